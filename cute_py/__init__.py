@@ -53,16 +53,21 @@ _HOME = {
         "coprofile coshape cosize depth get_1d_coord get_flat_coord get_hier_coord is_static "
         "rank shape size stride"
     ),
-    "layout.modes": "append flatten get group_modes prepend replace select take unflatten zip_",
-    "layout.slicing": "dice domain_offset slice_ slice_and_offset",
+    "layout.modes": (
+        "append dice domain_offset flatten get group_modes prepend replace select slice_ "
+        "slice_and_offset take unflatten zip_"
+    ),
     "layout.algebra.coalesce": "coalesce filter filter_zeros",
     "layout.algebra.composition": "compose composition",
     "layout.algebra.complement": "complement",
     "layout.algebra.inverse": "left_inverse nullspace right_inverse",
-    "integers.ints": "min_",
+    "integers.ints": "max_ min_",
     "integers.symbols": "SymInt sym",
     "integers.symbol_proofs": "Proof",
-    "layout.algebra.proofs": "formula prove_bijective prove_divides prove_equal substitute",
+    "layout.algebra.proofs": (
+        "equivalent formula is_bijective is_permutation prove_bijective prove_divides prove_equal "
+        "substitute"
+    ),
     "layout.algebra.explain": "explain",
     "layout.notation.parse": "parse_layout",
     "layout.algebra.divide": "flat_divide logical_divide tile_unzip tiled_divide zipped_divide",
@@ -79,9 +84,7 @@ _HOME = {
         "to_linear_bases"
     ),
     "layout.offsets": "holes image offset_grid offsets",
-    "layout.tools": (
-        "contains equivalent is_bijective is_injective is_permutation is_surjective overlaps"
-    ),
+    "layout.tools": "contains is_injective is_surjective overlaps",
     "layout.algebra.fit": "fit",
     "layout.algebra.recast": "downcast max_alignment recast_layout upcast",
     "layout.algebra.common": (
@@ -112,7 +115,9 @@ _HOME = {
     "plan.plan": "Plan",
     "trace.memory": "rmem smem struct union",
     "trace.copying": "copy prefetch",
-    "trace.matrix": "Operand gemm mainloop",
+    "trace.mainloop": "mainloop",
+    "trace.matrix": "gemm",
+    "trace.operands": "Operand Tiles",
     "trace.hopper": (
         "Mbarriers cluster_sync fence_mbarrier_init fence_proxy_async mbarriers setmaxnreg "
         "tma_load tma_store tma_store_commit tma_store_wait tma_tensor warpgroup_commit "
@@ -122,7 +127,8 @@ _HOME = {
     "trace.control": "break_if otherwise range=range_ return_if var=Var wait_until when while_",
     "trace.arithmetic": "as_int reduce",
     "trace.threads": (
-        "assert_ atomic block_idx cp_async_fence cp_async_wait griddepcontrol_launch_dependents "
+        "assert_ assume atomic block_idx cp_async_fence cp_async_wait "
+        "griddepcontrol_launch_dependents "
         "griddepcontrol_wait lane_idx launch load_acquire named_barrier print=print_ redux shuffle "
         "store_release syncthreads syncwarp thread_idx threadfence vote warp_idx warp_reduce"
     ),

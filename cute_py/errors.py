@@ -13,9 +13,7 @@ mode 0 of mode 1
 
 from __future__ import annotations
 
-import os
 import sys
-from types import TracebackType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -273,10 +271,14 @@ def is_hidden(frame: FrameType) -> bool:
 # -- tracebacks without the frames of this package
 
 FULL = "CUTE_PY_FULL_TRACEBACK"  # the variable that keeps all frames
-FRAMES, IPYTHON_FRAMES = (
-    4,
-    3,
-)  # frames that a refusal shows at most; IPython prints seven lines each
+FRAMES = 4  # the frames that a refusal shows at most
+IPYTHON_FRAMES = 3  # the same, where seven lines are printed for each
+
+
+def _keeps_frames() -> bool:
+    import os
+
+    return bool(os.environ.get(FULL))
 
 
 def shorten(error: CuteError, most: int = FRAMES) -> None:
@@ -285,8 +287,10 @@ def shorten(error: CuteError, most: int = FRAMES) -> None:
 
     A public function calls it in `except CuteError`, before a plain `raise`, which adds no frame.
     """
-    if os.environ.get(FULL):
+    if _keeps_frames():
         return
+    from types import TracebackType
+
     error.__cause__, error.__suppress_context__ = None, True
     kept, traceback = [], error.__traceback__
     while traceback is not None:
@@ -309,7 +313,7 @@ def _hide_frames() -> None:
 
 
 def _is_of_refusal(raised: Any) -> bool:  # pytest's ExceptionInfo
-    return isinstance(raised.value, CuteError) and not os.environ.get(FULL)
+    return isinstance(raised.value, CuteError) and not _keeps_frames()
 
 
 def refusal_here(code: str, *, operation: str, **facts: object) -> CuteError:

@@ -160,6 +160,24 @@ def _kernels_of_this_run(tmp_path_factory):
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _ops_are_checked():
+    """Let `cute.ops` run on the emulator with all checks, in every test and doctest."""
+    try:
+        from cute_py.ops.libraries import NumPy
+    except ImportError:  # a test run without NumPy
+        yield
+        return
+    run = NumPy.run
+
+    def checked(self, call, **options):
+        return run(self, call, **options | {"checks": options.get("checks") or True})
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(NumPy, "run", checked)
+        yield
+
+
 @pytest.fixture
 def golden(request):
     """Return `check(path, text)`: text equals the file tests/golden/path, or is written to it."""

@@ -158,7 +158,7 @@ class Array:
         self.strides = compact if strides is None else strides
         self.address, self.device = address, device
 
-    is_cuda, requires_grad = True, False
+    is_cuda, requires_grad, is_nested = True, False, False
 
     def is_neg(self):
         return False

@@ -154,6 +154,7 @@ WHEN = {
     "dtype-unknown": "a dtype does not exist",
     "dtype-numpy": "a NumPy dtype has no equivalent",
     "dtype-width": "there is no integer type of that width",
+    "dtype-promise": "no integer satisfies the promises of an annotation, `cute.s32(min=1)`",
     "dtype-void": "values of type `void` are requested",
     "dtype-scale": "a block scale is converted like a number",
     "rounding-unknown": "a rounding mode does not exist",
@@ -293,6 +294,7 @@ WHEN = {
     "suggest-atom": "ldmatrix cannot feed the atom",
     # -- plan.wordings
     "plan-integer": "a number among the integers of a kernel has more than 64 bits",
+    "plan-count": "a number of tiles is 2**31 or more, and no `cute.spec(large=True)` allows it",
     "plan-unsigned": "a run-time number is too large for the signed integers of a kernel",
     "plan-op": "an op of a plan that was loaded or built by hand is malformed",
     "plan-text": "a file does not contain a plan",
@@ -328,6 +330,8 @@ WHEN = {
     "argument-dlpack": (
         "an array on the GPU supports DLPack alone, and no library to import it is installed"
     ),
+    "argument-number": "a run-time number does not keep the promises of its annotation",
+    "argument-large": "an extent is 2**31 or more, and no `cute.spec(large=True)` allows it",
     "argument-promise": "an array does not have the properties that `cute.spec` declares",
     "kernel-number": (
         "a number is out of the range of the type, or a run-time parameter is not given a number"
@@ -388,6 +392,7 @@ WHEN = {
     "kernel-print": "the text of `cute.print` has more or fewer `{}` than values",
     "kernel-barrier": "a named barrier has an id or number of threads that hardware lacks",
     "kernel-as-int": "`cute.as_int` is given something other than one integer in a register",
+    "kernel-promise": "no integer satisfies the promise of `cute.as_int` or `cute.var`",
     "kernel-choice": "a word is not one of the choices of an operation",
     "kernel-step": "`cute.range` is given a step of 0",
     "kernel-while": "the condition of `cute.while_` does not change in the loop",
@@ -406,6 +411,10 @@ WHEN = {
     "tma-kernel-tile": "TMA is given something other than a tile of a tensor in coordinates",
     "tma-kernel-box": "a tile is not a box that TMA can copy",
     "kernel-registers": "`cute.setmaxnreg` is given an impossible number",
+    "mainloop-operand": "an operand of `cute.mainloop` is neither tiles nor an iterator",
+    "mainloop-count": "neither `cute.mainloop` nor an iterator says how many tiles there are",
+    "mainloop-ring": "operands of `cute.mainloop` complete in ways that do not fit together",
+    "mainloop-sums": "sums of atoms along K do not fit in the stages of an operand",
     "pipeline-stages": "a pipeline has fewer than two stages, or A and B have different numbers",
     # -- viz.wordings
     "viz-type": "a picture is requested of something that has none",
@@ -501,6 +510,7 @@ WHEN = {
     ),
     "ops-read-only": "out cannot be written",
     "ops-memory": "arrays and the emulator's state would not fit into free memory",
+    "conv2d": "a filter has more positions than a register has bits, or channels no whole tiles",
     "gemm-config-text": "changes to a configuration cannot be read",
     # -- expression
     "expression-name": "an expression names a function that the language does not have",
@@ -524,6 +534,7 @@ WHEN = {
     ),
     "emulate-grid": "a grid has negative extents",
     "emulate-order": "the order of running is unknown",
+    "emulate-checks": "a check of the emulator is unknown",
     "emulate-resident": "a number of blocks that run at once is no positive integer",
     "emulate-op": "the plan holds an op that the emulator has no rule for",
     "emulate-bounds": "a thread accesses memory outside of an array or of a shared storage",
@@ -574,6 +585,8 @@ WHEN = {
     "emulate-deadlock": "all threads that are left wait",
     "emulate-setmaxnreg": "warps of one warpgroup do not ask for one number of registers together",
     "emulate-promise": "an integer is not within the bounds that `as_int` or `var` was told",
+    "emulate-assume": "a condition that `cute.assume` promises is false",
+    "emulate-uniform": "threads that promise to have the same integer have different ones",
     "emulate-assert": "`cute.assert_` fails",
 }
 
@@ -597,6 +610,8 @@ def more():
     from cute_py.expression import evaluate
     from cute_py.integers import ints
     from cute_py.integers.symbols import subs
+    from cute_py.kernels.config import flagship
+    from cute_py.kernels.implicit_gemm import Conv2d
     from cute_py.layout.bits.swizzle import compose_swizzles
     from cute_py.ops import gemm
     from tests.opaque import Opaque
@@ -665,6 +680,7 @@ def more():
         # products and commands
         lambda: gemm(square, square, config="stages=1"),
         lambda: gemm(square, square, config="tiles=3"),
+        lambda: Conv2d((3, 3)).table(np.zeros((1, 8, 8, 48)), flagship()),
         lambda: gemm(square.astype(object), square),
         lambda: gemm(np.ones(4), square),
         lambda: gemm(tall, np.ones((5, 6), np.float32)),
@@ -725,6 +741,12 @@ def on_the_emulator():
     def promised(x, t):
         x[cute.as_int(x[t], 0, 3)] = 1
 
+    def assumed(x, t):
+        cute.assume(cute.as_int(x[t]) < 31)
+
+    def uniform(x, t):
+        x[t] = cute.as_int(x[t], uniform="block").to("s32")
+
     def asserted(x, t):
         cute.assert_(t < 31, "x is too small")  # noqa: PT009
 
@@ -763,6 +785,8 @@ def on_the_emulator():
                 unwritten,
                 at_once,
                 promised,
+                assumed,
+                uniform,
                 asserted,
                 shuffled,
                 pending,
@@ -984,6 +1008,10 @@ RECORDED = {
     "cli-package": ("cute-py", {"reason": "No module named 'numpy'"}),
     "cli-shtab": ("completion", {"found": "no package shtab", "shell": "bash"}),
     "cli-stream": ("cute-py", {"reason": "the system error 'No space left on device'"}),
+    "emulate-checks": (
+        "emulate",
+        {"name": "races", "known": "shared, global", "hint": "leave it out for all checks"},
+    ),
     "emulate-resident": ("emulate", {"resident": "0"}),
     "emulate-op": ("kernel", {"name": "Teleport"}),
     "emulate-global-race": (

@@ -3,7 +3,7 @@
 import random
 
 import cute_py as cute
-from cute_py import F2Map, Layout, Swizzle
+from cute_py import ComposedLayout, F2Map, Layout, Swizzle
 
 
 def seeded(name, seed):
@@ -202,6 +202,51 @@ def products_agree(draw, x, values):
     return False
 
 
+def products_mode_by_mode(draw, x, values):
+    block = layout(draw, most=8)
+    rank = max(len(block), len(x))
+    padded = [cute.append(each, None, rank) for each in (block, x)]
+    logical = answer(cute.logical_product, *padded)
+    for operation, first in ((cute.blocked_product, 0), (cute.raked_product, 1)):
+        result = answer(operation, block, x)
+        if (logical is None) != (result is None):
+            return operation.__name__
+        if logical is None:
+            continue
+        sizes = [[cute.size(mode) for mode in each] for each in padded]
+        for _ in range(8):
+            at = [tuple(draw.randrange(extent) for extent in each) for each in sizes]
+            if result(tuple(zip(at[first], at[1 - first], strict=True))) != logical(
+                *[cute.crd2idx(c, tuple(each)) for c, each in zip(at, sizes, strict=True)]
+            ):
+                return operation.__name__
+    return False
+
+
+def questions_of_two(draw, x, values):
+    inner = layout(draw)
+    other = draw.choice((x, inner, swizzled(draw), ComposedLayout(x.outer, x.offset, inner)))
+    others, shift = table(other), draw.choice((0, 0, 3))
+    expected = (
+        set(others) <= set(values),
+        not {value + shift for value in others}.isdisjoint(values),
+        others == values,
+    )
+    return expected != (
+        cute.contains(x, other),
+        cute.overlaps(x, other, shift),
+        cute.equivalent(x, other),
+    )
+
+
+def max_common_vector(draw, x, values):
+    other = draw.choice((x, x, cute.make_composed_layout(x.outer, x.offset, layout(draw)), x.inner))
+    common = answer(cute.max_common_layout, x, other)
+    vector = answer(cute.max_common_vector, x, other)
+    alike = not x.offset or (isinstance(other, ComposedLayout) and other.offset == x.offset)
+    return alike and vector != (common if common is None else common.size())
+
+
 def divides(draw, x, values):
     tiler = layout(draw, most=8)
     for operation in (cute.logical_divide, cute.zipped_divide, cute.tiled_divide, cute.flat_divide):
@@ -242,6 +287,9 @@ LAWS = (
     max_common_layout,
     logical_product,
     products_agree,
+    products_mode_by_mode,
+    questions_of_two,
+    max_common_vector,
     divides,
     downcast,
     upcast,

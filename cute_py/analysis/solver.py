@@ -20,12 +20,12 @@ from cute_py.analysis.banks import (
 from cute_py.analysis.requests import Access, Requests, requests_of
 from cute_py.atoms.copy import value_type
 from cute_py.errors import LayoutError, refusal
+from cute_py.layout.algebra.proofs import is_bijective
 from cute_py.layout.bits.f2 import F2Map
 from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.composed import make_composed_layout
 from cute_py.layout.layout import Layout
 from cute_py.layout.queries import cosize, size
-from cute_py.layout.tools import is_bijective
 from cute_py.layout.tuples import transform_leaf, wrap
 from cute_py.tiled.suggest import major_mode
 

@@ -31,7 +31,7 @@ from cute_py.calls.arrays import (
 from cute_py.calls.fingerprint import is_plain, static_key
 from cute_py.calls.fingerprint.values import arrays_in
 from cute_py.calls.torch_tensors import require_no_gradient
-from cute_py.dtypes.table import Dtype, b1
+from cute_py.dtypes.table import Dtype, Promised, b1
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal, where
 from cute_py.integers import ints
@@ -51,6 +51,7 @@ class Spec:
     divisible_by: int | tuple[int, ...] | None = None
     shape: tuple[int | None, ...] | None = None
     alignment: int | None = None
+    large: bool = False
 
     def require_rank(self, name: str, rank: int) -> None:
         """Refuse an array whose number of modes differs from the promise."""
@@ -70,6 +71,7 @@ def spec(
     divisible_by: int | tuple[int, ...] | None = None,
     shape: int | tuple[int | None, ...] | None = None,
     alignment: int | None = None,
+    large: bool = False,
 ) -> Spec:
     """Annotate a kernel's parameter with properties that every array passed to it must have.
 
@@ -77,6 +79,8 @@ def spec(
         divisible_by: a divisor of every extent, or one divisor per mode.
         shape: the static extents, None for run-time ones; an integer for an array of one mode.
         alignment: the alignment of the first element (bytes).
+        large: whether extents, and what the host computes from them (the grid, numbers of tiles),
+            may be 2**31 or more. The kernel then computes with them in 64 bits.
 
     Every launch checks them.
     """
@@ -84,7 +88,7 @@ def spec(
         for each in value if isinstance(value, tuple) else (value,):
             if each is not None and ints.less(ints.normalize(each, "cute.spec"), 1):
                 raise refusal("extent-not-positive", operation="cute.spec", value=each, mode=())
-    return Spec(divisible_by, (shape,) if isinstance(shape, int) else shape, alignment)
+    return Spec(divisible_by, (shape,) if isinstance(shape, int) else shape, alignment, large)
 
 
 def typed(array: Any, dtype: DtypeLike) -> TypedArray:  # any array
@@ -111,6 +115,12 @@ class ArrayFacts:
     extents: tuple[tuple[int, int | None], ...]  # per mode: divisor, fixed extent
     strides: tuple[tuple[int, int | None], ...]  # per mode: divisor (elements), fixed stride
     alignment: int  # bytes
+    large: bool = False  # whether extents may be EXTENT or more
+    small: bool = False  # whether offsets are at most REACH bytes
+
+
+REACH = (1 << 31) - 1  # bytes: kernels compute offsets up to here in 32 bits
+EXTENT = 1 << 31  # extents are smaller, unless `spec(large=True)` says otherwise
 
 
 # -- reading arrays
@@ -159,7 +169,15 @@ def _array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:
             steps.append((1, stride))
         else:
             steps.append((gcd(stride, unit), None))
-    return ArrayFacts(dtype, tuple(extents), tuple(steps), alignment)
+    small = is_small((shape, strides), dtype)
+    return ArrayFacts(dtype, tuple(extents), tuple(steps), alignment, promise.large, small)
+
+
+def is_small(extents: tuple[tuple[int, ...], tuple[int, ...]], dtype: Dtype) -> bool:
+    """Return whether no offset of an array's elements, and no stride, exceeds REACH bytes."""
+    shape, strides = extents
+    last = sum([(n - 1) * d for n, d in zip(shape, strides, strict=True)])
+    return max(last + 1, *strides) * max(dtype.bits // 8, 1) <= REACH
 
 
 def _unit_mode(strides: tuple[int, ...]) -> int | None:
@@ -168,6 +186,8 @@ def _unit_mode(strides: tuple[int, ...]) -> int | None:
 
 def _check_promise(promise: Spec, name: str, shape: tuple[int, ...], address: int) -> None:
     for mode, extent in enumerate(shape):
+        if extent >= EXTENT and not promise.large:
+            raise refusal("argument-large", operation="kernel", name=name, extent=extent, mode=mode)
         divisor, fixed = promise.of_mode(mode, len(shape))
         if extent % divisor or (fixed is not None and extent != fixed):
             wanted = f"{fixed}" if fixed is not None else f"a multiple of {divisor}"
@@ -254,10 +274,12 @@ def classify(
     if is_array(value):
         promise = annotation if isinstance(annotation, Spec) else Spec()
         facts = array_facts(value, promise, name)
+        if isinstance(annotation, Promised):
+            annotation = annotation.dtype
         if isinstance(annotation, Dtype) and facts.dtype is not annotation:
             raise refusal("argument-type", operation=name, given=facts.dtype, dtype=annotation)
         return Argument(_unused(name, len(facts.extents), taken), "array", value, facts)
-    if isinstance(annotation, Dtype):
+    if isinstance(annotation, (Dtype, Promised)):
         held = number(value, annotation, name)
         return Argument(_unused(name, 0, taken), "number", held, annotation)
     if getattr(value, "shape", None) == () and hasattr(value, "__setitem__"):
@@ -310,7 +332,7 @@ def _note(value: object, key: object, annotation: object) -> object:
     if not is_dataclass(value):
         return annotation
     note = _field_note(value.__class__, key)
-    return note if isinstance(note, (Dtype, Spec)) else annotation
+    return note if isinstance(note, (Dtype, Promised, Spec)) else annotation
 
 
 @lru_cache(maxsize=1024)  # a dataclass is annotated once, a kernel is called often
@@ -373,8 +395,19 @@ def _closure(function: Callable[..., Any]) -> dict[str, object]:
 # -- numbers
 
 
-def number(x: object, kind: Dtype, name: str) -> int | float | bool:
-    """Convert a Python or NumPy number to a type; refuse what the type cannot represent."""
+def number(x: object, kind: Dtype | Promised, name: str) -> int | float | bool:
+    """Convert a Python or NumPy number to a type; refuse what the type cannot represent, and what
+    its promises exclude.
+    """
+    if isinstance(kind, Promised):
+        value = number(x, kind.dtype, name)
+        if not kind.admits(int(value)):
+            low, high = kind.bounds
+            wanted = f"from {low} to {high}"
+            wanted += f", a multiple of {kind.multiple_of}" if kind.multiple_of > 1 else ""
+            raise refusal("argument-number", operation="kernel", name=name, value=value,
+                          wanted=wanted, where=where())  # fmt: skip
+        return value
     if getattr(x, "ndim", 0):
         raise refusal("kernel-number", operation=name, value=x, dtype=kind, where=where())
     require_no_gradient(x, name, "kernel")

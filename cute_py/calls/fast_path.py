@@ -46,7 +46,7 @@ from cute_py.calls.arguments import Spec
 from cute_py.calls.arrays import LIBRARIES, READERS, VECTOR_BYTES, unwrapped
 from cute_py.calls.fingerprint.values import is_frozen
 from cute_py.calls.torch_tensors import outside_autograd
-from cute_py.dtypes.table import Dtype, b1
+from cute_py.dtypes.table import Dtype, Promised, b1
 from cute_py.integers.code import (
     assigned,
     call,
@@ -65,7 +65,7 @@ from cute_py.integers.code import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ast
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
     from typing import Any, TypeAlias
 
     from cute_py.calls.arguments import Argument
@@ -104,7 +104,7 @@ class LaunchCache:
 
     def __init__(self, notes: Sequence[object]) -> None:
         """Cache the calls of a function with these annotations of its positional parameters."""
-        self.numbers = [_number(x) if isinstance(x, Dtype) else None for x in notes]
+        self.numbers = [_number(x) if isinstance(x, (Dtype, Promised)) else None for x in notes]
         self.divisors = _divisors(notes)
         self.kept: dict[tuple[type, ...], Signature] = {}
         self.count = 0
@@ -181,10 +181,18 @@ def _is_exact(x: Any, argument: Argument) -> bool:
     return argument.kind == "static" and argument.value is x and is_frozen(x)
 
 
-def _number(kind: Dtype) -> Number:
+def _number(kind: Dtype | Promised) -> Number:
     """Return the function that converts a number for a launch. It returns None where the slow path
     (`arguments.number`) must decide: the number is out of range, or of another library.
     """
+    if isinstance(kind, Promised):
+        least, greatest = kind.bounds
+        unit = kind.multiple_of
+        if unit > 1:
+            return lambda x: (
+                x if x.__class__ is int and least <= x <= greatest and not x % unit else None
+            )
+        return lambda x: x if x.__class__ is int and least <= x <= greatest else None
     if kind is b1:
         return lambda x: x if x.__class__ is bool else None
     low, most = kind.min, kind.max
@@ -262,6 +270,19 @@ def static(kind: type, x: str) -> ast.expr:
     if kind is float:
         return together([variable(x), call("copysign", constant(1.0), variable(x))])
     return variable(x) if kind in _PLAIN else call("id", x)
+
+
+def guard_tests(guards: Sequence[str], places: Iterable[Sequence[int]]) -> list[ast.expr]:
+    """Return the calls of guards on the arguments at these places. The guards of torch end the
+    process when they get a nested tensor (torch 2.11), so that is asked before.
+    """
+    tests: list[ast.expr] = []
+    for guard, numbers in zip(guards, places, strict=True):
+        for i in numbers:
+            tests.append(compared(path(f"x{i}", ("__class__",)), "is", f"Type{i}"))
+            tests.append(opposite(path(f"x{i}", ("is_nested",))))
+        tests.append(call(guard, *[f"x{i}" for i in numbers]))
+    return tests
 
 
 def is_host(kind: type) -> bool:
@@ -351,8 +372,7 @@ class Signature:
 
     def _tests(self, guards: Sequence[str]) -> list[ast.expr]:
         """Return the checks before arguments are read: guards, and the types of unguarded ones."""
-        guarded = zip(guards, self.guards.values(), strict=True)
-        tests = [call(guard, *[f"x{i}" for i in places]) for guard, places in guarded]
+        tests = guard_tests(guards, self.guards.values())
         for i, part in enumerate(self.parts):
             if part.guard is None:
                 tests.append(compared(path(f"x{i}", ("__class__",)), "is", f"Type{i}"))

@@ -13,8 +13,9 @@ in `fast_path`, one function, generated for the types of a call, compares all ar
 previous call. For an array, a number with the special value 1, and text it is
 
     def replay(x0, x1, x2):
-        if not guard(x0): return find(x0, x1, x2)      # or, for libraries without guards,
         if not x0.__class__ is Type0: return find(x0, x1, x2)
+        if x0.is_nested: return find(x0, x1, x2)       # where torch has guards
+        if not guard(x0): return find(x0, x1, x2)
         if not x1.__class__ is Type1: return find(x0, x1, x2)
         ...
         v0 = x0.data_ptr()
@@ -28,7 +29,7 @@ from __future__ import annotations
 from functools import reduce
 
 from cute_py.calls.arrays import LIBRARIES, READERS, VECTOR_BYTES, unwrapped
-from cute_py.calls.fast_path import SCOPE, Part, is_host
+from cute_py.calls.fast_path import SCOPE, Part, guard_tests, is_host
 from cute_py.calls.fingerprint.values import is_frozen
 from cute_py.integers.code import (
     assigned,
@@ -214,11 +215,8 @@ class Signature:
         """
         guards = [f"guard{i}" for i in range(len(self.guards))]
         other = call("find", *self.names)
-        tests = [
-            call(guard, *[f"x{i}" for i in places])
-            for guard, places in zip(guards, self.guards.values(), strict=True)
-        ]
-        steps = [returned(other, opposite(test)) for test in [*tests, *self.tests]]
+        tests = [*guard_tests(guards, self.guards.values()), *self.tests]
+        steps = [returned(other, opposite(test)) for test in tests]
         steps += self.lines
         key = self._key(True, aligned)
         if aligned and self.addresses:

@@ -27,6 +27,18 @@ WORDINGS: dict[str, Wording] = {
         "an array of the storage type of {dtype}",
         "convert it: cute.convert(array, dtype)",
     ),
+    "argument-number": (
+        LayoutError,
+        "{value} as {name}",
+        "a number {wanted}, as the kernel's annotation promises",
+        "pass such a number, or relax the annotation",
+    ),
+    "argument-large": (
+        LayoutError,
+        "{name} with {extent} in mode {mode}",
+        "extents below 2**31, so that kernels compute with them in 32 bits",
+        "annotate the parameter with cute.spec(large=True), which computes in 64 bits",
+    ),
     "argument-spec": (
         LayoutError,
         "{name} of {rank} modes, for a promise of {spec}",

@@ -54,6 +54,11 @@ def add_gemm(command: ArgumentParser) -> None:
         help="look for races, and exit with 1 if the error is beyond the bound",
     )
     command.add_argument(
+        "--checks",
+        metavar="NAMES",
+        help="make these checks of the emulator alone: shared,global (see docs/emulator.md)",
+    )
+    command.add_argument(
         "--report", action="store_true", help="count the instructions of each line of the kernel"
     )
 
@@ -203,7 +208,9 @@ def summary(call: Call) -> str:
 def _timed(call: Call, given: Namespace) -> tuple[Array, float]:
     start = perf_counter()
     with Bar("multiplying", "blocks", _print_time_left) as bar:
-        result = call.run(progress=bar.update, checks=given.check, report=given.report)
+        result = call.run(
+            progress=bar.update, checks=given.checks or given.check, report=given.report
+        )
     return result, perf_counter() - start
 
 

@@ -8,14 +8,14 @@ from cute_py.errors import CuteError
 from cute_py.expression import show
 from cute_py.layout import Mapped, queries
 from cute_py.layout.algebra.coalesce import coalesce
-from cute_py.layout.algebra.proofs import prove_bijective
+from cute_py.layout.algebra.proofs import is_bijective, prove_bijective
 from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import INTS, SYMBOLS
 from cute_py.layout.notation.grid import COLUMNS, ROWS, text_grid
 from cute_py.layout.notation.parse import parse_layout
-from cute_py.layout.tools import is_bijective, is_injective
+from cute_py.layout.tools import is_injective
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

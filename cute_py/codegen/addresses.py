@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
-from cute_py.codegen.passes.strength import split_constant, varies
+from cute_py.codegen.passes.strength import split_constant, split_variant, varies
 from cute_py.codegen.storage import I32, I64
 from cute_py.integers import ints
+from cute_py.integers.polynomial import plus
 from cute_py.integers.symbol_decisions import bounds
 from cute_py.integers.symbols import SymInt, terms_of
-from cute_py.plan.conditions import Compare
+from cute_py.plan.conditions import Compare, fits
 
 if TYPE_CHECKING:
     from cute_py.codegen.emit import Emit, Link
     from cute_py.codegen.passes.strength import Induction
+    from cute_py.integers.polynomial import Polynomial
     from cute_py.plan.access import Access
     from cute_py.plan.conditions import Cond, Scalar
 
@@ -32,56 +34,72 @@ _LEAST, _MOST = -(1 << 31), (1 << 31) - 1
 
 
 class Addresses:
-    """The byte addresses of an access; what its vectors share is computed once."""
+    """The byte addresses of an access; what its vectors share is computed once.
+
+    A base is an address of 64 bits in global memory, of 32 bits in shared memory. In an array whose
+    offsets fit 32 bits, it is such an offset (elements), which is scaled and added to the address
+    of the array by one instruction, `mad.wide`.
+    """
 
     def __init__(self, e: Emit, x: Access, chain: Link | None = None) -> None:
-        """Keep the emitter and the access; `chain` is the address that the previous op left."""
+        """Keep the emitter and the access; `chain` is the base that the previous op left."""
         self.e, self.x = e, x
         if x.dtype.bits < 8 and x.space == "gmem":
             raise e.unsupported(f"access to {x.dtype} elements in global memory")
         if x.vector_bits < 8 or (x.dtype.bits < 8 and x.vector_bits % 8):
             raise e.unsupported(f"access to single {x.dtype} elements")
-        self.wide = x.space == "gmem"
+        self.small = x.storage in e.small and x.dtype.bits >= 8
+        self.wide = x.space == "gmem" and not self.small
         self.bits = x.dtype.bits
         # the varying part and the constant; sub-byte elements need both to reach whole bytes
         self.parts = [split_constant(base) if self.bits >= 8 else (base, 0) for base in x.bases]
         self.bases: dict[int, Any] = {}
         self.inside: dict[int, Any] = {}
+        self.whole: dict[tuple[int, int, bool], Any] = {}
         if chain is not None:
             before, self.bases[-1] = chain
             self.parts.append(split_constant(before))  # found as number -1
 
     def last(self) -> Any:
-        """Return the address of the last base."""
+        """Return the last base."""
         return self.base(len(self.x.bases) - 1)
 
     def base(self, number: int) -> Any:
-        """Return the address of one base without its constant part: 64 bits in global memory,
-        32 bits in shared memory.
-        """
+        """Return one base without its constant part."""
         if number not in self.bases:
             e, x = self.e, self.x
             step = self._step(number)
             if step is not None:
                 self.bases[number] = e.b.add(self.bases[number - 1], self.bytes(step))
                 return self.bases[number]
-            address = e.b.add(e.address(x.space, x.storage), self.bytes(self.parts[number][0]))
-            if self.wide and varies(x.bases[number]):
-                address = e.opaque(address)
-            self.bases[number] = address
+            base = self.start(self.bytes(self.parts[number][0]))
+            if x.space == "gmem" and varies(x.bases[number]):
+                base = e.opaque(base)
+            self.bases[number] = base
         return self.bases[number]
 
-    def bytes(self, offset: Scalar) -> Any:
-        """Return an offset in bytes, as wide as an address."""
-        scalars = self.e.scalars
-        return self._scaled(scalars.value(offset) if self.wide else scalars.narrow(offset))
+    def start(self, offset: Any) -> Any:
+        """Return the base at an offset (bytes)."""
+        return offset if self.small else self._from_start(offset)
 
-    def _scaled(self, elements: Any) -> Any:
-        """Convert elements to bytes; vectors of sub-byte elements begin at whole bytes."""
-        b, kind = self.e.b, elements.type
-        if self.bits >= 8:
-            return b.mul(elements, ir.Constant(kind, self.bits // 8))
-        return b.ashr(elements, ir.Constant(kind, (8 // self.bits).bit_length() - 1))
+    def _from_start(self, offset: Any) -> Any:
+        return self.e.b.add(self.e.address(self.x.space, self.x.storage), offset)
+
+    def bytes(self, offset: Scalar) -> Any:
+        """Return an offset in bytes, as wide as a base; of a small array in elements."""
+        scalars = self.e.scalars
+        evaluate = scalars.value if self.wide else scalars.narrow
+        if self.small:
+            return evaluate(offset)
+        if self.bits < 8:
+            return self._packed(evaluate(offset))
+        in_bytes: Any = ints.mul(offset, self.bits // 8)
+        return evaluate(in_bytes)
+
+    def _packed(self, elements: Any) -> Any:
+        """Convert sub-byte elements to bytes; their vectors begin at whole bytes."""
+        shift = (8 // self.bits).bit_length() - 1
+        return self.e.b.ashr(elements, ir.Constant(elements.type, shift))
 
     def _step(self, number: int) -> Scalar | None:
         """Return the distance from the previous base, if it is loop-invariant.
@@ -89,7 +107,8 @@ class Addresses:
         Addresses that change in a loop then need one addition each, instead of a register pair
         each.
         """
-        if not self.wide or number - 1 not in self.bases or not varies(self.parts[number][0]):
+        fixed = self.x.space != "gmem" or not varies(self.parts[number][0])
+        if fixed or number - 1 not in self.bases:
             return None
         step: Any = ints.sub(self.parts[number][0], self.parts[number - 1][0])
         return None if varies(step) else step
@@ -106,7 +125,11 @@ class Addresses:
             active = e.b.and_(offset, ir.Constant(kind, mask))
             move = e.b.lshr if shift >= 0 else e.b.shl
             offset = e.b.xor(offset, move(active, ir.Constant(kind, abs(shift))))
-            self.inside[static] = self._scaled(offset)
+            if self.bits < 8:
+                offset = self._packed(offset)
+            elif not self.small:
+                offset = e.b.mul(offset, ir.Constant(kind, self.bits // 8))
+            self.inside[static] = offset
         return self.inside[static]
 
     def __getitem__(self, vector: int) -> tuple[Any, int]:
@@ -114,22 +137,69 @@ class Addresses:
         number, static = self.x.table[vector]
         beyond = self.parts[number][1]
         if self.x.swizzle is None:
-            return self.base(number), (static + beyond) * self.bits // 8
+            return self._address(number, -1, (static + beyond) * self.bits // 8)
         bits, base, shift = self.x.swizzle
         period = 1 << (bits + base + abs(shift))
         outside, inside = static // period * period, static % period
-        address = self.e.b.add(self.base(number), self.swizzled(inside))
-        return address, (outside + beyond) * self.bits // 8
+        return self._address(number, inside, (outside + beyond) * self.bits // 8)
+
+    def _address(self, number: int, inside: int, immediate: int) -> tuple[Any, int]:
+        """Return the address of a base, plus the swizzled part unless `inside` is -1."""
+        key = number, inside, self.small and immediate < 0
+        if key not in self.whole:
+            if inside < 0:
+                address = self.base(number)
+            elif self.x.space == "gmem" or self.bits < 8 or varies(self.x.inner):
+                address = self.e.b.add(self.base(number), self.swizzled(inside))
+            else:
+                address = self._invariant_first(number, inside)
+            self.whole[key] = address if not self.small else self._widened(address, *key)
+        address, folds = self.whole[key] if self.small else (self.whole[key], False)
+        if not folds:
+            return address, immediate
+        return self._scaled(self.e.b.add(address, ir.Constant(I32, immediate * 8 // self.bits))), 0
+
+    def _widened(self, offset: Any, number: int, inside: int, less: bool) -> tuple[Any, bool]:
+        """Return the address at an offset, or the offset if the immediate is to be added first.
+
+        With its immediate an offset is from 0 to 2**31 - 1. Without it, it is at least 0 where that
+        is proven, and else fits 32 signed bits if the immediate is positive.
+        """
+        parts = (self.parts[number][0], self.x.inner if inside >= 0 else 0)
+        if all(_is_positive(terms_of(x)) for x in parts):
+            return self._scaled(offset), False
+        return (offset, True) if less else (self._scaled(offset, signed=True), False)
+
+    def _scaled(self, offset: Any, signed: bool = False) -> Any:
+        """Return the address at a 32-bit offset (elements)."""
+        b = self.e.b
+        wide = (b.sext if signed else b.zext)(offset, I64)
+        return self._from_start(b.mul(wide, ir.Constant(I64, self.bits // 8)))
+
+    def _invariant_first(self, number: int, inside: int) -> Any:
+        """Return an address in shared memory, its loop-variant terms added last: all others are
+        hoisted together.
+        """
+        fixed, moving = split_variant(self.parts[number][0])
+        address = self.e.b.add(self._from_start(self.bytes(fixed)), self.swizzled(inside))
+        return self.e.b.add(address, self.bytes(moving))
+
+
+def _is_positive(p: Polynomial) -> bool:
+    """Return whether the linear terms, and the products, of an offset are at least 0."""
+    products = {m: c for m, c in p.items() if len(m) > 1}
+    lows = [bounds(part)[0] for part in (products, plus(p, products, -1))]
+    return all(low is not None and low >= 0 for low in lows)
 
 
 def begin(e: Emit, induction: Induction) -> Any:
-    """Return the address where an induction variable begins, without its constant part."""
+    """Return the base where an induction variable begins, without its constant part."""
     addresses = Addresses(e, induction.source)
-    return e.b.add(e.address("gmem", induction.source.storage), addresses.bytes(induction.begin))
+    return addresses.start(addresses.bytes(induction.begin))
 
 
 def advance(e: Emit, induction: Induction) -> Any:
-    """Return the address of the next iteration. It is opaque to the compiler, which would otherwise
+    """Return the base of the next iteration. It is opaque to the compiler, which would otherwise
     keep a register pair per row.
     """
     assert e.link is not None
@@ -172,6 +242,8 @@ class Guards:
 
     def _clamped(self, x: Scalar) -> Any:
         """Return a scalar clamped to 32 bits."""
+        if fits(terms_of(x)):
+            return self.e.scalars.narrow(x)
         b, value = self.e.b, self.e.scalars.value(x)
         low, high = bounds(terms_of(x)) if isinstance(x, SymInt) else (x, x)
         for sign, end, known in (("<", _LEAST, low), (">", _MOST, high)):

@@ -62,17 +62,21 @@ class Emit:
         loose: frozenset[str] = frozenset(),
         link: Link | None = None,
         arch: str = TARGETS[-1],
+        small: frozenset[str] = frozenset(),
+        multipliers: dict[Scalar, str] | None = None,
         maps: TensorMaps | None = None,
     ) -> None:
         """Keep the builder, symbol -> 64-bit value, storage -> words, (space, storage) -> address
         of the first element, the kernel's line, the storages of unpacked flags, the address that
-        the previous op of the chain left, the target, and the tensor maps of the plan; `reached` is
+        the previous op of the chain left, the target, the arrays whose offsets fit 32 bits, the
+        parameters with the multipliers of divisors, and the tensor maps of the plan; `reached` is
         the address that this op leaves.
         """
-        self.link, self.reached, self.arch, self.maps = link, None, arch, maps
+        self.link, self.reached, self.arch, self.small = link, None, arch, small
+        self.maps = maps
         self.b, self.starts, self.where = b, starts, where
         self.words = Words(b, words, loose)
-        self.scalars = Scalars(b, env, self.words)
+        self.scalars = Scalars(b, env, self.words, multipliers or {})
 
     def has(self, name: str) -> bool:
         """Return whether the target has the instruction of a row of `TABLE`."""
@@ -175,8 +179,8 @@ class Emit:
         return [self.b.extract_value(found, i) for i in range(len(outs))]
 
     def opaque(self, value: Any) -> Any:
-        """Return a 64-bit value that is opaque to the compiler: it is not hoisted or split."""
-        return self.emit("opaque", old=[value])[0]
+        """Return a value that is opaque to the compiler: it is not hoisted or split."""
+        return self.emit("opaque", old=[value], bits=value.type.width)[0]
 
     def elected(self, cond: Cond) -> Any:
         """Return a condition that at most the first lane of a warp satisfies as one bit. ptxas

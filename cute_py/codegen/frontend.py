@@ -61,7 +61,7 @@ def ptx_of(
         if isinstance(error, TypeError) and not is_edited:
             raise
         raise refusal("codegen-source", operation=plan.name, log=clipped(str(error))) from None
-    ptx, entry = _renamed(ptx, plan.name)
+    ptx, entry = _renamed(_unrolled_once(ptx), plan.name)
     return _in_clusters(plan, _by_value(plan, ptx, entry)), entry
 
 
@@ -89,6 +89,13 @@ def _in_clusters(plan: Plan, ptx: str) -> str:
     ptx, count = re.subn(r"^{", f".explicitcluster\n.reqnctapercluster {shape}\n{{", ptx, 1, re.M)
     assert count == 1
     return ptx
+
+
+def _unrolled_once(ptx: str) -> str:
+    """Return PTX whose loops ptxas does not unroll: NVVM has done it, and counters of 32 bits would
+    let ptxas multiply the factors.
+    """
+    return re.sub(r"^{", '.pragma "nounroll";\n{', ptx, count=1, flags=re.MULTILINE)
 
 
 def _renamed(ptx: str, name: str) -> tuple[str, str]:

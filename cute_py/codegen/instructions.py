@@ -357,7 +357,10 @@ _ORDER = (
         "d:b32 <", "elect.sync, activemask", "order", "sm_90",
     ),
     _row("trap", "trap;", "<", "trap", "order"),
-    _row("opaque", "", "d:b64 <", "none: a value that is opaque to the compiler"),
+    _row(
+        "opaque", "", "d:b{bits} <", "none: a value that is opaque to the compiler",
+        bits=_same("32", "64"),
+    ),
     _row(
         "shfl", "shfl.sync.{kind}.b32 {d}, {a}, {lane}, {clamp}, 0xffffffff;",
         "d:b32 < a:b32 lane:b32", "shfl.sync", "order",

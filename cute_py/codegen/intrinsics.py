@@ -18,15 +18,17 @@ from cute_py.codegen.ops import RULES
 from cute_py.codegen.ops.control import let
 from cute_py.codegen.passes.strength import Chain
 from cute_py.codegen.passes.flight import in_flight
+from cute_py.codegen.printer import multipliers
 from cute_py.codegen.scalars import WARP, has_warps, of_first_lane
 from cute_py.codegen.storage import I8, I32, I64, is_loose, word_count
 from cute_py.codegen.tensor_maps import TensorMaps
 from cute_py.errors import refusal
-from cute_py.integers.polynomial import symbols_of
+from cute_py.integers import ints
+from cute_py.integers.polynomial import Symbol, divisors_of, symbols_of
 from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan import ops
 from cute_py.plan.access import Access
-from cute_py.plan.conditions import Reg
+from cute_py.plan.conditions import Compare, Reg, bounds_of
 from cute_py.plan.ops import Op
 from cute_py.plan.plan import ScalarParam
 from cute_py.plan.walk import holds_numbers, parts, reads, writes
@@ -66,6 +68,7 @@ class Intrinsics:
         self.storages = {r.name: word_count(r) for r in plan.storages}
         self.loose = frozenset(r.name for r in plan.storages if is_loose(r))
         self.shared = {s.name: s.offset for s in plan.shared}
+        self.multipliers = multipliers(plan)
         self.floats = {
             p.name: p.dtype.bits
             for p in plan.params
@@ -99,6 +102,28 @@ class Intrinsics:
             return self._made("holds", cond, (), lambda e: e.elected(cond), types.boolean)
         return self._made("holds", cond, (), lambda e: e.scalars.holds(cond), types.boolean)
 
+    def counts(self, op: ops.Loop) -> Call:
+        """Return the call that compares the counter of a loop with its stop."""
+        end: Any = ints.add(op.stop, op.step)
+        ends = [bounds_of(x) for x in (op.start, op.stop, end)]
+        low = None if None in [x for x, _ in ends] else min(x for x, _ in ends if x is not None)
+        high = None if None in [x for _, x in ends] else max(x for _, x in ends if x is not None)
+        counter = SymInt({(Symbol(op.var, 1, low, high),): 1})
+        sides = (counter, op.stop) if op.step > 0 else (op.stop, counter)
+        return self.condition(Compare("lt", *sides))
+
+    def following(self, op: ops.Loop, narrow: bool) -> Call:
+        """Return the call that adds the step to the counter of a loop. It does not overflow, which
+        tells the compiler the number of iterations.
+        """
+        kind = types.int32 if narrow else types.int64
+
+        def codegen(context: Any, b: Any, sig: Any, args: Any) -> Any:
+            (count,) = args
+            return b.add(count, ir.Constant(count.type, op.step), flags=("nsw",))
+
+        return Call(_intrinsic("next", (kind,), kind, codegen), (op.var,), ())
+
     def scalar(self, x: SymInt) -> Call:
         """Return the call that evaluates an integer."""
         return self._made("value", x, (), lambda e: e.scalars.value(x), types.int64)
@@ -111,9 +136,9 @@ class Intrinsics:
         """Return the call that begins an induction variable, or advances it by one iteration."""
         if word == "begin":
             x = replace(v.source, bases=(v.begin,), guards=())
-            return self._made(word, x, (), lambda e: begin(e, v), types.uint64)
-        chain = Chain(v.name, v.step)
-        return self._made(word, v.step, (), lambda e: advance(e, v), types.uint64, chain)
+            return self._made(word, x, (), lambda e: begin(e, v), _held(v.small))
+        chain = Chain(v.name, v.step, small=v.small)
+        return self._made(word, v.step, (), lambda e: advance(e, v), _held(v.small), chain)
 
     # -- the parts
 
@@ -139,7 +164,7 @@ class Intrinsics:
 
     def _signature(self, x: Any, written: Any, number: Any, chain: Chain | None) -> _Signature:
         """Return the signature of an intrinsic from the names that its op uses."""
-        used = _Names(x if chain is None else (x, chain.before))
+        used = _Names(x if chain is None else (x, chain.before), self.multipliers)
         if isinstance(x, (ops.TmaLoad, ops.TmaStore)):
             used.parameters.add(self.maps.names[self.maps.of(x)])
         results = {reg.storage: self._tuple(reg.storage) for reg in written}
@@ -151,7 +176,8 @@ class Intrinsics:
         kinds = (
             *[types.uint32 for _ in warp],
             *map(self._scalar, symbols),
-            *[types.uint64 for _ in pointers],
+            *[types.uint64 for _ in used.parameters],
+            *[_held(chain.small) for _ in carried if chain is not None],
             *[types.uint32 for _ in smem],
             *map(self._tuple, storages),
         )
@@ -174,7 +200,8 @@ class Intrinsics:
         chain, link = signature.chain, None
         if chain is not None and chain.before is not None:
             link = chain.before, values[chain.name]
-        return Emit(b, env, words, starts, place, self.loose, link, self.arch, self.maps)
+        known = self.arch, self.chains.small, self.multipliers, self.maps
+        return Emit(b, env, words, starts, place, self.loose, link, *known)
 
     def _starts(self, b: Any, used: _Names, values: dict[str, Any]) -> dict[tuple[str, str], Any]:
         starts = {("gmem", name): values[name] for name in used.parameters}
@@ -216,7 +243,8 @@ class _Signature:
         """The Numba type of its result."""
         if self.number is not None:
             return self.number
-        parts = [*self.results.values(), *[types.uint64 for _ in self.moved]]
+        held = [_held(self.chain.small) for _ in self.moved if self.chain is not None]
+        parts = [*self.results.values(), *held]
         if not parts:
             return types.void
         return parts[0] if len(parts) == 1 else types.Tuple(parts)
@@ -230,10 +258,15 @@ class _Signature:
         return made[0] if len(made) == 1 else context.make_tuple(b, kind, made)
 
 
+def _held(small: bool) -> Any:
+    """Return the Numba type of an address, or of a 32-bit offset."""
+    return types.uint32 if small else types.uint64
+
+
 class _Names:
     """The names that an op, a condition or an integer uses."""
 
-    def __init__(self, x: Any) -> None:
+    def __init__(self, x: Any, multipliers: dict[Any, str]) -> None:
         self.symbols: set[str] = set()
         self.storages: set[str] = set()
         self.parameters: set[str] = set()
@@ -248,6 +281,8 @@ class _Names:
             elif isinstance(part, SymInt):
                 self.symbols.update(s.name for s in symbols_of(terms_of(part)))
                 self.warps = self.warps or has_warps(terms_of(part))
+                divisors = [SymInt(d) for d in divisors_of(terms_of(part))] if multipliers else []
+                self.symbols.update(multipliers[d] for d in (part, *divisors) if d in multipliers)
 
 
 def _intrinsic(name: str, kinds: tuple[Any, ...], result: Any, codegen: Any) -> Any:
@@ -274,6 +309,7 @@ def make_runtime(block: tuple[int, int, int]) -> dict[str, Any]:
         "block_index": block_index,
         "shared_memory": shared_memory,
         "undefined": undefined,
+        "int32": types.int32,
         "int64": types.int64,
         "range": range,
     }

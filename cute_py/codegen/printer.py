@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 from cute_py.codegen.passes import names_in
 from cute_py.codegen.tensor_maps import TensorMaps
 from cute_py.errors import refusal
-from cute_py.integers.symbols import SymInt
+from cute_py.integers import ints
+from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan import ops
+from cute_py.plan.conditions import bounds_of, fits
 from cute_py.plan.plan import ScalarParam, TensorParam
 from cute_py.plan.walk import every
 
@@ -38,6 +40,7 @@ HELPERS = (
     "block_index",
     "shared_memory",
     "undefined",
+    "int32",
     "int64",
     "range",
 )
@@ -49,6 +52,7 @@ WORDS = {
     "value": "an integer expression",
     "begin": "the address that a loop begins with",
     "advance": "the address of the next iteration",
+    "next": "the counter of the next iteration",
     **{kind.word: kind.purpose for kind in ops.OPS},
 }
 
@@ -69,7 +73,23 @@ def parameters(plan: Plan) -> list[tuple[str, str]]:
             continue
         found.append((p.name, "address"))
         found += [(str(name), "integer") for name in names_of(p)]
+    found += [(name, "integer") for name in multipliers(plan).values()]
     return [*found, *[(name, "map") for name in TensorMaps(plan).names.values()]]
+
+
+def multipliers(plan: Plan) -> dict[Scalar, str]:
+    """Return the parameters with the multipliers of divisors (`plan.multiplier`), by divisor."""
+    if not plan.launch.divisors:
+        return {}
+    taken = names_in(plan) | {"tid", "bid_x", "bid_y", "bid_z"}
+    taken |= {name for p in plan.params if isinstance(p, TensorParam) for name in names_of(p)}
+    found: dict[Scalar, str] = {}
+    for i, divisor in enumerate(plan.launch.divisors):
+        name = f"multiplier{i}"
+        while name in taken:
+            name += "_"
+        found[divisor] = name
+    return found
 
 
 def names_of(p: TensorParam) -> list[str]:
@@ -143,6 +163,7 @@ class Source:
         self.calls = {name: made[helper] for helper, name in self.helpers.items()}
         self.known: dict[int, str] = {}  # by identity of the intrinsic, which `calls` keeps alive
         self.words: set[str] = set()
+        self.narrow = _narrow(plan)
         self.lines: list[str] = []
         self._head()
         self._block(plan.body, 1)
@@ -163,7 +184,7 @@ class Source:
             self._line(1, f"{name} = {helpers['undefined']}({count})")
         variables = {op.var for op in self.plan.ops if isinstance(op, ops.Set)}
         for name in sorted(variables):
-            self._line(1, f"{name} = {helpers['int64']}(0)")
+            self._line(1, f"{name} = {self._kind(name)}(0)")
 
     def _signature(self) -> None:
         """Print the def line; if it is long, one line per parameter of the plan."""
@@ -175,7 +196,7 @@ class Source:
         for p in self.plan.params:
             sizes = [] if isinstance(p, ScalarParam) else names_of(p)
             self.lines.append(f"{INDENT}{', '.join([p.name, *sizes])},")
-        for name in self.intrinsics.maps.names.values():
+        for name in (*multipliers(self.plan).values(), *self.intrinsics.maps.names.values()):
             self.lines.append(f"{INDENT}{name},")
         self.lines.append("):")
 
@@ -215,14 +236,27 @@ class Source:
         self._line(depth, target + text, op)
 
     def _loop(self, op: ops.Loop, depth: int) -> None:
-        bounds = f"{self._scalar(op.start)}, {self._scalar(op.stop)}, {op.step}"
+        """Print a loop. A while loop counts one variable, a range the iterations as well; but NVVM
+        unrolls the latter if it cannot compute their number from the former.
+        """
         carried = self.intrinsics.chains.inductions.get(id(op), [])
         for v in carried:
             self._induction(v, "begin", depth)
-        self._line(depth, f"for {op.var} in {self.helpers['range']}({bounds}):", op)
+        kind = self._kind(op.var)
+        if _is_counted(op):
+            test = self._name(self.intrinsics.counts(op), "holds")
+            following = self._name(self.intrinsics.following(op, op.var in self.narrow), "next")
+            self._line(depth, f"{op.var} = {kind}({op.start})", op)
+            self._line(depth, f"while {test}:", op)
+        else:
+            following = ""
+            ends = ", ".join(f"{kind}({self._scalar(x)})" for x in (op.start, op.stop, op.step))
+            self._line(depth, f"for {op.var} in {self.helpers['range']}({ends}):", op)
         self._block(op.body, depth + 1)
         for v in carried:
             self._induction(v, "advance", depth + 1)
+        if following:
+            self._line(depth + 1, f"{op.var} = {following}", op)
 
     def _induction(self, v: Induction, word: str, depth: int) -> None:
         self._line(depth, f"{v.name} = {self._name(self.intrinsics.induction(v, word), word)}")
@@ -258,7 +292,41 @@ class Source:
         )
 
     def _set(self, op: ops.Set, depth: int) -> None:
-        self._line(depth, f"{op.var} = {self.helpers['int64']}({self._scalar(op.value)})", op)
+        self._line(depth, f"{op.var} = {self._kind(op.var)}({self._scalar(op.value)})", op)
+
+    def _kind(self, name: str) -> str:
+        """Return the function that converts to the type of a variable or a loop's counter."""
+        return self.helpers["int32" if name in self.narrow else "int64"]
+
+    def _promise(self, op: ops.Promise, depth: int) -> None:
+        self._line(depth, "pass", op)
+
+
+def _is_counted(op: ops.Loop) -> bool:
+    """Return whether a loop is printed as a while loop: see `Source._loop`."""
+    return op.step == 1 and isinstance(op.start, int)
+
+
+def _narrow(plan: Plan) -> set[str]:
+    """Return the variables, and the counters of loops, whose values fit 32 bits: a counter also
+    after its last iteration, unless a range counts the iterations.
+    """
+
+    def fits_all(*values: Any) -> bool:
+        return all(x in plan.launch.counts or fits(terms_of(x)) for x in values)
+
+    values: dict[str, list[bool]] = {}
+    for op in plan.ops:
+        if isinstance(op, ops.Set):
+            values.setdefault(op.var, []).append(fits_all(op.value))
+        elif isinstance(op, ops.Loop):
+            more = ints.add(op.stop, 1) if _is_counted(op) else ints.sub(op.stop, op.start)
+            narrow = fits_all(op.start, op.stop)
+            low = bounds_of(op.start)[0]
+            if narrow and not (op.stop in plan.launch.counts and low is not None and low >= 0):
+                narrow = fits_all(more)
+            values.setdefault(op.var, []).append(narrow)
+    return {name for name, found in values.items() if all(found)}
 
 
 # ops that are printed as Python statements, not as calls
@@ -269,6 +337,7 @@ CONTROL: dict[type[Op], Callable[[Source, Any, int], None]] = {
     ops.Leave: Source._leave,
     ops.Let: Source._let,
     ops.Set: Source._set,
+    ops.Promise: Source._promise,
 }
 
 
@@ -315,6 +384,7 @@ def docstring(plan: Plan, file: str, intrinsics: Intrinsics, words: Iterable[str
             "Parameters",
             [
                 *map(_parameter, plan.params),
+                *[f"{name}: divides by {d}" for d, name in multipliers(plan).items()],
                 *[
                     f"{name}: tensor map of {x.tensor}, box {x.box} of modes {x.modes}"
                     for x, name in intrinsics.maps.names.items()

@@ -1,8 +1,10 @@
 """Integer expressions and conditions of a plan as LLVM values.
 
-Expressions are polynomials over symbols, floor divisions and minima. Values are 64 bits wide; a
-division is done in 32 bits if its operands are known to fit. NVVM narrows the arithmetic of shared
-memory addresses itself.
+Expressions are polynomials over symbols, floor divisions and minima. They wrap around at 64 bits,
+but most are known to fit 32. Sums and products are then computed in 32 bits, whatever their terms
+are: the lower 32 bits of the result depend on those of the terms alone. A division, a comparison
+and a minimum are done in 32 bits if their operands fit. A longer sum is one of products of a part
+that fits and a factor that does not, as an offset is a coordinate times a stride.
 """
 
 from __future__ import annotations
@@ -14,71 +16,130 @@ from llvmlite import ir
 
 from cute_py.codegen.passes.strength import in_loop
 from cute_py.codegen.storage import I32, I64
-from cute_py.integers.polynomial import FloorDiv, Min, Symbol, order, plus, times, value
+from cute_py.integers.polynomial import FloorDiv, Min, Symbol, order, plus, scaled, times, value
 from cute_py.integers.symbol_decisions import bounds
-from cute_py.integers.symbols import terms_of
-from cute_py.plan.conditions import Compare, Logic, Not, Test
+from cute_py.integers.symbol_forms import floordiv
+from cute_py.integers.symbols import SymInt, terms_of
+from cute_py.plan.conditions import Compare, Logic, Not, Test, fits, within
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from cute_py.codegen.storage import Words
     from cute_py.integers.polynomial import Atom, Polynomial
     from cute_py.plan.conditions import Cond, Scalar
 
-_FITS, _END = 1 << 31, 1 << 63
+    Monomial = tuple[Atom, ...]
+
+_END = 1 << 63
 WARP = "tid//32"  # the name of the warp's index, which no symbol has
 
 
 class Scalars:
     """Evaluates scalars and conditions with the values of their symbols."""
 
-    def __init__(self, b: Any, env: dict[str, Any], words: Words) -> None:
-        """Keep the builder, symbol -> 64-bit LLVM value, and the registers."""
-        self.b, self.env, self.words = b, env, words
+    def __init__(
+        self, b: Any, env: dict[str, Any], words: Words, multipliers: dict[Scalar, str]
+    ) -> None:
+        """Keep the builder, symbol -> 64-bit LLVM value, the registers, and the names of the
+        multipliers of divisors.
+        """
+        self.b, self.env, self.words, self.multipliers = b, env, words, multipliers
         self.known: dict[Atom, Any] = {}  # computed once per op: its code has no branches
 
     def value(self, x: Scalar) -> Any:
         """Return a scalar as 64 bits."""
-        return ir.Constant(I64, x) if isinstance(x, int) else self._sum(terms_of(x))
+        return ir.Constant(I64, x) if isinstance(x, int) else self.sum(terms_of(x), I64)
 
     def narrow(self, x: Scalar) -> Any:
-        """Return a scalar as 32 bits."""
-        return ir.Constant(I32, x) if isinstance(x, int) else self.b.trunc(self.value(x), I32)
+        """Return the lower 32 bits of a scalar."""
+        return ir.Constant(I32, x) if isinstance(x, int) else self.sum(terms_of(x), I32)
 
-    def _sum(self, p: Polynomial) -> Any:
+    def natural(self, x: Scalar) -> Any:
+        """Return a scalar as 32 bits if it is known to fit them, else as 64."""
+        p = terms_of(x)
+        return self.sum(p, I32 if fits(p) else I64)
+
+    def sum(self, p: Polynomial, kind: Any) -> Any:
         """Return the sum of the terms, loop-variant ones last, so that the others are hoisted."""
-        total = ir.Constant(I64, p.get((), 0))
-        for monomial in sorted((m for m in p if m), key=lambda m: (_varies(m), order(m))):
-            total = self.b.add(total, self._term(monomial, p[monomial]))
+        if kind == I64 and fits(p):
+            return self.b.sext(self.sum(p, I32), I64)
+        parts, groups = (p, {}) if kind == I32 else _split(p)
+        if parts is not p and fits(parts):
+            total = self.sum(parts, I64)
+        else:
+            total = ir.Constant(kind, parts.get((), 0))
+            for m in sorted((m for m in parts if m), key=lambda m: (_varies(m), order(m))):
+                total = self.b.add(total, self._term(m, parts[m], kind))
+        return self._products(groups, total)
+
+    def _products(self, groups: dict[Atom, Polynomial], total: Any) -> Any:
+        """Return the total plus the products of atoms with the sums of their factors."""
+        for wide, factor in self._by_variance(groups):
+            c = gcd(*factor.values())
+            taken = self._unit_of(wide, c)
+            product = self.b.mul(
+                self.sum({m: n // taken for m, n in factor.items()}, I64),
+                self._factor(wide, taken, I64),
+            )
+            total = self.b.add(total, product)
         return total
 
-    def _term(self, monomial: tuple[Atom, ...], c: int) -> Any:
+    @staticmethod
+    def _by_variance(groups: dict[Atom, Polynomial]) -> Iterator[tuple[Atom, Polynomial]]:
+        """Yield (atom, factors), with the loop-variant factors apart and last."""
+        ordered = sorted(groups, key=lambda atom: (_varies((atom,)), order((atom,))))
+        for varying in (False, True):
+            for atom in ordered:
+                factor = {m: c for m, c in groups[atom].items() if _varies(m) is varying}
+                if factor:
+                    yield atom, factor
+
+    def _term(self, monomial: Monomial, c: int, kind: Any) -> Any:
         product = None
         for atom in monomial:
-            if isinstance(atom, Symbol):
-                taken = gcd(c, atom.multiple_of)
-                c //= taken
-                factor = self.env[atom.name]
-                if taken != atom.multiple_of:
-                    divisor = ir.Constant(I64, atom.multiple_of // taken)
-                    factor = self.b.sdiv(factor, divisor)
-            else:
-                factor = self._atom(atom)
+            taken = self._unit_of(atom, c)
+            c //= taken
+            factor = self._factor(atom, taken, kind)
             product = factor if product is None else self.b.mul(product, factor)
         assert product is not None
-        return product if c == 1 else self.b.mul(product, ir.Constant(I64, c))
+        return product if c == 1 else self.b.mul(product, ir.Constant(kind, c))
 
-    def _atom(self, atom: Atom) -> Any:
-        if atom not in self.known:
-            self.known[atom] = self._computed(atom)
-        return self.known[atom]
+    @staticmethod
+    def _unit_of(atom: Atom, c: int) -> int:
+        """Return the part of a coefficient that the value of a symbol has as a factor."""
+        return gcd(c, atom.multiple_of) if isinstance(atom, Symbol) else 1
+
+    def _factor(self, atom: Atom, taken: int, kind: Any) -> Any:
+        """Return an atom, times `taken` if it is a symbol: its value is multiple_of * atom."""
+        if not isinstance(atom, Symbol):
+            if atom not in self.known:
+                self.known[atom] = self._computed(atom)
+            return self._as(self.known[atom], kind)
+        found, divisor = self.env[atom.name], atom.multiple_of // taken
+        narrow = fits({(atom,): atom.multiple_of})
+        if narrow or divisor == 1:
+            found = self._as(found, I32 if narrow else kind)
+        if divisor != 1:
+            found = self.b.sdiv(found, ir.Constant(found.type, divisor), flags=("exact",))
+        return self._as(found, kind)
+
+    def _as(self, found: Any, kind: Any) -> Any:
+        """Return a value as wide as `kind`; one of 32 bits is signed."""
+        if found.type == kind:
+            return found
+        return self.b.trunc(found, I32) if kind == I32 else self.b.sext(found, I64)
+
+    # -- divisions and minima
 
     def _computed(self, atom: Atom) -> Any:
         if isinstance(atom, FloorDiv):
             return self._floor(atom)
         assert isinstance(atom, Min)
-        least = self._sum(atom.options[0])
+        kind = I32 if all(map(fits, atom.options)) else I64
+        least = self.sum(atom.options[0], kind)
         for option in atom.options[1:]:
-            other = self._sum(option)
+            other = self.sum(option, kind)
             least = self.b.select(self.b.icmp_signed("<", other, least), other, least)
         return least
 
@@ -90,31 +151,74 @@ class Scalars:
         if not whole:
             return self._quotient(p, atom.divisor)
         rest = plus(p, times(whole, atom.divisor), -1)
-        return self.b.add(self._sum(whole), self._quotient(rest, atom.divisor))
+        quotient = self._as(self._quotient(rest, atom.divisor), I64)
+        return self.b.add(self.sum(whole, I64), quotient)
 
     def _quotient(self, numerator: Polynomial, divisor: Polynomial) -> Any:
         b = self.b
         if WARP in self.env and (warps := _warps(numerator, divisor)):
-            return b.zext(b.udiv(self.env[WARP], ir.Constant(I32, warps)), I64)
-        p, d = self._sum(numerator), self._sum(divisor)
-        (low, high), (least, most) = bounds(numerator), bounds(divisor)
-        if low is not None and low >= 0:
-            if high is not None and high < _FITS and most is not None and most < _FITS:
-                p, d = b.trunc(p, I32), b.trunc(d, I32)
+            return b.udiv(self.env[WARP], ir.Constant(I32, warps))
+        (low, high), (least, _most) = bounds(numerator), bounds(divisor)
+        positive = low is not None and low >= 0
+        multiplier = self.multipliers.get(SymInt(divisor))
+        if multiplier is not None and fits(numerator):
+            return self._by_multiplier(self.sum(numerator, I32), multiplier, positive)
+        narrow = fits(divisor) and within(numerator, -1 << 31, 1 << 32 if positive else 1 << 31)
+        kind = I32 if narrow else I64
+        p, d = self.sum(numerator, kind), self.sum(divisor, kind)
+        n = value(divisor)
+        if positive:
             if high is not None and least is not None and high < 2 * least:  # 0 or 1
-                return b.zext(b.icmp_unsigned(">=", p, d), I64)
-            return b.zext(b.udiv(p, d), I64)
+                return b.zext(b.icmp_unsigned(">=", p, d), kind)
+            return b.udiv(p, d)
+        if n is not None and not n & (n - 1):
+            return b.ashr(p, ir.Constant(kind, n.bit_length() - 1))
         quotient, rest = b.sdiv(p, d), b.srem(p, d)
-        below = b.icmp_signed("<", rest, ir.Constant(I64, 0))
-        return b.sub(quotient, b.zext(below, I64))
+        below = b.icmp_signed("<", rest, ir.Constant(kind, 0))
+        return b.sub(quotient, b.zext(below, kind))
+
+    def _by_multiplier(self, p: Any, name: str, positive: bool) -> Any:
+        """Return the quotient of 32 bits by the divisor of a multiplier, rounded down:
+        -1 - x // d is (-1 - x) // d.
+        """
+        b, found = self.b, self.env[name]
+        sign = None if positive else b.ashr(p, ir.Constant(I32, 31))
+        p = p if sign is None else b.xor(p, sign)
+        twice = b.zext(b.shl(p, ir.Constant(I32, 1)), I64)
+        product = b.mul(twice, b.zext(b.trunc(found, I32), I64))
+        high = b.trunc(b.lshr(product, ir.Constant(I64, 32)), I32)
+        shift = b.trunc(b.lshr(found, ir.Constant(I64, 32)), I32)
+        quotient = b.lshr(high, shift)
+        return quotient if sign is None else b.xor(quotient, sign)
+
+    def divided(self, x: Scalar, y: Scalar) -> Any:
+        """Return x // y, rounded down, and 0 for a divisor of 0, as 64 bits."""
+        b, p, q = self.b, terms_of(x), terms_of(y)
+        name = self.multipliers.get(y)
+        if name is None or not within(p, 1 - (1 << 31), 1 << 31):
+            kind = I32 if within(p, 1 - (1 << 31), 1 << 31) and fits(q) else I64
+            return self._as(self._divided(self.sum(p, kind), self.sum(q, kind)), I64)
+        d, zero = self.sum(q, I32), ir.Constant(I32, 0)
+        given = self.sum(p, I32)
+        given = b.select(b.icmp_signed("<", d, zero), b.neg(given), given)
+        found = self._by_multiplier(given, name, positive=False)
+        return b.sext(b.select(b.icmp_signed("==", d, zero), zero, found), I64)
+
+    def _divided(self, p: Any, d: Any) -> Any:
+        b, zero = self.b, ir.Constant(p.type, 0)
+        none = b.icmp_signed("==", d, zero)
+        d = b.select(none, ir.Constant(p.type, 1), d)
+        quotient, rest = b.sdiv(p, d), b.srem(p, d)
+        apart = b.icmp_signed("<", b.xor(rest, d), zero)
+        below = b.and_(b.icmp_signed("!=", rest, zero), apart)
+        return b.select(none, zero, b.sub(quotient, b.zext(below, p.type)))
 
     # -- conditions
 
     def holds(self, cond: Cond) -> Any:
         """Return a condition as one bit."""
         if isinstance(cond, Compare):
-            sign = {"lt": "<", "le": "<=", "eq": "==", "ne": "!="}[cond.test]
-            return self.b.icmp_signed(sign, self.value(cond.a), self.value(cond.b))
+            return self._compared(cond)
         if isinstance(cond, Logic):
             join = self.b.and_ if cond.test == "and" else self.b.or_
             total = self.holds(cond.terms[0])
@@ -125,6 +229,57 @@ class Scalars:
             return self.b.not_(self.holds(cond.term))
         assert isinstance(cond, Test)
         return self.words.get(cond.reg, 0)
+
+    def _compared(self, cond: Compare) -> Any:
+        """Return a comparison: of 32 bits if two sides of the same difference fit."""
+        sign = {"lt": "<", "le": "<=", "eq": "==", "ne": "!="}[cond.test]
+        sides = list(_sides(cond))
+        for p, q in sides:
+            if fits(p) and fits(q):
+                return self.b.icmp_signed(sign, self.sum(p, I32), self.sum(q, I32))
+        for p, q in sides:
+            if within(p, 0, 1 << 32) and within(q, 0, 1 << 32):
+                return self.b.icmp_unsigned(sign, self.sum(p, I32), self.sum(q, I32))
+        p, q = terms_of(cond.a), terms_of(cond.b)
+        return self.b.icmp_signed(sign, self.sum(p, I64), self.sum(q, I64))
+
+
+def _split(p: Polynomial) -> tuple[Polynomial, dict[Atom, Polynomial]]:
+    """Return the terms of p that fit, and the others by their widest atom, without it."""
+    parts: Polynomial = {}
+    groups: dict[Atom, Polynomial] = {}
+    for m, c in p.items():
+        if not m or fits({m: c}):
+            parts[m] = c
+            continue
+        wide = max(m, key=_width)
+        rest = list(m)
+        rest.remove(wide)
+        groups.setdefault(wide, {})[tuple(rest)] = c
+    return parts, groups
+
+
+def _sides(cond: Compare) -> Iterator[tuple[Polynomial, Polynomial]]:
+    """Yield pairs of sides that compare alike: first what varies in loops on one side and all else
+    on the other, which is hoisted, without their common factor; then a and b; then positive terms
+    on both sides.
+    """
+    a, b = terms_of(cond.a), terms_of(cond.b)
+    difference = plus(b, a, -1)
+    moving = {m: c for m, c in difference.items() if m and _varies(m)}
+    if moving and len(moving) < len(difference):
+        n, rest = gcd(*moving.values()), plus(difference, moving, -1)  # 0 < rest + moving
+        if n > 1 and cond.test in ("lt", "le"):  # -rest < n*x where floor(-rest / n) < x
+            more = 0 if cond.test == "lt" else n - 1
+            rest = scaled(floordiv(plus(scaled(rest, -1), {(): 1}, more), {(): n}), -1)
+            moving = {m: c // n for m, c in moving.items()}
+        if all(c < 0 for c in moving.values()):
+            yield scaled(moving, -1), rest
+        else:
+            yield scaled(rest, -1), moving
+    yield a, b
+    left = {m: -c for m, c in difference.items() if c < 0}
+    yield left, plus(difference, left)
 
 
 def of_first_lane(cond: Cond) -> bool:
@@ -167,11 +322,19 @@ def _taken_out(atom: FloorDiv) -> Polynomial:
     """Return the terms to take out of a quotient, so that no coefficient exceeds half the divisor;
     none if the numerator is known to fit.
     """
-    n, (low, high) = value(atom.divisor), bounds(atom.numerator)
-    if n is None or (low is not None and high is not None and -_END <= low <= high < _END):
+    n = value(atom.divisor)
+    if n is None or within(atom.numerator, -_END, _END):
         return {}
     return {m: 1 for m, c in atom.numerator.items() if m and 2 * c > n}
 
 
-def _varies(monomial: tuple[Atom, ...]) -> bool:
+def _width(atom: Atom) -> int:
+    """Return the greatest magnitude of an atom, as a key: what has no bound comes last."""
+    if atom.lo is None or atom.hi is None:
+        return 1 << 128
+    unit = atom.multiple_of if isinstance(atom, Symbol) else 1
+    return unit * max(abs(atom.lo), abs(atom.hi))
+
+
+def _varies(monomial: Monomial) -> bool:
     return any(in_loop(s.name) for atom in monomial for s in atom.symbols)

@@ -108,7 +108,7 @@ def stalls(sass: str) -> Mapping[str, int]:
     warpgroups (HGMMA, IGMMA, QGMMA), which are those over K.
 
     >>> loop = [".L_x_1:", "HGMMA.64x8x16.F32 R24, gdesc[UR8], R24 ;", "R2UR UR4, R2 ;"]
-    >>> dict(stalls("\\n".join([*loop, "@P0 BRA `(.L_x_1) ;", "R2UR UR5, R2 ;"])))
+    >>> dict(stalls(chr(10).join([*loop, "@P0 BRA `(.L_x_1) ;", "R2UR UR5, R2 ;"])))
     {'R2UR': 1}
     """
     lines = sass.splitlines()

@@ -21,6 +21,53 @@ if TYPE_CHECKING:
     DtypeLike: TypeAlias = "Dtype | str | np.dtype[Any] | type[np.generic]"
 
 
+class Promised(Value):
+    """An integer type with promises of a kernel's argument: `n: cute.s32(min=1, multiple_of=8)`.
+
+    Attributes:
+        dtype: the type.
+        min, max: the least and the greatest value, None for those of the type.
+        multiple_of: a number that divides the value.
+    """
+
+    dtype: Dtype
+    min: int | None
+    max: int | None
+    multiple_of: int
+    __slots__ = tuple(__annotations__)
+    __match_args__ = ("dtype", "min", "max", "multiple_of")
+
+    def __init__(
+        self, dtype: Dtype, min: int | None = None, max: int | None = None, multiple_of: int = 1
+    ) -> None:
+        """Freeze a promise; users call the dtype."""
+        self.dtype, self.min, self.max, self.multiple_of = dtype, min, max, multiple_of
+
+    def __str__(self) -> str:
+        """Return the type with its promises."""
+        words = [f"{name}={value}" for name, value in (("min", self.min), ("max", self.max))
+                 if value is not None]  # fmt: skip
+        words += [f"multiple_of={self.multiple_of}"] * (self.multiple_of != 1)
+        return f"{self.dtype}({', '.join(words)})"
+
+    def __repr__(self) -> str:
+        return f"cute.{self}"
+
+    def admits(self, value: int) -> bool:
+        """Return whether a value keeps the promises."""
+        low, high = self.bounds
+        return low <= value <= high and value % self.multiple_of == 0
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The least and the greatest value."""
+        low, high = int(self.dtype.min), int(self.dtype.max)
+        return (
+            low if self.min is None else max(low, self.min),
+            high if self.max is None else min(high, self.max),
+        )
+
+
 class Dtype(Value):
     """One element type. Equal dtypes are the same object, which `dtype(name)` returns.
 
@@ -72,6 +119,31 @@ class Dtype(Value):
         self.bits = bits
         self.exponent_bits, self.mantissa_bits, self.special = fields
         self.numpy_name, self.numba_name, self.ptx, self.cutlass_name = names
+
+    def __call__(
+        self, *, min: int | None = None, max: int | None = None, multiple_of: int = 1
+    ) -> Promised:
+        """Annotate an integer argument of a kernel with promises; every launch checks them.
+
+        Args:
+            min: the least value, None for that of the type.
+            max: the greatest value, None for that of the type.
+            multiple_of: a number that divides the value.
+
+        Raises:
+            DtypeError: the type is not an integer type, or no value satisfies the promises.
+
+        >>> s32(min=1, multiple_of=8)
+        cute.s32(min=1, multiple_of=8)
+        """
+        found = Promised(self, min, max, multiple_of)
+        numbers = [x for x in (min, max, multiple_of) if x is not None]
+        if not self.is_integer or any(x.__class__ is not int for x in numbers) or multiple_of < 1:
+            raise refusal("dtype-promise", operation=f"cute.{self}", given=found)
+        low, high = found.bounds
+        if -(-low // multiple_of) * multiple_of > high:
+            raise refusal("dtype-promise", operation=f"cute.{self}", given=found)
+        return found
 
     __eq__ = object.__eq__  # equal dtypes are one object
     __hash__ = object.__hash__

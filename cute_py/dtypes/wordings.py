@@ -27,6 +27,13 @@ WORDINGS: dict[str, Wording] = {
         "1 to 8, 16, 32 or 64 bits",
         "use {fix}",
     ),
+    "dtype-promise": (
+        DtypeError,
+        "{given}",
+        "an integer type, min and max with a multiple of multiple_of between them, and a positive "
+        "multiple_of",
+        "give bounds that are true, or none",
+    ),
     "dtype-void": (
         DtypeError,
         "void, which has no values",

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cute_py.emulate.agreements import Agreements
 from cute_py.emulate.batch import Batch
+from cute_py.emulate.checks import CHECKS
 from cute_py.emulate.global_memory import GlobalMemory
 from cute_py.emulate.machine import Machine
 from cute_py.emulate.ops import HANDLERS
@@ -22,8 +24,9 @@ from cute_py.emulate.storages import Arguments
 from cute_py.errors import CuteError, refusal, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
+    from cute_py.emulate.program import Program
     from cute_py.plan.plan import Plan
 
 MEMORY = 1 << 30
@@ -32,61 +35,92 @@ MEMORY = 1 << 30
 def emulate(
     plan: Plan,
     *args: Any,
-    checks: bool = True,
+    checks: bool | str | Iterable[str] = True,
     report: bool = False,
     order: str | int = "forward",
     memory: int = MEMORY,
     resident: int | None = None,
     progress: Callable[[float, int], None] | None = None,
 ) -> Report | None:
-    """Run a plan on NumPy arrays, which it reads and writes in place.
+    """Run a plan on NumPy arrays, exactly as a GPU would, and refuse undefined behaviour.
 
-    Blocks that communicate run one by one, `resident` of them at a time, and begin in rising order
-    of their number; all others run together, in batches whose state fits into `memory`.
+    The kernel reads and writes the arrays in place. Blocks that communicate are interleaved: they
+    start in the order of their numbers, at most `resident` of them at a time. All other blocks run
+    together, in batches whose state fits into `memory`.
 
     Args:
-        plan: what to run.
-        args: an array for each `TensorParam`, a number for each `ScalarParam`, in order. Types
-            narrower than a byte come as one value per element.
-        checks: refuse races, reads of what is not written, and divergent barriers; without them
-            only addresses are checked.
-        report: whether to count.
-        order: who goes first where several could, warps, and blocks that communicate: "forward",
+        plan: the plan to run, from `cute.trace`.
+        args: an array for each `TensorParam` and a number for each `ScalarParam`, in order. An
+            array of a type narrower than a byte has one element per value.
+        checks: True for all checks, False for none, or the names of the checks to make, as an
+            iterable or as text ("shared, global"); `CHECKS` lists them. Addresses are always
+            checked.
+        report: whether to count instructions, bank conflicts and bytes by line, and return them.
+        order: which of several runnable warps, or communicating blocks, goes first: "forward",
             "reversed", or a seed.
-        memory: for the state of the blocks that run together (bytes).
-        resident: how many blocks run at once where they may wait for each other; left out, what
-            their threads and shared memory allow on the 132 multiprocessors of an H100.
-        progress: called with (blocks done, blocks in all) after each batch, and after each
-            iteration of a loop of the kernel with the part of its batch that is done by then.
+        memory: the limit for the state of the blocks that run together (bytes).
+        resident: the number of communicating blocks that run at a time. By default, as many as
+            the 132 multiprocessors of an H100 hold with these threads and this shared memory.
+        progress: a function of (blocks done, blocks in total). It is called after each batch and
+            after each iteration of an outermost loop of the kernel.
+
+    Returns:
+        The report if `report` is set, else None.
 
     Raises:
-        EmulationError: what the kernel did is no defined behaviour on a GPU.
+        EmulationError: the kernel does something that is undefined on a GPU.
+        LayoutError: the arguments do not fit the plan, or an option is unknown.
+
+    >>> import cute_py as cute
+    >>> @cute.kernel
+    ... def double(x):
+    ...     cute.launch(grid=1, block=32)
+    ...     x[cute.thread_idx()] = x[cute.thread_idx()] * 2.0
+    >>> x = np.arange(32, dtype=np.float32)
+    >>> emulate(cute.trace(double, x), x, checks=("global", "coordinates"))
+    >>> x[:4].tolist()
+    [0.0, 2.0, 4.0, 6.0]
     """
     _require_choices(order, resident)
     counts = Report(plan) if report else None
     with np.errstate(all="ignore"):
         given = Arguments(plan, args)
         program = program_of(plan, checks, report)
-        traffic = program.resources.traffic
-        watch = GlobalMemory(traffic, given, counts) if checks and traffic.written else None
-        grid = program.grid(given.symbols)
-        total = grid[0] * grid[1] * grid[2]
-        together = max(1, memory // program.resources.bytes_per_block())
-        if program.together:
-            together = max(total, 1)
-        starts = list(range(0, total, together))
-        for batch, start in enumerate(reversed(starts) if order == "reversed" else starts, 1):
-            blocks = min(together, total - start)
-            state = Batch(program.resources, given, grid, counts, blocks, start, watch)
-            before = (batch - 1) * together
-            part = _part_of(progress, before, blocks, total)
-            Machine(program, state, order, part, resident).run()
-            state.maxnreg.require_together(state.spans)
-            if progress is not None:
-                progress(min(before + together, total), total)
-        if counts is not None and watch is not None:
-            counts.unwritten = watch.unwritten()
+        _run(program, given, counts, order, memory, resident, progress)
     return counts
+
+
+def _run(
+    program: Program,
+    given: Arguments,
+    counts: Report | None,
+    order: str | int,
+    memory: int,
+    resident: int | None,
+    progress: Callable[[float, int], None] | None,
+) -> None:
+    """Run all blocks of the grid, batch by batch."""
+    needs, grid = program.resources, program.grid(given.symbols)
+    total = grid[0] * grid[1] * grid[2]
+    watch = None
+    if "global" in program.checks and needs.traffic.written:
+        watch = GlobalMemory(needs.traffic, given, counts, needs.agents.count, total)
+    together = max(1, memory // needs.bytes_per_block())
+    if program.together:
+        together = max(total, 1)
+    agreements = Agreements()
+    starts = list(range(0, total, together))
+    for batch, start in enumerate(reversed(starts) if order == "reversed" else starts, 1):
+        blocks = min(together, total - start)
+        state = Batch(needs, given, grid, counts, blocks, start, watch, agreements)
+        before = (batch - 1) * together
+        part = _part_of(progress, before, blocks, total)
+        Machine(program, state, order, part, resident).run()
+        state.maxnreg.require_together(state.spans)
+        if progress is not None:
+            progress(min(before + together, total), total)
+    if counts is not None and watch is not None:
+        counts.unwritten = watch.unwritten()
 
 
 def _require_choices(order: object, resident: object) -> None:
@@ -106,10 +140,10 @@ def _part_of(
     return lambda part: progress(before + blocks * part, total)
 
 
-__all__ = ["HANDLERS", "Report", "emulate"]
+__all__ = ["CHECKS", "HANDLERS", "Report", "emulate"]
 
 
-class _Door(ModuleType):
+class _CallableModule(ModuleType):
     def __call__(self, plan: Plan, *args: Any, **named: Any) -> Report | None:
         """Run a plan on NumPy arrays; see `emulate`."""
         try:
@@ -119,4 +153,4 @@ class _Door(ModuleType):
             raise
 
 
-sys.modules[__name__].__class__ = _Door
+sys.modules[__name__].__class__ = _CallableModule

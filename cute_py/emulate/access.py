@@ -61,9 +61,8 @@ class Located(Vectors):
         self.which = np.array([b for b, _ in access.table], np.int64)
         test = partial(flag, resources)
         self.guards = [condition(statics, guard, test) for guard in access.guards]
-        self.asserted = [
-            (b, scalar(statics, b.index), scalar(statics, b.extent)) for b in access.asserted
-        ]
+        bounds = access.asserted if "coordinates" in resources.checks else ()
+        self.asserted = [(b, scalar(statics, b.index), scalar(statics, b.extent)) for b in bounds]
         names: set[str] | None = set()
         tested = [part for _, *ends in self.asserted for part in ends]
         for part in [*self.bases, self.inner, *self.guards, *tested]:

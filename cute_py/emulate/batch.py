@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cute_py.emulate.agreements import Agreements
+from cute_py.emulate.checks import CLOCKED
 from cute_py.emulate.clocks import LOW, Acting, Agents, Clocks
 from cute_py.emulate.engines import Clusters, Engines
 from cute_py.emulate.faults import Faults, line_of
@@ -43,7 +45,7 @@ class Resources:
         grain: how it is watched; None where it is not.
     """
 
-    def __init__(self, plan: Plan, checks: bool) -> None:
+    def __init__(self, plan: Plan, checks: frozenset[str]) -> None:
         self.plan, self.checks = plan, checks
         self.threads = plan.launch.threads
         self.warps = -(-self.threads // LANES)
@@ -58,10 +60,10 @@ class Resources:
         self.shared = {row.name: row for row in plan.shared}
         self.stride = shared_stride(plan.shared)
         regs = (reg for op in every for reg in (*reads(op), *writes(op)))
-        self.registers = storages(plan.storages, regs, checks)
+        self.registers = storages(plan.storages, regs, "registers" in checks)
         bars = [bar.storage for op in every for bar in mbarriers(op)]
         self.agents = Agents(plan, self.warps, self.mask, bars)
-        self.grain = self._grain(every) if checks and plan.shared else None
+        self.grain = self._grain(every) if "shared" in checks and plan.shared else None
 
     def _grain(self, every: tuple[ops.Op, ...]) -> Grain:
         """Return the granule that all accesses are whole numbers of."""
@@ -97,7 +99,9 @@ class Batch:
         blocks: int,
         first: int,
         globals_: GlobalMemory | None = None,
+        agreements: Agreements | None = None,
     ) -> None:
+        self.agreements = agreements or Agreements()
         self.blocks, self.warps, self.report = blocks, needs.warps, report
         self.arrays, self.numbers = given.arrays, given.numbers
         self.agents = agents = needs.agents
@@ -111,8 +115,12 @@ class Batch:
             for name, storage in needs.registers.items()
         }
         self.ended = np.zeros((blocks, needs.warps), np.bool_)
+        # of divided warps (block, warp): the lanes [1, 1, lane] that have not returned
+        self.alive: dict[tuple[int, int], Array] = {}
         clusters = Clusters(blocks, self.faults, needs.plan.launch.cluster)
-        self.clocks = Clocks(agents, blocks, clusters.size, clusters.rank) if needs.checks else None
+        self.clocks: Clocks | None = None
+        if needs.checks & CLOCKED:
+            self.clocks = Clocks(agents, blocks, clusters.size, clusters.rank)
         self.globals = globals_
         self.releases: Releases | None = None
         if needs.traffic.releases and self.clocks is not None:
@@ -120,9 +128,13 @@ class Batch:
         self.shadow: Shadow | None = None
         if needs.grain is not None and self.clocks is not None:
             self.shadow = Shadow(self.clocks, needs.grain, self.faults)
-        self.engines = Engines(agents, self.clocks, self.shadow, self.faults, clusters, self.ended)
+        self.engines = Engines(
+            agents, self.clocks, self.shadow, self.faults, clusters, self.ended, needs.checks
+        )
         self.maxnreg = MaxNReg(needs.warps, self.faults)
-        self.barriers = Barriers(self.ended, self.clocks, clusters, self.faults)
+        self.barriers = Barriers(
+            self.ended, self.clocks, clusters, self.faults, "convergence" in needs.checks
+        )
 
 
 def _symbols(
@@ -188,9 +200,17 @@ class Barriers:
     COUNT = 16
 
     def __init__(
-        self, ended: Array, clocks: Clocks | None, clusters: Clusters, faults: Faults
+        self,
+        ended: Array,
+        clocks: Clocks | None,
+        clusters: Clusters,
+        faults: Faults,
+        phases: bool = True,
     ) -> None:
-        """Begin; `ended` tells which warps [block, warp] have ended."""
+        """Begin; `ended` tells which warps [block, warp] have ended; `phases`: whether to refuse
+        arrivals that might count for the phase before.
+        """
+        self.phases = phases
         blocks, self.warps = ended.shape
         self.ended, self.clocks, self.clusters, self.faults = ended, clocks, clusters, faults
         self.left = np.zeros_like(ended)  # the warps of which all threads have returned
@@ -250,7 +270,8 @@ class Barriers:
         self.arrived[B, ids] += LANES * len(W)
         clocks = self.clocks
         if clocks is not None and who is not None:
-            self._require_next(span, who, ids, op)
+            if self.phases:
+                self._require_next(span, who, ids, op)
             rows, together = clocks.joined(who, clocks.release(who))
             held = clocks.messages["barriers"]
             held[rows, ids] = np.maximum(held[rows, ids], together)

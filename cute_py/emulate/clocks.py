@@ -78,6 +78,11 @@ class Agents:
         self.columns = self.fixed + len(self.kinds) * warps
         self.readers = self.fixed - self.slots + warps * (1 + stores)  # of shared memory
 
+    @property
+    def count(self) -> int:
+        """How many agents a block has."""
+        return KINDS * self.threads + self.fixed
+
     def slot(self, bar: Vectors, offsets: Array) -> Array:
         """Return the slots of mbarriers at these offsets of a storage."""
         first = self.first_slot[bar.access.storage]

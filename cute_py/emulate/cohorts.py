@@ -39,6 +39,7 @@ class Step:
     op: Op
     run: Run
     strong: bool = False  # others may run before the next op: what they see depends on it
+    whole: bool = False  # all lanes of a warp execute it together
 
 
 class Wait:
@@ -56,6 +57,10 @@ class Wait:
     def describe(self, c: Cohort) -> str:
         """Return what is waited for, in words."""
         raise NotImplementedError
+
+    def lanes(self, c: Cohort) -> Array | None:
+        """Return the lanes [block, warp, lane] whose wait is over; None if all end at once."""
+        return None
 
     def wake(self, c: Cohort) -> None:
         """Take what the end of the wait brings."""
@@ -113,11 +118,17 @@ class Cohort:
     wait: Wait | None = None
     op: Any = None  # the op that runs, for errors
     spun: bool = False  # whether it went round a loop, and others are to run first
+    divided: bool = False  # whether other lanes of its warp, the only one, are another cohort
+    forced: bool = False  # whether the next op is executed without these
 
     @property
     def position(self) -> tuple[tuple[int, int, int], ...]:
         """Where it stands: the smaller comes first in the program."""
         return tuple(frame.place for frame in self.frames)
+
+    def is_beside(self, other: Cohort) -> bool:
+        """Tell whether they are parts of one divided warp."""
+        return self.divided and other.divided and self.span is other.span
 
     def active(self) -> Array:
         """Return the lanes that take part, as an array [block, warp, lane]."""
@@ -149,7 +160,7 @@ class Cohort:
         mask = cut(self.mask)
         if mask is not None and mask.all():
             mask = None
-        return Cohort(self.batch, span, mask, frames, env, self.wait)
+        return Cohort(self.batch, span, mask, frames, env, self.wait, divided=self.divided)
 
 
 def split(cohort: Cohort, pattern: Array) -> list[Cohort]:
@@ -173,6 +184,8 @@ def split(cohort: Cohort, pattern: Array) -> list[Cohort]:
 
 def joined(a: Cohort, b: Cohort) -> Cohort | None:
     """Return two cohorts that stand at one position as one, or None where that is no product."""
+    if a.divided or b.divided:
+        return None
     p, q = a.span, b.span
     same_W, same_B = np.array_equal(p.W, q.W), np.array_equal(p.B, q.B)
     if not (same_W or same_B) or not _alike(a, b):

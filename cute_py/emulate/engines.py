@@ -94,8 +94,10 @@ class Engines:
         faults: Faults,
         clusters: Clusters,
         ended: Array,
+        checks: frozenset[str],
     ) -> None:
-        """Begin; `ended` will tell which warps [block, warp] have."""
+        """Begin; `ended` will tell which warps [block, warp] have; `checks`: those to make."""
+        self.checks = checks
         self.agents, self.clocks, self.shadow, self.faults = agents, clocks, shadow, faults
         self.clusters, self.ended = clusters, ended
         shape = len(ended), agents.slots
@@ -162,7 +164,8 @@ class Engines:
         """Make an mbarrier."""
         b, clocks = int(span.B[thread[0]]), self.clocks
         if clocks is not None:
-            self._require_idle(op, span, thread, slot)
+            if "mbarriers" in self.checks:
+                self._require_idle(op, span, thread, slot)
             who = int(span.W[thread[1]]) * LANES + thread[2]
             row = b if clocks.rows > 1 else 0
             self.born[b, slot] = clocks.stamps(np.array([row]), np.array([who]))[0]
@@ -226,7 +229,7 @@ class Engines:
         name = self.agents.mbarrier(slot)
         if self.count[b, slot] == 0:
             raise self.faults.at("emulate-mbarrier-unset", op, span, thread, name=name)
-        if self.clocks is None:
+        if self.clocks is None or "mbarriers" not in self.checks:
             return
         own, w, lane = who = self._thread(span, thread)
         alone = lanes == 1 << lane
@@ -299,11 +302,16 @@ class Engines:
             lane: whether the lane issues it, not the warp as one.
         """
         shadow, clocks = self.shadow, self.clocks
-        if shadow is None or clocks is None:
+        if clocks is None:
             return
         clocks.apart()
         own, w, thread = self._thread(span, issue)
         b = own if target is None else target
+        if not writes and self.agents.kind(agent) == BULK:
+            epoch = int(clocks.epoch[b, int(clocks.column[agent])]) << EPOCH
+            self.reading[b, agent] = epoch, op
+        if shadow is None:
+            return
         g = self._granules(vectors, offsets, shadow.granule)
         part = int(clocks.of[w, thread])
         lanes = 1 << thread if lane else int(clocks.lanes[part])
@@ -317,8 +325,6 @@ class Engines:
             return
         self._fenced_writes(asked)
         shadow.reads.engine_reads((b, g), (part, 1 << thread), agent, epoch, number)
-        if self.agents.kind(agent) == BULK:
-            self.reading[b, agent] = epoch, op
 
     def _granules(self, vectors: Vectors, offsets: Array, granule: int) -> Array:
         """Return the granules of elements; those of the same elements are found once."""
@@ -430,7 +436,7 @@ class Engines:
         or by the TMA loads of an mbarrier there.
         """
         clocks = self.clocks
-        if clocks is None:
+        if clocks is None or "lifetimes" not in self.checks:
             return
         if self.ended[b].all():
             self._end(op, b, "has ended, and a thread of another block uses", "meet")
@@ -442,7 +448,7 @@ class Engines:
     def require_over(self) -> None:
         """Refuse blocks that have all ended while shared memory of them was still used."""
         clocks = self.clocks
-        if clocks is None:
+        if clocks is None or "lifetimes" not in self.checks:
             return
         for (b, agent), (epoch, op) in self.reading.items():
             column = int(clocks.column[agent])
@@ -451,6 +457,7 @@ class Engines:
                 committed = epoch >> EPOCH <= int(clocks.closed[BULK][b, part, 0])
                 fix = "wait" if committed else "commit, and wait"
                 self._end(op, b, f"a TMA store ({line_of(op)}) still reads", fix)
+        self._require_loads_over()
         for b, source, stamp, op in self.reached:
             rank = int(self.clusters.rank[source])
             known = clocks.clock[b, :, rank, 0, clocks.column[stamp & WHO]].max()
@@ -460,11 +467,32 @@ class Engines:
                     what = "a TMA load of another block writes"
                 self._end(op, b, f"{what} ({line_of(op)})", "meet")
 
+    def _require_loads_over(self) -> None:
+        """Refuse TMA loads that no thread of the block has waited for. The cp.asyncs of a thread
+        are its own accesses, and PTX does not say that they outlive it.
+        """
+        shadow, clocks, agents = self.shadow, self.clocks, self.agents
+        if shadow is None or clocks is None:
+            return
+        for row, last in enumerate(shadow.last):
+            stamps, first = np.unique(last, return_index=True)
+            who = stamps & WHO
+            loads = (who >= agents.tma) & (who < agents.wgmma)
+            stamps, first, columns = stamps[loads], first[loads], clocks.column[who[loads]]
+            rank = int(clocks.rank[row]) if clocks.clock.shape[2] > 1 else 0
+            late = stamps > clocks.clock[row, :, rank, 0][:, columns].max(axis=0, initial=0)
+            if late.any():
+                k = int(np.argmax(late))
+                op = shadow.ops[int(shadow.wrote[row, first[k]])]
+                engine, _ = agents.engine(int(stamps[k]) & WHO)
+                self._end(op, row, f"{engine} ({line_of(op)}) still writes", "load")
+
     def _end(self, op: Op, b: int, use: str, how: str) -> None:
         fixes = {
             "wait": "call cute.tma_store_wait(0) before the kernel ends",
             "commit, and wait": "call cute.tma_store_commit() and cute.tma_store_wait(0) "
             "before the end",
+            "load": "wait for its mbarrier before the kernel ends",
             "meet": "call cute.cluster_sync() before the kernel ends, or wait for the phase",
         }
         block = self.faults.block(b)

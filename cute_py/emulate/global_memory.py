@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import gcd
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cute_py.emulate.clocks import SEVERAL, THREAD, WHO
+from cute_py.emulate.clocks import EPOCH, SEVERAL, THREAD, WHO
 from cute_py.emulate.faults import line_of
+from cute_py.emulate.granules import CLOSED, MANY, Kept, Region
 from cute_py.emulate.releases import THREADS
 from cute_py.emulate.spans import LANES, Array
 from cute_py.plan import ops
@@ -36,11 +37,9 @@ if TYPE_CHECKING:
     from cute_py.emulate.storages import Arguments, Global, Place, Vectors
     from cute_py.plan.plan import Plan
 
-OP = 16  # bits of an op's number in a mark, which is (block of the grid + 1) << 16 | op
-OPS = (1 << OP) - 1
 FENCES = ("block", "gpu", "system")  # of threads
+EPOCHS = 8  # of one warp in which it accessed a granule, kept apart
 PLAIN, STRONG_READ, STRONG_WRITE = range(3)
-MANY, CLOSED = -1, -2  # marks: several readers; of two blocks, where no block is ordered
 
 
 class Traffic:
@@ -50,6 +49,7 @@ class Traffic:
         written: the arrays that it writes.
         grains: what the bytes of all accesses of an array are multiples of, by array.
         boxed: the arrays that TMA accesses, by elements.
+        bits: of an op's number in a mark, which is (block of the grid + 1) << bits | op.
         ops, numbers, kinds: the ops that access global memory, their numbers, and what they are.
         communicates: whether a block may learn of another one while both run.
         releases: whether threads may learn of each other by memory, be it in a block.
@@ -60,6 +60,7 @@ class Traffic:
         self.written = {name for op in every for name in arrays(op, written=True)}
         self.ops = [op for op in every if arrays(op)]
         self.numbers = {id(op): n for n, op in enumerate(self.ops)}
+        self.bits = len(self.ops).bit_length()  # of an op's number in a mark
         self.kinds = np.array([_kind(op) for op in self.ops] or [PLAIN])
         self.communicates = any(_learns(op) for op in self.ops)
         atomics = any(isinstance(op, ops.Atomic) and op.old is not None for op in every)
@@ -96,28 +97,6 @@ def _learns(op: ops.Op) -> bool:
     return atomic or _kind(op) == STRONG_READ
 
 
-class Region:
-    """Arrays whose memory overlaps: the marks and stamps of its granules.
-
-    Attributes:
-        low: the address of its first granule; granule: bytes.
-        wrote, writer: mark and stamp of the last plain write.
-        read, reader: of the access since then, if it is one thread's; MANY: `many` has them.
-        strong: whether an atomic or a release was among these.
-    """
-
-    def __init__(self, low: int, size: int, granule: int) -> None:
-        self.low, self.granule = low, granule
-        count = -(-size // granule)
-        self.wrote: Array = np.zeros(count, np.int64)
-        self.writer: Array = np.zeros(count, np.int64)
-        self.read: Array = np.zeros(count, np.int64)
-        self.reader: Array = np.zeros(count, np.int64)
-        # of a granule: block, kind and agent -> mark and stamp
-        self.many: dict[int, dict[tuple[int, int, int], tuple[int, int]]] = {}
-        self.strong = False
-
-
 @dataclass(slots=True)
 class Touch:
     """What the threads of a cohort touch by one op, an entry for each granule of each thread.
@@ -144,8 +123,18 @@ class Touch:
 class GlobalMemory:
     """The regions of a run, over all of its batches."""
 
-    def __init__(self, traffic: Traffic, given: Arguments, report: Report | None) -> None:
-        self.traffic, self.report = traffic, report
+    def __init__(
+        self,
+        traffic: Traffic,
+        given: Arguments,
+        report: Report | None,
+        agents: int,
+        blocks: int,
+    ) -> None:
+        """Watch the arrays that are written; `agents`: of a block; `blocks`: of the grid."""
+        self.traffic, self.report, self.agents = traffic, report, agents
+        small = (blocks + 1) << traffic.bits < 1 << 31
+        self.marks: Any = np.int32 if small else np.int64
         self.arrays = given.arrays
         self.of: dict[str, Region] = {}
         for names in _overlapping(given.arrays):
@@ -156,13 +145,21 @@ class GlobalMemory:
         held = [self.arrays[name] for name in names]
         low = min(array.address for array in held) // LANES * LANES
         high = max(array.address + array.size * array.itemsize for array in held)
-        region = Region(low, high - low, gcd(*map(self._grain, held)))
+        region = Region(low, high - low, gcd(*map(self._grain, held)), self.marks, self.agents)
         for name in names:
             self.of[name] = region
 
     def _grain(self, array: Global) -> int:
         known = self.traffic.grains.get(array.name, 0)
         return gcd(known, array.itemsize) if array.name in self.traffic.boxed else known
+
+    def _ops(self, marks: Any) -> Any:
+        """Return the numbers of the ops that marks name."""
+        return marks & ((1 << self.traffic.bits) - 1)
+
+    def _blocks(self, marks: Any) -> Any:
+        """Return the blocks of the grid that marks name, plus 1."""
+        return marks >> self.traffic.bits
 
     # -- what threads touch
 
@@ -199,7 +196,7 @@ class GlobalMemory:
         rows = b if clocks.rows > 1 else np.zeros_like(b)
         agents = (ids & ((1 << THREADS) - 1)) + agent * clocks.agents.threads
         stamps = clocks.stamps(rows, agents if who is None else np.full_like(agents, who))
-        marks = (b + (c.batch.faults.first + 1)) << OP | n
+        marks = (b + (c.batch.faults.first + 1)) << self.traffic.bits | n
         kind = int(self.traffic.kinds[n])
         return Touch(c, clocks, region, storage, op, kind, g, ids, stamps, marks)
 
@@ -235,12 +232,13 @@ class GlobalMemory:
                 del region.many[granule]
         if t.c.batch.releases is not None:
             t.c.batch.releases.forget(t)
-        region.wrote[g], region.writer[g] = t.marks, t.stamps
+        region.wrote[g] = t.marks
+        region.writer.put(g, t.stamps)
         several = (region.writer.take(g) != t.stamps) | (region.wrote.take(g) != t.marks)
         if not several.any():
             return False
         self._count(t, "rewritten", int(np.count_nonzero(several)))
-        region.writer[g[several]] |= SEVERAL
+        region.writer.put(g[several], region.writer.take(g[several]) | SEVERAL)
         return True
 
     def require_equal(self, t: Touch) -> None:
@@ -250,7 +248,7 @@ class GlobalMemory:
         region = t.region
         if lost.any():
             k = int(np.argmax(lost))
-            mark, stamp = int(region.wrote[t.g[k]]), int(region.writer[t.g[k]])
+            mark, stamp = int(region.wrote[t.g[k]]), int(region.writer.take(t.g[k]))
             raise self._race(t, k, "write", "write of other bits", mark, stamp & ~SEVERAL)
         several = (region.writer.take(t.g) ^ t.stamps) & ~SEVERAL != 0
         several |= region.wrote.take(t.g) != t.marks
@@ -262,7 +260,7 @@ class GlobalMemory:
         """Refuse the first entry that is not ordered after marked accesses of its granule."""
         bad = self._unordered(t, np.arange(len(t.g)), marks, stamps, wrote=True)
         if access == other == "write" and t.same is not None and bad.any():
-            maybe = bad & (marks & OPS == t.marks & OPS)
+            maybe = bad & (self._ops(marks) == self._ops(t.marks))
             if maybe.any():
                 equal = maybe & t.same()
                 self._count(t, "equal", int(np.count_nonzero(equal)))
@@ -289,7 +287,7 @@ class GlobalMemory:
             entries = np.concatenate([entries, more[:, 0]])
             marks = np.concatenate([marks, more[:, 1]])
             stamps = np.concatenate([stamps, more[:, 2]])
-        kinds = self.traffic.kinds[marks & OPS]
+        kinds = self.traffic.kinds[self._ops(marks)]
         if access != "write":
             chosen = kinds == (STRONG_WRITE if t.kind == PLAIN else PLAIN)
             entries, marks, stamps, kinds = (x[chosen] for x in (entries, marks, stamps, kinds))
@@ -308,10 +306,12 @@ class GlobalMemory:
         batch = t.c.batch
         clocks, ids = t.clocks, t.ids[entries]
         mine = (stamps ^ t.stamps[entries]) & (SEVERAL | WHO) == 0  # the same thread alone
-        mine &= (marks >> OP == t.marks[entries] >> OP) & (stamps & WHO < clocks.agents.threads)
+        mine &= (self._blocks(marks) == self._blocks(t.marks[entries])) & (
+            stamps & WHO < clocks.agents.threads
+        )
         bad = (marks != 0) & ~mine
         b = ids >> THREADS
-        near = np.flatnonzero(bad & ((marks >> OP) - 1 == b + batch.faults.first))
+        near = np.flatnonzero(bad & ((self._blocks(marks)) - 1 == b + batch.faults.first))
         if len(near):
             thread = ids[near] & ((1 << THREADS) - 1)
             lane = thread % LANES
@@ -327,7 +327,7 @@ class GlobalMemory:
             self._in_clusters(t, bad, entries, marks, stamps)
         if batch.releases is not None and bad.any():
             far = np.flatnonzero(bad)
-            blocks = (marks[far] >> OP) - 1 - batch.faults.first
+            blocks = (self._blocks(marks[far])) - 1 - batch.faults.first
             bad[far] = ~batch.releases.known(t, entries[far], blocks, stamps[far])
         return bad
 
@@ -338,7 +338,7 @@ class GlobalMemory:
         clocks, clusters = t.clocks, t.c.batch.engines.clusters
         near = np.flatnonzero(bad)
         b = t.ids[entries[near]] >> THREADS
-        theirs = (marks[near] >> OP) - 1 - t.c.batch.faults.first
+        theirs = (self._blocks(marks[near])) - 1 - t.c.batch.faults.first
         inside = (theirs >= 0) & (theirs < len(clusters.of))
         near, b, theirs = near[inside], b[inside], theirs[inside]
         same = clusters.of[b] == clusters.of[theirs]
@@ -357,7 +357,8 @@ class GlobalMemory:
             region, g = t.region, t.g
             if not len(g):
                 return
-        region.read[g], region.reader[g] = t.marks, t.stamps
+        region.read[g] = t.marks
+        region.reader.put(g, t.stamps)
         differs = (region.reader.take(g) != t.stamps) | (region.read.take(g) != t.marks)
         if differs.any():
             self._remember_several(t, differs)
@@ -365,10 +366,15 @@ class GlobalMemory:
     def _without_ordered(self, t: Touch, marks: Array) -> Touch:
         """Keep entries of which others read the granule, too, in `many`; return the others."""
         region = t.region
-        stamps, kinds = region.reader.take(t.g), self.traffic.kinds[np.maximum(marks, 0) & OPS]
+        stamps, kinds = region.reader.take(t.g), self.traffic.kinds[self._ops(np.maximum(marks, 0))]
         later = marks == 0
-        if not t.clocks.divided:  # the same warp again: the last time says more
-            again = (marks >> OP == t.marks >> OP) & (kinds == t.kind) & (marks > 0)
+        if not t.clocks.divided:  # lanes of one warp, in one epoch
+            again = (
+                (stamps >> EPOCH == t.stamps >> EPOCH)
+                & (self._blocks(marks) == self._blocks(t.marks))
+                & (kinds == t.kind)
+                & (marks > 0)
+            )
             again &= (stamps ^ t.stamps) & WHO & -LANES == 0
             lanes = again & ((stamps ^ t.stamps) & (SEVERAL | WHO) != 0)
             t.stamps = np.where(lanes, t.stamps | SEVERAL, t.stamps)
@@ -389,7 +395,7 @@ class GlobalMemory:
         if not t.clocks.divided:
             apart = (region.reader.take(g) ^ t.stamps) & ~SEVERAL & -LANES
             lanes = differs & (region.read.take(g) == t.marks) & (apart == 0)
-            region.reader[g[lanes]] |= SEVERAL
+            region.reader.put(g[lanes], region.reader.take(g[lanes]) | SEVERAL)
         self._add(t, np.flatnonzero(differs & ~lanes))
 
     def _add(self, t: Touch, entries: Array) -> None:
@@ -408,13 +414,30 @@ class GlobalMemory:
                 known = region.many[granule] = {}
                 old = int(region.read[granule])
                 if old > 0:
-                    before = int(region.reader[granule])
-                    kind = int(self.traffic.kinds[old & OPS])
-                    known[old >> OP, kind, before & agent] = old, before
+                    before = int(region.reader.take(granule))
+                    kind = int(self.traffic.kinds[self._ops(old)])
+                    key = self._blocks(old), kind, before & agent, before >> EPOCH
+                    known[key] = old, before
                 region.read[granule] = MANY
-            key = mark >> OP, t.kind, stamp & agent
-            lanes = n > 1 or (key in known and (known[key][1] ^ stamp) & (SEVERAL | WHO) != 0)
-            known[key] = mark, stamp | (SEVERAL if lanes else 0)
+            warp = self._blocks(mark), t.kind, stamp & agent
+            self._keep(t, k, known, warp, (mark, stamp | (SEVERAL if n > 1 else 0)))
+
+    def _keep(
+        self, t: Touch, k: int, known: Kept, warp: tuple[int, int, int], row: tuple[int, int]
+    ) -> None:
+        """Add an access (mark and stamp) of entry k to those of its granule. What a warp accessed
+        in one epoch is one of them; what is ordered before the new one is left out.
+        """
+        mark, stamp = row
+        epoch, same = stamp >> EPOCH, [key for key in known if key[:3] == warp]
+        for key in same:
+            old, before = known[key]
+            if key[3] == epoch or len(same) > EPOCHS:
+                stamp |= SEVERAL if (before ^ stamp) & (SEVERAL | WHO) else 0
+            elif self._unordered(t, np.array([k]), np.array([old]), np.array([before])).any():
+                continue
+            del known[key]
+        known[(*warp, epoch)] = mark, stamp
 
     def _close(self, t: Touch, entries: Array) -> Array:
         """Keep two blocks of granules that several access, as no block is ordered with another;
@@ -425,17 +448,19 @@ class GlobalMemory:
         held = region.read.take(g)
         for k in np.flatnonzero(held == MANY).tolist():
             held[k] = next(iter(region.many[int(g[k])].values()))[0]
-        apart = (held > 0) & (held >> OP != marks >> OP)
+        apart = (held > 0) & (self._blocks(held) != self._blocks(marks))
         granules, first = np.unique(g[apart], return_index=True)
         others = entries[np.flatnonzero(apart)[first]]
         for granule, k in zip(granules.tolist(), others.tolist(), strict=True):
             kept = region.many.get(granule)
             if kept is None:
-                row = int(region.read[granule]), int(region.reader[granule])
+                row = int(region.read[granule]), int(region.reader.take(granule))
             else:
                 row = next(iter(kept.values()))
             two = (row, (int(t.marks[k]), int(t.stamps[k])))
-            region.many[granule] = {(m >> OP, t.kind, s & WHO): (m, s) for m, s in two}
+            region.many[granule] = {
+                (self._blocks(m), t.kind, s & WHO, s >> EPOCH): (m, s) for m, s in two
+            }
             region.read[granule] = CLOSED
         rest: Array = entries[region.read.take(g) != CLOSED]
         return rest
@@ -454,7 +479,7 @@ class GlobalMemory:
         )
         array = self.arrays[t.storage]
         offset = (region.low + int(t.g[k]) * region.granule - array.address) // array.itemsize
-        theirs, who = (mark >> OP) - 1, stamp & WHO
+        theirs, who = (self._blocks(mark)) - 1, stamp & WHO
         mine = theirs == b + batch.faults.first
         block = batch.faults.block(theirs - batch.faults.first)
         if who < agents.threads:
@@ -462,7 +487,7 @@ class GlobalMemory:
         else:
             name = f"{agents.engine(who)[0]} of block {block}"
         fix = _FIXES[(who // LANES == thread // LANES) if mine else None]
-        line = line_of(self.traffic.ops[mark & OPS])
+        line = line_of(self.traffic.ops[self._ops(mark)])
         return batch.faults.at(
             "emulate-global-race",
             t.op,
@@ -499,9 +524,9 @@ class GlobalMemory:
 
     def _strongly_written(self, region: Region, at: Array) -> Array:
         marks = region.read[at]
-        done = (marks > 0) & (self.traffic.kinds[np.maximum(marks, 0) & OPS] == STRONG_WRITE)
+        done = (marks > 0) & (self.traffic.kinds[self._ops(np.maximum(marks, 0))] == STRONG_WRITE)
         for k in np.flatnonzero(marks < 0).tolist():
-            done[k] = STRONG_WRITE in {kind for _, kind, _ in region.many[int(at[k])]}
+            done[k] = STRONG_WRITE in {key[1] for key in region.many[int(at[k])]}
         return done
 
 

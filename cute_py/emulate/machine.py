@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cute_py.emulate.cohorts import Cohort, Frame, Signal, joined, split
+from cute_py.emulate.divergence import LanesWait, divided, force, gather, merged, must_gather
 from cute_py.emulate.faults import line_of
 from cute_py.emulate.residents import Residents
 from cute_py.emulate.spins import Spins
@@ -70,12 +71,23 @@ class Machine:
         """Return who can run once nobody does anything but wait or go round loops; refuse where
         that changes nothing any more.
         """
-        spinning = [c for c in self.cohorts if c.spun]
-        if not self._wake() and (not spinning or self.spins.is_idle(self.cohorts)):
-            raise self._stuck()
-        for c in spinning:
+        spins = any(c.spun for c in self.cohorts)
+        woken = gather(self.cohorts) | self._wake()
+        if not woken and (not spins or self.spins.is_idle(self.cohorts)):
+            if not self._divide() and not force(self.cohorts):
+                raise self._stuck()
+            self.spins.moved()
+        for c in self.cohorts:
             c.spun = False
-        return [c for c in self.cohorts if c.wait is None]
+        return [c for c in self.cohorts if c.wait is None] or self._next_round()
+
+    def _divide(self) -> bool:
+        """Let lanes run that have not had their turn; return whether there are any."""
+        parts = [(c, divided(c)) for c in self.cohorts]
+        for c, each in parts:
+            if each != [c]:
+                self._replace(c, each)
+        return any(each != [c] for c, each in parts)
 
     def _wake(self) -> bool:
         """End the waits that are over; return whether any is."""
@@ -113,7 +125,7 @@ class Machine:
         """Join the first two of a list that fit together; return whether there were any."""
         for i, a in enumerate(here):
             for b in here[i + 1 :]:
-                one = joined(a, b)
+                one = merged(a, b) if a.is_beside(b) else joined(a, b)
                 if one is not None:
                     for old in (a, b):
                         here.remove(old)
@@ -135,6 +147,9 @@ class Machine:
             while pc < count:
                 step = steps[pc]
                 c.op = step.op
+                if step.whole and c.mask is not None and must_gather(c, step):
+                    c.wait = LanesWait(step.op)
+                    return
                 signal = step.run(c)
                 if signal is not None:
                     break
@@ -202,7 +217,8 @@ class Machine:
 
     def _end(self, c: Cohort) -> None:
         self.cohorts.remove(c)
-        self.batch.ended[c.span.B[:, None], c.span.W] = True
+        if not any(map(c.is_beside, self.cohorts)):
+            self.batch.ended[c.span.B[:, None], c.span.W] = True
         self.spins.moved()
         if self.residents.later:
             self.cohorts += self.residents.begin()
@@ -216,6 +232,9 @@ class Machine:
             blocks = [self.batch.faults.block(int(b)) for b in c.span.B[:3]]
             more = f" and {c.span.nB - 3} more" if c.span.nB > 3 else ""
             who = f"warps {_runs(c.span.W)} of block {', '.join(map(str, blocks))}{more}"
+            if c.divided:
+                who = f"lanes {_runs(np.flatnonzero(c.active()))} of {who.removeprefix('warps ')}"
+                who = who.replace("of ", "of warp ", 1)
             if c.wait is None:
                 waits.append(f"{who}: a loop that changes nothing ({line_of(c.op)})")
             else:

@@ -7,7 +7,7 @@ all runs of its plan, in several threads, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -18,7 +18,9 @@ from cute_py.dtypes.table import Dtype, f32, f64
 from cute_py.emulate.access import Located
 from cute_py.emulate.batch import INDICES, Resources
 from cute_py.emulate.bits import numpy_type
+from cute_py.emulate.checks import chosen
 from cute_py.emulate.cohorts import Cohort, Run, Signal, Step
+from cute_py.emulate.divergence import is_whole
 from cute_py.emulate.faults import Faults
 from cute_py.emulate.global_memory import is_strong
 from cute_py.emulate.registers import View, flag, reader
@@ -62,8 +64,8 @@ class Program:
         together: whether blocks may wait for each other, so that all must be resident.
     """
 
-    def __init__(self, plan: Plan, checks: bool, counted: bool) -> None:
-        """Compile; `checks`: refuse what is no defined behaviour; `counted`: for a report."""
+    def __init__(self, plan: Plan, checks: frozenset[str], counted: bool) -> None:
+        """Compile; `checks`: the names of checks; `counted`: for a report."""
         self.plan, self.checks, self.counted = plan, checks, counted
         for op in plan.ops:
             if type(op) not in HANDLERS:
@@ -77,11 +79,13 @@ class Program:
         self.communicates = self.resources.traffic.communicates
         self.together = self.communicates or self.resources.cluster > 1
         self.extents = [of_sizes(n) for n in plan.launch.grid]
+        self.counts = [of_sizes(n) for n in plan.launch.counts]
         self.body = self.block(plan.body)
 
     def grid(self, sizes: dict[str, int]) -> tuple[int, int, int]:
         """Return the blocks of the grid in (x, y, z), for these values of the symbols."""
         x, y, z = (extent(sizes) for extent in self.extents)
+        self.plan.launch.require_counts(self.plan.name, [count(sizes) for count in self.counts])
         if min(x, y, z) < 0:
             raise refusal("emulate-grid", operation=f"emulate({self.plan.name})", grid=(x, y, z))
         return x, y, z
@@ -94,7 +98,8 @@ class Program:
         for op in block:
             run = HANDLERS[type(op)](self, op)
             strong = self.communicates and is_strong(op)
-            steps.append(Step(op, _counting(op, run) if self.counted else run, strong))
+            run = _counting(op, run) if self.counted else run
+            steps.append(Step(op, run, strong, is_whole(op)))
         return tuple(steps)
 
     def blocks_in(self, *blocks: ops.Block) -> bool:
@@ -143,7 +148,7 @@ class Program:
         if isinstance(value, bool | float | np.floating) or type(value) is int:
             fixed = elements(np.asarray(value), dtype).reshape(1, 1, 1, 1)
             return lambda c: fixed
-        name = value.name if isinstance(value, ScalarParam) else str(value)
+        name = str(value)
         if name in self.numbers:
             return lambda c: _given(c, name, dtype)
         evaluate = self.scalar(value)
@@ -203,11 +208,13 @@ class _Same:
         return isinstance(other, _Same) and self.plan is other.plan
 
 
-def program_of(plan: Plan, checks: bool = True, counted: bool = False) -> Program:
+def program_of(
+    plan: Plan, checks: bool | str | Iterable[str] = True, counted: bool = False
+) -> Program:
     """Return the program of a plan, compiled once for each choice."""
-    return _compiled(_Same(plan), checks, counted)
+    return _compiled(_Same(plan), chosen(checks), counted)
 
 
 @lru_cache(maxsize=KEPT)
-def _compiled(key: _Same, checks: bool, counted: bool) -> Program:
+def _compiled(key: _Same, checks: frozenset[str], counted: bool) -> Program:
     return Program(key.plan, checks, counted)

@@ -228,7 +228,7 @@ class View:
 def reader(resources: Resources, reg: Reg, op: Op | None = None) -> Callable[[Cohort], Array]:
     """Compile the read of a register operand, checked."""
     view = View(resources.registers[reg.storage], reg)
-    if not resources.checks:
+    if "registers" not in resources.checks:
         return view.get
     return lambda c: view.checked(c, op)
 

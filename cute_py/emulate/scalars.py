@@ -84,6 +84,14 @@ def _shr(a: Value, b: Value) -> Value:
     return a >> (b if 0 <= b < BITS else BITS)
 
 
+def _div(a: Value, b: Value) -> Value:
+    """Return a // b, rounded down, and 0 for a divisor of 0."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        p, q = _arrays(a, b)
+        return np.where(q == 0, 0, p // np.where(q == 0, 1, q))
+    return floor(a, b) if wrapped(b) else 0
+
+
 def _arrays(a: Value, b: Value) -> tuple[Value, Value]:
     return np.asarray(a, np.int64), np.asarray(b, np.int64)
 
@@ -94,6 +102,7 @@ BITWISE: dict[str, Callable[[Value, Value], Value]] = {
     "or": lambda a, b: a | b,
     "shl": _shl,
     "shr": _shr,
+    "div": _div,
 }
 
 # what the trees of expressions call

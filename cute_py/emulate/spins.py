@@ -33,6 +33,7 @@ class Spins:
     def moved(self) -> None:
         """Begin to count again: somebody has left a loop, or ended."""
         self.rounds = self.changed = 0
+        self.seen = -1
 
     def is_idle(self, cohorts: list[Cohort]) -> bool:
         """Count a round; return whether it, and so each later one, changes nothing, or whether

@@ -287,7 +287,7 @@ class Arguments:
         self.numbers: dict[str, Any] = {}
         for param, arg in zip(plan.params, args, strict=True):
             if isinstance(param, ScalarParam):
-                given = number(arg, param.dtype, param.name)
+                given = number(arg, param.kind, param.name)
                 self.numbers[param.name] = given
                 if not param.dtype.is_float:
                     self.symbols[param.name] = int(given)

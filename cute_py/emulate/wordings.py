@@ -33,6 +33,12 @@ WORDINGS: dict[str, Wording] = {
         '"forward", "reversed" or a seed (int)',
         "leave it out for the forward order",
     ),
+    "emulate-checks": (
+        LayoutError,
+        "the check {name!r}",
+        "True, False, or names among {known}",
+        "{hint}",
+    ),
     "emulate-resident": (
         LayoutError,
         "{resident!r} blocks at once",
@@ -225,8 +231,21 @@ WORDINGS: dict[str, Wording] = {
     "emulate-promise": (
         EmulationError,
         "{value} as {name}, by {who}",
-        "an integer from {low} to {high}, as declared by as_int or var",
+        "{what}, as declared by as_int or var",
         "give bounds that are true, or none, and guard what needs them",
+    ),
+    "emulate-assume": (
+        EmulationError,
+        "{cond}, which is false, by {who}",
+        "a condition that is true, as cute.assume promises",
+        "correct the promise, or test the condition with cute.when",
+    ),
+    "emulate-uniform": (
+        EmulationError,
+        "{name} = {value} by {who}, and {other} by {others}",
+        "the same value in all threads of the {scope}, as uniform='{scope}' promises",
+        "promise a narrower scope, or let all its threads read the same element; if another thread "
+        "changes it meanwhile, let one thread read it and pass it on through shared memory",
     ),
     "emulate-assert": (
         EmulationError,

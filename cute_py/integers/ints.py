@@ -146,6 +146,17 @@ def min_(a: Leaf, b: Leaf) -> Leaf:
     return _compute("min", a, b)
 
 
+def max_(a: Leaf, b: Leaf) -> Leaf:
+    """Return the larger of a and b.
+
+    >>> max_(3, 4)
+    4
+    """
+    if a.__class__ is int and b.__class__ is int:
+        return a if a >= b else b
+    return neg(_compute("min", neg(a), neg(b)))
+
+
 def neg(a: Leaf) -> Leaf:
     """Return -a."""
     return -a if a.__class__ is int else _compute("mul", a, -1)
@@ -251,8 +262,7 @@ def settle(
     answer = question(a, b)
     if answer is None:
         name = question.__name__
-        words = _STATEMENTS[name].format(a=a, b=b)
-        require(None, operation, words, assumption(name, a, b), where)
+        require(None, operation, statement(name, a, b), assumption(name, a, b), where)
     return answer is True
 
 
@@ -277,17 +287,20 @@ def assumption(question: str, a: Leaf, b: Leaf) -> str:
         words = getattr(leaf, "cute_assumption", None)
         if words is not None:
             return str(words(question, a, b))
-    return _STATEMENTS[question].format(a=a, b=b)
+    return statement(question, a, b)
+
+
+_SIGNS = {"same": "==", "less": "<", "leq": "<="}
+
+
+def statement(question: str, a: object, b: object) -> str:
+    """Return a question in words, as a statement."""
+    if question == "divides":
+        return f"{b} is a multiple of {a}"
+    return f"{a} {_SIGNS[question]} {b}"
 
 
 # -- dispatch
-
-_STATEMENTS = {
-    "same": "{a} == {b}",
-    "less": "{a} < {b}",
-    "leq": "{a} <= {b}",
-    "divides": "{b} is a multiple of {a}",
-}
 
 
 def _compute(op: str, a: Leaf, b: Leaf) -> Leaf:

@@ -145,6 +145,20 @@ def numbers_of(p: Polynomial) -> Iterator[int]:
                     yield from numbers_of(option)
 
 
+def divisors_of(p: Polynomial) -> Iterator[Polynomial]:
+    """Yield the divisors, other than numbers, of the quotients in a polynomial."""
+    for m in p:
+        for atom in m:
+            if isinstance(atom, FloorDiv):
+                if value(atom.divisor) is None:
+                    yield atom.divisor
+                yield from divisors_of(atom.numerator)
+                yield from divisors_of(atom.divisor)
+            elif isinstance(atom, Min):
+                for option in atom.options:
+                    yield from divisors_of(option)
+
+
 def _key(atom: Atom) -> str:
     return atom.key
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from itertools import product
 from math import gcd
 
+from cute_py.integers.ints import statement
 from cute_py.integers.polynomial import (
     Atom,
     FloorDiv,
@@ -252,46 +253,48 @@ def _quotient(box: Bounds, n: int) -> Bounds:
 
 def decide(question: str, a: Polynomial, b: Polynomial) -> bool | None:
     """Answer "same" (a == b), "less" (a < b) or "divides" (b is a multiple of a)."""
+    return decision(question, a, b)[0]
+
+
+def decision(question: str, a: Polynomial, b: Polynomial) -> tuple[bool | None, str]:
+    """Return the answer of `decide`, and its reason."""
     return _DECISIONS[question](a, b)
 
 
-def _same(a: Polynomial, b: Polynomial) -> bool | None:
+def _same(a: Polynomial, b: Polynomial) -> tuple[bool | None, str]:
     difference = plus(b, a, -1)
     number = value(difference)
     if number is not None:
-        return number == 0
+        return number == 0, "by normal form"
     if difference.get((), 0) % content(difference, constant=False):
-        return False  # the gcd of what varies does not divide what does not
+        return False, "the gcd of what varies does not divide what does not"
     for view in (interval, bounds):  # the cheap one first
         lo, hi = view(difference)
-        if (lo is not None and lo > 0) or (hi is not None and hi < 0):
-            return False
-        if lo == hi == 0:
-            return True
-    return None
+        if (lo is not None and lo > 0) or (hi is not None and hi < 0) or lo == hi == 0:
+            return lo == hi == 0, "by the bounds of the difference"
+    return None, ""
 
 
-def _less(a: Polynomial, b: Polynomial) -> bool | None:
+def _less(a: Polynomial, b: Polynomial) -> tuple[bool | None, str]:
     difference = plus(b, a, -1)
     for view in (interval, bounds):  # the cheap one first
         lo, hi = view(difference)
-        if lo is not None and lo > 0:
-            return True
-        if hi is not None and hi <= 0:
-            return False
-    return None
+        if (lo is not None and lo > 0) or (hi is not None and hi <= 0):
+            return lo is not None and lo > 0, "by the bounds of the difference"
+    return None, ""
 
 
-def _divides(a: Polynomial, b: Polynomial) -> bool | None:
+def _divides(a: Polynomial, b: Polynomial) -> tuple[bool | None, str]:
     if not divide(b, a, exact=True)[1] if a else not b:
-        return True
+        return True, "by normal form"
     n = value(a)
     if n is not None:
         varying = gcd(n, content(b, constant=False))  # 0 divides 0 only: gcd(0, c) is c
         if b.get((), 0) % varying if varying else b:
-            return False
-    below = _less({}, b) and _less(b, a)
-    return False if below or (_less({}, a) and _less(b, {}) and _less(scaled(b, -1), a)) else None
+            return False, "what does not vary leaves a remainder"
+    if any(_less({}, size)[0] and _less(size, a)[0] for size in (b, scaled(b, -1))):
+        return False, "by bounds: it is smaller, and not 0"
+    return None, ""
 
 
 _DECISIONS = {"same": _same, "less": _less, "divides": _divides}
@@ -303,15 +306,7 @@ _DECISIONS = {"same": _same, "less": _less, "divides": _divides}
 def assumption(question: str, a: Polynomial, b: Polynomial) -> str:
     """Return the assumption, in words, under which the question is True."""
     words = _divisibility(a, b) if question == "divides" else _range(question, plus(b, a, -1))
-    return words or _STATEMENTS[question].format(a=text(a), b=text(b))
-
-
-_STATEMENTS = {
-    "same": "{a} == {b}",
-    "less": "{a} < {b}",
-    "leq": "{a} <= {b}",
-    "divides": "{b} is a multiple of {a}",
-}
+    return words or statement(question, text(a), text(b))
 
 
 def _range(question: str, difference: Polynomial) -> str:

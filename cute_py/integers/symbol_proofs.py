@@ -23,6 +23,7 @@ from itertools import islice, product
 from math import prod
 
 from cute_py.errors import refusal
+from cute_py.integers import ints
 from cute_py.integers.polynomial import (
     FloorDiv,
     Min,
@@ -34,7 +35,7 @@ from cute_py.integers.polynomial import (
     symbols_of,
     times,
 )
-from cute_py.integers.symbol_decisions import assumption, decide
+from cute_py.integers.symbol_decisions import assumption, decision
 from cute_py.integers.symbol_forms import substitute
 from cute_py.integers.symbols import require_one_declaration, terms_of
 from cute_py.records import Record
@@ -152,9 +153,9 @@ def _prove(question: str, a: Polynomial, b: Polynomial) -> Proof:
 
 def _verdict(question: str, a: Polynomial, b: Polynomial) -> Verdict:
     symbols = symbols_of(a, b)
-    settled = decide(question, a, b)
+    settled, reason = decision(question, a, b)
     if settled is not None:
-        return settled, "by normal form and bounds", {s.name: _nearest(s) for s in symbols}
+        return settled, reason, {s.name: _nearest(s) for s in symbols}
     if question == "same":
         answer, reason, point = _vanishes(plus(a, b, -1), 0)
     elif symbols_of(a):
@@ -164,12 +165,6 @@ def _verdict(question: str, a: Polynomial, b: Polynomial) -> Verdict:
     if answer is not None:
         return answer, reason, {s.name: _nearest(s) for s in symbols} | (point or {})
     return _search(question, a, b, reason)
-
-
-def _holds(question: str, a: int, b: int) -> bool:
-    if question == "same":
-        return a == b
-    return b % a == 0 if a else b == 0
 
 
 # -- polynomials modulo n (n = 0: exactly)
@@ -279,7 +274,7 @@ def _search(question: str, a: Polynomial, b: Polynomial, reason: str) -> Verdict
     grid = [_candidates(s, count, marks) for s in symbols]
     for at in islice(product(*grid), _MAX_POINTS):
         point = {s.name: x for s, x in zip(symbols, at, strict=True)}
-        if not _holds(question, evaluate(a, point), evaluate(b, point)):
+        if not getattr(ints, question)(evaluate(a, point), evaluate(b, point)):
             return False, "", point
     if prod(map(_size, symbols)) <= _MAX_POINTS:
         return True, "it holds for each of the finitely many values", None

@@ -10,7 +10,7 @@ elements. A configuration is data: `replace(config, tile=...)` changes one part,
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from math import gcd
+from math import gcd, prod
 from typing import TYPE_CHECKING, Any
 
 import cute_py as cute
@@ -106,7 +106,8 @@ class GemmConfig:
     Attributes:
         atom: name of the MMA atom; it also says the types.
         tile: M, N and K of a block (elements).
-        warps: atoms side by side in M and N: warps, or threads of UniversalFMA.
+        warps: atoms side by side in M, N and perhaps K: warps, or threads of UniversalFMA. Those
+            along K share the k-blocks of each tile, and `cute.mainloop` adds their sums.
         stages: tiles of K in shared memory at a time.
         a: how A is read.
         b: how B is read.
@@ -129,7 +130,7 @@ class GemmConfig:
 
     atom: str
     tile: tuple[int, int, int]
-    warps: tuple[int, int]
+    warps: tuple[int, int] | tuple[int, int, int]
     stages: int
     a: Side
     b: Side
@@ -191,16 +192,26 @@ class GemmConfig:
     @property
     def threads(self) -> int:
         """Threads of a block."""
-        return self.warps[0] * self.warps[1] * (1 if self.simt else 32)
+        return prod(self.warps) * (1 if self.simt else 32)
 
-    def tiled_mma(self) -> Any:  # a TiledMMA
-        """Return the atom over the threads of a block."""
+    @property
+    def atoms_mnk(self) -> tuple[int, int, int]:
+        """Atoms side by side in M, N and K."""
+        m, n, k = (*self.warps, 1)[:3]
+        return m, n, k
+
+    def tiled_mma(self, along_k: bool = False) -> Any:  # a TiledMMA
+        """Return the atom over the threads of a block. Raises LayoutError for several warps along K
+        unless the kernel expects them: their sums must be added, and written once.
+        """
+        if self.atoms_mnk[2] > 1 and not along_k:
+            rule = "one warp along K: this kernel does not add the sums of several"
+            raise refusal("gemm-config", operation="GemmConfig", config=self, rule=rule)
         atom = self.mma_atom
         if self.simt:
-            permutation = tuple([_neighbours(t, w) for t, w in zip(self.tile, self.warps)])  # noqa: B905
-            return cute.make_tiled_mma(atom, (*self.warps, 1), (*permutation, _))
-        m, n = self.mma_tile
-        return cute.make_tiled_mma(atom, (*self.warps, 1), (m, n, atom.shape_mnk[2]))
+            permutation = tuple([_neighbours(t, w) for t, w in zip(self.tile, self.warps[:2])])  # noqa: B905
+            return cute.make_tiled_mma(atom, self.atoms_mnk, (*permutation, _))
+        return cute.make_tiled_mma(atom, self.atoms_mnk, (*self.mma_tile, _))
 
     @property
     def block_bytes(self) -> int:
@@ -280,12 +291,12 @@ def _neighbours(tile: int, threads: int) -> AnyLayout:
 def _conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
     """Return rules, and whether each is broken."""
     (m, n, k), threads = config.tile, config.threads
-    per = config.warps if config.simt else config.mma_tile
+    per = config.warps[:2] if config.simt else config.mma_tile
     counts = (config.band, config.store, config.spill_bytes, config.prefetch)
     found = [
         (
             "positive sizes, and 1 to 1024 threads",
-            min(m, n, k, *per, threads) < 1 or threads > 1024,
+            min(m, n, k, *per, *config.warps) < 1 or threads > 1024,
         ),
         (
             "a band, a store, a prefetch and spilled bytes of at least 0, and at least 1 block",
@@ -306,11 +317,12 @@ def _conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
     ]
     if any(wrong for _rule, wrong in found):
         return found
+    atom_k = config.mma_atom.shape_mnk[2]
     sides = [(m, k, config.a), (n, k, config.b)]
     stores = [(m, n, Side("K", config.store))] if config.store else []
     return [
         ("a tile that the threads' tile divides", bool(m % per[0] or n % per[1])),
-        ("a K that the atom's K divides", k % config.mma_atom.shape_mnk[2] != 0),
+        ("a K that the atoms' K divides", k % (atom_k * config.atoms_mnk[2]) != 0),
         ("rows of 16 bytes in shared memory, in groups of 8", not _in_atoms(config, sides)),
         (
             "single elements along K for plain multiply-adds, which transpose them",
@@ -511,8 +523,8 @@ def flagship(dtype: str = "f16", stages: int = 3) -> GemmConfig:
 
 # -- parts given as text
 
-_PARTS = {"tile": 3, "warps": 2} | dict.fromkeys(
-    ("stages", "band", "store", "min_blocks", "spill_bytes", "stmatrix", "pdl", "prefetch"), 1
+_PARTS = {"tile": (3,), "warps": (2, 3)} | dict.fromkeys(
+    ("stages", "band", "store", "min_blocks", "spill_bytes", "stmatrix", "pdl", "prefetch"), (1,)
 )
 
 
@@ -526,10 +538,10 @@ def changed(config: GemmConfig, text: str) -> GemmConfig:
     for word in text.split(","):
         name, _, value = word.strip().partition("=")
         numbers = value.split("x")
-        wanted = _PARTS.get(name)
-        if wanted != len(numbers) or not all(n.isdecimal() and len(n) < 10 for n in numbers):
+        wanted = _PARTS.get(name, ())
+        if len(numbers) not in wanted or not all(n.isdecimal() and len(n) < 10 for n in numbers):
             raise refusal("gemm-config-text", operation="config", text=text)
-        parts[name] = tuple(map(int, numbers)) if wanted > 1 else int(value)
+        parts[name] = tuple(map(int, numbers)) if wanted != (1,) else int(value)
     try:
         return replace(config, **parts, reasons=(*config.reasons, f"given: {text}"))  # type: ignore[arg-type]
     except CuteError as error:

@@ -34,7 +34,7 @@ def gemm(
     """D = activation(alpha * A B^T + beta * C + bias), batch by batch."""
     bM, bN, bK = config.tile
     bx, by, bz = _launched(config, D)
-    mma, (of_a, of_b) = config.tiled_mma(), config.operands()
+    mma, (of_a, of_b) = config.tiled_mma(along_k=True), config.operands()
     thr = mma.get_slice(cute.thread_idx())
 
     gA = cute.local_tile(_matrix(A, bz), (bM, bK), (bx, _))  # (BLK_M, BLK_K, k)
@@ -61,21 +61,22 @@ def gemm(
 
     tCgC = part(_matrix(C, bz)) if epilogue.source else None
     shared = row_part(thr, bias, (bM, bN), by) if epilogue.bias else None
-    # all at once, or a column of atoms at a time: few registers next to acc
-    for j in (_,) if epilogue.is_in_place else range(cute.size(acc, 2)):
-        x = converted(acc[_, _, j], epilogue.compute)  # (MMA, MMA_M)
-        if epilogue.alpha:
-            x = x * alpha.to(epilogue.compute)
-        if tCgC is not None:
-            x = x + loaded(tCgC[_, _, j], epilogue.compute) * beta.to(epilogue.compute)
-        if shared is not None:
-            x = x + loaded_row(shared, (_, _, j), x)
-        x = activated(x, epilogue.activation)
-        x = converted(x, D.dtype)
-        if config.store and config.stmatrix and D.dtype.bits == 16 and j is _:
-            _store_matrices(mma, x, sD)
-        else:
-            cute.copy(x, tCsD[_, _, j])
+    with cute.when(thr.thr_vmnk[3] < 1):  # warps along K have the same sums
+        # all at once, or a column of atoms at a time: few registers next to acc
+        for j in (_,) if epilogue.is_in_place else range(cute.size(acc, 2)):
+            x = converted(acc[_, _, j], epilogue.compute)  # (MMA, MMA_M)
+            if epilogue.alpha:
+                x = x * alpha.to(epilogue.compute)
+            if tCgC is not None:
+                x = x + loaded(tCgC[_, _, j], epilogue.compute) * beta.to(epilogue.compute)
+            if shared is not None:
+                x = x + loaded_row(shared, (_, _, j), x)
+            x = activated(x, epilogue.activation)
+            x = converted(x, D.dtype)
+            if config.store and config.stmatrix and D.dtype.bits == 16 and j is _:
+                _store_matrices(mma, x, sD)
+            else:
+                cute.copy(x, tCsD[_, _, j])
     if config.store:
         cute.syncthreads()
         _write_rows(config, sD, gD)

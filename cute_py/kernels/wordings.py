@@ -33,4 +33,11 @@ WORDINGS: dict[str, Wording] = {
         "parts like tile=64x64x32, warps=2x2, stages=3, by commas",
         "leave out what need not change",
     ),
+    "conv2d": (
+        LayoutError,
+        "a filter of {filter}, and {C} channels in tiles of {depth}, with strides {strides}",
+        "at most 31 filter positions, contiguous channels in whole tiles, other strides of whole "
+        "vectors",
+        "pad the channels with zeros, split the filter, or copy the activations",
+    ),
 }

@@ -11,38 +11,6 @@ if TYPE_CHECKING:
     from cute_py.layout.types import Alike, IntTuple, Leaf, Mode
 
 
-# Interfaces of the modules above plain layouts, which load when an operand is not a plain layout.
-# So no module of the layouts imports one of a higher layer.
-_ABOVE = {
-    "compose_special": "composed",
-    "query_composed": "composed",
-    "slice_composed": "composed",
-    "offset_composed": "composed",
-    "inverse_composed": "composed",
-    "compose_f2": "bits.f2_convert",
-    "common_layout": "bits.swizzled",
-    "common_vector": "bits.swizzled",
-    "complement_of": "bits.swizzled",
-    "product_over": "bits.swizzled",
-    "recast_special": "bits.swizzled",
-    "alignment_of": "bits.swizzled",
-    "composed_after": "bits.swizzled",
-    "through": "bits.swizzled",
-    "sliced": "bits.swizzled",
-    "reach_of": "bits.swizzled",
-    "right_inverse_of": "bits.swizzled",
-    "left_inverse_of": "bits.swizzled",
-}
-
-
-def above(name: str) -> Callable[..., Any]:
-    """Return a function of a higher module that accepts operands that are not plain layouts."""
-    from importlib import import_module
-
-    function: Callable[..., Any] = getattr(import_module(f"cute_py.layout.{_ABOVE[name]}"), name)
-    return function
-
-
 class Mapped:
     """Base of maps from the coordinates of a shape: `Layout`, `ComposedLayout`, `F2Layout` and
     tensors.

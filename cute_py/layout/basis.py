@@ -168,7 +168,5 @@ def add_coordinates(a: IntTuple, b: IntTuple) -> IntTuple:
         if zero.__class__ is int and zero == 0:
             return other
     if a.__class__ is tuple or b.__class__ is tuple:
-        raise refusal(
-            "profile-mismatch", operation="add_coordinates", a=tuples.show(a), b=tuples.show(b)
-        )
+        raise tuples.mismatch("add_coordinates", a, b)
     return ints.add(a, b)

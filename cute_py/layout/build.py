@@ -5,9 +5,9 @@ Source: cutlass include/cute/layout.hpp.
 
 from __future__ import annotations
 
-from cute_py.integers import ints
 from cute_py.layout import tuples
-from cute_py.layout.basis import ScaledBasis, make_basis_like
+from cute_py.layout.algebra.coalesce import filter_zeros
+from cute_py.layout.basis import make_basis_like
 from cute_py.layout.coords import compact_col_major, compact_order
 from cute_py.layout.layout import Layout, made, require_layout
 from cute_py.layout.modes import get, take
@@ -15,7 +15,7 @@ from cute_py.layout.queries import inner_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cute_py.layout.types import AnyLayout, IntTuple, Leaf
+    from cute_py.layout.types import AnyLayout, IntTuple
 
 
 def make_ordered_layout(shape: IntTuple, order: IntTuple) -> Layout:
@@ -42,17 +42,8 @@ def make_layout_like(layout: AnyLayout) -> Layout:
     """
     inner = inner_of(layout)
     require_layout(inner, "make_layout_like")
-    dense = _without_broadcast(inner.stride, inner.shape)
-    return made(Layout(inner.shape, compact_order(dense, inner.stride)), "make_layout_like", inner)
-
-
-def _without_broadcast(stride: IntTuple, shape: IntTuple) -> IntTuple:
-
-    def dense(step: Leaf, extent: Leaf) -> Leaf:
-        value = step.value if step.__class__ is ScaledBasis else step
-        return 1 if ints.settle(ints.same, value, 0, "make_layout_like") else extent
-
-    return tuples.transform_leaf(dense, stride, shape)
+    stride = compact_order(filter_zeros(inner).shape, inner.stride)
+    return made(Layout(inner.shape, stride), "make_layout_like", inner)
 
 
 def fragment_layout(inner: Layout) -> Layout:
@@ -62,12 +53,9 @@ def fragment_layout(inner: Layout) -> Layout:
     if len(inner) == 1:
         return Layout(inner.shape)
     first, others = get(inner, 0), take(inner, 1, len(inner))
-    block = Layout(first.shape, compact_col_major(_without_broadcast(first.stride, first.shape)))
-    return made(
-        tiled_product(block, make_ordered_layout(others.shape, others.stride)),
-        "make_fragment_like",
-        inner,
-    )
+    block = Layout(first.shape, compact_col_major(filter_zeros(first).shape))
+    copies = make_ordered_layout(others.shape, others.stride)
+    return made(tiled_product(block, copies), "make_fragment_like", inner)
 
 
 def make_identity_layout(shape: IntTuple) -> Layout:

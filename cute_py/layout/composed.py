@@ -10,13 +10,13 @@ from __future__ import annotations
 import cute_py
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.layout import AbstractComposed, AbstractF2, AbstractTensor, above, modes, queries
+from cute_py.layout import AbstractComposed, AbstractF2, AbstractTensor, modes, queries, special
 from cute_py.layout.basis import add_coordinates
 from cute_py.layout.bits.f2 import F2Map
 from cute_py.layout.bits.swizzle import Swizzle, compose_swizzles
 from cute_py.layout.coords import crd2idx
 from cute_py.layout.layout import Layout, on_inner
-from cute_py.layout.slicing import slice_, slice_and_offset
+from cute_py.layout.modes import slice_, slice_and_offset
 from cute_py.layout.tuples import canonical, has_underscore, is_underscore, show
 from cute_py.records import Value
 
@@ -176,7 +176,7 @@ def require_composed(x: object, operation: str) -> ComposedLayout:
 def compose_special(a: AnyLayout | F2Map, b: Tiler) -> Alike:
     """Return composition(a, b) where a or b is not a plain Layout (see `composition`)."""
     if isinstance(a, AbstractF2) or isinstance(b, AbstractF2):
-        return above("compose_f2")(a, Layout(b) if b.__class__ is int else b)
+        return special.compose_f2(a, Layout(b) if b.__class__ is int else b)
     if isinstance(a, F2Map):
         return _after_map(a, b)
     if isinstance(a, AbstractTensor):
@@ -186,9 +186,9 @@ def compose_special(a: AnyLayout | F2Map, b: Tiler) -> Alike:
     if a.__class__ is not Layout:
         raise refusal("not-a-layout", operation="composition", value=a)
     if isinstance(b, ComposedLayout):
-        return above("composed_after")(a, b)
+        return special.composed_after(a, b)
     if isinstance(b, F2Map):
-        return above("through")(a, b, a.size())
+        return special.through(a, b, a.size())
     from cute_py.layout.algebra.divide import as_layout
 
     return cute_py.composition(a, Layout(as_layout(b, "composition").shape, 1))
@@ -223,7 +223,7 @@ def slice_composed(coord: IntTuple, x: AnyLayout) -> tuple[Any, Any]:
     if is_underscore(coord) or (coord.__class__ is tuple and _all_free(coord)):
         return composed(x.outer, x.offset, slice_(coord, x.inner)), 0
     if x.outer.__class__ is Swizzle and free.__class__ is Layout and total.__class__ is int:
-        return above("sliced")(x.outer, total, free)  # type: ignore[no-any-return]
+        return special.sliced(x.outer, total, free)  # type: ignore[no-any-return]
     return composed(x.outer, total, free), 0
 
 
@@ -253,11 +253,13 @@ def query_composed(name: str, x: AnyLayout, mode: Mode = ()) -> IntTuple:
     part: Alike = modes.get(x, mode) if mode != () else x
     if part.__class__ is Layout:
         return getattr(queries, name)(part)
-    return above("reach_of")(part, name)
+    return special.reach_of(part, name)
 
 
 def inverse_composed(name: str, x: AnyLayout | F2Map) -> Alike:
     """Return the right_inverse or left_inverse, by name, of a layout that is not plain."""
+    if is_underscore(x):
+        return x
     if isinstance(x, F2Map):
         return x.inverse()
     if isinstance(x, AbstractF2):
@@ -265,7 +267,7 @@ def inverse_composed(name: str, x: AnyLayout | F2Map) -> Alike:
     x = _merged(require_composed(x, name))
     if x.__class__ is Layout:
         return getattr(cute_py, name)(x)
-    return above(f"{name}_of")(x)
+    return getattr(special, f"{name}_of")(x)
 
 
 def _merged(x: ComposedLayout) -> Alike:

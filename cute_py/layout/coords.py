@@ -17,12 +17,13 @@ from cute_py.layout.tuples import (
     is_shaped,
     is_underscore,
     leaves,
+    mismatch,
+    nested_like,
     product,
     product_like,
     read,
     show,
     transform_leaf,
-    unflatten,
     wrap,
     wrong_argument,
 )
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from cute_py.errors import CuteError
     from cute_py.layout.types import Alike, IntTuple, Leaf
 
 
@@ -78,6 +80,11 @@ def crd2idx(coord: IntTuple, shape: IntTuple, stride: IntTuple = None) -> IntTup
     return offset_at(coord, shape, _strides(stride, shape, "crd2idx"))
 
 
+def odd_coordinate(operation: str, coord: IntTuple, shape: IntTuple) -> CuteError:
+    """Return the refusal of a coordinate that does not have the profile of the shape."""
+    return refusal("coordinate-profile", operation=operation, coord=show(coord), shape=show(shape))
+
+
 def _strides(stride: IntTuple, shape: IntTuple, operation: str) -> IntTuple:
     """Return a stride as an int tuple; refuse one with another profile than the shape."""
     stride = read(stride, operation)
@@ -109,9 +116,7 @@ def _facing(coord: IntTuple, shape: IntTuple) -> IntTuple:
     try:
         return product_like(shape, coord)
     except Exception as error:
-        raise refusal(
-            "coordinate-profile", operation="crd2idx", coord=show(coord), shape=show(shape)
-        ) from error
+        raise odd_coordinate("crd2idx", coord, shape) from error
 
 
 def _steps(
@@ -119,9 +124,7 @@ def _steps(
 ) -> None:
     if coord.__class__ is tuple:
         if shape.__class__ is not tuple or len(coord) != len(shape):
-            raise refusal(
-                "coordinate-profile", operation="crd2idx", coord=show(coord), shape=show(shape)
-            )
+            raise odd_coordinate("crd2idx", coord, shape)
         for parts in zip(coord, shape, stride, strict=True):
             _steps(*parts, steps)
     elif shape.__class__ is not tuple:
@@ -130,17 +133,12 @@ def _steps(
         mirrored: list[tuple[Any, Any]] = []
         _steps(-coord, shape, stride, mirrored)
         steps.extend((ints.neg(part), step) for part, step in mirrored)
-    else:
-        for last, (extent, step) in _with_last(zip(shape, stride, strict=True), len(shape)):
+    elif shape:
+        for extent, step in zip(shape[:-1], stride[:-1], strict=True):
             size = product(extent)
-            _steps(coord if last else mod(coord, size), extent, step, steps)
-            if not last:
-                coord = div(coord, size)
-
-
-def _with_last(modes: IntTuple, count: int) -> Iterator[tuple[bool, Any]]:
-    for i, mode in enumerate(modes):
-        yield i == count - 1, mode
+            _steps(mod(coord, size), extent, step, steps)
+            coord = div(coord, size)
+        _steps(coord, shape[-1], stride[-1], steps)
 
 
 def check_coordinate(coord: IntTuple, shape: IntTuple) -> IntTuple:
@@ -161,9 +159,7 @@ def _check_part(
 ) -> Alike:
     if coord.__class__ is tuple:
         if part.__class__ is not tuple or len(part) != len(coord):
-            raise refusal(
-                "coordinate-profile", operation="layout", coord=show(whole), shape=show(shape)
-            )
+            raise odd_coordinate("layout", whole, shape)
         return tuple(
             [
                 _check_part(c, p, whole, shape, (*mode, i))
@@ -207,9 +203,7 @@ def idx2crd(index: Leaf, shape: IntTuple, stride: IntTuple = None) -> IntTuple:
     stride = None if stride is None else _strides(stride, shape, "idx2crd")
     if index.__class__ is tuple:
         if shape.__class__ is not tuple or len(index) != len(shape):
-            raise refusal(
-                "coordinate-profile", operation="idx2crd", coord=show(index), shape=show(shape)
-            )
+            raise odd_coordinate("idx2crd", index, shape)
         strides = (None,) * len(shape) if stride is None else stride
         return tuple([idx2crd(*parts) for parts in zip(index, shape, strides, strict=True)])
     if stride is None:
@@ -220,13 +214,12 @@ def idx2crd(index: Leaf, shape: IntTuple, stride: IntTuple = None) -> IntTuple:
 def _split(index: Leaf, shape: IntTuple) -> IntTuple:
     if shape.__class__ is not tuple:
         return index
-    parts = []
-    for last, mode in _with_last(shape, len(shape)):
+    parts: list[Any] = []
+    for mode in shape[:-1]:
         size = product(mode)
-        parts.append(_split(index if last else mod(index, size), mode))
-        if not last:
-            index = div(index, size)
-    return tuple(parts)
+        parts.append(_split(mod(index, size), mode))
+        index = div(index, size)
+    return (*parts, _split(index, shape[-1])) if shape else ()
 
 
 def _digit(index: Leaf, extent: Leaf, stride: IntTuple) -> IntTuple:
@@ -250,9 +243,7 @@ def crd2crd(coord: IntTuple, source: IntTuple, target: IntTuple) -> IntTuple:
     coord, source, target = (read(x, "crd2crd") for x in (coord, source, target))
     if coord.__class__ is tuple and source.__class__ is tuple and target.__class__ is tuple:
         if not len(coord) == len(source) == len(target):
-            raise refusal(
-                "coordinate-profile", operation="crd2crd", coord=show(coord), shape=show(target)
-            )
+            raise odd_coordinate("crd2crd", coord, target)
         return tuple([crd2crd(*parts) for parts in zip(coord, source, target, strict=True)])
     return _split(_horner(coord, source), target)
 
@@ -269,9 +260,7 @@ def increment(coord: IntTuple, shape: IntTuple, order: IntTuple = None) -> IntTu
     """
     coord, shape = read(coord, "increment"), read(shape, "increment")
     if not congruent(coord, shape) or _has_basis(coord) or _has_basis(shape):
-        raise refusal(
-            "coordinate-profile", operation="increment", coord=show(coord), shape=show(shape)
-        )
+        raise odd_coordinate("increment", coord, shape)
     paths = [_path(leaf) for leaf in leaves(make_basis_like(shape))]
     values = dict(zip(paths, leaves(coord), strict=True))
     extents = dict(zip(paths, leaves(shape), strict=True))
@@ -280,11 +269,7 @@ def increment(coord: IntTuple, shape: IntTuple, order: IntTuple = None) -> IntTu
         if values[path] < extents[path]:
             break
         values[path] = 0
-    return (
-        unflatten(tuple(values[path] for path in paths), coord)
-        if coord.__class__ is tuple
-        else values[()]
-    )
+    return nested_like(coord, [values[path] for path in paths])
 
 
 def _path(step: Leaf) -> tuple[int, ...]:
@@ -329,9 +314,7 @@ def compact_major(shape: IntTuple, current: IntTuple = 1, major: Major = LayoutL
     shape, current = read(shape, "compact_major"), read(current, "compact_major")
     if current.__class__ is tuple:
         if shape.__class__ is not tuple or len(shape) != len(current):
-            raise refusal(
-                "profile-mismatch", operation="compact_major", a=show(shape), b=show(current)
-            )
+            raise mismatch("compact_major", shape, current)
         return tuple([compact_major(s, c, major) for s, c in zip(shape, current, strict=True)])
     return packed_strides(shape, current, major)
 
@@ -344,9 +327,7 @@ def packed_strides(shape: IntTuple, current: Leaf, major: Major) -> IntTuple:
         if not ints.is_one(extents[i]):
             strides[i] = current
             current = mul(current, extents[i])
-    if shape.__class__ is not tuple:
-        return strides[0]
-    return unflatten(tuple(strides), shape) if tuple in map(type, shape) else tuple(strides)
+    return nested_like(shape, strides)
 
 
 def compact_col_major(shape: IntTuple, current: IntTuple = 1) -> IntTuple:

@@ -7,25 +7,37 @@ their leaves in two flat lists and take fast paths; `_kind` distinguishes the ot
 
 from __future__ import annotations
 
+from functools import wraps
+from math import prod
+
 import cute_py  # the methods call its functions
-from cute_py.errors import CuteError, refusal
+from cute_py.errors import CuteError, refusal, shorten
 from cute_py.integers import ints
 from cute_py.layout import AbstractComposed, AbstractTensor, Mapped
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.coords import LayoutLeft, Major, check_coordinate, offset_at, packed_strides
-from cute_py.layout.tuples import MAX_DEPTH, canonical, has_underscore, show
+from cute_py.layout.tuples import (
+    MAX_DEPTH,
+    canonical,
+    has_underscore,
+    leaves,
+    nested_like,
+    product,
+    show,
+)
 from cute_py.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any
+    from typing import Any, Concatenate, ParamSpec
 
     from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf, Mode, Tiler
 
+    Others = ParamSpec("Others")
+
 # _kind: all int; int extents with coordinate strides; symbols somewhere
 INTS, BASIS, SYMBOLS = 0, 1, 2
-WHY_DEPTH = 32  # how many steps of provenance a layout keeps alive
 
 
 class Layout(Value, Mapped):
@@ -55,7 +67,7 @@ class Layout(Value, Mapped):
     _d: list[Any]
     _kind: int
     _hash: int
-    _why: tuple[Any, ...] | None
+    _why: tuple[str, tuple[Any, ...]] | None  # the operation and operands that made it
 
     def __init__(self, shape: IntTuple, stride: IntTuple = None) -> None:
         if stride is None or stride.__class__ is Major:
@@ -126,12 +138,7 @@ class Layout(Value, Mapped):
 
     def size(self) -> IntTuple:
         """Return the number of coordinates (elements)."""
-        if self._kind == SYMBOLS:
-            total: Any = 1
-            for s in self._s:
-                total = ints.mul(total, s)
-            return total
-        return _product(self._s)
+        return prod(self._s) if self._kind != SYMBOLS else product(self.shape)
 
     def cosize(self) -> IntTuple:
         """Return one more than the largest |offset| that the strides can reach; see `cosize`."""
@@ -233,21 +240,7 @@ def raw_flat(s: list[Any], d: list[Any], kind: int | None = None) -> Layout:
 def with_strides(layout: Layout, d: list[Any], kind: int | None = None) -> Layout:
     """Return the shape of a layout with other strides, leaf by leaf."""
     kind = kind_of(layout._s, d) if kind is None else kind
-    return raw(layout.shape, _renested(layout.shape, d), layout._s, d, kind)
-
-
-def _renested(shape: IntTuple, parts: list[Any]) -> IntTuple:
-    """Return the parts, one for each leaf, nested like the shape."""
-    if shape.__class__ is not tuple:
-        return parts[0]
-    if len(shape) == len(parts) and tuple not in map(type, shape):
-        return tuple(parts)
-    rest = iter(parts)
-
-    def visit(part: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple([visit(x) if x.__class__ is tuple else next(rest) for x in part])
-
-    return visit(shape)
+    return raw(layout.shape, nested_like(layout.shape, d), layout._s, d, kind)
 
 
 def nested(layout: Layout, modes: list[list[tuple[Any, Any]]], kind: int | None = None) -> Layout:
@@ -258,10 +251,10 @@ def nested(layout: Layout, modes: list[list[tuple[Any, Any]]], kind: int | None 
     d = [step for mode in modes for _, step in mode]
     kind = kind_of(s, d) if kind is None else kind
     if len(s) == len(modes):
-        return raw(_renested(layout.shape, s), _renested(layout.shape, d), s, d, kind)
+        return raw(nested_like(layout.shape, s), nested_like(layout.shape, d), s, d, kind)
     pairs = [mode[0] if len(mode) == 1 else tuple(zip(*mode, strict=True)) for mode in modes]
-    shape = _renested(layout.shape, [pair[0] for pair in pairs])
-    return raw(shape, _renested(layout.shape, [pair[1] for pair in pairs]), s, d, kind)
+    shape = nested_like(layout.shape, [pair[0] for pair in pairs])
+    return raw(shape, nested_like(layout.shape, [pair[1] for pair in pairs]), s, d, kind)
 
 
 def nested_in(by_path: dict[tuple[int, ...], list[tuple[Any, Any]]]) -> Layout:
@@ -287,7 +280,7 @@ def kind_of(s: list[Any], d: list[Any]) -> int:
     kinds = {*map(type, s), *map(type, d)}
     if kinds <= {int}:
         return INTS
-    return max(map(leaf_kind, s, d))
+    return max(map(_leaf_kind, s, d))
 
 
 def of_modes(modes: list[tuple[Any, Any]]) -> Layout:
@@ -296,32 +289,45 @@ def of_modes(modes: list[tuple[Any, Any]]) -> Layout:
 
 
 def made(layout: Layout, operation: str, *operands: object) -> Layout:
-    """Record on a new layout how it was made, for `why`; equality and hash ignore it."""
-    level = 0
-    for operand in operands:
-        if operand.__class__ is Layout and operand._why is not None:
-            level = max(level, operand._why[0])
-    if level >= WHY_DEPTH:
-        operands = tuple([_forgotten(operand) for operand in operands])
-        level = 0
-    _set_why(layout, (level + 1, operation, operands))
+    """Record on a new layout how it was made, for `why`; equality and hash ignore it.
+
+    The operands live as long as the result: half a kilobyte for each step of its history.
+    """
+    _set_why(layout, (operation, operands))
     return layout
 
 
-def step(operation: str, operands: tuple[Any, ...], compute: Callable[[], Layout]) -> Layout:
-    """Return `compute()` as the result of a public operation: it records that history, and a
-    refusal inside it is reported as part of that call.
+def operation(
+    function: Callable[Concatenate[Layout, Others], Alike],
+) -> Callable[Concatenate[AnyLayout, Others], Alike]:
+    """Make a function of a Layout, and of other operands, a public operation.
+
+    It changes the inner layout of a composed layout, and the layout of a tensor. Its result records
+    the history, and a refusal inside it is reported as part of the call.
     """
-    try:
-        result = compute()
-        return made(result, operation, *operands) if result.__class__ is Layout else result
-    except CuteError as error:
-        shown = ", ".join(show(operand) for operand in operands)
-        raise error.inside(f"{operation}({shown})") from None
+    name = function.__name__
+    body: Callable[..., Alike] = function
 
+    @wraps(function)
+    def call(*operands: Any, **named: Any) -> Alike:
+        if named:
+            from inspect import signature
 
-def _forgotten(x: object) -> IntTuple:
-    return raw(x.shape, x.stride, x._s, x._d, x._kind) if x.__class__ is Layout else x
+            operands = signature(function).bind(*operands, **named).args
+        if operands and operands[0].__class__ is not Layout:
+            x, *others = operands
+            return on_inner(name, lambda inner: call(inner, *others), x)
+        try:
+            result = body(*operands)
+        except CuteError as error:
+            if error.facts.get("operation") == name:
+                shorten(error)
+                raise
+            raise error.inside(f"{name}({', '.join(map(show, operands))})") from None
+        new = result.__class__ is Layout and result is not operands[0]
+        return made(result, name, *operands) if new else result
+
+    return call
 
 
 def make_layout(first: object, *parts: object) -> Layout:
@@ -414,13 +420,6 @@ def _nested_offset(index: int, shape: tuple[Any, ...], stride: tuple[Any, ...]) 
     return offset, index
 
 
-def _product(s: list[int]) -> int:
-    total = 1
-    for extent in s:
-        total *= extent
-    return total
-
-
 def _walk(shape: IntTuple, stride: IntTuple, s: list[Any], d: list[Any], level: int) -> int | None:
     """Collect the leaves of well-formed parts and return their kind; None means that the parts need
     the slow checks.
@@ -463,36 +462,25 @@ def _checked(shape: IntTuple, stride: IntTuple) -> tuple[Any, Any, list[Any], li
     """Normalise and check the parts leaf by leaf; raise for the first invalid one, by its mode."""
     _refuse_texts(shape, stride)
     shape, stride = canonical(shape, "Layout"), canonical(stride, "Layout")
-    s: list[Any] = []
-    d: list[Any] = []
-    kind = _check_modes(shape, stride, s, d, ())
-    return shape, stride, s, d, kind
+    _check_modes(shape, stride, ())
+    s, d = list(leaves(shape)), list(leaves(stride))
+    return shape, stride, s, d, kind_of(s, d)
 
 
-def _check_modes(
-    shape: IntTuple, stride: IntTuple, s: list[Any], d: list[Any], mode: tuple[int, ...]
-) -> int:
+def _check_modes(shape: IntTuple, stride: IntTuple, mode: tuple[int, ...]) -> None:
     if shape.__class__ is tuple or stride.__class__ is tuple:
         if shape.__class__ is not stride.__class__ or len(shape) != len(stride):
             at = f" in mode {'.'.join(map(str, mode))}" if mode else ""
             raise refusal(
                 "not-congruent", operation="Layout", shape=show(shape), stride=show(stride), at=at
             )
-        kinds = [
-            _check_modes(*pair, s, d, (*mode, i))
-            for i, pair in enumerate(zip(shape, stride, strict=True))
-        ]
-        return max(kinds, default=INTS)
-    if not ints.settle(ints.leq, 1, shape, "Layout"):
+        for i, pair in enumerate(zip(shape, stride, strict=True)):
+            _check_modes(*pair, (*mode, i))
+    elif not ints.settle(ints.leq, 1, shape, "Layout"):
         raise refusal("extent-not-positive", operation="Layout", value=shape, mode=mode)
-    s.append(shape)
-    d.append(stride)
-    return leaf_kind(shape, stride)
 
 
-def leaf_kind(extent: Leaf, stride: IntTuple) -> int:
-    """Return the kind of a leaf pair: INTS, BASIS (a coordinate stride of ints) or SYMBOLS."""
-    if extent.__class__ is int and stride.__class__ is int:
-        return INTS
+def _leaf_kind(extent: Leaf, stride: IntTuple) -> int:
+    """Return BASIS for a leaf of ints, whose stride may be one of coordinates, or SYMBOLS."""
     step = stride.value if stride.__class__ is ScaledBasis else stride
     return BASIS if extent.__class__ is int and step.__class__ is int else SYMBOLS

@@ -1,24 +1,25 @@
-"""Operations that treat a layout as a tuple of modes: get, select, group, flatten, append, zip ...
+"""Operations that treat a layout as a tuple of modes: get, select, flatten, append, slice ...
 
-They rearrange coordinates and change no stride. A ComposedLayout is handled through its inner
-layout. Source: cutlass include/cute/layout.hpp.
+They rearrange coordinates, or fix a part of them, and change no stride. A ComposedLayout is handled
+through its inner layout. Source: cutlass include/cute/layout.hpp, underscore.hpp.
 """
 
 from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.layout import tuples
+from cute_py.layout import AbstractTensor, special, tuples
+from cute_py.layout.coords import check_coordinate, odd_coordinate, offset_at
 from cute_py.layout.layout import INTS, Layout, kind_of, made, on_inner, raw
 from cute_py.layout.queries import at_path, rank
-from cute_py.layout.tuples import show
+from cute_py.layout.tuples import is_underscore, mismatch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from cute_py.layout.types import Alike, IntTuple, LayoutLike, Mode
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, LayoutLike, Mode
 
 
 MOST_MODES = 1 << 16  # that append and prepend add
@@ -186,8 +187,132 @@ def _transpose(part: IntTuple) -> IntTuple:
     if part[0].__class__ is not tuple:
         return (part,)
     if any(mode.__class__ is not tuple or len(mode) != len(part[0]) for mode in part):
-        raise refusal("profile-mismatch", operation="zip_", a=show(part[0]), b=show(part))
+        raise mismatch("zip_", part[0], part)
     return tuple([tuple(modes) for modes in zip(*part, strict=True)])
+
+
+# -- slices: fix part of a coordinate, keep the rest
+
+
+def slice_(coord: IntTuple, x: AnyLayout) -> Alike:
+    """Return the modes that `coord` leaves free (`_` or None), from any depth, side by side;
+    of a tensor, that part of it.
+
+    Source: cutlass underscore.hpp `slice`. For the offset that the fixed part adds, see
+    `slice_and_offset`.
+
+    >>> from cute_py.layout.tuples import _
+    >>> print(slice_((_, (1, _)), Layout((4, (2, 3)))))
+    (4,3):(1,8)
+    """
+    if x.__class__ is Layout or isinstance(x, (int, tuple)):
+        return each(x, "slice_", lambda part: _keep(coord, part, free=True), coord)
+    if isinstance(x, AbstractTensor):
+        return x.slice(coord)
+    return slice_and_offset(coord, x)[0]
+
+
+def dice(coord: IntTuple, x: AnyLayout) -> Alike:
+    """Return the modes that `coord` fixes, which `slice_` drops.
+
+    >>> from cute_py.layout.tuples import _
+    >>> print(dice((_, 1), Layout((4, 8))))
+    (8):(4)
+    """
+    return each(x, "dice", lambda part: _keep(coord, part, free=False), coord)
+
+
+def _keep(coord: IntTuple, part: IntTuple, *, free: bool) -> IntTuple:
+    if coord.__class__ is not tuple:
+        return part if _is_free(coord) is free else ()
+    return tuple(_kept(coord, part, free))
+
+
+def _is_free(coord: IntTuple) -> bool:
+    """Return whether the coordinate is `_`; refuse anything that is neither `_` nor an integer."""
+    if is_underscore(coord):
+        return True
+    ints.normalize(coord, "slice_", ", or tuples of these, or _")
+    return False
+
+
+def _kept(coord: IntTuple, part: IntTuple, free: bool) -> list[Any]:
+    if coord.__class__ is not tuple:
+        return [part] if _is_free(coord) is free else []
+    if part.__class__ is not tuple or len(part) != len(coord):
+        raise odd_coordinate("slice_", coord, part)
+    return [kept for pair in zip(coord, part, strict=True) for kept in _kept(*pair, free)]
+
+
+def slice_and_offset(coord: IntTuple, x: AnyLayout) -> tuple[Any, Any]:
+    """Return the sublayout that `coord` leaves free, and the offset that its fixed part adds.
+
+    Law: layout(c with x for _) == sub(x) + offset. For a swizzled layout see
+    `composed.slice_and_offset`. Raises CoordinateError where the fixed part is outside the
+    shape.
+
+    >>> from cute_py.layout.tuples import _
+    >>> sub, offset = slice_and_offset((2, _), Layout((4, 8), (8, 1)))
+    >>> print(sub, offset)
+    (8):(1) 16
+    """
+    if x.__class__ is not Layout:
+        return special.slice_composed(coord, x)  # type: ignore[no-any-return]
+    if coord.__class__ is tuple and x._kind == INTS:
+        shape: list[Any] = []
+        stride: list[Any] = []
+        offset = _split_inside(coord, x.shape, x.stride, shape, stride)
+        if offset is not None:
+            free = tuple(shape), tuple(stride)
+            result = raw(*free, list(tuples.leaves(free[0])), list(tuples.leaves(free[1])))
+            return made(result, "slice_", x, coord), offset
+    fixed = _with_zeros(check_coordinate(coord, x.shape))
+    return slice_(coord, x), offset_at(fixed, x.shape, x.stride)
+
+
+def _split_inside(
+    coord: tuple[Any, ...], shape: IntTuple, stride: IntTuple, free: list[Any], steps: list[Any]
+) -> int | None:
+    """Collect the modes that a coordinate leaves free, and return the offset of its ints; None
+    unless these are inside of the shape.
+    """
+    if shape.__class__ is not tuple or len(coord) != len(shape):
+        return None
+    offset = 0
+    for c, extent, step in zip(coord, shape, stride):  # noqa: B905 (hot; equal lengths)
+        if is_underscore(c):
+            free.append(extent)
+            steps.append(step)
+        elif c.__class__ is int:
+            if not 0 <= c < tuples.product(extent):
+                return None
+            offset += c * step if extent.__class__ is int else offset_at(c, extent, step)
+        else:
+            part = _split_inside(c, extent, step, free, steps) if c.__class__ is tuple else None
+            if part is None:
+                return None
+            offset += part
+    return offset
+
+
+def _with_zeros(coord: IntTuple) -> IntTuple:
+    if coord.__class__ is tuple:
+        return tuple([_with_zeros(c) for c in coord])
+    return 0 if is_underscore(coord) else coord
+
+
+def domain_offset(coord: IntTuple, layout: AnyLayout) -> Any:
+    """Return (layout, offset) of a layout whose origin is moved to `coord`; a composed layout keeps
+    the offset inside. For a tensor, returns the moved tensor, even outside its shape.
+
+    >>> print(*domain_offset((1, 2), Layout((4, 8))))
+    (4,8):(1,4) 9
+    """
+    if isinstance(layout, AbstractTensor):
+        return layout.domain_offset(coord)
+    if layout.__class__ is not Layout:
+        return special.offset_composed(coord, layout)
+    return layout, layout(coord)
 
 
 # -- how they apply to layouts, int tuples and composed layouts alike

@@ -7,12 +7,12 @@ in int64, and more than `MOST` coordinates, are refused; nothing wraps around.
 
 from __future__ import annotations
 
-from cute_py.errors import refusal
+from cute_py.errors import LayoutError, refusal
 from cute_py.layout import AbstractComposed, AbstractF2, Mapped, tuples
 from cute_py.layout.algebra.coalesce import coalesced, coalesced_beyond
 from cute_py.layout.basis import make_basis_like
 from cute_py.layout.layout import BASIS, INTS, Layout, raw_flat
-from cute_py.layout.queries import coshape, is_static
+from cute_py.layout.queries import at_path, coshape, is_static
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -257,6 +257,9 @@ def _of_composed(layout: Alike) -> Array:
     if any(leaf.__class__ is not int for leaf in tuples.leaves(layout.offset)):
         raise refusal("tools-symbols", operation="offsets", layout=layout)
     if values.ndim > 1 or layout.offset.__class__ is tuple:
+        found = _at_coordinates(layout, values)
+        if found is not None:
+            return found
         return _one_by_one(layout, range(len(values)), layout)
     if layout.inner.__class__ is Layout:
         largest = reach(layout.inner._s, layout.inner._d)
@@ -265,6 +268,32 @@ def _of_composed(layout: Alike) -> Array:
     require_range(layout, largest + abs(layout.offset) + 1)
     values += layout.offset
     return _applied(layout.outer, values, layout)
+
+
+def _at_coordinates(layout: Alike, values: Array) -> Array | None:
+    """Return outer(offset + coordinate) for rows of coordinates, component by component; None where
+    the outer map is no layout of ints, or the coordinates are not its own.
+    """
+    outer, inner = layout.outer, layout.inner
+    if outer.__class__ is not Layout or outer._kind != INTS or inner.__class__ is not Layout:
+        return None
+    extents, offset = coshape(inner), layout.offset
+    if extents.__class__ is not tuple or not tuples.congruent(extents, offset or extents):
+        return None
+    total = values[:, 0] * 0
+    shifts = tuples.leaves(offset or tuples.repeat_like(extents, 0))
+    for column, shift, unit in zip(
+        values.T, shifts, tuples.leaves(make_basis_like(extents)), strict=True
+    ):
+        try:
+            mode = Layout(
+                *[at_path(part, unit.path, outer) for part in (outer.shape, outer.stride)]
+            )
+        except LayoutError:
+            return None
+        at = column + shift  # a negative index is the mirror image
+        total = total + _looked_up(mode, abs(at), layout) * ((at > 0) - 1 * (at < 0))
+    return total
 
 
 def _applied(outer: Alike, values: Array, whole: AnyLayout) -> Array:

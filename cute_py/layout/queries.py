@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from cute_py.errors import LeafTypeError, refusal
 from cute_py.integers import ints
-from cute_py.layout import AbstractComposed, AbstractF2, AbstractTensor, above, tuples
-from cute_py.layout.basis import ScaledBasis
+from cute_py.layout import AbstractComposed, AbstractF2, AbstractTensor, Mapped, special, tuples
+from cute_py.layout.basis import ScaledBasis, sum_steps
 from cute_py.layout.coords import crd2idx, idx2crd
 from cute_py.layout.layout import INTS, Layout, require_layout
 from cute_py.layout.tuples import is_underscore
@@ -83,12 +83,8 @@ def coshape(layout: AnyLayout, mode: Mode = ()) -> IntTuple:
     (32, (4, 8))
     """
     if layout.__class__ is not Layout:
-        return query_composed("coshape", layout, mode)
-    from cute_py.layout.basis import sum_steps
-
-    parts = zip(
-        tuples.leaves(shape(layout, mode)), tuples.leaves(stride(layout, mode)), strict=True
-    )
+        return special.query_composed("coshape", layout, mode)
+    parts = zip(*map(tuples.leaves, (shape(layout, mode), stride(layout, mode))), strict=True)
     reach = [(ints.sub(s, 1), _magnitude(d)) for s, d in parts]
     return tuples.transform_leaf(lambda c: ints.add(c, 1), sum_steps(reach))
 
@@ -111,7 +107,7 @@ def cosize(layout: AnyLayout, mode: Mode = ()) -> IntTuple:
     (32, 8)
     """
     if layout.__class__ is not Layout:
-        return query_composed("cosize", layout, mode)
+        return special.query_composed("cosize", layout, mode)
     if layout._kind == INTS and mode == ():
         return 1 + sum([(s - 1) * abs(d) for s, d in zip(layout._s, layout._d, strict=True)])
     return tuples.product(coshape(layout, mode))
@@ -140,7 +136,8 @@ def is_static(x: LayoutLike) -> bool:
     if isinstance(x, AbstractF2):
         return True
     if isinstance(x, AbstractComposed):
-        return is_static(x.inner) and all(map(ints.is_static, tuples.leaves(x.offset)))
+        parts = [x.inner, x.outer] if isinstance(x.outer, Mapped) else [x.inner]
+        return all(map(is_static, parts)) and all(map(ints.is_static, tuples.leaves(x.offset)))
     leaves = [leaf for leaf in tuples.leaves(x) if not is_underscore(leaf)]
     return all(_known(ints.normalize(leaf, "is_static")) for leaf in leaves)
 
@@ -196,11 +193,6 @@ def inner_of(layout: Alike) -> Alike:
     return layout.inner if isinstance(layout, AbstractComposed) else layout
 
 
-def query_composed(name: str, layout: AnyLayout, mode: Mode) -> IntTuple:
-    """Return the query `name` of a composed layout, which enumerates its offsets."""
-    return above("query_composed")(name, layout, mode)
-
-
 # -- the inverse direction, for compact layouts
 
 
@@ -234,11 +226,7 @@ def _by_remainders(layout: Layout, index: Leaf) -> IntTuple:
     for k in sorted(modes, key=layout._d.__getitem__, reverse=True):
         coord[k] = max(0, min(index // layout._d[k], layout._s[k] - 1))
         index -= coord[k] * layout._d[k]
-    return (
-        tuples.unflatten(tuple(coord), layout.shape)
-        if layout.shape.__class__ is tuple
-        else coord[0]
-    )
+    return tuples.nested_like(layout.shape, coord)
 
 
 def _compact(layout: Layout) -> bool:

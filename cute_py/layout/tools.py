@@ -11,11 +11,10 @@ from math import gcd
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.layout import AbstractComposed, AbstractF2, Mapped
-from cute_py.layout.algebra.coalesce import coalesced
+from cute_py.layout import AbstractComposed, AbstractF2, Mapped, special
 from cute_py.layout.bits import gf2
 from cute_py.layout.bits.f2 import F2Map
-from cute_py.layout.layout import BASIS, INTS, SYMBOLS, Layout, require_layout
+from cute_py.layout.layout import INTS, Layout, require_layout
 from cute_py.layout.offsets import (
     QUESTIONED,
     SMALL,
@@ -31,7 +30,6 @@ from cute_py.layout.offsets import (
     values_at_all,
 )
 from cute_py.layout.offsets import offsets as offsets  # found here by Layout.offsets
-from cute_py.layout.queries import coprofile
 from cute_py.layout.tuples import product
 
 TYPE_CHECKING = False
@@ -45,7 +43,8 @@ if TYPE_CHECKING:
 # -- injective
 
 
-def _require_layout(x: object, operation: str) -> None:
+def require_mapped(x: object, operation: str) -> None:
+    """Refuse anything that is not a layout of some class."""
     if not isinstance(x, Mapped):
         require_layout(x, operation)
 
@@ -156,7 +155,7 @@ def is_surjective(layout: AnyLayout, codomain: int | None = None) -> bool:
     if codomain is None and layout.__class__ is Layout and layout._kind != INTS:
         parts = components(layout, "is_surjective")
         return all(_is_onto(part, part.cosize()) for part in parts)
-    count = _count(layout, codomain, "is_surjective")
+    count = wanted_count(layout, codomain, "is_surjective")
     if layout.__class__ is Layout:
         return _is_onto(layout, count)
     if isinstance(layout, AbstractF2):
@@ -164,12 +163,15 @@ def is_surjective(layout: AnyLayout, codomain: int | None = None) -> bool:
     filled = _filled_aligned(layout)
     if filled:
         return count <= filled
+    linear = _linear(layout)
+    if linear is not None:
+        return _xors_onto(linear, count)
     return _hits_all(table_of(layout, "is_surjective"), 0, count)
 
 
-def _count(layout: AnyLayout, codomain: int | None, operation: str) -> int:
+def wanted_count(layout: AnyLayout, codomain: int | None, operation: str) -> int:
     """Return how many offsets must be reached: the given codomain, or the cosize."""
-    _require_layout(layout, operation)
+    require_mapped(layout, operation)
     if layout.__class__ is Layout and layout._kind != INTS:
         components(layout, operation)  # refuses symbols
         raise refusal("tools-basis", operation=operation, layout=layout)
@@ -177,7 +179,11 @@ def _count(layout: AnyLayout, codomain: int | None, operation: str) -> int:
         return ints.as_int(ints.normalize(codomain, operation), operation)
     if not isinstance(layout, AbstractComposed):
         return int(layout.cosize())
-    return _filled_aligned(layout) or 1 + int(max(map(abs, table_of(layout, operation))))
+    filled = _filled_aligned(layout)
+    if filled:
+        return filled
+    linear = _linear(layout)
+    return int(linear.cosize() if linear else 1 + max(map(abs, table_of(layout, operation))))
 
 
 def _is_onto(layout: Layout, count: int) -> bool:
@@ -241,82 +247,24 @@ def _filled_aligned(layout: AnyLayout) -> int:
     return filled if whole and filled % layout.outer.period == 0 else 0
 
 
-def is_bijective(layout: AnyLayout, codomain: int | None = None) -> bool:
-    """Return whether the layout reaches each of 0 .. codomain - 1 once, and nothing else.
-
-    Args:
-        layout: a Layout, ComposedLayout or F2Layout.
-        codomain: how many offsets (elements); by default the cosize, as in `is_surjective`.
-
-    Raises what `is_surjective` raises.
-
-    >>> is_bijective(Layout((4, 8), (8, 1))), is_bijective(Layout((4, 8), (9, 1)))
-    (True, False)
-    """
-    if codomain is None and layout.__class__ is Layout and layout._kind != INTS:
-        return is_injective(layout) and is_surjective(layout)
-    count = _count(layout, codomain, "is_bijective")
-    return layout.size() == count and is_surjective(layout, count)  # as many as are hit: once each
-
-
-def is_permutation(layout: AnyLayout) -> bool:
-    """Return whether the layout only reorders the offsets 0 .. size - 1.
-
-    For a layout that yields coordinates this is `is_bijective`. Raises what `is_surjective`
-    raises.
-
-    >>> is_permutation(Layout((4, 8), (8, 1))), is_permutation(Layout((4, 8), (0, 1)))
-    (True, False)
-    """
-    _require_layout(layout, "is_permutation")
-    coordinates = layout.__class__ is Layout and layout._kind != INTS
-    return is_bijective(layout, None if coordinates else layout.size())
+def _linear(layout: AnyLayout) -> AbstractF2 | None:
+    """Return a composed layout as an F2Layout, None if it is not one."""
+    if not isinstance(layout, AbstractComposed) or not isinstance(layout.outer, F2Map):
+        return None
+    found = special.linear_or_reason(layout)
+    return found if isinstance(found, AbstractF2) else None
 
 
 # -- two layouts
 
 
-def equivalent(a: AnyLayout, b: AnyLayout) -> bool:
-    """Return whether a and b are the same function of the index: equal sizes, equal offsets.
-
-    Two Layouts are if and only if they coalesce to the same one: the first mode of a coalesced
-    layout is the longest linear run from index 0, and the rest is the layout of the starts of the
-    following runs, so the function determines every extent and stride, for any size.
-
-    Raises LayoutError if symbols leave the answer unknown (see `prove_equal`), and where 2**21
-    offsets do not decide.
-
-    >>> equivalent(Layout((4, 8)), Layout(32)), equivalent(Layout((4, 8), (8, 1)), Layout(32))
-    (True, False)
-    """
-    if a.__class__ is Layout and b.__class__ is Layout:
-        return _same_leaves(a, b)
-    _require_layout(a, "equivalent")
-    _require_layout(b, "equivalent")
-    if a == b:
-        return True
-    if a.size() != b.size():
-        return False
-    if isinstance(a, AbstractF2) and isinstance(b, AbstractF2):
-        return bool(a.bases == b.bases and a.offset == b.offset)
-    one, other = [values_at_all(x, "equivalent") for x in (a, b)]
-    if one.__class__ is list and other.__class__ is list:
-        return one == other
-    one, other = in_arrays(one, other)
-    return one.shape == other.shape and bool((one == other).all())
-
-
-def _same_leaves(a: Layout, b: Layout) -> bool:
-    if BASIS in (a._kind, b._kind) and coprofile(a) != coprofile(b):
-        return False
-    one, other = coalesced(a), coalesced(b)
-    if len(one[0]) == len(other[0]):
-        pairs = [*zip(one[0], other[0], strict=True), *zip(one[1], other[1], strict=True)]
-        if all(ints.same(x, y) for x, y in pairs):
-            return True
-    if SYMBOLS in (a._kind, b._kind):
-        raise refusal("tools-symbols", operation="equivalent", layout=f"{a} and {b}")
-    return False
+def below_one_map(a: AnyLayout, b: AnyLayout) -> tuple[AnyLayout, AnyLayout]:
+    """Return the layouts below the bijection that both are under."""
+    while isinstance(a, AbstractComposed) and isinstance(b, AbstractComposed):
+        if a.outer != b.outer or a.offset != b.offset or not _is_bijection(a.outer):
+            break
+        a, b = a.inner, b.inner
+    return a, b
 
 
 def contains(a: AnyLayout, b: AnyLayout) -> bool:
@@ -327,7 +275,10 @@ def contains(a: AnyLayout, b: AnyLayout) -> bool:
     >>> contains(Layout((4, 8), (8, 1)), Layout(16, 2)), contains(Layout(16, 2), Layout(4, 1))
     (True, False)
     """
+    a, b = below_one_map(a, b)
     outer, inner = _bounds(a, "contains"), _bounds(b, "contains")
+    if a == b:
+        return True
     if outer is not None and inner is not None:
         (low, high, gapless), (least, most, _) = outer, inner
         if not low <= least <= most <= high:
@@ -353,7 +304,11 @@ def overlaps(a: AnyLayout, b: AnyLayout, offset: int = 0) -> bool:
     (False, True)
     """
     shift = ints.as_int(ints.normalize(offset, "overlaps"), "overlaps")
+    if shift == 0:
+        a, b = below_one_map(a, b)
     one, other = _bounds(a, "overlaps"), _bounds(b, "overlaps")
+    if shift == 0 and a == b:
+        return True
     if one is not None and other is not None:
         (low, high, gapless), (least, most, solid) = one, other
         if high < least + shift or most + shift < low:

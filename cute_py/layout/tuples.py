@@ -18,7 +18,7 @@ from cute_py.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from cute_py.layout.types import Alike, IntTuple, Leaf
@@ -62,6 +62,8 @@ def canonical(x: IntTuple, operation: str, level: int = 0) -> IntTuple:
     if isinstance(x, tuple):
         if level >= MAX_DEPTH:
             raise refusal("too-deep", operation=operation, limit=MAX_DEPTH)
+        if x.__class__ is tuple and set(map(type, x)) == {int}:
+            return x
         try:
             return tuple([canonical(mode, operation, level + 1) for mode in x])
         except CuteError as error:
@@ -162,13 +164,12 @@ def inner_product(a: IntTuple, b: IntTuple) -> IntTuple:
     """
     a, b = read(a, "inner_product"), read(b, "inner_product")
     if a.__class__ is tuple and b.__class__ is tuple:
-        _same_rank("inner_product", a, b)
         total: Any = 0
-        for x, y in zip(a, b, strict=True):
+        for x, y in _paired("inner_product", a, b):
             total = add(total, inner_product(x, y))
         return total
     if a.__class__ is tuple or b.__class__ is tuple:
-        raise refusal("profile-mismatch", operation="inner_product", a=show(a), b=show(b))
+        raise mismatch("inner_product", a, b)
     return mul(a, b)
 
 
@@ -212,10 +213,23 @@ def unflatten(flat: IntTuple, profile: IntTuple) -> IntTuple:
     ((2, 3), 4)
     """
     modes = wrap(flat)
-    if len(modes) != sum(1 for _leaf in leaves(profile)):
-        raise refusal("profile-mismatch", operation="unflatten", a=show(flat), b=show(profile))
-    rest = iter(modes)
-    return transform_leaf(lambda _leaf: next(rest), profile)
+    if len(modes) != count(profile):
+        raise mismatch("unflatten", flat, profile)
+    return nested_like(profile, modes)
+
+
+def nested_like(shape: IntTuple, parts: Sequence[Any]) -> IntTuple:
+    """Return the parts, one for each leaf, nested like the shape."""
+    if shape.__class__ is not tuple:
+        return parts[0]
+    if len(shape) == len(parts) and tuple not in map(type, shape):
+        return tuple(parts)
+    rest = iter(parts)
+
+    def visit(part: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple([visit(x) if x.__class__ is tuple else next(rest) for x in part])
+
+    return visit(shape)
 
 
 def transform_leaf(f: Alike, x: IntTuple, *operands: IntTuple) -> IntTuple:
@@ -238,9 +252,7 @@ def _transformed(f: Callable[..., Any], operands: tuple[IntTuple, ...]) -> IntTu
         return f(*operands)
     for other in operands[1:]:
         if other.__class__ is not tuple or len(other) != len(first):
-            raise refusal(
-                "profile-mismatch", operation="transform_leaf", a=show(first), b=show(other)
-            )
+            raise mismatch("transform_leaf", first, other)
     return tuple([_transformed(f, parts) for parts in zip(*operands, strict=True)])
 
 
@@ -273,7 +285,7 @@ def prefix_product(x: IntTuple, start: IntTuple = 1) -> IntTuple:
     for leaf in leaves(x):
         strides.append(start)
         start = mul(start, leaf)
-    return unflatten(tuple(strides), x) if x.__class__ is tuple else strides[0]
+    return nested_like(x, strides)
 
 
 def ceil_div(a: IntTuple, b: IntTuple) -> IntTuple:
@@ -292,8 +304,7 @@ def ceil_div(a: IntTuple, b: IntTuple) -> IntTuple:
         return complement(b, read(a, "ceil_div")).shape
     a, b = read(a, "ceil_div"), read(b, "ceil_div")
     if a.__class__ is tuple and b.__class__ is tuple:
-        _rank_fits("ceil_div", a, b)
-        return tuple([ceil_div(x, y) for x, y in _paired(a, b)])
+        return tuple([ceil_div(x, y) for x, y in _paired("ceil_div", a, b, fill=True)])
     if a.__class__ is tuple:
         return _fold_division(ceil_div, a, b)
     return ints.ceil_div(a, _divisor(a, b, "ceil_div"))
@@ -319,10 +330,9 @@ def round_up(a: IntTuple, b: IntTuple) -> IntTuple:
     """
     a, b = read(a, "round_up"), read(b, "round_up")
     if a.__class__ is tuple and b.__class__ is tuple:
-        _rank_fits("round_up", a, b)
-        return tuple([round_up(x, y) for x, y in _paired(a, b)])
+        return tuple([round_up(x, y) for x, y in _paired("round_up", a, b, fill=True)])
     if a.__class__ is tuple or b.__class__ is tuple:
-        raise refusal("profile-mismatch", operation="round_up", a=show(a), b=show(b))
+        raise mismatch("round_up", a, b)
     return mul(ints.ceil_div(a, _divisor(a, b, "round_up")), b)
 
 
@@ -337,8 +347,7 @@ def shape_div(a: IntTuple, b: IntTuple) -> IntTuple:
     """
     a, b = read(a, "shape_div"), read(b, "shape_div")
     if a.__class__ is tuple and b.__class__ is tuple:
-        _same_rank("shape_div", a, b)
-        return tuple([shape_div(x, y) for x, y in zip(a, b, strict=True)])
+        return tuple([shape_div(x, y) for x, y in _paired("shape_div", a, b)])
     if a.__class__ is tuple:
         return _fold_division(shape_div, a, b)
     b = _divisor(a, b, "shape_div")
@@ -366,10 +375,7 @@ def congruent(a: IntTuple, b: IntTuple) -> bool:
     >>> congruent((2, (3, 4)), (1, (0, 5))), congruent((2, 3), 6)
     (True, False)
     """
-    a, b = read(a, "congruent"), read(b, "congruent")
-    if a.__class__ is tuple and b.__class__ is tuple:
-        return len(a) == len(b) and all(congruent(x, y) for x, y in zip(a, b, strict=True))
-    return a.__class__ is not tuple and b.__class__ is not tuple
+    return _refines("congruent", a, b, lambda _leaf, part: part.__class__ is not tuple)
 
 
 def weakly_congruent(a: IntTuple, b: IntTuple) -> bool:
@@ -378,12 +384,7 @@ def weakly_congruent(a: IntTuple, b: IntTuple) -> bool:
     >>> weakly_congruent(2, (2, 1)), weakly_congruent((2, 1), 2)
     (True, False)
     """
-    a, b = read(a, "weakly_congruent"), read(b, "weakly_congruent")
-    if a.__class__ is not tuple:
-        return True
-    if b.__class__ is not tuple or len(a) != len(b):
-        return False
-    return all(weakly_congruent(x, y) for x, y in zip(a, b, strict=True))
+    return _refines("weakly_congruent", a, b, lambda _leaf, _part: True)
 
 
 def compatible(a: IntTuple, b: IntTuple) -> bool:
@@ -393,12 +394,8 @@ def compatible(a: IntTuple, b: IntTuple) -> bool:
     >>> compatible(24, (4, 6)), compatible((4, 6), 24), compatible((4, 6), ((2, 2), 6))
     (True, False, True)
     """
-    a, b = read(a, "compatible"), read(b, "compatible")
-    if a.__class__ is not tuple:
-        return ints.settle(same, a, product(b), "compatible")
-    if b.__class__ is not tuple or len(a) != len(b):
-        return False
-    return all(compatible(x, y) for x, y in zip(a, b, strict=True))
+    name = "compatible"
+    return _refines(name, a, b, lambda x, part: ints.settle(same, x, product(part), name))
 
 
 def weakly_compatible(a: IntTuple, b: IntTuple) -> bool:
@@ -407,12 +404,18 @@ def weakly_compatible(a: IntTuple, b: IntTuple) -> bool:
     >>> weakly_compatible(6, (4, 6)), weakly_compatible((4, 5), ((2, 4), 6))
     (True, False)
     """
-    a, b = read(a, "weakly_compatible"), read(b, "weakly_compatible")
+    name = "weakly_compatible"
+    return _refines(name, a, b, lambda x, part: ints.settle(divides, x, product(part), name))
+
+
+def _refines(name: str, a: IntTuple, b: IntTuple, fits: Callable[[Any, Any], bool]) -> bool:
+    """Return whether b has the profile of a or a finer one, and each part of it fits a's leaf."""
+    a, b = read(a, name), read(b, name)
     if a.__class__ is not tuple:
-        return ints.settle(divides, a, product(b), "weakly_compatible")
+        return fits(a, b)
     if b.__class__ is not tuple or len(a) != len(b):
         return False
-    return all(weakly_compatible(x, y) for x, y in zip(a, b, strict=True))
+    return all(_refines(name, x, y, fits) for x, y in zip(a, b, strict=True))
 
 
 def evenly_divides(a: IntTuple, b: IntTuple) -> bool:
@@ -440,7 +443,7 @@ def _elementwise(
             return False
         return all(_elementwise(name, test, x, y) for x, y in zip(a, b, strict=False))
     if a.__class__ is tuple or b.__class__ is tuple:
-        raise refusal("profile-mismatch", operation=name, a=show(a), b=show(b))
+        raise mismatch(name, a, b)
     return ints.settle(test, a, b, name)
 
 
@@ -529,15 +532,15 @@ def show(x: IntTuple) -> str:
     return "_" if x is None else str(x)
 
 
-def _paired(a: tuple[Any, ...], b: tuple[Any, ...]) -> Iterator[tuple[Any, Any]]:
+def _paired(
+    operation: str, a: tuple[Any, ...], b: tuple[Any, ...], *, fill: bool = False
+) -> Iterator[tuple[Any, Any]]:
+    """Return the pairs of modes of tuples of one rank; with `fill`, modes that b lacks are 1."""
+    if len(a) < len(b) or (len(a) > len(b) and not fill):
+        raise mismatch(operation, a, b)
     return zip(a, b + (1,) * (len(a) - len(b)), strict=True)
 
 
-def _same_rank(operation: str, a: IntTuple, b: IntTuple) -> None:
-    if len(a) != len(b):
-        raise refusal("profile-mismatch", operation=operation, a=show(a), b=show(b))
-
-
-def _rank_fits(operation: str, a: IntTuple, b: IntTuple) -> None:
-    if len(a) < len(b):
-        raise refusal("profile-mismatch", operation=operation, a=show(a), b=show(b))
+def mismatch(operation: str, a: IntTuple, b: IntTuple) -> CuteError:
+    """Return the refusal of int tuples whose profiles do not match."""
+    return refusal("profile-mismatch", operation=operation, a=show(a), b=show(b))

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from cute_py.errors import (
-    CoordinateError,
-    LayoutError,
-    LeafTypeError,
-    ParseError,
-    UndecidedError,
-)
+from cute_py.errors import CoordinateError, LayoutError, LeafTypeError, ParseError, UndecidedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,12 +45,7 @@ WORDINGS: dict[str, Wording] = {
         "a layout here",
         "build one with Layout(shape, stride)",
     ),
-    "wrong-argument": (
-        LeafTypeError,
-        "{value!r} ({type})",
-        "{wanted}",
-        "{remedy}",
-    ),
+    "wrong-argument": (LeafTypeError, "{value!r} ({type})", "{wanted}", "{remedy}"),
     "basis-path": (
         LeafTypeError,
         "path {path!r}",

@@ -266,8 +266,8 @@ class NumPy(Library):
         require_arrays(self.operation, *parts)
 
     def run(self, call: Call, **options: Any) -> Any:
-        """Return the report of the emulator, if that is asked for; without `checks=True` only
-        addresses are checked.
+        """Return the report of the emulator, if that is asked for; without `checks` only addresses
+        are checked.
         """
         import cute_py
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import gcd, prod
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from cute_py.calls.arrays import VECTOR_BYTES, address_of, strides_of
 
 if TYPE_CHECKING:
@@ -84,14 +86,22 @@ def is_rows(x: Any) -> bool:
 
 
 def is_apart(x: Any) -> bool:
-    """Tell whether no two elements share memory; no other stride is between those of one."""
+    """Tell whether no two elements share memory."""
     steps = sorted((abs(s), n) for n, s in zip(x.shape, strides_of(x), strict=True) if n > 1)
     end = 1
     for step, n in steps:
-        if step < end:
-            return 0 in x.shape
+        if step < end:  # between the elements of another mode: count the offsets
+            return 0 in x.shape or len(np.unique(_offsets(steps))) == prod(x.shape)
         end += (n - 1) * step
     return True
+
+
+def _offsets(steps: list[tuple[int, int]]) -> Any:  # an array
+    """Return the offsets of all elements, of (stride, extent) of each mode."""
+    offsets = np.zeros(1, np.int64)
+    for step, n in steps:
+        offsets = np.add.outer(offsets, step * np.arange(n)).ravel()
+    return offsets
 
 
 def span(x: Any) -> tuple[int, int]:

@@ -67,7 +67,7 @@ class Request(NamedTuple):
     backend: str = "auto"
     config: GemmConfig | str | None = None
     dtype: DtypeLike | None = None
-    checks: bool = False
+    checks: bool | str = False
 
 
 KNOWN = Memo(len(ARRAYS), {5: 1, 6: 0})  # alpha and beta
@@ -88,7 +88,7 @@ def gemm(
     *,
     dtype: DtypeLike | None = None,
     out: Any = None,
-    checks: bool = False,
+    checks: bool | str = False,
 ) -> Any:  # an array of the operands' library
     """Return activation(alpha * a @ b + beta * c + bias), as `numpy.matmul` counts the modes.
 
@@ -110,8 +110,8 @@ def gemm(
             kernel writes to `out` directly if its rows are contiguous and as aligned as those of a
             new array, and it shares no memory with a, b, c and bias; otherwise the result is
             copied. After a refusal `out` is unchanged.
-        checks: whether the emulator refuses all that is no defined behaviour, as `cute.emulate`
-            does; without them it checks addresses only. A GPU checks nothing.
+        checks: the checks that the emulator makes, as in `cute.emulate`: True for all of them,
+            False for those of addresses alone, or names ("shared, global"). A GPU makes none.
 
     Batch modes broadcast as in `numpy.matmul`. Floats are summed in f32 (f64 in f64), integers in
     s32, which wraps; the epilogue is computed in that type, each step rounded. Integers with
@@ -189,10 +189,7 @@ def taken(given: Request) -> tuple[Request, Library]:
     if config is not None and not isinstance(config, (GemmConfig, str)):
         known = 'what choose_config returns, or text: "tile=64x64x32,stages=2"'
         raise refusal("ops-choice", operation=OPERATION, name="config", value=config, choices=known)
-    checks: object = given.checks
-    if not isinstance(checks, (bool, np.bool_)):
-        facts: dict[str, Any] = {"name": "checks", "value": checks, "choices": "True, False"}
-        raise refusal("ops-choice", operation=OPERATION, **facts)
+    _require_checks(given.checks)
     arrays: dict[str, Any] = {}
     places = {}
     for name in ARRAYS:
@@ -205,6 +202,21 @@ def taken(given: Request) -> tuple[Request, Library]:
     require_place(places, given.backend)
     arrays, library = of_one_library(arrays, OPERATION)
     return given._replace(**arrays), library
+
+
+def _require_checks(checks: object) -> None:
+    """Refuse checks that are neither a flag nor text with names that the emulator has."""
+    if isinstance(checks, (bool, np.bool_)):
+        return
+    from cute_py.emulate.checks import CHECKS
+
+    names = checks.split(",") if isinstance(checks, str) else [""]
+    if not {name.strip() for name in names} <= set(CHECKS):
+        facts: dict[str, Any] = {
+            "value": checks,
+            "choices": f"True, False, names among {', '.join(CHECKS)}",
+        }
+        raise refusal("ops-choice", operation=OPERATION, name="checks", **facts)
 
 
 def require_choices(backend: str, activation: str | None) -> None:

@@ -32,6 +32,17 @@ def bounds_of(x: Scalar) -> tuple[int | None, int | None]:
     return (x, x) if isinstance(x, int) else bounds(terms_of(x))
 
 
+def within(p: Polynomial, least: int, end: int) -> bool:
+    """Return whether least <= p < end for all values of its symbols."""
+    low, high = bounds(p)
+    return low is not None and high is not None and least <= low and high < end
+
+
+def fits(p: Polynomial) -> bool:
+    """Return whether p is known to fit 32 signed bits."""
+    return within(p, -1 << 31, 1 << 31)
+
+
 @dataclass(frozen=True, slots=True)
 class Reg(Node):
     """Elements of a register storage, by index; `dtype` is the type that the bits are read as, and
@@ -124,6 +135,7 @@ def runs(index: tuple[int, ...]) -> str:
 # -- uniformity analysis: the threads that are known to agree on a value
 
 SCOPES = ("block", "warpgroup", "warp", "thread")  # thread: not uniform
+PROMISES = ("grid", "cluster", *SCOPES)  # the scopes in which a kernel may promise uniformity
 
 
 def uniformity(known: dict[str, str], *values: object) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from cute_py.dtypes.table import Dtype
+from cute_py.dtypes.table import Dtype, Promised
 from cute_py.errors import refusal
 from cute_py.integers.polynomial import symbols_of
 from cute_py.integers.symbols import terms_of
@@ -25,7 +25,9 @@ def admits(declared: Scalar, given: int) -> bool:
     if isinstance(declared, int):
         return declared == given
     return all(
-        given % s.multiple_of == 0 and (s.lo is None or given >= s.lo * s.multiple_of)
+        given % s.multiple_of == 0
+        and (s.lo is None or given >= s.lo * s.multiple_of)
+        and (s.hi is None or given <= s.hi * s.multiple_of)
         for s in symbols_of(terms_of(declared))
     )
 
@@ -36,7 +38,8 @@ class TensorParam(Node):
 
     Static sizes and strides (elements) are ints; others are symbols named after the parameter:
     `A_shape0`, `A_stride0`. `alignment` (bytes) is that of the first element, and of every element
-    whose byte offset is a multiple of it.
+    whose byte offset is a multiple of it. `small`: the offsets of its elements, and its strides,
+    are at most `arguments.REACH` bytes.
     """
 
     name: str
@@ -44,6 +47,7 @@ class TensorParam(Node):
     shape: tuple[Scalar, ...]
     stride: tuple[Scalar, ...]
     alignment: int
+    small: bool = False
 
     def __str__(self) -> str:
         shape, stride = _listed(self.shape), _listed(self.stride)
@@ -52,13 +56,23 @@ class TensorParam(Node):
 
 @dataclass(frozen=True, slots=True)
 class ScalarParam(Node):
-    """A run-time number; an integer is also a symbol."""
+    """A run-time number; an integer is also a symbol. Launches check what is promised of it."""
 
     name: str
     dtype: Dtype
+    low: int | None = None
+    high: int | None = None
+    multiple_of: int = 1
+
+    @property
+    def kind(self) -> Dtype | Promised:
+        """The type, with the promises if there are any."""
+        if (self.low, self.high, self.multiple_of) == (None, None, 1):
+            return self.dtype
+        return Promised(self.dtype, self.low, self.high, self.multiple_of)
 
     def __str__(self) -> str:
-        return f"param {self.name}: {self.dtype}"
+        return f"param {self.name}: {self.kind}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +84,9 @@ class Launch(Node):
     `pdl`: blocks may start before the preceding kernel has ended; they wait by a `GridDep` op.
     `allow_emulated`: architectures that replace an instruction by several slower ones are not
     refused.
+    `counts`: expressions of parameters, such as numbers of tiles, that a launch requires to be
+    below 2**31. `divisors`: expressions of parameters by which the kernel divides: a launch passes
+    multipliers for them (`multiplier`).
     """
 
     grid: tuple[Scalar, Scalar, Scalar]
@@ -79,6 +96,14 @@ class Launch(Node):
     spill_bytes: int = 0
     pdl: bool = False
     allow_emulated: bool = False
+    counts: tuple[Scalar, ...] = ()
+    divisors: tuple[Scalar, ...] = ()
+
+    def require_counts(self, name: str, values: Iterable[int]) -> None:
+        """Refuse values of `counts` of 2**31 and more."""
+        for count, value in zip(self.counts, values, strict=True):
+            if value >= 1 << 31:
+                raise refusal("plan-count", operation=name, count=count, value=value)
 
     @property
     def threads(self) -> int:
@@ -92,6 +117,21 @@ class Launch(Node):
         words += [f"spill_bytes {self.spill_bytes}"] * (self.spill_bytes > 0)
         words += ["pdl"] * self.pdl + ["allow_emulated"] * self.allow_emulated
         return " ".join(words)
+
+
+def multiplier(d: int) -> int:
+    """Return what a kernel divides by d with: m + (s << 32), with n // |d| == n*m >> (31 + s) for
+    0 <= n < 2**31. Source: Granlund and Montgomery, Division by Invariant Integers, 1994.
+
+    >>> m, s = multiplier(7) % 2**32, multiplier(7) >> 32
+    >>> [n * m >> 31 + s for n in (6, 7, 700, 2**31 - 1)]
+    [0, 1, 100, 306783378]
+    """
+    d = abs(d)
+    if d == 0:
+        return 0
+    s = (d - 1).bit_length()
+    return -(-(1 << 31 + s) // d) + (s << 32)
 
 
 @dataclass(frozen=True, slots=True)

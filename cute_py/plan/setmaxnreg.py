@@ -1,8 +1,8 @@
-"""`setmaxnreg` for the launch: whole warpgroups, and no more registers than a block begins with.
+"""Verify `setmaxnreg`: whole warpgroups execute it, and the registers of the block suffice.
 
-A block's registers are set aside when it begins: as many a thread as 64 K registers of a
-multiprocessor allow, in units of 8. What one warpgroup asks for, others must have given back.
-Source: PTX ISA, setmaxnreg.
+A block gets all of its registers at launch: the 64 K registers of a multiprocessor, divided by its
+threads and rounded down to a multiple of 8. A warpgroup can only get more of them after another
+warpgroup has released some. Source: PTX ISA, setmaxnreg.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ REGISTERS = 1 << 16  # of a multiprocessor
 MOST = 256  # of a thread
 WARPGROUP = 128  # threads
 
-Known = bool | None  # whether a thread comes to an op; None: it depends on what is not known
+Known = bool | None  # whether a thread reaches an op; None: this depends on run-time values
 
 
 def require_registers(plan: Plan) -> None:
-    """Refuse setmaxnreg of a part of a warpgroup, and of more registers than the launch has."""
+    """Refuse a plan in which only part of a warpgroup executes `setmaxnreg`, or in which the
+    warpgroups ask for more registers than the block has.
+    """
     if any(isinstance(op, SetMaxNReg) for op in plan.ops):
         held = _Held(plan)
         held.walk(plan.body, [True] * plan.launch.threads)
@@ -39,7 +41,7 @@ def require_registers(plan: Plan) -> None:
 
 
 class _Held:
-    """How many registers the threads of each warpgroup may hold in the end."""
+    """The numbers of registers that a thread of each warpgroup may end up with."""
 
     def __init__(self, plan: Plan) -> None:
         threads = plan.launch.threads
@@ -49,7 +51,9 @@ class _Held:
         self.last: Op | None = None
 
     def walk(self, block: Block, here: list[Known]) -> list[Known]:
-        """Follow the ops of a block for the threads that come to it; return who is left."""
+        """Follow the ops of a block; `here` says which threads reach it. Return which threads reach
+        its end.
+        """
         for op in block:
             if isinstance(op, SetMaxNReg):
                 self._set(op, here)
@@ -63,11 +67,12 @@ class _Held:
                 ways = self.walk(op.then, then), self.walk(op.other, other)
                 here = [_either(x, y) for x, y in zip(*ways, strict=True)]
             else:
-                for inner in blocks_of(op):  # of a loop, which may run not even once
+                for inner in blocks_of(op):  # the body of a loop may not run at all
                     self.walk(inner, [x and None for x in here])
         return here
 
     def _set(self, op: SetMaxNReg, here: list[Known]) -> None:
+        """Record the number that an op sets for each warpgroup that reaches it."""
         for group, counts in enumerate(self.counts):
             come = here[group * WARPGROUP : (group + 1) * WARPGROUP]
             if True in come and False in come:
@@ -87,7 +92,7 @@ class _Held:
         self.last = op
 
     def require_sum(self) -> None:
-        """Refuse more registers than the block begins with."""
+        """Refuse warpgroups that hold more registers together than the block got at launch."""
         least = [min(counts) for counts in self.counts]
         if self.last is not None and sum(least) > self.first * len(least):
             raise refusal(
@@ -101,7 +106,7 @@ class _Held:
             )
 
 
-# -- conditions of three values, for each thread
+# -- three-valued logic for each thread: True, False, or None for unknown
 
 
 def _not(x: Known) -> Known:
@@ -117,7 +122,7 @@ def _either(x: Known, y: Known) -> Known:
 
 
 def _holds(cond: Cond, threads: int) -> list[Known]:
-    """Return whether a condition holds for each thread of a block."""
+    """Return the value of a condition for each thread of a block."""
     if isinstance(cond, Not):
         return [_not(x) for x in _holds(cond.term, threads)]
     if isinstance(cond, Logic):
@@ -141,6 +146,7 @@ _TESTS: dict[str, Callable[[int, int], bool]] = {
 
 
 def _is_of_thread(*values: Scalar) -> bool:
+    """Tell whether values depend on the thread index alone."""
     return all(
         symbol.name == "tid"
         for x in values
@@ -150,4 +156,5 @@ def _is_of_thread(*values: Scalar) -> bool:
 
 
 def _by_thread(x: Scalar) -> Callable[[int], int]:
+    """Return a value as a function of the thread index."""
     return function(["tid"], tree(x), FUNCTIONS)

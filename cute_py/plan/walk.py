@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cute_py.integers.polynomial import Symbol
+from cute_py.integers.polynomial import Symbol, divisors_of
+from cute_py.integers.polynomial import symbols_of as symbols_of_terms
 from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan.access import Access
 from cute_py.plan.conditions import Reg
 from cute_py.plan.op import Node, roles_of
+from cute_py.plan.ops.control import Let
 from cute_py.plan.ops.registers import Map
 
 TYPE_CHECKING = False
@@ -126,6 +128,18 @@ def symbols_of(block: Block) -> dict[str, Symbol]:
     """Return the symbols of a block's integers, by name."""
     found = {id(x): x for op in every(block) for x in integers_in(op) if isinstance(x, SymInt)}
     return {s.name: s for x in found.values() for m in terms_of(x) for a in m for s in a.symbols}
+
+
+def divisors_in(block: Block, known: set[str]) -> tuple[SymInt, ...]:
+    """Return the divisors of a block that are expressions of known names, other than numbers."""
+    found: dict[SymInt, None] = {}
+    for op in every(block):
+        for x in integers_in(op):
+            for divisor in divisors_of(terms_of(x)):
+                found.setdefault(SymInt(divisor))
+        if isinstance(op, Let) and op.kind == "div" and isinstance(op.operands[1], SymInt):
+            found.setdefault(op.operands[1])
+    return tuple([x for x in found if {s.name for s in symbols_of_terms(terms_of(x))} <= known])
 
 
 def computed_with(block: Block) -> set[str]:

@@ -75,7 +75,15 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "a block barrier inside of the branch or loop at {branch}, where threads diverge",
         "all threads of the block at the barrier",
-        "move it out of the branch, or use cute.named_barrier with the number of threads",
+        "move it out of the branch, use cute.named_barrier with the number of threads, or, if the "
+        "threads read one value from memory, promise it: cute.as_int(x, uniform='block'), "
+        "cute.var(x, uniform='block')",
+    ),
+    "plan-count": (
+        LayoutError,
+        "{count} = {value}",
+        "numbers of tiles below 2**31, so that kernels compute with them in 32 bits",
+        "annotate an array with cute.spec(large=True), which computes in 64 bits",
     ),
     "plan-shared": (
         LayoutError,

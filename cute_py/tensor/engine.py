@@ -54,6 +54,14 @@ class Engine(Record):
         """The distance from one element to the next (bits)."""
         return self.dtype.bits  # type: ignore[no-any-return]
 
+    def __add__(self, by: object) -> Engine:
+        """Return the engine with its origin moved by an integer (elements), as a pointer in C."""
+        if not (ints.is_leaf(by) or hasattr(by, "__index__")):
+            return NotImplemented
+        return self.unbounded().moved(ints.normalize(by, "Engine"))
+
+    __radd__ = __add__
+
     def moved(self, by: IntTuple) -> Engine:
         """Return the engine with its origin moved by `by` elements."""
         if by.__class__ is int and by == 0:

@@ -16,8 +16,8 @@ from cute_py.layout.build import fragment_layout, make_identity_layout, make_lay
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.coords import check_coordinate, crd2idx
 from cute_py.layout.layout import Layout
+from cute_py.layout.modes import slice_and_offset
 from cute_py.layout.queries import coprofile, inner_of
-from cute_py.layout.slicing import slice_and_offset
 from cute_py.layout.tuples import has_underscore, show
 from cute_py.records import Record
 from cute_py.tensor.elements import require_inside, require_offset, yields_coordinates

@@ -18,9 +18,8 @@ from cute_py.layout import AbstractTensor
 from cute_py.layout.algebra.divide import zipped_divide
 from cute_py.layout.algebra.recast import downcast, upcast
 from cute_py.layout.layout import INTS, Layout
-from cute_py.layout.modes import unflatten
+from cute_py.layout.modes import slice_and_offset, unflatten
 from cute_py.layout.queries import get_flat_coord, rank, size
-from cute_py.layout.slicing import slice_and_offset
 from cute_py.layout.tuples import _, is_underscore, product_each, show
 from cute_py.tensor.tensor import Tensor, derived, require_tensor
 

@@ -8,7 +8,7 @@ from cute_py.integers import ints
 from cute_py.layout import Mapped, tuples
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.layout import Layout
-from cute_py.layout.slicing import slice_and_offset
+from cute_py.layout.modes import slice_and_offset
 from cute_py.layout.tuples import _, show
 from cute_py.tensor.tensor import Tensor, make_fragment_like, make_rmem_tensor
 

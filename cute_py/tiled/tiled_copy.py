@@ -6,18 +6,19 @@ Source: cutlass include/cute/atom/copy_atom.hpp.
 
 from __future__ import annotations
 
+from itertools import chain
+
 from cute_py.atoms.copy import Copy_Atom
 from cute_py.errors import LayoutError, refusal
 from cute_py.layout import tuples
-from cute_py.layout.algebra.coalesce import coalesce
+from cute_py.layout.algebra.coalesce import coalesce, merged
 from cute_py.layout.algebra.composition import composition
-from cute_py.layout.algebra.divide import zipped_divide
+from cute_py.layout.algebra.divide import by_ints, halves, logical_divide, zipped_divide
 from cute_py.layout.algebra.inverse import left_inverse, right_inverse
 from cute_py.layout.algebra.product import raked_product
-from cute_py.layout.layout import Layout, make_layout, on_inner, raw
-from cute_py.layout.modes import get, zip_
+from cute_py.layout.layout import INTS, Layout, make_layout, on_inner, raw, raw_flat
+from cute_py.layout.modes import get, modes_of, slice_
 from cute_py.layout.queries import cosize, size
-from cute_py.layout.slicing import slice_
 from cute_py.layout.tuples import _
 from cute_py.records import Record, Value
 from cute_py.tensor.elements import reach
@@ -42,6 +43,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeVar
 
+    from cute_py.layout.algebra.divide import Pair
     from cute_py.layout.types import Alike, AnyLayout, LayoutLike, Leaf, Tiler
 
     Tiled = TypeVar("Tiled")
@@ -125,14 +127,15 @@ class TiledCopy(Value):
             raise refusal("partition-rank", operation=f"partition_{side}", layout=layout)
         names = tuple([f"mode {k}" for k in range(len(tiles))])
         require_divides(f"partition_{side}", tuples.wrap(layout.shape), self.tiler_mn, names)
-        return self._tile_to_threads(side, zipped_divide(layout, self.tiler_mn))
+        tile, rest = by_ints(layout, tiles) or halves(zipped_divide(layout, tiles))
+        return self._tile_to_threads(side, tile, rest)
 
-    def _tile_to_threads(self, side: str, tiled: Layout) -> Layout:
-        """Return ((TileM,TileN,...),Rest) as (Thr,(FrgV,FrgX),Rest)."""
-        thrval = self._places[side]
-        placed = composition(tiled, (thrval, _))
-        shape, stride = (*placed.shape[0], placed.shape[1]), (*placed.stride[0], placed.stride[1])
-        return raw(shape, stride, placed._s, placed._d, placed._kind)
+    def _tile_to_threads(self, side: str, tile: Layout, rest: Layout) -> Layout:
+        """Return (TileM,TileN,...) and Rest as (Thr,(FrgV,FrgX),Rest)."""
+        placed = composition(tile, self._places[side])
+        shape, stride = (*placed.shape, rest.shape), (*placed.stride, rest.stride)
+        kind = max(placed._kind, rest._kind)
+        return raw(shape, stride, placed._s + rest._s, placed._d + rest._d, kind)
 
     def get_layoutS_TV(self) -> Layout:
         """Return (thread, value) -> index in the tile, as the source is read."""
@@ -144,7 +147,8 @@ class TiledCopy(Value):
 
     def _layout_tv(self, side: str) -> Layout:
         shape = tuple([tuples.shape_of(part) for part in self.tiler_mn])
-        return slice_((_, _, 0), self._tile_to_threads(side, Layout((shape, 1))))  # type: ignore[no-any-return]
+        by_thread = self._tile_to_threads(side, Layout(shape), Layout(1, 0))
+        return slice_((_, _, 0), by_thread)  # type: ignore[no-any-return]
 
     # -- one thread
 
@@ -178,12 +182,31 @@ class _Places(dict[str, Layout]):
 
     def __missing__(self, side: str) -> Layout:
         atom = self.atom
+        threads, values = modes_of(self.layout_tv)
+        thr, rest_thr = _split(threads, atom.num_threads)
+        val, rest_val = _split(values, atom.num_values)
         part = atom.val_src_tv if side == "S" else atom.val_dst_tv
-        to_reference = composition(right_inverse(atom.val_ref_tv), part)
-        atoms = zipped_divide(self.layout_tv, (atom.num_threads, atom.num_values))
-        by_part = composition(atoms, (to_reference, _))  # ((thr,val),(rest_thr,rest_val))
-        self[side] = coalesce(zip_(by_part), (1, (1, 1)))
+        inverse = right_inverse(atom.val_ref_tv)
+        if part != atom.val_ref_tv or inverse.size() != part.size():
+            to_reference = composition(inverse, part)
+            thr, val = modes_of(composition(make_layout(thr, val), to_reference))
+        by_value = make_layout(_coalesced(val), _coalesced(rest_val))
+        self[side] = make_layout(_coalesced(thr, rest_thr), by_value)
         return self[side]
+
+
+def _coalesced(*modes: Layout) -> Layout:
+    """Return coalesce(make_layout(*modes)) of layouts of ints."""
+    s, d = [[*chain(*parts)] for parts in zip(*[(mode._s, mode._d) for mode in modes], strict=True)]
+    return raw_flat(*merged(s, d, INTS), INTS)
+
+
+def _split(mode: Layout, count: int) -> Pair:
+    """Return logical_divide(mode, count), which changes nothing for one element or all."""
+    one = raw_flat([1], [0])
+    if count in (1, mode.size()):
+        return (one, mode) if count == 1 else (mode, one)
+    return halves(logical_divide(mode, count))
 
 
 class ThrCopy(Record):
@@ -196,8 +219,10 @@ class ThrCopy(Record):
 
     def __init__(self, tiled_copy: TiledCopy, thr_idx: Leaf) -> None:
         self.tiled_copy = tiled_copy
-        threads = get(tiled_copy.layout_tv, 0)
-        self.thr_idx = require_thread(thr_idx, size(threads), threads)
+        end = tuples.product(tiled_copy.layout_tv.shape[0])
+        if thr_idx.__class__ is not int or not 0 <= thr_idx < end:
+            thr_idx = require_thread(thr_idx, end, get(tiled_copy.layout_tv, 0))
+        self.thr_idx = thr_idx
 
     def __repr__(self) -> str:
         return f"{self.tiled_copy!r}.get_slice({self.thr_idx!r})"
@@ -255,9 +280,11 @@ def make_tiled_copy(
     except LayoutError:
         raise not_one_to_one(threads, values, "make_tiled_copy") from None
     inverse = right_inverse(layout_mn)
-    if size(inverse) != size(layout_mn):
+    if inverse.size() != layout_mn.size():
         raise not_one_to_one(threads, values, "make_tiled_copy")
-    layout_tv = inverse.with_shape((size(threads), size(values)))
+    count, held = threads.size(), values.size()
+    by_thread = Layout((count, held), (int(count > 1), count if held > 1 else 0))
+    layout_tv = composition(inverse, by_thread)
     return TiledCopy(atom, layout_tv, tuples.product_each(layout_mn.shape))
 
 

@@ -18,9 +18,8 @@ from cute_py.layout.algebra.divide import logical_divide, zipped_divide
 from cute_py.layout.algebra.inverse import right_inverse
 from cute_py.layout.algebra.product import tiled_product
 from cute_py.layout.layout import INTS, Layout, make_layout, on_inner
-from cute_py.layout.modes import append, get
+from cute_py.layout.modes import append, get, slice_
 from cute_py.layout.queries import cosize, size
-from cute_py.layout.slicing import slice_
 from cute_py.layout.tuples import _, is_underscore
 from cute_py.records import Record, Value
 from cute_py.tiled.fragments import checked_mode, make_fragment, on_layout, part_at

@@ -21,9 +21,8 @@ from cute_py.layout.algebra.recast import upcast
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.coords import crd2idx
 from cute_py.layout.layout import INTS, Layout, make_layout, on_inner
-from cute_py.layout.modes import prepend, replace
+from cute_py.layout.modes import prepend, replace, slice_
 from cute_py.layout.queries import cosize, get_flat_coord, size
-from cute_py.layout.slicing import slice_
 from cute_py.layout.tools import is_injective, is_surjective
 from cute_py.layout.tuples import _
 from cute_py.tensor.elements import reach
@@ -232,7 +231,7 @@ def checked_tiler(tiler: Tiler, operation: str) -> tuple[Tiler, ...]:
 
 def require_whole_atoms(atom: Copy_Atom, layout_tv: Layout, operation: str) -> None:
     """Refuse threads or values that are not a multiple of the atom's."""
-    threads, values = size(layout_tv, 0), size(layout_tv, 1)
+    threads, values = tuples.product_each(layout_tv.shape)
     if threads % atom.num_threads:
         needed = atom.num_threads
         raise refusal(
@@ -245,7 +244,7 @@ def require_whole_atoms(atom: Copy_Atom, layout_tv: Layout, operation: str) -> N
 
 def require_inside(layout_tv: Layout, tiler: tuple[Tiler, ...], operation: str) -> None:
     """Refuse a thread-value layout that reaches an index outside the tile."""
-    count = size(tuple([tuples.shape_of(part) for part in tiler]))
+    count = tuples.product(tuple([size(part) for part in tiler]))
     low, high = reach(layout_tv)
     if low < 0 or high >= count:
         raise refusal(

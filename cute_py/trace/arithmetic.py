@@ -10,7 +10,6 @@ from cute_py.calls.arguments import number
 from cute_py.dtypes.table import b1, f32, s32, s64
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal, refusal_here
-from cute_py.integers import ints
 from cute_py.layout.layout import Layout
 from cute_py.layout.queries import size
 from cute_py.plan.conditions import Reg, bounds_of
@@ -21,7 +20,7 @@ from cute_py.tensor.tensor import Tensor, derived, require_tensor
 from cute_py.trace.control import branch
 from cute_py.trace.engines import Register, allocate_registers
 from cute_py.trace.lower import register
-from cute_py.trace.runtime_integers import Condition, Int, as_condition, bare, new_symbol
+from cute_py.trace.runtime_integers import Condition, Int, Promised, as_condition, bare
 from cute_py.trace.state import current, emit, require_choice
 
 TYPE_CHECKING = False
@@ -152,6 +151,11 @@ def integer_register(value: Leaf, dtype: DtypeLike) -> Tensor:
     return convert_registers(integer_register(value, s32 if small else s64), kind)
 
 
+def as_registers(x: object, operation: str) -> Tensor:
+    """Return a tensor, or a run-time integer in a register of s32; refuse anything else."""
+    return integer_register(x, s32) if isinstance(x, Int) else require_tensor(x, operation)
+
+
 def _flag(x: Any) -> Value:
     """Return a b1 operand: registers, a bool, or a condition stored in a register."""
     if is_register(x):
@@ -237,7 +241,8 @@ def reduce(fn: str, tensor: Tensor, mode: int | None = None) -> Tensor:
     >>> # in a kernel: m = cute.reduce("max", scores, mode=1)   # (rows)
     """
     require_choice(fn, REDUCTIONS, "reduce")
-    src = register(require_tensor(tensor, "reduce"), "reduce")
+    tensor = as_registers(tensor, "reduce")
+    src = register(tensor, "reduce")
     require_domain(fn, tensor.dtype)
     if mode is None:
         result, order = new_registers(tensor.dtype, 1), list(range(len(src.index)))
@@ -268,20 +273,34 @@ def _along(tensor: Tensor, mode: int) -> tuple[IntTuple, list[int]]:
     return (kept if kept else 1), order
 
 
-def as_int(tensor: Tensor, low: int | None = None, high: int | None = None) -> Leaf:
+def as_int(
+    tensor: Tensor,
+    low: int | None = None,
+    high: int | None = None,
+    *,
+    multiple_of: int = 1,
+    uniform: str = "thread",
+) -> Leaf:
     """Return the single element of an integer register tensor as a run-time integer, for indices.
+
+    The bounds, the divisor and `uniform` are promises, used in proofs; only the emulator checks
+    them. They are never inferred from the memory that the element comes from, since two arguments
+    may be the same memory.
 
     Args:
         tensor: one element of an integer type.
-        low: a lower bound, assumed in proofs; only the emulator checks it.
-        high: an upper bound, as `low`.
+        low: a lower bound.
+        high: an upper bound.
+        multiple_of: a number that divides the value.
+        uniform: the threads that have the same value: "grid", "cluster", "block", "warpgroup",
+            "warp", or "thread" if they may differ. A barrier under a loop or branch whose bounds
+            come from memory needs "block" or wider.
 
+    >>> # in a kernel: for k in cute.range(cute.as_int(sizes[g, 0], 0, uniform="block")):
     """
     if not is_register(tensor) or tensor.size() != 1 or tensor.dtype.is_float:
         raise refusal_here("kernel-as-int", operation="as_int", tensor=tensor)
-    trace = current()
-    name = trace.name_for("n")
-    reg = register(tensor, "as_int")
-    emit(Let, name, "reg", (reg,))
-    low = max(ints.as_int(low, "as_int"), int(tensor.dtype.min)) if low is not None else None
-    return new_symbol(trace, name, 1, low, high, "thread")
+    promise = Promised("as_int", low, high, multiple_of, uniform)
+    name = current().integer_name()
+    emit(Let, name, "reg", (register(tensor, "as_int"),))
+    return promise.of(name, tensor.dtype)

@@ -12,13 +12,16 @@ from contextlib import contextmanager
 
 from cute_py.errors import kernel_line, place_text, refusal, refusal_here
 from cute_py.integers import ints
+from cute_py.integers.polynomial import FloorDiv
+from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import bounds_of, uniformity
 from cute_py.plan.ops import If, Leave, Let, Loop, Set, WaitUntil, While
 from cute_py.plan.walk import every
 from cute_py.tensor.tensor import require_tensor
+from cute_py.trace.facts import learn
 from cute_py.trace.lower import access
 from cute_py.trace.rebinding import Iterations, Rebinding, in_for_statement
-from cute_py.trace.runtime_integers import Condition, as_condition, bare, new_symbol
+from cute_py.trace.runtime_integers import Condition, Promised, as_condition, bare, new_symbol
 from cute_py.trace.state import Scope, current, emit, require_choice
 
 TYPE_CHECKING = False
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from cute_py.layout.types import Leaf
+    from cute_py.plan.conditions import Scalar
     from cute_py.plan.ops import Op
     from cute_py.tensor.tensor import Tensor
     from cute_py.trace.state import Trace
@@ -112,6 +116,8 @@ def _variable(trace: Trace, name: str, bounds: tuple[Leaf, Leaf, int], scope: st
     """Return the induction variable of a loop, with its bounds and divisor."""
     start, stop, step = bounds
     (low, top), (bottom, high) = bounds_of(start), bounds_of(stop)
+    if high is None or high > _COUNT:
+        high = count_bound(trace, stop, high)
     if step < 0:
         low, high = (None if bottom is None else bottom + 1), None if top is None else top + 1
     last = None if high is None else high - 1
@@ -123,6 +129,24 @@ def _variable(trace: Trace, name: str, bounds: tuple[Leaf, Leaf, int], scope: st
     if low == last:
         last = None if last is None else last + unit  # keep a symbol: the body names it
     return new_symbol(trace, name, unit, low, last, scope)
+
+
+_COUNT = 2**31 - 1  # the greatest number of tiles
+
+
+def count_bound(trace: Trace, x: Scalar, high: int | None) -> int | None:
+    """Return an upper bound of an integer whose own is `high`. A number of tiles, which the host
+    computes from parameters, is at most `_COUNT`: the launch checks it.
+    """
+    if trace.large or isinstance(x, int):
+        return high
+    terms = [m for m in terms_of(x) if m]
+    if not all(any(isinstance(atom, FloorDiv) for atom in m) for m in terms):
+        return high
+    if not all(s.name in trace.taken for m in terms for atom in m for s in atom.symbols):
+        return high
+    trace.counts[x] = None
+    return _COUNT
 
 
 def _require_same(first: list[Op], second: list[Op]) -> None:
@@ -153,6 +177,11 @@ class _Body:
         self.trace, self.line, self.outer = trace, line, trace.scope
         self.inner = Scope(kind, trace.scope, line)
         trace.scope = self.inner
+
+    def learn(self, truth: bool | Condition, holds: bool = True) -> None:
+        """Add a condition, or its negation, to the facts of the block."""
+        if isinstance(truth, Condition):
+            learn(self.inner, truth.cond, holds)
 
     def end(self, kind: object, operation: str) -> bool:
         """Close the block, and return whether it is complete; if not, an exception propagates."""
@@ -240,6 +269,7 @@ class while_(_BlockStatement):
                 raise refusal_here("kernel-while", operation="cute.while_", value=truth)
         self.test, self.cond = tuple(test.ops), truth.cond
         self.body = _Body(trace, "loop", self.line)
+        self.body.learn(truth)
         self.guard = Rebinding("cute.while_", "loop")
 
     def _record(self) -> None:
@@ -271,6 +301,7 @@ class when(_BlockStatement):
         if isinstance(self.truth, Condition):
             bare_condition(self.truth)
         self.body = _Body(current(), "branch", kernel_line())
+        self.body.learn(self.truth)
         self.guard = Rebinding("cute.when")
 
     def _record(self) -> None:
@@ -294,6 +325,7 @@ def branch(truth: bool | Condition) -> Iterator[None]:
     if isinstance(truth, Condition):
         bare_condition(truth)
     body = _Body(current(), "branch", kernel_line())
+    body.learn(truth)
     with body.ending("cute.when"):
         yield
     record_branch(truth, body.ops, body.line)
@@ -312,6 +344,7 @@ class otherwise(_BlockStatement):
         if outer is not trace.scope or position != len(trace.scope.ops):
             raise refusal_here("kernel-otherwise", operation="cute.otherwise")
         self.body = _Body(trace, "branch", kernel_line())
+        self.body.learn(self.truth, holds=False)
         self.guard = Rebinding("cute.otherwise")
 
     def _record(self) -> None:
@@ -355,6 +388,7 @@ def _leave(condition: object, target: str, operation: str) -> None:
         raise refusal_here("kernel-always", operation=operation)
     bare_condition(truth)
     emit(Leave, truth.cond, target, uniformity(trace.uniform, truth.cond))
+    learn(trace.scope, truth.cond, truth=False)
 
 
 # -- variables, and waiting for a value in memory
@@ -363,15 +397,24 @@ def _leave(condition: object, target: str, operation: str) -> None:
 class Var:
     """A run-time integer variable: `x.get()` and `x.set(value)`. Every thread has its own.
 
-    `low` and `high` are bounds assumed in proofs; the emulator checks them.
+    `low`, `high`, `multiple_of` and `uniform` are promises of each value that is read, as in
+    `as_int`; the emulator checks them.
     """
 
-    __slots__ = ("high", "low", "name", "scope")
+    __slots__ = ("name", "promise", "scope")
 
-    def __init__(self, value: Leaf, low: int | None = None, high: int | None = None) -> None:
+    def __init__(
+        self,
+        value: Leaf,
+        low: int | None = None,
+        high: int | None = None,
+        *,
+        multiple_of: int = 1,
+        uniform: str = "thread",
+    ) -> None:
         trace = current()
+        self.promise = Promised("cute.var", low, high, multiple_of, uniform)
         self.name = trace.name_for("v")
-        self.low, self.high = low, high
         self.scope = trace.scope
         emit(Set, self.name, bare(value, "cute.var"))
 
@@ -379,9 +422,9 @@ class Var:
         """Return the current value."""
         trace = current()
         self.scope.require_open(self)
-        name = trace.name_for("n")
+        name = trace.integer_name()
         emit(Let, name, "var", (self.name,))
-        return new_symbol(trace, name, 1, self.low, self.high, "thread")
+        return self.promise.of(name)
 
     def set(self, value: Leaf) -> None:
         """Assign a new value."""

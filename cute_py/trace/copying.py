@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import copysign
 
@@ -10,21 +11,25 @@ from cute_py.dtypes.table import b1
 from cute_py.errors import kernel_line, refusal_here
 from cute_py.plan.access import LOAD_CACHES, STORE_CACHES, Access
 from cute_py.plan.conditions import Compare, Reg, Test
+from cute_py.plan.op import names_of
 from cute_py.plan.ops import CpAsync, LdMatrix, Load, Map, Prefetch, StMatrix, Store
+from cute_py.plan.walk import rebuilt
 from cute_py.tensor.tensor import Tensor
 from cute_py.tiled.tiled_copy import TiledCopy
 from cute_py.trace.arithmetic import assign, is_register, new_registers, shapes_match
-from cute_py.trace.control import branch
-from cute_py.trace.engines import Guarded
+from cute_py.trace.control import bare_condition, branch
 from cute_py.trace.lower import access, alignment_of, count_of, register, vector_width
 from cute_py.trace.runtime_integers import Condition, as_condition
 from cute_py.trace.state import current, emit, require_choice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from cute_py.atoms.copy import Copy_Op
+    from cute_py.plan.conditions import Cond
+    from cute_py.plan.op import Op
 
 WIDEST = 128  # bits of one load or store
 
@@ -35,8 +40,7 @@ class Options:
 
     cache: str = ""
     fill: float = 0
-    pred: Tensor | None = None
-    guard: bool | Condition = True  # a guard of all vectors, in addition to those of the extents
+    pred: Tensor | tuple[bool | Condition, ...] | None = None
 
 
 def copy(
@@ -51,9 +55,9 @@ def copy(
         args: a Copy_Atom or TiledCopy whose instruction moves the elements, then source and
             destination: partitions of one thread, as partition_S and partition_D return them.
             Without an atom, loads and stores are as wide as both sides allow, up to 128 bits.
-        pred: a condition on integers for the whole copy of the thread; or predicate registers
-            (b1), one or more, each for the same number of consecutive vectors, such as
-            (CPY_M,CPY_K), which replace the predicates of the extents.
+        pred: a condition on integers for the whole copy of the thread, which branches; or
+            predicate registers (b1), such as (CPY_M,CPY_K), or a tuple of conditions, each for the
+            same number of consecutive vectors, which replace the predicates of the extents.
         fill: the result of a load that is predicated off; a ZFILL instruction writes zeros there.
         cache: the cache operator of PTX for global memory: ca, cg, cs, lu, cv of a load, wb, cg,
             cs, wt of a store.
@@ -68,6 +72,10 @@ def copy(
         _copy(atom, src, dst, Options(cache, fill, pred))  # type: ignore[arg-type]
         return
     require_choice(cache, ("", *LOAD_CACHES, *STORE_CACHES), "cute.copy")
+    if pred.__class__ is tuple:
+        tests = tuple([as_condition(x, "cute.copy") for x in pred])
+        _copy(atom, src, dst, Options(cache, fill, tests))
+        return
     options = Options(cache, fill)
     truth = as_condition(pred, "cute.copy")
     if truth is False:
@@ -85,15 +93,29 @@ def _takes_flags(op: Copy_Op | None, src: Tensor, dst: Tensor, pred: Tensor) -> 
     return vectors or pred.size() != 1
 
 
-def copy_or_zero(copy_with: TiledCopy, src: Tensor, dst: Tensor, there: bool | Condition) -> None:
-    """Copy by a ZFILL instruction if `there` is true, and write zeros otherwise, without a branch.
-
-    A source in coordinates is already predicated by its extents.
+@contextmanager
+def predicated(truth: bool | Condition) -> Iterator[None]:
+    """Predicate the accesses to global memory that are recorded inside, without a branch: where
+    the condition is false, nothing is stored, and zeros are read.
     """
-    known = there is True or isinstance(src.engine, Guarded)
-    options = Options() if known else Options(guard=there)
-    _require_pair(src, dst)
-    _cp_async(copy_with.atom.op, src, dst, options)
+    ops = current().scope.ops
+    start = len(ops)
+    yield
+    test = _test_of(truth)
+    if test is not None:
+        ops[start:] = rebuilt(tuple(ops[start:]), lambda op: (_predicated_op(op, test),))
+
+
+def _predicated_op(op: Op, test: Cond) -> Op:
+    held = {name: getattr(op, name) for name in names_of(op)}
+    changed: Any = {
+        name: _with_guard(x, test)
+        for name, x in held.items()
+        if isinstance(x, Access) and x.space == "gmem"
+    }
+    if isinstance(op, CpAsync):
+        changed["src"] = _filled(op.atom, changed["src"])
+    return replace(op, **changed) if changed else op
 
 
 def store_all(target: Tensor, value: object) -> None:
@@ -175,19 +197,35 @@ def _memory(op: Copy_Op | None, tensor: Tensor, options: Options) -> Access:
     return found if options.pred is None else _predicated(found, options.pred)
 
 
-def _predicated(x: Access, pred: Tensor) -> Access:
-    """Return an access whose vectors are guarded by registers instead of the extents."""
-    flags = register(pred, "cute.copy")
-    if pred.dtype is not b1 or x.count % len(flags):
+def _predicated(x: Access, pred: Tensor | tuple[bool | Condition, ...]) -> Access:
+    """Return an access whose vectors are guarded by registers, or by conditions, instead of the
+    extents.
+    """
+    if pred.__class__ is tuple:
+        tests = [_test_of(truth) for truth in pred]
+        right = bool(tests)
+    else:
+        flags = register(pred, "cute.copy")  # type: ignore[arg-type]
+        tests = [Test(Reg(flags.storage, flags.dtype, (i,))) for i in flags.index]
+        right = pred.dtype is b1  # type: ignore[union-attr]
+    if not right or x.count % len(tests):
         raise refusal_here("kernel-pred", operation="cute.copy", pred=pred, count=x.count)
-    guards = tuple([Test(Reg(flags.storage, flags.dtype, (i,))) for i in flags.index])
-    each = x.count // len(guards)
-    return replace(x, guards=guards, masks=tuple([(v // each,) for v in range(x.count)]))
+    guards = tuple(dict.fromkeys(test for test in tests if test is not None))
+    each = x.count // len(tests)
+    held = [() if test is None else (guards.index(test),) for test in tests]
+    masks = tuple([held[v // each] for v in range(x.count)]) if guards else ()
+    return replace(x, guards=guards, masks=masks)
 
 
-def _with_guard(x: Access, guard: bool | Condition) -> Access:
+def _test_of(truth: bool | Condition) -> Cond | None:
+    """Return a condition as the guard of an access; None if it always holds."""
+    if isinstance(truth, Condition):
+        return bare_condition(truth).cond
+    return None if truth else Compare("lt", 1, 0)
+
+
+def _with_guard(x: Access, test: Cond) -> Access:
     """Return an access with one more guard for all vectors."""
-    test = guard.cond if isinstance(guard, Condition) else Compare("lt", 1, 0)
     masks = x.masks or ((),) * x.count
     number = len(x.guards)
     return replace(x, guards=(*x.guards, test), masks=tuple([(*m, number) for m in masks]))
@@ -267,8 +305,6 @@ def _cp_async(op: Copy_Op, src: Tensor, dst: Tensor, options: Options) -> None:
     source, target = access(src, width, "cute.copy"), access(dst, width, "cute.copy")
     if options.pred is not None:
         source = _predicated(source, options.pred)
-    if options.guard is not True:
-        source = _with_guard(source, options.guard)
     if options.fill or copysign(1, options.fill) < 0:  # the instruction fills with zero bits
         raise refusal_here("kernel-fill", operation="cute.copy", fill=options.fill)
     emit(CpAsync, op, target, _filled(op, source))

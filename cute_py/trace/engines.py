@@ -231,12 +231,25 @@ class Guarded(KernelEngine):
     def _parts(self) -> tuple[Any, ...]:
         return self.memory, self.shape, self.stride, self.offset
 
+    def __add__(self, by: object) -> Engine:
+        """Refuse: its origin is a coordinate."""
+        raise refusal_here("engine-arithmetic", operation="kernel", engine=self)
+
+    __radd__ = __add__
+
     def __str__(self) -> str:
         return f"{self.memory}[{show(self.offset)} of {show(self.shape)}]"
 
     def moved(self, by: IntTuple) -> Guarded:
         """Return the engine with its origin moved by a coordinate."""
         return self.at(add_coordinates(self.offset, by))
+
+    def within(self, coord: IntTuple, shape: IntTuple) -> Guarded:
+        """Return the engine that remembers which coordinates must be inside of a shape, where they
+        lead to elements of the parameter: past its extents nothing is accessed.
+        """
+        memory = self.memory.within(coord, shape)
+        return self if memory is self.memory else Guarded(memory, *self._parts()[1:])
 
     def at(self, offset: IntTuple) -> Guarded:
         """Return the engine with its origin at a coordinate."""

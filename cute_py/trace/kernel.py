@@ -6,24 +6,28 @@ import inspect
 import re
 import sys
 import traceback
+from dataclasses import replace
 from threading import RLock
 
 from cute_py.calls import backends
-from cute_py.calls.arguments import Argument, annotations_of, classify, rebuilt
+from cute_py.calls.arguments import EXTENT, REACH, Argument, annotations_of, classify, rebuilt
 from cute_py.calls.arrays import on_device
 from cute_py.calls.fast_path import LaunchCache
 from cute_py.calls.fingerprint.dependencies import Dependencies
 from cute_py.calls.torch_tensors import graph_break, leave_graphs
-from cute_py.dtypes.table import b1
+from cute_py.dtypes.table import Promised, b1
 from cute_py.errors import CuteError, is_hidden, place_text, refusal, shorten
+from cute_py.integers.symbols import terms_of
 from cute_py.layout.layout import Layout
+from cute_py.plan.conditions import MOST, fits
 from cute_py.plan.ops import Map
 from cute_py.plan.plan import Plan, ScalarParam, TensorParam
 from cute_py.plan.verify import verify
-from cute_py.plan.walk import storages
+from cute_py.plan.walk import divisors_in, storages
 from cute_py.tensor.tensor import derived, register_allocators
 from cute_py.trace import arithmetic, copying, memory
 from cute_py.trace.arithmetic import new_registers
+from cute_py.trace.control import count_bound
 from cute_py.trace.engines import GlobalMemory
 from cute_py.trace.lower import register
 from cute_py.trace.memory import registers_of
@@ -263,10 +267,15 @@ def _run(kernel: Kernel, arguments: tuple[Argument, ...], state: Trace) -> None:
 def _plan(kernel: Kernel, state: Trace) -> Plan:
     if state.launch is None:
         raise refusal("kernel-no-launch", operation=kernel.__name__)
+    divisors = [
+        x
+        for x in divisors_in(tuple(state.root.ops), state.taken)
+        if fits(terms_of(x)) or count_bound(state, x, None) is not None
+    ]
     return Plan(
         kernel.__name__,
         tuple(state.params.values()),
-        state.launch,
+        replace(state.launch, counts=tuple(state.counts), divisors=tuple(divisors)),
         tuple(state.shared.values()),
         _used_registers(state),
         tuple(state.root.ops),
@@ -309,7 +318,7 @@ def _promising(error: CuteError, state: Trace) -> CuteError:
     numbers = sorted(names & state.params.keys())
     promises = [f"annotate {name} with cute.spec(divisible_by=..., shape=...)" for name in sizes]
     promises += [f"pass {name} as a compile-time number, without annotation" for name in numbers]
-    if any(re.fullmatch(r"[nv]\d+", name) for name in names):
+    if any(re.fullmatch(r"[mnv]\d+", name) for name in names):
         promises.append("give cute.as_int or cute.var the bounds low and high")
     promises = promises or ["use % or cute.min_ to bound it, or a static size"]
     facts: dict[str, Any] = {
@@ -323,15 +332,18 @@ def _parameter(state: Trace, leaf: Argument) -> Any:  # a Tensor, or an Int
     if leaf.kind == "number":
         return _number(state, leaf)
     facts, name = leaf.facts, leaf.name
+    most = None if facts.large else EXTENT - 1
+    reach = REACH // max(facts.dtype.bits // 8, 1) if facts.small else None
+    state.large |= facts.large
     shape = tuple(
         [
-            _extent(state, f"{name}_shape{i}", divisor, fixed, 1)
+            _extent(state, f"{name}_shape{i}", divisor, fixed, 1, most)
             for i, (divisor, fixed) in enumerate(facts.extents)
         ]
     )
     stride = tuple(
         [
-            _extent(state, f"{name}_stride{i}", divisor, fixed, 0)
+            _extent(state, f"{name}_stride{i}", divisor, fixed, 0, reach)
             for i, (divisor, fixed) in enumerate(facts.strides)
         ]
     )
@@ -341,13 +353,16 @@ def _parameter(state: Trace, leaf: Argument) -> Any:  # a Tensor, or an Int
         tuple([_bare(x) for x in shape]),
         tuple([_bare(x) for x in stride]),
         facts.alignment,
+        facts.small,
     )
     memory = GlobalMemory(name, facts.dtype, facts.alignment, state.root)
     return derived(memory, Layout(shape, stride))
 
 
-def _extent(state: Trace, name: str, divisor: int, fixed: int | None, low: int) -> Leaf:
-    return fixed if fixed is not None else new_symbol(state, name, divisor, low)
+def _extent(
+    state: Trace, name: str, divisor: int, fixed: int | None, low: int, high: int | None = None
+) -> Leaf:
+    return fixed if fixed is not None else new_symbol(state, name, divisor, low, high)
 
 
 def _bare(x: Leaf) -> Any:  # a Scalar
@@ -356,12 +371,21 @@ def _bare(x: Leaf) -> Any:  # a Scalar
 
 def _number(state: Trace, leaf: Argument) -> Any:
     """Return a run-time number: an integer as an `Int`, any other in a register."""
-    kind = leaf.facts
-    state.params[leaf.name] = ScalarParam(leaf.name, kind)
+    kind, unit = leaf.facts, 1
+    promise: tuple[int | None, int | None, int] = (None, None, 1)
+    low, high = None, None
+    if isinstance(kind, Promised):
+        promise, unit = (kind.min, kind.max, kind.multiple_of), kind.multiple_of
+        (low, high), kind = kind.bounds, kind.dtype
+    elif kind.is_integer:
+        low, high = int(kind.min), int(kind.max)
+    state.params[leaf.name] = ScalarParam(leaf.name, kind, *promise)
     if kind is b1:
         return compare("ne", new_symbol(state, leaf.name, 1, 0, 1), 0)
-    low = 0 if kind.kind == "uint" else None
-    value = new_symbol(state, leaf.name, 1, low)
+    if kind.bits > 32:  # a u64 is read as signed; its upper half is refused at launch
+        low = low if low is not None and low > -(2**63) else None
+        high = high if high is not None and high < MOST else None
+    value = new_symbol(state, leaf.name, unit, low, high)
     if not kind.is_float:
         return value
     held = new_registers(kind, 1, "x")

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from cute_py.integers.ints import is_leaf
 from cute_py.plan.functions import PUBLIC, Function
 from cute_py.trace.arithmetic import apply
+from cute_py.trace.runtime_integers import choose
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +43,9 @@ def _of_three(fn: str) -> Callable[..., Tensor]:
 
 
 def _where(fn: str) -> Callable[..., Tensor]:
-    def function(condition: object, a: object, b: object) -> Tensor:
+    def function(condition: object, a: Any, b: Any) -> Any:  # an integer if a and b are
+        if is_leaf(a) and is_leaf(b):
+            return choose(condition, a, b)
         return apply(fn, condition, a, b)
 
     return function

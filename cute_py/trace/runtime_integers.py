@@ -16,16 +16,27 @@ from cute_py.integers.polynomial import Symbol
 from cute_py.integers.symbols import SymInt
 from cute_py.layout import AbstractTensor
 from cute_py.layout.basis import ScaledBasis
-from cute_py.plan.conditions import BITS, MOST, Compare, Logic, Not, Test, uniformity
-from cute_py.plan.ops.control import Let, let_bounds
-from cute_py.trace.state import current, emit
+from cute_py.plan.conditions import (
+    BITS,
+    MOST,
+    PROMISES,
+    SCOPES,
+    Compare,
+    Logic,
+    Not,
+    Test,
+    uniformity,
+)
+from cute_py.plan.ops.control import Let, Promise, let_bounds
+from cute_py.trace import facts
+from cute_py.trace.state import current, emit, require_choice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn, TypeAlias
 
-    from cute_py.dtypes.table import DtypeLike
+    from cute_py.dtypes.table import Dtype, DtypeLike
     from cute_py.integers.ints import Leaf
     from cute_py.plan.conditions import Cond, Scalar
     from cute_py.tensor.tensor import Tensor
@@ -153,7 +164,9 @@ class Int(_RunTime):
     def cute_decide(self, question: str, a: Leaf, b: Leaf) -> bool | None:
         """Answer a question about a and b (`ints`)."""
         scope_of(a, b)
-        return _QUESTIONS[question](_bare(a), _bare(b))
+        p, q = _bare(a), _bare(b)
+        answer = _QUESTIONS[question](p, q)
+        return facts.decide(question, p, q) if answer is None else answer
 
     def cute_value(self) -> int | None:
         """Return the value if the bounds determine it."""
@@ -370,7 +383,15 @@ def _operate(op: str, a: object, b: object) -> Leaf:
     if isinstance(a, _REFLECTED) or isinstance(b, _REFLECTED):
         return NotImplemented  # type: ignore[no-any-return]
     x, y = ints.normalize(a, op), ints.normalize(b, op)
+    if op in ("div", "mod") and _of_any_sign(y):
+        quotient = _let("div", x, y)
+        return quotient if op == "div" else ints.sub(x, ints.mul(y, quotient))
     return _wrap(_ARITHMETIC[op](_bare(x), _bare(y)), scope_of(x, y))
+
+
+def _of_any_sign(x: Leaf) -> bool:
+    """Return whether the sign of a divisor is unknown."""
+    return ints.less(0, x) is None and ints.less(x, 0) is not True
 
 
 def _is_number(x: object) -> bool:
@@ -391,6 +412,11 @@ def compare(test: str, a: object, b: object) -> Truth:
     scope = scope_of(x, y)
     p, q = _bare(x), _bare(y)
     known = {"lt": ints.less, "le": ints.leq, "eq": ints.same, "ne": ints.same}[test](p, q)
+    if known is None and test == "le":
+        above = facts.decide("less", q, p)
+        known = None if above is None else not above
+    elif known is None:
+        known = facts.decide("less" if test == "lt" else "same", p, q)
     if known is not None:
         return known if test != "ne" else not known
     return Condition(Compare(test, p, q), scope)
@@ -487,10 +513,58 @@ def new_symbol(
     return Int(value, trace.scope)
 
 
-def _let(kind: str, a: Leaf, b: Leaf) -> Leaf:
+class Promised:
+    """What a kernel promises of an integer that is not computed from others: `as_int`, `var`."""
+
+    __slots__ = ("high", "low", "uniform", "unit")
+
+    def __init__(
+        self, operation: str, low: object, high: object, multiple_of: object, uniform: str
+    ) -> None:
+        """Check the words and numbers of a promise."""
+        self.low, self.high = (
+            None if x is None else ints.as_int(ints.normalize(x, operation), operation)
+            for x in (low, high)
+        )
+        self.unit = ints.as_int(ints.normalize(multiple_of, operation), operation)
+        require_choice(uniform, PROMISES, operation)
+        self.uniform = uniform
+        lo, hi = (self.low or 0) if self.high is None else self.low, self.high
+        none = lo is not None and hi is not None and -(-lo // max(self.unit, 1)) * self.unit > hi
+        if self.unit < 1 or none:
+            ends = {"low": self.low, "high": self.high, "multiple_of": self.unit}
+            raise refusal_here("kernel-promise", operation=operation, **ends)
+
+    def of(self, name: str, dtype: Dtype | None = None) -> Leaf:
+        """Return the run-time integer of a name, and record the promise that it is uniform. The
+        values of a type of at most 32 bits are bounds, too.
+        """
+        trace, low, high = current(), self.low, self.high
+        if dtype is not None and (dtype.bits <= 32 or dtype.kind == "uint"):
+            least, most = int(dtype.min), int(dtype.max) if dtype.bits <= 32 else None
+            low = least if low is None and dtype.bits <= 32 else low
+            low = low if low is None else max(low, least)
+            high = most if high is None else high if most is None else min(high, most)
+        scope = self.uniform if self.uniform in SCOPES else "block"
+        value = new_symbol(trace, name, self.unit, low, high, scope)
+        if self.uniform != "thread" and isinstance(value, Int):
+            emit(Promise, value.value, self.uniform)
+        return value
+
+
+def choose(condition: object, a: Leaf, b: Leaf) -> Leaf:
+    """Return the integer a where the condition is true, b elsewhere: `cute.where` of integers."""
+    truth = as_condition(condition, "where")
+    if truth is True or truth is False:
+        return a if truth else b
+    scope_of(truth)
+    return _let("where", a, b, truth.cond)
+
+
+def _let(kind: str, a: Leaf, b: Leaf, *conditions: Cond) -> Leaf:
     """Record an integer that no polynomial describes, and return it."""
     trace, operands = current(), (bare(a), bare(b))
-    name = trace.name_for("n")
-    emit(Let, name, kind, operands)
-    scope = uniformity(trace.uniform, *operands)
+    name = trace.integer_name()
+    emit(Let, name, kind, (*conditions, *operands))
+    scope = uniformity(trace.uniform, *conditions, *operands)
     return new_symbol(trace, name, 1, *let_bounds(kind, *operands), scope)

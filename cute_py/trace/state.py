@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any, ParamSpec
 
     from cute_py.errors import CuteError
+    from cute_py.integers.polynomial import Polynomial
     from cute_py.integers.symbols import SymInt
     from cute_py.plan.ops import Op
     from cute_py.trace.kernel import Recorder
@@ -35,7 +36,7 @@ _HERE = __name__.rpartition(".")[0].partition(".")[0]  # cute_py
 class Scope:
     """A block during its recording."""
 
-    __slots__ = ("depth", "kind", "line", "open", "ops", "parent", "root")
+    __slots__ = ("depth", "facts", "kind", "line", "open", "ops", "parent", "proofs", "root")
 
     def __init__(self, kind: str, parent: Scope | None, line: tuple[str, int]) -> None:
         """Open a block: `kernel`, `loop`, `branch` ..."""
@@ -45,6 +46,8 @@ class Scope:
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.line = line
         self.ops: list[Op] = []
+        self.facts: tuple[Polynomial, ...] = ()  # polynomials that are at least 0; see `facts`
+        self.proofs: dict[Any, bool | None] = {}  # what facts have decided; see `facts.decide`
         self.open = True
 
     def __repr__(self) -> str:
@@ -79,6 +82,8 @@ class Trace:
         self.params: dict[str, Any] = {}
         self.taken: set[str] = set()  # names of parameters and their sizes
         self.launch: Any = None
+        self.large = False  # whether an argument's extents may be 2**31 or more
+        self.counts: dict[SymInt, None] = {}  # numbers of tiles: see `Launch.counts`
         self.profiles = (0, 0)  # the ranks of grid and block, 0 for an integer
         self.top = 0  # shared memory in use (bytes)
         self.unions: list[list[int]] = []  # [start, end of the longest member]
@@ -114,6 +119,15 @@ class Trace:
             number += 1
         self.counters[stem] = number + 1
         return f"{stem}{number}"
+
+    def integer_name(self) -> str:
+        """Return a new name for an integer that is neither argument nor index: n0, n1 ... in loops,
+        m0, m1 ... outside, where it is loop-invariant.
+        """
+        scope: Scope | None = self.scope
+        while scope is not None and scope.kind != "loop":
+            scope = scope.parent
+        return self.name_for("m" if scope is None else "n")
 
     # -- ops
 

@@ -21,6 +21,7 @@ from cute_py.plan.ops import (
     GridDep,
     Load,
     Print,
+    Promise,
     Redux,
     Shuffle,
     Store,
@@ -31,11 +32,13 @@ from cute_py.plan.plan import Launch
 from cute_py.tensor.tensor import Tensor, require_tensor
 from cute_py.trace.arithmetic import (
     apply,
+    as_registers,
     condition_register,
     is_register,
     new_registers,
     require_domain,
 )
+from cute_py.trace.facts import learn
 from cute_py.trace.lower import access, register
 from cute_py.trace.memory import element_register
 from cute_py.trace.runtime_integers import Condition, Int, as_condition, bare, new_symbol
@@ -159,12 +162,17 @@ def warp_idx() -> Leaf:
     return ints.div(thread_idx_linear(), 32)
 
 
+GRID = {"bid_x": 2**31 - 1, "bid_y": 2**16 - 1, "bid_z": 2**16 - 1}  # limits of every GPU
+
+
 def _root_symbol(name: str, extent: object, uniform: str = "block") -> Leaf:
     trace = current()
     known = trace.symbols.get(name)
     if known is not None:
         return Int(known, trace.root)
     _low, high = bounds_of(extent)  # type: ignore[arg-type]
+    if name in GRID:
+        high = GRID[name] if high is None else min(high, GRID[name])
     inner, trace.scope = trace.scope, trace.root
     trace.limits[name] = extent
     try:
@@ -243,7 +251,7 @@ def shuffle(tensor: Tensor, lane: Leaf, kind: str = "idx", width: int = 32) -> T
 
     Source: PTX ISA, shfl.sync.
     """
-    require_tensor(tensor, "cute.shuffle")
+    tensor = as_registers(tensor, "cute.shuffle")
     require_choice(kind, ("idx", "up", "down", "bfly"), "cute.shuffle")
     require_choice(width, (1, 2, 4, 8, 16, 32), "cute.shuffle")
     result = new_registers(tensor.dtype, tensor.shape)
@@ -258,7 +266,7 @@ def warp_reduce(fn: str, tensor: Tensor, width: int = 32) -> Tensor:
     It is a butterfly reduction: distances width/2, ..., 2, 1. For 32-bit integers, `redux` is one
     instruction instead of five shuffles.
     """
-    require_tensor(tensor, "cute.warp_reduce")
+    tensor = as_registers(tensor, "cute.warp_reduce")
     require_choice(fn, REDUCTIONS, "cute.warp_reduce")
     distance = width // 2
     while distance:
@@ -277,7 +285,7 @@ def redux(fn: str, tensor: Tensor) -> Tensor:
     All lanes that have not exited must reach it. It needs sm_80; use `warp_reduce` for other types,
     for parts of a warp, and for older GPUs. Source: PTX ISA, redux.sync.
     """
-    require_tensor(tensor, "cute.redux")
+    tensor = as_registers(tensor, "cute.redux")
     require_choice(fn, REDUX, "cute.redux")
     kind = tensor.dtype
     if kind not in (s32, u32):
@@ -370,6 +378,22 @@ def print_(text: str, *values: object) -> None:
     if text.count("{}") != len(shown):
         raise refusal_here("kernel-print", operation="cute.print", text=text, count=len(shown))
     emit(Print, text, tuple(shown))
+
+
+def assume(condition: object) -> None:
+    """Promise that a condition is true from here to the end of the block, for proofs.
+
+    Only the emulator checks it: a false promise is undefined behaviour on a GPU. `cute.assert_`
+    tests a condition in the kernel.
+
+    >>> # in a kernel: cute.assume(n <= 4096)
+    """
+    truth = as_condition(condition, "cute.assume")
+    if truth is False:
+        raise refusal_here("kernel-assert", operation="cute.assume", text="")
+    if isinstance(truth, Condition):
+        emit(Promise, truth.cond)
+        learn(current().scope, truth.cond)
 
 
 def assert_(condition: object, text: str = "") -> None:

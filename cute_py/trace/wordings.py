@@ -289,6 +289,12 @@ WORDINGS: dict[str, Wording] = {
         "one element of an integer type in registers",
         "load one element: cute.as_int(tensor[i])",
     ),
+    "kernel-promise": (
+        LayoutError,
+        "bounds {low} to {high} and multiple_of={multiple_of}",
+        "an integer that satisfies them, and a positive multiple_of",
+        "give bounds that are true, with the lower one first, or none",
+    ),
     "kernel-choice": (LayoutError, "{value!r}", "one of {choices}", "choose one of them"),
     "kernel-step": (LayoutError, "a step of 0", "a step that is not zero", "use step=1"),
     "kernel-while": (
@@ -394,5 +400,29 @@ WORDINGS: dict[str, Wording] = {
         "{stages} stages",
         "at least 2 stages, the same number for A and B",
         "give both shared tensors a last mode of 2 or more",
+    ),
+    "mainloop-operand": (
+        LayoutError,
+        "{value}",
+        "a tensor of tiles with g2s, or an iterator with begin and fill, without g2s",
+        "see cute.Operand for the methods of an iterator and its completion",
+    ),
+    "mainloop-count": (
+        LayoutError,
+        "iterators without a count",
+        "the number of tiles",
+        "pass count=, or give an iterator the attribute count",
+    ),
+    "mainloop-ring": (
+        LayoutError,
+        "operands that complete by {kinds}, of {bytes} bytes, in {stages} stages",
+        "both on mbarriers, and a pipeline of as many stages and bytes",
+        "pass ring=cute.pipeline(stages, bytes=..., consumers=...)",
+    ),
+    "mainloop-sums": (
+        LayoutError,
+        "several atoms along K, on {threads} threads",
+        "stages that hold one accumulator of each thread",
+        "take larger tiles, more stages, or fewer atoms along K",
     ),
 }

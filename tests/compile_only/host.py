@@ -17,10 +17,11 @@ from cute_py.codegen.emit import REGISTERS, Emit
 from cute_py.codegen.instructions import TABLE, texts, types
 from cute_py.codegen.ops import RULES
 from cute_py.codegen.ops.control import let
-from cute_py.codegen.printer import parameters
+from cute_py.codegen.passes.strength import small_arrays
+from cute_py.codegen.printer import multipliers, parameters
 from cute_py.codegen.storage import F32, F64, I32, I64, is_loose, word_count
 from cute_py.plan import ops
-from cute_py.plan.plan import ScalarParam
+from cute_py.plan.plan import ScalarParam, multiplier
 from tests.compile_only import exact
 from tests.compile_only.jit import Code
 
@@ -39,6 +40,8 @@ def run(plan, *args, code=None, arch=NEWEST):
     values = dict(zip(INDICES, (0, 0, 0, 0), strict=True))
     for param, arg in zip(plan.params, args, strict=True):
         values |= _given(param, arg)
+    for divisor, name in multipliers(plan).items():
+        values[name] = multiplier(eval(str(divisor), {"min": min, "ceil_div": ceil_div}, values))
     grid = [int(eval(str(n), {"min": min, "ceil_div": ceil_div}, values)) for n in plan.launch.grid]
     for z, y, x, t in product(*map(range, (grid[2], grid[1], grid[0], plan.launch.threads))):
         values.update(tid=t, bid_x=x, bid_y=y, bid_z=z)
@@ -95,10 +98,13 @@ class Kernel:
         loops = {op.var for op in plan.ops if isinstance(op, ops.Loop)}
         self.counts = {n: b.alloca(I64) for n in sorted(loops)}
         self.starts = {("gmem", p.name): env[p.name] for p in plan.params}
+        self.known = small_arrays(plan), multipliers(plan)
 
     def emitter(self):
         words = {n: [self.b.load(w) for w in places] for n, places in self.words.items()}
-        return Host(self.b, self.env, words, self.starts, loose=self.loose, arch=self.arch)
+        return Host(
+            self.b, self.env, words, self.starts, "", self.loose, None, self.arch, *self.known
+        )
 
     def block(self, block):
         for op in block:

@@ -13,6 +13,7 @@ from tests.hopper_kernels import persistent
 @cute.kernel
 def control(x):
     cute.launch(grid=1, block=32)
+    cute.assume(x.shape[0] >= 32)
     count = cute.var(cute.thread_idx())
     with cute.while_(lambda: count.get() < 40):
         count.set(count.get() + 3)

@@ -43,7 +43,7 @@ def multistage_flagship():
 
 def generic():
     """The kernel of cute.ops.gemm, with all that its epilogue can do."""
-    return _with_epilogue(zeros(256, 256), "tile=64x64x32,stages=3")
+    return with_epilogue(zeros(256, 256), "tile=64x64x32,stages=3")
 
 
 def operator(size=4096):
@@ -51,10 +51,10 @@ def operator(size=4096):
     chosen = choose_config(size, size, size, "bf16", ("K", "MN"))
     h200 = Gpu(232448, 132, (9, 0))
     config = for_gpu(chosen, (size, size, size, 1), cute.bf16, cute.bf16, h200)
-    return _with_epilogue(zeros(256, 256, kind="bf16"), config)
+    return with_epilogue(zeros(256, 256, kind="bf16"), config)
 
 
-def _with_epilogue(a, config):
+def with_epilogue(a, config):
     c, bias = zeros(256, 256, kind="bf16"), zeros(256, kind="bf16")
     how = {"activation": "relu", "out_dtype": "bf16", "dtype": "bf16", "config": config}
     return Product(*taken(Request(a, a, c, bias, alpha=2.0, beta=0.5, **how))).call().plan()

@@ -25,6 +25,7 @@ from tests.compile_only.jit import Code
 
 I32, I64 = ir.IntType(32), ir.IntType(64)
 BITS = {"gmem": 64, "smem": 32}
+NUMBERS = (I64, I32, ir.IntType(1))
 ROOM = 256  # rows that one op may note, two numbers each
 
 
@@ -218,7 +219,8 @@ class Host:
         given = [self.argument(b, *pair) for pair in zip(signature.args, slots, strict=True)]
         with mock.patch.object(Emit, "emit", noted):
             found = codegen(Context(), b, signature, given)
-        number = next((x for x in flat(found) if x.type in (I64, ir.IntType(1))), None)
+        whole = found if isinstance(found, list) else [found]
+        number = next((x for x in whole if not isinstance(x, list) and x.type in NUMBERS), None)
         if number is not None:
             wide = number if number.type == I64 else b.zext(number, I64)
             b.store(wide, b.gep(sent, [ir.Constant(I64, 0)]))
@@ -249,7 +251,7 @@ class Host:
             number = self.sent[0]
             if not isinstance(found, list):
                 return number
-            return [number if getattr(x, "type", None) == I64 else None for x in found]
+            return [None if isinstance(x, list) else number for x in found]
 
         assert len(signature.args) <= len(self.sent)
         return function
@@ -259,10 +261,6 @@ def typed(function):
     """Return (signature, code generator) of an intrinsic."""
     define = function._defn
     return define(*[None] * define.__code__.co_argcount)
-
-
-def flat(found):
-    return [x for part in found for x in flat(part)] if isinstance(found, list) else [found]
 
 
 def prepared(plan):
@@ -278,6 +276,7 @@ def prepared(plan):
             "block_index": lambda: (env["bid_x"], env["bid_y"], env["bid_z"]),
             "shared_memory": lambda: env["smem"],
             "undefined": lambda _count: None,
+            "int32": lambda x: ctypes.c_int32(x).value,
             "int64": int,
             "range": range,
         }

@@ -86,7 +86,7 @@ def test_strides_unlike_the_traced_ones_are_refused_as_on_a_gpu():
         with pytest.raises(cute.LayoutError) as caught:
             emulate(plan, wrong, y)
         assert caught.value.code == "emulate-argument"
-        assert "required: strides (sym('x_stride0', multiple_of=4, min=0),1)" in str(caught.value)
+        assert "required: strides (sym('x_stride0', multiple_of=4, min=0, max=" in str(caught.value)
     emulate(plan, x, y)
     assert (y == x).all()
 
@@ -127,7 +127,7 @@ def test_bounds_that_a_kernel_tells_are_checked():
     with pytest.raises(cute.EmulationError) as caught:
         emulate(plan, x, y)
     assert caught.value.code == "emulate-promise"
-    assert "4 as n0, by block (0, 0, 0), warp 0, lane 4" in str(caught.value)
+    assert "4 as m0, by block (0, 0, 0), warp 0, lane 4" in str(caught.value)
     emulate(plan, x, y, checks=False)
 
 

@@ -101,6 +101,12 @@ def set_(m, broken):
     yield m.op(ops.Store, at(storage, var("n")), a)
 
 
+def promise(m, broken):
+    """A thread index that is the same in all threads of a block, or of no block."""
+    value = tid if broken else var("bid_x")
+    yield m.op(ops.Promise, value, "block")
+
+
 def while_(m, broken):
     """A loop with a barrier: as often for all threads, or as their number says."""
     body = (
@@ -140,6 +146,7 @@ TWINS = [
     (stmatrix, "emulate-alignment"),
     (let, "emulate-promise"),
     (set_, "emulate-bounds"),
+    (promise, "emulate-uniform"),
     (loop, "emulate-barrier-divergent"),
     (while_, "emulate-barrier-divergent"),
     (leave, "emulate-barrier-divergent"),

@@ -181,9 +181,16 @@ class Model:
         self.reached.append((1, agent, self.count[agent]))
 
     def end(self):
-        """Require that threads waited for their TMA stores, and blocks for what reaches them."""
+        """Require that threads waited for their TMA stores, blocks for loads to their memory, and
+        for what reaches them.
+        """
         all_ = np.arange(THREADS)
         self.wrong |= bool((self.known[0, all_, BULK + all_] < self.count[BULK:LOAD]).any())
+        loads = LOAD + np.arange(MOST * BLOCKS)
+        for b in range(BLOCKS):
+            agents = loads[(loads - LOAD) % BLOCKS == b]
+            known = self.known[0, b == BLOCK][:, agents].max(axis=0)
+            self.wrong |= bool((known < self.count[agents]).any())
         for block, agent, number in self.reached:
             self.wrong |= bool(self.known[0, block == BLOCK, agent].max() < number)
 

@@ -138,5 +138,5 @@ def test_the_estimate_of_a_block_is_of_the_right_size():
     for kind in DTYPES:
         a, b = np.ones((128, 256)), np.ones((256, 128))
         call = Product(*taken(Request(a, b, dtype=kind, out_dtype="f32"))).call()
-        true = Program(call.plan(), False, False).resources.bytes_per_block()
+        true = Program(call.plan(), frozenset(), False).resources.bytes_per_block()
         assert true / 2 <= call.config.block_bytes <= true * 4

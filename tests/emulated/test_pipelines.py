@@ -181,3 +181,72 @@ def test_a_ring_needs_two_stages():
     with pytest.raises(cute.CuteError) as caught:
         cute.trace(gemm, a, b, c, 1, 32, True)
     assert caught.value.code == "pipeline-stages"
+
+
+@cute.kernel
+def ping_pong(A, out, stages, count, late):
+    """Two consumers take turns of `count` tiles; each tile is summed by one of them, and released
+    at once, or one tile later, by a copy of the pipeline.
+    """
+    cute.launch(grid=1, block=96)
+    warp, lane = cute.warp_idx(), cute.lane_idx()
+    held = cute.smem("f32", cute.Layout((32, stages), (1, 32)))
+    tiles = A.shape[0] // 32
+    gA = cute.local_tile(cute.tma_tensor(A), (32,), (_,))
+    ring = cute.pipeline(stages, bytes=128, consumers=32)
+    sums = cute.rmem("f32", 1)
+    sums.fill(0)
+    with cute.when(cute.thread_idx() == 64):
+        for k in cute.range(tiles):
+            ring.load(gA[_, k], held[_, ring.acquire()])
+            ring.commit()
+    with cute.when(warp < 2):
+        mine = ring.copy()
+        mine.skip(warp * count)
+        behind = mine.copy()
+        for turn in cute.range(warp, tiles // count, 2):
+            for i in cute.range(count):
+                stage = mine.wait()
+                sums += held[lane, stage] * (turn * count + i + 1).to("f32")
+                if late:
+                    mine.skip(1)
+                    with cute.when(i > 0):
+                        behind.release()
+                else:
+                    mine.release()
+            if late:
+                behind.release()
+                behind.skip(count)
+            mine.skip(count)
+        out[warp, lane] = sums
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(("stages", "count"), [(2, 1), (3, 2), (4, 3)])
+def test_consumers_skip_the_tiles_of_the_others(stages, count, late):
+    rng = np.random.default_rng(0)
+    a = rng.integers(-9, 10, (4 * count, 32)).astype(np.float32)
+    out = np.zeros((2, 32), np.float32)
+    plan = cute.trace(ping_pong, a.ravel(), out, stages, count, late)
+    parts = (a * np.arange(1, 4 * count + 1, dtype=np.float32)[:, None]).reshape(2, 2, count, 32)
+    for order in ("forward", "reversed", 0):
+        cute.emulate(plan, a.ravel(), out, order=order)
+        np.testing.assert_array_equal(out, parts.sum((0, 2)))
+
+
+def test_positions_advance_and_skip_by_any_number():
+    @cute.kernel
+    def moved(out, n: cute.s32):
+        cute.launch(grid=1, block=1)
+        ring = cute.pipeline(3)
+        other = ring.copy()
+        ring.advance(n)
+        ring.skip(2 * n)
+        stages = ring.acquire(), ring.wait(), other.acquire(), ring.copy().acquire()
+        for i, stage in enumerate(stages):
+            out[i] = stage.to("s32")
+
+    for n in (0, 1, 2, 7):
+        out = np.zeros(4, np.int32)
+        moved(out, n)
+        assert list(out) == [n % 3, 2 * n % 3, 0, n % 3]

@@ -307,3 +307,35 @@ def test_zfill_fills_and_plain_cp_async_leaves_shared_memory():
         assert (b[5:] == rest).all()
         plan = cute.trace(load, a, b, f"SM80_CP_ASYNC_{name}<32>")
         assert any(isinstance(op, CpAsync) for op in plan.ops)
+
+
+@cute.kernel
+def by_conditions(x, y, count):
+    """Two vectors of two elements, each with a condition of its own."""
+    cute.launch(grid=1, block=32)
+    t = cute.thread_idx()
+    pairs = cute.Copy_Atom("UniversalCopy<64>", "f32")
+    held = cute.rmem("f32", 4)
+    cute.copy(
+        pairs, cute.local_tile(x, (4,), (t,)), held, pred=(t < 16, True, t != 3)[:count], fill=7
+    )
+    cute.copy(pairs, held, cute.local_tile(y, (4,), (t,)), pred=(True, t < 30))
+
+
+def test_a_tuple_of_conditions_is_one_for_each_vector():
+    x, y = np.arange(128, dtype=np.float32), np.full(128, -1, np.float32)
+    by_conditions(x, y, 2)
+    wanted = x.reshape(32, 4).copy()
+    wanted[16:, :2] = 7
+    wanted[30:, 2:] = -1
+    np.testing.assert_array_equal(y.reshape(32, 4), wanted)
+    plan = cute.trace(by_conditions, x, y, 2)
+    assert not any(isinstance(op, If) for op in plan.ops)
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_conditions_must_divide_the_vectors(count):
+    x = np.zeros(128, np.float32)
+    with pytest.raises(cute.CuteError) as caught:
+        cute.trace(by_conditions, x, x, count)
+    assert caught.value.code == "kernel-pred"

@@ -7,6 +7,8 @@ from numpy.random import default_rng
 import cute_py as cute
 from cute_py import _
 from cute_py.kernels.config import choose
+from cute_py.kernels.epilogue import Epilogue
+from cute_py.kernels.gemm import gemm
 from cute_py.kernels.splitk_serial import gemm_splitk
 from tests.emulated.kernel_data import operands, poisoned, reference
 from tests.sampling import quick
@@ -92,6 +94,24 @@ def test_i06_k34_the_result_may_have_strides_of_both_modes():
     assert all(whole[i] == -1 for i in range(24) if i not in written)
 
 
+def gemm_kernel(a, b, c, d, beta):
+    """The kernel of the operator by itself: D = A B^T + beta * C, without copies on the host."""
+    config, epilogue = choose(a, b, (64, 64)), Epilogue(source=c is not None)
+    arguments = a, b, c, None, d, 1.0, beta
+    plan = cute.trace(gemm, *arguments, config, epilogue)
+    cute.emulate(plan, *[x for x in arguments if x is not None])
+
+
+def test_i06_k34_the_kernel_writes_a_result_with_strides_of_both_modes():
+    a, b = operands(default_rng(0), (3, 4, 16), "f16")
+    whole = np.full(24, -1, np.float32)
+    d = np.lib.stride_tricks.as_strided(whole, (3, 4), (5 * 4, 2 * 4))  # offsets 5m + 2n
+    gemm_kernel(a, b, None, d, 0.0)
+    np.testing.assert_array_equal(d, reference(a, b))
+    written = {5 * m + 2 * n for m in range(3) for n in range(4)}
+    assert all(whole[i] == -1 for i in range(24) if i not in written)
+
+
 @pytest.mark.parametrize("splits", quick([(1,), (2,), (7,), (20,)], range(1, 21)))
 def test_i09_splits_of_k_in_turn(splits):
     a, b = operands(default_rng(0), (64, 64, 400), "f16")
@@ -135,6 +155,14 @@ def test_k29_stripes_of_a_block_are_16_bytes_a_lane():
     assert [int(layout(i)) + int(offset) for i in range(16)] == [
         512 * stripe + 20 + i for stripe in range(4) for i in range(4)
     ]
+
+
+def test_k33_the_kernel_may_write_the_result_to_the_place_of_the_source():
+    a, b = operands(default_rng(0), (70, 45, 40), "f16")
+    c = default_rng(0).integers(-9, 10, (70, 45)).astype(np.float32)
+    wanted = reference(a, b) + 3 * c
+    gemm_kernel(a, b, c, c, 3.0)
+    np.testing.assert_array_equal(c, wanted)
 
 
 def test_k33_the_result_may_take_the_place_of_the_source():

@@ -532,7 +532,7 @@ def test_float_parameters_are_values():
     a = m.reg("a", "f32")
     plan = m.plan(
         m.op(ops.Load, a, at(A, tid)),
-        m.op(ops.Map, "mul", a, (a, alpha), cute.f32),
+        m.op(ops.Map, "mul", a, (a, var(alpha.name)), cute.f32),
         m.op(ops.Store, at(A, tid), a),
     )
     A = np.ones(32, np.float32)

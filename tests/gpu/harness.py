@@ -39,12 +39,16 @@ def require_any():
 
 
 class OnGpu:
-    """A copy of a NumPy array in the memory of the GPU, of any NumPy or ml_dtypes type."""
+    """A copy of a NumPy array in the memory of the GPU, of any NumPy or ml_dtypes type, with its
+    strides.
+    """
 
     def __init__(self, array):
-        array = np.ascontiguousarray(array)
         self.shape, self.dtype, self.strides = array.shape, array.dtype, array.strides
-        self.bytes = torch.from_numpy(array.reshape(-1).view(np.uint8).copy()).cuda()
+        room = np.zeros(room_of(array), np.uint8)
+        if array.size:
+            np.ndarray(self.shape, self.dtype, room, strides=self.strides)[...] = array
+        self.bytes = torch.from_numpy(room).cuda()
 
     @property
     def __cuda_array_interface__(self):
@@ -57,13 +61,21 @@ class OnGpu:
         }
 
     def numpy(self):
-        return self.bytes.cpu().numpy().view(self.dtype).reshape(self.shape)
+        room = self.bytes.cpu().numpy()
+        if not room.size:
+            return np.zeros(self.shape, self.dtype)
+        return np.ndarray(self.shape, self.dtype, room, strides=self.strides)
+
+
+def room_of(array):
+    """Return the bytes from the first to the last element of an array."""
+    steps = zip(array.shape, array.strides, strict=True)
+    return array.itemsize + sum((n - 1) * step for n, step in steps) if array.size else 0
 
 
 def copied(array):
     """Return a copy of an array, with the same strides."""
-    steps = zip(array.shape, array.strides, strict=True)
-    room = np.zeros(array.itemsize + sum((n - 1) * step for n, step in steps), np.uint8)
+    room = np.zeros(room_of(array), np.uint8)
     new = np.ndarray(array.shape, array.dtype, room, strides=array.strides)
     new[...] = array
     return new

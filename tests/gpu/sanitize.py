@@ -1,18 +1,29 @@
-"""Run a small part of the ladder under compute-sanitizer: memcheck, racecheck and synccheck.
+"""Run kernels under compute-sanitizer: memcheck, racecheck and synccheck.
 
-`python tests/gpu/sanitize.py` exits with 0 where all tools are clean, 1 where one found something
-or ran out of time, 2 where compute-sanitizer is missing. `--kernels` is what it runs under them.
+`python tests/gpu/sanitize.py` runs a small part of the ladder. It exits with 0 where all tools are
+clean, 1 where one found something or ran out of time, 2 where compute-sanitizer is missing.
+
+`python tests/gpu/sanitize.py --broken FILE` runs the broken kernels of
+tests/emulated/test_broken_kernels.py, each under each tool in a process of its own, and writes
+FILE.md, the table of docs/emulator.md, and FILE.json with what the tools said. It exits with 1
+where a tool reports a kernel that the emulator accepts, or the right kernel next to them.
 """
 
+import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ("memcheck", "racecheck", "synccheck")
 SECONDS = 240  # for each tool
+EACH, AT_ONCE = 60, 12  # seconds of a broken kernel; processes
+RIGHT = "right"  # the name of a kernel that no tool may report
 
 
 def kernels():
@@ -110,6 +121,92 @@ def check(path, tool):
     return "" if clean else (done.stdout + done.stderr)[-4000:]
 
 
+# -- broken kernels
+
+
+def broken(name):
+    """Launch one broken kernel; dry: compile it."""
+    import cute_py as cute
+    from tests.emulated import test_lanes as lanes
+    from tests.emulated.test_broken_kernels import plan_of, traced
+    from tests.gpu.harness import DRY, SPILLS, launched
+
+    right = lanes.handed(lanes.meets), lanes.line(32)
+    plan, given = traced(*right) if name == RIGHT else plan_of(name)
+    print("launching", flush=True)
+    if DRY:
+        cute.compile(plan, DRY, SPILLS)
+    else:
+        launched(plan, *given)
+    print("ran", flush=True)
+
+
+def ended(command):
+    """Run a command and what it starts for `EACH` seconds; return its code, None if it was ended
+    then, and what it said.
+    """
+    # each array is an allocation of its own, so that memcheck knows where it ends
+    env = {"PYTHONPATH": str(ROOT), "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, **env},
+        start_new_session=True,
+    )
+    try:
+        text = process.communicate(timeout=EACH)[0]
+        return process.returncode, text
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return None, process.communicate()[0]
+
+
+def said(path, tool, name):
+    """Return what a tool says of a broken kernel, in few words, and in its own."""
+    command = [path, "--tool", tool, "--error-exitcode", "9"] if path else []
+    if tool == "memcheck":
+        command += ["--report-api-errors", "no"] if path else []
+    command += [sys.executable, __file__, "--kernel", name]
+    code, text = ended(command)
+    if code is None and "launching" not in text:
+        code, text = ended(command)  # many processes begin at once
+    found = re.search(r"(?:ERROR SUMMARY: |RACECHECK SUMMARY: )(\d+)", text)
+    count = int(found[1]) if found else 0
+    if count:
+        return f"{count} report" + "s" * (count > 1), text
+    if code is None:
+        return ("hangs" if "launching" in text else "did not begin"), text
+    return ("nothing" if "\nran" in text or text.startswith("ran") else "fails"), text
+
+
+def compare(file):
+    """Run all broken kernels under all tools; write the table; return the exit code."""
+    sys.path.insert(0, str(ROOT))
+    from tests.emulated.test_broken_kernels import BROKEN, code_of, table
+
+    path = sanitizer()
+    if path is None and not os.environ.get("CUTE_PY_GPU_DRY"):
+        print("no compute-sanitizer on PATH or in CUDA_HOME")
+        return 2
+    names = [RIGHT, *BROKEN]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        jobs = {(n, tool): pool.submit(said, path, tool, n) for n in names for tool in TOOLS}
+        rows = {n: {tool: jobs[n, tool].result() for tool in TOOLS} for n in names}
+    words = {name: {tool: row[tool][0] for tool in TOOLS} for name, row in rows.items()}
+    codes = {name: code_of(name) for name in BROKEN}
+    texts = {name: {tool: row[tool][1][-3000:] for tool in TOOLS} for name, row in rows.items()}
+    held = {"emulator": codes, "tools": words, "texts": texts}
+    Path(f"{file}.json").write_text(json.dumps(held, indent=1), encoding="utf-8")
+    page = table({name: words[name] for name in BROKEN})
+    Path(f"{file}.md").write_text(page, encoding="utf-8")
+    print(page, RIGHT, words[RIGHT])
+    missed = [n for n in BROKEN if not codes[n] and "report" in "".join(words[n].values())]
+    print("reported, and accepted by the emulator:", missed or "none")
+    return int(bool(missed) or set(words[RIGHT].values()) != {"nothing"})
+
+
 def main():
     """Run all tools; return the exit code."""
     path = sanitizer()
@@ -127,5 +224,9 @@ def main():
 if __name__ == "__main__":
     if sys.argv[1:] == ["--kernels"]:
         kernels()
+    elif sys.argv[1:2] == ["--kernel"]:
+        broken(sys.argv[2])
+    elif sys.argv[1:2] == ["--broken"]:
+        sys.exit(compare(sys.argv[2] if len(sys.argv) > 2 else "broken_kernels"))
     else:
         sys.exit(main())

@@ -63,6 +63,10 @@ def integers(out, n: cute.s32, m: cute.s64):
         cute.min_(i, n - 40),
         cute.ceil_div(i, 7),
         m // 1000 + i,
+        (i * 3 - 70) // n,
+        (i * 3 - 70) % (40 - n),
+        m // (n - 150),
+        cute.where(i < 7, m, i) + cute.max_(i, n - 40),
     ]
     for k, value in enumerate(values):
         with cute.when(i < n):
@@ -70,15 +74,34 @@ def integers(out, n: cute.s32, m: cute.s64):
 
 
 def test_integers_of_the_plan():
-    out = np.zeros((12, 150), np.int64)
+    out = np.zeros((16, 150), np.int64)
     equal(integers, out, 150, 2**40 + 5)
     equal(integers, out, 77, -(2**40))
+
+
+@cute.kernel
+def scheduled(x, y, out, group: cute.s32(min=1)):
+    """Blocks that find their tiles by division, and offsets of arrays of less than 2 GB."""
+    cute.launch(grid=5, block=64)
+    across = cute.ceil_div(y.shape[0], 8)
+    for tile in cute.range(cute.block_idx(), cute.ceil_div(x.shape[0], 8) * across, 5):
+        i, j, t = tile // across * 8, tile % across * 8, cute.thread_idx()
+        with cute.when((i + t // 8 < x.shape[0]) & (j + t % 8 < y.shape[0])):
+            out[i + t // 8, j + t % 8] = x[i + t // 8] * y[j + t % 8] + (tile // group).to("s32")
+
+
+def test_tiles_found_by_division():
+    x, y = np.arange(50, dtype=np.int32), np.arange(30, dtype=np.int32) - 9
+    for group in (1, 3, 1000):
+        equal(scheduled, x, y, np.zeros((50, 30), np.int32), group)
 
 
 @cute.kernel
 def indexed(x, index, out):
     cute.launch(grid=1, block=64)
     tid = cute.thread_idx()
+    for _k in cute.range(cute.as_int(index[63], 0, 63, uniform="block")):
+        cute.syncthreads()
     i = cute.as_int(index[tid], 0, 63)
     shared = cute.smem("f32", 64)
     shared[i] = x[tid]

@@ -14,6 +14,12 @@ read_only.flags.writeable = False
 
 REFUSED = [
     (
+        lambda: cute.s32(min=9, max=15, multiple_of=8),
+        DtypeError,
+        "dtype-promise",
+        "cute.s32: given s32(min=9, max=15, multiple_of=8)",
+    ),
+    (
         lambda: cute.dtype("flot16"),
         DtypeError,
         "dtype-unknown",

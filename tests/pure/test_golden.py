@@ -124,6 +124,12 @@ def product_is_right(block, tiler, result):
     return repeats and increasing and distinct == len(set(cells)) * len(set(moves))
 
 
+def raked_product_is_right(block, tiler, result):
+    """The same with the modes of positions and block paired."""
+    copies, blocks = cute.zip_(result)
+    return product_is_right(block, tiler, cute.make_layout(blocks, copies))
+
+
 def common_vector(a, b):
     """Return the largest n with a(R(k)) == b(R(k)) == k for k < n, R the right inverse of b."""
     places = model.table(cute.right_inverse(b))
@@ -173,6 +179,7 @@ MEANINGS = {
     "composition": composition_is_right,
     "left_inverse": inverse_is_right,
     "logical_product": product_is_right,
+    "raked_product": raked_product_is_right,
     "max_common_layout": common_layout_is_right,
     "max_common_vector": lambda a, b, result: result == common_vector(a, b),
     "recast_layout": recast_is_right,

@@ -17,6 +17,7 @@ from cute_py.codegen.driver import streams
 from cute_py.codegen.driver.streams import stream_number
 from cute_py.codegen.launch import run
 from cute_py.codegen.launch.prepared import RECENT, Block, Prepared
+from cute_py.plan.plan import multiplier
 from tests.fake_gpu import LIMITS, Array, Launching, Status, install
 
 
@@ -106,6 +107,56 @@ def test_a_grid_of_run_time_numbers_is_counted_at_each_launch(gpu):
     assert "a grid of (8, 65536, 1) blocks" in message
     assert "at most (2147483647, 65535, 65535)" in message
     refused("launch-grid", plan, X, X, -1, 1.0)
+
+
+@cute.kernel
+def divided(x, n: cute.s32(min=1, multiple_of=2)):
+    cute.launch(grid=4, block=32)
+    t = cute.thread_idx()
+    x[t // cute.ceil_div(x.shape[0], 64)] = (t // n).to("f32")
+
+
+def test_the_host_computes_multipliers_once_for_sizes_and_at_each_call_for_numbers(gpu):
+    x, far = Array((1000,)), Array((2000,))
+    for array, n in ((x, 6), (x, 10), (far, 6), (x, 6)):
+        divided(array, n)
+    sizes = {1000: multiplier(16), 2000: multiplier(32)}
+    plan = cute.trace(divided, x, 6)
+    order = [str(d) for d in plan.launch.divisors]
+    assert sorted(order) == ["ceil_div(x_shape0,64)", "n"]
+    for (*_rest, words), (size, n) in zip(
+        gpu.raw.launches, ((1000, 6), (1000, 10), (2000, 6), (1000, 6)), strict=True
+    ):
+        found = dict(zip(order, words[3:], strict=True))
+        assert found == {"ceil_div(x_shape0,64)": sizes[size], "n": multiplier(n)}
+    for wrong in (0, 3):
+        with pytest.raises(cute.CuteError) as caught:
+            divided(x, wrong)
+        assert caught.value.code == "argument-number"
+        assert "from 1 to" in refused("argument-number", plan, x, wrong)
+
+
+def test_a_plan_for_small_arrays_refuses_one_of_2_gb(gpu):
+    small, large = Array((10, 8)), Array((10, 8), strides=(2**29, 4))
+    plan = plan_of(corner, small)
+    assert plan.params[0].small
+    assert "2 GB" in refused("launch-argument", plan, large)
+    cute.run(plan_of(corner, large), large)
+
+
+@cute.kernel
+def counted(x, y):
+    cute.launch(grid=4, block=32)
+    tiles = cute.ceil_div(x.shape[0], 64) * cute.ceil_div(y.shape[0], 64)
+    for tile in cute.range(tiles):
+        x[tile] = 1.0
+
+
+def test_numbers_of_tiles_are_checked_where_a_launch_is_prepared(gpu):
+    fine, many = Array((6400,)), Array((2**28,), strides=(0,))
+    cute.run(plan_of(counted, fine, fine), fine, fine)
+    plan = cute.trace(counted, many, many)
+    assert "below 2**31" in refused("plan-count", plan, many, many)
 
 
 def test_a_grid_without_blocks_launches_nothing_as_on_the_emulator(gpu):

@@ -181,3 +181,18 @@ def test_complement_is_that_of_the_open_compiler(text, wanted):
 
 def test_product_is_that_of_the_open_compiler():
     assert str(cute.logical_product(parse_layout("4:1@0"), Layout(3))) == "(4,3):(1@0,4@0)"
+
+
+@pytest.mark.parametrize("text", ["(3,5):(1@0,1@1@0)", "(2,4,3):(1@1,1@0@1,1@0)", "(4,2):(1,1@0)"])
+@pytest.mark.parametrize(
+    "name", ["complement", "left_inverse", "right_inverse", "prove_bijective", "is_bijective"]
+)
+def test_strides_of_a_mode_and_of_a_part_of_it_are_refused(name, text):
+    """Such a layout has no value; an inverse would lose one of them."""
+    layout = parse_layout(text)
+    with pytest.raises(cute.LayoutError, match="strides that all have the same codomain"):
+        layout(layout.size() - 1)
+    with pytest.raises(
+        cute.LayoutError, match=f"{name}: .* strides that all have the same codomain"
+    ):
+        getattr(cute, name)(layout)

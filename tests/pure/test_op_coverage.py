@@ -30,6 +30,7 @@ EMULATED = {
     "Leave": "test_control.py::test_blocks_leave_before_a_barrier test_broken_twins.py::leave",
     "Let": "test_broken_twins.py::let",
     "Set": "test_broken_twins.py::set_",
+    "Promise": "test_broken_twins.py::promise",
     "Fill": "test_broken_twins.py::fill",
     "Map": "test_broken_twins.py::map_",
     "Convert": "test_numerics.py::test_conversions_round_as_asked test_broken_twins.py::convert",
@@ -119,6 +120,7 @@ GPU = {
     "Leave": f"{CONTROL}loops_and_branches cute.break_if",
     "Let": f"{CONTROL}registers_as_indices_and_conditions cute.as_int",
     "Set": f"{CONTROL}loops_and_branches cute.var",
+    "Promise": f"{CONTROL}registers_as_indices_and_conditions uniform",
     "Fill": f"{REGISTERS}fill_and_reduce",
     "Map": f"{REGISTERS}integer_functions",
     "Convert": f"{REGISTERS}conversions",
@@ -153,6 +155,7 @@ PRINTED = {
     "Leave": r"  leave ",
     "Let": r" = var\(",
     "Set": r" := ",
+    "Promise": r"  promise ",
 }
 
 MISSING = {

@@ -414,7 +414,7 @@ class Tensor:
 
     __module__ = "torch"
     is_cuda, device, dtype, itemsize, requires_grad = True, "cuda:0", HALF, 2, False
-    grad_mode = False
+    grad_mode = is_nested = False
 
     def __init__(self, shape, steps=None, address=1 << 20):
         self.shape, self.address = tuple(shape), address

@@ -37,8 +37,7 @@ def test_right_inverse(operands):
     for layout in operands:
         short = inverse._plain_right(layout)
         if short is not None:
-            leaves = layout._s, layout._d
-            body = inverse._by_component(layout, leaves, inverse._run_from_zero, "right_inverse")
+            body = inverse.right_body(layout, [])
             assert short == body, layout
 
 
@@ -46,9 +45,27 @@ def test_left_inverse(operands):
     for layout in operands:
         short = inverse._plain_left(layout)
         if short is not None:
-            leaves = layout._s, layout._d
-            body = inverse._by_component(layout, leaves, inverse._filled_up, "left_inverse")
+            body = inverse.left_body(layout, [])
             assert short == body, layout
+
+
+def test_divides_by_a_tuple_of_ints(operands):
+    def whole(mode):
+        return mode, Layout(1, 0)
+
+    found = 0
+    for layout in operands:
+        for tiler in ((2,), (4, 1), (3, 2, 4)):
+            short = divide.by_ints(layout, tiler)
+            if short is None:
+                continue
+            found += 1
+            body = divide.zipped("zipped_divide", layout, tiler, divide._tile_and_rest, whole)
+            assert short == body, (layout, tiler)
+            body = divide.by_mode("logical_divide", layout, tiler, divide._divided)
+            logical = cute.logical_divide(layout, tiler)
+            assert (logical, logical._s, logical._d) == (body, body._s, body._d), (layout, tiler)
+    assert found > 100
 
 
 def test_complement(operands):
@@ -56,7 +73,7 @@ def test_complement(operands):
         for target in (None, 24, 64, (4, 8), (6, 5)):
             short = complement._plain(layout, target)
             if short is not None:
-                assert short == complement._by_component(layout, target), (layout, target)
+                assert short == complement.filling(layout, target, []), (layout, target)
 
 
 def test_hull_is_the_complement_open_ended(operands):
@@ -81,7 +98,7 @@ def test_divide_of_one_mode():
         layout = Layout(extent, stride)
         tile = tiler if isinstance(tiler, Layout) else Layout(tiler)
         try:
-            pair = cute.make_layout(tile, divide._rest(layout, tile))
+            pair = cute.make_layout(tile, divide.rest_beyond(layout, tile))
         except cute.LayoutError:
             continue
         body = composition.composed_leaves(layout, pair)

@@ -79,6 +79,14 @@ def test_common_layout_of_equally_swizzled_layouts_is_contiguous_after_the_swizz
     assert caught.value.code == "inverse-offset"
 
 
+@pytest.mark.parametrize("operation", ["max_common_layout", "max_common_vector"])
+def test_layouts_under_one_map_with_an_offset_have_no_run_from_zero(operation):
+    layout = ComposedLayout(Swizzle(2, 0, 2), 4, Layout(4))
+    with pytest.raises(cute.LayoutError, match="Sw<2,0,2> o 4 o") as caught:
+        getattr(cute, operation)(layout, layout)
+    assert caught.value.code == "inverse-offset"
+
+
 @pytest.mark.parametrize("operation", ["zipped_product", "tiled_product", "flat_product"])
 def test_products_of_a_swizzled_tiler_are_swizzled(operation):
     block, tiler = Layout((4, 2), (1, 4)), parse_layout("Sw<3,0,3> o 0 o (2,32):(1,2)")
@@ -182,6 +190,8 @@ def test_a_symbol_whose_remainder_is_not_known_is_refused():
 HUGE = 1 << 40
 BIG = ComposedLayout(Swizzle(3, 4, 3), 0, Layout((HUGE, HUGE), (HUGE, 1)))
 ODD = ComposedLayout(Swizzle(3, 4, 3), 5, Layout((HUGE - 87, 1000), (1000, 1)))
+PLACES = cute.make_identity_layout((512, 512))
+STEEP = Layout((HUGE >> 4, 32587, 64), (1, HUGE << 42, HUGE >> 4))
 TOP = (HUGE - 87) * 1000 + 4  # the largest sum below the swizzle; all down to 5 are reached
 
 
@@ -201,6 +211,18 @@ TOP = (HUGE - 87) * 1000 + 4  # the largest sum below the swizzle; all down to 5
             ),
             10**9,
         ),
+        (
+            lambda: cute.from_f2(cute.F2Layout(1 << 80, [1 << (7 * k) % 80 for k in range(80)]))(9),
+            2**0 + 2**21,
+        ),
+        (lambda: cute.from_f2(cute.F2Layout(8, (1 << 79 | 3, 2, 1 << 79 | 4))).bases[1], 2),
+        (lambda: cute.max_common_vector(BIG, BIG), cute.size(cute.max_common_layout(BIG, BIG))),
+        (lambda: str(cute.max_common_layout(STEEP, Layout(HUGE - 87))), f"{HUGE >> 4}:1"),
+        (lambda: cute.is_injective(ComposedLayout(Layout((512, 512)), (0, 0), PLACES)), True),
+        (lambda: cute.contains(ODD, ODD) and cute.overlaps(ODD, ODD), True),
+        (lambda: cute.equivalent(BIG, ComposedLayout(BIG.outer, 0, Layout(HUGE))), False),
+        (lambda: cute.is_surjective(ComposedLayout(Swizzle(2, 38, 2), 0, Layout(HUGE))), True),
+        (lambda: cute.size(cute.blocked_product(Layout((8, 8)), BIG)), 64 * HUGE * HUGE),
     ],
 )
 def test_huge_layouts_are_answered_at_once(ask, answer):

@@ -231,6 +231,32 @@ def test_two_layouts_are_equivalent_exactly_when_they_coalesce_alike(a, b):
     assert cute.equivalent(a, b) == (table(a) == table(b))
 
 
+@given(every_kind, every_kind)
+def test_a_proof_has_the_answer_of_its_question(a, b):
+    assert cute.prove_equal(a, b).answer is cute.equivalent(a, b)
+    proof = cute.prove_bijective(a)
+    assert proof.answer is cute.is_permutation(a)
+    if proof.answer is False:
+        offset = proof.counterexample["offset"]
+        assert offset < 0 or table(a).count(offset) != 1
+
+
+def test_questions_about_symbols_have_the_answer_for_every_value():
+    m, n = cute.sym("M"), cute.sym("N", min=2)
+    for layout, answer in (
+        (Layout((m, n), (n, 1)), True),
+        (Layout((m, n), (cute.E(0), cute.E(1))), True),
+        (Layout((m, (4, n)), (4 * n, (n, 1))), True),
+    ):
+        assert cute.is_bijective(layout) is cute.is_permutation(layout) is answer
+        assert cute.prove_bijective(layout).answer is answer
+    for layout in (Layout((m, n), (n, 2)), Layout((m, n), (cute.E(0), 2 * cute.E(1)))):
+        assert cute.prove_bijective(layout).answer is False
+        with pytest.raises(cute.LayoutError, match=r"is_bijective: given .* depend on symbols"):
+            cute.is_bijective(layout)
+    assert cute.equivalent(Layout((m, n)), Layout((m, n + 1))) is False
+
+
 def test_symbols_that_coalesce_alike_are_equivalent():
     m = cute.sym("M")
     assert cute.equivalent(Layout((m, 4)), Layout((4, m)))

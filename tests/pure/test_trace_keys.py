@@ -235,21 +235,21 @@ def test_classes_with_the_attributes_of_arrays_are_compile_time_values(value):
 
 def test_names_in_a_plan_do_not_meet():
     @cute.kernel
-    def kernel(tid: cute.s32, n0: cute.s32, a, a_0, A_shape0: cute.s32, A, x0: cute.f32, s0):
+    def kernel(tid: cute.s32, m0: cute.s32, a, a_0, A_shape0: cute.s32, A, x0: cute.f32, s0):
         cute.launch(grid=1, block=32)
         count, shared = cute.var(0), cute.smem("s32", 4)
         shared[0] = 1
         a[0][cute.thread_idx()] = a_0[tid]
-        A[n0] = x0 * 2.0
+        A[m0] = x0 * 2.0
         s0[count.get() + A_shape0] = shared[0]
 
     plan = cute.trace(kernel, 1, 2, (X,), X, 3, F, 1.5, X)
     params = [p.name for p in plan.params]
-    assert params == ["tid_", "n0", "a_0", "a_0_", "A_shape0", "A_", "x0", "s0"]
+    assert params == ["tid_", "m0", "a_0", "a_0_", "A_shape0", "A_", "x0", "s0"]
     assert not {r.name for r in plan.storages} & {*params}
     assert [s.name for s in plan.shared] == ["s1"]
     text = ops_of(plan)
-    assert "n1 = var(v0)" in text
+    assert "m1 = var(v0)" in text
     assert any("load a_0_[tid_ + [0]]" in line for line in text)
     assert any(line.startswith("store a_0[tid + [0]]") for line in text)
 

@@ -105,7 +105,7 @@ def test_bits_of_integers_get_a_name(integer, kind):
     def body(x):
         x[0] = integer(cute.thread_idx())
 
-    assert recorded(body)[0] == f"n0 = {kind}"
+    assert recorded(body)[0] == f"m0 = {kind}"
 
 
 @pytest.mark.parametrize(

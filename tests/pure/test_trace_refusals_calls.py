@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
+from cute_py import _
 from cute_py.calls.wordings import WORDINGS as OF_CALLS
 from cute_py.errors import WORDINGS
 from cute_py.plan.serial import dumps, loads
@@ -63,7 +64,68 @@ def kernel_barrier_mended(x):
     cute.named_barrier(1, 32)
 
 
+class Nothing:
+    """An iterator over tiles that copies nothing."""
+
+    bytes = 32
+
+    def __init__(self, completion="cp_async"):
+        self.completion = completion
+
+    def begin(self, tile):
+        pass
+
+    def fill(self, stage, full=None):
+        pass
+
+
+def operands(completion="cp_async", sums="f32"):
+    """What a main loop takes for scalar products, 32 along K."""
+    mma = cute.make_tiled_mma(f"UniversalFMA<{sums},f16,f16,{sums}>", (1, 1, 32))
+    acc = cute.rmem(sums, (1, 1, 1))
+    acc.fill(0)
+    x = cute.Operand(Nothing(completion), cute.smem("f16", (1, 32, 2)))
+    return mma, acc, x, x
+
+
+def mainloop_operand(h):
+    cute.Operand(cute.local_tile(h, (1, 32), (0, _)), cute.smem("f16", (1, 32, 2)))  # here
+
+
+def mainloop_operand_mended(h):
+    cute.Operand(Nothing(), cute.smem("f16", (1, 32, 2)))
+
+
+def mainloop_count(x):
+    cute.mainloop(*operands())  # here
+
+
+def mainloop_count_mended(x):
+    cute.mainloop(*operands(), count=1)
+
+
+def mainloop_ring(x):
+    cute.mainloop(*operands("mbarrier"), count=1)  # here
+
+
+def mainloop_ring_mended(x):
+    ring = cute.pipeline(2, bytes=64, consumers=32)
+    cute.mainloop(*operands("mbarrier"), count=1, ring=ring)
+
+
+def mainloop_sums(x):
+    cute.mainloop(*operands(sums="f64"), count=1)  # here
+
+
+def mainloop_sums_mended(x):
+    cute.mainloop(*operands(), count=1)
+
+
 CODES = [
+    "mainloop-operand",
+    "mainloop-count",
+    "mainloop-ring",
+    "mainloop-sums",
     "tma-kernel-tile",
     "tma-kernel-box",
     "kernel-registers",
@@ -167,6 +229,33 @@ def emulated(n):
 WARPGROUP = cute.make_tiled_mma("SM90_64x8x16_F32F16F16_SS")
 X, F = ARRAYS["x"], ARRAYS["f"]
 PAIRED = np.zeros(8, [("number", "i4"), ("flag", "i2")])  # packed: six bytes from one to the next
+
+
+@cute.kernel
+def counted(x, n: cute.s32(min=8, multiple_of=8)):
+    cute.launch(grid=1, block=32)
+    x[n] = 1
+
+
+def wide(n):
+    """Return an array of n equal elements."""
+    return np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (n,), (0,))
+
+
+@cute.kernel
+def tiled(x, y):
+    cute.launch(grid=1, block=32)
+    tiles = cute.ceil_div(x.shape[0], 64) * cute.ceil_div(y.shape[0], 64)
+    for _tile in cute.range(cute.block_idx(), tiles, 1 << 20):
+        cute.syncwarp()
+
+
+def scheduled(n):
+    plan = cute.trace(tiled, wide(n), wide(n))
+    cute.emulate(plan, wide(n), wide(n))
+    return plan
+
+
 CALLS = {
     "argument-type": (lambda: cute.trace(floats, X), lambda: cute.trace(floats, F)),
     "argument-spec": (lambda: cute.trace(promised, X), lambda: cute.trace(promised, ARRAYS["a"])),
@@ -185,6 +274,12 @@ CALLS = {
         lambda: cute.trace(promised, np.zeros((63, 48), np.float32)),
         lambda: cute.trace(promised, np.zeros((64, 48), np.float32)),
     ),
+    "argument-number": (
+        lambda: cute.trace(counted, X, 12),
+        lambda: cute.trace(counted, X, 16),
+    ),
+    "argument-large": (lambda: cute.trace(first, wide(2**31)), lambda: cute.trace(first, X)),
+    "plan-count": (lambda: scheduled(2**24), lambda: scheduled(64)),
     "plan-integer": (lambda: traced_with(2**63), lambda: traced_with(2**63 - 1)),
     "plan-unsigned": (lambda: emulated(2**63), lambda: emulated(2**63 - 1)),
     "plan-op": (lambda: reread('"warp"', '"grid"'), lambda: reread('"warp"', '"block"')),

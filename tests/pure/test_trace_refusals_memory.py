@@ -230,6 +230,14 @@ def kernel_as_int_mended(x, f):
     f[cute.as_int(x[0])] = 1.0
 
 
+def kernel_promise(x):
+    cute.var(cute.as_int(x[0]), 8, 4)  # here
+
+
+def kernel_promise_mended(x):
+    cute.var(cute.as_int(x[0]), 4, 8)
+
+
 def kernel_choice(x):
     x[0] = cute.warp_reduce("sum", x[1])  # here
 
@@ -370,6 +378,7 @@ CODES = [
     "kernel-shapes",
     "kernel-element",
     "kernel-as-int",
+    "kernel-promise",
     "kernel-choice",
     "kernel-copy",
     "kernel-atom",

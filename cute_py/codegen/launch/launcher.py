@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cute_py.calls.arguments import number
+from cute_py.calls.arguments import is_small, number
 from cute_py.calls.arrays import (
     VECTOR_BYTES,
     address_of,
@@ -32,7 +32,7 @@ from cute_py.errors import CuteError, refusal
 from cute_py.integers.code import FUNCTIONS, function, together, tree
 from cute_py.integers.polynomial import symbols_of
 from cute_py.integers.symbols import terms_of
-from cute_py.plan.plan import ScalarParam, TensorParam, admits
+from cute_py.plan.plan import ScalarParam, TensorParam, admits, multiplier
 from cute_py.plan.walk import arrays, every
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from cute_py.calls.backends import Launch
     from cute_py.codegen.build import Compiled
     from cute_py.codegen.driver import Driver
+    from cute_py.codegen.launch.prepared import Grid
     from cute_py.plan.conditions import Scalar
 
 MOST = 1024  # prepared launches per plan; above this, all are dropped
@@ -56,15 +57,18 @@ class Launcher:
         self.compiled, self.driver = compiled, by or driver()
         self.device = (self.driver.device() or 0) if device is None else device
         self.kept: dict[Hashable, Launch] = {}
-        grid = compiled.plan.launch.grid
-        self.sizes = sorted({s.name for x in grid for s in symbols_of(terms_of(x))})
-        blocks = together([tree(x) for x in grid])
+        grid, counts = compiled.plan.launch.grid, compiled.plan.launch.counts
+        divisors = compiled.plan.launch.divisors
+        found = (*grid, *counts, *divisors)
+        self.sizes = sorted({s.name for x in found for s in symbols_of(terms_of(x))})
+        blocks = together([tree(x) for x in found])
         self.blocks = function(self.sizes, blocks, FUNCTIONS)  # of sizes and run-time numbers
         self.parameters = parameters(compiled.plan)
         self.maps = list(TensorMaps(compiled.plan).names)
-        # for an array the promised alignment of its address (bytes), for a number None
+        # (alignment of the address in bytes, None) of an array, (0, type) of a number
         self.promised = [
-            p.alignment if isinstance(p, TensorParam) else None for p in compiled.plan.params
+            (p.alignment, None) if isinstance(p, TensorParam) else (0, p.kind)
+            for p in compiled.plan.params
         ]
         self.written = frozenset().union(
             *(arrays(op, written=True) for op in every(compiled.plan.body))
@@ -108,9 +112,9 @@ class Launcher:
             raise self._wrong("arguments", f"{len(args)} of {len(params)}")
         key: list[Hashable] = []
         values: list[Any] = []
-        for p, promised, arg in zip(params, self.promised, args, strict=True):
-            if promised is None:
-                values.append(number(arg, p.dtype, p.name))
+        for p, (promised, kind), arg in zip(params, self.promised, args, strict=True):
+            if kind is not None:
+                values.append(number(arg, kind, p.name))
                 continue
             facts, address = self._read(p.name, arg)
             key.append(facts)
@@ -142,18 +146,22 @@ class Launcher:
         for p, arg in arrays:
             self._require_fit(p, arg)
             env |= _sizes(p.name, unwrapped(arg))
-        grid = self._grid(env)
-        if not callable(grid) and 0 in grid:
-            return EmptyGrid()
+        host, fixed = self._host(env), self._fixed(env)
+        if not self._numbers():
+            grid, found = host(())
+            if 0 in grid:
+                return EmptyGrid()
+            count = len(self.parameters) - len(self.maps) - len(found)
+            fixed |= {count + i: x for i, x in enumerate(found)}
         first = unwrapped(arrays[0][1])
         prepared = Prepared(
             self.driver,
             self.compiled,
             self.function,
             self.device,
-            grid,
+            host if self._numbers() else grid,
             [kind for _name, kind in self.parameters if kind != "map"],
-            self._fixed(env),
+            fixed,
             current_stream(first, self.device),
             current_device(first),
             self._maps(args),
@@ -179,23 +187,28 @@ class Launcher:
             found.append(MapOf(value, encoded(self.driver, x, *facts, operation)))
         return found
 
-    def _grid(
-        self, env: dict[str, int]
-    ) -> tuple[int, int, int] | Callable[[Sequence[Any]], tuple[int, int, int]]:
-        """Return the grid; a function of the values if it depends on run-time numbers."""
-        numbers = {
-            i: p.name
-            for i, p in enumerate(self.compiled.plan.params)
-            if isinstance(p, ScalarParam) and p.name in self.sizes
-        }
+    def _host(self, env: dict[str, int]) -> Callable[[Sequence[Any]], tuple[Grid, list[int]]]:
+        """Return the function of the values that returns what the host computes: the grid, and the
+        multipliers of divisors.
+        """
+        plan, count = self.compiled.plan, len(self.compiled.plan.launch.counts)
+        numbers = self._numbers()
         sizes = {name: env[name] for name in self.sizes if name in env}
 
-        def count(values: Sequence[Any]) -> tuple[int, int, int]:
-            x, y, z = self.blocks(**sizes, **{n: int(values[i]) for i, n in numbers.items()})
+        def host(values: Sequence[Any]) -> tuple[Grid, list[int]]:
+            x, y, z, *found = self.blocks(
+                **sizes, **{n: int(values[i]) for i, n in numbers.items()}
+            )
+            plan.launch.require_counts(plan.name, found[:count])
             require_grid(self.driver, self.compiled, self.device, (x, y, z))
-            return x, y, z
+            return (x, y, z), [multiplier(d) for d in found[count:]]
 
-        return count if numbers else count(())
+        return host
+
+    def _numbers(self) -> dict[int, str]:
+        """Return the run-time numbers that the host computes with, by the index of their value."""
+        params = enumerate(self.compiled.plan.params)
+        return {i: p.name for i, p in params if isinstance(p, ScalarParam) and p.name in self.sizes}
 
     # -- refusals
 
@@ -230,6 +243,8 @@ class Launcher:
             fits = len(given) == len(traced) and all(map(admits, traced, given))
             if not fits:
                 raise self._wrong(p.name, f"{word} {tuple(given)}, traced for {_shown(traced)}")
+        if p.small and not is_small(extents, p.dtype):
+            raise self._wrong(p.name, "more than 2 GB, traced for less")
         self._require_aligned(p, address_of(array))
 
     def _require_aligned(self, p: TensorParam, address: int) -> None:

@@ -98,7 +98,7 @@ class Prepared:
         compiled: Compiled,
         function: Any,  # a CUfunction
         device: int,
-        grid: Grid | Callable[[Sequence[Any]], Grid],
+        grid: Grid | Callable[[Sequence[Any]], tuple[Grid, list[int]]],
         kinds: Sequence[str],
         fixed: dict[int, int],
         stream: Callable[[], int],
@@ -112,7 +112,8 @@ class Prepared:
             compiled: the kernel.
             function: the kernel, loaded on the device.
             device: the device of the arrays.
-            grid: blocks; a function of the values if they depend on run-time numbers.
+            grid: blocks; if the kernel's grid or divisors depend on run-time numbers, a function of
+                the values that returns the blocks, and more values.
             kinds: the kinds of the parameters but tensor maps: address, integer, f32, f64.
             fixed: the parameter values that are the same at each call, by index.
             stream: returns the stream to launch on.
@@ -174,7 +175,15 @@ class Prepared:
             recent(name)
             pool.append(block)
 
-        return go
+        if grid_of is None or not self.compiled.plan.launch.divisors:
+            return go
+        count, host = len(self.compiled.plan.params), grid_of
+
+        def go_on(values: Sequence[Any], stream: int | None = None) -> None:
+            values = values[:count]
+            go((*values, *host(values)[1]), stream)
+
+        return go_on
 
     def _block(self) -> Block:
         raw, launch = self.driver.raw, self.compiled.plan.launch
@@ -189,19 +198,20 @@ class Prepared:
             config.attrs, config.numAttrs = attributes, len(attributes)
         block = Block(config, self.kinds, self.fixed, self.maps)
         if self.maps:
-            start = block.pointers[len(self.kinds)]
+            start = block.pointers[len(self.kinds)] or 0
             block.write = writer(block.write, self.maps, start, self.driver.replace_address)
         block.launch = self.driver.launch(config, self.function, block.address)
         return block
 
     def _write_signed(self, block: Block, values: Sequence[Any]) -> None:
-        self.compiled.plan.require_signed(values)
+        plan = self.compiled.plan
+        plan.require_signed(values[: len(plan.params)])
         block.write(*map(_signed, values))
 
     def _count(self, block: Block, values: Sequence[Any]) -> bool:
         """Write the grid computed from run-time numbers; return whether it is not empty."""
         assert self.grid_of is not None
-        grid = self.grid_of(values)
+        grid, _more = self.grid_of(values)
         config = block.config
         config.gridDimX, config.gridDimY, config.gridDimZ = grid
         if 0 in grid:

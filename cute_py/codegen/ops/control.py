@@ -23,6 +23,12 @@ def let(e: Emit, op: ops.Let) -> Any:
         if value.type == I64:
             return value
         return (b.sext if reg.dtype.kind == "int" else b.zext)(value, I64)
+    if op.kind == "where":
+        cond, *options = op.operands
+        x, y = (e.scalars.value(o) for o in options)  # type: ignore[arg-type]
+        return b.select(e.scalars.holds(cond), x, y)  # type: ignore[arg-type]
+    if op.kind == "div":
+        return e.scalars.divided(*op.operands)  # type: ignore[arg-type]
     x, y = (e.scalars.value(o) for o in op.operands)  # type: ignore[arg-type]
     if op.kind in ("shl", "shr"):
         return shifted(e, b.shl, x, y) if op.kind == "shl" else sign_shifted(e, x, y)

@@ -102,8 +102,8 @@ class _Descriptors:
         fields = (tile.lbo >> 4) << 16 | (tile.sbo >> 4) << 32 | _LAYOUTS[tile.mode] << 62
         self.fields = ir.Constant(I64, fields)
         self.addresses, self.x = Addresses(e, x), x
-        self.is_fixed = isinstance(x.inner, int) and len(x.bases) == 1
-        self.first = self._descriptor(self.addresses.base(0)) if self.is_fixed else None
+        self.start = x.inner if isinstance(x.inner, int) and len(x.bases) == 1 else None
+        self.first = None if self.start is None else self._descriptor(self.addresses.base(0))
 
     def _descriptor(self, address: Any) -> Any:
         b = self.e.b
@@ -112,11 +112,11 @@ class _Descriptors:
 
     def __getitem__(self, fragment: int) -> Any:
         b, vector = self.e.b, fragment * self.each
-        if not self.is_fixed:
+        if self.start is None:
             address, beyond = self.addresses[vector]
             return self._descriptor(b.add(address, ir.Constant(I32, beyond)))
         x, (_base, static) = self.x, self.x.table[vector]
-        at = _swizzled(x, x.inner + static) + self.addresses.parts[0][1]
+        at = _swizzled(x, self.start + static) + self.addresses.parts[0][1]
         return b.add(self.first, ir.Constant(I64, at * x.dtype.bits // 8 >> 4))
 
 
@@ -136,11 +136,11 @@ def wgmma(e: Emit, op: ops.Wgmma) -> None:
     """
     M, N, K = op.atom.shape_mnk
     row, count = of_warpgroup(op.atom), op.atom.values[2]
-    left = None if isinstance(op.a, Reg) else _Descriptors(e, op.a, M, K)
+    left: Any = None if isinstance(op.a, Reg) else _Descriptors(e, op.a, M, K)
     right, begun = _Descriptors(e, op.b, N, K), set()
     for d, a, b in op.steps:
         n = op.atom.values[0]
-        first = e.words.get_words(op.a, a * n, n) if left is None else left[a]
+        first = e.words.get_words(op.a, a * n, n) if isinstance(op.a, Reg) else left[a]
         scale = ir.Constant(I32, 1) if d in begun else _flag(e, op.accumulate)
         begun.add(d)
         held = e.words.get_words(op.d, d * count, count)

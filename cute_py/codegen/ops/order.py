@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
@@ -66,10 +66,11 @@ def mbar_init(e: Emit, op: ops.MbarInit) -> None:
 @emits(ops.MbarArrive)
 def mbar_arrive(e: Emit, op: ops.MbarArrive) -> None:
     """Arrive at an mbarrier of this block, or of another block of the cluster."""
-    given, modes = [Addresses(e, op.bar)[0]], {"bytes": op.bytes} if op.bytes else {}
-    if op.cluster_rank is not None:
-        given = [e.b.add(given[0][0], ir.Constant(I32, given[0][1]))]
-        given.append(e.scalars.narrow(op.cluster_rank))
+    address, beyond = Addresses(e, op.bar)[0]
+    given: list[Any] = [(address, beyond)]
+    if op.cluster_rank is not None:  # mapa takes a register
+        given = [e.b.add(address, ir.Constant(I32, beyond)), e.scalars.narrow(op.cluster_rank)]
+    modes: dict[str, Any] = {"bytes": op.bytes} if op.bytes else {}
     e.emit(op.needs(), *given, **modes)
 
 

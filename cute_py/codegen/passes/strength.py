@@ -19,6 +19,7 @@ from cute_py.integers.polynomial import value as value_of
 from cute_py.integers.symbol_forms import substitute
 from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan import ops
+from cute_py.plan.plan import TensorParam
 from cute_py.plan.walk import blocks_of, every, named
 
 if TYPE_CHECKING:
@@ -40,11 +41,13 @@ class Chain:
         before: the offset (elements) in that variable before the op; None for the first op.
         moves: whether the variable holds the op's last address afterwards. It does not change if
             a branch may skip the op.
+        small: whether the variable holds a 32-bit offset (elements) instead of an address.
     """
 
     name: str
     before: Scalar | None
     moves: bool = True
+    small: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,18 +59,25 @@ class Induction:
         source: the access of the first op of the chain.
         begin: the offset (elements) in the first iteration.
         step: from the end of one iteration to the start of the next (elements).
+        small: whether it is a 32-bit offset (elements) instead of an address.
     """
 
     name: str
     source: Access
     begin: Scalar
     step: Scalar
+    small: bool = False
 
 
 def chainable(op: Op) -> Access | None:
     """Return the global memory access of an op, if it can be part of a chain."""
     x = op.moved
     return x if x is not None and x.space == "gmem" and x.dtype.bits >= 8 else None
+
+
+def small_arrays(plan: Plan) -> frozenset[str]:
+    """Return the names of the arrays whose offsets fit 32 bits."""
+    return frozenset(p.name for p in plan.params if isinstance(p, TensorParam) and p.small)
 
 
 class Chains:
@@ -82,6 +92,7 @@ class Chains:
     def __init__(self, plan: Plan) -> None:
         """Find chains of at least two ops, and addresses that a loop carries."""
         self.plan, self.taken = plan, names_in(plan)
+        self.small = small_arrays(plan)
         self.parts: dict[int, Chain] = {}
         self.inductions: dict[int, list[Induction]] = {}
         for op in every(plan.body):
@@ -127,7 +138,7 @@ class Chains:
             self._carry(loop, name, first, ends)
             before = first.bases[0]
         for op, x in run:
-            self.parts[id(op)] = Chain(name, before)
+            self.parts[id(op)] = Chain(name, before, small=first.storage in self.small)
             before = x.bases[-1]
 
     def _anchor(self, run: list[tuple[Op, Access]], loop: ops.Loop) -> None:
@@ -141,13 +152,14 @@ class Chains:
         name = self._name(first)
         self._carry(loop, name, first, ends)
         for op, _x in run:
-            self.parts[id(op)] = Chain(name, head, moves=False)
+            self.parts[id(op)] = Chain(name, head, False, first.storage in self.small)
 
     def _carry(self, loop: ops.Loop, name: str, first: Access, ends: tuple[Scalar, Scalar]) -> None:
         """Let a loop carry the address of a base; the swizzled part may depend on names that are
         defined in the loop.
         """
-        induction = Induction(name, replace(first, inner=0), *ends)
+        small = first.storage in self.small
+        induction = Induction(name, replace(first, inner=0), *ends, small=small)
         self.inductions.setdefault(id(loop), []).append(induction)
 
 
@@ -213,13 +225,23 @@ def _in_branches(block: Block) -> Iterator[list[tuple[Op, Access]]]:
 
 
 def in_loop(name: str) -> bool:
-    """Return whether a symbol is a loop variable, or a `Let`."""
+    """Return whether a symbol is a loop variable, or a `Let` in a loop."""
     return name[0] in "kn" and name[1:].isdigit()
 
 
 def varies(x: Scalar) -> bool:
     """Return whether a scalar may change from one iteration of a run-time loop to the next."""
     return any(in_loop(s.name) for s in symbols_of(terms_of(x)))
+
+
+def split_variant(x: Scalar) -> tuple[Scalar, Scalar]:
+    """Split a scalar into its loop-invariant and its loop-variant terms."""
+    if isinstance(x, int) or not varies(x):
+        return x, 0
+    moving = {m: c for m, c in terms_of(x).items() if varies(SymInt({m: c}))}
+    variant = SymInt(moving)
+    fixed: Any = ints.sub(x, variant)
+    return fixed, variant
 
 
 def split_constant(x: Scalar) -> tuple[Scalar, int]:

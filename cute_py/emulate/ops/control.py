@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 
 from cute_py.emulate.cohorts import Cohort, Frame, Run, Signal, split
+from cute_py.emulate.divergence import running
 from cute_py.emulate.faults import first
 from cute_py.emulate.program import Program, handles
 from cute_py.emulate.scalars import BITWISE, as_lanes, uniform
 from cute_py.emulate.spans import Array, Value
 from cute_py.emulate.spins import STEPS
 from cute_py.plan import ops
+from cute_py.plan.conditions import Reg
 
 
 def lanes_where(c: Cohort, value: Array) -> Array:
@@ -191,7 +193,7 @@ def leave(program: Program, op: ops.Leave) -> Run:
             depth -= 1
         if every and _is_whole(c, depth, op.target):
             if op.target == "kernel":
-                c.batch.barriers.leave(c.span, np.zeros(c.span.shape[:2], np.bool_))
+                _return(c, c.active())
             return _jump(c, depth, op.target)
         if not isinstance(value, np.ndarray):
             value = np.full((1, 1, 1), value)
@@ -202,11 +204,18 @@ def leave(program: Program, op: ops.Leave) -> Run:
         now = np.ones((1, 1, 1), np.bool_) if c.mask is None else c.mask
         c.mask = now & ~gone
         if op.target == "kernel":
-            stays = c.frames[0].saved & c.batch.agents.exist[c.span.W]
-            c.batch.barriers.leave(c.span, np.broadcast_to(stays, c.span.shape).any(-1))
+            _return(c, gone)
         return None
 
     return run
+
+
+def _return(c: Cohort, gone: Array) -> None:
+    """Let lanes return from the kernel: barriers wait for them no more."""
+    stays = running(c) & c.batch.agents.exist[c.span.W] & ~gone
+    if c.divided:
+        c.batch.alive[int(c.span.B[0]), int(c.span.W[0])] = stays
+    c.batch.barriers.leave(c.span, np.broadcast_to(stays, c.span.shape).any(-1))
 
 
 def _is_whole(c: Cohort, depth: int, target: str) -> bool:
@@ -249,6 +258,8 @@ def let(program: Program, op: ops.Let) -> Run:
             require(c, value)
 
         return present
+    if op.kind == "where":
+        return _chosen(program, op)
     a, b = (program.scalar(operand) for operand in op.operands)
     compute = BITWISE[op.kind]
 
@@ -258,25 +269,67 @@ def let(program: Program, op: ops.Let) -> Run:
     return computed
 
 
+def _chosen(program: Program, op: ops.Let) -> Run:
+    """Name one of two integers, by a condition."""
+    cond = program.condition(op.operands[0])
+    a, b = (program.scalar(operand) for operand in op.operands[1:])
+
+    def chosen(c: Cohort) -> None:
+        test, x, y = cond(c), a(c), b(c)
+        c.env[op.var] = np.where(test, x, y) if isinstance(test, np.ndarray) else x if test else y
+
+    return chosen
+
+
 def _promise(program: Program, op: ops.Let) -> Callable[[Cohort, Value], None]:
     """Return a check of the bounds that the kernel told of an integer."""
     symbol = program.symbols.get(op.var)
-    if not program.checks or symbol is None or (symbol.lo, symbol.hi) == (None, None):
+    if "promises" not in program.checks or symbol is None:
         return lambda c, value: None
-    low = -math.inf if symbol.lo is None else symbol.lo
-    high = math.inf if symbol.hi is None else symbol.hi
+    unit, reg = symbol.multiple_of, op.operands[0]
+    ends = symbol.lo, symbol.hi
+    known: list[tuple[int | None, int | None]] = [(None, None)]  # what is true of all values
+    if isinstance(reg, Reg) and reg.dtype.bits <= 32:
+        known.append((int(reg.dtype.min), int(reg.dtype.max)))
+    if unit == 1 and ends in known:
+        return lambda c, value: None
+    low = -math.inf if symbol.lo is None else symbol.lo * unit
+    high = math.inf if symbol.hi is None else symbol.hi * unit
+    what = f"a multiple of {unit}" if unit > 1 else "an integer"
+    what += f" from {low} to {high}" if (symbol.lo, symbol.hi) != (None, None) else ""
 
     def require(c: Cohort, value: Value) -> None:
         held = np.asarray(value)
-        outside = (held < low) | (held > high)
+        outside = (held < low) | (held > high) | (held % unit != 0)
         bad = c.active() & outside if outside.any() else outside
         if bad.any():
             where = first(bad, c.span)
             found = int(np.broadcast_to(held, bad.shape)[where])
-            ends = {"low": low, "high": high}
+            ends = {"what": what, "low": low, "high": high}
             raise c.fault("emulate-promise", op, where, name=op.var, value=found, **ends)
 
     return require
+
+
+@handles(ops.Promise)
+def promise(program: Program, op: ops.Promise) -> Run:
+    """Check that a condition is true, or that the threads of a scope have the same value."""
+    if "promises" not in program.checks:
+        return lambda c: None
+    if op.scope:
+        value = program.scalar(op.value)
+        return lambda c: c.batch.agreements.check(c, op, value(c))
+    cond = program.condition(op.value)
+
+    def run(c: Cohort) -> None:
+        value = cond(c)
+        if as_lanes(value, c.mask)[1]:
+            return
+        bad = lanes_left(c, np.full((1, 1, 1), value) if np.ndim(value) == 0 else value)
+        where = first(np.broadcast_to(bad, c.span.shape), c.span)
+        raise c.fault("emulate-assume", op, where, cond=str(op.value))
+
+    return run
 
 
 def _slot(name: str) -> str:

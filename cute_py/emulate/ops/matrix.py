@@ -342,7 +342,7 @@ def wgmma(program: Program, op: ops.Wgmma) -> Run:
         if not op.accumulate:
             for i in {i for i, _, _ in op.steps}:
                 total[..., i * n : (i + 1) * n] = 0
-        elif program.checks:
+        elif "registers" in program.checks:
             d.require_written(c, op)
         for i, j, k in op.steps:
             sums = multiplied(fragment_a(j), fragment_b(k), atom)
@@ -365,7 +365,7 @@ def _operand(
         n = place.size // THREADS
 
         def registers(c: Cohort) -> Callable[[int], Array]:
-            if program.checks:
+            if "registers" in program.checks:
                 view.require_written(c, op)
             values = numbers(np.ascontiguousarray(view.raw(c)), source.dtype)
             values = values.reshape(c.span.nB, c.span.nW // WARPS, THREADS, -1)

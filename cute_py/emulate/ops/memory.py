@@ -92,7 +92,7 @@ def store(program: Program, op: ops.Store) -> Run:
 def _write(located: Located, place: Place, c: Cohort, values: Array) -> None:
     """Write values, and refuse where lanes of one warp write different ones to one address."""
     written = located.store(c, place, values)
-    if not located.checks or not located.smem or located.packed:
+    if "shared" not in located.checks or not located.smem or located.packed:
         return
     items = np.broadcast_to(place.items, written.shape)
     now = located.take(c, items, located.nbytes)

@@ -10,6 +10,7 @@ import numpy as np
 
 from cute_py.emulate.access import Located
 from cute_py.emulate.cohorts import Cohort, Run, Signal, Wait, split
+from cute_py.emulate.divergence import running
 from cute_py.emulate.faults import first
 from cute_py.emulate.program import Program, handles
 from cute_py.emulate.releases import THREADS, places_of
@@ -122,12 +123,6 @@ def of_whole_warps(run: Run) -> Run:
     return gathered
 
 
-def running(c: Cohort) -> Array:
-    """Return the lanes [block or 1, warp, lane] that have not returned."""
-    lanes = c.frames[0].saved
-    return c.batch.agents.exist[None, c.span.W] if lanes is None else lanes
-
-
 def _require_whole(op: ops.Op, c: Cohort) -> None:
     """Refuse a barrier that some lanes of a warp do not reach, though they have not returned."""
     if c.mask is None:
@@ -150,7 +145,7 @@ def require_warps(op: ops.Op, c: Cohort) -> None:
 
 def require_lanes(program: Program, op: ops.Op, c: Cohort) -> None:
     """Refuse an op that waits for all lanes of the warp where some neither come nor have ended."""
-    if c.mask is None or not program.checks:
+    if c.mask is None or "convergence" not in program.checks:
         return
     bad = running(c) & ~c.mask & c.mask.any(-1, keepdims=True)
     if bad.any():
@@ -390,11 +385,16 @@ class PhaseWait(Wait):
         where = row, warp, lane
         return int(c.span.B[row]), int(slots[where]), int(parity[where]) & 1, warp
 
-    def ready(self, c: Cohort) -> bool | Array:
-        """Return the warps whose lanes all wait for phases that are complete."""
+    def lanes(self, c: Cohort) -> Array:
+        """Return the lanes whose phase is complete, or that do not wait."""
         slots, parity, waits = self._lanes(c)
         phase = c.batch.engines.phase[c.span.B[:, None, None], slots]
-        done = (((phase & 1) != parity & 1) | ~waits).all(-1)
+        done: Array = ((phase & 1) != parity & 1) | ~waits
+        return done
+
+    def ready(self, c: Cohort) -> bool | Array:
+        """Return the warps whose lanes all wait for phases that are complete."""
+        done = self.lanes(c).all(-1)
         return bool(done.flat[0]) if done.all() or not done.any() else done
 
     def describe(self, c: Cohort) -> str:
@@ -504,7 +504,7 @@ def set_max_nreg(program: Program, op: ops.SetMaxNReg) -> Run:
 
     def run(c: Cohort) -> None:
         require_warps(op, c)
-        if program.checks:
+        if "convergence" in program.checks:
             c.batch.maxnreg.ask(c.span, op)
 
     return run
@@ -517,14 +517,15 @@ class ValueWait(Wait):
         super().__init__(op)
         self.located, self.value, self.test = located, value, TESTS[op.test]
         self.words = f"{op.src.storage} {SIGNS[op.test]} {op.value}"
-        self.span: Span | None = None  # for which what is looked at is known
+        self.known: tuple[Span, Array | None] | None = None  # for whom what is looked at is known
         self.place: Any = None
         self.wanted: Value = 0
 
     def seen(self, c: Cohort) -> Array:
         """Return the values [block, warp, lane] that are looked at."""
-        if self.span is not c.span:
-            self.span, self.place, self.wanted = c.span, self.located(c), self.value(c)
+        if self.known is None or self.known[0] is not c.span or self.known[1] is not c.mask:
+            self.known = c.span, c.mask
+            self.place, self.wanted = self.located(c), self.value(c)
         values: Array = self.located.load(c, self.place)[..., 0]
         return values
 
@@ -537,6 +538,10 @@ class ValueWait(Wait):
             done = done | ~c.mask
         warps = np.broadcast_to(done, c.span.shape).all(-1)
         return bool(warps.flat[0]) if warps.all() or not warps.any() else warps
+
+    def lanes(self, c: Cohort) -> Array:
+        """Return the lanes that see the value."""
+        return np.broadcast_to(self.test(self.seen(c), self.wanted), c.span.shape)
 
     def describe(self, c: Cohort) -> str:
         """Return the condition, and what a thread sees."""

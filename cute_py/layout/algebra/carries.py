@@ -29,21 +29,19 @@ ENUMERATED_AT_MOST = 1 << 20  # the same by arrays, where cancelling carries lea
 class Departs(Exception):
     """Composition does not exist: A o B is `got` where the modes fitted before give `fitted`.
 
-    The place is a coordinate of B, one index per leaf, or (extent, step, index) of one mode of B.
+    The place is a coordinate of B, one index per leaf.
     """
 
-    def __init__(
-        self,
-        got: int,
-        fitted: int,
-        coord: list[int] | None = None,
-        mode: tuple[int, int, int] | None = None,
-    ) -> None:
-        super().__init__(got, fitted, coord, mode)
-        self.got = got
-        self.fitted = fitted
-        self.coord = coord
-        self.mode = mode
+    def __init__(self, got: int, fitted: int, coord: list[int]) -> None:
+        super().__init__(got, fitted, coord)
+        self.got, self.fitted, self.coord = got, fitted, coord
+
+    def of_leaf(self, leaf: int, b: Layout) -> Departs:
+        """Return this departure of a single mode as one of B, of which the mode is a leaf."""
+        coord = [0] * len(b._s)
+        coord[leaf] = self.coord[0]
+        sign = -1 if b._d[leaf] < 0 else 1  # the mode of positive stride was tried
+        return Departs(sign * self.got, sign * self.fitted, coord)
 
 
 def odd_offset(index: int, extents: list[int], strides: list[int]) -> int:
@@ -81,7 +79,7 @@ def fit_mode(extents: list[int], strides: list[int], extent: int, step: int) -> 
     if found:
         s, d = [m[0] for m in modes], [m[1] for m in modes]
         index = next(i for i in sorted(found) if value(i) != offset_of(i, s, d))
-        raise Departs(value(index), offset_of(index, s, d), mode=(extent, step, index))
+        raise Departs(value(index), offset_of(index, s, d), [index])
     return modes
 
 
@@ -141,7 +139,7 @@ def departure(
             limit=ENUMERATED_AT_MOST,
         )
     index = _first_misfit(s, d, extents, strides)
-    return None if index is None else _digits(index, s)
+    return None if index is None else digits(index, s)
 
 
 def _first_misfit(s: list[int], d: list[int], extents: list[int], strides: list[int]) -> int | None:
@@ -195,16 +193,17 @@ def first_carry(s: list[int], d: list[int], extents: list[int]) -> list[int] | N
         if index is None:
             return None
         coord[j] = index
-        fixed = [f + x for f, x in zip(fixed, _digits(index * steps[j], radices), strict=True)]
+        fixed = [f + x for f, x in zip(fixed, digits(index * steps[j], radices), strict=True)]
     return coord
 
 
-def _digits(x: int, radices: list[int]) -> list[int]:
-    digits = []
+def digits(x: int, radices: list[int]) -> list[int]:
+    """Return the digits of x in a mixed radix, without what is beyond the last one."""
+    found = []
     for size in radices:
         x, digit = divmod(x, size)
-        digits.append(digit)
-    return digits
+        found.append(digit)
+    return found
 
 
 def peaks(extent: int, step: int, radices: list[int]) -> list[int]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout.basis import ScaledBasis
-from cute_py.layout.layout import INTS, Layout, made, make_layout, on_inner, raw_flat
+from cute_py.layout.layout import INTS, Layout, made, make_layout, on_inner, operation, raw_flat
 from cute_py.layout.modes import modes_of
-from cute_py.layout.tuples import repeat_like, show
+from cute_py.layout.tuples import mismatch, repeat_like, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,13 +39,14 @@ def coalesce(layout: AnyLayout, profile: IntTuple = None) -> Alike:
     12:1 (2,6):(1,2)
     """
     if layout.__class__ is not Layout:
-        return _through("coalesce", coalesce, layout, profile)
+        return on_inner("coalesce", lambda inner: coalesce(inner, profile), layout)
     if profile.__class__ is tuple:
         return by_profile("coalesce", coalesce, layout, profile)
     return made(raw_flat(*coalesced(layout), layout._kind), "coalesce", layout)
 
 
-def filter_zeros(layout: AnyLayout, profile: IntTuple = None) -> Alike:
+@operation
+def filter_zeros(layout: Layout, profile: IntTuple = None) -> Alike:
     """Return the layout with every stride-0 mode (or every mode whose entry in `profile` is 0)
     shrunk to extent 1.
 
@@ -55,24 +56,21 @@ def filter_zeros(layout: AnyLayout, profile: IntTuple = None) -> Alike:
     >>> print(filter_zeros(Layout((4, 2), (0, 1))), filter_zeros(Layout((4, 2), (2, 1)), (1, 0)))
     (1,2):(0,1) (4,1):(2,1)
     """
-    if layout.__class__ is not Layout:
-        return _through("filter_zeros", filter_zeros, layout, profile)
     guide = layout.stride if profile is None else profile
-    return made(Layout(_without(guide, layout.shape), layout.stride), "filter_zeros", layout)
+    return Layout(_without(guide, layout.shape), layout.stride)
 
 
 def _without(guide: IntTuple, shape: IntTuple) -> IntTuple:
     if guide.__class__ is tuple:
         if shape.__class__ is not tuple or len(shape) != len(guide):
-            raise refusal(
-                "profile-mismatch", operation="filter_zeros", a=show(guide), b=show(shape)
-            )
+            raise mismatch("filter_zeros", guide, shape)
         return tuple([_without(g, s) for g, s in zip(guide, shape, strict=True)])
     guide = guide.value if guide.__class__ is ScaledBasis else guide
     return repeat_like(shape, 1) if ints.settle(ints.same, guide, 0, "filter_zeros") else shape
 
 
-def filter(layout: AnyLayout, profile: IntTuple = None) -> Alike:
+@operation
+def filter(layout: Layout, profile: IntTuple = None) -> Alike:
     """Return the layout without its stride-0 and extent-1 modes, coalesced; `1:0` if nothing is
     left.
 
@@ -81,30 +79,20 @@ def filter(layout: AnyLayout, profile: IntTuple = None) -> Alike:
     >>> print(filter(Layout((4, 2, 1, 3), (0, 1, 7, 2))))
     6:1
     """
-    if layout.__class__ is not Layout:
-        return _through("filter", filter, layout, profile)
     if profile.__class__ is tuple:
         return by_profile("filter", filter, layout, profile)
-    return made(coalesce(filter_zeros(layout)), "filter", layout)
+    return coalesce(filter_zeros(layout))
 
 
-def by_profile(
-    name: str, operation: Callable[..., Any], layout: Layout, profile: IntTuple
-) -> Layout:
-    """Apply `operation(mode, part of the profile)` to the modes that the profile names; keep the
+def by_profile(name: str, change: Callable[..., Any], layout: Layout, profile: IntTuple) -> Layout:
+    """Apply `change(mode, part of the profile)` to the modes that the profile names; keep the
     others.
     """
     if len(profile) > len(layout):
         raise refusal("profile-rank", operation=name, profile=show(profile), layout=layout)
     whole = modes_of(layout)
-    modes = [operation(mode, part) for mode, part in zip(whole, profile, strict=False)]
+    modes = [change(mode, part) for mode, part in zip(whole, profile, strict=False)]
     return make_layout(*modes, *whole[len(profile) :]) if modes else layout
-
-
-def _through(
-    name: str, operation: Callable[..., Any], layout: AnyLayout, profile: IntTuple
-) -> Alike:
-    return on_inner(name, lambda inner: operation(inner, profile), layout)
 
 
 def coalesced(layout: Layout) -> Leaves:

@@ -7,17 +7,19 @@ derivation).
 
 from __future__ import annotations
 
+from itertools import accumulate
 from math import gcd
+from operator import mul
 
 from cute_py.errors import LayoutError, refusal
 from cute_py.integers import ints
-from cute_py.layout import above
-from cute_py.layout.algebra.coalesce import coalesce, coalesced
-from cute_py.layout.algebra.composition import composition
-from cute_py.layout.algebra.inverse import right_inverse
+from cute_py.layout import special
+from cute_py.layout.algebra.coalesce import coalesce, coalesced, merged
+from cute_py.layout.algebra.composition import compose_or_none, composition
+from cute_py.layout.algebra.inverse import right_body, right_inverse, stops
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.coords import compact_col_major
-from cute_py.layout.layout import Layout, made, of_modes, offset_of, require_layout
+from cute_py.layout.layout import INTS, Layout, made, of_modes, offset_of, require_layout
 from cute_py.layout.tuples import flatten, is_shaped, read, wrap
 
 TYPE_CHECKING = False
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.layout.types import Alike, AnyLayout, IntTuple
+
+
+TRIED = 1 << 12  # indices of layouts with symbols that are tried
 
 
 def max_common_layout(a: AnyLayout, b: AnyLayout) -> Alike:
@@ -39,27 +44,25 @@ def max_common_layout(a: AnyLayout, b: AnyLayout) -> Alike:
     8:4
     """
     if a.__class__ is not Layout or b.__class__ is not Layout:
-        return above("common_layout")(a, b)
-    require_offsets("max_common_layout", a, b)
-    inverse = right_inverse(b)
-    run = _leading_run(a, inverse)
-    result = composition(inverse, Layout(run))
-    return made(result, "max_common_layout", a, b)
+        return special.common_layout(a, b)
+    inverse, run = common_run("max_common_layout", a, b)
+    return made(composition(inverse, Layout(run)), "max_common_layout", a, b)
 
 
 def max_common_vector(a: AnyLayout, b: AnyLayout) -> IntTuple:
     """Return how many elements are contiguous and in the same order in both a and b, from index 0
     on (elements).
 
+    Law: it is the size of `max_common_layout(a, b)`. Under different swizzles, of which one has an
+    offset, it is the run that both leave contiguous. Raises what `max_common_layout` raises.
     Source: cutlass layout.hpp `max_common_vector`.
 
     >>> max_common_vector(Layout((4, 8), (8, 1)), Layout((4, 8), (16, 1)))
     8
     """
     if a.__class__ is not Layout or b.__class__ is not Layout:
-        return above("common_vector")(a, b)
-    require_offsets("max_common_vector", a, b)
-    return _leading_run(a, right_inverse(b))
+        return special.common_vector(a, b)
+    return common_run("max_common_vector", a, b)[1]
 
 
 def require_offsets(operation: str, *layouts: Layout) -> None:
@@ -72,18 +75,56 @@ def require_offsets(operation: str, *layouts: Layout) -> None:
                 )
 
 
-def _leading_run(a: Layout, inverse: Layout) -> IntTuple:
-    """Return the largest n with a(inverse(i)) == i for all i < n."""
+def common_run(
+    operation: str, a: Layout, b: Layout, told: list[str] | None = None
+) -> tuple[Layout, IntTuple]:
+    """Return R = right_inverse(b), and the largest known n with a(R(i)) == i for all i < n; `told`
+    receives the decisions.
+    """
+    require_offsets(operation, a, b)
+    words = [] if told is None else told
+    inverse = right_inverse(b) if told is None else right_body(b, told)
+    words.append(f"right_inverse(b) is {inverse}")
     try:
-        extents, strides = coalesced(composition(a, inverse))
+        both = composition(a, inverse)
     except LayoutError as error:  # no layout computes a o inverse, but its first values exist
         if error.code == "undecided":
             raise
-        run = 1
-        while run < inverse.size() and a(inverse(run)) == run:
-            run += 1
-        return run
-    return extents[0] if ints.is_one(strides[0]) else 1
+        run = _first_values(a, inverse)
+        words.append(f"no layout is a o right_inverse(b), which starts with 0 to {run - 1}")
+        return inverse, run
+    extents, strides = coalesced(both)
+    run = extents[0] if ints.is_one(strides[0]) else 1
+    ahead = strides[1:2] if ints.is_one(strides[0]) else strides[:1]
+    words += stops(f"a o right_inverse(b) = {both} counts to {run}", [(d, run) for d in ahead])
+    return inverse, run
+
+
+def _first_values(a: Layout, inverse: Layout) -> int:
+    """Return the largest n with a(inverse(i)) == i for all i < n, digit by digit of n: the first m
+    steps of a mode are right if the layout of the modes below it, m steps and the digits above it
+    is composed to the identity. Layouts with symbols are tried index by index.
+    """
+    if a._kind != INTS or inverse._kind != INTS:
+        tried = range(1, TRIED)
+        ends = (n for n in tried if ints.leq(inverse.size(), n) or a(inverse(n)) != n)
+        return next(ends, TRIED)
+    count, origin = 0, 0  # n so far, and inverse(n)
+    modes = list(zip(inverse._s, inverse._d, strict=True))
+    for k in reversed(range(len(modes))):
+        extent, step = modes[k]
+        below = list(accumulate(inverse._s[:k], mul, initial=1))
+        steps, most = 0, extent
+        while steps < most:
+            m = (steps + most + 1) // 2
+            box = of_modes([*modes[:k], (m, step), (2, origin)])
+            got = compose_or_none(a, box)
+            if got is not None and coalesced(got) == merged(box._s, [*below, count], INTS):
+                steps = m
+            else:
+                most = m - 1
+        count, origin = count + steps * below[-1], origin + steps * step
+    return count
 
 
 def domain_distribute(a: AnyLayout, n: int) -> Layout:

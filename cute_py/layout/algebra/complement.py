@@ -15,11 +15,11 @@ from math import prod
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.layout import above
-from cute_py.layout.basis import ScaledBasis
+from cute_py.layout import special
+from cute_py.layout.basis import ScaledBasis, sum_steps
 from cute_py.layout.layout import INTS, SYMBOLS, Layout, made, nested_in, raw_flat
 from cute_py.layout.queries import leaf_path
-from cute_py.layout.tuples import leaves, product, read
+from cute_py.layout.tuples import leaves, product, read, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
 
     Modes = list[tuple[Any, Any]]  # (extent, stride)
-    Gaps = tuple[Modes, Any, Any, list[Any]]  # see gaps_of
+    Moving = list[tuple[Any, Any, Any]]  # (extent, stride, prefix), see components
+    Leaves = tuple[list[Any], list[Any]]
 
 
 def complement(layout: AnyLayout, target: IntTuple = None) -> Alike:
@@ -54,7 +55,7 @@ def complement(layout: AnyLayout, target: IntTuple = None) -> Alike:
     (2,3):(4@0,5@1)
     """
     if layout.__class__ is not Layout:
-        return above("complement_of")(layout, target)
+        return special.complement_of(layout, target)
     if target is not None and target.__class__ is not int:
         target = read(target, "complement")
     for extent in () if target is None else leaves(target):
@@ -62,7 +63,7 @@ def complement(layout: AnyLayout, target: IntTuple = None) -> Alike:
             raise refusal("extent-not-positive", operation="complement", value=extent, mode=())
     result = _plain(layout, target) if layout._kind == INTS else None
     if result is None:
-        result = _by_component(layout, target)
+        result = filling(layout, target, [])
     return made(result, "complement", layout, target)
 
 
@@ -103,21 +104,22 @@ def without_ones(s: list[Any], d: list[Any], kind: int | None = None) -> Layout:
 # -- the general path: component by component, through the integer protocol
 
 
-def _by_component(layout: Layout, target: IntTuple) -> Layout:
-    """Return the complement of each component of the layout's coordinates, nested like these."""
-    parts = components(layout, "complement")
-    if [path for path, _ in parts] in ([], [()]):
-        modes = _filled_up(layout, parts[0][1] if parts else [], target)
+def filling(layout: Layout, target: IntTuple, told: list[str]) -> Layout:
+    """Return the complement of each component of the layout's coordinates, nested like these;
+    `told` receives the decisions.
+    """
+    by_path = components(layout, "complement")
+    if list(by_path) in ([], [()]):
+        modes = _filled_up(layout, by_path.get((), []), target, told)
         return without_ones([s for s, _ in modes], [d for _, d in modes])
-    paths = _component_paths([path for path, _ in parts], target)
-    by_path = dict(parts)
+    paths = _component_paths(list(by_path), target)
     results: dict[tuple[int, ...], Modes] = {}
     covered: Any = 1
     for k, path in enumerate(paths):
         wanted = _part(target, path)
         if target.__class__ is not tuple and target is not None:
             wanted = ints.ceil_div(target, covered) if k == len(paths) - 1 else None
-        modes = _filled_up(layout, by_path.get(path, []), wanted)
+        modes = _filled_up(layout, by_path.get(path, []), wanted, told)
         extent, step = modes[-1]
         covered = ints.mul(covered, ints.mul(extent, step))
         kept = [mode for mode in modes if not ints.is_one(mode[0])] or [(1, step)]
@@ -128,25 +130,36 @@ def _by_component(layout: Layout, target: IntTuple) -> Layout:
     )
 
 
-def components(layout: Layout, operation: str) -> list[tuple[tuple[int, ...], Modes]]:
-    """Return path -> (extent, stride) of the modes that move along it, with plain ints at the path
-    (); broadcasts and modes of extent 1 are left out.
+def components(
+    layout: Layout, operation: str, leaves: Leaves | None = None, *, zeros: bool = False
+) -> dict[tuple[int, ...], Moving]:
+    """Return path -> (extent, stride, prefix) of the modes that move along it, in the order of the
+    paths; plain offsets have the path (). `prefix` is the product of the extents before the mode.
+
+    Args:
+        layout: a Layout.
+        operation: the public name that the user called.
+        leaves: other extents and strides of the same function, such as the coalesced ones.
+        zeros: whether broadcasts count as modes, too.
+
+    Raises LayoutError for strides of different codomains.
     """
-    found: dict[tuple[int, ...], Modes] = {}
-    for extent, step in zip(layout._s, layout._d, strict=True):
-        basis = step.__class__ is ScaledBasis
-        stride = step.value if basis else step
-        if basis:
-            found.setdefault(step.path, [])
-        if not ints.is_one(extent) and not ints.is_zero(stride):
-            found.setdefault(step.path if basis else (), []).append((extent, stride))
+    found: dict[tuple[int, ...], Moving] = {
+        step.path: [] for step in layout._d if step.__class__ is ScaledBasis
+    }
+    prefix: Any = 1
+    for extent, step in zip(*(leaves or (layout._s, layout._d)), strict=True):
+        path, stride = getattr(step, "path", ()), getattr(step, "value", step)
+        if not ints.is_one(extent) and (zeros or not ints.is_zero(stride)):
+            found.setdefault(path, []).append((extent, stride, prefix))
+        prefix = ints.mul(prefix, extent)
     paths = sorted(found)
     for path, after in pairwise(paths):
         if path == after[: len(path)]:
             value: Leaf = ScaledBasis(1, path) if path else 1
             other = ScaledBasis(1, after)
             raise refusal("mixed-strides", operation=operation, value=value, basis=other)
-    return [(path, found[path]) for path in paths]
+    return {path: found[path] for path in paths}
 
 
 def _component_paths(paths: list[tuple[int, ...]], target: IntTuple) -> list[tuple[int, ...]]:
@@ -178,10 +191,10 @@ def _part(target: IntTuple, path: tuple[int, ...]) -> IntTuple:
     return target
 
 
-def _filled_up(layout: Layout, modes: Modes, target: IntTuple) -> Modes:
+def _filled_up(layout: Layout, modes: Moving, target: IntTuple, told: list[str]) -> Modes:
     """Return the gaps between modes, and how often all of it is repeated to reach `target`."""
     modes = modes if layout._kind == SYMBOLS else sorted(modes)
-    gaps, filled, loose, below = gaps_of(layout, modes)
+    gaps, filled, loose, below = gaps_of(layout, modes, told)
     copies = _copies(filled, target)
     for (extent, stride), before in reversed(below):
         if ints.is_one(extent) is False:
@@ -191,42 +204,33 @@ def _filled_up(layout: Layout, modes: Modes, target: IntTuple) -> Modes:
         if not ints.same(same, _copies(before, target)):
             ints.settle(ints.less, 1, extent, "complement")
     if loose is not None and target is not None:
-        steps = [*modes, *gaps]
-        reach = sum_of([ints.mul(ints.sub(s, 1), d) for s, d in steps])
+        steps = [*[mode[:2] for mode in modes], *gaps]
+        reach: Any = sum_steps([(ints.sub(s, 1), d) for s, d in steps])
         missing = ints.sub(ints.sub(product(target), 1), reach)
         if not ints.leq(missing, 0):
             least = ints.add(1, ints.ceil_div(missing, filled))
             copies = least if ints.less(copies, least) else copies
+    if target is not None:
+        told.append(f"offsets filled: {filled}; {copies} of these reach {show(target)}")
     return [*gaps, (copies, filled)]
 
 
-def sum_of(terms: list[Leaf]) -> Leaf:
-    """Return the sum of leaves."""
-    total: Any = 0
-    for term in terms:
-        total = ints.add(total, term)
-    return total
-
-
-def gaps_of(
-    layout: Layout, modes: Modes, told: list[str] | None = None
-) -> tuple[Any, Any, Any, Any]:
+def gaps_of(layout: Layout, modes: Moving, told: list[str]) -> tuple[Any, Any, Any, Any]:
     """Return the modes that fit between the given ones, the number of filled offsets, the first
     loose mode, and each mode with the offsets filled below it.
 
     A mode is loose, (stride, extent, filled), where its stride is not a multiple of the offsets
     filled below. Each decision is recorded in `told`. Raises LayoutError where modes overlap.
     """
-    note = (told if told is not None else []).append
     gaps: Modes = []
     filled: Any = 1
     loose = None
     below = []
-    for extent, stride in by_stride(modes):
+    for extent, stride, _ in by_stride(modes):
         if not ints.settle(ints.leq, filled, stride, "complement"):
-            note(f"{filled} offsets are filled, past stride {stride}: the modes overlap")
-            for size, _ in modes:
-                ints.settle(ints.less, 1, size, "complement")
+            told.append(f"{filled} offsets are filled, past stride {stride}: the modes overlap")
+            for mode in modes:
+                ints.settle(ints.less, 1, mode[0], "complement")
             _refuse(layout, stride, extent, filled)
         if not ints.settle(ints.divides, filled, stride, "complement"):
             loose = loose or (stride, extent, filled)
@@ -234,7 +238,7 @@ def gaps_of(
                 ints.settle(ints.less, 1, extent, "complement")
         gap = ints.div(stride, filled)
         room = "follows at once" if ints.is_one(gap) else f"leaves room: mode {gap}:{filled}"
-        note(f"offsets filled: {filled}; stride {stride} {room}")
+        told.append(f"offsets filled: {filled}; stride {stride} {room}")
         gaps.append((gap, filled))
         below.append(((extent, stride), filled))
         filled = ints.mul(stride, extent)
@@ -304,15 +308,15 @@ def rest_of(tiler: Layout, target: IntTuple) -> Layout:
     plain = _plain(tiler, target) if tiler._kind == INTS else None
     if plain is not None:
         return plain
-    for path, modes in components(tiler, "complement"):
-        _, _, loose, _ = gaps_of(tiler, modes)
+    for path, modes in components(tiler, "complement").items():
+        _, _, loose, _ = gaps_of(tiler, modes, [])
         wanted = _part(target, path)
         if loose is not None and wanted is not None:
             stride, extent, filled = loose
             covered = ints.mul(filled, ints.div(stride, filled))
             if not ints.settle(ints.leq, product(wanted), covered, "complement"):
                 _refuse(tiler, stride, extent, filled)
-    return _by_component(tiler, target)
+    return filling(tiler, target, [])
 
 
 def hull(block: Layout, count: Leaf) -> Layout:
@@ -338,10 +342,9 @@ def _plain_hull(block: Layout, count: Leaf) -> Layout | None:
 
 
 def _open_ended(block: Layout, count: Leaf) -> Layout:
-    parts = components(block, "complement") or [((), [])]
     found: Modes = []
-    for path, modes in parts:
-        gaps, filled, _, _ = gaps_of(block, modes)
+    for path, modes in (components(block, "complement") or {(): []}).items():
+        gaps, filled, _, _ = gaps_of(block, modes, [])
         found += [(s, ScaledBasis(d, path) if path else d) for s, d in gaps]
     fitting = product(tuple([gap[0] for gap in found]))
     enough = ints.ceil_div(count, fitting)

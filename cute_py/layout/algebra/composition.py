@@ -14,14 +14,25 @@ from operator import lt
 
 from cute_py.errors import CuteError, format_mode, refusal, shorten
 from cute_py.integers import ints
-from cute_py.layout import above
+from cute_py.layout import special
 from cute_py.layout.algebra.carries import Departs, departure, fit_mode, odd_offset, peaks
 from cute_py.layout.algebra.coalesce import coalesce, coalesced_beyond
+from cute_py.layout.algebra.complement import components
 from cute_py.layout.basis import ScaledBasis, sum_steps
-from cute_py.layout.layout import BASIS, INTS, Layout, made, make_layout, nested, raw, with_strides
+from cute_py.layout.layout import (
+    BASIS,
+    INTS,
+    Layout,
+    made,
+    make_layout,
+    nested,
+    of_modes,
+    raw,
+    with_strides,
+)
 from cute_py.layout.modes import get, modes_of
 from cute_py.layout.queries import leaf_path
-from cute_py.layout.tuples import is_underscore, show, unflatten
+from cute_py.layout.tuples import is_underscore, nested_like, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +43,7 @@ if TYPE_CHECKING:
     from cute_py.layout.types import Alike, AnyLayout, Leaf, Tiler
 
     Modes = list[tuple[Any, Any]]  # (extent, stride)
+    Told = list[tuple[list[str], list[Any]]]  # see walked
 
 
 def composition(a: AnyLayout | Swizzle, b: Tiler) -> Alike:
@@ -66,7 +78,7 @@ def composition(a: AnyLayout | Swizzle, b: Tiler) -> Alike:
                 return _by_mode(a, b)
             if is_underscore(b):
                 return a
-        return above("compose_special")(a, b)
+        return special.compose_special(a, b)
     except CuteError as error:
         shorten(error)
         raise
@@ -148,7 +160,7 @@ def composed_leaves(a: Layout, b: Layout) -> Layout:
     if a._kind == BASIS and b._kind == INTS:
         packed, unpack, shown = _packed(a, b)
     try:
-        result = _walked(packed, b)
+        result = walked(packed, b)
     except Departs as departs:
         _refuse(packed, b, departs, a, shown)
     return result if unpack is None else with_strides(result, [unpack(step) for step in result._d])
@@ -157,18 +169,38 @@ def composed_leaves(a: Layout, b: Layout) -> Layout:
 def compose_or_none(a: Layout, b: Layout) -> Layout | None:
     """Return composition(a, b) of all-int layouts, or None where it does not exist."""
     try:
-        return _walked(a, b)
+        return walked(a, b)
     except Departs:
         return None
 
 
-def _walked(a: Layout, b: Layout) -> Layout:
+def walked(a: Layout, b: Layout, told: Told | None = None) -> Layout:
+    """Walk a's digits with each leaf of b. `told` receives, for each leaf, the decisions in words
+    and how much of each digit of a the leaf uses.
+    """
     numbers = a._kind == INTS == b._kind
     extents, strides = coalesced_beyond(a)
     used: list[Any] = [0] * (len(extents) - 1)  # per digit of a, the largest sum of b's modes
-    modes = [walk(extents, strides, s, d, used, numbers) for s, d in zip(b._s, b._d, strict=True)]
+    modes = []
+    for leaf, (s, d) in enumerate(zip(b._s, b._d, strict=True)):
+        words: list[str] = []
+        grown: list[Any] = []
+        before = list(used)
+        if told is not None:
+            told.append((words, grown))
+        try:
+            modes.append(walk(extents, strides, s, d, used, numbers, words))
+        except Departs as departs:
+            raise departs.of_leaf(leaf, b) from None
+        if told is not None:
+            words[-1] += f" -> {of_modes(modes[-1])}"
+            grown += map(ints.sub, used, before)
     result = nested(b, modes)
-    carried = next((k for k, x in enumerate(used) if not _stays(x, extents[k])), None)
+    carried = None
+    for k, x in enumerate(used):
+        if not ints.settle(ints.less, x, extents[k], "composition"):
+            carried = k
+            break
     if carried is None and (not used or not _of_both_signs(b)):
         return result
     if not numbers:
@@ -182,10 +214,6 @@ def _walked(a: Layout, b: Layout) -> Layout:
         parts = [odd_offset(move, extents, strides) for move in moves]
         raise Departs(odd_offset(sum(moves), extents, strides), sum(parts), coord)
     return result
-
-
-def _stays(used: Leaf, size: Leaf) -> bool:
-    return ints.settle(ints.less, used, size, "composition")
 
 
 def _of_both_signs(b: Layout) -> bool:
@@ -203,7 +231,7 @@ def walk(
     step: Leaf,
     used: list[Any],
     numbers: bool,
-    told: list[str] | None = None,
+    told: list[str],
 ) -> Modes:
     """Return the modes of i -> A(i*step), i < extent, and add the digits that it fills to `used`.
 
@@ -211,7 +239,7 @@ def walk(
     stays within the digit, or covers all of it and continues in the next with step 1. Each decision
     is recorded in `told`. Raises Departs or, for undecided symbols, LayoutError.
     """
-    note = (told if told is not None else []).append
+    note = told.append
     if ints.is_zero(step):
         note("visits index 0 only: stride 0 stays" if not ints.is_one(extent) else VISITS_ZERO)
         return [(extent, 0)]
@@ -220,7 +248,7 @@ def walk(
         return [(1, _stride_of_one(extents, strides, step))]
     if not ints.settle(ints.leq, 0, step, "composition"):
         note("mirrors the mode of positive stride")
-        mirror = walk(extents, strides, extent, ints.neg(step), used, numbers)
+        mirror = walk(extents, strides, extent, ints.neg(step), used, numbers, [])
         return [(s, ints.neg(d)) for s, d in mirror]
     modes: Modes = []
     left, hop, before = extent, step, list(used)
@@ -267,8 +295,10 @@ def _stride_of_one(extents: list[int], strides: list[int], step: int) -> int:
 
 def _divides(a: Leaf, b: Leaf, numbers: bool) -> bool:
     """Decide whether b is a multiple of a; refuse symbols for which this is unknown."""
-    if numbers or ints.settle(ints.divides, a, b, "composition"):
+    if numbers:
         return bool(ints.divides(a, b))
+    if ints.settle(ints.divides, a, b, "composition"):
+        return True
     facts = {"step": a, "size": b, "assumption": f"{a} divides {b}"}
     raise refusal("composition-symbols", operation="composition", **facts)
 
@@ -295,52 +325,31 @@ def _by_path(a: Layout, b: Layout) -> Layout:
     """Compose each leaf of b with the mode of a that it names; leaves that name the same mode must
     add up in it.
     """
-    paths: list[tuple[int, ...]] = []
-    for step in b._d:
-        path = _path(a, b, step)
-        if path is not None and path not in paths:
-            paths.append(path)
-    for path in paths:
-        for other in paths:
-            if path != other and path == other[: len(path)]:
-                value, basis = ScaledBasis(1, path), ScaledBasis(1, other)
-                raise refusal("mixed-strides", operation="composition", value=value, basis=basis)
     results: dict[tuple[int, ...], Layout] = {}
-    for path in paths:
+    for path in components(b, "composition"):
+        _require_mode(a, b, path)
         # leaves of other paths become broadcasts, so that one composition checks the carries
         # of this mode
         values = [step.value if getattr(step, "path", None) == path else 0 for step in b._d]
         results[path] = composition(get(a, path), with_strides(b, values))
-
-    def leaf(k: int) -> Layout:
-        step = b._d[k]
-        if step.__class__ is not ScaledBasis:
-            return Layout(b._s[k], step)
-        return get(results[step.path], leaf_path(b.shape, k))  # type: ignore[no-any-return]
-
-    parts = [leaf(k) for k in range(len(b._s))]
+    parts = [
+        get(results[step.path], leaf_path(b.shape, k))
+        if step.__class__ is ScaledBasis
+        else Layout(b._s[k], step)
+        for k, step in enumerate(b._d)
+    ]
     return nested(b, [list(zip(part._s, part._d, strict=True)) for part in parts])
 
 
-def _path(a: Layout, b: Layout, step: Leaf) -> tuple[int, ...] | None:
-    if step.__class__ is not ScaledBasis:
-        if ints.is_zero(step):
-            return None
-        raise refusal("mixed-strides", operation="composition", value=step, basis=b)
+def _require_mode(a: Layout, b: Layout, path: tuple[int, ...]) -> None:
+    """Refuse the path of a coordinate stride of b that is not a mode of a."""
     shape = a.shape
-    for index in step.path:
+    for index in path:
         if shape.__class__ is not tuple or index >= len(shape):
-            raise refusal(
-                "composition-codomain",
-                operation="composition",
-                a=a,
-                b=b,
-                stride=step,
-                mode=step.path,
-                rank=len(a),
-            )
+            stride = next(step for step in b._d if getattr(step, "path", None) == path)
+            facts: dict[str, Any] = {"stride": stride, "mode": path, "rank": len(a)}
+            raise refusal("composition-codomain", operation="composition", a=a, b=b, **facts)
         shape = shape[index]
-    return step.path
 
 
 def _packed(a: Layout, b: Layout) -> tuple[Layout, Callable[[int], Any], Callable[[int], str]]:
@@ -390,7 +399,7 @@ def _refuse(
     """Raise the refusal of composition(a, b), with its witness and the repairs that were tried and
     work. `given` is the user's argument if a replaces it, `shown` converts a's values back.
     """
-    coord, sign = _place(departs, b)
+    coord = departs.coord
     mode = next((k for k in reversed(range(len(coord))) if coord[k]), 0)
     index = 0
     for c, extent in zip(reversed(coord), reversed(b._s), strict=True):
@@ -405,26 +414,12 @@ def _refuse(
         place=f"mode {format_mode(path)} of b" if path else "b",
         index=index,
         visited=sum(c * d for c, d in zip(coord, b._d, strict=True)),
-        got=shown(sign * departs.got),
-        fitted=shown(sign * departs.fitted),
+        got=shown(departs.got),
+        fitted=shown(departs.fitted),
         repairs=", or ".join(
             [*_repairs(a, b, mode), f"keep the pair as make_composed_layout({given}, 0, {b})"]
         ),
     ) from None
-
-
-def _place(departs: Departs, b: Layout) -> tuple[list[int], int]:
-    """Return the coordinate (leaf by leaf) that departs, and -1 where it is in a mode of negative
-    stride.
-    """
-    if departs.mode is None:
-        return departs.coord or [], 1
-    extent, step, index = departs.mode  # of the first leaf of that extent and magnitude
-    pairs = [(s, abs(d)) for s, d in zip(b._s, b._d, strict=True)]
-    leaf = pairs.index((extent, step))
-    coord = [0] * len(pairs)
-    coord[leaf] = index
-    return coord, 1 if b._d[leaf] > 0 else -1
 
 
 def _repairs(a: Layout, b: Layout, leaf: int) -> Iterator[str]:
@@ -447,8 +442,7 @@ def _repairs(a: Layout, b: Layout, leaf: int) -> Iterator[str]:
 
 def _with_extent(layout: Layout, leaf: int, extent: int) -> Layout:
     s = [*layout._s[:leaf], extent, *layout._s[leaf + 1 :]]
-    shape = unflatten(tuple(s), layout.shape) if layout.shape.__class__ is tuple else extent
-    return raw(shape, layout.stride, s, layout._d)
+    return raw(nested_like(layout.shape, s), layout.stride, s, layout._d)
 
 
 def _composes(a: Layout, b: Layout) -> bool:

@@ -5,37 +5,30 @@ Source: cutlass include/cute/layout.hpp; Cecka, arXiv 2603.02298.
 
 from __future__ import annotations
 
+from itertools import chain
+
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout.algebra.coalesce import coalesced
 from cute_py.layout.algebra.complement import rest_of
 from cute_py.layout.algebra.composition import composition
 from cute_py.layout.basis import ScaledBasis
-from cute_py.layout.layout import (
-    INTS,
-    SYMBOLS,
-    Layout,
-    made,
-    make_layout,
-    on_inner,
-    raw,
-    step,
-    with_strides,
-)
+from cute_py.layout.layout import INTS, SYMBOLS, Layout, make_layout, operation, raw, with_strides
 from cute_py.layout.modes import modes_of
-from cute_py.layout.tuples import is_underscore, product, wrap
+from cute_py.layout.tuples import is_underscore, mismatch, product, wrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Tiler
+    from cute_py.layout.types import Alike, IntTuple, Tiler
 
     Pair = tuple[Layout, Layout]  # tile and rest, or block and copies
 
 
-def logical_divide(layout: AnyLayout, tiler: Tiler) -> Alike:
+@operation
+def logical_divide(layout: Layout, tiler: Tiler) -> Alike:
     """Return (tile, rest): composition(layout, (tiler, complement(tiler, size(layout)))).
 
     Args:
@@ -51,19 +44,15 @@ def logical_divide(layout: AnyLayout, tiler: Tiler) -> Alike:
     >>> print(logical_divide(Layout((8, 4), (4, 1)), Layout(4, 2)))
     (4,(2,4)):(8,(4,1))
     """
-    if layout.__class__ is not Layout:
-        return through_inner(logical_divide, layout, tiler)
-    if is_underscore(tiler):
-        return layout
-    if tiler.__class__ is tuple:
-        check_rank("logical_divide", layout, tiler)
-    elif tiler.__class__ is not Layout:
-        tiler = as_layout(tiler, "logical_divide")
-    return step(
-        "logical_divide",
-        (layout, tiler),
-        lambda: by_mode("logical_divide", layout, tiler, _divided),
-    )
+    pair = by_ints(layout, tiler)
+    if pair is None:
+        return by_mode("logical_divide", layout, tiler, _divided)
+    tile, rest = pair
+    n = len(tile._s)
+    shape = *zip(tile._s, rest._s, strict=False), *rest._s[n:]
+    stride = *zip(tile._d, rest._d, strict=False), *rest._d[n:]
+    s, d = [[*chain(*part[:n]), *part[n:]] for part in (shape, stride)]
+    return raw(shape, stride, s, d)
 
 
 def by_mode(
@@ -115,7 +104,7 @@ def _divided(layout: Layout, tiler: Tiler) -> Layout:
     if layout.shape.__class__ is int and layout._kind == INTS:
         return make_layout(*_tile_and_rest(layout, tiler))
     tiler = tiler if tiler.__class__ is Layout else as_layout(tiler, "logical_divide")
-    return composition(layout, make_layout(tiler, _rest(layout, tiler)))  # type: ignore[no-any-return]
+    return composition(layout, make_layout(tiler, rest_beyond(layout, tiler)))  # type: ignore[no-any-return]
 
 
 def _tile_and_rest(layout: Layout, tiler: Tiler) -> Pair:
@@ -128,13 +117,30 @@ def _tile_and_rest(layout: Layout, tiler: Tiler) -> Pair:
         hop = tiler * stride if count > 1 else 0
         return raw(tiler, step, [tiler], [step]), raw(count, hop, [count], [hop])
     tiler = tiler if tiler.__class__ is Layout else as_layout(tiler, "logical_divide")
-    pair = tiler, _rest(layout, tiler)
+    pair = tiler, rest_beyond(layout, tiler)
     if tiler._kind != INTS:
         return halves(composition(layout, make_layout(*pair)))
     return tuple([with_strides(x, [d * stride for d in x._d], INTS) for x in pair])  # type: ignore[return-value]
 
 
-def _rest(layout: Layout, tiler: Layout) -> Layout:
+def by_ints(layout: Layout, tiler: Tiler) -> Pair | None:
+    """The shortcut of `zipped` for flat modes of ints and a tuple of ints; None for others."""
+    s, d = layout._s, layout._d
+    flat = not layout._kind and layout.shape.__class__ is tuple and len(s) == len(layout.shape)
+    if not flat or tuple in map(type, layout.shape) or tiler.__class__ is not tuple:
+        return None
+    n = len(tiler)
+    if not 0 < n <= len(s) or not all(t.__class__ is int and t > 0 for t in tiler):
+        return None
+    counts = [-(-extent // t) for extent, t in zip(s, tiler, strict=False)]
+    hops = [t * x if c > 1 else 0 for t, x, c in zip(tiler, d, counts, strict=False)]
+    steps = [x if t > 1 else 0 for t, x in zip(tiler, d, strict=False)]
+    counts, hops = counts + s[n:], hops + d[n:]
+    tile = raw(tiler, tuple(steps), list(tiler), steps)
+    return tile, raw(tuple(counts), tuple(hops), counts, hops)
+
+
+def rest_beyond(layout: Layout, tiler: Layout) -> Layout:
     """Return the complement of the tiler in the shape that it must cover: the coalesced shape,
     which CuTe rounds up mode by mode, or the shape itself if tiles are coordinates.
     """
@@ -176,7 +182,8 @@ def check_rank(operation: str, layout: Layout, tiler: tuple[Any, ...]) -> None:
         )
 
 
-def zipped_divide(layout: AnyLayout, tiler: Tiler) -> Alike:
+@operation
+def zipped_divide(layout: Layout, tiler: Tiler) -> Alike:
     """Return ((tile0, tile1, ...), (rest0, rest1, ...)): logical_divide with tiles and rests
     gathered.
 
@@ -186,40 +193,35 @@ def zipped_divide(layout: AnyLayout, tiler: Tiler) -> Alike:
     >>> print(zipped_divide(Layout((8, 6)), (4, 3)))
     ((4,3),(2,2)):((1,8),(4,24))
     """
-    if layout.__class__ is not Layout:
-        return through_inner(zipped_divide, layout, tiler)
-    return step("zipped_divide", (layout, tiler), lambda: make_layout(*_zipped(layout, tiler)))
+    return make_layout(*_zipped(layout, tiler))
 
 
 def _zipped(layout: Layout, tiler: Tiler) -> Pair:
     def whole(mode: Layout) -> Pair:
         return mode, raw(1, 0, [1], [0])
 
-    return zipped("logical_divide", layout, tiler, _tile_and_rest, whole)
+    plain = by_ints(layout, tiler)
+    return plain or zipped("logical_divide", layout, tiler, _tile_and_rest, whole)
 
 
-def tiled_divide(layout: AnyLayout, tiler: Tiler) -> Alike:
+@operation
+def tiled_divide(layout: Layout, tiler: Tiler) -> Alike:
     """Return ((tile0, tile1, ...), rest0, rest1, ...): zipped_divide with the rests side by side.
 
     >>> print(tiled_divide(Layout((8, 6)), (4, 3)))
     ((4,3),2,2):((1,8),4,24)
     """
-    if layout.__class__ is not Layout:
-        return through_inner(tiled_divide, layout, tiler)
-    return step("tiled_divide", (layout, tiler), lambda: side_by_side(_zipped(layout, tiler)))
+    return side_by_side(_zipped(layout, tiler))
 
 
-def flat_divide(layout: AnyLayout, tiler: Tiler) -> Alike:
+@operation
+def flat_divide(layout: Layout, tiler: Tiler) -> Alike:
     """Return (tile0, tile1, ..., rest0, rest1, ...): zipped_divide with everything side by side.
 
     >>> print(flat_divide(Layout((8, 6)), (4, 3)))
     (4,3,2,2):(1,8,4,24)
     """
-    if layout.__class__ is not Layout:
-        return through_inner(flat_divide, layout, tiler)
-    return step(
-        "flat_divide", (layout, tiler), lambda: side_by_side(_zipped(layout, tiler), flat=True)
-    )
+    return side_by_side(_zipped(layout, tiler), flat=True)
 
 
 def side_by_side(pair: Pair, *, flat: bool = False) -> Layout:
@@ -237,7 +239,8 @@ def side_by_side(pair: Pair, *, flat: bool = False) -> Layout:
     return raw(shape, stride, first._s + second._s, first._d + second._d, kind)
 
 
-def tile_unzip(layout: AnyLayout, tiler: Tiler) -> Alike:
+@operation
+def tile_unzip(layout: Layout, tiler: Tiler) -> Alike:
     """Return the layout with the pairs that correspond to the leaves of `tiler` gathered:
     ((A,a),(B,b),c) -> ((A,B),(a,b,c)).
 
@@ -246,22 +249,14 @@ def tile_unzip(layout: AnyLayout, tiler: Tiler) -> Alike:
     >>> print(tile_unzip(logical_divide(Layout((8, 6)), (4, 3)), (4, 3)))
     ((4,3),(2,2)):((1,8),(4,24))
     """
-    if layout.__class__ is not Layout:
-        return through_inner(tile_unzip, layout, tiler)
-    shape, stride = (_unzip(part, tiler) for part in (layout.shape, layout.stride))
-    return made(Layout(shape, stride), "tile_unzip", layout, tiler)
+    return Layout(_unzip(layout.shape, tiler), _unzip(layout.stride, tiler))
 
 
 def _unzip(part: IntTuple, guide: Tiler) -> Alike:
     if guide.__class__ is not tuple:
         if part.__class__ is not tuple or len(part) != 2:
-            raise refusal("profile-mismatch", operation="tile_unzip", a=part, b=guide)
+            raise mismatch("tile_unzip", part, guide)
         return part
     modes = wrap(part)
     pairs = [_unzip(mode, g) for mode, g in zip(modes, guide, strict=False)]
     return tuple([p[0] for p in pairs]), (*[p[1] for p in pairs], *modes[len(guide) :])
-
-
-def through_inner(operation: Callable[[Any, Any], Any], layout: AnyLayout, tiler: Tiler) -> Alike:
-    """Divide the inner layout of a ComposedLayout; refuse anything else."""
-    return on_inner(operation.__name__, lambda inner: operation(inner, tiler), layout)

@@ -1,19 +1,27 @@
 """The derivation of a layout or of a refusal, step by step, as text that a learner can follow.
 
-A layout remembers the operation and operands that made it; equality and hash ignore that.
-`STEPS` describes the steps of an operation; the other operations are explained by their definition
-in `DEFINITIONS`.
+A layout remembers the operation and operands that made it; equality and hash ignore that. The body
+of an operation in `STEPS` tells its decisions; any other operation is explained by the first
+sentence of its docstring.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+import cute_py
 from cute_py.errors import CuteError, refusal
-from cute_py.layout import AbstractComposed
+from cute_py.integers import ints
+from cute_py.layout import AbstractComposed, Mapped
 from cute_py.layout.algebra.carries import Departs, odd_offset
-from cute_py.layout.algebra.coalesce import coalesced, coalesced_beyond
-from cute_py.layout.algebra.complement import complement, gaps_of, hull
-from cute_py.layout.algebra.composition import walk
-from cute_py.layout.layout import INTS, Layout, of_modes
+from cute_py.layout.algebra.coalesce import coalesced_beyond
+from cute_py.layout.algebra.common import common_run
+from cute_py.layout.algebra.complement import filling, hull
+from cute_py.layout.algebra.composition import walked
+from cute_py.layout.algebra.divide import rest_beyond
+from cute_py.layout.algebra.inverse import left_body, right_body
+from cute_py.layout.basis import ScaledBasis
+from cute_py.layout.layout import Layout, make_layout, raw_flat
 from cute_py.layout.tuples import show
 
 TYPE_CHECKING = False
@@ -21,39 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from cute_py.layout.types import AnyLayout, IntTuple, Leaf, Tiler
+    from cute_py.layout.algebra.composition import Told
+    from cute_py.layout.types import AnyLayout, Leaf, Tiler
 
 SHOWN = 12  # how many indices or offsets a line lists
-
-DEFINITIONS = {
-    "append": "modes are added at the end",
-    "blocked_product": "logical_product mode by mode; mode i is (block i, copies i)",
-    "coalesce": "extent-1 modes go; a mode joins the one before it where it goes on from its end",
-    "dice": "the modes that the coordinate fixes",
-    "filter": "stride-0 modes shrink to extent 1, then coalesce",
-    "filter_zeros": "stride-0 modes shrink to extent 1",
-    "flat_divide": "zipped_divide with tiles and rests side by side",
-    "flat_product": "zipped_product with blocks and copies side by side",
-    "flatten": "all leaves at top level",
-    "get": "the mode at that path",
-    "group_modes": "that run of modes is gathered into one",
-    "left_inverse": "offsets back to indices: modes by rising stride, filled up to the next stride",
-    "make_layout_like": "dense strides in the order of the given ones",
-    "max_common_layout": "the first mode of a o right_inverse(b), if its stride is 1",
-    "prepend": "modes are added in front",
-    "raked_product": "logical_product mode by mode; mode i is (copies i, block i)",
-    "replace": "one mode is replaced",
-    "select": "those modes in that order",
-    "slice_": "the modes that the coordinate leaves free",
-    "tile_to_shape": "blocked_product with as many copies a mode as fit, in the given order",
-    "tiled_divide": "zipped_divide with the rests side by side",
-    "tiled_product": "zipped_product with the copies side by side",
-    "upcast": "strides are divided by n; modes of smaller stride lose the elements that merge",
-    "downcast": "the stride-1 mode grows n times, all other strides are multiplied by n",
-    "zip_": "two levels of modes change places",
-    "zipped_divide": "logical_divide with tiles gathered in mode 0 and rests in mode 1",
-    "zipped_product": "logical_product with blocks gathered in mode 0 and copies in mode 1",
-}
+DEPTH = 32  # how many steps back a history is shown
 
 
 def explain(subject: object, *operands: AnyLayout) -> str:
@@ -78,8 +58,6 @@ def explain(subject: object, *operands: AnyLayout) -> str:
     if isinstance(subject, (Layout, AbstractComposed)) and not operands:
         return why(subject)
     name = subject if isinstance(subject, str) else getattr(subject, "__name__", "")
-    import cute_py
-
     operation = getattr(cute_py, name, None)
     if operation is None or not operands:
         raise refusal("explain-subject", operation="explain", value=subject)
@@ -96,27 +74,33 @@ def why(layout: AnyLayout) -> str:
     >>> from cute_py import flatten, group_modes
     >>> print(group_modes(flatten(Layout((2, (2, 3)))), 0, 2).why())
     group_modes((2,2,3):(1,2,4), 0, 2) = ((2,2),3):((1,2),4)
-      that run of modes is gathered into one
+      the layout with modes begin to end - 1 gathered into one; by default `end` is the rank
       flatten((2,(2,3)):(1,(2,4))) = (2,2,3):(1,2,4)
-        all leaves at top level
+        the layout (or int tuple) with all leaves at top level
     """
-    return "\n".join(_history(layout))
+    return "\n".join(_history(layout, set()))
 
 
-def _history(layout: AnyLayout) -> Iterator[str]:
+def _history(layout: AnyLayout, seen: set[int], level: int = 1) -> Iterator[str]:
     made = getattr(layout, "_why", None)
     if made is None and isinstance(layout, AbstractComposed):
         yield f"{layout} is {layout.outer} o {layout.offset} o the layout below"
-        yield from (f"  {line}" for line in _history(layout.inner))
+        yield from (f"  {line}" for line in _history(layout.inner, seen, level + 1))
         return
     if made is None:
         yield f"{layout} is given"
         return
-    _, name, operands = made
+    seen.add(id(layout))
+    name, operands = made
     yield from _told(name, operands, layout)
     for operand in operands:
-        if getattr(operand, "_why", None) is not None:
-            yield from (f"  {line}" for line in _history(operand))
+        if getattr(operand, "_why", None) is None:
+            continue
+        if level == DEPTH or id(operand) in seen:
+            known = f"{DEPTH} steps are shown" if level == DEPTH else "derived above"
+            yield f"  {operand} is derived, too: {known}"
+            continue
+        yield from (f"  {line}" for line in _history(operand, seen, level + 1))
 
 
 def _told(name: str, operands: tuple[Any, ...], result: object) -> Iterator[str]:
@@ -133,49 +117,63 @@ def _text(x: object) -> str:
 
 
 def _steps(name: str, operands: tuple[Any, ...]) -> Iterator[str]:
-    steps = STEPS.get(name)
-    plain = all(x.__class__ is not Layout or x._kind == INTS for x in operands)
-    if steps is not None and plain and operands[0].__class__ is Layout:
-        yield from steps(*operands)
-    elif name in DEFINITIONS:
-        yield DEFINITIONS[name]
+    """Yield what the body of the operation decides, or else its definition."""
+    plain = all(x.__class__ is Layout or not isinstance(x, Mapped) for x in operands)
+    if name not in STEPS or not plain or operands[0].__class__ is not Layout:
+        yield _definition(name)
+        return
+    with suppress(CuteError, Departs):  # reported as the result
+        yield from STEPS[name](*operands)
+
+
+def _definition(name: str) -> str:
+    """Return the first sentence of the docstring, without its first word."""
+    words = (getattr(cute_py, name, None).__doc__ or "").split("\n\n")[0].split()
+    return " ".join(words[1:]).rstrip(".")
 
 
 # -- what happens inside of an operation
 
 
+def _body(function: Callable[..., object], *operands: object) -> Iterator[str]:
+    """Yield the decisions that a body tells, those before a refusal too."""
+    words: list[str] = []
+    try:
+        function(*operands, words)
+    finally:
+        yield from words
+
+
 def _composition(a: Layout, b: Tiler) -> Iterator[str]:
     if b.__class__ is tuple:
-        yield "mode by mode: " + ", ".join(
-            f"{mode} o {_text(part)}" for mode, part in zip(a, b, strict=False)
-        )
+        parts = (f"{mode} o {_text(part)}" for mode, part in zip(a, b, strict=False))
+        yield "mode by mode: " + ", ".join(parts)
         return
     b = b if b.__class__ is Layout else Layout(b, 1)
+    if any(step.__class__ is ScaledBasis for step in (*a._d, *b._d)):
+        yield _definition("composition")
+        return
     extents, strides = coalesced_beyond(a)
     digits = ", ".join(_digit_text(extents, k) for k in range(len(extents)))
-    flat = f"{_pair(extents)}:{_pair(strides)}"
-    yield f"a coalesced is {flat}; an index x of a has the digits {digits}"
-    used: list[Any] = [0] * (len(extents) - 1)
-    peaks: list[list[str]] = [[] for _ in used]
-    for k, (extent, step) in enumerate(zip(b._s, b._d, strict=True)):
-        before, words = list(used), []  # type: tuple[list[Any], list[str]]
-        try:
-            outcome = str(of_modes(walk(extents, strides, extent, step, used, True, words)))
-        except Departs:
-            outcome = "no layout"
-        result = f" -> {outcome}" if extent > 1 and step > 0 else ""
-        yield f"mode {k} of b, {extent}:{step}: {'; '.join(words)}{result}"
-        for digit, (old, new) in enumerate(zip(before, used, strict=True)):
-            if new > old:
-                peaks[digit].append(str(new - old))
-    for k, parts in enumerate(peaks):
-        if len(parts) > 1:
-            fits = "so the modes add up" if used[k] < extents[k] else "so it carries"
-            yield f"carries: digit {k} is used up to {'+'.join(parts)} of {extents[k] - 1}, {fits}"
+    yield f"a coalesced is {raw_flat(extents, strides)}; an index x of a has the digits {digits}"
+    told: Told = []
+    try:
+        walked(a, b, told)
+    finally:
+        for k, (words, _) in enumerate(told):
+            yield f"mode {k} of b, {b._s[k]}:{b._d[k]}: {'; '.join(words)}"
+        used = [[x for x in column if ints.is_zero(x) is not True] for column in _columns(told)]
+        for k, added in enumerate(used):
+            if len(added) > 1:
+                fits = ints.less(sum(added), extents[k])
+                end = "so the modes add up" if fits else "so it carries"
+                shown = "+".join(map(str, added))
+                top = ints.sub(extents[k], 1)
+                yield f"carries: digit {k} is used up to {shown} of {top}, {end}"
 
 
-def _pair(leaves: list[int]) -> str:
-    return show(tuple(leaves)) if len(leaves) > 1 else str(leaves[0])
+def _columns(told: Told) -> list[tuple[Any, ...]]:
+    return list(zip(*[grown for _, grown in told if grown], strict=True))
 
 
 def _digit_text(extents: list[int], k: int) -> str:
@@ -188,34 +186,6 @@ def _digit_text(extents: list[int], k: int) -> str:
     return f"{quotient} % {extents[k]}" if below == 1 else f"({quotient}) % {extents[k]}"
 
 
-def _complement(layout: Layout, target: IntTuple = None) -> Iterator[str]:
-    modes = sorted((d, s) for s, d in zip(layout._s, layout._d, strict=True) if s > 1 and d)
-    order = ", ".join(f"{s}:{d}" for d, s in modes) or "none"
-    yield f"modes by rising stride, without broadcasts: {order}"
-    words: list[str] = []
-    try:
-        filled = gaps_of(layout, [(extent, stride) for stride, extent in modes], words)[1]
-    except CuteError:
-        yield from words
-        return
-    yield from words
-    if target is not None:
-        yield f"offsets filled: {filled}; repeat up to {_text(target)}"
-
-
-def _right_inverse(layout: Layout) -> Iterator[str]:
-    extents, strides = coalesced(layout)
-    flat = f"{_pair(extents)}:{_pair(strides)}"
-    yield f"coalesced: {flat}; look for the modes that count 0, 1, ..."
-    offset = 1
-    modes = dict(zip(reversed(strides), reversed(list(enumerate(extents))), strict=True))
-    while offset in modes:
-        k, extent = modes.pop(offset)
-        yield f"stride {offset} is mode {k}: offsets up to {offset * extent - 1} are reached"
-        offset *= extent
-    yield f"no mode has stride {offset}: stop"
-
-
 def _logical_divide(layout: Layout, tiler: Tiler) -> Iterator[str]:
     if tiler.__class__ is tuple:
         parts = (f"{mode} by {_text(part)}" for mode, part in zip(layout, tiler, strict=False))
@@ -223,11 +193,10 @@ def _logical_divide(layout: Layout, tiler: Tiler) -> Iterator[str]:
         return
     if tiler.__class__ is not Layout:
         tiler = Layout(tiler)
-    rest = complement(tiler, layout.size())
+    rest = rest_beyond(layout, tiler)
     yield f"the tile is {tiler}; the tiles start at its complement, {rest}"
     yield f"composition({layout}, ({tiler}, {rest})):"
-    pair = Layout((tiler.shape, rest.shape), (tiler.stride, rest.stride))
-    yield from (f"  {line}" for line in _composition(layout, pair))
+    yield from (f"  {line}" for line in _composition(layout, make_layout(tiler, rest)))
 
 
 def _logical_product(block: Layout, tiler: Tiler) -> Iterator[str]:
@@ -243,10 +212,13 @@ def _logical_product(block: Layout, tiler: Tiler) -> Iterator[str]:
 
 STEPS: dict[str, Callable[..., Iterator[str]]] = {
     "composition": _composition,
-    "complement": _complement,
+    "complement": lambda layout, target=None: _body(filling, layout, target),
     "logical_divide": _logical_divide,
     "logical_product": _logical_product,
-    "right_inverse": _right_inverse,
+    "right_inverse": lambda layout: _body(right_body, layout),
+    "left_inverse": lambda layout: _body(left_body, layout),
+    "max_common_layout": lambda a, b: _body(common_run, "max_common_layout", a, b),
+    "max_common_vector": lambda a, b: _body(common_run, "max_common_vector", a, b),
 }
 
 
@@ -257,7 +229,7 @@ def _refusal(error: CuteError) -> Iterator[str]:
     facts: dict[str, Any] = error.facts
     name = str(facts.get("operation", ""))
     operands = tuple(facts[key] for key in ("a", "b", "layout", "tiler") if key in facts)
-    if name in STEPS and operands and operands[0].__class__ is Layout:
+    if name in STEPS and operands:
         yield from _told(name, operands, None)
     if error.code == "composition-departs":
         yield from _departure(facts["a"], facts["b"], facts["index"], facts["fitted"])

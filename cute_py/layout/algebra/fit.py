@@ -10,29 +10,25 @@ are few swizzles.
 from __future__ import annotations
 
 from itertools import islice
+from math import prod
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout import Mapped, tuples
-from cute_py.layout.bits.f2_convert import (
-    from_f2,
-    merged,
-    swizzles_within,
-    table_bases,
-    table_misfit,
-)
+from cute_py.layout.algebra.coalesce import coalesced
+from cute_py.layout.bits.f2_convert import from_f2, table_bases, table_misfit
 from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.composed import composed
 from cute_py.layout.coords import coordinates, idx2crd
-from cute_py.layout.layout import Layout, offset_of, raw_flat
+from cute_py.layout.layout import Layout, nested, of_modes, offset_of, raw_flat
 from cute_py.layout.offsets import MOST, SMALL, look_up, offsets, outer_sums, sums_of
 from cute_py.layout.queries import is_static
-from cute_py.layout.tuples import canonical, leaves, product, show, transform_leaf
+from cute_py.layout.tuples import canonical, leaves, product, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     from cute_py.dtypes.table import Array
@@ -95,16 +91,7 @@ def _least(values: Table) -> int:
 
 def _built(profile: IntTuple, modes: list[Modes], swizzle: Swizzle, origin: int) -> Alike:
     """Return swizzle o origin o layout of the modes found for each leaf of the profile."""
-    rest = iter(modes)
-    parts = transform_leaf(lambda _: _flat(next(rest)), profile)
-    shape = transform_leaf(lambda part: part.shape, parts)
-    stride = transform_leaf(lambda part: part.stride, parts)
-    return composed(swizzle, origin, Layout(shape, stride))
-
-
-def _flat(modes: Modes) -> Layout:
-    s, d = _split(modes)
-    return raw_flat(s, d)
+    return composed(swizzle, origin, nested(Layout(profile), [part or [(1, 0)] for part in modes]))
 
 
 def _split(modes: Modes) -> tuple[list[int], list[int]]:
@@ -190,12 +177,32 @@ def _fits(values: Table, modes: list[Modes], extents: list[int], swizzle: Swizzl
 def _swizzled_fit(values: Table, extents: list[int]) -> tuple[Swizzle, list[Modes]] | None:
     """Return the smallest swizzle under which the table is a layout, and its modes."""
     heads = _heads(values, extents)
-    for swizzle in swizzles_within(_used_bits(values)):
+    for swizzle in _swizzles_within(_used_bits(values)):
         if all(_may_begin(head, extent, swizzle) for head, extent in heads):
             modes = _modes(values, extents, swizzle)
             if _fits(values, modes, extents, swizzle):
                 return swizzle, modes
     return None
+
+
+def _swizzles_within(used: int) -> Iterator[Swizzle]:
+    """Yield the swizzles that could matter to offsets in which only bits of `used` are set, the
+    smallest first, Sw<0,0,0> before all.
+
+    The lowest and the highest bit that the swizzle reads are used, otherwise a smaller one has the
+    same effect, and it changes no bit above.
+    """
+    yield Swizzle(0, 0, 0)
+    top = used.bit_length()
+    read = [bit for bit in range(top) if used >> bit & 1]
+    for bits in range(1, top // 2 + 1):
+        lowest = [bit for bit in read if used >> (bit + bits - 1) & 1]
+        for base in range(top - 2 * bits + 1):
+            for shift in range(bits, top - bits - base + 1):
+                if base + shift in lowest:
+                    yield Swizzle(bits, base, shift)
+                if base in lowest:
+                    yield Swizzle(bits, base, -shift)
 
 
 def _used_bits(values: Table) -> int:
@@ -317,15 +324,12 @@ def _repair(wrong: list[int], extents: list[int], modes: list[Modes], fitted: in
         return "fit the modes one at a time to see which one is not linear, or keep the array"
     *inner, (_, stride) = _seen(index, modes[0])
     rows = index // _size(inner)
-    start = merged([*inner, (rows, stride)])
+    start = raw_flat(*coalesced(of_modes([*inner, (rows, stride)])))
     return f"fit the first {start.size()} entries alone, {start}, or keep the array"
 
 
 def _size(modes: Modes) -> int:
-    size = 1
-    for extent, _ in modes:
-        size *= extent
-    return size
+    return prod([extent for extent, _ in modes])
 
 
 # -- what is accepted as a table of offsets, read into one flat table and its shape

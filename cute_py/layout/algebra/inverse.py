@@ -14,10 +14,10 @@ from math import prod
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.layout import AbstractComposed, above
+from cute_py.layout import AbstractComposed, special
+from cute_py.layout.algebra.carries import digits
 from cute_py.layout.algebra.coalesce import coalesced, merged
-from cute_py.layout.algebra.complement import by_stride
-from cute_py.layout.basis import ScaledBasis
+from cute_py.layout.algebra.complement import by_stride, components
 from cute_py.layout.coords import compact_col_major
 from cute_py.layout.layout import (
     INTS,
@@ -29,16 +29,16 @@ from cute_py.layout.layout import (
     raw_flat,
     require_layout,
 )
-from cute_py.layout.tuples import is_underscore, unwrap
+from cute_py.layout.tuples import unwrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from cute_py.layout.algebra.complement import Moving
     from cute_py.layout.types import Alike, AnyLayout
 
-    Moving = list[tuple[Any, Any, Any]]  # (extent, stride, prefix) of a mode
     Modes = list[tuple[Any, Any]]  # (extent, stride)
 
 
@@ -61,15 +61,19 @@ def right_inverse(layout: AnyLayout) -> Alike:
     (5,4):(4,1)
     """
     if layout.__class__ is not Layout:
-        return (
-            layout if is_underscore(layout) else above("inverse_composed")("right_inverse", layout)
-        )
+        return special.inverse_composed("right_inverse", layout)
     result = _plain_right(layout) if layout._kind == INTS else None
-    if result is None:
-        steps = [d for s, d in zip(layout._s, layout._d, strict=True) if not ints.is_one(s)]
-        leaves = (layout._s, layout._d) if _differ(steps) else coalesced(layout)
-        result = _by_component(layout, leaves, _run_from_zero, "right_inverse")
+    result = right_body(layout, []) if result is None else result
     return made(Layout(1, 0) if result is NOWHERE else result, "right_inverse", layout)
+
+
+def right_body(layout: Layout, told: list[str]) -> Layout:
+    """Return right_inverse(layout), for leaves of every kind; `told` receives the decisions."""
+    steps = [d for s, d in zip(layout._s, layout._d, strict=True) if not ints.is_one(s)]
+    leaves = (layout._s, layout._d) if _differ(steps) else coalesced(layout)
+    # CuTe sorts broadcasts, too
+    parts = components(layout, "right_inverse", leaves, zeros=layout._kind == INTS)
+    return _by_component(layout, parts, _run_from_zero, told)
 
 
 def _plain_right(layout: Layout) -> Layout | None:
@@ -100,9 +104,9 @@ def _differ(steps: list[Any]) -> bool:
     return not any(ints.same(a, b) for k, a in enumerate(moving) for b in moving[:k])
 
 
-def _run_from_zero(layout: Layout, modes: Moving) -> Modes:
+def _run_from_zero(layout: Layout, modes: Moving, told: list[str]) -> Modes:
     """Return the modes that count 0, 1, 2, ..., each starting where the previous one ends; of
-    several candidates, the first in CuTe's exchange sort by stride (which sorts broadcasts, too).
+    several candidates, the first in CuTe's exchange sort by stride.
     """
     modes = list(modes)
     for i in range(len(modes)):
@@ -114,40 +118,37 @@ def _run_from_zero(layout: Layout, modes: Moving) -> Modes:
     while True:
         found = next((mode for mode in modes if ints.same(mode[1], offset)), None)
         if found is None:
+            ahead = [(stride, offset) for _, stride, _ in modes]
+            told += stops(f"no other mode is known to have stride {offset}", ahead)
             return run
         run.append((found[0], found[2]))
         modes.remove(found)
         offset = ints.mul(offset, found[0])
+        told.append(f"the mode {found[0]}:{found[1]} goes on: offsets below {offset} are reached")
+
+
+def stops(reason: str, pairs: list[tuple[Any, Any]]) -> list[str]:
+    """Return why a run ends, in words, with the assumptions under which it would go on: that one
+    of the pairs is equal, where this is not known.
+    """
+    unknown = [ints.assumption("same", a, b) for a, b in pairs if ints.same(a, b) is None]
+    more = f"; not known: {' or '.join(unknown)}, which would give more" if unknown else ""
+    return [f"{reason}: stop{more}"]
 
 
 def _by_component(
     layout: Layout,
-    leaves: tuple[list[Any], list[Any]],
-    invert: Callable[[Layout, Moving], Modes],
-    operation: str,
+    parts: dict[tuple[int, ...], Moving],
+    invert: Callable[[Layout, Moving, list[str]], Modes],
+    told: list[str],
 ) -> Layout:
     """Return the modes that `invert` gives for each component of the layout's coordinates,
     coalesced and nested like these.
     """
-    units = [step for step in layout._d if step.__class__ is ScaledBasis]
-    parts: dict[tuple[int, ...], Moving] = {unit.path: [] for unit in units}
-    prefix: Any = 1
-    for extent, step in zip(*leaves, strict=True):
-        basis = step.__class__ is ScaledBasis
-        stride = step.value if basis else step
-        sorted_with = not basis and invert is _run_from_zero and layout._kind == INTS
-        if (sorted_with or not ints.is_zero(stride)) and not ints.is_one(extent):
-            parts.setdefault(step.path if basis else (), []).append((extent, stride, prefix))
-        prefix = ints.mul(prefix, extent)
-    if () in parts and len(parts) > 1:
-        value = parts[()][0][1]
-        raise refusal("mixed-strides", operation=operation, value=value, basis=layout)
     inverses = {}
-    for path, modes in sorted(parts.items()):
-        inverse = coalesced(of_modes(invert(layout, modes) or [(1, 0)]))
+    for path, modes in parts.items():
+        inverse = coalesced(of_modes(invert(layout, modes, told) or [(1, 0)]))
         inverses[path] = list(zip(*inverse, strict=True))
-    if list(inverses) == [()]:
-        return of_modes(inverses[()])
     return nested_in(inverses) if inverses else NOWHERE
 
 
@@ -167,15 +168,16 @@ def left_inverse(layout: AnyLayout) -> Alike:
     (2,4):(-1,2)
     """
     if layout.__class__ is not Layout:
-        return (
-            layout if is_underscore(layout) else above("inverse_composed")("left_inverse", layout)
-        )
+        return special.inverse_composed("left_inverse", layout)
     result = _plain_left(layout) if layout._kind == INTS else None
-    if result is None:
-        result = _by_component(layout, coalesced(layout), _filled_up, "left_inverse")
-    if result is NOWHERE:
-        result = Layout(layout.size(), 0)
-    return made(result, "left_inverse", layout)
+    result = left_body(layout, []) if result is None else result
+    return made(Layout(layout.size(), 0) if result is NOWHERE else result, "left_inverse", layout)
+
+
+def left_body(layout: Layout, told: list[str]) -> Layout:
+    """Return left_inverse(layout), for leaves of every kind; `told` receives the decisions."""
+    parts = components(layout, "left_inverse", coalesced(layout))
+    return _by_component(layout, parts, _filled_up, told)
 
 
 def _plain_left(layout: Layout) -> Layout | None:
@@ -195,7 +197,7 @@ def _plain_left(layout: Layout) -> Layout | None:
     return raw_flat(*merged([*s, filled // below], d, INTS), INTS) if modes else None
 
 
-def _filled_up(layout: Layout, modes: Moving) -> Modes:
+def _filled_up(layout: Layout, modes: Moving, told: list[str]) -> Modes:
     """Return the modes by rising stride, each filled up to the next stride; where strides are not
     multiples of each other, search for another layout.
     """
@@ -210,11 +212,13 @@ def _filled_up(layout: Layout, modes: Moving) -> Modes:
                 ints.require(None, "left_inverse", question, "numbers stand for its symbols")
             other = _searched(modes)
             if other is not None:
+                told.append("strides are not multiples of each other: strides are solved for")
                 return other
             facts = {"stride": stride, "below": below, "filled": filled}
             raise refusal("left-inverse", operation="left_inverse", layout=layout, **facts)
         found[-1] = (ints.div(stride, below), found[-1][1])
         found.append((extent, prefix))
+        told.append(f"offset {stride} goes back to index {prefix}, up to the next stride")
         below, filled = stride, ints.mul(stride, extent)
     return found
 
@@ -250,7 +254,7 @@ class _Radices:
     def __init__(self, table: dict[int, int], strides: list[int]) -> None:
         self.table = sorted(table.items())
         self.left = TRIED
-        self.radices = sorted({*_primes(SMALL_RADIX), *[p for d in strides for p in _factors(d)]})
+        self.radices = _radices(strides)
 
     def search(self, extents: list[int]) -> Modes | None:
         """Return the modes that begin with these extents, or None."""
@@ -276,9 +280,9 @@ class _Radices:
         first: dict[int, tuple[list[int], int]] = {}
         equations = []
         for x, value in self.table:
-            *digits, beyond = _digits(x, extents)
-            other, known = first.setdefault(beyond, (digits, value))
-            difference = [a - b for a, b in zip(digits, other, strict=True)]
+            *below, beyond = _digits(x, extents)
+            other, known = first.setdefault(beyond, (below, value))
+            difference = [a - b for a, b in zip(below, other, strict=True)]
             if any(difference) or value != known:
                 equations.append((difference, value - known))
         return _solved(equations) is not None if equations else True
@@ -286,26 +290,21 @@ class _Radices:
 
 def _digits(x: int, extents: list[int]) -> list[int]:
     """Return the digits of x, the last of which is unbounded."""
-    digits = []
-    for extent in extents:
-        x, digit = divmod(x, extent)
-        digits.append(digit)
-    return [*digits, x]
+    return [*digits(x, extents), x // prod(extents)]
 
 
-def _primes(top: int) -> list[int]:
-    return [n for n in range(2, top + 1) if all(n % k for k in range(2, int(n**0.5) + 1))]
-
-
-def _factors(number: int) -> list[int]:
-    """Return the primes that divide a number; a factor beyond 2**16 is not split."""
-    found, factor = [], 2
-    while factor * factor <= number and factor < 1 << 8:
-        while number % factor == 0:
-            found.append(factor)
-            number //= factor
-        factor += 1
-    return [*found, number] if number > 1 else found
+def _radices(strides: list[int]) -> list[int]:
+    """Return the small primes and the factors of the strides; a factor of larger primes is not
+    split.
+    """
+    primes = [n for n in range(2, 1 << 8) if all(n % k for k in range(2, n))]
+    found = {n for n in primes if n <= SMALL_RADIX or any(d % n == 0 for d in strides)}
+    for stride in strides:
+        for n in primes:
+            while stride % n == 0:
+                stride //= n
+        found |= {stride} - {1}
+    return sorted(found)
 
 
 def _solved(equations: list[tuple[list[int], int]]) -> list[int] | None:

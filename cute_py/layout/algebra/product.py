@@ -6,33 +6,26 @@ Source: cutlass include/cute/layout.hpp; Cecka, arXiv 2603.02298.
 from __future__ import annotations
 
 from cute_py.errors import refusal
-from cute_py.layout import AbstractComposed, above, tuples
+from cute_py.layout import AbstractComposed, special, tuples
 from cute_py.layout.algebra.complement import hull
 from cute_py.layout.algebra.composition import composition
-from cute_py.layout.algebra.divide import (
-    as_layout,
-    by_mode,
-    check_rank,
-    halves,
-    side_by_side,
-    through_inner,
-    zipped,
-)
+from cute_py.layout.algebra.divide import as_layout, by_mode, halves, side_by_side, zipped
 from cute_py.layout.coords import LayoutLeft, compact_order
-from cute_py.layout.layout import Layout, made, make_layout, on_inner, step
+from cute_py.layout.layout import Layout, make_layout, operation
 from cute_py.layout.modes import append, zip_
 from cute_py.layout.queries import cosize
-from cute_py.layout.tuples import ceil_div, evenly_divides, is_underscore, product_each
+from cute_py.layout.tuples import ceil_div, evenly_divides, product_each
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cute_py.layout.algebra.divide import Pair
-    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Tiler
+    from cute_py.layout.types import Alike, IntTuple, Tiler
 
 
-def logical_product(block: AnyLayout, tiler: Tiler) -> Alike:
+@operation
+def logical_product(block: Layout, tiler: Tiler) -> Alike:
     """Return (block, repetition): (block, composition(complement of block, tiler)).
 
     Args:
@@ -47,21 +40,9 @@ def logical_product(block: AnyLayout, tiler: Tiler) -> Alike:
     >>> print(logical_product(Layout((2, 2), (4, 1)), Layout(6)))
     ((2,2),(2,3)):((4,1),(2,8))
     """
-    if block.__class__ is not Layout:
-        return through_inner(logical_product, block, tiler)
     if isinstance(tiler, AbstractComposed):
-        return above("product_over")(block, tiler)
-    if is_underscore(tiler):
-        return block
-    if tiler.__class__ is tuple:
-        check_rank("logical_product", block, tiler)
-    elif tiler.__class__ is not Layout:
-        tiler = as_layout(tiler, "logical_product")
-    return step(
-        "logical_product",
-        (block, tiler),
-        lambda: by_mode("logical_product", block, tiler, _repeated),
-    )
+        return special.product_over(block, tiler)
+    return by_mode("logical_product", block, tiler, _repeated)
 
 
 def _repeated(block: Layout, tiler: Tiler) -> Layout:
@@ -73,65 +54,66 @@ def _block_and_copies(block: Layout, tiler: Tiler) -> Pair:
     return block, composition(hull(block, cosize(tiler)), tiler)
 
 
-def zipped_product(block: AnyLayout, tiler: Tiler) -> Alike:
+@operation
+def zipped_product(block: Layout, tiler: Tiler) -> Alike:
     """Return ((block0, block1, ...), (copies0, copies1, ...)): logical_product, gathered.
 
     >>> print(zipped_product(Layout((2, 2)), (3, 4)))
     ((2,2),(3,(2,2))):((1,2),(2,(1,4)))
     """
-    if block.__class__ is not Layout:
-        return through_inner(zipped_product, block, tiler)
-    return _arranged("zipped_product", block, tiler, lambda pair: make_layout(*pair))
-
-
-def _arranged(
-    operation: str, block: Layout, tiler: Tiler, arrange: Callable[[Pair], Layout]
-) -> Alike:
-    """Return `arrange(blocks, copies)`, under the tiler's swizzle if it has one."""
-    if isinstance(tiler, AbstractComposed):
-        product = logical_product(block, tiler)
-        if product.__class__ is Layout:  # the swizzle has no effect there
-            return made(arrange(halves(product)), operation, block, tiler)
-        return on_inner(operation, lambda inner: arrange(halves(inner)), product)
-    return step(operation, (block, tiler), lambda: arrange(_zipped(block, tiler)))
+    return _arranged(block, tiler, lambda pair: make_layout(*pair))
 
 
 def _zipped(block: Layout, tiler: Tiler) -> Pair:
     return zipped("logical_product", block, tiler, _block_and_copies, _as_pair)
 
 
+def _arranged(
+    block: Layout,
+    tiler: Tiler,
+    arrange: Callable[[Pair], Layout],
+    split: Callable[[Layout, Tiler], Pair] = _zipped,
+) -> Alike:
+    """Return `arrange(blocks, copies)`, under the tiler's swizzle if it has one."""
+    if not isinstance(tiler, AbstractComposed):
+        return arrange(split(block, tiler))
+    product = special.product_over(block, tiler)
+    if product.__class__ is Layout:  # the swizzle has no effect there
+        return arrange(halves(product))
+    return product.changed(lambda inner: arrange(halves(inner)), "logical_product")
+
+
 def _as_pair(mode: Layout) -> Pair:
     """Return the halves of a mode whose tiler is `_`, as `tile_unzip` reads it; refuse others."""
     if mode.shape.__class__ is not tuple or len(mode.shape) != 2:
-        raise refusal("profile-mismatch", operation="tile_unzip", a=mode.shape, b=None)
+        raise tuples.mismatch("tile_unzip", mode.shape, None)
     return halves(mode)
 
 
-def tiled_product(block: AnyLayout, tiler: Tiler) -> Alike:
+@operation
+def tiled_product(block: Layout, tiler: Tiler) -> Alike:
     """Return ((block0, block1, ...), copies0, copies1, ...): zipped_product with the copies side by
     side.
 
     >>> print(tiled_product(Layout((2, 2)), Layout((3, 4))))
     ((2,2),3,4):((1,2),4,12)
     """
-    if block.__class__ is not Layout:
-        return through_inner(tiled_product, block, tiler)
-    return _arranged("tiled_product", block, tiler, side_by_side)
+    return _arranged(block, tiler, side_by_side)
 
 
-def flat_product(block: AnyLayout, tiler: Tiler) -> Alike:
+@operation
+def flat_product(block: Layout, tiler: Tiler) -> Alike:
     """Return (block0, block1, ..., copies0, copies1, ...): zipped_product with everything side by
     side.
 
     >>> print(flat_product(Layout((2, 2)), Layout((3, 4))))
     (2,2,3,4):(1,2,4,12)
     """
-    if block.__class__ is not Layout:
-        return through_inner(flat_product, block, tiler)
-    return _arranged("flat_product", block, tiler, lambda pair: side_by_side(pair, flat=True))
+    return _arranged(block, tiler, lambda pair: side_by_side(pair, flat=True))
 
 
-def blocked_product(block: AnyLayout, tiler: Tiler) -> Alike:
+@operation
+def blocked_product(block: Layout, tiler: Tiler) -> Alike:
     """Return the product mode by mode, block inside grid: mode i is (block_i, tiler_i).
 
     Law: rank is the larger of both ranks; result((b_i, t_i)...) == block(b) + R(t).
@@ -140,12 +122,11 @@ def blocked_product(block: AnyLayout, tiler: Tiler) -> Alike:
     >>> print(blocked_product(Layout((2, 2)), Layout((3, 4), (4, 1))))
     ((2,3),(2,4)):((1,16),(2,4))
     """
-    if block.__class__ is not Layout:
-        return through_inner(blocked_product, block, tiler)
-    return step("blocked_product", (block, tiler), lambda: zip_(*_ranked_product(block, tiler)))
+    return _ranked(block, tiler, zip_)
 
 
-def raked_product(block: AnyLayout, tiler: Tiler) -> Alike:
+@operation
+def raked_product(block: Layout, tiler: Tiler) -> Alike:
     """Return the product mode by mode, grid inside block: mode i is (tiler_i, block_i), the blocks
     interleaved.
 
@@ -154,26 +135,26 @@ def raked_product(block: AnyLayout, tiler: Tiler) -> Alike:
     >>> print(raked_product(Layout((2, 2)), Layout((3, 4), (4, 1))))
     ((3,2),(4,2)):((16,1),(4,2))
     """
-    if block.__class__ is not Layout:
-        return through_inner(raked_product, block, tiler)
-    return step(
-        "raked_product", (block, tiler), lambda: zip_(*reversed(_ranked_product(block, tiler)))
-    )
+    return _ranked(block, tiler, lambda blocks, copies: zip_(copies, blocks))
 
 
-def _ranked_product(block: Layout, tiler: Tiler) -> tuple[Layout, Layout]:
-    """Return the block and the copies of the logical product, ready to be zipped mode by mode."""
-    tiler = tiler if tiler.__class__ is Layout else as_layout(tiler, "product")
+def _ranked(block: Layout, tiler: Tiler, arrange: Callable[[Layout, Layout], Layout]) -> Alike:
+    """Return `arrange(block, copies)` of block and tiler padded to the same rank."""
+    if not isinstance(tiler, (Layout, AbstractComposed)):
+        tiler = as_layout(tiler, "product")
     rank = max(len(block), len(tiler))
-    padded = append(block, None, rank), append(tiler, None, rank)
-    blocks, copies = _block_and_copies(*padded)
-    if all(part.shape.__class__ is not tuple for part in padded):
-        # integers are one mode each, even if the copies skip gaps of the block
-        return make_layout(blocks), make_layout(copies)
-    return blocks, copies
+    padded = [x if len(x) == rank else append(x, None, rank) for x in (block, tiler)]
+    single = any(part.shape.__class__ is not tuple for part in padded)
+
+    def ranked(pair: Pair) -> Layout:
+        # integers are one mode each, even if the copies skip gaps of the block and have several
+        return arrange(*(map(make_layout, pair) if single else pair))
+
+    return _arranged(padded[0], padded[1], ranked, _block_and_copies)
 
 
-def tile_to_shape(block: AnyLayout, shape: IntTuple, order: IntTuple = LayoutLeft) -> Alike:
+@operation
+def tile_to_shape(block: Layout, shape: IntTuple, order: IntTuple = LayoutLeft) -> Alike:
     """Return the block repeated until it has the size of `shape`, mode by mode.
 
     Args:
@@ -189,8 +170,6 @@ def tile_to_shape(block: AnyLayout, shape: IntTuple, order: IntTuple = LayoutLef
     >>> print(tile_to_shape(Layout((2, 2)), (4, 6)), tile_to_shape(Layout((2, 2)), (4, 6), (2, 1)))
     ((2,2),(2,3)):((1,4),(2,8)) ((2,2),(2,3)):((1,12),(2,4))
     """
-    if block.__class__ is not Layout:
-        return on_inner("tile_to_shape", lambda inner: tile_to_shape(inner, shape, order), block)
     shape = tuples.read(shape, "tile_to_shape")
     rank = tuples.rank(shape)
     if len(block) > rank:
@@ -209,4 +188,4 @@ def tile_to_shape(block: AnyLayout, shape: IntTuple, order: IntTuple = LayoutLef
         )
     copies = ceil_div(target, block_shape)
     positions = Layout(copies, compact_order(copies, order))
-    return step("tile_to_shape", (block, shape, order), lambda: blocked_product(padded, positions))
+    return blocked_product(padded, positions)

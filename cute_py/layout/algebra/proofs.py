@@ -1,35 +1,40 @@
-"""Proofs about layouts with symbols, and the formula of a layout.
+"""Questions about layouts with the reasons for the answers, and the formula of a layout.
 
-Every question is answered yes, no with a counterexample, or unknown with an assumption that would
-settle it. "Yes" comes from the algebra: leaves of coalesced forms that are proved equal, or strides
-proved to continue each other. "No" comes from numbers that satisfy the declarations and contradict
-the claim. All-int layouts are decided.
+One body decides each question and can give the reason: yes, no with a counterexample, or unknown
+with an assumption that would settle it. "Yes" comes from the algebra: leaves of coalesced forms
+that are equal, or strides that continue each other. The proof about symbols also compares numbers
+that satisfy the declarations. All-int layouts are decided.
 """
 
 from __future__ import annotations
 
 from itertools import islice, product
 
-from cute_py.errors import UndecidedError, refusal
+from cute_py.errors import LayoutError, refusal
 from cute_py.integers import ints
 from cute_py.integers.symbol_proofs import Proof, prove_divides_ints, prove_equal_ints
 from cute_py.integers.symbols import subs, sym, symbols_in
-from cute_py.layout import tuples
+from cute_py.layout import AbstractF2, tuples
 from cute_py.layout.algebra.coalesce import coalesced
+from cute_py.layout.algebra.complement import components
 from cute_py.layout.basis import ScaledBasis, sum_steps
-from cute_py.layout.layout import Layout
-from cute_py.layout.queries import inner_of, leaf_path, size
+from cute_py.layout.layout import BASIS, Layout
+from cute_py.layout.offsets import QUESTIONED, in_arrays, values_at_all
+from cute_py.layout.queries import coprofile, inner_of, leaf_path, size
+from cute_py.layout.tools import below_one_map, is_surjective, require_mapped, wanted_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
+    from cute_py.layout.algebra.complement import Moving
     from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
+
+    Verdict = tuple[bool | None, Callable[[], Proof]]  # for every value of the symbols; and why
 
 TRIED_VALUES = 6  # values tried of each symbol when looking for a counterexample
 TRIED_ASSIGNMENTS = 512
-TRIED_INDICES = 4096
 
 
 def formula(layout: AnyLayout) -> Any:  # SymPy ships no types
@@ -61,7 +66,23 @@ def _name(layout: Layout, leaf: int) -> str:
     return "_".join(["i", *map(str, leaf_path(layout.shape, leaf))])
 
 
-# -- the three questions
+# -- questions: the answer, and the proof, which is made when it is asked for
+
+
+def equivalent(a: AnyLayout, b: AnyLayout) -> bool:
+    """Return whether a and b are the same function of the index: equal sizes, equal offsets.
+
+    Two Layouts are if and only if they coalesce to the same one: the first mode of a coalesced
+    layout is the longest linear run from index 0, and the rest is the layout of the starts of the
+    following runs, so the function determines every extent and stride, for any size.
+
+    Raises LayoutError if symbols leave the answer unknown (see `prove_equal`), and where 2**21
+    offsets do not decide.
+
+    >>> equivalent(Layout((4, 8)), Layout(32)), equivalent(Layout((4, 8), (8, 1)), Layout(32))
+    (True, False)
+    """
+    return _decided(_equality(a, b, "equivalent"), "equivalent", a, b)
 
 
 def prove_equal(a: IntTuple, b: IntTuple) -> Proof:
@@ -77,33 +98,89 @@ def prove_equal(a: IntTuple, b: IntTuple) -> Proof:
     """
     if a.__class__ is tuple or b.__class__ is tuple:
         return _equal_tuples(a, b)
+    if tuples.is_shaped(a) and tuples.is_shaped(b):
+        return _equality(a, b, "prove_equal")[1]()
+    return prove_equal_ints(a, b)
+
+
+def _decided(verdict: Verdict, operation: str, *layouts: AnyLayout) -> bool:
+    """Return the answer of a verdict; refuse the unknown one."""
+    if verdict[0] is None:
+        shown = " and ".join(map(str, layouts))
+        raise refusal("tools-symbols", operation=operation, layout=shown)
+    return verdict[0]
+
+
+def _equality(a: AnyLayout, b: AnyLayout, operation: str) -> Verdict:
+    """Decide whether a and b are the same function of the index."""
+    require_mapped(a, operation)
+    require_mapped(b, operation)
+    a, b = below_one_map(a, b)
     if a.__class__ is not Layout or b.__class__ is not Layout:
-        return prove_equal_ints(a, b)
-    sizes = prove_equal_ints(a.size(), b.size())
-    if sizes.answer is False:
-        return sizes
+        return _equal_values(a, b, operation)
+    if ints.same(a.size(), b.size()) is False:
+        return False, lambda: prove_equal_ints(a.size(), b.size())
+    if BASIS in (a._kind, b._kind) and coprofile(a) != coprofile(b):
+        return False, lambda: Proof(False, "they yield values of different profiles", {})
+    pairs = _facing_leaves(a, b)
+    if pairs and all(ints.same(x, y) for x, y in pairs):
+        return True, lambda: Proof(True, "the coalesced forms are equal leaf by leaf")
     if not symbols_of_layout(a) and not symbols_of_layout(b):
-        return _equal_numbers(a, b)
+        return False, lambda: _first_difference(a, b)
+    return None, lambda: _equal_symbols(a, b, pairs)
+
+
+def _equal_symbols(a: Layout, b: Layout, pairs: list[tuple[Leaf, Leaf]]) -> Proof:
+    sizes = prove_equal_ints(a.size(), b.size())
     counterexample = _search([a, b], _first_difference)
     if counterexample is not None:
         return counterexample
-    leaves = [prove_equal_ints(x, y) for x, y in _facing_leaves(a, b)]
-    parts = [sizes, *leaves] if leaves else [sizes, _unknown(a, b)]
-    return _all_of(parts, "the coalesced forms are equal leaf by leaf")
+    leaves = [prove_equal_ints(x, y) for x, y in pairs]
+    return _all_of(
+        [sizes, *(leaves or [_unknown(a, b)])], "the coalesced forms are equal leaf by leaf"
+    )
 
 
-def _equal_numbers(a: Layout, b: Layout) -> Proof:
-    """Decide by the coalesced forms, which are unique: they part at the first mode that differs."""
+def _first_difference(a: Layout, b: Layout) -> Proof:
+    """Compare layouts of numbers by the coalesced forms, which are unique: they part at the first
+    mode that differs.
+    """
+    if a.size() != b.size():
+        return Proof(False, f"the sizes are {a.size()} and {b.size()}", {})
     prefix = 1
-    for (s, d), (t, e) in zip(
-        zip(*coalesced(a), strict=True), zip(*coalesced(b), strict=True), strict=False
-    ):
-        if (s, d) != (t, e):
-            index = prefix if d != e else prefix * min(s, t)
+    modes = [zip(*coalesced(x), strict=True) for x in (a, b)]
+    for (s, d), (t, e) in zip(*modes, strict=False):
+        if s != t or not ints.same(d, e):
+            index = prefix * min(s, t) if ints.same(d, e) else prefix
             reason = f"index={index} gives {tuples.show(a(index))} and {tuples.show(b(index))}"
             return Proof(False, reason, {"index": index})
         prefix *= s
     return Proof(True, "the coalesced forms are equal leaf by leaf")
+
+
+def _equal_values(a: AnyLayout, b: AnyLayout, operation: str) -> Verdict:
+    """Compare layouts that are not both plain by their values."""
+    if a == b:
+        return True, lambda: Proof(True, "they are the same")
+    if a.size() != b.size():
+        return False, lambda: Proof(False, f"the sizes are {a.size()} and {b.size()}", {})
+    if isinstance(a, AbstractF2) and isinstance(b, AbstractF2):
+        same = bool(a.bases == b.bases and a.offset == b.offset)
+        return same, lambda: Proof(True, "all bits have one image") if same else _compared(a, b)
+    one, other = [values_at_all(x, operation) for x in (a, b)]
+    if one.__class__ is not list or other.__class__ is not list:
+        one, other = in_arrays(one, other)
+        same = one.shape == other.shape and bool((one == other).all())
+    else:
+        same = one == other
+    return same, lambda: Proof(True, "all values are equal") if same else _compared(a, b)
+
+
+def _compared(a: AnyLayout, b: AnyLayout) -> Proof:
+    tried = [0, *[1 << k for k in range(a.size().bit_length() - 1)]]  # where F2 layouts depart
+    index = next(i for i in (*tried, *range(a.size())) if a(i) != b(i))
+    reason = f"index={index} gives {tuples.show(a(index))} and {tuples.show(b(index))}"
+    return Proof(False, reason, {"index": index})
 
 
 def _equal_tuples(a: IntTuple, b: IntTuple) -> Proof:
@@ -117,10 +194,7 @@ def _facing_leaves(a: Layout, b: Layout) -> list[tuple[Leaf, Leaf]]:
     """Return the matching leaves of the coalesced forms; none where these have different numbers of
     modes.
     """
-    try:
-        (s, d), (t, e) = coalesced(a), coalesced(b)
-    except UndecidedError:
-        return []
+    (s, d), (t, e) = coalesced(a), coalesced(b)
     return list(zip([*s, *d], [*t, *e], strict=True)) if len(s) == len(t) else []
 
 
@@ -152,8 +226,41 @@ def prove_divides(a: IntTuple, b: IntTuple) -> Proof:
     return prove_divides_ints(size(a), size(b))
 
 
+def is_bijective(layout: AnyLayout, codomain: int | None = None) -> bool:
+    """Return whether the layout reaches each of 0 .. codomain - 1 once, and nothing else.
+
+    Args:
+        layout: a Layout, ComposedLayout or F2Layout.
+        codomain: how many offsets (elements); by default the cosize, as in `is_surjective`. A
+            layout that yields coordinates must reach every coordinate of its coshape.
+
+    Raises LayoutError if symbols leave the answer unknown (see `prove_bijective`), and where 2**21
+    offsets do not decide.
+
+    >>> is_bijective(Layout((4, 8), (8, 1))), is_bijective(Layout((4, 8), (9, 1)))
+    (True, False)
+    """
+    if codomain is not None or layout.__class__ is not Layout:
+        count = wanted_count(layout, codomain, "is_bijective")
+        if layout.size() != count:
+            return False
+    return _decided(_bijectivity(layout, "is_bijective"), "is_bijective", layout)
+
+
+def is_permutation(layout: AnyLayout) -> bool:
+    """Return whether the layout only reorders the offsets 0 .. size - 1.
+
+    For a layout that yields coordinates this is `is_bijective`. Raises what `is_bijective` raises.
+
+    >>> is_permutation(Layout((4, 8), (8, 1))), is_permutation(Layout((4, 8), (0, 1)))
+    (True, False)
+    """
+    return _decided(_bijectivity(layout, "is_permutation"), "is_permutation", layout)
+
+
 def prove_bijective(layout: AnyLayout) -> Proof:
-    """Prove that the offsets of `layout` are 0 to size - 1, each once.
+    """Prove that the offsets of `layout` are 0 to size - 1, each once; of a layout that yields
+    coordinates, that these are all coordinates of its coshape.
 
     >>> from cute_py.integers.symbols import sym
     >>> M, N = sym("M"), sym("N")
@@ -162,62 +269,81 @@ def prove_bijective(layout: AnyLayout) -> Proof:
     >>> print(prove_bijective(Layout((M, N), (2 * N, 1))))
     no: M=2, N=1: offset 1 is left out
     """
+    require_mapped(layout, "prove_bijective")
+    try:
+        return _bijectivity(layout, "prove_bijective")[1]()
+    except LayoutError:
+        if layout.__class__ is Layout:
+            raise
+        words = f"at most {QUESTIONED} elements, all of known size"
+        return Proof(None, "a composed layout is decided by its values", None, words)
+
+
+def _bijectivity(layout: AnyLayout, operation: str) -> Verdict:
+    """Decide whether the offsets are 0 to size - 1, each once."""
     if layout.__class__ is not Layout:
-        return _tried(layout)
-    modes = [mode for mode in zip(*coalesced(layout), strict=True) if not ints.is_one(mode[0])]
-    filled: Any = 1
-    while modes:
-        proofs = [prove_equal_ints(_offset_step(layout, d), filled) for _, d in modes]
-        found = next((k for k, proof in enumerate(proofs) if proof.answer), None)
-        if found is None:
-            return _no_chain(layout, modes, filled, proofs)
-        filled = ints.mul(filled, modes.pop(found)[0])
-    return Proof(True, "by rising stride, each mode starts where the one before it ends")
-
-
-def _offset_step(layout: Layout, step: Leaf) -> Leaf:
-    if step.__class__ is ScaledBasis:
-        raise refusal("coordinate-strides", operation="prove_bijective", layout=layout, stride=step)
-    return step
-
-
-def _no_chain(
-    layout: Layout, modes: list[tuple[Leaf, Leaf]], filled: Leaf, proofs: list[Proof]
-) -> Proof:
-    """Refute: the modes so far fill [0, filled), and no other mode continues from there."""
+        require_mapped(layout, operation)
+        # as many offsets as indices, all of which are reached: once each
+        onto = is_surjective(layout, layout.size())
+        return onto, lambda: _by_values(layout, onto)
+    parts = components(layout, operation, coalesced(layout), zeros=True)
+    ends = {path: _chain(modes, ints.same) for path, modes in parts.items()}
+    stop = next((path for path, (modes, _) in ends.items() if modes), None)
+    if stop is None:
+        words = "by rising stride, each mode starts where the one before it ends"
+        return True, lambda: Proof(True, words)
     if not symbols_of_layout(layout):
-        least = min(d for _, d in modes)
-        if least < 0:
-            return Proof(False, f"stride {least} leads below offset 0", {"offset": least})
-        if least < filled:
-            return Proof(False, f"offset {least} is reached twice", {"offset": least})
-        return Proof(False, f"offset {filled} is left out", {"offset": filled})
-    refuted = _search([layout], lambda numbers: _refuted(prove_bijective(numbers)))
+        return False, lambda: _gap(stop, *ends[stop])
+    return None, lambda: _proved_chains(layout, parts)
+
+
+def _chain(modes: Moving, equal: Callable[[Leaf, Leaf], bool | None]) -> tuple[Moving, Leaf]:
+    """Return the modes that are left when those that fill 0, 1, 2, ... in turn are taken away, and
+    how many offsets these fill.
+    """
+    left, filled = list(modes), 1  # type: tuple[Moving, Any]
+    while (found := next((mode for mode in left if equal(mode[1], filled)), None)) is not None:
+        left.remove(found)
+        filled = ints.mul(filled, found[0])
+    return left, filled
+
+
+def _gap(path: tuple[int, ...], modes: Moving, filled: int) -> Proof:
+    """Refute numbers: the modes so far fill [0, filled), and no other mode goes on from there."""
+    least = min(d for _, d, _ in modes)
+    step = min(least, filled)
+    shown = ScaledBasis(step, path) if path else step
+    if least < 0:
+        return Proof(False, f"stride {shown} leads below offset 0", {"offset": least})
+    words = "is reached twice" if least < filled else "is left out"
+    return Proof(False, f"offset {shown} {words}", {"offset": step})
+
+
+def _proved_chains(layout: Layout, parts: dict[tuple[int, ...], Moving]) -> Proof:
+    ends = [_chain(modes, lambda x, y: prove_equal_ints(x, y).answer) for modes in parts.values()]
+    stop = next(((modes, filled) for modes, filled in ends if modes), None)
+    if stop is None:
+        return Proof(True, "by rising stride, each mode starts where the one before it ends")
+    refuted = _search([layout], prove_bijective)
     if refuted is not None:
         return refuted
-    open_ones = [proof for proof in proofs if proof.answer is None]
-    if open_ones:
-        return open_ones[0]
+    modes, filled = stop
+    for _, d, _ in modes:
+        proof = prove_equal_ints(d, filled)
+        if proof.answer is None:
+            return proof
     words = f"a mode of stride {filled} in {layout}"
     return Proof(None, "no stride goes on, and no counterexample was found", None, words)
 
 
-def _refuted(proof: Proof) -> Proof | None:
-    return proof if proof.answer is False else None
-
-
-def _tried(layout: AnyLayout) -> Proof:
-    """Decide a composed layout by trying every index."""
-    from cute_py.layout.composed import require_composed
-
-    count = require_composed(layout, "prove_bijective").size()
-    if symbols_of_layout(layout) or count > TRIED_INDICES:
-        words = f"at most {TRIED_INDICES} elements, all of known size"
-        return Proof(None, "a composed layout is decided by trying every index", None, words)
-    image = {layout(index) for index in range(count)}
-    hole = next((offset for offset in range(count) if offset not in image), None)
-    if hole is None:
+def _by_values(layout: AnyLayout, onto: bool) -> Proof:
+    """Return the proof for a layout that is not plain, from its answer."""
+    if onto:
         return Proof(True, "each of the finitely many offsets is reached once")
+    if layout.size() > QUESTIONED:
+        return Proof(False, "an offset below the size is left out", {})
+    image = {layout(index) for index in range(layout.size())}
+    hole = next(offset for offset in range(len(image) + 1) if offset not in image)
     return Proof(False, f"offset {hole} is left out", {"offset": hole})
 
 
@@ -264,12 +390,12 @@ def substitute(x: IntTuple, values: Alike) -> Alike:
     return subs(x, values)
 
 
-def _search(layouts: list[AnyLayout], test: Callable[..., Proof | None]) -> Proof | None:
+def _search(layouts: list[AnyLayout], test: Callable[..., Proof]) -> Proof | None:
     """Return the first refutation by `test` of the layouts with numbers for their symbols."""
     symbols: dict[str, Any] = {str(s): s for x in layouts for s in symbols_of_layout(x)}
     for values in islice(_assignments(list(symbols.values())), TRIED_ASSIGNMENTS):
         found = test(*[substitute(x, values) if symbols else x for x in layouts])
-        if found is not None:
+        if found.answer is False:
             words = ", ".join(f"{name}={value}" for name, value in values.items())
             counterexample = {**values, **(found.counterexample or {})}
             return Proof(
@@ -295,9 +421,3 @@ def _small_values(symbol: Leaf) -> list[int]:
     if atom.hi is not None:
         last = min(last, atom.hi)
     return [atom.multiple_of * k for k in range(first, last + 1)]
-
-
-def _first_difference(a: Layout, b: Layout) -> Proof | None:
-    if a.size() != b.size():
-        return Proof(False, f"the sizes are {a.size()} and {b.size()}", {})
-    return _refuted(_equal_numbers(a, b))

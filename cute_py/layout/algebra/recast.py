@@ -9,11 +9,12 @@ from math import gcd
 
 from cute_py.errors import LayoutError, refusal
 from cute_py.integers import ints
-from cute_py.layout import above
+from cute_py.layout import special
 from cute_py.layout.algebra.coalesce import coalesce
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.layout import Layout, made
-from cute_py.layout.tuples import transform_leaf, unflatten
+from cute_py.layout.queries import leaf_path
+from cute_py.layout.tuples import nested_like, transform_leaf
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,8 +63,6 @@ def _below(layout: Layout, leaf: int, extent: Leaf, step: Leaf, n: int) -> int:
     if not ints.settle(ints.divides, step, n, "upcast"):
         if ints.is_one(extent) is None:
             ints.settle(ints.less, 1, extent, "upcast")
-        from cute_py.layout.queries import leaf_path
-
         raise refusal(
             "upcast-stride",
             operation="upcast",
@@ -118,12 +117,7 @@ def downcast(x: AnyLayout | Swizzle | int, n: int) -> Alike:
     leaf = (wide or units)[0]
     s = [ints.mul(extent, n) if k == leaf else extent for k, extent in enumerate(x._s)]
     d = [step if k == leaf else ints.mul(step, n) for k, step in enumerate(x._d)]
-    shape, stride = (_like(part, x.shape) for part in (s, d))
-    return made(Layout(shape, stride), "downcast", x, n)
-
-
-def _like(leaves: list[Leaf], profile: IntTuple) -> IntTuple:
-    return unflatten(tuple(leaves), profile) if profile.__class__ is tuple else leaves[0]
+    return made(Layout(nested_like(x.shape, s), nested_like(x.shape, d)), "downcast", x, n)
 
 
 def _units(layout: Layout) -> list[int]:
@@ -192,11 +186,8 @@ def max_alignment(x: AnyLayout | Swizzle | int) -> int:
     contiguous = right_inverse(flat)
     if contiguous.size() == flat.size():
         return ints.as_int(contiguous.size(), "max_alignment")
-    rest = logical_divide(flat, contiguous)[1]
-    n = gcd(
-        ints.as_int(contiguous.size(), "max_alignment"),
-        *[ints.as_int(d, "max_alignment") for d in rest._d],
-    )
+    steps = [contiguous.size(), *logical_divide(flat, contiguous)[1]._d]
+    n = gcd(*[ints.as_int(step, "max_alignment") for step in steps])
     # (2,2,3):(1,3,2) has runs of 3 elements, but no mode ends with one: not all n can be upcast by
     return next(m for m in range(n, 0, -1) if n % m == 0 and (m == 1 or _keeps_whole(x, m)))
 
@@ -218,4 +209,4 @@ def _factor(n: Leaf, operation: str) -> int:
 
 
 def _special(name: str, x: AnyLayout | Swizzle | int, n: Leaf) -> Alike:
-    return above("alignment_of")(x) if n is None else above("recast_special")(name, x, n)
+    return special.alignment_of(x) if n is None else special.recast_special(name, x, n)

@@ -9,8 +9,8 @@ modes with these values may have any extent, including symbols.
 from __future__ import annotations
 
 from cute_py.integers import ints
+from cute_py.layout.algebra.coalesce import coalesced_beyond
 from cute_py.layout.bits import gf2
-from cute_py.layout.bits.f2 import TRIED
 from cute_py.layout.bits.swizzle import Swizzle, f2_map, swizzle_of
 
 TYPE_CHECKING = False
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def passed(
-    layout: Layout, f: F2Map, count: Leaf, used: int = -1, beside: Modes | None = None
+    layout: Layout, f: F2Map, count: Leaf, used: int = -1, added: Modes | None = None
 ) -> F2Map | None:
     """Return the map g with g(layout(k) + x) == layout(f(k)) + x; None if no map is known.
 
@@ -35,31 +35,20 @@ def passed(
         f: the map that is applied first.
         count: for all k below it.
         used: and only for k with bits within this mask.
-        beside: modes whose values are the x; by default x is 0.
+        added: modes whose values are the x; by default x is 0.
 
     """
     below = (1 << (count - 1).bit_length()) - 1 if count.__class__ is int else -1
     bits = below & used
-    others = list(beside or [])
+    others = list(added or [])
     images, above = _index_bits(layout, max(f.bits, 0 if bits < 0 else bits.bit_length()), count)
     if bits < 0 or bits.bit_length() > len(images):  # what is above is not made of bits
         images, above = _index_bits(layout, f.bits, count)
         bits, others = bits & (1 << f.bits) - 1, [*others, *([(2, -1)] if above is None else above)]
-    named = named_by_masks(layout, f)
-    if named is not None and (
-        _serves(named, images, f, bits, others)
-        or (not beside and _holds(named, layout, f, count, used))
-    ):
-        return named
-    g = _conjugate(images, f, bits)
-    return g if g is not None and _serves(g, images, f, bits, others) else None
-
-
-def _holds(g: F2Map, layout: Layout, f: F2Map, count: Leaf, used: int) -> bool:
-    """Try all indices, if there are few."""
-    if count.__class__ is not int or count > TRIED or layout._kind:
-        return False
-    return all(g(layout(k)) == layout(f(k)) for k in range(count) if not k & ~used)
+    for g in (named_by_masks(layout, f), _conjugate(images, f, bits)):
+        if g is not None and _serves(g, images, f, bits, others):
+            return g
+    return None
 
 
 def _index_bits(layout: Layout, bits: int, count: Leaf) -> tuple[list[int], Modes | None]:
@@ -68,9 +57,10 @@ def _index_bits(layout: Layout, bits: int, count: Leaf) -> tuple[list[int], Mode
     """
     images: list[int] = []
     above: Modes = []
-    last = len(layout._s) - 1
+    s, d = coalesced_beyond(layout)
+    last = len(s) - 1
     rest = count
-    for k, (extent, step) in enumerate(zip(layout._s, layout._d, strict=True)):
+    for k, (extent, step) in enumerate(zip(s, d, strict=True)):
         extent = rest if k == last else extent
         room = bits - len(images)
         if room and step.__class__ is not int:

@@ -8,19 +8,20 @@ XOR.
 from __future__ import annotations
 
 from cute_py.errors import refusal
+from cute_py.layout.algebra.coalesce import coalesced
 from cute_py.layout.bits import gf2
 from cute_py.layout.bits.f2 import TRIED, F2Map, images
 from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.composed import ComposedLayout, composed
 from cute_py.layout.coords import check_coordinate, crd2idx, idx2crd
-from cute_py.layout.layout import INTS, Layout
+from cute_py.layout.layout import INTS, Layout, of_modes, raw_flat
 from cute_py.layout.offsets import xor_table
 from cute_py.layout.tuples import leaves, product, show, transform_leaf, wrap, wrong_argument
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from cute_py.dtypes.table import Array
@@ -76,8 +77,8 @@ def linear_or_reason(layout: Alike) -> Alike:
         return "f2-strides", {"stride": show(inner.stride)}
     if offset.__class__ is not int:
         return "tools-symbols", {}
-    pairs = zip(inner._s, inner._d, strict=True)
-    steps = [d << k for s, d in pairs for k in range(s.bit_length() - 1)]
+    modes = zip(inner._s, inner._d, strict=True)
+    steps = [d << k for s, d in modes for k in range(s.bit_length() - 1)]
     changes = [(offset + step) ^ offset for step in steps]
     negative = [value for value in (offset, *[offset ^ x for x in changes]) if value < 0]
     if negative:
@@ -86,7 +87,10 @@ def linear_or_reason(layout: Alike) -> Alike:
         return F2Layout(layout.shape, [outer(change) for change in changes], outer(offset))
     if not outer.is_bijective():
         return _tabulated(layout)
-    index = _first_carry(changes)
+    # the first index whose sum is not the XOR: its top bit is the first that shares a bit with one
+    # of those below, and one of them is enough
+    pairs = ((high, low) for high in range(len(changes)) for low in range(high))
+    index = next(1 << i | 1 << j for i, j in pairs if changes[i] & changes[j])
     got = outer(offset + sum([step for bit, step in enumerate(steps) if index >> bit & 1]))
     fitted = outer(offset ^ gf2.apply(changes, index))
     return "f2-not-linear", {"index": index, "got": got, "fitted": fitted}
@@ -107,35 +111,22 @@ def require_powers(shape: IntTuple, operation: str) -> None:
         raise refusal("f2-extent", operation=operation, shape=show(shape), extent=bad)
 
 
-def _first_carry(changes: list[int]) -> int:
-    """Return the first index whose sum is not the XOR.
-
-    Its top bit is the first that shares a bit with those below, and one of them is enough.
-    """
-    for high, change in enumerate(changes):
-        for low in range(high):
-            if changes[low] & change:
-                return 1 << high | 1 << low
-    raise AssertionError("the changes are disjoint")
-
-
 def _tabulated(layout: Alike) -> Alike:
     """Do the work of `linear_or_reason` for any outer part: compare all values."""
     size = layout.size()
     if size > TRIED:
         return "tools-size", {"size": size, "limit": TRIED}
-    values = [layout(i) for i in range(size)]
-    if any(value.__class__ is not int for value in values):
-        return "f2-strides", {"stride": "coordinates"}
+    values: list[int] = []
+    for i in range(size):
+        values.append(layout(i))
+        if values[-1].__class__ is not int:
+            return "f2-strides", {"stride": "coordinates"}
     if min(values) < 0:
         return "f2-negative", {"value": min(values)}
+    misfit = table_misfit(values)
+    if misfit is not None:
+        return "f2-not-linear", dict(zip(("index", "got", "fitted"), misfit, strict=True))
     origin, bases = table_bases(values)
-    linear = [origin]
-    for base in bases:
-        linear += [base ^ value for value in linear]
-    for index, (got, fitted) in enumerate(zip(values, linear, strict=True)):
-        if got != fitted:
-            return "f2-not-linear", {"index": index, "got": got, "fitted": fitted}
     return F2Layout(layout.shape, bases, origin)
 
 
@@ -181,34 +172,31 @@ def from_f2(f2: F2Layout) -> Alike:
     if f2.__class__ is not F2Layout:
         kind = type(f2).__name__
         raise refusal("not-a-layout", operation="from_f2", value=f2, type=kind)
-    used = f2.offset
-    for image in f2.bases:
-        used |= image
-    for swizzle in swizzles_within(used):
-        linear = [swizzle(image) for image in f2.bases]
-        if gf2.disjoint(linear):
-            return _additive(f2.shape, linear, swizzle, swizzle(f2.offset))
-    return f2
+    swizzle = _smallest_swizzle(list(f2.bases))
+    if swizzle is None:
+        return f2
+    return _additive(f2.shape, [swizzle(x) for x in f2.bases], swizzle, swizzle(f2.offset))
 
 
-def swizzles_within(used: int) -> Iterator[Swizzle]:
-    """Yield the swizzles that could matter to offsets in which only bits of `used` are set, the
-    smallest first, Sw<0,0,0> before all.
+def _smallest_swizzle(used: list[int]) -> Swizzle | None:
+    """Return the smallest swizzle whose images of these offsets share no bit; None if none does.
 
-    The lowest and the highest bit that the swizzle reads are used, otherwise a smaller one has the
-    same effect, and it changes no bit above.
+    A bit that two offsets share must be changed, so the bits that change reach from the lowest to
+    the highest of these. To change more would only move bits that are already apart.
     """
-    yield Swizzle(0, 0, 0)
-    top = used.bit_length()
-    read = [bit for bit in range(top) if used >> bit & 1]
-    for bits in range(1, top // 2 + 1):
-        lowest = [bit for bit in read if used >> (bit + bits - 1) & 1]
-        for base in range(top - 2 * bits + 1):
-            for shift in range(bits, top - bits - base + 1):
-                if base + shift in lowest:
-                    yield Swizzle(bits, base, shift)
-                if base in lowest:
-                    yield Swizzle(bits, base, -shift)
+    once = twice = 0
+    for image in used:
+        once, twice = once | image, twice | once & image
+    low = (twice & -twice).bit_length() - 1
+    bits = twice.bit_length() - low
+    if not twice:
+        return Swizzle(0, 0, 0)
+    for source in range(once.bit_length()):  # in the order of M, then |S|
+        if abs(source - low) >= bits:
+            swizzle = Swizzle(bits, min(low, source), source - low)
+            if gf2.disjoint(map(swizzle, used)):
+                return swizzle
+    return None
 
 
 def _additive(shape: IntTuple, bases: list[int], swizzle: Swizzle, offset: int) -> Alike:
@@ -219,7 +207,7 @@ def _additive(shape: IntTuple, bases: list[int], swizzle: Swizzle, offset: int) 
 
     def modes(extent: int) -> Layout:
         strides = [next(steps) for _ in range(extent.bit_length() - 1)]
-        return merged([(2, stride) for stride in strides])
+        return raw_flat(*coalesced(of_modes([(2, stride) for stride in strides])))
 
     fitted = transform_leaf(modes, shape)
     layout = Layout(
@@ -227,16 +215,6 @@ def _additive(shape: IntTuple, bases: list[int], swizzle: Swizzle, offset: int) 
         transform_leaf(lambda mode: mode.stride, fitted),
     )
     return composed(swizzle, offset, layout)
-
-
-def merged(modes: Iterable[tuple[int, int]]) -> Layout:
-    """Return the coalesced layout of (extent, stride) modes."""
-    from cute_py.layout.algebra.coalesce import coalesced
-    from cute_py.layout.layout import raw_flat
-
-    pairs = list(modes)
-    flat = Layout(tuple([extent for extent, _ in pairs]), tuple([stride for _, stride in pairs]))
-    return raw_flat(*coalesced(flat))
 
 
 # -- composition
@@ -259,19 +237,16 @@ def compose_f2(outer: AnyLayout | F2Map, inner: AnyLayout) -> F2Layout:
     if isinstance(outer, F2Map):
         return F2Layout(first.shape, [outer(image) for image in first.bases], outer(first.offset))
     reach = first.cosize()
-    last = to_f2(_run_on(outer, reach) if outer.__class__ is Layout else outer)
+    if outer.__class__ is Layout:
+        s, d = outer._s or [1], outer._d or [0]
+        while product(tuple(s)) < reach:
+            s = [*s[:-1], 2 * s[-1]]
+        outer = raw_flat(s, d)
+    last = to_f2(outer)
     if reach > last.size():
         raise refusal("f2-reach", operation="compose_f2", a=outer, b=inner, reach=reach)
     bases = [gf2.apply(last.bases, image) for image in first.bases]
     return F2Layout(first.shape, bases, last.offset ^ gf2.apply(last.bases, first.offset))
-
-
-def _run_on(layout: Layout, count: int) -> Layout:
-    """Return the flat layout with its last mode doubled until it has `count` indices."""
-    s, d = list(layout._s) or [1], list(layout._d) or [0]
-    while product(tuple(s)) < count:
-        s[-1] *= 2
-    return Layout(tuple(s), tuple(d))
 
 
 # -- bit matrices
@@ -331,15 +306,12 @@ def from_f2_matrix(matrix: Array, shape: IntTuple = None) -> Alike:
     except ValueError:  # rows of different lengths
         bits = np.zeros(0)
     if bits.ndim != 2 or not np.isin(bits, (0, 1)).all():
-        raise refusal("f2-matrix", operation="from_f2_matrix", value=_seen(bits))
+        seen = f"an array of {bits.ndim} dimensions"
+        if bits.ndim == 2:
+            seen = f"entries such as {bits[(bits != 0) & (bits != 1)][0]!r}"
+        raise refusal("f2-matrix", operation="from_f2_matrix", value=seen)
     columns = [sum([int(bit) << row for row, bit in enumerate(column)]) for column in bits.T]
     return from_f2(F2Layout(1 << len(columns) if shape is None else shape, columns))
-
-
-def _seen(bits: Array) -> str:
-    if bits.ndim != 2:
-        return f"an array of {bits.ndim} dimensions"
-    return f"entries such as {bits[(bits != 0) & (bits != 1)][0]!r}"
 
 
 def f2_rank(x: AnyLayout | Swizzle | F2Map) -> int:
@@ -398,25 +370,19 @@ def to_linear_bases(
             "f2-names", operation="to_linear_bases", count=len(keys), layout=layout, rank=len(f2)
         )
     if coshape is not None:
-        _require_reach(f2, coshape)
-    split = [[_split(image, coshape) for image in mode.bases] for mode in f2]
-    return dict(zip(keys, split, strict=True))
+        require_powers(coshape, "to_linear_bases")
+        if f2.cosize() > product(coshape):
+            facts: dict[str, Any] = {
+                "layout": f2,
+                "offset": f2.cosize() - 1,
+                "coshape": show(coshape),
+            }
+            raise refusal("f2-coshape", operation="to_linear_bases", **facts)
 
+    def split(image: int) -> IntTuple:
+        return image if coshape is None else idx2crd(image, coshape)
 
-def _require_reach(f2: F2Layout, coshape: IntTuple) -> None:
-    require_powers(coshape, "to_linear_bases")
-    if f2.cosize() > product(coshape):
-        raise refusal(
-            "f2-coshape",
-            operation="to_linear_bases",
-            layout=f2,
-            offset=f2.cosize() - 1,
-            coshape=show(coshape),
-        )
-
-
-def _split(offset: int, coshape: IntTuple) -> IntTuple:
-    return offset if coshape is None else idx2crd(offset, coshape)
+    return {key: [split(x) for x in mode.bases] for key, mode in zip(keys, f2, strict=True)}
 
 
 def from_linear_bases(

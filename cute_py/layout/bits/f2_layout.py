@@ -12,7 +12,7 @@ from cute_py.layout import AbstractF2, tuples
 from cute_py.layout.bits import gf2
 from cute_py.layout.bits.f2 import images
 from cute_py.layout.coords import check_coordinate, crd2idx
-from cute_py.layout.slicing import slice_
+from cute_py.layout.modes import slice_
 from cute_py.layout.tuples import canonical, has_underscore, is_underscore, leaves, show
 from cute_py.records import Value
 

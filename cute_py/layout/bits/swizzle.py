@@ -36,11 +36,12 @@ class Swizzle(F2Map):
     Sw<2,0,3> [0, 9, 8, 18, 27]
     """
 
-    __slots__ = ("num_base", "num_bits", "num_shft")
+    __slots__ = ("_reads", "num_base", "num_bits", "num_shft")
     __match_args__ = ("num_bits", "num_base", "num_shft")
     num_bits: int
     num_base: int
     num_shft: int
+    _reads: int
 
     def __init__(self, num_bits: int, num_base: int, num_shft: int) -> None:
         b, m, s = (
@@ -52,6 +53,7 @@ class Swizzle(F2Map):
         self.num_bits = b
         self.num_base = m
         self.num_shft = s
+        self._reads = ((1 << b) - 1) << (m + max(0, s))
 
     def __str__(self) -> str:
         return f"Sw<{self.num_bits},{self.num_base},{self.num_shft}>"
@@ -59,7 +61,7 @@ class Swizzle(F2Map):
     @property
     def yyy_msk(self) -> int:
         """The bits that are read."""
-        return ((1 << self.num_bits) - 1) << (self.num_base + max(0, self.num_shft))
+        return self._reads
 
     @property
     def zzz_msk(self) -> int:
@@ -89,7 +91,7 @@ class Swizzle(F2Map):
         """Return the swizzled offset; `offset` is an integer, or a NumPy integer array."""
         if offset.__class__ is not int and not hasattr(offset, "__and__"):
             return self._of_leaf(offset)
-        active = offset & self.yyy_msk
+        active = offset & self._reads
         shift = self.num_shft
         return offset ^ (active >> shift if shift >= 0 else active << -shift)
 

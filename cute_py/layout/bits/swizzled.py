@@ -10,12 +10,12 @@ from math import gcd
 
 from cute_py.errors import CuteError, LayoutError, refusal
 from cute_py.integers import ints
+from cute_py.layout.algebra.coalesce import merged
 from cute_py.layout.bits import gf2
 from cute_py.layout.bits.conjugate import (
     involved_bits,
     is_clear,
     mask_of,
-    named_by_masks,
     passed,
     set_bits,
     span,
@@ -25,7 +25,7 @@ from cute_py.layout.bits.f2_convert import from_f2, linear_or_reason
 from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.bits.swizzle import Swizzle, f2_map
 from cute_py.layout.composed import ComposedLayout, composed, require_composed
-from cute_py.layout.layout import INTS, Layout, make_layout, require_layout
+from cute_py.layout.layout import INTS, Layout, make_layout, nested, require_layout
 from cute_py.layout.queries import inner_of
 from cute_py.layout.tuples import product
 
@@ -174,9 +174,6 @@ def left_inverse_of(x: ComposedLayout) -> Alike:
         used = used if used < 0 else used | gf2.union(x.outer.columns, used)
         reach = _reach(x)
         g = passed(plain, back, count if reach is None else reach, used)
-        named = named_by_masks(plain, back)
-        if named is not None and named != g and _undoes(named, plain, x):
-            g = named
     if g.__class__ is Swizzle:
         return composed(g, 0, plain)
     linear = _linear(x)
@@ -187,18 +184,6 @@ def left_inverse_of(x: ComposedLayout) -> Alike:
     if g is not None:
         return composed(g, 0, plain)
     return ComposedLayout(plain, ints.neg(x.offset), composed(back, 0, Layout(count)))
-
-
-def _undoes(g: F2Map, plain: Layout, x: ComposedLayout) -> bool:
-    """Return whether g(plain(x(i))) is an index of x with the same offset, for every i; tried if
-    there are few.
-    """
-    size = x.size()
-    if size.__class__ is not int or size > TRIED or x.inner._kind != INTS:
-        return False
-    values = [x(i) for i in range(size)]
-    indices = [g(plain(value)) for value in values]
-    return max(indices) < size and [x(i) for i in indices] == values
 
 
 def _kept(back: F2Map, plain: Layout, *layouts: Layout) -> Leaf:
@@ -227,18 +212,18 @@ def _kept(back: F2Map, plain: Layout, *layouts: Layout) -> Leaf:
 # -- common runs of two layouts
 
 
-def common_layout(a: Alike, b: Alike) -> Alike:
+def common_layout(a: Alike, b: Alike, operation: str = "max_common_layout") -> Alike:
     """Return `max_common_layout` where a or b is swizzled: that of the inner layouts, before the
     inverse of the map that both have, or cut to the run that neither map moves.
     """
     from cute_py.layout.algebra.common import max_common_layout
 
-    common = max_common_layout(*_inner_layouts(a, b, "max_common_layout"))
+    common = max_common_layout(*_inner_layouts(a, b, operation))
     for x in (a, b):
         if x.__class__ is ComposedLayout and not (
             ints.is_leaf(x.offset) and ints.is_zero(x.offset)
         ):
-            raise refusal("inverse-offset", operation="max_common_layout", layout=x)
+            raise refusal("inverse-offset", operation=operation, layout=x)
     alike = _alike(a, b)
     if not alike or not isinstance(a.outer, F2Map) or not a.outer.is_bijective():
         limit = 1 if alike else _unmoved(a, b)
@@ -256,13 +241,15 @@ def common_layout(a: Alike, b: Alike) -> Alike:
 
 
 def common_vector(a: Alike, b: Alike) -> int:
-    """Return `max_common_vector` where a or b is swizzled: that of the inner layouts, cut to the
-    run that stays contiguous.
+    """Return `max_common_vector` where a or b is swizzled: the size of what they have in common;
+    for different maps with offsets, the run that both leave contiguous.
     """
     from cute_py.layout.algebra.common import max_common_vector
 
+    if _alike(a, b) or all(ints.is_zero(getattr(x, "offset", 0)) for x in (a, b)):
+        return common_layout(a, b, "max_common_vector").size()  # type: ignore[no-any-return]
     vector: int = max_common_vector(*_inner_layouts(a, b, "max_common_vector"))
-    return vector if _alike(a, b) else min(vector, _unmoved(a, b))
+    return min(vector, _unmoved(a, b))
 
 
 def _inner_layouts(a: Alike, b: Alike, operation: str) -> list[Layout]:
@@ -423,6 +410,9 @@ def sliced(f: Swizzle, total: int, free: Layout) -> tuple[Any, int]:
     if not gf2.disjoint([f(1 << bit) for bit in set_bits(active)]):
         return composed(f, inside, free), outside
     origin = f(inside)
+    plain = _bit_by_bit(f, inside, origin, free)
+    if plain is not None:
+        return plain, origin + outside
     steps = [f(inside ^ 1 << bit) - origin for bit in range(f.bits)]
     form = Layout((*[2] * f.bits, 1), (*steps, f.period))
     try:
@@ -430,6 +420,20 @@ def sliced(f: Swizzle, total: int, free: Layout) -> tuple[Any, int]:
     except LayoutError:
         return composed(f, inside, free), outside
     return linear, origin + outside
+
+
+def _bit_by_bit(f: F2Map, inside: int, origin: int, free: Layout) -> Layout | None:
+    """The shortcut of `sliced` for extents and strides of powers of two; None for others."""
+    modes, code = [], f.masks[1]
+    for extent, step in zip(free._s, free._d, strict=True):
+        if step & (step - 1) or extent & (extent - 1) or (step and extent == 1):
+            return None
+        if not (extent - 1) * step & code:
+            modes.append([(extent, step)])
+            continue
+        steps = [f(inside ^ step << k) - origin for k in range(extent.bit_length() - 1)]
+        modes.append(list(zip(*merged([2] * len(steps), steps, INTS), strict=True)))
+    return nested(free, modes, INTS)
 
 
 # -- other element sizes

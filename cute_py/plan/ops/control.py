@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from cute_py.plan.conditions import BITS, MOST, SCOPES, Cond, Reg, Scalar, bounds_of
+from cute_py.plan.conditions import BITS, MOST, PROMISES, SCOPES, Cond, Reg, Scalar, bounds_of
 from cute_py.plan.op import NAMED, Block, Op
 
 
@@ -111,20 +111,25 @@ class Leave(Op):
         return _scope(self.scope) if known else f"the target {self.target}"
 
 
-_OPERANDS = {"xor": 2, "and": 2, "or": 2, "shl": 2, "shr": 2, "reg": 1, "var": 1}
+_OPERANDS = {
+    **dict.fromkeys(("xor", "and", "or", "shl", "shr", "div"), 2),
+    **{"where": 3, "reg": 1, "var": 1},
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Let(Op):
     """Define an integer that no polynomial describes; it is live to the end of the block.
 
-    kind: `xor and or shl shr` of two scalars; `reg`, the integer in a register of one element;
-    `var`, the current value of a variable that `Set` assigned.
+    kind: `xor and or shl shr` of two scalars; `div`, a quotient rounded down, by a divisor of
+    unknown sign, 0 for a divisor of 0; `where`, one of two scalars, by a condition; `reg`, the
+    integer in a register of one element; `var`, the current value of a variable that `Set`
+    assigned.
     """
 
     var: str = field(metadata=NAMED)
     kind: str
-    operands: tuple[Scalar | Reg | str, ...]
+    operands: tuple[Scalar | Cond | Reg | str, ...]
 
     word: ClassVar[str] = "let"
     call: ClassVar[str] = "an integer"
@@ -154,6 +159,29 @@ class Set(Op):
         return f"{self.var} := {self.value}"
 
 
+@dataclass(frozen=True, slots=True)
+class Promise(Op):
+    """State what the kernel's writer knows: a condition is true; or, with a `scope`, its threads
+    have the same value, the n-th time that each of them gets here. The emulator checks it, and
+    generated code does not.
+    """
+
+    value: Cond | Scalar
+    scope: str = ""  # grid | cluster | block | warpgroup | warp
+
+    word: ClassVar[str] = "promise"
+    call: ClassVar[str] = "cute.assume"
+    purpose: ClassVar[str] = "states what is true, or the same in all threads of a scope"
+
+    def problem(self) -> str:
+        """Check for a condition, or a scalar with a known scope."""
+        fits = self.scope in PROMISES[:-1] if isinstance(self.value, Scalar) else not self.scope
+        return "" if fits else f"the scope {self.scope!r} for {self.value}"
+
+    def __str__(self) -> str:
+        return f"promise {self.value}" + (f" is the same in the {self.scope}" if self.scope else "")
+
+
 def let_bounds(kind: str, a: Scalar, b: Scalar) -> tuple[int | None, int | None]:
     """Return bounds of the `Let` `a kind b`; none if it may exceed 64 bits and wrap around.
 
@@ -161,6 +189,14 @@ def let_bounds(kind: str, a: Scalar, b: Scalar) -> tuple[int | None, int | None]
     ((0, 15), (0, 7), (None, None))
     """
     (low_a, high_a), (low_b, high_b) = bounds_of(a), bounds_of(b)
+    if kind == "where":
+        low = None if low_a is None or low_b is None else min(low_a, low_b)
+        return low, None if high_a is None or high_b is None else max(high_a, high_b)
+    if kind == "div":
+        if low_a is None or high_a is None:
+            return None, None
+        most = max(abs(low_a), abs(high_a))
+        return (0 if low_a >= 0 and low_b is not None and low_b >= 0 else -most), most
     if low_a is None or low_b is None or low_a < 0 or low_b < 0:
         return None, None
     if kind == "and":

@@ -12,6 +12,7 @@ Launch:
 Parameters:
     A: address of f32 (A_shape0,A_shape1):(A_stride0,1), a multiple of 16 bytes
     B: address of f32 (B_shape0,B_shape1):(B_stride0,1), a multiple of 16 bytes
+    multiplier0: divides by ceil_div(A_shape1,1024)
 
 Registers:
     fragment0: f32[16] in 16 words
@@ -22,9 +23,9 @@ Calls:
 """
 
 
-def copy_vectors(A, A_shape0, A_shape1, A_stride0, B, B_shape0, B_shape1, B_stride0):
+def copy_vectors(A, A_shape0, A_shape1, A_stride0, B, B_shape0, B_shape1, B_stride0, multiplier0):
     tid = thread_index()
     bid_x, bid_y, bid_z = block_index()
     fragment0 = undefined(16)
-    fragment0 = load_0(A_shape0, A_shape1, A_stride0, bid_x, tid, A, fragment0)  # line 58  fragment0[0:16] = load ...
-    store_0(A_shape1, B_shape0, B_shape1, B_stride0, bid_x, tid, B, fragment0)  # line 59  store B[4*B_stride0*(bi ...
+    fragment0 = load_0(A_shape0, A_shape1, A_stride0, bid_x, multiplier0, tid, A, fragment0)  # line 58
+    store_0(A_shape1, B_shape0, B_shape1, B_stride0, bid_x, multiplier0, tid, B, fragment0)  # line 59

@@ -19,9 +19,9 @@ Registers:
 
 Calls:
     holds_*: whether a condition is true
-    value_*: an integer expression
     begin_*: the address that a loop begins with
     advance_*: the address of the next iteration
+    next_*: the counter of the next iteration
     fill_*: all elements become a number
     map_*: element by element
     load_*: ld.global or ld.shared, one for each vector
@@ -46,7 +46,8 @@ def gemm_naive(
         r0 = fill_0(r0)  # line 25  r0[0] = 0.0
         A_at = begin_0(A_stride0, bid_x, tid, A)
         B_at = begin_1(B_stride0, bid_y, tid, B)
-        for k0 in range(0, value_0(A_shape1), 1):  # line 26  for k0 in 0 .. A_shape1
+        k0 = int32(0)  # line 26  for k0 in 0 .. A_shape1
+        while holds_1(A_shape1, k0):  # line 26  for k0 in 0 .. A_shape1
             x0, A_at = load_0(A_stride0, bid_x, k0, tid, A, A_at, x0)  # line 27  x0[0] = load A[8*A_stride0*bid_x ...
             r1 = map_copy_0(r1, x0)  # line 27  r1[0] = copy.f32(x0[0])
             x1, B_at = load_1(B_stride0, bid_y, k0, tid, B, B_at, x1)  # line 27  x1[0] = load B[32*B_stride0*bid_ ...
@@ -55,4 +56,5 @@ def gemm_naive(
             r0 = map_copy_2(r0, r3)  # line 27  r0[0] = copy.f32(r3[0])
             A_at = advance_0(A_at)
             B_at = advance_1(B_at)
+            k0 = next_0(k0)  # line 26  for k0 in 0 .. A_shape1
         store_0(C_stride0, bid_x, bid_y, tid, C, r0)  # line 28  store C[8*C_stride0*bid_x+C_stride0*(tid//32)+32* ...

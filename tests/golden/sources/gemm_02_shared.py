@@ -27,9 +27,10 @@ Registers:
     r46, x33, r47, r48: f32[1] in 1 word
 
 Calls:
-    value_*: an integer expression
+    holds_*: whether a condition is true
     begin_*: the address that a loop begins with
     advance_*: the address of the next iteration
+    next_*: the counter of the next iteration
     fill_*: all elements become a number
     map_*: element by element
     load_*: ld.global or ld.shared, one for each vector
@@ -132,7 +133,8 @@ def gemm_shared(
     r0 = fill_0(r0)  # line 29  r0[0] = 0.0
     A_at = begin_0(A_stride0, bid_x, tid, A)
     B_at = begin_1(B_stride0, bid_y, tid, B)
-    for k0 in range(0, value_0(A_shape1), 1):  # line 30  for k0 in 0 .. ceil_div(A_shape1,16)
+    k0 = int32(0)  # line 30  for k0 in 0 .. ceil_div(A_shape1,16)
+    while holds_0(A_shape1, k0):  # line 30  for k0 in 0 .. ceil_div(A_shape1,16)
         x0, A_at = load_0(A_shape0, A_shape1, A_stride0, bid_x, k0, tid, A, A_at, x0)  # line 31  x0[0] = load A[1 ...
         store_0(tid, smem, x0)  # line 31  store s0[17*tid//16 + [0]] = x0[0]
         x1, B_at = load_1(B_shape0, B_shape1, B_stride0, bid_y, k0, tid, B, B_at, x1)  # line 32  x1[0] = load B[1 ...
@@ -237,4 +239,5 @@ def gemm_shared(
         barrier_0()  # line 36  barrier block sync
         A_at = advance_0(A_at)
         B_at = advance_1(B_at)
+        k0 = next_0(k0)  # line 30  for k0 in 0 .. ceil_div(A_shape1,16)
     store_2(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, r0)  # line 37  store C[16*C_stride0*bid_x+C_stri ...

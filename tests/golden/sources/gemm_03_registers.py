@@ -23,9 +23,10 @@ Registers:
     t0, t1: f32[4] in 4 words
 
 Calls:
-    value_*: an integer expression
+    holds_*: whether a condition is true
     begin_*: the address that a loop begins with
     advance_*: the address of the next iteration
+    next_*: the counter of the next iteration
     fill_*: all elements become a number
     load_*: ld.global or ld.shared, one for each vector
     store_*: st.global or st.shared, one for each vector
@@ -50,7 +51,8 @@ def gemm_registers(
     fragment2 = fill_0(fragment2)  # line 45  fragment2[0:64] = 0.0
     A_at = begin_0(A_stride0, bid_x, tid, A)
     B_at = begin_1(B_stride0, bid_y, tid, B)
-    for k0 in range(0, value_0(A_shape1), 1):  # line 46  for k0 in 0 .. ceil_div(A_shape1,8)
+    k0 = int32(0)  # line 46  for k0 in 0 .. ceil_div(A_shape1,8)
+    while holds_0(A_shape1, k0):  # line 46  for k0 in 0 .. ceil_div(A_shape1,8)
         t0, A_at = load_0(A_shape0, A_shape1, A_stride0, bid_x, k0, tid, A, A_at, t0)  # line 47  t0[0:4] = load A ...
         store_0(tid, smem, t0)  # line 47  store s0[129*tid-1031*(tid//8) + [0:128:32]] = t0[0:4]
         t1, B_at = load_1(B_shape0, B_shape1, B_stride0, bid_y, k0, tid, B, B_at, t1)  # line 48  t1[0:4] = load B ...
@@ -83,4 +85,5 @@ def gemm_registers(
         barrier_0()  # line 54  barrier block sync
         A_at = advance_0(A_stride0, A_at)
         B_at = advance_1(B_stride0, B_at)
+        k0 = next_0(k0)  # line 46  for k0 in 0 .. ceil_div(A_shape1,8)
     store_2(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, fragment2)  # line 55  store C[128*C_stride0*bid_ ...

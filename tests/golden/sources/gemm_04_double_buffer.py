@@ -24,9 +24,10 @@ Registers:
     fragment2: f32[64] in 64 words
 
 Calls:
-    value_*: an integer expression
+    holds_*: whether a condition is true
     begin_*: the address that a loop begins with
     advance_*: the address of the next iteration
+    next_*: the counter of the next iteration
     fill_*: all elements become a number
     load_*: ld.global or ld.shared, one for each vector
     store_*: st.global or st.shared, one for each vector
@@ -55,7 +56,8 @@ def sgemm_128x128(
     store_1(tid, smem, fragment1)  # line 72  store s1[528*tid-1055*(tid//2) + [0:528:132]] = fragment1[0:4]
     A_at = begin_0(A_stride0, bid_x, tid, A)
     B_at = begin_1(B_stride0, bid_y, tid, B)
-    for k0 in range(0, value_0(A_shape1), 1):  # line 80  for k0 in 0 .. ceil_div(A_shape1,8)
+    k0 = int32(0)  # line 80  for k0 in 0 .. ceil_div(A_shape1,8)
+    while holds_0(A_shape1, k0):  # line 80  for k0 in 0 .. ceil_div(A_shape1,8)
         barrier_0()  # line 81  barrier block sync
         fragment0, A_at = load_2(A_shape0, A_shape1, A_stride0, bid_x, k0, tid, A, A_at, fragment0)  # line 67
         fragment1, B_at = load_3(B_shape0, B_shape1, B_stride0, bid_y, k0, tid, B, B_at, fragment1)  # line 68
@@ -87,4 +89,5 @@ def sgemm_128x128(
         store_3(k0, tid, smem, fragment1)  # line 72  store s1[528*tid+1056*((k0+1)%2)-1055*(tid//2) + [0:528:132] ...
         A_at = advance_0(A_at)
         B_at = advance_1(B_at)
+        k0 = next_0(k0)  # line 80  for k0 in 0 .. ceil_div(A_shape1,8)
     store_4(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, fragment2)  # line 89  store C[128*C_stride0*bid_ ...

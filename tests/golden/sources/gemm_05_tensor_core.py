@@ -24,9 +24,10 @@ Registers:
     t0, t1: f16[16] in 8 words
 
 Calls:
-    value_*: an integer expression
+    holds_*: whether a condition is true
     begin_*: the address that a loop begins with
     advance_*: the address of the next iteration
+    next_*: the counter of the next iteration
     fill_*: all elements become a number
     map_*: element by element
     load_*: ld.global or ld.shared, one for each vector
@@ -50,20 +51,22 @@ def gemm_tensor_core(
     t0 = undefined(8)
     t1 = undefined(8)
     r0 = undefined(32)
-    fragment2 = fill_0(fragment2)  # line 39  fragment2[0:32] = 0.0
+    fragment2 = fill_0(fragment2)  # line 40  fragment2[0:32] = 0.0
     A_at = begin_0(A_stride0, bid_x, tid, A)
     B_at = begin_1(B_stride0, bid_y, tid, B)
-    for k0 in range(0, value_0(A_shape1), 1):  # line 41  for k0 in 0 .. ceil_div(A_shape1,32)
-        t0, A_at = load_0(A_shape0, A_shape1, A_stride0, bid_x, k0, tid, A, A_at, t0)  # line 42  t0[0:16] = load ...
-        store_0(tid, smem, t0)  # line 42  store s0[8*tid + [0,1024]] x8 = t0[0:16]
-        t1, B_at = load_1(B_shape0, B_shape1, B_stride0, bid_y, k0, tid, B, B_at, t1)  # line 43  t1[0:16] = load ...
-        store_1(tid, smem, t1)  # line 43  store s1[8*tid + [0,1024]] x8 = t1[0:16]
-        barrier_0()  # line 44  barrier block sync
-        fragment0 = load_2(tid, smem, fragment0)  # line 45  fragment0[0:8,16:24,8:16,24:32] = load s0[2*tid+256*( ...
-        fragment1 = load_3(tid, smem, fragment1)  # line 46  fragment1[0:4,8:12,16:20,24:28,4:8,12:16,20:24,28:32] ...
-        fragment2 = mma_0(fragment0, fragment1, fragment2)  # line 47  fragment2[0:32] += fragment0[0:8,16:24,8:16 ...
-        barrier_0()  # line 48  barrier block sync
+    k0 = int32(0)  # line 42  for k0 in 0 .. ceil_div(A_shape1,32)
+    while holds_0(A_shape1, k0):  # line 42  for k0 in 0 .. ceil_div(A_shape1,32)
+        t0, A_at = load_0(A_shape0, A_shape1, A_stride0, bid_x, k0, tid, A, A_at, t0)  # line 43  t0[0:16] = load ...
+        store_0(tid, smem, t0)  # line 43  store s0[8*tid + [0,1024]] x8 = t0[0:16]
+        t1, B_at = load_1(B_shape0, B_shape1, B_stride0, bid_y, k0, tid, B, B_at, t1)  # line 44  t1[0:16] = load ...
+        store_1(tid, smem, t1)  # line 44  store s1[8*tid + [0,1024]] x8 = t1[0:16]
+        barrier_0()  # line 45  barrier block sync
+        fragment0 = load_2(tid, smem, fragment0)  # line 46  fragment0[0:8,16:24,8:16,24:32] = load s0[2*tid+256*( ...
+        fragment1 = load_3(tid, smem, fragment1)  # line 47  fragment1[0:4,8:12,16:20,24:28,4:8,12:16,20:24,28:32] ...
+        fragment2 = mma_0(fragment0, fragment1, fragment2)  # line 48  fragment2[0:32] += fragment0[0:8,16:24,8:16 ...
+        barrier_0()  # line 49  barrier block sync
         A_at = advance_0(A_stride0, A_at)
         B_at = advance_1(B_stride0, B_at)
-    r0 = map_copy_0(fragment2, r0)  # line 49  r0[0:32] = copy.f32(fragment2[0:32])
-    store_2(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, r0)  # line 49  store C[64*C_stride0*bid_x+8*C_st ...
+        k0 = next_0(k0)  # line 42  for k0 in 0 .. ceil_div(A_shape1,32)
+    r0 = map_copy_0(fragment2, r0)  # line 50  r0[0:32] = copy.f32(fragment2[0:32])
+    store_2(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, r0)  # line 50  store C[64*C_stride0*bid_x+8*C_st ...

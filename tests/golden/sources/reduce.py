@@ -56,7 +56,7 @@ def sum_rows(A, A_shape0, A_shape1, A_stride0, out, out_shape0):
     r13 = undefined(1)
     r0 = fill_0(r0)  # line 28  r0[0] = 0.0
     A_at = begin_0(A_stride0, bid_x, tid, A)
-    for k0 in range(value_0(tid), value_1(A_shape1), 128):  # line 29  for k0 in tid .. A_shape1 step 128 (thread)
+    for k0 in range(int32(value_0(tid)), int32(value_1(A_shape1)), int32(128)):  # line 29  for k0 in tid .. A_sha ...
         x0, A_at = load_0(A_stride0, bid_x, k0, A, A_at, x0)  # line 30  x0[0] = load A[A_stride0*bid_x+k0 + [0]]
         r1 = map_copy_0(r1, x0)  # line 30  r1[0] = copy.f32(x0[0])
         r0 = map_add_0(r0, r1)  # line 30  r0[0] = add.f32(r0[0], r1[0])

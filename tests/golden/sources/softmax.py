@@ -85,7 +85,7 @@ def softmax(A, A_shape0, A_shape1, A_stride0, B, B_shape0, B_shape1, B_stride0):
     r38 = undefined(1)
     r0 = fill_0(r0)  # line 32  r0[0] = -inf
     A_at = begin_0(A_stride0, bid_x, tid, A)
-    for k0 in range(value_0(tid), value_1(A_shape1), 128):  # line 33  for k0 in tid .. A_shape1 step 128 (thread)
+    for k0 in range(int32(value_0(tid)), int32(value_1(A_shape1)), int32(128)):  # line 33  for k0 in tid .. A_sha ...
         x0, A_at = load_0(A_stride0, bid_x, k0, A, A_at, x0)  # line 34  x0[0] = load A[A_stride0*bid_x+k0 + [0]]
         r1 = map_copy_0(r1, x0)  # line 34  r1[0] = copy.f32(x0[0])
         r2 = map_max_0(r0, r1, r2)  # line 34  r2[0] = max.f32(r0[0], r1[0])
@@ -108,7 +108,7 @@ def softmax(A, A_shape0, A_shape1, A_stride0, B, B_shape0, B_shape1, B_stride0):
     r14 = reduce_max_0(r13, r14)  # line 56  reduce max r14[0] r13[0:4]
     r15 = fill_1(r15)  # line 38  r15[0] = 0.0
     A_at_ = begin_1(A_stride0, bid_x, tid, A)
-    for k1 in range(value_2(tid), value_3(A_shape1), 128):  # line 39  for k1 in tid .. A_shape1 step 128 (thread)
+    for k1 in range(int32(value_2(tid)), int32(value_3(A_shape1)), int32(128)):  # line 39  for k1 in tid .. A_sha ...
         x1, A_at_ = load_2(A_stride0, bid_x, k1, A, A_at_, x1)  # line 40  x1[0] = load A[A_stride0*bid_x+k1 + [0]]
         r16 = map_copy_2(r16, x1)  # line 40  r16[0] = copy.f32(x1[0])
         r17 = map_sub_0(r14, r16, r17)  # line 40  r17[0] = sub.f32(r16[0], r14[0])
@@ -134,7 +134,7 @@ def softmax(A, A_shape0, A_shape1, A_stride0, B, B_shape0, B_shape1, B_stride0):
     r32 = map_rcp_0(r31, r32)  # line 41  r32[0] = rcp.f32(r31[0])
     A_at__ = begin_2(A_stride0, bid_x, tid, A)
     B_at = begin_3(B_stride0, bid_x, tid, B)
-    for k2 in range(value_4(tid), value_5(A_shape1), 128):  # line 43  for k2 in tid .. A_shape1 step 128 (thread)
+    for k2 in range(int32(value_4(tid)), int32(value_5(A_shape1)), int32(128)):  # line 43  for k2 in tid .. A_sha ...
         x2, A_at__ = load_4(A_stride0, bid_x, k2, A, A_at__, x2)  # line 44  x2[0] = load A[A_stride0*bid_x+k2 + [0]]
         r33 = map_copy_3(r33, x2)  # line 44  r33[0] = copy.f32(x2[0])
         r34 = map_sub_1(r14, r33, r34)  # line 44  r34[0] = sub.f32(r33[0], r14[0])

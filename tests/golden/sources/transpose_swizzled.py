@@ -40,35 +40,35 @@ def transpose_shared(A, A_shape0, A_shape1, A_stride0, B, B_shape0, B_shape1, B_
     x6 = undefined(1)
     x7 = undefined(1)
     x0 = load_0(A_shape0, A_shape1, A_stride0, bid_x, bid_y, tid, A, x0)  # line 46  x0[0] = load A[32*A_stride0*b ...
-    n0 = let_and_0(tid)  # line 46  n0 = and(tid, 992)
-    n1 = let_xor_0(n0, tid)  # line 46  n1 = xor(tid, n0//32)
-    store_0(n1, smem, x0)  # line 46  store s0[n1 + [0]] = x0[0]
+    m0 = let_and_0(tid)  # line 46  m0 = and(tid, 992)
+    m1 = let_xor_0(m0, tid)  # line 46  m1 = xor(tid, m0//32)
+    store_0(m1, smem, x0)  # line 46  store s0[m1 + [0]] = x0[0]
     x1 = load_1(A_shape0, A_shape1, A_stride0, bid_x, bid_y, tid, A, x1)  # line 46  x1[0] = load A[32*A_stride0*b ...
-    n2 = let_and_1(tid)  # line 46  n2 = and(tid+256, 992)
-    n3 = let_xor_1(n2, tid)  # line 46  n3 = xor(tid+256, n2//32)
-    store_1(n3, smem, x1)  # line 46  store s0[n3 + [0]] = x1[0]
+    m2 = let_and_1(tid)  # line 46  m2 = and(tid+256, 992)
+    m3 = let_xor_1(m2, tid)  # line 46  m3 = xor(tid+256, m2//32)
+    store_1(m3, smem, x1)  # line 46  store s0[m3 + [0]] = x1[0]
     x2 = load_2(A_shape0, A_shape1, A_stride0, bid_x, bid_y, tid, A, x2)  # line 46  x2[0] = load A[32*A_stride0*b ...
-    n4 = let_and_2(tid)  # line 46  n4 = and(tid+512, 992)
-    n5 = let_xor_2(n4, tid)  # line 46  n5 = xor(tid+512, n4//32)
-    store_2(n5, smem, x2)  # line 46  store s0[n5 + [0]] = x2[0]
+    m4 = let_and_2(tid)  # line 46  m4 = and(tid+512, 992)
+    m5 = let_xor_2(m4, tid)  # line 46  m5 = xor(tid+512, m4//32)
+    store_2(m5, smem, x2)  # line 46  store s0[m5 + [0]] = x2[0]
     x3 = load_3(A_shape0, A_shape1, A_stride0, bid_x, bid_y, tid, A, x3)  # line 46  x3[0] = load A[32*A_stride0*b ...
-    n6 = let_and_3(tid)  # line 46  n6 = and(tid+768, 992)
-    n7 = let_xor_3(n6, tid)  # line 46  n7 = xor(tid+768, n6//32)
-    store_3(n7, smem, x3)  # line 46  store s0[n7 + [0]] = x3[0]
+    m6 = let_and_3(tid)  # line 46  m6 = and(tid+768, 992)
+    m7 = let_xor_3(m6, tid)  # line 46  m7 = xor(tid+768, m6//32)
+    store_3(m7, smem, x3)  # line 46  store s0[m7 + [0]] = x3[0]
     barrier_0()  # line 47  barrier block sync
-    n8 = let_and_4(tid)  # line 49  n8 = and(32*tid-1023*(tid//32), 992)
-    n9 = let_xor_4(n8, tid)  # line 49  n9 = xor(32*tid-1023*(tid//32), n8//32)
-    x4 = load_4(n9, smem, x4)  # line 49  x4[0] = load s0[n9 + [0]]
+    m8 = let_and_4(tid)  # line 49  m8 = and(32*tid-1023*(tid//32), 992)
+    m9 = let_xor_4(m8, tid)  # line 49  m9 = xor(32*tid-1023*(tid//32), m8//32)
+    x4 = load_4(m9, smem, x4)  # line 49  x4[0] = load s0[m9 + [0]]
     store_4(B_shape0, B_shape1, B_stride0, bid_x, bid_y, tid, B, x4)  # line 49  store B[32*B_stride0*bid_y+B_stri ...
-    n10 = let_and_5(tid)  # line 49  n10 = and(32*tid+8-1023*(tid//32), 992)
-    n11 = let_xor_5(n10, tid)  # line 49  n11 = xor(32*tid+8-1023*(tid//32), n10//32)
-    x5 = load_5(n11, smem, x5)  # line 49  x5[0] = load s0[n11 + [0]]
+    m10 = let_and_5(tid)  # line 49  m10 = and(32*tid+8-1023*(tid//32), 992)
+    m11 = let_xor_5(m10, tid)  # line 49  m11 = xor(32*tid+8-1023*(tid//32), m10//32)
+    x5 = load_5(m11, smem, x5)  # line 49  x5[0] = load s0[m11 + [0]]
     store_5(B_shape0, B_shape1, B_stride0, bid_x, bid_y, tid, B, x5)  # line 49  store B[32*B_stride0*bid_y+B_stri ...
-    n12 = let_and_6(tid)  # line 49  n12 = and(32*tid+16-1023*(tid//32), 992)
-    n13 = let_xor_6(n12, tid)  # line 49  n13 = xor(32*tid+16-1023*(tid//32), n12//32)
-    x6 = load_6(n13, smem, x6)  # line 49  x6[0] = load s0[n13 + [0]]
+    m12 = let_and_6(tid)  # line 49  m12 = and(32*tid+16-1023*(tid//32), 992)
+    m13 = let_xor_6(m12, tid)  # line 49  m13 = xor(32*tid+16-1023*(tid//32), m12//32)
+    x6 = load_6(m13, smem, x6)  # line 49  x6[0] = load s0[m13 + [0]]
     store_6(B_shape0, B_shape1, B_stride0, bid_x, bid_y, tid, B, x6)  # line 49  store B[32*B_stride0*bid_y+B_stri ...
-    n14 = let_and_7(tid)  # line 49  n14 = and(32*tid+24-1023*(tid//32), 992)
-    n15 = let_xor_7(n14, tid)  # line 49  n15 = xor(32*tid+24-1023*(tid//32), n14//32)
-    x7 = load_7(n15, smem, x7)  # line 49  x7[0] = load s0[n15 + [0]]
+    m14 = let_and_7(tid)  # line 49  m14 = and(32*tid+24-1023*(tid//32), 992)
+    m15 = let_xor_7(m14, tid)  # line 49  m15 = xor(32*tid+24-1023*(tid//32), m14//32)
+    x7 = load_7(m15, smem, x7)  # line 49  x7[0] = load s0[m15 + [0]]
     store_7(B_shape0, B_shape1, B_stride0, bid_x, bid_y, tid, B, x7)  # line 49  store B[32*B_stride0*bid_y+B_stri ...

@@ -1,0 +1,102 @@
+"""The checks of the emulator that can be switched: what each refuses, and with which codes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cute_py.errors import refusal, suggestion
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What a check refuses.
+
+    Attributes:
+        refuses: in words.
+        rule: the section of the PTX ISA, or of cute_py's documentation, that says so.
+        codes: those of its errors, without `emulate-`.
+    """
+
+    refuses: str
+    rule: str
+    codes: tuple[str, ...]
+
+
+CHECKS = {
+    "shared": Check(
+        "accesses of shared memory that nothing orders, and reads of what nothing has written",
+        "Memory Consistency Model; cp.async; Async proxy",
+        ("race", "lanes", "copy-pending", "async-pending", "proxy-fence", "smem-unwritten"),
+    ),
+    "global": Check(
+        "accesses of global memory that nothing orders",
+        "Memory Consistency Model",
+        ("global-race",),
+    ),
+    "registers": Check(
+        "registers that are read before they are written, or while wgmma uses them",
+        "wgmma.fence, wgmma.wait_group",
+        ("register-unwritten", "wgmma-pending", "wgmma-fence"),
+    ),
+    "coordinates": Check(
+        "coordinates outside of their mode",
+        "the shape of the tensor",
+        ("mode",),
+    ),
+    "mbarriers": Check(
+        "mbarriers that are used before their init is known, or initialised again while in use",
+        "mbarrier.init, fence.mbarrier_init",
+        ("mbarrier-early", "mbarrier-again"),
+    ),
+    "lifetimes": Check(
+        "the end of a block whose shared memory is still in use",
+        "mapa, cp.async.bulk, barrier.cluster",
+        ("block-end",),
+    ),
+    "convergence": Check(
+        "warp instructions and setmaxnreg by a part of those who must come, and arrivals that may "
+        "count for the phase before",
+        "shfl.sync, vote.sync, bar.warp.sync, barrier, setmaxnreg",
+        ("shuffle", "warp-divergent", "barrier-phase", "setmaxnreg"),
+    ),
+    "promises": Check(
+        "what `as_int`, `var` and `assume` promise and is not true, and failed assertions",
+        "the kernel's own",
+        ("promise", "assume", "uniform", "assert"),
+    ),
+}
+ALL = frozenset(CHECKS)
+CLOCKED = ALL - {"coordinates", "promises"}  # those that ask what is ordered
+
+
+def chosen(checks: bool | str | Iterable[str]) -> frozenset[str]:
+    """Return the names of checks: all for True, none for False, else those given.
+
+    Args:
+        checks: a bool, names, or text with commas between names.
+
+    Raises LayoutError for a name that is not in `CHECKS`.
+
+    >>> sorted(chosen("shared, global")), chosen(False), chosen(True) == ALL
+    (['global', 'shared'], frozenset(), True)
+    """
+    if isinstance(checks, (bool, np.bool_)):
+        return ALL if checks else frozenset()
+    if isinstance(checks, str):
+        checks = [name.strip() for name in checks.split(",")]
+    given: Any = checks
+    names: frozenset[str] = frozenset(given if isinstance(given, Iterable) else (given,))
+    for name in names - ALL:
+        hint = suggestion(str(name), CHECKS)
+        raise refusal(
+            "emulate-checks",
+            operation="emulate",
+            name=name,
+            known=", ".join(CHECKS),
+            hint=hint or "leave it out for all checks",
+        )
+    return names

@@ -1,0 +1,226 @@
+"""Lanes of one warp that run apart, where they wait for each other: independent thread scheduling.
+
+As a rule the lanes of a warp run in one cohort, one branch after the other. Where that leaves
+nobody who can run, the lanes that wait are divided from those that have not had their turn. Each
+part is a cohort of one warp. An instruction of the whole warp waits until all of its lanes that
+have not returned have come to it, and then they are one cohort again.
+Source: CUDA C++ Programming Guide, "Independent Thread Scheduling"; PTX ISA, "bar.warp.sync".
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cute_py.emulate.cohorts import Cohort, Frame, Step, Wait
+from cute_py.plan import ops
+
+if TYPE_CHECKING:
+    from cute_py.emulate.spans import Array, Value
+
+_WHOLE = (ops.Barrier, ops.Shuffle, ops.Vote, ops.Redux, ops.LdMatrix, ops.StMatrix, ops.Wgmma)
+_WHOLE_TOO = (ops.WgFence, ops.WgCommit, ops.WgWait, ops.SetMaxNReg)
+
+
+def is_whole(op: ops.Op) -> bool:
+    """Tell whether all lanes of a warp must execute an op together."""
+    if isinstance(op, ops.Mma):
+        return op.atom.num_threads > 1
+    return isinstance(op, _WHOLE + _WHOLE_TOO)
+
+
+def is_warp_barrier(op: ops.Op) -> bool:
+    """Tell whether an op is a barrier of the warp."""
+    return isinstance(op, ops.Barrier) and op.scope == "warp"
+
+
+def running(c: Cohort) -> Array:
+    """Return the lanes [block or 1, warp or 1, lane] of a cohort's warps that have not returned."""
+    if c.divided:
+        return c.batch.alive[_key(c)]
+    lanes = c.frames[0].saved
+    return c.batch.agents.exist[None, c.span.W] if lanes is None else lanes
+
+
+def _key(c: Cohort) -> tuple[int, int]:
+    return int(c.span.B[0]), int(c.span.W[0])
+
+
+class LanesWait(Wait):
+    """A wait for the other lanes of the warp."""
+
+    def ready(self, c: Cohort) -> bool:
+        """Return False: `gather` ends it."""
+        return False
+
+    def describe(self, c: Cohort) -> str:
+        """Return what is waited for."""
+        return "the other lanes of its warp"
+
+
+def must_gather(c: Cohort, step: Step) -> bool:
+    """Tell whether lanes must wait for others of their warp before a step that needs all of them.
+
+    Lanes that are not divided yet wait at syncwarp alone, and only if those of the other branch
+    come to one, too. Anything else that a part of a warp executes is refused at once.
+    """
+    assert c.mask is not None
+    if c.forced:
+        c.forced = False
+        return False
+    if c.divided:
+        return bool((running(c) & ~c.mask).any())
+    if not is_warp_barrier(step.op) or not (running(c) & ~c.mask).any():
+        return False
+    return any(
+        frame.pending is not None and any(is_warp_barrier(other.op) for other in frame.other)
+        for frame in c.frames
+    )
+
+
+# -- dividing
+
+
+def divided(c: Cohort) -> list[Cohort]:
+    """Return the parts of a cohort that can go on without each other; itself if there are none."""
+    active = c.active()
+    free = None if c.wait is None else c.wait.lanes(c)
+    apart: Array = np.broadcast_to(_outside(c, active), c.span.shape).any(-1)
+    if free is not None:
+        apart = apart | ((free & active).any(-1) & (~free & active).any(-1))
+    if not apart.any():
+        return [c]
+    parts = []
+    for b, w in np.ndindex(c.span.nB, c.span.nW):
+        one = c.part(np.array([b]), np.array([w]))
+        one.divided, one.spun = c.divided, c.spun
+        parts += _parts(one, None if free is None else free[b, w]) if apart[b, w] else [one]
+    return parts
+
+
+def _outside(c: Cohort, active: Array) -> Array:
+    """Return the lanes that run on when a frame of the cohort is left."""
+    whole = c.frames[0].saved
+    return (c.batch.agents.exist[None, c.span.W] if whole is None else whole) & ~active
+
+
+def _parts(c: Cohort, free: Array | None) -> list[Cohort]:
+    """Return the parts of a cohort of one warp: the lanes whose wait is over (`free`), those that
+    still wait, and of each branch or loop those that come to its end, or to the other branch.
+    """
+    batch, seen = c.batch, c.active()
+    if not c.divided:
+        batch.alive[_key(c)] = np.array(running(c))
+    here = [seen] if free is None else [seen & free, seen & ~free]
+    parts = [_lanes(c, lanes, c.frames) for lanes in here if lanes.any()]
+    for part in parts:
+        part.wait, part.spun = copy(c.wait), c.spun
+    for i in range(len(c.frames) - 1, 0, -1):
+        frame, seen = c.frames[i], np.array(seen)
+        if frame.pending is not None and (frame.pending & ~seen).any():
+            other = frame.copy()
+            other.steps, other.pc, other.kind, other.pending = frame.other, 0, "other", None
+            parts.append(_lanes(c, frame.pending & ~seen, [*c.frames[:i], other]))
+            seen |= frame.pending
+        saved = batch.agents.exist[None, c.span.W] if frame.saved is None else frame.saved
+        if (saved & ~seen).any():
+            outer = c.frames[i - 1].copy()
+            outer.pc += 1
+            parts.append(_lanes(c, saved & ~seen, [*c.frames[: i - 1], outer]))
+            seen |= saved
+    return parts
+
+
+def _lanes(c: Cohort, lanes: Array, frames: list[Frame]) -> Cohort:
+    """Return some lanes of a cohort of one warp, at a place of the program."""
+    held = [frame.copy() for frame in frames]
+    for frame in held:
+        frame.saved = lanes
+        if frame.pending is not None:
+            frame.pending = None
+    return Cohort(c.batch, c.span, lanes, held, dict(c.env), divided=True)
+
+
+# -- joining
+
+
+def merged(a: Cohort, b: Cohort) -> Cohort | None:
+    """Return lanes of one warp at one place as one cohort; None if they are at different places."""
+    if len(a.frames) != len(b.frames):
+        return None
+    lanes = a.active()
+    whole = lanes | b.active()
+
+    def pick(x: Value, y: Value) -> Value:
+        if not isinstance(x, np.ndarray) and not isinstance(y, np.ndarray) and x == y:
+            return x
+        return np.where(lanes, x, y)
+
+    frames = []
+    for f, g in zip(a.frames, b.frames, strict=True):
+        if f.steps is not g.steps or f.place != g.place or f.again is not g.again:
+            return None
+        counted = all(not isinstance(x, np.ndarray) for x in (*f.bounds, *g.bounds))
+        if counted and f.bounds != g.bounds:
+            return None
+        frame = f.copy()
+        frame.saved = whole
+        frame.bounds = pick(f.bounds[0], g.bounds[0]), pick(f.bounds[1], g.bounds[1])
+        frames.append(frame)
+    env = {**a.env, **b.env}
+    env |= {name: pick(a.env[name], b.env[name]) for name in a.env if name in b.env}
+    one = Cohort(a.batch, a.span, whole, frames, env, a.wait, divided=True)
+    if not (running(one) & ~whole).any():
+        one.divided = False
+        del one.batch.alive[_key(one)]
+    return one
+
+
+def gather(cohorts: list[Cohort]) -> bool:
+    """Let warps go on of which all lanes have come to one instruction of the whole warp, or each to
+    some syncwarp; return whether there are any.
+    """
+    warps: dict[tuple[int, int], list[Cohort]] = {}
+    for c in cohorts:
+        if isinstance(c.wait, LanesWait) and c.divided:
+            warps.setdefault(_key(c), []).append(c)
+    gone_on = [_gathered(cohorts, here) for here in warps.values()]
+    return True in gone_on
+
+
+def _gathered(cohorts: list[Cohort], here: list[Cohort]) -> bool:
+    """Let a warp go on if all of its lanes have come; these are its parts that wait for it."""
+    lanes = np.logical_or.reduce([c.active() for c in here])
+    missing = (running(here[0]) & ~lanes).any()
+    one: Cohort | None = here[0]
+    for c in here[1:]:
+        one = None if one is None else merged(one, c)
+    if not missing and one is not None:
+        for c in here:
+            cohorts.remove(c)
+        one.wait = None
+        cohorts.append(one)
+        return True
+    if missing or not all(c.wait is not None and is_warp_barrier(c.wait.op) for c in here):
+        return False
+    clocks = here[0].batch.clocks
+    if clocks is not None:
+        clocks.meet_warps(clocks.acting(here[0].span, lanes))
+    for c in here:
+        c.wait = None
+        c.frames[-1].pc += 1
+    return True
+
+
+def force(cohorts: list[Cohort]) -> bool:
+    """Let the first lanes go on that wait in vain for others of their warp, so that the instruction
+    refuses them; return whether nobody waits for anything else.
+    """
+    waiting = [c for c in cohorts if isinstance(c.wait, LanesWait)]
+    if not waiting or len(waiting) < len(cohorts):
+        return False
+    first = min(waiting, key=lambda c: c.position)
+    first.wait, first.forced = None, True
+    return True

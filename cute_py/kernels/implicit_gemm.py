@@ -1,0 +1,223 @@
+"""new here: a convolution as a GEMM, by an iterator operand that gathers the activations.
+
+The rows of A are the output positions (n,p,q), its columns the filter positions and channels
+(r,s,c): a K tile has channels of one (r,s). `Im2col` copies tiles of A as if it were in memory. B
+is the filter, whose tiles are contiguous.
+
+Source: cutlass include/cutlass/conv/threadblock/conv2d_fprop_activation_tile_access_iterator_
+optimized.h (a base for each row, one bit for each filter position, and a table of steps).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+import cute_py as cute
+from cute_py import _
+from cute_py.calls.arrays import strides_of
+from cute_py.errors import refusal
+from cute_py.kernels.config import GemmConfig, choose
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+
+POSITIONS = 31  # of a filter: bits of a register
+
+
+@dataclass(frozen=True, slots=True)
+class Conv2d:
+    """A forward convolution. The fields are (along H, along W).
+
+    Attributes:
+        filter: extents of the filter, at most 31 positions.
+        padding: rows and columns of zeros around the activations.
+        stride: between output positions.
+        dilation: between filter positions.
+    """
+
+    filter: tuple[int, int]
+    padding: tuple[int, int] = (0, 0)
+    stride: tuple[int, int] = (1, 1)
+    dilation: tuple[int, int] = (1, 1)
+
+    def extents(self, H: Any, W: Any) -> tuple[Any, Any]:
+        """Return P and Q, the extents of the output, for those of the activations."""
+        parts = zip((H, W), self.filter, self.padding, self.stride, self.dilation, strict=True)
+        p, q = [(n + 2 * pad - d * (f - 1) - 1) // step + 1 for n, f, pad, step, d in parts]
+        return p, q
+
+    def table(self, x: Any, cfg: GemmConfig) -> Any:  # an array of NumPy
+        """Return, for each K tile, the distance of its elements from those of filter position 0 and
+        channel 0, and the bit of its filter position; then zeros, as many as are read ahead.
+
+        Args:
+            x: the activations (N,H,W,C), of any library.
+            cfg: the configuration of the kernel.
+
+        Raises LayoutError for more positions than bits, for channels that are no whole tiles, and
+        for strides that are no whole vectors.
+        """
+        (R, S), (dh, dw), C, depth = self.filter, self.dilation, x.shape[3], cfg.tile[2]
+        strides = strides_of(x)
+        if (
+            R * S > POSITIONS
+            or C % depth
+            or strides[3] != 1
+            or any(n % cfg.a.vector for n in strides[:3])
+        ):
+            facts = {"filter": f"{R}x{S}", "C": C, "depth": depth, "strides": strides}
+            raise refusal("conv2d", operation="Conv2d", **facts)
+        _by_n, by_h, by_w, _unit = strides
+        r, s, c = np.ix_(np.arange(R), np.arange(S), np.arange(0, C, depth))
+        places, bits = r * dh * by_h + s * dw * by_w + c, (1 << r * S + s) + 0 * c
+        entries = np.stack([places.ravel(), bits.ravel()], 1)
+        return np.pad(entries, ((0, cfg.stages - 1), (0, 0))).astype(np.int32)
+
+
+class Im2col:
+    """The tiles (BM,BK) of the activations X (N,H,W,C) as a matrix (N*P*Q,R*S*C).
+
+    Args:
+        X: activations, contiguous along C, which is a multiple of BK.
+        Y: the output (N,P,Q,K).
+        conv: the convolution.
+        table: `conv.table`, in memory.
+        g2s: how a tile is copied.
+        shared: its stages (BM,BK,stages).
+        block: which tile of rows.
+    """
+
+    bounded = True  # past the last tile, the table has no bits
+
+    def __init__(
+        self, X: Any, Y: Any, conv: Conv2d, table: Any, g2s: Any, shared: Any, block: Any
+    ) -> None:
+        self.X, self.Y, self.table, self.g2s = X, Y, table, g2s
+        self.count = cute.ceil_div(X.shape[3], cute.size(shared, 1)) * cute.product(conv.filter)
+        part = g2s.get_slice(cute.thread_idx())
+        self.stored = part.partition_D(shared)  # (CPY,CPY_M,CPY_K,stages)
+        bM, bK = cute.size(shared, 0), cute.size(shared, 1)
+        own = part.partition_S(cute.make_identity_tensor((bM, bK)))  # (CPY,CPY_M,CPY_K)
+        self.width = cute.size(own, 0)  # elements of a vector
+        places, bits = cute.smem("s64", bM), cute.smem("s32", bM)
+        for row in range(0, bM, g2s.size()):
+            with cute.when(row + cute.thread_idx() < bM):
+                at = row + cute.thread_idx()
+                places[at], bits[at] = self._row(conv, block * bM + at)
+        cute.syncthreads()
+        self.places, self.inside = [], cute.rmem("s32", cute.size(own, 1))
+        for i in range(cute.size(own, 1)):
+            row, column = own[0, i, 0]
+            self.places.append(cute.as_int(places[row], multiple_of=self.width) + column)
+            self.inside[i] = bits[row]
+
+    def _row(self, conv: Conv2d, row: Any) -> tuple[Any, Any]:
+        """Return the place (elements) of filter position 0 for a row, and a bit for each filter
+        position that is inside of the activations.
+        """
+        (N, H, W), (R, S) = (extent.to("u32") for extent in self.X.shape[:3]), conv.filter
+        (ph, pw), (sh, sw), (dh, dw) = conv.padding, conv.stride, conv.dilation
+        _N, P, Q = (extent.to("u32") for extent in self.Y.shape[:3])
+        row = row.to("u32")
+        n, line = row // (P * Q), row // Q
+        p, q = line - n * P, row - line * Q
+        high, wide = 0, 0
+        for r in range(R):  # below 0 is far above H
+            high = cute.where(p * sh + r * dh - ph < H, ((1 << S) - 1) << r * S, 0) | high
+        for s in range(S):
+            column = sum(1 << r * S + s for r in range(R))
+            wide = cute.where(q * sw + s * dw - pw < W, column, 0) | wide
+        by_n, by_h, by_w, _unit = self.X.stride
+        n_, p_, q_ = (cute.as_int(x, 0) for x in (n, p, q))
+        place = n_ * by_n + (p_ * sh - ph) * by_h + (q_ * sw - pw) * by_w
+        return place.to("s64"), cute.where(n < N, high & wide, 0)
+
+    def begin(self, tile: Any) -> None:
+        """Move to a tile, and read its entry of the table."""
+        self.tile, self.entry = cute.var(tile, 0, uniform="block"), cute.rmem("s32", (1, 2))
+        self._read(tile)
+
+    def step(self) -> None:
+        """Read the entry of the next tile, long before it is used."""
+        self.tile.set(self.tile.get() + 1)
+        self._read(self.tile.get())
+
+    def _read(self, tile: Any) -> None:
+        """Read an entry."""
+        cute.copy(cute.make_tensor(self.table.data.moved(2 * tile), (1, 2)), self.entry)
+
+    def fill(self, stage: Any) -> Iterator[None]:
+        """Copy the rows; those outside of the activations, and past the last tile, are zero."""
+        at = cute.as_int(self.entry[0], multiple_of=self.width)
+        there = (self.inside & self.entry[1]) != 0
+        for i, place in enumerate(self.places):
+            row = cute.make_tensor(self.X.data.moved(place + at), cute.Layout(self.width))
+            cute.copy(self.g2s, row, self.stored[_, i, 0, stage], pred=there[i])
+            yield
+
+
+@cute.kernel
+def conv2d_fprop(
+    X: cute.Tensor,
+    F: cute.Tensor,
+    Y: cute.Tensor,
+    table: cute.Tensor,
+    conv: Conv2d,
+    cfg: GemmConfig,
+    iterator: Any = Im2col,
+) -> None:
+    """Y (N,P,Q,K), compact, = the convolution of X (N,H,W,C) with F (K,R*S*C); `table` is
+    `conv.table`.
+    """
+    M, N = Y.shape[0] * Y.shape[1] * Y.shape[2], Y.shape[3]
+    bM, bN, bK = cfg.tile
+    mma, (of_a, of_b) = cfg.tiled_mma(), cfg.operands()
+    cute.launch(grid=(cute.ceil_div(M, bM), cute.ceil_div(N, bN)), block=cfg.threads)
+    bx, by = cute.block_idx()
+    sA, sB = cute.smem(X.dtype, of_a.smem), cute.smem(F.dtype, of_b.smem)  # (BM or BN,BK,stages)
+    mY = cute.make_tensor(Y.data, cute.Layout((M, N), (N, 1)))
+    tCgC = mma.get_slice(cute.thread_idx()).partition_C(cute.local_tile(mY, (bM, bN), (bx, by)))
+    acc = mma.get_slice(cute.thread_idx()).make_fragment_C(tCgC)  # (MMA,MMA_M,MMA_N)
+    acc.fill(0)
+    gB = cute.local_tile(F, (bN, bK), (by, _))  # (BN,BK,k)
+    rows = iterator(X, Y, conv, table, of_a.g2s, sA, bx)
+    a = cute.Operand(rows, sA, s2r=cute.make_tiled_copy_A(of_a.s2r, mma))
+    b = cute.Operand(gB, sB, of_b.g2s, cute.make_tiled_copy_B(of_b.s2r, mma))
+    cute.mainloop(mma, acc, a, b)
+    cute.copy(acc.to(Y.dtype), tCgC)
+
+
+def reference(x: Any, f: Any, conv: Conv2d) -> Any:
+    """Return the convolution of x (N,H,W,C) with f (K,R,S,C) in float64."""
+    P, Q = conv.extents(*x.shape[1:3])
+    padded = np.pad(x.astype(np.float64), ((0, 0), *[(n, n) for n in conv.padding], (0, 0)))
+    total = np.zeros((len(x), P, Q, f.shape[0]))
+    (sh, sw), (dh, dw) = conv.stride, conv.dilation
+    for r in range(conv.filter[0]):
+        for s in range(conv.filter[1]):
+            part = padded[:, r * dh : r * dh + P * sh : sh, s * dw : s * dw + Q * sw : sw]
+            total += part[:, :P, :Q] @ f[:, r, s].T.astype(np.float64)
+    return total
+
+
+def check() -> None:
+    """Convolve small integers, with padding, strides and dilation."""
+    rng = np.random.default_rng(0)
+    conv = Conv2d((3, 3), (1, 2), (2, 1), (1, 2))
+    x = rng.integers(-4, 5, (2, 9, 8, 64)).astype(np.float16)
+    f = rng.integers(-4, 5, (40, 3, 3, 64)).astype(np.float16)
+    P, Q = conv.extents(9, 8)
+    y = np.full((2, P, Q, 40), np.nan, np.float32)
+    flat = f.reshape(40, -1)
+    config = choose(flat, flat, (64, 64))
+    conv2d_fprop(x, flat, y, conv.table(x, config), conv, config)
+    assert (y == reference(x, f, conv)).all()
+
+
+if __name__ == "__main__":
+    check()

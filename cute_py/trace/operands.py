@@ -1,0 +1,195 @@
+"""Operands of a main loop: iterators over the tiles of K, and the copies that fill a stage.
+
+Source: cutlass include/cutlass/transform/threadblock/predicated_tile_access_iterator.h (an iterator
+with one predicate per vector).
+"""
+
+from __future__ import annotations
+
+from types import GeneratorType
+
+from cute_py.errors import refusal_here
+from cute_py.layout.algebra.divide import logical_divide
+from cute_py.layout.queries import size
+from cute_py.layout.tuples import _
+from cute_py.tensor.tensor import Tensor, make_rmem_tensor
+from cute_py.trace.copying import copy, predicated
+from cute_py.trace.engines import Guarded
+from cute_py.trace.threads import thread_idx_linear
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from cute_py.layout.types import Leaf
+    from cute_py.tiled.tiled_copy import TiledCopy
+    from cute_py.trace.hopper import Mbarriers
+    from cute_py.trace.runtime_integers import Condition
+
+COMPLETIONS = ("cp_async", "immediate", "mbarrier")
+
+
+class Operand:
+    """One operand of `mainloop`: its tiles, the stages that they are copied to, and how fragments
+    are loaded.
+
+    Args:
+        source: its tiles in global memory (BLK_MN, BLK_K, k), or an iterator.
+        shared: its stages in shared memory (BLK_MN, BLK_K, stages).
+        g2s: the tiled copy from global to shared memory; None for an iterator, which has its own.
+        s2r: the tiled copy from shared memory to the fragments (`make_tiled_copy_A`, `_B`), or None
+            for plain loads.
+
+    An iterator is an object with these methods and attributes:
+        begin(tile): move to a tile of K, a run-time integer; called on a copy of the object.
+        step(): move to the next tile. State that changes here is kept in `cute.var`s or registers.
+            Without this method, `begin` is called for every tile.
+        fill(stage): issue the thread's copies of the current tile to a stage. It may be a
+            generator: at each `yield` the loop issues products. Accesses to global memory are
+            predicated off for tiles past the last one, and read as zero.
+        completion: how the copies complete: "cp_async", by groups (the default); "immediate", plain
+            stores, where `fill` loads, yields once, and stores; or "mbarrier", by bytes on an
+            mbarrier, where one thread calls `fill(stage, full)` with the `cute.Mbarriers` of the
+            stages.
+        bytes: that arrive with a tile, for "mbarrier".
+        count: how many tiles there are, where `mainloop` is not told.
+        bounded: whether `fill` predicates tiles past `count` itself (default False).
+    Raises LayoutError for a source that is neither.
+    """
+
+    def __init__(
+        self,
+        source: Any,  # a Tensor, or an iterator
+        shared: Tensor,
+        g2s: TiledCopy | None = None,
+        s2r: TiledCopy | None = None,
+    ) -> None:
+        is_tensor = source.__class__ is Tensor
+        if is_tensor is (g2s is None) or not (is_tensor or _is_iterator(source)):
+            raise refusal_here("mainloop-operand", operation="cute.Operand", value=source)
+        self.source, self.shared, self.s2r = source, shared, s2r
+        self.g2s: Any = g2s
+
+    def iterator(self, thread: Leaf) -> Any:  # an iterator
+        """Return an iterator over the tiles, as `thread` copies them."""
+        if self.g2s is None:
+            return copy_of(self.source)
+        return Tiles(self.source, self.shared, self.g2s, thread)
+
+
+def _is_iterator(x: object) -> bool:
+    methods = (getattr(x, name, None) for name in ("begin", "fill"))
+    return all(map(callable, methods)) and completion(x) in COMPLETIONS
+
+
+def completion(x: object) -> str:
+    """Return how the copies of an iterator complete."""
+    return str(getattr(x, "completion", "cp_async"))
+
+
+class Tiles:
+    """The iterator over a tensor of tiles: each is copied by a tiled copy.
+
+    `mainloop` makes it of an `Operand`. In a loop of another form, call `begin(tile)`, and exhaust
+    the generator `fill(stage)`.
+
+    Args:
+        source: tiles in global memory (BLK_MN, BLK_K, k).
+        shared: stages in shared memory (BLK_MN, BLK_K, stages).
+        g2s: the tiled copy; its instruction says how the copies complete.
+        thread: index of the thread in the tiled copy; None: `thread_idx`.
+    """
+
+    def __init__(
+        self, source: Tensor, shared: Tensor, g2s: TiledCopy, thread: Leaf | None = None
+    ) -> None:
+        part = g2s.get_slice(thread_idx_linear() if thread is None else thread)
+        self.g2s, self.count = g2s, size(source.layout, 2)
+        self.source = part.partition_S(source)  # (CPY,CPY_MN,CPY_K,k)
+        self.stored = part.partition_D(shared)  # (CPY,CPY_MN,CPY_K,stages)
+        self.bounded = isinstance(source.engine, Guarded)  # by the extents of the array
+        self.completion = g2s.atom.op.completion
+        self.pieces = [(self.source, self.stored)]
+        self.held: list[Tensor] = []
+        self.tile: Leaf = 0
+
+    @property
+    def vectors(self) -> int:
+        """The number of vectors of a tile that the thread copies."""
+        return int(size(self.source.layout, 1)) * int(size(self.source.layout, 2))
+
+    def split(self, most: int) -> None:
+        """Copy tiles in pieces of at most `most` vectors, or of one row."""
+        rows = int(size(self.source.layout, 1))
+        wanted = max(1, most * rows // self.vectors)
+        each = max(n for n in range(1, wanted + 1) if rows % n == 0)
+        source, stored = (logical_divide(x, (_, each)) for x in (self.source, self.stored))
+        cut = [(_, (_, i), _, _) for i in range(rows // each)]
+        self.pieces = [(source[i], stored[i]) for i in cut]
+
+    def begin(self, tile: Leaf) -> None:
+        """Move to a tile."""
+        self.tile = tile
+
+    def fill(self, stage: Leaf) -> Iterator[None]:
+        """Copy the tile: by cp.async in pieces; by stores after a yield, from registers."""
+        if self.completion == "immediate":
+            if not self.held:
+                shape = self.source[_, _, _, 0].shape
+                self.held.append(make_rmem_tensor(shape, self.source.dtype, "tile"))
+            copy(self.g2s, self.source[_, _, _, self.tile], self.held[0])
+            yield
+            copy(self.g2s, self.held[0], self.stored[_, _, _, stage])
+            return
+        for i, (source, stored) in enumerate(self.pieces):
+            if i:
+                yield
+            copy(self.g2s, source[_, _, _, self.tile], stored[_, _, _, stage])
+
+
+def filled(
+    x: Any, tile: Leaf, stage: Leaf, there: bool | Condition, *barriers: Mbarriers
+) -> Iterator[None]:
+    """Copy a tile of an iterator to a stage, and move on; yield after each piece of the copies.
+
+    Args:
+        x: the iterator.
+        tile: its number.
+        stage: to fill.
+        there: whether the tile exists; if not, global memory is not accessed.
+        barriers: those of the stages, for copies that complete on mbarriers.
+
+    """
+    step = getattr(x, "step", None)
+    if step is None:
+        x = copy_of(x)
+        with predicated(there):
+            x.begin(tile)
+    with predicated(there):
+        pieces = x.fill(stage, *barriers)
+    last = pieces.__class__ is not GeneratorType
+    while not last:
+        with predicated(there):
+            last = next(pieces, _END) is _END
+        if not last:
+            yield
+    if step is not None:
+        with predicated(there):
+            step()
+    yield
+
+
+def copy_of(x: Any) -> Any:
+    """Return a shallow copy; `copy.copy` would leave a note in the class, as if it had changed."""
+    new = object.__new__(type(x))
+    for kind in type(x).__mro__:
+        for name in getattr(kind, "__slots__", ()):
+            if hasattr(x, name):
+                object.__setattr__(new, name, getattr(x, name))
+    if hasattr(x, "__dict__"):
+        new.__dict__.update(x.__dict__)
+    return new
+
+
+_END = object()

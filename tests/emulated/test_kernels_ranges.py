@@ -1,0 +1,262 @@
+"""Kernels whose main loop runs over a part of K, or gathers: stream-K, grouped, convolution."""
+
+import ast
+import inspect
+from dataclasses import replace
+from textwrap import dedent
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cute_py as cute
+from cute_py import _
+from cute_py.kernels import grouped, implicit_gemm, stream_k
+from cute_py.kernels.config import choose
+from cute_py.kernels.gemm_07_multistage import gemm_multistage
+from cute_py.kernels.implicit_gemm import Conv2d, Im2col, conv2d_fprop
+from cute_py.plan.ops import LdMatrix
+from tests.emulated.kernel_data import operands, poisoned, reference
+from tests.sampling import fewer
+
+ORDERS = ("forward", "reversed", 0)
+
+
+def code_lines(*things):
+    """Count the lines of code of functions and classes: no docstrings, comments or blank lines."""
+    found = set()
+    for thing in things:
+        text = dedent(inspect.getsource(getattr(thing, "function", thing)))
+        (tree,) = ast.parse(text).body
+        texts = [
+            node.body[0]
+            for node in ast.walk(tree)
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node)
+        ]
+        hidden = {n for x in texts for n in range(x.lineno, x.end_lineno + 1)}
+        for n, line in enumerate(text.splitlines(), 1):
+            if n not in hidden and line.strip() and not line.strip().startswith("#"):
+                found.add((thing, n))
+    return len(found)
+
+
+@pytest.mark.parametrize(
+    ("most", "things"),
+    [
+        (50, (stream_k.gemm_stream_k,)),
+        (
+            60,
+            (
+                grouped.gemm_grouped,
+                grouped._number,
+                grouped._matrix,
+                grouped._at_least,
+                grouped._below,
+            ),
+        ),
+        (60, (conv2d_fprop, Conv2d)),
+        (60, (Im2col,)),
+    ],
+)
+def test_kernels_are_short(most, things):
+    assert code_lines(*things) <= most
+
+
+# -- stream-K
+
+
+def streamed(shape, blocks, config=None, order="forward"):
+    a, b = operands(np.random.default_rng(0), shape, "f16")
+    c = poisoned(shape[:2], np.float32)
+    config = config or choose(a, b, (64, 64))
+    partial, flags = np.full((blocks, 64 * 64), np.nan, np.float32), np.zeros(blocks, np.int32)
+    plan = cute.trace(stream_k.gemm_stream_k, a, b, c, partial, flags, config)
+    for _launch in range(2):  # the flags are zero again after the first
+        c.fill(np.nan)
+        cute.emulate(plan, a, b, c, partial, flags, order=order)
+        np.testing.assert_array_equal(c, reference(a, b))
+        assert not flags.any()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("blocks", [1, 2, 5, 12])
+def test_blocks_share_all_tiles_of_k_evenly(blocks, order):
+    streamed((70, 40, 136), blocks, order=order)
+
+
+@pytest.mark.slow
+@fewer(5)
+@given(st.integers(1, 150), st.integers(1, 80), st.integers(1, 30), st.integers(1, 40))
+def test_any_number_of_blocks_computes_any_product(m, n, k, blocks):
+    streamed((m, n, 8 * k), blocks)
+
+
+def test_the_sums_of_stream_k_are_added_in_the_order_of_k():
+    rng = np.random.default_rng(0)
+    a, b = (rng.normal(size=(64, 128)).astype(np.float16) for _ in range(2))
+    c, config = poisoned((64, 64), np.float32), choose(a, b, (64, 64))
+
+    def of(part, blocks):
+        partial, flags = np.zeros((blocks, 64 * 64), np.float32), np.zeros(blocks, np.int32)
+        stream_k.gemm_stream_k(a[:, part].copy(), b[:, part].copy(), c, partial, flags, config)
+        return c.copy()
+
+    parts = [of(slice(64 * i, 64 * i + 64), 1) for i in range(2)]
+    np.testing.assert_array_equal(of(slice(None), 2), parts[0] + parts[1])
+
+
+def test_a_kernel_that_does_not_expect_warps_along_k_refuses_them():
+    a, b = operands(np.random.default_rng(0), (64, 64, 64), "f16")
+    config = replace(choose(a, b, (64, 64)), tile=(64, 64, 64), warps=(2, 2, 2))
+    c, partial, flags = np.zeros((64, 64), np.float32), np.zeros((2, 4096)), np.zeros(2, np.int32)
+    for kernel, arguments in (
+        (gemm_multistage, (a, b, c)),
+        (stream_k.gemm_stream_k, (a, b, c, partial.astype(np.float32), flags)),
+    ):
+        with pytest.raises(cute.CuteError, match="one warp along K") as caught:
+            kernel(*arguments, config)
+        assert caught.value.code == "gemm-config"
+
+
+# -- grouped
+
+
+def grouped_products(sizes, blocks, order="forward"):
+    rng = np.random.default_rng(0)
+    sizes = np.array(sizes, np.int32).reshape(-1, 3)
+    areas = np.array([(m * k, n * k, m * n) for m, n, k in sizes])
+    starts = np.zeros((len(sizes) + 1, 3), np.int32)
+    starts[1:] = np.cumsum(areas, 0)
+    a, b = (rng.integers(-4, 5, max(starts[-1, i], 8)).astype(np.float16) for i in range(2))
+    c = np.full(max(starts[-1, 2], 1), np.nan, np.float32)
+    config = choose(np.zeros((8, 8), a.dtype), np.zeros((8, 8), a.dtype), (64, 64))
+    arguments = a, b, c, sizes, starts[:-1].copy()
+    plan = cute.trace(grouped.gemm_grouped, *arguments, blocks, config)
+    cute.emulate(plan, *arguments, order=order)
+    for (m, n, k), start, end in zip(sizes, starts[:-1], starts[1:], strict=True):
+        x, y, z = (v[s:e].astype(np.float32) for v, s, e in zip((a, b, c), start, end, strict=True))
+        np.testing.assert_array_equal(z.reshape(m, n), x.reshape(m, k) @ y.reshape(n, k).T)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_groups_have_sizes_of_their_own(order):
+    grouped_products([(70, 40, 72), (1, 130, 8), (0, 8, 8), (64, 64, 0), (9, 3, 200)], 4, order)
+
+
+extents = st.sampled_from([0, 1, 7, 64, 65])
+
+
+@pytest.mark.slow
+@fewer(5)
+@given(
+    st.lists(st.tuples(extents, extents, st.sampled_from([0, 8, 32, 40])), min_size=1, max_size=5),
+    st.integers(1, 6),
+)
+def test_any_sizes_are_multiplied_by_any_number_of_blocks(sizes, blocks):
+    grouped_products(sizes, blocks)
+
+
+def test_sizes_that_differ_between_threads_are_found():
+    """The promise that all threads of a block read the same size is checked."""
+
+    @cute.kernel
+    def broken(sizes, out):
+        cute.launch(grid=1, block=64)
+        count = cute.as_int(sizes[cute.thread_idx() // 32], 0, uniform="block")
+        for _k in cute.range(count):
+            cute.syncthreads()
+        out[cute.thread_idx()] = 1.0
+
+    out = np.zeros(64, np.float32)
+    broken(np.array([3, 3], np.int32), out)
+    with pytest.raises(cute.CuteError):
+        broken(np.array([3, 2], np.int32), out)
+
+
+# -- convolution
+
+
+class Analytic(Im2col):
+    """The same tiles without a table: the filter position is computed from the number of a tile."""
+
+    def __init__(self, X, Y, conv, table, g2s, shared, block):
+        super().__init__(X, Y, conv, table, g2s, shared, block)
+        self.conv, self.depth = conv, cute.size(shared, 1)
+        self.chunks = cute.ceil_div(X.shape[3], self.depth)
+        self.bounded = False
+
+    step = None
+
+    def begin(self, tile):
+        (_R, S), (dh, dw) = self.conv.filter, self.conv.dilation
+        position, c = tile // self.chunks, tile % self.chunks * self.depth
+        r, s = position // S, position % S
+        _by_n, by_h, by_w, _unit = self.X.stride
+        self.at = r * dh * by_h + s * dw * by_w + c
+        self.bit = 1 << position
+
+    def fill(self, stage):
+        for i, place in enumerate(self.places):
+            row = cute.make_tensor(self.X.data.moved(place + self.at), cute.Layout(self.width))
+            there = (cute.as_int(self.inside[i]) & self.bit) != 0
+            cute.copy(self.g2s, row, self.stored[_, i, 0, stage], pred=(there,))
+
+
+PROBLEMS = [
+    (Conv2d((1, 1)), (1, 1, 1, 32), 8),
+    (Conv2d((3, 3), (1, 1)), (2, 7, 9, 32), 40),
+    (Conv2d((3, 2), (2, 0), (2, 1), (1, 3)), (1, 10, 11, 64), 70),
+    (Conv2d((1, 7), (0, 3), (3, 2)), (3, 5, 8, 32), 8),
+    (Conv2d((5, 5), (4, 4), (1, 1), (2, 2)), (1, 6, 6, 32), 16),
+]
+
+
+def convolved(conv, shape, filters, order, iterator=Im2col):
+    rng = np.random.default_rng(0)
+    (N, H, W, C), (R, S) = shape, conv.filter
+    x = rng.integers(-4, 5, shape).astype(np.float16)
+    f = rng.integers(-4, 5, (filters, R, S, C)).astype(np.float16)
+    P, Q = conv.extents(H, W)
+    y, flat = poisoned((N, P, Q, filters), np.float32), f.reshape(filters, -1)
+    config = choose(flat, flat, (64, 64))
+    arrays = x, flat, y, conv.table(x, config)
+    plan = cute.trace(conv2d_fprop, *arrays, conv, config, iterator)
+    cute.emulate(plan, *arrays, order=order)
+    wanted = implicit_gemm.reference(x, f, conv)
+    np.testing.assert_array_equal(y, wanted)
+    return plan
+
+
+@pytest.mark.parametrize("iterator", [Im2col, Analytic])
+@pytest.mark.parametrize("problem", PROBLEMS, ids=str)
+def test_a_convolution_is_a_product_of_gathered_tiles(problem, iterator):
+    order = ORDERS[PROBLEMS.index(problem) % 3]
+    plan = convolved(*problem, order, iterator)
+    assert any(isinstance(op, LdMatrix) for op in plan.ops)
+
+
+def test_a_convolution_of_bytes_has_wider_vectors():
+    conv, rng = Conv2d((3, 3), (1, 1)), np.random.default_rng(0)
+    x = rng.integers(-4, 5, (1, 6, 5, 64)).astype(np.int8)
+    f = rng.integers(-4, 5, (24, 3, 3, 64)).astype(np.int8)
+    y, flat = np.full((1, 6, 5, 24), -1, np.int32), f.reshape(24, -1)
+    config = choose(flat, flat, (64, 64))
+    assert config.a.vector == 16
+    conv2d_fprop(x, flat, y, conv.table(x, config), conv, config)
+    np.testing.assert_array_equal(y, implicit_gemm.reference(x, f, conv))
+
+
+def test_a_convolution_reads_a_slice_of_the_activations():
+    conv, rng = Conv2d((3, 3)), np.random.default_rng(0)
+    whole = rng.integers(-4, 5, (2, 9, 8, 96)).astype(np.float16)
+    x, f = whole[:, 1:8, 2:8, 32:64], rng.integers(-4, 5, (8, 3, 3, 32)).astype(np.float16)
+    y, flat = poisoned((2, 5, 4, 8), np.float32), f.reshape(8, -1)
+    config = choose(flat, flat, (64, 64))
+    conv2d_fprop(x, flat, y, conv.table(x, config), conv, config)
+    np.testing.assert_array_equal(y, implicit_gemm.reference(x, f, conv))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_convolution_is_exact_in_any_order(order):
+    convolved(Conv2d((3, 3), (1, 1)), (1, 8, 9, 64), 72, order)
