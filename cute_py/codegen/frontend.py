@@ -86,8 +86,9 @@ def _in_clusters(plan: Plan, ptx: str) -> str:
     if plan.launch.cluster == (1, 1, 1):
         return ptx
     shape = ", ".join(map(str, plan.launch.cluster))
-    ptx, count = re.subn(r"^{", f".explicitcluster\n.reqnctapercluster {shape}\n{{", ptx, 1, re.M)
-    assert count == 1
+    head = f".explicitcluster\n.reqnctapercluster {shape}\n{{"
+    ptx, found = re.subn(r"^{", head, ptx, count=1, flags=re.MULTILINE)
+    assert found == 1
     return ptx
 
 

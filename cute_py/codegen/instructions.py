@@ -353,7 +353,8 @@ _ORDER = (
     ),
     _row(
         "elect.sync",  # the lowest active lane
-        "{{ .reg .pred p; .reg .b32 m; activemask.b32 m; elect.sync _|p, m; selp.b32 {d}, 1, 0, p; }}",
+        "{{ .reg .pred p; .reg .b32 mask; activemask.b32 mask; elect.sync _|p, mask; "
+        "selp.b32 {d}, 1, 0, p; }}",
         "d:b32 <", "elect.sync, activemask", "order", "sm_90",
     ),
     _row("trap", "trap;", "<", "trap", "order"),

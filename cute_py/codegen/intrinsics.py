@@ -16,8 +16,8 @@ from cute_py.codegen.addresses import advance, begin
 from cute_py.codegen.emit import Emit
 from cute_py.codegen.ops import RULES
 from cute_py.codegen.ops.control import let
-from cute_py.codegen.passes.strength import Chain
 from cute_py.codegen.passes.flight import in_flight
+from cute_py.codegen.passes.strength import Chain
 from cute_py.codegen.printer import multipliers
 from cute_py.codegen.scalars import WARP, has_warps, of_first_lane
 from cute_py.codegen.storage import I8, I32, I64, is_loose, word_count

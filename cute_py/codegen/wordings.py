@@ -103,8 +103,8 @@ WORDINGS: dict[str, Wording] = {
     "codegen-stalls": (
         LayoutError,
         "{found} in the loop of warpgroup products on {arch}",
-        "a loop that waits for its tiles alone: offsets of tiles in uniform registers, no spills, no "
-        "fence of the whole GPU",
+        "a loop that waits for its tiles alone: offsets of tiles in uniform registers, no spills, "
+        "no fence of the whole GPU",
         "compute the offsets of tiles from block indices, loop variables and tid // 32, or allow "
         "slow code with spill_bytes=65536",
     ),

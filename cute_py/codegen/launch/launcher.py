@@ -166,6 +166,7 @@ class Launcher:
             current_device(first),
             self._maps(args),
         )
+        require_active(self.driver, self.compiled, self.function, prepared.config())
         streams = {own_stream(unwrapped(arg)) for _p, arg in arrays} - {None}
         return Ordered(prepared, [s for s in streams if s is not None]) if streams else prepared
 
@@ -315,6 +316,23 @@ def _require_cluster(driver: Driver, compiled: Compiled, function: Any, device: 
         kinds = driver.raw.CUfunction_attribute
         kind = kinds.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
         driver.call("cuFuncSetAttribute", function, kind, 1)
+
+
+def require_active(driver: Driver, compiled: Compiled, function: Any, config: Any) -> None:
+    """Refuse a cluster of which the device cannot run even one.
+
+    Args:
+        driver: the driver.
+        compiled: the kernel.
+        function: the kernel, loaded on the device.
+        config: the configuration of the launch.
+
+    """
+    x, y, z = compiled.plan.launch.cluster
+    if x * y * z > 1 and not driver.call("cuOccupancyMaxActiveClusters", function, config):
+        _require(
+            compiled, "blocks in a cluster, with their threads and shared memory", x * y * z, 0
+        )
 
 
 def _require(compiled: Compiled, what: str, found: int, most: int) -> None:

@@ -50,7 +50,7 @@ class Block:
     launch: Callable[[], int]
 
     def __init__(
-        self, config: Any, kinds: Sequence[str], fixed: dict[int, int], maps: Sequence[MapOf]
+        self, config: Any, kinds: Sequence[str], fixed: dict[int, int], maps: Sequence[MapOf] = ()
     ) -> None:
         """Allocate it for parameters of these kinds, and tensor maps after them; `fixed` has values
         by index.
@@ -185,7 +185,8 @@ class Prepared:
 
         return go_on
 
-    def _block(self) -> Block:
+    def config(self) -> Any:
+        """Return a new launch configuration: a CUlaunchConfig."""
         raw, launch = self.driver.raw, self.compiled.plan.launch
         config = raw.CUlaunchConfig()
         config.gridDimX, config.gridDimY, config.gridDimZ = self.grid
@@ -196,6 +197,10 @@ class Prepared:
             attributes.append(_pdl(raw))
         if attributes:
             config.attrs, config.numAttrs = attributes, len(attributes)
+        return config
+
+    def _block(self) -> Block:
+        config = self.config()
         block = Block(config, self.kinds, self.fixed, self.maps)
         if self.maps:
             start = block.pointers[len(self.kinds)] or 0
