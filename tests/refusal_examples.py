@@ -463,6 +463,7 @@ WHEN = {
     "codegen-disassembly": "nvdisasm cannot read a cubin",
     "codegen-debug": "`CUTE_PY_DEBUG` has an unknown value",
     "codegen-ptxas": "ptxas refuses the text, or ignores a request of the kernel",
+    "codegen-stalls": "the loop of a kernel's warpgroup products stalls",
     "codegen-spills": "registers spill to local memory; the log of ptxas follows",
     "cache-folder": (
         "the cache folder cannot be used; `cute.compile` warns once and goes on without it"

@@ -65,10 +65,10 @@ def stmatrix():
 
 def cp_arrive():
     m = Maker("cp_arrive")
-    x, bar = m.tensor("x", "f32")[0], m.smem("bar", "u64", 1)
+    x, bar = m.tensor("x", "f32"), m.smem("bar", "u64", 1)
     copy = get_copy("SM80_CP_ASYNC_CACHEALWAYS", 32)
     return m.plan(
-        m.op(ops.CpAsync, copy, at(m.smem("S", "f32", 32), tid), m.at(x, tid)),
+        m.op(ops.CpAsync, copy, at(m.smem("S", "f32", 32), tid), at(x, tid)),
         m.op(ops.CpArrive, at(bar, 0)),
     )
 

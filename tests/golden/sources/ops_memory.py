@@ -26,6 +26,6 @@ def memory(x, x_shape0):
     tid = thread_index()
     bid_x, bid_y, bid_z = block_index()
     x0 = undefined(1)
-    prefetch_0(tid, x_shape0, x)  # line 36  prefetch x[tid + [0]] if tid < x_shape0
-    x0 = fill_0(x0)  # line 37  x0[0] = 3
-    atomic_0(tid, x_shape0, x, x0)  # line 37  atomic max x[tid + [0]] if tid < x_shape0 x0[0]
+    prefetch_0(tid, x_shape0, x)  # line 37  prefetch x[tid + [0]] if tid < x_shape0
+    x0 = fill_0(x0)  # line 38  x0[0] = 3
+    atomic_0(tid, x_shape0, x, x0)  # line 38  atomic max x[tid + [0]] if tid < x_shape0 x0[0]

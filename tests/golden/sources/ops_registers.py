@@ -38,12 +38,12 @@ def registers(x, x_shape0):
     r3 = undefined(1)
     r4 = undefined(1)
     r5 = undefined(1)
-    x0 = load_0(tid, x, x0)  # line 26  x0[0] = load x[tid + [0]]
-    r0 = map_gt_0(r0, x0)  # line 27  r0[0] = gt.f32(x0[0], 1.0)
-    r1 = vote_ballot_0(r0, r1)  # line 27  vote ballot r1[0] r0[0]
-    r2 = map_gt_1(r2, x0)  # line 28  r2[0] = gt.f32(x0[0], 9.0)
-    r3 = vote_any_0(r2, r3)  # line 28  vote any r3[0] r2[0]
-    if holds_0(r3):  # line 28  if r3[0] (thread)
-        r4 = redux_add_0(r1, r4)  # line 29  redux add r4[0] r1[0]
-        r5 = to_f32_0(r4, r5)  # line 29  r5[0] = to.f32(r4[0]) rn
-        store_0(tid, x, r5)  # line 29  store x[tid + [0]] = r5[0]
+    x0 = load_0(tid, x, x0)  # line 27  x0[0] = load x[tid + [0]]
+    r0 = map_gt_0(r0, x0)  # line 28  r0[0] = gt.f32(x0[0], 1.0)
+    r1 = vote_ballot_0(r0, r1)  # line 28  vote ballot r1[0] r0[0]
+    r2 = map_gt_1(r2, x0)  # line 29  r2[0] = gt.f32(x0[0], 9.0)
+    r3 = vote_any_0(r2, r3)  # line 29  vote any r3[0] r2[0]
+    if holds_0(r3):  # line 29  if r3[0] (thread)
+        r4 = redux_add_0(r1, r4)  # line 30  redux add r4[0] r1[0]
+        r5 = to_f32_0(r4, r5)  # line 30  r5[0] = to.f32(r4[0]) rn
+        store_0(tid, x, r5)  # line 30  store x[tid + [0]] = r5[0]
