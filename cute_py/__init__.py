@@ -92,6 +92,7 @@ _HOME = {
         "max_common_vector"
     ),
     "tensor.engine": "Coordinates Engine Memory Pointer",
+    "calls.tensor_array": "TensorArray",
     "tensor.host_engine": "ArrayEngine PackedEngine",
     "tensor.tensor": (
         "Tensor make_coord_tensor make_fragment_like make_host_tensor make_identity_tensor "
@@ -127,7 +128,7 @@ _HOME = {
     "trace.control": "break_if otherwise range=range_ return_if var=Var wait_until when while_",
     "trace.arithmetic": "as_int reduce",
     "trace.threads": (
-        "assert_ assume atomic block_idx cp_async_fence cp_async_wait "
+        "assert_ assume atomic atomic_cas block_idx cp_async_fence cp_async_wait "
         "griddepcontrol_launch_dependents "
         "griddepcontrol_wait lane_idx launch load_acquire named_barrier print=print_ redux shuffle "
         "store_release syncthreads syncwarp thread_idx threadfence vote warp_idx warp_reduce"

@@ -197,6 +197,7 @@ from cute_py.tensor.engine import Coordinates as Coordinates
 from cute_py.tensor.engine import Engine as Engine
 from cute_py.tensor.engine import Memory as Memory
 from cute_py.tensor.engine import Pointer as Pointer
+from cute_py.calls.tensor_array import TensorArray as TensorArray
 from cute_py.tensor.host_engine import ArrayEngine as ArrayEngine
 from cute_py.tensor.host_engine import PackedEngine as PackedEngine
 from cute_py.tensor.tensor import Tensor as Tensor
@@ -284,6 +285,7 @@ from cute_py.trace.arithmetic import reduce as reduce
 from cute_py.trace.threads import assert_ as assert_
 from cute_py.trace.threads import assume as assume
 from cute_py.trace.threads import atomic as atomic
+from cute_py.trace.threads import atomic_cas as atomic_cas
 from cute_py.trace.threads import block_idx as block_idx
 from cute_py.trace.threads import cp_async_fence as cp_async_fence
 from cute_py.trace.threads import cp_async_wait as cp_async_wait

@@ -22,6 +22,7 @@ ARRAYS = {
     "b": np.zeros((64, 64), ml_dtypes.bfloat16),
     "odd": np.zeros((64, 33), np.float32),
     "flags": np.zeros(64, bool),
+    "nibbles": cute.typed(np.zeros(64, np.uint8), "s4", packed=True),
 }
 PLACE = re.compile(r" \([^()]+:\d+\)$")
 

@@ -313,6 +313,15 @@ WHEN = {
     "argument-modes": "a kernel is given an array without modes",
     "argument-recursive": "a kernel is given a list that contains itself",
     "argument-type": "an array does not have the type of its annotation, or of `typed`",
+    "argument-packed": "`typed(..., packed=True)` is given no words, or no type that packs",
+    "argument-words": "words of packed elements have no contiguous mode",
+    "argument-split": "a tensor of packed elements begins inside of a byte",
+    "table-empty": "a `TensorArray` is made of no arrays",
+    "table-array": "a member of a `TensorArray` is no array",
+    "table-memory": "members of a `TensorArray` are in several memories",
+    "table-library": "a `TensorArray` is made of GPU arrays of a library other than torch and CuPy",
+    "table-facts": "members of a `TensorArray` do not share what it is specialized for",
+    "table-range": "`TensorArray.update` is given more arrays than there are from its index on",
     "argument-spec": "`cute.spec` has entries for another number of modes",
     "argument-hidden": "an array is inside of an object that is a compile-time value",
     "argument-stride": "an array has negative strides",
@@ -383,7 +392,10 @@ WHEN = {
     "vector-swizzle": "a vector would cross the chunks that a swizzle moves",
     "vector-extent": "a vector may be only partly inside of an extent",
     "vector-alignment": "a vector may be misaligned",
-    "kernel-recast": "an array in global memory is recast from or to a sub-byte type",
+    "vector-byte": "packed elements are accessed that share a byte with others",
+    "pointer-type": "`make_ptr` of a run-time address has a type or an alignment that no load has",
+    "kernel-compare": "`cute.atomic` has compare= without cas, or cas without compare=",
+    "kernel-recast": "an array of one byte per sub-byte element is recast, or one to 6 bits",
     "kernel-types": "operands have two types",
     "kernel-lack": "an op that no architecture has: its type, rounding or cache operator",
     "kernel-domain": "a function is not defined for the type",
@@ -539,6 +551,9 @@ WHEN = {
     "emulate-resident": "a number of blocks that run at once is no positive integer",
     "emulate-op": "the plan holds an op that the emulator has no rule for",
     "emulate-bounds": "a thread accesses memory outside of an array or of a shared storage",
+    "emulate-split-byte": "a plan accesses packed elements that share a byte with others",
+    "emulate-pointer": "a thread accesses memory through a pointer into none of the arrays",
+    "emulate-pointer-alignment": "a pointer is not a multiple of the alignment that it promises",
     "emulate-mode": "a coordinate is outside of its mode, and leads to the element of another one",
     "emulate-padding": "a thread accesses the padding between the rows of a strided view",
     "emulate-alignment": "a vector access, a row of ldmatrix or an mbarrier is not aligned",
@@ -739,6 +754,9 @@ def on_the_emulator():
         s = cute.smem("s32", 64)
         s[t // 2] = x[t]
 
+    def loose(x, t):
+        cute.make_ptr("f32", 4 * x.shape[0] + 4, align=16)
+
     def promised(x, t):
         x[cute.as_int(x[t], 0, 3)] = 1
 
@@ -786,6 +804,7 @@ def on_the_emulator():
                 unwritten,
                 at_once,
                 promised,
+                loose,
                 assumed,
                 uniform,
                 asserted,
@@ -1026,6 +1045,27 @@ RECORDED = {
             "other": "write of other bits by block (0, 0, 0), warp 1, lane 0 (thread 32)",
             "other_line": "kernel.py:6",
             "fix": "put cute.syncthreads() between the two",
+        },
+    ),
+    "table-memory": ("TensorArray", {"index": "1"}),
+    "table-library": ("TensorArray", {"type": "DeviceNDArray"}),
+    "emulate-split-byte": (
+        "kernel",
+        {
+            "dtype": "s4",
+            "offset": "1",
+            "storage": "Y",
+            "width": "2",
+            "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
+        },
+    ),
+    "emulate-pointer": (
+        "kernel",
+        {
+            "storage": "ptr0",
+            "address": "0x7f0000001000",
+            "nearest": "x, from 0x7f0000000000 to 0x7f0000000400",
+            "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
         },
     ),
     "emulate-mode": (

@@ -11,7 +11,7 @@ from __future__ import annotations
 import builtins
 import sys
 from copy import copy
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
 from math import gcd, isfinite, lcm
 
@@ -19,18 +19,21 @@ from cute_py.calls.arrays import (
     LIBRARIES,
     READERS,
     VECTOR_BYTES,
+    Table,
     TypedArray,
     address_of,
     dtype_of,
+    extents_of,
     imported,
     is_array,
     require_plain_values,
-    strides_of,
+    unit_mode,
     unwrapped,
 )
 from cute_py.calls.fingerprint import is_plain, static_key
 from cute_py.calls.fingerprint.values import arrays_in
 from cute_py.calls.torch_tensors import require_no_gradient
+from cute_py.dtypes.packing import PACKED
 from cute_py.dtypes.table import Dtype, Promised, b1
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal, where
@@ -91,17 +94,31 @@ def spec(
     return Spec(divisible_by, (shape,) if isinstance(shape, int) else shape, alignment, large)
 
 
-def typed(array: Any, dtype: DtypeLike) -> TypedArray:  # any array
+def typed(array: Any, dtype: DtypeLike, packed: bool = False) -> TypedArray:  # any array
     """Return an array whose elements are read as tf32, s4, u4, b1 ..., which NumPy has no type for.
 
-    The array's own type must be the storage type of `dtype` (`dtype.numpy`).
+    Args:
+        array: an array of the storage type of `dtype` (`dtype.numpy`), one value per element; if
+            packed, an array of integers, the words.
+        dtype: the type of the elements; if packed, one of 1, 2 or 4 bits.
+        packed: whether the words hold their elements without gaps, low element first. Shape and
+            strides then count elements: the contiguous mode is longer than that of the words.
+
+    Raises LeafTypeError for another type of array.
 
     >>> import numpy as np
     >>> typed(np.zeros((4, 8), np.float32), "tf32").dtype
     cute.tf32
+    >>> typed(np.zeros((4, 8), np.uint8), "s4", packed=True).packed  # (4, 16) elements
+    True
     """
     kind = as_dtype(dtype)
     found = dtype_of(array)
+    if packed:
+        if kind.bits not in PACKED or not found.is_integer or found.bits < 8:
+            raise refusal("argument-packed", operation="typed", dtype=kind, given=found)
+        extents_of(words := TypedArray(array, kind, packed=True))
+        return words
     if found is not kind and kind.numpy != found.numpy:
         raise refusal("argument-type", operation="typed", dtype=kind, given=found)
     return TypedArray(array, kind)
@@ -115,6 +132,8 @@ class ArrayFacts:
     extents: tuple[tuple[int, int | None], ...]  # per mode: divisor, fixed extent
     strides: tuple[tuple[int, int | None], ...]  # per mode: divisor (elements), fixed stride
     alignment: int  # bytes
+    packed: bool = False
+    members: Any = None  # of a table of pointers, the facts that its arrays share
     large: bool = False  # whether extents may be EXTENT or more
     small: bool = False  # whether offsets are at most REACH bytes
 
@@ -146,7 +165,7 @@ def _array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:
     dtype = dtype_of(x)
     array = unwrapped(x)
     require_plain_values(array, name)
-    shape, strides = tuple(array.shape), strides_of(array)
+    shape, strides = extents_of(x)
     address = address_of(array)
     if any(d < 0 for d in strides):
         raise refusal("argument-stride", operation="kernel", name=name, strides=strides)
@@ -156,7 +175,7 @@ def _array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:
     _check_promise(promise, name, shape, address)
     alignment = promise.alignment or gcd(address, VECTOR_BYTES) or VECTOR_BYTES
     unit = max(min(alignment, VECTOR_BYTES) * 8 // dtype.bits, 1)  # elements of the widest vector
-    contiguous = _unit_mode(strides)
+    contiguous = unit_mode(strides)
     extents = []
     for mode, extent in enumerate(shape):
         divisor, fixed = promise.of_mode(mode, len(shape))
@@ -169,8 +188,10 @@ def _array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:
             steps.append((1, stride))
         else:
             steps.append((gcd(stride, unit), None))
+    packed = isinstance(x, TypedArray) and x.packed
     small = is_small((shape, strides), dtype)
-    return ArrayFacts(dtype, tuple(extents), tuple(steps), alignment, promise.large, small)
+    facts = dtype, tuple(extents), tuple(steps), alignment
+    return ArrayFacts(*facts, packed, None, promise.large, small)
 
 
 def is_small(extents: tuple[tuple[int, ...], tuple[int, ...]], dtype: Dtype) -> bool:
@@ -273,6 +294,8 @@ def classify(
     value = imported(value)
     if is_array(value):
         promise = annotation if isinstance(annotation, Spec) else Spec()
+        if isinstance(value, Table):
+            return _table(name, value, annotation, taken)
         facts = array_facts(value, promise, name)
         if isinstance(annotation, Promised):
             annotation = annotation.dtype
@@ -298,6 +321,19 @@ def classify(
         return Argument(name, "static", value)
     taken |= mine
     return Argument(name, "group", value, None, tuple(found), tuple(keys))
+
+
+def _table(name: str, value: Table, annotation: object, taken: set[str]) -> Argument:
+    """Return a table of pointers as an argument; an annotation is about its arrays."""
+    members, facts = value.members, array_facts(value, Spec(), name)
+    if isinstance(annotation, Dtype) and members.dtype is not annotation:
+        raise refusal("argument-type", operation=name, given=members.dtype, dtype=annotation)
+    if isinstance(annotation, Spec):
+        value.require(annotation)
+    row = value.array.shape[1]
+    shape, strides = ((1, None), (1, row)), ((1, row), (1, 1))
+    facts = replace(facts, extents=shape, strides=strides, members=members)
+    return Argument(_unused(name, 2, taken), "array", value, facts)
 
 
 _RESERVED = ("tid", "bid_x", "bid_y", "bid_z")

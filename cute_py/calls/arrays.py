@@ -6,7 +6,7 @@ It avoids slow attributes (`__cuda_array_interface__` of torch builds a dict).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 from cute_py.calls.torch_tensors import (
@@ -41,10 +41,33 @@ VECTOR_BYTES = 16  # the widest vector access; alignment beyond it makes no diff
 
 @dataclass(frozen=True, slots=True)
 class TypedArray:
-    """An array whose elements are read as another type; see `cute.typed`."""
+    """An array whose elements are read as another type; see `cute.typed`.
+
+    `packed`: the array holds words, whose elements of less than a byte are packed, low element
+    first. `modes`: the shape and the strides in elements; None for those of the words.
+    """
 
     array: Any
     dtype: Dtype
+    packed: bool = False
+    modes: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+
+
+class Table:
+    """An array that is made of others; see `calls.tensor_array`.
+
+    Attributes:
+        array: the array that a kernel reads.
+        members: the facts that the others share.
+    """
+
+    __slots__ = ("array", "members")
+    array: Any
+    members: Any
+
+    def require(self, promise: Any) -> None:  # a Spec
+        """Refuse a promise that the members do not keep."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +89,8 @@ class Library:
         guard: returns, for given arrays, a function of as many arrays that returns whether they
             have the same types and facts. False negatives are allowed. None: comparing the
             facts is the fastest way.
+        empty: returns a new array of 64-bit integers of a shape, next to an array.
+        write: writes rows of such integers to it from a row on, on the current stream.
     """
 
     name: str
@@ -75,6 +100,8 @@ class Library:
     stream: Callable[[int], Callable[[], int]]
     current: Callable[[], int]
     guard: Callable[[Sequence[Any]], Callable[..., bool]] | None = None
+    empty: Callable[[Any, tuple[int, int]], Any] | None = None
+    write: Callable[[Any, int, list[list[int]]], object] | None = None
 
     def reader(self) -> Callable[[Any], tuple[Hashable, int]]:
         """Return the function that maps an array to (exact facts, address)."""
@@ -106,8 +133,8 @@ def library_of(x: object) -> Library | None:
 
 
 def unwrapped(x: Any) -> Any:
-    """Return the array itself, without the type that it is read as."""
-    return x.array if isinstance(x, TypedArray) else x
+    """Return the array that is in memory: without the type that it is read as, or the table."""
+    return x.array if isinstance(x, (TypedArray, Table)) else x
 
 
 # -- torch and CuPy
@@ -149,6 +176,8 @@ def _torch_library() -> Library:
         stream,
         current,
         _torch_guard(),
+        lambda x, shape: torch.empty(shape, dtype=torch.int64, device=x.device),
+        lambda x, first, rows: x[first : first + len(rows)].copy_(torch.tensor(rows)),
     )
 
 
@@ -205,9 +234,26 @@ def _cupy_library() -> Library:
     def stream(device: int) -> Callable[[], int]:
         return lambda: int(cupy.cuda.get_current_stream(device).ptr)
 
+    def empty(x: Any, shape: tuple[int, int]) -> Any:
+        with x.device:
+            return cupy.empty(shape, cupy.int64)
+
+    def write(x: Any, first: int, rows: list[list[int]]) -> None:
+        with x.device:
+            x[first : first + len(rows)] = cupy.asarray(rows, cupy.int64)
+
     current = cupy.cuda.runtime.getDevice
     facts = (("dtype",), ("shape",), ("strides",), ("data", "device_id"))
-    return Library("cupy", ("data", "ptr"), facts, lambda x: int(x.data.device_id), stream, current)
+    return Library(
+        "cupy",
+        ("data", "ptr"),
+        facts,
+        lambda x: int(x.data.device_id),
+        stream,
+        current,
+        empty=empty,
+        write=write,
+    )
 
 
 def _read_typed(x: TypedArray) -> tuple[Hashable, int]:
@@ -215,7 +261,7 @@ def _read_typed(x: TypedArray) -> tuple[Hashable, int]:
     if reader is None:
         return object(), 0  # equal to nothing: such a call is never in the cache
     facts, address = reader(x.array)
-    return (x.dtype, facts), address
+    return (x.dtype, x.packed, x.modes, facts), address
 
 
 _MAKERS: dict[str, Callable[[type], Library | None]] = {"torch": _torch, "cupy": _cupy}
@@ -228,7 +274,7 @@ READERS[TypedArray] = _read_typed
 def is_array(x: object) -> bool:
     """Return whether x is an array of some library, on the host or on a device."""
     if type(x) in READERS:
-        return type(x) is TypedArray or getattr(x, "shape", ()) != ()
+        return isinstance(x, (TypedArray, Table)) or getattr(x, "shape", ()) != ()
     return (
         not isinstance(x, type)  # numpy.float32 has all these attributes
         and hasattr(x, "shape")
@@ -257,7 +303,7 @@ def dtype_of(x: Any) -> Dtype:
     """Return the type of an array's elements."""
     if isinstance(x, TypedArray):
         return x.dtype
-    kind = x.dtype
+    kind = unwrapped(x).dtype
     if type(kind).__module__.partition(".")[0] == "torch":
         return dtype_of_torch(kind)
     return from_numpy(kind)
@@ -275,6 +321,35 @@ def strides_of(x: Any) -> tuple[int, ...]:
         if step % size:
             raise refusal("array-strides", operation="kernel", step=step, axis=axis, size=size)
     return tuple([d // size for d in strides])
+
+
+def extents_of(x: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the shape and the strides of an array (elements); of packed words, those of their
+    elements: the contiguous mode has as many times more elements as fit a word.
+
+    >>> import numpy as np
+    >>> from cute_py.dtypes.table import s4
+    >>> extents_of(TypedArray(np.zeros((3, 8), np.uint8), s4, packed=True))
+    ((3, 16), (16, 1))
+    """
+    array = unwrapped(x)
+    if not isinstance(x, TypedArray) or not x.packed:
+        return tuple(array.shape), strides_of(array)
+    if x.modes is not None:
+        return x.modes
+    shape, strides = tuple(array.shape), strides_of(array)
+    unit = unit_mode(strides)
+    if unit is None:
+        raise refusal("argument-words", operation="kernel", strides=strides, dtype=x.dtype)
+    each = array.dtype.itemsize * 8 // x.dtype.bits
+    extents = [n * each if mode == unit else n for mode, n in enumerate(shape)]
+    steps = [1 if mode == unit else d * each for mode, d in enumerate(strides)]
+    return tuple(extents), tuple(steps)
+
+
+def unit_mode(strides: tuple[int, ...]) -> int | None:
+    """Return the last mode of stride 1, None if there is no such mode."""
+    return next((i for i in range(len(strides) - 1, -1, -1) if strides[i] == 1), None)
 
 
 def _byte_strides(x: Any) -> tuple[int, ...]:
@@ -347,8 +422,12 @@ _OTHERS = ("strides", "stride", "__cuda_array_interface__")
 
 
 def imported(x: Any) -> Any:
-    """Return x, or a view of it if it supports DLPack or the CUDA array interface alone."""
+    """Return x, or a view of it if it supports DLPack or the CUDA array interface alone; of a host
+    tensor, the array that it is made of.
+    """
     kind = type(x)
+    if (kind.__module__, kind.__name__) == ("cute_py.tensor.tensor", "Tensor"):
+        return _host_array(x)
     if is_tensor(x):
         require_dense(x)
     elif kind not in READERS and not isinstance(x, type):
@@ -379,6 +458,27 @@ def _imported(x: Any) -> Any:
     raise refusal("argument-device", operation="kernel", type=kind.__name__, device=place)
 
 
+def _host_array(x: Any) -> Any:  # a Tensor
+    """Return the memory of a host tensor as an array, with the packed elements of less than a byte
+    as `typed` returns them; other tensors, and those with nested modes, are returned unchanged.
+    """
+    found = x.host_memory()
+    if found is None:
+        return x
+    memory, start, modes = found
+    kind = x.dtype
+    if x.element_bits < 8:
+        at, rest = divmod(start * kind.bits, 8)
+        if rest:
+            raise refusal("argument-split", operation="kernel", tensor=x, dtype=kind)
+        return TypedArray(memory.view("uint8")[at:], kind, True, modes)
+    import numpy as np
+
+    steps = tuple([d * memory.itemsize for d in modes[1]])
+    array = np.lib.stride_tricks.as_strided(memory[start:], modes[0], steps)
+    return array if from_numpy(array.dtype) is kind else TypedArray(array, kind)
+
+
 def _by_gpu_library(x: Any) -> Any:
     """Return a torch or CuPy view of an array on a GPU: the library in use, else one installed."""
     import sys
@@ -400,7 +500,7 @@ def on_host(x: Any, name: str, operation: str) -> Any:
     unchanged; refuse a tensor that autograd follows.
     """
     if isinstance(x, TypedArray):
-        return TypedArray(on_host(x.array, name, operation), x.dtype)
+        return replace(x, array=on_host(x.array, name, operation))
     if not is_tensor(x) or on_device(x):
         return x
     require_no_gradient(x, name, operation)

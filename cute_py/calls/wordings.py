@@ -39,6 +39,61 @@ WORDINGS: dict[str, Wording] = {
         "extents below 2**31, so that kernels compute with them in 32 bits",
         "annotate the parameter with cute.spec(large=True), which computes in 64 bits",
     ),
+    "argument-packed": (
+        LeafTypeError,
+        "an array of {given}, to read packed elements of {dtype}",
+        "words of an integer type of 8 bits or more, and elements of 1, 2 or 4 bits",
+        "view it as bytes: x.view(numpy.uint8); leave out packed=True for one value per element",
+    ),
+    "argument-words": (
+        LayoutError,
+        "words with strides {strides}, to read packed elements of {dtype}",
+        "a mode of stride 1, whose words hold the elements one after another",
+        "copy it: numpy.ascontiguousarray(x)",
+    ),
+    "argument-split": (
+        LayoutError,
+        "{tensor}, which begins inside of a byte",
+        "a first element of {dtype} at the start of a byte",
+        "pass the whole tensor, and take its part in the kernel",
+    ),
+    "table-empty": (
+        LayoutError,
+        "no arrays",
+        "one array or more: the kernel is specialized for their type",
+        "pass them as a list: cute.TensorArray([a, b])",
+    ),
+    "table-array": (
+        LeafTypeError,
+        "{type} as a member",
+        "arrays",
+        "pass NumPy, torch or CuPy arrays, perhaps as cute.typed(...)",
+    ),
+    "table-memory": (
+        LayoutError,
+        "arrays[{index}] in another memory than arrays[0]",
+        "all arrays on the host, or all on one GPU",
+        "copy them to one device",
+    ),
+    "table-library": (
+        LeafTypeError,
+        "arrays of {type} on a GPU",
+        "arrays of torch or CuPy, whose library keeps the table of pointers",
+        "view them: torch.as_tensor(x), cupy.asarray(x)",
+    ),
+    "table-facts": (
+        LayoutError,
+        "{found} in arrays[{index}]",
+        "{wanted}",
+        "make a TensorArray of arrays that share less: it is specialized for what its first "
+        "arrays share",
+    ),
+    "table-range": (
+        LayoutError,
+        "{count} arrays from index {first} on, of {total}",
+        "at most as many arrays as the table has",
+        "make a new TensorArray",
+    ),
     "argument-spec": (
         LayoutError,
         "{name} of {rank} modes, for a promise of {spec}",

@@ -44,21 +44,25 @@ class Addresses:
     def __init__(self, e: Emit, x: Access, chain: Link | None = None) -> None:
         """Keep the emitter and the access; `chain` is the base that the previous op left."""
         self.e, self.x = e, x
-        if x.dtype.bits < 8 and x.space == "gmem":
+        if x.dtype.bits < 8 and x.space == "gmem" and not x.packed:
             raise e.unsupported(f"access to {x.dtype} elements in global memory")
         if x.vector_bits < 8 or (x.dtype.bits < 8 and x.vector_bits % 8):
             raise e.unsupported(f"access to single {x.dtype} elements")
         self.small = x.storage in e.small and x.dtype.bits >= 8
         self.wide = x.space == "gmem" and not self.small
         self.bits = x.dtype.bits
-        # the varying part and the constant; sub-byte elements need both to reach whole bytes
-        self.parts = [split_constant(base) if self.bits >= 8 else (base, 0) for base in x.bases]
+        self.parts = [self._split(base) for base in x.bases]
         self.bases: dict[int, Any] = {}
         self.inside: dict[int, Any] = {}
         self.whole: dict[tuple[int, int, bool], Any] = {}
         if chain is not None:
             before, self.bases[-1] = chain
-            self.parts.append(split_constant(before))  # found as number -1
+            self.parts.append(self._split(before))  # found as number -1
+
+    def _split(self, base: Scalar) -> tuple[Scalar, int]:
+        """Return the varying part and the constant; both must be whole bytes."""
+        parts = split_constant(base)
+        return parts if parts[1] * self.bits % 8 == 0 else (base, 0)
 
     def last(self) -> Any:
         """Return the last base."""

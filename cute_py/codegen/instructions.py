@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from cute_py.atoms.copy import Copy_Op, guarded
 from cute_py.errors import refusal
-from cute_py.plan.access import LOAD_CACHES, STORE_CACHES
+from cute_py.plan.access import LOAD_CACHES, POLICIES, PREFETCHES, PRIORITIES, STORE_CACHES
 from cute_py.plan.functions import ATOMICS, WORDS
 
 if TYPE_CHECKING:
@@ -174,6 +174,25 @@ def _refused(what: str) -> Exception:
 # -- rows of atoms
 
 
+def with_hints(row: Row, policy: bool, prefetch: str) -> Row:
+    """Return the row of a cp.async with hints for the L2 cache: an operand of a policy, and how
+    much is prefetched.
+
+    >>> from cute_py.atoms import get_copy
+    >>> row = with_hints(of_atom(get_copy("SM80_CP_ASYNC_CACHEGLOBAL", 128)), True, "L2::256B")
+    >>> row.template
+    'cp.async.cg.shared.global.L2::cache_hint.L2::256B [{dst}], [{src}], 16, {policy};'
+    """
+    template, operands = row.template, row.operands
+    if prefetch:
+        template = template.replace(".L2::128B", f".{prefetch}")
+    if policy:
+        template = template.replace(".global", ".global.L2::cache_hint")
+        template = template.replace(";", ", {policy};")
+        operands = (*operands, Slot("policy", "b64"))
+    return replace(row, template=template, operands=operands)
+
+
 def of_atom(atom: MMA_Atom | Copy_Op) -> Row:
     """Return the row of an atom in the form of this table.
 
@@ -237,6 +256,11 @@ def _same(*words: str) -> Words:
     return tuple((word, word) for word in words)
 
 
+def _dotted(*words: str) -> Words:
+    """Return words that may be left out, each after a dot."""
+    return (("", ""), *((word, f".{word}") for word in words))
+
+
 def _row(
     name: str,
     template: str,
@@ -264,35 +288,90 @@ _APPROX, _B2 = "d:f32 < a:f32", "d:b32 < a:b32 b:b32"
 
 _MEMORY = (
     _row(
-        "ld", "ld{order}.{space}{cache}.{bits} {d}, [{address}];",
+        "ld", "ld{order}.{space}{cache}{prefetch}.{bits} {d}, [{address}];",
         "d:{bits} < address:{space}", "ld", "memory",
         order=(("weak", ""), ("acquire", ".acquire.gpu"), ("volatile", ".volatile")),
-        space=_SPACE, bits=_VECTOR,
-        cache=(("", ""), *((each, f".{each}") for each in LOAD_CACHES)),
+        space=_SPACE, bits=_VECTOR, cache=_dotted(*LOAD_CACHES, *PRIORITIES),
+        prefetch=_dotted(*PREFETCHES[:2]),
+    ),
+    _row(
+        "ld.L2::256B", "ld.{space}{cache}.L2::256B.{bits} {d}, [{address}];",
+        "d:{bits} < address:{space}", "ld", "memory", "sm_80",
+        space=(("gmem", "global"),), bits=_VECTOR, cache=_dotted(*LOAD_CACHES, *PRIORITIES),
+    ),
+    _row(
+        "ld.policy",
+        "ld.{space}{cache}.L2::cache_hint{prefetch}.{bits} {d}, [{address}], {policy};",
+        "d:{bits} < address:{space} policy:b64", "ld", "memory", "sm_80",
+        space=(("gmem", "global"),), bits=_VECTOR, cache=_dotted(*LOAD_CACHES, *PRIORITIES),
+        prefetch=_dotted(*PREFETCHES),
     ),
     _row(
         "st", "st{order}.{space}{cache}.{bits} [{address}], {a};",
         "< address:{space} a:{bits}", "st", "memory",
         order=(("weak", ""), ("release", ".release.gpu")), space=_SPACE, bits=_VECTOR,
-        cache=(("", ""), *((each, f".{each}") for each in STORE_CACHES)),
+        cache=_dotted(*STORE_CACHES, *PRIORITIES),
+    ),
+    _row(
+        "st.policy", "st.{space}{cache}.L2::cache_hint.{bits} [{address}], {a}, {policy};",
+        "< address:{space} a:{bits} policy:b64", "st", "memory", "sm_80",
+        space=(("gmem", "global"),), bits=_VECTOR, cache=_dotted(*STORE_CACHES, *PRIORITIES),
+    ),
+    _row(
+        "createpolicy", "createpolicy.fractional{policy}.b64 {d}, 1.0;", "d:b64 <", "createpolicy",
+        "none", "sm_80", policy=tuple((word, f".{word}") for word in POLICIES),
     ),
     _row(  # signed and unsigned integer sums have the same bits
         "atom.add", "atom.{space}.add.{type} {d}, [{address}], {a};",
         "d:{type} < address:{space} a:{type}", "atom", "memory", space=_SPACE,
-        type=tuple(
-            (kind, {"s64": "u64", "f16": "noftz.f16"}.get(kind, kind))
-            for kind in ATOMICS["add"] if kind != "bf16"
+        type=(
+            *((kind, {"s64": "u64", "f16": "noftz.f16"}.get(kind, kind))
+              for kind in ATOMICS["add"] if kind != "bf16"),
+            ("f16x2", "noftz.f16x2"),
         ),
+    ),
+    *(
+        _row(
+            f"red.add{noftz}", f"red.global.add{noftz}.{{type}} [{{address}}], {{a}};",
+            "< address:global a:{type}", "red", "memory", "sm_90",
+            type=tuple((f"{kind}x{n * each}", f"v{n}.{kind}{'x2' * (each - 1)}")
+                       for kind in kinds for n in (2, 4)),
+        )
+        for noftz, kinds, each in (("", ("f32",), 1), (".noftz", ("f16", "bf16"), 2))
     ),
     _row(
         "atom.add.noftz.bf16", "atom.{space}.add.noftz.{type} {d}, [{address}], {a};",
         "d:{type} < address:{space} a:{type}", "atom", "memory", "sm_90", space=_SPACE,
-        type=_same("bf16"),
+        type=_same("bf16", "bf16x2"),
+    ),
+    _row(
+        "atom.cas", "atom.{space}.cas.{type} {d}, [{address}], {c}, {a};",
+        "d:{type} < address:{space} a:{type} c:{type}", "atom", "memory", space=_SPACE,
+        type=_same("b16", "b32", "b64"),
+    ),
+    _row(
+        # floats of one sign are ordered as integers: a value without the sign bit is combined as
+        # s32, one with it as u32, the other way round. A NaN is no value, so memory stays; one
+        # that the integers leave in memory is replaced by cas.
+        "atom.min.f32",
+        "{{ .reg .pred g, n, p, q, v; .reg .b32 x; setp.ne.b32 g, {flag}, 0; "
+        "and.b32 x, {a}, 0x7fffffff; setp.le.and.u32 v, x, 0x7f800000, g; "
+        "setp.gt.and.u32 n, x, 0x7f800000, g; "
+        "setp.ge.and.s32 q, {a}, 0, v; setp.lt.and.s32 p, {a}, 0, v; "
+        "again_{uid}: @q atom.{space}.{fn}.s32 {d}, [{address}], {a}; "
+        "@p atom.{space}.{other}.u32 {d}, [{address}], {a}; "
+        "@n atom.{space}.or.b32 {d}, [{address}], 0; "
+        "setp.gt.and.{nan} v, {d}, {bound}, v; mov.b32 x, {d}; "
+        "@v atom.{space}.cas.b32 x, [{address}], {d}, {a}; "
+        "setp.ne.b32 v, x, {d}; @v bra again_{uid}; }}",
+        "d:b32 < address:{space} a:b32 flag:b32", "atom", "memory", space=_SPACE,
+        fn=_same("min", "max"), other=_same("min", "max"), nan=_same("s32", "u32"),
+        bound=_same("0x7f800000", "0xff800000"),
     ),
     _row(
         "atom.min", "atom.{space}.{fn}.{type} {d}, [{address}], {a};",
         "d:{type} < address:{space} a:{type}", "atom", "memory", space=_SPACE,
-        fn=_same("min", "max"), type=_same(*ATOMICS["min"]),
+        fn=_same("min", "max"), type=_same(*WORDS),
     ),
     _row(
         "atom.bits", "atom.{space}.{fn}.{type} {d}, [{address}], {a};",

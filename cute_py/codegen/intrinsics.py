@@ -128,6 +128,12 @@ class Intrinsics:
         """Return the call that evaluates an integer."""
         return self._made("value", x, (), lambda e: e.scalars.value(x), types.int64)
 
+    def pointer(self, op: ops.MakePtr) -> Call:
+        """Return the call that evaluates an address."""
+        return self._made(
+            "pointer", op.address, (), lambda e: e.scalars.value(op.address), types.uint64
+        )
+
     def let(self, op: ops.Let) -> Call:
         """Return the call of a Let on scalars or a register."""
         return self._made("let", op, (), lambda e: let(e, op), types.int64)

@@ -291,6 +291,9 @@ class Source:
             depth, f"{op.var} = {self._name(self.intrinsics.let(op), 'let', f'let_{op.kind}')}", op
         )
 
+    def _pointer(self, op: ops.MakePtr, depth: int) -> None:
+        self._line(depth, f"{op.name} = {self._name(self.intrinsics.pointer(op), op.word)}", op)
+
     def _set(self, op: ops.Set, depth: int) -> None:
         self._line(depth, f"{op.var} = {self._kind(op.var)}({self._scalar(op.value)})", op)
 
@@ -337,6 +340,7 @@ CONTROL: dict[type[Op], Callable[[Source, Any, int], None]] = {
     ops.Leave: Source._leave,
     ops.Let: Source._let,
     ops.Set: Source._set,
+    ops.MakePtr: Source._pointer,
     ops.Promise: Source._promise,
 }
 

@@ -96,8 +96,8 @@ def disassembled(cubin: bytes) -> str:
     return done.stdout
 
 
-# what stalls the loop of warpgroup products: spills, a call, a fence of the whole GPU, an operand in
-# a vector register
+# what stalls the loop of warpgroup products: spills, calls, fences of the whole GPU, operands in
+# vector registers
 STALLS = re.compile(r"\b(?:LDL|STL|CALL|R2UR|MEMBAR\.\w+\.(?:GPU|SYS))\b")
 _LABEL = re.compile(r"^(\.L_x_\d+):")
 _BRANCH = re.compile(r"\bBRA(?:\.\w+)*\s.*`\((\.L_x_\d+)\)")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cute_py.dtypes.table import Array, Dtype, DtypeLike
 
 WORD_BITS = (8, 16, 32)
+PACKED = (1, 2, 4)  # the widths of elements that fill each byte of memory without gaps
 
 
 def sizeof_bits(dtype: DtypeLike) -> int:

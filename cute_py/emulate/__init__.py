@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cute_py.emulate.agreements import Agreements
+from cute_py.emulate.arguments import Arguments
 from cute_py.emulate.batch import Batch
 from cute_py.emulate.checks import CHECKS
 from cute_py.emulate.global_memory import GlobalMemory
@@ -20,11 +21,10 @@ from cute_py.emulate.machine import Machine
 from cute_py.emulate.ops import HANDLERS
 from cute_py.emulate.program import program_of
 from cute_py.emulate.report import Report
-from cute_py.emulate.storages import Arguments
 from cute_py.errors import CuteError, refusal, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from cute_py.emulate.program import Program
     from cute_py.plan.plan import Plan
@@ -41,6 +41,7 @@ def emulate(
     memory: int = MEMORY,
     resident: int | None = None,
     progress: Callable[[float, int], None] | None = None,
+    arrays: Sequence[Any] = (),
 ) -> Report | None:
     """Run a plan on NumPy arrays, exactly as a GPU would, and refuse undefined behaviour.
 
@@ -63,6 +64,7 @@ def emulate(
             the 132 multiprocessors of an H100 hold with these threads and this shared memory.
         progress: a function of (blocks done, blocks in total). It is called after each batch and
             after each iteration of an outermost loop of the kernel.
+        arrays: more than arguments that pointers of the kernel (`make_ptr`) may point into.
 
     Returns:
         The report if `report` is set, else None.
@@ -84,7 +86,7 @@ def emulate(
     _require_choices(order, resident)
     counts = Report(plan) if report else None
     with np.errstate(all="ignore"):
-        given = Arguments(plan, args)
+        given = Arguments(plan, args, arrays)
         program = program_of(plan, checks, report)
         _run(program, given, counts, order, memory, resident, progress)
     return counts
@@ -108,8 +110,7 @@ def _run(
     together = max(1, memory // needs.bytes_per_block())
     if program.together:
         together = max(total, 1)
-    agreements = Agreements()
-    starts = list(range(0, total, together))
+    starts, agreements = list(range(0, total, together)), Agreements()
     for batch, start in enumerate(reversed(starts) if order == "reversed" else starts, 1):
         blocks = min(together, total - start)
         state = Batch(needs, given, grid, counts, blocks, start, watch, agreements)

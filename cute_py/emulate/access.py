@@ -11,6 +11,7 @@ from cute_py.emulate.bits import from_bytes, item_type, numpy_type, to_bytes
 from cute_py.emulate.clocks import THREAD
 from cute_py.emulate.faults import first
 from cute_py.emulate.global_memory import PLAIN
+from cute_py.emulate.pointers import LEADS, NOWHERE, slot_of
 from cute_py.emulate.registers import flag
 from cute_py.emulate.releases import places_of
 from cute_py.emulate.scalars import condition, scalar
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from cute_py.emulate.scalars import Statics
     from cute_py.emulate.spans import Array, Value
     from cute_py.emulate.storages import Global
+    from cute_py.errors import CuteError
     from cute_py.plan.access import Access
     from cute_py.plan.ops import Op
 
@@ -67,13 +69,34 @@ class Located(Vectors):
         tested = [part for _, *ends in self.asserted for part in ends]
         for part in [*self.bases, self.inner, *self.guards, *tested]:
             names = None if names is None or part.names is None else names | set(part.names)
+        self.pointer = access.storage if access.storage in resources.pointers else ""
+        if names is not None and self.pointer:
+            names |= {self.pointer, slot_of(self.pointer)}
         self.names = None if names is None else tuple(sorted(names))
         self.keeps = self.smem or not self.names
         self.apart = not self.smem and (access.width == 1 or access.dtype.bits < 8)
 
     def array(self, c: Cohort) -> Global:
-        """Return the array of this run, for an access of global memory."""
-        return c.batch.arrays[self.access.storage].as_(self.dtype)
+        """Return the array of this run, for an access of global memory; of a pointer, the one that
+        the threads that take part point into.
+        """
+        if not self.pointer:
+            return c.batch.arrays[self.access.storage].as_(self.dtype)
+        slot = c.env[slot_of(self.pointer)]
+        if slot == NOWHERE:
+            return c.batch.nowhere
+        array = c.batch.reachable.arrays[int(slot) // LEADS]
+        return array.from_byte(int(slot) % LEADS, self.dtype)
+
+    def _shift(self, c: Cohort) -> Value:
+        """Return the element of the array that a pointer points to."""
+        if c.env[slot_of(self.pointer)] == NOWHERE:
+            return 0
+        return (c.env[self.pointer] - self.array(c).address) * 8 // self.dtype.bits
+
+    def storage(self, c: Cohort) -> str:
+        """Return the name of the storage, for errors."""
+        return self.array(c).name if self.pointer else self.access.storage
 
     # -- addresses
 
@@ -137,6 +160,8 @@ class Located(Vectors):
                 base = base + _spread(inner)
         else:
             inside = swizzled(_spread(self.inner(c)) + self.steps, self.access.swizzle)
+        if self.pointer:
+            base = base + _spread(self._shift(c))
         offsets = np.asarray(inside + base)
         return offsets.reshape((1,) * (4 - offsets.ndim) + offsets.shape)
 
@@ -175,6 +200,8 @@ class Located(Vectors):
                 place.offsets = offsets
                 return
             place.offsets = offsets
+        if self.pointer and c.env[slot_of(self.pointer)] == NOWHERE:
+            raise self._lost(c, active)
         top = limit - self.width
         beyond = int(offsets.max()) > top or int(offsets.min()) < 0
         if beyond:
@@ -185,6 +212,8 @@ class Located(Vectors):
                 self._outside(c, offsets, bad, limit)
         if self.asserted:
             self._by_mode(c, offsets, active)
+        if self.bytewise:
+            self._whole_bytes(c, offsets, active)
         if self.bits >= 8 and (self.unit > 1):
             self._aligned(c, offsets, active)
         if not self.smem and self.array(c).inside is not None:
@@ -227,6 +256,15 @@ class Located(Vectors):
                 return f" (entry {x} of {_mode(bound.mode)}, required: 0 <= entry < {n})"
         return ""
 
+    def _lost(self, c: Cohort, active: Array | None) -> CuteError:
+        """Return the error of a pointer that points into none of the arrays."""
+        bad = c.active()[..., None] if active is None else active
+        where = first(bad.any(-1), c.span)
+        address = _at(c.env[self.pointer], where, c)
+        near = c.batch.reachable.nearest(address)
+        facts = {"address": f"{address:#x}", "storage": self.pointer, "nearest": near}
+        return c.fault("emulate-pointer", self.op, where, **facts)
+
     def _outside(self, c: Cohort, offsets: Array, bad: Array, limit: int) -> None:
         where, offset = self._first(bad, c, offsets)
         last = offset + self.width - 1
@@ -237,15 +275,33 @@ class Located(Vectors):
             vector=where[3],
             offset=offset,
             elements=f"element {offset}" if self.width == 1 else f"elements {offset} to {last}",
-            storage=self.access.storage,
+            storage=self.storage(c),
             coordinate=self._entry(c, where),
             space=self.access.space,
             limit=limit,
         )
 
+    def _whole_bytes(self, c: Cohort, offsets: Array, active: Array | None) -> None:
+        """Refuse vectors of packed elements that begin or end inside of a byte."""
+        bad = (offsets * self.dtype.bits % 8 != 0) | (self.bits % 8 != 0)
+        if active is not None:
+            bad = bad & active
+        if bad.any():
+            where, offset = self._first(bad, c, offsets)
+            raise c.fault(
+                "emulate-split-byte",
+                self.op,
+                where[:3],
+                storage=self.access.storage,
+                offset=offset,
+                width=self.width,
+                dtype=self.dtype,
+            )
+
     def _aligned(self, c: Cohort, offsets: Array, active: Array | None) -> None:
         bits = self.dtype.bits
-        start = self.start if self.smem else self.array(c).address * (bits >= 8)
+        counts = bits >= 8 or self.bytewise
+        start = self.start if self.smem else self.array(c).address * counts
         if bits >= 8 and start % self.unit == 0 and self.unit % (bits // 8) == 0:
             n = self.unit * 8 // bits
             if n <= 1 or not (offsets & (n - 1)).any():
@@ -263,7 +319,7 @@ class Located(Vectors):
             self.op,
             where[:3],
             bytes=self.unit,
-            storage=self.access.storage,
+            storage=self.storage(c),
             offset=offset,
             address=start + offset * bits // 8,
             remainder=(start + offset * bits // 8) % self.unit,
@@ -282,7 +338,7 @@ class Located(Vectors):
                 "emulate-padding",
                 self.op,
                 where[:3],
-                storage=self.access.storage,
+                storage=self.storage(c),
                 offset=offset,
                 shape=array.shape,
                 strides=array.strides,
@@ -291,7 +347,9 @@ class Located(Vectors):
     def _itemize(self, c: Cohort, place: Place) -> None:
         """Set the items: vectors of the array, or of a block's shared memory."""
         offsets = place.items = place.offsets
-        if not self.smem:
+        if self.bytewise:
+            place.items = offsets * self.dtype.bits // 8
+        elif not self.smem:
             if not self.apart:
                 lead = self.array(c).lead(self.width)
                 place.items = (offsets - lead if lead else offsets) // self.width
@@ -345,11 +403,12 @@ class Located(Vectors):
     def _same(self, c: Cohort, place: Place, values: Array, touch: Touch) -> Array:
         """Return for each entry of a touch whether its bits are in memory."""
         array = self.array(c)
-        granule, size = touch.region.granule, array.itemsize * self.width
+        granule, size = touch.region.granule, array.bits * self.width // 8
         shape = (*c.span.shape, self.count, size // granule, granule)
         wanted = np.broadcast_to(values, (*c.span.shape, self.count * self.width))
         here = np.broadcast_to(self.load(c, place), wanted.shape)
-        bits = [np.ascontiguousarray(x).view(np.uint8).reshape(shape) for x in (wanted, here)]
+        octets = self._octets if self.bytewise else np.ascontiguousarray
+        bits = [octets(x).view(np.uint8).reshape(shape) for x in (wanted, here)]
         same: Array = (bits[0] == bits[1]).all(-1)
         if place.active is None:
             return same.reshape(-1)
@@ -376,7 +435,10 @@ class Located(Vectors):
         if not self.smem:
             array = self.array(c)
             if not array.size:
-                return np.zeros((1, 1, 1, self.count * self.width), array.data.dtype)
+                return np.zeros((1, 1, 1, self.count * self.width), numpy_type(self.dtype))
+            if self.bytewise:
+                octets = array.data.take(place.items[..., None] + np.arange(self.nbytes))
+                return from_bytes(octets, self.dtype).reshape(*place.items.shape[:3], -1)
             if self.apart:
                 return array.data.take(self._elements(place.items))
             return array.wide(self.width).take(place.items).view(array.data.dtype)
@@ -396,7 +458,7 @@ class Located(Vectors):
         """Return the array of this run, which the kernel may write."""
         array = self.array(c)
         if not array.writable:
-            storage = self.access.storage
+            storage = self.storage(c)
             raise c.batch.faults.fault("emulate-read-only", self.op, storage=storage)
         return array
 
@@ -406,6 +468,21 @@ class Located(Vectors):
             return starts
         each = starts[..., None] + np.arange(self.width)
         return each.reshape(*starts.shape[:3], -1)
+
+    def _octets(self, values: Array) -> Array:
+        """Return the packed bytes of values [..., vector, byte]."""
+        vectors = np.ascontiguousarray(values).reshape(*values.shape[:-1], -1, self.width)
+        return to_bytes(vectors, self.dtype)
+
+    def _store_bytes(self, c: Cohort, place: Place, values: Array) -> Array:
+        """Write packed elements of global memory."""
+        octets = self._octets(values)
+        index = np.broadcast_to(place.items[..., None] + np.arange(self.nbytes), octets.shape)
+        chosen: Any = ...
+        if place.active is not None:
+            chosen = np.broadcast_to(place.active[..., None], octets.shape)
+        self.writable(c).data[index[chosen]] = octets[chosen]
+        return values
 
     def _store_apart(self, c: Cohort, place: Place, values: Array) -> Array:
         """Write elements of global memory one by one."""
@@ -443,6 +520,8 @@ class Located(Vectors):
         dtype = numpy_type(self.dtype)
         size = dtype.itemsize * self.width
         values = np.broadcast_to(values, (*span.shape, self.count * self.width))
+        if self.bytewise:
+            return self._store_bytes(c, place, values)
         held = np.ascontiguousarray(values).view(item_type(size) if self.width > 1 else dtype)
         target: Array
         if not self.smem:

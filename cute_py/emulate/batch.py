@@ -24,9 +24,9 @@ from cute_py.plan import ops
 from cute_py.plan.walk import accesses, mbarriers, reads, writes
 
 if TYPE_CHECKING:
+    from cute_py.emulate.arguments import Arguments
     from cute_py.emulate.global_memory import GlobalMemory
     from cute_py.emulate.report import Report
-    from cute_py.emulate.storages import Arguments
     from cute_py.errors import CuteError
     from cute_py.plan.plan import Plan
 
@@ -57,6 +57,7 @@ class Resources:
         self.cluster = x * y * z
         every = plan.ops
         self.traffic = Traffic(plan)
+        self.pointers = self.traffic.pointers
         self.shared = {row.name: row for row in plan.shared}
         self.stride = shared_stride(plan.shared)
         regs = (reg for op in every for reg in (*reads(op), *writes(op)))
@@ -104,6 +105,7 @@ class Batch:
         self.agreements = agreements or Agreements()
         self.blocks, self.warps, self.report = blocks, needs.warps, report
         self.arrays, self.numbers = given.arrays, given.numbers
+        self.reachable, self.nowhere = given.reachable, given.nowhere
         self.agents = agents = needs.agents
         self.faults = Faults(needs.plan, grid, first)
         self.spans = Spans(

@@ -64,9 +64,10 @@ CHECKS = {
         ("shuffle", "warp-divergent", "barrier-phase", "setmaxnreg"),
     ),
     "promises": Check(
-        "what `as_int`, `var` and `assume` promise and is not true, and failed assertions",
+        "integers, conditions and addresses that are not what the kernel declares of them, and "
+        "failed assertions",
         "the kernel's own",
-        ("promise", "assume", "uniform", "assert"),
+        ("promise", "assume", "uniform", "pointer-alignment", "assert"),
     ),
 }
 ALL = frozenset(CHECKS)

@@ -29,12 +29,13 @@ from cute_py.plan import ops
 from cute_py.plan.walk import accesses, arrays
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
+    from cute_py.emulate.arguments import Arguments
     from cute_py.emulate.clocks import Clocks
     from cute_py.emulate.cohorts import Cohort
     from cute_py.emulate.report import Report
-    from cute_py.emulate.storages import Arguments, Global, Place, Vectors
+    from cute_py.emulate.storages import Global, Place, Vectors
     from cute_py.plan.plan import Plan
 
 FENCES = ("block", "gpu", "system")  # of threads
@@ -46,7 +47,8 @@ class Traffic:
     """What a plan does to global memory, found once.
 
     Attributes:
-        written: the arrays that it writes.
+        written: the arrays that it writes, and the pointers.
+        pointers: the pointers; pointed: what the bytes of their accesses are multiples of.
         grains: what the bytes of all accesses of an array are multiples of, by array.
         boxed: the arrays that TMA accesses, by elements.
         bits: of an op's number in a mark, which is (block of the grid + 1) << bits | op.
@@ -58,6 +60,7 @@ class Traffic:
     def __init__(self, plan: Plan) -> None:
         every = plan.ops
         self.written = {name for op in every for name in arrays(op, written=True)}
+        self.pointers = {op.name for op in every if isinstance(op, ops.MakePtr)}
         self.ops = [op for op in every if arrays(op)]
         self.numbers = {id(op): n for n, op in enumerate(self.ops)}
         self.bits = len(self.ops).bit_length()  # of an op's number in a mark
@@ -71,10 +74,21 @@ class Traffic:
         for op in self.ops:
             for x in accesses(op):
                 if x.space == "gmem":
-                    size = x.width * x.dtype.bits // 8 if x.dtype.bits >= 8 else 1
+                    whole = x.packed or x.dtype.bits >= 8
+                    size = max(1, x.width * x.dtype.bits // 8) if whole else 1
                     self.grains[x.storage] = gcd(self.grains.get(x.storage, 0), size & -size)
             if isinstance(op, ops.TmaLoad | ops.TmaStore):
                 self.boxed.add(op.tensor)
+        self.pointed = gcd(*[self.grains.get(name, 0) for name in self.pointers])
+
+    def watches(self, names: Collection[str]) -> bool:
+        """Return whether any of these arrays may be written, be it through a pointer."""
+        return not self.written.isdisjoint({*names, *self.pointers})
+
+    def changes(self, names: Collection[str]) -> bool:
+        """Return whether what these arrays and pointers lead to may be written."""
+        through = not self.pointers.isdisjoint(names) and bool(self.written)
+        return through or self.watches(names)
 
 
 def _kind(op: ops.Op) -> int:
@@ -138,19 +152,19 @@ class GlobalMemory:
         self.arrays = given.arrays
         self.of: dict[str, Region] = {}
         for names in _overlapping(given.arrays):
-            if traffic.written.intersection(names):
+            if traffic.watches(names):
                 self._watch(names)
 
     def _watch(self, names: list[str]) -> None:
         held = [self.arrays[name] for name in names]
         low = min(array.address for array in held) // LANES * LANES
-        high = max(array.address + array.size * array.itemsize for array in held)
+        high = max(array.address + array.nbytes for array in held)
         region = Region(low, high - low, gcd(*map(self._grain, held)), self.marks, self.agents)
         for name in names:
             self.of[name] = region
 
     def _grain(self, array: Global) -> int:
-        known = self.traffic.grains.get(array.name, 0)
+        known = gcd(self.traffic.grains.get(array.name, 0), self.traffic.pointed)
         return gcd(known, array.itemsize) if array.name in self.traffic.boxed else known
 
     def _ops(self, marks: Any) -> Any:
@@ -167,14 +181,14 @@ class GlobalMemory:
         self, c: Cohort, located: Vectors, place: Place, array: Global, agent: int = THREAD
     ) -> Touch | None:
         """Return what the threads of a cohort touch; None where nobody watches, or nobody does."""
-        region = self.of.get(located.access.storage)
+        region = self.of.get(array.name)
         if region is None:
             return None
         found = place.extra.get("global")
         if found is None:
             found = place.extra["global"] = _entries(c, located, place, array, region)
         g, ids = found
-        return self.touched(c, region, located.access.storage, located.op, g, ids, agent)
+        return self.touched(c, region, array.name, located.op, g, ids, agent)
 
     def touched(
         self,
@@ -478,7 +492,8 @@ class GlobalMemory:
             thread % LANES,
         )
         array = self.arrays[t.storage]
-        offset = (region.low + int(t.g[k]) * region.granule - array.address) // array.itemsize
+        start = region.low + int(t.g[k]) * region.granule - array.address
+        offset = start * 8 // array.bits
         theirs, who = (self._blocks(mark)) - 1, stamp & WHO
         mine = theirs == b + batch.faults.first
         block = batch.faults.block(theirs - batch.faults.first)
@@ -504,18 +519,18 @@ class GlobalMemory:
 
     def _count(self, t: Touch, name: str, granules: int) -> None:
         if self.report is not None and granules:
-            itemsize = self.arrays[t.storage].itemsize
+            bits = self.arrays[t.storage].bits
             counts = self.report.of(t.op)
-            more = max(1, granules * t.region.granule // itemsize)
+            more = max(1, granules * t.region.granule * 8 // bits)
             setattr(counts, name, getattr(counts, name) + more)
 
     def unwritten(self) -> dict[str, int]:
         """Return how many elements of each written array nobody has written."""
         found = {}
-        for name in sorted(self.traffic.written):
+        for name in sorted(self.traffic.written - self.traffic.pointers):
             array, region = self.arrays[name], self.of[name]
             start = array.address - region.low
-            at = (start + np.arange(array.size) * array.itemsize) // region.granule
+            at = (start + np.arange(array.size) * array.bits // 8) // region.granule
             none = (region.wrote[at] == 0) & ~self._strongly_written(region, at)
             if array.inside is not None:
                 none &= array.inside
@@ -548,7 +563,7 @@ def _overlapping(arrays: dict[str, Global]) -> list[list[str]]:
         if array.address >= end:
             groups.append([])
         groups[-1].append(name)
-        end = max(end, array.address + array.size * array.itemsize)
+        end = max(end, array.address + array.nbytes)
     return groups
 
 
@@ -556,9 +571,9 @@ def _entries(
     c: Cohort, located: Vectors, place: Place, array: Global, region: Region
 ) -> tuple[Array, Array]:
     """Return granule, and block and thread, of each granule that each thread touches."""
-    span, size = c.span, array.itemsize
-    start = place.offsets * size + (array.address - region.low)
-    count = located.width * size // region.granule
+    span = c.span
+    start = place.offsets * array.bits // 8 + (array.address - region.low)
+    count = located.width * array.bits // 8 // region.granule
     g = start // region.granule
     g = g[..., None] + np.arange(count) if count > 1 else g[..., None]
     threads = (span.W * LANES)[:, None] + np.arange(LANES)

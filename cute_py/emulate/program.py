@@ -16,6 +16,7 @@ import numpy as np
 from cute_py.dtypes.conversion import convert
 from cute_py.dtypes.table import Dtype, f32, f64
 from cute_py.emulate.access import Located
+from cute_py.emulate.arguments import symbols_of
 from cute_py.emulate.batch import INDICES, Resources
 from cute_py.emulate.bits import numpy_type
 from cute_py.emulate.checks import chosen
@@ -23,9 +24,9 @@ from cute_py.emulate.cohorts import Cohort, Run, Signal, Step
 from cute_py.emulate.divergence import is_whole
 from cute_py.emulate.faults import Faults
 from cute_py.emulate.global_memory import is_strong
+from cute_py.emulate.pointers import by_array
 from cute_py.emulate.registers import View, flag, reader
 from cute_py.emulate.scalars import Statics, condition, of_sizes, scalar
-from cute_py.emulate.storages import symbols_of
 from cute_py.errors import refusal
 from cute_py.plan import ops
 from cute_py.plan.conditions import Reg
@@ -72,6 +73,7 @@ class Program:
                 raise Faults(plan).fault("emulate-op", op, name=op.call)
         self.resources = Resources(plan, checks)
         self.warps = self.resources.warps
+        self.pointers = self.resources.pointers
         self.symbols = symbols_in(plan.body)
         sizes = [name for param in plan.params for name in symbols_of(param)]
         self.statics = Statics((*INDICES, *sizes))
@@ -96,7 +98,7 @@ class Program:
         """Compile a block of ops."""
         steps = []
         for op in block:
-            run = HANDLERS[type(op)](self, op)
+            run = by_array(self, op, HANDLERS[type(op)](self, op))
             strong = self.communicates and is_strong(op)
             run = _counting(op, run) if self.counted else run
             steps.append(Step(op, run, strong, is_whole(op)))
@@ -114,10 +116,8 @@ class Program:
 
     def _looks(self, op: ops.Op) -> bool:
         """Tell whether an op looks at memory that others may change."""
-        written = self.resources.traffic.written
-        return isinstance(op, ops.Atomic) or (
-            isinstance(op, ops.Load) and bool(arrays(op) & written)
-        )
+        changes = self.resources.traffic.changes
+        return isinstance(op, ops.Atomic) or (isinstance(op, ops.Load) and changes(arrays(op)))
 
     def scalar(self, x: Any) -> Evaluated:
         """Compile a scalar."""

@@ -10,17 +10,23 @@ whether it is. A storage that all threads have written costs nothing more.
 from __future__ import annotations
 
 from copy import copy
-from math import gcd
+from math import gcd, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cute_py.calls.arguments import number
-from cute_py.calls.arrays import on_host, require_plain_values, strides_of, unwrapped
+from cute_py.calls.arrays import (
+    Table,
+    TypedArray,
+    extents_of,
+    require_plain_values,
+    unwrapped,
+)
+from cute_py.dtypes.table import u8
 from cute_py.emulate.bits import item_type, numpy_type
 from cute_py.emulate.spans import LANES, Array
 from cute_py.errors import refusal
-from cute_py.plan.plan import ScalarParam, TensorParam, admits
+from cute_py.plan.plan import admits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,52 +35,87 @@ if TYPE_CHECKING:
     from cute_py.plan.access import Access
     from cute_py.plan.conditions import Reg, Scalar
     from cute_py.plan.ops import Op
-    from cute_py.plan.plan import Plan, Registers, Shared
+    from cute_py.plan.plan import Plan, Registers, Shared, TensorParam
 
 ALIGN = 128  # bytes
 
 
 class Global:
-    """An array that the kernel is given."""
+    """An array that the kernel is given.
 
-    def __init__(self, param: TensorParam, array: Array, plan: Plan) -> None:
-        self.name, self.dtype = param.name, param.dtype
-        self.param = param
-        held = numpy_type(param.dtype)
-        if not isinstance(array, np.ndarray) or array.dtype != held:
-            given = f"{type(array).__name__} of {getattr(array, 'dtype', 'no dtype')}"
-            raise self._wrong(plan, given, f"a NumPy array of {held}")
+    Attributes:
+        data: the elements as one run; of packed elements, the bytes.
+        size: the number of elements in the run.
+        bits: from one element to the next; nbytes: of the run.
+        inside: which elements belong to the array; None if all do.
+    """
+
+    def __init__(self, param: TensorParam, arg: Any, plan: Plan) -> None:
+        self.name, self.dtype, self.param = param.name, param.dtype, param
+        array = self._array(arg, plan)
         require_plain_values(array, param.name)
-        if array.ndim != len(param.shape):
-            raise self._wrong(plan, f"an array of shape {array.shape}", f"{len(param.shape)} modes")
-        if not all(map(admits, param.shape, array.shape)):
-            wanted = "shape " + _shown(param.shape)
-            raise self._wrong(plan, f"an array of shape {array.shape}", wanted)
         steps = zip(array.shape, array.strides, strict=True)
-        if any(n > 1 and (s < 0 or s % held.itemsize) for n, s in steps):
+        if any(n > 1 and (s < 0 or s % array.itemsize) for n, s in steps):
             raise self._wrong(
                 plan,
                 f"strides of {array.strides} bytes",
                 "strides of whole elements that are not negative",
             )
-        self.shape = array.shape
-        self.strides = strides_of(array)
-        modes = zip(self.shape, param.stride, self.strides, strict=True)
-        if array.size and not all(n == 1 or admits(traced, given) for n, traced, given in modes):
-            wanted = "strides " + _shown(param.stride)
-            raise self._wrong(plan, f"an array of strides {self.strides}", wanted)
+        self.shape, self.strides = extents_of(arg)
+        self._require_modes(plan)
         steps = zip(self.shape, self.strides, strict=True)
         self.size = 1 + sum((n - 1) * s for n, s in steps) if array.size else 0
+        self.itemsize = 1 if param.packed else array.itemsize
+        self.bits = param.dtype.bits if param.packed else 8 * self.itemsize
         self.writable = array.flags.writeable
-        run = np.lib.stride_tricks.as_strided(  # it does not know e5m2 by name
-            array.view(f"V{held.itemsize}"), (self.size,), (held.itemsize,), writeable=self.writable
+        run: Any = np.lib.stride_tricks.as_strided(  # it does not know e5m2 by name
+            array.view(f"V{array.itemsize}"),
+            (-(-self.size * self.bits // (8 * array.itemsize)),),
+            (array.itemsize,),
+            writeable=self.writable,
         )
-        self.data: Array = run.view(held)
+        self.data: Any = run.view(np.uint8 if param.packed else array.dtype)[: self.nbytes]
         self.address: int = array.__array_interface__["data"][0]
-        self.itemsize = held.itemsize
-        self.inside = self._inside(array)
+        self.inside = self._inside()
         self.items: dict[int, Array] = {}
-        self.recasts: dict[Dtype, Global] = {}
+        self.recasts: dict[Any, Global] = {}
+
+    def _array(self, arg: Any, plan: Plan) -> Array:
+        """Return the NumPy array of an argument: elements, or words that pack them."""
+        array, param, held = unwrapped(arg), self.param, numpy_type(self.param.dtype)
+        given = arg.members if isinstance(arg, Table) else None
+        if (given is None) != (param.members is None):
+            raise self._wrong(plan, type(arg).__name__, f"what the plan was traced for: {param}")
+        if param.members is not None and not param.members.admits(given):
+            raise self._wrong(plan, f"arrays of {given}", f"arrays of {param.members}")
+        if param.packed:
+            packed = isinstance(arg, TypedArray) and arg.packed and arg.dtype is param.dtype
+            if not packed or not isinstance(array, np.ndarray):
+                given = f"{type(array).__name__} of {getattr(array, 'dtype', 'no dtype')}"
+                wanted = f"NumPy words, as cute.typed(words, {str(param.dtype)!r}, packed=True)"
+                raise self._wrong(plan, given, wanted)
+        elif not isinstance(array, np.ndarray) or array.dtype != held:
+            given = f"{type(array).__name__} of {getattr(array, 'dtype', 'no dtype')}"
+            raise self._wrong(plan, given, f"a NumPy array of {held}")
+        return array
+
+    def _require_modes(self, plan: Plan) -> None:
+        """Refuse another shape, or other strides, than the plan was traced for."""
+        param, shape = self.param, self.shape
+        if len(shape) != len(param.shape):
+            raise self._wrong(plan, f"an array of shape {shape}", f"{len(param.shape)} modes")
+        if not all(map(admits, param.shape, shape)):
+            wanted = "shape " + _shown(param.shape)
+            raise self._wrong(plan, f"an array of shape {shape}", wanted)
+        modes = zip(shape, param.stride, self.strides, strict=True)
+        if prod(shape) and not all(n == 1 or admits(traced, given) for n, traced, given in modes):
+            wanted = "strides " + _shown(param.stride)
+            raise self._wrong(plan, f"an array of strides {self.strides}", wanted)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the run."""
+        return -(-self.size * self.bits // 8)
 
     def as_(self, dtype: Dtype) -> Global:
         """Return the same bytes as elements of another type, those that are whole."""
@@ -85,17 +126,34 @@ class Global:
             found = self.recasts[dtype] = self._recast(dtype)
         return found
 
+    def from_byte(self, lead: int, dtype: Dtype) -> Global:
+        """Return the bytes from number `lead` on as elements of a type."""
+        if not lead and dtype is self.dtype:
+            return self
+        found = self.recasts.get((lead, dtype))
+        if found is None:
+            octets = self._recast(u8)
+            octets.data, octets.size = octets.data[lead:], octets.size - lead
+            octets.inside = None if octets.inside is None else octets.inside[lead:]
+            octets.address += lead
+            found = self.recasts[lead, dtype] = octets._recast(dtype)
+        return found
+
     def _recast(self, dtype: Dtype) -> Global:
-        held = numpy_type(dtype)
+        packed = dtype.bits < 8
+        held = np.dtype(np.uint8) if packed else numpy_type(dtype)
         found = copy(self)
         found.dtype, found.itemsize, found.items, found.recasts = dtype, held.itemsize, {}, {}
-        found.size = self.size * self.itemsize // held.itemsize
-        run = self.data.view(f"V{self.itemsize}")
-        whole = run.view(np.uint8)[: found.size * held.itemsize]
+        found.bits = dtype.bits if packed else 8 * held.itemsize
+        found.size = self.size * self.bits // found.bits
+        run: Any = self.data.view(f"V{self.itemsize}")
+        whole: Any = run.view(np.uint8)[: found.size * found.bits // 8]
         found.data = whole.view(f"V{held.itemsize}").view(held)
         if self.inside is not None:
-            each = np.repeat(self.inside, self.itemsize)[: len(whole)]
-            found.inside = each.reshape(found.size, held.itemsize).all(-1)
+            unit = gcd(self.bits, found.bits)
+            each: Any = np.repeat(self.inside, self.bits // unit)
+            each = each[: found.size * found.bits // unit].reshape(found.size, -1)
+            found.inside = each.all(-1)
         return found
 
     def _wrong(self, plan: Plan, given: str, required: str) -> Exception:
@@ -107,9 +165,9 @@ class Global:
             wanted=required,
         )
 
-    def _inside(self, array: Array) -> Array | None:
+    def _inside(self) -> Array | None:
         """Return which elements of the run belong to the array; None if all do."""
-        if self.size <= array.size:
+        if self.size <= prod(self.shape):
             return None
         inside = np.zeros(self.size, np.bool_)
         np.lib.stride_tricks.as_strided(inside, self.shape, self.strides)[...] = True
@@ -230,6 +288,7 @@ class Vectors:
         bits: of a vector; nbytes: at least 1.
         start: of the storage in the block's shared memory (bytes); 0 in global memory.
         packed: whether elements of shared memory are narrower than a byte.
+        bytewise: whether elements of global memory are packed in bytes.
         keeps: whether tables of addresses are kept.
     """
 
@@ -243,6 +302,7 @@ class Vectors:
         self.start = row.offset if row else 0
         self.limit = row.count * row.dtype.bits // access.dtype.bits if row else 0
         self.packed = self.smem and access.dtype.bits < 8
+        self.bytewise = access.packed
         self.keeps = True
 
 
@@ -264,44 +324,3 @@ class Place:
         self.offsets, self.guard, self.active = offsets, guard, active
         self.items = offsets
         self.extra: dict[Any, Any] = {}
-
-
-# -- arguments
-
-
-class Arguments:
-    """What a plan is given: arrays and numbers by name, and the values of its symbols."""
-
-    def __init__(self, plan: Plan, args: tuple[Any, ...]) -> None:
-        if len(args) != len(plan.params):
-            names = ", ".join(param.name for param in plan.params)
-            raise refusal(
-                "emulate-arguments",
-                operation=f"emulate({plan.name})",
-                count=len(args),
-                wanted=len(plan.params),
-                names=names or "none",
-            )
-        self.arrays: dict[str, Global] = {}
-        self.symbols: dict[str, int] = {}
-        self.numbers: dict[str, Any] = {}
-        for param, arg in zip(plan.params, args, strict=True):
-            if isinstance(param, ScalarParam):
-                given = number(arg, param.kind, param.name)
-                self.numbers[param.name] = given
-                if not param.dtype.is_float:
-                    self.symbols[param.name] = int(given)
-                continue
-            array = unwrapped(on_host(arg, param.name, f"emulate({plan.name})"))
-            held = self.arrays[param.name] = Global(param, array, plan)
-            values = (*held.shape, *held.strides)
-            self.symbols |= zip(symbols_of(param), values, strict=True)
-        plan.require_signed([self.symbols.get(param.name) for param in plan.params])
-
-
-def symbols_of(param: TensorParam | ScalarParam) -> list[str]:
-    """Return the names of a parameter's symbols: sizes and strides of an array, or an integer."""
-    if isinstance(param, ScalarParam):
-        return [] if param.dtype.is_float else [param.name]
-    n = range(len(param.shape))
-    return [f"{param.name}_{fact}{k}" for fact in ("shape", "stride") for k in n]

@@ -57,6 +57,27 @@ WORDINGS: dict[str, Wording] = {
         "0 <= element < {limit}",
         "guard the access at the ragged edge, or round the storage up to whole tiles",
     ),
+    "emulate-split-byte": (
+        EmulationError,
+        "packed elements of {dtype} from element {offset} of {storage} on, {width} to a vector, by "
+        "{who}",
+        "vectors that begin and end at whole bytes",
+        "let one thread access all elements of a byte",
+    ),
+    "emulate-pointer": (
+        EmulationError,
+        "{storage}, a pointer to {address}, which is in no array; the nearest is {nearest}; by "
+        "{who}",
+        "an address in an argument, in an array of a cute.TensorArray, or in arrays= of "
+        "cute.emulate",
+        "pass the array: cute.emulate(plan, ..., arrays=[x])",
+    ),
+    "emulate-pointer-alignment": (
+        EmulationError,
+        "a pointer to {address}, by {who}",
+        "a multiple of {alignment} bytes, as make_ptr promises",
+        "state the alignment that the address has: make_ptr(dtype, address, align=...)",
+    ),
     "emulate-mode": (
         EmulationError,
         "entry {entry} of {mode}, by {who}: element {offset} of {space} storage {storage}, which "

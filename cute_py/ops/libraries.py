@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from cute_py.calls.arguments import typed
 from cute_py.calls.arrays import (
+    Table,
     TypedArray,
     dtype_of,
     imported,
@@ -78,8 +79,16 @@ class Library:
 
     def read(self, x: Any, name: str, dtype: DtypeLike | None = None) -> tuple[Any, Dtype]:
         """Return an array, and the type that its elements are to be read as."""
+        self.require_plain(x, name)
         kind = dtype_of(x) if dtype is None else as_dtype(dtype)
         return unwrapped(x if dtype_of(x) is kind else typed(unwrapped(x), kind)), kind
+
+    def require_plain(self, x: Any, name: str) -> None:
+        """Refuse words that hold packed elements, and tables of pointers."""
+        packed = isinstance(x, TypedArray) and x.packed
+        if packed or isinstance(x, Table):
+            given = f"packed elements of {x.dtype}" if packed else type(x).__name__
+            raise refusal("ops-array", operation=self.operation, name=name, value=given)
 
     def converted(self, x: Any, kind: Dtype) -> Any:
         """Return what `read` gave, in the type that it named."""
@@ -209,6 +218,7 @@ class NumPy(Library):
 
     def read(self, x: Any, name: str, dtype: DtypeLike | None = None) -> tuple[Any, Dtype]:
         """Return an array, not yet converted, and the type that is asked for, or its own."""
+        self.require_plain(x, name)
         kind = x.dtype if isinstance(x, TypedArray) else None
         require_plain_parts(x, name)
         with reading(x, name, self.operation):
@@ -351,7 +361,7 @@ def adopted(x: Any, operation: str) -> Any:
     The GPU waits for what its own library put into a stream.
     """
     if isinstance(x, TypedArray):
-        return TypedArray(adopted(x.array, operation), x.dtype)
+        return replace(x, array=adopted(x.array, operation))
     x = imported(x)
     if x is None or library_name(type(x)) in LENDERS or hasattr(x, "is_cuda"):
         return x

@@ -7,6 +7,7 @@ addresses that the GPU uses.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from cute_py.dtypes.table import Dtype
 from cute_py.plan.conditions import Cond, Scalar, runs
@@ -16,6 +17,40 @@ _LONGEST = 100  # characters of a table that is printed in full
 # the cache operators of PTX; PTX ISA, "Cache Operators"
 LOAD_CACHES = ("ca", "cg", "cs", "lu", "cv")
 STORE_CACHES = ("wb", "cg", "cs", "wt")
+# hints that change no value; PTX ISA, "Cache Eviction Priority Hints", createpolicy, ld, st
+PRIORITIES = tuple(
+    f"L1::{word}"
+    for word in ("evict_normal", "evict_unchanged", "evict_first", "evict_last", "no_allocate")
+)
+POLICIES = ("L2::evict_normal", "L2::evict_first", "L2::evict_last")
+PREFETCHES = ("L2::64B", "L2::128B", "L2::256B")
+HINTS = (*PRIORITIES, *POLICIES, *PREFETCHES)
+
+
+class Hints(NamedTuple):
+    """The words of a `cache`: at most one of each kind, "" for none."""
+
+    operator: str = ""
+    priority: str = ""
+    policy: str = ""
+    prefetch: str = ""
+
+
+def hints_of(cache: str) -> Hints | None:
+    """Return the words of a cache operator and hints, joined by dots as in PTX; None if they are
+    not known, or if two of them exclude each other.
+
+    >>> hints_of("L1::no_allocate.L2::128B").prefetch, hints_of("cg.cs")
+    ('L2::128B', None)
+    """
+    kinds = ((*LOAD_CACHES, *STORE_CACHES), PRIORITIES, POLICIES, PREFETCHES)
+    found = [""] * len(kinds)
+    for word in cache.split(".") if cache else ():
+        kind = next((i for i, words in enumerate(kinds) if word in words), None)
+        if kind is None or found[kind] or (kind < 2 and any(found[:2])):
+            return None
+        found[kind] = word
+    return Hints(*found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +83,11 @@ class Access(Node):
         guards: the predicates, each once.
         masks: for each vector the indices of the guards that it requires; (): no vector has any.
         fill: the result of a load whose guard is false; None leaves the registers unchanged.
-        cache: the cache operator of PTX (`cg`, `cs`, `lu` ...), or "".
+        cache: the cache operator of PTX (`cg`, `cs`, `lu` ...) and hints (`hints_of`), or "".
         asserted: what must hold of coordinates, where it is not proven. No code is generated for
             it: the emulator tests it, for the threads that take part.
+        packed: whether elements of global memory that are narrower than a byte are packed; those
+            of shared memory always are.
 
     Law: vector v starts at element bases[b] + swizzle(inner + s), for (b, s) = table[v]. The
     swizzle keeps the `width` elements of a vector together and in order.
@@ -69,6 +106,7 @@ class Access(Node):
     fill: float | int | None = field(default=0, metadata=FIXED)
     cache: str = ""
     asserted: tuple[Bound, ...] = field(default=(), metadata=FIXED)
+    packed: bool = field(default=False, metadata=FIXED)
 
     @property
     def count(self) -> int:
@@ -80,9 +118,14 @@ class Access(Node):
         """The width of a vector (bits)."""
         return self.width * self.dtype.bits
 
-    def lack(self, caches: tuple[str, ...] = ()) -> Lack | None:
+    @property
+    def hints(self) -> Hints:
+        """The words of `cache`."""
+        return hints_of(self.cache) or Hints(operator=self.cache)
+
+    def lack(self, caches: tuple[str, ...] = (), verb: str = "load") -> Lack | None:
         """Return what is missing for an access of threads: bytes that have addresses, or the cache
-        operator among `caches`.
+        operator or a hint among `caches`.
         """
         packed = self.space == "smem" and self.dtype.bits < 8  # in an array, each has a byte
         if packed and self.vector_bits % 8:
@@ -93,14 +136,19 @@ class Access(Node):
                 "move them in vectors of whole bytes (cute.copy of contiguous elements), or store "
                 "each as an element of 8 bits",
             )
-        if self.cache and self.cache not in caches:
-            verb = "load" if caches is LOAD_CACHES else "store"
+        if self.cache and not {*self.hints} <= {*caches, ""}:
             return Lack(
                 f"a {verb} with cache={self.cache!r}",
                 f"{', '.join(caches)} for a {verb}",
                 "use one of them, or leave cache out",
             )
         return None
+
+    def feature(self) -> str | None:
+        """Return the instruction or feature that its hints need, by its PTX name, or None."""
+        if self.hints.policy:
+            return "createpolicy"
+        return "ld.L2::256B" if self.hints.prefetch == PREFETCHES[-1] else None
 
     def __str__(self) -> str:
         """Return it as text: storage, bases, swizzle, table, width and guards."""

@@ -160,9 +160,10 @@ WORDS = ("s32", "u32", "s64", "u64")  # the integers that instructions on memory
 # the types of each atomic; PTX ISA, atom
 ATOMICS: dict[str, tuple[str, ...]] = {
     "add": (*WORDS, "f32", "f64", "f16", "bf16"),
-    "min": WORDS,
-    "max": WORDS,
+    "min": (*WORDS, "f32"),
+    "max": (*WORDS, "f32"),
     "exch": (*WORDS, "f32", "tf32", "f64"),
+    "cas": ("s16", "u16", "f16", "bf16", *WORDS, "f32", "tf32", "f64"),
     "and": WORDS,
     "or": WORDS,
     "xor": WORDS,

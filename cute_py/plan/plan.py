@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 
@@ -11,13 +11,14 @@ from cute_py.errors import refusal
 from cute_py.integers.polynomial import symbols_of
 from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import Scalar
-from cute_py.plan.op import Node
+from cute_py.plan.op import FIXED, Node
 from cute_py.plan.ops import Block, Op, While
 from cute_py.plan.walk import blocks_of, computed_with, every, reads, writes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import Any
 
 
 def admits(declared: Scalar, given: int) -> bool:
@@ -33,13 +34,51 @@ def admits(declared: Scalar, given: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class Members(Node):
+    """The facts that all arrays of a table of pointers share; see `calls.tensor_array`.
+
+    Extents and strides (elements) are pairs: a divisor, and the number if all arrays have it, else
+    None. `alignment` (bytes) is that of the first elements.
+    """
+
+    dtype: Dtype
+    extents: tuple[tuple[int, int | None], ...] = field(metadata=FIXED)
+    strides: tuple[tuple[int, int | None], ...] = field(metadata=FIXED)
+    alignment: int = field(metadata=FIXED)
+    packed: bool = False
+
+    def __str__(self) -> str:
+        rows = [
+            ",".join([f"{m}*?" if n is None else str(n) for m, n in row])
+            for row in (self.extents, self.strides)
+        ]
+        kind = f"packed {self.dtype}" if self.packed else f"{self.dtype}"
+        return f"{kind} ({rows[0]}):({rows[1]}), {self.alignment} bytes"
+
+    def admits(self, found: Any) -> bool:
+        """Return whether arrays that share the facts `found` (the same fields) share these."""
+        rows = (self.extents, found.extents), (self.strides, found.strides)
+        return (
+            (found.dtype, found.packed) == (self.dtype, self.packed)
+            and found.alignment % self.alignment == 0
+            and all(len(own) == len(other) for own, other in rows)
+            and all(
+                (m if k is None else k) % n == 0 if fixed is None else k == fixed
+                for own, other in rows
+                for (n, fixed), (m, k) in zip(own, other, strict=True)
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class TensorParam(Node):
     """An array parameter.
 
     Static sizes and strides (elements) are ints; others are symbols named after the parameter:
     `A_shape0`, `A_stride0`. `alignment` (bytes) is that of the first element, and of every element
-    whose byte offset is a multiple of it. `small`: the offsets of its elements, and its strides,
-    are at most `arguments.REACH` bytes.
+    whose byte offset is a multiple of it. Elements of less than a byte take a byte each, unless
+    they are `packed`. `members`: the parameter is a table of pointers to arrays with these facts.
+    `small`: the offsets of its elements, and its strides, are at most `arguments.REACH` bytes.
     """
 
     name: str
@@ -47,11 +86,16 @@ class TensorParam(Node):
     shape: tuple[Scalar, ...]
     stride: tuple[Scalar, ...]
     alignment: int
+    packed: bool = False
+    members: Members | None = None
     small: bool = False
 
     def __str__(self) -> str:
+        if self.members is not None:
+            return f"param {self.name}: pointers to {self.shape[0]} arrays, {self.members}"
         shape, stride = _listed(self.shape), _listed(self.stride)
-        return f"param {self.name}: {self.dtype} ({shape}):({stride}), {self.alignment} bytes"
+        kind = f"packed {self.dtype}" if self.packed else f"{self.dtype}"
+        return f"param {self.name}: {kind} ({shape}):({stride}), {self.alignment} bytes"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Plans as versioned JSON text, one op per line.
 
-    {"cute_py plan": 2, "name": ..., "symbols": {...}, "params": [...], ..., "body": [
+    {"cute_py plan": 3, "name": ..., "symbols": {...}, "params": [...], ..., "body": [
       {"op": "Fill", ...},
     ]}
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from cute_py.integers.ints import Leaf
 
-VERSION = 2
+VERSION = 3
 
 _RECORDS: dict[str, Any] = {
     kind.__name__: kind
@@ -47,6 +47,7 @@ _RECORDS: dict[str, Any] = {
         conditions.Logic,
         conditions.Not,
         conditions.Test,
+        plan.Members,
         plan.TensorParam,
         plan.ScalarParam,
         plan.Launch,

@@ -9,16 +9,19 @@ from cute_py.integers import ints
 from cute_py.integers.polynomial import numbers_of
 from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import MOST, SCOPES, Reg
-from cute_py.plan.ops import GridDep, If, Leave, Loop, Op, While
+from cute_py.plan.ops import GridDep, If, Leave, Loop, MakePtr, Op, While
+from cute_py.plan.plan import Plan, TensorParam
 from cute_py.plan.setmaxnreg import require_registers
 from cute_py.plan.walk import accesses, arrays, blocks_of, every, integers_in, reads, writes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cute_py.dtypes.table import Dtype
+    from collections.abc import Mapping
+
     from cute_py.plan.access import Access
     from cute_py.plan.ops import Block
-    from cute_py.plan.plan import Plan
+
+    Memory = TensorParam | MakePtr
 
 MOST_SHARED = 227 * 1024  # bytes per block on sm_90
 
@@ -36,7 +39,8 @@ def _require_sound_ops(plan: Plan) -> None:
     not have. The tracer never records one, but a plan from a file, or built by hand, may have one.
     """
     bits = {r.name: r.count * r.dtype.bits for r in plan.storages}
-    arrays = {p.name: p.dtype for p in plan.params}
+    arrays: dict[str, Memory] = {p.name: p for p in plan.params if isinstance(p, TensorParam)}
+    arrays |= {op.name: op for op in every(plan.body) if isinstance(op, MakePtr)}
     known = {"gmem": set(arrays), "smem": {s.name for s in plan.shared}}
     for op in every(plan.body):
         problem = op.problem() or _registers(op, bits) or _accesses(op, known, arrays)
@@ -55,7 +59,7 @@ def _registers(op: Op, bits: dict[str, int]) -> str:
     return ""
 
 
-def _accesses(op: Op, known: dict[str, set[str]], arrays: dict[str, Dtype]) -> str:
+def _accesses(op: Op, known: dict[str, set[str]], arrays: Mapping[str, Memory]) -> str:
     """Return what is wrong with the accesses of an op."""
     for x in accesses(op):
         if x.storage not in known.get(x.space, ()):
@@ -76,11 +80,16 @@ def _access(x: Access) -> str:
     return "" if x.width > 0 else "vectors without elements"
 
 
-def _unpacked(x: Access, arrays: dict[str, Dtype]) -> str:
-    """Return what is wrong with sub-byte elements of an array, which are not packed."""
-    held = arrays[x.storage] if x.space == "gmem" else x.dtype
-    alike = held is x.dtype or min(held.bits, x.dtype.bits) >= 8
-    return "" if alike else f"elements of {x.dtype} in {x.storage}, which holds {held}"
+def _unpacked(x: Access, arrays: Mapping[str, Memory]) -> str:
+    """Return what is wrong with the packing of sub-byte elements in global memory."""
+    if x.space != "gmem":
+        return "packed elements of shared memory, which always are" if x.packed else ""
+    held = arrays[x.storage]
+    alone = held.dtype.bits < 8 and not held.packed  # a byte for each element
+    if x.packed != (x.dtype.bits < 8 and not alone) or (alone and held.dtype is not x.dtype):
+        packed = "packed " * held.packed
+        return f"elements of {x.dtype} in {x.storage}, which holds {packed}{held.dtype}"
+    return ""
 
 
 def _require_numbers(op: Op) -> None:

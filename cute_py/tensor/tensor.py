@@ -38,6 +38,8 @@ _set = object.__setattr__
 
 # set by the tracer: (name, dtype, count) -> the registers of the kernel being traced, or None
 register_allocators: list[Callable[[str, DtypeLike, Leaf], Engine | None]] = []
+# set by the tracer: (dtype, address, align) -> the global memory there, None if no kernel is traced
+pointer_makers: list[Callable[[DtypeLike, Leaf, int | None], Engine | None]] = []
 
 
 class Tensor(Operators, Record, AbstractTensor):
@@ -137,6 +139,26 @@ class Tensor(Operators, Record, AbstractTensor):
     def space(self) -> str:
         """Where the elements are: host, gmem, smem, rmem or coordinates."""
         return self.engine.space
+
+    @property
+    def element_bits(self) -> int:
+        """The distance from one element to the next (bits): 4 for packed s4."""
+        return self.engine.element_bits
+
+    def host_memory(self) -> tuple[Any, int, tuple[tuple[int, ...], tuple[int, ...]]] | None:
+        """Return the memory of a tensor on the host, one array of elements or of words of packed
+        ones; the first element; and the extents and strides of its modes. None for tensors of other
+        memory, and for layouts with nested modes.
+        """
+        layout, memory = self.layout, getattr(self.engine, "memory", None)
+        if memory is None or layout.__class__ is not Layout:
+            return None
+        shape, strides = [
+            y if isinstance(y, tuple) else (y,) for y in (layout.shape, layout.stride)
+        ]
+        if self.space != "host" or not all(n.__class__ is int for n in (*shape, *strides)):
+            return None
+        return memory, self.engine.offset, (shape, strides)
 
     def __len__(self) -> int:
         return len(self.layout)
@@ -378,13 +400,34 @@ def make_identity_tensor(shape: IntTuple) -> Tensor:
     return make_coord_tensor(make_identity_layout(shape))
 
 
-def make_ptr(dtype: DtypeLike, address: Leaf, space: str = "gmem") -> Pointer:
+def make_ptr(
+    dtype: DtypeLike, address: Leaf, space: str = "gmem", align: int | None = None
+) -> Engine:
     """Return the pointer to elements of `dtype` at an address (bytes), as the engine of a tensor.
+
+    In a kernel the address may be a run-time integer, such as one read from memory: then the engine
+    is global memory that is read and written like that of an argument.
+
+    Args:
+        dtype: the type of the elements; those narrower than a byte are packed.
+        address: the address (bytes), a multiple of `align`.
+        space: "gmem", "smem" or "rmem".
+        align: the alignment of the address (bytes), a power of two; by default that of an element.
+            It is a promise, which the emulator checks: vectors are no wider.
 
     >>> print(make_tensor(make_ptr("bf16", 0x7F00), (64, 8)))
     gmem_ptr[16b](0x7f00) o (64,8):(1,64)
     """
-    return Pointer(dtype, address, space)
+    if space == "gmem":
+        for make in pointer_makers:
+            found = make(dtype, address, align)
+            if found is not None:
+                return found
+    pointer = Pointer(dtype, address, space)
+    if align is not None and ints.divides(align, pointer.base) is False:
+        facts = {"value": address, "to": pointer.dtype, "size": align}
+        raise refusal("pointer-address", operation="make_ptr", **facts)
+    return pointer
 
 
 def make_rmem_tensor(layout: LayoutLike, dtype: DtypeLike, name: str = "fragment") -> Tensor:

@@ -9,7 +9,7 @@ from math import copysign
 from cute_py.atoms.copy import Copy_Atom
 from cute_py.dtypes.table import b1
 from cute_py.errors import kernel_line, refusal_here
-from cute_py.plan.access import LOAD_CACHES, STORE_CACHES, Access
+from cute_py.plan.access import HINTS, LOAD_CACHES, STORE_CACHES, Access, hints_of
 from cute_py.plan.conditions import Compare, Reg, Test
 from cute_py.plan.op import names_of
 from cute_py.plan.ops import CpAsync, LdMatrix, Load, Map, Prefetch, StMatrix, Store
@@ -20,7 +20,7 @@ from cute_py.trace.arithmetic import assign, is_register, new_registers, shapes_
 from cute_py.trace.control import bare_condition, branch
 from cute_py.trace.lower import access, alignment_of, count_of, register, vector_width
 from cute_py.trace.runtime_integers import Condition, as_condition
-from cute_py.trace.state import current, emit, require_choice
+from cute_py.trace.state import current, emit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,8 +59,11 @@ def copy(
             predicate registers (b1), such as (CPY_M,CPY_K), or a tuple of conditions, each for the
             same number of consecutive vectors, which replace the predicates of the extents.
         fill: the result of a load that is predicated off; a ZFILL instruction writes zeros there.
-        cache: the cache operator of PTX for global memory: ca, cg, cs, lu, cv of a load, wb, cg,
-            cs, wt of a store.
+        cache: words of PTX for global memory, joined by dots, such as "L1::no_allocate.L2::128B":
+            an operator (ca, cg, cs, lu, cv of a load, wb, cg, cs, wt of a store) or a priority in
+            L1 (L1::evict_first, evict_last, no_allocate ...); a priority in L2 (L2::evict_first,
+            evict_last, evict_normal), also of cp.async; and how much a load or cp.async prefetches
+            to L2 (L2::64B, 128B, 256B). They change no values.
 
     A side that may exceed the extents of a kernel's argument is predicated automatically: loads
     return `fill` there, stores are skipped. Raises LayoutError if sizes, types, contiguity or
@@ -68,10 +71,13 @@ def copy(
     """
     atom, src, dst = _arguments(args)
     _require_pair(src, dst)
+    if hints_of(cache) is None:
+        words = (*LOAD_CACHES, *STORE_CACHES, *HINTS)
+        known = f"{', '.join(words)}; of each kind one, joined by dots"
+        raise refusal_here("kernel-choice", operation="cute.copy", value=cache, choices=known)
     if is_register(pred) and _takes_flags(atom, src, dst, pred):  # type: ignore[arg-type]
         _copy(atom, src, dst, Options(cache, fill, pred))  # type: ignore[arg-type]
         return
-    require_choice(cache, ("", *LOAD_CACHES, *STORE_CACHES), "cute.copy")
     if pred.__class__ is tuple:
         tests = tuple([as_condition(x, "cute.copy") for x in pred])
         _copy(atom, src, dst, Options(cache, fill, tests))
@@ -302,7 +308,8 @@ def _cp_async(op: Copy_Op, src: Tensor, dst: Tensor, options: Options) -> None:
             dtype=src.dtype,
             bits=src.dtype.bits,
         )
-    source, target = access(src, width, "cute.copy"), access(dst, width, "cute.copy")
+    source = access(src, width, "cute.copy", cache=options.cache)
+    target = access(dst, width, "cute.copy")
     if options.pred is not None:
         source = _predicated(source, options.pred)
     if options.fill or copysign(1, options.fill) < 0:  # the instruction fills with zero bits

@@ -6,6 +6,7 @@ parameter by coordinates, so accesses beyond its extents are predicated automati
 
 from __future__ import annotations
 
+from cute_py.dtypes.packing import PACKED
 from cute_py.dtypes.table import Dtype
 from cute_py.errors import refusal_here
 from cute_py.integers import ints
@@ -131,11 +132,13 @@ class GlobalMemory(BoundedEngine):
         name: the name of the parameter.
         alignment: the alignment of its first element (bytes).
         offset: the offset of the origin (elements).
+        packed: whether elements narrower than a byte are packed; False if each takes a byte.
     """
 
-    __slots__ = ("alignment",)
+    __slots__ = ("alignment", "packed")
     space = "gmem"
     alignment: int
+    packed: bool
 
     def __init__(
         self,
@@ -145,6 +148,7 @@ class GlobalMemory(BoundedEngine):
         scope: Scope,
         offset: Leaf = 0,
         asserted: Asserted | None = (),
+        packed: bool = False,
     ) -> None:
         _set(self, "name", name)
         _set(self, "dtype", dtype)
@@ -152,18 +156,25 @@ class GlobalMemory(BoundedEngine):
         _set(self, "scope", scope)
         _set(self, "offset", offset)
         _set(self, "asserted", asserted)
+        _set(self, "packed", packed)
 
     def _parts(self) -> tuple[Any, ...]:
-        return self.name, self.dtype, self.alignment, self.scope, self.offset, self.asserted
+        parts = self.name, self.dtype, self.alignment, self.scope, self.offset, self.asserted
+        return (*parts, self.packed)
 
     def _with(self, offset: IntTuple, asserted: Asserted | None) -> GlobalMemory:
-        return GlobalMemory(self.name, self.dtype, self.alignment, self.scope, offset, asserted)
+        parts = self.name, self.dtype, self.alignment, self.scope
+        return GlobalMemory(*parts, offset, asserted, self.packed)
 
     def recast(self, dtype: Dtype, offset: Leaf) -> GlobalMemory:
-        """Return the parameter in elements of `dtype`; refuse unpacked sub-byte types."""
-        if dtype is not self.dtype and min(dtype.bits, self.dtype.bits) < 8:
+        """Return the parameter in elements of `dtype`, packed if they are narrower than a byte;
+        refuse to read elements that take a byte each as others.
+        """
+        alone = self.dtype.bits < 8 and not self.packed
+        if dtype is not self.dtype and (alone or (dtype.bits < 8 and dtype.bits not in PACKED)):
             raise refusal_here("kernel-recast", operation="recast", a=self, dtype=dtype)
-        return GlobalMemory(self.name, dtype, self.alignment, self.scope, offset, None)
+        packed = dtype.bits < 8 and not alone
+        return GlobalMemory(self.name, dtype, self.alignment, self.scope, offset, None, packed)
 
     def guarded(
         self, layout: AnyLayout, change: Callable[[AnyLayout], AnyLayout]

@@ -125,6 +125,12 @@ def tma_tensor(tensor: Tensor) -> Tensor:
             tensor=tensor,
             wanted="global memory: an argument of the kernel",
         )
+    if engine.packed:
+        wanted = "elements of whole bytes: cute.recast(x, 'u8')"
+        kinds = {"name": "a tensor", "dtype": f"packed {engine.dtype}", "atom": "TMA"}
+        raise refusal_here(
+            "kernel-operand-type", operation="cute.tma_tensor", wanted=wanted, **kinds
+        )
     shape, stride = tensor.layout.shape, tensor.layout.stride
     if not isinstance(shape, tuple):
         shape, stride = (shape,), (stride,)
@@ -137,7 +143,9 @@ def _is_whole(memory: GlobalMemory, layout: AnyLayout) -> bool:
     """Tell whether a tensor is an argument with all of its elements, as it was given."""
     if layout.__class__ is not Layout:
         return False
-    param = current().params[memory.name]
+    param = current().params.get(memory.name)
+    if param is None:  # of a pointer
+        return False
     modes = [tuple(map(bare, flatten((x,)))) for x in (layout.shape, layout.stride)]
     alike = memory.dtype.bits == param.dtype.bits and ints.is_zero(memory.offset) is True
     return alike and modes == [param.shape, param.stride]

@@ -21,16 +21,17 @@ from cute_py.integers.symbols import terms_of
 from cute_py.layout.layout import Layout
 from cute_py.plan.conditions import MOST, fits
 from cute_py.plan.ops import Map
-from cute_py.plan.plan import Plan, ScalarParam, TensorParam
+from cute_py.plan.plan import Members, Plan, ScalarParam, TensorParam
 from cute_py.plan.verify import verify
 from cute_py.plan.walk import divisors_in, storages
-from cute_py.tensor.tensor import derived, register_allocators
+from cute_py.tensor.tensor import derived, pointer_makers, register_allocators
 from cute_py.trace import arithmetic, copying, memory
 from cute_py.trace.arithmetic import new_registers
 from cute_py.trace.control import count_bound
 from cute_py.trace.engines import GlobalMemory
 from cute_py.trace.lower import register
 from cute_py.trace.memory import registers_of
+from cute_py.trace.pointers import Tensors, memory_at
 from cute_py.trace.runtime_integers import compare, new_symbol
 from cute_py.trace.state import Trace, raise_swallowed, recording
 
@@ -39,10 +40,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from cute_py.calls.arguments import ArrayFacts
     from cute_py.calls.fingerprint.dependencies import Snapshot
     from cute_py.layout.types import Leaf
 
 register_allocators.append(registers_of)
+pointer_makers.append(memory_at)
 
 
 class Kernel:
@@ -353,10 +356,18 @@ def _parameter(state: Trace, leaf: Argument) -> Any:  # a Tensor, or an Int
         tuple([_bare(x) for x in shape]),
         tuple([_bare(x) for x in stride]),
         facts.alignment,
+        facts.packed,
+        None if facts.members is None else _members(facts.members),
         facts.small,
     )
-    memory = GlobalMemory(name, facts.dtype, facts.alignment, state.root)
-    return derived(memory, Layout(shape, stride))
+    parts = name, facts.dtype, facts.alignment, state.root
+    memory = GlobalMemory(*parts, packed=facts.packed)
+    tensor = derived(memory, Layout(shape, stride))
+    return tensor if facts.members is None else Tensors(tensor, facts.members)
+
+
+def _members(x: ArrayFacts) -> Members:
+    return Members(x.dtype, x.extents, x.strides, x.alignment, x.packed)
 
 
 def _extent(

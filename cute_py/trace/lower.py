@@ -111,6 +111,9 @@ def access(tensor: Tensor, width: int, operation: str, **more: Any) -> Access:
     count = count_of(tensor.layout, operation)
     if count % width:
         raise refusal_here("vector-count", operation=operation, count=count, width=width)
+    packed = is_packed(tensor)
+    if packed and width * engine.dtype.bits % 8:
+        raise refusal_here("vector-byte", operation=operation, width=width, dtype=engine.dtype)
     if isinstance(engine, Guarded):
         found = by_coordinates(tensor, engine, width, operation)
         name, space, asserted = engine.name, "gmem", engine.memory.asserted
@@ -123,9 +126,17 @@ def access(tensor: Tensor, width: int, operation: str, **more: Any) -> Access:
         )
     if asserted:
         found["asserted"] = _asserted(asserted)
-    result = Access(space=space, storage=name, dtype=engine.dtype, width=width, **found, **more)
+    found |= {"packed": packed, **more}
+    result = Access(space=space, storage=name, dtype=engine.dtype, width=width, **found)
     _require_aligned(result, operation)
     return result
+
+
+def is_packed(tensor: Tensor) -> bool:
+    """Return whether the elements of a tensor in global memory are packed: several in a byte."""
+    engine = tensor.engine
+    memory = engine.memory if isinstance(engine, Guarded) else engine
+    return isinstance(memory, GlobalMemory) and memory.packed
 
 
 def _asserted(bounds: Asserted) -> tuple[Bound, ...]:
@@ -263,14 +274,16 @@ def _require_aligned(x: Access, operation: str) -> None:
 def alignment_of(space: str, storage: str) -> int:
     """Return the alignment of a storage's first element (bytes)."""
     trace = current()
-    owner = trace.params if space == "gmem" else trace.shared
-    return int(owner[storage].alignment)
+    if space != "gmem":
+        return int(trace.shared[storage].alignment)
+    known = trace.params.get(storage) or trace.pointers[storage]
+    return int(known.alignment)
 
 
 def vector_width(a: Tensor, most_bits: int, operation: str) -> int:
     """Return the widest vector (elements) of at most `most_bits` that `access` accepts."""
     count, bits = count_of(a.layout, operation), element_bits(a)
-    width = 1
+    width = max(1, 8 // bits) if is_packed(a) and count % max(1, 8 // bits) == 0 else 1
     while width * 2 * bits <= most_bits and count % (width * 2) == 0:
         try:
             access(a, width * 2, operation)

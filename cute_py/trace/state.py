@@ -80,6 +80,7 @@ class Trace:
         self.shared: dict[str, Any] = {}
         self.registers: dict[str, Any] = {}
         self.params: dict[str, Any] = {}
+        self.pointers: dict[str, Any] = {}  # the ops `MakePtr` by name
         self.taken: set[str] = set()  # names of parameters and their sizes
         self.launch: Any = None
         self.large = False  # whether an argument's extents may be 2**31 or more

@@ -27,6 +27,7 @@ from cute_py.plan.ops import (
     Store,
     Vote,
 )
+from cute_py.plan.ops.memory import ADDED
 from cute_py.plan.ops.registers import REDUX
 from cute_py.plan.plan import Launch
 from cute_py.tensor.tensor import Tensor, require_tensor
@@ -39,7 +40,7 @@ from cute_py.trace.arithmetic import (
     require_domain,
 )
 from cute_py.trace.facts import learn
-from cute_py.trace.lower import access, register
+from cute_py.trace.lower import access, register, vector_width
 from cute_py.trace.memory import element_register
 from cute_py.trace.runtime_integers import Condition, Int, as_condition, bare, new_symbol
 from cute_py.trace.state import current, emit, group_count, require_choice
@@ -314,30 +315,65 @@ def vote(kind: str, condition: object) -> Tensor:
 # -- atomics, acquire and release
 
 
-def atomic(fn: str, target: Tensor, value: object, old: bool = False) -> Tensor | None:
-    """Combine elements of memory with registers atomically: add, min, max, exch, and, or, xor.
+def atomic(
+    fn: str, target: Tensor, value: object, old: bool = False, compare: object = None
+) -> Tensor | None:
+    """Combine elements of memory with registers atomically: add, min, max, exch, cas, and, or, xor.
 
     Args:
-        fn: the operation.
+        fn: the operation; min and max of floats are those of `minimum` and `maximum`.
         target: elements of global or shared memory.
         value: registers of the same number of elements, or a number for one element.
         old: whether to return the old elements, 0 for those outside of the array.
+        compare: for cas, like `value`: the bits that an element must have to be replaced.
 
+    Each element is combined atomically. Sums of f32, f16 and bf16 take vectors where elements are
+    contiguous: pairs of f16 and bf16; without `old`, up to 16 bytes of global memory on sm_90.
+    Source: PTX ISA, atom, red.
     """
     require_choice(fn, tuple(ATOMICS), "cute.atomic")
     require_tensor(target, "cute.atomic")
-    if fn != "exch":
+    if fn not in ("exch", "cas"):
         require_domain(fn, target.dtype)
-    dst = access(target, 1, "cute.atomic")
-    src = element_register(value, target.dtype, "cute.atomic")
-    if len(src) != dst.count:
-        raise refusal_here("kernel-shapes", operation="cute.atomic", a=target.shape, b=len(src))
+    if (fn == "cas") != (compare is not None):
+        raise refusal_here("kernel-compare", operation="cute.atomic", fn=fn)
+    dst = access(target, _sum_width(target, old) if fn == "add" else 1, "cute.atomic")
+    given = [value] if compare is None else [value, compare]
+    src, *wanted = [element_register(x, target.dtype, "cute.atomic") for x in given]
+    for reg in (src, *wanted):
+        if len(reg) != dst.count * dst.width:
+            raise refusal_here("kernel-shapes", operation="cute.atomic", a=target.shape, b=len(reg))
     result = new_registers(target.dtype, target.shape) if old else None
     held = None if result is None else register(result, "cute.atomic")
     if held is not None and dst.guards:
         emit(Fill, held, 0)
-    emit(Atomic, fn, dst, src, held)
+    emit(Atomic, fn, dst, src, held, *wanted)
     return result
+
+
+def atomic_cas(target: Tensor, compare: object, value: object) -> Tensor:
+    """Replace elements by `value` where their bits are those of `compare`, atomically, and return
+    the old elements: the exchange took place where these are equal to `compare`.
+
+    Args:
+        target: elements of global or shared memory, of 16, 32 or 64 bits.
+        compare: registers of the same number of elements, or a number for one element.
+        value: like `compare`.
+
+    Source: PTX ISA, atom.cas.
+    """
+    found = atomic("cas", target, value, True, compare)
+    assert found is not None
+    return found
+
+
+def _sum_width(target: Tensor, old: bool) -> int:
+    """Return how many contiguous elements are added by one instruction."""
+    bits = target.dtype.bits
+    if target.dtype.name not in ADDED:
+        return 1
+    most = 32 if old or target.space != "gmem" else 128
+    return vector_width(target, most, "cute.atomic") if bits < most else 1
 
 
 def load_acquire(element: Tensor) -> Tensor:

@@ -235,11 +235,25 @@ WORDINGS: dict[str, Wording] = {
         "pass an array whose rows are aligned, declare cute.spec(divisible_by={width}), or use "
         "narrower vectors",
     ),
+    "pointer-type": (
+        LayoutError,
+        "a pointer to {dtype} with align={align}",
+        "elements of 1, 2, 4, 8, 16, 32 or 64 bits, and an alignment (bytes) that is a power of "
+        "two and no less than an element",
+        "make_ptr('f16', address, align=16)",
+    ),
+    "vector-byte": (
+        LayoutError,
+        "an access to {width} packed element(s) of {dtype}, less than a byte",
+        "whole bytes, contiguous: threads that share a byte would overwrite each other's elements",
+        "copy neighbours together: cute.copy of a part of contiguous elements, then use registers",
+    ),
     "kernel-recast": (
         DtypeError,
         "{a} as {dtype}",
-        "elements of whole bytes: in an array, each narrower element takes a byte",
-        "copy it to registers or shared memory, where elements are packed, and recast that",
+        "an array of elements of whole bytes, or of packed ones of 1, 2 or 4 bits",
+        "pass it packed: cute.typed(words, dtype, packed=True); or copy it to registers or shared "
+        "memory, where elements are packed, and recast that",
     ),
     "kernel-types": (
         LeafTypeError,
@@ -296,6 +310,12 @@ WORDINGS: dict[str, Wording] = {
         "give bounds that are true, with the lower one first, or none",
     ),
     "kernel-choice": (LayoutError, "{value!r}", "one of {choices}", "choose one of them"),
+    "kernel-compare": (
+        LayoutError,
+        "the atomic {fn}, and compare= that does not go with it",
+        "compare= for cas, and for no other operation",
+        "cute.atomic_cas(target, compare, value)",
+    ),
     "kernel-step": (LayoutError, "a step of 0", "a step that is not zero", "use step=1"),
     "kernel-while": (
         TraceError,

@@ -36,6 +36,8 @@ def memory(x):
     mine = cute.local_tile(x, (1,), (cute.thread_idx(),))
     cute.prefetch(mine)
     cute.atomic("max", mine, 3)
+    there = cute.make_ptr("s32", cute.as_int(x[0], 0), align=16)
+    cute.make_tensor(there, cute.Layout(32))[cute.thread_idx()] = 3
 
 
 @cute.kernel

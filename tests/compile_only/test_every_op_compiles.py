@@ -210,7 +210,7 @@ def test_reasons_are_needed(words):
 @pytest.mark.parametrize(
     ("family", "wrong", "right"),
     [
-        ("an atomic", ("f32", "max", False), ("f32", "add", False)),
+        ("an atomic", ("f64", "max", False), ("f32", "max", False)),
         ("an atomic", ("f16", "exch", True), ("f32", "exch", True)),
         ("an atomic in shared memory", ("s8", "add", False), ("s32", "add", False)),
         ("a store", ("f32", "ca"), ("f32", "cs")),

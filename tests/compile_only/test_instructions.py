@@ -63,6 +63,7 @@ def every_form(rows):
 # no single instruction that a predicate could stand before
 UNGUARDED = (
     "opaque", "held", "vote", "vote.ballot", "wait_until", "barrier.cluster", "elect.sync",
+    "atom.min.f32",
     "mbarrier.try_wait", "mbarrier.arrive.cluster", "mbarrier.arrive.expect_tx.cluster",
 )  # fmt: skip
 

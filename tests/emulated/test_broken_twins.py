@@ -77,6 +77,13 @@ def set_max_nreg(m, broken):
     yield m.op(ops.If, lanes(broken), (m.op(ops.SetMaxNReg, 40, "dec"),), (), "thread")
 
 
+def pointer(m, broken):
+    """An address that is in no array: nobody may read there."""
+    held, guard = m.reg("a", "f32"), less(tid, 32 if broken else 0)
+    yield m.op(ops.MakePtr, "there", 4096, cute.f32, 16)
+    yield m.op(ops.Load, held, at(("there", cute.f32, "gmem"), tid, guards=(guard,)))
+
+
 def print_(m, broken):
     a = m.reg("a", "f32", 2)
     yield m.op(ops.Fill, part(a, 0) if broken else a, 1.5)
@@ -145,6 +152,7 @@ TWINS = [
     (set_max_nreg, DIVERGENT),
     (stmatrix, "emulate-alignment"),
     (let, "emulate-promise"),
+    (pointer, "emulate-pointer"),
     (set_, "emulate-bounds"),
     (promise, "emulate-uniform"),
     (loop, "emulate-barrier-divergent"),

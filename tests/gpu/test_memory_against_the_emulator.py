@@ -229,7 +229,7 @@ def test_matrices_are_stored():
 # -- atomics
 
 ATOMICS = [
-    *[(fn, kind) for kind in ("s32", "u32", "s64", "u64") for fn in ("min", "max")],
+    *[(fn, kind) for kind in ("s32", "u32", "s64", "u64", "f32") for fn in ("min", "max")],
     *[(fn, kind) for kind in ("s32", "u32", "u64", "s64") for fn in ("add", "and", "or", "xor")],
     *[("add", kind) for kind in ("f16", "bf16", "f32", "f64")],
     *[("exch", kind) for kind in ("s32", "u32", "s64", "u64", "f32", "f64")],

@@ -1,4 +1,4 @@
-"""Launches with tensor maps, by a driver that is none: what is encoded, when, and what is refused."""
+"""Launches with tensor maps, by a driver that is none: what is encoded, when, what is refused."""
 
 import threading
 

@@ -52,6 +52,7 @@ EMULATED = {
     "test_shared_memory.py::test_rows_of_ldmatrix_are_aligned",
     "StMatrix": "test_shared_memory.py::test_stmatrix_writes_what_its_tv_layouts_say "
     "test_broken_twins.py::stmatrix",
+    "MakePtr": "test_broken_twins.py::pointer",
     "Atomic": "test_threads.py::test_histogram_by_atomics_in_both_memories "
     "test_control.py::test_atomics_do_not_race_with_each_other_but_with_loads",
     "TmaLoad": "test_async.py::test_tma_ring_of_two_stages "
@@ -136,6 +137,7 @@ GPU = {
     "LdMatrix": f"{MEMORY}matrices_are_loaded",
     "StMatrix": f"{MEMORY}matrices_are_stored",
     "Atomic": f"{MEMORY}atomics",
+    "MakePtr": "test_memory_of_kernels.py::test_an_integer_from_memory_is_an_address cute.make_ptr",
     "Prefetch": f"{CONTROL}a_prefetch_changes_nothing cute.prefetch",
     "Mma": "test_mma_atoms.py::test_what_an_instruction_sums_is_near_the_exact_sum",
     "Barrier": f"{CONTROL}barriers_of_parts_of_a_block cute.named_barrier",
@@ -155,6 +157,7 @@ PRINTED = {
     "Leave": r"  leave ",
     "Let": r" = var\(",
     "Set": r" := ",
+    "MakePtr": r"= pointer_\d",
     "Promise": r"  promise ",
 }
 

@@ -47,6 +47,33 @@ def kernel_space_mended(f):
     f[0] = cute.reduce("add", held)
 
 
+def vector_byte(nibbles):
+    one = cute.local_tile(nibbles, (1,), (cute.thread_idx(),))
+    cute.copy(one, cute.rmem("s4", 1))  # here
+
+
+def vector_byte_mended(nibbles):
+    held = cute.rmem("s4", 2)
+    cute.copy(cute.local_tile(nibbles, (2,), (0,)), held)
+    cute.copy(held, cute.local_tile(nibbles, (2,), (cute.thread_idx(),)))
+
+
+def pointer_type(x):
+    cute.make_ptr("f32", cute.as_int(x[0]), align=2)  # here
+
+
+def pointer_type_mended(x):
+    cute.make_ptr("f32", cute.as_int(x[0]), align=8)
+
+
+def kernel_compare(x):
+    cute.atomic("add", cute.local_tile(x, (1,), (0,)), 1, compare=0)  # here
+
+
+def kernel_compare_mended(x):
+    cute.atomic("cas", cute.local_tile(x, (1,), (0,)), 1, compare=0)
+
+
 def kernel_size(f):
     f.fill(0)  # here
 
@@ -182,14 +209,15 @@ def kernel_domain_mended(x):
 
 
 def kernel_lack(f):
-    cute.atomic("max", cute.local_tile(f, (1,), (0,)), 1.0)  # here
+    held = cute.rmem("f32", 1)
+    held.fill(1)
+    cute.copy(held, cute.local_tile(f, (1,), (0,)), cache="ca")  # here
 
 
 def kernel_lack_mended(f):
-    bits = cute.local_tile(cute.recast(f, "s32"), (1,), (0,))
     held = cute.rmem("f32", 1)
     held.fill(1)
-    cute.atomic("max", bits, cute.recast(held, "s32"))
+    cute.copy(held, cute.local_tile(f, (1,), (0,)), cache="wb")
 
 
 def kernel_number(x):
@@ -360,6 +388,9 @@ def kernel_operand_type_mended(h):
 CODES = [
     "engine-arithmetic",
     "kernel-space",
+    "vector-byte",
+    "pointer-type",
+    "kernel-compare",
     "kernel-size",
     "kernel-layout",
     "register-index",

@@ -21,9 +21,10 @@ def read(x: Any) -> tuple[Hashable, int]:
     if interface is None:  # a subclass of torch's tensors
         address = address_of(array)
         facts = (type(array), array.dtype, tuple(array.shape), tuple(array.stride()), address & 15)
-        return (facts, device_of(array), getattr(x, "dtype", None)), address
+        kind = (x.dtype, x.packed, x.modes) if isinstance(x, TypedArray) else None
+        return (facts, device_of(array), kind), address
     address = int(interface["data"][0])
-    kind = x.dtype if isinstance(x, TypedArray) else None
+    kind = (x.dtype, x.packed, x.modes) if isinstance(x, TypedArray) else None
     sizes = interface["shape"], interface.get("strides"), interface["typestr"]
     usable = bool(interface["data"][1]), interface.get("mask") is None
     return (kind, *sizes, *usable, address & 15, device_of(array), interface.get("stream")), address

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 from cute_py.calls.arguments import is_small, number
 from cute_py.calls.arrays import (
     VECTOR_BYTES,
+    Table,
+    TypedArray,
     address_of,
     dtype_of,
+    extents_of,
     is_read_only,
     on_device,
     require_plain_values,
-    strides_of,
     unwrapped,
 )
 from cute_py.calls.torch_tensors import require_no_gradient
@@ -145,7 +147,7 @@ class Launcher:
         env: dict[str, int] = {}
         for p, arg in arrays:
             self._require_fit(p, arg)
-            env |= _sizes(p.name, unwrapped(arg))
+            env |= _sizes(p.name, arg)
         host, fixed = self._host(env), self._fixed(env)
         if not self._numbers():
             grid, found = host(())
@@ -183,8 +185,7 @@ class Launcher:
         found = []
         for x in self.maps:
             value = names.index(x.tensor)
-            array = unwrapped(args[value])
-            facts = tuple(array.shape), strides_of(array), address_of(array)
+            facts = *extents_of(args[value]), address_of(unwrapped(args[value]))
             found.append(MapOf(value, encoded(self.driver, x, *facts, operation)))
         return found
 
@@ -234,10 +235,18 @@ class Launcher:
         require_plain_values(array, p.name)
         if p.name in self.written and is_read_only(array):
             raise refusal("launch-read-only", operation=self.compiled.plan.name, name=p.name)
-        held = dtype_of(arg)
-        if held is not p.dtype and held.numpy_name != p.dtype.numpy_name:
+        held, packed = dtype_of(arg), isinstance(arg, TypedArray) and arg.packed
+        if held is not p.dtype and (packed or held.numpy_name != p.dtype.numpy_name):
             raise self._wrong(p.name, f"{held}, traced for {p.dtype}")
-        extents = tuple(array.shape), strides_of(array)
+        members = arg.members if isinstance(arg, Table) else None
+        if (p.members is None) != (members is None):
+            raise self._wrong(p.name, f"{type(arg).__name__}, traced for {p}")
+        if p.members is not None and not p.members.admits(members):
+            raise self._wrong(p.name, f"arrays of {members}, traced for {p.members}")
+        if packed != p.packed:
+            kinds = [f"{'packed' if x else 'unpacked'} {p.dtype}" for x in (packed, p.packed)]
+            raise self._wrong(p.name, f"{kinds[0]}, traced for {kinds[1]}")
+        extents = extents_of(arg)
         for word, given, traced in zip(
             ("shape", "stride"), extents, (p.shape, p.stride), strict=True
         ):
@@ -269,8 +278,9 @@ class Launcher:
 
 
 def _sizes(name: str, array: Any) -> dict[str, int]:
-    shape = {f"{name}_shape{i}": int(n) for i, n in enumerate(array.shape)}
-    return shape | {f"{name}_stride{i}": int(n) for i, n in enumerate(strides_of(array))}
+    shape, strides = extents_of(array)
+    sizes = {f"{name}_shape{i}": int(n) for i, n in enumerate(shape)}
+    return sizes | {f"{name}_stride{i}": int(n) for i, n in enumerate(strides)}
 
 
 def _shown(traced: tuple[Scalar, ...]) -> str:

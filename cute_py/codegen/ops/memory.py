@@ -1,8 +1,8 @@
 """Loads, stores and copies, one instruction per vector.
 
-In global memory each sub-byte element takes a byte, as NumPy, torch and CuPy store a bool (0 or 1),
-and an s4 as int8. In registers and in shared memory sub-byte elements are packed: a load packs
-them, a store unpacks them.
+In registers and in shared memory sub-byte elements are packed. In global memory they are packed
+where the access says so, and move as they are. Otherwise each takes a byte, as NumPy, torch and
+CuPy store a bool (0 or 1), and an s4 as int8: a load packs them, a store unpacks them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from cute_py.atoms.copy_sm90 import (
 )
 from cute_py.codegen.addresses import Addresses, Guards
 from cute_py.codegen.emit import emits
-from cute_py.codegen.instructions import of_atom
-from cute_py.codegen.storage import I8, I16, I32
+from cute_py.codegen.instructions import of_atom, with_hints
+from cute_py.codegen.storage import F32, I8, I16, I32
+from cute_py.dtypes.packing import PACKED
 from cute_py.dtypes.table import u8
 from cute_py.plan import ops
 from cute_py.plan.conditions import Reg
@@ -30,7 +31,9 @@ from cute_py.plan.conditions import Reg
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from cute_py.atoms.copy import Copy_Op
     from cute_py.codegen.emit import Emit
+    from cute_py.codegen.instructions import Row
     from cute_py.codegen.tensor_maps import TmaOp
     from cute_py.plan.access import Access
 
@@ -64,13 +67,28 @@ def _load_vector(
     fills: list[Any] = []
     if guard is not None:
         fills = _pieces(e, x, old or e.fill_words(x.dtype, x.fill, max(1, x.vector_bits // 32)))
-    found = e.emit("ld", address, guard=guard, old=fills, **_modes(x, order))
+    modes = {**_modes(x, order), "prefetch": x.hints.prefetch}
+    name, policy = _with_policy(e, x, "ld", modes)
+    found = e.emit(name, address, *policy, guard=guard, old=fills, **modes)
     return [e.b.zext(v, I32) if v.type != I32 else v for v in found]
 
 
 def _modes(x: Access, order: str) -> dict[str, Any]:
     """Return the modes of the load or store of an access."""
-    return {"order": order, "space": x.space, "cache": x.cache, "bits": x.vector_bits}
+    cache = x.hints.operator or x.hints.priority
+    return {"order": order, "space": x.space, "cache": cache, "bits": x.vector_bits}
+
+
+def _with_policy(e: Emit, x: Access, name: str, modes: dict[str, Any]) -> tuple[str, list[Any]]:
+    """Return the row of a load or store, and the operand of its policy, if it has one."""
+    feature = x.feature()
+    if feature is None:
+        return name, []
+    del modes["order"]
+    if not x.hints.policy:
+        del modes["prefetch"]
+        return feature, []
+    return f"{name}.policy", e.emit("createpolicy", policy=x.hints.policy)
 
 
 def _pieces(e: Emit, x: Access, words: list[Any]) -> list[Any]:
@@ -85,7 +103,9 @@ def store(e: Emit, op: ops.Store) -> None:
     addresses, guards = Addresses(e, x, e.link), Guards(e, x)
     for v in range(x.count):
         packed = _pieces(e, x, get(op.src, v * x.width, x.width))
-        e.emit("st", addresses[v], packed, guard=guards[v], **_modes(x, op.order))
+        modes = _modes(x, op.order)
+        name, policy = _with_policy(e, x, "st", modes)
+        e.emit(name, addresses[v], packed, *policy, guard=guards[v], **modes)
     e.reached = addresses.last()
 
 
@@ -119,13 +139,19 @@ def cp_async(e: Emit, op: ops.CpAsync) -> None:
     src, dst = Addresses(e, op.src, e.link), Addresses(e, op.dst)
     guards = Guards(e, op.src)
     full = ir.Constant(I32, op.src.vector_bits // 8)
+    row: Copy_Op | Row = op.atom
+    hints, policy = op.src.hints, []
+    if op.src.cache:
+        policy = e.emit("createpolicy", policy=hints.policy) if hints.policy else []
+        row = with_hints(of_atom(op.atom), bool(policy), hints.prefetch)
     for v in range(op.src.count):
         to, out = dst[v], src[v]
         guard = guards[v]
         if "ZFILL" in op.atom.name:
-            e.emit(op.atom, to, out, full if guard is None else e.b.mul(guard, full))
+            size = full if guard is None else e.b.mul(guard, full)
+            e.emit(row, to, out, size, *policy)
         else:
-            e.emit(op.atom, to, out, guard=guard)
+            e.emit(row, to, out, *policy, guard=guard)
     e.reached = src.last()
 
 
@@ -148,12 +174,26 @@ def _copy_packed(e: Emit, op: ops.CpAsync) -> None:
         e.emit("st", dst[v], packed, guard=guard, **_modes(op.dst, "weak"))
 
 
+# of f32 as integers: the function of values of the other sign, and the NaN that it leaves in memory
+_FLOAT_ORDER = {
+    "max": {"fn": "max", "other": "min", "nan": "s32", "bound": "0x7f800000"},
+    "min": {"fn": "min", "other": "max", "nan": "u32", "bound": "0xff800000"},
+}
+
+
 def _atomic_row(fn: str, x: Access) -> tuple[str, dict[str, Any]]:
     """Return the row of an atomic and its modes."""
     kind = x.dtype
+    if x.vector_bits > 32 and x.width > 1:
+        name = "red.add" if kind.name == "f32" else "red.add.noftz"
+        return name, {"type": f"{kind}x{x.width}"}
     if fn == "add":
         name = "atom.add.noftz.bf16" if kind.name == "bf16" else "atom.add"
-        return name, {"space": x.space, "type": kind.ptx}
+        return name, {"space": x.space, "type": kind.ptx + "x2" * (x.width > 1)}
+    if fn in ("min", "max") and kind.name == "f32":
+        return "atom.min.f32", {"space": x.space, **_FLOAT_ORDER[fn]}
+    if fn == "cas":
+        return "atom.cas", {"space": x.space, "type": f"b{kind.bits}"}
     if fn in ("min", "max"):
         return "atom.min", {"space": x.space, "fn": fn, "type": kind.ptx}
     return "atom.bits", {"space": x.space, "fn": fn, "type": f"b{kind.bits}"}
@@ -161,17 +201,51 @@ def _atomic_row(fn: str, x: Access) -> tuple[str, dict[str, Any]]:
 
 @emits(ops.Atomic)
 def atomic(e: Emit, op: ops.Atomic) -> None:
-    """Emit one atom instruction per element."""
+    """Emit one atom or red instruction per vector."""
     x = op.dst
     addresses, guards = Addresses(e, x), Guards(e, x)
     name, modes = _atomic_row(op.fn, x)
+    if x.width > 1:
+        _add_vectors(e, op, name, modes)
+        return
+    if name == "atom.min.f32":
+        _order_floats(e, op, modes)
+        return
     for v in range(x.count):
         address, value = addresses[v], e.words.get(op.src, v)
         kind = [value.type]  # of exch too, which PTX has for untyped bits
+        given = [value] if op.compare is None else [value, e.words.get(op.compare, v)]
         kept = [e.words.get(op.old, v)] if op.old is not None and guards[v] is not None else []
-        (old,) = e.emit(name, address, value, results=kind, guard=guards[v], old=kept, **modes)
+        (old,) = e.emit(name, address, *given, results=kind, guard=guards[v], old=kept, **modes)
         if op.old is not None:
             e.words.put(op.old, v, old)
+
+
+def _order_floats(e: Emit, op: ops.Atomic, modes: dict[str, Any]) -> None:
+    """Emit the minimum or maximum of f32 for each element, by integers."""
+    b, addresses, guards = e.b, Addresses(e, op.dst), Guards(e, op.dst)
+    for v in range(op.dst.count):
+        guard, value = guards[v], b.bitcast(e.words.get(op.src, v), I32)
+        kept = []
+        if op.old is not None and guard is not None:
+            kept = [b.bitcast(e.words.get(op.old, v), I32)]
+        flag = ir.Constant(I32, 1) if guard is None else guard
+        (old,) = e.emit("atom.min.f32", addresses[v], value, flag, old=kept, **modes)
+        if op.old is not None:
+            e.words.put(op.old, v, b.bitcast(old, F32))
+
+
+def _add_vectors(e: Emit, op: ops.Atomic, name: str, modes: dict[str, Any]) -> None:
+    """Emit one atom per pair of elements, or one red per longer vector."""
+    x, addresses, guards = op.dst, Addresses(e, op.dst), Guards(e, op.dst)
+    for v in range(x.count):
+        words = e.words.get_words(op.src, v * x.width, x.width)
+        kept = []
+        if op.old is not None and guards[v] is not None:
+            kept = e.words.get_words(op.old, v * x.width, x.width)
+        old = e.emit(name, addresses[v], words, guard=guards[v], old=kept, **modes)
+        if op.old is not None:
+            e.words.put_words(op.old, v * x.width, x.width, old)
 
 
 @emits(ops.Prefetch)
@@ -246,7 +320,7 @@ def bulk_wait(e: Emit, op: ops.BulkWait) -> None:
 
 def is_unpacked(x: Access) -> bool:
     """Return whether each element of an access is narrower than a byte, but takes a whole byte."""
-    return x.space == "gmem" and x.dtype.bits in (1, 2, 4)
+    return x.space == "gmem" and x.dtype.bits in PACKED and not x.packed
 
 
 def as_bytes(e: Emit, x: Access) -> Access:

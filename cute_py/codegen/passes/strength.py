@@ -72,12 +72,16 @@ class Induction:
 def chainable(op: Op) -> Access | None:
     """Return the global memory access of an op, if it can be part of a chain."""
     x = op.moved
-    return x if x is not None and x.space == "gmem" and x.dtype.bits >= 8 else None
+    if x is None or x.space != "gmem":
+        return None
+    return x if x.dtype.bits >= 8 or x.packed else None
 
 
 def small_arrays(plan: Plan) -> frozenset[str]:
     """Return the names of the arrays whose offsets fit 32 bits."""
-    return frozenset(p.name for p in plan.params if isinstance(p, TensorParam) and p.small)
+    return frozenset(
+        p.name for p in plan.params if isinstance(p, TensorParam) and p.small and p.dtype.bits >= 8
+    )
 
 
 class Chains:
@@ -130,7 +134,9 @@ class Chains:
         unless an outer loop has anchored them.
         """
         (_op, first), (_op, last) = run[0], run[-1]
-        ends = None if loop is None else _around(loop, first.bases[0], last.bases[-1])
+        ends = None
+        if loop is not None and first.storage not in _defined(loop):
+            ends = _around(loop, first.bases[0], last.bases[-1])
         if id(run[0][0]) in self.parts or (ends is None and len(run) == 1):
             return
         name, before = self._name(first), None
@@ -145,7 +151,7 @@ class Chains:
         """Carry an address around a loop; ops that a branch may skip start from it."""
         first = run[0][1]
         head: Any = first.bases[0]
-        ends = _around(loop, head, head)
+        ends = None if first.storage in _defined(loop) else _around(loop, head, head)
         steps: list[Any] = [ints.sub(x.bases[0], head) for _op, x in run]
         if ends is None or any(map(varies, steps)):
             return
@@ -163,11 +169,16 @@ class Chains:
         self.inductions.setdefault(id(loop), []).append(induction)
 
 
+def _defined(loop: ops.Loop) -> set[str]:
+    """Return the names of integers and pointers that a loop defines in its body."""
+    return {name for op in every(loop.body) for name in named(op)}
+
+
 def _around(loop: ops.Loop, first: Scalar, last: Scalar) -> tuple[Scalar, Scalar] | None:
     """Return the offset (elements) in the first iteration and the step to the next iteration, or
     None if the step is not loop-invariant.
     """
-    inside = {name for op in every(loop.body) for name in named(op)}
+    inside = _defined(loop)
     head, tail = split_constant(first)[0], split_constant(last)[0]
     moved, left = symbols_of(terms_of(head)), symbols_of(terms_of(tail))
     k = next((s for s in moved if s.name == loop.var), None)

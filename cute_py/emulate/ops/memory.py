@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from cute_py.emulate.cohorts import Cohort, Run
 from cute_py.emulate.global_memory import PLAIN
 from cute_py.emulate.numerics import function
 from cute_py.emulate.ops.order import require_warps, slots_of, threads_of, value_at
+from cute_py.emulate.pointers import define
 from cute_py.emulate.program import Program, handles
 from cute_py.emulate.releases import THREADS, places_of, shared_places
 from cute_py.emulate.spans import LANES, Array
@@ -22,10 +24,14 @@ from cute_py.emulate.storages import Place
 from cute_py.plan import ops
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from cute_py.emulate.registers import View
     from cute_py.emulate.storages import Global
+
+
+@handles(ops.MakePtr)
+def pointer(program: Program, op: ops.MakePtr) -> Run:
+    """Name the memory at an address."""
+    return define(program, op)
 
 
 @handles(ops.Load)
@@ -222,7 +228,8 @@ def atomic(program: Program, op: ops.Atomic) -> Run:
     """Combine with memory, one thread after the other in the order of blocks, warps and lanes."""
     located, read = program.access(op.dst, op), program.reader(op.src, op)
     old = None if op.old is None else program.view(op.old)
-    combine = (lambda x, y: y) if op.fn == "exch" else function(op.fn, op.dst.dtype)
+    compare = None if op.compare is None else program.reader(op.compare, op)
+    combine = _COMBINED.get(op.fn) or function(op.fn, op.dst.dtype)
 
     def run(c: Cohort) -> None:
         place = located(c)
@@ -240,9 +247,11 @@ def atomic(program: Program, op: ops.Atomic) -> Run:
         active = np.broadcast_to(
             True if place.active is None else _by_element(place.active, located), shape
         )
-        values = np.broadcast_to(read(c), shape)[active]
+        given = [np.broadcast_to(read(c), shape)[active]]
+        if compare is not None:
+            given.append(np.broadcast_to(compare(c), shape)[active])
         data, index = _elements(located, c, place, active)
-        before = _combined(data, index, values, combine)
+        before = _combined(data, index, given, combine)
         if old is not None:
             result = np.zeros(shape, before.dtype)
             result[active] = before
@@ -263,9 +272,19 @@ def _elements(located: Located, c: Cohort, place: Place, active: Array) -> tuple
     return whole, np.broadcast_to(base + offsets, active.shape)[active]
 
 
-def _combined(data: Array, index: Array, values: Array, combine: object) -> Array:
+def _exchanged(x: Array, value: Array, compare: Array) -> Array:
+    """Return the values where x has the bits of `compare`, else x."""
+    bits = [np.ascontiguousarray(y).view(f"u{y.dtype.itemsize}") for y in (x, compare)]
+    return np.where(bits[0] == bits[1], value, x)
+
+
+_COMBINED: dict[str, Callable[..., Array]] = {"exch": lambda x, y: y, "cas": _exchanged}
+
+
+def _combined(
+    data: Array, index: Array, given: list[Array], combine: Callable[..., Array]
+) -> Array:
     """Combine values into data in order; return what each found."""
-    assert callable(combine)
     before = np.empty(index.shape, data.dtype)
     order = np.argsort(index, kind="stable")
     ranked = index[order]
@@ -276,7 +295,7 @@ def _combined(data: Array, index: Array, values: Array, combine: object) -> Arra
         now = order[rank == r]
         found = data[index[now]]
         before[now] = found
-        data[index[now]] = combine(found, values[now])
+        data[index[now]] = combine(found, *[values[now] for values in given])
     return before
 
 

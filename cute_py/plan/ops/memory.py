@@ -7,10 +7,22 @@ from math import prod
 from typing import ClassVar
 
 from cute_py.atoms.copy import Copy_Op
-from cute_py.plan.access import LOAD_CACHES, STORE_CACHES, Access
+from cute_py.dtypes.packing import PACKED
+from cute_py.dtypes.table import Dtype
+from cute_py.plan.access import (
+    HINTS,
+    LOAD_CACHES,
+    POLICIES,
+    PREFETCHES,
+    PRIORITIES,
+    STORE_CACHES,
+    Access,
+)
 from cute_py.plan.conditions import Reg, Scalar
 from cute_py.plan.functions import ATOMICS
-from cute_py.plan.op import FIXED, LOADED, MBARRIER, PREFETCHED, STORED, WRITTEN, Lack, Op
+from cute_py.plan.op import FIXED, LOADED, MBARRIER, NAMED, PREFETCHED, STORED, WRITTEN, Lack, Op
+
+ADDED = ("f32", "f16", "bf16")  # the types of which vectors are added atomically
 
 
 def _elements(x: Access, reg: Reg) -> str:
@@ -27,6 +39,36 @@ def _rows(x: Access, reg: Reg, each: int) -> str:
 
 def _groups(n: int) -> str:
     return "" if n >= 0 else f"{n} groups"
+
+
+@dataclass(frozen=True, slots=True)
+class MakePtr(Op):
+    """Define the name of global memory at an address (bytes), as the storage of accesses; it is
+    live to the end of the block. The address is a multiple of `alignment`.
+    """
+
+    name: str = field(metadata=NAMED)
+    address: Scalar
+    dtype: Dtype
+    alignment: int = field(metadata=FIXED)
+
+    word: ClassVar[str] = "pointer"
+    call: ClassVar[str] = "cute.make_ptr"
+    purpose: ClassVar[str] = "an address that was read from memory or computed"
+
+    @property
+    def packed(self) -> bool:
+        """Whether its elements share bytes."""
+        return self.dtype.bits < 8
+
+    def problem(self) -> str:
+        """Check for an alignment that is a power of two, and elements that fill bytes."""
+        if self.alignment < 1 or self.alignment & (self.alignment - 1):
+            return f"an alignment of {self.alignment} bytes"
+        return "" if self.dtype.bits in (*PACKED, 8, 16, 32, 64) else f"elements of {self.dtype}"
+
+    def __str__(self) -> str:
+        return f"{self.name} = pointer to {self.dtype} at {self.address}, {self.alignment} bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +102,11 @@ class Load(Op):
 
     def lack(self) -> Lack | None:
         """Whole bytes, or a cache operator of loads."""
-        return self.src.lack(LOAD_CACHES)
+        return self.src.lack((*LOAD_CACHES, *HINTS))
+
+    def needs(self) -> str | None:
+        """What its hints for the cache need."""
+        return self.src.feature()
 
     def __str__(self) -> str:
         return f"{self.dst} = load {self.src}"
@@ -89,7 +135,11 @@ class Store(Op):
 
     def lack(self) -> Lack | None:
         """Whole bytes, or a cache operator of stores."""
-        return self.dst.lack(STORE_CACHES)
+        return self.dst.lack((*STORE_CACHES, *PRIORITIES, *POLICIES), "store")
+
+    def needs(self) -> str | None:
+        """What its hints for the cache need."""
+        return self.dst.feature()
 
     def __str__(self) -> str:
         return f"store {self.dst} = {self.src}"
@@ -122,6 +172,10 @@ class CpAsync(Op):
         if src.vector_bits not in (32, 64, 128) or src.vector_bits != dst.vector_bits:
             return f"vectors of {src.vector_bits} and {dst.vector_bits} bits"
         return "" if src.count == dst.count else f"{src.count} vectors for {dst.count}"
+
+    def lack(self) -> Lack | None:
+        """A hint for the L2 cache; the atom is of a cache operator."""
+        return self.src.lack((*POLICIES, *PREFETCHES), "copy by cp.async")
 
     def needs(self) -> Copy_Op:
         """The instruction of the atom."""
@@ -213,18 +267,20 @@ class StMatrix(Op):
 
 @dataclass(frozen=True, slots=True)
 class Atomic(Op):
-    """Replace each element x by fn(x, src): `add min max exch and or xor`. `old` gets x, and is
-    unchanged where a guard is false.
+    """Replace each element x by fn(x, src): `add min max exch cas and or xor`. `cas` replaces it by
+    src if its bits are those of `compare`. `old` gets x, and is unchanged where a guard is false.
+    Each element is replaced atomically, whatever the width of the access.
     """
 
     fn: str
     dst: Access = field(metadata=STORED)
     src: Reg
     old: Reg | None = field(default=None, metadata=WRITTEN)
+    compare: Reg | None = None
 
     word: ClassVar[str] = "atomic"
     call: ClassVar[str] = "cute.atomic"
-    purpose: ClassVar[str] = "atom, one for each element"
+    purpose: ClassVar[str] = "atom, or red of vectors; one for each vector"
     atomic: ClassVar[bool] = True
 
     @property
@@ -234,7 +290,12 @@ class Atomic(Op):
 
     def problem(self) -> str:
         """Check for a known function, and equally many elements in memory and registers."""
-        return _elements(self.dst, self.src) if self.fn in ATOMICS else f"the atomic {self.fn}"
+        if self.fn not in ATOMICS or (self.fn == "cas") != (self.compare is not None):
+            return f"the atomic {self.fn}"
+        if self.dst.width > 1 and (self.fn != "add" or self.dst.dtype.name not in ADDED):
+            return f"an atomic {self.fn} of vectors of {self.dst.dtype}"
+        regs = [self.src] if self.compare is None else [self.src, self.compare]
+        return next((wrong for reg in regs if (wrong := _elements(self.dst, reg))), "")
 
     def lack(self) -> Lack | None:
         """An instruction for the type."""
@@ -242,10 +303,9 @@ class Atomic(Op):
         if self.dst.dtype.name in kinds:
             return None
         instead = "combine in registers (cute.warp_reduce), and let one thread store the result"
-        if self.fn in ("min", "max") and self.dst.dtype.name in ("f32", "f64"):
-            word = f"s{self.dst.dtype.bits}"
+        if self.fn in ("min", "max") and self.dst.dtype.name == "f64":
             instead += (
-                f"; numbers of at least 0 have the order of their bits: cute.recast both to {word}"
+                "; numbers of at least 0 have the order of their bits: cute.recast both to s64"
             )
         return Lack(
             f"an atomic {self.fn} of {self.dst.dtype}", f"{', '.join(kinds)} for {self.fn}", instead

@@ -20,4 +20,4 @@ Calls:
 def debug(x, x_shape0):
     tid = thread_index()
     bid_x, bid_y, bid_z = block_index()
-    assert_0(tid, x_shape0)  # line 53  assert tid < x_shape0 x is too short
+    assert_0(tid, x_shape0)  # line 55  assert tid < x_shape0 x is too short

@@ -22,7 +22,7 @@ Calls:
 def order(x, x_shape0):
     tid = thread_index()
     bid_x, bid_y, bid_z = block_index()
-    griddepcontrol_0()  # line 44  griddepcontrol wait
-    wait_until_0(bid_x, x)  # line 45  wait_until x[0 + [0]] eq bid_x
-    fence_0()  # line 46  fence gpu
-    griddepcontrol_1()  # line 47  griddepcontrol launch_dependents
+    griddepcontrol_0()  # line 46  griddepcontrol wait
+    wait_until_0(bid_x, x)  # line 47  wait_until x[0 + [0]] eq bid_x
+    fence_0()  # line 48  fence gpu
+    griddepcontrol_1()  # line 49  griddepcontrol launch_dependents

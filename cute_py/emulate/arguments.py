@@ -1,0 +1,107 @@
+"""What a run is given: arrays, tables of pointers and numbers, as a plan's parameters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cute_py.calls.arguments import number
+from cute_py.calls.arrays import (
+    Table,
+    TypedArray,
+    dtype_of,
+    extents_of,
+    imported,
+    on_host,
+    unwrapped,
+)
+from cute_py.dtypes.table import u8
+from cute_py.emulate.pointers import Reachable
+from cute_py.emulate.storages import Global
+from cute_py.errors import refusal
+from cute_py.plan.plan import ScalarParam, TensorParam
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cute_py.plan.plan import Plan
+
+
+class Arguments:
+    """What a plan is given: arrays and numbers by name, and the values of its symbols.
+
+    Attributes:
+        arrays: the arguments, the arrays of tables, and `more`, that pointers may point into.
+        reachable: those that they may point into; nowhere: an array of no elements.
+    """
+
+    def __init__(self, plan: Plan, args: tuple[Any, ...], more: Iterable[Any] = ()) -> None:
+        if len(args) != len(plan.params):
+            names = ", ".join(param.name for param in plan.params)
+            raise refusal(
+                "emulate-arguments",
+                operation=f"emulate({plan.name})",
+                count=len(args),
+                wanted=len(plan.params),
+                names=names or "none",
+            )
+        self.arrays: dict[str, Global] = {}
+        self.symbols: dict[str, int] = {}
+        self.numbers: dict[str, Any] = {}
+        tables: list[Global] = []
+        for param, given in zip(plan.params, map(imported, args), strict=True):
+            if isinstance(param, ScalarParam):
+                value = number(given, param.kind, param.name)
+                self.numbers[param.name] = value
+                if not param.dtype.is_float:
+                    self.symbols[param.name] = int(value)
+                continue
+            arg = on_host(given, param.name, f"emulate({plan.name})")
+            held = self.arrays[param.name] = Global(param, arg, plan)
+            values = (*held.shape, *held.strides)
+            self.symbols |= zip(symbols_of(param), values, strict=True)
+            if isinstance(arg, Table) and param.members is not None:
+                tables.append(held)
+                self.arrays |= {x.name: x for x in _members(param, arg, plan)}
+        self.arrays |= {x.name: x for x in _others(map(imported, more), plan)}
+        self.nowhere = _nowhere(plan)
+        self.reachable = Reachable(x for x in self.arrays.values() if x not in tables)
+        plan.require_signed([self.symbols.get(param.name) for param in plan.params])
+
+
+def _members(param: TensorParam, table: Table, plan: Plan) -> list[Global]:
+    """Return the arrays of a table of pointers."""
+    found = []
+    for i, given in enumerate(table.arrays):  # type: ignore[attr-defined]
+        x = on_host(given, f"{param.name}[{i}]", "TensorArray")
+        packed = isinstance(x, TypedArray) and x.packed
+        shape, strides = extents_of(x)
+        each = TensorParam(f"{param.name}[{i}]", dtype_of(x), shape, strides, 1, packed)
+        found.append(Global(each, x, plan))
+    return found
+
+
+def _others(arrays: Iterable[Any], plan: Plan) -> list[Global]:
+    """Return more arrays that pointers may point into: the argument `arrays` of `emulate`."""
+    found = []
+    for i, given in enumerate(arrays):
+        x = on_host(given, f"arrays[{i}]", "emulate")
+        if unwrapped(x).size:
+            packed = isinstance(x, TypedArray) and x.packed
+            each = TensorParam(f"arrays[{i}]", dtype_of(x), *extents_of(x), 1, packed)
+            found.append(Global(each, x, plan))
+    return found
+
+
+def _nowhere(plan: Plan) -> Global:
+    """Return an array of no elements."""
+    return Global(TensorParam("no array", u8, (0,), (1,), 1), np.zeros(0, np.uint8), plan)
+
+
+def symbols_of(param: TensorParam | ScalarParam) -> list[str]:
+    """Return the names of a parameter's symbols: sizes and strides of an array, or an integer."""
+    if isinstance(param, ScalarParam):
+        return [] if param.dtype.is_float else [param.name]
+    n = range(len(param.shape))
+    return [f"{param.name}_{fact}{k}" for fact in ("shape", "stride") for k in n]
