@@ -19,6 +19,7 @@ from cute_py.codegen.passes import without_waits
 from cute_py.codegen.passes.atomics import with_short_sums
 from cute_py.codegen.passes.counters import with_counters
 from cute_py.codegen.passes.strength import Chains
+from cute_py.codegen.passes.zeros import with_scale_d
 from cute_py.codegen.toolchain import (
     assembled,
     clipped,
@@ -224,6 +225,7 @@ def _rewritten(before: Build, after: Build) -> str:
 REWRITES = (  # optimisations only: the emulator gives the same results before and after
     Pass("drop waits for earlier grids", rewriting(without_waits), "waits", _rewritten),
     Pass("short atomic sums", rewriting(with_short_sums), "sums", _rewritten),
+    Pass("sums from zero", rewriting(with_scale_d), "zeros", _rewritten),
     Pass("modulo counters", rewriting(with_counters), "counters", _rewritten),
     Pass(
         "strength reduction of addresses",
@@ -268,7 +270,7 @@ def lowered(plan: Plan, arch: str = NEWEST) -> Plan:
 
 STAGES = ("time", *(each.stage for each in PASSES))
 LOWERED = tuple(each.stage for each in REWRITES)
-LEVELS = ((), STAGES[:1], STAGES[:7], STAGES[:8], STAGES)
+LEVELS = ((), STAGES[:1], STAGES[:8], STAGES[:9], STAGES)
 
 
 def wanted() -> frozenset[str]:

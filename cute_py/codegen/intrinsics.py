@@ -16,6 +16,7 @@ from cute_py.codegen.addresses import advance, begin
 from cute_py.codegen.emit import Emit
 from cute_py.codegen.ops import RULES
 from cute_py.codegen.ops.control import let
+from cute_py.codegen.ops.matrix import forget
 from cute_py.codegen.passes.flight import in_flight
 from cute_py.codegen.passes.strength import Chain
 from cute_py.codegen.printer import multipliers
@@ -36,6 +37,7 @@ from cute_py.plan.walk import holds_numbers, parts, reads, writes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from cute_py.codegen.emit import Rule
     from cute_py.codegen.passes.strength import Chains, Induction
     from cute_py.plan.plan import Plan
 
@@ -77,7 +79,7 @@ class Intrinsics:
 
     def op(self, op: Op) -> Call:
         """Return the call of an op that has a rule."""
-        rule = RULES.get(type(op))
+        rule: Rule | None = forget if self._is_forgotten(op) else RULES.get(type(op))
         if rule is None:
             raise refusal("codegen-op", operation="cute.compile", name=op.call, where=op.where)
         if (lack := op.lack()) is not None:
@@ -95,6 +97,11 @@ class Intrinsics:
         if alike:
             self.alike[op, flying] = made
         return made
+
+    def _is_forgotten(self, op: Op) -> bool:
+        """Return whether an op leaves sums of warpgroup products undefined."""
+        sums = {reg.storage for regs in self.flying.values() for reg in regs}
+        return isinstance(op, ops.Fill) and op.value is None and op.dst.storage in sums
 
     def condition(self, cond: Any, issues: bool = False) -> Call:
         """Return the call that evaluates a condition; `issues`: of threads that issue TMA."""

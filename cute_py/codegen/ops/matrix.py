@@ -153,6 +153,12 @@ def _flag(e: Emit, accumulate: bool | Cond) -> Any:
     return e.b.zext(e.scalars.holds(accumulate), I32)
 
 
+def forget(e: Emit, op: ops.Fill) -> None:
+    """Give sums values that the compiler may not choose: it would choose zeros, and set them."""
+    words = e.words.words[op.dst.storage]
+    words[:] = e.emit(holding(TABLE["held"], len(words)), n=0)
+
+
 @emits(ops.WgFence)
 def wg_fence(e: Emit, op: ops.WgFence) -> None:
     """Order registers before later products."""

@@ -107,14 +107,17 @@ def persistent(
     else:
         setmaxnreg_1()  # line 118  setmaxnreg 232 inc
         for k2 in range(int32(value_4(bid_x)), int32(value_5(A_shape0, B_shape0)), int32(132)):  # line 126
-            fragment0 = fill_0(fragment0)  # line 127  fragment0[0:32] = 0.0
+            if holds_4(A_shape1):  # line 127  if ceil_div(A_shape1,64) <= 0
+                fragment0 = fill_0(fragment0)  # line 127  fragment0[0:32] = 0.0
+            else:
+                fragment0 = fill_1(fragment0)  # line 127  fragment0[0:32] = undefined
             k3 = int32(0)  # line 128  for k3 in 0 .. ceil_div(A_shape1,64)
-            while holds_4(A_shape1, k3):  # line 128  for k3 in 0 .. ceil_div(A_shape1,64)
+            while holds_5(A_shape1, k3):  # line 128  for k3 in 0 .. ceil_div(A_shape1,64)
                 n6 = v2  # line 129  n6 = var(v2)
                 n7 = v3  # line 129  n7 = var(v3)
                 mbarrier_wait_1(n6, n7, smem)  # line 129  mbarrier_wait bar0[n6 + [0]] n7
                 wgmma_fence_0()  # line 130  wgmma_fence
-                fragment0 = wgmma_0(warp, n6, tid, smem, fragment0)  # line 131  wgmma SM90_64x64x16_F32F16F16_SS ...
+                fragment0 = wgmma_0(warp, k3, n6, tid, smem, fragment0)  # line 131  wgmma SM90_64x64x16_F32F16F16 ...
                 wgmma_commit_0()  # line 132  wgmma_commit
                 fragment0 = wgmma_wait_0(fragment0)  # line 133  wgmma_wait
                 n8 = v2  # line 134  n8 = var(v2)
@@ -124,15 +127,15 @@ def persistent(
                 v3 = int32(value_6(n10, n9))  # line 134  v3 := (n10+(n9+1)//3)%2
                 v2 = int32(value_7(n9))  # line 134  v2 := (n9+1)%3
                 k3 = next_1(k3)  # line 128  for k3 in 0 .. ceil_div(A_shape1,64)
-            if holds_5(warp, tid):  # line 135  if tid%128 == 0 (thread)
+            if holds_6(warp, tid):  # line 135  if tid%128 == 0 (thread)
                 bulk_wait_0()  # line 136  bulk_wait True
             barrier_1()  # line 137  barrier named sync 1 256
             r0 = to_f16_0(fragment0, r0)  # line 138  r0[0:32] = to.f16(fragment0[0:32]) rn
             stmatrix_0(warp, tid, smem, r0)  # line 138  stmatrix s2[-8192*(tid//256) + Sw<3,3,3>(64*tid+1008*(tid ...
             fence_1()  # line 139  fence proxy_async
             barrier_1()  # line 140  barrier named sync 1 256
-            if holds_6(warp, tid):  # line 141  if tid%128 == 0 (thread)
+            if holds_7(warp, tid):  # line 141  if tid%128 == 0 (thread)
                 tma_store_0(warp, A_shape0, k2, multiplier0, tid, D_map, smem)  # line 145  tma_store D (64*(tid// ...
                 bulk_commit_0()  # line 146  bulk_commit
-        if holds_7(warp, tid):  # line 147  if tid%128 == 0 (thread)
+        if holds_8(warp, tid):  # line 147  if tid%128 == 0 (thread)
             bulk_wait_1()  # line 148  bulk_wait
