@@ -76,8 +76,8 @@ _ENUMERATED = (
     "fit formula from_f2 from_f2_matrix from_linear_bases holes image inner_partition is_bijective "
     "is_injective is_permutation is_surjective local_partition local_tile make_coord_tensor "
     "make_host_tensor make_identity_tensor make_ptr make_rmem_tensor make_tensor make_tensor_like "
-    "min_ offset_grid offsets outer_partition overlaps prove_bijective prove_divides prove_equal "
-    "recast substitute to_f2 to_linear_bases "
+    "max_ min_ offset_grid offsets outer_partition overlaps prove_bijective prove_divides "
+    "prove_equal recast substitute to_f2 to_linear_bases "
 )
 BY_EXTENTS, BY_COORDINATES = frozenset(_CLOSED.split()), frozenset(_ENUMERATED.split())
 CONSTANTS = ("GenColMajor", "GenRowMajor", "LayoutLeft", "LayoutRight")

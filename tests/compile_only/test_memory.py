@@ -16,6 +16,7 @@ from tests.emulated.test_atomics import SPECIAL, adding, greatest, places, swapp
 from tests.emulated.test_packed import KINDS, ZFILL, staged, tiles, words
 from tests.emulated.test_pointers import at_addresses, gathered, in_stages
 from tests.kernel_refusals import raised
+from tests.sampling import quick
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
@@ -226,8 +227,11 @@ def histogram_plan():
     return cute.trace(histogram, np.zeros(4096, np.uint8), np.zeros(256, np.int32), 256, 16)
 
 
-@pytest.mark.parametrize("arch", ARCHS)
-@pytest.mark.parametrize("plan", [array_plan, gathered_plan, histogram_plan])
+PLANS = (array_plan, gathered_plan, histogram_plan)
+FEW = [(array_plan, "sm_80"), (gathered_plan, "sm_90a"), (histogram_plan, "sm_80")]
+
+
+@pytest.mark.parametrize(("plan", "arch"), quick(FEW, PLANS, ARCHS))
 def test_kernels_compile_without_spills(plan, arch):
     found = cute.compile(plan(), arch).resources
     assert (found.spill_bytes, found.stack_bytes) == (0, 0)

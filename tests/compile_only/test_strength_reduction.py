@@ -222,7 +222,7 @@ def bodies(draw):
     return plan_of([ops.Set("turn0", 0), *outer, *made.block([], 2)])
 
 
-@fewer(2)
+@fewer(4)
 @given(bodies(), environments)
 def test_addresses_carried_around_loops(plan, environments):
     check(plan, environments)

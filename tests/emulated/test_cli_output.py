@@ -151,7 +151,9 @@ def test_a_disk_that_is_full_is_a_refusal(run):
 
 
 WAITING = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # not ignored, as below nohup
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from cute_py.cli.output import Output
 from cute_py.ops.product import Product, Request, taken
 with Output(sys.argv[1]) as file:

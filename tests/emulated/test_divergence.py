@@ -80,10 +80,10 @@ def an_mbarrier_between_halves(x, out):
         out[t] = s[t - 16]
 
 
-@case(flags(1, 1), lambda lock, out: out[0] == 6)
+@case(flags(1, 1), lambda lock, out: out[0] == 4)
 @cute.kernel
 def a_lock_of_each_lane(lock, out):
-    cute.launch(grid=1, block=6)
+    cute.launch(grid=1, block=4)
     got = cute.var(1)
     with cute.while_(lambda: got.get() != 0):
         got.set(cute.as_int(cute.atomic("exch", at(lock), 1, old=True)))
