@@ -314,12 +314,14 @@ SHARED = "cute_py_shared"  # the name of a block's shared memory
 ALIGNMENT = 1024  # of shared memory (bytes): the period of the widest swizzle
 
 
-def make_runtime(block: tuple[int, int, int]) -> dict[str, Any]:
-    """Return name -> runtime function, for blocks of this shape."""
+def make_runtime(block: tuple[int, int, int], is_uniform: bool = False) -> dict[str, Any]:
+    """Return name -> runtime function, for blocks of this shape; `is_uniform` if the index of the
+    block must be in uniform registers.
+    """
     return {
         "thread_index": _thread_index(block),
         "warp_index": warp_index,
-        "block_index": block_index,
+        "block_index": uniform_block_index if is_uniform else block_index,
         "shared_memory": shared_memory,
         "undefined": undefined,
         "int32": types.int32,
@@ -370,15 +372,25 @@ def block_index(context):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
 
 
 def _block_index(ctx: Any, b: Any, sig: Any, args: Any) -> Any:
-    parts = [b.zext(_uniform(b, f"ctaid.{letter}"), I64) for letter in "xyz"]
+    parts = [_special(b, f"ctaid.{letter}") for letter in "xyz"]
     return ctx.make_tuple(b, sig.return_type, parts)
 
 
-def _uniform(b: Any, register: str) -> Any:
-    """Return a special register by the intrinsic of NVVM: ptxas knows that all threads agree."""
-    kind = ir.FunctionType(I32, [])
-    name = f"llvm.nvvm.read.ptx.sreg.{register}"
-    return b.call(cgutils.get_or_insert_function(b.module, kind, name), [])
+@intrinsic
+def uniform_block_index(context):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
+    """Return the three indices of the block, by intrinsics of NVVM: ptxas knows that all threads
+    agree on them.
+    """
+    return types.UniTuple(types.int64, 3)(), _uniform_block_index
+
+
+def _uniform_block_index(ctx: Any, b: Any, sig: Any, args: Any) -> Any:
+    kind, parts = ir.FunctionType(I32, []), []
+    for letter in "xyz":
+        name = f"llvm.nvvm.read.ptx.sreg.ctaid.{letter}"
+        index = b.call(cgutils.get_or_insert_function(b.module, kind, name), [])
+        parts.append(b.zext(index, I64))
+    return ctx.make_tuple(b, sig.return_type, parts)
 
 
 @intrinsic

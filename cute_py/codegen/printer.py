@@ -159,7 +159,7 @@ class Source:
         self.helpers = {name: self.names.helper(name) for name in HELPERS}
         warp = self.names.helper("warp") if is_warp_uniform(plan) else ""
         self.intrinsics = Intrinsics(plan, chains, self.names.helper("smem"), warp, arch)
-        made = make_runtime(plan.launch.block)
+        made = make_runtime(plan.launch.block, bool(warp))
         self.calls = {name: made[helper] for helper, name in self.helpers.items()}
         self.known: dict[int, str] = {}  # by identity of the intrinsic, which `calls` keeps alive
         self.words: set[str] = set()
