@@ -71,6 +71,14 @@ def test_a_status_of_the_driver_is_reported(gpu):
     assert "cuTensorMapReplaceAddress" in refused("launch-status", plan, array(), array())
 
 
+def test_a_thread_without_a_context_gets_the_primary_one(gpu):
+    plan = plan_of(array(), array())
+    gpu.raw.answers["replace_address"] = [201, 0]
+    cute.run(plan, array(), array())
+    assert "cuCtxSetCurrent" in [call[0] for call in gpu.raw.calls]
+    assert gpu.raw.launches[0][-1][-2:] == [4096, 4096]
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [

@@ -186,7 +186,8 @@ class Launcher:
         for x in self.maps:
             value = names.index(x.tensor)
             facts = *extents_of(args[value]), address_of(unwrapped(args[value]))
-            found.append(MapOf(value, encoded(self.driver, x, *facts, operation)))
+            with self.driver.inside(self.device):
+                found.append(MapOf(value, encoded(self.driver, x, *facts, operation)))
         return found
 
     def _host(self, env: dict[str, int]) -> Callable[[Sequence[Any]], tuple[Grid, list[int]]]:

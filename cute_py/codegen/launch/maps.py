@@ -98,6 +98,7 @@ def writer(
     maps: Sequence[MapOf],
     memory: int,
     replace: Callable[[int, int], int],
+    recover: Callable[[int, int, int], None],
 ) -> Callable[..., None]:
     """Return a function that writes the values of a call, and the addresses of its arrays into
     their tensor maps where they differ from those of the last call.
@@ -107,6 +108,7 @@ def writer(
         maps: the tensor maps.
         memory: the address of their memory.
         replace: the driver's function that writes an address into a map.
+        recover: a function that does it again after a status of the driver, or refuses.
 
     """
     places = [(i, x.value, memory + i * MAP_BYTES) for i, x in enumerate(maps)]
@@ -121,12 +123,7 @@ def writer(
             if address != last[i]:
                 status = replace(place, address)
                 if status:
-                    raise refusal(
-                        "launch-status",
-                        operation="cuTensorMapReplaceAddress",
-                        status=status,
-                        number=status,
-                    )
+                    recover(place, address, status)
                 last[i] = address
 
     return write_all

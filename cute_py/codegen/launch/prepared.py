@@ -204,7 +204,8 @@ class Prepared:
         block = Block(config, self.kinds, self.fixed, self.maps)
         if self.maps:
             start = block.pointers[len(self.kinds)] or 0
-            block.write = writer(block.write, self.maps, start, self.driver.replace_address)
+            replace = self.driver.replace_address
+            block.write = writer(block.write, self.maps, start, replace, self._replace)
         block.launch = self.driver.launch(config, self.function, block.address)
         return block
 
@@ -224,6 +225,15 @@ class Prepared:
         return 0 not in grid
 
     # -- the slow path
+
+    def _replace(self, place: int, address: int, status: int) -> None:
+        """Write an address into a tensor map, if the thread had no context; refuse other faults."""
+        if status == INVALID_CONTEXT:
+            self.driver.enter(self.device)
+            status = self.driver.replace_address(place, address)
+        if status:
+            operation, name = "cuTensorMapReplaceAddress", self.driver.status(status)
+            raise refusal("launch-status", operation=operation, status=name, number=status)
 
     def _handle(self, status: int, block: Block) -> None:
         """Retry if the thread had no context; wait if CUTE_PY_SYNC is set; refuse faults."""
