@@ -1,6 +1,7 @@
 """Kernels of TMA, mbarriers and wgmma: their machine code, and gates that refuse what stalls."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -237,3 +238,67 @@ def test_boxes_that_tma_fills_as_the_plan_says():
         (halves(152, 64), cute.tile_to_shape(ROWS, (160, 64)), (80, 64), (1, 0)),
     ):
         assert "tma_load_0(" in cute.source(loads(x, layout, part, index))
+
+
+# -- descriptors: what the hardware reads is what the plan says
+
+
+def swizzled(x, element):
+    """The byte of an element of an access in shared memory, without its bases."""
+    bits, base, shift = x.swizzle or (0, 0, 0)
+    active = element & ((1 << bits) - 1) << (base + shift)
+    return (element ^ active >> shift) * x.dtype.bits // 8
+
+
+def read_by_hardware(tile, major, start, row, k):
+    """The byte of (row, k) of the fragment at a start address. Source: PTX ISA, "Strides" and
+    "Matrix descriptor"; the pattern of a swizzle is one of address bits.
+    """
+    size = tile.access.dtype.bits // 8
+    units, each = {"SW128": 8, "SW64": 4, "SW32": 2, "INTER": 1}[tile.mode], 16 // size
+    if major == "K":
+        at = row % 8 * 16 * units + row // 8 * tile.sbo + k * size
+        if units == 1:
+            at = row % 8 * 16 + row // 8 * tile.sbo + k // each * tile.lbo + k % each * size
+    else:
+        at = row % each * size + row // each % units * 16 + row // (each * units) * tile.lbo
+        at += k % 8 * 16 * units + k // 8 * tile.sbo
+        if units == 1:
+            at = row % each * size + row // each * tile.sbo + k % 8 * 16 + k // 8 * tile.lbo
+    pattern = {8: 7, 4: 3, 2: 1, 1: 0}[units]
+    return start + at ^ ((start + at) >> 7 & pattern) << 4
+
+
+def differences(plan):
+    for op in plan.ops:
+        if not isinstance(op, ops.Wgmma):
+            continue
+        (M, N, K), atom = op.atom.shape_mnk, op.atom
+        for tile, rows, which, major in ((op.a, M, 1, atom.major_a), (op.b, N, 2, atom.major_b)):
+            x = tile.access
+            for fragment in sorted({step[which] for step in op.steps}):
+                held = [s for _b, s in x.table[fragment * rows * K : (fragment + 1) * rows * K]]
+                start = swizzled(x, held[0])
+                for at, element in enumerate(held):
+                    found = read_by_hardware(tile, major, start, at % rows, at // rows)
+                    yield found != swizzled(x, element)
+
+
+@pytest.mark.parametrize("name", ["products", "gemm_09", "persistent"])
+def test_descriptors_read_the_elements_of_the_plan(name):
+    seen = {}
+    for case in CASES[name]():
+        seen.setdefault((str(case[4].get("name")), case[1][0].dtype, str(case[4])), case)
+    cases = [case for case in seen.values() if case[3].shape[1] < 200]
+    assert cases
+    for case in cases[::2]:
+        found = list(differences(plan_of(*case)))
+        assert found
+        assert not any(found)
+
+
+def test_a_wrong_descriptor_would_be_seen():
+    plan = first_of("gemm_09")
+    (product,) = [op for op in plan.ops if isinstance(op, ops.Wgmma)]
+    for wrong in (replace(product.b, sbo=512), replace(product.b, mode="SW64")):
+        assert any(differences(replace(plan, body=(replace(product, b=wrong),))))
