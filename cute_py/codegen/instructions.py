@@ -226,7 +226,7 @@ def of_warpgroup(atom: MMA_Atom) -> Row:
     updates in place, and `accumulate` is a 32-bit flag; where it is 0, it does not read them.
 
     >>> from cute_py.atoms import get
-    >>> of_warpgroup(get("SM90_64x8x16_F16F16F16_SS")).template[:57]
+    >>> of_warpgroup(get("SM90_64x8x16_F16F16F16_SS")).template[:58]
     '{{ .reg .pred p; setp.ne.b32 p, {accumulate}, 0; wgmma.mma'
     """
     row, d = of_atom(atom), atom.registers[0]
