@@ -58,7 +58,7 @@ class Raw:
         self.launches, self.calls = [], []
         self.answers = {}  # of a function: statuses to give, one a call
         self.attributes = {"MAX_THREADS_PER_BLOCK": 1024}
-        self.capturing = False
+        self.capturing, self.clusters = False, 66
         self.memory = {}  # address -> device
         self.counts = {}  # parameters of a kernel
 
@@ -114,6 +114,9 @@ class Raw:
     def do_cuModuleGetFunction(self, _module, name):
         return name
 
+    def do_cuOccupancyMaxActiveClusters(self, _function, _config):
+        return self.clusters
+
     def do_cuStreamIsCapturing(self, _stream):
         return int(self.capturing)
 
@@ -146,6 +149,22 @@ class Launching(Driver):
 
     def launch(self, config, function, parameters):
         return lambda: int(self.raw.cuLaunchKernelEx(config, function, parameters, 0)[0])
+
+    def encode_map(self, *content):
+        """A tensor map begins with the address, and ends with its number."""
+        self.raw.calls.append(("encode_map", *content))
+        number = len([call for call in self.raw.calls if call[0] == "encode_map"])
+        return content[-1].to_bytes(8, "little") + number.to_bytes(120, "big")
+
+    @property
+    def replace_address(self):
+        return self._replace_address
+
+    def _replace_address(self, place, address):
+        self.raw.calls.append(("replace_address", address))
+        left = self.raw.answers.get("replace_address")
+        ctypes.c_uint64.from_address(place).value = address
+        return left.pop(0) if left else 0
 
 
 class Array:

@@ -478,6 +478,7 @@ WHEN = {
     "codegen-disassembly": "nvdisasm cannot read a cubin",
     "codegen-debug": "`CUTE_PY_DEBUG` has an unknown value",
     "codegen-ptxas": "ptxas refuses the text, or ignores a request of the kernel",
+    "codegen-stalls": "the loop of a kernel's warpgroup products stalls",
     "codegen-spills": "registers spill to local memory; the log of ptxas follows",
     "cache-folder": (
         "the cache folder cannot be used; `cute.compile` warns once and goes on without it"
@@ -496,6 +497,7 @@ WHEN = {
         "an array's interface says that it is read-only, but the kernel writes to it"
     ),
     "launch-host": "an array is in host memory, others are on the GPU",
+    "launch-map": "TMA cannot address an array",
     "launch-misaligned": "an array begins at an address that none of its elements can have",
     "launch-memory": "an array claims to be on the GPU, but CUDA does not know its address",
     "launch-stream": "`stream=` is not a stream",
@@ -977,6 +979,7 @@ RECORDED = {
         "gemm",
         {"arch": "sm_75", "log": "Feature 'cp.async' requires .target sm_80 or higher"},
     ),
+    "codegen-stalls": ("gemm", {"found": "2 R2UR", "arch": "sm_90a"}),
     "codegen-spills": ("gemm", {"spilled": "68", "arch": "sm_90a", "most": "0", "log": ""}),
     "cache-folder": ("cache", {"path": "cache/cute_py", "reason": "it belongs to another user"}),
     "cache-size": ("cache", {"text": "1 TB"}),
@@ -1014,6 +1017,7 @@ RECORDED = {
     "launch-device": ("rows", {"name": "y", "found": "1", "other": "x", "device": "0"}),
     "launch-read-only": ("rows", {"name": "y"}),
     "launch-host": ("rows", {"name": "y", "type": "ndarray"}),
+    "launch-map": ("gemm", {"name": "A", "found": "a pitch of 270 bytes, with rows of 270 bytes"}),
     "launch-misaligned": ("touch", {"name": "x", "address": "0x1001", "size": "4", "dtype": "f32"}),
     "launch-memory": ("cute.run", {"name": "DeviceArray", "address": "0x40"}),
     "launch-stream": ("cute.run", {"stream": "default", "type": "str"}),

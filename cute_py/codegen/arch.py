@@ -66,15 +66,10 @@ class Need:
         return self.archs[0]
 
 
-# instructions that the table does not have yet: PTX name -> architectures
-_UNTABLED: dict[str, tuple[str, ...]] = {
-    # "requires sm_80"; .expect_tx, try_wait, .shared::cluster "require sm_90"
-    **{name: since("sm_80") for name in ("mbarrier", "cp.async.mbarrier.arrive")},
-    **{name: since("sm_90") for name in ("mbarrier.arrive.expect_tx", "mbarrier.try_wait")},
-    **{f"cp.async.bulk.{x}": since("sm_90") for x in ("tensor", "commit_group", "wait_group")},
+# PTX name -> architectures: what the rows cannot tell
+_SPECIFIC: dict[str, tuple[str, ...]] = {
+    "cp.async.bulk.tensor": since("sm_90"),  # rows of atoms, one for each rank
     ".reqnctapercluster": since("sm_90"),
-    # "requires sm_90a" and no other
-    **{f"wgmma.{x}": ("sm_90a",) for x in ("fence", "commit_group", "wait_group")},
     # sm_90a, sm_100a, sm_110a, sm_120a and families
     "setmaxnreg": (
         "sm_90a",
@@ -83,8 +78,8 @@ _UNTABLED: dict[str, tuple[str, ...]] = {
 }
 # every instruction that some target lacks
 NEEDS = {
-    **{name: Need(name, archs) for name, archs in _UNTABLED.items()},
     **{row.name: Need(row.name, since(row.first)) for row in TABLE.values() if row.first != OLDEST},
+    **{name: Need(name, archs) for name, archs in _SPECIFIC.items()},
 }
 
 

@@ -20,14 +20,25 @@ from cute_py.codegen.passes import without_waits
 from cute_py.codegen.passes.atomics import with_short_sums
 from cute_py.codegen.passes.counters import with_counters
 from cute_py.codegen.passes.strength import Chains
-from cute_py.codegen.toolchain import assembled, clipped, counted, disassembled, number_in
+from cute_py.codegen.passes.zeros import with_scale_d
+from cute_py.codegen.toolchain import (
+    assembled,
+    clipped,
+    counted,
+    disassembled,
+    number_in,
+    stalls,
+)
 from cute_py.errors import CuteError, refusal, shorten
 from cute_py.integers import ints
-from cute_py.plan.ops import Print
+from cute_py.plan.ops import Print, Wgmma
 from cute_py.plan.plan import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
+
+
+UNLIMITED = 1 << 16  # bytes of spills per thread: slow code is not refused
 
 
 @dataclass(frozen=True)
@@ -172,8 +183,8 @@ def assemble(build: Build) -> Build:
 
 
 def gate(build: Build) -> Build:
-    """Refuse more spills than allowed, but none of a kernel that prints: calls of vprintf use local
-    memory.
+    """Refuse more spills than allowed, and loops that stall. A kernel that prints may spill: calls
+    of vprintf use local memory.
     """
     found = build.resources
     spilled = max(found.spill_bytes, found.stack_bytes)
@@ -187,7 +198,18 @@ def gate(build: Build) -> Build:
             most=build.spill_bytes,
             log=clipped(build.log),
         )
+    _require_no_stalls(build)
     return build
+
+
+def _require_no_stalls(build: Build) -> None:
+    """Refuse a loop of warpgroup products that stalls, unless slow code is allowed."""
+    if build.spill_bytes < UNLIMITED and any(isinstance(op, Wgmma) for op in build.plan.ops):
+        found = stalls(disassembled(build.cubin))
+        if found:
+            named = ", ".join(f"{count} {name}" for name, count in sorted(found.items()))
+            name, arch = build.plan.name, build.arch
+            raise refusal("codegen-stalls", operation=name, arch=arch, found=named)
 
 
 @dataclass(frozen=True)
@@ -214,6 +236,7 @@ def _rewritten(before: Build, after: Build) -> str:
 REWRITES = (  # optimisations only: the emulator gives the same results before and after
     Pass("drop waits for earlier grids", rewriting(without_waits), "waits", _rewritten),
     Pass("short atomic sums", rewriting(with_short_sums), "sums", _rewritten),
+    Pass("sums from zero", rewriting(with_scale_d), "zeros", _rewritten),
     Pass("modulo counters", rewriting(with_counters), "counters", _rewritten),
     Pass(
         "strength reduction of addresses",
@@ -258,7 +281,7 @@ def lowered(plan: Plan, arch: str = NEWEST) -> Plan:
 
 STAGES = ("time", *(each.stage for each in PASSES))
 LOWERED = tuple(each.stage for each in REWRITES)
-LEVELS = ((), STAGES[:1], STAGES[:7], STAGES[:8], STAGES)
+LEVELS = ((), STAGES[:1], STAGES[:8], STAGES[:9], STAGES)
 
 
 def wanted() -> frozenset[str]:

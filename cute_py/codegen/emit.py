@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
     from cute_py.atoms.copy import Copy_Op
     from cute_py.atoms.mma import MMA_Atom
+    from cute_py.codegen.tensor_maps import TensorMaps
     from cute_py.dtypes.table import Dtype
     from cute_py.errors import CuteError
-    from cute_py.plan.conditions import Scalar
+    from cute_py.plan.conditions import Cond, Scalar
 
     Link: TypeAlias = tuple[Scalar, Any]  # an offset (elements), and its address
 
@@ -63,13 +64,16 @@ class Emit:
         arch: str = TARGETS[-1],
         small: frozenset[str] = frozenset(),
         multipliers: dict[Scalar, str] | None = None,
+        maps: TensorMaps | None = None,
     ) -> None:
         """Keep the builder, symbol -> 64-bit value, storage -> words, (space, storage) -> address
         of the first element, the kernel's line, the storages of unpacked flags, the address that
-        the previous op of the chain left, the target, the arrays whose offsets fit 32 bits, and the
-        parameters with the multipliers of divisors; `reached` is the address that this op leaves.
+        the previous op of the chain left, the target, the arrays whose offsets fit 32 bits, the
+        parameters with the multipliers of divisors, and the tensor maps of the plan; `reached` is
+        the address that this op leaves.
         """
         self.link, self.reached, self.arch, self.small = link, None, arch, small
+        self.maps = maps
         self.b, self.starts, self.where = b, starts, where
         self.words = Words(b, words, loose)
         self.scalars = Scalars(b, env, self.words, multipliers or {})
@@ -213,6 +217,14 @@ class Emit:
     def opaque(self, value: Any) -> Any:
         """Return a value that is opaque to the compiler: it is not hoisted or split."""
         return self.emit("opaque", old=[value], bits=value.type.width)[0]
+
+    def elected(self, cond: Cond) -> Any:
+        """Return a condition that at most the first lane of a warp satisfies as one bit. ptxas
+        knows that one lane at most runs a branch on it: elsewhere it repeats a TMA instruction
+        for each lane.
+        """
+        (first,) = self.emit("elect.sync")
+        return self.b.and_(self.b.trunc(first, I1), self.scalars.holds(cond))
 
     def fill_words(self, dtype: Dtype, value: float | None, count: int) -> list[Any]:
         """Return 32-bit words with all elements equal to a number."""

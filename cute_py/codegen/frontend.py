@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from cute_py.codegen.arch import capability
 from cute_py.codegen.cache.files import source_file
+from cute_py.codegen.driver import MAP_BYTES
 from cute_py.codegen.printer import Source, parameters
 from cute_py.codegen.toolchain import clipped
 from cute_py.errors import CuteError, refusal
@@ -35,8 +36,6 @@ def printed(plan: Plan, chains: Chains, arch: str) -> Source:
         import numba  # noqa: F401
     except ImportError:
         raise refusal("codegen-missing", operation="cute.compile", name="numba-cuda") from None
-    if plan.launch.cluster != (1, 1, 1):
-        raise refusal("codegen-op", operation="cute.compile", name="a cluster launch")
     patch_numba()
     return Source(plan, chains, arch)
 
@@ -62,7 +61,35 @@ def ptx_of(
         if isinstance(error, TypeError) and not is_edited:
             raise
         raise refusal("codegen-source", operation=plan.name, log=clipped(str(error))) from None
-    return _renamed(_unrolled_once(ptx), plan.name)
+    ptx, entry = _renamed(_unrolled_once(ptx), plan.name)
+    return _in_clusters(plan, _by_value(plan, ptx, entry)), entry
+
+
+def _by_value(plan: Plan, ptx: str, entry: str) -> str:
+    """Return PTX that takes its tensor maps by value: Numba has no such parameters. The address of
+    the parameter replaces the load of one.
+    """
+    for i, (_name, kind) in enumerate(parameters(plan)):
+        if kind == "map":
+            name = f"{entry}_param_{i}"
+            size = f".param .align 128 .b8 {name}[{MAP_BYTES}]"
+            ptx, declared = re.subn(rf"\.param \.u64 {name}\b", size, ptx)
+            address = rf"mov.b64 \1, {name};\n\tcvta.param.u64 \1, \1;"
+            ptx = re.sub(rf"ld\.param\.u64\s+(%rd\d+), \[{name}\];", address, ptx)
+            assert declared == 1, name
+            assert f"[{name}" not in ptx.replace(size, ""), name
+    return ptx
+
+
+def _in_clusters(plan: Plan, ptx: str) -> str:
+    """Return PTX of a kernel that is launched in clusters, if the plan's is."""
+    if plan.launch.cluster == (1, 1, 1):
+        return ptx
+    shape = ", ".join(map(str, plan.launch.cluster))
+    head = f".explicitcluster\n.reqnctapercluster {shape}\n{{"
+    ptx, found = re.subn(r"^{", head, ptx, count=1, flags=re.MULTILINE)
+    assert found == 1
+    return ptx
 
 
 def _unrolled_once(ptx: str) -> str:
@@ -119,6 +146,7 @@ def _compiled(plan: Plan, function: Any, arch: str) -> str:
 
     kinds = {
         "address": types.uint64,
+        "map": types.uint64,
         "integer": types.int64,
         "f32": types.float32,
         "f64": types.float64,

@@ -221,6 +221,34 @@ def of_atom(atom: MMA_Atom | Copy_Op) -> Row:
     )
 
 
+def of_warpgroup(atom: MMA_Atom) -> Row:
+    """Return the row of a warpgroup instruction: its accumulators are 32-bit words, which it
+    updates in place, and `accumulate` is a 32-bit flag; where it is 0, it does not read them.
+
+    >>> from cute_py.atoms import get
+    >>> of_warpgroup(get("SM90_64x8x16_F16F16F16_SS")).template[:58]
+    '{{ .reg .pred p; setp.ne.b32 p, {accumulate}, 0; wgmma.mma'
+    """
+    row, d = of_atom(atom), atom.registers[0]
+    body = row.template.replace("{scale_d}", "p")
+    named = [slot for slot in row.operands if f"{{{slot.name}}}" in row.template]
+    return replace(
+        row,
+        template=f"{{{{ .reg .pred p; setp.ne.b32 p, {{accumulate}}, 0; {body} }}}}",
+        results=(Slot("d", "b32", d.count, d.vector),),
+        operands=(*named, Slot("accumulate", "b32")),
+        effects="order",
+        modes=(),
+    )
+
+
+def holding(row: Row, count: int) -> Row:
+    """Return a row whose results are `count` words, which the text does not mention: with their old
+    values they stay where they are, and accesses to them stay in order with the instruction.
+    """
+    return replace(row, results=(Slot("held", "b32", count),))
+
+
 # -- the table
 
 
@@ -409,6 +437,16 @@ _ORDER = (
         "griddepcontrol", "griddepcontrol.{kind};", "<", "griddepcontrol", "order", "sm_90",
         kind=(("wait", "wait"), ("launch_dependents", "launch_dependents")),
     ),
+    _row(
+        "setmaxnreg", "setmaxnreg.{kind}.sync.aligned.u32 {n};", "<", "setmaxnreg", "order",
+        "sm_90a", kind=_same("inc", "dec"), n=(),
+    ),
+    _row(
+        "elect.sync",  # the lowest active lane
+        "{{ .reg .pred p; .reg .b32 mask; activemask.b32 mask; elect.sync _|p, mask; "
+        "selp.b32 {d}, 1, 0, p; }}",
+        "d:b32 <", "elect.sync, activemask", "order", "sm_90",
+    ),
     _row("trap", "trap;", "<", "trap", "order"),
     _row(
         "opaque", "", "d:b{bits} <", "none: a value that is opaque to the compiler",
@@ -442,6 +480,59 @@ _ORDER = (
         "special", "mov.u32 {d}, %{register};", "d:b32 <", "Special Registers",
         register=_same(*(f"{name}.{axis}" for name in ("tid", "ctaid") for axis in "xyz")),
     ),
+)  # fmt: skip
+
+_ASYNC = (
+    _row(
+        "mbarrier.init", "mbarrier.init.shared.b64 [{bar}], {count};", "< bar:shared",
+        "mbarrier.init", "order", "sm_80", count=(),
+    ),
+    _row(
+        "mbarrier.arrive", "mbarrier.arrive.shared.b64 _, [{bar}];", "< bar:shared",
+        "mbarrier.arrive", "order", "sm_80",
+    ),
+    _row(
+        "mbarrier.arrive.expect_tx", "mbarrier.arrive.expect_tx.shared.b64 _, [{bar}], {bytes};",
+        "< bar:shared", "mbarrier.arrive", "order", "sm_90", bytes=(),
+    ),
+    # without .release.cluster, which costs a MEMBAR.ALL.GPU
+    _row(
+        "mbarrier.arrive.cluster",
+        "{{ .reg .b32 r; mapa.shared::cluster.u32 r, {bar}, {rank}; "
+        "mbarrier.arrive.shared::cluster.b64 _, [r]; }}",
+        "< bar:shared rank:b32", "mbarrier.arrive, mapa", "order", "sm_90",
+    ),
+    _row(
+        "mbarrier.arrive.expect_tx.cluster",
+        "{{ .reg .b32 r; mapa.shared::cluster.u32 r, {bar}, {rank}; "
+        "mbarrier.arrive.expect_tx.shared::cluster.b64 _, [r], {bytes}; }}",
+        "< bar:shared rank:b32", "mbarrier.arrive, mapa", "order", "sm_90", bytes=(),
+    ),
+    _row(
+        "mbarrier.try_wait",
+        "{{ .reg .pred p; again_{uid}: mbarrier.try_wait.parity.shared.b64 p, [{bar}], {parity}; "
+        "@!p bra again_{uid}; }}",
+        "< bar:shared parity:b32", "mbarrier.try_wait", "order", "sm_90",
+    ),
+    _row(
+        "cp.async.mbarrier.arrive", "cp.async.mbarrier.arrive.noinc.shared.b64 [{bar}];",
+        "< bar:shared", "cp.async.mbarrier.arrive", "order", "sm_80",
+    ),
+    _row(
+        "cp.async.bulk.commit_group", "cp.async.bulk.commit_group;", "<",
+        "cp.async.bulk.commit_group", "order", "sm_90",
+    ),
+    _row(
+        "cp.async.bulk.wait_group", "cp.async.bulk.wait_group{read} {n};", "<",
+        "cp.async.bulk.wait_group", "order", "sm_90", read=(("False", ""), ("True", ".read")), n=(),
+    ),
+    *(_row(f"wgmma.{each}", f"wgmma.{each}.sync.aligned;", "<", f"wgmma.{each}", "order",
+           "sm_90a") for each in ("fence", "commit_group")),
+    _row(
+        "wgmma.wait_group", "wgmma.wait_group.sync.aligned {n};", "<", "wgmma.wait_group", "order",
+        "sm_90a", n=(),
+    ),
+    _row("held", "", "<", "none: registers of instructions in flight", "order", n=()),
 )  # fmt: skip
 
 # as PTX with .rn: neither NVVM nor ptxas contracts two of them to an fma
@@ -499,4 +590,6 @@ _CONVERSIONS = (
          rounding=_ROUNDING, dst=(*_WORDS, *_same("s8", "u8", "s16", "u16")), src=_FLOAT),
 )  # fmt: skip
 
-TABLE: dict[str, Row] = {row.name: row for row in (*_MEMORY, *_ORDER, *_FLOATS, *_CONVERSIONS)}
+TABLE: dict[str, Row] = {
+    row.name: row for row in (*_MEMORY, *_ORDER, *_ASYNC, *_FLOATS, *_CONVERSIONS)
+}

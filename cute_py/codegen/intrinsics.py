@@ -16,9 +16,13 @@ from cute_py.codegen.addresses import advance, begin
 from cute_py.codegen.emit import Emit
 from cute_py.codegen.ops import RULES
 from cute_py.codegen.ops.control import let
+from cute_py.codegen.ops.matrix import forget
+from cute_py.codegen.passes.flight import in_flight
 from cute_py.codegen.passes.strength import Chain
 from cute_py.codegen.printer import multipliers
+from cute_py.codegen.scalars import WARP, has_warps, of_first_lane
 from cute_py.codegen.storage import I8, I32, I64, is_loose, word_count
+from cute_py.codegen.tensor_maps import TensorMaps
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.integers.polynomial import Symbol, divisors_of, symbols_of
@@ -33,6 +37,7 @@ from cute_py.plan.walk import holds_numbers, parts, reads, writes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from cute_py.codegen.emit import Rule
     from cute_py.codegen.passes.strength import Chains, Induction
     from cute_py.plan.plan import Plan
 
@@ -55,10 +60,13 @@ class Call:
 class Intrinsics:
     """Creates the intrinsics of one plan."""
 
-    def __init__(self, plan: Plan, chains: Chains, smem: str, arch: str) -> None:
-        """Look up the names of the plan; `smem` is the variable of its shared memory."""
+    def __init__(self, plan: Plan, chains: Chains, smem: str, warp: str, arch: str) -> None:
+        """Look up the names of the plan; `smem` is the variable of its shared memory, `warp` that
+        of the warp's index, "" for none.
+        """
         self.plan, self.chains, self.smem, self.arch = plan, chains, smem, arch
-        self.alike: dict[Op, Call] = {}
+        self.warp, self.maps, self.flying = warp, TensorMaps(plan), in_flight(plan)
+        self.alike: dict[tuple[Op, tuple[Reg, ...]], Call] = {}
         self.storages = {r.name: word_count(r) for r in plan.storages}
         self.loose = frozenset(r.name for r in plan.storages if is_loose(r))
         self.shared = {s.name: s.offset for s in plan.shared}
@@ -71,7 +79,7 @@ class Intrinsics:
 
     def op(self, op: Op) -> Call:
         """Return the call of an op that has a rule."""
-        rule = RULES.get(type(op))
+        rule: Rule | None = forget if self._is_forgotten(op) else RULES.get(type(op))
         if rule is None:
             raise refusal("codegen-op", operation="cute.compile", name=op.call, where=op.where)
         if (lack := op.lack()) is not None:
@@ -80,17 +88,25 @@ class Intrinsics:
             if reg.storage in self.loose and reg.dtype.name != "b1":
                 name = f"flags read as {reg.dtype}, not a multiple of 32"
                 raise refusal("codegen-op", operation="cute.compile", name=name, where=op.where)
-        alike = not holds_numbers(op)
-        made = self.alike.get(op) if alike else None
+        alike, flying = not holds_numbers(op), self.flying.get(id(op), ())
+        made = self.alike.get((op, flying)) if alike else None
         if made is None:
             chain = self.chains.parts.get(id(op))
-            made = self._made(op.word, op, writes(op), lambda e: rule(e, op), None, chain)
+            written = (*writes(op), *flying)
+            made = self._made(op.word, op, written, lambda e: rule(e, op), None, chain)
         if alike:
-            self.alike[op] = made
+            self.alike[op, flying] = made
         return made
 
-    def condition(self, cond: Any) -> Call:
-        """Return the call that evaluates a condition."""
+    def _is_forgotten(self, op: Op) -> bool:
+        """Return whether an op leaves sums of warpgroup products undefined."""
+        sums = {reg.storage for regs in self.flying.values() for reg in regs}
+        return isinstance(op, ops.Fill) and op.value is None and op.dst.storage in sums
+
+    def condition(self, cond: Any, issues: bool = False) -> Call:
+        """Return the call that evaluates a condition; `issues`: of threads that issue TMA."""
+        if issues and self.warp and of_first_lane(cond):
+            return self._made("holds", cond, (), lambda e: e.elected(cond), types.boolean)
         return self._made("holds", cond, (), lambda e: e.scalars.holds(cond), types.boolean)
 
     def counts(self, op: ops.Loop) -> Call:
@@ -162,19 +178,23 @@ class Intrinsics:
     def _signature(self, x: Any, written: Any, number: Any, chain: Chain | None) -> _Signature:
         """Return the signature of an intrinsic from the names that its op uses."""
         used = _Names(x if chain is None else (x, chain.before), self.multipliers)
+        if isinstance(x, (ops.TmaLoad, ops.TmaStore)):
+            used.parameters.add(self.maps.names[self.maps.of(x)])
         results = {reg.storage: self._tuple(reg.storage) for reg in written}
         storages = tuple(dict.fromkeys([*sorted(used.storages), *results]))
         carried = () if chain is None or chain.before is None else (chain.name,)
         symbols, pointers = sorted(used.symbols), (*sorted(used.parameters), *carried)
         smem = (self.smem,) if used.shared else ()
+        warp = (self.warp,) if used.warps and self.warp else ()
         kinds = (
+            *[types.uint32 for _ in warp],
             *map(self._scalar, symbols),
             *[types.uint64 for _ in used.parameters],
             *[_held(chain.small) for _ in carried if chain is not None],
             *[types.uint32 for _ in smem],
             *map(self._tuple, storages),
         )
-        arguments = (*symbols, *pointers, *smem, *storages)
+        arguments = (*warp, *symbols, *pointers, *smem, *storages)
         return _Signature(used, chain, storages, arguments, kinds, results, number)
 
     def _scalar(self, name: str) -> Any:
@@ -189,10 +209,11 @@ class Intrinsics:
         words = {n: cgutils.unpack_tuple(b, values[n]) for n in signature.storages}
         starts = self._starts(b, signature.used, values)
         env = {n: values[n] for n in sorted(signature.used.symbols)}
+        env |= {WARP: values[self.warp]} if self.warp in values else {}
         chain, link = signature.chain, None
         if chain is not None and chain.before is not None:
             link = chain.before, values[chain.name]
-        known = self.arch, self.chains.small, self.multipliers
+        known = self.arch, self.chains.small, self.multipliers, self.maps
         return Emit(b, env, words, starts, place, self.loose, link, *known)
 
     def _starts(self, b: Any, used: _Names, values: dict[str, Any]) -> dict[tuple[str, str], Any]:
@@ -263,6 +284,7 @@ class _Names:
         self.storages: set[str] = set()
         self.parameters: set[str] = set()
         self.shared: set[str] = set()
+        self.warps = False
         for part in parts(x):
             if isinstance(part, Reg):
                 self.storages.add(part.storage)
@@ -271,6 +293,7 @@ class _Names:
                 owner.add(part.storage)
             elif isinstance(part, SymInt):
                 self.symbols.update(s.name for s in symbols_of(terms_of(part)))
+                self.warps = self.warps or has_warps(terms_of(part))
                 divisors = [SymInt(d) for d in divisors_of(terms_of(part))] if multipliers else []
                 self.symbols.update(multipliers[d] for d in (part, *divisors) if d in multipliers)
 
@@ -291,11 +314,14 @@ SHARED = "cute_py_shared"  # the name of a block's shared memory
 ALIGNMENT = 1024  # of shared memory (bytes): the period of the widest swizzle
 
 
-def make_runtime(block: tuple[int, int, int]) -> dict[str, Any]:
-    """Return name -> runtime function, for blocks of this shape."""
+def make_runtime(block: tuple[int, int, int], is_uniform: bool = False) -> dict[str, Any]:
+    """Return name -> runtime function, for blocks of this shape; `is_uniform` if the index of the
+    block must be in uniform registers.
+    """
     return {
         "thread_index": _thread_index(block),
-        "block_index": block_index,
+        "warp_index": warp_index,
+        "block_index": uniform_block_index if is_uniform else block_index,
         "shared_memory": shared_memory,
         "undefined": undefined,
         "int32": types.int32,
@@ -329,6 +355,17 @@ def _thread_index(block: tuple[int, int, int]) -> Any:
 
 
 @intrinsic
+def warp_index(context, tid):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
+    """Return the index of the warp, which ptxas knows to be the same in all lanes."""
+    return types.uint32(types.int64), _warp_index
+
+
+def _warp_index(ctx: Any, b: Any, sig: Any, args: Any) -> Any:
+    warp, first = b.lshr(b.trunc(args[0], I32), ir.Constant(I32, 5)), ir.Constant(I32, 0)
+    return Emit(b, {}, {}, {}).emit("shfl", warp, first, kind="idx", clamp=31)[0]
+
+
+@intrinsic
 def block_index(context):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
     """Return the three indices of the block."""
     return types.UniTuple(types.int64, 3)(), _block_index
@@ -336,6 +373,23 @@ def block_index(context):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
 
 def _block_index(ctx: Any, b: Any, sig: Any, args: Any) -> Any:
     parts = [_special(b, f"ctaid.{letter}") for letter in "xyz"]
+    return ctx.make_tuple(b, sig.return_type, parts)
+
+
+@intrinsic
+def uniform_block_index(context):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
+    """Return the three indices of the block, by intrinsics of NVVM: ptxas knows that all threads
+    agree on them.
+    """
+    return types.UniTuple(types.int64, 3)(), _uniform_block_index
+
+
+def _uniform_block_index(ctx: Any, b: Any, sig: Any, args: Any) -> Any:
+    kind, parts = ir.FunctionType(I32, []), []
+    for letter in "xyz":
+        name = f"llvm.nvvm.read.ptx.sreg.ctaid.{letter}"
+        index = b.call(cgutils.get_or_insert_function(b.module, kind, name), [])
+        parts.append(b.zext(index, I64))
     return ctx.make_tuple(b, sig.return_type, parts)
 
 

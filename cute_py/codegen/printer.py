@@ -11,12 +11,14 @@ from keyword import iskeyword
 from typing import TYPE_CHECKING
 
 from cute_py.codegen.passes import names_in
+from cute_py.codegen.tensor_maps import TensorMaps
 from cute_py.errors import file_text, refusal
 from cute_py.integers import ints
 from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan import ops
 from cute_py.plan.conditions import bounds_of, fits
 from cute_py.plan.plan import ScalarParam, TensorParam
+from cute_py.plan.walk import every
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -32,7 +34,16 @@ INDENT = "    "
 WIDTH = 100
 LONGEST = 118  # length of a line with its comment
 LEAST = 16  # characters of an op in a comment: fewer are useless
-HELPERS = ("thread_index", "block_index", "shared_memory", "undefined", "int32", "int64", "range")
+HELPERS = (
+    "thread_index",
+    "warp_index",
+    "block_index",
+    "shared_memory",
+    "undefined",
+    "int32",
+    "int64",
+    "range",
+)
 
 # first word of an intrinsic -> what it does
 WORDS = {
@@ -49,7 +60,7 @@ WORDS = {
 def parameters(plan: Plan) -> list[tuple[str, str]]:
     """Return (name, type) of the kernel's parameters: addresses, sizes and strides, numbers.
 
-    Types: `address` (64 bits), `integer` (64 bits), `f32` or `f64`.
+    Types: `address` (64 bits), `integer` (64 bits), `f32`, `f64`, or `map` (a tensor map).
     """
     found: list[tuple[str, str]] = []
     for p in plan.params:
@@ -62,7 +73,8 @@ def parameters(plan: Plan) -> list[tuple[str, str]]:
             continue
         found.append((p.name, "address"))
         found += [(str(name), "integer") for name in names_of(p)]
-    return [*found, *[(name, "integer") for name in multipliers(plan).values()]]
+    found += [(name, "integer") for name in multipliers(plan).values()]
+    return [*found, *[(name, "map") for name in TensorMaps(plan).names.values()]]
 
 
 def multipliers(plan: Plan) -> dict[Scalar, str]:
@@ -85,6 +97,13 @@ def names_of(p: TensorParam) -> list[str]:
     extents = [(f"{p.name}_shape{i}", x) for i, x in enumerate(p.shape)]
     strides = [(f"{p.name}_stride{i}", x) for i, x in enumerate(p.stride)]
     return [name for name, x in (*extents, *strides) if isinstance(x, SymInt)]
+
+
+def is_warp_uniform(plan: Plan) -> bool:
+    """Return whether the index of a warp is computed once, in a way that tells ptxas that all lanes
+    have the same: the units of TMA and wgmma take operands from uniform registers.
+    """
+    return plan.launch.threads % 32 == 0 and any(op.bulk for op in plan.ops)
 
 
 # -- names
@@ -138,8 +157,9 @@ class Source:
         self.names = Names(plan, self.parameters)
         self.main = main_file(plan)
         self.helpers = {name: self.names.helper(name) for name in HELPERS}
-        self.intrinsics = Intrinsics(plan, chains, self.names.helper("smem"), arch)
-        made = make_runtime(plan.launch.block)
+        warp = self.names.helper("warp") if is_warp_uniform(plan) else ""
+        self.intrinsics = Intrinsics(plan, chains, self.names.helper("smem"), warp, arch)
+        made = make_runtime(plan.launch.block, bool(warp))
         self.calls = {name: made[helper] for helper, name in self.helpers.items()}
         self.known: dict[int, str] = {}  # by identity of the intrinsic, which `calls` keeps alive
         self.words: set[str] = set()
@@ -155,6 +175,8 @@ class Source:
         self._signature()
         helpers = self.helpers
         self._line(1, f"tid = {helpers['thread_index']}()")
+        if self.intrinsics.warp:
+            self._line(1, f"{self.intrinsics.warp} = {helpers['warp_index']}(tid)")
         self._line(1, f"bid_x, bid_y, bid_z = {helpers['block_index']}()")
         if self.plan.shared:
             self._line(1, f"{self.intrinsics.smem} = {helpers['shared_memory']}()")
@@ -174,7 +196,7 @@ class Source:
         for p in self.plan.params:
             sizes = [] if isinstance(p, ScalarParam) else names_of(p)
             self.lines.append(f"{INDENT}{', '.join([p.name, *sizes])},")
-        for name in multipliers(self.plan).values():
+        for name in (*multipliers(self.plan).values(), *self.intrinsics.maps.names.values()):
             self.lines.append(f"{INDENT}{name},")
         self.lines.append("):")
 
@@ -248,7 +270,8 @@ class Source:
         self._block(op.body, depth + 1)
 
     def _if(self, op: ops.If, depth: int) -> None:
-        test = self._name(self.intrinsics.condition(op.cond), "holds")
+        issues = any(isinstance(x, (ops.TmaLoad, ops.TmaStore)) for x in every(op.then))
+        test = self._name(self.intrinsics.condition(op.cond, issues), "holds")
         self._line(depth, f"if {test}:", op)
         self._block(op.then, depth + 1)
         if op.other:
@@ -366,6 +389,10 @@ def docstring(plan: Plan, file: str, intrinsics: Intrinsics, words: Iterable[str
             [
                 *map(_parameter, plan.params),
                 *[f"{name}: divides by {d}" for d, name in multipliers(plan).items()],
+                *[
+                    f"{name}: tensor map of {x.tensor}, box {x.box} of modes {x.modes}"
+                    for x, name in intrinsics.maps.names.items()
+                ],
             ],
         ),
         *_section(

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     Monomial = tuple[Atom, ...]
 
 _END = 1 << 63
+WARP = "tid//32"  # the name of the warp's index, which no symbol has
 
 
 class Scalars:
@@ -155,6 +156,8 @@ class Scalars:
 
     def _quotient(self, numerator: Polynomial, divisor: Polynomial) -> Any:
         b = self.b
+        if WARP in self.env and (warps := _warps(numerator, divisor)):
+            return b.udiv(self.env[WARP], ir.Constant(I32, warps))
         (low, high), (least, _most) = bounds(numerator), bounds(divisor)
         positive = low is not None and low >= 0
         multiplier = self.multipliers.get(SymInt(divisor))
@@ -277,6 +280,42 @@ def _sides(cond: Compare) -> Iterator[tuple[Polynomial, Polynomial]]:
     yield a, b
     left = {m: -c for m, c in difference.items() if c < 0}
     yield left, plus(difference, left)
+
+
+def of_first_lane(cond: Cond) -> bool:
+    """Return whether only threads whose index is a multiple of 32 satisfy a condition."""
+    if isinstance(cond, Logic):
+        return cond.test == "and" and any(map(of_first_lane, cond.terms))
+    if not isinstance(cond, Compare) or cond.test != "eq":
+        return False
+    rest = plus(terms_of(cond.a), terms_of(cond.b), -1)
+    threads = [m for m in rest if [getattr(atom, "name", "") for atom in m] == ["tid"]]
+    return [rest.pop(m) for m in threads] == [1] and all(c % 32 == 0 for c in rest.values())
+
+
+def has_warps(p: Polynomial) -> bool:
+    """Return whether a sum is computed with the index of the thread's warp."""
+    atoms = [atom for m in p for atom in m]
+    inner = [q for atom in atoms for q in _operands(atom)]
+    return any(isinstance(x, FloorDiv) and _warps(x.numerator, x.divisor) for x in atoms) or any(
+        map(has_warps, inner)
+    )
+
+
+def _operands(atom: Atom) -> tuple[Polynomial, ...]:
+    if isinstance(atom, FloorDiv):
+        return atom.numerator, atom.divisor
+    return atom.options if isinstance(atom, Min) else ()
+
+
+def _warps(numerator: Polynomial, divisor: Polynomial) -> int:
+    """Return n for the quotient tid // (32*n), 0 for any other."""
+    d = value(divisor)
+    if d is None or d % 32 or len(numerator) != 1:
+        return 0
+    ((monomial, c),) = numerator.items()
+    is_thread = c == 1 and [getattr(atom, "name", "") for atom in monomial] == ["tid"]
+    return d // 32 if is_thread else 0
 
 
 def _taken_out(atom: FloorDiv) -> Polynomial:

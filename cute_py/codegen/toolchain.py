@@ -16,9 +16,9 @@ from types import MappingProxyType
 
 from cute_py.errors import refusal
 
-# the warnings of ptxas when it ignores a request: serialized wgmma, ignored setmaxnreg, more blocks
-# per multiprocessor than its threads allow ...
-FORBIDDEN = re.compile(r"C75(?:04|05|08|10|11|14|15|17|19)\b|will be ignored")
+# the notes of ptxas when it ignores a request: serialized wgmma, ignored setmaxnreg, too few
+# registers for the accumulators, more blocks per multiprocessor than its threads allow ...
+FORBIDDEN = re.compile(r"C7[56]\d\d\b|will be ignored")
 # /*0a10*/  @!P0 LDSM.16.M88.4 R4, [R2] ;
 INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z]\w*)")
 
@@ -94,6 +94,37 @@ def disassembled(cubin: bytes) -> str:
     if done.returncode:
         raise refusal("codegen-disassembly", operation="nvdisasm", log=clipped(done.stderr))
     return done.stdout
+
+
+# what stalls the loop of warpgroup products: spills, calls, fences of the whole GPU, operands in
+# vector registers
+STALLS = re.compile(r"\b(?:LDL|STL|CALL|R2UR|MEMBAR\.\w+\.(?:GPU|SYS))\b")
+_LABEL = re.compile(r"^(\.L_x_\d+):")
+_BRANCH = re.compile(r"\bBRA(?:\.\w+)*\s.*`\((\.L_x_\d+)\)")
+
+
+def stalls(sass: str) -> Mapping[str, int]:
+    """Return the number of each instruction of `STALLS` in the innermost loops that multiply by
+    warpgroups (HGMMA, IGMMA, QGMMA), which are those over K.
+
+    >>> loop = [".L_x_1:", "HGMMA.64x8x16.F32 R24, gdesc[UR8], R24 ;", "R2UR UR4, R2 ;"]
+    >>> dict(stalls(chr(10).join([*loop, "@P0 BRA `(.L_x_1) ;", "R2UR UR5, R2 ;"])))
+    {'R2UR': 1}
+    """
+    lines = sass.splitlines()
+    labels = {m[1]: i for i, line in enumerate(lines) if (m := _LABEL.match(line))}
+    targets = [
+        (i, labels.get(m[1], i)) for i, line in enumerate(lines) if (m := _BRANCH.search(line))
+    ]
+    loops = [(first, last) for last, first in targets if first < last]
+    products = [i for i, line in enumerate(lines) if re.search(r"\b[HIQ]GMMA\b", line)]
+    inner = {
+        min(around, key=lambda loop: loop[1] - loop[0])
+        for at in products
+        if (around := [loop for loop in loops if loop[0] < at < loop[1]])
+    }
+    found = [STALLS.findall(line) for first, last in inner for line in lines[first:last]]
+    return Counter(name for names in found for name in names)
 
 
 def counted(sass: str) -> Mapping[str, int]:

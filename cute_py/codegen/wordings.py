@@ -106,6 +106,14 @@ WORDINGS: dict[str, Wording] = {
         "at most {most} bytes",
         "use a smaller tile or more threads, or allow it with spill_bytes={spilled}\n{log}",
     ),
+    "codegen-stalls": (
+        LayoutError,
+        "{found} in the loop of warpgroup products on {arch}",
+        "a loop that waits for its tiles alone: offsets of tiles in uniform registers, no spills, "
+        "no fence of the whole GPU",
+        "compute the offsets of tiles from block indices, loop variables and tid // 32, or allow "
+        "slow code with spill_bytes=65536",
+    ),
     "cache-folder": (
         CuteError,
         "the folder {path}: {reason}",
@@ -123,6 +131,13 @@ WORDINGS: dict[str, Wording] = {
         "{name}: {found}",
         "GPU arrays that match what the plan was traced for",
         "call the kernel itself, which traces a plan for its arguments",
+    ),
+    "launch-map": (
+        LayoutError,
+        "{name} with {found}",
+        "an array that TMA can address: its address and its pitches are multiples of 16 bytes, and "
+        "a pitch is at least a row",
+        "copy it into memory with such rows: a number of columns that is a multiple of 16 bytes",
     ),
     "launch-failed": (
         LayoutError,

@@ -137,6 +137,11 @@ class Op(Node):
         return False
 
     @property
+    def starts_anew(self) -> bool:
+        """Whether it does not read the registers that it updates."""
+        return False
+
+    @property
     def preserved(self) -> Reg | None:
         """The registers that keep their values where a guard is false."""
         return None

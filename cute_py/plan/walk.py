@@ -77,7 +77,8 @@ def accesses(op: Op) -> list[Access]:
 
 def reads(op: Op) -> list[Reg]:
     """Return the registers that an op reads, including those of its conditions and guards."""
-    held = [getattr(op, name) for name, role in roles_of(op) if role != "written"]
+    unread = ("written", "updated") if op.starts_anew else ("written",)
+    held = [getattr(op, name) for name, role in roles_of(op) if role not in unread]
     return [part for part in parts(tuple(held)) if isinstance(part, Reg)]
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import cute_py as cute
 from cute_py.atoms import get_copy
 from tests.emulated.plans import Maker, at, ops, tid
+from tests.hopper_kernels import persistent
 
 
 @cute.kernel
@@ -71,6 +72,21 @@ def stmatrix():
     )
 
 
+def cp_arrive():
+    m = Maker("cp_arrive")
+    x, bar = m.tensor("x", "f32"), m.smem("bar", "u64", 1)
+    copy = get_copy("SM80_CP_ASYNC_CACHEALWAYS", 32)
+    return m.plan(
+        m.op(ops.CpAsync, copy, at(m.smem("S", "f32", 32), tid), at(x, tid)),
+        m.op(ops.CpArrive, at(bar, 0)),
+    )
+
+
+def warpgroups():
+    a, b, d = (np.zeros((512, 512), np.float16) for _ in range(3))
+    return cute.trace(persistent, a, b, d, tile=(128, 64, 64))
+
+
 def traced(kernel, kind):
     return lambda: cute.trace(kernel, np.zeros(32, kind))
 
@@ -82,4 +98,6 @@ KERNELS = {
     "stmatrix": stmatrix,
     "order": traced(order, np.int32),
     "debug": traced(debug, np.float32),
+    "cp_arrive": cp_arrive,
+    "warpgroups": warpgroups,
 }

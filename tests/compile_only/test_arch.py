@@ -61,28 +61,12 @@ def test_what_cuda_13_dropped_goes_to_the_emulator(arch):
 # -- what an architecture lacks
 
 
-TEXTS = {  # what the table does not have yet, and the registers that it uses
-    "cp.async.mbarrier.arrive": ("cp.async.mbarrier.arrive.noinc.shared.b64 [r];", ".reg .b32 r;"),
-    "mbarrier": ("mbarrier.init.shared.b64 [r], 1;", ".reg .b32 r;"),
-    "mbarrier.arrive.expect_tx": (
-        "mbarrier.arrive.expect_tx.shared::cta.b64 q, [r], 8;",
-        ".reg .b32 r; .reg .b64 q;",
-    ),
-    "mbarrier.try_wait": (
-        "mbarrier.try_wait.parity.shared::cta.b64 p, [r], 0;",
-        ".reg .b32 r; .reg .pred p;",
-    ),
+TEXTS = {  # what is no row of the table, and the registers that it uses
     "cp.async.bulk.tensor": (
         "cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [q, {r}], [r];",
         ".reg .b32 r; .reg .b64 q;",
     ),
-    "cp.async.bulk.commit_group": ("cp.async.bulk.commit_group;", ""),
-    "cp.async.bulk.wait_group": ("cp.async.bulk.wait_group 0;", ""),
     ".reqnctapercluster": ("", ""),
-    "wgmma.fence": ("wgmma.fence.sync.aligned;", ""),
-    "wgmma.commit_group": ("wgmma.commit_group.sync.aligned;", ""),
-    "wgmma.wait_group": ("wgmma.wait_group.sync.aligned 0;", ""),
-    "setmaxnreg": ("setmaxnreg.dec.sync.aligned.u32 40;", ""),
 }
 
 

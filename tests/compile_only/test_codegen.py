@@ -79,11 +79,6 @@ def test_what_would_be_wrong_on_a_gpu_is_refused():
         shared[0] = x[1]
 
     @cute.kernel
-    def clusters(x):
-        cute.launch(grid=2, block=32, cluster=2)
-        x[0] = 1.0
-
-    @cute.kernel
     def half(x, alpha: cute.f16):
         cute.launch(grid=1, block=32)
         x[0] = alpha.to("f32")
@@ -95,7 +90,6 @@ def test_what_would_be_wrong_on_a_gpu_is_refused():
 
     x = np.zeros(64, np.float32)
     assert "single s4 elements" in refused(nibbles, cute.typed(np.zeros(64, np.int8), "s4"))
-    assert "cluster launch" in refused(clusters, x)
     assert "run-time number of f16" in refused(half, x, 1.0)
     assert "atomic max of f64" in refused(maximum, x.astype(np.float64))
 

@@ -107,12 +107,14 @@ def test_turing_has_its_own_instructions(kind, sums, atom, monkeypatch):
     assert {name: found.instructions[name] for name in counts} == counts
 
 
-def test_the_warp_specialised_kernel_is_refused_by_name():
+def test_the_warp_specialised_kernel_is_refused_by_name_before_hopper():
     a, c = zeros(128, 64, kind="f16"), zeros(128, 128)
     plan = cute.trace(gemm_warp_specialised, a, a, c)
-    with pytest.raises(cute.CuteError) as caught:
-        cute.compile(plan, "sm_90a")
-    assert caught.value.code == "codegen-op"
+    assert cute.compile(plan, "sm_90a").resources.instructions["HGMMA"] == 8
+    for arch, said in (("sm_80", "mbarrier_init"), ("sm_100a", "wgmma")):
+        with pytest.raises(cute.CuteError, match=said) as caught:
+            cute.compile(plan, arch)
+        assert caught.value.code == "codegen-lacks"
     with pytest.raises(cute.CuteError) as caught:
         cute.compile(plan, "sm_80")
     assert caught.value.code == "codegen-lacks"

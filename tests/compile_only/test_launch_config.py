@@ -147,3 +147,39 @@ def test_an_overlapping_launch_is_described_to_the_driver():
     order = [compiled.ptx.index(x) for x in ("griddepcontrol.wait", "launch_dependents", "st.glob")]
     assert order == sorted(order)
     assert "griddepcontrol" not in cute.compile(plan, "sm_89").ptx
+
+
+def test_maps_are_encoded_and_moved_by_the_addresses_of_the_driver(monkeypatch):
+    """By the parameters of cuTensorMapEncodeTiled and cuTensorMapReplaceAddress in cuda.h."""
+    seen, pointer, word = [], ctypes.c_void_p, ctypes.c_int
+
+    @ctypes.CFUNCTYPE(word, pointer, word, ctypes.c_uint32, *[pointer] * 5, *[word] * 4)
+    def encode(place, kind, rank, address, extents, pitches, box, steps, *modes):
+        wide = [(ctypes.c_uint64 * n).from_address(p) for n, p in ((2, extents), (1, pitches))]
+        narrow = [(ctypes.c_uint32 * 2).from_address(p) for p in (box, steps)]
+        seen.append((place % 64, kind, rank, address, *map(list, (*wide, *narrow)), modes))
+        ctypes.memset(place, 7, 128)
+        return 0 if kind == 6 else 1
+
+    @ctypes.CFUNCTYPE(word, pointer, pointer)
+    def move(place, address):
+        ctypes.c_uint64.from_address(place).value = address
+        return 0
+
+    functions = {b"cuTensorMapEncodeTiled": encode, b"cuTensorMapReplaceAddress": move}
+
+    def address_of(name, _version, _flags):
+        return 0, ctypes.cast(functions[name], pointer).value, 0
+
+    monkeypatch.setattr(bindings, "cuInit", lambda _flags: (0,))
+    monkeypatch.setattr(bindings, "cuGetProcAddress", address_of)
+    driver = drivers.Driver(bindings)
+    content = (136, 70), (272,), (64, 32), 3
+    assert driver.encode_map(6, *content, 1 << 40) == b"\7" * 128
+    assert seen == [(0, 6, 2, 1 << 40, [136, 70], [272], [64, 32], [1, 1], (0, 3, 2, 0))]
+    with pytest.raises(cute.CuteError) as caught:
+        driver.encode_map(7, *content, 16)
+    assert caught.value.code == "launch-status"
+    memory = ctypes.c_uint64(0)
+    assert driver.replace_address(ctypes.addressof(memory), (1 << 40) + 16) == 0
+    assert memory.value == (1 << 40) + 16

@@ -95,6 +95,7 @@ def test_the_passes_are_optimisations_by_the_words_of_compilers():
         "requirements of the architecture",
         "drop waits for earlier grids",
         "short atomic sums",
+        "sums from zero",
         "modulo counters",
         "strength reduction of addresses",
         "print source",
@@ -108,9 +109,10 @@ def test_each_rewrite_prints_what_it_changed(monkeypatch, capsys):
     """The pipeline counts its stages and lets addresses walk; there is no wait to be dropped."""
     monkeypatch.setenv("CUTE_PY_DEBUG", "lowered")
     cute.compile(plan_of("gemm_07_multistage"), "sm_80")
-    _start, waits, sums, counters, addresses = capsys.readouterr().err.split("== ")
+    _start, waits, sums, zeros, counters, addresses = capsys.readouterr().err.split("== ")
     assert waits == "gemm_multistage sm_80 waits\nunchanged\n"
     assert sums == "gemm_multistage sm_80 sums\nunchanged\n"
+    assert zeros == "gemm_multistage sm_80 zeros\nunchanged\n"
     assert "= where(3 <= n0+1, 0, n0+1)  # line 67" in counters
     assert "turn1 := n0  # line 67" in counters  # the stage that is filled next
     assert re.search(

@@ -12,6 +12,7 @@ from cute_py.integers.symbols import terms_of
 from cute_py.kernels.config import GemmConfig, Side
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.kernels.gemm import gemm
+from cute_py.kernels.gemm_09_warp_specialised import gemm_warp_specialised
 from cute_py.plan import ops
 from cute_py.plan.verify import verify
 from cute_py.plan.walk import accesses, arrays, every, mbarriers, named
@@ -236,3 +237,65 @@ def test_ops_say_what_they_use():
     assert arrays(ops.Load(reg, tile)) == set()
     assert named(ops.Let("n0", "var", ("v",))) == ["n0"]
     assert not named(ops.Barrier())
+
+
+# -- sums of warpgroup products that start from zero
+
+
+def products_of(plan):
+    return [str(op.accumulate) for op in plan.ops if isinstance(op, ops.Wgmma)]
+
+
+@pytest.mark.parametrize("K", [8, 136])
+def test_the_first_product_of_a_loop_starts_from_zero(K):
+    a, b = (np.ones((n, K), np.float16) for n in (70, 40))
+    c = np.full((70, 40), np.nan, np.float32)
+    plan = cute.trace(gemm_warp_specialised, a, b, c, (64, 64, 64))
+    assert products_of(plan) == ["True"]
+    for order in ("forward", "reversed", 5):
+        c[...] = np.nan
+        cute.emulate(lowered(plan), a, b, c, order=order)
+        assert (c == K).all()
+    assert products_of(lowered(plan)) == ["k1 != 0"]
+    fills = [op for op in lowered(plan).ops if isinstance(op, ops.Fill)]
+    assert [op.value for op in fills] == [0.0, None]  # the zeros of a loop of no iterations
+
+
+@cute.kernel
+def summed(x, value, stops, reads):
+    cute.launch(grid=1, block=128)
+    mma = cute.make_tiled_mma("SM90_64x8x16_F32F16F16_SS")
+    atom = cute.atoms.Layout_K_SW128_Atom("f16")
+    sides = [cute.smem("f16", cute.tile_to_shape(atom, (n, 64)), 1024) for n in (64, 8)]
+    thr = mma.get_slice(cute.thread_idx())
+    part = thr.partition_C(cute.local_tile(x, (64, 8), (0, 0)))
+    acc = thr.make_fragment_C(part)
+    acc.fill(value)
+    if reads == "before":
+        cute.copy(acc, part)
+    for k in cute.range(x.shape[0]):
+        if reads == "inside":
+            acc += 1.0
+        if stops:
+            cute.break_if(k == 5)
+        cute.warpgroup_fence()
+        cute.warpgroup_gemm(mma, acc, thr.partition_A(sides[0]), thr.partition_B(sides[1]))
+        cute.warpgroup_commit()
+        cute.warpgroup_wait(0)
+    cute.copy(acc, part)
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ((0.0, False, ""), ["k0 != 0"]),
+        ((1.0, False, ""), ["True"]),
+        ((-0.0, False, ""), ["True"]),
+        ((0.0, True, ""), ["True"]),
+        ((0.0, False, "before"), ["True"]),
+        ((0.0, False, "inside"), ["True"]),
+    ],
+)
+def test_other_sums_keep_their_fill(options, found):
+    plan = cute.trace(summed, np.zeros((64, 8), np.float32), *options)
+    assert products_of(lowered(plan)) == found

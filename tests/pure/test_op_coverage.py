@@ -98,6 +98,22 @@ EMULATED = {
 CONTROL = "test_control_against_the_emulator.py::test_"
 REGISTERS = "test_ops_against_the_emulator.py::test_"
 MEMORY = "test_memory_against_the_emulator.py::test_"
+HOPPER = "test_hopper.py::test_kernels_give_the_exact_results"
+# op -> what records it in `tests/hopper_kernels.py`
+IN_HOPPER_KERNELS = {
+    "TmaLoad": "tma_load",
+    "TmaStore": "tma_store",
+    "BulkCommit": "tma_store_commit",
+    "BulkWait": "tma_store_wait",
+    "MbarInit": "mbarriers",
+    "MbarArrive": "mbarriers",
+    "MbarWait": "mbarriers",
+    "SetMaxNReg": "setmaxnreg",
+    "Wgmma": "warpgroup_gemm",
+    "WgFence": "warpgroup_fence",
+    "WgCommit": "warpgroup_commit",
+    "WgWait": "warpgroup_wait",
+}
 # op -> a test on a GPU, and what records the op there, if not `ops.` and its name
 GPU = {
     "Loop": f"{CONTROL}loops_and_branches cute.range",
@@ -132,6 +148,7 @@ GPU = {
     "cute.griddepcontrol_wait",
     "WaitUntil": f"{CONTROL}blocks_wait_for_each_other cute.wait_until",
     "Print": f"{REGISTERS}prints_are_those_of_the_emulator cute.print",
+    **{op: f"{HOPPER} cute.{by}" for op, by in IN_HOPPER_KERNELS.items()},
     "Assert": f"{CONTROL}an_assertion_that_holds_changes_nothing cute.assert_",
 }
 
@@ -147,14 +164,8 @@ PRINTED = {
     "Promise": r"  promise ",
 }
 
-ON_EMULATOR_ALONE = {"code", "golden source", "GPU test"}  # Hopper's, until they are compiled
 MISSING = {
-    **dict.fromkeys(
-        ("TmaLoad", "TmaStore", "BulkCommit", "BulkWait", "MbarInit", "MbarArrive", "MbarWait"),
-        ON_EMULATOR_ALONE,
-    ),
-    **dict.fromkeys(("CpArrive", "SetMaxNReg"), ON_EMULATOR_ALONE),
-    **dict.fromkeys(("Wgmma", "WgFence", "WgCommit", "WgWait"), ON_EMULATOR_ALONE),
+    "CpArrive": {"GPU test"},
     "Prefetch": {"broken twin"},  # none can be wrong: a prefetch of any address is allowed
 }
 
@@ -237,7 +248,11 @@ def test_tests_of_an_op_are_there_and_use_it(name):
         assert kernel[:5] == "test_" or kernel in [body.__name__ for body, _code in TWINS]
         assert file[:5] == "test_"
         assert mentions("emulated", test, f"ops.{name}"), test
-    if name in GPU:
+    if name in IN_HOPPER_KERNELS:  # the test runs all of them
+        kernels = (TESTS_OF / "hopper_kernels.py").read_text()
+        assert f"cute.{IN_HOPPER_KERNELS[name]}(" in kernels
+        assert mentions("gpu", HOPPER, "CASES")
+    elif name in GPU:
         test, _, by = GPU[name].partition(" ")
         assert mentions("gpu", test, by or f"ops.{name}"), test
 

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 from cute_py.errors import CuteError, refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Hashable, Iterator, Sequence
 
 INVALID_CONTEXT = 201
+MAP_BYTES = 128  # of a tensor map
+PROMOTION = 2  # CU_TENSOR_MAP_L2_PROMOTION_L2_128B
 CAPTURING = range(900, 910)  # CUDA_ERROR_STREAM_CAPTURE_...
 # sticky errors: every later call in the context returns them (cuda.h, "must be relaunched")
 STICKY = {700, 702, 710, 713, 714, 715, 716, 717, 718, 719}
@@ -26,6 +28,7 @@ class Driver:
         self.raw = raw
         self.contexts: dict[int, Any] = {}
         self.limits: dict[tuple[int, str], int] = {}
+        self.maps: dict[Hashable, bytes] = {}  # encoded tensor maps, by content
         self.call("cuInit", 0)
 
     def call(self, name: str, *args: Any) -> Any:
@@ -108,12 +111,65 @@ class Driver:
 
     @cached_property
     def _launch(self) -> Callable[..., int]:
+        return ctypes.CFUNCTYPE(ctypes.c_int)(self._function("cuLaunchKernelEx"))
+
+    def _function(self, name: str) -> int:
+        """Return the address of a function of the driver."""
         kinds = self.raw.CUdriverProcAddress_flags
         flags = kinds.CU_GET_PROC_ADDRESS_DEFAULT
         if os.environ.get("CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM", "0") not in ("", "0"):
             flags = kinds.CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM  # as `cuda.bindings` does
-        address = self.call("cuGetProcAddress", b"cuLaunchKernelEx", 12000, flags)
-        return ctypes.CFUNCTYPE(ctypes.c_int)(address)
+        return int(self.call("cuGetProcAddress", name.encode(), 12000, flags))
+
+    # -- tensor maps
+
+    def encode_map(
+        self,
+        kind: int,
+        extents: Sequence[int],
+        pitches: Sequence[int],
+        box: Sequence[int],
+        swizzle: int,
+        address: int,
+    ) -> bytes:
+        """Return an encoded tensor map.
+
+        Args:
+            kind: the number of the element type.
+            extents: the extents of the array (elements), the innermost dimension first.
+            pitches: the strides of the other dimensions (bytes).
+            box: the extents of the box (elements).
+            swizzle: the number of the swizzle mode.
+            address: the address of the array.
+
+        """
+        rank = len(extents)
+        wide, narrow = ctypes.c_uint64 * max(rank, 1), ctypes.c_uint32 * rank
+        memory = (ctypes.c_char * (2 * MAP_BYTES))()
+        place = -(-ctypes.addressof(memory) // MAP_BYTES) * MAP_BYTES
+        plain, filled_with_zeros = 0, 0
+        number = self._encode_map(
+            place, kind, rank, address, wide(*extents), wide(*pitches), narrow(*box),
+            narrow(*[1] * rank), plain, swizzle, PROMOTION, filled_with_zeros,
+        )  # fmt: skip
+        if number:
+            status = self.status(number)
+            operation = "cuTensorMapEncodeTiled"
+            raise refusal("launch-status", operation=operation, status=status, number=number)
+        return ctypes.string_at(place, MAP_BYTES)
+
+    @cached_property
+    def _encode_map(self) -> Callable[..., int]:
+        kinds = ["p", "i", "u", "p", "p", "p", "p", "p", "i", "i", "i", "i"]
+        types = {"p": ctypes.c_void_p, "i": ctypes.c_int, "u": ctypes.c_uint32}
+        form = ctypes.CFUNCTYPE(ctypes.c_int, *[types[kind] for kind in kinds])
+        return form(self._function("cuTensorMapEncodeTiled"))
+
+    @cached_property
+    def replace_address(self) -> Callable[[int, int], int]:
+        """The function that writes an array's address into the tensor map at a place."""
+        form = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+        return form(self._function("cuTensorMapReplaceAddress"))
 
     # -- memory and streams
 

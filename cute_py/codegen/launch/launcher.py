@@ -26,8 +26,10 @@ from cute_py.codegen.driver.streams import (
     own_stream,
     read,
 )
+from cute_py.codegen.launch.maps import MapOf, encoded
 from cute_py.codegen.launch.prepared import EmptyGrid, Ordered, Prepared, fault
 from cute_py.codegen.printer import names_of, parameters
+from cute_py.codegen.tensor_maps import TensorMaps
 from cute_py.errors import CuteError, refusal
 from cute_py.integers.code import FUNCTIONS, function, together, tree
 from cute_py.integers.polynomial import symbols_of
@@ -63,6 +65,8 @@ class Launcher:
         self.sizes = sorted({s.name for x in found for s in symbols_of(terms_of(x))})
         blocks = together([tree(x) for x in found])
         self.blocks = function(self.sizes, blocks, FUNCTIONS)  # of sizes and run-time numbers
+        self.parameters = parameters(compiled.plan)
+        self.maps = list(TensorMaps(compiled.plan).names)
         # (alignment of the address in bytes, None) of an array, (0, type) of a number
         self.promised = [
             (p.alignment, None) if isinstance(p, TensorParam) else (0, p.kind)
@@ -149,7 +153,7 @@ class Launcher:
             grid, found = host(())
             if 0 in grid:
                 return EmptyGrid()
-            count = len(parameters(plan)) - len(found)
+            count = len(self.parameters) - len(self.maps) - len(found)
             fixed |= {count + i: x for i, x in enumerate(found)}
         first = unwrapped(arrays[0][1])
         prepared = Prepared(
@@ -158,11 +162,13 @@ class Launcher:
             self.function,
             self.device,
             host if self._numbers() else grid,
-            [kind for _name, kind in parameters(plan)],
+            [kind for _name, kind in self.parameters if kind != "map"],
             fixed,
             current_stream(first, self.device),
             current_device(first),
+            self._maps(args),
         )
+        require_active(self.driver, self.compiled, self.function, prepared.config())
         streams = {own_stream(unwrapped(arg)) for _p, arg in arrays} - {None}
         return Ordered(prepared, [s for s in streams if s is not None]) if streams else prepared
 
@@ -170,8 +176,19 @@ class Launcher:
         """Return sizes and strides by the index of their parameter."""
         names = {name for p in self.compiled.plan.params if isinstance(p, TensorParam)
                  for name in names_of(p)}  # fmt: skip
-        listed = enumerate(parameters(self.compiled.plan))
+        listed = enumerate(self.parameters)
         return {i: env[name] for i, (name, _kind) in listed if name in names}
+
+    def _maps(self, args: Sequence[Any]) -> list[MapOf]:
+        """Return the tensor maps of the arrays."""
+        names, operation = [p.name for p in self.compiled.plan.params], self.compiled.plan.name
+        found = []
+        for x in self.maps:
+            value = names.index(x.tensor)
+            facts = *extents_of(args[value]), address_of(unwrapped(args[value]))
+            with self.driver.inside(self.device):
+                found.append(MapOf(value, encoded(self.driver, x, *facts, operation)))
+        return found
 
     def _host(self, env: dict[str, int]) -> Callable[[Sequence[Any]], tuple[Grid, list[int]]]:
         """Return the function of the values that returns what the host computes: the grid, and the
@@ -310,6 +327,23 @@ def _require_cluster(driver: Driver, compiled: Compiled, function: Any, device: 
         kinds = driver.raw.CUfunction_attribute
         kind = kinds.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
         driver.call("cuFuncSetAttribute", function, kind, 1)
+
+
+def require_active(driver: Driver, compiled: Compiled, function: Any, config: Any) -> None:
+    """Refuse a cluster of which the device cannot run even one.
+
+    Args:
+        driver: the driver.
+        compiled: the kernel.
+        function: the kernel, loaded on the device.
+        config: the configuration of the launch.
+
+    """
+    x, y, z = compiled.plan.launch.cluster
+    if x * y * z > 1 and not driver.call("cuOccupancyMaxActiveClusters", function, config):
+        _require(
+            compiled, "blocks in a cluster, with their threads and shared memory", x * y * z, 0
+        )
 
 
 def _require(compiled: Compiled, what: str, found: int, most: int) -> None:

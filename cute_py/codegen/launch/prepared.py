@@ -18,7 +18,8 @@ from struct import error as StructError
 from typing import TYPE_CHECKING, Any
 
 from cute_py.codegen.arch import overlaps
-from cute_py.codegen.driver import CAPTURING, INVALID_CONTEXT, STICKY
+from cute_py.codegen.driver import CAPTURING, INVALID_CONTEXT, MAP_BYTES, STICKY
+from cute_py.codegen.launch.maps import writer
 from cute_py.errors import refusal
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from cute_py.codegen.build import Compiled
     from cute_py.codegen.driver import Driver
+    from cute_py.codegen.launch.maps import MapOf
     from cute_py.errors import CuteError
 
 RECENT: deque[str] = deque(maxlen=8)  # the most recent kernels, the newest last
@@ -37,17 +39,22 @@ WORDS = {"address": "q", "integer": "q", "f32": "fxxxx", "f64": "d"}
 
 
 class Block:
-    """The memory of one launch: first the values that a call writes, then sizes and strides.
+    """The memory of one launch: first the values that a call writes, then sizes and strides; the
+    tensor maps.
 
     `write` writes the values of a call, `launch` launches with them.
     """
 
-    __slots__ = ("address", "config", "launch", "pointers", "stream", "values", "write")
+    __slots__ = ("address", "config", "launch", "maps", "pointers", "stream", "values", "write")
 
     launch: Callable[[], int]
 
-    def __init__(self, config: Any, kinds: Sequence[str], fixed: dict[int, int]) -> None:
-        """Allocate it for parameters of these kinds; `fixed` has values by index."""
+    def __init__(
+        self, config: Any, kinds: Sequence[str], fixed: dict[int, int], maps: Sequence[MapOf] = ()
+    ) -> None:
+        """Allocate it for parameters of these kinds, and tensor maps after them; `fixed` has values
+        by index.
+        """
         self.config, self.stream = config, 0
         written = [i for i in range(len(kinds)) if i not in fixed]
         order = [*written, *fixed]
@@ -55,10 +62,13 @@ class Block:
         first = ctypes.addressof(self.values)
         places = {i: WORD * place for place, i in enumerate(order)}
         pointers = [first + places[i] for i in range(len(kinds))]
-        self.pointers = (ctypes.c_void_p * len(kinds))(*pointers)
+        self.maps = (ctypes.c_char * (MAP_BYTES * (len(maps) + 1)))()
+        start = -(-ctypes.addressof(self.maps) // MAP_BYTES) * MAP_BYTES
+        pointers += [start + i * MAP_BYTES for i in range(len(maps))]
+        self.pointers = (ctypes.c_void_p * len(pointers))(*pointers)
         self.address = ctypes.addressof(self.pointers)
         packed = Struct("".join([WORDS[kinds[i]] for i in written]))
-        self.write = partial(packed.pack_into, self.values, 0)
+        self.write: Callable[..., None] = partial(packed.pack_into, self.values, 0)
 
 
 class Prepared:
@@ -75,6 +85,7 @@ class Prepared:
         "grid",
         "grid_of",
         "kinds",
+        "maps",
         "name",
         "pool",
         "stream",
@@ -92,6 +103,7 @@ class Prepared:
         fixed: dict[int, int],
         stream: Callable[[], int],
         current: Callable[[], int | None],
+        maps: Sequence[MapOf] = (),
     ) -> None:
         """Keep what a launch needs.
 
@@ -102,12 +114,14 @@ class Prepared:
             device: the device of the arrays.
             grid: blocks; if the kernel's grid or divisors depend on run-time numbers, a function of
                 the values that returns the blocks, and more values.
-            kinds: the kinds of the parameters: address, integer, f32, f64.
+            kinds: the kinds of the parameters but tensor maps: address, integer, f32, f64.
             fixed: the parameter values that are the same at each call, by index.
             stream: returns the stream to launch on.
             current: returns the number of the current device.
+            maps: the tensor maps, which are the last parameters.
 
         """
+        self.maps = maps
         self.driver, self.compiled, self.function, self.device = driver, compiled, function, device
         self.kinds, self.fixed, self.stream, self.current = kinds, fixed, stream, current
         self.grid_of = grid if callable(grid) else None
@@ -171,7 +185,8 @@ class Prepared:
 
         return go_on
 
-    def _block(self) -> Block:
+    def config(self) -> Any:
+        """Return a new launch configuration: a CUlaunchConfig."""
         raw, launch = self.driver.raw, self.compiled.plan.launch
         config = raw.CUlaunchConfig()
         config.gridDimX, config.gridDimY, config.gridDimZ = self.grid
@@ -182,7 +197,15 @@ class Prepared:
             attributes.append(_pdl(raw))
         if attributes:
             config.attrs, config.numAttrs = attributes, len(attributes)
-        block = Block(config, self.kinds, self.fixed)
+        return config
+
+    def _block(self) -> Block:
+        config = self.config()
+        block = Block(config, self.kinds, self.fixed, self.maps)
+        if self.maps:
+            start = block.pointers[len(self.kinds)] or 0
+            replace = self.driver.replace_address
+            block.write = writer(block.write, self.maps, start, replace, self._replace)
         block.launch = self.driver.launch(config, self.function, block.address)
         return block
 
@@ -202,6 +225,15 @@ class Prepared:
         return 0 not in grid
 
     # -- the slow path
+
+    def _replace(self, place: int, address: int, status: int) -> None:
+        """Write an address into a tensor map, if the thread had no context; refuse other faults."""
+        if status == INVALID_CONTEXT:
+            self.driver.enter(self.device)
+            status = self.driver.replace_address(place, address)
+        if status:
+            operation, name = "cuTensorMapReplaceAddress", self.driver.status(status)
+            raise refusal("launch-status", operation=operation, status=name, number=status)
 
     def _handle(self, status: int, block: Block) -> None:
         """Retry if the thread had no context; wait if CUTE_PY_SYNC is set; refuse faults."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cute_py.calls import backends
 from cute_py.calls.arrays import imported, on_device, unwrapped
-from cute_py.codegen.build import compile, require_plan
+from cute_py.codegen.build import UNLIMITED, compile, require_plan
 from cute_py.codegen.driver import driver
 from cute_py.codegen.driver.devices import arch_of
 from cute_py.codegen.driver.streams import current_stream, device_of, stream_number
@@ -73,7 +73,6 @@ def _require_no_capture(plan: Plan, device: int, stream: int) -> None:
 # -- kernels, by the identity of their plan: hashing a plan is slow. The plan is kept alive, so that
 # no other plan gets its id. Modules are never unloaded: a CUDA graph may use their kernels.
 
-SPILLS = 1 << 16  # bytes per thread, in effect no limit
 MOST = 4096  # kernels to keep; the oldest is evicted first
 
 _launchers: dict[tuple[int, int], tuple[Plan, Launcher]] = {}
@@ -103,7 +102,7 @@ def _compiled_for(plan: Plan, arch: str) -> Compiled:
     known = _compiled.get((id(plan), arch))
     if known is not None:
         return known[1]
-    made = compile(plan, arch, SPILLS)
+    made = compile(plan, arch, UNLIMITED)
     _warn_of_spills(made)
     return made
 

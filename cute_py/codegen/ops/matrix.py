@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from llvmlite import ir
+
+from cute_py.codegen.addresses import Addresses
 from cute_py.codegen.emit import emits
+from cute_py.codegen.instructions import TABLE, holding, of_warpgroup
 from cute_py.codegen.ops.registers.conversions import fused, narrowed, widened
-from cute_py.codegen.storage import F32, F64, I32
+from cute_py.codegen.storage import F32, F64, I32, I64
 from cute_py.plan import ops
+from cute_py.plan.conditions import Reg
 
 if TYPE_CHECKING:
     from cute_py.atoms.mma import Operand
     from cute_py.codegen.emit import Emit
+    from cute_py.plan.access import Access
+    from cute_py.plan.conditions import Cond
 
 
 @emits(ops.Mma)
@@ -78,3 +85,100 @@ def _extended(e: Emit, value: Any, kind: Any, reg: Any) -> Any:
     if value.type == kind:
         return value
     return (e.b.sext if reg.dtype.kind == "int" else e.b.zext)(value, kind)
+
+
+# -- warpgroups
+
+_LAYOUTS = {"INTER": 0, "SW128": 1, "SW64": 2, "SW32": 3}  # bits 62 and 63 of a descriptor
+
+
+class _Descriptors:
+    """The descriptors of the fragments of a tile: the first one is computed once, the others are
+    additions to it. Source: PTX ISA, matrix-descriptor-format.
+    """
+
+    def __init__(self, e: Emit, tile: ops.Tile, rows: int, depth: int) -> None:
+        self.e, self.each, x = e, rows * depth, tile.access
+        fields = (tile.lbo >> 4) << 16 | (tile.sbo >> 4) << 32 | _LAYOUTS[tile.mode] << 62
+        self.fields = ir.Constant(I64, fields)
+        self.addresses, self.x = Addresses(e, x), x
+        self.start = x.inner if isinstance(x.inner, int) and len(x.bases) == 1 else None
+        self.first = None if self.start is None else self._descriptor(self.addresses.base(0))
+
+    def _descriptor(self, address: Any) -> Any:
+        b = self.e.b
+        field = b.lshr(b.and_(address, ir.Constant(I32, 0x3FFFF)), ir.Constant(I32, 4))
+        return b.or_(b.zext(field, I64), self.fields)
+
+    def __getitem__(self, fragment: int) -> Any:
+        b, vector = self.e.b, fragment * self.each
+        if self.start is None:
+            address, beyond = self.addresses[vector]
+            return self._descriptor(b.add(address, ir.Constant(I32, beyond)))
+        x, (_base, static) = self.x, self.x.table[vector]
+        at = _swizzled(x, self.start + static) + self.addresses.parts[0][1]
+        return b.add(self.first, ir.Constant(I64, at * x.dtype.bits // 8 >> 4))
+
+
+def _swizzled(x: Access, offset: int) -> int:
+    """Return swizzle(offset), for an offset of elements."""
+    if x.swizzle is None:
+        return offset
+    bits, base, shift = x.swizzle
+    active = offset & ((1 << bits) - 1) << (base + max(0, shift))
+    return offset ^ (active >> shift if shift >= 0 else active << -shift)
+
+
+@emits(ops.Wgmma)
+def wgmma(e: Emit, op: ops.Wgmma) -> None:
+    """Emit one instruction per step. The accumulators are 32-bit words that each instruction
+    updates in place.
+    """
+    M, N, K = op.atom.shape_mnk
+    row, count = of_warpgroup(op.atom), op.atom.values[2]
+    left: Any = None if isinstance(op.a, Reg) else _Descriptors(e, op.a, M, K)
+    right, begun = _Descriptors(e, op.b, N, K), set()
+    for d, a, b in op.steps:
+        n = op.atom.values[0]
+        first = e.words.get_words(op.a, a * n, n) if isinstance(op.a, Reg) else left[a]
+        scale = ir.Constant(I32, 1) if d in begun else _flag(e, op.accumulate)
+        begun.add(d)
+        held = e.words.get_words(op.d, d * count, count)
+        e.words.put_words(op.d, d * count, count, e.emit(row, first, right[b], scale, old=held))
+
+
+def _flag(e: Emit, accumulate: bool | Cond) -> Any:
+    if isinstance(accumulate, bool):
+        return ir.Constant(I32, int(accumulate))
+    return e.b.zext(e.scalars.holds(accumulate), I32)
+
+
+def forget(e: Emit, op: ops.Fill) -> None:
+    """Give sums values that the compiler may not choose: it would choose zeros, and set them."""
+    words = e.words.words[op.dst.storage]
+    words[:] = e.emit(holding(TABLE["held"], len(words)), n=0)
+
+
+@emits(ops.WgFence)
+def wg_fence(e: Emit, op: ops.WgFence) -> None:
+    """Order registers before later products."""
+    e.emit("wgmma.fence")
+
+
+@emits(ops.WgCommit)
+def wg_commit(e: Emit, op: ops.WgCommit) -> None:
+    """Commit a group of products."""
+    e.emit("wgmma.commit_group")
+
+
+@emits(ops.WgWait)
+def wg_wait(e: Emit, op: ops.WgWait) -> None:
+    """Wait for groups of products. All registers that they use are results of the wait, so that no
+    access to them is moved above it.
+    """
+    row = TABLE["wgmma.wait_group"]
+    for words in e.words.words.values():
+        words[:] = e.emit(holding(row, len(words)), old=list(words), n=op.n)
+        row = TABLE["held"]
+    if row.name != "held":
+        e.emit(row, n=op.n)

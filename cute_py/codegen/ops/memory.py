@@ -13,6 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
+from cute_py.atoms.copy_sm90 import (
+    SM90_TMA_LOAD,
+    SM90_TMA_LOAD_MULTICAST,
+    SM90_TMA_REDUCE_ADD,
+    SM90_TMA_STORE,
+)
 from cute_py.codegen.addresses import Addresses, Guards
 from cute_py.codegen.emit import emits
 from cute_py.codegen.instructions import of_atom, with_hints
@@ -28,6 +34,7 @@ if TYPE_CHECKING:
     from cute_py.atoms.copy import Copy_Op
     from cute_py.codegen.emit import Emit
     from cute_py.codegen.instructions import Row
+    from cute_py.codegen.tensor_maps import TmaOp
     from cute_py.plan.access import Access
 
 # -- loads and stores
@@ -260,6 +267,52 @@ def cp_commit(e: Emit, op: ops.CpCommit) -> None:
 def cp_wait(e: Emit, op: ops.CpWait) -> None:
     """Wait for groups of copies."""
     e.emit("cp.async.wait_group", n=op.n)
+
+
+# -- TMA
+
+
+def _tma(e: Emit, op: TmaOp) -> tuple[Any, list[Any]]:
+    """Return the address of the tensor map, and the coordinates of the box, innermost first."""
+    assert e.maps is not None
+    found = e.maps.of(op)
+    coordinates = [e.scalars.narrow(op.coord[mode]) for mode in found.modes]
+    return e.address("gmem", e.maps.names[found]), coordinates
+
+
+@emits(ops.TmaLoad)
+def tma_load(e: Emit, op: ops.TmaLoad) -> None:
+    """Emit the load of a box, of several blocks' if there is a mask."""
+    place, coordinates = _tma(e, op)
+    bits, rank = op.dst.count * op.dst.dtype.bits, len(coordinates)
+    given = [Addresses(e, op.dst)[0], place, coordinates, Addresses(e, op.bar)[0]]
+    if isinstance(op.multicast, int) and op.multicast == 0:
+        e.emit(SM90_TMA_LOAD(bits, rank), *given)
+    else:
+        mask = e.b.trunc(e.scalars.narrow(op.multicast), I16)
+        e.emit(SM90_TMA_LOAD_MULTICAST(bits, rank), *given, mask)
+
+
+@emits(ops.TmaStore)
+def tma_store(e: Emit, op: ops.TmaStore) -> None:
+    """Emit the store of a box, or its reduction with the array."""
+    place, coordinates = _tma(e, op)
+    bits, rank = op.src.count * op.src.dtype.bits, len(coordinates)
+    row = of_atom((SM90_TMA_REDUCE_ADD if op.reduce else SM90_TMA_STORE)(bits, rank))
+    row = replace(row, template=row.template.replace(".add.", f".{op.reduce}."))
+    e.emit(row, place, Addresses(e, op.src)[0], coordinates)
+
+
+@emits(ops.BulkCommit)
+def bulk_commit(e: Emit, op: ops.BulkCommit) -> None:
+    """Commit a group of stores."""
+    e.emit("cp.async.bulk.commit_group")
+
+
+@emits(ops.BulkWait)
+def bulk_wait(e: Emit, op: ops.BulkWait) -> None:
+    """Wait for groups of stores, or for their reads only."""
+    e.emit("cp.async.bulk.wait_group", read=op.read, n=op.n)
 
 
 # -- sub-byte elements

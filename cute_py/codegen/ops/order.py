@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
 
 from cute_py.codegen.addresses import Addresses
 from cute_py.codegen.emit import emits
+from cute_py.codegen.storage import I32
 from cute_py.plan import ops
 
 if TYPE_CHECKING:
@@ -53,3 +56,41 @@ def wait_until(e: Emit, op: ops.WaitUntil) -> None:
     value = e.scalars.value(op.value) if x.dtype.bits == 64 else e.scalars.narrow(op.value)
     kind = f"{'s' if x.dtype.kind == 'int' else 'u'}{x.dtype.bits}"
     e.emit("wait_until", address, value, space=x.space, type=kind, test=op.test)
+
+
+# -- mbarriers
+
+
+@emits(ops.MbarInit)
+def mbar_init(e: Emit, op: ops.MbarInit) -> None:
+    """Initialize an mbarrier."""
+    e.emit("mbarrier.init", Addresses(e, op.bar)[0], count=op.count)
+
+
+@emits(ops.MbarArrive)
+def mbar_arrive(e: Emit, op: ops.MbarArrive) -> None:
+    """Arrive at an mbarrier of this block, or of another block of the cluster."""
+    address, beyond = Addresses(e, op.bar)[0]
+    given: list[Any] = [(address, beyond)]
+    if op.cluster_rank is not None:  # mapa takes a register
+        given = [e.b.add(address, ir.Constant(I32, beyond)), e.scalars.narrow(op.cluster_rank)]
+    modes: dict[str, Any] = {"bytes": op.bytes} if op.bytes else {}
+    e.emit(op.needs(), *given, **modes)
+
+
+@emits(ops.CpArrive)
+def cp_arrive(e: Emit, op: ops.CpArrive) -> None:
+    """Arrive at an mbarrier after the thread's copies."""
+    e.emit("cp.async.mbarrier.arrive", Addresses(e, op.bar)[0])
+
+
+@emits(ops.MbarWait)
+def mbar_wait(e: Emit, op: ops.MbarWait) -> None:
+    """Wait for a phase of an mbarrier."""
+    e.emit("mbarrier.try_wait", Addresses(e, op.bar)[0], e.scalars.narrow(op.phase))
+
+
+@emits(ops.SetMaxNReg)
+def setmaxnreg(e: Emit, op: ops.SetMaxNReg) -> None:
+    """Release or request registers."""
+    e.emit("setmaxnreg", kind=op.kind, n=op.n)

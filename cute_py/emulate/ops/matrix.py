@@ -326,6 +326,8 @@ def wgmma(program: Program, op: ops.Wgmma) -> Run:
     from_a = _operand(program, op, op.a, M, place_a)
     from_b = _operand(program, op, op.b, N, place_a)
     held = [view for view in (d, program.view(op.a) if isinstance(op.a, Reg) else None) if view]
+    given = op.accumulate
+    accumulate = (lambda c: given) if isinstance(given, bool) else program.condition(given)
     for view in held:
         view.storage.watch()
 
@@ -339,10 +341,10 @@ def wgmma(program: Program, op: ops.Wgmma) -> Run:
         fragment_a, fragment_b = from_a(c), from_b(c)
         groups = c.span.nB, c.span.nW // WARPS
         total = np.array(d.raw(c)).reshape(*groups, THREADS, -1)
-        if not op.accumulate:
-            for i in {i for i, _, _ in op.steps}:
-                total[..., i * n : (i + 1) * n] = 0
-        elif "registers" in program.checks:
+        kept = np.broadcast_to(np.asarray(accumulate(c)), c.span.shape).reshape(*groups, THREADS)
+        for i in {i for i, _, _ in op.steps}:
+            total[~kept, i * n : (i + 1) * n] = 0
+        if "registers" in program.checks and kept.all():
             d.require_written(c, op)
         for i, j, k in op.steps:
             sums = multiplied(fragment_a(j), fragment_b(k), atom)

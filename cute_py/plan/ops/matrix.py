@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from cute_py.atoms.mma import MMA_Atom
 from cute_py.plan.access import Access
-from cute_py.plan.conditions import Reg
+from cute_py.plan.conditions import Cond, Reg
 from cute_py.plan.op import FIXED, UPDATED, Lack, Node, Op
 from cute_py.plan.ops.registers import values_of
 
@@ -82,8 +82,9 @@ class Tile(Node):
 
 @dataclass(frozen=True, slots=True)
 class Wgmma(Op):
-    """Like Mma, but asynchronous and by a warpgroup: d must not be accessed before WgWait. If
-    `accumulate` is False, the first step of each fragment of d starts from zero.
+    """Like Mma, but asynchronous and by a warpgroup: d must not be accessed before WgWait. Where
+    `accumulate` is false, the first step of each fragment of d starts from zero; all threads of
+    the warpgroup agree on it.
     """
 
     atom: MMA_Atom
@@ -91,12 +92,17 @@ class Wgmma(Op):
     a: Reg | Tile
     b: Tile
     steps: Steps = field(metadata=FIXED)
-    accumulate: bool = True
+    accumulate: bool | Cond = True
 
     word: ClassVar[str] = "wgmma"
     call: ClassVar[str] = "cute.warpgroup_gemm"
     purpose: ClassVar[str] = "wgmma.mma_async: d += a * b of a warpgroup"
     bulk: ClassVar[bool] = True
+
+    @property
+    def starts_anew(self) -> bool:
+        """Where it starts from zero."""
+        return self.accumulate is False
 
     @property
     def products(self) -> int:

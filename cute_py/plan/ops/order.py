@@ -114,7 +114,7 @@ class MbarInit(Op):
     word: ClassVar[str] = "mbarrier_init"
     call: ClassVar[str] = "the init of mbarriers"
     purpose: ClassVar[str] = "mbarrier.init"
-    instruction: ClassVar[str | None] = "mbarrier"
+    instruction: ClassVar[str | None] = "mbarrier.init"
 
     def problem(self) -> str:
         """Check for 8 bytes of shared memory."""
@@ -141,8 +141,9 @@ class MbarArrive(Op):
 
     def needs(self) -> str:
         """The instruction: a newer one if it expects bytes, or arrives at another block."""
-        plain = self.bytes == 0 and self.cluster_rank is None
-        return "mbarrier" if plain else "mbarrier.arrive.expect_tx"
+        if self.cluster_rank is None:
+            return "mbarrier.arrive.expect_tx" if self.bytes else "mbarrier.arrive"
+        return "mbarrier.arrive.expect_tx.cluster" if self.bytes else "mbarrier.arrive.cluster"
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,18 +31,18 @@ def control(x, x_shape0):
     r0 = undefined(2)
     r1 = undefined(1)
     v0 = int64(0)
-    pass  # line 15  promise 32 <= x_shape0
-    v0 = int64(value_0(tid))  # line 16  v0 := tid
-    while True:  # line 17  while n0 < 40
-        n0 = v0  # line 17  n0 = var(v0)
+    pass  # line 16  promise 32 <= x_shape0
+    v0 = int64(value_0(tid))  # line 17  v0 := tid
+    while True:  # line 18  while n0 < 40
+        n0 = v0  # line 18  n0 = var(v0)
         if not holds_0(n0):
             break
-        n1 = v0  # line 18  n1 = var(v0)
-        v0 = int64(value_1(n1))  # line 18  v0 := n1+3
-    m0 = v0  # line 19  m0 = var(v0)
-    if holds_1(m0):  # line 19  leave m0 == 41 kernel thread
+        n1 = v0  # line 19  n1 = var(v0)
+        v0 = int64(value_1(n1))  # line 19  v0 := n1+3
+    m0 = v0  # line 20  m0 = var(v0)
+    if holds_1(m0):  # line 20  leave m0 == 41 kernel thread
         return
-    m1 = v0  # line 20  m1 = var(v0)
-    r0 = map_copy_0(m1, r0)  # line 20  r0[0] = copy.s64(m1)
-    r1 = to_f32_0(r0, r1)  # line 20  r1[0] = to.f32(r0[0]) rn
-    store_0(tid, x, r1)  # line 20  store x[tid + [0]] = r1[0]
+    m1 = v0  # line 21  m1 = var(v0)
+    r0 = map_copy_0(m1, r0)  # line 21  r0[0] = copy.s64(m1)
+    r1 = to_f32_0(r0, r1)  # line 21  r1[0] = to.f32(r0[0]) rn
+    store_0(tid, x, r1)  # line 21  store x[tid + [0]] = r1[0]

@@ -32,11 +32,11 @@ def memory(x, x_shape0):
     x0 = undefined(1)
     x1 = undefined(1)
     x2 = undefined(1)
-    prefetch_0(tid, x_shape0, x)  # line 42  prefetch x[tid + [0]] if tid < x_shape0
-    x0 = fill_0(x0)  # line 43  x0[0] = 3
-    atomic_0(tid, x_shape0, x, x0)  # line 43  atomic max x[tid + [0]] if tid < x_shape0 x0[0]
-    x1 = load_0(x, x1)  # line 44  x1[0] = load x[0 + [0]]
-    m0 = let_reg_0(x1)  # line 44  m0 = reg(x1[0])
-    ptr0 = pointer_0(m0)  # line 44  ptr0 = pointer to s32 at m0, 16 bytes
-    x2 = fill_1(x2)  # line 45  x2[0] = 3
-    store_0(tid, ptr0, x2)  # line 45  store ptr0[tid + [0]] = x2[0]
+    prefetch_0(tid, x_shape0, x)  # line 43  prefetch x[tid + [0]] if tid < x_shape0
+    x0 = fill_0(x0)  # line 44  x0[0] = 3
+    atomic_0(tid, x_shape0, x, x0)  # line 44  atomic max x[tid + [0]] if tid < x_shape0 x0[0]
+    x1 = load_0(x, x1)  # line 45  x1[0] = load x[0 + [0]]
+    m0 = let_reg_0(x1)  # line 45  m0 = reg(x1[0])
+    ptr0 = pointer_0(m0)  # line 45  ptr0 = pointer to s32 at m0, 16 bytes
+    x2 = fill_1(x2)  # line 46  x2[0] = 3
+    store_0(tid, ptr0, x2)  # line 46  store ptr0[tid + [0]] = x2[0]

@@ -1,0 +1,89 @@
+"""Sums of warpgroup products that start from zero: the first product does not read them.
+
+`acc.fill(0)` before a loop costs an instruction for each pair of registers, and a register that
+something else wrote has to be waited for. wgmma starts from zero if its operand scale-d is false.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from cute_py.integers.polynomial import Symbol
+from cute_py.integers.symbols import SymInt
+from cute_py.plan import ops
+from cute_py.plan.conditions import Compare, bounds_of
+from cute_py.plan.walk import every, reads, writes
+
+if TYPE_CHECKING:
+    from cute_py.plan.ops import Block, Op
+    from cute_py.plan.plan import Plan
+
+
+def with_scale_d(plan: Plan, _arch: str) -> Plan:
+    """Return the plan with sums that the first warpgroup product of a loop starts from zero, in
+    place of a fill before the loop. A loop of no iterations leaves zeros: it keeps the fill.
+    """
+    if not any(isinstance(op, ops.Wgmma) for op in plan.ops):
+        return plan
+    return replace(plan, body=_rewritten(plan.body))
+
+
+def _rewritten(block: Block) -> Block:
+    found: list[Op] = []
+    for op in block:
+        inner: Any = {name: _rewritten(getattr(op, name)) for name in op.blocks}
+        new = replace(op, **inner) if inner else op
+        place = _fill_of(found, new) if isinstance(new, ops.Loop) else None
+        if place is not None and isinstance(new, ops.Loop):
+            fill: Any = found.pop(place)
+            empty = Compare("le", *_sides(new))
+            unknown = replace(fill, value=None)
+            found.append(ops.If(empty, (fill,), (unknown,), new.scope, line=fill.line))
+            new = replace(new, body=_from_zero(new))
+        found.append(new)
+    return tuple(found)
+
+
+def _sides(loop: ops.Loop) -> tuple[Any, Any]:
+    return (loop.stop, loop.start) if loop.step > 0 else (loop.start, loop.stop)
+
+
+def _fill_of(before: list[Op], loop: ops.Loop) -> int | None:
+    """Return the place of the fill whose zeros only the first product of a loop reads."""
+    product = next((op for op in loop.body if isinstance(op, ops.Wgmma)), None)
+    if product is None or product.accumulate is not True:
+        return None
+    storage = product.d.storage
+    earlier = loop.body[: loop.body.index(product)]
+    leaves = any(isinstance(op, ops.Leave) for op in every(loop.body))
+    if leaves or any(_uses(op, storage) for op in earlier):
+        return None
+    for place in reversed(range(len(before))):
+        if _uses(before[place], storage):
+            return place if _is_zero(before[place], product) else None
+    return None
+
+
+def _uses(op: Op, storage: str) -> bool:
+    used = [reg for each in every((op,)) for reg in (*reads(each), *writes(each))]
+    return any(reg.storage == storage for reg in used)
+
+
+def _is_zero(op: Op, product: ops.Wgmma) -> bool:
+    """Return whether an op fills the sums of a product, and nothing else, with zeros."""
+    if not isinstance(op, ops.Fill) or op.value is None or str(float(op.value)) != "0.0":
+        return False
+    each = product.atom.values[2]
+    summed = {product.d.index[i * each + k] for i, _a, _b in product.steps for k in range(each)}
+    return op.dst.dtype is product.d.dtype and set(op.dst.index) == summed
+
+
+def _from_zero(loop: ops.Loop) -> Block:
+    """Return the body of a loop whose first product starts from zero in the first iteration."""
+    (low, _), (_, high) = bounds_of(loop.start), bounds_of(loop.stop)
+    counter = SymInt({(Symbol(loop.var, 1, low if loop.step > 0 else None, high),): 1})
+    place = next(i for i, op in enumerate(loop.body) if isinstance(op, ops.Wgmma))
+    first: Any = loop.body[place]
+    first = replace(first, accumulate=Compare("ne", counter, loop.start))
+    return (*loop.body[:place], first, *loop.body[place + 1 :])

@@ -1,0 +1,304 @@
+"""Kernels of TMA, mbarriers and wgmma: their machine code, and gates that refuse what stalls."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import cute_py as cute
+from cute_py import _
+from cute_py.plan import ops
+from tests.hopper_kernels import CASES, WARPGROUP, persistent, plan_of, tma_copy
+
+pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
+
+from cute_py.codegen.instructions import TABLE
+from cute_py.codegen.tensor_maps import TensorMaps
+from cute_py.codegen.toolchain import FORBIDDEN, stalls
+
+
+def halves(*shape):
+    return np.zeros(shape, np.float16)
+
+
+def first_of(name):
+    """Return the plan of the first case of a name."""
+    return plan_of(*next(iter(CASES[name]())))
+
+
+def compiled(plan):
+    return cute.compile(plan, "sm_90a")
+
+
+def persistent_plan(tile=(128, 128, 64), **options):
+    return cute.trace(
+        persistent, halves(512, 512), halves(512, 512), halves(512, 512), tile, **options
+    )
+
+
+# -- machine code
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("gemm_09", {"HGMMA": 8, "UTMASTG": 0, "USETMAXREG": 0, "MEMBAR": 0, "R2UR": 0}),
+        ("persistent", {"HGMMA": 4, "UTMASTG": 2, "USETMAXREG": 2}),
+        ("products", {"HGMMA": 8, "UTMALDG": 2}),
+        ("tma_copy", {"UTMALDG": 1, "UTMASTG": 1}),
+        ("tma_add", {"UTMASTG": 0, "UTMAREDG": 1}),
+        ("cluster", {"UTMALDG": 1, "UTMASTG": 1, "UCGABAR_ARV": 2, "UCGABAR_WAIT": 2}),
+    ],
+)
+def test_machine_code_has_the_instructions_of_the_plan(name, wanted):
+    made = compiled(first_of(name))
+    found = made.resources.instructions
+    assert {each: found[each] for each in wanted} == wanted
+    assert found["SYNCS"] > 0 or name == "tma_add"
+    assert (found["UTMALDG"] > 0) == (name != "tma_add")
+    assert [found[each] for each in ("LDL", "STL")] == [0, 0]
+    assert "BRA.U.ANY" not in made.sass  # one lane issues TMA: no loop over lanes
+    assert not FORBIDDEN.search(made.log)
+    assert not stalls(made.sass)
+
+
+@pytest.mark.parametrize("name", ["gemm_09", "persistent"])
+def test_the_loop_over_k_is_found(name):
+    """What stalls there is counted: planted in its middle, and behind it."""
+    lines = compiled(first_of(name)).sass.splitlines()
+    inside = max(i for i, line in enumerate(lines) if "HGMMA" in line)
+    planted = "        /*0000*/                   R2UR UR4, R2 ;"
+    assert dict(stalls("\n".join([*lines[:inside], planted, *lines[inside:]]))) == {"R2UR": 1}
+    assert not stalls("\n".join([*lines, planted]))
+    for text in ("MEMBAR.ALL.GPU ;", "LDL R1, [R2] ;", "CALL.REL.NOINC `(f) ;"):
+        assert sum(stalls("\n".join([*lines[:inside], text, *lines[inside:]])).values()) == 1
+
+
+@cute.kernel
+def by_registers(A, B, D, choice, stages=2):
+    """The stage that is multiplied is read from memory by each thread."""
+    cute.launch(grid=1, block=WARPGROUP)
+    mma = cute.make_tiled_mma("SM90_64x64x16_F32F16F16_SS")
+    atom = cute.atoms.Layout_K_SW128_Atom(A.dtype)
+    sA, sB = (cute.smem(A.dtype, cute.tile_to_shape(atom, (64, 64, stages)), 1024) for _x in "ab")
+    thr = mma.get_slice(cute.thread_idx())
+    part = thr.partition_C(cute.local_tile(D, (64, 64), (0, 0)))
+    acc = thr.make_fragment_C(part)
+    acc.fill(0)
+    for k in cute.range(choice.shape[0]):
+        stage = cute.as_int(choice[k]) % stages
+        cute.warpgroup_fence()
+        cute.warpgroup_gemm(
+            mma, acc, thr.partition_A(sA)[_, _, _, stage], thr.partition_B(sB)[_, _, _, stage]
+        )
+        cute.warpgroup_commit()
+        cute.warpgroup_wait(0)
+    cute.copy(acc, part)
+
+
+def test_descriptors_in_vector_registers_are_refused():
+    a, d = halves(64, 64), np.zeros((64, 64), np.float32)
+    plan = cute.trace(by_registers, a, a, d, np.zeros(8, np.int32))
+    with pytest.raises(cute.CuteError, match="R2UR in the loop of warpgroup products") as caught:
+        compiled(plan)
+    assert caught.value.code == "codegen-stalls"
+    assert cute.compile(plan, "sm_90a", 1 << 16).cubin  # right, if slower
+
+
+def test_products_that_ptxas_serializes_are_refused():
+    """Sums that are read while products are in flight."""
+
+    @cute.kernel
+    def read_early(D):
+        cute.launch(grid=1, block=WARPGROUP)
+        mma = cute.make_tiled_mma("SM90_64x64x16_F32F16F16_SS")
+        atom = cute.atoms.Layout_K_SW128_Atom("f16")
+        sA, sB = (cute.smem("f16", cute.tile_to_shape(atom, (64, 64)), 1024) for _x in "ab")
+        thr = mma.get_slice(cute.thread_idx())
+        part = thr.partition_C(cute.local_tile(D, (64, 64), (0, 0)))
+        acc = thr.make_fragment_C(part)
+        acc.fill(0)
+        for _k in cute.range(D.shape[0]):
+            cute.warpgroup_gemm(mma, acc, thr.partition_A(sA), thr.partition_B(sB))
+            cute.warpgroup_commit()
+            acc += 1.0
+        cute.copy(acc, part)
+
+    with pytest.raises(cute.CuteError) as caught:
+        compiled(cute.trace(read_early, np.zeros((64, 64), np.float32)))
+    assert caught.value.code == "codegen-ptxas"
+    assert FORBIDDEN.search(str(caught.value))
+
+
+# -- PTX
+
+
+def test_maps_are_parameters_by_value():
+    ptx = compiled(first_of("gemm_09")).ptx
+    head = ptx[ptx.index(".entry") : ptx.index("{", ptx.index(".entry"))]
+    assert re.findall(r"\.param \.align 128 \.b8 \w+_param_(\d+)\[128\]", head) == ["12", "13"]
+    assert len(re.findall(r"cvta\.param\.u64", ptx)) >= 2
+    assert not re.search(r"ld\.param\S* \S+, \[\w+_param_1[23]", ptx)
+
+
+def test_a_cluster_is_explicit_and_its_arrivals_are_not_of_the_cluster():
+    made = compiled(first_of("cluster"))
+    assert ".explicitcluster\n.reqnctapercluster 2, 1, 1\n{" in made.ptx
+    assert made.ptx.count("mapa.shared::cluster") == 2
+    assert not any("release.cluster.shared" in row.template for row in TABLE.values())
+
+
+def test_sums_of_the_other_branch_are_not_tied():
+    """Two warpgroups with accumulators of their own: each waits for its own."""
+    from cute_py.codegen.passes.flight import in_flight
+
+    @cute.kernel
+    def two(D):
+        cute.launch(grid=1, block=2 * WARPGROUP)
+        mma = cute.make_tiled_mma("SM90_64x64x16_F32F16F16_SS")
+        atom = cute.atoms.Layout_K_SW128_Atom("f16")
+        sA, sB = (cute.smem("f16", cute.tile_to_shape(atom, (64, 64)), 1024) for _x in "ab")
+        thr = mma.get_slice(cute.thread_idx() % WARPGROUP)
+        part = thr.partition_C(cute.local_tile(D, (64, 64), (0, 0)))
+        for side in (cute.when(cute.warp_idx() // 4 == 0), cute.otherwise()):
+            with side:
+                acc = thr.make_fragment_C(part)
+                cute.warpgroup_gemm(mma, acc, thr.partition_A(sA), thr.partition_B(sB), False)
+                cute.warpgroup_wait(0)
+
+    plan = cute.trace(two, np.zeros((64, 64), np.float32))
+    waits = [op for op in plan.ops if isinstance(op, ops.WgWait)]
+    sums = [op.d.storage for op in plan.ops if isinstance(op, ops.Wgmma)]
+    found = in_flight(plan)
+    assert [[reg.storage for reg in found[id(op)]] for op in waits] == [[name] for name in sums]
+    assert len(set(sums)) == 2
+
+
+# -- boxes
+
+
+def test_one_map_for_each_box():
+    found = TensorMaps(persistent_plan())
+    assert list(found.names.values()) == ["A_map", "B_map", "D_map"]
+    assert [x.box for x in found.names] == [(64, 128), (64, 128), (64, 64)]
+    assert [x.swizzle for x in found.names] == [3, 3, 3]
+    columns = cute.trace(
+        tma_copy, halves(64, 96).T, halves(64, 96).T, (32, 8), major=cute.LayoutLeft
+    )
+    assert [x.modes for x in TensorMaps(columns).names] == [(0, 1), (0, 1)]
+
+
+@cute.kernel
+def load_part(x, layout, part, index):
+    """Load a box into a part of a tile in shared memory."""
+    cute.launch(grid=1, block=32)
+    shared, bars = cute.smem(x.dtype, layout, 1024), cute.mbarriers(1)
+    with cute.when(cute.thread_idx() == 0):
+        source = cute.local_tile(cute.tma_tensor(x), part, (0, 0))
+        cute.tma_load(source, cute.local_tile(shared, part, index), bars, 0)
+
+
+def loads(x, layout, part, index=(0, 0)):
+    return cute.trace(load_part, x, layout, part, index)
+
+
+ROWS, COLUMNS = cute.atoms.Layout_K_SW128_Atom("f16"), cute.atoms.Layout_MN_SW128_Atom("f16")
+
+
+@pytest.mark.parametrize(
+    ("x", "layout", "part", "index", "said"),
+    [
+        # the array is by columns, the tile by rows
+        (
+            halves(96, 64).T,
+            cute.make_layout((64, 96), cute.LayoutRight),
+            (64, 96),
+            (0, 0),
+            "follow",
+        ),
+        # the atoms of 64 x 8 of a box are not next to each other: M comes before K
+        (halves(64, 256).T, cute.tile_to_shape(COLUMNS, (256, 64)), (64, 64), (0, 0), "follow"),
+        # half of a tile of 152 rows begins in the middle of the pattern of a swizzle
+        (halves(152, 64), cute.tile_to_shape(ROWS, (152, 64)), (76, 64), (1, 0), "multiple of 512"),
+    ],
+)
+def test_boxes_that_tma_fills_otherwise_are_refused(x, layout, part, index, said):
+    with pytest.raises(cute.CuteError, match=said) as caught:
+        cute.source(loads(x, layout, part, index))
+    assert caught.value.code == "codegen-op"
+
+
+def test_boxes_that_tma_fills_as_the_plan_says():
+    """The corrected twins."""
+    tall = cute.tile_to_shape(COLUMNS, (256, 64), (2, 1))  # K first
+    for x, layout, part, index in (
+        (halves(96, 64).T, cute.make_layout((64, 96)), (64, 96), (0, 0)),
+        (halves(64, 256).T, tall, (64, 64), (3, 0)),
+        (halves(152, 64), cute.tile_to_shape(ROWS, (160, 64)), (80, 64), (1, 0)),
+    ):
+        assert "tma_load_0(" in cute.source(loads(x, layout, part, index))
+
+
+# -- descriptors: what the hardware reads is what the plan says
+
+
+def swizzled(x, element):
+    """The byte of an element of an access in shared memory, without its bases."""
+    bits, base, shift = x.swizzle or (0, 0, 0)
+    active = element & ((1 << bits) - 1) << (base + shift)
+    return (element ^ active >> shift) * x.dtype.bits // 8
+
+
+def read_by_hardware(tile, major, start, row, k):
+    """The byte of (row, k) of the fragment at a start address. Source: PTX ISA, "Strides" and
+    "Matrix descriptor"; the pattern of a swizzle is one of address bits.
+    """
+    size = tile.access.dtype.bits // 8
+    units, each = {"SW128": 8, "SW64": 4, "SW32": 2, "INTER": 1}[tile.mode], 16 // size
+    if major == "K":
+        at = row % 8 * 16 * units + row // 8 * tile.sbo + k * size
+        if units == 1:
+            at = row % 8 * 16 + row // 8 * tile.sbo + k // each * tile.lbo + k % each * size
+    else:
+        at = row % each * size + row // each % units * 16 + row // (each * units) * tile.lbo
+        at += k % 8 * 16 * units + k // 8 * tile.sbo
+        if units == 1:
+            at = row % each * size + row // each * tile.sbo + k % 8 * 16 + k // 8 * tile.lbo
+    pattern = {8: 7, 4: 3, 2: 1, 1: 0}[units]
+    return start + at ^ ((start + at) >> 7 & pattern) << 4
+
+
+def differences(plan):
+    for op in plan.ops:
+        if not isinstance(op, ops.Wgmma):
+            continue
+        (M, N, K), atom = op.atom.shape_mnk, op.atom
+        for tile, rows, which, major in ((op.a, M, 1, atom.major_a), (op.b, N, 2, atom.major_b)):
+            x = tile.access
+            for fragment in sorted({step[which] for step in op.steps}):
+                held = [s for _b, s in x.table[fragment * rows * K : (fragment + 1) * rows * K]]
+                start = swizzled(x, held[0])
+                for at, element in enumerate(held):
+                    found = read_by_hardware(tile, major, start, at % rows, at // rows)
+                    yield found != swizzled(x, element)
+
+
+@pytest.mark.parametrize("name", ["products", "gemm_09", "persistent"])
+def test_descriptors_read_the_elements_of_the_plan(name):
+    seen = {}
+    for case in CASES[name]():
+        seen.setdefault((str(case[4].get("name")), case[1][0].dtype, str(case[4])), case)
+    cases = [case for case in seen.values() if case[3].shape[1] < 200]
+    assert cases
+    for case in cases[::2]:
+        found = list(differences(plan_of(*case)))
+        assert found
+        assert not any(found)
+
+
+def test_a_wrong_descriptor_would_be_seen():
+    plan = first_of("gemm_09")
+    (product,) = [op for op in plan.ops if isinstance(op, ops.Wgmma)]
+    for wrong in (replace(product.b, sbo=512), replace(product.b, mode="SW64")):
+        assert any(differences(replace(plan, body=(replace(product, b=wrong),))))

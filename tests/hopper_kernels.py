@@ -1,0 +1,326 @@
+"""Kernels of Hopper's asynchronous instructions, each with arrays and the exact result.
+
+`python -m tests.hopper_kernels NAME` runs the cases of one name on a GPU, in a process of its own:
+a kernel that hangs fails alone. With `CUTE_PY_GPU_DRY=sm_90a` it compiles and emulates them.
+"""
+
+import sys
+
+import numpy as np
+
+import cute_py as cute
+from cute_py import _
+from cute_py.kernels.gemm_09_warp_specialised import gemm_warp_specialised
+
+WARPGROUP = 128
+POISON = {"f": np.nan, "i": -77, "u": 77}
+
+
+@cute.kernel
+def tma_copy(x, y, tile, swizzle="", major=cute.LayoutRight):
+    """y = x by TMA, through shared memory."""
+    grid = [cute.ceil_div(n, extent) for n, extent in zip(x.shape, tile, strict=True)]
+    cute.launch(grid=tuple(grid), block=64)
+    here, tid = cute.block_idx(), cute.thread_idx()
+    here = here if isinstance(here, tuple) else (here,)
+    layout = cute.make_layout(tile, major)
+    if swizzle:
+        layout = cute.tile_to_shape(getattr(cute.atoms, f"Layout_K_{swizzle}_Atom")(x.dtype), tile)
+    shared, bars = cute.smem(x.dtype, layout, 1024), cute.mbarriers(1)
+    with cute.when(tid == 32):
+        bars.init(1)
+        cute.fence_mbarrier_init()
+    cute.syncthreads()
+    with cute.when(tid == 32):
+        bars.arrive_expect_tx(0, cute.size(layout) * x.dtype.bits // 8)
+        cute.tma_load(cute.local_tile(cute.tma_tensor(x), tile, here), shared, bars, 0)
+    bars.wait(0, 0)
+    with cute.when(tid == 0):
+        cute.tma_store(shared, cute.local_tile(cute.tma_tensor(y), tile, here))
+        cute.tma_store_commit()
+        cute.tma_store_wait(0)
+
+
+@cute.kernel
+def tma_add(x, rows):
+    """Each block adds its index + 1 to the first 32 columns of x, by TMA."""
+    cute.launch(grid=4, block=32)
+    tid = cute.thread_idx()
+    shared = cute.smem(x.dtype, cute.make_layout((rows, 32), cute.LayoutRight), 1024)
+    for i in range(rows):
+        shared[i, tid] = (cute.block_idx() + 1).to(x.dtype)
+    cute.fence_proxy_async()
+    cute.syncthreads()
+    with cute.when(tid == 0):
+        tile = cute.local_tile(cute.tma_tensor(x), (rows, 32), (0, 0))
+        cute.tma_store(shared, tile, "add")
+        cute.tma_store_commit()
+        cute.tma_store_wait(0)
+
+
+@cute.kernel
+def one_product(a, b, d, name, shapes, majors=("K", "K")):
+    """d = a * b transposed, by the instructions of one warpgroup."""
+    cute.launch(grid=1, block=WARPGROUP)
+    tid, mma = cute.thread_idx(), cute.make_tiled_mma(name)
+    layouts = [
+        cute.tile_to_shape(getattr(cute.atoms, f"Layout_{major}_SW128_Atom")(x.dtype), shape)
+        for x, shape, major in zip((a, b), shapes, majors, strict=True)
+    ]
+    sA, sB = (cute.smem(a.dtype, layout, 1024) for layout in layouts)
+    bars, bytes = cute.mbarriers(1), sum(map(cute.size, layouts)) * a.dtype.bits // 8
+    with cute.when(tid == 0):
+        bars.init(1)
+        cute.fence_mbarrier_init()
+    cute.syncthreads()
+    with cute.when(tid == 0):
+        bars.arrive_expect_tx(0, bytes)
+        for x, shared, shape in zip((a, b), (sA, sB), shapes, strict=True):
+            cute.tma_load(cute.local_tile(cute.tma_tensor(x), shape, (0, 0)), shared, bars, 0)
+    bars.wait(0, 0)
+    thr = mma.get_slice(tid)
+    part = thr.partition_C(cute.local_tile(d, (shapes[0][0], shapes[1][0]), (0, 0)))
+    acc = thr.make_fragment_C(part)
+    cute.warpgroup_fence()
+    cute.warpgroup_gemm(mma, acc, thr.partition_A(sA), thr.partition_B(sB), False)
+    cute.warpgroup_commit()
+    cute.warpgroup_wait(0)
+    cute.copy(acc, part)
+
+
+@cute.kernel
+def persistent(A, B, D, tile=(128, 128, 64), stages=3, blocks=132):
+    """D = A * B transposed: one warpgroup loads, two multiply and store by TMA."""
+    (M, K), (N, _k), (bM, bN, bK) = A.shape, B.shape, tile
+    across, down = cute.ceil_div(M, bM), cute.ceil_div(N, bN)
+    cute.launch(grid=blocks, block=3 * WARPGROUP)
+    bid, tid = cute.block_idx(), cute.thread_idx()
+    mma = cute.make_tiled_mma(f"SM90_64x{bN}x16_F32{str(A.dtype).upper() * 2}_SS", (2, 1, 1))
+    tA, tB, tD = (cute.tma_tensor(x) for x in (A, B, D))
+    atom = cute.atoms.Layout_K_SW128_Atom(A.dtype)
+    sA = cute.smem(A.dtype, cute.tile_to_shape(atom, (bM, bK, stages)), 1024)
+    sB = cute.smem(B.dtype, cute.tile_to_shape(atom, (bN, bK, stages)), 1024)
+    sD = cute.smem(D.dtype, cute.tile_to_shape(atom, (bM, bN)), 1024)
+    tiles = cute.ceil_div(K, bK)
+    ring = cute.pipeline(stages, bytes=(bM + bN) * bK * 2, consumers=2 * WARPGROUP)
+    with cute.when(cute.warp_idx() // 4 == 2):
+        cute.setmaxnreg(40, "dec")
+        with cute.when(tid == 2 * WARPGROUP):
+            for t in cute.range(bid, across * down, blocks):
+                gA = cute.local_tile(tA, (bM, bK), (t % across, _))
+                gB = cute.local_tile(tB, (bN, bK), (t // across, _))
+                for k in cute.range(tiles):
+                    stage = ring.acquire()
+                    ring.load(gA[_, _, k], sA[_, _, stage])
+                    ring.load(gB[_, _, k], sB[_, _, stage])
+                    ring.commit()
+    with cute.otherwise():
+        cute.setmaxnreg(232, "inc")
+        group, leader = cute.warp_idx() // 4, tid % WARPGROUP == 0
+        mine = tid % (2 * WARPGROUP)
+        thr = mma.get_slice(mine)
+        tCsA, tCsB = thr.partition_A(sA), thr.partition_B(sB)
+        acc = thr.make_fragment_C(thr.partition_C(sD))
+        store = cute.make_tiled_copy_C(cute.Copy_Atom("SM90_U32x4_STSM_N", D.dtype), mma)
+        out = store.get_slice(mine)
+        for t in cute.range(bid, across * down, blocks):
+            acc.fill(0)
+            for _tile in cute.range(tiles):
+                stage = ring.wait()
+                cute.warpgroup_fence()
+                cute.warpgroup_gemm(mma, acc, tCsA[_, _, _, stage], tCsB[_, _, _, stage])
+                cute.warpgroup_commit()
+                cute.warpgroup_wait(0)
+                ring.release()
+            with cute.when(leader):
+                cute.tma_store_wait(0, read=True)
+            cute.named_barrier(1, 2 * WARPGROUP)
+            cute.copy(store, out.retile_S(acc.to(D.dtype)), out.partition_D(sD))
+            cute.fence_proxy_async()
+            cute.named_barrier(1, 2 * WARPGROUP)
+            with cute.when(leader):
+                for j in range(bN // 64):
+                    place = (2 * (t % across) + group, bN // 64 * (t // across) + j)
+                    part = cute.local_tile(sD, (64, 64), (group, j))
+                    cute.tma_store(part, cute.local_tile(tD, (64, 64), place))
+                cute.tma_store_commit()
+        with cute.when(leader):
+            cute.tma_store_wait(0)
+
+
+@cute.kernel
+def shared_by_two(x, y, rows):
+    """Each block of a cluster loads a half of x for both, and stores all of x in its part of y."""
+    cute.launch(grid=4, block=32, cluster=2)
+    bid, tid = cute.block_idx(), cute.thread_idx()
+    rank = bid % 2
+    shared = cute.smem(x.dtype, cute.make_layout((rows, 64), cute.LayoutRight), 1024)
+    full, done = cute.mbarriers(1), cute.mbarriers(1)
+    with cute.when(tid == 0):
+        full.init(1)
+        done.init(2)
+        cute.fence_mbarrier_init()
+    cute.cluster_sync()
+    half = (rows // 2, 64)
+    with cute.when(tid == 0):
+        full.arrive_expect_tx(0, rows * 64 * x.dtype.bits // 8)
+        source = cute.local_tile(cute.tma_tensor(x), half, (rank, 0))
+        cute.tma_load(source, cute.local_tile(shared, half, (rank, 0)), full, 0, multicast=3)
+    full.wait(0, 0)
+    with cute.when(tid == 0):
+        cute.tma_store(shared, cute.local_tile(cute.tma_tensor(y), (rows, 64), (bid, 0)))
+        cute.tma_store_commit()
+        cute.tma_store_wait(0)
+        for peer in range(2):
+            done.arrive(0, cluster_rank=peer)
+    done.wait(0, 0)
+    cute.cluster_sync()
+
+
+# -- cases: (kernel, inputs, output as it was before, what it becomes, options)
+
+
+def integers(shape, kind, seed=0, low=-3):
+    kind = cute.dtype(kind)
+    rng = np.random.default_rng(seed)
+    return rng.integers(max(low, 0) if kind.kind == "uint" else low, 4, shape).astype(kind.numpy)
+
+
+def poisoned(shape, kind):
+    kind = np.dtype(cute.dtype(kind).numpy)
+    return np.full(shape, POISON.get(kind.kind, np.nan), kind)
+
+
+def product(a, b):
+    return a.astype(np.float64) @ b.astype(np.float64).T
+
+
+def gemms(kernel, kind, result, sizes, **options):
+    for m, n, k in sizes:
+        a, b = integers((m, k), kind), integers((n, k), kind, 1)
+        exact = product(a, b).astype(cute.dtype(result).numpy)
+        yield kernel, (a, b), poisoned((m, n), result), exact, options
+
+
+def copies():
+    for kind, width in (("f16", 64), ("f32", 32), ("u8", 128), ("s32", 32), ("f64", 16)):
+        for swizzle in ("", "SW128"):
+            x = integers((70, 3 * width), kind)
+            named = {"tile": (32, width), "swizzle": swizzle}
+            yield tma_copy, (x,), poisoned(x.shape, kind), x, named
+    for swizzle, width in (("SW64", 32), ("SW32", 16)):
+        x = integers((70, 96), "bf16")
+        named = {"tile": (16, width), "swizzle": swizzle}
+        yield tma_copy, (x,), poisoned(x.shape, "bf16"), x, named
+    x = integers((5, 20, 64), "f16")
+    yield tma_copy, (x,), poisoned(x.shape, "f16"), x, {"tile": (2, 8, 32)}
+    x = integers((1000,), "f32")
+    yield tma_copy, (x,), poisoned(x.shape, "f32"), x, {"tile": (256,)}
+    columns = integers((40, 96), "f16").T  # the first mode is contiguous
+    named = {"tile": (32, 8), "major": cute.LayoutLeft}
+    yield tma_copy, (columns,), poisoned((40, 96), "f16").T, columns, named
+
+
+def sums():
+    for kind in ("f32", "s32", "f16"):
+        x = integers((16, 40), kind)
+        expected = x.copy()
+        expected[:, :32] += np.array(10, x.dtype)
+        yield tma_add, (), x, expected, {"rows": 16}
+
+
+def products():
+    for name, kind, result, k in (
+        ("F32BF16BF16_SS", "bf16", "f32", 64),
+        ("F32F16F16_SS", "f16", "f32", 64),
+        ("F16F16F16_SS", "f16", "f16", 64),
+        ("F32TF32TF32_SS_TN", "tf32", "f32", 32),
+        ("F32E4M3E4M3_SS_TN", "e4m3", "f32", 128),
+        ("F32E5M2E5M2_SS_TN", "e5m2", "f32", 128),
+        ("S32S8S8_SS_TN", "s8", "s32", 128),
+        ("S32U8U8_SS_TN", "u8", "s32", 128),
+    ):
+        depth = 256 // cute.dtype(kind).bits
+        for m, n in ((128, 8), (128, 48), (64, 256)):
+            a, b = integers((m, k), kind), integers((n, k), kind, 1)
+            if kind == "tf32":
+                a, b = (cute.typed(x, "tf32") for x in (a, b))
+            exact = product(*[np.asarray(getattr(x, "array", x)) for x in (a, b)])
+            named = {"name": f"SM90_64x{n}x{depth}_{name}", "shapes": ((m, k), (n, k))}
+            yield one_product, (a, b), poisoned((m, n), result), exact, named
+    for kind in ("f16", "bf16"):
+        for majors in (("MN", "K"), ("K", "MN"), ("MN", "MN")):
+            sides = [integers((64, 64), kind, i) for i in range(2)]
+            a, b = (x.T if major == "MN" else x for x, major in zip(sides, majors, strict=True))
+            name = f"SM90_64x64x16_F32{kind.upper() * 2}_SS<{','.join(majors)}>"
+            named = {"name": name, "shapes": ((64, 64), (64, 64)), "majors": majors}
+            yield one_product, (a, b), poisoned((64, 64), "f32"), product(a, b), named
+
+
+RAGGED = [(128, 128, 64), (130, 257, 136), (1, 8, 8), (127, 129, 1000), (300, 200, 64)]
+WIDE = [(m, -(-n // 8) * 8, k) for m, n, k in RAGGED] + [(1024, 2048, 512)]
+CASES = {
+    "tma_copy": copies,
+    "tma_add": sums,
+    "products": products,
+    "gemm_09": lambda: [
+        *gemms(gemm_warp_specialised, "f16", "f32", RAGGED),
+        *gemms(gemm_warp_specialised, "bf16", "f32", RAGGED[1:3], tile=(128, 64, 64), stages=4),
+    ],
+    "persistent": lambda: [
+        *gemms(persistent, "f16", "f16", WIDE),
+        *gemms(persistent, "bf16", "bf16", WIDE[1:3], blocks=3),
+        *gemms(persistent, "bf16", "bf16", WIDE[-1:], tile=(128, 256, 64)),
+    ],
+    "cluster": lambda: [
+        (shared_by_two, (x,), poisoned((64 * 4, 64), "f16"), np.vstack([x] * 4), {"rows": 64})
+        for x in (integers((64, 64), "f16"), integers((64, 64), "f16", 5))
+    ],
+}
+
+
+def plan_of(kernel, inputs, output, _expected, options):
+    return cute.trace(kernel, *inputs, output, **options)
+
+
+def run(name):
+    """Run the cases of a name, and compare each result exactly."""
+    from tests.gpu.harness import DRY, SPILLS, OnGpu
+
+    for case in CASES[name]():
+        kernel, inputs, output, expected, options = case
+        if DRY:
+            plan = plan_of(*case)
+            cute.compile(plan, DRY, SPILLS)
+            cute.emulate(plan, *inputs, output)
+            found = output
+        else:
+            *given, place = (_on_gpu(x, OnGpu) for x in (*inputs, output))
+            kernel(*given, place, **options)
+            found = place.bytes.cpu().numpy().view(output.dtype)
+            found = found.reshape(output.shape, order="CF"[_is_transposed(output)])
+        wrong = np.asarray(found, np.float64) != np.asarray(expected, np.float64)
+        if wrong.any():
+            first = tuple(int(i) for i in np.argwhere(wrong)[0])
+            said = f"{found[first]} for {expected[first]} at {first}, {wrong.sum()} wrong"
+            raise SystemExit(f"{name} {kernel.__name__} {options} {output.shape}: {said}")
+        print(f"{name} {kernel.__name__} {options} {output.shape}: right", flush=True)
+
+
+def _is_transposed(x):
+    return not x.flags.c_contiguous
+
+
+def _on_gpu(x, on_gpu):
+    if not isinstance(x, np.ndarray):
+        return cute.typed(_on_gpu(x.array, on_gpu), x.dtype)
+    if not _is_transposed(x):
+        return on_gpu(x)
+    made = on_gpu(x.T)
+    made.shape, made.strides = x.shape, x.strides
+    return made
+
+
+if __name__ == "__main__":
+    for each in sys.argv[1:] or CASES:
+        run(each)

@@ -1,0 +1,154 @@
+"""Launches with tensor maps, by a driver that is none: what is encoded, when, what is refused."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import cute_py as cute
+from cute_py.codegen.launch import run
+from tests.fake_gpu import Array, install
+from tests.hopper_kernels import shared_by_two, tma_copy
+
+TILE = (32, 64)
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    return install(monkeypatch)
+
+
+def array(rows=70, columns=136, address=4096, kind=np.float16, **named):
+    return Array((rows, columns), kind, address=address, **named)
+
+
+def plan_of(x, y, kernel=tma_copy, **options):
+    kernel.plans.clear()
+    options = options or {"tile": TILE}
+    return cute.trace(kernel, x, y, **options)
+
+
+def encoded(gpu):
+    return [call[1:] for call in gpu.raw.calls if call[0] == "encode_map"]
+
+
+def replaced(gpu):
+    return [call[1] for call in gpu.raw.calls if call[0] == "replace_address"]
+
+
+def refused(code, plan, *args):
+    with pytest.raises(cute.CuteError) as caught:
+        cute.run(plan, *args)
+    assert caught.value.code == code, caught.value
+    return str(caught.value)
+
+
+def test_a_map_is_encoded_once_for_each_content(gpu):
+    x, y = array(), array(address=8192)
+    plan = plan_of(x, y)
+    for _ in range(3):
+        cute.run(plan, x, y)
+    assert encoded(gpu) == [(6, (136, 70), (272,), (64, 32), 0, 4096)]
+    assert replaced(gpu) == [4096, 8192]  # in the memory of the launch, once
+    words = [launch[-1] for launch in gpu.raw.launches]
+    assert [each[-2:] for each in words] == [[4096, 8192]] * 3
+    cute.run(plan, array(rows=71), array(rows=71, address=8192))
+    assert [each[1] for each in encoded(gpu)] == [(136, 70), (136, 71)]
+
+
+def test_new_addresses_are_written_into_the_maps(gpu):
+    plan = plan_of(array(), array())
+    for a, b in ((4096, 8192), (4096, 12288), (16384, 12288), (16384, 12288)):
+        cute.run(plan, array(address=a), array(address=b))
+    assert replaced(gpu) == [4096, 8192, 12288, 16384]
+    assert [launch[-1][-2:] for launch in gpu.raw.launches][-1] == [16384, 12288]
+    assert len(encoded(gpu)) == 1
+
+
+def test_a_status_of_the_driver_is_reported(gpu):
+    plan = plan_of(array(), array())
+    gpu.raw.answers["replace_address"] = [1]
+    assert "cuTensorMapReplaceAddress" in refused("launch-status", plan, array(), array())
+
+
+def test_a_thread_without_a_context_gets_the_primary_one(gpu):
+    plan = plan_of(array(), array())
+    gpu.raw.answers["replace_address"] = [201, 0]
+    cute.run(plan, array(), array())
+    assert "cuCtxSetCurrent" in [call[0] for call in gpu.raw.calls]
+    assert gpu.raw.launches[0][-1][-2:] == [4096, 4096]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"strides": (2 * 140, 2)}, "a pitch of 280 bytes"),
+        ({"strides": (0, 2)}, "a pitch of 0 bytes, with rows of 272 bytes"),
+        ({"strides": (256, 2)}, "a pitch of 256 bytes, with rows of 272 bytes"),
+        ({"address": 4104}, "the address 0x1008"),
+    ],
+)
+def test_arrays_that_tma_cannot_address_are_refused(gpu, wrong, said):
+    x = array(**wrong)
+    assert said in refused("launch-map", plan_of(x, array()), x, array())
+    y = array(address=8192)
+    cute.run(plan_of(array(), y), array(), y)  # and the corrected twin launches
+    assert len(gpu.raw.launches) == 1
+
+
+def test_the_pitch_of_a_single_row_is_never_used(gpu):
+    x, y = array(rows=1, strides=(6, 2)), array(rows=1, address=8192)
+    cute.run(plan_of(x, y), x, y)
+    assert encoded(gpu)[0][1:3] == ((136, 1), (272,))
+
+
+def test_columns_are_the_innermost_dimension_where_they_are_contiguous(gpu):
+    x, y = (Array((96, 40), np.float16, strides=(2, 192), address=n) for n in (4096, 8192))
+    cute.run(plan_of(x, y, tile=(32, 8), major=cute.LayoutLeft), x, y)
+    assert encoded(gpu) == [(6, (96, 40), (192,), (32, 8), 0, 4096)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "number"), [("f32", 7), ("f64", 8), ("s32", 3), ("u8", 0), ("u32", 2), ("s16", 1)]
+)
+def test_types_have_their_numbers(gpu, kind, number):
+    x, y = (array(70, 144, n, cute.dtype(kind).numpy) for n in (4096, 8192))
+    cute.run(plan_of(x, y, tile=(32, 16)), x, y)
+    assert encoded(gpu)[0][0] == number
+
+
+def test_threads_that_share_a_launch_have_maps_of_their_own(gpu, monkeypatch):
+    """Each block of memory has its maps: no thread sees an address of another one."""
+    plan = plan_of(array(), array())
+    cute.run(plan, array(), array())
+    barrier, launch = threading.Barrier(4), type(gpu.raw).cuLaunchKernelEx
+
+    def together(raw, *args):
+        barrier.wait(5)
+        return launch(raw, *args)
+
+    monkeypatch.setattr(type(gpu.raw), "cuLaunchKernelEx", together)
+
+    def work(n):
+        for _ in range(3):
+            cute.run(plan, array(address=n), array(address=n + 16))
+
+    threads = [threading.Thread(target=work, args=(4096 * n,)) for n in range(1, 5)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    found = [launch[-1] for launch in gpu.raw.launches[1:]]
+    assert len(found) == 12
+    for words in found:
+        assert words[-2:] == [words[0], words[0] + 16]
+
+
+def test_a_cluster_that_never_fits_is_refused(gpu):
+    x, y = array(64, 64), array(256, 64, address=8192)
+    plan = plan_of(x, y, shared_by_two, rows=64)
+    cute.run(plan, x, y)
+    gpu.raw.clusters = 0
+    monkey = plan_of(x, y, shared_by_two, rows=64)
+    assert "2 blocks in a cluster" in refused("launch-limit", monkey, x, y)
+    assert run.launcher(plan, 0).prepared([x, y])[0].config().numAttrs == 1
