@@ -200,6 +200,11 @@ class GemmConfig:
         m, n, k = (*self.warps, 1)[:3]
         return m, n, k
 
+    @property
+    def stores_matrices(self) -> bool:
+        """Whether stmatrix writes D to shared memory; warps along K write one by one."""
+        return bool(self.store and self.stmatrix) and self.atoms_mnk[2] == 1
+
     def tiled_mma(self, along_k: bool = False) -> Any:  # a TiledMMA
         """Return the atom over the threads of a block. Raises LayoutError for several warps along K
         unless the kernel expects them: their sums must be added, and written once.

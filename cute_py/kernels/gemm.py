@@ -61,6 +61,7 @@ def gemm(
 
     tCgC = part(_matrix(C, bz)) if epilogue.source else None
     shared = row_part(thr, bias, (bM, bN), by) if epilogue.bias else None
+    by_matrix = config.stores_matrices and D.dtype.bits == 16
     with cute.when(thr.thr_vmnk[3] < 1):  # warps along K have the same sums
         # all at once, or a column of atoms at a time: few registers next to acc
         for j in (_,) if epilogue.is_in_place else range(cute.size(acc, 2)):
@@ -73,7 +74,7 @@ def gemm(
                 x = x + loaded_row(shared, (_, _, j), x)
             x = activated(x, epilogue.activation)
             x = converted(x, D.dtype)
-            if config.store and config.stmatrix and D.dtype.bits == 16 and j is _:
+            if by_matrix and j is _:
                 _store_matrices(mma, x, sD)
             else:
                 cute.copy(x, tCsD[_, _, j])

@@ -149,6 +149,10 @@ TILES: tuple[tuple[Callable[[_Asked], bool], tuple[Option | tuple[Option, ...], 
         (Option(128, 256, (2, 4), 4), Option(128, 256, (2, 4), 3), TWO),
     ),
     (lambda p: p.fills(128, 128), (TWO,)),
+    (
+        lambda p: p.K >= SHORT_K and p.blocks(64, 128) <= p.gpu.multiprocessors,
+        (Option(64, 128, (2, 2), 5), Option(64, 128, (2, 2), 4, 2)),
+    ),
     (lambda p: True, (Option(64, 128, (2, 2), 4, 2),)),
 )
 

@@ -132,11 +132,11 @@ def test_little_memory_makes_smaller_batches(monkeypatch):
     np.testing.assert_array_equal(gemm(a, b, out_dtype="f32", checks=True), a @ b)
 
 
-def test_the_estimate_of_a_block_is_of_the_right_size():
+@pytest.mark.parametrize("kind", DTYPES)
+def test_the_estimate_of_a_block_is_of_the_right_size(kind):
     from cute_py.emulate.program import Program
 
-    for kind in DTYPES:
-        a, b = np.ones((128, 256)), np.ones((256, 128))
-        call = Product(*taken(Request(a, b, dtype=kind, out_dtype="f32"))).call()
-        true = Program(call.plan(), frozenset(), False).resources.bytes_per_block()
-        assert true / 2 <= call.config.block_bytes <= true * 4
+    a, b = np.ones((128, 256)), np.ones((256, 128))
+    call = Product(*taken(Request(a, b, dtype=kind, out_dtype="f32"))).call()
+    true = Program(call.plan(), frozenset(), False).resources.bytes_per_block()
+    assert true / 2 <= call.config.block_bytes <= true * 4

@@ -30,7 +30,7 @@ def config_for(kind, M, N, K, alignment=16, gpu=LARGE, batch=1, majors=("K", "K"
         ("bf16", (3072, 3072, 3072), "tile=160x256x64 warps=2x4 stages=3"),
         ("bf16", (4096, 11008, 4096), "tile=128x128x64 warps=2x2 stages=3"),
         ("bf16", (4096, 11008, 4104), "tile=128x256x64 warps=2x4 stages=3"),
-        ("bf16", (1024, 1024, 1024), "tile=64x128x64 warps=2x2 stages=4"),
+        ("bf16", (1024, 1024, 1024), "tile=64x128x64 warps=2x2 stages=5"),
         ("bf16", (8192, 8192, 512), "tile=128x128x64 warps=2x2 stages=3"),
         ("f32", (4096, 4096, 4096), "tile=128x128x16 warps=16x16 stages=3"),
         ("f32", (1024, 1024, 1024), "tile=64x64x16 warps=8x8 stages=3"),
