@@ -216,7 +216,8 @@ WORDINGS: dict[str, Wording] = {
     "swizzle-parameters": (
         LayoutError,
         "Swizzle({bits}, {base}, {shift})",
-        "B >= 0, M >= 0 and |S| >= B, so that the bits read and the bits changed do not overlap",
+        "B >= 0, M >= 0 and |S| >= B, so that the bits read and the bits changed do not overlap; "
+        "M + B + |S| is at most 4096",
         "use fewer bits, or a larger shift",
     ),
     "swizzle-masks": (

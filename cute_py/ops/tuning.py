@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 BANDS = (2048, 1024, 512)  # rows; a band that does not divide M would leave blocks without work
 FULL = 0.9  # of the multiprocessors: with fewer blocks than that, a smaller tile is faster
+PREFETCHED = 3  # tiles of K; more delay those that come first
 SHORT_K = 1024  # a block is done before the next one has filled its stages: two share a processor
 
 
@@ -248,7 +249,7 @@ def overlapping(
     return replace(
         config,
         pdl=1,
-        prefetch=config.stages - 1 if first else 0,
+        prefetch=min(config.stages - 1, PREFETCHED) if first else 0,
         stmatrix=int(config.store > 0 and result.bits == 16),
     )
 

@@ -444,7 +444,7 @@ def wild(x, address: cute.s64):
 x = torch.zeros(64, device="cuda")
 wild(x, x.data_ptr())
 try:
-    wild(x, 1 << 40)
+    wild(x, x.data_ptr() + (1 << 42))
     if sys.argv[1] == "later":
         torch.cuda.synchronize()
 except cute.CuteError as error:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from cute_py.layout.types import IntTuple, Leaf
 
 
+MOST = 4096  # bits of the offsets that a swizzle maps
+
+
 class Swizzle(F2Map):
     """The map x -> x ^ shift_right(x & yyy_msk, S) of offsets (elements): a bijection and its own
     inverse.
@@ -48,7 +51,7 @@ class Swizzle(F2Map):
             ints.as_int(ints.normalize(x, "Swizzle"), "Swizzle")
             for x in (num_bits, num_base, num_shft)
         )
-        if b < 0 or m < 0 or abs(s) < b:
+        if b < 0 or m < 0 or abs(s) < b or b + m + abs(s) > MOST:
             raise refusal("swizzle-parameters", operation="Swizzle", bits=b, base=m, shift=s)
         self.num_bits = b
         self.num_base = m
