@@ -92,13 +92,13 @@ def pytest_runtest_setup(item):
 def pytest_runtest_call(item):
     """Fail a test that passed, but took more than its seconds.
 
-    Processor time does not grow with what else a machine does. Not counted: fixtures, and tests on
-    a GPU, which wait for it; `--slow` counts nothing, its Hypothesis profile may be the long one.
+    Processor time does not grow with what else a machine does. Not counted: fixtures, tests on a
+    GPU, which wait for it, and of torch, parts of which load for seconds; `--slow` counts nothing, its Hypothesis profile may be the long one.
     """
     start = processor_seconds()
     result = yield
     used, most = processor_seconds() - start, item.config.getoption("--seconds")
-    free = item.config.getoption("--slow") or item.get_closest_marker("gpu")
+    free = item.config.getoption("--slow") or any(map(item.get_closest_marker, ("gpu", "torch")))
     if 0 < most < used and not free and most * slowness() < used:
         pytest.fail(
             f"took {used:.2f} s of processor time, its processes included; a test that is not slow "

@@ -12,14 +12,6 @@ from tests.torch_calls import KINDS, RECORDED, add, graphs_around, refused_with_
 torch = pytest.importorskip("torch")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def guards():
-    """Load the guards of torch.compile once: that takes seconds."""
-    import torch._dynamo
-
-    return torch._dynamo
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_results_are_tensors_of_the_operands_type(kind):
     a, b = (torch.ones(shape).to(getattr(torch, kind)) for shape in ((4, 8), (8, 6)))
