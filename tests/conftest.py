@@ -93,7 +93,8 @@ def pytest_runtest_call(item):
     """Fail a test that passed, but took more than its seconds.
 
     Processor time does not grow with what else a machine does. Not counted: fixtures, tests on a
-    GPU, which wait for it, and of torch, parts of which load for seconds; `--slow` counts nothing, its Hypothesis profile may be the long one.
+    GPU, which wait for it, and of torch, parts of which load for seconds; `--slow` counts nothing,
+    its Hypothesis profile may be the long one.
     """
     start = processor_seconds()
     result = yield
