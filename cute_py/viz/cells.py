@@ -225,7 +225,9 @@ def picture_tv(tv: AnyLayout, tile: Tiler, by: str = "thread") -> Picture:
 def _require_tv(tv: AnyLayout) -> int:
     """Return the number of threads of a static thread-value layout."""
     if not is_layout(tv):
-        raise refusal("viz-type", operation="picture_tv", value=tv)
+        reason = "pass a layout (thread, value) -> index in the tile"
+        kind = type(tv).__name__
+        raise refusal("viz-type", operation="picture_tv", value=tv, type=kind, reason=reason)
     require_numbers(tv, "picture_tv")
     if tuples.rank(tv.shape) != 2:
         raise refusal("viz-tv", operation="picture_tv", layout=tv, rank=tuples.rank(tv.shape))

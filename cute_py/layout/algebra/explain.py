@@ -23,10 +23,11 @@ from cute_py.layout.algebra.inverse import left_body, right_body
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.layout import Layout, make_layout, raw_flat
 from cute_py.layout.tuples import show
+from cute_py.records import Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     from cute_py.layout.algebra.composition import Told
@@ -36,7 +37,7 @@ SHOWN = 12  # how many indices or offsets a line lists
 DEPTH = 32  # how many steps back a history is shown
 
 
-def explain(subject: object, *operands: AnyLayout) -> str:
+def explain(subject: object, *operands: AnyLayout) -> Text:
     """Return the derivation of an operation's result, of a layout, or of a refusal.
 
     Args:
@@ -54,7 +55,7 @@ def explain(subject: object, *operands: AnyLayout) -> str:
       carries: digit 0 is used up to 3+2 of 5, so the modes add up
     """
     if isinstance(subject, CuteError):
-        return "\n".join(_refusal(subject))
+        return _lines(_refusal(subject))
     if isinstance(subject, (Layout, AbstractComposed)) and not operands:
         return why(subject)
     name = subject if isinstance(subject, str) else getattr(subject, "__name__", "")
@@ -64,11 +65,15 @@ def explain(subject: object, *operands: AnyLayout) -> str:
     try:
         result = operation(*operands)
     except CuteError as error:
-        return "\n".join(_refusal(error))
-    return "\n".join(_told(name, operands, result))
+        return _lines(_refusal(error))
+    return _lines(_told(name, operands, result))
 
 
-def why(layout: AnyLayout) -> str:
+def _lines(lines: Iterable[str]) -> Text:
+    return Text("\n".join(lines))
+
+
+def why(layout: AnyLayout) -> Text:
     """Return how `layout` was made, and how its operands were made.
 
     >>> from cute_py import flatten, group_modes
@@ -78,7 +83,7 @@ def why(layout: AnyLayout) -> str:
       flatten((2,(2,3)):(1,(2,4))) = (2,2,3):(1,2,4)
         the layout (or int tuple) with all leaves at top level
     """
-    return "\n".join(_history(layout, set()))
+    return _lines(_history(layout, set()))
 
 
 def _history(layout: AnyLayout, seen: set[int], level: int = 1) -> Iterator[str]:
