@@ -12,6 +12,7 @@ from cute_py.viz.cells import (
     grid_of,
     held,
     numbered,
+    picture_tv,
     require_numbers,
     require_small,
     slabs,
@@ -81,7 +82,7 @@ def picture_of(x: Drawable, by: str | None = None, bits: int = 16) -> Picture:
 
 def reason_of(x: object) -> str:
     """Return why a value has no picture: its entry in UNDRAWN, if there is one."""
-    usual = "draw a thread-value layout over its tile with print_tv"
+    usual = "pass one of these; print_tv draws a thread-value layout over its tile"
     return next((UNDRAWN[c.__name__] for c in type(x).__mro__ if c.__name__ in UNDRAWN), usual)
 
 
@@ -379,6 +380,7 @@ def _config(config: Any, by: str, bits: int) -> Picture:  # a GemmConfig: kernel
 
 # -- which types have pictures
 
+BY = ("offset", "bank", "thread", "value", "tile")  # what colours may tell apart
 OFFSETS, THREADS = ("offset", "bank", "tile"), ("thread", "value", "tile")
 DRAWN: dict[str, tuple[Callable[..., Picture], tuple[str, ...]]] = {
     "Picture": (lambda x, by, bits: x, ("", "tile")),
@@ -388,6 +390,7 @@ DRAWN: dict[str, tuple[Callable[..., Picture], tuple[str, ...]]] = {
     "Tensor": (_tensor, OFFSETS),
     "Swizzle": (_swizzle, OFFSETS[:2]),
     "F2Map": (_bits, ("bit",)),
+    "TileTV": (lambda x, by, bits: picture_tv(x.tv, x.tile, by), THREADS),
     "MMA_Atom": (_mma, THREADS),
     "TiledMMA": (_mma, THREADS),
     "ThrMMA": (_mma, THREADS),

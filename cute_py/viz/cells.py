@@ -16,6 +16,7 @@ from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import INTS, Layout
 from cute_py.layout.queries import is_static, size
+from cute_py.records import Record
 from cute_py.viz.picture import COLOURS, Cell, Grid, Picture
 
 TYPE_CHECKING = False
@@ -220,6 +221,21 @@ def picture_tv(tv: AnyLayout, tile: Tiler, by: str = "thread") -> Picture:
     modes, labels = tile_of(tile)
     cells = held(tv, {t: t for t in range(threads)}, modes, by)
     return Picture(f"{tv} over {tuples.show(tile)}", slabs(tv, cells, modes, labels))
+
+
+class TileTV(Record):
+    """A thread-value layout over its tile, as a value that `picture_of` takes; see `picture_tv`."""
+
+    __slots__ = __match_args__ = ("tv", "tile")
+    tv: AnyLayout
+    tile: Tiler
+
+    def __init__(self, tv: AnyLayout, tile: Tiler) -> None:
+        self.tv, self.tile = tv, tile
+        picture_tv(tv, tile)  # refuses what does not fit
+
+    def __str__(self) -> str:
+        return str(picture_tv(self.tv, self.tile))
 
 
 def _require_tv(tv: AnyLayout) -> int:

@@ -173,6 +173,11 @@ class Picture(Shown):
     title: str
     grids: tuple[tuple[Grid | None, ...], ...]
 
+    def __str__(self) -> str:
+        from cute_py import to_text  # the public function: pictures do not import renderers
+
+        return str(to_text(self))
+
     def column_sizes(self) -> list[Size]:
         """Return the size of each column of places."""
         columns = zip(*self.grids, strict=True)
