@@ -15,8 +15,6 @@ reaches Python except through the table of functions, and the limits below keep 
 
 from __future__ import annotations
 
-import re
-
 from cute_py.errors import CuteError, ParseError, suggestion
 from cute_py.layout import Mapped
 from cute_py.layout.algebra.composition import composition
@@ -84,8 +82,8 @@ _ENUMERATED = (
     "max_ min_ offset_grid offsets outer_partition overlaps prove_bijective prove_divides "
     "prove_equal recast substitute to_f2 to_linear_bases "
 )
-# Instructions begin with one of these, and functions of them, which Python spells otherwise.
-_ATOMS = re.compile(r"SM\d+_|UniversalFMA|UniversalCopy|DefaultCopy|AutoVectorizingCopy")
+# How instructions begin, and functions of them, which Python spells otherwise.
+_ATOMS = (*[f"SM{digit}" for digit in range(10)], "Universal", "DefaultCopy", "AutoVectorizing")
 OF_ATOMS = frozenset(("mma", "copy", "tv"))
 BY_EXTENTS, BY_COORDINATES = frozenset(_CLOSED.split()), frozenset(_ENUMERATED.split())
 CONSTANTS = ("GenColMajor", "GenRowMajor", "LayoutLeft", "LayoutRight")
@@ -205,7 +203,9 @@ class Expression(Notation):
     def named(self) -> Value:
         """Read what begins with a name: also that of an instruction."""
         text = self.token.text
-        return self.atom() if _ATOMS.match(text) and text not in self.symbols else super().named()
+        return (
+            self.atom() if text.startswith(_ATOMS) and text not in self.symbols else super().named()
+        )
 
     def atom(self) -> Value:
         """Read `SM61_DP4A` or `UniversalCopy<128>`, an MMA atom or the instruction of a copy."""
@@ -220,11 +220,14 @@ class Expression(Notation):
             text = self.text[name.start : self.close().end]
         if registry.has(name.text):
             return registry.get(text)
+        try:
+            return registry.get_copy(text)
+        except CuteError as error:
+            if error.code != "copy-unknown":
+                raise
         known = [*registry.names(), *registry.copy_names()]
-        if name.text not in {each.partition("<")[0] for each in known}:
-            hint = suggestion(name.text, known) or "see cute-py atoms"
-            raise self.refuse("expression-name", name, name=name.text, hint=hint)
-        return registry.get_copy(text)
+        hint = suggestion(name.text, known) or "see cute-py atoms"
+        raise self.refuse("expression-name", name, name=name.text, hint=hint)
 
     def reference(self, name: Token) -> Value:
         """Read the arguments of a function and call it, or return the value of a name."""

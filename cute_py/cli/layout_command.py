@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable, Iterator
 
+    from cute_py.layout.notation.parse_tokens import Value
     from cute_py.layout.types import AnyLayout, OffsetMap
 
 
@@ -51,7 +52,7 @@ def _layout(given: Namespace) -> None:
         print(_answer(lambda: text_grid(layout, given.rows, given.columns)))
 
 
-def _value(given: Namespace) -> OffsetMap:
+def _value(given: Namespace) -> Value:
     """Return the layout or map that a text is, or that an expression gives."""
     text, symbols = text_of(given), symbols_of(given.symbol)
     try:

@@ -118,7 +118,7 @@ def _titled(part: Picture) -> Places:
     (first, *others), *rows = part.grids
     if first is None:
         return part.grids
-    first = replace(first, title=f"{part.title} {first.title}".rstrip())
+    first = replace(first, title=f"{part.title} {first.title}".strip())
     return ((first, *others), *rows)
 
 
@@ -404,6 +404,7 @@ UNDRAWN = {
     "CuteError": "an error is a text",
     "Plan": "a plan is a text, a line for each op: print it",
     "Kernel": "a kernel has a plan for each kind of arguments: print cute.trace(kernel, ...)",
+    "Compiled": "compiled code is a text: print its source, ptx or sass",
     "Report": "a report is a table of counts, which notebooks show as one",
     "Copy_Op": "an instruction moves bits: Copy_Atom(op, dtype) has a picture",
     "Operand": "an operand is a part of an MMA atom, which has a picture",
