@@ -22,7 +22,7 @@ from cute_py.viz.cells import (
     value_cells,
     values_of,
 )
-from cute_py.viz.picture import COLOURS, Grid, Picture
+from cute_py.viz.picture import COLOURS, Facts, Grid, Picture
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _swizzle(swizzle: Swizzle) -> Picture:
 def _runs(offsets: list[int], run: int) -> Cells:
     """Return the cells of runs of offsets, each labelled with the first."""
     colours = tuple([offset // run % len(COLOURS) for offset in offsets])
-    return Cells(tuple(zip(map(str, offsets))), colours)
+    return Cells(tuple(zip(map(str, offsets))), colours, tuple(offsets))
 
 
 # -- MMA
@@ -186,7 +186,8 @@ def _operand(tiled: TiledMMA, operand: str) -> Grid:
 
 def _transposed(grid: Grid, title: str) -> Grid:
     lines, colours = (tuple(zip(*each, strict=True)) for each in (grid.lines, grid.colours))
-    return Grid(title, lines, colours, grid.column_labels, grid.row_labels)
+    facts = grid.facts and grid.facts._replace(across=True)
+    return Grid(title, lines, colours, grid.column_labels, grid.row_labels, facts)
 
 
 # -- copies
@@ -219,7 +220,8 @@ def _copy_atom(atom: Copy_Atom) -> Picture:
     for tv in sides:
         cells = held(tv, threads, (elements,))
         parts = [cells.part(slice(i, i + width)) for i in range(0, elements, width)]
-        drawn.append(((grid_of("", parts, *names),),))
+        facts = Facts(cells.facts, (elements,), across=True)
+        drawn.append(((replace(grid_of("", parts, *names), facts=facts),),))
     title = f"{atom}: {elements} values, {_threads(atom.num_threads)}"
     return _side_by_side(title, *drawn)
 

@@ -7,6 +7,7 @@ colour is that of the first thread, modulo 8, as in CuTe's own pictures.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from cute_py.errors import refusal
@@ -16,7 +17,7 @@ from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import INTS, Layout
 from cute_py.layout.queries import is_static, size
-from cute_py.viz.picture import COLOURS, Cell, Grid, Picture
+from cute_py.viz.picture import COLOURS, Cell, Facts, Grid, Picture
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,14 +36,17 @@ COLUMNS = 16  # cells in a line of a rank-1 layout
 
 
 class Cells(NamedTuple):
-    """A sequence of cells: the lines of each, and the index of its colour."""
+    """A sequence of cells: the lines of each, the index of its colour, and what it shows, as in
+    `Facts`.
+    """
 
     lines: tuple[tuple[str, ...], ...]
     colours: tuple[int | None, ...]
+    facts: tuple[Any, ...]
 
     def part(self, where: slice) -> Cells:
         """Return some of the cells."""
-        return Cells(self.lines[where], self.colours[where])
+        return Cells(self.lines[where], self.colours[where], self.facts[where])
 
 
 def is_layout(x: object) -> bool:
@@ -101,7 +105,8 @@ def value_cells(values: list[Any]) -> Cells:
     whole = values[0].__class__ is int
     texts = map(str if whole else tuples.show, values)
     sums = values if whole else [sum(tuples.leaves(value)) for value in values]
-    return Cells(tuple(zip(texts)), tuple([each % len(COLOURS) for each in sums]))
+    colours = tuple([each % len(COLOURS) for each in sums])
+    return Cells(tuple(zip(texts)), colours, tuple(values))
 
 
 def slabs(x: object, cells: Cells, shape: tuple[int, ...], labels: list[list[str]]) -> Grids:
@@ -121,10 +126,11 @@ def slabs(x: object, cells: Cells, shape: tuple[int, ...], labels: list[list[str
     rows, columns, *rest = shape
     depth, slabs = (*rest, 1, 1)[:2]
     area = rows * columns
-    grids = [
-        table(_slab_title(rest, k), cells.part(slice(area * k, area * (k + 1))), *labels[:2])
-        for k in range(depth * slabs)
-    ]
+    grids = []
+    for k in range(depth * slabs):
+        part = cells.part(slice(area * k, area * (k + 1)))
+        facts = Facts(part.facts, shape, area * k)
+        grids.append(replace(table(_slab_title(rest, k), part, *labels[:2]), facts=facts))
     return tuple(tuple(grids[k::depth]) for k in range(depth))
 
 
@@ -140,12 +146,13 @@ def table(title: str, cells: Cells, rows: Labels, columns: Labels) -> Grid:
     """Return the grid of cells in column-major order."""
     height = len(rows)
     parts = [cells.part(slice(i, None, height)) for i in range(height)]
-    return grid_of(title, parts, rows, columns)
+    facts = Facts(cells.facts, (height, len(columns)))
+    return replace(grid_of(title, parts, rows, columns), facts=facts)
 
 
 def grid_of(title: str, parts: list[Cells], rows: Labels, columns: Labels) -> Grid:
     """Return the grid of these rows of cells."""
-    lines, colours = zip(*parts, strict=True)
+    lines, colours, _ = zip(*parts, strict=True)
     return Grid(title, lines, colours, tuple(rows), tuple(columns))
 
 
@@ -155,11 +162,11 @@ def _line(cells: Cells, labels: Labels) -> Grid:
     width = COLUMNS if count > 2 * COLUMNS else count
     starts = range(0, count, width)
     spare = -count % width
-    padded = Cells(cells.lines + ((),) * spare, cells.colours + (None,) * spare)
+    padded = Cells(cells.lines + ((),) * spare, cells.colours + (None,) * spare, cells.facts)
     parts = [padded.part(slice(i, i + width)) for i in starts]
-    if len(starts) == 1:
-        return grid_of("", parts, [""], labels)
-    return grid_of("", parts, [labels[i] for i in starts], numbered(width))
+    alone = len(starts) == 1
+    names = ([""], labels) if alone else ([labels[i] for i in starts], numbered(width))
+    return replace(grid_of("", parts, *names), facts=Facts(cells.facts, (count,), across=True))
 
 
 def numbered(n: int) -> list[str]:
@@ -251,7 +258,8 @@ def held(tv: AnyLayout, threads: Mapping[int, int], shape: IntTuple) -> Cells:
                 )
             holders[index].setdefault(value, []).append(thread)
     cells = [_holder_cell(each) for each in holders]
-    return Cells(tuple([cell.lines for cell in cells]), tuple([cell.colour for cell in cells]))
+    lines, colours = zip(*cells, strict=True)
+    return Cells(lines, colours, tuple(holders))
 
 
 def _index(coord: IntTuple, shape: IntTuple) -> int:

@@ -6,7 +6,7 @@ It is independent of layouts and output formats; lengths are in characters of a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, zip_longest
 from typing import NamedTuple
@@ -42,6 +42,24 @@ class Cell(NamedTuple):
     colour: int | None = None
 
 
+class Facts(NamedTuple):
+    """What the cells of a grid show, as numbers.
+
+    Attributes:
+        cells: for each cell, in the order of their indices, an offset, a coordinate, or the threads
+            of each value: {value: threads}.
+        shape: the extents of the modes that the indices count.
+        start: the index of the first cell.
+        across: whether the indices run along the rows, not down the columns.
+
+    """
+
+    cells: tuple[Any, ...]
+    shape: tuple[int, ...]
+    start: int = 0
+    across: bool = False
+
+
 @dataclass(frozen=True)
 class Grid:
     """A table of cells, whose rows all have the same length.
@@ -52,6 +70,7 @@ class Grid:
         colours: for each row the index of the colour of each cell (None: no colour).
         row_labels: one text for each row.
         column_labels: one text for each column.
+        facts: what the cells show, as numbers; None: texts only.
 
     """
 
@@ -60,6 +79,7 @@ class Grid:
     colours: tuple[tuple[int | None, ...], ...]
     row_labels: tuple[str, ...]
     column_labels: tuple[str, ...]
+    facts: Facts | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def cells(self) -> tuple[tuple[Cell, ...], ...]:
