@@ -29,6 +29,7 @@ _HOME = {
     "viz.text": "print_copy print_layout print_mma print_tv to_text",
     "viz.svg": "to_svg",
     "viz.latex": "to_latex",
+    "viz.scenes": "scene",
 }
 
 __getattr__, __dir__ = lazy(__name__, _HOME)

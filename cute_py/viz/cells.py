@@ -284,11 +284,17 @@ def _holder_cell(values: dict[int, list[int]]) -> Cell:
     """Return the cell of an element, a line for each set of threads that has it."""
     if not values:
         return NOBODY
+    groups = by_threads(values)
+    lines = tuple(f"T{spans(threads)} V{spans(held)}" for threads, held in groups)
+    return Cell(lines, min(min(threads) for threads, _ in groups) % len(COLOURS))
+
+
+def by_threads(values: Mapping[int, list[int]]) -> list[tuple[tuple[int, ...], list[int]]]:
+    """Return the sets of threads that have an element, each with its values."""
     groups: dict[tuple[int, ...], list[int]] = {}
     for value, threads in values.items():
         groups.setdefault(tuple(threads), []).append(value)
-    lines = tuple(f"T{spans(threads)} V{spans(held)}" for threads, held in groups.items())
-    return Cell(lines, min(map(min, groups)) % len(COLOURS))
+    return list(groups.items())
 
 
 def spans(numbers: Sequence[int]) -> str:

@@ -51,6 +51,9 @@ class Facts(NamedTuple):
         shape: the extents of the modes that the indices count.
         start: the index of the first cell.
         across: whether the indices run along the rows, not down the columns.
+        notes: for each cell, what a reader is told who points at it, in place of all this.
+        marked: the cells with a frame.
+        bars: (row, first column, last column, lane) of lines along the rows.
 
     """
 
@@ -58,6 +61,9 @@ class Facts(NamedTuple):
     shape: tuple[int, ...]
     start: int = 0
     across: bool = False
+    notes: tuple[str, ...] = ()
+    marked: tuple[int, ...] = ()
+    bars: tuple[tuple[int, int, int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -138,6 +144,9 @@ class Picture:
         grids: rows of places, each with a grid or empty (None). Grids in one row of places have the
             same height of cells, grids in one column of places the same width, so that their rows
             and columns line up.
+        link: what a click on a live picture selects in all grids: "thread", "element" or "offset";
+            "": the first of them that the grids have in common.
+        steps: whether a live picture shows the grids one after the other.
 
     >>> from cute_py import Layout
     >>> from cute_py.viz.build import picture_of
@@ -148,6 +157,8 @@ class Picture:
 
     title: str
     grids: tuple[tuple[Grid | None, ...], ...]
+    link: str = field(default="", compare=False)
+    steps: bool = field(default=False, compare=False)
 
     def column_sizes(self) -> list[Size]:
         """Return the size of each column of places."""
