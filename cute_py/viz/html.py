@@ -8,6 +8,7 @@ from html import escape
 
 from cute_py.errors import CuteError
 from cute_py.viz.build import picture_of
+from cute_py.viz.live import live
 from cute_py.viz.svg import to_svg
 
 TYPE_CHECKING = False
@@ -27,7 +28,8 @@ def fragment(x: Drawable) -> str | None:
     if os.environ.get(SWITCH) == "0":
         return None
     try:
-        return f'<div class="cute-py">{image(picture_of(x))}{live(x)}</div>'
+        drawn = picture_of(x)
+        return f'<div class="cute-py">{image(drawn)}{live(drawn)}</div>'
     except CuteError:
         return None
 
@@ -43,7 +45,3 @@ def image(picture: Picture) -> str:
         f'src="data:image/svg+xml;base64,{data}">'
     )
 
-
-def live(x: Drawable) -> str:
-    """Return the scene and the script that replace the image where scripts may run."""
-    return ""

@@ -88,7 +88,7 @@ const cutePy = (host, scene, options = {}) => {
   const holders = (p, k) => each(p.thread && p.thread[k]).map((set, i) =>
     [p.threads[set], each(Array.isArray(p.thread[k]) ? p.value[k][i] : p.value[k]).join(",")]);
   const lines = (p, k) => {
-    if (p.text) return each(p.text[k]);
+    if (p.text) return p.text[k].split("\n");
     if (p.thread) {
       const found = holders(p, k);
       return found.length === 1 ? [`T${found[0][0]}`, `V${found[0][1]}`] : found.map(([t, v]) => `T${t} V${v}`);

@@ -5,11 +5,13 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from cute_py.viz.scenes import as_json
+from cute_py.viz.scenes import as_json, scene_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from cute_py.viz.picture import Picture
+
+MOST_CELLS = 1 << 14  # a notebook keeps its outputs
 
 # Each scene is drawn in place of its siblings, once. A page that runs scripts late does not say
 # which one runs, so that all scenes of the page are looked for.
@@ -39,7 +41,11 @@ def script() -> str:
     return Path(__file__).with_name("live.js").read_text(encoding="utf-8")
 
 
-def live(found: dict[str, Any]) -> str:
-    """Return the elements that replace those before them in the same element by the live scene."""
-    data = f'<script type="application/json">{as_json(found)}</script>'
+def live(drawn: Picture) -> str:
+    """Return the scene of a picture and the script that shows it in place of the elements before;
+    "" for more cells than a notebook may keep.
+    """
+    if drawn.cells > MOST_CELLS:
+        return ""
+    data = f'<script type="application/json">{as_json(scene_of(drawn))}</script>'
     return f"{data}<script>(() => {{\n{script()}{START}}})();</script>"

@@ -8,13 +8,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain, zip_longest
+from itertools import accumulate, chain, zip_longest
+from operator import mul
 from typing import NamedTuple
+
+from cute_py.layout import tuples
+from cute_py.records import Shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
+
+    from cute_py.layout.types import IntTuple
 
 # The colours of cells, by index modulo 8: light enough for black text, adjacent ones distinct;
 # (red green blue) for SVG and LaTeX, and the nearest background of a 256-colour terminal
@@ -33,6 +39,7 @@ TERMINAL = tuple(number for _, number in COLOURS)
 
 
 PAD = 2  # characters between the texts of adjacent cells
+MOST_TEXTS = 1 << 12  # cells whose texts SVG and LaTeX draw
 
 
 class Cell(NamedTuple):
@@ -48,7 +55,7 @@ class Facts(NamedTuple):
     Attributes:
         cells: for each cell, in the order of their indices, an offset, a coordinate, or the threads
             of each value: {value: threads}.
-        shape: the extents of the modes that the indices count.
+        shape: the shape that the indices count, nested as in the layout.
         start: the index of the first cell.
         across: whether the indices run along the rows, not down the columns.
         notes: for each cell, what a reader is told who points at it, in place of all this.
@@ -58,7 +65,7 @@ class Facts(NamedTuple):
     """
 
     cells: tuple[Any, ...]
-    shape: tuple[int, ...]
+    shape: IntTuple
     start: int = 0
     across: bool = False
     notes: tuple[str, ...] = ()
@@ -76,6 +83,8 @@ class Grid:
         colours: for each row the index of the colour of each cell (None: no colour).
         row_labels: one text for each row.
         column_labels: one text for each column.
+        row_shape: the shape of the rows, whose modes heavy lines part; 1 for rows without modes.
+        column_shape: the shape of the columns.
         facts: what the cells show, as numbers; None: texts only.
 
     """
@@ -85,6 +94,8 @@ class Grid:
     colours: tuple[tuple[int | None, ...], ...]
     row_labels: tuple[str, ...]
     column_labels: tuple[str, ...]
+    row_shape: IntTuple = 1
+    column_shape: IntTuple = 1
     facts: Facts | None = field(default=None, compare=False, repr=False)
 
     @cached_property
@@ -127,6 +138,39 @@ class Grid:
             yield colour, start, self.columns - start
 
 
+def mode_sizes(shape: IntTuple) -> tuple[int, ...]:
+    """Return the sizes of the blocks that the modes of one axis make, smallest first.
+
+    >>> mode_sizes((2, (4, 3))), mode_sizes(8), mode_sizes((8, 1))
+    ((2, 8), (), ())
+    """
+    sizes = list(accumulate(tuples.leaves(shape), mul))
+    return tuple(sorted({size for size in sizes if 1 < size < sizes[-1]}))
+
+
+def block_label(shape: IntTuple, size: int, index: int) -> str:
+    """Return the coordinate of a block of `size` along one axis, with `_` for the modes inside.
+
+    >>> block_label((2, (4, 3)), 2, 5), block_label((2, (4, 3)), 8, 2)
+    ('(_,(1,1))', '(_,(_,2))')
+    """
+    parts = []
+    for extent in tuples.leaves(shape):
+        if size > 1 and size % extent == 0:
+            parts.append("_")
+            size //= extent
+        else:
+            parts.append(str(index % extent))
+            index //= extent
+    return _nested(shape, iter(parts))
+
+
+def _nested(shape: IntTuple, entries: Iterator[object]) -> str:
+    if shape.__class__ is tuple:
+        return f"({','.join([_nested(mode, entries) for mode in shape])})"
+    return str(next(entries))
+
+
 class Size(NamedTuple):
     """The common size of the grids in one column or row of places (characters)."""
 
@@ -136,7 +180,7 @@ class Size(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(Shown):
     """Grids side by side.
 
     Attributes:
@@ -180,10 +224,10 @@ class Picture:
         grids = [[grid and _grid_data(grid) for grid in row] for row in self.grids]
         return {"title": self.title, "grids": grids}
 
-    def _repr_svg_(self) -> str:
-        from cute_py import to_svg  # the public function: pictures do not import renderers
-
-        return to_svg(self)
+    @property
+    def cells(self) -> int:
+        """The number of cells of all grids."""
+        return sum(grid.rows * grid.columns for row in self.grids for grid in row if grid)
 
 
 def _grid_data(grid: Grid) -> dict[str, Any]:

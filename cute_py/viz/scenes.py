@@ -21,7 +21,7 @@ indices: `colour`, an index into the palette, or None, and what the cell shows:
     thread and value   of a thread-value layout: an index into `threads`, whose entries are sets of
                        threads as text such as "0-31,64", and the value; or lists of both, if the
                        cell has several sets or values; or None
-    text               of any other picture: the lines of the cell
+    text               of any other picture, and of cells that show more: the text of the cell
 
 Some have `notes`, what a reader of each cell is told; `marked`, the cells with a frame; and `bars`,
 (row, first column, last column, lane) of lines along the rows. `steps` says that the panels are
@@ -123,36 +123,22 @@ def _panel(grid: Grid) -> dict[str, Any]:
         "column_labels": _labels(grid.column_labels),
         "row_bounds": list(mode_sizes(grid.row_shape)),
         "column_bounds": list(mode_sizes(grid.column_shape)),
-        "shape": _listed(_shape(grid)),
+        "shape": _listed((grid.columns, grid.rows) if facts is None else facts.shape),
         "start": 0 if facts is None else facts.start,
         "across": across,
     }
-    if facts is None or facts.notes:
-        rows = grid.lines if across else zip(*grid.lines, strict=True)
-        panel["text"] = [list(lines) for lines in chain.from_iterable(rows)]
+    rows = grid.lines if across else zip(*grid.lines, strict=True)
+    text = ["\n".join(lines) for lines in chain.from_iterable(rows)]
     if facts is not None:
         panel.update(_shown(facts))
-        colour = colour[: len(facts.cells)]
+        text, colour = text[: len(facts.cells)], colour[: len(facts.cells)]
+    if facts is None or ("offset" in panel and text != list(map(str, facts.cells))):
+        panel["text"] = text
     return {**panel, "colour": colour}
 
 
 def _labels(labels: tuple[str, ...]) -> list[str] | None:
     return None if labels == tuple(map(str, range(len(labels)))) else list(labels)
-
-
-def _shape(grid: Grid) -> tuple[IntTuple, ...]:
-    """Return the shape of the coordinates, each axis nested as the grid knows it."""
-    facts = grid.facts
-    if facts is None:
-        return grid.columns, grid.rows
-    axes = (grid.row_shape, grid.column_shape)
-    if facts.across:
-        axes = axes[::-1]
-    flat = facts.shape
-    nested = [
-        axis if tuples.product(axis) == n else n for axis, n in zip(axes, flat, strict=False)
-    ]
-    return *nested, *flat[len(nested) :]
 
 
 def _listed(shape: IntTuple) -> Any:
