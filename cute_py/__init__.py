@@ -140,6 +140,7 @@ _HOME = {
     "viz.text": "print_copy print_layout print_mma print_tv to_text",
     "viz.svg": "to_svg",
     "viz.latex": "to_latex",
+    "viz.comparisons": "diff show",
 }
 # reached as cute.atoms and so on; cute.trace and cute.emulate are functions as well
 _PACKAGES = (

@@ -30,6 +30,7 @@ _HOME = {
     "viz.svg": "to_svg",
     "viz.latex": "to_latex",
     "viz.scenes": "scene",
+    "viz.comparisons": "diff show",
 }
 
 __getattr__, __dir__ = lazy(__name__, _HOME)

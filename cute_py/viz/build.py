@@ -7,6 +7,7 @@ from dataclasses import replace
 from cute_py.errors import refusal
 from cute_py.layout import tuples
 from cute_py.layout.layout import Layout
+from cute_py.viz import replay
 from cute_py.viz.cells import (
     Cells,
     grid_of,
@@ -156,7 +157,7 @@ def _layout(layout: AnyLayout, by: str, bits: int) -> Picture:
     if by == "bank" and not whole:
         raise refusal("viz-by", operation="picture_of", by=by, value=layout, allowed="offset, tile")
     cells = value_cells(values, bits if by == "bank" else 0)
-    return Picture(str(layout), slabs(layout, cells, layout.shape))
+    return Picture(str(layout), slabs(layout, cells, layout.shape), bits=bits)
 
 
 def _tensor(tensor: Tensor, by: str, bits: int) -> Picture:
@@ -171,7 +172,7 @@ def _tensor(tensor: Tensor, by: str, bits: int) -> Picture:
     if tensor.space == "host" and by != "bank":
         texts = [(_number(value),) for value in tensor.to_numpy().reshape(-1, order="F").tolist()]
         cells = value_cells(values_of(layout))._replace(lines=tuple(texts))
-        return Picture(str(tensor), slabs(tensor, cells, layout.shape))
+        return Picture(str(tensor), slabs(tensor, cells, layout.shape), bits=drawn.bits)
     return replace(drawn, title=str(tensor))
 
 
@@ -395,6 +396,8 @@ DRAWN: dict[str, tuple[Callable[..., Picture], tuple[str, ...]]] = {
     "TiledCopy": (_tiled_copy, THREADS),
     "ThrCopy": (_tiled_copy, THREADS),
     "GemmConfig": (_config, ("offset",)),
+    "BankConflicts": (replay.banks, ("wavefront",)),
+    "Coalescing": (replay.sectors, ("sector",)),
 }
 # the other public types, and why they have no picture; a subclass has the reason of its base
 UNDRAWN = {
@@ -413,8 +416,6 @@ UNDRAWN = {
     "ScaledBasis": "it is one stride",
     "Underscore": "it is one coordinate",
     "Access": "an access is one request: bank_conflicts and coalescing judge it",
-    "BankConflicts": "its str is a table of counts",
-    "Coalescing": "its str is a table of counts",
     "Occupancy": "it is a handful of numbers",
     "Registers": "it is a handful of numbers",
     "Wave": "it is a handful of numbers",

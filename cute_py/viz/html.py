@@ -7,8 +7,10 @@ from base64 import b64encode
 from html import escape
 
 from cute_py.errors import CuteError
+from cute_py.layout.algebra.explain import Derivation
 from cute_py.viz.build import picture_of
-from cute_py.viz.live import live
+from cute_py.viz.derivations import outline, tree
+from cute_py.viz.live import elements, live
 from cute_py.viz.svg import to_svg
 
 TYPE_CHECKING = False
@@ -27,6 +29,8 @@ def fragment(x: Drawable) -> str | None:
     """
     if os.environ.get(SWITCH) == "0":
         return None
+    if isinstance(x, Derivation):
+        return f'<div class="cute-py">{outline(x.step, image)}{elements(tree(x.step))}</div>'
     try:
         drawn = picture_of(x)
         return f'<div class="cute-py">{image(drawn)}{live(drawn)}</div>'

@@ -315,14 +315,14 @@ const cutePy = (host, scene, options = {}) => {
   function tree(parent, node, open) {
     const details = put(parent, "details", "margin-left:1em");
     put(details, "summary", "font-family:ui-monospace,monospace;overflow-wrap:anywhere", { textContent: node.text });
-    for (const line of node.steps) put(details, "div", "margin-left:1em;opacity:.8", { textContent: line });
+    for (const line of node.lines) put(details, "div", "margin-left:1em;opacity:.8", { textContent: line });
     const inside = put(details, "div", "margin-left:1em");
     const drawOnce = () => {
       if (details.open && node.scene && !inside.childNodes.length) cutePy(inside, node.scene, options);
     };
     details.addEventListener("toggle", drawOnce);
     details.open = open;
-    node.children.forEach((child) => tree(details, child, false));
+    node.operands.forEach((child) => tree(details, child, false));
   }
 
   if (options.sel) chosen = { at: +options.sel.slice(1) };

@@ -9,6 +9,8 @@ from cute_py.viz.scenes import as_json, scene_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from cute_py.viz.picture import Picture
 
 MOST_CELLS = 1 << 14  # a notebook keeps its outputs
@@ -45,7 +47,10 @@ def live(drawn: Picture) -> str:
     """Return the scene of a picture and the script that shows it in place of the elements before;
     "" for more cells than a notebook may keep.
     """
-    if drawn.cells > MOST_CELLS:
-        return ""
-    data = f'<script type="application/json">{as_json(scene_of(drawn))}</script>'
+    return "" if drawn.cells > MOST_CELLS else elements(scene_of(drawn))
+
+
+def elements(scene: dict[str, Any]) -> str:
+    """Return the elements of a scene and of the script that shows it."""
+    data = f'<script type="application/json">{as_json(scene)}</script>'
     return f"{data}<script>(() => {{\n{script()}{START}}})();</script>"

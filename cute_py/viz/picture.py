@@ -179,7 +179,7 @@ class Size(NamedTuple):
     extent: int  # columns, or rows, of the largest grid
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Picture(Shown):
     """Grids side by side.
 
@@ -191,6 +191,7 @@ class Picture(Shown):
         link: what a click on a live picture selects in all grids: "thread", "element" or "offset";
             "": the first of them that the grids have in common.
         steps: whether a live picture shows the grids one after the other.
+        bits: the width of an element, for the bytes and banks of offsets.
 
     >>> from cute_py import Layout
     >>> from cute_py.viz.build import picture_of
@@ -203,6 +204,12 @@ class Picture(Shown):
     grids: tuple[tuple[Grid | None, ...], ...]
     link: str = field(default="", compare=False)
     steps: bool = field(default=False, compare=False)
+    bits: int = field(default=16, compare=False)
+
+    def __repr__(self) -> str:
+        from cute_py import to_text  # the public function: pictures do not import renderers
+
+        return to_text(self) if self.cells <= MOST_TEXTS else f"{self.title}: {self.cells} cells"
 
     def column_sizes(self) -> list[Size]:
         """Return the size of each column of places."""

@@ -48,10 +48,9 @@ if TYPE_CHECKING:
     from cute_py.viz.picture import Facts, Grid, Picture
 
 VERSION = 1
-BITS = 16  # of an element, unless something says otherwise
 
 
-def scene(x: Drawable, *, by: str | None = None, bits: int = BITS) -> dict[str, Any]:
+def scene(x: Drawable, *, by: str | None = None, bits: int = 16) -> dict[str, Any]:
     """Return the picture of x as a scene: JSON that a script can draw and explore.
 
     Args:
@@ -67,10 +66,10 @@ def scene(x: Drawable, *, by: str | None = None, bits: int = BITS) -> dict[str, 
     >>> drawn["v"], drawn["link"], drawn["panels"][0]["offset"]
     (1, 'offset', [0, 2, 1, 3])
     """
-    return scene_of(picture_of(x, by=by, bits=bits), bits)
+    return scene_of(picture_of(x, by=by, bits=bits))
 
 
-def scene_of(drawn: Picture, bits: int = BITS) -> dict[str, Any]:
+def scene_of(drawn: Picture) -> dict[str, Any]:
     """Return the scene of a picture."""
     panels: list[dict[str, Any]] = []
     places: list[list[int | None]] = []
@@ -84,7 +83,7 @@ def scene_of(drawn: Picture, bits: int = BITS) -> dict[str, Any]:
         "v": VERSION,
         "title": drawn.title,
         "link": drawn.link or _link(panels),
-        "bits": bits,
+        "bits": drawn.bits,
         "palette": list(RGB),
         "places": places,
         "panels": panels,
@@ -132,7 +131,7 @@ def _panel(grid: Grid) -> dict[str, Any]:
     if facts is not None:
         panel.update(_shown(facts))
         text, colour = text[: len(facts.cells)], colour[: len(facts.cells)]
-    if facts is None or ("offset" in panel and text != list(map(str, facts.cells))):
+    if facts is None or facts.notes or ("offset" in panel and text != list(map(str, facts.cells))):
         panel["text"] = text
     return {**panel, "colour": colour}
 
