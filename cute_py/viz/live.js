@@ -8,7 +8,7 @@ const cutePy = (host, scene, options = {}) => {
     return parent.appendChild(made);
   };
   const { floor, max, min } = Math;
-  const MONO = "ui-monospace,Menlo,Consolas,monospace", WRAP = ";overflow-wrap:anywhere", INDENT = "margin-left:1em";
+  const MONO = "ui-monospace,monospace", WRAP = ";overflow-wrap:anywhere", INDENT = "margin-left:1em";
   host.replaceChildren();
   host.setAttribute("data-lm-suppress-shortcuts", "true"); // JupyterLab leaves our keys to us
   const root = put(host, "div", "max-width:100%;font:13px/1.5 system-ui,sans-serif");
