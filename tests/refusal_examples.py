@@ -432,6 +432,8 @@ WHEN = {
     "pipeline-stages": "a pipeline has fewer than two stages, or A and B have different numbers",
     # -- viz.wordings
     "viz-type": "a picture is requested of something that has none",
+    "viz-by": "the colours of a picture cannot tell apart what they are asked to",
+    "viz-latex": "a picture has more cells than TeX can set",
     "viz-rank": "a layout has more modes than a picture can show",
     "viz-size": "a picture would have too many cells or threads",
     "viz-tv": "a layout drawn as a thread-value layout does not have two modes",
@@ -535,6 +537,7 @@ WHEN = {
     # -- cli.wordings
     "cli-arch": "`--arch` names an unknown architecture",
     "cli-layout": "an option holds no layout",
+    "cli-format": "the name of a file does not say in which format a picture is written",
     "cli-memory": "memory runs out in the middle",
     "cli-matrix": "a file holds no numbers, or an operand that is no matrix",
     "cli-package": "a package that a command needs is missing or broken",
@@ -726,6 +729,7 @@ def more():
             ["gemm", *["--m", "8", "--n", "8", "--k", "8", "--out-dtype", "bf16", "-o", "d.npy"]]
         ),
         lambda: main(["tv", "SM80_16x8x16_F32F16F16F32_TN", "-o", "no/such/folder.svg"]),
+        lambda: main(["show", "(4,8):(8,1)", "-o", "layout.png"]),
         lambda: require_known("90"),
         lambda: require_known("sm_70"),
         lambda: source(traced),

@@ -37,6 +37,8 @@ from cute_py.plan.plan import Plan
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
+    from cute_py.records import Text
+
 
 UNLIMITED = 1 << 16  # bytes of spills per thread: slow code is not refused
 
@@ -91,12 +93,15 @@ class Compiled:
     resources: Resources
     log: str
 
+    def __repr__(self) -> str:
+        return f"<{self.plan.name} compiled for {self.arch}: {self.resources}>"
+
     @cached_property
     def sass(self) -> str:
         """The machine code as text. Raises LayoutError if nvdisasm is missing."""
         return disassembled(self.cubin)
 
-    def explain(self) -> str:
+    def explain(self) -> Text:
         """Return the instructions of the machine code by kind, outside of loops and of one
         iteration of each loop: products, copies, waits, guards, addresses, arithmetic ... Raises
         LayoutError if nvdisasm is missing.

@@ -13,6 +13,7 @@ from cute_py.viz.cells import (
     grid_of,
     held,
     numbered,
+    picture_tv,
     require_numbers,
     require_small,
     slabs,
@@ -35,11 +36,11 @@ if TYPE_CHECKING:
     from cute_py.layout.bits.swizzle import Swizzle
     from cute_py.layout.types import AnyLayout, IntTuple
     from cute_py.tensor.tensor import Tensor
-    from cute_py.tiled.tiled_copy import ThrCopy, TiledCopy
     from cute_py.tiled.tiled_mma import ThrMMA, TiledMMA
     from cute_py.viz.cells import Grids
 
     Drawable: TypeAlias = Any  # what `picture_of` takes
+    Places: TypeAlias = tuple[tuple[Grid | None, ...], ...]
 
 # operand -> the names of its two modes, and their places in MNK
 _OPERANDS = {"A": ("mk", (0, 2)), "B": ("nk", (1, 2)), "C": ("mn", (0, 1))}
@@ -82,7 +83,8 @@ def picture_of(x: Drawable, by: str | None = None, bits: int = 16) -> Picture:
 
 def reason_of(x: object) -> str:
     """Return why a value has no picture: its entry in UNDRAWN, if there is one."""
-    return next((UNDRAWN[c.__name__] for c in type(x).__mro__ if c.__name__ in UNDRAWN), "")
+    usual = "pass one of these; print_tv draws a thread-value layout over its tile"
+    return next((UNDRAWN[c.__name__] for c in type(x).__mro__ if c.__name__ in UNDRAWN), usual)
 
 
 def named(x: Drawable) -> Drawable:
@@ -102,7 +104,8 @@ def _panels(values: tuple[Drawable, ...], by: str | None, bits: int) -> Picture:
     """Return the pictures of the parts of a tuple side by side; integers are only in the title."""
     parts = [picture_of(x, by, bits) for x in values if x.__class__ is not int]
     if not parts:
-        raise refusal("viz-type", operation="picture_of", value=values, type="tuple", reason="")
+        reason = "a tuple of numbers is a text: print it"
+        raise refusal("viz-type", operation="picture_of", value=values, type="tuple", reason=reason)
     height = max(len(part.grids) for part in parts)
     blocks = [_titled(part) for part in parts]
     empty = [((None,) * len(block[0]),) * (height - len(block)) for block in blocks]
@@ -111,14 +114,13 @@ def _panels(values: tuple[Drawable, ...], by: str | None, bits: int) -> Picture:
     return Picture(title, tuple(sum(row, ()) for row in zip(*padded, strict=True)))
 
 
-def _titled(part: Picture) -> Grids:
+def _titled(part: Picture) -> Places:
     """Return the grids of a picture, the first with the title of the picture."""
     (first, *others), *rows = part.grids
     if first is None:
         return part.grids
-    return (replace(first, title=f"{part.title} {first.title}".rstrip()), *others), *map(
-        tuple, rows
-    )
+    first = replace(first, title=f"{part.title} {first.title}".strip())
+    return ((first, *others), *rows)
 
 
 def _by_tile(drawn: Picture) -> Picture:
@@ -240,7 +242,7 @@ def _mma(mma: MMA_Atom | TiledMMA | ThrMMA, by: str, bits: int) -> Picture:
     intersect in C(m, n).
     """
     thread = getattr(mma, "thr_idx", None)
-    tiled = _tiled_mma(getattr(mma, "tiled_mma", mma))
+    tiled = _tiled_mma(getattr(mma, "tiled_mma", mma))  # type: ignore[arg-type]
     a, b, c = (_operand(tiled, operand, by, thread) for operand in "ABC")
     title = _mma_title(tiled) + ("" if thread is None else f": thread {thread}")
     return Picture(title, ((None, _transposed(b, "B: k down, n right")), (a, c)))
@@ -312,7 +314,7 @@ def _transposed(grid: Grid, title: str) -> Grid:
 # -- copies
 
 
-def _tiled_copy(copy: TiledCopy | ThrCopy, by: str, bits: int) -> Picture:
+def _tiled_copy(copy: Any, by: str, bits: int) -> Picture:  # a TiledCopy or ThrCopy
     """Return the tile as the source is read, and as the destination is written."""
     thread = getattr(copy, "thr_idx", None)
     copy = getattr(copy, "tiled_copy", copy)
@@ -370,16 +372,20 @@ def _named(side: str, grids: Grids) -> Grids:
 
 
 def _config(config: Any, by: str, bits: int) -> Picture:  # a GemmConfig: kernels are a layer above
-    """Return one stage of A and B in shared memory, and the threads of D."""
+    """Return one stage of A and B in shared memory, and the threads of the sums."""
     from cute_py.layout.modes import select
 
-    stage = tuple([select(operand.smem, [0, 1]) for operand in config.operands()])
-    drawn = _panels((*stage, config.tiled_mma(along_k=True)), None, bits)
-    return replace(drawn, title=f"{config}: one stage of A and of B in shared memory, and the MMA")
+    parts = []
+    for name, operand in zip("AB", config.operands(), strict=True):
+        drawn = picture_of(select(operand.smem, [0, 1]), "offset")
+        parts.append(replace(drawn, title=f"{name} in shared memory"))
+    parts.append(replace(picture_operand(config.tiled_mma(along_k=True), "C"), title=""))
+    return replace(_panels(tuple(parts), None, bits), title=str(config))
 
 
 # -- which types have pictures
 
+BY = ("offset", "bank", "thread", "value", "tile")  # what colours may tell apart
 OFFSETS, THREADS = ("offset", "bank", "tile"), ("thread", "value", "tile")
 DRAWN: dict[str, tuple[Callable[..., Picture], tuple[str, ...]]] = {
     "Picture": (lambda x, by, bits: x, ("", "tile")),
@@ -389,6 +395,7 @@ DRAWN: dict[str, tuple[Callable[..., Picture], tuple[str, ...]]] = {
     "Tensor": (_tensor, OFFSETS),
     "Swizzle": (_swizzle, OFFSETS[:2]),
     "F2Map": (_bits, ("bit",)),
+    "TileTV": (lambda x, by, bits: picture_tv(x.tv, x.tile, by), THREADS),
     "MMA_Atom": (_mma, THREADS),
     "TiledMMA": (_mma, THREADS),
     "ThrMMA": (_mma, THREADS),
@@ -404,6 +411,7 @@ UNDRAWN = {
     "CuteError": "an error is a text",
     "Plan": "a plan is a text, a line for each op: print it",
     "Kernel": "a kernel has a plan for each kind of arguments: print cute.trace(kernel, ...)",
+    "Compiled": "compiled code is a text: print its source, ptx or sass",
     "Report": "a report is a table of counts, which notebooks show as one",
     "Copy_Op": "an instruction moves bits: Copy_Atom(op, dtype) has a picture",
     "Operand": "an operand is a part of an MMA atom, which has a picture",

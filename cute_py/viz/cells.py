@@ -17,6 +17,7 @@ from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import INTS, Layout
 from cute_py.layout.queries import is_static, size
+from cute_py.records import Record
 from cute_py.viz.picture import COLOURS, Cell, Facts, Grid, Picture
 
 TYPE_CHECKING = False
@@ -234,10 +235,27 @@ def picture_tv(tv: AnyLayout, tile: Tiler, by: str = "thread") -> Picture:
     return Picture(f"{tv} over {tuples.show(tile)}", slabs(tv, cells, modes, labels))
 
 
+class TileTV(Record):
+    """A thread-value layout over its tile, as a value that `picture_of` takes; see `picture_tv`."""
+
+    __slots__ = __match_args__ = ("tv", "tile")
+    tv: AnyLayout
+    tile: Tiler
+
+    def __init__(self, tv: AnyLayout, tile: Tiler) -> None:
+        self.tv, self.tile = tv, tile
+        picture_tv(tv, tile)  # refuses what does not fit
+
+    def __str__(self) -> str:
+        return str(picture_tv(self.tv, self.tile))
+
+
 def _require_tv(tv: AnyLayout) -> int:
     """Return the number of threads of a static thread-value layout."""
     if not is_layout(tv):
-        raise refusal("viz-type", operation="picture_tv", value=tv)
+        reason = "pass a layout (thread, value) -> index in the tile"
+        kind = type(tv).__name__
+        raise refusal("viz-type", operation="picture_tv", value=tv, type=kind, reason=reason)
     require_numbers(tv, "picture_tv")
     if tuples.rank(tv.shape) != 2:
         raise refusal("viz-tv", operation="picture_tv", layout=tv, rank=tuples.rank(tv.shape))

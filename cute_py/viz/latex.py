@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from cute_py.errors import refusal
 from cute_py.viz.build import picture_of
-from cute_py.viz.picture import PAD, RGB
+from cute_py.viz.picture import MOST_TEXTS, PAD, RGB
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,17 +33,24 @@ _ESCAPES = str.maketrans(
 )
 
 
-def to_latex(x: Drawable) -> str:
+def to_latex(x: Drawable, *, by: str | None = None, bits: int = 16) -> str:
     r"""Return the picture of x as a LaTeX document of class standalone, drawn with TikZ.
 
     Args:
         x: an argument of `picture_of`, or a Picture.
+        by: what the colours tell apart; see `picture_of`.
+        bits: the bits of an element, for banks.
+
+    Raises LayoutError for more than 4096 cells, for which TeX runs out of memory.
 
     >>> from cute_py import Layout
     >>> print(to_latex(Layout((2, 2))).splitlines()[14])
     \node at (1,4.75) {0};
     """
-    drawn = picture_of(x)
+    drawn = picture_of(x, by, bits)
+    if drawn.cells > MOST_TEXTS:
+        count, most = drawn.cells, MOST_TEXTS
+        raise refusal("viz-latex", operation="to_latex", title=drawn.title, count=count, most=most)
     columns, rows = drawn.column_sizes(), drawn.row_sizes()
     lines = [*_head(), rf"\node[anchor=west] at (0,0) {{{_escaped(drawn.title)}}};"]
     top = HEAD

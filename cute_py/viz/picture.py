@@ -211,6 +211,11 @@ class Picture(Shown):
 
         return to_text(self) if self.cells <= MOST_TEXTS else f"{self.title}: {self.cells} cells"
 
+    def __str__(self) -> str:
+        from cute_py import to_text  # the public function: pictures do not import renderers
+
+        return str(to_text(self))
+
     def column_sizes(self) -> list[Size]:
         """Return the size of each column of places."""
         columns = zip(*self.grids, strict=True)

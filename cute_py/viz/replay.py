@@ -51,7 +51,9 @@ def _phase(title: str, phase: Found) -> Grid:
         for word in words:
             bank, rank = word % BANKS, ranks[word % BANKS]
             others = sorted({t for w in rank if w != word for t in users[w]})
-            note = f"lane {lane}, bank {bank}: word {word}, bytes {WORD * word} to {WORD * word + 3}"
+            note = (
+                f"lane {lane}, bank {bank}: word {word}, bytes {WORD * word} to {WORD * word + 3}"
+            )
             shared = [t for t in users[word] if t != lane]
             note += f", also of lanes {spans(shared)}" if shared else ""
             note += f", in conflict with lanes {spans(others)}" if others else ", no conflict"
@@ -95,7 +97,9 @@ def _request(title: str, lanes: Sequence[tuple[int, int]]) -> Grid:
             )
             own = {byte for byte in own if byte // SECTOR == sector}
             some = str(len(own)) if own else ""
-            row.append((some, k % len(COLOURS) if own else None, note, count < SECTOR and bool(own)))
+            row.append(
+                (some, k % len(COLOURS) if own else None, note, count < SECTOR and bool(own))
+            )
         rows.append(row)
     return _grid(title, rows, active, [str(SECTOR * sector) for sector in names])
 

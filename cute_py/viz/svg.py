@@ -10,6 +10,7 @@ a grey that both light and dark pages show.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from html import escape
 from textwrap import wrap
 from typing import NamedTuple
@@ -19,10 +20,13 @@ from cute_py.viz.picture import MOST_TEXTS, RGB, Grid, Picture, block_label, mod
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import TypeAlias
 
     from cute_py.layout.types import IntTuple
     from cute_py.viz.build import Drawable
+
+    Places: TypeAlias = tuple[tuple[Grid | None, ...], ...]
 
 # all in pixels
 WIDEST = 900  # a larger picture is scaled down
@@ -36,6 +40,8 @@ SQUARE = 30  # cells with wider texts are not square
 LEAST, MOST = 3, 12  # the side of a cell without text
 CROWDED = 16  # blocks that are smaller have no heavy lines
 TALL = 64  # rows of a narrow grid that is continued to the right
+PART = 32  # rows of such a part, at least
+NUDGE = 2  # to the right: padding cannot centre texts better than to half a character
 BLANK = "\N{FIGURE SPACE}"
 FAMILY = "ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace"
 LABEL, INK, HEAVY = "#767676", "#000", "#333"
@@ -57,8 +63,10 @@ def to_svg(x: Drawable, *, by: str | None = None, bits: int = 16) -> str:
     """
     drawn = picture_of(x, by, bits)
     plan = _arranged(drawn if drawn.cells > MOST_TEXTS else _stacked(drawn))
-    body = [_text(MARGIN, MARGIN + i * LINE + BASE, line) for i, line in enumerate(plan.title)]
-    body[:0] = [f'<g fill="{LABEL}">']
+    size = f' font-size="{FONT * plan.unit:g}"' if plan.unit > 1 else ""
+    body = [f'<g fill="{LABEL}"{size}>']
+    for i, line in enumerate(plan.title):
+        body.append(_text(MARGIN, MARGIN + (i * LINE + BASE) * plan.unit, line))
     body.append("</g>")
     for row, top in zip(plan.grids, plan.tops, strict=True):
         for grid, left in zip(row, plan.lefts, strict=True):
@@ -84,8 +92,9 @@ class Arranged(NamedTuple):
     """A picture with the places of its parts (pixels)."""
 
     title: list[str]
-    grids: tuple[tuple[Grid | None, ...], ...]
+    grids: Places
     has_texts: bool
+    unit: float  # how much larger labels are, so that they can be read in a picture scaled down
     across: int  # the width of a cell
     down: int  # its height
     lefts: list[int]  # of the columns of grids, where their cells begin
@@ -96,12 +105,21 @@ class Arranged(NamedTuple):
 
 def _stacked(drawn: Picture) -> Picture:
     """Return the picture with values under their threads, so that cells are about square."""
-    stacked: dict[tuple[str, ...], tuple[str, ...]] = {}
+    return _rewritten(drawn, lambda line: line.split(" "))
 
+
+def _narrow(drawn: Picture) -> Picture:
+    """Return the stacked picture without the letter of threads, a line for each part of a list."""
+    bare = _rewritten(drawn, lambda line: line.removeprefix("T").replace(",", ",\n").split("\n"))
+    return drawn if bare == drawn else replace(bare, title=f"{drawn.title} (threads over values)")
+
+
+def _rewritten(drawn: Picture, lines_of: Callable[[str], list[str]]) -> Picture:
+    """Return the picture with each line of its cells replaced by some lines."""
+
+    @cache  # many cells have the same lines
     def cell(lines: tuple[str, ...]) -> tuple[str, ...]:
-        if lines not in stacked:
-            stacked[lines] = tuple([part for line in lines for part in line.split(" ")])
-        return stacked[lines]
+        return tuple([part for line in lines for part in lines_of(line)])
 
     def grid(old: Grid | None) -> Grid | None:
         return old and replace(old, lines=tuple([tuple(map(cell, row)) for row in old.lines]))
@@ -111,28 +129,35 @@ def _stacked(drawn: Picture) -> Picture:
 
 def _arranged(drawn: Picture) -> Arranged:
     """Return the grids as they are if they fit, else one above the other if their places allow."""
-    first = _placed(drawn, drawn.grids)
-    row = drawn.grids[0]
-    if len(drawn.grids) == 1 and len(row) == 1 and row[0] is not None:
-        return _continued(drawn, row[0], first)
-    if first.width <= WIDEST or any(grid is None for row in drawn.grids for grid in row):
+    first, *others = [_placed(drawn, each) for each in _places(drawn)]
+    fitting = [each for each in others if each.width <= WIDEST]
+    if fitting and (len(first.lefts) == len(first.tops) == 1 or first.width > WIDEST):
+        return fitting[0]
+    if first.width <= WIDEST:
         return first
-    return _placed(drawn, tuple([(grid,) for row in drawn.grids for grid in row]))
+    narrow = _narrow(drawn) if first.has_texts else drawn
+    tried = [_placed(narrow, each, is_square=False) for each in _places(narrow)]
+    return min(tried, key=lambda each: max(each.width, WIDEST))
 
 
-def _continued(drawn: Picture, grid: Grid, whole: Arranged) -> Arranged:
-    """Return a tall and narrow grid in parts, each to the right of the rows above it."""
-    if grid.rows < TALL or grid.columns * 4 > grid.rows:
-        return whole
-    sizes = mode_sizes(grid.row_shape) or tuple([1 << i for i in range(5, grid.rows.bit_length())])
-    for size in sizes:
-        if size >= 16 and size < grid.rows and grid.rows <= size * grid.rows // size:
-            starts = range(0, grid.rows, size)
-            parts = tuple([_rows(grid, start, size) for start in starts])
-            placed = _placed(drawn, (parts,))
-            if placed.width <= WIDEST:
-                return placed
-    return whole
+def _places(drawn: Picture) -> Iterator[Places]:
+    """Yield the ways to arrange the grids of a picture, the usual one first."""
+    yield drawn.grids
+    grids = [grid for row in drawn.grids for grid in row]
+    if len(grids) == 1:
+        yield from _continued(grids[0])
+    elif None not in grids and len(drawn.grids[0]) > 1:
+        yield tuple([(grid,) for grid in grids])
+
+
+def _continued(grid: Grid | None) -> Iterator[Places]:
+    """Yield a tall and narrow grid in parts, each to the right of the rows above it."""
+    if grid is None or grid.rows < TALL or grid.columns * 4 > grid.rows:
+        return
+    powers = [1 << i for i in range(grid.rows.bit_length())]
+    for size in mode_sizes(grid.row_shape) or powers:
+        if PART <= size < grid.rows:
+            yield (tuple([_rows(grid, start, size) for start in range(0, grid.rows, size)]),)
 
 
 def _rows(grid: Grid, start: int, count: int) -> Grid:
@@ -147,64 +172,68 @@ def _rows(grid: Grid, start: int, count: int) -> Grid:
     )
 
 
-def _placed(drawn: Picture, grids: tuple[tuple[Grid | None, ...], ...]) -> Arranged:
+def _placed(drawn: Picture, grids: Places, is_square: bool = True) -> Arranged:
     """Return where the grids are if they are arranged so."""
     columns = [[grid for grid in column if grid] for column in zip(*grids, strict=True)]
     rows = [[grid for grid in row if grid] for row in grids]
     has_texts = drawn.cells <= MOST_TEXTS
-    across, down = _cell_size(columns, rows, has_texts)
+    across, down = _cell_size(columns, has_texts, is_square)
+    cells = across * sum(max(grid.columns for grid in column) for column in columns)
+    unit = max(1.0, cells / (WIDEST - 60))
     lefts, right = [], MARGIN
     for column in columns:
-        left = right + max(map(_labels_width, column))
+        left = right + max([_labels_width(grid, unit) for grid in column])
         lefts.append(left)
-        ends = [max(each.columns * across, CHAR * len(each.title)) for each in column]
+        ends = [max(each.columns * across, _wide(each.title, unit)) for each in column]
         right = left + max(ends) + GAP
     width = right - GAP + MARGIN
-    title = wrap(drawn.title, max(60, min(width, WIDEST) // CHAR - 4), break_on_hyphens=False)
-    width = max([width, *[CHAR * len(line) + 2 * MARGIN for line in title]])
-    tops, bottom = [], MARGIN + LINE * len(title) + LINE // 2
+    room = max(60, int(width / unit) // CHAR - 4)
+    title = wrap(drawn.title, room, break_on_hyphens=False)
+    width = max([width, *[_wide(line, unit) + 2 * MARGIN for line in title]])
+    tops, bottom = [], MARGIN + int(unit * LINE * (len(title) + 0.5))
     for row in rows:
-        top = bottom + max(map(_heads_height, row))
+        top = bottom + max([_heads_height(grid, unit) for grid in row])
         tops.append(top)
         bottom = top + max(grid.rows for grid in row) * down + GAP
     height = bottom - GAP + MARGIN
-    return Arranged(title, grids, has_texts, across, down, lefts, tops, width, height)
+    return Arranged(title, grids, has_texts, unit, across, down, lefts, tops, width, height)
 
 
-def _cell_size(
-    columns: list[list[Grid]], rows: list[list[Grid]], has_texts: bool
-) -> tuple[int, int]:
+def _wide(text: str, unit: float) -> int:
+    """Return the width of a label."""
+    return int(CHAR * len(text) * unit + 0.5)
+
+
+def _cell_size(columns: list[list[Grid]], has_texts: bool, is_square: bool) -> tuple[int, int]:
     """Return width and height of all cells: square unless the texts are wide."""
     if not has_texts:
-        labels = sum(max(map(_labels_width, column)) + GAP for column in columns)
+        labels = sum(max([_labels_width(grid, 1) for grid in column]) + GAP for column in columns)
         count = sum(max(grid.columns for grid in column) for column in columns)
         side = (WIDEST - labels - 2 * MARGIN) // count
         return (max(LEAST, min(MOST, side)),) * 2
-    grids = [grid for row in rows for grid in row]
+    grids = [grid for column in columns for grid in column]
     cells = {cell for grid in grids for line in grid.lines for cell in line}
     widest = max([len(line) for cell in cells for line in cell], default=0)
     heads = max(len(label) for grid in grids for label in grid.column_labels)
     tallest = max([len(cell) for cell in cells], default=1)
     down = LINE * max(1, tallest) + 2
-    across = max(CHAR * (max(widest, heads) + 1), -(-down // CHAR) * CHAR)
+    across = CHAR * (max(widest, heads) + 1)
+    if not is_square:
+        return across, down
+    across = max(across, -(-down // CHAR) * CHAR)
     return across, max(down, min(across, SQUARE))
 
 
-def _labels_width(grid: Grid) -> int:
+def _labels_width(grid: Grid, unit: float) -> int:
     """Return the width of what is to the left of the cells: labels of rows and of blocks."""
-    own = max(map(len, grid.row_labels))
-    return CHAR * (own + 1) + CHAR * _blocks_width(grid.row_shape)
+    sizes = mode_sizes(grid.row_shape)
+    blocks = len(block_label(grid.row_shape, sizes[0], 0)) + 3 if sizes else 0
+    return int(CHAR * unit * (max(map(len, grid.row_labels)) + 1 + blocks))
 
 
-def _blocks_width(shape: IntTuple) -> int:
-    """Return the width of the labels of blocks (characters), 0 without blocks."""
-    sizes = mode_sizes(shape)
-    return len(block_label(shape, sizes[0], 0)) + 3 if sizes else 0
-
-
-def _heads_height(grid: Grid) -> int:
+def _heads_height(grid: Grid, unit: float) -> int:
     """Return the height of what is above the cells: title, labels of blocks and of columns."""
-    return LINE * (1 + bool(grid.title) + bool(mode_sizes(grid.column_shape))) + 3
+    return int(LINE * unit * (1 + bool(grid.title) + bool(mode_sizes(grid.column_shape)))) + 3
 
 
 # -- one grid
@@ -219,11 +248,12 @@ def _grid(grid: Grid, x: int, y: int, plan: Arranged) -> Iterator[str]:
         yield f'<path stroke="#{RGB[colour % len(RGB)]}" d="{path}"/>'
     yield "</g>"
     yield from _lines(grid, x, y, plan)
-    yield f'<g fill="{LABEL}">'
-    if grid.title:
-        yield _text(x, y - _heads_height(grid) + BASE, grid.title)
+    size = f' font-size="{FONT * plan.unit:g}"' if plan.unit > 1 else ""
+    yield f'<g fill="{LABEL}"{size}>'
+    yield _text(x, y - _heads_height(grid, plan.unit) + BASE * plan.unit, grid.title)
     yield from _labels(grid, x, y, plan)
     if plan.has_texts:
+        yield f'</g><g fill="{LABEL}">'
         yield from _texts(grid, x, y, plan, False)
         yield f'</g><g fill="{INK}">'
         yield from _texts(grid, x, y, plan, True)
@@ -284,27 +314,24 @@ def _cuts(sizes: list[int], count: int) -> list[int]:
 
 def _labels(grid: Grid, x: int, y: int, plan: Arranged) -> Iterator[str]:
     """Yield the labels of rows and columns that have room, and of the blocks of their modes."""
-    across, down, left = plan.across, plan.down, x - CHAR // 2
-    step = _step(down, LINE)
-    for i in range(0, grid.rows, step):
-        yield _text(left, y + i * down + _middle(down), grid.row_labels[i], "end")
-    step = _step(across, CHAR * (1 + max(map(len, grid.column_labels))))
-    centres = [x + j * across + across // 2 for j in range(0, grid.columns, step)]
-    yield _centred(centres, y - 4, grid.column_labels[::step])
-    for size, label, at in _blocks(grid.row_shape, grid.rows, down, LINE):
-        edge = left - CHAR * (max(map(len, grid.row_labels)) + 1)
-        yield _text(edge, y + at * down + _middle(size * down), label, "end")
-    for size, label, at in _blocks(grid.column_shape, grid.columns, across, 0):
-        middle = x + at * across + size * across // 2
-        yield _text(middle, y - 4 - LINE, label, "middle")
+    across, down, unit = plan.across, plan.down, plan.unit
+    line, char, middle = LINE * unit, CHAR * unit, FONT * unit / 3
+    left, above = x - char / 2, y - 4
+    for i in range(0, grid.rows, _step(down, 1.6 * line)):
+        yield _text(left, y + (i + 0.5) * down + middle, grid.row_labels[i], "end")
+    step = _step(across, char * (1 + max(map(len, grid.column_labels))))
+    centres = [x + (j + 0.5) * across for j in range(0, grid.columns, step)]
+    yield _centred(centres, above, grid.column_labels[::step])
+    edge = left - char * (max(map(len, grid.row_labels)) + 1)
+    for size, label, at in _blocks(grid.row_shape, grid.rows, lambda _: line / down):
+        yield _text(edge, y + (at + size / 2) * down + middle, label, "end")
+    for size, label, at in _blocks(
+        grid.column_shape, grid.columns, lambda label: char * (len(label) + 1) / across
+    ):
+        yield _text(x + (at + size / 2) * across, above - line, label, "middle")
 
 
-def _middle(height: int) -> int:
-    """Return the baseline of a text in the middle of a height."""
-    return height // 2 + FONT // 3
-
-
-def _step(side: int, room: int) -> int:
+def _step(side: int, room: float) -> int:
     """Return how many cells of this side there are from one label to the next, a power of two."""
     step = 1
     while step * side < room:
@@ -312,21 +339,21 @@ def _step(side: int, room: int) -> int:
     return step
 
 
-def _blocks(shape: IntTuple, count: int, side: int, room: int) -> Iterator[tuple[int, str, int]]:
-    """Yield size, label and start of the blocks of the smallest size that has room for labels."""
+def _blocks(
+    shape: IntTuple, count: int, room: Callable[[str], float]
+) -> Iterator[tuple[int, str, int]]:
+    """Yield size, label and start (cells) of the smallest blocks that have room for labels."""
     for size in mode_sizes(shape):
         labels = [block_label(shape, size, k) for k in range(count // size)]
-        if size * side >= (room or CHAR * (max(map(len, labels)) + 1)):
+        if size >= max(map(room, labels)):
             yield from ((size, label, size * k) for k, label in enumerate(labels))
             return
 
 
-def _centred(xs: Sequence[int], y: int, texts: Sequence[str]) -> str:
+def _centred(xs: Sequence[float], y: float, texts: Sequence[str]) -> str:
     """Return texts that are centred at their places, as one element."""
-    spans = [
-        f'<tspan x="{x}">{escape(t, quote=False)}</tspan>' for x, t in zip(xs, texts, strict=True)
-    ]
-    return f'<text y="{y}" text-anchor="middle">{"".join(spans)}</text>' if any(texts) else ""
+    spans = [f'<tspan x="{x:g}">{escape(text, quote=False)}</tspan>' for x, text in zip(xs, texts)]  # noqa: B905
+    return f'<text y="{y:g}" text-anchor="middle">{"".join(spans)}</text>' if any(texts) else ""
 
 
 def _texts(grid: Grid, x: int, y: int, plan: Arranged, coloured: bool) -> Iterator[str]:
@@ -342,7 +369,7 @@ def _texts(grid: Grid, x: int, y: int, plan: Arranged, coloured: bool) -> Iterat
         for line in range(count):
             texts = [cell[line] if line < len(cell) else "" for cell in cells]
             joined = (f"{{:^{width}}}" * len(texts)).format(*texts).replace(" ", BLANK)
-            yield _padded(x, top + line * LINE, joined)
+            yield _padded(x + NUDGE, top + line * LINE, joined)
 
 
 def _padded(x: int, y: int, text: str) -> str:
@@ -355,7 +382,7 @@ def _padded(x: int, y: int, text: str) -> str:
     return f'<text x="{x}" y="{y}"{wide}>{escape(bare, quote=False)}</text>'
 
 
-def _text(x: int, y: int, text: str, anchor: str = "") -> str:
+def _text(x: float, y: float, text: str, anchor: str = "") -> str:
     """Return one label."""
     anchor = anchor and f' text-anchor="{anchor}"'
-    return f'<text x="{x}" y="{y}"{anchor}>{escape(text, quote=False)}</text>' if text else ""
+    return f'<text x="{x:g}" y="{y:g}"{anchor}>{escape(text, quote=False)}</text>' if text else ""

@@ -25,7 +25,14 @@ GAP = "   "  # between grids
 COLUMNS = 132  # the width of a wide terminal
 
 
-def to_text(x: Drawable, *, ansi: bool = False, columns: int | None = COLUMNS) -> str:
+def to_text(
+    x: Drawable,
+    *,
+    ansi: bool = False,
+    columns: int | None = COLUMNS,
+    by: str | None = None,
+    bits: int = 16,
+) -> str:
     """Return the picture of x as lines of text.
 
     Args:
@@ -33,6 +40,8 @@ def to_text(x: Drawable, *, ansi: bool = False, columns: int | None = COLUMNS) -
         ansi: colour the cells with escape sequences of a 256-colour terminal.
         columns: the width to stay within if possible: a wider picture has cells such as `T31V3`,
             one blank apart, or else `31:3`. None: always `T31 V3`, two blanks apart.
+        by: what the colours tell apart; see `picture_of`.
+        bits: the bits of an element, for banks.
 
     >>> from cute_py import Swizzle
     >>> print(to_text(Swizzle(1, 0, 1)))
@@ -43,7 +52,7 @@ def to_text(x: Drawable, *, ansi: bool = False, columns: int | None = COLUMNS) -
     0 | 0  1    0 | 0  1
     1 | 2  3    1 | 3  2
     """
-    drawn, pad = _fitted(picture_of(x), columns)
+    drawn, pad = _fitted(picture_of(x, by, bits), columns)
     widths = drawn.column_sizes()
     lines = [drawn.title] if drawn.title else []
     for row, height in zip(drawn.grids, drawn.row_sizes(), strict=True):

@@ -245,7 +245,10 @@ def test_coordinates_may_have_fewer_modes_than_the_tile_and_may_nest():
         ["T1 V1", "-"],
     ]
     nested = Layout(((2, 3), 2), ((E(0, 0), E(0, 1)), E(1)))
-    assert viz.picture_tv(nested, ((2, 3), 2)).grids == viz.picture_tv(Layout((6, 2)), (6, 2)).grids
+    ((shown,),), ((flat,),) = (
+        viz.picture_tv(*each).grids for each in ((nested, ((2, 3), 2)), (Layout((6, 2)), (6, 2)))
+    )
+    assert (shown.cells, shown.row_shape, flat.row_shape) == (flat.cells, (2, 3), 6)
 
 
 def test_threads_that_share_an_element_are_all_named():
@@ -356,11 +359,17 @@ def test_values_of_a_copy_atom_come_in_lines_of_the_memory_side(name, rows, colu
 @pytest.mark.parametrize(
     ("draw", "words"),
     [
-        (lambda: viz.picture_of(3), "or a tiled operation to draw"),
+        (lambda: viz.picture_of(3), "or a tuple of these; fix: pass one of these"),
+        (lambda: viz.picture_of((4, 8)), "fix: a tuple of numbers is a text: print it"),
         (
-            lambda: viz.picture_of(cute.make_host_tensor((2, 2), "f32", [[1, 2], [3, 4]])),
-            "draw a tensor by its .layout",
+            lambda: viz.picture_of(cute.get_copy("SM75_U32x4_LDSM_N")),
+            "Copy_Atom(op, dtype) has a picture",
         ),
+        (
+            lambda: viz.picture_of(Layout(4), "thread"),
+            "given by='thread' for 4:1; required: offset, bank",
+        ),
+        (lambda: viz.to_latex(Layout((64, 128))), "with 8192 cells; required: at most 4096 cells"),
         (
             lambda: viz.picture_of(Layout((4, sym("N")))),
             "given (4,N):(1,4), whose offsets depend on symbols",
@@ -375,7 +384,7 @@ def test_values_of_a_copy_atom_come_in_lines_of_the_memory_side(name, rows, colu
             lambda: viz.picture_of(Copy_Atom("SM90_BULK_COPY_G2S<1073741824>", 8)),
             "at most 4194304 pairs of thread and value in a picture",
         ),
-        (lambda: viz.picture_tv(AMPERE, (2, 2)), "or a tiled operation to draw"),
+        (lambda: viz.picture_tv(AMPERE, (2, 2)), "fix: pass a layout (thread, value) -> index"),
         (lambda: viz.picture_tv(Layout((2, sym("N"))), (2, 2)), "numbers in for the symbols"),
         (lambda: viz.picture_tv(Layout((2, 2, 2)), (2, 2, 2)), "mode 0 counts threads, mode 1"),
         (

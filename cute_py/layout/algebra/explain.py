@@ -38,7 +38,7 @@ SHOWN = 12  # how many indices or offsets a line lists
 DEPTH = 32  # how many steps back a history is shown
 
 
-def explain(subject: object, *operands: AnyLayout) -> str:
+def explain(subject: object, *operands: AnyLayout) -> Text:
     """Return the derivation of an operation's result, of a layout, or of a refusal.
 
     Args:
@@ -70,7 +70,7 @@ def explain(subject: object, *operands: AnyLayout) -> str:
     return Text("\n".join(_told(name, operands, result)))
 
 
-def why(layout: AnyLayout) -> str:
+def why(layout: AnyLayout) -> Derivation:
     """Return how `layout` was made, and how its operands were made.
 
     >>> from cute_py import flatten, group_modes
