@@ -141,6 +141,7 @@ _HOME = {
     "viz.svg": "to_svg",
     "viz.html": "to_html",
     "viz.latex": "to_latex",
+    "viz.comparisons": "diff show",
 }
 # reached as cute.atoms and so on; cute.trace and cute.emulate are functions as well
 _PACKAGES = (

@@ -30,6 +30,8 @@ _HOME = {
     "viz.svg": "to_svg",
     "viz.html": "to_html",
     "viz.latex": "to_latex",
+    "viz.scenes": "scene",
+    "viz.comparisons": "diff show",
 }
 
 __getattr__, __dir__ = lazy(__name__, _HOME)

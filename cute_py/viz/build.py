@@ -7,6 +7,7 @@ from dataclasses import replace
 from cute_py.errors import refusal
 from cute_py.layout import tuples
 from cute_py.layout.layout import Layout
+from cute_py.viz import replay
 from cute_py.viz.cells import (
     Cells,
     grid_of,
@@ -22,7 +23,7 @@ from cute_py.viz.cells import (
     value_cells,
     values_of,
 )
-from cute_py.viz.picture import COLOURS, Grid, Picture, mode_sizes
+from cute_py.viz.picture import COLOURS, Facts, Grid, Picture, mode_sizes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ def _layout(layout: AnyLayout, by: str, bits: int) -> Picture:
     if by == "bank" and not whole:
         raise refusal("viz-by", operation="picture_of", by=by, value=layout, allowed="offset, tile")
     cells = value_cells(values, bits if by == "bank" else 0)
-    return Picture(str(layout), slabs(layout, cells, layout.shape))
+    return Picture(str(layout), slabs(layout, cells, layout.shape), bits=bits)
 
 
 def _tensor(tensor: Tensor, by: str, bits: int) -> Picture:
@@ -172,8 +173,8 @@ def _tensor(tensor: Tensor, by: str, bits: int) -> Picture:
     drawn = _layout(layout, by, tensor.element_bits)
     if tensor.space == "host" and by != "bank":
         texts = [(_number(value),) for value in tensor.to_numpy().reshape(-1, order="F").tolist()]
-        cells = Cells(tuple(texts), value_cells(values_of(layout)).colours)
-        return Picture(str(tensor), slabs(tensor, cells, layout.shape))
+        cells = value_cells(values_of(layout))._replace(lines=tuple(texts))
+        return Picture(str(tensor), slabs(tensor, cells, layout.shape), bits=drawn.bits)
     return replace(drawn, title=str(tensor))
 
 
@@ -192,7 +193,9 @@ def _bits(f2map: F2Map, by: str, bits: int) -> Picture:
     ones = [[column >> i & 1 for column in columns] for i in rows]
     parts = [
         Cells(
-            tuple([(str(x),) for x in row]), tuple([i % len(COLOURS) if x else None for x in row])
+            tuple([(str(x),) for x in row]),
+            tuple([i % len(COLOURS) if x else None for x in row]),
+            (),
         )
         for i, row in enumerate(ones)
     ]
@@ -209,8 +212,8 @@ def _swizzle(swizzle: Swizzle, by: str, bits: int) -> Picture:
     A cell is a run of 2**M offsets that stay together, labelled with the first; the row is the
     higher of the two bit fields.
     """
-    bits, base, shift = swizzle.num_bits, swizzle.num_base, abs(swizzle.num_shft)
-    rows, columns = 1 << bits, 1 << (shift if bits else 0)
+    turned, base, shift = swizzle.num_bits, swizzle.num_base, abs(swizzle.num_shft)
+    rows, columns = 1 << turned, 1 << (shift if turned else 0)
     require_small(swizzle, 2 * rows * columns)
     run = 1 << base
     offsets = [run * (i * columns + j) for j in range(columns) for i in range(rows)]
@@ -304,7 +307,8 @@ def _atoms_along(tiled: TiledMMA, mode: int) -> IntTuple:
 def _transposed(grid: Grid, title: str) -> Grid:
     lines, colours = (tuple(zip(*each, strict=True)) for each in (grid.lines, grid.colours))
     labels = grid.column_labels, grid.row_labels
-    return Grid(title, lines, colours, *labels, grid.column_shape, grid.row_shape)
+    facts = grid.facts and grid.facts._replace(across=True)
+    return Grid(title, lines, colours, *labels, grid.column_shape, grid.row_shape, facts)
 
 
 # -- copies
@@ -339,7 +343,8 @@ def _copy_atom(atom: Copy_Atom, by: str, bits: int) -> Picture:
     for tv in sides:
         cells = held(tv, threads, (elements,), by)
         parts = [cells.part(slice(i, i + width)) for i in range(0, elements, width)]
-        drawn.append(((grid_of("", parts, names),),))
+        facts = Facts(cells.facts, (elements,), across=True)
+        drawn.append(((replace(grid_of("", parts, names), facts=facts),),))
     title = f"{atom}: {elements} values, {_threads(atom.num_threads)}"
     return _side_by_side(title, *drawn)
 
@@ -398,6 +403,8 @@ DRAWN: dict[str, tuple[Callable[..., Picture], tuple[str, ...]]] = {
     "TiledCopy": (_tiled_copy, THREADS),
     "ThrCopy": (_tiled_copy, THREADS),
     "GemmConfig": (_config, ("offset",)),
+    "BankConflicts": (replay.banks, ("wavefront",)),
+    "Coalescing": (replay.sectors, ("sector",)),
 }
 # the other public types, and why they have no picture; a subclass has the reason of its base
 UNDRAWN = {
@@ -417,8 +424,6 @@ UNDRAWN = {
     "ScaledBasis": "it is one stride",
     "Underscore": "it is one coordinate",
     "Access": "an access is one request: bank_conflicts and coalescing judge it",
-    "BankConflicts": "its str is a table of counts",
-    "Coalescing": "its str is a table of counts",
     "Occupancy": "it is a handful of numbers",
     "Registers": "it is a handful of numbers",
     "Wave": "it is a handful of numbers",

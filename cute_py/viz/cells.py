@@ -7,6 +7,7 @@ colour is that of the first thread, modulo 8, as in CuTe's own pictures.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from cute_py.errors import refusal
@@ -17,7 +18,7 @@ from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import INTS, Layout
 from cute_py.layout.queries import is_static, size
 from cute_py.records import Record
-from cute_py.viz.picture import COLOURS, Cell, Grid, Picture
+from cute_py.viz.picture import COLOURS, Cell, Facts, Grid, Picture
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,14 +38,17 @@ BANKS, BANK_BITS = 32, 32  # of shared memory
 
 
 class Cells(NamedTuple):
-    """A sequence of cells: the lines of each, and the index of its colour."""
+    """A sequence of cells: the lines of each, the index of its colour, and what it shows, as in
+    `Facts`.
+    """
 
     lines: tuple[tuple[str, ...], ...]
     colours: tuple[int | None, ...]
+    facts: tuple[Any, ...]
 
     def part(self, where: slice) -> Cells:
         """Return some of the cells."""
-        return Cells(self.lines[where], self.colours[where])
+        return Cells(self.lines[where], self.colours[where], self.facts[where])
 
 
 def is_layout(x: object) -> bool:
@@ -110,11 +114,13 @@ def value_cells(values: list[Any], bank_bits: int = 0) -> Cells:
     if bank_bits:
         banks = [value * bank_bits // BANK_BITS % BANKS for value in values]
         lines = tuple([(str(v), f"b{bank}") for v, bank in zip(values, banks, strict=True)])
-        return Cells(lines, tuple([bank * len(COLOURS) // BANKS for bank in banks]))
+        colours = tuple([bank * len(COLOURS) // BANKS for bank in banks])
+        return Cells(lines, colours, tuple(values))
     whole = values[0].__class__ is int
     texts = map(str if whole else tuples.show, values)
     sums = values if whole else [sum(tuples.leaves(value)) for value in values]
-    return Cells(tuple(zip(texts)), tuple([each % len(COLOURS) for each in sums]))
+    colours = tuple([each % len(COLOURS) for each in sums])
+    return Cells(tuple(zip(texts)), colours, tuple(values))
 
 
 def slabs(x: object, cells: Cells, modes: IntTuple, labels: Sequence[Labels] = ()) -> Grids:
@@ -137,8 +143,11 @@ def slabs(x: object, cells: Cells, modes: IntTuple, labels: Sequence[Labels] = (
     rows, columns, *rest = shape
     depth, slabs = (*rest, 1, 1)[:2]
     area = rows * columns
-    parts = [cells.part(slice(area * k, area * (k + 1))) for k in range(depth * slabs)]
-    grids = [table(_slab_title(rest, k), part, labels, modes) for k, part in enumerate(parts)]
+    grids = []
+    for k in range(depth * slabs):
+        part = cells.part(slice(area * k, area * (k + 1)))
+        grid = table(_slab_title(rest, k), part, labels, modes)
+        grids.append(replace(grid, facts=Facts(part.facts, modes, area * k)))
     return tuple(tuple(grids[k::depth]) for k in range(depth))
 
 
@@ -162,14 +171,15 @@ def table(title: str, cells: Cells, labels: Sequence[Labels], modes: IntTuple = 
     """
     height = len(labels[0])
     parts = [cells.part(slice(i, None, height)) for i in range(height)]
-    return grid_of(title, parts, labels, modes)
+    facts = Facts(cells.facts, modes if modes != (1, 1) else (height, len(labels[1])))
+    return replace(grid_of(title, parts, labels, modes), facts=facts)
 
 
 def grid_of(
     title: str, parts: list[Cells], labels: Sequence[Labels], modes: IntTuple = (1, 1)
 ) -> Grid:
     """Return the grid of these rows of cells; see `table`."""
-    lines, colours = zip(*parts, strict=True)
+    lines, colours, _ = zip(*parts, strict=True)
     rows, columns = map(tuple, labels[:2])
     return Grid(title, lines, colours, rows, columns, *modes[:2])
 
@@ -180,11 +190,13 @@ def _line(cells: Cells, labels: Labels, mode: IntTuple) -> Grid:
     width = COLUMNS if count > 2 * COLUMNS else count
     starts = range(0, count, width)
     spare = -count % width
-    padded = Cells(cells.lines + ((),) * spare, cells.colours + (None,) * spare)
+    padded = Cells(cells.lines + ((),) * spare, cells.colours + (None,) * spare, cells.facts)
     parts = [padded.part(slice(i, i + width)) for i in starts]
+    facts = Facts(cells.facts, (mode,), across=True)
     if len(starts) == 1:
-        return grid_of("", parts, ([""], labels), (1, mode))
-    return grid_of("", parts, ([labels[i] for i in starts], numbered(width)))
+        return replace(grid_of("", parts, ([""], labels), (1, mode)), facts=facts)
+    names = [labels[i] for i in starts], numbered(width)
+    return replace(grid_of("", parts, names), facts=facts)
 
 
 def numbered(n: int) -> list[str]:
@@ -294,7 +306,8 @@ def held(tv: AnyLayout, threads: Mapping[int, int], shape: IntTuple, by: str = "
                 )
             holders[index].setdefault(value, []).append(thread)
     cells = [_holder_cell(each, by) for each in holders]
-    return Cells(tuple([cell.lines for cell in cells]), tuple([cell.colour for cell in cells]))
+    lines, colours = zip(*cells, strict=True)
+    return Cells(lines, colours, tuple(holders))
 
 
 def _index(coord: IntTuple, shape: IntTuple) -> int:
@@ -319,11 +332,18 @@ def _holder_cell(values: dict[int, list[int]], by: str) -> Cell:
     """Return the cell of an element, a line for each set of threads that has it."""
     if not values:
         return NOBODY
+    groups = by_threads(values)
+    lines = tuple(f"T{spans(threads)} V{spans(held)}" for threads, held in groups)
+    numbers = values if by == "value" else [min(threads) for threads, _ in groups]
+    return Cell(lines, min(numbers) % len(COLOURS))
+
+
+def by_threads(values: Mapping[int, list[int]]) -> list[tuple[tuple[int, ...], list[int]]]:
+    """Return the sets of threads that have an element, each with its values."""
     groups: dict[tuple[int, ...], list[int]] = {}
     for value, threads in values.items():
         groups.setdefault(tuple(threads), []).append(value)
-    lines = tuple(f"T{spans(threads)} V{spans(held)}" for threads, held in groups.items())
-    return Cell(lines, min(values if by == "value" else map(min, groups)) % len(COLOURS))
+    return list(groups.items())
 
 
 def spans(numbers: Sequence[int]) -> str:

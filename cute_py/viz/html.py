@@ -7,7 +7,10 @@ from base64 import b64encode
 from html import escape
 
 from cute_py.errors import CuteError
+from cute_py.layout.algebra.explain import Derivation
 from cute_py.viz.build import picture_of
+from cute_py.viz.derivations import outline, tree
+from cute_py.viz.live import elements, live
 from cute_py.viz.svg import to_svg
 
 TYPE_CHECKING = False
@@ -73,6 +76,8 @@ def fragment(x: Drawable) -> str | None:
     """
     if os.environ.get(SWITCH) == "0":
         return None
+    if isinstance(x, Derivation):
+        return f'<div class="cute-py">{outline(x.step, _image)}{elements(tree(x.step))}</div>'
     try:
         drawn = picture_of(x)
     except CuteError:
@@ -90,11 +95,6 @@ def _image(drawn: Picture) -> str:
         f'<img alt="{escape(drawn.title)}" style="max-width:100%;height:auto" '
         f'src="data:image/svg+xml;base64,{data}">'
     )
-
-
-def live(drawn: Picture) -> str:
-    """Return the scene and the script that replace the image where scripts may run."""
-    return ""
 
 
 # -- in a notebook: `%load_ext cute_py.viz`, for types that are not ours

@@ -6,7 +6,7 @@ It is independent of layouts and output formats; lengths are in characters of a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, chain, zip_longest
 from operator import mul
@@ -49,6 +49,30 @@ class Cell(NamedTuple):
     colour: int | None = None
 
 
+class Facts(NamedTuple):
+    """What the cells of a grid show, as numbers.
+
+    Attributes:
+        cells: for each cell, in the order of their indices, an offset, a coordinate, or the threads
+            of each value: {value: threads}.
+        shape: the shape that the indices count, nested as in the layout.
+        start: the index of the first cell.
+        across: whether the indices run along the rows, not down the columns.
+        notes: for each cell, what a reader is told who points at it, in place of all this.
+        marked: the cells with a frame.
+        bars: (row, first column, last column, lane) of lines along the rows.
+
+    """
+
+    cells: tuple[Any, ...]
+    shape: IntTuple
+    start: int = 0
+    across: bool = False
+    notes: tuple[str, ...] = ()
+    marked: tuple[int, ...] = ()
+    bars: tuple[tuple[int, int, int, int], ...] = ()
+
+
 @dataclass(frozen=True)
 class Grid:
     """A table of cells, whose rows all have the same length.
@@ -61,6 +85,7 @@ class Grid:
         column_labels: one text for each column.
         row_shape: the shape of the rows, whose modes heavy lines part; 1 for rows without modes.
         column_shape: the shape of the columns.
+        facts: what the cells show, as numbers; None: texts only.
 
     """
 
@@ -71,6 +96,7 @@ class Grid:
     column_labels: tuple[str, ...]
     row_shape: IntTuple = 1
     column_shape: IntTuple = 1
+    facts: Facts | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def cells(self) -> tuple[tuple[Cell, ...], ...]:
@@ -153,7 +179,7 @@ class Size(NamedTuple):
     extent: int  # columns, or rows, of the largest grid
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Picture(Shown):
     """Grids side by side.
 
@@ -162,6 +188,10 @@ class Picture(Shown):
         grids: rows of places, each with a grid or empty (None). Grids in one row of places have the
             same height of cells, grids in one column of places the same width, so that their rows
             and columns line up.
+        link: what a click on a live picture selects in all grids: "thread", "element" or "offset";
+            "": the first of them that the grids have in common.
+        steps: whether a live picture shows the grids one after the other.
+        bits: the width of an element, for the bytes and banks of offsets.
 
     >>> from cute_py import Layout
     >>> from cute_py.viz.build import picture_of
@@ -172,6 +202,14 @@ class Picture(Shown):
 
     title: str
     grids: tuple[tuple[Grid | None, ...], ...]
+    link: str = field(default="", compare=False)
+    steps: bool = field(default=False, compare=False)
+    bits: int = field(default=16, compare=False)
+
+    def __repr__(self) -> str:
+        from cute_py import to_text  # the public function: pictures do not import renderers
+
+        return to_text(self) if self.cells <= MOST_TEXTS else f"{self.title}: {self.cells} cells"
 
     def __str__(self) -> str:
         from cute_py import to_text  # the public function: pictures do not import renderers

@@ -52,4 +52,11 @@ WORDINGS: dict[str, Wording] = {
         "pass the tile that the thread-value layout was made for",
     ),
     "viz-operand": (LayoutError, "operand {operand!r}", "A, B or C", "print_mma draws all three"),
+    "viz-link": (LayoutError, "link {link!r}", "thread, element, offset or none", ""),
+    "viz-diff": (
+        LayoutError,
+        "{a} of {m} elements and {b} of {n}",
+        "two layouts of as many elements",
+        "compare the part that both have, or draw both with show",
+    ),
 }

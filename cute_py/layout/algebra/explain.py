@@ -8,6 +8,7 @@ sentence of its docstring.
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import NamedTuple
 
 import cute_py
 from cute_py.errors import CuteError, refusal
@@ -23,11 +24,11 @@ from cute_py.layout.algebra.inverse import left_body, right_body
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.layout import Layout, make_layout, raw_flat
 from cute_py.layout.tuples import show
-from cute_py.records import Text
+from cute_py.records import Shown, Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from cute_py.layout.algebra.composition import Told
@@ -55,7 +56,7 @@ def explain(subject: object, *operands: AnyLayout) -> Text:
       carries: digit 0 is used up to 3+2 of 5, so the modes add up
     """
     if isinstance(subject, CuteError):
-        return _lines(_refusal(subject))
+        return Text("\n".join(_refusal(subject)))
     if isinstance(subject, (Layout, AbstractComposed)) and not operands:
         return why(subject)
     name = subject if isinstance(subject, str) else getattr(subject, "__name__", "")
@@ -65,15 +66,11 @@ def explain(subject: object, *operands: AnyLayout) -> Text:
     try:
         result = operation(*operands)
     except CuteError as error:
-        return _lines(_refusal(error))
-    return _lines(_told(name, operands, result))
+        return Text("\n".join(_refusal(error)))
+    return Text("\n".join(_told(name, operands, result)))
 
 
-def _lines(lines: Iterable[str]) -> Text:
-    return Text("\n".join(lines))
-
-
-def why(layout: AnyLayout) -> Text:
+def why(layout: AnyLayout) -> Derivation:
     """Return how `layout` was made, and how its operands were made.
 
     >>> from cute_py import flatten, group_modes
@@ -83,29 +80,74 @@ def why(layout: AnyLayout) -> Text:
       flatten((2,(2,3)):(1,(2,4))) = (2,2,3):(1,2,4)
         the layout (or int tuple) with all leaves at top level
     """
-    return _lines(_history(layout, set()))
+    return Derivation(layout)
 
 
-def _history(layout: AnyLayout, seen: set[int], level: int = 1) -> Iterator[str]:
+class Step(NamedTuple):
+    """A step of a derivation.
+
+    Attributes:
+        text: the operation, its operands and its result.
+        lines: how the result was found.
+        layout: the result.
+        operands: the steps that made the operands.
+    """
+
+    text: str
+    lines: tuple[str, ...]
+    layout: AnyLayout
+    operands: tuple[Step, ...]
+
+
+class Derivation(Text, Shown):
+    """The text of `why`; a notebook shows it as a tree, where each step draws its layout.
+
+    Attributes:
+        step: the last step, which made the layout.
+    """
+
+    step: Step
+
+    def __new__(cls, layout: AnyLayout) -> Derivation:
+        """Return the derivation of a layout."""
+        step = _derived(layout, set())
+        made = super().__new__(cls, "\n".join(_lines(step)))
+        made.step = step
+        return made
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Text, (str(self),)
+
+
+def _lines(step: Step) -> Iterator[str]:
+    """Yield the lines of a step and of those before it."""
+    yield step.text
+    yield from (f"  {line}" for line in step.lines)
+    for operand in step.operands:
+        yield from (f"  {line}" for line in _lines(operand))
+
+
+def _derived(layout: AnyLayout, seen: set[int], level: int = 1) -> Step:
+    """Return the step that made a layout; `seen`: the layouts that are derived above it."""
     made = getattr(layout, "_why", None)
     if made is None and isinstance(layout, AbstractComposed):
-        yield f"{layout} is {layout.outer} o {layout.offset} o the layout below"
-        yield from (f"  {line}" for line in _history(layout.inner, seen, level + 1))
-        return
+        text = f"{layout} is {layout.outer} o {layout.offset} o the layout below"
+        return Step(text, (), layout, (_derived(layout.inner, seen, level + 1),))
     if made is None:
-        yield f"{layout} is given"
-        return
+        return Step(f"{layout} is given", (), layout, ())
     seen.add(id(layout))
     name, operands = made
-    yield from _told(name, operands, layout)
+    text, *lines = _told(name, operands, layout)
+    before: list[Step] = []
     for operand in operands:
         if getattr(operand, "_why", None) is None:
             continue
         if level == DEPTH or id(operand) in seen:
             known = f"{DEPTH} steps are shown" if level == DEPTH else "derived above"
-            yield f"  {operand} is derived, too: {known}"
-            continue
-        yield from (f"  {line}" for line in _history(operand, seen, level + 1))
+            before.append(Step(f"{operand} is derived, too: {known}", (), operand, ()))
+        else:
+            before.append(_derived(operand, seen, level + 1))
+    return Step(text, tuple([line[2:] for line in lines]), layout, tuple(before))
 
 
 def _told(name: str, operands: tuple[Any, ...], result: object) -> Iterator[str]:
