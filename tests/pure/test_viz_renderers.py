@@ -291,6 +291,11 @@ def test_a_tall_and_narrow_layout_continues_to_the_right():
         assert cells == {
             (i, j): [str(tv(32 * part + i, j))] for i in range(32) for j in range(tv[1].size())
         }
+    labels = [text for *_, text in svg_texts(viz.to_svg(tv)) if text.startswith("(_,")]
+    blocks = [f"(_,{j},{k},{m})" for m in range(2) for k in range(2) for j in range(8)]
+    assert [each for each in labels if each in blocks] == blocks
+    for _, ys in frames(viz.to_svg(tv)):
+        assert {y for _, y, way in heavy_lines(viz.to_svg(tv)) if way == "h"} == set(ys[4:-1:4])
 
 
 def test_nothing_is_drawn_behind_the_cells():
