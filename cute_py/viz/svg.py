@@ -141,13 +141,17 @@ def _arranged(drawn: Picture) -> Arranged:
 
 
 def _places(drawn: Picture) -> Iterator[Places]:
-    """Yield the ways to arrange the grids of a picture, the usual one first."""
+    """Yield the ways to arrange the grids of a picture: the usual one, then narrower ones."""
     yield drawn.grids
     grids = [grid for row in drawn.grids for grid in row]
     if len(grids) == 1:
         yield from _continued(grids[0])
     elif None not in grids and len(drawn.grids[0]) > 1:
-        yield tuple([(grid,) for grid in grids])
+        count = len(grids)
+        for columns in sorted({-(-count // rows) for rows in range(2, count + 1)}, reverse=True):
+            padded = [*grids, *[None] * (-count % columns)]
+            starts = range(0, len(padded), columns)
+            yield tuple([tuple(padded[start : start + columns]) for start in starts])
 
 
 def _continued(grid: Grid | None) -> Iterator[Places]:

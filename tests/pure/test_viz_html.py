@@ -19,7 +19,7 @@ from cute_py.records import Text
 from cute_py.trace.kernel import Kernel
 from cute_py.viz.build import DRAWN, UNDRAWN, reason_of
 from cute_py.viz.html import fragment
-from tests.pure.test_viz_renderers import PICTURES
+from tests.pure.test_viz_renderers import PICTURES, frames
 
 AMPERE = "SM80_16x8x16_F32BF16BF16F32_TN"
 MMA = cute.make_tiled_mma(AMPERE, (2, 2, 1), (32, 32, 16))
@@ -175,8 +175,20 @@ def test_the_parts_of_a_tuple_are_side_by_side():
     assert (first.title, second.title) == (str(a), str(b))
     assert texts(first) == texts(viz.picture_of(a).grids[0][0])
     assert viz.picture_of((a, 7, b)).title == "((2,3):(1,2),7,(2,2):(2,1))"
-    (_, mma), (_, _) = viz.picture_of((a, atoms.get("SM61_DP4A"))).grids[0][:2], ((), ())
-    assert mma is None  # the corner above A
+    (first, corner, b), (under, _, _) = viz.picture_of((a, atoms.get("SM61_DP4A"))).grids
+    assert (first.title, b.title) == (
+        str(a),
+        "SM61_DP4A: tile (1,1,4), 1 thread B: k down, n right",
+    )
+    assert corner is under is None
+
+
+def test_many_parts_are_in_rows_that_fit():
+    drawn = viz.to_svg((Layout((4, 8)),) * 9)
+    lefts = [xs[0] for xs, _ in frames(drawn)]
+    tops = [ys[0] for _, ys in frames(drawn)]
+    assert (len(set(lefts)), len(set(tops))) == (5, 2)
+    assert 'width="900"' not in drawn
 
 
 def test_a_thread_of_an_mma_is_drawn_alone():
