@@ -89,7 +89,7 @@ def values_of(layout: AnyLayout) -> list[Any]:
     return [layout(i) for i in range(size(layout))]
 
 
-def _offsets(extents: list[int], strides: list[int]) -> list[int]:
+def _offsets(extents: Sequence[int], strides: Sequence[int]) -> list[int]:
     """Return the offsets of flat modes by outer sums, without importing NumPy."""
     offsets = [0]
     for extent, stride in zip(reversed(extents), reversed(strides), strict=True):
@@ -100,7 +100,7 @@ def _offsets(extents: list[int], strides: list[int]) -> list[int]:
 
 def is_flat(value: object) -> bool:
     """Return whether a value is a coordinate of integers."""
-    return value.__class__ is tuple and all([entry.__class__ is int for entry in value])
+    return value.__class__ is tuple and all(entry.__class__ is int for entry in value)
 
 
 def _coordinates(layout: Layout) -> list[tuple[int, ...]]:
