@@ -162,7 +162,8 @@ const cutePy = (host, scene, options = {}) => {
     const sum = (f) => columns.reduce((n, column) => n + max(0, ...column.map(f)), 0);
     const fits = wraps ? min(...panels.map((p) => (pixels - p.left - 2) / p.columns))
       : (pixels - 12 * columns.length - sum((p) => p.left)) / sum((p) => p.columns);
-    const own = max(min(max(...panels.map((p) => p.need)), floor(fits)), 5);
+    const need = max(...panels.map((p) => p.need)); // a timeline is read along, the rest as a whole
+    const own = panels[0].notes ? need : max(min(need, floor(fits)), 5);
     for (const p of panels) {
       p.size = max(3, Math.round(own * zoom));
       p.font = min(10 * p.size / p.need, 13);
@@ -225,11 +226,6 @@ const cutePy = (host, scene, options = {}) => {
       const [x, y] = corner(p, k);
       c.strokeStyle = p.colour[k] === null ? ink : "#000";
       c.strokeRect(x + 1.5, y + 1.5, s - 3, s - 3);
-    }
-    for (const [row, first, last, lane] of p.bars || []) {
-      const x = left + (last + 0.5) * s, y = top + (row + 1) * s - 2 - 3 * lane;
-      line(2, ink, left + (first + 0.5) * s, y, x, y);
-      line(2, ink, x, y - 3, x, y + 3);
     }
     c.fillStyle = ink; c.font = `10px ${MONO}`;
     const skip = (width) => { let n = 1; while (n * s < width) n *= 2; return n; };
