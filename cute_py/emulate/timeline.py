@@ -70,7 +70,7 @@ class Timeline(Shown, Report):
 
     Attributes:
         events: at most 2,000 events.
-        flights: the stages: groups of copies or products, and the loads of one phase of an mbarrier.
+        flights: the stages: groups of copies or products, and the loads of an mbarrier's phase.
         complete: whether there were no more events.
     """
 
@@ -178,7 +178,9 @@ class Timeline(Shown, Report):
             end = len(self.events) if flight.waited is None else flight.waited
             for number in range(flight.issued, end):
                 counts[number] += 1
-        return [max(column) for column in zip(*steps.values())] or [0] * len(self.events)
+        return [max(column) for column in zip(*steps.values(), strict=True)] or [0] * len(
+            self.events
+        )
 
     def __str__(self) -> str:
         more = "" if self.complete else "the first "
