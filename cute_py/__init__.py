@@ -4,8 +4,8 @@
 
 - Explore layouts: `Layout`, `composition`, `zipped_divide`, `Swizzle`, `make_tiled_mma`, `explain`;
   every term with an example in docs/glossary.md.
-- See them: a notebook draws them; `print_layout`, `print_tv`, `print_mma`, `print_copy`, `to_html`,
-  `to_svg`, `to_latex`; docs/pictures.md.
+- Print and draw them: `print_layout`, `print_tv`, `print_mma`, `print_copy`, `to_svg`, `to_html`,
+  `to_latex`; a notebook draws them unasked; docs/pictures.md.
 - Write kernels: `kernel`, `launch`, `smem`, `copy`, `gemm`, `trace`, `emulate`, `run`; the language
   in docs/kernels.md, and eight steps to a fast product in docs/write_a_gemm.md.
 - Multiply arrays: `ops.gemm`, `ops.choose_config`; how fast, and how that is measured, in

@@ -33,11 +33,10 @@ from cute_py.errors import CuteError, refusal, shorten
 from cute_py.integers import ints
 from cute_py.plan.ops import Print, Wgmma
 from cute_py.plan.plan import Plan
+from cute_py.records import Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
-
-    from cute_py.records import Text
 
 
 UNLIMITED = 1 << 16  # bytes of spills per thread: slow code is not refused
@@ -315,7 +314,7 @@ def _show(title: str, text: str = "") -> None:
 # -- what users call
 
 
-def source(plan: Plan) -> str:
+def source(plan: Plan) -> Text:
     """Return the Numba kernel of a plan as text: one line per op, with the kernel's line after it.
 
     `compile(plan, arch, source=text)` compiles an edited copy. Raises LayoutError for an op that
@@ -323,7 +322,7 @@ def source(plan: Plan) -> str:
     """
     try:
         require_plan(plan, "cute.source")
-        return print_source(_through(REWRITES, Build(plan, NEWEST, plan))).source
+        return Text(print_source(_through(REWRITES, Build(plan, NEWEST, plan))).source)
     except CuteError as error:
         shorten(error)
         raise

@@ -84,6 +84,7 @@ class Grid:
         row_shape: the shape of the rows, whose modes heavy lines part; 1 for rows without modes.
         column_shape: the shape of the columns.
         facts: what the cells show, as numbers; None: texts only.
+        first_row: the number of the first row, in a part of a larger grid.
 
     """
 
@@ -95,6 +96,7 @@ class Grid:
     row_shape: IntTuple = 1
     column_shape: IntTuple = 1
     facts: Facts | None = field(default=None, compare=False, repr=False)
+    first_row: int = 0
 
     @cached_property
     def cells(self) -> tuple[tuple[Cell, ...], ...]:

@@ -168,7 +168,7 @@ def _rows(grid: Grid, start: int, count: int) -> Grid:
         lines=grid.lines[where],
         colours=grid.colours[where],
         row_labels=grid.row_labels[where],
-        row_shape=1,
+        first_row=start,
     )
 
 
@@ -323,10 +323,11 @@ def _labels(grid: Grid, x: int, y: int, plan: Arranged) -> Iterator[str]:
     centres = [x + (j + 0.5) * across for j in range(0, grid.columns, step)]
     yield _centred(centres, above, grid.column_labels[::step])
     edge = left - char * (max(map(len, grid.row_labels)) + 1)
-    for size, label, at in _blocks(grid.row_shape, grid.rows, lambda _: line / down):
+    rows, columns = range(grid.first_row, grid.first_row + grid.rows), range(grid.columns)
+    for size, label, at in _blocks(grid.row_shape, rows, lambda _: line / down):
         yield _text(edge, y + (at + size / 2) * down + middle, label, "end")
     for size, label, at in _blocks(
-        grid.column_shape, grid.columns, lambda label: char * (len(label) + 1) / across
+        grid.column_shape, columns, lambda label: char * (len(label) + 1) / across
     ):
         yield _text(x + (at + size / 2) * across, above - line, label, "middle")
 
@@ -340,12 +341,13 @@ def _step(side: int, room: float) -> int:
 
 
 def _blocks(
-    shape: IntTuple, count: int, room: Callable[[str], float]
+    shape: IntTuple, cells: range, room: Callable[[str], float]
 ) -> Iterator[tuple[int, str, int]]:
-    """Yield size, label and start (cells) of the smallest blocks that have room for labels."""
+    """Yield size, label and start of the smallest blocks that have room for labels, in cells."""
     for size in mode_sizes(shape):
-        labels = [block_label(shape, size, k) for k in range(count // size)]
-        if size >= max(map(room, labels)):
+        numbers = range(cells.start // size, cells.stop // size)
+        labels = [block_label(shape, size, k) for k in numbers]
+        if labels and size >= max(map(room, labels)):
             yield from ((size, label, size * k) for k, label in enumerate(labels))
             return
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
+from cute_py.records import Text
 from cute_py.viz.build import named, picture_of
 from cute_py.viz.cells import picture_tv
 from cute_py.viz.picture import PAD, TERMINAL
@@ -32,7 +33,7 @@ def to_text(
     columns: int | None = COLUMNS,
     by: str | None = None,
     bits: int = 16,
-) -> str:
+) -> Text:
     """Return the picture of x as lines of text.
 
     Args:
@@ -61,7 +62,7 @@ def to_text(
             lines.append("")
         joined = [GAP.join(parts).rstrip() for parts in zip(*blocks, strict=True)]
         lines += joined if joined[0] else joined[1:]
-    return "\n".join(lines)
+    return Text("\n".join(lines))
 
 
 def _fitted(drawn: Picture, columns: int | None) -> tuple[Picture, int]:

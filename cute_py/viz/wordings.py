@@ -25,7 +25,7 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "{title}, with {count} cells",
         "at most {most} cells, since TeX runs out of memory",
-        "write SVG with to_svg, or draw a slice or one tile of it",
+        "write SVG with to_svg",
     ),
     "viz-rank": (
         LayoutError,

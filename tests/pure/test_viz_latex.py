@@ -1,10 +1,13 @@
 """The LaTeX of a picture, read back strictly: every command is a known one, every cell is right.
 
-There is no TeX where these tests run, so the source is parsed: braces, the preamble, and the four
-TikZ commands that it uses (PGF manual, "Path Specifications" and "Nodes and Edges").
+TeX is rarely installed where these tests run, so the source is parsed: braces, the preamble, and
+the four TikZ commands that it uses (PGF manual, "Path Specifications" and "Nodes and Edges"). Where
+it is, one picture is typeset.
 """
 
 import re
+import shutil
+import subprocess
 from collections import Counter
 
 import pytest
@@ -188,3 +191,12 @@ def test_the_reader_refuses_what_is_not_known(line):
     latex = viz.to_latex(Layout(2)).replace(r"\end{tikzpicture}", line + "\n\\end{tikzpicture}")
     with pytest.raises((AssertionError, TypeError)):
         parsed(latex)
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="needs pdflatex")
+def test_tex_sets_a_picture(tmp_path):
+    (tmp_path / "picture.tex").write_text(viz.to_latex(PICTURES["two lines in a cell"]))
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "picture.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout
+    assert (tmp_path / "picture.pdf").stat().st_size > 1000

@@ -359,7 +359,7 @@ def test_values_of_a_copy_atom_come_in_lines_of_the_memory_side(name, rows, colu
 @pytest.mark.parametrize(
     ("draw", "words"),
     [
-        (lambda: viz.picture_of(3), "or a tuple of these; fix: pass one of these"),
+        (lambda: viz.picture_of(3), "a layout, tensor, swizzle, MMA or copy atom, tiled operation"),
         (lambda: viz.picture_of((4, 8)), "fix: a tuple of numbers is a text: print it"),
         (
             lambda: viz.picture_of(cute.get_copy("SM75_U32x4_LDSM_N")),
@@ -367,7 +367,7 @@ def test_values_of_a_copy_atom_come_in_lines_of_the_memory_side(name, rows, colu
         ),
         (
             lambda: viz.picture_of(Layout(4), "thread"),
-            "given by='thread' for 4:1; required: offset, bank",
+            "required: offset, bank, tile; fix: choose one of these, or leave `by` out",
         ),
         (lambda: viz.to_latex(Layout((64, 128))), "with 8192 cells; required: at most 4096 cells"),
         (

@@ -291,6 +291,11 @@ def test_a_tall_and_narrow_layout_continues_to_the_right():
         assert cells == {
             (i, j): [str(tv(32 * part + i, j))] for i in range(32) for j in range(tv[1].size())
         }
+    labels = [text for *_, text in svg_texts(viz.to_svg(tv)) if text.startswith("(_,")]
+    blocks = [f"(_,{j},{k},{m})" for m in range(2) for k in range(2) for j in range(8)]
+    assert [each for each in labels if each in blocks] == blocks
+    for _, ys in frames(viz.to_svg(tv)):
+        assert {y for _, y, way in heavy_lines(viz.to_svg(tv)) if way == "h"} == set(ys[4:-1:4])
 
 
 def test_nothing_is_drawn_behind_the_cells():
@@ -374,7 +379,7 @@ def test_svg_paths_colour_the_cells_of_the_picture(name):
     ids=["column-major", "row-major", "swizzled"],
 )
 def test_html_of_128_by_128_stays_small(layout):
-    """A path for each colour, and labels that do not overlap, in at most 50 ms and 200 kB."""
+    """A path for each colour, and labels that do not overlap, in at most 50 ms and 500 kB."""
     seconds = []
     for _ in range(3):
         begin = time.process_time()
