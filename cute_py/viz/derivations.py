@@ -56,9 +56,7 @@ def outline(step: Step, image: Callable[[Picture], str]) -> str:
 
 def _outline(step: Step, image: Callable[[Picture], str], numbers: Iterator[int]) -> str:
     drawn = _picture(step, numbers)
+    shown = "" if drawn is None else image(drawn)
     lines = "".join(f"<div>{escape(line)}</div>" for line in step.lines)
     inner = "".join(_outline(operand, image, numbers) for operand in step.operands)
-    return (
-        f"<details open><summary>{escape(step.text)}</summary>{lines}"
-        f"{drawn and image(drawn) or ''}{inner}</details>"
-    )
+    return f"<details open><summary>{escape(step.text)}</summary>{lines}{shown}{inner}</details>"

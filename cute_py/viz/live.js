@@ -13,7 +13,7 @@ const cutePy = (host, scene, options = {}) => {
   host.setAttribute("data-lm-suppress-shortcuts", "true"); // JupyterLab leaves our keys to us
   const root = put(host, "div", "max-width:100%;font:13px/1.5 system-ui,sans-serif");
 
-  // the theme of JupyterLab, of VS Code, or else of the system
+  // JupyterLab's theme, VS Code's, or the system's
   const media = view.matchMedia("(prefers-color-scheme: dark)");
   const isDark = () => {
     const lab = doc.body.dataset.jpThemeLight;
@@ -88,7 +88,7 @@ const cutePy = (host, scene, options = {}) => {
     return p.rows > i && i >= 0 && p.columns > j && j >= 0 && p.count > k ? k : -1;
   };
   const size = (shape) => [shape].flat(9).reduce((n, mode) => n * mode, 1);
-  const coordinate = (index, shape) => Array.isArray(shape) ? shape.map((mode) => { // the leftmost mode is fastest
+  const coordinate = (index, shape) => Array.isArray(shape) ? shape.map((mode) => {
     const n = size(mode), own = index % n;
     index = floor(index / n);
     return coordinate(own, mode);
@@ -162,7 +162,8 @@ const cutePy = (host, scene, options = {}) => {
     const sum = (f) => columns.reduce((n, column) => n + max(0, ...column.map(f)), 0);
     const fits = wraps ? min(...panels.map((p) => (pixels - p.left - 2) / p.columns))
       : (pixels - 12 * columns.length - sum((p) => p.left)) / sum((p) => p.columns);
-    const own = max(min(max(...panels.map((p) => p.need)), floor(fits)), 5);
+    const need = max(...panels.map((p) => p.need));
+    const own = panels[0].notes ? need : max(min(need, floor(fits)), 5);
     for (const p of panels) {
       p.size = max(3, Math.round(own * zoom));
       p.font = min(10 * p.size / p.need, 13);
@@ -226,11 +227,6 @@ const cutePy = (host, scene, options = {}) => {
       c.strokeStyle = p.colour[k] === null ? ink : "#000";
       c.strokeRect(x + 1.5, y + 1.5, s - 3, s - 3);
     }
-    for (const [row, first, last, lane] of p.bars || []) {
-      const x = left + (last + 0.5) * s, y = top + (row + 1) * s - 2 - 3 * lane;
-      line(2, ink, left + (first + 0.5) * s, y, x, y);
-      line(2, ink, x, y - 3, x, y + 3);
-    }
     c.fillStyle = ink; c.font = `10px ${MONO}`;
     const skip = (width) => { let n = 1; while (n * s < width) n *= 2; return n; };
     for (let j = 0; j < p.columns; j += skip(p.turned)) c.fillText((p.column_labels || {})[j] ?? j, left + (j + 0.5) * s, 8);
@@ -288,7 +284,10 @@ const cutePy = (host, scene, options = {}) => {
     const move = { Up: [-1, 0], Down: [1, 0], Left: [0, -1], Right: [0, 1], Home: [0, -j], End: [0, p.columns - 1 - j] }[e.key.replace("Arrow", "")];
     if (move) {
       const next = cell(p, i + move[0], j + move[1]);
-      point(p, next < 0 ? k : next);
+      if (next < 0) return e.preventDefault();
+      point(p, next);
+      const x = corner(p, next)[0] + p.box.offsetLeft - pane.offsetLeft;
+      pane.scrollLeft = max(min(pane.scrollLeft, x - p.left), x + p.size - pane.clientWidth);
     } else if (e.key === "Enter" || e.key === " ") select(p, k);
     else if (e.key === "Escape") choose(null);
     else if ("+=-0".includes(e.key)) {
@@ -314,5 +313,5 @@ const cutePy = (host, scene, options = {}) => {
   if (options.sel) chosen = +options.sel.slice(1);
   layout();
   new view.ResizeObserver(() => { if (host.clientWidth !== width) layout(); }).observe(host);
-  return { select: choose };
+  return { select: choose, panels };
 };

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from cute_py.viz.picture import Picture
 
-MOST_CELLS = 1 << 14  # a notebook keeps its outputs
+MOST_CELLS = 1 << 15  # a notebook keeps its outputs
 
 # Each scene is drawn in place of its siblings, once. A page that runs scripts late does not say
 # which one runs, so that all scenes of the page are looked for.

@@ -60,7 +60,6 @@ class Facts(NamedTuple):
         across: whether the indices run along the rows, not down the columns.
         notes: for each cell, what a reader is told who points at it, in place of all this.
         marked: the cells with a frame.
-        bars: (row, first column, last column, lane) of lines along the rows.
 
     """
 
@@ -70,7 +69,6 @@ class Facts(NamedTuple):
     across: bool = False
     notes: tuple[str, ...] = ()
     marked: tuple[int, ...] = ()
-    bars: tuple[tuple[int, int, int, int], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,9 @@ def _grid(
 ) -> Grid:
     """Return the grid of rows of (text, colour, note, framed)."""
     cells = [cell for row in rows for cell in row]
-    holders = tuple([{0: [t]} if text else {} for t, row in zip(lanes, rows) for text, *_ in row])
+    holders = tuple(
+        [{0: [t]} if text else {} for t, row in zip(lanes, rows, strict=True) for text, *_ in row]
+    )
     facts = Facts(
         holders,
         (len(columns), len(rows)),
