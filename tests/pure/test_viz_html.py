@@ -15,6 +15,7 @@ from cute_py import Layout, Swizzle, atoms, sym, viz
 from cute_py.atoms.copy import Copy_Atom
 from cute_py.codegen.build import Compiled
 from cute_py.emulate.report import Report
+from cute_py.emulate.timeline import Timeline
 from cute_py.records import Text
 from cute_py.trace.kernel import Kernel
 from cute_py.viz.build import DRAWN, UNDRAWN, reason_of
@@ -145,14 +146,15 @@ def public_types():
 def test_every_public_type_has_a_picture_or_a_reason():
     """Those that only exist while a kernel is traced are never the result of a cell."""
     kinds = {kind for kind in public_types() if not kind.__module__.startswith("cute_py.trace.")}
-    kinds |= {Kernel, Report, Compiled}
+    kinds |= {Kernel, Report, Compiled, Timeline}
     for kind in kinds:
-        names = {base.__name__ for base in kind.__mro__}
-        assert bool(names & set(DRAWN)) ^ bool(names & set(UNDRAWN)), kind
-        if names & set(DRAWN):
-            assert hasattr(kind, "_repr_html_"), kind
+        names = [base.__name__ for base in kind.__mro__]
+        own = next((name for name in names if name in DRAWN or name in UNDRAWN), None)
+        assert own, kind
+        assert hasattr(kind, "_repr_html_") or own in UNDRAWN, kind
     known = {base.__name__ for kind in kinds for base in kind.__mro__}
     assert set(UNDRAWN) <= known
+    assert not set(DRAWN) & set(UNDRAWN)
     assert set(DRAWN) <= known | {"TileTV"}
 
 
