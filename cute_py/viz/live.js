@@ -210,7 +210,7 @@ const cutePy = (host, scene, options = {}) => {
       if (dim) {
         c.fillStyle = rest;
         c.fillRect(x, y, s, s);
-      } else if (p.font >= 6.5) {
+      } else if (p.font >= 5.5) {
         c.fillStyle = p.colour[k] === null ? ink : "#000";
         lines(p, k).forEach((text, i, all) => c.fillText(text, x + s / 2, y + s / 2 + (i - (all.length - 1) / 2) * p.font * 1.15));
       }
