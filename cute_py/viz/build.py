@@ -107,6 +107,7 @@ def _panels(values: tuple[Drawable, ...], by: str | None, bits: int) -> Picture:
     if not parts:
         reason = "a tuple of numbers is a text: print it"
         raise refusal("viz-type", operation="picture_of", value=values, type="tuple", reason=reason)
+    require_small("a tuple", sum(part.cells for part in parts))
     height = max(len(part.grids) for part in parts)
     blocks = [_titled(part) for part in parts]
     empty = [((None,) * len(block[0]),) * (height - len(block)) for block in blocks]
@@ -117,11 +118,10 @@ def _panels(values: tuple[Drawable, ...], by: str | None, bits: int) -> Picture:
 
 def _titled(part: Picture) -> Places:
     """Return the grids of a picture, the first with the title of the picture."""
-    (first, *others), *rows = part.grids
-    if first is None:
-        return part.grids
-    first = replace(first, title=f"{part.title} {first.title}".strip())
-    return ((first, *others), *rows)
+    places, *rows = map(list, part.grids)
+    i, first = next((i, grid) for i, grid in enumerate(places) if grid)
+    places[i] = replace(first, title=f"{part.title} {first.title}".strip())
+    return tuple(map(tuple, [places, *rows]))
 
 
 def _by_tile(drawn: Picture) -> Picture:
@@ -169,7 +169,7 @@ def _tensor(tensor: Tensor, by: str, bits: int) -> Picture:
     require_numbers(layout, "picture_of")
     require_small(tensor, tensor.size())
     if tensor.space == "coordinates":
-        cells = value_cells([tensor[i] for i in range(tensor.size())])
+        cells = value_cells([tensor.engine.read(offset) for offset in values_of(layout)])
         return Picture(str(tensor), slabs(tensor, cells, layout.shape))
     drawn = _layout(layout, by, tensor.element_bits)
     if tensor.space == "host" and by != "bank":
@@ -188,6 +188,7 @@ def _number(value: float) -> str:
 
 def _bits(f2map: F2Map, by: str, bits: int) -> Picture:
     """Return the bit matrix of a map: a column for each bit of the offset, its image downwards."""
+    require_small(f2map, f2map.bits**2)
     columns, n = f2map.columns, max(1, f2map.bits)
     columns = columns or (1,)
     rows = range(n)

@@ -8,6 +8,8 @@ colour is that of the first thread, modulo 8, as in CuTe's own pictures.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import accumulate
+from operator import mul
 from typing import NamedTuple
 
 from cute_py.errors import refusal
@@ -74,7 +76,9 @@ def require_small(x: object, count: int, what: str = "cells") -> None:
 def values_of(layout: AnyLayout) -> list[Any]:
     """Return the values of the layout, in colexicographical order."""
     if layout.__class__ is Layout and layout._kind == INTS:
-        return _offsets(layout)
+        return _offsets(layout._s, layout._d)
+    if layout.__class__ is Layout and is_flat(layout(0)):
+        return _coordinates(layout)
     if layout.__class__ is ComposedLayout:
         inner, outer, offset = values_of(layout.inner), layout.outer, layout.offset
         if inner[0].__class__ is offset.__class__ is int:
@@ -85,14 +89,30 @@ def values_of(layout: AnyLayout) -> list[Any]:
     return [layout(i) for i in range(size(layout))]
 
 
-def _offsets(layout: Layout) -> list[int]:
-    """Return the offsets of an all-int layout by outer sums, without importing NumPy."""
+def _offsets(extents: Sequence[int], strides: Sequence[int]) -> list[int]:
+    """Return the offsets of flat modes by outer sums, without importing NumPy."""
     offsets = [0]
-    modes = list(zip(tuples.leaves(layout.shape), tuples.leaves(layout.stride), strict=True))
-    for extent, stride in reversed(modes):
+    for extent, stride in zip(reversed(extents), reversed(strides), strict=True):
         terms = [i * stride for i in range(extent)]
         offsets = [offset + term for offset in offsets for term in terms]
     return offsets
+
+
+def is_flat(value: object) -> bool:
+    """Return whether a value is a coordinate of integers."""
+    return value.__class__ is tuple and all(entry.__class__ is int for entry in value)
+
+
+def _coordinates(layout: Layout) -> list[tuple[int, ...]]:
+    """Return the coordinates that a layout yields, entry by entry; it is linear in each mode."""
+    starts = accumulate(layout._s[:-1], mul, initial=1)
+    steps = [
+        layout(start) if extent > 1 else layout(0)
+        for start, extent in zip(starts, layout._s, strict=True)
+    ]
+    return list(
+        zip(*[_offsets(layout._s, entries) for entries in zip(*steps, strict=True)], strict=True)
+    )
 
 
 def swizzled(swizzle: Swizzle, offsets: list[int]) -> list[int]:
@@ -117,10 +137,14 @@ def value_cells(values: list[Any], bank_bits: int = 0) -> Cells:
         colours = tuple([bank * len(COLOURS) // BANKS for bank in banks])
         return Cells(lines, colours, tuple(values))
     whole = values[0].__class__ is int
-    texts = map(str if whole else tuples.show, values)
+    texts = map(str if whole else _coordinate, values)
     sums = values if whole else [sum(tuples.leaves(value)) for value in values]
     colours = tuple([each % len(COLOURS) for each in sums])
     return Cells(tuple(zip(texts)), colours, tuple(values))
+
+
+def _coordinate(value: IntTuple) -> str:
+    return f"({','.join(map(str, value))})" if is_flat(value) else tuples.show(value)
 
 
 def slabs(x: object, cells: Cells, modes: IntTuple, labels: Sequence[Labels] = ()) -> Grids:

@@ -7,6 +7,7 @@ from base64 import b64encode
 from html import escape
 
 from cute_py.errors import CuteError
+from cute_py.layout import Mapped
 from cute_py.layout.algebra.explain import Derivation
 from cute_py.viz.build import picture_of
 from cute_py.viz.derivations import outline, tree
@@ -75,6 +76,8 @@ def fragment(x: Drawable) -> str | None:
     large to be stored unasked (65536 cells), and if the environment has CUTE_PY_PICTURES=0.
     """
     if os.environ.get(SWITCH) == "0":
+        return None
+    if isinstance(x, Mapped) and x.size().__class__ is int and x.size() > MOST_CELLS:
         return None
     if isinstance(x, Derivation):
         return f'<div class="cute-py">{outline(x.step, _image)}{elements(tree(x.step))}</div>'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.viz.build import picture_of
-from cute_py.viz.picture import MOST_TEXTS, PAD, RGB
+from cute_py.viz.picture import MOST_TEXTS, PAD, RGB, mode_ends, mode_sizes, stacked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def to_latex(x: Drawable, *, by: str | None = None, bits: int = 16) -> str:
     if drawn.cells > MOST_TEXTS:
         count, most = drawn.cells, MOST_TEXTS
         raise refusal("viz-latex", operation="to_latex", title=drawn.title, count=count, most=most)
+    drawn = stacked(drawn)
     columns, rows = drawn.column_sizes(), drawn.row_sizes()
     lines = [*_head(), rf"\node[anchor=west] at (0,0) {{{_escaped(drawn.title)}}};"]
     top = HEAD
@@ -93,7 +94,7 @@ def _grid(grid: Grid, x: int, y: int, width: Size, height: Size) -> Iterator[str
         style = "[align=center]" if height.cell > 1 else ""
         yield from _nodes(x + across / 2, middle, across, lines, style)
     yield from _nodes(x + across / 2, y - 0.5, across, grid.column_labels)
-    yield _lines(grid, x, y, across, down)
+    yield from _lines(grid, x, y, across, down)
 
 
 def _nodes(x: float, y: float, step: int, texts: Sequence[str], style: str = "") -> Iterator[str]:
@@ -103,11 +104,18 @@ def _nodes(x: float, y: float, step: int, texts: Sequence[str], style: str = "")
             yield rf"\node{style} at ({x + j * step:g},{y:g}) {{{text}}};"
 
 
-def _lines(grid: Grid, x: int, y: int, across: int, down: float) -> str:
+def _lines(grid: Grid, x: int, y: int, across: int, down: float) -> Iterator[str]:
+    """Yield the lines between cells, and heavy ones between modes."""
     wide, high = grid.columns * across, grid.rows * down
-    levels = [f"({x},{y + i * down:g}) -- +({wide},0)" for i in range(grid.rows + 1)]
-    uprights = [f"({x + j * across},{y}) -- +(0,{high:g})" for j in range(grid.columns + 1)]
-    return rf"\draw[gray] {' '.join(levels + uprights)};"
+    rows, columns = mode_sizes(grid.row_shape), mode_sizes(grid.column_shape)
+    for style, levels, uprights in (
+        ("gray", range(grid.rows + 1), range(grid.columns + 1)),
+        ("very thick", mode_ends(rows, grid.rows), mode_ends(columns, grid.columns)),
+    ):
+        lines = [f"({x},{y + i * down:g}) -- +({wide},0)" for i in levels]
+        lines += [f"({x + j * across},{y}) -- +(0,{high:g})" for j in uprights]
+        if lines:
+            yield rf"\draw[{style}] {' '.join(lines)};"
 
 
 def _escaped(text: str) -> str:

@@ -103,12 +103,12 @@ const cutePy = (host, scene, options = {}) => {
     return found.length === 1 ? found[0].split(" ") : found;
   };
 
-  // what a cell shares with others: its threads, its index or its offset
+  // links: threads, an index or an offset
   const members = (p, set) => (p.sets ||= p.threads.map(numbers))[set];
   const sets = (p, k) => listed(p.thread ? p.thread[k] : null);
   const keys = (p, k) => scene.link === "thread" ? sets(p, k).flatMap((set) => members(p, set))
     : scene.link === "element" ? [p.start + k] : p.offset ? [p.offset[k]] : [];
-  const indexed = (p) => { // key -> lists of cells
+  const indexed = (p) => {
     if (p.index) return p.index;
     const add = (map, at, x) => map.has(at) ? map.get(at).push(x) : map.set(at, [x]);
     const bySet = new Map(), index = p.index = new Map();
@@ -312,6 +312,7 @@ const cutePy = (host, scene, options = {}) => {
   }
   if (options.sel) chosen = +options.sel.slice(1);
   layout();
+  view.setTimeout(() => panels.map(indexed));
   new view.ResizeObserver(() => { if (host.clientWidth !== width) layout(); }).observe(host);
   return { select: choose, panels };
 };

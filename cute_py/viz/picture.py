@@ -6,8 +6,8 @@ It is independent of layouts and output formats; lengths are in characters of a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 from itertools import accumulate, chain, zip_longest
 from operator import mul
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from cute_py.records import Shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     from cute_py.layout.types import IntTuple
@@ -148,6 +148,11 @@ def mode_sizes(shape: IntTuple) -> tuple[int, ...]:
     return tuple(sorted({size for size in sizes if 1 < size < sizes[-1]}))
 
 
+def mode_ends(sizes: Iterable[int], count: int) -> list[int]:
+    """Return where blocks of these sizes end in an axis of `count` cells, except at its end."""
+    return sorted({at for size in sizes for at in range(size, count, size)})
+
+
 def block_label(shape: IntTuple, size: int, index: int) -> str:
     """Return the coordinate of a block of `size` along one axis, with `_` for the modes inside.
 
@@ -265,3 +270,21 @@ def _height(grids: list[Grid]) -> Size:
 def _lines(grids: list[Grid]) -> Iterator[tuple[str, ...]]:
     """Return the lines of each cell."""
     return chain.from_iterable([row for grid in grids for row in grid.lines])
+
+
+def stacked(drawn: Picture) -> Picture:
+    """Return the picture with values under their threads, so that cells are about square."""
+    return rewritten(drawn, lambda line: line.split(" "))
+
+
+def rewritten(drawn: Picture, lines_of: Callable[[str], list[str]]) -> Picture:
+    """Return the picture with each line of its cells replaced by some lines."""
+
+    @cache  # many cells have the same lines
+    def cell(lines: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple([part for line in lines for part in lines_of(line)])
+
+    def grid(old: Grid | None) -> Grid | None:
+        return old and replace(old, lines=tuple([tuple(map(cell, row)) for row in old.lines]))
+
+    return replace(drawn, grids=tuple([tuple(map(grid, row)) for row in drawn.grids]))

@@ -10,13 +10,22 @@ a grey that both light and dark pages show.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 from html import escape
 from textwrap import wrap
 from typing import NamedTuple
 
 from cute_py.viz.build import picture_of
-from cute_py.viz.picture import MOST_TEXTS, RGB, Grid, Picture, block_label, mode_sizes
+from cute_py.viz.picture import (
+    MOST_TEXTS,
+    RGB,
+    Grid,
+    Picture,
+    block_label,
+    mode_ends,
+    mode_sizes,
+    rewritten,
+    stacked,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +71,7 @@ def to_svg(x: Drawable, *, by: str | None = None, bits: int = 16) -> str:
     9
     """
     drawn = picture_of(x, by, bits)
-    plan = _arranged(drawn if drawn.cells > MOST_TEXTS else _stacked(drawn))
+    plan = _arranged(drawn if drawn.cells > MOST_TEXTS else stacked(drawn))
     size = f' font-size="{FONT * plan.unit:g}"' if plan.unit > 1 else ""
     body = [f'<g fill="{LABEL}"{size}>']
     for i, line in enumerate(plan.title):
@@ -103,28 +112,10 @@ class Arranged(NamedTuple):
     height: int
 
 
-def _stacked(drawn: Picture) -> Picture:
-    """Return the picture with values under their threads, so that cells are about square."""
-    return _rewritten(drawn, lambda line: line.split(" "))
-
-
 def _narrow(drawn: Picture) -> Picture:
     """Return the stacked picture without the letter of threads, a line for each part of a list."""
-    bare = _rewritten(drawn, lambda line: line.removeprefix("T").replace(",", ",\n").split("\n"))
+    bare = rewritten(drawn, lambda line: line.removeprefix("T").replace(",", ",\n").split("\n"))
     return drawn if bare == drawn else replace(bare, title=f"{drawn.title} (threads over values)")
-
-
-def _rewritten(drawn: Picture, lines_of: Callable[[str], list[str]]) -> Picture:
-    """Return the picture with each line of its cells replaced by some lines."""
-
-    @cache  # many cells have the same lines
-    def cell(lines: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple([part for line in lines for part in lines_of(line)])
-
-    def grid(old: Grid | None) -> Grid | None:
-        return old and replace(old, lines=tuple([tuple(map(cell, row)) for row in old.lines]))
-
-    return replace(drawn, grids=tuple([tuple(map(grid, row)) for row in drawn.grids]))
 
 
 def _arranged(drawn: Picture) -> Arranged:
@@ -141,13 +132,17 @@ def _arranged(drawn: Picture) -> Arranged:
 
 
 def _places(drawn: Picture) -> Iterator[Places]:
-    """Yield the ways to arrange the grids of a picture, the usual one first."""
+    """Yield the ways to arrange the grids of a picture: the usual one, then narrower ones."""
     yield drawn.grids
     grids = [grid for row in drawn.grids for grid in row]
     if len(grids) == 1:
         yield from _continued(grids[0])
     elif None not in grids and len(drawn.grids[0]) > 1:
-        yield tuple([(grid,) for grid in grids])
+        count = len(grids)
+        for columns in sorted({-(-count // rows) for rows in range(2, count + 1)}, reverse=True):
+            padded = [*grids, *[None] * (-count % columns)]
+            starts = range(0, len(padded), columns)
+            yield tuple([tuple(padded[start : start + columns]) for start in starts])
 
 
 def _continued(grid: Grid | None) -> Iterator[Places]:
@@ -301,15 +296,10 @@ def _lines(grid: Grid, x: int, y: int, plan: Arranged) -> Iterator[str]:
     yield f'<path stroke="#888" shape-rendering="crispEdges" fill="none" d="{"".join(thin)}"/>'
     downwards = [size for size in mode_sizes(grid.row_shape) if size * down >= CROWDED]
     sideways = [size for size in mode_sizes(grid.column_shape) if size * across >= CROWDED]
-    heavy = [f"M{x} {y + i * down}h{wide}" for i in _cuts(downwards, rows)]
-    heavy += [f"M{x + j * across} {y}v{high}" for j in _cuts(sideways, columns)]
+    heavy = [f"M{x} {y + i * down}h{wide}" for i in mode_ends(downwards, rows)]
+    heavy += [f"M{x + j * across} {y}v{high}" for j in mode_ends(sideways, columns)]
     if heavy:
         yield f'<path stroke="{HEAVY}" stroke-width="2" fill="none" d="{"".join(heavy)}"/>'
-
-
-def _cuts(sizes: list[int], count: int) -> list[int]:
-    """Return where blocks of these sizes end, but for the last."""
-    return sorted({at for size in sizes for at in range(size, count, size)})
 
 
 def _labels(grid: Grid, x: int, y: int, plan: Arranged) -> Iterator[str]:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 
 from cute_py.records import Text
 from cute_py.viz.build import named, picture_of
 from cute_py.viz.cells import picture_tv
-from cute_py.viz.picture import PAD, TERMINAL
+from cute_py.viz.picture import PAD, TERMINAL, rewritten
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from cute_py.atoms.copy import Copy_Atom
     from cute_py.atoms.mma import MMA_Atom
     from cute_py.layout.types import AnyLayout, Tiler
@@ -71,10 +68,10 @@ def _fitted(drawn: Picture, columns: int | None) -> tuple[Picture, int]:
     """
     if columns is None or _columns(drawn, PAD) <= columns:
         return drawn, PAD
-    tight = _rewritten(drawn, lambda line: line.replace(" V", "V"))
+    tight = rewritten(drawn, lambda line: [line.replace(" V", "V")])
     if tight == drawn or _columns(tight, 1) <= columns:
         return tight, 1
-    bare = _rewritten(drawn, lambda line: line.removeprefix("T").replace(" V", ":"))
+    bare = rewritten(drawn, lambda line: [line.removeprefix("T").replace(" V", ":")])
     return replace(bare, title=f"{bare.title} (thread:value)"), 1
 
 
@@ -84,19 +81,6 @@ def _columns(drawn: Picture, pad: int) -> int:
     return sum(size.label + 2 + size.extent * (size.cell + pad) for size in sizes) + len(GAP) * (
         len(sizes) - 1
     )
-
-
-def _rewritten(drawn: Picture, change: Callable[[str], str]) -> Picture:
-    """Return the picture with each line of its cells changed."""
-
-    @cache  # many cells have the same lines
-    def cell(old: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(map(change, old))
-
-    def grid(old: Grid | None) -> Grid | None:
-        return old and replace(old, lines=tuple(tuple(map(cell, row)) for row in old.lines))
-
-    return replace(drawn, grids=tuple(tuple(map(grid, row)) for row in drawn.grids))
 
 
 def _block(grid: Grid | None, width: Size, height: Size, pad: int, ansi: bool) -> list[str]:

@@ -15,11 +15,12 @@ from cute_py import Layout, Swizzle, atoms, sym, viz
 from cute_py.atoms.copy import Copy_Atom
 from cute_py.codegen.build import Compiled
 from cute_py.emulate.report import Report
+from cute_py.emulate.timeline import Timeline
 from cute_py.records import Text
 from cute_py.trace.kernel import Kernel
 from cute_py.viz.build import DRAWN, UNDRAWN, reason_of
 from cute_py.viz.html import fragment
-from tests.pure.test_viz_renderers import PICTURES
+from tests.pure.test_viz_renderers import PICTURES, frames
 
 AMPERE = "SM80_16x8x16_F32BF16BF16F32_TN"
 MMA = cute.make_tiled_mma(AMPERE, (2, 2, 1), (32, 32, 16))
@@ -145,15 +146,16 @@ def public_types():
 def test_every_public_type_has_a_picture_or_a_reason():
     """Those that only exist while a kernel is traced are never the result of a cell."""
     kinds = {kind for kind in public_types() if not kind.__module__.startswith("cute_py.trace.")}
-    kinds |= {Kernel, Report, Compiled}
+    kinds |= {Kernel, Report, Compiled, Timeline}
     for kind in kinds:
-        names = {base.__name__ for base in kind.__mro__}
-        assert bool(names & set(DRAWN)) ^ bool(names & set(UNDRAWN)), kind
-        if names & set(DRAWN):
-            assert hasattr(kind, "_repr_html_"), kind
+        names = [base.__name__ for base in kind.__mro__]
+        own = next((name for name in names if name in DRAWN or name in UNDRAWN), None)
+        assert own, kind
+        assert hasattr(kind, "_repr_html_") or own in UNDRAWN, kind
     known = {base.__name__ for kind in kinds for base in kind.__mro__}
     assert set(UNDRAWN) <= known
-    assert set(DRAWN) <= known | {"TileTV", "Timeline"}
+    assert not set(DRAWN) & set(UNDRAWN)
+    assert set(DRAWN) <= known | {"TileTV"}
 
 
 def test_a_refusal_gives_the_reason():
@@ -175,8 +177,20 @@ def test_the_parts_of_a_tuple_are_side_by_side():
     assert (first.title, second.title) == (str(a), str(b))
     assert texts(first) == texts(viz.picture_of(a).grids[0][0])
     assert viz.picture_of((a, 7, b)).title == "((2,3):(1,2),7,(2,2):(2,1))"
-    (_, mma), (_, _) = viz.picture_of((a, atoms.get("SM61_DP4A"))).grids[0][:2], ((), ())
-    assert mma is None  # the corner above A
+    (first, corner, b), (under, _, _) = viz.picture_of((a, atoms.get("SM61_DP4A"))).grids
+    assert (first.title, b.title) == (
+        str(a),
+        "SM61_DP4A: tile (1,1,4), 1 thread B: k down, n right",
+    )
+    assert corner is under is None
+
+
+def test_many_parts_are_in_rows_that_fit():
+    drawn = viz.to_svg((Layout((4, 8)),) * 9)
+    lefts = [xs[0] for xs, _ in frames(drawn)]
+    tops = [ys[0] for _, ys in frames(drawn)]
+    assert (len(set(lefts)), len(set(tops))) == (5, 2)
+    assert 'width="900"' not in drawn
 
 
 def test_a_thread_of_an_mma_is_drawn_alone():

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import cute_py as cute
 from cute_py import E, Layout, Swizzle, atoms, make_composed_layout, sym, viz
 from cute_py.atoms.copy import Copy_Atom
+from cute_py.layout import tuples
 from cute_py.tiled.tiled_copy import make_tiled_copy, make_tiled_copy_C_atom
 from cute_py.tiled.tiled_mma import make_tiled_mma
 from cute_py.viz.cells import spans
@@ -129,6 +130,29 @@ def test_modes_2_and_3_are_slabs(shape):
                 [layout(i, j, *slab) for j in range(extents[1])] for i in range(extents[0])
             ]
     assert (len(picture.grids), len(picture.grids[0])) == (extents[2], (*extents, 1)[3])
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        cute.make_identity_layout((3, 4)),
+        cute.make_identity_layout((2, (3, 4))),
+        Layout((3, 1, 4), (E(1), E(0), 2 * E(0))),
+        Layout(((2, 3), 4), ((E(0), -3 * E(1)), E(1))),
+        Layout(4, E(2)),
+        Layout(1, E(2)),
+    ],
+    ids=str,
+)
+def test_a_layout_of_coordinates_shows_each(layout):
+    shown = [
+        cell.lines for row in viz.picture_of(layout).grids for grid in row for cell in columns(grid)
+    ]
+    assert shown == [(tuples.show(layout(i)),) for i in range(layout.size())]
+
+
+def columns(grid):
+    return [row[j] for j in range(grid.columns) for row in grid.cells]
 
 
 def test_layouts_of_coordinates_and_of_bits_have_pictures():
