@@ -51,7 +51,7 @@ const cutePy = (host, scene, options = {}) => {
   const pane = put(root, "div", "overflow:auto;max-width:100%");
   const { places } = scene, wraps = places.length === 1;
   const table = put(pane, "div", wraps ? "display:flex;flex-wrap:wrap;gap:12px"
-    : `display:grid;gap:0 12px;justify-content:start;grid-template-columns:repeat(${places[0].length},max-content)`);
+    : `display:grid;gap:0 12px;grid-template-columns:repeat(${places[0].length},max-content)`);
   const panels = scene.panels.map((panel) => ({ ...panel, count: panel.colour.length }));
   for (const at of places.flat()) {
     const box = put(table, "div"), p = panels[at];
@@ -249,7 +249,7 @@ const cutePy = (host, scene, options = {}) => {
         c.stroke();
       };
       c.clearRect(0, 0, 1e5, 1e5);
-      if (at !== undefined) frames(linked(p, at), 2, "#b00020");
+      if (at !== undefined) frames(linked(p, at).filter((_, n, all) => all.length < 999), 2, "#b00020");
       if (now && p === now.p) { frames([now.k], 5, "#fff"); frames([now.k], 3, "#000"); }
     }
   };
