@@ -441,6 +441,9 @@ WHEN = {
     "viz-operand": "an operand other than A, B and C is drawn",
     "viz-link": "values shown together are to be linked by something that cells do not have",
     "viz-diff": "layouts of different sizes are compared",
+    # -- explore.wordings
+    "explore-state": "a link is of another version, or has entries of another type",
+    "explore-limit": "an expression of a link needs more than the memory or the stack",
     # -- analysis.wordings
     "suggest-dtype": "accesses and tile have elements of different width",
     "suggest-smem": "none of the candidates is free of bank conflicts",
@@ -1055,6 +1058,8 @@ RECORDED = {
         "emulate",
         {"name": "races", "known": "shared, global", "hint": "leave it out for all checks"},
     ),
+    "explore-state": ("explore", {"name": "v", "value": 2}),
+    "explore-limit": ("explore", {"reason": "MemoryError"}),
     "emulate-report": ("emulate", {"report": "times"}),
     "emulate-resident": ("emulate", {"resident": "0"}),
     "emulate-op": ("kernel", {"name": "Teleport"}),
