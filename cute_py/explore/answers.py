@@ -95,4 +95,5 @@ def _error(error: CuteError) -> dict[str, Any]:
     head, _, rest = str(error).partition("; required: ")
     required, _, fix = rest.partition("; fix: ")
     found = {"code": error.code, "given": head.partition(": given ")[2], "required": required}
-    return {**found, "fix": fix, "repairs": list(error.facts.get("expressions", ()))}
+    repairs: Any = error.facts.get("expressions", ())
+    return {**found, "fix": fix, "repairs": list(repairs)}

@@ -115,6 +115,14 @@ def test_bad_states_are_refused(state):
     assert answer(state)["error"]["code"] in ("explore-state", "text-unexpected")
 
 
+def test_what_needs_too_much_memory_is_refused(monkeypatch):
+    def too_much(text):
+        raise MemoryError
+
+    monkeypatch.setattr("cute_py.explore.answers.evaluate", too_much)
+    assert asked("(4,8)")["error"]["code"] == "explore-limit"
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=30),
     lambda x: st.lists(x, max_size=3) | st.dictionaries(st.text(max_size=5), x, max_size=3),
