@@ -51,7 +51,7 @@ const cutePy = (host, scene, options = {}) => {
   const pane = put(root, "div", "overflow:auto;max-width:100%");
   const { places } = scene, wraps = places.length === 1;
   const table = put(pane, "div", wraps ? "display:flex;flex-wrap:wrap;gap:12px"
-    : `display:grid;gap:0 12px;justify-content:start;grid-template-columns:repeat(${places[0].length},max-content)`);
+    : `display:grid;gap:0 12px;grid-template-columns:repeat(${places[0].length},max-content)`);
   const panels = scene.panels.map((panel) => ({ ...panel, count: panel.colour.length }));
   for (const at of places.flat()) {
     const box = put(table, "div"), p = panels[at];
@@ -103,12 +103,12 @@ const cutePy = (host, scene, options = {}) => {
     return found.length === 1 ? found[0].split(" ") : found;
   };
 
-  // what a cell shares with others: its threads, its index or its offset
+  // links: threads, an index or an offset
   const members = (p, set) => (p.sets ||= p.threads.map(numbers))[set];
   const sets = (p, k) => listed(p.thread ? p.thread[k] : null);
   const keys = (p, k) => scene.link === "thread" ? sets(p, k).flatMap((set) => members(p, set))
     : scene.link === "element" ? [p.start + k] : p.offset ? [p.offset[k]] : [];
-  const indexed = (p) => { // key -> lists of cells
+  const indexed = (p) => {
     if (p.index) return p.index;
     const add = (map, at, x) => map.has(at) ? map.get(at).push(x) : map.set(at, [x]);
     const bySet = new Map(), index = p.index = new Map();
@@ -210,7 +210,7 @@ const cutePy = (host, scene, options = {}) => {
       if (dim) {
         c.fillStyle = rest;
         c.fillRect(x, y, s, s);
-      } else if (p.font >= 6.5) {
+      } else if (p.font >= 5.5) {
         c.fillStyle = p.colour[k] === null ? ink : "#000";
         lines(p, k).forEach((text, i, all) => c.fillText(text, x + s / 2, y + s / 2 + (i - (all.length - 1) / 2) * p.font * 1.15));
       }
@@ -249,7 +249,7 @@ const cutePy = (host, scene, options = {}) => {
         c.stroke();
       };
       c.clearRect(0, 0, 1e5, 1e5);
-      if (at !== undefined) frames(linked(p, at), 2, "#b00020");
+      if (at !== undefined) frames(linked(p, at).filter((_, n, all) => all.length < 999), 2, "#b00020");
       if (now && p === now.p) { frames([now.k], 5, "#fff"); frames([now.k], 3, "#000"); }
     }
   };
@@ -312,6 +312,7 @@ const cutePy = (host, scene, options = {}) => {
   }
   if (options.sel) chosen = +options.sel.slice(1);
   layout();
+  view.setTimeout(() => panels.map(indexed));
   new view.ResizeObserver(() => { if (host.clientWidth !== width) layout(); }).observe(host);
   return { select: choose, panels };
 };

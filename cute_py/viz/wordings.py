@@ -52,7 +52,12 @@ WORDINGS: dict[str, Wording] = {
         "pass the tile that the thread-value layout was made for",
     ),
     "viz-operand": (LayoutError, "operand {operand!r}", "A, B or C", "print_mma draws all three"),
-    "viz-link": (LayoutError, "link {link!r}", "thread, element, offset or none", ""),
+    "viz-link": (
+        LayoutError,
+        "link={link!r}",
+        "thread, element or offset",
+        "leave it out for the first that the values share",
+    ),
     "viz-diff": (
         LayoutError,
         "{a} of {m} elements and {b} of {n}",

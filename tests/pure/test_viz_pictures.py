@@ -427,6 +427,9 @@ def test_values_of_a_copy_atom_come_in_lines_of_the_memory_side(name, rows, colu
         (lambda: viz.picture_tv(Layout((2, 2), (E(2), E(1))), (2, 2)), "is at (0,0,0)"),
         (lambda: viz.picture_tv(Layout((2, 2), (E(0, 0), E(1))), (2, 2)), "is at ((0),0)"),
         (lambda: viz.picture_operand(AMPERE, "D"), "given operand 'D'; required: A, B or C"),
+        (lambda: viz.show(Layout(4), link="colour"), "required: thread, element or offset"),
+        (lambda: viz.diff(Layout(4), Layout(8)), "required: two layouts of as many elements"),
+        (lambda: viz.diff(Layout(4), AMPERE), "(MMA_Atom)"),
     ],
 )
 def test_what_has_no_picture_is_refused(draw, words):

@@ -169,15 +169,6 @@ def test_diff_marks_what_moved(a):
     assert f"{len(moved)} of {cute.size(a)} elements moved" in found["title"]
 
 
-def test_diff_and_show_refuse_what_they_cannot_compare():
-    with pytest.raises(LayoutError, match="two layouts of as many elements"):
-        cute.diff(Layout(4), Layout(8))
-    with pytest.raises(LayoutError, match="thread, element, offset or none"):
-        cute.show(Layout(4), link="colour")
-    with pytest.raises(CuteError):
-        cute.diff(Layout(4), 4)
-
-
 # -- derivations
 
 
