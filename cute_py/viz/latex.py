@@ -8,7 +8,7 @@ from cute_py.viz.picture import MOST_TEXTS, PAD, RGB, mode_ends, mode_sizes, sta
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from cute_py.viz.build import Drawable
     from cute_py.viz.picture import Grid, Size
@@ -90,18 +90,22 @@ def _grid(grid: Grid, x: int, y: int, width: Size, height: Size) -> Iterator[str
             yield rf"\fill[c{colour % len(RGB)}] {corner} rectangle +({length * across},{down:g});"
         middle = at + down / 2
         yield from _nodes(x - 0.5 - width.label / 2, middle, 0, [grid.row_labels[row]])
-        lines = [r" \\ ".join(map(_escaped, cell)) for cell in grid.lines[row]]
-        style = "[align=center]" if height.cell > 1 else ""
-        yield from _nodes(x + across / 2, middle, across, lines, style)
+        yield from _nodes(x + across / 2, middle, across, map(_cell, grid.lines[row]))
     yield from _nodes(x + across / 2, y - 0.5, across, grid.column_labels)
     yield from _lines(grid, x, y, across, down)
 
 
-def _nodes(x: float, y: float, step: int, texts: Sequence[str], style: str = "") -> Iterator[str]:
+def _cell(lines: tuple[str, ...]) -> str:
+    """Return the text of a cell. A node for each line would take more memory than TeX has."""
+    text = r"\\".join(map(_escaped, lines))
+    return rf"\shortstack{{{text}}}" if len(lines) > 1 else text
+
+
+def _nodes(x: float, y: float, step: int, texts: Iterable[str]) -> Iterator[str]:
     """Yield the texts, centred at (x, y) and at steps to the right."""
     for j, text in enumerate(texts):
         if text:
-            yield rf"\node{style} at ({x + j * step:g},{y:g}) {{{text}}};"
+            yield rf"\node at ({x + j * step:g},{y:g}) {{{text}}};"
 
 
 def _lines(grid: Grid, x: int, y: int, across: int, down: float) -> Iterator[str]:

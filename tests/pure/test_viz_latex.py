@@ -41,7 +41,7 @@ OPENING = r"\begin{tikzpicture}[x=0.55em,y=-1.2em,font=\ttfamily\footnotesize,in
 CLOSING = [r"\end{tikzpicture}", r"\end{document}", ""]
 NUMBER = r"(-?\d+(?:\.\d+)?)"
 POINT = rf"\({NUMBER},{NUMBER}\)"
-NODE = re.compile(rf"\\node(\[(?:anchor=west|align=center)\])? at {POINT} \{{(.*)\}};")
+NODE = re.compile(rf"\\node(\[anchor=west\])? at {POINT} \{{(.*)\}};")
 FILL = re.compile(rf"\\fill\[c(\d)\] {POINT} rectangle \+{POINT};")
 DRAW = re.compile(rf"\\draw\[(gray|very thick)\]((?: {POINT} -- \+{POINT})+);")
 STROKE = re.compile(rf"{POINT} -- \+{POINT}")
@@ -75,8 +75,8 @@ def parsed(latex):
     for line in lines[start + 1 : -3]:
         if match := NODE.fullmatch(line):
             style, x, y, text = match.groups()
-            parts = text.split(r" \\ ")
-            assert len(parts) == 1 or style == "[align=center]"  # TeX needs it for two lines
+            stack = re.fullmatch(r"\\shortstack\{(.*)\}", text)  # TeX needs it for two lines
+            parts = stack[1].split("\\\\") if stack else [text]
             nodes.append((style, float(x), float(y), tuple(plain(part) for part in parts)))
         elif match := FILL.fullmatch(line):
             colour, *numbers = match.groups()
