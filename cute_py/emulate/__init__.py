@@ -89,6 +89,7 @@ def emulate(
     _require_choices(order, resident, report)
     if named or not isinstance(plan, Plan):
         plan, args = _traced(plan, args, named)
+    report = report if report == "timeline" else bool(report)
     counts = (Timeline if report == "timeline" else Report)(plan) if report else None
     with np.errstate(all="ignore"):
         given = Arguments(plan, args, arrays)
@@ -142,7 +143,7 @@ def _run(
 
 def _require_choices(order: object, resident: object, report: object) -> None:
     """Refuse an unknown order or report, and a number of resident blocks that is none."""
-    if report != "timeline" and not isinstance(report, bool):
+    if isinstance(report, str) and report != "timeline":
         raise refusal("emulate-report", operation="emulate", report=report)
     if order not in ("forward", "reversed") and not isinstance(order, int):
         raise refusal("emulate-order", operation="emulate", order=order)

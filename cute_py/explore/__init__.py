@@ -13,6 +13,6 @@ from __future__ import annotations
 from cute_py.lazy import lazy
 
 # module -> the public names that it defines
-_HOME = {"explore.answers": "answer"}
+_HOME = {"explore.answers": "answer", "explore.links": "link_of state_of"}
 
 __getattr__, __dir__ = lazy(__name__, _HOME)

@@ -48,13 +48,14 @@ def show(*values: Drawable, by: str | None = None, bits: int = 16, link: str = "
     if link and link not in LINKS:
         raise refusal("viz-link", operation="show", link=link)
     if len(values) == 1:
-        return replace(picture_of(values[0], by, bits), link=link)
+        drawn = picture_of(values[0], by, bits)
+        return replace(drawn, link=link or drawn.link)
     drawn = picture_of(values, by, bits)
     sizes = [_size(x) for x in values]
     if not link and all(sizes) and len(set(sizes)) == 1:
         link = "element"
     if link == "element" and by is None:
-        drawn = _coloured_alike(drawn, sizes)
+        drawn = _coloured_alike(drawn)
     return replace(drawn, title=", ".join(map(str, values)), link=link, bits=bits)
 
 
@@ -74,16 +75,14 @@ def _mapped(drawn: Picture, change: Any) -> tuple[tuple[Grid | None, ...], ...]:
 
 
 def _places(grid: Grid) -> Iterator[tuple[int, int, int]]:
-    """Yield the index of each cell, its row and its column."""
+    """Yield the index of each cell that shows a number, its row and its column."""
     facts: Any = grid.facts
-    for k in range(len(facts.cells)):
-        minor, major = (grid.columns, grid.rows) if facts.across else (grid.rows, grid.columns)
-        j, i = divmod(k, minor)
-        assert j < major
-        yield (facts.start + k, j, i) if facts.across else (facts.start + k, i, j)
+    for k in range(len(facts.cells) if facts else 0):
+        across, down = divmod(k, grid.columns), divmod(k, grid.rows)
+        yield facts.start + k, *(across if facts.across else down[::-1])
 
 
-def _coloured_alike(drawn: Picture, sizes: list[int]) -> Picture:
+def _coloured_alike(drawn: Picture) -> Picture:
     """Return the picture where equal indices have the colour that they have first."""
     first: dict[int, int | None] = {}
     for grid in _grids(drawn):

@@ -1,6 +1,7 @@
 """`explore.answer`: from any state, JSON to JSON, and never an exception."""
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,8 @@ from hypothesis import strategies as st
 
 import cute_py as cute
 from cute_py import viz
-from cute_py.explore import answer
+from cute_py.explore import answer, link_of, state_of
+from tests.pure.test_viz_scenes import numbers
 
 
 def asked(e, **more):
@@ -136,3 +138,46 @@ def test_no_state_raises(state):
     found = answer(state)
     assert found["v"] == 1
     assert json.loads(json.dumps(found)) == found
+
+
+# -- links
+
+LINKS = (Path(__file__).parents[1] / "golden/links.txt").read_text().splitlines()
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_a_link_opens_for_ever(link):
+    state = state_of(link)
+    assert link_of(state) == link
+    found = answer(state)
+    assert "error" not in found
+    selected = state.get("sel", "")
+    if selected.startswith("T"):
+        sets = [text for panel in found["scene"]["panels"] for text in panel["threads"]]
+        assert any(int(selected[1:]) in numbers(text) for text in sets)
+
+
+@given(st.text(), st.sampled_from(["", "offset", "bank"]), st.integers(1, 1024), st.text())
+def test_a_state_returns_from_its_link(e, by, bits, sel):
+    texts = (e, by, sel)
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:  # half of a pair of UTF-16 is no text
+        return
+    state = {"v": 1, "e": e, "by": by, "bits": bits, "sel": sel}
+    assert state_of(link_of(state)) == state
+
+
+@pytest.mark.parametrize(
+    "link",
+    ["", "#", "#v2&e=4:1", "#v1", "#v1&e=%", "#v1&e=%E4%", "#v1&e", "#v1&&=&e=4:1&x=5", "#e=4:1"],
+)
+def test_broken_links_are_answered(link):
+    found = answer(state_of(link))
+    assert ("error" in found) != ("value" in found)
+
+
+@given(st.text(max_size=60))
+def test_no_link_raises(text):
+    answer(state_of(f"#v1&e={text}"))
+    answer(state_of(text))

@@ -2,13 +2,14 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 
 import cute_py as cute
-from cute_py import Layout, analysis, viz
+from cute_py import Layout, analysis, sym, viz
 from cute_py.atoms.copy import Copy_Atom
 from cute_py.errors import CuteError, LayoutError
 from cute_py.viz.html import fragment
@@ -148,6 +149,24 @@ def test_by_is_what_the_colours_tell_apart():
     assert viz.scene(layout, by="bank", bits=32)["panels"][0]["colour"][:3] == [0, 2, 4]
     values = cute.show(ATOM, by="value")
     assert values.grids[1][1].colours[0][:2] == (0, 1)
+
+
+@pytest.mark.parametrize("values", [(), (None,), (1, 2), ("4:1", None), ("a", "b"), (sym("M"),)])
+def test_what_cannot_be_shown_together_is_refused(values):
+    with pytest.raises(CuteError):
+        cute.show(*values)
+
+
+def test_any_pictures_can_be_shown_together():
+    plain = viz.Picture("plain", (tuple(grid_without_facts(viz.picture_of(Layout(4)))),))
+    for other in (*VALUES.values(), REPLAYS["some"]):
+        for link in ("", "element", "offset", "thread"):
+            found = viz.scene(cute.show(plain, other, Layout(4), link=link))
+            assert not link or found["link"] == link
+
+
+def grid_without_facts(drawn):
+    return (replace(grid, facts=None) for grid in drawn.grids[0])
 
 
 @given(layouts(max_size=32))
