@@ -8,6 +8,7 @@ colour is that of the first thread, modulo 8, as in CuTe's own pictures.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from itertools import accumulate
 from operator import mul
 from typing import NamedTuple
@@ -357,7 +358,7 @@ def _holder_cell(values: dict[int, list[int]], by: str) -> Cell:
     if not values:
         return NOBODY
     groups = by_threads(values)
-    lines = tuple(f"T{spans(threads)} V{spans(held)}" for threads, held in groups)
+    lines = tuple(f"T{_spans(threads)} V{spans(held)}" for threads, held in groups)
     numbers = values if by == "value" else [min(threads) for threads, _ in groups]
     return Cell(lines, min(numbers) % len(COLOURS))
 
@@ -390,6 +391,9 @@ def spans(numbers: Sequence[int]) -> str:
             parts.append(str(numbers[start]))
             start += 1
     return ",".join(parts)
+
+
+_spans = lru_cache(1 << 10)(spans)  # many elements have the same threads
 
 
 def _run(numbers: Sequence[int], start: int) -> int:

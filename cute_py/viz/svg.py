@@ -127,7 +127,7 @@ def _arranged(drawn: Picture) -> Arranged:
     if first.width <= WIDEST:
         return first
     narrow = _narrow(drawn) if first.has_texts else drawn
-    tried = [_placed(narrow, each, is_square=False) for each in _places(narrow)]
+    tried = [_placed(narrow, each, is_square=narrow is drawn) for each in _places(narrow)]
     return min(tried, key=lambda each: max(each.width, WIDEST))
 
 
