@@ -58,9 +58,7 @@ def emulate(
         checks: True for all checks, False for none, or the names of the checks to make, as an
             iterable or as text ("shared, global"); `CHECKS` lists them. Addresses are always
             checked.
-        report: True to count instructions, bank conflicts and bytes by line, and return them;
-            "timeline" to return, too, what the warps of the first block did: their memory, matrix
-            and synchronization ops in order, and the copies in flight.
+        report: True returns counts by line; "timeline" also what the first block did, in order.
         order: which of several runnable warps, or communicating blocks, goes first: "forward",
             "reversed", or a seed.
         memory: the limit for the state of the blocks that run together (bytes).
@@ -89,14 +87,11 @@ def emulate(
     _require_choices(order, resident, report)
     if named or not isinstance(plan, Plan):
         plan, args = _traced(plan, args, named)
-    report = report if report == "timeline" else bool(report)
     counts = (Timeline if report == "timeline" else Report)(plan) if report else None
     with np.errstate(all="ignore"):
         given = Arguments(plan, args, arrays)
         program = program_of(plan, checks, report)
         _run(program, given, counts, order, memory, resident, progress)
-    if isinstance(counts, Timeline):
-        counts.finish()
     return counts
 
 
@@ -139,6 +134,8 @@ def _run(
             progress(min(before + together, total), total)
     if counts is not None and watch is not None:
         counts.unwritten = watch.unwritten()
+    if isinstance(counts, Timeline):
+        counts.finish()
 
 
 def _require_choices(order: object, resident: object, report: object) -> None:

@@ -83,11 +83,9 @@ def _scene(value: Any, by: str | None, bits: int) -> dict[str, Any] | None:
 
 def _why(value: Any) -> dict[str, Any] | None:
     """Return the scene of the derivation of a layout."""
-    from cute_py.layout.algebra.explain import Derivation
-    from cute_py.viz.derivations import tree
+    from cute_py.viz.scenes import scene
 
-    said = value.why() if hasattr(value, "why") else None
-    return tree(said.step) if isinstance(said, Derivation) else None
+    return scene(value.why()) if hasattr(value, "why") else None
 
 
 def _error(error: CuteError) -> dict[str, Any]:

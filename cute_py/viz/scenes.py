@@ -33,6 +33,7 @@ import json
 from itertools import chain
 
 from cute_py.layout import tuples
+from cute_py.layout.algebra.explain import Derivation
 from cute_py.viz.build import picture_of
 from cute_py.viz.cells import by_threads, spans
 from cute_py.viz.picture import RGB, mode_sizes
@@ -53,7 +54,7 @@ def scene(x: Drawable, *, by: str | None = None, bits: int = 16) -> dict[str, An
     """Return the picture of x as a scene: JSON that a script can draw and explore.
 
     Args:
-        x: an argument of `picture_of`.
+        x: an argument of `picture_of`, or what `layout.why()` returned.
         by: what the colours show: "offset", "bank", "thread", "value" or "tile".
         bits: the width of an element, for bytes and banks (bits).
 
@@ -65,6 +66,10 @@ def scene(x: Drawable, *, by: str | None = None, bits: int = 16) -> dict[str, An
     >>> drawn["v"], drawn["link"], drawn["panels"][0]["offset"]
     (1, 'offset', [0, 2, 1, 3])
     """
+    if isinstance(x, Derivation):
+        from cute_py.viz.derivations import tree  # it makes scenes of its steps
+
+        return tree(x.step)
     return scene_of(picture_of(x, by=by, bits=bits))
 
 

@@ -201,6 +201,7 @@ def test_why_is_a_tree_whose_steps_draw_their_results():
     made = cute.zipped_divide(cute.flatten(Layout((8, (2, 3)))), (4, 2, 1))
     shown = fragment(made.why())
     found = json.loads(re.search(r'<script type="application/json">(.*?)</script>', shown)[1])
+    assert found == viz.scene(made.why())
     nodes = list(steps(found["tree"]))
     assert [node["text"].split("(")[0] for node in nodes] == ["zipped_divide", "flatten"]
     assert nodes[0]["scene"]["panels"][0]["offset"] == [made(i) for i in range(cute.size(made))]
