@@ -145,7 +145,8 @@ def _flowed(drawn: Picture, first: Arranged) -> Iterator[Places]:
         return
     pitch = max(b - a for a, b in pairwise([*first.lefts, first.width]))
     fitting = (WIDEST - 2 * MARGIN + GAP) // pitch
-    for columns in sorted({max(1, fitting), max(1, fitting - 1), 1}, reverse=True):
+    tried = fitting + 1, fitting, fitting - 1, 1  # labels are narrower where the picture is
+    for columns in sorted({min(max(1, each), len(grids)) for each in tried}, reverse=True):
         padded = [*grids, *[None] * (-len(grids) % columns)]
         starts = range(0, len(padded), columns)
         yield tuple([tuple(padded[start : start + columns]) for start in starts])
