@@ -8,9 +8,9 @@ tile_layout = cute.composition(cute.Swizzle(4, 0, 4), cute.Layout((16, 16), (16,
 tile_layout = cute.Layout((16, 16), (17, 1))
 
 # -- 8.2
-smem_bytes = 3 * (128 + 128) * 32 * 2
+smem_bytes = 4 * (64 + 64) * 32 * 2
 # -- 8.2 wrong: elements, not bytes
-smem_bytes = 3 * (128 + 128) * 32
+smem_bytes = 4 * (64 + 64) * 32
 
 # -- 8.3
 size = 64 * 64 * 2

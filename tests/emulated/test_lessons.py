@@ -11,10 +11,15 @@ import os
 import re
 import subprocess
 import sys
+from importlib import import_module
 from importlib.util import find_spec
+from inspect import signature
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import cute_py as cute
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 LESSONS = sorted(FOLDER.glob("*.ipynb"))
@@ -60,9 +65,8 @@ def shown(value):
     return repr(value), page or ""
 
 
-def run(lesson, kind, monkeypatch, answers=None):
+def run(lesson, kind, answers=None):
     """Run all cells of a lesson, and return (verdict, HTML) of its exercises by name."""
-    monkeypatch.syspath_prepend(str(FOLDER))
     names, verdicts = {"__name__": "__main__"}, {}
     for number, code in enumerate(code_of(lesson)):
         found = exercise_of(code)
@@ -80,9 +84,10 @@ by_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson
 
 
 @pytest.fixture(autouse=True)
-def _fresh_checks():
-    """Leave no module `checks` of the folder behind."""
-    yield
+def checks(monkeypatch):
+    """The module of the folder that the lessons import; none is left behind."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    yield import_module("checks")
     sys.modules.pop("checks", None)
 
 
@@ -103,8 +108,8 @@ def test_there_are_eight_lessons_with_three_exercises_and_at_most_twenty_cells()
 
 
 @by_lesson
-def test_lesson_runs_unanswered(lesson, monkeypatch, capsys):
-    verdicts = run(lesson, "unanswered", monkeypatch)
+def test_lesson_runs_unanswered(lesson):
+    verdicts = run(lesson, "unanswered")
     assert not any(verdict.right for verdict, _ in verdicts.values())
     # an exercise without an answer says so; a kernel that is to be changed is refused
     for verdict, _ in verdicts.values():
@@ -112,14 +117,14 @@ def test_lesson_runs_unanswered(lesson, monkeypatch, capsys):
 
 
 @by_lesson
-def test_solutions_are_right(lesson, monkeypatch, capsys):
-    verdicts = run(lesson, "right", monkeypatch, answers_of(lesson))
+def test_solutions_are_right(lesson):
+    verdicts = run(lesson, "right", answers_of(lesson))
     assert [verdict.text for verdict, _ in verdicts.values() if not verdict.right] == []
 
 
 @by_lesson
-def test_a_wrong_answer_shows_its_witness(lesson, monkeypatch, capsys):
-    verdicts = run(lesson, "wrong", monkeypatch, answers_of(lesson))
+def test_a_wrong_answer_shows_its_witness(lesson):
+    verdicts = run(lesson, "wrong", answers_of(lesson))
     for name, (verdict, page) in verdicts.items():
         assert verdict.right is False, name
         witness = verdict.text.removeprefix(f"{name}: not yet. ")
@@ -128,6 +133,43 @@ def test_a_wrong_answer_shows_its_witness(lesson, monkeypatch, capsys):
         assert not re.match(r"(Type|Attribute|Name|Syntax|Index|Key|Value)Error", witness)
     if lesson.name < "06":  # what is wrong with a layout can be seen
         assert any('<img alt="' in page for _, page in verdicts.values())
+
+
+SIZE = cute.sym("M")
+JUNK = ("x", "", -1, 10**9, 2.5, True, (), (1, "x"), [], [0] * 32, object, print, np.zeros(3))
+JUNK += (cute.Layout(1), cute.Layout(10**9), cute.Layout((SIZE, 8)), cute.Layout(((4, 2), 8)))
+JUNK += (cute.make_identity_layout((4, 8)), cute.Swizzle(9, 0, 9), cute.Swizzle(0, 0, 0))
+
+
+@by_lesson
+def test_anything_may_be_an_answer(lesson, checks):
+    """No answer raises, and none of these is right."""
+    for name in answers_of(lesson):
+        for junk in JUNK:
+            answers = [junk] * len(signature(checks.LAWS[name]).parameters)
+            verdict = checks.check(name, *answers)
+            assert verdict.right is False, (name, junk)
+            assert verdict.text.startswith(f"{name}: not yet. ")
+            assert verdict._repr_html_()
+
+
+def test_an_answer_is_right_in_any_form(checks):
+    """Laws compare functions, not how they are written."""
+    block, atom = cute.Layout((2, 2)), checks.ATOM
+    copies = cute.Copy_Atom("UniversalCopy<128>", "f16")
+    for name, answer in (
+        ("1.1", cute.Layout((4, (2, 4)), (1, (4, 8)))),
+        ("1.4", cute.blocked_product(block, block)),
+        ("2.3", cute.Layout((2, 2), (1, 16))),
+        ("2.4", 3),
+        ("3.1", [4 * (lane * 5 % 32) for lane in range(32)]),
+        ("3.2", cute.Layout((32, 32), (1, 35))),
+        ("4.2", cute.fit(lambda t, v: t // 4 + 8 * (4 * (t % 4) + v), (32, 4))),
+        ("4.3", atom.c_tv),
+        ("5.1", cute.make_tiled_mma(atom, (2, 2, 1), (64, 16, 16))),
+        ("5.4", cute.make_tiled_copy(copies, cute.Layout((32, 4), (4, 1)), cute.Layout((1, 8)))),
+    ):
+        assert checks.check(name, answer).right, name
 
 
 # -- Jupyter
