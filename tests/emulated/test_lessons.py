@@ -93,7 +93,9 @@ def checks(monkeypatch):
 
 def test_there_are_eight_lessons_with_three_exercises_and_at_most_twenty_cells():
     assert [lesson.name[:2] for lesson in LESSONS] == [f"0{i}" for i in range(1, 9)]
+    total, readme = 0, (FOLDER.parent / "README.md").read_text(encoding="utf-8")
     for lesson in LESSONS:
+        assert f"(notebooks/{lesson.name})" in readme
         cells = cells_of(lesson)
         assert len(cells) <= 20, lesson.name
         opening = "".join(cells[0]["source"])
@@ -102,9 +104,11 @@ def test_there_are_eight_lessons_with_three_exercises_and_at_most_twenty_cells()
         found = [match[2] for code in code_of(lesson) if (match := exercise_of(code))]
         assert found == [f"{int(lesson.name[:2])}.{i + 1}" for i in range(len(found))]
         assert len(found) >= 3
+        total += len(found)
         assert list(answers_of(lesson)) == found
         assert all(not cell.get("outputs") for cell in cells), f"{lesson.name}: clear its outputs"
         assert all(cell.get("execution_count") is None for cell in cells)
+    assert f"{total} exercises" in readme
 
 
 @by_lesson
