@@ -298,7 +298,7 @@ def _(thread, value):
     index = ATOM.c_tv(thread, value)
     if index != 9 + 16 * 3:
         at = (index % 16, index // 16)
-        raise Wrong(f"thread {thread} holds element {at} as its value {value}", ATOM)
+        raise Wrong(f"thread {thread} holds element {at} of C as its value {value}", ATOM)
 
 
 @exercise("4.2")
@@ -331,7 +331,9 @@ def _(mma):
     """128 threads multiply 64 x 16 x 16, and each element of C has one owner."""
     required(mma, cute.TiledMMA, "a TiledMMA")
     if (mma.size(), mma.tile_shape) != (128, (64, 16, 16)):
-        raise Wrong(f"{mma.size()} threads multiply {mma.tile_shape}", mma)
+        raise Wrong(
+            f"{mma.size()} threads multiply {mma.tile_shape}; required: 128 and (64, 16, 16)", mma
+        )
     exact(mma, mma.tile_shape)
 
 
@@ -372,7 +374,7 @@ def _(copy):
     rows = cute.Layout((64, 32), (4096, 1))  # a tile of a matrix whose rows are 4096 elements
     found = cute.analysis.coalescing(copy, rows)
     if copy.size() != 128 or "<128>" not in str(copy):
-        raise Wrong(f"{copy.size()} threads; {found}", cute.show(found))
+        raise Wrong(f"{copy.size()} threads, not 128, or another width than 128 bits; {found}")
     if found.sectors != found.ideal:
         raise Wrong(f"{found}", cute.show(found))
 

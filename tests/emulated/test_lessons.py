@@ -101,6 +101,7 @@ def test_there_are_eight_lessons_with_three_exercises_and_at_most_twenty_cells()
         opening = "".join(cells[0]["source"])
         assert opening.startswith(f"# Lesson {int(lesson.name[:2])}: ")
         assert "After this lesson you can\n- " in opening
+        assert all("gpu():" in code for code in code_of(lesson) if "import torch" in code)
         found = [match[2] for code in code_of(lesson) if (match := exercise_of(code))]
         assert found == [f"{int(lesson.name[:2])}.{i + 1}" for i in range(len(found))]
         assert len(found) >= 3
