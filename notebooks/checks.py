@@ -6,7 +6,7 @@ read it after you have tried. `notebooks/solutions` has an answer to each exerci
 """
 
 import html
-from ctypes.util import find_library
+from ctypes import CDLL
 from importlib.util import find_spec
 from itertools import product
 
@@ -61,8 +61,12 @@ def exercise(name):
 
 
 def gpu():
-    """Return whether torch finds an NVIDIA GPU here; torch is imported only if there may be one."""
-    if not find_library("cuda") or find_spec("torch") is None:
+    """Return whether torch finds an NVIDIA GPU; it is not imported where there is no driver."""
+    try:
+        CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    if find_spec("torch") is None:
         return False
     import torch
 

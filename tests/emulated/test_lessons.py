@@ -85,9 +85,11 @@ by_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson
 
 @pytest.fixture(autouse=True)
 def checks(monkeypatch):
-    """The module of the folder that the lessons import; none is left behind."""
+    """The module of the folder that the lessons import, without a GPU; none is left behind."""
     monkeypatch.syspath_prepend(str(FOLDER))
-    yield import_module("checks")
+    module = import_module("checks")
+    monkeypatch.setattr(module, "gpu", lambda: False)
+    yield module
     sys.modules.pop("checks", None)
 
 
