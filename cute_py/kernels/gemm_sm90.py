@@ -47,8 +47,8 @@ def gemm_cooperative(
         block.load(blocks, band)
     with cute.otherwise():
         _registers(config, 1)
-        for _i, t in block.tiles(blocks):
-            end.store(block.multiply(block.ring), block.place(t, band))
+        for i, t in block.tiles(blocks):
+            end.store(block.multiply(i), block.place(t, band))
         end.drain()
 
 
@@ -86,11 +86,9 @@ def gemm_pingpong(
                 turns.arrive(1 - group)
 
         for i, t in block.tiles(blocks):
-            ring = block.ring.copy()  # both move on by a tile, so stages are uniform
-            block.ring.skip(block.depth)
             with cute.when(i % 2 == group):
                 turns.wait(group, (i // 2 + 1 - group) % 2)  # the first turn begins at once
-                end.store(block.multiply(ring, hand_over), block.place(t, band))
+                end.store(block.multiply(i, hand_over), block.place(t, band))
         end.drain()
 
 
@@ -123,7 +121,6 @@ class _Block:
         tile = self.mma.get_slice(0).partition_C(cute.make_identity_tensor(config.tile[:2]))
         self.sums = self.mma.get_slice(0).make_fragment_C(tile)
         self.parts = cute.make_fragment_like(self.sums) if config.two_level else self.sums
-        self.behind = cute.var(0, 0, config.stages - 1)
 
     def tiles(self, blocks: Any) -> Iterator[tuple[Any, Any]]:
         """Yield (0, 1, ...; the number of a tile of D) for the tiles of a block."""
@@ -175,39 +172,40 @@ class _Block:
             for i in range(rows // box)
         ]
 
-    def multiply(self, ring: Any, issued: Callable[[], None] = lambda: None) -> Tensor:
-        """Return the sums of a tile (MMA, MMA_M, MMA_N) whose stages a pipeline waits for. `issued`
-        is called after the last product has been issued. One is in flight while the next one is issued, so a stage is released an
-        iteration later; with sums of two levels, at once.
+    def multiply(self, i: Any, issued: Callable[[], None] = lambda: None) -> Tensor:
+        """Return the sums (MMA, MMA_M, MMA_N) of the i-th tile of a block. `issued` is called after
+        the last product has been issued. One is in flight while the next one is issued, so a stage
+        is released an iteration later; with sums of two levels, at once.
         """
-        leader = cute.thread_idx() % WARPGROUP == 0
+        ring, stages, leader = self.ring, self.config.stages, cute.thread_idx() % WARPGROUP == 0
         thr = self.mma.get_slice(cute.thread_idx() % (self.config.warpgroups * WARPGROUP))
         tCsA, tCsB = thr.partition_A(self.shared[0]), thr.partition_B(self.shared[1])
         acc, part = self.sums, self.parts
-        acc.fill(0)
-        in_flight = 0 if self.config.two_level else 1
+        two_level = bool(self.config.two_level)
+        first = _bounded(i * self.depth)
+        if two_level:
+            acc.fill(0)
         for k in cute.range(self.depth):
-            stage = ring.wait()
+            at = first + k
+            stage = at % stages
+            ring.full.wait(stage, at // stages % 2)
             cute.warpgroup_fence()
-            cute.warpgroup_gemm(
-                self.mma, part, tCsA[_, _, _, stage], tCsB[_, _, _, stage], part is acc
-            )
+            a, b = tCsA[_, _, _, stage], tCsB[_, _, _, stage]
+            cute.warpgroup_gemm(self.mma, part, a, b, False if two_level else k > 0)
             cute.warpgroup_commit()
-            cute.warpgroup_wait(in_flight)
-            if in_flight:
-                with cute.when(leader & (k > 0)):
-                    ring.empty.arrive(self.behind.get())
-            else:
+            cute.warpgroup_wait(0 if two_level else 1)
+            if two_level:
                 with cute.when(leader):
                     ring.empty.arrive(stage)
                 acc += part
-            self.behind.set(stage)
-            ring.skip(1)
+            else:
+                with cute.when(leader & (k > 0)):
+                    ring.empty.arrive((at + stages - 1) % stages)
         issued()
-        if in_flight:
+        if not two_level:
             cute.warpgroup_wait(0)
-            with cute.when(leader & (self.depth > 0)):
-                ring.empty.arrive(self.behind.get())
+            with cute.when(leader):
+                ring.empty.arrive((first + self.depth + stages - 1) % stages)
         return acc
 
 
