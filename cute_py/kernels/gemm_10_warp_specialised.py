@@ -1,7 +1,9 @@
-"""new here: TMA, mbarriers and wgmma; one warpgroup loads, another one multiplies.
+"""new here: roles. One warpgroup loads, and two others multiply what has arrived.
 
-The producer needs no partition: one thread asks for whole tiles, and what reaches past the arrays
-is zero. The consumers read shared memory through descriptors, so no fragment of A or B is loaded.
+The producer waits until a stage is empty and asks for the next tiles; it does not wait for their
+arrival. The consumers do not issue loads. So the products of one tile follow those of the tile
+before, and the loads are as many stages ahead as they can be. The producer needs few registers, and
+gives the rest to the consumers, which hold the sums.
 """
 
 from __future__ import annotations
@@ -25,9 +27,9 @@ def gemm_warp_specialised(
     """C (M,N) = A (M,K) * B (N,K) transposed, for f16 and bf16 with K contiguous."""
     (M, K), (N, _k) = A.shape, B.shape
     bM, bN, bK = tile
-    cute.launch(grid=(cute.ceil_div(M, bM), cute.ceil_div(N, bN)), block=2 * WARPGROUP)
+    cute.launch(grid=(cute.ceil_div(M, bM), cute.ceil_div(N, bN)), block=3 * WARPGROUP)
     (bx, by), tid = cute.block_idx(), cute.thread_idx()
-    mma = cute.make_tiled_mma(f"SM90_64x{bN}x16_F32{str(A.dtype).upper() * 2}_SS")
+    mma = cute.make_tiled_mma(f"SM90_64x{bN}x16_F32{str(A.dtype).upper() * 2}_SS", (2, 1, 1))
     gA = cute.local_tile(cute.tma_tensor(A), (bM, bK), (bx, _))  # (BM,BK,k)
     gB = cute.local_tile(cute.tma_tensor(B), (bN, bK), (by, _))  # (BN,BK,k)
     gC = cute.local_tile(C, (bM, bN), (bx, by))  # (BM,BN)
@@ -35,17 +37,10 @@ def gemm_warp_specialised(
     sA = cute.smem(A.dtype, cute.tile_to_shape(atom, (bM, bK, stages)), 1024)  # (BM,BK,stages)
     sB = cute.smem(B.dtype, cute.tile_to_shape(atom, (bN, bK, stages)), 1024)  # (BN,BK,stages)
     tiles = cute.ceil_div(K, bK)
-    bytes = (bM + bN) * bK * A.dtype.bits // 8
-    ring = cute.pipeline(stages, bytes=bytes, consumers=WARPGROUP)
+    ring = cute.pipeline(stages, tiles=(sA, sB), consumers="warpgroup", count=2)
 
-    with cute.when(cute.warp_idx() // 4 == 1), cute.when(tid == WARPGROUP):
-        for k in cute.range(tiles):
-            stage = ring.acquire()
-            ring.load(gA[_, _, k], sA[_, _, stage])
-            ring.load(gB[_, _, k], sB[_, _, stage])
-            ring.commit()
-    with cute.otherwise():
-        thr = mma.get_slice(tid % WARPGROUP)
+    with cute.role("multiply", warps=range(8), registers=232):
+        thr = mma.get_slice(tid)
         tCsA, tCsB = thr.partition_A(sA), thr.partition_B(sB)  # (MMA,MMA_M or _N,MMA_K,stages)
         tCgC = thr.partition_C(gC)  # (MMA,MMA_M,MMA_N)
         acc = thr.make_fragment_C(tCgC)  # (MMA,MMA_M,MMA_N)
@@ -55,9 +50,16 @@ def gemm_warp_specialised(
             cute.warpgroup_fence()
             cute.warpgroup_gemm(mma, acc, tCsA[_, _, _, stage], tCsB[_, _, _, stage])
             cute.warpgroup_commit()
-            cute.warpgroup_wait(0)
-            ring.release()
+            cute.warpgroup_wait(1)  # the product of this tile is in flight
+            ring.release(behind=1)
+        cute.warpgroup_wait(0)
         cute.copy(acc.to(C.dtype), tCgC)
+    with cute.role("load", warps=range(8, 12), registers=40), cute.elect("role"):
+        for k in cute.range(tiles):
+            stage = ring.acquire()
+            ring.load(gA[_, _, k], sA[_, _, stage])
+            ring.load(gB[_, _, k], sB[_, _, stage])
+            ring.commit()
 
 
 def check() -> None:
