@@ -47,8 +47,8 @@ def gemm_tma(
             stage = ring.acquire()
             ring.load(gA[_, _, k], sA[_, _, stage])
             ring.load(gB[_, _, k], sB[_, _, stage])
-        ring.commit()
         cute.syncwarp()  # wgmma is for whole warps
+        ring.commit()
 
     thr = mma.get_slice(tid)
     tCsA, tCsB = thr.partition_A(sA), thr.partition_B(sB)  # (MMA,MMA_M or _N,MMA_K,stages)
