@@ -21,8 +21,8 @@ def gemm_warp_specialised(
     A: cute.Tensor,
     B: cute.Tensor,
     C: cute.Tensor,
-    tile: tuple[int, int, int] = (128, 128, 64),
-    stages: int = 3,
+    tile: tuple[int, int, int] = (128, 256, 64),
+    stages: int = 4,
 ) -> None:
     """C (M,N) = A (M,K) * B (N,K) transposed, for f16 and bf16 with K contiguous."""
     (M, K), (N, _k) = A.shape, B.shape

@@ -13,6 +13,10 @@ import numpy as np
 import cute_py as cute
 from cute_py import _
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 WARPGROUP, WIDE = 128, 64  # threads; columns of a row of 128 bytes
 
 
@@ -21,19 +25,19 @@ def gemm_persistent(
     A: cute.Tensor,
     B: cute.Tensor,
     D: cute.Tensor,
+    blocks: cute.s32(min=1, max=65535),
     tile: tuple[int, int, int] = (128, 256, 64),
     stages: int = 3,
-    most: int = 132,
     group: int = 8,
 ) -> None:
     """D (M,N) = A (M,K) * B (N,K) transposed, for f16 and bf16 with K and N contiguous.
 
-    `most` blocks run at the same time. K is not 0, and rows are multiples of 16 bytes.
+    K is not 0, and rows are multiples of 16 bytes; see `fewest` for the number of blocks.
     """
     (M, K), (N, _k) = A.shape, B.shape
     bM, bN, bK = tile
     m, n, depth = cute.ceil_div(M, bM), cute.ceil_div(N, bN), cute.ceil_div(K, bK)
-    cute.launch(grid=cute.fewest_blocks(m * n, most), block=3 * WARPGROUP)
+    cute.launch(grid=blocks, block=3 * WARPGROUP)
     tid = cute.thread_idx()
     mma = cute.make_tiled_mma(f"SM90_64x{bN}x16_F32{str(A.dtype).upper() * 2}_SS", (2, 1, 1))
     tA, tB, tD = (cute.tma_tensor(x) for x in (A, B, D))
@@ -79,12 +83,20 @@ def gemm_persistent(
                 ring.commit()
 
 
+def fewest(D: Any, multiprocessors: int = 132, tile: tuple[int, int] = (128, 256)) -> int:
+    """Return the fewest blocks that take no more waves than one block a multiprocessor: blocks
+    without a tile in the last wave would only take power from the others.
+    """
+    tiles = cute.ceil_div(D.shape[0], tile[0]) * cute.ceil_div(D.shape[1], tile[1])
+    return cute.fewest_blocks(tiles, multiprocessors)
+
+
 def check() -> None:
-    """Multiply ragged matrices of small integers with three blocks."""
+    """Multiply ragged matrices of small integers with blocks for three multiprocessors."""
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-4, 5, (n, 136)).astype(np.float16) for n in (130, 520))
     d = np.full((130, 520), np.nan, np.float16)
-    gemm_persistent(a, b, d, most=3)
+    gemm_persistent(a, b, d, fewest(d, 3))
     assert (d == (a.astype(np.float32) @ b.astype(np.float32).T).astype(np.float16)).all()
 
 

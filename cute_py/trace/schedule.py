@@ -128,6 +128,7 @@ def tiles(
         for tile in range_(start, total, step):  # type: ignore[arg-type]
             yield order.place(tile)
     else:
+        total = order.promised(total, 0)
         for turn in range_(_ceil(total - start, step)):
             yield order.place(order.promised(start + turn * step, 0))
 
