@@ -46,7 +46,7 @@ def fewest_blocks(tiles: Leaf, most: Leaf) -> Leaf:
 
 def _ceil(a: Leaf, b: Leaf) -> Leaf:
     """Return the quotient rounded up; the sign of a divisor may be known only at run time."""
-    return (a + b - 1) // b
+    return -(-a // b)
 
 
 def hilbert_order(m: int, n: int) -> list[tuple[int, int]]:
