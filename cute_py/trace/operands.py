@@ -38,8 +38,8 @@ class Operand:
     Args:
         source: its tiles in global memory (BLK_MN, BLK_K, k), or an iterator.
         shared: its stages in shared memory (BLK_MN, BLK_K, stages).
-        g2s: the tiled copy from global to shared memory; None for tiles of a `tma_tensor`, which
-            TMA copies (`TmaTiles`), and for an iterator, which has its own.
+        g2s: the tiled copy from global to shared memory; None for an iterator, which has its own.
+            `TmaTiles` is the one of TMA.
         s2r: the tiled copy from shared memory to the fragments (`make_tiled_copy_A`, `_B`), or None
             for plain loads.
 
@@ -68,8 +68,6 @@ class Operand:
         s2r: TiledCopy | None = None,
     ) -> None:
         is_tensor = source.__class__ is Tensor
-        if is_tensor and g2s is None and isinstance(source.engine, Guarded):
-            source, is_tensor = TmaTiles(source, shared), False
         if is_tensor is (g2s is None) or not (is_tensor or _is_iterator(source)):
             raise refusal_here("mainloop-operand", operation="cute.Operand", value=source)
         self.source, self.shared, self.s2r = source, shared, s2r
@@ -155,8 +153,8 @@ class Tiles:
 class TmaTiles:
     """The iterator over a tensor of tiles: each is one copy by TMA, issued by one thread.
 
-    `mainloop` makes it of an `Operand` without a tiled copy. Elsewhere, `TmaPipeline.fill` calls
-    it; or call `begin(tile)`, and `fill(stage, full)` with the mbarriers of the stages.
+    `mainloop` takes it in an `Operand`, and `TmaPipeline.fill` as it is. Elsewhere, call
+    `begin(tile)`, and `fill(stage, full)` with the mbarriers of the stages.
 
     Args:
         source: tiles of a `tma_tensor` (BLK_MN, BLK_K, k).
@@ -192,7 +190,7 @@ class TmaTiles:
 
 def iterator_of(x: Any) -> Any:  # an iterator
     """Return the iterator of an operand that TMA copies; refuse other copies."""
-    made = x.iterator(0) if isinstance(x, Operand) and x.g2s is None else x
+    made = copy_of(x.source) if isinstance(x, Operand) and x.g2s is None else x
     if not _is_iterator(made) or completion(made) != "mbarrier":
         raise refusal_here("pipeline-fill", operation="cute.pipeline", value=x)
     return made

@@ -211,7 +211,7 @@ class TmaPipeline(Pipeline):
 
         Args:
             tile: its number along K.
-            operands: `Operand`s of TMA, or iterators whose `fill(stage, full)` announces bytes.
+            operands: `TmaTiles`, or other iterators whose `fill(stage, full)` announces bytes.
 
         """
         stage = self.acquire()

@@ -480,13 +480,14 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "{value}",
         "an operand whose copies complete on mbarriers",
-        "take cute.Operand(tiles of cute.tma_tensor(x), shared), or an iterator with "
+        "take cute.TmaTiles(tiles of cute.tma_tensor(x), shared), or an iterator with "
         "completion = 'mbarrier'",
     ),
     "mainloop-operand": (
         LayoutError,
         "{value}",
-        "a tensor of tiles with g2s, or an iterator with begin and fill, without g2s",
+        "a tensor of tiles with g2s, or an iterator with begin and fill, such as cute.TmaTiles, "
+        "without g2s",
         "see cute.Operand for the methods of an iterator and its completion",
     ),
     "mainloop-count": (
