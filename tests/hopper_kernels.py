@@ -10,7 +10,7 @@ import numpy as np
 
 import cute_py as cute
 from cute_py import _
-from cute_py.kernels.gemm_09_warp_specialised import gemm_warp_specialised
+from cute_py.kernels.gemm_10_warp_specialised import gemm_warp_specialised
 
 WARPGROUP = 128
 POISON = {"f": np.nan, "i": -77, "u": 77}
