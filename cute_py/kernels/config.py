@@ -244,10 +244,10 @@ class GemmConfig:
         return 2 if self.schedule == "pingpong" else self.warpgroups
 
     @property
-    def registers(self) -> tuple[int, int] | None:
+    def registers(self) -> tuple[int | None, int | None]:
         """Registers of a thread that loads and of one that multiplies; None: as many for both."""
         if self.consumers == 1:
-            return None
+            return None, None
         if self.consumers == 3:
             return 32, 160
         return (
@@ -335,6 +335,13 @@ class GemmConfig:
 
     # -- by warpgroups
 
+    def row_mma(self, columns: int = 0) -> Any:  # a TiledMMA
+        """Return the atom over the threads of one warpgroup: 64 rows of a tile, perhaps with fewer
+        columns.
+        """
+        n = self.tile[1]
+        return cute.make_tiled_mma(self.atom.replace(f"_64x{n}x", f"_64x{columns or n}x"))
+
     def smem_layouts(self) -> list[AnyLayout]:
         """Return the layouts of all stages of A and of B, as TMA writes and wgmma reads them. Tiles
         along M or N are boxes of 128 bytes, each contiguous: K comes first.
@@ -371,7 +378,9 @@ class GemmConfig:
         return found
 
     def store_layouts(self, dtype: Dtype) -> dict[int, AnyLayout]:
-        """Return, for each width of parts of D, the layout (rows, width, slots)."""
+        """Return, for each width of parts of D, the layout (64, width, slots, buffers,
+        warpgroups) in shared memory.
+        """
         if not self.store:
             return {}
         slots: dict[int, int] = {}
@@ -379,13 +388,12 @@ class GemmConfig:
             for _column, width, slot in parts:
                 slots[width] = max(slots.get(width, 0), slot + 1)
         names = {128: "SW128", 64: "SW64", 32: "SW32", 16: "INTER"}
-        return {
-            width: cute.tile_to_shape(
-                getattr(cute.atoms, f"Layout_K_{names[width * dtype.bits // 8]}_Atom")(dtype),
-                (64 * self.consumers, width, count * self.buffers),
-            )
-            for width, count in slots.items()
-        }
+        found = {}
+        for width, count in slots.items():
+            atom = getattr(cute.atoms, f"Layout_K_{names[width * dtype.bits // 8]}_Atom")(dtype)
+            shape = 64, width, count, self.buffers, self.consumers
+            found[width] = cute.tile_to_shape(atom, shape)
+        return found
 
     def store_bytes(self, dtype: Dtype) -> int:
         """Return the shared memory that D passes through, of `store_layouts` (bytes)."""
