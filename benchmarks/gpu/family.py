@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.gpu import harness
-from cute_py.kernels.config import GemmConfig, warpgroup_config
+from cute_py.kernels.config import GemmConfig
+from cute_py.kernels.config_sm90 import warpgroup_config
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.layout.tuples import ceil_div
 

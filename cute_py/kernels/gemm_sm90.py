@@ -12,6 +12,7 @@ from __future__ import annotations
 import cute_py as cute
 from cute_py import _
 from cute_py.kernels.config import GemmConfig
+from cute_py.kernels.config_sm90 import row_mma, smem_layouts, store_layouts, store_parts
 from cute_py.kernels.epilogue import Epilogue, activated, converted, loaded, loaded_row, row_part
 
 TYPE_CHECKING = False
@@ -143,7 +144,7 @@ class _Inputs:
         self.sources = [cute.tma_tensor(x) for x in (A, B)]
         self.shared = [
             cute.smem(x.dtype, layout, 1024, name=name)
-            for x, layout, name in zip((A, B), config.smem_layouts(), ("sA", "sB"), strict=True)
+            for x, layout, name in zip((A, B), smem_layouts(config), ("sA", "sB"), strict=True)
         ]  # (BLK_M or BLK_N, BLK_K, stages)
         of_ring: Any = {"tiles": self.shared, "count": config.warpgroups, "cluster": config.cluster}
         self.ring = cute.pipeline(config.stages, consumers="warpgroup", **of_ring)
@@ -204,19 +205,19 @@ class _Inputs:
 
 
 class _Output:
-    """The epilogue: sums to D, 64 rows and some columns at a time, by the warpgroup that has them."""
+    """The epilogue: sums to D, 64 rows of a warpgroup and some columns at a time."""
 
     def __init__(self, config: GemmConfig, epilogue: Epilogue, arrays: Any, factors: Any) -> None:
         self.config, self.epilogue = config, epilogue
         (self.C, self.bias, self.D), self.factors = arrays, factors
-        self.parts = config.store_parts(self.D.dtype)
+        self.parts = store_parts(config, self.D.dtype)
         self.me, self.thread = cute.warp_idx() // 4, cute.thread_idx() % WARPGROUP
         if config.store:
             self.target = cute.tma_tensor(self.D)
             self.ring = cute.PipelineTmaStore(config.buffers, WARPGROUP, 1 + self.me, self.thread)
             self.shared = {
                 width: cute.smem(self.D.dtype, layout, 1024, name=f"sD{width}")
-                for width, layout in config.store_layouts(self.D.dtype).items()
+                for width, layout in store_layouts(config, self.D.dtype).items()
             }  # width -> (64, width, slots, buffers, warpgroups)
 
     def store(self, sums: Tensor, place: tuple[Any, Any, Any]) -> None:
@@ -229,8 +230,8 @@ class _Output:
                 stores = []
                 for column, width, slot in parts:
                     at, size = (row, column), (64, width)
-                    thr = self.config.row_mma(width).get_slice(self.thread)
-                    x = self.config.row_mma().columns_C(rows[_, (_, i), _], column, width)
+                    thr = row_mma(self.config, width).get_slice(self.thread)
+                    x = row_mma(self.config).columns_C(rows[_, (_, i), _], column, width)
                     x = self._finished(thr, x, at, place)
                     if not self.config.store:
                         cute.copy(x, thr.partition_C(self._part(self.D, at, size, place)))
