@@ -17,14 +17,16 @@ from cute_py.codegen.toolchain import FORBIDDEN, stalls
 
 OFTEN = ("128x256", "pp-128x192", "64x32-pdl", "nt", "s8")
 FULL = Epilogue(alpha=True, source=True, bias=True, activation="gelu")
-# epilogues that need many registers, and the configurations that have room for them
+RELU = replace(FULL, activation="relu")
+# the fullest epilogues that configurations have registers for
 HEAVY = {
+    "128x128": FULL,
     "128x256": FULL,
     "256x128": FULL,
-    "128x128": FULL,
     "pp-128x128": FULL,
-    "256x160": replace(FULL, source=False),
-    "256x192": Epilogue(alpha=True, bias=True),
+    "256x160": FULL,
+    "256x168": replace(RELU, source=False),
+    "256x176": replace(RELU, source=False),
     "pp-128x192": Epilogue(alpha=True, bias=True),
     "192x192": Epilogue(bias=True),
 }
