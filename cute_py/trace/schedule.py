@@ -192,4 +192,4 @@ class _Order:
         i, j = first + inside % rows, inside // rows
         if self.schedule == "snake":
             j = choose(compare("eq", number % 2, 0), j, n - 1 - j)
-        return i, j
+        return self.promised(i, 0), self.promised(j, 0)  # short parts of many coordinates

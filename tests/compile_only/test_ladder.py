@@ -10,7 +10,7 @@ import pytest
 import cute_py as cute
 from cute_py.kernels import config
 from cute_py.kernels.gemm_06_ldmatrix import gemm_ldmatrix
-from cute_py.kernels.gemm_10_warp_specialised import gemm_warp_specialised
+from cute_py.kernels.gemm_09_tma_wgmma import gemm_tma
 from cute_py.plan import ops
 from tests.compile_only.ladder import LADDER, MATRIX, operator, plan_of, tensor_core, wanted, zeros
 
@@ -107,9 +107,9 @@ def test_turing_has_its_own_instructions(kind, sums, atom, monkeypatch):
     assert {name: found.instructions[name] for name in counts} == counts
 
 
-def test_the_warp_specialised_kernel_is_refused_by_name_before_hopper():
+def test_the_tma_kernel_is_refused_by_name_before_hopper():
     a, c = zeros(128, 64, kind="f16"), zeros(128, 128)
-    plan = cute.trace(gemm_warp_specialised, a, a, c)
+    plan = cute.trace(gemm_tma, a, a, c)
     assert cute.compile(plan, "sm_90a").resources.instructions["HGMMA"] == 8
     for arch, said in (("sm_80", "mbarrier_init"), ("sm_100a", "wgmma")):
         with pytest.raises(cute.CuteError, match=said) as caught:
