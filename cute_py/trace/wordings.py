@@ -479,8 +479,8 @@ WORDINGS: dict[str, Wording] = {
     ),
     "pipeline-fill": (
         LayoutError,
-        "{value}",
-        "an operand whose copies complete on mbarriers",
+        "an operand whose copies complete by {kind}",
+        "one whose copies complete on mbarriers",
         "take cute.TmaTiles(tiles of cute.tma_tensor(x), shared), or an iterator with "
         "completion = 'mbarrier'",
     ),

@@ -48,6 +48,102 @@ def kernel_registers_mended(x):
     cute.setmaxnreg(104, "inc")
 
 
+def role_warps(x):
+    cute.launch(grid=1, block=256)
+    with cute.role("load", warps=range(128, 256)):  # here
+        cute.syncwarp()
+
+
+def role_warps_mended(x):
+    cute.launch(grid=1, block=256)
+    with cute.role("load", warps=range(4, 8)):
+        cute.syncwarp()
+
+
+def role_overlap(x):
+    cute.launch(grid=1, block=256)
+    with cute.role("multiply", warps=range(4)):
+        cute.syncwarp()
+    with cute.role("load", warps=range(3, 8)):  # here
+        cute.syncwarp()
+
+
+def role_overlap_mended(x):
+    cute.launch(grid=1, block=256)
+    with cute.role("multiply", warps=range(4)):
+        cute.syncwarp()
+    with cute.role("load", warps=range(4, 8)):
+        cute.syncwarp()
+
+
+def role_name(x):
+    cute.launch(grid=1, block=256)
+    with cute.role("load", warps=0):
+        cute.syncwarp()
+    with cute.role("load", warps=1):  # here
+        cute.syncwarp()
+
+
+def role_name_mended(x):
+    cute.launch(grid=1, block=256)
+    with cute.role("load", warps=0):
+        cute.syncwarp()
+    with cute.role("store", warps=1):
+        cute.syncwarp()
+
+
+def role_warpgroups(x):
+    cute.launch(grid=1, block=256)
+    with cute.role("load", warps=range(4, 7), registers=40):  # here
+        cute.syncwarp()
+
+
+def role_warpgroups_mended(x):
+    cute.launch(grid=1, block=256)
+    with cute.role("load", warps=range(4, 8), registers=40):
+        cute.syncwarp()
+
+
+def role_outside(x):
+    with cute.elect("role"):  # here
+        x[0] = 1
+
+
+def role_outside_mended(x):
+    with cute.role("store", warps=0), cute.elect("role"):
+        x[0] = 1
+
+
+def pipeline_tiles(x):
+    cute.pipeline(3, tiles=[cute.smem("f16", (64, 64, 2))])  # here
+
+
+def pipeline_tiles_mended(x):
+    cute.pipeline(3, tiles=[cute.smem("f16", (64, 64, 3))])
+
+
+def pipeline_cluster(x):
+    cute.launch(grid=4, block=128, cluster=2)
+    cute.pipeline(2, tiles=[cute.smem("f16", (64, 64, 2))], cluster=4)  # here
+
+
+def pipeline_cluster_mended(x):
+    cute.launch(grid=4, block=128, cluster=2)
+    cute.pipeline(2, tiles=[cute.smem("f16", (64, 64, 2))], cluster=2)
+
+
+def pipeline_fill(x):
+    ring = cute.pipeline(2, bytes=32)
+    with cute.elect():
+        ring.fill(0, Nothing())  # here
+
+
+def pipeline_fill_mended(x):
+    ring = cute.pipeline(2, bytes=32)
+    with cute.elect():
+        ring.fill(0, Nothing("mbarrier"))
+
+
 def pipeline_stages(x):
     cute.pipeline(1)  # here
 
@@ -129,7 +225,15 @@ CODES = [
     "tma-kernel-tile",
     "tma-kernel-box",
     "kernel-registers",
+    "role-warps",
+    "role-overlap",
+    "role-name",
+    "role-warpgroups",
+    "role-outside",
     "pipeline-stages",
+    "pipeline-tiles",
+    "pipeline-cluster",
+    "pipeline-fill",
     "kernel-barrier",
 ]
 PAIRS = pairs(globals(), CODES)
