@@ -120,7 +120,7 @@ _HOME = {
     "trace.matrix": "gemm",
     "trace.operands": "Operand Tiles TmaTiles",
     "trace.hopper": (
-        "Mbarriers cluster_sync fence_mbarrier_init fence_proxy_async mbarriers setmaxnreg "
+        "Mbarriers cluster_sync fence_mbarrier_init fence_proxy_async mapa mbarriers setmaxnreg "
         "tma_load tma_store tma_store_commit tma_store_wait tma_tensor warpgroup_commit "
         "warpgroup_fence warpgroup_gemm warpgroup_wait"
     ),

@@ -429,6 +429,18 @@ WORDINGS: dict[str, Wording] = {
         "a multiple of 8 from 24 to 256, inc or dec",
         "round up to a multiple of 8",
     ),
+    "mapa-tensor": (
+        LayoutError,
+        "{value}",
+        "mbarriers: shared memory of another block is neither loaded nor stored",
+        "send tiles by cute.tma_load(..., multicast=mask), or through global memory",
+    ),
+    "mapa-own": (
+        LayoutError,
+        "{what} of the mbarriers of another block",
+        "an arrival: a block initializes its own mbarriers, and waits at these",
+        "wait at bars, and arrive at cute.mapa(bars, rank)",
+    ),
     "role-warps": (
         LayoutError,
         "warps={warps}, in a block of {most} warps",
@@ -501,7 +513,13 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "operands that complete by {kinds}, of {bytes} bytes, in {stages} stages",
         "both on mbarriers, and a pipeline of as many stages and bytes",
-        "pass ring=cute.pipeline(stages, bytes=..., consumers=...)",
+        "pass ring=cute.pipeline(stages, tiles=(sA, sB), consumers=...)",
+    ),
+    "mainloop-warpgroups": (
+        LayoutError,
+        "{atom}, whose operands are in shared memory",
+        "a ring that another role fills, and no transform",
+        "pass ring= and fill=False, and call ring.fill(k, a, b) in the role that loads",
     ),
     "mainloop-sums": (
         LayoutError,

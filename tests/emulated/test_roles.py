@@ -208,6 +208,36 @@ def test_a_block_knows_its_cluster_and_its_rank(grid, cluster):
         assert list(out[block]) == [*index, x + sizes[0] * (y + sizes[1] * z)]
 
 
+@pytest.mark.parametrize("wrong", [False, True])
+def test_blocks_arrive_at_the_barriers_of_their_peers(wrong):
+    @cute.kernel
+    def ordered(x, wrong):
+        """The block of rank 1 adds to what the other one has written."""
+        cute.launch(grid=4, block=32, cluster=2)
+        bars, rank = cute.mbarriers(1), cute.cluster_rank()
+        with cute.elect():
+            bars.init(1)
+            cute.fence_mbarrier_init()
+        cute.cluster_sync()
+        part = cute.local_tile(x, (32,), (cute.cluster_idx(),))
+        with cute.when(rank == 0):
+            part[cute.thread_idx()] = 5
+            cute.syncwarp()
+            with cute.elect():
+                cute.mapa(bars, rank if wrong else 1).arrive(0)
+        with cute.otherwise():
+            bars.wait(0, 0)
+            part[cute.thread_idx()] = part[cute.thread_idx()] + 1
+        cute.cluster_sync()
+
+    x = np.zeros(64, np.int32)
+    if wrong:
+        assert code_of(ordered, x, True) == {"emulate-deadlock"}
+    else:
+        run(ordered, x, False)
+        assert (x == 6).all()
+
+
 # -- the ring of two roles, right and wrong in one place
 
 
@@ -283,6 +313,35 @@ def test_two_warpgroups_release_the_stage_before(operands):
 )
 def test_a_ring_that_is_wrong_in_one_place_is_refused(operands, wrong, codes):
     assert code_of(multiplied, *operands, wrong) == codes
+
+
+def test_the_main_loop_consumes_what_a_role_loads(operands):
+    @cute.kernel
+    def looped(A, B, D, short):
+        cute.launch(grid=1, block=384)
+        mma = cute.make_tiled_mma("SM90_64x64x16_F32F16F16_SS", (2, 1, 1))
+        atom = cute.atoms.Layout_K_SW128_Atom("f16")
+        sA, sB = (cute.smem("f16", cute.tile_to_shape(atom, (n, 64, 3)), 1024) for n in (128, 64))
+        a, b = (
+            cute.Operand(cute.TmaTiles(cute.local_tile(cute.tma_tensor(x), (n, 64), (0, _)), s), s)
+            for x, s, n in ((A, sA, 128), (B, sB, 64))
+        )
+        ring = cute.pipeline(3, tiles=(a, b), count=2)
+        with cute.role("load", warps=range(8, 12), registers=40), cute.elect("role"):
+            for k in cute.range(cute.ceil_div(A.shape[1], 64) - short):
+                ring.fill(k, a, b)
+        with cute.role("multiply", warps=range(8), registers=232) as me:
+            thr = mma.get_slice(me.thread)
+            part = thr.partition_C(cute.local_tile(D, (128, 64), (0, 0)))
+            acc = thr.make_fragment_C(part)
+            acc.fill(0)
+            cute.mainloop(mma, acc, a, b, thread=me.thread, ring=ring, fill=False)
+            cute.copy(acc, part)
+
+    a, b, d = operands
+    run(looped, a, b, d, 0)
+    assert (d == product(a, b)).all()
+    assert code_of(looped, a, b, d, 1) == {"emulate-deadlock"}
 
 
 # -- consumers that read by loads

@@ -48,6 +48,51 @@ def kernel_registers_mended(x):
     cute.setmaxnreg(104, "inc")
 
 
+def mapa_tensor(x):
+    cute.launch(grid=2, block=32, cluster=2)
+    cute.mapa(cute.smem("f32", 32), 1)  # here
+
+
+def mapa_tensor_mended(x):
+    cute.launch(grid=2, block=32, cluster=2)
+    cute.mapa(cute.mbarriers(1), 1).arrive(0)
+
+
+def mapa_own(x):
+    cute.launch(grid=2, block=32, cluster=2)
+    cute.mapa(cute.mbarriers(1), 1 - cute.cluster_rank()).wait(0, 0)  # here
+
+
+def mapa_own_mended(x):
+    cute.launch(grid=2, block=32, cluster=2)
+    cute.mbarriers(1).wait(0, 0)
+
+
+def of_warpgroups():
+    """What a main loop takes for warpgroup products, and the ring."""
+    mma = cute.make_tiled_mma("SM90_64x8x16_F32F16F16_SS")
+    atom = cute.atoms.Layout_K_SW128_Atom("f16")
+    sA, sB = (cute.smem("f16", cute.tile_to_shape(atom, (n, 64, 2)), 1024) for n in (64, 8))
+    ring = cute.pipeline(2, bytes=64)
+    thr = mma.get_slice(cute.thread_idx())
+    acc = thr.make_fragment_C(thr.partition_C(cute.smem("f32", (64, 8))))
+    acc.fill(0)
+    a, b = (cute.Operand(Nothing("mbarrier"), s) for s in (sA, sB))
+    return (mma, acc, a, b), ring
+
+
+def mainloop_warpgroups(x):
+    cute.launch(grid=1, block=128)
+    taken, ring = of_warpgroups()
+    cute.mainloop(*taken, count=1, ring=ring)  # here
+
+
+def mainloop_warpgroups_mended(x):
+    cute.launch(grid=1, block=128)
+    taken, ring = of_warpgroups()
+    cute.mainloop(*taken, count=1, ring=ring, fill=False)
+
+
 def role_warps(x):
     cute.launch(grid=1, block=256)
     with cute.role("load", warps=range(128, 256)):  # here
@@ -225,6 +270,9 @@ CODES = [
     "tma-kernel-tile",
     "tma-kernel-box",
     "kernel-registers",
+    "mapa-tensor",
+    "mapa-own",
+    "mainloop-warpgroups",
     "role-warps",
     "role-overlap",
     "role-name",
