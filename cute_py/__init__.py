@@ -7,7 +7,7 @@
 - Print them: `print_layout`, `print_tv`, `print_mma`, `print_copy`, `to_svg`, `to_latex`; who holds
   which element, in docs/pictures.md.
 - Write kernels: `kernel`, `launch`, `smem`, `copy`, `gemm`, `trace`, `emulate`, `run`; the language
-  in docs/kernels.md, and eight steps to a fast product in docs/write_a_gemm.md.
+  in docs/kernels.md, and twelve steps to a fast product in docs/write_a_gemm.md.
 - Multiply arrays: `ops.gemm`, `ops.choose_config`; how fast, and how that is measured, in
   docs/performance.md.
 """

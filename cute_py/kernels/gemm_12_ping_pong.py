@@ -107,7 +107,7 @@ def fewest(D: Any, multiprocessors: int = 132, tile: tuple[int, int] = (128, 192
     without a tile in the last wave would only take power from the others.
     """
     tiles = cute.ceil_div(D.shape[0], tile[0]) * cute.ceil_div(D.shape[1], tile[1])
-    return cute.fewest_blocks(tiles, multiprocessors)
+    return int(cute.fewest_blocks(tiles, multiprocessors))
 
 
 def check() -> None:
