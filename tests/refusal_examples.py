@@ -307,6 +307,8 @@ WHEN = {
     ),
     "plan-twice": "one operation would write several values to a register",
     "plan-divergent": "not all threads of the block may reach a barrier",
+    "plan-box": "a box of TMA begins in the middle of its swizzle's pattern",
+    "plan-descriptor": "a descriptor of wgmma leads to other elements than the layout",
     "plan-setmaxnreg-part": "only a part of a warpgroup comes to setmaxnreg",
     "plan-setmaxnreg-sum": "warpgroups ask for more registers than the launch has",
     "plan-shared": "a block needs more shared memory than it can have",

@@ -1,10 +1,20 @@
 """TMA and wgmma in kernels: sums that start from zero by a condition; kernels and broken twins."""
 
+from dataclasses import replace
+from itertools import product
+
 import numpy as np
 import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
 
 import cute_py as cute
+from cute_py.integers.symbols import sym
 from cute_py.plan import ops
+from cute_py.plan.access import Access
+from cute_py.plan.descriptors import _difference
+from cute_py.plan.verify import verify
+from cute_py.plan.walk import rebuilt
 from tests.hopper_kernels import by_columns
 
 WARPGROUP = 128
@@ -184,3 +194,158 @@ def test_a_tile_leaves_in_parts_of_its_columns(N, widths):
         d[...] = np.nan
         cute.emulate(plan, a, b, d, order=order)
         assert (d == a.astype(np.float32) @ b.astype(np.float32).T).all()
+
+
+# -- what the hardware reads
+
+
+@cute.kernel
+def shifted(a, d, by, alignment, how):
+    """d = a * a transposed, from a tile that begins after `by` bytes of something else."""
+    cute.launch(grid=1, block=WARPGROUP)
+    other = cute.smem("u8", by, 16)
+    with cute.when(cute.thread_idx() == 0):
+        other[by - 1] = 0
+    mma = cute.make_tiled_mma("SM90_64x64x16_F32F16F16_SS")
+    layout = cute.tile_to_shape(cute.atoms.Layout_K_SW128_Atom("f16"), (64, 64))
+    shared = cute.smem("f16", layout, alignment)
+    if how == "tma":
+        bars = cute.mbarriers(1)
+        with cute.when(cute.thread_idx() == 0):
+            bars.init(1)
+            cute.fence_mbarrier_init()
+        cute.syncthreads()
+        with cute.when(cute.thread_idx() == 0):
+            bars.arrive_expect_tx(0, 64 * 64 * 2)
+            cute.tma_load(cute.local_tile(cute.tma_tensor(a), (64, 64), (0, 0)), shared, bars, 0)
+        bars.wait(0, 0)
+    else:
+        by_hand(shared, a)
+    thr = mma.get_slice(cute.thread_idx())
+    part = thr.partition_C(cute.local_tile(d, (64, 64), (0, 0)))
+    acc = thr.make_fragment_C(part)
+    cute.warpgroup_fence()
+    cute.warpgroup_gemm(mma, acc, thr.partition_A(shared), thr.partition_B(shared), False)
+    cute.warpgroup_commit()
+    cute.warpgroup_wait(0)
+    cute.copy(acc, part)
+
+
+@pytest.mark.parametrize(("how", "code"), [("tma", "plan-box"), ("threads", "plan-descriptor")])
+def test_a_swizzled_tile_begins_at_its_pattern(how, code):
+    a = halves(64, 64)
+    for by, alignment in ((128, 128), (64, 256), (1000, 16), (512, 512)):
+        d = np.zeros((64, 64), np.float32)
+        refused(code, lambda by=by, to=alignment: cute.trace(shifted, a, d, by, to, how))
+        plan = cute.trace(shifted, a, d, by, 1024, how)
+        for order in ORDERS:
+            d[...] = np.nan
+            cute.emulate(plan, a, d, order=order)
+            assert (d == a.astype(np.float32) @ a.astype(np.float32).T).all()
+
+
+def with_tile(plan, **changes):
+    """Return a plan whose product reads B through a changed descriptor."""
+
+    def changed(op):
+        if isinstance(op, ops.Wgmma):
+            op = replace(op, b=replace(op.b, **changes))
+        return (op,)
+
+    return replace(plan, body=rebuilt(plan.body, changed))
+
+
+def test_a_descriptor_of_other_elements_is_refused():
+    plan = cute.trace(shifted, halves(64, 64), np.zeros((64, 64), np.float32), 64, 1024, "tma")
+    verify(plan)
+    tile = next(op.b for op in plan.ops if isinstance(op, ops.Wgmma))
+    x = tile.access
+    for wrong in (
+        {"sbo": 512},
+        {"mode": "SW64"},
+        {"mode": "INTER"},
+        {"access": replace(x, swizzle=None)},
+        {"access": replace(x, swizzle=(2, 3, 3))},
+        {"access": replace(x, bases=(64,))},
+        {"access": replace(x, bases=(sym("n", multiple_of=256),))},
+        {"access": replace(x, inner=64)},  # the second row of the pattern
+        {"access": replace(x, inner=sym("n", min=0, max=32, multiple_of=16))},
+        {"access": replace(x, table=(*x.table[:-1], (0, 0)))},
+    ):
+        refused("plan-descriptor", lambda wrong=wrong: verify(with_tile(plan, **wrong)))
+    for same in (
+        {"lbo": 512},  # not used with a swizzle
+        {"access": replace(x, inner=8)},
+        {"access": replace(x, inner=512)},
+        {"access": replace(x, bases=(sym("n", multiple_of=512),))},
+    ):
+        verify(with_tile(plan, **same))
+
+
+def by_the_hardware(tile, start, rows, k, major):
+    """Return the byte of each element of a fragment. Source: PTX ISA, "Strides" and "Matrix
+    descriptor": of a row of 16-byte units of the mode, and of absolute addresses.
+    """
+    units = {"INTER": 1, "SW32": 2, "SW64": 4, "SW128": 8}[tile.mode]
+    size = tile.access.dtype.bits // 8
+    each = 16 // size
+    found = []
+    for column, row in product(range(k), range(rows)):
+        if major == "K" and units > 1:
+            at = row // 8 * tile.sbo + row % 8 * 16 * units + column * size
+        elif major == "K":
+            at = row // 8 * tile.sbo + row % 8 * 16 + column // each * tile.lbo
+            at += column % each * size
+        elif units > 1:
+            at = row // (each * units) * tile.lbo + row % (each * units) * size
+            at += column // 8 * tile.sbo + column % 8 * 16 * units
+        else:
+            at = row // each * tile.sbo + row % each * size + column // 8 * tile.lbo
+            at += column % 8 * 16
+        at += start // 16 * 16
+        found.append(at ^ (at >> 7 & units - 1) << 4)
+    return found
+
+
+MODES = ("INTER", "SW32", "SW64", "SW128")
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_the_rule_is_what_the_hardware_reads(data):
+    """Tiles of all atoms at any start, and descriptors with changed fields."""
+    mode, kind = (
+        data.draw(st.sampled_from(MODES)),
+        data.draw(st.sampled_from(["f16", "tf32", "s8"])),
+    )
+    size = cute.dtype(kind).bits // 8
+    major = data.draw(st.sampled_from(["K", "MN"])) if size == 2 else "K"
+    rows, k = 64, 32 // size
+    atom = cute.atoms.gmma_layout_atom(major, mode, kind)
+    order = data.draw(st.sampled_from([(1, 2), (2, 1)]))
+    shape = (rows * 2, k * 8)
+    layout = cute.tile_to_shape(atom, shape, order)
+    part = (data.draw(st.integers(0, 1)), data.draw(st.integers(0, 7)))
+    start = data.draw(st.sampled_from([0, 1024, 128, 256, 512, 16, 1040]))
+    plain = getattr(layout, "inner", layout)
+    swizzle = getattr(layout, "outer", None)
+    triple = swizzle and (swizzle.num_bits, swizzle.num_base, swizzle.num_shft)
+    origin = plain((part[0] * rows, part[1] * k))
+    table = [(0, plain((i, j)) + origin) for j in range(k) for i in range(rows)]
+    x = Access("smem", "s", cute.dtype(kind), (0,), tuple(table), 1, 0, triple)
+    fields = {}
+    try:
+        first = cute.composition(layout, (rows, k))
+        made = cute.atoms.make_gmma_desc(first, kind, major)
+        fields = {"lbo": made.leading_byte_offset * 16, "sbo": made.stride_byte_offset * 16}
+    except cute.CuteError:
+        fields = {"lbo": 128, "sbo": 256}
+    changed = data.draw(st.sampled_from(["", "", "lbo", "sbo", "mode"]))
+    if changed in fields:
+        fields[changed] = data.draw(st.sampled_from([128, 256, 512, 1024, 2048]))
+    shown = data.draw(st.sampled_from(MODES)) if changed == "mode" else mode
+    tile = ops.Tile(x, **fields, mode=shown)
+    places = [start + x.swizzled(s) * size for _b, s in table]
+    right = by_the_hardware(tile, places[0], rows, k, major) == places
+    assert (_difference(tile, 0, (rows, k, major), start) == "") == right
+    event(f"right: {right}")
