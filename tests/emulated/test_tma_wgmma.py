@@ -1,6 +1,7 @@
 """TMA and wgmma in kernels: sums that start from zero by a condition; kernels and broken twins."""
 
 from dataclasses import replace
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -15,7 +16,7 @@ from cute_py.plan.access import Access
 from cute_py.plan.descriptors import _difference
 from cute_py.plan.verify import verify
 from cute_py.plan.walk import rebuilt
-from tests.hopper_kernels import by_columns
+from tests.hopper_kernels import by_columns, plan_of, tma_copy
 
 WARPGROUP = 128
 ORDERS = ("forward", "reversed", 7)
@@ -236,7 +237,7 @@ def test_a_swizzled_tile_begins_at_its_pattern(how, code):
     a = halves(64, 64)
     for by, alignment in ((128, 128), (64, 256), (1000, 16), (512, 512)):
         d = np.zeros((64, 64), np.float32)
-        refused(code, lambda by=by, to=alignment: cute.trace(shifted, a, d, by, to, how))
+        refused(code, partial(cute.trace, shifted, a, d, by, alignment, how))
         plan = cute.trace(shifted, a, d, by, 1024, how)
         for order in ORDERS:
             d[...] = np.nan
@@ -349,3 +350,35 @@ def test_the_rule_is_what_the_hardware_reads(data):
     right = by_the_hardware(tile, places[0], rows, k, major) == places
     assert (_difference(tile, 0, (rows, k, major), start) == "") == right
     event(f"right: {right}")
+
+
+# -- arrays that TMA cannot address
+
+
+def strided(rows, columns, pitch, start=0):
+    """Return an array whose rows are `pitch` elements apart, from an element `start` on."""
+    memory = np.zeros(rows * max(pitch, columns) + start + 64, np.float16)
+    memory = memory[-memory.ctypes.data % 16 // 2 + start :]
+    return np.lib.stride_tricks.as_strided(memory, (rows, columns), (2 * pitch, 2))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(
+    ("wrong", "right", "said"),
+    [
+        ((40, 30, 30), (40, 32, 32), "a pitch of 60 bytes"),
+        ((40, 32, 0), (40, 32, 40), "a pitch of 0 bytes, with rows of 64 bytes"),
+        ((40, 32, 16), (1, 32, 0), "a pitch of 32 bytes, with rows of 64 bytes"),
+        ((40, 32, 40, 4), (40, 32, 40, 8), "the address 0x"),
+    ],
+)
+def test_an_array_that_tma_cannot_address_is_refused(wrong, right, said, order):
+    for shapes, code in ((wrong, "emulate-map"), (right, "")):
+        x, y = strided(*shapes), np.zeros((40, 64), np.float16)
+        x[...] = 3
+        call = partial(cute.emulate, plan_of(tma_copy, (x,), y, y, {"tile": (8, 32)}), x, y)
+        if code:
+            assert said in refused(code, partial(call, order=order))
+        else:
+            call(order=order)
+            assert (y[: len(x), : x.shape[1]] == 3).all()

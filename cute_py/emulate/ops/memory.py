@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cute_py.atoms.copy import Copy_Op
+from cute_py.atoms.tma import unreachable
 from cute_py.emulate.access import Located
 from cute_py.emulate.bits import from_bytes, numpy_type, recast, to_bytes
 from cute_py.emulate.clocks import BULK, COPY, THREAD
@@ -366,7 +367,8 @@ class Box:
     """A box of a tensor in global memory."""
 
     def __init__(self, program: Program, op: ops.TmaLoad | ops.TmaStore) -> None:
-        self.name, box = op.tensor, op.box
+        self.op, self.name, box = op, op.tensor, op.box
+        self.known: Global | None = None  # the last tensor that TMA can address
         coord = [program.scalar(x) for x in op.coord]
         self.coord = [(mode, coord[mode]) for mode in box.modes]
         n = len(box.extents)
@@ -375,8 +377,22 @@ class Box:
         self.dtype, self.bytes = box.tile.dtype, box.bytes
 
     def array(self, c: Cohort) -> Global:
-        """Return the tensor of this run."""
-        return c.batch.arrays[self.name].as_(self.dtype)
+        """Return the tensor of this run; refuse one that TMA cannot address."""
+        array = c.batch.arrays[self.name].as_(self.dtype)
+        if array is not self.known:
+            extents, strides = (
+                [x[mode] for mode, _ in self.coord] for x in (array.shape, array.strides)
+            )
+            sides = zip(extents[1:], strides[1:], strict=True)
+            pitches = [stride * array.itemsize for extent, stride in sides if extent > 1]
+            wrong = unreachable(extents, pitches, array.itemsize, array.address)
+            if extents[0] > 1 and strides[0] != 1:
+                wrong = f"a stride of {strides[0]} elements along mode {self.coord[0][0]}"
+            if wrong:
+                facts = {"name": self.name, "found": wrong}
+                raise c.batch.faults.fault("emulate-map", self.op, **facts)
+            self.known = array
+        return array
 
     def at(self, c: Cohort, where: tuple[int, int, int]) -> tuple[Array, Array]:
         """Return the elements of the box for one thread, and which lie in the tensor."""
