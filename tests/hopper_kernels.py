@@ -17,7 +17,9 @@ POISON = {"f": np.nan, "i": -77, "u": 77}
 
 
 @cute.kernel
-def tma_copy(x, y, tile, swizzle="", major=cute.LayoutRight, atom="K", order=cute.LayoutLeft):
+def tma_copy(
+    x, y, tile, swizzle="", major=cute.LayoutRight, atom="K", order=cute.LayoutLeft, cache=""
+):
     """y = x by TMA, through shared memory."""
     grid = [cute.ceil_div(n, extent) for n, extent in zip(x.shape, tile, strict=True)]
     cute.launch(grid=tuple(grid), block=64)
@@ -34,10 +36,11 @@ def tma_copy(x, y, tile, swizzle="", major=cute.LayoutRight, atom="K", order=cut
     cute.syncthreads()
     with cute.when(tid == 32):
         bars.arrive_expect_tx(0, cute.size(layout) * x.dtype.bits // 8)
-        cute.tma_load(cute.local_tile(cute.tma_tensor(x), tile, here), shared, bars, 0)
+        source = cute.local_tile(cute.tma_tensor(x), tile, here)
+        cute.tma_load(source, shared, bars, 0, cache=cache)
     bars.wait(0, 0)
     with cute.when(tid == 0):
-        cute.tma_store(shared, cute.local_tile(cute.tma_tensor(y), tile, here))
+        cute.tma_store(shared, cute.local_tile(cute.tma_tensor(y), tile, here), cache=cache)
         cute.tma_store_commit()
         cute.tma_store_wait(0)
 
@@ -257,6 +260,10 @@ def copies():
             x = integers((70, 3 * width), kind)
             named = {"tile": (32, width), "swizzle": swizzle}
             yield tma_copy, (x,), poisoned(x.shape, kind), x, named
+    for word in ("first", "last", "normal"):
+        x = integers((70, 96), "f16")
+        named = {"tile": (32, 32), "cache": f"L2::evict_{word}"}
+        yield tma_copy, (x,), poisoned(x.shape, "f16"), x, named
     for swizzle, width in (("SW64", 32), ("SW32", 16)):
         x = integers((70, 96), "bf16")
         named = {"tile": (16, width), "swizzle": swizzle}
