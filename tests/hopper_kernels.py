@@ -18,10 +18,19 @@ POISON = {"f": np.nan, "i": -77, "u": 77}
 
 @cute.kernel
 def tma_copy(
-    x, y, tile, swizzle="", major=cute.LayoutRight, atom="K", order=cute.LayoutLeft, cache=""
+    x,
+    y,
+    tile,
+    swizzle="",
+    major=cute.LayoutRight,
+    atom="K",
+    order=cute.LayoutLeft,
+    cache="",
+    more=0,
+    outside="zero",
 ):
-    """y = x by TMA, through shared memory."""
-    grid = [cute.ceil_div(n, extent) for n, extent in zip(x.shape, tile, strict=True)]
+    """y = x by TMA, through shared memory; `more` tiles along each mode are wholly outside."""
+    grid = [more + cute.ceil_div(n, extent) for n, extent in zip(x.shape, tile, strict=True)]
     cute.launch(grid=tuple(grid), block=64)
     here, tid = cute.block_idx(), cute.thread_idx()
     here = here if isinstance(here, tuple) else (here,)
@@ -37,7 +46,7 @@ def tma_copy(
     with cute.when(tid == 32):
         bars.arrive_expect_tx(0, cute.size(layout) * x.dtype.bits // 8)
         source = cute.local_tile(cute.tma_tensor(x), tile, here)
-        cute.tma_load(source, shared, bars, 0, cache=cache)
+        cute.tma_load(source, shared, bars, 0, cache=cache, outside=outside)
     bars.wait(0, 0)
     with cute.when(tid == 0):
         cute.tma_store(shared, cute.local_tile(cute.tma_tensor(y), tile, here), cache=cache)
@@ -283,11 +292,15 @@ def several_boxes():
         ("f16", "SW128", (32, 128)),
         ("u8", "SW128", (16, 256)),
         ("f32", "SW64", (24, 64)),
-        ("bf16", "INTER", (16, 24)),
+        ("bf16", "INTER", (16, 32)),
         ("s32", "SW32", (8, 64)),
     ):
         x = integers((70, tile[1] * 5 // 2), kind)
         yield tma_copy, (x,), poisoned(x.shape, kind), x, {"tile": tile, "swizzle": swizzle}
+    for outside in ("zero", "skip"):
+        x = integers((70, 144), "f16")
+        named = {"tile": (16, 128), "swizzle": "SW128", "more": 1, "outside": outside}
+        yield tma_copy, (x,), poisoned(x.shape, "f16"), x, named
     x = integers((1000,), "f32")
     yield tma_copy, (x,), poisoned(x.shape, "f32"), x, {"tile": (512,)}
     for tile in ((256, 64), (128, 32), (64, 256)):  # M or N contiguous

@@ -498,6 +498,11 @@ _ASYNC = (
         "mbarrier.arrive.expect_tx", "mbarrier.arrive.expect_tx.shared.b64 _, [{bar}], {bytes};",
         "< bar:shared", "mbarrier.arrive", "order", "sm_90", bytes=(),
     ),
+    _row(
+        "mbarrier.complete_tx",
+        "mbarrier.complete_tx.shared::cta.relaxed.cta.b64 [{bar}], {bytes};",
+        "< bar:shared", "mbarrier.complete_tx", "order", "sm_90", bytes=(),
+    ),
     # without .release.cluster, which costs a MEMBAR.ALL.GPU
     _row(
         "mbarrier.arrive.cluster",

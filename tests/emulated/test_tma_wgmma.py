@@ -16,7 +16,7 @@ from cute_py.plan.access import Access
 from cute_py.plan.descriptors import _difference
 from cute_py.plan.verify import verify
 from cute_py.plan.walk import rebuilt
-from tests.hopper_kernels import by_columns, plan_of, tma_copy
+from tests.hopper_kernels import CASES, by_columns, plan_of, tma_copy
 
 WARPGROUP = 128
 ORDERS = ("forward", "reversed", 7)
@@ -382,3 +382,77 @@ def test_an_array_that_tma_cannot_address_is_refused(wrong, right, said, order):
         else:
             call(order=order)
             assert (y[: len(x), : x.shape[1]] == 3).all()
+
+
+# -- tiles of several boxes, and boxes wholly outside of a tensor
+
+
+@pytest.mark.parametrize("order", ["forward", 7])
+@pytest.mark.parametrize("kernel", ["several_boxes", "products"])
+def test_tiles_wider_than_the_swizzle_are_copied_by_several_boxes(kernel, order):
+    cases = list(CASES[kernel]())
+    for case in cases if kernel == "several_boxes" else cases[-6:]:
+        _kernel, inputs, output, expected, options = case
+        plan = plan_of(*case)
+        loads = [op for op in plan.ops if isinstance(op, ops.TmaLoad)]
+        assert len(loads) > (kernel == "products") or options["tile"] == (64, 256)
+        cute.emulate(plan, *inputs, output, order=order)
+        found, exact = (np.asarray(x, np.float64) for x in (output, expected))
+        assert (found == exact).all(), options
+
+
+def outside_of(outside, multicast=0):
+    """Load two tiles of 64 x 128, the second one wholly outside of the array."""
+
+    @cute.kernel
+    def load(x, y):
+        cute.launch(grid=1, block=32)
+        atom = cute.atoms.Layout_K_SW128_Atom(x.dtype)
+        shared = cute.smem(x.dtype, cute.tile_to_shape(atom, (64, 128)), 1024)
+        bars = cute.mbarriers(1)
+        with cute.when(cute.thread_idx() == 0):
+            bars.init(1)
+            cute.fence_mbarrier_init()
+        cute.syncthreads()
+        for k in range(2):
+            with cute.when(cute.thread_idx() == 0):
+                tile = cute.local_tile(cute.tma_tensor(x), (64, 128), (0, k))
+                bars.arrive_expect_tx(0, 64 * 128 * 2)
+                cute.tma_load(tile, shared, bars, 0, multicast, outside=outside)
+            bars.wait(0, k)
+            for i in range(4):
+                y[k, cute.thread_idx() + 32 * i] = shared[3, cute.thread_idx() + 32 * i]
+            cute.syncthreads()
+
+    return load
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_boxes_wholly_outside_are_zero_or_not_copied(order):
+    x = halves(64, 40)
+    for outside, rest in (("zero", 0), ("skip", np.nan)):
+        y = np.zeros((2, 128), np.float16)
+        plan = cute.trace(outside_of(outside), x, y)
+        cute.emulate(plan, x, y, order=order)
+        assert (y[0, :40] == x[3]).all()
+        assert (y[0, 40:64] == 0).all()  # of the box that is partly inside
+        assert np.array_equal(y[0, 64:], np.full(64, rest), equal_nan=True)
+        assert np.array_equal(y[1], np.full(128, rest), equal_nan=True)
+
+
+def test_boxes_wholly_outside_are_skipped_in_this_block_alone():
+    x, y = halves(64, 40), np.zeros((2, 128), np.float16)
+    for outside, multicast in (("skip", 3), ("zeros", 0)):
+        refused("kernel-choice", partial(cute.trace, outside_of(outside, multicast), x, y))
+
+
+def test_stores_of_boxes_wholly_outside_have_a_guard():
+    """Not those that are surely inside."""
+    x = halves(64, 64)
+    several = plan_of(tma_copy, (x,), x.copy(), x, {"tile": (32, 32), "more": 1})
+    for plan, guards in (
+        (several, "(32*bid_y < y_shape1 and 32*bid_x < y_shape0)"),
+        (plan_of(*next(iter(CASES["tma_add"]()))), "None"),
+    ):
+        (store,) = [op for op in plan.ops if isinstance(op, ops.TmaStore)]
+        assert str(store.guard) == guards

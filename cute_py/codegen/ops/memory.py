@@ -287,6 +287,11 @@ def _with_cache(e: Emit, op: TmaOp, row: Row) -> tuple[Row, list[Any]]:
     return with_hints(row, True, ""), e.emit("createpolicy", policy=op.cache)
 
 
+def _guard(e: Emit, op: TmaOp) -> Any:
+    """Return the predicate of a copy, or None."""
+    return None if op.guard is None else e.b.zext(e.scalars.holds(op.guard), I32)
+
+
 @emits(ops.TmaLoad)
 def tma_load(e: Emit, op: ops.TmaLoad) -> None:
     """Emit the load of a box, of several blocks' if there is a mask."""
@@ -298,7 +303,11 @@ def tma_load(e: Emit, op: ops.TmaLoad) -> None:
         atom = SM90_TMA_LOAD_MULTICAST(bits, rank)
         given.append(e.b.trunc(e.scalars.narrow(op.multicast), I16))
     row, policy = _with_cache(e, op, of_atom(atom))
-    e.emit(row, *given, *policy)
+    guard = _guard(e, op)
+    e.emit(row, *given, *policy, guard=guard)
+    if guard is not None:
+        bytes = op.box.bytes
+        e.emit("mbarrier.complete_tx", given[3], guard=guard, unless=True, bytes=bytes)
 
 
 @emits(ops.TmaStore)
@@ -309,7 +318,8 @@ def tma_store(e: Emit, op: ops.TmaStore) -> None:
     row = of_atom((SM90_TMA_REDUCE_ADD if op.reduce else SM90_TMA_STORE)(bits, rank))
     row = replace(row, template=row.template.replace(".add.", f".{op.reduce}."))
     row, policy = _with_cache(e, op, row)
-    e.emit(row, place, Addresses(e, op.box.tile)[0], coordinates, *policy)
+    given = [place, Addresses(e, op.box.tile)[0], coordinates, *policy]
+    e.emit(row, *given, guard=_guard(e, op))
 
 
 @emits(ops.BulkCommit)

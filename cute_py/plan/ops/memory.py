@@ -20,7 +20,7 @@ from cute_py.plan.access import (
     STORE_CACHES,
     Access,
 )
-from cute_py.plan.conditions import Reg, Scalar
+from cute_py.plan.conditions import Cond, Reg, Scalar
 from cute_py.plan.functions import ATOMICS
 from cute_py.plan.op import (
     FIXED,
@@ -402,6 +402,7 @@ class TmaLoad(Op):
 
     `coord` has an entry for each mode of the tensor. `multicast` is a mask of blocks of the
     cluster: each gets the box at the same offset of its shared memory. `cache` is a policy for L2.
+    Where `guard` is false, nothing is copied, but the bytes complete: shared memory is undefined.
     """
 
     tensor: str = field(metadata=LOADED)
@@ -410,6 +411,7 @@ class TmaLoad(Op):
     bar: Access = field(metadata=MBARRIER)
     multicast: Scalar = 0
     cache: str = ""
+    guard: Cond | None = None
 
     word: ClassVar[str] = "tma_load"
     call: ClassVar[str] = "cute.tma_load"
@@ -426,6 +428,7 @@ class TmaLoad(Op):
 class TmaStore(Op):
     """One thread copies shared memory to the box at `coord`; elements outside of the tensor are
     not written. `reduce` is "" or the operation (add, min, max). `cache` is a policy for L2.
+    Where `guard` is false, nothing is copied.
     """
 
     tensor: str = field(metadata=STORED)
@@ -433,6 +436,7 @@ class TmaStore(Op):
     box: Box
     reduce: str = ""
     cache: str = ""
+    guard: Cond | None = None
 
     word: ClassVar[str] = "tma_store"
     call: ClassVar[str] = "cute.tma_store"
