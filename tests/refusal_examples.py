@@ -244,6 +244,7 @@ WHEN = {
     "tma-span": "the rows of a box are wider than the swizzle",
     "tma-multicast": "a box cannot be split among the CTAs",
     # -- tiled.wordings
+    "mma-columns": "a thread does not hold the columns as a part of its values",
     "tiled-permutation": "a permutation of a tiled MMA is not a whole number of atoms",
     "tiled-holes": "a thread-value layout is requested for threads with holes in their indices",
     "tiled-overlap": "several atoms of a tiled MMA would run on the same threads",
@@ -306,6 +307,8 @@ WHEN = {
     ),
     "plan-twice": "one operation would write several values to a register",
     "plan-divergent": "not all threads of the block may reach a barrier",
+    "plan-box": "a box of TMA begins in the middle of its swizzle's pattern",
+    "plan-descriptor": "a descriptor of wgmma leads to other elements than the layout",
     "plan-setmaxnreg-part": "only a part of a warpgroup comes to setmaxnreg",
     "plan-setmaxnreg-sum": "warpgroups ask for more registers than the launch has",
     "plan-shared": "a block needs more shared memory than it can have",
@@ -605,6 +608,7 @@ WHEN = {
         "a block ends while a TMA store reads its shared memory, or another block may reach it"
     ),
     "emulate-mbarrier-arrivals": "more threads arrive in a phase of an mbarrier than it counts",
+    "emulate-map": "TMA is given an array that it cannot address",
     "emulate-mbarrier-bytes": "TMA loads bring another number of bytes than was announced",
     "emulate-lanes": "lanes of one warp write different values to one address in one instruction",
     "emulate-shuffle": "a shuffle reads from a lane that does not take part",
@@ -1169,6 +1173,7 @@ RECORDED = {
         {"condition": "tid < 64", "value": "False", "who": "block (0, 0, 0), warp 2, lane 0"},
     ),
     "emulate-wgmma-fence": ("warpgroup", {"registers": "a[0:8]", "who": "block (0, 0, 0), warp 0"}),
+    "emulate-map": ("gemm", {"name": "A", "found": "a pitch of 270 bytes, with rows of 270 bytes"}),
     "emulate-mbarrier-unset": (
         "ring",
         {"name": "mbarrier empty[0]", "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)"},

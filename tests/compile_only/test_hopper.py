@@ -156,6 +156,15 @@ def test_maps_are_parameters_by_value():
     assert not re.search(r"ld\.param\S* \S+, \[\w+_param_1[23]", ptx)
 
 
+@pytest.mark.parametrize("word", ["first", "last", "normal"])
+def test_copies_of_boxes_have_a_policy_for_the_cache(word):
+    x = halves(64, 96)
+    ptx = compiled(cute.trace(tma_copy, x, x, (32, 32), cache=f"L2::evict_{word}")).ptx
+    assert f"createpolicy.fractional.L2::evict_{word}.b64" in ptx
+    hinted = re.findall(r"cp\.async\.bulk\.tensor\S*\.L2::cache_hint [^;]*, %rd\d+;", ptx)
+    assert len(hinted) == 2
+
+
 def test_a_cluster_is_explicit_and_its_arrivals_are_not_of_the_cluster():
     made = compiled(first_of("cluster"))
     assert ".explicitcluster\n.reqnctapercluster 2, 1, 1\n{" in made.ptx

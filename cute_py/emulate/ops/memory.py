@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cute_py.atoms.copy import Copy_Op
+from cute_py.atoms.tma import unreachable
 from cute_py.emulate.access import Located
 from cute_py.emulate.bits import from_bytes, numpy_type, recast, to_bytes
 from cute_py.emulate.clocks import BULK, COPY, THREAD
@@ -361,22 +362,45 @@ def cp_wait(program: Program, op: ops.CpWait) -> Run:
 
 # -- TMA: copies of boxes of a tensor
 
+POISON = 0xFF  # the bytes of shared memory that a load leaves undefined: NaN, or -1
+
 
 class Box:
     """A box of a tensor in global memory."""
 
     def __init__(self, program: Program, op: ops.TmaLoad | ops.TmaStore) -> None:
-        self.name, box = op.tensor, op.box
+        self.op, self.name, box = op, op.tensor, op.box
+        self.known: Global | None = None  # the last tensor that TMA can address
         coord = [program.scalar(x) for x in op.coord]
         self.coord = [(mode, coord[mode]) for mode in box.modes]
         n = len(box.extents)
         self.inside = np.indices(box.extents[::-1]).reshape(n, -1)[::-1]  # the first is the fastest
         self.order = np.fromiter(box.order(), np.int64)
         self.dtype, self.bytes = box.tile.dtype, box.bytes
+        guard = op.guard
+        self.guard = (lambda c: True) if guard is None else program.condition(guard)
 
     def array(self, c: Cohort) -> Global:
-        """Return the tensor of this run."""
-        return c.batch.arrays[self.name].as_(self.dtype)
+        """Return the tensor of this run; refuse one that TMA cannot address."""
+        array = c.batch.arrays[self.name].as_(self.dtype)
+        if array is not self.known:
+            extents, strides = (
+                [x[mode] for mode, _ in self.coord] for x in (array.shape, array.strides)
+            )
+            sides = zip(extents[1:], strides[1:], strict=True)
+            pitches = [stride * array.itemsize for extent, stride in sides if extent > 1]
+            wrong = unreachable(extents, pitches, array.itemsize, array.address)
+            if extents[0] > 1 and strides[0] != 1:
+                wrong = f"a stride of {strides[0]} elements along mode {self.coord[0][0]}"
+            if wrong:
+                facts = {"name": self.name, "found": wrong}
+                raise c.batch.faults.fault("emulate-map", self.op, **facts)
+            self.known = array
+        return array
+
+    def copied(self, c: Cohort, where: tuple[int, int, int]) -> bool:
+        """Return whether one thread copies the box."""
+        return bool(value_at(self.guard(c), where, c.span.shape))
 
     def at(self, c: Cohort, where: tuple[int, int, int]) -> tuple[Array, Array]:
         """Return the elements of the box for one thread, and which lie in the tensor."""
@@ -442,9 +466,12 @@ def tma_load(program: Program, op: ops.TmaLoad) -> Run:
         for where in threads_of(c, bars):
             own, slot = int(c.span.B[where[0]]), int(slots[where])
             index, exists = box.at(c, where)
-            box.judge(c, where, index[exists], op, who=c.batch.agents.tma + slot)
             values = np.zeros(len(index), data.dtype)
-            values[box.order[exists]] = data[index[exists]]
+            if box.copied(c, where):
+                box.judge(c, where, index[exists], op, who=c.batch.agents.tma + slot)
+                values[box.order[exists]] = data[index[exists]]
+            else:
+                values.view(np.uint8)[:] = POISON
             ranks = value_at(chosen, where, c.span.shape)
             blocks = [own]
             if ranks:
@@ -483,6 +510,8 @@ def tma_store(program: Program, op: ops.TmaStore) -> Run:
         place, engines = source(c), c.batch.engines
         offsets = np.broadcast_to(place.offsets, (*c.span.shape, source.count))
         for where in threads_of(c, place):
+            if not box.copied(c, where):
+                continue
             b, w = int(c.span.B[where[0]]), int(c.span.W[where[1]])
             index, exists = box.at(c, where)
             agent = BULK * c.batch.agents.threads + w * LANES + where[2]

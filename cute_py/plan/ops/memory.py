@@ -20,7 +20,7 @@ from cute_py.plan.access import (
     STORE_CACHES,
     Access,
 )
-from cute_py.plan.conditions import Reg, Scalar
+from cute_py.plan.conditions import Cond, Reg, Scalar
 from cute_py.plan.functions import ATOMICS
 from cute_py.plan.op import (
     FIXED,
@@ -401,7 +401,8 @@ class TmaLoad(Op):
     an mbarrier. Elements outside of the tensor are zero.
 
     `coord` has an entry for each mode of the tensor. `multicast` is a mask of blocks of the
-    cluster: each gets the box at the same offset of its shared memory.
+    cluster: each gets the box at the same offset of its shared memory. `cache` is a policy for L2.
+    Where `guard` is false, nothing is copied, but the bytes complete: shared memory is undefined.
     """
 
     tensor: str = field(metadata=LOADED)
@@ -409,6 +410,8 @@ class TmaLoad(Op):
     box: Box = field(metadata=STORED)
     bar: Access = field(metadata=MBARRIER)
     multicast: Scalar = 0
+    cache: str = ""
+    guard: Cond | None = None
 
     word: ClassVar[str] = "tma_load"
     call: ClassVar[str] = "cute.tma_load"
@@ -418,19 +421,22 @@ class TmaLoad(Op):
 
     def problem(self) -> str:
         """Check for a box that TMA can copy."""
-        return self.box.problem(self.coord)
+        return self.box.problem(self.coord) or _policy(self.cache)
 
 
 @dataclass(frozen=True, slots=True)
 class TmaStore(Op):
     """One thread copies shared memory to the box at `coord`; elements outside of the tensor are
-    not written. `reduce` is "" or the operation (add, min, max).
+    not written. `reduce` is "" or the operation (add, min, max). `cache` is a policy for L2.
+    Where `guard` is false, nothing is copied.
     """
 
     tensor: str = field(metadata=STORED)
     coord: tuple[Scalar, ...]
     box: Box
     reduce: str = ""
+    cache: str = ""
+    guard: Cond | None = None
 
     word: ClassVar[str] = "tma_store"
     call: ClassVar[str] = "cute.tma_store"
@@ -440,7 +446,11 @@ class TmaStore(Op):
 
     def problem(self) -> str:
         """Check for a box that TMA can copy."""
-        return self.box.problem(self.coord)
+        return self.box.problem(self.coord) or _policy(self.cache)
+
+
+def _policy(cache: str) -> str:
+    return "" if cache in ("", *POLICIES) else f"the policy {cache!r} for L2"
 
 
 @dataclass(frozen=True, slots=True)
