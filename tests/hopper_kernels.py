@@ -388,6 +388,7 @@ CASES = {
         *gemms(gemm_persistent, "f16", "f16", WIDE[1:3], blocks=3, tile=(128, 64, 64), stages=5),
     ],
     "gemm_12": lambda: [
+        *gemms(gemm_ping_pong, "f16", "f16", WIDE[1:2], blocks=2, tile=(64, 192, 64)),
         *gemms(gemm_ping_pong, "f16", "f16", WIDE, blocks=2),
         *gemms(gemm_ping_pong, "bf16", "bf16", WIDE[-1:], blocks=32, group=3),
         *gemms(gemm_ping_pong, "f16", "f16", WIDE[1:3], blocks=3, tile=(64, 64, 64), stages=2),

@@ -46,7 +46,7 @@ def persistent_plan(tile=(128, 128, 64), **options):
         ("gemm_09", {"HGMMA": 8, "UTMASTG": 0, "USETMAXREG": 0, "MEMBAR": 0, "R2UR": 0}),
         ("gemm_10", {"HGMMA": 4, "UTMASTG": 0, "USETMAXREG": 2, "MEMBAR": 0, "CALL": 0}),
         ("gemm_11", {"HGMMA": 4, "UTMASTG": 4, "USETMAXREG": 2, "STSM": 16, "CALL": 0}),
-        ("gemm_12", {"HGMMA": 8, "UTMASTG": 6, "USETMAXREG": 2, "STSM": 24, "CALL": 0}),
+        ("gemm_12", {"HGMMA": 4, "UTMASTG": 3, "USETMAXREG": 2, "STSM": 12, "CALL": 0}),
         ("persistent", {"HGMMA": 4, "UTMASTG": 2, "USETMAXREG": 2}),
         ("products", {"HGMMA": 8, "UTMALDG": 2}),
         ("tma_copy", {"UTMALDG": 1, "UTMASTG": 1}),
