@@ -91,16 +91,14 @@ def mainloop(
             (V,N) of a k-block as they were loaded; returns those that are multiplied. `at` has
             .tile, .stage, which may be read, and .block.
         ring: the `cute.pipeline` of operands that complete on mbarriers.
-        fill: whether the loop fills the ring, by its first thread; False where another role does,
-            by `TmaPipeline.fill` of the same tiles. Warpgroup products need it.
+        fill: False where another role fills the ring (`TmaPipeline.fill`), as for warpgroups.
 
     If an operand arrives by cp.async, stages - 1 tiles are in flight while one is read
     (MmaMultistage). Otherwise the next tile is held in registers, and shared memory has two stages
     (MmaPipelined). Fragments of the next k-block are loaded before the product of the current one.
     Tiles at the edges are predicated as in `cute.copy`, and tiles beyond the last are not read.
 
-    Warpgroup products read the stages themselves: each is in flight while the next one is issued,
-    and the stage of the one before is released (`release(behind=1)`). At the end all are complete.
+    Products of warpgroups read the stages: one is in flight, and the stage before it is released.
 
     Where mma has several atoms along K, atom s multiplies the k-blocks s, s + atoms, ... of each
     tile in rising order, and the sums of the atoms are added in rising order of s, through the
