@@ -23,6 +23,8 @@ from cute_py.trace.state import emit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from cute_py.layout.types import IntTuple, Leaf
     from cute_py.tensor.tensor import Tensor
     from cute_py.trace.hopper import Mbarriers
@@ -91,7 +93,7 @@ def tma_im2col(
     Raises LayoutError for what no tensor map describes.
     """
     operation = "cute.tma_im2col"
-    engine = tma_tensor(tensor).engine
+    engine: Any = tma_tensor(tensor).engine
     spatial = len(engine.shape) - 2
     if spatial not in CORNER_BITS or ints.is_one(flatten(engine.stride)[-1]) is not True:
         found = f"a tensor of modes {show(engine.shape)} and strides {show(engine.stride)}"
@@ -132,7 +134,8 @@ class _Boxes(boxes):
         if target.dtype is not engine.dtype:
             raise refusal_here("kernel-types", operation=LOAD, a=engine.dtype, b=target.dtype)
         last = len(start) - 1
-        self.engine, self.start = engine, [bare(x) for x in start]
+        self.engine, self.memory = engine, target.engine
+        self.start = [bare(x) for x in start]
         self.axes, self.inner = [last - 1, last], last
         self.shape = [int(size(target.layout, k)) for k in range(2)]
         if self.shape[0] > MOST_PIXELS:
@@ -174,7 +177,7 @@ def tma_load_im2col(
     if len(taps) != spatial:
         found = f"a tap {show(taps)} of a filter of {show(source.filter)}"
         raise refusal_here("tma-im2col", operation=LOAD, found=found)
-    found = _Boxes(source, target, [*source.start(pixel), channel])
+    copies = _Boxes(source, target, [*source.start(pixel), channel])
     offsets = tuple(
         [bare(ints.mul(x, gap)) for x, gap in zip(taps, source.dilation, strict=True)][::-1]
     )
@@ -185,5 +188,5 @@ def tma_load_im2col(
         source.stride[::-1],
     )
     bar, mask = bars._at(index), bare(multicast)
-    for coord, box in found.parts():
+    for coord, box in copies.parts():
         emit(TmaLoad, source.engine.name, coord, box, bar, mask, cache, None, walk, offsets)
