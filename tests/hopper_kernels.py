@@ -4,6 +4,7 @@
 a kernel that hangs fails alone. With `CUTE_PY_GPU_DRY=sm_90a` it compiles and emulates them.
 """
 
+import itertools
 import sys
 
 import numpy as np
@@ -102,6 +103,42 @@ def one_product(a, b, d, name, shapes, majors=("K", "K")):
     cute.warpgroup_gemm(mma, acc, thr.partition_A(sA), thr.partition_B(sB), False)
     cute.warpgroup_commit()
     cute.warpgroup_wait(0)
+    cute.copy(acc, part)
+
+
+def by_hand(shared, x):
+    """Copy an array to shared memory by the threads of a block, for TMA and wgmma to read."""
+    for i in range(0, cute.size(shared), WARPGROUP):
+        at = divmod(i + cute.thread_idx(), 64)
+        shared[at] = x[at]
+    cute.fence_proxy_async()
+    cute.syncthreads()
+
+
+@cute.kernel
+def starting(a, b, flags, d, how, filled=False):
+    """d = the sum over k of a * b, where `how` says which products start from zero."""
+    cute.launch(grid=1, block=WARPGROUP)
+    mma = cute.make_tiled_mma("SM90_64x8x16_F32F16F16_SS")
+    atom = cute.atoms.Layout_K_SW128_Atom("f16")
+    sA, sB = (cute.smem("f16", cute.tile_to_shape(atom, (n, 64)), 1024) for n in (64, 8))
+    by_hand(sA, a)
+    by_hand(sB, b)
+    tid = cute.thread_idx()
+    thr = mma.get_slice(tid)
+    part = thr.partition_C(cute.local_tile(d, (64, 8), (0, 0)))
+    acc = thr.make_fragment_C(part)
+    if filled:
+        acc.fill(np.nan)
+    for k in cute.range(flags.shape[0]):
+        if how == "flag":
+            starts = flags[k] > 0.0
+        else:
+            starts = {"first": k > 0, "none": False, "threads": tid < 64, "negated": ~(k < 1)}[how]
+        cute.warpgroup_fence()
+        cute.warpgroup_gemm(mma, acc, thr.partition_A(sA), thr.partition_B(sB), starts)
+        cute.warpgroup_commit()
+        cute.warpgroup_wait(0)
     cute.copy(acc, part)
 
 
@@ -213,6 +250,36 @@ def by_columns(A, B, D, N, widths):
 
 
 @cute.kernel
+def im2col(x, y, filter, how, rows, channels, swizzle):
+    """y (pixels, taps of the filter, channels) = what each output of a convolution multiplies."""
+    source = cute.tma_im2col(x, filter, *how)
+    blocks = cute.ceil_div(source.pixels, rows), cute.ceil_div(x.shape[-1], channels)
+    cute.launch(grid=blocks, block=32)
+    (bx, by), tid = cute.block_idx(), cute.thread_idx()
+    atom = getattr(cute.atoms, f"Layout_K_{swizzle}_Atom")(x.dtype)
+    shared = cute.smem(x.dtype, cute.tile_to_shape(atom, (rows, channels)), 1024)
+    bars = cute.mbarriers(1)
+    with cute.when(tid == 0):
+        bars.init(1)
+        cute.fence_mbarrier_init()
+    cute.syncthreads()
+    out = cute.local_tile(y, (rows, 1, channels), (bx, _, by))
+    for k, tap in enumerate(product_of(filter)):
+        with cute.when(tid == 0):
+            bars.arrive_expect_tx(0, cute.size(shared) * x.dtype.bits // 8)
+            cute.tma_load_im2col(source, shared, bars, 0, bx * rows, tap, by * channels)
+        bars.wait(0, k % 2)
+        for i in cute.range(0, rows * channels, 32):
+            at = (i + tid) // channels, (i + tid) % channels
+            out[at[0], 0, at[1], k] = shared[at]
+        cute.syncthreads()
+
+
+def product_of(extents):
+    return itertools.product(*map(range, extents))
+
+
+@cute.kernel
 def shared_by_two(x, y, rows):
     """Each block of a cluster loads a half of x for both, and stores all of x in its part of y."""
     cute.launch(grid=4, block=32, cluster=2)
@@ -320,6 +387,36 @@ def sums():
         yield tma_add, (), x, expected, {"rows": 16}
 
 
+def activations(x, filter, padding, stride, dilation):
+    """What each output pixel of a convolution multiplies by each tap: (pixels, taps, channels)."""
+    spatial = range(len(filter))
+    padded = np.pad(x, [(0, 0), *[(padding[k],) * 2 for k in spatial], (0, 0)])
+    found = []
+    for tap in product_of(filter):
+        at = [slice(None)]
+        for k in spatial:
+            first = tap[k] * dilation[k]
+            last = padded.shape[k + 1] - (filter[k] - 1) * dilation[k] + first
+            at.append(slice(first, last, stride[k]))
+        found.append(padded[tuple(at)].reshape(-1, x.shape[-1]))
+    return np.stack(found, 1)
+
+
+def convolutions():
+    for kind, shape, filter, how, tile in (
+        ("f16", (2, 9, 12, 32), (3, 3), ((1, 1), (1, 1), (1, 1)), (32, 32, "SW64")),
+        ("f16", (3, 10, 7, 40), (2, 3), ((0, 2), (1, 2), (2, 1)), (64, 32, "SW64")),
+        ("f32", (2, 8, 11, 64), (1, 2), ((2, 1), (3, 1), (1, 2)), (16, 64, "SW128")),
+        ("bf16", (2, 30, 24), (3,), ((1,), (2,), (1,)), (16, 16, "INTER")),
+        ("u8", (1, 4, 5, 6, 32), (2, 1, 3), ((1, 0, 1), (1, 1, 2), (1, 1, 1)), (48, 32, "SW32")),
+    ):
+        x = integers(shape, kind)
+        exact = activations(x, filter, *how)
+        names = dict(zip(("rows", "channels", "swizzle"), tile, strict=True))
+        named = {"filter": filter, "how": how, **names}
+        yield im2col, (x,), poisoned(exact.shape, kind), exact, named
+
+
 def products():
     for name, kind, result, k in (
         ("F32BF16BF16_SS", "bf16", "f32", 64),
@@ -367,13 +464,29 @@ def products():
         yield one_product, (a, b), poisoned((64, 24), result), exact, named
 
 
+def starts():
+    a, b = integers((64, 64), "f16"), integers((8, 64), "f16", 1)
+    for how, flags, times in (
+        ("first", [0] * 3, 3),
+        ("none", [0] * 3, 1),
+        ("flag", [0, 1, 0, 1], 2),
+        ("negated", [0] * 2, 2),
+    ):
+        exact = (times * product(a, b)).astype(np.float32)
+        given = a, b, np.array(flags, np.float32)
+        yield starting, given, poisoned((64, 8), "f32"), exact, {"how": how}
+        yield starting, given, poisoned((64, 8), "f32"), exact, {"how": how, "filled": True}
+
+
 RAGGED = [(128, 128, 64), (130, 257, 136), (1, 8, 8), (127, 129, 1000), (300, 200, 64)]
 WIDE = [(m, -(-n // 8) * 8, k) for m, n, k in RAGGED] + [(1024, 2048, 512)]
 CASES = {
     "tma_copy": copies,
     "several_boxes": several_boxes,
     "tma_add": sums,
+    "im2col": convolutions,
     "products": products,
+    "starts": starts,
     "gemm_09": lambda: [
         *gemms(gemm_tma, "f16", "f32", RAGGED),
         *gemms(gemm_tma, "bf16", "f32", RAGGED[1:3], tile=(128, 64, 64), stages=4),

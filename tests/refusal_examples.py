@@ -426,6 +426,7 @@ WHEN = {
     "kernel-fragment": "`cute.gemm` is given something other than a fragment",
     "kernel-operand-type": "a fragment has another type than the atom multiplies",
     "tma-kernel-tile": "TMA is given something other than a tile of a tensor in coordinates",
+    "tma-im2col": "TMA cannot step over the pixels of a convolution",
     "tma-kernel-box": "a tile is not a box that TMA can copy",
     "kernel-registers": "`cute.setmaxnreg` is given an impossible number",
     "mainloop-operand": "an operand of `cute.mainloop` is neither tiles nor an iterator",

@@ -34,9 +34,9 @@ def require_shared_operands(plan: Plan) -> None:
     starts = {s.name: s.offset for s in plan.shared}
     for op in every(plan.body):
         if isinstance(op, (TmaLoad, TmaStore)):
-            tile, period = op.box.tile, op.box.period
-            if not _starts_at(tile, starts[tile.storage], period):
-                facts = {"box": op.box, "start": starts[tile.storage], "period": period}
+            box, start = op.box, starts[op.box.tile.storage]
+            if not _starts_at(box.tile, start, box.period):
+                facts = {"box": box, "start": start, "period": box.period}
                 raise refusal("plan-box", operation=op.call, where=op.where, **facts)
         elif isinstance(op, Wgmma):
             m, n, k = op.atom.shape_mnk

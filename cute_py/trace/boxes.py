@@ -59,6 +59,7 @@ class boxes:
 
     Attributes:
         engine: the tensor in coordinates.
+        shared, memory: the tile in shared memory, and its storage.
         axes: the mode of the tensor that each mode of the tile walks along.
         inner: the contiguous mode of the tensor.
         swizzle: the span of the swizzle (bytes), or 0.
@@ -83,7 +84,7 @@ class boxes:
             raise refusal_here(
                 "kernel-shapes", operation=operation, a=tile.shape, b=shared.layout.shape
             )
-        self.engine = engine
+        self.engine, self.memory = engine, shared.engine
         self.start = [bare(x) for x in flatten(engine.offset)]
         if len(self.start) > MOST_DIMENSIONS:
             self.refuse(f"a tensor of {len(self.start)} modes", "rank")
@@ -217,7 +218,7 @@ def _places(
 
 def _at(tile: boxes, offset: int, order: tuple[int, ...], extents: tuple[int, ...]) -> Box:
     """Return a box at an offset (elements) of the tile in shared memory."""
-    engine, layout = tile.shared.engine, tile.shared.layout
+    engine, layout = tile.memory, tile.shared.layout
     engine.scope.require_open(tile.shared)
     start = engine.offset
     if layout.__class__ is ComposedLayout:

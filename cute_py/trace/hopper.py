@@ -206,7 +206,7 @@ def tma_load(
     the swizzle, or longer than 256 elements, is copied by several boxes. Raises LayoutError for a
     tile that boxes do not fill as its layout says, or for `skip` with `multicast`.
     """
-    _require_policy(cache, "cute.tma_load")
+    require_policy(cache, "cute.tma_load")
     found = boxes(source, target, "cute.tma_load")
     bar, mask = bars._at(index), bare(multicast)
     skips = _skips(outside, mask)
@@ -227,7 +227,7 @@ def tma_store(source: Tensor, target: Tensor, reduce: str = "", cache: str = "")
     Boxes wholly outside of the tensor are not copied. Commit the group with `tma_store_commit`; the
     shared memory may be overwritten after `tma_store_wait(0, read=True)`.
     """
-    _require_policy(cache, "cute.tma_store")
+    require_policy(cache, "cute.tma_store")
     found = boxes(target, source, "cute.tma_store")
     for coord, box in found.parts():
         emit(TmaStore, found.engine.name, coord, box, reduce, cache, found.reaches(coord, box))
@@ -241,7 +241,8 @@ def _skips(outside: str, multicast: Scalar) -> bool:
     return outside == "skip"
 
 
-def _require_policy(cache: str, operation: str) -> None:
+def require_policy(cache: str, operation: str) -> None:
+    """Refuse a policy for L2 that PTX does not have."""
     if cache not in ("", *POLICIES):
         words = ", ".join(POLICIES)
         raise refusal_here("kernel-choice", operation=operation, value=cache, choices=words)

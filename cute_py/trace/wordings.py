@@ -415,6 +415,14 @@ WORDINGS: dict[str, Wording] = {
         "a tile of a tma_tensor in order of its modes, and shared memory",
         "cut the tile with cute.local_tile(cute.tma_tensor(x), ...)",
     ),
+    "tma-im2col": (
+        LayoutError,
+        "{found}",
+        "an argument (N,W,C), (N,H,W,C) or (N,D,H,W,C) with C contiguous, numbers for each of its "
+        "spatial modes, strides of 1 to 8, and corners of the bounding box (minus the padding, and "
+        "the padding minus the reach of the filter) that fit 16, 8 or 5 signed bits",
+        "for other convolutions gather the pixels by an iterator operand (cute.Operand)",
+    ),
     "tma-kernel-box": (
         LayoutError,
         "{found}, for a tile of {tile} in shared memory {layout}",

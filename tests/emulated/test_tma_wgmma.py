@@ -16,24 +16,22 @@ from cute_py.plan.access import Access
 from cute_py.plan.descriptors import _difference
 from cute_py.plan.verify import verify
 from cute_py.plan.walk import rebuilt
-from tests.hopper_kernels import CASES, by_columns, plan_of, tma_copy
+from tests.hopper_kernels import (
+    CASES,
+    WARPGROUP,
+    by_columns,
+    by_hand,
+    plan_of,
+    starting,
+    tma_copy,
+)
 
-WARPGROUP = 128
 ORDERS = ("forward", "reversed", 7)
 RNG = np.random.default_rng(0)
 
 
 def halves(*shape):
     return RNG.integers(-3, 4, shape).astype(np.float16)
-
-
-def by_hand(shared, x):
-    """Copy an array to shared memory by the threads of a block, for TMA and wgmma to read."""
-    for i in range(0, cute.size(shared), WARPGROUP):
-        at = divmod(i + cute.thread_idx(), 64)
-        shared[at] = x[at]
-    cute.fence_proxy_async()
-    cute.syncthreads()
 
 
 def refused(code, call):
@@ -46,40 +44,13 @@ def refused(code, call):
 # -- sums
 
 
-@cute.kernel
-def starting(a, b, d, flags, how, filled=False):
-    """d = the sum over k of a * b, where `how` says which products start from zero."""
-    cute.launch(grid=1, block=WARPGROUP)
-    mma = cute.make_tiled_mma("SM90_64x8x16_F32F16F16_SS")
-    atom = cute.atoms.Layout_K_SW128_Atom("f16")
-    sA, sB = (cute.smem("f16", cute.tile_to_shape(atom, (n, 64)), 1024) for n in (64, 8))
-    by_hand(sA, a)
-    by_hand(sB, b)
-    tid = cute.thread_idx()
-    thr = mma.get_slice(tid)
-    part = thr.partition_C(cute.local_tile(d, (64, 8), (0, 0)))
-    acc = thr.make_fragment_C(part)
-    if filled:
-        acc.fill(np.nan)
-    for k in cute.range(flags.shape[0]):
-        if how == "flag":
-            starts = flags[k] > 0.0
-        else:
-            starts = {"first": k > 0, "none": False, "threads": tid < 64, "negated": ~(k < 1)}[how]
-        cute.warpgroup_fence()
-        cute.warpgroup_gemm(mma, acc, thr.partition_A(sA), thr.partition_B(sB), starts)
-        cute.warpgroup_commit()
-        cute.warpgroup_wait(0)
-    cute.copy(acc, part)
-
-
 def summed(how, flags, filled=False, order="forward", rewritten=False):
     from cute_py.codegen.build import lowered
 
     a, b, d = halves(64, 64), halves(8, 64), np.full((64, 8), np.nan, np.float32)
     flags = np.array(flags, np.float32)
-    plan = cute.trace(starting, a, b, d, flags, how, filled)
-    cute.emulate(lowered(plan) if rewritten else plan, a, b, d, flags, order=order)
+    plan = cute.trace(starting, a, b, flags, d, how, filled)
+    cute.emulate(lowered(plan) if rewritten else plan, a, b, flags, d, order=order)
     return d, a.astype(np.float32) @ b.astype(np.float32).T
 
 
@@ -121,7 +92,7 @@ def test_sums_get_unknown_values_before_their_first_product():
 
     x, d, flags = halves(64, 64), np.zeros((64, 8), np.float32), np.zeros(2, np.float32)
     for how, filled, found in (("first", False, [None]), ("none", False, [None]), ("first", 1, [])):
-        plan = lowered(cute.trace(starting, x, x[:8], d, flags, how, bool(filled)))
+        plan = lowered(cute.trace(starting, x, x[:8], flags, d, how, bool(filled)))
         fills = [op.value for op in plan.ops if isinstance(op, ops.Fill)]
         assert [x for x in fills if x is None] == found
 
@@ -456,3 +427,45 @@ def test_stores_of_boxes_wholly_outside_have_a_guard():
     ):
         (store,) = [op for op in plan.ops if isinstance(op, ops.TmaStore)]
         assert str(store.guard) == guards
+
+
+# -- TMA in im2col mode
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_im2col_gathers_what_each_output_multiplies(order):
+    for case in list(CASES["im2col"]())[::2]:
+        _kernel, inputs, output, expected, options = case
+        cute.emulate(plan_of(*case), *inputs, output, order=order)
+        assert (output.astype(np.float64) == expected.astype(np.float64)).all(), options
+
+
+@pytest.mark.parametrize(
+    ("shape", "how", "rows", "code"),
+    [
+        ((8, 16), ((3,), 1), 16, "tma-im2col"),
+        ((2, 8, 9, 16), ((3, 3, 3), 1), 16, "tma-im2col"),
+        ((2, 8, 9, 16), ((3, 3), (1, 1, 1)), 16, "tma-im2col"),
+        ((2, 8, 9, 16), ((3, 3), -1), 16, "tma-im2col"),
+        ((2, 8, 9, 16), ((3, 3), 129), 16, "tma-im2col"),
+        ((2, 8, 9, 16), ((3, 3), 1, 9), 16, "tma-im2col"),
+        ((2, 8, 9, 16), ((3, 3), 1, 1, 99), 16, "tma-im2col"),
+        ((2, 8, 9, 16), ((3, 3), 1, 8), 512, "tma-kernel-box"),
+        ((2, 8, 9, 16), ((3, 3), 127, 8), 256, ""),
+    ],
+)
+def test_convolutions_that_no_tensor_map_describes_are_refused(shape, how, rows, code):
+    @cute.kernel
+    def load(x):
+        cute.launch(grid=1, block=32)
+        shared, bars = cute.smem("f16", cute.Layout((rows, 16), (16, 1)), 128), cute.mbarriers(1)
+        source = cute.tma_im2col(x, *how)
+        with cute.when(cute.thread_idx() == 0):
+            cute.tma_load_im2col(source, shared, bars, 0, 0, (0,) * (len(shape) - 2))
+
+    call = partial(cute.trace, load, np.zeros(shape, np.float16))
+    if code:
+        refused(code, call)
+    else:
+        (found,) = [op.im2col for op in call().ops if isinstance(op, ops.TmaLoad)]
+        assert found == ops.Im2col((-127, -127), (125, 125), (8, 8))

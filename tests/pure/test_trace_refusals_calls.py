@@ -40,6 +40,14 @@ def tma_kernel_box_mended(h):
     cute.tma_load(cute.local_tile(cute.tma_tensor(h), (512, 64), (0, 0)), tile, bar, 0)
 
 
+def tma_im2col(image):
+    cute.tma_im2col(image, (3, 3), padding=200)  # here
+
+
+def tma_im2col_mended(image):
+    cute.tma_im2col(image, (3, 3), padding=1)
+
+
 def swizzled_tile(alignment):
     """Shared memory of a swizzled tile, after a byte of something else."""
     cute.smem("u8", 1, 1)
@@ -302,6 +310,7 @@ CODES = [
     "mainloop-sums",
     "tma-kernel-tile",
     "tma-kernel-box",
+    "tma-im2col",
     "plan-box",
     "plan-descriptor",
     "kernel-registers",

@@ -62,9 +62,10 @@ def encoded(
     kind = _FLOATS.get(found.dtype.name)
     if kind is None:
         kind = _SIGNED.get(found.dtype.name, _WORDS[found.dtype.bits])
-    content = kind, extents, pitches, found.box, found.swizzle
+    content = kind, extents, pitches, found.box, found.swizzle, found.im2col
     if content not in driver.maps:
-        driver.maps[content] = driver.encode_map(*content, address)
+        walk = () if found.im2col is None else (found.im2col,)
+        driver.maps[content] = driver.encode_map(*content[:5], address, *walk)
     return driver.maps[content]
 
 

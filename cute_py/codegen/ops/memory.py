@@ -15,6 +15,8 @@ from llvmlite import ir
 
 from cute_py.atoms.copy_sm90 import (
     SM90_TMA_LOAD,
+    SM90_TMA_LOAD_IM2COL,
+    SM90_TMA_LOAD_IM2COL_MULTICAST,
     SM90_TMA_LOAD_MULTICAST,
     SM90_TMA_REDUCE_ADD,
     SM90_TMA_STORE,
@@ -298,9 +300,14 @@ def tma_load(e: Emit, op: ops.TmaLoad) -> None:
     place, coordinates = _tma(e, op)
     bits, rank = op.box.tile.vector_bits, len(coordinates)
     given = [Addresses(e, op.box.tile)[0], place, coordinates, Addresses(e, op.bar)[0]]
-    atom = SM90_TMA_LOAD(bits, rank)
-    if not isinstance(op.multicast, int) or op.multicast:
-        atom = SM90_TMA_LOAD_MULTICAST(bits, rank)
+    several = not isinstance(op.multicast, int) or op.multicast != 0
+    if op.im2col is not None:
+        atoms = SM90_TMA_LOAD_IM2COL, SM90_TMA_LOAD_IM2COL_MULTICAST
+        given.append([e.b.trunc(e.scalars.narrow(x), I16) for x in op.offsets])
+    else:
+        atoms = SM90_TMA_LOAD, SM90_TMA_LOAD_MULTICAST
+    atom = atoms[several](bits, rank)
+    if several:
         given.append(e.b.trunc(e.scalars.narrow(op.multicast), I16))
     row, policy = _with_cache(e, op, of_atom(atom))
     guard = _guard(e, op)

@@ -377,6 +377,8 @@ class Box:
         self.inside = np.indices(box.extents[::-1]).reshape(n, -1)[::-1]  # the first is the fastest
         self.order = np.fromiter(box.order(), np.int64)
         self.dtype, self.bytes = box.tile.dtype, box.bytes
+        self.im2col = op.im2col if isinstance(op, ops.TmaLoad) else None
+        self.offsets = [program.scalar(x) for x in getattr(op, "offsets", ())]
         guard = op.guard
         self.guard = (lambda c: True) if guard is None else program.condition(guard)
 
@@ -406,8 +408,16 @@ class Box:
         """Return the elements of the box for one thread, and which lie in the tensor."""
         exists = np.ones(self.inside.shape[1], np.bool_)
         index, array = np.zeros(self.inside.shape[1], np.int64), self.array(c)
-        for inside, (mode, coord) in zip(self.inside, self.coord, strict=True):
-            x = value_at(coord(c), where, c.span.shape) + inside
+        starts = [value_at(coord(c), where, c.span.shape) for _, coord in self.coord]
+        places = [x + inside for x, inside in zip(starts, self.inside, strict=True)]
+        if self.im2col is not None:
+            offsets = [value_at(x(c), where, c.span.shape) for x in self.offsets]
+            shape = [array.shape[mode] for mode, _ in self.coord]
+            places = [
+                places[0],
+                *pixels(self.im2col, shape[1:], starts[1:], offsets, self.inside[1]),
+            ]
+        for x, (mode, _) in zip(places, self.coord, strict=True):
             exists &= (x >= 0) & (x < array.shape[mode])
             index += x * array.strides[mode]
         return np.where(exists, index, 0), exists
@@ -447,6 +457,28 @@ class Box:
         touch.same = same
         watch.write(touch)
         touch.same = None
+
+
+def pixels(
+    walk: ops.Im2col, shape: list[int], start: list[int], offsets: list[int], index: Array
+) -> list[Array]:
+    """Return the coordinates of pixels: of the spatial modes, the innermost first, and of N.
+
+    Args:
+        walk: the bounding box, and the steps in it.
+        shape: the extents of these modes.
+        start: the coordinates of pixel 0.
+        offsets: what is added to the spatial ones.
+        index: the numbers of the pixels.
+    """
+    found, left = [], index
+    sides = zip(walk.lower, walk.upper, walk.step, shape, start, offsets, strict=False)
+    for lower, upper, step, extent, first, offset in sides:
+        count = (extent - 1 + upper - lower) // step + 1
+        at = (first - lower) // step + left
+        found.append(lower + at % count * step + offset)
+        left = at // count
+    return [*found, start[-1] + left]
 
 
 @handles(ops.TmaLoad)
