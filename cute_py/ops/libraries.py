@@ -121,6 +121,22 @@ class Library:
         """Return a new array whose last mode is contiguous; to be called `inside`."""
         raise NotImplementedError
 
+    def zeros(self, shape: tuple[int, ...], kind: Dtype) -> Any:
+        """Return zeros whose last mode is contiguous; to be called `inside`."""
+        made = self.empty(shape, kind)
+        made[...] = 0
+        return made
+
+    def assign(self, target: Any, x: Any) -> None:
+        """Copy [L, rows, columns] to a matrix along its columns: by our kernel if it transposes."""
+        if strides_of(x)[-1] == 1 or min(x.shape[1:]) == 1:
+            target[...] = x
+            return
+        from cute_py.kernels.transpose import transpose_any
+
+        for i in range(x.shape[0]):
+            transpose_any(x[i].swapaxes(0, 1), target[i])
+
     def maker(self, shape: tuple[int, ...], kind: Dtype) -> Callable[[], Any]:
         """Return a function that does the same, anywhere."""
 

@@ -42,17 +42,31 @@ def ready_row(library: Library, x: Any) -> Any:
     return x if library.steps(x) == (1,) else library.contiguous(x)
 
 
-def padded(library: Library, x: Any, kind: Any) -> Any:
-    """Return [L, rows, K] in new memory along K, K rounded up to whole vectors by zeros."""
-    whole = x.shape[0]
-    if strides_of(x)[0] == 0:  # one matrix for the whole batch
+def aligned(library: Library, x: Any, kind: Any, major: str, whole: bool) -> Any:
+    """Return [L, rows, K] in new memory, in rows that begin at multiples of 16 bytes.
+
+    Args:
+        library: of the array.
+        x: the array; one matrix for the whole batch stays one.
+        kind: type of its elements.
+        major: the mode that is contiguous in the copy, "K" or "MN".
+        whole: for copies along K, whether K is rounded up to whole vectors, by zeros.
+
+    """
+    batch = x.shape[0]
+    if strides_of(x)[0] == 0:
         x = x[:1]
-    count, rows, K = x.shape
+    source = x if major == "K" else x.swapaxes(-1, -2)
+    count, rows, columns = source.shape
     each = VECTOR_BYTES * 8 // kind.bits
-    made = library.empty((count, rows, -(-K // each) * each), kind)
-    made[..., :K] = x
-    made[..., K:] = 0
-    return library.spread(made, (whole, *made.shape[1:]))
+    made = library.empty((count, rows, -(-columns // each) * each), kind)
+    library.assign(made[..., :columns], source)
+    if whole:
+        made[..., columns:] = 0
+    else:
+        made = made[..., :columns]
+    made = made if major == "K" else made.swapaxes(-1, -2)
+    return library.spread(made, (batch, *made.shape[1:]))
 
 
 # -- facts

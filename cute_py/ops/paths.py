@@ -1,0 +1,163 @@
+"""Which kernel computes a product on a GPU, what is copied for it first, and why.
+
+Compute capability 9.0 has a family of kernels of its own, `kernels/gemm_sm90.py`, which reads by
+TMA. What TMA cannot read is copied to aligned rows where that is worth it; else the kernel of all
+GPUs, `kernels/gemm.py`, computes the product.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+
+from cute_py.calls.arrays import VECTOR_BYTES, address_of, strides_of
+from cute_py.kernels.gemm import gemm
+from cute_py.ops.operands import alignment_of, bytes_each, major_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cute_py.kernels.config import GemmConfig
+    from cute_py.trace.kernel import Kernel
+
+PACKED = 512  # from this size on, copying to aligned rows costs less than it saves
+HOPPER = (9, 9)
+# types that wgmma multiplies; of those of 16 bits it reads operands in any order
+ANY_MAJOR = ("f16", "bf16")
+ALONG_K = ("tf32", "s8", "u8", "e4m3", "e5m2")
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """What the path of a product depends on.
+
+    Attributes:
+        shape: (M, N, K).
+        kinds: types of A and of B.
+        majors: which mode of A and of B is contiguous: "K", or "MN".
+        pitches: what divides the address and the pitches of A and of B (bytes), at most 16; 1 where
+            rows of the batch overlap.
+        rows: what also divides the length of each row.
+        capability: of the GPU.
+    """
+
+    shape: tuple[int, int, int]
+    kinds: tuple[str, str]
+    majors: tuple[str, str]
+    pitches: tuple[int, int]
+    rows: tuple[int, int]
+    capability: tuple[int, int]
+
+    @property
+    def is_large(self) -> bool:
+        """Tell whether copies of the operands cost little."""
+        return min(self.shape) >= PACKED
+
+    @property
+    def unreadable(self) -> tuple[str, str]:
+        """Why TMA and wgmma cannot read A and B, "" where they can."""
+        a, b = (self._unreadable(i) for i in range(2))
+        return a, b
+
+    def _unreadable(self, i: int) -> str:
+        if self.majors[i] != "K" and self.kinds[i] in ALONG_K:
+            return f"{'AB'[i]} is not along K, as wgmma wants {self.kinds[i]}"
+        if self.pitches[i] % VECTOR_BYTES:
+            return f"{'AB'[i]} has an address or a pitch that is no multiple of 16 bytes"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """How a product is computed.
+
+    Attributes:
+        tma: whether by the family of compute capability 9.0, which reads by TMA.
+        copies: the contiguous mode of the copies of A and of B, "" for none.
+        reason: why, in a line.
+    """
+
+    tma: bool
+    copies: tuple[str, str]
+    reason: str
+
+
+def is_hopper(config: GemmConfig) -> bool:
+    """Tell whether a configuration is of the family of compute capability 9.0."""
+    return getattr(config, "schedule", "multistage") != "multistage"
+
+
+def kernel_of(config: GemmConfig) -> Kernel:
+    """Return the kernel of a configuration."""
+    return gemm
+
+
+def sides_of(
+    shape: tuple[int, int, int], kinds: tuple[str, str], A: Any, B: Any, capability: tuple[int, int]
+) -> Sides:
+    """Return the facts of operands [L, rows, K]."""
+    majors, pitches = (major_of(A), major_of(B)), (pitch_of(A), pitch_of(B))
+    return Sides(shape, kinds, majors, pitches, (alignment_of(A), alignment_of(B)), capability)
+
+
+def pitch_of(x: Any) -> int:
+    """Return what divides the address and the pitches of [L, rows, K] (bytes), at most 16; 1 where
+    matrices of the batch share rows, which no tensor map describes.
+    """
+    size, strides = bytes_each(x), strides_of(x)
+    along, across = (2, 1) if major_of(x) == "K" else (1, 2)
+    found = [address_of(x)]
+    if x.shape[across] > 1:
+        found.append(strides[across] * size)
+    if x.shape[0] > 1 and strides[0]:
+        if strides[0] < x.shape[along]:
+            return 1
+        found.append(strides[0] * size)
+    return gcd(VECTOR_BYTES, *found)
+
+
+def path_of(sides: Sides, tma: bool | None = None) -> Path:
+    """Return the path of a product.
+
+    Args:
+        sides: what it depends on.
+        tma: whether the family computes it; None: where it can, copies that are worth it included.
+
+    """
+    wrong = sides.unreadable
+    said = "; ".join(filter(None, wrong))
+    if tma is None:
+        tma, why = _family(sides, said)
+    else:
+        why = "as the given configuration says"
+    if not tma:
+        return _multistage(sides, why)
+    if not said:
+        return Path(True, ("", ""), f"path: TMA and wgmma, {why}")
+    a, b = (_copy(sides, i) if wrong[i] else "" for i in range(2))
+    return Path(True, (a, b), f"path: TMA and wgmma, {why}; copied first: {said}")
+
+
+def _family(sides: Sides, wrong: str) -> tuple[bool, str]:
+    """Return whether the family computes a product, and why."""
+    if sides.capability != HOPPER:
+        return False, "the kernel of all GPUs"
+    if not set(sides.kinds) <= {*ANY_MAJOR, *ALONG_K}:
+        return False, f"wgmma does not multiply {sides.kinds[0]}"
+    if wrong and not sides.is_large:
+        return False, f"{wrong}, and a size is below {PACKED}: a copy would cost more than it saves"
+    return True, "the family of compute capability 9.0"
+
+
+def _copy(sides: Sides, i: int) -> str:
+    """Return the contiguous mode of a copy: along K where wgmma wants it, else as it is."""
+    return "K" if sides.kinds[i] in ALONG_K else sides.majors[i]
+
+
+def _multistage(sides: Sides, why: str) -> Path:
+    """Return the path by the kernel of all GPUs; its vectors need rows of whole ones."""
+    if min(sides.rows) == VECTOR_BYTES or sides.kinds[0] == "f32" or not sides.is_large:
+        return Path(False, ("", ""), f"path: cp.async and mma.sync, {why}")
+    said = f"path: cp.async and mma.sync, {why}; copied first: rows that are not of 16 bytes"
+    return Path(False, ("K", "K"), said)
