@@ -580,6 +580,7 @@ WHEN = {
     "emulate-async-pending": "shared memory is used while TMA or wgmma still works on it",
     "emulate-proxy-fence": "TMA or wgmma reads what threads stored, without a proxy fence between",
     "emulate-wgmma-pending": "accumulators, or A in registers, are touched before warpgroup_wait",
+    "emulate-wgmma-start": "threads of a warpgroup disagree on where sums start from zero",
     "emulate-wgmma-fence": (
         "accumulators, or A in registers, are written and then used by wgmma without a fence"
     ),
@@ -1151,6 +1152,10 @@ RECORDED = {
             "who": "block (0, 0, 0), warp 0",
             "fix": "put cute.warpgroup_wait(0) before this line",
         },
+    ),
+    "emulate-wgmma-start": (
+        "warpgroup",
+        {"condition": "tid < 64", "value": "False", "who": "block (0, 0, 0), warp 2, lane 0"},
     ),
     "emulate-wgmma-fence": ("warpgroup", {"registers": "a[0:8]", "who": "block (0, 0, 0), warp 0"}),
     "emulate-mbarrier-unset": (

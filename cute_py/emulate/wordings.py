@@ -175,6 +175,14 @@ WORDINGS: dict[str, Wording] = {
         "accumulators and A in registers to be left alone until cute.warpgroup_wait",
         "{fix}",
     ),
+    "emulate-wgmma-start": (
+        EmulationError,
+        "accumulate={condition}, which is {value} in {who} and not in the first thread of its "
+        "warpgroup",
+        "one value in all threads of a warpgroup",
+        "compute it from block indices, loop variables, cute.warp_idx() // 4, or memory that all "
+        "of its threads read",
+    ),
     "emulate-wgmma-fence": (
         EmulationError,
         "wgmma on {registers} by {who}, which other instructions wrote without a fence since",

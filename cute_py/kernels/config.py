@@ -126,6 +126,14 @@ class GemmConfig:
         prefetch: tiles of K prefetched to L2 before that wait.
         ldmatrix: 1: ldmatrix reads the tiles where it can, and shared memory is swizzled for it;
             0: threads load single elements, and rows are plain.
+        schedule: "multistage": all warps copy and multiply. The others are those of
+            `kernels/gemm_sm90.py`: a warp loads by TMA, and warpgroups multiply by wgmma.
+            "cooperative": they share a tile of D; "pingpong": each of two has its own, and one
+            stores while the other multiplies. `warps` are those that share a tile, and `store`
+            counts the columns of D that leave at a time through shared memory, by TMA.
+        cluster: blocks along N that share tiles of A by multicast.
+        two_level: 1: the sums of each tile of K are added to sums in f32, as products of 8-bit
+            floats have fewer bits.
     """
 
     atom: str
@@ -144,6 +152,9 @@ class GemmConfig:
     pdl: int = 0
     prefetch: int = 0
     ldmatrix: int = 1
+    schedule: str = "multistage"
+    cluster: int = 1
+    two_level: int = 0
 
     def __post_init__(self) -> None:
         """Refuse parts that do not fit each other."""
@@ -177,6 +188,9 @@ class GemmConfig:
         """The MMA atom."""
         from cute_py.atoms.registry import get
 
+        sides = self.a.major, self.b.major
+        if self.by_warpgroups and sides != ("K", "K"):
+            return get(f"{self.atom}<{sides[0]},{sides[1]}>")
         return get(self.atom)
 
     @property
@@ -192,7 +206,35 @@ class GemmConfig:
     @property
     def threads(self) -> int:
         """Threads of a block."""
+        if self.by_warpgroups:
+            return (self.consumers + 1) * 128
         return prod(self.warps) * (1 if self.simt else 32)
+
+    @property
+    def by_warpgroups(self) -> bool:
+        """Whether TMA loads tiles and warpgroups multiply: the kernels of `gemm_sm90.py`."""
+        return self.schedule != "multistage"
+
+    @property
+    def warpgroups(self) -> int:
+        """Warpgroups that share a tile of D."""
+        return self.warps[0] // 4
+
+    @property
+    def consumers(self) -> int:
+        """Warpgroups of a block that multiply."""
+        return 2 if self.schedule == "pingpong" else self.warpgroups
+
+    @property
+    def registers(self) -> tuple[int, int] | None:
+        """Registers of a thread that loads and of one that multiplies; None: as many for both."""
+        if self.consumers == 1:
+            return None
+        if self.consumers == 3:
+            return 32, 160
+        return (
+            (24, 240) if self.tile[0] // self.warpgroups * self.tile[1] > 128 * 128 else (40, 232)
+        )
 
     @property
     def atoms_mnk(self) -> tuple[int, int, int]:
@@ -213,6 +255,8 @@ class GemmConfig:
             rule = "one warp along K: this kernel does not add the sums of several"
             raise refusal("gemm-config", operation="GemmConfig", config=self, rule=rule)
         atom = self.mma_atom
+        if self.by_warpgroups:
+            return cute.make_tiled_mma(atom, (self.warpgroups, 1, 1))
         if self.simt:
             permutation = tuple([_neighbours(t, w) for t, w in zip(self.tile, self.warps[:2])])  # noqa: B905
             return cute.make_tiled_mma(atom, self.atoms_mnk, (*permutation, _))
@@ -271,6 +315,60 @@ class GemmConfig:
         can = not self.simt and dtype.bits <= 32 and (along_k or dtype.bits == 16)
         return matrix if self.ldmatrix and can else f"UniversalCopy<{dtype.bits}>"
 
+    # -- by warpgroups
+
+    def smem_layouts(self) -> list[AnyLayout]:
+        """Return the layouts of all stages of A and of B, as TMA writes and wgmma reads them. Tiles
+        along M or N are boxes of 128 bytes, each contiguous: K comes first.
+        """
+        (m, n, k), atom = self.tile, self.mma_atom
+        return [
+            cute.tile_to_shape(
+                getattr(cute.atoms, f"Layout_{side.major}_SW128_Atom")(dtype),
+                (rows, k, self.stages),
+                (1, 2, 3) if side.major == "K" else (2, 1, 3),
+            )
+            for rows, dtype, side in ((m, atom.a_type, self.a), (n, atom.b_type, self.b))
+        ]
+
+    @property
+    def buffers(self) -> int:
+        """How many times shared memory has the columns of D that are stored at a time."""
+        return 1 if self.store in (0, self.tile[1]) else 2
+
+    def store_parts(self, dtype: Dtype) -> list[list[tuple[int, int, int]]]:
+        """Return the columns of D that are stored at a time, in parts of at most 128 bytes that a
+        swizzle has: (first column, width, which of this width).
+        """
+        step, found = self.store or self.tile[1], []
+        for first in range(0, self.tile[1], step):
+            parts: list[tuple[int, int, int]] = []
+            column, end = first, min(first + step, self.tile[1])
+            while column < end:
+                wide = next(w for w in (128, 64, 32, 16) if w * 8 // dtype.bits <= end - column)
+                width = wide * 8 // dtype.bits
+                parts.append((column, width, sum(w == width for _c, w, _s in parts)))
+                column += width
+            found.append(parts)
+        return found
+
+    def store_layouts(self, dtype: Dtype) -> dict[int, AnyLayout]:
+        """Return, for each width of parts of D, the layout (rows, width, slots)."""
+        if not self.store:
+            return {}
+        slots: dict[int, int] = {}
+        for parts in self.store_parts(dtype):
+            for _column, width, slot in parts:
+                slots[width] = max(slots.get(width, 0), slot + 1)
+        names = {128: "SW128", 64: "SW64", 32: "SW32", 16: "INTER"}
+        return {
+            width: cute.tile_to_shape(
+                getattr(cute.atoms, f"Layout_K_{names[width * dtype.bits // 8]}_Atom")(dtype),
+                (64 * self.consumers, width, count * self.buffers),
+            )
+            for width, count in slots.items()
+        }
+
     # -- a tile of D, by way of shared memory
 
     def store_layout(self, dtype: Dtype) -> cute.Layout:
@@ -293,8 +391,13 @@ def _neighbours(tile: int, threads: int) -> AnyLayout:
     return cute.Layout((threads, width), (width, 1))
 
 
+SCHEDULES = ("multistage", "cooperative", "pingpong")
+
+
 def _conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
     """Return rules, and whether each is broken."""
+    if config.schedule != "multistage":
+        return []
     (m, n, k), threads = config.tile, config.threads
     per = config.warps[:2] if config.simt else config.mma_tile
     counts = (config.band, config.store, config.spill_bytes, config.prefetch)

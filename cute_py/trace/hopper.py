@@ -37,10 +37,11 @@ from cute_py.plan.ops import (
 )
 from cute_py.tensor.tensor import Tensor, derived
 from cute_py.tiled.tiled_mma import TiledMMA
+from cute_py.trace.control import bare_condition
 from cute_py.trace.engines import GlobalMemory, Guarded, SharedMemory
 from cute_py.trace.lower import access, register
 from cute_py.trace.memory import smem
-from cute_py.trace.runtime_integers import bare
+from cute_py.trace.runtime_integers import Condition, as_condition, bare
 from cute_py.trace.state import current, emit, group_count
 
 TYPE_CHECKING = False
@@ -252,7 +253,11 @@ def warpgroup_wait(groups: int) -> None:
 
 
 def warpgroup_gemm(
-    mma: TiledMMA | MMA_Atom, acc: Tensor, a: Tensor, b: Tensor, accumulate: bool = True
+    mma: TiledMMA | MMA_Atom,
+    acc: Tensor,
+    a: Tensor,
+    b: Tensor,
+    accumulate: bool | Condition | Tensor = True,
 ) -> None:
     """Issue acc += a * b by warpgroup instructions; acc may not be accessed before
     `warpgroup_wait`.
@@ -263,9 +268,13 @@ def warpgroup_gemm(
         a: the thread's partition (V,M,K) of A in shared memory, as partition_A returns it, or a
             fragment in registers for an atom that reads A from registers.
         b: the partition (V,N,K) of B in shared memory.
-        accumulate: False to start from zero.
+        accumulate: False to start from zero: the old sums are not read. Or a condition on which
+            all threads of the warpgroup agree, such as k > 0, or a flag (b1): one that is false
+            starts from zero.
 
     """
+    truth = as_condition(accumulate, "cute.warpgroup_gemm")
+    sums = bare_condition(truth).cond if isinstance(truth, Condition) else truth
     atom = mma.atom if isinstance(mma, TiledMMA) else mma
     m, n, k = (_count(acc, 1), _count(acc, 2), _count(a, 2))
     if (_count(a, 1), _count(b, 1), _count(b, 2)) != (m, n, k):
@@ -288,7 +297,7 @@ def warpgroup_gemm(
     )
     right = _tile(b, atom.major_b, "cute.warpgroup_gemm")
     d = register(acc, "cute.warpgroup_gemm")
-    emit(Wgmma, atom, d, left, right, steps, accumulate)
+    emit(Wgmma, atom, d, left, right, steps, sums)
 
 
 def _count(tensor: Tensor, mode: int) -> int:

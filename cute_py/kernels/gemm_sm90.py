@@ -1,0 +1,243 @@
+"""The GEMMs of `cute.ops.gemm` on Hopper: TMA loads tiles, warpgroups multiply them by wgmma.
+
+D = activation(alpha * A B^T + beta * C + bias), as in `gemm.py`. Blocks are persistent: each computes
+every `blocks`-th tile of D, and one warp loads tile after tile ahead of the warpgroups that multiply.
+In `gemm_cooperative` these share a tile. In `gemm_pingpong` each of two has a tile of its own, so one
+stores while the other multiplies. A D that TMA cannot write is stored from registers.
+"""
+
+from __future__ import annotations
+
+import cute_py as cute
+from cute_py import _
+from cute_py.kernels.config import GemmConfig
+from cute_py.kernels.epilogue import Epilogue, activated, converted, loaded, loaded_row, row_part
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from cute_py.tensor.tensor import Tensor
+
+WARPGROUP = 128
+MOST = 2**31 - 1  # tiles
+Count = cute.s32(min=1, max=2**16)
+
+
+@cute.kernel
+def gemm_cooperative(
+    A: Any,
+    B: Any,
+    C: Any,
+    bias: Any,
+    D: Any,
+    alpha: cute.f64,
+    beta: cute.f64,
+    blocks: Count,
+    band: Count,
+    config: GemmConfig,
+    epilogue: Epilogue,
+) -> None:
+    """D = activation(alpha * A B^T + beta * C + bias), batch by batch."""
+    cute.launch(grid=blocks, block=config.threads, pdl=bool(config.pdl))
+    block = _Block(config, A, B, D)
+    end = _End(config, epilogue, (C, bias, D), (alpha, beta))
+    if config.pdl:
+        cute.griddepcontrol_wait()
+        cute.griddepcontrol_launch_dependents()
+    with cute.when(cute.warp_idx() // 4 == config.consumers):
+        _registers(config, 0)
+        with cute.when(cute.thread_idx() == config.consumers * WARPGROUP):
+            for place in block.tiles(cute.block_idx(), blocks, band):
+                block.load(place)
+    with cute.otherwise():
+        _registers(config, 1)
+        tid = cute.thread_idx() % (config.consumers * WARPGROUP)
+        thr = block.mma.get_slice(tid)
+        acc, behind = block.sums(thr), cute.var(0, 0, config.stages - 1)
+        for place in block.tiles(cute.block_idx(), blocks, band):
+            block.multiply(thr, acc, behind)
+            end.store(acc, place)
+        end.drain()
+
+
+KERNELS = {"cooperative": gemm_cooperative}
+
+
+class _Block:
+    """What all warps of a block know: its tiles in shared memory, and the pipeline that fills them."""
+
+    def __init__(self, config: GemmConfig, A: Tensor, B: Tensor, D: Tensor) -> None:
+        self.config, self.mma = config, config.tiled_mma()
+        self.D, self.depth = D, cute.ceil_div(A.shape[1], config.tile[2])
+        self.sources = [cute.tma_tensor(x) for x in (A, B)]
+        self.shared = [
+            cute.smem(x.dtype, layout, 1024, name=name)
+            for x, layout, name in zip((A, B), config.smem_layouts(), ("sA", "sB"), strict=True)
+        ]  # (BLK_M or BLK_N, BLK_K, stages)
+        bytes = sum(config.tile[:2]) * config.tile[2] * A.dtype.bits // 8
+        self.ring = cute.pipeline(config.stages, bytes=bytes, consumers=config.warpgroups)
+
+    def tiles(self, first: Any, step: Any, band: Any) -> Iterator[tuple[Any, Any, Any]]:
+        """Yield the tiles of D of a block or warpgroup: of M, of N, and of the batch."""
+        (bM, bN, _bK), (M, N) = self.config.tile, self.D.shape[:2]
+        m, n = cute.ceil_div(M, bM), cute.ceil_div(N, bN)
+        L = self.D.shape[2] if cute.rank(self.D) > 2 else 1
+        count = _bounded(m * n * L)
+        for i in cute.range(cute.ceil_div(count - first, step)):
+            t, batch = _bounded(first + i * step), 0
+            if cute.rank(self.D) > 2:
+                t, batch = t % (m * n), t // (m * n)
+            whole = _bounded(band * n, 1)
+            top, t = t // whole * band, t % whole
+            rows = _bounded(cute.min_(band, m - top), 1)
+            yield top + t % rows, t // rows, batch
+
+    def load(self, place: tuple[Any, Any, Any]) -> None:
+        """Load all tiles of K for a tile of D; one thread does."""
+        bK, ring = self.config.tile[2], self.ring
+        tiles = [
+            cute.local_tile(_matrix(x, place[2]), (rows, bK), (at, _))
+            for x, rows, at in zip(self.sources, self.config.tile[:2], place[:2], strict=True)
+        ]  # (BLK_M or BLK_N, BLK_K, k)
+        for k in cute.range(self.depth):
+            stage = ring.acquire()
+            for source, target in zip(tiles, self.shared, strict=True):
+                ring.load(source[_, _, k], target[_, _, stage])
+            ring.commit()
+
+    def sums(self, thr: Any) -> Tensor:
+        """Return the accumulators of a thread (MMA, MMA_M, MMA_N)."""
+        tile = cute.make_identity_tensor(self.config.tile[:2])
+        return thr.make_fragment_C(thr.partition_C(tile))  # type: ignore[no-any-return]
+
+    def multiply(self, thr: Any, acc: Tensor, behind: Any) -> None:
+        """Sum up a tile. A product is in flight while the next one is issued: its stage is released
+        an iteration later.
+        """
+        ring, leader = self.ring, cute.thread_idx() % WARPGROUP == 0
+        tCsA, tCsB = thr.partition_A(self.shared[0]), thr.partition_B(self.shared[1])
+        acc.fill(0)
+        for k in cute.range(self.depth):
+            stage = ring.wait()
+            cute.warpgroup_fence()
+            cute.warpgroup_gemm(self.mma, acc, tCsA[_, _, _, stage], tCsB[_, _, _, stage])
+            cute.warpgroup_commit()
+            cute.warpgroup_wait(1)
+            with cute.when(leader & (k > 0)):
+                ring.empty.arrive(behind.get())
+            behind.set(stage)
+            ring.skip(1)
+        cute.warpgroup_wait(0)
+        with cute.when(leader & (self.depth > 0)):
+            ring.empty.arrive(behind.get())
+
+
+class _End:
+    """The epilogue: sums to D, a fragment of 64 rows and some columns at a time."""
+
+    def __init__(self, config: GemmConfig, epilogue: Epilogue, arrays: Any, factors: Any) -> None:
+        self.config, self.epilogue = config, epilogue
+        (self.C, self.bias, self.D), self.factors = arrays, factors
+        self.target = cute.tma_tensor(self.D) if config.store else self.D
+        self.parts = config.store_parts(self.D.dtype)
+        self.shared = {
+            width: cute.smem(self.D.dtype, layout, 1024, name=f"sD{width}")
+            for width, layout in config.store_layouts(self.D.dtype).items()
+        }  # (rows, width, buffers)
+
+    def store(self, acc: Tensor, place: tuple[Any, Any, Any]) -> None:
+        """Store the sums of a tile."""
+        config = self.config
+        group, thread = cute.warp_idx() // 4, cute.thread_idx() % WARPGROUP
+        passes = [(i, parts) for i in range(cute.size(acc, 1)) for parts in self.parts]
+        for step, (i, parts) in enumerate(passes):
+            row = 64 * (i * config.warpgroups + (group if config.warpgroups > 1 else 0))
+            buffer = step % config.buffers
+            if config.store:
+                with cute.when(thread == 0):
+                    pending = config.buffers - 1 if step or not len(passes) % config.buffers else 0
+                    cute.tma_store_wait(pending, read=True)
+                cute.named_barrier(1 + group, WARPGROUP)
+            for column, width, slot in parts:
+                thr, x = self._finished(acc, i, (row, column, width), place)
+                if config.store:
+                    self._to_shared(thr, x, self._staged(width, slot, buffer, group))
+                else:
+                    cute.copy(x, thr.partition_C(self._part(self.D, (row, column, width), place)))
+            if config.store:
+                cute.fence_proxy_async()
+                cute.named_barrier(1 + group, WARPGROUP)
+                with cute.when(thread == 0):
+                    for column, width, slot in parts:
+                        target = self._part(self.target, (row, column, width), place)
+                        cute.tma_store(self._staged(width, slot, buffer, group), target)
+                    cute.tma_store_commit()
+
+    def drain(self) -> None:
+        """Wait until all of D is written."""
+        if self.config.store:
+            with cute.when(cute.thread_idx() % WARPGROUP == 0):
+                cute.tma_store_wait(0)
+
+    def _finished(self, acc: Tensor, i: int, at: Any, place: Any) -> Any:
+        """Return the thread's slice of a part (64, width) of a tile, and its elements of D."""
+        _row, column, width = at
+        mma = cute.make_tiled_mma(f"SM90_64x{width}x16_F32F16F16_SS")
+        thr, epilogue = mma.get_slice(cute.thread_idx() % WARPGROUP), self.epilogue
+        x = converted(_columns(acc, i, column, width), epilogue.compute)
+        if epilogue.alpha:
+            x = x * self.factors[0].to(epilogue.compute)
+        if epilogue.source:
+            part = thr.partition_C(self._part(self.C, at, place))
+            x = x + loaded(part, epilogue.compute) * self.factors[1].to(epilogue.compute)
+        if epilogue.bias:
+            row = cute.local_tile(self.bias, self.config.tile[1:2], (place[1],))
+            row = row_part(thr, cute.domain_offset((column,), row), (64, width), 0)
+            x = x + loaded_row(row, (_, _, _), x)
+        return thr, converted(activated(x, epilogue.activation), self.D.dtype)
+
+    def _part(self, x: Tensor, at: Any, place: Any) -> Any:
+        """Return a part (64, width) of the block's tile of a matrix."""
+        row, column, width = at
+        tile = cute.local_tile(_matrix(x, place[2]), self.config.tile[:2], place[:2])
+        return cute.local_tile(cute.domain_offset((row, column), tile), (64, width), (0, 0))
+
+    def _staged(self, width: int, slot: int, buffer: int, group: Any) -> Any:
+        """Return where a part is in shared memory."""
+        slots = cute.local_tile(self.shared[width], (64, width), (group, 0, _))
+        count = cute.size(slots, 2) // self.config.buffers
+        return slots[_, _, buffer * count + slot]
+
+    def _to_shared(self, thr: Any, x: Tensor, target: Tensor) -> None:
+        if x.dtype.bits != 16:
+            cute.copy(x, thr.partition_C(target))
+            return
+        matrices = "SM90_U32x4_STSM_N" if target.shape[1] % 16 == 0 else "SM90_U32x2_STSM_N"
+        copy = cute.make_tiled_copy_C(cute.Copy_Atom(matrices, x.dtype), thr.tiled_mma)
+        mine = copy.get_slice(cute.thread_idx() % WARPGROUP)
+        cute.copy(copy, mine.retile_S(x), mine.partition_D(target))
+
+
+def _registers(config: GemmConfig, consumes: int) -> None:
+    """Move registers from the loading warpgroup to those that multiply."""
+    if config.registers:
+        cute.setmaxnreg(config.registers[consumes], ("dec", "inc")[consumes])
+
+
+def _columns(acc: Tensor, i: int, column: int, width: int) -> Tensor:
+    """Return columns of the i-th 64-row fragment of the sums, as a fragment (MMA, 1, 1)."""
+    row = cute.size(acc, 0)
+    layout = cute.Layout((((2, 2, width // 8), 1, 1), cute.size(acc) // 4), (((1, 2, 4), 0, 0), 4))
+    return acc.with_layout(layout)[(_, _, _), (i * row + column // 2) // 4]
+
+
+def _bounded(x: Any, low: int = 0) -> Any:
+    """Return an integer of 31 bits: a division of it is one of 32 bits."""
+    return cute.var(x, low, MOST).get()
+
+
+def _matrix(x: Tensor, batch: Any) -> Tensor:
+    """Return one matrix of a batch; a tensor of two modes is one already."""
+    return x if cute.rank(x) == 2 else x[_, _, batch]
