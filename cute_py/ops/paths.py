@@ -12,6 +12,7 @@ from math import gcd
 
 from cute_py.calls.arrays import VECTOR_BYTES, address_of, strides_of
 from cute_py.kernels.gemm import gemm
+from cute_py.kernels.gemm_sm90 import KERNELS
 from cute_py.ops.operands import alignment_of, bytes_each, major_of
 
 TYPE_CHECKING = False
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from cute_py.trace.kernel import Kernel
 
 PACKED = 512  # from this size on, copying to aligned rows costs less than it saves
-HOPPER = (9, 9)
+HOPPER = (9, 0)
 # types that wgmma multiplies; of those of 16 bits it reads operands in any order
 ANY_MAJOR = ("f16", "bf16")
 ALONG_K = ("tf32", "s8", "u8", "e4m3", "e5m2")
@@ -83,14 +84,9 @@ class Path:
     reason: str
 
 
-def is_hopper(config: GemmConfig) -> bool:
-    """Tell whether a configuration is of the family of compute capability 9.0."""
-    return getattr(config, "schedule", "multistage") != "multistage"
-
-
 def kernel_of(config: GemmConfig) -> Kernel:
     """Return the kernel of a configuration."""
-    return gemm
+    return KERNELS[config.schedule] if config.by_warpgroups else gemm
 
 
 def sides_of(

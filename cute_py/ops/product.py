@@ -32,21 +32,23 @@ from cute_py.layout.tuples import ceil_div
 from cute_py.ops.call import Call, directly, in_place
 from cute_py.ops.libraries import of_one_library, reading
 from cute_py.ops.operands import aligned, alignment_of, is_apart, major_of, ready, ready_row, shown
-from cute_py.ops.paths import Path, is_hopper, kernel_of, path_of, sides_of
+from cute_py.ops.paths import Path, kernel_of, path_of, sides_of
 from cute_py.ops.tuning import for_gpu
+from cute_py.ops.tuning_sm90 import Problem, band_of, for_hopper, grid_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cute_py.calls.memo import Answer
     from cute_py.dtypes.table import DtypeLike
-    from cute_py.ops.libraries import Library
+    from cute_py.ops.libraries import Gpu, Library
 
 OPERATION = "cute.ops.gemm"
 BACKENDS = ("auto", "emulator", "gpu")
 FLOATS = ("f16", "bf16", "tf32", "f32", "f64", "e4m3", "e5m2")
 TYPES = (*FLOATS, "s8", "u8")  # of operands
 OUT = ("f32", "f64", "f16", "bf16", "e4m3", "e5m2", "s32", "s8", "u8")
+H200 = 132  # multiprocessors, where the emulator has none
 LARGEST = 2**31  # larger whole factors do not fit in s32
 ARRAYS = ("a", "b", "c", "bias", "out")  # the first fields of a request
 
@@ -396,7 +398,7 @@ class Product:
             library,
             reads=(A, B, C, bias),
             result=D,
-            numbers=(self.alpha, self.beta),
+            numbers=(self.alpha, self.beta, *self._more_numbers(config)),
             statics=(config, epilogue),
             shape=self.shape,
             made=result,
@@ -423,7 +425,7 @@ class Product:
         gpu = self.library.gpu(self.a)
         if self.K == 0:
             return Path(False, ("", ""), "path: K is 0, so the sums are 0: no operand is read")
-        given = is_hopper(config) if isinstance(config, GemmConfig) else None
+        given = config.by_warpgroups if isinstance(config, GemmConfig) else None
         capability = (0, 0) if gpu is None else gpu.capability
         names = self.kinds[0].name, self.kinds[1].name
         shape = self.M, self.N, self.K
@@ -435,11 +437,16 @@ class Product:
         """
         given = self.request.config
         majors, alignment = (major_of(A), major_of(B)), (alignment_of(A), alignment_of(B))
-        chosen = choose_config(self.M, self.N, self.K, self.kinds, majors, alignment)
         gpu = self.library.gpu(self.a)
+        if path.tma and not isinstance(given, GemmConfig):
+            chosen = for_hopper(self._problem(gpu, majors))
+            chosen = replace(chosen, reasons=(path.reason, *chosen.reasons))
+            return chosen if given is None else changed(chosen, given)
+        chosen = choose_config(self.M, self.N, self.K, self.kinds, majors, alignment)
         if gpu is not None:
             problem = self.M, self.N, A.shape[2], prod(self.batch)
             chosen = for_gpu(chosen, problem, self.kinds[0], self.kind, gpu)
+            chosen = replace(chosen, reasons=(path.reason, *chosen.reasons))
         if given is None:
             return chosen
         if isinstance(given, str):
@@ -447,6 +454,20 @@ class Product:
         for side, x, kind in zip((given.a, given.b), (A, B), self.kinds, strict=True):
             _require_side(side, x, kind)
         return self._banded(given)
+
+    def _problem(self, gpu: Gpu, majors: tuple[str, str]) -> Problem:
+        shape, fast = (self.M, self.N, self.K), self.request.fast_accum
+        more = self.kind, self.epilogue(), fast, gpu
+        return Problem(shape, prod(self.batch), self.kinds, majors, *more)
+
+    def _more_numbers(self, config: GemmConfig) -> tuple[int, ...]:
+        """Return the numbers that the kernel of a configuration takes after alpha and beta."""
+        if not config.by_warpgroups:
+            return ()
+        gpu, shape = self.library.gpu(self.a), (self.M, self.N, self.K)
+        most = H200 if gpu is None else gpu.multiprocessors
+        blocks, waves = grid_of(config, shape, prod(self.batch), most)
+        return blocks, band_of(config, shape, waves)
 
     def _banded(self, config: GemmConfig) -> GemmConfig:
         """Return a configuration without the empty blocks of a band that extends past M."""
