@@ -15,13 +15,13 @@ from cute_py.kernels.epilogue import Epilogue, activated, converted, loaded, loa
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from cute_py.tensor.tensor import Tensor
 
 WARPGROUP = 128
-MOST = 2**31 - 1  # tiles
+MOST = 2**30  # tiles of D
 Count = cute.s32(min=1, max=2**16)
 
 
@@ -41,28 +41,65 @@ def gemm_cooperative(
 ) -> None:
     """D = activation(alpha * A B^T + beta * C + bias), batch by batch."""
     cute.launch(grid=blocks, block=config.threads, pdl=bool(config.pdl))
-    block = _Block(config, A, B, D)
-    end = _End(config, epilogue, (C, bias, D), (alpha, beta))
-    if config.pdl:
-        cute.griddepcontrol_wait()
-        cute.griddepcontrol_launch_dependents()
+    block, end = _Block(config, A, B, D), _End(config, epilogue, (C, bias, D), (alpha, beta))
+    _begin(config)
     with cute.when(cute.warp_idx() // 4 == config.consumers):
-        _registers(config, 0)
-        with cute.when(cute.thread_idx() == config.consumers * WARPGROUP):
-            for place in block.tiles(cute.block_idx(), blocks, band):
-                block.load(place)
+        block.load(blocks, band)
     with cute.otherwise():
         _registers(config, 1)
-        tid = cute.thread_idx() % (config.consumers * WARPGROUP)
-        thr = block.mma.get_slice(tid)
-        acc, behind = block.sums(thr), cute.var(0, 0, config.stages - 1)
-        for place in block.tiles(cute.block_idx(), blocks, band):
-            block.multiply(thr, acc, behind)
-            end.store(acc, place)
+        for i, t in block.tiles(blocks):
+            end.store(block.multiply(i), block.place(t, band))
         end.drain()
 
 
-KERNELS = {"cooperative": gemm_cooperative}
+@cute.kernel
+def gemm_pingpong(
+    A: Any,
+    B: Any,
+    C: Any,
+    bias: Any,
+    D: Any,
+    alpha: cute.f64,
+    beta: cute.f64,
+    blocks: Count,
+    band: Count,
+    config: GemmConfig,
+    epilogue: Epilogue,
+) -> None:
+    """The same; the warpgroups take turns with the tensor cores, tile by tile."""
+    cute.launch(grid=blocks, block=config.threads, pdl=bool(config.pdl))
+    block, end = _Block(config, A, B, D), _End(config, epilogue, (C, bias, D), (alpha, beta))
+    turns = cute.mbarriers(2)  # of the two: it may multiply
+    with cute.when(cute.thread_idx() == 0):
+        turns.init(1)
+        cute.fence_mbarrier_init()
+    cute.syncthreads()
+    _begin(config)
+    with cute.when(cute.warp_idx() // 4 == config.consumers):
+        block.load(blocks, band)
+    with cute.otherwise():
+        _registers(config, 1)
+        group, leader = cute.warp_idx() // 4, cute.thread_idx() % WARPGROUP == 0
+
+        def hand_over() -> None:
+            with cute.when(leader):
+                turns.arrive(1 - group)
+
+        for i, t in block.tiles(blocks):
+            with cute.when(i % 2 == group):
+                turns.wait(group, (i // 2 + 1 - group) % 2)  # the first turn begins at once
+                end.store(block.multiply(i, hand_over), block.place(t, band))
+        end.drain()
+
+
+KERNELS = {"cooperative": gemm_cooperative, "pingpong": gemm_pingpong}
+
+
+def _begin(config: GemmConfig) -> None:
+    """Wait for the previous kernel, and let the next one begin."""
+    if config.pdl:
+        cute.griddepcontrol_wait()
+        cute.griddepcontrol_launch_dependents()
 
 
 class _Block:
@@ -71,6 +108,9 @@ class _Block:
     def __init__(self, config: GemmConfig, A: Tensor, B: Tensor, D: Tensor) -> None:
         self.config, self.mma = config, config.tiled_mma()
         self.D, self.depth = D, cute.ceil_div(A.shape[1], config.tile[2])
+        self.tiles_mn = [
+            cute.ceil_div(x, t) for x, t in zip(D.shape[:2], config.tile, strict=False)
+        ]
         self.sources = [cute.tma_tensor(x) for x in (A, B)]
         self.shared = [
             cute.smem(x.dtype, layout, 1024, name=name)
@@ -78,60 +118,95 @@ class _Block:
         ]  # (BLK_M or BLK_N, BLK_K, stages)
         bytes = sum(config.tile[:2]) * config.tile[2] * A.dtype.bits // 8
         self.ring = cute.pipeline(config.stages, bytes=bytes, consumers=config.warpgroups)
+        tile = self.mma.get_slice(0).partition_C(cute.make_identity_tensor(config.tile[:2]))
+        self.sums = self.mma.get_slice(0).make_fragment_C(tile)
+        self.parts = cute.make_fragment_like(self.sums) if config.two_level else self.sums
 
-    def tiles(self, first: Any, step: Any, band: Any) -> Iterator[tuple[Any, Any, Any]]:
-        """Yield the tiles of D of a block or warpgroup: of M, of N, and of the batch."""
-        (bM, bN, _bK), (M, N) = self.config.tile, self.D.shape[:2]
-        m, n = cute.ceil_div(M, bM), cute.ceil_div(N, bN)
+    def tiles(self, blocks: Any) -> Iterator[tuple[Any, Any]]:
+        """Yield (0, 1, ...; the number of a tile of D) for the tiles of a block."""
         L = self.D.shape[2] if cute.rank(self.D) > 2 else 1
-        count = _bounded(m * n * L)
-        for i in cute.range(cute.ceil_div(count - first, step)):
-            t, batch = _bounded(first + i * step), 0
-            if cute.rank(self.D) > 2:
-                t, batch = t % (m * n), t // (m * n)
-            whole = _bounded(band * n, 1)
-            top, t = t // whole * band, t % whole
-            rows = _bounded(cute.min_(band, m - top), 1)
-            yield top + t % rows, t // rows, batch
+        count, first = _bounded(self.tiles_mn[0] * self.tiles_mn[1] * L), cute.block_idx()
+        for i in cute.range(cute.ceil_div(count - first, blocks)):
+            yield i, _bounded(first + i * blocks)
 
-    def load(self, place: tuple[Any, Any, Any]) -> None:
-        """Load all tiles of K for a tile of D; one thread does."""
-        bK, ring = self.config.tile[2], self.ring
-        tiles = [
-            cute.local_tile(_matrix(x, place[2]), (rows, bK), (at, _))
-            for x, rows, at in zip(self.sources, self.config.tile[:2], place[:2], strict=True)
-        ]  # (BLK_M or BLK_N, BLK_K, k)
-        for k in cute.range(self.depth):
-            stage = ring.acquire()
-            for source, target in zip(tiles, self.shared, strict=True):
-                ring.load(source[_, _, k], target[_, _, stage])
-            ring.commit()
-
-    def sums(self, thr: Any) -> Tensor:
-        """Return the accumulators of a thread (MMA, MMA_M, MMA_N)."""
-        tile = cute.make_identity_tensor(self.config.tile[:2])
-        return thr.make_fragment_C(thr.partition_C(tile))  # type: ignore[no-any-return]
-
-    def multiply(self, thr: Any, acc: Tensor, behind: Any) -> None:
-        """Sum up a tile. A product is in flight while the next one is issued: its stage is released
-        an iteration later.
+    def place(self, t: Any, band: Any) -> tuple[Any, Any, Any]:
+        """Return a tile of D as that of M, of N, and of the batch. Those that run together cover
+        `band` tiles of M.
         """
-        ring, leader = self.ring, cute.thread_idx() % WARPGROUP == 0
+        (m, n), batch = self.tiles_mn, 0
+        if cute.rank(self.D) > 2:
+            t, batch = t % (m * n), t // (m * n)
+        whole = _bounded(band * n, 1)
+        top, t = t // whole * band, t % whole
+        rows = _bounded(cute.min_(band, m - top), 1)
+        return top + t % rows, t // rows, batch
+
+    def load(self, blocks: Any, band: Any) -> None:
+        """Load the tiles of K of all tiles of D; one thread does."""
+        _registers(self.config, 0)
+        ring, bK = self.ring, self.config.tile[2]
+        with cute.when(cute.thread_idx() == self.config.consumers * WARPGROUP):
+            for _i, t in self.tiles(blocks):
+                m, n, batch = self.place(t, band)
+                boxes = [*self._boxes(0, m, batch), *self._boxes(1, n, batch)]
+                for k in cute.range(self.depth):
+                    stage = ring.acquire()
+                    for source, target in boxes:
+                        ring.load(source[_, _, k], target[_, _, stage])
+                    ring.commit()
+
+    def _boxes(self, operand: int, at: Any, batch: Any) -> list[tuple[Tensor, Tensor]]:
+        """Return a tile (BLK, BLK_K, k) and its stages (BLK, BLK_K, stages) as TMA copies them: in
+        one box, or in boxes of 128 bytes along M or N.
+        """
+        config, shared = self.config, self.shared[operand]
+        rows, bK = config.tile[operand], config.tile[2]
+        along_k = (config.a, config.b)[operand].major == "K"
+        box = rows if along_k else 1024 // shared.dtype.bits
+        matrix = cute.local_tile(_matrix(self.sources[operand], batch), (rows, bK), (at, _))
+        return [
+            (
+                cute.local_tile(matrix, (box, bK), (i, 0)),
+                cute.local_tile(shared, (box, bK), (i, 0)),
+            )
+            for i in range(rows // box)
+        ]
+
+    def multiply(self, i: Any, issued: Callable[[], None] = lambda: None) -> Tensor:
+        """Return the sums (MMA, MMA_M, MMA_N) of the i-th tile of a block. `issued` is called after
+        the last product has been issued. One is in flight while the next one is issued, so a stage
+        is released an iteration later; with sums of two levels, at once.
+        """
+        ring, stages, leader = self.ring, self.config.stages, cute.thread_idx() % WARPGROUP == 0
+        thr = self.mma.get_slice(cute.thread_idx() % (self.config.warpgroups * WARPGROUP))
         tCsA, tCsB = thr.partition_A(self.shared[0]), thr.partition_B(self.shared[1])
-        acc.fill(0)
+        acc, part = self.sums, self.parts
+        two_level = bool(self.config.two_level)
+        first = _bounded(i * self.depth)
+        if two_level:
+            acc.fill(0)
         for k in cute.range(self.depth):
-            stage = ring.wait()
+            at = first + k
+            stage = at % stages
+            ring.full.wait(stage, at // stages % 2)
             cute.warpgroup_fence()
-            cute.warpgroup_gemm(self.mma, acc, tCsA[_, _, _, stage], tCsB[_, _, _, stage])
+            a, b = tCsA[_, _, _, stage], tCsB[_, _, _, stage]
+            cute.warpgroup_gemm(self.mma, part, a, b, False if two_level else k > 0)
             cute.warpgroup_commit()
-            cute.warpgroup_wait(1)
-            with cute.when(leader & (k > 0)):
-                ring.empty.arrive(behind.get())
-            behind.set(stage)
-            ring.skip(1)
-        cute.warpgroup_wait(0)
-        with cute.when(leader & (self.depth > 0)):
-            ring.empty.arrive(behind.get())
+            cute.warpgroup_wait(0 if two_level else 1)
+            if two_level:
+                with cute.when(leader):
+                    ring.empty.arrive(stage)
+                acc += part
+            else:
+                with cute.when(leader & (k > 0)):
+                    ring.empty.arrive((at + stages - 1) % stages)
+        issued()
+        if not two_level:
+            cute.warpgroup_wait(0)
+            with cute.when(leader):
+                ring.empty.arrive((first + self.depth + stages - 1) % stages)
+        return acc
 
 
 class _End:
