@@ -17,7 +17,7 @@ POISON = {"f": np.nan, "i": -77, "u": 77}
 
 
 @cute.kernel
-def tma_copy(x, y, tile, swizzle="", major=cute.LayoutRight):
+def tma_copy(x, y, tile, swizzle="", major=cute.LayoutRight, atom="K", order=cute.LayoutLeft):
     """y = x by TMA, through shared memory."""
     grid = [cute.ceil_div(n, extent) for n, extent in zip(x.shape, tile, strict=True)]
     cute.launch(grid=tuple(grid), block=64)
@@ -25,7 +25,8 @@ def tma_copy(x, y, tile, swizzle="", major=cute.LayoutRight):
     here = here if isinstance(here, tuple) else (here,)
     layout = cute.make_layout(tile, major)
     if swizzle:
-        layout = cute.tile_to_shape(getattr(cute.atoms, f"Layout_K_{swizzle}_Atom")(x.dtype), tile)
+        rows = getattr(cute.atoms, f"Layout_{atom}_{swizzle}_Atom")(x.dtype)
+        layout = cute.tile_to_shape(rows, tile, order)
     shared, bars = cute.smem(x.dtype, layout, 1024), cute.mbarriers(1)
     with cute.when(tid == 32):
         bars.init(1)
@@ -64,8 +65,9 @@ def one_product(a, b, d, name, shapes, majors=("K", "K")):
     cute.launch(grid=1, block=WARPGROUP)
     tid, mma = cute.thread_idx(), cute.make_tiled_mma(name)
     layouts = [
-        cute.tile_to_shape(getattr(cute.atoms, f"Layout_{major}_SW128_Atom")(x.dtype), shape)
+        cute.tile_to_shape(getattr(cute.atoms, f"Layout_{major}_SW128_Atom")(x.dtype), shape, order)
         for x, shape, major in zip((a, b), shapes, majors, strict=True)
+        for order in [(1, 2) if major == "K" else (2, 1)]
     ]
     sA, sB = (cute.smem(a.dtype, layout, 1024) for layout in layouts)
     bars, bytes = cute.mbarriers(1), sum(map(cute.size, layouts)) * a.dtype.bits // 8
@@ -221,6 +223,25 @@ def copies():
     yield tma_copy, (columns,), poisoned((40, 96), "f16").T, columns, named
 
 
+def several_boxes():
+    """Tiles that are wider than the swizzle, or longer than a box may be."""
+    for kind, swizzle, tile in (
+        ("f16", "SW128", (32, 128)),
+        ("u8", "SW128", (16, 256)),
+        ("f32", "SW64", (24, 64)),
+        ("bf16", "INTER", (16, 24)),
+        ("s32", "SW32", (8, 64)),
+    ):
+        x = integers((70, tile[1] * 5 // 2), kind)
+        yield tma_copy, (x,), poisoned(x.shape, kind), x, {"tile": tile, "swizzle": swizzle}
+    x = integers((1000,), "f32")
+    yield tma_copy, (x,), poisoned(x.shape, "f32"), x, {"tile": (512,)}
+    for tile in ((256, 64), (128, 32), (64, 256)):  # M or N contiguous
+        columns = integers((100, 288), "f16").T
+        named = {"tile": tile, "swizzle": "SW128", "atom": "MN", "order": (2, 1)}
+        yield tma_copy, (columns,), poisoned((100, 288), "f16").T, columns, named
+
+
 def sums():
     for kind in ("f32", "s32", "f16"):
         x = integers((16, 40), kind)
@@ -255,12 +276,32 @@ def products():
             name = f"SM90_64x64x16_F32{kind.upper() * 2}_SS<{','.join(majors)}>"
             named = {"name": name, "shapes": ((64, 64), (64, 64)), "majors": majors}
             yield one_product, (a, b), poisoned((64, 64), "f32"), product(a, b), named
+    for majors in (("K", "K"), ("MN", "K"), ("K", "MN"), ("MN", "MN")):  # several boxes each
+        sides = [
+            integers(shape[:: 1 if major == "K" else -1], "f16", i)
+            for i, (shape, major) in enumerate(zip(((128, 128), (192, 128)), majors, strict=True))
+        ]
+        a, b = (x.T if major == "MN" else x for x, major in zip(sides, majors, strict=True))
+        name = f"SM90_64x192x16_F32F16F16_SS<{','.join(majors)}>"
+        named = {"name": name, "shapes": ((128, 128), (192, 128)), "majors": majors}
+        yield one_product, (a, b), poisoned((128, 192), "f32"), product(a, b), named
+    for name, kind, result, depth in (
+        ("F32E4M3E4M3_SS_TN", "e4m3", "f32", 32),
+        ("F32TF32TF32_SS_TN", "tf32", "f32", 8),
+    ):
+        a, b = integers((64, 8 * depth), kind), integers((24, 8 * depth), kind, 1)
+        if kind == "tf32":
+            a, b = (cute.typed(x, "tf32") for x in (a, b))
+        exact = product(*[np.asarray(getattr(x, "array", x)) for x in (a, b)])
+        named = {"name": f"SM90_64x24x{depth}_{name}", "shapes": ((64, 8 * depth), (24, 8 * depth))}
+        yield one_product, (a, b), poisoned((64, 24), result), exact, named
 
 
 RAGGED = [(128, 128, 64), (130, 257, 136), (1, 8, 8), (127, 129, 1000), (300, 200, 64)]
 WIDE = [(m, -(-n // 8) * 8, k) for m, n, k in RAGGED] + [(1024, 2048, 512)]
 CASES = {
     "tma_copy": copies,
+    "several_boxes": several_boxes,
     "tma_add": sums,
     "products": products,
     "gemm_09": lambda: [

@@ -7,8 +7,7 @@ include/cute/arch/copy_sm90_tma.hpp, mma_sm90_gmma.hpp.
 
 from __future__ import annotations
 
-from cute_py.atoms.gmma import byte_swizzle, make_gmma_desc
-from cute_py.atoms.tma import MOST_BOX, SWIZZLE_MODES
+from cute_py.atoms.gmma import make_gmma_desc
 from cute_py.dtypes.table import u64
 from cute_py.errors import refusal_here
 from cute_py.integers import ints
@@ -37,8 +36,9 @@ from cute_py.plan.ops import (
 )
 from cute_py.tensor.tensor import Tensor, derived
 from cute_py.tiled.tiled_mma import TiledMMA
+from cute_py.trace.boxes import boxes
 from cute_py.trace.control import bare_condition
-from cute_py.trace.engines import GlobalMemory, Guarded, SharedMemory
+from cute_py.trace.engines import GlobalMemory, Guarded
 from cute_py.trace.lower import access, register
 from cute_py.trace.memory import smem
 from cute_py.trace.runtime_integers import Condition, as_condition, bare
@@ -46,8 +46,6 @@ from cute_py.trace.state import current, emit, group_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from cute_py.atoms.mma import MMA_Atom
     from cute_py.layout.types import AnyLayout, Leaf
     from cute_py.plan.access import Access
@@ -166,9 +164,10 @@ def tma_load(
 
     Elements outside of the tensor are zero, and their bytes are counted.
     """
-    engine, coord, box = _box(source, target, "cute.tma_load")
-    dst = access(target, 1, "cute.tma_load")
-    emit(TmaLoad, engine.name, coord, box, dst, bars._at(index), bare(multicast))
+    name, parts = boxes(source, target, "cute.tma_load")
+    bar, mask = bars._at(index), bare(multicast)
+    for coord, box in parts:
+        emit(TmaLoad, name, coord, box, bar, mask)
 
 
 def tma_store(source: Tensor, target: Tensor, reduce: str = "") -> None:
@@ -182,9 +181,9 @@ def tma_store(source: Tensor, target: Tensor, reduce: str = "") -> None:
     Commit the group with `tma_store_commit`; the shared memory may be overwritten after
     `tma_store_wait(0, read=True)`.
     """
-    engine, coord, box = _box(target, source, "cute.tma_store")
-    src = access(source, 1, "cute.tma_store")
-    emit(TmaStore, engine.name, coord, box, src, reduce)
+    name, parts = boxes(target, source, "cute.tma_store")
+    for coord, box in parts:
+        emit(TmaStore, name, coord, box, reduce)
 
 
 def tma_store_commit() -> None:
@@ -195,43 +194,6 @@ def tma_store_commit() -> None:
 def tma_store_wait(groups: int, read: bool = False) -> None:
     """Wait until at most `groups` groups are pending, or (`read`) still read shared memory."""
     emit(BulkWait, group_count(groups, "cute.tma_store_wait"), read)
-
-
-def _box(
-    tile: Tensor, shared: Tensor, operation: str
-) -> tuple[Guarded, tuple[Any, ...], tuple[int, ...]]:
-    """Return the tensor, and the first coordinate and extents of a tile's box."""
-    engine = tile.engine
-    if not isinstance(engine, Guarded) or not isinstance(shared.engine, SharedMemory):
-        raise refusal_here("tma-kernel-tile", operation=operation, a=tile, b=shared)
-    if tile.dtype is not shared.dtype:
-        raise refusal_here("kernel-types", operation=operation, a=tile.dtype, b=shared.dtype)
-    layout = tile.layout
-    axes = [getattr(d, "path", (-1,))[0] for d in layout._d]
-    steps = [getattr(d, "value", 0) for d in layout._d]
-    extents = [int(size(layout, k)) for k in range(rank(layout))]
-    plain = len(axes) == len(extents) and all(step == 1 for step in steps)
-    if not plain or axes != sorted(set(axes)):
-        raise refusal_here("tma-kernel-tile", operation=operation, a=tile, b=shared)
-    if [int(size(shared.layout, k)) for k in range(rank(shared.layout))] != extents:
-        raise refusal_here("kernel-shapes", operation=operation, a=tile.shape, b=shared.shape)
-    box = [1] * len(engine.offset)
-    for axis, extent in zip(axes, extents, strict=True):
-        box[axis] = extent
-    _require_box(engine, box, shared, operation)
-    return engine, tuple([bare(x) for x in engine.offset]), tuple(box)
-
-
-def _require_box(engine: Guarded, box: list[int], shared: Tensor, operation: str) -> None:
-    """Refuse a box that no tensor map supports: too long, or rows wider than the swizzle span."""
-    inner = next((i for i, d in enumerate(engine.stride) if d.__class__ is int and d == 1), None)
-    swizzle = byte_swizzle(shared.layout, shared.dtype.bits)
-    _mode, span, _period = SWIZZLE_MODES.get(swizzle.num_bits, ("", None, 0))
-    row = 0 if inner is None else box[inner] * shared.dtype.bits // 8
-    if inner is None or max(box) > MOST_BOX or row % 16 or span is None or (span and row > span):
-        raise refusal_here(
-            "tma-kernel-box", operation=operation, box=tuple(box), row=row, swizzle=swizzle
-        )
 
 
 # -- warpgroups

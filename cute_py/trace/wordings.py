@@ -417,10 +417,11 @@ WORDINGS: dict[str, Wording] = {
     ),
     "tma-kernel-box": (
         LayoutError,
-        "a box of {box} elements, {row} bytes along the contiguous mode, with {swizzle}",
-        "at most 256 elements per mode, and rows of a multiple of 16 bytes, no wider than the "
-        "swizzle span (128, 64 or 32 bytes)",
-        "shorten the tile along the contiguous mode, or issue several copies",
+        "{found}, for a tile of {tile} in shared memory {layout}",
+        "boxes: rows of a multiple of 16 bytes along the contiguous mode of the tensor, as wide as "
+        "the swizzle at most, one after another in shared memory, from a multiple of 8 rows of "
+        "the swizzle on (128 bytes without one)",
+        "{how}",
     ),
     "kernel-registers": (
         LayoutError,

@@ -24,6 +24,13 @@ def by_hand(shared, x):
     cute.syncthreads()
 
 
+def refused(code, call):
+    with pytest.raises(cute.CuteError) as caught:
+        call()
+    assert caught.value.code == code, caught.value
+    return str(caught.value)
+
+
 # -- sums
 
 
@@ -43,13 +50,10 @@ def starting(a, b, d, flags, how, filled=False):
     if filled:
         acc.fill(np.nan)
     for k in cute.range(flags.shape[0]):
-        starts = {
-            "first": lambda: k > 0,
-            "none": lambda: False,
-            "flag": lambda: flags[k] > 0.0,
-            "threads": lambda: tid < 64,
-            "negated": lambda: ~(k < 1),
-        }[how]()
+        if how == "flag":
+            starts = flags[k] > 0.0
+        else:
+            starts = {"first": k > 0, "none": False, "threads": tid < 64, "negated": ~(k < 1)}[how]
         cute.warpgroup_fence()
         cute.warpgroup_gemm(mma, acc, thr.partition_A(sA), thr.partition_B(sB), starts)
         cute.warpgroup_commit()
@@ -87,13 +91,6 @@ def test_a_condition_says_whether_sums_start_from_zero(how, flags, times, rewrit
             assert (found == times * product).all()
 
 
-def refused(code, call):
-    with pytest.raises(cute.CuteError) as caught:
-        call()
-    assert caught.value.code == code, caught.value
-    return str(caught.value)
-
-
 @pytest.mark.parametrize("order", ORDERS)
 def test_sums_that_nothing_started_are_not_read(order):
     refused("emulate-register-unwritten", lambda: summed("flag", [1, 1], order=order))
@@ -115,3 +112,61 @@ def test_sums_get_unknown_values_before_their_first_product():
         plan = lowered(cute.trace(starting, x, x[:8], d, flags, how, bool(filled)))
         fills = [op.value for op in plan.ops if isinstance(op, ops.Fill)]
         assert [x for x in fills if x is None] == found
+
+
+# -- boxes
+
+
+def boxes_of(plan):
+    """Return the extents of each copy of a plan by TMA, by mode of the tensor."""
+    boxes = [op.box for op in plan.ops if isinstance(op, (ops.TmaLoad, ops.TmaStore))]
+    return [tuple(b.extents[b.modes.index(i)] for i in range(len(b.modes))) for b in boxes]
+
+
+@cute.kernel
+def load_part(x, layout, part, index):
+    """Load a box into a part of a tile in shared memory."""
+    cute.launch(grid=1, block=32)
+    shared, bars = cute.smem(x.dtype, layout, 1024), cute.mbarriers(1)
+    with cute.when(cute.thread_idx() == 0):
+        source = cute.local_tile(cute.tma_tensor(x), part, (0, 0))
+        cute.tma_load(source, cute.local_tile(shared, part, index), bars, 0)
+
+
+def loads(x, layout, part, index=(0, 0)):
+    return cute.trace(load_part, x, layout, part, index)
+
+
+ROWS, COLUMNS = cute.atoms.Layout_K_SW128_Atom("f16"), cute.atoms.Layout_MN_SW128_Atom("f16")
+
+
+@pytest.mark.parametrize(
+    ("x", "layout", "part", "index", "said"),
+    [
+        # the array is by columns, the tile by rows
+        (
+            halves(96, 64).T,
+            cute.make_layout((64, 96), cute.LayoutRight),
+            (64, 96),
+            (0, 0),
+            "follow",
+        ),
+        # the atoms of 64 x 8 of a box are not next to each other: M comes before K
+        (halves(64, 256).T, cute.tile_to_shape(COLUMNS, (256, 64)), (64, 64), (0, 0), "follow"),
+        # half of a tile of 152 rows begins in the middle of the pattern of a swizzle
+        (halves(152, 64), cute.tile_to_shape(ROWS, (152, 64)), (76, 64), (1, 0), "multiple of 512"),
+    ],
+)
+def test_boxes_that_tma_fills_otherwise_are_refused(x, layout, part, index, said):
+    assert said in refused("tma-kernel-box", lambda: loads(x, layout, part, index))
+
+
+def test_boxes_that_tma_fills_as_the_plan_says():
+    """The corrected twins."""
+    tall = cute.tile_to_shape(COLUMNS, (256, 64), (2, 1))  # K first
+    for x, layout, part, index in (
+        (halves(96, 64).T, cute.make_layout((64, 96)), (64, 96), (0, 0)),
+        (halves(64, 256).T, tall, (64, 64), (3, 0)),
+        (halves(152, 64), cute.tile_to_shape(ROWS, (160, 64)), (80, 64), (1, 0)),
+    ):
+        assert boxes_of(loads(x, layout, part, index)) == [part]

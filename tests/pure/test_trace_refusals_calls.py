@@ -29,15 +29,15 @@ def tma_kernel_tile_mended(h):
 
 
 def tma_kernel_box(h):
-    tile = cute.smem("f16", cute.Layout((512, 64), (64, 1)))
+    tile = cute.smem("f16", cute.Layout((512, 64), (1, 512)))
     bar = cute.mbarriers(1)
     cute.tma_load(cute.local_tile(cute.tma_tensor(h), (512, 64), (0, 0)), tile, bar, 0)  # here
 
 
 def tma_kernel_box_mended(h):
-    tile = cute.smem("f16", cute.Layout((256, 64), (64, 1)))
+    tile = cute.smem("f16", cute.Layout((512, 64), (64, 1)))
     bar = cute.mbarriers(1)
-    cute.tma_load(cute.local_tile(cute.tma_tensor(h), (256, 64), (0, 0)), tile, bar, 0)
+    cute.tma_load(cute.local_tile(cute.tma_tensor(h), (512, 64), (0, 0)), tile, bar, 0)
 
 
 def kernel_registers(x):
@@ -323,8 +323,8 @@ CALLS = {
     "plan-op": (lambda: reread('"warp"', '"grid"'), lambda: reread('"warp"', '"block"')),
     "plan-text": (lambda: loads("plan waiting"), lambda: reread("waiting", "kernel")),
     "plan-version": (
-        lambda: reread('plan": 3', 'plan": 99'),
-        lambda: reread('plan": 3', 'plan": 3'),
+        lambda: reread('plan": 4', 'plan": 99'),
+        lambda: reread('plan": 4', 'plan": 4'),
     ),
 }
 

@@ -284,8 +284,8 @@ def _tma(e: Emit, op: TmaOp) -> tuple[Any, list[Any]]:
 def tma_load(e: Emit, op: ops.TmaLoad) -> None:
     """Emit the load of a box, of several blocks' if there is a mask."""
     place, coordinates = _tma(e, op)
-    bits, rank = op.dst.count * op.dst.dtype.bits, len(coordinates)
-    given = [Addresses(e, op.dst)[0], place, coordinates, Addresses(e, op.bar)[0]]
+    bits, rank = op.box.tile.vector_bits, len(coordinates)
+    given = [Addresses(e, op.box.tile)[0], place, coordinates, Addresses(e, op.bar)[0]]
     if isinstance(op.multicast, int) and op.multicast == 0:
         e.emit(SM90_TMA_LOAD(bits, rank), *given)
     else:
@@ -297,10 +297,10 @@ def tma_load(e: Emit, op: ops.TmaLoad) -> None:
 def tma_store(e: Emit, op: ops.TmaStore) -> None:
     """Emit the store of a box, or its reduction with the array."""
     place, coordinates = _tma(e, op)
-    bits, rank = op.src.count * op.src.dtype.bits, len(coordinates)
+    bits, rank = op.box.tile.vector_bits, len(coordinates)
     row = of_atom((SM90_TMA_REDUCE_ADD if op.reduce else SM90_TMA_STORE)(bits, rank))
     row = replace(row, template=row.template.replace(".add.", f".{op.reduce}."))
-    e.emit(row, place, Addresses(e, op.src)[0], coordinates)
+    e.emit(row, place, Addresses(e, op.box.tile)[0], coordinates)
 
 
 @emits(ops.BulkCommit)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -367,14 +366,13 @@ class Box:
     """A box of a tensor in global memory."""
 
     def __init__(self, program: Program, op: ops.TmaLoad | ops.TmaStore) -> None:
-        self.name = op.tensor
-        self.coord = [program.scalar(x) for x in op.coord]
-        n = len(op.box)
-        index = np.indices(op.box[::-1]).reshape(n, -1)[::-1]  # the first mode is the fastest
-        self.inside = index
-        tile = op.dst if isinstance(op, ops.TmaLoad) else op.src
-        self.dtype = tile.dtype
-        self.bytes = prod(op.box) * self.dtype.bits // 8
+        self.name, box = op.tensor, op.box
+        coord = [program.scalar(x) for x in op.coord]
+        self.coord = [(mode, coord[mode]) for mode in box.modes]
+        n = len(box.extents)
+        self.inside = np.indices(box.extents[::-1]).reshape(n, -1)[::-1]  # the first is the fastest
+        self.order = np.fromiter(box.order(), np.int64)
+        self.dtype, self.bytes = box.tile.dtype, box.bytes
 
     def array(self, c: Cohort) -> Global:
         """Return the tensor of this run."""
@@ -384,10 +382,10 @@ class Box:
         """Return the elements of the box for one thread, and which lie in the tensor."""
         exists = np.ones(self.inside.shape[1], np.bool_)
         index, array = np.zeros(self.inside.shape[1], np.int64), self.array(c)
-        for k, coord in enumerate(self.coord):
-            x = value_at(coord(c), where, c.span.shape) + self.inside[k]
-            exists &= (x >= 0) & (x < array.shape[k])
-            index += x * array.strides[k]
+        for inside, (mode, coord) in zip(self.inside, self.coord, strict=True):
+            x = value_at(coord(c), where, c.span.shape) + inside
+            exists &= (x >= 0) & (x < array.shape[mode])
+            index += x * array.strides[mode]
         return np.where(exists, index, 0), exists
 
     def judge(
@@ -431,7 +429,7 @@ class Box:
 def tma_load(program: Program, op: ops.TmaLoad) -> Run:
     """Copy a box to shared memory of one or several blocks; its bytes complete the mbarrier."""
     target, bar = (
-        program.access(op.dst, op, counted=False),
+        program.access(op.box.tile, op, unit=op.box.period, counted=False),
         program.access(op.bar, op, unit=8, counted=False),
     )
     box, multicast = Box(program, op), program.scalar(op.multicast)
@@ -446,7 +444,7 @@ def tma_load(program: Program, op: ops.TmaLoad) -> Run:
             index, exists = box.at(c, where)
             box.judge(c, where, index[exists], op, who=c.batch.agents.tma + slot)
             values = np.zeros(len(index), data.dtype)
-            values[exists] = data[index[exists]]
+            values[box.order[exists]] = data[index[exists]]
             ranks = value_at(chosen, where, c.span.shape)
             blocks = [own]
             if ranks:
@@ -477,8 +475,9 @@ def _put(c: Cohort, located: Located, b: int, offsets: Array, values: Array) -> 
 @handles(ops.TmaStore)
 def tma_store(program: Program, op: ops.TmaStore) -> Run:
     """Copy shared memory to a box, or combine it with what is there."""
-    source, box = program.access(op.src, op, counted=False), Box(program, op)
-    combine: Callable[..., Array] | None = function(op.reduce, op.src.dtype) if op.reduce else None
+    source = program.access(op.box.tile, op, unit=op.box.period, counted=False)
+    box = Box(program, op)
+    combine: Callable[..., Array] | None = function(op.reduce, box.dtype) if op.reduce else None
 
     def run(c: Cohort) -> None:
         place, engines = source(c), c.batch.engines
@@ -490,7 +489,7 @@ def tma_store(program: Program, op: ops.TmaStore) -> Run:
             engines.touch(op, c.span, source, where, offsets[where], agent, False)
             memory = c.batch.smem.data[b].view(numpy_type(source.dtype))
             each = source.start // memory.itemsize + offsets[where].reshape(-1, 1)
-            values = memory[(each + np.arange(source.width)).reshape(-1)][exists]
+            values = memory[(each + box.order).reshape(-1)][exists]
             at = index[exists]
             if c.batch.report is not None:
                 c.batch.report.moved(op, box.bytes)

@@ -7,8 +7,10 @@ from math import prod
 from typing import ClassVar
 
 from cute_py.atoms.copy import Copy_Op
+from cute_py.atoms.tma import MOST_BOX, MOST_DIMENSIONS
 from cute_py.dtypes.packing import PACKED
 from cute_py.dtypes.table import Dtype
+from cute_py.layout.tuples import show
 from cute_py.plan.access import (
     HINTS,
     LOAD_CACHES,
@@ -20,7 +22,22 @@ from cute_py.plan.access import (
 )
 from cute_py.plan.conditions import Reg, Scalar
 from cute_py.plan.functions import ATOMICS
-from cute_py.plan.op import FIXED, LOADED, MBARRIER, NAMED, PREFETCHED, STORED, WRITTEN, Lack, Op
+from cute_py.plan.op import (
+    FIXED,
+    LOADED,
+    MBARRIER,
+    NAMED,
+    PREFETCHED,
+    STORED,
+    WRITTEN,
+    Lack,
+    Node,
+    Op,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ADDED = ("f32", "f16", "bf16")  # the types of which vectors are added atomically
 
@@ -318,18 +335,78 @@ class Atomic(Op):
 
 
 @dataclass(frozen=True, slots=True)
+class Box(Node):
+    """A box of a tensor in shared memory, as TMA reads and writes it.
+
+    Attributes:
+        tile: the elements of the box: one vector of shared memory.
+        modes: the modes of the tensor, the contiguous one first.
+        extents: the extent of the box along each of them (elements).
+        swizzle: the span of the swizzle (bytes): 32, 64, 128, or 0 for none.
+
+    Law: the elements follow each other, the first of `modes` fastest. A swizzle changes the byte
+    address x of an element to x ^ (x // 128 % (swizzle / 16)) * 16. Source: PTX ISA, "Tensor
+    Copies", "Swizzling Modes".
+    """
+
+    tile: Access
+    modes: tuple[int, ...] = field(metadata=FIXED)
+    extents: tuple[int, ...] = field(metadata=FIXED)
+    swizzle: int = field(default=0, metadata=FIXED)
+
+    @property
+    def period(self) -> int:
+        """The bytes of 8 rows of the swizzle: its pattern is the same at each multiple of them. A
+        box starts at one; without a swizzle, at a multiple of 128.
+        """
+        return 8 * self.swizzle or 128
+
+    @property
+    def bytes(self) -> int:
+        """The size of the box (bytes)."""
+        return self.tile.vector_bits // 8
+
+    def order(self) -> Iterator[int]:
+        """Yield the place of each element of the box among the elements of the tile."""
+        size, units = self.tile.dtype.bits // 8, self.swizzle // 16
+        for at in range(0, self.bytes, size):
+            yield (at ^ (at // 128 % units * 16 if units else 0)) // size
+
+    def problem(self, coord: tuple[Scalar, ...]) -> str:
+        """Return what is wrong with a box at a coordinate, or "": what no tensor map describes."""
+        if sorted(self.modes) != list(range(len(coord))) or len(self.extents) != len(coord):
+            return f"a box of the modes {self.modes} at {len(coord)} coordinates"
+        if (
+            len(coord) > MOST_DIMENSIONS
+            or not 0 < min(self.extents) <= max(self.extents) <= MOST_BOX
+        ):
+            return f"a box of {self.extents} elements"
+        if (self.tile.space, self.tile.width, self.tile.count) != ("smem", prod(self.extents), 1):
+            return f"{self.tile.count} vectors of {self.tile.width} elements for a box"
+        row = self.extents[0] * self.tile.dtype.bits // 8
+        if self.tile.swizzle is not None or self.swizzle not in (0, 32, 64, 128):
+            return f"a box with a swizzle of {self.swizzle} bytes"
+        if row % 16 or (self.swizzle and row > self.swizzle):
+            return f"rows of {row} bytes with a swizzle of {self.swizzle} bytes"
+        return ""
+
+    def __str__(self) -> str:
+        swizzle = f" swizzle {self.swizzle}" if self.swizzle else ""
+        return f"{self.tile} {show(self.extents)} of modes {show(self.modes)}{swizzle}"
+
+
+@dataclass(frozen=True, slots=True)
 class TmaLoad(Op):
     """One thread copies the box at `coord` of a tensor to shared memory, and its bytes complete on
     an mbarrier. Elements outside of the tensor are zero.
 
-    `dst` has one vector per element of the box, the first mode fastest. `multicast` is a mask of
-    blocks of the cluster: each gets the box at the same offset of its shared memory.
+    `coord` has an entry for each mode of the tensor. `multicast` is a mask of blocks of the
+    cluster: each gets the box at the same offset of its shared memory.
     """
 
     tensor: str = field(metadata=LOADED)
     coord: tuple[Scalar, ...]
-    box: tuple[int, ...] = field(metadata=FIXED)
-    dst: Access = field(metadata=STORED)
+    box: Box = field(metadata=STORED)
     bar: Access = field(metadata=MBARRIER)
     multicast: Scalar = 0
 
@@ -340,8 +417,8 @@ class TmaLoad(Op):
     bulk: ClassVar[bool] = True
 
     def problem(self) -> str:
-        """Check for one coordinate per mode of the box, and one shared element per element."""
-        return _box(self.coord, self.box, self.dst)
+        """Check for a box that TMA can copy."""
+        return self.box.problem(self.coord)
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,8 +429,7 @@ class TmaStore(Op):
 
     tensor: str = field(metadata=STORED)
     coord: tuple[Scalar, ...]
-    box: tuple[int, ...] = field(metadata=FIXED)
-    src: Access
+    box: Box
     reduce: str = ""
 
     word: ClassVar[str] = "tma_store"
@@ -363,14 +439,8 @@ class TmaStore(Op):
     bulk: ClassVar[bool] = True
 
     def problem(self) -> str:
-        """Check for one coordinate per mode of the box, and one shared element per element."""
-        return _box(self.coord, self.box, self.src)
-
-
-def _box(coord: tuple[Scalar, ...], box: tuple[int, ...], tile: Access) -> str:
-    if len(coord) != len(box):
-        return f"a box of {len(box)} modes at {len(coord)} coordinates"
-    return "" if tile.count == prod(box) else f"{tile.count} elements for a box of {box}"
+        """Check for a box that TMA can copy."""
+        return self.box.problem(self.coord)
 
 
 @dataclass(frozen=True, slots=True)
