@@ -781,15 +781,27 @@ def changed(config: GemmConfig, text: str) -> GemmConfig:
     >>> print(changed(choose_config(512, 512, 512, "f16"), "tile=64x128x32,stages=3"))
     SM80_16x8x16_F32F16F16F32_TN tile=64x128x32 warps=2x2 stages=3 A=Kx8 B=Kx8 cp.async
     """
-    parts: dict[str, object] = {}
+    try:
+        return replace(config, **parts_of(text), reasons=(*config.reasons, f"given: {text}"))
+    except CuteError as error:
+        raise error.inside(f"config({text})") from None
+
+
+def parts_of(text: str) -> dict[str, Any]:
+    """Return the parts of a configuration that are given as text, by name.
+
+    >>> parts_of("tile=128x192x64, schedule=pingpong")
+    {'tile': (128, 192, 64), 'schedule': 'pingpong'}
+    """
+    parts: dict[str, Any] = {}
     for word in text.split(","):
         name, _, value = word.strip().partition("=")
         numbers = value.split("x")
         wanted = _PARTS.get(name, ())
-        if len(numbers) not in wanted or not all(n.isdecimal() and len(n) < 10 for n in numbers):
+        if name == "schedule" and value in SCHEDULES:
+            parts[name] = value
+        elif len(numbers) in wanted and all(n.isdecimal() and len(n) < 10 for n in numbers):
+            parts[name] = tuple(map(int, numbers)) if wanted != (1,) else int(value)
+        else:
             raise refusal("gemm-config-text", operation="config", text=text)
-        parts[name] = tuple(map(int, numbers)) if wanted != (1,) else int(value)
-    try:
-        return replace(config, **parts, reasons=(*config.reasons, f"given: {text}"))  # type: ignore[arg-type]
-    except CuteError as error:
-        raise error.inside(f"config({text})") from None
+    return parts

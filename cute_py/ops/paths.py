@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import gcd
 
 from cute_py.calls.arrays import VECTOR_BYTES, address_of, strides_of
+from cute_py.kernels.config import GemmConfig, parts_of
 from cute_py.kernels.gemm import gemm
 from cute_py.kernels.gemm_sm90 import KERNELS
 from cute_py.ops.operands import alignment_of, bytes_each, major_of
@@ -19,7 +20,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cute_py.kernels.config import GemmConfig
     from cute_py.trace.kernel import Kernel
 
 PACKED = 512  # from this size on, copying to aligned rows costs less than it saves
@@ -82,6 +82,27 @@ class Path:
     tma: bool
     copies: tuple[str, str]
     reason: str
+
+
+# parts of a configuration that one of the two kernels has
+MULTISTAGE = {"warps", "band", "min_blocks", "spill_bytes", "stmatrix", "prefetch"}
+WARPGROUPS = {"cluster", "two_level"}
+
+
+def tma_wanted(config: GemmConfig | str | None) -> bool | None:
+    """Return which kernel a given configuration is for: whether for the one that reads by TMA; None
+    where it is for any.
+    """
+    if config is None:
+        return None
+    if isinstance(config, GemmConfig):
+        return config.by_warpgroups
+    parts = parts_of(config)
+    if "schedule" in parts:
+        return bool(parts["schedule"] != "multistage")
+    if not MULTISTAGE.isdisjoint(parts):
+        return False
+    return None if WARPGROUPS.isdisjoint(parts) else True
 
 
 def kernel_of(config: GemmConfig) -> Kernel:

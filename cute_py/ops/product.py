@@ -32,9 +32,9 @@ from cute_py.layout.tuples import ceil_div
 from cute_py.ops.call import Call, directly, in_place
 from cute_py.ops.libraries import of_one_library, reading
 from cute_py.ops.operands import aligned, alignment_of, is_apart, major_of, ready, ready_row, shown
-from cute_py.ops.paths import Path, kernel_of, path_of, sides_of
+from cute_py.ops.paths import Path, kernel_of, path_of, sides_of, tma_wanted
 from cute_py.ops.tuning import for_gpu
-from cute_py.ops.tuning_sm90 import Problem, band_of, for_hopper, grid_of
+from cute_py.ops.tuning_sm90 import Problem, band_of, changed_for_hopper, for_hopper, grid_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -425,7 +425,7 @@ class Product:
         gpu = self.library.gpu(self.a)
         if self.K == 0:
             return Path(False, ("", ""), "path: K is 0, so the sums are 0: no operand is read")
-        given = config.by_warpgroups if isinstance(config, GemmConfig) else None
+        given = tma_wanted(config)
         capability = (0, 0) if gpu is None else gpu.capability
         names = self.kinds[0].name, self.kinds[1].name
         shape = self.M, self.N, self.K
@@ -439,9 +439,10 @@ class Product:
         majors, alignment = (major_of(A), major_of(B)), (alignment_of(A), alignment_of(B))
         gpu = self.library.gpu(self.a)
         if path.tma and not isinstance(given, GemmConfig):
-            chosen = for_hopper(self._problem(gpu, majors))
+            problem = self._problem(gpu, majors)
+            chosen = for_hopper(problem)
             chosen = replace(chosen, reasons=(path.reason, *chosen.reasons))
-            return chosen if given is None else changed(chosen, given)
+            return chosen if given is None else changed_for_hopper(chosen, given, problem)
         chosen = choose_config(self.M, self.N, self.K, self.kinds, majors, alignment)
         if gpu is not None:
             problem = self.M, self.N, A.shape[2], prod(self.batch)

@@ -13,21 +13,19 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from cute_py.errors import CuteError
-from cute_py.kernels.config import GemmConfig, Side
-from cute_py.kernels.gemm_sm90 import KERNELS
+from cute_py.kernels.config import GemmConfig, parts_of, warpgroup_config
 from cute_py.layout.tuples import ceil_div
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from cute_py.dtypes.table import Dtype
     from cute_py.kernels.epilogue import Epilogue
     from cute_py.ops.libraries import Gpu
 
 K_BYTES = 128  # of a tile of K: a row of the widest swizzle
-RESERVED = 1024  # bytes of shared memory for mbarriers
-MOST_STAGES = 8
 PDL_BELOW = 50.0  # microseconds; longer kernels lose 0.5 to 1.6 %
 # microseconds: of a launch; of a tile of K, an element of D and a row of A or B; of a tile's end
 LAUNCH, AREA, FEED = 1.6, 1.86e-5, 1.2e-4
@@ -161,44 +159,55 @@ def for_hopper(problem: Problem) -> GemmConfig:
 def candidates(problem: Problem) -> Iterator[Estimate]:
     """Yield the rows that the kernel has for a problem, and that fit the GPU."""
     for row in ROWS:
-        if row.schedule in KERNELS and row.most >= problem.weight:
+        if row.most >= problem.weight:
             config = _config(row, problem)
             if config is not None:
                 yield _estimate(config, problem)
 
 
-def _config(row: Row, problem: Problem) -> GemmConfig | None:
-    """Return the configuration of a row; None where it does not fit."""
-    a, b = problem.kinds
-    k, words = K_BYTES * 8 // a.bits, "".join(x.name.upper() for x in (a, b))
-    sums = "S32" if not a.is_float else "F32"
-    along = "_TN" if a.bits != 16 else ""
-    atom = f"SM90_64x{row.n}x{256 // a.bits}_{sums}{words}_SS{along}"
-    store = (row.chunk or row.n) if problem.by_tma else 0
-    if store and problem.result.bits == 32:
-        store = 32
-    sides = [Side(major, 16 * 8 // x.bits) for major, x in zip(problem.majors, (a, b), strict=True)]
-    config = None
+def _config(row: Row, problem: Problem, **parts: Any) -> GemmConfig | None:
+    """Return the configuration of a row; None where the family has none."""
+    if not problem.by_tma:
+        parts = {"store": 0, **parts}
     try:
-        config = GemmConfig(
-            atom, (row.m, row.n, k), (4 * row.warpgroups, 1), 2, sides[0], sides[1], True,
-            store=store, schedule=row.schedule, two_level=int(problem.two_level),
-        )  # fmt: skip
-        stages = min((problem.gpu.smem - _staging(config, problem)) // _stage(config), MOST_STAGES)
-        return replace(config, stages=stages) if stages >= 2 else None
+        return warpgroup_config(
+            (problem.kinds[0], problem.kinds[1]),
+            (row.m, row.n),
+            row.warpgroups,
+            row.schedule,
+            problem.majors,
+            problem.result,
+            one_pass=not row.chunk,
+            two_level=int(problem.two_level),
+            **parts,
+        )
     except CuteError:
         return None
 
 
-def _stage(config: GemmConfig) -> int:
-    """Return the bytes of a stage."""
-    return sum(config.tile[:2]) * K_BYTES
+def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmConfig:
+    """Return a configuration with parts given as text; the number of stages follows the tile.
 
-
-def _staging(config: GemmConfig, problem: Problem) -> int:
-    """Return the bytes of shared memory next to the stages."""
-    columns = config.store * config.buffers
-    return 64 * config.consumers * columns * problem.result.bits // 8 + RESERVED
+    A schedule and a tile determine the warpgroups: one for each tile of "pingpong" and for 64 rows,
+    else two, three for 192.
+    """
+    parts = parts_of(text)
+    schedule = parts.pop("schedule", config.schedule)
+    tile = parts.pop("tile", config.tile)
+    (m, n), groups = tile[:2], 1
+    if schedule == "cooperative" and tile[0] % 128 == 0:
+        groups = 2
+    elif schedule == "cooperative":
+        groups = max(tile[0] // 64, 1)
+    given = {"store": config.store and n, "pdl": config.pdl, **parts}
+    try:
+        made = warpgroup_config(
+            (problem.kinds[0], problem.kinds[1]), (m, n), groups, schedule, problem.majors,
+            problem.result, **{"two_level": config.two_level, **given},
+        )  # fmt: skip
+        return replace(made, tile=tile, reasons=(*config.reasons, f"given: {text}"))
+    except CuteError as error:
+        raise error.inside(f"config({text})") from None
 
 
 def _estimate(config: GemmConfig, problem: Problem) -> Estimate:
