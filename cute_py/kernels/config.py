@@ -613,11 +613,11 @@ schedule=cooperative
     store = n if one_pass and kind.bits <= 16 else min(n, LINE // kind.bits)
     sides = [Side(major, CHUNK // x.bits) for major, x in zip(majors, (a, b), strict=True)]
     atom, shape = f"SM90_64x{n}x{depth}_{names}", (m, n, LINE // a.bits)
-    parts = {"store": store, "schedule": schedule, **parts}
-    config = GemmConfig(atom, shape, (4 * warpgroups, 1), 2, sides[0], sides[1], True, **parts)
-    room = HOPPER_SMEM - config.store_bytes(kind) - LINE
-    stages = parts.get("stages", min(room // ((m + n) * LINE // 8), MOST_STAGES))
-    return replace(config, stages=max(stages, 2))
+    parts = {"stages": 2, "store": store, "schedule": schedule, "asynchronous": True, **parts}
+    config = GemmConfig(atom, shape, (4 * warpgroups, 1), a=sides[0], b=sides[1], **parts)
+    room = HOPPER_SMEM - LINE - config.store_bytes(kind)
+    most = max(2, min(room // ((m + n) * LINE // 8), MOST_STAGES))
+    return config if parts["stages"] > 2 else replace(config, stages=most)
 
 
 # -- which one, by types, memory and size
