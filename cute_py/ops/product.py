@@ -435,7 +435,7 @@ class Product:
         """Choose a configuration for operands as a path reads them, or take the one that is given,
         or change some of its parts.
         """
-        given = self.request.config
+        given = self.request.config if self.K else None
         majors, alignment = (major_of(A), major_of(B)), (alignment_of(A), alignment_of(B))
         gpu = self.library.gpu(self.a)
         if path.tma and not isinstance(given, GemmConfig):
