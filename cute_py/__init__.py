@@ -118,18 +118,21 @@ _HOME = {
     "trace.copying": "copy prefetch",
     "trace.mainloop": "mainloop",
     "trace.matrix": "gemm",
-    "trace.operands": "Operand Tiles",
+    "trace.operands": "Operand Tiles TmaTiles",
     "trace.hopper": (
         "Mbarriers cluster_sync fence_mbarrier_init fence_proxy_async mbarriers setmaxnreg "
         "tma_load tma_store tma_store_commit tma_store_wait tma_tensor warpgroup_commit "
         "warpgroup_fence warpgroup_gemm warpgroup_wait"
     ),
-    "trace.pipeline": "Pipeline TmaPipeline pipeline",
+    "trace.pipeline": "Pipeline PipelineTmaStore TmaPipeline pipeline",
+    "trace.roles": "elect elect_one role",
+    "trace.schedule": "fewest_blocks hilbert_order tiles",
     "trace.control": "break_if otherwise range=range_ return_if var=Var wait_until when while_",
     "trace.arithmetic": "as_int reduce",
     "trace.inline": "inline_ptx",
     "trace.threads": (
-        "assert_ assume atomic atomic_cas block_idx cp_async_fence cp_async_wait "
+        "assert_ assume atomic atomic_cas block_idx cluster_idx cluster_rank cp_async_fence "
+        "cp_async_wait "
         "griddepcontrol_launch_dependents "
         "griddepcontrol_wait lane_idx launch load_acquire named_barrier print=print_ redux shuffle "
         "store_release syncthreads syncwarp thread_idx threadfence vote warp_idx warp_reduce"

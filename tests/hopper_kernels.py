@@ -10,7 +10,7 @@ import numpy as np
 
 import cute_py as cute
 from cute_py import _
-from cute_py.kernels.gemm_09_warp_specialised import gemm_warp_specialised
+from cute_py.kernels.gemm_10_warp_specialised import gemm_warp_specialised
 
 WARPGROUP = 128
 POISON = {"f": np.nan, "i": -77, "u": 77}
@@ -148,6 +148,53 @@ def persistent(A, B, D, tile=(128, 128, 64), stages=3, blocks=132):
                 cute.tma_store_commit()
         with cute.when(leader):
             cute.tma_store_wait(0)
+
+
+@cute.kernel
+def by_columns(A, B, D, N, widths):
+    """D = A * B transposed for K = 64: tiles of N columns leave in parts of these widths."""
+    bM, bK = 64, 64
+    grid = cute.ceil_div(A.shape[0], bM), cute.ceil_div(B.shape[0], N)
+    cute.launch(grid=grid, block=WARPGROUP)
+    (bx, by), tid = cute.block_idx(), cute.thread_idx()
+    mma = cute.make_tiled_mma(f"SM90_64x{N}x16_F32F16F16_SS")
+    atom = cute.atoms.Layout_K_SW128_Atom(A.dtype)
+    sA, sB = (cute.smem(A.dtype, cute.tile_to_shape(atom, (n, bK)), 1024) for n in (bM, N))
+    bars = cute.mbarriers(1)
+    with cute.when(tid == 0):
+        bars.init(1)
+        cute.fence_mbarrier_init()
+    cute.syncthreads()
+    with cute.when(tid == 0):
+        bars.arrive_expect_tx(0, (bM + N) * bK * 2)
+        cute.tma_load(cute.local_tile(cute.tma_tensor(A), (bM, bK), (bx, 0)), sA, bars, 0)
+        cute.tma_load(cute.local_tile(cute.tma_tensor(B), (N, bK), (by, 0)), sB, bars, 0)
+    bars.wait(0, 0)
+    thr = mma.get_slice(tid)
+    acc = thr.make_fragment_C(thr.partition_C(cute.local_tile(D, (bM, N), (bx, by))))
+    cute.warpgroup_fence()
+    cute.warpgroup_gemm(mma, acc, thr.partition_A(sA), thr.partition_B(sB), False)
+    cute.warpgroup_commit()
+    cute.warpgroup_wait(0)
+    first, leaves = 0, []
+    for width in widths:
+        rows = {8: "INTER", 16: "SW32", 32: "SW64", 64: "SW128"}[width]
+        layout = getattr(cute.atoms, f"Layout_K_{rows}_Atom")(D.dtype)
+        shared = cute.smem(D.dtype, cute.tile_to_shape(layout, (bM, width)), 1024)
+        wide = f"SM90_U32x{4 if width > 8 else 2}_STSM_N"
+        store = cute.make_tiled_copy_C_atom(cute.Copy_Atom(wide, D.dtype), mma)
+        out, part = store.get_slice(tid), mma.columns_C(acc, first, width)
+        cute.copy(store, out.retile_S(part.to(D.dtype)), out.partition_D(shared))
+        leaves.append((first, width, shared))
+        first += width
+    cute.fence_proxy_async()
+    cute.syncthreads()
+    with cute.when(tid == 0):
+        for first, width, shared in leaves:
+            tile = cute.domain_offset((bx * bM, by * N + first), cute.tma_tensor(D))
+            cute.tma_store(shared, cute.local_tile(tile, (bM, width), (0, 0)))
+        cute.tma_store_commit()
+        cute.tma_store_wait(0)
 
 
 @cute.kernel
@@ -312,6 +359,10 @@ CASES = {
         *gemms(persistent, "f16", "f16", WIDE),
         *gemms(persistent, "bf16", "bf16", WIDE[1:3], blocks=3),
         *gemms(persistent, "bf16", "bf16", WIDE[-1:], tile=(128, 256, 64)),
+    ],
+    "by_columns": lambda: [
+        *gemms(by_columns, "f16", "f16", [(70, 160, 64)], N=152, widths=(64, 64, 16, 8)),
+        *gemms(by_columns, "f16", "f16", [(64, 96, 64)], N=40, widths=(8, 32)),
     ],
     "cluster": lambda: [
         (shared_by_two, (x,), poisoned((64 * 4, 64), "f16"), np.vstack([x] * 4), {"rows": 64})

@@ -244,6 +244,7 @@ WHEN = {
     "tma-span": "the rows of a box are wider than the swizzle",
     "tma-multicast": "a box cannot be split among the CTAs",
     # -- tiled.wordings
+    "mma-columns": "a thread does not hold the columns as a part of its values",
     "tiled-permutation": "a permutation of a tiled MMA is not a whole number of atoms",
     "tiled-holes": "a thread-value layout is requested for threads with holes in their indices",
     "tiled-overlap": "several atoms of a tiled MMA would run on the same threads",

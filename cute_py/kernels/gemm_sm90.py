@@ -40,9 +40,9 @@ def gemm_cooperative(
     epilogue: Epilogue,
 ) -> None:
     """D = activation(alpha * A B^T + beta * C + bias), batch by batch."""
-    cute.launch(grid=blocks, block=config.threads, pdl=bool(config.pdl))
+    cute.launch(blocks, config.threads, config.cluster, pdl=bool(config.pdl))
     block, end = _Block(config, A, B, D), _End(config, epilogue, (C, bias, D), (alpha, beta))
-    _begin(config)
+    block.begin()
     with cute.when(cute.warp_idx() // 4 == config.consumers):
         block.load(blocks, band)
     with cute.otherwise():
@@ -67,14 +67,10 @@ def gemm_pingpong(
     epilogue: Epilogue,
 ) -> None:
     """The same; the warpgroups take turns with the tensor cores, tile by tile."""
-    cute.launch(grid=blocks, block=config.threads, pdl=bool(config.pdl))
+    cute.launch(blocks, config.threads, config.cluster, pdl=bool(config.pdl))
     block, end = _Block(config, A, B, D), _End(config, epilogue, (C, bias, D), (alpha, beta))
     turns = cute.mbarriers(2)  # of the two: it may multiply
-    with cute.when(cute.thread_idx() == 0):
-        turns.init(1)
-        cute.fence_mbarrier_init()
-    cute.syncthreads()
-    _begin(config)
+    block.begin(turns)
     with cute.when(cute.warp_idx() // 4 == config.consumers):
         block.load(blocks, band)
     with cute.otherwise():
@@ -95,89 +91,132 @@ def gemm_pingpong(
 KERNELS = {"cooperative": gemm_cooperative, "pingpong": gemm_pingpong}
 
 
-def _begin(config: GemmConfig) -> None:
-    """Wait for the previous kernel, and let the next one begin."""
-    if config.pdl:
-        cute.griddepcontrol_wait()
-        cute.griddepcontrol_launch_dependents()
-
-
 class _Block:
-    """What all warps of a block know: its tiles in shared memory, and the pipeline that fills them."""
+    """What all warps of a block know: its tiles in shared memory, and the barriers of each stage:
+    `full` ends a phase when the tiles have arrived, `empty` when all that read them have released
+    them. Blocks of a cluster load a part of A each, for all.
+    """
 
     def __init__(self, config: GemmConfig, A: Tensor, B: Tensor, D: Tensor) -> None:
-        self.config, self.mma = config, config.tiled_mma()
-        self.D, self.depth = D, cute.ceil_div(A.shape[1], config.tile[2])
-        self.tiles_mn = [
-            cute.ceil_div(x, t) for x, t in zip(D.shape[:2], config.tile, strict=False)
-        ]
+        self.config, self.mma, self.D = config, config.tiled_mma(), D
+        self.depth = cute.ceil_div(A.shape[1], config.tile[2])
+        m, n = (cute.ceil_div(x, t) for x, t in zip(D.shape[:2], config.tile, strict=False))
+        self.tiles_mn = m, cute.ceil_div(n, config.cluster)  # those of the same A are one
         self.sources = [cute.tma_tensor(x) for x in (A, B)]
         self.shared = [
             cute.smem(x.dtype, layout, 1024, name=name)
             for x, layout, name in zip((A, B), config.smem_layouts(), ("sA", "sB"), strict=True)
         ]  # (BLK_M or BLK_N, BLK_K, stages)
-        bytes = sum(config.tile[:2]) * config.tile[2] * A.dtype.bits // 8
-        self.ring = cute.pipeline(config.stages, bytes=bytes, consumers=config.warpgroups)
+        self.bytes = sum(config.tile[:2]) * config.tile[2] * A.dtype.bits // 8
+        self.full, self.empty = cute.mbarriers(config.stages), cute.mbarriers(config.stages)
         tile = self.mma.get_slice(0).partition_C(cute.make_identity_tensor(config.tile[:2]))
         self.sums = self.mma.get_slice(0).make_fragment_C(tile)
         self.parts = cute.make_fragment_like(self.sums) if config.two_level else self.sums
 
+    def begin(self, turns: Any = None) -> None:
+        """Initialize the barriers, wait for the previous kernel, and let the next one begin."""
+        config = self.config
+        with cute.when(cute.thread_idx() == 0):
+            self.full.init(1)
+            self.empty.init(config.warpgroups * config.cluster)
+            if turns:
+                turns.init(1)
+            cute.fence_mbarrier_init()
+        self.synchronize()
+        if config.pdl:
+            cute.griddepcontrol_wait()
+            cute.griddepcontrol_launch_dependents()
+
+    def synchronize(self) -> None:
+        """Wait for all threads of the block, or of the cluster."""
+        cute.cluster_sync() if self.config.cluster > 1 else cute.syncthreads()
+
+    def count(self, blocks: Any) -> Any:
+        """Return how many tiles of D a block computes."""
+        L = self.D.shape[2] if cute.rank(self.D) > 2 else 1
+        all, cluster = _bounded(self.tiles_mn[0] * self.tiles_mn[1] * L), self.config.cluster
+        return cute.ceil_div(all - cute.block_idx() // cluster, self._step(blocks))
+
+    def _step(self, blocks: Any) -> Any:
+        cluster = self.config.cluster
+        return blocks if cluster == 1 else _bounded(blocks // cluster, 1)
+
     def tiles(self, blocks: Any) -> Iterator[tuple[Any, Any]]:
         """Yield (0, 1, ...; the number of a tile of D) for the tiles of a block."""
-        L = self.D.shape[2] if cute.rank(self.D) > 2 else 1
-        count, first = _bounded(self.tiles_mn[0] * self.tiles_mn[1] * L), cute.block_idx()
-        for i in cute.range(cute.ceil_div(count - first, blocks)):
-            yield i, _bounded(first + i * blocks)
+        step = self._step(blocks)
+        for i in cute.range(self.count(blocks)):
+            yield i, _bounded(cute.block_idx() // self.config.cluster + i * step)
 
     def place(self, t: Any, band: Any) -> tuple[Any, Any, Any]:
         """Return a tile of D as that of M, of N, and of the batch. Those that run together cover
         `band` tiles of M.
         """
-        (m, n), batch = self.tiles_mn, 0
+        (m, n), batch, cluster = self.tiles_mn, 0, self.config.cluster
         if cute.rank(self.D) > 2:
             t, batch = t % (m * n), t // (m * n)
         whole = _bounded(band * n, 1)
         top, t = t // whole * band, t % whole
         rows = _bounded(cute.min_(band, m - top), 1)
-        return top + t % rows, t // rows, batch
+        return top + t % rows, t // rows * cluster + cute.block_idx() % cluster, batch
 
     def load(self, blocks: Any, band: Any) -> None:
         """Load the tiles of K of all tiles of D; one thread does."""
         _registers(self.config, 0)
-        ring, bK = self.ring, self.config.tile[2]
         with cute.when(cute.thread_idx() == self.config.consumers * WARPGROUP):
-            for _i, t in self.tiles(blocks):
+            for i, t in self.tiles(blocks):
                 m, n, batch = self.place(t, band)
-                boxes = [*self._boxes(0, m, batch), *self._boxes(1, n, batch)]
+                boxes, first = self._boxes(m, n, batch), _bounded(i * self.depth)
                 for k in cute.range(self.depth):
-                    stage = ring.acquire()
-                    for source, target in boxes:
-                        ring.load(source[_, _, k], target[_, _, stage])
-                    ring.commit()
+                    stage = self._emptied(first + k)
+                    self.full.arrive_expect_tx(stage, self.bytes)
+                    for source, target, mask in boxes:
+                        into = target[_, _, stage]
+                        cute.tma_load(source[_, _, k], into, self.full, stage, multicast=mask)
+            if self.config.cluster > 1:  # stay until the others have released all stages
+                end = _bounded(self.count(blocks) * self.depth)
+                for k in range(self.config.stages):
+                    self._emptied(end + k)
 
-    def _boxes(self, operand: int, at: Any, batch: Any) -> list[tuple[Tensor, Tensor]]:
-        """Return a tile (BLK, BLK_K, k) and its stages (BLK, BLK_K, stages) as TMA copies them: in
-        one box, or in boxes of 128 bytes along M or N.
+    def _emptied(self, at: Any) -> Any:
+        """Wait until a stage may be filled for the `at`-th time, counting all stages; return it."""
+        stages = self.config.stages
+        self.empty.wait(at % stages, (at // stages + 1) % 2)
+        return at % stages
+
+    def _boxes(self, m: Any, n: Any, batch: Any) -> list[tuple[Tensor, Tensor, int]]:
+        """Return tiles (BLK, BLK_K, k) of A and B, their stages (BLK, BLK_K, stages), and for which
+        blocks of the cluster they are.
         """
-        config, shared = self.config, self.shared[operand]
-        rows, bK = config.tile[operand], config.tile[2]
-        along_k = (config.a, config.b)[operand].major == "K"
-        box = rows if along_k else 1024 // shared.dtype.bits
-        matrix = cute.local_tile(_matrix(self.sources[operand], batch), (rows, bK), (at, _))
+        config = self.config
+        bM, bN, bK = config.tile
+        gA, gB = (_matrix(x, batch) for x in self.sources)
+        sA, sB = self.shared
+        gB = cute.local_tile(gB, (bN, bK), (n, _))
+        if config.cluster == 1:
+            return [(cute.local_tile(gA, (bM, bK), (m, _)), sA, 0), (gB, sB, 0)]
+        part, rank = bM // config.cluster, cute.block_idx() % config.cluster
+        gA = cute.local_tile(gA, (part, bK), (m * config.cluster + rank, _))
         return [
-            (
-                cute.local_tile(matrix, (box, bK), (i, 0)),
-                cute.local_tile(shared, (box, bK), (i, 0)),
-            )
-            for i in range(rows // box)
+            (gA, cute.local_tile(sA, (part, bK), (rank, 0)), 2**config.cluster - 1),
+            (gB, sB, 0),
         ]
+
+    def release(self, stage: Any, condition: Any = True) -> None:
+        """Tell all blocks of the cluster that a warpgroup has read a stage."""
+        thread = cute.thread_idx() % WARPGROUP
+        if self.config.cluster == 1:
+            with cute.when((thread == 0) & condition):
+                self.empty.arrive(stage)
+            return
+        with cute.when((thread % 32 == 0) & (thread < 32 * self.config.cluster) & condition):
+            self.empty.arrive(stage, cluster_rank=thread // 32)
 
     def multiply(self, i: Any, issued: Callable[[], None] = lambda: None) -> Tensor:
         """Return the sums (MMA, MMA_M, MMA_N) of the i-th tile of a block. `issued` is called after
         the last product has been issued. One is in flight while the next one is issued, so a stage
         is released an iteration later; with sums of two levels, at once.
         """
-        ring, stages, leader = self.ring, self.config.stages, cute.thread_idx() % WARPGROUP == 0
+        stages = self.config.stages
         thr = self.mma.get_slice(cute.thread_idx() % (self.config.warpgroups * WARPGROUP))
         tCsA, tCsB = thr.partition_A(self.shared[0]), thr.partition_B(self.shared[1])
         acc, part = self.sums, self.parts
@@ -188,24 +227,21 @@ class _Block:
         for k in cute.range(self.depth):
             at = first + k
             stage = at % stages
-            ring.full.wait(stage, at // stages % 2)
+            self.full.wait(stage, at // stages % 2)
             cute.warpgroup_fence()
             a, b = tCsA[_, _, _, stage], tCsB[_, _, _, stage]
             cute.warpgroup_gemm(self.mma, part, a, b, False if two_level else k > 0)
             cute.warpgroup_commit()
             cute.warpgroup_wait(0 if two_level else 1)
             if two_level:
-                with cute.when(leader):
-                    ring.empty.arrive(stage)
+                self.release(stage)
                 acc += part
             else:
-                with cute.when(leader & (k > 0)):
-                    ring.empty.arrive((at + stages - 1) % stages)
+                self.release((at + stages - 1) % stages, k > 0)
         issued()
         if not two_level:
             cute.warpgroup_wait(0)
-            with cute.when(leader):
-                ring.empty.arrive((first + self.depth + stages - 1) % stages)
+            self.release((first + self.depth + stages - 1) % stages)
         return acc
 
 

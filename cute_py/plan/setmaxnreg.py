@@ -13,6 +13,7 @@ from cute_py.integers.polynomial import symbols_of
 from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import Compare, Logic, Not
 from cute_py.plan.ops import If, Leave, SetMaxNReg
+from cute_py.plan.plan import Launch
 from cute_py.plan.walk import blocks_of
 
 TYPE_CHECKING = False
@@ -30,6 +31,15 @@ WARPGROUP = 128  # threads
 Known = bool | None  # whether a thread reaches an op; None: this depends on run-time values
 
 
+def registers_at_launch(launch: Launch) -> int:
+    """Return the registers of a thread when its block begins.
+
+    >>> registers_at_launch(Launch((1, 1, 1), (384, 1, 1)))
+    168
+    """
+    return min(REGISTERS // (launch.threads * launch.min_blocks) // 8 * 8, MOST)
+
+
 def require_registers(plan: Plan) -> None:
     """Refuse a plan in which only part of a warpgroup executes `setmaxnreg`, or in which the
     warpgroups ask for more registers than the block has.
@@ -45,8 +55,7 @@ class _Held:
 
     def __init__(self, plan: Plan) -> None:
         threads = plan.launch.threads
-        each = REGISTERS // (threads * plan.launch.min_blocks) // 8 * 8
-        self.plan, self.first = plan, min(each, MOST)
+        self.plan, self.first = plan, registers_at_launch(plan.launch)
         self.counts = [{self.first} for _ in range(0, threads, WARPGROUP)]
         self.last: Op | None = None
 

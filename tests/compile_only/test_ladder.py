@@ -10,7 +10,7 @@ import pytest
 import cute_py as cute
 from cute_py.kernels import config
 from cute_py.kernels.gemm_06_ldmatrix import gemm_ldmatrix
-from cute_py.kernels.gemm_09_warp_specialised import gemm_warp_specialised
+from cute_py.kernels.gemm_10_warp_specialised import gemm_warp_specialised
 from cute_py.plan import ops
 from tests.compile_only.ladder import LADDER, MATRIX, operator, plan_of, tensor_core, wanted, zeros
 

@@ -12,7 +12,7 @@ from cute_py.integers.symbols import terms_of
 from cute_py.kernels.config import GemmConfig, Side
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.kernels.gemm import gemm
-from cute_py.kernels.gemm_09_warp_specialised import gemm_warp_specialised
+from cute_py.kernels.gemm_10_warp_specialised import gemm_warp_specialised
 from cute_py.plan import ops
 from cute_py.plan.verify import verify
 from cute_py.plan.walk import accesses, arrays, every, mbarriers, named

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import cute_py as cute
 from cute_py import _
-from cute_py.kernels.gemm_09_warp_specialised import gemm_warp_specialised
+from cute_py.kernels.gemm_10_warp_specialised import gemm_warp_specialised
 from cute_py.plan.ops import CpAsync, CpWait, LdMatrix, Loop, Mma
 from tests.sampling import fewer
 

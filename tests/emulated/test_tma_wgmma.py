@@ -5,6 +5,7 @@ import pytest
 
 import cute_py as cute
 from cute_py.plan import ops
+from tests.hopper_kernels import by_columns
 
 WARPGROUP = 128
 ORDERS = ("forward", "reversed", 7)
@@ -170,3 +171,16 @@ def test_boxes_that_tma_fills_as_the_plan_says():
         (halves(152, 64), cute.tile_to_shape(ROWS, (160, 64)), (80, 64), (1, 0)),
     ):
         assert boxes_of(loads(x, layout, part, index)) == [part]
+
+
+# -- parts of the columns of accumulators
+
+
+@pytest.mark.parametrize(("N", "widths"), [(152, (64, 64, 16, 8)), (24, (16, 8)), (40, (8, 32))])
+def test_a_tile_leaves_in_parts_of_its_columns(N, widths):
+    a, b, d = halves(150, 64), halves(N + 8, 64), np.full((150, N + 8), np.nan, np.float16)
+    plan = cute.trace(by_columns, a, b, d, N, widths)
+    for order in ORDERS:
+        d[...] = np.nan
+        cute.emulate(plan, a, b, d, order=order)
+        assert (d == a.astype(np.float32) @ b.astype(np.float32).T).all()

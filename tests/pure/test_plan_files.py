@@ -13,7 +13,7 @@ from cute_py.emulate import HANDLERS
 from cute_py.kernels import transpose
 from cute_py.kernels.config import flagship
 from cute_py.kernels.gemm_07_multistage import gemm_multistage
-from cute_py.kernels.gemm_09_warp_specialised import gemm_warp_specialised
+from cute_py.kernels.gemm_10_warp_specialised import gemm_warp_specialised
 from cute_py.plan import ops
 from cute_py.plan.serial import dumps, loads
 
