@@ -12,6 +12,8 @@ from cute_py.calls.arrays import VECTOR_BYTES, address_of, strides_of
 if TYPE_CHECKING:
     from cute_py.ops.libraries import Library
 
+LINE = 128  # bytes that are read from memory together
+
 
 def ready(library: Library, x: Any, batch: tuple[int, ...]) -> Any:
     """Return (..., rows, columns) as [L, rows, columns] that a kernel can read; L counts the batch.
@@ -43,14 +45,15 @@ def ready_row(library: Library, x: Any) -> Any:
 
 
 def aligned(library: Library, x: Any, kind: Any, major: str, whole: bool) -> Any:
-    """Return [L, rows, K] in new memory, in rows that begin at multiples of 16 bytes.
+    """Return [L, rows, K] in new memory, in rows that begin at multiples of 128 bytes.
 
     Args:
         library: of the array.
         x: the array; one matrix for the whole batch stays one.
         kind: type of its elements.
         major: the mode that is contiguous in the copy, "K" or "MN".
-        whole: for copies along K, whether K is rounded up to whole vectors, by zeros.
+        whole: for copies along K, whether K is rounded up to whole vectors, by zeros, and rows
+            begin at multiples of 16 bytes.
 
     """
     batch = x.shape[0]
@@ -58,7 +61,7 @@ def aligned(library: Library, x: Any, kind: Any, major: str, whole: bool) -> Any
         x = x[:1]
     source = x if major == "K" else x.swapaxes(-1, -2)
     count, rows, columns = source.shape
-    each = VECTOR_BYTES * 8 // kind.bits
+    each = (VECTOR_BYTES if whole else LINE) * 8 // kind.bits
     made = library.empty((count, rows, -(-columns // each) * each), kind)
     library.assign(made[..., :columns], source)
     if whole:
@@ -84,6 +87,12 @@ def alignment_of(x: Any) -> int:
     size, strides = bytes_each(x), strides_of(x)
     along, across = (2, 1) if major_of(x) == "K" else (1, 2)
     return gcd(16, address_of(x), x.shape[along] * size, strides[across] * size, strides[0] * size)
+
+
+def has_lines(x: Any) -> bool:
+    """Tell whether rows of [L, rows, K] are whole lines of 128 bytes apart."""
+    across = 1 if major_of(x) == "K" else 2
+    return x.shape[across] == 1 or strides_of(x)[across] * bytes_each(x) % LINE == 0
 
 
 def bytes_each(x: Any) -> int:

@@ -31,7 +31,16 @@ from cute_py.kernels.epilogue import ACTIVATIONS, Epilogue
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.call import Call, directly, in_place
 from cute_py.ops.libraries import of_one_library, reading
-from cute_py.ops.operands import aligned, alignment_of, is_apart, major_of, ready, ready_row, shown
+from cute_py.ops.operands import (
+    aligned,
+    alignment_of,
+    has_lines,
+    is_apart,
+    major_of,
+    ready,
+    ready_row,
+    shown,
+)
 from cute_py.ops.paths import Path, kernel_of, path_of, sides_of, tma_wanted
 from cute_py.ops.tuning import for_gpu
 from cute_py.ops.tuning_sm90 import Problem, band_of, changed_for_hopper, for_hopper, grid_of
@@ -439,7 +448,7 @@ class Product:
         majors, alignment = (major_of(A), major_of(B)), (alignment_of(A), alignment_of(B))
         gpu = self.library.gpu(self.a)
         if path.tma and not isinstance(given, GemmConfig):
-            problem = self._problem(gpu, majors)
+            problem = self._problem(gpu, majors, (has_lines(A), has_lines(B)))
             chosen = for_hopper(problem)
             chosen = replace(chosen, reasons=(path.reason, *chosen.reasons))
             return chosen if given is None else changed_for_hopper(chosen, given, problem)
@@ -456,10 +465,10 @@ class Product:
             _require_side(side, x, kind)
         return self._banded(given)
 
-    def _problem(self, gpu: Gpu, majors: tuple[str, str]) -> Problem:
+    def _problem(self, gpu: Gpu, *sides: Any) -> Problem:
         shape, fast = (self.M, self.N, self.K), self.request.fast_accum
         more = self.kind, self.epilogue(), fast, gpu
-        return Problem(shape, prod(self.batch), self.kinds, majors, *more)
+        return Problem(shape, prod(self.batch), self.kinds, *sides, *more)
 
     def _more_numbers(self, config: GemmConfig) -> tuple[int, ...]:
         """Return the numbers that the kernel of a configuration takes after alpha and beta."""

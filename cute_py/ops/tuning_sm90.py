@@ -1,19 +1,20 @@
-"""The tile that a product gets on Hopper: an estimate of the time of each row of `ROWS`.
+"""The tile that a product gets on Hopper: the row of `ROWS` with the least estimated time.
 
-A tile of D takes a block `k_tiles * (AREA * m * n + FEED * (m + n))` and, once, what its schedule
-needs at the end. Blocks run in waves. Idle multiprocessors leave power to the others, so a wave that
-is not full costs a little less. The constants are fitted to measurements on an H200
-(docs/performance.md); only ratios of estimates decide, except that programmatic dependent launch is
-for products below `PDL_BELOW`.
+A block computes `waves` tiles of D. Each takes, for a tile of K, the longer of what the tensor cores
+and what the loads need, and once what its schedule needs at the end. Idle multiprocessors leave
+power to the others, so a wave that is not full costs a little less. The constants are fitted to
+measurements on an H200 (docs/performance.md). Only ratios of estimates decide, except that
+programmatic dependent launch is for products below `PDL_BELOW`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import NamedTuple
 
 from cute_py.errors import CuteError
-from cute_py.kernels.config import GemmConfig, parts_of, warpgroup_config
+from cute_py.kernels.config import VECTOR_BYTES, GemmConfig, parts_of, warpgroup_config
 from cute_py.layout.tuples import ceil_div
 
 TYPE_CHECKING = False
@@ -25,12 +26,13 @@ if TYPE_CHECKING:
     from cute_py.kernels.epilogue import Epilogue
     from cute_py.ops.libraries import Gpu
 
-K_BYTES = 128  # of a tile of K: a row of the widest swizzle
 PDL_BELOW = 50.0  # microseconds; longer kernels lose 0.5 to 1.6 %
-# microseconds: of a launch; of a tile of K, an element of D and a row of A or B; of a tile's end
-LAUNCH, AREA, FEED = 1.6, 1.86e-5, 1.2e-4
-END = {"cooperative": 7.6e-5, "pingpong": 2.8e-5}  # an element of D
-DIRECT = 1.9  # times as much where D leaves by direct stores
+# microseconds: of a launch; for each tile of K, of an element of D and of a row of A or B, which
+# touches one line of 128 bytes, or two where the pitch is no multiple of that
+LAUNCH, AREA, LOAD = 2.0, 1.945e-5, (1.1e-3, 2.5e-3)
+CLUSTER = 1.015  # times as much for blocks that share tiles of A
+END = {"cooperative": 6.5e-5, "pingpong": 2.2e-5}  # of an element of D, once
+DIRECT = 1.6  # times as much where D leaves by direct stores
 SPARE = 0.25  # of a wave's time that idle multiprocessors save, in proportion
 
 
@@ -41,16 +43,18 @@ class Row(NamedTuple):
         m, n: of the tile.
         warpgroups: that share it.
         schedule: as in `GemmConfig`.
-        chunk: columns of D that leave at a time by TMA; 0: all of them.
-        most: epilogues that fit in the registers: 0 plain, 1 with a factor, a bias or a cheap
-            activation, 2 all.
+        time: of an element of D, relative to others.
+        in_parts: whether 128 bytes of each row of D leave at a time, which leaves room for a stage
+            more; else all columns of 64 rows together.
+        most: epilogues that fit in the registers: 0 plain, 1 with a factor, a bias or relu, 2 all.
     """
 
     m: int
     n: int
     warpgroups: int
     schedule: str
-    chunk: int = 0
+    time: float = 1.0
+    in_parts: bool = False
     most: int = 2
 
 
@@ -58,16 +62,19 @@ ROWS = (
     Row(64, 32, 1, "cooperative"),
     Row(64, 64, 1, "cooperative"),
     Row(64, 128, 1, "cooperative"),
-    Row(128, 128, 2, "cooperative"),
-    Row(128, 256, 2, "cooperative"),
-    Row(256, 128, 2, "cooperative", 64),
-    Row(192, 192, 3, "cooperative", most=0),
-    Row(256, 160, 2, "cooperative"),
-    Row(256, 168, 2, "cooperative"),
-    Row(256, 184, 2, "cooperative", most=0),
-    Row(256, 192, 2, "cooperative", most=0),
-    Row(128, 128, 1, "pingpong"),
-    Row(128, 192, 1, "pingpong", most=0),
+    Row(128, 128, 2, "cooperative", 1.07),
+    Row(128, 160, 2, "cooperative", 1.04),
+    Row(128, 192, 2, "cooperative", 1.03),
+    Row(128, 256, 2, "cooperative", in_parts=True),
+    Row(256, 128, 2, "cooperative", 1.013, in_parts=True),
+    Row(192, 192, 3, "cooperative", 1.02, most=0),
+    Row(256, 160, 2, "cooperative", 1.03, most=1),
+    Row(256, 168, 2, "cooperative", 1.025, most=0),
+    Row(256, 176, 2, "cooperative", 1.02, most=0),
+    Row(256, 184, 2, "cooperative", 1.02, most=0),
+    Row(256, 192, 2, "cooperative", 1.01, most=0),
+    Row(128, 128, 1, "pingpong", 1.08, most=1),
+    Row(128, 192, 1, "pingpong", 1.035, most=0),
 )
 
 
@@ -80,6 +87,7 @@ class Problem:
         batch: how many products.
         kinds: types of A and of B.
         majors: which mode of A and of B is contiguous.
+        lines: whether the pitches of A and of B are multiples of 128 bytes.
         result: type of D, whose rows are contiguous in memory.
         epilogue: what happens to the sums.
         fast_accum: whether 8-bit floats are summed in the tensor cores alone.
@@ -90,6 +98,7 @@ class Problem:
     batch: int
     kinds: tuple[Dtype, Dtype]
     majors: tuple[str, str]
+    lines: tuple[bool, bool]
     result: Dtype
     epilogue: Epilogue
     fast_accum: bool
@@ -102,10 +111,9 @@ class Problem:
 
     @property
     def by_tma(self) -> bool:
-        """Whether TMA writes D: rows of whole 16 bytes, of 16-bit elements, or f32 of such."""
+        """Whether TMA writes D: rows of whole 16 bytes, of elements of 2 or 4 bytes."""
         bits = self.result.bits
-        narrow = bits == 16 or (bits == 32 and self.kinds[0].bits == 16)
-        return narrow and self.shape[1] * bits % K_BYTES == 0
+        return bits in (16, 32) and self.shape[1] * bits % (8 * VECTOR_BYTES) == 0
 
     @property
     def weight(self) -> int:
@@ -132,8 +140,9 @@ class Estimate(NamedTuple):
     config: GemmConfig
 
     def __str__(self) -> str:
-        m, n, _k = self.config.tile
-        return f"{m}x{n} {self.config.schedule}, {self.waves} waves, about {self.time:.3g} us"
+        (m, n, _k), config = self.config.tile, self.config
+        shared = f" clusters of {config.cluster}," if config.cluster > 1 else ""
+        return f"{m}x{n} {config.schedule},{shared} {self.waves} waves, about {self.time:.3g} us"
 
 
 def for_hopper(problem: Problem) -> GemmConfig:
@@ -143,11 +152,8 @@ def for_hopper(problem: Problem) -> GemmConfig:
     others = "; ".join(str(x) for x in found[1:3])
     reasons = [f"tile: {best}; next: {others}" if others else f"tile: {best}"]
     pdl = best.time < PDL_BELOW
-    reasons.append(
-        f"programmatic dependent launch: {'on, below' if pdl else 'off, from'} {PDL_BELOW:.0f} us on"
-        if not pdl
-        else f"programmatic dependent launch: on, below {PDL_BELOW:.0f} us"
-    )
+    which = "on, as it is" if pdl else "off, as it is not"
+    reasons.append(f"programmatic dependent launch: {which} below {PDL_BELOW:.0f} us")
     config = best.config
     if config.store:
         reasons.append(f"D: by TMA, {config.store} columns at a time")
@@ -158,11 +164,12 @@ def for_hopper(problem: Problem) -> GemmConfig:
 
 def candidates(problem: Problem) -> Iterator[Estimate]:
     """Yield the rows that the kernel has for a problem, and that fit the GPU."""
-    for row in ROWS:
+    clusters = (1,) if all(problem.lines) else (1, 2)
+    for row, cluster in product(ROWS, clusters):
         if row.most >= problem.weight:
-            config = _config(row, problem)
+            config = _config(row, problem, cluster=cluster)
             if config is not None:
-                yield _estimate(config, problem)
+                yield _estimate(config, problem, row.time)
 
 
 def _config(row: Row, problem: Problem, **parts: Any) -> GemmConfig | None:
@@ -177,7 +184,7 @@ def _config(row: Row, problem: Problem, **parts: Any) -> GemmConfig | None:
             row.schedule,
             problem.majors,
             problem.result,
-            one_pass=not row.chunk,
+            one_pass=not row.in_parts,
             two_level=int(problem.two_level),
             **parts,
         )
@@ -210,22 +217,24 @@ def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmC
         raise error.inside(f"config({text})") from None
 
 
-def _estimate(config: GemmConfig, problem: Problem) -> Estimate:
-    """Return the estimated time of a configuration (microseconds)."""
-    m, n, k = config.tile
+def _estimate(config: GemmConfig, problem: Problem, relative: float) -> Estimate:
+    """Return the estimated time of a configuration whose tensor cores need that much more time."""
+    (m, n, k), cluster = config.tile, config.cluster
     blocks, waves = grid_of(config, problem.shape, problem.batch, problem.gpu.multiprocessors)
-    steps = ceil_div(problem.shape[2], k)
+    by_a, by_b = (LOAD[not whole] for whole in problem.lines)
+    step = max(AREA * relative * m * n, by_a * m / cluster + by_b * n)
+    step *= CLUSTER if cluster > 1 else 1
     end = END[config.schedule] * m * n * (1 if config.store else DIRECT)
-    one = steps * (AREA * m * n + FEED * (m + n)) + end
-    tiles = tiles_of(config, problem.shape, problem.batch)
+    one = ceil_div(problem.shape[2], k) * step + end
+    tiles = cluster * units_of(config, problem.shape, problem.batch)
     idle = 1 - tiles / (waves * problem.gpu.multiprocessors)
     return Estimate(LAUNCH + waves * one * (1 - SPARE * idle), waves, blocks, config)
 
 
-def tiles_of(config: GemmConfig, shape: tuple[int, int, int], batch: int) -> int:
-    """Return how many tiles D has."""
+def units_of(config: GemmConfig, shape: tuple[int, int, int], batch: int) -> int:
+    """Return how many tiles D has; those that a cluster computes together count once."""
     m, n, _k = config.tile
-    return ceil_div(shape[0], m) * ceil_div(shape[1], n) * batch  # type: ignore[no-any-return]
+    return ceil_div(shape[0], m) * ceil_div(shape[1], n * config.cluster) * batch  # type: ignore[no-any-return]
 
 
 def grid_of(
@@ -235,14 +244,14 @@ def grid_of(
 
     They are the fewest blocks with that many: idle multiprocessors leave power to the others.
     """
-    tiles = tiles_of(config, shape, batch)
-    waves = ceil_div(tiles, multiprocessors)
+    units, most = units_of(config, shape, batch), max(multiprocessors // config.cluster, 1)
+    waves = ceil_div(units, most)
     if config.schedule == "pingpong":  # two warpgroups of each block take turns
-        return min(tiles, multiprocessors), waves
-    return ceil_div(tiles, waves), waves
+        return min(units, most), waves
+    return ceil_div(units, waves) * config.cluster, waves
 
 
 def band_of(config: GemmConfig, shape: tuple[int, int, int], waves: int) -> int:
-    """Return how many tiles of M form a group, whose tiles of D are computed one after the other."""
+    """Return how many tiles of M form a group; tiles of a group are computed one by one."""
     rows = ceil_div(shape[0], config.tile[0])
     return min(rows, 4 if waves <= 4 and config.schedule != "pingpong" else 8)  # type: ignore[no-any-return]
