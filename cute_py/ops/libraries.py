@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -51,11 +51,13 @@ class Gpu:
         smem: shared memory that a block can have (bytes).
         multiprocessors: how many.
         capability: of its instructions, (9, 0) for example.
+        name: as the driver tells it, "" if it is not known; not compared.
     """
 
     smem: int
     multiprocessors: int
     capability: tuple[int, int]
+    name: str = field(default="", compare=False, repr=False)
 
 
 class Library:
@@ -336,7 +338,7 @@ def gpu_holding(array: Any) -> Gpu:
 
     capability = limit("COMPUTE_CAPABILITY_MAJOR"), limit("COMPUTE_CAPABILITY_MINOR")
     shared = limit("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
-    return Gpu(shared, limit("MULTIPROCESSOR_COUNT"), capability)
+    return Gpu(shared, limit("MULTIPROCESSOR_COUNT"), capability, driver().name(device))
 
 
 # -- arrays of other libraries

@@ -41,9 +41,17 @@ from cute_py.ops.operands import (
     ready_row,
     shown,
 )
-from cute_py.ops.paths import Path, kernel_of, path_of, sides_of, tma_wanted
-from cute_py.ops.tuning import for_gpu
-from cute_py.ops.tuning_sm90 import Problem, band_of, changed_for_hopper, for_hopper, grid_of
+from cute_py.ops.paths import Path, kernel_of, path_of, pitch_of, sides_of, tma_wanted
+from cute_py.ops.tuned import winner
+from cute_py.ops.tuning import all_for_gpu, for_gpu
+from cute_py.ops.tuning_sm90 import (
+    Problem,
+    band_of,
+    candidates,
+    changed_for_hopper,
+    for_hopper,
+    grid_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -283,6 +291,7 @@ class Product:
         )
         self.a, self.b = library.converted(a, first), library.converted(b, second)
         self.A, self.B = (self._side(x, kind) for x, kind in self._matrices())
+        self.copied: tuple[object, tuple[Any, Any]] = None, (None, None)  # of the last path
         self.factors = factor("alpha", request.alpha), factor("beta", request.beta)
         self.alpha, self.beta = self.factors[0] if self.K else 0.0, self.factors[1]
         if self.beta != 0 and request.c is None:
@@ -313,12 +322,15 @@ class Product:
     def _operands(self, path: Path) -> tuple[Any, Any]:
         """Return A and B as a path reads them, copied where it says so."""
         library, found = self.library, []
+        if (path.tma, path.copies) == self.copied[0]:
+            return self.copied[1]
         for x, kind, major in zip((self.A, self.B), self.kinds, path.copies, strict=True):
             if not major or library.on_host:
                 found.append(x)
             else:
                 found.append(aligned(library, x, kind, major, whole=not path.tma))
-        return found[0], found[1]
+        self.copied = (path.tma, path.copies), (found[0], found[1])
+        return self.copied[1]
 
     # -- the epilogue
 
@@ -388,9 +400,10 @@ class Product:
         given.
         """
         library, L = self.library, prod(self.batch)
-        path = self.path(statics[0] if statics else self.request.config)
+        known = statics[0] if statics else self.request.config or self._tuned()
+        path = self.path(known)
         operands = self._operands(path)
-        config = statics[0] if statics else self._config(path, *operands)
+        config = known if statics else self._config(path, known, *operands)
         epilogue = statics[1] if statics else self.epilogue()
         C = None if self.c is None else ready(library, self.c, self.batch)
         bias = None if self.bias is None else ready_row(library, self.bias)
@@ -440,11 +453,11 @@ class Product:
         shape = self.M, self.N, self.K
         return path_of(sides_of(shape, names, self.A, self.B, capability), given)
 
-    def _config(self, path: Path, A: Any, B: Any) -> GemmConfig:
+    def _config(self, path: Path, given: GemmConfig | str | None, A: Any, B: Any) -> GemmConfig:
         """Choose a configuration for operands as a path reads them, or take the one that is given,
         or change some of its parts.
         """
-        given = self.request.config if self.K else None
+        given = given if self.K else None
         majors, alignment = (major_of(A), major_of(B)), (alignment_of(A), alignment_of(B))
         gpu = self.library.gpu(self.a)
         if path.tma and not isinstance(given, GemmConfig):
@@ -469,6 +482,44 @@ class Product:
         shape, fast = (self.M, self.N, self.K), self.request.fast_accum
         more = self.kind, self.epilogue(), fast, gpu
         return Problem(shape, prod(self.batch), self.kinds, *sides, *more)
+
+    def _tuned(self) -> GemmConfig | None:
+        """Return the configuration that `cute.tune` found for a product like this, if it did."""
+        return None if self.library.on_host or 0 in (self.K, *self.shape) else winner(self)
+
+    def candidates(self) -> list[GemmConfig]:
+        """Return the configurations to measure, the rule's choice first; all are for operands that
+        are copied alike.
+        """
+        path = self.path()
+        A, B = self._operands(path)
+        gpu, majors = self.library.gpu(self.a), (major_of(A), major_of(B))
+        first = self._config(path, None, A, B)
+        if path.tma:
+            problem = self._problem(gpu, majors, (has_lines(A), has_lines(B)))
+            more = [replace(x.config, pdl=first.pdl) for x in candidates(problem)]
+        else:
+            chosen = choose_config(
+                self.M, self.N, self.K, self.kinds, majors, (alignment_of(A), alignment_of(B))
+            )
+            shape = self.M, self.N, A.shape[2], prod(self.batch)
+            more = all_for_gpu(chosen, shape, self.kinds[0], self.kind, gpu)
+        if path.tma and not any(path.copies):
+            more.append(self._config(self.path("schedule=multistage"), None, A, B))
+        return list(dict.fromkeys([first, *more]))
+
+    def facts(self) -> tuple[object, ...]:
+        """Return all that the choice of a configuration may depend on."""
+        sides = [
+            (kind.name, major_of(x), pitch_of(x), alignment_of(x), has_lines(x), x.shape[0] > 1
+             and strides_of(x)[0] == 0)
+            for x, kind in zip((self.A, self.B), self.kinds, strict=True)
+        ]  # fmt: skip
+        terms = [None if x is None else dtype_of(x).name for x in (self.c, self.bias)]
+        shape = self.M, self.N, self.K, prod(self.batch)
+        gpu = self.library.gpu(self.a)
+        more = self.kind.name, repr(self.epilogue()), self.request.fast_accum
+        return shape, tuple(sides), tuple(terms), more, gpu, gpu.name
 
     def _more_numbers(self, config: GemmConfig) -> tuple[int, ...]:
         """Return the numbers that the kernel of a configuration takes after alpha and beta."""
