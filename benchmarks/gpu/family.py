@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.gpu import harness
-from cute_py.kernels.config import GemmConfig, warpgroup_config
+from cute_py.kernels.config import GemmConfig
+from cute_py.kernels.config_sm90 import warpgroup_config
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.layout.tuples import ceil_div
 
@@ -131,45 +132,46 @@ def case(name: str, kind: str, shape: Any, *texts: str, **more: Any) -> Case:
     return Case(name, kind, shape, tried, **more)
 
 
-LARGE = ("128x256 g8", "128x256 c g8", "256x128 c g8", "256x192 g8", "256x176 g8", "pp 128x192 g8")
+LARGE = ("128x256", "128x256 c", "256x128", "256x192", "256x176", "pp 128x192")
+SHORT = ("pp 128x192", "pp 128x176", "pp 128x192 b132", "pp 64x256")
+TWO_LEVEL = ("128x128 2", "128x192 2", "128x160 2", "pp 64x192 2")
+GELU = (
+    *("128x256 bias gelu", "128x256 c bias gelu", "256x128 bias gelu"),
+    *("pp 128x160 s4 c bias gelu", "pp 128x128 s4 bias gelu", "pp 64x256 bias gelu"),
+)
 CASES = (
-    case("512", "bf16", 512, "64x32 pdl", "64x64 pdl", "64x32", "128x128 pdl"),
-    case("1024", "bf16", 1024, "64x128 pdl", "64x128", "128x128 pdl", "64x256 pdl"),
+    case("512", "bf16", 512, "64x32 pdl", "64x64 pdl", "64x32", "64x128 pdl"),
+    case("1024", "bf16", 1024, "64x128 pdl", "64x128", "64x128 pdl g16", "128x64 pdl"),
+    case("2048", "bf16", 2048, "128x256 c pdl", "256x128 pdl", "128x256 pdl", "pp 128x128 pdl s4"),
+    case("4096", "bf16", 4096, *LARGE, "128x256 g4", "128x256 c g4", "128x256 b132"),
+    case("4096-f16", "f16", 4096, "128x256 g4", "128x256 c g4"),
+    case("8192", "bf16", 8192, *LARGE, "256x184", "256x168", "128x256 g16", "256x184 g16"),
+    case("2048x2048x8192", "bf16", (2048, 2048, 8192), "128x256 g4", "128x256 c g4", "256x128"),
+    case("4096x4096x14336", "bf16", (4096, 4096, 14336), "128x256 g16", "128x256 c g16", "128x256"),
+    case("4096x24576x1536", "bf16", (4096, 24576, 1536), *SHORT, "256x192", "128x256 c g16"),
+    case("8192x8192x512", "bf16", (8192, 8192, 512), *SHORT, "128x256"),
+    case("16384x2048x512", "bf16", (16384, 2048, 512), *SHORT, "128x256"),
     case(
-        "2048", "bf16", 2048,
-        "128x256 c pdl g8", "128x256 pdl g8", "256x128 c pdl g8", "128x256 c", "128x256 c g4 pdl",
+        *("5000", "bf16", 5000, "256x160 cl2 g10", "256x160 cl2 g20", "256x168 cl2 g10"),
+        *("256x192 cl2 g10", "256x176 cl2 g10", "256x160 cl2 g4", "256x168 g10"),
     ),
-    case("4096", "bf16", 4096, *LARGE, "128x256 g4", "128x256 g16", "128x256 g8 b132"),
-    case("4096-f16", "f16", 4096, "128x256 g4", "256x128 c g8"),
-    case("8192", "bf16", 8192, *LARGE, "256x184 g8", "256x168 g8", "128x256 g16"),
-    case("2048x2048x8192", "bf16", (2048, 2048, 8192), "128x256 g4", "128x256 c g4"),
-    case("4096x4096x14336", "bf16", (4096, 4096, 14336), "128x256 g16", "128x256 g8"),
-    case("4096x24576x1536", "bf16", (4096, 24576, 1536), "pp 128x192 g8", "128x256 g8", "256x192 g8"),
-    case("8192x8192x512", "bf16", (8192, 8192, 512), "pp 128x192 g8", "pp 128x176 g8", "128x256 g8"),
-    case("16384x2048x512", "bf16", (16384, 2048, 512), "pp 128x192 g8", "pp 128x176 g8", "128x256 g8"),
-    case("5000", "bf16", 5000, "256x160 g10", "256x152 g10", "128x256 g8", "256x168 g10"),
-    case("3456x4096x4096", "bf16", (3456, 4096, 4096), "192x192 g6", "192x192 g18", "128x256 g9"),
-    case("2816x3072x16384", "bf16", (2816, 3072, 16384), "128x256 g8", "128x256 g11", "256x128 c g11"),
-    case("nn", "bf16", 4096, "128x256 g8", "128x256 g4", majors=("K", "MN")),
-    case("nt", "bf16", 4096, "128x256 g8", "256x128 c g8", majors=("MN", "MN")),
-    case("tt", "bf16", 4096, "128x256 g8", "256x128 c g8", majors=("MN", "K")),
-    case("tf32-4096", "tf32", 4096, "128x256 direct", "128x256", "256x128 direct", "256x128"),
-    case("tf32-8192", "tf32", 8192, "128x256 direct", "128x256", "256x128"),
-    case("fp8-4096", "e4m3", 4096, "128x256 g8", "256x128 c g8", "256x168 g8"),
-    case("fp8-8192", "e4m3", 8192, "128x256 g8", "256x168 g8", "256x192 g8"),
-    case("fp8-2-4096", "e4m3", 4096, "128x128 2", "128x192 2", "128x160 2", fast=False),
-    case("fp8-2-8192", "e4m3", 8192, "128x192 2", "128x128 2", fast=False),
-    case("s8-4096", "s8", 4096, "128x256 direct", "128x256", "256x128"),
-    case("s8-8192", "s8", 8192, "128x256 direct", "128x256", "256x128"),
-    case("f32-4096", "bf16", 4096, "128x256", "256x128", "128x256 direct", result="f32"),
-    case(
-        "gelu", "bf16", (8192, 4096, 4096),
-        "128x256 bias gelu", "128x256 c bias gelu", "pp 128x128 s4 bias gelu",
-        "pp 128x192 bias gelu", "256x128 c bias gelu", "pp 128x160 s4 bias gelu",
-        epilogue="gelu",
-    ),
+    case("3456x4096x4096", "bf16", (3456, 4096, 4096), "192x192 g6", "192x192 g18", "192x192 g9"),
+    case("2816x3072x16384", "bf16", (2816, 3072, 16384), "128x256", "128x256 c", "128x256 g11"),
+    case("nn", "bf16", 4096, "128x256", "128x256 g4", "128x256 c", majors=("K", "MN")),
+    case("nt", "bf16", 4096, "128x256", "256x128", "128x256 c", majors=("MN", "MN")),
+    case("tt", "bf16", 4096, "128x256", "256x128", "128x256 c", majors=("MN", "K")),
+    case("tf32-4096", "tf32", 4096, "128x256", "128x256 g4", "256x128", "256x160"),
+    case("tf32-8192", "tf32", 8192, "128x256", "256x128", "256x168"),
+    case("fp8-4096", "e4m3", 4096, "128x256", "128x256 c", "256x128", "128x256 g4"),
+    case("fp8-8192", "e4m3", 8192, "128x256", "128x256 c", "256x168", "256x184"),
+    case("fp8-2-4096", "e4m3", 4096, *TWO_LEVEL, fast=False),
+    case("fp8-2-8192", "e4m3", 8192, *TWO_LEVEL, fast=False),
+    case("s8-4096", "s8", 4096, "128x256", "256x128", "128x256 g4"),
+    case("s8-8192", "s8", 8192, "128x256", "256x192", "256x128"),
+    case("f32-4096", "bf16", 4096, "128x256", "256x128", "128x256 g4", result="f32"),
+    case("gelu", "bf16", (8192, 4096, 4096), *GELU, epilogue="gelu"),
     case("beta", "bf16", 4096, "128x256 C", "128x256 c C", "128x256", epilogue="C"),
-)  # fmt: skip
+)
 
 
 # -- compiled, without a GPU
@@ -338,11 +340,11 @@ def measured(torch: Any, case: Case, built: Any, rounds: int, sustained: int) ->
         label = variant.label
         try:
             if found is None:
-                raise ValueError(why)  # noqa: TRY301
+                raise ValueError(why)
             launch = launcher(torch, case, variant, found)
             error = record["errors"][label] = operands.error(launch)
             if variant.epilogue.source is (case.epilogue == "C") and not error <= most:
-                raise ValueError(f"wrong: {error}")  # noqa: TRY301
+                raise ValueError(f"wrong: {error}")
             timed.append(harness.Timed(label, launch))
         except (ValueError, RuntimeError) as error:
             record["refused"][label] = str(error)[:300]

@@ -1,9 +1,10 @@
 """The GEMMs of `cute.ops.gemm` on Hopper: TMA loads tiles, warpgroups multiply them by wgmma.
 
-D = activation(alpha * A B^T + beta * C + bias), as in `gemm.py`. Blocks are persistent: each computes
-every `blocks`-th tile of D, and one warp loads tile after tile ahead of the warpgroups that multiply.
-In `gemm_cooperative` these share a tile. In `gemm_pingpong` each of two has a tile of its own, so one
-stores while the other multiplies. A D that TMA cannot write is stored from registers.
+D = activation(alpha * A B^T + beta * C + bias), as in `gemm.py`, for K of at least 1. Blocks are
+persistent: each computes tile after tile of D, and one warp loads ahead of the warpgroups that
+multiply. In `gemm_cooperative` these share a tile. In `gemm_pingpong` each of two has a tile of its
+own, and one stores while the other multiplies. `config.store` says how D leaves: by TMA, or from
+registers where TMA cannot write it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import cute_py as cute
 from cute_py import _
 from cute_py.kernels.config import GemmConfig
+from cute_py.kernels.config_sm90 import row_mma, smem_layouts, store_layouts, store_parts
 from cute_py.kernels.epilogue import Epilogue, activated, converted, loaded, loaded_row, row_part
 
 TYPE_CHECKING = False
@@ -20,9 +22,8 @@ if TYPE_CHECKING:
 
     from cute_py.tensor.tensor import Tensor
 
-WARPGROUP = 128
-MOST = 2**30  # tiles of D
-Count = cute.s32(min=1, max=2**16)
+WARPGROUP = 128  # threads
+Count = cute.s32(min=1, max=2**16 - 1)
 
 
 @cute.kernel
@@ -39,17 +40,24 @@ def gemm_cooperative(
     config: GemmConfig,
     epilogue: Epilogue,
 ) -> None:
-    """D = activation(alpha * A B^T + beta * C + bias), batch by batch."""
+    """D = activation(alpha * A B^T + beta * C + bias), batch by batch: A is (M,K,L), B (N,K,L), C
+    and D (M,N,L), bias (N). Blocks that run together compute `band` tiles of M.
+    """
     cute.launch(blocks, config.threads, config.cluster, pdl=bool(config.pdl))
-    block, end = _Block(config, A, B, D), _End(config, epilogue, (C, bias, D), (alpha, beta))
-    block.begin()
-    with cute.when(cute.warp_idx() // 4 == config.consumers):
-        block.load(blocks, band)
-    with cute.otherwise():
-        _registers(config, 1)
-        for i, t in block.tiles(blocks):
-            end.store(block.multiply(i), block.place(t, band))
-        end.drain()
+    tiles, inputs = _Tiles(config, D, band), _Inputs(config, A, B)
+    output = _Output(config, epilogue, (C, bias, D), (alpha, beta))
+    _overlap(config)
+    warps, registers = 4 * config.consumers, config.registers
+    with cute.role("multiply", range(warps), registers[1]):
+        for place in tiles.of_block():
+            inputs.multiply()
+            output.store(inputs.sums, place)
+        output.tail()
+    with cute.role("load", range(warps, warps + 4), registers[0]), cute.elect("role"):
+        for place in tiles.of_block():
+            inputs.load(place)
+        if config.cluster > 1:
+            inputs.ring.tail()
 
 
 @cute.kernel
@@ -66,287 +74,210 @@ def gemm_pingpong(
     config: GemmConfig,
     epilogue: Epilogue,
 ) -> None:
-    """The same; the warpgroups take turns with the tensor cores, tile by tile."""
-    cute.launch(blocks, config.threads, config.cluster, pdl=bool(config.pdl))
-    block, end = _Block(config, A, B, D), _End(config, epilogue, (C, bias, D), (alpha, beta))
-    turns = cute.mbarriers(2)  # of the two: it may multiply
-    block.begin(turns)
-    with cute.when(cute.warp_idx() // 4 == config.consumers):
-        block.load(blocks, band)
-    with cute.otherwise():
-        _registers(config, 1)
-        group, leader = cute.warp_idx() // 4, cute.thread_idx() % WARPGROUP == 0
+    """The same; two warpgroups take turns with the tensor cores, tile by tile."""
+    cute.launch(blocks, config.threads, pdl=bool(config.pdl))
+    tiles, inputs = _Tiles(config, D, band), _Inputs(config, A, B)
+    output = _Output(config, epilogue, (C, bias, D), (alpha, beta))
+    turns = cute.mbarriers(2)  # a warpgroup may multiply
+    with cute.elect("block"):
+        turns.init(1)
+        cute.fence_mbarrier_init()
+    cute.syncthreads()
+    _overlap(config)
+    with cute.role("multiply", range(8), config.registers[1]):
+        me, ring = cute.warp_idx() // 4, inputs.ring
+        turn = cute.var(1 - me, 0, 1)  # the first turn begins at once
+        with cute.when(me == 1):
+            ring.skip(inputs.depth)
 
         def hand_over() -> None:
-            with cute.when(leader):
-                turns.arrive(1 - group)
+            with cute.elect("warpgroup"):
+                turns.arrive(1 - me)
 
-        for i, t in block.tiles(blocks):
-            with cute.when(i % 2 == group):
-                turns.wait(group, (i // 2 + 1 - group) % 2)  # the first turn begins at once
-                end.store(block.multiply(i, hand_over), block.place(t, band))
-        end.drain()
+        for place in tiles.of_block(cute.block_idx() + me * blocks, 2 * blocks):
+            turns.wait(me, turn.get())
+            turn.set(1 - turn.get())
+            inputs.multiply(hand_over)
+            ring.skip(inputs.depth)  # the tile of the other one
+            output.store(inputs.sums, place)
+        output.tail()
+    with cute.role("load", range(8, 12), config.registers[0]), cute.elect("role"):
+        for place in tiles.of_block():
+            inputs.load(place)
 
 
 KERNELS = {"cooperative": gemm_cooperative, "pingpong": gemm_pingpong}
 
 
-class _Block:
-    """What all warps of a block know: its tiles in shared memory, and the barriers of each stage:
-    `full` ends a phase when the tiles have arrived, `empty` when all that read them have released
-    them. Blocks of a cluster load a part of A each, for all.
-    """
+def _overlap(config: GemmConfig) -> None:
+    """Wait for the previous kernel, and let the next one begin."""
+    if config.pdl:
+        cute.griddepcontrol_wait()
+        cute.griddepcontrol_launch_dependents()
 
-    def __init__(self, config: GemmConfig, A: Tensor, B: Tensor, D: Tensor) -> None:
-        self.config, self.mma, self.D = config, config.tiled_mma(), D
+
+class _Tiles:
+    """The tiles of D. Those of a cluster are next to each other along N."""
+
+    def __init__(self, config: GemmConfig, D: Tensor, band: Any) -> None:
+        (bM, bN, _bK), self.cluster, self.band = config.tile, config.cluster, band
+        self.L = D.shape[2] if cute.rank(D) > 2 else 1
+        self.m, n = cute.ceil_div(D.shape[0], bM), cute.ceil_div(D.shape[1], bN)
+        self.n = cute.ceil_div(n, self.cluster)
+
+    def of_block(self, start: Any = None, step: Any = None) -> Iterator[tuple[Any, Any, Any]]:
+        """Yield the tiles of a block or warpgroup: the coordinates along M, N and the batch."""
+        order: Any = {"group": self.band, "start": start, "step": step}
+        for i, j in cute.tiles(self.m, self.n * self.L, **order):
+            j, batch = (j, 0) if self.L.__class__ is int else (j % self.n, j // self.n)
+            if self.cluster > 1:
+                j = j * self.cluster + cute.block_idx() % self.cluster
+            yield i, j, batch
+
+
+class _Inputs:
+    """The stages of A and B in shared memory, and the sums of a warpgroup."""
+
+    def __init__(self, config: GemmConfig, A: Tensor, B: Tensor) -> None:
+        self.config, self.mma = config, config.tiled_mma()
         self.depth = cute.ceil_div(A.shape[1], config.tile[2])
-        m, n = (cute.ceil_div(x, t) for x, t in zip(D.shape[:2], config.tile, strict=False))
-        self.tiles_mn = m, cute.ceil_div(n, config.cluster)  # those of the same A are one
         self.sources = [cute.tma_tensor(x) for x in (A, B)]
         self.shared = [
             cute.smem(x.dtype, layout, 1024, name=name)
-            for x, layout, name in zip((A, B), config.smem_layouts(), ("sA", "sB"), strict=True)
+            for x, layout, name in zip((A, B), smem_layouts(config), ("sA", "sB"), strict=True)
         ]  # (BLK_M or BLK_N, BLK_K, stages)
-        self.bytes = sum(config.tile[:2]) * config.tile[2] * A.dtype.bits // 8
-        self.full, self.empty = cute.mbarriers(config.stages), cute.mbarriers(config.stages)
-        tile = self.mma.get_slice(0).partition_C(cute.make_identity_tensor(config.tile[:2]))
-        self.sums = self.mma.get_slice(0).make_fragment_C(tile)
+        of_ring: Any = {"tiles": self.shared, "count": config.warpgroups, "cluster": config.cluster}
+        self.ring = cute.pipeline(config.stages, consumers="warpgroup", **of_ring)
+        self.thr = self.mma.get_slice(cute.thread_idx() % (config.warpgroups * WARPGROUP))
+        tile = self.thr.partition_C(cute.make_identity_tensor(config.tile[:2]))
+        self.sums = self.thr.make_fragment_C(tile)  # (MMA, MMA_M, MMA_N)
         self.parts = cute.make_fragment_like(self.sums) if config.two_level else self.sums
 
-    def begin(self, turns: Any = None) -> None:
-        """Initialize the barriers, wait for the previous kernel, and let the next one begin."""
-        config = self.config
-        with cute.when(cute.thread_idx() == 0):
-            self.full.init(1)
-            self.empty.init(config.warpgroups * config.cluster)
-            if turns:
-                turns.init(1)
-            cute.fence_mbarrier_init()
-        self.synchronize()
-        if config.pdl:
-            cute.griddepcontrol_wait()
-            cute.griddepcontrol_launch_dependents()
-
-    def synchronize(self) -> None:
-        """Wait for all threads of the block, or of the cluster."""
-        cute.cluster_sync() if self.config.cluster > 1 else cute.syncthreads()
-
-    def count(self, blocks: Any) -> Any:
-        """Return how many tiles of D a block computes."""
-        L = self.D.shape[2] if cute.rank(self.D) > 2 else 1
-        all, cluster = _bounded(self.tiles_mn[0] * self.tiles_mn[1] * L), self.config.cluster
-        return cute.ceil_div(all - cute.block_idx() // cluster, self._step(blocks))
-
-    def _step(self, blocks: Any) -> Any:
-        cluster = self.config.cluster
-        return blocks if cluster == 1 else _bounded(blocks // cluster, 1)
-
-    def tiles(self, blocks: Any) -> Iterator[tuple[Any, Any]]:
-        """Yield (0, 1, ...; the number of a tile of D) for the tiles of a block."""
-        step = self._step(blocks)
-        for i in cute.range(self.count(blocks)):
-            yield i, _bounded(cute.block_idx() // self.config.cluster + i * step)
-
-    def place(self, t: Any, band: Any) -> tuple[Any, Any, Any]:
-        """Return a tile of D as that of M, of N, and of the batch. Those that run together cover
-        `band` tiles of M.
+    def load(self, place: tuple[Any, Any, Any]) -> None:
+        """Load the tiles of K of a tile of D; one thread does. Blocks of a cluster have the same A,
+        and each loads a part of it for all.
         """
-        (m, n), batch, cluster = self.tiles_mn, 0, self.config.cluster
-        if cute.rank(self.D) > 2:
-            t, batch = t % (m * n), t // (m * n)
-        whole = _bounded(band * n, 1)
-        top, t = t // whole * band, t % whole
-        rows = _bounded(cute.min_(band, m - top), 1)
-        return top + t % rows, t // rows * cluster + cute.block_idx() % cluster, batch
-
-    def load(self, blocks: Any, band: Any) -> None:
-        """Load the tiles of K of all tiles of D; one thread does."""
-        _registers(self.config, 0)
-        with cute.when(cute.thread_idx() == self.config.consumers * WARPGROUP):
-            for i, t in self.tiles(blocks):
-                m, n, batch = self.place(t, band)
-                boxes, first = self._boxes(m, n, batch), _bounded(i * self.depth)
-                for k in cute.range(self.depth):
-                    stage = self._emptied(first + k)
-                    self.full.arrive_expect_tx(stage, self.bytes)
-                    for source, target, mask in boxes:
-                        into = target[_, _, stage]
-                        cute.tma_load(source[_, _, k], into, self.full, stage, multicast=mask)
-            if self.config.cluster > 1:  # stay until the others have released all stages
-                end = _bounded(self.count(blocks) * self.depth)
-                for k in range(self.config.stages):
-                    self._emptied(end + k)
-
-    def _emptied(self, at: Any) -> Any:
-        """Wait until a stage may be filled for the `at`-th time, counting all stages; return it."""
-        stages = self.config.stages
-        self.empty.wait(at % stages, (at // stages + 1) % 2)
-        return at % stages
-
-    def _boxes(self, m: Any, n: Any, batch: Any) -> list[tuple[Tensor, Tensor, int]]:
-        """Return tiles (BLK, BLK_K, k) of A and B, their stages (BLK, BLK_K, stages), and for which
-        blocks of the cluster they are.
-        """
-        config = self.config
-        bM, bN, bK = config.tile
-        gA, gB = (_matrix(x, batch) for x in self.sources)
-        sA, sB = self.shared
-        gB = cute.local_tile(gB, (bN, bK), (n, _))
-        if config.cluster == 1:
-            return [(cute.local_tile(gA, (bM, bK), (m, _)), sA, 0), (gB, sB, 0)]
-        part, rank = bM // config.cluster, cute.block_idx() % config.cluster
-        gA = cute.local_tile(gA, (part, bK), (m * config.cluster + rank, _))
-        return [
-            (gA, cute.local_tile(sA, (part, bK), (rank, 0)), 2**config.cluster - 1),
-            (gB, sB, 0),
-        ]
-
-    def release(self, stage: Any, condition: Any = True) -> None:
-        """Tell all blocks of the cluster that a warpgroup has read a stage."""
-        thread = cute.thread_idx() % WARPGROUP
-        if self.config.cluster == 1:
-            with cute.when((thread == 0) & condition):
-                self.empty.arrive(stage)
-            return
-        with cute.when((thread % 32 == 0) & (thread < 32 * self.config.cluster) & condition):
-            self.empty.arrive(stage, cluster_rank=thread // 32)
-
-    def multiply(self, i: Any, issued: Callable[[], None] = lambda: None) -> Tensor:
-        """Return the sums (MMA, MMA_M, MMA_N) of the i-th tile of a block. `issued` is called after
-        the last product has been issued. One is in flight while the next one is issued, so a stage
-        is released an iteration later; with sums of two levels, at once.
-        """
-        stages = self.config.stages
-        thr = self.mma.get_slice(cute.thread_idx() % (self.config.warpgroups * WARPGROUP))
-        tCsA, tCsB = thr.partition_A(self.shared[0]), thr.partition_B(self.shared[1])
-        acc, part = self.sums, self.parts
-        two_level = bool(self.config.two_level)
-        first = _bounded(i * self.depth)
-        if two_level:
-            acc.fill(0)
+        (bM, bN, bK), count = self.config.tile, self.config.cluster
+        m, n, batch = place
+        (tA, tB), (sA, sB) = (_matrix(x, batch) for x in self.sources), self.shared
+        multicast, part = 0, (m, 0)
+        if count > 1:
+            rank = cute.block_idx() % count
+            multicast, part = 2**count - 1, (m * count + rank, rank)
+        gA = cute.local_tile(tA, (bM // count, bK), (part[0], _))  # (part of BLK_M, BLK_K, k)
+        gB = cute.local_tile(tB, (bN, bK), (n, _))  # (BLK_N, BLK_K, k)
+        sA = cute.local_tile(sA, (bM // count, bK), (part[1], 0))
         for k in cute.range(self.depth):
-            at = first + k
-            stage = at % stages
-            self.full.wait(stage, at // stages % 2)
-            cute.warpgroup_fence()
+            stage = self.ring.acquire()
+            self.ring.load(gA[_, _, k], sA[_, _, stage], multicast)
+            self.ring.load(gB[_, _, k], sB[_, _, stage])
+            self.ring.commit()
+
+    def multiply(self, issued: Callable[[], None] = lambda: None) -> None:
+        """Sum up a tile. `issued` is called after the last product has been issued. One is in
+        flight while the next one is issued, so a stage is released an iteration later; with sums of
+        two levels, at once.
+        """
+        two_level, sums, ring = bool(self.config.two_level), self.sums, self.ring
+        tCsA, tCsB = (
+            self.thr.partition_A(self.shared[0]),  # (MMA, MMA_M, MMA_K, stages)
+            self.thr.partition_B(self.shared[1]),  # (MMA, MMA_N, MMA_K, stages)
+        )
+        if two_level:
+            sums.fill(0)
+        for k in cute.range(self.depth):
+            stage = ring.wait()
             a, b = tCsA[_, _, _, stage], tCsB[_, _, _, stage]
-            cute.warpgroup_gemm(self.mma, part, a, b, False if two_level else k > 0)
+            cute.warpgroup_fence()
+            cute.warpgroup_gemm(self.mma, self.parts, a, b, False if two_level else k > 0)
             cute.warpgroup_commit()
-            cute.warpgroup_wait(0 if two_level else 1)
             if two_level:
-                self.release(stage)
-                acc += part
+                cute.warpgroup_wait(0)
+                ring.release()
+                sums += self.parts
             else:
-                self.release((at + stages - 1) % stages, k > 0)
+                cute.warpgroup_wait(1)
+                ring.release(behind=1)
         issued()
         if not two_level:
             cute.warpgroup_wait(0)
-            self.release((first + self.depth + stages - 1) % stages)
-        return acc
+            ring.release_rest()
 
 
-class _End:
-    """The epilogue: sums to D, a fragment of 64 rows and some columns at a time."""
+class _Output:
+    """The epilogue: sums to D, 64 rows of a warpgroup and some columns at a time."""
 
     def __init__(self, config: GemmConfig, epilogue: Epilogue, arrays: Any, factors: Any) -> None:
         self.config, self.epilogue = config, epilogue
         (self.C, self.bias, self.D), self.factors = arrays, factors
-        self.target = cute.tma_tensor(self.D) if config.store else self.D
-        self.parts = config.store_parts(self.D.dtype)
-        self.shared = {
-            width: cute.smem(self.D.dtype, layout, 1024, name=f"sD{width}")
-            for width, layout in config.store_layouts(self.D.dtype).items()
-        }  # (rows, width, buffers)
+        self.parts = store_parts(config, self.D.dtype)
+        self.me, self.thread = cute.warp_idx() // 4, cute.thread_idx() % WARPGROUP
+        if config.store:
+            self.target = cute.tma_tensor(self.D)
+            self.ring = cute.PipelineTmaStore(config.buffers, WARPGROUP, 1 + self.me, self.thread)
+            self.shared = {
+                width: cute.smem(self.D.dtype, layout, 1024, name=f"sD{width}")
+                for width, layout in store_layouts(config, self.D.dtype).items()
+            }  # width -> (64, width, slots, buffers, warpgroups)
 
-    def store(self, acc: Tensor, place: tuple[Any, Any, Any]) -> None:
-        """Store the sums of a tile."""
-        config = self.config
-        group, thread = cute.warp_idx() // 4, cute.thread_idx() % WARPGROUP
-        passes = [(i, parts) for i in range(cute.size(acc, 1)) for parts in self.parts]
-        for step, (i, parts) in enumerate(passes):
-            row = 64 * (i * config.warpgroups + (group if config.warpgroups > 1 else 0))
-            buffer = step % config.buffers
-            if config.store:
-                with cute.when(thread == 0):
-                    pending = config.buffers - 1 if step or not len(passes) % config.buffers else 0
-                    cute.tma_store_wait(pending, read=True)
-                cute.named_barrier(1 + group, WARPGROUP)
-            for column, width, slot in parts:
-                thr, x = self._finished(acc, i, (row, column, width), place)
-                if config.store:
-                    self._to_shared(thr, x, self._staged(width, slot, buffer, group))
-                else:
-                    cute.copy(x, thr.partition_C(self._part(self.D, (row, column, width), place)))
-            if config.store:
-                cute.fence_proxy_async()
-                cute.named_barrier(1 + group, WARPGROUP)
-                with cute.when(thread == 0):
-                    for column, width, slot in parts:
-                        target = self._part(self.target, (row, column, width), place)
-                        cute.tma_store(self._staged(width, slot, buffer, group), target)
-                    cute.tma_store_commit()
+    def store(self, sums: Tensor, place: tuple[Any, Any, Any]) -> None:
+        """Store the sums (MMA, MMA_M, MMA_N) of a tile."""
+        together, rows = self.config.warpgroups, cute.logical_divide(sums, (_, 1))
+        for i in range(cute.size(sums, 1)):
+            row = 64 * (i * together + (self.me if together > 1 else 0))
+            for parts in self.parts:
+                buffer = self.ring.acquire() if self.config.store else 0
+                stores = []
+                for column, width, slot in parts:
+                    at, size = (row, column), (64, width)
+                    thr = row_mma(self.config, width).get_slice(self.thread)
+                    x = row_mma(self.config).columns_C(rows[_, (_, i), _], column, width)
+                    x = self._finished(thr, x, at, place)
+                    if not self.config.store:
+                        cute.copy(x, thr.partition_C(self._part(self.D, at, size, place)))
+                        continue
+                    staged = self.shared[width][_, _, slot, buffer, self.me]
+                    _to_shared(thr, x, staged)
+                    stores.append((staged, self._part(self.target, at, size, place)))
+                if self.config.store:
+                    self.ring.commit(*stores)
 
-    def drain(self) -> None:
+    def tail(self) -> None:
         """Wait until all of D is written."""
         if self.config.store:
-            with cute.when(cute.thread_idx() % WARPGROUP == 0):
-                cute.tma_store_wait(0)
+            self.ring.tail()
 
-    def _finished(self, acc: Tensor, i: int, at: Any, place: Any) -> Any:
-        """Return the thread's slice of a part (64, width) of a tile, and its elements of D."""
-        _row, column, width = at
-        mma = cute.make_tiled_mma(f"SM90_64x{width}x16_F32F16F16_SS")
-        thr, epilogue = mma.get_slice(cute.thread_idx() % WARPGROUP), self.epilogue
-        x = converted(_columns(acc, i, column, width), epilogue.compute)
+    def _finished(self, thr: Any, x: Tensor, at: Any, place: Any) -> Tensor:
+        """Return the elements of D for the sums of a part of a tile."""
+        epilogue, compute = self.epilogue, self.epilogue.compute
+        size = 64, thr.tiled_mma.tile_size(1)
+        x = converted(x, compute)
         if epilogue.alpha:
-            x = x * self.factors[0].to(epilogue.compute)
+            x = x * self.factors[0].to(compute)
         if epilogue.source:
-            part = thr.partition_C(self._part(self.C, at, place))
-            x = x + loaded(part, epilogue.compute) * self.factors[1].to(epilogue.compute)
+            part = thr.partition_C(self._part(self.C, at, size, place))
+            x = x + loaded(part, compute) * self.factors[1].to(compute)
         if epilogue.bias:
             row = cute.local_tile(self.bias, self.config.tile[1:2], (place[1],))
-            row = row_part(thr, cute.domain_offset((column,), row), (64, width), 0)
+            row = row_part(thr, cute.domain_offset(at[1:], row), size, 0)
             x = x + loaded_row(row, (_, _, _), x)
-        return thr, converted(activated(x, epilogue.activation), self.D.dtype)
+        return converted(activated(x, epilogue.activation), self.D.dtype)
 
-    def _part(self, x: Tensor, at: Any, place: Any) -> Any:
+    def _part(self, x: Tensor, at: Any, size: Any, place: Any) -> Tensor:
         """Return a part (64, width) of the block's tile of a matrix."""
-        row, column, width = at
         tile = cute.local_tile(_matrix(x, place[2]), self.config.tile[:2], place[:2])
-        return cute.local_tile(cute.domain_offset((row, column), tile), (64, width), (0, 0))
-
-    def _staged(self, width: int, slot: int, buffer: int, group: Any) -> Any:
-        """Return where a part is in shared memory."""
-        slots = cute.local_tile(self.shared[width], (64, width), (group, 0, _))
-        count = cute.size(slots, 2) // self.config.buffers
-        return slots[_, _, buffer * count + slot]
-
-    def _to_shared(self, thr: Any, x: Tensor, target: Tensor) -> None:
-        if x.dtype.bits != 16:
-            cute.copy(x, thr.partition_C(target))
-            return
-        matrices = "SM90_U32x4_STSM_N" if target.shape[1] % 16 == 0 else "SM90_U32x2_STSM_N"
-        copy = cute.make_tiled_copy_C(cute.Copy_Atom(matrices, x.dtype), thr.tiled_mma)
-        mine = copy.get_slice(cute.thread_idx() % WARPGROUP)
-        cute.copy(copy, mine.retile_S(x), mine.partition_D(target))
+        return cute.local_tile(cute.domain_offset(at, tile), size, (0, 0))  # type: ignore[no-any-return]
 
 
-def _registers(config: GemmConfig, consumes: int) -> None:
-    """Move registers from the loading warpgroup to those that multiply."""
-    if config.registers:
-        cute.setmaxnreg(config.registers[consumes], ("dec", "inc")[consumes])
-
-
-def _columns(acc: Tensor, i: int, column: int, width: int) -> Tensor:
-    """Return columns of the i-th 64-row fragment of the sums, as a fragment (MMA, 1, 1)."""
-    row = cute.size(acc, 0)
-    layout = cute.Layout((((2, 2, width // 8), 1, 1), cute.size(acc) // 4), (((1, 2, 4), 0, 0), 4))
-    return acc.with_layout(layout)[(_, _, _), (i * row + column // 2) // 4]
-
-
-def _bounded(x: Any, low: int = 0) -> Any:
-    """Return an integer of 31 bits: a division of it is one of 32 bits."""
-    return cute.var(x, low, MOST).get()
+def _to_shared(thr: Any, x: Tensor, target: Tensor) -> None:
+    """Write a part (64, width), by stmatrix if its elements have 16 bits."""
+    if x.dtype.bits != 16:
+        cute.copy(x, thr.partition_C(target))
+        return
+    wide = cute.Copy_Atom(f"SM90_U32x{2 if cute.size(target, 1) == 8 else 4}_STSM_N", x.dtype)
+    copy = cute.make_tiled_copy_C(wide, thr.tiled_mma)
+    mine = copy.get_slice(cute.thread_idx() % WARPGROUP)
+    cute.copy(copy, mine.retile_S(x), mine.partition_D(target))
 
 
 def _matrix(x: Tensor, batch: Any) -> Tensor:
