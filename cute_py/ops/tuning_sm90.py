@@ -14,7 +14,8 @@ from itertools import product
 from typing import NamedTuple
 
 from cute_py.errors import CuteError
-from cute_py.kernels.config import VECTOR_BYTES, GemmConfig, parts_of, warpgroup_config
+from cute_py.kernels.config import VECTOR_BYTES, GemmConfig, parts_of
+from cute_py.kernels.config_sm90 import warpgroup_config
 from cute_py.layout.tuples import ceil_div
 
 TYPE_CHECKING = False
