@@ -89,6 +89,22 @@ def alignment_of(x: Any) -> int:
     return gcd(16, address_of(x), x.shape[along] * size, strides[across] * size, strides[0] * size)
 
 
+def pitch_of(x: Any) -> int:
+    """Return what divides the address and the pitches of [L, rows, K] (bytes), at most 16; 1 where
+    matrices of the batch share rows, which no tensor map describes.
+    """
+    size, strides = bytes_each(x), strides_of(x)
+    along, across = (2, 1) if major_of(x) == "K" else (1, 2)
+    found = [address_of(x)]
+    if x.shape[across] > 1:
+        found.append(strides[across] * size)
+    if x.shape[0] > 1 and strides[0]:
+        if strides[0] < x.shape[along]:
+            return 1
+        found.append(strides[0] * size)
+    return gcd(VECTOR_BYTES, *found)
+
+
 def has_lines(x: Any) -> bool:
     """Tell whether rows of [L, rows, K] are whole lines of 128 bytes apart."""
     across = 1 if major_of(x) == "K" else 2

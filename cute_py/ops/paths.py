@@ -8,18 +8,14 @@ GPUs, `kernels/gemm.py`, computes the product.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import gcd
 
-from cute_py.calls.arrays import VECTOR_BYTES, address_of, strides_of
+from cute_py.calls.arrays import VECTOR_BYTES
 from cute_py.kernels.config import GemmConfig, parts_of
 from cute_py.kernels.gemm import gemm
 from cute_py.kernels.gemm_sm90 import KERNELS
-from cute_py.ops.operands import alignment_of, bytes_each, major_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from cute_py.trace.kernel import Kernel
 
 PACKED = 512  # from this size on, copying to aligned rows costs less than it saves
@@ -108,30 +104,6 @@ def tma_wanted(config: GemmConfig | str | None) -> bool | None:
 def kernel_of(config: GemmConfig) -> Kernel:
     """Return the kernel of a configuration."""
     return KERNELS[config.schedule] if config.by_warpgroups else gemm
-
-
-def sides_of(
-    shape: tuple[int, int, int], kinds: tuple[str, str], A: Any, B: Any, capability: tuple[int, int]
-) -> Sides:
-    """Return the facts of operands [L, rows, K]."""
-    majors, pitches = (major_of(A), major_of(B)), (pitch_of(A), pitch_of(B))
-    return Sides(shape, kinds, majors, pitches, (alignment_of(A), alignment_of(B)), capability)
-
-
-def pitch_of(x: Any) -> int:
-    """Return what divides the address and the pitches of [L, rows, K] (bytes), at most 16; 1 where
-    matrices of the batch share rows, which no tensor map describes.
-    """
-    size, strides = bytes_each(x), strides_of(x)
-    along, across = (2, 1) if major_of(x) == "K" else (1, 2)
-    found = [address_of(x)]
-    if x.shape[across] > 1:
-        found.append(strides[across] * size)
-    if x.shape[0] > 1 and strides[0]:
-        if strides[0] < x.shape[along]:
-            return 1
-        found.append(strides[0] * size)
-    return gcd(VECTOR_BYTES, *found)
 
 
 def path_of(sides: Sides, tma: bool | None = None) -> Path:

@@ -6,7 +6,6 @@ configuration and the epilogue chosen for it, and the call is run. `KNOWN` finds
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,46 +25,28 @@ from cute_py.calls.torch_tensors import (
 from cute_py.dtypes.table import Dtype, f32, s32
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import CuteError, refusal, shorten
-from cute_py.kernels.config import ATOMS, GemmConfig, Side, changed, choose_config
+from cute_py.kernels.config import ATOMS, GemmConfig
 from cute_py.kernels.epilogue import ACTIVATIONS, Epilogue
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.call import Call, directly, in_place
+from cute_py.ops.choice import choose
 from cute_py.ops.libraries import of_one_library, reading
-from cute_py.ops.operands import (
-    aligned,
-    alignment_of,
-    has_lines,
-    is_apart,
-    major_of,
-    ready,
-    ready_row,
-    shown,
-)
-from cute_py.ops.paths import Path, kernel_of, path_of, pitch_of, sides_of, tma_wanted
-from cute_py.ops.tuned import winner
-from cute_py.ops.tuning import all_for_gpu, for_gpu
-from cute_py.ops.tuning_sm90 import (
-    Problem,
-    band_of,
-    candidates,
-    changed_for_hopper,
-    for_hopper,
-    grid_of,
-)
+from cute_py.ops.operands import aligned, is_apart, ready, ready_row, shown
+from cute_py.ops.paths import kernel_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cute_py.calls.memo import Answer
     from cute_py.dtypes.table import DtypeLike
-    from cute_py.ops.libraries import Gpu, Library
+    from cute_py.ops.libraries import Library
+    from cute_py.ops.paths import Path
 
 OPERATION = "cute.ops.gemm"
 BACKENDS = ("auto", "emulator", "gpu")
 FLOATS = ("f16", "bf16", "tf32", "f32", "f64", "e4m3", "e5m2")
 TYPES = (*FLOATS, "s8", "u8")  # of operands
 OUT = ("f32", "f64", "f16", "bf16", "e4m3", "e5m2", "s32", "s8", "u8")
-H200 = 132  # multiprocessors, where the emulator has none
 LARGEST = 2**31  # larger whole factors do not fit in s32
 ARRAYS = ("a", "b", "c", "bias", "out")  # the first fields of a request
 
@@ -319,7 +300,7 @@ class Product:
             return self.library.spread(zeros, (prod(self.batch), *zeros.shape[1:]))
         return ready(self.library, x, self.batch)
 
-    def _operands(self, path: Path) -> tuple[Any, Any]:
+    def operands(self, path: Path) -> tuple[Any, Any]:
         """Return A and B as a path reads them, copied where it says so."""
         library, found = self.library, []
         if (path.tma, path.copies) == self.copied[0]:
@@ -400,10 +381,7 @@ class Product:
         given.
         """
         library, L = self.library, prod(self.batch)
-        known = statics[0] if statics else self.request.config or self._tuned()
-        path = self.path(known)
-        operands = self._operands(path)
-        config = known if statics else self._config(path, known, *operands)
+        path, *operands, config, more = choose(self, statics[0] if statics else None)
         epilogue = statics[1] if statics else self.epilogue()
         C = None if self.c is None else ready(library, self.c, self.batch)
         bias = None if self.bias is None else ready_row(library, self.bias)
@@ -420,7 +398,7 @@ class Product:
             library,
             reads=(A, B, C, bias),
             result=D,
-            numbers=(self.alpha, self.beta, *self._more_numbers(config)),
+            numbers=(self.alpha, self.beta, *more),
             statics=(config, epilogue),
             shape=self.shape,
             made=result,
@@ -439,100 +417,6 @@ class Product:
         if shared and not self.library.on_host:
             return x[0]
         return self.library.ordered(x, (1, 2, 0))
-
-    def path(self, config: GemmConfig | str | None = None) -> Path:
-        """Return which kernel computes the product, by a configuration if one is given, and what is
-        copied for it.
-        """
-        gpu = self.library.gpu(self.a)
-        if self.K == 0:
-            return Path(False, ("", ""), "path: K is 0, so the sums are 0: no operand is read")
-        given = tma_wanted(config)
-        capability = (0, 0) if gpu is None else gpu.capability
-        names = self.kinds[0].name, self.kinds[1].name
-        shape = self.M, self.N, self.K
-        return path_of(sides_of(shape, names, self.A, self.B, capability), given)
-
-    def _config(self, path: Path, given: GemmConfig | str | None, A: Any, B: Any) -> GemmConfig:
-        """Choose a configuration for operands as a path reads them, or take the one that is given,
-        or change some of its parts.
-        """
-        given = given if self.K else None
-        majors, alignment = (major_of(A), major_of(B)), (alignment_of(A), alignment_of(B))
-        gpu = self.library.gpu(self.a)
-        if path.tma and not isinstance(given, GemmConfig):
-            problem = self._problem(gpu, majors, (has_lines(A), has_lines(B)))
-            chosen = for_hopper(problem)
-            chosen = replace(chosen, reasons=(path.reason, *chosen.reasons))
-            return chosen if given is None else changed_for_hopper(chosen, given, problem)
-        chosen = choose_config(self.M, self.N, self.K, self.kinds, majors, alignment)
-        if gpu is not None:
-            problem = self.M, self.N, A.shape[2], prod(self.batch)
-            chosen = for_gpu(chosen, problem, self.kinds[0], self.kind, gpu)
-            chosen = replace(chosen, reasons=(path.reason, *chosen.reasons))
-        if given is None:
-            return chosen
-        if isinstance(given, str):
-            return self._banded(changed(chosen, given))
-        for side, x, kind in zip((given.a, given.b), (A, B), self.kinds, strict=True):
-            _require_side(side, x, kind)
-        return self._banded(given)
-
-    def _problem(self, gpu: Gpu, *sides: Any) -> Problem:
-        shape, fast = (self.M, self.N, self.K), self.request.fast_accum
-        more = self.kind, self.epilogue(), fast, gpu
-        return Problem(shape, prod(self.batch), self.kinds, *sides, *more)
-
-    def _tuned(self) -> GemmConfig | None:
-        """Return the configuration that `cute.tune` found for a product like this, if it did."""
-        return None if self.library.on_host or 0 in (self.K, *self.shape) else winner(self)
-
-    def candidates(self) -> list[GemmConfig]:
-        """Return the configurations to measure, the rule's choice first; all are for operands that
-        are copied alike.
-        """
-        path = self.path()
-        A, B = self._operands(path)
-        gpu, majors = self.library.gpu(self.a), (major_of(A), major_of(B))
-        first = self._config(path, None, A, B)
-        if path.tma:
-            problem = self._problem(gpu, majors, (has_lines(A), has_lines(B)))
-            more = [replace(x.config, pdl=first.pdl) for x in candidates(problem)]
-        else:
-            chosen = choose_config(
-                self.M, self.N, self.K, self.kinds, majors, (alignment_of(A), alignment_of(B))
-            )
-            shape = self.M, self.N, A.shape[2], prod(self.batch)
-            more = all_for_gpu(chosen, shape, self.kinds[0], self.kind, gpu)
-        if path.tma and not any(path.copies):
-            more.append(self._config(self.path("schedule=multistage"), None, A, B))
-        return list(dict.fromkeys([first, *more]))
-
-    def facts(self) -> tuple[object, ...]:
-        """Return all that the choice of a configuration may depend on."""
-        sides = [
-            (kind.name, major_of(x), pitch_of(x), alignment_of(x), has_lines(x), x.shape[0] > 1
-             and strides_of(x)[0] == 0)
-            for x, kind in zip((self.A, self.B), self.kinds, strict=True)
-        ]  # fmt: skip
-        terms = [None if x is None else dtype_of(x).name for x in (self.c, self.bias)]
-        shape = self.M, self.N, self.K, prod(self.batch)
-        gpu = self.library.gpu(self.a)
-        more = self.kind.name, repr(self.epilogue()), self.request.fast_accum
-        return shape, tuple(sides), tuple(terms), more, gpu, gpu.name
-
-    def _more_numbers(self, config: GemmConfig) -> tuple[int, ...]:
-        """Return the numbers that the kernel of a configuration takes after alpha and beta."""
-        if not config.by_warpgroups:
-            return ()
-        gpu, shape = self.library.gpu(self.a), (self.M, self.N, self.K)
-        most = H200 if gpu is None else gpu.multiprocessors
-        blocks, waves = grid_of(config, shape, prod(self.batch), most)
-        return blocks, band_of(config, shape, waves)
-
-    def _banded(self, config: GemmConfig) -> GemmConfig:
-        """Return a configuration without the empty blocks of a band that extends past M."""
-        return replace(config, band=0) if config.band > ceil_div(self.M, config.tile[0]) else config
 
     def epilogue(self) -> Epilogue:
         """Return the epilogue."""
@@ -554,15 +438,6 @@ def _batch(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
         return np.broadcast_shapes(a[:-2], b[:-2])
     except ValueError:
         raise refusal("ops-shapes", operation=OPERATION, a=shown(a), b=shown(b)) from None
-
-
-def _require_side(side: Side, x: Any, kind: Dtype) -> None:
-    """Refuse a given configuration that reads an operand in another order than it has in memory."""
-    major, most = major_of(x), max(alignment_of(x) * 8 // kind.bits, 1)
-    if side.major != major or side.vector > most:
-        rule = f"major {major} and vectors of at most {most} elements here"
-        config = f"an operand read as {side}"
-        raise refusal("gemm-config", operation=OPERATION, config=config, rule=rule)
 
 
 def result_type(first: Dtype, given: DtypeLike | None) -> Dtype:

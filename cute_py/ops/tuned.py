@@ -57,6 +57,7 @@ def tune(operator: Any, *args: Any, **named: Any) -> GemmConfig:
     Traceback (most recent call last):
     cute_py.errors.CuteError: cute.tune: given operands on the host; required: ...
     """
+    from cute_py.ops.choice import facts
     from cute_py.ops.product import KNOWN, Product, Request, gemm, taken
 
     if operator is not gemm:
@@ -78,7 +79,7 @@ def tune(operator: Any, *args: Any, **named: Any) -> GemmConfig:
         if request.out is None and 0 not in product.shape:  # one for all
             product.request = request._replace(out=library.empty(product.shape, product.kind))
         best = fastest(product, measured)
-        key = key_of(product)
+        key = key_of(facts(product))
     _store(key, best)
     KNOWN.clear()  # answers by the rule's choices
     return best
@@ -88,38 +89,39 @@ def fastest(product: Product, measure: Callable[[Sequence[Call]], Sequence[float
     """Return the fastest of the configurations of a product, by a function that measures calls in
     microseconds.
     """
+    from cute_py.ops.choice import all_for
+
     epilogue, calls = product.epilogue(), []
-    for config in product.candidates():
+    for config in all_for(product):
         with suppress(CuteError):  # what this GPU cannot compile or hold
             calls.append(product.call((config, epilogue)))
             calls[-1].plan()
     times = measure(calls)
     order = sorted(range(len(calls)), key=times.__getitem__)
     lines = [f"measured: {times[i]:.4g} us, {replace(calls[i].config, reasons=())}" for i in order]
-    return replace(calls[order[0]].config, reasons=tuple(lines))
+    best: GemmConfig = calls[order[0]].config
+    return replace(best, reasons=tuple(lines))
 
 
-def winner(product: Product) -> GemmConfig | None:
-    """Return the configuration that was measured to be the fastest for a product, if any was."""
+def winner(facts: Callable[[], object]) -> GemmConfig | None:
+    """Return the configuration that was measured to be the fastest for a product of some facts, if
+    any was.
+    """
     if not _found and not _any_stored():
         return None
-    key = key_of(product)
+    key = key_of(facts())
     known = _found.get(key)
     return known if known is not None else _loaded(key)
+
+
+def key_of(facts: object) -> str:
+    """Return the key of a product: a hash of all that its configuration may depend on."""
+    return sha256(repr((FORMAT, cute.__version__, facts)).encode()).hexdigest()
 
 
 def forget() -> None:
     """Forget what this process measured; files stay."""
     _found.clear()
-
-
-# -- facts
-
-
-def key_of(product: Product) -> str:
-    """Return the key of a product: a hash of all that its configuration may depend on."""
-    whole = FORMAT, cute.__version__, product.facts()
-    return sha256(repr(whole).encode()).hexdigest()
 
 
 # -- files

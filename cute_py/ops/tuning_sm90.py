@@ -1,7 +1,7 @@
 """The tile that a product gets on Hopper: the row of `ROWS` with the least estimated time.
 
-A block computes `waves` tiles of D. Each takes, for a tile of K, the longer of what the tensor cores
-and what the loads need, and once what its schedule needs at the end. Idle multiprocessors leave
+A block computes `waves` tiles of D. For a tile of K, each takes the longer of what the tensor cores
+and the loads need, and once what its schedule needs at the end. Idle multiprocessors leave
 power to the others, so a wave that is not full costs a little less. The constants are fitted to
 measurements on an H200 (docs/performance.md). Only ratios of estimates decide, except that
 programmatic dependent launch is for products below `PDL_BELOW`.
@@ -173,46 +173,39 @@ def candidates(problem: Problem) -> Iterator[Estimate]:
                 yield _estimate(config, problem, row.time)
 
 
-def _config(row: Row, problem: Problem, **parts: Any) -> GemmConfig | None:
+def _config(row: Row, problem: Problem, cluster: int) -> GemmConfig | None:
     """Return the configuration of a row; None where the family has none."""
-    if not problem.by_tma:
-        parts = {"store": 0, **parts}
     try:
-        return warpgroup_config(
-            (problem.kinds[0], problem.kinds[1]),
-            (row.m, row.n),
-            row.warpgroups,
-            row.schedule,
-            problem.majors,
-            problem.result,
-            one_pass=not row.in_parts,
-            two_level=int(problem.two_level),
-            **parts,
-        )
+        return _made(row, problem, cluster=cluster, two_level=int(problem.two_level))
     except CuteError:
         return None
+
+
+def _made(row: Row, problem: Problem, **parts: Any) -> GemmConfig:
+    """Return the configuration of a row with some parts; refuse those that do not fit it."""
+    if not problem.by_tma:
+        parts = {"store": 0, **parts}
+    shape, types, one_pass = (row.m, row.n), problem.kinds, not row.in_parts
+    how = types, shape, row.warpgroups, row.schedule, problem.majors, problem.result
+    return warpgroup_config(*how, one_pass=one_pass, **parts)
 
 
 def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmConfig:
     """Return a configuration with parts given as text; the number of stages follows the tile.
 
-    A schedule and a tile determine the warpgroups: one for each tile of "pingpong" and for 64 rows,
-    else two, three for 192.
+    A schedule and a tile determine the warpgroups: one for each tile of "pingpong"; else two, one
+    for 64 rows, three for 192.
     """
     parts = parts_of(text)
-    schedule = parts.pop("schedule", config.schedule)
-    tile = parts.pop("tile", config.tile)
-    (m, n), groups = tile[:2], 1
-    if schedule == "cooperative" and tile[0] % 128 == 0:
-        groups = 2
-    elif schedule == "cooperative":
-        groups = max(tile[0] // 64, 1)
-    given = {"store": config.store and n, "pdl": config.pdl, **parts}
+    schedule, tile = parts.pop("schedule", config.schedule), parts.pop("tile", config.tile)
+    groups = 1
+    if schedule == "cooperative":
+        groups = 2 if tile[0] % 128 == 0 else tile[0] // 64
+    known = [x for x in ROWS if (x.m, x.n, x.schedule) == (*tile[:2], schedule)]
+    row = known[0] if known else Row(tile[0], tile[1], groups, schedule)
+    parts = {"cluster": config.cluster, "pdl": config.pdl, "two_level": config.two_level, **parts}
     try:
-        made = warpgroup_config(
-            (problem.kinds[0], problem.kinds[1]), (m, n), groups, schedule, problem.majors,
-            problem.result, **{"two_level": config.two_level, **given},
-        )  # fmt: skip
+        made = _made(row, problem, **parts)
         return replace(made, tile=tile, reasons=(*config.reasons, f"given: {text}"))
     except CuteError as error:
         raise error.inside(f"config({text})") from None

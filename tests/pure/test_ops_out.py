@@ -65,6 +65,7 @@ def address(x):
 def launched(monkeypatch):
     """The arguments (addresses) of the kernels that are launched."""
     gpu_arrays.install(monkeypatch, HOPPER)
+    gpu_arrays.small_tiles(monkeypatch)
     library = arrays.Library(
         "cupy",
         ("address",),
