@@ -10,6 +10,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import cute_py as cute
+from cute_py.atoms.registry import get
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
 from cute_py.kernels.config import CHUNK, LINE, SCHEDULES, GemmConfig, Side
@@ -145,7 +146,7 @@ def store_layouts(config: GemmConfig, dtype: Dtype) -> dict[int, AnyLayout]:
 
 def store_bytes(config: GemmConfig, dtype: Dtype) -> int:
     """Return the shared memory that D passes through, of `store_layouts` (bytes)."""
-    return sum(cute.cosize(x) for x in store_layouts(config, dtype).values()) * dtype.bits // 8
+    return int(sum(cute.cosize(x) for x in store_layouts(config, dtype).values())) * dtype.bits // 8
 
 
 # -- rules
@@ -157,7 +158,7 @@ def conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
     known = f"a schedule among {', '.join(SCHEDULES)}"
     if config.schedule not in SCHEDULES or not config.atom.startswith("SM90_64x"):
         return [(f"{known}, and warpgroup instructions for the last two", True)]
-    atom, groups = config.mma_atom, config.warpgroups
+    atom, groups = get(config.atom), config.warpgroups
     usual = {x.name: x.default for x in fields(config)}
     unused = ("band", "min_blocks", "spill_bytes", "stmatrix", "prefetch", "ldmatrix")
     sums = m // max(groups, 1) * n // 128 * (1 + config.two_level)

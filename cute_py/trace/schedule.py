@@ -189,7 +189,8 @@ class _Order:
         most = self.group if self.group.__class__ is int else MOST
         rows = ints.min_(m - first, self.group)  # fewer in the last group
         rows = self.promised(rows, 1, most)  # type: ignore[arg-type]
-        i, j = first + inside % rows, inside // rows
+        # symbols: what is asked of coordinates is decided faster than of these quotients
+        i, j = (self.promised(x, 0) for x in (first + inside % rows, inside // rows))
         if self.schedule == "snake":
             j = choose(compare("eq", number % 2, 0), j, n - 1 - j)
         return i, j
