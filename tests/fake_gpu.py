@@ -114,7 +114,9 @@ class Raw:
     def do_cuModuleGetFunction(self, _module, name):
         return name
 
-    def do_cuOccupancyMaxActiveClusters(self, _function, _config):
+    def do_cuOccupancyMaxActiveClusters(self, _function, config):
+        (blocks,) = [x.value.clusterDim.x for x in config.attrs if hasattr(x.value, "clusterDim")]
+        assert config.gridDimX % blocks == 0, "CUDA_ERROR_INVALID_CLUSTER_SIZE"
         return self.clusters
 
     def do_cuStreamIsCapturing(self, _stream):

@@ -202,7 +202,7 @@ class Torch(Library):
     def maker(self, shape: tuple[int, ...], kind: Dtype) -> Callable[[], Any]:
         """Return a function that makes an array."""
         make, device = self.torch.empty, self.device
-        dtype = getattr(self.torch, NAMES[kind.name])
+        dtype = getattr(self.torch, NAMES["f32" if kind.name == "tf32" else kind.name])
         return lambda: make(shape, dtype=dtype, device=device)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from cute_py.calls.arrays import VECTOR_BYTES
 from cute_py.kernels.config import GemmConfig, parts_of
+from cute_py.kernels.config_sm90 import WARPGROUP_ATOMS
 from cute_py.kernels.gemm import gemm
 from cute_py.kernels.gemm_sm90 import KERNELS
 
@@ -20,9 +21,7 @@ if TYPE_CHECKING:
 
 PACKED = 512  # from this size on, copying to aligned rows costs less than it saves
 HOPPER = (9, 0)
-# types that wgmma multiplies; of those of 16 bits it reads operands in any order
-ANY_MAJOR = ("f16", "bf16")
-ALONG_K = ("tf32", "s8", "u8", "e4m3", "e5m2")
+ANY_MAJOR = ("f16", "bf16")  # types of which wgmma reads operands in any order
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,7 @@ class Sides:
         return a, b
 
     def _unreadable(self, i: int) -> str:
-        if self.majors[i] != "K" and self.kinds[i] in ALONG_K:
+        if self.majors[i] != "K" and self.kinds[i] not in ANY_MAJOR:
             return f"{'AB'[i]} is not along K, as wgmma wants {self.kinds[i]}"
         if self.pitches[i] % VECTOR_BYTES:
             return f"{'AB'[i]} has an address or a pitch that is no multiple of 16 bytes"
@@ -132,7 +131,7 @@ def _family(sides: Sides, wrong: str) -> tuple[bool, str]:
     """Return whether the family computes a product, and why."""
     if sides.capability != HOPPER:
         return False, "the kernel of all GPUs"
-    if not set(sides.kinds) <= {*ANY_MAJOR, *ALONG_K}:
+    if sides.kinds not in WARPGROUP_ATOMS:
         return False, f"wgmma does not multiply {sides.kinds[0]}"
     if wrong and not sides.is_large:
         return False, f"{wrong}, and a size is below {PACKED}: a copy would cost more than it saves"
@@ -141,7 +140,7 @@ def _family(sides: Sides, wrong: str) -> tuple[bool, str]:
 
 def _copy(sides: Sides, i: int) -> str:
     """Return the contiguous mode of a copy: along K where wgmma wants it, else as it is."""
-    return "K" if sides.kinds[i] in ALONG_K else sides.majors[i]
+    return sides.majors[i] if sides.kinds[i] in ANY_MAJOR else "K"
 
 
 def _multistage(sides: Sides, why: str) -> Path:

@@ -293,7 +293,7 @@ class Product:
     def _side(self, x: Any, kind: Dtype) -> Any:
         """Return an operand as [L, rows, K] that a kernel can read."""
         if 0 in self.shape:  # the result is empty; any stand-in will do
-            return np.zeros((1, 1, 1), x.dtype)
+            return np.zeros((1, 1, 1), kind.numpy)
         if self.K == 0:  # alpha is 0: one vector of zeros in each row
             each = 1 if self.library.on_host else VECTOR_BYTES * 8 // kind.bits
             zeros = self.library.zeros((1, x.shape[-2], each), kind)

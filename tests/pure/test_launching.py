@@ -135,6 +135,20 @@ def test_a_grid_of_the_same_run_time_numbers_is_computed_once(gpu, monkeypatch):
 
 
 @cute.kernel
+def paired(x, n: cute.s32):
+    cute.launch(grid=n, block=32, cluster=2)
+    x[cute.thread_idx()] = 1.0
+
+
+def test_clusters_are_asked_for_with_whole_ones_whatever_the_grid_is(gpu):
+    plan = plan_of(paired, X, 2)
+    for n in (2, 6):
+        cute.run(plan, X, n)
+    assert [launch[1] for launch in gpu.raw.launches] == [(2, 1, 1), (6, 1, 1)]
+    refused("launch-cluster", plan, X, 3)
+
+
+@cute.kernel
 def divided(x, n: cute.s32(min=1, multiple_of=2)):
     cute.launch(grid=4, block=32)
     t = cute.thread_idx()
