@@ -115,8 +115,10 @@ class Raw:
         return name
 
     def do_cuOccupancyMaxActiveClusters(self, _function, config):
-        (blocks,) = [x.value.clusterDim.x for x in config.attrs if hasattr(x.value, "clusterDim")]
-        assert config.gridDimX % blocks == 0, "CUDA_ERROR_INVALID_CLUSTER_SIZE"
+        (cluster,) = [a.value.clusterDim for a in config.attrs if hasattr(a.value, "clusterDim")]
+        # as the driver, which answers CUDA_ERROR_INVALID_CLUSTER_SIZE
+        assert config.gridDimX > 0
+        assert config.gridDimX % cluster.x == 0
         return self.clusters
 
     def do_cuStreamIsCapturing(self, _stream):

@@ -141,7 +141,7 @@ class Prepared:
         self.driver, self.compiled, self.function, self.device = driver, compiled, function, device
         self.kinds, self.fixed, self.stream, self.current = kinds, fixed, stream, current
         self.grid_of = grid if callable(grid) else None
-        self.grid: Grid = compiled.plan.launch.cluster if callable(grid) else grid
+        self.grid: Grid = (1, 1, 1) if callable(grid) else grid
         self.name, self.waits = compiled.plan.name, is_synchronous()
         self.pool: list[Block] = []
         self.go = self._launcher()
