@@ -31,6 +31,7 @@ PDL_BELOW = 50.0  # microseconds; longer kernels lose 0.5 to 1.6 %
 # microseconds: of a launch; for each tile of K, of an element of D and of a row of A or B, which
 # touches one line of 128 bytes, or two where the pitch is no multiple of that
 LAUNCH, AREA, LOAD = 2.0, 1.945e-5, (1.1e-3, 2.5e-3)
+PARTS = (-0.5, 0.3)  # more where D leaves in parts, with a stage more: of a launch, of a tile of D
 CLUSTER = 1.015  # times as much for blocks that share tiles of A
 END = {"cooperative": 6.5e-5, "pingpong": 2.2e-5}  # of an element of D, once
 DIRECT = 1.6  # times as much where D leaves by direct stores
@@ -64,18 +65,18 @@ ROWS = (
     Row(64, 64, 1, "cooperative"),
     Row(64, 128, 1, "cooperative"),
     Row(128, 128, 2, "cooperative", 1.07),
-    Row(128, 160, 2, "cooperative", 1.04),
     Row(128, 192, 2, "cooperative", 1.03),
+    Row(128, 256, 2, "cooperative"),
     Row(128, 256, 2, "cooperative", in_parts=True),
-    Row(256, 128, 2, "cooperative", 1.013, in_parts=True),
+    Row(256, 128, 2, "cooperative", 1.013),
     Row(192, 192, 3, "cooperative", 1.02, most=0),
     Row(256, 160, 2, "cooperative", 1.03, most=1),
-    Row(256, 168, 2, "cooperative", 1.025, most=0),
-    Row(256, 176, 2, "cooperative", 1.02, most=0),
-    Row(256, 184, 2, "cooperative", 1.02, most=0),
-    Row(256, 192, 2, "cooperative", 1.01, most=0),
-    Row(128, 128, 1, "pingpong", 1.08, most=1),
-    Row(128, 192, 1, "pingpong", 1.035, most=0),
+    Row(256, 168, 2, "cooperative", 1.015, most=0),
+    Row(256, 184, 2, "cooperative", 1.01, most=0),
+    Row(256, 192, 2, "cooperative", 1.015, most=0),
+    Row(128, 128, 1, "pingpong", 1.06, most=1),
+    Row(128, 176, 1, "pingpong", 1.035, most=0),
+    Row(128, 192, 1, "pingpong", 1.03, most=0),
 )
 
 
@@ -170,7 +171,7 @@ def candidates(problem: Problem) -> Iterator[Estimate]:
         if row.most >= problem.weight:
             config = _config(row, problem, cluster=cluster)
             if config is not None:
-                yield _estimate(config, problem, row.time)
+                yield _estimate(config, problem, row)
 
 
 def _config(row: Row, problem: Problem, cluster: int) -> GemmConfig | None:
@@ -211,18 +212,20 @@ def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmC
         raise error.inside(f"config({text})") from None
 
 
-def _estimate(config: GemmConfig, problem: Problem, relative: float) -> Estimate:
-    """Return the estimated time of a configuration whose tensor cores need that much more time."""
+def _estimate(config: GemmConfig, problem: Problem, row: Row) -> Estimate:
+    """Return the estimated time of a configuration of a row."""
     (m, n, k), cluster = config.tile, config.cluster
     blocks, waves = grid_of(config, problem.shape, problem.batch, problem.gpu.multiprocessors)
     by_a, by_b = (LOAD[not whole] for whole in problem.lines)
-    step = max(AREA * relative * m * n, by_a * m / cluster + by_b * n)
+    step = max(AREA * row.time * m * n, by_a * m / cluster + by_b * n)
     step *= CLUSTER if cluster > 1 else 1
     end = END[config.schedule] * m * n * (1 if config.store else DIRECT)
     one = ceil_div(problem.shape[2], k) * step + end
     tiles = cluster * units_of(config, problem.shape, problem.batch)
     idle = 1 - tiles / (waves * problem.gpu.multiprocessors)
-    return Estimate(LAUNCH + waves * one * (1 - SPARE * idle), waves, blocks, config)
+    first, each = PARTS if row.in_parts else (0.0, 0.0)
+    time = LAUNCH + first + waves * (one + each) * (1 - SPARE * idle)
+    return Estimate(time, waves, blocks, config)
 
 
 def units_of(config: GemmConfig, shape: tuple[int, int, int], batch: int) -> int:
