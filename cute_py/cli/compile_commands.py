@@ -102,6 +102,11 @@ def _kernels(command: ArgumentParser) -> Iterator[ArgumentParser]:
     )
     add_product(each, SIZE)
     add_numbers(each, "type of A and B (bf16)", None)
+    each.add_argument(
+        "--fast-accum",
+        action="store_true",
+        help="sum 8-bit floats in the tensor cores alone (sm_90a)",
+    )
     yield each
     for name, what in LADDER.items():
         each = kinds.add_parser(name, help=what)
@@ -132,6 +137,7 @@ def _operator(given: Namespace) -> Shown:
         activation=given.activation,
         out_dtype=given.out_dtype,
         config=given.config,
+        fast_accum=given.fast_accum,
     )
     return call.plan(), {"config": str(call.config), "chosen for": _gpu_text(given, gpu)}
 
