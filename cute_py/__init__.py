@@ -7,7 +7,7 @@
 - Print them: `print_layout`, `print_tv`, `print_mma`, `print_copy`, `to_svg`, `to_latex`; who holds
   which element, in docs/pictures.md.
 - Write kernels: `kernel`, `launch`, `smem`, `copy`, `gemm`, `trace`, `emulate`, `run`; the language
-  in docs/kernels.md, and eight steps to a fast product in docs/write_a_gemm.md.
+  in docs/kernels.md, and twelve steps to a fast product in docs/write_a_gemm.md.
 - Multiply arrays: `ops.gemm`, `ops.choose_config`; how fast, and how that is measured, in
   docs/performance.md.
 """
@@ -120,10 +120,11 @@ _HOME = {
     "trace.matrix": "gemm",
     "trace.operands": "Operand Tiles TmaTiles",
     "trace.hopper": (
-        "Mbarriers cluster_sync fence_mbarrier_init fence_proxy_async mbarriers setmaxnreg "
+        "Mbarriers cluster_sync fence_mbarrier_init fence_proxy_async mapa mbarriers setmaxnreg "
         "tma_load tma_store tma_store_commit tma_store_wait tma_tensor warpgroup_commit "
         "warpgroup_fence warpgroup_gemm warpgroup_wait"
     ),
+    "trace.im2col": "tma_im2col tma_load_im2col",
     "trace.pipeline": "Pipeline PipelineTmaStore TmaPipeline pipeline",
     "trace.roles": "elect elect_one role",
     "trace.schedule": "fewest_blocks hilbert_order tiles",
@@ -140,6 +141,7 @@ _HOME = {
     "codegen.build": "compile source",
     "codegen.launch.run": "run",
     "analysis.solver": "suggest_smem_layout",
+    "ops.tuned": "tune",
     "viz.text": "print_copy print_layout print_mma print_tv to_text",
     "viz.svg": "to_svg",
     "viz.latex": "to_latex",

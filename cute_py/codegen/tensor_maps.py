@@ -30,6 +30,7 @@ class TensorMap:
         modes: for each dimension, the innermost first, the mode of the array.
         box: the extents of the box (elements), by dimension.
         swizzle: the number of the swizzle mode in the driver: 0 none, 1 32B, 2 64B, 3 128B.
+        im2col: the pixels of an im2col map, whose box is (channels, pixels); None for a tiled map.
     """
 
     tensor: str
@@ -37,6 +38,7 @@ class TensorMap:
     modes: tuple[int, ...]
     box: tuple[int, ...]
     swizzle: int
+    im2col: ops.Im2col | None = None
 
 
 class TensorMaps:
@@ -61,7 +63,8 @@ class TensorMaps:
         """Return the map of an op."""
         box = op.box
         number = {0: 0, 32: 1, 64: 2, 128: 3}[box.swizzle]
-        return TensorMap(op.tensor, box.tile.dtype, box.modes, box.extents, number)
+        walk = op.im2col if isinstance(op, ops.TmaLoad) else None
+        return TensorMap(op.tensor, box.tile.dtype, box.modes, box.extents, number, walk)
 
 
 def _free(name: str, taken: set[str]) -> str:

@@ -104,14 +104,9 @@ _LABEL = re.compile(r"^(\.L_x_\d+):")
 _BRANCH = re.compile(r"\bBRA(?:\.\w+)*\s.*`\((\.L_x_\d+)\)")
 
 
-def stalls(sass: str) -> Mapping[str, int]:
-    """Return the number of each instruction of `STALLS` in the innermost loops that multiply by
-    warpgroups (HGMMA, IGMMA, QGMMA), which are those over K. Products that are left over where such
-    a loop was unrolled are in none.
-
-    >>> loop = [".L_x_1:", "HGMMA.64x8x16.F32 R24, gdesc[UR8], R24 ;", "R2UR UR4, R2 ;"]
-    >>> dict(stalls(chr(10).join([*loop, "@P0 BRA `(.L_x_1) ;", "R2UR UR5, R2 ;"])))
-    {'R2UR': 1}
+def product_loops(sass: str) -> list[list[str]]:
+    """Return the lines of the innermost loops that multiply by warpgroups (HGMMA, IGMMA, QGMMA),
+    which are those over K. Products that are left over where such a loop was unrolled are in none.
     """
     lines = sass.splitlines()
     labels = {m[1]: i for i, line in enumerate(lines) if (m := _LABEL.match(line))}
@@ -134,7 +129,17 @@ def stalls(sass: str) -> Mapping[str, int]:
         if (around := [loop for loop in loops if loop[0] < at < loop[1]])
     }
     inner = {x for x in inner if not any(x[0] <= y[0] and y[1] <= x[1] for y in inner - {x})}
-    found = [STALLS.findall(line) for first, last in inner for line in lines[first:last]]
+    return [lines[first:last] for first, last in sorted(inner)]
+
+
+def stalls(sass: str) -> Mapping[str, int]:
+    """Return the number of each instruction of `STALLS` in the loops of warpgroup products.
+
+    >>> loop = [".L_x_1:", "HGMMA.64x8x16.F32 R24, gdesc[UR8], R24 ;", "R2UR UR4, R2 ;"]
+    >>> dict(stalls(chr(10).join([*loop, "@P0 BRA `(.L_x_1) ;", "R2UR UR5, R2 ;"])))
+    {'R2UR': 1}
+    """
+    found = [STALLS.findall(line) for loop in product_loops(sass) for line in loop]
     return Counter(name for names in found for name in names)
 
 

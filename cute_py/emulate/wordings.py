@@ -226,6 +226,13 @@ WORDINGS: dict[str, Wording] = {
         "as many arrivals in a phase as the init says",
         "raise the count, or let fewer threads arrive",
     ),
+    "emulate-map": (
+        EmulationError,
+        "{name} with {found}",
+        "an array that TMA can address: its address and its pitches are multiples of 16 bytes, and "
+        "a pitch is at least a row",
+        "copy it into memory with such rows: a number of columns that is a multiple of 16 bytes",
+    ),
     "emulate-mbarrier-bytes": (
         EmulationError,
         "a wait of {who} for {name}, where all have arrived, and which {what} than announced",

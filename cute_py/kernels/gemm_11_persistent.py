@@ -29,10 +29,13 @@ def gemm_persistent(
     tile: tuple[int, int, int] = (128, 256, 64),
     stages: int = 3,
     group: int = 8,
+    epilogue: Any = None,
 ) -> None:
     """D (M,N) = A (M,K) * B (N,K) transposed, for f16 and bf16 with K and N contiguous.
 
-    K is not 0, and rows are multiples of 16 bytes; see `fewest` for the number of blocks.
+    `epilogue(sums, at)` returns what is stored in place of the sums (MMA,MMA_M,MMA_N); `at`, of the
+    same shape, has their coordinates in D. K is not 0, and rows are multiples of 16 bytes; see
+    `fewest` for the number of blocks.
     """
     (M, K), (N, _k) = A.shape, B.shape
     bM, bN, bK = tile
@@ -65,8 +68,10 @@ def gemm_persistent(
                 ring.release(behind=1)
             cute.warpgroup_wait(0)
             ring.release_rest()
+            at = cute.local_tile(cute.make_identity_tensor(D.shape), (bM, bN), (i, j))
+            x = acc if epilogue is None else epilogue(acc, thr.partition_C(at))
             store.acquire()
-            cute.copy(stmatrix, mine.retile_S(acc.to(D.dtype)), mine.partition_D(sD))
+            cute.copy(stmatrix, mine.retile_S(x.to(D.dtype)), mine.partition_D(sD))
             gD = cute.local_tile(tD, (64, WIDE), (_, _))  # (64,WIDE,m,n)
             pieces = [cute.local_tile(sD, (64, WIDE), (half, p)) for p in range(bN // WIDE)]
             places = [gD[_, _, 2 * i + half, bN // WIDE * j + p] for p in range(bN // WIDE)]
@@ -88,7 +93,7 @@ def fewest(D: Any, multiprocessors: int = 132, tile: tuple[int, int] = (128, 256
     without a tile in the last wave would only take power from the others.
     """
     tiles = cute.ceil_div(D.shape[0], tile[0]) * cute.ceil_div(D.shape[1], tile[1])
-    return cute.fewest_blocks(tiles, multiprocessors)
+    return int(cute.fewest_blocks(tiles, multiprocessors))
 
 
 def check() -> None:

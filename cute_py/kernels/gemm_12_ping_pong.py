@@ -57,7 +57,7 @@ def gemm_ping_pong(
         thr, turn = mma.get_slice(tid % WARPGROUP), cute.var(0, 0, 1)
         tCsA, tCsB = thr.partition_A(sA), thr.partition_B(sB)  # (MMA,MMA_M or _N,MMA_K,stages)
         acc = thr.make_fragment_C(thr.partition_C(cute.local_tile(D, (bM, bN), (0, 0))))
-        stmatrix = cute.make_tiled_copy_C(cute.Copy_Atom("SM90_U32x4_STSM_N", D.dtype), mma)
+        stmatrix = cute.make_tiled_copy_C_atom(cute.Copy_Atom("SM90_U32x4_STSM_N", D.dtype), mma)
         mine = stmatrix.get_slice(tid % WARPGROUP)
         store = cute.PipelineTmaStore(barrier=1 + me)
         with cute.when((me == 0) & cute.elect_one("warpgroup")):
@@ -83,13 +83,13 @@ def gemm_ping_pong(
             rows = cute.logical_divide(acc, (_, 1))  # (MMA,(1,MMA_M),MMA_N)
             for half in range(bM // 64):
                 store.acquire()
-                part = mine.retile_S(rows[_, (_, half), _].to(D.dtype))
-                cute.copy(stmatrix, part, mine.partition_D(sD[_, _, me]))
-                gD = cute.local_tile(tD, (64, WIDE), (bM // 64 * i + half, _))  # (64,WIDE,n)
-                across = range(bN // WIDE)
-                pieces = [cute.local_tile(sD, (64, WIDE, 1), (0, p, me))[_, _, 0] for p in across]
-                places = [gD[_, _, len(across) * j + p] for p in across]
-                store.commit(*zip(pieces, places, strict=True))
+                gD, stores = cute.local_tile(tD, (64, WIDE), (bM // 64 * i + half, _)), []
+                for p in range(bN // WIDE):  # few registers next to the sums
+                    sP = cute.local_tile(sD, (64, WIDE, 1), (0, p, me))[_, _, 0]
+                    part = mma.columns_C(rows[_, (_, half), _], WIDE * p, WIDE).to(D.dtype)
+                    cute.copy(stmatrix, mine.retile_S(part), mine.partition_D(sP))
+                    stores.append((sP, gD[_, _, bN // WIDE * j + p]))
+                store.commit(*stores)
         store.tail()
     with cute.role("load", warps=range(8, 12), registers=40), cute.elect("role"):
         for i, j in cute.tiles(m, n, group=group):
@@ -107,7 +107,7 @@ def fewest(D: Any, multiprocessors: int = 132, tile: tuple[int, int] = (128, 192
     without a tile in the last wave would only take power from the others.
     """
     tiles = cute.ceil_div(D.shape[0], tile[0]) * cute.ceil_div(D.shape[1], tile[1])
-    return cute.fewest_blocks(tiles, multiprocessors)
+    return int(cute.fewest_blocks(tiles, multiprocessors))
 
 
 def check() -> None:

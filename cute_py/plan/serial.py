@@ -42,6 +42,7 @@ _RECORDS: dict[str, Any] = {
         *ops.OPS,
         matrix.Tile,
         memory.Box,
+        memory.Im2col,
         registers.Emulation,
         access.Access,
         access.Bound,

@@ -13,7 +13,6 @@ from cute_py.integers.polynomial import symbols_of
 from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import Compare, Logic, Not
 from cute_py.plan.ops import If, Leave, SetMaxNReg
-from cute_py.plan.plan import Launch
 from cute_py.plan.walk import blocks_of
 
 TYPE_CHECKING = False
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
     from cute_py.plan.conditions import Cond, Scalar
     from cute_py.plan.ops import Block, Op
-    from cute_py.plan.plan import Plan
+    from cute_py.plan.plan import Launch, Plan
 
 REGISTERS = 1 << 16  # of a multiprocessor
 MOST = 256  # of a thread
@@ -34,6 +33,7 @@ Known = bool | None  # whether a thread reaches an op; None: this depends on run
 def registers_at_launch(launch: Launch) -> int:
     """Return the registers of a thread when its block begins.
 
+    >>> from cute_py.plan.plan import Launch
     >>> registers_at_launch(Launch((1, 1, 1), (384, 1, 1)))
     168
     """

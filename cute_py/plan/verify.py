@@ -9,6 +9,7 @@ from cute_py.integers import ints
 from cute_py.integers.polynomial import numbers_of
 from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import MOST, SCOPES, Reg
+from cute_py.plan.descriptors import require_shared_operands
 from cute_py.plan.ops import GridDep, If, Leave, Loop, MakePtr, Op, Wgmma, While
 from cute_py.plan.plan import Plan, TensorParam
 from cute_py.plan.setmaxnreg import require_registers
@@ -240,4 +241,5 @@ PLAN_RULES = (
     _require_shared,
     _require_wait,
     require_registers,
+    require_shared_operands,
 )

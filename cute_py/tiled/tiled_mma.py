@@ -135,7 +135,8 @@ class TiledMMA(Value):
         ArithTuple(0,130) o ((2,2,2),1,1):((1@1,8@0,8@1),0,0)
         """
         n, unit = self.atom.shape_mnk[1], _columns_of_a_step(self.atom)
-        shape = tuple(part.layout.shape) if rank(part.layout) == 3 else (1, 1, 0)
+        shape: Alike = tuple(part.layout.shape) if rank(part.layout) == 3 else (1, 1, 0)
+        origin: Alike
         inside = 0 <= first < first + count <= n * size(shape[2]) and self.tile_size(1) == n
         if inside and first % n == count % n == 0:
             origin, shape = (0, 0, first // n), (*shape[:2], count // n)

@@ -22,9 +22,11 @@ from cute_py.layout.modes import get
 from cute_py.layout.queries import rank, size
 from cute_py.layout.tuples import flatten, show
 from cute_py.plan.access import Access
+from cute_py.plan.conditions import Compare, Logic
 from cute_py.plan.ops import Box
 from cute_py.trace.engines import Guarded, SharedMemory
-from cute_py.trace.runtime_integers import bare
+from cute_py.trace.lower import surely
+from cute_py.trace.runtime_integers import Condition, bare, compare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,11 +34,12 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from cute_py.layout.types import AnyLayout, Leaf
-    from cute_py.plan.conditions import Scalar
+    from cute_py.plan.conditions import Cond, Scalar
     from cute_py.tensor.tensor import Tensor
 
     Leaves = list[tuple[int, int]]  # (extent, stride) in shared memory
 
+NEVER = Compare("lt", 1, 0)
 FIXES = {
     "rank": "give the tensor fewer modes, for example by merging those that are contiguous",
     "major": "lay the tile out along the contiguous mode of the tensor, or copy the tensor",
@@ -48,11 +51,15 @@ FIXES = {
 }
 
 
-class Tile:
-    """A tile of a `tma_tensor`, and its place in shared memory.
+class boxes:
+    """The copies of a tile of a `tma_tensor` to or from shared memory.
+
+    Law: together they put element c of the tile where the layout of shared memory has it. Raises
+    LayoutError if boxes do not.
 
     Attributes:
         engine: the tensor in coordinates.
+        shared, memory: the tile in shared memory, and its storage.
         axes: the mode of the tensor that each mode of the tile walks along.
         inner: the contiguous mode of the tensor.
         swizzle: the span of the swizzle (bytes), or 0.
@@ -77,7 +84,7 @@ class Tile:
             raise refusal_here(
                 "kernel-shapes", operation=operation, a=tile.shape, b=shared.layout.shape
             )
-        self.engine = engine
+        self.engine, self.memory = engine, shared.engine
         self.start = [bare(x) for x in flatten(engine.offset)]
         if len(self.start) > MOST_DIMENSIONS:
             self.refuse(f"a tensor of {len(self.start)} modes", "rank")
@@ -108,6 +115,29 @@ class Tile:
             self.refuse(f"the swizzle {found} of byte addresses", "swizzle")
         return SWIZZLE_MODES[found.num_bits][1]
 
+    def parts(self) -> Iterator[tuple[tuple[Scalar, ...], Box]]:
+        """Yield the coordinate and box of each copy."""
+        leaves = self.leaves()
+        extents, outer = _box(self, leaves)
+        order = _order(self, leaves, extents)
+        shape = [1] * len(self.start)
+        for axis, extent in zip(self.axes, extents, strict=True):
+            shape[axis] = extent
+        for coord, offset in _places(self, outer):
+            yield coord, _at(self, offset, order, tuple([shape[mode] for mode in order]))
+
+    def reaches(self, coord: tuple[Scalar, ...], box: Box) -> Cond | None:
+        """Return the condition that a box is not wholly outside of the tensor, None if always."""
+        tests: list[Cond] = []
+        for mode, extent in zip(box.modes, box.extents, strict=True):
+            start, most = coord[mode], flatten(self.engine.shape)[mode]
+            for test in (compare("lt", 0, ints.add(start, extent)), compare("lt", start, most)):
+                if not surely(test):
+                    tests.append(test.cond if isinstance(test, Condition) else NEVER)
+        if len(tests) < 2:
+            return tests[0] if tests else None
+        return Logic("and", tuple(tests))
+
     def leaves(self) -> list[Leaves]:
         """Return (extent, stride) of each mode of the tile in shared memory, coalesced."""
         layout: AnyLayout = self.shared.layout
@@ -121,28 +151,7 @@ class Tile:
         ]
 
 
-def boxes(
-    tile: Tensor, shared: Tensor, operation: str
-) -> tuple[str, list[tuple[tuple[Scalar, ...], Box]]]:
-    """Return the name of the tensor of a tile, and the coordinate and box of each copy.
-
-    Law: the copies together put element c of the tile where the layout of `shared` has it. Raises
-    LayoutError if boxes do not.
-    """
-    found = Tile(tile, shared, operation)
-    leaves = found.leaves()
-    extents, outer = _box(found, leaves)
-    order = _order(found, leaves, extents)
-    shape = [1] * len(found.start)
-    for axis, extent in zip(found.axes, extents, strict=True):
-        shape[axis] = extent
-    return found.engine.name, [
-        (coord, _at(found, offset, order, tuple([shape[mode] for mode in order])))
-        for coord, offset in _places(found, outer)
-    ]
-
-
-def _box(tile: Tile, leaves: list[Leaves]) -> tuple[list[int], list[tuple[int, int, int, int]]]:
+def _box(tile: boxes, leaves: list[Leaves]) -> tuple[list[int], list[tuple[int, int, int, int]]]:
     """Return the extents of a box by mode of the tile, and the steps from box to box: (mode of the
     tile, its extent in the box, number, stride in shared memory).
     """
@@ -183,7 +192,7 @@ def _largest(extent: int) -> int:
     return next(n for n in range(min(extent, MOST_BOX), 0, -1) if extent % n == 0)
 
 
-def _order(tile: Tile, leaves: list[Leaves], extents: list[int]) -> tuple[int, ...]:
+def _order(tile: boxes, leaves: list[Leaves], extents: list[int]) -> tuple[int, ...]:
     """Return the modes of the tensor in the order of the box: the contiguous mode, those with
     several elements by their stride in shared memory, the others.
     """
@@ -193,7 +202,7 @@ def _order(tile: Tile, leaves: list[Leaves], extents: list[int]) -> tuple[int, .
 
 
 def _places(
-    tile: Tile, outer: list[tuple[int, int, int, int]]
+    tile: boxes, outer: list[tuple[int, int, int, int]]
 ) -> Iterator[tuple[tuple[Scalar, ...], int]]:
     """Yield the coordinate of each box, and its first element in shared memory."""
     for index in range(prod(number for _k, _at, number, _step in outer)):
@@ -207,9 +216,9 @@ def _places(
         yield tuple([bare(x) for x in coord]), offset
 
 
-def _at(tile: Tile, offset: int, order: tuple[int, ...], extents: tuple[int, ...]) -> Box:
+def _at(tile: boxes, offset: int, order: tuple[int, ...], extents: tuple[int, ...]) -> Box:
     """Return a box at an offset (elements) of the tile in shared memory."""
-    engine, layout = tile.shared.engine, tile.shared.layout
+    engine, layout = tile.memory, tile.shared.layout
     engine.scope.require_open(tile.shared)
     start = engine.offset
     if layout.__class__ is ComposedLayout:

@@ -192,7 +192,7 @@ def iterator_of(x: Any) -> Any:  # an iterator
     """Return the iterator of an operand that TMA copies; refuse other copies."""
     made = copy_of(x.source) if isinstance(x, Operand) and x.g2s is None else x
     if not _is_iterator(made) or completion(made) != "mbarrier":
-        raise refusal_here("pipeline-fill", operation="cute.pipeline", value=x)
+        raise refusal_here("pipeline-fill", operation="cute.pipeline", kind=completion(made))
     return made
 
 

@@ -176,14 +176,16 @@ class TmaPipeline(Pipeline):
         _require_stages(stages)
         self.stages = stages
         self.bytes = _bytes_of(tiles, stages) if bytes is None else bytes
-        by_threads = consumers.__class__ is int
-        require_choice("warp" if by_threads else consumers, ("warpgroup", "warp"), "cute.pipeline")
+        if isinstance(consumers, int):
+            count = consumers
+        else:
+            require_choice(consumers, ("warpgroup", "warp"), "cute.pipeline")
         self.consumers, self.cluster = consumers, cluster
         _require_cluster(cluster)
         self.full, self.empty = Mbarriers(stages), Mbarriers(stages)
         with branch(thread_idx_linear() < 1):
             self.full.init(1)
-            self.empty.init((consumers if by_threads else count) * cluster)  # type: ignore[operator]
+            self.empty.init(count * cluster)
             fence_mbarrier_init()
         cluster_sync() if cluster > 1 else syncthreads()
         self._write, self._read = _Position(stages, 0, 1), _Position(stages, 0, 0)
@@ -266,7 +268,7 @@ class TmaPipeline(Pipeline):
         """
         one = True if self.consumers.__class__ is int else elect_one(str(self.consumers))
         ranks: Iterable[int | None] = range(self.cluster) if self.cluster > 1 else (None,)
-        both = one & condition  # type: ignore[operator]
+        both = one & condition
         with branch(both) if isinstance(both, Condition) else nullcontext():
             for rank in ranks:
                 self.empty.arrive(stage, rank)

@@ -57,7 +57,7 @@ class role(BlockStatement):
         self.name, self.registers = name, registers
         most = -(-launched("cute.role").threads // 32)
         given = range(warps, warps + 1) if warps.__class__ is int else warps
-        fits = given.__class__ is range and given and given.step == 1  # type: ignore[union-attr]
+        fits = given.__class__ is range and given and given.step == 1
         if not fits or given.start < 0 or given.stop > most:  # type: ignore[union-attr]
             raise refusal_here("role-warps", operation=self.operation, warps=warps, most=most)
         self.warps: range = given  # type: ignore[assignment]

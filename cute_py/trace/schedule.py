@@ -125,7 +125,7 @@ def tiles(
     if depth is not None:
         yield from _shares(order, depth, start, step)
     elif step.__class__ is int:
-        for tile in range_(start, total, step):  # type: ignore[arg-type]
+        for tile in range_(start, total, step):
             yield order.place(tile)
     else:
         total = order.promised(total, 0)
@@ -188,9 +188,8 @@ class _Order:
         first, inside = number * self.group, tile % area
         most = self.group if self.group.__class__ is int else MOST
         rows = ints.min_(m - first, self.group)  # fewer in the last group
-        rows = self.promised(rows, 1, most)  # type: ignore[arg-type]
-        # symbols: what is asked of coordinates is decided faster than of these quotients
-        i, j = (self.promised(x, 0) for x in (first + inside % rows, inside // rows))
+        rows = self.promised(rows, 1, most)
+        i, j = first + inside % rows, inside // rows
         if self.schedule == "snake":
             j = choose(compare("eq", number % 2, 0), j, n - 1 - j)
-        return i, j
+        return self.promised(i, 0), self.promised(j, 0)  # short parts of many coordinates

@@ -415,6 +415,14 @@ WORDINGS: dict[str, Wording] = {
         "a tile of a tma_tensor in order of its modes, and shared memory",
         "cut the tile with cute.local_tile(cute.tma_tensor(x), ...)",
     ),
+    "tma-im2col": (
+        LayoutError,
+        "{found}",
+        "an argument (N,W,C), (N,H,W,C) or (N,D,H,W,C) with C contiguous, numbers for each of its "
+        "spatial modes, strides of 1 to 8, and corners of the bounding box (minus the padding, and "
+        "the padding minus the reach of the filter) that fit 16, 8 or 5 signed bits",
+        "for other convolutions gather the pixels by an iterator operand (cute.Operand)",
+    ),
     "tma-kernel-box": (
         LayoutError,
         "{found}, for a tile of {tile} in shared memory {layout}",
@@ -428,6 +436,18 @@ WORDINGS: dict[str, Wording] = {
         "{count} registers ({kind})",
         "a multiple of 8 from 24 to 256, inc or dec",
         "round up to a multiple of 8",
+    ),
+    "mapa-tensor": (
+        LayoutError,
+        "{value}",
+        "mbarriers: shared memory of another block is neither loaded nor stored",
+        "send tiles by cute.tma_load(..., multicast=mask), or through global memory",
+    ),
+    "mapa-own": (
+        LayoutError,
+        "{what} of the mbarriers of another block",
+        "an arrival: a block initializes its own mbarriers, and waits at these",
+        "wait at bars, and arrive at cute.mapa(bars, rank)",
     ),
     "role-warps": (
         LayoutError,
@@ -479,8 +499,8 @@ WORDINGS: dict[str, Wording] = {
     ),
     "pipeline-fill": (
         LayoutError,
-        "{value}",
-        "an operand whose copies complete on mbarriers",
+        "an operand whose copies complete by {kind}",
+        "one whose copies complete on mbarriers",
         "take cute.TmaTiles(tiles of cute.tma_tensor(x), shared), or an iterator with "
         "completion = 'mbarrier'",
     ),
@@ -501,7 +521,13 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "operands that complete by {kinds}, of {bytes} bytes, in {stages} stages",
         "both on mbarriers, and a pipeline of as many stages and bytes",
-        "pass ring=cute.pipeline(stages, bytes=..., consumers=...)",
+        "pass ring=cute.pipeline(stages, tiles=(sA, sB), consumers=...)",
+    ),
+    "mainloop-warpgroups": (
+        LayoutError,
+        "{atom}, whose operands are in shared memory",
+        "a ring that another role fills, and no transform",
+        "pass ring= and fill=False, and call ring.fill(k, a, b) in the role that loads",
     ),
     "mainloop-sums": (
         LayoutError,

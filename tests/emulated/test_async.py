@@ -77,9 +77,9 @@ def ring(
 
 def tiles_of(n=5):
     """The transposed view makes mode 0 the contiguous one; the last tile is ragged."""
-    whole = np.arange(1, 14 * (8 * n - 3) + 1, dtype=np.float32).reshape(14, 8 * n - 3)
+    whole = np.arange(1, 14 * (8 * n - 4) + 1, dtype=np.float32).reshape(14, 8 * n - 4)
     padded = np.zeros((16, 8 * n), np.float32)
-    padded[:14, : 8 * n - 3] = whole
+    padded[:14, : 8 * n - 4] = whole
     expected = padded.reshape(2, 8, n, 8).transpose(0, 2, 1, 3).reshape(-1)
     return whole.T, np.zeros(2 * n * 64, np.float32), expected
 

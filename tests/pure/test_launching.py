@@ -54,6 +54,13 @@ def plan_of(kernel, *args):
 X = Array((1000,))
 
 
+def run_of(plan):
+    """Return the launcher of a plan, as `cute.run` keeps it."""
+    from cute_py.codegen.launch import run
+
+    return run.launcher(plan, 0)
+
+
 def refused(code, plan, *args, **named):
     with pytest.raises(cute.CuteError) as caught:
         cute.run(plan, *args, **named)
@@ -107,6 +114,38 @@ def test_a_grid_of_run_time_numbers_is_counted_at_each_launch(gpu):
     assert "a grid of (8, 65536, 1) blocks" in message
     assert "at most (2147483647, 65535, 65535)" in message
     refused("launch-grid", plan, X, X, -1, 1.0)
+
+
+def test_a_grid_of_the_same_run_time_numbers_is_computed_once(gpu, monkeypatch):
+    """Whatever came before, an empty grid or a refused one too: each launch has its own grid."""
+    plan = plan_of(rows, X, X, 1, 1.0)
+    computed = []
+    launcher = run_of(plan)
+    blocks = launcher.blocks
+    monkeypatch.setattr(launcher, "blocks", lambda **n: (computed.append(n["n"]), blocks(**n))[1])
+    numbers = [3, 3, 3, 0, 0, 3, 7, 7, 65536, 65536, 7, 3, 3]
+    for n in numbers:
+        if n > 65535:
+            refused("launch-grid", plan, X, X, n, 1.0)
+        else:
+            cute.run(plan, X, X, n, 1.0)
+    found = [launch[1][1] for launch in gpu.raw.launches]
+    assert found == [n for n in numbers if 0 < n < 65536]
+    assert computed == [3, 0, 0, 3, 7, 65536, 65536, 7, 3]
+
+
+@cute.kernel
+def paired(x, n: cute.s32):
+    cute.launch(grid=n, block=32, cluster=2)
+    x[cute.thread_idx()] = 1.0
+
+
+def test_clusters_are_asked_for_with_whole_ones_whatever_the_grid_is(gpu):
+    plan = plan_of(paired, X, 2)
+    for n in (2, 6):
+        cute.run(plan, X, n)
+    assert [launch[1] for launch in gpu.raw.launches] == [(2, 1, 1), (6, 1, 1)]
+    refused("launch-cluster", plan, X, 3)
 
 
 @cute.kernel

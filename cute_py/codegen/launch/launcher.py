@@ -167,6 +167,7 @@ class Launcher:
             current_stream(first, self.device),
             current_device(first),
             self._maps(args),
+            tuple(self._numbers()),
         )
         require_active(self.driver, self.compiled, self.function, prepared.config())
         streams = {own_stream(unwrapped(arg)) for _p, arg in arrays} - {None}

@@ -90,7 +90,7 @@ def _wait_after(block: Block, loop: int, storage: str) -> int | None:
         op = block[place]
         if isinstance(op, ops.WgWait) and op.n == 0:
             return place
-        if op.blocks or _uses(op, storage):
+        if _uses(op, storage) or any(isinstance(x, ops.WgWait) for x in every((op,))):
             return None
     return None
 

@@ -20,7 +20,7 @@ from cute_py.plan.access import (
     STORE_CACHES,
     Access,
 )
-from cute_py.plan.conditions import Reg, Scalar
+from cute_py.plan.conditions import Cond, Reg, Scalar
 from cute_py.plan.functions import ATOMICS
 from cute_py.plan.op import (
     FIXED,
@@ -396,12 +396,35 @@ class Box(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class Im2col(Node):
+    """How TMA steps over pixels, by spatial mode, the innermost first: W, H, D.
+
+    The pixels go from `lower` to the last of the tensor plus `upper`, in steps of `step`.
+    """
+
+    lower: tuple[int, ...] = field(metadata=FIXED)
+    upper: tuple[int, ...] = field(metadata=FIXED)
+    step: tuple[int, ...] = field(metadata=FIXED)
+
+    def problem(self, coord: tuple[Scalar, ...], offsets: tuple[Scalar, ...]) -> str:
+        """Return what is wrong with the steps at a coordinate."""
+        counts = {len(x) for x in (self.lower, self.upper, self.step, offsets)}
+        if counts != {len(coord) - 2} or not 3 <= len(coord) <= MOST_DIMENSIONS:
+            return f"pixels of {len(self.lower)} spatial modes at {len(coord)} coordinates"
+        return "" if 0 < min(self.step) <= max(self.step) <= 8 else f"steps of {self.step}"
+
+
+@dataclass(frozen=True, slots=True)
 class TmaLoad(Op):
     """One thread copies the box at `coord` of a tensor to shared memory, and its bytes complete on
     an mbarrier. Elements outside of the tensor are zero.
 
     `coord` has an entry for each mode of the tensor. `multicast` is a mask of blocks of the
-    cluster: each gets the box at the same offset of its shared memory.
+    cluster: each gets the box at the same offset of its shared memory. `cache` is a policy for L2.
+    Where `guard` is false, nothing is copied, but the bytes complete: shared memory is undefined.
+
+    With `im2col`, the box is (channels, pixels, 1 ...): pixels in its order from `coord` on, each
+    moved by `offsets` of the spatial modes, the innermost first.
     """
 
     tensor: str = field(metadata=LOADED)
@@ -409,6 +432,10 @@ class TmaLoad(Op):
     box: Box = field(metadata=STORED)
     bar: Access = field(metadata=MBARRIER)
     multicast: Scalar = 0
+    cache: str = ""
+    guard: Cond | None = None
+    im2col: Im2col | None = None
+    offsets: tuple[Scalar, ...] = ()
 
     word: ClassVar[str] = "tma_load"
     call: ClassVar[str] = "cute.tma_load"
@@ -418,19 +445,27 @@ class TmaLoad(Op):
 
     def problem(self) -> str:
         """Check for a box that TMA can copy."""
-        return self.box.problem(self.coord)
+        problem = self.box.problem(self.coord) or _policy(self.cache)
+        if problem or self.im2col is None:
+            return problem
+        if max(self.box.extents[2:]) > 1:
+            return f"a box of {self.box.extents} elements of pixels"
+        return self.im2col.problem(self.coord, self.offsets)
 
 
 @dataclass(frozen=True, slots=True)
 class TmaStore(Op):
     """One thread copies shared memory to the box at `coord`; elements outside of the tensor are
-    not written. `reduce` is "" or the operation (add, min, max).
+    not written. `reduce` is "" or the operation (add, min, max). `cache` is a policy for L2.
+    Where `guard` is false, nothing is copied.
     """
 
     tensor: str = field(metadata=STORED)
     coord: tuple[Scalar, ...]
     box: Box
     reduce: str = ""
+    cache: str = ""
+    guard: Cond | None = None
 
     word: ClassVar[str] = "tma_store"
     call: ClassVar[str] = "cute.tma_store"
@@ -440,7 +475,11 @@ class TmaStore(Op):
 
     def problem(self) -> str:
         """Check for a box that TMA can copy."""
-        return self.box.problem(self.coord)
+        return self.box.problem(self.coord) or _policy(self.cache)
+
+
+def _policy(cache: str) -> str:
+    return "" if cache in ("", *POLICIES) else f"the policy {cache!r} for L2"
 
 
 @dataclass(frozen=True, slots=True)
