@@ -12,7 +12,7 @@ from cute_py.calls.arrays import VECTOR_BYTES, address_of, strides_of
 if TYPE_CHECKING:
     from cute_py.ops.libraries import Library
 
-LINE = 128  # bytes that are read from memory together
+LINE, SECTOR = 128, 32  # bytes of the L2 cache that are kept, and read, together
 
 
 def ready(library: Library, x: Any, batch: tuple[int, ...]) -> Any:
@@ -105,10 +105,10 @@ def pitch_of(x: Any) -> int:
     return gcd(VECTOR_BYTES, *found)
 
 
-def has_lines(x: Any) -> bool:
-    """Tell whether rows of [L, rows, K] are whole lines of 128 bytes apart."""
+def has_sectors(x: Any) -> bool:
+    """Tell whether rows of [L, rows, K] are whole sectors of the L2 cache apart."""
     across = 1 if major_of(x) == "K" else 2
-    return x.shape[across] == 1 or strides_of(x)[across] * bytes_each(x) % LINE == 0
+    return x.shape[across] == 1 or strides_of(x)[across] * bytes_each(x) % SECTOR == 0
 
 
 def bytes_each(x: Any) -> int:

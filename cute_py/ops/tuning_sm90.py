@@ -28,14 +28,15 @@ if TYPE_CHECKING:
     from cute_py.ops.libraries import Gpu
 
 PDL_BELOW = 50.0  # microseconds; longer kernels lose 0.5 to 1.6 %
-# microseconds: of a launch; for each tile of K, of an element of D and of a row of A or B, which
-# touches one line of 128 bytes, or two where the pitch is no multiple of that
-LAUNCH, AREA, LOAD = 2.0, 1.945e-5, (1.1e-3, 2.5e-3)
-PARTS = (-0.5, 0.3)  # more where D leaves in parts, with a stage more: of a launch, of a tile of D
-CLUSTER = 1.015  # times as much for blocks that share tiles of A
-END = {"cooperative": 6.5e-5, "pingpong": 2.2e-5}  # of an element of D, once
-DIRECT = 1.6  # times as much where D leaves by direct stores
-SPARE = 0.25  # of a wave's time that idle multiprocessors save, in proportion
+# microseconds: of a launch; for each tile of K, at least, of an element of D, and of a row of A or
+# B, whose pitch is a multiple of 32 bytes, or is not: then it touches a sector of L2 more
+LAUNCH, STEP, AREA, LOAD = 1.81, 0.115, 2.18e-5, (2.2e-4, 2.27e-3)
+BUSY = 1.73  # L2 is the limit of such rows where more than 1 / BUSY of the multiprocessors load
+END = {"cooperative": 4.9e-5, "pingpong": 3.8e-5}  # of an element of D, once
+DIRECT = 2.0  # times as much where D leaves by direct stores
+PARTS = (-0.3, 0.15)  # more where D leaves in parts, with a stage more: of a launch, of a tile of D
+CLUSTER = (0.66, 0.97)  # of blocks that share tiles of A: more of a launch, times of a tile of K
+SPARE = 0.257  # of a wave's time that idle multiprocessors save, in proportion
 
 
 class Row(NamedTuple):
@@ -48,7 +49,8 @@ class Row(NamedTuple):
         time: of an element of D, relative to others.
         in_parts: whether 128 bytes of each row of D leave at a time, which leaves room for a stage
             more; else all columns of 64 rows together.
-        most: epilogues that fit in the registers: 0 plain, 1 with a factor, a bias or relu, 2 all.
+        most: the heaviest epilogue that fits in the registers: 0 plain, 1 with a factor or a bias,
+            2 with relu or C, 3 with another activation, 4 with that and C.
     """
 
     m: int
@@ -57,26 +59,26 @@ class Row(NamedTuple):
     schedule: str
     time: float = 1.0
     in_parts: bool = False
-    most: int = 2
+    most: int = 4
 
 
 ROWS = (
-    Row(64, 32, 1, "cooperative"),
-    Row(64, 64, 1, "cooperative"),
-    Row(64, 128, 1, "cooperative"),
-    Row(128, 128, 2, "cooperative", 1.07),
-    Row(128, 192, 2, "cooperative", 1.03),
-    Row(128, 256, 2, "cooperative"),
-    Row(128, 256, 2, "cooperative", in_parts=True),
-    Row(256, 128, 2, "cooperative", 1.013),
-    Row(192, 192, 3, "cooperative", 1.02, most=0),
-    Row(256, 160, 2, "cooperative", 1.03, most=1),
-    Row(256, 168, 2, "cooperative", 1.015, most=0),
-    Row(256, 184, 2, "cooperative", 1.01, most=0),
-    Row(256, 192, 2, "cooperative", 1.015, most=0),
-    Row(128, 128, 1, "pingpong", 1.06, most=1),
-    Row(128, 176, 1, "pingpong", 1.035, most=0),
-    Row(128, 192, 1, "pingpong", 1.03, most=0),
+    Row(64, 32, 1, "cooperative", 0.87),
+    Row(64, 64, 1, "cooperative", 1.09),
+    Row(64, 128, 1, "cooperative", 1.29),
+    Row(128, 128, 2, "cooperative", 1.02),
+    Row(128, 160, 2, "cooperative", 1.02),
+    Row(128, 192, 2, "cooperative", 0.972),
+    Row(128, 256, 2, "cooperative", most=3),
+    Row(128, 256, 2, "cooperative", in_parts=True, most=3),
+    Row(256, 128, 2, "cooperative", 1.02, in_parts=True, most=2),
+    Row(192, 192, 3, "cooperative", 0.995, most=1),
+    Row(256, 160, 2, "cooperative", 1.035, most=2),
+    Row(256, 168, 2, "cooperative", 1.05, most=2),
+    Row(256, 192, 2, "cooperative", 1.006, most=0),
+    Row(128, 128, 1, "pingpong", 1.1, most=2),
+    Row(128, 176, 1, "pingpong", 1.024, most=1),
+    Row(128, 192, 1, "pingpong", 1.022, most=1),
 )
 
 
@@ -89,7 +91,7 @@ class Problem:
         batch: how many products.
         kinds: types of A and of B.
         majors: which mode of A and of B is contiguous.
-        lines: whether the pitches of A and of B are multiples of 128 bytes.
+        sectors: whether the pitches of A and of B are multiples of 32 bytes.
         result: type of D, whose rows are contiguous in memory.
         epilogue: what happens to the sums.
         fast_accum: whether 8-bit floats are summed in the tensor cores alone.
@@ -100,7 +102,7 @@ class Problem:
     batch: int
     kinds: tuple[Dtype, Dtype]
     majors: tuple[str, str]
-    lines: tuple[bool, bool]
+    sectors: tuple[bool, bool]
     result: Dtype
     epilogue: Epilogue
     fast_accum: bool
@@ -119,11 +121,11 @@ class Problem:
 
     @property
     def weight(self) -> int:
-        """How many registers the epilogue needs, by the classes of `Row.most`."""
+        """How heavy the epilogue is, as `Row.most` counts."""
         more = self.epilogue
-        if more.source or more.activation not in (None, "relu"):
-            return 2
-        return int(more.alpha or more.bias or more.activation is not None)
+        if more.activation not in (None, "relu"):
+            return 4 if more.source else 3
+        return 2 if more.source or more.activation else int(more.alpha or more.bias)
 
 
 class Estimate(NamedTuple):
@@ -166,7 +168,7 @@ def for_hopper(problem: Problem) -> GemmConfig:
 
 def candidates(problem: Problem) -> Iterator[Estimate]:
     """Yield the rows that the kernel has for a problem, and that fit the GPU."""
-    clusters = (1,) if all(problem.lines) else (1, 2)
+    clusters = (1,) if all(problem.sectors) else (1, 2)
     for row, cluster in product(ROWS, clusters):
         if row.most >= problem.weight:
             config = _config(row, problem, cluster=cluster)
@@ -204,10 +206,13 @@ def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmC
         groups = 2 if tile[0] % 128 == 0 else tile[0] // 64
     known = [x for x in ROWS if (x.m, x.n, x.schedule) == (*tile[:2], schedule)]
     row = known[0] if known else Row(tile[0], tile[1], groups, schedule)
-    parts = {"cluster": config.cluster, "pdl": config.pdl, "two_level": config.two_level, **parts}
+    same = tile == config.tile and schedule == config.schedule
+    kept = {"pdl": config.pdl, "two_level": config.two_level, "cluster": config.cluster * same or 1}
+    parts = kept | parts
     try:
+        warps = parts.pop("warps", (4 * row.warpgroups, 1))
         made = _made(row, problem, **parts)
-        return replace(made, tile=tile, reasons=(*config.reasons, f"given: {text}"))
+        return replace(made, tile=tile, warps=warps, reasons=(*config.reasons, f"given: {text}"))
     except CuteError as error:
         raise error.inside(f"config({text})") from None
 
@@ -216,15 +221,20 @@ def _estimate(config: GemmConfig, problem: Problem, row: Row) -> Estimate:
     """Return the estimated time of a configuration of a row."""
     (m, n, k), cluster = config.tile, config.cluster
     blocks, waves = grid_of(config, problem.shape, problem.batch, problem.gpu.multiprocessors)
-    by_a, by_b = (LOAD[not whole] for whole in problem.lines)
-    step = max(AREA * row.time * m * n, by_a * m / cluster + by_b * n)
-    step *= CLUSTER if cluster > 1 else 1
-    end = END[config.schedule] * m * n * (1 if config.store else DIRECT)
-    one = ceil_div(problem.shape[2], k) * step + end
-    tiles = cluster * units_of(config, problem.shape, problem.batch)
-    idle = 1 - tiles / (waves * problem.gpu.multiprocessors)
+    busy = (
+        cluster
+        * units_of(config, problem.shape, problem.batch)
+        / (waves * problem.gpu.multiprocessors)
+    )
+    by_a, by_b = (LOAD[0] if whole else LOAD[1] * min(1, BUSY * busy) for whole in problem.sectors)
+    multiplied = AREA * row.time * m * n * (1 - SPARE * (1 - busy))
+    loaded = by_a * m / cluster + by_b * n
+    step = max(STEP, (multiplied**6 + loaded**6) ** (1 / 6))  # a soft maximum
     first, each = PARTS if row.in_parts else (0.0, 0.0)
-    time = LAUNCH + first + waves * (one + each) * (1 - SPARE * idle)
+    if cluster > 1:
+        first, step = first + CLUSTER[0], step * CLUSTER[1]
+    end = each + END[config.schedule] * m * n * (1 if config.store else DIRECT)
+    time = LAUNCH + first + waves * (ceil_div(problem.shape[2], k) * step + end)
     return Estimate(time, waves, blocks, config)
 
 
