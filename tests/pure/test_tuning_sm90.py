@@ -116,7 +116,7 @@ def test_the_rule_is_near_the_fastest_of_what_was_measured():
     assert len(ratios) >= 50
     assert min(ratios) >= 0.94
     assert sum(ratios) / len(ratios) >= 0.99
-    assert sum(ratio < 0.97 for ratio in ratios) <= 3
+    assert sum(ratio < 0.97 for ratio in ratios) <= 4
 
 
 def test_rows_that_begin_within_sectors_are_shared_by_clusters():
