@@ -242,7 +242,7 @@ def differences(plan):
                     yield found != swizzled(x, element)
 
 
-@pytest.mark.parametrize("name", ["products", "gemm_09", "persistent"])
+@pytest.mark.parametrize("name", ["products", "gemm_09", "persistent", "starts", "by_columns"])
 def test_descriptors_read_the_elements_of_the_plan(name):
     seen = {}
     for case in CASES[name]():
