@@ -530,3 +530,36 @@ def test_convolutions_that_no_tensor_map_describes_are_refused(shape, how, rows,
     else:
         (found,) = [op.im2col for op in call().ops if isinstance(op, ops.TmaLoad)]
         assert found == ops.Im2col((-127, -127), (125, 125), (8, 8))
+
+
+# -- kernels that may begin before others have ended
+
+
+def early(tma, wait_first):
+    @cute.kernel
+    def copies(x, y):
+        cute.launch(grid=1, block=32, pdl=True)
+        shared, bars = cute.smem(x.dtype, cute.Layout((8, 64), (64, 1)), 128), cute.mbarriers(1)
+        with cute.when(cute.thread_idx() == 0):
+            bars.init(1)
+            cute.fence_mbarrier_init()
+        cute.syncthreads()
+        if wait_first:
+            cute.griddepcontrol_wait()
+        with cute.when(cute.thread_idx() == 0):
+            if tma == "load":
+                bars.arrive_expect_tx(0, 8 * 64 * 2)
+                cute.tma_load(cute.local_tile(cute.tma_tensor(x), (8, 64), (0, 0)), shared, bars, 0)
+            else:
+                cute.tma_store(shared, cute.local_tile(cute.tma_tensor(y), (8, 64), (0, 0)))
+        if not wait_first:
+            cute.griddepcontrol_wait()
+
+    return copies
+
+
+@pytest.mark.parametrize("tma", ["load", "store"])
+def test_tma_does_not_touch_memory_before_the_kernels_before_have_ended(tma):
+    x = halves(8, 64)
+    refused("plan-pdl", partial(cute.trace, early(tma, False), x, x.copy()))
+    assert cute.trace(early(tma, True), x, x.copy()).launch.pdl
