@@ -522,6 +522,7 @@ WHEN = {
     # -- ops.wordings
     "ops-array": "an operand or a term holds no numbers",
     "ops-rank": "an operand has fewer than two modes",
+    "ops-tune-host": "arrays of the host, whose configurations cannot be measured",
     "ops-shapes": "the operands' shapes do not fit together",
     "ops-shape": "c, bias or out has another shape than the result asks for",
     "ops-dtype": "no instruction multiplies operands of these types",
