@@ -1044,6 +1044,7 @@ RECORDED = {
     "launch-driver": ("cute.run", {"said": "libcuda.so.1 not found"}),
     "ops-library": ("ops.gemm", {"type": "DeviceNDArray"}),
     "ops-chip": ("compile", {"arch": "sm_103a"}),
+    "ops-tune-host": ("cute.tune", {}),
     "ops-memory": (
         "cute.ops.gemm",
         {"needed": "2.2 MiB", "arrays": "351.6 KiB", "state": "1.9 MiB", "available": "1.1 MiB"},

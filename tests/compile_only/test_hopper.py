@@ -256,10 +256,9 @@ def differences(plan):
                     yield found != swizzled(x, element)
 
 
-NAMES = ["products", "gemm_09", "gemm_11", "gemm_12", "starts", "by_columns"]
-
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", ["products", "gemm_09", "gemm_11", "gemm_12", "persistent", "starts", "by_columns"]
+)
 def test_descriptors_read_the_elements_of_the_plan(name):
     seen = {}
     for case in CASES[name]():
