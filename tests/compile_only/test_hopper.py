@@ -256,7 +256,9 @@ def differences(plan):
                     yield found != swizzled(x, element)
 
 
-@pytest.mark.parametrize("name", ["products", "gemm_09", "gemm_11", "gemm_12"])
+@pytest.mark.parametrize(
+    "name", ["products", "gemm_09", "gemm_11", "gemm_12", "starts", "by_columns"]
+)
 def test_descriptors_read_the_elements_of_the_plan(name):
     seen = {}
     for case in CASES[name]():

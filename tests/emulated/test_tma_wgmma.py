@@ -120,6 +120,7 @@ def loads(x, layout, part, index=(0, 0)):
     return cute.trace(load_part, x, layout, part, index)
 
 
+MODES = ("INTER", "SW32", "SW64", "SW128")
 ROWS, COLUMNS = cute.atoms.Layout_K_SW128_Atom("f16"), cute.atoms.Layout_MN_SW128_Atom("f16")
 
 
@@ -153,6 +154,69 @@ def test_boxes_that_tma_fills_as_the_plan_says():
         (halves(152, 64), cute.tile_to_shape(ROWS, (160, 64)), (80, 64), (1, 0)),
     ):
         assert boxes_of(loads(x, layout, part, index)) == [part]
+
+
+@cute.kernel
+def load_tile(x, layout, index, tile):
+    """Load one tile to shared memory: the boxes are what is tested."""
+    cute.launch(grid=1, block=32)
+    shared, bars = cute.smem(x.dtype, layout, 1024), cute.mbarriers(1)
+    with cute.when(cute.thread_idx() == 0):
+        cute.tma_load(cute.local_tile(cute.tma_tensor(x), tile, index), shared, bars, 0)
+
+
+def elements_of(plan, start):
+    """Return coordinate in a tile -> place in shared memory, of all copies of a plan by TMA."""
+    found = {}
+    for op in plan.ops:
+        if isinstance(op, ops.TmaLoad):
+            first = op.box.tile.bases[0] + op.box.tile.table[0][1]
+            for n, place in enumerate(op.box.order()):
+                coord = [x - begin for x, begin in zip(op.coord, start, strict=True)]
+                for mode, extent in zip(op.box.modes, op.box.extents, strict=True):
+                    coord[mode] += n % extent
+                    n //= extent
+                assert tuple(coord) not in found
+                found[tuple(coord)] = first + place
+    return found
+
+
+@settings(max_examples=25)
+@given(st.data())
+def test_boxes_put_each_element_where_the_layout_says(data):
+    """Or the tile is refused: of any atom, order of atoms, type, extents and index."""
+    kind = data.draw(st.sampled_from(["f16", "f32", "u8"]))
+    major, mode = data.draw(st.sampled_from(["K", "MN"])), data.draw(st.sampled_from(MODES))
+    atom = cute.atoms.gmma_layout_atom(major, mode, kind)
+    extents = [n * data.draw(st.integers(1, 3)) for n in cute.shape(atom)]
+    order = data.draw(st.sampled_from([(1, 2), (2, 1)]))
+    layout = cute.tile_to_shape(atom, tuple(extents), order)
+    if data.draw(st.booleans()):
+        plain = cute.LayoutRight if data.draw(st.booleans()) else cute.LayoutLeft
+        layout = cute.make_layout(tuple(extents), plain)
+    index = data.draw(st.tuples(st.integers(0, 2), st.integers(0, 2)))
+    bits = cute.dtype(kind).bits
+    x = np.zeros([2 * 128 * n // bits for n in (3, 5)], cute.dtype(kind).numpy)
+    x = x.T if major == "MN" else x
+    try:
+        plan = cute.trace(load_tile, x, layout, index, tuple(extents))
+    except cute.CuteError as error:
+        if error.code != "tma-kernel-box":
+            raise
+        event("refused")
+        return
+    start = [i * n for i, n in zip(index, extents, strict=True)]
+    found = elements_of(plan, start)
+    assert found == {c: layout(c) for c in product(*map(range, extents))}
+    event(f"several boxes: {len(boxes_of(plan)) > 1}")
+    if len(boxes_of(plan)) == 1:
+        (box,) = [op.box for op in plan.ops if isinstance(op, ops.TmaLoad)]
+        strides = tuple(step // x.itemsize for step in x.strides)
+        made = cute.atoms.make_tma_atom(
+            "SM90_TMA_LOAD", cute.make_layout(x.shape, strides), layout, kind
+        )
+        assert (made.box, made.modes) == (box.extents, tuple((mode,) for mode in box.modes))
+        assert made.swizzle_mode == (f"{box.swizzle}B" if box.swizzle else "NONE")
 
 
 # -- parts of the columns of accumulators
@@ -277,9 +341,6 @@ def by_the_hardware(tile, start, rows, k, major):
         at += start // 16 * 16
         found.append(at ^ (at >> 7 & units - 1) << 4)
     return found
-
-
-MODES = ("INTER", "SW32", "SW64", "SW128")
 
 
 @settings(max_examples=60)
