@@ -137,7 +137,7 @@ SHORT = ("pp 128x192", "pp 128x176", "pp 128x192 b132", "pp 64x256")
 TWO_LEVEL = ("128x128 2", "128x192 2", "128x160 2", "pp 64x192 2")
 GELU = (
     *("128x256 bias gelu", "128x256 c bias gelu", "256x128 bias gelu"),
-    *("pp 128x160 s4 c bias gelu", "pp 128x128 s4 bias gelu", "pp 64x256 bias gelu"),
+    *("pp 128x160 s4 c bias gelu", "pp 128x176 s4 bias gelu", "pp 128x128 s4 bias gelu"),
 )
 CASES = (
     case("512", "bf16", 512, "64x32 pdl", "64x64 pdl", "64x32", "64x128 pdl"),

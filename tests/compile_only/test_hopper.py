@@ -257,7 +257,7 @@ def differences(plan):
 
 
 @pytest.mark.parametrize(
-    "name", ["products", "gemm_09", "gemm_11", "gemm_12", "persistent", "starts", "by_columns"]
+    "name", ["products", "gemm_09", "gemm_11", "gemm_12", "starts", "by_columns"]
 )
 def test_descriptors_read_the_elements_of_the_plan(name):
     seen = {}
