@@ -124,6 +124,7 @@ _HOME = {
         "tma_load tma_store tma_store_commit tma_store_wait tma_tensor warpgroup_commit "
         "warpgroup_fence warpgroup_gemm warpgroup_wait"
     ),
+    "trace.im2col": "tma_im2col tma_load_im2col",
     "trace.pipeline": "Pipeline TmaPipeline pipeline",
     "trace.control": "break_if otherwise range=range_ return_if var=Var wait_until when while_",
     "trace.arithmetic": "as_int reduce",

@@ -267,6 +267,8 @@ from cute_py.trace.hopper import warpgroup_commit as warpgroup_commit
 from cute_py.trace.hopper import warpgroup_fence as warpgroup_fence
 from cute_py.trace.hopper import warpgroup_gemm as warpgroup_gemm
 from cute_py.trace.hopper import warpgroup_wait as warpgroup_wait
+from cute_py.trace.im2col import tma_im2col as tma_im2col
+from cute_py.trace.im2col import tma_load_im2col as tma_load_im2col
 from cute_py.trace.pipeline import Pipeline as Pipeline
 from cute_py.trace.pipeline import TmaPipeline as TmaPipeline
 from cute_py.trace.pipeline import pipeline as pipeline

@@ -244,6 +244,7 @@ WHEN = {
     "tma-span": "the rows of a box are wider than the swizzle",
     "tma-multicast": "a box cannot be split among the CTAs",
     # -- tiled.wordings
+    "mma-columns": "a thread does not hold the columns as a part of its values",
     "tiled-permutation": "a permutation of a tiled MMA is not a whole number of atoms",
     "tiled-holes": "a thread-value layout is requested for threads with holes in their indices",
     "tiled-overlap": "several atoms of a tiled MMA would run on the same threads",
@@ -306,6 +307,8 @@ WHEN = {
     ),
     "plan-twice": "one operation would write several values to a register",
     "plan-divergent": "not all threads of the block may reach a barrier",
+    "plan-box": "a box of TMA begins in the middle of its swizzle's pattern",
+    "plan-descriptor": "a descriptor of wgmma leads to other elements than the layout",
     "plan-setmaxnreg-part": "only a part of a warpgroup comes to setmaxnreg",
     "plan-setmaxnreg-sum": "warpgroups ask for more registers than the launch has",
     "plan-shared": "a block needs more shared memory than it can have",
@@ -423,6 +426,7 @@ WHEN = {
     "kernel-fragment": "`cute.gemm` is given something other than a fragment",
     "kernel-operand-type": "a fragment has another type than the atom multiplies",
     "tma-kernel-tile": "TMA is given something other than a tile of a tensor in coordinates",
+    "tma-im2col": "TMA cannot step over the pixels of a convolution",
     "tma-kernel-box": "a tile is not a box that TMA can copy",
     "kernel-registers": "`cute.setmaxnreg` is given an impossible number",
     "mainloop-operand": "an operand of `cute.mainloop` is neither tiles nor an iterator",
@@ -589,6 +593,7 @@ WHEN = {
     "emulate-async-pending": "shared memory is used while TMA or wgmma still works on it",
     "emulate-proxy-fence": "TMA or wgmma reads what threads stored, without a proxy fence between",
     "emulate-wgmma-pending": "accumulators, or A in registers, are touched before warpgroup_wait",
+    "emulate-wgmma-start": "threads of a warpgroup disagree on where sums start from zero",
     "emulate-wgmma-fence": (
         "accumulators, or A in registers, are written and then used by wgmma without a fence"
     ),
@@ -602,6 +607,7 @@ WHEN = {
         "a block ends while a TMA store reads its shared memory, or another block may reach it"
     ),
     "emulate-mbarrier-arrivals": "more threads arrive in a phase of an mbarrier than it counts",
+    "emulate-map": "TMA is given an array that it cannot address",
     "emulate-mbarrier-bytes": "TMA loads bring another number of bytes than was announced",
     "emulate-lanes": "lanes of one warp write different values to one address in one instruction",
     "emulate-shuffle": "a shuffle reads from a lane that does not take part",
@@ -1165,7 +1171,12 @@ RECORDED = {
             "fix": "put cute.warpgroup_wait(0) before this line",
         },
     ),
+    "emulate-wgmma-start": (
+        "warpgroup",
+        {"condition": "tid < 64", "value": "False", "who": "block (0, 0, 0), warp 2, lane 0"},
+    ),
     "emulate-wgmma-fence": ("warpgroup", {"registers": "a[0:8]", "who": "block (0, 0, 0), warp 0"}),
+    "emulate-map": ("gemm", {"name": "A", "found": "a pitch of 270 bytes, with rows of 270 bytes"}),
     "emulate-mbarrier-unset": (
         "ring",
         {"name": "mbarrier empty[0]", "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)"},
