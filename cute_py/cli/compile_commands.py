@@ -80,6 +80,10 @@ LADDER = {  # the names of kernels.samples.SAMPLES, which needs NumPy
     "gemm_06": "with ldmatrix and swizzles",
     "gemm_07": "with cp.async and a pipeline of stages",
     "gemm_08": "with an epilogue through shared memory",
+    "gemm_09": "with TMA and wgmma (sm_90a)",
+    "gemm_10": "with warps that load and warpgroups that multiply (sm_90a)",
+    "gemm_11": "with persistent blocks and TMA stores (sm_90a)",
+    "gemm_12": "with two warpgroups that take turns (sm_90a)",
     "splitk": "with K split over blocks that take turns",
 }
 
