@@ -51,7 +51,7 @@ FIXES = {
 }
 
 
-class boxes:
+class Boxes:
     """The copies of a tile of a `tma_tensor` to or from shared memory.
 
     Law: together they put element c of the tile where the layout of shared memory has it. Raises
@@ -151,7 +151,7 @@ class boxes:
         ]
 
 
-def _box(tile: boxes, leaves: list[Leaves]) -> tuple[list[int], list[tuple[int, int, int, int]]]:
+def _box(tile: Boxes, leaves: list[Leaves]) -> tuple[list[int], list[tuple[int, int, int, int]]]:
     """Return the extents of a box by mode of the tile, and the steps from box to box: (mode of the
     tile, its extent in the box, number, stride in shared memory).
     """
@@ -192,7 +192,7 @@ def _largest(extent: int) -> int:
     return next(n for n in range(min(extent, MOST_BOX), 0, -1) if extent % n == 0)
 
 
-def _order(tile: boxes, leaves: list[Leaves], extents: list[int]) -> tuple[int, ...]:
+def _order(tile: Boxes, leaves: list[Leaves], extents: list[int]) -> tuple[int, ...]:
     """Return the modes of the tensor in the order of the box: the contiguous mode, those with
     several elements by their stride in shared memory, the others.
     """
@@ -202,7 +202,7 @@ def _order(tile: boxes, leaves: list[Leaves], extents: list[int]) -> tuple[int, 
 
 
 def _places(
-    tile: boxes, outer: list[tuple[int, int, int, int]]
+    tile: Boxes, outer: list[tuple[int, int, int, int]]
 ) -> Iterator[tuple[tuple[Scalar, ...], int]]:
     """Yield the coordinate of each box, and its first element in shared memory."""
     for index in range(prod(number for _k, _at, number, _step in outer)):
@@ -216,7 +216,7 @@ def _places(
         yield tuple([bare(x) for x in coord]), offset
 
 
-def _at(tile: boxes, offset: int, order: tuple[int, ...], extents: tuple[int, ...]) -> Box:
+def _at(tile: Boxes, offset: int, order: tuple[int, ...], extents: tuple[int, ...]) -> Box:
     """Return a box at an offset (elements) of the tile in shared memory."""
     engine, layout = tile.memory, tile.shared.layout
     engine.scope.require_open(tile.shared)

@@ -37,7 +37,7 @@ from cute_py.plan.ops import (
 )
 from cute_py.tensor.tensor import Tensor, derived
 from cute_py.tiled.tiled_mma import TiledMMA
-from cute_py.trace.boxes import boxes
+from cute_py.trace.boxes import Boxes
 from cute_py.trace.control import bare_condition
 from cute_py.trace.engines import GlobalMemory, Guarded
 from cute_py.trace.lower import access, register
@@ -207,7 +207,7 @@ def tma_load(
     tile that boxes do not fill as its layout says, or for `skip` with `multicast`.
     """
     require_policy(cache, "cute.tma_load")
-    found = boxes(source, target, "cute.tma_load")
+    found = Boxes(source, target, "cute.tma_load")
     bar, mask = bars._at(index), bare(multicast)
     skips = _skips(outside, mask)
     for coord, box in found.parts():
@@ -228,7 +228,7 @@ def tma_store(source: Tensor, target: Tensor, reduce: str = "", cache: str = "")
     shared memory may be overwritten after `tma_store_wait(0, read=True)`.
     """
     require_policy(cache, "cute.tma_store")
-    found = boxes(target, source, "cute.tma_store")
+    found = Boxes(target, source, "cute.tma_store")
     for coord, box in found.parts():
         emit(TmaStore, found.engine.name, coord, box, reduce, cache, found.reaches(coord, box))
 

@@ -15,7 +15,7 @@ from cute_py.integers import ints
 from cute_py.layout.queries import rank, size
 from cute_py.layout.tuples import flatten, show
 from cute_py.plan.ops import Im2col, TmaLoad
-from cute_py.trace.boxes import boxes
+from cute_py.trace.boxes import Boxes
 from cute_py.trace.engines import Guarded, SharedMemory
 from cute_py.trace.hopper import require_policy, tma_tensor
 from cute_py.trace.runtime_integers import bare, operate
@@ -124,7 +124,7 @@ def _each(x: IntTuple, count: int, operation: str) -> tuple[int, ...]:
     return tuple([ints.as_int(value, operation) for value in values])
 
 
-class _Boxes(boxes):
+class _PixelBoxes(Boxes):
     """The copies of a tile (pixels, channels)."""
 
     def __init__(self, source: Im2colTensor, target: Tensor, start: list[Leaf]) -> None:
@@ -177,7 +177,7 @@ def tma_load_im2col(
     if len(taps) != spatial:
         found = f"a tap {show(taps)} of a filter of {show(source.filter)}"
         raise refusal_here("tma-im2col", operation=LOAD, found=found)
-    copies = _Boxes(source, target, [*source.start(pixel), channel])
+    copies = _PixelBoxes(source, target, [*source.start(pixel), channel])
     offsets = tuple(
         [bare(ints.mul(x, gap)) for x, gap in zip(taps, source.dilation, strict=True)][::-1]
     )
