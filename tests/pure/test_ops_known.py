@@ -2,6 +2,7 @@
 
 import random
 import sys
+import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -262,6 +263,33 @@ def test_an_out_that_is_read_is_noticed_each_time(gpu):
         ) is direct or out is same
         assert Matrix.made == ([] if direct else ["made", "copied to"])
     assert known() == 1
+
+
+def test_two_threads_at_once_share_a_kernel_and_no_address(gpu, monkeypatch):
+    a, b = operands()
+    cute.ops.gemm(a, b, out=Matrix((M, N), address=1 << 23))
+    barrier, launch = threading.Barrier(2), type(gpu.raw).cuLaunchKernelEx
+
+    def together(raw, *args):
+        barrier.wait(5)
+        return launch(raw, *args)
+
+    monkeypatch.setattr(type(gpu.raw), "cuLaunchKernelEx", together)
+    made = {}
+
+    def work(n):
+        made[n] = [Matrix((M, N), address=(n << 26) + 4096 * i) for i in range(4)]
+        for out in made[n]:
+            cute.ops.gemm(a, b, out=out)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in (1, 2)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    wanted = sorted(out.address for outs in made.values() for out in outs)
+    found = [[x for x in words if x in wanted] for *_rest, words in gpu.raw.launches[1:]]
+    assert sorted(found) == [[x] * gpu.times for x in wanted]
 
 
 def test_the_first_call_with_an_out_that_is_read_does_not_decide_for_others(gpu, steps):
