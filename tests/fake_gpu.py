@@ -60,7 +60,7 @@ class Raw:
         self.attributes = {"MAX_THREADS_PER_BLOCK": 1024}
         self.capturing, self.clusters = False, 66
         self.memory = {}  # address -> device
-        self.counts = {}  # parameters of a kernel
+        self.counts = {}  # of each parameter of a kernel, the entries if it is a table, else 0
 
     def contexts(self):
         if not hasattr(self.stack, "held"):
@@ -136,12 +136,18 @@ class Raw:
         left = self.answers.get("cuLaunchKernelEx")
         if left and (status := left.pop(0)):
             return (Status(status),)
-        count = self.counts[function]
-        pointers = (ctypes.c_void_p * count).from_address(address)
-        words = [ctypes.c_uint64.from_address(p).value for p in pointers]
+        sizes = self.counts[function]
+        pointers = (ctypes.c_void_p * len(sizes)).from_address(address)
+        words = [_read(p, n) for p, n in zip(pointers, sizes, strict=True)]
         grid = config.gridDimX, config.gridDimY, config.gridDimZ
         self.launches.append((self.contexts()[-1], grid, config.hStream, words))
         return (Status.CUDA_SUCCESS,)
+
+
+def _read(address, entries):
+    """Return the value of a parameter, or the entries of a table."""
+    read = [ctypes.c_uint64.from_address(address + 8 * i).value for i in range(entries or 1)]
+    return read if entries else read[0]
 
 
 class Launching(Driver):
@@ -226,7 +232,9 @@ class Fake:
         from cute_py.codegen.printer import parameters
 
         entry = f"{plan.name}_{len(self.raw.counts)}"
-        self.raw.counts[entry.encode()] = len(parameters(plan))
+        rows = iter(plan.launch.tables)
+        counts = [len(next(rows)) if kind == "table" else 0 for _, kind in parameters(plan)]
+        self.raw.counts[entry.encode()] = counts
         return Compiled(plan, arch, entry, "", "", b"", Resources(32, 0, 0, plan.smem_bytes), "")
 
 

@@ -321,6 +321,10 @@ _MEMORY = (
         space=(("gmem", "global"),), bits=_VECTOR, cache=_dotted(*STORE_CACHES, *PRIORITIES),
     ),
     _row(
+        "ld.param", "ld.param.{type} {d}, [{address}];", "d:{type} < address:b64", "ld",
+        type=_same("b32", "b64"),
+    ),
+    _row(
         "createpolicy", "createpolicy.fractional{policy}.b64 {d}, 1.0;", "d:b64 <", "createpolicy",
         "none", "sm_80", policy=tuple((word, f".{word}") for word in POLICIES),
     ),

@@ -130,7 +130,9 @@ class Launch(Node):
     refused.
     `counts`: expressions of parameters, such as numbers of tiles, that a launch requires to be
     below 2**31. `divisors`: expressions of parameters by which the kernel divides: a launch passes
-    multipliers for them (`multiplier`).
+    multipliers for them (`multiplier`). `tables`: rows of such expressions, from which the kernel
+    takes one by a run-time index: a launch passes their values (64 bits each), at most
+    `MOST_TABLES` bytes in all.
     """
 
     grid: tuple[Scalar, Scalar, Scalar]
@@ -142,6 +144,7 @@ class Launch(Node):
     allow_emulated: bool = False
     counts: tuple[Scalar, ...] = ()
     divisors: tuple[Scalar, ...] = ()
+    tables: tuple[tuple[Scalar, ...], ...] = ()
 
     def require_counts(self, name: str, values: Iterable[int]) -> None:
         """Refuse values of `counts` of 2**31 and more."""
@@ -161,6 +164,14 @@ class Launch(Node):
         words += [f"spill_bytes {self.spill_bytes}"] * (self.spill_bytes > 0)
         words += ["pdl"] * self.pdl + ["allow_emulated"] * self.allow_emulated
         return " ".join(words)
+
+
+MOST_TABLES = 2048  # bytes of the tables of a kernel
+
+
+def bytes_of(tables: Iterable[tuple[Scalar, ...]]) -> int:
+    """Return the size of tables (bytes): entries are integers of 64 bits."""
+    return 8 * sum(map(len, tables))
 
 
 def multiplier(d: int) -> int:
@@ -263,6 +274,7 @@ class Plan:
     def __str__(self) -> str:
         """Return the whole plan as text: one line per op, each with its line of the kernel."""
         head = [f"plan {self.name}", *[f"  {x}" for x in (*self.params, self.launch)]]
+        head += [f"  table {i}: {_listed(row)}" for i, row in enumerate(self.launch.tables)]
         held = [f"  {x}" for x in (*self.shared, *self.storages)]
         return "\n".join([*head, *held, *_lines(self.body, 1)])
 

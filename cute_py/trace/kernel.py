@@ -302,7 +302,12 @@ def _plan(kernel: Kernel, state: Trace) -> Plan:
     plan = Plan(
         kernel.__name__,
         tuple(state.params.values()),
-        replace(state.launch, counts=tuple(state.counts), divisors=tuple(divisors)),
+        replace(
+            state.launch,
+            counts=tuple(state.counts),
+            divisors=tuple(divisors),
+            tables=tuple(state.tables),
+        ),
         tuple(state.shared.values()),
         _used_registers(state),
         tuple(state.root.ops),

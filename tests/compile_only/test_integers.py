@@ -85,6 +85,34 @@ def test_a_scheduler_divides_without_div():
     assert compiled.resources.instructions["CALL"] == 0
 
 
+# -- tables that the host computes
+
+
+@cute.kernel
+def gathered(x, out, n: cute.s32):
+    cute.launch(grid=4, block=64)
+    t, b = cute.thread_idx(), cute.block_idx()
+    far = cute.make_table([k * x.stride[0] + 8 * k for k in range(9)])
+    near = cute.make_table([n % (k + 2) for k in range(4)])
+    for j in cute.range(cute.min_(x.shape[0], 9)):
+        out[t] += x[0, 0] + (far[j] + far[t % 9] + near[b]).to("s32")
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_an_entry_is_one_load_from_the_constant_bank(arch):
+    plan = cute.trace(gathered, np.zeros((5, 24), np.int32), np.zeros(64, np.int32), 1)
+    compiled = cute.compile(plan, arch)
+    head = re.search(r"\.entry \w+\((.*?)\n\)", compiled.ptx, re.DOTALL)[1]
+    assert re.findall(r"\.align 8 \.b8 \w+\[(\d+)\]", head) == ["72", "32"]
+    assert compiled.ptx.count("ld.param.b64") == 2
+    assert compiled.ptx.count("ld.param.b32") == 1  # its entries fit
+    used = compiled.resources
+    assert (used.spill_bytes, used.stack_bytes) == (0, 0)
+    assert not {"LDL", "STL", "CALL"} & used.instructions.keys()
+    indexed = re.findall(r"U?LDC(?:\.64)? \w+, c\[0x0\]\[\w*R\w+\+0x\w+\]", compiled.sass)
+    assert len(indexed) >= 3
+
+
 # -- narrow and wide plans agree
 
 
