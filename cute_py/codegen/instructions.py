@@ -281,7 +281,8 @@ _FLOAT, _WORDS = _same("f32", "f64"), _same(*WORDS)
 _ROUNDING: Words = (("rn", "rn"), ("rz", "rz"), ("rd", "rm"), ("ru", "rp"))
 _SPACE: Words = (("gmem", "global"), ("smem", "shared"))
 _VECTOR: Words = (
-    ("32", "b32"), ("8", "b8"), ("16", "b16"), ("64", "v2.b32"), ("128", "v4.b32")
+    ("32", "b32"), ("8", "b8"), ("16", "b16"), ("64", "v2.b32"), ("128", "v4.b32"),
+    ("1x64", "b64"), ("2x64", "v2.b64"),
 )  # fmt: skip
 _F2, _F3 = "d:{type} < a:{type}", "d:{type} < a:{type} b:{type}"
 _EXTREMES: Words = (
