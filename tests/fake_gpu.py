@@ -42,6 +42,7 @@ LIMITS = {
     "MAX_BLOCK_DIM_Y": 1024,
     "MAX_BLOCK_DIM_Z": 64,
     "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 232448,
+    "MULTIPROCESSOR_COUNT": 132,
     "COMPUTE_CAPABILITY_MAJOR": 9,
     "COMPUTE_CAPABILITY_MINOR": 0,
 }
@@ -116,6 +117,9 @@ class Raw:
 
     def do_cuOccupancyMaxActiveClusters(self, _function, _config):
         return self.clusters
+
+    def do_cuOccupancyMaxActiveBlocksPerMultiprocessor(self, _function, threads, _smem):
+        return 2048 // threads
 
     def do_cuStreamIsCapturing(self, _stream):
         return int(self.capturing)

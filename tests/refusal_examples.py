@@ -494,6 +494,7 @@ WHEN = {
     "launch-earlier": "an earlier kernel has failed: its error surfaces at a later launch",
     "launch-grid": "a grid is negative or larger than the device allows",
     "launch-limit": "a block or cluster needs more than the device has",
+    "launch-resident": "a launch with `resident=True` has more blocks than run at once",
     "launch-cluster": "a grid is not a whole number of clusters",
     "launch-device": "arrays are on several devices",
     "launch-read-only": (
@@ -1021,6 +1022,7 @@ RECORDED = {
             "arch": "sm_89",
         },
     ),
+    "launch-resident": ("gemm_stream_k", {"blocks": "300", "room": "264"}),
     "launch-cluster": ("clustered", {"grid": "(1001, 1, 1)", "cluster": "(4, 1, 1)"}),
     "launch-device": ("rows", {"name": "y", "found": "1", "other": "x", "device": "0"}),
     "launch-read-only": ("rows", {"name": "y"}),

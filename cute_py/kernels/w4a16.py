@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 CP_ASYNC = "SM80_CP_ASYNC_CACHEGLOBAL"
 WIDTH = 64  # columns of D of a warp: a thread multiplies 32 weights of each k-block
+SHARED = 6  # blocks with a part of one tile of D
 
 
 def fragment_order(cfg: GemmConfig) -> tuple[Layout, Layout]:
@@ -48,9 +49,9 @@ def shuffle_weights(w: Any, scales: Any, group: int, cfg: GemmConfig) -> Any:  #
         group: how many weights of a row have a scale in common, whole tiles.
         cfg: the configuration. Parts of tiles are filled with zeros.
     """
-    (_m, bN, bK), found = cfg.tile, []
-    if group % bK or scales.itemsize != 2:
-        rule = f"scales of 16 bits, and whole tiles of K in a group of {group}"
+    (_m, bN, bK), found, kind = cfg.tile, [], cfg.tiled_mma(along_k=True).atom.a_type
+    if group % bK or scales.dtype != kind.numpy:
+        rule = f"scales of {kind}, and whole tiles of K in a group of {group}"
         raise refusal("gemm-config", operation="w4a16", config=cfg, rule=rule)
     pairs = (w, bK), (scales.repeat(group // bK, 1)[:, : -(-w.shape[1] // bK)], 1)
     for (x, width), order in zip(pairs, fragment_order(cfg), strict=True):
@@ -65,11 +66,10 @@ def shuffle_weights(w: Any, scales: Any, group: int, cfg: GemmConfig) -> Any:  #
 @cute.kernel
 def gemm_w4a16(A: Any, W: Any, D: Any, partial: Any, flags: Any, cfg: GemmConfig) -> None:
     """D (M,N) = A (M,K) * W transposed, of W from `shuffle_weights` with the same configuration.
-    `partial` and `flags` are those of `gemm_stream_k`; a GPU has room for two blocks on each
-    multiprocessor.
+    `partial` and `flags` are those of `gemm_stream_k`, for `choose_blocks` blocks.
     """
     (bM, bN, bK), of_a, mma = cfg.tile, cfg.operands()[0], cfg.tiled_mma(along_k=True)
-    cute.launch(grid=flags.shape[0], block=cfg.threads, min_blocks=cfg.min_blocks)
+    cute.launch(flags.shape[0], cfg.threads, min_blocks=cfg.min_blocks, resident=True)
     thr, m = mma.get_slice(cute.thread_idx()), cute.ceil_div(A.shape[0], bM)
     words, pitch = bN * bK // 8 + bN // 2, 4 * cfg.threads
     pitch *= -(-words // pitch)  # of a stage
@@ -110,6 +110,16 @@ def choose_tile(M: int, dtype: str = "bf16") -> GemmConfig:
     tile, warps = ((16, 128, 128), (1, 2, 4)) if M <= 16 else ((128, 128, 32), (2, 2))
     atom, side = ATOMS[dtype, dtype], Side("K", 8)
     return GemmConfig(atom, tile, warps, 4, side, side, True, min_blocks=2)
+
+
+def choose_blocks(cfg: GemmConfig, N: int, K: int, multiprocessors: int, M: int = 1) -> int:
+    """Return how many blocks share the tiles of K: `cfg.min_blocks` on each multiprocessor, or
+    fewer, so that at most `SHARED` share a tile of D: its owner adds their sums one by one.
+    """
+    bM, bN, bK = cfg.tile
+    tiles, depth = -(-M // bM) * -(-N // bN), -(-K // bK)
+    most = max(1, min(cfg.min_blocks, SHARED * tiles // multiprocessors))
+    return min(most * multiprocessors, tiles * depth)
 
 
 def check() -> None:

@@ -132,7 +132,7 @@ class Launch(Node):
     below 2**31. `divisors`: expressions of parameters by which the kernel divides: a launch passes
     multipliers for them (`multiplier`). `tables`: rows of such expressions, from which the kernel
     takes one by a run-time index: a launch passes their values (64 bits each), at most
-    `MOST_TABLES` bytes in all.
+    `MOST_TABLES` bytes in all. `resident`: a launch requires that all blocks run at once.
     """
 
     grid: tuple[Scalar, Scalar, Scalar]
@@ -145,6 +145,7 @@ class Launch(Node):
     counts: tuple[Scalar, ...] = ()
     divisors: tuple[Scalar, ...] = ()
     tables: tuple[tuple[Scalar, ...], ...] = ()
+    resident: bool = False
 
     def require_counts(self, name: str, values: Iterable[int]) -> None:
         """Refuse values of `counts` of 2**31 and more."""
@@ -163,6 +164,7 @@ class Launch(Node):
         words += [f"min_blocks {self.min_blocks}"] * (self.min_blocks > 1)
         words += [f"spill_bytes {self.spill_bytes}"] * (self.spill_bytes > 0)
         words += ["pdl"] * self.pdl + ["allow_emulated"] * self.allow_emulated
+        words += ["resident"] * self.resident
         return " ".join(words)
 
 

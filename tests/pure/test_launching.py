@@ -137,6 +137,24 @@ def test_the_host_computes_multipliers_once_for_sizes_and_at_each_call_for_numbe
 
 
 @cute.kernel
+def together(x, n: cute.s32):
+    cute.launch(grid=(x.shape[0], n), block=1024, resident=True)
+
+
+def test_blocks_that_wait_for_each_other_have_room_together(gpu):
+    fits, more = Array((132,)), Array((136,))
+    plan = plan_of(together, fits, 2)
+    assert str(plan).splitlines()[3].endswith("resident")
+    cute.run(plan, fits, 2)
+    cute.run(plan, more, 1)
+    for _again in range(2):
+        text = refused("launch-resident", plan, more, 2)
+        assert "272 blocks" in text
+        assert "at most 264" in text
+    assert len(gpu.raw.launches) == 2
+
+
+@cute.kernel
 def tabled(x, n: cute.s32, tables):
     cute.launch(grid=4, block=32)
     t = cute.thread_idx()

@@ -87,14 +87,20 @@ class Launcher:
             raise fault(status, said, compiled, grid, known=False) from None
 
     def _loaded(self) -> Any:  # a CUfunction
-        call, smem = self.driver.call, self.compiled.plan.smem_bytes
+        call, plan = self.driver.call, self.compiled.plan
+        smem = plan.smem_bytes
         self.module = call("cuModuleLoadData", self.compiled.cubin)
         function = call("cuModuleGetFunction", self.module, self.compiled.entry.encode())
         require_fit(self.driver, self.compiled, function, self.device)
+        self.room: int | None = None
         if smem > 48 * 1024:
             kinds = self.driver.raw.CUfunction_attribute
             most = kinds.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             call("cuFuncSetAttribute", function, most, smem)
+        if plan.launch.resident:
+            name, threads = "cuOccupancyMaxActiveBlocksPerMultiprocessor", plan.launch.threads
+            each = call(name, function, threads, smem)
+            self.room = each * self.driver.limit(self.device, "MULTIPROCESSOR_COUNT")
         return function
 
     def __call__(self, *args: Any, stream: int | None = None) -> None:
@@ -206,6 +212,8 @@ class Launcher:
             )
             plan.launch.require_counts(plan.name, found[:count])
             require_grid(self.driver, self.compiled, self.device, (x, y, z))
+            if self.room is not None:
+                require_room(self.compiled, x * y * z, self.room)
             divisors, entries = found[count:rows], found[rows:]
             return (x, y, z), [*map(multiplier, divisors), *[_wrapped(n) for n in entries]]
 
@@ -369,6 +377,12 @@ def _require(compiled: Compiled, what: str, found: int, most: int) -> None:
     if found > most:
         name, arch = compiled.plan.name, compiled.arch
         raise refusal("launch-limit", operation=name, found=found, what=what, most=most, arch=arch)
+
+
+def require_room(compiled: Compiled, blocks: int, room: int) -> None:
+    """Refuse more blocks than run at once."""
+    if blocks > room:
+        raise refusal("launch-resident", operation=compiled.plan.name, blocks=blocks, room=room)
 
 
 def require_grid(
