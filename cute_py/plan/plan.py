@@ -178,14 +178,14 @@ def bytes_of(tables: Iterable[tuple[Scalar, ...]]) -> int:
 
 def multiplier(d: int) -> int:
     """Return what a kernel divides by d with: m + (s << 32), with n // |d| == n*m >> (31 + s) for
-    0 <= n < 2**31. Source: Granlund and Montgomery, Division by Invariant Integers, 1994.
+    0 <= n <= 2**31. Source: Granlund and Montgomery, Division by Invariant Integers, 1994.
 
     >>> m, s = multiplier(7) % 2**32, multiplier(7) >> 32
     >>> [n * m >> 31 + s for n in (6, 7, 700, 2**31 - 1)]
     [0, 1, 100, 306783378]
     """
-    d = abs(d)
-    if d == 0:
+    d = abs(d)  # beyond 2**31 all quotients are 0
+    if d == 0 or d > 1 << 31:
         return 0
     s = (d - 1).bit_length()
     return -(-(1 << 31 + s) // d) + (s << 32)

@@ -68,6 +68,37 @@ def test_quotients_by_run_time_numbers_are_those_of_the_emulator(n):
 
 
 @cute.kernel
+def divided(given, out, m: cute.s32, k: cute.s32):
+    cute.launch(grid=1, block=2)
+    t, x = cute.thread_idx(), cute.as_int(given[0])
+    long, above = cute.as_int(given[1]), cute.as_int(given[1], 1)
+    quotients = [k // d for d in (x, x - 3, long, above, 40 - m, m * m, cute.min_(m, x))]
+    for row, q in enumerate((*quotients, x // m, x // k, t // above, t // (m * m), x // 7)):
+        out[row, t] = q
+
+
+ENDS = (0, 1, -1, 7, 40, END - 1, 1 - END, -END)
+
+
+@pytest.mark.parametrize("m", ENDS)
+def test_32_bits_are_divided_without_a_call_whatever_the_divisor_is(m):
+    out, given = np.zeros((12, 2), np.int64), np.zeros(2, np.int64)
+    plan = cute.trace(divided, given.astype(np.int32), out, 1, 1)
+    with_s32 = cute.compile(plan, "sm_90a")
+    assert with_s32.resources.instructions["CALL"] == 0
+    assert not re.search(r"\b(div|rem)\.[su]64", with_s32.ptx)
+    code = host.compiled(plan)
+    for k in ENDS:
+        for x in ENDS:
+            arrays = np.array([x, max(x, 1)], np.int32), out.copy(), out.copy()
+            cute.emulate(plan, arrays[0], arrays[1], m, k)
+            host.run(plan, arrays[0], arrays[2], m, k, code=code)
+            assert (arrays[1] == arrays[2]).all()
+            assert arrays[1][0, 0] == (k // x if x else 0)
+            assert arrays[1][5, 0] == (k // (m * m) if m else 0)
+
+
+@cute.kernel
 def scheduled(x, y, out, n: cute.s32(min=1)):
     """A persistent kernel that finds its tiles by division."""
     cute.launch(grid=132, block=64)

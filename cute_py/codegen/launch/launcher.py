@@ -214,8 +214,9 @@ class Launcher:
             require_grid(self.driver, self.compiled, self.device, (x, y, z))
             if self.room is not None:
                 require_room(self.compiled, x * y * z, self.room)
-            divisors, entries = found[count:rows], found[rows:]
-            return (x, y, z), [*map(multiplier, divisors), *[_wrapped(n) for n in entries]]
+            computed = [_wrapped(n) for n in found[count:]]
+            divisors, entries = computed[: rows - count], computed[rows - count :]
+            return (x, y, z), [*map(multiplier, divisors), *entries]
 
         return host
 
