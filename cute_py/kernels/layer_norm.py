@@ -36,7 +36,7 @@ def layer_norm(
     """
     M, N = A.shape
     cute.launch(grid=M, block=copy.size())
-    cute.assume(N <= tile[1])
+    cute.assume(tile[1] >= N)
     row, thread = cute.block_idx(), copy.get_slice(cute.thread_idx())
     partial = cute.smem("f32", (copy.size() // 32, 2))
     at = thread.partition_S(cute.make_identity_tensor(tile))  # (row, column) of each element
