@@ -173,6 +173,7 @@ def conv2d_fprop(
     tCgC = mma.get_slice(cute.thread_idx()).partition_C(cute.local_tile(mY, (bM, bN), (bx, by)))
     acc = mma.get_slice(cute.thread_idx()).make_fragment_C(tCgC)  # (MMA,MMA_M,MMA_N)
     acc.fill(0)
+    cute.assume(F.shape[1] == C * positions)
     mF = cute.make_tensor(F.data, cute.Layout((N, C, positions), (F.stride[0], 1, C)))
     gB = cute.local_tile(mF, (bN, bK, 1), (by, _, _))  # (BN,BK,1,k,positions)
     gB = cute.group_modes(

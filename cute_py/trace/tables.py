@@ -29,10 +29,10 @@ class Table:
     of the kernel. The bounds and the divisor that all entries share are known of the result.
     """
 
-    __slots__ = ("_entries", "_row")
+    __slots__ = ("_entries",)
 
-    def __init__(self, entries: tuple[Leaf, ...], row: tuple[Scalar, ...]) -> None:
-        self._entries, self._row = entries, row
+    def __init__(self, entries: tuple[Leaf, ...]) -> None:
+        self._entries = entries
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -53,15 +53,16 @@ class Table:
         if not isinstance(index, Int):
             return self._entries[index]
         trace, place = current(), bare(index)
-        number = trace.tables.setdefault(self._row, len(trace.tables))
+        row: tuple[Scalar, ...] = tuple(map(bare, self._entries))  # of this trace
+        number = trace.tables.setdefault(row, len(trace.tables))
         if (bytes := bytes_of(trace.tables)) > MOST_TABLES:
             raise refusal_here("plan-tables", operation="make_table", bytes=bytes, most=MOST_TABLES)
         name = trace.integer_name()
         emit(Let, name, "table", (number, place))
-        lows, highs = zip(*map(bounds_of, self._row), strict=True)
+        lows, highs = zip(*map(bounds_of, row), strict=True)
         low = None if None in lows else min(lows)
         high = None if None in highs else max(highs)
-        unit = gcd(*[content(terms_of(x)) for x in self._row]) or 1
+        unit = gcd(*[content(terms_of(x)) for x in row]) or 1
         return new_symbol(trace, name, unit, low, high, uniformity(trace.uniform, place))
 
 
@@ -86,12 +87,11 @@ def make_table(entries: Iterable[Leaf]) -> Table:
     """
     trace = current()
     held = tuple([ints.normalize(x, "make_table") for x in entries])
-    row = tuple(map(bare, held))
-    for x in row:
+    for x in map(bare, held):
         inside = [s.name for s in symbols_of(terms_of(x)) if s.name not in trace.taken]
         if inside:
             names = ", ".join(inside)
             raise refusal_here("table-entry", operation="make_table", entry=x, names=names)
-    if not row:
+    if not held:
         raise refusal_here("table-entry", operation="make_table", entry="no entries", names="none")
-    return Table(held, row)
+    return Table(held)

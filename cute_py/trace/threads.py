@@ -101,7 +101,8 @@ def launch(
         for x in (min_blocks, spill_bytes)
     ]
     extents: Any = {"grid": blocks, "block": tuple(threads), "cluster": tuple(group)}
-    options: Any = {"pdl": pdl, "allow_emulated": allow_emulated, "resident": resident}
+    words = {"pdl": pdl, "allow_emulated": allow_emulated, "resident": resident}
+    options: Any = {name: bool(given) for name, given in words.items()}
     shape = Launch(**extents, min_blocks=least, spill_bytes=spills, **options)
     if min(threads) < 1 or shape.threads > 1024 or min(*group, least) < 1 or spills < 0:
         raise refusal_here("kernel-block", operation="cute.launch", block=block)

@@ -247,6 +247,19 @@ def test_a_convolution_of_bytes_has_wider_vectors():
     np.testing.assert_array_equal(y, implicit_gemm.reference(x, f, conv))
 
 
+@pytest.mark.parametrize("channels", [8, 40, 72])
+def test_channels_need_not_fill_whole_tiles(channels):
+    convolved(Conv2d((2, 3), (1, 1), (2, 1)), (2, 5, 7, channels), 12, "forward")
+
+
+def test_a_filter_of_other_channels_is_refused():
+    x, y = np.zeros((1, 4, 4, 8), np.float16), np.zeros((1, 4, 4, 8), np.float32)
+    flat = np.zeros((8, 64), np.float16)
+    with pytest.raises(cute.CuteError) as caught:
+        conv2d_fprop(x, flat, y, Conv2d((3, 3), (1, 1)), choose(flat, flat, (64, 64)))
+    assert caught.value.code == "emulate-assume"
+
+
 def test_a_convolution_reads_a_slice_of_the_activations():
     conv, rng = Conv2d((3, 3)), np.random.default_rng(0)
     whole = rng.integers(-4, 5, (2, 9, 8, 96)).astype(np.float16)

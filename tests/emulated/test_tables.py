@@ -119,6 +119,25 @@ def test_entries_are_made_of_what_the_host_knows():
     refused("table-entry", lambda x, t, k: 0, 0, lambda t, k: t)
 
 
+def test_a_table_of_another_kernel_is_refused():
+    kept = []
+
+    @cute.kernel
+    def makes(x):
+        cute.launch(grid=1, block=2)
+        kept.append(cute.make_table([x.shape[0], 2]))
+
+    @cute.kernel
+    def takes(x, out):
+        cute.launch(grid=1, block=2)
+        out[cute.thread_idx()] = kept[0][cute.thread_idx()]
+
+    cute.trace(makes, np.zeros(3))
+    with pytest.raises(cute.CuteError) as caught:
+        cute.trace(takes, np.zeros(3), np.zeros(2, np.int64))
+    assert caught.value.code == "trace-foreign"
+
+
 def test_2_kb_are_passed_and_not_more():
     most = MOST_TABLES // 8
     assert most == 256
