@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 CP_ASYNC = "SM80_CP_ASYNC_CACHEGLOBAL"
 WIDTH = 64  # columns of D of a warp: a thread multiplies 32 weights of each k-block
-SHARED = 6  # blocks with a part of one tile of D
 
 
 def fragment_order(cfg: GemmConfig) -> tuple[Layout, Layout]:
@@ -112,14 +111,13 @@ def choose_tile(M: int, dtype: str = "bf16") -> GemmConfig:
     return GemmConfig(atom, tile, warps, 4, side, side, True, min_blocks=2)
 
 
-def choose_blocks(cfg: GemmConfig, N: int, K: int, multiprocessors: int, M: int = 1) -> int:
-    """Return how many blocks share the tiles of K: `cfg.min_blocks` on each multiprocessor, or
-    fewer, so that at most `SHARED` share a tile of D: its owner adds their sums one by one.
+def choose_blocks(cfg: GemmConfig, M: int, N: int, K: int, multiprocessors: int) -> int:
+    """Return how many blocks share the tiles of K: one on each multiprocessor, or one for each of
+    the tiles if there are fewer. Two would read no faster, and leave more sums for the owner of a
+    tile of D to add, one after another.
     """
     bM, bN, bK = cfg.tile
-    tiles, depth = -(-M // bM) * -(-N // bN), -(-K // bK)
-    most = max(1, min(cfg.min_blocks, SHARED * tiles // multiprocessors))
-    return min(most * multiprocessors, tiles * depth)
+    return min(multiprocessors, -(-M // bM) * -(-N // bN) * -(-K // bK))
 
 
 def check() -> None:

@@ -157,11 +157,11 @@ def test_activations_of_another_type_than_the_weights_are_for_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("n", "k", "blocks"),
-    [(14336, 4096, 264), (4096, 14336, 132), (28672, 4096, 264), (1024, 8192, 132), (128, 256, 2)],
+    ("shape", "blocks"),
+    [((16, 14336, 4096), 132), ((16, 4096, 14336), 132), ((1, 130, 520), 10), ((17, 128, 128), 2)],
 )
-def test_few_blocks_share_a_tile(n, k, blocks):
-    assert w4a16.choose_blocks(CONFIGS["rows"], n, k, 132) == blocks
+def test_each_multiprocessor_has_a_block_where_there_are_tiles(shape, blocks):
+    assert w4a16.choose_blocks(CONFIGS["rows"], *shape, 132) == blocks
 
 
 def test_words_for_another_tile_are_refused():
