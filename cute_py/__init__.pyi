@@ -267,6 +267,8 @@ from cute_py.trace.hopper import warpgroup_commit as warpgroup_commit
 from cute_py.trace.hopper import warpgroup_fence as warpgroup_fence
 from cute_py.trace.hopper import warpgroup_gemm as warpgroup_gemm
 from cute_py.trace.hopper import warpgroup_wait as warpgroup_wait
+from cute_py.trace.im2col import tma_im2col as tma_im2col
+from cute_py.trace.im2col import tma_load_im2col as tma_load_im2col
 from cute_py.trace.pipeline import Pipeline as Pipeline
 from cute_py.trace.pipeline import TmaPipeline as TmaPipeline
 from cute_py.trace.pipeline import pipeline as pipeline
@@ -319,7 +321,10 @@ from cute_py.viz.text import print_mma as print_mma
 from cute_py.viz.text import print_tv as print_tv
 from cute_py.viz.text import to_text as to_text
 from cute_py.viz.svg import to_svg as to_svg
+from cute_py.viz.html import to_html as to_html
 from cute_py.viz.latex import to_latex as to_latex
+from cute_py.viz.comparisons import diff as diff
+from cute_py.viz.comparisons import show as show
 def bfe(x: object, pos: object, len: object) -> Tensor: ...
 def bfi(x: object, y: object, pos: object, len: object) -> Tensor: ...
 def brev(x: object) -> Tensor: ...

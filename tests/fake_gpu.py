@@ -164,7 +164,7 @@ class Launching(Driver):
         """A tensor map begins with the address, and ends with its number."""
         self.raw.calls.append(("encode_map", *content))
         number = len([call for call in self.raw.calls if call[0] == "encode_map"])
-        return content[-1].to_bytes(8, "little") + number.to_bytes(120, "big")
+        return content[5].to_bytes(8, "little") + number.to_bytes(120, "big")
 
     @property
     def replace_address(self):

@@ -244,6 +244,7 @@ WHEN = {
     "tma-span": "the rows of a box are wider than the swizzle",
     "tma-multicast": "a box cannot be split among the CTAs",
     # -- tiled.wordings
+    "mma-columns": "a thread does not hold the columns as a part of its values",
     "tiled-permutation": "a permutation of a tiled MMA is not a whole number of atoms",
     "tiled-holes": "a thread-value layout is requested for threads with holes in their indices",
     "tiled-overlap": "several atoms of a tiled MMA would run on the same threads",
@@ -306,6 +307,8 @@ WHEN = {
     ),
     "plan-twice": "one operation would write several values to a register",
     "plan-divergent": "not all threads of the block may reach a barrier",
+    "plan-box": "a box of TMA begins in the middle of its swizzle's pattern",
+    "plan-descriptor": "a descriptor of wgmma leads to other elements than the layout",
     "plan-setmaxnreg-part": "only a part of a warpgroup comes to setmaxnreg",
     "plan-setmaxnreg-sum": "warpgroups ask for more registers than the launch has",
     "plan-tables": "the tables of a kernel, by `cute.make_table`, have more than 2 KB",
@@ -426,6 +429,7 @@ WHEN = {
     "kernel-fragment": "`cute.gemm` is given something other than a fragment",
     "kernel-operand-type": "a fragment has another type than the atom multiplies",
     "tma-kernel-tile": "TMA is given something other than a tile of a tensor in coordinates",
+    "tma-im2col": "TMA cannot step over the pixels of a convolution",
     "tma-kernel-box": "a tile is not a box that TMA can copy",
     "kernel-registers": "`cute.setmaxnreg` is given an impossible number",
     "mainloop-operand": "an operand of `cute.mainloop` is neither tiles nor an iterator",
@@ -435,11 +439,18 @@ WHEN = {
     "pipeline-stages": "a pipeline has fewer than two stages, or A and B have different numbers",
     # -- viz.wordings
     "viz-type": "a picture is requested of something that has none",
+    "viz-by": "the colours of a picture cannot tell apart what they are asked to",
+    "viz-latex": "a picture has more cells than TeX can set",
     "viz-rank": "a layout has more modes than a picture can show",
     "viz-size": "a picture would have too many cells or threads",
     "viz-tv": "a layout drawn as a thread-value layout does not have two modes",
     "viz-tile": "a thread-value layout reaches outside the tile that it is drawn over",
     "viz-operand": "an operand other than A, B and C is drawn",
+    "viz-link": "values shown together are to be linked by something that cells do not have",
+    "viz-diff": "layouts of different sizes are compared",
+    # -- explore.wordings
+    "explore-state": "a link is of another version, or has entries of another type",
+    "explore-limit": "an expression of a link needs more than the memory or the stack",
     # -- analysis.wordings
     "suggest-dtype": "accesses and tile have elements of different width",
     "suggest-smem": "none of the candidates is free of bank conflicts",
@@ -539,6 +550,7 @@ WHEN = {
     # -- cli.wordings
     "cli-arch": "`--arch` names an unknown architecture",
     "cli-layout": "an option holds no layout",
+    "cli-format": "the name of a file does not say in which format a picture is written",
     "cli-memory": "memory runs out in the middle",
     "cli-matrix": "a file holds no numbers, or an operand that is no matrix",
     "cli-package": "a package that a command needs is missing or broken",
@@ -556,6 +568,7 @@ WHEN = {
     "emulate-grid": "a grid has negative extents",
     "emulate-order": "the order of running is unknown",
     "emulate-checks": "a check of the emulator is unknown",
+    "emulate-report": "a report of the emulator is unknown",
     "emulate-resident": "a number of blocks that run at once is no positive integer",
     "emulate-plan": "something other than a plan or a kernel is emulated",
     "emulate-op": "the plan holds an op that the emulator has no rule for",
@@ -584,6 +597,7 @@ WHEN = {
     "emulate-async-pending": "shared memory is used while TMA or wgmma still works on it",
     "emulate-proxy-fence": "TMA or wgmma reads what threads stored, without a proxy fence between",
     "emulate-wgmma-pending": "accumulators, or A in registers, are touched before warpgroup_wait",
+    "emulate-wgmma-start": "threads of a warpgroup disagree on where sums start from zero",
     "emulate-wgmma-fence": (
         "accumulators, or A in registers, are written and then used by wgmma without a fence"
     ),
@@ -597,6 +611,7 @@ WHEN = {
         "a block ends while a TMA store reads its shared memory, or another block may reach it"
     ),
     "emulate-mbarrier-arrivals": "more threads arrive in a phase of an mbarrier than it counts",
+    "emulate-map": "TMA is given an array that it cannot address",
     "emulate-mbarrier-bytes": "TMA loads bring another number of bytes than was announced",
     "emulate-lanes": "lanes of one warp write different values to one address in one instruction",
     "emulate-shuffle": "a shuffle reads from a lane that does not take part",
@@ -734,6 +749,7 @@ def more():
             ["gemm", *["--m", "8", "--n", "8", "--k", "8", "--out-dtype", "bf16", "-o", "d.npy"]]
         ),
         lambda: main(["tv", "SM80_16x8x16_F32F16F16F32_TN", "-o", "no/such/folder.svg"]),
+        lambda: main(["show", "(4,8):(8,1)", "-o", "layout.png"]),
         lambda: require_known("90"),
         lambda: require_known("sm_70"),
         lambda: source(traced),
@@ -1061,6 +1077,9 @@ RECORDED = {
         "emulate",
         {"name": "races", "known": "shared, global", "hint": "leave it out for all checks"},
     ),
+    "explore-state": ("explore", {"name": "v", "value": 2}),
+    "explore-limit": ("explore", {"reason": "MemoryError"}),
+    "emulate-report": ("emulate", {"report": "times"}),
     "emulate-resident": ("emulate", {"resident": "0"}),
     "emulate-op": ("kernel", {"name": "Teleport"}),
     "emulate-inline": ("kernel", {"name": "add_sat"}),
@@ -1165,7 +1184,12 @@ RECORDED = {
             "fix": "put cute.warpgroup_wait(0) before this line",
         },
     ),
+    "emulate-wgmma-start": (
+        "warpgroup",
+        {"condition": "tid < 64", "value": "False", "who": "block (0, 0, 0), warp 2, lane 0"},
+    ),
     "emulate-wgmma-fence": ("warpgroup", {"registers": "a[0:8]", "who": "block (0, 0, 0), warp 0"}),
+    "emulate-map": ("gemm", {"name": "A", "found": "a pitch of 270 bytes, with rows of 270 bytes"}),
     "emulate-mbarrier-unset": (
         "ring",
         {"name": "mbarrier empty[0]", "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)"},

@@ -175,8 +175,8 @@ def _refused(what: str) -> Exception:
 
 
 def with_hints(row: Row, policy: bool, prefetch: str) -> Row:
-    """Return the row of a cp.async with hints for the L2 cache: an operand of a policy, and how
-    much is prefetched.
+    """Return the row of an asynchronous copy with hints for the L2 cache: an operand of a policy,
+    and how much a cp.async prefetches.
 
     >>> from cute_py.atoms import get_copy
     >>> row = with_hints(of_atom(get_copy("SM80_CP_ASYNC_CACHEGLOBAL", 128)), True, "L2::256B")
@@ -187,7 +187,10 @@ def with_hints(row: Row, policy: bool, prefetch: str) -> Row:
     if prefetch:
         template = template.replace(".L2::128B", f".{prefetch}")
     if policy:
-        template = template.replace(".global", ".global.L2::cache_hint")
+        hint = ".L2::cache_hint"
+        if "bulk" in template:
+            template = template.replace(" [", f"{hint} [", 1)
+        template = template.replace("shared.global", f"shared.global{hint}")
         template = template.replace(";", ", {policy};")
         operands = (*operands, Slot("policy", "b64"))
     return replace(row, template=template, operands=operands)
@@ -499,6 +502,11 @@ _ASYNC = (
     _row(
         "mbarrier.arrive.expect_tx", "mbarrier.arrive.expect_tx.shared.b64 _, [{bar}], {bytes};",
         "< bar:shared", "mbarrier.arrive", "order", "sm_90", bytes=(),
+    ),
+    _row(
+        "mbarrier.complete_tx",
+        "mbarrier.complete_tx.shared::cta.relaxed.cta.b64 [{bar}], {bytes};",
+        "< bar:shared", "mbarrier.complete_tx", "order", "sm_90", bytes=(),
     ),
     # without .release.cluster, which costs a MEMBAR.ALL.GPU
     _row(

@@ -45,6 +45,12 @@ WORDINGS: dict[str, Wording] = {
         "an integer of at least 1",
         "leave it out for what the multiprocessors of an H100 hold",
     ),
+    "emulate-report": (
+        LayoutError,
+        "report={report!r}",
+        'True, False or "timeline"',
+        "pass True for counts by line",
+    ),
     "emulate-plan": (
         LeafTypeError,
         "{given}",
@@ -175,6 +181,14 @@ WORDINGS: dict[str, Wording] = {
         "accumulators and A in registers to be left alone until cute.warpgroup_wait",
         "{fix}",
     ),
+    "emulate-wgmma-start": (
+        EmulationError,
+        "accumulate={condition}, which is {value} in {who} and not in the first thread of its "
+        "warpgroup",
+        "one value in all threads of a warpgroup",
+        "compute it from block indices, loop variables, cute.warp_idx() // 4, or memory that all "
+        "of its threads read",
+    ),
     "emulate-wgmma-fence": (
         EmulationError,
         "wgmma on {registers} by {who}, which other instructions wrote without a fence since",
@@ -217,6 +231,13 @@ WORDINGS: dict[str, Wording] = {
         "one more arrival at {name} by {who}, where all {count} of the phase have come",
         "as many arrivals in a phase as the init says",
         "raise the count, or let fewer threads arrive",
+    ),
+    "emulate-map": (
+        EmulationError,
+        "{name} with {found}",
+        "an array that TMA can address: its address and its pitches are multiples of 16 bytes, and "
+        "a pitch is at least a row",
+        "copy it into memory with such rows: a number of columns that is a multiple of 16 bytes",
     ),
     "emulate-mbarrier-bytes": (
         EmulationError,

@@ -9,7 +9,8 @@ from cute_py.integers import ints
 from cute_py.integers.polynomial import numbers_of, symbols_of
 from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import MOST, SCOPES, Reg
-from cute_py.plan.ops import GridDep, If, Leave, Let, Loop, MakePtr, Op, While
+from cute_py.plan.descriptors import require_shared_operands
+from cute_py.plan.ops import GridDep, If, Leave, Let, Loop, MakePtr, Op, Wgmma, While
 from cute_py.plan.plan import MOST_TABLES, Plan, ScalarParam, TensorParam, bytes_of
 from cute_py.plan.setmaxnreg import require_registers
 from cute_py.plan.walk import accesses, arrays, blocks_of, every, integers_in, reads, writes
@@ -162,7 +163,10 @@ def _keys(reg: Reg, units: dict[str, int]) -> list[tuple[str, int]]:
 
 
 def _require(op: Op, known: set[tuple[str, int]], units: dict[str, int]) -> None:
+    sums = op.d if isinstance(op, Wgmma) and not isinstance(op.accumulate, bool) else None
     for reg in reads(op):
+        if reg is sums:  # the emulator knows whether it is read
+            continue
         missing = next((key for key in _keys(reg, units) if key not in known), None)
         if missing is not None:
             element = missing[1] * units[reg.storage] // reg.dtype.bits
@@ -263,4 +267,5 @@ PLAN_RULES = (
     _require_tables,
     _require_wait,
     require_registers,
+    require_shared_operands,
 )

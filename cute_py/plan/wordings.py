@@ -64,6 +64,22 @@ WORDINGS: dict[str, Wording] = {
         "registers that an operation writes once, or with one value",
         "take a tensor without modes of stride 0; sum along a mode with cute.reduce(fn, x, mode)",
     ),
+    "plan-box": (
+        LayoutError,
+        "{box}, in a storage at byte {start} of shared memory",
+        "a box of TMA that starts at a multiple of {period} bytes: 8 rows of its swizzle, or 128 "
+        "bytes without one",
+        "allocate it with cute.smem(dtype, layout, {period}), and cut parts of whole atoms",
+    ),
+    "plan-descriptor": (
+        LayoutError,
+        "{side} in {tile.access.storage}, which begins at byte {start} of shared memory: a "
+        "descriptor ({tile.mode}, steps of {tile.lbo} and {tile.sbo} bytes) does not lead to "
+        "{wrong}",
+        "a tile that wgmma reads as the layout says: a swizzle is one of the bits of absolute "
+        "addresses, from a multiple of {period} bytes on",
+        "allocate it with cute.smem(dtype, layout, {period}), and cut parts of whole atoms",
+    ),
     "plan-setmaxnreg-part": (
         LayoutError,
         "setmaxnreg that warp {warp} of warpgroup {group} does not come to with the others",

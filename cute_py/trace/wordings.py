@@ -428,12 +428,21 @@ WORDINGS: dict[str, Wording] = {
         "a tile of a tma_tensor in order of its modes, and shared memory",
         "cut the tile with cute.local_tile(cute.tma_tensor(x), ...)",
     ),
+    "tma-im2col": (
+        LayoutError,
+        "{found}",
+        "an argument (N,W,C), (N,H,W,C) or (N,D,H,W,C) with C contiguous, numbers for each of its "
+        "spatial modes, strides of 1 to 8, and corners of the bounding box (minus the padding, and "
+        "the padding minus the reach of the filter) that fit 16, 8 or 5 signed bits",
+        "for other convolutions gather the pixels by an iterator operand (cute.Operand)",
+    ),
     "tma-kernel-box": (
         LayoutError,
-        "a box of {box} elements, {row} bytes along the contiguous mode, with {swizzle}",
-        "at most 256 elements per mode, and rows of a multiple of 16 bytes, no wider than the "
-        "swizzle span (128, 64 or 32 bytes)",
-        "shorten the tile along the contiguous mode, or issue several copies",
+        "{found}, for a tile of {tile} in shared memory {layout}",
+        "boxes: rows of a multiple of 16 bytes along the contiguous mode of the tensor, as wide as "
+        "the swizzle at most, one after another in shared memory, from a multiple of 8 rows of "
+        "the swizzle on (128 bytes without one)",
+        "{how}",
     ),
     "kernel-registers": (
         LayoutError,

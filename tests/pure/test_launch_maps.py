@@ -8,7 +8,7 @@ import pytest
 import cute_py as cute
 from cute_py.codegen.launch import run
 from tests.fake_gpu import Array, install
-from tests.hopper_kernels import shared_by_two, tma_copy
+from tests.hopper_kernels import im2col, shared_by_two, tma_copy
 
 TILE = (32, 64)
 
@@ -94,6 +94,20 @@ def test_arrays_that_tma_cannot_address_are_refused(gpu, wrong, said):
     y = array(address=8192)
     cute.run(plan_of(array(), y), array(), y)  # and the corrected twin launches
     assert len(gpu.raw.launches) == 1
+
+
+def test_the_map_of_a_convolution_has_its_bounding_box(gpu):
+    """Corners and steps of W, H: minus the padding, and the padding minus the filter's reach."""
+    x = Array((2, 9, 12, 32), np.float16, address=4096)
+    y = Array((2 * 9 * 5, 6, 32), np.float16, address=8192)
+    how, tile = ((0, 2), (1, 2), (1, 3)), {"rows": 16, "channels": 32, "swizzle": "SW64"}
+    cute.run(plan_of(x, y, im2col, filter=(2, 3), how=how, **tile), x, y)
+    ((kind, extents, pitches, box, swizzle, address, walk),) = encoded(gpu)
+    assert (kind, swizzle, address) == (6, 2, 4096)
+    assert (extents, pitches) == ((32, 12, 9, 2), (64, 768, 6912))
+    assert box == (32, 16, 1, 1)
+    assert (walk.lower, walk.upper, walk.step) == ((-2, 0), (-4, -1), (2, 1))
+    assert [launch[-1][-1] for launch in gpu.raw.launches] == [4096]
 
 
 def test_the_pitch_of_a_single_row_is_never_used(gpu):

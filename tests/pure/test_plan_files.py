@@ -64,7 +64,7 @@ def test_a_plan_is_read_back_as_it_was(name):
     assert again == plan
     assert hash(again) == hash(plan)
     assert dumps(again) == text
-    assert json.loads(text)["cute_py plan"] == 3
+    assert json.loads(text)["cute_py plan"] == 4
     assert [op.line for op in again.ops] == [op.line for op in plan.ops]
 
 
@@ -85,7 +85,7 @@ def test_text_that_is_no_plan_is_refused():
 
 
 def test_a_plan_of_another_version_is_refused():
-    text = dumps(scale_plan()).replace('"cute_py plan": 3', '"cute_py plan": 999')
+    text = dumps(scale_plan()).replace('"cute_py plan": 4', '"cute_py plan": 999')
     with pytest.raises(cute.CuteError) as caught:
         loads(text)
     assert caught.value.code == "plan-version"
@@ -131,7 +131,14 @@ def wrong_plans():
     yield "a step of 0", changed(plan, ops.Loop, step=0)
     yield "an unknown scope", changed(plan, ops.If, scope="grid")
     hopper = hopper_plan()
-    yield "a box of another size", changed(hopper, ops.TmaLoad, box=(1, 1))
+    box = first(hopper, ops.TmaLoad).box
+    for what, wrong in (
+        ("another size", {"extents": (8, 8)}),
+        ("a mode twice", {"modes": (1, 1)}),
+        ("rows wider than the swizzle", {"swizzle": 32}),
+        ("an unknown swizzle", {"swizzle": 256}),
+    ):
+        yield what, changed(hopper, ops.TmaLoad, box=dataclasses.replace(box, **wrong))
     yield "a step outside of d", changed(hopper, ops.Wgmma, steps=((99, 0, 0),))
     yield "groups below 0", changed(hopper, ops.WgWait, n=-1)
     yield "an unknown fence", changed(hopper, ops.Fence, kind="all")

@@ -29,15 +29,56 @@ def tma_kernel_tile_mended(h):
 
 
 def tma_kernel_box(h):
-    tile = cute.smem("f16", cute.Layout((512, 64), (64, 1)))
+    tile = cute.smem("f16", cute.Layout((512, 64), (1, 512)))
     bar = cute.mbarriers(1)
     cute.tma_load(cute.local_tile(cute.tma_tensor(h), (512, 64), (0, 0)), tile, bar, 0)  # here
 
 
 def tma_kernel_box_mended(h):
-    tile = cute.smem("f16", cute.Layout((256, 64), (64, 1)))
+    tile = cute.smem("f16", cute.Layout((512, 64), (64, 1)))
     bar = cute.mbarriers(1)
-    cute.tma_load(cute.local_tile(cute.tma_tensor(h), (256, 64), (0, 0)), tile, bar, 0)
+    cute.tma_load(cute.local_tile(cute.tma_tensor(h), (512, 64), (0, 0)), tile, bar, 0)
+
+
+def tma_im2col(image):
+    cute.tma_im2col(image, (3, 3), padding=200)  # here
+
+
+def tma_im2col_mended(image):
+    cute.tma_im2col(image, (3, 3), padding=1)
+
+
+def swizzled_tile(alignment):
+    """Shared memory of a swizzled tile, after a byte of something else."""
+    cute.smem("u8", 1, 1)
+    atom = cute.atoms.Layout_K_SW128_Atom("f16")
+    return cute.smem("f16", cute.tile_to_shape(atom, (64, 64)), alignment)
+
+
+def plan_box(h):
+    bar, shared = cute.mbarriers(1), swizzled_tile(128)
+    cute.tma_load(cute.local_tile(cute.tma_tensor(h), (64, 64), (0, 0)), shared, bar, 0)  # here
+
+
+def plan_box_mended(h):
+    bar, shared = cute.mbarriers(1), swizzled_tile(1024)
+    cute.tma_load(cute.local_tile(cute.tma_tensor(h), (64, 64), (0, 0)), shared, bar, 0)
+
+
+def product_of(shared):
+    """Return what a product of a tile with itself is given, and its sums."""
+    mma = cute.make_tiled_mma("SM90_64x64x16_F32F16F16_SS")
+    thr = mma.get_slice(0)
+    acc = cute.rmem("f32", thr.partition_C(shared).layout.shape)
+    return mma, acc, thr.partition_A(shared), thr.partition_B(shared), False
+
+
+def plan_descriptor(x):
+    cute.warpgroup_gemm(*product_of(swizzled_tile(128)))  # here
+
+
+def plan_descriptor_mended(x):
+    cute.warpgroup_gemm(*product_of(swizzled_tile(1024)))
 
 
 def kernel_registers(x):
@@ -128,6 +169,9 @@ CODES = [
     "mainloop-sums",
     "tma-kernel-tile",
     "tma-kernel-box",
+    "tma-im2col",
+    "plan-box",
+    "plan-descriptor",
     "kernel-registers",
     "pipeline-stages",
     "kernel-barrier",
@@ -323,8 +367,8 @@ CALLS = {
     "plan-op": (lambda: reread('"warp"', '"grid"'), lambda: reread('"warp"', '"block"')),
     "plan-text": (lambda: loads("plan waiting"), lambda: reread("waiting", "kernel")),
     "plan-version": (
-        lambda: reread('plan": 3', 'plan": 99'),
-        lambda: reread('plan": 3', 'plan": 3'),
+        lambda: reread('plan": 4', 'plan": 99'),
+        lambda: reread('plan": 4', 'plan": 4'),
     ),
 }
 

@@ -13,6 +13,8 @@ from cute_py.errors import CuteError, refusal
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
+    from cute_py.plan.ops import Im2col
+
 INVALID_CONTEXT = 201
 MAP_BYTES = 128  # of a tensor map
 PROMOTION = 2  # CU_TENSOR_MAP_L2_PROMOTION_L2_128B
@@ -131,6 +133,7 @@ class Driver:
         box: Sequence[int],
         swizzle: int,
         address: int,
+        im2col: Im2col | None = None,
     ) -> bytes:
         """Return an encoded tensor map.
 
@@ -141,6 +144,7 @@ class Driver:
             box: the extents of the box (elements).
             swizzle: the number of the swizzle mode.
             address: the address of the array.
+            im2col: the pixels of an im2col map, whose box is (channels, pixels).
 
         """
         rank = len(extents)
@@ -148,22 +152,34 @@ class Driver:
         memory = (ctypes.c_char * (2 * MAP_BYTES))()
         place = -(-ctypes.addressof(memory) // MAP_BYTES) * MAP_BYTES
         plain, filled_with_zeros = 0, 0
-        number = self._encode_map(
-            place, kind, rank, address, wide(*extents), wide(*pitches), narrow(*box),
-            narrow(*[1] * rank), plain, swizzle, PROMOTION, filled_with_zeros,
-        )  # fmt: skip
+        array = place, kind, rank, address, wide(*extents), wide(*pitches)
+        how = plain, swizzle, PROMOTION, filled_with_zeros
+        if im2col is None:
+            operation = "cuTensorMapEncodeTiled"
+            number = self._encode_map(*array, narrow(*box), narrow(*[1] * rank), *how)
+        else:
+            operation, corner = "cuTensorMapEncodeIm2col", ctypes.c_int * rank
+            corners = corner(*im2col.lower), corner(*im2col.upper)
+            steps = narrow(1, *im2col.step, 1)
+            number = self._encode_im2col(*array, *corners, box[0], box[1], steps, *how)
         if number:
             status = self.status(number)
-            operation = "cuTensorMapEncodeTiled"
             raise refusal("launch-status", operation=operation, status=status, number=number)
         return ctypes.string_at(place, MAP_BYTES)
 
     @cached_property
     def _encode_map(self) -> Callable[..., int]:
-        kinds = ["p", "i", "u", "p", "p", "p", "p", "p", "i", "i", "i", "i"]
+        return self._encoder("cuTensorMapEncodeTiled", "piupppppiiii")
+
+    @cached_property
+    def _encode_im2col(self) -> Callable[..., int]:
+        return self._encoder("cuTensorMapEncodeIm2col", "piupppppuupiiii")
+
+    def _encoder(self, name: str, kinds: str) -> Callable[..., int]:
+        """Return a function of the driver by the kinds of its arguments: pointer, int, unsigned."""
         types = {"p": ctypes.c_void_p, "i": ctypes.c_int, "u": ctypes.c_uint32}
         form = ctypes.CFUNCTYPE(ctypes.c_int, *[types[kind] for kind in kinds])
-        return form(self._function("cuTensorMapEncodeTiled"))
+        return form(self._function(name))
 
     @cached_property
     def replace_address(self) -> Callable[[int, int], int]:

@@ -342,10 +342,11 @@ def wgmma(program: Program, op: ops.Wgmma) -> Run:
         groups = c.span.nB, c.span.nW // WARPS
         total = np.array(d.raw(c)).reshape(*groups, THREADS, -1)
         kept = np.broadcast_to(np.asarray(accumulate(c)), c.span.shape).reshape(*groups, THREADS)
+        _require_agreement(op, c, kept)
         for i in {i for i, _, _ in op.steps}:
             total[~kept, i * n : (i + 1) * n] = 0
-        if "registers" in program.checks and kept.all():
-            d.require_written(c, op)
+        if "registers" in program.checks and kept.any():
+            d.require_written(c, op, kept.reshape(c.span.shape))
         for i, j, k in op.steps:
             sums = multiplied(fragment_a(j), fragment_b(k), atom)
             part = slice(i * n, (i + 1) * n)
@@ -413,6 +414,16 @@ def _require_groups(op: ops.Op, c: Cohort) -> None:
         if (groups == groups[:, :1] // WARPS * WARPS + np.arange(WARPS)).all():
             return
     raise c.fault("emulate-warp-divergent", op, (0, 0), name=op.call)
+
+
+def _require_agreement(op: ops.Wgmma, c: Cohort, kept: Array) -> None:
+    """Refuse a condition on which the threads of a warpgroup do not agree."""
+    differs = kept != kept[..., :1]
+    if differs.any():
+        row, group, thread = (int(k) for k in np.argwhere(differs)[0])
+        where = row, group * WARPS + thread // LANES, thread % LANES
+        value = bool(kept[row, group, thread])
+        raise c.fault("emulate-wgmma-start", op, where, condition=op.accumulate, value=value)
 
 
 def _columns_of(c: Cohort, W: Array) -> Array:
