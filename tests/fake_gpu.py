@@ -115,7 +115,11 @@ class Raw:
     def do_cuModuleGetFunction(self, _module, name):
         return name
 
-    def do_cuOccupancyMaxActiveClusters(self, _function, _config):
+    def do_cuOccupancyMaxActiveClusters(self, _function, config):
+        (cluster,) = [a.value.clusterDim for a in config.attrs if hasattr(a.value, "clusterDim")]
+        # as the driver, which answers CUDA_ERROR_INVALID_CLUSTER_SIZE
+        assert config.gridDimX > 0
+        assert config.gridDimX % cluster.x == 0
         return self.clusters
 
     def do_cuOccupancyMaxActiveBlocksPerMultiprocessor(self, _function, threads, _smem):

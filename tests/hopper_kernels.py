@@ -11,7 +11,10 @@ import numpy as np
 
 import cute_py as cute
 from cute_py import _
-from cute_py.kernels.gemm_09_warp_specialised import gemm_warp_specialised
+from cute_py.kernels.gemm_09_tma_wgmma import gemm_tma
+from cute_py.kernels.gemm_10_warp_specialised import gemm_warp_specialised
+from cute_py.kernels.gemm_11_persistent import gemm_persistent
+from cute_py.kernels.gemm_12_ping_pong import gemm_ping_pong
 
 WARPGROUP = 128
 POISON = {"f": np.nan, "i": -77, "u": 77}
@@ -485,8 +488,23 @@ CASES = {
     "products": products,
     "starts": starts,
     "gemm_09": lambda: [
+        *gemms(gemm_tma, "f16", "f32", RAGGED),
+        *gemms(gemm_tma, "bf16", "f32", RAGGED[1:3], tile=(128, 64, 64), stages=4),
+    ],
+    "gemm_10": lambda: [
         *gemms(gemm_warp_specialised, "f16", "f32", RAGGED),
-        *gemms(gemm_warp_specialised, "bf16", "f32", RAGGED[1:3], tile=(128, 64, 64), stages=4),
+        *gemms(gemm_warp_specialised, "bf16", "bf16", RAGGED[1:3], tile=(128, 64, 64), stages=2),
+    ],
+    "gemm_11": lambda: [
+        *gemms(gemm_persistent, "f16", "f16", WIDE, blocks=2),
+        *gemms(gemm_persistent, "bf16", "bf16", WIDE[-1:], blocks=32, group=3),
+        *gemms(gemm_persistent, "f16", "f16", WIDE[1:3], blocks=3, tile=(128, 64, 64), stages=5),
+    ],
+    "gemm_12": lambda: [
+        *gemms(gemm_ping_pong, "f16", "f16", WIDE[1:2], blocks=2, tile=(64, 192, 64)),
+        *gemms(gemm_ping_pong, "f16", "f16", WIDE, blocks=2),
+        *gemms(gemm_ping_pong, "bf16", "bf16", WIDE[-1:], blocks=32, group=3),
+        *gemms(gemm_ping_pong, "f16", "f16", WIDE[1:3], blocks=3, tile=(64, 64, 64), stages=2),
     ],
     "persistent": lambda: [
         *gemms(persistent, "f16", "f16", WIDE),
@@ -517,7 +535,8 @@ def run(name):
         if DRY:
             plan = plan_of(*case)
             cute.compile(plan, DRY, SPILLS)
-            cute.emulate(plan, *inputs, output)
+            numbers = [options[param.name] for param in plan.params if param.name in options]
+            cute.emulate(plan, *inputs, output, *numbers)
             found = output
         else:
             *given, place = (_on_gpu(x, OnGpu) for x in (*inputs, output))

@@ -16,7 +16,7 @@ from cute_py.codegen.addresses import advance, begin
 from cute_py.codegen.emit import Emit
 from cute_py.codegen.ops import RULES
 from cute_py.codegen.ops.control import entry, let
-from cute_py.codegen.ops.matrix import forget
+from cute_py.codegen.ops.matrix import forget, start
 from cute_py.codegen.passes.flight import in_flight
 from cute_py.codegen.passes.strength import Chain
 from cute_py.codegen.printer import multipliers, tables
@@ -79,7 +79,7 @@ class Intrinsics:
 
     def op(self, op: Op) -> Call:
         """Return the call of an op that has a rule."""
-        rule: Rule | None = forget if self._is_forgotten(op) else RULES.get(type(op))
+        rule: Rule | None = self._of_sums(op) or RULES.get(type(op))
         if rule is None:
             raise refusal("codegen-op", operation="cute.compile", name=op.call, where=op.where)
         if (lack := op.lack()) is not None:
@@ -98,10 +98,12 @@ class Intrinsics:
             self.alike[op, flying] = made
         return made
 
-    def _is_forgotten(self, op: Op) -> bool:
-        """Return whether an op leaves sums of warpgroup products undefined."""
+    def _of_sums(self, op: Op) -> Rule | None:
+        """Return the rule of a fill of the sums of warpgroup products."""
         sums = {reg.storage for regs in self.flying.values() for reg in regs}
-        return isinstance(op, ops.Fill) and op.value is None and op.dst.storage in sums
+        if not isinstance(op, ops.Fill) or op.dst.storage not in sums:
+            return None
+        return forget if op.value is None else start
 
     def condition(self, cond: Any, issues: bool = False) -> Call:
         """Return the call that evaluates a condition; `issues`: of threads that issue TMA."""

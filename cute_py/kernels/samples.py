@@ -21,6 +21,10 @@ from cute_py.kernels.gemm_05_tensor_core import gemm_tensor_core
 from cute_py.kernels.gemm_06_ldmatrix import gemm_ldmatrix
 from cute_py.kernels.gemm_07_multistage import gemm_multistage
 from cute_py.kernels.gemm_08_epilogue import gemm_epilogue
+from cute_py.kernels.gemm_09_tma_wgmma import gemm_tma
+from cute_py.kernels.gemm_10_warp_specialised import gemm_warp_specialised
+from cute_py.kernels.gemm_11_persistent import fewest, gemm_persistent
+from cute_py.kernels.gemm_12_ping_pong import gemm_ping_pong
 from cute_py.kernels.gemm_array import gemm_array
 from cute_py.kernels.gemm_gathered import gemm_gathered
 from cute_py.kernels.grouped import gemm_grouped
@@ -119,6 +123,24 @@ def _gemm_08(sizes: Sizes, kind: cute.Dtype) -> Call:
     c, bias = np.zeros_like(d), np.zeros(sizes[1], d.dtype)
     config = choose(a, b, (64, 64), outputs=(c, d))
     return gemm_epilogue, (a, b, c, d, bias, 1.0, 1.0, config, "relu")
+
+
+def _gemm_09(sizes: Sizes, kind: cute.Dtype) -> Call:
+    return gemm_tma, _product(sizes, kind)
+
+
+def _gemm_10(sizes: Sizes, kind: cute.Dtype) -> Call:
+    return gemm_warp_specialised, _product(sizes, kind)
+
+
+def _gemm_11(sizes: Sizes, kind: cute.Dtype) -> Call:
+    a, b, _c = _product(sizes, kind)
+    d = zeros(kind, *sizes[:2])
+    return gemm_persistent, (a, b, d, fewest(d))
+
+
+def _gemm_12(sizes: Sizes, kind: cute.Dtype) -> Call:
+    return gemm_ping_pong, _gemm_11(sizes, kind)[1]
 
 
 def _splitk(sizes: Sizes, kind: cute.Dtype) -> Call:
@@ -228,6 +250,10 @@ SAMPLES: dict[str, tuple[str, Callable[[Sizes, cute.Dtype], Call]]] = {
     "gemm_06": ("f16", _gemm_06),
     "gemm_07": ("f16", _gemm_07),
     "gemm_08": ("f16", _gemm_08),
+    "gemm_09": ("f16", _gemm_09),
+    "gemm_10": ("f16", _gemm_10),
+    "gemm_11": ("f16", _gemm_11),
+    "gemm_12": ("f16", _gemm_12),
     "splitk": ("f16", _splitk),
     "stream_k": ("f16", _stream_k),
     "grouped": ("f16", _grouped),

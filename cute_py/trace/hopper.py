@@ -66,13 +66,14 @@ class Mbarriers:
     synchronize the block.
     """
 
-    __slots__ = ("count", "tensor")
+    __slots__ = ("count", "rank", "tensor")
     tensor: Tensor
     count: int
+    rank: Leaf | None  # of the block in its cluster that has them; None: the thread's own
 
     def __init__(self, count: int) -> None:
         """Allocate shared memory for `count` barriers."""
-        self.count = count
+        self.count, self.rank = count, None
         self.tensor = smem(u64, count, alignment=8, name="bar")
 
     def __len__(self) -> int:
@@ -85,23 +86,50 @@ class Mbarriers:
 
     def init(self, arrivals: int) -> None:
         """Initialize all barriers for this number of arrivals per phase; called by one thread."""
+        self._require_own("init")
         for i in range(self.count):
             emit(MbarInit, self._at(i), arrivals)
 
     def arrive(self, index: Leaf, cluster_rank: Leaf | None = None) -> None:
         """Arrive once; with `cluster_rank`, at the barrier of that block of the cluster."""
-        rank_of = None if cluster_rank is None else bare(cluster_rank)
-        emit(MbarArrive, self._at(index), cluster_rank=rank_of)
+        there = self.rank if cluster_rank is None else cluster_rank
+        emit(MbarArrive, self._at(index), cluster_rank=None if there is None else bare(there))
 
     def arrive_expect_tx(self, index: Leaf, bytes: int) -> None:
         """Arrive once, and expect `bytes` from copies."""
-        emit(MbarArrive, self._at(index), bytes)
+        there = None if self.rank is None else bare(self.rank)
+        emit(MbarArrive, self._at(index), bytes, cluster_rank=there)
 
     def wait(self, index: Leaf, parity: Leaf) -> None:
         """Wait until the phase of this parity has ended. A new barrier is in phase 0, so a wait for
         parity 1 returns immediately.
         """
+        self._require_own("wait")
         emit(MbarWait, self._at(index), bare(parity))
+
+    def _require_own(self, what: str) -> None:
+        if self.rank is not None:
+            raise refusal_here("mapa-own", operation="cute.mapa", what=what)
+
+
+def mapa(bars: Mbarriers, rank: Leaf) -> Mbarriers:
+    """Return the mbarriers that another block of the cluster has at the same place.
+
+    Args:
+        bars: this block's mbarriers.
+        rank: the rank of the other block in the cluster (`cluster_rank`).
+
+    Threads may arrive there; a block initializes, and waits at, its own. Tiles reach other blocks
+    by the multicast of `tma_load`. Raises LayoutError for a tensor: loads and stores of the shared
+    memory of another block are not supported. Source: PTX ISA, mapa; mbarrier.arrive.
+
+    >>> # in a kernel: cute.mapa(bars, 1 - cute.cluster_rank()).arrive(0)
+    """
+    if not isinstance(bars, Mbarriers):
+        raise refusal_here("mapa-tensor", operation="cute.mapa", value=bars)
+    peer = object.__new__(Mbarriers)
+    peer.count, peer.tensor, peer.rank = bars.count, bars.tensor, rank
+    return peer
 
 
 def mbarriers(count: int) -> Mbarriers:

@@ -95,6 +95,9 @@ class Trace:
         self.refusals: list[CuteError] = []
         self.poison = ""  # the block that was left by break, return or an exception
         self.branch: Any = None  # the branch that a cute.otherwise would follow; see `control.when`
+        self.roles: dict[str, Any] = {}  # see `roles.role`
+        self.role: Any = None  # the one that is open
+        self.role_chain: Any = None  # the roles that a cute.role would follow
         self.symbols: dict[str, SymInt] = {}  # see `runtime_integers.new_symbol`
         self.limits: dict[str, Any] = {}  # symbol -> exclusive upper limit: the grid, a loop's stop
         self.uniform: dict[str, str] = {}  # symbol -> the scope in which it is uniform

@@ -450,16 +450,78 @@ WORDINGS: dict[str, Wording] = {
         "a multiple of 8 from 24 to 256, inc or dec",
         "round up to a multiple of 8",
     ),
+    "mapa-tensor": (
+        LayoutError,
+        "{value}",
+        "mbarriers: shared memory of another block is neither loaded nor stored",
+        "send tiles by cute.tma_load(..., multicast=mask), or through global memory",
+    ),
+    "mapa-own": (
+        LayoutError,
+        "{what} of the mbarriers of another block",
+        "an arrival: a block initializes its own mbarriers, and waits at these",
+        "wait at bars, and arrive at cute.mapa(bars, rank)",
+    ),
+    "role-warps": (
+        LayoutError,
+        "warps={warps}, in a block of {most} warps",
+        "a range of warps of the block, without gaps, or the number of one",
+        "count warps, not threads: warps=range(4, 8) are the threads 128 to 255",
+    ),
+    "role-overlap": (
+        LayoutError,
+        "role {name!r} of warps {warps}, and {other!r} of warps {others}",
+        "roles that share no warp",
+        "start the later role at the warp after the earlier one",
+    ),
+    "role-name": (
+        LayoutError,
+        "a second role {name!r}, of warps {warps}; the first is of warps {others}",
+        "one set of warps, with one number of registers, for a name",
+        "give the second role a name of its own",
+    ),
+    "role-warpgroups": (
+        LayoutError,
+        "role {name!r} of warps {warps}, with {what}",
+        "whole warpgroups: 4 warps from a multiple of 4 on",
+        "make it warps=range(4, 8) or the like; warps without work may end",
+    ),
+    "role-outside": (
+        LayoutError,
+        "scope='role' outside of a role",
+        "an enclosing with cute.role(...)",
+        "move it into the role, or elect a thread of the block: cute.elect('block')",
+    ),
     "pipeline-stages": (
         LayoutError,
         "{stages} stages",
         "at least 2 stages, the same number for A and B",
         "give both shared tensors a last mode of 2 or more",
     ),
+    "pipeline-tiles": (
+        LayoutError,
+        "tiles={tile}, for {stages} stages",
+        "tensors in shared memory whose last mode is the {stages} stages, or operands of them",
+        "pass the storages that the loads fill, tiles=(sA, sB), or bytes=",
+    ),
+    "pipeline-cluster": (
+        LayoutError,
+        "cluster={given}, in clusters of {shape} blocks",
+        "all blocks of a cluster, or 1",
+        "pass cute.launch(..., cluster=n) and cluster=n",
+    ),
+    "pipeline-fill": (
+        LayoutError,
+        "an operand whose copies complete by {kind}",
+        "one whose copies complete on mbarriers",
+        "take cute.TmaTiles(tiles of cute.tma_tensor(x), shared), or an iterator with "
+        "completion = 'mbarrier'",
+    ),
     "mainloop-operand": (
         LayoutError,
         "{value}",
-        "a tensor of tiles with g2s, or an iterator with begin and fill, without g2s",
+        "a tensor of tiles with g2s, or an iterator with begin and fill, such as cute.TmaTiles, "
+        "without g2s",
         "see cute.Operand for the methods of an iterator and its completion",
     ),
     "mainloop-count": (
@@ -472,7 +534,13 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "operands that complete by {kinds}, of {bytes} bytes, in {stages} stages",
         "both on mbarriers, and a pipeline of as many stages and bytes",
-        "pass ring=cute.pipeline(stages, bytes=..., consumers=...)",
+        "pass ring=cute.pipeline(stages, tiles=(sA, sB), consumers=...)",
+    ),
+    "mainloop-warpgroups": (
+        LayoutError,
+        "{atom}, whose operands are in shared memory",
+        "a ring that another role fills, and no transform",
+        "pass ring= and fill=False, and call ring.fill(k, a, b) in the role that loads",
     ),
     "mainloop-sums": (
         LayoutError,

@@ -126,6 +126,10 @@ LADDER = {
     "gemm_07_multistage_s8": lambda: tensor_core(gemm_multistage, "s8", "s32"),
     "gemm_07_multistage_f64": lambda: tensor_core(gemm_multistage, "f64", "f64"),
     "gemm_08_epilogue": small("gemm_08"),
+    "gemm_09_tma_wgmma": small("gemm_09"),
+    "gemm_10_warp_specialised": small("gemm_10"),
+    "gemm_11_persistent": small("gemm_11"),
+    "gemm_12_ping_pong": small("gemm_12"),
     "splitk_serial": small("splitk"),
     "gemm": generic,
 }
@@ -175,6 +179,10 @@ def wanted(plan):
     for op in products:
         name = op.a.dtype.name
         found[MATRIX[name]] += len(op.steps) * (2 if name in HALVES else 1)
+    if any(type(op).__name__ == "Wgmma" for op in plan.ops):
+        found["HGMMA"] = total(plan, "Wgmma", lambda op: len(op.steps))
+        found["STSM"] = total(plan, "StMatrix", lambda op: op.dst.count)
+        found["UTMASTG"] = total(plan, "TmaStore", lambda op: 1)
     found["LDSM"] = total(plan, "LdMatrix", lambda op: op.src.count)
     found["LDGSTS"] = total(plan, "CpAsync", lambda op: op.src.count)
     return found | {"LDL": 0, "STL": 0}

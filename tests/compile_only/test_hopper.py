@@ -15,7 +15,7 @@ pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cu
 
 from cute_py.codegen.instructions import TABLE
 from cute_py.codegen.tensor_maps import TensorMaps
-from cute_py.codegen.toolchain import FORBIDDEN, stalls
+from cute_py.codegen.toolchain import FORBIDDEN, product_loops, stalls
 
 
 def halves(*shape):
@@ -44,6 +44,13 @@ def persistent_plan(tile=(128, 128, 64), **options):
     ("name", "wanted"),
     [
         ("gemm_09", {"HGMMA": 8, "UTMASTG": 0, "USETMAXREG": 0, "MEMBAR": 0, "R2UR": 0}),
+        ("gemm_10", {"HGMMA": 4, "UTMASTG": 0, "USETMAXREG": 2, "MEMBAR": 0, "CALL": 0}),
+        ("gemm_11", {"HGMMA": 4, "UTMASTG": 4, "USETMAXREG": 2, "STSM": 16, "CALL": 0}),
+        pytest.param(  # that of `test_ladder` is not slow: it has source and plan
+            "gemm_12",
+            {"HGMMA": 4, "UTMASTG": 3, "USETMAXREG": 2, "STSM": 12, "CALL": 0},
+            marks=pytest.mark.slow,
+        ),
         ("persistent", {"HGMMA": 4, "UTMASTG": 2, "USETMAXREG": 2}),
         ("products", {"HGMMA": 8, "UTMALDG": 2}),
         ("tma_copy", {"UTMALDG": 1, "UTMASTG": 1}),
@@ -63,7 +70,20 @@ def test_machine_code_has_the_instructions_of_the_plan(name, wanted):
     assert not stalls(made.sass)
 
 
-@pytest.mark.parametrize("name", ["gemm_09", "persistent"])
+LOOPS = {"gemm_09": 59, "gemm_10": 52, "gemm_11": 53, "gemm_12": 61}  # instructions, at most
+
+
+@pytest.mark.parametrize(
+    "name", [*[x for x in LOOPS if x != "gemm_12"], pytest.param("gemm_12", marks=pytest.mark.slow)]
+)
+def test_the_loop_over_k_is_short(name):
+    """From the wait for a stage to the jump back; that of the prototype had 73."""
+    (loop,) = product_loops(compiled(first_of(name)).sass)
+    found = [line for line in loop if line.rstrip().endswith(";") and "NOP" not in line]
+    assert len(found) <= LOOPS[name]
+
+
+@pytest.mark.parametrize("name", ["gemm_09", "gemm_11", "persistent"])
 def test_the_loop_over_k_is_found(name):
     """What stalls there is counted: planted in its middle, and behind it."""
     lines = compiled(first_of(name)).sass.splitlines()
@@ -242,7 +262,9 @@ def differences(plan):
                     yield found != swizzled(x, element)
 
 
-@pytest.mark.parametrize("name", ["products", "gemm_09", "persistent", "starts", "by_columns"])
+@pytest.mark.parametrize(
+    "name", ["products", "gemm_09", "gemm_11", "gemm_12", "persistent", "starts", "by_columns"]
+)
 def test_descriptors_read_the_elements_of_the_plan(name):
     seen = {}
     for case in CASES[name]():

@@ -12,7 +12,7 @@ from cute_py.integers.symbols import terms_of
 from cute_py.kernels.config import GemmConfig, Side
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.kernels.gemm import gemm
-from cute_py.kernels.gemm_09_warp_specialised import gemm_warp_specialised
+from cute_py.kernels.gemm_09_tma_wgmma import gemm_tma
 from cute_py.plan import ops
 from cute_py.plan.verify import verify
 from cute_py.plan.walk import accesses, arrays, every, mbarriers, named
@@ -251,7 +251,7 @@ def products_of(plan):
 def test_the_first_product_of_a_loop_starts_from_zero(K):
     a, b = (np.ones((n, K), np.float16) for n in (70, 40))
     c = np.full((70, 40), np.nan, np.float32)
-    plan = cute.trace(gemm_warp_specialised, a, b, c, (64, 64, 64))
+    plan = cute.trace(gemm_tma, a, b, c, (64, 64, 64))
     assert products_of(plan) == ["True"]
     for order in ("forward", "reversed", 5):
         c[...] = np.nan

@@ -166,3 +166,16 @@ def test_a_cluster_that_never_fits_is_refused(gpu):
     monkey = plan_of(x, y, shared_by_two, rows=64)
     assert "2 blocks in a cluster" in refused("launch-limit", monkey, x, y)
     assert run.launcher(plan, 0).prepared([x, y])[0].config().numAttrs == 1
+
+
+def test_a_grid_of_clusters_may_be_a_run_time_number(gpu):
+    """What the device can run is asked before the number is known."""
+
+    @cute.kernel
+    def pairs(x, blocks: cute.s32(min=2)):
+        cute.launch(grid=blocks, block=32, cluster=2)
+        x[cute.thread_idx(), 0] = 1
+
+    x = array(64, 64)
+    cute.run(cute.trace(pairs, x, 4), x, 6)
+    assert gpu.raw.launches[-1][1] == (6, 1, 1)

@@ -13,7 +13,7 @@ from cute_py.emulate import HANDLERS
 from cute_py.kernels import transpose
 from cute_py.kernels.config import flagship
 from cute_py.kernels.gemm_07_multistage import gemm_multistage
-from cute_py.kernels.gemm_09_warp_specialised import gemm_warp_specialised
+from cute_py.kernels.gemm_09_tma_wgmma import gemm_tma
 from cute_py.plan import ops
 from cute_py.plan.serial import dumps, loads
 
@@ -38,10 +38,10 @@ def scale_plan():
 
 def hopper_plan():
     a = np.zeros((128, 64), np.float16)
-    return cute.trace(gemm_warp_specialised, a, a, np.zeros((128, 128), np.float32))
+    return cute.trace(gemm_tma, a, a, np.zeros((128, 128), np.float32))
 
 
-PLANS = {"scale": scale_plan, "warp specialised": hopper_plan}
+PLANS = {"scale": scale_plan, "tma": hopper_plan}
 
 
 def test_every_op_has_a_word_a_purpose_a_text_and_an_emulation():

@@ -89,6 +89,147 @@ def kernel_registers_mended(x):
     cute.setmaxnreg(104, "inc")
 
 
+def mapa_tensor(x):
+    cute.launch(grid=2, block=32, cluster=2)
+    cute.mapa(cute.smem("f32", 32), 1)  # here
+
+
+def mapa_tensor_mended(x):
+    cute.launch(grid=2, block=32, cluster=2)
+    cute.mapa(cute.mbarriers(1), 1).arrive(0)
+
+
+def mapa_own(x):
+    cute.launch(grid=2, block=32, cluster=2)
+    cute.mapa(cute.mbarriers(1), 1 - cute.cluster_rank()).wait(0, 0)  # here
+
+
+def mapa_own_mended(x):
+    cute.launch(grid=2, block=32, cluster=2)
+    cute.mbarriers(1).wait(0, 0)
+
+
+def of_warpgroups():
+    """What a main loop takes for warpgroup products, and the ring."""
+    mma = cute.make_tiled_mma("SM90_64x8x16_F32F16F16_SS")
+    atom = cute.atoms.Layout_K_SW128_Atom("f16")
+    sA, sB = (cute.smem("f16", cute.tile_to_shape(atom, (n, 64, 2)), 1024) for n in (64, 8))
+    ring = cute.pipeline(2, bytes=64)
+    thr = mma.get_slice(cute.thread_idx())
+    acc = thr.make_fragment_C(thr.partition_C(cute.smem("f32", (64, 8))))
+    acc.fill(0)
+    a, b = (cute.Operand(Nothing("mbarrier"), s) for s in (sA, sB))
+    return (mma, acc, a, b), ring
+
+
+def mainloop_warpgroups(x):
+    cute.launch(grid=1, block=128)
+    taken, ring = of_warpgroups()
+    cute.mainloop(*taken, count=1, ring=ring)  # here
+
+
+def mainloop_warpgroups_mended(x):
+    cute.launch(grid=1, block=128)
+    taken, ring = of_warpgroups()
+    cute.mainloop(*taken, count=1, ring=ring, fill=False)
+
+
+def role_warps(x):
+    cute.launch(grid=1, block=256)
+    with cute.role("load", warps=range(128, 256)):  # here
+        cute.syncwarp()
+
+
+def role_warps_mended(x):
+    cute.launch(grid=1, block=256)
+    with cute.role("load", warps=range(4, 8)):
+        cute.syncwarp()
+
+
+def role_overlap(x):
+    cute.launch(grid=1, block=256)
+    with cute.role("multiply", warps=range(4)):
+        cute.syncwarp()
+    with cute.role("load", warps=range(3, 8)):  # here
+        cute.syncwarp()
+
+
+def role_overlap_mended(x):
+    cute.launch(grid=1, block=256)
+    with cute.role("multiply", warps=range(4)):
+        cute.syncwarp()
+    with cute.role("load", warps=range(4, 8)):
+        cute.syncwarp()
+
+
+def role_name(x):
+    cute.launch(grid=1, block=256)
+    with cute.role("load", warps=0):
+        cute.syncwarp()
+    with cute.role("load", warps=1):  # here
+        cute.syncwarp()
+
+
+def role_name_mended(x):
+    cute.launch(grid=1, block=256)
+    with cute.role("load", warps=0):
+        cute.syncwarp()
+    with cute.role("store", warps=1):
+        cute.syncwarp()
+
+
+def role_warpgroups(x):
+    cute.launch(grid=1, block=256)
+    with cute.role("load", warps=range(4, 7), registers=40):  # here
+        cute.syncwarp()
+
+
+def role_warpgroups_mended(x):
+    cute.launch(grid=1, block=256)
+    with cute.role("load", warps=range(4, 8), registers=40):
+        cute.syncwarp()
+
+
+def role_outside(x):
+    with cute.elect("role"):  # here
+        x[0] = 1
+
+
+def role_outside_mended(x):
+    with cute.role("store", warps=0), cute.elect("role"):
+        x[0] = 1
+
+
+def pipeline_tiles(x):
+    cute.pipeline(3, tiles=[cute.smem("f16", (64, 64, 2))])  # here
+
+
+def pipeline_tiles_mended(x):
+    cute.pipeline(3, tiles=[cute.smem("f16", (64, 64, 3))])
+
+
+def pipeline_cluster(x):
+    cute.launch(grid=4, block=128, cluster=2)
+    cute.pipeline(2, tiles=[cute.smem("f16", (64, 64, 2))], cluster=4)  # here
+
+
+def pipeline_cluster_mended(x):
+    cute.launch(grid=4, block=128, cluster=2)
+    cute.pipeline(2, tiles=[cute.smem("f16", (64, 64, 2))], cluster=2)
+
+
+def pipeline_fill(x):
+    ring = cute.pipeline(2, bytes=32)
+    with cute.elect():
+        ring.fill(0, Nothing())  # here
+
+
+def pipeline_fill_mended(x):
+    ring = cute.pipeline(2, bytes=32)
+    with cute.elect():
+        ring.fill(0, Nothing("mbarrier"))
+
+
 def pipeline_stages(x):
     cute.pipeline(1)  # here
 
@@ -173,7 +314,18 @@ CODES = [
     "plan-box",
     "plan-descriptor",
     "kernel-registers",
+    "mapa-tensor",
+    "mapa-own",
+    "mainloop-warpgroups",
+    "role-warps",
+    "role-overlap",
+    "role-name",
+    "role-warpgroups",
+    "role-outside",
     "pipeline-stages",
+    "pipeline-tiles",
+    "pipeline-cluster",
+    "pipeline-fill",
     "kernel-barrier",
 ]
 PAIRS = pairs(globals(), CODES)

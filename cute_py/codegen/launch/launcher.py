@@ -368,10 +368,13 @@ def require_active(driver: Driver, compiled: Compiled, function: Any, config: An
 
     """
     x, y, z = compiled.plan.launch.cluster
-    if x * y * z > 1 and not driver.call("cuOccupancyMaxActiveClusters", function, config):
-        _require(
-            compiled, "blocks in a cluster, with their threads and shared memory", x * y * z, 0
-        )
+    if x * y * z == 1:
+        return
+    # the driver refuses a grid without whole clusters, and one of run-time numbers is not known yet
+    config.gridDimX, config.gridDimY, config.gridDimZ = x, y, z
+    if not driver.call("cuOccupancyMaxActiveClusters", function, config):
+        what = "blocks in a cluster, with their threads and shared memory"
+        _require(compiled, what, x * y * z, 0)
 
 
 def _require(compiled: Compiled, what: str, found: int, most: int) -> None:

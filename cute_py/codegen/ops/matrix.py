@@ -149,6 +149,16 @@ def forget(e: Emit, op: ops.Fill) -> None:
     words[:] = e.emit(holding(TABLE["held"], len(words)), n=0)
 
 
+def start(e: Emit, op: ops.Fill) -> None:
+    """Set sums to a number by a value that the compiler does not know: it would select between
+    numbers and sums after a branch, which takes twice the registers.
+    """
+    value, words = e.constant(op.value, op.dst.dtype), e.words.words[op.dst.storage]  # type: ignore[arg-type]
+    for k in range(len(op.dst)):
+        e.words.put(op.dst, k, value)
+    words[:] = e.emit(holding(TABLE["held"], len(words)), old=list(words), n=0)
+
+
 @emits(ops.WgFence)
 def wg_fence(e: Emit, op: ops.WgFence) -> None:
     """Order registers before later products."""

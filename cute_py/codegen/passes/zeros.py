@@ -57,18 +57,42 @@ def _unknown_before_use(block: Block, sums: Reg) -> Block:
 
 def _rewritten(block: Block) -> Block:
     found: list[Op] = []
-    for op in block:
+    zeros: dict[int, Op] = {}  # place in the block -> what follows the op there
+    for place, op in enumerate(block):
         inner: Any = {name: _rewritten(getattr(op, name)) for name in op.blocks}
         new = replace(op, **inner) if inner else op
-        place = _fill_of(found, new) if isinstance(new, ops.Loop) else None
-        if place is not None and isinstance(new, ops.Loop):
-            fill: Any = found.pop(place)
-            empty = Compare("le", *_sides(new))
-            unknown = replace(fill, value=None)
-            found.append(ops.If(empty, (fill,), (unknown,), new.scope, line=fill.line))
+        filled = _fill_of(found, new) if isinstance(new, ops.Loop) else None
+        if filled is not None and isinstance(new, ops.Loop):
+            fill: Any = found[filled]
+            empty, unknown = Compare("le", *_sides(new)), replace(fill, value=None)
+            end = _wait_after(block, place, fill.dst.storage)
+            if end is None:
+                found[filled:] = [*found[filled + 1 :], _zeros(new, empty, fill, unknown)]
+            else:
+                found[filled] = unknown
+                zeros[end] = _zeros(new, empty, fill)
             new = replace(new, body=_from_zero(new))
         found.append(new)
+        found += [zeros[place]] if place in zeros else []
     return tuple(found)
+
+
+def _zeros(loop: ops.Loop, empty: Compare, fill: Op, *others: Op) -> Op:
+    """Return the branch that fills the sums of a loop of no iterations."""
+    return ops.If(empty, (fill,), others, loop.scope, line=fill.line)
+
+
+def _wait_after(block: Block, loop: int, storage: str) -> int | None:
+    """Return the place of the wait for the products of a loop that are in flight at its end. The
+    zeros of an empty loop follow it: before, ptxas would find them among products.
+    """
+    for place in range(loop + 1, len(block)):
+        op = block[place]
+        if isinstance(op, ops.WgWait) and op.n == 0:
+            return place
+        if _uses(op, storage) or any(isinstance(x, ops.WgWait) for x in every((op,))):
+            return None
+    return None
 
 
 def _sides(loop: ops.Loop) -> tuple[Any, Any]:

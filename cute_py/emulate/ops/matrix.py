@@ -26,6 +26,7 @@ from cute_py.dtypes.table import Dtype, f32
 from cute_py.emulate.bits import numpy_type
 from cute_py.emulate.clocks import through
 from cute_py.emulate.cohorts import Cohort, Run
+from cute_py.emulate.divergence import are_groups
 from cute_py.emulate.numerics import fma, numeric, widened
 from cute_py.emulate.ops.order import of_whole_warps, require_warps
 from cute_py.emulate.program import Program, handles
@@ -408,12 +409,8 @@ def _operand(
 def _require_groups(op: ops.Op, c: Cohort) -> None:
     """Refuse a warpgroup instruction that part of a warpgroup executes."""
     require_warps(op, c)
-    W = c.span.W
-    if len(W) % WARPS == 0:
-        groups = W.reshape(-1, WARPS)
-        if (groups == groups[:, :1] // WARPS * WARPS + np.arange(WARPS)).all():
-            return
-    raise c.fault("emulate-warp-divergent", op, (0, 0), name=op.call)
+    if not are_groups(c.span.W):
+        raise c.fault("emulate-warp-divergent", op, (0, 0), name=op.call)
 
 
 def _require_agreement(op: ops.Wgmma, c: Cohort, kept: Array) -> None:
