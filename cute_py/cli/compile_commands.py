@@ -85,6 +85,17 @@ LADDER = {  # the names of kernels.samples.SAMPLES, which needs NumPy
     "gemm_11": "with persistent blocks and TMA stores (sm_90a)",
     "gemm_12": "with two warpgroups that take turns (sm_90a)",
     "splitk": "with K split over blocks that take turns",
+    "stream_k": "with tiles of K shared evenly by all blocks",
+    "grouped": "matrix products of sizes in an array",
+    "array": "matrix products of arrays in a table of pointers",
+    "gathered": "a matrix product of gathered rows, scattered",
+    "implicit_gemm": "a convolution as a matrix product",
+    "conv2d_s4": "a convolution of packed 4-bit integers",
+    "w4a16": "a matrix product by weights of 4 bits",
+    "flash_attention": "attention with scores in registers",
+    "fused_attention": "attention with scores in shared memory",
+    "histogram": "count numbers in shared memory",
+    "layer_norm": "normalize each row",
 }
 
 

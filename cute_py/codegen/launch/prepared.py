@@ -37,7 +37,7 @@ Grid = tuple[int, int, int]
 MOST = 1024  # run-time numbers whose multipliers a launch keeps
 WORD = 8  # bytes of a parameter; f32 uses the first four
 # the `struct` format of a parameter, eight bytes each
-WORDS = {"address": "q", "integer": "q", "f32": "fxxxx", "f64": "d"}
+WORDS = {"address": "q", "integer": "q", "entry": "q", "f32": "fxxxx", "f64": "d"}
 
 
 class Block:
@@ -64,8 +64,8 @@ class Block:
     def __init__(
         self, config: Any, kinds: Sequence[str], fixed: dict[int, int], maps: Sequence[MapOf] = ()
     ) -> None:
-        """Allocate it for parameters of these kinds, and tensor maps after them; `fixed` has values
-        by index.
+        """Allocate it for words of these kinds, and tensor maps after them; `fixed` has values by
+        index. An `entry` follows the word before it in one parameter, a table.
         """
         self.config, self.stream = config, 0
         self.counted: object = None  # the run-time numbers that the grid was computed from
@@ -74,7 +74,7 @@ class Block:
         self.values = (ctypes.c_uint64 * len(kinds))(*[fixed.get(i, 0) for i in order])
         first = ctypes.addressof(self.values)
         places = {i: WORD * place for place, i in enumerate(order)}
-        pointers = [first + places[i] for i in range(len(kinds))]
+        pointers = [first + places[i] for i, kind in enumerate(kinds) if kind != "entry"]
         self.maps = (ctypes.c_char * (MAP_BYTES * (len(maps) + 1)))()
         start = -(-ctypes.addressof(self.maps) // MAP_BYTES) * MAP_BYTES
         pointers += [start + i * MAP_BYTES for i in range(len(maps))]
@@ -127,9 +127,10 @@ class Prepared:
             compiled: the kernel.
             function: the kernel, loaded on the device.
             device: the device of the arrays.
-            grid: blocks; if the kernel's grid or divisors depend on run-time numbers, a function of
-                the values that returns the blocks, and more values.
-            kinds: the kinds of the parameters but tensor maps: address, integer, f32, f64.
+            grid: blocks; if what the host computes depends on run-time numbers, a function of the
+                values that returns the blocks, and more values.
+            kinds: the kinds of words but tensor maps: address, integer, f32, f64, or entry (of a
+                table, after its first).
             fixed: the parameter values that are the same at each call, by index.
             stream: returns the stream to launch on.
             current: returns the number of the current device.
@@ -194,7 +195,8 @@ class Prepared:
             recent(name)
             pool.append(block)
 
-        if grid_of is None or not self.compiled.plan.launch.divisors:
+        plan = self.compiled.plan.launch
+        if grid_of is None or not (plan.divisors or plan.tables):
             return go
         count, host = len(self.compiled.plan.params), grid_of
         known: dict[object, list[int]] = {}  # numbers -> multipliers
@@ -229,7 +231,7 @@ class Prepared:
         config = self.config()
         block = Block(config, self.kinds, self.fixed, self.maps)
         if self.maps:
-            start = block.pointers[len(self.kinds)] or 0
+            start = block.pointers[len(block.pointers) - len(self.maps)] or 0
             replace = self.driver.replace_address
             block.write = writer(block.write, self.maps, start, replace, self._replace)
         block.launch = self.driver.launch(config, self.function, block.address)
