@@ -152,6 +152,7 @@ _PACKAGES = (
     "math",
     "ops",
     "tiled",
+    "torch",
     "trace",
     "viz",
 )

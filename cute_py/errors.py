@@ -131,7 +131,8 @@ TABLES = (
     "ops.wordings",
     "expression",
     "cli.wordings",
-    "emulate.wordings",  # last, as its package loads NumPy
+    "emulate.wordings",  # late, as its package loads NumPy
+    "torch.wordings",  # last, as its package loads torch
 )
 
 

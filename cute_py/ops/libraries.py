@@ -66,6 +66,7 @@ class Library:
     """
 
     on_host = False
+    takes_empty = False  # arrays without elements; no GPU launches a grid without blocks
     note: Callable[[Any], object] | None = None  # called with each array that a kernel wrote to
 
     def __init__(self, operation: str) -> None:
@@ -214,7 +215,7 @@ class CuPy(Library):
 class NumPy(Library):
     """NumPy: values are converted, and kernels run on the emulator."""
 
-    on_host = True
+    on_host = takes_empty = True
 
     def read(self, x: Any, name: str, dtype: DtypeLike | None = None) -> tuple[Any, Dtype]:
         """Return an array, not yet converted, and the type that is asked for, or its own."""

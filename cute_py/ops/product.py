@@ -16,9 +16,14 @@ import cute_py as cute
 from cute_py.calls.arrays import VECTOR_BYTES, dtype_of, imported, on_device
 from cute_py.calls.memo import Memo
 from cute_py.calls.torch_tensors import (
+    OPERATORS,
     graph_break,
+    is_followed,
     is_tensor,
+    is_traced,
     leave_graphs,
+    load_operators,
+    not_compiled,
     note_written,
     outside_autograd,
     require_no_gradient,
@@ -32,7 +37,16 @@ from cute_py.kernels.gemm import gemm as kernel
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.call import Call, directly, in_place
 from cute_py.ops.libraries import of_one_library, reading
-from cute_py.ops.operands import alignment_of, is_apart, major_of, padded, ready, ready_row, shown
+from cute_py.ops.operands import (
+    alignment_of,
+    broadcast,
+    is_apart,
+    major_of,
+    padded,
+    ready,
+    ready_row,
+    shown,
+)
 from cute_py.ops.tuning import for_gpu
 
 if TYPE_CHECKING:
@@ -73,7 +87,7 @@ class Request(NamedTuple):
 KNOWN = Memo(len(ARRAYS), {5: 1, 6: 0})  # alpha and beta
 
 
-@graph_break
+@not_compiled
 def gemm(
     a: Any,
     b: Any,
@@ -115,8 +129,8 @@ def gemm(
     factors that are not whole, or with float terms, results or activations, go through f32. The
     result is rounded to nearest even; integers and 8-bit floats clamp to their finite range. With
     K = 0 the product is 0; with M, N or the batch 0 the result is empty. NaN and inf propagate.
-    The result is an array of the library of `a`, without gradient: tensors that autograd follows
-    are refused in grad mode. `torch.compile` breaks the graph. Raises CuteError (docs/errors.md).
+    The result is an array of the library of `a`. Tensors that autograd follows, and calls in
+    `torch.compile`, go through `torch.ops.cute_py.gemm`. Raises CuteError (docs/errors.md).
 
     >>> import numpy as np
     >>> a, b = np.ones((2, 3), np.float32), np.eye(3, dtype=np.float32)
@@ -126,6 +140,8 @@ def gemm(
     """
     more = alpha, beta, activation, out_dtype, backend, config, dtype, checks
     try:
+        if is_traced():
+            return _traced(Request(a, b, c, bias, out, *more))
         try:
             found = KNOWN.replay(a, b, c, bias, out, *more)
         except OverflowError:  # of a factor, which is refused below
@@ -134,6 +150,13 @@ def gemm(
     except CuteError as error:
         shorten(error)
         raise
+
+
+def _traced(given: Request) -> Any:
+    """Return the result of a request in a graph; one that no operator takes breaks the graph."""
+    load_operators()
+    result = OPERATORS["gemm"][1](given)
+    return _answered(given) if result is None else result
 
 
 @graph_break
@@ -145,6 +168,10 @@ def _answered(given: Request, statics: tuple[GemmConfig, Epilogue] | None = None
 
 @graph_break
 def _computed(given: Request, statics: tuple[GemmConfig, Epilogue] | None) -> Any:
+    if is_followed(given[: len(ARRAYS)]):
+        result = _followed(given)
+        KNOWN.keep(given, outside_autograd(given[: len(ARRAYS)], _by(None), _again))
+        return result
     request, library = taken(given)
     with library.inside():
         call = Product(request, library).call(statics)
@@ -154,8 +181,21 @@ def _computed(given: Request, statics: tuple[GemmConfig, Epilogue] | None) -> An
     again = in_place(call, given[: len(ARRAYS)], _by(call.statics))
     if again is not None or statics is None:
         answer = _for_factors(given, call.inputs, again or _by(call.statics))
-        KNOWN.keep(given, outside_autograd(given[: len(ARRAYS)], answer))
+        KNOWN.keep(given, outside_autograd(given[: len(ARRAYS)], answer, _again))
     return library.given_back(result, given.a) if given.out is None else given.out
+
+
+def _followed(given: Request) -> Any:
+    """Return the result of a request with an operand that autograd follows, by the operator of
+    torch.
+    """
+    load_operators()
+    return OPERATORS["gemm"][0](given)
+
+
+def _again(args: tuple[Any, ...], *_read: Any) -> Any:
+    """Answer a request with an operand that autograd follows."""
+    return _followed(Request(*args))
 
 
 def _by(statics: Any) -> Answer:
@@ -177,12 +217,7 @@ def taken(given: Request) -> tuple[Request, Library]:
     """Return a request with the arrays of one library, and that library; refuse choices that do not
     exist.
     """
-    require_choices(given.backend, given.activation)
-    config: object = given.config
-    if config is not None and not isinstance(config, (GemmConfig, str)):
-        known = 'what choose_config returns, or text: "tile=64x64x32,stages=2"'
-        raise refusal("ops-choice", operation=OPERATION, name="config", value=config, choices=known)
-    _require_checks(given.checks)
+    require_known(given)
     arrays: dict[str, Any] = {}
     places = {}
     for name in ARRAYS:
@@ -195,6 +230,16 @@ def taken(given: Request) -> tuple[Request, Library]:
     require_place(places, given.backend)
     arrays, library = of_one_library(arrays, OPERATION)
     return given._replace(**arrays), library
+
+
+def require_known(given: Request) -> None:
+    """Refuse choices that do not exist."""
+    require_choices(given.backend, given.activation)
+    config: object = given.config
+    if config is not None and not isinstance(config, (GemmConfig, str)):
+        known = 'what choose_config returns, or text: "tile=64x64x32,stages=2"'
+        raise refusal("ops-choice", operation=OPERATION, name="config", value=config, choices=known)
+    _require_checks(given.checks)
 
 
 def _require_checks(checks: object) -> None:
@@ -347,6 +392,9 @@ class Product:
             raise refusal(
                 "ops-out-dtype", operation=OPERATION, name="out", dtype=out.dtype, known=wanted
             )
+        self._require_memory(out, shape)
+
+    def _require_memory(self, out: Any, shape: tuple[int, ...]) -> None:
         if self.library.is_read_only(out):
             raise refusal("ops-read-only", operation=OPERATION)
         if self.library.on_host and not is_apart(out):
@@ -430,9 +478,9 @@ def _batch(library: Library, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[in
                 "ops-rank", operation=OPERATION, name=name, shape=found, rank=2, modes=wanted
             )
     try:
-        if a[-1] != b[-2] or (0 in (*a, *b) and not library.on_host):
+        if a[-1] != b[-2] or (0 in (*a, *b) and not library.takes_empty):
             raise ValueError
-        return np.broadcast_shapes(a[:-2], b[:-2])
+        return broadcast(a[:-2], b[:-2])
     except ValueError:
         raise refusal("ops-shapes", operation=OPERATION, a=shown(a), b=shown(b)) from None
 
