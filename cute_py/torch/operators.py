@@ -100,6 +100,8 @@ def _by_autograd(
         if torch.is_grad_enabled() and _follows(args, named):
             if apply is None:
                 raise refusal("torch-no-backward", operation=name)
+            if torch._C._are_functorch_transforms_active():  # torch.func.grad, jvp ...
+                raise refusal("argument-tensor", operation=name, type="Tensor")
             return apply(*args, *defaults[len(args) :])
         return run(*args, **named)
 
