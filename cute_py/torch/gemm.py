@@ -224,7 +224,9 @@ operator = define(
     autocast=cast,
 )
 # the operator of `out=`; torch.compile has it back as a pure function
-into = define(f"cute_py::gemm.out({SCHEMA}, *, Tensor(a!) out) -> ()", computed_into, described_into)
+into = define(
+    f"cute_py::gemm.out({SCHEMA}, *, Tensor(a!) out) -> ()", computed_into, described_into
+)
 
 
 # -- calls of `cute.ops.gemm`
@@ -300,7 +302,13 @@ def _torch_dtype(name: str) -> Any:
     """Return the torch.dtype of a result; `torch.compile` calls this where it traces."""
     found = as_dtype(name)
     if found.name not in NAMES:
-        raise refusal("ops-out-dtype", operation=OPERATION, name="out_dtype", dtype=found, known=", ".join(NAMES))
+        raise refusal(
+            "ops-out-dtype",
+            operation=OPERATION,
+            name="out_dtype",
+            dtype=found,
+            known=", ".join(NAMES),
+        )
     return getattr(torch, NAMES[found.name])
 
 

@@ -132,8 +132,12 @@ def _schema(kernel: Kernel, given: Sequence[str], changed: Sequence[str], result
         if name in changed:
             word = f"Tensor(a{len(parts)}!)"
         default = parameters[name].default
-        parts.append(f"{word} {name}" + ("" if default is parameters[name].empty else f"={default}"))
-    result = "()" if changed else "Tensor" if results == 1 else f"({', '.join(['Tensor'] * results)})"
+        parts.append(
+            f"{word} {name}" + ("" if default is parameters[name].empty else f"={default}")
+        )
+    result = (
+        "()" if changed else "Tensor" if results == 1 else f"({', '.join(['Tensor'] * results)})"
+    )
     return f"({', '.join(parts)}) -> {result}"
 
 

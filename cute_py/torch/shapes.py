@@ -33,7 +33,7 @@ def result_of(given: Request) -> Any:  # a torch.Tensor
     require_known(given)
     tensors = {name: x for name in ARRAYS if (x := getattr(given, name)) is not None}
     require_place({name: on_device(x) for name, x in tensors.items()}, given.backend)
-    found = _Described(given, _Facts(OPERATION, given.a.device.type == "cpu"))
+    found = _Described(given, _Facts(OPERATION, not given.a.is_cuda))
     if given.out is not None:
         return given.out
     return given.a.new_empty(found.shape, dtype=getattr(torch, NAMES[found.kind.name]))
