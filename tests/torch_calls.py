@@ -32,7 +32,8 @@ def add(x, y):
 
 def followed_by_autograd(device):
     """Check that an operand that autograd follows is differentiated in each place and each way it
-    gets its gradient, that kernels and `out` refuse it, and that neither does where autograd is off.
+    gets its gradient, that kernels and `out` refuse it, and that nothing does where autograd is
+    off.
     """
     import torch
 
@@ -211,3 +212,21 @@ def near_float64(device, dtype, activation):
                 assert float(error) <= tolerance * max(largest, 1.0), (name, float(error))
     finally:
         torch.use_deterministic_algorithms(False)
+
+
+def losses_of_blocks(compiled, **size):
+    """Check that a block of examples/block.py trains as well with our Linear as with torch's."""
+    import importlib.util
+    from pathlib import Path
+
+    import torch
+
+    path = Path(__file__).parents[1] / "examples" / "block.py"
+    spec = importlib.util.spec_from_file_location("block", path)
+    block = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(block)
+    torch._dynamo.reset()
+    ours, theirs = (block.losses(x, compiled and x, **size) for x in (True, False))
+    assert len(ours) == 50
+    assert ours[-1] < 0.7 * ours[0]
+    assert max(abs(x - y) for x, y in zip(ours, theirs, strict=True)) < 0.02 * theirs[0]

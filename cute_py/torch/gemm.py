@@ -54,10 +54,9 @@ def request(
 
 def computed(a: Any, b: Any, *args: Any, **named: Any) -> Any:
     """Return the product of tensors without gradient."""
-    if b.dim() == 2 < a.dim() and not named and (not args or args[0] is None):
-        if a.is_contiguous() and a.numel():  # one matrix, no batch
-            rows = computed(a.view(-1, a.shape[-1]), b, *args)
-            return rows.view(*a.shape[:-1], b.shape[-1])
+    if b.dim() == 2 < a.dim() and _are_rows(a, *args, **named):
+        rows = computed(a.view(-1, a.shape[-1]), b, *args)
+        return rows.view(*a.shape[:-1], b.shape[-1])
     given = request(a, b, *args, **named)
     try:
         return _product(given)
@@ -65,6 +64,11 @@ def computed(a: Any, b: Any, *args: Any, **named: Any) -> Any:
         if error.code != "ops-shapes" or not a.is_cuda:
             raise
         return _without_elements(given)
+
+
+def _are_rows(a: Any, c: Any = None, *_rest: Any, out: Any = None) -> bool:
+    """Return whether a batch a is one matrix, for one b, and no other term has batch modes."""
+    return c is None and out is None and a.is_contiguous() and bool(a.numel())
 
 
 def _product(x: Request) -> Any:
@@ -184,7 +188,7 @@ def _backward(ctx: Any, g: Any) -> tuple[Any, ...]:
 
 def _by_columns(x: Any) -> bool:
     """Return whether the columns of a matrix are contiguous, and its rows are not."""
-    return x.dim() > 1 and x.stride(-2) == 1 and x.stride(-1) != 1
+    return bool(x.dim() > 1 and x.stride(-2) == 1 and x.stride(-1) != 1)
 
 
 # -- torch.vmap
@@ -192,8 +196,9 @@ def _by_columns(x: Any) -> bool:
 
 def _vmapped(_info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Any, int]:
     """Return the products of a batch, whose mode is the first of the result."""
-    a, b, c, alpha, beta, bias, *rest = (*args, *_DEFAULTS[len(args) :])
-    dims = (*in_dims, *[None] * (ARGUMENTS - len(in_dims)))
+    values = list(args) + list(_DEFAULTS[len(args) :])
+    a, b, c, alpha, beta, bias, *rest = values
+    dims: list[Any] = [*in_dims, *[None] * (ARGUMENTS - len(in_dims))]
     rank = 2 + max(x.dim() - 2 - (d is not None) for x, d in ((a, dims[0]), (b, dims[1])))
 
     def spread(x: Any, dim: int | None, modes: int) -> Any:
@@ -277,13 +282,14 @@ def in_graph(given: Request) -> Any:
     for x in terms:
         if x is not None and not isinstance(x, torch.Tensor):
             return None
-    kind, dtype = given.out_dtype, given.dtype
+    kind: Any = given.out_dtype
+    dtype: Any = given.dtype
     if isinstance(kind, Dtype):
         kind = kind.name
     if isinstance(dtype, Dtype):
         dtype = dtype.name
     texts = kind, dtype, given.config
-    if given.checks or not all([x is None or isinstance(x, str) for x in texts]):
+    if given.checks or not all(x is None or isinstance(x, str) for x in texts):
         return None
     if given.a is None or given.b is None or isinstance(given.alpha, torch.Tensor):
         return None

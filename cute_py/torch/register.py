@@ -40,8 +40,8 @@ def register(
     """Make an operator of torch out of a kernel, and return it.
 
     Args:
-        kernel: a `@cute.kernel`. Parameters annotated with a dtype, or with int, float, bool or str,
-            are numbers and text; the others are tensors.
+        kernel: a `@cute.kernel`. Parameters annotated with a dtype, or with int, float, bool or
+            str, are numbers and text; the others are tensors.
         outputs: the names of all parameters that it writes.
         fake: (the other arguments) -> new tensors, one for each output: the operator returns them,
             and torch.compile learns their shapes from it. None: the outputs are arguments of the
@@ -126,7 +126,7 @@ def _require_names(kernel: Kernel, outputs: Sequence[str], constants: dict[str, 
 def _schema(kernel: Kernel, given: Sequence[str], changed: Sequence[str], results: int) -> str:
     """Return the schema of an operator: "(Tensor x, Tensor(a0!) y, float alpha=1) -> ()"."""
     notes, parameters = kernel.notes(), kernel.signature.parameters
-    parts = []
+    parts: list[str] = []
     for name in given:
         word = _word(notes.get(name), parameters[name])
         if name in changed:
@@ -172,8 +172,10 @@ class _Outputs:
         self.plans = len(self.kernel.plans)
         written = sorted(set().union(*[arrays(op, written=True) for op in every(plan.body)]))
         if not set(written) <= set(self.outputs):
-            facts = {"outputs": list(self.outputs), "written": written}
-            raise refusal("torch-writes", operation=self.name, **facts)
+            named = ", ".join(self.outputs)
+            raise refusal(
+                "torch-writes", operation=self.name, outputs=named, written=", ".join(written)
+            )
         if strict:
             self._require_order(plan)
 

@@ -28,8 +28,7 @@ def result_of(given: Request) -> Any:  # a torch.Tensor
     Raises CuteError where the product of tensors with memory does, except where that depends on
     addresses.
     """
-    numbers = {name: _known(getattr(given, name)) for name in ("alpha", "beta")}
-    given = given._replace(**numbers)
+    given = given._replace(alpha=_known(given.alpha), beta=_known(given.beta))
     require_known(given)
     tensors = {name: x for name in ARRAYS if (x := getattr(given, name)) is not None}
     require_place({name: on_device(x) for name, x in tensors.items()}, given.backend)

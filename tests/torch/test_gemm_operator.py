@@ -1,4 +1,4 @@
-"""`torch.ops.cute_py.gemm` on the emulator: laws of operators, gradients, types, graphs, threads."""
+"""`torch.ops.cute_py.gemm` on the emulator: its laws, gradients, types, graphs and threads."""
 
 import multiprocessing
 import threading
