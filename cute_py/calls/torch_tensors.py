@@ -163,8 +163,8 @@ load_operators._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 def is_traced() -> bool:
     """Return whether `torch.compile` traces the call."""
-    torch: Any = sys.modules.get("torch")
-    return torch is not None and torch.compiler.is_dynamo_compiling()
+    compiler: Any = sys.modules.get("torch.compiler")
+    return compiler is not None and compiler.is_dynamo_compiling()
 
 
 # -- torch.compile

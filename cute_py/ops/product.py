@@ -7,6 +7,7 @@ configuration and the epilogue chosen for it, and the call is run. `KNOWN` finds
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -187,8 +188,11 @@ def _computed(given: Request, statics: tuple[GemmConfig, Epilogue] | None) -> An
 
 def _followed(given: Request) -> Any:
     """Return the result of a request with an operand that autograd follows, by the operator of
-    torch.
+    torch; refuse `out`, as torch.mm does.
     """
+    if given.out is not None:
+        for name in ARRAYS:
+            require_no_gradient(getattr(given, name), name, OPERATION)
     load_operators()
     return OPERATORS["gemm"][0](given)
 
@@ -408,7 +412,7 @@ class Product:
         given.
         """
         library, L = self.library, prod(self.batch)
-        config, epilogue = statics or (self.config(), self.epilogue())
+        config, epilogue = statics or shared((self.config(), self.epilogue()))
         C = None if self.c is None else ready(library, self.c, self.batch)
         bias = None if self.bias is None else ready_row(library, self.bias)
         form, out = (L, self.M, self.N), self.request.out
@@ -467,6 +471,14 @@ class Product:
         """Return the epilogue."""
         terms = self.c is not None, self.bias is not None
         return Epilogue(self.compute.name, self.alpha != 1, *terms, self.request.activation)
+
+
+@lru_cache(maxsize=4096)
+def shared(statics: tuple[GemmConfig, Epilogue]) -> tuple[GemmConfig, Epilogue]:
+    """Return the first of equal choices: a kernel knows the values of its earlier calls by their
+    identity, and examines others anew.
+    """
+    return statics
 
 
 def _batch(library: Library, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from cute_py.calls.arrays import TypedArray, unwrapped
-from cute_py.calls.torch_tensors import NAMES, OPERATORS, dtype_of_torch, has_gradient
+from cute_py.calls.torch_tensors import NAMES, OPERATORS, dtype_of_torch
 from cute_py.dtypes.table import Dtype
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import LayoutError, refusal
@@ -27,6 +27,38 @@ SCHEMA = (
 )
 ARGUMENTS = 12
 CONFIGS: dict[str, GemmConfig] = {}  # by their text: an operator of torch takes no objects
+
+
+def computed(
+    a: Any,
+    b: Any,
+    c: Any = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    bias: Any = None,
+    activation: str | None = None,
+    out_dtype: Any = None,
+    backend: str = "auto",
+    config: str | None = None,
+    dtype: str | None = None,
+    checks: str = "",
+    *,
+    out: Any = None,
+) -> Any:
+    """Return the product of tensors without gradient."""
+    if c is None and out is None and b.dim() == 2 < a.dim() and a.is_contiguous() and a.numel():
+        rest = bias, activation, out_dtype, backend, config, dtype, checks
+        rows = computed(a.view(-1, a.shape[-1]), b, c, alpha, beta, *rest)  # no batch
+        return rows.view(*a.shape[:-1], b.shape[-1])
+    kind = None if out_dtype is None else dtype_of_torch(out_dtype)
+    how: Any = None if config is None else CONFIGS.get(config, config)
+    given = a, b, c, alpha, beta, bias, activation, kind, backend, how
+    try:
+        return gemm(*given, dtype=dtype, out=out, checks=checks or False)
+    except LayoutError as error:
+        if error.code != "ops-shapes" or not a.is_cuda:
+            raise
+        return _without_elements(request(*given[:7], out_dtype, backend, config, dtype, out=out))
 
 
 def request(
@@ -52,37 +84,15 @@ def request(
     return Request(a, b, c, bias, out, alpha, beta, activation, kind, backend, chosen, dtype, some)
 
 
-def computed(a: Any, b: Any, *args: Any, **named: Any) -> Any:
-    """Return the product of tensors without gradient."""
-    if b.dim() == 2 < a.dim() and _are_rows(a, *args, **named):
-        rows = computed(a.view(-1, a.shape[-1]), b, *args)
-        return rows.view(*a.shape[:-1], b.shape[-1])
-    given = request(a, b, *args, **named)
-    try:
-        return _product(given)
-    except LayoutError as error:
-        if error.code != "ops-shapes" or not a.is_cuda:
-            raise
-        return _without_elements(given)
-
-
-def _are_rows(a: Any, c: Any = None, *_rest: Any, out: Any = None) -> bool:
-    """Return whether a batch a is one matrix, for one b, and no other term has batch modes."""
-    return c is None and out is None and a.is_contiguous() and bool(a.numel())
-
-
-def _product(x: Request) -> Any:
-    more = x.alpha, x.beta, x.bias, x.activation, x.out_dtype, x.backend, x.config
-    return gemm(x.a, x.b, x.c, *more, dtype=x.dtype, out=x.out, checks=x.checks)
-
-
 def _without_elements(given: Request) -> Any:
     """Return a product on a GPU for operands without elements: no grid is empty there."""
     a, b, found = given.a, given.b, result_of(given)
     if 0 in found.shape:
         return found
     columns, rows = (*a.shape[:-1], 1), (*b.shape[:-2], 1, b.shape[-1])  # K is 0: the sums are 0
-    return _product(given._replace(a=a.new_zeros(columns), b=b.new_zeros(rows), alpha=1.0))
+    zeros, rest = (a.new_zeros(columns), b.new_zeros(rows), given.c), given[7:11]
+    terms = 1.0, given.beta, given.bias
+    return gemm(*zeros, *terms, *rest, dtype=given.dtype, out=given.out)
 
 
 def computed_into(*args: Any, **named: Any) -> None:
@@ -126,11 +136,14 @@ def _forward(ctx: Any, run: Callable[..., Any], *args: Any) -> Any:
     else:
         result = run(*args)
         saved = result if activation is not None else None
-    by_a, by_b = ctx.needs_input_grad[:2]
-    ctx.save_for_backward(a if by_b else None, b if by_a else None, saved)
+    wanted = ctx.needs_input_grad
+    ctx.save_for_backward(a if wanted[1] else None, b if wanted[0] else None, saved)
     ctx.set_materialize_grads(False)
     ctx.run, ctx.activation, ctx.given = run, activation, (alpha, beta, backend, dtype)
-    ctx.facts = [None if x is None else (x.shape, x.dtype, _by_columns(x)) for x in (a, b, c, bias)]
+    ctx.of_a = (a.shape, a.dtype, _by_columns(a)) if wanted[0] else None
+    ctx.of_b = (b.shape, b.dtype, _by_columns(b)) if wanted[1] else None
+    ctx.of_c = (c.shape, c.dtype) if wanted[2] else None
+    ctx.of_bias = bias.dtype if wanted[5] else None
     return result
 
 
@@ -152,38 +165,47 @@ def _backward(ctx: Any, g: Any) -> tuple[Any, ...]:
     if g is None:
         return tuple(found)
     a, b, saved = ctx.saved_tensors
-    of_a, of_b, of_c, of_bias = ctx.facts
     alpha, beta, backend, dtype = ctx.given
     if ctx.activation is not None:
-        g = g.to(torch.float32) if g.dtype not in WIDE else g
+        g = g if g.dtype in WIDE else g.to(torch.float32)
         g = DERIVATIVES[ctx.activation](g, saved.to(g.dtype))
-    rest = None, alpha, 0.0, None, None
-    wanted = ctx.needs_input_grad
 
-    def product(x: Any, y: Any, like: Any) -> Any:
-        """Return x y in the order in memory and the type of an operand, summed to its shape."""
-        shape, kind, by_columns = like
-        whole = (*torch.broadcast_shapes(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-1])
-        is_sum = len(whole) != len(shape) or tuple(whole) != tuple(shape)
-        wide = torch.float32 if is_sum and kind.itemsize < 4 else kind
-        x, y = (y.mT, x.mT) if by_columns else (x, y)
-        made = ctx.run(x, y, *rest, wide, backend, None, dtype)
-        made = made.mT if by_columns else made
-        return made.sum_to_size(shape).to(kind) if is_sum else made
+    def product(x: Any, y: Any, kind: Any) -> Any:
+        return ctx.run(x, y, None, alpha, 0.0, None, None, kind, backend, None, dtype, "")
 
-    if wanted[0]:
-        found[0] = product(g.to(b.dtype), b.mT, of_a)
-    if wanted[1]:
-        x, y = a, g.to(a.dtype)
-        if len(of_b[0]) == 2 < a.dim():  # one matrix for the whole batch
+    if ctx.of_a is not None:  # g b^T, in the order in memory of a
+        shape, kind, by_columns = ctx.of_a
+        x, wide = _typed(g, b.dtype), _sum_type(kind, shape, g)
+        made = product(b, x.mT, wide).mT if by_columns else product(x, b.mT, wide)
+        found[0] = made if wide is kind and made.shape == shape else _summed(made, shape, kind)
+    if ctx.of_b is not None:  # a^T g
+        shape, kind, by_columns = ctx.of_b
+        x, y = a, _typed(g, a.dtype)
+        if len(shape) == 2 < a.dim():  # one matrix for the whole batch
             x, y = x.reshape(-1, x.shape[-1]), y.reshape(-1, y.shape[-1])
-        found[1] = product(x.mT, y, of_b)
-    if wanted[2]:
-        shape, kind, _order = of_c
-        found[2] = (g if beta == 1 else g * beta).sum_to_size(shape).to(kind)
-    if wanted[5]:
-        found[5] = g.sum(tuple(range(g.dim() - 1)), dtype=of_bias[1])
+        wide = _sum_type(kind, shape, y)
+        made = product(y.mT, x, wide).mT if by_columns else product(x.mT, y, wide)
+        found[1] = made if wide is kind and made.shape == shape else _summed(made, shape, kind)
+    if ctx.of_c is not None:
+        found[2] = _summed(g if beta == 1 else g * beta, *ctx.of_c)
+    if ctx.of_bias is not None:
+        found[5] = g.sum(tuple(range(g.dim() - 1)), dtype=ctx.of_bias)
     return tuple(found)
+
+
+def _typed(x: Any, kind: Any) -> Any:
+    return x if x.dtype is kind else x.to(kind)
+
+
+def _sum_type(kind: Any, shape: Any, g: Any) -> Any:
+    """Return the type of the gradient of an operand before it is summed over its batch."""
+    is_batch = g.dim() > 2 and g.shape[:-2] != shape[:-2]
+    return torch.float32 if is_batch and kind.itemsize < 4 else kind
+
+
+def _summed(x: Any, shape: Any, kind: Any) -> Any:
+    """Return x summed to the shape of an operand that was repeated, in its type."""
+    return _typed(x if x.shape == shape else x.sum_to_size(shape), kind)
 
 
 def _by_columns(x: Any) -> bool:
@@ -240,9 +262,6 @@ into = define(
 def by_operator(given: Request) -> Any:
     """Return the result of a request with an operand that autograd follows."""
     require_known(given)
-    followed = [name for name in ARRAYS if has_gradient(getattr(given, name))]
-    if given.out is not None:  # as torch.mm refuses it
-        raise refusal("argument-gradient", operation=OPERATION, name=followed[0])
     a, b, c, bias = (_tensor(getattr(given, name), name) for name in ARRAYS[:-1])
     kinds = {x.dtype for x in (given.a, given.b) if isinstance(x, TypedArray)}
     kind = as_dtype(given.dtype).name if given.dtype is not None else None

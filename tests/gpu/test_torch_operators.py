@@ -6,7 +6,7 @@ import pytest
 
 import cute_py as cute
 from tests.gpu.harness import require_gpu, torch
-from tests.torch_calls import near_float64
+from tests.torch_calls import losses_of_blocks, near_float64
 
 require_gpu()
 import cute_py.torch  # noqa: E402
@@ -174,3 +174,9 @@ def test_a_thousand_sizes_share_their_kernels():
     assert len(kernel.plans) <= plans + 2
     assert KNOWN.count <= 1024
     assert sorted(times)[500] <= 1e-3, sorted(times)[500]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_block_trains_as_with_torch(compiled):
+    losses_of_blocks(compiled)
