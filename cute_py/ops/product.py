@@ -130,8 +130,8 @@ def gemm(
     factors that are not whole, or with float terms, results or activations, go through f32. The
     result is rounded to nearest even; integers and 8-bit floats clamp to their finite range. With
     K = 0 the product is 0; with M, N or the batch 0 the result is empty. NaN and inf propagate.
-    The result is an array of the library of `a`. Tensors that autograd follows, and calls in
-    `torch.compile`, go through `torch.ops.cute_py.gemm`. Raises CuteError (docs/errors.md).
+    Tensors that autograd follows, and calls in `torch.compile`, go to `torch.ops.cute_py.gemm`.
+    The result is an array of the library of `a`. Raises CuteError (docs/errors.md).
 
     >>> import numpy as np
     >>> a, b = np.ones((2, 3), np.float32), np.eye(3, dtype=np.float32)
@@ -139,15 +139,13 @@ def gemm(
     array([[1., 2., 0.],
            [1., 2., 0.]], dtype=float32)
     """
-    more = alpha, beta, activation, out_dtype, backend, config, dtype, checks
+    given = a, b, c, bias, out, alpha, beta, activation, out_dtype, backend, config, dtype, checks
     try:
-        if is_traced():
-            return _traced(Request(a, b, c, bias, out, *more))
         try:
-            found = KNOWN.replay(a, b, c, bias, out, *more)
+            found = _traced(Request(*given)) if is_traced() else KNOWN.replay(*given)
         except OverflowError:  # of a factor, which is refused below
             found = None
-        return _answered(Request(a, b, c, bias, out, *more)) if found is None else found
+        return _answered(Request(*given)) if found is None else found
     except CuteError as error:
         shorten(error)
         raise

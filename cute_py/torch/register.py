@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from inspect import Parameter
 
-    from cute_py.plan.plan import Plan
     from cute_py.trace.kernel import Kernel
 
+OPERATION = "cute_py.torch.register"
 WORDS = {int: "SymInt", float: "float", bool: "bool", str: "str"}  # of Python -> of a schema
 
 
 def register(
     kernel: Kernel,
     *,
-    outputs: Sequence[str],
+    outputs: Sequence[str] | str,
     fake: Callable[..., Any] | None = None,
     name: str | None = None,
     schema: str | None = None,
@@ -42,7 +42,7 @@ def register(
     Args:
         kernel: a `@cute.kernel`. Parameters annotated with a dtype, or with int, float, bool or
             str, are numbers and text; the others are tensors.
-        outputs: the names of all parameters that it writes.
+        outputs: the names of all parameters that it writes, or the only one.
         fake: (the other arguments) -> new tensors, one for each output: the operator returns them,
             and torch.compile learns their shapes from it. None: the outputs are arguments of the
             operator, which it changes in place, and it returns nothing.
@@ -59,38 +59,11 @@ def register(
     Second derivatives are refused. The first call of a shape traces and compiles the kernel, so it
     comes before the capture of a CUDA graph. Raises CuteError (docs/errors.md).
     """
-    full, names = name or f"cute_kernels::{kernel.__name__}", tuple(outputs)
-    order = [x for x in kernel.signature.parameters if x not in constants]
-    _require_names(kernel, names, constants)
-    given = order if fake is None else [x for x in order if x not in names]
-    text = schema or _schema(kernel, given, names if fake is None else (), len(names))
-    require = _Outputs(kernel, full, names).require
-
-    def launch(values: dict[str, Any]) -> None:
-        args = [values[x] for x in kernel.signature.parameters]
-        require(args)
-        kernel(*args)
-
-    def change(*args: Any) -> None:
-        values = dict(zip(given, args, strict=True)) | constants
-        launch(values)
-        for x in names:
-            note_written(values[x])
-
-    def make(*args: Any) -> Any:
-        assert fake is not None
-        result = fake(*args)
-        new = result if isinstance(result, tuple) else (result,)
-        if len(new) != len(names) or not all(isinstance(x, torch.Tensor) for x in new):
-            found, wanted = [type(x).__name__ for x in new], ", ".join(names)
-            raise refusal("torch-result", operation=full, found=found, wanted=wanted)
-        launch(dict(zip((*given, *names), (*args, *new), strict=True)) | constants)
-        return result
-
+    called = _Called(kernel, name or f"cute_kernels::{kernel.__name__}", outputs, fake, constants)
     by_user = None if backward is None or fake is None else _gradient(setup_context, backward)
     return define(
-        full + text,
-        change if fake is None else make,
+        called.name + (schema or called.schema()),
+        called.change if fake is None else called.make,
         fake or (lambda *_args: None),
         gradient=by_user,
         vmap=vmap,
@@ -110,35 +83,103 @@ def _gradient(setup_context: Callable[..., Any] | None, backward: Callable[..., 
     return Gradient(forward, backward)
 
 
-# -- what the operator takes
+class _Called:
+    """A kernel as it is called by the operator `name`.
 
+    What it writes is compared with the outputs once for each plan; how it adds, with what
+    `torch.use_deterministic_algorithms` asks for, at each call in that mode.
+    """
 
-def _require_names(kernel: Kernel, outputs: Sequence[str], constants: dict[str, Any]) -> None:
-    """Refuse names that are no parameters."""
-    for place, names in (("outputs", outputs), ("the constants", constants)):
-        for name in names:
-            if name not in kernel.signature.parameters:
-                signature = f"{kernel.__name__}{kernel.signature}"
-                facts = {"name": name, "place": place, "signature": signature}
-                raise refusal("torch-parameter", operation="cute_py.torch.register", **facts)
+    def __init__(
+        self,
+        kernel: Kernel,
+        name: str,
+        outputs: Sequence[str] | str,
+        fake: Callable[..., Any] | None,
+        constants: dict[str, Any],
+    ) -> None:
+        """Refuse names that are no parameters."""
+        self.kernel, self.name, self.fake, self.constants = kernel, name, fake, constants
+        self.outputs = (outputs,) if isinstance(outputs, str) else tuple(outputs)
+        self.parameters = kernel.signature.parameters
+        self.plans = -1  # of the kernel, when the last of them was checked
+        made = () if fake is None else self.outputs
+        self.given = [x for x in self.parameters if x not in constants and x not in made]
+        for place, names in (("outputs", self.outputs), ("the constants", constants)):
+            for each in names:
+                if each not in self.parameters:
+                    facts = {"name": each, "place": place}
+                    signature = f"{kernel.__name__}{kernel.signature}"
+                    raise refusal(
+                        "torch-parameter", operation=OPERATION, signature=signature, **facts
+                    )
 
+    def schema(self) -> str:
+        """Return "(Tensor x, Tensor(a1!) y, float alpha=1) -> ()"."""
+        notes, parts = self.kernel.notes(), list[str]()
+        for name in self.given:
+            parameter = self.parameters[name]
+            word = _word(notes.get(name), parameter)
+            if name in self.outputs:
+                word = f"Tensor(a{len(parts)}!)"
+            default = parameter.default
+            parts.append(f"{word} {name}" + ("" if default is parameter.empty else f"={default}"))
+        results = ["Tensor"] * (0 if self.fake is None else len(self.outputs))
+        result = results[0] if len(results) == 1 else f"({', '.join(results)})"
+        return f"({', '.join(parts)}) -> {result}"
 
-def _schema(kernel: Kernel, given: Sequence[str], changed: Sequence[str], results: int) -> str:
-    """Return the schema of an operator: "(Tensor x, Tensor(a0!) y, float alpha=1) -> ()"."""
-    notes, parameters = kernel.notes(), kernel.signature.parameters
-    parts: list[str] = []
-    for name in given:
-        word = _word(notes.get(name), parameters[name])
-        if name in changed:
-            word = f"Tensor(a{len(parts)}!)"
-        default = parameters[name].default
-        parts.append(
-            f"{word} {name}" + ("" if default is parameters[name].empty else f"={default}")
-        )
-    result = (
-        "()" if changed else "Tensor" if results == 1 else f"({', '.join(['Tensor'] * results)})"
-    )
-    return f"({', '.join(parts)}) -> {result}"
+    # -- the implementation
+
+    def change(self, *args: Any) -> None:
+        """Run the kernel on outputs that the caller has."""
+        values = dict(zip(self.given, args, strict=False))
+        self.launch(values)
+        for x in self.outputs:
+            note_written(values[x])
+
+    def make(self, *args: Any) -> Any:
+        """Run the kernel on new outputs."""
+        assert self.fake is not None
+        result = self.fake(*args)
+        new = result if isinstance(result, tuple) else (result,)
+        if len(new) != len(self.outputs) or not all(isinstance(x, torch.Tensor) for x in new):
+            found, wanted = [type(x).__name__ for x in new], ", ".join(self.outputs)
+            raise refusal("torch-result", operation=self.name, found=found, wanted=wanted)
+        values = dict(zip(self.given, args, strict=False))
+        self.launch(values | dict(zip(self.outputs, new, strict=True)))
+        return result
+
+    def launch(self, values: dict[str, Any]) -> None:
+        """Run the kernel; values that are left out are the defaults of its parameters."""
+        known = values | self.constants
+        args = [known.get(x, parameter.default) for x, parameter in self.parameters.items()]
+        self.require(args)
+        self.kernel(*args)
+
+    def require(self, args: list[Any]) -> None:
+        """Refuse a call that writes other arrays, or that adds in any order where that is
+        forbidden.
+        """
+        strict = torch.are_deterministic_algorithms_enabled()
+        if self.plans == len(self.kernel.plans) and not strict:
+            return
+        plan = self.kernel.plan(*args)
+        self.plans = len(self.kernel.plans)
+        ops = list(every(plan.body))
+        written = sorted(set().union(*[arrays(op, written=True) for op in ops]))
+        if not set(written) <= set(self.outputs):
+            facts = {"outputs": ", ".join(self.outputs), "written": ", ".join(written)}
+            raise refusal("torch-writes", operation=self.name, **facts)
+        if strict:
+            for op in ops:
+                if isinstance(op, Atomic) and op.fn == "add" and op.dst.dtype.is_float:
+                    self._require_order(op)
+
+    def _require_order(self, op: Atomic) -> None:
+        error = refusal("torch-order", operation=self.name, dtype=op.dst.dtype, line=op.where)
+        if not torch.is_deterministic_algorithms_warn_only_enabled():
+            raise error
+        warnings.warn(str(error), stacklevel=2)
 
 
 def _word(note: object, parameter: Parameter) -> str:
@@ -149,41 +190,3 @@ def _word(note: object, parameter: Parameter) -> str:
     if isinstance(kind, type) and kind in WORDS:
         return WORDS[kind]
     return "Tensor?" if parameter.default is None else "Tensor"
-
-
-# -- what the kernel does
-
-
-class _Outputs:
-    """Compares what a kernel writes with the outputs of its operator, once for each plan, and how
-    it adds with what `torch.use_deterministic_algorithms` asks for, at each call in that mode.
-    """
-
-    def __init__(self, kernel: Kernel, name: str, outputs: tuple[str, ...]) -> None:
-        self.kernel, self.name, self.outputs = kernel, name, outputs
-        self.plans = -1  # of the kernel, when the last of them was checked
-
-    def require(self, args: list[Any]) -> None:
-        """Refuse a call that writes other arrays, or that may add in any order in that mode."""
-        strict = torch.are_deterministic_algorithms_enabled()
-        if self.plans == len(self.kernel.plans) and not strict:
-            return
-        plan = self.kernel.plan(*args)
-        self.plans = len(self.kernel.plans)
-        written = sorted(set().union(*[arrays(op, written=True) for op in every(plan.body)]))
-        if not set(written) <= set(self.outputs):
-            named = ", ".join(self.outputs)
-            raise refusal(
-                "torch-writes", operation=self.name, outputs=named, written=", ".join(written)
-            )
-        if strict:
-            self._require_order(plan)
-
-    def _require_order(self, plan: Plan) -> None:
-        for op in every(plan.body):
-            if not isinstance(op, Atomic) or op.fn != "add" or not op.dst.dtype.is_float:
-                continue
-            error = refusal("torch-order", operation=self.name, dtype=op.dst.dtype, line=op.where)
-            if not torch.is_deterministic_algorithms_warn_only_enabled():
-                raise error
-            warnings.warn(str(error), stacklevel=2)

@@ -25,7 +25,7 @@ WORDINGS: dict[str, Wording] = {
         LeafTypeError,
         "{name!r} in {place}",
         "names of parameters of {signature}",
-        "{fix}",
+        "name the arrays that the kernel writes, and values of its other parameters",
     ),
     "torch-writes": (
         CuteError,
