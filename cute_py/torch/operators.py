@@ -81,6 +81,11 @@ def define(
     return op
 
 
+def public(name: str) -> str:
+    """Return how a user calls the operator "space::name"."""
+    return f"torch.ops.{name.replace('::', '.')}"
+
+
 def defaults_of(op: Any) -> tuple[Any, ...]:
     """Return the default value of each positional argument, None where there is no default."""
     return tuple([x.default_value for x in op._schema.arguments if not x.kwarg_only])
@@ -99,9 +104,9 @@ def _by_autograd(
     def call(*args: Any, **named: Any) -> Any:
         if torch.is_grad_enabled() and _follows(args, named):
             if apply is None:
-                raise refusal("torch-no-backward", operation=name)
+                raise refusal("torch-no-backward", operation=public(name))
             if torch._C._are_functorch_transforms_active():  # torch.func.grad, jvp ...
-                raise refusal("argument-tensor", operation=name, type="Tensor")
+                raise refusal("argument-tensor", operation=public(name), type="Tensor")
             return apply(*args, *defaults[len(args) :])
         return run(*args, **named)
 
@@ -164,7 +169,7 @@ class _Last(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def backward(ctx: Any, *_gradients: Any) -> Any:
         """Refuse."""
-        raise refusal("torch-twice", operation=ctx.name)
+        raise refusal("torch-twice", operation=public(ctx.name))
 
 
 # -- autocast

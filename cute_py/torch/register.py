@@ -12,7 +12,7 @@ from cute_py.dtypes.table import Dtype, Promised
 from cute_py.errors import refusal
 from cute_py.plan.ops.memory import Atomic
 from cute_py.plan.walk import arrays, every
-from cute_py.torch.operators import Gradient, cast, define
+from cute_py.torch.operators import Gradient, cast, define, public
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -144,7 +144,7 @@ class _Called:
         new = result if isinstance(result, tuple) else (result,)
         if len(new) != len(self.outputs) or not all(isinstance(x, torch.Tensor) for x in new):
             found, wanted = [type(x).__name__ for x in new], ", ".join(self.outputs)
-            raise refusal("torch-result", operation=self.name, found=found, wanted=wanted)
+            raise refusal("torch-result", operation=public(self.name), found=found, wanted=wanted)
         values = dict(zip(self.given, args, strict=False))
         self.launch(values | dict(zip(self.outputs, new, strict=True)))
         return result
@@ -169,14 +169,16 @@ class _Called:
         written = sorted(set().union(*[arrays(op, written=True) for op in ops]))
         if not set(written) <= set(self.outputs):
             facts = {"outputs": ", ".join(self.outputs), "written": ", ".join(written)}
-            raise refusal("torch-writes", operation=self.name, **facts)
+            raise refusal("torch-writes", operation=public(self.name), **facts)
         if strict:
             for op in ops:
                 if isinstance(op, Atomic) and op.fn == "add" and op.dst.dtype.is_float:
                     self._require_order(op)
 
     def _require_order(self, op: Atomic) -> None:
-        error = refusal("torch-order", operation=self.name, dtype=op.dst.dtype, line=op.where)
+        error = refusal(
+            "torch-order", operation=public(self.name), dtype=op.dst.dtype, line=op.where
+        )
         if not torch.is_deterministic_algorithms_warn_only_enabled():
             raise error
         warnings.warn(str(error), stacklevel=2)
