@@ -527,8 +527,8 @@ WHEN = {
     "ops-read-only": "out cannot be written",
     "ops-memory": "arrays and the emulator's state would not fit into free memory",
     "torch-no-backward": (
-        "an operator that was registered without `backward`, or one that changes its arguments, gets "
-        "a tensor that autograd follows"
+        "an operator that was registered without `backward`, or one that changes its arguments, "
+        "gets a tensor that autograd follows"
     ),
     "torch-twice": "a derivative of an operator of torch is differentiated again",
     "torch-parameter": "`register` names what is no parameter of the kernel",

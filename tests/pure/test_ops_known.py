@@ -541,6 +541,40 @@ def test_tensors_with_a_gradient_are_refused_in_grad_mode_alone(gpu, told, monke
             assert len(gpu.raw.launches) == before
 
 
+def test_tensors_with_a_gradient_go_to_the_operator_in_grad_mode_alone(gpu, told, monkeypatch):
+    """Also those of a request that was answered before, in either mode."""
+    requests = []
+    rules = (lambda given: requests.append(given) or "by autograd", None)
+    monkeypatch.setattr(product, "load_operators", lambda: True)
+    monkeypatch.setitem(product.OPERATORS, "gemm", rules)
+    a, b = Parameter((M, K), address=1 << 21), Tensor((K, N), address=1 << 22)
+    for mode in (True, True, False, False, True, False):
+        monkeypatch.setattr(Tensor, "grad_mode", mode)
+        before = len(gpu.raw.launches), len(requests)
+        found = cute.ops.gemm(a, b, alpha=2, activation="relu")
+        assert (found == "by autograd") is mode
+        assert (len(gpu.raw.launches), len(requests)) == (before[0] + (not mode), before[1] + mode)
+    assert all((x.a, x.b, x.alpha, x.activation) == (a, b, 2, "relu") for x in requests)
+
+
+def test_a_new_size_of_a_known_configuration_examines_no_compile_time_value(gpu, monkeypatch):
+    """Nor generates code: equal configurations are one object."""
+    from cute_py.calls import fast_path, memo
+    from cute_py.calls.fingerprint import dependencies
+
+    b = Matrix((K, N), address=1 << 22)
+    for rows in (M, M + 8, M + 16):
+        cute.ops.gemm(Matrix((rows, K), address=1 << 21), b)
+    done = []
+    for module in (dependencies, memo, fast_path):
+        for name in ("fingerprint", "function"):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, lambda *x, **y: done.append(x))
+    for rows in range(M + 24, M + 100, 8):
+        cute.ops.gemm(Matrix((rows, K), address=1 << 21), b)
+    assert done == []
+
+
 def test_factors_with_a_gradient_are_refused(gpu, told, monkeypatch):
     a, b = Tensor((M, K), address=1 << 21), Tensor((K, N), address=1 << 22)
     factor = Parameter(())
