@@ -43,6 +43,24 @@ def host(torch):
     return pairs
 
 
+def new_sizes(torch):
+    """Return the median microseconds of a first call with each of 500 sizes, ours and torch's."""
+    whole, b = (
+        torch.randn(2048, 256, device="cuda").bfloat16(),
+        torch.randn(256, 256, device="cuda"),
+    )
+    b, times = b.bfloat16(), ([], [])
+    for M in range(1, 1025):
+        cute.ops.gemm(whole[:M], b)
+    for M in range(1025, 1525):
+        for who, call in enumerate((torch.ops.cute_py.gemm, torch.mm)):
+            a = whole[:M]
+            start = time.perf_counter()
+            call(a, b)
+            times[who].append((time.perf_counter() - start) * 1e6)
+    return [median(x) for x in times]
+
+
 def step(module, x, g):
     """Return one forward and backward step of a module; it returns the gradients."""
 
@@ -137,6 +155,7 @@ def main():
     parser.add_argument("--windows", type=int, default=3)
     given = parser.parse_args()
     rows = {name: ("us, host", *pair) for name, pair in host_times(torch, given.windows).items()}
+    rows["gemm, first call of a size"] = ("us, host", *new_sizes(torch))
     rows["20 Linears, reduce-overhead"] = ("ms", *graphs(torch))
     rows["Linear 4096^3, forward and backward"] = ("ms", *training(torch))
     for name, (unit, ours, theirs) in rows.items():

@@ -13,7 +13,7 @@ from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import LayoutError, refusal
 from cute_py.kernels.config import GemmConfig
 from cute_py.ops.libraries import reading
-from cute_py.ops.product import ARRAYS, OPERATION, Request, factor, gemm, require_known
+from cute_py.ops.product import ARRAYS, KNOWN, OPERATION, Request, factor, gemm, require_known
 from cute_py.torch.operators import Gradient, cast, define
 from cute_py.torch.shapes import result_of
 
@@ -46,19 +46,25 @@ def computed(
     out: Any = None,
 ) -> Any:
     """Return the product of tensors without gradient."""
-    if c is None and out is None and b.dim() == 2 < a.dim() and a.is_contiguous() and a.numel():
+    if a.dim() > 2 == b.dim() and c is None and out is None and a.is_contiguous() and a.numel():
         rest = bias, activation, out_dtype, backend, config, dtype, checks
         rows = computed(a.view(-1, a.shape[-1]), b, c, alpha, beta, *rest)  # no batch
         return rows.view(*a.shape[:-1], b.shape[-1])
     kind = None if out_dtype is None else dtype_of_torch(out_dtype)
     how: Any = None if config is None else CONFIGS.get(config, config)
-    given = a, b, c, alpha, beta, bias, activation, kind, backend, how
+    some, numbers = checks or False, (alpha, beta)
+    found = KNOWN.replay(
+        a, b, c, bias, out, alpha, beta, activation, kind, backend, how, dtype, some
+    )
+    if found is not None:
+        return found
+    terms = c, *numbers, bias, activation, kind, backend, how
     try:
-        return gemm(*given, dtype=dtype, out=out, checks=checks or False)
+        return gemm(a, b, *terms, dtype=dtype, out=out, checks=some)
     except LayoutError as error:
         if error.code != "ops-shapes" or not a.is_cuda:
             raise
-        return _without_elements(request(*given[:7], out_dtype, backend, config, dtype, out=out))
+        return _without_elements(Request(a, b, c, bias, out, *numbers, *terms[4:], dtype, some))
 
 
 def request(

@@ -18,7 +18,7 @@ from torch.autograd.function import FunctionCtx
 from cute_py.errors import CuteError, refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
 BACKENDS = ("CPU", "CUDA")
 TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
@@ -98,35 +98,12 @@ def _by_autograd(
     op: Any, name: str, implementation: Callable[..., Any], gradient: Gradient | None
 ) -> Callable[..., Any]:
     """Return the function of the autograd key."""
-    run, defaults = _below_autograd(op, implementation), defaults_of(op)
-    apply = None if gradient is None else _function(name, gradient, run).apply
-
-    def call(*args: Any, **named: Any) -> Any:
-        if torch.is_grad_enabled() and _follows(args, named):
-            if apply is None:
-                raise refusal("torch-no-backward", operation=public(name))
-            if torch._C._are_functorch_transforms_active():  # torch.func.grad, jvp ...
-                raise refusal("argument-tensor", operation=public(name), type="Tensor")
-            return apply(*args, *defaults[len(args) :])
-        return run(*args, **named)
-
-    return call
-
-
-def _follows(args: Sequence[Any], named: dict[str, Any]) -> bool:
-    """Return whether autograd follows a tensor among the arguments."""
-    for x in (*args, *named.values()) if named else args:
-        if isinstance(x, torch.Tensor) and x.requires_grad:
-            return True
-    return False
-
-
-def _below_autograd(op: Any, implementation: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the operator without gradient: of plain tensors the implementation."""
     modes: Any = torch._C._len_torch_dispatch_stack
     transforms: Any = torch._C._are_functorch_transforms_active
+    is_on, defaults = torch.is_grad_enabled, defaults_of(op)
 
     def run(*args: Any, **named: Any) -> Any:
+        """Return the result without gradient."""
         if not modes() and not transforms() and PLAIN.issuperset(map(type, args)):
             try:
                 return implementation(*args, **named)
@@ -136,7 +113,23 @@ def _below_autograd(op: Any, implementation: Callable[..., Any]) -> Callable[...
         with torch._C._AutoDispatchBelowAutograd():
             return op(*args, **named)
 
-    return run
+    apply = None if gradient is None else _function(name, gradient, run).apply
+
+    def call(*args: Any, **named: Any) -> Any:
+        followed = False
+        for x in (*args, *named.values()) if named else args:
+            if isinstance(x, torch.Tensor) and x.requires_grad:
+                followed = is_on()
+                break
+        if not followed:
+            return run(*args, **named)
+        if apply is None:
+            raise refusal("torch-no-backward", operation=public(name))
+        if transforms():  # torch.func.grad, jvp ...
+            raise refusal("argument-tensor", operation=public(name), type="Tensor")
+        return apply(*args, *defaults[len(args) :])
+
+    return call
 
 
 def _function(name: str, gradient: Gradient, run: Callable[..., Any]) -> Any:

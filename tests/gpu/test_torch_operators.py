@@ -113,6 +113,7 @@ def test_gradients_on_a_side_stream():
         assert all(torch.equal(x, y) for x, y in zip(found, wanted, strict=True))
 
 
+@pytest.mark.filterwarnings("ignore:The AccumulateGrad node's stream")
 def test_make_graphed_callables():
     torch.manual_seed(0)
     module = torch.nn.Sequential(

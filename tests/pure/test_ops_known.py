@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.calls import arrays
+from cute_py.calls import arrays, memo
 from cute_py.codegen.driver import streams
 from cute_py.kernels.config import GemmConfig
 from cute_py.kernels.epilogue import Epilogue
@@ -559,7 +559,7 @@ def test_tensors_with_a_gradient_go_to_the_operator_in_grad_mode_alone(gpu, told
 
 def test_a_new_size_of_a_known_configuration_examines_no_compile_time_value(gpu, monkeypatch):
     """Nor generates code: equal configurations are one object."""
-    from cute_py.calls import fast_path, memo
+    from cute_py.calls import fast_path
     from cute_py.calls.fingerprint import dependencies
 
     b = Matrix((K, N), address=1 << 22)
@@ -585,3 +585,34 @@ def test_factors_with_a_gradient_are_refused(gpu, told, monkeypatch):
         cute.ops.gemm(a, b, alpha=factor)
     factor.requires_grad = False
     cute.ops.gemm(a, b, alpha=factor)
+
+
+def test_the_call_that_followed_the_last_time_is_tried_first(gpu, monkeypatch):
+    """Also where the order changes, and where one call is repeated."""
+    searched, search = [], memo.Memo.search
+    monkeypatch.setattr(memo.Memo, "search", lambda *x: (searched.append(x), search(*x))[1])
+    KNOWN.clear()
+    b = Matrix((K, N), address=1 << 22)
+    requests = [
+        lambda: cute.ops.gemm(Matrix((M, K), address=1 << 21), b),
+        lambda: cute.ops.gemm(Matrix((2 * M, K), address=1 << 21), b),
+        lambda: cute.ops.gemm(Matrix((M, K), address=1 << 21), b, alpha=2, activation="relu"),
+    ]
+    for order in ((0, 1, 2), (2, 1, 0), (0, 0, 1, 2, 2)):
+        for _ in range(3):
+            for i in order:
+                requests[i]()
+        searched.clear()
+        launches = len(gpu.raw.launches)
+        if order != (0, 0, 1, 2, 2):
+            for i in order:
+                requests[i]()
+            assert searched == []
+            assert len(gpu.raw.launches) == launches + len(order)
+    generator = random.Random(1)
+    for _ in range(200):
+        i = generator.randrange(3)
+        launches = len(gpu.raw.launches)
+        made = requests[i]()
+        assert made.shape == ((2 * M if i == 1 else M), N)
+        assert len(gpu.raw.launches) == launches + 1
