@@ -47,8 +47,8 @@ def computed(
 ) -> Any:
     """Return the product of tensors without gradient."""
     if a.dim() > 2 == b.dim() and c is None and out is None and a.is_contiguous() and a.numel():
-        rest = bias, activation, out_dtype, backend, config, dtype, checks
-        rows = computed(a.view(-1, a.shape[-1]), b, c, alpha, beta, *rest)  # no batch
+        more = bias, activation, out_dtype, backend, config, dtype, checks
+        rows = computed(a.view(-1, a.shape[-1]), b, c, alpha, beta, *more)  # no batch
         return rows.view(*a.shape[:-1], b.shape[-1])
     kind = None if out_dtype is None else dtype_of_torch(out_dtype)
     how: Any = None if config is None else CONFIGS.get(config, config)
@@ -58,13 +58,13 @@ def computed(
     )
     if found is not None:
         return found
-    terms = c, *numbers, bias, activation, kind, backend, how
+    rest = activation, kind, backend, how
     try:
-        return gemm(a, b, *terms, dtype=dtype, out=out, checks=some)
+        return gemm(a, b, c, *numbers, bias, *rest, dtype=dtype, out=out, checks=some)
     except LayoutError as error:
         if error.code != "ops-shapes" or not a.is_cuda:
             raise
-        return _without_elements(Request(a, b, c, bias, out, *numbers, *terms[4:], dtype, some))
+        return _without_elements(Request(a, b, c, bias, out, *numbers, *rest, dtype, some))
 
 
 def request(
