@@ -125,7 +125,7 @@ def graphs_around(device):
         for _ in range(3):
             assert bool((compiled(*args) == wanted).all())
         torch._dynamo.reset()
-    with pytest.raises(Exception, match="cute_py runs between the graphs"):
+    with pytest.raises(Exception, match=r"cute_py runs between the graphs|Kernel\.__call__"):
         torch.compile(counted, backend="eager", fullgraph=True)(a[0])
 
 

@@ -64,7 +64,8 @@ def computed(
     except LayoutError as error:
         if error.code != "ops-shapes" or not a.is_cuda:
             raise
-        return _without_elements(Request(a, b, c, bias, out, *numbers, *rest, dtype, some))
+        first = Request(a, b, c, bias, out, alpha, beta, activation, kind)
+        return _without_elements(first._replace(backend=backend, config=how, dtype=dtype))
 
 
 def request(
