@@ -173,8 +173,9 @@ def _backward(ctx: Any, g: Any) -> tuple[Any, ...]:
         return tuple(found)
     a, b, saved = ctx.saved_tensors
     alpha, beta, backend, dtype = ctx.given
+    if g.dtype not in WIDE and (ctx.activation is not None or ctx.of_c or ctx.of_bias):
+        g = g.to(torch.float32)  # torch has no functions of 8-bit floats
     if ctx.activation is not None:
-        g = g if g.dtype in WIDE else g.to(torch.float32)
         g = DERIVATIVES[ctx.activation](g, saved.to(g.dtype))
 
     def product(x: Any, y: Any, kind: Any) -> Any:
@@ -196,7 +197,9 @@ def _backward(ctx: Any, g: Any) -> tuple[Any, ...]:
     if ctx.of_c is not None:
         found[2] = _summed(g if beta == 1 else g * beta, *ctx.of_c)
     if ctx.of_bias is not None:
-        found[5] = g.sum(tuple(range(g.dim() - 1)), dtype=ctx.of_bias)
+        kind = ctx.of_bias
+        sums = g.sum(tuple(range(g.dim() - 1)), dtype=kind if kind in WIDE else g.dtype)
+        found[5] = _typed(sums, kind)
     return tuple(found)
 
 

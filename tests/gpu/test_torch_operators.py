@@ -154,6 +154,26 @@ def test_compiled_modules(mode):
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_dynamic_sizes_compile_once():
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    module = cute_py.torch.Linear(64, 128, activation="silu").to("cuda", torch.bfloat16)
+    compiled = torch.compile(module, fullgraph=True, dynamic=True)
+    graphs = []
+    for M in (8, 24, 31, 100, 1000, 3):
+        x = tensor(M, 64, grad=True)
+        found, wanted = compiled(x), module(x)
+        torch.testing.assert_close(found, wanted, rtol=2e-2, atol=2e-2)
+        made, grads = (
+            torch.autograd.grad(y.float().sum(), (x, *module.parameters())) for y in (found, wanted)
+        )
+        for got, grad in zip(made, grads, strict=True):
+            torch.testing.assert_close(got, grad, rtol=5e-2, atol=1e-1)
+        graphs.append(torch._dynamo.utils.counters["stats"]["unique_graphs"])
+    assert len(set(graphs[2:])) == 1
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_a_thousand_sizes_share_their_kernels():
     """A new M whose configuration is compiled costs at most 1 ms once."""
     from cute_py.kernels.gemm import gemm as kernel

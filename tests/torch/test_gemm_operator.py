@@ -222,6 +222,21 @@ def test_a_given_configuration_is_used_with_a_gradient():
         cute.ops.gemm(a, b, config="tile=7")
 
 
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize("activation", [None, "relu", "gelu"])
+def test_gradients_of_8_bit_floats(dtype, activation):
+    kind = getattr(torch, dtype)
+    shapes = (16, 32), (32, 16), (16, 16), (16,)
+    terms = [torch.ones(shape).to(kind).requires_grad_() for shape in shapes]
+    a, b, c, bias = terms
+    for out in (kind, torch.float32):
+        result = gemm(a, b, c, 1.0, 1.0, bias, activation, out)
+        assert result.dtype == out
+        found = torch.autograd.grad(result.float().sum(), terms)
+        assert all(x.dtype == kind for x in found)
+        assert [float(x.float().mean()) for x in found] == [16, 16, 1, 16]
+
+
 def test_deterministic_algorithms():
     """The product has one order of additions."""
     a, b = tensor(40, 70), tensor(70, 30)
