@@ -52,15 +52,15 @@ def computed(
         return rows.view(*a.shape[:-1], b.shape[-1])
     kind = None if out_dtype is None else dtype_of_torch(out_dtype)
     how: Any = None if config is None else CONFIGS.get(config, config)
-    some, numbers = checks or False, (alpha, beta)
+    some = checks or False
     found = KNOWN.replay(
         a, b, c, bias, out, alpha, beta, activation, kind, backend, how, dtype, some
     )
     if found is not None:
         return found
-    rest = activation, kind, backend, how
+    terms = c, alpha, beta, bias
     try:
-        return gemm(a, b, c, *numbers, bias, *rest, dtype=dtype, out=out, checks=some)
+        return gemm(a, b, *terms, activation, kind, backend, how, dtype=dtype, out=out, checks=some)
     except LayoutError as error:
         if error.code != "ops-shapes" or not a.is_cuda:
             raise

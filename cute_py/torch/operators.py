@@ -100,35 +100,32 @@ def _by_autograd(
     """Return the function of the autograd key."""
     modes: Any = torch._C._len_torch_dispatch_stack
     transforms: Any = torch._C._are_functorch_transforms_active
-    is_on, defaults = torch.is_grad_enabled, defaults_of(op)
-
-    def run(*args: Any, **named: Any) -> Any:
-        """Return the result without gradient."""
-        if not modes() and not transforms() and PLAIN.issuperset(map(type, args)):
-            try:
-                return implementation(*args, **named)
-            except CuteError as error:
-                if error.code not in LAZY:
-                    raise
-        with torch._C._AutoDispatchBelowAutograd():
-            return op(*args, **named)
-
-    apply = None if gradient is None else _function(name, gradient, run).apply
+    tensor, is_on, defaults = torch.Tensor, torch.is_grad_enabled, defaults_of(op)
 
     def call(*args: Any, **named: Any) -> Any:
-        followed = False
+        plain = True
         for x in (*args, *named.values()) if named else args:
-            if isinstance(x, torch.Tensor) and x.requires_grad:
-                followed = is_on()
+            kind = x.__class__
+            if kind not in PLAIN:
+                plain = False
+            if (kind in TENSORS or isinstance(x, tensor)) and x.requires_grad and is_on():
                 break
-        if not followed:
-            return run(*args, **named)
+        else:
+            if plain and not modes() and not transforms():
+                try:
+                    return implementation(*args, **named)
+                except CuteError as error:
+                    if error.code not in LAZY:
+                        raise
+            with torch._C._AutoDispatchBelowAutograd():
+                return op(*args, **named)
         if apply is None:
             raise refusal("torch-no-backward", operation=public(name))
         if transforms():  # torch.func.grad, jvp ...
             raise refusal("argument-tensor", operation=public(name), type="Tensor")
         return apply(*args, *defaults[len(args) :])
 
+    apply = None if gradient is None else _function(name, gradient, call).apply
     return call
 
 
