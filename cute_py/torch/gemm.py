@@ -6,14 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from cute_py.calls.arrays import TypedArray, unwrapped
+from cute_py.calls.arrays import TypedArray, dtype_of, unwrapped
 from cute_py.calls.torch_tensors import NAMES, OPERATORS, dtype_of_torch
 from cute_py.dtypes.table import Dtype
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import LayoutError, refusal
 from cute_py.kernels.config import GemmConfig
 from cute_py.ops.libraries import reading
-from cute_py.ops.product import ARRAYS, KNOWN, OPERATION, Request, factor, gemm, require_known
+from cute_py.ops.product import (
+    ARRAYS,
+    KNOWN,
+    OPERATION,
+    TYPES,
+    Request,
+    factor,
+    gemm,
+    require_known,
+)
 from cute_py.torch.operators import Gradient, cast, define
 from cute_py.torch.shapes import result_of
 
@@ -273,10 +282,14 @@ def by_operator(given: Request) -> Any:
     """Return the result of a request with an operand that autograd follows."""
     require_known(given)
     a, b, c, bias = (_tensor(getattr(given, name), name) for name in ARRAYS[:-1])
-    kinds = {x.dtype for x in (given.a, given.b) if isinstance(x, TypedArray)}
     kind = as_dtype(given.dtype).name if given.dtype is not None else None
-    if len(kinds) == 1:
-        kind = kinds.pop().name
+    if kind is None and any(isinstance(x, TypedArray) for x in (given.a, given.b)):
+        first, second = dtype_of(given.a), dtype_of(given.b)
+        if first is not second:
+            raise refusal(
+                "ops-dtype", operation=OPERATION, a=first, b=second, known=", ".join(TYPES)
+            )
+        kind = first.name
     config: Any = given.config
     if isinstance(config, GemmConfig):
         CONFIGS[str(config)] = config

@@ -211,6 +211,8 @@ def test_typed_operands_keep_their_type_with_a_gradient():
     assert torch.equal(result.detach(), wanted)
     result.sum().backward()
     torch.testing.assert_close(a.grad, b.sum(1).expand(5, 7), rtol=1e-2, atol=1e-2)
+    with pytest.raises(cute.CuteError, match="given operands of tf32 and f32"):
+        cute.ops.gemm(cute.typed(a, "tf32"), b)
 
 
 def test_a_given_configuration_is_used_with_a_gradient():
