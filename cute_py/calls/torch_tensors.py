@@ -90,7 +90,7 @@ def require_no_gradient(x: object, name: str, operation: str) -> None:
 
 def is_followed(arrays: Iterable[object]) -> bool:
     """Return whether grad mode is on and autograd follows an array."""
-    return any(map(has_gradient, arrays)) and _grad_mode()()
+    return _grad_mode()() and any(map(has_gradient, arrays))
 
 
 def outside_autograd(
