@@ -116,8 +116,7 @@ class Memo:
         if known is None:
             return None
         if known.replay is None or known in self.before:  # or a false negative of its guard
-            known.replay = signature.replay(known, args, self.find)
-            known.attempt = signature.replay(known, args, self.search)
+            known.replay, known.attempt = signature.replays(known, args, self.find, self.search)
         before = self.before[1]
         if before is not None:
             before.after = known
@@ -225,15 +224,16 @@ class Signature:
     def _values(self) -> list[ast.expr]:
         return [together(self.addresses), self.numbers]
 
-    def replay(self, known: CachedAnswer, args: tuple[Any, ...], find: Replay) -> Replay:
-        """Return the function that answers calls like a cached one, and passes others to `find`;
-        `args` are the arguments of such a call.
+    def replays(self, known: CachedAnswer, args: tuple[Any, ...], *others: Replay) -> list[Replay]:
+        """Return the functions that answer calls like a cached one, and pass others to one of
+        `others` each; `args` are the arguments of such a call.
         """
         aligned = all(x % VECTOR_BYTES == 0 for x in self.read(*args)[1])
         if aligned not in self.makers:
             self.makers[aligned] = self._maker(aligned)
         guards = [make([args[i] for i in places]) for make, places in self.guards.items()]
-        return self.makers[aligned](*args, find, known.answer, *guards)
+        make = self.makers[aligned]
+        return [make(*args, other, known.answer, *guards) for other in others]
 
     def _maker(self, aligned: bool) -> Callable[..., Replay]:
         """Return the function that creates `replay`; `aligned`: for addresses that are multiples of
