@@ -4,8 +4,8 @@
 
 - Explore layouts: `Layout`, `composition`, `zipped_divide`, `Swizzle`, `make_tiled_mma`, `explain`;
   every term with an example in docs/glossary.md.
-- Print them: `print_layout`, `print_tv`, `print_mma`, `print_copy`, `to_svg`, `to_latex`; who holds
-  which element, in docs/pictures.md.
+- Print and draw them: `print_layout`, `print_tv`, `print_mma`, `print_copy`, `to_svg`, `to_html`,
+  `to_latex`; a notebook draws them unasked; docs/pictures.md.
 - Write kernels: `kernel`, `launch`, `smem`, `copy`, `gemm`, `trace`, `emulate`, `run`; the language
   in docs/kernels.md, and eight steps to a fast product in docs/write_a_gemm.md.
 - Multiply arrays: `ops.gemm`, `ops.choose_config`; how fast, and how that is measured, in
@@ -140,7 +140,9 @@ _HOME = {
     "analysis.solver": "suggest_smem_layout",
     "viz.text": "print_copy print_layout print_mma print_tv to_text",
     "viz.svg": "to_svg",
+    "viz.html": "to_html",
     "viz.latex": "to_latex",
+    "viz.comparisons": "diff show",
 }
 # reached as cute.atoms and so on; cute.trace and cute.emulate are functions as well
 _PACKAGES = (

@@ -318,7 +318,10 @@ from cute_py.viz.text import print_mma as print_mma
 from cute_py.viz.text import print_tv as print_tv
 from cute_py.viz.text import to_text as to_text
 from cute_py.viz.svg import to_svg as to_svg
+from cute_py.viz.html import to_html as to_html
 from cute_py.viz.latex import to_latex as to_latex
+from cute_py.viz.comparisons import diff as diff
+from cute_py.viz.comparisons import show as show
 def bfe(x: object, pos: object, len: object) -> Tensor: ...
 def bfi(x: object, y: object, pos: object, len: object) -> Tensor: ...
 def brev(x: object) -> Tensor: ...

@@ -130,6 +130,7 @@ TABLES = (
     "codegen.wordings",
     "ops.wordings",
     "expression",
+    "explore.wordings",
     "cli.wordings",
     "emulate.wordings",  # late, as its package loads NumPy
     "torch.wordings",  # last, as its package loads torch

@@ -5,6 +5,9 @@
     ((4,8):(8,1))(2,3)   Sw<3,4,3>(513)         layouts and maps applied to coordinates
     coalesce((2,(1,6)):(1,(6,2)))[0]            modes
     (4,8):(8,1) o (2,2):(1,2)                   composition, as an operator
+    mma(SM80_16x8x8_F32F16F16F32_TN, (2,2,1))   a TiledMMA: an atom, how many, and the tile
+    copy(UniversalCopy<128>, (32,4):(4,1), (1,8), bits=16)   a TiledCopy: threads and values
+    tv(((4,8),2):((16,1),8), (8,8))             the picture of a thread-value layout over a tile
 
 Layouts are written as `parse_layout` reads them. The text is evaluated while it is read: no name
 reaches Python except through the table of functions, and the limits below keep values small.
@@ -19,7 +22,7 @@ from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import Layout
 from cute_py.layout.notation.parse import Notation
-from cute_py.layout.tuples import leaves
+from cute_py.layout.tuples import _, leaves
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,6 +82,9 @@ _ENUMERATED = (
     "max_ min_ offset_grid offsets outer_partition overlaps prove_bijective prove_divides "
     "prove_equal recast substitute to_f2 to_linear_bases "
 )
+# How instructions begin, and functions of them, which Python spells otherwise.
+_ATOMS = (*[f"SM{digit}" for digit in range(10)], "Universal", "DefaultCopy", "AutoVectorizing")
+OF_ATOMS = frozenset(("mma", "copy", "tv"))
 BY_EXTENTS, BY_COORDINATES = frozenset(_CLOSED.split()), frozenset(_ENUMERATED.split())
 CONSTANTS = ("GenColMajor", "GenRowMajor", "LayoutLeft", "LayoutRight")
 _WORDS = {"true": True, "false": False}
@@ -87,7 +93,7 @@ WORDINGS: dict[str, Wording] = {
     "expression-name": (
         ParseError,
         "the name {name!r} at position {position}, which the language does not have",
-        "a function of the layout algebra, a constant such as LayoutRight, or a declared symbol",
+        "a function, an instruction, a constant such as LayoutRight, or a declared symbol",
         "{hint}\n{marked}",
     ),
     "expression-limit": (
@@ -127,7 +133,7 @@ def functions() -> list[str]:
     >>> "composition" in functions(), "coordinates" in functions()
     (True, False)
     """
-    return sorted((BY_EXTENTS | BY_COORDINATES) - set(CONSTANTS))
+    return sorted((BY_EXTENTS | BY_COORDINATES | OF_ATOMS) - set(CONSTANTS))
 
 
 def show(value: Value) -> str:
@@ -157,9 +163,33 @@ def _show_array(values: Value) -> str:
 
 
 def _value(name: str) -> Value:
+    if name in OF_ATOMS:
+        return {"mma": _mma, "copy": _copy, "tv": _tv}[name]
     import cute_py
 
     return getattr(cute_py, name)
+
+
+def _mma(atom: Value, atoms: Value = (1, 1, 1), tile: Value = (_, _, _)) -> Value:
+    from cute_py.tiled.tiled_mma import make_tiled_mma
+
+    return make_tiled_mma(atom, atoms, tile)
+
+
+def _copy(op: Value, threads: Value = None, values: Value = None, bits: int = 16) -> Value:
+    from cute_py.atoms.copy import Copy_Atom
+    from cute_py.tiled.tiled_copy import make_tiled_copy
+
+    atom = Copy_Atom(op, bits)
+    if threads is None and values is None:
+        return atom
+    return make_tiled_copy(atom, *[1 if x is None else x for x in (threads, values)])
+
+
+def _tv(tv: Value, tile: Value) -> Value:
+    from cute_py.viz.cells import TileTV
+
+    return TileTV(tv, tile)
 
 
 # -- the language: an extension of the notation
@@ -170,6 +200,35 @@ class Expression(Notation):
 
     __slots__ = ()
 
+    def named(self) -> Value:
+        """Read what begins with a name: also that of an instruction."""
+        text = self.token.text
+        return (
+            self.atom() if text.startswith(_ATOMS) and text not in self.symbols else super().named()
+        )
+
+    def atom(self) -> Value:
+        """Read `SM61_DP4A` or `UniversalCopy<128>`, an MMA atom or the instruction of a copy."""
+        from cute_py.atoms import registry
+
+        name = self.advance()
+        text = name.text
+        if self.token.kind == "<" and self.adjacent():
+            self.open()
+            while self.token.kind in ("number", "name", ",", "-"):
+                self.advance()
+            text = self.text[name.start : self.close().end]
+        if registry.has(name.text):
+            return registry.get(text)
+        try:
+            return registry.get_copy(text)
+        except CuteError as error:
+            if error.code != "copy-unknown":
+                raise
+        known = [*registry.names(), *registry.copy_names()]
+        hint = suggestion(name.text, known) or "see cute-py atoms"
+        raise self.refuse("expression-name", name, name=name.text, hint=hint)
+
     def reference(self, name: Token) -> Value:
         """Read the arguments of a function and call it, or return the value of a name."""
         calls = self.token.kind == "("
@@ -177,7 +236,7 @@ class Expression(Notation):
             return _WORDS[name.text]
         if name.text in ("min", "min_") and calls:
             return super().reference(name)
-        if name.text not in BY_EXTENTS | BY_COORDINATES:
+        if name.text not in BY_EXTENTS | BY_COORDINATES | OF_ATOMS:
             raise self.refuse("expression-name", name, name=name.text, hint=_hint(name.text))
         if name.text in CONSTANTS:
             return _value(name.text)
@@ -232,7 +291,7 @@ class Expression(Notation):
         """Refuse a text, and a layout with too many coordinates to enumerate."""
         if operand.__class__ is str and name.text != "sym":
             raise self.fail(f"layouts and integers as operands of {name.text}", name)
-        if name.text in BY_EXTENTS:
+        if name.text in BY_EXTENTS or name.text in OF_ATOMS:
             return
         size = operand.size() if isinstance(operand, Mapped) else 0
         if size.__class__ is int and size > MAX_ELEMENTS:

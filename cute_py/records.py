@@ -1,13 +1,41 @@
-"""`Record`: the base of frozen objects; `Value`: the base of those that can be part of a key."""
+"""`Record`: the base of frozen objects; `Value`: the base of those that can be part of a key;
+`Shown` and `Text`: how notebooks show objects and texts.
+"""
 
 from __future__ import annotations
+
+from importlib import import_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, ClassVar
 
 
-class Record:
+class Text(str):
+    r"""A text of several lines whose repr is the text, so that a prompt shows its lines.
+
+    >>> Text("a\nb")
+    a
+    b
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class Shown:
+    """Base of objects that a notebook shows as pictures."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str | None:
+        """Return the picture as HTML, None if there is none; see `cute_py.viz.html.fragment`."""
+        return import_module("cute_py.viz.html").fragment(self)  # type: ignore[no-any-return]
+
+
+class Record(Shown):
     """Base of frozen objects: an attribute is set once, in the constructor, and never again.
 
     `__match_args__` names the attributes that are the constructor's arguments, in order. Two

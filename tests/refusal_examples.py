@@ -432,11 +432,18 @@ WHEN = {
     "pipeline-stages": "a pipeline has fewer than two stages, or A and B have different numbers",
     # -- viz.wordings
     "viz-type": "a picture is requested of something that has none",
+    "viz-by": "the colours of a picture cannot tell apart what they are asked to",
+    "viz-latex": "a picture has more cells than TeX can set",
     "viz-rank": "a layout has more modes than a picture can show",
     "viz-size": "a picture would have too many cells or threads",
     "viz-tv": "a layout drawn as a thread-value layout does not have two modes",
     "viz-tile": "a thread-value layout reaches outside the tile that it is drawn over",
     "viz-operand": "an operand other than A, B and C is drawn",
+    "viz-link": "values shown together are to be linked by something that cells do not have",
+    "viz-diff": "layouts of different sizes are compared",
+    # -- explore.wordings
+    "explore-state": "a link is of another version, or has entries of another type",
+    "explore-limit": "an expression of a link needs more than the memory or the stack",
     # -- analysis.wordings
     "suggest-dtype": "accesses and tile have elements of different width",
     "suggest-smem": "none of the candidates is free of bank conflicts",
@@ -544,6 +551,7 @@ WHEN = {
     # -- cli.wordings
     "cli-arch": "`--arch` names an unknown architecture",
     "cli-layout": "an option holds no layout",
+    "cli-format": "the name of a file does not say in which format a picture is written",
     "cli-memory": "memory runs out in the middle",
     "cli-matrix": "a file holds no numbers, or an operand that is no matrix",
     "cli-package": "a package that a command needs is missing or broken",
@@ -561,6 +569,7 @@ WHEN = {
     "emulate-grid": "a grid has negative extents",
     "emulate-order": "the order of running is unknown",
     "emulate-checks": "a check of the emulator is unknown",
+    "emulate-report": "a report of the emulator is unknown",
     "emulate-resident": "a number of blocks that run at once is no positive integer",
     "emulate-plan": "something other than a plan or a kernel is emulated",
     "emulate-op": "the plan holds an op that the emulator has no rule for",
@@ -735,6 +744,7 @@ def more():
             ["gemm", *["--m", "8", "--n", "8", "--k", "8", "--out-dtype", "bf16", "-o", "d.npy"]]
         ),
         lambda: main(["tv", "SM80_16x8x16_F32F16F16F32_TN", "-o", "no/such/folder.svg"]),
+        lambda: main(["show", "(4,8):(8,1)", "-o", "layout.png"]),
         lambda: require_known("90"),
         lambda: require_known("sm_70"),
         lambda: source(traced),
@@ -1069,6 +1079,9 @@ RECORDED = {
         "emulate",
         {"name": "races", "known": "shared, global", "hint": "leave it out for all checks"},
     ),
+    "explore-state": ("explore", {"name": "v", "value": 2}),
+    "explore-limit": ("explore", {"reason": "MemoryError"}),
+    "emulate-report": ("emulate", {"report": "times"}),
     "emulate-resident": ("emulate", {"resident": "0"}),
     "emulate-op": ("kernel", {"name": "Teleport"}),
     "emulate-inline": ("kernel", {"name": "add_sat"}),

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PICTURES = {  # also in docs/pictures.md
     "mma.svg": lambda: cute.make_tiled_mma("SM80_16x8x8_F32F16F16F32_TN"),
+    "nested.svg": lambda: cute.Layout(((2, 4), (8, 2)), ((1, 16), (2, 64))),
     "swizzle.svg": lambda: cute.Swizzle(3, 0, 3),
 }
 

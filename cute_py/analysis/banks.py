@@ -19,11 +19,12 @@ then the count is an upper bound.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cute_py.analysis.requests import LANES, Access, Requests, requests_of, require_width
 from cute_py.atoms.copy import value_type
 from cute_py.errors import refusal
+from cute_py.records import Shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,11 +65,13 @@ class Phase:
         lanes: the active lanes.
         wavefronts: the most words that one bank must serve.
         conflicts: the banks with more than one word.
+        words: the words that each lane accesses, in the first request of the pattern.
     """
 
     lanes: tuple[int, ...]
     wavefronts: int
     conflicts: tuple[Conflict, ...]
+    words: tuple[tuple[int, ...], ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,7 @@ class Pattern:
 
 
 @dataclass(frozen=True, slots=True)
-class BankConflicts:
+class BankConflicts(Shown):
     """The wavefronts of all requests of an access to shared memory.
 
     Attributes:
@@ -264,7 +267,8 @@ def _phases(words: Array, wavefronts: Array) -> tuple[Phase, ...]:
         taking = tuple(k * together + i for i in range(together) if lanes[i][0] >= 0)
         if taking:
             conflicts = _conflicts(lanes, k * together) if count > 1 else ()
-            phases.append(Phase(taking, int(count), conflicts))
+            accessed = tuple(map(tuple, lanes[lanes[:, 0] >= 0].tolist()))
+            phases.append(Phase(taking, int(count), conflicts, accessed))
     return tuple(phases)
 
 

@@ -11,13 +11,14 @@ Best Practices Guide, "Coalesced Access to Global Memory".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cute_py.atoms.copy import value_type
 from cute_py.dtypes.table import Dtype
 from cute_py.errors import refusal
 from cute_py.layout.layout import Layout
 from cute_py.layout.offsets import offset_grid, one_axis
+from cute_py.records import Shown
 from cute_py.tiled.coverage import addressing_lanes
 from cute_py.tiled.tiled_copy import TiledCopy
 
@@ -306,18 +307,21 @@ SECTOR = 32  # bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Coalescing:
+class Coalescing(Shown):
     """The sectors of all requests of an access to global memory.
 
     Attributes:
         access: the name of the access.
         layout: the layout of global memory, as text.
         patterns: (requests, sectors of each, bytes of each) for requests with the same counts.
+        lanes: (first byte, bytes) that each lane accesses in the first request of each pattern;
+            the first byte is negative for inactive lanes.
     """
 
     access: str
     layout: str
     patterns: tuple[tuple[int, int, int], ...]
+    lanes: tuple[tuple[tuple[int, int], ...], ...] = field(default=(), compare=False, repr=False)
 
     @property
     def requests(self) -> int:
@@ -379,11 +383,13 @@ bytes used
           1x        8    128
     """
     requests = requests_of("coalescing", access, gmem_layout, "gmem", side)
-    alike: dict[tuple[int, int], int] = {}
-    for key in zip(*_sectors_and_bytes(requests), strict=True):
-        alike[key] = alike.get(key, 0) + 1
-    patterns = tuple((count, sectors, asked) for (sectors, asked), count in alike.items())
-    return Coalescing(requests.name, str(gmem_layout), patterns)
+    alike: dict[tuple[int, int], list[int]] = {}
+    for k, key in enumerate(zip(*_sectors_and_bytes(requests), strict=True)):
+        alike.setdefault(key, []).append(k)
+    patterns = tuple((len(ks), sectors, asked) for (sectors, asked), ks in alike.items())
+    width, starts = max(1, requests.bits // 8), requests.byte_starts()
+    lanes = tuple(tuple((int(n), width) for n in starts[ks[0]]) for ks in alike.values())
+    return Coalescing(requests.name, str(gmem_layout), patterns, lanes)
 
 
 def _sectors_and_bytes(requests: Requests) -> tuple[list[int], list[int]]:

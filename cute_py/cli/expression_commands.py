@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
+    from cute_py.layout.notation.parse_tokens import Value
     from cute_py.layout.types import Leaf
 
 
@@ -59,15 +60,20 @@ def text_of(given: Namespace) -> str:
     return sys.stdin.read()
 
 
+def value_of(given: Namespace) -> Value:
+    """Return the value of the expression that is given."""
+    return evaluate(text_of(given), symbols_of(given.symbol))
+
+
 # -- eval
 
 
 def _eval(given: Namespace) -> None:
     if not given.why:
-        print(show(evaluate(text_of(given), symbols_of(given.symbol))))
+        print(show(value_of(given)))
         return
     try:
-        value = evaluate(text_of(given), symbols_of(given.symbol))
+        value = value_of(given)
     except CuteError as error:
         raise type(error)(explain(error), error.code, error.facts) from None
     print(explain(value) if isinstance(value, Layout) else show(value))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from cute_py.cli.arguments import count
 from cute_py.cli.expression_commands import add_symbols, symbols_of, text_of
-from cute_py.errors import CuteError
-from cute_py.expression import show
+from cute_py.cli.picture_commands import add_drawing, drawn
+from cute_py.errors import CuteError, ParseError
+from cute_py.expression import evaluate, show
 from cute_py.layout import Mapped, queries
 from cute_py.layout.algebra.coalesce import coalesce
 from cute_py.layout.algebra.proofs import is_bijective, prove_bijective
+from cute_py.layout.bits.f2 import F2Map
 from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.composed import ComposedLayout
@@ -22,27 +24,48 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable, Iterator
 
+    from cute_py.layout.notation.parse_tokens import Value
     from cute_py.layout.types import AnyLayout, OffsetMap
 
 
 def add_layout(command: ArgumentParser) -> None:
     """Add the arguments of `layout`."""
-    command.set_defaults(run=_layout, marked=True)
+    command.set_defaults(run=_layout, value=_value, marked=True)
     command.add_argument(
-        "text", metavar="TEXT", help="a layout as CuTe prints it; - reads it from the input"
+        "text", metavar="TEXT", help="a layout, or an expression; - reads it from the input"
     )
     command.add_argument("--rows", type=count, default=ROWS, help="at most (%(default)s)")
     command.add_argument("--columns", type=count, default=COLUMNS, help="at most (%(default)s)")
     add_symbols(command)
+    add_drawing(command)
 
 
 def _layout(given: Namespace) -> None:
-    layout = parse_layout(text_of(given), symbols_of(given.symbol))
+    if given.output or given.format or given.by:
+        drawn(given)
+        return
+    layout = _value(given)
     for label, text in _facts(layout):
         print(f"{label:<10} {text}")
     if isinstance(layout, Mapped):
         print()
         print(_answer(lambda: text_grid(layout, given.rows, given.columns)))
+
+
+def _value(given: Namespace) -> Value:
+    """Return the layout or map that a text is, or that an expression gives."""
+    text, symbols = text_of(given), symbols_of(given.symbol)
+    try:
+        return parse_layout(text, symbols)
+    except ParseError as problem:
+        error = problem
+    try:
+        value = evaluate(text, symbols)
+    except ParseError as other:
+        raise (error if error.code == other.code else other) from None
+    if not isinstance(value, (Mapped, F2Map)):
+        raise error
+    return value
 
 
 def _facts(layout: OffsetMap) -> Iterator[tuple[str, str]]:

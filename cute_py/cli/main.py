@@ -35,6 +35,11 @@ COMMANDS = {
         "describe a layout and print its offsets",
         'layout "Sw<3,4,3> o 0 o (8,64):(64,1)"',
     ),
+    "show": (
+        "picture_commands",
+        "draw the value of an expression",
+        'show "Sw<2,3,3> o (8,32):(32,1)" --by bank\nshow "mma(SM61_DP4A, (2,2,1))" -o mma.svg',
+    ),
     "functions": ("expression_commands", "list the functions that eval knows", "functions"),
     "tv": (
         "picture_commands",

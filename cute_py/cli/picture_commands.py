@@ -1,6 +1,4 @@
-"""`cute-py tv`, `mma`, `copy` and `atoms`: pictures of which threads hold what, and the list of
-instructions.
-"""
+"""`cute-py show`, `tv`, `mma`, `copy` and `atoms`: pictures, and the list of instructions."""
 
 from __future__ import annotations
 
@@ -11,6 +9,7 @@ from cute_py.atoms.arch import ARCHS
 from cute_py.atoms.copy import Copy_Atom
 from cute_py.atoms.search import listed, table_text
 from cute_py.cli.arguments import count
+from cute_py.cli.expression_commands import add_symbols, symbols_of, text_of, value_of
 from cute_py.cli.output import as_json, write
 from cute_py.errors import CuteError, refusal, suggestion
 from cute_py.expression import evaluate
@@ -18,7 +17,8 @@ from cute_py.layout.layout import Layout
 from cute_py.layout.tuples import Underscore, leaves
 from cute_py.tiled.tiled_copy import make_tiled_copy
 from cute_py.tiled.tiled_mma import make_tiled_mma
-from cute_py.viz.build import picture_of, picture_operand
+from cute_py.viz.build import BY, picture_of, picture_operand
+from cute_py.viz.html import to_html
 from cute_py.viz.latex import to_latex
 from cute_py.viz.svg import to_svg
 from cute_py.viz.text import to_text
@@ -26,40 +26,69 @@ from cute_py.viz.text import to_text
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable
 
     from cute_py.atoms.copy import Copy_Op
     from cute_py.atoms.mma import MMA_Atom
+    from cute_py.layout.notation.parse_tokens import Value
     from cute_py.layout.types import Tiler
-    from cute_py.viz.picture import Picture
 
 ATOM = "its name, or the beginning of it; the command atoms lists them"
+RENDERERS: dict[str, Callable[..., str]] = {
+    "text": to_text,
+    "svg": to_svg,
+    "html": to_html,
+    "latex": to_latex,
+    "json": lambda x, by, bits: as_json(picture_of(x, by, bits).as_data()),
+}
+ENDINGS = {"txt": "text", "svg": "svg", "html": "html", "tex": "latex", "json": "json"}
+
+
+def add_show(command: ArgumentParser) -> None:
+    """Add the arguments of `show`."""
+    command.set_defaults(run=drawn, value=value_of, marked=True)
+    command.add_argument("text", metavar="EXPR", help="the expression; - reads it from the input")
+    add_symbols(command)
+    add_drawing(command)
 
 
 def add_tv(command: ArgumentParser) -> None:
     """Add the arguments of `tv`."""
-    command.set_defaults(run=_drawn, picture=_tv)
-    command.add_argument("atom", metavar="ATOM", help=ATOM)
+    command.set_defaults(run=drawn, value=_tv, marked=True)
+    command.add_argument("text", metavar="ATOM", help=f"{ATOM}; or any expression")
+    command.add_argument("tile", metavar="TILE", nargs="?", help="of a thread-value layout")
     command.add_argument("--operand", choices="ABC", default="C", help="(default: %(default)s)")
-    _add_output(command, "text", "svg", "latex", "json")
+    add_symbols(command)
+    add_drawing(command)
 
 
 def add_mma(command: ArgumentParser) -> None:
     """Add the arguments of `mma`."""
-    command.set_defaults(run=_drawn, picture=_mma)
+    command.set_defaults(run=drawn, value=_mma)
     command.add_argument("atom", metavar="ATOM", help=ATOM)
     command.add_argument("--atoms", metavar="LAYOUT", help="number of atoms in M,N,K: 2,2,1")
     command.add_argument("--perm", metavar="TILE", help="the tile in M,N,K: 32,32,16; _ for none")
-    _add_output(command, "text", "svg", "latex", "json")
+    add_drawing(command)
 
 
 def add_copy(command: ArgumentParser) -> None:
     """Add the arguments of `copy`."""
-    command.set_defaults(run=_drawn, picture=_copy)
+    command.set_defaults(run=drawn, value=_copy)
     command.add_argument("op", metavar="OP", help=f"the instruction: {ATOM}")
     command.add_argument("--thr", metavar="LAYOUT", help="threads over the tile: (32,4):(4,1)")
     command.add_argument("--val", metavar="LAYOUT", help="values of a thread: (1,8)")
-    command.add_argument("--bits", type=count, default=16, help="bits of a value (%(default)s)")
-    _add_output(command, "text", "svg", "latex", "json")
+    add_drawing(command)
+
+
+def add_drawing(command: ArgumentParser) -> None:
+    """Add the options of a picture: its colours, its format and its file."""
+    command.add_argument("--by", choices=BY, help="what the colours tell apart")
+    command.add_argument("--bits", type=count, default=16, help="bits of an element (%(default)s)")
+    command.add_argument(
+        "--format", choices=RENDERERS, help="(default: by the name of the file, else text)"
+    )
+    endings = "|".join(ENDINGS)
+    command.add_argument("-o", dest="output", metavar="FILE", help=f"write to FILE.{endings}")
 
 
 def add_atoms(command: ArgumentParser) -> None:
@@ -68,47 +97,66 @@ def add_atoms(command: ArgumentParser) -> None:
     command.add_argument(
         "--arch", help="only those that this architecture runs: sm_80, sm_90a, ..."
     )
-    _add_output(command, "text", "json")
-
-
-def _add_output(command: ArgumentParser, *formats: str) -> None:
-    command.add_argument("--format", choices=formats, default="text", help="(default: %(default)s)")
+    command.add_argument("--format", choices=("text", "json"), default="text")
     command.add_argument("-o", dest="output", metavar="FILE", help="write to a file")
 
 
 # -- pictures
 
 
-def _drawn(given: Namespace) -> None:
-    """Write the picture that `given.picture` makes."""
-    write(_rendered(given.picture(given), given), given.output)
+def drawn(given: Namespace) -> None:
+    """Write the picture of what `given.value`, a function of the arguments, returns."""
+    form = _format(given)
+    value = given.value(given)
+    options = {"by": given.by, "bits": given.bits}
+    if form == "text":
+        is_terminal = not given.output and sys.stdout.isatty()
+        options["ansi"] = is_terminal and "NO_COLOR" not in os.environ
+    text = RENDERERS[form](value, **options)
+    write(text if text.endswith("\n") else text + "\n", given.output)
 
 
-def _rendered(picture: Picture, given: Namespace) -> str:
-    if given.format == "json":
-        return as_json(picture.as_data())
-    if given.format == "text":
-        colours = not given.output and sys.stdout.isatty() and "NO_COLOR" not in os.environ
-        return to_text(picture, ansi=colours) + "\n"
-    return to_svg(picture) if given.format == "svg" else to_latex(picture)
+def _format(given: Namespace) -> str:
+    """Return the format that is asked for, or that the name of the file means."""
+    if given.format:
+        return str(given.format)
+    ending = os.path.splitext(given.output or "")[1].removeprefix(".")
+    if ending and ending not in ENDINGS:
+        known = ", ".join(f".{each}" for each in ENDINGS)
+        raise refusal("cli-format", operation="-o", path=given.output, known=known)
+    return ENDINGS.get(ending, "text")
 
 
-def _tv(given: Namespace) -> Picture:
-    return picture_operand(given.atom, given.operand)
+def _tv(given: Namespace) -> Value:
+    """Return one operand of an MMA, or the picture of a thread-value layout over a tile."""
+    if given.tile is not None:
+        given.text = f"tv({text_of(given)}, {given.tile})"
+    elif given.text.isidentifier() and given.text not in symbols_of(given.symbol):
+        return picture_operand(given.text, given.operand, _by_thread(given))
+    value = value_of(given)
+    if type(value).__name__ in ("MMA_Atom", "TiledMMA"):
+        return picture_operand(value, given.operand, _by_thread(given))
+    return value
 
 
-def _mma(given: Namespace) -> Picture:
+def _by_thread(given: Namespace) -> str:
+    """Return by what an operand is coloured; `picture_of` does the rest."""
+    by, given.by = given.by, given.by if given.by == "tile" else None
+    return "value" if by == "value" else "thread"
+
+
+def _mma(given: Namespace) -> Value:
     atoms = _option("--atoms", given.atoms, (1, 1, 1))
     tile = _option("--perm", given.perm, (None, None, None))
-    return picture_of(make_tiled_mma(given.atom, atoms, tile))
+    return make_tiled_mma(given.atom, atoms, tile)
 
 
-def _copy(given: Namespace) -> Picture:
+def _copy(given: Namespace) -> Value:
     atom = Copy_Atom(given.op, given.bits)
     if given.thr is None and given.val is None:
-        return picture_of(atom)
+        return atom
     threads, values = _option("--thr", given.thr, 1), _option("--val", given.val, 1)
-    return picture_of(make_tiled_copy(atom, threads, values))
+    return make_tiled_copy(atom, threads, values)
 
 
 def _option(name: str, text: str | None, default: Tiler) -> Tiler:

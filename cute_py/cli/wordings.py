@@ -21,6 +21,12 @@ WORDINGS: dict[str, Wording] = {
         "integers and layouts, or a tuple of these",
         "write a shape such as 2,2,1 or a layout such as (32,4):(4,1)",
     ),
+    "cli-format": (
+        LayoutError,
+        "the file {path}",
+        "a name that ends in {known}",
+        "rename it, or say --format",
+    ),
     "cli-memory": (
         CuteError,
         "{what} for which memory ran out",

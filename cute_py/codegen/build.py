@@ -33,6 +33,7 @@ from cute_py.errors import CuteError, refusal, shorten
 from cute_py.integers import ints
 from cute_py.plan.ops import Print, Wgmma
 from cute_py.plan.plan import Plan
+from cute_py.records import Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -91,12 +92,15 @@ class Compiled:
     resources: Resources
     log: str
 
+    def __repr__(self) -> str:
+        return f"<{self.plan.name} compiled for {self.arch}: {self.resources}>"
+
     @cached_property
     def sass(self) -> str:
         """The machine code as text. Raises LayoutError if nvdisasm is missing."""
         return disassembled(self.cubin)
 
-    def explain(self) -> str:
+    def explain(self) -> Text:
         """Return the instructions of the machine code by kind, outside of loops and of one
         iteration of each loop: products, copies, waits, guards, addresses, arithmetic ... Raises
         LayoutError if nvdisasm is missing.
@@ -310,7 +314,7 @@ def _show(title: str, text: str = "") -> None:
 # -- what users call
 
 
-def source(plan: Plan) -> str:
+def source(plan: Plan) -> Text:
     """Return the Numba kernel of a plan as text: one line per op, with the kernel's line after it.
 
     `compile(plan, arch, source=text)` compiles an edited copy. Raises LayoutError for an op that
@@ -318,7 +322,7 @@ def source(plan: Plan) -> str:
     """
     try:
         require_plan(plan, "cute.source")
-        return print_source(_through(REWRITES, Build(plan, NEWEST, plan))).source
+        return Text(print_source(_through(REWRITES, Build(plan, NEWEST, plan))).source)
     except CuteError as error:
         shorten(error)
         raise

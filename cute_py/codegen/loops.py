@@ -6,6 +6,8 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
+from cute_py.records import Text
+
 KINDS = {  # kind -> instructions of SASS, by the beginnings of their names
     "products": ("HMMA", "IMMA", "BMMA", "DMMA", "QMMA", "HGMMA", "IGMMA", "BGMMA", "QGMMA"),
     "copies": (
@@ -52,7 +54,7 @@ def kind_of(name: str) -> str:
     return next((kind for first, kind in _BY_LENGTH if name.startswith(first)), "arithmetic")
 
 
-def explained(sass: str) -> str:
+def explained(sass: str) -> Text:
     """Return a line for the code outside of loops and one for each loop of SASS: a loop is what a
     branch back encloses, without the loops inside of it.
     """
@@ -67,7 +69,7 @@ def explained(sass: str) -> str:
         inner = {x for x in loops if start <= x[0] and x[1] <= end and x != (start, end)}
         title = f"loop at {code[start].at:#06x} to {code[end - 1].at:#06x}"
         rows.append(_row(title, _alone(range(start, end), inner), code))
-    return "\n".join(rows)
+    return Text("\n".join(rows))
 
 
 def _read(sass: str) -> tuple[list[_Instruction], dict[str, int]]:

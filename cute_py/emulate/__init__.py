@@ -21,6 +21,7 @@ from cute_py.emulate.machine import Machine
 from cute_py.emulate.ops import HANDLERS
 from cute_py.emulate.program import program_of
 from cute_py.emulate.report import Report
+from cute_py.emulate.timeline import Timeline
 from cute_py.errors import CuteError, refusal, shorten
 from cute_py.plan.plan import Plan
 
@@ -36,7 +37,7 @@ def emulate(
     plan: Any,  # a Plan, or a Kernel
     *args: Any,
     checks: bool | str | Iterable[str] = True,
-    report: bool = False,
+    report: bool | str = False,
     order: str | int = "forward",
     memory: int = MEMORY,
     resident: int | None = None,
@@ -57,7 +58,7 @@ def emulate(
         checks: True for all checks, False for none, or the names of the checks to make, as an
             iterable or as text ("shared, global"); `CHECKS` lists them. Addresses are always
             checked.
-        report: whether to count instructions, bank conflicts and bytes by line, and return them.
+        report: True returns counts by line; "timeline" also what the first block did, in order.
         order: which of several runnable warps, or communicating blocks, goes first: "forward",
             "reversed", or a seed.
         memory: the limit for the state of the blocks that run together (bytes).
@@ -83,10 +84,10 @@ def emulate(
     >>> x[:4].tolist()
     [0.0, 2.0, 4.0, 6.0]
     """
-    _require_choices(order, resident)
+    _require_choices(order, resident, report)
     if named or not isinstance(plan, Plan):
         plan, args = _traced(plan, args, named)
-    counts = Report(plan) if report else None
+    counts = (Timeline if report == "timeline" else Report)(plan) if report else None
     with np.errstate(all="ignore"):
         given = Arguments(plan, args, arrays)
         program = program_of(plan, checks, report)
@@ -133,10 +134,14 @@ def _run(
             progress(min(before + together, total), total)
     if counts is not None and watch is not None:
         counts.unwritten = watch.unwritten()
+    if isinstance(counts, Timeline):
+        counts.finish()
 
 
-def _require_choices(order: object, resident: object) -> None:
-    """Refuse an unknown order, and a number of resident blocks that is none."""
+def _require_choices(order: object, resident: object, report: object) -> None:
+    """Refuse an unknown order or report, and a number of resident blocks that is none."""
+    if isinstance(report, str) and report != "timeline":
+        raise refusal("emulate-report", operation="emulate", report=report)
     if order not in ("forward", "reversed") and not isinstance(order, int):
         raise refusal("emulate-order", operation="emulate", order=order)
     if resident is not None and not (isinstance(resident, int) and resident >= 1):

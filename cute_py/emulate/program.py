@@ -65,8 +65,8 @@ class Program:
         together: whether blocks may wait for each other, so that all must be resident.
     """
 
-    def __init__(self, plan: Plan, checks: frozenset[str], counted: bool) -> None:
-        """Compile; `checks`: the names of checks; `counted`: for a report."""
+    def __init__(self, plan: Plan, checks: frozenset[str], counted: bool | str) -> None:
+        """Compile; `checks`: the names of checks; `counted`: for a report, or for a "timeline"."""
         self.plan, self.checks, self.counted = plan, checks, counted
         for op in plan.ops:
             if type(op) not in HANDLERS:
@@ -100,9 +100,18 @@ class Program:
         for op in block:
             run = by_array(self, op, HANDLERS[type(op)](self, op))
             strong = self.communicates and is_strong(op)
-            run = _counting(op, run) if self.counted else run
+            run = self.reported(op, run)
             steps.append(Step(op, run, strong, is_whole(op)))
         return tuple(steps)
+
+    def reported(self, op: ops.Op, run: Run) -> Run:
+        """Return a compiled op that also tells the report of the run, if there is one."""
+        run = _counting(op, run) if self.counted else run
+        if self.counted == "timeline":
+            from cute_py.emulate.timeline import recording  # it knows programs
+
+            return recording(self, op, run)
+        return run
 
     def blocks_in(self, *blocks: ops.Block) -> bool:
         """Return whether any op in these blocks may have to wait for other threads, be it in a loop
@@ -209,12 +218,12 @@ class _Same:
 
 
 def program_of(
-    plan: Plan, checks: bool | str | Iterable[str] = True, counted: bool = False
+    plan: Plan, checks: bool | str | Iterable[str] = True, counted: bool | str = False
 ) -> Program:
     """Return the program of a plan, compiled once for each choice."""
     return _compiled(_Same(plan), chosen(checks), counted)
 
 
 @lru_cache(maxsize=KEPT)
-def _compiled(key: _Same, checks: frozenset[str], counted: bool) -> Program:
+def _compiled(key: _Same, checks: frozenset[str], counted: bool | str) -> Program:
     return Program(key.plan, checks, counted)

@@ -129,7 +129,7 @@ class Report:
         rows = [(n, name) for name, n in self.unwritten.items() if n]
         return [f"never written: {n} element{'s' * (n > 1)} of {name}" for n, name in rows]
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
         """Return the table for notebooks."""
         rows = self._rows()
         body = "".join(

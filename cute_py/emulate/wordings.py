@@ -45,6 +45,12 @@ WORDINGS: dict[str, Wording] = {
         "an integer of at least 1",
         "leave it out for what the multiprocessors of an H100 hold",
     ),
+    "emulate-report": (
+        LayoutError,
+        "report={report!r}",
+        'True, False or "timeline"',
+        "pass True for counts by line",
+    ),
     "emulate-plan": (
         LeafTypeError,
         "{given}",

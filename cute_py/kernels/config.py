@@ -19,6 +19,7 @@ from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import CuteError, refusal
 from cute_py.kernels.arrays import facts_of, narrowed
 from cute_py.layout.tuples import ceil_div
+from cute_py.records import Shown, Text
 from cute_py.tiled.suggest import lanes_across
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class GemmConfig:
+class GemmConfig(Shown):
     """How a product is computed. Raises LayoutError where the parts do not fit each other.
 
     Attributes:
@@ -161,14 +162,14 @@ class GemmConfig:
             f"A={self.a} B={self.b} {way}{''.join(more)}"
         )
 
-    def explain(self) -> str:
+    def explain(self) -> Text:
         """Return the configuration, the rules that led to it, and how A and B travel, a line each.
 
         >>> print(choose_config(64, 64, 64, "s8").explain().splitlines()[-1].split(" -> ")[-1])
         SM75_U32x4_LDSM_N
         """
         travel = [f"{name}: {x}" for name, x in zip("AB", self.operands(), strict=True)]
-        return "\n".join([str(self), *[f"  {line}" for line in (*self.reasons, *travel)]])
+        return Text("\n".join([str(self), *[f"  {line}" for line in (*self.reasons, *travel)]]))
 
     # -- what follows from the parts
 

@@ -18,7 +18,7 @@ from cute_py.layout.coords import crd2idx
 from cute_py.layout.layout import Layout, on_inner
 from cute_py.layout.modes import slice_, slice_and_offset
 from cute_py.layout.tuples import canonical, has_underscore, is_underscore, show
-from cute_py.records import Value
+from cute_py.records import Text, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,6 +72,10 @@ class ComposedLayout(Value, AbstractComposed):
     def __str__(self) -> str:
         outer = f"({self.outer})" if self.outer.__class__ is ComposedLayout else str(self.outer)
         return f"{outer} o {show(self.offset)} o {self.inner}"
+
+    def why(self) -> Text:
+        """Return, step by step as text, how this layout was derived; see `explain`."""
+        return cute_py.explain(self)
 
     @property
     def shape(self) -> IntTuple:

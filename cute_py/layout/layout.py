@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from typing import Any, Concatenate, ParamSpec
 
     from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf, Mode, Tiler
+    from cute_py.records import Text
 
     Others = ParamSpec("Others")
 
@@ -154,7 +155,7 @@ class Layout(Value, Mapped):
         """Return the offset as a SymPy expression of the coordinates; see `proofs.formula`."""
         return cute_py.formula(self)
 
-    def why(self) -> str:
+    def why(self) -> Text:
         """Return, step by step as text, how this layout was derived; see `explain`."""
         return cute_py.explain(self)
 

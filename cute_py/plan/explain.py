@@ -12,6 +12,7 @@ from collections import Counter
 from cute_py.plan.conditions import Compare, Test
 from cute_py.plan.ops import Loop, Op, While
 from cute_py.plan.walk import accesses, blocks_of, parts, writes
+from cute_py.records import Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,14 +32,14 @@ _OF_FILES = {  # the file of `plan.ops` that defines an op -> its kind
 }
 
 
-def explain(plan: Plan) -> str:
+def explain(plan: Plan) -> Text:
     """Return a line for the code outside of loops, and one for an iteration of each loop."""
     rows = [f"{plan.name}, outside of its loops: {_text(_counts(plan.body))}"]
     for loop in _loops(plan.body):
         inner = tuple([op for block in blocks_of(loop) for op in block])
         place = f" ({loop.where})" if loop.where else ""
         rows.append(f"{loop}{place}: {_text(_counts(inner))}")
-    return "\n".join(rows)
+    return Text("\n".join(rows))
 
 
 def _loops(block: Block) -> Iterator[Loop | While]:

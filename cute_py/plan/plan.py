@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
+    from cute_py.records import Text
+
 
 def admits(declared: Scalar, given: int) -> bool:
     """Return whether a size or stride satisfies the declaration of a plan's parameter."""
@@ -266,7 +268,9 @@ class Plan:
         held = [f"  {x}" for x in (*self.shared, *self.storages)]
         return "\n".join([*head, *held, *_lines(self.body, 1)])
 
-    def explain(self) -> str:
+    __repr__ = __str__
+
+    def explain(self) -> Text:
         """Return what one iteration of each loop does in a thread: the number of products, copies,
         addresses, guards, waits and computed elements; see `explain`. Before optimisations:
         `Compiled.explain` counts the machine code.

@@ -7,6 +7,10 @@ colour is that of the first thread, modulo 8, as in CuTe's own pictures.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import lru_cache
+from itertools import accumulate
+from operator import mul
 from typing import NamedTuple
 
 from cute_py.errors import refusal
@@ -16,7 +20,8 @@ from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import INTS, Layout
 from cute_py.layout.queries import is_static, size
-from cute_py.viz.picture import COLOURS, Cell, Grid, Picture
+from cute_py.records import Record
+from cute_py.viz.picture import COLOURS, Cell, Facts, Grid, Picture
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,17 +37,21 @@ MOST_CELLS = 1 << 18
 MOST_PAIRS = 1 << 22  # threads often share elements: 128 share each of a warpgroup's A
 MOST_MODES = 4
 COLUMNS = 16  # cells in a line of a rank-1 layout
+BANKS, BANK_BITS = 32, 32  # of shared memory
 
 
 class Cells(NamedTuple):
-    """A sequence of cells: the lines of each, and the index of its colour."""
+    """A sequence of cells: the lines of each, the index of its colour, and what it shows, as in
+    `Facts`.
+    """
 
     lines: tuple[tuple[str, ...], ...]
     colours: tuple[int | None, ...]
+    facts: tuple[Any, ...]
 
     def part(self, where: slice) -> Cells:
         """Return some of the cells."""
-        return Cells(self.lines[where], self.colours[where])
+        return Cells(self.lines[where], self.colours[where], self.facts[where])
 
 
 def is_layout(x: object) -> bool:
@@ -68,7 +77,9 @@ def require_small(x: object, count: int, what: str = "cells") -> None:
 def values_of(layout: AnyLayout) -> list[Any]:
     """Return the values of the layout, in colexicographical order."""
     if layout.__class__ is Layout and layout._kind == INTS:
-        return _offsets(layout)
+        return _offsets(layout._s, layout._d)
+    if layout.__class__ is Layout and is_flat(layout(0)):
+        return _coordinates(layout)
     if layout.__class__ is ComposedLayout:
         inner, outer, offset = values_of(layout.inner), layout.outer, layout.offset
         if inner[0].__class__ is offset.__class__ is int:
@@ -79,14 +90,30 @@ def values_of(layout: AnyLayout) -> list[Any]:
     return [layout(i) for i in range(size(layout))]
 
 
-def _offsets(layout: Layout) -> list[int]:
-    """Return the offsets of an all-int layout by outer sums, without importing NumPy."""
+def _offsets(extents: Sequence[int], strides: Sequence[int]) -> list[int]:
+    """Return the offsets of flat modes by outer sums, without importing NumPy."""
     offsets = [0]
-    modes = list(zip(tuples.leaves(layout.shape), tuples.leaves(layout.stride), strict=True))
-    for extent, stride in reversed(modes):
+    for extent, stride in zip(reversed(extents), reversed(strides), strict=True):
         terms = [i * stride for i in range(extent)]
         offsets = [offset + term for offset in offsets for term in terms]
     return offsets
+
+
+def is_flat(value: object) -> bool:
+    """Return whether a value is a coordinate of integers."""
+    return value.__class__ is tuple and all(entry.__class__ is int for entry in value)
+
+
+def _coordinates(layout: Layout) -> list[tuple[int, ...]]:
+    """Return the coordinates that a layout yields, entry by entry; it is linear in each mode."""
+    starts = accumulate(layout._s[:-1], mul, initial=1)
+    steps = [
+        layout(start) if extent > 1 else layout(0)
+        for start, extent in zip(starts, layout._s, strict=True)
+    ]
+    return list(
+        zip(*[_offsets(layout._s, entries) for entries in zip(*steps, strict=True)], strict=True)
+    )
 
 
 def swizzled(swizzle: Swizzle, offsets: list[int]) -> list[int]:
@@ -96,35 +123,56 @@ def swizzled(swizzle: Swizzle, offsets: list[int]) -> list[int]:
     return [offset ^ change[offset & read] for offset in offsets]
 
 
-def value_cells(values: list[Any]) -> Cells:
-    """Return the cells of offsets or of coordinates."""
+def value_cells(values: list[Any], bank_bits: int = 0) -> Cells:
+    """Return the cells of offsets or of coordinates.
+
+    Args:
+        values: the values, in colexicographical order.
+        bank_bits: the bits of an element, to show under each offset its bank of shared memory, with
+            one colour for four banks; 0: no banks.
+
+    """
+    if bank_bits:
+        banks = [value * bank_bits // BANK_BITS % BANKS for value in values]
+        lines = tuple([(str(v), f"b{bank}") for v, bank in zip(values, banks, strict=True)])
+        colours = tuple([bank * len(COLOURS) // BANKS for bank in banks])
+        return Cells(lines, colours, tuple(values))
     whole = values[0].__class__ is int
-    texts = map(str if whole else tuples.show, values)
+    texts = map(str if whole else _coordinate, values)
     sums = values if whole else [sum(tuples.leaves(value)) for value in values]
-    return Cells(tuple(zip(texts)), tuple([each % len(COLOURS) for each in sums]))
+    colours = tuple([each % len(COLOURS) for each in sums])
+    return Cells(tuple(zip(texts)), colours, tuple(values))
 
 
-def slabs(x: object, cells: Cells, shape: tuple[int, ...], labels: list[list[str]]) -> Grids:
+def _coordinate(value: IntTuple) -> str:
+    return f"({','.join(map(str, value))})" if is_flat(value) else tuples.show(value)
+
+
+def slabs(x: object, cells: Cells, modes: IntTuple, labels: Sequence[Labels] = ()) -> Grids:
     """Return one grid, or one for each coordinate of modes 2 (downwards) and 3 (to the right).
 
     Args:
         x: the object to draw, for refusals.
         cells: the cells, in colexicographical order.
-        shape: one extent for each mode.
-        labels: for each mode, one text for each coordinate.
+        modes: the shape, whose modes may be nested.
+        labels: for each mode, one text for each coordinate; by default their numbers.
 
     """
+    modes = tuples.wrap(modes)
+    shape = tuples.product_each(modes)
+    labels = labels or [numbered(n) for n in shape]
     if len(shape) > MOST_MODES:
         raise refusal("viz-rank", operation="picture_of", value=x, rank=len(shape), most=MOST_MODES)
     if len(shape) < 2:
-        return ((_line(cells, labels[0] if labels else [""]),),)
+        return ((_line(cells, labels[0] if labels else [""], modes[0] if modes else 1),),)
     rows, columns, *rest = shape
     depth, slabs = (*rest, 1, 1)[:2]
     area = rows * columns
-    grids = [
-        table(_slab_title(rest, k), cells.part(slice(area * k, area * (k + 1))), *labels[:2])
-        for k in range(depth * slabs)
-    ]
+    grids = []
+    for k in range(depth * slabs):
+        part = cells.part(slice(area * k, area * (k + 1)))
+        grid = table(_slab_title(rest, k), part, labels, modes)
+        grids.append(replace(grid, facts=Facts(part.facts, modes, area * k)))
     return tuple(tuple(grids[k::depth]) for k in range(depth))
 
 
@@ -136,30 +184,44 @@ def _slab_title(rest: list[int], index: int) -> str:
     return f"(_,_,{index % rest[0]},{index // rest[0]})"
 
 
-def table(title: str, cells: Cells, rows: Labels, columns: Labels) -> Grid:
-    """Return the grid of cells in column-major order."""
-    height = len(rows)
+def table(title: str, cells: Cells, labels: Sequence[Labels], modes: IntTuple = (1, 1)) -> Grid:
+    """Return the grid of cells in column-major order.
+
+    Args:
+        title: what it shows.
+        cells: the cells.
+        labels: one text for each row, and one for each column.
+        modes: the shape of the rows and the shape of the columns.
+
+    """
+    height = len(labels[0])
     parts = [cells.part(slice(i, None, height)) for i in range(height)]
-    return grid_of(title, parts, rows, columns)
+    facts = Facts(cells.facts, modes if modes != (1, 1) else (height, len(labels[1])))
+    return replace(grid_of(title, parts, labels, modes), facts=facts)
 
 
-def grid_of(title: str, parts: list[Cells], rows: Labels, columns: Labels) -> Grid:
-    """Return the grid of these rows of cells."""
-    lines, colours = zip(*parts, strict=True)
-    return Grid(title, lines, colours, tuple(rows), tuple(columns))
+def grid_of(
+    title: str, parts: list[Cells], labels: Sequence[Labels], modes: IntTuple = (1, 1)
+) -> Grid:
+    """Return the grid of these rows of cells; see `table`."""
+    lines, colours, _ = zip(*parts, strict=True)
+    rows, columns = map(tuple, labels[:2])
+    return Grid(title, lines, colours, rows, columns, *modes[:2])
 
 
-def _line(cells: Cells, labels: Labels) -> Grid:
+def _line(cells: Cells, labels: Labels, mode: IntTuple) -> Grid:
     """Return the grid of one mode: a line, or lines of 16 cells, each labelled by its first."""
     count = len(labels)
     width = COLUMNS if count > 2 * COLUMNS else count
     starts = range(0, count, width)
     spare = -count % width
-    padded = Cells(cells.lines + ((),) * spare, cells.colours + (None,) * spare)
+    padded = Cells(cells.lines + ((),) * spare, cells.colours + (None,) * spare, cells.facts)
     parts = [padded.part(slice(i, i + width)) for i in starts]
+    facts = Facts(cells.facts, (mode,), across=True)
     if len(starts) == 1:
-        return grid_of("", parts, [""], labels)
-    return grid_of("", parts, [labels[i] for i in starts], numbered(width))
+        return replace(grid_of("", parts, ([""], labels), (1, mode)), facts=facts)
+    names = [labels[i] for i in starts], numbered(width)
+    return replace(grid_of("", parts, names), facts=facts)
 
 
 def numbered(n: int) -> list[str]:
@@ -172,13 +234,14 @@ def numbered(n: int) -> list[str]:
 NOBODY = Cell(("-",))  # an element that no thread has
 
 
-def picture_tv(tv: AnyLayout, tile: Tiler) -> Picture:
+def picture_tv(tv: AnyLayout, tile: Tiler, by: str = "thread") -> Picture:
     """Return the tile with the threads and values of each element.
 
     Args:
         tv: (thread, value) -> index in the tile, the first mode of the tile fastest; or ->
             coordinate in the tile, as in a partition of an identity layout.
         tile: its shape, of 1 to 4 modes (elements); a mode may be a layout, whose values label it.
+        by: what the colours tell apart, "thread" or "value".
 
     Law: for coordinates, the picture is that of the indices of these coordinates. Raises
     LayoutError for a `tv` of another rank, and if it leaves the tile.
@@ -192,41 +255,58 @@ def picture_tv(tv: AnyLayout, tile: Tiler) -> Picture:
     True
     """
     threads = _require_tv(tv)
-    tile_text = tuples.show(tile)
-    shape, labels = tile_of(tile)
-    nested = tuple([m.shape if m.__class__ is Layout else m for m in tuples.wrap(tile)])
-    cells = held(tv, {t: t for t in range(threads)}, nested)
-    return Picture(f"{tv} over {tile_text}", slabs(tv, cells, shape, labels))
+    modes, labels = tile_of(tile)
+    cells = held(tv, {t: t for t in range(threads)}, modes, by)
+    return Picture(f"{tv} over {tuples.show(tile)}", slabs(tv, cells, modes, labels))
+
+
+class TileTV(Record):
+    """A thread-value layout over its tile, as a value that `picture_of` takes; see `picture_tv`."""
+
+    __slots__ = __match_args__ = ("tv", "tile")
+    tv: AnyLayout
+    tile: Tiler
+
+    def __init__(self, tv: AnyLayout, tile: Tiler) -> None:
+        self.tv, self.tile = tv, tile
+        picture_tv(tv, tile)  # refuses what does not fit
+
+    def __str__(self) -> str:
+        return str(picture_tv(self.tv, self.tile))
 
 
 def _require_tv(tv: AnyLayout) -> int:
     """Return the number of threads of a static thread-value layout."""
     if not is_layout(tv):
-        raise refusal("viz-type", operation="picture_tv", value=tv)
+        reason = "pass a layout (thread, value) -> index in the tile"
+        kind = type(tv).__name__
+        raise refusal("viz-type", operation="picture_tv", value=tv, type=kind, reason=reason)
     require_numbers(tv, "picture_tv")
     if tuples.rank(tv.shape) != 2:
         raise refusal("viz-tv", operation="picture_tv", layout=tv, rank=tuples.rank(tv.shape))
     return size(tv, 0)  # type: ignore[no-any-return]
 
 
-def tile_of(tile: Tiler) -> tuple[tuple[int, ...], list[list[str]]]:
-    """Return the extents of a tile, and the coordinates of each mode."""
+def tile_of(tile: Tiler) -> tuple[IntTuple, list[Labels]]:
+    """Return the shape of a tile, and the coordinates of each mode."""
     modes = tuples.wrap(tile)
-    shape = tuple([size(mode) for mode in modes])
-    require_small(tile, tuples.product(shape))
+    shape = tuple([mode.shape if mode.__class__ is Layout else mode for mode in modes])
+    sizes = tuples.product_each(shape)
+    require_small(tile, tuples.product(sizes))
     return shape, [
         [tuples.show(mode(i)) for i in range(n)] if mode.__class__ is Layout else numbered(n)
-        for mode, n in zip(modes, shape, strict=True)
+        for mode, n in zip(modes, sizes, strict=True)
     ]
 
 
-def held(tv: AnyLayout, threads: Mapping[int, int], shape: IntTuple) -> Cells:
+def held(tv: AnyLayout, threads: Mapping[int, int], shape: IntTuple, by: str = "thread") -> Cells:
     """Return the cell of each element of a tile.
 
     Args:
         tv: (thread, value) -> index or coordinate in the tile.
-        threads: thread coordinate of tv -> number of the thread.
+        threads: thread coordinate of tv -> number of the thread; others are left out.
         shape: the shape of the tile; nested modes mean nested coordinates.
+        by: "value" for the colour of the first value in place of that of the first thread.
 
     """
     elements = tuples.product(shape)
@@ -250,8 +330,9 @@ def held(tv: AnyLayout, threads: Mapping[int, int], shape: IntTuple) -> Cells:
                     index=tuples.show(place),
                 )
             holders[index].setdefault(value, []).append(thread)
-    cells = [_holder_cell(each) for each in holders]
-    return Cells(tuple([cell.lines for cell in cells]), tuple([cell.colour for cell in cells]))
+    cells = [_holder_cell(each, by) for each in holders]
+    lines, colours = zip(*cells, strict=True)
+    return Cells(lines, colours, tuple(holders))
 
 
 def _index(coord: IntTuple, shape: IntTuple) -> int:
@@ -272,15 +353,22 @@ def _index(coord: IntTuple, shape: IntTuple) -> int:
     return index
 
 
-def _holder_cell(values: dict[int, list[int]]) -> Cell:
+def _holder_cell(values: dict[int, list[int]], by: str) -> Cell:
     """Return the cell of an element, a line for each set of threads that has it."""
     if not values:
         return NOBODY
+    groups = by_threads(values)
+    lines = tuple(f"T{_spans(threads)} V{spans(held)}" for threads, held in groups)
+    numbers = values if by == "value" else [min(threads) for threads, _ in groups]
+    return Cell(lines, min(numbers) % len(COLOURS))
+
+
+def by_threads(values: Mapping[int, list[int]]) -> list[tuple[tuple[int, ...], list[int]]]:
+    """Return the sets of threads that have an element, each with its values."""
     groups: dict[tuple[int, ...], list[int]] = {}
     for value, threads in values.items():
         groups.setdefault(tuple(threads), []).append(value)
-    lines = tuple(f"T{spans(threads)} V{spans(held)}" for threads, held in groups.items())
-    return Cell(lines, min(map(min, groups)) % len(COLOURS))
+    return list(groups.items())
 
 
 def spans(numbers: Sequence[int]) -> str:
@@ -303,6 +391,9 @@ def spans(numbers: Sequence[int]) -> str:
             parts.append(str(numbers[start]))
             start += 1
     return ",".join(parts)
+
+
+_spans = lru_cache(1 << 10)(spans)  # many elements have the same threads
 
 
 def _run(numbers: Sequence[int], start: int) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from cute_py.errors import refusal
 from cute_py.viz.build import picture_of
-from cute_py.viz.picture import PAD, RGB
+from cute_py.viz.picture import MOST_TEXTS, PAD, RGB, mode_ends, mode_sizes, stacked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from cute_py.viz.build import Drawable
     from cute_py.viz.picture import Grid, Size
@@ -32,17 +33,25 @@ _ESCAPES = str.maketrans(
 )
 
 
-def to_latex(x: Drawable) -> str:
+def to_latex(x: Drawable, *, by: str | None = None, bits: int = 16) -> str:
     r"""Return the picture of x as a LaTeX document of class standalone, drawn with TikZ.
 
     Args:
         x: an argument of `picture_of`, or a Picture.
+        by: what the colours tell apart; see `picture_of`.
+        bits: the bits of an element, for banks.
+
+    Raises LayoutError for more than 4096 cells, for which TeX runs out of memory.
 
     >>> from cute_py import Layout
     >>> print(to_latex(Layout((2, 2))).splitlines()[14])
     \node at (1,4.75) {0};
     """
-    drawn = picture_of(x)
+    drawn = picture_of(x, by, bits)
+    if drawn.cells > MOST_TEXTS:
+        count, most = drawn.cells, MOST_TEXTS
+        raise refusal("viz-latex", operation="to_latex", title=drawn.title, count=count, most=most)
+    drawn = stacked(drawn)
     columns, rows = drawn.column_sizes(), drawn.row_sizes()
     lines = [*_head(), rf"\node[anchor=west] at (0,0) {{{_escaped(drawn.title)}}};"]
     top = HEAD
@@ -81,25 +90,36 @@ def _grid(grid: Grid, x: int, y: int, width: Size, height: Size) -> Iterator[str
             yield rf"\fill[c{colour % len(RGB)}] {corner} rectangle +({length * across},{down:g});"
         middle = at + down / 2
         yield from _nodes(x - 0.5 - width.label / 2, middle, 0, [grid.row_labels[row]])
-        lines = [r" \\ ".join(map(_escaped, cell)) for cell in grid.lines[row]]
-        style = "[align=center]" if height.cell > 1 else ""
-        yield from _nodes(x + across / 2, middle, across, lines, style)
+        yield from _nodes(x + across / 2, middle, across, map(_cell, grid.lines[row]))
     yield from _nodes(x + across / 2, y - 0.5, across, grid.column_labels)
-    yield _lines(grid, x, y, across, down)
+    yield from _lines(grid, x, y, across, down)
 
 
-def _nodes(x: float, y: float, step: int, texts: Sequence[str], style: str = "") -> Iterator[str]:
+def _cell(lines: tuple[str, ...]) -> str:
+    """Return the text of a cell. A node for each line would take more memory than TeX has."""
+    text = r"\\".join(map(_escaped, lines))
+    return rf"\shortstack{{{text}}}" if len(lines) > 1 else text
+
+
+def _nodes(x: float, y: float, step: int, texts: Iterable[str]) -> Iterator[str]:
     """Yield the texts, centred at (x, y) and at steps to the right."""
     for j, text in enumerate(texts):
         if text:
-            yield rf"\node{style} at ({x + j * step:g},{y:g}) {{{text}}};"
+            yield rf"\node at ({x + j * step:g},{y:g}) {{{text}}};"
 
 
-def _lines(grid: Grid, x: int, y: int, across: int, down: float) -> str:
+def _lines(grid: Grid, x: int, y: int, across: int, down: float) -> Iterator[str]:
+    """Yield the lines between cells, and heavy ones between modes."""
     wide, high = grid.columns * across, grid.rows * down
-    levels = [f"({x},{y + i * down:g}) -- +({wide},0)" for i in range(grid.rows + 1)]
-    uprights = [f"({x + j * across},{y}) -- +(0,{high:g})" for j in range(grid.columns + 1)]
-    return rf"\draw[gray] {' '.join(levels + uprights)};"
+    rows, columns = mode_sizes(grid.row_shape), mode_sizes(grid.column_shape)
+    for style, levels, uprights in (
+        ("gray", range(grid.rows + 1), range(grid.columns + 1)),
+        ("very thick", mode_ends(rows, grid.rows), mode_ends(columns, grid.columns)),
+    ):
+        lines = [f"({x},{y + i * down:g}) -- +({wide},0)" for i in levels]
+        lines += [f"({x + j * across},{y}) -- +(0,{high:g})" for j in uprights]
+        if lines:
+            yield rf"\draw[{style}] {' '.join(lines)};"
 
 
 def _escaped(text: str) -> str:

@@ -6,15 +6,21 @@ It is independent of layouts and output formats; lengths are in characters of a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import chain, zip_longest
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from itertools import accumulate, chain, zip_longest
+from operator import mul
 from typing import NamedTuple
+
+from cute_py.layout import tuples
+from cute_py.records import Shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
+
+    from cute_py.layout.types import IntTuple
 
 # The colours of cells, by index modulo 8: light enough for black text, adjacent ones distinct;
 # (red green blue) for SVG and LaTeX, and the nearest background of a 256-colour terminal
@@ -33,6 +39,7 @@ TERMINAL = tuple(number for _, number in COLOURS)
 
 
 PAD = 2  # characters between the texts of adjacent cells
+MOST_TEXTS = 1 << 12  # cells whose texts SVG and LaTeX draw
 
 
 class Cell(NamedTuple):
@@ -40,6 +47,28 @@ class Cell(NamedTuple):
 
     lines: tuple[str, ...] = ()
     colour: int | None = None
+
+
+class Facts(NamedTuple):
+    """What the cells of a grid show, as numbers.
+
+    Attributes:
+        cells: for each cell, in the order of their indices, an offset, a coordinate, or the threads
+            of each value: {value: threads}.
+        shape: the shape that the indices count, nested as in the layout.
+        start: the index of the first cell.
+        across: whether the indices run along the rows, not down the columns.
+        notes: for each cell, what a reader is told who points at it, in place of all this.
+        marked: the cells with a frame.
+
+    """
+
+    cells: tuple[Any, ...]
+    shape: IntTuple
+    start: int = 0
+    across: bool = False
+    notes: tuple[str, ...] = ()
+    marked: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -52,6 +81,10 @@ class Grid:
         colours: for each row the index of the colour of each cell (None: no colour).
         row_labels: one text for each row.
         column_labels: one text for each column.
+        row_shape: the shape of the rows, whose modes heavy lines part; 1 for rows without modes.
+        column_shape: the shape of the columns.
+        facts: what the cells show, as numbers; None: texts only.
+        first_row: the number of the first row, in a part of a larger grid.
 
     """
 
@@ -60,6 +93,10 @@ class Grid:
     colours: tuple[tuple[int | None, ...], ...]
     row_labels: tuple[str, ...]
     column_labels: tuple[str, ...]
+    row_shape: IntTuple = 1
+    column_shape: IntTuple = 1
+    facts: Facts | None = field(default=None, compare=False, repr=False)
+    first_row: int = 0
 
     @cached_property
     def cells(self) -> tuple[tuple[Cell, ...], ...]:
@@ -101,6 +138,44 @@ class Grid:
             yield colour, start, self.columns - start
 
 
+def mode_sizes(shape: IntTuple) -> tuple[int, ...]:
+    """Return the sizes of the blocks that the modes of one axis make, smallest first.
+
+    >>> mode_sizes((2, (4, 3))), mode_sizes(8), mode_sizes((8, 1))
+    ((2, 8), (), ())
+    """
+    sizes = list(accumulate(tuples.leaves(shape), mul))
+    return tuple(sorted({size for size in sizes if 1 < size < sizes[-1]}))
+
+
+def mode_ends(sizes: Iterable[int], count: int) -> list[int]:
+    """Return where blocks of these sizes end in an axis of `count` cells, except at its end."""
+    return sorted({at for size in sizes for at in range(size, count, size)})
+
+
+def block_label(shape: IntTuple, size: int, index: int) -> str:
+    """Return the coordinate of a block of `size` along one axis, with `_` for the modes inside.
+
+    >>> block_label((2, (4, 3)), 2, 5), block_label((2, (4, 3)), 8, 2)
+    ('(_,(1,1))', '(_,(_,2))')
+    """
+    parts = []
+    for extent in tuples.leaves(shape):
+        if size > 1 and size % extent == 0:
+            parts.append("_")
+            size //= extent
+        else:
+            parts.append(str(index % extent))
+            index //= extent
+    return _nested(shape, iter(parts))
+
+
+def _nested(shape: IntTuple, entries: Iterator[object]) -> str:
+    if shape.__class__ is tuple:
+        return f"({','.join([_nested(mode, entries) for mode in shape])})"
+    return str(next(entries))
+
+
 class Size(NamedTuple):
     """The common size of the grids in one column or row of places (characters)."""
 
@@ -109,8 +184,8 @@ class Size(NamedTuple):
     extent: int  # columns, or rows, of the largest grid
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
+@dataclass(frozen=True, slots=True, repr=False)
+class Picture(Shown):
     """Grids side by side.
 
     Attributes:
@@ -118,6 +193,10 @@ class Picture:
         grids: rows of places, each with a grid or empty (None). Grids in one row of places have the
             same height of cells, grids in one column of places the same width, so that their rows
             and columns line up.
+        link: what a click on a live picture selects in all grids: "thread", "element" or "offset";
+            "": the first of them that the grids have in common.
+        steps: whether a live picture shows the grids one after the other.
+        bits: the width of an element, for the bytes and banks of offsets.
 
     >>> from cute_py import Layout
     >>> from cute_py.viz.build import picture_of
@@ -128,6 +207,19 @@ class Picture:
 
     title: str
     grids: tuple[tuple[Grid | None, ...], ...]
+    link: str = field(default="", compare=False)
+    steps: bool = field(default=False, compare=False)
+    bits: int = field(default=16, compare=False)
+
+    def __repr__(self) -> str:
+        from cute_py import to_text  # the public function: pictures do not import renderers
+
+        return to_text(self) if self.cells <= MOST_TEXTS else f"{self.title}: {self.cells} cells"
+
+    def __str__(self) -> str:
+        from cute_py import to_text  # the public function: pictures do not import renderers
+
+        return str(to_text(self))
 
     def column_sizes(self) -> list[Size]:
         """Return the size of each column of places."""
@@ -149,10 +241,10 @@ class Picture:
         grids = [[grid and _grid_data(grid) for grid in row] for row in self.grids]
         return {"title": self.title, "grids": grids}
 
-    def _repr_svg_(self) -> str:
-        from cute_py import to_svg  # the public function: pictures do not import renderers
-
-        return to_svg(self)
+    @property
+    def cells(self) -> int:
+        """The number of cells of all grids."""
+        return sum(grid.rows * grid.columns for row in self.grids for grid in row if grid)
 
 
 def _grid_data(grid: Grid) -> dict[str, Any]:
@@ -178,3 +270,21 @@ def _height(grids: list[Grid]) -> Size:
 def _lines(grids: list[Grid]) -> Iterator[tuple[str, ...]]:
     """Return the lines of each cell."""
     return chain.from_iterable([row for grid in grids for row in grid.lines])
+
+
+def stacked(drawn: Picture) -> Picture:
+    """Return the picture with values under their threads, so that cells are about square."""
+    return rewritten(drawn, lambda line: line.split(" "))
+
+
+def rewritten(drawn: Picture, lines_of: Callable[[str], list[str]]) -> Picture:
+    """Return the picture with each line of its cells replaced by some lines."""
+
+    @cache  # many cells have the same lines
+    def cell(lines: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple([part for line in lines for part in lines_of(line)])
+
+    def grid(old: Grid | None) -> Grid | None:
+        return old and replace(old, lines=tuple([tuple(map(cell, row)) for row in old.lines]))
+
+    return replace(drawn, grids=tuple([tuple(map(grid, row)) for row in drawn.grids]))

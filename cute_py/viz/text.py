@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 
+from cute_py.records import Text
 from cute_py.viz.build import named, picture_of
 from cute_py.viz.cells import picture_tv
-from cute_py.viz.picture import PAD, TERMINAL
+from cute_py.viz.picture import PAD, TERMINAL, rewritten
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from cute_py.atoms.copy import Copy_Atom
     from cute_py.atoms.mma import MMA_Atom
     from cute_py.layout.types import AnyLayout, Tiler
@@ -25,7 +23,14 @@ GAP = "   "  # between grids
 COLUMNS = 132  # the width of a wide terminal
 
 
-def to_text(x: Drawable, *, ansi: bool = False, columns: int | None = COLUMNS) -> str:
+def to_text(
+    x: Drawable,
+    *,
+    ansi: bool = False,
+    columns: int | None = COLUMNS,
+    by: str | None = None,
+    bits: int = 16,
+) -> Text:
     """Return the picture of x as lines of text.
 
     Args:
@@ -33,6 +38,8 @@ def to_text(x: Drawable, *, ansi: bool = False, columns: int | None = COLUMNS) -
         ansi: colour the cells with escape sequences of a 256-colour terminal.
         columns: the width to stay within if possible: a wider picture has cells such as `T31V3`,
             one blank apart, or else `31:3`. None: always `T31 V3`, two blanks apart.
+        by: what the colours tell apart; see `picture_of`.
+        bits: the bits of an element, for banks.
 
     >>> from cute_py import Swizzle
     >>> print(to_text(Swizzle(1, 0, 1)))
@@ -43,7 +50,7 @@ def to_text(x: Drawable, *, ansi: bool = False, columns: int | None = COLUMNS) -
     0 | 0  1    0 | 0  1
     1 | 2  3    1 | 3  2
     """
-    drawn, pad = _fitted(picture_of(x), columns)
+    drawn, pad = _fitted(picture_of(x, by, bits), columns)
     widths = drawn.column_sizes()
     lines = [drawn.title] if drawn.title else []
     for row, height in zip(drawn.grids, drawn.row_sizes(), strict=True):
@@ -52,7 +59,7 @@ def to_text(x: Drawable, *, ansi: bool = False, columns: int | None = COLUMNS) -
             lines.append("")
         joined = [GAP.join(parts).rstrip() for parts in zip(*blocks, strict=True)]
         lines += joined if joined[0] else joined[1:]
-    return "\n".join(lines)
+    return Text("\n".join(lines))
 
 
 def _fitted(drawn: Picture, columns: int | None) -> tuple[Picture, int]:
@@ -61,10 +68,10 @@ def _fitted(drawn: Picture, columns: int | None) -> tuple[Picture, int]:
     """
     if columns is None or _columns(drawn, PAD) <= columns:
         return drawn, PAD
-    tight = _rewritten(drawn, lambda line: line.replace(" V", "V"))
+    tight = rewritten(drawn, lambda line: [line.replace(" V", "V")])
     if tight == drawn or _columns(tight, 1) <= columns:
         return tight, 1
-    bare = _rewritten(drawn, lambda line: line.removeprefix("T").replace(" V", ":"))
+    bare = rewritten(drawn, lambda line: [line.removeprefix("T").replace(" V", ":")])
     return replace(bare, title=f"{bare.title} (thread:value)"), 1
 
 
@@ -74,19 +81,6 @@ def _columns(drawn: Picture, pad: int) -> int:
     return sum(size.label + 2 + size.extent * (size.cell + pad) for size in sizes) + len(GAP) * (
         len(sizes) - 1
     )
-
-
-def _rewritten(drawn: Picture, change: Callable[[str], str]) -> Picture:
-    """Return the picture with each line of its cells changed."""
-
-    @cache  # many cells have the same lines
-    def cell(old: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(map(change, old))
-
-    def grid(old: Grid | None) -> Grid | None:
-        return old and replace(old, lines=tuple(tuple(map(cell, row)) for row in old.lines))
-
-    return replace(drawn, grids=tuple(tuple(map(grid, row)) for row in drawn.grids))
 
 
 def _block(grid: Grid | None, width: Size, height: Size, pad: int, ansi: bool) -> list[str]:

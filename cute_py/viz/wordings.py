@@ -12,8 +12,20 @@ WORDINGS: dict[str, Wording] = {
     "viz-type": (
         LeafTypeError,
         "{value!r} ({type})",
-        "a layout, a swizzle, an MMA or copy atom, or a tiled operation to draw",
-        "draw a tensor by its .layout, and a thread-value layout over its tile with print_tv",
+        "a layout, tensor, swizzle, MMA or copy atom, tiled operation, or a tuple of these",
+        "{reason}",
+    ),
+    "viz-by": (
+        LayoutError,
+        "by={by!r} for {value}",
+        "{allowed}",
+        "choose one of these, or leave `by` out",
+    ),
+    "viz-latex": (
+        LayoutError,
+        "{title}, with {count} cells",
+        "at most {most} cells, since TeX runs out of memory",
+        "write SVG with to_svg",
     ),
     "viz-rank": (
         LayoutError,
@@ -40,4 +52,16 @@ WORDINGS: dict[str, Wording] = {
         "pass the tile that the thread-value layout was made for",
     ),
     "viz-operand": (LayoutError, "operand {operand!r}", "A, B or C", "print_mma draws all three"),
+    "viz-link": (
+        LayoutError,
+        "link={link!r}",
+        "thread, element or offset",
+        "leave it out for the first that the values share",
+    ),
+    "viz-diff": (
+        LayoutError,
+        "{a} of {m} elements and {b} of {n}",
+        "two layouts of as many elements",
+        "compare the part that both have, or draw both with show",
+    ),
 }

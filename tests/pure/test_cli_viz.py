@@ -1,11 +1,13 @@
-"""The commands tv, mma, copy and atoms: pictures and tables on the output or in a file."""
+"""The commands show, tv, mma, copy and atoms: pictures and tables on the output or in a file."""
 
+import io
 import json
 import sys
 import xml.etree.ElementTree as ET
 
 import pytest
 
+import cute_py as cute
 from cute_py import atoms, viz
 from cute_py.atoms.copy import Copy_Atom
 from cute_py.atoms.registry import copy_rows
@@ -99,6 +101,69 @@ def test_colours_only_on_a_terminal(run, monkeypatch, tmp_path):
     assert run(*arguments) == (0, plain, "")
 
 
+EXPRESSIONS = {
+    "(4,8):(8,1)": lambda: Layout((4, 8), (8, 1)),
+    "composition((6,2):(8,2), (4,3):(3,1))": lambda: cute.composition(
+        Layout((6, 2), (8, 2)), Layout((4, 3), (3, 1))
+    ),
+    "(Sw<2,0,3>, 4:1)": lambda: (cute.Swizzle(2, 0, 3), Layout(4)),
+    f"mma({AMPERE}, (2,2,1))": lambda: make_tiled_mma(AMPERE, (2, 2, 1)),
+    "copy(UniversalCopy<32>, (4,4):(4,1), (1,2))": lambda: make_tiled_copy(
+        Copy_Atom("UniversalCopy<32>", 16), Layout((4, 4), (4, 1)), Layout((1, 2))
+    ),
+    "tv((2,2):(1,2), (2,2))": lambda: viz.picture_tv(Layout((2, 2), (1, 2)), (2, 2)),
+}
+RENDERED = {
+    "svg": viz.to_svg,
+    "html": viz.to_html,
+    "tex": viz.to_latex,
+    "txt": lambda x: viz.to_text(x) + "\n",
+    "json": lambda x: json.dumps(viz.picture_of(x).as_data()) + "\n",
+}
+
+
+@pytest.mark.parametrize("text", EXPRESSIONS)
+def test_show_draws_an_expression_in_the_format_of_the_file(run, text, tmp_path):
+    x = EXPRESSIONS[text]()
+    assert run("show", text) == (0, viz.to_text(x) + "\n", "")
+    for ending, render in RENDERED.items():
+        file = tmp_path / f"picture.{ending}"
+        assert run("show", text, "-o", str(file)) == (0, "", "")
+        assert file.read_text(encoding="utf-8") == render(x)
+
+
+def test_show_reads_symbols_and_the_input(run, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("(4,8):(8,1)"))
+    assert run("show", "-")[1] == viz.to_text(Layout((4, 8), (8, 1))) + "\n"
+    code, _, error = run("show", "(M,8):(8,1)", "--symbol", "M")
+    assert code == REFUSED
+    assert "depend on symbols" in error
+
+
+def test_layout_and_tv_take_what_show_takes(run, tmp_path):
+    file = tmp_path / "layout.svg"
+    text = "composition((6,2):(8,2), (4,3):(3,1))"
+    assert run("layout", text)[1].startswith("layout     ((2,2),3):((24,2),8)\n")
+    assert run("layout", text, "-o", str(file)) == (0, "", "")
+    assert file.read_text() == viz.to_svg(EXPRESSIONS[text]())
+    tv = viz.picture_tv(Layout((2, 2), (1, 2)), (2, 2), "value")
+    assert run("tv", "(2,2):(1,2)", "(2,2)", "--by", "value", "--format", "svg") == (
+        *(0, viz.to_svg(tv)),
+        "",
+    )
+    mma = viz.picture_operand(make_tiled_mma(AMPERE, (2, 1, 1)), "A")
+    assert run("tv", f"mma({AMPERE}, (2,1,1))", "--operand", "A")[1] == viz.to_text(mma) + "\n"
+
+
+def test_colours_by_bank(run):
+    _, output, _ = run("show", "(8,32):(32,1)", "--by", "bank", "--bits", "32", "--format", "json")
+    expected = viz.picture_of(Layout((8, 32), (32, 1)), "bank", 32).as_data()
+    assert json.loads(output) == expected
+    assert json.loads(
+        run("layout", "(8,32):(32,1)", *["--by", "bank", "--bits", "32", "--format", "json"])[1]
+    )
+
+
 # -- atoms
 
 
@@ -148,6 +213,14 @@ def test_atoms_as_json_holds_the_rows(run):
         (("copy", "UniversalCopy<128"), "fix: did you mean UniversalCopy<128>?"),
         (("copy", "SM75_U32x4_LDSM_X"), "SM75_U32x4_LDSM_X"),
         (("copy", "UniversalCopy<64>", "--thr", "(4,4)", "--val", "(1,1)"), "make_tiled_copy"),
+        (("show", "(4,8):(8,1)", "-o", "a.png"), "a name that ends in .txt, .svg, .html"),
+        (("show", "(4,8):(8,1)", "--by", "thread"), "required: offset, bank, tile"),
+        (("show", "(128,128)", "-o", "a.tex"), "a tuple of numbers is a text"),
+        (("show", "(128,128):(1,128)", "-o", "a.tex"), "fix: write SVG with to_svg"),
+        (("show", "(100000,10000):(1,100000)"), "with 1000000000 cells"),
+        (("show", "(2,2,2,2,2)" + ":(1,2,4,8,16)"), "at most 4 modes"),
+        (("show", "size(4)"), "fix: pass one of these"),
+        (("tv", "(2,2):(1,4)", "(2,2)"), "inside the tile"),
         (("atoms", "--arch", "hopper"), "hopper"),
         (("atoms", "--arch", "sm_99"), "sm_121, with or without a suffix; fix: leave out --arch"),
     ],
@@ -158,6 +231,16 @@ def test_bad_input_is_refused_in_one_line(run, arguments, words):
     assert (code, output) == (REFUSED, "")
     assert words in error
     assert len(error.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["mma(", "composition(4:1", "nope(4)", "<script>", "(", "4:1)" * 1000]
+)
+def test_text_that_is_no_expression_is_marked(run, text):
+    code, output, error = run("show", text)
+    assert (code, output) == (REFUSED, "")
+    assert "Traceback" not in error
+    assert "required:" in error
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,12 @@ from cute_py.expression import (
     MAX_EXPRESSION,
     MAX_INTEGER,
     MAX_RANK,
+    OF_ATOMS,
     evaluate,
     functions,
     show,
 )
+from cute_py.viz.cells import TileTV
 from tests.notation import golden_cases, read, text
 from tests.pure.test_public_names import HOMES
 from tests.strategies import layouts, negative_layouts, tilers
@@ -113,6 +115,49 @@ def test_o_is_composition():
     assert evaluate("(Sw<1,0,1> o Sw<1,1,1>)(3)") == Swizzle(1, 0, 1)(Swizzle(1, 1, 1)(3))
 
 
+ATOM = "SM80_16x8x8_F32F16F16F32_TN"
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        (ATOM, cute.atoms.get(ATOM)),
+        ("UniversalFMA<f64>", cute.atoms.get("UniversalFMA<f64>")),
+        ("UniversalCopy<128>", cute.get_copy("UniversalCopy<128>")),
+        ("SM80_CP_ASYNC_CACHEGLOBAL_16B", cute.get_copy("SM80_CP_ASYNC_CACHEGLOBAL_16B")),
+        (f"mma({ATOM}, (2,2,1))", cute.make_tiled_mma(ATOM, (2, 2, 1))),
+        (f"mma({ATOM}, (2,2,1), (32,_,8))", cute.make_tiled_mma(ATOM, (2, 2, 1), (32, _, 8))),
+        ("copy(SM75_U32x4_LDSM_N)", cute.Copy_Atom("SM75_U32x4_LDSM_N", 16)),
+        (
+            "copy(UniversalCopy<64>, (8,4), (1,2), bits=32)",
+            cute.make_tiled_copy(cute.Copy_Atom("UniversalCopy<64>", 32), (8, 4), (1, 2)),
+        ),
+        ("tv(((2,2),2):((0,1),2), (2,2))", TileTV(Layout(((2, 2), 2), ((0, 1), 2)), (2, 2))),
+    ],
+)
+def test_instructions_and_functions_of_them(expression, value):
+    assert evaluate(expression) == value
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        ("mma(SM80_16x8x16)", "SM80_16x8x16_S32U8U8S32_TN"),
+        ("UniversalCopy<", "inside of the '<'"),
+        ("UniversalCopy<(8)>", "required: '>'"),
+        ("copy(SM61_DP4A)", "a copy instruction"),
+        ("mma(4:1)", "an MMA_Atom"),
+        ("tv(4:1, 4)", "mode 0 counts threads"),
+        ("tv((2,2):(1,2), (1,2))", "inside the tile"),
+        ("tv((2,2):(1,2), (10,10000000))", "cells in a picture"),
+        ("SM80_16x8x8_F32F16F16F32_TNN", "did you mean"),
+    ],
+)
+def test_instructions_that_do_not_fit_are_refused(expression, words):
+    _value, error = outcome(evaluate, expression)
+    assert words in str(error)
+
+
 def test_declared_symbols():
     M = sym("M", multiple_of=8)
     assert evaluate("coalesce((M,8):(8,1))", {"M": M}) == Layout((M, 8), (8, 1))
@@ -159,7 +204,7 @@ def test_golden_operations_give_what_python_gives():
 
 
 def test_the_functions_are_the_public_ones_of_the_layout_algebra():
-    known = set(functions())
+    known = set(functions()) - OF_ATOMS
     assert known >= {"composition", "complement", "Layout", "Swizzle", "offsets", "filter", "E"}
     assert not known & ({*LEFT_OUT, *CONSTANTS, "_"} | {"dtype", "f16", "LayoutError", "evaluate"})
     homes = {name: module for name, (module, _there) in HOMES.items()}

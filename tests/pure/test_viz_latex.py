@@ -1,10 +1,13 @@
 """The LaTeX of a picture, read back strictly: every command is a known one, every cell is right.
 
-There is no TeX where these tests run, so the source is parsed: braces, the preamble, and the four
-TikZ commands that it uses (PGF manual, "Path Specifications" and "Nodes and Edges").
+TeX is rarely installed where these tests run, so the source is parsed: braces, the preamble, and
+the four TikZ commands that it uses (PGF manual, "Path Specifications" and "Nodes and Edges"). Where
+it is, one picture is typeset.
 """
 
 import re
+import shutil
+import subprocess
 from collections import Counter
 
 import pytest
@@ -13,6 +16,7 @@ from cute_py import Layout, Swizzle, atoms, make_composed_layout, make_identity_
 from cute_py.atoms.copy import Copy_Atom
 from cute_py.tiled.tiled_copy import make_tiled_copy
 from cute_py.tiled.tiled_mma import make_tiled_mma
+from cute_py.viz.picture import stacked
 
 PICTURES = {
     "rank 1": Layout(40, 3),
@@ -37,9 +41,9 @@ OPENING = r"\begin{tikzpicture}[x=0.55em,y=-1.2em,font=\ttfamily\footnotesize,in
 CLOSING = [r"\end{tikzpicture}", r"\end{document}", ""]
 NUMBER = r"(-?\d+(?:\.\d+)?)"
 POINT = rf"\({NUMBER},{NUMBER}\)"
-NODE = re.compile(rf"\\node(\[(?:anchor=west|align=center)\])? at {POINT} \{{(.*)\}};")
+NODE = re.compile(rf"\\node(\[anchor=west\])? at {POINT} \{{(.*)\}};")
 FILL = re.compile(rf"\\fill\[c(\d)\] {POINT} rectangle \+{POINT};")
-DRAW = re.compile(rf"\\draw\[gray\]((?: {POINT} -- \+{POINT})+);")
+DRAW = re.compile(rf"\\draw\[(gray|very thick)\]((?: {POINT} -- \+{POINT})+);")
 STROKE = re.compile(rf"{POINT} -- \+{POINT}")
 ESCAPED = {
     r"\textbackslash{}": "\\",
@@ -67,22 +71,25 @@ def parsed(latex):
     assert lines[:2] == PREAMBLE
     assert lines[-3:] == CLOSING
     colours = [COLOUR.fullmatch(line).groups() for line in lines[2:start]]
-    nodes, fills, frames = [], [], []
+    nodes, fills, frames, heavy = [], [], [], []
     for line in lines[start + 1 : -3]:
         if match := NODE.fullmatch(line):
             style, x, y, text = match.groups()
-            parts = text.split(r" \\ ")
-            assert len(parts) == 1 or style == "[align=center]"  # TeX needs it for two lines
+            stack = re.fullmatch(r"\\shortstack\{(.*)\}", text)  # TeX needs it for two lines
+            parts = stack[1].split("\\\\") if stack else [text]
             nodes.append((style, float(x), float(y), tuple(plain(part) for part in parts)))
         elif match := FILL.fullmatch(line):
             colour, *numbers = match.groups()
             fills.append((int(colour), *map(float, numbers)))
         else:
-            strokes = STROKE.findall(DRAW.fullmatch(line)[1])
-            frames.append([tuple(map(float, stroke)) for stroke in strokes])
+            style = DRAW.fullmatch(line)[1]
+            strokes = [tuple(map(float, stroke)) for stroke in STROKE.findall(line)]
+            (frames if style == "gray" else heavy).append(strokes)
     assert [int(i) for i, _ in colours] == list(range(len(colours)))
     assert len({rgb for _, rgb in colours}) == len(colours)
     assert {colour for colour, *_ in fills} <= set(range(len(colours)))
+    for strokes in heavy:  # along lines between cells
+        assert any(set(strokes) < set(frame) for frame in frames)
     return nodes, fills, frames
 
 
@@ -144,7 +151,7 @@ def cells_of(frame, nodes, fills):
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_latex_read_back_is_the_picture_cell_by_cell(name):
-    picture = viz.picture_of(PICTURES[name])
+    picture = stacked(viz.picture_of(PICTURES[name]))
     nodes, fills, frames = parsed(viz.to_latex(picture))
     grids = [grid for row in picture.grids for grid in row if grid]
     left = Counter(nodes)
@@ -161,6 +168,14 @@ def test_latex_read_back_is_the_picture_cell_by_cell(name):
             for j, cell in enumerate(row)
         }
     assert not +left  # no text outside of the grids
+
+
+def test_heavy_lines_are_where_modes_end():
+    latex = viz.to_latex(Layout(((2, 3), 4)))
+    (heavy,) = re.findall(r"\\draw\[very thick\] (.*);", latex)
+    _, _, (frame,) = parsed(latex)
+    _, ys = edges(frame)
+    assert [float(y) for _, y, _, _ in STROKE.findall(heavy)] == [ys[2], ys[4]]
 
 
 def test_the_offsets_of_a_layout_stand_in_its_latex():
@@ -188,3 +203,12 @@ def test_the_reader_refuses_what_is_not_known(line):
     latex = viz.to_latex(Layout(2)).replace(r"\end{tikzpicture}", line + "\n\\end{tikzpicture}")
     with pytest.raises((AssertionError, TypeError)):
         parsed(latex)
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="needs pdflatex")
+def test_tex_sets_a_picture(tmp_path):
+    (tmp_path / "picture.tex").write_text(viz.to_latex(make_tiled_mma("SM61_DP4A", (2, 2, 1))))
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "picture.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout
+    assert (tmp_path / "picture.pdf").stat().st_size > 1000

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import cute_py as cute
 from cute_py import E, Layout, Swizzle, atoms, make_composed_layout, sym, viz
 from cute_py.atoms.copy import Copy_Atom
+from cute_py.layout import tuples
 from cute_py.tiled.tiled_copy import make_tiled_copy, make_tiled_copy_C_atom
 from cute_py.tiled.tiled_mma import make_tiled_mma
 from cute_py.viz.cells import spans
@@ -131,6 +132,29 @@ def test_modes_2_and_3_are_slabs(shape):
     assert (len(picture.grids), len(picture.grids[0])) == (extents[2], (*extents, 1)[3])
 
 
+@pytest.mark.parametrize(
+    "layout",
+    [
+        cute.make_identity_layout((3, 4)),
+        cute.make_identity_layout((2, (3, 4))),
+        Layout((3, 1, 4), (E(1), E(0), 2 * E(0))),
+        Layout(((2, 3), 4), ((E(0), -3 * E(1)), E(1))),
+        Layout(4, E(2)),
+        Layout(1, E(2)),
+    ],
+    ids=str,
+)
+def test_a_layout_of_coordinates_shows_each(layout):
+    shown = [
+        cell.lines for row in viz.picture_of(layout).grids for grid in row for cell in columns(grid)
+    ]
+    assert shown == [(tuples.show(layout(i)),) for i in range(layout.size())]
+
+
+def columns(grid):
+    return [row[j] for j in range(grid.columns) for row in grid.cells]
+
+
 def test_layouts_of_coordinates_and_of_bits_have_pictures():
     ((grid,),) = viz.picture_of(cute.make_identity_layout((2, 2))).grids
     assert grid.cells[1][0] == Cell(("(1,0)",), 1)
@@ -245,7 +269,10 @@ def test_coordinates_may_have_fewer_modes_than_the_tile_and_may_nest():
         ["T1 V1", "-"],
     ]
     nested = Layout(((2, 3), 2), ((E(0, 0), E(0, 1)), E(1)))
-    assert viz.picture_tv(nested, ((2, 3), 2)).grids == viz.picture_tv(Layout((6, 2)), (6, 2)).grids
+    ((shown,),), ((flat,),) = (
+        viz.picture_tv(*each).grids for each in ((nested, ((2, 3), 2)), (Layout((6, 2)), (6, 2)))
+    )
+    assert (shown.cells, shown.row_shape, flat.row_shape) == (flat.cells, (2, 3), 6)
 
 
 def test_threads_that_share_an_element_are_all_named():
@@ -356,11 +383,17 @@ def test_values_of_a_copy_atom_come_in_lines_of_the_memory_side(name, rows, colu
 @pytest.mark.parametrize(
     ("draw", "words"),
     [
-        (lambda: viz.picture_of(3), "or a tiled operation to draw"),
+        (lambda: viz.picture_of(3), "a layout, tensor, swizzle, MMA or copy atom, tiled operation"),
+        (lambda: viz.picture_of((4, 8)), "fix: a tuple of numbers is a text: print it"),
         (
-            lambda: viz.picture_of(cute.make_host_tensor((2, 2), "f32", [[1, 2], [3, 4]])),
-            "draw a tensor by its .layout",
+            lambda: viz.picture_of(cute.get_copy("SM75_U32x4_LDSM_N")),
+            "Copy_Atom(op, dtype) has a picture",
         ),
+        (
+            lambda: viz.picture_of(Layout(4), "thread"),
+            "required: offset, bank, tile; fix: choose one of these, or leave `by` out",
+        ),
+        (lambda: viz.to_latex(Layout((64, 128))), "with 8192 cells; required: at most 4096 cells"),
         (
             lambda: viz.picture_of(Layout((4, sym("N")))),
             "given (4,N):(1,4), whose offsets depend on symbols",
@@ -375,7 +408,7 @@ def test_values_of_a_copy_atom_come_in_lines_of_the_memory_side(name, rows, colu
             lambda: viz.picture_of(Copy_Atom("SM90_BULK_COPY_G2S<1073741824>", 8)),
             "at most 4194304 pairs of thread and value in a picture",
         ),
-        (lambda: viz.picture_tv(AMPERE, (2, 2)), "or a tiled operation to draw"),
+        (lambda: viz.picture_tv(AMPERE, (2, 2)), "fix: pass a layout (thread, value) -> index"),
         (lambda: viz.picture_tv(Layout((2, sym("N"))), (2, 2)), "numbers in for the symbols"),
         (lambda: viz.picture_tv(Layout((2, 2, 2)), (2, 2, 2)), "mode 0 counts threads, mode 1"),
         (
@@ -394,6 +427,9 @@ def test_values_of_a_copy_atom_come_in_lines_of_the_memory_side(name, rows, colu
         (lambda: viz.picture_tv(Layout((2, 2), (E(2), E(1))), (2, 2)), "is at (0,0,0)"),
         (lambda: viz.picture_tv(Layout((2, 2), (E(0, 0), E(1))), (2, 2)), "is at ((0),0)"),
         (lambda: viz.picture_operand(AMPERE, "D"), "given operand 'D'; required: A, B or C"),
+        (lambda: viz.show(Layout(4), link="colour"), "required: thread, element or offset"),
+        (lambda: viz.diff(Layout(4), Layout(8)), "required: two layouts of as many elements"),
+        (lambda: viz.diff(Layout(4), AMPERE), "(MMA_Atom)"),
     ],
 )
 def test_what_has_no_picture_is_refused(draw, words):

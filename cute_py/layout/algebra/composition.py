@@ -405,6 +405,8 @@ def _refuse(
     for c, extent in zip(reversed(coord), reversed(b._s), strict=True):
         index = index * extent + c
     path = leaf_path(b.shape, mode)
+    pair = f"make_composed_layout({given}, 0, {b})"
+    repairs = [*_repairs(a, b, mode, given), (f"keep the pair as {pair}", pair)]
     raise refusal(
         "composition-departs",
         operation="composition",
@@ -416,27 +418,32 @@ def _refuse(
         visited=sum(c * d for c, d in zip(coord, b._d, strict=True)),
         got=shown(departs.got),
         fitted=shown(departs.fitted),
-        repairs=", or ".join(
-            [*_repairs(a, b, mode), f"keep the pair as make_composed_layout({given}, 0, {b})"]
-        ),
+        repairs=", or ".join([text for text, _ in repairs]),
+        expressions=tuple([expression for _, expression in repairs if expression]),
     ) from None
 
 
-def _repairs(a: Layout, b: Layout, leaf: int) -> Iterator[str]:
-    """Yield changes of one extent, in b or in coalesced a, that make the composition exist."""
+def _repairs(a: Layout, b: Layout, leaf: int, given: Layout) -> Iterator[tuple[str, str]]:
+    """Yield changes of one extent, in b or in coalesced a, that make the composition exist: as text
+    and as an expression ("": none, where `given` is not a).
+    """
     path = leaf_path(b.shape, leaf)
     where = f"mode {format_mode(path)} of b" if path else "b"
     old = b._s[leaf]
     for sizes, word in ((range(old - 1, 1, -1), "shrink"), (range(old + 1, 2 * old + 1), "pad")):
         for size in sizes[:TRIED_REPAIRS]:
-            if _composes(a, _with_extent(b, leaf, size)):
-                yield f"{word} {where} from {old} to {size}"
+            changed = _with_extent(b, leaf, size)
+            if _composes(a, changed):
+                text = f"{word} {where} from {old} to {size}"
+                yield text, f"composition({given}, {changed})"
                 break
     flat = coalesce(a)
     for k, extent in enumerate(flat._s[:-1]):
         for size in range(extent + 1, 2 * extent + 1)[:TRIED_REPAIRS]:
-            if _composes(_with_extent(flat, k, size), b):
-                yield f"pad extent {extent} of a to {size}"
+            changed = _with_extent(flat, k, size)
+            if _composes(changed, b):
+                text = f"pad extent {extent} of a to {size}"
+                yield text, f"composition({changed}, {b})" if given is a else ""
                 break
 
 

@@ -8,6 +8,7 @@ sentence of its docstring.
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import NamedTuple
 
 import cute_py
 from cute_py.errors import CuteError, refusal
@@ -23,6 +24,7 @@ from cute_py.layout.algebra.inverse import left_body, right_body
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.layout import Layout, make_layout, raw_flat
 from cute_py.layout.tuples import show
+from cute_py.records import Shown, Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ SHOWN = 12  # how many indices or offsets a line lists
 DEPTH = 32  # how many steps back a history is shown
 
 
-def explain(subject: object, *operands: AnyLayout) -> str:
+def explain(subject: object, *operands: AnyLayout) -> Text:
     """Return the derivation of an operation's result, of a layout, or of a refusal.
 
     Args:
@@ -54,7 +56,7 @@ def explain(subject: object, *operands: AnyLayout) -> str:
       carries: digit 0 is used up to 3+2 of 5, so the modes add up
     """
     if isinstance(subject, CuteError):
-        return "\n".join(_refusal(subject))
+        return Text("\n".join(_refusal(subject)))
     if isinstance(subject, (Layout, AbstractComposed)) and not operands:
         return why(subject)
     name = subject if isinstance(subject, str) else getattr(subject, "__name__", "")
@@ -64,11 +66,11 @@ def explain(subject: object, *operands: AnyLayout) -> str:
     try:
         result = operation(*operands)
     except CuteError as error:
-        return "\n".join(_refusal(error))
-    return "\n".join(_told(name, operands, result))
+        return Text("\n".join(_refusal(error)))
+    return Text("\n".join(_told(name, operands, result)))
 
 
-def why(layout: AnyLayout) -> str:
+def why(layout: AnyLayout) -> Derivation:
     """Return how `layout` was made, and how its operands were made.
 
     >>> from cute_py import flatten, group_modes
@@ -78,29 +80,74 @@ def why(layout: AnyLayout) -> str:
       flatten((2,(2,3)):(1,(2,4))) = (2,2,3):(1,2,4)
         the layout (or int tuple) with all leaves at top level
     """
-    return "\n".join(_history(layout, set()))
+    return Derivation(layout)
 
 
-def _history(layout: AnyLayout, seen: set[int], level: int = 1) -> Iterator[str]:
+class Step(NamedTuple):
+    """A step of a derivation.
+
+    Attributes:
+        text: the operation, its operands and its result.
+        lines: how the result was found.
+        layout: the result.
+        operands: the steps that made the operands.
+    """
+
+    text: str
+    lines: tuple[str, ...]
+    layout: AnyLayout
+    operands: tuple[Step, ...]
+
+
+class Derivation(Text, Shown):
+    """The text of `why`; a notebook shows it as a tree, where each step draws its layout.
+
+    Attributes:
+        step: the last step, which made the layout.
+    """
+
+    step: Step
+
+    def __new__(cls, layout: AnyLayout) -> Derivation:
+        """Return the derivation of a layout."""
+        step = _derived(layout, set())
+        made = super().__new__(cls, "\n".join(_lines(step)))
+        made.step = step
+        return made
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Text, (str(self),)
+
+
+def _lines(step: Step) -> Iterator[str]:
+    """Yield the lines of a step and of those before it."""
+    yield step.text
+    yield from (f"  {line}" for line in step.lines)
+    for operand in step.operands:
+        yield from (f"  {line}" for line in _lines(operand))
+
+
+def _derived(layout: AnyLayout, seen: set[int], level: int = 1) -> Step:
+    """Return the step that made a layout; `seen`: the layouts that are derived above it."""
     made = getattr(layout, "_why", None)
     if made is None and isinstance(layout, AbstractComposed):
-        yield f"{layout} is {layout.outer} o {layout.offset} o the layout below"
-        yield from (f"  {line}" for line in _history(layout.inner, seen, level + 1))
-        return
+        text = f"{layout} is {layout.outer} o {layout.offset} o the layout below"
+        return Step(text, (), layout, (_derived(layout.inner, seen, level + 1),))
     if made is None:
-        yield f"{layout} is given"
-        return
+        return Step(f"{layout} is given", (), layout, ())
     seen.add(id(layout))
     name, operands = made
-    yield from _told(name, operands, layout)
+    text, *lines = _told(name, operands, layout)
+    before: list[Step] = []
     for operand in operands:
         if getattr(operand, "_why", None) is None:
             continue
         if level == DEPTH or id(operand) in seen:
             known = f"{DEPTH} steps are shown" if level == DEPTH else "derived above"
-            yield f"  {operand} is derived, too: {known}"
-            continue
-        yield from (f"  {line}" for line in _history(operand, seen, level + 1))
+            before.append(Step(f"{operand} is derived, too: {known}", (), operand, ()))
+        else:
+            before.append(_derived(operand, seen, level + 1))
+    return Step(text, tuple([line[2:] for line in lines]), layout, tuple(before))
 
 
 def _told(name: str, operands: tuple[Any, ...], result: object) -> Iterator[str]:

@@ -1,0 +1,97 @@
+"""`answer`: what the explorer shows for a state."""
+
+from __future__ import annotations
+
+from cute_py.errors import CuteError, refusal
+from cute_py.expression import evaluate
+from cute_py.expression import show as text_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+VERSION = 1
+WIDEST = 1 << 10  # bits of an element
+
+
+def answer(state: Any) -> dict[str, Any]:
+    """Return the value of an expression and its pictures, as JSON.
+
+    Args:
+        state: `v`, 1; `e`, the expression; `by`, what the colours tell apart, and `bits`, the width
+            of an element (bits), as for `cute.show`; and `sel`, what is selected, such as "T5".
+
+    Returns a dict with `v`, `value` (text), `scene` (None without a picture), `why` (the scene of
+    the derivation, or None) and `sel`; or with `v` and `error`, whose entries are `code`, `given`,
+    `required`, `fix` and `repairs`, expressions that have a value. It never raises.
+
+    >>> found = answer({"v": 1, "e": "composition((6,2):(1,7), (3,2):(2,3))"})["error"]
+    >>> found["code"], found["repairs"][0]
+    ('composition-departs', 'composition((7,2):(1,7), (3,2):(2,3))')
+    >>> answer({"v": 2})["error"]["code"]
+    'explore-state'
+    """
+    try:
+        return _answer(state)
+    except CuteError as error:
+        return {"v": VERSION, "error": _error(error)}
+    except (RecursionError, MemoryError, OverflowError) as error:
+        reason = type(error).__name__
+        limit = refusal("explore-limit", operation="explore", reason=reason)
+        return {"v": VERSION, "error": _error(limit)}
+
+
+def _answer(state: Any) -> dict[str, Any]:
+    given = _checked(state)
+    value = evaluate(given["e"])
+    return {
+        "v": VERSION,
+        "value": text_of(value),
+        "scene": _scene(value, given["by"] or None, given["bits"]),
+        "why": _why(value),
+        "sel": given["sel"],
+    }
+
+
+def _checked(state: Any) -> dict[str, Any]:
+    """Return the state with all its entries; refuse another version, type or width."""
+    wanted = {"v": VERSION, "e": "", "by": "", "bits": 16, "sel": ""}
+    given = {**wanted, **state} if isinstance(state, dict) else {**wanted, "v": state}
+    for name, default in wanted.items():
+        x = given[name]
+        good = x.__class__ is default.__class__
+        if name in ("v", "bits"):
+            good = good and (x == VERSION if name == "v" else 0 < x <= WIDEST)
+        if not good:
+            raise refusal("explore-state", operation="explore", name=name, value=x)
+    return given
+
+
+def _scene(value: Any, by: str | None, bits: int) -> dict[str, Any] | None:
+    """Return the scene of a value, None if its type has no picture."""
+    from cute_py.viz.scenes import scene
+
+    try:
+        return scene(value, by=by, bits=bits)
+    except CuteError as error:
+        if error.code == "viz-by":  # the colours were chosen for another value
+            return scene(value, bits=bits)
+        if error.code.startswith(("viz-", "tools-symbols")):
+            return None
+        raise
+
+
+def _why(value: Any) -> dict[str, Any] | None:
+    """Return the scene of the derivation of a layout."""
+    from cute_py.viz.scenes import scene
+
+    return scene(value.why()) if hasattr(value, "why") else None
+
+
+def _error(error: CuteError) -> dict[str, Any]:
+    """Return the parts of a refusal, and the expressions that repair it."""
+    head, _, rest = str(error).partition("; required: ")
+    required, _, fix = rest.partition("; fix: ")
+    found = {"code": error.code, "given": head.partition(": given ")[2], "required": required}
+    repairs: Any = error.facts.get("expressions", ())
+    return {**found, "fix": fix, "repairs": list(repairs)}

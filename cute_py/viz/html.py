@@ -1,0 +1,118 @@
+"""Pictures as HTML: what a notebook shows for a value, and pages for a browser."""
+
+from __future__ import annotations
+
+import os
+from base64 import b64encode
+from html import escape
+
+from cute_py.errors import CuteError
+from cute_py.layout import Mapped, tuples
+from cute_py.layout.algebra.explain import Derivation
+from cute_py.viz.build import picture_of
+from cute_py.viz.derivations import outline, tree
+from cute_py.viz.live import elements, live
+from cute_py.viz.svg import to_svg
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Protocol
+
+    from cute_py.viz.build import Drawable
+    from cute_py.viz.picture import Picture
+
+    class Formatter(Protocol):
+        """IPython's formatter for one format."""
+
+        def for_type(self, kind: type, function: Callable[..., Any]) -> object:
+            """Use `function` for this type."""
+
+    class DisplayFormatter(Protocol):
+        """IPython's formatters, by MIME type."""
+
+        formatters: dict[str, Formatter]
+
+    class Shell(Protocol):
+        """The IPython shell."""
+
+        display_formatter: DisplayFormatter
+
+
+SWITCH = "CUTE_PY_PICTURES"  # 0 turns the pictures of notebooks off
+MOST_CELLS, MOST_GRIDS = 1 << 16, 1 << 8  # of a picture that is shown without being asked for
+
+
+def to_html(x: Drawable, *, by: str | None = None, bits: int = 16) -> str:
+    """Return the picture of x as an HTML page that needs no other file.
+
+    Args:
+        x: an argument of `picture_of`, or a Picture.
+        by: what the colours tell apart; see `picture_of`.
+        bits: the bits of an element, for banks.
+
+    >>> from cute_py import Layout
+    >>> to_html(Layout((4, 8), (8, 1))).splitlines()[2]
+    '<title>(4,8):(8,1)</title>'
+    """
+    drawn = picture_of(x, by, bits)
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<meta charset="utf-8">',
+            f"<title>{escape(drawn.title)}</title>",
+            '<meta name="color-scheme" content="light dark">',
+            _element(drawn),
+            "",
+        ]
+    )
+
+
+def fragment(x: Drawable) -> str | None:
+    """Return what a notebook shows for x: one HTML element that needs nothing else.
+
+    It has an image of the picture, which notebooks show even where they trust neither scripts nor
+    SVG, and what makes the picture live. None, for text, if x has no picture, if that is too large
+    to be stored unasked (65536 cells or 256 grids), and if the environment has CUTE_PY_PICTURES=0.
+    """
+    if os.environ.get(SWITCH) == "0":
+        return None
+    if _is_too_large(x):
+        return None
+    if isinstance(x, Derivation):
+        return f'<div class="cute-py">{outline(x.step, _image)}{elements(tree(x.step))}</div>'
+    try:
+        drawn = picture_of(x)
+    except CuteError:
+        return None
+    return _element(drawn) if drawn.cells <= MOST_CELLS else None
+
+
+def _is_too_large(x: Drawable) -> bool:
+    """Return whether a value has too many cells or grids to be drawn unasked."""
+    if x.__class__ is tuple:
+        return len(x) > MOST_GRIDS or any(map(_is_too_large, x))
+    if not isinstance(x, Mapped) or x.size().__class__ is not int:
+        return False
+    grids = tuples.product(tuples.wrap(x.shape)[2:])
+    return bool(x.size() > MOST_CELLS or grids > MOST_GRIDS)
+
+
+def _element(drawn: Picture) -> str:
+    return f'<div class="cute-py">{_image(drawn)}{live(drawn)}</div>'
+
+
+def _image(drawn: Picture) -> str:
+    data = b64encode(to_svg(drawn).encode()).decode()
+    return (
+        f'<img alt="{escape(drawn.title)}" style="max-width:100%;height:auto" '
+        f'src="data:image/svg+xml;base64,{data}">'
+    )
+
+
+# -- in a notebook: `%load_ext cute_py.viz`, for types that are not ours
+
+
+def register(shell: Shell) -> None:
+    """Show tuples of layouts and the like as pictures in an IPython shell."""
+    shell.display_formatter.formatters["text/html"].for_type(tuple, fragment)

@@ -1,0 +1,116 @@
+"""The timeline of an emulated kernel: what ran in which order, and what was in flight."""
+
+import numpy as np
+import pytest
+
+import cute_py as cute
+from cute_py import viz
+from cute_py.errors import LayoutError
+from cute_py.kernels.gemm_09_warp_specialised import gemm_warp_specialised
+from cute_py.kernels.samples import SAMPLES
+
+
+def timeline(name, m, n, k):
+    kind, call = SAMPLES[name]
+    kernel, arguments = call((m, n, k), cute.dtype(kind))
+    return cute.emulate(kernel, *arguments, report="timeline")
+
+
+@pytest.fixture(scope="module")
+def multistage():
+    return timeline("gemm_07", 128, 128, 256)
+
+
+@pytest.fixture(scope="module")
+def specialised():
+    a, b = np.zeros((128, 256), np.float16), np.zeros((128, 256), np.float16)
+    return cute.emulate(
+        gemm_warp_specialised, a, b, np.zeros((128, 128), np.float32), report="timeline"
+    )
+
+
+def test_groups_fly_from_their_copies_to_the_wait_that_needed_them(multistage):
+    names = [event.name for event in multistage.events]
+    groups, waited = [], 0
+    for number, name in enumerate(names):  # of a warp: all execute the same
+        if name == "cp_async" and names[number - 1] != "cp_async":
+            groups.append([number, None])
+        if name == "cp_async_wait":
+            waited += 1
+            groups[waited - 1][1] = number
+    own = [[f.issued, f.waited] for f in multistage.flights if f.warp == 0]
+    assert own == groups
+    assert max(multistage.in_flight()) == 2
+    assert multistage.in_flight()[-1] == 0
+
+
+def test_warps_with_the_same_events_are_one_role(multistage, specialised):
+    assert [(name, warps) for name, warps, _ in multistage.rows()] == [("warps 0-3", [0, 1, 2, 3])]
+    roles = {name: events for name, _, events in specialised.rows()}
+    producer = {specialised.events[n].name for n in roles["warp 4"]}
+    consumer = {specialised.events[n].name for n in roles["warps 1-3"]}
+    assert "tma_load" in producer - consumer
+    assert "wgmma" in consumer - producer
+
+
+def test_loads_of_tma_fly_until_their_phase_is_awaited(specialised):
+    loads = [f for f in specialised.flights if f.name == "tma_load"]
+    assert loads
+    for flight in loads:
+        issue, wait = (specialised.events[n] for n in (flight.issued, flight.waited))
+        assert issue.name == "tma_load"
+        assert wait.name == "mbarrier_wait"
+        assert flight.issued < flight.waited
+        assert not set(wait.warps) & set(issue.warps)  # a consumer waits for the producer's load
+    assert 1 < max(specialised.in_flight()) <= 4
+    products = [f for f in specialised.flights if f.name == "wgmma"]
+    assert {specialised.events[f.waited].name for f in products} == {"wgmma_wait"}
+
+
+def test_a_timeline_counts_what_a_report_counts():
+    kind, call = SAMPLES["gemm_07"]
+    kernel, arguments = call((128, 128, 64), cute.dtype(kind))
+    report, both = (cute.emulate(kernel, *arguments, report=r) for r in (True, "timeline"))
+    assert both.lines == report.lines
+
+
+def test_at_most_2000_events_are_kept():
+    @cute.kernel
+    def kernel(x):
+        cute.launch(grid=2, block=32)
+        for _ in cute.range(1500):
+            x[cute.thread_idx()] = x[cute.thread_idx()] + 1.0
+
+    found = cute.emulate(kernel, np.zeros(32, np.float32), report="timeline", checks=False)
+    assert len(found.events) == 2000
+    assert not found.complete
+    assert str(found).startswith("order, not time: the first 2000 events")
+    assert viz.picture_of(found).title.startswith("order, not time: the first 2000 events")
+
+
+def test_the_picture_has_a_row_for_each_role_and_each_stage_in_flight_at_once(specialised):
+    ((grid,),) = viz.picture_of(specialised).grids
+    assert grid.row_labels.count("warp 4") == 1
+    start = grid.row_labels.index("warp 4")
+    stages = 0
+    while (
+        start + 1 + stages < grid.rows and grid.row_labels[start + 1 + stages] == f"stage {stages}"
+    ):
+        stages += 1
+    assert stages == max(specialised.in_flight())
+    for n, event in enumerate(specialised.events):
+        acting = [
+            label
+            for label, row in zip(grid.row_labels, grid.lines, strict=True)
+            if row[n][0] and "warp" in label
+        ]
+        assert len(acting) >= 1
+        assert (
+            f"event {n}, " in grid.facts.notes[grid.row_labels.index(acting[0]) * grid.columns + n]
+        )
+        assert event.name in grid.facts.notes[grid.row_labels.index(acting[0]) * grid.columns + n]
+
+
+def test_another_report_is_refused():
+    with pytest.raises(LayoutError, match='True, False or "timeline"'):
+        cute.emulate(gemm_warp_specialised, report="times")
