@@ -6,7 +6,6 @@ configuration and the epilogue chosen for it, and the call is run. `KNOWN` finds
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import cute_py as cute
-from cute_py.calls.arrays import VECTOR_BYTES, dtype_of, imported, on_device
+from cute_py.calls.arrays import VECTOR_BYTES, dtype_of, imported, on_device, strides_of
 from cute_py.calls.memo import Memo
 from cute_py.calls.torch_tensors import (
     OPERATORS,
@@ -32,23 +31,14 @@ from cute_py.calls.torch_tensors import (
 from cute_py.dtypes.table import Dtype, f32, s32
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import CuteError, refusal, shorten
-from cute_py.kernels.config import ATOMS, GemmConfig, Side, changed, choose_config
+from cute_py.kernels.config import ATOMS, GemmConfig
 from cute_py.kernels.epilogue import ACTIVATIONS, Epilogue
-from cute_py.kernels.gemm import gemm as kernel
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.call import Call, directly, in_place
+from cute_py.ops.choice import choose
 from cute_py.ops.libraries import of_one_library, reading
-from cute_py.ops.operands import (
-    alignment_of,
-    broadcast,
-    is_apart,
-    major_of,
-    padded,
-    ready,
-    ready_row,
-    shown,
-)
-from cute_py.ops.tuning import for_gpu
+from cute_py.ops.operands import aligned, broadcast, is_apart, ready, ready_row, shown
+from cute_py.ops.paths import kernel_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,6 +46,7 @@ if TYPE_CHECKING:
     from cute_py.calls.memo import Answer
     from cute_py.dtypes.table import DtypeLike
     from cute_py.ops.libraries import Library
+    from cute_py.ops.paths import Path
 
 OPERATION = "cute.ops.gemm"
 BACKENDS = ("auto", "emulator", "gpu")
@@ -63,7 +54,6 @@ FLOATS = ("f16", "bf16", "tf32", "f32", "f64", "e4m3", "e5m2")
 TYPES = (*FLOATS, "s8", "u8")  # of operands
 OUT = ("f32", "f64", "f16", "bf16", "e4m3", "e5m2", "s32", "s8", "u8")
 LARGEST = 2**31  # larger whole factors do not fit in s32
-PACKED = 512  # from this size on, copying to aligned rows costs less than it saves
 ARRAYS = ("a", "b", "c", "bias", "out")  # the first fields of a request
 
 
@@ -83,6 +73,7 @@ class Request(NamedTuple):
     config: GemmConfig | str | None = None
     dtype: DtypeLike | None = None
     checks: bool | str = False
+    fast_accum: bool = False
 
 
 KNOWN = Memo(len(ARRAYS), {5: 1, 6: 0})  # alpha and beta
@@ -104,6 +95,7 @@ def gemm(
     dtype: DtypeLike | None = None,
     out: Any = None,
     checks: bool | str = False,
+    fast_accum: bool = False,
 ) -> Any:  # an array of the operands' library
     """Return activation(alpha * a @ b + beta * c + bias), as `numpy.matmul` counts the modes.
 
@@ -124,6 +116,8 @@ def gemm(
             writes to it directly if its rows are contiguous and as aligned as those of a new array,
             and it shares no memory with the operands. After a refusal `out` is unchanged.
         checks: those of the emulator, as in `cute.emulate`: True, False or names ("shared,global").
+        fast_accum: of e4m3 and e5m2 on compute capability 9.0, whose tensor cores sum with about 14
+            bits: True keeps all sums there, False adds them to sums of f32 every 128 of K.
 
     Batch modes broadcast as in `numpy.matmul`. Floats are summed in f32 (f64 in f64), integers in
     s32, which wraps; the epilogue is computed in that type, each step rounded. Integers with
@@ -139,7 +133,8 @@ def gemm(
     array([[1., 2., 0.],
            [1., 2., 0.]], dtype=float32)
     """
-    given = a, b, c, bias, out, alpha, beta, activation, out_dtype, backend, config, dtype, checks
+    more = alpha, beta, activation, out_dtype, backend, config, dtype, checks, fast_accum
+    given = a, b, c, bias, out, *more
     try:
         try:
             found = _traced(Request(*given)) if is_traced() else KNOWN.replay(*given)
@@ -173,7 +168,10 @@ def _computed(given: Request, statics: tuple[GemmConfig, Epilogue] | None) -> An
         return result
     request, library = taken(given)
     with library.inside():
-        call = Product(request, library).call(statics)
+        product = Product(request, library)
+        if 0 in product.shape and not library.on_host:
+            return given.out if given.out is not None else product.empty(given.a)
+        call = product.call(statics)
         result = call.run(**{"checks": given.checks} if library.on_host else {})
     if library.on_host and is_tensor(given.out):
         note_written(given.out)
@@ -304,7 +302,7 @@ class Product:
             library.read(getattr(request, name), name, request.dtype) for name in "ab"
         )
         self.kinds = first, second
-        self.batch = _batch(library, tuple(a.shape), tuple(b.shape))
+        self.batch = _batch(tuple(a.shape), tuple(b.shape))
         self._require_types()
         (self.M, self.K), self.N = a.shape[-2:], b.shape[-1]
         self.shape = (*self.batch, self.M, self.N)
@@ -312,7 +310,8 @@ class Product:
             (a.shape, first.bits), (b.shape, second.bits), (self.shape, first.bits)
         )
         self.a, self.b = library.converted(a, first), library.converted(b, second)
-        self.A, self.B = self._sides()
+        self.A, self.B = (self._side(x, kind) for x, kind in self._matrices())
+        self.copied: tuple[object, tuple[Any, Any]] = None, (None, None)  # of the last path
         self.factors = factor("alpha", request.alpha), factor("beta", request.beta)
         self.alpha, self.beta = self.factors[0] if self.K else 0.0, self.factors[1]
         if self.beta != 0 and request.c is None:
@@ -327,21 +326,31 @@ class Product:
             a, b = self.kinds
             raise refusal("ops-dtype", operation=OPERATION, a=a, b=b, known=", ".join(TYPES))
 
-    def _sides(self) -> tuple[Any, Any]:
-        """Return the operands as [L, rows, K] that the kernel can read."""
-        library, (first, second) = self.library, self.kinds
-        A, B = (self._side(x) for x in (self.a, self.b.swapaxes(-1, -2)))
-        aligned = min(alignment_of(A), alignment_of(B)) == VECTOR_BYTES
-        if aligned or first is f32 or min(self.M, self.N, self.K) < PACKED or library.on_host:
-            return A, B
-        return padded(library, A, first), padded(library, B, second)
+    def _matrices(self) -> tuple[tuple[Any, Dtype], ...]:
+        return (self.a, self.kinds[0]), (self.b.swapaxes(-1, -2), self.kinds[1])
 
-    def _side(self, x: Any) -> Any:
+    def _side(self, x: Any, kind: Dtype) -> Any:
+        """Return an operand as [L, rows, K] that a kernel can read."""
         if 0 in self.shape:  # the result is empty; any stand-in will do
-            return np.zeros((1, 1, 1), x.dtype)
-        if self.K == 0:
-            x = np.zeros((*x.shape[:-1], 1), x.dtype)
+            return np.zeros((1, 1, 1), kind.numpy)
+        if self.K == 0:  # alpha is 0: one vector of zeros in each row
+            each = 1 if self.library.on_host else VECTOR_BYTES * 8 // kind.bits
+            zeros = self.library.zeros((1, x.shape[-2], each), kind)
+            return self.library.spread(zeros, (prod(self.batch), *zeros.shape[1:]))
         return ready(self.library, x, self.batch)
+
+    def operands(self, path: Path) -> tuple[Any, Any]:
+        """Return A and B as a path reads them, copied where it says so."""
+        library, found = self.library, []
+        if (path.tma, path.copies) == self.copied[0]:
+            return self.copied[1]
+        for x, kind, major in zip((self.A, self.B), self.kinds, path.copies, strict=True):
+            if not major or library.on_host:
+                found.append(x)
+            else:
+                found.append(aligned(library, x, kind, major, whole=not path.tma))
+        self.copied = (path.tma, path.copies), (found[0], found[1])
+        return self.copied[1]
 
     # -- the epilogue
 
@@ -403,6 +412,10 @@ class Product:
             facts = {"shape": shown(shape), "strides": shown(out.strides)}
             raise refusal("ops-overlap", operation=OPERATION, **facts)
 
+    def empty(self, like: Any) -> Any:
+        """Return a result without elements, as an array of the library of `like`."""
+        return self.library.given_back(self.library.empty(self.shape, self.kind), like)
+
     # -- the call
 
     def call(self, statics: tuple[GemmConfig, Epilogue] | None = None) -> Call:
@@ -410,22 +423,24 @@ class Product:
         given.
         """
         library, L = self.library, prod(self.batch)
-        config, epilogue = statics or shared((self.config(), self.epilogue()))
+        path, *operands, config, more = choose(self, statics[0] if statics else None)
+        config, epilogue = statics or shared((config, self.epilogue()))
         C = None if self.c is None else ready(library, self.c, self.batch)
         bias = None if self.bias is None else ready_row(library, self.bias)
         form, out = (L, self.M, self.N), self.request.out
-        view = directly(out, form, (self.A, self.B, C, bias))
+        view = directly(out, form, (*operands, C, bias))
         result = library.empty(form, self.kind) if view is None else view
-        A, B, C, D = (None if x is None else self._modes(x) for x in (self.A, self.B, C, result))
+        arrays = (*operands, C, result)
+        A, B, C, D = (None if x is None else self._modes(x, path.tma) for x in arrays)
         if self.kinds[0].name == "tf32":
             A, B = (cute.typed(x, "tf32") for x in (A, B))
         m, n, _k = config.tile
         return Call(
-            kernel,
+            kernel_of(config),
             library,
             reads=(A, B, C, bias),
             result=D,
-            numbers=(self.alpha, self.beta),
+            numbers=(self.alpha, self.beta, *more),
             statics=(config, epilogue),
             shape=self.shape,
             made=result,
@@ -436,34 +451,14 @@ class Product:
             inputs=self,
         )
 
-    def _modes(self, x: Any) -> Any:
+    def _modes(self, x: Any, tma: bool) -> Any:
         """Return [L, rows, columns] as the kernel counts it: (rows, columns, L); a GPU gets two
-        modes for L = 1.
+        modes for L = 1, and by TMA for one matrix that the batch shares.
         """
-        if x.shape[0] == 1 and not self.library.on_host:
+        shared = x.shape[0] == 1 or (tma and strides_of(x)[0] == 0)
+        if shared and not self.library.on_host:
             return x[0]
         return self.library.ordered(x, (1, 2, 0))
-
-    def config(self) -> GemmConfig:
-        """Choose a configuration, or take the one that is given, or change some of its parts."""
-        given, A, B = self.request.config, self.A, self.B
-        majors, alignment = (major_of(A), major_of(B)), (alignment_of(A), alignment_of(B))
-        chosen = choose_config(self.M, self.N, self.K, self.kinds, majors, alignment)
-        gpu = self.library.gpu(A)
-        if gpu is not None:
-            problem = self.M, self.N, A.shape[2], prod(self.batch)
-            chosen = for_gpu(chosen, problem, self.kinds[0], self.kind, gpu)
-        if given is None:
-            return chosen
-        if isinstance(given, str):
-            return self._banded(changed(chosen, given))
-        for side, x, kind in zip((given.a, given.b), (A, B), self.kinds, strict=True):
-            _require_side(side, x, kind)
-        return self._banded(given)
-
-    def _banded(self, config: GemmConfig) -> GemmConfig:
-        """Return a configuration without the empty blocks of a band that extends past M."""
-        return replace(config, band=0) if config.band > ceil_div(self.M, config.tile[0]) else config
 
     def epilogue(self) -> Epilogue:
         """Return the epilogue."""
@@ -472,14 +467,14 @@ class Product:
 
 
 @lru_cache(maxsize=4096)
-def shared(statics: tuple[GemmConfig, Epilogue]) -> tuple[GemmConfig, Epilogue]:
+def shared(statics: tuple[Any, Epilogue]) -> tuple[Any, Epilogue]:
     """Return the first of equal choices: a kernel knows the values of its earlier calls by their
     identity, and examines others anew.
     """
     return statics
 
 
-def _batch(library: Library, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+def _batch(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     """Return the batch modes of operands (..., M, K) and (..., K, N)."""
     for name, shape, wanted in (("a", a, "(..., M, K)"), ("b", b, "(..., K, N)")):
         if len(shape) < 2:
@@ -488,20 +483,11 @@ def _batch(library: Library, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[in
                 "ops-rank", operation=OPERATION, name=name, shape=found, rank=2, modes=wanted
             )
     try:
-        if a[-1] != b[-2] or (0 in (*a, *b) and not library.takes_empty):
+        if a[-1] != b[-2]:
             raise ValueError
         return broadcast(a[:-2], b[:-2])
     except ValueError:
         raise refusal("ops-shapes", operation=OPERATION, a=shown(a), b=shown(b)) from None
-
-
-def _require_side(side: Side, x: Any, kind: Dtype) -> None:
-    """Refuse a given configuration that reads an operand in another order than it has in memory."""
-    major, most = major_of(x), max(alignment_of(x) * 8 // kind.bits, 1)
-    if side.major != major or side.vector > most:
-        rule = f"major {major} and vectors of at most {most} elements here"
-        config = f"an operand read as {side}"
-        raise refusal("gemm-config", operation=OPERATION, config=config, rule=rule)
 
 
 def result_type(first: Dtype, given: DtypeLike | None) -> Dtype:

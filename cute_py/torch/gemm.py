@@ -10,7 +10,7 @@ from cute_py.calls.arrays import TypedArray, dtype_of, unwrapped
 from cute_py.calls.torch_tensors import NAMES, OPERATORS, dtype_of_torch
 from cute_py.dtypes.table import Dtype
 from cute_py.dtypes.table import dtype as as_dtype
-from cute_py.errors import LayoutError, refusal
+from cute_py.errors import refusal
 from cute_py.kernels.config import GemmConfig
 from cute_py.ops.libraries import reading
 from cute_py.ops.product import (
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 SCHEMA = (
     "Tensor a, Tensor b, Tensor? c=None, float alpha=1.0, float beta=0.0, Tensor? bias=None, "
     "str? activation=None, ScalarType? out_dtype=None, str backend='auto', str? config=None, "
-    "str? dtype=None, str checks=''"
+    "str? dtype=None, str checks='', bool fast_accum=False"
 )
-ARGUMENTS = 12
+ARGUMENTS = 13
 CONFIGS: dict[str, GemmConfig] = {}  # by their text: an operator of torch takes no objects
 
 
@@ -51,30 +51,25 @@ def computed(
     config: str | None = None,
     dtype: str | None = None,
     checks: str = "",
+    fast_accum: bool = False,
     *,
     out: Any = None,
 ) -> Any:
     """Return the product of tensors without gradient."""
     if a.dim() > 2 == b.dim() and c is None and out is None and a.is_contiguous() and a.numel():
-        more = bias, activation, out_dtype, backend, config, dtype, checks
+        more = bias, activation, out_dtype, backend, config, dtype, checks, fast_accum
         rows = computed(a.view(-1, a.shape[-1]), b, c, alpha, beta, *more)  # no batch
         return rows.view(*a.shape[:-1], b.shape[-1])
     kind = None if out_dtype is None else dtype_of_torch(out_dtype)
     how: Any = None if config is None else CONFIGS.get(config, config)
     some = checks or False
-    found = KNOWN.replay(
-        a, b, c, bias, out, alpha, beta, activation, kind, backend, how, dtype, some
-    )
+    rest = dtype, some, fast_accum
+    found = KNOWN.replay(a, b, c, bias, out, alpha, beta, activation, kind, backend, how, *rest)
     if found is not None:
         return found
+    named: dict[str, Any] = dict(zip(("dtype", "checks", "fast_accum"), rest, strict=True))
     terms = c, alpha, beta, bias
-    try:
-        return gemm(a, b, *terms, activation, kind, backend, how, dtype=dtype, out=out, checks=some)
-    except LayoutError as error:
-        if error.code != "ops-shapes" or not a.is_cuda:
-            raise
-        first = Request(a, b, c, bias, out, alpha, beta, activation, kind)
-        return _without_elements(first._replace(backend=backend, config=how, dtype=dtype))
+    return gemm(a, b, *terms, activation, kind, backend, how, out=out, **named)
 
 
 def request(
@@ -90,25 +85,15 @@ def request(
     config: str | None = None,
     dtype: str | None = None,
     checks: str = "",
+    fast_accum: bool = False,
     *,
     out: Any = None,
 ) -> Request:
     """Return the arguments of the operator as those of `cute.ops.gemm`."""
     kind = None if out_dtype is None else dtype_of_torch(out_dtype)
     chosen = None if config is None else CONFIGS.get(config, config)
-    some = checks or False
-    return Request(a, b, c, bias, out, alpha, beta, activation, kind, backend, chosen, dtype, some)
-
-
-def _without_elements(given: Request) -> Any:
-    """Return a product on a GPU for operands without elements: no grid is empty there."""
-    a, b, found = given.a, given.b, result_of(given)
-    if 0 in found.shape:
-        return found
-    columns, rows = (*a.shape[:-1], 1), (*b.shape[:-2], 1, b.shape[-1])  # K is 0: the sums are 0
-    zeros, rest = (a.new_zeros(columns), b.new_zeros(rows), given.c), given[7:11]
-    terms = 1.0, given.beta, given.bias
-    return gemm(*zeros, *terms, *rest, dtype=given.dtype, out=given.out)
+    more = kind, backend, chosen, dtype, checks or False, fast_accum
+    return Request(a, b, c, bias, out, alpha, beta, activation, *more)
 
 
 def computed_into(*args: Any, **named: Any) -> None:
@@ -145,7 +130,7 @@ WIDE = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 
 def _forward(ctx: Any, run: Callable[..., Any], *args: Any) -> Any:
     """Return the result, and save what the wanted gradients need."""
-    a, b, c, alpha, beta, bias, activation, _out, backend, _config, dtype, _checks = args
+    a, b, c, alpha, beta, bias, activation, _out, backend, _config, dtype, _checks, fast = args
     saved = None
     if activation in OF_INPUT:
         result, saved = _with_input(run, args)
@@ -155,7 +140,7 @@ def _forward(ctx: Any, run: Callable[..., Any], *args: Any) -> Any:
     wanted = ctx.needs_input_grad
     ctx.save_for_backward(a if wanted[1] else None, b if wanted[0] else None, saved)
     ctx.set_materialize_grads(False)
-    ctx.run, ctx.activation, ctx.given = run, activation, (alpha, beta, backend, dtype)
+    ctx.run, ctx.activation, ctx.given = run, activation, (alpha, beta, backend, dtype, fast)
     ctx.of_a = (a.shape, a.dtype, _by_columns(a)) if wanted[0] else None
     ctx.of_b = (b.shape, b.dtype, _by_columns(b)) if wanted[1] else None
     ctx.of_c = (c.shape, c.dtype) if wanted[2] else None
@@ -181,14 +166,14 @@ def _backward(ctx: Any, g: Any) -> tuple[Any, ...]:
     if g is None:
         return tuple(found)
     a, b, saved = ctx.saved_tensors
-    alpha, beta, backend, dtype = ctx.given
+    alpha, beta, backend, dtype, fast = ctx.given
     if g.dtype not in WIDE and (ctx.activation is not None or ctx.of_c or ctx.of_bias):
         g = g.to(torch.float32)  # torch has no functions of 8-bit floats
     if ctx.activation is not None:
         g = DERIVATIVES[ctx.activation](g, saved.to(g.dtype))
 
     def product(x: Any, y: Any, kind: Any) -> Any:
-        return ctx.run(x, y, None, alpha, 0.0, None, None, kind, backend, None, dtype, "")
+        return ctx.run(x, y, None, alpha, 0.0, None, None, kind, backend, None, dtype, "", fast)
 
     if ctx.of_a is not None:  # g b^T, in the order in memory of a
         shape, kind, by_columns = ctx.of_a
@@ -258,7 +243,7 @@ def _vmapped(_info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Any, int
     return operator(a, b, c, alpha, beta, bias, *rest), 0
 
 
-_DEFAULTS = (None, None, None, 1.0, 0.0, None, None, None, "auto", None, None, "")
+_DEFAULTS = (None, None, None, 1.0, 0.0, None, None, None, "auto", None, None, "", False)
 
 gradient = Gradient(_forward, _backward)
 operator = define(
@@ -297,7 +282,7 @@ def by_operator(given: Request) -> Any:
     alpha, beta = factor("alpha", given.alpha), factor("beta", given.beta)
     out_dtype = None if given.out_dtype is None else _torch_dtype(as_dtype(given.out_dtype).name)
     more = given.activation, out_dtype, given.backend, config, kind, _checks(given.checks)
-    return operator(a, b, c, alpha, beta, bias, *more)
+    return operator(a, b, c, alpha, beta, bias, *more, given.fast_accum)
 
 
 def _tensor(x: Any, name: str) -> Any:
@@ -338,7 +323,7 @@ def in_graph(given: Request) -> Any:
     if isinstance(given.beta, torch.Tensor):
         return None
     wanted = None if kind is None else _torch_dtype(kind)
-    more = given.activation, wanted, given.backend, given.config, dtype
+    more = given.activation, wanted, given.backend, given.config, dtype, "", given.fast_accum
     args = given.a, given.b, given.c, given.alpha, given.beta, given.bias, *more
     if given.out is None:
         return operator(*args)

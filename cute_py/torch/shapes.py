@@ -13,6 +13,7 @@ from cute_py.errors import refusal
 from cute_py.kernels.config import changed, choose_config
 from cute_py.ops.libraries import Library
 from cute_py.ops.operands import is_apart, shown
+from cute_py.ops.paths import tma_wanted
 from cute_py.ops.product import ARRAYS, OPERATION, Product, require_known, require_place
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ def result_of(given: Request) -> Any:  # a torch.Tensor
     tensors = {name: x for name in ARRAYS if (x := getattr(given, name)) is not None}
     require_place({name: on_device(x) for name, x in tensors.items()}, given.backend)
     found = _Described(given, _Facts(OPERATION, not given.a.is_cuda))
+    text = given.config
+    if isinstance(text, str) and not tma_wanted(text):  # refuses text that is no configuration
+        M, N, K, alignment = USUAL
+        changed(choose_config(M, N, K, found.kinds, ("K", "MN"), (alignment, alignment)), text)
     if given.out is not None:
         return given.out
     return given.a.new_empty(found.shape, dtype=getattr(torch, NAMES[found.kind.name]))
@@ -48,8 +53,6 @@ def _known(number: Any) -> float:
 class _Facts(Library):
     """Tensors without memory, of the host or of a GPU."""
 
-    takes_empty = True
-
     def __init__(self, operation: str, converts: bool) -> None:
         super().__init__(operation)
         self.converts = converts  # as the host does
@@ -64,12 +67,8 @@ class _Facts(Library):
 class _Described(Product):
     """A product of which only shape and type are wanted."""
 
-    def _sides(self) -> tuple[Any, Any]:
-        M, N, K, alignment = USUAL
-        text = self.request.config
-        if isinstance(text, str):  # refuses text that is no configuration
-            changed(choose_config(M, N, K, self.kinds, ("K", "MN"), (alignment, alignment)), text)
-        return None, None
+    def _side(self, x: Any, kind: Dtype) -> Any:
+        return None
 
     def _require_memory(self, out: Any, shape: tuple[int, ...]) -> None:
         if self.library.converts and not is_apart(out):  # type: ignore[attr-defined]
