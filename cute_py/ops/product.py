@@ -113,28 +113,24 @@ def gemm(
         config: what `choose_config` returns, or changes to that as text, "tile=64x64x32,stages=2".
         dtype: of the operands, which are converted to it first.
         out: where the result goes; None: a new array. It may be an operand. On a GPU the kernel
-            writes to it directly if its rows are contiguous and as aligned as those of a new array,
-            and it shares no memory with the operands. After a refusal `out` is unchanged.
+            writes to it directly if its rows are contiguous, as aligned as those of a new array, and
+            share no memory with the operands. After a refusal `out` is unchanged.
         checks: those of the emulator, as in `cute.emulate`: True, False or names ("shared,global").
         fast_accum: of e4m3 and e5m2 on compute capability 9.0, whose tensor cores sum with about 14
             bits: True keeps all sums there, False adds them to sums of f32 every 128 of K.
 
-    Batch modes broadcast as in `numpy.matmul`. Floats are summed in f32 (f64 in f64), integers in
+    Batch modes broadcast as in NumPy. Floats are summed in f32 (f64 in f64), integers in
     s32, which wraps; the epilogue is computed in that type, each step rounded. Integers with
     factors that are not whole, or with float terms, results or activations, go through f32. The
     result is rounded to nearest even; integers and 8-bit floats clamp to their finite range. With
-    K = 0 the product is 0; with M, N or the batch 0 the result is empty. NaN and inf propagate.
-    Tensors that autograd follows, and calls in `torch.compile`, go to `torch.ops.cute_py.gemm`.
-    The result is an array of the library of `a`. Raises CuteError (docs/errors.md).
+    K = 0 the product is 0; with M, N or the batch 0 the result is empty. NaN and inf propagate. The
+    result is an array of the library of `a`. For gradients see docs/torch.md. Raises CuteError.
 
-    >>> import numpy as np
-    >>> a, b = np.ones((2, 3), np.float32), np.eye(3, dtype=np.float32)
-    >>> gemm(a, b, bias=np.array([0, 1, -5], np.float32), activation="relu")
-    array([[1., 2., 0.],
-           [1., 2., 0.]], dtype=float32)
+    >>> gemm([[1.0, 2.0]], [[3.0], [4.0]], alpha=2)
+    array([[22.]])
     """
-    more = alpha, beta, activation, out_dtype, backend, config, dtype, checks, fast_accum
-    given = a, b, c, bias, out, *more
+    how = activation, out_dtype, backend, config, dtype, checks, fast_accum
+    given = a, b, c, bias, out, alpha, beta, *how
     try:
         try:
             found = _traced(Request(*given)) if is_traced() else KNOWN.replay(*given)
