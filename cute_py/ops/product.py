@@ -113,7 +113,7 @@ def gemm(
         config: what `choose_config` returns, or changes to that as text, "tile=64x64x32,stages=2".
         dtype: of the operands, which are converted to it first.
         out: where the result goes; None: a new array. It may be an operand. On a GPU the kernel
-            writes to it directly if its rows are contiguous, as aligned as those of a new array, and
+            writes to it directly if its rows are contiguous, as aligned as those of a new one, and
             share no memory with the operands. After a refusal `out` is unchanged.
         checks: those of the emulator, as in `cute.emulate`: True, False or names ("shared,global").
         fast_accum: of e4m3 and e5m2 on compute capability 9.0, whose tensor cores sum with about 14
