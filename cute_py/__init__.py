@@ -9,7 +9,8 @@
 - Write kernels: `kernel`, `launch`, `smem`, `copy`, `gemm`, `trace`, `emulate`, `run`; the language
   in docs/kernels.md, and twelve steps to a fast product in docs/write_a_gemm.md.
 - Multiply arrays: `ops.gemm`, `ops.choose_config`; how fast, and how that is measured, in
-  docs/performance.md.
+  docs/performance.md. With gradients and in graphs of
+  torch: docs/torch.md.
 """
 
 # Names are resolved on first use (PEP 562), so that the import costs next to nothing.
@@ -160,6 +161,7 @@ _PACKAGES = (
     "math",
     "ops",
     "tiled",
+    "torch",
     "trace",
     "viz",
 )

@@ -413,6 +413,7 @@ from cute_py import host as host
 from cute_py.trace import math as math
 from cute_py import ops as ops
 from cute_py import tiled as tiled
+from cute_py import torch as torch
 from cute_py.trace.kernel import trace as trace
 from cute_py import viz as viz
 

@@ -553,6 +553,15 @@ WHEN = {
     ),
     "ops-read-only": "out cannot be written",
     "ops-memory": "arrays and the emulator's state would not fit into free memory",
+    "torch-no-backward": (
+        "an operator that was registered without `backward`, or one that changes its arguments, "
+        "gets a tensor that autograd follows"
+    ),
+    "torch-twice": "a derivative of an operator of torch is differentiated again",
+    "torch-parameter": "`register` names what is no parameter of the kernel",
+    "torch-writes": "a registered kernel writes an array that is none of its outputs",
+    "torch-result": "`fake` returns something other than a tensor for each output",
+    "torch-order": "a registered kernel adds floats in any order, where torch forbids that",
     "conv2d": "a filter has more positions than a register has bits, or channels no whole vectors",
     "attention-accum": "V has more columns than a tile has keys, and `accum` is missing",
     "gemm-config-text": "changes to a configuration cannot be read",
@@ -945,6 +954,18 @@ def calls():
 RECORDED = {
     "argument-negated": ("kernel", {"name": "x"}),
     "argument-gradient": ("cute.ops.gemm", {"name": "a"}),
+    "torch-no-backward": ("torch.ops.cute_kernels.scale", {}),
+    "torch-twice": ("torch.ops.cute_py.gemm", {}),
+    "torch-parameter": (
+        "cute_py.torch.register",
+        {"name": "z", "place": "outputs", "signature": "scale(x, y, alpha: cute.f32)"},
+    ),
+    "torch-writes": ("torch.ops.cute_kernels.split", {"outputs": "low", "written": "high, low"}),
+    "torch-result": (
+        "torch.ops.cute_kernels.split",
+        {"found": "['Tensor']", "wanted": "low, high"},
+    ),
+    "torch-order": ("torch.ops.cute_kernels.total", {"dtype": "f32", "line": "total.py:7"}),
     "ops-overlap": ("cute.ops.gemm", {"shape": "(4,4)", "strides": "(0,4)"}),
     "argument-tensor": ("kernel", {"type": "Tensor"}),
     "argument-device": ("kernel", {"type": "Foreign", "device": "of DLPack type 10"}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from math import gcd, prod
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +74,22 @@ def aligned(library: Library, x: Any, kind: Any, major: str, whole: bool) -> Any
 
 
 # -- facts
+
+
+def broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the modes that two batches broadcast to, also those of torch with symbolic sizes.
+
+    Raises ValueError where they do not.
+
+    >>> broadcast((5, 1), (7,)), broadcast((), (2, 3))
+    ((5, 7), (2, 3))
+    """
+    found = []
+    for m, n in zip_longest(reversed(a), reversed(b), fillvalue=1):
+        if m != n and m != 1 and n != 1:
+            raise ValueError
+        found.append(n if m == 1 else m)
+    return tuple(reversed(found))
 
 
 def major_of(x: Any) -> str:

@@ -6,6 +6,7 @@ configuration and the epilogue chosen for it, and the call is run. `KNOWN` finds
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,9 +16,14 @@ import cute_py as cute
 from cute_py.calls.arrays import VECTOR_BYTES, dtype_of, imported, on_device, strides_of
 from cute_py.calls.memo import Memo
 from cute_py.calls.torch_tensors import (
+    OPERATORS,
     graph_break,
+    is_followed,
     is_tensor,
+    is_traced,
     leave_graphs,
+    load_operators,
+    not_compiled,
     note_written,
     outside_autograd,
     require_no_gradient,
@@ -31,7 +37,7 @@ from cute_py.layout.tuples import ceil_div
 from cute_py.ops.call import Call, directly, in_place
 from cute_py.ops.choice import choose
 from cute_py.ops.libraries import of_one_library, reading
-from cute_py.ops.operands import aligned, is_apart, ready, ready_row, shown
+from cute_py.ops.operands import aligned, broadcast, is_apart, ready, ready_row, shown
 from cute_py.ops.paths import kernel_of
 
 if TYPE_CHECKING:
@@ -73,7 +79,7 @@ class Request(NamedTuple):
 KNOWN = Memo(len(ARRAYS), {5: 1, 6: 0})  # alpha and beta
 
 
-@graph_break
+@not_compiled
 def gemm(
     a: Any,
     b: Any,
@@ -107,36 +113,40 @@ def gemm(
         config: what `choose_config` returns, or changes to that as text, "tile=64x64x32,stages=2".
         dtype: of the operands, which are converted to it first.
         out: where the result goes; None: a new array. It may be an operand. On a GPU the kernel
-            writes to it directly if its rows are contiguous and as aligned as those of a new array,
-            and it shares no memory with the operands. After a refusal `out` is unchanged.
+            writes to it directly if its rows are contiguous, as aligned as those of a new one, and
+            share no memory with the operands. After a refusal `out` is unchanged.
         checks: those of the emulator, as in `cute.emulate`: True, False or names ("shared,global").
         fast_accum: of e4m3 and e5m2 on compute capability 9.0, whose tensor cores sum with about 14
             bits: True keeps all sums there, False adds them to sums of f32 every 128 of K.
 
-    Batch modes broadcast as in `numpy.matmul`. Floats are summed in f32 (f64 in f64), integers in
+    Batch modes broadcast as in NumPy. Floats are summed in f32 (f64 in f64), integers in
     s32, which wraps; the epilogue is computed in that type, each step rounded. Integers with
     factors that are not whole, or with float terms, results or activations, go through f32. The
     result is rounded to nearest even; integers and 8-bit floats clamp to their finite range. With
-    K = 0 the product is 0; with M, N or the batch 0 the result is empty. NaN and inf propagate.
-    The result is an array of the library of `a`, without gradient: tensors that autograd follows
-    are refused in grad mode. `torch.compile` breaks the graph. Raises CuteError (docs/errors.md).
+    K = 0 the product is 0; with M, N or the batch 0 the result is empty. NaN and inf propagate. The
+    result is an array of the library of `a`. For gradients see docs/torch.md. Raises CuteError.
 
-    >>> import numpy as np
-    >>> a, b = np.ones((2, 3), np.float32), np.eye(3, dtype=np.float32)
-    >>> gemm(a, b, bias=np.array([0, 1, -5], np.float32), activation="relu")
-    array([[1., 2., 0.],
-           [1., 2., 0.]], dtype=float32)
+    >>> gemm([[1.0, 2.0]], [[3.0], [4.0]], alpha=2)
+    array([[22.]])
     """
-    more = alpha, beta, activation, out_dtype, backend, config, dtype, checks, fast_accum
+    how = activation, out_dtype, backend, config, dtype, checks, fast_accum
+    given = a, b, c, bias, out, alpha, beta, *how
     try:
         try:
-            found = KNOWN.replay(a, b, c, bias, out, *more)
+            found = _traced(Request(*given)) if is_traced() else KNOWN.replay(*given)
         except OverflowError:  # of a factor, which is refused below
             found = None
-        return _answered(Request(a, b, c, bias, out, *more)) if found is None else found
+        return _answered(Request(*given)) if found is None else found
     except CuteError as error:
         shorten(error)
         raise
+
+
+def _traced(given: Request) -> Any:
+    """Return the result of a request in a graph; one that no operator takes breaks the graph."""
+    load_operators()
+    result = OPERATORS["gemm"][1](given)
+    return _answered(given) if result is None else result
 
 
 @graph_break
@@ -148,6 +158,10 @@ def _answered(given: Request, statics: tuple[GemmConfig, Epilogue] | None = None
 
 @graph_break
 def _computed(given: Request, statics: tuple[GemmConfig, Epilogue] | None) -> Any:
+    if is_followed(given[: len(ARRAYS)]):
+        result = _followed(given)
+        KNOWN.keep(given, outside_autograd(given[: len(ARRAYS)], _by(None), _again))
+        return result
     request, library = taken(given)
     with library.inside():
         product = Product(request, library)
@@ -160,8 +174,24 @@ def _computed(given: Request, statics: tuple[GemmConfig, Epilogue] | None) -> An
     again = in_place(call, given[: len(ARRAYS)], _by(call.statics))
     if again is not None or statics is None:
         answer = _for_factors(given, call.inputs, again or _by(call.statics))
-        KNOWN.keep(given, outside_autograd(given[: len(ARRAYS)], answer))
+        KNOWN.keep(given, outside_autograd(given[: len(ARRAYS)], answer, _again))
     return library.given_back(result, given.a) if given.out is None else given.out
+
+
+def _followed(given: Request) -> Any:
+    """Return the result of a request with an operand that autograd follows, by the operator of
+    torch; refuse `out`, as torch.mm does.
+    """
+    if given.out is not None:
+        for name in ARRAYS:
+            require_no_gradient(getattr(given, name), name, OPERATION)
+    load_operators()
+    return OPERATORS["gemm"][0](given)
+
+
+def _again(args: tuple[Any, ...], *_read: Any) -> Any:
+    """Answer a request with an operand that autograd follows."""
+    return _followed(Request(*args))
 
 
 def _by(statics: Any) -> Answer:
@@ -183,12 +213,7 @@ def taken(given: Request) -> tuple[Request, Library]:
     """Return a request with the arrays of one library, and that library; refuse choices that do not
     exist.
     """
-    require_choices(given.backend, given.activation)
-    config: object = given.config
-    if config is not None and not isinstance(config, (GemmConfig, str)):
-        known = 'what choose_config returns, or text: "tile=64x64x32,stages=2"'
-        raise refusal("ops-choice", operation=OPERATION, name="config", value=config, choices=known)
-    _require_checks(given.checks)
+    require_known(given)
     arrays: dict[str, Any] = {}
     places = {}
     for name in ARRAYS:
@@ -201,6 +226,16 @@ def taken(given: Request) -> tuple[Request, Library]:
     require_place(places, given.backend)
     arrays, library = of_one_library(arrays, OPERATION)
     return given._replace(**arrays), library
+
+
+def require_known(given: Request) -> None:
+    """Refuse choices that do not exist."""
+    require_choices(given.backend, given.activation)
+    config: object = given.config
+    if config is not None and not isinstance(config, (GemmConfig, str)):
+        known = 'what choose_config returns, or text: "tile=64x64x32,stages=2"'
+        raise refusal("ops-choice", operation=OPERATION, name="config", value=config, choices=known)
+    _require_checks(given.checks)
 
 
 def _require_checks(checks: object) -> None:
@@ -364,6 +399,9 @@ class Product:
             raise refusal(
                 "ops-out-dtype", operation=OPERATION, name="out", dtype=out.dtype, known=wanted
             )
+        self._require_memory(out, shape)
+
+    def _require_memory(self, out: Any, shape: tuple[int, ...]) -> None:
         if self.library.is_read_only(out):
             raise refusal("ops-read-only", operation=OPERATION)
         if self.library.on_host and not is_apart(out):
@@ -382,7 +420,7 @@ class Product:
         """
         library, L = self.library, prod(self.batch)
         path, *operands, config, more = choose(self, statics[0] if statics else None)
-        epilogue = statics[1] if statics else self.epilogue()
+        config, epilogue = statics or shared((config, self.epilogue()))
         C = None if self.c is None else ready(library, self.c, self.batch)
         bias = None if self.bias is None else ready_row(library, self.bias)
         form, out = (L, self.M, self.N), self.request.out
@@ -424,6 +462,14 @@ class Product:
         return Epilogue(self.compute.name, self.alpha != 1, *terms, self.request.activation)
 
 
+@lru_cache(maxsize=4096)
+def shared(statics: tuple[Any, Epilogue]) -> tuple[Any, Epilogue]:
+    """Return the first of equal choices: a kernel knows the values of its earlier calls by their
+    identity, and examines others anew.
+    """
+    return statics
+
+
 def _batch(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     """Return the batch modes of operands (..., M, K) and (..., K, N)."""
     for name, shape, wanted in (("a", a, "(..., M, K)"), ("b", b, "(..., K, N)")):
@@ -435,7 +481,7 @@ def _batch(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     try:
         if a[-1] != b[-2]:
             raise ValueError
-        return np.broadcast_shapes(a[:-2], b[:-2])
+        return broadcast(a[:-2], b[:-2])
     except ValueError:
         raise refusal("ops-shapes", operation=OPERATION, a=shown(a), b=shown(b)) from None
 

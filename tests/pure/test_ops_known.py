@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.calls import arrays
+from cute_py.calls import arrays, memo
 from cute_py.codegen.driver import streams
 from cute_py.kernels import gemm as gemm_of_all
 from cute_py.kernels import gemm_sm90
@@ -580,6 +580,40 @@ def test_tensors_with_a_gradient_are_refused_in_grad_mode_alone(gpu, told, monke
             assert len(gpu.raw.launches) == before
 
 
+def test_tensors_with_a_gradient_go_to_the_operator_in_grad_mode_alone(gpu, told, monkeypatch):
+    """Also those of a request that was answered before, in either mode."""
+    requests = []
+    rules = (lambda given: requests.append(given) or "by autograd", None)
+    monkeypatch.setattr(product, "load_operators", lambda: True)
+    monkeypatch.setitem(product.OPERATORS, "gemm", rules)
+    a, b = Parameter((M, K), address=1 << 21), Tensor((K, N), address=1 << 22)
+    for mode in (True, True, False, False, True, False):
+        monkeypatch.setattr(Tensor, "grad_mode", mode)
+        before = len(gpu.raw.launches), len(requests)
+        found = cute.ops.gemm(a, b, alpha=2, activation="relu")
+        assert (found == "by autograd") is mode
+        assert (len(gpu.raw.launches), len(requests)) == (before[0] + (not mode), before[1] + mode)
+    assert all((x.a, x.b, x.alpha, x.activation) == (a, b, 2, "relu") for x in requests)
+
+
+def test_a_new_size_of_a_known_configuration_examines_no_compile_time_value(gpu, monkeypatch):
+    """Nor generates code: equal configurations are one object."""
+    from cute_py.calls import fast_path
+    from cute_py.calls.fingerprint import dependencies
+
+    b = Matrix((K, N), address=1 << 22)
+    for rows in (M, M + 8, M + 16):
+        cute.ops.gemm(Matrix((rows, K), address=1 << 21), b)
+    done = []
+    for module in (dependencies, memo, fast_path):
+        for name in ("fingerprint", "function"):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, lambda *x, **y: done.append(x))
+    for rows in range(M + 24, M + 100, 8):
+        cute.ops.gemm(Matrix((rows, K), address=1 << 21), b)
+    assert done == []
+
+
 def test_factors_with_a_gradient_are_refused(gpu, told, monkeypatch):
     a, b = Tensor((M, K), address=1 << 21), Tensor((K, N), address=1 << 22)
     factor = Parameter(())
@@ -590,3 +624,34 @@ def test_factors_with_a_gradient_are_refused(gpu, told, monkeypatch):
         cute.ops.gemm(a, b, alpha=factor)
     factor.requires_grad = False
     cute.ops.gemm(a, b, alpha=factor)
+
+
+def test_the_call_that_followed_the_last_time_is_tried_first(gpu, monkeypatch):
+    """Also where the order changes, and where one call is repeated."""
+    searched, search = [], memo.Memo.search
+    monkeypatch.setattr(memo.Memo, "search", lambda *x: (searched.append(x), search(*x))[1])
+    KNOWN.clear()
+    b = Matrix((K, N), address=1 << 22)
+    requests = [
+        lambda: cute.ops.gemm(Matrix((M, K), address=1 << 21), b),
+        lambda: cute.ops.gemm(Matrix((2 * M, K), address=1 << 21), b),
+        lambda: cute.ops.gemm(Matrix((M, K), address=1 << 21), b, alpha=2, activation="relu"),
+    ]
+    for order in ((0, 1, 2), (2, 1, 0), (0, 0, 1, 2, 2)):
+        for _ in range(3):
+            for i in order:
+                requests[i]()
+        searched.clear()
+        launches = len(gpu.raw.launches)
+        if order != (0, 0, 1, 2, 2):
+            for i in order:
+                requests[i]()
+            assert searched == []
+            assert len(gpu.raw.launches) == launches + len(order)
+    generator = random.Random(1)
+    for _ in range(200):
+        i = generator.randrange(3)
+        launches = len(gpu.raw.launches)
+        made = requests[i]()
+        assert made.shape == ((2 * M if i == 1 else M), N)
+        assert len(gpu.raw.launches) == launches + 1
