@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
+from cute_py.kernels.samples import sample
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 LESSONS = sorted(FOLDER.glob("*.ipynb"))
@@ -91,6 +92,13 @@ def checks(monkeypatch):
     monkeypatch.setattr(module, "gpu", lambda: False)
     yield module
     sys.modules.pop("checks", None)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _loaded():
+    """Load Numba, which lesson 8 prints source for: most of a second."""
+    if find_spec("numba"):
+        cute.source(sample("gemm_01", 64, 64, 64))
 
 
 def test_there_are_eight_lessons_with_three_exercises_and_at_most_twenty_cells():
