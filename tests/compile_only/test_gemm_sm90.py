@@ -121,17 +121,23 @@ def chosen():
     ],
 )
 def test_what_the_rule_chooses_does_not_spill(i, way, weight):
-    found, result = ROWS[i], "f32" if way == "4 bytes" else "bf16"
-    (m, n, groups, schedule), parts = found[:4], {"store": 0} if way == "direct" else {}
-    if schedule == "cooperative" and m % 128 == 0:
-        parts["cluster"] = 2  # that and a batch take registers
-    config = row(
-        "bf16", m, n, groups, schedule, result=result, one_pass=not found.in_parts, **parts
-    )
-    size = 67 if way == "direct" else 64
-    arrays, _exact = arguments(config, (size, size, 128), result, WEIGHTS[weight], batch=(3,))
-    plan = trace(config, *call_of(config, arrays, WEIGHTS[weight]))
-    require_gates(config, plan, cute.compile(plan, "sm_90a"))
+    found, last = ROWS[i], WEIGHTS[weight]
+    result, size = "f32" if way == "4 bytes" else "bf16", 67 if way == "direct" else 64
+    parts = {"store": 0} if way == "direct" else {}
+    can_share = found.schedule == "cooperative" and found.m % 128 == 0
+    variants = [(1, (3,)), (2, ())] if last.source else [(2, (3,))]  # what takes most registers
+    for cluster, batch in variants if can_share else [(1, (3,))]:
+        config = row(
+            "bf16",
+            *found[:4],
+            result=result,
+            one_pass=not found.in_parts,
+            cluster=cluster,
+            **parts,
+        )
+        arrays, _exact = arguments(config, (size, size, 128), result, last, batch=batch)
+        plan = trace(config, *call_of(config, arrays, last))
+        require_gates(config, plan, cute.compile(plan, "sm_90a"))
 
 
 @pytest.mark.slow
