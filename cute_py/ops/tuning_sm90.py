@@ -177,7 +177,8 @@ def candidates(problem: Problem) -> Iterator[Estimate]:
     crowded = problem.batch > 1 and problem.epilogue.source  # with clusters, the registers spill
     clusters = (1,) if all(problem.sectors) or crowded else (1, 2)
     for row, cluster in product(ROWS, clusters):
-        if row.holds(problem):
+        wide = row.n == 256 and not row.in_parts  # all columns at once, which take registers too
+        if row.holds(problem) and not (wide and crowded):
             config = _config(row, problem, cluster=cluster)
             if config is not None:
                 yield _estimate(config, problem, row)

@@ -117,7 +117,7 @@ def chosen():
     [
         pytest.param(*x, id=f"{'x'.join(map(str, ROWS[x[0]][:4]))}-{x[1]}-{x[2]}", marks=marks)
         for x in chosen()
-        for marks in [() if x in ((0, "2 bytes", 4), (10, "direct", 0)) else pytest.mark.slow]
+        for marks in [() if x in ((0, "2 bytes", 0), (0, "direct", 0)) else pytest.mark.slow]
     ],
 )
 def test_what_the_rule_chooses_does_not_spill(i, way, weight):
@@ -126,6 +126,8 @@ def test_what_the_rule_chooses_does_not_spill(i, way, weight):
     parts = {"store": 0} if way == "direct" else {}
     can_share = found.schedule == "cooperative" and found.m % 128 == 0
     variants = [(1, (3,)), (2, ())] if last.source else [(2, (3,))]  # what takes most registers
+    if last.source and found.n == 256 and not found.in_parts:
+        variants = [(2, ())]  # no candidate in a batch
     for cluster, batch in variants if can_share else [(1, (3,))]:
         config = row(
             "bf16",
