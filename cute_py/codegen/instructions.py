@@ -282,7 +282,7 @@ def _row(
 
 _FLOAT, _WORDS = _same("f32", "f64"), _same(*WORDS)
 _ROUNDING: Words = (("rn", "rn"), ("rz", "rz"), ("rd", "rm"), ("ru", "rp"))
-_SPACE: Words = (("gmem", "global"), ("smem", "shared"))
+_SPACE: Words = (("gmem", "global"), ("smem", "shared"), ("peer", "shared::cluster"))
 _VECTOR: Words = (
     ("32", "b32"), ("8", "b8"), ("16", "b16"), ("64", "v2.b32"), ("128", "v4.b32")
 )  # fmt: skip
@@ -503,24 +503,29 @@ _ASYNC = (
         "mbarrier.complete_tx.shared::cta.relaxed.cta.b64 [{bar}], {bytes};",
         "< bar:shared", "mbarrier.complete_tx", "order", "sm_90", bytes=(),
     ),
-    # without .release.cluster, which costs a MEMBAR.ALL.GPU
+    _row("mapa", "mapa.shared::cluster.u32 {d}, {own}, {rank};",
+         "d:b32 < own:b32 rank:b32", "mapa", "none", "sm_90"),
+    # .release.cluster costs a MEMBAR.ALL.GPU: only for data that threads store to other blocks
     _row(
         "mbarrier.arrive.cluster",
         "{{ .reg .b32 r; mapa.shared::cluster.u32 r, {bar}, {rank}; "
-        "mbarrier.arrive.shared::cluster.b64 _, [r]; }}",
+        "mbarrier.arrive{scope}.shared::cluster.b64 _, [r]; }}",
         "< bar:shared rank:b32", "mbarrier.arrive, mapa", "order", "sm_90",
+        scope=(("cta", ""), ("cluster", ".release.cluster")),
     ),
     _row(
         "mbarrier.arrive.expect_tx.cluster",
         "{{ .reg .b32 r; mapa.shared::cluster.u32 r, {bar}, {rank}; "
-        "mbarrier.arrive.expect_tx.shared::cluster.b64 _, [r], {bytes}; }}",
+        "mbarrier.arrive.expect_tx{scope}.shared::cluster.b64 _, [r], {bytes}; }}",
         "< bar:shared rank:b32", "mbarrier.arrive, mapa", "order", "sm_90", bytes=(),
+        scope=(("cta", ""), ("cluster", ".release.cluster")),
     ),
     _row(
         "mbarrier.try_wait",
-        "{{ .reg .pred p; again_{uid}: mbarrier.try_wait.parity.shared.b64 p, [{bar}], {parity}; "
-        "@!p bra again_{uid}; }}",
+        "{{ .reg .pred p; again_{uid}: mbarrier.try_wait.parity{scope}.shared.b64 p, [{bar}], "
+        "{parity}; @!p bra again_{uid}; }}",
         "< bar:shared parity:b32", "mbarrier.try_wait", "order", "sm_90",
+        scope=(("cta", ""), ("cluster", ".acquire.cluster")),
     ),
     _row(
         "cp.async.mbarrier.arrive", "cp.async.mbarrier.arrive.noinc.shared.b64 [{bar}];",

@@ -78,13 +78,13 @@ def _load_vector(
 def _modes(x: Access, order: str) -> dict[str, Any]:
     """Return the modes of the load or store of an access."""
     cache = x.hints.operator or x.hints.priority
-    return {"order": order, "space": x.space, "cache": cache, "bits": x.vector_bits}
+    return {"order": order, "space": x.window, "cache": cache, "bits": x.vector_bits}
 
 
 def _with_policy(e: Emit, x: Access, name: str, modes: dict[str, Any]) -> tuple[str, list[Any]]:
     """Return the row of a load or store, and the operand of its policy, if it has one."""
     feature = x.feature()
-    if feature is None:
+    if feature is None or x.rank is not None:
         return name, []
     del modes["order"]
     if not x.hints.policy:
@@ -191,14 +191,14 @@ def _atomic_row(fn: str, x: Access) -> tuple[str, dict[str, Any]]:
         return name, {"type": f"{kind}x{x.width}"}
     if fn == "add":
         name = "atom.add.noftz.bf16" if kind.name == "bf16" else "atom.add"
-        return name, {"space": x.space, "type": kind.ptx + "x2" * (x.width > 1)}
+        return name, {"space": x.window, "type": kind.ptx + "x2" * (x.width > 1)}
     if fn in ("min", "max") and kind.name == "f32":
-        return "atom.min.f32", {"space": x.space, **_FLOAT_ORDER[fn]}
+        return "atom.min.f32", {"space": x.window, **_FLOAT_ORDER[fn]}
     if fn == "cas":
-        return "atom.cas", {"space": x.space, "type": f"b{kind.bits}"}
+        return "atom.cas", {"space": x.window, "type": f"b{kind.bits}"}
     if fn in ("min", "max"):
-        return "atom.min", {"space": x.space, "fn": fn, "type": kind.ptx}
-    return "atom.bits", {"space": x.space, "fn": fn, "type": f"b{kind.bits}"}
+        return "atom.min", {"space": x.window, "fn": fn, "type": kind.ptx}
+    return "atom.bits", {"space": x.window, "fn": fn, "type": f"b{kind.bits}"}
 
 
 @emits(ops.Atomic)
