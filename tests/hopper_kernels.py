@@ -319,7 +319,7 @@ def sum_of_peers(x, y, size, wrong=""):
     """
     cute.launch(grid=x.shape[0], block=32, cluster=size)
     tid, rank, b = cute.thread_idx(), cute.cluster_rank(), cute.block_idx()
-    own, sums, n = cute.smem(x.dtype, 128 * size), cute.smem(x.dtype, 128 * size), 4 * size
+    own, sums = cute.smem(x.dtype, 128 * size), cute.smem(x.dtype, 128 * size)
     for k in range(size):
         part = cute.rmem(x.dtype, 4)
         cute.copy(cute.local_tile(x, (1, 4), (b, k * 32 + tid))[0, _], part)
@@ -333,11 +333,11 @@ def sum_of_peers(x, y, size, wrong=""):
         cute.copy(cute.local_tile(cute.mapa(own, peer), (4,), (rank * 32 + tid,)), part)
         total += part
     for k in range(size):
-        target = 0 if wrong == "lap" else rank * 32
+        target = 0 if wrong == "overlap" else rank * 32
         cute.copy(total, cute.local_tile(cute.mapa(sums, k), (4,), (target + tid,)))
     if wrong != "between":
         cute.cluster_sync()
-    for k in range(n):
+    for k in range(4 * size):
         y[b, k * 32 + tid] = sums[k * 32 + tid]
 
 
@@ -345,7 +345,8 @@ def sum_of_peers(x, y, size, wrong=""):
 def halo(x, y, wrong=""):
     """y[i] = x[i - 1] + x[i] + x[i + 1], zero outside: neighbours store their ends to each other.
 
-    A cluster of 4 blocks has 256 elements; mbarriers order the exchange.
+    A cluster of 4 blocks has 256 elements. mbarriers order the exchange; no block ends before the
+    stores of its neighbours.
     """
     cute.launch(grid=x.shape[0] // 64, block=64, cluster=4)
     tid, rank, start = cute.thread_idx(), cute.cluster_rank(), 64 * cute.block_idx()
@@ -370,8 +371,6 @@ def halo(x, y, wrong=""):
                 bars.arrive(0)
     bars.wait(0, 0)
     y[start + tid] = row[tid] + row[1 + tid] + row[2 + tid]
-    if wrong != "end":
-        cute.cluster_sync()
 
 
 @cute.kernel
@@ -394,8 +393,27 @@ def histogram(x, y, wrong=""):
         y[cute.cluster_idx(), 32 * rank + tid] = counts[tid]
 
 
+@cute.kernel
+def added(x, y, width):
+    """y = the sum of the rows of x, which 4 blocks add to shared memory of rank 2 atomically."""
+    cute.launch(grid=4, block=32, cluster=4)
+    tid, rank = cute.thread_idx(), cute.cluster_rank()
+    sums, part = cute.smem(x.dtype, 32 * width), cute.rmem(x.dtype, width)
+    for k in range(width):
+        sums[width * tid + k] = 0
+        part[k] = x[rank, width * tid + k]
+    cute.cluster_sync()
+    cute.atomic("add", cute.local_tile(cute.mapa(sums, 2), (width,), (tid,)), part)
+    cute.cluster_sync()
+    with cute.when(rank == 2):
+        for k in range(width):
+            y[width * tid + k] = sums[width * tid + k]
+
+
 def peers():
-    """Sums over clusters of 2 and 4 blocks, an exchange of halos, and a distributed histogram."""
+    """Sums over clusters of 2 and 4 blocks, an exchange of halos, a distributed histogram, and
+    atomic sums.
+    """
     for size, kind in ((2, "f32"), (4, "s32"), (2, "f16")):
         x = integers((2 * size, 128 * size), kind)
         y = np.repeat(x.reshape(2, size, -1).sum(1), size, axis=0).astype(x.dtype)
@@ -407,6 +425,9 @@ def peers():
     x = (np.arange(512) * 37 % 101 % 64).astype(np.int32)
     counts = np.stack([np.bincount(part, minlength=64) for part in x.reshape(2, 256)])
     yield histogram, (x,), poisoned((2, 64), "s32"), counts.astype(np.int32), {}
+    for kind, width in (("f32", 1), ("f16", 2), ("f64", 1), ("u64", 1)):
+        x = integers((4, 32 * width), kind)
+        yield added, (x,), poisoned(32 * width, kind), x.sum(0).astype(x.dtype), {"width": width}
 
 
 def integers(shape, kind, seed=0, low=-3):

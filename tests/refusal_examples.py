@@ -434,7 +434,8 @@ WHEN = {
     "mainloop-ring": "operands of `cute.mainloop` complete in ways that do not fit together",
     "mainloop-warpgroups": "`cute.mainloop` is to fill the ring of warpgroup products",
     "mainloop-sums": "sums of atoms along K do not fit in the stages of an operand",
-    "mapa-tensor": "the shared memory of another block is addressed as a tensor",
+    "mapa-tensor": "`cute.mapa` is given something other than shared memory of the block",
+    "mapa-operand": "an instruction that reaches no other block is given its shared memory",
     "mapa-own": "mbarriers of another block are initialized or waited at",
     "role-warps": "`cute.role` is given something other than warps of the block",
     "role-overlap": "two roles share warps",
@@ -614,6 +615,7 @@ WHEN = {
     ),
     "emulate-mbarrier-again": "an mbarrier is initialised again while others may use it",
     "emulate-cluster-rank": "a block arrives at, or multicasts to, a rank that its cluster lacks",
+    "emulate-peer-begin": "a block accesses shared memory of one that may not have begun",
     "emulate-block-end": (
         "a block ends while a TMA store reads its shared memory, or another block may reach it"
     ),
@@ -1216,6 +1218,10 @@ RECORDED = {
             "who": "block (2, 0, 0), warp 0, lane 0 (thread 0)",
             "size": "2",
         },
+    ),
+    "emulate-peer-begin": (
+        "kernel",
+        {"block": "(1, 0, 0)", "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)"},
     ),
     "emulate-block-end": (
         "kernel",
