@@ -158,8 +158,8 @@ class Located(Vectors):
         active = c.active() if place.active is None else place.active.any(-1) & c.active()
         bad = active & ((ranks < 0) | (ranks >= clusters.size))
         if bad.any():
-            where = first(bad, c.span)
-            c.batch.engines.peer(self.op, c.span, where[:3], int(ranks[where[:3]]))
+            b, w, lane = first(bad, c.span)
+            c.batch.engines.peer(self.op, c.span, (b, w, lane), int(ranks[b, w, lane]))
         found = np.empty(c.span.shape, np.int64)
         for row, b in enumerate(c.span.B.tolist()):
             members = np.array([clusters.block(b, rank) for rank in range(clusters.size)])

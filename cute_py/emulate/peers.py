@@ -101,7 +101,7 @@ class Peers:
     def access(self, c: Cohort, vectors: Vectors, place: Place, kind: str) -> None:
         """Judge and remember an access at a place in other blocks."""
         clocks = self.engines.clocks
-        if clocks is None:
+        if clocks is None or place.blocks is None:
             return
         span, op = c.span, vectors.op
         clocks.apart()
