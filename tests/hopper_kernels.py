@@ -308,9 +308,6 @@ def shared_by_two(x, y, rows):
     cute.cluster_sync()
 
 
-# -- cases: (kernel, inputs, output as it was before, what it becomes, options)
-
-
 @cute.kernel
 def sum_of_peers(x, y, size, wrong=""):
     """Each block of a cluster has a row of x; y = the sum of the rows, in each of them.
@@ -408,6 +405,9 @@ def added(x, y, width):
     with cute.when(rank == 2):
         for k in range(width):
             y[width * tid + k] = sums[width * tid + k]
+
+
+# -- cases: (kernel, inputs, output as it was before, what it becomes, options)
 
 
 def peers():

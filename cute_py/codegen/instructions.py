@@ -282,7 +282,7 @@ def _row(
 
 _FLOAT, _WORDS = _same("f32", "f64"), _same(*WORDS)
 _ROUNDING: Words = (("rn", "rn"), ("rz", "rz"), ("rd", "rm"), ("ru", "rp"))
-_SPACE: Words = (("gmem", "global"), ("smem", "shared"), ("peer", "shared::cluster"))
+_SPACE: Words = (("gmem", "global"), ("smem", "shared"))
 _VECTOR: Words = (
     ("32", "b32"), ("8", "b8"), ("16", "b16"), ("64", "v2.b32"), ("128", "v4.b32")
 )  # fmt: skip
@@ -603,6 +603,20 @@ _CONVERSIONS = (
          rounding=_ROUNDING, dst=(*_WORDS, *_same("s8", "u8", "s16", "u16")), src=_FLOAT),
 )  # fmt: skip
 
+
+def _of_peers(row: Row) -> Row:
+    """Return a load, store or atomic of the shared memory of other blocks of the cluster."""
+    template = row.template.replace("{space}", "shared::cluster")
+    for mode in ("order", "cache", "prefetch"):
+        template = template.replace(f"{{{mode}}}", "")
+    operands = tuple(Slot(x.name, x.type.replace("{space}", "shared")) for x in row.operands)
+    modes = tuple((mode, words) for mode, words in row.modes if f"{{{mode}}}" in template)
+    changed = {"template": template, "operands": operands, "modes": modes}
+    return replace(row, name=f"{row.name}.peer", first="sm_90", **changed)
+
+
+_SHARED = [row for row in _MEMORY if row.effects == "memory" and ("space", _SPACE) in row.modes]
+_PEERS = tuple(map(_of_peers, _SHARED))
 TABLE: dict[str, Row] = {
-    row.name: row for row in (*_MEMORY, *_ORDER, *_ASYNC, *_FLOATS, *_CONVERSIONS)
+    row.name: row for row in (*_MEMORY, *_PEERS, *_ORDER, *_ASYNC, *_FLOATS, *_CONVERSIONS)
 }

@@ -86,10 +86,10 @@ class Access(Node):
         cache: the cache operator of PTX (`cg`, `cs`, `lu` ...) and hints (`hints_of`), or "".
         asserted: what must hold of coordinates, where it is not proven. No code is generated for
             it: the emulator tests it, for the threads that take part.
-        packed: whether elements of global memory that are narrower than a byte are packed; those
-            of shared memory always are.
         rank: the rank of the block of the cluster whose shared memory it is; None: the thread's own
             block. Source: PTX ISA, mapa.
+        packed: whether elements of global memory that are narrower than a byte are packed; those
+            of shared memory always are.
 
     Law: vector v starts at element bases[b] + swizzle(inner + s), for (b, s) = table[v]. The
     swizzle keeps the `width` elements of a vector together and in order.
@@ -108,13 +108,8 @@ class Access(Node):
     fill: float | int | None = field(default=0, metadata=FIXED)
     cache: str = ""
     asserted: tuple[Bound, ...] = field(default=(), metadata=FIXED)
-    packed: bool = field(default=False, metadata=FIXED)
     rank: Scalar | None = None
-
-    @property
-    def window(self) -> str:
-        """Where its addresses lead: gmem, smem, or `peer`, the shared memory of another block."""
-        return self.space if self.rank is None else "peer"
+    packed: bool = field(default=False, metadata=FIXED)
 
     @property
     def count(self) -> int:

@@ -78,13 +78,17 @@ def _load_vector(
 def _modes(x: Access, order: str) -> dict[str, Any]:
     """Return the modes of the load or store of an access."""
     cache = x.hints.operator or x.hints.priority
-    return {"order": order, "space": x.window, "cache": cache, "bits": x.vector_bits}
+    return {"order": order, "space": x.space, "cache": cache, "bits": x.vector_bits}
 
 
 def _with_policy(e: Emit, x: Access, name: str, modes: dict[str, Any]) -> tuple[str, list[Any]]:
     """Return the row of a load or store, and the operand of its policy, if it has one."""
+    if x.rank is not None:
+        for mode in ("order", "space", "cache", "prefetch"):
+            modes.pop(mode, None)
+        return f"{name}.peer", []
     feature = x.feature()
-    if feature is None or x.rank is not None:
+    if feature is None:
         return name, []
     del modes["order"]
     if not x.hints.policy:
@@ -191,14 +195,14 @@ def _atomic_row(fn: str, x: Access) -> tuple[str, dict[str, Any]]:
         return name, {"type": f"{kind}x{x.width}"}
     if fn == "add":
         name = "atom.add.noftz.bf16" if kind.name == "bf16" else "atom.add"
-        return name, {"space": x.window, "type": kind.ptx + "x2" * (x.width > 1)}
+        return name, {"space": x.space, "type": kind.ptx + "x2" * (x.width > 1)}
     if fn in ("min", "max") and kind.name == "f32":
-        return "atom.min.f32", {"space": x.window, **_FLOAT_ORDER[fn]}
+        return "atom.min.f32", {"space": x.space, **_FLOAT_ORDER[fn]}
     if fn == "cas":
-        return "atom.cas", {"space": x.window, "type": f"b{kind.bits}"}
+        return "atom.cas", {"space": x.space, "type": f"b{kind.bits}"}
     if fn in ("min", "max"):
-        return "atom.min", {"space": x.window, "fn": fn, "type": kind.ptx}
-    return "atom.bits", {"space": x.window, "fn": fn, "type": f"b{kind.bits}"}
+        return "atom.min", {"space": x.space, "fn": fn, "type": kind.ptx}
+    return "atom.bits", {"space": x.space, "fn": fn, "type": f"b{kind.bits}"}
 
 
 @emits(ops.Atomic)
@@ -207,11 +211,15 @@ def atomic(e: Emit, op: ops.Atomic) -> None:
     x = op.dst
     addresses, guards = Addresses(e, x), Guards(e, x)
     name, modes = _atomic_row(op.fn, x)
+    ordered = name == "atom.min.f32"
+    if x.rank is not None:
+        del modes["space"]
+        name = f"{name}.peer"
     if x.width > 1:
         _add_vectors(e, op, name, modes)
         return
-    if name == "atom.min.f32":
-        _order_floats(e, op, modes)
+    if ordered:
+        _order_floats(e, op, name, modes)
         return
     for v in range(x.count):
         address, value = addresses[v], e.words.get(op.src, v)
@@ -223,7 +231,7 @@ def atomic(e: Emit, op: ops.Atomic) -> None:
             e.words.put(op.old, v, old)
 
 
-def _order_floats(e: Emit, op: ops.Atomic, modes: dict[str, Any]) -> None:
+def _order_floats(e: Emit, op: ops.Atomic, name: str, modes: dict[str, Any]) -> None:
     """Emit the minimum or maximum of f32 for each element, by integers."""
     b, addresses, guards = e.b, Addresses(e, op.dst), Guards(e, op.dst)
     for v in range(op.dst.count):
@@ -232,7 +240,7 @@ def _order_floats(e: Emit, op: ops.Atomic, modes: dict[str, Any]) -> None:
         if op.old is not None and guard is not None:
             kept = [b.bitcast(e.words.get(op.old, v), I32)]
         flag = ir.Constant(I32, 1) if guard is None else guard
-        (old,) = e.emit("atom.min.f32", addresses[v], value, flag, old=kept, **modes)
+        (old,) = e.emit(name, addresses[v], value, flag, old=kept, **modes)
         if op.old is not None:
             e.words.put(op.old, v, b.bitcast(old, F32))
 
