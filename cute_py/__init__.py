@@ -9,7 +9,8 @@
 - Write kernels: `kernel`, `launch`, `smem`, `copy`, `gemm`, `trace`, `emulate`, `run`; the language
   in docs/kernels.md, and twelve steps to a fast product in docs/write_a_gemm.md.
 - Multiply arrays: `ops.gemm`, `ops.choose_config`; how fast, and how that is measured, in
-  docs/performance.md.
+  docs/performance.md. With gradients and in graphs of
+  torch: docs/torch.md.
 """
 
 # Names are resolved on first use (PEP 562), so that the import costs next to nothing.
@@ -131,6 +132,7 @@ _HOME = {
     "trace.control": "break_if otherwise range=range_ return_if var=Var wait_until when while_",
     "trace.arithmetic": "as_int reduce",
     "trace.inline": "inline_ptx",
+    "trace.tables": "make_table",
     "trace.threads": (
         "assert_ assume atomic atomic_cas block_idx cluster_idx cluster_rank cp_async_fence "
         "cp_async_wait "
@@ -141,6 +143,7 @@ _HOME = {
     "codegen.build": "compile source",
     "codegen.launch.run": "run",
     "analysis.solver": "suggest_smem_layout",
+    "ops.tuned": "tune",
     "viz.text": "print_copy print_layout print_mma print_tv to_text",
     "viz.svg": "to_svg",
     "viz.html": "to_html",
@@ -158,6 +161,7 @@ _PACKAGES = (
     "math",
     "ops",
     "tiled",
+    "torch",
     "trace",
     "viz",
 )

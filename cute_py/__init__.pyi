@@ -294,6 +294,7 @@ from cute_py.trace.control import while_ as while_
 from cute_py.trace.arithmetic import as_int as as_int
 from cute_py.trace.arithmetic import reduce as reduce
 from cute_py.trace.inline import inline_ptx as inline_ptx
+from cute_py.trace.tables import make_table as make_table
 from cute_py.trace.threads import assert_ as assert_
 from cute_py.trace.threads import assume as assume
 from cute_py.trace.threads import atomic as atomic
@@ -325,6 +326,7 @@ from cute_py.codegen.build import compile as compile
 from cute_py.codegen.build import source as source
 from cute_py.codegen.launch.run import run as run
 from cute_py.analysis.solver import suggest_smem_layout as suggest_smem_layout
+from cute_py.ops.tuned import tune as tune
 from cute_py.viz.text import print_copy as print_copy
 from cute_py.viz.text import print_layout as print_layout
 from cute_py.viz.text import print_mma as print_mma
@@ -411,6 +413,7 @@ from cute_py import host as host
 from cute_py.trace import math as math
 from cute_py import ops as ops
 from cute_py import tiled as tiled
+from cute_py import torch as torch
 from cute_py.trace.kernel import trace as trace
 from cute_py import viz as viz
 

@@ -407,6 +407,46 @@ def added(x, y, width):
             y[width * tid + k] = sums[width * tid + k]
 
 
+@cute.kernel
+def weights_in_registers(W, X, D, tile=(64, 64, 64), stages=2):
+    """D (N,M) = W (N,K) of s8, converted in registers, times X (M,K) transposed."""
+    (N, K), (bN, bM, bK) = W.shape, tile
+    grid = cute.ceil_div(N, bN), cute.ceil_div(X.shape[0], bM)
+    cute.launch(grid=grid, block=2 * WARPGROUP)
+    (bx, by), tid = cute.block_idx(), cute.thread_idx()
+    mma = cute.make_tiled_mma(f"SM90_64x{bM}x16_F32{str(X.dtype).upper() * 2}_RS")
+    gW = cute.local_tile(cute.tma_tensor(W), (bN, bK), (bx, _))  # (BN,BK,k)
+    gX = cute.local_tile(cute.tma_tensor(X), (bM, bK), (by, _))  # (BM,BK,k)
+    atoms = cute.atoms.Layout_K_SW64_Atom(W.dtype), cute.atoms.Layout_K_SW128_Atom(X.dtype)
+    sW = cute.smem(W.dtype, cute.tile_to_shape(atoms[0], (bN, bK, stages)), 1024)
+    sX = cute.smem(X.dtype, cute.tile_to_shape(atoms[1], (bM, bK, stages)), 1024)
+    ring = cute.pipeline(stages, tiles=(sW, sX), consumers="warpgroup")
+    depth = cute.ceil_div(K, bK)
+    with cute.role("multiply", warps=range(4)):
+        thr = mma.get_slice(tid)
+        tCsW, tCsX = thr.partition_A(sW), thr.partition_B(sX)
+        part = thr.partition_C(cute.local_tile(D, (bN, bM), (bx, by)))
+        acc = thr.make_fragment_C(part)
+        for k in cute.range(depth):
+            stage = ring.wait()
+            held = cute.make_rmem_tensor(tCsW[_, _, _, 0].shape, W.dtype)
+            cute.copy(tCsW[_, _, _, stage], held)
+            left = held.to(X.dtype)
+            cute.warpgroup_fence()
+            cute.warpgroup_gemm(mma, acc, left, tCsX[_, _, _, stage], k > 0)
+            cute.warpgroup_commit()
+            cute.warpgroup_wait(0)
+            cute.named_barrier(1, WARPGROUP)  # all have read W by loads
+            ring.release()
+        cute.copy(acc.to(D.dtype), part)
+    with cute.role("load", warps=range(4, 8)), cute.elect("role"):
+        for k in cute.range(depth):
+            stage = ring.acquire()
+            ring.load(gW[_, _, k], sW[_, _, stage])
+            ring.load(gX[_, _, k], sX[_, _, stage])
+            ring.commit()
+
+
 # -- cases: (kernel, inputs, output as it was before, what it becomes, options)
 
 
@@ -599,7 +639,18 @@ def starts():
 
 RAGGED = [(128, 128, 64), (130, 257, 136), (1, 8, 8), (127, 129, 1000), (300, 200, 64)]
 WIDE = [(m, -(-n // 8) * 8, k) for m, n, k in RAGGED] + [(1024, 2048, 512)]
+
+
+def weights():
+    for shape in ((64, 64, 64), (72, 100, 208), (8, 130, 1008)):
+        M, N, K = shape
+        w, x = integers((N, K), "s8"), integers((M, K), "bf16", 1)
+        exact = product(w, x).astype(np.float32)
+        yield weights_in_registers, (w, x), poisoned((M, N), "f32").T, exact, {}
+
+
 CASES = {
+    "weights": weights,
     "tma_copy": copies,
     "several_boxes": several_boxes,
     "tma_add": sums,

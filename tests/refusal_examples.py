@@ -311,6 +311,7 @@ WHEN = {
     "plan-descriptor": "a descriptor of wgmma leads to other elements than the layout",
     "plan-setmaxnreg-part": "only a part of a warpgroup comes to setmaxnreg",
     "plan-setmaxnreg-sum": "warpgroups ask for more registers than the launch has",
+    "plan-tables": "the tables of a kernel, by `cute.make_table`, have more than 2 KB",
     "plan-shared": "a block needs more shared memory than it can have",
     # -- calls.wordings
     "argument-modes": "a kernel is given an array without modes",
@@ -409,6 +410,8 @@ WHEN = {
     "kernel-print": "the text of `cute.print` has more or fewer `{}` than values",
     "kernel-barrier": "a named barrier has an id or number of threads that hardware lacks",
     "kernel-as-int": "`cute.as_int` is given something other than one integer in a register",
+    "table-entry": "an entry of `cute.make_table` depends on more than the host knows",
+    "table-index": "an index is outside of a table of `cute.make_table`",
     "kernel-promise": "no integer satisfies the promise of `cute.as_int` or `cute.var`",
     "kernel-choice": "a word is not one of the choices of an operation",
     "kernel-step": "`cute.range` is given a step of 0",
@@ -514,6 +517,7 @@ WHEN = {
     "launch-earlier": "an earlier kernel has failed: its error surfaces at a later launch",
     "launch-grid": "a grid is negative or larger than the device allows",
     "launch-limit": "a block or cluster needs more than the device has",
+    "launch-resident": "a launch with `resident=True` has more blocks than run at once",
     "launch-cluster": "a grid is not a whole number of clusters",
     "launch-device": "arrays are on several devices",
     "launch-read-only": (
@@ -530,6 +534,7 @@ WHEN = {
     # -- ops.wordings
     "ops-array": "an operand or a term holds no numbers",
     "ops-rank": "an operand has fewer than two modes",
+    "ops-tune-host": "arrays of the host, whose configurations cannot be measured",
     "ops-shapes": "the operands' shapes do not fit together",
     "ops-shape": "c, bias or out has another shape than the result asks for",
     "ops-dtype": "no instruction multiplies operands of these types",
@@ -549,7 +554,16 @@ WHEN = {
     ),
     "ops-read-only": "out cannot be written",
     "ops-memory": "arrays and the emulator's state would not fit into free memory",
-    "conv2d": "a filter has more positions than a register has bits, or channels no whole tiles",
+    "torch-no-backward": (
+        "an operator that was registered without `backward`, or one that changes its arguments, "
+        "gets a tensor that autograd follows"
+    ),
+    "torch-twice": "a derivative of an operator of torch is differentiated again",
+    "torch-parameter": "`register` names what is no parameter of the kernel",
+    "torch-writes": "a registered kernel writes an array that is none of its outputs",
+    "torch-result": "`fake` returns something other than a tensor for each output",
+    "torch-order": "a registered kernel adds floats in any order, where torch forbids that",
+    "conv2d": "a filter has more positions than a register has bits, or channels no whole vectors",
     "attention-accum": "V has more columns than a tile has keys, and `accum` is missing",
     "gemm-config-text": "changes to a configuration cannot be read",
     # -- expression
@@ -636,6 +650,7 @@ WHEN = {
     ),
     "emulate-deadlock": "all threads that are left wait",
     "emulate-setmaxnreg": "warps of one warpgroup do not ask for one number of registers together",
+    "emulate-table": "a run-time index is outside of a table of `cute.make_table`",
     "emulate-promise": "an integer is not within the bounds that `as_int` or `var` was told",
     "emulate-assume": "a condition that `cute.assume` promises is false",
     "emulate-uniform": "threads that promise to have the same integer have different ones",
@@ -663,11 +678,14 @@ def more():
     from cute_py.integers import ints
     from cute_py.integers.symbols import subs
     from cute_py.kernels import fused_attention
-    from cute_py.kernels.config import flagship
     from cute_py.kernels.implicit_gemm import Conv2d
     from cute_py.layout.bits.swizzle import compose_swizzles
     from cute_py.ops import gemm
     from tests.opaque import Opaque
+
+    def strided(x):
+        cute.launch(grid=1, block=1)
+        Conv2d((3, 3)).table(x, 8)
 
     M, z = sym("M", multiple_of=8, max=4096), sym("z", min=None)
     tall, square = np.ones((3, 2), np.float32), np.ones((3, 3), np.float32)
@@ -733,7 +751,7 @@ def more():
         # products and commands
         lambda: gemm(square, square, config="stages=1"),
         lambda: gemm(square, square, config="tiles=3"),
-        lambda: Conv2d((3, 3)).table(np.zeros((1, 8, 8, 48)), flagship()),
+        lambda: cute.trace(cute.kernel(strided), np.zeros((1, 8, 8, 12), np.float16)),
         lambda: fused_attention.choose(*[np.zeros((1, 1, 8, 256), np.float16)] * 4),
         lambda: gemm(square.astype(object), square),
         lambda: gemm(np.ones(4), square),
@@ -799,6 +817,9 @@ def on_the_emulator():
     def promised(x, t):
         x[cute.as_int(x[t], 0, 3)] = 1
 
+    def tabled(x, t):
+        x[t] = cute.make_table([1, 2])[cute.as_int(x[t])].to("s32")
+
     def assumed(x, t):
         cute.assume(cute.as_int(x[t]) < 31)
 
@@ -846,6 +867,7 @@ def on_the_emulator():
                 unwritten,
                 at_once,
                 promised,
+                tabled,
                 loose,
                 assumed,
                 uniform,
@@ -934,6 +956,18 @@ def calls():
 RECORDED = {
     "argument-negated": ("kernel", {"name": "x"}),
     "argument-gradient": ("cute.ops.gemm", {"name": "a"}),
+    "torch-no-backward": ("torch.ops.cute_kernels.scale", {}),
+    "torch-twice": ("torch.ops.cute_py.gemm", {}),
+    "torch-parameter": (
+        "cute_py.torch.register",
+        {"name": "z", "place": "outputs", "signature": "scale(x, y, alpha: cute.f32)"},
+    ),
+    "torch-writes": ("torch.ops.cute_kernels.split", {"outputs": "low", "written": "high, low"}),
+    "torch-result": (
+        "torch.ops.cute_kernels.split",
+        {"found": "['Tensor']", "wanted": "low, high"},
+    ),
+    "torch-order": ("torch.ops.cute_kernels.total", {"dtype": "f32", "line": "total.py:7"}),
     "ops-overlap": ("cute.ops.gemm", {"shape": "(4,4)", "strides": "(0,4)"}),
     "argument-tensor": ("kernel", {"type": "Tensor"}),
     "argument-device": ("kernel", {"type": "Foreign", "device": "of DLPack type 10"}),
@@ -1042,6 +1076,7 @@ RECORDED = {
             "arch": "sm_89",
         },
     ),
+    "launch-resident": ("gemm_stream_k", {"blocks": "300", "room": "264"}),
     "launch-cluster": ("clustered", {"grid": "(1001, 1, 1)", "cluster": "(4, 1, 1)"}),
     "launch-device": ("rows", {"name": "y", "found": "1", "other": "x", "device": "0"}),
     "launch-read-only": ("rows", {"name": "y"}),
@@ -1055,6 +1090,7 @@ RECORDED = {
     "launch-driver": ("cute.run", {"said": "libcuda.so.1 not found"}),
     "ops-library": ("ops.gemm", {"type": "DeviceNDArray"}),
     "ops-chip": ("compile", {"arch": "sm_103a"}),
+    "ops-tune-host": ("cute.tune", {}),
     "ops-memory": (
         "cute.ops.gemm",
         {"needed": "2.2 MiB", "arrays": "351.6 KiB", "state": "1.9 MiB", "available": "1.1 MiB"},

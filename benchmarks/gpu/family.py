@@ -1,6 +1,7 @@
 """Measure the kernels for Hopper: configurations against cuBLAS, on the products of a table.
 
     python -m benchmarks.gpu.family --out FILE [--cases NAME ...] [--rounds 7] [--sustained 10]
+    python -m benchmarks.gpu.family --operator --out FILE        (what cute.ops.gemm chooses)
     python -m benchmarks.gpu.family --dry [--cases NAME ...]     (compiles; needs no GPU)
 
 Answers are checked first and last. Burst: 30 ms of rest before each replay of a graph; sustained:
@@ -137,7 +138,7 @@ SHORT = ("pp 128x192", "pp 128x176", "pp 128x192 b132", "pp 64x256")
 TWO_LEVEL = ("128x128 2", "128x192 2", "128x160 2", "pp 64x192 2")
 GELU = (
     *("128x256 bias gelu", "128x256 c bias gelu", "256x128 bias gelu"),
-    *("pp 128x160 s4 c bias gelu", "pp 128x128 s4 bias gelu", "pp 64x256 bias gelu"),
+    *("pp 128x160 s4 c bias gelu", "pp 128x176 s4 bias gelu", "pp 128x128 s4 bias gelu"),
 )
 CASES = (
     case("512", "bf16", 512, "64x32 pdl", "64x64 pdl", "64x32", "64x128 pdl"),
@@ -160,6 +161,7 @@ CASES = (
     case("nn", "bf16", 4096, "128x256", "128x256 g4", "128x256 c", majors=("K", "MN")),
     case("nt", "bf16", 4096, "128x256", "256x128", "128x256 c", majors=("MN", "MN")),
     case("tt", "bf16", 4096, "128x256", "256x128", "128x256 c", majors=("MN", "K")),
+    case("4095x4097x4104", "bf16", (4095, 4097, 4104)),  # by the operator alone
     case("tf32-4096", "tf32", 4096, "128x256", "128x256 g4", "256x128", "256x160"),
     case("tf32-8192", "tf32", 8192, "128x256", "256x128", "256x168"),
     case("fp8-4096", "e4m3", 4096, "128x256", "128x256 c", "256x128", "128x256 g4"),
@@ -327,15 +329,32 @@ def launcher(torch: Any, case: Case, variant: Variant, found: Any) -> Any:
     return launch
 
 
+def operator(case: Case) -> Any:
+    """Return `cute.ops.gemm` for the sets of a case."""
+    import cute_py as cute
+
+    def launch(a: Any, b: Any, c: Any, bias: Any, d: Any) -> None:
+        x, y = (cute.typed(z, "tf32") if case.kind == "tf32" else z for z in (a, b.T))
+        terms = {"c": c, "beta": 1} if case.epilogue == "C" else {}
+        if case.epilogue == "gelu":
+            terms = {"bias": bias, "activation": "gelu"}
+        cute.ops.gemm(x, y, **terms, out=d, fast_accum=case.fast)
+
+    return launch
+
+
 def measured(torch: Any, case: Case, built: Any, rounds: int, sustained: int) -> dict[str, Any]:
-    """Return the record of a case."""
+    """Return the record of a case; of the operator alone if nothing is built."""
     torch.backends.cuda.matmul.allow_tf32 = case.kind == "tf32"
     operands, record = Operands(torch, case), {"case": case.name, "refused": {}, "us": {}}
     most = LOOSE.get(case.kind, TOLERANCES[case.result])
     most = most * 2 if case.epilogue else most
     timed = [harness.Timed("cuBLAS", operands.peer)]
     record["errors"] = {"cuBLAS": operands.error(operands.peer)}
-    for variant in case.variants:
+    if not built:
+        timed.append(harness.Timed("ops.gemm", operator(case)))
+        record["errors"]["ops.gemm"] = operands.error(timed[-1].launch)
+    for variant in case.variants if built else ():
         found, why, _seconds = built[job_of(case, variant)]
         label = variant.label
         try:
@@ -364,7 +383,8 @@ def measured(torch: Any, case: Case, built: Any, rounds: int, sustained: int) ->
         for mode in ("burst", "sustained")
     }
     for each in timed[1:]:
-        if record["errors"][each.name] <= most and not operands.error(each.launch) <= most:
+        plain = not built or record["errors"][each.name] <= most
+        if plain and not operands.error(each.launch) <= most:
             record["refused"][each.name] = "wrong at last"
     return record
 
@@ -391,6 +411,7 @@ def main() -> None:
     parser.add_argument("--sustained", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=80)
     parser.add_argument("--dry", action="store_true")
+    parser.add_argument("--operator", action="store_true", help="time cute.ops.gemm")
     parser.add_argument("--tried", nargs="+", help="variants in place of those of the cases")
     options = parser.parse_args()
     cases = [c for c in CASES if not options.cases or c.name in options.cases]
@@ -400,7 +421,7 @@ def main() -> None:
             for c in cases
         ]
     began = time.perf_counter()
-    built = compile_all(cases)
+    built = {} if options.operator else compile_all(cases)
     print(f"{len(built)} compiled in {time.perf_counter() - began:.1f} s", flush=True)
     if options.dry:
         for job, (found, why, seconds) in built.items():

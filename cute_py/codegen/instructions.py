@@ -284,7 +284,8 @@ _FLOAT, _WORDS = _same("f32", "f64"), _same(*WORDS)
 _ROUNDING: Words = (("rn", "rn"), ("rz", "rz"), ("rd", "rm"), ("ru", "rp"))
 _SPACE: Words = (("gmem", "global"), ("smem", "shared"))
 _VECTOR: Words = (
-    ("32", "b32"), ("8", "b8"), ("16", "b16"), ("64", "v2.b32"), ("128", "v4.b32")
+    ("32", "b32"), ("8", "b8"), ("16", "b16"), ("64", "v2.b32"), ("128", "v4.b32"),
+    ("1x64", "b64"), ("2x64", "v2.b64"),
 )  # fmt: skip
 _F2, _F3 = "d:{type} < a:{type}", "d:{type} < a:{type} b:{type}"
 _EXTREMES: Words = (
@@ -322,6 +323,10 @@ _MEMORY = (
         "st.policy", "st.{space}{cache}.L2::cache_hint.{bits} [{address}], {a}, {policy};",
         "< address:{space} a:{bits} policy:b64", "st", "memory", "sm_80",
         space=(("gmem", "global"),), bits=_VECTOR, cache=_dotted(*STORE_CACHES, *PRIORITIES),
+    ),
+    _row(
+        "ld.param", "ld.param.{type} {d}, [{address}];", "d:{type} < address:b64", "ld",
+        type=_same("b32", "b64"),
     ),
     _row(
         "createpolicy", "createpolicy.fractional{policy}.b64 {d}, 1.0;", "d:b64 <", "createpolicy",

@@ -259,6 +259,12 @@ WORDINGS: dict[str, Wording] = {
         "one value for each address in one instruction",
         "let one lane write, or use an atomic",
     ),
+    "emulate-table": (
+        EmulationError,
+        "the index {index}, in a table of {count} integers, by {who}",
+        "0 <= index < {count}",
+        "make the table longer, or bound the index: cute.min_(i, len(table) - 1)",
+    ),
     "emulate-shuffle": (
         EmulationError,
         "a shuffle by {who} from lane {source}, which takes no part",

@@ -24,7 +24,9 @@ WARPGROUP_ATOMS = {
     ("f16", "f16"): ("F32F16F16_SS", 16),
     ("bf16", "bf16"): ("F32BF16BF16_SS", 16),
     ("tf32", "tf32"): ("F32TF32TF32_SS_TN", 8),
-    **{(x, x): (f"S32{x.upper() * 2}_SS_TN", 32) for x in ("s8", "u8")},
+    **{
+        (a, b): (f"S32{a.upper()}{b.upper()}_SS_TN", 32) for a in ("s8", "u8") for b in ("s8", "u8")
+    },
     **{
         (a, b): (f"F32{a.upper()}{b.upper()}_SS_TN", 32)
         for a in ("e4m3", "e5m2")

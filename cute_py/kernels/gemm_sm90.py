@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cute_py.tensor.tensor import Tensor
 
 WARPGROUP = 128  # threads
+FEW = 16  # columns, which a thread has 8 numbers of
 Count = cute.s32(min=1, max=2**16 - 1)
 
 
@@ -229,18 +230,38 @@ class _Output:
                 buffer = self.ring.acquire() if self.config.store else 0
                 stores = []
                 for column, width, slot in parts:
-                    at, size = (row, column), (64, width)
-                    thr = row_mma(self.config, width).get_slice(self.thread)
-                    x = row_mma(self.config).columns_C(rows[_, (_, i), _], column, width)
-                    x = self._finished(thr, x, at, place)
-                    if not self.config.store:
-                        cute.copy(x, thr.partition_C(self._part(self.D, at, size, place)))
-                        continue
-                    staged = self.shared[width][_, _, slot, buffer, self.me]
-                    _to_shared(thr, x, staged)
-                    stores.append((staged, self._part(self.target, at, size, place)))
+                    at, size, staged = (row, column), (64, width), None
+                    if self.config.store:
+                        staged = self.shared[width][_, _, slot, buffer, self.me]
+                        stores.append((staged, self._part(self.target, at, size, place)))
+                    self._write(rows[_, (_, i), _], at, width, place, staged)
                 if self.config.store:
                     self.ring.commit(*stores)
+
+    def _write(self, sums: Tensor, at: Any, width: int, place: Any, staged: Tensor | None) -> None:
+        """Write a part (64, width) of a tile to shared memory, or to D. An epilogue that needs many
+        registers takes few columns at a time.
+        """
+        (row, column), mma = at, row_mma(self.config)
+        step = min(width, FEW) if self._is_heavy() else width
+        thr = row_mma(self.config, step).get_slice(self.thread)
+        if step < width:
+            cute.syncwarp()  # loads of the next part would take registers
+        for j in range(0, width, step):
+            x = mma.columns_C(sums, column + j, step)
+            x = self._finished(thr, x, (row, column + j), place)
+            if staged is not None:
+                _to_shared(thr, x, cute.local_tile(staged, (64, step), (0, j // step)))
+            else:
+                part = self._part(self.D, (row, column + j), (64, step), place)
+                cute.copy(x, thr.partition_C(part))
+
+    def _is_heavy(self) -> bool:
+        """Tell whether registers are few next to the sums of a tile."""
+        (m, n, _k), epilogue = self.config.tile, self.epilogue
+        room = 64 * 256 - (self.config.schedule == "pingpong") - m // self.config.warpgroups * n
+        few = room < 0 and epilogue != Epilogue(epilogue.compute)
+        return few or epilogue.activation not in (None, "relu")
 
     def tail(self) -> None:
         """Wait until all of D is written."""

@@ -27,6 +27,12 @@ WORDINGS: dict[str, Wording] = {
         "fields that fit each other, and storages of the plan",
         "trace the kernel again; plans that are built by hand must follow plan/ops",
     ),
+    "plan-tables": (
+        LayoutError,
+        "tables of {bytes} bytes",
+        "at most {most} bytes in all tables of a kernel: entries are parameters of 8 bytes",
+        "pass an array, or keep the entries that repeat once, and compute the rest from the index",
+    ),
     "plan-text": (
         LayoutError,
         "text that is not a plan: {said}",

@@ -66,6 +66,7 @@ def launch(
     pdl: bool = False,
     fma: bool = False,
     allow_emulated: bool = False,
+    resident: bool = False,
 ) -> None:
     """Set the launch shape, once, before the first use of a thread or block index.
 
@@ -85,6 +86,8 @@ def launch(
             is rewritten, so the emulator and a GPU agree.
         allow_emulated: compile matrix instructions also for architectures that replace each by
             several slower ones, such as products of s4 on sm_90. `MMA_Atom.support` names them.
+        resident: all blocks run at once, as blocks need that wait for each other in any order: a
+            launch of more blocks than the device has room for is refused.
 
     """
     trace = current()
@@ -97,7 +100,10 @@ def launch(
         ints.as_int(ints.normalize(x, "cute.launch"), "cute.launch")
         for x in (min_blocks, spill_bytes)
     ]
-    shape = Launch(blocks, tuple(threads), tuple(group), least, spills, pdl, allow_emulated)  # type: ignore[arg-type]
+    extents: Any = {"grid": blocks, "block": tuple(threads), "cluster": tuple(group)}
+    words = {"pdl": pdl, "allow_emulated": allow_emulated, "resident": resident}
+    options: Any = {name: bool(given) for name, given in words.items()}
+    shape = Launch(**extents, min_blocks=least, spill_bytes=spills, **options)
     if min(threads) < 1 or shape.threads > 1024 or min(*group, least) < 1 or spills < 0:
         raise refusal_here("kernel-block", operation="cute.launch", block=block)
     trace.launch, trace.contract = shape, bool(fma)

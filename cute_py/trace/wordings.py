@@ -310,6 +310,19 @@ WORDINGS: dict[str, Wording] = {
         "an id from 1 to 15 (0 is cute.syncthreads), and whole warps: a multiple of 32 threads",
         "count all threads of the participating warps, or use cute.syncthreads",
     ),
+    "table-entry": (
+        LayoutError,
+        "{entry}, which depends on {names}",
+        "one entry or more, of what the host knows: numbers, sizes, strides, integer arguments, "
+        "and their sums, products, quotients, remainders and minima",
+        "compute the part of a thread or loop where the entry is used: table[i] + n",
+    ),
+    "table-index": (
+        CoordinateError,
+        "the index {index}, in a table of {count} integers",
+        "0 <= index < {count}",
+        "take an index in the table, or make the table longer",
+    ),
     "kernel-as-int": (
         LeafTypeError,
         "{tensor}",

@@ -1,5 +1,7 @@
 """The kernels of the ladder as plans, each with a small tile."""
 
+import re
+from collections import Counter
 from functools import cache
 
 import ml_dtypes
@@ -24,6 +26,30 @@ TILE = (64, 64)
 
 def zeros(*shape, kind="f32"):
     return np.zeros(shape, {"bf16": ml_dtypes.bfloat16}.get(kind) or cute.dtype(kind).numpy)
+
+
+def loops_of(sass):
+    """Return the names of the instructions, and (start, end) of each loop, by its end."""
+    labels, names, loops = {}, [], []
+    for line in sass.splitlines():
+        label = re.match(r"\s*(\.L_x_\d+):", line)
+        if label:
+            labels[label[1]] = len(names)
+        found = re.search(r"/\*[0-9a-f]{4,5}\*/\s+(.*?);", line)
+        if found:
+            text = re.sub(r"^@!?U?P\w+\s+", "", found[1])
+            jump = re.search(r"^BRA.*(\.L_x_\d+)", text)
+            names.append(text.split()[0].partition(".")[0])
+            if jump and labels.get(jump[1], len(names)) < len(names) - 1:  # not the end of the code
+                loops.append((labels[jump[1]], len(names)))
+    return names, loops
+
+
+def main_loop(sass, product="HMMA"):
+    """Return the instructions before the innermost loop with products, and those of the loop."""
+    names, loops = loops_of(sass)
+    start, end = min((x for x in loops if product in names[slice(*x)]), key=lambda x: x[1] - x[0])
+    return Counter(names[:start]), Counter(names[start:end])
 
 
 def matrices(kind="f16", sums="f32", n=256):

@@ -17,14 +17,16 @@ from cute_py.codegen.toolchain import FORBIDDEN, stalls
 
 OFTEN = ("128x256", "pp-128x192", "64x32-pdl", "nt", "s8")
 FULL = Epilogue(alpha=True, source=True, bias=True, activation="gelu")
-# epilogues that need many registers, and the configurations that have room for them
+RELU = replace(FULL, activation="relu")
+# the fullest epilogues that configurations have registers for
 HEAVY = {
+    "128x128": FULL,
     "128x256": FULL,
     "256x128": FULL,
-    "128x128": FULL,
     "pp-128x128": FULL,
-    "256x160": replace(FULL, source=False),
-    "256x192": Epilogue(alpha=True, bias=True),
+    "256x160": FULL,
+    "256x168": replace(RELU, source=False),
+    "256x176": replace(RELU, source=False),
     "pp-128x192": Epilogue(alpha=True, bias=True),
     "192x192": Epilogue(bias=True),
 }
@@ -38,9 +40,8 @@ def plan_of(config, result, last=None):
     return trace(config, *call_of(config, arrays, last))
 
 
-def require_gates(config, plan):
-    """Compile, and fail unless the machine code is as the plan says, without spills or stalls."""
-    made = cute.compile(plan, "sm_90a")
+def require_gates(config, plan, made):
+    """Fail unless the machine code is as the plan says, without spills or stalls."""
     found, every = made.resources.instructions, list(plan.ops)
     assert made.resources.spill_bytes == made.resources.stack_bytes == 0
     assert made.resources.smem_bytes == plan.smem_bytes <= 232448
@@ -59,28 +60,42 @@ def require_gates(config, plan):
     assert found["USETMAXREG"] == (2 if config.registers[0] else 0)
     matrices = [op for op in every if isinstance(op, ops.StMatrix)]
     assert (found["STSM"] > 0) == bool(matrices)
-    return made
 
 
 def slow_but(often, names):
     return [pytest.param(x, marks=() if x in often else pytest.mark.slow) for x in names]
 
 
+@pytest.fixture
+def built(name):
+    """Return (configuration, plan, what it compiles to)."""
+    plan = plan_of(CONFIGS[name], result_of(name))
+    return CONFIGS[name], plan, cute.compile(plan, "sm_90a")
+
+
 @pytest.mark.parametrize("name", slow_but(OFTEN, CONFIGS))
-def test_configurations_compile_through_the_gates(name):
-    config = CONFIGS[name]
-    made = require_gates(config, plan_of(config, result_of(name)))
+def test_configurations_compile_through_the_gates(built):
+    require_gates(*built)
+    config, _plan, made = built
     if config.pdl:
         assert made.resources.instructions["ACQBULK"] == 1
     if config.cluster > 1:
         assert "UTMALDG.2D.MULTICAST" in made.sass
 
 
+@pytest.fixture
+def heavy(name):
+    """Return (configuration, plan, what it compiles to) with the fullest epilogue."""
+    plan = plan_of(CONFIGS[name], "bf16", HEAVY[name])
+    return CONFIGS[name], plan, cute.compile(plan, "sm_90a")
+
+
 @pytest.mark.parametrize("name", slow_but(("128x128",), HEAVY))
-def test_heavy_epilogues_do_not_spill(name):
-    require_gates(CONFIGS[name], plan_of(CONFIGS[name], "bf16", HEAVY[name]))
+def test_heavy_epilogues_do_not_spill(heavy):
+    require_gates(*heavy)
 
 
+@pytest.mark.slow
 def test_an_epilogue_that_spills_is_refused():
     with pytest.raises(cute.CuteError) as caught:
         cute.compile(plan_of(row("bf16", 256, 208), "bf16", FULL), "sm_90a")

@@ -12,7 +12,16 @@ from cute_py.kernels import config
 from cute_py.kernels.gemm_06_ldmatrix import gemm_ldmatrix
 from cute_py.kernels.gemm_09_tma_wgmma import gemm_tma
 from cute_py.plan import ops
-from tests.compile_only.ladder import LADDER, MATRIX, operator, plan_of, tensor_core, wanted, zeros
+from tests.compile_only.ladder import (
+    LADDER,
+    MATRIX,
+    loops_of,
+    operator,
+    plan_of,
+    tensor_core,
+    wanted,
+    zeros,
+)
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
@@ -77,6 +86,29 @@ BEFORE = {  # instructions for sm_90a when all integers had 64 bits
     "softmax": 358,
     "copy_vectors": 224,
 }
+
+
+LOOPS = {  # instructions of the longest loop then, for sm_80 and sm_90a; of doubles it is today's
+    "gemm_01_naive": (37, 37),
+    "gemm_02_shared": (78, 77),
+    "gemm_03_registers": (705, 703),
+    "gemm_04_double_buffer": (593, 592),
+    "gemm_05_tensor_core": (91, 92),
+    "gemm_06_ldmatrix": (68, 69),
+    "gemm_07_multistage": (164, 162),
+    "gemm_07_multistage_s8": (82, 83),
+    "gemm_07_multistage_f64": (157, 198),
+    "gemm_08_epilogue": (80, 79),
+    "splitk_serial": (91, 92),
+    "gemm": (86, 85),
+}
+
+
+@pytest.mark.parametrize("arch", ["sm_90a", pytest.param("sm_80", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", LOOPS)
+def test_no_loop_has_more_instructions_than_with_integers_of_64_bits(name, arch):
+    _names, loops = loops_of(cute.compile(plan_of(name), arch).sass)
+    assert max(end - start for start, end in loops) <= LOOPS[name][arch == "sm_90a"]
 
 
 @pytest.mark.parametrize("arch", ["sm_90a", pytest.param("sm_80", marks=pytest.mark.slow)])

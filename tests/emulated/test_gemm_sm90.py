@@ -12,6 +12,7 @@ from cute_py.kernels.config_sm90 import warpgroup_config
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.kernels.gemm_sm90 import KERNELS
 from tests.hopper_family import CONFIGS, PING, arguments, call_of, result_of, row, trace
+from tests.hopper_kernels import CASES
 
 INTEGERS = {"compute": "s32"}
 FULL = Epilogue(alpha=True, source=True, bias=True, activation="relu")
@@ -126,6 +127,13 @@ def test_activations_are_those_of_the_other_kernel():
     x = exact + arrays[3]
     erf = np.vectorize(__import__("math").erf)
     assert np.abs(arrays[4] - x * 0.5 * (1 + erf(x / np.sqrt(2)))).max() < 1e-4
+
+
+def test_weights_of_8_bits_are_operands_in_registers():
+    """They are converted next to the tensor cores, and D is transposed."""
+    for kernel, inputs, D, exact, _options in CASES["weights"]():
+        cute.emulate(kernel, *inputs, D)
+        assert (exact == D).all()
 
 
 # -- configurations

@@ -12,10 +12,12 @@ import cute_py as cute
 from cute_py.emulate import HANDLERS
 from cute_py.kernels import transpose
 from cute_py.kernels.config import flagship
+from cute_py.kernels.epilogue import Epilogue
 from cute_py.kernels.gemm_07_multistage import gemm_multistage
 from cute_py.kernels.gemm_09_tma_wgmma import gemm_tma
 from cute_py.plan import ops
 from cute_py.plan.serial import dumps, loads
+from tests.hopper_family import HALVES, arguments, call_of, trace
 
 
 @cute.kernel
@@ -186,3 +188,17 @@ def test_text_and_file_of_a_plan_are_stable(name, request):
             path.write_text(text, encoding="utf-8")
         assert path.read_text(encoding="utf-8") == text
     assert loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8")) == plan
+
+
+@pytest.mark.parametrize("name", ["128x256", "pp-128x192"])
+def test_text_of_the_plans_for_hopper_is_stable(name, request):
+    """The flagships of the cooperative kernel and of the one with two tiles."""
+    config = HALVES[name]
+    arrays, _exact = arguments(config, (64, 64, 64), "bf16")
+    plan = trace(config, *call_of(config, arrays, Epilogue()))
+    text = re.sub(r"  # line \d+", "", str(plan)) + "\n"
+    path = GOLDEN / f"hopper-{name}.txt"
+    if request.config.getoption("--update-golden"):
+        path.write_text(text, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == text
+    assert str(loads(dumps(plan))) == str(plan)

@@ -30,6 +30,7 @@ class Driver:
         self.raw = raw
         self.contexts: dict[int, Any] = {}
         self.limits: dict[tuple[int, str], int] = {}
+        self.names: dict[int, str] = {}
         self.maps: dict[Hashable, bytes] = {}  # encoded tensor maps, by content
         self.call("cuInit", 0)
 
@@ -57,6 +58,13 @@ class Driver:
             handle = self.call("cuDeviceGet", device)
             self.limits[key] = int(self.call("cuDeviceGetAttribute", kind, handle))
         return self.limits[key]
+
+    def name(self, device: int) -> str:
+        """Return the name of a device."""
+        if device not in self.names:
+            found = self.call("cuDeviceGetName", 256, self.call("cuDeviceGet", device)) or b""
+            self.names[device] = found.split(b"\0")[0].decode(errors="replace")
+        return self.names[device]
 
     def attribute(self, function: Any, name: str) -> int:
         """Return an attribute of a loaded kernel by its name without prefix: NUM_REGS."""

@@ -71,6 +71,12 @@ def _load_vector(
         fills = _pieces(e, x, old or e.fill_words(x.dtype, x.fill, max(1, x.vector_bits // 32)))
     modes = {**_modes(x, order), "prefetch": x.hints.prefetch}
     name, policy = _with_policy(e, x, "ld", modes)
+    if x.dtype.bits == 64:  # ptxas keeps such a register in one pair, without moves
+        modes["bits"] = f"{x.width}x64"
+        pairs = zip(fills[::2], fills[1::2], strict=True)
+        fills = [e.words.joined(*pair) for pair in pairs]
+        wide = e.emit(name, address, *policy, guard=guard, old=fills, **modes)
+        return [half for v in wide for half in e.words.halves(v)]
     found = e.emit(name, address, *policy, guard=guard, old=fills, **modes)
     return [e.b.zext(v, I32) if v.type != I32 else v for v in found]
 
