@@ -616,8 +616,8 @@ def _of_peers(row: Row) -> Row:
         template = template.replace(f"{{{mode}}}", "")
     operands = tuple(Slot(x.name, x.type.replace("{space}", "shared")) for x in row.operands)
     modes = tuple((mode, words) for mode, words in row.modes if f"{{{mode}}}" in template)
-    changed = {"template": template, "operands": operands, "modes": modes}
-    return replace(row, name=f"{row.name}.peer", first="sm_90", **changed)
+    name = f"{row.name}.peer"
+    return replace(row, name=name, template=template, operands=operands, modes=modes, first="sm_90")
 
 
 _SHARED = [row for row in _MEMORY if row.effects == "memory" and ("space", _SPACE) in row.modes]
