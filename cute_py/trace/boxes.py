@@ -11,7 +11,7 @@ from __future__ import annotations
 from math import gcd, prod
 
 from cute_py.atoms.gmma import byte_swizzle
-from cute_py.atoms.tma import MOST_BOX, MOST_DIMENSIONS, SWIZZLE_MODES
+from cute_py.atoms.tensor_map import MOST_BOX, MOST_DIMENSIONS, SWIZZLE_MODES
 from cute_py.errors import refusal_here
 from cute_py.integers import ints
 from cute_py.integers.symbols import terms_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cute_py.atoms.copy import Copy_Op
-from cute_py.atoms.tma import unreachable
+from cute_py.atoms.tensor_map import unreachable
 from cute_py.emulate.access import Located
 from cute_py.emulate.bits import from_bytes, numpy_type, recast, to_bytes
 from cute_py.emulate.clocks import BULK, COPY, THREAD

@@ -7,7 +7,7 @@ from math import prod
 from typing import ClassVar
 
 from cute_py.atoms.copy import Copy_Op
-from cute_py.atoms.tma import MOST_BOX, MOST_DIMENSIONS
+from cute_py.atoms.tensor_map import MOST_BOX, MOST_DIMENSIONS
 from cute_py.dtypes.packing import PACKED
 from cute_py.dtypes.table import Dtype
 from cute_py.layout.tuples import show
