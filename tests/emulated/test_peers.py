@@ -210,3 +210,34 @@ def test_what_the_gpu_asks_of_a_report_counts_no_banks_of_other_blocks():
     }
     assert lines
     assert all(report.lines[line].requests and not report.lines[line].wavefronts for line in lines)
+
+
+def test_swizzled_tiles_and_packed_elements_are_read_where_the_peer_stored_them():
+    @cute.kernel
+    def exchanged(x, y, z):
+        cute.launch(grid=2, block=32, cluster=2)
+        tid, rank = cute.thread_idx(), cute.cluster_rank()
+        atom = cute.atoms.Layout_K_SW128_Atom("f16")
+        wide = cute.smem("f16", cute.tile_to_shape(atom, (32, 64)), 1024)
+        small = cute.smem("u4", cute.make_layout((32, 8), cute.LayoutRight))
+        digits = cute.rmem("u4", 8)
+        for k in range(8):
+            digits[k] = k + rank
+            part = cute.local_tile(wide, (1, 8), (tid, k))
+            cute.copy(cute.local_tile(x[rank, _, _], (1, 8), (tid, k)), part)
+        cute.copy(digits, cute.local_tile(small, (1, 8), (tid, 0)))
+        cute.cluster_sync()
+        there = cute.mapa(wide, 1 - rank)
+        for k in cute.range(8):
+            part = cute.local_tile(there, (1, 8), (tid, k))
+            cute.copy(part, cute.local_tile(y[rank, _, _], (1, 8), (tid, k)))
+        cute.copy(cute.local_tile(cute.mapa(small, 1 - rank), (1, 8), (31 - tid, 0)), digits)
+        for k in range(8):
+            z[rank, tid, k] = digits[k].to("s32")
+        cute.cluster_sync()
+
+    x = np.random.default_rng(0).random((2, 32, 64)).astype(np.float16)
+    y, z = np.zeros_like(x), np.zeros((2, 32, 8), np.int32)
+    cute.emulate(cute.trace(exchanged, x, y, z), x, y, z)
+    assert np.array_equal(y, x[::-1])
+    assert np.array_equal(z, np.broadcast_to(np.arange(8) + [[[1]], [[0]]], z.shape))
