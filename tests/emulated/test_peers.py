@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
+from cute_py import _
 from tests.emulated.test_roles import code_of
 from tests.emulated.test_threads import ORDERS
 from tests.hopper_kernels import halo, histogram, integers, peers, plan_of, sum_of_peers
