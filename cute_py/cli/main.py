@@ -40,6 +40,11 @@ COMMANDS = {
         "draw the value of an expression",
         'show "Sw<2,3,3> o (8,32):(32,1)" --by bank\nshow "mma(SM61_DP4A, (2,2,1))" -o mma.svg',
     ),
+    "explore": (
+        "explore_command",
+        "write the layout explorer as a page, which runs cute_py in the browser",
+        "explore -o site\nexplore -o page.html --runtime node_modules/pyodide",
+    ),
     "functions": ("expression_commands", "list the functions that eval knows", "functions"),
     "tv": (
         "picture_commands",
