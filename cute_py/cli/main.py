@@ -132,14 +132,20 @@ def _run(words: Sequence[str]) -> int:
     except SystemExit as stop:  # argparse has written its message
         return stop.code if isinstance(stop.code, int) else REFUSED
     except ImportError as error:
-        return refuse(refusal("cli-package", operation="cute-py", reason=error))
+        return _missing(error)
     try:
         return int(given.run(given) or 0)
+    except ImportError as error:
+        return _missing(error)
     except CuteError as error:
         return refuse(error if given.marked else str(error).splitlines()[0])
     except MemoryError:
         what = "a product" if given.command in ("gemm", "plan") else "sizes"
         return refuse(refusal("cli-memory", operation=given.command, what=what))
+
+
+def _missing(error: ImportError) -> int:
+    return refuse(refusal("cli-package", operation="cute-py", reason=error))
 
 
 def refuse(error: object) -> int:
