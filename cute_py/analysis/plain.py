@@ -72,8 +72,9 @@ def require_aligned(operation: str, starts: Grid, count: int, layout: AnyLayout)
     """Refuse starts that are no multiples of a vector's elements."""
     for start in (start for row in starts for each in row for start in each):
         if start % count:
-            facts = {"layout": layout, "count": count, "start": start}
-            raise refusal("access-aligned", operation=operation, **facts)
+            raise refusal(
+                "access-aligned", operation=operation, layout=layout, count=count, start=start
+            )
 
 
 def by_warp(starts: Grid, lanes: int) -> tuple[list[list[int]], list[int]]:

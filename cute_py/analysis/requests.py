@@ -129,7 +129,8 @@ def requests_of(
 
 def _of_access(operation: str, access: Access, layout: AnyLayout) -> Requests:
     unit = access.dtype.bits
-    table, grid = one_axis(layout, operation), offset_grid(access.tv)
+    table: Any = one_axis(layout, operation)
+    grid: Any = offset_grid(access.tv)
     most = max(map(max, grid)) if grid.__class__ is list else grid.max()
     if most >= len(table):
         raise refusal("access-tile", operation=operation, tv=access.tv, layout=layout)

@@ -21,12 +21,13 @@ def answer(state: Any) -> dict[str, Any]:
 
     Args:
         state: `v`, 1; `e`, the expression; `by`, what the colours tell apart, and `bits`, the width
-            of an element (bits), as for `cute.show`; and `sel`, what is selected, such as "T5". With
-            `as`, one of FORMS, only that form of the value is made.
+            of an element (bits), as for `cute.show`; `sel`, what is selected, such as "T5"; and
+            `as`, one of FORMS, if that form of the value is wanted alone.
 
-    Returns a dict with `v` and `text`, for `as`; with `v`, `value` (text), `scene` (None without a picture), `why` (the scene of
-    the derivation, or None) and `sel`; or with `v` and `error`, whose entries are `code`, `given`,
-    `required`, `fix` and `repairs`, expressions that have a value. It never raises.
+    Returns a dict with `v`, `value` (text), `scene` (None without a picture), `why` (the scene of
+    the derivation, or None) and `sel`; for `as` with `v` and `text`; or with `v` and `error`, whose
+    entries are `code`, `given`, `required`, `fix` and `repairs`, expressions that have a value. It
+    never raises.
 
     >>> found = answer({"v": 1, "e": "composition((6,2):(1,7), (3,2):(2,3))"})["error"]
     >>> found["code"], found["repairs"][0]

@@ -85,13 +85,18 @@ def controls() -> dict[str, Any]:
 
 
 # what the worker imports before it is ready
-WARM = ("composition((4,8):(8,1),(2,2):(1,2))", "composition((6,2):(1,7),(3,2):(2,3))", "mma(SM61_DP4A)")
+WARM = (
+    "composition((4,8):(8,1),(2,2):(1,2))",
+    "composition((6,2):(1,7),(3,2):(2,3))",
+    "mma(SM61_DP4A)",
+)
 
 
 def _atoms() -> dict[str, dict[str, list[str]]]:
     """Return the names of instructions by the architecture that brought them."""
     found: dict[str, dict[str, list[str]]] = {}
-    for kind, rows in zip(("mma", "copy"), listed(), strict=True):
+    both: tuple[Any, Any] = listed()
+    for kind, rows in zip(("mma", "copy"), both, strict=True):
         for row in rows:
             of_arch = found.setdefault(row.min_arch, {"mma": [], "copy": []})
             of_arch[kind].append(str(row))

@@ -75,8 +75,13 @@ def _runtime(folder: Path) -> Iterator[tuple[str, bytes]]:
         try:
             data = (folder / name).read_bytes()
         except OSError:
-            facts = {"path": folder, "missing": name, "version": PYODIDE}
-            raise refusal("explore-runtime", operation="--runtime", **facts) from None
+            raise refusal(
+                "explore-runtime",
+                operation="--runtime",
+                path=folder,
+                missing=name,
+                version=PYODIDE,
+            ) from None
         yield name, data
 
 

@@ -21,11 +21,11 @@ def explore(x: object = None) -> Any:
         x: an expression, as for `cute-py show`; a link of the explorer, "#v1&e=..."; a layout or
             an atom; None: an example.
 
-    The result's `link` is the link of what is shown. Needs the package anywidget. Raises LayoutError
-    for a value that no expression gives.
+    The result's `link` is the link of what is shown. Needs the package anywidget. Raises
+    LayoutError for a value that no expression gives.
 
-    >>> explore("complemnt(4:2, 64)").link  # doctest: +SKIP
-    '#v1&e=complemnt(4:2,%2064)'
+    >>> _link("complement(4:2, 64)")
+    '#v1&e=complement(4:2,%2064)'
     """
     link = _link(x)
     try:

@@ -52,7 +52,7 @@ def offsets(layout: Alike) -> Array:
     [[0, 0], [0, 1]]
     """
     if isinstance(layout, Mapped) and not has_numpy():
-        return _in_lists(layout)
+        return _in_lists(layout)  # type: ignore[return-value]
     if layout.__class__ is Layout:
         return _of_layout(layout)
     if isinstance(layout, AbstractComposed):
@@ -136,14 +136,14 @@ def offset_grid(layout: AnyLayout) -> Array:
     >>> offset_grid(Layout((2, 3), (3, 1))).tolist()
     [[0, 1, 2], [3, 4, 5]]
     """
-    table = offsets(layout)
+    table: Any = offsets(layout)
     axes = tuples.product_each(layout.shape)
     if table.__class__ is list:
-        return _nested(table, list(tuples.wrap(axes)))
+        return _nested(table, list(tuples.wrap(axes)))  # type: ignore[return-value]
     import numpy as np
 
     if table.ndim == 1:
-        return table.reshape(axes, order="F")
+        return table.reshape(axes, order="F")  # type: ignore[no-any-return]
     return np.stack([part.reshape(axes, order="F") for part in table.T], axis=-1)
 
 
@@ -160,10 +160,10 @@ def image(layout: AnyLayout) -> Array:
     >>> image(Layout((2, 3), (4, 1)))
     array([0, 1, 2, 4, 5, 6])
     """
-    return distinct(offsets(layout))
+    return distinct(offsets(layout))  # type: ignore[no-any-return]
 
 
-def distinct(table: Array) -> Array:
+def distinct(table: Table) -> Any:
     """Return the distinct entries (or rows) of a table, ascending."""
     if table.__class__ is list:
         ordered = sorted(table)
@@ -196,13 +196,13 @@ def holes(layout: AnyLayout) -> Array:
     >>> holes(Layout((2, 3), (4, 1)))
     array([3])
     """
-    table = one_axis(layout, "holes")
+    table: Any = one_axis(layout, "holes")
     most = max(map(abs, table)) if table.__class__ is list else abs(table).max()
     cosize = layout.cosize() if layout.__class__ is Layout else 1 + int(most)
     if cosize > MOST:
         raise refusal("tools-size", operation="holes", layout=layout, size=cosize, limit=MOST)
     if table.__class__ is list:
-        return sorted({*range(cosize)}.difference(table))
+        return sorted({*range(cosize)}.difference(table))  # type: ignore[return-value]
     import numpy as np
 
     return np.flatnonzero(~marks(table, 0, cosize))
@@ -210,10 +210,10 @@ def holes(layout: AnyLayout) -> Array:
 
 def one_axis(layout: AnyLayout, operation: str) -> Array:
     """Return the offsets; refuse a layout that yields coordinates."""
-    table = offsets(layout)
+    table: Any = offsets(layout)
     if table[0].__class__ is list or getattr(table, "ndim", 1) > 1:
         raise refusal("tools-basis", operation=operation, layout=layout)
-    return table
+    return table  # type: ignore[no-any-return]
 
 
 # -- layouts

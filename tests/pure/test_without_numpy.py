@@ -74,7 +74,12 @@ COPIES = {
     "narrow": ("UniversalCopy<32>", 32, Layout((4, 8), (8, 1)), (1, 4)),
     "two warps": ("UniversalCopy<64>", 32, Layout((32, 2), (2, 1)), (1, 2)),
     "half a warp": ("UniversalCopy<128>", 16, Layout((8, 2), (2, 1)), (1, 8)),
-    "adapting": ("AutoVectorizingCopyWithAssumedAlignment<128>", 16, Layout((16, 2), (2, 1)), (1, 8)),
+    "adapting": (
+        "AutoVectorizingCopyWithAssumedAlignment<128>",
+        16,
+        Layout((16, 2), (2, 1)),
+        (1, 8),
+    ),
 }
 TENSORS = [
     Layout((64, 32), (32, 1)),
