@@ -155,7 +155,8 @@ const cutePyExplorer = (host, data, ask, options = {}) => {
   };
   const tiling = labelled(controls, "tiling", "select", { onchange: () => {
     const [, kind, atom] = state.e.match(/^(mma|copy)\(\s*([^,()<>]*(?:<[^<>]*>)?)/);
-    change({ e: `${kind}(${atom}${tiling.value && `,${tiling.value}`})` });
+    const wide = state.e.match(/,\s*bits=\d+/)?.[0] ?? "";
+    change({ e: `${kind}(${atom}${tiling.value && `,${tiling.value}`}${wide})` });
   } });
   data.presets.forEach((preset) => {
     const group = [...tabs.children].find((box) => box.title === preset.tab)
