@@ -257,12 +257,25 @@ class Expression(Notation):
         if name.text in ("min", "min_") and calls:
             return super().reference(name)
         if name.text not in BY_EXTENTS | BY_COORDINATES | OF_ATOMS:
-            raise self.refuse("expression-name", name, name=name.text, hint=_hint(name.text))
+            raise self.unnamed(name)
         if name.text in CONSTANTS:
             return _value(name.text)
         if not calls:
             raise self.fail(f"'(' and the operands of {name.text}")
         return self.call(name, _value(name.text))
+
+    def unnamed(self, name: Token) -> CuteError:
+        """Return the refusal of an unknown name, with the text in which a similar one replaces it."""
+        from difflib import get_close_matches
+
+        close = get_close_matches(name.text, functions(), 3, 0.5)
+        repairs = tuple([self.spliced(name.start, name.end, each) for each in close])
+        hint = _hint(name.text)
+        return self.refuse("expression-name", name, name=name.text, hint=hint, expressions=repairs)
+
+    def spliced(self, start: int, end: int, part: str) -> str:
+        """Return the text with a part in place of what is from start to end."""
+        return self.text[:start] + part + self.text[end:]
 
     def call(self, name: Token, function: Callable[..., Value]) -> Value:
         """Read the arguments of `function` and return its value."""
@@ -272,7 +285,14 @@ class Expression(Notation):
             raise self.beyond(name, f"rank {rank}", f"ranks up to {MAX_RANK}")
         for operand in (*args, *named.values()):
             self.check_operand(name, function, operand)
-        return self.checked(self.apply(name, function, args, named), name)
+        try:
+            return self.checked(self.apply(name, function, args, named), name)
+        except CuteError as error:
+            repairs: Value = error.facts.get("expressions", ())
+            if error.facts.get("operation") == name.text:  # of the whole call
+                place = name.start, self.last.end
+                error.facts["expressions"] = tuple([self.spliced(*place, x) for x in repairs])
+            raise
 
     def postfix(self, value: Value) -> Value:
         """Read `x(2,3)` and `x[0]`, without a space in between."""

@@ -38,7 +38,8 @@ def answer(state: Any) -> dict[str, Any]:
     try:
         return _answer(state)
     except CuteError as error:
-        return {"v": VERSION, "error": error_of(error)}
+        found = error_of(error)
+        return {"v": VERSION, "error": {**found, "repairs": [*filter(_works, found["repairs"])]}}
     except (RecursionError, MemoryError, OverflowError) as error:
         reason = type(error).__name__
         limit = refusal("explore-limit", operation="explore", reason=reason)
@@ -60,6 +61,15 @@ def _answer(state: Any) -> dict[str, Any]:
         "why": _why(value),
         "sel": given["sel"],
     }
+
+
+def _works(repair: str) -> bool:
+    """Return whether a repair has a value: the text around it may have other faults."""
+    try:
+        evaluate(repair)
+    except (CuteError, ImportError, RecursionError, MemoryError, OverflowError):
+        return False
+    return True
 
 
 def _checked(state: Any) -> dict[str, Any]:
