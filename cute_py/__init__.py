@@ -7,9 +7,10 @@
 - Print and draw them: `print_layout`, `print_tv`, `print_mma`, `print_copy`, `to_svg`, `to_html`,
   `to_latex`; a notebook draws them unasked; docs/pictures.md.
 - Write kernels: `kernel`, `launch`, `smem`, `copy`, `gemm`, `trace`, `emulate`, `run`; the language
-  in docs/kernels.md, and eight steps to a fast product in docs/write_a_gemm.md.
+  in docs/kernels.md, and twelve steps to a fast product in docs/write_a_gemm.md.
 - Multiply arrays: `ops.gemm`, `ops.choose_config`; how fast, and how that is measured, in
-  docs/performance.md.
+  docs/performance.md. With gradients and in graphs of
+  torch: docs/torch.md.
 """
 
 # Names are resolved on first use (PEP 562), so that the import costs next to nothing.
@@ -118,18 +119,23 @@ _HOME = {
     "trace.copying": "copy prefetch",
     "trace.mainloop": "mainloop",
     "trace.matrix": "gemm",
-    "trace.operands": "Operand Tiles",
+    "trace.operands": "Operand Tiles TmaTiles",
     "trace.hopper": (
-        "Mbarriers cluster_sync fence_mbarrier_init fence_proxy_async mbarriers setmaxnreg "
+        "Mbarriers cluster_sync fence_mbarrier_init fence_proxy_async mapa mbarriers setmaxnreg "
         "tma_load tma_store tma_store_commit tma_store_wait tma_tensor warpgroup_commit "
         "warpgroup_fence warpgroup_gemm warpgroup_wait"
     ),
-    "trace.pipeline": "Pipeline TmaPipeline pipeline",
+    "trace.im2col": "tma_im2col tma_load_im2col",
+    "trace.pipeline": "Pipeline PipelineTmaStore TmaPipeline pipeline",
+    "trace.roles": "elect elect_one role",
+    "trace.schedule": "fewest_blocks hilbert_order tiles",
     "trace.control": "break_if otherwise range=range_ return_if var=Var wait_until when while_",
     "trace.arithmetic": "as_int reduce",
     "trace.inline": "inline_ptx",
+    "trace.tables": "make_table",
     "trace.threads": (
-        "assert_ assume atomic atomic_cas block_idx cp_async_fence cp_async_wait "
+        "assert_ assume atomic atomic_cas block_idx cluster_idx cluster_rank cp_async_fence "
+        "cp_async_wait "
         "griddepcontrol_launch_dependents "
         "griddepcontrol_wait lane_idx launch load_acquire named_barrier print=print_ redux shuffle "
         "store_release syncthreads syncwarp thread_idx threadfence vote warp_idx warp_reduce"
@@ -137,6 +143,7 @@ _HOME = {
     "codegen.build": "compile source",
     "codegen.launch.run": "run",
     "analysis.solver": "suggest_smem_layout",
+    "ops.tuned": "tune",
     "viz.text": "print_copy print_layout print_mma print_tv to_text",
     "viz.svg": "to_svg",
     "viz.html": "to_html",
@@ -155,6 +162,7 @@ _PACKAGES = (
     "math",
     "ops",
     "tiled",
+    "torch",
     "trace",
     "viz",
 )

@@ -252,10 +252,12 @@ from cute_py.trace.mainloop import mainloop as mainloop
 from cute_py.trace.matrix import gemm as gemm
 from cute_py.trace.operands import Operand as Operand
 from cute_py.trace.operands import Tiles as Tiles
+from cute_py.trace.operands import TmaTiles as TmaTiles
 from cute_py.trace.hopper import Mbarriers as Mbarriers
 from cute_py.trace.hopper import cluster_sync as cluster_sync
 from cute_py.trace.hopper import fence_mbarrier_init as fence_mbarrier_init
 from cute_py.trace.hopper import fence_proxy_async as fence_proxy_async
+from cute_py.trace.hopper import mapa as mapa
 from cute_py.trace.hopper import mbarriers as mbarriers
 from cute_py.trace.hopper import setmaxnreg as setmaxnreg
 from cute_py.trace.hopper import tma_load as tma_load
@@ -267,9 +269,18 @@ from cute_py.trace.hopper import warpgroup_commit as warpgroup_commit
 from cute_py.trace.hopper import warpgroup_fence as warpgroup_fence
 from cute_py.trace.hopper import warpgroup_gemm as warpgroup_gemm
 from cute_py.trace.hopper import warpgroup_wait as warpgroup_wait
+from cute_py.trace.im2col import tma_im2col as tma_im2col
+from cute_py.trace.im2col import tma_load_im2col as tma_load_im2col
 from cute_py.trace.pipeline import Pipeline as Pipeline
+from cute_py.trace.pipeline import PipelineTmaStore as PipelineTmaStore
 from cute_py.trace.pipeline import TmaPipeline as TmaPipeline
 from cute_py.trace.pipeline import pipeline as pipeline
+from cute_py.trace.roles import elect as elect
+from cute_py.trace.roles import elect_one as elect_one
+from cute_py.trace.roles import role as role
+from cute_py.trace.schedule import fewest_blocks as fewest_blocks
+from cute_py.trace.schedule import hilbert_order as hilbert_order
+from cute_py.trace.schedule import tiles as tiles
 from cute_py.trace.control import break_if as break_if
 from cute_py.trace.control import otherwise as otherwise
 from cute_py.trace.control import range_ as range_
@@ -283,11 +294,14 @@ from cute_py.trace.control import while_ as while_
 from cute_py.trace.arithmetic import as_int as as_int
 from cute_py.trace.arithmetic import reduce as reduce
 from cute_py.trace.inline import inline_ptx as inline_ptx
+from cute_py.trace.tables import make_table as make_table
 from cute_py.trace.threads import assert_ as assert_
 from cute_py.trace.threads import assume as assume
 from cute_py.trace.threads import atomic as atomic
 from cute_py.trace.threads import atomic_cas as atomic_cas
 from cute_py.trace.threads import block_idx as block_idx
+from cute_py.trace.threads import cluster_idx as cluster_idx
+from cute_py.trace.threads import cluster_rank as cluster_rank
 from cute_py.trace.threads import cp_async_fence as cp_async_fence
 from cute_py.trace.threads import cp_async_wait as cp_async_wait
 from cute_py.trace.threads import griddepcontrol_launch_dependents as griddepcontrol_launch_dependents
@@ -312,6 +326,7 @@ from cute_py.codegen.build import compile as compile
 from cute_py.codegen.build import source as source
 from cute_py.codegen.launch.run import run as run
 from cute_py.analysis.solver import suggest_smem_layout as suggest_smem_layout
+from cute_py.ops.tuned import tune as tune
 from cute_py.viz.text import print_copy as print_copy
 from cute_py.viz.text import print_layout as print_layout
 from cute_py.viz.text import print_mma as print_mma
@@ -398,6 +413,7 @@ from cute_py import host as host
 from cute_py.trace import math as math
 from cute_py import ops as ops
 from cute_py import tiled as tiled
+from cute_py import torch as torch
 from cute_py.trace.kernel import trace as trace
 from cute_py import viz as viz
 

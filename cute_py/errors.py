@@ -132,7 +132,8 @@ TABLES = (
     "expression",
     "explore.wordings",
     "cli.wordings",
-    "emulate.wordings",  # last, as its package loads NumPy
+    "emulate.wordings",  # late, as its package loads NumPy
+    "torch.wordings",  # last, as its package loads torch
 )
 
 

@@ -42,6 +42,7 @@ LIMITS = {
     "MAX_BLOCK_DIM_Y": 1024,
     "MAX_BLOCK_DIM_Z": 64,
     "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 232448,
+    "MULTIPROCESSOR_COUNT": 132,
     "COMPUTE_CAPABILITY_MAJOR": 9,
     "COMPUTE_CAPABILITY_MINOR": 0,
 }
@@ -60,7 +61,7 @@ class Raw:
         self.attributes = {"MAX_THREADS_PER_BLOCK": 1024}
         self.capturing, self.clusters = False, 66
         self.memory = {}  # address -> device
-        self.counts = {}  # parameters of a kernel
+        self.counts = {}  # of each parameter of a kernel, the entries if it is a table, else 0
 
     def contexts(self):
         if not hasattr(self.stack, "held"):
@@ -114,8 +115,15 @@ class Raw:
     def do_cuModuleGetFunction(self, _module, name):
         return name
 
-    def do_cuOccupancyMaxActiveClusters(self, _function, _config):
+    def do_cuOccupancyMaxActiveClusters(self, _function, config):
+        (cluster,) = [a.value.clusterDim for a in config.attrs if hasattr(a.value, "clusterDim")]
+        # as the driver, which answers CUDA_ERROR_INVALID_CLUSTER_SIZE
+        assert config.gridDimX > 0
+        assert config.gridDimX % cluster.x == 0
         return self.clusters
+
+    def do_cuOccupancyMaxActiveBlocksPerMultiprocessor(self, _function, threads, _smem):
+        return 2048 // threads
 
     def do_cuStreamIsCapturing(self, _stream):
         return int(self.capturing)
@@ -136,12 +144,18 @@ class Raw:
         left = self.answers.get("cuLaunchKernelEx")
         if left and (status := left.pop(0)):
             return (Status(status),)
-        count = self.counts[function]
-        pointers = (ctypes.c_void_p * count).from_address(address)
-        words = [ctypes.c_uint64.from_address(p).value for p in pointers]
+        sizes = self.counts[function]
+        pointers = (ctypes.c_void_p * len(sizes)).from_address(address)
+        words = [_read(p, n) for p, n in zip(pointers, sizes, strict=True)]
         grid = config.gridDimX, config.gridDimY, config.gridDimZ
         self.launches.append((self.contexts()[-1], grid, config.hStream, words))
         return (Status.CUDA_SUCCESS,)
+
+
+def _read(address, entries):
+    """Return the value of a parameter, or the entries of a table."""
+    read = [ctypes.c_uint64.from_address(address + 8 * i).value for i in range(entries or 1)]
+    return read if entries else read[0]
 
 
 class Launching(Driver):
@@ -154,7 +168,7 @@ class Launching(Driver):
         """A tensor map begins with the address, and ends with its number."""
         self.raw.calls.append(("encode_map", *content))
         number = len([call for call in self.raw.calls if call[0] == "encode_map"])
-        return content[-1].to_bytes(8, "little") + number.to_bytes(120, "big")
+        return content[5].to_bytes(8, "little") + number.to_bytes(120, "big")
 
     @property
     def replace_address(self):
@@ -226,7 +240,9 @@ class Fake:
         from cute_py.codegen.printer import parameters
 
         entry = f"{plan.name}_{len(self.raw.counts)}"
-        self.raw.counts[entry.encode()] = len(parameters(plan))
+        rows = iter(plan.launch.tables)
+        counts = [len(next(rows)) if kind == "table" else 0 for _, kind in parameters(plan)]
+        self.raw.counts[entry.encode()] = counts
         return Compiled(plan, arch, entry, "", "", b"", Resources(32, 0, 0, plan.smem_bytes), "")
 
 

@@ -4,28 +4,44 @@
 a kernel that hangs fails alone. With `CUTE_PY_GPU_DRY=sm_90a` it compiles and emulates them.
 """
 
+import itertools
 import sys
 
 import numpy as np
 
 import cute_py as cute
 from cute_py import _
-from cute_py.kernels.gemm_09_warp_specialised import gemm_warp_specialised
+from cute_py.kernels.gemm_09_tma_wgmma import gemm_tma
+from cute_py.kernels.gemm_10_warp_specialised import gemm_warp_specialised
+from cute_py.kernels.gemm_11_persistent import gemm_persistent
+from cute_py.kernels.gemm_12_ping_pong import gemm_ping_pong
 
 WARPGROUP = 128
 POISON = {"f": np.nan, "i": -77, "u": 77}
 
 
 @cute.kernel
-def tma_copy(x, y, tile, swizzle="", major=cute.LayoutRight):
-    """y = x by TMA, through shared memory."""
-    grid = [cute.ceil_div(n, extent) for n, extent in zip(x.shape, tile, strict=True)]
+def tma_copy(
+    x,
+    y,
+    tile,
+    swizzle="",
+    major=cute.LayoutRight,
+    atom="K",
+    order=cute.LayoutLeft,
+    cache="",
+    more=0,
+    outside="zero",
+):
+    """y = x by TMA, through shared memory; `more` tiles along each mode are wholly outside."""
+    grid = [more + cute.ceil_div(n, extent) for n, extent in zip(x.shape, tile, strict=True)]
     cute.launch(grid=tuple(grid), block=64)
     here, tid = cute.block_idx(), cute.thread_idx()
     here = here if isinstance(here, tuple) else (here,)
     layout = cute.make_layout(tile, major)
     if swizzle:
-        layout = cute.tile_to_shape(getattr(cute.atoms, f"Layout_K_{swizzle}_Atom")(x.dtype), tile)
+        rows = getattr(cute.atoms, f"Layout_{atom}_{swizzle}_Atom")(x.dtype)
+        layout = cute.tile_to_shape(rows, tile, order)
     shared, bars = cute.smem(x.dtype, layout, 1024), cute.mbarriers(1)
     with cute.when(tid == 32):
         bars.init(1)
@@ -33,10 +49,11 @@ def tma_copy(x, y, tile, swizzle="", major=cute.LayoutRight):
     cute.syncthreads()
     with cute.when(tid == 32):
         bars.arrive_expect_tx(0, cute.size(layout) * x.dtype.bits // 8)
-        cute.tma_load(cute.local_tile(cute.tma_tensor(x), tile, here), shared, bars, 0)
+        source = cute.local_tile(cute.tma_tensor(x), tile, here)
+        cute.tma_load(source, shared, bars, 0, cache=cache, outside=outside)
     bars.wait(0, 0)
     with cute.when(tid == 0):
-        cute.tma_store(shared, cute.local_tile(cute.tma_tensor(y), tile, here))
+        cute.tma_store(shared, cute.local_tile(cute.tma_tensor(y), tile, here), cache=cache)
         cute.tma_store_commit()
         cute.tma_store_wait(0)
 
@@ -64,8 +81,9 @@ def one_product(a, b, d, name, shapes, majors=("K", "K")):
     cute.launch(grid=1, block=WARPGROUP)
     tid, mma = cute.thread_idx(), cute.make_tiled_mma(name)
     layouts = [
-        cute.tile_to_shape(getattr(cute.atoms, f"Layout_{major}_SW128_Atom")(x.dtype), shape)
+        cute.tile_to_shape(getattr(cute.atoms, f"Layout_{major}_SW128_Atom")(x.dtype), shape, order)
         for x, shape, major in zip((a, b), shapes, majors, strict=True)
+        for order in [(1, 2) if major == "K" else (2, 1)]
     ]
     sA, sB = (cute.smem(a.dtype, layout, 1024) for layout in layouts)
     bars, bytes = cute.mbarriers(1), sum(map(cute.size, layouts)) * a.dtype.bits // 8
@@ -85,6 +103,42 @@ def one_product(a, b, d, name, shapes, majors=("K", "K")):
     cute.warpgroup_gemm(mma, acc, thr.partition_A(sA), thr.partition_B(sB), False)
     cute.warpgroup_commit()
     cute.warpgroup_wait(0)
+    cute.copy(acc, part)
+
+
+def by_hand(shared, x):
+    """Copy an array to shared memory by the threads of a block, for TMA and wgmma to read."""
+    for i in range(0, cute.size(shared), WARPGROUP):
+        at = divmod(i + cute.thread_idx(), 64)
+        shared[at] = x[at]
+    cute.fence_proxy_async()
+    cute.syncthreads()
+
+
+@cute.kernel
+def starting(a, b, flags, d, how, filled=False):
+    """d = the sum over k of a * b, where `how` says which products start from zero."""
+    cute.launch(grid=1, block=WARPGROUP)
+    mma = cute.make_tiled_mma("SM90_64x8x16_F32F16F16_SS")
+    atom = cute.atoms.Layout_K_SW128_Atom("f16")
+    sA, sB = (cute.smem("f16", cute.tile_to_shape(atom, (n, 64)), 1024) for n in (64, 8))
+    by_hand(sA, a)
+    by_hand(sB, b)
+    tid = cute.thread_idx()
+    thr = mma.get_slice(tid)
+    part = thr.partition_C(cute.local_tile(d, (64, 8), (0, 0)))
+    acc = thr.make_fragment_C(part)
+    if filled:
+        acc.fill(np.nan)
+    for k in cute.range(flags.shape[0]):
+        if how == "flag":
+            starts = flags[k] > 0.0
+        else:
+            starts = {"first": k > 0, "none": False, "threads": tid < 64, "negated": ~(k < 1)}[how]
+        cute.warpgroup_fence()
+        cute.warpgroup_gemm(mma, acc, thr.partition_A(sA), thr.partition_B(sB), starts)
+        cute.warpgroup_commit()
+        cute.warpgroup_wait(0)
     cute.copy(acc, part)
 
 
@@ -149,6 +203,83 @@ def persistent(A, B, D, tile=(128, 128, 64), stages=3, blocks=132):
 
 
 @cute.kernel
+def by_columns(A, B, D, N, widths):
+    """D = A * B transposed for K = 64: tiles of N columns leave in parts of these widths."""
+    bM, bK = 64, 64
+    grid = cute.ceil_div(A.shape[0], bM), cute.ceil_div(B.shape[0], N)
+    cute.launch(grid=grid, block=WARPGROUP)
+    (bx, by), tid = cute.block_idx(), cute.thread_idx()
+    mma = cute.make_tiled_mma(f"SM90_64x{N}x16_F32F16F16_SS")
+    atom = cute.atoms.Layout_K_SW128_Atom(A.dtype)
+    sA, sB = (cute.smem(A.dtype, cute.tile_to_shape(atom, (n, bK)), 1024) for n in (bM, N))
+    bars = cute.mbarriers(1)
+    with cute.when(tid == 0):
+        bars.init(1)
+        cute.fence_mbarrier_init()
+    cute.syncthreads()
+    with cute.when(tid == 0):
+        bars.arrive_expect_tx(0, (bM + N) * bK * 2)
+        cute.tma_load(cute.local_tile(cute.tma_tensor(A), (bM, bK), (bx, 0)), sA, bars, 0)
+        cute.tma_load(cute.local_tile(cute.tma_tensor(B), (N, bK), (by, 0)), sB, bars, 0)
+    bars.wait(0, 0)
+    thr = mma.get_slice(tid)
+    acc = thr.make_fragment_C(thr.partition_C(cute.local_tile(D, (bM, N), (bx, by))))
+    cute.warpgroup_fence()
+    cute.warpgroup_gemm(mma, acc, thr.partition_A(sA), thr.partition_B(sB), False)
+    cute.warpgroup_commit()
+    cute.warpgroup_wait(0)
+    first, leaves = 0, []
+    for width in widths:
+        rows = {8: "INTER", 16: "SW32", 32: "SW64", 64: "SW128"}[width]
+        layout = getattr(cute.atoms, f"Layout_K_{rows}_Atom")(D.dtype)
+        shared = cute.smem(D.dtype, cute.tile_to_shape(layout, (bM, width)), 1024)
+        wide = f"SM90_U32x{4 if width > 8 else 2}_STSM_N"
+        store = cute.make_tiled_copy_C_atom(cute.Copy_Atom(wide, D.dtype), mma)
+        out, part = store.get_slice(tid), mma.columns_C(acc, first, width)
+        cute.copy(store, out.retile_S(part.to(D.dtype)), out.partition_D(shared))
+        leaves.append((first, width, shared))
+        first += width
+    cute.fence_proxy_async()
+    cute.syncthreads()
+    with cute.when(tid == 0):
+        for first, width, shared in leaves:
+            tile = cute.domain_offset((bx * bM, by * N + first), cute.tma_tensor(D))
+            cute.tma_store(shared, cute.local_tile(tile, (bM, width), (0, 0)))
+        cute.tma_store_commit()
+        cute.tma_store_wait(0)
+
+
+@cute.kernel
+def im2col(x, y, filter, how, rows, channels, swizzle):
+    """y (pixels, taps of the filter, channels) = what each output of a convolution multiplies."""
+    source = cute.tma_im2col(x, filter, *how)
+    blocks = cute.ceil_div(source.pixels, rows), cute.ceil_div(x.shape[-1], channels)
+    cute.launch(grid=blocks, block=32)
+    (bx, by), tid = cute.block_idx(), cute.thread_idx()
+    atom = getattr(cute.atoms, f"Layout_K_{swizzle}_Atom")(x.dtype)
+    shared = cute.smem(x.dtype, cute.tile_to_shape(atom, (rows, channels)), 1024)
+    bars = cute.mbarriers(1)
+    with cute.when(tid == 0):
+        bars.init(1)
+        cute.fence_mbarrier_init()
+    cute.syncthreads()
+    out = cute.local_tile(y, (rows, 1, channels), (bx, _, by))
+    for k, tap in enumerate(product_of(filter)):
+        with cute.when(tid == 0):
+            bars.arrive_expect_tx(0, cute.size(shared) * x.dtype.bits // 8)
+            cute.tma_load_im2col(source, shared, bars, 0, bx * rows, tap, by * channels)
+        bars.wait(0, k % 2)
+        for i in cute.range(0, rows * channels, 32):
+            at = (i + tid) // channels, (i + tid) % channels
+            out[at[0], 0, at[1], k] = shared[at]
+        cute.syncthreads()
+
+
+def product_of(extents):
+    return itertools.product(*map(range, extents))
+
+
+@cute.kernel
 def shared_by_two(x, y, rows):
     """Each block of a cluster loads a half of x for both, and stores all of x in its part of y."""
     cute.launch(grid=4, block=32, cluster=2)
@@ -175,6 +306,46 @@ def shared_by_two(x, y, rows):
             done.arrive(0, cluster_rank=peer)
     done.wait(0, 0)
     cute.cluster_sync()
+
+
+@cute.kernel
+def weights_in_registers(W, X, D, tile=(64, 64, 64), stages=2):
+    """D (N,M) = W (N,K) of s8, converted in registers, times X (M,K) transposed."""
+    (N, K), (bN, bM, bK) = W.shape, tile
+    grid = cute.ceil_div(N, bN), cute.ceil_div(X.shape[0], bM)
+    cute.launch(grid=grid, block=2 * WARPGROUP)
+    (bx, by), tid = cute.block_idx(), cute.thread_idx()
+    mma = cute.make_tiled_mma(f"SM90_64x{bM}x16_F32{str(X.dtype).upper() * 2}_RS")
+    gW = cute.local_tile(cute.tma_tensor(W), (bN, bK), (bx, _))  # (BN,BK,k)
+    gX = cute.local_tile(cute.tma_tensor(X), (bM, bK), (by, _))  # (BM,BK,k)
+    atoms = cute.atoms.Layout_K_SW64_Atom(W.dtype), cute.atoms.Layout_K_SW128_Atom(X.dtype)
+    sW = cute.smem(W.dtype, cute.tile_to_shape(atoms[0], (bN, bK, stages)), 1024)
+    sX = cute.smem(X.dtype, cute.tile_to_shape(atoms[1], (bM, bK, stages)), 1024)
+    ring = cute.pipeline(stages, tiles=(sW, sX), consumers="warpgroup")
+    depth = cute.ceil_div(K, bK)
+    with cute.role("multiply", warps=range(4)):
+        thr = mma.get_slice(tid)
+        tCsW, tCsX = thr.partition_A(sW), thr.partition_B(sX)
+        part = thr.partition_C(cute.local_tile(D, (bN, bM), (bx, by)))
+        acc = thr.make_fragment_C(part)
+        for k in cute.range(depth):
+            stage = ring.wait()
+            held = cute.make_rmem_tensor(tCsW[_, _, _, 0].shape, W.dtype)
+            cute.copy(tCsW[_, _, _, stage], held)
+            left = held.to(X.dtype)
+            cute.warpgroup_fence()
+            cute.warpgroup_gemm(mma, acc, left, tCsX[_, _, _, stage], k > 0)
+            cute.warpgroup_commit()
+            cute.warpgroup_wait(0)
+            cute.named_barrier(1, WARPGROUP)  # all have read W by loads
+            ring.release()
+        cute.copy(acc.to(D.dtype), part)
+    with cute.role("load", warps=range(4, 8)), cute.elect("role"):
+        for k in cute.range(depth):
+            stage = ring.acquire()
+            ring.load(gW[_, _, k], sW[_, _, stage])
+            ring.load(gX[_, _, k], sX[_, _, stage])
+            ring.commit()
 
 
 # -- cases: (kernel, inputs, output as it was before, what it becomes, options)
@@ -208,6 +379,10 @@ def copies():
             x = integers((70, 3 * width), kind)
             named = {"tile": (32, width), "swizzle": swizzle}
             yield tma_copy, (x,), poisoned(x.shape, kind), x, named
+    for word in ("first", "last", "normal"):
+        x = integers((70, 96), "f16")
+        named = {"tile": (32, 32), "cache": f"L2::evict_{word}"}
+        yield tma_copy, (x,), poisoned(x.shape, "f16"), x, named
     for swizzle, width in (("SW64", 32), ("SW32", 16)):
         x = integers((70, 96), "bf16")
         named = {"tile": (16, width), "swizzle": swizzle}
@@ -221,12 +396,65 @@ def copies():
     yield tma_copy, (columns,), poisoned((40, 96), "f16").T, columns, named
 
 
+def several_boxes():
+    """Tiles that are wider than the swizzle, or longer than a box may be."""
+    for kind, swizzle, tile in (
+        ("f16", "SW128", (32, 128)),
+        ("u8", "SW128", (16, 256)),
+        ("f32", "SW64", (24, 64)),
+        ("bf16", "INTER", (16, 32)),
+        ("s32", "SW32", (8, 64)),
+    ):
+        x = integers((70, tile[1] * 5 // 2), kind)
+        yield tma_copy, (x,), poisoned(x.shape, kind), x, {"tile": tile, "swizzle": swizzle}
+    for outside in ("zero", "skip"):
+        x = integers((70, 144), "f16")
+        named = {"tile": (16, 128), "swizzle": "SW128", "more": 1, "outside": outside}
+        yield tma_copy, (x,), poisoned(x.shape, "f16"), x, named
+    x = integers((1000,), "f32")
+    yield tma_copy, (x,), poisoned(x.shape, "f32"), x, {"tile": (512,)}
+    for tile in ((256, 64), (128, 32), (64, 256)):  # M or N contiguous
+        columns = integers((100, 288), "f16").T
+        named = {"tile": tile, "swizzle": "SW128", "atom": "MN", "order": (2, 1)}
+        yield tma_copy, (columns,), poisoned((100, 288), "f16").T, columns, named
+
+
 def sums():
     for kind in ("f32", "s32", "f16"):
         x = integers((16, 40), kind)
         expected = x.copy()
         expected[:, :32] += np.array(10, x.dtype)
         yield tma_add, (), x, expected, {"rows": 16}
+
+
+def activations(x, filter, padding, stride, dilation):
+    """What each output pixel of a convolution multiplies by each tap: (pixels, taps, channels)."""
+    spatial = range(len(filter))
+    padded = np.pad(x, [(0, 0), *[(padding[k],) * 2 for k in spatial], (0, 0)])
+    found = []
+    for tap in product_of(filter):
+        at = [slice(None)]
+        for k in spatial:
+            first = tap[k] * dilation[k]
+            last = padded.shape[k + 1] - (filter[k] - 1) * dilation[k] + first
+            at.append(slice(first, last, stride[k]))
+        found.append(padded[tuple(at)].reshape(-1, x.shape[-1]))
+    return np.stack(found, 1)
+
+
+def convolutions():
+    for kind, shape, filter, how, tile in (
+        ("f16", (2, 9, 12, 32), (3, 3), ((1, 1), (1, 1), (1, 1)), (32, 32, "SW64")),
+        ("f16", (3, 10, 7, 40), (2, 3), ((0, 2), (1, 2), (2, 1)), (64, 32, "SW64")),
+        ("f32", (2, 8, 11, 64), (1, 2), ((2, 1), (3, 1), (1, 2)), (16, 64, "SW128")),
+        ("bf16", (2, 30, 24), (3,), ((1,), (2,), (1,)), (16, 16, "INTER")),
+        ("u8", (1, 4, 5, 6, 32), (2, 1, 3), ((1, 0, 1), (1, 1, 2), (1, 1, 1)), (48, 32, "SW32")),
+    ):
+        x = integers(shape, kind)
+        exact = activations(x, filter, *how)
+        names = dict(zip(("rows", "channels", "swizzle"), tile, strict=True))
+        named = {"filter": filter, "how": how, **names}
+        yield im2col, (x,), poisoned(exact.shape, kind), exact, named
 
 
 def products():
@@ -255,22 +483,88 @@ def products():
             name = f"SM90_64x64x16_F32{kind.upper() * 2}_SS<{','.join(majors)}>"
             named = {"name": name, "shapes": ((64, 64), (64, 64)), "majors": majors}
             yield one_product, (a, b), poisoned((64, 64), "f32"), product(a, b), named
+    for majors in (("K", "K"), ("MN", "K"), ("K", "MN"), ("MN", "MN")):  # several boxes each
+        sides = [
+            integers(shape[:: 1 if major == "K" else -1], "f16", i)
+            for i, (shape, major) in enumerate(zip(((128, 128), (192, 128)), majors, strict=True))
+        ]
+        a, b = (x.T if major == "MN" else x for x, major in zip(sides, majors, strict=True))
+        name = f"SM90_64x192x16_F32F16F16_SS<{','.join(majors)}>"
+        named = {"name": name, "shapes": ((128, 128), (192, 128)), "majors": majors}
+        yield one_product, (a, b), poisoned((128, 192), "f32"), product(a, b), named
+    for name, kind, result, depth in (
+        ("F32E4M3E4M3_SS_TN", "e4m3", "f32", 32),
+        ("F32TF32TF32_SS_TN", "tf32", "f32", 8),
+    ):
+        a, b = integers((64, 8 * depth), kind), integers((24, 8 * depth), kind, 1)
+        if kind == "tf32":
+            a, b = (cute.typed(x, "tf32") for x in (a, b))
+        exact = product(*[np.asarray(getattr(x, "array", x)) for x in (a, b)])
+        named = {"name": f"SM90_64x24x{depth}_{name}", "shapes": ((64, 8 * depth), (24, 8 * depth))}
+        yield one_product, (a, b), poisoned((64, 24), result), exact, named
+
+
+def starts():
+    a, b = integers((64, 64), "f16"), integers((8, 64), "f16", 1)
+    for how, flags, times in (
+        ("first", [0] * 3, 3),
+        ("none", [0] * 3, 1),
+        ("flag", [0, 1, 0, 1], 2),
+        ("negated", [0] * 2, 2),
+    ):
+        exact = (times * product(a, b)).astype(np.float32)
+        given = a, b, np.array(flags, np.float32)
+        yield starting, given, poisoned((64, 8), "f32"), exact, {"how": how}
+        yield starting, given, poisoned((64, 8), "f32"), exact, {"how": how, "filled": True}
 
 
 RAGGED = [(128, 128, 64), (130, 257, 136), (1, 8, 8), (127, 129, 1000), (300, 200, 64)]
 WIDE = [(m, -(-n // 8) * 8, k) for m, n, k in RAGGED] + [(1024, 2048, 512)]
+
+
+def weights():
+    for shape in ((64, 64, 64), (72, 100, 208), (8, 130, 1008)):
+        M, N, K = shape
+        w, x = integers((N, K), "s8"), integers((M, K), "bf16", 1)
+        exact = product(w, x).astype(np.float32)
+        yield weights_in_registers, (w, x), poisoned((M, N), "f32").T, exact, {}
+
+
 CASES = {
+    "weights": weights,
     "tma_copy": copies,
+    "several_boxes": several_boxes,
     "tma_add": sums,
+    "im2col": convolutions,
     "products": products,
+    "starts": starts,
     "gemm_09": lambda: [
+        *gemms(gemm_tma, "f16", "f32", RAGGED),
+        *gemms(gemm_tma, "bf16", "f32", RAGGED[1:3], tile=(128, 64, 64), stages=4),
+    ],
+    "gemm_10": lambda: [
         *gemms(gemm_warp_specialised, "f16", "f32", RAGGED),
-        *gemms(gemm_warp_specialised, "bf16", "f32", RAGGED[1:3], tile=(128, 64, 64), stages=4),
+        *gemms(gemm_warp_specialised, "bf16", "bf16", RAGGED[1:3], tile=(128, 64, 64), stages=2),
+    ],
+    "gemm_11": lambda: [
+        *gemms(gemm_persistent, "f16", "f16", WIDE, blocks=2),
+        *gemms(gemm_persistent, "bf16", "bf16", WIDE[-1:], blocks=32, group=3),
+        *gemms(gemm_persistent, "f16", "f16", WIDE[1:3], blocks=3, tile=(128, 64, 64), stages=5),
+    ],
+    "gemm_12": lambda: [
+        *gemms(gemm_ping_pong, "f16", "f16", WIDE[1:2], blocks=2, tile=(64, 192, 64)),
+        *gemms(gemm_ping_pong, "f16", "f16", WIDE, blocks=2),
+        *gemms(gemm_ping_pong, "bf16", "bf16", WIDE[-1:], blocks=32, group=3),
+        *gemms(gemm_ping_pong, "f16", "f16", WIDE[1:3], blocks=3, tile=(64, 64, 64), stages=2),
     ],
     "persistent": lambda: [
         *gemms(persistent, "f16", "f16", WIDE),
         *gemms(persistent, "bf16", "bf16", WIDE[1:3], blocks=3),
         *gemms(persistent, "bf16", "bf16", WIDE[-1:], tile=(128, 256, 64)),
+    ],
+    "by_columns": lambda: [
+        *gemms(by_columns, "f16", "f16", [(70, 160, 64)], N=152, widths=(64, 64, 16, 8)),
+        *gemms(by_columns, "f16", "f16", [(64, 96, 64)], N=40, widths=(8, 32)),
     ],
     "cluster": lambda: [
         (shared_by_two, (x,), poisoned((64 * 4, 64), "f16"), np.vstack([x] * 4), {"rows": 64})
@@ -292,7 +586,8 @@ def run(name):
         if DRY:
             plan = plan_of(*case)
             cute.compile(plan, DRY, SPILLS)
-            cute.emulate(plan, *inputs, output)
+            numbers = [options[param.name] for param in plan.params if param.name in options]
+            cute.emulate(plan, *inputs, output, *numbers)
             found = output
         else:
             *given, place = (_on_gpu(x, OnGpu) for x in (*inputs, output))

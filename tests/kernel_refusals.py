@@ -20,6 +20,7 @@ ARRAYS = {
     "a": np.zeros((64, 48), np.float32),
     "h": np.zeros((64, 64), np.float16),
     "b": np.zeros((64, 64), ml_dtypes.bfloat16),
+    "image": np.zeros((2, 8, 8, 16), np.float16),
     "odd": np.zeros((64, 33), np.float32),
     "flags": np.zeros(64, bool),
     "nibbles": cute.typed(np.zeros(64, np.uint8), "s4", packed=True),

@@ -244,6 +244,7 @@ WHEN = {
     "tma-span": "the rows of a box are wider than the swizzle",
     "tma-multicast": "a box cannot be split among the CTAs",
     # -- tiled.wordings
+    "mma-columns": "a thread does not hold the columns as a part of its values",
     "tiled-permutation": "a permutation of a tiled MMA is not a whole number of atoms",
     "tiled-holes": "a thread-value layout is requested for threads with holes in their indices",
     "tiled-overlap": "several atoms of a tiled MMA would run on the same threads",
@@ -306,8 +307,11 @@ WHEN = {
     ),
     "plan-twice": "one operation would write several values to a register",
     "plan-divergent": "not all threads of the block may reach a barrier",
+    "plan-box": "a box of TMA begins in the middle of its swizzle's pattern",
+    "plan-descriptor": "a descriptor of wgmma leads to other elements than the layout",
     "plan-setmaxnreg-part": "only a part of a warpgroup comes to setmaxnreg",
     "plan-setmaxnreg-sum": "warpgroups ask for more registers than the launch has",
+    "plan-tables": "the tables of a kernel, by `cute.make_table`, have more than 2 KB",
     "plan-shared": "a block needs more shared memory than it can have",
     # -- calls.wordings
     "argument-modes": "a kernel is given an array without modes",
@@ -406,6 +410,8 @@ WHEN = {
     "kernel-print": "the text of `cute.print` has more or fewer `{}` than values",
     "kernel-barrier": "a named barrier has an id or number of threads that hardware lacks",
     "kernel-as-int": "`cute.as_int` is given something other than one integer in a register",
+    "table-entry": "an entry of `cute.make_table` depends on more than the host knows",
+    "table-index": "an index is outside of a table of `cute.make_table`",
     "kernel-promise": "no integer satisfies the promise of `cute.as_int` or `cute.var`",
     "kernel-choice": "a word is not one of the choices of an operation",
     "kernel-step": "`cute.range` is given a step of 0",
@@ -423,12 +429,24 @@ WHEN = {
     "kernel-fragment": "`cute.gemm` is given something other than a fragment",
     "kernel-operand-type": "a fragment has another type than the atom multiplies",
     "tma-kernel-tile": "TMA is given something other than a tile of a tensor in coordinates",
+    "tma-im2col": "TMA cannot step over the pixels of a convolution",
     "tma-kernel-box": "a tile is not a box that TMA can copy",
     "kernel-registers": "`cute.setmaxnreg` is given an impossible number",
     "mainloop-operand": "an operand of `cute.mainloop` is neither tiles nor an iterator",
     "mainloop-count": "neither `cute.mainloop` nor an iterator says how many tiles there are",
     "mainloop-ring": "operands of `cute.mainloop` complete in ways that do not fit together",
+    "mainloop-warpgroups": "`cute.mainloop` is to fill the ring of warpgroup products",
     "mainloop-sums": "sums of atoms along K do not fit in the stages of an operand",
+    "mapa-tensor": "the shared memory of another block is addressed as a tensor",
+    "mapa-own": "mbarriers of another block are initialized or waited at",
+    "role-warps": "`cute.role` is given something other than warps of the block",
+    "role-overlap": "two roles share warps",
+    "role-name": "two roles of one name differ in warps or registers",
+    "role-warpgroups": "part of a warpgroup sets registers, or issues warpgroup products",
+    "role-outside": "a thread of the role is elected outside of a role",
+    "pipeline-tiles": "the tiles of a TMA pipeline have another number of stages, or are elsewhere",
+    "pipeline-cluster": "a TMA pipeline loads for other blocks than those of the cluster",
+    "pipeline-fill": "a TMA pipeline is filled by copies that do not complete on mbarriers",
     "pipeline-stages": "a pipeline has fewer than two stages, or A and B have different numbers",
     # -- viz.wordings
     "viz-type": "a picture is requested of something that has none",
@@ -503,6 +521,7 @@ WHEN = {
     "launch-earlier": "an earlier kernel has failed: its error surfaces at a later launch",
     "launch-grid": "a grid is negative or larger than the device allows",
     "launch-limit": "a block or cluster needs more than the device has",
+    "launch-resident": "a launch with `resident=True` has more blocks than run at once",
     "launch-cluster": "a grid is not a whole number of clusters",
     "launch-device": "arrays are on several devices",
     "launch-read-only": (
@@ -519,6 +538,7 @@ WHEN = {
     # -- ops.wordings
     "ops-array": "an operand or a term holds no numbers",
     "ops-rank": "an operand has fewer than two modes",
+    "ops-tune-host": "arrays of the host, whose configurations cannot be measured",
     "ops-shapes": "the operands' shapes do not fit together",
     "ops-shape": "c, bias or out has another shape than the result asks for",
     "ops-dtype": "no instruction multiplies operands of these types",
@@ -538,7 +558,16 @@ WHEN = {
     ),
     "ops-read-only": "out cannot be written",
     "ops-memory": "arrays and the emulator's state would not fit into free memory",
-    "conv2d": "a filter has more positions than a register has bits, or channels no whole tiles",
+    "torch-no-backward": (
+        "an operator that was registered without `backward`, or one that changes its arguments, "
+        "gets a tensor that autograd follows"
+    ),
+    "torch-twice": "a derivative of an operator of torch is differentiated again",
+    "torch-parameter": "`register` names what is no parameter of the kernel",
+    "torch-writes": "a registered kernel writes an array that is none of its outputs",
+    "torch-result": "`fake` returns something other than a tensor for each output",
+    "torch-order": "a registered kernel adds floats in any order, where torch forbids that",
+    "conv2d": "a filter has more positions than a register has bits, or channels no whole vectors",
     "attention-accum": "V has more columns than a tile has keys, and `accum` is missing",
     "gemm-config-text": "changes to a configuration cannot be read",
     # -- expression
@@ -594,6 +623,7 @@ WHEN = {
     "emulate-async-pending": "shared memory is used while TMA or wgmma still works on it",
     "emulate-proxy-fence": "TMA or wgmma reads what threads stored, without a proxy fence between",
     "emulate-wgmma-pending": "accumulators, or A in registers, are touched before warpgroup_wait",
+    "emulate-wgmma-start": "threads of a warpgroup disagree on where sums start from zero",
     "emulate-wgmma-fence": (
         "accumulators, or A in registers, are written and then used by wgmma without a fence"
     ),
@@ -607,6 +637,7 @@ WHEN = {
         "a block ends while a TMA store reads its shared memory, or another block may reach it"
     ),
     "emulate-mbarrier-arrivals": "more threads arrive in a phase of an mbarrier than it counts",
+    "emulate-map": "TMA is given an array that it cannot address",
     "emulate-mbarrier-bytes": "TMA loads bring another number of bytes than was announced",
     "emulate-lanes": "lanes of one warp write different values to one address in one instruction",
     "emulate-shuffle": "a shuffle reads from a lane that does not take part",
@@ -622,6 +653,7 @@ WHEN = {
     ),
     "emulate-deadlock": "all threads that are left wait",
     "emulate-setmaxnreg": "warps of one warpgroup do not ask for one number of registers together",
+    "emulate-table": "a run-time index is outside of a table of `cute.make_table`",
     "emulate-promise": "an integer is not within the bounds that `as_int` or `var` was told",
     "emulate-assume": "a condition that `cute.assume` promises is false",
     "emulate-uniform": "threads that promise to have the same integer have different ones",
@@ -649,11 +681,14 @@ def more():
     from cute_py.integers import ints
     from cute_py.integers.symbols import subs
     from cute_py.kernels import fused_attention
-    from cute_py.kernels.config import flagship
     from cute_py.kernels.implicit_gemm import Conv2d
     from cute_py.layout.bits.swizzle import compose_swizzles
     from cute_py.ops import gemm
     from tests.opaque import Opaque
+
+    def strided(x):
+        cute.launch(grid=1, block=1)
+        Conv2d((3, 3)).table(x, 8)
 
     M, z = sym("M", multiple_of=8, max=4096), sym("z", min=None)
     tall, square = np.ones((3, 2), np.float32), np.ones((3, 3), np.float32)
@@ -719,7 +754,7 @@ def more():
         # products and commands
         lambda: gemm(square, square, config="stages=1"),
         lambda: gemm(square, square, config="tiles=3"),
-        lambda: Conv2d((3, 3)).table(np.zeros((1, 8, 8, 48)), flagship()),
+        lambda: cute.trace(cute.kernel(strided), np.zeros((1, 8, 8, 12), np.float16)),
         lambda: fused_attention.choose(*[np.zeros((1, 1, 8, 256), np.float16)] * 4),
         lambda: gemm(square.astype(object), square),
         lambda: gemm(np.ones(4), square),
@@ -785,6 +820,9 @@ def on_the_emulator():
     def promised(x, t):
         x[cute.as_int(x[t], 0, 3)] = 1
 
+    def tabled(x, t):
+        x[t] = cute.make_table([1, 2])[cute.as_int(x[t])].to("s32")
+
     def assumed(x, t):
         cute.assume(cute.as_int(x[t]) < 31)
 
@@ -832,6 +870,7 @@ def on_the_emulator():
                 unwritten,
                 at_once,
                 promised,
+                tabled,
                 loose,
                 assumed,
                 uniform,
@@ -920,6 +959,18 @@ def calls():
 RECORDED = {
     "argument-negated": ("kernel", {"name": "x"}),
     "argument-gradient": ("cute.ops.gemm", {"name": "a"}),
+    "torch-no-backward": ("torch.ops.cute_kernels.scale", {}),
+    "torch-twice": ("torch.ops.cute_py.gemm", {}),
+    "torch-parameter": (
+        "cute_py.torch.register",
+        {"name": "z", "place": "outputs", "signature": "scale(x, y, alpha: cute.f32)"},
+    ),
+    "torch-writes": ("torch.ops.cute_kernels.split", {"outputs": "low", "written": "high, low"}),
+    "torch-result": (
+        "torch.ops.cute_kernels.split",
+        {"found": "['Tensor']", "wanted": "low, high"},
+    ),
+    "torch-order": ("torch.ops.cute_kernels.total", {"dtype": "f32", "line": "total.py:7"}),
     "ops-overlap": ("cute.ops.gemm", {"shape": "(4,4)", "strides": "(0,4)"}),
     "argument-tensor": ("kernel", {"type": "Tensor"}),
     "argument-device": ("kernel", {"type": "Foreign", "device": "of DLPack type 10"}),
@@ -1028,6 +1079,7 @@ RECORDED = {
             "arch": "sm_89",
         },
     ),
+    "launch-resident": ("gemm_stream_k", {"blocks": "300", "room": "264"}),
     "launch-cluster": ("clustered", {"grid": "(1001, 1, 1)", "cluster": "(4, 1, 1)"}),
     "launch-device": ("rows", {"name": "y", "found": "1", "other": "x", "device": "0"}),
     "launch-read-only": ("rows", {"name": "y"}),
@@ -1041,6 +1093,7 @@ RECORDED = {
     "launch-driver": ("cute.run", {"said": "libcuda.so.1 not found"}),
     "ops-library": ("ops.gemm", {"type": "DeviceNDArray"}),
     "ops-chip": ("compile", {"arch": "sm_103a"}),
+    "ops-tune-host": ("cute.tune", {}),
     "ops-memory": (
         "cute.ops.gemm",
         {"needed": "2.2 MiB", "arrays": "351.6 KiB", "state": "1.9 MiB", "available": "1.1 MiB"},
@@ -1178,7 +1231,12 @@ RECORDED = {
             "fix": "put cute.warpgroup_wait(0) before this line",
         },
     ),
+    "emulate-wgmma-start": (
+        "warpgroup",
+        {"condition": "tid < 64", "value": "False", "who": "block (0, 0, 0), warp 2, lane 0"},
+    ),
     "emulate-wgmma-fence": ("warpgroup", {"registers": "a[0:8]", "who": "block (0, 0, 0), warp 0"}),
+    "emulate-map": ("gemm", {"name": "A", "found": "a pitch of 270 bytes, with rows of 270 bytes"}),
     "emulate-mbarrier-unset": (
         "ring",
         {"name": "mbarrier empty[0]", "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)"},

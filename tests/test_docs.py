@@ -197,6 +197,8 @@ def require(block):
     """Skip where what a block needs is missing: compilers, or a machine without a GPU."""
     if ("cute.compile" in block.text or "cute-py compile" in block.text) and not find_spec("numba"):
         pytest.skip("needs the extra `cuda`")
+    if block.page == "docs/torch.md" and not find_spec("torch"):
+        pytest.skip("needs the extra `torch`")
     if "cute-py completion" in block.text and not find_spec("shtab"):
         pytest.skip("needs the extra `completion`")
     if (

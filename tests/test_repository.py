@@ -141,6 +141,20 @@ def test_import_stays_clear_of_slow_standard_modules():
     assert slow.isdisjoint(modules)
 
 
+def test_torch_is_not_needed_but_named():
+    """Without it the package can be imported, and names say what they need."""
+    modules = modules_loaded_by(
+        "sys.modules['torch'] = None\n"
+        "import cute_py, cute_py.torch, numpy\n"
+        "cute_py.ops.gemm(numpy.ones((2, 2), 'f4'), numpy.ones((2, 2), 'f4'))\n"
+        "try: cute_py.torch.Linear\n"
+        "except AttributeError as error: assert 'pip install' in str(error)\n"
+        "else: raise AssertionError"
+    )
+    assert "cute_py.torch" in modules
+    assert not any(name.startswith(("torch.", "cute_py.torch.")) for name in modules)
+
+
 def modules_below(package):
     """Return the dotted names of all modules of a package of cute_py, or of the one module."""
     single = ROOT / "cute_py" / f"{package}.py"

@@ -17,7 +17,7 @@ KINDS = (
 RECORDED = """
 import torch
 from cute_py.ops import gemm
-f = torch.compile(lambda a, b: gemm(a * 2, b) + 1, backend="eager")
+f = torch.compile(lambda a, b: gemm(a * 2, b) + 1, backend="eager", fullgraph=True)
 print(float(f(torch.ones(8, 16), torch.ones(16, 8))[0, 0]))
 """
 
@@ -30,9 +30,10 @@ def add(x, y):
         y[i] = y[i] + 1.0
 
 
-def refused_with_gradient(device):
-    """Check that an operand that autograd follows is refused in each place and each way it gets
-    its gradient, and accepted without grad mode, detached, or in inference mode.
+def followed_by_autograd(device):
+    """Check that an operand that autograd follows is differentiated in each place and each way it
+    gets its gradient, that kernels and `out` refuse it, and that nothing does where autograd is
+    off.
     """
     import torch
 
@@ -54,35 +55,43 @@ def refused_with_gradient(device):
         add(plain[0], later[0])
     followed["one that got it later"] = later.requires_grad_()
 
-    def calls(x):
+    def products(x):
+        yield lambda: cute.ops.gemm(x, plain)
+        yield lambda: cute.ops.gemm(plain, x)
+        yield lambda: cute.ops.gemm(plain, plain, x, beta=1)
+        yield lambda: cute.ops.gemm(plain, plain, bias=x[0])
+
+    def refused(x):
         out = torch.empty_like(plain)
-        yield "a", lambda: cute.ops.gemm(x, plain)
-        yield "b", lambda: cute.ops.gemm(plain, x)
-        yield "c", lambda: cute.ops.gemm(plain, plain, x, beta=1)
-        yield "bias", lambda: cute.ops.gemm(plain, plain, bias=x[0])
         yield "a", lambda: cute.ops.gemm(x, plain, out=out)
+        yield "b", lambda: cute.ops.gemm(plain, x, out=out)
         yield "x", lambda: add(x[0], out[0])
 
     for x in followed.values():
         for _ in range(2):
-            for name, call in calls(x):
+            for call in products(x):
+                assert call().requires_grad
+            for name, call in refused(x):
                 with pytest.raises(cute.CuteError) as caught:
                     call()
                 assert (caught.value.code, caught.value.facts["name"]) == (
                     "argument-gradient",
                     name,
                 )
+                assert "cute_py.torch.register" in str(caught.value)
             with torch.no_grad():
-                for _name, call in calls(x):
-                    call()
-            for _name, call in calls(x.detach()):
-                call()
+                for call in (*products(x), *[call for _name, call in refused(x)]):
+                    result = call()
+                    assert result is None or not result.requires_grad
+            for call in products(x.detach()):
+                assert not call().requires_grad
     for out in (leaf, leaf * 2):
         with pytest.raises(cute.CuteError, match=r"pass out\.detach\(\)"):
             cute.ops.gemm(plain, plain, out=out)
     factor = torch.tensor(2.0, requires_grad=True)
-    with pytest.raises(cute.CuteError, match=r"pass alpha\.detach\(\)"):
-        cute.ops.gemm(plain, plain, alpha=factor)
+    for x in (plain, leaf):
+        with pytest.raises(cute.CuteError, match=r"pass alpha\.detach\(\)"):
+            cute.ops.gemm(x, plain, alpha=factor)
     with torch.inference_mode():
         inside = tensor(32, 32)
         assert float(cute.ops.gemm(inside, plain)[0, 0]) == 32
@@ -90,11 +99,15 @@ def refused_with_gradient(device):
 
 
 def graphs_around(device):
-    """Check that torch.compile calls an operator and a kernel between two graphs."""
+    """Check that torch.compile calls a kernel between two graphs, and has our product in one."""
     import torch
 
     def product(a, b):
         return cute.ops.gemm(a * 2, b) + 1
+
+    def written(a, b):
+        out = torch.zeros(8, 8, device=device)
+        return cute.ops.gemm(a, b, alpha=2, out=out) + 1
 
     def counted(x):
         y = torch.zeros_like(x)
@@ -102,10 +115,118 @@ def graphs_around(device):
         return y * 2
 
     a, b = torch.ones(8, 16, device=device), torch.ones(16, 8, device=device)
-    for function, args, wanted in ((product, (a, b), 33), (counted, (a[0],), 2)):
-        compiled = torch.compile(function, backend="eager")
+    for function, args, wanted in (
+        (product, (a, b), 33),
+        (written, (a, b), 33),
+        (counted, (a[0],), 2),
+    ):
+        is_whole = function is not counted
+        compiled = torch.compile(function, backend="aot_eager", fullgraph=is_whole)
         for _ in range(3):
             assert bool((compiled(*args) == wanted).all())
         torch._dynamo.reset()
-        with pytest.raises(Exception, match="cute_py runs between the graphs"):
-            torch.compile(function, backend="eager", fullgraph=True)(*args)
+    with pytest.raises(Exception, match=r"cute_py runs between the graphs|Kernel\.__call__"):
+        torch.compile(counted, backend="eager", fullgraph=True)(a[0])
+
+
+# -- gradients
+
+
+def operands(device, dtype, seed=0):
+    """Return name -> (a, b, c, bias) in each order in memory, as leaves and views of them."""
+    import torch
+
+    made = torch.Generator().manual_seed(seed)
+
+    def tensor(*shape):
+        values = torch.randn(*shape, generator=made, dtype=torch.float64)
+        return values.to(dtype).to(device).requires_grad_()
+
+    M, K, N, L = 24, 40, 16, 3
+    a, b, c, bias = tensor(M, K), tensor(K, N), tensor(M, N), tensor(N)
+    return {
+        "plain": ((a, b, c, bias), lambda *x: x),
+        "transposed": ((tensor(K, M), tensor(N, K), tensor(N, M), bias), _transposed),
+        "sliced": ((tensor(M, 2 * K), tensor(2 * K, N), tensor(2 * M, N), bias), _sliced),
+        "expanded": ((tensor(1, K), tensor(1, N), tensor(M, 1), tensor(1)), _expanded),
+        "one b for a batch": ((tensor(L, M, K), b, c, bias), lambda *x: x),
+        "one a for a batch": ((a, tensor(L, K, N), tensor(1, M, N), bias), lambda *x: x),
+        "two batches": (
+            (tensor(L, 1, M, K), tensor(2, K, N), tensor(L, 1, M, N), bias),
+            lambda *x: x,
+        ),
+        "no rows": ((tensor(0, K), b, tensor(0, N), bias), lambda *x: x),
+        "no sums": ((tensor(M, 0), tensor(0, N), c, bias), lambda *x: x),
+        "no matrices": ((tensor(0, M, K), b, c, bias), lambda *x: x),
+    }
+
+
+def _transposed(a, b, c, bias):
+    return a.T, b.T, c.T, bias
+
+
+def _sliced(a, b, c, bias):
+    return a[:, : a.shape[1] // 2], b[: b.shape[0] // 2], c[: c.shape[0] // 2], bias
+
+
+def _expanded(a, b, c, bias):
+    return (
+        a.expand(24, -1),
+        b.expand(a.shape[1], -1),
+        c.expand(-1, b.shape[1]),
+        bias.expand(b.shape[1]),
+    )
+
+
+def gradients_of(leaves, view, activation, weight):
+    """Return the gradients of our product, and those of torch in float64."""
+    import torch
+
+    functions = torch.nn.functional
+    activate = {None: lambda x: x}.get(activation) or getattr(functions, activation)
+    wide = [x.detach().double().requires_grad_() for x in leaves]
+    a, b, c, bias = view(*wide)
+    result = activate(0.5 * (a @ b) + 2 * c + bias)
+    weight = weight if weight is not None else torch.ones_like(result)
+    wanted = torch.autograd.grad((result * weight.double()).sum(), wide)
+    a, b, c, bias = view(*leaves)
+    ours = cute.ops.gemm(a, b, c, 0.5, 2, bias, activation)
+    assert ours.shape == result.shape
+    found = torch.autograd.grad((ours * weight.to(ours.dtype)).sum(), leaves)
+    return found, wanted
+
+
+def near_float64(device, dtype, activation):
+    """Check gradients against float64, while torch fills new memory with NaN."""
+    import torch
+
+    tolerance = {"bfloat16": 5e-2, "float16": 1e-2, "float32": 1e-4, "float64": 1e-12}[dtype]
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        for name, (leaves, view) in operands(device, getattr(torch, dtype)).items():
+            found, wanted = gradients_of(leaves, view, activation, None)
+            for got, x, leaf in zip(found, wanted, leaves, strict=True):
+                assert (got.shape, got.dtype) == (leaf.shape, leaf.dtype), name
+                largest = float(x.abs().max()) if x.numel() else 1.0
+                error = (got.double() - x).abs().max() if x.numel() else torch.zeros(())
+                assert float(error) <= tolerance * max(largest, 1.0), (name, float(error))
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def losses_of_blocks(compiled, **size):
+    """Check that a block of examples/block.py trains as well with our Linear as with torch's."""
+    import importlib.util
+    from pathlib import Path
+
+    import torch
+
+    path = Path(__file__).parents[1] / "examples" / "block.py"
+    spec = importlib.util.spec_from_file_location("block", path)
+    block = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(block)
+    torch._dynamo.reset()
+    ours, theirs = (block.losses(x, compiled and x, **size) for x in (True, False))
+    assert len(ours) == 50
+    assert ours[-1] < 0.7 * ours[0]
+    assert max(abs(x - y) for x, y in zip(ours, theirs, strict=True)) < 0.02 * theirs[0]

@@ -1,4 +1,4 @@
-"""The first eight kernels of the GEMM ladder at 4096^3 against cuBLAS, for docs/write_a_gemm.md.
+"""The kernels of the GEMM ladder at 4096^3 against cuBLAS, for docs/write_a_gemm.md.
 
     python -m benchmarks.gpu.ladder --out FILE [--write docs/write_a_gemm.md]
     python -m benchmarks.gpu.ladder --from FILE --write docs/write_a_gemm.md
@@ -39,6 +39,12 @@ from cute_py.kernels.gemm_05_tensor_core import gemm_tensor_core
 from cute_py.kernels.gemm_06_ldmatrix import gemm_ldmatrix
 from cute_py.kernels.gemm_07_multistage import gemm_multistage
 from cute_py.kernels.gemm_08_epilogue import gemm_epilogue
+from cute_py.kernels.gemm_09_tma_wgmma import gemm_tma
+from cute_py.kernels.gemm_10_warp_specialised import gemm_warp_specialised
+from cute_py.kernels.gemm_11_persistent import fewest as fewest_cooperative
+from cute_py.kernels.gemm_11_persistent import gemm_persistent
+from cute_py.kernels.gemm_12_ping_pong import fewest as fewest_ping_pong
+from cute_py.kernels.gemm_12_ping_pong import gemm_ping_pong
 
 CALLS = 10  # of the time of a call, the median of which is kept
 TILE = (128, 128)
@@ -96,6 +102,16 @@ def fused(a: Any, b: Any, c: Any) -> tuple[Any, ...]:
     return config.choose(a, b, TILE, outputs=(c,)), "relu"
 
 
+def persistent(_a: Any, _b: Any, c: Any) -> tuple[Any, ...]:
+    """Return the number of blocks of gemm_11."""
+    return (fewest_cooperative(c),)
+
+
+def ping_pong(_a: Any, _b: Any, c: Any) -> tuple[Any, ...]:
+    """Return the number of blocks of gemm_12."""
+    return (fewest_ping_pong(c),)
+
+
 STEPS = (
     Step("gemm_01", "f32", gemm_naive, none),
     Step("gemm_02", "f32", gemm_shared, none),
@@ -105,6 +121,10 @@ STEPS = (
     Step("gemm_06", "f16", gemm_ldmatrix, swizzled),
     Step("gemm_07", "f16", gemm_multistage, multistage),
     Step("gemm_08", "f16", gemm_epilogue, fused, biased=True),
+    Step("gemm_09", "f16", gemm_tma, none),
+    Step("gemm_10", "f16", gemm_warp_specialised, none),
+    Step("gemm_11", "f16", gemm_persistent, persistent),
+    Step("gemm_12", "f16", gemm_ping_pong, ping_pong),
 )
 
 

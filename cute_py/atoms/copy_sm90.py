@@ -129,6 +129,10 @@ _LOAD = (
     "cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
     "{multicast} [{{dst}}], [{{src}}, {{coord}}], [{{mbarrier}}]{mask};"
 )
+_IM2COL = (
+    "cp.async.bulk.tensor.{rank}d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
+    "{multicast} [{{dst}}], [{{src}}, {{coord}}], [{{mbarrier}}], {{offset}}{mask};"
+)
 _STORE = (
     "cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group "
     "[{{dst}}, {{coord}}], [{{src}}];"
@@ -181,6 +185,45 @@ def SM90_TMA_LOAD_MULTICAST(bits: int, rank: int) -> Copy_Op:
 
 
 @lru_cache(maxsize=None, typed=True)
+def SM90_TMA_LOAD_IM2COL(bits: int, rank: int) -> Copy_Op:
+    """Return the load of pixels of a tensor of `rank` dimensions, in im2col mode.
+
+    Args:
+        bits: bits of the box, a multiple of 128.
+        rank: 3 to 5.
+
+    Operands: as for SM90_TMA_LOAD, and `offset`, the offsets of the filter's tap, the innermost
+    spatial dimension first. Raises LayoutError for other arguments.
+
+    >>> print(SM90_TMA_LOAD_IM2COL(65536, 4))
+    SM90_TMA_LOAD_IM2COL_4D<65536>
+    """
+    operands = (*_load_operands(rank, "SM90_TMA_LOAD_IM2COL", 3), _offsets(rank))
+    ptx = _IM2COL.format(rank=rank, multicast="", mask="")
+    return _load(f"SM90_TMA_LOAD_IM2COL_{rank}D", bits, ptx, operands)
+
+
+@lru_cache(maxsize=None, typed=True)
+def SM90_TMA_LOAD_IM2COL_MULTICAST(bits: int, rank: int) -> Copy_Op:
+    """Return the load of pixels into the shared memory of several CTAs of the cluster.
+
+    Args:
+        bits: bits of the box, a multiple of 128.
+        rank: 3 to 5.
+
+    Raises LayoutError for other arguments.
+
+    >>> print(SM90_TMA_LOAD_IM2COL_MULTICAST(65536, 3))
+    SM90_TMA_LOAD_IM2COL_MULTICAST_3D<65536>
+    """
+    name = "SM90_TMA_LOAD_IM2COL_MULTICAST"
+    mask = ("mask", Operand(1, "b16", vector=False))
+    operands = (*_load_operands(rank, name, 3), _offsets(rank), mask)
+    ptx = _IM2COL.format(rank=rank, multicast=".multicast::cluster", mask=", {mask}")
+    return _load(f"{name}_{rank}D", bits, ptx, operands)
+
+
+@lru_cache(maxsize=None, typed=True)
 def SM90_TMA_STORE(bits: int, rank: int) -> Copy_Op:
     """Return the store of a box; elements outside the tensor are dropped.
 
@@ -212,17 +255,21 @@ def SM90_TMA_REDUCE_ADD(bits: int, rank: int) -> Copy_Op:
     return _store("SM90_TMA_REDUCE_ADD", bits, rank, _REDUCE, "cp.reduce.async.bulk.tensor")
 
 
-def _coordinates(rank: int, operation: str) -> tuple[str, Operand]:
-    if type(rank) is not int or not 1 <= rank <= 5:
+def _offsets(rank: int) -> tuple[str, Operand]:
+    return ("offset", Operand(rank - 2, "b16"))
+
+
+def _coordinates(rank: int, operation: str, least: int = 1) -> tuple[str, Operand]:
+    if type(rank) is not int or not least <= rank <= 5:
         raise refusal("tma-rank", operation=operation, rank=rank)
     return ("coord", Operand(rank, "b32"))
 
 
-def _load_operands(rank: int, operation: str) -> tuple[tuple[str, Operand], ...]:
+def _load_operands(rank: int, operation: str, least: int = 1) -> tuple[tuple[str, Operand], ...]:
     return (
         ("dst", ADDRESS_32),
         ("src", ADDRESS_64),
-        _coordinates(rank, operation),
+        _coordinates(rank, operation, least),
         ("mbarrier", ADDRESS_32),
     )
 
@@ -250,6 +297,11 @@ FAMILIES = {
         f"{make.__name__}_{rank}D": (_of_rank(make, rank), ((128,),))
         for make in (SM90_TMA_LOAD, SM90_TMA_LOAD_MULTICAST, SM90_TMA_STORE, SM90_TMA_REDUCE_ADD)
         for rank in range(1, 6)
+    },
+    **{
+        f"{make.__name__}_{rank}D": (_of_rank(make, rank), ((128,),))
+        for make in (SM90_TMA_LOAD_IM2COL, SM90_TMA_LOAD_IM2COL_MULTICAST)
+        for rank in range(3, 6)
     },
 }
 ROWS = {row.name: row for row in (SM90_BULK_COPY_AUTO, *STORES)}

@@ -31,7 +31,7 @@ from cute_py.calls.arrays import (
     unwrapped,
 )
 from cute_py.calls.fingerprint import is_plain, static_key
-from cute_py.calls.fingerprint.values import arrays_in
+from cute_py.calls.fingerprint.values import arrays_in, is_frozen
 from cute_py.calls.torch_tensors import require_no_gradient
 from cute_py.dtypes.packing import PACKED
 from cute_py.dtypes.table import Dtype, Promised, b1
@@ -273,6 +273,11 @@ class Argument:
         return [] if self.kind == "static" else [self]
 
 
+MOST = 4096  # classified records; when there are more, all are evicted
+# (identity of a frozen record, name) -> the record, the annotation, and the argument
+_STATICS: dict[tuple[int, str], tuple[Any, object, Argument]] = {}
+
+
 def classify(
     name: str,
     value: Any,
@@ -291,6 +296,9 @@ def classify(
 
     """
     taken = set() if taken is None else taken
+    known = _STATICS.get((id(value), name))
+    if known is not None and known[0] is value and known[1] is annotation:
+        return known[2]
     value = imported(value)
     if is_array(value):
         promise = annotation if isinstance(annotation, Spec) else Spec()
@@ -318,7 +326,12 @@ def classify(
         keys.append(key)
     if all(part.kind == "static" for part in found):
         _require_no_arrays(name, value)
-        return Argument(name, "static", value)
+        static = Argument(name, "static", value)
+        if found and is_frozen(value):  # a record, which may have many parts
+            if len(_STATICS) >= MOST:
+                _STATICS.clear()
+            _STATICS[id(value), name] = value, annotation, static
+        return static
     taken |= mine
     return Argument(name, "group", value, None, tuple(found), tuple(keys))
 

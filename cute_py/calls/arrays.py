@@ -281,7 +281,7 @@ def is_array(x: object) -> bool:
         and hasattr(x, "dtype")
         and any(
             hasattr(x, name)
-            for name in ("__array_interface__", "__cuda_array_interface__", "__dlpack__")
+            for name in ("__array_interface__", "__dlpack__", "__cuda_array_interface__")
         )
         and not isinstance(x, (int, float))
         and getattr(x, "shape", ()) != ()

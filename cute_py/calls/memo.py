@@ -26,7 +26,7 @@ previous call. For an array, a number with the special value 1, and text it is
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import lru_cache, reduce
 
 from cute_py.calls.arrays import LIBRARIES, READERS, VECTOR_BYTES, unwrapped
 from cute_py.calls.fast_path import SCOPE, Part, guard_tests, is_host
@@ -67,9 +67,12 @@ class Memo:
     """The answers of a function by the facts of its positional arguments.
 
     `replay(*arguments)` returns the result of a cached call, or None if the call is not cached.
+
+    Calls repeat in sequence, as the layers of a network and their gradients do. So the call that
+    followed the previous one the last time is tried next.
     """
 
-    __slots__ = ("arrays", "count", "kept", "numbers", "replay")
+    __slots__ = ("arrays", "before", "count", "kept", "numbers", "replay")
 
     def __init__(self, arrays: int, numbers: Mapping[int, float]) -> None:
         """Start empty.
@@ -87,9 +90,21 @@ class Memo:
         self.kept: dict[tuple[type, ...], Signature] = {}
         self.count = 0
         self.replay: Replay = self.find  # for calls like the previous one; falls back to `find`
+        # the previous call, or the one that is tried now, and the one before it
+        self.before: tuple[CachedAnswer | None, CachedAnswer | None] = None, None
 
     def find(self, *args: Any) -> Any:
         """Answer a cached call that differs from the previous one."""
+        before = self.before[0]
+        after = None if before is None else before.after
+        if after is None or after.attempt is None:
+            self.before = None, before
+            return self.search(*args)
+        self.replay, self.before = after.replay or self.find, (after, before)
+        return after.attempt(*args)
+
+    def search(self, *args: Any) -> Any:
+        """Answer a cached call that did not follow the previous one the last time."""
         signature = self.kept.get(self._types(args))
         if signature is None or not self._has_numbers(args):
             return None
@@ -100,9 +115,12 @@ class Memo:
         known = signature.entries.get(key)
         if known is None:
             return None
-        if known.replay is None or known.replay is self.replay:  # a false negative of its guard
-            known.replay = signature.replay(known, args, self.find)
-        self.replay = known.replay
+        if known.replay is None or known in self.before:  # or a false negative of its guard
+            known.replay, known.attempt = signature.replays(known, args, self.find, self.search)
+        before = self.before[1]
+        if before is not None:
+            before.after = known
+        self.replay, self.before = known.replay, (known, before)
         return known.answer(args, *values)
 
     def keep(self, args: tuple[Any, ...], answer: Answer) -> None:
@@ -116,8 +134,8 @@ class Memo:
             self.kept[types] = Signature(types, self.arrays, self.numbers)
         entries, key = self.kept[types].entries, self.kept[types].read(*args)[0]
         self.count += key not in entries
-        entries[key] = CachedAnswer(answer, args[self.arrays :])
-        self.replay = self.find
+        entries[key] = made = CachedAnswer(answer, args[self.arrays :])
+        self.replay, self.before = self.find, (made, None)
 
     def _types(self, args: tuple[Any, ...]) -> tuple[type, ...]:
         """Return the types that a function is generated for; every number counts as a float."""
@@ -135,11 +153,13 @@ class Memo:
 class CachedAnswer:
     """A cached call: its answer, and the values whose identity is in its key."""
 
-    __slots__ = ("alive", "answer", "replay")
+    __slots__ = ("after", "alive", "answer", "attempt", "replay")
 
     def __init__(self, answer: Answer, alive: Sequence[Any]) -> None:
         self.answer, self.alive = answer, alive
         self.replay: Replay | None = None
+        self.attempt: Replay | None = None  # the same, but other calls go to `Memo.search`
+        self.after: CachedAnswer | None = None  # the call that followed this one the last time
 
 
 def cached_launch(calls: LaunchCache, args: tuple[Any, ...]) -> CachedLaunch | None:
@@ -151,7 +171,12 @@ def cached_launch(calls: LaunchCache, args: tuple[Any, ...]) -> CachedLaunch | N
 
 def address_reader(kind: type) -> Callable[[Any], int]:
     """Return the function that returns the address of an array of a registered library."""
-    return function(["x"], path("x", LIBRARIES[kind].address), {})
+    return _reader_by(LIBRARIES[kind].address)
+
+
+@lru_cache(maxsize=64)
+def _reader_by(steps: tuple[str, ...]) -> Callable[[Any], int]:
+    return function(["x"], path("x", steps), {})
 
 
 # -- the functions generated for one signature: the types of the arguments
@@ -199,15 +224,16 @@ class Signature:
     def _values(self) -> list[ast.expr]:
         return [together(self.addresses), self.numbers]
 
-    def replay(self, known: CachedAnswer, args: tuple[Any, ...], find: Replay) -> Replay:
-        """Return the function that answers calls like a cached one, and passes others to `find`;
-        `args` are the arguments of such a call.
+    def replays(self, known: CachedAnswer, args: tuple[Any, ...], *others: Replay) -> list[Replay]:
+        """Return the functions that answer calls like a cached one, and pass others to one of
+        `others` each; `args` are the arguments of such a call.
         """
         aligned = all(x % VECTOR_BYTES == 0 for x in self.read(*args)[1])
         if aligned not in self.makers:
             self.makers[aligned] = self._maker(aligned)
         guards = [make([args[i] for i in places]) for make, places in self.guards.items()]
-        return self.makers[aligned](*args, find, known.answer, *guards)
+        make = self.makers[aligned]
+        return [make(*args, other, known.answer, *guards) for other in others]
 
     def _maker(self, aligned: bool) -> Callable[..., Replay]:
         """Return the function that creates `replay`; `aligned`: for addresses that are multiples of

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from functools import lru_cache
+from importlib import import_module
 
 from cute_py.dtypes.table import Dtype
 from cute_py.dtypes.table import dtype as as_dtype
@@ -87,14 +88,23 @@ def require_no_gradient(x: object, name: str, operation: str) -> None:
         raise refusal("argument-gradient", operation=operation, name=name)
 
 
-def outside_autograd(arrays: Iterable[object], function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that answers None while grad mode is on if autograd follows an array; else
-    the function itself.
+def is_followed(arrays: Iterable[object]) -> bool:
+    """Return whether grad mode is on and autograd follows an array."""
+    return _grad_mode()() and any(map(has_gradient, arrays))
+
+
+def outside_autograd(
+    arrays: Iterable[object],
+    function: Callable[..., Any],
+    otherwise: Callable[..., Any] = lambda *args: None,
+) -> Callable[..., Any]:
+    """Return a function that calls `otherwise` while grad mode is on if autograd follows an array;
+    else the function itself.
     """
     if not any(map(has_gradient, arrays)):
         return function
     is_on = _grad_mode()
-    return lambda *args: None if is_on() else function(*args)
+    return lambda *args: otherwise(*args) if is_on() else function(*args)
 
 
 def _grad_mode() -> Callable[[], bool]:
@@ -135,6 +145,28 @@ def tensor_view(x: Array, kind: Dtype) -> Any:  # a torch.Tensor
 _IMAGES = {8: "uint8", 16: "int16"}  # bits -> the integers that NumPy and torch both have
 
 
+# -- operators of torch
+
+# Filled by `cute_py.torch`, a layer above: name -> the functions of an operator, by
+# (request with an operand that autograd follows) and by (request traced by torch.compile).
+OPERATORS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {}
+
+
+def load_operators() -> bool:
+    """Register the operators of torch; `torch.compile` calls this where it traces a call of it."""
+    import_module("cute_py.torch")
+    return True
+
+
+load_operators._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def is_traced() -> bool:
+    """Return whether `torch.compile` traces the call."""
+    compiler: Any = sys.modules.get("torch.compiler")
+    return compiler is not None and compiler.is_dynamo_compiling()
+
+
 # -- torch.compile
 
 _called: list[Any] = []  # the code of the functions that graphs call
@@ -147,6 +179,13 @@ def graph_break(function: Any) -> Any:
     """
     function._torchdynamo_disable = True
     function._torchdynamo_disable_msg = "cute_py runs between the graphs"
+    return not_compiled(function)
+
+
+def not_compiled(function: Any) -> Any:
+    """Let `torch.compile` skip a function that is called between two graphs; one that is called in
+    a graph is traced.
+    """
     _called.append(function.__code__)
     leave_graphs()
     return function

@@ -134,7 +134,8 @@ WORDINGS: dict[str, Wording] = {
         LeafTypeError,
         "{name}, a tensor that autograd follows (requires_grad)",
         "tensors without a gradient: none flows back through this call",
-        "pass {name}.detach(), or call it under torch.no_grad()",
+        "pass {name}.detach(), or call it under torch.no_grad(); cute_py.torch.register gives a "
+        "kernel a derivative",
     ),
     "argument-tensor": (
         LeafTypeError,

@@ -80,7 +80,22 @@ LADDER = {  # the names of kernels.samples.SAMPLES, which needs NumPy
     "gemm_06": "with ldmatrix and swizzles",
     "gemm_07": "with cp.async and a pipeline of stages",
     "gemm_08": "with an epilogue through shared memory",
+    "gemm_09": "with TMA and wgmma (sm_90a)",
+    "gemm_10": "with warps that load and warpgroups that multiply (sm_90a)",
+    "gemm_11": "with persistent blocks and TMA stores (sm_90a)",
+    "gemm_12": "with two warpgroups that take turns (sm_90a)",
     "splitk": "with K split over blocks that take turns",
+    "stream_k": "with tiles of K shared evenly by all blocks",
+    "grouped": "matrix products of sizes in an array",
+    "array": "matrix products of arrays in a table of pointers",
+    "gathered": "a matrix product of gathered rows, scattered",
+    "implicit_gemm": "a convolution as a matrix product",
+    "conv2d_s4": "a convolution of packed 4-bit integers",
+    "w4a16": "a matrix product by weights of 4 bits",
+    "flash_attention": "attention with scores in registers",
+    "fused_attention": "attention with scores in shared memory",
+    "histogram": "count numbers in shared memory",
+    "layer_norm": "normalize each row",
 }
 
 
@@ -98,6 +113,11 @@ def _kernels(command: ArgumentParser) -> Iterator[ArgumentParser]:
     )
     add_product(each, SIZE)
     add_numbers(each, "type of A and B (bf16)", None)
+    each.add_argument(
+        "--fast-accum",
+        action="store_true",
+        help="sum 8-bit floats in the tensor cores alone (sm_90a)",
+    )
     yield each
     for name, what in LADDER.items():
         each = kinds.add_parser(name, help=what)
@@ -128,6 +148,7 @@ def _operator(given: Namespace) -> Shown:
         activation=given.activation,
         out_dtype=given.out_dtype,
         config=given.config,
+        fast_accum=given.fast_accum,
     )
     return call.plan(), {"config": str(call.config), "chosen for": _gpu_text(given, gpu)}
 

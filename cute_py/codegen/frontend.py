@@ -19,6 +19,7 @@ from cute_py.codegen.driver import MAP_BYTES
 from cute_py.codegen.printer import Source, parameters
 from cute_py.codegen.toolchain import clipped
 from cute_py.errors import CuteError, refusal
+from cute_py.plan.plan import bytes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -66,15 +67,18 @@ def ptx_of(
 
 
 def _by_value(plan: Plan, ptx: str, entry: str) -> str:
-    """Return PTX that takes its tensor maps by value: Numba has no such parameters. The address of
-    the parameter replaces the load of one.
+    """Return PTX that takes its tables and tensor maps by value: Numba has no such parameters. The
+    address of the parameter replaces the load of one; that of a map is generic, for TMA.
     """
+    rows = iter(plan.launch.tables)
     for i, (_name, kind) in enumerate(parameters(plan)):
-        if kind == "map":
+        if kind in ("table", "map"):
             name = f"{entry}_param_{i}"
-            size = f".param .align 128 .b8 {name}[{MAP_BYTES}]"
+            bytes, align = (MAP_BYTES, MAP_BYTES) if kind == "map" else (bytes_of([next(rows)]), 8)
+            size = f".param .align {align} .b8 {name}[{bytes}]"
             ptx, declared = re.subn(rf"\.param \.u64 {name}\b", size, ptx)
-            address = rf"mov.b64 \1, {name};\n\tcvta.param.u64 \1, \1;"
+            generic = r"\n\tcvta.param.u64 \1, \1;" if kind == "map" else ""
+            address = rf"mov.b64 \1, {name};{generic}"
             ptx = re.sub(rf"ld\.param\.u64\s+(%rd\d+), \[{name}\];", address, ptx)
             assert declared == 1, name
             assert f"[{name}" not in ptx.replace(size, ""), name
@@ -147,6 +151,7 @@ def _compiled(plan: Plan, function: Any, arch: str) -> str:
     kinds = {
         "address": types.uint64,
         "map": types.uint64,
+        "table": types.uint64,
         "integer": types.int64,
         "f32": types.float32,
         "f64": types.float64,

@@ -175,8 +175,8 @@ def _refused(what: str) -> Exception:
 
 
 def with_hints(row: Row, policy: bool, prefetch: str) -> Row:
-    """Return the row of a cp.async with hints for the L2 cache: an operand of a policy, and how
-    much is prefetched.
+    """Return the row of an asynchronous copy with hints for the L2 cache: an operand of a policy,
+    and how much a cp.async prefetches.
 
     >>> from cute_py.atoms import get_copy
     >>> row = with_hints(of_atom(get_copy("SM80_CP_ASYNC_CACHEGLOBAL", 128)), True, "L2::256B")
@@ -187,7 +187,10 @@ def with_hints(row: Row, policy: bool, prefetch: str) -> Row:
     if prefetch:
         template = template.replace(".L2::128B", f".{prefetch}")
     if policy:
-        template = template.replace(".global", ".global.L2::cache_hint")
+        hint = ".L2::cache_hint"
+        if "bulk" in template:
+            template = template.replace(" [", f"{hint} [", 1)
+        template = template.replace("shared.global", f"shared.global{hint}")
         template = template.replace(";", ", {policy};")
         operands = (*operands, Slot("policy", "b64"))
     return replace(row, template=template, operands=operands)
@@ -281,7 +284,8 @@ _FLOAT, _WORDS = _same("f32", "f64"), _same(*WORDS)
 _ROUNDING: Words = (("rn", "rn"), ("rz", "rz"), ("rd", "rm"), ("ru", "rp"))
 _SPACE: Words = (("gmem", "global"), ("smem", "shared"))
 _VECTOR: Words = (
-    ("32", "b32"), ("8", "b8"), ("16", "b16"), ("64", "v2.b32"), ("128", "v4.b32")
+    ("32", "b32"), ("8", "b8"), ("16", "b16"), ("64", "v2.b32"), ("128", "v4.b32"),
+    ("1x64", "b64"), ("2x64", "v2.b64"),
 )  # fmt: skip
 _F2, _F3 = "d:{type} < a:{type}", "d:{type} < a:{type} b:{type}"
 _EXTREMES: Words = (
@@ -319,6 +323,10 @@ _MEMORY = (
         "st.policy", "st.{space}{cache}.L2::cache_hint.{bits} [{address}], {a}, {policy};",
         "< address:{space} a:{bits} policy:b64", "st", "memory", "sm_80",
         space=(("gmem", "global"),), bits=_VECTOR, cache=_dotted(*STORE_CACHES, *PRIORITIES),
+    ),
+    _row(
+        "ld.param", "ld.param.{type} {d}, [{address}];", "d:{type} < address:b64", "ld",
+        type=_same("b32", "b64"),
     ),
     _row(
         "createpolicy", "createpolicy.fractional{policy}.b64 {d}, 1.0;", "d:b64 <", "createpolicy",
@@ -494,6 +502,11 @@ _ASYNC = (
     _row(
         "mbarrier.arrive.expect_tx", "mbarrier.arrive.expect_tx.shared.b64 _, [{bar}], {bytes};",
         "< bar:shared", "mbarrier.arrive", "order", "sm_90", bytes=(),
+    ),
+    _row(
+        "mbarrier.complete_tx",
+        "mbarrier.complete_tx.shared::cta.relaxed.cta.b64 [{bar}], {bytes};",
+        "< bar:shared", "mbarrier.complete_tx", "order", "sm_90", bytes=(),
     ),
     # without .release.cluster, which costs a MEMBAR.ALL.GPU
     _row(

@@ -15,11 +15,11 @@ from numba.cuda.extending import intrinsic
 from cute_py.codegen.addresses import advance, begin
 from cute_py.codegen.emit import Emit
 from cute_py.codegen.ops import RULES
-from cute_py.codegen.ops.control import let
-from cute_py.codegen.ops.matrix import forget
+from cute_py.codegen.ops.control import entry, let
+from cute_py.codegen.ops.matrix import forget, start
 from cute_py.codegen.passes.flight import in_flight
 from cute_py.codegen.passes.strength import Chain
-from cute_py.codegen.printer import multipliers
+from cute_py.codegen.printer import multipliers, tables
 from cute_py.codegen.scalars import WARP, has_warps, of_first_lane
 from cute_py.codegen.storage import I8, I32, I64, is_loose, word_count
 from cute_py.codegen.tensor_maps import TensorMaps
@@ -29,7 +29,7 @@ from cute_py.integers.polynomial import Symbol, divisors_of, symbols_of
 from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan import ops
 from cute_py.plan.access import Access
-from cute_py.plan.conditions import Compare, Reg, bounds_of
+from cute_py.plan.conditions import Compare, Reg, bounds_of, fits
 from cute_py.plan.ops import Op
 from cute_py.plan.plan import ScalarParam
 from cute_py.plan.walk import holds_numbers, parts, reads, writes
@@ -70,7 +70,7 @@ class Intrinsics:
         self.storages = {r.name: word_count(r) for r in plan.storages}
         self.loose = frozenset(r.name for r in plan.storages if is_loose(r))
         self.shared = {s.name: s.offset for s in plan.shared}
-        self.multipliers = multipliers(plan)
+        self.multipliers, self.tables = multipliers(plan), tables(plan)
         self.floats = {
             p.name: p.dtype.bits
             for p in plan.params
@@ -79,7 +79,7 @@ class Intrinsics:
 
     def op(self, op: Op) -> Call:
         """Return the call of an op that has a rule."""
-        rule: Rule | None = forget if self._is_forgotten(op) else RULES.get(type(op))
+        rule: Rule | None = self._of_sums(op) or RULES.get(type(op))
         if rule is None:
             raise refusal("codegen-op", operation="cute.compile", name=op.call, where=op.where)
         if (lack := op.lack()) is not None:
@@ -98,10 +98,12 @@ class Intrinsics:
             self.alike[op, flying] = made
         return made
 
-    def _is_forgotten(self, op: Op) -> bool:
-        """Return whether an op leaves sums of warpgroup products undefined."""
+    def _of_sums(self, op: Op) -> Rule | None:
+        """Return the rule of a fill of the sums of warpgroup products."""
         sums = {reg.storage for regs in self.flying.values() for reg in regs}
-        return isinstance(op, ops.Fill) and op.value is None and op.dst.storage in sums
+        if not isinstance(op, ops.Fill) or op.dst.storage not in sums:
+            return None
+        return forget if op.value is None else start
 
     def condition(self, cond: Any, issues: bool = False) -> Call:
         """Return the call that evaluates a condition; `issues`: of threads that issue TMA."""
@@ -142,8 +144,16 @@ class Intrinsics:
         )
 
     def let(self, op: ops.Let) -> Call:
-        """Return the call of a Let on scalars or a register."""
+        """Return the call of a Let on scalars, a register or a table."""
+        if op.kind == "table":
+            name, row = self._table(op), self.plan.launch.tables[op.operands[0]]  # type: ignore[index]
+            narrow = all(fits(terms_of(x)) for x in row)
+            return self._made("let", op, (), lambda e: entry(e, op, name, narrow), types.int64)
         return self._made("let", op, (), lambda e: let(e, op), types.int64)
+
+    def _table(self, op: ops.Let) -> str:
+        """Return the parameter with the table of a Let."""
+        return self.tables[op.operands[0]]  # type: ignore[index]
 
     def induction(self, v: Induction, word: str) -> Call:
         """Return the call that begins an induction variable, or advances it by one iteration."""
@@ -180,6 +190,8 @@ class Intrinsics:
         used = _Names(x if chain is None else (x, chain.before), self.multipliers)
         if isinstance(x, (ops.TmaLoad, ops.TmaStore)):
             used.parameters.add(self.maps.names[self.maps.of(x)])
+        if isinstance(x, ops.Let) and x.kind == "table":
+            used.parameters.add(self._table(x))
         results = {reg.storage: self._tuple(reg.storage) for reg in written}
         storages = tuple(dict.fromkeys([*sorted(used.storages), *results]))
         carried = () if chain is None or chain.before is None else (chain.name,)

@@ -60,7 +60,8 @@ WORDS = {
 def parameters(plan: Plan) -> list[tuple[str, str]]:
     """Return (name, type) of the kernel's parameters: addresses, sizes and strides, numbers.
 
-    Types: `address` (64 bits), `integer` (64 bits), `f32`, `f64`, or `map` (a tensor map).
+    Types: `address` (64 bits), `integer` (64 bits), `f32`, `f64`, and by value `table` and `map` (a
+    tensor map).
     """
     found: list[tuple[str, str]] = []
     for p in plan.params:
@@ -74,21 +75,30 @@ def parameters(plan: Plan) -> list[tuple[str, str]]:
         found.append((p.name, "address"))
         found += [(str(name), "integer") for name in names_of(p)]
     found += [(name, "integer") for name in multipliers(plan).values()]
+    found += [(name, "table") for name in tables(plan)]
     return [*found, *[(name, "map") for name in TensorMaps(plan).names.values()]]
 
 
 def multipliers(plan: Plan) -> dict[Scalar, str]:
     """Return the parameters with the multipliers of divisors (`plan.multiplier`), by divisor."""
-    if not plan.launch.divisors:
-        return {}
+    divisors = plan.launch.divisors
+    return dict(zip(divisors, _numbered(plan, "multiplier", len(divisors)), strict=True))
+
+
+def tables(plan: Plan) -> list[str]:
+    """Return the parameters with the tables of the launch."""
+    return _numbered(plan, "table", len(plan.launch.tables))
+
+
+def _numbered(plan: Plan, stem: str, count: int) -> list[str]:
+    """Return names that the plan does not use: stem0, stem1, ..."""
+    if not count:
+        return []
     taken = names_in(plan) | {"tid", "bid_x", "bid_y", "bid_z"}
     taken |= {name for p in plan.params if isinstance(p, TensorParam) for name in names_of(p)}
-    found: dict[Scalar, str] = {}
-    for i, divisor in enumerate(plan.launch.divisors):
-        name = f"multiplier{i}"
-        while name in taken:
-            name += "_"
-        found[divisor] = name
+    found = [f"{stem}{i}" for i in range(count)]
+    while any(name in taken for name in found):
+        found = [f"{name}_" for name in found]
     return found
 
 
@@ -196,7 +206,8 @@ class Source:
         for p in self.plan.params:
             sizes = [] if isinstance(p, ScalarParam) else names_of(p)
             self.lines.append(f"{INDENT}{', '.join([p.name, *sizes])},")
-        for name in (*multipliers(self.plan).values(), *self.intrinsics.maps.names.values()):
+        made = *multipliers(self.plan).values(), *tables(self.plan)
+        for name in (*made, *self.intrinsics.maps.names.values()):
             self.lines.append(f"{INDENT}{name},")
         self.lines.append("):")
 
@@ -389,6 +400,10 @@ def docstring(plan: Plan, file: str, intrinsics: Intrinsics, words: Iterable[str
             [
                 *map(_parameter, plan.params),
                 *[f"{name}: divides by {d}" for d, name in multipliers(plan).items()],
+                *[
+                    f"{name}: table of {len(row)} integers"
+                    for name, row in zip(tables(plan), plan.launch.tables, strict=True)
+                ],
                 *[
                     f"{name}: tensor map of {x.tensor}, box {x.box} of modes {x.modes}"
                     for x, name in intrinsics.maps.names.items()

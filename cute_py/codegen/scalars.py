@@ -163,6 +163,8 @@ class Scalars:
         multiplier = self.multipliers.get(SymInt(divisor))
         if multiplier is not None and fits(numerator):
             return self._by_multiplier(self.sum(numerator, I32), multiplier, positive)
+        if positive and fits(numerator) and not fits(divisor):
+            return b.udiv(self.sum(numerator, I32), self._clamped(self.sum(divisor, I64)))
         narrow = fits(divisor) and within(numerator, -1 << 31, 1 << 32 if positive else 1 << 31)
         kind = I32 if narrow else I64
         p, d = self.sum(numerator, kind), self.sum(divisor, kind)
@@ -187,31 +189,49 @@ class Scalars:
         twice = b.zext(b.shl(p, ir.Constant(I32, 1)), I64)
         product = b.mul(twice, b.zext(b.trunc(found, I32), I64))
         high = b.trunc(b.lshr(product, ir.Constant(I64, 32)), I32)
-        shift = b.trunc(b.lshr(found, ir.Constant(I64, 32)), I32)
-        quotient = b.lshr(high, shift)
+        quotient = b.lshr(high, self._shift(name))
         return quotient if sign is None else b.xor(quotient, sign)
 
     def divided(self, x: Scalar, y: Scalar) -> Any:
         """Return x // y, rounded down, and 0 for a divisor of 0, as 64 bits."""
         b, p, q = self.b, terms_of(x), terms_of(y)
         name = self.multipliers.get(y)
-        if name is None or not within(p, 1 - (1 << 31), 1 << 31):
-            kind = I32 if within(p, 1 - (1 << 31), 1 << 31) and fits(q) else I64
-            return self._as(self._divided(self.sum(p, kind), self.sum(q, kind)), I64)
-        d, zero = self.sum(q, I32), ir.Constant(I32, 0)
-        given = self.sum(p, I32)
-        given = b.select(b.icmp_signed("<", d, zero), b.neg(given), given)
-        found = self._by_multiplier(given, name, positive=False)
-        return b.sext(b.select(b.icmp_signed("==", d, zero), zero, found), I64)
+        if not fits(p):
+            return self._divided(self.sum(p, I64), self.sum(q, I64))
+        given, d = self.sum(p, I32), self.natural(y)
+        zero = ir.Constant(d.type, 0)
+        less, none = (b.icmp_signed(sign, d, zero) for sign in ("<", "=="))
+        sides = [b.icmp_signed(sign, given, ir.Constant(I32, 0)) for sign in (">", "<")]
+        below = b.select(less, *sides)  # whether the quotient is below 0: -1 - (-1 - x) // d
+        given = b.xor(b.select(less, b.neg(given), given), b.sext(below, I32))
+        if name is None:
+            size = self._clamped(b.select(less, b.neg(d), d))
+            found = b.udiv(given, b.select(none, ir.Constant(I32, 1), size))
+        else:
+            multiplier = b.zext(b.trunc(self.env[name], I32), I64)
+            high = b.lshr(b.mul(b.zext(given, I64), multiplier), ir.Constant(I64, 31))
+            found = b.lshr(b.trunc(high, I32), self._shift(name))
+        found = b.xor(b.zext(found, I64), b.sext(below, I64))
+        return b.select(none, ir.Constant(I64, 0), found)
+
+    def _clamped(self, d: Any) -> Any:
+        """Return a divisor of numbers up to 2**31 as 32 bits: a longer one divides them to 0."""
+        if d.type == I32:
+            return d
+        most = ir.Constant(I64, 0xFFFFFFFF)
+        return self.b.trunc(self.b.select(self.b.icmp_unsigned(">", d, most), most, d), I32)
+
+    def _shift(self, name: str) -> Any:
+        return self.b.trunc(self.b.lshr(self.env[name], ir.Constant(I64, 32)), I32)
 
     def _divided(self, p: Any, d: Any) -> Any:
-        b, zero = self.b, ir.Constant(p.type, 0)
+        b, zero = self.b, ir.Constant(I64, 0)
         none = b.icmp_signed("==", d, zero)
-        d = b.select(none, ir.Constant(p.type, 1), d)
+        d = b.select(none, ir.Constant(I64, 1), d)
         quotient, rest = b.sdiv(p, d), b.srem(p, d)
         apart = b.icmp_signed("<", b.xor(rest, d), zero)
         below = b.and_(b.icmp_signed("!=", rest, zero), apart)
-        return b.select(none, zero, b.sub(quotient, b.zext(below, p.type)))
+        return b.select(none, zero, b.sub(quotient, b.zext(below, I64)))
 
     # -- conditions
 

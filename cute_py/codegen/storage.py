@@ -76,11 +76,15 @@ class Words:
         """Return an element that begins at a word and a bit in it, as an integer."""
         b, (word, shift) = self.b, place
         if bits == 64:
-            low, high = (b.zext(words[word + j], I64) for j in (0, 1))
-            return b.or_(low, b.shl(high, ir.Constant(I64, 32)))
+            return self.joined(words[word], words[word + 1])
         if bits == 32:
             return words[word]
         return b.trunc(b.lshr(words[word], ir.Constant(I32, shift)), ir.IntType(bits))
+
+    def joined(self, low: Any, high: Any) -> Any:
+        """Return two words as an integer of 64 bits."""
+        wide = self.b.shl(self.b.zext(high, I64), ir.Constant(I64, 32))
+        return self.b.or_(self.b.zext(low, I64), wide)
 
     def _as_element(self, raw: Any, dtype: Dtype) -> Any:
         kind = element_type(dtype)
@@ -96,7 +100,7 @@ class Words:
             value = b.zext(value, I32)
         value = self._as_bits(value)
         if bits == 64:
-            words[word : word + 2] = self._halves(value)
+            words[word : word + 2] = self.halves(value)
         elif bits == 32:
             words[word] = value
         else:
@@ -112,7 +116,7 @@ class Words:
             return value
         return self.b.bitcast(value, I32 if value.type == F32 else I64)
 
-    def _halves(self, value: Any) -> list[Any]:
+    def halves(self, value: Any) -> list[Any]:
         """Return the two words of a 64-bit value."""
         b = self.b
         low = b.trunc(value, I32)
@@ -143,7 +147,7 @@ class Words:
         for k in range(count):
             value = self._as_bits(self.get(reg, start + k))
             if bits == 64:
-                packed[2 * k : 2 * k + 2] = self._halves(value)
+                packed[2 * k : 2 * k + 2] = self.halves(value)
                 continue
             wide = value if value.type == I32 else b.zext(value, I32)
             place = ir.Constant(I32, k * bits % 32)

@@ -158,6 +158,13 @@ WORDINGS: dict[str, Wording] = {
         "extents of at least 0 and at most {most}",
         "give each block more work, or map the longest mode to x",
     ),
+    "launch-resident": (
+        LayoutError,
+        "{blocks} blocks, which wait for each other",
+        "at most {room}: those that this device runs at once",
+        "launch fewer blocks, and let each do more, or give a block fewer threads, registers or "
+        "less shared memory",
+    ),
     "launch-limit": (
         LayoutError,
         "{found} {what}",

@@ -14,21 +14,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cute_py.emulate.cohorts import Cohort, Frame, Step, Wait
+from cute_py.emulate.cohorts import Cohort, Frame, Step, Wait, joined, split
 from cute_py.plan import ops
 
 if TYPE_CHECKING:
     from cute_py.emulate.spans import Array, Value
 
-_WHOLE = (ops.Barrier, ops.Shuffle, ops.Vote, ops.Redux, ops.LdMatrix, ops.StMatrix, ops.Wgmma)
-_WHOLE_TOO = (ops.WgFence, ops.WgCommit, ops.WgWait, ops.SetMaxNReg)
+GROUP = 4  # warps
+_OF_GROUPS = (ops.Wgmma, ops.WgFence, ops.WgCommit, ops.WgWait)
+_WHOLE = (ops.Barrier, ops.Shuffle, ops.Vote, ops.Redux, ops.LdMatrix, ops.StMatrix)
 
 
 def is_whole(op: ops.Op) -> bool:
     """Tell whether all lanes of a warp must execute an op together."""
     if isinstance(op, ops.Mma):
         return op.atom.num_threads > 1
-    return isinstance(op, _WHOLE + _WHOLE_TOO)
+    return isinstance(op, (*_WHOLE, *_OF_GROUPS, ops.SetMaxNReg))
 
 
 def is_warp_barrier(op: ops.Op) -> bool:
@@ -62,16 +63,31 @@ class LanesWait(Wait):
         return "the other lanes of its warp"
 
 
-def must_gather(c: Cohort, step: Step) -> bool:
+class GroupWait(LanesWait):
+    """A wait for the other warps of the warpgroup."""
+
+    def describe(self, c: Cohort) -> str:
+        """Return what is waited for."""
+        return "the other warps of its warpgroup"
+
+
+def wait_for_others(c: Cohort, step: Step) -> LanesWait | None:
+    """Return the wait of a cohort before a step that needs whole warps or warpgroups, or None."""
+    if c.forced:
+        c.forced = False
+        return None
+    if c.mask is not None and _must_gather(c, step):
+        return LanesWait(step.op)
+    return GroupWait(step.op) if _must_group(c, step) else None
+
+
+def _must_gather(c: Cohort, step: Step) -> bool:
     """Tell whether lanes must wait for others of their warp before a step that needs all of them.
 
     Lanes that are not divided yet wait at syncwarp alone, and only if those of the other branch
     come to one, too. Anything else that a part of a warp executes is refused at once.
     """
     assert c.mask is not None
-    if c.forced:
-        c.forced = False
-        return False
     if c.divided:
         return bool((running(c) & ~c.mask).any())
     if not is_warp_barrier(step.op) or not (running(c) & ~c.mask).any():
@@ -79,6 +95,21 @@ def must_gather(c: Cohort, step: Step) -> bool:
     return any(
         frame.pending is not None and any(is_warp_barrier(other.op) for other in frame.other)
         for frame in c.frames
+    )
+
+
+def _must_group(c: Cohort, step: Step) -> bool:
+    """Tell whether warps must wait for the others of their warpgroup before a step."""
+    if not isinstance(step.op, _OF_GROUPS) or are_groups(c.span.W):
+        return False
+    return c.mask is None or bool(np.broadcast_to(c.mask, c.span.shape).any(-1).all())
+
+
+def are_groups(W: Array) -> bool:
+    """Return whether warps, in rising order, are whole warpgroups."""
+    groups = W.reshape(-1, GROUP) if len(W) % GROUP == 0 else None
+    return groups is not None and bool(
+        (groups == groups[:, :1] // GROUP * GROUP + range(GROUP)).all()
     )
 
 
@@ -182,14 +213,42 @@ def merged(a: Cohort, b: Cohort) -> Cohort | None:
 
 def gather(cohorts: list[Cohort]) -> bool:
     """Let warps go on of which all lanes have come to one instruction of the whole warp, or each to
-    some syncwarp; return whether there are any.
+    some syncwarp, and warpgroups of which all warps have; return whether there are any.
     """
     warps: dict[tuple[int, int], list[Cohort]] = {}
     for c in cohorts:
         if isinstance(c.wait, LanesWait) and c.divided:
             warps.setdefault(_key(c), []).append(c)
     gone_on = [_gathered(cohorts, here) for here in warps.values()]
+    groups: dict[object, list[Cohort]] = {}
+    for c in [c for c in cohorts if isinstance(c.wait, GroupWait)]:
+        cohorts.remove(c)
+        each = split(c, np.arange(c.span.nB)[:, None])
+        cohorts += each
+        for one in each:
+            groups.setdefault((one.position, int(one.span.B[0])), []).append(one)
+    gone_on += [_grouped(cohorts, here) for here in groups.values()]
     return True in gone_on
+
+
+def _grouped(cohorts: list[Cohort], here: list[Cohort]) -> bool:
+    """Let the whole warpgroups go on among parts of a block that wait at one instruction."""
+    one: Cohort | None = here[0]
+    for c in here[1:]:
+        one = None if one is None else joined(one, c)
+    if one is None:
+        return False
+    groups, counts = np.unique(one.span.W // GROUP, return_counts=True)
+    whole = np.isin(one.span.W // GROUP, groups[counts == GROUP])
+    if not whole.any():
+        return False
+    for c in here:
+        cohorts.remove(c)
+    parts = split(one, whole[None])
+    for part in parts:
+        part.wait = None if are_groups(part.span.W) else here[0].wait
+    cohorts += parts
+    return True
 
 
 def _gathered(cohorts: list[Cohort], here: list[Cohort]) -> bool:
@@ -217,12 +276,13 @@ def _gathered(cohorts: list[Cohort], here: list[Cohort]) -> bool:
 
 
 def force(cohorts: list[Cohort]) -> bool:
-    """Let the first lanes go on that wait in vain for others of their warp, so that the instruction
-    refuses them; return whether nobody waits for anything else.
+    """Let the first lanes go on that wait in vain for others of their warp or warpgroup, so that
+    the instruction refuses them; return whether there are any, and nobody waits for anything else.
     """
     waiting = [c for c in cohorts if isinstance(c.wait, LanesWait)]
-    if not waiting or len(waiting) < len(cohorts):
+    groups = [c for c in waiting if isinstance(c.wait, GroupWait)]
+    if not waiting or (len(waiting) < len(cohorts) and not groups):
         return False
-    first = min(waiting, key=lambda c: c.position)
+    first = min(groups or waiting, key=lambda c: c.position)
     first.wait, first.forced = None, True
     return True

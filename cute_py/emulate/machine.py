@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cute_py.emulate.cohorts import Cohort, Frame, Signal, joined, split
-from cute_py.emulate.divergence import LanesWait, divided, force, gather, merged, must_gather
+from cute_py.emulate.divergence import divided, force, gather, merged, wait_for_others
 from cute_py.emulate.faults import line_of
 from cute_py.emulate.residents import Residents
 from cute_py.emulate.spins import Spins
@@ -147,8 +147,8 @@ class Machine:
             while pc < count:
                 step = steps[pc]
                 c.op = step.op
-                if step.whole and c.mask is not None and must_gather(c, step):
-                    c.wait = LanesWait(step.op)
+                if step.whole and (wait := wait_for_others(c, step)) is not None:
+                    c.wait = wait
                     return
                 signal = step.run(c)
                 if signal is not None:

@@ -198,11 +198,13 @@ class View:
         if not c.span.slices:
             file.flags[c.span.key] = flags
 
-    def require_written(self, c: Cohort, op: Op | None) -> None:
-        """Refuse registers that are read before they are written."""
+    def require_written(self, c: Cohort, op: Op | None, lanes: Array | None = None) -> None:
+        """Refuse registers that are read before they are written, by these lanes or by all."""
         file = self.file(c)
         missing = self._unwritten(c, file) if file.open else None
-        if missing is not None:
+        if missing is not None and lanes is not None:
+            missing = missing & lanes[..., None]
+        if missing is not None and missing.any():
             where = first(missing, c.span)
             element = f"{self.reg.storage}[{self.reg.index[where[3]]}]"
             raise c.fault("emulate-register-unwritten", op or c.op, where[:3], element=element)

@@ -181,6 +181,14 @@ WORDINGS: dict[str, Wording] = {
         "accumulators and A in registers to be left alone until cute.warpgroup_wait",
         "{fix}",
     ),
+    "emulate-wgmma-start": (
+        EmulationError,
+        "accumulate={condition}, which is {value} in {who} and not in the first thread of its "
+        "warpgroup",
+        "one value in all threads of a warpgroup",
+        "compute it from block indices, loop variables, cute.warp_idx() // 4, or memory that all "
+        "of its threads read",
+    ),
     "emulate-wgmma-fence": (
         EmulationError,
         "wgmma on {registers} by {who}, which other instructions wrote without a fence since",
@@ -224,6 +232,13 @@ WORDINGS: dict[str, Wording] = {
         "as many arrivals in a phase as the init says",
         "raise the count, or let fewer threads arrive",
     ),
+    "emulate-map": (
+        EmulationError,
+        "{name} with {found}",
+        "an array that TMA can address: its address and its pitches are multiples of 16 bytes, and "
+        "a pitch is at least a row",
+        "copy it into memory with such rows: a number of columns that is a multiple of 16 bytes",
+    ),
     "emulate-mbarrier-bytes": (
         EmulationError,
         "a wait of {who} for {name}, where all have arrived, and which {what} than announced",
@@ -236,6 +251,12 @@ WORDINGS: dict[str, Wording] = {
         "of {storage} at once",
         "one value for each address in one instruction",
         "let one lane write, or use an atomic",
+    ),
+    "emulate-table": (
+        EmulationError,
+        "the index {index}, in a table of {count} integers, by {who}",
+        "0 <= index < {count}",
+        "make the table longer, or bound the index: cute.min_(i, len(table) - 1)",
     ),
     "emulate-shuffle": (
         EmulationError,

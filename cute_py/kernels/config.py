@@ -52,6 +52,7 @@ ATOMS = {
     },
     ("f32", "f32"): "UniversalFMA<f32,f32,f32,f32>",
 }
+SCHEDULES = ("multistage", "cooperative", "pingpong")
 FMA = "UniversalFMA"
 VECTOR_BYTES = 16  # the widest load, and the chunk of a swizzle
 CHUNK = VECTOR_BYTES * 8  # bits: a row of ldmatrix
@@ -127,6 +128,14 @@ class GemmConfig(Shown):
         prefetch: tiles of K prefetched to L2 before that wait.
         ldmatrix: 1: ldmatrix reads the tiles where it can, and shared memory is swizzled for it;
             0: threads load single elements, and rows are plain.
+        schedule: "multistage": all warps copy and multiply. The others are those of
+            `kernels/gemm_sm90.py`: a warp loads by TMA, and warpgroups multiply by wgmma.
+            "cooperative": they share a tile of D; "pingpong": each of two has its own, and one
+            stores while the other multiplies. `warps` are those that share a tile, and `store`
+            counts the columns of D that leave at a time through shared memory, by TMA.
+        cluster: blocks along N that share tiles of A by multicast.
+        two_level: 1: the sums of each tile of K are added to sums in f32, as products of 8-bit
+            floats have fewer bits.
     """
 
     atom: str
@@ -145,6 +154,9 @@ class GemmConfig(Shown):
     pdl: int = 0
     prefetch: int = 0
     ldmatrix: int = 1
+    schedule: str = "multistage"
+    cluster: int = 1
+    two_level: int = 0
 
     def __post_init__(self) -> None:
         """Refuse parts that do not fit each other."""
@@ -154,8 +166,9 @@ class GemmConfig(Shown):
 
     def __str__(self) -> str:
         way = "cp.async" if self.asynchronous else "through registers"
+        way = "TMA" if self.by_warpgroups else way
         tile, warps = ("x".join(map(str, x)) for x in (self.tile, self.warps))
-        usual = {f.name: f.default for f in fields(self) if isinstance(f.default, int)}
+        usual = {f.name: f.default for f in fields(self) if isinstance(f.default, int | str)}
         more = [f" {n}={getattr(self, n)}" for n, x in usual.items() if getattr(self, n) != x]
         return (
             f"{self.atom} tile={tile} warps={warps} stages={self.stages} "
@@ -168,7 +181,13 @@ class GemmConfig(Shown):
         >>> print(choose_config(64, 64, 64, "s8").explain().splitlines()[-1].split(" -> ")[-1])
         SM75_U32x4_LDSM_N
         """
-        travel = [f"{name}: {x}" for name, x in zip("AB", self.operands(), strict=True)]
+        if self.by_warpgroups:
+            from cute_py.kernels.config_sm90 import smem_layouts
+
+            ways: Any = smem_layouts(self)
+        else:
+            ways = self.operands()
+        travel = [f"{name}: {x}" for name, x in zip("AB", ways, strict=True)]
         return Text("\n".join([str(self), *[f"  {line}" for line in (*self.reasons, *travel)]]))
 
     # -- what follows from the parts
@@ -178,6 +197,9 @@ class GemmConfig(Shown):
         """The MMA atom."""
         from cute_py.atoms.registry import get
 
+        sides = self.a.major, self.b.major
+        if self.by_warpgroups and sides != ("K", "K"):
+            return get(f"{self.atom}<{sides[0]},{sides[1]}>")
         return get(self.atom)
 
     @property
@@ -193,7 +215,35 @@ class GemmConfig(Shown):
     @property
     def threads(self) -> int:
         """Threads of a block."""
+        if self.by_warpgroups:
+            return (self.consumers + 1) * 128
         return prod(self.warps) * (1 if self.simt else 32)
+
+    @property
+    def by_warpgroups(self) -> bool:
+        """Whether TMA loads tiles and warpgroups multiply: the kernels of `gemm_sm90.py`."""
+        return self.schedule != "multistage"
+
+    @property
+    def warpgroups(self) -> int:
+        """Warpgroups that share a tile of D."""
+        return self.warps[0] // 4
+
+    @property
+    def consumers(self) -> int:
+        """Warpgroups of a block that multiply."""
+        return 2 if self.schedule == "pingpong" else self.warpgroups
+
+    @property
+    def registers(self) -> tuple[int | None, int | None]:
+        """Registers of a thread that loads and of one that multiplies; None: as many for both."""
+        if self.consumers == 1:
+            return None, None
+        if self.consumers == 3:
+            return 32, 160
+        return (
+            (24, 240) if self.tile[0] // self.warpgroups * self.tile[1] > 128 * 128 else (40, 232)
+        )
 
     @property
     def atoms_mnk(self) -> tuple[int, int, int]:
@@ -214,6 +264,8 @@ class GemmConfig(Shown):
             rule = "one warp along K: this kernel does not add the sums of several"
             raise refusal("gemm-config", operation="GemmConfig", config=self, rule=rule)
         atom = self.mma_atom
+        if self.by_warpgroups:
+            return cute.make_tiled_mma(atom, (self.warpgroups, 1, 1))
         if self.simt:
             permutation = tuple([_neighbours(t, w) for t, w in zip(self.tile, self.warps[:2])])  # noqa: B905
             return cute.make_tiled_mma(atom, self.atoms_mnk, (*permutation, _))
@@ -272,6 +324,11 @@ class GemmConfig(Shown):
         can = not self.simt and dtype.bits <= 32 and (along_k or dtype.bits == 16)
         return matrix if self.ldmatrix and can else f"UniversalCopy<{dtype.bits}>"
 
+    @property
+    def buffers(self) -> int:
+        """How many times shared memory has the columns of D that are stored at a time."""
+        return 1 if self.store in (0, self.tile[1]) else 2
+
     # -- a tile of D, by way of shared memory
 
     def store_layout(self, dtype: Dtype) -> cute.Layout:
@@ -296,6 +353,10 @@ def _neighbours(tile: int, threads: int) -> AnyLayout:
 
 def _conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
     """Return rules, and whether each is broken."""
+    if config.schedule != "multistage":
+        from cute_py.kernels.config_sm90 import conflicts
+
+        return conflicts(config)
     (m, n, k), threads = config.tile, config.threads
     per = config.warps[:2] if config.simt else config.mma_tile
     counts = (config.band, config.store, config.spill_bytes, config.prefetch)
@@ -530,7 +591,11 @@ def flagship(dtype: str = "f16", stages: int = 3) -> GemmConfig:
 # -- parts given as text
 
 _PARTS = {"tile": (3,), "warps": (2, 3)} | dict.fromkeys(
-    ("stages", "band", "store", "min_blocks", "spill_bytes", "stmatrix", "pdl", "prefetch"), (1,)
+    (
+        *("stages", "band", "store", "min_blocks", "spill_bytes", "stmatrix", "pdl", "prefetch"),
+        *("cluster", "two_level"),
+    ),
+    (1,),
 )
 
 
@@ -540,15 +605,27 @@ def changed(config: GemmConfig, text: str) -> GemmConfig:
     >>> print(changed(choose_config(512, 512, 512, "f16"), "tile=64x128x32,stages=3"))
     SM80_16x8x16_F32F16F16F32_TN tile=64x128x32 warps=2x2 stages=3 A=Kx8 B=Kx8 cp.async
     """
-    parts: dict[str, object] = {}
+    try:
+        return replace(config, **parts_of(text), reasons=(*config.reasons, f"given: {text}"))
+    except CuteError as error:
+        raise error.inside(f"config({text})") from None
+
+
+def parts_of(text: str) -> dict[str, Any]:
+    """Return the parts of a configuration that are given as text, by name.
+
+    >>> parts_of("tile=128x192x64, schedule=pingpong")
+    {'tile': (128, 192, 64), 'schedule': 'pingpong'}
+    """
+    parts: dict[str, Any] = {}
     for word in text.split(","):
         name, _, value = word.strip().partition("=")
         numbers = value.split("x")
         wanted = _PARTS.get(name, ())
-        if len(numbers) not in wanted or not all(n.isdecimal() and len(n) < 10 for n in numbers):
+        if name == "schedule" and value in SCHEDULES:
+            parts[name] = value
+        elif len(numbers) in wanted and all(n.isdecimal() and len(n) < 10 for n in numbers):
+            parts[name] = tuple(map(int, numbers)) if wanted != (1,) else int(value)
+        else:
             raise refusal("gemm-config-text", operation="config", text=text)
-        parts[name] = tuple(map(int, numbers)) if wanted != (1,) else int(value)
-    try:
-        return replace(config, **parts, reasons=(*config.reasons, f"given: {text}"))  # type: ignore[arg-type]
-    except CuteError as error:
-        raise error.inside(f"config({text})") from None
+    return parts

@@ -1,11 +1,12 @@
 """new here: a convolution as a GEMM, by an iterator operand that gathers the activations.
 
-The rows of A are the output positions (n,p,q), its columns the filter positions and channels
-(r,s,c): a K tile has channels of one (r,s). `Im2col` copies tiles of A as if it were in memory. B
-is the filter, whose tiles are contiguous.
+The rows of A are the output positions (n,p,q), its columns the filter positions and channels: a K
+tile has channels of one filter position, and the positions (r,s) come before the next channels.
+`Im2col` copies tiles of A as if it were in memory. B is the filter, whose tiles are in memory.
 
 Source: cutlass include/cutlass/conv/threadblock/conv2d_fprop_activation_tile_access_iterator_
-optimized.h (a base for each row, one bit for each filter position, and a table of steps).
+optimized.h (a base for each row, one bit for each filter position, and steps that the host
+computes).
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import numpy as np
 
 import cute_py as cute
 from cute_py import _
-from cute_py.calls.arrays import strides_of
 from cute_py.errors import refusal
+from cute_py.integers import ints
 from cute_py.kernels.config import GemmConfig, choose
 
 TYPE_CHECKING = False
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 
 POSITIONS = 31  # of a filter: bits of a register
+MOST_TILES = (1 << 31) - 1  # of K, and those that are read ahead: their numbers have 32 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,59 +53,43 @@ class Conv2d:
         p, q = [(n + 2 * pad - d * (f - 1) - 1) // step + 1 for n, f, pad, step, d in parts]
         return p, q
 
-    def table(self, x: Any, cfg: GemmConfig) -> Any:  # an array of NumPy
-        """Return, for each K tile, the distance of its elements from those of filter position 0 and
-        channel 0, and the bit of its filter position; then zeros, as many as are read ahead.
+    def table(self, X: Any, vector: int) -> Any:
+        """Return the distance of each filter position from the first one in X (N,H,W,C).
 
-        Args:
-            x: the activations (N,H,W,C), of any library.
-            cfg: the configuration of the kernel.
-
-        Raises LayoutError for more positions than bits, for channels that are no whole tiles, and
-        for strides that are no whole vectors.
+        Raises LayoutError for more positions than bits, and for channels or strides that are no
+        whole vectors.
         """
-        (R, S), (dh, dw), C, depth = self.filter, self.dilation, x.shape[3], cfg.tile[2]
-        strides = strides_of(x)
-        if (
-            R * S > POSITIONS
-            or C % depth
-            or strides[3] != 1
-            or any(n % cfg.a.vector for n in strides[:3])
-        ):
-            facts = {"filter": f"{R}x{S}", "C": C, "depth": depth, "strides": strides}
+        (R, S), (dh, dw), (_by_n, by_h, by_w, unit) = self.filter, self.dilation, X.stride
+        whole = [ints.divides(vector, n) is True for n in (*X.stride[:3], X.shape[3])]
+        if R * S > POSITIONS or not all(whole) or unit != 1:
+            facts = {"filter": f"{R}x{S}", "layout": X.layout, "vector": vector}
             raise refusal("conv2d", operation="Conv2d", **facts)
-        _by_n, by_h, by_w, _unit = strides
-        r, s, c = np.ix_(np.arange(R), np.arange(S), np.arange(0, C, depth))
-        places, bits = r * dh * by_h + s * dw * by_w + c, (1 << r * S + s) + 0 * c
-        entries = np.stack([places.ravel(), bits.ravel()], 1)
-        return np.pad(entries, ((0, cfg.stages - 1), (0, 0))).astype(np.int32)
+        return cute.make_table([r * dh * by_h + s * dw * by_w for r in range(R) for s in range(S)])
 
 
 class Im2col:
     """The tiles (BM,BK) of the activations X (N,H,W,C) as a matrix (N*P*Q,R*S*C).
 
     Args:
-        X: activations, contiguous along C, which is a multiple of BK.
+        X: activations, contiguous along C.
         Y: the output (N,P,Q,K).
         conv: the convolution.
-        table: `conv.table`, in memory.
         g2s: how a tile is copied.
         shared: its stages (BM,BK,stages).
         block: which tile of rows.
     """
 
-    bounded = True  # past the last tile, the table has no bits
+    bounded = True  # past the last tile, there are no channels
 
-    def __init__(
-        self, X: Any, Y: Any, conv: Conv2d, table: Any, g2s: Any, shared: Any, block: Any
-    ) -> None:
-        self.X, self.Y, self.table, self.g2s = X, Y, table, g2s
-        self.count = cute.ceil_div(X.shape[3], cute.size(shared, 1)) * cute.product(conv.filter)
+    def __init__(self, X: Any, Y: Any, conv: Conv2d, g2s: Any, shared: Any, block: Any) -> None:
+        self.X, self.Y, self.g2s, self.positions = X, Y, g2s, cute.product(conv.filter)
+        bM, self.depth = cute.size(shared, 0), cute.size(shared, 1)
+        self.count = cute.ceil_div(X.shape[3], self.depth) * self.positions
         part = g2s.get_slice(cute.thread_idx())
         self.stored = part.partition_D(shared)  # (CPY,CPY_M,CPY_K,stages)
-        bM, bK = cute.size(shared, 0), cute.size(shared, 1)
-        own = part.partition_S(cute.make_identity_tensor((bM, bK)))  # (CPY,CPY_M,CPY_K)
-        self.width = cute.size(own, 0)  # elements of a vector
+        own = part.partition_S(cute.make_identity_tensor((bM, self.depth)))  # (CPY,CPY_M,CPY_K)
+        self.width, self.column = cute.size(own, 0), own[0, 0, 0][1]  # of a vector
+        self.table = conv.table(X, self.width)
         places, bits = cute.smem("s64", bM), cute.smem("s32", bM)
         for row in range(0, bM, g2s.size()):
             with cute.when(row + cute.thread_idx() < bM):
@@ -112,8 +98,8 @@ class Im2col:
         cute.syncthreads()
         self.places, self.inside = [], cute.rmem("s32", cute.size(own, 1))
         for i in range(cute.size(own, 1)):
-            row, column = own[0, i, 0]
-            self.places.append(cute.as_int(places[row], multiple_of=self.width) + column)
+            row, _column = own[0, i, 0]
+            self.places.append(cute.as_int(places[row], multiple_of=self.width) + self.column)
             self.inside[i] = bits[row]
 
     def _row(self, conv: Conv2d, row: Any) -> tuple[Any, Any]:
@@ -138,23 +124,29 @@ class Im2col:
         return place.to("s64"), cute.where(n < N, high & wide, 0)
 
     def begin(self, tile: Any) -> None:
-        """Move to a tile, and read its entry of the table."""
-        self.tile, self.entry = cute.var(tile, 0, uniform="block"), cute.rmem("s32", (1, 2))
+        """Move to a tile: first the filter positions, then the channels."""
+        self.tile = cute.var(tile, 0, MOST_TILES, uniform="block")
+        self.at = cute.var(0, multiple_of=self.width)
+        self.bit = cute.rmem("s32", 1)
         self._read(tile)
 
     def step(self) -> None:
-        """Read the entry of the next tile, long before it is used."""
+        """Move to the next tile; its entry of the table is read long before it is used."""
         self.tile.set(self.tile.get() + 1)
         self._read(self.tile.get())
 
     def _read(self, tile: Any) -> None:
-        """Read an entry."""
-        cute.copy(cute.make_tensor(self.table.data.moved(2 * tile), (1, 2)), self.entry)
+        """Read an entry: where the tile is, and the bit of its filter position, if this thread has
+        channels in it.
+        """
+        position, channel = tile % self.positions, tile // self.positions * self.depth
+        self.at.set(self.table[position] + channel)
+        there = channel + self.column < self.X.shape[3]
+        self.bit[0] = cute.where(there, 1 << position, 0).to("s32")
 
     def fill(self, stage: Any) -> Iterator[None]:
         """Copy the rows; those outside of the activations, and past the last tile, are zero."""
-        at = cute.as_int(self.entry[0], multiple_of=self.width)
-        there = (self.inside & self.entry[1]) != 0
+        at, there = self.at.get(), (self.inside & self.bit[0]) != 0
         for i, place in enumerate(self.places):
             row = cute.make_tensor(self.X.data.moved(place + at), cute.Layout(self.width))
             cute.copy(self.g2s, row, self.stored[_, i, 0, stage], pred=there[i])
@@ -166,16 +158,13 @@ def conv2d_fprop(
     X: cute.Tensor,
     F: cute.Tensor,
     Y: cute.Tensor,
-    table: cute.Tensor,
     conv: Conv2d,
     cfg: GemmConfig,
     iterator: Any = Im2col,
 ) -> None:
-    """Y (N,P,Q,K), compact, = the convolution of X (N,H,W,C) with F (K,R*S*C); `table` is
-    `conv.table`.
-    """
-    M, N = Y.shape[0] * Y.shape[1] * Y.shape[2], Y.shape[3]
-    bM, bN, bK = cfg.tile
+    """Y (N,P,Q,K), compact, = the convolution of X (N,H,W,C) with F (K,R*S*C)."""
+    M, N, C = Y.shape[0] * Y.shape[1] * Y.shape[2], Y.shape[3], X.shape[3]
+    (bM, bN, bK), positions = cfg.tile, cute.product(conv.filter)
     mma, (of_a, of_b) = cfg.tiled_mma(), cfg.operands()
     cute.launch(grid=(cute.ceil_div(M, bM), cute.ceil_div(N, bN)), block=cfg.threads)
     bx, by = cute.block_idx()
@@ -184,8 +173,13 @@ def conv2d_fprop(
     tCgC = mma.get_slice(cute.thread_idx()).partition_C(cute.local_tile(mY, (bM, bN), (bx, by)))
     acc = mma.get_slice(cute.thread_idx()).make_fragment_C(tCgC)  # (MMA,MMA_M,MMA_N)
     acc.fill(0)
-    gB = cute.local_tile(F, (bN, bK), (by, _))  # (BN,BK,k)
-    rows = iterator(X, Y, conv, table, of_a.g2s, sA, bx)
+    cute.assume(F.shape[1] == C * positions)
+    mF = cute.make_tensor(F.data, cute.Layout((N, C, positions), (F.stride[0], 1, C)))
+    gB = cute.local_tile(mF, (bN, bK, 1), (by, _, _))  # (BN,BK,1,k,positions)
+    gB = cute.group_modes(
+        cute.select(gB[_, _, 0, _, _], (0, 1, 3, 2)), 2, 4
+    )  # (BN,BK,(position,k))
+    rows = iterator(X, Y, conv, of_a.g2s, sA, bx)
     a = cute.Operand(rows, sA, s2r=cute.make_tiled_copy_A(of_a.s2r, mma))
     b = cute.Operand(gB, sB, of_b.g2s, cute.make_tiled_copy_B(of_b.s2r, mma))
     cute.mainloop(mma, acc, a, b)
@@ -215,7 +209,7 @@ def check() -> None:
     y = np.full((2, P, Q, 40), np.nan, np.float32)
     flat = f.reshape(40, -1)
     config = choose(flat, flat, (64, 64))
-    conv2d_fprop(x, flat, y, conv.table(x, config), conv, config)
+    conv2d_fprop(x, flat, y, conv, config)
     assert (y == reference(x, f, conv)).all()
 
 

@@ -2,7 +2,8 @@
 
 A block reads its row once, in vectors. The variance is the mean of (x - mean)^2, computed from the
 row in registers after the mean is known, in f32: so numbers far from 0 lose no digits, as they
-would in E(x^2) - mean^2.
+would in E(x^2) - mean^2. `layer_norm_long` reads a row that is too long for registers three times;
+`layer_norm_any` chooses between the two.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 
 import cute_py as cute
 from cute_py.kernels.arrays import row_copy
-from cute_py.kernels.softmax import over_block
+from cute_py.kernels.softmax import THREADS, WARPS, over_block
 
 
 @cute.kernel
@@ -35,6 +36,7 @@ def layer_norm(
     """
     M, N = A.shape
     cute.launch(grid=M, block=copy.size())
+    cute.assume(tile[1] >= N)
     row, thread = cute.block_idx(), copy.get_slice(cute.thread_idx())
     partial = cute.smem("f32", (copy.size() // 32, 2))
     at = thread.partition_S(cute.make_identity_tensor(tile))  # (row, column) of each element
@@ -63,6 +65,40 @@ def layer_norm(
     cute.copy(x.to(B.dtype), thread.partition_D(cute.local_tile(B, tile, (row, 0))))
 
 
+@cute.kernel
+def layer_norm_long(A: Any, weight: Any, bias: Any, B: Any, eps: cute.f32) -> None:
+    """`layer_norm` for rows of any length."""
+    M, N = A.shape
+    cute.launch(grid=M, block=THREADS)
+    row, tid = cute.block_idx(), cute.thread_idx()
+    partial = cute.smem("f32", (WARPS, 2))
+
+    def mean(term: Any, which: int) -> Any:  # a function of an element; a tensor
+        """Return the sum of a function of all elements of the row, divided by N."""
+        total = cute.rmem("f32", 1)
+        total.fill(0)
+        for j in cute.range(tid, N, THREADS):
+            total += term(A[row, j].to("f32"))
+        return over_block("add", total, partial[cute._, which]) / N.to("f32")
+
+    middle = mean(lambda x: x, 0)
+    scale = cute.rsqrt(mean(lambda x: (x - middle) * (x - middle), 1) + eps)
+    for j in cute.range(tid, N, THREADS):
+        x = (A[row, j].to("f32") - middle) * scale
+        x = x if weight is None else x * weight[j].to("f32")
+        x = x if bias is None else x + bias[j].to("f32")
+        B[row, j] = x.to(B.dtype)
+
+
+def layer_norm_any(A: Any, weight: Any, bias: Any, B: Any, eps: float) -> None:
+    """Normalize rows of any length: they stay in registers if they fit."""
+    chosen = row_copy(A, B)
+    if chosen is None:
+        layer_norm_long(A, weight, bias, B, eps)
+    else:
+        layer_norm(A, weight, bias, B, eps, *chosen)
+
+
 def reference(a: Any, weight: Any, bias: Any, eps: float) -> Any:  # arrays
     """Return the result in f64."""
     a, weight, bias = (np.asarray(x, np.float64) for x in (a, weight, bias))
@@ -74,9 +110,7 @@ def check() -> None:
     rng = np.random.default_rng(0)
     a, weight, bias = (rng.normal(100, 4, n).astype(np.float32) for n in ((33, 257), 257, 257))
     b = np.full_like(a, np.nan)
-    chosen = row_copy(a, b)
-    assert chosen is not None
-    layer_norm(a, weight, bias, b, 1e-5, *chosen)
+    layer_norm_any(a, weight, bias, b, 1e-5)
     assert np.abs(b - reference(a, weight, bias, 1e-5)).max() < 1e-3
 
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import cute_py as cute
-from cute_py.kernels.arrays import tile_copy
+from cute_py.kernels import conv2d_s4, fused_attention, w4a16
+from cute_py.kernels.arrays import row_copy, tile_copy
 from cute_py.kernels.config import choose
 from cute_py.kernels.copy import copy_tiles
+from cute_py.kernels.flash_attention import AttentionConfig, flash_attention
 from cute_py.kernels.gemm_01_naive import gemm_naive
 from cute_py.kernels.gemm_02_shared import gemm_shared
 from cute_py.kernels.gemm_03_registers import gemm_registers
@@ -19,9 +21,20 @@ from cute_py.kernels.gemm_05_tensor_core import gemm_tensor_core
 from cute_py.kernels.gemm_06_ldmatrix import gemm_ldmatrix
 from cute_py.kernels.gemm_07_multistage import gemm_multistage
 from cute_py.kernels.gemm_08_epilogue import gemm_epilogue
+from cute_py.kernels.gemm_09_tma_wgmma import gemm_tma
+from cute_py.kernels.gemm_10_warp_specialised import gemm_warp_specialised
+from cute_py.kernels.gemm_11_persistent import fewest, gemm_persistent
+from cute_py.kernels.gemm_12_ping_pong import gemm_ping_pong
+from cute_py.kernels.gemm_array import gemm_array
+from cute_py.kernels.gemm_gathered import gemm_gathered
+from cute_py.kernels.grouped import gemm_grouped
+from cute_py.kernels.histogram import histogram
+from cute_py.kernels.implicit_gemm import Conv2d, conv2d_fprop
+from cute_py.kernels.layer_norm import layer_norm, layer_norm_long
 from cute_py.kernels.reduce import sum_rows
 from cute_py.kernels.softmax import softmax
 from cute_py.kernels.splitk_serial import gemm_splitk
+from cute_py.kernels.stream_k import gemm_stream_k
 from cute_py.kernels.transpose import SWIZZLED, transpose_shared
 
 if TYPE_CHECKING:
@@ -29,7 +42,8 @@ if TYPE_CHECKING:
 
     from cute_py.plan.plan import Plan
 
-SPLITS = 2  # blocks along K of each tile of gemm_splitk
+SPLITS = 2  # blocks along K of each tile of gemm_splitk, and groups of gemm_grouped
+BLOCKS = 4  # that share tiles
 
 Sizes = tuple[int, int, int]
 Call = tuple[cute.Kernel, tuple[Any, ...]]
@@ -111,12 +125,115 @@ def _gemm_08(sizes: Sizes, kind: cute.Dtype) -> Call:
     return gemm_epilogue, (a, b, c, d, bias, 1.0, 1.0, config, "relu")
 
 
+def _gemm_09(sizes: Sizes, kind: cute.Dtype) -> Call:
+    return gemm_tma, _product(sizes, kind)
+
+
+def _gemm_10(sizes: Sizes, kind: cute.Dtype) -> Call:
+    return gemm_warp_specialised, _product(sizes, kind)
+
+
+def _gemm_11(sizes: Sizes, kind: cute.Dtype) -> Call:
+    a, b, _c = _product(sizes, kind)
+    d = zeros(kind, *sizes[:2])
+    return gemm_persistent, (a, b, d, fewest(d))
+
+
+def _gemm_12(sizes: Sizes, kind: cute.Dtype) -> Call:
+    return gemm_ping_pong, _gemm_11(sizes, kind)[1]
+
+
 def _splitk(sizes: Sizes, kind: cute.Dtype) -> Call:
     a, b, c = _product(sizes, kind)
     config = choose(a, b, (64, 64), 2, ldmatrix=False, asynchronous=False)
     m, n, _k = config.tile
     turns = np.zeros((-(-sizes[0] // m), -(-sizes[1] // n)), np.int32)
     return gemm_splitk, (a, b, c, turns, SPLITS, config)
+
+
+def _stream_k(sizes: Sizes, kind: cute.Dtype) -> Call:
+    a, b, c = _product(sizes, kind)
+    config = choose(a, b, (64, 64))
+    return gemm_stream_k, (a, b, c, *_shared_sums(config), config)
+
+
+def _shared_sums(config: Any) -> tuple[Any, Any]:
+    """Return sums and flags for `BLOCKS` blocks that share tiles."""
+    bM, bN, _bK = config.tile
+    return np.zeros((BLOCKS, bM * bN), np.float32), np.zeros(BLOCKS, np.int32)
+
+
+def _grouped(sizes: Sizes, kind: cute.Dtype) -> Call:
+    a, b, c = _product(sizes, kind)
+    groups = np.zeros((SPLITS, 3), np.int32)
+    flat = (x.ravel() for x in (a, b, c))
+    return gemm_grouped, (*flat, groups, groups, BLOCKS, choose(a, b, (64, 64)))
+
+
+def _array(sizes: Sizes, kind: cute.Dtype) -> Call:
+    a, b, c = _product(sizes, kind)
+    tables = (cute.TensorArray([x]) for x in (a, b, c))
+    return gemm_array, (*tables, *sizes[:2], choose(a, b, (64, 64)))
+
+
+def _gathered(sizes: Sizes, kind: cute.Dtype) -> Call:
+    a, b, d = _product(sizes, kind)
+    rows = np.arange(sizes[0])
+    return gemm_gathered, (a, b, d, rows, rows, choose(a, b, (64, 64)))
+
+
+def _image(sizes: Sizes, kind: cute.Dtype) -> tuple[Any, Any, Any]:
+    """Return activations of m positions with k channels, n filters of 3x3, and the output."""
+    m, n, k = sizes
+    given = ((1, 8, -(-m // 8), channels) for channels in (k, n))
+    x, y = (np.zeros(shape, kind.numpy) for shape in given)
+    return x, np.zeros((n, 3, 3, k), kind.numpy), y
+
+
+def _implicit_gemm(sizes: Sizes, kind: cute.Dtype) -> Call:
+    x, f, y = _image(sizes, kind)
+    rows = f.reshape(len(f), -1)
+    out = y.astype(_sums(kind, 1).dtype)
+    return conv2d_fprop, (x, rows, out, Conv2d((3, 3), (1, 1)), choose(rows, rows, (64, 64)))
+
+
+def _conv2d_s4(sizes: Sizes, kind: cute.Dtype) -> Call:
+    x, f, y = (conv2d_s4.nibbles(v) for v in _image(sizes, cute.s8))
+    config = conv2d_s4.choose_s4((64, 64, 128))
+    return conv2d_s4.conv2d_s4, (x, f, None, y, 1.0, 0.0, Conv2d((3, 3), (1, 1)), config)
+
+
+def _w4a16(sizes: Sizes, kind: cute.Dtype) -> Call:
+    (m, n, k), config = sizes, w4a16.choose_tile(sizes[0], kind.name)
+    _bM, bN, bK = config.tile
+    words = np.zeros((-(-n // bN), -(-k // bK), bN * bK // 8 + bN // 2), np.int32)
+    arrays = zeros(kind, m, k), words, zeros(kind, m, n)
+    return w4a16.gemm_w4a16, (*arrays, *_shared_sums(config), config)
+
+
+def _heads(sizes: Sizes, kind: cute.Dtype) -> tuple[Any, ...]:
+    """Return m queries, n keys and values of at most 64 columns, and the output."""
+    m, n, k = sizes
+    return tuple([zeros(kind, 1, 2, rows, min(k, 64)) for rows in (m, n, n, m)])
+
+
+def _flash_attention(sizes: Sizes, kind: cute.Dtype) -> Call:
+    return flash_attention, (*_heads(sizes, kind), 0.125, AttentionConfig(64, 64))
+
+
+def _fused_attention(sizes: Sizes, kind: cute.Dtype) -> Call:
+    chosen = fused_attention.choose(*_heads(sizes, kind))
+    return fused_attention.fused_attention, (chosen, 0.125, sizes[0])
+
+
+def _histogram(sizes: Sizes, kind: cute.Dtype) -> Call:
+    return histogram, (zeros(kind, sizes[0] * sizes[1]), np.zeros(256, np.int32), 256, 4)
+
+
+def _layer_norm(sizes: Sizes, kind: cute.Dtype) -> Call:
+    a, b = (zeros(kind, *sizes[:2]) for _ in range(2))
+    chosen, arguments = row_copy(a, b), (a, a[0], a[0], b, 1e-5)
+    return (layer_norm_long, arguments) if chosen is None else (layer_norm, (*arguments, *chosen))
 
 
 # name -> the type of its operands, and the kernel with its arguments
@@ -133,7 +250,22 @@ SAMPLES: dict[str, tuple[str, Callable[[Sizes, cute.Dtype], Call]]] = {
     "gemm_06": ("f16", _gemm_06),
     "gemm_07": ("f16", _gemm_07),
     "gemm_08": ("f16", _gemm_08),
+    "gemm_09": ("f16", _gemm_09),
+    "gemm_10": ("f16", _gemm_10),
+    "gemm_11": ("f16", _gemm_11),
+    "gemm_12": ("f16", _gemm_12),
     "splitk": ("f16", _splitk),
+    "stream_k": ("f16", _stream_k),
+    "grouped": ("f16", _grouped),
+    "array": ("f16", _array),
+    "gathered": ("f16", _gathered),
+    "implicit_gemm": ("f16", _implicit_gemm),
+    "conv2d_s4": ("s4", _conv2d_s4),
+    "w4a16": ("bf16", _w4a16),
+    "flash_attention": ("f16", _flash_attention),
+    "fused_attention": ("f16", _fused_attention),
+    "histogram": ("u8", _histogram),
+    "layer_norm": ("f16", _layer_norm),
 }
 
 

@@ -71,10 +71,10 @@ def owned(mma: Any, acc: Any, span: Any, partial: Any, flags: Any) -> Iterator[N
 def gemm_stream_k(A: Any, B: Any, C: Any, partial: Any, flags: Any, cfg: GemmConfig) -> None:
     """C (M,N) = A (M,K) * B (N,K) transposed. There are as many blocks as `flags` (s32, zeros) has
     elements, each with a row of `partial` (blocks, BM*BN); as they wait for each other, a GPU must
-    have room for all of them at a time.
+    have room for all of them at once.
     """
     (M, K), (N, _k), (bM, bN, bK) = A.shape, B.shape, cfg.tile
-    cute.launch(grid=flags.shape[0], block=cfg.threads)
+    cute.launch(grid=flags.shape[0], block=cfg.threads, resident=True)
     mma, (of_a, of_b) = cfg.tiled_mma(), cfg.operands()
     sA, sB = cute.smem(A.dtype, of_a.smem), cute.smem(B.dtype, of_b.smem)  # (BM or BN,BK,stages)
     s2r_a, s2r_b = cute.make_tiled_copy_A(of_a.s2r, mma), cute.make_tiled_copy_B(of_b.s2r, mma)

@@ -48,9 +48,9 @@ def shuffle_weights(w: Any, scales: Any, group: int, cfg: GemmConfig) -> Any:  #
         group: how many weights of a row have a scale in common, whole tiles.
         cfg: the configuration. Parts of tiles are filled with zeros.
     """
-    (_m, bN, bK), found = cfg.tile, []
-    if group % bK or scales.itemsize != 2:
-        rule = f"scales of 16 bits, and whole tiles of K in a group of {group}"
+    (_m, bN, bK), found, kind = cfg.tile, [], cfg.tiled_mma(along_k=True).atom.a_type
+    if group % bK or scales.dtype != kind.numpy:
+        rule = f"scales of {kind}, and whole tiles of K in a group of {group}"
         raise refusal("gemm-config", operation="w4a16", config=cfg, rule=rule)
     pairs = (w, bK), (scales.repeat(group // bK, 1)[:, : -(-w.shape[1] // bK)], 1)
     for (x, width), order in zip(pairs, fragment_order(cfg), strict=True):
@@ -65,11 +65,10 @@ def shuffle_weights(w: Any, scales: Any, group: int, cfg: GemmConfig) -> Any:  #
 @cute.kernel
 def gemm_w4a16(A: Any, W: Any, D: Any, partial: Any, flags: Any, cfg: GemmConfig) -> None:
     """D (M,N) = A (M,K) * W transposed, of W from `shuffle_weights` with the same configuration.
-    `partial` and `flags` are those of `gemm_stream_k`; a GPU has room for two blocks on each
-    multiprocessor.
+    `partial` and `flags` are those of `gemm_stream_k`, for `choose_blocks` blocks.
     """
     (bM, bN, bK), of_a, mma = cfg.tile, cfg.operands()[0], cfg.tiled_mma(along_k=True)
-    cute.launch(grid=flags.shape[0], block=cfg.threads, min_blocks=cfg.min_blocks)
+    cute.launch(flags.shape[0], cfg.threads, min_blocks=cfg.min_blocks, resident=True)
     thr, m = mma.get_slice(cute.thread_idx()), cute.ceil_div(A.shape[0], bM)
     words, pitch = bN * bK // 8 + bN // 2, 4 * cfg.threads
     pitch *= -(-words // pitch)  # of a stage
@@ -110,6 +109,15 @@ def choose_tile(M: int, dtype: str = "bf16") -> GemmConfig:
     tile, warps = ((16, 128, 128), (1, 2, 4)) if M <= 16 else ((128, 128, 32), (2, 2))
     atom, side = ATOMS[dtype, dtype], Side("K", 8)
     return GemmConfig(atom, tile, warps, 4, side, side, True, min_blocks=2)
+
+
+def choose_blocks(cfg: GemmConfig, M: int, N: int, K: int, multiprocessors: int) -> int:
+    """Return how many blocks share the tiles of K: one on each multiprocessor, or one for each of
+    the tiles if there are fewer. Two would read no faster, and leave more sums for the owner of a
+    tile of D to add, one after another.
+    """
+    bM, bN, bK = cfg.tile
+    return min(multiprocessors, -(-M // bM) * -(-N // bN) * -(-K // bK))
 
 
 def check() -> None:

@@ -35,9 +35,8 @@ WORDINGS: dict[str, Wording] = {
     ),
     "conv2d": (
         LayoutError,
-        "a filter of {filter}, and {C} channels in tiles of {depth}, with strides {strides}",
-        "at most 31 filter positions, contiguous channels in whole tiles, other strides of whole "
-        "vectors",
+        "a filter of {filter}, and activations {layout}, in vectors of {vector}",
+        "at most 31 filter positions, contiguous channels and other strides in whole vectors",
         "pad the channels with zeros, split the filter, or copy the activations",
     ),
     "attention-accum": (

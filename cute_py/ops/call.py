@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from cute_py.trace.kernel import Kernel
 
 
+FACTORS = 2  # the first numbers of a call: alpha and beta, which the user gives
+
+
 @dataclass(slots=True)
 class Call:
     """A call of a kernel, ready to run.
@@ -196,7 +199,7 @@ def _emulated(call: Call) -> Answer:
             like,
             reads=tuple(reads),
             result=as_strided(made, *view),
-            numbers=tuple(map(float, numbers)),
+            numbers=(*map(float, numbers), *call.numbers[len(numbers) :]),
             made=made,
             out=args[place],
         ).run()
@@ -208,6 +211,7 @@ def _into_the_given_one(
     call: Call, known: CachedLaunch, read: list[int], arrays: Sequence[Any], otherwise: Answer
 ) -> Answer:
     unchanged, launch = known.unchanged, known.launch.go
+    more = call.numbers[FACTORS:]
     seen = [x for x in arrays if x is not None]
     bounds = [(i, *apart(seen[-1], unwrapped(seen[i]))) for i in read]
     whole = len(read) == len(seen) - 1
@@ -222,7 +226,7 @@ def _into_the_given_one(
                 return otherwise(args, addresses, numbers)
         if not whole:
             addresses = (*[addresses[i] for i in read], mine)
-        launch((*addresses, *numbers))
+        launch((*addresses, *numbers, *more))
         out = args[place]
         if note is not None:
             note(out)
@@ -232,7 +236,7 @@ def _into_the_given_one(
 
 
 def _into_a_new_array(call: Call, known: CachedLaunch, read: list[int]) -> Answer:
-    unchanged, launch = known.unchanged, known.launch.go
+    unchanged, launch, more = known.unchanged, known.launch.go, call.numbers[FACTORS:]
     make = call.library.maker(call.shape, dtype_of(call.result))
     address_in = address_reader(type(unwrapped(call.result)))
     aligned = address_of(call.result) % VECTOR_BYTES
@@ -244,7 +248,7 @@ def _into_a_new_array(call: Call, known: CachedLaunch, read: list[int]) -> Answe
         mine = address_in(made)
         if mine % VECTOR_BYTES != aligned:
             return None
-        launch((*[addresses[i] for i in read], mine, *numbers))
+        launch((*[addresses[i] for i in read], mine, *numbers, *more))
         return made
 
     return answer

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -51,11 +51,13 @@ class Gpu:
         smem: shared memory that a block can have (bytes).
         multiprocessors: how many.
         capability: of its instructions, (9, 0) for example.
+        name: as the driver tells it, "" if it is not known; not compared.
     """
 
     smem: int
     multiprocessors: int
     capability: tuple[int, int]
+    name: str = field(default="", compare=False, repr=False)
 
 
 class Library:
@@ -121,6 +123,22 @@ class Library:
         """Return a new array whose last mode is contiguous; to be called `inside`."""
         raise NotImplementedError
 
+    def zeros(self, shape: tuple[int, ...], kind: Dtype) -> Any:
+        """Return zeros whose last mode is contiguous; to be called `inside`."""
+        made = self.empty(shape, kind)
+        made[...] = 0
+        return made
+
+    def assign(self, target: Any, x: Any) -> None:
+        """Copy [L, rows, columns] to a matrix along its columns: by our kernel if it transposes."""
+        if strides_of(x)[-1] == 1 or min(x.shape[1:]) == 1:
+            target[...] = x
+            return
+        from cute_py.kernels.transpose import transpose_any
+
+        for i in range(x.shape[0]):
+            transpose_any(x[i].swapaxes(0, 1), target[i])
+
     def maker(self, shape: tuple[int, ...], kind: Dtype) -> Callable[[], Any]:
         """Return a function that does the same, anywhere."""
 
@@ -184,7 +202,7 @@ class Torch(Library):
     def maker(self, shape: tuple[int, ...], kind: Dtype) -> Callable[[], Any]:
         """Return a function that makes an array."""
         make, device = self.torch.empty, self.device
-        dtype = getattr(self.torch, NAMES[kind.name])
+        dtype = getattr(self.torch, NAMES["f32" if kind.name == "tf32" else kind.name])
         return lambda: make(shape, dtype=dtype, device=device)
 
 
@@ -320,7 +338,7 @@ def gpu_holding(array: Any) -> Gpu:
 
     capability = limit("COMPUTE_CAPABILITY_MAJOR"), limit("COMPUTE_CAPABILITY_MINOR")
     shared = limit("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
-    return Gpu(shared, limit("MULTIPROCESSOR_COUNT"), capability)
+    return Gpu(shared, limit("MULTIPROCESSOR_COUNT"), capability, driver().name(device))
 
 
 # -- arrays of other libraries

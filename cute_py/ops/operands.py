@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from math import gcd, prod
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ from cute_py.calls.arrays import VECTOR_BYTES, address_of, strides_of
 
 if TYPE_CHECKING:
     from cute_py.ops.libraries import Library
+
+LINE, SECTOR = 128, 32  # bytes of the L2 cache that are kept, and read, together
 
 
 def ready(library: Library, x: Any, batch: tuple[int, ...]) -> Any:
@@ -42,20 +45,51 @@ def ready_row(library: Library, x: Any) -> Any:
     return x if library.steps(x) == (1,) else library.contiguous(x)
 
 
-def padded(library: Library, x: Any, kind: Any) -> Any:
-    """Return [L, rows, K] in new memory along K, K rounded up to whole vectors by zeros."""
-    whole = x.shape[0]
-    if strides_of(x)[0] == 0:  # one matrix for the whole batch
+def aligned(library: Library, x: Any, kind: Any, major: str, whole: bool) -> Any:
+    """Return [L, rows, K] in new memory, in rows that begin at multiples of 128 bytes.
+
+    Args:
+        library: of the array.
+        x: the array; one matrix for the whole batch stays one.
+        kind: type of its elements.
+        major: the mode that is contiguous in the copy, "K" or "MN".
+        whole: for copies along K, whether K is rounded up to whole vectors, by zeros, and rows
+            begin at multiples of 16 bytes.
+
+    """
+    batch = x.shape[0]
+    if strides_of(x)[0] == 0:
         x = x[:1]
-    count, rows, K = x.shape
-    each = VECTOR_BYTES * 8 // kind.bits
-    made = library.empty((count, rows, -(-K // each) * each), kind)
-    made[..., :K] = x
-    made[..., K:] = 0
-    return library.spread(made, (whole, *made.shape[1:]))
+    source = x if major == "K" else x.swapaxes(-1, -2)
+    count, rows, columns = source.shape
+    each = (VECTOR_BYTES if whole else LINE) * 8 // kind.bits
+    made = library.empty((count, rows, -(-columns // each) * each), kind)
+    library.assign(made[..., :columns], source)
+    if whole:
+        made[..., columns:] = 0
+    else:
+        made = made[..., :columns]
+    made = made if major == "K" else made.swapaxes(-1, -2)
+    return library.spread(made, (batch, *made.shape[1:]))
 
 
 # -- facts
+
+
+def broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the modes that two batches broadcast to, also those of torch with symbolic sizes.
+
+    Raises ValueError where they do not.
+
+    >>> broadcast((5, 1), (7,)), broadcast((), (2, 3))
+    ((5, 7), (2, 3))
+    """
+    found = []
+    for m, n in zip_longest(reversed(a), reversed(b), fillvalue=1):
+        if m != n and m != 1 and n != 1:
+            raise ValueError
+        found.append(n if m == 1 else m)
+    return tuple(reversed(found))
 
 
 def major_of(x: Any) -> str:
@@ -70,6 +104,28 @@ def alignment_of(x: Any) -> int:
     size, strides = bytes_each(x), strides_of(x)
     along, across = (2, 1) if major_of(x) == "K" else (1, 2)
     return gcd(16, address_of(x), x.shape[along] * size, strides[across] * size, strides[0] * size)
+
+
+def pitch_of(x: Any) -> int:
+    """Return what divides the address and the pitches of [L, rows, K] (bytes), at most 16; 1 where
+    matrices of the batch share rows, which no tensor map describes.
+    """
+    size, strides = bytes_each(x), strides_of(x)
+    along, across = (2, 1) if major_of(x) == "K" else (1, 2)
+    found = [address_of(x)]
+    if x.shape[across] > 1:
+        found.append(strides[across] * size)
+    if x.shape[0] > 1 and strides[0]:
+        if strides[0] < x.shape[along]:
+            return 1
+        found.append(strides[0] * size)
+    return gcd(VECTOR_BYTES, *found)
+
+
+def has_sectors(x: Any) -> bool:
+    """Tell whether rows of [L, rows, K] are whole sectors of the L2 cache apart."""
+    across = 1 if major_of(x) == "K" else 2
+    return x.shape[across] == 1 or strides_of(x)[across] * bytes_each(x) % SECTOR == 0
 
 
 def bytes_each(x: Any) -> int:

@@ -6,19 +6,24 @@ configuration and the epilogue chosen for it, and the call is run. `KNOWN` finds
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 import cute_py as cute
-from cute_py.calls.arrays import VECTOR_BYTES, dtype_of, imported, on_device
+from cute_py.calls.arrays import VECTOR_BYTES, dtype_of, imported, on_device, strides_of
 from cute_py.calls.memo import Memo
 from cute_py.calls.torch_tensors import (
+    OPERATORS,
     graph_break,
+    is_followed,
     is_tensor,
+    is_traced,
     leave_graphs,
+    load_operators,
+    not_compiled,
     note_written,
     outside_autograd,
     require_no_gradient,
@@ -26,14 +31,14 @@ from cute_py.calls.torch_tensors import (
 from cute_py.dtypes.table import Dtype, f32, s32
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import CuteError, refusal, shorten
-from cute_py.kernels.config import ATOMS, GemmConfig, Side, changed, choose_config
+from cute_py.kernels.config import ATOMS, GemmConfig
 from cute_py.kernels.epilogue import ACTIVATIONS, Epilogue
-from cute_py.kernels.gemm import gemm as kernel
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.call import Call, directly, in_place
+from cute_py.ops.choice import choose
 from cute_py.ops.libraries import of_one_library, reading
-from cute_py.ops.operands import alignment_of, is_apart, major_of, padded, ready, ready_row, shown
-from cute_py.ops.tuning import for_gpu
+from cute_py.ops.operands import aligned, broadcast, is_apart, ready, ready_row, shown
+from cute_py.ops.paths import kernel_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,6 +46,7 @@ if TYPE_CHECKING:
     from cute_py.calls.memo import Answer
     from cute_py.dtypes.table import DtypeLike
     from cute_py.ops.libraries import Library
+    from cute_py.ops.paths import Path
 
 OPERATION = "cute.ops.gemm"
 BACKENDS = ("auto", "emulator", "gpu")
@@ -48,7 +54,6 @@ FLOATS = ("f16", "bf16", "tf32", "f32", "f64", "e4m3", "e5m2")
 TYPES = (*FLOATS, "s8", "u8")  # of operands
 OUT = ("f32", "f64", "f16", "bf16", "e4m3", "e5m2", "s32", "s8", "u8")
 LARGEST = 2**31  # larger whole factors do not fit in s32
-PACKED = 512  # from this size on, copying to aligned rows costs less than it saves
 ARRAYS = ("a", "b", "c", "bias", "out")  # the first fields of a request
 
 
@@ -68,12 +73,13 @@ class Request(NamedTuple):
     config: GemmConfig | str | None = None
     dtype: DtypeLike | None = None
     checks: bool | str = False
+    fast_accum: bool = False
 
 
 KNOWN = Memo(len(ARRAYS), {5: 1, 6: 0})  # alpha and beta
 
 
-@graph_break
+@not_compiled
 def gemm(
     a: Any,
     b: Any,
@@ -89,6 +95,7 @@ def gemm(
     dtype: DtypeLike | None = None,
     out: Any = None,
     checks: bool | str = False,
+    fast_accum: bool = False,
 ) -> Any:  # an array of the operands' library
     """Return activation(alpha * a @ b + beta * c + bias), as `numpy.matmul` counts the modes.
 
@@ -106,34 +113,40 @@ def gemm(
         config: what `choose_config` returns, or changes to that as text, "tile=64x64x32,stages=2".
         dtype: of the operands, which are converted to it first.
         out: where the result goes; None: a new array. It may be an operand. On a GPU the kernel
-            writes to it directly if its rows are contiguous and as aligned as those of a new array,
-            and it shares no memory with the operands. After a refusal `out` is unchanged.
+            writes to it directly if its rows are contiguous, as aligned as those of a new one, and
+            share no memory with the operands. After a refusal `out` is unchanged.
         checks: those of the emulator, as in `cute.emulate`: True, False or names ("shared,global").
+        fast_accum: of e4m3 and e5m2 on compute capability 9.0, whose tensor cores sum with about 14
+            bits: True keeps all sums there, False adds them to sums of f32 every 128 of K.
 
-    Batch modes broadcast as in `numpy.matmul`. Floats are summed in f32 (f64 in f64), integers in
+    Batch modes broadcast as in NumPy. Floats are summed in f32 (f64 in f64), integers in
     s32, which wraps; the epilogue is computed in that type, each step rounded. Integers with
     factors that are not whole, or with float terms, results or activations, go through f32. The
     result is rounded to nearest even; integers and 8-bit floats clamp to their finite range. With
-    K = 0 the product is 0; with M, N or the batch 0 the result is empty. NaN and inf propagate.
-    The result is an array of the library of `a`, without gradient: tensors that autograd follows
-    are refused in grad mode. `torch.compile` breaks the graph. Raises CuteError (docs/errors.md).
+    K = 0 the product is 0; with M, N or the batch 0 the result is empty. NaN and inf propagate. The
+    result is an array of the library of `a`. For gradients see docs/torch.md. Raises CuteError.
 
-    >>> import numpy as np
-    >>> a, b = np.ones((2, 3), np.float32), np.eye(3, dtype=np.float32)
-    >>> gemm(a, b, bias=np.array([0, 1, -5], np.float32), activation="relu")
-    array([[1., 2., 0.],
-           [1., 2., 0.]], dtype=float32)
+    >>> gemm([[1.0, 2.0]], [[3.0], [4.0]], alpha=2)
+    array([[22.]])
     """
-    more = alpha, beta, activation, out_dtype, backend, config, dtype, checks
+    how = activation, out_dtype, backend, config, dtype, checks, fast_accum
+    given = a, b, c, bias, out, alpha, beta, *how
     try:
         try:
-            found = KNOWN.replay(a, b, c, bias, out, *more)
+            found = _traced(Request(*given)) if is_traced() else KNOWN.replay(*given)
         except OverflowError:  # of a factor, which is refused below
             found = None
-        return _answered(Request(a, b, c, bias, out, *more)) if found is None else found
+        return _answered(Request(*given)) if found is None else found
     except CuteError as error:
         shorten(error)
         raise
+
+
+def _traced(given: Request) -> Any:
+    """Return the result of a request in a graph; one that no operator takes breaks the graph."""
+    load_operators()
+    result = OPERATORS["gemm"][1](given)
+    return _answered(given) if result is None else result
 
 
 @graph_break
@@ -145,17 +158,40 @@ def _answered(given: Request, statics: tuple[GemmConfig, Epilogue] | None = None
 
 @graph_break
 def _computed(given: Request, statics: tuple[GemmConfig, Epilogue] | None) -> Any:
+    if is_followed(given[: len(ARRAYS)]):
+        result = _followed(given)
+        KNOWN.keep(given, outside_autograd(given[: len(ARRAYS)], _by(None), _again))
+        return result
     request, library = taken(given)
     with library.inside():
-        call = Product(request, library).call(statics)
+        product = Product(request, library)
+        if 0 in product.shape and not library.on_host:
+            return given.out if given.out is not None else product.empty(given.a)
+        call = product.call(statics)
         result = call.run(**{"checks": given.checks} if library.on_host else {})
     if library.on_host and is_tensor(given.out):
         note_written(given.out)
     again = in_place(call, given[: len(ARRAYS)], _by(call.statics))
     if again is not None or statics is None:
         answer = _for_factors(given, call.inputs, again or _by(call.statics))
-        KNOWN.keep(given, outside_autograd(given[: len(ARRAYS)], answer))
+        KNOWN.keep(given, outside_autograd(given[: len(ARRAYS)], answer, _again))
     return library.given_back(result, given.a) if given.out is None else given.out
+
+
+def _followed(given: Request) -> Any:
+    """Return the result of a request with an operand that autograd follows, by the operator of
+    torch; refuse `out`, as torch.mm does.
+    """
+    if given.out is not None:
+        for name in ARRAYS:
+            require_no_gradient(getattr(given, name), name, OPERATION)
+    load_operators()
+    return OPERATORS["gemm"][0](given)
+
+
+def _again(args: tuple[Any, ...], *_read: Any) -> Any:
+    """Answer a request with an operand that autograd follows."""
+    return _followed(Request(*args))
 
 
 def _by(statics: Any) -> Answer:
@@ -177,12 +213,7 @@ def taken(given: Request) -> tuple[Request, Library]:
     """Return a request with the arrays of one library, and that library; refuse choices that do not
     exist.
     """
-    require_choices(given.backend, given.activation)
-    config: object = given.config
-    if config is not None and not isinstance(config, (GemmConfig, str)):
-        known = 'what choose_config returns, or text: "tile=64x64x32,stages=2"'
-        raise refusal("ops-choice", operation=OPERATION, name="config", value=config, choices=known)
-    _require_checks(given.checks)
+    require_known(given)
     arrays: dict[str, Any] = {}
     places = {}
     for name in ARRAYS:
@@ -195,6 +226,16 @@ def taken(given: Request) -> tuple[Request, Library]:
     require_place(places, given.backend)
     arrays, library = of_one_library(arrays, OPERATION)
     return given._replace(**arrays), library
+
+
+def require_known(given: Request) -> None:
+    """Refuse choices that do not exist."""
+    require_choices(given.backend, given.activation)
+    config: object = given.config
+    if config is not None and not isinstance(config, (GemmConfig, str)):
+        known = 'what choose_config returns, or text: "tile=64x64x32,stages=2"'
+        raise refusal("ops-choice", operation=OPERATION, name="config", value=config, choices=known)
+    _require_checks(given.checks)
 
 
 def _require_checks(checks: object) -> None:
@@ -257,7 +298,7 @@ class Product:
             library.read(getattr(request, name), name, request.dtype) for name in "ab"
         )
         self.kinds = first, second
-        self.batch = _batch(library, tuple(a.shape), tuple(b.shape))
+        self.batch = _batch(tuple(a.shape), tuple(b.shape))
         self._require_types()
         (self.M, self.K), self.N = a.shape[-2:], b.shape[-1]
         self.shape = (*self.batch, self.M, self.N)
@@ -265,7 +306,8 @@ class Product:
             (a.shape, first.bits), (b.shape, second.bits), (self.shape, first.bits)
         )
         self.a, self.b = library.converted(a, first), library.converted(b, second)
-        self.A, self.B = self._sides()
+        self.A, self.B = (self._side(x, kind) for x, kind in self._matrices())
+        self.copied: tuple[object, tuple[Any, Any]] = None, (None, None)  # of the last path
         self.factors = factor("alpha", request.alpha), factor("beta", request.beta)
         self.alpha, self.beta = self.factors[0] if self.K else 0.0, self.factors[1]
         if self.beta != 0 and request.c is None:
@@ -280,21 +322,31 @@ class Product:
             a, b = self.kinds
             raise refusal("ops-dtype", operation=OPERATION, a=a, b=b, known=", ".join(TYPES))
 
-    def _sides(self) -> tuple[Any, Any]:
-        """Return the operands as [L, rows, K] that the kernel can read."""
-        library, (first, second) = self.library, self.kinds
-        A, B = (self._side(x) for x in (self.a, self.b.swapaxes(-1, -2)))
-        aligned = min(alignment_of(A), alignment_of(B)) == VECTOR_BYTES
-        if aligned or first is f32 or min(self.M, self.N, self.K) < PACKED or library.on_host:
-            return A, B
-        return padded(library, A, first), padded(library, B, second)
+    def _matrices(self) -> tuple[tuple[Any, Dtype], ...]:
+        return (self.a, self.kinds[0]), (self.b.swapaxes(-1, -2), self.kinds[1])
 
-    def _side(self, x: Any) -> Any:
+    def _side(self, x: Any, kind: Dtype) -> Any:
+        """Return an operand as [L, rows, K] that a kernel can read."""
         if 0 in self.shape:  # the result is empty; any stand-in will do
-            return np.zeros((1, 1, 1), x.dtype)
-        if self.K == 0:
-            x = np.zeros((*x.shape[:-1], 1), x.dtype)
+            return np.zeros((1, 1, 1), kind.numpy)
+        if self.K == 0:  # alpha is 0: one vector of zeros in each row
+            each = 1 if self.library.on_host else VECTOR_BYTES * 8 // kind.bits
+            zeros = self.library.zeros((1, x.shape[-2], each), kind)
+            return self.library.spread(zeros, (prod(self.batch), *zeros.shape[1:]))
         return ready(self.library, x, self.batch)
+
+    def operands(self, path: Path) -> tuple[Any, Any]:
+        """Return A and B as a path reads them, copied where it says so."""
+        library, found = self.library, []
+        if (path.tma, path.copies) == self.copied[0]:
+            return self.copied[1]
+        for x, kind, major in zip((self.A, self.B), self.kinds, path.copies, strict=True):
+            if not major or library.on_host:
+                found.append(x)
+            else:
+                found.append(aligned(library, x, kind, major, whole=not path.tma))
+        self.copied = (path.tma, path.copies), (found[0], found[1])
+        return self.copied[1]
 
     # -- the epilogue
 
@@ -347,11 +399,18 @@ class Product:
             raise refusal(
                 "ops-out-dtype", operation=OPERATION, name="out", dtype=out.dtype, known=wanted
             )
+        self._require_memory(out, shape)
+
+    def _require_memory(self, out: Any, shape: tuple[int, ...]) -> None:
         if self.library.is_read_only(out):
             raise refusal("ops-read-only", operation=OPERATION)
         if self.library.on_host and not is_apart(out):
             facts = {"shape": shown(shape), "strides": shown(out.strides)}
             raise refusal("ops-overlap", operation=OPERATION, **facts)
+
+    def empty(self, like: Any) -> Any:
+        """Return a result without elements, as an array of the library of `like`."""
+        return self.library.given_back(self.library.empty(self.shape, self.kind), like)
 
     # -- the call
 
@@ -360,22 +419,24 @@ class Product:
         given.
         """
         library, L = self.library, prod(self.batch)
-        config, epilogue = statics or (self.config(), self.epilogue())
+        path, *operands, config, more = choose(self, statics[0] if statics else None)
+        config, epilogue = statics or shared((config, self.epilogue()))
         C = None if self.c is None else ready(library, self.c, self.batch)
         bias = None if self.bias is None else ready_row(library, self.bias)
         form, out = (L, self.M, self.N), self.request.out
-        view = directly(out, form, (self.A, self.B, C, bias))
+        view = directly(out, form, (*operands, C, bias))
         result = library.empty(form, self.kind) if view is None else view
-        A, B, C, D = (None if x is None else self._modes(x) for x in (self.A, self.B, C, result))
+        arrays = (*operands, C, result)
+        A, B, C, D = (None if x is None else self._modes(x, path.tma) for x in arrays)
         if self.kinds[0].name == "tf32":
             A, B = (cute.typed(x, "tf32") for x in (A, B))
         m, n, _k = config.tile
         return Call(
-            kernel,
+            kernel_of(config),
             library,
             reads=(A, B, C, bias),
             result=D,
-            numbers=(self.alpha, self.beta),
+            numbers=(self.alpha, self.beta, *more),
             statics=(config, epilogue),
             shape=self.shape,
             made=result,
@@ -386,34 +447,14 @@ class Product:
             inputs=self,
         )
 
-    def _modes(self, x: Any) -> Any:
+    def _modes(self, x: Any, tma: bool) -> Any:
         """Return [L, rows, columns] as the kernel counts it: (rows, columns, L); a GPU gets two
-        modes for L = 1.
+        modes for L = 1, and by TMA for one matrix that the batch shares.
         """
-        if x.shape[0] == 1 and not self.library.on_host:
+        shared = x.shape[0] == 1 or (tma and strides_of(x)[0] == 0)
+        if shared and not self.library.on_host:
             return x[0]
         return self.library.ordered(x, (1, 2, 0))
-
-    def config(self) -> GemmConfig:
-        """Choose a configuration, or take the one that is given, or change some of its parts."""
-        given, A, B = self.request.config, self.A, self.B
-        majors, alignment = (major_of(A), major_of(B)), (alignment_of(A), alignment_of(B))
-        chosen = choose_config(self.M, self.N, self.K, self.kinds, majors, alignment)
-        gpu = self.library.gpu(A)
-        if gpu is not None:
-            problem = self.M, self.N, A.shape[2], prod(self.batch)
-            chosen = for_gpu(chosen, problem, self.kinds[0], self.kind, gpu)
-        if given is None:
-            return chosen
-        if isinstance(given, str):
-            return self._banded(changed(chosen, given))
-        for side, x, kind in zip((given.a, given.b), (A, B), self.kinds, strict=True):
-            _require_side(side, x, kind)
-        return self._banded(given)
-
-    def _banded(self, config: GemmConfig) -> GemmConfig:
-        """Return a configuration without the empty blocks of a band that extends past M."""
-        return replace(config, band=0) if config.band > ceil_div(self.M, config.tile[0]) else config
 
     def epilogue(self) -> Epilogue:
         """Return the epilogue."""
@@ -421,7 +462,15 @@ class Product:
         return Epilogue(self.compute.name, self.alpha != 1, *terms, self.request.activation)
 
 
-def _batch(library: Library, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+@lru_cache(maxsize=4096)
+def shared(statics: tuple[Any, Epilogue]) -> tuple[Any, Epilogue]:
+    """Return the first of equal choices: a kernel knows the values of its earlier calls by their
+    identity, and examines others anew.
+    """
+    return statics
+
+
+def _batch(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     """Return the batch modes of operands (..., M, K) and (..., K, N)."""
     for name, shape, wanted in (("a", a, "(..., M, K)"), ("b", b, "(..., K, N)")):
         if len(shape) < 2:
@@ -430,20 +479,11 @@ def _batch(library: Library, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[in
                 "ops-rank", operation=OPERATION, name=name, shape=found, rank=2, modes=wanted
             )
     try:
-        if a[-1] != b[-2] or (0 in (*a, *b) and not library.on_host):
+        if a[-1] != b[-2]:
             raise ValueError
-        return np.broadcast_shapes(a[:-2], b[:-2])
+        return broadcast(a[:-2], b[:-2])
     except ValueError:
         raise refusal("ops-shapes", operation=OPERATION, a=shown(a), b=shown(b)) from None
-
-
-def _require_side(side: Side, x: Any, kind: Dtype) -> None:
-    """Refuse a given configuration that reads an operand in another order than it has in memory."""
-    major, most = major_of(x), max(alignment_of(x) * 8 // kind.bits, 1)
-    if side.major != major or side.vector > most:
-        rule = f"major {major} and vectors of at most {most} elements here"
-        config = f"an operand read as {side}"
-        raise refusal("gemm-config", operation=OPERATION, config=config, rule=rule)
 
 
 def result_type(first: Dtype, given: DtypeLike | None) -> Dtype:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import gcd
+from math import gcd, prod
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -190,6 +190,23 @@ def for_gpu(
         if fitting:
             return min(fitting, key=itemgetter(0))[1]
     return overlapping(config, problem, result, gpu)
+
+
+def all_for_gpu(
+    config: GemmConfig,
+    problem: tuple[int, int, int, int],
+    kind: Dtype,
+    result: Dtype,
+    gpu: Gpu,
+) -> list[GemmConfig]:
+    """Return the configurations of all tiles that fit a GPU; arguments as in `for_gpu`."""
+    config = for_gpu(config, problem, kind, result, gpu)
+    asked = _Asked(*problem, config, kind, result, gpu)
+    groups = [group for _holds, options in TILES for group in options]
+    options = [x for group in groups for x in ((group,) if isinstance(group, Option) else group)]
+    many = 64  # threads; warps of other kernels
+    fitting = [x for x in dict.fromkeys(options) if (prod(x.warps) >= many) is asked.simt]
+    return [made for made in (_made(asked, x) for x in fitting) if made is not None]
 
 
 def _made(asked: _Asked, option: Option) -> GemmConfig | None:

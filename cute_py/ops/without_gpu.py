@@ -85,7 +85,9 @@ class Outline:
             tuple(self.steps[i] for i in order),
         )
 
-    def __getitem__(self, index: int | slice) -> Outline:
+    def __getitem__(self, index: Any) -> Outline:
+        if isinstance(index, tuple):  # the first columns of each row
+            return Outline(self.kind, (*self.shape[:-1], index[1].stop), self.steps)
         if isinstance(index, slice):  # the first matrix of a batch of one
             assert self.shape[0] == 1
             return self
@@ -121,6 +123,9 @@ class Outlines(Library):
         """Return a new outline."""
         return Outline.compact(shape, kind)
 
+    def assign(self, target: Outline, x: Outline) -> None:
+        """Leave it: there is nothing to copy."""
+
 
 def gpu_of(arch: str, multiprocessors: int | None = None, operation: str = "gpu_of") -> Gpu:
     """Return the facts of the GPUs of an architecture that the choice of a tile depends on.
@@ -155,6 +160,7 @@ def call_on(
     activation: str | None = None,
     out_dtype: DtypeLike | None = None,
     config: GemmConfig | str | None = None,
+    fast_accum: bool = False,
 ) -> Call:
     """Return the call that `cute.ops.gemm` would make for such arrays on a GPU.
 
@@ -168,9 +174,12 @@ def call_on(
         activation: as `gemm` takes it, and so are the other two.
         out_dtype: type of the result.
         config: the configuration, or changes to the chosen one.
+        fast_accum: as `gemm` takes it.
 
+    >>> print(call_on(gpu_of("sm_80"), (4096, 4096, 4096), "bf16").config)
+    SM80_16x8x16_F32BF16BF16F32_TN tile=128x256x64 warps=2x4 stages=3 A=Kx8 B=MNx8 cp.async ...
     >>> print(call_on(gpu_of("sm_90a"), (4096, 4096, 4096), "bf16").config)
-    SM80_16x8x16_F32BF16BF16F32_TN tile=128x256x64 warps=2x4 stages=4 A=Kx8 B=MNx8 cp.async ...
+    SM90_64x256x16_F32BF16BF16_SS tile=128x256x64 warps=8x1 stages=3 A=Kx8 B=MNx8 TMA ...
     """
     (M, N, K), kind = problem, as_dtype(dtype)
     held = f32 if kind.name == "tf32" else kind
@@ -180,5 +189,8 @@ def call_on(
     bias = Outline.compact((N,), f32) if has_bias else None
     sides = typed(a, kind), typed(b, kind)
     alpha, beta = factors
-    request = Request(*sides, c, bias, None, alpha, beta, activation, out_dtype, "gpu", config)
+    request = Request(
+        *sides, c, bias, None, alpha, beta, activation, out_dtype, "gpu", config,
+        fast_accum=fast_accum,
+    )  # fmt: skip
     return Product(request, Outlines(gpu)).call()

@@ -76,6 +76,12 @@ WORDINGS: dict[str, Wording] = {
         "(NumPy)",
         "move the arrays (x.cuda(), x.cpu(), cupy.asarray), or leave backend out",
     ),
+    "ops-tune-host": (
+        CuteError,
+        "operands on the host",
+        "arrays of a GPU, whose configurations can be measured",
+        "move the arrays (x.cuda(), cupy.asarray)",
+    ),
     "ops-chip": (
         LayoutError,
         "{arch}, for which no typical GPU is known",

@@ -118,6 +118,14 @@ class Access(Node):
         """The width of a vector (bits)."""
         return self.width * self.dtype.bits
 
+    def swizzled(self, offset: int) -> int:
+        """Return what the swizzle makes of an offset (elements)."""
+        if self.swizzle is None:
+            return offset
+        bits, base, shift = self.swizzle
+        active = offset & ((1 << bits) - 1) << (base + max(0, shift))
+        return offset ^ (active >> shift if shift >= 0 else active << -shift)
+
     @property
     def hints(self) -> Hints:
         """The words of `cache`."""

@@ -132,7 +132,9 @@ class Launch(Node):
     refused.
     `counts`: expressions of parameters, such as numbers of tiles, that a launch requires to be
     below 2**31. `divisors`: expressions of parameters by which the kernel divides: a launch passes
-    multipliers for them (`multiplier`).
+    multipliers for them (`multiplier`). `tables`: rows of such expressions, from which the kernel
+    takes one by a run-time index: a launch passes their values (64 bits each), at most
+    `MOST_TABLES` bytes in all. `resident`: a launch requires that all blocks run at once.
     """
 
     grid: tuple[Scalar, Scalar, Scalar]
@@ -144,6 +146,8 @@ class Launch(Node):
     allow_emulated: bool = False
     counts: tuple[Scalar, ...] = ()
     divisors: tuple[Scalar, ...] = ()
+    tables: tuple[tuple[Scalar, ...], ...] = ()
+    resident: bool = False
 
     def require_counts(self, name: str, values: Iterable[int]) -> None:
         """Refuse values of `counts` of 2**31 and more."""
@@ -162,19 +166,28 @@ class Launch(Node):
         words += [f"min_blocks {self.min_blocks}"] * (self.min_blocks > 1)
         words += [f"spill_bytes {self.spill_bytes}"] * (self.spill_bytes > 0)
         words += ["pdl"] * self.pdl + ["allow_emulated"] * self.allow_emulated
+        words += ["resident"] * self.resident
         return " ".join(words)
+
+
+MOST_TABLES = 2048  # bytes of the tables of a kernel
+
+
+def bytes_of(tables: Iterable[tuple[Scalar, ...]]) -> int:
+    """Return the size of tables (bytes): entries are integers of 64 bits."""
+    return 8 * sum(map(len, tables))
 
 
 def multiplier(d: int) -> int:
     """Return what a kernel divides by d with: m + (s << 32), with n // |d| == n*m >> (31 + s) for
-    0 <= n < 2**31. Source: Granlund and Montgomery, Division by Invariant Integers, 1994.
+    0 <= n <= 2**31. Source: Granlund and Montgomery, Division by Invariant Integers, 1994.
 
     >>> m, s = multiplier(7) % 2**32, multiplier(7) >> 32
     >>> [n * m >> 31 + s for n in (6, 7, 700, 2**31 - 1)]
     [0, 1, 100, 306783378]
     """
-    d = abs(d)
-    if d == 0:
+    d = abs(d)  # beyond 2**31 all quotients are 0
+    if d == 0 or d > 1 << 31:
         return 0
     s = (d - 1).bit_length()
     return -(-(1 << 31 + s) // d) + (s << 32)
@@ -265,6 +278,7 @@ class Plan:
     def __str__(self) -> str:
         """Return the whole plan as text: one line per op, each with its line of the kernel."""
         head = [f"plan {self.name}", *[f"  {x}" for x in (*self.params, self.launch)]]
+        head += [f"  table {i}: {_listed(row)}" for i, row in enumerate(self.launch.tables)]
         held = [f"  {x}" for x in (*self.shared, *self.storages)]
         return "\n".join([*head, *held, *_lines(self.body, 1)])
 

@@ -1,6 +1,6 @@
 """Plans as versioned JSON text, one op per line.
 
-    {"cute_py plan": 3, "name": ..., "symbols": {...}, "params": [...], ..., "body": [
+    {"cute_py plan": 4, "name": ..., "symbols": {...}, "params": [...], ..., "body": [
       {"op": "Fill", ...},
     ]}
 
@@ -24,7 +24,7 @@ from cute_py.integers.polynomial import Symbol, symbols_of
 from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan import access, conditions, ops, plan
 from cute_py.plan.op import saved_names
-from cute_py.plan.ops import matrix, registers
+from cute_py.plan.ops import matrix, memory, registers
 from cute_py.plan.verify import verify
 from cute_py.plan.walk import accesses, every, parts
 
@@ -34,13 +34,15 @@ if TYPE_CHECKING:
 
     from cute_py.integers.ints import Leaf
 
-VERSION = 3
+VERSION = 4
 
 _RECORDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         *ops.OPS,
         matrix.Tile,
+        memory.Box,
+        memory.Im2col,
         registers.Emulation,
         access.Access,
         access.Bound,

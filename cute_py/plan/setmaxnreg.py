@@ -21,13 +21,23 @@ if TYPE_CHECKING:
 
     from cute_py.plan.conditions import Cond, Scalar
     from cute_py.plan.ops import Block, Op
-    from cute_py.plan.plan import Plan
+    from cute_py.plan.plan import Launch, Plan
 
 REGISTERS = 1 << 16  # of a multiprocessor
 MOST = 256  # of a thread
 WARPGROUP = 128  # threads
 
 Known = bool | None  # whether a thread reaches an op; None: this depends on run-time values
+
+
+def registers_at_launch(launch: Launch) -> int:
+    """Return the registers of a thread when its block begins.
+
+    >>> from cute_py.plan.plan import Launch
+    >>> registers_at_launch(Launch((1, 1, 1), (384, 1, 1)))
+    168
+    """
+    return min(REGISTERS // (launch.threads * launch.min_blocks) // 8 * 8, MOST)
 
 
 def require_registers(plan: Plan) -> None:
@@ -45,8 +55,7 @@ class _Held:
 
     def __init__(self, plan: Plan) -> None:
         threads = plan.launch.threads
-        each = REGISTERS // (threads * plan.launch.min_blocks) // 8 * 8
-        self.plan, self.first = plan, min(each, MOST)
+        self.plan, self.first = plan, registers_at_launch(plan.launch)
         self.counts = [{self.first} for _ in range(0, threads, WARPGROUP)]
         self.last: Op | None = None
 

@@ -6,11 +6,12 @@ from math import gcd
 
 from cute_py.errors import place_text, refusal
 from cute_py.integers import ints
-from cute_py.integers.polynomial import numbers_of
+from cute_py.integers.polynomial import numbers_of, symbols_of
 from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import MOST, SCOPES, Reg
-from cute_py.plan.ops import GridDep, If, Leave, Loop, MakePtr, Op, While
-from cute_py.plan.plan import Plan, TensorParam
+from cute_py.plan.descriptors import require_shared_operands
+from cute_py.plan.ops import GridDep, If, Leave, Let, Loop, MakePtr, Op, Wgmma, While
+from cute_py.plan.plan import MOST_TABLES, Plan, ScalarParam, TensorParam, bytes_of
 from cute_py.plan.setmaxnreg import require_registers
 from cute_py.plan.walk import accesses, arrays, blocks_of, every, integers_in, reads, writes
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cute_py.plan.access import Access
+    from cute_py.plan.conditions import Scalar
     from cute_py.plan.ops import Block
 
     Memory = TensorParam | MakePtr
@@ -95,9 +97,13 @@ def _unpacked(x: Access, arrays: Mapping[str, Memory]) -> str:
 def _require_numbers(op: Op) -> None:
     """Refuse numbers in the integers of an op that do not fit 64 signed bits."""
     for x in integers_in(op):
-        for number in numbers_of(terms_of(x)):
-            if not -1 - MOST <= number <= MOST:
-                raise refusal("plan-integer", operation="kernel", number=number, where=_line(op))
+        _require_number(x, "kernel", where=_line(op))
+
+
+def _require_number(x: Scalar, name: str, **where: str) -> None:
+    for number in numbers_of(terms_of(x)):
+        if not -1 - MOST <= number <= MOST:
+            raise refusal("plan-integer", operation=name, number=number, **where)
 
 
 def _require_written_once(plan: Plan) -> None:
@@ -157,7 +163,10 @@ def _keys(reg: Reg, units: dict[str, int]) -> list[tuple[str, int]]:
 
 
 def _require(op: Op, known: set[tuple[str, int]], units: dict[str, int]) -> None:
+    sums = op.d if isinstance(op, Wgmma) and not isinstance(op.accumulate, bool) else None
     for reg in reads(op):
+        if reg is sums:  # the emulator knows whether it is read
+            continue
         missing = next((key for key in _keys(reg, units) if key not in known), None)
         if missing is not None:
             element = missing[1] * units[reg.storage] // reg.dtype.bits
@@ -204,6 +213,26 @@ def _barriers(block: Block, scope: str, cause: Op | None) -> None:
             scope, cause = max(scope, op.scope, key=SCOPES.index), op
 
 
+def _require_tables(plan: Plan) -> None:
+    """Refuse tables that a launch cannot compute or pass, and reads of tables that are missing."""
+    tables = plan.launch.tables
+    if (bytes := bytes_of(tables)) > MOST_TABLES:
+        raise refusal("plan-tables", operation=plan.name, bytes=bytes, most=MOST_TABLES)
+    arrays = [p for p in plan.params if isinstance(p, TensorParam)]
+    sizes = [x for p in arrays for x in (*p.shape, *p.stride)]
+    known = {s.name for x in sizes for s in symbols_of(terms_of(x))}
+    known |= {p.name for p in plan.params if isinstance(p, ScalarParam)}
+    for x in (x for row in tables for x in row):
+        _require_number(x, plan.name)
+        if unknown := {s.name for s in symbols_of(terms_of(x))} - known:
+            problem = f"{', '.join(sorted(unknown))} in a table of the launch"
+            raise refusal("plan-op", operation=plan.name, problem=problem)
+    for op in every(plan.body):
+        if isinstance(op, Let) and op.kind == "table" and op.operands[0] not in range(len(tables)):
+            problem = f"table {op.operands[0]}, which the launch does not have"
+            raise refusal("plan-op", operation=op.word, problem=problem, where=_line(op))
+
+
 def _require_shared(plan: Plan) -> None:
     if plan.smem_bytes > MOST_SHARED:
         raise refusal("plan-shared", operation=plan.name, bytes=plan.smem_bytes, most=MOST_SHARED)
@@ -235,6 +264,8 @@ PLAN_RULES = (
     _require_assigned,
     _require_barriers_together,
     _require_shared,
+    _require_tables,
     _require_wait,
     require_registers,
+    require_shared_operands,
 )

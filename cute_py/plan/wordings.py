@@ -27,6 +27,12 @@ WORDINGS: dict[str, Wording] = {
         "fields that fit each other, and storages of the plan",
         "trace the kernel again; plans that are built by hand must follow plan/ops",
     ),
+    "plan-tables": (
+        LayoutError,
+        "tables of {bytes} bytes",
+        "at most {most} bytes in all tables of a kernel: entries are parameters of 8 bytes",
+        "pass an array, or keep the entries that repeat once, and compute the rest from the index",
+    ),
     "plan-text": (
         LayoutError,
         "text that is not a plan: {said}",
@@ -57,6 +63,22 @@ WORDINGS: dict[str, Wording] = {
         "{reg}, in which one operation writes several values to a register",
         "registers that an operation writes once, or with one value",
         "take a tensor without modes of stride 0; sum along a mode with cute.reduce(fn, x, mode)",
+    ),
+    "plan-box": (
+        LayoutError,
+        "{box}, in a storage at byte {start} of shared memory",
+        "a box of TMA that starts at a multiple of {period} bytes: 8 rows of its swizzle, or 128 "
+        "bytes without one",
+        "allocate it with cute.smem(dtype, layout, {period}), and cut parts of whole atoms",
+    ),
+    "plan-descriptor": (
+        LayoutError,
+        "{side} in {tile.access.storage}, which begins at byte {start} of shared memory: a "
+        "descriptor ({tile.mode}, steps of {tile.lbo} and {tile.sbo} bytes) does not lead to "
+        "{wrong}",
+        "a tile that wgmma reads as the layout says: a swizzle is one of the bits of absolute "
+        "addresses, from a multiple of {period} bytes on",
+        "allocate it with cute.smem(dtype, layout, {period}), and cut parts of whole atoms",
     ),
     "plan-setmaxnreg-part": (
         LayoutError,

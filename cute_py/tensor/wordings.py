@@ -110,7 +110,8 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "{name} of shape {shape}",
         "at least one element",
-        "skip empty arrays: a layout has no extent 0, and a kernel has nothing to do",
+        "skip the call, or give a kernel extents that may be 0 as numbers, as kernels/grouped.py "
+        "does: a layout has no extent 0",
     ),
     "array-strides": (
         LayoutError,

@@ -18,8 +18,8 @@ from cute_py.layout.algebra.divide import logical_divide, zipped_divide
 from cute_py.layout.algebra.inverse import right_inverse
 from cute_py.layout.algebra.product import tiled_product
 from cute_py.layout.layout import INTS, Layout, make_layout, on_inner
-from cute_py.layout.modes import append, get, slice_
-from cute_py.layout.queries import cosize, size
+from cute_py.layout.modes import append, domain_offset, get, slice_
+from cute_py.layout.queries import cosize, rank, size
 from cute_py.layout.tuples import _, is_underscore
 from cute_py.records import Record, Value
 from cute_py.tiled.fragments import checked_mode, make_fragment, on_layout, part_at
@@ -28,6 +28,7 @@ from cute_py.tiled.tiles import apart, checked_tile, require_divides, thread_vmn
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cute_py.layout.types import Alike, AnyLayout, IntTuple, LayoutLike, Leaf, Tiler
+    from cute_py.tensor.tensor import Tensor
 
 # operand -> its two modes in MNK, and the thread modes of ThrLayoutVMNK that split them
 _MODES = {"A": (0, 2), "B": (1, 2), "C": (0, 1)}
@@ -111,6 +112,49 @@ class TiledMMA(Value):
     def tile_size(self, mode: int) -> int:
         """Return the tile's extent in mode 0 (M), 1 (N) or 2 (K) (elements)."""
         return self.tile_shape[checked_mode(mode, self.tile_shape, "tile_size")]
+
+    def columns_C(self, part: Tensor, first: int, count: int) -> Tensor:
+        """Return some columns of a thread's part of C: of accumulators, or of a partition.
+
+        Args:
+            part: (V,M,N), as partition_C and make_fragment_C return it.
+            first: the first of the columns of the tile.
+            count: their number.
+
+        Law: columns_C(partition_C(c), first, count) has the elements of partition_C(c) in columns
+        first ... first + count - 1, in order. So an epilogue copies a tile of 152 columns in parts
+        of 64, 64, 16 and 8, by make_tiled_copy_C_atom. Raises LayoutError for columns that are no
+        whole steps of a thread's values, which are 8 columns of a warpgroup instruction.
+
+        >>> from cute_py.tensor.tensor import make_identity_tensor
+        >>> mma = make_tiled_mma("SM90_64x152x16_F32F16F16_SS")
+        >>> part = mma.get_slice(1).partition_C(make_identity_tensor((64, 152)))
+        >>> print(part)
+        ArithTuple(0,2) o ((2,2,19),1,1):((1@1,8@0,8@1),0,0)
+        >>> print(mma.columns_C(part, 128, 16))
+        ArithTuple(0,130) o ((2,2,2),1,1):((1@1,8@0,8@1),0,0)
+        """
+        n, unit = self.atom.shape_mnk[1], _columns_of_a_step(self.atom)
+        shape: Alike = tuple(part.layout.shape) if rank(part.layout) == 3 else (1, 1, 0)
+        origin: Alike
+        inside = 0 <= first < first + count <= n * size(shape[2]) and self.tile_size(1) == n
+        if inside and first % n == count % n == 0:
+            origin, shape = (0, 0, first // n), (*shape[:2], count // n)
+        elif inside and first % unit == count % unit == 0 and first % n + count <= n:
+            values = shape[0]
+            origin = ((*[0] * (len(values) - 1), first % n // unit), 0, first // n)
+            shape = (*values[:-1], count // unit), shape[1], 1
+        else:
+            raise refusal(
+                "mma-columns",
+                operation="columns_C",
+                atom=self.atom,
+                part=part.layout,
+                first=first,
+                last=first + count - 1,
+                unit=min(unit, n),
+            )
+        return composition(domain_offset(origin, part), shape)  # type: ignore[no-any-return]
 
     # -- the whole tile, by threads and values
 
@@ -332,6 +376,13 @@ def make_tiled_mma(
 
         atom = get_atom(atom)
     return TiledMMA(atom, atom_layout_mnk, permutation_mnk)
+
+
+def _columns_of_a_step(atom: MMA_Atom) -> int:
+    """Return the columns that the last mode of a thread's values of C steps over."""
+    values, (m, n, _k) = get(atom.c_tv, 1), atom.shape_mnk
+    step, odd = divmod(values._d[-1], m)
+    return n if odd or step * values._s[-1] != n else step
 
 
 def _in_mnk(atom_layout: LayoutLike, permutation: Tiler) -> tuple[Layout, tuple[Tiler, ...]]:

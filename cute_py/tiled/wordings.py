@@ -9,6 +9,13 @@ if TYPE_CHECKING:
     from cute_py.errors import Wording
 
 WORDINGS: dict[str, Wording] = {
+    "mma-columns": (
+        LayoutError,
+        "columns {first} to {last} of a part {part} of {atom}",
+        "columns of the tile, a multiple of {unit} from a multiple of {unit} on, of one "
+        "instruction, or of several whole ones that follow each other along N",
+        "choose such columns; warps along N or a permutation hold others",
+    ),
     "tiled-permutation": (
         LayoutError,
         "{atom} with permutation {permutation} in {mode}",

@@ -169,7 +169,7 @@ def _refuse_change(a: Op, b: Op | None) -> None:
     )
 
 
-class _Body:
+class Body:
     """The block of a `with` statement during its recording."""
 
     def __init__(self, trace: Trace, kind: str, line: tuple[str, int]) -> None:
@@ -210,11 +210,11 @@ class _Body:
         return tuple(self.inner.ops)
 
 
-class _BlockStatement:
+class BlockStatement:
     """A statement that records the block of a `with`, or the body of the function below it."""
 
     operation: str
-    body: _Body
+    body: Body
     guard: Rebinding  # of the names outside of the block
 
     def _begin(self) -> None:
@@ -247,7 +247,7 @@ class _BlockStatement:
         self._record()
 
 
-class while_(_BlockStatement):
+class while_(BlockStatement):
     """`with cute.while_(lambda: x.get() < n):` repeats the body while the condition is true.
 
     The condition is evaluated before each iteration, so it must be a function of `cute.var`s or of
@@ -268,7 +268,7 @@ class while_(_BlockStatement):
             if isinstance(truth, bool):
                 raise refusal_here("kernel-while", operation="cute.while_", value=truth)
         self.test, self.cond = tuple(test.ops), truth.cond
-        self.body = _Body(trace, "loop", self.line)
+        self.body = Body(trace, "loop", self.line)
         self.body.learn(truth)
         self.guard = Rebinding("cute.while_", "loop")
 
@@ -283,7 +283,7 @@ class while_(_BlockStatement):
 # -- branches
 
 
-class when(_BlockStatement):
+class when(BlockStatement):
     """`with cute.when(condition):` records a branch for the threads where the condition is true.
 
     The tracer runs the body once, whatever the condition will be. So it refuses a name that is
@@ -300,7 +300,7 @@ class when(_BlockStatement):
     def _begin(self) -> None:
         if isinstance(self.truth, Condition):
             bare_condition(self.truth)
-        self.body = _Body(current(), "branch", kernel_line())
+        self.body = Body(current(), "branch", kernel_line())
         self.body.learn(self.truth)
         self.guard = Rebinding("cute.when")
 
@@ -324,14 +324,14 @@ def branch(truth: bool | Condition) -> Iterator[None]:
     """Record a branch for code of this package, without the check of Python's names."""
     if isinstance(truth, Condition):
         bare_condition(truth)
-    body = _Body(current(), "branch", kernel_line())
+    body = Body(current(), "branch", kernel_line())
     body.learn(truth)
     with body.ending("cute.when"):
         yield
     record_branch(truth, body.ops, body.line)
 
 
-class otherwise(_BlockStatement):
+class otherwise(BlockStatement):
     """`with cute.otherwise():` right after a `cute.when` records a branch for the other threads."""
 
     operation = "cute.otherwise"
@@ -343,7 +343,7 @@ class otherwise(_BlockStatement):
         trace.branch = None
         if outer is not trace.scope or position != len(trace.scope.ops):
             raise refusal_here("kernel-otherwise", operation="cute.otherwise")
-        self.body = _Body(trace, "branch", kernel_line())
+        self.body = Body(trace, "branch", kernel_line())
         self.body.learn(self.truth, holds=False)
         self.guard = Rebinding("cute.otherwise")
 

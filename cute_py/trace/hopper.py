@@ -7,8 +7,7 @@ include/cute/arch/copy_sm90_tma.hpp, mma_sm90_gmma.hpp.
 
 from __future__ import annotations
 
-from cute_py.atoms.gmma import byte_swizzle, make_gmma_desc
-from cute_py.atoms.tma import MOST_BOX, SWIZZLE_MODES
+from cute_py.atoms.gmma import make_gmma_desc
 from cute_py.dtypes.table import u64
 from cute_py.errors import refusal_here
 from cute_py.integers import ints
@@ -18,6 +17,7 @@ from cute_py.layout.layout import Layout
 from cute_py.layout.modes import get
 from cute_py.layout.queries import rank, size
 from cute_py.layout.tuples import flatten
+from cute_py.plan.access import POLICIES
 from cute_py.plan.ops import (
     Barrier,
     BulkCommit,
@@ -37,19 +37,20 @@ from cute_py.plan.ops import (
 )
 from cute_py.tensor.tensor import Tensor, derived
 from cute_py.tiled.tiled_mma import TiledMMA
-from cute_py.trace.engines import GlobalMemory, Guarded, SharedMemory
+from cute_py.trace.boxes import Boxes
+from cute_py.trace.control import bare_condition
+from cute_py.trace.engines import GlobalMemory, Guarded
 from cute_py.trace.lower import access, register
 from cute_py.trace.memory import smem
-from cute_py.trace.runtime_integers import bare
+from cute_py.trace.runtime_integers import Condition, as_condition, bare
 from cute_py.trace.state import current, emit, group_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from cute_py.atoms.mma import MMA_Atom
     from cute_py.layout.types import AnyLayout, Leaf
     from cute_py.plan.access import Access
+    from cute_py.plan.conditions import Scalar
 
 _MODES = {0: "INTER", 1: "SW128", 2: "SW64", 3: "SW32"}  # layout types of a descriptor
 
@@ -65,13 +66,14 @@ class Mbarriers:
     synchronize the block.
     """
 
-    __slots__ = ("count", "tensor")
+    __slots__ = ("count", "rank", "tensor")
     tensor: Tensor
     count: int
+    rank: Leaf | None  # of the block in its cluster that has them; None: the thread's own
 
     def __init__(self, count: int) -> None:
         """Allocate shared memory for `count` barriers."""
-        self.count = count
+        self.count, self.rank = count, None
         self.tensor = smem(u64, count, alignment=8, name="bar")
 
     def __len__(self) -> int:
@@ -84,23 +86,50 @@ class Mbarriers:
 
     def init(self, arrivals: int) -> None:
         """Initialize all barriers for this number of arrivals per phase; called by one thread."""
+        self._require_own("init")
         for i in range(self.count):
             emit(MbarInit, self._at(i), arrivals)
 
     def arrive(self, index: Leaf, cluster_rank: Leaf | None = None) -> None:
         """Arrive once; with `cluster_rank`, at the barrier of that block of the cluster."""
-        rank_of = None if cluster_rank is None else bare(cluster_rank)
-        emit(MbarArrive, self._at(index), cluster_rank=rank_of)
+        there = self.rank if cluster_rank is None else cluster_rank
+        emit(MbarArrive, self._at(index), cluster_rank=None if there is None else bare(there))
 
     def arrive_expect_tx(self, index: Leaf, bytes: int) -> None:
         """Arrive once, and expect `bytes` from copies."""
-        emit(MbarArrive, self._at(index), bytes)
+        there = None if self.rank is None else bare(self.rank)
+        emit(MbarArrive, self._at(index), bytes, cluster_rank=there)
 
     def wait(self, index: Leaf, parity: Leaf) -> None:
         """Wait until the phase of this parity has ended. A new barrier is in phase 0, so a wait for
         parity 1 returns immediately.
         """
+        self._require_own("wait")
         emit(MbarWait, self._at(index), bare(parity))
+
+    def _require_own(self, what: str) -> None:
+        if self.rank is not None:
+            raise refusal_here("mapa-own", operation="cute.mapa", what=what)
+
+
+def mapa(bars: Mbarriers, rank: Leaf) -> Mbarriers:
+    """Return the mbarriers that another block of the cluster has at the same place.
+
+    Args:
+        bars: this block's mbarriers.
+        rank: the rank of the other block in the cluster (`cluster_rank`).
+
+    Threads may arrive there; a block initializes, and waits at, its own. Tiles reach other blocks
+    by the multicast of `tma_load`. Raises LayoutError for a tensor: loads and stores of the shared
+    memory of another block are not supported. Source: PTX ISA, mapa; mbarrier.arrive.
+
+    >>> # in a kernel: cute.mapa(bars, 1 - cute.cluster_rank()).arrive(0)
+    """
+    if not isinstance(bars, Mbarriers):
+        raise refusal_here("mapa-tensor", operation="cute.mapa", value=bars)
+    peer = object.__new__(Mbarriers)
+    peer.count, peer.tensor, peer.rank = bars.count, bars.tensor, rank
+    return peer
 
 
 def mbarriers(count: int) -> Mbarriers:
@@ -152,7 +181,13 @@ def _is_whole(memory: GlobalMemory, layout: AnyLayout) -> bool:
 
 
 def tma_load(
-    source: Tensor, target: Tensor, bars: Mbarriers, index: Leaf, multicast: Leaf = 0
+    source: Tensor,
+    target: Tensor,
+    bars: Mbarriers,
+    index: Leaf,
+    multicast: Leaf = 0,
+    cache: str = "",
+    outside: str = "zero",
 ) -> None:
     """Copy a tile to shared memory; its bytes complete on a barrier. Called by one thread.
 
@@ -162,28 +197,55 @@ def tma_load(
         bars: the barriers.
         index: the index of the barrier that counts the bytes.
         multicast: a mask of the blocks of the cluster that get the tile; 0: this block.
+        cache: a policy for L2: "L2::evict_first", "L2::evict_last", "L2::evict_normal" or "".
+        outside: "zero", or "skip": boxes wholly outside of the tensor are not copied, which takes
+            longer than a copy. Their bytes are counted, and their shared memory is undefined: for
+            rows of A or B that only reach elements of D that are not stored, never along K.
 
-    Elements outside of the tensor are zero, and their bytes are counted.
+    Elements outside of the tensor are zero, and their bytes are counted. A tile that is wider than
+    the swizzle, or longer than 256 elements, is copied by several boxes. Raises LayoutError for a
+    tile that boxes do not fill as its layout says, or for `skip` with `multicast`.
     """
-    engine, coord, box = _box(source, target, "cute.tma_load")
-    dst = access(target, 1, "cute.tma_load")
-    emit(TmaLoad, engine.name, coord, box, dst, bars._at(index), bare(multicast))
+    require_policy(cache, "cute.tma_load")
+    found = Boxes(source, target, "cute.tma_load")
+    bar, mask = bars._at(index), bare(multicast)
+    skips = _skips(outside, mask)
+    for coord, box in found.parts():
+        guard = found.reaches(coord, box) if skips else None
+        emit(TmaLoad, found.engine.name, coord, box, bar, mask, cache, guard)
 
 
-def tma_store(source: Tensor, target: Tensor, reduce: str = "") -> None:
+def tma_store(source: Tensor, target: Tensor, reduce: str = "", cache: str = "") -> None:
     """Copy a tile from shared memory to a tile of a `tma_tensor`. Called by one thread.
 
     Args:
         source: shared memory, with a TMA swizzle or none.
         target: a tile of a `tma_tensor`; elements outside of the tensor are not written.
         reduce: "" to store, or add, min, max to combine with the old elements.
+        cache: a policy for L2, as for `tma_load`.
 
-    Commit the group with `tma_store_commit`; the shared memory may be overwritten after
-    `tma_store_wait(0, read=True)`.
+    Boxes wholly outside of the tensor are not copied. Commit the group with `tma_store_commit`; the
+    shared memory may be overwritten after `tma_store_wait(0, read=True)`.
     """
-    engine, coord, box = _box(target, source, "cute.tma_store")
-    src = access(source, 1, "cute.tma_store")
-    emit(TmaStore, engine.name, coord, box, src, reduce)
+    require_policy(cache, "cute.tma_store")
+    found = Boxes(target, source, "cute.tma_store")
+    for coord, box in found.parts():
+        emit(TmaStore, found.engine.name, coord, box, reduce, cache, found.reaches(coord, box))
+
+
+def _skips(outside: str, multicast: Scalar) -> bool:
+    known = ("zero", "skip") if multicast.__class__ is int and multicast == 0 else ("zero",)
+    if outside not in known:
+        words = " or ".join(known) + (" with multicast" if len(known) == 1 else "")
+        raise refusal_here("kernel-choice", operation="cute.tma_load", value=outside, choices=words)
+    return outside == "skip"
+
+
+def require_policy(cache: str, operation: str) -> None:
+    """Refuse a policy for L2 that PTX does not have."""
+    if cache not in ("", *POLICIES):
+        words = ", ".join(POLICIES)
+        raise refusal_here("kernel-choice", operation=operation, value=cache, choices=words)
 
 
 def tma_store_commit() -> None:
@@ -194,43 +256,6 @@ def tma_store_commit() -> None:
 def tma_store_wait(groups: int, read: bool = False) -> None:
     """Wait until at most `groups` groups are pending, or (`read`) still read shared memory."""
     emit(BulkWait, group_count(groups, "cute.tma_store_wait"), read)
-
-
-def _box(
-    tile: Tensor, shared: Tensor, operation: str
-) -> tuple[Guarded, tuple[Any, ...], tuple[int, ...]]:
-    """Return the tensor, and the first coordinate and extents of a tile's box."""
-    engine = tile.engine
-    if not isinstance(engine, Guarded) or not isinstance(shared.engine, SharedMemory):
-        raise refusal_here("tma-kernel-tile", operation=operation, a=tile, b=shared)
-    if tile.dtype is not shared.dtype:
-        raise refusal_here("kernel-types", operation=operation, a=tile.dtype, b=shared.dtype)
-    layout = tile.layout
-    axes = [getattr(d, "path", (-1,))[0] for d in layout._d]
-    steps = [getattr(d, "value", 0) for d in layout._d]
-    extents = [int(size(layout, k)) for k in range(rank(layout))]
-    plain = len(axes) == len(extents) and all(step == 1 for step in steps)
-    if not plain or axes != sorted(set(axes)):
-        raise refusal_here("tma-kernel-tile", operation=operation, a=tile, b=shared)
-    if [int(size(shared.layout, k)) for k in range(rank(shared.layout))] != extents:
-        raise refusal_here("kernel-shapes", operation=operation, a=tile.shape, b=shared.shape)
-    box = [1] * len(engine.offset)
-    for axis, extent in zip(axes, extents, strict=True):
-        box[axis] = extent
-    _require_box(engine, box, shared, operation)
-    return engine, tuple([bare(x) for x in engine.offset]), tuple(box)
-
-
-def _require_box(engine: Guarded, box: list[int], shared: Tensor, operation: str) -> None:
-    """Refuse a box that no tensor map supports: too long, or rows wider than the swizzle span."""
-    inner = next((i for i, d in enumerate(engine.stride) if d.__class__ is int and d == 1), None)
-    swizzle = byte_swizzle(shared.layout, shared.dtype.bits)
-    _mode, span, _period = SWIZZLE_MODES.get(swizzle.num_bits, ("", None, 0))
-    row = 0 if inner is None else box[inner] * shared.dtype.bits // 8
-    if inner is None or max(box) > MOST_BOX or row % 16 or span is None or (span and row > span):
-        raise refusal_here(
-            "tma-kernel-box", operation=operation, box=tuple(box), row=row, swizzle=swizzle
-        )
 
 
 # -- warpgroups
@@ -252,7 +277,11 @@ def warpgroup_wait(groups: int) -> None:
 
 
 def warpgroup_gemm(
-    mma: TiledMMA | MMA_Atom, acc: Tensor, a: Tensor, b: Tensor, accumulate: bool = True
+    mma: TiledMMA | MMA_Atom,
+    acc: Tensor,
+    a: Tensor,
+    b: Tensor,
+    accumulate: bool | Condition | Tensor = True,
 ) -> None:
     """Issue acc += a * b by warpgroup instructions; acc may not be accessed before
     `warpgroup_wait`.
@@ -263,9 +292,13 @@ def warpgroup_gemm(
         a: the thread's partition (V,M,K) of A in shared memory, as partition_A returns it, or a
             fragment in registers for an atom that reads A from registers.
         b: the partition (V,N,K) of B in shared memory.
-        accumulate: False to start from zero.
+        accumulate: False to start from zero: the old sums are not read. Or a condition on which
+            all threads of the warpgroup agree, such as k > 0, or a flag (b1): one that is false
+            starts from zero.
 
     """
+    truth = as_condition(accumulate, "cute.warpgroup_gemm")
+    sums = bare_condition(truth).cond if isinstance(truth, Condition) else truth
     atom = mma.atom if isinstance(mma, TiledMMA) else mma
     m, n, k = (_count(acc, 1), _count(acc, 2), _count(a, 2))
     if (_count(a, 1), _count(b, 1), _count(b, 2)) != (m, n, k):
@@ -288,7 +321,7 @@ def warpgroup_gemm(
     )
     right = _tile(b, atom.major_b, "cute.warpgroup_gemm")
     d = register(acc, "cute.warpgroup_gemm")
-    emit(Wgmma, atom, d, left, right, steps, accumulate)
+    emit(Wgmma, atom, d, left, right, steps, sums)
 
 
 def _count(tensor: Tensor, mode: int) -> int:

@@ -17,9 +17,8 @@ from cute_py.calls.fingerprint.dependencies import Dependencies
 from cute_py.calls.torch_tensors import graph_break, leave_graphs
 from cute_py.dtypes.table import Promised, b1
 from cute_py.errors import CuteError, is_hidden, place_text, refusal, shorten
-from cute_py.integers.symbols import terms_of
 from cute_py.layout.layout import Layout
-from cute_py.plan.conditions import MOST, fits
+from cute_py.plan.conditions import MOST
 from cute_py.plan.contraction import contracted
 from cute_py.plan.ops import Map
 from cute_py.plan.plan import Members, Plan, ScalarParam, TensorParam
@@ -28,7 +27,6 @@ from cute_py.plan.walk import divisors_in, storages
 from cute_py.tensor.tensor import derived, pointer_makers, register_allocators
 from cute_py.trace import arithmetic, copying, memory
 from cute_py.trace.arithmetic import new_registers
-from cute_py.trace.control import count_bound
 from cute_py.trace.engines import GlobalMemory
 from cute_py.trace.lower import register
 from cute_py.trace.memory import registers_of
@@ -294,15 +292,15 @@ def _run(kernel: Kernel, arguments: tuple[Argument, ...], state: Trace) -> None:
 def _plan(kernel: Kernel, state: Trace) -> Plan:
     if state.launch is None:
         raise refusal("kernel-no-launch", operation=kernel.__name__)
-    divisors = [
-        x
-        for x in divisors_in(tuple(state.root.ops), state.taken)
-        if fits(terms_of(x)) or count_bound(state, x, None) is not None
-    ]
     plan = Plan(
         kernel.__name__,
         tuple(state.params.values()),
-        replace(state.launch, counts=tuple(state.counts), divisors=tuple(divisors)),
+        replace(
+            state.launch,
+            counts=tuple(state.counts),
+            divisors=divisors_in(tuple(state.root.ops), state.taken),
+            tables=tuple(state.tables),
+        ),
         tuple(state.shared.values()),
         _used_registers(state),
         tuple(state.root.ops),

@@ -145,7 +145,7 @@ def _asserted(bounds: Asserted) -> tuple[Bound, ...]:
         [
             Bound(mode, bare(index), bare(extent))
             for mode, index, extent in bounds
-            if not (_surely(compare("le", 0, index)) and _surely(compare("lt", index, extent)))
+            if not (surely(compare("le", 0, index)) and surely(compare("lt", index, extent)))
         ]
     )
 
@@ -396,11 +396,12 @@ def _guards(start: Leaf, extent: Leaf, width: int, operation: str) -> list[Cond]
     if width > 1:
         _require_whole(start, extent, width, operation)
     both = compare("le", 0, start), compare("lt", start, extent)
-    open_ = [inside for inside in both if not _surely(inside)]
+    open_ = [inside for inside in both if not surely(inside)]
     return [x.cond if isinstance(x, Condition) else Compare("lt", 1, 0) for x in open_]
 
 
-def _surely(inside: bool | Condition) -> bool:
+def surely(inside: bool | Condition) -> bool:
+    """Return whether a comparison is true for all values of its symbols."""
     return inside is True or (isinstance(inside, Condition) and _stays_below(inside.cond))
 
 
@@ -435,7 +436,7 @@ def _require_whole(start: Leaf, extent: Leaf, width: int, operation: str) -> Non
     if ints.divides(width, extent) and ints.divides(width, start):
         return
     last = ints.add(start, width - 1)
-    if not (_surely(compare("le", 0, start)) and _surely(compare("lt", last, extent))):
+    if not (surely(compare("le", 0, start)) and surely(compare("lt", last, extent))):
         raise refusal_here(
             "vector-extent", operation=operation, extent=extent, start=start, width=width
         )

@@ -21,6 +21,12 @@ from cute_py.layout.tuples import _
 from cute_py.tensor.tensor import Tensor, make_rmem_tensor, make_tensor
 from cute_py.trace.control import branch, range_
 from cute_py.trace.copying import copy
+from cute_py.trace.hopper import (
+    warpgroup_commit,
+    warpgroup_fence,
+    warpgroup_gemm,
+    warpgroup_wait,
+)
 from cute_py.trace.matrix import gemm
 from cute_py.trace.operands import completion, filled
 from cute_py.trace.runtime_integers import Condition, compare
@@ -29,12 +35,13 @@ from cute_py.trace.threads import (
     cp_async_wait,
     named_barrier,
     syncthreads,
+    syncwarp,
     thread_idx_linear,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from cute_py.layout.types import Leaf
@@ -66,6 +73,7 @@ def mainloop(
     thread: Leaf | None = None,
     transform: Transform | None = None,
     ring: TmaPipeline | None = None,
+    fill: bool = True,
 ) -> None:
     """Add the products of tiles of a and b to acc, in a software pipeline.
 
@@ -83,11 +91,14 @@ def mainloop(
             (V,N) of a k-block as they were loaded; returns those that are multiplied. `at` has
             .tile, .stage, which may be read, and .block.
         ring: the `cute.pipeline` of operands that complete on mbarriers.
+        fill: False where another role fills the ring (`TmaPipeline.fill`), as for warpgroups.
 
     If an operand arrives by cp.async, stages - 1 tiles are in flight while one is read
     (MmaMultistage). Otherwise the next tile is held in registers, and shared memory has two stages
     (MmaPipelined). Fragments of the next k-block are loaded before the product of the current one.
     Tiles at the edges are predicated as in `cute.copy`, and tiles beyond the last are not read.
+
+    Products of warpgroups read the stages: one is in flight, and the stage before it is released.
 
     Where mma has several atoms along K, atom s multiplies the k-blocks s, s + atoms, ... of each
     tile in rising order, and the sums of the atoms are added in rising order of s, through the
@@ -100,7 +111,11 @@ def mainloop(
     Source: cutlass mma_multistage.h, mma_pipelined.h; epilogue_base.h (sums of warps along K).
     """
     thread = thread_idx_linear() if thread is None else thread
-    loop = _MainLoop(mma, acc, (a, b), _Span(first, count, barrier, thread, transform))
+    span = _Span(first, count, barrier, thread, transform, fill)
+    if mma.atom.b_memory == "smem":
+        _of_warpgroups(mma, acc, (a, b), span, ring)
+        return
+    loop = _MainLoop(mma, acc, (a, b), span)
     some = compare("lt", 0, loop.count)
     if some is False:
         return
@@ -117,6 +132,52 @@ class _Span:
     barrier: tuple[Leaf, int] | None
     thread: Leaf
     transform: Transform | None
+    fill: bool
+
+    def tiles(self, iterators: Sequence[Any]) -> Leaf:
+        """Return the number of tiles."""
+        if self.count is not None:
+            return ints.normalize(self.count, "cute.mainloop")
+        counts = [getattr(x, "count", None) for x in iterators]
+        known = next((n for n in counts if n is not None), None)
+        if known is None:
+            raise refusal_here("mainloop-count", operation="cute.mainloop")
+        return ints.sub(known, self.first)
+
+
+def _checked(ring: TmaPipeline | None, iterators: Sequence[Any], stages: int) -> TmaPipeline:
+    """Return the pipeline; refuse one that does not fit the operands."""
+    kinds = [completion(x) for x in iterators]
+    bytes = sum(int(getattr(x, "bytes", 0)) for x in iterators)
+    given = None if ring is None else (ring.stages, ring.bytes)
+    if ring is None or set(kinds) != {"mbarrier"} or given != (stages, bytes):
+        facts = {"kinds": " and ".join(kinds), "stages": stages, "bytes": bytes}
+        raise refusal_here("mainloop-ring", operation="cute.mainloop", **facts)
+    return ring
+
+
+def _of_warpgroups(
+    mma: TiledMMA,
+    acc: Tensor,
+    operands: tuple[Operand, Operand],
+    span: _Span,
+    ring: TmaPipeline | None,
+) -> None:
+    """Add products that read both operands from the stages of a ring that another role fills."""
+    if span.fill or span.transform is not None or mma.atom.a_memory != "smem":
+        raise refusal_here("mainloop-warpgroups", operation="cute.mainloop", atom=mma.atom)
+    iterators = [x.iterator(span.thread) for x in operands]
+    ring, thread = _checked(ring, iterators, _stages(*operands)), mma.get_slice(span.thread)
+    a, b = thread.partition_A(operands[0].shared), thread.partition_B(operands[1].shared)
+    for _tile in range_(span.tiles(iterators)):
+        stage = ring.wait()
+        warpgroup_fence()
+        warpgroup_gemm(mma, acc, a[_, _, _, stage], b[_, _, _, stage])  # (MMA,MMA_M or _N,MMA_K)
+        warpgroup_commit()
+        warpgroup_wait(1)
+        ring.release(behind=1)
+    warpgroup_wait(0)
+    ring.release_rest()
 
 
 class _Fragment:
@@ -202,7 +263,7 @@ class _MainLoop:
         self.parts = [
             _Fragment(x, name, mma, span.thread) for x, name in zip(operands, "AB", strict=True)
         ]
-        self.count = self._count()
+        self.count = span.tiles(self.iterators)
         self.blocks = int(size(self.parts[0].fragment.layout, 2))
         # copies are interleaved with the products of all k-blocks except the last; without tensor
         # cores, threads have no registers to spare for this
@@ -217,16 +278,6 @@ class _MainLoop:
         self.each = 0  # asynchronous pieces that are issued before a product
         self.groups = 0  # of these, in a tile
 
-    def _count(self) -> Leaf:
-        """Return the number of tiles."""
-        if self.span.count is not None:
-            return ints.normalize(self.span.count, "cute.mainloop")
-        counts = [getattr(x, "count", None) for x in self.iterators]
-        known = next((n for n in counts if n is not None), None)
-        if known is None:
-            raise refusal_here("mainloop-count", operation="cute.mainloop")
-        return ints.sub(known, self.span.first)
-
     def run(self, ring: TmaPipeline | None) -> None:
         """Add the products of all tiles, at least one."""
         share = self.mma.get_slice(self.span.thread).thr_vmnk[3]  # of the k-blocks
@@ -240,7 +291,7 @@ class _MainLoop:
         if "mbarrier" not in self.kinds:
             self.in_stages()
         else:
-            self.in_ring(self.checked(ring))
+            self.in_ring(_checked(ring, self.iterators, self.stages))
         if others is not False:
             self.add_shares(share)
 
@@ -354,18 +405,8 @@ class _MainLoop:
 
         self.tile(k, k % self.stages, during, last)
 
-    def checked(self, ring: TmaPipeline | None) -> TmaPipeline:
-        """Return the pipeline; refuse one that does not fit the operands."""
-        bytes = sum(int(getattr(x, "bytes", 0)) for x in self.iterators)
-        given = None if ring is None else (ring.stages, ring.bytes)
-        if ring is None or set(self.kinds) != {"mbarrier"} or given != (self.stages, bytes):
-            kinds = " and ".join(self.kinds)
-            facts = {"kinds": kinds, "stages": self.stages, "bytes": bytes}
-            raise refusal_here("mainloop-ring", operation="cute.mainloop", **facts)
-        return ring
-
     def in_ring(self, ring: TmaPipeline) -> None:
-        """Mbarriers: one thread issues the copies, stages - 1 tiles ahead."""
+        """Mbarriers: one thread issues the copies, stages - 1 tiles ahead; or another role."""
         for tile in range(self.stages - 1):
             self.produce(ring, tile)
         for k in range_(self.count):
@@ -376,17 +417,19 @@ class _MainLoop:
                 if block + 1 < self.blocks:
                     self.load(block + 1, stage)
                 self.multiply(block, *self.fragments(block, k, stage))
+            if ring.consumers == "warp":
+                syncwarp()  # all lanes have read the stage
+            elif ring.consumers == "warpgroup":
+                self.synchronize()
             ring.release()
 
     def produce(self, ring: TmaPipeline, tile: Leaf) -> None:
         """Issue the copies of a tile, if it exists."""
+        if not self.span.fill:
+            return
         mine = compare("lt", self.span.thread, 1) & compare("lt", tile, self.count)
         with branch(mine) if isinstance(mine, Condition) else nullcontext():
-            stage, number = ring.acquire(), ints.add(self.span.first, tile)
-            for x in self.iterators:
-                for _piece in filled(x, number, stage, True, ring.full):
-                    pass
-            ring.commit()
+            ring.fill(ints.add(self.span.first, tile), *self.iterators)
 
     # -- sums of atoms along K
 

@@ -15,6 +15,7 @@ from cute_py.layout.tuples import _
 from cute_py.tensor.tensor import Tensor, make_rmem_tensor
 from cute_py.trace.copying import copy, predicated
 from cute_py.trace.engines import Guarded
+from cute_py.trace.hopper import tma_load
 from cute_py.trace.threads import thread_idx_linear
 
 TYPE_CHECKING = False
@@ -38,6 +39,7 @@ class Operand:
         source: its tiles in global memory (BLK_MN, BLK_K, k), or an iterator.
         shared: its stages in shared memory (BLK_MN, BLK_K, stages).
         g2s: the tiled copy from global to shared memory; None for an iterator, which has its own.
+            `TmaTiles` is the one of TMA.
         s2r: the tiled copy from shared memory to the fragments (`make_tiled_copy_A`, `_B`), or None
             for plain loads.
 
@@ -146,6 +148,52 @@ class Tiles:
             if i:
                 yield
             copy(self.g2s, source[_, _, _, self.tile], stored[_, _, _, stage])
+
+
+class TmaTiles:
+    """The iterator over a tensor of tiles: each is one copy by TMA, issued by one thread.
+
+    `mainloop` takes it in an `Operand`, and `TmaPipeline.fill` as it is. Elsewhere, call
+    `begin(tile)`, and `fill(stage, full)` with the mbarriers of the stages.
+
+    Args:
+        source: tiles of a `tma_tensor` (BLK_MN, BLK_K, k).
+        shared: stages in shared memory (BLK_MN, BLK_K, stages).
+        part: this block's part of each stage, (BLK_MN, BLK_K, stages) too, where the blocks of a
+            cluster load parts for each other; None: the stage. `source` has tiles of its shape.
+        multicast: a mask of the blocks of the cluster that get the tile; 0: this block.
+
+    >>> # in a kernel: a = cute.TmaTiles(cute.local_tile(cute.tma_tensor(A), (128, 64), (0, _)), sA)
+    """
+
+    completion = "mbarrier"
+
+    def __init__(
+        self, source: Tensor, shared: Tensor, part: Tensor | None = None, multicast: Leaf = 0
+    ) -> None:
+        self.source, self.shared, self.multicast = source, shared, multicast
+        self.part = shared if part is None else part
+        self.count = size(source.layout, 2)
+        stage = int(size(shared.layout)) // int(size(shared.layout, 2))
+        self.bytes = stage * shared.dtype.bits // 8
+        self.tile: Leaf = 0
+
+    def begin(self, tile: Leaf) -> None:
+        """Move to a tile."""
+        self.tile = tile
+
+    def fill(self, stage: Leaf, full: Mbarriers) -> None:
+        """Issue the copy of the tile to a stage; its bytes complete on that barrier of `full`."""
+        source, target = self.source[_, _, self.tile], self.part[_, _, stage]
+        tma_load(source, target, full, stage, self.multicast)
+
+
+def iterator_of(x: Any) -> Any:  # an iterator
+    """Return the iterator of an operand that TMA copies; refuse other copies."""
+    made = copy_of(x.source) if isinstance(x, Operand) and x.g2s is None else x
+    if not _is_iterator(made) or completion(made) != "mbarrier":
+        raise refusal_here("pipeline-fill", operation="cute.pipeline", kind=completion(made))
+    return made
 
 
 def filled(

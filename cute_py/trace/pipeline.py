@@ -6,17 +6,44 @@ Source: cutlass include/cutlass/pipeline/sm90_pipeline.hpp (PipelineState).
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from math import prod
+
 from cute_py.errors import refusal_here
+from cute_py.integers import ints
+from cute_py.layout.queries import rank, size
+from cute_py.tensor.tensor import Tensor
 from cute_py.trace.control import Var, branch
-from cute_py.trace.hopper import Mbarriers, fence_mbarrier_init, tma_load
-from cute_py.trace.threads import cp_async_fence, cp_async_wait, syncthreads, thread_idx_linear
+from cute_py.trace.engines import SharedMemory
+from cute_py.trace.hopper import (
+    Mbarriers,
+    cluster_sync,
+    fence_mbarrier_init,
+    fence_proxy_async,
+    tma_load,
+    tma_store,
+    tma_store_commit,
+    tma_store_wait,
+)
+from cute_py.trace.operands import filled, iterator_of
+from cute_py.trace.roles import elect_one
+from cute_py.trace.runtime_integers import Condition, compare
+from cute_py.trace.state import current, require_choice
+from cute_py.trace.threads import (
+    cp_async_fence,
+    cp_async_wait,
+    launched,
+    named_barrier,
+    syncthreads,
+    thread_idx_linear,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
     from typing import Any, Self
 
     from cute_py.layout.types import Leaf
-    from cute_py.tensor.tensor import Tensor
 
 
 class _Position:
@@ -99,6 +126,8 @@ class Pipeline:
         """
         new = object.__new__(type(self))
         for name, x in vars(self).items():
+            if isinstance(x, Var):
+                x = Var(0, 0, self.stages)
             setattr(new, name, x.copy() if isinstance(x, _Position) else x)
         return new
 
@@ -106,26 +135,61 @@ class Pipeline:
 class TmaPipeline(Pipeline):
     """A circular buffer that TMA fills: acquire, load, commit; wait, read, release.
 
-    One thread is the producer. `consumers` threads consume, and each of them releases. A pair of
-    mbarriers per stage, full and empty, synchronizes them. All threads of the block must construct
-    the object: it initializes the barriers and synchronizes the block.
+    One thread is the producer. A pair of mbarriers per stage, full and empty, synchronizes it with
+    the consumers. All threads of the block, or of the cluster, must construct the object: it
+    initializes the barriers and synchronizes them.
 
-    Consumers that take turns `skip` the tiles of the others, whose consumers release them. A copy
-    of the pipeline releases a stage later than the one that waits moves on: `skip(1)` there, and
-    `release` on the copy.
+    Warpgroup products read a stage until `warpgroup_wait` says so. With `warpgroup_wait(1)` one
+    product is in flight, and `release(behind=1)` releases the stage of the product before; after
+    the loop, `warpgroup_wait(0)` and `release_rest()`. Consumers that take turns `skip` the tiles
+    of the others. A producer of a cluster ends with `tail()`.
+
+    A consumer that reads a stage by ldmatrix or loads ends its reads in each lane: with
+    `consumers="warp"` it calls `syncwarp` before `release`, and with "warpgroup" a named barrier
+    of the 128 threads. The emulator reports a missing one as a race with the next copy.
     """
 
-    def __init__(self, stages: int, bytes: int, consumers: int) -> None:
-        """Allocate and initialize the barriers; `bytes` is the size of all loads of one stage."""
+    def __init__(
+        self,
+        stages: int,
+        bytes: int | None = None,
+        consumers: int | str = "warpgroup",
+        *,
+        tiles: Sequence[Any] = (),
+        count: int = 1,
+        cluster: int = 1,
+    ) -> None:
+        """Allocate and initialize the barriers.
+
+        Args:
+            stages: the number of stages.
+            bytes: the size of all loads of one stage; None: that of `tiles`.
+            consumers: who releases a stage: a number of threads, each for itself, or one thread of
+                each "warpgroup" or "warp".
+            tiles: the shared tensors of the stages, the last mode of which counts the stages, or
+                operands (`Operand`, `TmaTiles`).
+            count: how many warpgroups or warps release each stage.
+            cluster: the blocks whose loads are multicast to each other, all of the cluster: a stage
+                is released in each of them.
+
+        """
         _require_stages(stages)
-        self.stages, self.bytes = stages, bytes
+        self.stages = stages
+        self.bytes = _bytes_of(tiles, stages) if bytes is None else bytes
+        if isinstance(consumers, int):
+            count = consumers
+        else:
+            require_choice(consumers, ("warpgroup", "warp"), "cute.pipeline")
+        self.consumers, self.cluster = consumers, cluster
+        _require_cluster(cluster)
         self.full, self.empty = Mbarriers(stages), Mbarriers(stages)
         with branch(thread_idx_linear() < 1):
             self.full.init(1)
-            self.empty.init(consumers)
+            self.empty.init(count * cluster)
             fence_mbarrier_init()
-        syncthreads()
+        cluster_sync() if cluster > 1 else syncthreads()
         self._write, self._read = _Position(stages, 0, 1), _Position(stages, 0, 0)
+        self._late = Var(0, 0, stages)  # the stage that `release(behind=1)` has kept, + 1; 0: none
 
     def acquire(self) -> Leaf:
         """Wait until the next stage is empty, expect its bytes, and return its index."""
@@ -134,13 +198,37 @@ class TmaPipeline(Pipeline):
         self.full.arrive_expect_tx(stage, self.bytes)
         return stage
 
-    def load(self, source: Tensor, target: Tensor) -> None:
-        """Issue the copy of a tile of a `tma_tensor` to the acquired stage."""
-        tma_load(source, target, self.full, self._write.stage)
+    def load(self, source: Tensor, target: Tensor, multicast: Leaf = 0) -> None:
+        """Issue the copy of a tile of a `tma_tensor` to the acquired stage; `multicast` as in
+        `tma_load`.
+        """
+        tma_load(source, target, self.full, self._write.stage, multicast)
 
     def commit(self) -> None:
         """Advance to the next stage; the copies complete asynchronously."""
         self._write.advance()
+
+    def fill(self, tile: Leaf, *operands: Any) -> None:
+        """Acquire the next stage, copy a tile of each operand to it, and commit.
+
+        Args:
+            tile: its number along K.
+            operands: `TmaTiles`, or other iterators whose `fill(stage, full)` announces bytes.
+
+        """
+        stage = self.acquire()
+        for x in operands:
+            for _piece in filled(iterator_of(x), tile, stage, True, self.full):
+                pass
+        self.commit()
+
+    def tail(self) -> None:
+        """Wait, after the last `commit`, until all stages are released: a block of a cluster may
+        not end while others still arrive at its barriers. Called by the producer.
+        """
+        for _stage in range(self.stages):
+            self.empty.wait(self._write.stage, self._write.parity)
+            self._write.advance()
 
     def wait(self) -> Leaf:
         """Wait until the next stage is full, and return its index."""
@@ -148,28 +236,155 @@ class TmaPipeline(Pipeline):
         self.full.wait(stage, self._read.parity)
         return stage
 
-    def release(self) -> None:
-        """Release the stage for this thread, and advance to the next one."""
-        self.empty.arrive(self._read.stage)
+    def release(self, behind: int = 0) -> None:
+        """Release the stage that `wait` returned, and advance to the next one.
+
+        Args:
+            behind: 1 to keep this stage, and release the one before it, if there is one; at the end
+                `release_rest` releases the last one.
+
+        """
+        stage = self._read.stage
+        if behind:
+            require_choice(behind, (0, 1), "cute.pipeline")
+            self._release_late()
+            self._late.set(stage + 1)
+        else:
+            self._arrive(stage)
         self._read.advance()
+
+    def release_rest(self) -> None:
+        """Release the stage that `release(behind=1)` has kept, if there is one."""
+        self._release_late()
+        self._late.set(0)
+
+    def _release_late(self) -> None:
+        late = self._late.get()
+        self._arrive(late - 1, late > 0)
+
+    def _arrive(self, stage: Leaf, condition: bool | Condition = True) -> None:
+        """Arrive at the barrier of an empty stage, where the condition is true, once for each
+        consumer, in each block that fills the stage.
+        """
+        one = True if self.consumers.__class__ is int else elect_one(str(self.consumers))
+        ranks: Iterable[int | None] = range(self.cluster) if self.cluster > 1 else (None,)
+        both = one & condition
+        with branch(both) if isinstance(both, Condition) else nullcontext():
+            for rank in ranks:
+                self.empty.arrive(stage, rank)
+
+
+def _require_cluster(blocks: int) -> None:
+    """Refuse loads for other blocks than those of the cluster."""
+    shape = launched("cute.pipeline").cluster
+    if blocks.__class__ is not int or blocks not in (1, prod(shape)):
+        raise refusal_here("pipeline-cluster", operation="cute.pipeline", given=blocks, shape=shape)
+
+
+def _bytes_of(tiles: Sequence[Any], stages: int) -> int:
+    """Return the size of one stage of all tiles (bytes)."""
+    total = 0
+    for x in tiles:
+        shared = x if isinstance(x, Tensor) else getattr(x, "shared", None)
+        if not isinstance(shared, Tensor) or not isinstance(shared.engine, SharedMemory):
+            raise refusal_here("pipeline-tiles", operation="cute.pipeline", tile=x, stages=stages)
+        layout = shared.layout
+        if rank(layout) < 2 or size(layout, rank(layout) - 1) != stages:
+            raise refusal_here("pipeline-tiles", operation="cute.pipeline", tile=x, stages=stages)
+        total += int(size(layout)) // stages * shared.dtype.bits // 8
+    if not total:
+        raise refusal_here("pipeline-tiles", operation="cute.pipeline", tile=tiles, stages=stages)
+    return total
+
+
+class PipelineTmaStore:
+    """Buffers in shared memory from which TMA stores tiles: acquire, write, commit.
+
+    A group of consecutive threads writes a buffer together; its first thread issues the stores. The
+    next tile goes to the next buffer while the stores still read this one. Source: cutlass
+    include/cutlass/pipeline/sm90_pipeline.hpp (PipelineTmaStore).
+    """
+
+    def __init__(
+        self, stages: int = 1, threads: int = 128, barrier: Leaf = 1, thread: Leaf | None = None
+    ) -> None:
+        """Begin with the first buffer.
+
+        Args:
+            stages: the number of buffers.
+            threads: how many threads write a buffer, a multiple of 32.
+            barrier: the id of their named barrier; groups that write at the same time have
+                different ones.
+            thread: the thread's index in its group; None: that in the role or block, modulo
+                `threads`.
+
+        """
+        if stages.__class__ is not int or stages < 1:
+            raise refusal_here(
+                "kernel-choice", operation="cute.PipelineTmaStore", value=stages, choices="1, 2 ..."
+            )
+        if thread is None:
+            role = current().role
+            first = 0 if role is None else 32 * role.warps.start
+            thread = ints.mod(ints.sub(thread_idx_linear(), first), threads)
+        self.stages, self.threads, self.barrier = stages, threads, barrier
+        self.leads = compare("eq", thread, 0)
+        self._write = _Position(stages) if stages > 1 else None
+
+    @property
+    def stage(self) -> Leaf:
+        """The index of the buffer."""
+        return 0 if self._write is None else self._write.stage
+
+    def acquire(self) -> Leaf:
+        """Wait until the stores of the next buffer have read it, for all threads of the group, and
+        return its index.
+        """
+        with branch(self.leads):
+            tma_store_wait(self.stages - 1, read=True)
+        named_barrier(self.barrier, self.threads)
+        return self.stage
+
+    def commit(self, *stores: tuple[Tensor, Tensor]) -> None:
+        """Store what all threads of the group have written: pairs of a shared tile and a tile of a
+        `tma_tensor`. Advance to the next buffer.
+        """
+        fence_proxy_async()
+        named_barrier(self.barrier, self.threads)
+        with branch(self.leads):
+            for source, target in stores:
+                tma_store(source, target)
+            tma_store_commit()
+        if self._write is not None:
+            self._write.advance()
+
+    def tail(self) -> None:
+        """Wait, after the last `commit`, until all stores are complete: shared memory must outlive
+        the stores that read it.
+        """
+        with branch(self.leads):
+            tma_store_wait(0)
 
 
 def pipeline(
-    stages: int, bytes: int | None = None, consumers: int | None = None
+    stages: int, bytes: int | None = None, consumers: int | str | None = None, **options: Any
 ) -> Any:  # a Pipeline, or a TmaPipeline
     """Return a circular buffer of stages for asynchronous copies.
 
     Args:
         stages: the number of stages.
         bytes: for TMA, the size of all loads of one stage; None for cp.async.
-        consumers: for TMA, the number of threads that release each stage.
+        consumers: for TMA, who releases each stage.
+        options: for TMA, `tiles` in place of `bytes`, `count` and `cluster`.
 
     The object holds the index of the stage, and for TMA the parity of its barriers: see `Pipeline`
     and `TmaPipeline`.
+
+    >>> # in a kernel: ring = cute.pipeline(4, tiles=(sA, sB), consumers="warpgroup", count=2)
     """
-    if bytes is None or consumers is None:
+    if bytes is None and consumers is None and not options:
         return Pipeline(stages)
-    return TmaPipeline(stages, bytes, consumers)
+    return TmaPipeline(stages, bytes, "warpgroup" if consumers is None else consumers, **options)
 
 
 def _require_stages(stages: int) -> None:

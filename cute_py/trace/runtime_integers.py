@@ -115,7 +115,7 @@ class _RunTime:
 
 def _forms(op: str) -> tuple[Binary, Binary]:
     """Return an operator of a run-time integer, and its reflected form."""
-    return lambda self, other: _operate(op, self, other), lambda self, other: _operate(
+    return lambda self, other: operate(op, self, other), lambda self, other: operate(
         op, other, self
     )
 
@@ -188,16 +188,16 @@ class Int(_RunTime):
         return self // other, self % other
 
     def __neg__(self) -> Leaf:
-        return _operate("sub", 0, self)
+        return operate("sub", 0, self)
 
     def __pos__(self) -> Leaf:
         return self
 
     def __invert__(self) -> Leaf:
-        return _operate("sub", -1, self)
+        return operate("sub", -1, self)
 
     def __abs__(self) -> Leaf:
-        return _operate("sub", 0, _operate("min", self, -self))
+        return operate("sub", 0, operate("min", self, -self))
 
     def __round__(self, digits: None = None) -> Leaf:
         return self
@@ -379,7 +379,8 @@ _QUESTIONS = {"same": ints.same, "less": ints.less, "divides": ints.divides}
 _REFLECTED = (AbstractTensor, ScaledBasis)  # types with reflected operators for integers
 
 
-def _operate(op: str, a: object, b: object) -> Leaf:
+def operate(op: str, a: object, b: object) -> Leaf:
+    """Return the result of an operator of run-time integers: add sub mul div mod min."""
     if isinstance(a, _REFLECTED) or isinstance(b, _REFLECTED):
         return NotImplemented  # type: ignore[no-any-return]
     x, y = ints.normalize(a, op), ints.normalize(b, op)
@@ -485,7 +486,7 @@ def _shift(kind: str, op: str, a: Int, b: object) -> Leaf:
         return NotImplemented  # type: ignore[no-any-return]
     y = ints.normalize(b, kind)
     if y.__class__ is int and 0 <= y < BITS - 1:  # 2**63 does not fit the integers of a plan
-        return _operate(op, a, 2**y)
+        return operate(op, a, 2**y)
     return _let(kind, a, y)
 
 

@@ -83,6 +83,7 @@ class Trace:
         self.pointers: dict[str, Any] = {}  # the ops `MakePtr` by name
         self.taken: set[str] = set()  # names of parameters and their sizes
         self.launch: Any = None
+        self.tables: dict[tuple[Any, ...], int] = {}  # the rows of `Launch.tables`, numbered
         self.contract = False  # whether products and sums become fma
         self.large = False  # whether an argument's extents may be 2**31 or more
         self.counts: dict[SymInt, None] = {}  # numbers of tiles: see `Launch.counts`
@@ -94,6 +95,9 @@ class Trace:
         self.refusals: list[CuteError] = []
         self.poison = ""  # the block that was left by break, return or an exception
         self.branch: Any = None  # the branch that a cute.otherwise would follow; see `control.when`
+        self.roles: dict[str, Any] = {}  # see `roles.role`
+        self.role: Any = None  # the one that is open
+        self.role_chain: Any = None  # the roles that a cute.role would follow
         self.symbols: dict[str, SymInt] = {}  # see `runtime_integers.new_symbol`
         self.limits: dict[str, Any] = {}  # symbol -> exclusive upper limit: the grid, a loop's stop
         self.uniform: dict[str, str] = {}  # symbol -> the scope in which it is uniform

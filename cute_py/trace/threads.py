@@ -66,6 +66,7 @@ def launch(
     pdl: bool = False,
     fma: bool = False,
     allow_emulated: bool = False,
+    resident: bool = False,
 ) -> None:
     """Set the launch shape, once, before the first use of a thread or block index.
 
@@ -85,6 +86,8 @@ def launch(
             is rewritten, so the emulator and a GPU agree.
         allow_emulated: compile matrix instructions also for architectures that replace each by
             several slower ones, such as products of s4 on sm_90. `MMA_Atom.support` names them.
+        resident: all blocks run at once, as blocks need that wait for each other in any order: a
+            launch of more blocks than the device has room for is refused.
 
     """
     trace = current()
@@ -97,7 +100,10 @@ def launch(
         ints.as_int(ints.normalize(x, "cute.launch"), "cute.launch")
         for x in (min_blocks, spill_bytes)
     ]
-    shape = Launch(blocks, tuple(threads), tuple(group), least, spills, pdl, allow_emulated)  # type: ignore[arg-type]
+    extents: Any = {"grid": blocks, "block": tuple(threads), "cluster": tuple(group)}
+    words = {"pdl": pdl, "allow_emulated": allow_emulated, "resident": resident}
+    options: Any = {name: bool(given) for name, given in words.items()}
+    shape = Launch(**extents, min_blocks=least, spill_bytes=spills, **options)
     if min(threads) < 1 or shape.threads > 1024 or min(*group, least) < 1 or spills < 0:
         raise refusal_here("kernel-block", operation="cute.launch", block=block)
     trace.launch, trace.contract = shape, bool(fma)
@@ -127,7 +133,8 @@ def _profile(x: IntTuple) -> int:
     return len(x) if isinstance(x, tuple) else 0
 
 
-def _launched(operation: str) -> Launch:
+def launched(operation: str) -> Launch:
+    """Return the launch shape; refuse a use of it before `cute.launch`."""
     shape: Launch | None = current().launch
     if shape is None:
         raise refusal_here("kernel-no-launch", operation=operation)
@@ -136,7 +143,7 @@ def _launched(operation: str) -> Launch:
 
 def thread_idx() -> Any:  # an integer or a tuple, like `block` of `launch`
     """Return the thread's index in its block: an integer, or (x, y, ...) if `block` was a tuple."""
-    shape, tid = _launched("cute.thread_idx"), thread_idx_linear()
+    shape, tid = launched("cute.thread_idx"), thread_idx_linear()
     count = current().profiles[1]
     if not count:
         return tid
@@ -147,12 +154,12 @@ def thread_idx() -> Any:  # an integer or a tuple, like `block` of `launch`
 
 def thread_idx_linear() -> Leaf:
     """Return the thread's number in its block: x fastest, then y, then z."""
-    return _root_symbol("tid", _launched("cute.thread_idx").threads, "thread")
+    return _root_symbol("tid", launched("cute.thread_idx").threads, "thread")
 
 
 def block_idx() -> Any:
     """Return the block's index in the grid: an integer, or (x, y, ...) if `grid` was a tuple."""
-    shape = _launched("cute.block_idx")
+    shape = launched("cute.block_idx")
     count = current().profiles[0]
     parts = tuple([_root_symbol(f"bid_{a}", e) for a, e in zip("xyz", shape.grid, strict=True)])
     return parts[:count] if count else parts[0]
@@ -166,6 +173,33 @@ def lane_idx() -> Leaf:
 def warp_idx() -> Leaf:
     """Return the warp's index in its block."""
     return ints.div(thread_idx_linear(), 32)
+
+
+def cluster_idx() -> Any:
+    """Return the index of the block's cluster in the grid: an integer, or (x, y, ...) if `grid` was
+    a tuple. Without `cluster=` in `launch`, each block is a cluster.
+
+    >>> # in a kernel: cute.launch(grid=8, block=32, cluster=2); cute.cluster_idx() is 0 to 3
+    """
+    cluster, here = launched("cute.cluster_idx").cluster, block_idx()
+    if not isinstance(here, tuple):
+        return ints.div(here, cluster[0])
+    return tuple([ints.div(x, c) for x, c in zip(here, cluster, strict=False)])
+
+
+def cluster_rank() -> Leaf:
+    """Return the rank of the block in its cluster: x fastest, then y, then z. Source: PTX ISA,
+    %cluster_ctarank.
+
+    >>> # in a kernel: cute.launch(grid=8, block=32, cluster=2); cute.cluster_rank() is 0 or 1
+    """
+    shape = launched("cute.cluster_rank")
+    rank: Leaf = 0
+    for a, extent, count in reversed([*zip("xyz", shape.grid, shape.cluster, strict=True)]):
+        if count > 1:
+            here = _root_symbol(f"bid_{a}", extent, "block")
+            rank = ints.add(ints.mul(rank, count), ints.mod(here, count))
+    return rank
 
 
 GRID = {"bid_x": 2**31 - 1, "bid_y": 2**16 - 1, "bid_z": 2**16 - 1}  # limits of every GPU

@@ -310,6 +310,19 @@ WORDINGS: dict[str, Wording] = {
         "an id from 1 to 15 (0 is cute.syncthreads), and whole warps: a multiple of 32 threads",
         "count all threads of the participating warps, or use cute.syncthreads",
     ),
+    "table-entry": (
+        LayoutError,
+        "{entry}, which depends on {names}",
+        "one entry or more, of what the host knows: numbers, sizes, strides, integer arguments, "
+        "and their sums, products, quotients, remainders and minima",
+        "compute the part of a thread or loop where the entry is used: table[i] + n",
+    ),
+    "table-index": (
+        CoordinateError,
+        "the index {index}, in a table of {count} integers",
+        "0 <= index < {count}",
+        "take an index in the table, or make the table longer",
+    ),
     "kernel-as-int": (
         LeafTypeError,
         "{tensor}",
@@ -415,12 +428,21 @@ WORDINGS: dict[str, Wording] = {
         "a tile of a tma_tensor in order of its modes, and shared memory",
         "cut the tile with cute.local_tile(cute.tma_tensor(x), ...)",
     ),
+    "tma-im2col": (
+        LayoutError,
+        "{found}",
+        "an argument (N,W,C), (N,H,W,C) or (N,D,H,W,C) with C contiguous, numbers for each of its "
+        "spatial modes, strides of 1 to 8, and corners of the bounding box (minus the padding, and "
+        "the padding minus the reach of the filter) that fit 16, 8 or 5 signed bits",
+        "for other convolutions gather the pixels by an iterator operand (cute.Operand)",
+    ),
     "tma-kernel-box": (
         LayoutError,
-        "a box of {box} elements, {row} bytes along the contiguous mode, with {swizzle}",
-        "at most 256 elements per mode, and rows of a multiple of 16 bytes, no wider than the "
-        "swizzle span (128, 64 or 32 bytes)",
-        "shorten the tile along the contiguous mode, or issue several copies",
+        "{found}, for a tile of {tile} in shared memory {layout}",
+        "boxes: rows of a multiple of 16 bytes along the contiguous mode of the tensor, as wide as "
+        "the swizzle at most, one after another in shared memory, from a multiple of 8 rows of "
+        "the swizzle on (128 bytes without one)",
+        "{how}",
     ),
     "kernel-registers": (
         LayoutError,
@@ -428,16 +450,78 @@ WORDINGS: dict[str, Wording] = {
         "a multiple of 8 from 24 to 256, inc or dec",
         "round up to a multiple of 8",
     ),
+    "mapa-tensor": (
+        LayoutError,
+        "{value}",
+        "mbarriers: shared memory of another block is neither loaded nor stored",
+        "send tiles by cute.tma_load(..., multicast=mask), or through global memory",
+    ),
+    "mapa-own": (
+        LayoutError,
+        "{what} of the mbarriers of another block",
+        "an arrival: a block initializes its own mbarriers, and waits at these",
+        "wait at bars, and arrive at cute.mapa(bars, rank)",
+    ),
+    "role-warps": (
+        LayoutError,
+        "warps={warps}, in a block of {most} warps",
+        "a range of warps of the block, without gaps, or the number of one",
+        "count warps, not threads: warps=range(4, 8) are the threads 128 to 255",
+    ),
+    "role-overlap": (
+        LayoutError,
+        "role {name!r} of warps {warps}, and {other!r} of warps {others}",
+        "roles that share no warp",
+        "start the later role at the warp after the earlier one",
+    ),
+    "role-name": (
+        LayoutError,
+        "a second role {name!r}, of warps {warps}; the first is of warps {others}",
+        "one set of warps, with one number of registers, for a name",
+        "give the second role a name of its own",
+    ),
+    "role-warpgroups": (
+        LayoutError,
+        "role {name!r} of warps {warps}, with {what}",
+        "whole warpgroups: 4 warps from a multiple of 4 on",
+        "make it warps=range(4, 8) or the like; warps without work may end",
+    ),
+    "role-outside": (
+        LayoutError,
+        "scope='role' outside of a role",
+        "an enclosing with cute.role(...)",
+        "move it into the role, or elect a thread of the block: cute.elect('block')",
+    ),
     "pipeline-stages": (
         LayoutError,
         "{stages} stages",
         "at least 2 stages, the same number for A and B",
         "give both shared tensors a last mode of 2 or more",
     ),
+    "pipeline-tiles": (
+        LayoutError,
+        "tiles={tile}, for {stages} stages",
+        "tensors in shared memory whose last mode is the {stages} stages, or operands of them",
+        "pass the storages that the loads fill, tiles=(sA, sB), or bytes=",
+    ),
+    "pipeline-cluster": (
+        LayoutError,
+        "cluster={given}, in clusters of {shape} blocks",
+        "all blocks of a cluster, or 1",
+        "pass cute.launch(..., cluster=n) and cluster=n",
+    ),
+    "pipeline-fill": (
+        LayoutError,
+        "an operand whose copies complete by {kind}",
+        "one whose copies complete on mbarriers",
+        "take cute.TmaTiles(tiles of cute.tma_tensor(x), shared), or an iterator with "
+        "completion = 'mbarrier'",
+    ),
     "mainloop-operand": (
         LayoutError,
         "{value}",
-        "a tensor of tiles with g2s, or an iterator with begin and fill, without g2s",
+        "a tensor of tiles with g2s, or an iterator with begin and fill, such as cute.TmaTiles, "
+        "without g2s",
         "see cute.Operand for the methods of an iterator and its completion",
     ),
     "mainloop-count": (
@@ -450,7 +534,13 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "operands that complete by {kinds}, of {bytes} bytes, in {stages} stages",
         "both on mbarriers, and a pipeline of as many stages and bytes",
-        "pass ring=cute.pipeline(stages, bytes=..., consumers=...)",
+        "pass ring=cute.pipeline(stages, tiles=(sA, sB), consumers=...)",
+    ),
+    "mainloop-warpgroups": (
+        LayoutError,
+        "{atom}, whose operands are in shared memory",
+        "a ring that another role fills, and no transform",
+        "pass ring= and fill=False, and call ring.fill(k, a, b) in the role that loads",
     ),
     "mainloop-sums": (
         LayoutError,

@@ -7,7 +7,7 @@ from base64 import b64encode
 from html import escape
 
 from cute_py.errors import CuteError
-from cute_py.layout import Mapped
+from cute_py.layout import Mapped, tuples
 from cute_py.layout.algebra.explain import Derivation
 from cute_py.viz.build import picture_of
 from cute_py.viz.derivations import outline, tree
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 SWITCH = "CUTE_PY_PICTURES"  # 0 turns the pictures of notebooks off
-MOST_CELLS = 1 << 16  # of a picture that is shown without being asked for
+MOST_CELLS, MOST_GRIDS = 1 << 16, 1 << 8  # of a picture that is shown without being asked for
 
 
 def to_html(x: Drawable, *, by: str | None = None, bits: int = 16) -> str:
@@ -72,12 +72,12 @@ def fragment(x: Drawable) -> str | None:
     """Return what a notebook shows for x: one HTML element that needs nothing else.
 
     It has an image of the picture, which notebooks show even where they trust neither scripts nor
-    SVG, and what makes the picture live. None, for text, if x has no picture, if the picture is too
-    large to be stored unasked (65536 cells), and if the environment has CUTE_PY_PICTURES=0.
+    SVG, and what makes the picture live. None, for text, if x has no picture, if that is too large
+    to be stored unasked (65536 cells or 256 grids), and if the environment has CUTE_PY_PICTURES=0.
     """
     if os.environ.get(SWITCH) == "0":
         return None
-    if isinstance(x, Mapped) and x.size().__class__ is int and x.size() > MOST_CELLS:
+    if _is_too_large(x):
         return None
     if isinstance(x, Derivation):
         return f'<div class="cute-py">{outline(x.step, _image)}{elements(tree(x.step))}</div>'
@@ -86,6 +86,16 @@ def fragment(x: Drawable) -> str | None:
     except CuteError:
         return None
     return _element(drawn) if drawn.cells <= MOST_CELLS else None
+
+
+def _is_too_large(x: Drawable) -> bool:
+    """Return whether a value has too many cells or grids to be drawn unasked."""
+    if x.__class__ is tuple:
+        return len(x) > MOST_GRIDS or any(map(_is_too_large, x))
+    if not isinstance(x, Mapped) or x.size().__class__ is not int:
+        return False
+    grids = tuples.product(tuples.wrap(x.shape)[2:])
+    return bool(x.size() > MOST_CELLS or grids > MOST_GRIDS)
 
 
 def _element(drawn: Picture) -> str:

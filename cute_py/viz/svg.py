@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from html import escape
+from itertools import pairwise
 from textwrap import wrap
 from typing import NamedTuple
 
@@ -119,30 +120,36 @@ def _narrow(drawn: Picture) -> Picture:
 
 
 def _arranged(drawn: Picture) -> Arranged:
-    """Return the grids as they are if they fit, else one above the other if their places allow."""
-    first, *others = [_placed(drawn, each) for each in _places(drawn)]
-    fitting = [each for each in others if each.width <= WIDEST]
-    if fitting and (len(first.lefts) == len(first.tops) == 1 or first.width > WIDEST):
-        return fitting[0]
+    """Return the grids as they are if they fit, else in rows that fit if their places allow."""
+    first = _placed(drawn, drawn.grids)
+    is_single = len(first.lefts) == len(first.tops) == 1
+    if first.width <= WIDEST and not is_single:
+        return first
+    others = _continued(drawn.grids[0][0]) if is_single else _flowed(drawn, first)
+    for each in others:
+        placed = _placed(drawn, each)
+        if placed.width <= WIDEST:
+            return placed
     if first.width <= WIDEST:
         return first
     narrow = _narrow(drawn) if first.has_texts else drawn
-    tried = [_placed(narrow, each, is_square=narrow is drawn) for each in _places(narrow)]
+    places = [narrow.grids, *_flowed(narrow, first)]
+    tried = [_placed(narrow, each, is_square=narrow is drawn) for each in places]
     return min(tried, key=lambda each: max(each.width, WIDEST))
 
 
-def _places(drawn: Picture) -> Iterator[Places]:
-    """Yield the ways to arrange the grids of a picture: the usual one, then narrower ones."""
-    yield drawn.grids
+def _flowed(drawn: Picture, first: Arranged) -> Iterator[Places]:
+    """Yield the grids in rows of as many as fit, if no place is empty."""
     grids = [grid for row in drawn.grids for grid in row]
-    if len(grids) == 1:
-        yield from _continued(grids[0])
-    elif None not in grids and len(drawn.grids[0]) > 1:
-        count = len(grids)
-        for columns in sorted({-(-count // rows) for rows in range(2, count + 1)}, reverse=True):
-            padded = [*grids, *[None] * (-count % columns)]
-            starts = range(0, len(padded), columns)
-            yield tuple([tuple(padded[start : start + columns]) for start in starts])
+    if None in grids or len(drawn.grids[0]) == 1:
+        return
+    pitch = max(b - a for a, b in pairwise([*first.lefts, first.width]))
+    fitting = (WIDEST - 2 * MARGIN + GAP) // pitch
+    tried = fitting + 1, fitting, fitting - 1, 1  # labels are narrower where the picture is
+    for columns in sorted({min(max(1, each), len(grids)) for each in tried}, reverse=True):
+        padded = [*grids, *[None] * (-len(grids) % columns)]
+        starts = range(0, len(padded), columns)
+        yield tuple([tuple(padded[start : start + columns]) for start in starts])
 
 
 def _continued(grid: Grid | None) -> Iterator[Places]:

@@ -238,7 +238,7 @@ class Host(Emit):
         return [before]
 
     def _pointers(self, address, kinds, bits):
-        b, each = self.b, bits // len(kinds)
+        b, each = self.b, 64 if isinstance(bits, str) else bits // len(kinds)
         for i, kind in enumerate(kinds):
             kind = ir.IntType(each) if each < 32 else kind
             place = b.add(address, ir.Constant(I64, i * each // 8))

@@ -1,5 +1,7 @@
 """The kernels of the ladder as plans, each with a small tile."""
 
+import re
+from collections import Counter
 from functools import cache
 
 import ml_dtypes
@@ -24,6 +26,30 @@ TILE = (64, 64)
 
 def zeros(*shape, kind="f32"):
     return np.zeros(shape, {"bf16": ml_dtypes.bfloat16}.get(kind) or cute.dtype(kind).numpy)
+
+
+def loops_of(sass):
+    """Return the names of the instructions, and (start, end) of each loop, by its end."""
+    labels, names, loops = {}, [], []
+    for line in sass.splitlines():
+        label = re.match(r"\s*(\.L_x_\d+):", line)
+        if label:
+            labels[label[1]] = len(names)
+        found = re.search(r"/\*[0-9a-f]{4,5}\*/\s+(.*?);", line)
+        if found:
+            text = re.sub(r"^@!?U?P\w+\s+", "", found[1])
+            jump = re.search(r"^BRA.*(\.L_x_\d+)", text)
+            names.append(text.split()[0].partition(".")[0])
+            if jump and labels.get(jump[1], len(names)) < len(names) - 1:  # not the end of the code
+                loops.append((labels[jump[1]], len(names)))
+    return names, loops
+
+
+def main_loop(sass, product="HMMA"):
+    """Return the instructions before the innermost loop with products, and those of the loop."""
+    names, loops = loops_of(sass)
+    start, end = min((x for x in loops if product in names[slice(*x)]), key=lambda x: x[1] - x[0])
+    return Counter(names[:start]), Counter(names[start:end])
 
 
 def matrices(kind="f16", sums="f32", n=256):
@@ -100,6 +126,10 @@ LADDER = {
     "gemm_07_multistage_s8": lambda: tensor_core(gemm_multistage, "s8", "s32"),
     "gemm_07_multistage_f64": lambda: tensor_core(gemm_multistage, "f64", "f64"),
     "gemm_08_epilogue": small("gemm_08"),
+    "gemm_09_tma_wgmma": small("gemm_09"),
+    "gemm_10_warp_specialised": small("gemm_10"),
+    "gemm_11_persistent": small("gemm_11"),
+    "gemm_12_ping_pong": small("gemm_12"),
     "splitk_serial": small("splitk"),
     "gemm": generic,
 }
@@ -149,6 +179,10 @@ def wanted(plan):
     for op in products:
         name = op.a.dtype.name
         found[MATRIX[name]] += len(op.steps) * (2 if name in HALVES else 1)
+    if any(type(op).__name__ == "Wgmma" for op in plan.ops):
+        found["HGMMA"] = total(plan, "Wgmma", lambda op: len(op.steps))
+        found["STSM"] = total(plan, "StMatrix", lambda op: op.dst.count)
+        found["UTMASTG"] = total(plan, "TmaStore", lambda op: 1)
     found["LDSM"] = total(plan, "LdMatrix", lambda op: op.src.count)
     found["LDGSTS"] = total(plan, "CpAsync", lambda op: op.src.count)
     return found | {"LDL": 0, "STL": 0}

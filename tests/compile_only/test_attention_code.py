@@ -1,6 +1,5 @@
 """The machine code of attention and LayerNorm: no spills, and few instructions for a mask."""
 
-import re
 from collections import Counter
 
 import pytest
@@ -10,7 +9,7 @@ from cute_py.kernels.arrays import row_copy
 from cute_py.kernels.flash_attention import AttentionConfig, flash_attention
 from cute_py.kernels.fused_attention import choose, fused_attention
 from cute_py.kernels.layer_norm import layer_norm
-from tests.compile_only.ladder import zeros
+from tests.compile_only.ladder import loops_of, zeros
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
@@ -70,29 +69,12 @@ def test_layer_norm_spills_nothing(kind, arch):
     require_no_spills(norm(kind), arch)
 
 
-def loops_of(sass):
-    """Return the instructions of each loop with products, by name, in the order of the code."""
-    labels, names, ends = {}, [], []
-    for line in sass.splitlines():
-        label = re.match(r"\s*(\.L_x_\d+):", line)
-        if label:
-            labels[label[1]] = len(names)
-        found = re.search(r"/\*[0-9a-f]{4,5}\*/\s+(.*?);", line)
-        if found:
-            text = re.sub(r"^@!?U?P\w+\s+", "", found[1])
-            jump = re.search(r"^BRA.*(\.L_x_\d+)", text)
-            names.append(text.split()[0].partition(".")[0])
-            if jump and jump[1] in labels:
-                ends.append((labels[jump[1]], len(names)))
-    loops = [Counter(names[start:end]) for start, end in ends]
-    return [loop for loop in loops if loop["HMMA"]]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("arch", ARCHS)
 def test_a_mask_costs_two_instructions_an_element(arch):
     """A compare and a selection: the loop with a mask is counted against the one without."""
-    plain, masked = loops_of(cute.compile(flash(64, causal=True), arch).sass)
+    names, loops = loops_of(cute.compile(flash(64, causal=True), arch).sass)
+    plain, masked = (Counter(names[slice(*x)]) for x in loops if "HMMA" in names[slice(*x)])
     assert plain["HMMA"] == masked["HMMA"] == 128
     elements = 128 * 64 // 128  # of a thread
     assert masked.total() <= 1.05 * plain.total() + 2 * elements

@@ -15,7 +15,7 @@ pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cu
 
 from cute_py.codegen.instructions import TABLE
 from cute_py.codegen.tensor_maps import TensorMaps
-from cute_py.codegen.toolchain import FORBIDDEN, stalls
+from cute_py.codegen.toolchain import FORBIDDEN, product_loops, stalls
 
 
 def halves(*shape):
@@ -44,8 +44,16 @@ def persistent_plan(tile=(128, 128, 64), **options):
     ("name", "wanted"),
     [
         ("gemm_09", {"HGMMA": 8, "UTMASTG": 0, "USETMAXREG": 0, "MEMBAR": 0, "R2UR": 0}),
+        ("gemm_10", {"HGMMA": 4, "UTMASTG": 0, "USETMAXREG": 2, "MEMBAR": 0, "CALL": 0}),
+        ("gemm_11", {"HGMMA": 4, "UTMASTG": 4, "USETMAXREG": 2, "STSM": 16, "CALL": 0}),
+        pytest.param(  # that of `test_ladder` is not slow: it has source and plan
+            "gemm_12",
+            {"HGMMA": 4, "UTMASTG": 3, "USETMAXREG": 2, "STSM": 12, "CALL": 0},
+            marks=pytest.mark.slow,
+        ),
         ("persistent", {"HGMMA": 4, "UTMASTG": 2, "USETMAXREG": 2}),
         ("products", {"HGMMA": 8, "UTMALDG": 2}),
+        ("weights", {"HGMMA": 4, "MEMBAR": 0}),
         ("tma_copy", {"UTMALDG": 1, "UTMASTG": 1}),
         ("tma_add", {"UTMASTG": 0, "UTMAREDG": 1}),
         ("cluster", {"UTMALDG": 1, "UTMASTG": 1, "UCGABAR_ARV": 2, "UCGABAR_WAIT": 2}),
@@ -63,7 +71,20 @@ def test_machine_code_has_the_instructions_of_the_plan(name, wanted):
     assert not stalls(made.sass)
 
 
-@pytest.mark.parametrize("name", ["gemm_09", "persistent"])
+LOOPS = {"gemm_09": 59, "gemm_10": 52, "gemm_11": 53, "gemm_12": 61}  # instructions, at most
+
+
+@pytest.mark.parametrize(
+    "name", [*[x for x in LOOPS if x != "gemm_12"], pytest.param("gemm_12", marks=pytest.mark.slow)]
+)
+def test_the_loop_over_k_is_short(name):
+    """From the wait for a stage to the jump back; that of the prototype had 73."""
+    (loop,) = product_loops(compiled(first_of(name)).sass)
+    found = [line for line in loop if line.rstrip().endswith(";") and "NOP" not in line]
+    assert len(found) <= LOOPS[name]
+
+
+@pytest.mark.parametrize("name", ["gemm_09", "gemm_11", "persistent"])
 def test_the_loop_over_k_is_found(name):
     """What stalls there is counted: planted in its middle, and behind it."""
     lines = compiled(first_of(name)).sass.splitlines()
@@ -142,6 +163,15 @@ def test_maps_are_parameters_by_value():
     assert not re.search(r"ld\.param\S* \S+, \[\w+_param_1[23]", ptx)
 
 
+@pytest.mark.parametrize("word", ["first", "last", "normal"])
+def test_copies_of_boxes_have_a_policy_for_the_cache(word):
+    x = halves(64, 96)
+    ptx = compiled(cute.trace(tma_copy, x, x, (32, 32), cache=f"L2::evict_{word}")).ptx
+    assert f"createpolicy.fractional.L2::evict_{word}.b64" in ptx
+    hinted = re.findall(r"cp\.async\.bulk\.tensor\S*\.L2::cache_hint [^;]*, %rd\d+;", ptx)
+    assert len(hinted) == 2
+
+
 def test_a_cluster_is_explicit_and_its_arrivals_are_not_of_the_cluster():
     made = compiled(first_of("cluster"))
     assert ".explicitcluster\n.reqnctapercluster 2, 1, 1\n{" in made.ptx
@@ -189,57 +219,6 @@ def test_one_map_for_each_box():
     assert [x.modes for x in TensorMaps(columns).names] == [(0, 1), (0, 1)]
 
 
-@cute.kernel
-def load_part(x, layout, part, index):
-    """Load a box into a part of a tile in shared memory."""
-    cute.launch(grid=1, block=32)
-    shared, bars = cute.smem(x.dtype, layout, 1024), cute.mbarriers(1)
-    with cute.when(cute.thread_idx() == 0):
-        source = cute.local_tile(cute.tma_tensor(x), part, (0, 0))
-        cute.tma_load(source, cute.local_tile(shared, part, index), bars, 0)
-
-
-def loads(x, layout, part, index=(0, 0)):
-    return cute.trace(load_part, x, layout, part, index)
-
-
-ROWS, COLUMNS = cute.atoms.Layout_K_SW128_Atom("f16"), cute.atoms.Layout_MN_SW128_Atom("f16")
-
-
-@pytest.mark.parametrize(
-    ("x", "layout", "part", "index", "said"),
-    [
-        # the array is by columns, the tile by rows
-        (
-            halves(96, 64).T,
-            cute.make_layout((64, 96), cute.LayoutRight),
-            (64, 96),
-            (0, 0),
-            "follow",
-        ),
-        # the atoms of 64 x 8 of a box are not next to each other: M comes before K
-        (halves(64, 256).T, cute.tile_to_shape(COLUMNS, (256, 64)), (64, 64), (0, 0), "follow"),
-        # half of a tile of 152 rows begins in the middle of the pattern of a swizzle
-        (halves(152, 64), cute.tile_to_shape(ROWS, (152, 64)), (76, 64), (1, 0), "multiple of 512"),
-    ],
-)
-def test_boxes_that_tma_fills_otherwise_are_refused(x, layout, part, index, said):
-    with pytest.raises(cute.CuteError, match=said) as caught:
-        cute.source(loads(x, layout, part, index))
-    assert caught.value.code == "codegen-op"
-
-
-def test_boxes_that_tma_fills_as_the_plan_says():
-    """The corrected twins."""
-    tall = cute.tile_to_shape(COLUMNS, (256, 64), (2, 1))  # K first
-    for x, layout, part, index in (
-        (halves(96, 64).T, cute.make_layout((64, 96)), (64, 96), (0, 0)),
-        (halves(64, 256).T, tall, (64, 64), (3, 0)),
-        (halves(152, 64), cute.tile_to_shape(ROWS, (160, 64)), (80, 64), (1, 0)),
-    ):
-        assert "tma_load_0(" in cute.source(loads(x, layout, part, index))
-
-
 # -- descriptors: what the hardware reads is what the plan says
 
 
@@ -284,7 +263,9 @@ def differences(plan):
                     yield found != swizzled(x, element)
 
 
-@pytest.mark.parametrize("name", ["products", "gemm_09", "persistent"])
+@pytest.mark.parametrize(
+    "name", ["products", "gemm_09", "gemm_11", "gemm_12", "starts", "by_columns"]
+)
 def test_descriptors_read_the_elements_of_the_plan(name):
     seen = {}
     for case in CASES[name]():

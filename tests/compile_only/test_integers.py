@@ -1,7 +1,6 @@
 """Integers in 32 bits wherever their bounds allow it: the same values, in fewer instructions."""
 
 import re
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ from cute_py.plan.plan import Launch, Plan, Registers, ScalarParam, TensorParam,
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
 from tests.compile_only import host
-from tests.compile_only.ladder import plan_of
+from tests.compile_only.ladder import main_loop, plan_of
 from tests.compile_only.on_host import law, prepared
 from tests.sampling import fewer
 
@@ -69,6 +68,37 @@ def test_quotients_by_run_time_numbers_are_those_of_the_emulator(n):
 
 
 @cute.kernel
+def divided(given, out, m: cute.s32, k: cute.s32):
+    cute.launch(grid=1, block=2)
+    t, x = cute.thread_idx(), cute.as_int(given[0])
+    long, above = cute.as_int(given[1]), cute.as_int(given[1], 1)
+    quotients = [k // d for d in (x, x - 3, long, above, 40 - m, m * m, cute.min_(m, x))]
+    for row, q in enumerate((*quotients, x // m, x // k, t // above, t // (m * m), x // 7)):
+        out[row, t] = q
+
+
+ENDS = (0, 1, -1, 7, 40, END - 1, 1 - END, -END)
+
+
+@pytest.mark.parametrize("m", ENDS)
+def test_32_bits_are_divided_without_a_call_whatever_the_divisor_is(m):
+    out, given = np.zeros((12, 2), np.int64), np.zeros(2, np.int64)
+    plan = cute.trace(divided, given.astype(np.int32), out, 1, 1)
+    with_s32 = cute.compile(plan, "sm_90a")
+    assert with_s32.resources.instructions["CALL"] == 0
+    assert not re.search(r"\b(div|rem)\.[su]64", with_s32.ptx)
+    code = host.compiled(plan)
+    for k in ENDS:
+        for x in ENDS:
+            arrays = np.array([x, max(x, 1)], np.int32), out.copy(), out.copy()
+            cute.emulate(plan, arrays[0], arrays[1], m, k)
+            host.run(plan, arrays[0], arrays[2], m, k, code=code)
+            assert (arrays[1] == arrays[2]).all()
+            assert arrays[1][0, 0] == (k // x if x else 0)
+            assert arrays[1][5, 0] == (k // (m * m) if m else 0)
+
+
+@cute.kernel
 def scheduled(x, y, out, n: cute.s32(min=1)):
     """A persistent kernel that finds its tiles by division."""
     cute.launch(grid=132, block=64)
@@ -83,6 +113,34 @@ def test_a_scheduler_divides_without_div():
     assert not re.search(r"\b(div|rem|call)\b", compiled.ptx)
     assert "mul.hi.u32" in compiled.ptx or "mul.wide.u32" in compiled.ptx
     assert compiled.resources.instructions["CALL"] == 0
+
+
+# -- tables that the host computes
+
+
+@cute.kernel
+def gathered(x, out, n: cute.s32):
+    cute.launch(grid=4, block=64)
+    t, b = cute.thread_idx(), cute.block_idx()
+    far = cute.make_table([k * x.stride[0] + 8 * k for k in range(9)])
+    near = cute.make_table([n % (k + 2) for k in range(4)])
+    for j in cute.range(cute.min_(x.shape[0], 9)):
+        out[t] += x[0, 0] + (far[j] + far[t % 9] + near[b]).to("s32")
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_an_entry_is_one_load_from_the_constant_bank(arch):
+    plan = cute.trace(gathered, np.zeros((5, 24), np.int32), np.zeros(64, np.int32), 1)
+    compiled = cute.compile(plan, arch)
+    head = re.search(r"\.entry \w+\((.*?)\n\)", compiled.ptx, re.DOTALL)[1]
+    assert re.findall(r"\.align 8 \.b8 \w+\[(\d+)\]", head) == ["72", "32"]
+    assert compiled.ptx.count("ld.param.b64") == 2
+    assert compiled.ptx.count("ld.param.b32") == 1  # its entries fit
+    used = compiled.resources
+    assert (used.spill_bytes, used.stack_bytes) == (0, 0)
+    assert not {"LDL", "STL", "CALL"} & used.instructions.keys()
+    indexed = re.findall(r"U?LDC(?:\.64)? \w+, c\[0x0\]\[\w*R\w+\+0x\w+\]", compiled.sass)
+    assert len(indexed) >= 3
 
 
 # -- narrow and wide plans agree
@@ -208,34 +266,9 @@ def first(x):
 # -- figures
 
 
-def instructions(sass):
-    """Return the names of the instructions of machine code, in order, with the labels."""
-    found, labels = [], {}
-    for line in sass.splitlines():
-        label = re.match(r"\s*(\.L\w+):", line)
-        if label:
-            labels[label.group(1)] = len(found)
-        text = re.match(r"\s*/\*[0-9a-f]+\*/\s+(.*?);", line)
-        if text:
-            found.append(text.group(1).strip())
-    return found, labels
-
-
-def main_loop(sass):
-    """Return how often each instruction stands in the shortest loop with matrix products."""
-    found, labels = instructions(sass)
-    loops = []
-    for i, text in enumerate(found):
-        back = re.search(r"\bBRA\b.*`\((\.L\w+)\)", text)
-        if back and labels[back.group(1)] < i:
-            loops.append(found[labels[back.group(1)] : i + 1])
-    body = min((x for x in loops if any("HMMA" in text for text in x)), key=len)
-    return Counter(re.sub(r"^@!?U?P\w+\s+", "", text).split()[0].split(".")[0] for text in body)
-
-
 @pytest.mark.parametrize(("arch", "most"), [("sm_90a", 135), ("sm_80", 136)])
 def test_the_loop_of_the_flagship(arch, most):
-    loop = main_loop(cute.compile(plan_of("gemm_07_multistage"), arch).sass)
+    _before, loop = main_loop(cute.compile(plan_of("gemm_07_multistage"), arch).sass)
     assert (loop["HMMA"], loop["LDSM"], loop["LDGSTS"]) == (64, 16, 8)
     assert sum(loop.values()) <= most
 

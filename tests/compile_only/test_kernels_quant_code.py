@@ -8,8 +8,8 @@ import pytest
 import cute_py as cute
 from cute_py.kernels import conv2d_s4, w4a16
 from cute_py.kernels.implicit_gemm import Conv2d
-from tests.compile_only.ladder import zeros
-from tests.compile_only.test_kernels_ranges_code import ARCHS, main_loop
+from tests.compile_only.ladder import main_loop, zeros
+from tests.compile_only.test_kernels_ranges_code import ARCHS
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 

@@ -2,8 +2,6 @@
 more instructions than were counted.
 """
 
-import re
-from collections import Counter
 from dataclasses import replace
 from functools import cache
 
@@ -14,7 +12,7 @@ from cute_py.kernels.config import flagship
 from cute_py.kernels.grouped import gemm_grouped
 from cute_py.kernels.implicit_gemm import Conv2d, conv2d_fprop
 from cute_py.kernels.stream_k import gemm_stream_k
-from tests.compile_only.ladder import with_epilogue, zeros
+from tests.compile_only.ladder import main_loop, with_epilogue, zeros
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
@@ -36,8 +34,7 @@ def grouped():
 def conv2d():
     x, f = zeros(2, 16, 16, 64, kind="f16"), zeros(256, 9 * 64, kind="f16")
     conv = Conv2d((3, 3), (1, 1))
-    arrays = x, f, zeros(2, 16, 16, 256), conv.table(x, flagship())
-    return cute.trace(conv2d_fprop, *arrays, conv, flagship())
+    return cute.trace(conv2d_fprop, x, f, zeros(2, 16, 16, 256), conv, flagship())
 
 
 def warps_along_k():
@@ -62,26 +59,6 @@ def _compiled(name, arch):
 @pytest.fixture
 def compiled(name, arch):
     return _compiled(name, arch)
-
-
-def main_loop(sass):
-    """Return the instructions before the loop with the products, and those of the loop."""
-    labels, lines = {}, []
-    for line in sass.splitlines():
-        label = re.match(r"\s*(\.L_x_\d+):", line)
-        if label:
-            labels[label[1]] = len(lines)
-        found = re.search(r"/\*[0-9a-f]{4,5}\*/\s+(.*?);", line)
-        if found:
-            lines.append(re.sub(r"^@!?U?P\w+\s+", "", found[1]))
-    ends = [(i, re.search(r"^BRA.*(\.L_x_\d+)", text)) for i, text in enumerate(lines)]
-    loops = [(labels[m[1]], i + 1) for i, m in ends if m and labels.get(m[1], i + 1) <= i]
-    start, end = min(
-        (loop for loop in loops if any(text.startswith("HMMA") for text in lines[slice(*loop)])),
-        key=lambda loop: loop[1] - loop[0],
-    )
-    names = [text.split()[0].partition(".")[0] for text in lines]
-    return Counter(names[:start]), Counter(names[start:end])
 
 
 @pytest.mark.parametrize("arch", ARCHS)

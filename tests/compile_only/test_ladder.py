@@ -10,9 +10,18 @@ import pytest
 import cute_py as cute
 from cute_py.kernels import config
 from cute_py.kernels.gemm_06_ldmatrix import gemm_ldmatrix
-from cute_py.kernels.gemm_09_warp_specialised import gemm_warp_specialised
+from cute_py.kernels.gemm_09_tma_wgmma import gemm_tma
 from cute_py.plan import ops
-from tests.compile_only.ladder import LADDER, MATRIX, operator, plan_of, tensor_core, wanted, zeros
+from tests.compile_only.ladder import (
+    LADDER,
+    MATRIX,
+    loops_of,
+    operator,
+    plan_of,
+    tensor_core,
+    wanted,
+    zeros,
+)
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
@@ -41,12 +50,15 @@ def plan(name):
     return operator() if name == "operator" else plan_of(name)
 
 
+SCALARS = {"gemm_11_persistent": 90, "gemm_12_ping_pong": 109}  # both roles find their tiles
+
+
 @pytest.mark.parametrize("name", [*LADDER, "operator"])
 def test_few_lines_are_scalars(plan, name):
     """Numba takes 4 to 5 ms for each, and as long for an op of hundreds of instructions."""
     lines = scalar_lines(cute.source(plan))
     assert "tid = thread_index()" in lines
-    assert len(lines) <= 60
+    assert len(lines) <= SCALARS.get(name, 60)
 
 
 def test_the_operator_has_its_whole_epilogue():
@@ -76,10 +88,37 @@ BEFORE = {  # instructions for sm_90a when all integers had 64 bits
 }
 
 
+LOOPS = {  # instructions of the longest loop then, for sm_80 and sm_90a; of doubles it is today's
+    "gemm_01_naive": (37, 37),
+    "gemm_02_shared": (78, 77),
+    "gemm_03_registers": (705, 703),
+    "gemm_04_double_buffer": (593, 592),
+    "gemm_05_tensor_core": (91, 92),
+    "gemm_06_ldmatrix": (68, 69),
+    "gemm_07_multistage": (164, 162),
+    "gemm_07_multistage_s8": (82, 83),
+    "gemm_07_multistage_f64": (157, 198),
+    "gemm_08_epilogue": (80, 79),
+    "splitk_serial": (91, 92),
+    "gemm": (86, 85),
+}
+
+
+@pytest.mark.parametrize("arch", ["sm_90a", pytest.param("sm_80", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", LOOPS)
+def test_no_loop_has_more_instructions_than_with_integers_of_64_bits(name, arch):
+    _names, loops = loops_of(cute.compile(plan_of(name), arch).sass)
+    assert max(end - start for start, end in loops) <= LOOPS[name][arch == "sm_90a"]
+
+
 @pytest.mark.parametrize("arch", ["sm_90a", pytest.param("sm_80", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", LADDER)
 def test_machine_code_is_what_the_plan_asks_for(name, arch):
     plan = plan_of(name)
+    if arch == "sm_80" and any(isinstance(op, ops.Wgmma) for op in plan.ops):
+        with pytest.raises(cute.CuteError, match="sm_90"):
+            cute.compile(plan, arch)
+        return
     found = cute.compile(plan, arch).resources
     assert (found.spill_bytes, found.stack_bytes) == (0, 0)
     assert found.smem_bytes == plan.smem_bytes
@@ -107,9 +146,9 @@ def test_turing_has_its_own_instructions(kind, sums, atom, monkeypatch):
     assert {name: found.instructions[name] for name in counts} == counts
 
 
-def test_the_warp_specialised_kernel_is_refused_by_name_before_hopper():
+def test_the_tma_kernel_is_refused_by_name_before_hopper():
     a, c = zeros(128, 64, kind="f16"), zeros(128, 128)
-    plan = cute.trace(gemm_warp_specialised, a, a, c)
+    plan = cute.trace(gemm_tma, a, a, c)
     assert cute.compile(plan, "sm_90a").resources.instructions["HGMMA"] == 8
     for arch, said in (("sm_80", "mbarrier_init"), ("sm_100a", "wgmma")):
         with pytest.raises(cute.CuteError, match=said) as caught:

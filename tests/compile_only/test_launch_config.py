@@ -13,6 +13,7 @@ from cute_py.codegen import driver as drivers
 from cute_py.codegen.build import Resources
 from cute_py.codegen.launch import launcher
 from cute_py.codegen.launch.prepared import Prepared
+from cute_py.plan import ops
 
 bindings = pytest.importorskip("cuda.bindings.driver", reason="needs the extra `cuda`")
 
@@ -161,12 +162,30 @@ def test_maps_are_encoded_and_moved_by_the_addresses_of_the_driver(monkeypatch):
         ctypes.memset(place, 7, 128)
         return 0 if kind == 6 else 1
 
+    kinds = [*[pointer] * 4, ctypes.c_uint32, ctypes.c_uint32, pointer, *[word] * 4]
+
+    @ctypes.CFUNCTYPE(word, pointer, word, ctypes.c_uint32, pointer, *kinds)
+    def encode_im2col(
+        place, kind, rank, address, extents, pitches, lower, upper, channels, pixels, steps, *modes
+    ):
+        wide = [(ctypes.c_uint64 * n).from_address(p) for n, p in ((4, extents), (3, pitches))]
+        corners = [(ctypes.c_int * 2).from_address(p) for p in (lower, upper)]
+        each = (ctypes.c_uint32 * 4).from_address(steps)
+        seen.append((kind, rank, address, *map(list, (*wide, *corners, each)), channels, pixels))
+        seen.append(modes)
+        ctypes.memset(place, 9, 128)
+        return 0
+
     @ctypes.CFUNCTYPE(word, pointer, pointer)
     def move(place, address):
         ctypes.c_uint64.from_address(place).value = address
         return 0
 
-    functions = {b"cuTensorMapEncodeTiled": encode, b"cuTensorMapReplaceAddress": move}
+    functions = {
+        b"cuTensorMapEncodeTiled": encode,
+        b"cuTensorMapEncodeIm2col": encode_im2col,
+        b"cuTensorMapReplaceAddress": move,
+    }
 
     def address_of(name, _version, _flags):
         return 0, ctypes.cast(functions[name], pointer).value, 0
@@ -180,6 +199,12 @@ def test_maps_are_encoded_and_moved_by_the_addresses_of_the_driver(monkeypatch):
     with pytest.raises(cute.CuteError) as caught:
         driver.encode_map(7, *content, 16)
     assert caught.value.code == "launch-status"
+    walk = ops.Im2col((-1, -2), (-3, 4), (2, 1))
+    content = (32, 12, 9, 2), (64, 768, 6912), (32, 64, 1, 1), 2
+    assert driver.encode_map(6, *content, 4096, walk) == b"\11" * 128
+    array = [32, 12, 9, 2], [64, 768, 6912]
+    corners = [-1, -2], [-3, 4], [1, 2, 1, 1]
+    assert seen[-2:] == [(6, 4, 4096, *array, *corners, 32, 64), (0, 2, 2, 0)]
     memory = ctypes.c_uint64(0)
     assert driver.replace_address(ctypes.addressof(memory), (1 << 40) + 16) == 0
     assert memory.value == (1 << 40) + 16

@@ -70,13 +70,14 @@ def test_kernels_of_pointers_compile(arch):
     parts, out = cute.TensorArray(arrays), np.zeros((8, 128), np.float32)
     order = np.zeros(8, np.int32)
     found = instructions(cute.trace(gathered, parts, order, out), arch, "ld.global", "st.global")
-    assert found == ["ld.global.b32", *["ld.global.v4.b32"] * 3, "st.global.v4.b32"]
+    rows = ["ld.global.v2.b64"] * 2 + ["ld.global.v4.b32"]  # two rows of a table, and elements
+    assert found == ["ld.global.b32", *rows, "st.global.v4.b32"]
     lines = [np.zeros(n, np.float32) for n in (256, 512)]
     plan = cute.trace(in_stages, cute.TensorArray(lines), out)
     assert set(instructions(plan, arch, "cp.async.cg")) == {"cp.async.cg.shared.global.L2::128B"}
     table = np.zeros(4, np.int64)
     plan = cute.trace(at_addresses, table, np.zeros((4, 256), np.float16))
-    assert instructions(plan, arch, "ld.global") == ["ld.global.v2.b32", "ld.global.v4.b32"]
+    assert instructions(plan, arch, "ld.global") == ["ld.global.b64", "ld.global.v4.b32"]
 
 
 def test_an_address_of_a_pointer_that_a_loop_defines_is_not_carried_around_it():

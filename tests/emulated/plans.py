@@ -1,6 +1,7 @@
 """Plans by hand, in few words: parameters, registers, accesses and ops."""
 
 from itertools import count
+from math import prod
 
 from cute_py.dtypes import dtype
 from cute_py.integers.symbols import sym
@@ -76,6 +77,13 @@ def at(storage, *offsets, width=1, step=None, guards=(), swizzle=None, inner=0, 
     )
 
 
+def box_of(storage, start, *extents, modes=None, swizzle=0):
+    """A box of these extents: neighbouring elements, of modes 0, 1, ... of a tensor."""
+    name, kind, space = storage
+    tile = Access(space, name, kind, (start,), ((0, 0),), prod(extents))
+    return ops.Box(tile, modes or tuple(range(len(extents))), extents, swizzle)
+
+
 def less(a, b):
     return Compare("lt", a, b)
 
@@ -97,6 +105,7 @@ __all__ = [
     "at",
     "bid_x",
     "bid_y",
+    "box_of",
     "less",
     "ops",
     "part",

@@ -9,16 +9,10 @@ from cute_py.atoms.registry import get_copy
 from cute_py.emulate import emulate
 from cute_py.plan.access import Access
 from cute_py.plan.conditions import Compare
-from tests.emulated.plans import Maker, at, bid_x, less, ops, part, same, tid, var
+from tests.emulated.plans import Maker, at, bid_x, box_of, less, ops, part, same, tid, var
 from tests.emulated.test_threads import ORDERS, refused
 
 k = var("k")
-
-
-def box_of(storage, start, count, width=1):
-    """An access to `count` neighbouring elements."""
-    name, kind, space = storage
-    return Access(space, name, kind, (start,), tuple((0, i) for i in range(count)), width)
 
 
 def only(m, *body, thread=0):
@@ -47,9 +41,8 @@ def ring(
         for bars, count in ((full, 1), (empty, consumers))
         for n in (0, 1)
     ]
-    load = m.op(
-        ops.TmaLoad, A[0], (k * 8, bid_x * 8), (8, 8), box_of(S, k % 2 * 64, 64), at(full, k % 2)
-    )
+    box = box_of(S, k % 2 * 64, 8, 8)
+    load = m.op(ops.TmaLoad, A[0], (k * 8, bid_x * 8), box, at(full, k % 2))
     producer = m.op(
         ops.Loop,
         "k",
@@ -84,9 +77,9 @@ def ring(
 
 def tiles_of(n=5):
     """The transposed view makes mode 0 the contiguous one; the last tile is ragged."""
-    whole = np.arange(1, 14 * (8 * n - 3) + 1, dtype=np.float32).reshape(14, 8 * n - 3)
+    whole = np.arange(1, 14 * (8 * n - 4) + 1, dtype=np.float32).reshape(14, 8 * n - 4)
     padded = np.zeros((16, 8 * n), np.float32)
-    padded[:14, : 8 * n - 3] = whole
+    padded[:14, : 8 * n - 4] = whole
     expected = padded.reshape(2, 8, n, 8).transpose(0, 2, 1, 3).reshape(-1)
     return whole.T, np.zeros(2 * n * 64, np.float32), expected
 
@@ -165,7 +158,7 @@ def tma_store(fence=True, wait=True, barrier=True):
     S = m.smem("S", "f32", 64)
     a = m.reg("a", "f32")
     value = [m.op(ops.Map, "copy", a, (tid,), cute.f32), m.op(ops.Store, at(S, tid), a)]
-    store = m.op(ops.TmaStore, B[0], (0,), (64,), box_of(S, 0, 64))
+    store = m.op(ops.TmaStore, B[0], (0,), box_of(S, 0, 64))
     waits = [m.op(ops.BulkWait, 0, True)] if wait else []
     return m.plan(
         *value,
@@ -205,7 +198,7 @@ def test_tma_store_adds():
     B = m.tensor("B", "f32")
     S = m.smem("S", "f32", 32)
     a = m.reg("a", "f32")
-    store = m.op(ops.TmaStore, B[0], (0,), (32,), box_of(S, 0, 32), "add")
+    store = m.op(ops.TmaStore, B[0], (0,), box_of(S, 0, 32), "add")
     plan = m.plan(
         m.op(ops.Fill, a, 2),
         m.op(ops.Store, at(S, tid), a),
@@ -357,7 +350,7 @@ def cluster(barrier=True, together=3, fence=True):
     A, B = m.tensor("A", "f32"), m.tensor("B", "f32")
     S, bar = m.smem("S", "f32", 32), m.smem("bar", "u64", 1)
     a = m.reg("a", "f32")
-    load = m.op(ops.TmaLoad, A[0], (bid_x * 16,), (32,), box_of(S, 0, 32), at(bar, 0), together)
+    load = m.op(ops.TmaLoad, A[0], (bid_x * 16,), box_of(S, 0, 32), at(bar, 0), together)
     leads = m.op(ops.If, Compare("eq", bid_x % 2, 0), (only(m, load),), (), "block")
     fences = [m.op(ops.Fence, "mbarrier_init")] if fence else []
     return m.plan(

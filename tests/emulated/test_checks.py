@@ -19,6 +19,7 @@ ALWAYS = {
     *("op", "bounds", "padding", "alignment", "read-only", "deadlock", "pointer", "split-byte"),
     *("mbarrier-unset", "mbarrier-arrivals", "mbarrier-bytes", "cluster-rank"),
     *("inline", "inline-result"),
+    *("map", "wgmma-start"),
     *("barrier-divergent", "barrier-count"),
 }
 CHECK_OF = {f"emulate-{code}": name for name, check in CHECKS.items() for code in check.codes}

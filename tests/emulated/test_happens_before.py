@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from cute_py.atoms.registry import get_copy
 from cute_py.emulate import emulate
 from cute_py.errors import EmulationError
-from cute_py.plan.access import Access
-from tests.emulated.plans import Maker, at, bid_x, less, ops, same, tid
+from tests.emulated.plans import Maker, at, bid_x, box_of, less, ops, same, tid
 from tests.sampling import fewer
 
 WIDTH, BLOCKS = 64, 2  # threads of a block
@@ -198,17 +197,17 @@ class Model:
 def made_of(m, number, step, S, A, B, bars, a):
     """Return the op of a step."""
     place, bar = PLACES[step.place][0], at(bars, step.bar)
-    whole = Access("smem", S[0], S[1], (0,), tuple((0, i) for i in range(WIDTH)), 1)
+    whole = box_of(S, 0, WIDTH)
     named = {"id": step.bar + 1, "threads": WIDTH}
     box = (number * BLOCKS + bid_x) * WIDTH
     first = same(bid_x, 0)
-    load = m.op(ops.TmaLoad, A[0], (0,), (WIDTH,), whole, bar, 3)
+    load = m.op(ops.TmaLoad, A[0], (0,), whole, bar, 3)
     tell = m.op(ops.MbarArrive, bar, 0, 1), m.op(ops.MbarArrive, bar, 0, 0)
     given = {
         "write": lambda: m.op(ops.Store, at(S, place), a),
         "read": lambda: m.op(ops.Load, a, at(S, place)),
         "copy": lambda: m.op(ops.CpAsync, CP4, at(S, place), at(A, tid)),
-        "store": lambda: m.op(ops.TmaStore, B[0], (box,), (WIDTH,), whole),
+        "store": lambda: m.op(ops.TmaStore, B[0], (box,), whole),
         "multicast": lambda: m.op(ops.If, first, (load,), (), "block"),
         "tell": lambda: m.op(ops.If, first, tell, (), "block"),
         "syncwarp": lambda: m.op(ops.Barrier, "warp"),

@@ -43,7 +43,7 @@ def dequantized(w, scales, group):
 CONFIGS = {
     "rows": w4a16.choose_tile(16, "f16"),
     "tiles": w4a16.choose_tile(128, "f16"),
-    "one warp": replace(w4a16.choose_tile(16), tile=(16, 64, 32), warps=(1, 1)),
+    "one warp": replace(w4a16.choose_tile(16, "f16"), tile=(16, 64, 32), warps=(1, 1)),
 }
 
 
@@ -142,7 +142,26 @@ def test_what_does_not_fit_the_order_of_the_weights_is_refused():
     group = raised(lambda: w4a16.shuffle_weights(w, scales, 64, config))
     tile = raised(lambda: w4a16.fragment_order(replace(config, warps=(1, 4))))
     wide = raised(lambda: w4a16.shuffle_weights(w, scales.astype(np.float32), 128, config))
-    assert {error.code for error in (group, tile, wide)} == {"gemm-config"}
+    other = raised(lambda: w4a16.shuffle_weights(w, scales, 128, w4a16.choose_tile(16, "bf16")))
+    assert "scales of bf16" in str(other)
+    assert {error.code for error in (group, tile, wide, other)} == {"gemm-config"}
+
+
+def test_activations_of_another_type_than_the_weights_are_for_are_refused():
+    w, scales = weights(128, 128, 128)
+    words = w4a16.shuffle_weights(w, scales, 128, CONFIGS["rows"])
+    a, d, partial = (np.zeros(n, np.float32) for n in ((16, 128), (16, 128), (1, 2048)))
+    arrays = a.astype(cute.dtype("bf16").numpy), words, d, partial, np.zeros(1, np.int32)
+    error = raised(lambda: w4a16.gemm_w4a16(*arrays, CONFIGS["rows"]))
+    assert "bf16" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("shape", "blocks"),
+    [((16, 14336, 4096), 132), ((16, 4096, 14336), 132), ((1, 130, 520), 10), ((17, 128, 128), 2)],
+)
+def test_each_multiprocessor_has_a_block_where_there_are_tiles(shape, blocks):
+    assert w4a16.choose_blocks(CONFIGS["rows"], *shape, 132) == blocks
 
 
 def test_words_for_another_tile_are_refused():

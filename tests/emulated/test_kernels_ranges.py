@@ -182,21 +182,19 @@ def test_sizes_that_differ_between_threads_are_found():
 class Analytic(Im2col):
     """The same tiles without a table: the filter position is computed from the number of a tile."""
 
-    def __init__(self, X, Y, conv, table, g2s, shared, block):
-        super().__init__(X, Y, conv, table, g2s, shared, block)
-        self.conv, self.depth = conv, cute.size(shared, 1)
-        self.chunks = cute.ceil_div(X.shape[3], self.depth)
-        self.bounded = False
+    def __init__(self, X, Y, conv, g2s, shared, block):
+        super().__init__(X, Y, conv, g2s, shared, block)
+        self.conv = conv
 
     step = None
 
     def begin(self, tile):
         (_R, S), (dh, dw) = self.conv.filter, self.conv.dilation
-        position, c = tile // self.chunks, tile % self.chunks * self.depth
+        position, c = tile % self.positions, tile // self.positions * self.depth
         r, s = position // S, position % S
         _by_n, by_h, by_w, _unit = self.X.stride
         self.at = r * dh * by_h + s * dw * by_w + c
-        self.bit = 1 << position
+        self.bit = cute.where(c + self.column < self.X.shape[3], 1 << position, 0)
 
     def fill(self, stage):
         for i, place in enumerate(self.places):
@@ -222,7 +220,7 @@ def convolved(conv, shape, filters, order, iterator=Im2col):
     P, Q = conv.extents(H, W)
     y, flat = poisoned((N, P, Q, filters), np.float32), f.reshape(filters, -1)
     config = choose(flat, flat, (64, 64))
-    arrays = x, flat, y, conv.table(x, config)
+    arrays = x, flat, y
     plan = cute.trace(conv2d_fprop, *arrays, conv, config, iterator)
     cute.emulate(plan, *arrays, order=order)
     wanted = implicit_gemm.reference(x, f, conv)
@@ -245,8 +243,21 @@ def test_a_convolution_of_bytes_has_wider_vectors():
     y, flat = np.full((1, 6, 5, 24), -1, np.int32), f.reshape(24, -1)
     config = choose(flat, flat, (64, 64))
     assert config.a.vector == 16
-    conv2d_fprop(x, flat, y, conv.table(x, config), conv, config)
+    conv2d_fprop(x, flat, y, conv, config)
     np.testing.assert_array_equal(y, implicit_gemm.reference(x, f, conv))
+
+
+@pytest.mark.parametrize("channels", [8, 40, 72])
+def test_channels_need_not_fill_whole_tiles(channels):
+    convolved(Conv2d((2, 3), (1, 1), (2, 1)), (2, 5, 7, channels), 12, "forward")
+
+
+def test_a_filter_of_other_channels_is_refused():
+    x, y = np.zeros((1, 4, 4, 8), np.float16), np.zeros((1, 4, 4, 8), np.float32)
+    flat = np.zeros((8, 64), np.float16)
+    with pytest.raises(cute.CuteError) as caught:
+        conv2d_fprop(x, flat, y, Conv2d((3, 3), (1, 1)), choose(flat, flat, (64, 64)))
+    assert caught.value.code == "emulate-assume"
 
 
 def test_a_convolution_reads_a_slice_of_the_activations():
@@ -255,7 +266,7 @@ def test_a_convolution_reads_a_slice_of_the_activations():
     x, f = whole[:, 1:8, 2:8, 32:64], rng.integers(-4, 5, (8, 3, 3, 32)).astype(np.float16)
     y, flat = poisoned((2, 5, 4, 8), np.float32), f.reshape(8, -1)
     config = choose(flat, flat, (64, 64))
-    conv2d_fprop(x, flat, y, conv.table(x, config), conv, config)
+    conv2d_fprop(x, flat, y, conv, config)
     np.testing.assert_array_equal(y, implicit_gemm.reference(x, f, conv))
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import cute_py as cute
 from cute_py.kernels.arrays import row_copy
-from cute_py.kernels.layer_norm import layer_norm, reference
+from cute_py.kernels.layer_norm import layer_norm, layer_norm_any, layer_norm_long, reference
 from cute_py.kernels.softmax import over_block
 from tests.emulated.test_kernels_ranges import code_lines
 from tests.sampling import pairwise
@@ -77,6 +77,32 @@ def test_rows_may_be_slices_and_the_result_of_another_type():
     np.testing.assert_allclose(b, wanted, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", tuple(BOUNDS))
+@pytest.mark.parametrize("which", [(), (0,), (1,)])
+def test_rows_of_any_length_are_read_three_times(kind, which):
+    a, *vectors = inputs((2, 1000), kind, 3.0)
+    weight, bias = [None if i in which else x for i, x in enumerate(vectors)]
+    b = np.full(a.shape, np.nan, a.dtype)
+    layer_norm_long(a, weight, bias, b, 1e-5)
+    wanted = reference(a, 1 if weight is None else weight, 0 if bias is None else bias, 1e-5)
+    assert (np.abs(b - wanted) <= BOUNDS[kind] * (3 + np.abs(wanted))).all()
+
+
+def test_a_row_that_is_too_long_for_registers_is_normalized_too():
+    a, weight, bias = inputs((1, 70000), "f32")
+    b = np.full(a.shape, np.nan, np.float32)
+    assert row_copy(a, b) is None
+    layer_norm_any(a, weight, bias, b, 1e-5)
+    np.testing.assert_allclose(b, reference(a, weight, bias, 1e-5), atol=1e-5)
+
+
+def test_a_tile_that_does_not_hold_the_row_is_refused():
+    a, weight, bias = inputs((2, 1000), "f32")
+    with pytest.raises(cute.CuteError) as caught:
+        layer_norm(a, weight, bias, a.copy(), 1e-5, *row_copy(a[:, :500]))
+    assert caught.value.code == "emulate-assume"
+
+
 def test_all_orders_give_the_same_bits():
     given = inputs((3, 777), "f32")
     found = [normed(*given, order=order) for order in ORDERS]
@@ -85,3 +111,4 @@ def test_all_orders_give_the_same_bits():
 
 def test_the_kernel_is_short():
     assert code_lines(layer_norm, over_block) <= 35
+    assert code_lines(layer_norm_long, over_block) <= 35

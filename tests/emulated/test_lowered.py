@@ -12,11 +12,11 @@ from cute_py.integers.symbols import terms_of
 from cute_py.kernels.config import GemmConfig, Side
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.kernels.gemm import gemm
-from cute_py.kernels.gemm_09_warp_specialised import gemm_warp_specialised
+from cute_py.kernels.gemm_09_tma_wgmma import gemm_tma
 from cute_py.plan import ops
 from cute_py.plan.verify import verify
 from cute_py.plan.walk import accesses, arrays, every, mbarriers, named
-from tests.emulated.plans import Maker, at
+from tests.emulated.plans import Maker, at, box_of
 from tests.sampling import pairwise, quick
 
 ATOM = "SM80_16x8x16_F32F16F16F32_TN"
@@ -212,9 +212,9 @@ def test_tma_uses_memory_and_waits_for_the_kernels_before():
     m = Maker()
     m.launch = replace(m.launch, pdl=True)
     m.tensor("X", "f16", 2)
-    tile, bar = at(m.smem("S", "f16", 64), 0, step=(64, 1)), at(m.smem("B", "u64", 1), 0)
-    wait, load = m.op(ops.GridDep, "wait"), m.op(ops.TmaLoad, "X", (0, 0), (8, 8), tile, bar)
-    store = m.op(ops.TmaStore, "X", (0, 0), (8, 8), tile)
+    box, bar = box_of(m.smem("S", "f16", 64), 0, 8, 8), at(m.smem("B", "u64", 1), 0)
+    wait, load = m.op(ops.GridDep, "wait"), m.op(ops.TmaLoad, "X", (0, 0), box, bar)
+    store = m.op(ops.TmaStore, "X", (0, 0), box)
     for use in (load, store):
         early, late = (m.plan(use, wait), m.plan(wait, use))
         verify(late)
@@ -226,10 +226,11 @@ def test_tma_uses_memory_and_waits_for_the_kernels_before():
 def test_ops_say_what_they_use():
     m = Maker()
     x, bar = at(m.tensor("X", "f16", 2), 0), at(m.smem("B", "u64", 1), 0)
-    tile, reg = at(m.smem("S", "f16", 1), 0), m.reg("r", "f16")
-    load = m.op(ops.TmaLoad, "X", (0, 0), (1, 1), tile, bar)
+    smem, reg = m.smem("S", "f16", 8), m.reg("r", "f16")
+    tile, box = at(smem, 0), box_of(smem, 0, 8)
+    load = m.op(ops.TmaLoad, "X", (0, 0), box, bar)
     assert (arrays(load), arrays(load, written=True), mbarriers(load)) == ({"X"}, set(), [bar])
-    for op in (ops.Store(x, reg), ops.Atomic("add", x, reg), ops.TmaStore("X", (0,), (1,), tile)):
+    for op in (ops.Store(x, reg), ops.Atomic("add", x, reg), ops.TmaStore("X", (0,), box)):
         assert arrays(op) == arrays(op, written=True) == {"X"}
     assert arrays(ops.Load(reg, x)) == {"X"}
     assert arrays(ops.Load(reg, x), written=True) == set()
@@ -250,7 +251,7 @@ def products_of(plan):
 def test_the_first_product_of_a_loop_starts_from_zero(K):
     a, b = (np.ones((n, K), np.float16) for n in (70, 40))
     c = np.full((70, 40), np.nan, np.float32)
-    plan = cute.trace(gemm_warp_specialised, a, b, c, (64, 64, 64))
+    plan = cute.trace(gemm_tma, a, b, c, (64, 64, 64))
     assert products_of(plan) == ["True"]
     for order in ("forward", "reversed", 5):
         c[...] = np.nan

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import cute_py as cute
 from cute_py import _
-from cute_py.kernels.gemm_09_warp_specialised import gemm_warp_specialised
+from cute_py.kernels.gemm_09_tma_wgmma import gemm_tma
 from cute_py.plan.ops import CpAsync, CpWait, LdMatrix, Loop, Mma
 from tests.sampling import fewer
 
@@ -162,16 +162,16 @@ def test_a_ring_that_is_filled_too_late_is_caught():
 
 @pytest.mark.parametrize("shape", [(1, 8, 8), (64, 128, 64), (130, 257, 136), (128, 128, 512)])
 @pytest.mark.parametrize("stages", [2, 3])
-def test_warp_specialised_gemm_is_numpys(shape, stages):
+def test_tma_gemm_is_numpys(shape, stages):
     a, b, c = matrices(*shape)
-    gemm_warp_specialised(a, b, c, stages=stages)
+    gemm_tma(a, b, c, stages=stages)
     np.testing.assert_array_equal(c, product(a, b))
 
 
 @pytest.mark.parametrize("order", ["reversed", 0, 1, 2])
 def test_producer_and_consumers_may_run_in_any_order(order):
     a, b, c = matrices(130, 64, 200)
-    plan = cute.trace(gemm_warp_specialised, a, b, c)
+    plan = cute.trace(gemm_tma, a, b, c)
     cute.emulate(plan, a, b, c, order=order)
     np.testing.assert_array_equal(c, product(a, b))
 

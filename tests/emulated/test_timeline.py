@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from cute_py.kernels.gemm_09_warp_specialised import gemm_warp_specialised
 
 import cute_py as cute
 from cute_py import viz
 from cute_py.errors import LayoutError
-from cute_py.kernels.gemm_09_warp_specialised import gemm_warp_specialised
 from cute_py.kernels.samples import SAMPLES
 
 

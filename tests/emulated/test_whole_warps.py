@@ -256,3 +256,37 @@ def test_a_named_barrier_counts_warps_that_have_returned(left):
     assert meeting(32 * warps) == {True}
     if warps < 4:
         assert meeting(128) == {"emulate-deadlock"}
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("order", ["forward", "reversed", 0, 1, 2])
+def test_warps_wait_for_their_warpgroup(missing, order):
+    """One thread of a warpgroup is delayed before its products; or a warp does not come at all."""
+
+    @cute.kernel
+    def delayed(x, missing):
+        cute.launch(grid=2, block=256)
+        tid, bars = cute.thread_idx(), cute.mbarriers(1)
+        with cute.elect("block"):
+            bars.init(1)
+            cute.fence_mbarrier_init()
+        cute.syncthreads()
+        with cute.when(tid == 128):
+            bars.arrive(0)
+        with cute.when(tid < 128):
+            with cute.when(tid % 128 == 32):
+                bars.wait(0, 0)
+                x[cute.block_idx()] = 1
+            cute.syncwarp()
+        with cute.when(cute.warp_idx() != (3 if missing else 8)):
+            cute.warpgroup_fence()
+
+    x = np.zeros(2, np.int32)
+    plan = cute.trace(delayed, x, missing)
+    if not missing:
+        cute.emulate(plan, x, order=order)
+        assert (x == 1).all()
+        return
+    with pytest.raises(cute.CuteError, match="warpgroup_fence") as caught:
+        cute.emulate(plan, x, order=order)
+    assert caught.value.code == "emulate-warp-divergent"

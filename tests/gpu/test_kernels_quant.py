@@ -25,8 +25,8 @@ if not torch.cuda.is_available():
 )
 def test_weights_of_4_bits_are_exact(shape, group, blocks, kind):
     (m, n, k), random = shape, np.random.default_rng(0)
-    blocks = blocks or 2 * torch.cuda.get_device_properties(0).multi_processor_count
-    config = w4a16.choose_tile(m, kind)
+    config, gpu = w4a16.choose_tile(m, kind), torch.cuda.get_device_properties(0)
+    blocks = blocks or w4a16.choose_blocks(config, m, n, k, gpu.multi_processor_count)
     w, a = random.integers(-8, 8, (n, k)), torch.randint(-4, 5, (m, k))
     scales = (2.0 ** random.integers(-2, 3, (n, -(-k // group)))).astype(cute.dtype(kind).numpy)
     words = torch.tensor(w4a16.shuffle_weights(w, scales, group, config)).cuda()

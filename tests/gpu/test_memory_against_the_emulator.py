@@ -5,7 +5,7 @@ import pytest
 
 import cute_py as cute
 from cute_py.plan.conditions import Test as Flag
-from tests.emulated.plans import bid_x, less, part, size, tid
+from tests.emulated.plans import bid_x, less, part, same, size, tid
 from tests.gpu.harness import THREADS, Maker, assert_same, at, both, drawn, ops, require_any
 
 require_any()
@@ -146,6 +146,31 @@ def test_asynchronous_copies(zfill):
     _x, (got, wanted) = both(m.plan(*body), x, np.zeros(n * len(COPIES), np.float16))
     for i, form in enumerate(COPIES):
         assert_same(got[i * n : (i + 1) * n], wanted[i * n : (i + 1) * n], f"{form}{zfill}")
+
+
+def test_copies_arrive_at_an_mbarrier():
+    """Each thread waits on the mbarrier for the copies of all, and reads those of another warp."""
+    threads, rounds = 128, 3
+    m = Maker("arrivals", threads=threads)
+    X, R = m.tensor("X", "f32"), m.tensor("R", "f32")
+    S, bar = m.smem("s0", "f32", 4 * threads), m.smem("bar", "u64", 1)
+    held, copy = m.reg("h", "f32", 4), cute.get_copy("SM80_CP_ASYNC_CACHEGLOBAL<128>")
+    init = m.op(ops.MbarInit, at(bar, 0), threads)
+    body = [m.op(ops.If, same(tid, 0), (init,), (), "thread"), m.op(ops.Barrier)]
+    for i in range(rounds):
+        first = 4 * threads * i
+        body += [
+            m.op(ops.CpAsync, copy, at(S, tid * 4, width=4), at(X, tid * 4 + first, width=4)),
+            m.op(ops.CpArrive, at(bar, 0)),
+            m.op(ops.MbarWait, at(bar, 0), i % 2),
+            m.op(ops.Load, held, at(S, (threads - 1 - tid) * 4, width=4)),
+            m.op(ops.Store, at(R, tid * 4 + first, width=4), held),
+            m.op(ops.Barrier),
+        ]
+    x = drawn("f32", 4 * threads * rounds)
+    _x, (got, wanted) = both(m.plan(*body), x, np.zeros_like(x))
+    assert_same(got, wanted, "arrivals")
+    assert_same(got.reshape(rounds, -1, 4), x.reshape(rounds, -1, 4)[:, ::-1], "reversed")
 
 
 def test_groups_of_copies_are_waited_for_in_order():

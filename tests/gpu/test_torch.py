@@ -1,21 +1,21 @@
-"""Tensors of torch on the GPU: gradients are refused, graphs break; and arrays by one interface."""
+"""Tensors of torch on the GPU: kernels refuse gradients; and arrays by one interface."""
 
 import numpy as np
 import pytest
 
 import cute_py as cute
 from tests.gpu.harness import OnGpu, require_gpu, torch
-from tests.torch_calls import add, graphs_around, refused_with_gradient
+from tests.torch_calls import add, followed_by_autograd, graphs_around
 
 require_gpu()
 
 
-def test_operands_that_autograd_follows_are_refused():
-    refused_with_gradient("cuda")
+def test_operands_that_autograd_follows():
+    followed_by_autograd("cuda")
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_call_breaks_the_graph_of_torch_compile():
+def test_a_kernel_breaks_the_graph_of_torch_compile_and_a_product_does_not():
     graphs_around("cuda")
 
 

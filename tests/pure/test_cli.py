@@ -319,7 +319,7 @@ BEGUN = [
     (("atoms", "--arch", "SM_10"), ["sm_100", "sm_103"]),
     (("compile", "copy", "--arch", "sm_9"), ["sm_90", "sm_90a"]),
     (("source", "copy", "--dtype", "bf"), ["bf16", "bfloat16", "bfloat16_t"]),
-    (("source", "gemm_0"), [f"gemm_0{i}" for i in range(1, 9)]),
+    (("source", "gemm_0"), [f"gemm_0{i}" for i in range(1, 10)]),
     (("co",), ["copy", "compile", "completion"]),
     (("eval", "tiled(4:1)"), ["tiled_divide", "tiled_product"]),
 ]

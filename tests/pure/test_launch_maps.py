@@ -8,7 +8,7 @@ import pytest
 import cute_py as cute
 from cute_py.codegen.launch import run
 from tests.fake_gpu import Array, install
-from tests.hopper_kernels import shared_by_two, tma_copy
+from tests.hopper_kernels import im2col, shared_by_two, tma_copy
 
 TILE = (32, 64)
 
@@ -96,6 +96,20 @@ def test_arrays_that_tma_cannot_address_are_refused(gpu, wrong, said):
     assert len(gpu.raw.launches) == 1
 
 
+def test_the_map_of_a_convolution_has_its_bounding_box(gpu):
+    """Corners and steps of W, H: minus the padding, and the padding minus the filter's reach."""
+    x = Array((2, 9, 12, 32), np.float16, address=4096)
+    y = Array((2 * 9 * 5, 6, 32), np.float16, address=8192)
+    how, tile = ((0, 2), (1, 2), (1, 3)), {"rows": 16, "channels": 32, "swizzle": "SW64"}
+    cute.run(plan_of(x, y, im2col, filter=(2, 3), how=how, **tile), x, y)
+    ((kind, extents, pitches, box, swizzle, address, walk),) = encoded(gpu)
+    assert (kind, swizzle, address) == (6, 2, 4096)
+    assert (extents, pitches) == ((32, 12, 9, 2), (64, 768, 6912))
+    assert box == (32, 16, 1, 1)
+    assert (walk.lower, walk.upper, walk.step) == ((-2, 0), (-4, -1), (2, 1))
+    assert [launch[-1][-1] for launch in gpu.raw.launches] == [4096]
+
+
 def test_the_pitch_of_a_single_row_is_never_used(gpu):
     x, y = array(rows=1, strides=(6, 2)), array(rows=1, address=8192)
     cute.run(plan_of(x, y), x, y)
@@ -152,3 +166,16 @@ def test_a_cluster_that_never_fits_is_refused(gpu):
     monkey = plan_of(x, y, shared_by_two, rows=64)
     assert "2 blocks in a cluster" in refused("launch-limit", monkey, x, y)
     assert run.launcher(plan, 0).prepared([x, y])[0].config().numAttrs == 1
+
+
+def test_a_grid_of_clusters_may_be_a_run_time_number(gpu):
+    """What the device can run is asked before the number is known."""
+
+    @cute.kernel
+    def pairs(x, blocks: cute.s32(min=2)):
+        cute.launch(grid=blocks, block=32, cluster=2)
+        x[cute.thread_idx(), 0] = 1
+
+    x = array(64, 64)
+    cute.run(cute.trace(pairs, x, 4), x, 6)
+    assert gpu.raw.launches[-1][1] == (6, 1, 1)

@@ -54,6 +54,13 @@ def plan_of(kernel, *args):
 X = Array((1000,))
 
 
+def run_of(plan):
+    """Return the launcher of a plan, as `cute.run` keeps it."""
+    from cute_py.codegen.launch import run
+
+    return run.launcher(plan, 0)
+
+
 def refused(code, plan, *args, **named):
     with pytest.raises(cute.CuteError) as caught:
         cute.run(plan, *args, **named)
@@ -109,6 +116,38 @@ def test_a_grid_of_run_time_numbers_is_counted_at_each_launch(gpu):
     refused("launch-grid", plan, X, X, -1, 1.0)
 
 
+def test_a_grid_of_the_same_run_time_numbers_is_computed_once(gpu, monkeypatch):
+    """Whatever came before, an empty grid or a refused one too: each launch has its own grid."""
+    plan = plan_of(rows, X, X, 1, 1.0)
+    computed = []
+    launcher = run_of(plan)
+    blocks = launcher.blocks
+    monkeypatch.setattr(launcher, "blocks", lambda **n: (computed.append(n["n"]), blocks(**n))[1])
+    numbers = [3, 3, 3, 0, 0, 3, 7, 7, 65536, 65536, 7, 3, 3]
+    for n in numbers:
+        if n > 65535:
+            refused("launch-grid", plan, X, X, n, 1.0)
+        else:
+            cute.run(plan, X, X, n, 1.0)
+    found = [launch[1][1] for launch in gpu.raw.launches]
+    assert found == [n for n in numbers if 0 < n < 65536]
+    assert computed == [3, 0, 0, 3, 7, 65536, 65536, 7, 3]
+
+
+@cute.kernel
+def paired(x, n: cute.s32):
+    cute.launch(grid=n, block=32, cluster=2)
+    x[cute.thread_idx()] = 1.0
+
+
+def test_clusters_are_asked_for_with_whole_ones_whatever_the_grid_is(gpu):
+    plan = plan_of(paired, X, 2)
+    for n in (2, 6):
+        cute.run(plan, X, n)
+    assert [launch[1] for launch in gpu.raw.launches] == [(2, 1, 1), (6, 1, 1)]
+    refused("launch-cluster", plan, X, 3)
+
+
 @cute.kernel
 def divided(x, n: cute.s32(min=1, multiple_of=2)):
     cute.launch(grid=4, block=32)
@@ -134,6 +173,64 @@ def test_the_host_computes_multipliers_once_for_sizes_and_at_each_call_for_numbe
             divided(x, wrong)
         assert caught.value.code == "argument-number"
         assert "from 1 to" in refused("argument-number", plan, x, wrong)
+
+
+@cute.kernel
+def together(x, n: cute.s32):
+    cute.launch(grid=(x.shape[0], n), block=1024, resident=True)
+
+
+def test_blocks_that_wait_for_each_other_have_room_together(gpu):
+    fits, more = Array((132,)), Array((136,))
+    plan = plan_of(together, fits, 2)
+    assert str(plan).splitlines()[3].endswith("resident")
+    cute.run(plan, fits, 2)
+    cute.run(plan, more, 1)
+    for _again in range(2):
+        text = refused("launch-resident", plan, more, 2)
+        assert "272 blocks" in text
+        assert "at most 264" in text
+    assert len(gpu.raw.launches) == 2
+
+
+@cute.kernel
+def tabled(x, n: cute.s32, tables):
+    cute.launch(grid=4, block=32)
+    t = cute.thread_idx()
+    if "sizes" in tables:
+        x[cute.make_table([k * x.shape[0] for k in range(3)])[t % 3]] = 1.0
+    if "numbers" in tables:
+        x[cute.make_table([n - 2, 5, n * n])[t % 3]] = (t // cute.max_(n, 1)).to("f32")
+
+
+@pytest.mark.parametrize("tables", ["sizes", "numbers", "sizes numbers"])
+def test_the_host_computes_tables_once_for_sizes_and_at_each_call_for_numbers(gpu, tables):
+    calls = (Array((100,)), 6), (Array((100,)), 10), (Array((200,)), 6), (Array((100,)), -1)
+    for array, n in (*calls, *calls):
+        tabled(array, n, tables)
+    plan = cute.trace(tabled, calls[0][0], 6, tables)
+    for array, n in calls:
+        cute.run(plan, array, n)
+    assert len(gpu.raw.launches) == 12
+    for (*_rest, words), (array, n) in zip(gpu.raw.launches, 3 * calls, strict=True):
+        wanted = [[0, array.shape[0], 2 * array.shape[0]]] * ("sizes" in tables)
+        wanted += [[n - 2, 5, n * n]] * ("numbers" in tables)
+        found = words[-len(wanted) :]
+        assert [np.array(row, np.uint64).view(np.int64).tolist() for row in found] == wanted
+
+
+def test_entries_wrap_around_at_64_bits(gpu):
+    @cute.kernel
+    def powers(x, n: cute.s64):
+        cute.launch(grid=1, block=32)
+        t = cute.thread_idx()
+        x[cute.make_table([n * n, n * n * n])[t % 2]] = 1.0
+
+    powers(Array((100,)), 2**32 - 1)
+    *_rest, words = gpu.raw.launches[-1]
+    n = np.uint64(2**32 - 1)
+    with np.errstate(over="ignore"):
+        assert words[-1] == [n * n, n * n * n]
 
 
 def test_a_plan_for_small_arrays_refuses_one_of_2_gb(gpu):

@@ -2,20 +2,25 @@
 
 import random
 import sys
+import threading
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.calls import arrays
+from cute_py.calls import arrays, memo
 from cute_py.codegen.driver import streams
+from cute_py.kernels import gemm as gemm_of_all
+from cute_py.kernels import gemm_sm90
 from cute_py.kernels.config import GemmConfig
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.kernels.gemm import gemm
+from cute_py.kernels.gemm_sm90 import KERNELS
 from cute_py.ops import libraries, product
 from cute_py.ops.product import KNOWN
 from tests import fake_gpu
+from tests.gpu_arrays import small_tiles
 
 
 class Matrix:
@@ -88,10 +93,16 @@ def spread(x, shape):
     return x.like(shape, (0,) * more + tuple(s if n == m else 0 for n, m, s in sizes))
 
 
-@pytest.fixture
-def gpu(monkeypatch):
-    """The machine; its launches are (device, grid, stream, words)."""
+@pytest.fixture(params=[(8, 0), (9, 0)], ids=["sm_80", "sm_90a"])
+def gpu(request, monkeypatch):
+    """The machine, without tensor maps and with; its launches are (device, grid, stream, words)."""
     fake = fake_gpu.install(monkeypatch)
+    for name, number in zip(("MAJOR", "MINOR"), request.param, strict=True):
+        monkeypatch.setitem(fake_gpu.LIMITS, f"COMPUTE_CAPABILITY_{name}", number)
+    small_tiles(monkeypatch)
+    fake.by_tma = request.param == (9, 0)
+    fake.kernel = KERNELS["cooperative"] if fake.by_tma else gemm
+    fake.times = 1 + fake.by_tma  # that an address is among the words: in its tensor map, too
     facts = (("dtype",), ("shape",), ("strides",), ("requires_grad",))
     library = arrays.Library(
         "fake", ("address",), facts, lambda x: 0, lambda d: lambda: fake.stream, lambda: 0
@@ -103,7 +114,8 @@ def gpu(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setitem(fake_gpu.LIMITS, "MULTIPROCESSOR_COUNT", 132)
     monkeypatch.setattr(libraries, "driver", lambda: streams.driver())
-    monkeypatch.setattr(gemm, "_calls", None)
+    for kernel in (gemm, *KERNELS.values()):
+        monkeypatch.setattr(kernel, "_calls", None)
     monkeypatch.setattr(Matrix, "made", [])
     KNOWN.clear()
     return fake
@@ -140,6 +152,10 @@ def words(gpu):
     return gpu.raw.launches[-1][3]
 
 
+def bits(number):
+    return np.float64(number).view(np.uint64)
+
+
 def test_a_thousand_calls_keep_one_entry(gpu, steps):
     a, b, out = *operands(), Matrix((M, N), address=1 << 23)
     cute.ops.gemm(a, b, alpha=0.5, out=out)
@@ -148,32 +164,27 @@ def test_a_thousand_calls_keep_one_entry(gpu, steps):
         a, b, out = (Matrix(x.shape, address=x.address + 4096 * i) for x in (a, b, out))
         assert cute.ops.gemm(a, b, alpha=1.5 + i, out=out) is out
         x = words(gpu)
-        assert [x.count(y.address) for y in (a, b, out)] == [1, 1, 1]
-        assert x[-2] == np.float64(1.5 + i).view(np.uint64)
+        assert [x.count(y.address) for y in (a, b, out)] == [gpu.times] * 3
+        assert x.count(bits(1.5 + i)) == 1
     assert steps == []  # no configuration, no epilogue, no request
     assert known() == KNOWN.count == 1
-    assert sum(len(signature.entries) for signature in gemm.calls().kept.values()) == 1
+    assert sum(len(signature.entries) for signature in gpu.kernel.calls().kept.values()) == 1
     assert len(gpu.raw.launches) == 1001
     assert Matrix.made == []
 
 
-def test_the_launch_is_the_one_of_the_first_call(gpu):
-    a, b, c, bias = *operands(), Matrix((M, N), np.float32), Matrix((N,), np.float32)
-    c.address, bias.address = 1 << 24, 1 << 25
-    out = Matrix((M, N), address=1 << 23)
-    for named in (
-        {},
-        {"c": c, "beta": 2.0},
-        {"c": c},
-        {"bias": bias},
-        {"c": c, "beta": 1, "bias": bias},
-    ):
-        cute.ops.gemm(a, b, out=out, **named)
-        cute.ops.gemm(a, b, out=out, **named)
-        first, second = gpu.raw.launches[-2:]
-        assert first == second
-        used = {"c": c.address in first[3], "bias": bias.address in first[3]}
-        assert used == {"c": bool(named.get("beta")), "bias": "bias" in named}
+@pytest.mark.parametrize("terms", ["", "c beta", "c", "bias", "c beta bias"])
+def test_the_launch_is_the_one_of_the_first_call(gpu, terms):
+    c, bias = Matrix((M, N), np.float32, address=1 << 24), Matrix((N,), np.float32, address=1 << 25)
+    given = {"c": c, "beta": 2.0, "bias": bias}
+    named = {name: given[name] for name in terms.split()}
+    (a, b), out = operands(), Matrix((M, N), address=1 << 23)
+    cute.ops.gemm(a, b, out=out, **named)
+    cute.ops.gemm(a, b, out=out, **named)
+    first, second = gpu.raw.launches[-2:]
+    assert first == second
+    used = {"c": c.address in first[3], "bias": bias.address in first[3]}
+    assert used == {"c": "beta" in named, "bias": "bias" in named}
 
 
 def test_new_results_are_new_arrays(gpu, steps):
@@ -182,7 +193,7 @@ def test_new_results_are_new_arrays(gpu, steps):
     assert len({x.address for x in found}) == 3
     assert [
         launch[3].count(x.address) for launch, x in zip(gpu.raw.launches, found, strict=True)
-    ] == [1] * 3
+    ] == [gpu.times] * 3
     assert {x.shape for x in found} == {(M, N)}
     assert {x.dtype for x in found} == {np.dtype(np.float16)}
     assert steps.count("taken") == 1
@@ -254,6 +265,33 @@ def test_an_out_that_is_read_is_noticed_each_time(gpu):
     assert known() == 1
 
 
+def test_two_threads_at_once_share_a_kernel_and_no_address(gpu, monkeypatch):
+    a, b = operands()
+    cute.ops.gemm(a, b, out=Matrix((M, N), address=1 << 23))
+    barrier, launch = threading.Barrier(2), type(gpu.raw).cuLaunchKernelEx
+
+    def together(raw, *args):
+        barrier.wait(5)
+        return launch(raw, *args)
+
+    monkeypatch.setattr(type(gpu.raw), "cuLaunchKernelEx", together)
+    made = {}
+
+    def work(n):
+        made[n] = [Matrix((M, N), address=(n << 26) + 4096 * i) for i in range(4)]
+        for out in made[n]:
+            cute.ops.gemm(a, b, out=out)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in (1, 2)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    wanted = sorted(out.address for outs in made.values() for out in outs)
+    found = [[x for x in words if x in wanted] for *_rest, words in gpu.raw.launches[1:]]
+    assert sorted(found) == [[x] * gpu.times for x in wanted]
+
+
 def test_the_first_call_with_an_out_that_is_read_does_not_decide_for_others(gpu, steps):
     a, b = operands()
     b = Matrix((K, M), address=1 << 22)
@@ -303,15 +341,16 @@ def test_factors_of_other_types_are_taken_and_never_known(gpu, steps, alpha):
         steps.clear()
         cute.ops.gemm(a, b, alpha=alpha, out=out)
         assert "taken" in steps
-        assert words(gpu)[-2] == np.float64(alpha).view(np.uint64)
+        assert words(gpu).count(bits(alpha)) == 1
 
 
 def test_a_stale_kernel_is_noticed(gpu, steps, monkeypatch):
     a, b, out = *operands(), Matrix((M, N), address=1 << 23)
     cute.ops.gemm(a, b, out=out)
-    from cute_py.kernels import gemm as module
-
-    monkeypatch.setattr(module, "_matrix", lambda x, batch: x)
+    module = gemm_sm90 if gpu.by_tma else gemm_of_all
+    name = "_overlap" if gpu.by_tma else "_matrix"
+    real = getattr(module, name)
+    monkeypatch.setattr(module, name, lambda *args: real(*args))
     steps.clear()
     cute.ops.gemm(a, b, out=out)
     assert "taken" in steps
@@ -502,9 +541,9 @@ def test_tensors_of_torch_are_known_by_guards_and_autograd_is_told(gpu, told, st
         assert cute.ops.gemm(a, b, out=out) is out
         assert told.pop() is out
         assert gpu.raw.launches[-1][2] == 7 * i
-        assert [words(gpu).count(x.address) for x in (a, b, out)] == [1, 1, 1]
+        assert [words(gpu).count(x.address) for x in (a, b, out)] == [gpu.times] * 3
         made = cute.ops.gemm(a, b)
-        assert (made.shape, words(gpu).count(made.address)) == ((M, N), 1)
+        assert (made.shape, words(gpu).count(made.address)) == ((M, N), gpu.times)
     assert told == []
     assert steps.count("taken") == 2
     wide = Tensor((M, N), (2 * N, 1), 1 << 23)
@@ -541,6 +580,40 @@ def test_tensors_with_a_gradient_are_refused_in_grad_mode_alone(gpu, told, monke
             assert len(gpu.raw.launches) == before
 
 
+def test_tensors_with_a_gradient_go_to_the_operator_in_grad_mode_alone(gpu, told, monkeypatch):
+    """Also those of a request that was answered before, in either mode."""
+    requests = []
+    rules = (lambda given: requests.append(given) or "by autograd", None)
+    monkeypatch.setattr(product, "load_operators", lambda: True)
+    monkeypatch.setitem(product.OPERATORS, "gemm", rules)
+    a, b = Parameter((M, K), address=1 << 21), Tensor((K, N), address=1 << 22)
+    for mode in (True, True, False, False, True, False):
+        monkeypatch.setattr(Tensor, "grad_mode", mode)
+        before = len(gpu.raw.launches), len(requests)
+        found = cute.ops.gemm(a, b, alpha=2, activation="relu")
+        assert (found == "by autograd") is mode
+        assert (len(gpu.raw.launches), len(requests)) == (before[0] + (not mode), before[1] + mode)
+    assert all((x.a, x.b, x.alpha, x.activation) == (a, b, 2, "relu") for x in requests)
+
+
+def test_a_new_size_of_a_known_configuration_examines_no_compile_time_value(gpu, monkeypatch):
+    """Nor generates code: equal configurations are one object."""
+    from cute_py.calls import fast_path
+    from cute_py.calls.fingerprint import dependencies
+
+    b = Matrix((K, N), address=1 << 22)
+    for rows in (M, M + 8, M + 16):
+        cute.ops.gemm(Matrix((rows, K), address=1 << 21), b)
+    done = []
+    for module in (dependencies, memo, fast_path):
+        for name in ("fingerprint", "function"):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, lambda *x, **y: done.append(x))
+    for rows in range(M + 24, M + 100, 8):
+        cute.ops.gemm(Matrix((rows, K), address=1 << 21), b)
+    assert done == []
+
+
 def test_factors_with_a_gradient_are_refused(gpu, told, monkeypatch):
     a, b = Tensor((M, K), address=1 << 21), Tensor((K, N), address=1 << 22)
     factor = Parameter(())
@@ -551,3 +624,34 @@ def test_factors_with_a_gradient_are_refused(gpu, told, monkeypatch):
         cute.ops.gemm(a, b, alpha=factor)
     factor.requires_grad = False
     cute.ops.gemm(a, b, alpha=factor)
+
+
+def test_the_call_that_followed_the_last_time_is_tried_first(gpu, monkeypatch):
+    """Also where the order changes, and where one call is repeated."""
+    searched, search = [], memo.Memo.search
+    monkeypatch.setattr(memo.Memo, "search", lambda *x: (searched.append(x), search(*x))[1])
+    KNOWN.clear()
+    b = Matrix((K, N), address=1 << 22)
+    requests = [
+        lambda: cute.ops.gemm(Matrix((M, K), address=1 << 21), b),
+        lambda: cute.ops.gemm(Matrix((2 * M, K), address=1 << 21), b),
+        lambda: cute.ops.gemm(Matrix((M, K), address=1 << 21), b, alpha=2, activation="relu"),
+    ]
+    for order in ((0, 1, 2), (2, 1, 0), (0, 0, 1, 2, 2)):
+        for _ in range(3):
+            for i in order:
+                requests[i]()
+        searched.clear()
+        launches = len(gpu.raw.launches)
+        if order != (0, 0, 1, 2, 2):
+            for i in order:
+                requests[i]()
+            assert searched == []
+            assert len(gpu.raw.launches) == launches + len(order)
+    generator = random.Random(1)
+    for _ in range(200):
+        i = generator.randrange(3)
+        launches = len(gpu.raw.launches)
+        made = requests[i]()
+        assert made.shape == ((2 * M if i == 1 else M), N)
+        assert len(gpu.raw.launches) == launches + 1

@@ -65,6 +65,7 @@ def address(x):
 def launched(monkeypatch):
     """The arguments (addresses) of the kernels that are launched."""
     gpu_arrays.install(monkeypatch, HOPPER)
+    gpu_arrays.small_tiles(monkeypatch)
     library = arrays.Library(
         "cupy",
         ("address",),
@@ -225,7 +226,7 @@ def test_all_memory_is_moved_on_the_device_of_the_arrays(launched):
     a, b = made((1200, 1024), np.float16)[::2, ::2], made((512, 601), np.float16)
     out = made((601, 600), np.float16).swapaxes(0, 1)
     cute.ops.gemm(a, b, bias=made((1202,))[::2], out=out)
-    assert Counter(Cupy.seen) == {"copy": 2, "empty": 3, "__setitem__": 5}
+    assert Counter(Cupy.seen) == {"copy": 2, "empty": 2, "__setitem__": 2}
     assert cute.ops.gemm(a, b).shape == (600, 601)
     assert Current.depth == 0
 

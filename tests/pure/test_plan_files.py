@@ -12,10 +12,12 @@ import cute_py as cute
 from cute_py.emulate import HANDLERS
 from cute_py.kernels import transpose
 from cute_py.kernels.config import flagship
+from cute_py.kernels.epilogue import Epilogue
 from cute_py.kernels.gemm_07_multistage import gemm_multistage
-from cute_py.kernels.gemm_09_warp_specialised import gemm_warp_specialised
+from cute_py.kernels.gemm_09_tma_wgmma import gemm_tma
 from cute_py.plan import ops
 from cute_py.plan.serial import dumps, loads
+from tests.hopper_family import HALVES, arguments, call_of, trace
 
 
 @cute.kernel
@@ -38,10 +40,10 @@ def scale_plan():
 
 def hopper_plan():
     a = np.zeros((128, 64), np.float16)
-    return cute.trace(gemm_warp_specialised, a, a, np.zeros((128, 128), np.float32))
+    return cute.trace(gemm_tma, a, a, np.zeros((128, 128), np.float32))
 
 
-PLANS = {"scale": scale_plan, "warp specialised": hopper_plan}
+PLANS = {"scale": scale_plan, "tma": hopper_plan}
 
 
 def test_every_op_has_a_word_a_purpose_a_text_and_an_emulation():
@@ -64,7 +66,7 @@ def test_a_plan_is_read_back_as_it_was(name):
     assert again == plan
     assert hash(again) == hash(plan)
     assert dumps(again) == text
-    assert json.loads(text)["cute_py plan"] == 3
+    assert json.loads(text)["cute_py plan"] == 4
     assert [op.line for op in again.ops] == [op.line for op in plan.ops]
 
 
@@ -85,7 +87,7 @@ def test_text_that_is_no_plan_is_refused():
 
 
 def test_a_plan_of_another_version_is_refused():
-    text = dumps(scale_plan()).replace('"cute_py plan": 3', '"cute_py plan": 999')
+    text = dumps(scale_plan()).replace('"cute_py plan": 4', '"cute_py plan": 999')
     with pytest.raises(cute.CuteError) as caught:
         loads(text)
     assert caught.value.code == "plan-version"
@@ -131,7 +133,14 @@ def wrong_plans():
     yield "a step of 0", changed(plan, ops.Loop, step=0)
     yield "an unknown scope", changed(plan, ops.If, scope="grid")
     hopper = hopper_plan()
-    yield "a box of another size", changed(hopper, ops.TmaLoad, box=(1, 1))
+    box = first(hopper, ops.TmaLoad).box
+    for what, wrong in (
+        ("another size", {"extents": (8, 8)}),
+        ("a mode twice", {"modes": (1, 1)}),
+        ("rows wider than the swizzle", {"swizzle": 32}),
+        ("an unknown swizzle", {"swizzle": 256}),
+    ):
+        yield what, changed(hopper, ops.TmaLoad, box=dataclasses.replace(box, **wrong))
     yield "a step outside of d", changed(hopper, ops.Wgmma, steps=((99, 0, 0),))
     yield "groups below 0", changed(hopper, ops.WgWait, n=-1)
     yield "an unknown fence", changed(hopper, ops.Fence, kind="all")
@@ -179,3 +188,17 @@ def test_text_and_file_of_a_plan_are_stable(name, request):
             path.write_text(text, encoding="utf-8")
         assert path.read_text(encoding="utf-8") == text
     assert loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8")) == plan
+
+
+@pytest.mark.parametrize("name", ["128x256", "pp-128x192"])
+def test_text_of_the_plans_for_hopper_is_stable(name, request):
+    """The flagships of the cooperative kernel and of the one with two tiles."""
+    config = HALVES[name]
+    arrays, _exact = arguments(config, (64, 64, 64), "bf16")
+    plan = trace(config, *call_of(config, arrays, Epilogue()))
+    text = re.sub(r"  # line \d+", "", str(plan)) + "\n"
+    path = GOLDEN / f"hopper-{name}.txt"
+    if request.config.getoption("--update-golden"):
+        path.write_text(text, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == text
+    assert str(loads(dumps(plan))) == str(plan)

@@ -29,12 +29,55 @@ def descriptors(layout, dtype=None, mma=SS):
     return thread.partition_fragment_A(tile)
 
 
+def columns(first, count, mma="SM90_64x152x16_F32F16F16_SS", warps=(1, 1, 1), shape=(64, 152)):
+    """Some columns of a tile, by the first thread: their coordinates."""
+    tiled = cute.make_tiled_mma(mma, warps)
+    part = tiled.get_slice(0).partition_C(cute.make_identity_tensor(shape))
+    return tiled.columns_C(part, first, count)
+
+
+def test_columns_of_a_tile_are_the_elements_of_its_part_there():
+    for mma, shape, first, count in (
+        ("SM90_64x152x16_F32F16F16_SS", (64, 152), 144, 8),
+        ("SM90_64x24x16_F32F16F16_SS", (128, 72), 24, 48),
+        ("SM90_64x24x16_F32F16F16_SS", (128, 72), 56, 16),
+        ("SM80_16x8x16_F32F16F16F32_TN", (32, 32), 8, 24),
+        ("UniversalFMA", (4, 6), 3, 2),
+    ):
+        whole = columns(0, shape[1], mma, shape=shape)
+        inside = [c for c in map(whole, range(cute.size(whole))) if first <= c[1] < first + count]
+        part = columns(first, count, mma, shape=shape)
+        assert inside
+        assert [part(i) for i in range(cute.size(part))] == inside
+
+
+@pytest.mark.parametrize(
+    ("first", "count", "warps"),
+    [
+        (0, 160, (1, 1, 1)),
+        (-8, 8, (1, 1, 1)),
+        (0, 0, (1, 1, 1)),
+        (0, 12, (1, 1, 1)),
+        (0, 8, (1, 2, 1)),
+    ],
+)
+def test_other_columns_are_refused(first, count, warps):
+    with pytest.raises(LayoutError) as caught:
+        columns(first, count, warps=warps, shape=(64, 152 * warps[1]))
+    assert caught.value.code == "mma-columns"
+
+
 # code -> (a call, its class, what its message says)
 REFUSED = {
     "mma-atom": (
         lambda: cute.make_tiled_mma(None),
         LeafTypeError,
         r"make_tiled_mma: given None \(NoneType\); required: an MMA_Atom",
+    ),
+    "mma-columns": (
+        lambda: columns(60, 8),
+        LayoutError,
+        r"given columns 60 to 67 of a part .*; required: .* a multiple of 8 from a multiple of 8",
     ),
     "tiled-kind": (
         lambda: cute.make_tiled_copy_A(WORD, F16),

@@ -467,6 +467,12 @@ def leftovers():
     leave_an_index()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def examples():
+    """Make all messages once, outside of the time of a test."""
+    messages()
+
+
 @pytest.mark.parametrize(("code", "wrong", "mended"), PAIRS, ids=CODES)
 def test_wrong_is_refused_where_it_stands_and_mended_is_traced(code, wrong, mended):
     error = raised(lambda: traced(wrong))

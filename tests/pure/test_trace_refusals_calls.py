@@ -29,15 +29,56 @@ def tma_kernel_tile_mended(h):
 
 
 def tma_kernel_box(h):
-    tile = cute.smem("f16", cute.Layout((512, 64), (64, 1)))
+    tile = cute.smem("f16", cute.Layout((512, 64), (1, 512)))
     bar = cute.mbarriers(1)
     cute.tma_load(cute.local_tile(cute.tma_tensor(h), (512, 64), (0, 0)), tile, bar, 0)  # here
 
 
 def tma_kernel_box_mended(h):
-    tile = cute.smem("f16", cute.Layout((256, 64), (64, 1)))
+    tile = cute.smem("f16", cute.Layout((512, 64), (64, 1)))
     bar = cute.mbarriers(1)
-    cute.tma_load(cute.local_tile(cute.tma_tensor(h), (256, 64), (0, 0)), tile, bar, 0)
+    cute.tma_load(cute.local_tile(cute.tma_tensor(h), (512, 64), (0, 0)), tile, bar, 0)
+
+
+def tma_im2col(image):
+    cute.tma_im2col(image, (3, 3), padding=200)  # here
+
+
+def tma_im2col_mended(image):
+    cute.tma_im2col(image, (3, 3), padding=1)
+
+
+def swizzled_tile(alignment):
+    """Shared memory of a swizzled tile, after a byte of something else."""
+    cute.smem("u8", 1, 1)
+    atom = cute.atoms.Layout_K_SW128_Atom("f16")
+    return cute.smem("f16", cute.tile_to_shape(atom, (64, 64)), alignment)
+
+
+def plan_box(h):
+    bar, shared = cute.mbarriers(1), swizzled_tile(128)
+    cute.tma_load(cute.local_tile(cute.tma_tensor(h), (64, 64), (0, 0)), shared, bar, 0)  # here
+
+
+def plan_box_mended(h):
+    bar, shared = cute.mbarriers(1), swizzled_tile(1024)
+    cute.tma_load(cute.local_tile(cute.tma_tensor(h), (64, 64), (0, 0)), shared, bar, 0)
+
+
+def product_of(shared):
+    """Return what a product of a tile with itself is given, and its sums."""
+    mma = cute.make_tiled_mma("SM90_64x64x16_F32F16F16_SS")
+    thr = mma.get_slice(0)
+    acc = cute.rmem("f32", thr.partition_C(shared).layout.shape)
+    return mma, acc, thr.partition_A(shared), thr.partition_B(shared), False
+
+
+def plan_descriptor(x):
+    cute.warpgroup_gemm(*product_of(swizzled_tile(128)))  # here
+
+
+def plan_descriptor_mended(x):
+    cute.warpgroup_gemm(*product_of(swizzled_tile(1024)))
 
 
 def kernel_registers(x):
@@ -46,6 +87,147 @@ def kernel_registers(x):
 
 def kernel_registers_mended(x):
     cute.setmaxnreg(104, "inc")
+
+
+def mapa_tensor(x):
+    cute.launch(grid=2, block=32, cluster=2)
+    cute.mapa(cute.smem("f32", 32), 1)  # here
+
+
+def mapa_tensor_mended(x):
+    cute.launch(grid=2, block=32, cluster=2)
+    cute.mapa(cute.mbarriers(1), 1).arrive(0)
+
+
+def mapa_own(x):
+    cute.launch(grid=2, block=32, cluster=2)
+    cute.mapa(cute.mbarriers(1), 1 - cute.cluster_rank()).wait(0, 0)  # here
+
+
+def mapa_own_mended(x):
+    cute.launch(grid=2, block=32, cluster=2)
+    cute.mbarriers(1).wait(0, 0)
+
+
+def of_warpgroups():
+    """What a main loop takes for warpgroup products, and the ring."""
+    mma = cute.make_tiled_mma("SM90_64x8x16_F32F16F16_SS")
+    atom = cute.atoms.Layout_K_SW128_Atom("f16")
+    sA, sB = (cute.smem("f16", cute.tile_to_shape(atom, (n, 64, 2)), 1024) for n in (64, 8))
+    ring = cute.pipeline(2, bytes=64)
+    thr = mma.get_slice(cute.thread_idx())
+    acc = thr.make_fragment_C(thr.partition_C(cute.smem("f32", (64, 8))))
+    acc.fill(0)
+    a, b = (cute.Operand(Nothing("mbarrier"), s) for s in (sA, sB))
+    return (mma, acc, a, b), ring
+
+
+def mainloop_warpgroups(x):
+    cute.launch(grid=1, block=128)
+    taken, ring = of_warpgroups()
+    cute.mainloop(*taken, count=1, ring=ring)  # here
+
+
+def mainloop_warpgroups_mended(x):
+    cute.launch(grid=1, block=128)
+    taken, ring = of_warpgroups()
+    cute.mainloop(*taken, count=1, ring=ring, fill=False)
+
+
+def role_warps(x):
+    cute.launch(grid=1, block=256)
+    with cute.role("load", warps=range(128, 256)):  # here
+        cute.syncwarp()
+
+
+def role_warps_mended(x):
+    cute.launch(grid=1, block=256)
+    with cute.role("load", warps=range(4, 8)):
+        cute.syncwarp()
+
+
+def role_overlap(x):
+    cute.launch(grid=1, block=256)
+    with cute.role("multiply", warps=range(4)):
+        cute.syncwarp()
+    with cute.role("load", warps=range(3, 8)):  # here
+        cute.syncwarp()
+
+
+def role_overlap_mended(x):
+    cute.launch(grid=1, block=256)
+    with cute.role("multiply", warps=range(4)):
+        cute.syncwarp()
+    with cute.role("load", warps=range(4, 8)):
+        cute.syncwarp()
+
+
+def role_name(x):
+    cute.launch(grid=1, block=256)
+    with cute.role("load", warps=0):
+        cute.syncwarp()
+    with cute.role("load", warps=1):  # here
+        cute.syncwarp()
+
+
+def role_name_mended(x):
+    cute.launch(grid=1, block=256)
+    with cute.role("load", warps=0):
+        cute.syncwarp()
+    with cute.role("store", warps=1):
+        cute.syncwarp()
+
+
+def role_warpgroups(x):
+    cute.launch(grid=1, block=256)
+    with cute.role("load", warps=range(4, 7), registers=40):  # here
+        cute.syncwarp()
+
+
+def role_warpgroups_mended(x):
+    cute.launch(grid=1, block=256)
+    with cute.role("load", warps=range(4, 8), registers=40):
+        cute.syncwarp()
+
+
+def role_outside(x):
+    with cute.elect("role"):  # here
+        x[0] = 1
+
+
+def role_outside_mended(x):
+    with cute.role("store", warps=0), cute.elect("role"):
+        x[0] = 1
+
+
+def pipeline_tiles(x):
+    cute.pipeline(3, tiles=[cute.smem("f16", (64, 64, 2))])  # here
+
+
+def pipeline_tiles_mended(x):
+    cute.pipeline(3, tiles=[cute.smem("f16", (64, 64, 3))])
+
+
+def pipeline_cluster(x):
+    cute.launch(grid=4, block=128, cluster=2)
+    cute.pipeline(2, tiles=[cute.smem("f16", (64, 64, 2))], cluster=4)  # here
+
+
+def pipeline_cluster_mended(x):
+    cute.launch(grid=4, block=128, cluster=2)
+    cute.pipeline(2, tiles=[cute.smem("f16", (64, 64, 2))], cluster=2)
+
+
+def pipeline_fill(x):
+    ring = cute.pipeline(2, bytes=32)
+    with cute.elect():
+        ring.fill(0, Nothing())  # here
+
+
+def pipeline_fill_mended(x):
+    ring = cute.pipeline(2, bytes=32)
+    with cute.elect():
+        ring.fill(0, Nothing("mbarrier"))
 
 
 def pipeline_stages(x):
@@ -128,11 +310,31 @@ CODES = [
     "mainloop-sums",
     "tma-kernel-tile",
     "tma-kernel-box",
+    "tma-im2col",
+    "plan-box",
+    "plan-descriptor",
     "kernel-registers",
+    "mapa-tensor",
+    "mapa-own",
+    "mainloop-warpgroups",
+    "role-warps",
+    "role-overlap",
+    "role-name",
+    "role-warpgroups",
+    "role-outside",
     "pipeline-stages",
+    "pipeline-tiles",
+    "pipeline-cluster",
+    "pipeline-fill",
     "kernel-barrier",
 ]
 PAIRS = pairs(globals(), CODES)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def examples():
+    """Make all messages once, outside of the time of a test."""
+    messages()
 
 
 @pytest.mark.parametrize(("code", "wrong", "mended"), PAIRS, ids=CODES)
@@ -323,8 +525,8 @@ CALLS = {
     "plan-op": (lambda: reread('"warp"', '"grid"'), lambda: reread('"warp"', '"block"')),
     "plan-text": (lambda: loads("plan waiting"), lambda: reread("waiting", "kernel")),
     "plan-version": (
-        lambda: reread('plan": 3', 'plan": 99'),
-        lambda: reread('plan": 3', 'plan": 3'),
+        lambda: reread('plan": 4', 'plan": 99'),
+        lambda: reread('plan": 4', 'plan": 4'),
     ),
 }
 

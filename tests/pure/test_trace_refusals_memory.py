@@ -258,6 +258,32 @@ def kernel_as_int_mended(x, f):
     f[cute.as_int(x[0])] = 1.0
 
 
+def table_entry(x):
+    x[cute.make_table([cute.thread_idx(), 4])[0]] = 1  # here
+
+
+def table_entry_mended(x):
+    x[cute.make_table([0, 4])[0] + cute.thread_idx()] = 1
+
+
+def table_index(x):
+    x[cute.make_table([x.shape[0] - 1, 4])[cute.thread_idx() + 2]] = 1  # here
+
+
+def table_index_mended(x):
+    x[cute.make_table([x.shape[0] - 1, 4])[cute.thread_idx() % 2]] = 1
+
+
+def plan_tables(x):
+    table = cute.make_table([x.shape[0] // (k + 1) for k in range(257)])
+    x[table[cute.thread_idx()]] = 1  # here
+
+
+def plan_tables_mended(x):
+    table = cute.make_table([x.shape[0] // (k + 1) for k in range(256)])
+    x[table[cute.thread_idx()]] = 1
+
+
 def kernel_promise(x):
     cute.var(cute.as_int(x[0]), 8, 4)  # here
 
@@ -430,6 +456,9 @@ CODES = [
     "kernel-number",
     "kernel-shapes",
     "kernel-element",
+    "table-entry",
+    "table-index",
+    "plan-tables",
     "kernel-as-int",
     "kernel-promise",
     "kernel-choice",
@@ -445,6 +474,12 @@ CODES = [
     "kernel-operand-type",
 ]
 PAIRS = pairs(globals(), CODES)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def examples():
+    """Make all messages once, outside of the time of a test."""
+    messages()
 
 
 @pytest.mark.parametrize(("code", "wrong", "mended"), PAIRS, ids=CODES)

@@ -116,7 +116,14 @@ def test_pictures_can_be_turned_off(monkeypatch):
 
 @pytest.mark.parametrize(
     "x",
-    [Layout((1024, 1024)), Layout((4, sym("N"))), Layout((2,) * 5), cute.f16, Layout((512, 256))],
+    [
+        Layout((1024, 1024)),
+        Layout((4, sym("N"))),
+        Layout((2,) * 5),
+        Layout((1, 2, 200, 100)),
+        cute.f16,
+        Layout((512, 256)),
+    ],
 )
 def test_what_has_no_picture_is_shown_as_text(x):
     assert x._repr_html_() is None

@@ -1,4 +1,4 @@
-"""Tensors of torch in host memory: results are tensors, gradients are refused, graphs break."""
+"""Tensors of torch in host memory: results are tensors, and kernels refuse gradients."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from tests.torch_calls import KINDS, RECORDED, add, graphs_around, refused_with_gradient
+from tests.torch_calls import KINDS, RECORDED, add, followed_by_autograd, graphs_around
 
 torch = pytest.importorskip("torch")
 
@@ -44,8 +44,8 @@ def test_kernels_of_the_emulator_take_tensors(kind):
     assert torch.equal(x.float(), y.float())
 
 
-def test_operands_that_autograd_follows_are_refused():
-    refused_with_gradient("cpu")
+def test_operands_that_autograd_follows():
+    followed_by_autograd("cpu")
 
 
 @pytest.mark.parametrize(
@@ -88,14 +88,14 @@ def compiled():
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_call_breaks_the_graph_of_torch_compile(compiled):
+def test_a_kernel_breaks_the_graph_of_torch_compile_and_a_product_does_not(compiled):
     graphs_around("cpu")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["cute_py, torch", "torch, cute_py"])
-def test_a_graph_breaks_in_whichever_order_the_packages_are_imported(order):
-    """And where the first call of all is made from a graph."""
+def test_a_graph_is_whole_in_whichever_order_the_packages_are_imported(order):
+    """Also where the first call of all is made from a graph."""
     first, second = [f"import {name}" for name in order.split(", ")]
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", f"{first}\ncute_py = None\n{second}\n{RECORDED}"],

@@ -31,10 +31,15 @@ def pack(key: str, parts: dict[str, Part]) -> bytes:
     {'ptx': 'ret;', 'cubin': b'\x7fELF'}
     """
     encoded = {name: _encoded(part) for name, part in parts.items()}
-    sizes = [[name, _KINDS[type(parts[name])], len(data)] for name, data in encoded.items()]
+    sizes = [[name, _kind(parts[name]), len(data)] for name, data in encoded.items()]
     head = json.dumps({"key": key, "parts": sizes}).encode()
     body = b"".join([len(head).to_bytes(LENGTH, "big"), head, *encoded.values()])
     return MAGIC + sha256(body).digest() + body
+
+
+def _kind(part: Part) -> str:
+    """Return how a part is stored; a subclass of `str` is text, too."""
+    return next(name for kind, name in _KINDS.items() if isinstance(part, kind))
 
 
 def _encoded(part: Part) -> bytes:

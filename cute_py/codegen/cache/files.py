@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 PRIVATE = 0o700  # code runs from here, so only its owner may write
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
-KERNELS, SOURCES = "kernels", "sources"
+KERNELS, SOURCES, TUNED = "kernels", "sources", "tuned"
 PART = ".part"  # the suffix of a file that is being written
 TRIES = 20  # while another process clears the cache
 DEFAULT = "1G"
@@ -244,6 +244,8 @@ _SOURCE = f"{SOURCES}/{_HEX * 16}"
 _PATTERNS = (
     f"{KERNELS}/{_HEX * 64}{ENTRY}",
     f"{KERNELS}/.*{PART}",
+    f"{TUNED}/{_HEX * 64}{ENTRY}",
+    f"{TUNED}/.*{PART}",
     f"{_SOURCE}/*.py",
     f"{_SOURCE}/.*{PART}",
 )

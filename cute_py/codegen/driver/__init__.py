@@ -13,6 +13,8 @@ from cute_py.errors import CuteError, refusal
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
+    from cute_py.plan.ops import Im2col
+
 INVALID_CONTEXT = 201
 MAP_BYTES = 128  # of a tensor map
 PROMOTION = 2  # CU_TENSOR_MAP_L2_PROMOTION_L2_128B
@@ -28,6 +30,7 @@ class Driver:
         self.raw = raw
         self.contexts: dict[int, Any] = {}
         self.limits: dict[tuple[int, str], int] = {}
+        self.names: dict[int, str] = {}
         self.maps: dict[Hashable, bytes] = {}  # encoded tensor maps, by content
         self.call("cuInit", 0)
 
@@ -55,6 +58,13 @@ class Driver:
             handle = self.call("cuDeviceGet", device)
             self.limits[key] = int(self.call("cuDeviceGetAttribute", kind, handle))
         return self.limits[key]
+
+    def name(self, device: int) -> str:
+        """Return the name of a device."""
+        if device not in self.names:
+            found = self.call("cuDeviceGetName", 256, self.call("cuDeviceGet", device)) or b""
+            self.names[device] = found.split(b"\0")[0].decode(errors="replace")
+        return self.names[device]
 
     def attribute(self, function: Any, name: str) -> int:
         """Return an attribute of a loaded kernel by its name without prefix: NUM_REGS."""
@@ -131,6 +141,7 @@ class Driver:
         box: Sequence[int],
         swizzle: int,
         address: int,
+        im2col: Im2col | None = None,
     ) -> bytes:
         """Return an encoded tensor map.
 
@@ -141,6 +152,7 @@ class Driver:
             box: the extents of the box (elements).
             swizzle: the number of the swizzle mode.
             address: the address of the array.
+            im2col: the pixels of an im2col map, whose box is (channels, pixels).
 
         """
         rank = len(extents)
@@ -148,22 +160,34 @@ class Driver:
         memory = (ctypes.c_char * (2 * MAP_BYTES))()
         place = -(-ctypes.addressof(memory) // MAP_BYTES) * MAP_BYTES
         plain, filled_with_zeros = 0, 0
-        number = self._encode_map(
-            place, kind, rank, address, wide(*extents), wide(*pitches), narrow(*box),
-            narrow(*[1] * rank), plain, swizzle, PROMOTION, filled_with_zeros,
-        )  # fmt: skip
+        array = place, kind, rank, address, wide(*extents), wide(*pitches)
+        how = plain, swizzle, PROMOTION, filled_with_zeros
+        if im2col is None:
+            operation = "cuTensorMapEncodeTiled"
+            number = self._encode_map(*array, narrow(*box), narrow(*[1] * rank), *how)
+        else:
+            operation, corner = "cuTensorMapEncodeIm2col", ctypes.c_int * rank
+            corners = corner(*im2col.lower), corner(*im2col.upper)
+            steps = narrow(1, *im2col.step, 1)
+            number = self._encode_im2col(*array, *corners, box[0], box[1], steps, *how)
         if number:
             status = self.status(number)
-            operation = "cuTensorMapEncodeTiled"
             raise refusal("launch-status", operation=operation, status=status, number=number)
         return ctypes.string_at(place, MAP_BYTES)
 
     @cached_property
     def _encode_map(self) -> Callable[..., int]:
-        kinds = ["p", "i", "u", "p", "p", "p", "p", "p", "i", "i", "i", "i"]
+        return self._encoder("cuTensorMapEncodeTiled", "piupppppiiii")
+
+    @cached_property
+    def _encode_im2col(self) -> Callable[..., int]:
+        return self._encoder("cuTensorMapEncodeIm2col", "piupppppuupiiii")
+
+    def _encoder(self, name: str, kinds: str) -> Callable[..., int]:
+        """Return a function of the driver by the kinds of its arguments: pointer, int, unsigned."""
         types = {"p": ctypes.c_void_p, "i": ctypes.c_int, "u": ctypes.c_uint32}
         form = ctypes.CFUNCTYPE(ctypes.c_int, *[types[kind] for kind in kinds])
-        return form(self._function("cuTensorMapEncodeTiled"))
+        return form(self._function(name))
 
     @cached_property
     def replace_address(self) -> Callable[[int, int], int]:

@@ -60,12 +60,13 @@ class Launcher:
         self.device = (self.driver.device() or 0) if device is None else device
         self.kept: dict[Hashable, Launch] = {}
         grid, counts = compiled.plan.launch.grid, compiled.plan.launch.counts
-        divisors = compiled.plan.launch.divisors
-        found = (*grid, *counts, *divisors)
+        divisors, tables = compiled.plan.launch.divisors, compiled.plan.launch.tables
+        found = (*grid, *counts, *divisors, *[x for row in tables for x in row])
         self.sizes = sorted({s.name for x in found for s in symbols_of(terms_of(x))})
         blocks = together([tree(x) for x in found])
         self.blocks = function(self.sizes, blocks, FUNCTIONS)  # of sizes and run-time numbers
         self.parameters = parameters(compiled.plan)
+        self.kinds = words_of(self.parameters, tables)
         self.maps = list(TensorMaps(compiled.plan).names)
         # (alignment of the address in bytes, None) of an array, (0, type) of a number
         self.promised = [
@@ -86,14 +87,20 @@ class Launcher:
             raise fault(status, said, compiled, grid, known=False) from None
 
     def _loaded(self) -> Any:  # a CUfunction
-        call, smem = self.driver.call, self.compiled.plan.smem_bytes
+        call, plan = self.driver.call, self.compiled.plan
+        smem = plan.smem_bytes
         self.module = call("cuModuleLoadData", self.compiled.cubin)
         function = call("cuModuleGetFunction", self.module, self.compiled.entry.encode())
         require_fit(self.driver, self.compiled, function, self.device)
+        self.room: int | None = None
         if smem > 48 * 1024:
             kinds = self.driver.raw.CUfunction_attribute
             most = kinds.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             call("cuFuncSetAttribute", function, most, smem)
+        if plan.launch.resident:
+            name, threads = "cuOccupancyMaxActiveBlocksPerMultiprocessor", plan.launch.threads
+            each = call(name, function, threads, smem)
+            self.room = each * self.driver.limit(self.device, "MULTIPROCESSOR_COUNT")
         return function
 
     def __call__(self, *args: Any, stream: int | None = None) -> None:
@@ -153,7 +160,7 @@ class Launcher:
             grid, found = host(())
             if 0 in grid:
                 return EmptyGrid()
-            count = len(self.parameters) - len(self.maps) - len(found)
+            count = len(self.kinds) - len(found)
             fixed |= {count + i: x for i, x in enumerate(found)}
         first = unwrapped(arrays[0][1])
         prepared = Prepared(
@@ -162,11 +169,12 @@ class Launcher:
             self.function,
             self.device,
             host if self._numbers() else grid,
-            [kind for _name, kind in self.parameters if kind != "map"],
+            self.kinds,
             fixed,
             current_stream(first, self.device),
             current_device(first),
             self._maps(args),
+            tuple(self._numbers()),
         )
         require_active(self.driver, self.compiled, self.function, prepared.config())
         streams = {own_stream(unwrapped(arg)) for _p, arg in arrays} - {None}
@@ -191,10 +199,11 @@ class Launcher:
         return found
 
     def _host(self, env: dict[str, int]) -> Callable[[Sequence[Any]], tuple[Grid, list[int]]]:
-        """Return the function of the values that returns what the host computes: the grid, and the
-        multipliers of divisors.
+        """Return the function of the values that returns what the host computes: the grid, the
+        multipliers of divisors, and the entries of tables.
         """
         plan, count = self.compiled.plan, len(self.compiled.plan.launch.counts)
+        rows = count + len(plan.launch.divisors)
         numbers = self._numbers()
         sizes = {name: env[name] for name in self.sizes if name in env}
 
@@ -204,7 +213,11 @@ class Launcher:
             )
             plan.launch.require_counts(plan.name, found[:count])
             require_grid(self.driver, self.compiled, self.device, (x, y, z))
-            return (x, y, z), [multiplier(d) for d in found[count:]]
+            if self.room is not None:
+                require_room(self.compiled, x * y * z, self.room)
+            computed = [_wrapped(n) for n in found[count:]]
+            divisors, entries = computed[: rows - count], computed[rows - count :]
+            return (x, y, z), [*map(multiplier, divisors), *entries]
 
         return host
 
@@ -284,6 +297,22 @@ def _sizes(name: str, array: Any) -> dict[str, int]:
     return sizes | {f"{name}_stride{i}": int(n) for i, n in enumerate(strides)}
 
 
+def words_of(
+    parameters: Sequence[tuple[str, str]], tables: Sequence[Sequence[Scalar]]
+) -> list[str]:
+    """Return the kinds of the words of a launch, without tensor maps: of each parameter, and of the
+    further entries of a table.
+    """
+    rows, kinds = iter(tables), [kind for _name, kind in parameters if kind != "map"]
+    return [w for kind in kinds for w in (["integer", *["entry"] * (len(next(rows)) - 1)]
+            if kind == "table" else [kind])]  # fmt: skip
+
+
+def _wrapped(n: int) -> int:
+    """Return the signed 64-bit integer with the same lower bits, as a kernel would compute it."""
+    return (n + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
 def _shown(traced: tuple[Scalar, ...]) -> str:
     return ", ".join(repr(x) for x in traced)
 
@@ -340,16 +369,25 @@ def require_active(driver: Driver, compiled: Compiled, function: Any, config: An
 
     """
     x, y, z = compiled.plan.launch.cluster
-    if x * y * z > 1 and not driver.call("cuOccupancyMaxActiveClusters", function, config):
-        _require(
-            compiled, "blocks in a cluster, with their threads and shared memory", x * y * z, 0
-        )
+    if x * y * z == 1:
+        return
+    # the driver refuses a grid without whole clusters, and one of run-time numbers is not known yet
+    config.gridDimX, config.gridDimY, config.gridDimZ = x, y, z
+    if not driver.call("cuOccupancyMaxActiveClusters", function, config):
+        what = "blocks in a cluster, with their threads and shared memory"
+        _require(compiled, what, x * y * z, 0)
 
 
 def _require(compiled: Compiled, what: str, found: int, most: int) -> None:
     if found > most:
         name, arch = compiled.plan.name, compiled.arch
         raise refusal("launch-limit", operation=name, found=found, what=what, most=most, arch=arch)
+
+
+def require_room(compiled: Compiled, blocks: int, room: int) -> None:
+    """Refuse more blocks than run at once."""
+    if blocks > room:
+        raise refusal("launch-resident", operation=compiled.plan.name, blocks=blocks, room=room)
 
 
 def require_grid(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, NamedTuple
 
+from cute_py.atoms.tma import PITCH_UNIT, unreachable
 from cute_py.codegen.driver import MAP_BYTES
 from cute_py.errors import refusal
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 _FLOATS = {"f16": 6, "bf16": 9, "f32": 7, "tf32": 7, "f64": 8}
 _WORDS = {8: 0, 16: 1, 32: 2, 64: 4}
 _SIGNED = {"s32": 3, "s64": 5}
-UNIT = 16  # addresses and pitches are multiples of it (bytes)
-MOST_EXTENT, MOST_PITCH = 1 << 32, 1 << 40
 
 
 class MapOf(NamedTuple):
@@ -57,15 +56,16 @@ def encoded(
     bytes = found.dtype.bits // 8
     extents = tuple(int(shape[i]) for i in found.modes)
     pitches = _pitches(found, extents, [int(strides[i]) * bytes for i in found.modes])
-    problem = _problem(extents, pitches, bytes, address)
+    problem = unreachable(extents, pitches, bytes, address)
     if problem:
         raise refusal("launch-map", operation=operation, name=found.tensor, found=problem)
     kind = _FLOATS.get(found.dtype.name)
     if kind is None:
         kind = _SIGNED.get(found.dtype.name, _WORDS[found.dtype.bits])
-    content = kind, extents, pitches, found.box, found.swizzle
+    content = kind, extents, pitches, found.box, found.swizzle, found.im2col
     if content not in driver.maps:
-        driver.maps[content] = driver.encode_map(*content, address)
+        walk = () if found.im2col is None else (found.im2col,)
+        driver.maps[content] = driver.encode_map(*content[:5], address, *walk)
     return driver.maps[content]
 
 
@@ -74,23 +74,9 @@ def _pitches(found: TensorMap, extents: Sequence[int], strides: Sequence[int]) -
     element is never used, and may be anything: it gets the least one that the driver accepts.
     """
     row = extents[0] * found.dtype.bits // 8
-    least = max(UNIT, -(-row // UNIT) * UNIT)
+    least = max(PITCH_UNIT, -(-row // PITCH_UNIT) * PITCH_UNIT)
     sides = zip(extents[1:], strides[1:], strict=True)
     return tuple(pitch if extent > 1 else least for extent, pitch in sides)
-
-
-def _problem(extents: Sequence[int], pitches: Sequence[int], bytes: int, address: int) -> str:
-    """Return why TMA cannot read an array. The driver accepts pitches below a row."""
-    if address % UNIT:
-        return f"the address {hex(address)}"
-    for extent in extents:
-        if extent > MOST_EXTENT:
-            return f"{extent} elements along a mode"
-    row = extents[0] * bytes
-    for pitch in pitches:
-        if pitch % UNIT or not row <= pitch < MOST_PITCH:
-            return f"a pitch of {pitch} bytes, with rows of {row} bytes"
-    return ""
 
 
 def writer(

@@ -13,6 +13,7 @@ import ctypes
 import os
 from collections import deque
 from functools import partial
+from operator import itemgetter
 from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Any
@@ -33,9 +34,10 @@ if TYPE_CHECKING:
 RECENT: deque[str] = deque(maxlen=8)  # the most recent kernels, the newest last
 
 Grid = tuple[int, int, int]
+MOST = 1024  # run-time numbers whose multipliers a launch keeps
 WORD = 8  # bytes of a parameter; f32 uses the first four
 # the `struct` format of a parameter, eight bytes each
-WORDS = {"address": "q", "integer": "q", "f32": "fxxxx", "f64": "d"}
+WORDS = {"address": "q", "integer": "q", "entry": "q", "f32": "fxxxx", "f64": "d"}
 
 
 class Block:
@@ -45,23 +47,34 @@ class Block:
     `write` writes the values of a call, `launch` launches with them.
     """
 
-    __slots__ = ("address", "config", "launch", "maps", "pointers", "stream", "values", "write")
+    __slots__ = (
+        "address",
+        "config",
+        "counted",
+        "launch",
+        "maps",
+        "pointers",
+        "stream",
+        "values",
+        "write",
+    )
 
     launch: Callable[[], int]
 
     def __init__(
         self, config: Any, kinds: Sequence[str], fixed: dict[int, int], maps: Sequence[MapOf] = ()
     ) -> None:
-        """Allocate it for parameters of these kinds, and tensor maps after them; `fixed` has values
-        by index.
+        """Allocate it for words of these kinds, and tensor maps after them; `fixed` has values by
+        index. An `entry` follows the word before it in one parameter, a table.
         """
         self.config, self.stream = config, 0
+        self.counted: object = None  # the run-time numbers that the grid was computed from
         written = [i for i in range(len(kinds)) if i not in fixed]
         order = [*written, *fixed]
         self.values = (ctypes.c_uint64 * len(kinds))(*[fixed.get(i, 0) for i in order])
         first = ctypes.addressof(self.values)
         places = {i: WORD * place for place, i in enumerate(order)}
-        pointers = [first + places[i] for i in range(len(kinds))]
+        pointers = [first + places[i] for i, kind in enumerate(kinds) if kind != "entry"]
         self.maps = (ctypes.c_char * (MAP_BYTES * (len(maps) + 1)))()
         start = -(-ctypes.addressof(self.maps) // MAP_BYTES) * MAP_BYTES
         pointers += [start + i * MAP_BYTES for i in range(len(maps))]
@@ -76,6 +89,7 @@ class Prepared:
 
     __slots__ = (
         "compiled",
+        "counts",
         "current",
         "device",
         "driver",
@@ -104,6 +118,7 @@ class Prepared:
         stream: Callable[[], int],
         current: Callable[[], int | None],
         maps: Sequence[MapOf] = (),
+        counts: Sequence[int] = (),
     ) -> None:
         """Keep what a launch needs.
 
@@ -112,16 +127,18 @@ class Prepared:
             compiled: the kernel.
             function: the kernel, loaded on the device.
             device: the device of the arrays.
-            grid: blocks; if the kernel's grid or divisors depend on run-time numbers, a function of
-                the values that returns the blocks, and more values.
-            kinds: the kinds of the parameters but tensor maps: address, integer, f32, f64.
+            grid: blocks; if what the host computes depends on run-time numbers, a function of the
+                values that returns the blocks, and more values.
+            kinds: the kinds of words but tensor maps: address, integer, f32, f64, or entry (of a
+                table, after its first).
             fixed: the parameter values that are the same at each call, by index.
             stream: returns the stream to launch on.
             current: returns the number of the current device.
             maps: the tensor maps, which are the last parameters.
+            counts: the indices of the values that `grid` depends on.
 
         """
-        self.maps = maps
+        self.maps, self.counts = maps, counts
         self.driver, self.compiled, self.function, self.device = driver, compiled, function, device
         self.kinds, self.fixed, self.stream, self.current = kinds, fixed, stream, current
         self.grid_of = grid if callable(grid) else None
@@ -149,6 +166,7 @@ class Prepared:
         pool, grid_of, waits, name = self.pool, self.grid_of, self.waits, self.name
         current, current_stream, device = self.current, self.stream, self.device
         alone, recent = self.driver.count == 1, RECENT.append
+        counts = itemgetter(*self.counts) if self.counts else len
 
         def go(values: Sequence[Any], stream: int | None = None) -> None:
             if stream is None:
@@ -167,21 +185,31 @@ class Prepared:
             if stream != block.stream:
                 block.config.hStream = stream
                 block.stream = stream
-            if grid_of is not None and not self._count(block, values):
-                return
+            if grid_of is not None and block.counted != (numbers := counts(values)):
+                block.counted = numbers
+                if not self._count(block, values):
+                    return
             status = block.launch()
             if status or waits:
                 self._handle(status, block)
             recent(name)
             pool.append(block)
 
-        if grid_of is None or not self.compiled.plan.launch.divisors:
+        plan = self.compiled.plan.launch
+        if grid_of is None or not (plan.divisors or plan.tables):
             return go
         count, host = len(self.compiled.plan.params), grid_of
+        known: dict[object, list[int]] = {}  # numbers -> multipliers
 
         def go_on(values: Sequence[Any], stream: int | None = None) -> None:
             values = values[:count]
-            go((*values, *host(values)[1]), stream)
+            numbers = counts(values)
+            more = known.get(numbers)
+            if more is None:
+                if len(known) >= MOST:
+                    known.clear()
+                more = known[numbers] = host(values)[1]
+            go((*values, *more), stream)
 
         return go_on
 
@@ -203,7 +231,7 @@ class Prepared:
         config = self.config()
         block = Block(config, self.kinds, self.fixed, self.maps)
         if self.maps:
-            start = block.pointers[len(self.kinds)] or 0
+            start = block.pointers[len(block.pointers) - len(self.maps)] or 0
             replace = self.driver.replace_address
             block.write = writer(block.write, self.maps, start, replace, self._replace)
         block.launch = self.driver.launch(config, self.function, block.address)
@@ -221,6 +249,7 @@ class Prepared:
         config = block.config
         config.gridDimX, config.gridDimY, config.gridDimZ = grid
         if 0 in grid:
+            block.counted = None
             self.pool.append(block)
         return 0 not in grid
 

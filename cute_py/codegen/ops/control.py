@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from llvmlite import ir
+
 from cute_py.codegen.ops.registers.functions import shifted, sign_shifted
 from cute_py.codegen.storage import I64
 from cute_py.plan.conditions import Reg
@@ -11,6 +13,16 @@ from cute_py.plan.conditions import Reg
 if TYPE_CHECKING:
     from cute_py.codegen.emit import Emit
     from cute_py.plan import ops
+
+
+def entry(e: Emit, op: ops.Let, table: str, narrow: bool) -> Any:
+    """Return an entry of a table of the launch as 64 bits; `table`: the name of its parameter,
+    `narrow`: its entries fit 32 bits.
+    """
+    offset = e.b.shl(e.scalars.value(op.operands[1]), ir.Constant(I64, 3))  # type: ignore[arg-type]
+    address = e.b.add(e.address("gmem", table), offset)
+    (found,) = e.emit("ld.param", address, type="b32" if narrow else "b64")
+    return e.b.sext(found, I64) if narrow else found
 
 
 def let(e: Emit, op: ops.Let) -> Any:

@@ -17,7 +17,6 @@ from cute_py.plan.conditions import Reg
 if TYPE_CHECKING:
     from cute_py.atoms.mma import Operand
     from cute_py.codegen.emit import Emit
-    from cute_py.plan.access import Access
     from cute_py.plan.conditions import Cond
 
 
@@ -116,17 +115,8 @@ class _Descriptors:
             address, beyond = self.addresses[vector]
             return self._descriptor(b.add(address, ir.Constant(I32, beyond)))
         x, (_base, static) = self.x, self.x.table[vector]
-        at = _swizzled(x, self.start + static) + self.addresses.parts[0][1]
+        at = x.swizzled(self.start + static) + self.addresses.parts[0][1]
         return b.add(self.first, ir.Constant(I64, at * x.dtype.bits // 8 >> 4))
-
-
-def _swizzled(x: Access, offset: int) -> int:
-    """Return swizzle(offset), for an offset of elements."""
-    if x.swizzle is None:
-        return offset
-    bits, base, shift = x.swizzle
-    active = offset & ((1 << bits) - 1) << (base + max(0, shift))
-    return offset ^ (active >> shift if shift >= 0 else active << -shift)
 
 
 @emits(ops.Wgmma)
@@ -157,6 +147,16 @@ def forget(e: Emit, op: ops.Fill) -> None:
     """Give sums values that the compiler may not choose: it would choose zeros, and set them."""
     words = e.words.words[op.dst.storage]
     words[:] = e.emit(holding(TABLE["held"], len(words)), n=0)
+
+
+def start(e: Emit, op: ops.Fill) -> None:
+    """Set sums to a number by a value that the compiler does not know: it would select between
+    numbers and sums after a branch, which takes twice the registers.
+    """
+    value, words = e.constant(op.value, op.dst.dtype), e.words.words[op.dst.storage]  # type: ignore[arg-type]
+    for k in range(len(op.dst)):
+        e.words.put(op.dst, k, value)
+    words[:] = e.emit(holding(TABLE["held"], len(words)), old=list(words), n=0)
 
 
 @emits(ops.WgFence)

@@ -15,6 +15,8 @@ from llvmlite import ir
 
 from cute_py.atoms.copy_sm90 import (
     SM90_TMA_LOAD,
+    SM90_TMA_LOAD_IM2COL,
+    SM90_TMA_LOAD_IM2COL_MULTICAST,
     SM90_TMA_LOAD_MULTICAST,
     SM90_TMA_REDUCE_ADD,
     SM90_TMA_STORE,
@@ -69,6 +71,12 @@ def _load_vector(
         fills = _pieces(e, x, old or e.fill_words(x.dtype, x.fill, max(1, x.vector_bits // 32)))
     modes = {**_modes(x, order), "prefetch": x.hints.prefetch}
     name, policy = _with_policy(e, x, "ld", modes)
+    if x.dtype.bits == 64:  # ptxas keeps such a register in one pair, without moves
+        modes["bits"] = f"{x.width}x64"
+        pairs = zip(fills[::2], fills[1::2], strict=True)
+        fills = [e.words.joined(*pair) for pair in pairs]
+        wide = e.emit(name, address, *policy, guard=guard, old=fills, **modes)
+        return [half for v in wide for half in e.words.halves(v)]
     found = e.emit(name, address, *policy, guard=guard, old=fills, **modes)
     return [e.b.zext(v, I32) if v.type != I32 else v for v in found]
 
@@ -280,27 +288,51 @@ def _tma(e: Emit, op: TmaOp) -> tuple[Any, list[Any]]:
     return e.address("gmem", e.maps.names[found]), coordinates
 
 
+def _with_cache(e: Emit, op: TmaOp, row: Row) -> tuple[Row, list[Any]]:
+    """Return the row of a copy, and the operand of its policy for the L2 cache, if it has one."""
+    if not op.cache:
+        return row, []
+    return with_hints(row, True, ""), e.emit("createpolicy", policy=op.cache)
+
+
+def _guard(e: Emit, op: TmaOp) -> Any:
+    """Return the predicate of a copy, or None."""
+    return None if op.guard is None else e.b.zext(e.scalars.holds(op.guard), I32)
+
+
 @emits(ops.TmaLoad)
 def tma_load(e: Emit, op: ops.TmaLoad) -> None:
     """Emit the load of a box, of several blocks' if there is a mask."""
     place, coordinates = _tma(e, op)
-    bits, rank = op.dst.count * op.dst.dtype.bits, len(coordinates)
-    given = [Addresses(e, op.dst)[0], place, coordinates, Addresses(e, op.bar)[0]]
-    if isinstance(op.multicast, int) and op.multicast == 0:
-        e.emit(SM90_TMA_LOAD(bits, rank), *given)
+    bits, rank = op.box.tile.vector_bits, len(coordinates)
+    given = [Addresses(e, op.box.tile)[0], place, coordinates, Addresses(e, op.bar)[0]]
+    several = not isinstance(op.multicast, int) or op.multicast != 0
+    if op.im2col is not None:
+        atoms = SM90_TMA_LOAD_IM2COL, SM90_TMA_LOAD_IM2COL_MULTICAST
+        given.append([e.b.trunc(e.scalars.narrow(x), I16) for x in op.offsets])
     else:
-        mask = e.b.trunc(e.scalars.narrow(op.multicast), I16)
-        e.emit(SM90_TMA_LOAD_MULTICAST(bits, rank), *given, mask)
+        atoms = SM90_TMA_LOAD, SM90_TMA_LOAD_MULTICAST
+    atom = atoms[several](bits, rank)
+    if several:
+        given.append(e.b.trunc(e.scalars.narrow(op.multicast), I16))
+    row, policy = _with_cache(e, op, of_atom(atom))
+    guard = _guard(e, op)
+    e.emit(row, *given, *policy, guard=guard)
+    if guard is not None:
+        bytes = op.box.bytes
+        e.emit("mbarrier.complete_tx", given[3], guard=guard, unless=True, bytes=bytes)
 
 
 @emits(ops.TmaStore)
 def tma_store(e: Emit, op: ops.TmaStore) -> None:
     """Emit the store of a box, or its reduction with the array."""
     place, coordinates = _tma(e, op)
-    bits, rank = op.src.count * op.src.dtype.bits, len(coordinates)
+    bits, rank = op.box.tile.vector_bits, len(coordinates)
     row = of_atom((SM90_TMA_REDUCE_ADD if op.reduce else SM90_TMA_STORE)(bits, rank))
     row = replace(row, template=row.template.replace(".add.", f".{op.reduce}."))
-    e.emit(row, place, Addresses(e, op.src)[0], coordinates)
+    row, policy = _with_cache(e, op, row)
+    given = [place, Addresses(e, op.box.tile)[0], coordinates, *policy]
+    e.emit(row, *given, guard=_guard(e, op))
 
 
 @emits(ops.BulkCommit)

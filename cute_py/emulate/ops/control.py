@@ -260,6 +260,8 @@ def let(program: Program, op: ops.Let) -> Run:
         return present
     if op.kind == "where":
         return _chosen(program, op)
+    if op.kind == "table":
+        return _entry(program, op)
     a, b = (program.scalar(operand) for operand in op.operands)
     compute = BITWISE[op.kind]
 
@@ -279,6 +281,30 @@ def _chosen(program: Program, op: ops.Let) -> Run:
         c.env[op.var] = np.where(test, x, y) if isinstance(test, np.ndarray) else x if test else y
 
     return chosen
+
+
+def _entry(program: Program, op: ops.Let) -> Run:
+    """Name an entry of a table of the launch; refuse an index outside of it."""
+    number, place = op.operands
+    row = program.plan.launch.tables[number]  # type: ignore[index]
+    entries, at = [program.scalar(x) for x in row], program.scalar(place)
+
+    def entry(c: Cohort) -> None:
+        index = at(c)
+        outside = np.asarray((index < 0) | (index >= len(entries)))
+        bad = c.active() & outside if outside.any() else outside
+        if bad.any():
+            where = first(bad, c.span)
+            found = int(np.broadcast_to(index, bad.shape)[where])
+            raise c.fault("emulate-table", op, where, index=found, count=len(entries))
+        kept = c.span.cache.get(("table", number))
+        if kept is None:
+            values = [int(x(c)) for x in entries]
+            kept = c.span.cache["table", number] = np.array(values, np.int64)
+        found = kept[np.clip(index, 0, len(entries) - 1)]
+        c.env[op.var] = found if isinstance(index, np.ndarray) else int(found)
+
+    return entry
 
 
 def _promise(program: Program, op: ops.Let) -> Callable[[Cohort, Value], None]:

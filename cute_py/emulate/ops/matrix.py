@@ -26,6 +26,7 @@ from cute_py.dtypes.table import Dtype, f32
 from cute_py.emulate.bits import numpy_type
 from cute_py.emulate.clocks import through
 from cute_py.emulate.cohorts import Cohort, Run
+from cute_py.emulate.divergence import are_groups
 from cute_py.emulate.numerics import fma, numeric, widened
 from cute_py.emulate.ops.order import of_whole_warps, require_warps
 from cute_py.emulate.program import Program, handles
@@ -342,10 +343,11 @@ def wgmma(program: Program, op: ops.Wgmma) -> Run:
         groups = c.span.nB, c.span.nW // WARPS
         total = np.array(d.raw(c)).reshape(*groups, THREADS, -1)
         kept = np.broadcast_to(np.asarray(accumulate(c)), c.span.shape).reshape(*groups, THREADS)
+        _require_agreement(op, c, kept)
         for i in {i for i, _, _ in op.steps}:
             total[~kept, i * n : (i + 1) * n] = 0
-        if "registers" in program.checks and kept.all():
-            d.require_written(c, op)
+        if "registers" in program.checks and kept.any():
+            d.require_written(c, op, kept.reshape(c.span.shape))
         for i, j, k in op.steps:
             sums = multiplied(fragment_a(j), fragment_b(k), atom)
             part = slice(i * n, (i + 1) * n)
@@ -407,12 +409,18 @@ def _operand(
 def _require_groups(op: ops.Op, c: Cohort) -> None:
     """Refuse a warpgroup instruction that part of a warpgroup executes."""
     require_warps(op, c)
-    W = c.span.W
-    if len(W) % WARPS == 0:
-        groups = W.reshape(-1, WARPS)
-        if (groups == groups[:, :1] // WARPS * WARPS + np.arange(WARPS)).all():
-            return
-    raise c.fault("emulate-warp-divergent", op, (0, 0), name=op.call)
+    if not are_groups(c.span.W):
+        raise c.fault("emulate-warp-divergent", op, (0, 0), name=op.call)
+
+
+def _require_agreement(op: ops.Wgmma, c: Cohort, kept: Array) -> None:
+    """Refuse a condition on which the threads of a warpgroup do not agree."""
+    differs = kept != kept[..., :1]
+    if differs.any():
+        row, group, thread = (int(k) for k in np.argwhere(differs)[0])
+        where = row, group * WARPS + thread // LANES, thread % LANES
+        value = bool(kept[row, group, thread])
+        raise c.fault("emulate-wgmma-start", op, where, condition=op.accumulate, value=value)
 
 
 def _columns_of(c: Cohort, W: Array) -> Array:

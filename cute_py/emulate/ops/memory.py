@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cute_py.atoms.copy import Copy_Op
+from cute_py.atoms.tma import unreachable
 from cute_py.emulate.access import Located
 from cute_py.emulate.bits import from_bytes, numpy_type, recast, to_bytes
 from cute_py.emulate.clocks import BULK, COPY, THREAD
@@ -362,32 +362,64 @@ def cp_wait(program: Program, op: ops.CpWait) -> Run:
 
 # -- TMA: copies of boxes of a tensor
 
+POISON = 0xFF  # the bytes of shared memory that a load leaves undefined: NaN, or -1
+
 
 class Box:
     """A box of a tensor in global memory."""
 
     def __init__(self, program: Program, op: ops.TmaLoad | ops.TmaStore) -> None:
-        self.name = op.tensor
-        self.coord = [program.scalar(x) for x in op.coord]
-        n = len(op.box)
-        index = np.indices(op.box[::-1]).reshape(n, -1)[::-1]  # the first mode is the fastest
-        self.inside = index
-        tile = op.dst if isinstance(op, ops.TmaLoad) else op.src
-        self.dtype = tile.dtype
-        self.bytes = prod(op.box) * self.dtype.bits // 8
+        self.op, self.name, box = op, op.tensor, op.box
+        self.known: Global | None = None  # the last tensor that TMA can address
+        coord = [program.scalar(x) for x in op.coord]
+        self.coord = [(mode, coord[mode]) for mode in box.modes]
+        n = len(box.extents)
+        self.inside = np.indices(box.extents[::-1]).reshape(n, -1)[::-1]  # the first is the fastest
+        self.order = np.fromiter(box.order(), np.int64)
+        self.dtype, self.bytes = box.tile.dtype, box.bytes
+        self.im2col = op.im2col if isinstance(op, ops.TmaLoad) else None
+        self.offsets = [program.scalar(x) for x in getattr(op, "offsets", ())]
+        guard = op.guard
+        self.guard = (lambda c: True) if guard is None else program.condition(guard)
 
     def array(self, c: Cohort) -> Global:
-        """Return the tensor of this run."""
-        return c.batch.arrays[self.name].as_(self.dtype)
+        """Return the tensor of this run; refuse one that TMA cannot address."""
+        array = c.batch.arrays[self.name].as_(self.dtype)
+        if array is not self.known:
+            extents, strides = (
+                [x[mode] for mode, _ in self.coord] for x in (array.shape, array.strides)
+            )
+            sides = zip(extents[1:], strides[1:], strict=True)
+            pitches = [stride * array.itemsize for extent, stride in sides if extent > 1]
+            wrong = unreachable(extents, pitches, array.itemsize, array.address)
+            if extents[0] > 1 and strides[0] != 1:
+                wrong = f"a stride of {strides[0]} elements along mode {self.coord[0][0]}"
+            if wrong:
+                facts = {"name": self.name, "found": wrong}
+                raise c.batch.faults.fault("emulate-map", self.op, **facts)
+            self.known = array
+        return array
+
+    def copied(self, c: Cohort, where: tuple[int, int, int]) -> bool:
+        """Return whether one thread copies the box."""
+        return bool(value_at(self.guard(c), where, c.span.shape))
 
     def at(self, c: Cohort, where: tuple[int, int, int]) -> tuple[Array, Array]:
         """Return the elements of the box for one thread, and which lie in the tensor."""
         exists = np.ones(self.inside.shape[1], np.bool_)
         index, array = np.zeros(self.inside.shape[1], np.int64), self.array(c)
-        for k, coord in enumerate(self.coord):
-            x = value_at(coord(c), where, c.span.shape) + self.inside[k]
-            exists &= (x >= 0) & (x < array.shape[k])
-            index += x * array.strides[k]
+        starts = [value_at(coord(c), where, c.span.shape) for _, coord in self.coord]
+        places = [x + inside for x, inside in zip(starts, self.inside, strict=True)]
+        if self.im2col is not None:
+            offsets = [value_at(x(c), where, c.span.shape) for x in self.offsets]
+            shape = [array.shape[mode] for mode, _ in self.coord]
+            places = [
+                places[0],
+                *pixels(self.im2col, shape[1:], starts[1:], offsets, self.inside[1]),
+            ]
+        for x, (mode, _) in zip(places, self.coord, strict=True):
+            exists &= (x >= 0) & (x < array.shape[mode])
+            index += x * array.strides[mode]
         return np.where(exists, index, 0), exists
 
     def judge(
@@ -427,11 +459,33 @@ class Box:
         touch.same = None
 
 
+def pixels(
+    walk: ops.Im2col, shape: list[int], start: list[int], offsets: list[int], index: Array
+) -> list[Array]:
+    """Return the coordinates of pixels: of the spatial modes, the innermost first, and of N.
+
+    Args:
+        walk: the bounding box, and the steps in it.
+        shape: the extents of these modes.
+        start: the coordinates of pixel 0.
+        offsets: what is added to the spatial ones.
+        index: the numbers of the pixels.
+    """
+    found, left = [], index
+    sides = zip(walk.lower, walk.upper, walk.step, shape, start, offsets, strict=False)
+    for lower, upper, step, extent, first, offset in sides:
+        count = (extent - 1 + upper - lower) // step + 1
+        at = (first - lower) // step + left
+        found.append(lower + at % count * step + offset)
+        left = at // count
+    return [*found, start[-1] + left]
+
+
 @handles(ops.TmaLoad)
 def tma_load(program: Program, op: ops.TmaLoad) -> Run:
     """Copy a box to shared memory of one or several blocks; its bytes complete the mbarrier."""
     target, bar = (
-        program.access(op.dst, op, counted=False),
+        program.access(op.box.tile, op, unit=op.box.period, counted=False),
         program.access(op.bar, op, unit=8, counted=False),
     )
     box, multicast = Box(program, op), program.scalar(op.multicast)
@@ -444,9 +498,12 @@ def tma_load(program: Program, op: ops.TmaLoad) -> Run:
         for where in threads_of(c, bars):
             own, slot = int(c.span.B[where[0]]), int(slots[where])
             index, exists = box.at(c, where)
-            box.judge(c, where, index[exists], op, who=c.batch.agents.tma + slot)
             values = np.zeros(len(index), data.dtype)
-            values[exists] = data[index[exists]]
+            if box.copied(c, where):
+                box.judge(c, where, index[exists], op, who=c.batch.agents.tma + slot)
+                values[box.order[exists]] = data[index[exists]]
+            else:
+                values.view(np.uint8)[:] = POISON
             ranks = value_at(chosen, where, c.span.shape)
             blocks = [own]
             if ranks:
@@ -477,20 +534,23 @@ def _put(c: Cohort, located: Located, b: int, offsets: Array, values: Array) -> 
 @handles(ops.TmaStore)
 def tma_store(program: Program, op: ops.TmaStore) -> Run:
     """Copy shared memory to a box, or combine it with what is there."""
-    source, box = program.access(op.src, op, counted=False), Box(program, op)
-    combine: Callable[..., Array] | None = function(op.reduce, op.src.dtype) if op.reduce else None
+    source = program.access(op.box.tile, op, unit=op.box.period, counted=False)
+    box = Box(program, op)
+    combine: Callable[..., Array] | None = function(op.reduce, box.dtype) if op.reduce else None
 
     def run(c: Cohort) -> None:
         place, engines = source(c), c.batch.engines
         offsets = np.broadcast_to(place.offsets, (*c.span.shape, source.count))
         for where in threads_of(c, place):
+            if not box.copied(c, where):
+                continue
             b, w = int(c.span.B[where[0]]), int(c.span.W[where[1]])
             index, exists = box.at(c, where)
             agent = BULK * c.batch.agents.threads + w * LANES + where[2]
             engines.touch(op, c.span, source, where, offsets[where], agent, False)
             memory = c.batch.smem.data[b].view(numpy_type(source.dtype))
             each = source.start // memory.itemsize + offsets[where].reshape(-1, 1)
-            values = memory[(each + np.arange(source.width)).reshape(-1)][exists]
+            values = memory[(each + box.order).reshape(-1)][exists]
             at = index[exists]
             if c.batch.report is not None:
                 c.batch.report.moved(op, box.bytes)

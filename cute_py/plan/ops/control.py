@@ -113,7 +113,7 @@ class Leave(Op):
 
 _OPERANDS = {
     **dict.fromkeys(("xor", "and", "or", "shl", "shr", "div"), 2),
-    **{"where": 3, "reg": 1, "var": 1},
+    **{"where": 3, "reg": 1, "var": 1, "table": 2},
 }
 
 
@@ -124,7 +124,7 @@ class Let(Op):
     kind: `xor and or shl shr` of two scalars; `div`, a quotient rounded down, by a divisor of
     unknown sign, 0 for a divisor of 0; `where`, one of two scalars, by a condition; `reg`, the
     integer in a register of one element; `var`, the current value of a variable that `Set`
-    assigned.
+    assigned; `table`, the entry of a table of the launch, by the number of the table and an index.
     """
 
     var: str = field(metadata=NAMED)

@@ -7,8 +7,10 @@ from math import prod
 from typing import ClassVar
 
 from cute_py.atoms.copy import Copy_Op
+from cute_py.atoms.tma import MOST_BOX, MOST_DIMENSIONS
 from cute_py.dtypes.packing import PACKED
 from cute_py.dtypes.table import Dtype
+from cute_py.layout.tuples import show
 from cute_py.plan.access import (
     HINTS,
     LOAD_CACHES,
@@ -18,9 +20,24 @@ from cute_py.plan.access import (
     STORE_CACHES,
     Access,
 )
-from cute_py.plan.conditions import Reg, Scalar
+from cute_py.plan.conditions import Cond, Reg, Scalar
 from cute_py.plan.functions import ATOMICS
-from cute_py.plan.op import FIXED, LOADED, MBARRIER, NAMED, PREFETCHED, STORED, WRITTEN, Lack, Op
+from cute_py.plan.op import (
+    FIXED,
+    LOADED,
+    MBARRIER,
+    NAMED,
+    PREFETCHED,
+    STORED,
+    WRITTEN,
+    Lack,
+    Node,
+    Op,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ADDED = ("f32", "f16", "bf16")  # the types of which vectors are added atomically
 
@@ -318,20 +335,107 @@ class Atomic(Op):
 
 
 @dataclass(frozen=True, slots=True)
+class Box(Node):
+    """A box of a tensor in shared memory, as TMA reads and writes it.
+
+    Attributes:
+        tile: the elements of the box: one vector of shared memory.
+        modes: the modes of the tensor, the contiguous one first.
+        extents: the extent of the box along each of them (elements).
+        swizzle: the span of the swizzle (bytes): 32, 64, 128, or 0 for none.
+
+    Law: the elements follow each other, the first of `modes` fastest. A swizzle changes the byte
+    address x of an element to x ^ (x // 128 % (swizzle / 16)) * 16. Source: PTX ISA, "Tensor
+    Copies", "Swizzling Modes".
+    """
+
+    tile: Access
+    modes: tuple[int, ...] = field(metadata=FIXED)
+    extents: tuple[int, ...] = field(metadata=FIXED)
+    swizzle: int = field(default=0, metadata=FIXED)
+
+    @property
+    def period(self) -> int:
+        """The bytes of 8 rows of the swizzle: its pattern is the same at each multiple of them. A
+        box starts at one; without a swizzle, at a multiple of 128.
+        """
+        return 8 * self.swizzle or 128
+
+    @property
+    def bytes(self) -> int:
+        """The size of the box (bytes)."""
+        return self.tile.vector_bits // 8
+
+    def order(self) -> Iterator[int]:
+        """Yield the place of each element of the box among the elements of the tile."""
+        size, units = self.tile.dtype.bits // 8, self.swizzle // 16
+        for at in range(0, self.bytes, size):
+            yield (at ^ (at // 128 % units * 16 if units else 0)) // size
+
+    def problem(self, coord: tuple[Scalar, ...]) -> str:
+        """Return what is wrong with a box at a coordinate, or "": what no tensor map describes."""
+        if sorted(self.modes) != list(range(len(coord))) or len(self.extents) != len(coord):
+            return f"a box of the modes {self.modes} at {len(coord)} coordinates"
+        if (
+            len(coord) > MOST_DIMENSIONS
+            or not 0 < min(self.extents) <= max(self.extents) <= MOST_BOX
+        ):
+            return f"a box of {self.extents} elements"
+        if (self.tile.space, self.tile.width, self.tile.count) != ("smem", prod(self.extents), 1):
+            return f"{self.tile.count} vectors of {self.tile.width} elements for a box"
+        row = self.extents[0] * self.tile.dtype.bits // 8
+        if self.tile.swizzle is not None or self.swizzle not in (0, 32, 64, 128):
+            return f"a box with a swizzle of {self.swizzle} bytes"
+        if row % 16 or (self.swizzle and row > self.swizzle):
+            return f"rows of {row} bytes with a swizzle of {self.swizzle} bytes"
+        return ""
+
+    def __str__(self) -> str:
+        swizzle = f" swizzle {self.swizzle}" if self.swizzle else ""
+        return f"{self.tile} {show(self.extents)} of modes {show(self.modes)}{swizzle}"
+
+
+@dataclass(frozen=True, slots=True)
+class Im2col(Node):
+    """How TMA steps over pixels, by spatial mode, the innermost first: W, H, D.
+
+    The pixels go from `lower` to the last of the tensor plus `upper`, in steps of `step`.
+    """
+
+    lower: tuple[int, ...] = field(metadata=FIXED)
+    upper: tuple[int, ...] = field(metadata=FIXED)
+    step: tuple[int, ...] = field(metadata=FIXED)
+
+    def problem(self, coord: tuple[Scalar, ...], offsets: tuple[Scalar, ...]) -> str:
+        """Return what is wrong with the steps at a coordinate."""
+        counts = {len(x) for x in (self.lower, self.upper, self.step, offsets)}
+        if counts != {len(coord) - 2} or not 3 <= len(coord) <= MOST_DIMENSIONS:
+            return f"pixels of {len(self.lower)} spatial modes at {len(coord)} coordinates"
+        return "" if 0 < min(self.step) <= max(self.step) <= 8 else f"steps of {self.step}"
+
+
+@dataclass(frozen=True, slots=True)
 class TmaLoad(Op):
     """One thread copies the box at `coord` of a tensor to shared memory, and its bytes complete on
     an mbarrier. Elements outside of the tensor are zero.
 
-    `dst` has one vector per element of the box, the first mode fastest. `multicast` is a mask of
-    blocks of the cluster: each gets the box at the same offset of its shared memory.
+    `coord` has an entry for each mode of the tensor. `multicast` is a mask of blocks of the
+    cluster: each gets the box at the same offset of its shared memory. `cache` is a policy for L2.
+    Where `guard` is false, nothing is copied, but the bytes complete: shared memory is undefined.
+
+    With `im2col`, the box is (channels, pixels, 1 ...): pixels in its order from `coord` on, each
+    moved by `offsets` of the spatial modes, the innermost first.
     """
 
     tensor: str = field(metadata=LOADED)
     coord: tuple[Scalar, ...]
-    box: tuple[int, ...] = field(metadata=FIXED)
-    dst: Access = field(metadata=STORED)
+    box: Box = field(metadata=STORED)
     bar: Access = field(metadata=MBARRIER)
     multicast: Scalar = 0
+    cache: str = ""
+    guard: Cond | None = None
+    im2col: Im2col | None = None
+    offsets: tuple[Scalar, ...] = ()
 
     word: ClassVar[str] = "tma_load"
     call: ClassVar[str] = "cute.tma_load"
@@ -340,21 +444,28 @@ class TmaLoad(Op):
     bulk: ClassVar[bool] = True
 
     def problem(self) -> str:
-        """Check for one coordinate per mode of the box, and one shared element per element."""
-        return _box(self.coord, self.box, self.dst)
+        """Check for a box that TMA can copy."""
+        problem = self.box.problem(self.coord) or _policy(self.cache)
+        if problem or self.im2col is None:
+            return problem
+        if max(self.box.extents[2:]) > 1:
+            return f"a box of {self.box.extents} elements of pixels"
+        return self.im2col.problem(self.coord, self.offsets)
 
 
 @dataclass(frozen=True, slots=True)
 class TmaStore(Op):
     """One thread copies shared memory to the box at `coord`; elements outside of the tensor are
-    not written. `reduce` is "" or the operation (add, min, max).
+    not written. `reduce` is "" or the operation (add, min, max). `cache` is a policy for L2.
+    Where `guard` is false, nothing is copied.
     """
 
     tensor: str = field(metadata=STORED)
     coord: tuple[Scalar, ...]
-    box: tuple[int, ...] = field(metadata=FIXED)
-    src: Access
+    box: Box
     reduce: str = ""
+    cache: str = ""
+    guard: Cond | None = None
 
     word: ClassVar[str] = "tma_store"
     call: ClassVar[str] = "cute.tma_store"
@@ -363,14 +474,12 @@ class TmaStore(Op):
     bulk: ClassVar[bool] = True
 
     def problem(self) -> str:
-        """Check for one coordinate per mode of the box, and one shared element per element."""
-        return _box(self.coord, self.box, self.src)
+        """Check for a box that TMA can copy."""
+        return self.box.problem(self.coord) or _policy(self.cache)
 
 
-def _box(coord: tuple[Scalar, ...], box: tuple[int, ...], tile: Access) -> str:
-    if len(coord) != len(box):
-        return f"a box of {len(box)} modes at {len(coord)} coordinates"
-    return "" if tile.count == prod(box) else f"{tile.count} elements for a box of {box}"
+def _policy(cache: str) -> str:
+    return "" if cache in ("", *POLICIES) else f"the policy {cache!r} for L2"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,221 @@
+"""Configurations of the GEMMs for Hopper: which tiles warpgroups can have, and their layouts.
+
+TMA copies boxes whose rows are at most 128 bytes wide, so a tile of K has 128 bytes, and all
+operands have the 128-byte swizzle. A part of D has rows of 128, 64, 32 or 16 bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
+
+import cute_py as cute
+from cute_py.atoms.registry import get
+from cute_py.dtypes.table import dtype as as_dtype
+from cute_py.errors import refusal
+from cute_py.kernels.config import CHUNK, LINE, SCHEDULES, GemmConfig, Side
+
+if TYPE_CHECKING:
+    from cute_py.dtypes.table import Dtype, DtypeLike
+    from cute_py.layout.types import AnyLayout
+
+# types of A and B -> the types and the K of the warpgroup instruction; bytes and tf32 are along K
+WARPGROUP_ATOMS = {
+    ("f16", "f16"): ("F32F16F16_SS", 16),
+    ("bf16", "bf16"): ("F32BF16BF16_SS", 16),
+    ("tf32", "tf32"): ("F32TF32TF32_SS_TN", 8),
+    **{
+        (a, b): (f"S32{a.upper()}{b.upper()}_SS_TN", 32) for a in ("s8", "u8") for b in ("s8", "u8")
+    },
+    **{
+        (a, b): (f"F32{a.upper()}{b.upper()}_SS_TN", 32)
+        for a in ("e4m3", "e5m2")
+        for b in ("e4m3", "e5m2")
+    },
+}
+HOPPER_SMEM = 232448  # bytes of a block
+MOST_SUMS = {1: 208, 2: 208, 3: 112}  # registers of a thread, by warpgroups that multiply
+MOST_STAGES = 8
+
+
+def warpgroup_config(
+    types: tuple[DtypeLike, DtypeLike],
+    tile: tuple[int, int],
+    warpgroups: int = 2,
+    schedule: str = "cooperative",
+    majors: tuple[str, str] = ("K", "K"),
+    result: DtypeLike = "bf16",
+    *,
+    one_pass: bool = True,
+    **parts: Any,
+) -> GemmConfig:
+    """Return a configuration for Hopper, with as many stages as a block has room for.
+
+    Args:
+        types: of A and B.
+        tile: M and N of a tile of D.
+        warpgroups: that share a tile.
+        schedule: "cooperative" or "pingpong".
+        majors: which mode of A and of B is contiguous, "K" or "MN".
+        result: the type of D.
+        one_pass: whether 64 rows of D leave at a time, all columns together; else, and if an
+            element has more than 2 bytes, 128 bytes of each.
+        parts: of the configuration that differ.
+
+    Raises DtypeError where no warpgroup instruction multiplies these types.
+
+    >>> print(warpgroup_config(("bf16", "bf16"), (128, 256)))
+    SM90_64x256x16_F32BF16BF16_SS tile=128x256x64 warps=8x1 stages=3 A=Kx8 B=Kx8 TMA store=256 \
+schedule=cooperative
+    """
+    a, b = (as_dtype(kind) for kind in types)
+    found = WARPGROUP_ATOMS.get((a.name, b.name))
+    if found is None:
+        known = ", ".join([f"{x}*{y}" for x, y in WARPGROUP_ATOMS])
+        raise refusal("config-types", operation="warpgroup_config", a=a, b=b, known=known)
+    (m, n), (names, depth), kind = tile, found, as_dtype(result)
+    store = n if one_pass and kind.bits <= 16 else min(n, LINE // kind.bits)
+    sides = [Side(major, CHUNK // x.bits) for major, x in zip(majors, (a, b), strict=True)]
+    atom, shape = f"SM90_64x{n}x{depth}_{names}", (m, n, LINE // a.bits)
+    parts = {"stages": 2, "store": store, "schedule": schedule, "asynchronous": True, **parts}
+    config = GemmConfig(atom, shape, (4 * warpgroups, 1), a=sides[0], b=sides[1], **parts)
+    room = HOPPER_SMEM - LINE - store_bytes(config, kind)
+    most = max(2, min(room // ((m + n) * LINE // 8), MOST_STAGES))
+    return config if parts["stages"] > 2 else replace(config, stages=most)
+
+
+# -- layouts
+
+
+def row_mma(config: GemmConfig, columns: int = 0) -> Any:  # a TiledMMA
+    """Return the atom over the threads of one warpgroup: 64 rows of a tile, perhaps with fewer
+    columns.
+    """
+    n = config.tile[1]
+    return cute.make_tiled_mma(config.atom.replace(f"_64x{n}x", f"_64x{columns or n}x"))
+
+
+def smem_layouts(config: GemmConfig) -> list[AnyLayout]:
+    """Return the layouts of all stages of A and of B, as TMA writes and wgmma reads them. Tiles
+    along M or N are boxes of 128 bytes, each contiguous: K comes first.
+    """
+    (m, n, k), atom = config.tile, config.mma_atom
+    return [
+        cute.tile_to_shape(
+            getattr(cute.atoms, f"Layout_{side.major}_SW128_Atom")(dtype),
+            (rows, k, config.stages),
+            (1, 2, 3) if side.major == "K" else (2, 1, 3),
+        )
+        for rows, dtype, side in ((m, atom.a_type, config.a), (n, atom.b_type, config.b))
+    ]
+
+
+def store_parts(config: GemmConfig, dtype: Dtype) -> list[list[tuple[int, int, int]]]:
+    """Return the columns of D that are stored at a time, in parts of at most 128 bytes that a
+    swizzle has: (first column, width, which of this width).
+    """
+    step, found = config.store or config.tile[1], []
+    for first in range(0, config.tile[1], step):
+        parts: list[tuple[int, int, int]] = []
+        column, end = first, min(first + step, config.tile[1])
+        while column < end:
+            wide = next(w for w in (128, 64, 32, 16) if w * 8 // dtype.bits <= end - column)
+            width = wide * 8 // dtype.bits
+            parts.append((column, width, sum(w == width for _c, w, _s in parts)))
+            column += width
+        found.append(parts)
+    return found
+
+
+def store_layouts(config: GemmConfig, dtype: Dtype) -> dict[int, AnyLayout]:
+    """Return, for each width of parts of D, the layout (64, width, slots, buffers,
+    warpgroups) in shared memory.
+    """
+    if not config.store:
+        return {}
+    slots: dict[int, int] = {}
+    for parts in store_parts(config, dtype):
+        for _column, width, slot in parts:
+            slots[width] = max(slots.get(width, 0), slot + 1)
+    names = {128: "SW128", 64: "SW64", 32: "SW32", 16: "INTER"}
+    found = {}
+    for width, count in slots.items():
+        atom = getattr(cute.atoms, f"Layout_K_{names[width * dtype.bits // 8]}_Atom")(dtype)
+        shape = 64, width, count, config.buffers, config.consumers
+        found[width] = cute.tile_to_shape(atom, shape)
+    return found
+
+
+def store_bytes(config: GemmConfig, dtype: Dtype) -> int:
+    """Return the shared memory that D passes through, of `store_layouts` (bytes)."""
+    return int(sum(cute.cosize(x) for x in store_layouts(config, dtype).values())) * dtype.bits // 8
+
+
+# -- rules
+
+
+def conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
+    """Return the rules of warpgroups, and whether each is broken."""
+    m, n, k = config.tile
+    known = f"a schedule among {', '.join(SCHEDULES)}"
+    if config.schedule not in SCHEDULES or not config.atom.startswith("SM90_64x"):
+        return [(f"{known}, and warpgroup instructions for the last two", True)]
+    atom, groups = get(config.atom), config.warpgroups
+    usual = {x.name: x.default for x in fields(config)}
+    unused = ("band", "min_blocks", "spill_bytes", "stmatrix", "prefetch", "ldmatrix")
+    sums = m // max(groups, 1) * n // 128 * (1 + config.two_level)
+    return [
+        (
+            "1 to 3 warpgroups along M, and one for each tile of a ping-pong",
+            config.warps not in [(4 * g, 1) for g in (1, 2, 3)]
+            or (config.schedule == "pingpong" and groups > 1),
+        ),
+        (
+            "64 rows a warpgroup, the columns of the instruction, and 128 bytes of K",
+            bool(groups and m % (64 * groups))
+            or n != atom.shape_mnk[1]
+            or k * atom.a_type.bits != LINE,
+        ),
+        (
+            "boxes of at most 256 rows, or of 128 bytes along M or N",
+            m > 256
+            or any(
+                side.major == "MN" and rows * bits % LINE
+                for rows, side, bits in (
+                    (m, config.a, atom.a_type.bits),
+                    (n, config.b, atom.b_type.bits),
+                )
+            ),
+        ),
+        (
+            "operands along K for elements that have not 16 bits",
+            atom.a_type.bits != 16 and (config.a.major, config.b.major) != ("K", "K"),
+        ),
+        ("at least 2 stages, loaded asynchronously", config.stages < 2 or not config.asynchronous),
+        (
+            f"parts of a configuration that this schedule has: no {', '.join(unused)}",
+            any(getattr(config, name) != usual[name] for name in unused),
+        ),
+        ("a pdl and a two_level of 0 or 1", not {config.pdl, config.two_level} <= {0, 1}),
+        (
+            "two levels for 8-bit floats alone",
+            bool(config.two_level) and not (atom.a_type.bits == 8 and atom.a_type.is_float),
+        ),
+        (
+            "sums that the registers of a thread hold: "
+            f"{MOST_SUMS[min(max(config.consumers, 1), 3)]}",
+            sums > MOST_SUMS[min(max(config.consumers, 1), 3)],
+        ),
+        (
+            "whole multiples of 8 columns that are stored at a time, at most those of the tile",
+            config.store < 0 or config.store > n or config.store % 8 != 0,
+        ),
+        (
+            "one block in a cluster, or two that share tiles of A along K",
+            config.cluster not in (1, 2)
+            or (
+                config.cluster == 2
+                and (config.schedule != "cooperative" or config.a.major != "K" or m % 128 != 0)
+            ),
+        ),
+    ]

@@ -1,0 +1,306 @@
+"""The GEMMs of `cute.ops.gemm` on Hopper: TMA loads tiles, warpgroups multiply them by wgmma.
+
+D = activation(alpha * A B^T + beta * C + bias), as in `gemm.py`, for K of at least 1. Blocks are
+persistent: each computes tile after tile of D, and one warp loads ahead of the warpgroups that
+multiply. In `gemm_cooperative` these share a tile. In `gemm_pingpong` each of two has a tile of its
+own, and one stores while the other multiplies. `config.store` says how D leaves: by TMA, or from
+registers where TMA cannot write it.
+"""
+
+from __future__ import annotations
+
+import cute_py as cute
+from cute_py import _
+from cute_py.kernels.config import GemmConfig
+from cute_py.kernels.config_sm90 import row_mma, smem_layouts, store_layouts, store_parts
+from cute_py.kernels.epilogue import Epilogue, activated, converted, loaded, loaded_row, row_part
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from cute_py.tensor.tensor import Tensor
+
+WARPGROUP = 128  # threads
+FEW = 16  # columns, which a thread has 8 numbers of
+Count = cute.s32(min=1, max=2**16 - 1)
+
+
+@cute.kernel
+def gemm_cooperative(
+    A: Any,
+    B: Any,
+    C: Any,
+    bias: Any,
+    D: Any,
+    alpha: cute.f64,
+    beta: cute.f64,
+    blocks: Count,
+    band: Count,
+    config: GemmConfig,
+    epilogue: Epilogue,
+) -> None:
+    """D = activation(alpha * A B^T + beta * C + bias), batch by batch: A is (M,K,L), B (N,K,L), C
+    and D (M,N,L), bias (N). Blocks that run together compute `band` tiles of M.
+    """
+    cute.launch(blocks, config.threads, config.cluster, pdl=bool(config.pdl))
+    tiles, inputs = _Tiles(config, D, band), _Inputs(config, A, B)
+    output = _Output(config, epilogue, (C, bias, D), (alpha, beta))
+    _overlap(config)
+    warps, registers = 4 * config.consumers, config.registers
+    with cute.role("multiply", range(warps), registers[1]):
+        for place in tiles.of_block():
+            inputs.multiply()
+            output.store(inputs.sums, place)
+        output.tail()
+    with cute.role("load", range(warps, warps + 4), registers[0]), cute.elect("role"):
+        for place in tiles.of_block():
+            inputs.load(place)
+        if config.cluster > 1:
+            inputs.ring.tail()
+
+
+@cute.kernel
+def gemm_pingpong(
+    A: Any,
+    B: Any,
+    C: Any,
+    bias: Any,
+    D: Any,
+    alpha: cute.f64,
+    beta: cute.f64,
+    blocks: Count,
+    band: Count,
+    config: GemmConfig,
+    epilogue: Epilogue,
+) -> None:
+    """The same; two warpgroups take turns with the tensor cores, tile by tile."""
+    cute.launch(blocks, config.threads, pdl=bool(config.pdl))
+    tiles, inputs = _Tiles(config, D, band), _Inputs(config, A, B)
+    output = _Output(config, epilogue, (C, bias, D), (alpha, beta))
+    turns = cute.mbarriers(2)  # a warpgroup may multiply
+    with cute.elect("block"):
+        turns.init(1)
+        cute.fence_mbarrier_init()
+    cute.syncthreads()
+    _overlap(config)
+    with cute.role("multiply", range(8), config.registers[1]):
+        me, ring = cute.warp_idx() // 4, inputs.ring
+        turn = cute.var(1 - me, 0, 1)  # the first turn begins at once
+        with cute.when(me == 1):
+            ring.skip(inputs.depth)
+
+        def hand_over() -> None:
+            with cute.elect("warpgroup"):
+                turns.arrive(1 - me)
+
+        for place in tiles.of_block(cute.block_idx() + me * blocks, 2 * blocks):
+            turns.wait(me, turn.get())
+            turn.set(1 - turn.get())
+            inputs.multiply(hand_over)
+            ring.skip(inputs.depth)  # the tile of the other one
+            output.store(inputs.sums, place)
+        output.tail()
+    with cute.role("load", range(8, 12), config.registers[0]), cute.elect("role"):
+        for place in tiles.of_block():
+            inputs.load(place)
+
+
+KERNELS = {"cooperative": gemm_cooperative, "pingpong": gemm_pingpong}
+
+
+def _overlap(config: GemmConfig) -> None:
+    """Wait for the previous kernel, and let the next one begin."""
+    if config.pdl:
+        cute.griddepcontrol_wait()
+        cute.griddepcontrol_launch_dependents()
+
+
+class _Tiles:
+    """The tiles of D. Those of a cluster are next to each other along N."""
+
+    def __init__(self, config: GemmConfig, D: Tensor, band: Any) -> None:
+        (bM, bN, _bK), self.cluster, self.band = config.tile, config.cluster, band
+        self.L = D.shape[2] if cute.rank(D) > 2 else 1
+        self.m, n = cute.ceil_div(D.shape[0], bM), cute.ceil_div(D.shape[1], bN)
+        self.n = cute.ceil_div(n, self.cluster)
+
+    def of_block(self, start: Any = None, step: Any = None) -> Iterator[tuple[Any, Any, Any]]:
+        """Yield the tiles of a block or warpgroup: the coordinates along M, N and the batch."""
+        order: Any = {"group": self.band, "start": start, "step": step}
+        for i, j in cute.tiles(self.m, self.n * self.L, **order):
+            j, batch = (j, 0) if self.L.__class__ is int else (j % self.n, j // self.n)
+            if self.cluster > 1:
+                j = j * self.cluster + cute.block_idx() % self.cluster
+            yield i, j, batch
+
+
+class _Inputs:
+    """The stages of A and B in shared memory, and the sums of a warpgroup."""
+
+    def __init__(self, config: GemmConfig, A: Tensor, B: Tensor) -> None:
+        self.config, self.mma = config, config.tiled_mma()
+        self.depth = cute.ceil_div(A.shape[1], config.tile[2])
+        self.sources = [cute.tma_tensor(x) for x in (A, B)]
+        self.shared = [
+            cute.smem(x.dtype, layout, 1024, name=name)
+            for x, layout, name in zip((A, B), smem_layouts(config), ("sA", "sB"), strict=True)
+        ]  # (BLK_M or BLK_N, BLK_K, stages)
+        of_ring: Any = {"tiles": self.shared, "count": config.warpgroups, "cluster": config.cluster}
+        self.ring = cute.pipeline(config.stages, consumers="warpgroup", **of_ring)
+        self.thr = self.mma.get_slice(cute.thread_idx() % (config.warpgroups * WARPGROUP))
+        tile = self.thr.partition_C(cute.make_identity_tensor(config.tile[:2]))
+        self.sums = self.thr.make_fragment_C(tile)  # (MMA, MMA_M, MMA_N)
+        self.parts = cute.make_fragment_like(self.sums) if config.two_level else self.sums
+
+    def load(self, place: tuple[Any, Any, Any]) -> None:
+        """Load the tiles of K of a tile of D; one thread does. Blocks of a cluster have the same A,
+        and each loads a part of it for all.
+        """
+        (bM, bN, bK), count = self.config.tile, self.config.cluster
+        m, n, batch = place
+        (tA, tB), (sA, sB) = (_matrix(x, batch) for x in self.sources), self.shared
+        multicast, part = 0, (m, 0)
+        if count > 1:
+            rank = cute.block_idx() % count
+            multicast, part = 2**count - 1, (m * count + rank, rank)
+        gA = cute.local_tile(tA, (bM // count, bK), (part[0], _))  # (part of BLK_M, BLK_K, k)
+        gB = cute.local_tile(tB, (bN, bK), (n, _))  # (BLK_N, BLK_K, k)
+        sA = cute.local_tile(sA, (bM // count, bK), (part[1], 0))
+        for k in cute.range(self.depth):
+            stage = self.ring.acquire()
+            self.ring.load(gA[_, _, k], sA[_, _, stage], multicast)
+            self.ring.load(gB[_, _, k], sB[_, _, stage])
+            self.ring.commit()
+
+    def multiply(self, issued: Callable[[], None] = lambda: None) -> None:
+        """Sum up a tile. `issued` is called after the last product has been issued. One is in
+        flight while the next one is issued, so a stage is released an iteration later; with sums of
+        two levels, at once.
+        """
+        two_level, sums, ring = bool(self.config.two_level), self.sums, self.ring
+        tCsA, tCsB = (
+            self.thr.partition_A(self.shared[0]),  # (MMA, MMA_M, MMA_K, stages)
+            self.thr.partition_B(self.shared[1]),  # (MMA, MMA_N, MMA_K, stages)
+        )
+        if two_level:
+            sums.fill(0)
+        for k in cute.range(self.depth):
+            stage = ring.wait()
+            a, b = tCsA[_, _, _, stage], tCsB[_, _, _, stage]
+            cute.warpgroup_fence()
+            cute.warpgroup_gemm(self.mma, self.parts, a, b, False if two_level else k > 0)
+            cute.warpgroup_commit()
+            if two_level:
+                cute.warpgroup_wait(0)
+                ring.release()
+                sums += self.parts
+            else:
+                cute.warpgroup_wait(1)
+                ring.release(behind=1)
+        issued()
+        if not two_level:
+            cute.warpgroup_wait(0)
+            ring.release_rest()
+
+
+class _Output:
+    """The epilogue: sums to D, 64 rows of a warpgroup and some columns at a time."""
+
+    def __init__(self, config: GemmConfig, epilogue: Epilogue, arrays: Any, factors: Any) -> None:
+        self.config, self.epilogue = config, epilogue
+        (self.C, self.bias, self.D), self.factors = arrays, factors
+        self.parts = store_parts(config, self.D.dtype)
+        self.me, self.thread = cute.warp_idx() // 4, cute.thread_idx() % WARPGROUP
+        if config.store:
+            self.target = cute.tma_tensor(self.D)
+            self.ring = cute.PipelineTmaStore(config.buffers, WARPGROUP, 1 + self.me, self.thread)
+            self.shared = {
+                width: cute.smem(self.D.dtype, layout, 1024, name=f"sD{width}")
+                for width, layout in store_layouts(config, self.D.dtype).items()
+            }  # width -> (64, width, slots, buffers, warpgroups)
+
+    def store(self, sums: Tensor, place: tuple[Any, Any, Any]) -> None:
+        """Store the sums (MMA, MMA_M, MMA_N) of a tile."""
+        together, rows = self.config.warpgroups, cute.logical_divide(sums, (_, 1))
+        for i in range(cute.size(sums, 1)):
+            row = 64 * (i * together + (self.me if together > 1 else 0))
+            for parts in self.parts:
+                buffer = self.ring.acquire() if self.config.store else 0
+                stores = []
+                for column, width, slot in parts:
+                    at, size, staged = (row, column), (64, width), None
+                    if self.config.store:
+                        staged = self.shared[width][_, _, slot, buffer, self.me]
+                        stores.append((staged, self._part(self.target, at, size, place)))
+                    self._write(rows[_, (_, i), _], at, width, place, staged)
+                if self.config.store:
+                    self.ring.commit(*stores)
+
+    def _write(self, sums: Tensor, at: Any, width: int, place: Any, staged: Tensor | None) -> None:
+        """Write a part (64, width) of a tile to shared memory, or to D. An epilogue that needs many
+        registers takes few columns at a time.
+        """
+        (row, column), mma = at, row_mma(self.config)
+        step = min(width, FEW) if self._is_heavy() else width
+        thr = row_mma(self.config, step).get_slice(self.thread)
+        if step < width:
+            cute.syncwarp()  # loads of the next part would take registers
+        for j in range(0, width, step):
+            x = mma.columns_C(sums, column + j, step)
+            x = self._finished(thr, x, (row, column + j), place)
+            if staged is not None:
+                _to_shared(thr, x, cute.local_tile(staged, (64, step), (0, j // step)))
+            else:
+                part = self._part(self.D, (row, column + j), (64, step), place)
+                cute.copy(x, thr.partition_C(part))
+
+    def _is_heavy(self) -> bool:
+        """Tell whether registers are few next to the sums of a tile."""
+        (m, n, _k), epilogue = self.config.tile, self.epilogue
+        room = 64 * 256 - (self.config.schedule == "pingpong") - m // self.config.warpgroups * n
+        few = room < 0 and epilogue != Epilogue(epilogue.compute)
+        return few or epilogue.activation not in (None, "relu")
+
+    def tail(self) -> None:
+        """Wait until all of D is written."""
+        if self.config.store:
+            self.ring.tail()
+
+    def _finished(self, thr: Any, x: Tensor, at: Any, place: Any) -> Tensor:
+        """Return the elements of D for the sums of a part of a tile."""
+        epilogue, compute = self.epilogue, self.epilogue.compute
+        size = 64, thr.tiled_mma.tile_size(1)
+        x = converted(x, compute)
+        if epilogue.alpha:
+            x = x * self.factors[0].to(compute)
+        if epilogue.source:
+            part = thr.partition_C(self._part(self.C, at, size, place))
+            x = x + loaded(part, compute) * self.factors[1].to(compute)
+        if epilogue.bias:
+            row = cute.local_tile(self.bias, self.config.tile[1:2], (place[1],))
+            row = row_part(thr, cute.domain_offset(at[1:], row), size, 0)
+            x = x + loaded_row(row, (_, _, _), x)
+        return converted(activated(x, epilogue.activation), self.D.dtype)
+
+    def _part(self, x: Tensor, at: Any, size: Any, place: Any) -> Tensor:
+        """Return a part (64, width) of the block's tile of a matrix."""
+        tile = cute.local_tile(_matrix(x, place[2]), self.config.tile[:2], place[:2])
+        return cute.local_tile(cute.domain_offset(at, tile), size, (0, 0))  # type: ignore[no-any-return]
+
+
+def _to_shared(thr: Any, x: Tensor, target: Tensor) -> None:
+    """Write a part (64, width), by stmatrix if its elements have 16 bits."""
+    if x.dtype.bits != 16:
+        cute.copy(x, thr.partition_C(target))
+        return
+    wide = cute.Copy_Atom(f"SM90_U32x{2 if cute.size(target, 1) == 8 else 4}_STSM_N", x.dtype)
+    copy = cute.make_tiled_copy_C(wide, thr.tiled_mma)
+    mine = copy.get_slice(cute.thread_idx() % WARPGROUP)
+    cute.copy(copy, mine.retile_S(x), mine.partition_D(target))
+
+
+def _matrix(x: Tensor, batch: Any) -> Tensor:
+    """Return one matrix of a batch; a tensor of two modes is one already."""
+    return x if cute.rank(x) == 2 else x[_, _, batch]

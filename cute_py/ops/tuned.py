@@ -1,0 +1,223 @@
+"""`tune`: measure the configurations of a product on this GPU, and use the fastest from then on.
+
+What won is stored next to the cache of kernels, one file for the facts of a product: its sizes,
+types, strides and epilogue, the device, and the version of cute_py. A file is an entry of
+`codegen.cache.entry`: a damaged one is removed, and the rule chooses again.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import asdict, replace
+from functools import partial
+from hashlib import sha256
+from inspect import signature
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import cute_py as cute
+from cute_py.codegen.cache import files
+from cute_py.codegen.cache.entry import pack, unpack
+from cute_py.codegen.driver import driver
+from cute_py.errors import CuteError, refusal
+from cute_py.kernels.config import GemmConfig, Side
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from cute_py.ops.call import Call
+    from cute_py.ops.product import Product
+
+FORMAT = 1  # of what a file says
+ROUNDS = 9  # of measurements; the median counts
+GRAPH_US, MOST_LAUNCHES = 2000.0, 200  # of a round of one configuration
+_found: dict[str, GemmConfig] = {}  # what this process measured; all there is without a cache
+
+
+def tune(operator: Any, *args: Any, **named: Any) -> GemmConfig:
+    """Return the fastest configuration of a call, and let later calls of equal facts use it.
+
+    Args:
+        operator: `cute.ops.gemm`.
+        args: its arguments, arrays of a GPU among them; their contents do not matter.
+        named: the same, by name; without `config`.
+
+    Each configuration that the operator would consider is compiled and measured in CUDA graphs, in
+    turn, the operands in the L2 cache if they fit there. The result is stored for later processes
+    (docs/kernels.md, Cache). `explain()` of the result lists what was measured. Arrays that are
+    given as `out` are overwritten.
+
+    Raises CuteError for arguments that `operator` refuses, and for arrays of the host.
+
+    >>> import numpy as np
+    >>> a = np.ones((2, 2), np.float32)
+    >>> tune(cute.ops.gemm, a, a)
+    Traceback (most recent call last):
+    cute_py.errors.CuteError: cute.tune: given operands on the host; required: ...
+    """
+    from cute_py.ops.choice import facts
+    from cute_py.ops.product import KNOWN, Product, Request, gemm, taken
+
+    if operator is not gemm:
+        known = "cute.ops.gemm"
+        raise refusal(
+            "ops-choice", operation="cute.tune", name="operator", value=operator, choices=known
+        )
+    bound = signature(gemm).bind(*args, **named)
+    request, library = taken(Request(**bound.arguments))
+    if library.on_host:
+        raise refusal("ops-tune-host", operation="cute.tune")
+    if request.config is not None:
+        value, known = request.config, "None: the configuration is what is looked for"
+        raise refusal(
+            "ops-choice", operation="cute.tune", name="config", value=value, choices=known
+        )
+    with library.inside():
+        product = Product(request, library)
+        if request.out is None and 0 not in product.shape:  # one for all
+            product.request = request._replace(out=library.empty(product.shape, product.kind))
+        best = fastest(product, measured)
+        key = key_of(facts(product))
+    _store(key, best)
+    KNOWN.clear()  # answers by the rule's choices
+    return best
+
+
+def fastest(product: Product, measure: Callable[[Sequence[Call]], Sequence[float]]) -> GemmConfig:
+    """Return the fastest of the configurations of a product, by a function that measures calls in
+    microseconds.
+    """
+    from cute_py.ops.choice import all_for
+
+    epilogue, calls = product.epilogue(), []
+    for config in all_for(product):
+        with suppress(CuteError):  # what this GPU cannot compile or hold
+            calls.append(product.call((config, epilogue)))
+            calls[-1].plan()
+    times = measure(calls)
+    order = sorted(range(len(calls)), key=times.__getitem__)
+    lines = [f"measured: {times[i]:.4g} us, {replace(calls[i].config, reasons=())}" for i in order]
+    best: GemmConfig = calls[order[0]].config
+    return replace(best, reasons=tuple(lines))
+
+
+def winner(facts: Callable[[], object]) -> GemmConfig | None:
+    """Return the configuration that was measured to be the fastest for a product of some facts, if
+    any was.
+    """
+    if not _found and not _any_stored():
+        return None
+    key = key_of(facts())
+    known = _found.get(key)
+    return known if known is not None else _loaded(key)
+
+
+def key_of(facts: object) -> str:
+    """Return the key of a product: a hash of all that its configuration may depend on."""
+    return sha256(repr((FORMAT, cute.__version__, facts)).encode()).hexdigest()
+
+
+def forget() -> None:
+    """Forget what this process measured; files stay."""
+    _found.clear()
+
+
+# -- files
+
+
+def _any_stored() -> bool:
+    return files.is_on() and (files.place() / files.TUNED).is_dir()
+
+
+def _path(key: str) -> Path:
+    return files.folder(files.TUNED) / f"{key}{files.ENTRY}"
+
+
+def _store(key: str, config: GemmConfig) -> None:
+    """Keep a configuration, on disk too if the cache can be written."""
+    _found[key] = config
+    if not files.is_on():
+        return
+    parts = asdict(config) | {"reasons": [*config.reasons[:1], "stored by cute.tune"]}
+    try:
+        files.write_whole(_path(key), pack(key, {"config": json.dumps(parts)}))
+    except CuteError as error:
+        files.warn_once(error)
+    except OSError as error:
+        files.warn_once(files.unusable(error.strerror))
+
+
+def _loaded(key: str) -> GemmConfig | None:
+    """Return the stored configuration of a key; a damaged file is removed."""
+    if not _any_stored():
+        return None
+    try:
+        path = _path(key)
+    except CuteError as error:
+        files.warn_once(error)
+        return None
+    data = files.read_own(path)
+    if data is None:
+        return None
+    config = _restored(unpack(key, data))
+    if config is None:
+        files.remove(path)
+    else:
+        _found[key] = config
+    return config
+
+
+def _restored(parts: dict[str, Any] | None) -> GemmConfig | None:
+    try:
+        held = json.loads((parts or {})["config"])
+        for name in ("a", "b"):
+            held[name] = Side(**held[name])
+        for name in ("tile", "warps", "reasons"):
+            held[name] = tuple(held[name])
+        return GemmConfig(**held)
+    except (KeyError, TypeError, ValueError, CuteError):
+        return None
+
+
+# -- measuring
+
+
+def measured(calls: Sequence[Call]) -> list[float]:
+    """Return the time of each call (microseconds): the median of rounds in which all take turns,
+    each a CUDA graph of many launches.
+    """
+    by, raw = driver().call, driver().raw
+    by("cuCtxSynchronize")  # what the operands come from is on another stream
+    stream, events = by("cuStreamCreate", 1), [by("cuEventCreate", 0) for _ in range(2)]
+
+    def timed(work: Callable[[], object]) -> float:
+        by("cuEventRecord", events[0], stream)
+        work()
+        by("cuEventRecord", events[1], stream)
+        by("cuEventSynchronize", events[1])
+        return 1000 * float(by("cuEventElapsedTime", *events))
+
+    graphs = []
+    for call in calls:
+        launch = partial(cute.run, call.plan(), *call.leaves(), stream=int(stream))
+        launch()
+        once = min(timed(launch) for _ in range(3))
+        count = max(1, min(MOST_LAUNCHES, int(GRAPH_US / max(once, 1.0))))
+        by("cuStreamBeginCapture", stream, raw.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
+        for _ in range(count):
+            launch()
+        graph = by("cuStreamEndCapture", stream)
+        graphs.append((by("cuGraphInstantiate", graph, 0), graph, count))
+    times: list[list[float]] = [[] for _ in graphs]
+    for _ in range(ROUNDS):
+        for mine, (made, _graph, count) in zip(times, graphs, strict=True):
+            mine.append(timed(partial(by, "cuGraphLaunch", made, stream)) / count)
+    for made, graph, _count in graphs:
+        by("cuGraphExecDestroy", made)
+        by("cuGraphDestroy", graph)
+    for event in events:
+        by("cuEventDestroy", event)
+    by("cuStreamDestroy", stream)
+    return [median(x) for x in times]

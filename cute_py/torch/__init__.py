@@ -1,0 +1,23 @@
+"""Operators of torch with gradients, for `torch.compile` and CUDA graphs (extra `torch`).
+
+Importing this package registers `torch.ops.cute_py.gemm`.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+if find_spec("torch") is not None:
+    from cute_py.torch.gemm import operator as gemm
+    from cute_py.torch.linear import Linear
+    from cute_py.torch.register import register
+
+    __all__ = ["Linear", "gemm", "register"]
+
+
+def __getattr__(name: str) -> object:
+    """Name what is missing where torch is."""
+    said = f"module {__name__!r} has no attribute {name!r}"
+    if find_spec("torch") is None and not name.startswith("__"):
+        said += "; it needs torch: pip install 'cute-py[torch]'"
+    raise AttributeError(said)

@@ -1,0 +1,46 @@
+"""`Linear`: torch.nn.Linear by our product, with its bias and an activation in the same kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from cute_py.ops.product import require_choices
+from cute_py.torch.gemm import operator
+
+
+class Linear(torch.nn.Linear):  # type: ignore[misc]
+    """activation(x @ weight.T + bias), with the parameters and the state dict of torch.nn.Linear.
+
+    Args:
+        in_features, out_features, bias, device, dtype: as torch.nn.Linear takes them.
+        activation: None, "relu", "gelu" (with erf), "silu", "tanh" or "sigmoid".
+
+    Raises CuteError for another activation, and where `cute.ops.gemm` does.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        activation: str | None = None,
+    ) -> None:
+        """Make the parameters, initialised as torch does."""
+        require_choices("auto", activation)
+        super().__init__(in_features, out_features, bias, device, dtype)
+        self.activation = activation
+
+    def forward(self, x: Any) -> Any:
+        """Return the result (..., out_features) for x (..., in_features)."""
+        if x.dim() == 1:
+            return self(x[None])[0]
+        return operator(x, self.weight.t(), None, 1.0, 0.0, self.bias, self.activation)
+
+    def extra_repr(self) -> str:
+        """Return torch's text, with the activation."""
+        return f"{super().extra_repr()}, activation={self.activation!r}"

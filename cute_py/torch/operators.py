@@ -1,0 +1,186 @@
+"""`define`: one helper makes an operator of torch out of an implementation and its rules.
+
+It registers through `torch.library.Library`: the decorator `torch.library.custom_op` checks each
+call, which costs 5 us (pytorch issue 177109).
+
+A call of an operator takes this way. torch's dispatcher calls the function of the autograd key.
+Plain tensors go straight from there to the implementation. Tensors of a mode (fake, functional,
+traced) and of torch.func go on through the dispatcher, which finds the fake or the vmap rule.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch.autograd.function import FunctionCtx
+
+from cute_py.errors import CuteError, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BACKENDS = ("CPU", "CUDA")
+TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
+PLAIN = TENSORS | {float, int, bool, str, type(None), torch.dtype}  # that no mode replaces
+LAZY = frozenset({"argument-negated", "argument-tensor"})  # torch can make a dense tensor of them
+
+_libraries: dict[str, Any] = {}  # qualified name -> the torch.library.Library that defines it
+
+
+class Gradient(NamedTuple):
+    """The derivative of an operator.
+
+    Attributes:
+        forward: (ctx, run, *args) -> the result, where a gradient is wanted; `run(*args)` is the
+            operator without gradient.
+        backward: (ctx, *gradients of the results) -> a gradient or None for each argument.
+    """
+
+    forward: Callable[..., Any]
+    backward: Callable[..., Any]
+
+
+def define(
+    schema: str,
+    implementation: Callable[..., Any],
+    fake: Callable[..., Any],
+    *,
+    gradient: Gradient | None = None,
+    vmap: Callable[..., Any] | None = None,
+    autocast: Callable[[Any, Any], Any] | None = None,
+) -> Any:  # a torch._ops.OpOverload
+    """Register an operator, and return it; one of the same name is replaced.
+
+    Args:
+        schema: "space::name(Tensor x, float alpha=1) -> Tensor".
+        implementation: computes the result, of tensors of the host and of a GPU.
+        fake: returns the empty result for tensors without memory, whose sizes may be symbols.
+        gradient: the derivative; None: operands that autograd follows are refused.
+        vmap: (info, in_dims, *args) -> (result, out_dims), as `torch.library.register_vmap` has it.
+        autocast: (argument, dtype of the autocast region) -> the argument that the operator gets.
+
+    """
+    name, _, signature = schema.partition("(")
+    space, _, short = name.partition("::")
+    if name in _libraries:
+        _libraries.pop(name)._destroy()
+    library = _libraries[name] = torch.library.Library(space, "FRAGMENT")
+    library.define(f"{short}({signature}", tags=(torch.Tag.pt2_compliant_tag,))
+    plain, _, overload = short.partition(".")
+    op = getattr(getattr(getattr(torch.ops, space), plain), overload or "default")
+    for key in BACKENDS:
+        library.impl(short, implementation, key)
+    torch.library.register_fake(name, fake, lib=library)
+    library.impl(short, _by_autograd(op, name, implementation, gradient), "Autograd")
+    if vmap is not None:
+        torch.library.register_vmap(name, vmap, lib=library)
+    if autocast is not None:
+        for place in BACKENDS:
+            library.impl(short, _by_autocast(op, place, autocast), f"Autocast{place}")
+    return op
+
+
+def public(name: str) -> str:
+    """Return how a user calls the operator "space::name"."""
+    return f"torch.ops.{name.replace('::', '.')}"
+
+
+def defaults_of(op: Any) -> tuple[Any, ...]:
+    """Return the default value of each positional argument, None where there is no default."""
+    return tuple([x.default_value for x in op._schema.arguments if not x.kwarg_only])
+
+
+# -- autograd
+
+
+def _by_autograd(
+    op: Any, name: str, implementation: Callable[..., Any], gradient: Gradient | None
+) -> Callable[..., Any]:
+    """Return the function of the autograd key."""
+    modes: Any = torch._C._len_torch_dispatch_stack
+    transforms: Any = torch._C._are_functorch_transforms_active
+    tensor, is_on, defaults = torch.Tensor, torch.is_grad_enabled, defaults_of(op)
+
+    def call(*args: Any, **named: Any) -> Any:
+        plain = True
+        for x in (*args, *named.values()) if named else args:
+            kind = x.__class__
+            if kind not in PLAIN:
+                plain = False
+            if (kind in TENSORS or isinstance(x, tensor)) and x.requires_grad and is_on():
+                break
+        else:
+            if plain and not modes() and not transforms():
+                try:
+                    return implementation(*args, **named)
+                except CuteError as error:
+                    if error.code not in LAZY:
+                        raise
+            with torch._C._AutoDispatchBelowAutograd():
+                return op(*args, **named)
+        if apply is None:
+            raise refusal("torch-no-backward", operation=public(name))
+        if transforms():  # torch.func.grad, jvp ...
+            raise refusal("argument-tensor", operation=public(name), type="Tensor")
+        return apply(*args, *defaults[len(args) :])
+
+    apply = None if gradient is None else _function(name, gradient, call).apply
+    return call
+
+
+def _function(name: str, gradient: Gradient, run: Callable[..., Any]) -> Any:
+    """Return the torch.autograd.Function of an operator."""
+
+    def forward(ctx: Any, *args: Any) -> Any:
+        return gradient.forward(ctx, run, *args)
+
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        if not torch.is_grad_enabled():
+            return gradient.backward(ctx, *gradients)
+        with torch.no_grad():
+            found = gradient.backward(ctx, *gradients)
+        found = found if isinstance(found, tuple) else (found,)
+        return _Last.apply(name, len(found), *found, *gradients, *ctx.saved_tensors)
+
+    rules = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    return type(name.replace("::", "_"), (torch.autograd.Function,), rules)
+
+
+class _Last(torch.autograd.Function):  # type: ignore[misc]
+    """First derivatives that refuse to be differentiated."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, name: str, count: int, *tensors: Any) -> Any:
+        """Return the first `count` tensors, which depend on all."""
+        ctx.name = name
+        return tuple([None if x is None else x.detach() for x in tensors[:count]])
+
+    @staticmethod
+    def backward(ctx: Any, *_gradients: Any) -> Any:
+        """Refuse."""
+        raise refusal("torch-twice", operation=public(ctx.name))
+
+
+# -- autocast
+
+
+def _by_autocast(op: Any, place: str, rule: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """Return the function of the autocast key of CPU or CUDA."""
+    keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, f"Autocast{place}"))
+
+    def call(*args: Any, **named: Any) -> Any:
+        dtype = torch.get_autocast_dtype(place.lower())
+        args = tuple([rule(x, dtype) for x in args])
+        with torch._C._ExcludeDispatchKeyGuard(keys):
+            return op(*args, **named)
+
+    return call
+
+
+def cast(x: Any, dtype: Any) -> Any:
+    """Return a tensor of 16 or 32 bit floats in the type of an autocast region, others unchanged,
+    as torch.mm treats its operands.
+    """
+    narrow = isinstance(x, torch.Tensor) and x.is_floating_point() and x.element_size() in (2, 4)
+    return x.to(dtype) if narrow else x

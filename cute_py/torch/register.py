@@ -1,0 +1,194 @@
+"""`register`: an operator of torch made of a kernel."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from cute_py.calls.torch_tensors import note_written
+from cute_py.dtypes.table import Dtype, Promised
+from cute_py.errors import refusal
+from cute_py.plan.ops.memory import Atomic
+from cute_py.plan.walk import arrays, every
+from cute_py.torch.operators import Gradient, cast, define, public
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from inspect import Parameter
+
+    from cute_py.trace.kernel import Kernel
+
+OPERATION = "cute_py.torch.register"
+WORDS = {int: "SymInt", float: "float", bool: "bool", str: "str"}  # of Python -> of a schema
+
+
+def register(
+    kernel: Kernel,
+    *,
+    outputs: Sequence[str] | str,
+    fake: Callable[..., Any] | None = None,
+    name: str | None = None,
+    schema: str | None = None,
+    backward: Callable[..., Any] | None = None,
+    setup_context: Callable[..., Any] | None = None,
+    vmap: Callable[..., Any] | None = None,
+    autocast: bool = False,
+    **constants: Any,
+) -> Any:  # a torch._ops.OpOverload
+    """Make an operator of torch out of a kernel, and return it.
+
+    Args:
+        kernel: a `@cute.kernel`. Parameters annotated with a dtype, or with int, float, bool or
+            str, are numbers and text; the others are tensors.
+        outputs: the names of all parameters that it writes, or the only one.
+        fake: (the other arguments) -> new tensors, one for each output: the operator returns them,
+            and torch.compile learns their shapes from it. None: the outputs are arguments of the
+            operator, which it changes in place, and it returns nothing.
+        name: "space::name"; None: "cute_kernels::" and the kernel's name.
+        schema: its arguments, "(Tensor x, float alpha=1) -> Tensor", where the parameters do not
+            say it.
+        backward: (ctx, *gradients of the outputs) -> a gradient or None for each argument; where
+            there are several, a tuple. None: operands that autograd follows are refused.
+        setup_context: (ctx, inputs, output), saves what `backward` needs.
+        vmap: the rule of torch.vmap, as `torch.library.register_vmap` takes it; None: a loop.
+        autocast: whether floats of 16 and 32 bits are cast in an autocast region.
+        constants: values of parameters that the operator does not have, such as configurations.
+
+    Second derivatives are refused. The first call of a shape traces and compiles the kernel, so it
+    comes before the capture of a CUDA graph. Raises CuteError (docs/errors.md).
+    """
+    called = _Called(kernel, name or f"cute_kernels::{kernel.__name__}", outputs, fake, constants)
+    by_user = None if backward is None or fake is None else _gradient(setup_context, backward)
+    return define(
+        called.name + (schema or called.schema()),
+        called.change if fake is None else called.make,
+        fake or (lambda *_args: None),
+        gradient=by_user,
+        vmap=vmap,
+        autocast=cast if autocast and fake is not None else None,
+    )
+
+
+def _gradient(setup_context: Callable[..., Any] | None, backward: Callable[..., Any]) -> Gradient:
+    """Return a derivative by functions as `torch.library.register_autograd` takes them."""
+
+    def forward(ctx: Any, run: Callable[..., Any], *args: Any) -> Any:
+        result = run(*args)
+        if setup_context is not None:
+            setup_context(ctx=ctx, inputs=args, output=result)
+        return result
+
+    return Gradient(forward, backward)
+
+
+class _Called:
+    """A kernel as it is called by the operator `name`.
+
+    What it writes is compared with the outputs once for each plan; how it adds, with what
+    `torch.use_deterministic_algorithms` asks for, at each call in that mode.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        name: str,
+        outputs: Sequence[str] | str,
+        fake: Callable[..., Any] | None,
+        constants: dict[str, Any],
+    ) -> None:
+        """Refuse names that are no parameters."""
+        self.kernel, self.name, self.fake, self.constants = kernel, name, fake, constants
+        self.outputs = (outputs,) if isinstance(outputs, str) else tuple(outputs)
+        self.parameters = kernel.signature.parameters
+        self.plans = -1  # of the kernel, when the last of them was checked
+        made = () if fake is None else self.outputs
+        self.given = [x for x in self.parameters if x not in constants and x not in made]
+        for place, names in (("outputs", self.outputs), ("the constants", constants)):
+            for each in names:
+                if each not in self.parameters:
+                    facts = {"name": each, "place": place}
+                    signature = f"{kernel.__name__}{kernel.signature}"
+                    raise refusal(
+                        "torch-parameter", operation=OPERATION, signature=signature, **facts
+                    )
+
+    def schema(self) -> str:
+        """Return "(Tensor x, Tensor(a1!) y, float alpha=1) -> ()"."""
+        notes, parts = self.kernel.notes(), list[str]()
+        for name in self.given:
+            parameter = self.parameters[name]
+            word = _word(notes.get(name), parameter)
+            if name in self.outputs:
+                word = f"Tensor(a{len(parts)}!)"
+            default = parameter.default
+            parts.append(f"{word} {name}" + ("" if default is parameter.empty else f"={default}"))
+        results = ["Tensor"] * (0 if self.fake is None else len(self.outputs))
+        result = results[0] if len(results) == 1 else f"({', '.join(results)})"
+        return f"({', '.join(parts)}) -> {result}"
+
+    # -- the implementation
+
+    def change(self, *args: Any) -> None:
+        """Run the kernel on outputs that the caller has."""
+        values = dict(zip(self.given, args, strict=False))
+        self.launch(values)
+        for x in self.outputs:
+            note_written(values[x])
+
+    def make(self, *args: Any) -> Any:
+        """Run the kernel on new outputs."""
+        assert self.fake is not None
+        result = self.fake(*args)
+        new = result if isinstance(result, tuple) else (result,)
+        if len(new) != len(self.outputs) or not all(isinstance(x, torch.Tensor) for x in new):
+            found, wanted = [type(x).__name__ for x in new], ", ".join(self.outputs)
+            raise refusal("torch-result", operation=public(self.name), found=found, wanted=wanted)
+        values = dict(zip(self.given, args, strict=False))
+        self.launch(values | dict(zip(self.outputs, new, strict=True)))
+        return result
+
+    def launch(self, values: dict[str, Any]) -> None:
+        """Run the kernel; values that are left out are the defaults of its parameters."""
+        known = values | self.constants
+        args = [known.get(x, parameter.default) for x, parameter in self.parameters.items()]
+        self.require(args)
+        self.kernel(*args)
+
+    def require(self, args: list[Any]) -> None:
+        """Refuse a call that writes other arrays, or that adds in any order where that is
+        forbidden.
+        """
+        strict = torch.are_deterministic_algorithms_enabled()
+        if self.plans == len(self.kernel.plans) and not strict:
+            return
+        plan = self.kernel.plan(*args)
+        self.plans = len(self.kernel.plans)
+        ops = list(every(plan.body))
+        written = sorted(set().union(*[arrays(op, written=True) for op in ops]))
+        if not set(written) <= set(self.outputs):
+            facts = {"outputs": ", ".join(self.outputs), "written": ", ".join(written)}
+            raise refusal("torch-writes", operation=public(self.name), **facts)
+        if strict:
+            for op in ops:
+                if isinstance(op, Atomic) and op.fn == "add" and op.dst.dtype.is_float:
+                    self._require_order(op)
+
+    def _require_order(self, op: Atomic) -> None:
+        error = refusal(
+            "torch-order", operation=public(self.name), dtype=op.dst.dtype, line=op.where
+        )
+        if not torch.is_deterministic_algorithms_warn_only_enabled():
+            raise error
+        warnings.warn(str(error), stacklevel=2)
+
+
+def _word(note: object, parameter: Parameter) -> str:
+    """Return the type of an argument in a schema."""
+    kind = note.dtype if isinstance(note, Promised) else note
+    if isinstance(kind, Dtype):
+        return "float" if kind.is_float else "bool" if kind.name == "b1" else "SymInt"
+    if isinstance(kind, type) and kind in WORDS:
+        return WORDS[kind]
+    return "Tensor?" if parameter.default is None else "Tensor"

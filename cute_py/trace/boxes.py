@@ -1,0 +1,241 @@
+"""The boxes of a tile: the copies by TMA that fill it as its layout says.
+
+A tensor map describes one box: its elements follow each other in shared memory, from a multiple of
+8 rows of the swizzle on. A tile whose rows are wider than the swizzle, or longer than a box may be,
+is cut into several. Source: cutlass include/cute/atom/copy_traits_sm90_tma.hpp; PTX ISA, "Tensor
+Copies", "Swizzling Modes".
+"""
+
+from __future__ import annotations
+
+from math import gcd, prod
+
+from cute_py.atoms.gmma import byte_swizzle
+from cute_py.atoms.tma import MOST_BOX, MOST_DIMENSIONS, SWIZZLE_MODES
+from cute_py.errors import refusal_here
+from cute_py.integers import ints
+from cute_py.integers.symbols import terms_of
+from cute_py.layout.algebra.coalesce import coalesce
+from cute_py.layout.composed import ComposedLayout
+from cute_py.layout.layout import Layout
+from cute_py.layout.modes import get
+from cute_py.layout.queries import rank, size
+from cute_py.layout.tuples import flatten, show
+from cute_py.plan.access import Access
+from cute_py.plan.conditions import Compare, Logic
+from cute_py.plan.ops import Box
+from cute_py.trace.engines import Guarded, SharedMemory
+from cute_py.trace.lower import surely
+from cute_py.trace.runtime_integers import Condition, bare, compare
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, NoReturn
+
+    from cute_py.layout.types import AnyLayout, Leaf
+    from cute_py.plan.conditions import Cond, Scalar
+    from cute_py.tensor.tensor import Tensor
+
+    Leaves = list[tuple[int, int]]  # (extent, stride) in shared memory
+
+NEVER = Compare("lt", 1, 0)
+FIXES = {
+    "rank": "give the tensor fewer modes, for example by merging those that are contiguous",
+    "major": "lay the tile out along the contiguous mode of the tensor, or copy the tensor",
+    "row": "make the tile wider along that mode",
+    "apart": "build the tile with the contiguous mode last, for example "
+    "cute.tile_to_shape(atom, shape, order=(2, 1, 3)) for an MN-major atom",
+    "swizzle": "use a layout of cute.atoms.gmma_layout_atom, or a plain one",
+    "start": "cut tiles of whole atoms: a multiple of 8 rows of the swizzle",
+}
+
+
+class Boxes:
+    """The copies of a tile of a `tma_tensor` to or from shared memory.
+
+    Law: together they put element c of the tile where the layout of shared memory has it. Raises
+    LayoutError if boxes do not.
+
+    Attributes:
+        engine: the tensor in coordinates.
+        shared, memory: the tile in shared memory, and its storage.
+        axes: the mode of the tensor that each mode of the tile walks along.
+        inner: the contiguous mode of the tensor.
+        swizzle: the span of the swizzle (bytes), or 0.
+    """
+
+    def __init__(self, tile: Tensor, shared: Tensor, operation: str) -> None:
+        """Accept a tile and shared memory of the same shape; refuse others."""
+        self.operation, self.shared = operation, shared
+        engine, layout = tile.engine, tile.layout
+        if not isinstance(engine, Guarded) or not isinstance(shared.engine, SharedMemory):
+            raise refusal_here("tma-kernel-tile", operation=operation, a=tile, b=shared)
+        if tile.dtype is not shared.dtype:
+            raise refusal_here("kernel-types", operation=operation, a=tile.dtype, b=shared.dtype)
+        self.axes = [getattr(d, "path", (-1,))[0] for d in layout._d]
+        steps = [getattr(d, "value", 0) for d in layout._d]
+        self.shape = [int(size(layout, k)) for k in range(rank(layout))]
+        plain = len(self.axes) == len(self.shape) and all(step == 1 for step in steps)
+        if not plain or len(set(self.axes)) < len(self.axes):
+            raise refusal_here("tma-kernel-tile", operation=operation, a=tile, b=shared)
+        held = [int(size(shared.layout, k)) for k in range(rank(shared.layout))]
+        if held != self.shape:
+            raise refusal_here(
+                "kernel-shapes", operation=operation, a=tile.shape, b=shared.layout.shape
+            )
+        self.engine, self.memory = engine, shared.engine
+        self.start = [bare(x) for x in flatten(engine.offset)]
+        if len(self.start) > MOST_DIMENSIONS:
+            self.refuse(f"a tensor of {len(self.start)} modes", "rank")
+        strides = flatten(engine.stride)
+        inner = next((i for i, d in enumerate(strides) if d.__class__ is int and d == 1), None)
+        if inner is None:
+            self.refuse(f"a tensor without a contiguous mode, strides {show(strides)}", "major")
+        self.inner: int = inner
+        self.swizzle = self._span()
+
+    def refuse(self, found: str, fix: str) -> NoReturn:
+        """Refuse what no box can fill."""
+        raise refusal_here(
+            "tma-kernel-box",
+            operation=self.operation,
+            found=found,
+            tile=show(tuple(self.shape)),
+            layout=self.shared.layout,
+            how=FIXES[fix],
+        )
+
+    def _span(self) -> int:
+        """Return the span of the swizzle of shared memory (bytes)."""
+        layout: Any = self.shared.layout
+        found = byte_swizzle(layout, self.shared.dtype.bits)
+        standard = (found.num_base, found.num_shft) == (4, 3) and found.num_bits in SWIZZLE_MODES
+        if found.num_bits and not standard:
+            self.refuse(f"the swizzle {found} of byte addresses", "swizzle")
+        return SWIZZLE_MODES[found.num_bits][1]
+
+    def parts(self) -> Iterator[tuple[tuple[Scalar, ...], Box]]:
+        """Yield the coordinate and box of each copy."""
+        leaves = self.leaves()
+        extents, outer = _box(self, leaves)
+        order = _order(self, leaves, extents)
+        shape = [1] * len(self.start)
+        for axis, extent in zip(self.axes, extents, strict=True):
+            shape[axis] = extent
+        for coord, offset in _places(self, outer):
+            yield coord, _at(self, offset, order, tuple([shape[mode] for mode in order]))
+
+    def reaches(self, coord: tuple[Scalar, ...], box: Box) -> Cond | None:
+        """Return the condition that a box is not wholly outside of the tensor, None if always."""
+        tests: list[Cond] = []
+        for mode, extent in zip(box.modes, box.extents, strict=True):
+            start, most = coord[mode], flatten(self.engine.shape)[mode]
+            for test in (compare("lt", 0, ints.add(start, extent)), compare("lt", start, most)):
+                if not surely(test):
+                    tests.append(test.cond if isinstance(test, Condition) else NEVER)
+        if len(tests) < 2:
+            return tests[0] if tests else None
+        return Logic("and", tuple(tests))
+
+    def leaves(self) -> list[Leaves]:
+        """Return (extent, stride) of each mode of the tile in shared memory, coalesced."""
+        layout: AnyLayout = self.shared.layout
+        plain = layout.inner if layout.__class__ is ComposedLayout else layout
+        if plain.__class__ is not Layout or any(d.__class__ is not int for d in plain._d):
+            self.refuse("strides that are not static", "apart")
+        modes = [coalesce(get(plain, k)) for k in range(len(self.shape))]
+        return [
+            [(int(e), int(d)) for e, d in zip(mode._s, mode._d, strict=True) if e != 1]
+            for mode in modes
+        ]
+
+
+def _box(tile: Boxes, leaves: list[Leaves]) -> tuple[list[int], list[tuple[int, int, int, int]]]:
+    """Return the extents of a box by mode of the tile, and the steps from box to box: (mode of the
+    tile, its extent in the box, number, stride in shared memory).
+    """
+    inner = tile.axes.index(tile.inner) if tile.inner in tile.axes else -1
+    size = tile.shared.dtype.bits // 8
+    if inner < 0 or not leaves[inner] or leaves[inner][0][1] != 1:
+        mode = f"mode {tile.inner} of the tensor, the contiguous one"
+        if inner < 0 or not leaves[inner]:
+            tile.refuse(f"one element ({size} bytes) along {mode}", "row")
+        tile.refuse(f"elements that do not follow each other along {mode}", "major")
+    extents, outer = [1] * len(leaves), []
+    expected = 1
+    for k in sorted((k for k, mode in enumerate(leaves) if mode), key=lambda k: leaves[k][0][1]):
+        (extent, stride), *rest = leaves[k]
+        if stride != expected or (rest and k != inner):
+            tile.refuse(
+                f"a box of elements that do not follow each other: mode {k} steps "
+                f"{', '.join(f'{e} times {d}' for e, d in leaves[k])}",
+                "apart",
+            )
+        extents[k] = part = _largest(extent)
+        if part < extent:
+            rest = [(extent // part, part * stride), *rest]
+        at = part
+        for number, step in rest:
+            outer.append((k, at, number, step))
+            at *= number
+        expected = stride * part
+    row = extents[inner] * size
+    if row % 16 or (tile.swizzle and row > tile.swizzle):
+        limit = f", with a swizzle of {tile.swizzle} bytes" if tile.swizzle else ""
+        tile.refuse(f"rows of {row} bytes{limit}", "row")
+    return extents, outer
+
+
+def _largest(extent: int) -> int:
+    """Return the largest divisor of an extent that a box may have."""
+    return next(n for n in range(min(extent, MOST_BOX), 0, -1) if extent % n == 0)
+
+
+def _order(tile: Boxes, leaves: list[Leaves], extents: list[int]) -> tuple[int, ...]:
+    """Return the modes of the tensor in the order of the box: the contiguous mode, those with
+    several elements by their stride in shared memory, the others.
+    """
+    steps = {axis: leaves[k][0][1] for k, axis in enumerate(tile.axes) if extents[k] > 1}
+    rest = [i for i in range(len(tile.start)) if i != tile.inner]
+    return (tile.inner, *sorted(rest, key=lambda i: (i not in steps, steps.get(i, 0), -i)))
+
+
+def _places(
+    tile: Boxes, outer: list[tuple[int, int, int, int]]
+) -> Iterator[tuple[tuple[Scalar, ...], int]]:
+    """Yield the coordinate of each box, and its first element in shared memory."""
+    for index in range(prod(number for _k, _at, number, _step in outer)):
+        coord: list[Any] = list(tile.start)
+        offset = 0
+        for k, part, number, step in outer:
+            digit, index = index % number, index // number
+            axis = tile.axes[k]
+            coord[axis] = ints.add(coord[axis], digit * part)
+            offset += digit * step
+        yield tuple([bare(x) for x in coord]), offset
+
+
+def _at(tile: Boxes, offset: int, order: tuple[int, ...], extents: tuple[int, ...]) -> Box:
+    """Return a box at an offset (elements) of the tile in shared memory."""
+    engine, layout = tile.memory, tile.shared.layout
+    engine.scope.require_open(tile.shared)
+    start = engine.offset
+    if layout.__class__ is ComposedLayout:
+        start = ints.add(start, layout.offset)
+    start = bare(ints.add(start, offset))
+    access = Access("smem", engine.name, engine.dtype, (start,), ((0, 0),), prod(extents))
+    box = Box(access, order, extents, tile.swizzle)
+    unit = box.period * 8 // engine.dtype.bits
+    if _divisor(start) % unit:
+        tile.refuse(
+            f"a box that does not start at a multiple of {unit} elements ({box.period} bytes) of "
+            f"{engine.name}, but at {start}",
+            "start",
+        )
+    return box
+
+
+def _divisor(x: Leaf) -> int:
+    """Return a divisor of all values of an integer."""
+    return abs(x) if isinstance(x, int) else gcd(*terms_of(x).values())

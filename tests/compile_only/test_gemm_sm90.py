@@ -1,0 +1,106 @@
+"""The GEMMs for Hopper compile through the gates: no spills, no stalls in the loop over K, and the
+instructions that their plans ask for.
+"""
+
+from dataclasses import replace
+
+import pytest
+
+import cute_py as cute
+from cute_py.kernels.epilogue import Epilogue
+from cute_py.plan import ops
+from tests.hopper_family import CONFIGS, HALVES, arguments, call_of, result_of, row, trace
+
+pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
+
+from cute_py.codegen.toolchain import FORBIDDEN, stalls
+
+OFTEN = ("128x256", "pp-128x192", "64x32-pdl", "nt", "s8")
+FULL = Epilogue(alpha=True, source=True, bias=True, activation="gelu")
+RELU = replace(FULL, activation="relu")
+# the fullest epilogues that configurations have registers for
+HEAVY = {
+    "128x128": FULL,
+    "128x256": FULL,
+    "256x128": FULL,
+    "pp-128x128": FULL,
+    "256x160": FULL,
+    "256x168": replace(RELU, source=False),
+    "256x176": replace(RELU, source=False),
+    "pp-128x192": Epilogue(alpha=True, bias=True),
+    "192x192": Epilogue(bias=True),
+}
+
+
+def plan_of(config, result, last=None):
+    """Return the plan for arrays of any size whose rows are multiples of 16 bytes."""
+    last = last or Epilogue()
+    last = replace(last, compute="s32") if "S32" in config.atom else last
+    arrays, _exact = arguments(config, (64, 64, 128), result, last)
+    return trace(config, *call_of(config, arrays, last))
+
+
+def require_gates(config, plan, made):
+    """Fail unless the machine code is as the plan says, without spills or stalls."""
+    found, every = made.resources.instructions, list(plan.ops)
+    assert made.resources.spill_bytes == made.resources.stack_bytes == 0
+    assert made.resources.smem_bytes == plan.smem_bytes <= 232448
+    assert not stalls(made.sass)
+    assert not FORBIDDEN.search(made.log)
+    assert found["CALL"] == found["LDL"] == found["STL"] == 0
+    steps = sum(len(op.steps) for op in every if isinstance(op, ops.Wgmma))
+    products = sum(found[name] for name in ("HGMMA", "IGMMA", "QGMMA"))
+    assert products >= steps > 0
+    assert products % steps == 0
+    loads, stores = (
+        sum(isinstance(op, kind) for op in every) for kind in (ops.TmaLoad, ops.TmaStore)
+    )
+    assert found["UTMALDG"] % loads == 0 < found["UTMALDG"]
+    assert (found["UTMASTG"], bool(stores)) == (stores, config.store > 0)
+    assert found["USETMAXREG"] == (2 if config.registers[0] else 0)
+    matrices = [op for op in every if isinstance(op, ops.StMatrix)]
+    assert (found["STSM"] > 0) == bool(matrices)
+
+
+def slow_but(often, names):
+    return [pytest.param(x, marks=() if x in often else pytest.mark.slow) for x in names]
+
+
+@pytest.fixture
+def built(name):
+    """Return (configuration, plan, what it compiles to)."""
+    plan = plan_of(CONFIGS[name], result_of(name))
+    return CONFIGS[name], plan, cute.compile(plan, "sm_90a")
+
+
+@pytest.mark.parametrize("name", slow_but(OFTEN, CONFIGS))
+def test_configurations_compile_through_the_gates(built):
+    require_gates(*built)
+    config, _plan, made = built
+    if config.pdl:
+        assert made.resources.instructions["ACQBULK"] == 1
+    if config.cluster > 1:
+        assert "UTMALDG.2D.MULTICAST" in made.sass
+
+
+@pytest.fixture
+def heavy(name):
+    """Return (configuration, plan, what it compiles to) with the fullest epilogue."""
+    plan = plan_of(CONFIGS[name], "bf16", HEAVY[name])
+    return CONFIGS[name], plan, cute.compile(plan, "sm_90a")
+
+
+@pytest.mark.parametrize("name", slow_but(("128x128",), HEAVY))
+def test_heavy_epilogues_do_not_spill(heavy):
+    require_gates(*heavy)
+
+
+@pytest.mark.slow
+def test_an_epilogue_that_spills_is_refused():
+    with pytest.raises(cute.CuteError) as caught:
+        cute.compile(plan_of(row("bf16", 256, 208), "bf16", FULL), "sm_90a")
+    assert caught.value.code == "codegen-spills"
+
+
+def test_there_are_at_most_16_configurations_of_16_bit_types():
+    assert len(HALVES) <= 16

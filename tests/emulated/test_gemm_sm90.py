@@ -1,0 +1,209 @@
+"""The GEMMs for Hopper on the emulator: exact on integers, with all checks, at ragged sizes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import cute_py as cute
+from cute_py.errors import CuteError
+from cute_py.kernels.config import changed
+from cute_py.kernels.config_sm90 import warpgroup_config
+from cute_py.kernels.epilogue import Epilogue
+from cute_py.kernels.gemm_sm90 import KERNELS
+from tests.hopper_family import CONFIGS, PING, arguments, call_of, result_of, row, trace
+from tests.hopper_kernels import CASES
+
+INTEGERS = {"compute": "s32"}
+FULL = Epilogue(alpha=True, source=True, bias=True, activation="relu")
+# those that are emulated at every run: each schedule, major, type and way of D once
+OFTEN = (
+    *("64x32-pdl", "pp-128x128", "nt", "tf32-direct", "u8"),
+    *("e5m2-e4m3", "e4m3-to-e4m3", "direct", "pp-direct"),
+)
+
+
+def last_of(config, last=None):
+    """Return an epilogue whose sums are of the type of the products."""
+    last = last or Epilogue()
+    return replace(last, compute="s32") if "S32" in config.atom else last
+
+
+def check(config, shape, result, last=None, batch=(), shared=(), **launch):
+    """Emulate with all checks, and compare with exact integers."""
+    last = last_of(config, last)
+    arrays, exact = arguments(config, shape, result, last, batch, shared)
+    C, bias, D = arrays[2:]
+    factors = (2.0, 3.0) if last.alpha or last.source else (1.0, 0.0)
+    order = launch.pop("order", "forward")
+    call = call_of(config, arrays, last, factors=factors, **launch)
+    cute.emulate(KERNELS[config.schedule], *call, checks=True, order=order)
+    rows = (lambda x: np.moveaxis(x, 2, 0)) if batch else (lambda x: x)
+    exact = exact * factors[0] if last.alpha else exact
+    if last.source:
+        exact = exact + factors[1] * rows(C).astype(float)
+    if last.bias:
+        exact = exact + bias.astype(float)
+    if last.activation:
+        exact = np.maximum(exact, 0)
+    kind = cute.dtype(result)
+    if kind.bits == 8:
+        exact = np.clip(exact, -float(kind.max), float(kind.max))
+    wanted = exact.astype(D.dtype).astype(float)
+    assert (rows(D).astype(float) == wanted).all()
+
+
+def slow_but(often, names):
+    return [pytest.param(x, marks=() if x in often else pytest.mark.slow) for x in names]
+
+
+@pytest.mark.parametrize("name", slow_but(OFTEN, CONFIGS))
+def test_ragged_products_are_exact(name):
+    """Tiles that reach past D along M and N, and parts of a tile of K; several tiles a block."""
+    config = CONFIGS[name]
+    m, n, k = config.tile
+    result = result_of(name)
+    unit = 1 if not config.store else 128 // cute.dtype(result).bits
+    ragged = m + 8, n + 8 * unit if unit > 1 else n + 3, k + 16
+    check(config, ragged, result, blocks=2 * config.cluster)
+
+
+@pytest.mark.parametrize("name", slow_but(("64x32-pdl", "pp-128x128"), CONFIGS))
+@pytest.mark.parametrize("shape", ["one", "shallow", "many"])
+def test_few_and_many_tiles_are_exact(name, shape):
+    """Fewer tiles than blocks; fewer tiles of K than stages; more than one wave, many stages."""
+    config, result = CONFIGS[name], result_of(name)
+    (m, n, k), last = config.tile, 16 * 8 // cute.dtype(result).bits
+    sizes = {"one": (8, last, 16), "shallow": (m, n, 16), "many": (3 * m, last, 5 * k)}
+    if shape == "many" and name not in ("64x32-pdl", "pp-128x128"):
+        sizes["many"] = (2 * m, n, 2 * k)
+    check(config, sizes[shape], result, blocks=2, band=1)
+
+
+@pytest.mark.parametrize("order", ["reversed", 1])
+@pytest.mark.parametrize("name", slow_but(("64x32-pdl",), ("64x32-pdl", "pp-128x128", "128x256")))
+def test_the_order_of_warps_does_not_matter(name, order):
+    config = CONFIGS[name]
+    m, n, k = config.tile
+    check(config, (m + 8, n + 8, 2 * k), "bf16", blocks=2, order=order)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", [(300, 328, 200), (300, 640, 136), (8, 160, 16)])
+def test_clusters_share_tiles_of_a(shape):
+    """With an odd number of tiles of N, one block of a cluster has none."""
+    check(CONFIGS["256x160-cluster"], shape, "bf16", blocks=4)
+
+
+def test_small_clusters_share_tiles_of_a():
+    check(row("bf16", 128, 16, cluster=2), (136, 40, 72), "bf16", blocks=4)
+
+
+@pytest.mark.parametrize(
+    ("config", "shape", "result", "batch"),
+    [
+        (row("bf16", 64, 16, 1), (72, 24, 16), "bf16", ()),
+        (row("bf16", 128, 16, 1, PING), (72, 24, 16), "bf16", (2,)),
+        (row("bf16", 64, 16, 1, store=0), (40, 19, 16), "bf16", (2,)),
+        (row("f16", 64, 32, 1, result="f32"), (72, 40, 16), "f32", ()),
+        (row("f16", 64, 24, 1), (72, 32, 16), "f16", ()),
+        (row("s8", 64, 16, 1), (72, 20, 32), "s32", ()),
+    ],
+)
+def test_epilogues_are_exact(config, shape, result, batch):
+    check(config, shape, result, FULL, batch)
+
+
+@pytest.mark.parametrize("shared", ["A", "B"])
+def test_a_batch_may_share_an_operand(shared):
+    check(row("bf16", 64, 16, 1), (72, 24, 16), "bf16", None, (3,), shared)
+
+
+def test_activations_are_those_of_the_other_kernel():
+    """With erf: the numbers of gelu, column by column."""
+    config, last = row("f16", 64, 16, 1, result="f32"), Epilogue(activation="gelu", bias=True)
+    arrays, exact = arguments(config, (64, 16, 16), "f32", last)
+    cute.emulate(KERNELS["cooperative"], *call_of(config, arrays, last))
+    x = exact + arrays[3]
+    erf = np.vectorize(__import__("math").erf)
+    assert np.abs(arrays[4] - x * 0.5 * (1 + erf(x / np.sqrt(2)))).max() < 1e-4
+
+
+def test_weights_of_8_bits_are_operands_in_registers():
+    """They are converted next to the tensor cores, and D is transposed."""
+    for kernel, inputs, D, exact, _options in CASES["weights"]():
+        cute.emulate(kernel, *inputs, D)
+        assert (exact == D).all()
+
+
+# -- configurations
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"tile": (128, 256, 32)},
+        {"tile": (96, 256, 64)},
+        {"tile": (128, 128, 64)},
+        {"tile": (320, 256, 64)},
+        {"warps": (2, 2)},
+        {"warps": (16, 1)},
+        {"schedule": "other"},
+        {"schedule": "pingpong"},
+        {"schedule": "multistage"},
+        {"stages": 1},
+        {"asynchronous": False},
+        {"band": 4},
+        {"min_blocks": 2},
+        {"store": 12},
+        {"store": 264},
+        {"two_level": 1},
+        {"pdl": 2},
+        {"cluster": 3},
+        {"atom": "SM80_16x8x16_F32BF16BF16F32_TN"},
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(parts):
+    with pytest.raises(CuteError) as caught:
+        replace(CONFIGS["128x256"], **parts)
+    assert caught.value.code == "gemm-config"
+
+
+def test_sums_that_no_register_holds_are_refused():
+    for tile, groups, more in (((256, 256), 2, {}), ((192, 256), 3, {}), ((128, 256), 2, "two")):
+        kinds = ("e4m3", "e4m3") if more else ("bf16", "bf16")
+        with pytest.raises(CuteError, match="registers of a thread"):
+            warpgroup_config(kinds, tile, groups, **({"two_level": 1} if more else {}))
+
+
+def test_operands_of_bytes_are_along_k():
+    with pytest.raises(CuteError, match="operands along K"):
+        row("s8", 128, 128, majors="KM")
+
+
+def test_types_without_a_warpgroup_instruction_are_refused():
+    with pytest.raises(CuteError) as caught:
+        row("f64", 128, 128)
+    assert caught.value.code == "config-types"
+
+
+def test_stages_fill_the_shared_memory():
+    found = {name: CONFIGS[name].stages for name in ("128x256", "128x256-chunks", "64x32-pdl")}
+    assert found == {"128x256": 3, "128x256-chunks": 4, "64x32-pdl": 8}
+
+
+def test_every_configuration_explains_itself_and_is_changed_by_text():
+    for config in CONFIGS.values():
+        lines = config.explain().splitlines()
+        assert lines[0] == str(config)
+        assert "TMA" in lines[0]
+        assert lines[-1].startswith("  B: Sw<3,4,3>" if "S8" in config.atom else "  B: Sw<3,")
+    assert changed(CONFIGS["128x256"], "schedule=cooperative,stages=2").stages == 2
+
+
+def test_one_plan_serves_all_sizes_blocks_and_bands():
+    config, plans = CONFIGS["64x32-pdl"], set()
+    for shape, blocks, band in (((64, 32, 64), 1, 1), ((1000, 8, 72), 5, 3), ((8, 800, 8), 7, 9)):
+        arrays, _exact = arguments(config, shape, "bf16")
+        plans.add(trace(config, *call_of(config, arrays, Epilogue(), blocks, band)))
+    assert len(plans) == 1

@@ -1,0 +1,140 @@
+"""The tile that a product gets on Hopper: what fits, the fewest blocks, and why it was chosen."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cute_py as cute
+from cute_py.kernels.config_sm90 import HOPPER_SMEM, store_bytes
+from cute_py.kernels.epilogue import ACTIVATIONS, Epilogue
+from cute_py.ops.libraries import Gpu
+from cute_py.ops.tuning_sm90 import (
+    PDL_BELOW,
+    ROWS,
+    Problem,
+    band_of,
+    candidates,
+    changed_for_hopper,
+    for_hopper,
+    grid_of,
+)
+
+MEASURED = Path(__file__).parents[1] / "golden" / "hopper_tiles.json"
+H200 = Gpu(HOPPER_SMEM, 132, (9, 0))
+RESULTS = {"f16": "f16", "bf16": "bf16", "tf32": "f32", "s8": "s32", "e4m3": "bf16"}
+
+
+def problem(shape, kind="bf16", **named):
+    kinds = cute.dtype(kind), cute.dtype(kind)
+    result = cute.dtype(named.pop("result", RESULTS[kind]))
+    usual = {"batch": 1, "majors": ("K", "K"), "sectors": (True, True), "fast_accum": False}
+    more = {"epilogue": Epilogue(), "gpu": H200} | usual | named
+    return Problem(shape=shape, kinds=kinds, result=result, **more)
+
+
+@st.composite
+def problems(draw):
+    kind = draw(st.sampled_from(list(RESULTS)))
+    sides = st.sampled_from(["K", "MN"] if kind in ("f16", "bf16") else ["K"])
+    terms = [draw(st.booleans()) for _ in range(3)]
+    return problem(
+        tuple(draw(st.integers(1, 20000)) for _ in range(3)),
+        kind,
+        batch=draw(st.sampled_from([1, 1, 3, 100])),
+        majors=(draw(sides), draw(sides)),
+        sectors=(draw(st.booleans()), draw(st.booleans())),
+        result=draw(st.sampled_from([RESULTS[kind], "f32"])),
+        epilogue=Epilogue("f32", *terms, draw(st.sampled_from([None, *ACTIVATIONS]))),
+        fast_accum=draw(st.booleans()),
+        gpu=replace(H200, multiprocessors=draw(st.sampled_from([132, 114, 78, 16, 1]))),
+    )
+
+
+@given(problems())
+def test_a_configuration_fits_the_gpu_and_the_operands(asked):
+    config = for_hopper(asked)
+    m, n, k = config.tile
+    bytes = config.stages * (m + n) * k * asked.kinds[0].bits // 8
+    assert config.stages >= 2
+    assert bytes + store_bytes(config, asked.result) < asked.gpu.smem
+    assert (config.a.major, config.b.major) == asked.majors
+    assert bool(config.store) is asked.by_tma
+    assert config.two_level == (asked.kinds[0].name == "e4m3" and not asked.fast_accum)
+    assert config.cluster == 1 or not all(asked.sectors)
+    row = next(x for x in ROWS if (x.m, x.n, x.schedule) == (m, n, config.schedule))
+    assert row.most >= asked.weight, "its epilogue spills"
+    assert config.mma_atom.a_type is asked.kinds[0]
+
+
+@given(problems())
+def test_the_grid_has_the_fewest_blocks_of_its_waves(asked):
+    """Cooperative blocks: one less would need a wave more. All tiles of D have a block."""
+    for found in candidates(asked):
+        config, shape = found.config, asked.shape
+        blocks, waves = grid_of(config, shape, asked.batch, asked.gpu.multiprocessors)
+        m, n, _k = config.tile
+        across = cute.ceil_div(shape[1], n * config.cluster)  # tiles of a cluster count once
+        units = cute.ceil_div(shape[0], m) * across * asked.batch
+        clusters = blocks // config.cluster
+        assert blocks % config.cluster == 0
+        assert (waves - 1) * clusters < units <= waves * clusters
+        most = max(asked.gpu.multiprocessors // config.cluster, 1)
+        assert 1 <= clusters <= most
+        assert waves == cute.ceil_div(units, most)
+        if config.schedule == "cooperative":
+            assert clusters == 1 or waves * (clusters - 1) < units
+        assert 1 <= band_of(config, shape, waves) <= cute.ceil_div(shape[0], m)
+
+
+@given(problems())
+def test_the_reasons_say_what_was_estimated(asked):
+    config = for_hopper(asked)
+    best = min(candidates(asked), key=lambda x: x.time)
+    tile, pdl, store = config.reasons
+    assert tile.startswith(f"tile: {best}")
+    assert config.pdl == (best.time < PDL_BELOW)
+    assert f"dependent launch: {'on' if config.pdl else 'off'}" in pdl
+    assert ("by TMA" in store) is bool(config.store)
+
+
+def test_the_rule_is_near_the_fastest_of_what_was_measured():
+    """Products of bf16 on an H200: (M, N, K) -> microseconds by m, n, schedule, cluster, columns of
+    D that leave at a time. The tiles of the rule that were measured for it count.
+    """
+    ratios = []
+    for shape, *times in json.loads(MEASURED.read_text()):
+        known = {tuple(x[:5]): x[5] for x in times}
+        asked = problem(tuple(shape), sectors=(shape[2] % 16 == 0,) * 2)
+        order = sorted(candidates(asked), key=lambda x: x.time)
+        names = [(*c.tile[:2], c.schedule, c.cluster, c.store) for c in (x.config for x in order)]
+        first = next(known[name] for name in names if name in known)
+        ratios.append(min(known.values()) / first)
+    assert len(ratios) >= 50
+    assert min(ratios) >= 0.94
+    assert sum(ratios) / len(ratios) >= 0.99
+    assert sum(ratio < 0.97 for ratio in ratios) <= 4
+
+
+def test_rows_that_begin_within_sectors_are_shared_by_clusters():
+    config = for_hopper(problem((5000, 5000, 5000), sectors=(False, False)))
+    assert config.cluster == 2
+    assert for_hopper(problem((5000, 5000, 5000))).cluster == 1
+
+
+def test_parts_given_as_text_keep_the_others():
+    asked = problem((4096, 4096, 4096))
+    chosen = for_hopper(asked)
+    config = changed_for_hopper(chosen, "schedule=pingpong,tile=128x192x64", asked)
+    assert (config.schedule, config.tile, config.warps) == ("pingpong", (128, 192, 64), (4, 1))
+    assert config.atom == "SM90_64x192x16_F32BF16BF16_SS"
+    assert config.reasons[-1] == "given: schedule=pingpong,tile=128x192x64"
+    assert changed_for_hopper(chosen, "stages=3,pdl=1", asked) == replace(chosen, stages=3, pdl=1)
+    assert changed_for_hopper(chosen, "tile=192x192x64", asked).warps == (12, 1)
+    for text in ("tile=128x256x32", "tile=100x128x64", "tile=512x128x64", "warps=3x1", "warps=8x2"):
+        with pytest.raises(cute.CuteError) as caught:
+            changed_for_hopper(chosen, text, asked)
+        assert caught.value.code in ("gemm-config", "atoms-name"), text

@@ -1,0 +1,188 @@
+"""`cute_py.torch.register`: kernels as operators of torch, on the emulator."""
+
+import warnings
+
+import pytest
+
+import cute_py as cute
+
+torch = pytest.importorskip("torch")
+import cute_py.torch  # noqa: E402
+
+register = cute_py.torch.register
+
+
+@cute.kernel
+def scale(x, y, alpha: cute.f32):
+    cute.launch(grid=cute.ceil_div(x.shape[0], 32), block=32)
+    i = cute.block_idx() * 32 + cute.thread_idx()
+    with cute.when(i < x.shape[0]):
+        y[i] = x[i] * alpha.to(x.dtype)
+
+
+@cute.kernel
+def extremes(x, low, high, shift: cute.s32, wide: bool = False):
+    cute.launch(grid=1, block=32)
+    i = cute.thread_idx()
+    with cute.when(i < x.shape[0]):
+        low[i] = cute.minimum(x[i], 0.0)
+        high[i] = cute.maximum(x[i], 0.0)
+        with cute.when(shift > 0):
+            high[i] = x[i] * (2.0 if wide else 1.0)
+
+
+@cute.kernel
+def total(x, y):
+    cute.launch(grid=1, block=32)
+    i = cute.thread_idx()
+    with cute.when(i < x.shape[0]):
+        cute.atomic("add", cute.local_tile(y, (1,), (0,)), x[i])
+
+
+def like(x, *_more):
+    return torch.empty_like(x)
+
+
+def keep_alpha(ctx, inputs, output):
+    ctx.alpha = inputs[1]
+
+
+@pytest.fixture(scope="module")
+def scaled():
+    def backward(ctx, g):
+        return g * ctx.alpha, None
+
+    rules = {"backward": backward, "setup_context": keep_alpha, "autocast": True}
+    return register(scale, outputs=["y"], fake=like, name="tests::scale", **rules)
+
+
+@pytest.fixture(scope="module")
+def changed():
+    return register(scale, outputs=["y"], name="tests::scale_")
+
+
+def test_schemas_say_what_the_parameters_say(scaled, changed):
+    assert str(scaled._schema) == "tests::scale(Tensor x, float alpha) -> Tensor"
+    assert str(changed._schema) == "tests::scale_(Tensor x, Tensor(a1!) y, float alpha) -> ()"
+    both = register(extremes, outputs=("low", "high"), fake=lambda x, *_: (like(x), like(x)))
+    assert str(both._schema) == (
+        "cute_kernels::extremes(Tensor x, SymInt shift, bool wide=False) -> (Tensor, Tensor)"
+    )
+    x = torch.linspace(-1, 1, 20)
+    for args, wanted in (((0,), x.clamp(min=0)), ((3,), x), ((3, True), 2 * x)):
+        low, high = torch.ops.cute_kernels.extremes(x, *args)
+        assert torch.equal(low, x.clamp(max=0))
+        assert torch.equal(high, wanted)
+    fixed = register(scale, outputs="y", fake=like, name="tests::halve", alpha=0.5)
+    assert str(fixed._schema) == "tests::halve(Tensor x) -> Tensor"
+    assert torch.equal(fixed(x), x / 2)
+    own = register(
+        scale,
+        outputs="y",
+        fake=lambda x, alpha=2.0: like(x),
+        name="tests::twice",
+        schema="(Tensor x, float alpha=2) -> Tensor",
+    )
+    assert torch.equal(own(x, 3.0), x * 3)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_opcheck(scaled, changed):
+    x = torch.randn(40, requires_grad=True)
+    torch.library.opcheck(scaled, (x, 2.0))
+    torch.library.opcheck(changed, (x.detach(), torch.zeros(40), 2.0))
+
+
+def test_gradients_and_second_derivatives(scaled):
+    x = torch.randn(40, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: scaled(x, 0.5), [x])
+    (first,) = torch.autograd.grad(scaled(x, 3.0).square().sum(), x, create_graph=True)
+    torch.testing.assert_close(first, 18 * x)
+    with pytest.raises(cute.CuteError, match="given a second derivative"):
+        first.sum().backward()
+
+
+def test_changed_tensors_are_noticed(changed):
+    x, y = torch.randn(40), torch.zeros(40)
+    version = y._version
+    assert changed(x, y, 2.0) is None
+    assert torch.equal(y, 2 * x)
+    assert y._version > version
+    with pytest.raises(cute.CuteError) as caught:
+        changed(x.requires_grad_(), y, 2.0)
+    assert caught.value.code == "torch-no-backward"
+
+
+def test_bf16_and_autocast(scaled):
+    x = torch.randn(40)
+    assert scaled(x.bfloat16(), 2.0).dtype == torch.bfloat16
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert scaled(x, 2.0).dtype == torch.bfloat16
+
+
+def test_vmap_by_a_rule():
+    def rule(_info, in_dims, x, alpha):
+        return op(x.movedim(in_dims[0], 0).reshape(-1), alpha).view(x.shape), 0
+
+    op = register(scale, outputs="y", fake=like, name="tests::vmapped", vmap=rule)
+    x = torch.randn(3, 40)
+    assert torch.equal(torch.func.vmap(lambda x: op(x, 2.0))(x), 2 * x)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_graphs_hold_it(scaled, changed):
+    def function(x):
+        y = torch.zeros_like(x)
+        changed(x, y, 2.0)
+        return scaled(x * 2, 3.0) + y
+
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="aot_eager", fullgraph=True, dynamic=True)
+    for n in (20, 40, 50):
+        x = torch.randn(n)
+        assert torch.equal(compiled(x), function(x))
+    x = torch.randn(40, requires_grad=True)
+    torch.compile(lambda x: scaled(x, 3.0), backend="aot_eager", fullgraph=True)(x).sum().backward()
+    assert bool((x.grad == 3).all())
+
+
+def test_an_output_that_is_not_named_is_refused():
+    op = register(extremes, outputs="low", fake=like, name="tests::low", high=torch.zeros(20))
+    with pytest.raises(cute.CuteError) as caught:
+        op(torch.zeros(20), 1)
+    assert caught.value.code == "torch-writes"
+    assert (caught.value.facts["outputs"], caught.value.facts["written"]) == ("low", "high, low")
+
+
+def test_a_fake_that_returns_something_else_is_refused():
+    op = register(scale, outputs="y", fake=lambda x, alpha: (x, x), name="tests::two")
+    with pytest.raises(cute.CuteError) as caught:
+        op(torch.zeros(20), 1.0)
+    assert caught.value.code == "torch-result"
+
+
+@pytest.mark.parametrize("named", [{"outputs": ["z"]}, {"outputs": ["y"], "beta": 1}])
+def test_names_of_no_parameter_are_refused(named):
+    with pytest.raises(cute.CuteError) as caught:
+        register(scale, fake=like, **named)
+    assert caught.value.code == "torch-parameter"
+
+
+def test_float_sums_in_any_order_heed_deterministic_algorithms():
+    op = register(total, outputs="y", name="tests::total")
+    x, y, n = torch.arange(20.0), torch.zeros(1), torch.zeros(1, dtype=torch.int32)
+    torch.use_deterministic_algorithms(True)
+    try:
+        with pytest.raises(cute.CuteError) as caught:
+            op(x, y)
+        assert caught.value.code == "torch-order"
+        op(x.int(), n)
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        with pytest.warns(UserWarning, match="sums whose order is fixed"):
+            op(x, y)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        op(x, y)
+    assert (float(y), int(n)) == (380, 190)
