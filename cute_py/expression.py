@@ -265,7 +265,7 @@ class Expression(Notation):
         return self.call(name, _value(name.text))
 
     def unnamed(self, name: Token) -> CuteError:
-        """Return the refusal of an unknown name, with texts that have a similar one in its place."""
+        """Return the refusal of an unknown name, with similar names in its place as repairs."""
         from difflib import get_close_matches
 
         close = get_close_matches(name.text, functions(), 3, 0.5)

@@ -42,7 +42,7 @@ COMMANDS = {
     ),
     "explore": (
         "explore_command",
-        "write the layout explorer as a page, which runs cute_py in the browser",
+        "write the layout explorer as pages for a browser",
         "explore -o site\nexplore -o page.html --runtime node_modules/pyodide",
     ),
     "functions": ("expression_commands", "list the functions that eval knows", "functions"),

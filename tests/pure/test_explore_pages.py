@@ -54,6 +54,7 @@ def test_controls_are_json_and_their_choices_have_values(data):
     for tiling in TILINGS["copy"]:
         assert evaluate(f"copy(DefaultCopy,{tiling})")
     assert "composition" in data["names"]
+    assert data["slow"]["code"] == "explore-slow"
 
 
 @pytest.mark.parametrize("form", ["svg", "latex", "python"])
@@ -172,5 +173,6 @@ def test_a_missing_anywidget_is_refused_by_name(monkeypatch):
 
     monkeypatch.setitem(sys.modules, "anywidget", None)
     widget._kind.cache_clear()
-    with pytest.raises(cute.CuteError, match="anywidget"):
+    with pytest.raises(cute.CuteError, match="anywidget") as found:
         cute.explore("4:1")
+    assert found.value.code == "explore-anywidget"
