@@ -43,6 +43,10 @@ SHOWN = 256  # entries of an array that are written out
 
 # Names that the table leaves out, and why.
 LEFT_OUT = {
+    "ArrayEngine": "a class over arrays, which the language does not have",
+    "Engine": "a class over arrays",
+    "Memory": "a class over arrays",
+    "PackedEngine": "a class over arrays",
     "Proof": "a class; prove_equal and the like make its values",
     "SymInt": "a class; sym makes its values",
     "Underscore": "a class; its only value is _",
@@ -76,7 +80,7 @@ _CLOSED = (
 )
 # Functions that may enumerate all coordinates, and constructors: the size of operands is limited.
 _ENUMERATED = (
-    "ArrayEngine Coordinates Engine F2Layout F2Map Memory PackedEngine Pointer Tensor "
+    "Coordinates F2Layout F2Map Pointer Tensor "
     "add_coordinates compose_f2 compose_swizzles contains equivalent f2_kernel f2_matrix f2_rank "
     "fit formula from_f2 from_f2_matrix from_linear_bases holes image inner_partition is_bijective "
     "is_injective is_permutation is_surjective local_partition local_tile make_coord_tensor "
@@ -331,7 +335,7 @@ class Expression(Notation):
         """Refuse a text, and a layout with too many coordinates to enumerate."""
         if operand.__class__ is str and name.text != "sym":
             raise self.fail(f"layouts and integers as operands of {name.text}", name)
-        if name.text in BY_EXTENTS or name.text in ("mma", "copy", "tv"):
+        if name.text in BY_EXTENTS or name.text in ("mma", "copy"):
             return
         size = operand.size() if isinstance(operand, Mapped) else 0
         if size.__class__ is int and size > MAX_ELEMENTS:

@@ -40,13 +40,13 @@ def answer(state: Any) -> dict[str, Any]:
     except CuteError as error:
         found = error_of(error)
         return {"v": VERSION, "error": {**found, "repairs": [*filter(_works, found["repairs"])]}}
-    except (RecursionError, MemoryError, OverflowError) as error:
-        reason = type(error).__name__
-        limit = refusal("explore-limit", operation="explore", reason=reason)
-        return {"v": VERSION, "error": error_of(limit)}
     except ImportError as error:
         package = refusal("explore-package", operation="explore", reason=error)
         return {"v": VERSION, "error": error_of(package)}
+    except Exception as error:  # of a value that cannot be shown: a page has no traceback
+        reason = type(error).__name__
+        limit = refusal("explore-limit", operation="explore", reason=reason)
+        return {"v": VERSION, "error": error_of(limit)}
 
 
 def _answer(state: Any) -> dict[str, Any]:
