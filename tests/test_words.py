@@ -30,6 +30,8 @@ PAGES = [
     *ROOT.glob("*.md"),
     *ROOT.glob("docs/*.md"),
     *ROOT.glob("changelog.d/*.md"),
+    *ROOT.glob("notebooks/**/*.ipynb"),
+    *ROOT.glob("notebooks/**/*.py"),
     ROOT / "benchmarks" / "README.md",
 ]
 FOLDERS = sorted(path.name for path in PACKAGE.iterdir() if path.name != "__pycache__")
