@@ -463,6 +463,11 @@ WHEN = {
     # -- explore.wordings
     "explore-state": "a link is of another version, or has entries of another type",
     "explore-limit": "an expression of a link needs more than the memory or the stack",
+    "explore-package": "an expression needs a package that a browser's Python lacks",
+    "explore-runtime": "a folder without the files of Pyodide is named",
+    "explore-anywidget": "a notebook without anywidget is asked for the explorer",
+    "explore-value": "a value that no expression gives is explored",
+    "explore-slow": "an expression takes longer than a page waits",
     # -- analysis.wordings
     "suggest-dtype": "accesses and tile have elements of different width",
     "suggest-smem": "none of the candidates is free of bank conflicts",
@@ -1115,6 +1120,14 @@ RECORDED = {
     ),
     "explore-state": ("explore", {"name": "v", "value": 2}),
     "explore-limit": ("explore", {"reason": "MemoryError"}),
+    "explore-package": ("explore", {"reason": "No module named 'sympy'"}),
+    "explore-runtime": (
+        "--runtime",
+        {"path": "pyodide", "missing": "pyodide.mjs", "version": "314.0.7"},
+    ),
+    "explore-anywidget": ("explore", {"reason": "No module named 'anywidget'"}),
+    "explore-value": ("explore", {"value": 2.5}),
+    "explore-slow": ("explore", {"seconds": 2}),
     "emulate-report": ("emulate", {"report": "times"}),
     "emulate-resident": ("emulate", {"resident": "0"}),
     "emulate-op": ("kernel", {"name": "Teleport"}),
