@@ -114,7 +114,7 @@ def types(slots: Iterable[Slot], modes: Mapping[str, str]) -> list[tuple[Slot, i
     """Return each operand with the number and the kind of its registers: b16 b32 b64 f32 f64.
 
     >>> row = TABLE["ld"]
-    >>> chosen = {"order": "weak", "space": "smem", "cache": "", "bits": 128}
+    >>> chosen = {"order": "weak", "space": "smem", "cache": "", "prefetch": "", "bits": 128}
     >>> [found[1:] for found in types(row.results + row.operands, texts(row, chosen))]
     [(4, 'b32'), (1, 'b32')]
     """
