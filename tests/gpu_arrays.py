@@ -13,6 +13,7 @@ import cute_py as cute
 from cute_py.calls import arrays, backends
 from cute_py.codegen.driver import streams
 from cute_py.kernels.gemm import gemm
+from cute_py.kernels.gemm_sm90 import KERNELS
 from cute_py.ops import libraries, product, tuning_sm90
 from tests import fake_gpu
 
@@ -72,7 +73,8 @@ def install(monkeypatch, gpu):
         launched.append(plan)
         return fake_gpu.Launched(lambda _values: None), []
 
-    monkeypatch.setattr(gemm, "_calls", None)  # what was prepared for another test
+    for kernel in (gemm, *KERNELS.values()):
+        monkeypatch.setattr(kernel, "_calls", None)  # what was prepared for another test
     product.KNOWN.clear()
     monkeypatch.setattr(backends, "prepare", [prepare])
     return launched

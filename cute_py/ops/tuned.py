@@ -93,9 +93,9 @@ def fastest(product: Product, measure: Callable[[Sequence[Call]], Sequence[float
 
     epilogue, calls = product.epilogue(), []
     for config in all_for(product):
-        with suppress(CuteError):  # what this GPU cannot compile or hold
-            calls.append(product.call((config, epilogue)))
-            calls[-1].plan()
+        with suppress(CuteError):  # what this product cannot have
+            call = product.call((config, epilogue))
+            calls.append(replace(call, known=call.plan()))
     times = measure(calls)
     order = sorted(range(len(calls)), key=times.__getitem__)
     lines = [f"measured: {times[i]:.4g} us, {replace(calls[i].config, reasons=())}" for i in order]

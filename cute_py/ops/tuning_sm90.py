@@ -49,8 +49,9 @@ class Row(NamedTuple):
         time: of an element of D, relative to others.
         in_parts: whether 128 bytes of each row of D leave at a time, which leaves room for a stage
             more; else all columns of 64 rows together.
-        most: the heaviest epilogue that fits in the registers: 0 plain, 1 with a factor or a bias,
-            2 with relu or C, 3 with another activation, 4 with that and C.
+        most: the heaviest epilogues that fit in the registers where D leaves by TMA in elements of
+            2 bytes, of 4 bytes, and by direct stores, which take the most: 0 plain, 1 with a factor
+            or a bias, 2 with relu or C, 3 with another activation, 4 with that and C; -1: none.
     """
 
     m: int
@@ -59,7 +60,12 @@ class Row(NamedTuple):
     schedule: str
     time: float = 1.0
     in_parts: bool = False
-    most: int = 4
+    most: tuple[int, int, int] = (4, 4, 4)
+
+    def holds(self, problem: Problem) -> bool:
+        """Tell whether the registers hold the epilogue of a problem."""
+        way = 2 if not problem.by_tma else int(problem.result.bits == 32)
+        return self.most[way] >= problem.weight
 
 
 ROWS = (
@@ -67,18 +73,18 @@ ROWS = (
     Row(64, 64, 1, "cooperative", 1.09),
     Row(64, 128, 1, "cooperative", 1.29),
     Row(128, 128, 2, "cooperative", 1.02),
-    Row(128, 160, 2, "cooperative", 1.02),
-    Row(128, 192, 2, "cooperative", 0.972),
-    Row(128, 256, 2, "cooperative"),
-    Row(128, 256, 2, "cooperative", in_parts=True),
-    Row(256, 128, 2, "cooperative", 1.02, in_parts=True),
-    Row(192, 192, 3, "cooperative", 0.995, most=1),
-    Row(256, 160, 2, "cooperative", 1.035, most=3),
-    Row(256, 168, 2, "cooperative", 1.05, most=2),
-    Row(256, 192, 2, "cooperative", 1.006, most=0),
-    Row(128, 128, 1, "pingpong", 1.1, most=3),
-    Row(128, 176, 1, "pingpong", 1.024, most=1),
-    Row(128, 192, 1, "pingpong", 1.022, most=1),
+    Row(128, 160, 2, "cooperative", 1.02, most=(4, 4, 1)),
+    Row(128, 192, 2, "cooperative", 0.972, most=(4, 4, 0)),
+    Row(128, 256, 2, "cooperative", most=(4, 4, 1)),
+    Row(128, 256, 2, "cooperative", in_parts=True, most=(4, 4, 1)),
+    Row(256, 128, 2, "cooperative", 1.02, in_parts=True, most=(4, 4, 0)),
+    Row(192, 192, 3, "cooperative", 0.995, most=(1, 0, 0)),
+    Row(256, 160, 2, "cooperative", 1.035, most=(3, 2, 0)),
+    Row(256, 168, 2, "cooperative", 1.05, most=(2, 1, 0)),
+    Row(256, 192, 2, "cooperative", 1.006, most=(0, 0, -1)),
+    Row(128, 128, 1, "pingpong", 1.1, most=(3, 3, 1)),
+    Row(128, 176, 1, "pingpong", 1.024, most=(1, 0, -1)),
+    Row(128, 192, 1, "pingpong", 1.022, most=(1, 0, -1)),
 )
 
 
@@ -170,7 +176,7 @@ def candidates(problem: Problem) -> Iterator[Estimate]:
     """Yield the rows that the kernel has for a problem, and that fit the GPU."""
     clusters = (1,) if all(problem.sectors) else (1, 2)
     for row, cluster in product(ROWS, clusters):
-        if row.most >= problem.weight:
+        if row.holds(problem):
             config = _config(row, problem, cluster=cluster)
             if config is not None:
                 yield _estimate(config, problem, row)

@@ -8,6 +8,7 @@ import pytest
 
 import cute_py as cute
 from cute_py.kernels.epilogue import Epilogue
+from cute_py.ops.tuning_sm90 import ROWS
 from cute_py.plan import ops
 from tests.hopper_family import CONFIGS, HALVES, arguments, call_of, result_of, row, trace
 
@@ -30,6 +31,15 @@ HEAVY = {
     "pp-128x192": Epilogue(alpha=True, bias=True),
     "192x192": Epilogue(bias=True),
 }
+# the heaviest epilogue of each weight of `Problem`, and how D leaves
+WEIGHTS = (
+    Epilogue(),
+    Epilogue(alpha=True, bias=True),
+    RELU,
+    replace(FULL, source=False),
+    FULL,
+)
+WAYS = ("2 bytes", "4 bytes", "direct")
 
 
 def plan_of(config, result, last=None):
@@ -93,6 +103,35 @@ def heavy(name):
 @pytest.mark.parametrize("name", slow_but(("128x128",), HEAVY))
 def test_heavy_epilogues_do_not_spill(heavy):
     require_gates(*heavy)
+
+
+def chosen():
+    """Yield (row, way D leaves, weight): what the rule chooses, with each of its epilogues."""
+    for i, found in enumerate(ROWS):
+        for way, most in zip(WAYS, found.most, strict=True):
+            yield from ((i, way, weight) for weight in range(most + 1))
+
+
+@pytest.mark.parametrize(
+    ("i", "way", "weight"),
+    [
+        pytest.param(*x, id=f"{'x'.join(map(str, ROWS[x[0]][:4]))}-{x[1]}-{x[2]}", marks=marks)
+        for x in chosen()
+        for marks in [() if x in ((0, "2 bytes", 4), (10, "direct", 0)) else pytest.mark.slow]
+    ],
+)
+def test_what_the_rule_chooses_does_not_spill(i, way, weight):
+    found, result = ROWS[i], "f32" if way == "4 bytes" else "bf16"
+    (m, n, groups, schedule), parts = found[:4], {"store": 0} if way == "direct" else {}
+    if schedule == "cooperative" and m % 128 == 0:
+        parts["cluster"] = 2  # that and a batch take registers
+    config = row(
+        "bf16", m, n, groups, schedule, result=result, one_pass=not found.in_parts, **parts
+    )
+    size = 67 if way == "direct" else 64
+    arrays, _exact = arguments(config, (size, size, 128), result, WEIGHTS[weight], batch=(3,))
+    plan = trace(config, *call_of(config, arrays, WEIGHTS[weight]))
+    require_gates(config, plan, cute.compile(plan, "sm_90a"))
 
 
 @pytest.mark.slow

@@ -9,6 +9,8 @@ import sys
 from itertools import islice, product
 
 import cute_py as cute
+from cute_py.ops.choice import all_for
+from cute_py.ops.product import Product, Request, taken
 from cute_py.ops.tuning_sm90 import ROWS
 from tests.gpu.harness import require_gpu, torch
 
@@ -349,8 +351,9 @@ def measured():
         case = Case(shape, kind)
         (a, _), (b, _) = case.operand(shape[0], 0, 0), case.operand(shape[1], 1, 1)
         best = cute.tune(cute.ops.gemm, a, b.mT, out_dtype=case.result)
-        assert best.reasons[0].startswith("measured: "), best.reasons
-        assert len(best.reasons) > 2
+        assert all(x.startswith("measured: ") for x in best.reasons), best.reasons
+        request, library = taken(Request(a, b.mT, out_dtype=case.result))
+        assert len(best.reasons) == len(all_for(Product(request, library))) > 1, best.reasons
         case.run()
         yield str(best)
 

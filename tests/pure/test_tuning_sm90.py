@@ -66,7 +66,7 @@ def test_a_configuration_fits_the_gpu_and_the_operands(asked):
     assert config.two_level == (asked.kinds[0].name == "e4m3" and not asked.fast_accum)
     assert config.cluster == 1 or not all(asked.sectors)
     row = next(x for x in ROWS if (x.m, x.n, x.schedule) == (m, n, config.schedule))
-    assert row.most >= asked.weight, "its epilogue spills"
+    assert row.holds(asked), "its epilogue spills"
     assert config.mma_atom.a_type is asked.kinds[0]
 
 
@@ -123,6 +123,23 @@ def test_rows_that_begin_within_sectors_are_shared_by_clusters():
     config = for_hopper(problem((5000, 5000, 5000), sectors=(False, False)))
     assert config.cluster == 2
     assert for_hopper(problem((5000, 5000, 5000))).cluster == 1
+
+
+@pytest.mark.parametrize("result", ["bf16", "f16", "f32"])
+def test_tiles_whose_direct_stores_spill_are_no_candidates(result):
+    """4097 columns are no whole 16 bytes, so TMA cannot write D."""
+    spilling = {(256, 192, "cooperative"), (128, 176, "pingpong"), (128, 192, "pingpong")}
+    asked = problem((4095, 4097, 4104), result=result, sectors=(False, False))
+    found = {(*x.config.tile[:2], x.config.schedule) for x in candidates(asked)}
+    assert found == {(x.m, x.n, x.schedule) for x in ROWS} - spilling
+    config = for_hopper(asked)
+    assert config.store == 0
+    assert config.tile[:2] == (256, 160)
+    assert config.reasons[-1] == f"D: direct stores of {result}"
+    assert spilling & {
+        (*x.config.tile[:2], x.config.schedule)
+        for x in candidates(problem((4095, 4096, 4104), result=result))
+    }
 
 
 def test_parts_given_as_text_keep_the_others():
