@@ -80,7 +80,7 @@ ROWS = (
     Row(256, 128, 2, "cooperative", 1.02, in_parts=True, most=(4, 4, 0)),
     Row(192, 192, 3, "cooperative", 0.995, most=(1, 0, 0)),
     Row(256, 160, 2, "cooperative", 1.035, most=(3, 2, 0)),
-    Row(256, 168, 2, "cooperative", 1.05, most=(2, 1, 0)),
+    Row(256, 168, 2, "cooperative", 1.05, most=(1, 1, 0)),
     Row(256, 192, 2, "cooperative", 1.006, most=(0, 0, -1)),
     Row(128, 128, 1, "pingpong", 1.1, most=(3, 3, 1)),
     Row(128, 176, 1, "pingpong", 1.024, most=(1, 0, -1)),
@@ -174,9 +174,11 @@ def for_hopper(problem: Problem) -> GemmConfig:
 
 def candidates(problem: Problem) -> Iterator[Estimate]:
     """Yield the rows that the kernel has for a problem, and that fit the GPU."""
-    clusters = (1,) if all(problem.sectors) else (1, 2)
+    crowded = problem.batch > 1 and problem.epilogue.source  # with clusters, the registers spill
+    clusters = (1,) if all(problem.sectors) or crowded else (1, 2)
     for row, cluster in product(ROWS, clusters):
-        if row.holds(problem):
+        wide = row.n == 256 and not row.in_parts  # all columns at once, which take registers too
+        if row.holds(problem) and not (wide and crowded):
             config = _config(row, problem, cluster=cluster)
             if config is not None:
                 yield _estimate(config, problem, row)
