@@ -150,13 +150,14 @@ _HOME = {
     "viz.latex": "to_latex",
     "viz.comparisons": "diff show",
 }
-# reached as cute.atoms and so on; cute.trace and cute.emulate are functions as well
+# reached as cute.atoms and so on; cute.trace, cute.emulate and cute.explore are functions as well
 _PACKAGES = (
     "analysis",
     "atoms",
     "cutlass2",
     "dtypes",
     "emulate",
+    "explore",
     "host",
     "math",
     "ops",

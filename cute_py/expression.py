@@ -8,6 +8,8 @@
     mma(SM80_16x8x8_F32F16F16F32_TN, (2,2,1))   a TiledMMA: an atom, how many, and the tile
     copy(UniversalCopy<128>, (32,4):(4,1), (1,8), bits=16)   a TiledCopy: threads and values
     tv(((4,8),2):((16,1),8), (8,8))             the picture of a thread-value layout over a tile
+    bank_conflicts(copy(...), (8,64):(64,1))    the wavefronts of a TiledCopy to shared memory
+    suggest_smem_layout((64,64), 16, 1, (copy(...),))   a layout without bank conflicts
 
 Layouts are written as `parse_layout` reads them. The text is evaluated while it is read: no name
 reaches Python except through the table of functions, and the limits below keep values small.
@@ -22,7 +24,7 @@ from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import Layout
 from cute_py.layout.notation.parse import Notation
-from cute_py.layout.tuples import _, leaves
+from cute_py.layout.tuples import _, leaves, wrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +43,10 @@ SHOWN = 256  # entries of an array that are written out
 
 # Names that the table leaves out, and why.
 LEFT_OUT = {
+    "ArrayEngine": "a class over arrays, which the language does not have",
+    "Engine": "a class over arrays",
+    "Memory": "a class over arrays",
+    "PackedEngine": "a class over arrays",
     "Proof": "a class; prove_equal and the like make its values",
     "SymInt": "a class; sym makes its values",
     "Underscore": "a class; its only value is _",
@@ -74,7 +80,7 @@ _CLOSED = (
 )
 # Functions that may enumerate all coordinates, and constructors: the size of operands is limited.
 _ENUMERATED = (
-    "ArrayEngine Coordinates Engine F2Layout F2Map Memory PackedEngine Pointer Tensor "
+    "Coordinates F2Layout F2Map Pointer Tensor "
     "add_coordinates compose_f2 compose_swizzles contains equivalent f2_kernel f2_matrix f2_rank "
     "fit formula from_f2 from_f2_matrix from_linear_bases holes image inner_partition is_bijective "
     "is_injective is_permutation is_surjective local_partition local_tile make_coord_tensor "
@@ -84,7 +90,7 @@ _ENUMERATED = (
 )
 # How instructions begin, and functions of them, which Python spells otherwise.
 _ATOMS = (*[f"SM{digit}" for digit in range(10)], "Universal", "DefaultCopy", "AutoVectorizing")
-OF_ATOMS = frozenset(("mma", "copy", "tv"))
+OF_ATOMS = frozenset(("mma", "copy", "tv", "bank_conflicts", "suggest_smem_layout"))
 BY_EXTENTS, BY_COORDINATES = frozenset(_CLOSED.split()), frozenset(_ENUMERATED.split())
 CONSTANTS = ("GenColMajor", "GenRowMajor", "LayoutLeft", "LayoutRight")
 _WORDS = {"true": True, "false": False}
@@ -142,6 +148,8 @@ def show(value: Value) -> str:
     >>> show((Layout(4, 1), (2, True), None))
     '(4:1,(2,true),none)'
     """
+    if value.__class__ is list and len(value) > SHOWN:
+        return _shortened_list(value, len(value))
     if isinstance(value, (tuple, list)):
         return f"({','.join([show(part) for part in value])})"
     if value is None or value.__class__ is bool:
@@ -155,8 +163,12 @@ def _show_array(values: Value) -> str:
     flat = values.reshape(-1)
     if flat.size <= SHOWN:
         return show(values.tolist())
-    first = ",".join([show(entry) for entry in flat[:SHOWN].tolist()])
-    return f"({first},...) ({flat.size} entries)"
+    return _shortened_list(flat[:SHOWN].tolist(), flat.size)
+
+
+def _shortened_list(values: list[Value], count: int) -> str:
+    first = ",".join([show(entry) for entry in values[:SHOWN]])
+    return f"({first},...) ({count} entries)"
 
 
 # -- the table of names
@@ -164,7 +176,7 @@ def _show_array(values: Value) -> str:
 
 def _value(name: str) -> Value:
     if name in OF_ATOMS:
-        return {"mma": _mma, "copy": _copy, "tv": _tv}[name]
+        return globals()[f"_{name}"]
     import cute_py
 
     return getattr(cute_py, name)
@@ -190,6 +202,18 @@ def _tv(tv: Value, tile: Value) -> Value:
     from cute_py.viz.cells import TileTV
 
     return TileTV(tv, tile)
+
+
+def _bank_conflicts(access: Value, layout: Value, bits: Value = None) -> Value:
+    from cute_py.analysis.banks import bank_conflicts
+
+    return bank_conflicts(access, layout, bits=bits)
+
+
+def _suggest_smem_layout(tile: Value, bits: int, major: int, accesses: Value) -> Value:
+    from cute_py.analysis.solver import suggest_smem_layout
+
+    return suggest_smem_layout(tile, bits, major, wrap(accesses)).layout
 
 
 # -- the language: an extension of the notation
@@ -237,12 +261,25 @@ class Expression(Notation):
         if name.text in ("min", "min_") and calls:
             return super().reference(name)
         if name.text not in BY_EXTENTS | BY_COORDINATES | OF_ATOMS:
-            raise self.refuse("expression-name", name, name=name.text, hint=_hint(name.text))
+            raise self.unnamed(name)
         if name.text in CONSTANTS:
             return _value(name.text)
         if not calls:
             raise self.fail(f"'(' and the operands of {name.text}")
         return self.call(name, _value(name.text))
+
+    def unnamed(self, name: Token) -> CuteError:
+        """Return the refusal of an unknown name, with similar names in its place as repairs."""
+        from difflib import get_close_matches
+
+        close = get_close_matches(name.text, functions(), 3, 0.5)
+        repairs = tuple([self.spliced(name.start, name.end, each) for each in close])
+        hint = _hint(name.text)
+        return self.refuse("expression-name", name, name=name.text, hint=hint, expressions=repairs)
+
+    def spliced(self, start: int, end: int, part: str) -> str:
+        """Return the text with a part in place of what is from start to end."""
+        return self.text[:start] + part + self.text[end:]
 
     def call(self, name: Token, function: Callable[..., Value]) -> Value:
         """Read the arguments of `function` and return its value."""
@@ -252,7 +289,14 @@ class Expression(Notation):
             raise self.beyond(name, f"rank {rank}", f"ranks up to {MAX_RANK}")
         for operand in (*args, *named.values()):
             self.check_operand(name, function, operand)
-        return self.checked(self.apply(name, function, args, named), name)
+        try:
+            return self.checked(self.apply(name, function, args, named), name)
+        except CuteError as error:
+            repairs: Value = error.facts.get("expressions", ())
+            if error.facts.get("operation") == name.text:  # of the whole call
+                place = name.start, self.last.end
+                error.facts["expressions"] = tuple([self.spliced(*place, x) for x in repairs])
+            raise
 
     def postfix(self, value: Value) -> Value:
         """Read `x(2,3)` and `x[0]`, without a space in between."""
@@ -291,7 +335,7 @@ class Expression(Notation):
         """Refuse a text, and a layout with too many coordinates to enumerate."""
         if operand.__class__ is str and name.text != "sym":
             raise self.fail(f"layouts and integers as operands of {name.text}", name)
-        if name.text in BY_EXTENTS or name.text in OF_ATOMS:
+        if name.text in BY_EXTENTS or name.text in ("mma", "copy"):
             return
         size = operand.size() if isinstance(operand, Mapped) else 0
         if size.__class__ is int and size > MAX_ELEMENTS:

@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, ClassVar
@@ -32,6 +30,8 @@ class Shown:
 
     def _repr_html_(self) -> str | None:
         """Return the picture as HTML, None if there is none; see `cute_py.viz.html.fragment`."""
+        from importlib import import_module  # dtypes load nothing but the package
+
         return import_module("cute_py.viz.html").fragment(self)  # type: ignore[no-any-return]
 
 

@@ -309,6 +309,105 @@ def shared_by_two(x, y, rows):
 
 
 @cute.kernel
+def sum_of_peers(x, y, size, wrong=""):
+    """Each block of a cluster has a row of x; y = the sum of the rows, in each of them.
+
+    Block r sums the r-th part of all rows, by vectors, and stores it to all blocks.
+    """
+    cute.launch(grid=x.shape[0], block=32, cluster=size)
+    tid, rank, b = cute.thread_idx(), cute.cluster_rank(), cute.block_idx()
+    own, sums = cute.smem(x.dtype, 128 * size), cute.smem(x.dtype, 128 * size)
+    for k in range(size):
+        part = cute.rmem(x.dtype, 4)
+        cute.copy(cute.local_tile(x, (1, 4), (b, k * 32 + tid))[0, _], part)
+        cute.copy(part, cute.local_tile(own, (4,), (k * 32 + tid,)))
+    if wrong != "begin":
+        cute.cluster_sync()
+    total, part = cute.rmem(x.dtype, 4), cute.rmem(x.dtype, 4)
+    total.fill(0)
+    for k in range(size):
+        peer = (rank + k) % size if wrong != "rank" else rank + k
+        cute.copy(cute.local_tile(cute.mapa(own, peer), (4,), (rank * 32 + tid,)), part)
+        total += part
+    for k in range(size):
+        target = 0 if wrong == "overlap" else rank * 32
+        cute.copy(total, cute.local_tile(cute.mapa(sums, k), (4,), (target + tid,)))
+    if wrong != "between":
+        cute.cluster_sync()
+    for k in range(4 * size):
+        y[b, k * 32 + tid] = sums[k * 32 + tid]
+
+
+@cute.kernel
+def halo(x, y, wrong=""):
+    """y[i] = x[i - 1] + x[i] + x[i + 1], zero outside: neighbours store their ends to each other.
+
+    A cluster of 4 blocks has 256 elements. mbarriers order the exchange; no block ends before the
+    stores of its neighbours.
+    """
+    cute.launch(grid=x.shape[0] // 64, block=64, cluster=4)
+    tid, rank, start = cute.thread_idx(), cute.cluster_rank(), 64 * cute.block_idx()
+    row, bars = cute.smem(x.dtype, 66), cute.mbarriers(1)
+    with cute.when(tid == 0):
+        bars.init(2)
+        cute.fence_mbarrier_init()
+        row[0] = 0
+        row[65] = 0
+    row[1 + tid] = x[start + tid]
+    cute.cluster_sync()
+    for end, step, slot in ((0, -1, 65), (63, 1, 0)):
+        peer = rank + step
+        with cute.when(tid == end):
+            with cute.when((peer >= 0) & (peer < 4)):
+                cute.mapa(row, peer)[slot] = row[1 + tid]
+                if wrong != "arrive":
+                    cute.mapa(bars, peer).arrive(0)
+            with cute.otherwise():
+                bars.arrive(0)
+            if wrong == "arrive":
+                bars.arrive(0)
+    bars.wait(0, 0)
+    y[start + tid] = row[tid] + row[1 + tid] + row[2 + tid]
+
+
+@cute.kernel
+def histogram(x, y, wrong=""):
+    """Count the values 0 to 63 of a cluster: block r has those from 32 r on."""
+    cute.launch(grid=2 * (x.shape[0] // 256), block=128, cluster=2)
+    tid, rank = cute.thread_idx(), cute.cluster_rank()
+    counts = cute.smem("s32", 32)
+    with cute.when(tid < 32):
+        counts[tid] = 0
+    cute.cluster_sync()
+    value = cute.as_int(x[128 * cute.block_idx() + tid])
+    there = cute.mapa(counts, value // 32)
+    if wrong == "load":
+        there[value % 32] = there[value % 32] + 1
+    else:
+        cute.atomic("add", cute.local_tile(there, (1,), (value % 32,)), 1)
+    cute.cluster_sync()
+    with cute.when(tid < 32):
+        y[cute.cluster_idx(), 32 * rank + tid] = counts[tid]
+
+
+@cute.kernel
+def added(x, y, width):
+    """y = the sum of the rows of x, which 4 blocks add to shared memory of rank 2 atomically."""
+    cute.launch(grid=4, block=32, cluster=4)
+    tid, rank = cute.thread_idx(), cute.cluster_rank()
+    sums, part = cute.smem(x.dtype, 32 * width), cute.rmem(x.dtype, width)
+    for k in range(width):
+        sums[width * tid + k] = 0
+        part[k] = x[rank, width * tid + k]
+    cute.cluster_sync()
+    cute.atomic("add", cute.local_tile(cute.mapa(sums, 2), (width,), (tid,)), part)
+    cute.cluster_sync()
+    with cute.when(rank == 2):
+        for k in range(width):
+            y[width * tid + k] = sums[width * tid + k]
+
+
+@cute.kernel
 def weights_in_registers(W, X, D, tile=(64, 64, 64), stages=2):
     """D (N,M) = W (N,K) of s8, converted in registers, times X (M,K) transposed."""
     (N, K), (bN, bM, bK) = W.shape, tile
@@ -349,6 +448,26 @@ def weights_in_registers(W, X, D, tile=(64, 64, 64), stages=2):
 
 
 # -- cases: (kernel, inputs, output as it was before, what it becomes, options)
+
+
+def peers():
+    """Sums over clusters of 2 and 4 blocks, an exchange of halos, a distributed histogram, and
+    atomic sums.
+    """
+    for size, kind in ((2, "f32"), (4, "s32"), (2, "f16")):
+        x = integers((2 * size, 128 * size), kind)
+        y = np.repeat(x.reshape(2, size, -1).sum(1), size, axis=0).astype(x.dtype)
+        yield sum_of_peers, (x,), poisoned(x.shape, kind), y, {"size": size}
+    x = integers(512, "f32")
+    rows = np.pad(x.reshape(2, 256), ((0, 0), (1, 1)))
+    y = (rows[:, :-2] + rows[:, 1:-1] + rows[:, 2:]).reshape(-1)
+    yield halo, (x,), poisoned(x.shape, "f32"), y, {}
+    x = (np.arange(512) * 37 % 101 % 64).astype(np.int32)
+    counts = np.stack([np.bincount(part, minlength=64) for part in x.reshape(2, 256)])
+    yield histogram, (x,), poisoned((2, 64), "s32"), counts.astype(np.int32), {}
+    for kind, width in (("f32", 1), ("f16", 2), ("f64", 1), ("u64", 1)):
+        x = integers((4, 32 * width), kind)
+        yield added, (x,), poisoned(32 * width, kind), x.sum(0).astype(x.dtype), {"width": width}
 
 
 def integers(shape, kind, seed=0, low=-3):
@@ -566,6 +685,7 @@ CASES = {
         *gemms(by_columns, "f16", "f16", [(70, 160, 64)], N=152, widths=(64, 64, 16, 8)),
         *gemms(by_columns, "f16", "f16", [(64, 96, 64)], N=40, widths=(8, 32)),
     ],
+    "peers": peers,
     "cluster": lambda: [
         (shared_by_two, (x,), poisoned((64 * 4, 64), "f16"), np.vstack([x] * 4), {"rows": 64})
         for x in (integers((64, 64), "f16"), integers((64, 64), "f16", 5))

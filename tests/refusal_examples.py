@@ -437,7 +437,8 @@ WHEN = {
     "mainloop-ring": "operands of `cute.mainloop` complete in ways that do not fit together",
     "mainloop-warpgroups": "`cute.mainloop` is to fill the ring of warpgroup products",
     "mainloop-sums": "sums of atoms along K do not fit in the stages of an operand",
-    "mapa-tensor": "the shared memory of another block is addressed as a tensor",
+    "mapa-tensor": "`cute.mapa` is given something other than shared memory of the block",
+    "mapa-operand": "an instruction that reaches no other block is given its shared memory",
     "mapa-own": "mbarriers of another block are initialized or waited at",
     "role-warps": "`cute.role` is given something other than warps of the block",
     "role-overlap": "two roles share warps",
@@ -462,6 +463,11 @@ WHEN = {
     # -- explore.wordings
     "explore-state": "a link is of another version, or has entries of another type",
     "explore-limit": "an expression of a link needs more than the memory or the stack",
+    "explore-package": "an expression needs a package that a browser's Python lacks",
+    "explore-runtime": "a folder without the files of Pyodide is named",
+    "explore-anywidget": "a notebook without anywidget is asked for the explorer",
+    "explore-value": "a value that no expression gives is explored",
+    "explore-slow": "an expression takes longer than a page waits",
     # -- analysis.wordings
     "suggest-dtype": "accesses and tile have elements of different width",
     "suggest-smem": "none of the candidates is free of bank conflicts",
@@ -628,6 +634,7 @@ WHEN = {
     ),
     "emulate-mbarrier-again": "an mbarrier is initialised again while others may use it",
     "emulate-cluster-rank": "a block arrives at, or multicasts to, a rank that its cluster lacks",
+    "emulate-peer-begin": "a block accesses shared memory of one that may not have begun",
     "emulate-block-end": (
         "a block ends while a TMA store reads its shared memory, or another block may reach it"
     ),
@@ -1113,6 +1120,14 @@ RECORDED = {
     ),
     "explore-state": ("explore", {"name": "v", "value": 2}),
     "explore-limit": ("explore", {"reason": "MemoryError"}),
+    "explore-package": ("explore", {"reason": "No module named 'sympy'"}),
+    "explore-runtime": (
+        "--runtime",
+        {"path": "pyodide", "missing": "pyodide.mjs", "version": "314.0.7"},
+    ),
+    "explore-anywidget": ("explore", {"reason": "No module named 'anywidget'"}),
+    "explore-value": ("explore", {"value": 2.5}),
+    "explore-slow": ("explore", {"seconds": 2}),
     "emulate-report": ("emulate", {"report": "times"}),
     "emulate-resident": ("emulate", {"resident": "0"}),
     "emulate-op": ("kernel", {"name": "Teleport"}),
@@ -1252,6 +1267,10 @@ RECORDED = {
             "who": "block (2, 0, 0), warp 0, lane 0 (thread 0)",
             "size": "2",
         },
+    ),
+    "emulate-peer-begin": (
+        "kernel",
+        {"block": "(1, 0, 0)", "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)"},
     ),
     "emulate-block-end": (
         "kernel",

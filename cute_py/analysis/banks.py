@@ -21,9 +21,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from cute_py.analysis import plain
 from cute_py.analysis.requests import LANES, Access, Requests, requests_of, require_width
 from cute_py.atoms.copy import value_type
 from cute_py.errors import refusal
+from cute_py.layout.offsets import has_numpy
 from cute_py.records import Shown
 
 TYPE_CHECKING = False
@@ -191,8 +193,6 @@ def bank_conflicts(
 
 
 def _of_addresses(addresses: Iterable[int | None], bits: int | None) -> Requests:
-    import numpy as np
-
     given = [-1 if address is None else address for address in addresses]
     if not 0 < len(given) <= LANES or max(given) < 0:
         raise refusal("access-lanes", operation="bank_conflicts", count=len(given), most=LANES)
@@ -208,7 +208,12 @@ def _of_addresses(addresses: Iterable[int | None], bits: int | None) -> Requests
                 count=bits // 8,
                 start=address,
             )
-    starts = np.array([given + [-1] * (LANES - len(given))], dtype=np.int64)
+    row = given + [-1] * (LANES - len(given))
+    if not has_numpy():
+        return Requests(f"{bits}-bit addresses", [row], [0], bits, 8)
+    import numpy as np
+
+    starts = np.array([row], dtype=np.int64)
     return Requests(f"{bits}-bit addresses", starts, np.zeros(1, dtype=np.int64), bits, 8)
 
 
@@ -220,17 +225,22 @@ def phase_words(requests: Requests, starts: Array = None) -> Array:
         requests: the requests.
         starts: the first element of each lane; None: those of the requests.
     """
-    import numpy as np
-
-    first = requests.byte_starts(starts) // WORD
+    first = requests.byte_starts(starts)
     words = max(1, requests.bits // (8 * WORD))
     together = LANES // words
+    if first.__class__ is list:
+        return plain.phase_words([[byte // WORD for byte in row] for row in first], words, together)
+    import numpy as np
+
+    first = first // WORD
     lanes = first.reshape(len(first), -1, together, 1)
     return np.where(lanes < 0, -1, lanes + np.arange(words))
 
 
 def phase_wavefronts(words: Array) -> Array:
     """Return the wavefronts as an array [request, phase], 0 for a phase without active lanes."""
+    if words.__class__ is list:
+        return plain.phase_wavefronts(words, BANKS)
     import numpy as np
 
     rows = np.sort(words.reshape(words.shape[0] * words.shape[1], -1), axis=1)
@@ -243,39 +253,47 @@ def phase_wavefronts(words: Array) -> Array:
 
 def _report(requests: Requests, layout: str) -> BankConflicts:
     """Return the report. Requests for the same words, up to rows of banks, are counted once."""
-    import numpy as np
-
     words = phase_words(requests)
     wavefronts = phase_wavefronts(words)
+    patterns: dict[tuple[Phase, ...], list[int]] = {}
+    for ks in _alike(words):
+        own = words[ks[0]] if words.__class__ is list else words[ks[0]].tolist()
+        patterns.setdefault(_phases(own, wavefronts[ks[0]]), []).extend(ks)
+    found = [Pattern(len(ks), int(requests.warps[ks[0]]), p) for p, ks in patterns.items()]
+    return BankConflicts(requests.name, layout, tuple(found))
+
+
+def _alike(words: Array) -> list[list[int]]:
+    """Return the requests in groups with the same words, up to rows of banks."""
+    if words.__class__ is list:
+        return plain.alike(words, BANKS)
+    import numpy as np
+
     lowest = np.where(words < 0, words.max() + 1, words).min(axis=(1, 2, 3), keepdims=True)
     shifted = np.where(words < 0, -1, words - lowest // BANKS * BANKS)
     alike: dict[bytes, list[int]] = {}
     for k, row in enumerate(shifted):
         alike.setdefault(row.tobytes(), []).append(k)
-    patterns: dict[tuple[Phase, ...], list[int]] = {}
-    for ks in alike.values():
-        patterns.setdefault(_phases(words[ks[0]], wavefronts[ks[0]]), []).extend(ks)
-    found = [Pattern(len(ks), int(requests.warps[ks[0]]), p) for p, ks in patterns.items()]
-    return BankConflicts(requests.name, layout, tuple(found))
+    return list(alike.values())
 
 
-def _phases(words: Array, wavefronts: Array) -> tuple[Phase, ...]:
+def _phases(words: list[list[list[int]]], wavefronts: Sequence[int]) -> tuple[Phase, ...]:
     """Return the phases of one request that have active lanes."""
-    together = words.shape[1]
+    together = len(words[0])
     phases = []
     for k, (lanes, count) in enumerate(zip(words, wavefronts, strict=True)):
         taking = tuple(k * together + i for i in range(together) if lanes[i][0] >= 0)
         if taking:
             conflicts = _conflicts(lanes, k * together) if count > 1 else ()
-            accessed = tuple(map(tuple, lanes[lanes[:, 0] >= 0].tolist()))
+            accessed = tuple(tuple(lane) for lane in lanes if lane[0] >= 0)
             phases.append(Phase(taking, int(count), conflicts, accessed))
     return tuple(phases)
 
 
-def _conflicts(lanes: Array, first: int) -> tuple[Conflict, ...]:
+def _conflicts(lanes: list[list[int]], first: int) -> tuple[Conflict, ...]:
     """Return the banks with several words, grouped by their lanes."""
     wanted: dict[int, dict[int, list[int]]] = {}
-    for i, row in enumerate(lanes.tolist()):
+    for i, row in enumerate(lanes):
         for word in row:
             if word >= 0:
                 wanted.setdefault(word % BANKS, {}).setdefault(word, []).append(first + i)

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from cute_py.analysis import plain
 from cute_py.atoms.copy import value_type
 from cute_py.dtypes.table import Dtype
 from cute_py.errors import refusal
 from cute_py.layout.layout import Layout
-from cute_py.layout.offsets import offset_grid, one_axis
+from cute_py.layout.offsets import has_numpy, offset_grid, one_axis
 from cute_py.records import Shown
 from cute_py.tiled.coverage import addressing_lanes
 from cute_py.tiled.tiled_copy import TiledCopy
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from cute_py.atoms.copy import Copy_Op
     from cute_py.dtypes.table import DtypeLike
+    from cute_py.errors import CuteError
     from cute_py.layout.types import AnyLayout
 
     Array: TypeAlias = Any  # a NumPy array
@@ -74,7 +76,7 @@ def require_width(operation: str, bits: int, dtype: Dtype) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """Requests of warps, as arrays.
+    """Requests of warps, as arrays; as lists where there is no NumPy.
 
     Attributes:
         name: the name of the access.
@@ -98,7 +100,10 @@ class Requests:
 
     def byte_starts(self, starts: Array = None) -> Array:
         """Return the first byte of each lane's access; negative for inactive lanes."""
-        return (self.starts if starts is None else starts) * self.unit // 8
+        starts = self.starts if starts is None else starts
+        if starts.__class__ is list:
+            return [[start * self.unit // 8 for start in row] for row in starts]
+        return starts * self.unit // 8
 
 
 def requests_of(
@@ -124,9 +129,16 @@ def requests_of(
 
 def _of_access(operation: str, access: Access, layout: AnyLayout) -> Requests:
     unit = access.dtype.bits
-    table, grid = one_axis(layout, operation), offset_grid(access.tv)
-    if grid.max() >= len(table):
+    table: Any = one_axis(layout, operation)
+    grid: Any = offset_grid(access.tv)
+    most = max(map(max, grid)) if grid.__class__ is list else grid.max()
+    if most >= len(table):
         raise refusal("access-tile", operation=operation, tv=access.tv, layout=layout)
+    if grid.__class__ is list:
+        found = [[[table[index]] for index in row] for row in grid]
+        plain.require_aligned(operation, found, access.bits // unit, layout)
+        rows = plain.by_warp(found, LANES)
+        return Requests(str(access), *rows, access.bits, unit)
     starts = table[grid]
     _require_aligned(operation, starts, access.bits // unit, layout)
     return _by_warp(str(access), starts[:, :, None], access.bits, unit)
@@ -137,8 +149,10 @@ def _of_copy(
 ) -> Requests:
     op, unit = copy.atom.op, copy.atom.dtype.bits
     side = side or _side(operation, op, space)
-    grid = touched(copy, layout, side)
     count = copy.atom.num_val_src if side == "S" else copy.atom.num_val_dst
+    if not has_numpy():
+        return _of_copy_in_lists(operation, copy, layout, side, count)
+    grid = touched(copy, layout, side)
     if op.adapts:  # as wide as the elements allow
         starts, count = _widest(grid, min(op.alignment_bits, 128) // unit)
     else:
@@ -147,6 +161,44 @@ def _of_copy(
         starts = vectors[:, :, 0, :]
     require_width(operation, count * unit, copy.atom.dtype)
     return _by_warp(str(op), _without_unread(op, starts), count * unit, unit)
+
+
+def _of_copy_in_lists(
+    operation: str, copy: TiledCopy, layout: AnyLayout, side: str, count: int
+) -> Requests:
+    """Return the requests as lists; see `plain`."""
+    op, unit = copy.atom.op, copy.atom.dtype.bits
+    grid = plain.grid_of(copy.tidfrg_S(layout) if side == "S" else copy.tidfrg_D(layout))
+    if op.adapts:
+        starts, count = plain.widest(grid, min(op.alignment_bits, 128) // unit)
+    else:
+        apart = plain.first_apart(grid, count)
+        if apart is not None:
+            raise _not_together(operation, layout, count, *apart)
+        starts = [row[::count] for row in grid]
+        plain.require_aligned(operation, starts, count, layout)
+    require_width(operation, count * unit, copy.atom.dtype)
+    lanes = addressing_lanes(op)
+    for thread, row in enumerate(starts):
+        if thread % op.num_threads >= lanes:
+            starts[thread] = [[-1] * len(each) for each in row]
+    return Requests(str(op), *plain.by_warp(starts, LANES), count * unit, unit)
+
+
+def _not_together(
+    operation: str, layout: AnyLayout, count: int, thread: int, start: int, value: int, offset: int
+) -> CuteError:
+    """Return the refusal of an access whose elements are not contiguous."""
+    return refusal(
+        "access-vector",
+        operation=operation,
+        layout=layout,
+        count=count,
+        thread=thread,
+        start=start,
+        value=value,
+        offset=offset,
+    )
 
 
 def touched(copy: TiledCopy, layout: AnyLayout, side: str) -> Array:
@@ -190,16 +242,8 @@ def _require_vectors(operation: str, vectors: Array, layout: AnyLayout) -> None:
     apart = vectors - vectors[:, :, :1, :] != np.arange(count)[None, None, :, None]
     if apart.any():
         thread, step, value, tile = (int(i) for i in np.argwhere(apart)[0])
-        raise refusal(
-            "access-vector",
-            operation=operation,
-            layout=layout,
-            count=count,
-            thread=thread,
-            start=int(vectors[thread, step, 0, tile]),
-            value=value,
-            offset=int(vectors[thread, step, value, tile]),
-        )
+        found = vectors[thread, step, 0, tile], value, vectors[thread, step, value, tile]
+        raise _not_together(operation, layout, count, thread, *map(int, found))
     _require_aligned(operation, vectors[:, :, 0, :], count, layout)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 
+from cute_py.analysis import plain
 from cute_py.analysis.banks import (
     BANKS,
     WORD,
@@ -32,7 +33,7 @@ from cute_py.tiled.suggest import major_mode
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import TypeAlias
+    from typing import Any, TypeAlias
 
     from cute_py.dtypes.table import DtypeLike
     from cute_py.layout.types import AnyLayout, IntTuple, OffsetMap
@@ -259,14 +260,15 @@ def _vector_bits(requests: list[Requests]) -> int:
 
 def _passes(requests: list[Requests], change: OffsetMap) -> bool:
     """Return whether no phase has a conflict once the offsets are changed."""
-    import numpy as np
-
     for each in requests:
-        starts = np.where(each.starts < 0, -1, change(np.maximum(each.starts, 0)))
-        first = phase_words(each, starts[:4])  # most candidates fail early
-        if (
-            phase_wavefronts(first).max() > 1
-            or phase_wavefronts(phase_words(each, starts)).max() > 1
-        ):
-            return False
+        if each.starts.__class__ is list:
+            starts: Any = plain.changed(each.starts, change)
+        else:
+            import numpy as np
+
+            starts = np.where(each.starts < 0, -1, change(np.maximum(each.starts, 0)))
+        for part in (starts[:4], starts):  # most candidates fail early
+            found = phase_wavefronts(phase_words(each, part))
+            if (max(map(max, found)) if found.__class__ is list else found.max()) > 1:
+                return False
     return True

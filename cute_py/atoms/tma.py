@@ -15,6 +15,7 @@ from math import prod
 from cute_py.atoms import copy_sm90
 from cute_py.atoms.copy import Copy_Atom, Copy_Op, value_type
 from cute_py.atoms.gmma import byte_swizzle
+from cute_py.atoms.tensor_map import MOST_BOX, MOST_DIMENSIONS, SWIZZLE_MODES
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout.algebra.coalesce import coalesce
@@ -29,24 +30,12 @@ from cute_py.layout.tuples import product_each, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from cute_py.dtypes.table import Dtype, DtypeLike
     from cute_py.layout.types import AnyLayout, IntTuple, Leaf
 
     Path = tuple[int, ...]
-
-MOST_DIMENSIONS = 5
-MOST_BOX = 256  # elements of a box along one mode
-MOST_EXTENT, MOST_PITCH = 1 << 32, 1 << 40  # elements along a mode, and bytes
-PITCH_UNIT = 16  # addresses and pitches are multiples of it (bytes)
-# B of the byte swizzle -> (mode of the tensor map, its span and the period of its pattern in bytes)
-SWIZZLE_MODES = {
-    0: ("NONE", 0, 128),
-    1: ("32B", 32, 256),
-    2: ("64B", 64, 512),
-    3: ("128B", 128, 1024),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,31 +140,6 @@ def make_tma_atom(
         coordinates=_coordinates(gmem_layout, modes),
         multicast=multicast,
     )
-
-
-def unreachable(extents: Sequence[int], pitches: Sequence[int], size: int, address: int) -> str:
-    """Return why TMA cannot read an array, in words; "" if it can. The driver accepts a pitch of 0
-    and one below a row.
-
-    Args:
-        extents: the elements along each dimension, the contiguous one first.
-        pitches: the pitches of the others (bytes).
-        size: the size of an element (bytes).
-        address: the address of the first element.
-
-    >>> unreachable((100, 8), (208,), 2, 4096), unreachable((100, 8), (200,), 2, 4096)
-    ('', 'a pitch of 200 bytes, with rows of 200 bytes')
-    """
-    if address % PITCH_UNIT:
-        return f"the address {hex(address)}"
-    for extent in extents:
-        if not 0 < extent <= MOST_EXTENT:
-            return f"{extent} elements along a mode"
-    row = extents[0] * size
-    for pitch in pitches:
-        if pitch % PITCH_UNIT or not row <= pitch < MOST_PITCH:
-            return f"a pitch of {pitch} bytes, with rows of {row} bytes"
-    return ""
 
 
 def _factory(op: Callable[[int, int], Copy_Op] | str) -> Callable[[int, int], Copy_Op]:

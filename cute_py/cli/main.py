@@ -40,6 +40,11 @@ COMMANDS = {
         "draw the value of an expression",
         'show "Sw<2,3,3> o (8,32):(32,1)" --by bank\nshow "mma(SM61_DP4A, (2,2,1))" -o mma.svg',
     ),
+    "explore": (
+        "explore_command",
+        "write the layout explorer as pages for a browser",
+        "explore -o site\nexplore -o page.html --runtime node_modules/pyodide",
+    ),
     "functions": ("expression_commands", "list the functions that eval knows", "functions"),
     "tv": (
         "picture_commands",
@@ -127,14 +132,20 @@ def _run(words: Sequence[str]) -> int:
     except SystemExit as stop:  # argparse has written its message
         return stop.code if isinstance(stop.code, int) else REFUSED
     except ImportError as error:
-        return refuse(refusal("cli-package", operation="cute-py", reason=error))
+        return _missing(error)
     try:
         return int(given.run(given) or 0)
+    except ImportError as error:
+        return _missing(error)
     except CuteError as error:
         return refuse(error if given.marked else str(error).splitlines()[0])
     except MemoryError:
         what = "a product" if given.command in ("gemm", "plan") else "sizes"
         return refuse(refusal("cli-memory", operation=given.command, what=what))
+
+
+def _missing(error: ImportError) -> int:
+    return refuse(refusal("cli-package", operation="cute-py", reason=error))
 
 
 def refuse(error: object) -> int:

@@ -8,6 +8,7 @@ an immediate, instead of a register pair that is live through the loop.
 from __future__ import annotations
 
 from collections import Counter
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
@@ -87,7 +88,16 @@ class Addresses:
         return offset if self.small else self._from_start(offset)
 
     def _from_start(self, offset: Any) -> Any:
-        return self.e.b.add(self.e.address(self.x.space, self.x.storage), offset)
+        return self.e.b.add(self.origin, offset)
+
+    @cached_property
+    def origin(self) -> Any:
+        """The address of the storage's first element, in the block that has it."""
+        own, rank = self.e.address(self.x.space, self.x.storage), self.x.rank
+        if rank is None:
+            return own
+        (there,) = self.e.emit("mapa", own, self.e.scalars.narrow(rank))
+        return there
 
     def bytes(self, offset: Scalar) -> Any:
         """Return an offset in bytes, as wide as a base; of a small array in elements."""

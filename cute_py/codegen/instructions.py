@@ -114,7 +114,7 @@ def types(slots: Iterable[Slot], modes: Mapping[str, str]) -> list[tuple[Slot, i
     """Return each operand with the number and the kind of its registers: b16 b32 b64 f32 f64.
 
     >>> row = TABLE["ld"]
-    >>> chosen = {"order": "weak", "space": "smem", "cache": "", "bits": 128}
+    >>> chosen = {"order": "weak", "space": "smem", "cache": "", "prefetch": "", "bits": 128}
     >>> [found[1:] for found in types(row.results + row.operands, texts(row, chosen))]
     [(4, 'b32'), (1, 'b32')]
     """
@@ -508,24 +508,29 @@ _ASYNC = (
         "mbarrier.complete_tx.shared::cta.relaxed.cta.b64 [{bar}], {bytes};",
         "< bar:shared", "mbarrier.complete_tx", "order", "sm_90", bytes=(),
     ),
-    # without .release.cluster, which costs a MEMBAR.ALL.GPU
+    _row("mapa", "mapa.shared::cluster.u32 {d}, {own}, {rank};",
+         "d:b32 < own:b32 rank:b32", "mapa", "none", "sm_90"),
+    # .release.cluster costs a MEMBAR.ALL.GPU: only for data that threads store to other blocks
     _row(
         "mbarrier.arrive.cluster",
         "{{ .reg .b32 r; mapa.shared::cluster.u32 r, {bar}, {rank}; "
-        "mbarrier.arrive.shared::cluster.b64 _, [r]; }}",
+        "mbarrier.arrive{scope}.shared::cluster.b64 _, [r]; }}",
         "< bar:shared rank:b32", "mbarrier.arrive, mapa", "order", "sm_90",
+        scope=(("cta", ""), ("cluster", ".release.cluster")),
     ),
     _row(
         "mbarrier.arrive.expect_tx.cluster",
         "{{ .reg .b32 r; mapa.shared::cluster.u32 r, {bar}, {rank}; "
-        "mbarrier.arrive.expect_tx.shared::cluster.b64 _, [r], {bytes}; }}",
+        "mbarrier.arrive.expect_tx{scope}.shared::cluster.b64 _, [r], {bytes}; }}",
         "< bar:shared rank:b32", "mbarrier.arrive, mapa", "order", "sm_90", bytes=(),
+        scope=(("cta", ""), ("cluster", ".release.cluster")),
     ),
     _row(
         "mbarrier.try_wait",
-        "{{ .reg .pred p; again_{uid}: mbarrier.try_wait.parity.shared.b64 p, [{bar}], {parity}; "
-        "@!p bra again_{uid}; }}",
+        "{{ .reg .pred p; again_{uid}: mbarrier.try_wait.parity{scope}.shared.b64 p, [{bar}], "
+        "{parity}; @!p bra again_{uid}; }}",
         "< bar:shared parity:b32", "mbarrier.try_wait", "order", "sm_90",
+        scope=(("cta", ""), ("cluster", ".acquire.cluster")),
     ),
     _row(
         "cp.async.mbarrier.arrive", "cp.async.mbarrier.arrive.noinc.shared.b64 [{bar}];",
@@ -603,6 +608,20 @@ _CONVERSIONS = (
          rounding=_ROUNDING, dst=(*_WORDS, *_same("s8", "u8", "s16", "u16")), src=_FLOAT),
 )  # fmt: skip
 
+
+def _of_peers(row: Row) -> Row:
+    """Return a load, store or atomic of the shared memory of other blocks of the cluster."""
+    template = row.template.replace("{space}", "shared::cluster")
+    for mode in ("order", "cache", "prefetch"):
+        template = template.replace(f"{{{mode}}}", "")
+    operands = tuple(Slot(x.name, x.type.replace("{space}", "shared")) for x in row.operands)
+    modes = tuple((mode, words) for mode, words in row.modes if f"{{{mode}}}" in template)
+    name = f"{row.name}.peer"
+    return replace(row, name=name, template=template, operands=operands, modes=modes, first="sm_90")
+
+
+_SHARED = [row for row in _MEMORY if row.effects == "memory" and ("space", _SPACE) in row.modes]
+_PEERS = tuple(map(_of_peers, _SHARED))
 TABLE: dict[str, Row] = {
-    row.name: row for row in (*_MEMORY, *_ORDER, *_ASYNC, *_FLOATS, *_CONVERSIONS)
+    row.name: row for row in (*_MEMORY, *_PEERS, *_ORDER, *_ASYNC, *_FLOATS, *_CONVERSIONS)
 }

@@ -17,8 +17,8 @@ WORDINGS: dict[str, Wording] = {
     ),
     "codegen-op": (
         LayoutError,
-        "{name}, which has no PTX yet",
-        "ops of sm_80 and older: loads, cp.async, ldmatrix, mma.sync, shuffles, barriers",
+        "{name}, which has no PTX here",
+        "an op, type and option that docs/kernels.md lists for a GPU",
         "run the kernel on the emulator: cute.emulate(plan, ...)",
     ),
     "codegen-print": (

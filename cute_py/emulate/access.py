@@ -11,6 +11,7 @@ from cute_py.emulate.bits import from_bytes, item_type, numpy_type, to_bytes
 from cute_py.emulate.clocks import THREAD
 from cute_py.emulate.faults import first
 from cute_py.emulate.global_memory import PLAIN
+from cute_py.emulate.peers import ATOMIC, READ, WRITE
 from cute_py.emulate.pointers import LEADS, NOWHERE, slot_of
 from cute_py.emulate.registers import flag
 from cute_py.emulate.releases import places_of
@@ -59,6 +60,7 @@ class Located(Vectors):
         self.unit = unit or self.nbytes
         self.bases = [scalar(statics, base) for base in access.bases]
         self.inner = scalar(statics, access.inner)
+        self.rank = None if access.rank is None else scalar(statics, access.rank)
         self.steps = np.array([s for _, s in access.table], np.int64)
         self.which = np.array([b for b, _ in access.table], np.int64)
         test = partial(flag, resources)
@@ -67,7 +69,8 @@ class Located(Vectors):
         self.asserted = [(b, scalar(statics, b.index), scalar(statics, b.extent)) for b in bounds]
         names: set[str] | None = set()
         tested = [part for _, *ends in self.asserted for part in ends]
-        for part in [*self.bases, self.inner, *self.guards, *tested]:
+        ranks = [] if self.rank is None else [self.rank]
+        for part in [*self.bases, self.inner, *ranks, *self.guards, *tested]:
             names = None if names is None or part.names is None else names | set(part.names)
         self.pointer = access.storage if access.storage in resources.pointers else ""
         if names is not None and self.pointer:
@@ -143,7 +146,25 @@ class Located(Vectors):
         place = Place(offsets, guard, active)
         self._check(c, place)
         self._itemize(c, place)
+        if self.rank is not None:
+            place.blocks = self._blocks(c, place)
         return place
+
+    def _blocks(self, c: Cohort, place: Place) -> Array:
+        """Return the block of each thread's rank; refuse ranks that the cluster does not have."""
+        assert self.rank is not None
+        clusters = c.batch.engines.clusters
+        ranks = np.broadcast_to(np.asarray(self.rank(c)), c.span.shape)
+        active = c.active() if place.active is None else place.active.any(-1) & c.active()
+        bad = active & ((ranks < 0) | (ranks >= clusters.size))
+        if bad.any():
+            b, w, lane = first(bad, c.span)
+            c.batch.engines.peer(self.op, c.span, (b, w, lane), int(ranks[b, w, lane]))
+        found = np.empty(c.span.shape, np.int64)
+        for row, b in enumerate(c.span.B.tolist()):
+            members = np.array([clusters.block(b, rank) for rank in range(clusters.size)])
+            found[row] = members[np.clip(ranks[row], 0, clusters.size - 1)]
+        return found[..., None]
 
     def _offsets(self, c: Cohort) -> Array:
         bases = [base(c) for base in self.bases]
@@ -373,9 +394,16 @@ class Located(Vectors):
             if touch is not None and c.batch.globals is not None:
                 c.batch.globals.read(touch)
             return touch
-        if c.batch.shadow is not None:
+        if place.blocks is not None:
+            self._judge_peers(c, place, READ)
+        elif c.batch.shadow is not None:
             c.batch.shadow.read(c.span, self, place, whole)
         return None
+
+    def _judge_peers(self, c: Cohort, place: Place, kind: str) -> None:
+        peers = c.batch.engines.peers
+        if peers is not None:
+            peers.access(c, self, place, kind)
 
     def touch(self, c: Cohort, place: Place, kind: int = THREAD) -> Touch | None:
         """Return what threads touch of global memory, if that is watched."""
@@ -425,7 +453,9 @@ class Located(Vectors):
         """Refuse a write of shared memory, or an atomic, that races: by threads, by their copies,
         or by the whole warp.
         """
-        if self.smem and c.batch.shadow is not None:
+        if place.blocks is not None:
+            self._judge_peers(c, place, ATOMIC if atomic else WRITE)
+        elif self.smem and c.batch.shadow is not None:
             c.batch.shadow.write(c.span, self, place, kind, atomic, whole)
 
     # -- data
@@ -444,11 +474,15 @@ class Located(Vectors):
             return array.wide(self.width).take(place.items).view(array.data.dtype)
         if self.packed:
             return self._load_packed(c, place)
-        return self.take(c, place.items, self.nbytes).view(numpy_type(self.dtype))
+        return self.take(c, place.items, self.nbytes, place.blocks).view(numpy_type(self.dtype))
 
-    def take(self, c: Cohort, items: Array, nbytes: int) -> Array:
-        """Return items of shared memory [block, warp, lane, item]."""
+    def take(self, c: Cohort, items: Array, nbytes: int, blocks: Array | None = None) -> Array:
+        """Return items of shared memory [block, warp, lane, item], of the threads' blocks, or of
+        those given.
+        """
         whole, span = c.batch.smem.wide(nbytes), c.span
+        if blocks is not None:
+            return whole[blocks, items]
         if items.shape[0] == 1:
             rows = whole if span.nB == len(whole) else whole[span.key[0] if span.slices else span.B]
             return rows.take(items[0], axis=1)
@@ -502,7 +536,8 @@ class Located(Vectors):
         shape = (span.nB, *np.broadcast_shapes(place.items.shape, (1, 1, 1, 1))[1:])
         items = np.broadcast_to(place.items, shape)
         bits = items[..., None] + np.arange(self.bits)
-        data = whole[span.B[:, None, None, None, None], bits >> 3]
+        blocks = span.B[:, None, None, None] if place.blocks is None else place.blocks
+        data = whole[blocks[..., None], bits >> 3]
         found = (data >> (bits & 7).astype(np.uint8)) & 1
         packed = np.packbits(found, axis=-1, bitorder="little")
         values = from_bytes(packed, self.dtype)[..., : self.width]
@@ -535,11 +570,12 @@ class Located(Vectors):
         else:
             target = c.batch.smem.wide(self.nbytes)
             held = held.view(target.dtype)
-            if place.items.shape[0] == 1 and place.active is None and span.slices:
+            blocks = place.blocks
+            if blocks is None and len(place.items) == 1 and place.active is None and span.slices:
                 rows = target[span.key[0]]
                 rows[:, np.broadcast_to(place.items[0], shape[1:])] = held
                 return held
-            index = (span.B[:, None, None, None], place.items)
+            index = (span.B[:, None, None, None] if blocks is None else blocks, place.items)
         if place.active is None:
             target[index if len(index) > 1 else np.broadcast_to(index[0], shape)] = held
             return held
@@ -555,7 +591,8 @@ class Located(Vectors):
         ).reshape(*shape, self.width)
         new = np.unpackbits(to_bytes(values, self.dtype), axis=-1, bitorder="little")
         bits = np.broadcast_to(place.items, shape)[..., None] + np.arange(self.bits)
-        block = np.broadcast_to(span.B[:, None, None, None, None], bits.shape)
+        blocks = span.B[:, None, None, None] if place.blocks is None else place.blocks
+        block = np.broadcast_to(blocks[..., None], bits.shape)
         chosen = np.broadcast_to(
             True if place.active is None else place.active[..., None], bits.shape
         )

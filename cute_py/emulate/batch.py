@@ -16,6 +16,7 @@ from cute_py.emulate.clocks import LOW, Acting, Agents, Clocks
 from cute_py.emulate.engines import Clusters, Engines
 from cute_py.emulate.faults import Faults, line_of
 from cute_py.emulate.global_memory import Traffic
+from cute_py.emulate.peers import Peers
 from cute_py.emulate.releases import Releases
 from cute_py.emulate.shadow import Grain, Shadow
 from cute_py.emulate.spans import LANES, Array, Span, Spans, Value
@@ -60,6 +61,7 @@ class Resources:
         self.pointers = self.traffic.pointers
         self.shared = {row.name: row for row in plan.shared}
         self.stride = shared_stride(plan.shared)
+        self.peers = any(x.rank is not None for op in every for x in accesses(op))
         regs = (reg for op in every for reg in (*reads(op), *writes(op)))
         self.registers = storages(plan.storages, regs, "registers" in checks)
         bars = [bar.storage for op in every for bar in mbarriers(op)]
@@ -133,6 +135,10 @@ class Batch:
         self.engines = Engines(
             agents, self.clocks, self.shadow, self.faults, clusters, self.ended, needs.checks
         )
+        if needs.peers:
+            self.engines.peers = Peers(self.shadow, self.engines)
+            if self.shadow is not None:
+                self.shadow.peers = self.engines.peers
         self.maxnreg = MaxNReg(needs.warps, self.faults)
         self.barriers = Barriers(
             self.ended, self.clocks, clusters, self.faults, "convergence" in needs.checks

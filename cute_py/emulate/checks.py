@@ -53,9 +53,9 @@ CHECKS = {
         ("mbarrier-early", "mbarrier-again"),
     ),
     "lifetimes": Check(
-        "the end of a block whose shared memory is still in use",
+        "accesses to shared memory of a block that may not have begun, or ends while it is in use",
         "mapa, cp.async.bulk, barrier.cluster",
-        ("block-end",),
+        ("block-end", "peer-begin"),
     ),
     "convergence": Check(
         "warp instructions and setmaxnreg by a part of those who must come, and arrivals that may "

@@ -31,6 +31,7 @@ from cute_py.emulate.spans import LANES, Array, Span
 
 if TYPE_CHECKING:
     from cute_py.emulate.faults import Faults
+    from cute_py.emulate.peers import Peers
     from cute_py.emulate.shadow import Shadow
     from cute_py.emulate.storages import Vectors
     from cute_py.errors import CuteError
@@ -100,6 +101,7 @@ class Engines:
         self.checks = checks
         self.agents, self.clocks, self.shadow, self.faults = agents, clocks, shadow, faults
         self.clusters, self.ended = clusters, ended
+        self.peers: Peers | None = None  # where a plan accesses shared memory of other blocks
         shape = len(ended), agents.slots
         self.count, self.pending, self.bytes, self.phase = (
             np.zeros(shape, np.int64) for _ in range(4)
@@ -320,6 +322,8 @@ class Engines:
         lanes = 1 << thread if lane else int(clocks.lanes[part])
         asked = Request(op, span, issue, vectors, own, w, part, lanes, b, g, writes)
         self._after_writes(asked)
+        if self.peers is not None:
+            self.peers.engine(asked)
         column, number = int(clocks.column[agent]), shadow.number(op)
         epoch = int(clocks.epoch[b, column]) << EPOCH
         self._fenced_writes(asked)
@@ -386,12 +390,21 @@ class Engines:
         if hidden.any():
             k = int(np.argmax(hidden))
             since = line_of(shadow.ops[int(shadow.wrote[b, g[k]])])
-            facts: dict[str, Any] = {"storage": asked.vectors.access.storage}
-            facts["access"] = "write" if asked.writes else "read"
-            facts |= {"offset": self._element(asked, k), "agent": int(who[k])}
-            facts["other"] = f"warp {int(warps[k])} ({since})"
-            facts["op_name"] = asked.op.call
-            raise self.faults.at("emulate-proxy-fence", asked.op, asked.span, asked.thread, **facts)
+            raise self.unfenced(asked, k, f"warp {int(warps[k])} ({since})", int(who[k]))
+
+    def unfenced(self, asked: Request, k: int, other: str, who: int) -> CuteError:
+        """Return the error of a request for a granule that an agent wrote without a fence."""
+        facts: dict[str, Any] = {"storage": asked.vectors.access.storage}
+        facts["access"] = "write" if asked.writes else "read"
+        facts |= {"offset": self._element(asked, k), "agent": who}
+        facts |= {"other": other, "op_name": asked.op.call}
+        return self.faults.at("emulate-proxy-fence", asked.op, asked.span, asked.thread, **facts)
+
+    def late(self, asked: Request, k: int, other: str, fix: str) -> CuteError:
+        """Return the error of a request that another block's access is not ordered before."""
+        facts = {"storage": asked.vectors.access.storage, "offset": self._element(asked, k)}
+        facts |= {"access": "write" if asked.writes else "read", "other": other, "fix": fix}
+        return self.faults.at("emulate-race", asked.op, asked.span, asked.thread, **facts)
 
     def _after_readers(self, asked: Request) -> None:
         """Require that the readers of the granules are ordered before."""
@@ -475,6 +488,8 @@ class Engines:
                 if stamp & WHO >= self.agents.tma:
                     what = "a TMA load of another block writes"
                 self._end(op, b, f"{what} ({line_of(op)})", "meet")
+        if self.peers is not None:
+            self.peers.require_over()
 
     def _require_loads_over(self) -> None:
         """Refuse TMA loads that no thread of the block has waited for. The cp.asyncs of a thread
@@ -497,6 +512,10 @@ class Engines:
                 self._end(op, row, f"{engine} ({line_of(op)}) still writes", "load")
 
     def _end(self, op: Op, b: int, use: str, how: str) -> None:
+        raise self.ending(op, b, use, how)
+
+    def ending(self, op: Op, b: int, use: str, how: str = "meet") -> CuteError:
+        """Return the error of the end of a block whose shared memory is in use."""
         fixes = {
             "wait": "call cute.tma_store_wait(0) before the kernel ends",
             "commit, and wait": "call cute.tma_store_commit() and cute.tma_store_wait(0) "
@@ -506,4 +525,4 @@ class Engines:
             "meet": "call cute.cluster_sync() before the kernel ends, or wait for the phase",
         }
         block = self.faults.block(b)
-        raise self.faults.fault("emulate-block-end", op, block=block, use=use, fix=fixes[how])
+        return self.faults.fault("emulate-block-end", op, block=block, use=use, fix=fixes[how])

@@ -31,7 +31,7 @@ class Counts:
         instructions: ops that warps executed; those of several vectors count once.
         mma: matrix instructions that warps executed (of atoms of fewer threads, by all groups).
         requests: accesses of warps to memory, one for each vector.
-        wavefronts: of shared memory.
+        wavefronts: of shared memory; not of other blocks of a cluster.
         conflicts: wavefronts beyond the fewest.
         sectors: of 32 bytes, of global memory; an array aligned to 16 bytes begins one.
         bytes: that threads asked for, in both memories, and that TMA moved.
@@ -154,6 +154,8 @@ def _requests(span: Span, vectors: Vectors, place: Place, start: int) -> tuple[C
         requests=int(np.count_nonzero(takes.any(-1))),
         bytes=int(np.count_nonzero(takes)) * vectors.bits // 8,
     )
+    if place.blocks is not None:  # the network between multiprocessors serves them
+        return counts, rows
     if vectors.smem:
         counts.wavefronts, fewest = wavefronts(starts, takes, nbytes)
         counts.conflicts = counts.wavefronts - fewest

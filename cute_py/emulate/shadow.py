@@ -15,12 +15,14 @@ import numpy as np
 
 from cute_py.emulate.clocks import COPY, EPOCH, LOW, SEVERAL, THREAD, WHO, WHOLE, through
 from cute_py.emulate.faults import line_of
+from cute_py.emulate.peers import ATOMIC, READ, WRITE
 from cute_py.emulate.readers import Readers
 from cute_py.emulate.spans import LANES, Array, Span
 
 if TYPE_CHECKING:
     from cute_py.emulate.clocks import Clocks
     from cute_py.emulate.faults import Faults
+    from cute_py.emulate.peers import Peers
     from cute_py.emulate.storages import Place, Vectors
     from cute_py.errors import CuteError
     from cute_py.plan.ops import Op
@@ -81,6 +83,7 @@ class Shadow:
         self.wrote = np.zeros(self.last.shape, np.int32)  # the ops that did it
         self.ops: list[Op] = []
         self.numbers: dict[int, int] = {}
+        self.peers: Peers | None = None  # where a plan accesses shared memory of other blocks
         clocks.by_row.append(self)
 
     def apart(self, blocks: int) -> None:
@@ -198,6 +201,8 @@ class Shadow:
             self._race(touch, ~ordered, "read", written)
         if self.atomics is not None:
             self._against(self.atomics, touch, "read")
+        if self.peers is not None:
+            self.peers.local(touch, READ)
         self._remember(self.reads, touch)
 
     def _ordered(self, written: Array, touch: Touch, at: Array) -> Array:
@@ -227,6 +232,8 @@ class Shadow:
         if not ordered.all():
             self._race(touch, ~ordered, "write", written)
         self._against(self.reads, touch, "write")
+        if self.peers is not None:
+            self.peers.local(touch, ATOMIC if atomic else WRITE)
         if atomic:
             assert self.atomics is not None
             self._remember(self.atomics, touch)
@@ -312,6 +319,14 @@ class Shadow:
     def _fault(self, code: str, touch: Touch, where: tuple[int, ...], **facts: Any) -> CuteError:
         op, storage = touch.vectors.op, touch.vectors.access.storage
         return self.faults.at(code, op, touch.span, where, storage=storage, **facts)
+
+    def late(self, touch: Touch, k: int, other: str, fix: str, access: str) -> CuteError:
+        """Return the error of an entry that another block's access is not ordered before."""
+        shape = np.broadcast_shapes(*[each.shape for each in touch.entries])
+        bad = np.arange(int(np.prod(shape))).reshape(shape) == k
+        where, offset, _ = self._first(touch, bad)
+        facts = {"offset": offset, "access": access, "other": other, "fix": fix}
+        return self._fault("emulate-race", touch, where, **facts)
 
     def _unwritten(self, touch: Touch, bad: Array) -> None:
         where, offset, _ = self._first(touch, bad)

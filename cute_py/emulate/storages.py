@@ -315,12 +315,14 @@ class Place:
         active: `guard` and the lanes that take part; None: everywhere.
         items: `offsets` in items of a vector (gmem), or of a block's bytes (smem); 0 where
             inactive.
+        blocks: [block, warp, lane, 1], whose shared memory it is; None: the thread's own block's.
         extra: tables that others keep with the place.
     """
 
-    __slots__ = ("active", "extra", "guard", "items", "offsets")
+    __slots__ = ("active", "blocks", "extra", "guard", "items", "offsets")
 
     def __init__(self, offsets: Array, guard: Array | None, active: Array | None) -> None:
         self.offsets, self.guard, self.active = offsets, guard, active
         self.items = offsets
+        self.blocks: Array | None = None
         self.extra: dict[Any, Any] = {}

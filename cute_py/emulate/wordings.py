@@ -220,6 +220,13 @@ WORDINGS: dict[str, Wording] = {
         "a rank within the cluster: 0 <= rank < {size}",
         "count the blocks of a cluster, not those of the grid: cute.block_idx() % {size}",
     ),
+    "emulate-peer-begin": (
+        EmulationError,
+        "an access to shared memory of block {block} by {who}, which does not know that the block "
+        "has begun",
+        "every block of the cluster to begin before others access its shared memory",
+        "call cute.cluster_sync() before the first access",
+    ),
     "emulate-block-end": (
         EmulationError,
         "the end of block {block}, whose shared memory {use}",

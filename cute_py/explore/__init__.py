@@ -10,9 +10,29 @@ own Python.
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
+
 from cute_py.lazy import lazy
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 # module -> the public names that it defines
-_HOME = {"explore.answers": "answer", "explore.links": "link_of state_of"}
+_HOME = {
+    "explore.answers": "answer",
+    "explore.links": "link_of state_of",
+    "explore.widget": "explore",
+}
 
 __getattr__, __dir__ = lazy(__name__, _HOME)
+
+
+class _CallableModule(ModuleType):
+    def __call__(self, x: object = None) -> Any:
+        """Explore a layout, an atom or an expression in a notebook; see `explore`."""
+        return self.explore(x)
+
+
+sys.modules[__name__].__class__ = _CallableModule

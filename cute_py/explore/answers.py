@@ -8,10 +8,12 @@ from cute_py.expression import show as text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 VERSION = 1
 WIDEST = 1 << 10  # bits of an element
+PLAIN: dict[str, Any] = {"v": VERSION, "e": "", "by": "", "bits": 16, "sel": ""}
 
 
 def answer(state: Any) -> dict[str, Any]:
@@ -19,11 +21,13 @@ def answer(state: Any) -> dict[str, Any]:
 
     Args:
         state: `v`, 1; `e`, the expression; `by`, what the colours tell apart, and `bits`, the width
-            of an element (bits), as for `cute.show`; and `sel`, what is selected, such as "T5".
+            of an element (bits), as for `cute.show`; `sel`, what is selected, such as "T5"; and
+            `as`, one of FORMS, if that form of the value is wanted alone.
 
     Returns a dict with `v`, `value` (text), `scene` (None without a picture), `why` (the scene of
-    the derivation, or None) and `sel`; or with `v` and `error`, whose entries are `code`, `given`,
-    `required`, `fix` and `repairs`, expressions that have a value. It never raises.
+    the derivation, or None) and `sel`; for `as` with `v` and `text`; or with `v` and `error`, whose
+    entries are `code`, `given`, `required`, `fix` and `repairs`, expressions that have a value. It
+    never raises.
 
     >>> found = answer({"v": 1, "e": "composition((6,2):(1,7), (3,2):(2,3))"})["error"]
     >>> found["code"], found["repairs"][0]
@@ -34,16 +38,22 @@ def answer(state: Any) -> dict[str, Any]:
     try:
         return _answer(state)
     except CuteError as error:
-        return {"v": VERSION, "error": _error(error)}
-    except (RecursionError, MemoryError, OverflowError) as error:
+        found = error_of(error)
+        return {"v": VERSION, "error": {**found, "repairs": [*filter(_works, found["repairs"])]}}
+    except ImportError as error:
+        package = refusal("explore-package", operation="explore", reason=error)
+        return {"v": VERSION, "error": error_of(package)}
+    except Exception as error:  # of a value that cannot be shown: a page has no traceback
         reason = type(error).__name__
         limit = refusal("explore-limit", operation="explore", reason=reason)
-        return {"v": VERSION, "error": _error(limit)}
+        return {"v": VERSION, "error": error_of(limit)}
 
 
 def _answer(state: Any) -> dict[str, Any]:
     given = _checked(state)
     value = evaluate(given["e"])
+    if given.get("as"):
+        return {"v": VERSION, "text": _as(given, value)}
     return {
         "v": VERSION,
         "value": text_of(value),
@@ -53,11 +63,22 @@ def _answer(state: Any) -> dict[str, Any]:
     }
 
 
+def _works(repair: str) -> bool:
+    """Return whether a repair has a value: the text around it may have other faults."""
+    try:
+        evaluate(repair)
+    except (CuteError, ImportError, RecursionError, MemoryError, OverflowError):
+        return False
+    return True
+
+
 def _checked(state: Any) -> dict[str, Any]:
     """Return the state with all its entries; refuse another version, type or width."""
-    wanted = {"v": VERSION, "e": "", "by": "", "bits": 16, "sel": ""}
-    given = {**wanted, **state} if isinstance(state, dict) else {**wanted, "v": state}
-    for name, default in wanted.items():
+    given = {**PLAIN, **state} if isinstance(state, dict) else {**PLAIN, "v": state}
+    form = given.get("as")
+    if form and not (form.__class__ is str and form in FORMS):
+        raise refusal("explore-state", operation="explore", name="as", value=form)
+    for name, default in PLAIN.items():
         x = given[name]
         good = x.__class__ is default.__class__
         if name in ("v", "bits"):
@@ -88,10 +109,58 @@ def _why(value: Any) -> dict[str, Any] | None:
     return scene(value.why()) if hasattr(value, "why") else None
 
 
-def _error(error: CuteError) -> dict[str, Any]:
+def error_of(error: CuteError) -> dict[str, Any]:
     """Return the parts of a refusal, and the expressions that repair it."""
     head, _, rest = str(error).partition("; required: ")
     required, _, fix = rest.partition("; fix: ")
     found = {"code": error.code, "given": head.partition(": given ")[2], "required": required}
     repairs: Any = error.facts.get("expressions", ())
     return {**found, "fix": fix, "repairs": list(repairs)}
+
+
+# -- what can be copied
+
+
+def _as(given: dict[str, Any], value: Any) -> str:
+    """Return the value in one of the forms."""
+    return FORMS[given["as"]][1](value, given)
+
+
+def _svg(value: Any, given: dict[str, Any]) -> str:
+    from cute_py.viz.svg import to_svg
+
+    return to_svg(value, by=_by(value, given), bits=given["bits"])
+
+
+def _latex(value: Any, given: dict[str, Any]) -> str:
+    from cute_py.viz.latex import to_latex
+
+    return to_latex(value, by=_by(value, given), bits=given["bits"])
+
+
+def _by(value: Any, given: dict[str, Any]) -> str | None:
+    """Return what the colours tell apart, None where the value has no such colours."""
+    from cute_py.viz.build import picture_of
+
+    try:
+        picture_of(value, by=given["by"] or None, bits=given["bits"])
+    except CuteError as error:
+        if error.code != "viz-by":
+            raise
+        return None
+    return given["by"] or None
+
+
+def _python(value: Any, given: dict[str, Any]) -> str:
+    by = f", by={given['by']!r}" if given["by"] else ""
+    return (
+        "import cute_py as cute\nfrom cute_py.expression import evaluate\n\n"
+        f"x = evaluate({given['e']!r})\ncute.show(x{by}, bits={given['bits']})\n"
+    )
+
+
+FORMS: dict[str, tuple[str, Callable[[Any, dict[str, Any]], str]]] = {
+    "svg": ("SVG", _svg),
+    "latex": ("LaTeX", _latex),
+    "python": ("Python", _python),
+}

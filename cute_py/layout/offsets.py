@@ -7,6 +7,8 @@ in int64, and more than `MOST` coordinates, are refused; nothing wraps around.
 
 from __future__ import annotations
 
+from functools import cache
+
 from cute_py.errors import LayoutError, refusal
 from cute_py.layout import AbstractComposed, AbstractF2, Mapped, tuples
 from cute_py.layout.algebra.coalesce import coalesced, coalesced_beyond
@@ -17,6 +19,7 @@ from cute_py.layout.queries import at_path, coshape, is_static
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from cute_py.dtypes.table import Array
     from cute_py.layout.types import Alike, AnyLayout, OffsetMap
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
 MOST = 1 << 27  # the most coordinates that are tabulated: 1 GiB of int64
 RANGE = 1 << 63  # magnitudes of offsets are below
+LISTED = 1 << 16  # the most coordinates of a list, where there is no NumPy
 ROW = 512  # from this many entries on, an outer sum runs at memory bandwidth
 PIECE = 1 << 14  # entries processed at a time
 COLUMNS = 16  # rows so short that they are written column by column
@@ -38,7 +42,8 @@ def offsets(layout: Alike) -> Array:
 
     Law: offsets(L)[i] == L(i) for every index i. Where the layout yields coordinates instead of
     offsets (coordinate strides), the array has a second axis: the leaves of the coordinate, flat.
-    Raises LayoutError for symbols, for more than 2**27 coordinates (1 GiB) and beyond int64.
+    Raises LayoutError for symbols, for more than 2**27 coordinates (1 GiB) and beyond int64. Where
+    NumPy is not installed, up to 65536 coordinates give a list of the same entries.
 
     >>> offsets(Layout((2, 3), (3, 1)))
     array([0, 3, 1, 4, 2, 5])
@@ -46,6 +51,8 @@ def offsets(layout: Alike) -> Array:
     >>> offsets(make_identity_layout((1, 2))).tolist()
     [[0, 0], [0, 1]]
     """
+    if isinstance(layout, Mapped) and not has_numpy():
+        return _in_lists(layout)  # type: ignore[return-value]
     if layout.__class__ is Layout:
         return _of_layout(layout)
     if isinstance(layout, AbstractComposed):
@@ -55,6 +62,28 @@ def offsets(layout: Alike) -> Array:
         require_range(layout, layout.cosize())
         return xor_table(layout.offset, layout.bases)
     raise refusal("not-a-layout", operation="offsets", value=layout, type=type(layout).__name__)
+
+
+@cache
+def has_numpy() -> bool:
+    """Return whether NumPy can be imported."""
+    try:
+        import numpy  # noqa: F401
+    except ImportError:  # in a browser
+        return False
+    return True
+
+
+def _in_lists(layout: Alike) -> list[Any]:
+    """Return the offsets of a few coordinates, each the leaves of a coordinate or an integer."""
+    if not is_static(layout):
+        raise refusal("tools-symbols", operation="offsets", layout=layout)
+    if layout.size() > LISTED:
+        facts = {"layout": layout, "size": layout.size(), "limit": LISTED}
+        raise refusal("tools-size", operation="offsets", **facts)
+    values = [layout(index) for index in range(layout.size())]
+    require_range(layout, 1 + max([abs(leaf) for each in values for leaf in tuples.leaves(each)]))
+    return [list(tuples.leaves(x)) if x.__class__ is tuple else x for x in values]
 
 
 SMALL = 4096  # from this many coordinates on, arrays are worth their import
@@ -107,13 +136,22 @@ def offset_grid(layout: AnyLayout) -> Array:
     >>> offset_grid(Layout((2, 3), (3, 1))).tolist()
     [[0, 1, 2], [3, 4, 5]]
     """
+    table: Any = offsets(layout)
+    axes = tuples.product_each(layout.shape)
+    if table.__class__ is list:
+        return _nested(table, list(tuples.wrap(axes)))  # type: ignore[return-value]
     import numpy as np
 
-    table = offsets(layout)
-    axes = tuples.product_each(layout.shape)
     if table.ndim == 1:
-        return table.reshape(axes, order="F")
+        return table.reshape(axes, order="F")  # type: ignore[no-any-return]
     return np.stack([part.reshape(axes, order="F") for part in table.T], axis=-1)
+
+
+def _nested(table: list[Any], axes: list[int]) -> list[Any]:
+    """Return colexicographical entries as lists in lists, one level for each axis."""
+    if len(axes) == 1:
+        return table
+    return [_nested(table[i :: axes[0]], axes[1:]) for i in range(axes[0])]
 
 
 def image(layout: AnyLayout) -> Array:
@@ -122,11 +160,14 @@ def image(layout: AnyLayout) -> Array:
     >>> image(Layout((2, 3), (4, 1)))
     array([0, 1, 2, 4, 5, 6])
     """
-    return distinct(offsets(layout))
+    return distinct(offsets(layout))  # type: ignore[no-any-return]
 
 
-def distinct(table: Array) -> Array:
-    """Return the distinct entries (or rows) of a NumPy array, ascending."""
+def distinct(table: Table) -> Any:
+    """Return the distinct entries (or rows) of a table, ascending."""
+    if table.__class__ is list:
+        ordered = sorted(table)
+        return [x for k, x in enumerate(ordered) if not k or ordered[k - 1] != x]
     import numpy as np
 
     if table.ndim > 1:
@@ -155,21 +196,24 @@ def holes(layout: AnyLayout) -> Array:
     >>> holes(Layout((2, 3), (4, 1)))
     array([3])
     """
-    import numpy as np
-
-    table = one_axis(layout, "holes")
-    cosize = layout.cosize() if layout.__class__ is Layout else 1 + int(np.abs(table).max())
+    table: Any = one_axis(layout, "holes")
+    most = max(map(abs, table)) if table.__class__ is list else abs(table).max()
+    cosize = layout.cosize() if layout.__class__ is Layout else 1 + int(most)
     if cosize > MOST:
         raise refusal("tools-size", operation="holes", layout=layout, size=cosize, limit=MOST)
+    if table.__class__ is list:
+        return sorted({*range(cosize)}.difference(table))  # type: ignore[return-value]
+    import numpy as np
+
     return np.flatnonzero(~marks(table, 0, cosize))
 
 
 def one_axis(layout: AnyLayout, operation: str) -> Array:
     """Return the offsets; refuse a layout that yields coordinates."""
-    table = offsets(layout)
-    if table.ndim > 1:
+    table: Any = offsets(layout)
+    if table[0].__class__ is list or getattr(table, "ndim", 1) > 1:
         raise refusal("tools-basis", operation=operation, layout=layout)
-    return table
+    return table  # type: ignore[no-any-return]
 
 
 # -- layouts

@@ -86,6 +86,8 @@ class Access(Node):
         cache: the cache operator of PTX (`cg`, `cs`, `lu` ...) and hints (`hints_of`), or "".
         asserted: what must hold of coordinates, where it is not proven. No code is generated for
             it: the emulator tests it, for the threads that take part.
+        rank: the rank of the block of the cluster whose shared memory it is; None: the thread's own
+            block. Source: PTX ISA, mapa.
         packed: whether elements of global memory that are narrower than a byte are packed; those
             of shared memory always are.
 
@@ -106,6 +108,7 @@ class Access(Node):
     fill: float | int | None = field(default=0, metadata=FIXED)
     cache: str = ""
     asserted: tuple[Bound, ...] = field(default=(), metadata=FIXED)
+    rank: Scalar | None = None
     packed: bool = field(default=False, metadata=FIXED)
 
     @property
@@ -144,6 +147,12 @@ class Access(Node):
                 "move them in vectors of whole bytes (cute.copy of contiguous elements), or store "
                 "each as an element of 8 bits",
             )
+        if self.cache and self.rank is not None:
+            return Lack(
+                f"a {verb} of shared memory of another block with cache={self.cache!r}",
+                "shared memory, which is not cached",
+                "leave cache out",
+            )
         if self.cache and not {*self.hints} <= {*caches, ""}:
             return Lack(
                 f"a {verb} with cache={self.cache!r}",
@@ -153,7 +162,11 @@ class Access(Node):
         return None
 
     def feature(self) -> str | None:
-        """Return the instruction or feature that its hints need, by its PTX name, or None."""
+        """Return the instruction or feature that its block or its hints need, by its PTX name, or
+        None.
+        """
+        if self.rank is not None:
+            return "mapa"
         if self.hints.policy:
             return "createpolicy"
         return "ld.L2::256B" if self.hints.prefetch == PREFETCHES[-1] else None
@@ -169,7 +182,8 @@ class Access(Node):
         wide = f" x{self.width}" if self.width > 1 else ""
         where = "" if not self.guards else " if " + " and ".join(map(str, self.guards))
         cache = f" .{self.cache}" if self.cache else ""
-        return f"{self.storage}[{bases} + {inner}]{wide}{cache}{where}"
+        there = "" if self.rank is None else f"@{self.rank}"
+        return f"{self.storage}{there}[{bases} + {inner}]{wide}{cache}{where}"
 
     def _table_text(self) -> str:
         if len(self.bases) == 1:

@@ -113,6 +113,8 @@ class Op(Node):
     """Whether an asynchronous unit accesses shared memory, in whole rows of 16 bytes."""
     atomic: ClassVar[bool] = False
     """Whether it reads and writes an element of memory atomically."""
+    peers: ClassVar[bool] = False
+    """Whether it can access the shared memory of another block of the cluster."""
     cross_block: ClassVar[bool] = False
     """Whether its threads may wait for other blocks of the grid."""
 

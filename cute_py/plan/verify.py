@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from math import gcd
+from math import gcd, prod
 
 from cute_py.errors import place_text, refusal
 from cute_py.integers import ints
 from cute_py.integers.polynomial import numbers_of, symbols_of
 from cute_py.integers.symbols import terms_of
-from cute_py.plan.conditions import MOST, SCOPES, Reg
+from cute_py.plan.conditions import MOST, SCOPES, Reg, bounds_of
 from cute_py.plan.descriptors import require_shared_operands
 from cute_py.plan.ops import GridDep, If, Leave, Let, Loop, MakePtr, Op, Wgmma, While
 from cute_py.plan.plan import MOST_TABLES, Plan, ScalarParam, TensorParam, bytes_of
@@ -46,6 +46,7 @@ def _require_sound_ops(plan: Plan) -> None:
     known = {"gmem": set(arrays), "smem": {s.name for s in plan.shared}}
     for op in every(plan.body):
         problem = op.problem() or _registers(op, bits) or _accesses(op, known, arrays)
+        problem = problem or _peers(op, prod(plan.launch.cluster))
         if problem:
             raise refusal("plan-op", operation=op.word, problem=problem, where=_line(op))
         _require_numbers(op)
@@ -69,6 +70,19 @@ def _accesses(op: Op, known: dict[str, set[str]], arrays: Mapping[str, Memory]) 
         problem = _access(x) or _unpacked(x, arrays)
         if problem:
             return problem
+    return ""
+
+
+def _peers(op: Op, blocks: int) -> str:
+    """Return what is wrong with accesses to other blocks of a cluster of so many blocks."""
+    for x in accesses(op):
+        if x.rank is None:
+            continue
+        if not op.peers or x.space != "smem":
+            return f"{x.space} of another block, which only loads, stores and atomics access"
+        low, high = bounds_of(x.rank)
+        if (low is not None and low >= blocks) or (high is not None and high < 0):
+            return f"shared memory of rank {x.rank} in a cluster of {blocks}"
     return ""
 
 

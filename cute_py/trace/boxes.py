@@ -11,7 +11,7 @@ from __future__ import annotations
 from math import gcd, prod
 
 from cute_py.atoms.gmma import byte_swizzle
-from cute_py.atoms.tma import MOST_BOX, MOST_DIMENSIONS, SWIZZLE_MODES
+from cute_py.atoms.tensor_map import MOST_BOX, MOST_DIMENSIONS, SWIZZLE_MODES
 from cute_py.errors import refusal_here
 from cute_py.integers import ints
 from cute_py.integers.symbols import terms_of
@@ -25,7 +25,7 @@ from cute_py.plan.access import Access
 from cute_py.plan.conditions import Compare, Logic
 from cute_py.plan.ops import Box
 from cute_py.trace.engines import Guarded, SharedMemory
-from cute_py.trace.lower import surely
+from cute_py.trace.lower import require_own, surely
 from cute_py.trace.runtime_integers import Condition, bare, compare
 
 TYPE_CHECKING = False
@@ -71,6 +71,7 @@ class Boxes:
         engine, layout = tile.engine, tile.layout
         if not isinstance(engine, Guarded) or not isinstance(shared.engine, SharedMemory):
             raise refusal_here("tma-kernel-tile", operation=operation, a=tile, b=shared)
+        require_own(shared, operation, "load it to several blocks: cute.tma_load(..., multicast=)")
         if tile.dtype is not shared.dtype:
             raise refusal_here("kernel-types", operation=operation, a=tile.dtype, b=shared.dtype)
         self.axes = [getattr(d, "path", (-1,))[0] for d in layout._d]

@@ -19,7 +19,7 @@ from cute_py.plan.ops import If, Leave, Let, Loop, Set, WaitUntil, While
 from cute_py.plan.walk import every
 from cute_py.tensor.tensor import require_tensor
 from cute_py.trace.facts import learn
-from cute_py.trace.lower import access
+from cute_py.trace.lower import access, require_own
 from cute_py.trace.rebinding import Iterations, Rebinding, in_for_statement
 from cute_py.trace.runtime_integers import Condition, Promised, as_condition, bare, new_symbol
 from cute_py.trace.state import Scope, current, emit, require_choice
@@ -447,6 +447,9 @@ for _name in (*_OTHERS, *[f"{side}{name}" for side in ("", "r", "i") for name in
     setattr(Var, f"__{_name}__", Var._refuse)
 
 
+_FLAG = "wait for an mbarrier of this block, at which the other one arrives: cute.mapa(bars, rank)"
+
+
 def wait_until(element: Tensor, test: str, value: Leaf) -> None:
     """Wait until an element of memory compares `eq`, `ne`, `ge`, `gt`, `le` or `lt` to a value.
 
@@ -455,5 +458,6 @@ def wait_until(element: Tensor, test: str, value: Leaf) -> None:
     writes before the release that made the comparison true are visible after the wait.
     """
     require_choice(test, ("eq", "ne", "ge", "gt", "le", "lt"), "wait_until")
-    src = access(require_tensor(element, "wait_until"), 1, "wait_until")
+    require_own(require_tensor(element, "wait_until"), "wait_until", _FLAG)
+    src = access(element, 1, "wait_until")
     emit(WaitUntil, src, test, bare(value, "wait_until"))

@@ -18,7 +18,14 @@ from cute_py.tensor.tensor import Tensor
 from cute_py.tiled.tiled_copy import TiledCopy
 from cute_py.trace.arithmetic import assign, is_register, new_registers, shapes_match
 from cute_py.trace.control import bare_condition, branch
-from cute_py.trace.lower import access, alignment_of, count_of, register, vector_width
+from cute_py.trace.lower import (
+    access,
+    alignment_of,
+    count_of,
+    register,
+    require_own,
+    vector_width,
+)
 from cute_py.trace.runtime_integers import Condition, as_condition
 from cute_py.trace.state import current, emit
 
@@ -284,6 +291,7 @@ def _matrices(op: Copy_Op, src: Tensor, dst: Tensor, options: Options) -> None:
     loads = op.dst_space == "rmem"
     _require_spaces(op, src, dst, op.src_space, op.dst_space)
     memory, regs = (src, dst) if loads else (dst, src)
+    require_own(memory, f"cute.copy by {op}", "copy it to a tile of this block, or by vectors")
     bits = src.dtype.bits
     rows, held = access(memory, 128 // bits, "cute.copy"), register(regs, "cute.copy")
     each = (op.dst_bits if loads else op.src_bits) // bits
@@ -296,6 +304,7 @@ def _matrices(op: Copy_Op, src: Tensor, dst: Tensor, options: Options) -> None:
 
 def _cp_async(op: Copy_Op, src: Tensor, dst: Tensor, options: Options) -> None:
     _require_spaces(op, src, dst, "gmem", "smem")
+    require_own(dst, f"cute.copy by {op}", "copy without an atom: through registers")
     _require_size(src, dst)
     width = op.src_bits // src.dtype.bits
     if not width:

@@ -326,10 +326,36 @@ class Storage(BoundedEngine):
 
 
 class SharedMemory(Storage):
-    """A storage in shared memory."""
+    """A storage in shared memory; `rank`: of the block that has it, None for the thread's own."""
 
-    __slots__ = ()
+    __slots__ = ("rank",)
     space = "smem"
+    rank: Leaf | None
+
+    def __init__(self, *parts: Any, rank: Leaf | None = None) -> None:
+        super().__init__(*parts)
+        _set(self, "rank", rank)
+
+    def _parts(self) -> tuple[Any, ...]:
+        return (*super()._parts(), self.rank)
+
+    def _key(self) -> tuple[Any, ...]:
+        return (*super()._key(), self.rank)
+
+    def _with(self, offset: IntTuple, asserted: Asserted | None) -> Self:
+        return super()._with(offset, asserted).of(self.rank)
+
+    def recast(self, dtype: Dtype, offset: Leaf) -> Self:
+        """Return the storage in elements of `dtype`."""
+        return super().recast(dtype, offset).of(self.rank)
+
+    def of(self, rank: Leaf | None) -> Self:
+        """Return the storage of the block of a rank in the cluster."""
+        return self if rank is None else type(self)(*Storage._parts(self), rank=rank)
+
+    def __str__(self) -> str:
+        there = "" if self.rank is None else f"@{self.rank}"
+        return f"{super().__str__()}{there}"
 
 
 class Register(Storage):

@@ -7,6 +7,8 @@ include/cute/arch/copy_sm90_tma.hpp, mma_sm90_gmma.hpp.
 
 from __future__ import annotations
 
+from typing import overload
+
 from cute_py.atoms.gmma import make_gmma_desc
 from cute_py.dtypes.table import u64
 from cute_py.errors import refusal_here
@@ -39,8 +41,8 @@ from cute_py.tensor.tensor import Tensor, derived
 from cute_py.tiled.tiled_mma import TiledMMA
 from cute_py.trace.boxes import Boxes
 from cute_py.trace.control import bare_condition
-from cute_py.trace.engines import GlobalMemory, Guarded
-from cute_py.trace.lower import access, register
+from cute_py.trace.engines import GlobalMemory, Guarded, SharedMemory
+from cute_py.trace.lower import access, register, require_own
 from cute_py.trace.memory import smem
 from cute_py.trace.runtime_integers import Condition, as_condition, bare
 from cute_py.trace.state import current, emit, group_count
@@ -112,24 +114,35 @@ class Mbarriers:
             raise refusal_here("mapa-own", operation="cute.mapa", what=what)
 
 
-def mapa(bars: Mbarriers, rank: Leaf) -> Mbarriers:
-    """Return the mbarriers that another block of the cluster has at the same place.
+@overload
+def mapa(shared: Mbarriers, rank: Leaf) -> Mbarriers: ...
+@overload
+def mapa(shared: Tensor, rank: Leaf) -> Tensor: ...
+def mapa(shared: Mbarriers | Tensor, rank: Leaf) -> Mbarriers | Tensor:
+    """Return the tensor or mbarriers that another block of the cluster has at the same place.
 
     Args:
-        bars: this block's mbarriers.
-        rank: the rank of the other block in the cluster (`cluster_rank`).
+        shared: a tensor in shared memory, or mbarriers, of this block.
+        rank: the rank of the other block in the cluster (`cluster_rank`), 0 to its size - 1.
 
-    Threads may arrive there; a block initializes, and waits at, its own. Tiles reach other blocks
-    by the multicast of `tma_load`. Raises LayoutError for a tensor: loads and stores of the shared
-    memory of another block are not supported. Source: PTX ISA, mapa; mbarrier.arrive.
+    Law: element c of the result is element c of `shared` in the block of that rank. Threads load,
+    store and copy it, by vectors of up to 16 bytes, and combine it atomically. Call `cluster_sync`
+    before the first access, between accesses that depend on each other, and before the end. Threads
+    may arrive at the mbarriers; a block initializes, and waits at, its own. Raises LayoutError for
+    a tensor that is not in shared memory; ldmatrix, cp.async, TMA and wgmma refuse the result.
+    Source: PTX ISA, mapa; ld, st, atom (.shared::cluster).
 
-    >>> # in a kernel: cute.mapa(bars, 1 - cute.cluster_rank()).arrive(0)
+    >>> # in a kernel: total = mine + cute.mapa(sums, 1 - cute.cluster_rank())[0]
     """
-    if not isinstance(bars, Mbarriers):
-        raise refusal_here("mapa-tensor", operation="cute.mapa", value=bars)
-    peer = object.__new__(Mbarriers)
-    peer.count, peer.tensor, peer.rank = bars.count, bars.tensor, rank
-    return peer
+    place = ints.normalize(rank, "cute.mapa")
+    if isinstance(shared, Mbarriers):
+        peer = object.__new__(Mbarriers)
+        peer.count, peer.tensor, peer.rank = shared.count, shared.tensor, place
+        return peer
+    engine = getattr(shared, "engine", None)
+    if not isinstance(engine, SharedMemory) or engine.rank is not None:
+        raise refusal_here("mapa-tensor", operation="cute.mapa", value=shared)
+    return derived(engine.of(place), shared.layout)
 
 
 def mbarriers(count: int) -> Mbarriers:
@@ -330,6 +343,7 @@ def _count(tensor: Tensor, mode: int) -> int:
 
 def _tile(part: Tensor, major: str, operation: str) -> Tile:
     """Return an operand in shared memory, with the fields of its descriptor."""
+    require_own(part, operation, "load it to several blocks: cute.tma_load(..., multicast=)")
     descriptor = make_gmma_desc(_at_origin(get(part.layout, 0)), part.dtype, major)
     return Tile(
         access(part, 1, operation),

@@ -18,6 +18,7 @@ from cute_py.plan.ops import Im2col, TmaLoad
 from cute_py.trace.boxes import Boxes
 from cute_py.trace.engines import Guarded, SharedMemory
 from cute_py.trace.hopper import require_policy, tma_tensor
+from cute_py.trace.lower import require_own
 from cute_py.trace.runtime_integers import bare, operate
 from cute_py.trace.state import emit
 
@@ -131,6 +132,7 @@ class _PixelBoxes(Boxes):
         engine, self.operation, self.shared = source.engine, LOAD, target
         if not isinstance(target.engine, SharedMemory) or rank(target.layout) != 2:
             raise refusal_here("tma-kernel-tile", operation=LOAD, a=engine, b=target)
+        require_own(target, LOAD, "load it to several blocks: cute.tma_load(..., multicast=)")
         if target.dtype is not engine.dtype:
             raise refusal_here("kernel-types", operation=LOAD, a=engine.dtype, b=target.dtype)
         last = len(start) - 1

@@ -120,6 +120,8 @@ def access(tensor: Tensor, width: int, operation: str, **more: Any) -> Access:
     elif isinstance(engine, (GlobalMemory, SharedMemory)):
         found = _by_offsets(tensor, width, operation)
         name, space, asserted = engine.name, engine.space, engine.asserted
+        if isinstance(engine, SharedMemory) and engine.rank is not None:
+            found["rank"] = bare(engine.rank, "cute.mapa")
     else:
         raise refusal_here(
             "kernel-space", operation=operation, tensor=tensor, wanted="gmem or smem"
@@ -130,6 +132,12 @@ def access(tensor: Tensor, width: int, operation: str, **more: Any) -> Access:
     result = Access(space=space, storage=name, dtype=engine.dtype, width=width, **found)
     _require_aligned(result, operation)
     return result
+
+
+def require_own(tensor: Tensor, operation: str, instead: str) -> None:
+    """Refuse the shared memory of another block, which only loads, stores and atomics access."""
+    if getattr(tensor.engine, "rank", None) is not None:
+        raise refusal_here("mapa-operand", operation=operation, value=tensor, instead=instead)
 
 
 def is_packed(tensor: Tensor) -> bool:

@@ -41,7 +41,7 @@ from cute_py.trace.arithmetic import (
     require_domain,
 )
 from cute_py.trace.facts import learn
-from cute_py.trace.lower import access, register, vector_width
+from cute_py.trace.lower import access, register, require_own, vector_width
 from cute_py.trace.memory import element_register
 from cute_py.trace.runtime_integers import Condition, Int, as_condition, bare, new_symbol
 from cute_py.trace.state import current, emit, group_count, require_choice
@@ -415,11 +415,14 @@ def _sum_width(target: Tensor, old: bool) -> int:
     return vector_width(target, most, "cute.atomic") if bits < most else 1
 
 
+_ARRIVE = "store it, then cute.cluster_sync(), or arrive at cute.mapa(bars, rank)"
+
+
 def load_acquire(element: Tensor) -> Tensor:
     """Load an element of global memory with acquire order: writes before the matching release are
     visible afterwards.
     """
-    require_tensor(element, "cute.load_acquire")
+    require_own(require_tensor(element, "cute.load_acquire"), "cute.load_acquire", _ARRIVE)
     held = new_registers(element.dtype, 1, "x")
     src = access(element, 1, "cute.load_acquire")
     dst = register(held, "cute.load_acquire")
@@ -429,7 +432,7 @@ def load_acquire(element: Tensor) -> Tensor:
 
 def store_release(element: Tensor, value: object) -> None:
     """Store an element of global memory with release order, after the thread's earlier writes."""
-    require_tensor(element, "cute.store_release")
+    require_own(require_tensor(element, "cute.store_release"), "cute.store_release", _ARRIVE)
     dst = access(element, 1, "cute.store_release")
     src = element_register(value, element.dtype, "cute.store_release")
     emit(Store, dst, src, "release")

@@ -453,8 +453,14 @@ WORDINGS: dict[str, Wording] = {
     "mapa-tensor": (
         LayoutError,
         "{value}",
-        "mbarriers: shared memory of another block is neither loaded nor stored",
-        "send tiles by cute.tma_load(..., multicast=mask), or through global memory",
+        "mbarriers, or a tensor in shared memory of this block",
+        "pass what cute.smem or cute.mbarriers returned; global memory needs no cute.mapa",
+    ),
+    "mapa-operand": (
+        LayoutError,
+        "{value}, in another block of the cluster",
+        "shared memory of this block; only loads, stores and atomics access that of others",
+        "{instead}",
     ),
     "mapa-own": (
         LayoutError,

@@ -13,7 +13,6 @@ from tests.hopper_kernels import CASES, WARPGROUP, persistent, plan_of, tma_copy
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
-from cute_py.codegen.instructions import TABLE
 from cute_py.codegen.tensor_maps import TensorMaps
 from cute_py.codegen.toolchain import FORBIDDEN, product_loops, stalls
 
@@ -176,7 +175,29 @@ def test_a_cluster_is_explicit_and_its_arrivals_are_not_of_the_cluster():
     made = compiled(first_of("cluster"))
     assert ".explicitcluster\n.reqnctapercluster 2, 1, 1\n{" in made.ptx
     assert made.ptx.count("mapa.shared::cluster") == 2
-    assert not any("release.cluster.shared" in row.template for row in TABLE.values())
+    assert "release.cluster.shared" not in made.ptx
+
+
+def test_mbarriers_are_of_the_cluster_where_threads_store_to_peers():
+    """ld and st of other blocks are generic in machine code; their order is that of the cluster."""
+    plans = {case[0].__name__: plan_of(*case) for case in CASES["peers"]()}
+    made = compiled(plans["halo"])
+    assert "mbarrier.arrive.release.cluster.shared::cluster.b64" in made.ptx
+    assert "mbarrier.try_wait.parity.acquire.cluster.shared.b64" in made.ptx
+    assert "st.shared::cluster.b32" in made.ptx
+    assert " ST.E " in made.sass
+    with pytest.raises(cute.CuteError, match="sm_90 or newer"):
+        cute.compile(plans["halo"], "sm_80")
+
+
+def test_vectors_of_peers_have_up_to_16_bytes_and_atomics_are_of_the_cluster():
+    cases = list(CASES["peers"]())
+    made = compiled(plan_of(*cases[1]))
+    assert {"ld.shared::cluster.v4.b32", "st.shared::cluster.v4.b32"} <= set(made.ptx.split())
+    assert " LD.E.128 " in made.sass
+    assert " ST.E.128 " in made.sass
+    (histogram,) = (case for case in cases if case[0].__name__ == "histogram")
+    assert "atom.shared::cluster.add.s32" in compiled(plan_of(*histogram)).ptx
 
 
 def test_sums_of_the_other_branch_are_not_tied():

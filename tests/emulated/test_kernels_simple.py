@@ -29,8 +29,10 @@ DTYPES = (np.float64, np.float32, np.float16, ml_dtypes.bfloat16, np.int8, np.ui
 HELPERS = (
     "arrays",
     "config",
+    "config_sm90",
     "epilogue",
     "gemm",
+    "gemm_sm90",
     "samples",
     "wordings",
 )  # of the ladder

@@ -62,7 +62,7 @@ OFFERED = {
     ("mma", "SM80_16x8x16"): [x for x in names() if x.startswith("SM80_16x8x16")],
     ("tv", "SM61_DP4A", "--operand", ""): ["A", "B", "C"],
     ("copy", "UniversalCopy<1"): ["UniversalCopy<16>", "UniversalCopy<128>"],
-    ("source", "gemm_0"): [f"gemm_0{i}" for i in range(1, 9)],
+    ("source", "gemm_0"): [f"gemm_0{i}" for i in range(1, 10)],
     ("atoms", "--arch", "sm_9"): ["sm_90", "sm_90a"],
     ("source", "gemm", "--dtype", "bf"): ["bf16"],
     ("gemm", "here"): ["here.npy"],

@@ -84,6 +84,11 @@ BAD = [
     "mma(SM80_16x8x8_F32F16F16F32_TN, (0,0,0))",
     "tv((4,4), (2,2))",
     "offsets((4096,4096))",
+    "ArrayEngine((4,8):(8,1),(5,5),17)",
+    "Tensor(5,(4,8))",
+    "Pointer(4:1,2,3)",
+    "copy(_,_,_)",
+    "tv(((1000000000,8),2):((16,1),8),(8,8))",
 ]
 
 
@@ -181,3 +186,31 @@ def test_broken_links_are_answered(link):
 def test_no_link_raises(text):
     answer(state_of(f"#v1&e={text}"))
     answer(state_of(text))
+
+
+@pytest.mark.parametrize(
+    ("e", "repair"),
+    [
+        ("complemnt(4:2, 64)", "complement(4:2, 64)"),
+        ("size(complemnt(4:2, 64))", "size(complement(4:2, 64))"),
+        ("composition((4,8):(8,1), (2,2):(1,2)", "composition((4,8):(8,1), (2,2):(1,2))"),
+        ("size(((2,3),4", "size(((2,3),4))"),
+        ("fit((1,2,4,8))", "fit((1,2,4,5))"),
+        ("tile_to_shape((4,4):(4,1),(8,6))", "tile_to_shape((4,4):(4,1), (8,8))"),
+        ("size(tile_to_shape((4,4):(4,1),(8,6)))", "size(tile_to_shape((4,4):(4,1), (8,8)))"),
+        ("size(fit((0,1,2,4,9)))", "size(3:1)"),
+        (
+            "coalesce(composition((6,2):(1,7), (3,2):(2,3)))",
+            "coalesce(composition((7,2):(1,7), (3,2):(2,3)))",
+        ),
+    ],
+)
+def test_repairs_keep_the_text_around_the_call(e, repair):
+    repairs = asked(e)["error"]["repairs"]
+    assert repair in repairs
+    for each in repairs:
+        assert "value" in asked(each)
+
+
+def test_repairs_that_have_no_value_are_left_out():
+    assert asked("complemnt(4:2, 64) + nonsense")["error"]["repairs"] == []

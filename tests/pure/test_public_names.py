@@ -54,7 +54,12 @@ def stub_text():
                 lines.append(f"from cute_py.{module} import {there or name} as {there or public}")
                 if there:
                     lines.append(f"{public} = {there}")
-    functions = {"emulate": "emulate", "math": "trace", "trace": "trace.kernel"}
+    functions = {
+        "emulate": "emulate",
+        "explore": "explore.widget",
+        "math": "trace",
+        "trace": "trace.kernel",
+    }
     for package in sorted(cute._PACKAGES):
         home = f"cute_py.{functions[package]}" if package in functions else "cute_py"
         lines.append(f"from {home} import {package} as {package}")

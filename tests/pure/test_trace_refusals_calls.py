@@ -91,12 +91,23 @@ def kernel_registers_mended(x):
 
 def mapa_tensor(x):
     cute.launch(grid=2, block=32, cluster=2)
-    cute.mapa(cute.smem("f32", 32), 1)  # here
+    cute.mapa(x, 1)  # here
 
 
 def mapa_tensor_mended(x):
     cute.launch(grid=2, block=32, cluster=2)
-    cute.mapa(cute.mbarriers(1), 1).arrive(0)
+    cute.mapa(cute.smem("f32", 32), 1)
+
+
+def mapa_operand(x):
+    cute.launch(grid=2, block=32, cluster=2)
+    there = cute.mapa(cute.smem("s32", 1), 1)
+    cute.wait_until(there, "eq", 1)  # here
+
+
+def mapa_operand_mended(x):
+    cute.launch(grid=2, block=32, cluster=2)
+    cute.wait_until(cute.smem("s32", 1), "eq", 1)
 
 
 def mapa_own(x):
@@ -315,6 +326,7 @@ CODES = [
     "plan-descriptor",
     "kernel-registers",
     "mapa-tensor",
+    "mapa-operand",
     "mapa-own",
     "mainloop-warpgroups",
     "role-warps",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, NamedTuple
 
-from cute_py.atoms.tma import PITCH_UNIT, unreachable
+from cute_py.atoms.tensor_map import PITCH_UNIT, unreachable
 from cute_py.codegen.driver import MAP_BYTES
 from cute_py.errors import refusal
 

@@ -89,6 +89,10 @@ def _modes(x: Access, order: str) -> dict[str, Any]:
 
 def _with_policy(e: Emit, x: Access, name: str, modes: dict[str, Any]) -> tuple[str, list[Any]]:
     """Return the row of a load or store, and the operand of its policy, if it has one."""
+    if x.rank is not None:
+        for mode in ("order", "space", "cache", "prefetch"):
+            modes.pop(mode, None)
+        return f"{name}.peer", []
     feature = x.feature()
     if feature is None:
         return name, []
@@ -213,11 +217,15 @@ def atomic(e: Emit, op: ops.Atomic) -> None:
     x = op.dst
     addresses, guards = Addresses(e, x), Guards(e, x)
     name, modes = _atomic_row(op.fn, x)
+    ordered = name == "atom.min.f32"
+    if x.rank is not None:
+        del modes["space"]
+        name = f"{name}.peer"
     if x.width > 1:
         _add_vectors(e, op, name, modes)
         return
-    if name == "atom.min.f32":
-        _order_floats(e, op, modes)
+    if ordered:
+        _order_floats(e, op, name, modes)
         return
     for v in range(x.count):
         address, value = addresses[v], e.words.get(op.src, v)
@@ -229,7 +237,7 @@ def atomic(e: Emit, op: ops.Atomic) -> None:
             e.words.put(op.old, v, old)
 
 
-def _order_floats(e: Emit, op: ops.Atomic, modes: dict[str, Any]) -> None:
+def _order_floats(e: Emit, op: ops.Atomic, name: str, modes: dict[str, Any]) -> None:
     """Emit the minimum or maximum of f32 for each element, by integers."""
     b, addresses, guards = e.b, Addresses(e, op.dst), Guards(e, op.dst)
     for v in range(op.dst.count):
@@ -238,7 +246,7 @@ def _order_floats(e: Emit, op: ops.Atomic, modes: dict[str, Any]) -> None:
         if op.old is not None and guard is not None:
             kept = [b.bitcast(e.words.get(op.old, v), I32)]
         flag = ir.Constant(I32, 1) if guard is None else guard
-        (old,) = e.emit("atom.min.f32", addresses[v], value, flag, old=kept, **modes)
+        (old,) = e.emit(name, addresses[v], value, flag, old=kept, **modes)
         if op.old is not None:
             e.words.put(op.old, v, b.bitcast(old, F32))
 

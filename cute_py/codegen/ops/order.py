@@ -75,6 +75,7 @@ def mbar_arrive(e: Emit, op: ops.MbarArrive) -> None:
     if op.cluster_rank is not None:  # mapa takes a register
         given = [e.b.add(address, ir.Constant(I32, beyond)), e.scalars.narrow(op.cluster_rank)]
     modes: dict[str, Any] = {"bytes": op.bytes} if op.bytes else {}
+    modes |= {} if op.cluster_rank is None else {"scope": e.scope}
     e.emit(op.needs(), *given, **modes)
 
 
@@ -87,7 +88,8 @@ def cp_arrive(e: Emit, op: ops.CpArrive) -> None:
 @emits(ops.MbarWait)
 def mbar_wait(e: Emit, op: ops.MbarWait) -> None:
     """Wait for a phase of an mbarrier."""
-    e.emit("mbarrier.try_wait", Addresses(e, op.bar)[0], e.scalars.narrow(op.phase))
+    phase = e.scalars.narrow(op.phase)
+    e.emit("mbarrier.try_wait", Addresses(e, op.bar)[0], phase, scope=e.scope)
 
 
 @emits(ops.SetMaxNReg)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cute_py.atoms.copy import Copy_Op
-from cute_py.atoms.tma import unreachable
+from cute_py.atoms.tensor_map import unreachable
 from cute_py.emulate.access import Located
 from cute_py.emulate.bits import from_bytes, numpy_type, recast, to_bytes
 from cute_py.emulate.clocks import BULK, COPY, THREAD
@@ -101,7 +101,7 @@ def _write(located: Located, place: Place, c: Cohort, values: Array) -> None:
     if "shared" not in located.checks or not located.smem or located.packed:
         return
     items = np.broadcast_to(place.items, written.shape)
-    now = located.take(c, items, located.nbytes)
+    now = located.take(c, items, located.nbytes, place.blocks)
     same = now.view(np.uint8) == np.ascontiguousarray(written).view(np.uint8)
     if same.all():
         return
@@ -111,6 +111,8 @@ def _write(located: Located, place: Place, c: Cohort, values: Array) -> None:
     for where in np.argwhere(differs):
         b, w, lane, v = (int(i) for i in where)
         mine = items[b, w] == items[b, w, lane, v]
+        if place.blocks is not None:
+            mine &= place.blocks[b, w] == place.blocks[b, w, lane]
         if place.active is not None:
             mine = mine & np.broadcast_to(place.active, written.shape)[b, w]
         mine[lane, v] = False
@@ -235,7 +237,7 @@ def atomic(program: Program, op: ops.Atomic) -> Run:
         place = located(c)
         if located.smem:
             located.judge_write(c, place, atomic=True)
-            if c.batch.releases is not None:
+            if c.batch.releases is not None and place.blocks is None:
                 chosen = c.active()[..., None] if place.active is None else place.active
                 each = shared_places(c.span, located.start, place.offsets, chosen)
                 c.batch.releases.update(each)
@@ -268,7 +270,8 @@ def _elements(located: Located, c: Cohort, place: Place, active: Array) -> tuple
         return located.writable(c).data, np.broadcast_to(offsets, active.shape)[active]
     whole = c.batch.smem.data.reshape(-1).view(numpy_type(located.dtype))
     size = whole.itemsize
-    base = (c.span.B * c.batch.smem.data.shape[1] + located.start)[:, None, None, None] // size
+    blocks = c.span.B[:, None, None, None] if place.blocks is None else place.blocks
+    base = (blocks * c.batch.smem.data.shape[1] + located.start) // size
     return whole, np.broadcast_to(base + offsets, active.shape)[active]
 
 

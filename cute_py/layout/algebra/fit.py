@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     Modes = list[tuple[int, int]]  # (extent, stride)
     Table = Any  # of entries in colexicographical order: a list of ints, or a NumPy array
 
+SHOWN = 64  # entries of a table that a repair writes out
 PROBED = 16  # entries of a run that are compared at first
 BLOCK = 256  # entries of a table that are compared at first
 GROWTH = 8  # by how much more next
@@ -257,6 +258,7 @@ def _no_form(values: Table, profile: IntTuple, modes: list[Modes]) -> CuteError:
     fitted = sum(parts) + origin
     seen = [_seen(c, part) for c, part in zip(coord, modes, strict=True)]
     layout = str(_built(profile, seen, IDENTITY, 0))
+    repair, expressions = _repair(values, wrong, extents, modes, fitted)
     return refusal(
         "fit-no-form",
         operation="fit",
@@ -266,7 +268,8 @@ def _no_form(values: Table, profile: IntTuple, modes: list[Modes]) -> CuteError:
         got=int(values[index]),
         fitted=fitted,
         tried=_tried(values, extents),
-        repair=_repair(wrong, extents, modes, fitted),
+        repair=repair,
+        expressions=expressions,
     )
 
 
@@ -315,17 +318,26 @@ def _tried(values: Table, extents: list[int]) -> str:
     return f"{swizzles}; over F2, index {index} has {got} where the XOR of its bits is {fitted}"
 
 
-def _repair(wrong: list[int], extents: list[int], modes: list[Modes], fitted: int) -> str:
-    """Return a change that was checked: of one entry, or of the length of a flat table."""
+def _repair(
+    values: Table, wrong: list[int], extents: list[int], modes: list[Modes], fitted: int
+) -> tuple[str, tuple[str, ...]]:
+    """Return a change that was checked, of one entry, or of the length of a flat table: as text and
+    as expressions.
+    """
     index = wrong[0]
+    flat = len(extents) == 1 and len(values) <= SHOWN
     if len(wrong) == 1:
-        return f"only that entry differs: put {fitted} there"
+        entries = [fitted if i == index else int(x) for i, x in enumerate(values)] if flat else []
+        expressions = (f"fit({show(tuple(entries))})",) if flat else ()
+        return f"only that entry differs: put {fitted} there", expressions
     if len(extents) > 1:
-        return "fit the modes one at a time to see which one is not linear, or keep the array"
+        text = "fit the modes one at a time to see which one is not linear, or keep the array"
+        return text, ()
     *inner, (_, stride) = _seen(index, modes[0])
     rows = index // _size(inner)
     start = raw_flat(*coalesced(of_modes([*inner, (rows, stride)])))
-    return f"fit the first {start.size()} entries alone, {start}, or keep the array"
+    text = f"fit the first {start.size()} entries alone, {start}, or keep the array"
+    return text, (str(start),)
 
 
 def _size(modes: Modes) -> int:

@@ -179,12 +179,14 @@ def tile_to_shape(block: Layout, shape: IntTuple, order: IntTuple = LayoutLeft) 
     padded = append(block, None, rank)
     block_shape, target = product_each(padded.shape), product_each(shape)
     if not evenly_divides(target, block_shape):
+        rounded = tuples.show(tuples.round_up(target, block_shape))
         raise refusal(
             "tile-to-shape",
             operation="tile_to_shape",
             block=block,
             shape=tuples.show(shape),
-            rounded=tuples.show(tuples.round_up(target, block_shape)),
+            rounded=rounded,
+            expressions=(f"tile_to_shape({block}, {rounded})",),
         )
     copies = ceil_div(target, block_shape)
     positions = Layout(copies, compact_order(copies, order))

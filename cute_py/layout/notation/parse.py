@@ -430,7 +430,7 @@ class Notation(Reader):
         """Return the value of a call; operands of the wrong kind are refused at the name."""
         try:
             return function(*args, **named)
-        except CuteError:
+        except (CuteError, ImportError):  # a package is missing: the operands are right
             raise
         except Exception as problem:
             raise self.refuse(

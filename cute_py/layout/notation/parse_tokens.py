@@ -115,8 +115,13 @@ class Reader:
                 expected=expected,
                 bracket=bracket.text,
                 opened=bracket.start,
+                expressions=(self.text.rstrip() + self._closing(),),
             )
         return self.refuse("text-unexpected", token, expected=expected)
+
+    def _closing(self) -> str:
+        """Return the brackets that close those that are open."""
+        return "".join([_CLOSING[each.kind] for each in reversed(self.opened)])
 
     def refuse(self, code: str, token: Token, **facts: object) -> CuteError:
         """Return the refusal `code` with the position of `token`, ready to raise."""

@@ -6,7 +6,7 @@
     cond    = Compare(lt|le|eq|ne, scalar, scalar) | Logic(and|or, cond...) | Not(cond) | Test(reg)
     reg     = Reg(storage, dtype, index...)          static element indices of a register storage
     value   = reg | number | scalar                  a reg of one element is broadcast
-    access  = Access(space, storage, bases, inner, swizzle, table, width, guards, asserted)
+    access  = Access(space, storage, bases, inner, swizzle, table, width, guards, asserted, rank)
                                                      see `access`
 
     op      = a record of `control`, `registers`, `memory`, `matrix`, `order` or `debug`

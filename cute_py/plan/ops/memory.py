@@ -7,7 +7,7 @@ from math import prod
 from typing import ClassVar
 
 from cute_py.atoms.copy import Copy_Op
-from cute_py.atoms.tma import MOST_BOX, MOST_DIMENSIONS
+from cute_py.atoms.tensor_map import MOST_BOX, MOST_DIMENSIONS
 from cute_py.dtypes.packing import PACKED
 from cute_py.dtypes.table import Dtype
 from cute_py.layout.tuples import show
@@ -102,6 +102,7 @@ class Load(Op):
     word: ClassVar[str] = "load"
     call: ClassVar[str] = "a load"
     purpose: ClassVar[str] = "ld.global or ld.shared, one for each vector"
+    peers: ClassVar[bool] = True
 
     @property
     def moved(self) -> Access:
@@ -140,6 +141,7 @@ class Store(Op):
     word: ClassVar[str] = "store"
     call: ClassVar[str] = "a store"
     purpose: ClassVar[str] = "st.global or st.shared, one for each vector"
+    peers: ClassVar[bool] = True
 
     @property
     def moved(self) -> Access:
@@ -299,6 +301,7 @@ class Atomic(Op):
     call: ClassVar[str] = "cute.atomic"
     purpose: ClassVar[str] = "atom, or red of vectors; one for each vector"
     atomic: ClassVar[bool] = True
+    peers: ClassVar[bool] = True
 
     @property
     def preserved(self) -> Reg | None:
@@ -329,9 +332,9 @@ class Atomic(Op):
         )
 
     def needs(self) -> str | None:
-        """The addition of bf16, which only newer architectures have."""
+        """The addition of bf16, or `mapa`, which only newer architectures have."""
         newer = self.fn == "add" and self.dst.dtype.name == "bf16"
-        return "atom.add.noftz.bf16" if newer else None
+        return "atom.add.noftz.bf16" if newer else self.dst.feature()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,117 @@
+"""What the controls of the explorer offer: presets, names to complete, atoms and tilings."""
+
+from __future__ import annotations
+
+from cute_py.atoms.copy import Copy_Atom
+from cute_py.atoms.search import listed
+from cute_py.errors import CuteError, refusal
+from cute_py.explore.answers import FORMS, PLAIN, answer, error_of
+from cute_py.expression import CONSTANTS, functions
+from cute_py.viz.build import BY
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cute_py.atoms.copy import Copy_Op
+
+LIMIT = 2000  # milliseconds that a page waits for an answer
+ATOM = "SM80_16x8x16_F32BF16BF16F32_TN"
+
+# Tabs of presets. The second has the tabs of CuTe-Layout-Visualizer, the third shows what
+# linear-layout-viz does: a selection in one layout that lights up in the others of a chain.
+PRESETS: dict[str, dict[str, dict[str, Any]]] = {
+    "start here": {
+        "layout": {"e": "((2,4),8):((1,16),2)"},
+        "swizzle": {"e": "composition(Sw<3,0,3>,(8,8):(8,1))", "by": "bank"},
+        "bank conflicts": {"e": "composition(Sw<3,3,3>,(8,64):(64,1))", "by": "bank"},
+        "MMA": {"e": f"mma({ATOM})", "sel": "T5"},
+        "TiledMMA": {"e": f"mma({ATOM},(2,2,1))"},
+        "TiledCopy": {"e": "copy(UniversalCopy<128>,(16,2):(2,1),(1,8),bits=16)"},
+        "a refusal": {"e": "composition((6,2):(1,7),(3,2):(2,3))"},
+    },
+    "operations": {
+        "layout": {"e": "(4,(2,4)):(2,(1,8))"},
+        "TV": {"e": "tv(((4,8),2):((16,1),8),(8,8))"},
+        "swizzle": {"e": "Sw<2,1,3>"},
+        "composition": {"e": "composition((6,2):(8,2),(4,3):(3,1))"},
+        "complement": {"e": "complement((2,2):(1,6),24)"},
+        "logical divide": {"e": "logical_divide((8,8):(8,1),(4:1,4:2))"},
+        "zipped divide": {"e": "zipped_divide((8,8):(8,1),(4,2))", "by": "tile"},
+        "tiled divide": {"e": "tiled_divide((8,8):(8,1),(4,2))"},
+        "flat divide": {"e": "flat_divide((8,8):(8,1),(4,4))"},
+        "logical product": {"e": "logical_product((2,2):(1,2),(3,4):(4,1))"},
+        "blocked product": {"e": "blocked_product((2,4):(4,1),(2,2):(2,1))", "by": "tile"},
+        "raked product": {"e": "raked_product((2,4):(4,1),(2,2):(2,1))"},
+        "copy": {"e": "copy(UniversalCopy<128>,(8,4):(4,1),(1,8),bits=16)", "by": "value"},
+    },
+    "linked selection": {
+        "a chain": {"e": "((4,3):(3,1),composition((6,2):(8,2),(4,3):(3,1)))"},
+        "before and after a swizzle": {
+            "e": "((8,8):(8,1),composition(Sw<3,0,3>,(8,8):(8,1)))",
+            "by": "bank",
+        },
+        "transposed": {"e": "((8,4):(4,1),(8,4):(1,8))"},
+        "A, B and C": {"e": f"mma({ATOM},(1,2,1))", "by": "value"},
+        "over F2": {"e": "to_f2((4,8):(8,1))"},
+    },
+}
+TILINGS = {
+    "mma": ["(1,2,1)", "(2,1,1)", "(2,2,1)", "(4,1,1)", "(2,4,1)", "(4,2,1)"],
+    "copy": ["(32,1),(1,1)", "(8,4):(4,1),(1,8)", "(16,2):(2,1),(1,8)", "(32,4):(4,1),(1,8)"],
+}
+
+
+def controls() -> dict[str, Any]:
+    """Return the data of the front end, as JSON; the presets have their answers.
+
+    >>> sorted(controls())[:4]
+    ['atoms', 'by', 'failed', 'forms']
+    """
+    return {
+        "plain": PLAIN,
+        "presets": [
+            {"tab": tab, "name": name, "state": state, "answer": answer({**PLAIN, **state})}
+            for tab, presets in PRESETS.items()
+            for name, state in presets.items()
+        ],
+        "names": sorted([*functions(), *CONSTANTS]),
+        "atoms": _atoms(),
+        "tilings": TILINGS,
+        "by": list(BY),
+        "forms": {form: title for form, (title, _) in FORMS.items()},
+        "limit": LIMIT,
+        "slow": error_of(refusal("explore-slow", operation="explore", seconds=LIMIT // 1000)),
+        "failed": error_of(refusal("explore-limit", operation="explore", reason="failure")),
+        "warm": [{**PLAIN, "e": e} for e in WARM],
+    }
+
+
+# what the worker imports before it is ready
+WARM = (
+    "composition((4,8):(8,1),(2,2):(1,2))",
+    "composition((6,2):(1,7),(3,2):(2,3))",
+    "mma(SM61_DP4A)",
+)
+
+
+def _operands(op: Copy_Op) -> str:
+    """Return the instruction, with the width of its values where that is not 16 bits."""
+    for bits in (16, 8, 32, 64, 128, 4, 6):
+        try:
+            Copy_Atom(op, bits)
+        except CuteError:
+            continue
+        return str(op) if bits == 16 else f"{op},bits={bits}"
+    return str(op)
+
+
+def _atoms() -> dict[str, dict[str, list[str]]]:
+    """Return the first operands of `mma` and `copy`, by the architecture that brought them."""
+    found: dict[str, dict[str, list[str]]] = {}
+    both: tuple[Any, Any] = listed()
+    for kind, rows in zip(("mma", "copy"), both, strict=True):
+        for row in rows:
+            of_arch = found.setdefault(row.min_arch, {"mma": [], "copy": []})
+            of_arch[kind].append(str(row) if kind == "mma" else _operands(row))
+    return dict(sorted(found.items(), key=lambda item: (len(item[0].rstrip("af")), item[0])))

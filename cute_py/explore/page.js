@@ -1,0 +1,79 @@
+// The page: Python in a worker, and a second one kept warm; the state is the address's fragment.
+const cutePyPython = async (data) => {
+  const parts = {};
+  const read = async (name) => {
+    const encoded = document.getElementById(name).textContent;
+    const packed = await fetch(`data:application/octet-stream;base64,${encoded}`);
+    const plain = new Response(packed.body.pipeThrough(new DecompressionStream("gzip")));
+    const [, ending] = name.match(/\.(\w+)$/);
+    const type = { mjs: "text/javascript", wasm: "application/wasm" }[ending] ?? "application/octet-stream";
+    return new Blob([await plain.arrayBuffer()], { type });
+  };
+  if (data.files) {
+    parts.files = {};
+    for (const name of data.files) parts.files[name] = await read(name);
+  }
+  parts.base = data.files ? "https://runtime.invalid/" : new URL(data.base, document.baseURI).href;
+  parts.sources = data.sources ? new URL(data.sources, document.baseURI).href : await read("cute_py.zip");
+  parts.warm = data.warm;
+  const script = location.protocol === "file:" // where a blob makes no module worker
+    ? `data:text/javascript,${encodeURIComponent(data.worker)}`
+    : URL.createObjectURL(new Blob([data.worker], { type: "text/javascript" }));
+  const begin = () => {
+    const worker = new Worker(script, { type: "module" });
+    const next = () => new Promise((resolve, reject) => {
+      worker.onmessage = ({ data: said }) => said.failed ? reject(new Error(said.failed)) : resolve(said);
+      worker.onerror = (event) => reject(new Error(event.message || "the worker ended"));
+    });
+    const ready = next();
+    worker.postMessage(parts);
+    return { worker, next, ready };
+  };
+  let now = begin(), spare = null, tail = Promise.resolve();
+  const keepWarm = () => now.ready.then(() => { spare ??= begin(); }, () => {});
+  keepWarm();
+  const run = async (state, isStale) => {
+    await now.ready;
+    if (isStale()) return null;
+    const reply = now.next();
+    now.worker.postMessage(state);
+    let timer;
+    const late = new Promise((resolve) => { timer = setTimeout(resolve, data.limit); });
+    const said = await Promise.race([reply.catch((error) => ({ failed: error.message })), late]);
+    clearTimeout(timer);
+    if (said?.answer) return said.answer;
+    now.worker.terminate();
+    now = spare ?? begin();
+    spare = null;
+    keepWarm();
+    return said ? { v: 1, error: { ...data.failed, given: said.failed } } : { v: 1, error: data.slow };
+  };
+  return {
+    ready: now.ready,
+    ask: (state, isStale) => tail = tail.catch(() => {}).then(() => run(state, isStale)),
+  };
+};
+
+{
+  const data = JSON.parse(document.getElementById("data").textContent);
+  let python = null, started = false;
+  const explorer = cutePyExplorer(document.getElementById("explorer"), data, async (state, isStale) => {
+    try {
+      return await (await python).ask(state, isStale);
+    } catch (error) {
+      explorer.say(`Python did not start: ${error.message}`);
+      return null;
+    }
+  }, {
+    waiting: () => started ? "" : "Python is starting; this takes some seconds.",
+    onstate: (link) => history.replaceState(null, "", link),
+    base: () => location.href.split("#")[0],
+  });
+  python = cutePyPython(data);
+  python.then(({ ready }) => ready).then(() => {
+    started = true;
+    document.documentElement.dataset.python = "ready";
+  }, () => {});
+  addEventListener("hashchange", () => explorer.open(location.hash));
+  explorer.open(location.hash);
+}

@@ -1,0 +1,122 @@
+"""The explorer as a page: a static site, or one file, with Python from Pyodide in a worker."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zipfile
+from base64 import b64encode
+from pathlib import Path
+
+from cute_py.errors import refusal
+from cute_py.explore.controls import controls
+from cute_py.viz.live import script
+from cute_py.viz.scenes import as_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+PYODIDE = "314.0.7"
+CDN = f"https://cdn.jsdelivr.net/pyodide/v{PYODIDE}/full/"
+RUNTIME = (
+    "pyodide.mjs",
+    "pyodide.asm.mjs",
+    "pyodide.asm.wasm",
+    "python_stdlib.zip",
+    "pyodide-lock.json",
+)
+OWN = Path(__file__).parents[1]  # the package cute_py
+EARLIEST = (1980, 1, 1, 0, 0, 0)  # of files in a zip, which then depends on its contents alone
+
+
+def sources() -> bytes:
+    """Return the sources of cute_py as a zip."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        for path in sorted([*OWN.rglob("*.py"), *OWN.rglob("*.js")]):
+            entry = zipfile.ZipInfo(f"cute_py/{path.relative_to(OWN).as_posix()}", EARLIEST)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, path.read_bytes())
+    return made.getvalue()
+
+
+def site(runtime: Path | None) -> Iterator[tuple[str, bytes]]:
+    """Yield the names and the contents of the files of a static site.
+
+    Args:
+        runtime: the folder of the npm package pyodide, which is copied; None: the page loads that
+            version from its CDN.
+    """
+    yield "cute_py.zip", sources()
+    base = CDN
+    if runtime is not None:
+        base = "pyodide/"
+        for name, data in _runtime(runtime):
+            yield f"pyodide/{name}", data
+    yield "index.html", _page({"base": base, "sources": "cute_py.zip"}, {}).encode()
+
+
+def single(runtime: Path | None) -> str:
+    """Return the explorer as one file; see `site`. With a runtime it needs no network.
+
+    >>> "<title>CuTe layout explorer</title>" in single(None)
+    True
+    """
+    files = dict(_runtime(runtime)) if runtime is not None else {}
+    where = {"files": list(files)} if files else {"base": CDN}
+    return _page(where, {**files, "cute_py.zip": sources()})
+
+
+def _runtime(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the names and the contents of the files of the runtime."""
+    for name in RUNTIME:
+        try:
+            data = (folder / name).read_bytes()
+        except OSError:
+            raise refusal(
+                "explore-runtime",
+                operation="--runtime",
+                path=folder,
+                missing=name,
+                version=PYODIDE,
+            ) from None
+        yield name, data
+
+
+def front_end() -> str:
+    """Return the scripts that a page and a notebook share."""
+    return f"{script()}\n{own('explorer.js')}"
+
+
+def own(name: str) -> str:
+    """Return the text of a script of this folder."""
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
+
+
+def _page(where: dict[str, Any], files: dict[str, bytes]) -> str:
+    """Return the page, with files as gzip in base64."""
+    data = {**controls(), **where, "worker": own("worker.js")}
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en">',
+            '<meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width">',
+            '<meta name="color-scheme" content="light dark">',
+            "<title>CuTe layout explorer</title>",
+            '<link rel="icon" href="data:,">',
+            "<h1>CuTe layout explorer</h1>",
+            '<div id="explorer"></div>',
+            *[_element(name, content) for name, content in files.items()],
+            f'<script type="application/json" id="data">{as_json(data)}</script>',
+            f"<script>{front_end()}\n{own('page.js')}</script>",
+            "",
+        ]
+    )
+
+
+def _element(name: str, content: bytes) -> str:
+    packed = b64encode(gzip.compress(content, 9, mtime=0)).decode()
+    return f'<script type="application/gzip" id="{name}">{packed}</script>'

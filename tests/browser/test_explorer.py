@@ -1,0 +1,304 @@
+"""The explorer in a browser: as a widget, whose kernel is this process, and as pages with their own
+Python, from a folder and from one file.
+
+The pages need the npm package pyodide: the folder CUTE_PY_PYODIDE, or what npm fetches where
+CUTE_PY_EXPLORER is set, as in .ci/browser.
+"""
+
+import base64
+import hashlib
+import http.server
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+import threading
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from cute_py.cli.main import main
+from cute_py.explore import answer, link_of, state_of
+from cute_py.explore.controls import PRESETS, controls
+from cute_py.explore.pages import PYODIDE, front_end, own
+
+LINKS = (Path(__file__).parents[1] / "golden/links.txt").read_text().splitlines()
+SHA512 = "0YvXxEhfEdpLfb/XkM2BFAeMROq0iMUX2bzzH9pOttyMcWkwq+HbE5uyuGD82LN7y2q+SNvi/6V5JEsOlD2R1A=="
+REFUSED = "composition((6,2):(1,7),(3,2):(2,3))"
+
+
+def value(page):
+    return page.locator("output.value").text_content()
+
+
+def wait_for_value(page, text, timeout=10_000):
+    script = "x => document.querySelector('output.value').textContent === x"
+    page.wait_for_function(script, arg=text, timeout=timeout)
+
+
+def type_in(page, text):
+    page.get_by_label("expression").fill(text)
+
+
+# -- the front end, answered by this process
+
+HOST = """<!doctype html><div id="host"></div><script type="module">
+const handlers = [], model = {
+  values: { data: DATA, link: LINK },
+  get(name) { return this.values[name]; },
+  set(name, value) { this.values[name] = value; },
+  save_changes() {},
+  on(name, f) { handlers.push(f); },
+  off() {},
+  send({ id, state }) {
+    window.kernel(JSON.stringify(state)).then((text) => {
+      for (const f of handlers) f({ id, answer: JSON.parse(text) });
+    });
+  },
+};
+window.model = model;
+SCRIPT
+</script>"""
+
+
+@pytest.fixture
+def widget(browser, tmp_path):
+    """Open the widget: widget(link, kernel=answer); return the page and the states asked."""
+    pages, errors = [], []
+
+    def opened(link="", kernel=answer):
+        page = browser.new_page(viewport={"width": 1100, "height": 900})
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        states = []
+
+        def asked(text):
+            states.append(json.loads(text))
+            return json.dumps(kernel(states[-1]))
+
+        page.expose_function("kernel", asked)
+        script = f"{front_end()}\n{own('widget.js')}".replace("export default {", "const made = {")
+        data = json.dumps(json.dumps(controls())).replace("<", "\\u003c")
+        html = HOST.replace("DATA", data).replace("LINK", json.dumps(link).replace("<", "\\u003c"))
+        render = "\nmade.render({ model, el: document.getElementById('host') });"
+        path = tmp_path / f"{len(pages)}.html"
+        path.write_text(html.replace("SCRIPT", script + render), encoding="utf-8")
+        pages.append(page)
+        page.goto(path.as_uri())
+        return page, states
+
+    yield opened
+    for page in pages:
+        page.close()
+    assert not errors
+
+
+def test_typing_is_answered_and_the_link_follows(widget):
+    page, states = widget()
+    type_in(page, "(4,8):(8,1)")
+    wait_for_value(page, "(4,8):(8,1)")
+    assert page.evaluate("model.values.link") == "#v1&e=(4,8):(8,1)"
+    asked = len(states)
+    box = page.get_by_label("expression")
+    box.focus()
+    page.keyboard.type(" o 4:2")
+    wait_for_value(page, "(2,2):(16,1)")
+    assert len(states) < asked + 4  # a pause of 100 ms, not each key
+
+
+def test_links_open_as_in_python(widget):
+    page, states = widget(LINKS[2])
+    wait_for_value(page, answer(state_of(LINKS[2]))["value"])
+    assert states[-1] == {"v": 1, "e": "", "by": "", "bits": 16, "sel": "", **state_of(LINKS[2])}
+
+
+@pytest.mark.parametrize("link", ["#v2&e=4:1", "#v1&e=%", "#v1&e=%E4%", "#v1&e=4:1&bits=x", "#x"])
+def test_broken_links_are_refused_in_words(widget, link):
+    page, _ = widget(link)
+    page.locator(".refused pre").first.wait_for()
+    assert "required" in page.locator(".refused").inner_text()
+
+
+@pytest.mark.parametrize("text", ["<script>window.bad=1</script>", "\"&']]>", "(4,8", "x" * 9000])
+def test_bad_text_is_refused_in_words(widget, text):
+    page, _ = widget()
+    type_in(page, text)
+    page.locator(".refused pre").first.wait_for()
+    assert page.evaluate("window.bad") is None
+
+
+def test_a_repair_is_a_button(widget):
+    page, _ = widget(link_of({"v": 1, "e": REFUSED}))
+    button = page.locator(".refused button").first
+    repair = button.text_content()
+    button.click()
+    wait_for_value(page, answer({"v": 1, "e": repair})["value"])
+    assert page.get_by_label("expression").input_value() == repair
+    assert not page.locator(".refused").is_visible()
+
+
+def test_names_are_completed(widget):
+    page, _ = widget()
+    box = page.get_by_label("expression")
+    box.fill("")
+    box.press_sequentially("blocked_p")
+    page.locator("[role=option]").first.wait_for()
+    page.keyboard.press("Tab")
+    assert box.input_value() == "blocked_product"
+
+
+def test_sliders_move_integers(widget):
+    page, _ = widget("#v1&e=(4,8):(8,1)")
+    slider = page.get_by_label("integer 1", exact=True)
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    wait_for_value(page, "(5,8):(8,1)")
+    assert page.locator(".sliders input").count() == 4
+
+
+def test_swizzles_atoms_and_tilings(widget):
+    page, _ = widget("#v1&e=(8,8):(8,1)")
+    page.get_by_label("B", exact=True).fill("3")
+    page.get_by_label("S", exact=True).fill("3")
+    wait_for_value(page, "Sw<3,0,3> o 0 o (8,8):(8,1)")
+    page.get_by_label("atoms of").select_option("sm_61")
+    page.get_by_label("atom", exact=True).select_option("mma(SM61_DP4A)")
+    page.locator("canvas").first.wait_for()
+    page.get_by_label("tiling").select_option("(2,2,1)")
+    wait_for_value(page, answer({"v": 1, "e": "mma(SM61_DP4A,(2,2,1))"})["value"])
+
+
+def test_a_click_selects_and_the_link_keeps_it(widget):
+    page, _ = widget("#v1&e=mma(SM80_16x8x8_F32F16F16F32_TN)")
+    page.locator("canvas[tabindex]").first.click(position={"x": 60, "y": 60})
+    page.wait_for_function("/&sel=T\\d/.test(model.values.link)")
+
+
+@pytest.mark.parametrize("form", ["SVG", "LaTeX", "Python", "link"])
+def test_forms_are_copied(widget, form):
+    page, _ = widget("#v1&e=(4,8):(8,1)&by=bank")
+    page.get_by_role("button", name=f"copy {form}").click()
+    page.wait_for_function("/^Copied/.test(document.querySelector('.status').textContent)")
+
+
+def test_presets_are_there_before_python(widget):
+    page, _ = widget(kernel=lambda state: None)
+    page.locator("canvas").first.wait_for()
+    page.get_by_role("button", name="TiledMMA").click()
+    e = PRESETS["start here"]["TiledMMA"]["e"]
+    wait_for_value(page, answer({"v": 1, "e": e})["value"])
+
+
+# -- pages with their own Python
+
+
+@pytest.fixture(scope="session")
+def runtime(tmp_path_factory):
+    named = os.environ.get("CUTE_PY_PYODIDE")
+    if named:
+        return Path(named)
+    if not os.environ.get("CUTE_PY_EXPLORER"):
+        pytest.skip("needs the npm package pyodide: .ci/browser fetches it")
+    if shutil.which("npm") is None:
+        pytest.skip("needs npm")
+    folder = tmp_path_factory.mktemp("pyodide")
+    command = ["npm", "pack", f"pyodide@{PYODIDE}", "--silent"]
+    try:
+        subprocess.run(command, cwd=folder, check=True, timeout=300, capture_output=True)
+    except (subprocess.SubprocessError, OSError):
+        pytest.skip("the npm package pyodide is out of reach")
+    archive = folder / f"pyodide-{PYODIDE}.tgz"
+    assert base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode() == SHA512
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder, filter="data")
+    return folder / "package"
+
+
+@pytest.fixture(scope="session", params=["folder", "file"])
+def explorer(request, runtime, tmp_path_factory):
+    """Return the address of the explorer, and whether it is one file."""
+    folder = tmp_path_factory.mktemp("explorer")
+    if request.param == "file":
+        target = folder / "page.html"
+        assert main(["explore", "-o", str(target), "--runtime", str(runtime)]) == 0
+        yield target.as_uri(), True
+        return
+    assert main(["explore", "-o", str(folder), "--runtime", str(runtime)]) == 0
+    quiet = type("Quiet", (http.server.SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
+    with http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(quiet, directory=folder)
+    ) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/", False
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="session")
+def ready(explorer, browser):
+    """Open the explorer once; return the page, its address, and all requests."""
+    address, is_file = explorer
+    page = browser.new_page(viewport={"width": 1100, "height": 900})
+    errors, requests = [], []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto(address)
+    page.locator("canvas").first.wait_for(timeout=10_000)  # the preset, before Python
+    page.wait_for_function("document.documentElement.dataset.python === 'ready'", timeout=120_000)
+    yield page, address
+    page.close()
+    assert not errors
+    home = ("file:", "data:", "blob:") if is_file else (address, "data:", "blob:")
+    assert [url for url in requests if not url.startswith(home)] == []
+
+
+def go_to(page, link):
+    page.evaluate("link => { location.hash = link; }", link)
+
+
+def test_every_golden_link_opens_in_the_page(ready):
+    page, _ = ready
+    for link in LINKS:
+        go_to(page, link)
+        wait_for_value(page, answer(state_of(link))["value"], timeout=30_000)
+        assert not page.locator(".refused").is_visible()
+
+
+def test_the_page_answers_typing_sliders_and_repairs(ready):
+    page, _ = ready
+    type_in(page, "offsets((4,8):(8,1))")
+    wait_for_value(page, answer({"v": 1, "e": "offsets((4,8):(8,1))"})["value"], timeout=30_000)
+    type_in(page, "(4,8):(8,1)")
+    wait_for_value(page, "(4,8):(8,1)")
+    page.get_by_label("integer 1", exact=True).focus()
+    page.keyboard.press("ArrowRight")
+    wait_for_value(page, "(5,8):(8,1)")
+    type_in(page, REFUSED)
+    button = page.locator(".refused button").first
+    repair = button.text_content()
+    button.click()
+    wait_for_value(page, answer({"v": 1, "e": repair})["value"])
+    assert state_of("#" + page.url.partition("#")[2])["e"] == repair
+
+
+def test_a_slow_expression_ends_the_worker_and_the_next_is_answered(ready):
+    page, _ = ready
+    page.wait_for_timeout(100)
+    copy = "copy(UniversalCopy<8>,(16,2):(2,1),(1,8),bits=8)"
+    type_in(page, f"suggest_smem_layout((128,64),8,1,{copy})")
+    page.wait_for_function(
+        "/after 2 s/.test(document.querySelector('.refused').textContent)", timeout=30_000
+    )
+    type_in(page, "(3,5):(5,1)")
+    wait_for_value(page, "(3,5):(5,1)", timeout=60_000)
+
+
+def test_a_reload_opens_the_same_state(ready):
+    page, _ = ready
+    go_to(page, "#v1&e=(7,3):(3,1)&by=bank")
+    wait_for_value(page, "(7,3):(3,1)")
+    page.reload()
+    wait_for_value(page, "(7,3):(3,1)", timeout=120_000)
+    assert page.get_by_label("colour by").input_value() == "bank"

@@ -1,0 +1,178 @@
+"""The pages of the explorer, its controls and its widget, without a browser."""
+
+import base64
+import gzip
+import io
+import json
+import re
+import sys
+import zipfile
+
+import pytest
+
+import cute_py as cute
+from cute_py.cli.main import main
+from cute_py.explore import answer
+from cute_py.explore.controls import PRESETS, TILINGS, controls
+from cute_py.explore.pages import CDN, RUNTIME, front_end, own, single, site, sources
+from cute_py.expression import evaluate
+
+STATES = [(f"{tab}: {name}", s) for tab, found in PRESETS.items() for name, s in found.items()]
+
+
+@pytest.fixture(scope="module")
+def data():
+    return controls()
+
+
+@pytest.fixture
+def runtime(tmp_path):
+    folder = tmp_path / "pyodide"
+    folder.mkdir()
+    for name in RUNTIME:
+        (folder / name).write_bytes(f"the file {name}".encode())
+    return folder
+
+
+@pytest.mark.parametrize(("name", "state"), STATES, ids=[name for name, _ in STATES])
+def test_presets_are_answered_with_a_picture(name, state):
+    found = answer({"v": 1, **state})
+    if name.endswith("a refusal"):
+        assert found["error"]["repairs"]
+    else:
+        assert found["scene"]["panels"]
+
+
+def test_controls_are_json_and_their_choices_have_values(data):
+    assert json.loads(json.dumps(data)) == data
+    for arch, kinds in data["atoms"].items():
+        for kind, names in kinds.items():
+            for name in names[:2] if kind == "mma" else names:
+                assert evaluate(f"{kind}({name})"), arch
+    for tiling in TILINGS["mma"]:
+        assert evaluate(f"mma(SM80_16x8x8_F32F16F16F32_TN,{tiling})")
+    for tiling in TILINGS["copy"]:
+        assert evaluate(f"copy(DefaultCopy,{tiling})")
+    assert "composition" in data["names"]
+    assert data["slow"]["code"] == "explore-slow"
+
+
+@pytest.mark.parametrize("form", ["svg", "latex", "python"])
+def test_forms_of_a_value_are_texts(form):
+    found = answer({"v": 1, "e": "(4,8):(8,1)", "by": "bank", "as": form})
+    assert found["text"]
+    if form == "python":
+        compile(found["text"], "copied", "exec")
+        assert "by='bank'" in found["text"]
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"e": "4:1", "as": "png"},
+        {"e": "4:1", "as": 5},
+        {"e": "4:", "as": "svg"},
+        {"e": "7", "as": "svg"},
+    ],
+)
+def test_forms_that_do_not_exist_are_refused(state):
+    assert answer({"v": 1, **state})["error"]["required"]
+
+
+# -- pages
+
+
+def embedded(html, name):
+    found = re.search(f'<script type="application/gzip" id="{re.escape(name)}">([^<]*)<', html)
+    return gzip.decompress(base64.b64decode(found[1]))
+
+
+def test_the_sources_are_a_zip_with_all_modules_and_always_the_same():
+    made = sources()
+    assert made == sources()
+    names = zipfile.ZipFile(io.BytesIO(made)).namelist()
+    assert {"cute_py/__init__.py", "cute_py/viz/live.js", "cute_py/explore/answers.py"} <= {*names}
+    assert len(made) < 1_100_000
+
+
+def test_one_file_has_the_runtime_and_no_address(runtime):
+    html = single(runtime)
+    for name in RUNTIME:
+        assert embedded(html, name) == (runtime / name).read_bytes()
+    assert embedded(html, "cute_py.zip") == sources()
+    assert not re.search(r"https?://(?!runtime\.invalid/|www\.w3\.org/)", html)
+    assert CDN in single(None)
+
+
+def test_the_site_is_a_folder_of_files(runtime, tmp_path, capsys):
+    target = tmp_path / "site"
+    assert main(["explore", "-o", str(target), "--runtime", str(runtime)]) == 0
+    found = {str(path.relative_to(target)) for path in target.rglob("*") if path.is_file()}
+    assert found == {"index.html", "cute_py.zip", *(f"pyodide/{name}" for name in RUNTIME)}
+    assert (target / "index.html").read_bytes() == dict(site(runtime))["index.html"]
+    assert len((target / "index.html").read_bytes()) < 300_000
+    assert capsys.readouterr().out == ""
+
+
+def test_a_folder_without_the_runtime_is_refused(tmp_path, capsys):
+    target = tmp_path / "page.html"
+    assert main(["explore", "-o", str(target), "--runtime", str(tmp_path)]) == 2
+    assert "pyodide.mjs" in capsys.readouterr().err
+    assert not target.exists()
+
+
+def test_a_place_that_cannot_be_written_is_refused(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert main(["explore", "-o", str(tmp_path / "file" / "site")]) == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_the_scripts_are_small_and_text_goes_through_text_content():
+    for name, most in (("explorer.js", 15_000), ("page.js", 5_000), ("worker.js", 3_000)):
+        assert len(own(name)) < most
+        assert not re.search(r"innerHTML|insertAdjacent|document\.write|localStorage", own(name))
+        assert "</script" not in own(name)
+    assert "cutePyExplorer" in front_end()
+
+
+# -- the widget
+
+
+def test_the_widget_answers_in_the_kernel(monkeypatch):
+    pytest.importorskip("anywidget")
+    widget = cute.explore("(4,8):(8,1)")
+    assert widget.link == "#v1&e=(4,8):(8,1)"
+    sent = []
+    monkeypatch.setattr(type(widget), "send", lambda self, content: sent.append(content))
+    widget._answer(None, {"id": 7, "state": {"v": 1, "e": "4:2"}}, [])
+    assert sent == [{"id": 7, "answer": answer({"v": 1, "e": "4:2"})}]
+
+
+@pytest.mark.parametrize(
+    ("x", "e"),
+    [
+        (cute.Layout((4, 8), (8, 1)), "(4,8):(8,1)"),
+        (cute.Swizzle(2, 0, 3), "Sw<2,0,3>"),
+        ("mma(SM61_DP4A)", "mma(SM61_DP4A)"),
+    ],
+)
+def test_values_are_explored_by_their_text(x, e):
+    from cute_py.explore.links import state_of
+    from cute_py.explore.widget import _link
+
+    assert state_of(_link(x))["e"] == e
+
+
+def test_other_values_are_refused():
+    with pytest.raises(cute.LayoutError, match="a layout, an atom"):
+        cute.explore(2.5)
+
+
+def test_a_missing_anywidget_is_refused_by_name(monkeypatch):
+    from cute_py.explore import widget
+
+    monkeypatch.setitem(sys.modules, "anywidget", None)
+    widget._kind.cache_clear()
+    with pytest.raises(cute.CuteError, match="anywidget") as found:
+        cute.explore("4:1")
+    assert found.value.code == "explore-anywidget"
