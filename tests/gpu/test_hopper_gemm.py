@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.gpu.harness import require_gpu, torch
-from tests.gpu.hopper_gemm import GROUPS
 from tests.gpu.sanitize import TOOLS, sanitizer
 
 require_gpu()
+from tests.gpu.hopper_gemm import GROUPS  # noqa: E402 (needs torch)
+
 if torch.cuda.get_device_capability()[0] != 9:
     pytest.skip("needs a Hopper GPU", allow_module_level=True)
 
