@@ -74,6 +74,13 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+def pytest_runtest_teardown(item, nextitem):
+    """Do the same with what a file leaves behind, such as kept kernels: it grows with every file."""
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
+
+
 def pytest_runtest_setup(item):
     if item.get_closest_marker("torch") and find_spec("torch") is None:
         pytest.skip("needs torch")
