@@ -75,7 +75,7 @@ def pytest_collection_finish():
 
 
 def pytest_runtest_teardown(item, nextitem):
-    """Do the same with what a file leaves behind, such as kept kernels: it grows with every file."""
+    """Do the same with what a file leaves behind, such as kernels: it grows with every file."""
     if nextitem is None or nextitem.path != item.path:
         gc.collect()
         gc.freeze()
