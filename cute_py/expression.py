@@ -250,8 +250,7 @@ class Expression(Notation):
             if error.code != "copy-unknown":
                 raise
         known = [*registry.names(), *registry.copy_names()]
-        hint = suggestion(name.text, known) or "see cute-py atoms"
-        raise self.refuse("expression-name", name, name=name.text, hint=hint)
+        raise self.unnamed(name, known, suggestion(name.text, known) or "see cute-py atoms")
 
     def reference(self, name: Token) -> Value:
         """Read the arguments of a function and call it, or return the value of a name."""
@@ -261,20 +260,19 @@ class Expression(Notation):
         if name.text in ("min", "min_") and calls:
             return super().reference(name)
         if name.text not in BY_EXTENTS | BY_COORDINATES | OF_ATOMS:
-            raise self.unnamed(name)
+            raise self.unnamed(name, functions(), _hint(name.text))
         if name.text in CONSTANTS:
             return _value(name.text)
         if not calls:
             raise self.fail(f"'(' and the operands of {name.text}")
         return self.call(name, _value(name.text))
 
-    def unnamed(self, name: Token) -> CuteError:
+    def unnamed(self, name: Token, known: list[str], hint: str) -> CuteError:
         """Return the refusal of an unknown name, with similar names in its place as repairs."""
         from difflib import get_close_matches
 
-        close = get_close_matches(name.text, functions(), 3, 0.5)
+        close = get_close_matches(name.text, known, 3, 0.5)
         repairs = tuple([self.spliced(name.start, name.end, each) for each in close])
-        hint = _hint(name.text)
         return self.refuse("expression-name", name, name=name.text, hint=hint, expressions=repairs)
 
     def spliced(self, start: int, end: int, part: str) -> str:

@@ -38,8 +38,7 @@ def answer(state: Any) -> dict[str, Any]:
     try:
         return _answer(state)
     except CuteError as error:
-        found = error_of(error)
-        return {"v": VERSION, "error": {**found, "repairs": [*filter(_works, found["repairs"])]}}
+        return {"v": VERSION, "error": {**error_of(error), "repairs": _repairs(state, error)}}
     except ImportError as error:
         package = refusal("explore-package", operation="explore", reason=error)
         return {"v": VERSION, "error": error_of(package)}
@@ -63,13 +62,14 @@ def _answer(state: Any) -> dict[str, Any]:
     }
 
 
-def _works(repair: str) -> bool:
-    """Return whether a repair has a value: the text around it may have other faults."""
-    try:
-        evaluate(repair)
-    except (CuteError, ImportError, RecursionError, MemoryError, OverflowError):
-        return False
-    return True
+def _repairs(state: Any, error: CuteError) -> list[str]:
+    """Return the repairs of the expression of a state, none if the state itself is refused."""
+    text = state.get("e") if isinstance(state, dict) else None
+    if text.__class__ is not str or error.code == "explore-state":
+        return []
+    from cute_py.explore.repairs import repairs
+
+    return repairs(text, error)
 
 
 def _checked(state: Any) -> dict[str, Any]:
@@ -110,12 +110,11 @@ def _why(value: Any) -> dict[str, Any] | None:
 
 
 def error_of(error: CuteError) -> dict[str, Any]:
-    """Return the parts of a refusal, and the expressions that repair it."""
+    """Return the parts of a refusal, without repairs."""
     head, _, rest = str(error).partition("; required: ")
     required, _, fix = rest.partition("; fix: ")
     found = {"code": error.code, "given": head.partition(": given ")[2], "required": required}
-    repairs: Any = error.facts.get("expressions", ())
-    return {**found, "fix": fix, "repairs": list(repairs)}
+    return {**found, "fix": fix, "repairs": []}
 
 
 # -- what can be copied
