@@ -24,8 +24,9 @@ def answer(state: Any) -> dict[str, Any]:
             of an element (bits), as for `cute.show`; `sel`, what is selected, such as "T5"; and
             `as`, one of FORMS, if that form of the value is wanted alone.
 
-    Returns a dict with `v`, `value` (text), `scene` (None without a picture), `why` (the scene of
-    the derivation, or None) and `sel`; for `as` with `v` and `text`; or with `v` and `error`, whose
+    Returns a dict with `v`, `value` (text), `scene` (None without a picture), `operands` (the scene
+    of an operation's operands and its result, or None), `why` (the scene of the derivation, or
+    None) and `sel`; for `as` with `v` and `text`; or with `v` and `error`, whose
     entries are `code`, `given`, `required`, `fix` and `repairs`, expressions that have a value. It
     never raises.
 
@@ -57,6 +58,7 @@ def _answer(state: Any) -> dict[str, Any]:
         "v": VERSION,
         "value": text_of(value),
         "scene": _scene(value, given["by"] or None, given["bits"]),
+        "operands": _operands(given, value),
         "why": _why(value),
         "sel": given["sel"],
     }
@@ -100,6 +102,16 @@ def _scene(value: Any, by: str | None, bits: int) -> dict[str, Any] | None:
         if error.code.startswith(("viz-", "tools-symbols")):
             return None
         raise
+
+
+def _operands(given: dict[str, Any], value: Any) -> dict[str, Any] | None:
+    """Return the scene of the operands of an operation next to its result."""
+    from cute_py.explore.operands import with_operands
+    from cute_py.viz.scenes import scene_of
+
+    by = given["by"] if given["by"] in ("bank", "tile") else None
+    drawn = with_operands(given["e"], value, by, given["bits"])
+    return None if drawn is None else scene_of(drawn)
 
 
 def _why(value: Any) -> dict[str, Any] | None:

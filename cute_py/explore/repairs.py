@@ -13,8 +13,8 @@ from re import findall
 from time import monotonic
 
 from cute_py.errors import CuteError
+from cute_py.explore.calls import CLOSING, OPENING, calls_of, tokens_of
 from cute_py.expression import evaluate
-from cute_py.layout.notation.parse_tokens import Reader
 from cute_py.layout.notation.parse_tokens import number as value_of
 
 TYPE_CHECKING = False
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
+    from cute_py.explore.calls import Call
     from cute_py.layout.notation.parse_tokens import Token
 
 LONGEST = 1 << 9  # characters of a text that is edited
@@ -32,9 +33,8 @@ SECONDS = 0.4  # that trying may take, of the 2 that an answer has
 PER_INTEGER = 12  # edits
 LARGEST = 1 << 20  # of an integer that an edit puts in
 
-_OPENING, _CLOSING = frozenset("([{<"), frozenset(")]}>")
 # what stands before a minus sign that is not a difference
-_BEFORE_SIGN = frozenset((*_OPENING, ",", ":", "end"))
+_BEFORE_SIGN = frozenset((*OPENING, ",", ":", "end"))
 
 
 def repairs(text: str, error: CuteError) -> list[str]:
@@ -102,13 +102,12 @@ class _Trial:
 def _edits(text: str, error: CuteError) -> Iterator[str]:
     """Yield texts with one edit, the most likely first."""
     try:
-        tokens = [*_tokens(text)]
+        tokens = tokens_of(text)
     except CuteError:  # of a number with too many digits
         return
-    calls = [*_calls(text, tokens)]
-    rule = _RULES.get(error.code)
-    for call in calls if rule else ():
-        yield from rule(text, error, call)
+    calls = [*calls_of(text, tokens)]
+    for call in calls if error.code in _RULES else ():
+        yield from _RULES[error.code](text, error, call)
     if error.code.startswith("text-"):
         return
     yield from _strides(text, tokens)
@@ -124,12 +123,6 @@ def _edits(text: str, error: CuteError) -> Iterator[str]:
 
 def _spliced(text: str, start: int, end: int, part: str) -> str:
     return text[:start] + part + text[end:]
-
-
-def _tokens(text: str) -> Iterator[Token]:
-    reader = Reader(text, "explore")
-    while reader.token.kind != "end":
-        yield reader.advance()
 
 
 # -- strides
@@ -157,7 +150,7 @@ def _operand(tokens: list[Token], k: int, step: int) -> int:
     """Return the other end of the operand that begins at token k: its bracket, or its sign."""
     depth = 0
     while 0 <= k < len(tokens):
-        depth += (tokens[k].kind in _OPENING) - (tokens[k].kind in _CLOSING)
+        depth += (tokens[k].kind in OPENING) - (tokens[k].kind in CLOSING)
         after = tokens[k + 1].kind if k + 1 < len(tokens) else ""
         if not depth and not (step > 0 and (tokens[k].kind in "-@" or after == "@")):
             return k
@@ -205,38 +198,15 @@ def _candidates(n: int, near: set[int]) -> set[int]:
 
 # -- calls
 
-# the name's place, the places of the arguments, and that of the closing bracket
-_Call = tuple[int, list[tuple[int, int]], int]
 
-
-def _calls(text: str, tokens: list[Token]) -> Iterator[_Call]:
-    """Yield the calls of functions, the inner ones first."""
-    opened: list[tuple[Token | None, int, list[tuple[int, int]]]] = []
-    for k, token in enumerate(tokens):
-        if token.kind in _OPENING:
-            before = tokens[k - 1] if k else None
-            calls = before is not None and before.kind == "name" and token.kind == "("
-            opened.append((before if calls else None, token.end, []))
-        elif opened and (token.kind == "," or token.kind in _CLOSING):
-            name, start, arguments = opened[-1]
-            if text[start : token.start].strip():
-                arguments.append((start, token.start))
-            if token.kind == ",":
-                opened[-1] = name, token.end, arguments
-                continue
-            opened.pop()
-            if name is not None:
-                yield name.start, arguments, token.start
-
-
-def _fewer(text: str, error: CuteError, call: _Call) -> Iterator[str]:
+def _fewer(text: str, error: CuteError, call: Call) -> Iterator[str]:
     """Yield the text without the last arguments of a call."""
     _, arguments, end = call
     for k in range(len(arguments) - 1, 0, -1):
         yield text[: arguments[k - 1][1]] + text[end:]
 
 
-def _with_values(text: str, error: CuteError, call: _Call) -> Iterator[str]:
+def _with_values(text: str, error: CuteError, call: Call) -> Iterator[str]:
     """Yield the text with a value layout of as many values as the copy atom moves."""
     name, arguments, _ = call
     given = [place for place in arguments if "=" not in text[slice(*place)]]
@@ -246,7 +216,7 @@ def _with_values(text: str, error: CuteError, call: _Call) -> Iterator[str]:
             yield f"{text[: given[1][1]]},{values}{rest}"
 
 
-def _with_tile(text: str, error: CuteError, call: _Call) -> Iterator[str]:
+def _with_tile(text: str, error: CuteError, call: Call) -> Iterator[str]:
     """Yield the text with a tile that has all the elements of the thread-value layout."""
     name, arguments, _ = call
     if text[name:].startswith("tv") and len(arguments) == 2:
@@ -257,7 +227,7 @@ def _with_tile(text: str, error: CuteError, call: _Call) -> Iterator[str]:
             return
 
 
-def _in_two_modes(text: str, error: CuteError, call: _Call) -> Iterator[str]:
+def _in_two_modes(text: str, error: CuteError, call: Call) -> Iterator[str]:
     """Yield the text with a mode of threads and one of values."""
     name, arguments, end = call
     if text[name:].startswith("tv") and arguments:
@@ -267,14 +237,14 @@ def _in_two_modes(text: str, error: CuteError, call: _Call) -> Iterator[str]:
             yield f"{text[: arguments[0][0]]}{made},cosize({shown}){text[end:]}"
 
 
-def _reversed(text: str, error: CuteError, call: _Call) -> Iterator[str]:
+def _reversed(text: str, error: CuteError, call: Call) -> Iterator[str]:
     """Yield the text with an order of two or three modes."""
     for place in call[1][-1:]:
         yield _spliced(text, *place, "(1,0)")
         yield _spliced(text, *place, "(2,1,0)")
 
 
-def _with_bits(text: str, error: CuteError, call: _Call) -> Iterator[str]:
+def _with_bits(text: str, error: CuteError, call: Call) -> Iterator[str]:
     """Yield the text with the width of an access."""
     yield f"{text[: call[2]]},32{text[call[2] :]}"
 
