@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 VERSION = 1
 WIDEST = 1 << 10  # bits of an element
-PLAIN: dict[str, Any] = {"v": VERSION, "e": "", "by": "", "bits": 16, "sel": ""}
+PLAIN: dict[str, Any] = {"v": VERSION, "e": "", "by": "", "bits": 16, "cells": "", "sel": ""}
 
 
 def answer(state: Any) -> dict[str, Any]:
@@ -21,7 +21,8 @@ def answer(state: Any) -> dict[str, Any]:
 
     Args:
         state: `v`, 1; `e`, the expression; `by`, what the colours tell apart, and `bits`, the width
-            of an element (bits), as for `cute.show`; `sel`, what is selected, such as "T5"; and
+            of an element (bits), as for `cute.show`; `cells`, what the cells of a layout show:
+            "" (values), "index" or "coordinate"; `sel`, what is selected, such as "T5"; and
             `as`, one of FORMS, if that form of the value is wanted alone.
 
     Returns a dict with `v`, `value` (text), `scene` (None without a picture), `operands` (the scene

@@ -18,13 +18,13 @@ from cute_py.errors import CuteError
 from cute_py.explore.calls import calls_of, tokens_of
 from cute_py.expression import evaluate
 from cute_py.layout import tuples
-from cute_py.layout.layout import Layout
 from cute_py.viz.build import picture_of
 from cute_py.viz.cells import is_layout, value_cells, values_of
 from cute_py.viz.picture import Picture
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from cute_py.viz.picture import Grid
@@ -80,9 +80,12 @@ def with_operands(text: str, result: Any, by: str | None, bits: int) -> Picture 
     call = f"{name}({', '.join(letters)})"
     own = list(range(tuples.product(result.shape))) if name in INVERSES else values_of(result)
     parts = [(f"{each} = {layouts[each]}", layouts[each], keys[each]) for each in layouts]
+    parts.append((f"{call} = {result}", result, own))
+    drawn = [picture_of(layout, by=by, bits=bits) for _, layout, _ in parts]
+    colour = _colours([linked for *_, linked in parts], drawn[-1], by, bits)
     grids: tuple[Grid, ...] = ()
-    for title, layout, linked in (*parts, (f"{call} = {result}", result, own)):
-        grids += _grids(title, layout, linked, by, bits)
+    for (title, _, linked), each in zip(parts, drawn, strict=True):
+        grids += tuple(_grids(title, each, linked, colour))
     return Picture(str(result), (grids,), link="offset", bits=bits)
 
 
@@ -122,18 +125,42 @@ def _keys(name: str, operand: str, layouts: dict[str, Any], result: Any) -> list
     return [layouts["a"](i) for i in values_of(layouts["b"])]
 
 
-def _grids(title: str, layout: Any, keys: list[int], by: str | None, bits: int) -> tuple[Grid, ...]:
-    """Return the grids of a layout with the keys of its cells, in the colours of the keys."""
-    drawn = picture_of(layout, by=by, bits=bits)
-    shown = value_cells(keys, bits if by == "bank" else 0).colours
-    grids = []
-    for number, grid in enumerate(each for row in drawn.grids for each in row if each):
+def _colours(
+    keys: list[list[int]], result: Picture, by: str | None, bits: int
+) -> dict[int, int | None]:
+    """Return the colour of each key: of its bank, of its tile in the result, or of its place among
+    the keys.
+    """
+    if by == "tile":
+        shown = [
+            c
+            for grid in _in_order(result)
+            for column in zip(*grid.colours, strict=True)
+            for c in column
+        ]
+        return dict(zip(keys[-1], shown, strict=True))
+    order = sorted({key for linked in keys for key in linked})
+    numbers = order if by == "bank" else list(range(len(order)))
+    return dict(zip(order, value_cells(numbers, bits if by == "bank" else 0).colours, strict=True))
+
+
+def _in_order(drawn: Picture) -> list[Grid]:
+    """Return the grids, each column of places from the top: the order of their indices."""
+    return [grid for column in zip(*drawn.grids, strict=True) for grid in column if grid]
+
+
+def _grids(
+    title: str, drawn: Picture, keys: list[int], colour: dict[int, int | None]
+) -> Iterator[Grid]:
+    """Yield the grids of a layout with the keys of its cells, in the colours of the keys."""
+    for grid in _in_order(drawn):
         facts: Any = grid.facts
-        own = slice(facts.start, facts.start + len(facts.cells))
-        colours = grid.colours
-        if by != "tile":
-            colours = tuple([tuple(shown[own][i :: grid.rows]) for i in range(grid.rows)])
-        linked = facts._replace(keys=tuple(keys[own]))
-        name = grid.title if number else f"{title} {grid.title}".rstrip()
-        grids.append(replace(grid, title=name, colours=colours, facts=linked))
-    return tuple(grids)
+        own = keys[facts.start : facts.start + len(facts.cells)]
+        shown = [colour.get(key) for key in own]
+        yield replace(
+            grid,
+            title=f"{title} {grid.title}".strip(),
+            colours=tuple([tuple(shown[i :: grid.rows]) for i in range(grid.rows)]),
+            facts=facts._replace(keys=tuple(own)),
+        )
+        title = ""

@@ -27,6 +27,13 @@ RUNTIME = (
     "python_stdlib.zip",
     "pyodide-lock.json",
 )
+PAGE = """
+:root { color-scheme: light dark; background: light-dark(#fff, #14171a); }
+body { max-width: 1060px; margin: 0 auto; padding: 20px 16px 40px; }
+body { font: 14px/1.5 system-ui, sans-serif; }
+h1 { font-size: 22px; line-height: 1.3; margin: 0; color: light-dark(#1b1f24, #e6e9ed); }
+p { margin: 2px 0 14px; color: light-dark(#57606a, #9da7b3); }
+"""
 OWN = Path(__file__).parents[1]  # the package cute_py
 EARLIEST = (1980, 1, 1, 0, 0, 0)  # of files in a zip, which then depends on its contents alone
 
@@ -87,7 +94,7 @@ def _runtime(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 def front_end() -> str:
     """Return the scripts that a page and a notebook share."""
-    return f"{script()}\n{own('explorer.js')}"
+    return f"{script()}\n{own('style.js')}\n{own('explorer.js')}"
 
 
 def own(name: str) -> str:
@@ -107,7 +114,9 @@ def _page(where: dict[str, Any], files: dict[str, bytes]) -> str:
             '<meta name="color-scheme" content="light dark">',
             "<title>CuTe layout explorer</title>",
             '<link rel="icon" href="data:,">',
+            f"<style>{PAGE}</style>",
             "<h1>CuTe layout explorer</h1>",
+            "<p>Type a layout, an atom or an operation: cute_py answers, in this browser.</p>",
             '<div id="explorer"></div>',
             *[_element(name, content) for name, content in files.items()],
             f'<script type="application/json" id="data">{as_json(data)}</script>',

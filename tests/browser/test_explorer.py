@@ -21,6 +21,7 @@ import pytest
 
 from cute_py.cli.main import main
 from cute_py.explore import answer, link_of, state_of
+from cute_py.explore.answers import PLAIN
 from cute_py.explore.controls import PRESETS, controls
 from cute_py.explore.pages import PYODIDE, front_end, own
 
@@ -110,13 +111,13 @@ def test_typing_is_answered_and_the_link_follows(widget):
 def test_links_open_as_in_python(widget):
     page, states = widget(LINKS[2])
     wait_for_value(page, answer(state_of(LINKS[2]))["value"])
-    assert states[-1] == {"v": 1, "e": "", "by": "", "bits": 16, "sel": "", **state_of(LINKS[2])}
+    assert states[-1] == {**PLAIN, **state_of(LINKS[2])}
 
 
 @pytest.mark.parametrize("link", ["#v2&e=4:1", "#v1&e=%", "#v1&e=%E4%", "#v1&e=4:1&bits=x", "#x"])
 def test_broken_links_are_refused_in_words(widget, link):
     page, _ = widget(link)
-    page.locator(".refused pre").first.wait_for()
+    page.locator(".refused dd").first.wait_for()
     assert "required" in page.locator(".refused").inner_text()
 
 
@@ -124,7 +125,7 @@ def test_broken_links_are_refused_in_words(widget, link):
 def test_bad_text_is_refused_in_words(widget, text):
     page, _ = widget()
     type_in(page, text)
-    page.locator(".refused pre").first.wait_for()
+    page.locator(".refused dd").first.wait_for()
     assert page.evaluate("window.bad") is None
 
 
