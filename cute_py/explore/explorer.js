@@ -7,7 +7,7 @@ const cutePyExplorer = (host, data, ask, options = {}) => {
   const labelled = (parent, text, tag, props = {}) => {
     const label = put(parent, "label");
     put(label, "span", { textContent: text });
-    return put(label, tag, props);
+    return put(label, tag, { ariaLabel: text, ...props });
   };
 
   // -- links, as in links.py
