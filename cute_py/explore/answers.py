@@ -5,6 +5,8 @@ from __future__ import annotations
 from cute_py.errors import CuteError, refusal
 from cute_py.expression import evaluate
 from cute_py.expression import show as text_of
+from cute_py.layout import Mapped, tuples
+from cute_py.viz.cells import require_small
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 VERSION = 1
+MOST_CELLS = 1 << 15  # of a live picture
 WIDEST = 1 << 10  # bits of an element
 PLAIN: dict[str, Any] = {"v": VERSION, "e": "", "by": "", "bits": 16, "cells": "", "sel": ""}
 
@@ -25,7 +28,8 @@ def answer(state: Any) -> dict[str, Any]:
             "" (values), "index" or "coordinate"; `sel`, what is selected, such as "T5"; and
             `as`, one of FORMS, if that form of the value is wanted alone.
 
-    Returns a dict with `v`, `value` (text), `scene` (None without a picture), `operands` (the scene
+    Returns a dict with `v`, `value` (text), `scene` (None without a picture), `reason` (why a value
+    that could be drawn is not), `operands` (the scene
     of an operation's operands and its result, or None), `why` (the scene of the derivation, or
     None) and `sel`; for `as` with `v` and `text`; or with `v` and `error`, whose
     entries are `code`, `given`, `required`, `fix` and `repairs`, expressions that have a value. It
@@ -55,10 +59,12 @@ def _answer(state: Any) -> dict[str, Any]:
     value = evaluate(given["e"])
     if given.get("as"):
         return {"v": VERSION, "text": _as(given, value)}
+    scene, reason = _scene(value, given["by"] or None, given["bits"])
     return {
         "v": VERSION,
         "value": text_of(value),
-        "scene": _scene(value, given["by"] or None, given["bits"]),
+        "scene": scene,
+        "reason": reason,
         "operands": _operands(given, value),
         "why": _why(value),
         "sel": given["sel"],
@@ -91,18 +97,34 @@ def _checked(state: Any) -> dict[str, Any]:
     return given
 
 
-def _scene(value: Any, by: str | None, bits: int) -> dict[str, Any] | None:
-    """Return the scene of a value, None if its type has no picture."""
+def _scene(value: Any, by: str | None, bits: int) -> tuple[dict[str, Any] | None, str]:
+    """Return the scene of a value; or None, and why a value of a type with pictures has none."""
     from cute_py.viz.scenes import scene
 
     try:
-        return scene(value, by=by, bits=bits)
+        require_small(value, _cells(value), most=MOST_CELLS)
+        return scene(value, by=by, bits=bits), ""
     except CuteError as error:
         if error.code == "viz-by":  # the colours were chosen for another value
-            return scene(value, bits=bits)
+            return _scene(value, None, bits)
+        if error.code == "viz-type":
+            return None, ""
         if error.code.startswith(("viz-", "tools-symbols")):
-            return None
+            return None, "{required}; {fix}".format(**error_of(error))
         raise
+
+
+def _cells(value: Any) -> int:
+    """Return about how many cells the picture of a value has."""
+    if value.__class__ is tuple:
+        return sum(map(_cells, value))
+    if isinstance(value, Mapped):
+        count = value.size()
+        return count if count.__class__ is int else 0
+    if hasattr(value, "permutation_mnk"):
+        m, n, k = (value.tile_size(mode) for mode in range(3))
+        return int(m * k + n * k + m * n)
+    return 2 * tuples.product(getattr(value, "tile_shape", 0))
 
 
 def _operands(given: dict[str, Any], value: Any) -> dict[str, Any] | None:
@@ -135,6 +157,8 @@ def error_of(error: CuteError) -> dict[str, Any]:
 
 def _as(given: dict[str, Any], value: Any) -> str:
     """Return the value in one of the forms."""
+    if given["as"] != "python":
+        require_small(value, _cells(value), most=MOST_CELLS)
     return FORMS[given["as"]][1](value, given)
 
 

@@ -103,6 +103,7 @@ const cutePyExplorer = (host, data, ask, options = {}) => {
     const scene = found.operands ?? found.scene;
     const cells = ["index", "coordinate"].includes(state.cells) ? state.cells : "";
     picture.classList.toggle("untitled", scene?.title === found.value);
+    if (found.reason) put(picture, "p", { textContent: `No picture. Required: ${found.reason}.` });
     if (scene) cutePy(put(picture, "div"), scene, { sel: found.sel, onselect, cells, size: 26 });
     if (found.why) {
       const details = put(why, "details");

@@ -122,6 +122,23 @@ def test_bad_states_are_refused(state):
     assert answer(state)["error"]["code"] in ("explore-state", "text-unexpected")
 
 
+@pytest.mark.parametrize(
+    ("e", "reason"),
+    [
+        ("(1000000,1000):(1,1000000)", "at most 32768 cells"),
+        ("copy(UniversalCopy<8>,(256,64),(1,16),bits=8)", "at most 32768 cells"),
+        ("mma(SM61_DP4A,(1,1,1),(256,256,64))", "at most 32768 cells"),
+        ("((256,256):(1,256),4:1)", "at most 32768 cells"),
+        ("(2,2,2,2,2):(1,2,4,8,16)", "at most 4 modes"),
+    ],
+)
+def test_what_is_too_large_to_be_drawn_says_so(e, reason):
+    found = asked(e)
+    assert found["scene"] is None
+    assert reason in found["reason"]
+    assert "required" in asked(e, **{"as": "svg"})["error"]
+
+
 def test_what_needs_too_much_memory_is_refused(monkeypatch):
     def too_much(text):
         raise MemoryError
