@@ -83,7 +83,7 @@ def controls() -> dict[str, Any]:
     return {
         "plain": PLAIN,
         "presets": [
-            {"tab": tab, "name": name, "state": state, "answer": answer({**PLAIN, **state})}
+            {"tab": tab, "name": name, "state": state, "answer": _shown(answer({**PLAIN, **state}))}
             for tab, presets in PRESETS.items()
             for name, state in presets.items()
         ],
@@ -97,6 +97,11 @@ def controls() -> dict[str, Any]:
         "failed": error_of(refusal("explore-limit", operation="explore", reason="failure")),
         "warm": [{**PLAIN, "e": e} for e in WARM],
     }
+
+
+def _shown(found: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer without the scene that its operands have, too."""
+    return {**found, "scene": None} if found.get("operands") else found
 
 
 # what the worker imports before it is ready
