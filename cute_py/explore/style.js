@@ -52,7 +52,7 @@ const STYLE = `
 .explorer .untitled > div > div > div:first-child { display: none; }
 .explorer .why { margin-top: 6px; }
 .explorer summary { cursor: pointer; }
-.explorer .old { opacity: 0.35; }
+.explorer .old .value, .explorer .old .cute-py, .explorer .old .why { opacity: 0.35; }
 @media (max-width: 640px) {
   .explorer .tabs, .explorer .chips { flex-wrap: nowrap; overflow-x: auto; white-space: nowrap; scrollbar-width: none; }
   .explorer .controls { order: 1; margin-top: 16px; }

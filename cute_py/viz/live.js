@@ -97,7 +97,7 @@ const cutePy = (host, scene, options = {}) => {
     `T${p.threads[set]} V${Array.isArray(p.thread[k]) ? p.value[k][i] : p.value[k]}`);
   const lines = (p, k) => {
     const { cells } = options, at = p.start + k;
-    if (cells && p.offset) return [cells === "index" ? `${at}` : show(coordinate(at, p.shape))];
+    if (cells && p.offset) return [cells === "index" ? `${at}` : show(coordinate(at, p.shape.map(size)))];
     if (p.text) return p.text[k].split("\n");
     if (!p.thread) return [`${(p.offset || p.coordinate)[k]}`];
     const found = holders(p, k);

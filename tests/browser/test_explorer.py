@@ -207,7 +207,7 @@ def test_cells_show_values_indices_or_coordinates(widget):
         };
       }"""
     )
-    for choice, shown in (("index", "7"), ("coordinate", "(1,(1,1))")):
+    for choice, shown in (("index", "7"), ("coordinate", "(1,3)")):
         page.get_by_label("cells show").select_option(choice)
         page.wait_for_function("text => window.texts.has(text)", arg=shown)
         assert page.evaluate("model.values.link").endswith(f"&cells={choice}")
