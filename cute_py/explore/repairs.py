@@ -31,7 +31,7 @@ TRIED = 160
 SECOND = 8  # refused edits that are edited once more, where no single edit has a value
 SECONDS = 0.4  # that trying may take, of the 2 that an answer has
 PER_INTEGER = 12  # edits
-LARGEST = 1 << 20  # of an integer that an edit puts in
+LARGEST = 1 << 12  # of an integer that an edit puts in, or twice the integer before
 
 # what stands before a minus sign that is not a difference
 _BEFORE_SIGN = frozenset((*OPENING, ",", ":", "end"))
@@ -108,7 +108,7 @@ def _edits(text: str, error: CuteError) -> Iterator[str]:
     calls = [*calls_of(text, tokens)]
     for call in calls if error.code in _RULES else ():
         yield from _RULES[error.code](text, error, call)
-    if error.code.startswith("text-"):
+    if error.code.startswith("text-") or error.code == "expression-limit":
         return
     yield from _strides(text, tokens)
     yield from _integers(text, tokens, str(error))
@@ -190,20 +190,27 @@ def _numbers(text: str) -> set[int]:
 
 def _candidates(n: int, near: set[int]) -> set[int]:
     """Return integers to try in place of n: near it, a power of two, or multiples of others."""
-    n = min(n, LARGEST)
     found = {1, n + 1, max(0, n - 1), 1 << n.bit_length(), 1 << max(0, n.bit_length() - 1), *near}
     found |= {-(-n // m) * m for m in near if m} | {n // m * m for m in near if 0 < m <= n}
-    return {m for m in found if m <= LARGEST} - {n}
+    return {m for m in found if m <= max(LARGEST, 2 * n)} - {n}
 
 
 # -- calls
 
 
-def _fewer(text: str, error: CuteError, call: Call) -> Iterator[str]:
-    """Yield the text without the last arguments of a call."""
-    _, arguments, end = call
+def _other_arguments(text: str, error: CuteError, call: Call) -> Iterator[str]:
+    """Yield the text without the last arguments of a call, with one more, or with an example's."""
+    from cute_py.explore.controls import PRESETS
+
+    name, arguments, end = call
     for k in range(len(arguments) - 1, 0, -1):
         yield text[: arguments[k - 1][1]] + text[end:]
+    for more in ("2", "(2,2)", "4:1") if arguments else ():
+        yield f"{text[: arguments[-1][1]]},{more}{text[end:]}"
+    called = text[name:end].partition("(")[0]
+    for state in (state for presets in PRESETS.values() for state in presets.values()):
+        if state["e"].startswith(f"{called}("):
+            yield _spliced(text, name, end + 1, state["e"])
 
 
 def _with_values(text: str, error: CuteError, call: Call) -> Iterator[str]:
@@ -250,7 +257,7 @@ def _with_bits(text: str, error: CuteError, call: Call) -> Iterator[str]:
 
 
 _RULES: dict[str, Any] = {
-    "text-arguments": _fewer,
+    "text-arguments": _other_arguments,
     "copy-values": _with_values,
     "permutation": _reversed,
     "viz-tile": _with_tile,
