@@ -5,6 +5,7 @@ file adds what only the site has: toctrees, the reference from docstrings, the p
 blocks, the outputs of executed lessons, and the explorer.
 """
 
+import ast
 import inspect
 import json
 import os
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from docutils.nodes import SkipNode
 from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.ext.napoleon import GoogleDocstring
 from sphinx.util import logging
 
 import cute_py as cute
@@ -48,7 +50,8 @@ default_role = "py:obj"
 nitpick_ignore_regex = [("py:.*", ".*")]
 autodoc_member_order = "bysource"
 napoleon_use_ivar = True
-autodoc_mock_imports = ["torch"]
+
+OF_TORCH = ("gemm", "Linear", "register")
 
 # caption -> pages, in the order of the sidebar
 CONTENTS = {
@@ -105,7 +108,7 @@ def homes():
         listed = getattr(module, "PUBLIC", None) or getattr(module, "__all__", ())
         new = [name for name in listed if id(getattr(module, name)) not in top]
         found[package] = [f"{package}.{name}" for name in new]
-    return found
+    return found | {"torch": [f"torch.{name}" for name in OF_TORCH]}
 
 
 def names(defined):
@@ -128,8 +131,27 @@ def value_of(name):
     return getattr(getattr(cute, package) if package else cute, last)
 
 
+def unloaded(name):
+    """Return the directive of a name of `cute_py.torch` from its source, which needs no torch."""
+    for path in (ROOT / "cute_py" / "torch").glob("*.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if getattr(node, "name", "") == name:
+                is_class = isinstance(node, ast.ClassDef)
+                takes = ast.unparse((node.body[1] if is_class else node).args)
+                takes = takes.removeprefix("self, ")
+                kind = "class" if is_class else "function"
+                lines = str(
+                    GoogleDocstring(ast.get_docstring(node).replace("*", r"\*"))
+                ).splitlines()
+                head = [f".. py:{kind}:: cute_py.torch.{name}({takes})", ""]
+                return head + [f"   {line}" for line in lines] + [""]
+    return [f".. py:data:: cute_py.torch.{name}", ""]
+
+
 def described(name):
     """Return the directive that documents a public name."""
+    if name.startswith("torch."):
+        return unloaded(name.removeprefix("torch."))
     package, _, last = name.rpartition(".")
     value = value_of(name)
     place = f"cute_py.{package}::{last}" if package else f"cute_py::{last}"
