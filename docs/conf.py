@@ -48,6 +48,7 @@ nitpicky = True
 # A name in a docstring becomes a link where the site has it; other names stay as they are.
 default_role = "py:obj"
 nitpick_ignore_regex = [("py:.*", ".*")]
+toc_object_entries_show_parents = "hide"
 autodoc_member_order = "bysource"
 napoleon_use_ivar = True
 
@@ -159,7 +160,8 @@ def described(name):
         return [f".. autoclass:: {place}", "   :members:", ""]
     if inspect.isroutine(value):
         return [f".. autofunction:: {place}", ""]
-    return [f".. py:data:: {name}", f"   :value: {value!r}"[:80], ""]
+    text = repr(value)
+    return [f".. py:data:: {name}", f"   :value: {text}" if len(text) < 80 else "", ""]
 
 
 def picture(match):
@@ -206,7 +208,7 @@ HEADS = re.compile(r"(?<!\S)(Law:|Source:|Raises(?= \w))")
 def prose(app, what, name, value, options, lines):
     """Make heads bold, and keep `Noun: text` of a property and |x| as they are written."""
     if what == "property":
-        lines[:] = [*inspect.getdoc(value).splitlines(), ""]
+        lines[:] = [*str(GoogleDocstring(inspect.getdoc(value))).splitlines(), ""]
     code = False
     for i, line in enumerate(lines):
         code = bool(line) and (code or line.lstrip().startswith(">>>"))
