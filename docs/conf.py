@@ -173,7 +173,7 @@ def picture(match):
     value = evaluate(state["e"])
     if options or not hasattr(value, "_repr_html_"):
         value = cute.show(value, **options)
-    link = f'<p><a href="../explorer/{escape(link_of(state))}">Explore it</a></p>'
+    link = f'<p><a href="../explorer/index.html{escape(link_of(state))}">Explore it</a></p>'
     parts = fenced("text", match[2]), fenced("{raw} html", value._repr_html_() + link)
     return "\n\n".join(parts)
 
@@ -198,7 +198,7 @@ def read(app, docname, content):
         content[0] += "".join(toctrees())
     if docname == "docs/explorer":
         title, _, rest = content[0].partition("\n")
-        link = '<p><a href="../explorer/">Open the explorer</a>, in this browser.</p>'
+        link = '<p><a href="../explorer/index.html">Open the explorer</a>, in this browser.</p>'
         content[0] = f"{title}\n\n{link}\n{rest}"
 
 

@@ -63,7 +63,7 @@ def test_pictures_of_the_gallery_are_live_and_open_in_the_explorer(conf):
         shown = conf.filled(block)
         assert "<img alt=" in shown
         assert '<script type="application/json">' in shown
-        (link,) = re.findall(r'href="\.\./explorer/(.*?)"', shown)
+        (link,) = re.findall(r'href="\.\./explorer/index.html(.*?)"', shown)
         assert answer(state_of(unescape(link)))["scene"] is not None
 
 
