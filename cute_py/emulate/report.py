@@ -61,7 +61,7 @@ NAMES = tuple(field.name for field in fields(Counts))
 
 
 class Report:
-    """Counts by source line: `report.lines[file, line]`, `report.total`; `str` is a table.
+    """Counts by source line: `report.lines[file, line]`, `report.total`; its text is a table.
 
     `unwritten`: how many elements of each array that the kernel writes no thread has written.
     """
@@ -124,6 +124,9 @@ class Report:
             right = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
             lines.append("  ".join([place.ljust(widths[0]), *right]))
         return "\n".join([*lines, *self._never_written()])
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def _never_written(self) -> list[str]:
         rows = [(n, name) for name, n in self.unwritten.items() if n]
