@@ -140,9 +140,12 @@ def test_how_often_a_wait_looks_is_not_counted():
     assert {str(each) for each in found} == {str(found[0])}
 
 
-def test_a_prompt_shows_the_table():
+def test_a_prompt_shows_the_table(monkeypatch):
     report = emulate(of_two_blocks, np.zeros(256, np.float32), report=True)
     timeline = emulate(of_two_blocks, np.zeros(256, np.float32), report="timeline")
     assert repr(report) == str(report)
     assert repr(report).splitlines()[-1].startswith("total")
     assert repr(timeline).startswith("order, not time: ")
+    assert "<table>" in report._repr_html_()
+    monkeypatch.setenv("CUTE_PY_PICTURES", "0")
+    assert report._repr_html_() is timeline._repr_html_() is None
