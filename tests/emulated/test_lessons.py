@@ -81,7 +81,7 @@ def run(lesson, kind, answers=None):
         if found and answers:
             code = found[1] + answers[found[2]][kind == "wrong"] + found[4]
         with redirect_stdout(StringIO()) as printed:
-            value = run_cell(code, names, f"<lesson {lesson.name[:2]}, cell {number + 1}>")
+            value = run_cell(code, names, f"<cell {number + 1}>")
         text, page = shown(value)
         if found:
             assert text.startswith(found[2])
