@@ -227,9 +227,9 @@ def mathml(block):
     return render, None
 
 
-def lessons_to_read(app, env, added, changed, removed):
-    """Read lessons again: their outputs are in files that Sphinx does not watch."""
-    return [name for name in env.found_docs if name.startswith("notebooks/")]
+def drawn(app, env, added, changed, removed):
+    """Return the pages to read again: what they show is not in files that Sphinx watches."""
+    return [name for name in env.found_docs if name.startswith(("notebooks/", "docs/gallery"))]
 
 
 def complete(app, error):
@@ -248,5 +248,5 @@ def setup(app):
     app.add_html_math_renderer("mathml", mathml(False), mathml(True))
     app.connect("source-read", read)
     app.connect("autodoc-process-docstring", prose, priority=900)
-    app.connect("env-get-outdated", lessons_to_read)
+    app.connect("env-get-outdated", drawn)
     app.connect("build-finished", complete)
