@@ -157,11 +157,11 @@ def described(name):
     value = value_of(name)
     place = f"cute_py.{package}::{last}" if package else f"cute_py::{last}"
     if inspect.isclass(value):
-        return [f".. autoclass:: {place}", "   :members:", ""]
+        return [f".. autoclass:: {place}", "   :members:", SPECIAL, ""]
     if inspect.isroutine(value):
         return [f".. autofunction:: {place}", ""]
-    text = repr(value)
-    return [f".. py:data:: {name}", f"   :value: {text}" if len(text) < 80 else "", ""]
+    home = ["   :module: " + f"cute_py.{package}".rstrip("."), f"   :value: {value!r}"]
+    return [f".. py:data:: {last}", *home[: 2 if len(home[1]) < 400 else 1], ""]
 
 
 def picture(match):
@@ -202,18 +202,22 @@ def read(app, docname, content):
         content[0] = f"{title}\n\n{link}\n{rest}"
 
 
-HEADS = re.compile(r"(?<!\S)(Law:|Source:|Raises(?= \w))")
+# what begins a part of a docstring; methods that are shown though their names are not public
+HEADS = re.compile(r"(?<!\S)(Law:|Source:|Raises(?= \w|$))")
+SPECIAL = "   :special-members: __call__, __getitem__"
 
 
 def prose(app, what, name, value, options, lines):
-    """Make heads bold, and keep `Noun: text` of a property and |x| as they are written."""
+    """Make heads bold, and keep what is no markup: `Noun: text` of a property, |x|, `Name`s."""
     if what == "property":
         lines[:] = [*str(GoogleDocstring(inspect.getdoc(value))).splitlines(), ""]
     code = False
     for i, line in enumerate(lines):
         code = bool(line) and (code or line.lstrip().startswith(">>>"))
         if not code:
-            lines[i] = HEADS.sub(r"**\1**", line.replace("|", r"\|"))
+            line = HEADS.sub(r"**\1**", line.replace("|", r"\|"))
+            line = re.sub(r"(`[\w.]+`)(?=\w)", r"\1\\ ", line)
+            lines[i] = re.sub(r"^:ivar .*?:", lambda names: names[0].replace(", ", ","), line)
 
 
 def mathml(block):
