@@ -17,11 +17,13 @@ from docutils.nodes import SkipNode
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.ext.napoleon import GoogleDocstring
 from sphinx.util import logging
+from sphinx.util.inspect import stringify_signature
 
 import cute_py as cute
 from cute_py.explore.links import link_of
 from cute_py.explore.pages import site as explorer_files
 from cute_py.expression import evaluate
+from cute_py.trace.kernel import trace
 
 log = logging.getLogger(__name__)
 ROOT = Path(__file__).parents[1]
@@ -45,14 +47,16 @@ html_show_sphinx = html_copy_source = False
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 4
 nitpicky = True
-# A name in a docstring becomes a link where the site has it; other names stay as they are.
+# A name in a docstring becomes a link where the site has it, which it must for `cute.name`.
 default_role = "py:obj"
-nitpick_ignore_regex = [("py:.*", ".*")]
+nitpick_ignore_regex = [("py:class", ".*"), ("py:obj", r"(?!cute_py\.).*")]
 toc_object_entries_show_parents = "hide"
 autodoc_member_order = "bysource"
 napoleon_use_ivar = True
 
 OF_TORCH = ("gemm", "Linear", "register")
+# packages that are functions as well
+CALLED = {"trace": trace, "emulate": cute.emulate.emulate, "explore": cute.explore.explore}
 
 # caption -> pages, in the order of the sidebar
 CONTENTS = {
@@ -106,10 +110,10 @@ def homes():
     top = {id(getattr(cute, name)) for each in found.values() for name in each}
     for package in cute._PACKAGES:
         module = getattr(cute, package)
-        listed = getattr(module, "PUBLIC", None) or getattr(module, "__all__", ())
+        listed = [name for name in getattr(module, "__all__", ()) if name not in CALLED]
         new = [name for name in listed if id(getattr(module, name)) not in top]
-        found[package] = [f"{package}.{name}" for name in new]
-    return found | {"torch": [f"torch.{name}" for name in OF_TORCH]}
+        found[package] = [package] * (package in CALLED) + [f"{package}.{name}" for name in new]
+    return found | {"math": list(cute.math.PUBLIC), "torch": [f"torch.{each}" for each in OF_TORCH]}
 
 
 def names(defined):
@@ -139,20 +143,26 @@ def unloaded(name):
             if getattr(node, "name", "") == name:
                 is_class = isinstance(node, ast.ClassDef)
                 takes = ast.unparse((node.body[1] if is_class else node).args)
-                takes = takes.removeprefix("self, ")
                 kind = "class" if is_class else "function"
-                lines = str(
-                    GoogleDocstring(ast.get_docstring(node).replace("*", r"\*"))
-                ).splitlines()
-                head = [f".. py:{kind}:: cute_py.torch.{name}({takes})", ""]
-                return head + [f"   {line}" for line in lines] + [""]
-    return [f".. py:data:: cute_py.torch.{name}", ""]
+                head = f"{kind}:: torch.{name}({takes.removeprefix('self, ')})"
+                return written(head, ast.get_docstring(node).replace("*", r"\*"))
+    return written(f"data:: torch.{name}", "")
+
+
+def written(head, docstring):
+    """Return a directive with a docstring."""
+    lines = str(GoogleDocstring(docstring)).splitlines()
+    prose(None, "", "", None, None, lines)
+    return [f".. py:{head}", "", *(f"   {line}" for line in lines), ""]
 
 
 def described(name):
     """Return the directive that documents a public name."""
     if name.startswith("torch."):
         return unloaded(name.removeprefix("torch."))
+    if name in CALLED:
+        takes = stringify_signature(inspect.signature(CALLED[name]))
+        return written(f"function:: {name}{takes}", inspect.getdoc(CALLED[name]))
     package, _, last = name.rpartition(".")
     value = value_of(name)
     place = f"cute_py.{package}::{last}" if package else f"cute_py::{last}"
@@ -217,6 +227,7 @@ def prose(app, what, name, value, options, lines):
         if not code:
             line = HEADS.sub(r"**\1**", line.replace("|", r"\|"))
             line = re.sub(r"(`[\w.]+`)(?=\w)", r"\1\\ ", line)
+            line = re.sub(r"`cute\.([\w.]+)`", r":py:obj:`cute.\1 <cute_py.\1>`", line)
             lines[i] = re.sub(r"^:ivar .*?:", lambda names: names[0].replace(", ", ","), line)
 
 

@@ -36,6 +36,8 @@ def test_every_public_name_is_on_one_page_of_the_reference(conf):
         shown += [name for block in blocks for module in block.split() for name in homes[module]]
     assert len(shown) == len(set(shown))
     values = {id(conf.value_of(name)) for name in shown if not name.startswith("torch.")}
+    functions = {each for each in cute._PACKAGES if callable(getattr(cute, each))}
+    assert functions <= set(shown)
     for package in (None, *cute._PACKAGES):
         names = dir(cute) if package is None else getattr(getattr(cute, package), "__all__", ())
         for name in names:
