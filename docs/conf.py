@@ -144,16 +144,17 @@ def unloaded(name):
                 is_class = isinstance(node, ast.ClassDef)
                 takes = ast.unparse((node.body[1] if is_class else node).args)
                 kind = "class" if is_class else "function"
-                head = f"{kind}:: torch.{name}({takes.removeprefix('self, ')})"
-                return written(head, ast.get_docstring(node).replace("*", r"\*"))
-    return written(f"data:: torch.{name}", "")
+                head = f"{kind}:: {name}({takes.removeprefix('self, ')})"
+                said = ast.get_docstring(node).replace("*", r"\*")
+                return written(head, said, "cute_py.torch")
+    return written(f"data:: {name}", "", "cute_py.torch")
 
 
-def written(head, docstring):
+def written(head, docstring, module="cute_py"):
     """Return a directive with a docstring."""
     lines = str(GoogleDocstring(docstring)).splitlines()
     prose(None, "", "", None, None, lines)
-    return [f".. py:{head}", "", *(f"   {line}" for line in lines), ""]
+    return [f".. py:{head}", f"   :module: {module}", "", *(f"   {line}" for line in lines), ""]
 
 
 def described(name):
