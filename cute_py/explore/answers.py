@@ -124,7 +124,7 @@ def _cells(value: Any) -> int:
     if hasattr(value, "permutation_mnk"):
         m, n, k = (value.tile_size(mode) for mode in range(3))
         return int(m * k + n * k + m * n)
-    return 2 * tuples.product(getattr(value, "tile_shape", 0))
+    return int(2 * tuples.product(getattr(value, "tile_shape", 0)))
 
 
 def _operands(given: dict[str, Any], value: Any) -> dict[str, Any] | None:
