@@ -151,6 +151,7 @@ const cutePyExplorer = (host, data, ask, options = {}) => {
       choices(tiling, [["", "none"], ...(data.tilings[kind] ?? []).map((each) => [each, each])]);
       tiling.disabled = !kind;
     }
+    tiling.value = [...tiling.options].map((option) => option.value).find((each) => each && state.e.includes(`,${each}`)) ?? "";
   };
   const SWIZZLE = /Sw<(\d+),(\d+),(-?\d+)>/;
   const numbers = () => [...state.e.matchAll(/<[^<>]*>|(?<![\w.])\d+(?![\w.])/g)] // Sw<3,0,3> has its own

@@ -50,6 +50,7 @@ const STYLE = `
 .explorer .copies { display: flex; flex-wrap: wrap; gap: 6px; }
 .explorer .copies button { font-size: 13px; min-height: 28px; padding: 1px 9px; }
 .explorer .untitled > div > div > div:first-child { display: none; }
+.explorer .cute-py [role=status] { position: sticky; bottom: 0; padding: 4px 0; background: var(--jp-layout-color0, light-dark(#fff, #14171a)); }
 .explorer .why { margin-top: 6px; }
 .explorer summary { cursor: pointer; }
 .explorer .old .value, .explorer .old .cute-py, .explorer .old .why { opacity: 0.35; }

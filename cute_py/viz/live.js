@@ -159,11 +159,11 @@ const cutePy = (host, scene, options = {}) => {
     const pixels = min(width || 900, 900);
     const columns = places[0].map((_, j) => places.flatMap((row) => panels[row[j]] || []));
     const sum = (f) => columns.reduce((n, column) => n + max(0, ...column.map(f)), 0);
-    const fits = wraps ? min(...panels.map((p) => (pixels - p.left - 2) / p.columns))
+    const fits = (p) => wraps ? (pixels - p.left - 2) / p.columns
       : (pixels - 12 * columns.length - sum((p) => p.left)) / sum((p) => p.columns);
     const need = max(options.size || 0, ...panels.map((p) => p.need));
-    const own = panels[0].notes ? need : max(min(need, floor(fits)), 5);
     for (const p of panels) {
+      const own = p.notes ? need : max(min(need, floor(fits(p))), 5);
       p.size = max(3, Math.round(own * zoom));
       p.font = min(10 * p.size / p.need, 13);
       for (const canvas of [p.base, p.over]) {

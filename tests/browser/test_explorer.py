@@ -168,6 +168,8 @@ def test_swizzles_atoms_and_tilings(widget):
     page.locator("canvas").first.wait_for()
     page.get_by_label("tiling").select_option("(2,2,1)")
     wait_for_value(page, answer({"v": 1, "e": "mma(SM61_DP4A,(2,2,1))"})["value"])
+    assert page.get_by_label("atom", exact=True).input_value() == "mma(SM61_DP4A)"
+    assert page.get_by_label("tiling").input_value() == "(2,2,1)"
 
 
 def test_a_click_selects_and_the_link_keeps_it(widget):
