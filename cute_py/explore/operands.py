@@ -13,6 +13,7 @@ Each cell has a key, and cells of one key light up together:
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 from cute_py.errors import CuteError
 from cute_py.explore.calls import calls_of, tokens_of
@@ -25,7 +26,6 @@ from cute_py.viz.picture import Picture
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
     from cute_py.viz.picture import Grid
 
@@ -56,37 +56,36 @@ def with_operands(text: str, result: Any, by: str | None, bits: int) -> Picture 
 
     >>> drawn = with_operands("composition(8:2, 4:2)", evaluate("composition(8:2, 4:2)"), None, 16)
     >>> [grid.title for grid in drawn.grids[0]]
-    ['a = 8:2', 'b = 4:2', 'composition(a, b) = 4:4']
+    ['a = 8:2', 'b = 4:2', 'composition(a, b)']
     """
-    found = _operation(text)
-    if found is None or not _drawn(result):
-        return None
-    name, operands = found
     try:
-        layouts = {
-            each: value for each, value in zip("ab", operands, strict=False) if _drawn(value)
-        }
-        if (
-            not layouts
-            or sum(tuples.product(x.shape) for x in (*layouts.values(), result)) > MOST_CELLS
-        ):
+        found = _operation(text)
+        if found is None or not _drawn(result):
             return None
-        keys = {each: _keys(name, each, layouts, result) for each in layouts}
+        name, operands = found
+        given = dict(zip("ab", operands, strict=False))
+        layouts = {each: x for each, x in given.items() if _drawn(x)}
+        count = sum(tuples.product(x.shape) for x in (*layouts.values(), result))
+        if not layouts or count > MOST_CELLS:
+            return None
+        letters = [each if each in layouts else tuples.show(x) for each, x in given.items()]
+        call = f"{name}({', '.join(letters)})"
+        parts = [
+            _Part(f"{each} = {x}", x, _keys(name, each, layouts, result), each == "b")
+            for each, x in layouts.items()
+        ]
+        own = list(range(tuples.product(result.shape))) if name in INVERSES else values_of(result)
+        grids = _linked([*parts, _Part(call, result, own, False)], "a" in layouts, by, bits)
     except CuteError:  # an operand that is no layout of numbers
         return None
-    letters = [
-        each if each in layouts else tuples.show(x) for each, x in zip("ab", operands, strict=False)
-    ]
-    call = f"{name}({', '.join(letters)})"
-    own = list(range(tuples.product(result.shape))) if name in INVERSES else values_of(result)
-    parts = [(f"{each} = {layouts[each]}", layouts[each], keys[each]) for each in layouts]
-    parts.append((f"{call} = {result}", result, own))
-    drawn = [picture_of(layout, by=by, bits=bits) for _, layout, _ in parts]
-    colour = _colours([linked for *_, linked in parts], drawn[-1], by, bits)
-    grids: tuple[Grid, ...] = ()
-    for (title, _, linked), each in zip(parts, drawn, strict=True):
-        grids += tuple(_grids(title, each, linked, colour))
     return Picture(str(result), (grids,), link="offset", bits=bits)
+
+
+class _Part(NamedTuple):
+    title: str
+    layout: Any
+    keys: list[int]
+    visits: bool  # whether its offsets are indices of another, without banks
 
 
 def _operation(text: str) -> tuple[str, list[Any]] | None:
@@ -125,21 +124,32 @@ def _keys(name: str, operand: str, layouts: dict[str, Any], result: Any) -> list
     return [layouts["a"](i) for i in values_of(layouts["b"])]
 
 
+def _linked(parts: list[_Part], composed: bool, by: str | None, bits: int) -> tuple[Grid, ...]:
+    """Return the grids of layouts, whose colours tell keys, banks or tiles of the result apart."""
+    drawn = [picture_of(part.layout, by=by, bits=bits) for part in parts]
+    colour = _colours(parts, drawn[-1], by, bits)
+    grids: tuple[Grid, ...] = ()
+    for part, each in zip(parts, drawn, strict=True):
+        own = by == "bank" and not (part.visits and composed)
+        grids += tuple(_grids(part, each, None if own else colour))
+    return grids
+
+
 def _colours(
-    keys: list[list[int]], result: Picture, by: str | None, bits: int
+    parts: list[_Part], result: Picture, by: str | None, bits: int
 ) -> dict[int, int | None]:
     """Return the colour of each key: of its bank, of its tile in the result, or of its place among
     the keys.
     """
     if by == "tile":
         shown = [
-            c
+            colour
             for grid in _in_order(result)
             for column in zip(*grid.colours, strict=True)
-            for c in column
+            for colour in column
         ]
-        return dict(zip(keys[-1], shown, strict=True))
-    order = sorted({key for linked in keys for key in linked})
+        return dict(zip(parts[-1].keys, shown, strict=True))
+    order = sorted({key for part in parts for key in part.keys})
     numbers = order if by == "bank" else list(range(len(order)))
     return dict(zip(order, value_cells(numbers, bits if by == "bank" else 0).colours, strict=True))
 
@@ -149,18 +159,16 @@ def _in_order(drawn: Picture) -> list[Grid]:
     return [grid for column in zip(*drawn.grids, strict=True) for grid in column if grid]
 
 
-def _grids(
-    title: str, drawn: Picture, keys: list[int], colour: dict[int, int | None]
-) -> Iterator[Grid]:
-    """Yield the grids of a layout with the keys of its cells, in the colours of the keys."""
+def _grids(part: _Part, drawn: Picture, colour: dict[int, int | None] | None) -> Iterator[Grid]:
+    """Yield the grids of a layout with the keys of its cells, in their colours if given."""
+    title = part.title
     for grid in _in_order(drawn):
         facts: Any = grid.facts
-        own = keys[facts.start : facts.start + len(facts.cells)]
-        shown = [colour.get(key) for key in own]
-        yield replace(
-            grid,
-            title=f"{title} {grid.title}".strip(),
-            colours=tuple([tuple(shown[i :: grid.rows]) for i in range(grid.rows)]),
-            facts=facts._replace(keys=tuple(own)),
-        )
+        own = part.keys[facts.start : facts.start + len(facts.cells)]
+        shown = grid.colours
+        if colour is not None:
+            found = [colour.get(key) for key in own]
+            shown = tuple([tuple(found[i :: grid.rows]) for i in range(grid.rows)])
+        linked = facts._replace(keys=tuple(own))
+        yield replace(grid, title=f"{title} {grid.title}".strip(), colours=shown, facts=linked)
         title = ""

@@ -67,18 +67,31 @@ def test_cells_of_one_key_have_one_colour(by):
         "(4,8):(8,1)",
         "size((4,8):(8,1))",
         "composition((128,128):(128,1),(128,64))",
-        "complement((4,8):(1@0,1@1),32)",
-        "coalesce((4,8))",
-        "Sw<1,0,1> o 4 o (4,8)",
+        "Sw<1,0,1> o 4 o (4,8):(8,1)",
+        "flatten((4,8):(1@0,1@1))",
         "mma(SM61_DP4A)",
-        "composition(((2,2),sym(M)):(1,4),2:1)",
+        "composition((4,8):(?,1),4:1)",
+        "composition((4,?):(1,4),4:1)",
+        "coalesce((4,8):(?,1))",
     ],
 )
 def test_what_is_no_operation_on_small_layouts_has_no_operands(e):
-    assert answer({"v": 1, "e": e}).get("operands") is None
+    found = answer({"v": 1, "e": e})
+    assert "value" in found
+    assert found["operands"] is None
 
 
 def test_a_swizzle_is_named_in_the_result():
     found = answer({"v": 1, "e": "composition(Sw<3,0,3>,(8,8):(8,1))"})["operands"]
-    titles = [panel["title"].partition(" = ")[0] for panel in found["panels"]]
-    assert titles == ["b", "composition(Sw<3,0,3>, b)"]
+    titles = [panel["title"] for panel in found["panels"]]
+    assert titles == ["b = (8,8):(8,1)", "composition(Sw<3,0,3>, b)"]
+
+
+def test_banks_are_those_of_each_layout_of_offsets():
+    before, after = answer({"v": 1, "e": "Sw<3,0,3> o (8,8):(8,1)", "by": "bank", "bits": 32})[
+        "operands"
+    ]["panels"]
+    assert before["colour"][:8] == [0, 2, 4, 6, 0, 2, 4, 6]
+    assert after["colour"] != before["colour"]
+    chain = panels("composition((8,4):(4,1),(4,8):(8,1))", by="bank", bits=32)
+    assert chain["b"]["colour"] == chain[""]["colour"]
