@@ -238,7 +238,9 @@ def _vmapped(_info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Any, int
         c = spread(c, dims[2], rank)
     if dims[5] is not None:  # each product has its own: a term like c
         row = spread(bias, dims[5], rank)
-        c, beta, bias = (row if c is None else beta * c + row), 1.0, None
+        wide = torch.promote_types(row.dtype, torch.float32)  # the kernel does not round in between
+        c = row if c is None or beta == 0 else beta * c.to(wide) + row
+        beta, bias = 1.0, None
         c = c.expand(*c.shape[:-2], a.shape[-2], b.shape[-1])
     return operator(a, b, c, alpha, beta, bias, *rest), 0
 
