@@ -13,6 +13,7 @@ from tests.hopper_kernels import CASES, WARPGROUP, persistent, plan_of, tma_copy
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
+from cute_py.codegen import frontend
 from cute_py.codegen.tensor_maps import TensorMaps
 from cute_py.codegen.toolchain import FORBIDDEN, product_loops, stalls
 
@@ -160,6 +161,15 @@ def test_maps_are_parameters_by_value():
     assert re.findall(r"\.param \.align 128 \.b8 \w+_param_(\d+)\[128\]", head) == ["12", "13"]
     assert len(re.findall(r"cvta\.param\.u64", ptx)) >= 2
     assert not re.search(r"ld\.param\S* \S+, \[\w+_param_1[23]", ptx)
+
+
+def test_maps_in_ptx_of_another_form_are_refused():
+    """Else the kernel would take the first word of the map for its address."""
+    loaded = ".param .u64 k_param_12, .param .u64 k_param_13) ld.param.b64 %rd1, [k_param_12];"
+    for ptx in ("", loaded):
+        with pytest.raises(cute.CuteError) as caught:
+            frontend._by_value(first_of("gemm_09"), ptx, "k", "sm_90a")
+        assert caught.value.code == "codegen-nvvm"
 
 
 @pytest.mark.parametrize("word", ["first", "last", "normal"])
