@@ -1,4 +1,4 @@
-"""`cute-py show`, `tv`, `mma`, `copy`, `atoms` and `explore`: pictures and lists of instructions."""
+"""`cute-py show`, `tv`, `mma`, `copy`, `atoms` and `explore`: pictures, lists of instructions."""
 
 from __future__ import annotations
 
