@@ -267,7 +267,9 @@ def tma_store_commit() -> None:
 
 
 def tma_store_wait(groups: int, read: bool = False) -> None:
-    """Wait until at most `groups` groups are pending, or (`read`) still read shared memory."""
+    """Wait until at most `groups` groups are pending, or (`read`) still read shared memory: what
+    they write may come later.
+    """
     emit(BulkWait, group_count(groups, "cute.tma_store_wait"), read)
 
 
