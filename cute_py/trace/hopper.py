@@ -267,9 +267,7 @@ def tma_store_commit() -> None:
 
 
 def tma_store_wait(groups: int, read: bool = False) -> None:
-    """Wait until at most `groups` groups are pending, or (`read`) still read shared memory: what
-    they write may come later.
-    """
+    """Wait until at most `groups` groups are pending, or (`read`) still read shared memory."""
     emit(BulkWait, group_count(groups, "cute.tma_store_wait"), read)
 
 
