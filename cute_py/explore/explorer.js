@@ -104,7 +104,8 @@ const cutePyExplorer = (host, data, ask, options = {}) => {
     const cells = ["index", "coordinate"].includes(state.cells) ? state.cells : "";
     picture.classList.toggle("untitled", scene?.title === found.value);
     if (found.reason) put(picture, "p", { textContent: `No picture. Required: ${found.reason}.` });
-    if (scene) cutePy(put(picture, "div"), scene, { sel: found.sel, onselect, cells, size: 26 });
+    const sel = /^[TEO]\d{1,9}$/.test(found.sel) && found.sel[0] === scene?.link[0].toUpperCase() ? found.sel : "";
+    if (scene) cutePy(put(picture, "div"), scene, { sel, onselect, cells, size: 26 });
     if (found.why) {
       const details = put(why, "details");
       put(details, "summary", { textContent: "how it was derived" });

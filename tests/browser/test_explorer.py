@@ -121,6 +121,25 @@ def test_broken_links_are_refused_in_words(widget, link):
     assert "required" in page.locator(".refused").inner_text()
 
 
+# the colour of the middle of the first cell
+PIXEL = """() => {
+  const canvas = document.querySelector(".cute-py canvas"), c = canvas.getContext("2d");
+  return [...c.getImageData(canvas.width / 2 + 3, canvas.height / 2 + 3, 9, 9).data].join();
+}"""
+
+
+@pytest.mark.parametrize("sel", ["zzz", "T5", "O", "E-1", "O99999999999"])
+def test_a_selection_that_does_not_exist_selects_nothing(widget, sel):
+    page, _ = widget("#v1&e=(4,8):(8,1)")
+    wait_for_value(page, "(4,8):(8,1)")
+    page.locator("canvas").first.wait_for()
+    plain = page.evaluate(PIXEL)
+    other, _ = widget(f"#v1&e=(4,8):(8,1)&sel={sel}")
+    wait_for_value(other, "(4,8):(8,1)")
+    other.locator("canvas").first.wait_for()
+    assert other.evaluate(PIXEL) == plain
+
+
 @pytest.mark.parametrize("text", ["<script>window.bad=1</script>", "\"&']]>", "(4,8", "x" * 9000])
 def test_bad_text_is_refused_in_words(widget, text):
     page, _ = widget()
@@ -351,6 +370,23 @@ def test_a_slow_expression_ends_the_worker_and_the_next_is_answered(ready):
     )
     type_in(page, "(3,5):(5,1)")
     wait_for_value(page, "(3,5):(5,1)", timeout=2_000)  # a worker takes 5 s to start
+
+
+def test_the_file_needs_neither_storage_nor_its_address(explorer, browser, tmp_path):
+    address, is_file = explorer
+    if not is_file:
+        pytest.skip("a frame without an origin may not load other files")
+    link = "#v1&e=(7,3):(3,1)"
+    (tmp_path / "frame.html").write_text(
+        f'<iframe sandbox="allow-scripts" src="{address}{link}"></iframe>'
+    )
+    page = browser.new_page()
+    page.goto((tmp_path / "frame.html").as_uri())
+    frame = page.frame_locator("iframe")
+    frame.locator("[data-python=ready]").wait_for(timeout=120_000)
+    frame.get_by_label("expression").fill("(4,8):(8,1)")
+    frame.locator("output.value", has_text="(4,8):(8,1)").wait_for(timeout=10_000)
+    page.close()
 
 
 def test_a_reload_opens_the_same_state(ready):
