@@ -9,6 +9,7 @@ import ctypes
 import faulthandler
 import gc
 import os
+import sys
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -107,7 +108,7 @@ def pytest_runtest_call(item):
     """
     start = processor_seconds()
     if item.get_closest_marker("gpu"):
-        faulthandler.dump_traceback_later(HANGS, exit=True)
+        faulthandler.dump_traceback_later(HANGS, exit=True, file=sys.__stderr__)
     result = yield
     faulthandler.cancel_dump_traceback_later()
     used, most = processor_seconds() - start, item.config.getoption("--seconds")
