@@ -370,6 +370,34 @@ def halo(x, y, wrong=""):
     y[start + tid] = row[tid] + row[1 + tid] + row[2 + tid]
 
 
+def ordered(x, y, z, wrong="", sync=False):
+    """The block of rank 0 writes x, then the one of rank 1 adds y and 1 to z."""
+    cute.launch(grid=4, block=32, cluster=2)
+    bars, rank, tid = cute.mbarriers(1), cute.cluster_rank(), cute.thread_idx()
+    with cute.elect():
+        bars.init(1)
+        cute.fence_mbarrier_init()
+    cute.cluster_sync()
+    x, y, z = (cute.local_tile(a, (32,), (cute.cluster_idx(),)) for a in (x, y, z))
+    with cute.when(rank == 0):
+        x[tid] = 5
+        cute.syncwarp()
+        with cute.elect():
+            cute.mapa(bars, rank if wrong == "rank" else 1).arrive(0)
+    if sync:
+        cute.cluster_sync()
+    with cute.when(rank == 1):
+        bars.wait(0, 0)
+        z[tid] = y[tid] + 1
+    cute.cluster_sync()
+
+
+@cute.kernel
+def ordered_by_peers(x, wrong=""):
+    """Mbarriers order an array that the plan both reads and writes."""
+    ordered(x, x, x, wrong)
+
+
 @cute.kernel
 def histogram(x, y, wrong=""):
     """Count the values 0 to 63 of a cluster: block r has those from 32 r on."""
@@ -686,10 +714,13 @@ CASES = {
         *gemms(by_columns, "f16", "f16", [(64, 96, 64)], N=40, widths=(8, 32)),
     ],
     "peers": peers,
-    "cluster": lambda: [
-        (shared_by_two, (x,), poisoned((64 * 4, 64), "f16"), np.vstack([x] * 4), {"rows": 64})
-        for x in (integers((64, 64), "f16"), integers((64, 64), "f16", 5))
-    ],
+    "cluster": lambda: (
+        [
+            (shared_by_two, (x,), poisoned((64 * 4, 64), "f16"), np.vstack([x] * 4), {"rows": 64})
+            for x in (integers((64, 64), "f16"), integers((64, 64), "f16", 5))
+        ]
+        + [(ordered_by_peers, (), np.zeros(64, np.int32), np.full(64, 6, np.int32), {})]
+    ),
 }
 
 

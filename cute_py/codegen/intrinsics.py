@@ -32,7 +32,7 @@ from cute_py.plan.access import Access
 from cute_py.plan.conditions import Compare, Reg, bounds_of, fits
 from cute_py.plan.ops import Op
 from cute_py.plan.plan import ScalarParam
-from cute_py.plan.walk import accesses, holds_numbers, parts, reads, writes
+from cute_py.plan.walk import holds_numbers, orders_clusters, parts, reads, writes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,8 +71,7 @@ class Intrinsics:
         self.loose = frozenset(r.name for r in plan.storages if is_loose(r))
         self.shared = {s.name: s.offset for s in plan.shared}
         self.multipliers, self.tables = multipliers(plan), tables(plan)
-        peers = any(x.rank is not None for op in plan.ops for x in accesses(op))
-        self.scope = "cluster" if peers else "cta"
+        self.scope = "cluster" if orders_clusters(plan) else "cta"
         self.floats = {
             p.name: p.dtype.bits
             for p in plan.params

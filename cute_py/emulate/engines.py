@@ -149,8 +149,11 @@ class Engines:
             column = clocks.columns_of(COPY, who.parts)
             rank = int(self.clusters.rank[who.rows[0]]) if clock.shape[1] > 1 else 0
             each = np.arange(len(column))
-            clock[each, rank, 0, column] = through(clocks.epoch[who.rows, column])
+            done = through(clocks.epoch[who.rows, column])
+            clock[each, rank, 0, column] = clock[each, rank, clocks.memory, column] = done
             clocks.advance(who, COPY)
+        if clocks.memory and int(who.rows[0]) != at[0]:
+            clock[:, :, clocks.memory] = LOW
         arriving = clocks.messages["arriving"]
         arriving[at] = np.maximum(arriving[at], clock.max(axis=0))
 
@@ -159,9 +162,8 @@ class Engines:
         clocks = self.clocks
         if clocks is not None:
             arriving = clocks.messages["arriving"][b, slot]
-            arriving[self.clusters.rank[b] % len(arriving), 0, slot] = through(
-                clocks.epoch[b, slot]
-            )
+            mine = arriving[self.clusters.rank[b] % len(arriving)]
+            mine[0, slot] = mine[clocks.memory, slot] = through(clocks.epoch[b, slot])
         self.bytes[b, slot] -= nbytes
         self.settle(b, slot)
 

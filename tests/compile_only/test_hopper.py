@@ -9,7 +9,15 @@ import pytest
 import cute_py as cute
 from cute_py import _
 from cute_py.plan import ops
-from tests.hopper_kernels import CASES, WARPGROUP, persistent, plan_of, tma_copy
+from tests.hopper_kernels import (
+    CASES,
+    WARPGROUP,
+    ordered,
+    ordered_by_peers,
+    persistent,
+    plan_of,
+    tma_copy,
+)
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
@@ -188,6 +196,18 @@ def test_mbarriers_are_of_the_cluster_where_threads_store_to_peers():
     assert " ST.E " in made.sass
     with pytest.raises(cute.CuteError, match="sm_90 or newer"):
         cute.compile(plans["halo"], "sm_80")
+
+
+def test_mbarriers_are_of_the_cluster_where_an_array_is_read_and_written():
+    """Where it is not, the emulator orders nothing by them: see tests/emulated/test_roles.py."""
+    x = np.zeros(64, np.int32)
+    for kernel, given, scope in (
+        (ordered_by_peers, (x,), (".release.cluster", ".acquire.cluster")),
+        (cute.kernel(ordered), (x, x, x), ("", "")),
+    ):
+        ptx = compiled(cute.trace(kernel, *given)).ptx
+        assert f"mbarrier.arrive{scope[0]}.shared::cluster.b64" in ptx
+        assert f"mbarrier.try_wait.parity{scope[1]}.shared.b64" in ptx
 
 
 def test_vectors_of_peers_have_up_to_16_bytes_and_atomics_are_of_the_cluster():

@@ -7,7 +7,7 @@ import cute_py as cute
 from cute_py import _
 from cute_py.kernels.gemm_11_persistent import gemm_persistent
 from cute_py.plan import ops
-from tests.hopper_kernels import integers, product
+from tests.hopper_kernels import integers, ordered, ordered_by_peers, product
 
 ORDERS = ("forward", "reversed", 0, 1)
 
@@ -209,34 +209,22 @@ def test_a_block_knows_its_cluster_and_its_rank(grid, cluster):
         assert list(out[block]) == [*index, x + sizes[0] * (y + sizes[1] * z)]
 
 
-@pytest.mark.parametrize("wrong", [False, True])
-def test_blocks_arrive_at_the_barriers_of_their_peers(wrong):
-    @cute.kernel
-    def ordered(x, wrong):
-        """The block of rank 1 adds to what the other one has written."""
-        cute.launch(grid=4, block=32, cluster=2)
-        bars, rank = cute.mbarriers(1), cute.cluster_rank()
-        with cute.elect():
-            bars.init(1)
-            cute.fence_mbarrier_init()
-        cute.cluster_sync()
-        part = cute.local_tile(x, (32,), (cute.cluster_idx(),))
-        with cute.when(rank == 0):
-            part[cute.thread_idx()] = 5
-            cute.syncwarp()
-            with cute.elect():
-                cute.mapa(bars, rank if wrong else 1).arrive(0)
-        with cute.otherwise():
-            bars.wait(0, 0)
-            part[cute.thread_idx()] = part[cute.thread_idx()] + 1
-        cute.cluster_sync()
-
+def test_blocks_arrive_at_the_barriers_of_their_peers():
     x = np.zeros(64, np.int32)
-    if wrong:
-        assert code_of(ordered, x, True) == {"emulate-deadlock"}
-    else:
-        run(ordered, x, False)
-        assert (x == 6).all()
+    assert code_of(ordered_by_peers, x, "rank") == {"emulate-deadlock"}
+    run(ordered_by_peers, x)
+    assert (x == 6).all()
+
+
+@pytest.mark.parametrize("alike", ["y", "z"])
+def test_arrivals_at_peers_order_no_arrays_that_the_plan_only_reads_or_writes(alike):
+    """The scope is .cta there: two arguments that are one array need `cluster_sync`."""
+    x, other = np.zeros(64, np.int32), np.full(64, 5, np.int32)
+    given = (x, x, other) if alike == "y" else (x, other, x)
+    assert code_of(cute.kernel(ordered), *given) == {"emulate-global-race"}
+    run(cute.kernel(ordered), *given, sync=True)
+    assert (given[2] == 6).all()
+    run(cute.kernel(ordered), x, other, np.zeros(64, np.int32))
 
 
 # -- the ring of two roles, right and wrong in one place
