@@ -15,6 +15,7 @@ from cute_py.kernels.gemm_09_tma_wgmma import gemm_tma
 from cute_py.kernels.gemm_10_warp_specialised import gemm_warp_specialised
 from cute_py.kernels.gemm_11_persistent import gemm_persistent
 from cute_py.kernels.gemm_12_ping_pong import gemm_ping_pong
+from cute_py.plan.functions import ATOMICS
 
 WARPGROUP = 128
 POISON = {"f": np.nan, "i": -77, "u": 77}
@@ -436,6 +437,26 @@ def added(x, y, width):
 
 
 @cute.kernel
+def combined(x, y, fn, width):
+    """y (4 vectors) = the last row of x, with which 4 blocks combine the others 7 times."""
+    cute.launch(grid=4, block=32, cluster=4)
+    tid, rank = cute.thread_idx(), cute.cluster_rank()
+    held, part = cute.smem(x.dtype, 4 * width), cute.rmem(x.dtype, width)
+    with cute.when(tid < 4):
+        for k in range(width):
+            held[width * tid + k] = x[4, width * tid + k]
+    cute.cluster_sync()
+    for k in range(width):
+        part[k] = x[rank, width * tid + k]
+    for _time in cute.range(7):
+        cute.atomic(fn, cute.local_tile(cute.mapa(held, 2), (width,), (tid % 4,)), part)
+    cute.cluster_sync()
+    with cute.when((rank == 2) & (tid < 4)):
+        for k in range(width):
+            y[width * tid + k] = held[width * tid + k]
+
+
+@cute.kernel
 def weights_in_registers(W, X, D, tile=(64, 64, 64), stages=2):
     """D (N,M) = W (N,K) of s8, converted in registers, times X (M,K) transposed."""
     (N, K), (bN, bM, bK) = W.shape, tile
@@ -496,6 +517,28 @@ def peers():
     for kind, width in (("f32", 1), ("f16", 2), ("f64", 1), ("u64", 1)):
         x = integers((4, 32 * width), kind)
         yield added, (x,), poisoned(32 * width, kind), x.sum(0).astype(x.dtype), {"width": width}
+
+
+def atomics_of_peers():
+    """Each atomic of shared memory on that of a peer, where 128 threads meet in 4 places."""
+    ufuncs = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and}
+    ufuncs |= {"or": np.bitwise_or, "xor": np.bitwise_xor}
+    for fn, ufunc in ufuncs.items():
+        kinds = [kind for kind in ATOMICS[fn] if kind not in ("f16", "bf16")]
+        pairs = [(kind, width) for kind in ("f16", "bf16") for width in (1, 2)]
+        for kind, width in [(kind, 1) for kind in kinds] + pairs * (fn == "add"):
+            x = integers((5, 32 * width), kind, len(fn), -1)
+            x[x > 1] = 0  # sums fit bf16
+            if fn in ("and", "or", "xor"):  # one bit of each, in both halves
+                x = np.array(1, x.dtype) << (np.arange(x.size) * 7 % (8 * x.itemsize)).astype(
+                    x.dtype
+                )
+                x = (~x if fn == "and" else x).reshape(5, -1)
+            parts = x[:4].reshape(32, 4 * width)
+            parts = parts.astype(np.float32) if x.dtype.itemsize == 2 else parts
+            times = 7 if fn == "add" else 1
+            y = ufunc(x[4, : 4 * width], times * ufunc.reduce(parts)).astype(x.dtype)
+            yield combined, (x,), poisoned(y.shape, kind), y, {"fn": fn, "width": width}
 
 
 def integers(shape, kind, seed=0, low=-3):
@@ -714,6 +757,7 @@ CASES = {
         *gemms(by_columns, "f16", "f16", [(64, 96, 64)], N=40, widths=(8, 32)),
     ],
     "peers": peers,
+    "atomics_of_peers": atomics_of_peers,
     "cluster": lambda: (
         [
             (shared_by_two, (x,), poisoned((64 * 4, 64), "f16"), np.vstack([x] * 4), {"rows": 64})
