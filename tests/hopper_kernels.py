@@ -525,6 +525,7 @@ def atomics_of_peers():
     ufuncs |= {"or": np.bitwise_or, "xor": np.bitwise_xor}
     for fn, ufunc in ufuncs.items():
         kinds = [kind for kind in ATOMICS[fn] if kind not in ("f16", "bf16")]
+        kinds = [kind for kind in kinds if fn == "add" or cute.dtype(kind).bits == 32]
         pairs = [(kind, width) for kind in ("f16", "bf16") for width in (1, 2)]
         for kind, width in [(kind, 1) for kind in kinds] + pairs * (fn == "add"):
             x = integers((5, 32 * width), kind, len(fn), -1)
@@ -756,7 +757,8 @@ CASES = {
         *gemms(by_columns, "f16", "f16", [(70, 160, 64)], N=152, widths=(64, 64, 16, 8)),
         *gemms(by_columns, "f16", "f16", [(64, 96, 64)], N=40, widths=(8, 32)),
     ],
-    "peers": peers,
+    "peers": lambda: [case for case in peers() if case[0] is not halo],
+    "halo": lambda: [case for case in peers() if case[0] is halo],
     "atomics_of_peers": atomics_of_peers,
     "cluster": lambda: (
         [

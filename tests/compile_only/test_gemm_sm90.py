@@ -2,6 +2,7 @@
 instructions that their plans ask for.
 """
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -68,6 +69,7 @@ def require_gates(config, plan, made):
     assert found["UTMALDG"] % loads == 0 < found["UTMALDG"]
     assert (found["UTMASTG"], bool(stores)) == (stores, config.store > 0)
     assert found["USETMAXREG"] == (2 if config.registers[0] else 0)
+    assert not re.search(r"BAR\.\w+\S* R\d", made.sass)  # ids of named barriers are static
     matrices = [op for op in every if isinstance(op, ops.StMatrix)]
     assert (found["STSM"] > 0) == bool(matrices)
 

@@ -3,14 +3,13 @@
 import pytest
 
 from tests.gpu.harness import require_gpu, torch
-from tests.gpu.sanitize import HOPPER, PROGRAMS, TOOLS, check, sanitizer
+from tests.gpu.sanitize import HOPPER, RUNS, check, sanitizer
 
 require_gpu()
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize(("tool", "name"), RUNS)
 def test_no_tool_finds_anything(tool, name):
     path = sanitizer()
     if path is None:
