@@ -439,6 +439,9 @@ def _fly(c: Cohort, views: list[View]) -> None:
     group = clocks.epoch[c.span.B[:, None], _columns_of(c, c.span.W)]
     for view in views:
         view.fly(c, group)
+    if c.batch.engines.phases is not None:
+        who = clocks.acting(c.span, c.mask)
+        clocks.run_together(who, who.rows * c.batch.agents.warps + clocks.warp[who.parts] // WARPS)
 
 
 @handles(ops.WgFence)
