@@ -139,14 +139,15 @@ class Clocks:
         of: [warp, lane] -> part; warp: part -> warp; lanes: part -> its lanes, as bits.
         column: agent -> its column of a clock.
         epoch: [row, column], the present epoch of each agent; equal for all parts of a warp.
-        clock: [row, part, rank in the cluster, 2 or 3, column], bounds: what is ordered before what
-            the part does next, and of that, what a proxy fence has made visible to TMA and wgmma;
-            third, where arrivals at mbarriers of peers order no memory (PTX: scope .cta): what
-            is ordered without them.
+        clock: [row, part, rank in the cluster, half, column], bounds: what is ordered before what
+            the part does next, and of that, what a proxy fence has made visible to TMA and wgmma.
+            Where there are mbarriers, also what has run by then, but orders no memory. Where
+            arrivals at mbarriers of peers order no memory (PTX: scope .cta), also what is ordered
+            without them.
         memory: which of these says what is ordered in global memory.
         own: [row, 2, column], the same of a thread and of its own copies and stores.
         closed: [row, part, k] for copies and stores: the epoch of the k-th last group.
-        messages: clocks that wait for someone to take them, by name: [..., rank, 2, column].
+        messages: clocks that wait for someone to take them, by name: [..., rank, half, column].
         by_row: what is set apart with the blocks; tables: what is divided with the parts, too.
     """
 
@@ -163,8 +164,8 @@ class Clocks:
         parts, columns = self.warps, agents.columns
         self.of = np.repeat(np.arange(self.warps)[:, None], LANES, axis=1)
         self.epoch = np.ones((self.rows, columns), np.int64)
-        self.memory = 2 if weak else 0
-        halves = 3 if weak else 2
+        self.memory = 3 if weak else 0
+        halves = 4 if weak else 3 if agents.slots else 2
         self.clock = np.full((self.rows, parts, cluster, halves, columns), LOW, np.int64)
         self.own = np.full((self.rows, 2, columns), LOW, np.int64)
         self.closed = {
@@ -323,7 +324,10 @@ class Clocks:
         for kind in self.agents.kinds:
             column = self.columns_of(kind, parts)
             for half in range(clocks.shape[2]):
-                known, own = clocks[each, rank, half, column], self.own[rows, half % 2, column]
+                known, own = (
+                    clocks[each, rank, half, column],
+                    self.own[rows, int(half == 1), column],
+                )
                 clocks[each, rank, half, column] = np.maximum(known, own)
         return clocks
 
@@ -377,6 +381,23 @@ class Clocks:
             np.maximum.at(together, index, clocks)
             clocks = together[index]
         self.acquire(who, clocks)
+
+    def ran(self, who: Acting) -> Array:
+        """Return what has run before those who act, each of them [entry, rank, column], and let
+        them go on. Only of plans with mbarriers.
+        """
+        clocks = self.release(who)
+        found: Array = np.maximum(clocks[:, :, 0], clocks[:, :, 2])
+        return found
+
+    def run_together(self, who: Acting, groups: Array) -> None:
+        """Let those of a group [entry] know what has run before all of them."""
+        _, index = np.unique(groups, return_inverse=True)
+        each = self.ran(who)
+        together = np.full((int(index.max()) + 1, *each.shape[1:]), LOW, np.int64)
+        np.maximum.at(together, index, each)
+        at = who.rows, who.parts, slice(None), 2
+        self.clock[at] = np.maximum(self.clock[at], together[index])
 
     def fence(self, who: Acting) -> None:
         """Make what these threads know of visible to TMA and wgmma."""
