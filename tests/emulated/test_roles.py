@@ -227,6 +227,38 @@ def test_arrivals_at_peers_order_no_arrays_that_the_plan_only_reads_or_writes(al
     run(cute.kernel(ordered), x, other, np.zeros(64, np.int32))
 
 
+@cute.kernel
+def there_and_back(x, y, far):
+    """Warp 1 reads what warp 0 wrote, after an arrival here, or one at a peer that arrives back."""
+    cute.launch(grid=2, block=64, cluster=2)
+    bars, rank, tid = cute.mbarriers(1), cute.cluster_rank(), cute.thread_idx()
+    held = cute.smem(x.dtype, 32)
+    with cute.elect("block"):
+        bars.init(1)
+        cute.fence_mbarrier_init()
+    cute.cluster_sync()
+    with cute.when((tid < 32) & (rank == 0)):
+        held[tid] = x[tid]
+        cute.syncwarp()
+        with cute.elect():
+            cute.mapa(bars, 1 if far else 0).arrive(0)
+    with cute.when((tid == 0) & (rank == 1)):
+        if far:
+            bars.wait(0, 0)
+            cute.mapa(bars, 0).arrive(0)
+    with cute.when((tid >= 32) & (rank == 0)):
+        bars.wait(0, 0)
+        y[tid - 32] = held[tid - 32]
+    cute.cluster_sync()
+
+
+def test_arrivals_at_peers_order_no_shared_memory_of_their_own_block():
+    x, y = np.arange(32, dtype=np.int32), np.zeros(32, np.int32)
+    assert code_of(there_and_back, x, y, True) == {"emulate-race"}
+    run(there_and_back, x, y, False)
+    assert (x == y).all()
+
+
 # -- the ring of two roles, right and wrong in one place
 
 
