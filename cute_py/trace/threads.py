@@ -44,7 +44,7 @@ from cute_py.trace.facts import learn
 from cute_py.trace.lower import access, register, require_own, vector_width
 from cute_py.trace.memory import element_register
 from cute_py.trace.runtime_integers import Condition, Int, as_condition, bare, new_symbol
-from cute_py.trace.state import current, emit, group_count, require_choice
+from cute_py.trace.state import current, emit, number_within, require_choice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -251,7 +251,7 @@ def cp_async_fence() -> None:
 
 def cp_async_wait(groups: int) -> None:
     """Wait until at most `groups` groups are pending (cp.async.wait_group)."""
-    emit(CpWait, group_count(groups, "cute.cp_async_wait"))
+    emit(CpWait, number_within(groups, "cute.cp_async_wait", 0))
 
 
 def threadfence(scope: str = "gpu") -> None:
