@@ -592,7 +592,7 @@ WHEN = {
     "emulate-argument": (
         "an argument is no array of the parameter's type, rank, sizes, or has negative strides"
     ),
-    "emulate-grid": "a grid has negative extents",
+    "emulate-grid": "a grid has negative extents, or parts of clusters",
     "emulate-order": "the order of running is unknown",
     "emulate-checks": "a check of the emulator is unknown",
     "emulate-report": "a report of the emulator is unknown",

@@ -193,6 +193,7 @@ def multiplier(d: int) -> int:
     return -(-(1 << 31 + s) // d) + (s << 32)
 
 
+MOST_CLUSTER = 16  # blocks, on sm_90
 MOST_ALIGNMENT = 1024  # of shared memory (bytes): the period of the widest swizzle
 
 

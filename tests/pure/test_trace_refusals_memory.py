@@ -536,6 +536,15 @@ def test_an_alignment_is_a_power_of_two_that_a_block_has(value):
     assert raised(lambda: traced(lambda x: cute.smem("f32", 32, value))).code == "kernel-choice"
 
 
+@pytest.mark.parametrize("cluster", [0, 17, (4, 8)])
+def test_a_cluster_has_one_to_sixteen_blocks(cluster):
+    @cute.kernel
+    def clustered():
+        cute.launch(grid=(272, 8), block=32, cluster=cluster)
+
+    assert raised(lambda: cute.trace(clustered)).code == "kernel-choice"
+
+
 def test_wgmma_leaves_at_most_seven_groups_in_flight():
     assert raised(lambda: traced(lambda x: cute.warpgroup_wait(8))).code == "kernel-choice"
 
