@@ -32,7 +32,7 @@ UNORDERED = {
     ),
     "early": (
         "a wait",
-        "nothing orders it after the phase before, and while that one is open, it waits for nothing",
+        "nothing orders it after the phase before, and while that one is open, it returns at once",
         "wait for each phase in turn, or synchronise with a thread that has waited for the one "
         "before",
     ),

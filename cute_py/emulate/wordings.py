@@ -23,8 +23,8 @@ WORDINGS: dict[str, Wording] = {
     ),
     "emulate-grid": (
         LayoutError,
-        "a grid of {grid} blocks",
-        "extents of at least 0",
+        "a grid of {grid} blocks, in clusters of {cluster}",
+        "extents of at least 0, which are multiples of those of a cluster",
         "round up where sizes are divided: ceil_div(M, 128)",
     ),
     "emulate-order": (

@@ -20,7 +20,10 @@ from cute_py.layout.modes import get
 from cute_py.layout.queries import rank, size
 from cute_py.layout.tuples import flatten
 from cute_py.plan.access import POLICIES
+from cute_py.plan.functions import TMA_REDUCTIONS
 from cute_py.plan.ops import (
+    MOST_COUNT,
+    MOST_GROUPS,
     Barrier,
     BulkCommit,
     BulkWait,
@@ -45,7 +48,7 @@ from cute_py.trace.engines import GlobalMemory, Guarded, SharedMemory
 from cute_py.trace.lower import access, register, require_own
 from cute_py.trace.memory import smem
 from cute_py.trace.runtime_integers import Condition, as_condition, bare
-from cute_py.trace.state import current, emit, group_count
+from cute_py.trace.state import current, emit, number_within
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,8 +78,8 @@ class Mbarriers:
 
     def __init__(self, count: int) -> None:
         """Allocate shared memory for `count` barriers."""
-        self.count, self.rank = count, None
-        self.tensor = smem(u64, count, alignment=8, name="bar")
+        self.count, self.rank = number_within(count, "cute.mbarriers", 1), None
+        self.tensor = smem(u64, self.count, alignment=8, name="bar")
 
     def __len__(self) -> int:
         return self.count
@@ -87,8 +90,11 @@ class Mbarriers:
         return access(one, 1, "mbarrier")
 
     def init(self, arrivals: int) -> None:
-        """Initialize all barriers for this number of arrivals per phase; called by one thread."""
+        """Initialize all barriers for this number of arrivals per phase, 1 to 2^20 - 1; called by
+        one thread.
+        """
         self._require_own("init")
+        arrivals = number_within(arrivals, "cute.mbarriers", 1, MOST_COUNT)
         for i in range(self.count):
             emit(MbarInit, self._at(i), arrivals)
 
@@ -98,7 +104,8 @@ class Mbarriers:
         emit(MbarArrive, self._at(index), cluster_rank=None if there is None else bare(there))
 
     def arrive_expect_tx(self, index: Leaf, bytes: int) -> None:
-        """Arrive once, and expect `bytes` from copies."""
+        """Arrive once, and expect `bytes` from copies, at most 2^20 - 1."""
+        bytes = number_within(bytes, "cute.mbarriers", 0, MOST_COUNT)
         there = None if self.rank is None else bare(self.rank)
         emit(MbarArrive, self._at(index), bytes, cluster_rank=there)
 
@@ -234,7 +241,8 @@ def tma_store(source: Tensor, target: Tensor, reduce: str = "", cache: str = "")
     Args:
         source: shared memory, with a TMA swizzle or none.
         target: a tile of a `tma_tensor`; elements outside of the tensor are not written.
-        reduce: "" to store, or add, min, max to combine with the old elements.
+        reduce: "" to store, or add, min, max to combine with the old elements: add of 32-bit
+            integers, u64, f32, f16 and bf16; min and max of all of these but f32, and of s64.
         cache: a policy for L2, as for `tma_load`.
 
     Boxes wholly outside of the tensor are not copied. Commit the group with `tma_store_commit`; the
@@ -242,6 +250,11 @@ def tma_store(source: Tensor, target: Tensor, reduce: str = "", cache: str = "")
     """
     require_policy(cache, "cute.tma_store")
     found = Boxes(target, source, "cute.tma_store")
+    kind = found.engine.dtype
+    if reduce and kind.name not in TMA_REDUCTIONS.get(reduce, ()):
+        words = "; ".join(f"{name} of {', '.join(kinds)}" for name, kinds in TMA_REDUCTIONS.items())
+        facts = {"value": f"{reduce} of {kind}", "choices": words}
+        raise refusal_here("kernel-choice", operation="cute.tma_store", **facts)
     for coord, box in found.parts():
         emit(TmaStore, found.engine.name, coord, box, reduce, cache, found.reaches(coord, box))
 
@@ -268,7 +281,7 @@ def tma_store_commit() -> None:
 
 def tma_store_wait(groups: int, read: bool = False) -> None:
     """Wait until at most `groups` groups are pending, or (`read`) still read shared memory."""
-    emit(BulkWait, group_count(groups, "cute.tma_store_wait"), read)
+    emit(BulkWait, number_within(groups, "cute.tma_store_wait", 0), read)
 
 
 # -- warpgroups
@@ -285,8 +298,8 @@ def warpgroup_commit() -> None:
 
 
 def warpgroup_wait(groups: int) -> None:
-    """Wait until at most `groups` groups are in flight (wgmma.wait_group)."""
-    emit(WgWait, group_count(groups, "cute.warpgroup_wait"))
+    """Wait until at most `groups` groups, 0 to 7, are in flight (wgmma.wait_group)."""
+    emit(WgWait, number_within(groups, "cute.warpgroup_wait", 0, MOST_GROUPS))
 
 
 def warpgroup_gemm(
