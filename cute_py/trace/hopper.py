@@ -20,6 +20,7 @@ from cute_py.layout.modes import get
 from cute_py.layout.queries import rank, size
 from cute_py.layout.tuples import flatten
 from cute_py.plan.access import POLICIES
+from cute_py.plan.conditions import bounds_of
 from cute_py.plan.functions import TMA_REDUCTIONS
 from cute_py.plan.ops import (
     MOST_COUNT,
@@ -40,7 +41,7 @@ from cute_py.plan.ops import (
     Wgmma,
     WgWait,
 )
-from cute_py.tensor.tensor import Tensor, derived
+from cute_py.tensor.tensor import Tensor, derived, require_tensor
 from cute_py.tiled.tiled_mma import TiledMMA
 from cute_py.trace.boxes import Boxes
 from cute_py.trace.control import bare_condition
@@ -110,11 +111,17 @@ class Mbarriers:
         emit(MbarArrive, self._at(index), bytes, cluster_rank=there)
 
     def wait(self, index: Leaf, parity: Leaf) -> None:
-        """Wait until the phase of this parity has ended. A new barrier is in phase 0, so a wait for
-        parity 1 returns immediately.
+        """Wait until the phase of this parity, 0 or 1, has ended. A new barrier is in phase 0, so a
+        wait for parity 1 returns immediately.
         """
         self._require_own("wait")
-        emit(MbarWait, self._at(index), bare(parity))
+        known = bare(parity, "cute.mbarriers")
+        low, high = bounds_of(known)
+        if low is None or high is None or low < 0 or high > 1:
+            choices = "0, 1: what is known to be one of them, such as (k // stages) % 2"
+            facts = {"value": known, "choices": choices}
+            raise refusal_here("kernel-choice", operation="cute.mbarriers", **facts)
+        emit(MbarWait, self._at(index), known)
 
     def _require_own(self, what: str) -> None:
         if self.rank is not None:
@@ -166,7 +173,7 @@ def tma_tensor(tensor: Tensor) -> Tensor:
 
     Law: local_tile(tma_tensor(x), ...) has the shape of local_tile(x, ...).
     """
-    engine = tensor.engine
+    engine = require_tensor(tensor, "cute.tma_tensor").engine
     if not isinstance(engine, GlobalMemory) or not _is_whole(engine, tensor.layout):
         raise refusal_here(
             "kernel-space",
@@ -227,6 +234,7 @@ def tma_load(
     tile that boxes do not fill as its layout says, or for `skip` with `multicast`.
     """
     require_policy(cache, "cute.tma_load")
+    require_mbarriers(bars, "cute.tma_load")
     found = Boxes(source, target, "cute.tma_load")
     bar, mask = bars._at(index), bare(multicast)
     skips = _skips(outside, mask)
@@ -265,6 +273,12 @@ def _skips(outside: str, multicast: Scalar) -> bool:
         words = " or ".join(known) + (" with multicast" if len(known) == 1 else "")
         raise refusal_here("kernel-choice", operation="cute.tma_load", value=outside, choices=words)
     return outside == "skip"
+
+
+def require_mbarriers(bars: object, operation: str) -> None:
+    """Refuse what has no barriers."""
+    if not isinstance(bars, Mbarriers):
+        raise refusal_here("kernel-choice", operation=operation, value=bars, choices="mbarriers")
 
 
 def require_policy(cache: str, operation: str) -> None:

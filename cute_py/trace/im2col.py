@@ -17,7 +17,7 @@ from cute_py.layout.tuples import flatten, show
 from cute_py.plan.ops import Im2col, TmaLoad
 from cute_py.trace.boxes import Boxes
 from cute_py.trace.engines import Guarded, SharedMemory
-from cute_py.trace.hopper import require_policy, tma_tensor
+from cute_py.trace.hopper import require_mbarriers, require_policy, tma_tensor
 from cute_py.trace.lower import require_own
 from cute_py.trace.runtime_integers import Condition, bare, compare, operate
 from cute_py.trace.state import emit
@@ -188,6 +188,7 @@ def tma_load_im2col(
     padding, and beyond the pixels and channels.
     """
     require_policy(cache, LOAD)
+    require_mbarriers(bars, LOAD)
     taps = flatten(tap) if isinstance(tap, tuple) else (tap,)
     spatial = len(source.filter)
     if len(taps) != spatial or any(map(_is_outside, taps, source.filter)):

@@ -503,6 +503,42 @@ def test_a_cluster_that_does_not_wait_for_its_blocks_is_refused(wrong, code):
     assert code_of(shared_by_two, x, out, wrong) == {code}
 
 
+@cute.kernel
+def crossed(x, out):
+    """A cluster of 2 by 2: each block loads half of what its row adds up, and of what its column
+    does.
+    """
+    cute.launch(grid=(2, 2), block=160, cluster=(2, 2))
+    (bx, by), tid = cute.block_idx(), cute.thread_idx()
+    shared = [cute.smem("f32", cute.Layout((128, 2), (1, 128))) for _side in range(2)]
+    ring, tiles = cute.pipeline(2, tiles=shared, cluster=4), x.shape[1] // 128
+    with cute.role("load", warps=4), cute.elect():
+        source = cute.local_tile(cute.tma_tensor(x), (1, 64), (_, _))[0, _, _, _]
+        for k in cute.range(tiles):
+            stage = ring.acquire()
+            for side, row, half, mask in ((0, bx, by, 5 * (bx + 1)), (1, 2 + by, bx, 3 + 9 * by)):
+                part = cute.local_tile(shared[side], (64, 2), (half, 0))
+                ring.load(source[_, row, 2 * k + half], part[_, stage], multicast=mask)
+            ring.commit()
+        ring.tail()
+    with cute.role("sum", warps=range(4)):
+        total = cute.rmem("f32", 1)
+        total.fill(0)
+        for _k in cute.range(tiles):
+            stage = ring.wait()
+            total += shared[0][tid, stage] * shared[1][tid, stage]
+            cute.named_barrier(1, 128)
+            ring.release()
+        out[bx, by, tid] = total
+
+
+def test_rows_and_columns_of_a_cluster_share_tiles():
+    x, out = integers((4, 128 * 5), "f32"), np.zeros((2, 2, 128), np.float32)
+    run(crossed, x, out)
+    a, b = x.reshape(2, 2, 5, 128)
+    assert (out == (a[:, None] * b).sum(2)).all()
+
+
 # -- stores
 
 

@@ -10,7 +10,6 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 import cute_py as cute
-from cute_py import _
 from cute_py.integers.symbols import sym
 from cute_py.plan import ops
 from cute_py.plan.access import Access

@@ -545,6 +545,29 @@ def test_a_cluster_has_one_to_sixteen_blocks(cluster):
     assert raised(lambda: cute.trace(clustered)).code == "kernel-choice"
 
 
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [
+        (lambda x: cute.pipeline(2, bytes=16).skip(-1), "kernel-choice"),
+        (lambda x: cute.pipeline(2, bytes=16).advance(-1), "kernel-choice"),
+        (lambda x: cute.pipeline(2, bytes=16, consumers=0), "kernel-choice"),
+        (lambda x: cute.PipelineTmaStore().commit((x,)), "kernel-choice"),
+        (lambda x: cute.tma_tensor(3), "not-a-tensor"),
+        (lambda x: cute.tma_load(x, x, 3, 0), "kernel-choice"),
+        (lambda x: cute.mbarriers(0), "kernel-choice"),
+        (lambda x: cute.mbarriers(1).wait(0, 2), "kernel-choice"),
+        (lambda x: cute.mbarriers(1).wait(0, cute.thread_idx() // 3), "kernel-choice"),
+        (lambda x: list(cute.tiles(-1, 2)), "kernel-choice"),
+        (lambda x: list(cute.tiles(2, 2, group=0)), "kernel-choice"),
+        (lambda x: list(cute.tiles(2, 2, step=-1)), "kernel-choice"),
+        (lambda x: list(cute.tiles(2, 2, depth=0)), "kernel-choice"),
+        (lambda x: cute.fewest_blocks(10, 0), "kernel-choice"),
+    ],
+)
+def test_what_rings_barriers_and_schedules_are_given_is_judged(call, code):
+    assert raised(lambda: traced(call)).code == code
+
+
 def test_wgmma_leaves_at_most_seven_groups_in_flight():
     assert raised(lambda: traced(lambda x: cute.warpgroup_wait(8))).code == "kernel-choice"
 
