@@ -90,8 +90,8 @@ class Program:
         cluster = self.plan.launch.cluster
         self.plan.launch.require_counts(self.plan.name, [count(sizes) for count in self.counts])
         if min(grid) < 0 or any(n % c for n, c in zip(grid, cluster, strict=True)):
-            facts = {"grid": (x, y, z), "cluster": cluster}
-            raise refusal("emulate-grid", operation=f"emulate({self.plan.name})", **facts)
+            operation = f"emulate({self.plan.name})"
+            raise refusal("emulate-grid", operation=operation, grid=(x, y, z), cluster=cluster)
         return x, y, z
 
     # -- parts of ops
