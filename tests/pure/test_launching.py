@@ -4,8 +4,8 @@ import ctypes
 import gc
 import struct
 import threading
-from dataclasses import replace
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
