@@ -56,7 +56,7 @@ def gemm_cooperative(
         output.tail()
     with cute.role("load", range(warps, warps + 4), registers[0]), cute.elect("role"):
         for place in tiles.of_block():
-            inputs.load(place)
+            inputs.load(place, tiles.n)
         if config.cluster > 1:
             inputs.ring.tail()
 
@@ -104,7 +104,7 @@ def gemm_pingpong(
         output.tail()
     with cute.role("load", range(8, 12), config.registers[0]), cute.elect("role"):
         for place in tiles.of_block():
-            inputs.load(place)
+            inputs.load(place, tiles.n)
 
 
 KERNELS = {"cooperative": gemm_cooperative, "pingpong": gemm_pingpong}
@@ -118,22 +118,39 @@ def _overlap(config: GemmConfig) -> None:
 
 
 class _Tiles:
-    """The tiles of D. Those of a cluster are next to each other along N."""
+    """The tiles of D. Those of a cluster are next to each other along N, and share tiles of A. The
+    last column of an odd number is in pairs along M, which share nothing: half a wave less.
+    """
 
     def __init__(self, config: GemmConfig, D: Tensor, band: Any) -> None:
         (bM, bN, _bK), self.cluster, self.band = config.tile, config.cluster, band
         self.L = D.shape[2] if cute.rank(D) > 2 else 1
-        self.m, n = cute.ceil_div(D.shape[0], bM), cute.ceil_div(D.shape[1], bN)
-        self.n = cute.ceil_div(n, self.cluster)
+        self.m, self.n = cute.ceil_div(D.shape[0], bM), cute.ceil_div(D.shape[1], bN)
 
     def of_block(self, start: Any = None, step: Any = None) -> Iterator[tuple[Any, Any, Any]]:
         """Yield the tiles of a block or warpgroup: the coordinates along M, N and the batch."""
         order: Any = {"group": self.band, "start": start, "step": step}
+        if self.cluster > 1:
+            yield from self._of_cluster(order)
+            return
         for i, j in cute.tiles(self.m, self.n * self.L, **order):
-            j, batch = (j, 0) if self.L.__class__ is int else (j % self.n, j // self.n)
-            if self.cluster > 1:
-                j = j * self.cluster + cute.block_idx() % self.cluster
-            yield i, j, batch
+            yield i, *self._of_batch(j, self.n)
+
+    def _of_cluster(self, order: Any) -> Iterator[tuple[Any, Any, Any]]:
+        pairs, rows, rank = self.n // 2, cute.ceil_div(self.m, 2), cute.block_idx() % 2
+        extra = self.n % 2 * rows * self.L
+        for i, j in cute.tiles(self.m, pairs * self.L, extra=extra, **order):
+            alone = pairs * self.L <= j
+            row, of_column = self._of_batch(i, rows)
+            column, batch = self._of_batch(j, cute.max_(pairs, 1))
+            yield (
+                cute.where(alone, row * 2 + rank, i),
+                cute.where(alone, self.n - 1, column * 2 + rank),
+                cute.where(alone, of_column, batch),
+            )
+
+    def _of_batch(self, j: Any, count: Any) -> tuple[Any, Any]:
+        return (j, 0) if self.L.__class__ is int else (j % count, j // count)
 
 
 class _Inputs:
@@ -154,23 +171,28 @@ class _Inputs:
         self.sums = self.thr.make_fragment_C(tile)  # (MMA, MMA_M, MMA_N)
         self.parts = cute.make_fragment_like(self.sums) if config.two_level else self.sums
 
-    def load(self, place: tuple[Any, Any, Any]) -> None:
-        """Load the tiles of K of a tile of D; one thread does. Blocks of a cluster have the same A,
-        and each loads a part of it for all.
+    def load(self, place: tuple[Any, Any, Any], columns: Any) -> None:
+        """Load the tiles of K of a tile of D; one thread does. Two blocks of a cluster have the
+        same A, and each loads half of it for both, but for a last column without a neighbour.
         """
         (bM, bN, bK), count = self.config.tile, self.config.cluster
         m, n, batch = place
         (tA, tB), (sA, sB) = (_matrix(x, batch) for x in self.sources), self.shared
-        multicast, part = 0, (m, 0)
-        if count > 1:
-            rank = cute.block_idx() % count
-            multicast, part = 2**count - 1, (m * count + rank, rank)
-        gA = cute.local_tile(tA, (bM // count, bK), (part[0], _))  # (part of BLK_M, BLK_K, k)
+        gA = cute.local_tile(tA, (bM, bK), (m, _))  # (BLK_M, BLK_K, k)
         gB = cute.local_tile(tB, (bN, bK), (n, _))  # (BLK_N, BLK_K, k)
-        sA = cute.local_tile(sA, (bM // count, bK), (part[1], 0))
+        rank, half = cute.block_idx() % 2, (bM // 2, bK)
+        shared = (n % 2 == 1) | (n < columns - 1)
         for k in cute.range(self.depth):
             stage = self.ring.acquire()
-            self.ring.load(gA[_, _, k], sA[_, _, stage], multicast)
+            if count == 1:
+                self.ring.load(gA[_, _, k], sA[_, _, stage])
+            else:
+                with cute.when(shared):
+                    part = cute.local_tile(gA[_, _, k], half, (rank, 0))
+                    target = cute.local_tile(sA[_, _, stage], half, (rank, 0))
+                    self.ring.load(part, target, 3)
+                with cute.otherwise():
+                    self.ring.load(gA[_, _, k], sA[_, _, stage])
             self.ring.load(gB[_, _, k], sB[_, _, stage])
             self.ring.commit()
 

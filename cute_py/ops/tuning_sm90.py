@@ -247,9 +247,13 @@ def _estimate(config: GemmConfig, problem: Problem, row: Row) -> Estimate:
 
 
 def units_of(config: GemmConfig, shape: tuple[int, int, int], batch: int) -> int:
-    """Return how many tiles D has; those that a cluster computes together count once."""
-    m, n, _k = config.tile
-    return ceil_div(shape[0], m) * ceil_div(shape[1], n * config.cluster) * batch  # type: ignore[no-any-return]
+    """Return how many tiles D has; those that a cluster computes together count once: two along N,
+    or two of an odd last column along M.
+    """
+    m, n = (ceil_div(extent, tile) for extent, tile in zip(shape, config.tile[:2], strict=False))
+    if config.cluster == 1:
+        return m * n * batch  # type: ignore[no-any-return]
+    return (m * (n // 2) + n % 2 * ceil_div(m, 2)) * batch  # type: ignore[no-any-return]
 
 
 def grid_of(
