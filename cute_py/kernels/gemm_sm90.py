@@ -172,28 +172,31 @@ class _Inputs:
         self.parts = cute.make_fragment_like(self.sums) if config.two_level else self.sums
 
     def load(self, place: tuple[Any, Any, Any], columns: Any) -> None:
-        """Load the tiles of K of a tile of D; one thread does. Two blocks of a cluster have the
-        same A, and each loads half of it for both, but for a last column without a neighbour.
+        """Load the tiles of K of a tile of D; one thread does. Each of two blocks of a cluster loads
+        half of A for both: of the tile that they share, or, in a last column without a neighbour,
+        of either's own. So a stage that is full has been empty in both.
         """
         (bM, bN, bK), count = self.config.tile, self.config.cluster
         m, n, batch = place
         (tA, tB), (sA, sB) = (_matrix(x, batch) for x in self.sources), self.shared
-        gA = cute.local_tile(tA, (bM, bK), (m, _))  # (BLK_M, BLK_K, k)
+        gA = cute.local_tile(tA, (bM // count, bK), (_, _))  # (BLK_M or half of it, BLK_K, m, k)
         gB = cute.local_tile(tB, (bN, bK), (n, _))  # (BLK_N, BLK_K, k)
-        rank, half = cute.block_idx() % 2, (bM // 2, bK)
-        shared = (n % 2 == 1) | (n < columns - 1)
+        # no boxes wholly outside, as there are where M or N is contiguous
+        edges = ["skip" if x.major == "MN" else "zero" for x in (self.config.a, self.config.b)]
+        rank = cute.block_idx() % count
+        sA = cute.local_tile(sA, (bM // count, bK), (rank, 0))
         for k in cute.range(self.depth):
             stage = self.ring.acquire()
             if count == 1:
-                self.ring.load(gA[_, _, k], sA[_, _, stage])
+                self.ring.load(gA[_, _, m, k], sA[_, _, stage], outside=edges[0])
             else:
-                with cute.when(shared):
-                    part = cute.local_tile(gA[_, _, k], half, (rank, 0))
-                    target = cute.local_tile(sA[_, _, stage], half, (rank, 0))
-                    self.ring.load(part, target, 3)
+                with cute.when((n % 2 == 1) | (n < columns - 1)):
+                    self.ring.load(gA[_, _, 2 * m + rank, k], sA[_, _, stage], 3)
                 with cute.otherwise():
-                    self.ring.load(gA[_, _, k], sA[_, _, stage])
-            self.ring.load(gB[_, _, k], sB[_, _, stage])
+                    for i in range(2):
+                        part = gA[_, _, 2 * (m - rank + i) + rank, k]
+                        self.ring.load(part, sA[_, _, stage], 1 << i)
+            self.ring.load(gB[_, _, k], sB[_, _, stage], outside=edges[1])
             self.ring.commit()
 
     def multiply(self, issued: Callable[[], None] = lambda: None) -> None:
