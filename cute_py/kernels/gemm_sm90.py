@@ -139,10 +139,12 @@ class _Tiles:
             yield i, *self._of_batch(j, self.n)
 
     def overlap(self, operands: tuple[Tensor, Tensor]) -> None:
-        """Prefetch to L2 what the stages will have of the block's first tile, then wait for the
-        previous kernel, and let the next one begin. Blocks divide the lines that they share.
+        """Prefetch to L2 what the stages will have of the first tiles, then wait for the previous
+        kernel, and let the next one begin. Blocks divide the lines that they share.
         """
-        for place in self.of_block(step=self.m * self.n * self.L):  # the first tile, if there is one
+        block = cute.block_idx()
+        place = block % self.m, *self._of_batch(block // self.m, self.n)
+        with cute.when(block < self.m * self.n * self.L):
             for i, others in enumerate((self.n, self.m)):
                 self._prefetch(operands[i], i, place, others)
         cute.griddepcontrol_wait()
