@@ -169,16 +169,16 @@ def _random(kind: Dtype) -> Array:
 
 def same_results(ready: Sequence[Ready], operands: Operands, stream: Any) -> list[bool]:
     """Return of each call whether its result is that of the first."""
-    same: list[bool] = []
-    for call in ready:
+
+    def result(call: Ready) -> Array:
         operands.clear(0)
         driver().call("cuCtxSynchronize")
         call.launch(call.values[0], int(stream))
         driver().call("cuStreamSynchronize", stream)
-        found = operands.read(0)
-        first: Array = first if same else found
-        same.append(not same or is_close(found, first, dtype_of(operands.result)))
-    return same
+        return operands.read(0)
+
+    first, kind = result(ready[0]), dtype_of(operands.result)
+    return [True, *[is_close(result(call), first, kind) for call in ready[1:]]]
 
 
 def is_close(x: Array, y: Array, kind: Dtype) -> bool:
