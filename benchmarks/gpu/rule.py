@@ -41,7 +41,7 @@ class Group(NamedTuple):
     Attributes:
         kind, result: types of A and B, and of D.
         majors: which mode of A and of B is contiguous.
-        gelu: whether a bias and GELU follow.
+        terms: what follows: "gelu", with a bias; "beta", C; "" nothing.
         fast: sums of 8-bit floats in the tensor cores alone.
         unit: sizes are multiples of it.
         count: of products.
@@ -50,7 +50,7 @@ class Group(NamedTuple):
     kind: str = "bf16"
     result: str = "bf16"
     majors: tuple[str, str] = ("K", "K")
-    gelu: bool = False
+    terms: str = ""
     fast: bool = False
     unit: int = 64
     count: int = 6
@@ -64,7 +64,8 @@ class Group(NamedTuple):
     def epilogue(self) -> Epilogue:
         """What happens to the sums."""
         compute = "s32" if self.kind == "s8" else "f32"
-        return Epilogue(compute, bias=self.gelu, activation="gelu" if self.gelu else None)
+        gelu, beta = self.terms == "gelu", self.terms == "beta"
+        return Epilogue(compute, False, beta, gelu, "gelu" if gelu else None)
 
 
 GROUPS = {
@@ -78,7 +79,8 @@ GROUPS = {
     "fp8-2": Group("e4m3"),
     "s8": Group("s8", "s32"),
     "f32": Group(result="f32"),
-    "gelu": Group(gelu=True),
+    "gelu": Group(terms="gelu"),
+    "beta": Group(terms="beta"),
 }
 
 
@@ -158,9 +160,12 @@ def measured(torch: Any, name: str, shape: tuple[int, int, int], built: Any) -> 
 
     a, b = operand(M, K, group.majors[0] == "K"), operand(K, N, group.majors[1] != "K")
     out = torch.empty((M, N), dtype=result, device="cuda")
-    bias = torch.empty(N, dtype=result, device="cuda") if group.gelu else None
-    request = Request(a, b, None, bias, out, activation=group.epilogue.activation)
-    given, library = taken(request._replace(fast_accum=group.fast))
+    terms: dict[str, Any] = {"fast_accum": group.fast}
+    if group.terms == "gelu":
+        terms |= {"bias": torch.empty(N, dtype=result, device="cuda"), "activation": "gelu"}
+    if group.terms == "beta":
+        terms |= {"c": torch.empty((M, N), dtype=result, device="cuda"), "beta": 1}
+    given, library = taken(Request(a, b, out=out, **terms))
     asked = Product(given, library)
     calls = {}
     for config in all_for(asked):
@@ -236,6 +241,9 @@ def main() -> None:
         return
     import torch
 
+    from cute_py.codegen.launch import run
+
+    run._compiled |= {(id(x.plan), x.arch): (x.plan, x) for x in built.values()}
     for name, count in groups.items():
         for shape in drawn(name, options.seed, count):
             if time.perf_counter() - began > options.seconds:

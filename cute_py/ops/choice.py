@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from cute_py.ops.product import Product
 
 H200 = 132  # multiprocessors, where the emulator has none
+WORTH = 1.5  # times the least estimated time: slower configurations are not measured
 
 
 class Choice(NamedTuple):
@@ -68,7 +69,9 @@ def all_for(product: Product) -> list[GemmConfig]:
     A, B = product.operands(path)
     first = _config(product, path, None, A, B)
     if path.tma:
-        more = [replace(x.config, pdl=first.pdl) for x in candidates(_problem(product, gpu, A, B))]
+        found = candidates(_problem(product, gpu, A, B))
+        most = WORTH * min(x.time for x in found)
+        more = [replace(x.config, pdl=first.pdl) for x in found if x.time <= most]
     else:
         more = all_for_gpu(first, *_facts_for_gpu(product, A), gpu)
     if path.tma and not any(path.copies):

@@ -1,15 +1,18 @@
 """The tile that a product gets on Hopper: the row of `ROWS` with the least estimated time.
 
-A block computes `waves` tiles of D. For a tile of K, each takes the longer of what the tensor cores
-and the loads need, and once what its schedule needs at the end. Idle multiprocessors leave
-power to the others, so a wave that is not full costs a little less. The constants are fitted to
-measurements on an H200 (docs/performance.md). Only ratios of estimates decide, except that
-programmatic dependent launch is for products below `PDL_BELOW`.
+A block computes `waves` tiles of D. For a tile of K, each takes the longest of what the tensor
+cores need, what the loads need, and the latency of a load over the stages in flight. The epilogue
+follows; two warpgroups in ping-pong overlap it with products. Idle multiprocessors leave power to
+the others, so a wave that is not full costs a little less. The constants are fitted to
+measurements on an H200 (docs/performance.md), and tested on other products. Only ratios of
+estimates decide, except that programmatic dependent launch is for products below `PDL_BELOW`.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
 
@@ -20,7 +23,7 @@ from cute_py.layout.tuples import ceil_div
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
     from typing import Any
 
     from cute_py.dtypes.table import Dtype
@@ -28,15 +31,24 @@ if TYPE_CHECKING:
     from cute_py.ops.libraries import Gpu
 
 PDL_BELOW = 50.0  # microseconds; longer kernels lose 0.5 to 1.6 %
-# microseconds: of a launch; for each tile of K, at least, of an element of D, and of a row of A or
-# B, whose pitch is a multiple of 32 bytes, or is not: then it touches a sector of L2 more
-LAUNCH, STEP, AREA, LOAD = 1.81, 0.115, 2.18e-5, (2.2e-4, 2.27e-3)
+# microseconds: of a launch; from a load to its arrival; of the products of a tile of K (128 bytes),
+# for each element of D
+LAUNCH, LATENCY, AREA = 2.16, 0.87, 2.03e-5
+# microseconds of a row of 128 bytes of A and of B, where its pitch is a multiple of 32 bytes; else
+# it touches a sector of L2 more
+LOAD, SPLIT = (8.8e-4, 9.7e-4), (2.27e-3, 2.27e-3)
 BUSY = 1.73  # L2 is the limit of such rows where more than 1 / BUSY of the multiprocessors load
-END = {"cooperative": 4.9e-5, "pingpong": 3.8e-5}  # of an element of D, once
+SHARP = 6  # how sharp the maximum of products and loads is
+END, BYTES = 3.6e-5, 2  # microseconds to store an element of D of so many bytes
 DIRECT = 2.0  # times as much where D leaves by direct stores
-PARTS = (-0.3, 0.15)  # more where D leaves in parts, with a stage more: of a launch, of a tile of D
+PARTS = (-0.5, 0.27)  # more where D leaves in parts, with a stage more: of a launch, of a tile of D
 CLUSTER = (0.66, 0.97)  # of blocks that share tiles of A: more of a launch, times of a tile of K
-SPARE = 0.257  # of a wave's time that idle multiprocessors save, in proportion
+SPARE = 0.285  # of a wave's time that idle multiprocessors save, in proportion
+TERMS = {
+    "source": 2.5,
+    "light": 0.2,
+    "heavy": 2.0,
+}  # more of END: C, a bias or relu, other functions
 
 
 class Row(NamedTuple):
@@ -62,29 +74,45 @@ class Row(NamedTuple):
     in_parts: bool = False
     most: tuple[int, int, int] = (4, 4, 4)
 
-    def holds(self, problem: Problem) -> bool:
-        """Tell whether the registers hold the epilogue of a problem."""
-        way = 2 if not problem.by_tma else int(problem.result.bits == 32)
-        return self.most[way] >= problem.weight
+    def holds(self, forms: Forms, weight: int) -> bool:
+        """Tell whether the registers hold an epilogue of a weight."""
+        way = 2 if not forms.by_tma else int(forms.result.bits == 32)
+        return self.most[way] >= weight
+
+
+class Forms(NamedTuple):
+    """What the configuration of a row depends on.
+
+    Attributes:
+        kinds: types of A and of B.
+        majors: which mode of A and of B is contiguous.
+        result: type of D.
+        by_tma: whether TMA writes D.
+    """
+
+    kinds: tuple[Dtype, Dtype]
+    majors: tuple[str, str]
+    result: Dtype
+    by_tma: bool
 
 
 ROWS = (
-    Row(64, 32, 1, "cooperative", 0.87),
-    Row(64, 64, 1, "cooperative", 1.09),
-    Row(64, 128, 1, "cooperative", 1.29),
-    Row(128, 128, 2, "cooperative", 1.02),
-    Row(128, 160, 2, "cooperative", 1.02, most=(4, 4, 1)),
-    Row(128, 192, 2, "cooperative", 0.972, most=(4, 4, 0)),
-    Row(128, 256, 2, "cooperative", most=(4, 4, 1)),
-    Row(128, 256, 2, "cooperative", in_parts=True, most=(4, 4, 1)),
-    Row(256, 128, 2, "cooperative", 1.02, in_parts=True, most=(4, 4, 0)),
-    Row(192, 192, 3, "cooperative", 0.995, most=(1, 0, 0)),
-    Row(256, 160, 2, "cooperative", 1.035, most=(3, 2, 0)),
-    Row(256, 168, 2, "cooperative", 1.05, most=(1, 1, 0)),
-    Row(256, 192, 2, "cooperative", 1.006, most=(0, 0, -1)),
-    Row(128, 128, 1, "pingpong", 1.1, most=(3, 3, 1)),
-    Row(128, 176, 1, "pingpong", 1.024, most=(1, 0, -1)),
-    Row(128, 192, 1, "pingpong", 1.022, most=(1, 0, -1)),
+    Row(64, 32, 1, "cooperative", 1.0),
+    Row(64, 64, 1, "cooperative", 1.003),
+    Row(64, 128, 1, "cooperative", 0.983),
+    Row(128, 128, 2, "cooperative", 1.021),
+    Row(128, 160, 2, "cooperative", 1.004, most=(4, 4, 1)),
+    Row(128, 192, 2, "cooperative", 0.999, most=(4, 4, 0)),
+    Row(128, 256, 2, "cooperative", 0.992, most=(4, 4, 1)),
+    Row(128, 256, 2, "cooperative", 0.992, in_parts=True, most=(4, 4, 1)),
+    Row(256, 128, 2, "cooperative", 1.005, in_parts=True, most=(4, 4, 0)),
+    Row(192, 192, 3, "cooperative", 0.985, most=(1, 0, 0)),
+    Row(256, 160, 2, "cooperative", 1.0, most=(3, 2, 0)),
+    Row(256, 168, 2, "cooperative", 1.005, most=(1, 1, 0)),
+    Row(256, 192, 2, "cooperative", 0.978, most=(0, 0, -1)),
+    Row(128, 128, 1, "pingpong", 1.043, most=(3, 3, 1)),
+    Row(128, 176, 1, "pingpong", 1.023, most=(1, 0, -1)),
+    Row(128, 192, 1, "pingpong", 1.054, most=(1, 0, -1)),
 )
 
 
@@ -124,6 +152,22 @@ class Problem:
         """Whether TMA writes D: rows of whole 16 bytes, of elements of 2 or 4 bytes."""
         bits = self.result.bits
         return bits in (16, 32) and self.shape[1] * bits % (8 * VECTOR_BYTES) == 0
+
+    @property
+    def forms(self) -> Forms:
+        """What configurations depend on."""
+        return Forms(self.kinds, self.majors, self.result, self.by_tma)
+
+    @property
+    def end(self) -> float:
+        """How long the epilogue of an element of D takes (microseconds)."""
+        terms, more = self.epilogue, 0.0
+        if terms.source:
+            more += TERMS["source"]
+        if terms.alpha or terms.bias or terms.activation:
+            more += TERMS["light" if terms.activation in (None, "relu") else "heavy"]
+        way = 1 if self.by_tma else DIRECT
+        return END * (way * self.result.bits / 8 / BYTES + more)
 
     @property
     def weight(self) -> int:
@@ -172,32 +216,44 @@ def for_hopper(problem: Problem) -> GemmConfig:
     return replace(config, pdl=int(pdl), reasons=tuple(reasons))
 
 
-def candidates(problem: Problem) -> Iterator[Estimate]:
-    """Yield the rows that the kernel has for a problem, and that fit the GPU."""
-    crowded = problem.batch > 1 and problem.epilogue.source  # with clusters, the registers spill
-    clusters = (1,) if all(problem.sectors) or crowded else (1, 2)
-    for row, cluster in product(ROWS, clusters):
-        wide = row.n == 256 and not row.in_parts  # all columns at once, which take registers too
-        if row.holds(problem) and not (wide and crowded):
-            config = _config(row, problem, cluster=cluster)
-            if config is not None:
-                yield _estimate(config, problem, row)
+def candidates(problem: Problem) -> list[Estimate]:
+    """Return the rows that the kernel has for a problem, and that fit the GPU."""
+    p = problem
+    is_batch = p.batch > 1 and p.epilogue.source
+    clusters = (1,) if all(p.sectors) or is_batch else (1, 2)
+    facts = p.forms, p.weight, int(p.two_level), is_batch
+    return [_estimate(config, p, row) for row, config in _fitting(ROWS, *facts, clusters)]
 
 
-def _config(row: Row, problem: Problem, cluster: int) -> GemmConfig | None:
-    """Return the configuration of a row; None where the family has none."""
-    try:
-        return _made(row, problem, cluster=cluster, two_level=int(problem.two_level))
-    except CuteError:
-        return None
+@lru_cache(maxsize=256)
+def _fitting(
+    rows: Sequence[Row],
+    forms: Forms,
+    weight: int,
+    two_level: int,
+    is_batch: bool,
+    clusters: tuple[int, ...],
+) -> list[tuple[Row, GemmConfig]]:
+    """Return the rows whose registers hold an epilogue of some weight, with their configurations.
+
+    `is_batch`: of products with C, for which clusters and D in rows of 256 columns have too few.
+    """
+    found = []
+    for row, cluster in product(rows, clusters):
+        wide = row.n == 256 and not row.in_parts
+        if row.holds(forms, weight) and not (wide and is_batch):
+            with suppress(CuteError):  # the family has none
+                config = _made(row, forms, cluster=cluster, two_level=two_level)
+                found.append((row, config))
+    return found
 
 
-def _made(row: Row, problem: Problem, **parts: Any) -> GemmConfig:
+def _made(row: Row, forms: Forms, **parts: Any) -> GemmConfig:
     """Return the configuration of a row with some parts; refuse those that do not fit it."""
-    if not problem.by_tma:
+    if not forms.by_tma:
         parts = {"store": 0, **parts}
-    shape, types, one_pass = (row.m, row.n), problem.kinds, not row.in_parts
-    how = types, shape, row.warpgroups, row.schedule, problem.majors, problem.result
+    shape, one_pass = (row.m, row.n), not row.in_parts
+    how = forms.kinds, shape, row.warpgroups, row.schedule, forms.majors, forms.result
     return warpgroup_config(*how, one_pass=one_pass, **parts)
 
 
@@ -219,7 +275,7 @@ def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmC
     parts = kept | parts
     try:
         warps = parts.pop("warps", (4 * row.warpgroups, 1))
-        made = _made(row, problem, **parts)
+        made = _made(row, problem.forms, **parts)
         return replace(made, tile=tile, warps=warps, reasons=(*config.reasons, f"given: {text}"))
     except CuteError as error:
         raise error.inside(f"config({text})") from None
@@ -227,23 +283,28 @@ def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmC
 
 def _estimate(config: GemmConfig, problem: Problem, row: Row) -> Estimate:
     """Return the estimated time of a configuration of a row."""
-    (m, n, k), cluster = config.tile, config.cluster
-    blocks, waves = grid_of(config, problem.shape, problem.batch, problem.gpu.multiprocessors)
-    busy = (
-        cluster
-        * units_of(config, problem.shape, problem.batch)
-        / (waves * problem.gpu.multiprocessors)
-    )
-    by_a, by_b = (LOAD[0] if whole else LOAD[1] * min(1, BUSY * busy) for whole in problem.sectors)
+    (m, n, k), cluster, shape = config.tile, config.cluster, problem.shape
+    most = problem.gpu.multiprocessors
+    blocks, waves = grid_of(config, shape, problem.batch, most)
+    busy = cluster * units_of(config, shape, problem.batch) / (waves * most)
     multiplied = AREA * row.time * m * n * (1 - SPARE * (1 - busy))
-    loaded = by_a * m / cluster + by_b * n
-    step = max(STEP, (multiplied**6 + loaded**6) ** (1 / 6))  # a soft maximum
-    first, each = PARTS if row.in_parts else (0.0, 0.0)
+    by_a, by_b = (
+        LOAD[i] if whole else SPLIT[i] * min(1, BUSY * busy)
+        for i, whole in enumerate(problem.sectors)
+    )
+    loaded, waited = by_a * m / cluster + by_b * n, LATENCY / config.stages
+    step = (multiplied**SHARP + loaded**SHARP + waited**SHARP) ** (1 / SHARP)
+    first, end = LAUNCH, problem.end * m * n
+    if row.in_parts:
+        first, end = first + PARTS[0], end + PARTS[1]
     if cluster > 1:
         first, step = first + CLUSTER[0], step * CLUSTER[1]
-    end = each + END[config.schedule] * m * n * (1 if config.store else DIRECT)
-    time = LAUNCH + first + waves * (ceil_div(problem.shape[2], k) * step + end)
-    return Estimate(time, waves, blocks, config)
+    main = ceil_div(shape[2], k) * step
+    if config.schedule == "pingpong" and waves > 1:  # all but the last epilogue are hidden
+        time = max(waves * main, (waves - 1) * (main + end) / 2 + main) + end
+    else:
+        time = waves * (main + end)
+    return Estimate(first + time, waves, blocks, config)
 
 
 def units_of(config: GemmConfig, shape: tuple[int, int, int], batch: int) -> int:

@@ -67,7 +67,7 @@ def test_a_configuration_fits_the_gpu_and_the_operands(asked):
     assert config.cluster == 1 or not all(asked.sectors)
     assert config.cluster == 1 or asked.batch == 1 or not asked.epilogue.source
     row = next(x for x in ROWS if (x.m, x.n, x.schedule) == (m, n, config.schedule))
-    assert row.holds(asked), "its epilogue spills"
+    assert row.holds(asked.forms, asked.weight), "its epilogue spills"
     assert config.mma_atom.a_type is asked.kinds[0]
 
 
