@@ -193,11 +193,11 @@ def merged(results: list[dict[str, Any]]) -> dict[str, Any]:
     return {**last, "rows": list(rows.values())}
 
 
-def write(path: Path, text: str) -> None:
+def write(path: Path, text: str, marks: tuple[str, str] = (BEGIN, END)) -> None:
     """Put a table between the marks of a page."""
-    before, _begin, rest = path.read_text(encoding="utf-8").partition(BEGIN)
-    _old, _end, after = rest.partition(END)
-    path.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
+    before, begin, rest = path.read_text(encoding="utf-8").partition(marks[0])
+    _old, end, after = rest.partition(marks[1])
+    path.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
 
 
 # -- compared with an earlier result
