@@ -19,7 +19,6 @@ from typing import NamedTuple
 from cute_py.errors import CuteError
 from cute_py.kernels.config import VECTOR_BYTES, GemmConfig, parts_of
 from cute_py.kernels.config_sm90 import warpgroup_config
-from cute_py.layout.tuples import ceil_div
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -222,7 +221,8 @@ def candidates(problem: Problem) -> list[Estimate]:
     is_batch = p.batch > 1 and p.epilogue.source
     clusters = (1,) if all(p.sectors) or is_batch else (1, 2)
     facts = p.forms, p.weight, int(p.two_level), is_batch
-    return [_estimate(config, p, row) for row, config in _fitting(ROWS, *facts, clusters)]
+    end = p.end
+    return [_estimate(config, p, row, end) for row, config in _fitting(ROWS, *facts, clusters)]
 
 
 @lru_cache(maxsize=256)
@@ -281,12 +281,13 @@ def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmC
         raise error.inside(f"config({text})") from None
 
 
-def _estimate(config: GemmConfig, problem: Problem, row: Row) -> Estimate:
-    """Return the estimated time of a configuration of a row."""
+def _estimate(config: GemmConfig, problem: Problem, row: Row, end: float) -> Estimate:
+    """Return the estimated time of a configuration of a row; `end`: of an element's epilogue."""
     (m, n, k), cluster, shape = config.tile, config.cluster, problem.shape
     most = problem.gpu.multiprocessors
-    blocks, waves = grid_of(config, shape, problem.batch, most)
-    busy = cluster * units_of(config, shape, problem.batch) / (waves * most)
+    units = units_of(config, shape, problem.batch)
+    blocks, waves = _grid(config, units, most)
+    busy = cluster * units / (waves * most)
     multiplied = AREA * row.time * m * n * (1 - SPARE * (1 - busy))
     by_a, by_b = (
         LOAD[i] if whole else SPLIT[i] * min(1, BUSY * busy)
@@ -294,12 +295,12 @@ def _estimate(config: GemmConfig, problem: Problem, row: Row) -> Estimate:
     )
     loaded, waited = by_a * m / cluster + by_b * n, LATENCY / config.stages
     step = (multiplied**SHARP + loaded**SHARP + waited**SHARP) ** (1 / SHARP)
-    first, end = LAUNCH, problem.end * m * n
+    first, end = LAUNCH, end * m * n
     if row.in_parts:
         first, end = first + PARTS[0], end + PARTS[1]
     if cluster > 1:
         first, step = first + CLUSTER[0], step * CLUSTER[1]
-    main = ceil_div(shape[2], k) * step
+    main = -(-shape[2] // k) * step
     if config.schedule == "pingpong" and waves > 1:  # all but the last epilogue are hidden
         time = max(waves * main, (waves - 1) * (main + end) / 2 + main) + end
     else:
@@ -310,7 +311,7 @@ def _estimate(config: GemmConfig, problem: Problem, row: Row) -> Estimate:
 def units_of(config: GemmConfig, shape: tuple[int, int, int], batch: int) -> int:
     """Return how many tiles D has; those that a cluster computes together count once."""
     m, n, _k = config.tile
-    return ceil_div(shape[0], m) * ceil_div(shape[1], n * config.cluster) * batch  # type: ignore[no-any-return]
+    return -(-shape[0] // m) * -(-shape[1] // (n * config.cluster)) * batch
 
 
 def grid_of(
@@ -320,14 +321,18 @@ def grid_of(
 
     They are the fewest blocks with that many: idle multiprocessors leave power to the others.
     """
-    units, most = units_of(config, shape, batch), max(multiprocessors // config.cluster, 1)
-    waves = ceil_div(units, most)
+    return _grid(config, units_of(config, shape, batch), multiprocessors)
+
+
+def _grid(config: GemmConfig, units: int, multiprocessors: int) -> tuple[int, int]:
+    most = max(multiprocessors // config.cluster, 1)
+    waves = -(-units // most)
     if config.schedule == "pingpong":  # two warpgroups of each block take turns
         return min(units, most), waves
-    return ceil_div(units, waves) * config.cluster, waves
+    return -(-units // waves) * config.cluster, waves
 
 
 def band_of(config: GemmConfig, shape: tuple[int, int, int], waves: int) -> int:
     """Return how many tiles of M form a group; tiles of a group are computed one by one."""
-    rows = ceil_div(shape[0], config.tile[0])
-    return min(rows, 4 if waves <= 4 and config.schedule != "pingpong" else 8)  # type: ignore[no-any-return]
+    rows = -(-shape[0] // config.tile[0])
+    return min(rows, 4 if waves <= 4 and config.schedule != "pingpong" else 8)
