@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import multiprocessing
 import os
 import random
@@ -243,8 +244,10 @@ def chosen(case: Case) -> Job | None:
     gelu = case.epilogue == "gelu"
     compute = "s32" if case.kind == "s8" else "f32"
     last = Epilogue(compute, False, case.epilogue == "C", gelu, "gelu" if gelu else None)
-    whole = all(n * kinds[0].bits % 256 == 0 for n in case.shape)
-    facts = case.shape, 1, kinds, case.majors, (whole, whole), cute.dtype(case.result)
+    (M, N, K), bytes = case.shape, kinds[0].bits // 8
+    pitches = [K if x == "K" else n for x, n in zip(case.majors, (M, N), strict=True)]
+    apart = math.gcd(128, pitches[0] * bytes), math.gcd(128, pitches[1] * bytes)
+    facts = case.shape, 1, kinds, case.majors, apart, cute.dtype(case.result)
     config = for_hopper(Problem(*facts, last, case.fast, Gpu(HOPPER_SMEM, PROCESSORS, (9, 0))))
     return Job(replace(config, reasons=()), (case.kind, case.result), last)
 

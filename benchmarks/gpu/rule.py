@@ -24,7 +24,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.gpu.family import CASES, TORCH, Job, Variant, compiled, made
+from benchmarks.gpu.family import CASES, TORCH, Job, compiled, made
 from cute_py.kernels.config import GemmConfig
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.ops import tuning_sm90
@@ -102,10 +102,9 @@ def configurations(name: str) -> set[GemmConfig]:
     """Return what may be chosen for products of a group."""
     group, found = GROUPS[name], set()
     kinds = (as_dtype(group.kind),) * 2
-    sectors = [(True, True), (False, False)] if group.unit < 32 else [(True, True)]
-    for sector in sectors:
+    for pitch in (128, 16) if group.unit == 8 else (128,):  # 16: clusters too
         problem = tuning_sm90.Problem(
-            (4096, 4096, 4096), 1, kinds, group.majors, sector, as_dtype(group.result),
+            (4096, 4096, 4096), 1, kinds, group.majors, (pitch, pitch), as_dtype(group.result),
             group.epilogue, group.fast, H200,
         )  # fmt: skip
         configs = [x.config for x in tuning_sm90.candidates(problem)]
@@ -138,8 +137,11 @@ def all_compiled(names: list[str]) -> dict[Job, Any]:
 
 
 def label(config: GemmConfig) -> str:
-    """Return the name of a configuration in results."""
-    return Variant(replace(config, pdl=0)).label.replace(" g8", "")
+    """Return the name of a configuration in results: "pp 128x176", "256x152 in parts, cluster"."""
+    m, n, _k = config.tile
+    text = "pp " * (config.schedule == "pingpong") + f"{m}x{n}"
+    text += " in parts" * (n > 64 and config.store == 64)
+    return text + ", cluster" * (config.cluster > 1)
 
 
 def measured(torch: Any, name: str, shape: tuple[int, int, int], built: Any) -> dict[str, Any]:

@@ -2,9 +2,8 @@
 
 A block computes `waves` tiles of D. For a tile of K, each takes the longest of what the tensor
 cores need, what the loads need, and the latency of a load over the stages in flight. The epilogue
-follows; two warpgroups in ping-pong overlap it with products. Idle multiprocessors leave power to
-the others, so a wave that is not full costs a little less. The constants are fitted to
-measurements on an H200 (docs/performance.md), and tested on other products. Only ratios of
+follows; two warpgroups in ping-pong overlap it with products. The constants are fitted to
+measurements on an H200, and tested on other products (docs/performance.md). Only ratios of
 estimates decide, except that programmatic dependent launch is for products below `PDL_BELOW`.
 """
 
@@ -32,17 +31,18 @@ if TYPE_CHECKING:
 PDL_BELOW = 50.0  # microseconds; longer kernels lose 0.5 to 1.6 %
 # microseconds: of a launch; from a load to its arrival; of the products of a tile of K (128 bytes),
 # for each element of D
-LAUNCH, LATENCY, AREA = 2.16, 0.87, 2.03e-5
-# microseconds of a row of 128 bytes of A and of B, where its pitch is a multiple of 32 bytes; else
-# it touches a sector of L2 more
-LOAD, SPLIT = (8.8e-4, 9.7e-4), (2.27e-3, 2.27e-3)
-BUSY = 1.73  # L2 is the limit of such rows where more than 1 / BUSY of the multiprocessors load
-SHARP = 6  # how sharp the maximum of products and loads is
-END, BYTES = 3.6e-5, 2  # microseconds to store an element of D of so many bytes
+LAUNCH, LATENCY, AREA = 2.11, 0.80, 1.89e-5
+# microseconds of a row of 128 bytes of A or B, by what divides its pitch: for each multiprocessor
+# that loads, as they share L2; and for one alone, where a row is in a sector of L2 more
+LOAD = {128: 7.3e-6, 64: 1.26e-5, 32: 1.26e-5, 16: 1.87e-5}
+ALONE = 1.98e-3
+SECTOR = 32  # bytes of L2 that are read together
+SHARP = 5  # how sharp the maximum of products and loads is
+END, BYTES = 6.1e-5, 2  # microseconds to store an element of D of so many bytes
 DIRECT = 2.0  # times as much where D leaves by direct stores
-PARTS = (-0.5, 0.27)  # more where D leaves in parts, with a stage more: of a launch, of a tile of D
-CLUSTER = (0.66, 0.97)  # of blocks that share tiles of A: more of a launch, times of a tile of K
-SPARE = 0.285  # of a wave's time that idle multiprocessors save, in proportion
+PARTS = 0.8  # times as much where D leaves in parts
+TURN = 0.42  # microseconds of a tile, to hand over a turn of ping-pong
+CLUSTER = 0.933  # times of a tile of K, of blocks that share tiles of A
 TERMS = {
     "source": 2.5,
     "light": 0.2,
@@ -96,22 +96,22 @@ class Forms(NamedTuple):
 
 
 ROWS = (
-    Row(64, 32, 1, "cooperative", 1.0),
-    Row(64, 64, 1, "cooperative", 1.003),
-    Row(64, 128, 1, "cooperative", 0.983),
-    Row(128, 128, 2, "cooperative", 1.021),
-    Row(128, 160, 2, "cooperative", 1.004, most=(4, 4, 1)),
-    Row(128, 192, 2, "cooperative", 0.999, most=(4, 4, 0)),
-    Row(128, 256, 2, "cooperative", 0.992, most=(4, 4, 1)),
-    Row(128, 256, 2, "cooperative", 0.992, in_parts=True, most=(4, 4, 1)),
-    Row(256, 128, 2, "cooperative", 1.005, in_parts=True, most=(4, 4, 0)),
-    Row(192, 192, 3, "cooperative", 0.985, most=(1, 0, 0)),
-    Row(256, 160, 2, "cooperative", 1.0, most=(3, 2, 0)),
-    Row(256, 168, 2, "cooperative", 1.005, most=(1, 1, 0)),
-    Row(256, 192, 2, "cooperative", 0.978, most=(0, 0, -1)),
-    Row(128, 128, 1, "pingpong", 1.043, most=(3, 3, 1)),
-    Row(128, 176, 1, "pingpong", 1.023, most=(1, 0, -1)),
-    Row(128, 192, 1, "pingpong", 1.054, most=(1, 0, -1)),
+    Row(64, 32, 1, "cooperative"),
+    Row(64, 64, 1, "cooperative", 1.013),
+    Row(64, 128, 1, "cooperative", 0.957),
+    Row(128, 64, 2, "cooperative", 0.995),
+    Row(128, 128, 2, "cooperative", 1.027),
+    Row(128, 160, 2, "cooperative", 1.051, most=(4, 4, 1)),
+    Row(128, 192, 2, "cooperative", 1.03, most=(4, 4, 0)),
+    Row(128, 256, 2, "cooperative", 0.976, most=(4, 4, 1)),
+    Row(128, 256, 2, "cooperative", 0.976, in_parts=True, most=(4, 4, 1)),
+    Row(256, 128, 2, "cooperative", 1.028, in_parts=True, most=(4, 4, 0)),
+    Row(192, 192, 3, "cooperative", 0.925, most=(1, 0, 0)),
+    Row(256, 152, 2, "cooperative", 1.03, in_parts=True, most=(3, 2, 0)),
+    Row(256, 192, 2, "cooperative", 0.956, most=(0, 0, -1)),
+    Row(256, 200, 2, "cooperative", 1.039, most=(0, 0, -1)),
+    Row(128, 128, 1, "pingpong", 0.983, most=(3, 3, 1)),
+    Row(128, 176, 1, "pingpong", 1.041, most=(1, 0, -1)),
 )
 
 
@@ -124,7 +124,7 @@ class Problem:
         batch: how many products.
         kinds: types of A and of B.
         majors: which mode of A and of B is contiguous.
-        sectors: whether the pitches of A and of B are multiples of 32 bytes.
+        pitches: what divides the pitches of A and of B (bytes): 16 to 128.
         result: type of D, whose rows are contiguous in memory.
         epilogue: what happens to the sums.
         fast_accum: whether 8-bit floats are summed in the tensor cores alone.
@@ -135,7 +135,7 @@ class Problem:
     batch: int
     kinds: tuple[Dtype, Dtype]
     majors: tuple[str, str]
-    sectors: tuple[bool, bool]
+    pitches: tuple[int, int]
     result: Dtype
     epilogue: Epilogue
     fast_accum: bool
@@ -219,7 +219,7 @@ def candidates(problem: Problem) -> list[Estimate]:
     """Return the rows that the kernel has for a problem, and that fit the GPU."""
     p = problem
     is_batch = p.batch > 1 and p.epilogue.source
-    clusters = (1,) if all(p.sectors) or is_batch else (1, 2)
+    clusters = (1,) if min(p.pitches) >= SECTOR or is_batch else (1, 2)
     facts = p.forms, p.weight, int(p.two_level), is_batch
     end = p.end
     return [_estimate(config, p, row, end) for row, config in _fitting(ROWS, *facts, clusters)]
@@ -269,6 +269,7 @@ def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmC
     if schedule == "cooperative":
         groups = 2 if tile[0] % 128 == 0 else tile[0] // 64
     known = [x for x in ROWS if (x.m, x.n, x.schedule) == (*tile[:2], schedule)]
+    known.sort(key=lambda x: x.in_parts is not (0 < config.store < tile[1]))
     row = known[0] if known else Row(tile[0], tile[1], groups, schedule)
     same = tile == config.tile and schedule == config.schedule
     kept = {"pdl": config.pdl, "two_level": config.two_level, "cluster": config.cluster * same or 1}
@@ -284,28 +285,21 @@ def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmC
 def _estimate(config: GemmConfig, problem: Problem, row: Row, end: float) -> Estimate:
     """Return the estimated time of a configuration of a row; `end`: of an element's epilogue."""
     (m, n, k), cluster, shape = config.tile, config.cluster, problem.shape
-    most = problem.gpu.multiprocessors
     units = units_of(config, shape, problem.batch)
-    blocks, waves = _grid(config, units, most)
-    busy = cluster * units / (waves * most)
-    multiplied = AREA * row.time * m * n * (1 - SPARE * (1 - busy))
-    by_a, by_b = (
-        LOAD[i] if whole else SPLIT[i] * min(1, BUSY * busy)
-        for i, whole in enumerate(problem.sectors)
-    )
-    loaded, waited = by_a * m / cluster + by_b * n, LATENCY / config.stages
-    step = (multiplied**SHARP + loaded**SHARP + waited**SHARP) ** (1 / SHARP)
-    first, end = LAUNCH, end * m * n
-    if row.in_parts:
-        first, end = first + PARTS[0], end + PARTS[1]
-    if cluster > 1:
-        first, step = first + CLUSTER[0], step * CLUSTER[1]
-    main = -(-shape[2] // k) * step
-    if config.schedule == "pingpong" and waves > 1:  # all but the last epilogue are hidden
+    blocks, waves = _grid(config, units, problem.gpu.multiprocessors)
+    loaded = alone = 0.0
+    for rows, pitch in zip((m / cluster, n), problem.pitches, strict=True):
+        loaded += LOAD[pitch] * rows * blocks
+        alone += ALONE * rows * (pitch < SECTOR)
+    needs = AREA * row.time * m * n, loaded, alone, LATENCY / config.stages
+    step = sum([x**SHARP for x in needs]) ** (1 / SHARP) * (CLUSTER if cluster > 1 else 1)
+    main, end = -(-shape[2] // k) * step, end * m * n * (PARTS if row.in_parts else 1)
+    if config.schedule == "pingpong":  # all but the last epilogue are hidden
+        main += TURN
         time = max(waves * main, (waves - 1) * (main + end) / 2 + main) + end
     else:
         time = waves * (main + end)
-    return Estimate(first + time, waves, blocks, config)
+    return Estimate(LAUNCH + time, waves, blocks, config)
 
 
 def units_of(config: GemmConfig, shape: tuple[int, int, int], batch: int) -> int:
