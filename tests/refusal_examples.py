@@ -503,6 +503,7 @@ WHEN = {
         "not allow it"
     ),
     "codegen-lacks": "an architecture does not have the instruction of an op",
+    "codegen-parameters": "the parameters of a kernel take more memory than a launch passes",
     "codegen-smem": "a block needs more shared memory than the architecture has",
     "codegen-source": "an edited source is not a kernel of the plan, or Numba cannot compile it",
     "codegen-nvvm": "NVVM refuses the generated code",
@@ -1015,6 +1016,7 @@ RECORDED = {
             "instead": "use an atom that sm_75 has (cute.atoms.find, copy_rows)",
         },
     ),
+    "codegen-parameters": ("many", {"bytes": "40968", "most": "32764"}),
     "codegen-smem": ("large", {"bytes": "122880", "arch": "sm_86", "most": "101376"}),
     "codegen-source": (
         "copy_tiles",

@@ -21,6 +21,7 @@ from cute_py.codegen.passes.atomics import with_short_sums
 from cute_py.codegen.passes.counters import with_counters
 from cute_py.codegen.passes.strength import Chains
 from cute_py.codegen.passes.zeros import with_scale_d
+from cute_py.codegen.printer import require_parameters
 from cute_py.codegen.toolchain import (
     assembled,
     clipped,
@@ -153,6 +154,7 @@ class Build:
 def check(build: Build) -> Build:
     """Refuse a plan that the architecture cannot run."""
     require_runnable(build.plan, build.arch)
+    require_parameters(build.plan)
     return build
 
 

@@ -239,6 +239,13 @@ WORDINGS: dict[str, Wording] = {
         "as many arrivals in a phase as the init says",
         "raise the count, or let fewer threads arrive",
     ),
+    "emulate-mbarrier-phase": (
+        EmulationError,
+        "{what} at {name} by {who}, where {why}",
+        "arrivals after the end of the phase before theirs, and waits between the end of the phase "
+        "before theirs and that of the next one: a parity does not tell other phases apart",
+        "{fix}",
+    ),
     "emulate-map": (
         EmulationError,
         "{name} with {found}",

@@ -303,9 +303,11 @@ def _estimate(config: GemmConfig, problem: Problem, row: Row, end: float) -> Est
 
 
 def units_of(config: GemmConfig, shape: tuple[int, int, int], batch: int) -> int:
-    """Return how many tiles D has; those that a cluster computes together count once."""
-    m, n, _k = config.tile
-    return -(-shape[0] // m) * -(-shape[1] // (n * config.cluster)) * batch
+    """Return how many tiles D has; those that a cluster computes together count once: two along N,
+    or two of an odd last column along M.
+    """
+    m, n = -(-shape[0] // config.tile[0]), -(-shape[1] // config.tile[1])
+    return (m * n if config.cluster == 1 else m * (n // 2) + n % 2 * (-(-m // 2))) * batch
 
 
 def grid_of(

@@ -198,11 +198,14 @@ class TmaPipeline(Pipeline):
         self.full.arrive_expect_tx(stage, self.bytes)
         return stage
 
-    def load(self, source: Tensor, target: Tensor, multicast: Leaf = 0) -> None:
-        """Issue the copy of a tile of a `tma_tensor` to the acquired stage; `multicast` as in
-        `tma_load`.
+    def load(
+        self, source: Tensor, target: Tensor, multicast: Leaf = 0, outside: str = "zero"
+    ) -> None:
+        """Issue the copy of a tile of a `tma_tensor` to the acquired stage; `multicast` and
+        `outside` as in `tma_load`.
         """
-        tma_load(source, target, self.full, self._write.stage, multicast)
+        stage = self._write.stage
+        tma_load(source, target, self.full, stage, multicast, outside=outside)
 
     def commit(self) -> None:
         """Advance to the next stage; the copies complete asynchronously."""
