@@ -12,7 +12,7 @@ from cute_py.calls.arrays import dtype_of, strides_of
 from cute_py.errors import refusal
 from cute_py.kernels.config import GemmConfig, Side, changed, choose_config
 from cute_py.layout.tuples import ceil_div
-from cute_py.ops.operands import alignment_of, has_sectors, major_of, pitch_of
+from cute_py.ops.operands import alignment_of, lines_apart, major_of, pitch_of
 from cute_py.ops.paths import Path, Sides, path_of, tma_wanted
 from cute_py.ops.tuned import winner
 from cute_py.ops.tuning import all_for_gpu, for_gpu
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from cute_py.ops.product import Product
 
 H200 = 132  # multiprocessors, where the emulator has none
+WORTH = 1.5  # times the least estimated time: slower configurations are not measured
 
 
 class Choice(NamedTuple):
@@ -68,7 +69,9 @@ def all_for(product: Product) -> list[GemmConfig]:
     A, B = product.operands(path)
     first = _config(product, path, None, A, B)
     if path.tma:
-        more = [replace(x.config, pdl=first.pdl) for x in candidates(_problem(product, gpu, A, B))]
+        found = candidates(_problem(product, gpu, A, B))
+        most = WORTH * min(x.time for x in found)
+        more = [replace(x.config, pdl=first.pdl) for x in found if x.time <= most]
     else:
         more = all_for_gpu(first, *_facts_for_gpu(product, A), gpu)
     if path.tma and not any(path.copies):
@@ -84,7 +87,7 @@ def facts(product: Product) -> tuple[object, ...]:
             major_of(x),
             pitch_of(x),
             alignment_of(x),
-            has_sectors(x),
+            lines_apart(x),
             strides_of(x)[0] == 0,
         )
         for x, kind in zip((product.A, product.B), product.kinds, strict=True)
@@ -150,7 +153,7 @@ def _problem(product: Product, gpu: Gpu, A: Any, B: Any) -> Problem:
         batch=prod(product.batch),
         kinds=product.kinds,
         majors=(major_of(A), major_of(B)),
-        sectors=(has_sectors(A), has_sectors(B)),
+        pitches=(lines_apart(A), lines_apart(B)),
         result=product.kind,
         epilogue=product.epilogue(),
         fast_accum=product.request.fast_accum,
