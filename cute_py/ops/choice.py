@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cute_py.calls.arrays import dtype_of, strides_of
+from cute_py.calls.arrays import VECTOR_BYTES, dtype_of, strides_of
 from cute_py.errors import refusal
 from cute_py.kernels.config import GemmConfig, Side, changed, choose_config
 from cute_py.layout.tuples import ceil_div
@@ -95,7 +95,8 @@ def facts(product: Product) -> tuple[object, ...]:
     terms = [None if x is None else dtype_of(x).name for x in (product.c, product.bias)]
     how = product.kind.name, repr(product.epilogue()), product.request.fast_accum
     gpu, shape = product.library.gpu(product.a), (product.M, product.N, product.K)
-    return shape, prod(product.batch), tuple(sides), tuple(terms), how, gpu, gpu and gpu.name
+    more = tuple(terms), _tma_reads_c(product)
+    return shape, prod(product.batch), tuple(sides), more, how, gpu, gpu and gpu.name
 
 
 def _measured(product: Product) -> GemmConfig | None:
@@ -158,7 +159,16 @@ def _problem(product: Product, gpu: Gpu, A: Any, B: Any) -> Problem:
         epilogue=product.epilogue(),
         fast_accum=product.request.fast_accum,
         gpu=gpu,
+        source_by_tma=_tma_reads_c(product),
     )
+
+
+def _tma_reads_c(product: Product) -> bool:
+    """Tell whether TMA can load C to the shared memory of D."""
+    C = product.source
+    if C is None or dtype_of(C) is not product.kind:
+        return False
+    return major_of(C) == "K" and pitch_of(C) == VECTOR_BYTES
 
 
 def _facts_for_gpu(product: Product, A: Any) -> tuple[tuple[int, int, int, int], Dtype, Dtype]:

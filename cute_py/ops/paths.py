@@ -80,7 +80,7 @@ class Path:
 
 
 # parts of a configuration that one of the two kernels has
-MULTISTAGE = {"warps", "band", "min_blocks", "spill_bytes", "stmatrix", "prefetch"}
+MULTISTAGE = {"warps", "band", "min_blocks", "spill_bytes", "stmatrix"}
 WARPGROUPS = {"cluster", "two_level"}
 
 

@@ -6,7 +6,7 @@ configuration and the epilogue chosen for it, and the call is run. `KNOWN` finds
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -350,6 +350,11 @@ class Product:
 
     # -- the epilogue
 
+    @cached_property
+    def source(self) -> Any:
+        """C as the kernel reads it, [L, M, N], or None."""
+        return None if self.c is None else ready(self.library, self.c, self.batch)
+
     def _out_type(self) -> DtypeLike | None:
         given, out = self.request.out_dtype, self.request.out
         return given if given is not None or not hasattr(out, "dtype") else dtype_of(out)
@@ -421,7 +426,7 @@ class Product:
         library, L = self.library, prod(self.batch)
         path, *operands, config, more = choose(self, statics[0] if statics else None)
         config, epilogue = statics or shared((config, self.epilogue()))
-        C = None if self.c is None else ready(library, self.c, self.batch)
+        C = self.source
         bias = None if self.bias is None else ready_row(library, self.bias)
         form, out = (L, self.M, self.N), self.request.out
         view = directly(out, form, (*operands, C, bias))

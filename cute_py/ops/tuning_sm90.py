@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from cute_py.errors import CuteError
 from cute_py.kernels.config import VECTOR_BYTES, GemmConfig, parts_of
-from cute_py.kernels.config_sm90 import warpgroup_config
+from cute_py.kernels.config_sm90 import can_load_source, warpgroup_config
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,11 +43,8 @@ DIRECT = 2.0  # times as much where D leaves by direct stores
 PARTS = 0.8  # times as much where D leaves in parts
 TURN = 0.42  # microseconds of a tile, to hand over a turn of ping-pong
 CLUSTER = 0.933  # times of a tile of K, of blocks that share tiles of A
-TERMS = {
-    "source": 2.5,
-    "light": 0.2,
-    "heavy": 2.0,
-}  # more of END: C, a bias or relu, other functions
+# more of END: C, C that TMA loads meanwhile, a bias or relu, other functions
+TERMS = {"source": 2.5, "loaded": 0.6, "light": 0.2, "heavy": 2.0}
 
 
 class Row(NamedTuple):
@@ -87,12 +84,14 @@ class Forms(NamedTuple):
         majors: which mode of A and of B is contiguous.
         result: type of D.
         by_tma: whether TMA writes D.
+        source: whether TMA reads C.
     """
 
     kinds: tuple[Dtype, Dtype]
     majors: tuple[str, str]
     result: Dtype
     by_tma: bool
+    source: bool
 
 
 ROWS = (
@@ -129,6 +128,7 @@ class Problem:
         epilogue: what happens to the sums.
         fast_accum: whether 8-bit floats are summed in the tensor cores alone.
         gpu: where it runs.
+        source_by_tma: whether TMA can read C, which has the type of D.
     """
 
     shape: tuple[int, int, int]
@@ -140,6 +140,7 @@ class Problem:
     epilogue: Epilogue
     fast_accum: bool
     gpu: Gpu
+    source_by_tma: bool = False
 
     @property
     def two_level(self) -> bool:
@@ -155,7 +156,8 @@ class Problem:
     @property
     def forms(self) -> Forms:
         """What configurations depend on."""
-        return Forms(self.kinds, self.majors, self.result, self.by_tma)
+        source = self.source_by_tma and self.result.bits == 16
+        return Forms(self.kinds, self.majors, self.result, self.by_tma, source)
 
     @property
     def end(self) -> float:
@@ -254,7 +256,10 @@ def _made(row: Row, forms: Forms, **parts: Any) -> GemmConfig:
         parts = {"store": 0, **parts}
     shape, one_pass = (row.m, row.n), not row.in_parts
     how = forms.kinds, shape, row.warpgroups, row.schedule, forms.majors, forms.result
-    return warpgroup_config(*how, one_pass=one_pass, **parts)
+    config = warpgroup_config(*how, one_pass=one_pass, **parts)
+    if forms.source and "prefetch" not in parts and can_load_source(config):
+        return replace(config, prefetch=1)
+    return config
 
 
 def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmConfig:
@@ -287,6 +292,7 @@ def _estimate(config: GemmConfig, problem: Problem, row: Row, end: float) -> Est
     (m, n, k), cluster, shape = config.tile, config.cluster, problem.shape
     units = units_of(config, shape, problem.batch)
     blocks, waves = _grid(config, units, problem.gpu.multiprocessors)
+    end -= END * (TERMS["source"] - TERMS["loaded"]) * config.prefetch
     loaded = alone = 0.0
     for rows, pitch in zip((m / cluster, n), problem.pitches, strict=True):
         loaded += LOAD[pitch] * rows * blocks
