@@ -65,7 +65,7 @@ class Variant(NamedTuple):
         c = self.config
         name = {"cooperative": "", "pingpong": "pp "}[c.schedule]
         name += "x".join(map(str, c.tile[:2])) + f" s{c.stages}"
-        parts = {"c": 0 < c.store < c.tile[1], "direct": not c.store, "pdl": c.pdl, "2": c.two_level}
+        parts = {"c": 0 < c.store < c.tile[1], "direct": not c.store, "pdl": c.pdl, "2": c.two_level, "tma": c.prefetch}
         parts |= {f"cl{c.cluster}": c.cluster > 1, f"b{self.blocks}": self.blocks}
         e = self.epilogue
         parts |= {"bias": e.bias, "C": e.source, str(e.activation): e.activation}
@@ -97,7 +97,7 @@ class Case(NamedTuple):
 
 
 def made(text: str, kind: str, majors: tuple[str, str], result: str) -> Variant:
-    """Return a variant from text: "pp 128x192 g8 b132 pdl c cl2 s4 direct 2 bias gelu"."""
+    """Return a variant from text: "pp 128x192 g8 b132 pdl c cl2 s4 direct 2 tma bias gelu"."""
     words = text.split()
     ping = words[0] == "pp"
     tile = tuple(map(int, words[ping].split("x")))
@@ -114,8 +114,8 @@ def made(text: str, kind: str, majors: tuple[str, str], result: str) -> Variant:
             epilogue = replace(epilogue, **{{"bias": "bias", "C": "source"}[word]: True})
         elif letters in ("g", "b"):
             numbers[{"g": "band", "b": "blocks"}[letters]] = int(digits)
-        elif word == "2":
-            parts["two_level"] = 1
+        elif word in ("2", "tma"):
+            parts["two_level" if word == "2" else "prefetch"] = 1
         elif word == "direct":
             parts["store"] = 0
         else:
@@ -161,7 +161,7 @@ CASES = (
         *("5000", "bf16", 5000, "256x152 c cl2 g10", "256x152 c cl2", "256x152 cl2 g10"),
         *("256x160 cl2 g10", "256x200 cl2 g10", "256x168 g10"),
     ),
-    case("3456x4096x4096", "bf16", (3456, 4096, 4096), "192x192 g6", "192x192 g18", "192x192 g9"),
+    case("3456x4096x4096", "bf16", (3456, 4096, 4096), "192x192 c g6", "192x192 g6", "192x192 c g9"),
     case("2816x3072x16384", "bf16", (2816, 3072, 16384), "128x256", "128x256 c", "128x256 g11"),
     case("nn", "bf16", 4096, "128x256", "128x256 g4", "128x256 c", majors=("K", "MN")),
     case("nt", "bf16", 4096, "128x256", "256x128", "128x256 c", majors=("MN", "MN")),
@@ -179,7 +179,7 @@ CASES = (
     case("gelu", "bf16", (8192, 4096, 4096), *GELU, epilogue="gelu"),
     *[case(f"f32-{n}", "f32", n) for n in (1024, 4096, 8192)],  # by the operator alone
     case("f64-4096", "f64", 4096),
-    case("beta", "bf16", 4096, "128x256 C", "128x256 c C", "128x256", epilogue="C"),
+    case("beta", "bf16", 4096, "128x256 C tma g4", "128x256 C g4", "128x256 g4", epilogue="C"),
 )
 
 
