@@ -65,7 +65,12 @@ class Variant(NamedTuple):
         c = self.config
         name = {"cooperative": "", "pingpong": "pp "}[c.schedule]
         name += "x".join(map(str, c.tile[:2])) + f" s{c.stages}"
-        parts = {"c": 0 < c.store < c.tile[1], "direct": not c.store, "pdl": c.pdl, "2": c.two_level}
+        parts = {
+            "c": 0 < c.store < c.tile[1],
+            "direct": not c.store,
+            "pdl": c.pdl,
+            "2": c.two_level,
+        }
         parts |= {f"cl{c.cluster}": c.cluster > 1, f"b{self.blocks}": self.blocks}
         e = self.epilogue
         parts |= {"bias": e.bias, "C": e.source, str(e.activation): e.activation}

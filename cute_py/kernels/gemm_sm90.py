@@ -142,7 +142,9 @@ class _Tiles:
         """Prefetch to L2 what the stages will have of the block's first tile, then wait for the
         previous kernel, and let the next one begin. Blocks divide the lines that they share.
         """
-        for place in self.of_block(step=self.m * self.n * self.L):  # the first tile, if there is one
+        for place in self.of_block(
+            step=self.m * self.n * self.L
+        ):  # the first tile, if there is one
             for i, others in enumerate((self.n, self.m)):
                 self._prefetch(operands[i], i, place, others)
         cute.griddepcontrol_wait()

@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cute_py.calls.arrays import dtype_of, strides_of
+from cute_py.calls.arrays import VECTOR_BYTES, dtype_of, strides_of
 from cute_py.errors import refusal
 from cute_py.kernels.config import GemmConfig, Side, changed, choose_config
 from cute_py.layout.tuples import ceil_div
@@ -93,6 +93,7 @@ def facts(product: Product) -> tuple[object, ...]:
         for x, kind in zip((product.A, product.B), product.kinds, strict=True)
     ]
     terms = [None if x is None else dtype_of(x).name for x in (product.c, product.bias)]
+    terms.append(str(source_by_tma(product)))
     how = product.kind.name, repr(product.epilogue()), product.request.fast_accum
     gpu, shape = product.library.gpu(product.a), (product.M, product.N, product.K)
     return shape, prod(product.batch), tuple(sides), tuple(terms), how, gpu, gpu and gpu.name
@@ -147,6 +148,15 @@ def _for_path(config: GemmConfig, path: Path) -> GemmConfig:
     return replace(config, reasons=(path.reason, *config.reasons))
 
 
+def source_by_tma(product: Product) -> bool:
+    """Tell whether TMA can read C to where D is: rows of its type, which it can address."""
+    C = product.source
+    if C is None or dtype_of(C) is not product.kind or major_of(C) != "K":
+        return False
+    apart = C.shape[1] == 1 or strides_of(C)[1] >= C.shape[2]
+    return apart and pitch_of(C) == VECTOR_BYTES
+
+
 def _problem(product: Product, gpu: Gpu, A: Any, B: Any) -> Problem:
     return Problem(
         shape=(product.M, product.N, product.K),
@@ -156,6 +166,7 @@ def _problem(product: Product, gpu: Gpu, A: Any, B: Any) -> Problem:
         pitches=(lines_apart(A), lines_apart(B)),
         result=product.kind,
         epilogue=product.epilogue(),
+        source_by_tma=source_by_tma(product),
         fast_accum=product.request.fast_accum,
         gpu=gpu,
     )

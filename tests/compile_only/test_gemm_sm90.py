@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 import cute_py as cute
+from cute_py.kernels.config_sm90 import can_load_source
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.ops.tuning_sm90 import ROWS
 from cute_py.plan import ops
@@ -133,9 +134,11 @@ def variants(i, way, weight):
             cluster=cluster,
             **parts,
         )
-        arrays, _exact = arguments(config, (size, size, 128), result, last, batch=batch)
-        plan = trace(config, *call_of(config, arrays, last))
-        made.append((config, plan, cute.compile(plan, "sm_90a")))
+        loads = last.source and way != "direct" and can_load_source(config)
+        for one in [config, *[replace(config, prefetch=1)] * loads]:  # C by TMA, where it may be
+            arrays, _exact = arguments(one, (size, size, 128), result, last, batch=batch)
+            plan = trace(one, *call_of(one, arrays, last))
+            made.append((one, plan, cute.compile(plan, "sm_90a")))
     return made
 
 
