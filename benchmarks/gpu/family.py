@@ -251,7 +251,9 @@ def chosen(case: Case) -> Job | None:
     pitches = [K if x == "K" else n for x, n in zip(case.majors, (M, N), strict=True)]
     apart = math.gcd(128, pitches[0] * bytes), math.gcd(128, pitches[1] * bytes)
     facts = case.shape, 1, kinds, case.majors, apart, cute.dtype(case.result)
-    config = for_hopper(Problem(*facts, last, case.fast, Gpu(HOPPER_SMEM, PROCESSORS, (9, 0))))
+    config = for_hopper(
+        Problem(*facts, last, case.fast, Gpu(HOPPER_SMEM, PROCESSORS, (9, 0)), True)
+    )
     return Job(replace(config, reasons=()), (case.kind, case.result), last)
 
 
