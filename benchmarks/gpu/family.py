@@ -65,7 +65,13 @@ class Variant(NamedTuple):
         c = self.config
         name = {"cooperative": "", "pingpong": "pp "}[c.schedule]
         name += "x".join(map(str, c.tile[:2])) + f" s{c.stages}"
-        parts = {"c": 0 < c.store < c.tile[1], "direct": not c.store, "pdl": c.pdl, "2": c.two_level, "tma": c.prefetch}
+        parts = {
+            "c": 0 < c.store < c.tile[1],
+            "direct": not c.store,
+            "pdl": c.pdl,
+            "2": c.two_level,
+            "tma": c.prefetch,
+        }
         parts |= {f"cl{c.cluster}": c.cluster > 1, f"b{self.blocks}": self.blocks}
         e = self.epilogue
         parts |= {"bias": e.bias, "C": e.source, str(e.activation): e.activation}
@@ -161,7 +167,9 @@ CASES = (
         *("5000", "bf16", 5000, "256x152 c cl2 g10", "256x152 c cl2", "256x152 cl2 g10"),
         *("256x160 cl2 g10", "256x200 cl2 g10", "256x168 g10"),
     ),
-    case("3456x4096x4096", "bf16", (3456, 4096, 4096), "192x192 c g6", "192x192 g6", "192x192 c g9"),
+    case(
+        "3456x4096x4096", "bf16", (3456, 4096, 4096), "192x192 c g6", "192x192 g6", "192x192 c g9"
+    ),
     case("2816x3072x16384", "bf16", (2816, 3072, 16384), "128x256", "128x256 c", "128x256 g11"),
     case("nn", "bf16", 4096, "128x256", "128x256 g4", "128x256 c", majors=("K", "MN")),
     case("nt", "bf16", 4096, "128x256", "256x128", "128x256 c", majors=("MN", "MN")),
@@ -246,7 +254,9 @@ def chosen(case: Case) -> Job | None:
     pitches = [K if x == "K" else n for x, n in zip(case.majors, (M, N), strict=True)]
     apart = math.gcd(128, pitches[0] * bytes), math.gcd(128, pitches[1] * bytes)
     facts = case.shape, 1, kinds, case.majors, apart, cute.dtype(case.result)
-    config = for_hopper(Problem(*facts, last, case.fast, Gpu(HOPPER_SMEM, PROCESSORS, (9, 0))))
+    config = for_hopper(
+        Problem(*facts, last, case.fast, Gpu(HOPPER_SMEM, PROCESSORS, (9, 0)), True)
+    )
     return Job(replace(config, reasons=()), (case.kind, case.result), last)
 
 

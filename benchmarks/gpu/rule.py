@@ -105,7 +105,7 @@ def configurations(name: str) -> set[GemmConfig]:
     for pitch in (128, 16) if group.unit == 8 else (128,):  # 16: clusters too
         problem = tuning_sm90.Problem(
             (4096, 4096, 4096), 1, kinds, group.majors, (pitch, pitch), as_dtype(group.result),
-            group.epilogue, group.fast, H200,
+            group.epilogue, group.fast, H200, source_by_tma=True,
         )  # fmt: skip
         configs = [x.config for x in tuning_sm90.candidates(problem)]
         found |= {replace(c, pdl=pdl) for c, pdl in product(configs, group.overlaps)}

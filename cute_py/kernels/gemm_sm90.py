@@ -208,7 +208,7 @@ class _Inputs:
         (bM, bN, bK), count = self.config.tile, self.config.cluster
         m, n, batch = place
         (tA, tB), (sA, sB) = (_matrix(x, batch) for x in self.sources), self.shared
-        gA = cute.local_tile(tA, (bM // count, bK), (_, _))  # (BLK_M or half of it, BLK_K, m, k)
+        gA = cute.local_tile(tA, (bM // count, bK), (_, _))  # (all or half of BLK_M, BLK_K, m, k)
         gB = cute.local_tile(tB, (bN, bK), (n, _))  # (BLK_N, BLK_K, k)
         # no boxes wholly outside, as there are where M or N is contiguous
         edges = ["skip" if x.major == "MN" else "zero" for x in (self.config.a, self.config.b)]

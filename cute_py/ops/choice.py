@@ -93,10 +93,10 @@ def facts(product: Product) -> tuple[object, ...]:
         for x, kind in zip((product.A, product.B), product.kinds, strict=True)
     ]
     terms = [None if x is None else dtype_of(x).name for x in (product.c, product.bias)]
+    terms.append(str(source_by_tma(product)))
     how = product.kind.name, repr(product.epilogue()), product.request.fast_accum
     gpu, shape = product.library.gpu(product.a), (product.M, product.N, product.K)
-    more = tuple(terms), _tma_reads_c(product)
-    return shape, prod(product.batch), tuple(sides), more, how, gpu, gpu and gpu.name
+    return shape, prod(product.batch), tuple(sides), tuple(terms), how, gpu, gpu and gpu.name
 
 
 def _measured(product: Product) -> GemmConfig | None:
@@ -148,6 +148,15 @@ def _for_path(config: GemmConfig, path: Path) -> GemmConfig:
     return replace(config, reasons=(path.reason, *config.reasons))
 
 
+def source_by_tma(product: Product) -> bool:
+    """Tell whether TMA can read C to where D is: rows of its type, which it can address."""
+    C = product.source
+    if C is None or dtype_of(C) is not product.kind or major_of(C) != "K":
+        return False
+    apart = C.shape[1] == 1 or strides_of(C)[1] >= C.shape[2]
+    return apart and pitch_of(C) == VECTOR_BYTES
+
+
 def _problem(product: Product, gpu: Gpu, A: Any, B: Any) -> Problem:
     return Problem(
         shape=(product.M, product.N, product.K),
@@ -157,18 +166,10 @@ def _problem(product: Product, gpu: Gpu, A: Any, B: Any) -> Problem:
         pitches=(lines_apart(A), lines_apart(B)),
         result=product.kind,
         epilogue=product.epilogue(),
+        source_by_tma=source_by_tma(product),
         fast_accum=product.request.fast_accum,
         gpu=gpu,
-        source_by_tma=_tma_reads_c(product),
     )
-
-
-def _tma_reads_c(product: Product) -> bool:
-    """Tell whether TMA can load C to the shared memory of D."""
-    C = product.source
-    if C is None or dtype_of(C) is not product.kind:
-        return False
-    return major_of(C) == "K" and pitch_of(C) == VECTOR_BYTES
 
 
 def _facts_for_gpu(product: Product, A: Any) -> tuple[tuple[int, int, int, int], Dtype, Dtype]:

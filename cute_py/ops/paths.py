@@ -80,7 +80,7 @@ class Path:
 
 
 # parts of a configuration that one of the two kernels has
-MULTISTAGE = {"warps", "band", "min_blocks", "spill_bytes", "stmatrix"}
+MULTISTAGE = {"warps", "band", "min_blocks", "spill_bytes", "stmatrix", "prefetch"}
 WARPGROUPS = {"cluster", "two_level"}
 
 

@@ -350,11 +350,6 @@ class Product:
 
     # -- the epilogue
 
-    @cached_property
-    def source(self) -> Any:
-        """C as the kernel reads it, [L, M, N], or None."""
-        return None if self.c is None else ready(self.library, self.c, self.batch)
-
     def _out_type(self) -> DtypeLike | None:
         given, out = self.request.out_dtype, self.request.out
         return given if given is not None or not hasattr(out, "dtype") else dtype_of(out)
@@ -412,6 +407,11 @@ class Product:
         if self.library.on_host and not is_apart(out):
             facts = {"shape": shown(shape), "strides": shown(out.strides)}
             raise refusal("ops-overlap", operation=OPERATION, **facts)
+
+    @cached_property
+    def source(self) -> Any:
+        """C as [L, M, N] that a kernel can read; None if nothing is added."""
+        return None if self.c is None else ready(self.library, self.c, self.batch)
 
     def empty(self, like: Any) -> Any:
         """Return a result without elements, as an array of the library of `like`."""

@@ -43,8 +43,8 @@ DIRECT = 2.0  # times as much where D leaves by direct stores
 PARTS = 0.8  # times as much where D leaves in parts
 TURN = 0.42  # microseconds of a tile, to hand over a turn of ping-pong
 CLUSTER = 0.933  # times of a tile of K, of blocks that share tiles of A
-# more of END: C, C that TMA loads meanwhile, a bias or relu, other functions
-TERMS = {"source": 2.5, "loaded": 0.6, "light": 0.2, "heavy": 2.0}
+# more of END: C by loads or by TMA; a factor, a bias or relu; another activation
+LOADED, BY_TMA, LIGHT, HEAVY = 1.8, 0.5, 0.1, 2.0
 
 
 class Row(NamedTuple):
@@ -84,14 +84,14 @@ class Forms(NamedTuple):
         majors: which mode of A and of B is contiguous.
         result: type of D.
         by_tma: whether TMA writes D.
-        source: whether TMA reads C.
+        source_by_tma: whether TMA reads C, where a tile has room for that.
     """
 
     kinds: tuple[Dtype, Dtype]
     majors: tuple[str, str]
     result: Dtype
     by_tma: bool
-    source: bool
+    source_by_tma: bool
 
 
 ROWS = (
@@ -105,12 +105,12 @@ ROWS = (
     Row(128, 256, 2, "cooperative", 0.976, most=(4, 4, 1)),
     Row(128, 256, 2, "cooperative", 0.976, in_parts=True, most=(4, 4, 1)),
     Row(256, 128, 2, "cooperative", 1.028, in_parts=True, most=(4, 4, 0)),
-    Row(192, 192, 3, "cooperative", 0.925, most=(1, 0, 0)),
+    Row(192, 192, 3, "cooperative", 0.925, in_parts=True, most=(1, 0, 0)),
     Row(256, 152, 2, "cooperative", 1.03, in_parts=True, most=(3, 2, 0)),
     Row(256, 192, 2, "cooperative", 0.956, most=(0, 0, -1)),
     Row(256, 200, 2, "cooperative", 1.039, most=(0, 0, -1)),
     Row(128, 128, 1, "pingpong", 0.983, most=(3, 3, 1)),
-    Row(128, 176, 1, "pingpong", 1.041, most=(1, 0, -1)),
+    Row(128, 176, 1, "pingpong", 1.041, most=(3, 0, -1)),
 )
 
 
@@ -128,7 +128,7 @@ class Problem:
         epilogue: what happens to the sums.
         fast_accum: whether 8-bit floats are summed in the tensor cores alone.
         gpu: where it runs.
-        source_by_tma: whether TMA can read C, which has the type of D.
+        source_by_tma: whether C has the type of D, and rows that TMA reads.
     """
 
     shape: tuple[int, int, int]
@@ -156,19 +156,17 @@ class Problem:
     @property
     def forms(self) -> Forms:
         """What configurations depend on."""
-        source = self.source_by_tma and self.result.bits == 16
-        return Forms(self.kinds, self.majors, self.result, self.by_tma, source)
+        source_by_tma = self.source_by_tma and self.epilogue.source and self.by_tma
+        return Forms(self.kinds, self.majors, self.result, self.by_tma, source_by_tma)
 
-    @property
-    def end(self) -> float:
-        """How long the epilogue of an element of D takes (microseconds)."""
-        terms, more = self.epilogue, 0.0
+    def end(self, config: GemmConfig) -> float:
+        """Return how long the epilogue of an element of D takes (microseconds)."""
+        more, terms = 0.0, self.epilogue
         if terms.source:
-            more += TERMS["source"]
+            more += BY_TMA if config.prefetch else LOADED
         if terms.alpha or terms.bias or terms.activation:
-            more += TERMS["light" if terms.activation in (None, "relu") else "heavy"]
-        way = 1 if self.by_tma else DIRECT
-        return END * (way * self.result.bits / 8 / BYTES + more)
+            more += LIGHT if terms.activation in (None, "relu") else HEAVY
+        return END * (self.result.bits / 8 / BYTES * (1 if config.store else DIRECT) + more)
 
     @property
     def weight(self) -> int:
@@ -223,8 +221,7 @@ def candidates(problem: Problem) -> list[Estimate]:
     is_batch = p.batch > 1 and p.epilogue.source
     clusters = (1,) if min(p.pitches) >= SECTOR or is_batch else (1, 2)
     facts = p.forms, p.weight, int(p.two_level), is_batch
-    end = p.end
-    return [_estimate(config, p, row, end) for row, config in _fitting(ROWS, *facts, clusters)]
+    return [_estimate(config, p, row) for row, config in _fitting(ROWS, *facts, clusters)]
 
 
 @lru_cache(maxsize=256)
@@ -256,10 +253,9 @@ def _made(row: Row, forms: Forms, **parts: Any) -> GemmConfig:
         parts = {"store": 0, **parts}
     shape, one_pass = (row.m, row.n), not row.in_parts
     how = forms.kinds, shape, row.warpgroups, row.schedule, forms.majors, forms.result
-    config = warpgroup_config(*how, one_pass=one_pass, **parts)
-    if forms.source and "prefetch" not in parts and can_load_source(config):
-        return replace(config, prefetch=1)
-    return config
+    made = warpgroup_config(*how, one_pass=one_pass, **parts)
+    loads = forms.source_by_tma and "prefetch" not in parts and can_load_source(made)
+    return replace(made, prefetch=1) if loads else made
 
 
 def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmConfig:
@@ -287,19 +283,21 @@ def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmC
         raise error.inside(f"config({text})") from None
 
 
-def _estimate(config: GemmConfig, problem: Problem, row: Row, end: float) -> Estimate:
-    """Return the estimated time of a configuration of a row; `end`: of an element's epilogue."""
+def _estimate(config: GemmConfig, problem: Problem, row: Row) -> Estimate:
+    """Return the estimated time of a configuration of a row."""
     (m, n, k), cluster, shape = config.tile, config.cluster, problem.shape
     units = units_of(config, shape, problem.batch)
     blocks, waves = _grid(config, units, problem.gpu.multiprocessors)
-    end -= END * (TERMS["source"] - TERMS["loaded"]) * config.prefetch
     loaded = alone = 0.0
     for rows, pitch in zip((m / cluster, n), problem.pitches, strict=True):
         loaded += LOAD[pitch] * rows * blocks
         alone += ALONE * rows * (pitch < SECTOR)
     needs = AREA * row.time * m * n, loaded, alone, LATENCY / config.stages
     step = sum([x**SHARP for x in needs]) ** (1 / SHARP) * (CLUSTER if cluster > 1 else 1)
-    main, end = -(-shape[2] // k) * step, end * m * n * (PARTS if row.in_parts else 1)
+    main, end = (
+        -(-shape[2] // k) * step,
+        problem.end(config) * m * n * (PARTS if row.in_parts else 1),
+    )
     if config.schedule == "pingpong":  # all but the last epilogue are hidden
         main += TURN
         time = max(waves * main, (waves - 1) * (main + end) / 2 + main) + end

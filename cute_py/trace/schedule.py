@@ -164,8 +164,9 @@ def _number() -> tuple[Leaf, Leaf]:
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """The order of tiles (M, N), and the threads that agree on their numbers; `extra`: the number of
-    the first extra tile, and their column.
+    """The order of tiles (M, N), and the threads that agree on their numbers.
+
+    `extra`: the number of the first extra tile, and their column.
     """
 
     extents: tuple[Leaf, Leaf]

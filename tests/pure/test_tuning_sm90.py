@@ -80,9 +80,10 @@ def test_the_grid_has_the_fewest_blocks_of_its_waves(asked):
     for found in candidates(asked):
         config, shape = found.config, asked.shape
         blocks, waves = grid_of(config, shape, asked.batch, asked.gpu.multiprocessors)
-        m, n, _k = config.tile
-        across = cute.ceil_div(shape[1], n * config.cluster)  # tiles of a cluster count once
-        units = cute.ceil_div(shape[0], m) * across * asked.batch
+        m, n = (cute.ceil_div(x, y) for x, y in zip(shape, config.tile[:2], strict=False))
+        units = m * n * asked.batch
+        if config.cluster == 2:  # pairs along N; of an odd last column, along M
+            units = (m * (n // 2) + n % 2 * cute.ceil_div(m, 2)) * asked.batch
         clusters = blocks // config.cluster
         assert blocks % config.cluster == 0
         assert (waves - 1) * clusters < units <= waves * clusters
