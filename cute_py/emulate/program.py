@@ -90,7 +90,7 @@ class Program:
         cluster = self.plan.launch.cluster
         self.plan.launch.require_counts(self.plan.name, [count(sizes) for count in self.counts])
         if min(grid) < 0 or any(n % c for n, c in zip(grid, cluster, strict=True)):
-            facts = {"grid": (x, y, z), "cluster": cluster}
+            facts: dict[str, Any] = {"grid": (x, y, z), "cluster": cluster}
             raise refusal("emulate-grid", operation=f"emulate({self.plan.name})", **facts)
         return x, y, z
 
