@@ -90,8 +90,8 @@ class Program:
         cluster = self.plan.launch.cluster
         self.plan.launch.require_counts(self.plan.name, [count(sizes) for count in self.counts])
         if min(grid) < 0 or any(n % c for n, c in zip(grid, cluster, strict=True)):
-            operation = f"emulate({self.plan.name})"
-            raise refusal("emulate-grid", operation=operation, grid=(x, y, z), cluster=cluster)
+            facts: dict[str, Any] = {"grid": (x, y, z), "cluster": cluster}
+            raise refusal("emulate-grid", operation=f"emulate({self.plan.name})", **facts)
         return x, y, z
 
     # -- parts of ops
@@ -177,12 +177,10 @@ def _counting(op: ops.Op, run: Run) -> Run:
     """Return a compiled op that counts itself."""
 
     def counted(c: Cohort) -> Signal | list[Cohort] | None:
-        report, span, mask = c.batch.report, c.span, c.mask
+        report = c.batch.report
         assert report is not None
-        signal = run(c)
-        if not isinstance(signal, list):  # parts of the cohort execute it again
-            report.executed(op, span, mask)
-        return signal
+        report.executed(op, c.span, c.mask)
+        return run(c)
 
     return counted
 
