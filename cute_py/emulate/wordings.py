@@ -191,8 +191,9 @@ WORDINGS: dict[str, Wording] = {
     ),
     "emulate-wgmma-fence": (
         EmulationError,
-        "wgmma on {registers} by {who}, which other instructions wrote without a fence since",
-        "cute.warpgroup_fence() between writes to registers and the first wgmma that uses them",
+        "wgmma on {registers} by {who}, without a fence since other instructions wrote them, or "
+        "since the kernel began",
+        "cute.warpgroup_fence() before the first wgmma, and after writes to registers that it uses",
         "call cute.warpgroup_fence() before the wgmma",
     ),
     "emulate-mbarrier-unset": (
