@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 PDL_BELOW = 50.0  # microseconds; longer kernels lose 0.5 to 1.6 %
 # microseconds: of a launch; from a load to its arrival; of the products of a tile of K (128 bytes),
 # for each element of D
-LAUNCH, LATENCY, AREA = 2.11, 0.80, 1.89e-5
+LAUNCH, LATENCY, AREA = 2.1, 0.83, 1.86e-5
 # microseconds of a row of 128 bytes of A or B, by what divides its pitch: for each multiprocessor
 # that loads, as they share L2; and for one alone, where a row is in a sector of L2 more
-LOAD = {128: 7.3e-6, 64: 1.26e-5, 32: 1.26e-5, 16: 1.87e-5}
-ALONE = 1.98e-3
+LOAD = {128: 8.0e-6, 64: 1.28e-5, 32: 1.28e-5, 16: 1.79e-5}
+ALONE = 1.94e-3
 SECTOR = 32  # bytes of L2 that are read together
 SHARP = 5  # how sharp the maximum of products and loads is
-END, BYTES = 6.1e-5, 2  # microseconds to store an element of D of so many bytes
+END = 2.4e-5, 1.9e-5  # microseconds to store an element of D, and each of its bytes
 DIRECT = 2.0  # times as much where D leaves by direct stores
-PARTS = 0.8  # times as much where D leaves in parts
-TURN = 0.42  # microseconds of a tile, to hand over a turn of ping-pong
-CLUSTER = 0.933  # times of a tile of K, of blocks that share tiles of A
-# more of END: C by loads or by TMA; a factor, a bias or relu; another activation
-LOADED, BY_TMA, LIGHT, HEAVY = 1.8, 0.5, 0.1, 2.0
+PARTS = 0.96  # times as much where D leaves in parts
+TURN = 0.61  # microseconds of a tile, to hand over a turn of ping-pong
+CLUSTER = 0.953  # times of a tile of K, of blocks that share tiles of A
+# more of an element: C by loads or by TMA; a factor, a bias or relu; another activation
+LOADED, BY_TMA, LIGHT, HEAVY = 1.1e-4, 3e-5, 6e-6, 1.24e-4
 
 
 class Row(NamedTuple):
@@ -58,8 +58,8 @@ class Row(NamedTuple):
         in_parts: whether 128 bytes of each row of D leave at a time, which leaves room for a stage
             more; else all columns of 64 rows together.
         most: the heaviest epilogues that fit in the registers where D leaves by TMA in elements of
-            2 bytes, of 4 bytes, and by direct stores, which take the most: 0 plain, 1 with a factor
-            or a bias, 2 with relu or C, 3 with another activation, 4 with that and C; -1: none.
+            2 bytes, of 4 bytes, and by direct stores, which take the most: 0 plain, 1 with a
+            factor, a bias or relu, 2 with another activation, 3 with C, 4 with both; -1: none.
     """
 
     m: int
@@ -96,21 +96,21 @@ class Forms(NamedTuple):
 
 ROWS = (
     Row(64, 32, 1, "cooperative"),
-    Row(64, 64, 1, "cooperative", 1.013),
-    Row(64, 128, 1, "cooperative", 0.957),
-    Row(128, 64, 2, "cooperative", 0.995),
-    Row(128, 128, 2, "cooperative", 1.027),
-    Row(128, 160, 2, "cooperative", 1.051, most=(4, 4, 1)),
-    Row(128, 192, 2, "cooperative", 1.03, most=(4, 4, 0)),
-    Row(128, 256, 2, "cooperative", 0.976, most=(4, 4, 1)),
-    Row(128, 256, 2, "cooperative", 0.976, in_parts=True, most=(4, 4, 1)),
-    Row(256, 128, 2, "cooperative", 1.028, in_parts=True, most=(4, 4, 0)),
-    Row(192, 192, 3, "cooperative", 0.925, in_parts=True, most=(1, 0, 0)),
-    Row(256, 152, 2, "cooperative", 1.03, in_parts=True, most=(3, 2, 0)),
-    Row(256, 192, 2, "cooperative", 0.956, most=(0, 0, -1)),
-    Row(256, 200, 2, "cooperative", 1.039, most=(0, 0, -1)),
-    Row(128, 128, 1, "pingpong", 0.983, most=(3, 3, 1)),
-    Row(128, 176, 1, "pingpong", 1.041, most=(3, 0, -1)),
+    Row(64, 64, 1, "cooperative", 1.012),
+    Row(64, 128, 1, "cooperative", 0.972),
+    Row(128, 64, 2, "cooperative", 1.013),
+    Row(128, 128, 2, "cooperative", 1.036),
+    Row(128, 160, 2, "cooperative", 1.025, most=(4, 4, 1)),
+    Row(128, 192, 2, "cooperative", 1.031, most=(4, 4, 0)),
+    Row(128, 256, 2, "cooperative", 0.989, most=(4, 4, 1)),
+    Row(128, 256, 2, "cooperative", 0.989, in_parts=True, most=(4, 4, 1)),
+    Row(256, 128, 2, "cooperative", 1.022, in_parts=True, most=(4, 4, 0)),
+    Row(192, 192, 3, "cooperative", 0.969, in_parts=True, most=(1, 0, 0)),
+    Row(256, 152, 2, "cooperative", 0.98, in_parts=True, most=(3, 1, 0)),
+    Row(256, 192, 2, "cooperative", 0.971, most=(0, 0, -1)),
+    Row(256, 200, 2, "cooperative", 0.983, most=(0, 0, -1)),
+    Row(128, 128, 1, "pingpong", 0.98, most=(3, 3, 1)),
+    Row(128, 176, 1, "pingpong", 0.996, most=(2, 0, -1)),
 )
 
 
@@ -166,15 +166,16 @@ class Problem:
             more += BY_TMA if config.prefetch else LOADED
         if terms.alpha or terms.bias or terms.activation:
             more += LIGHT if terms.activation in (None, "relu") else HEAVY
-        return END * (self.result.bits / 8 / BYTES * (1 if config.store else DIRECT) + more)
+        plain = END[0] + END[1] * self.result.bits / 8
+        return plain * (1 if config.store else DIRECT) + more
 
     @property
     def weight(self) -> int:
         """How heavy the epilogue is, as `Row.most` counts."""
         more = self.epilogue
         if more.activation not in (None, "relu"):
-            return 4 if more.source else 3
-        return 2 if more.source or more.activation else int(more.alpha or more.bias)
+            return 4 if more.source else 2
+        return 3 if more.source else int(more.alpha or more.bias or more.activation is not None)
 
 
 class Estimate(NamedTuple):

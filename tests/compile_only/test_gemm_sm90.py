@@ -36,9 +36,9 @@ HEAVY = {
 # the heaviest epilogue of each weight of `Problem`, and how D leaves
 WEIGHTS = (
     Epilogue(),
-    Epilogue(alpha=True, bias=True),
-    RELU,
+    replace(RELU, source=False),
     replace(FULL, source=False),
+    RELU,
     FULL,
 )
 WAYS = ("2 bytes", "4 bytes", "direct")
