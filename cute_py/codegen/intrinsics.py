@@ -17,6 +17,7 @@ from cute_py.codegen.emit import Emit
 from cute_py.codegen.ops import RULES
 from cute_py.codegen.ops.control import entry, let
 from cute_py.codegen.ops.matrix import forget, start
+from cute_py.codegen.passes.definitions import defined_once
 from cute_py.codegen.passes.flight import in_flight
 from cute_py.codegen.passes.strength import Chain
 from cute_py.codegen.printer import multipliers, tables
@@ -29,10 +30,10 @@ from cute_py.integers.polynomial import Symbol, divisors_of, symbols_of
 from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan import ops
 from cute_py.plan.access import Access
-from cute_py.plan.conditions import Compare, Reg, bounds_of, fits
+from cute_py.plan.conditions import Compare, Reg, bounds_of
 from cute_py.plan.ops import Op
-from cute_py.plan.plan import ScalarParam
-from cute_py.plan.walk import accesses, holds_numbers, parts, reads, writes
+from cute_py.plan.plan import MOST_ALIGNMENT, ScalarParam
+from cute_py.plan.walk import holds_numbers, orders_clusters, parts, reads, writes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,10 +70,10 @@ class Intrinsics:
         self.alike: dict[tuple[Op, tuple[Reg, ...]], Call] = {}
         self.storages = {r.name: word_count(r) for r in plan.storages}
         self.loose = frozenset(r.name for r in plan.storages if is_loose(r))
+        self.defined = defined_once(plan)
         self.shared = {s.name: s.offset for s in plan.shared}
         self.multipliers, self.tables = multipliers(plan), tables(plan)
-        peers = any(x.rank is not None for op in plan.ops for x in accesses(op))
-        self.scope = "cluster" if peers else "cta"
+        self.scope = "cluster" if orders_clusters(plan) else "cta"
         self.floats = {
             p.name: p.dtype.bits
             for p in plan.params
@@ -149,8 +150,7 @@ class Intrinsics:
         """Return the call of a Let on scalars, a register or a table."""
         if op.kind == "table":
             name, row = self._table(op), self.plan.launch.tables[op.operands[0]]  # type: ignore[index]
-            narrow = all(fits(terms_of(x)) for x in row)
-            return self._made("let", op, (), lambda e: entry(e, op, name, narrow), types.int64)
+            return self._made("let", op, (), lambda e: entry(e, op, name, row), types.int64)
         return self._made("let", op, (), lambda e: let(e, op), types.int64)
 
     def _table(self, op: ops.Let) -> str:
@@ -196,6 +196,7 @@ class Intrinsics:
             used.parameters.add(self._table(x))
         results = {reg.storage: self._tuple(reg.storage) for reg in written}
         storages = tuple(dict.fromkeys([*sorted(used.storages), *results]))
+        storages = tuple([x for x in storages if x not in results or x not in self.defined])
         carried = () if chain is None or chain.before is None else (chain.name,)
         symbols, pointers = sorted(used.symbols), (*sorted(used.parameters), *carried)
         smem = (self.smem,) if used.shared else ()
@@ -220,7 +221,9 @@ class Intrinsics:
 
     def _emit(self, b: Any, signature: _Signature, values: dict[str, Any], place: str) -> Emit:
         """Return the emitter of an op, with the values of its arguments."""
-        words = {n: cgutils.unpack_tuple(b, values[n]) for n in signature.storages}
+        nothing = ir.Constant(I32, ir.Undefined)
+        words = {n: [nothing] * self.storages[n] for n in signature.results}
+        words |= {n: cgutils.unpack_tuple(b, values[n]) for n in signature.storages}
         starts = self._starts(b, signature.used, values)
         env = {n: values[n] for n in sorted(signature.used.symbols)}
         env |= {WARP: values[self.warp]} if self.warp in values else {}
@@ -245,7 +248,7 @@ class _Signature:
     Attributes:
         used: the names that its op uses.
         chain: the op's link in a chain of addresses, or None.
-        storages: the storages whose words it takes.
+        storages: the storages whose words it takes; not of a result that is defined here.
         arguments: the names that it is called with.
         kinds: the Numba types of the arguments.
         results: the type of the words of each storage that it changes.
@@ -325,7 +328,6 @@ def _intrinsic(name: str, kinds: tuple[Any, ...], result: Any, codegen: Any) -> 
 # -- runtime functions: indices, shared memory, undefined registers
 
 SHARED = "cute_py_shared"  # the name of a block's shared memory
-ALIGNMENT = 1024  # of shared memory (bytes): the period of the widest swizzle
 
 
 def make_runtime(block: tuple[int, int, int], is_uniform: bool = False) -> dict[str, Any]:
@@ -417,7 +419,7 @@ def _shared_memory(ctx: Any, b: Any, sig: Any, args: Any) -> Any:
     memory = b.module.globals.get(SHARED)
     if memory is None:
         memory = ir.GlobalVariable(b.module, ir.ArrayType(I8, 0), SHARED, addrspace=3)
-        memory.linkage, memory.align = "external", ALIGNMENT
+        memory.linkage, memory.align = "external", MOST_ALIGNMENT
     return b.ptrtoint(memory, I32)
 
 

@@ -68,11 +68,12 @@ def barrier(program: Program, op: ops.Barrier) -> Run:
     def run(c: Cohort) -> Signal | list[Cohort] | None:
         _require_whole(op, c)
         ids = uniform(number(c), None)
-        if isinstance(ids, np.ndarray):
-            per_warp = np.broadcast_to(ids, c.span.shape)[..., 0]
+        per_warp = np.broadcast_to(ids, c.span.shape)[..., 0]
+        if op.scope == "named" and op.id.__class__ is not int:
+            per_warp = _named_ids(op, c, ids)
             if (per_warp != per_warp[:, :1]).any():
                 return split(c, per_warp)
-        rows = np.broadcast_to(ids, c.span.shape)[:, 0, 0]
+        rows = per_warp[:, 0]
         barriers = c.batch.barriers
         if op.scope == "named":
             threads = np.full(c.span.nB, op.threads)
@@ -123,6 +124,20 @@ def of_whole_warps(run: Run) -> Run:
         return None if running(c).any() else Signal.ENDED
 
     return gathered
+
+
+def _named_ids(op: ops.Op, c: Cohort, ids: Value) -> Array:
+    """Return the id of each warp [block, warp]; refuse one that no named barrier has, and lanes of
+    one warp with different ones.
+    """
+    each, here = np.broadcast_to(np.asarray(ids), c.span.shape), running(c)
+    lead = np.take_along_axis(each, here.argmax(-1)[..., None], axis=2)
+    bad = here & ((each < 1) | (each >= c.batch.barriers.COUNT) | (each != lead))
+    if bad.any():
+        where = first(bad, c.span)
+        facts = {"id": int(each[where]), "other": int(lead[where[0], where[1], 0])}
+        raise c.fault("emulate-barrier-id", op, where, **facts)
+    return lead[..., 0]
 
 
 def _require_whole(op: ops.Op, c: Cohort) -> None:
@@ -293,6 +308,8 @@ def mbar_init(program: Program, op: ops.MbarInit) -> Run:
         for where in threads_of(c, place):
             engines.init(op, c.span, where, int(slots[where]), op.count)
         located.judge_write(c, place)
+        for where in threads_of(c, place):
+            engines.keep(int(c.span.B[where[0]]), int(slots[where]), located)
 
     return run
 
@@ -341,6 +358,8 @@ def arrive(
             part = Group((row, warp, int(lanes.argmax())), lanes, group.keys)
             arrive(op, c, part, at, nbytes, copies)
         return
+    if engines.phases is not None:
+        engines.phases.arrive(op, c.span, group.where, group.lanes, at)
     if clocks is not None:
         own, w = int(c.span.B[row]), int(c.span.W[warp])
         who = clocks.lanes_of(own, w, group.lanes)
@@ -431,8 +450,10 @@ class PhaseWait(Wait):
         slots, _, waits = self._lanes(c)
         for group in groups_of(c, waits, slots):
             row, warp, _ = group.where
-            b = int(c.span.B[row])
+            b, phases = int(c.span.B[row]), c.batch.engines.phases
             who = clocks.lanes_of(b, int(c.span.W[warp]), group.lanes)
+            if phases is not None:
+                phases.passed(self.op, c.span, group.where, group.lanes, (b, group.keys[0]))
             clocks.acquire(who, clocks.messages["complete"][b, group.keys[0]])
 
 
