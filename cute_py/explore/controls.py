@@ -24,10 +24,17 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "start here": {
         "layout": {"e": "((2,4),8):((1,16),2)"},
         "swizzle": {"e": "composition(Sw<3,0,3>,(8,8):(8,1))", "by": "bank"},
-        "bank conflicts": {"e": "composition(Sw<3,3,3>,(8,64):(64,1))", "by": "bank"},
+        "bank conflicts": {"e": "composition(Sw<3,2,3>,(8,32):(32,1))", "by": "bank", "bits": 32},
         "MMA": {"e": f"mma({ATOM})", "sel": "T5"},
         "TiledMMA": {"e": f"mma({ATOM},(2,2,1))"},
         "TiledCopy": {"e": "copy(UniversalCopy<128>,(16,2):(2,1),(1,8),bits=16)"},
+        "access replay": {
+            "e": "bank_conflicts(copy(UniversalCopy<32>,(8,1),(1,1),bits=32),(8,1):(32,1))",
+        },
+        "solver": {
+            "e": "suggest_smem_layout((32,16),16,1,copy(UniversalCopy<16>,(32,1),(1,1),bits=16))",
+            "by": "bank",
+        },
         "a refusal": {"e": "composition((6,2):(1,7),(3,2):(2,3))"},
     },
     "operations": {

@@ -51,6 +51,10 @@ def repairs(text: str, error: CuteError) -> list[str]:
     if len(text) > LONGEST:
         trial.work(named, len(named))
     elif error.code == "expression-name":
+        start: Any = error.facts["position"]
+        if text[:start].endswith("sym("):  # of a symbol that is to be declared
+            end = start + len(str(error.facts["name"]))
+            trial.work([_spliced(text, start, end, f"'{text[start:end]}'")], 1)
         for each in named:  # the closest name first, even if its call is to be repaired, too
             if not trial.work([each], 1):
                 trial.again(trial.refused[-1:])
@@ -256,8 +260,19 @@ def _with_bits(text: str, error: CuteError, call: Call) -> Iterator[str]:
     yield f"{text[: call[2]]},32{text[call[2] :]}"
 
 
+def _twice(text: str, error: CuteError, call: Call) -> Iterator[str]:
+    """Yield the text with each argument twice, as rows and columns."""
+    for place in call[1]:
+        argument = text[slice(*place)].strip()
+        yield _spliced(text, *place, f"({argument},{argument})")
+
+
 _RULES: dict[str, Any] = {
     "text-arguments": _other_arguments,
+    "mma-atom": _other_arguments,
+    "copy-op": _other_arguments,
+    "access-subject": _other_arguments,
+    "classical-shape": _twice,
     "copy-values": _with_values,
     "permutation": _reversed,
     "viz-tile": _with_tile,
