@@ -94,6 +94,7 @@ const cutePyExplorer = (host, data, ask, options = {}) => {
     result.classList.toggle("old", !!found.error);
     if (found.error) return refuse(found.error);
     value.textContent = found.value;
+    value.classList.toggle("lines", found.value.includes("\n"));
     picture.replaceChildren();
     why.replaceChildren();
     const onselect = (sel) => {

@@ -46,7 +46,8 @@ const STYLE = `
 .explorer .refused > span { color: var(--soft); margin-right: 6px; }
 .explorer .refused > button { margin: 8px 6px 0 0; font: 13px/1.4 var(--code); text-align: left; overflow-wrap: anywhere; background: var(--field); border-color: var(--accent); }
 .explorer .head { display: flex; flex-wrap: wrap; gap: 8px 16px; justify-content: space-between; align-items: start; margin-bottom: 10px; }
-.explorer .value { font: 600 16px/1.5 var(--code); overflow-wrap: anywhere; min-width: 0; max-height: 9em; overflow-y: auto; }
+.explorer .value { font: 600 16px/1.5 var(--code); overflow-wrap: anywhere; white-space: pre-wrap; min-width: 0; max-height: 14em; overflow-y: auto; }
+.explorer .lines { font: 13px/1.5 var(--code); }
 .explorer .copies { display: flex; flex-wrap: wrap; gap: 6px; }
 .explorer .copies button { font-size: 13px; min-height: 28px; padding: 1px 9px; }
 .explorer .untitled > div > div > div:first-child { display: none; }
