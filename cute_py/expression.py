@@ -17,7 +17,7 @@ reaches Python except through the table of functions, and the limits below keep 
 
 from __future__ import annotations
 
-from cute_py.errors import CuteError, ParseError, suggestion
+from cute_py.errors import CuteError, ParseError, completions, suggestion
 from cute_py.layout import Mapped
 from cute_py.layout.algebra.composition import composition
 from cute_py.layout.basis import ScaledBasis
@@ -249,9 +249,7 @@ class Expression(Notation):
         except CuteError as error:
             if error.code != "copy-unknown":
                 raise
-        known = [*registry.names(), *registry.copy_names()]
-        hint = suggestion(name.text, known) or "see cute-py atoms"
-        raise self.refuse("expression-name", name, name=name.text, hint=hint)
+        raise self.unnamed(name, [*registry.names(), *registry.copy_names()], "see cute-py atoms")
 
     def reference(self, name: Token) -> Value:
         """Read the arguments of a function and call it, or return the value of a name."""
@@ -261,20 +259,22 @@ class Expression(Notation):
         if name.text in ("min", "min_") and calls:
             return super().reference(name)
         if name.text not in BY_EXTENTS | BY_COORDINATES | OF_ATOMS:
-            raise self.unnamed(name)
+            known = [*functions(), *CONSTANTS, *_WORDS]
+            raise self.unnamed(name, known, "see cute-py functions")
         if name.text in CONSTANTS:
             return _value(name.text)
         if not calls:
             raise self.fail(f"'(' and the operands of {name.text}")
         return self.call(name, _value(name.text))
 
-    def unnamed(self, name: Token) -> CuteError:
+    def unnamed(self, name: Token, known: list[str], other: str) -> CuteError:
         """Return the refusal of an unknown name, with similar names in its place as repairs."""
         from difflib import get_close_matches
 
-        close = get_close_matches(name.text, functions(), 3, 0.5)
+        begun = [each for each in known if each[:4] == name.text[:4]] or known  # of a thousand
+        close = get_close_matches(name.text, begun, 3, 0.5)
         repairs = tuple([self.spliced(name.start, name.end, each) for each in close])
-        hint = _hint(name.text)
+        hint = completions(name.text, known) or suggestion(name.text, close, 0.5) or other
         return self.refuse("expression-name", name, name=name.text, hint=hint, expressions=repairs)
 
     def spliced(self, start: int, end: int, part: str) -> str:
@@ -385,8 +385,3 @@ def _leaves(value: Value) -> Iterator[Value]:
 
 def _shortened(value: int) -> str:
     return f"of {value.bit_length()} bits" if value.bit_length() > 128 else str(value)
-
-
-def _hint(name: str) -> str:
-    known = [*functions(), *CONSTANTS, *_WORDS]
-    return suggestion(name, known) or suggestion(name, known, 0.5) or "see cute-py functions"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from cute_py.errors import CuteError, refusal
 from cute_py.expression import evaluate
 from cute_py.expression import show as text_of
+from cute_py.layout import Mapped, tuples
+from cute_py.viz.cells import require_small
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,8 +14,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 VERSION = 1
+MOST_CELLS = 1 << 15  # of a live picture
 WIDEST = 1 << 10  # bits of an element
-PLAIN: dict[str, Any] = {"v": VERSION, "e": "", "by": "", "bits": 16, "sel": ""}
+PLAIN: dict[str, Any] = {"v": VERSION, "e": "", "by": "", "bits": 16, "cells": "", "sel": ""}
 
 
 def answer(state: Any) -> dict[str, Any]:
@@ -21,11 +24,14 @@ def answer(state: Any) -> dict[str, Any]:
 
     Args:
         state: `v`, 1; `e`, the expression; `by`, what the colours tell apart, and `bits`, the width
-            of an element (bits), as for `cute.show`; `sel`, what is selected, such as "T5"; and
+            of an element (bits), as for `cute.show`; `cells`, what the cells of a layout show:
+            "" (values), "index" or "coordinate"; `sel`, what is selected, such as "T5"; and
             `as`, one of FORMS, if that form of the value is wanted alone.
 
-    Returns a dict with `v`, `value` (text), `scene` (None without a picture), `why` (the scene of
-    the derivation, or None) and `sel`; for `as` with `v` and `text`; or with `v` and `error`, whose
+    Returns a dict with `v`, `value` (text), `scene` (None without a picture), `reason` (why a value
+    that could be drawn is not), `operands` (the scene
+    of an operation's operands and its result, or None), `why` (the scene of the derivation, or
+    None) and `sel`; for `as` with `v` and `text`; or with `v` and `error`, whose
     entries are `code`, `given`, `required`, `fix` and `repairs`, expressions that have a value. It
     never raises.
 
@@ -38,8 +44,7 @@ def answer(state: Any) -> dict[str, Any]:
     try:
         return _answer(state)
     except CuteError as error:
-        found = error_of(error)
-        return {"v": VERSION, "error": {**found, "repairs": [*filter(_works, found["repairs"])]}}
+        return {"v": VERSION, "error": {**error_of(error), "repairs": _repairs(state, error)}}
     except ImportError as error:
         package = refusal("explore-package", operation="explore", reason=error)
         return {"v": VERSION, "error": error_of(package)}
@@ -54,22 +59,26 @@ def _answer(state: Any) -> dict[str, Any]:
     value = evaluate(given["e"])
     if given.get("as"):
         return {"v": VERSION, "text": _as(given, value)}
+    scene, reason = _scene(value, given["by"] or None, given["bits"])
     return {
         "v": VERSION,
         "value": text_of(value),
-        "scene": _scene(value, given["by"] or None, given["bits"]),
+        "scene": scene,
+        "reason": reason,
+        "operands": _operands(given, value),
         "why": _why(value),
         "sel": given["sel"],
     }
 
 
-def _works(repair: str) -> bool:
-    """Return whether a repair has a value: the text around it may have other faults."""
-    try:
-        evaluate(repair)
-    except (CuteError, ImportError, RecursionError, MemoryError, OverflowError):
-        return False
-    return True
+def _repairs(state: Any, error: CuteError) -> list[str]:
+    """Return the repairs of the expression of a state, none if the state itself is refused."""
+    text = state.get("e") if isinstance(state, dict) else None
+    if text.__class__ is not str or error.code == "explore-state":
+        return []
+    from cute_py.explore.repairs import repairs
+
+    return repairs(text, error)
 
 
 def _checked(state: Any) -> dict[str, Any]:
@@ -88,18 +97,44 @@ def _checked(state: Any) -> dict[str, Any]:
     return given
 
 
-def _scene(value: Any, by: str | None, bits: int) -> dict[str, Any] | None:
-    """Return the scene of a value, None if its type has no picture."""
+def _scene(value: Any, by: str | None, bits: int) -> tuple[dict[str, Any] | None, str]:
+    """Return the scene of a value; or None, and why a value of a type with pictures has none."""
     from cute_py.viz.scenes import scene
 
     try:
-        return scene(value, by=by, bits=bits)
+        require_small(value, _cells(value), most=MOST_CELLS)
+        return scene(value, by=by, bits=bits), ""
     except CuteError as error:
         if error.code == "viz-by":  # the colours were chosen for another value
-            return scene(value, bits=bits)
+            return _scene(value, None, bits)
+        if error.code == "viz-type":
+            return None, ""
         if error.code.startswith(("viz-", "tools-symbols")):
-            return None
+            return None, "{required}; {fix}".format(**error_of(error))
         raise
+
+
+def _cells(value: Any) -> int:
+    """Return about how many cells the picture of a value has."""
+    if value.__class__ is tuple:
+        return sum(map(_cells, value))
+    if isinstance(value, Mapped):
+        count = value.size()
+        return count if count.__class__ is int else 0
+    if hasattr(value, "permutation_mnk"):
+        m, n, k = (value.tile_size(mode) for mode in range(3))
+        return int(m * k + n * k + m * n)
+    return int(2 * tuples.product(getattr(value, "tile_shape", 0)))
+
+
+def _operands(given: dict[str, Any], value: Any) -> dict[str, Any] | None:
+    """Return the scene of the operands of an operation next to its result."""
+    from cute_py.explore.operands import with_operands
+    from cute_py.viz.scenes import scene_of
+
+    by = given["by"] if given["by"] in ("bank", "tile") else None
+    drawn = with_operands(given["e"], value, by, given["bits"])
+    return None if drawn is None else scene_of(drawn)
 
 
 def _why(value: Any) -> dict[str, Any] | None:
@@ -110,12 +145,11 @@ def _why(value: Any) -> dict[str, Any] | None:
 
 
 def error_of(error: CuteError) -> dict[str, Any]:
-    """Return the parts of a refusal, and the expressions that repair it."""
+    """Return the parts of a refusal, without repairs."""
     head, _, rest = str(error).partition("; required: ")
     required, _, fix = rest.partition("; fix: ")
     found = {"code": error.code, "given": head.partition(": given ")[2], "required": required}
-    repairs: Any = error.facts.get("expressions", ())
-    return {**found, "fix": fix, "repairs": list(repairs)}
+    return {**found, "fix": fix, "repairs": []}
 
 
 # -- what can be copied
@@ -123,6 +157,8 @@ def error_of(error: CuteError) -> dict[str, Any]:
 
 def _as(given: dict[str, Any], value: Any) -> str:
     """Return the value in one of the forms."""
+    if given["as"] != "python":
+        require_small(value, _cells(value), most=MOST_CELLS)
     return FORMS[given["as"]][1](value, given)
 
 

@@ -18,16 +18,23 @@ if TYPE_CHECKING:
 LIMIT = 2000  # milliseconds that a page waits for an answer
 ATOM = "SM80_16x8x16_F32BF16BF16F32_TN"
 
-# Tabs of presets. The second has the tabs of CuTe-Layout-Visualizer, the third shows what
-# linear-layout-viz does: a selection in one layout that lights up in the others of a chain.
+# Tabs of presets. The second has the tabs of CuTe-Layout-Visualizer, the third the views of
+# linear-layout-viz, where a selection in one layout lights up in the others of a chain.
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "start here": {
         "layout": {"e": "((2,4),8):((1,16),2)"},
         "swizzle": {"e": "composition(Sw<3,0,3>,(8,8):(8,1))", "by": "bank"},
-        "bank conflicts": {"e": "composition(Sw<3,3,3>,(8,64):(64,1))", "by": "bank"},
+        "bank conflicts": {"e": "composition(Sw<3,2,3>,(8,32):(32,1))", "by": "bank", "bits": 32},
         "MMA": {"e": f"mma({ATOM})", "sel": "T5"},
         "TiledMMA": {"e": f"mma({ATOM},(2,2,1))"},
         "TiledCopy": {"e": "copy(UniversalCopy<128>,(16,2):(2,1),(1,8),bits=16)"},
+        "access replay": {
+            "e": "bank_conflicts(copy(UniversalCopy<32>,(8,1),(1,1),bits=32),(8,1):(32,1))",
+        },
+        "solver": {
+            "e": "suggest_smem_layout((32,16),16,1,copy(UniversalCopy<16>,(32,1),(1,1),bits=16))",
+            "by": "bank",
+        },
         "a refusal": {"e": "composition((6,2):(1,7),(3,2):(2,3))"},
     },
     "operations": {
@@ -43,17 +50,29 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         "logical product": {"e": "logical_product((2,2):(1,2),(3,4):(4,1))"},
         "blocked product": {"e": "blocked_product((2,4):(4,1),(2,2):(2,1))", "by": "tile"},
         "raked product": {"e": "raked_product((2,4):(4,1),(2,2):(2,1))"},
+        "right inverse": {"e": "right_inverse((4,(2,4)):(2,(1,8)))"},
+        "left inverse": {"e": "left_inverse((4,2):(1,8))"},
+        "coalesce": {"e": "coalesce((2,(1,6)):(1,(6,2)))"},
+        "zipped product": {"e": "zipped_product((2,2):(1,2),(3,4):(4,1))"},
+        "tiled product": {"e": "tiled_product((2,2):(1,2),(3,4):(4,1))"},
+        "flat product": {"e": "flat_product((2,2):(1,2),6:1)"},
         "copy": {"e": "copy(UniversalCopy<128>,(8,4):(4,1),(1,8),bits=16)", "by": "value"},
     },
-    "linked selection": {
-        "a chain": {"e": "((4,3):(3,1),composition((6,2):(8,2),(4,3):(3,1)))"},
+    "linear layouts": {
+        "a chain": {"e": "composition((8,4):(4,1),(4,8):(8,1))", "sel": "O5"},
+        "inverse": {"e": "right_inverse((4,8):(8,1))"},
+        "invert and compose": {"e": "composition(right_inverse((4,8):(8,1)),(4,8):(1,4))"},
         "before and after a swizzle": {
-            "e": "((8,8):(8,1),composition(Sw<3,0,3>,(8,8):(8,1)))",
+            "e": "composition(Sw<3,0,3>,(8,8):(8,1))",
             "by": "bank",
+            "bits": 32,
         },
-        "transposed": {"e": "((8,4):(4,1),(8,4):(1,8))"},
-        "A, B and C": {"e": f"mma({ATOM},(1,2,1))", "by": "value"},
-        "over F2": {"e": "to_f2((4,8):(8,1))"},
+        "distributed": {"e": "tv(((4,8),(2,2)):((32,1),(16,8)),(16,8))", "sel": "T5"},
+        "A, B and C": {"e": f"mma({ATOM},(1,2,1))", "by": "value", "sel": "T5"},
+        "bit matrix": {"e": "(to_f2((4,8):(8,1)),F2Map((8,16,1,2,4)))"},
+        "from bases": {"e": "F2Layout((4,8),(9,18,1,2,4))"},
+        "a slice": {"e": "slice_((_,_,1),(4,8,2):(8,1,32))"},
+        "other axes": {"e": "group_modes(select((4,8,2):(16,2,1),(2,0,1)),0,2)"},
     },
 }
 TILINGS = {
@@ -71,7 +90,7 @@ def controls() -> dict[str, Any]:
     return {
         "plain": PLAIN,
         "presets": [
-            {"tab": tab, "name": name, "state": state, "answer": answer({**PLAIN, **state})}
+            {"tab": tab, "name": name, "state": state, "answer": _shown(answer({**PLAIN, **state}))}
             for tab, presets in PRESETS.items()
             for name, state in presets.items()
         ],
@@ -85,6 +104,11 @@ def controls() -> dict[str, Any]:
         "failed": error_of(refusal("explore-limit", operation="explore", reason="failure")),
         "warm": [{**PLAIN, "e": e} for e in WARM],
     }
+
+
+def _shown(found: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer without the scene that its operands have, too."""
+    return {**found, "scene": None} if found.get("operands") else found
 
 
 # what the worker imports before it is ready

@@ -2,9 +2,13 @@
 // notebook share it; they differ in `ask(state, isStale)`, which resolves to the answer.
 const cutePyExplorer = (host, data, ask, options = {}) => {
   const doc = host.ownerDocument, view = doc.defaultView;
-  const ENTRIES = ["e", "by", "bits", "sel"];
+  const ENTRIES = ["e", "by", "bits", "cells", "sel"];
   const put = (parent, tag, props = {}) => parent.appendChild(Object.assign(doc.createElement(tag), props));
-  const labelled = (parent, text, tag, props = {}) => put(put(parent, "label", { textContent: `${text} ` }), tag, props);
+  const labelled = (parent, text, tag, props = {}) => {
+    const label = put(parent, "label");
+    put(label, "span", { textContent: text });
+    return put(label, tag, { ariaLabel: text, ...props });
+  };
 
   // -- links, as in links.py
   const quoted = (text) => encodeURIComponent(text.toWellFormed ? text.toWellFormed() : text)
@@ -31,23 +35,33 @@ const cutePyExplorer = (host, data, ask, options = {}) => {
   host.replaceChildren();
   put(host, "style", { textContent: STYLE });
   const root = put(host, "div", { className: "explorer" });
-  root.setAttribute("data-lm-suppress-shortcuts", "true"); // JupyterLab leaves our keys to us
-  const tabs = put(root, "div", { className: "row" });
-  const row = put(root, "div", { className: "entry" });
-  const text = put(row, "textarea", { rows: 2, spellcheck: false, maxLength: 1 << 14 });
+  root.dataset.lmSuppressShortcuts = "true"; // JupyterLab leaves our keys to us
+  const theme = () => { // JupyterLab's, or the system's
+    const light = doc.body.dataset.jpThemeLight;
+    root.style.colorScheme = light ? (light === "true" ? "light" : "dark") : "";
+  };
+  new view.MutationObserver(theme).observe(doc.body, { attributes: true });
+  theme();
+  const tabs = put(root, "div", { className: "tabs" });
+  tabs.setAttribute("role", "tablist");
+  const chips = put(root, "div", { className: "chips" });
+  const entry = put(root, "div", { className: "entry" });
+  const text = put(entry, "textarea", { rows: 1, spellcheck: false, maxLength: 1 << 14, placeholder: "(4,8):(8,1)" });
   text.setAttribute("aria-label", "expression");
   text.setAttribute("aria-autocomplete", "list");
-  const names = put(row, "ul", { hidden: true });
+  const names = put(entry, "ul", { hidden: true });
   names.setAttribute("role", "listbox");
-  const controls = put(root, "div", { className: "row" });
-  const sliders = put(root, "div", { className: "row sliders" });
-  const copies = put(root, "div", { className: "row" });
+  const sliders = put(root, "div", { className: "sliders" });
+  const controls = put(root, "div", { className: "controls" });
   const status = put(root, "div", { className: "status" });
   status.setAttribute("role", "status");
   const refused = put(root, "div", { className: "refused", hidden: true });
-  const value = put(root, "output", { className: "value" });
-  const picture = put(root, "div", { className: "cute-py" });
-  const why = put(root, "div", { className: "why" });
+  const result = put(root, "div", { className: "result" });
+  const head = put(result, "div", { className: "head" });
+  const value = put(head, "output", { className: "value" });
+  const copies = put(head, "div", { className: "copies" });
+  const picture = put(result, "div", { className: "cute-py" });
+  const why = put(result, "div", { className: "why" });
   const say = (said) => { status.textContent = said; };
 
   // -- the state, and its answer
@@ -72,21 +86,27 @@ const cutePyExplorer = (host, data, ask, options = {}) => {
     }
   };
   const show = (found) => {
-    const same = JSON.stringify(found);
+    const same = JSON.stringify([found, state.cells]);
     if (same === shown) return;
     shown = same;
     refused.replaceChildren();
     refused.hidden = !found.error;
-    root.classList.toggle("old", !!found.error);
+    result.classList.toggle("old", !!found.error);
     if (found.error) return refuse(found.error);
     value.textContent = found.value;
+    value.classList.toggle("lines", found.value.includes("\n"));
     picture.replaceChildren();
     why.replaceChildren();
     const onselect = (sel) => {
       state.sel = sel;
       if (options.onstate) options.onstate(linkOf(state));
     };
-    if (found.scene) cutePy(put(picture, "div"), found.scene, { sel: found.sel, onselect });
+    const scene = found.operands ?? found.scene;
+    const cells = ["index", "coordinate"].includes(state.cells) ? state.cells : "";
+    picture.classList.toggle("untitled", scene?.title === found.value);
+    if (found.reason) put(picture, "p", { textContent: `No picture. Required: ${found.reason}.` });
+    const sel = /^[TEO]\d{1,9}$/.test(found.sel) && found.sel[0] === scene?.link[0].toUpperCase() ? found.sel : "";
+    if (scene) cutePy(put(picture, "div"), scene, { sel, onselect, cells, size: 26 });
     if (found.why) {
       const details = put(why, "details");
       put(details, "summary", { textContent: "how it was derived" });
@@ -94,38 +114,46 @@ const cutePyExplorer = (host, data, ask, options = {}) => {
     }
   };
   const refuse = (error) => {
+    const facts = put(refused, "dl");
     for (const part of ["given", "required", "fix"]) {
-      if (error[part]) put(refused, "pre", { textContent: `${part}: ${error[part]}` });
+      if (!error[part]) continue;
+      put(facts, "dt", { textContent: part });
+      put(facts, "dd", { textContent: error[part] });
     }
-    for (const e of error.repairs ?? []) {
-      put(refused, "button", { textContent: e, onclick: () => change({ e }) });
-    }
+    if (error.repairs.length) put(refused, "span", { textContent: "Try" });
+    for (const e of error.repairs) put(refused, "button", { textContent: e, onclick: () => change({ e }) });
   };
 
   // -- controls
   const refresh = () => {
     if (text.value !== state.e) text.value = state.e;
+    text.style.height = "";
+    text.style.height = `${text.scrollHeight + 2}px`;
     by.value = state.by;
+    cells.value = state.cells;
     bits.value = state.bits;
-    const swizzle = state.e.match(SWIZZLE)?.slice(1) ?? ["", "", ""];
-    swizzles.forEach((input, k) => { input.value = swizzle[k]; });
+    const bms = state.e.match(SWIZZLE)?.slice(1) ?? ["", "", ""];
+    swizzles.forEach((input, k) => { input.value = bms[k]; });
     const found = numbers();
     while (sliders.children.length > found.length) sliders.lastChild.remove();
     found.forEach(([at, n], k) => {
       const input = sliders.children[k]?.lastChild ?? labelled(sliders, "", "input", { type: "range", min: 0 });
       if (doc.activeElement !== input || +input.value !== n) input.max = Math.max(16, 2 * n, +input.max);
       input.value = n;
-      input.parentNode.firstChild.textContent = `${n} `;
+      input.parentNode.firstChild.textContent = n;
       input.setAttribute("aria-label", `integer ${k + 1}`);
       input.oninput = () => replaceNumber(k, input.value);
     });
+    const begun = [...atoms.options].map((option) => option.value).filter((e) => e && state.e.startsWith(e.slice(0, -1)));
+    atoms.value = begun.sort((a, b) => b.length - a.length)[0] ?? "";
     const kind = state.e.match(/^(mma|copy)\(/)?.[1];
     if (tiling.dataset.kind !== `${kind}`) {
       tiling.dataset.kind = `${kind}`;
       tiling.replaceChildren();
-      for (const each of ["", ...data.tilings[kind] ?? []]) put(tiling, "option", { value: each, textContent: each || "none" });
+      choices(tiling, [["", "none"], ...(data.tilings[kind] ?? []).map((each) => [each, each])]);
       tiling.disabled = !kind;
     }
+    tiling.value = [...tiling.options].map((option) => option.value).find((each) => each && state.e.includes(`,${each}`)) ?? "";
   };
   const SWIZZLE = /Sw<(\d+),(\d+),(-?\d+)>/;
   const numbers = () => [...state.e.matchAll(/<[^<>]*>|(?<![\w.])\d+(?![\w.])/g)] // Sw<3,0,3> has its own
@@ -134,23 +162,27 @@ const cutePyExplorer = (host, data, ask, options = {}) => {
     const [at, old] = numbers()[k];
     change({ e: state.e.slice(0, at) + n + state.e.slice(at).replace(/^\d+/, "") }, WAIT);
   };
+  const choices = (select, texts) => texts.forEach(([value, textContent]) => put(select, "option", { value, textContent }));
   const by = labelled(controls, "colour by", "select", { onchange: () => change({ by: by.value }) });
-  for (const each of ["", ...data.by]) put(by, "option", { value: each, textContent: each || "default" });
-  const bits = labelled(controls, "bits", "input", { type: "number", min: 1, max: 1024, oninput: () => change({ bits: +bits.value }, WAIT) });
-  const swizzles = ["B", "M", "S"].map((name) => labelled(controls, name, "input", { type: "number", min: name === "S" ? -16 : 0, max: 16, oninput: () => {
+  choices(by, [["", "default"], ...data.by.map((each) => [each, each])]);
+  const cells = labelled(controls, "cells show", "select", { onchange: () => change({ cells: cells.value }) });
+  choices(cells, [["", "value"], ["index", "index"], ["coordinate", "coordinate"]]);
+  const bits = labelled(controls, "element bits", "input", { type: "number", min: 1, max: 1024, oninput: () => change({ bits: +bits.value }, WAIT) });
+  const swizzle = put(controls, "fieldset");
+  put(swizzle, "legend", { textContent: "swizzle" });
+  const swizzles = ["B", "M", "S"].map((name) => labelled(swizzle, name, "input", { type: "number", min: name === "S" ? -16 : 0, max: 16, oninput: () => {
     const made = `Sw<${swizzles.map((input) => +input.value || 0)}>`;
     change({ e: SWIZZLE.test(state.e) ? state.e.replace(SWIZZLE, made) : `composition(${made},${state.e})` }, WAIT);
   } }));
   const arch = labelled(controls, "atoms of", "select", { onchange: () => listAtoms() });
-  for (const each of Object.keys(data.atoms)) put(arch, "option", { value: each, textContent: each });
-  const atoms = put(controls, "select", { onchange: () => { if (atoms.value) change({ e: atoms.value }); } });
-  atoms.setAttribute("aria-label", "atom");
+  choices(arch, Object.keys(data.atoms).map((each) => [each, each]));
+  const atoms = labelled(controls, "atom", "select", { onchange: () => { if (atoms.value) change({ e: atoms.value }); } });
   const listAtoms = () => {
     atoms.replaceChildren();
     put(atoms, "option", { value: "", textContent: "choose" });
     for (const kind of ["mma", "copy"]) {
       const group = put(atoms, "optgroup", { label: kind });
-      for (const name of data.atoms[arch.value][kind]) put(group, "option", { value: `${kind}(${name})`, textContent: name });
+      choices(group, data.atoms[arch.value][kind].map((name) => [`${kind}(${name})`, name]));
     }
   };
   const tiling = labelled(controls, "tiling", "select", { onchange: () => {
@@ -158,12 +190,17 @@ const cutePyExplorer = (host, data, ask, options = {}) => {
     const wide = state.e.match(/,\s*bits=\d+/)?.[0] ?? "";
     change({ e: `${kind}(${atom}${tiling.value && `,${tiling.value}`}${wide})` });
   } });
-  data.presets.forEach((preset) => {
-    const group = [...tabs.children].find((box) => box.title === preset.tab)
-      ?? put(tabs, "details", { title: preset.tab, open: !tabs.children.length });
-    if (!group.firstChild) put(group, "summary", { textContent: preset.tab });
-    put(group, "button", { textContent: preset.name, onclick: () => change({ ...data.plain, ...preset.state }) });
-  });
+  const openTab = (name) => {
+    for (const tab of tabs.children) tab.setAttribute("aria-selected", tab.textContent === name);
+    chips.replaceChildren();
+    for (const preset of data.presets.filter(({ tab }) => tab === name)) {
+      put(chips, "button", { textContent: preset.name, onclick: () => change({ ...data.plain, ...preset.state }) });
+    }
+  };
+  for (const name of new Set(data.presets.map(({ tab }) => tab))) {
+    put(tabs, "button", { textContent: name, onclick: () => openTab(name) }).setAttribute("role", "tab");
+  }
+  openTab(data.presets[0].tab);
 
   // -- copies
   const copy = async (what, made) => {
@@ -231,23 +268,3 @@ const cutePyExplorer = (host, data, ask, options = {}) => {
   return { open, say, state: () => ({ ...state }) };
 };
 const WAIT = 100; // milliseconds after the last key
-const STYLE = `
-.explorer { max-width: 1000px; font: 14px/1.5 system-ui, sans-serif; }
-.explorer .row { display: flex; flex-wrap: wrap; gap: 4px 12px; align-items: center; margin: 4px 0; }
-.explorer .row details button { margin: 2px; }
-.explorer .entry { position: relative; }
-.explorer textarea { width: 100%; box-sizing: border-box; font: 14px ui-monospace, monospace; }
-.explorer ul { position: absolute; z-index: 1; margin: 0; padding: 2px; list-style: none; background: Canvas; color: CanvasText; border: 1px solid GrayText; }
-.explorer li { padding: 0 6px; cursor: pointer; font-family: ui-monospace, monospace; }
-.explorer li[aria-selected=true] { background: Highlight; color: HighlightText; }
-.explorer input[type=number] { width: 4em; }
-.explorer select { max-width: 20em; }
-.explorer .sliders label { font-family: ui-monospace, monospace; }
-.explorer .sliders input { width: 90px; }
-.explorer .status { min-height: 1.5em; }
-.explorer .refused { border-left: 3px solid #b00020; padding-left: 8px; }
-.explorer [hidden] { display: none; }
-.explorer pre { margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; }
-.explorer .refused button, .explorer .value { font-family: ui-monospace, monospace; overflow-wrap: anywhere; }
-.explorer.old > .value, .explorer.old > .cute-py, .explorer.old > .why { opacity: 0.35; }
-`;

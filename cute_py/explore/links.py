@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 READABLE = "(),:<>@*+-._[]="  # characters that stay as they are
-ENTRIES = ("e", "by", "bits", "sel")
+ENTRIES = ("e", "by", "bits", "cells", "sel")
 
 
 def state_of(link: str) -> dict[str, Any]:

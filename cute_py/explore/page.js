@@ -30,7 +30,8 @@ const cutePyPython = async (data) => {
     return { worker, next, ready };
   };
   let now = begin(), spare = null, tail = Promise.resolve();
-  const keepWarm = () => now.ready.then(() => { spare ??= begin(); }, () => {});
+  const page = document.documentElement.dataset; // for those who watch
+  const keepWarm = () => now.ready.then(() => (spare ??= begin()).ready).then(() => { page.spare = "ready"; }, () => {});
   keepWarm();
   const run = async (state, isStale) => {
     await now.ready;
@@ -45,6 +46,7 @@ const cutePyPython = async (data) => {
     now.worker.terminate();
     now = spare ?? begin();
     spare = null;
+    delete page.spare;
     keepWarm();
     return said ? { v: 1, error: { ...data.failed, given: said.failed } } : { v: 1, error: data.slow };
   };
@@ -66,7 +68,11 @@ const cutePyPython = async (data) => {
     }
   }, {
     waiting: () => started ? "" : "Python is starting; this takes some seconds.",
-    onstate: (link) => history.replaceState(null, "", link),
+    onstate: (link) => {
+      try {
+        history.replaceState(null, "", link);
+      } catch { /* in a frame that may not change its address */ }
+    },
     base: () => location.href.split("#")[0],
   });
   python = cutePyPython(data);

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import cache
 
-from cute_py.errors import refusal
+from cute_py.errors import CuteError, refusal
 from cute_py.explore.answers import PLAIN, answer
 from cute_py.explore.links import link_of
 
@@ -47,6 +47,22 @@ def _link(x: object) -> str:
     raise refusal("explore-value", operation="explore", value=x)
 
 
+def _image(link: str) -> dict[str, str]:
+    """Return the picture of a link as the HTML of a notebook, nothing if it has none."""
+    from cute_py.explore.controls import PRESETS
+    from cute_py.explore.links import state_of
+    from cute_py.expression import evaluate
+    from cute_py.viz.html import fragment
+
+    example = PRESETS["start here"]["layout"]
+    state = {**PLAIN, **(state_of(link) if link else example)}
+    try:
+        drawn = fragment(evaluate(state["e"]))
+    except CuteError:
+        return {}
+    return {"text/html": drawn} if drawn else {}
+
+
 @cache
 def _kind() -> Any:
     """Return the class of the widget; anywidget is imported at its first use."""
@@ -66,6 +82,11 @@ def _kind() -> Any:
         def __init__(self, **named: Any) -> None:
             super().__init__(**named)
             self.on_msg(self._answer)
+
+        def _repr_mimebundle_(self, **named: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+            """Return the widget, and the picture for where there is no kernel or no trust."""
+            data, metadata = super()._repr_mimebundle_(**named)
+            return {**data, **_image(self.link)}, metadata
 
         def _answer(self, _: object, content: Any, buffers: object) -> None:
             self.send({"id": content["id"], "answer": answer(content["state"])})

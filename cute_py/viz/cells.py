@@ -65,9 +65,9 @@ def require_numbers(layout: AnyLayout, operation: str) -> None:
         raise refusal("tools-symbols", operation=operation, layout=layout)
 
 
-def require_small(x: object, count: int, what: str = "cells") -> None:
+def require_small(x: object, count: int, what: str = "cells", most: int = 0) -> None:
     """Refuse more cells, or more pairs of thread and value, than a picture may have."""
-    most = MOST_CELLS if what == "cells" else MOST_PAIRS
+    most = most or (MOST_CELLS if what == "cells" else MOST_PAIRS)
     if count > most:
         raise refusal(
             "viz-size", operation="picture_of", value=x, count=count, what=what, most=most

@@ -1,5 +1,5 @@
-// Draws a scene of `cute_py.viz.scene` that answers the pointer and the keys. Cells are drawn on a
-// canvas, the cursor on one above it: no cell has an element. Text goes through textContent alone.
+// Draws a scene of `cute_py.viz.scene` that answers the pointer and the keys: cells on a canvas,
+// the cursor on one above it. Text goes through textContent alone.
 const cutePy = (host, scene, options = {}) => {
   const doc = host.ownerDocument, view = doc.defaultView;
   const put = (parent, tag, css = "", props = {}) => {
@@ -10,7 +10,7 @@ const cutePy = (host, scene, options = {}) => {
   const { floor, max, min } = Math;
   const MONO = "ui-monospace,monospace", WRAP = ";overflow-wrap:anywhere", INDENT = "margin-left:1em";
   host.replaceChildren();
-  host.setAttribute("data-lm-suppress-shortcuts", "true"); // JupyterLab leaves our keys to us
+  host.dataset.lmSuppressShortcuts = "true"; // JupyterLab leaves our keys to us
   const root = put(host, "div", "max-width:100%;font:13px/1.5 system-ui,sans-serif");
 
   // JupyterLab's theme, VS Code's, or the system's
@@ -52,7 +52,7 @@ const cutePy = (host, scene, options = {}) => {
   const { places } = scene, wraps = places.length === 1;
   const table = put(pane, "div", wraps ? "display:flex;flex-wrap:wrap;gap:12px"
     : `display:grid;gap:0 12px;grid-template-columns:repeat(${places[0].length},max-content)`);
-  const panels = scene.panels.map((panel) => ({ ...panel, count: panel.colour.length }));
+  const panels = scene.panels.map((panel) => ({ keys: panel.offset, ...panel, count: panel.colour.length }));
   for (const at of places.flat()) {
     const box = put(table, "div"), p = panels[at];
     if (!p) continue;
@@ -66,15 +66,14 @@ const cutePy = (host, scene, options = {}) => {
       onpointerleave: () => point(null),
       onclick: (e) => { hover(p, e); if (now) select(p, now.k); },
       onkeydown: (e) => key(p, e),
-      onfocus: () => { if (!now || now.p !== p) point(p, 0); },
+      onfocus: () => { if (now?.p !== p) point(p, 0); },
     });
     p.over.setAttribute("role", "application");
     p.over.setAttribute("aria-label", `${scene.title} ${p.title}: ${p.rows} rows, ${p.columns} columns`);
   }
   const readout = put(root, "div", `min-height:3em;font:12px/1.5 ${MONO}${WRAP}`);
   readout.setAttribute("role", "status");
-  readout.textContent = "Hover or arrow keys read a cell, click or Enter selects its " +
-    `${scene.link}, Escape clears, + and - zoom.`;
+  readout.textContent = `Hover or arrow keys read a cell, click or Enter selects its ${scene.link}, Escape clears, + and - zoom.`;
 
   // cells
   const listed = (x) => Array.isArray(x) ? x : x === null ? [] : [x];
@@ -97,17 +96,19 @@ const cutePy = (host, scene, options = {}) => {
   const holders = (p, k) => listed(p.thread[k]).map((set, i) =>
     `T${p.threads[set]} V${Array.isArray(p.thread[k]) ? p.value[k][i] : p.value[k]}`);
   const lines = (p, k) => {
+    const { cells } = options, at = p.start + k;
+    if (cells && p.offset) return [cells === "index" ? `${at}` : show(coordinate(at, p.shape.map(size)))];
     if (p.text) return p.text[k].split("\n");
     if (!p.thread) return [`${(p.offset || p.coordinate)[k]}`];
     const found = holders(p, k);
     return found.length === 1 ? found[0].split(" ") : found;
   };
 
-  // links: threads, an index or an offset
+  // links
   const members = (p, set) => (p.sets ||= p.threads.map(numbers))[set];
   const sets = (p, k) => listed(p.thread ? p.thread[k] : null);
   const keys = (p, k) => scene.link === "thread" ? sets(p, k).flatMap((set) => members(p, set))
-    : scene.link === "element" ? [p.start + k] : p.offset ? [p.offset[k]] : [];
+    : scene.link === "element" ? [p.start + k] : p.keys ? [p.keys[k]] : [];
   const indexed = (p) => {
     if (p.index) return p.index;
     const add = (map, at, x) => map.has(at) ? map.get(at).push(x) : map.set(at, [x]);
@@ -133,10 +134,10 @@ const cutePy = (host, scene, options = {}) => {
     if (p.notes) return p.notes[k];
     const at = p.start + k, forms = new Set([p.shape.map(size), p.shape].map((shape) => show(coordinate(at, shape))));
     const said = [`${p.title} coordinate ${[...forms].join(" = ")}, index ${at}, ${facts(p, k)}`.trim()];
-    if (scene.link === "element") for (const other of panels) {
-      if (other !== p) linked(other, at).forEach((n) => said.push(`${other.title}: ${facts(other, n)}`));
+    if (scene.link === "element" || p.keys !== p.offset) for (const other of panels) {
+      if (other !== p) linked(other, keys(p, k)[0]).slice(0, 4).forEach((n) => said.push(`${other.title}: ${facts(other, n)}`));
     }
-    if (p.marked && p.marked.includes(k)) said.push("moved");
+    if (p.marked?.includes(k)) said.push("moved");
     return said.join("; ");
   };
 
@@ -145,13 +146,11 @@ const cutePy = (host, scene, options = {}) => {
   let zoom = 1, now = null, chosen = null, step = 0, width;
   const longest = (texts) => max(1, ...texts.map((text) => text.length));
   for (const p of panels) { // the size of a cell whose text has ten pixels
-    let wide = 1, high = 1;
+    p.need = 1;
     for (let k = 0; k < p.count; k++) {
       const texts = lines(p, k);
-      wide = max(wide, longest(texts));
-      high = max(high, texts.length);
+      p.need = max(p.need, longest(texts) * CHAR + 6, texts.length * 12 + 4);
     }
-    p.need = max(wide * CHAR + 6, high * 12 + 4);
     p.left = longest(p.row_labels || [`${p.rows}`]) * CHAR + 8;
     p.turned = longest(p.column_labels || [`${p.columns}`]) * CHAR + 4;
   }
@@ -160,11 +159,11 @@ const cutePy = (host, scene, options = {}) => {
     const pixels = min(width || 900, 900);
     const columns = places[0].map((_, j) => places.flatMap((row) => panels[row[j]] || []));
     const sum = (f) => columns.reduce((n, column) => n + max(0, ...column.map(f)), 0);
-    const fits = wraps ? min(...panels.map((p) => (pixels - p.left - 2) / p.columns))
+    const fits = (p) => wraps ? (pixels - p.left - 2) / p.columns
       : (pixels - 12 * columns.length - sum((p) => p.left)) / sum((p) => p.columns);
-    const need = max(...panels.map((p) => p.need));
-    const own = panels[0].notes ? need : max(min(need, floor(fits)), 5);
+    const need = max(options.size || 0, ...panels.map((p) => p.need));
     for (const p of panels) {
+      const own = p.notes ? need : max(min(need, floor(fits(p))), 5);
       p.size = max(3, Math.round(own * zoom));
       p.font = min(10 * p.size / p.need, 13);
       for (const canvas of [p.base, p.over]) {
@@ -229,9 +228,9 @@ const cutePy = (host, scene, options = {}) => {
     }
     c.fillStyle = ink; c.font = `10px ${MONO}`;
     const skip = (width) => { let n = 1; while (n * s < width) n *= 2; return n; };
-    for (let j = 0; j < p.columns; j += skip(p.turned)) c.fillText((p.column_labels || {})[j] ?? j, left + (j + 0.5) * s, 8);
+    for (let j = 0; j < p.columns; j += skip(p.turned)) c.fillText(p.column_labels?.[j] ?? j, left + (j + 0.5) * s, 8);
     c.textAlign = "right";
-    for (let i = 0; i < p.rows; i += skip(11)) c.fillText((p.row_labels || {})[i] ?? i, left - 4, top + (i + 0.5) * s);
+    for (let i = 0; i < p.rows; i += skip(11)) c.fillText(p.row_labels?.[i] ?? i, left - 4, top + (i + 0.5) * s);
   };
   const hatch = (c, ink) => {
     const tile = Object.assign(doc.createElement("canvas"), { width: 6, height: 6 }), t = tile.getContext("2d");
@@ -249,14 +248,14 @@ const cutePy = (host, scene, options = {}) => {
         c.stroke();
       };
       c.clearRect(0, 0, 1e5, 1e5);
-      if (at !== undefined) frames(linked(p, at).filter((_, n, all) => all.length < 999), 2, "#b00020");
-      if (now && p === now.p) { frames([now.k], 5, "#fff"); frames([now.k], 3, "#000"); }
+      if (at !== undefined) frames(linked(p, at).slice(0, 999), 2, "#b00020");
+      if (p === now?.p) { frames([now.k], 5, "#fff"); frames([now.k], 3, "#000"); }
     }
   };
 
   // pointer and keys
   const point = (p, k) => {
-    if (p && now && now.p === p && now.k === k) return;
+    if (p && now?.p === p && now.k === k) return;
     now = p && { p, k };
     if (p) readout.textContent = describe(p, k);
     drawCursor();
@@ -270,7 +269,7 @@ const cutePy = (host, scene, options = {}) => {
   const choose = (at) => {
     chosen = at;
     draw();
-    if (options.onselect) options.onselect(name());
+    options.onselect?.(name());
   };
   const select = (p, k) => { // again on the same cell: the next of its threads, then none
     const all = keys(p, k);
@@ -280,7 +279,7 @@ const cutePy = (host, scene, options = {}) => {
   };
   const key = (p, e) => {
     if (e.ctrlKey || e.metaKey || e.altKey) return;
-    const k = now && now.p === p ? now.k : 0, [i, j] = place(p, k);
+    const k = now?.p === p ? now.k : 0, [i, j] = place(p, k);
     const move = { Up: [-1, 0], Down: [1, 0], Left: [0, -1], Right: [0, 1], Home: [0, -j], End: [0, p.columns - 1 - j] }[e.key.replace("Arrow", "")];
     if (move) {
       const next = cell(p, i + move[0], j + move[1]);

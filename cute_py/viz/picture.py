@@ -60,6 +60,8 @@ class Facts(NamedTuple):
         across: whether the indices run along the rows, not down the columns.
         notes: for each cell, what a reader is told who points at it, in place of all this.
         marked: the cells with a frame.
+        keys: for each cell, the number that links it to cells of other grids, in place of its
+            offset.
 
     """
 
@@ -69,6 +71,7 @@ class Facts(NamedTuple):
     across: bool = False
     notes: tuple[str, ...] = ()
     marked: tuple[int, ...] = ()
+    keys: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,9 @@ indices: `colour`, an index into the palette, or None, and what the cell shows:
                        cell has several sets or values; or None
     text               of any other picture, and of cells that show more: the text of the cell
 
-Some have `notes`, what a reader of each cell is told, and `marked`, the cells with a frame. `steps`
-says that the panels are shown one after the other.
+Some have `notes`, what a reader of each cell is told, `marked`, the cells with a frame, and `keys`:
+for each cell, what links it in place of its offset. `steps` says that the panels are shown one
+after the other.
 """
 
 from __future__ import annotations
@@ -150,7 +151,7 @@ def _listed(shape: IntTuple) -> Any:
 
 def _shown(facts: Facts) -> dict[str, Any]:
     """Return what the cells show."""
-    extra = {"notes": facts.notes, "marked": facts.marked}
+    extra = {"notes": facts.notes, "marked": facts.marked, "keys": facts.keys}
     return {**_numbers(facts), **{name: list(each) for name, each in extra.items() if each}}
 
 

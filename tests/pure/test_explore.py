@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -120,6 +121,48 @@ def test_bad_expressions_are_answered(e):
 )
 def test_bad_states_are_refused(state):
     assert answer(state)["error"]["code"] in ("explore-state", "text-unexpected")
+
+
+@pytest.mark.parametrize(
+    ("e", "reason"),
+    [
+        ("(1000000,1000):(1,1000000)", "at most 32768 cells"),
+        ("copy(UniversalCopy<8>,(256,64),(1,16),bits=8)", "at most 32768 cells"),
+        ("mma(SM61_DP4A,(1,1,1),(256,256,64))", "at most 32768 cells"),
+        ("((256,256):(1,256),4:1)", "at most 32768 cells"),
+        ("(2,2,2,2,2):(1,2,4,8,16)", "at most 4 modes"),
+    ],
+)
+def test_what_is_too_large_to_be_drawn_says_so(e, reason):
+    found = asked(e)
+    assert found["scene"] is None
+    assert reason in found["reason"]
+    assert "required" in asked(e, **{"as": "svg"})["error"]
+
+
+LARGE = [
+    "(181,181):(181,1)",
+    "composition(Sw<3,4,3>,(1024,1024):(1024,1))",
+    "zipped_divide((1000000000,8):(8,1),(4,2))",
+    "right_inverse((65536,65536):(1,65536))",
+    "complement((1000003,7):(13,1000003))",
+    "copy(UniversalCopy<128>,(1024,1),(1,8),bits=16)",
+    "tv((1024,16):(16,1),(128,128))",
+    "Sw<20,0,20>",
+    "mma(SM90_64x256x16_F32BF16BF16_SS_TN)",
+    "x" * 9000,
+    f"size(({'+'.join('2' * 900)}))",
+    f"complement({','.join(['(4,2):(1,2)'] * 300)})",
+]
+
+
+@pytest.mark.parametrize("e", LARGE, ids=range(len(LARGE)))
+@pytest.mark.parametrize("by", ["", "tile"])
+def test_large_expressions_are_answered_in_time_and_in_little_memory(e, by):
+    begun = process_time()
+    text = json.dumps(asked(e, by=by))
+    assert process_time() - begun < 1.5
+    assert len(text) < 3_000_000
 
 
 def test_what_needs_too_much_memory_is_refused(monkeypatch):

@@ -5,17 +5,21 @@ import gzip
 import io
 import json
 import re
+import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import pytest
 
 import cute_py as cute
 from cute_py.cli.main import main
-from cute_py.explore import answer
+from cute_py.explore import answer, state_of
+from cute_py.explore.answers import FORMS
 from cute_py.explore.controls import PRESETS, TILINGS, controls
 from cute_py.explore.pages import CDN, RUNTIME, front_end, own, single, site, sources
-from cute_py.expression import evaluate
+from cute_py.expression import evaluate, functions
+from tests.pure.test_explore_repairs import REPAIRED
 
 STATES = [(f"{tab}: {name}", s) for tab, found in PRESETS.items() for name, s in found.items()]
 
@@ -31,6 +35,8 @@ def runtime(tmp_path):
     folder.mkdir()
     for name in RUNTIME:
         (folder / name).write_bytes(f"the file {name}".encode())
+    with zipfile.ZipFile(folder / "python_stdlib.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("os.py", "# the standard library")
     return folder
 
 
@@ -87,19 +93,46 @@ def embedded(html, name):
     return gzip.decompress(base64.b64decode(found[1]))
 
 
-def test_the_sources_are_a_zip_with_all_modules_and_always_the_same():
+def unpacked(packed):
+    archive = zipfile.ZipFile(io.BytesIO(packed))
+    return {name: archive.read(name) for name in archive.namelist()}
+
+
+def test_the_sources_are_a_zip_and_always_the_same():
     made = sources()
     assert made == sources()
-    names = zipfile.ZipFile(io.BytesIO(made)).namelist()
-    assert {"cute_py/__init__.py", "cute_py/viz/live.js", "cute_py/explore/answers.py"} <= {*names}
-    assert len(made) < 1_100_000
+    names = unpacked(made)
+    assert {"cute_py/__init__.py", "cute_py/explore/answers.py", "cute_py/ops/wordings.py"} <= {
+        *names
+    }
+    assert len(made) < 730_000
+
+
+def test_the_sources_alone_answer_as_the_package(tmp_path):
+    zipfile.ZipFile(io.BytesIO(sources())).extractall(tmp_path)
+    links = (Path(__file__).parents[1] / "golden/links.txt").read_text().splitlines()
+    asked = [state_of(link) for link in links[::3]]
+    asked += [{"v": 1, "e": e} for e, _, _ in REPAIRED[::6]]
+    asked += [{"v": 1, "e": f"{name}()"} for name in functions()]
+    asked += [{"v": 1, "e": "4:1", "as": form} for form in FORMS]
+    program = (
+        "import json, sys; sys.path.insert(0, sys.argv[1])\nimport cute_py\n"
+        "from cute_py.explore import answer\nassert cute_py.__file__.startswith(sys.argv[1])\n"
+        "print(json.dumps([answer(state) for state in json.load(sys.stdin)]))"
+    )
+    run = [sys.executable, "-I", "-c", program, str(tmp_path)]
+    found = subprocess.run(run, input=json.dumps(asked), capture_output=True, text=True, check=True)
+    assert json.loads(found.stdout) == [answer(state) for state in asked]
 
 
 def test_one_file_has_the_runtime_and_no_address(runtime):
     html = single(runtime)
     for name in RUNTIME:
-        assert embedded(html, name) == (runtime / name).read_bytes()
-    assert embedded(html, "cute_py.zip") == sources()
+        given, content = (runtime / name).read_bytes(), embedded(html, name)
+        if name.endswith(".zip"):
+            given, content = unpacked(given), unpacked(content)
+        assert content == given
+    assert unpacked(embedded(html, "cute_py.zip")) == unpacked(sources())
     assert not re.search(r"https?://(?!runtime\.invalid/|www\.w3\.org/)", html)
     assert CDN in single(None)
 
@@ -128,9 +161,11 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path, capsys):
 
 
 def test_the_scripts_are_small_and_text_goes_through_text_content():
-    for name, most in (("explorer.js", 15_000), ("page.js", 5_000), ("worker.js", 3_000)):
+    sizes = {"explorer.js": 15_000, "style.js": 6_000, "page.js": 5_000, "worker.js": 3_000}
+    unsafe = r"innerHTML|insertAdjacent|document\.write|eval\(|[a-z]Storage|indexedDB|cookie"
+    for name, most in {**sizes, "widget.js": 1_000}.items():
         assert len(own(name)) < most
-        assert not re.search(r"innerHTML|insertAdjacent|document\.write|localStorage", own(name))
+        assert not re.search(unsafe, own(name))
         assert "</script" not in own(name)
     assert "cutePyExplorer" in front_end()
 
