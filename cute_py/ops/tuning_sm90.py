@@ -32,22 +32,22 @@ if TYPE_CHECKING:
 PDL_BELOW = 130.0  # microseconds; longer kernels lose up to 2 %
 # microseconds: of a launch; from a load to its arrival; of the products of a tile of K (128 bytes),
 # for each element of D
-LAUNCH, LATENCY, AREA = 1.45, 1.17, 1.66e-5
+LAUNCH, LATENCY, AREA = 1.39, 1.26, 1.73e-5
 # microseconds of a row of 128 bytes of A or B, by what divides its pitch: for each multiprocessor
 # that loads, as they share L2; for one alone; and for one alone where it is outside of A or B
-SHARED = {128: 9.6e-6, 64: 1.13e-5, 32: 1.13e-5, 16: 1.72e-5}
-ALONE = {128: 0.0, 64: 5.4e-4, 32: 5.4e-4, 16: 1.27e-3}
-OUTSIDE = 2.5e-3
+SHARED = {128: 8.5e-6, 64: 1.09e-5, 32: 1.09e-5, 16: 1.72e-5}
+ALONE = {128: 0.0, 64: 5.5e-4, 32: 5.5e-4, 16: 1.26e-3}
+OUTSIDE = 2.35e-3
 SECTOR = 32  # bytes of L2 that are read together
 SHARP = 5  # how sharp the maximum of products and loads is
-END = 2.2e-5, 1.8e-5  # microseconds to store an element of D, and each of its bytes; by two
-FEW = 1.3  # times as much where one warpgroup does it
-LAST = 3.0e-5  # more of the last tile, whose epilogue is everywhere at once
+END = 1.75e-5, 1.5e-5  # microseconds to store an element of D, and each of its bytes; by two
+FEW = 1.24  # times as much where one warpgroup does it
+LAST = 6.6e-5, 4.9e-5  # more of the last tile, stored in one pass or in parts: all store at once
 DIRECT = 2.0  # times as much where D leaves by direct stores
-TURN = 0.46  # microseconds of a tile, to hand over a turn of ping-pong
+TURN = 0.41  # microseconds of a tile, to hand over a turn of ping-pong
 CLUSTER = 1.11  # times of a tile of K, of blocks that share tiles of A
 # more of an element: C by loads or by TMA; a factor, a bias or relu; another activation
-LOADED, BY_TMA, LIGHT, HEAVY = 1.3e-4, 1e-5, 6e-6, 1.24e-4
+LOADED, BY_TMA, LIGHT, HEAVY = 1.3e-4, 1e-5, 6e-6, 1.5e-4
 
 
 class Row(NamedTuple):
@@ -99,21 +99,21 @@ class Forms(NamedTuple):
 
 ROWS = (
     Row(64, 32, 1, "cooperative"),
-    Row(64, 64, 1, "cooperative", 1.005),
-    Row(64, 128, 1, "cooperative", 0.979),
-    Row(128, 64, 2, "cooperative", 0.993),
-    Row(128, 128, 2, "cooperative", 1.071),
-    Row(128, 160, 2, "cooperative", 0.923, most=(4, 4, 1)),
-    Row(128, 192, 2, "cooperative", 0.936, most=(4, 4, 0)),
-    Row(128, 256, 2, "cooperative", 0.964, most=(4, 4, 1)),
-    Row(128, 256, 2, "cooperative", 0.964, in_parts=True, most=(4, 4, 1)),
-    Row(256, 128, 2, "cooperative", 0.99, in_parts=True, most=(4, 4, 0)),
-    Row(192, 192, 3, "cooperative", 1.03, in_parts=True, most=(1, 0, 0)),
-    Row(256, 152, 2, "cooperative", 1.034, in_parts=True, most=(3, 1, 0)),
-    Row(256, 192, 2, "cooperative", 1.011, most=(0, 0, -1)),
-    Row(256, 200, 2, "cooperative", 1.05, most=(0, 0, -1)),
-    Row(128, 128, 1, "pingpong", 0.988, most=(3, 3, 1)),
-    Row(128, 176, 1, "pingpong", 0.917, most=(2, 0, -1)),
+    Row(64, 64, 1, "cooperative"),
+    Row(64, 128, 1, "cooperative"),
+    Row(128, 64, 2, "cooperative"),
+    Row(128, 128, 2, "cooperative", 1.016),
+    Row(128, 160, 2, "cooperative", 1.011, most=(4, 4, 1)),
+    Row(128, 192, 2, "cooperative", 1.006, most=(4, 4, 0)),
+    Row(128, 256, 2, "cooperative", 0.915, most=(4, 4, 1)),
+    Row(128, 256, 2, "cooperative", 0.986, in_parts=True, most=(4, 4, 1)),
+    Row(256, 128, 2, "cooperative", in_parts=True, most=(4, 4, 0)),
+    Row(192, 192, 3, "cooperative", in_parts=True, most=(1, 0, 0)),
+    Row(256, 152, 2, "cooperative", 1.012, in_parts=True, most=(3, 1, 0)),
+    Row(256, 192, 2, "cooperative", 0.99, most=(0, 0, -1)),
+    Row(256, 200, 2, "cooperative", 1.021, most=(0, 0, -1)),
+    Row(128, 128, 1, "pingpong", 0.986, most=(3, 3, 1)),
+    Row(128, 176, 1, "pingpong", 0.96, most=(2, 0, -1)),
 )
 
 
@@ -303,7 +303,7 @@ def _estimate(config: GemmConfig, problem: Problem, row: Row) -> Estimate:
         time = main + end
     else:
         time = main + waves * end
-    return Estimate(LAUNCH + time + LAST * m * n, waves, blocks, config)
+    return Estimate(LAUNCH + time + LAST[row.in_parts] * m * n, waves, blocks, config)
 
 
 def _step(config: GemmConfig, problem: Problem, row: Row, blocks: int, is_edge: bool) -> float:
