@@ -293,7 +293,9 @@ def _estimate(config: GemmConfig, problem: Problem, row: Row) -> Estimate:
     (m, n, k), shape = config.tile, problem.shape
     units = units_of(config, shape, problem.batch)
     blocks, waves = _grid(config, units, problem.gpu.multiprocessors)
-    inside, edge = (_step(config, problem, row, blocks, is_edge) for is_edge in (False, True))
+    inside = edge = _step(config, problem, row, blocks, is_edge=False)
+    if shape[0] % m or shape[1] % n:
+        edge = _step(config, problem, row, blocks, is_edge=True)
     edges = waves if min(shape[0] - m, shape[1] - n) <= 0 else 1  # tiles of a block at an edge
     main = -(-shape[2] // k) * ((waves - edges) * inside + edges * edge)
     end = problem.end(config) * m * n
@@ -318,7 +320,8 @@ def _step(config: GemmConfig, problem: Problem, row: Row, blocks: int, is_edge: 
         shared += SHARED[pitch] * rows * blocks
         alone += ALONE[pitch] * (rows - outside) + OUTSIDE * outside
     needs = AREA * row.time * m * n, shared, alone, LATENCY / config.stages
-    return sum([x**SHARP for x in needs]) ** (1 / SHARP) * (CLUSTER if config.cluster > 1 else 1)
+    longest: float = sum([x**SHARP for x in needs]) ** (1 / SHARP)
+    return longest * (CLUSTER if config.cluster > 1 else 1)
 
 
 def units_of(config: GemmConfig, shape: tuple[int, int, int], batch: int) -> int:
