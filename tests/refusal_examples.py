@@ -593,7 +593,7 @@ WHEN = {
     "emulate-argument": (
         "an argument is no array of the parameter's type, rank, sizes, or has negative strides"
     ),
-    "emulate-grid": "a grid has negative extents",
+    "emulate-grid": "a grid has negative extents, or parts of clusters",
     "emulate-order": "the order of running is unknown",
     "emulate-checks": "a check of the emulator is unknown",
     "emulate-report": "a report of the emulator is unknown",
@@ -640,6 +640,9 @@ WHEN = {
         "a block ends while a TMA store reads its shared memory, or another block may reach it"
     ),
     "emulate-mbarrier-arrivals": "more threads arrive in a phase of an mbarrier than it counts",
+    "emulate-mbarrier-phase": (
+        "an arrival or a wait at an mbarrier may be of another phase in another order of threads"
+    ),
     "emulate-map": "TMA is given an array that it cannot address",
     "emulate-mbarrier-bytes": "TMA loads bring another number of bytes than was announced",
     "emulate-lanes": "lanes of one warp write different values to one address in one instruction",
@@ -651,6 +654,7 @@ WHEN = {
     "emulate-barrier-count": (
         "more threads meet at a named barrier than it counts, or they count differently"
     ),
+    "emulate-barrier-id": "lanes of a warp come to different named barriers, or to none",
     "emulate-barrier-phase": (
         "threads arrive at a named barrier that may, or may not, belong to the phase before"
     ),
@@ -1261,6 +1265,18 @@ RECORDED = {
             "use": "nothing orders its use before (kernel.py:5)",
         },
     ),
+    "emulate-mbarrier-phase": (
+        "kernel",
+        {
+            "what": "a wait",
+            "name": "mbarrier bar[0]",
+            "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
+            "why": "nothing orders it after the phase before, and while that one is open, it "
+            "returns at once",
+            "fix": "wait for each phase in turn, or synchronise with a thread that has waited for "
+            "the one before",
+        },
+    ),
     "emulate-cluster-rank": (
         "kernel",
         {
@@ -1312,6 +1328,10 @@ RECORDED = {
             "who": "block (0, 0, 0), warp 1",
             "others": "lane 8 and others of the warp took another branch",
         },
+    ),
+    "emulate-barrier-id": (
+        "kernel",
+        {"id": "2", "other": "1", "who": "block (0, 0, 0), warp 0, lane 1 (thread 1)"},
     ),
     "emulate-barrier-phase": ("kernel", {"id": "1", "who": "block (0, 0, 0), warp 2"}),
     "emulate-barrier-count": (

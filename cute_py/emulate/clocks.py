@@ -150,7 +150,7 @@ class Clocks:
             Where there are mbarriers, also what has run by then, but orders no memory. Where
             arrivals at mbarriers of peers order no memory (PTX: scope .cta), also what is ordered
             without them.
-        memory: which of these says what is ordered in global memory.
+        memory: which of these says what is ordered in memory that threads read and write.
         own: [row, 2, column], the same of a thread and of its own copies and stores.
         closed: [row, part, k] for copies and stores: the epoch of the k-th last group.
         messages: clocks that wait for someone to take them, by name: [..., rank, half, column].
@@ -466,7 +466,7 @@ class Clocks:
             stamps: of accesses.
             by: rows, parts, and of these parts the lanes (as bits) that act.
             writers: the lanes of stamps with the flag SEVERAL.
-            half: `memory` for global memory.
+            half: `memory` for data of threads.
         """
         rows, parts, lanes = by
         columns = self.column.take(stamps & WHO)
@@ -478,13 +478,13 @@ class Clocks:
         thread = who % self.agents.threads
         bits = np.where(several, 0 if writers is None else writers, np.int64(1) << thread % LANES)
         if spread:
-            ordered = ordered & self._all_parts(stamps, rows, parts, bits)
+            ordered = ordered & self._all_parts(stamps, rows, parts, bits, half)
         mine = (thread // LANES == self.warp[parts]) & (lanes & ~bits == 0)
         mine &= (who < KINDS * self.agents.threads) & (stamps & WHOLE == 0)
         waited = (who < self.agents.threads) | (stamps <= self.own[rows, 0, columns])
         return ordered | (mine & waited)
 
-    def _all_parts(self, stamps: Array, rows: Array, parts: Array, bits: Array) -> Array:
+    def _all_parts(self, stamps: Array, rows: Array, parts: Array, bits: Array, half: int) -> Array:
         """Return where all parts that wrote are known, of stamps of several lanes."""
         stamps, rows, parts, bits = np.broadcast_arrays(stamps, rows, parts, bits)
         known = np.ones(stamps.shape, np.bool_)
@@ -495,7 +495,7 @@ class Clocks:
             warp = (stamps[at] & WHO) // LANES
             others = np.flatnonzero((self.warp == warp) & (self.lanes & bits[at] != 0))
             columns = self.columns_of(THREAD, others)
-            known[at] = (stamps[at] <= self.seen(rows[at], parts[at], columns)).all()
+            known[at] = (stamps[at] <= self.seen(rows[at], parts[at], columns, half)).all()
         return known
 
     def stamps(self, rows: Array, who: Array) -> Array:

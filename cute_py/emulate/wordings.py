@@ -23,8 +23,8 @@ WORDINGS: dict[str, Wording] = {
     ),
     "emulate-grid": (
         LayoutError,
-        "a grid of {grid} blocks",
-        "extents of at least 0",
+        "a grid of {grid} blocks, in clusters of {cluster}",
+        "extents of at least 0, which are multiples of those of a cluster",
         "round up where sizes are divided: ceil_div(M, 128)",
     ),
     "emulate-order": (
@@ -191,8 +191,9 @@ WORDINGS: dict[str, Wording] = {
     ),
     "emulate-wgmma-fence": (
         EmulationError,
-        "wgmma on {registers} by {who}, which other instructions wrote without a fence since",
-        "cute.warpgroup_fence() between writes to registers and the first wgmma that uses them",
+        "wgmma on {registers} by {who}, without a fence since other instructions wrote them, or "
+        "since the kernel began",
+        "cute.warpgroup_fence() before the first wgmma, and after writes to registers that it uses",
         "call cute.warpgroup_fence() before the wgmma",
     ),
     "emulate-mbarrier-unset": (
@@ -301,6 +302,12 @@ WORDINGS: dict[str, Wording] = {
         "setmaxnreg of {count} by {who}, while warp {other} of its warpgroup asked for {theirs}",
         "all four warps of a warpgroup at setmaxnreg, with one number",
         "branch on the warpgroup: with cute.when(cute.warp_idx() // 4 == 0): ...",
+    ),
+    "emulate-barrier-id": (
+        EmulationError,
+        "barrier {id} by {who}, and barrier {other} by lane 0 of its warp",
+        "one barrier from 1 to 15 for all lanes of a warp: 0 is that of syncthreads",
+        "compute the id from cute.warp_idx(), or from numbers that all lanes have in common",
     ),
     "emulate-barrier-phase": (
         EmulationError,

@@ -10,6 +10,7 @@ from cute_py.plan.conditions import Scalar
 from cute_py.plan.functions import FLOATS, WORDS
 from cute_py.plan.op import MBARRIER, Lack, Op
 
+MOST_COUNT = 2**20 - 1  # arrivals, or bytes, of a phase of an mbarrier
 TESTS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
@@ -49,8 +50,10 @@ class Barrier(Op):
         known = self.scope in ("block", "named", "warp", "cluster")
         if not known or self.kind not in ("sync", "arrive", "wait"):
             return f"the barrier {self.scope} {self.kind}"
-        counted = self.scope != "named" or (self.threads > 0 and self.threads % 32 == 0)
-        return "" if counted else f"a named barrier of {self.threads} threads"
+        if self.scope == "named" and (self.threads <= 0 or self.threads % 32):
+            return f"a named barrier of {self.threads} threads"
+        wrong = self.scope == "named" and self.id.__class__ is int and not 0 < self.id < 16
+        return f"the named barrier {self.id}" if wrong else ""
 
     def needs(self) -> str | None:
         """The barrier of clusters, which only newer architectures have."""
@@ -117,8 +120,9 @@ class MbarInit(Op):
     instruction: ClassVar[str | None] = "mbarrier.init"
 
     def problem(self) -> str:
-        """Check for 8 bytes of shared memory."""
-        return _mbarrier(self.bar)
+        """Check for 8 bytes of shared memory, and a count that it can hold."""
+        fits = 1 <= self.count <= MOST_COUNT
+        return _mbarrier(self.bar) or ("" if fits else f"{self.count} arrivals at an mbarrier")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +140,9 @@ class MbarArrive(Op):
     purpose: ClassVar[str] = "mbarrier.arrive"
 
     def problem(self) -> str:
-        """Check for 8 bytes of shared memory."""
-        return _mbarrier(self.bar)
+        """Check for 8 bytes of shared memory, and bytes that it can count."""
+        fits = 0 <= self.bytes <= MOST_COUNT
+        return _mbarrier(self.bar) or ("" if fits else f"{self.bytes} bytes at an mbarrier")
 
     def needs(self) -> str:
         """The instruction: a newer one if it expects bytes, or arrives at another block."""
