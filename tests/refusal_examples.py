@@ -640,6 +640,7 @@ WHEN = {
         "a block ends while a TMA store reads its shared memory, or another block may reach it"
     ),
     "emulate-mbarrier-arrivals": "more threads arrive in a phase of an mbarrier than it counts",
+    "emulate-mbarrier-lost": "the memory of an mbarrier is used for something else meanwhile",
     "emulate-mbarrier-phase": (
         "an arrival or a wait at an mbarrier may be of another phase in another order of threads"
     ),
@@ -1263,6 +1264,14 @@ RECORDED = {
             "name": "mbarrier bar[0]",
             "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
             "use": "nothing orders its use before (kernel.py:5)",
+        },
+    ),
+    "emulate-mbarrier-lost": (
+        "kernel",
+        {
+            "name": "mbarrier bar[0]",
+            "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
+            "other": "kernel.py:7",
         },
     ),
     "emulate-mbarrier-phase": (

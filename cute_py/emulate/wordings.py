@@ -240,6 +240,12 @@ WORDINGS: dict[str, Wording] = {
         "as many arrivals in a phase as the init says",
         "raise the count, or let fewer threads arrive",
     ),
+    "emulate-mbarrier-lost": (
+        EmulationError,
+        "the use of {name} by {who}, whose memory was written since its init ({other})",
+        "8 bytes of its own for each mbarrier, from its init to its last use",
+        "allocate it outside of cute.union(), or initialise it again where it gets the memory",
+    ),
     "emulate-mbarrier-phase": (
         EmulationError,
         "{what} at {name} by {who}, where {why}",

@@ -402,6 +402,40 @@ def test_each_arrival_and_wait_is_of_one_phase_in_all_orders(programs, count):
         assert caught.value.code in ("emulate-mbarrier-phase", "emulate-deadlock")
 
 
+def in_union(order, between):
+    """Memory of an mbarrier that is that of data, or of another mbarrier, at another time."""
+
+    @cute.kernel
+    def kernel(x, out):
+        cute.launch(grid=2, block=64)
+        t, b = cute.thread_idx(), cute.block_idx()
+        with cute.union():
+            bar, other, s = cute.mbarriers(1), cute.mbarriers(1), cute.smem("f32", 64)
+        for what in order:
+            if what == "data":
+                s[t] = x[64 * b + t]
+                cute.syncthreads()
+                out[64 * b + t] = s[63 - t]
+            elif what == "meet":
+                bar.arrive(0)
+                bar.wait(0, 0)
+            else:
+                with cute.when(t == 0):
+                    (bar if what == "init" else other).init(64)
+            between(t)
+
+    return kernel
+
+
+def test_the_memory_of_an_mbarrier_is_its_own():
+    right = ("data", "init", "meet"), ("init", "meet", "data"), ("other", "data", "init", "meet")
+    for order in right:
+        assert verdicts(in_union(order, meet), line(128), halves) == {True}, order
+    for last in ("data", "other"):
+        order = "init", last, "meet", "data"
+        assert verdicts(in_union(order, meet), line(128), halves) == {"emulate-mbarrier-lost"}
+
+
 def again(between):
     """An mbarrier is used, and initialised again for another count."""
 
