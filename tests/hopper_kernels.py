@@ -60,8 +60,10 @@ def tma_copy(
 
 
 @cute.kernel
-def tma_add(x, rows):
-    """Each block adds its index + 1 to the first 32 columns of x, by TMA."""
+def tma_add(x, rows, how="add"):
+    """Each block adds its index + 1 to the first 32 columns of x, or takes the least or the most of
+    both, by TMA.
+    """
     cute.launch(grid=4, block=32)
     tid = cute.thread_idx()
     shared = cute.smem(x.dtype, cute.make_layout((rows, 32), cute.LayoutRight), 1024)
@@ -71,7 +73,7 @@ def tma_add(x, rows):
     cute.syncthreads()
     with cute.when(tid == 0):
         tile = cute.local_tile(cute.tma_tensor(x), (rows, 32), (0, 0))
-        cute.tma_store(shared, tile, "add")
+        cute.tma_store(shared, tile, how)
         cute.tma_store_commit()
         cute.tma_store_wait(0)
 
@@ -579,7 +581,8 @@ def copies():
         named = {"tile": (16, width), "swizzle": swizzle}
         yield tma_copy, (x,), poisoned(x.shape, "bf16"), x, named
     x = integers((5, 20, 64), "f16")
-    yield tma_copy, (x,), poisoned(x.shape, "f16"), x, {"tile": (2, 8, 32)}
+    for tile in ((2, 8, 32), (1, 4, 64), (5, 1, 8)):
+        yield tma_copy, (x,), poisoned(x.shape, "f16"), x, {"tile": tile}
     x = integers((1000,), "f32")
     yield tma_copy, (x,), poisoned(x.shape, "f32"), x, {"tile": (256,)}
     columns = integers((40, 96), "f16").T  # the first mode is contiguous

@@ -593,7 +593,7 @@ WHEN = {
     "emulate-argument": (
         "an argument is no array of the parameter's type, rank, sizes, or has negative strides"
     ),
-    "emulate-grid": "a grid has negative extents",
+    "emulate-grid": "a grid has negative extents, or parts of clusters",
     "emulate-order": "the order of running is unknown",
     "emulate-checks": "a check of the emulator is unknown",
     "emulate-report": "a report of the emulator is unknown",
@@ -640,6 +640,10 @@ WHEN = {
         "a block ends while a TMA store reads its shared memory, or another block may reach it"
     ),
     "emulate-mbarrier-arrivals": "more threads arrive in a phase of an mbarrier than it counts",
+    "emulate-mbarrier-lost": "the memory of an mbarrier is used for something else meanwhile",
+    "emulate-mbarrier-phase": (
+        "an arrival or a wait at an mbarrier may be of another phase in another order of threads"
+    ),
     "emulate-map": "TMA is given an array that it cannot address",
     "emulate-mbarrier-bytes": "TMA loads bring another number of bytes than was announced",
     "emulate-lanes": "lanes of one warp write different values to one address in one instruction",
@@ -902,6 +906,7 @@ def calls():
         test_errors,
         test_f2,
         test_fit,
+        test_properties,
         test_suggest,
         test_tensor_refusals,
         test_tensorop,
@@ -910,7 +915,6 @@ def calls():
         test_tiled_checks,
         test_tiled_refusals,
         test_tma_atoms,
-        test_tools,
         test_trace_refusals,
         test_trace_refusals_calls,
         test_trace_refusals_memory,
@@ -940,7 +944,7 @@ def calls():
         *more(),
         *on_the_emulator(),
         *of_parameters(
-            test_tools.test_refusals_say_what_was_given_what_is_required_and_the_fix,
+            test_properties.test_refusals_say_what_was_given_what_is_required_and_the_fix,
             test_f2.test_refusals_say_what_was_given_what_is_required_and_the_fix,
             test_fit.test_refusals_say_what_was_given_what_is_required_and_the_fix,
             test_thread_maps.test_maps_that_would_leave_or_miss_the_tile_are_refused,
@@ -1259,6 +1263,26 @@ RECORDED = {
             "name": "mbarrier bar[0]",
             "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
             "use": "nothing orders its use before (kernel.py:5)",
+        },
+    ),
+    "emulate-mbarrier-lost": (
+        "kernel",
+        {
+            "name": "mbarrier bar[0]",
+            "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
+            "other": "kernel.py:7",
+        },
+    ),
+    "emulate-mbarrier-phase": (
+        "kernel",
+        {
+            "what": "a wait",
+            "name": "mbarrier bar[0]",
+            "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
+            "why": "nothing orders it after the phase before, and while that one is open, it "
+            "returns at once",
+            "fix": "wait for each phase in turn, or synchronise with a thread that has waited for "
+            "the one before",
         },
     ),
     "emulate-cluster-rank": (

@@ -32,7 +32,7 @@ from cute_py.plan import ops
 from cute_py.plan.access import Access
 from cute_py.plan.conditions import Compare, Reg, bounds_of
 from cute_py.plan.ops import Op
-from cute_py.plan.plan import ScalarParam
+from cute_py.plan.plan import MOST_ALIGNMENT, ScalarParam
 from cute_py.plan.walk import holds_numbers, orders_clusters, parts, reads, writes
 
 if TYPE_CHECKING:
@@ -328,7 +328,6 @@ def _intrinsic(name: str, kinds: tuple[Any, ...], result: Any, codegen: Any) -> 
 # -- runtime functions: indices, shared memory, undefined registers
 
 SHARED = "cute_py_shared"  # the name of a block's shared memory
-ALIGNMENT = 1024  # of shared memory (bytes): the period of the widest swizzle
 
 
 def make_runtime(block: tuple[int, int, int], is_uniform: bool = False) -> dict[str, Any]:
@@ -420,7 +419,7 @@ def _shared_memory(ctx: Any, b: Any, sig: Any, args: Any) -> Any:
     memory = b.module.globals.get(SHARED)
     if memory is None:
         memory = ir.GlobalVariable(b.module, ir.ArrayType(I8, 0), SHARED, addrspace=3)
-        memory.linkage, memory.align = "external", ALIGNMENT
+        memory.linkage, memory.align = "external", MOST_ALIGNMENT
     return b.ptrtoint(memory, I32)
 
 

@@ -87,8 +87,8 @@ def parameters(plan: Plan) -> list[tuple[str, str]]:
 def require_parameters(plan: Plan) -> None:
     """Refuse more parameters than a launch passes."""
     if (bytes := parameter_bytes(plan)) > MOST_PARAMETERS:
-        facts = {"bytes": bytes, "most": MOST_PARAMETERS}
-        raise refusal("codegen-parameters", operation=plan.name, **facts)
+        most = MOST_PARAMETERS
+        raise refusal("codegen-parameters", operation=plan.name, bytes=bytes, most=most)
 
 
 def parameter_bytes(plan: Plan) -> int:

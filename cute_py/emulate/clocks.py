@@ -38,8 +38,10 @@ LOW = (1 << EPOCH) - 1
 SEVERAL = 1 << 31  # lanes of one warp wrote the same bits at once; the agent is the first of them
 WHOLE = 1 << 30  # the warp wrote as one: none of its lanes knows what the others wrote
 WHO = WHOLE - 1
-THREAD, COPY, BULK = range(3)  # what an agent of a thread is; agents are numbered kind by kind
-KINDS = 3
+# what an agent of a thread is; agents are numbered kind by kind. TMA stores are two: they read
+# shared memory, which `tma_store_wait(read=True)` waits for, and write global memory later
+THREAD, COPY, BULK, BULK_WRITE = range(4)
+KINDS = 4
 
 
 def through(epoch: Array) -> Array:
@@ -72,7 +74,7 @@ class Agents:
         self.fixed = self.slots + (-(-warps // 4) if groups else 0)
         copies = any(isinstance(op, ops.CpAsync) for op in every)
         stores = any(isinstance(op, ops.TmaStore) for op in every)
-        self.kinds = (THREAD, *[COPY] * copies, *[BULK] * stores)
+        self.kinds = (THREAD, *[COPY] * copies, *[BULK, BULK_WRITE] * stores)
         waits = [op.n for op in every if isinstance(op, ops.CpWait | ops.BulkWait)]
         self.depth = 1 + max(waits, default=0)  # groups that a wait may leave open
         self.columns = self.fixed + len(self.kinds) * warps
@@ -115,8 +117,12 @@ class Agents:
             name = self.mbarrier(who - self.tma)
             return f"a TMA load that completes on {name}", f"wait for {name} first, with its phase"
         warp = self.warp(who)
-        if self.kind(who) == BULK:
-            return f"a TMA store of warp {warp}", "wait for it with cute.tma_store_wait first"
+        if self.kind(who) in (BULK, BULK_WRITE):
+            read = "" if self.kind(who) == BULK else ", without read=True,"
+            return (
+                f"a TMA store of warp {warp}",
+                f"wait for it with cute.tma_store_wait{read} first",
+            )
         return f"cp.async of warp {warp}", "wait for it with cute.cp_async_wait and a barrier"
 
 
@@ -144,7 +150,7 @@ class Clocks:
             Where there are mbarriers, also what has run by then, but orders no memory. Where
             arrivals at mbarriers of peers order no memory (PTX: scope .cta), also what is ordered
             without them.
-        memory: which of these says what is ordered in global memory.
+        memory: which of these says what is ordered in memory that threads read and write.
         own: [row, 2, column], the same of a thread and of its own copies and stores.
         closed: [row, part, k] for copies and stores: the epoch of the k-th last group.
         messages: clocks that wait for someone to take them, by name: [..., rank, half, column].
@@ -460,7 +466,7 @@ class Clocks:
             stamps: of accesses.
             by: rows, parts, and of these parts the lanes (as bits) that act.
             writers: the lanes of stamps with the flag SEVERAL.
-            half: `memory` for global memory.
+            half: `memory` for data of threads.
         """
         rows, parts, lanes = by
         columns = self.column.take(stamps & WHO)
@@ -472,13 +478,13 @@ class Clocks:
         thread = who % self.agents.threads
         bits = np.where(several, 0 if writers is None else writers, np.int64(1) << thread % LANES)
         if spread:
-            ordered = ordered & self._all_parts(stamps, rows, parts, bits)
+            ordered = ordered & self._all_parts(stamps, rows, parts, bits, half)
         mine = (thread // LANES == self.warp[parts]) & (lanes & ~bits == 0)
         mine &= (who < KINDS * self.agents.threads) & (stamps & WHOLE == 0)
         waited = (who < self.agents.threads) | (stamps <= self.own[rows, 0, columns])
         return ordered | (mine & waited)
 
-    def _all_parts(self, stamps: Array, rows: Array, parts: Array, bits: Array) -> Array:
+    def _all_parts(self, stamps: Array, rows: Array, parts: Array, bits: Array, half: int) -> Array:
         """Return where all parts that wrote are known, of stamps of several lanes."""
         stamps, rows, parts, bits = np.broadcast_arrays(stamps, rows, parts, bits)
         known = np.ones(stamps.shape, np.bool_)
@@ -489,7 +495,7 @@ class Clocks:
             warp = (stamps[at] & WHO) // LANES
             others = np.flatnonzero((self.warp == warp) & (self.lanes & bits[at] != 0))
             columns = self.columns_of(THREAD, others)
-            known[at] = (stamps[at] <= self.seen(rows[at], parts[at], columns)).all()
+            known[at] = (stamps[at] <= self.seen(rows[at], parts[at], columns, half)).all()
         return known
 
     def stamps(self, rows: Array, who: Array) -> Array:

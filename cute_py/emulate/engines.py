@@ -114,6 +114,7 @@ class Engines:
         self.reached: list[tuple[int, int, int, Op]] = []  # block, source, stamp, op
         self.reading: dict[tuple[int, int], tuple[int, Op]] = {}  # block, agent: last
         self.granules: dict[tuple[Vectors, int], Array] = {}
+        self.marks: dict[tuple[int, int], tuple[Array, Array]] = {}  # of the memory of mbarriers
         judged = clocks is not None and agents.slots and "mbarriers" in checks
         self.phases = Phases(self) if judged else None
         if clocks is not None:
@@ -189,6 +190,31 @@ class Engines:
         self.count[b, slot] = self.pending[b, slot] = count
         self.bytes[b, slot] = self.phase[b, slot] = 0
 
+    def keep(self, b: int, slot: int, vectors: Vectors) -> None:
+        """Remember which access wrote the memory of a new mbarrier: its init."""
+        if self.shadow is not None and self.phases is not None:
+            place = np.array([slot - self.agents.first_slot[vectors.access.storage]])
+            granules = self._granules(vectors, place, self.shadow.granule)
+            self.marks[b, slot] = granules, self._marked(b, granules)
+
+    def _marked(self, b: int, granules: Array) -> Array:
+        """Return who wrote granules last, and by which op."""
+        shadow = self.shadow
+        assert shadow is not None
+        row = b if len(shadow.last) > 1 else 0
+        return np.array([shadow.last[row, granules], shadow.wrote[row, granules]])
+
+    def _require_kept(self, op: Op, span: Span, thread: Thread, at: tuple[int, int]) -> None:
+        """Refuse an mbarrier whose memory was written since its init."""
+        if at not in self.marks or self.shadow is None:
+            return
+        granules, marked = self.marks[at]
+        now = self._marked(at[0], granules)
+        if (now != marked).any():
+            other = line_of(self.shadow.ops[int(now[1, int(np.argmax((now != marked).any(0)))])])
+            facts = {"name": self.agents.mbarrier(at[1]), "other": other}
+            raise self.faults.at("emulate-mbarrier-lost", op, span, thread, **facts)
+
     def _require_idle(self, op: Op, span: Span, thread: Thread, slot: int) -> None:
         """Refuse to initialise an mbarrier again while somebody may use it."""
         b = int(span.B[thread[0]])
@@ -247,6 +273,7 @@ class Engines:
             raise self.faults.at("emulate-mbarrier-unset", op, span, thread, name=name)
         if self.clocks is None or self.phases is None:
             return
+        self._require_kept(op, span, thread, at)
         own, w, lane = who = self._thread(span, thread)
         alone = lanes == 1 << lane
         missing = ""

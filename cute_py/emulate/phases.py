@@ -32,7 +32,7 @@ UNORDERED = {
     ),
     "early": (
         "a wait",
-        "nothing orders it after the phase before, and while that one is open, it waits for nothing",
+        "nothing orders it after the phase before, and while that one is open, it returns at once",
         "wait for each phase in turn, or synchronise with a thread that has waited for the one "
         "before",
     ),
@@ -74,9 +74,11 @@ class Phases:
             held.pop(at, None)
 
     def arrive(self, op: Op, span: Span, thread: Thread, lanes: Array, at: At) -> None:
-        """Require that lanes of a warp arrive after the phase before, and remember it."""
+        """Require that lanes of a warp arrive after the phase before, and remember it. Of another
+        block they need not: a stage is released in all blocks of a cluster, one after another.
+        """
         event = self._event(span, thread, lanes)
-        if not self._follows(event, self.ended.get(at)):
+        if event.block == at[0] and not self._follows(event, self.ended.get(at)):
             self._refuse("arrive", op, span, thread, at)
         self.came[at].append(event)
 

@@ -16,7 +16,8 @@ from tests.hopper_family import CONFIGS, HALVES, arguments, call_of, result_of, 
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
-from cute_py.codegen.toolchain import FORBIDDEN, stalls
+from cute_py.codegen.sass import stalls
+from cute_py.codegen.toolchain import FORBIDDEN
 
 FULL = Epilogue(alpha=True, source=True, bias=True, activation="gelu")
 RELU = replace(FULL, activation="relu")

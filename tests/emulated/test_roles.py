@@ -227,6 +227,38 @@ def test_arrivals_at_peers_order_no_arrays_that_the_plan_only_reads_or_writes(al
     run(cute.kernel(ordered), x, other, np.zeros(64, np.int32))
 
 
+@cute.kernel
+def there_and_back(x, y, far):
+    """Warp 1 reads what warp 0 wrote, after an arrival here, or one at a peer that arrives back."""
+    cute.launch(grid=2, block=64, cluster=2)
+    bars, rank, tid = cute.mbarriers(1), cute.cluster_rank(), cute.thread_idx()
+    held = cute.smem(x.dtype, 32)
+    with cute.elect("block"):
+        bars.init(1)
+        cute.fence_mbarrier_init()
+    cute.cluster_sync()
+    with cute.when((tid < 32) & (rank == 0)):
+        held[tid] = x[tid]
+        cute.syncwarp()
+        with cute.elect():
+            cute.mapa(bars, 1 if far else 0).arrive(0)
+    with cute.when((tid == 0) & (rank == 1)):
+        if far:
+            bars.wait(0, 0)
+            cute.mapa(bars, 0).arrive(0)
+    with cute.when((tid >= 32) & (rank == 0)):
+        bars.wait(0, 0)
+        y[tid - 32] = held[tid - 32]
+    cute.cluster_sync()
+
+
+def test_arrivals_at_peers_order_no_shared_memory_of_their_own_block():
+    x, y = np.arange(32, dtype=np.int32), np.zeros(32, np.int32)
+    assert code_of(there_and_back, x, y, True) == {"emulate-race"}
+    run(there_and_back, x, y, False)
+    assert (x == y).all()
+
+
 # -- the ring of two roles, right and wrong in one place
 
 
@@ -469,6 +501,42 @@ def test_blocks_of_a_cluster_fill_each_others_stages():
 def test_a_cluster_that_does_not_wait_for_its_blocks_is_refused(wrong, code):
     x, out = integers((2 * 128 * 5,), "f32"), np.zeros((4, 128), np.float32)
     assert code_of(shared_by_two, x, out, wrong) == {code}
+
+
+@cute.kernel
+def crossed(x, out):
+    """A cluster of 2 by 2: each block loads half of what its row adds up, and of what its column
+    does.
+    """
+    cute.launch(grid=(2, 2), block=160, cluster=(2, 2))
+    (bx, by), tid = cute.block_idx(), cute.thread_idx()
+    shared = [cute.smem("f32", cute.Layout((128, 2), (1, 128))) for _side in range(2)]
+    ring, tiles = cute.pipeline(2, tiles=shared, cluster=4), x.shape[1] // 128
+    with cute.role("load", warps=4), cute.elect():
+        source = cute.local_tile(cute.tma_tensor(x), (1, 64), (_, _))[0, _, _, _]
+        for k in cute.range(tiles):
+            stage = ring.acquire()
+            for side, row, half, mask in ((0, bx, by, 5 * (bx + 1)), (1, 2 + by, bx, 3 + 9 * by)):
+                part = cute.local_tile(shared[side], (64, 2), (half, 0))
+                ring.load(source[_, row, 2 * k + half], part[_, stage], multicast=mask)
+            ring.commit()
+        ring.tail()
+    with cute.role("sum", warps=range(4)):
+        total = cute.rmem("f32", 1)
+        total.fill(0)
+        for _k in cute.range(tiles):
+            stage = ring.wait()
+            total += shared[0][tid, stage] * shared[1][tid, stage]
+            cute.named_barrier(1, 128)
+            ring.release()
+        out[bx, by, tid] = total
+
+
+def test_rows_and_columns_of_a_cluster_share_tiles():
+    x, out = integers((4, 128 * 5), "f32"), np.zeros((2, 2, 128), np.float32)
+    run(crossed, x, out)
+    a, b = x.reshape(2, 2, 5, 128)
+    assert (out == (a[:, None] * b).sum(2)).all()
 
 
 # -- stores

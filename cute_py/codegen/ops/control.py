@@ -28,7 +28,7 @@ def entry(e: Emit, op: ops.Let, table: str, row: tuple[Scalar, ...]) -> Any:
         row: its entries.
     """
     index, narrow = e.scalars.value(op.operands[1]), all(fits(terms_of(x)) for x in row)  # type: ignore[arg-type]
-    if not within(terms_of(op.operands[1]), 0, len(row)):  # type: ignore[arg-type]
+    if not within(terms_of(op.operands[1]), 0, len(row)):
         inside = e.b.icmp_unsigned("<", index, ir.Constant(I64, len(row)))
         e.emit("trap", guard=e.b.zext(inside, I32), unless=True)
     offset = e.b.shl(index, ir.Constant(I64, 3))

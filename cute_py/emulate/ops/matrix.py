@@ -327,7 +327,7 @@ def wgmma(program: Program, op: ops.Wgmma) -> Run:
     from_a = _operand(program, op, op.a, M, place_a)
     from_b = _operand(program, op, op.b, N, place_a)
     left = [program.view(op.a)] if isinstance(op.a, Reg) else []
-    held = [(d, _role(atom.shape_mnk, d, n)), *[(view, np.zeros(1, np.int32)) for view in left]]
+    held = [*[(view, np.zeros(1, np.int32)) for view in left], (d, _role(atom.shape_mnk, d, n))]
     given = op.accumulate
     accumulate = (lambda c: given) if isinstance(given, bool) else program.condition(given)
     for view, _ in held:

@@ -293,6 +293,8 @@ def mbar_init(program: Program, op: ops.MbarInit) -> Run:
         for where in threads_of(c, place):
             engines.init(op, c.span, where, int(slots[where]), op.count)
         located.judge_write(c, place)
+        for where in threads_of(c, place):
+            engines.keep(int(c.span.B[where[0]]), int(slots[where]), located)
 
     return run
 

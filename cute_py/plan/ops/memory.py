@@ -21,7 +21,7 @@ from cute_py.plan.access import (
     Access,
 )
 from cute_py.plan.conditions import Cond, Reg, Scalar
-from cute_py.plan.functions import ATOMICS
+from cute_py.plan.functions import ATOMICS, TMA_REDUCTIONS
 from cute_py.plan.op import (
     FIXED,
     LOADED,
@@ -422,6 +422,9 @@ class Im2col(Node):
         counts = {len(x) for x in (self.lower, self.upper, self.step, offsets)}
         if counts != {len(coord) - 2} or not 3 <= len(coord) <= MOST_DIMENSIONS:
             return f"pixels of {len(self.lower)} spatial modes at {len(coord)} coordinates"
+        for low, high, x in zip(self.lower, self.upper, offsets, strict=True):
+            if x.__class__ is int and not 0 <= x <= -low - high:
+                return f"a pixel moved by {x}, in a bounding box that allows 0 to {-low - high}"
         return "" if 0 < min(self.step) <= max(self.step) <= 8 else f"steps of {self.step}"
 
 
@@ -485,8 +488,14 @@ class TmaStore(Op):
     bulk: ClassVar[bool] = True
 
     def problem(self) -> str:
-        """Check for a box that TMA can copy."""
-        return self.box.problem(self.coord) or _policy(self.cache)
+        """Check for a box that TMA can copy, and types that it can combine."""
+        known = ("", *(how for how, kinds in TMA_REDUCTIONS.items() if self._kind in kinds))
+        wrong = "" if self.reduce in known else f"{self.reduce} of {self._kind} by TMA"
+        return self.box.problem(self.coord) or _policy(self.cache) or wrong
+
+    @property
+    def _kind(self) -> str:
+        return self.box.tile.dtype.name
 
 
 def _policy(cache: str) -> str:
