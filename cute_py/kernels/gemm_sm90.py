@@ -201,9 +201,9 @@ class _Inputs:
         self.parts = cute.make_fragment_like(self.sums) if config.two_level else self.sums
 
     def load(self, place: tuple[Any, Any, Any], columns: Any) -> None:
-        """Load the tiles of K of a tile of D; one thread does. Each of two blocks of a cluster loads
-        half of A for both: of the tile that they share, or, in a last column without a neighbour,
-        of either's own. So a stage that is full has been empty in both.
+        """Load the tiles of K of a tile of D; one thread does. Each block of a cluster loads half
+        of A for both: of the tile that they share, or, in a last column without a neighbour, of
+        either's own. So a stage that is full in one block has been empty in both.
         """
         (bM, bN, bK), count = self.config.tile, self.config.cluster
         m, n, batch = place

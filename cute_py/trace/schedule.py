@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from cute_py.errors import refusal_here
 from cute_py.integers import ints
 from cute_py.plan.conditions import uniformity
 from cute_py.tensor.tensor import Tensor
@@ -123,11 +124,10 @@ def tiles(
         depth: the number of tiles of K: then each block, or cluster, has an equal share of all
             tiles of K, and each item is (i, j, first, count), the tiles of K from `first` on
             (stream-K).
-        extra: after all others come this many tiles (0, n), (1, n) ... of one more column; not
-            with `depth` or a table.
+        extra: after all others come this many tiles (0, n), (1, n) ... of one more column.
 
     Law: the blocks of a grid have every tile once; with `depth`, every tile of K once. The numbers
-    may be run-time integers. Raises LayoutError for another schedule.
+    may be run-time integers. Raises LayoutError for another schedule, or for `extra` with `depth`.
 
     >>> # in a kernel: for i, j in cute.tiles(cute.ceil_div(M, 128), cute.ceil_div(N, 256)): ...
     """
@@ -140,6 +140,9 @@ def tiles(
     scope = uniformity(current().uniform, *[bare(x) for x in (m, n, group, start, step)])
     order, total = _Order((m, n), schedule, group, scope), m * n + extra
     if not ints.is_zero(extra):
+        if depth is not None:
+            facts = {"value": "extra and depth", "choices": "extra or depth"}
+            raise refusal_here("kernel-choice", operation="cute.tiles", **facts)
         order = _Order((m, ints.max_(n, 1)), schedule, group, scope, (m * n, n))
     if depth is not None:
         yield from _shares(order, depth, start, step)

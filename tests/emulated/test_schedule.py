@@ -89,6 +89,18 @@ def test_extra_tiles_are_those_of_one_more_column(m, n, blocks, extra, group):
     assert (out == wanted).all()
 
 
+def test_extra_tiles_have_no_shares_of_k():
+    @cute.kernel
+    def both(out):
+        cute.launch(grid=1, block=32)
+        for _tile in cute.tiles(2, 2, depth=2, extra=1):
+            pass
+
+    with pytest.raises(cute.CuteError) as caught:
+        cute.trace(both, np.zeros(4, np.float32))
+    assert caught.value.code == "kernel-choice"
+
+
 def test_a_hilbert_curve_moves_to_a_neighbour():
     for side in (1, 2, 4, 8):
         curve = np.array(cute.hilbert_order(side, side))
