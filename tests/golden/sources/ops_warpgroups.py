@@ -67,7 +67,6 @@ def persistent(
     bid_x, bid_y, bid_z = block_index()
     smem = shared_memory()
     fragment0 = undefined(32)
-    r0 = undefined(16)
     v0 = int32(0)
     v1 = int32(0)
     v2 = int32(0)
