@@ -246,9 +246,8 @@ def main() -> None:
     parser.add_argument("--dry", action="store_true")
     options = parser.parse_args()
     if options.table:
-        result = json.loads(options.table.read_text(encoding="utf-8"))
-        for name in ("fitted", "held out"):
-            print(f"{name}:", *map(line, result[name]), table(result[name]), sep="\n")
+        records = json.loads(options.table.read_text(encoding="utf-8"))["held out"]
+        print(*map(line, records), table(records), sep="\n")
         return
     began, records = time.perf_counter(), []
     groups = {name: count for name, _, count in (x.partition(":") for x in options.groups)}

@@ -347,7 +347,8 @@ def test_factors_of_other_types_are_taken_and_never_known(gpu, steps, alpha):
 def test_a_stale_kernel_is_noticed(gpu, steps, monkeypatch):
     a, b, out = *operands(), Matrix((M, N), address=1 << 23)
     cute.ops.gemm(a, b, out=out)
-    module, name = (gemm_sm90, "_Tiles") if gpu.by_tma else (gemm_of_all, "_matrix")
+    module = gemm_sm90 if gpu.by_tma else gemm_of_all
+    name = "_Output" if gpu.by_tma else "_matrix"
     real = getattr(module, name)
     monkeypatch.setattr(module, name, lambda *args: real(*args))
     steps.clear()
