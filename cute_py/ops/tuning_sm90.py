@@ -40,7 +40,10 @@ ALONE = {128: 0.0, 64: 5.5e-4, 32: 5.5e-4, 16: 1.26e-3}
 OUTSIDE = 2.35e-3
 SECTOR = 32  # bytes of L2 that are read together
 SHARP = 5  # how sharp the maximum of products and loads is
-END = 1.75e-5, 1.5e-5  # microseconds to store an element of D, and each of its bytes; by two
+END = (
+    1.75e-5,
+    1.5e-5,
+)  # microseconds to store an element of D, and each of its bytes, by two warpgroups
 FEW = 1.24  # times as much where one warpgroup does it
 LAST = 6.6e-5, 4.9e-5  # more of the last tile, stored in one pass or in parts: all store at once
 DIRECT = 2.0  # times as much where D leaves by direct stores
@@ -58,8 +61,8 @@ class Row(NamedTuple):
         warpgroups: that share it.
         schedule: as in `GemmConfig`.
         time: of an element of D, relative to others.
-        in_parts: whether 128 bytes of each row of D leave at a time, which leaves room for a stage
-            more; else all columns of 64 rows together.
+        in_parts: whether 64 columns of D leave at a time, which leaves room for a stage more; else
+            all columns of 64 rows together.
         most: the heaviest epilogues that fit in the registers where D leaves by TMA in elements of
             2 bytes, of 4 bytes, and by direct stores, which take the most: 0 plain, 1 with a
             factor, a bias or relu, 2 with another activation, 3 with C, 4 with both; -1: none.
