@@ -4,8 +4,10 @@
     python -m benchmarks.gpu.rule --dry [--groups NAME ...]       (compiles; needs no GPU)
     python -m benchmarks.gpu.rule --table FILE                    (prints the table of a result)
 
-Each configuration is timed by what `cute.tune` uses, on operands that the L2 cache does not hold,
-after a rest. A ratio is the least time over that of the rule's choice: 1 is the best choice.
+FILE keeps the products that the rule was fitted to, and gets those of a run as "held out": of a
+seed that no fit has seen. Each configuration is timed by what `cute.tune` uses, on operands that
+the L2 cache does not hold, after a rest. A ratio is the least time over that of the rule's choice:
+1 is the best choice.
 """
 
 from __future__ import annotations
@@ -212,6 +214,15 @@ def table(records: list[dict[str, Any]]) -> str:
     return "\n".join(found)
 
 
+def written(result: dict[str, Any]) -> str:
+    """Return a result as JSON, a line for each product."""
+    parts = {key: json.dumps(x) for key, x in result.items()}
+    for name in ("fitted", "held out"):
+        lines = ",\n".join([json.dumps(x) for x in result[name]])
+        parts[name] = f"[\n{lines}\n]"
+    return "{\n" + ",\n".join([f'"{key}": {x}' for key, x in parts.items()]) + "\n}\n"
+
+
 def with_rows(texts: list[str]) -> None:
     """Let the rule choose among more rows, given as in `family`: "pp 128x160 c"."""
     more = []
@@ -235,8 +246,8 @@ def main() -> None:
     parser.add_argument("--dry", action="store_true")
     options = parser.parse_args()
     if options.table:
-        records = json.loads(options.table.read_text())["products"]
-        print("\n".join([*map(line, records), table(records)]))
+        records = json.loads(options.table.read_text(encoding="utf-8"))["held out"]
+        print(*map(line, records), table(records), sep="\n")
         return
     began, records = time.perf_counter(), []
     groups = {name: count for name, _, count in (x.partition(":") for x in options.groups)}
@@ -259,8 +270,10 @@ def main() -> None:
             print(line(records[-1]), flush=True)
     print(table(records), f"{time.perf_counter() - began:.0f} s", sep="\n")
     if options.out:
-        done = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
-        options.out.write_text(json.dumps(done | {"seed": options.seed, "products": records}))
+        facts = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
+        known = json.loads(options.out.read_text("utf-8")) if options.out.exists() else {}
+        result = {"fitted": [], **known, **facts, "seed": options.seed, "held out": records}
+        options.out.write_text(written(result), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ intersected with it:
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import product
 from math import gcd
 
@@ -34,6 +35,8 @@ from cute_py.integers.symbol_text import text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from cute_py.integers.polynomial import Bounds, Monomial, Polynomial
 
 NO_BOUNDS: Bounds = (None, None)
@@ -54,9 +57,17 @@ class Slack(Atom):
 
 def bounds(p: Polynomial, effort: int = _EFFORT) -> Bounds:
     """Return the (least, greatest) value of p, None if no bound is known."""
-    box = interval(p)
     if len(p) < 2:
-        return box
+        return interval(p)
+    # of equal atoms, those that are nameless may have other bounds
+    return _bounds(tuple([(m, c, *[(a.lo, a.hi) for a in m]) for m, c in p.items()]), effort)
+
+
+@lru_cache(maxsize=4096)  # a kernel asks for each about eight times
+def _bounds(terms: tuple[tuple[Any, ...], ...], effort: int) -> Bounds:
+    """Return the bounds of a polynomial of at least two terms (monomial, factor, *bounds)."""
+    p = {term[0]: term[1] for term in terms}
+    box = interval(p)
     atoms = {atom for m in p for atom in m}
     opaque = [atom for atom in atoms if isinstance(atom, (FloorDiv, Min))]
     if sum(len(m) for m in p) > len(atoms):  # else the interval is exact for free atoms

@@ -119,8 +119,8 @@ def _initialized(count: int) -> Any:  # Mbarriers
 
 
 class _Tiles:
-    """The tiles of D. Those of a cluster are next to each other along N, and share tiles of A. The
-    last column of an odd number is in pairs along M, which share nothing: half a wave less.
+    """The tiles of D. Those of a cluster are next to each other along N, and share tiles of A; in
+    the last column of an odd number, along M.
     """
 
     def __init__(self, config: GemmConfig, D: Tensor, band: Any) -> None:

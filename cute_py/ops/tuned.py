@@ -8,7 +8,6 @@ types, strides and epilogue, the device, and the version of cute_py. A file is a
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from dataclasses import asdict, replace
 from hashlib import sha256
 from inspect import signature
@@ -88,11 +87,15 @@ def fastest(product: Product, measure: Callable[[Sequence[Call]], Sequence[float
     """
     from cute_py.ops.choice import all_for
 
-    epilogue, calls = product.epilogue(), []
+    epilogue, calls, refused = product.epilogue(), [], []
     for config in all_for(product):
-        with suppress(CuteError):  # what this product cannot have
+        try:
             call = product.call((config, epilogue))
             calls.append(replace(call, known=call.plan()))
+        except CuteError as error:  # what this product cannot have
+            refused.append(error)
+    if not calls:
+        raise refused[0]
     times = measure(calls)
     order = sorted(range(len(calls)), key=times.__getitem__)
     words = [f"{x:.4g} us" if x < inf else "another result" for x in times]

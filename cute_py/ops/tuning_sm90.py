@@ -1,10 +1,11 @@
 """The tile that a product gets on Hopper: the row of `ROWS` with the least estimated time.
 
 A block computes `waves` tiles of D. For a tile of K, each takes the longest of what the tensor
-cores need, what the loads need, and the latency of a load over the stages in flight. The epilogue
-follows; two warpgroups in ping-pong overlap it with products. The constants are fitted to
-measurements on an H200, and tested on other products (docs/performance.md). Only ratios of
-estimates decide, except that programmatic dependent launch is for products below `PDL_BELOW`.
+cores need, what the loads need, and the latency of a load over the stages in flight. Rows of a tile
+that are outside of A or B cost more than others. The epilogue follows; two warpgroups in ping-pong
+overlap it with products. The constants are fitted to measurements on an H200, and tested on other
+products (docs/performance.md). Only ratios of estimates decide, except that programmatic dependent
+launch is for products below `PDL_BELOW`.
 """
 
 from __future__ import annotations
@@ -28,23 +29,28 @@ if TYPE_CHECKING:
     from cute_py.kernels.epilogue import Epilogue
     from cute_py.ops.libraries import Gpu
 
-PDL_BELOW = 50.0  # microseconds; longer kernels lose 0.5 to 1.6 %
+PDL_BELOW = 130.0  # microseconds; longer kernels lose up to 2 %
 # microseconds: of a launch; from a load to its arrival; of the products of a tile of K (128 bytes),
 # for each element of D
-LAUNCH, LATENCY, AREA = 2.1, 0.83, 1.86e-5
+LAUNCH, LATENCY, AREA = 1.39, 1.26, 1.73e-5
 # microseconds of a row of 128 bytes of A or B, by what divides its pitch: for each multiprocessor
-# that loads, as they share L2; and for one alone, where a row is in a sector of L2 more
-LOAD = {128: 8.0e-6, 64: 1.28e-5, 32: 1.28e-5, 16: 1.79e-5}
-ALONE = 1.94e-3
+# that loads, as they share L2; for one alone; and for one alone where it is outside of A or B
+SHARED = {128: 8.5e-6, 64: 1.09e-5, 32: 1.09e-5, 16: 1.72e-5}
+ALONE = {128: 0.0, 64: 5.5e-4, 32: 5.5e-4, 16: 1.26e-3}
+OUTSIDE = 2.35e-3
 SECTOR = 32  # bytes of L2 that are read together
 SHARP = 5  # how sharp the maximum of products and loads is
-END = 2.4e-5, 1.9e-5  # microseconds to store an element of D, and each of its bytes
+END = (
+    1.75e-5,
+    1.5e-5,
+)  # microseconds to store an element of D, and each of its bytes, by two warpgroups
+FEW = 1.24  # times as much where one warpgroup does it
+LAST = 6.6e-5, 4.9e-5  # more of the last tile, stored in one pass or in parts: all store at once
 DIRECT = 2.0  # times as much where D leaves by direct stores
-PARTS = 0.96  # times as much where D leaves in parts
-TURN = 0.61  # microseconds of a tile, to hand over a turn of ping-pong
-CLUSTER = 0.953  # times of a tile of K, of blocks that share tiles of A
+TURN = 0.41  # microseconds of a tile, to hand over a turn of ping-pong
+CLUSTER = 1.11  # times of a tile of K, of blocks that share tiles of A
 # more of an element: C by loads or by TMA; a factor, a bias or relu; another activation
-LOADED, BY_TMA, LIGHT, HEAVY = 1.1e-4, 3e-5, 6e-6, 1.24e-4
+LOADED, BY_TMA, LIGHT, HEAVY = 1.3e-4, 1e-5, 6e-6, 1.5e-4
 
 
 class Row(NamedTuple):
@@ -55,8 +61,8 @@ class Row(NamedTuple):
         warpgroups: that share it.
         schedule: as in `GemmConfig`.
         time: of an element of D, relative to others.
-        in_parts: whether 128 bytes of each row of D leave at a time, which leaves room for a stage
-            more; else all columns of 64 rows together.
+        in_parts: whether 64 columns of D leave at a time, which leaves room for a stage more; else
+            all columns of 64 rows together.
         most: the heaviest epilogues that fit in the registers where D leaves by TMA in elements of
             2 bytes, of 4 bytes, and by direct stores, which take the most: 0 plain, 1 with a
             factor, a bias or relu, 2 with another activation, 3 with C, 4 with both; -1: none.
@@ -96,21 +102,21 @@ class Forms(NamedTuple):
 
 ROWS = (
     Row(64, 32, 1, "cooperative"),
-    Row(64, 64, 1, "cooperative", 1.012),
-    Row(64, 128, 1, "cooperative", 0.972),
-    Row(128, 64, 2, "cooperative", 1.013),
-    Row(128, 128, 2, "cooperative", 1.036),
-    Row(128, 160, 2, "cooperative", 1.025, most=(4, 4, 1)),
-    Row(128, 192, 2, "cooperative", 1.031, most=(4, 4, 0)),
-    Row(128, 256, 2, "cooperative", 0.989, most=(4, 4, 1)),
-    Row(128, 256, 2, "cooperative", 0.989, in_parts=True, most=(4, 4, 1)),
-    Row(256, 128, 2, "cooperative", 1.022, in_parts=True, most=(4, 4, 0)),
-    Row(192, 192, 3, "cooperative", 0.969, in_parts=True, most=(1, 0, 0)),
-    Row(256, 152, 2, "cooperative", 0.98, in_parts=True, most=(3, 1, 0)),
-    Row(256, 192, 2, "cooperative", 0.971, most=(0, 0, -1)),
-    Row(256, 200, 2, "cooperative", 0.983, most=(0, 0, -1)),
-    Row(128, 128, 1, "pingpong", 0.98, most=(3, 3, 1)),
-    Row(128, 176, 1, "pingpong", 0.996, most=(2, 0, -1)),
+    Row(64, 64, 1, "cooperative"),
+    Row(64, 128, 1, "cooperative"),
+    Row(128, 64, 2, "cooperative"),
+    Row(128, 128, 2, "cooperative", 1.016),
+    Row(128, 160, 2, "cooperative", 1.011, most=(4, 4, 1)),
+    Row(128, 192, 2, "cooperative", 1.006, most=(4, 4, 0)),
+    Row(128, 256, 2, "cooperative", 0.915, most=(4, 4, 1)),
+    Row(128, 256, 2, "cooperative", 0.986, in_parts=True, most=(4, 4, 1)),
+    Row(256, 128, 2, "cooperative", in_parts=True, most=(4, 4, 0)),
+    Row(192, 192, 3, "cooperative", in_parts=True, most=(1, 0, 0)),
+    Row(256, 152, 2, "cooperative", 1.012, in_parts=True, most=(3, 1, 0)),
+    Row(256, 192, 2, "cooperative", 0.99, most=(0, 0, -1)),
+    Row(256, 200, 2, "cooperative", 1.021, most=(0, 0, -1)),
+    Row(128, 128, 1, "pingpong", 0.986, most=(3, 3, 1)),
+    Row(128, 176, 1, "pingpong", 0.96, most=(2, 0, -1)),
 )
 
 
@@ -166,8 +172,9 @@ class Problem:
             more += BY_TMA if config.prefetch else LOADED
         if terms.alpha or terms.bias or terms.activation:
             more += LIGHT if terms.activation in (None, "relu") else HEAVY
-        plain = END[0] + END[1] * self.result.bits / 8
-        return plain * (1 if config.store else DIRECT) + more
+        plain = (END[0] + END[1] * self.result.bits / 8) * (1 if config.store else DIRECT)
+        alone = config.warpgroups == 1  # it does what two do elsewhere
+        return plain * (FEW if alone else 1) + more * (2 if alone else 1)
 
     @property
     def weight(self) -> int:
@@ -286,25 +293,38 @@ def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmC
 
 def _estimate(config: GemmConfig, problem: Problem, row: Row) -> Estimate:
     """Return the estimated time of a configuration of a row."""
-    (m, n, k), cluster, shape = config.tile, config.cluster, problem.shape
+    (m, n, k), shape = config.tile, problem.shape
     units = units_of(config, shape, problem.batch)
     blocks, waves = _grid(config, units, problem.gpu.multiprocessors)
-    loaded = alone = 0.0
-    for rows, pitch in zip((m / cluster, n), problem.pitches, strict=True):
-        loaded += LOAD[pitch] * rows * blocks
-        alone += ALONE * rows * (pitch < SECTOR)
-    needs = AREA * row.time * m * n, loaded, alone, LATENCY / config.stages
-    step = sum([x**SHARP for x in needs]) ** (1 / SHARP) * (CLUSTER if cluster > 1 else 1)
-    main, end = (
-        -(-shape[2] // k) * step,
-        problem.end(config) * m * n * (PARTS if row.in_parts else 1),
-    )
-    if config.schedule == "pingpong":  # all but the last epilogue are hidden
-        main += TURN
-        time = max(waves * main, (waves - 1) * (main + end) / 2 + main) + end
+    inside = edge = _step(config, problem, row, blocks, is_edge=False)
+    if shape[0] % m or shape[1] % n:
+        edge = _step(config, problem, row, blocks, is_edge=True)
+    edges = waves if min(shape[0] - m, shape[1] - n) <= 0 else 1  # tiles of a block at an edge
+    main = -(-shape[2] // k) * ((waves - edges) * inside + edges * edge)
+    end = problem.end(config) * m * n
+    if config.schedule == "pingpong" and waves > 1:  # all but the last epilogue are hidden
+        main += TURN * waves
+        main = max(main, (main + end * (waves - 1) + main / waves) / 2)
+        time = main + end
     else:
-        time = waves * (main + end)
-    return Estimate(LAUNCH + time, waves, blocks, config)
+        time = main + waves * end
+    return Estimate(LAUNCH + time + LAST[row.in_parts] * m * n, waves, blocks, config)
+
+
+def _step(config: GemmConfig, problem: Problem, row: Row, blocks: int, is_edge: bool) -> float:
+    """Return the time of a tile of K; `is_edge`: in a tile of D at the end of M and of N."""
+    m, n, _k = config.tile
+    shared = alone = 0.0
+    for size, tile, parts, pitch in zip(
+        problem.shape, (m, n), (config.cluster, 1), problem.pitches, strict=False
+    ):
+        rows = tile / parts
+        outside = min(-size % tile, rows) if is_edge else 0
+        shared += SHARED[pitch] * rows * blocks
+        alone += ALONE[pitch] * (rows - outside) + OUTSIDE * outside
+    needs = AREA * row.time * m * n, shared, alone, LATENCY / config.stages
+    longest: float = sum([x**SHARP for x in needs]) ** (1 / SHARP)
+    return longest * (CLUSTER if config.cluster > 1 else 1)
 
 
 def units_of(config: GemmConfig, shape: tuple[int, int, int], batch: int) -> int:

@@ -390,10 +390,15 @@ def _parsed(text: str) -> ast.AST | None:
 def _block_at(tree: ast.AST, line: int) -> ast.With | None:
     """Return the innermost `with` statement whose head is on the line."""
     found = None
-    for node in ast.walk(tree):
-        if isinstance(node, ast.With) and node.lineno <= line <= _head(node):
+    for node in _with_statements(tree):
+        if node.lineno <= line <= _head(node):
             found = node
     return found
+
+
+@lru_cache(maxsize=64)
+def _with_statements(tree: ast.AST) -> tuple[ast.With, ...]:
+    return tuple([node for node in ast.walk(tree) if isinstance(node, ast.With)])
 
 
 def _leaving(node: ast.AST, loops: bool) -> tuple[str, int] | None:

@@ -134,6 +134,7 @@ def variants(i, way, weight):
             result=result,
             one_pass=not found.in_parts,
             cluster=cluster,
+            pdl=1,  # which prefetches
             **parts,
         )
         loads = last.source and way != "direct" and can_load_source(config)

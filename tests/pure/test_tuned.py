@@ -192,6 +192,17 @@ def test_what_cannot_be_tuned_is_refused(launched, place, operator, named, code)
     assert not list(place.glob("tuned/*"))
 
 
+def test_the_refusal_is_said_if_every_configuration_is_refused(launched, place, monkeypatch):
+    def refuse(*_args):
+        raise cute.CuteError("no plan", code="codegen-op")
+
+    a, b = operands()
+    monkeypatch.setattr(product.Product, "call", refuse)
+    with pytest.raises(cute.CuteError, match="no plan"):
+        cute.tune(cute.ops.gemm, a, b)
+    assert not list(place.glob("tuned/*"))
+
+
 def test_arrays_of_the_host_are_refused():
     a = np.ones((2, 2), np.float32)
     with pytest.raises(cute.CuteError) as caught:
