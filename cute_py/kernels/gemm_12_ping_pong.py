@@ -48,7 +48,7 @@ def gemm_ping_pong(
     ring = cute.pipeline(stages, tiles=(sA, sB), consumers="warpgroup")
     turns = cute.mbarriers(2)  # a warpgroup may multiply
     with cute.elect("block"):
-        turns.init(1)
+        turns.init(4)  # of each warp
         cute.fence_mbarrier_init()
     cute.syncthreads()
 
@@ -60,7 +60,7 @@ def gemm_ping_pong(
         stmatrix = cute.make_tiled_copy_C_atom(cute.Copy_Atom("SM90_U32x4_STSM_N", D.dtype), mma)
         mine = stmatrix.get_slice(tid % WARPGROUP)
         store = cute.PipelineTmaStore(barrier=1 + me)
-        with cute.when((me == 0) & cute.elect_one("warpgroup")):
+        with cute.when((me == 0) & cute.elect_one("warp")):
             turns.arrive(0)  # the first turn
         with cute.when(me == 1):
             ring.skip(depth)
@@ -75,7 +75,7 @@ def gemm_ping_pong(
                 cute.warpgroup_commit()
                 cute.warpgroup_wait(1)
                 ring.release(behind=1)
-            with cute.elect("warpgroup"):
+            with cute.elect("warp"):
                 turns.arrive(1 - me)
             cute.warpgroup_wait(0)
             ring.release_rest()

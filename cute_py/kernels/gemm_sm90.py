@@ -80,7 +80,7 @@ def gemm_pingpong(
     cute.launch(blocks, config.threads, pdl=bool(config.pdl))
     tiles, inputs = _Tiles(config, D, band), _Inputs(config, A, B)
     output = _Output(config, epilogue, (C, bias, D), (alpha, beta))
-    turns = _initialized(2)  # a warpgroup may multiply
+    turns = _initialized(2, arrivals=4)  # a warpgroup may multiply
     if config.pdl:
         tiles.overlap((A, B))
     with cute.role("multiply", range(8), config.registers[1]):
@@ -90,7 +90,7 @@ def gemm_pingpong(
             ring.skip(inputs.depth)
 
         def hand_over() -> None:
-            with cute.elect("warpgroup"):
+            with cute.elect("warp"):  # each: a warp behind the others does not miss its turn
                 turns.arrive(1 - me)
 
         for place in tiles.of_block(cute.block_idx() + me * blocks, 2 * blocks):
@@ -108,11 +108,11 @@ def gemm_pingpong(
 KERNELS = {"cooperative": gemm_cooperative, "pingpong": gemm_pingpong}
 
 
-def _initialized(count: int) -> Any:  # Mbarriers
-    """Return mbarriers with one arrival per phase."""
+def _initialized(count: int, arrivals: int = 1) -> Any:  # Mbarriers
+    """Return mbarriers with this number of arrivals per phase."""
     bars = cute.mbarriers(count)
     with cute.elect("block"):
-        bars.init(1)
+        bars.init(arrivals)
         cute.fence_mbarrier_init()
     cute.syncthreads()
     return bars

@@ -107,14 +107,14 @@ def gemm_ping_pong(
     v3 = int32(0)  # line 48  v3 := 0
     v4 = int32(0)  # line 48  v4 := 0
     if holds_1(tid):  # line 50  if tid == 0 (thread)
-        mbarrier_init_8(smem)  # line 51  mbarrier_init bar2[0 + [0]] 1
-        mbarrier_init_9(smem)  # line 51  mbarrier_init bar2[1 + [0]] 1
+        mbarrier_init_8(smem)  # line 51  mbarrier_init bar2[0 + [0]] 4
+        mbarrier_init_9(smem)  # line 51  mbarrier_init bar2[1 + [0]] 4
         fence_0()  # line 52  fence mbarrier_init
     barrier_0()  # line 53  barrier block sync
     if holds_2(warp, tid):  # line 55  if tid//128 < 2 (warpgroup)
         setmaxnreg_0()  # line 55  setmaxnreg 232 inc
         v5 = int32(0)  # line 57  v5 := 0
-        if holds_3(warp, tid):  # line 63  if (tid//128 == 0 and tid%128 == 0) (thread)
+        if holds_3(warp, tid):  # line 63  if (tid//128 == 0 and tid%32 == 0) (thread)
             mbarrier_arrive_0(smem)  # line 64  mbarrier_arrive bar2[0 + [0]]
         if holds_4(warp, tid):  # line 65  if tid//128 == 1 (warpgroup)
             m0 = v2  # line 66  m0 = var(v2)
@@ -162,7 +162,7 @@ def gemm_ping_pong(
                 v3 = int32(value_9(n10, n11))  # line 77  v3 := (n11+(n10+1)//4)%2
                 v2 = int32(value_10(n10))  # line 77  v2 := (n10+1)%4
                 k1 = next_1(k1)  # line 71  for k1 in 0 .. ceil_div(A_shape1,64)
-            if holds_8(warp, tid):  # line 78  if tid%128 == 0 (thread)
+            if holds_8(warp, tid):  # line 78  if tid%32 == 0 (thread)
                 mbarrier_arrive_2(warp, tid, smem)  # line 79  mbarrier_arrive bar2[1-(tid//128) + [0]]
             fragment0 = wgmma_wait_1(fragment0)  # line 80  wgmma_wait
             if holds_9(A_shape1):  # line 68  if ceil_div(A_shape1,64) <= 0
