@@ -13,12 +13,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import cute_py as cute
-from cute_py.calls.arrays import VECTOR_BYTES, dtype_of, imported, on_device, strides_of
+from cute_py.calls.arrays import (
+    VECTOR_BYTES,
+    dtype_of,
+    imported,
+    on_device,
+    strides_of,
+    unwrapped,
+)
 from cute_py.calls.memo import Memo
 from cute_py.calls.torch_tensors import (
     OPERATORS,
     graph_break,
     is_followed,
+    is_in_mode,
     is_tensor,
     is_traced,
     leave_graphs,
@@ -28,6 +36,7 @@ from cute_py.calls.torch_tensors import (
     outside_autograd,
     require_no_gradient,
 )
+from cute_py.codegen.driver.streams import device_of
 from cute_py.dtypes.table import Dtype, f32, s32
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import CuteError, refusal, shorten
@@ -143,10 +152,11 @@ def gemm(
 
 
 def _traced(given: Request) -> Any:
-    """Return the result of a request in a graph; one that no operator takes breaks the graph."""
+    """Return the result of a request in a graph; None where no operator takes it, which breaks the
+    graph.
+    """
     load_operators()
-    result = OPERATORS["gemm"][1](given)
-    return _answered(given) if result is None else result
+    return OPERATORS["gemm"][1](given)
 
 
 @graph_break
@@ -158,6 +168,10 @@ def _answered(given: Request, statics: tuple[GemmConfig, Epilogue] | None = None
 
 @graph_break
 def _computed(given: Request, statics: tuple[GemmConfig, Epilogue] | None) -> Any:
+    arrays = [unwrapped(x) for x in given[: len(ARRAYS)] if x is not None]
+    if arrays and all(map(is_tensor, arrays)) and is_in_mode(arrays[0]):
+        load_operators()
+        return OPERATORS["gemm"][0](given)
     if is_followed(given[: len(ARRAYS)]):
         result = _followed(given)
         KNOWN.keep(given, outside_autograd(given[: len(ARRAYS)], _by(None), _again))
@@ -215,14 +229,14 @@ def taken(given: Request) -> tuple[Request, Library]:
     """
     require_known(given)
     arrays: dict[str, Any] = {}
-    places = {}
+    places: dict[str, int | None] = {}
     for name in ARRAYS:
         x = getattr(given, name)
         with reading(x, name, OPERATION):
             arrays[name] = imported(x)
             require_no_gradient(arrays[name], name, OPERATION)
             if x is not None:
-                places[name] = on_device(arrays[name])
+                places[name] = device_of(arrays[name]) if on_device(arrays[name]) else None
     require_place(places, given.backend)
     arrays, library = of_one_library(arrays, OPERATION)
     return given._replace(**arrays), library
@@ -267,13 +281,22 @@ def require_choices(backend: str, activation: str | None) -> None:
             )
 
 
-def require_place(places: dict[str, bool], backend: str) -> None:
-    """Refuse arrays that are not where the product is computed; on a device are those with True."""
-    device = backend == "gpu" or (backend == "auto" and any(places.values()))
-    wrong = [name for name, there in places.items() if there is not device]
+def require_place(places: dict[str, int | None], backend: str) -> None:
+    """Refuse arrays that are not where the product is computed.
+
+    Args:
+        places: the number of the GPU that holds each array; None for the host.
+        backend: as `gemm` takes it.
+
+    """
+    gpus = {name: x for name, x in places.items() if x is not None}
+    device = backend == "gpu" or (backend == "auto" and bool(gpus))
+    wrong = [name for name in places if (name in gpus) is not device]
+    value = f"{', '.join(wrong)} on the {'host' if device else 'device'}, with backend={backend!r}"
+    if not wrong and len(set(gpus.values())) > 1:
+        wrong = list(gpus)
+        value = ", ".join(f"{name} on GPU {x}" for name, x in gpus.items())
     if wrong:
-        place = "host" if device else "device"
-        value = f"{', '.join(wrong)} on the {place}, with backend={backend!r}"
         raise refusal("ops-no-gpu", operation=OPERATION, value=value)
 
 

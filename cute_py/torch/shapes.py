@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from cute_py.calls.arrays import dtype_of, on_device
+from cute_py.calls.arrays import dtype_of
 from cute_py.calls.torch_tensors import NAMES
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
@@ -32,7 +32,10 @@ def result_of(given: Request) -> Any:  # a torch.Tensor
     given = given._replace(alpha=_known(given.alpha), beta=_known(given.beta))
     require_known(given)
     tensors = {name: x for name in ARRAYS if (x := getattr(given, name)) is not None}
-    require_place({name: on_device(x) for name, x in tensors.items()}, given.backend)
+    if len({x.is_meta for x in tensors.values()}) > 1:
+        raise refusal("argument-tensor", operation="kernel", type="Tensor")
+    places = {name: x.device.index if x.is_cuda else None for name, x in tensors.items()}
+    require_place(places, given.backend)
     found = _Described(given, _Facts(OPERATION, not given.a.is_cuda))
     text = given.config
     if isinstance(text, str) and not tma_wanted(text):  # refuses text that is no configuration

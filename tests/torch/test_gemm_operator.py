@@ -34,8 +34,10 @@ def tensor(*shape, dtype=torch.float32, grad=True):
         (tensor(5, 7, dtype=torch.float16), tensor(7, 6, dtype=torch.float16), None, 1.0, 0.0, None,
          None, torch.float32),
         (torch.ones(3, 4, dtype=torch.int8), torch.ones(4, 5, dtype=torch.int8)),
+        (tensor(5, 7), tensor(7, 6), None, 1.0, 0.0, None, "relu", torch.float32, "auto", None,
+         "e4m3", "", True),
     ],
-    ids=["plain", "epilogue", "batch", "bf16", "out_dtype", "integers"],
+    ids=["plain", "epilogue", "batch", "bf16", "out_dtype", "integers", "fast_accum"],
 )  # fmt: skip
 def test_opcheck_of_the_product(args):
     torch.library.opcheck(gemm.default, args)
@@ -237,6 +239,37 @@ def test_gradients_of_8_bit_floats(dtype, activation):
         found = torch.autograd.grad(result.float().sum(), terms)
         assert all(x.dtype == kind for x in found)
         assert [float(x.float().mean()) for x in found] == [16, 16, 1, 16]
+
+
+@pytest.mark.parametrize("size", [0.02, 1.0, 1e3])
+@pytest.mark.parametrize("given", ["operands", "dtype"])
+def test_gradients_of_any_size_pass_8_bit_floats(size, given):
+    """They are not rounded to 8 bits before they are multiplied."""
+    narrow = torch.float8_e4m3fn if given == "operands" else torch.float32
+    a, b = tensor(16, 32, grad=False).to(narrow), tensor(32, 16, grad=False).to(narrow)
+    dtype = None if given == "operands" else "e4m3"
+    c, bias = tensor(16, 16), tensor(16)
+    result = gemm(a.requires_grad_(), b, c, 1.0, 1.0, bias, None, torch.float32, dtype=dtype)
+    weight = size * tensor(16, 16, grad=False) / 8
+    found = torch.autograd.grad(result, (a, c, bias), weight)
+    wanted = weight @ b.to(torch.float8_e4m3fn).float().T, weight, weight.sum(0)
+    for got, x in zip(found, wanted, strict=True):
+        x = x.clamp(-448, 448) if got.dtype == torch.float8_e4m3fn else x
+        limit = 0.07 if got.dtype == torch.float8_e4m3fn else 0.01
+        assert float((got.float() - x).abs().max() / x.abs().max()) < limit
+
+
+def test_gradients_through_integers_are_refused():
+    a, b, c = tensor(16, 32), tensor(32, 16, grad=False), tensor(16, 16)
+    named = {"dtype": "s8", "out_dtype": torch.float32}
+    for x, y in ((a, b), (b.T, a.T)):
+        with pytest.raises(cute.CuteError) as caught:
+            gemm(x, y, **named)
+        assert caught.value.code == "torch-rounded"
+    gemm(a.detach(), b, c, 1.0, 1.0, **named).sum().backward()
+    assert bool((c.grad == 1).all())
+    with torch.no_grad():
+        gemm(a, b, **named)
 
 
 def test_deterministic_algorithms():
