@@ -186,14 +186,14 @@ def is_in_mode(x: object) -> bool:
     """Return whether a mode of torch is on that changes or records calls of operators of x and
     other tensors: autocast, or one with `__torch_dispatch__` (FakeTensorMode, make_fx ...).
     """
-    torch: Any = sys.modules.get("torch")
-    if torch is None:
+    inner: Any = sys.modules.get("torch._C")
+    if inner is None:
         return False
-    if torch._C._len_torch_dispatch_stack():
+    if inner._len_torch_dispatch_stack():
         return True
-    keys = torch._C.DispatchKey
+    keys = inner.DispatchKey
     key = keys.AutocastCUDA if getattr(x, "is_cuda", False) else keys.AutocastCPU
-    return not torch._C._dispatch_tls_is_dispatch_key_excluded(key)
+    return not inner._dispatch_tls_is_dispatch_key_excluded(key)
 
 
 # -- torch.compile

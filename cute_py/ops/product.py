@@ -229,15 +229,16 @@ def taken(given: Request) -> tuple[Request, Library]:
     """
     require_known(given)
     arrays: dict[str, Any] = {}
-    places: dict[str, int | None] = {}
+    places = {}
     for name in ARRAYS:
         x = getattr(given, name)
         with reading(x, name, OPERATION):
             arrays[name] = imported(x)
             require_no_gradient(arrays[name], name, OPERATION)
             if x is not None:
-                places[name] = device_of(arrays[name]) if on_device(arrays[name]) else None
+                places[name] = on_device(arrays[name])
     require_place(places, given.backend)
+    require_one_gpu({name: device_of(arrays[name]) for name in places if places[name]})
     arrays, library = of_one_library(arrays, OPERATION)
     return given._replace(**arrays), library
 
@@ -281,22 +282,20 @@ def require_choices(backend: str, activation: str | None) -> None:
             )
 
 
-def require_place(places: dict[str, int | None], backend: str) -> None:
-    """Refuse arrays that are not where the product is computed.
-
-    Args:
-        places: the number of the GPU that holds each array; None for the host.
-        backend: as `gemm` takes it.
-
-    """
-    gpus = {name: x for name, x in places.items() if x is not None}
-    device = backend == "gpu" or (backend == "auto" and bool(gpus))
-    wrong = [name for name in places if (name in gpus) is not device]
-    value = f"{', '.join(wrong)} on the {'host' if device else 'device'}, with backend={backend!r}"
-    if not wrong and len(set(gpus.values())) > 1:
-        wrong = list(gpus)
-        value = ", ".join(f"{name} on GPU {x}" for name, x in gpus.items())
+def require_place(places: dict[str, bool], backend: str) -> None:
+    """Refuse arrays that are not where the product is computed; on a device are those with True."""
+    device = backend == "gpu" or (backend == "auto" and any(places.values()))
+    wrong = [name for name, there in places.items() if there is not device]
     if wrong:
+        place = "host" if device else "device"
+        value = f"{', '.join(wrong)} on the {place}, with backend={backend!r}"
+        raise refusal("ops-no-gpu", operation=OPERATION, value=value)
+
+
+def require_one_gpu(gpus: dict[str, int]) -> None:
+    """Refuse arrays on GPUs of these numbers, unless all are one."""
+    if len(set(gpus.values())) > 1:
+        value = ", ".join(f"{name} on GPU {x}" for name, x in gpus.items())
         raise refusal("ops-no-gpu", operation=OPERATION, value=value)
 
 

@@ -14,7 +14,14 @@ from cute_py.kernels.config import changed, choose_config
 from cute_py.ops.libraries import Library
 from cute_py.ops.operands import is_apart, shown
 from cute_py.ops.paths import tma_wanted
-from cute_py.ops.product import ARRAYS, OPERATION, Product, require_known, require_place
+from cute_py.ops.product import (
+    ARRAYS,
+    OPERATION,
+    Product,
+    require_known,
+    require_one_gpu,
+    require_place,
+)
 
 if TYPE_CHECKING:
     from cute_py.dtypes.table import Dtype, DtypeLike
@@ -34,8 +41,8 @@ def result_of(given: Request) -> Any:  # a torch.Tensor
     tensors = {name: x for name in ARRAYS if (x := getattr(given, name)) is not None}
     if len({x.is_meta for x in tensors.values()}) > 1:
         raise refusal("argument-tensor", operation="kernel", type="Tensor")
-    places = {name: x.device.index if x.is_cuda else None for name, x in tensors.items()}
-    require_place(places, given.backend)
+    require_place({name: x.is_cuda for name, x in tensors.items()}, given.backend)
+    require_one_gpu({name: x.device.index for name, x in tensors.items() if x.is_cuda})
     found = _Described(given, _Facts(OPERATION, not given.a.is_cuda))
     text = given.config
     if isinstance(text, str) and not tma_wanted(text):  # refuses text that is no configuration
