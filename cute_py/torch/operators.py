@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch.autograd.function import FunctionCtx
 
-from cute_py.calls.torch_tensors import has_tangent, is_dual_level
+from cute_py.calls.torch_tensors import has_tangent
 from cute_py.errors import CuteError, refusal
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 BACKENDS = ("CPU", "CUDA")
 TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
-PLAIN = TENSORS | {float, int, bool, str, type(None), torch.dtype}  # that no mode replaces
+PLAIN = {float, int, bool, str, type(None), torch.dtype}  # values that no mode replaces
 LAZY = frozenset({"argument-negated", "argument-tensor"})  # torch can make a dense tensor of them
 
 _libraries: dict[str, Any] = {}  # qualified name -> the torch.library.Library that defines it
@@ -99,20 +99,24 @@ def _by_autograd(
     op: Any, name: str, implementation: Callable[..., Any], gradient: Gradient | None
 ) -> Callable[..., Any]:
     """Return the function of the autograd key."""
+    forward: Any = torch.autograd.forward_ad
     modes: Any = torch._C._len_torch_dispatch_stack
     transforms: Any = torch._C._are_functorch_transforms_active
     tensor, is_on, defaults = torch.Tensor, torch.is_grad_enabled, defaults_of(op)
 
     def call(*args: Any, **named: Any) -> Any:
         plain, why = True, None
-        if is_dual_level():
+        if forward._current_level >= 0:
             _require_no_tangent(op, name, (*args, *named.values()))
         for x in (*args, *named.values()) if named else args:
             kind = x.__class__
-            if kind not in PLAIN:
+            if kind in TENSORS:
+                if x.requires_grad and is_on():
+                    break
+            elif kind not in PLAIN:
                 plain = False
-            if (kind in TENSORS or isinstance(x, tensor)) and x.requires_grad and is_on():
-                break
+                if isinstance(x, tensor) and x.requires_grad and is_on():
+                    break
         else:
             if plain and not modes() and not transforms():
                 try:

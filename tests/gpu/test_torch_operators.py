@@ -118,6 +118,8 @@ def test_gradients_on_a_side_stream():
         assert all(torch.equal(x, y) for x, y in zip(found, wanted, strict=True))
 
 
+# torch 2.11 keeps the result of its warm-up until the capture, and warns of that, also for nn.Linear
+@pytest.mark.filterwarnings("ignore:The AccumulateGrad node's stream")
 def test_make_graphed_callables():
     torch.manual_seed(0)
     module = torch.nn.Sequential(
@@ -179,24 +181,28 @@ def test_dynamic_sizes_compile_once():
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_thousand_sizes_share_their_kernels():
-    """A new M whose configuration is compiled costs at most 1 ms once."""
-    from cute_py.kernels.gemm import gemm as kernel
+    """A new M whose configuration is compiled costs at most 1 ms once, of this thread alone: other
+    tests run at the same time.
+    """
+    from cute_py.kernels.gemm import gemm as of_all_gpus
+    from cute_py.kernels.gemm_sm90 import KERNELS
     from cute_py.ops.product import KNOWN
 
+    kernels = of_all_gpus, *KERNELS.values()
     b = tensor(256, 256)
     whole = tensor(1016, 256)
     for M in range(8, 1017, 8):  # compiles the configurations
         cute.ops.gemm(whole[:M], b)
-    plans, times = len(kernel.plans), []
+    plans, times = sum(len(x.plans) for x in kernels), []
     KNOWN.clear()
     for M in range(1, 1001):
         a = whole[:M]
-        start = time.perf_counter()
+        start = time.thread_time()
         result = gemm(a, b)
-        times.append(time.perf_counter() - start)
+        times.append(time.thread_time() - start)
         if M % 100 == 1:
             torch.testing.assert_close(result, a @ b, rtol=2e-2, atol=2e-2)
-    assert len(kernel.plans) <= plans + 2
+    assert sum(len(x.plans) for x in kernels) <= plans + 2
     assert KNOWN.count <= 1024
     assert sorted(times)[500] <= 1e-3, sorted(times)[500]
 
