@@ -118,7 +118,7 @@ def test_gradients_on_a_side_stream():
         assert all(torch.equal(x, y) for x, y in zip(found, wanted, strict=True))
 
 
-# torch 2.11 keeps the result of its warm-up until the capture, and warns of that, also for nn.Linear
+# torch 2.11 keeps the results of its warm-up until the capture, and warns, for nn.Linear too
 @pytest.mark.filterwarnings("ignore:The AccumulateGrad node's stream")
 def test_make_graphed_callables():
     torch.manual_seed(0)
