@@ -158,6 +158,7 @@ def operands(device, dtype, seed=0):
         "no rows": ((tensor(0, K), b, tensor(0, N), bias), lambda *x: x),
         "no sums": ((tensor(M, 0), tensor(0, N), c, bias), lambda *x: x),
         "no matrices": ((tensor(0, M, K), b, c, bias), lambda *x: x),
+        "no columns": ((tensor(0, M, K), tensor(K, 0), tensor(M, 0), tensor(0)), lambda *x: x),
     }
 
 

@@ -190,7 +190,7 @@ def _backward(ctx: Any, g: Any) -> tuple[Any, ...]:
         shape, kind, by_columns = ctx.of_b
         x, y = a, _typed(g, a.dtype)
         if len(shape) == 2 < a.dim():  # one matrix for the whole batch
-            x, y = x.reshape(-1, x.shape[-1]), y.reshape(-1, y.shape[-1])
+            x, y = x.flatten(0, -2), y.flatten(0, -2)
         wide = _sum_type(kind, shape, y)
         made = product(y.mT, x, wide).mT if by_columns else product(x.mT, y, wide)
         found[1] = made if wide is kind and made.shape == shape else _summed(made, shape, kind)
