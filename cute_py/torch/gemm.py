@@ -64,13 +64,12 @@ def computed(
     kind = None if out_dtype is None else dtype_of_torch(out_dtype)
     how: Any = None if config is None else CONFIGS.get(config, config)
     some = checks or False
-    rest = dtype, some, fast_accum
-    found = KNOWN.replay(a, b, c, bias, out, alpha, beta, activation, kind, backend, how, *rest)
+    terms = c, bias, out, alpha, beta, activation, kind, backend, how, dtype, some, fast_accum
+    found = KNOWN.replay(a, b, *terms)
     if found is not None:
         return found
-    named: dict[str, Any] = dict(zip(("dtype", "checks", "fast_accum"), rest, strict=True))
-    terms = c, alpha, beta, bias
-    return gemm(a, b, *terms, activation, kind, backend, how, out=out, **named)
+    named: dict[str, Any] = {"dtype": dtype, "checks": some, "fast_accum": fast_accum}
+    return gemm(a, b, c, alpha, beta, bias, activation, kind, backend, how, out=out, **named)
 
 
 def request(

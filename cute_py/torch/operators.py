@@ -120,7 +120,7 @@ def _by_autograd(
         else:
             if plain and not modes() and not transforms():
                 try:
-                    return implementation(*args, **named)
+                    return implementation(*args, **named) if named else implementation(*args)
                 except CuteError as error:
                     if error.code not in LAZY:
                         raise
