@@ -299,8 +299,9 @@ def classify(
     known = _STATICS.get((id(value), name))
     if known is not None and known[0] is value and known[1] is annotation:
         return known[2]
-    value = imported(value)
-    if is_array(value):
+    is_number = value.__class__ in (int, float)
+    value = value if is_number else imported(value)
+    if not is_number and is_array(value):
         promise = annotation if isinstance(annotation, Spec) else Spec()
         if isinstance(value, Table):
             return _table(name, value, annotation, taken)
@@ -357,13 +358,16 @@ def _unused(name: str, rank: int, taken: set[str]) -> str:
     used in the plan, and mark these names as taken.
     """
 
-    def own(name: str) -> set[str]:
-        return {name, *(f"{name}_{word}{i}" for word in ("shape", "stride") for i in range(rank))}
-
-    while not taken.isdisjoint(own(name)) or name in _RESERVED:
+    while not taken.isdisjoint(_own(name, rank)) or name in _RESERVED:
         name += "_"
-    taken |= own(name)
+    taken |= _own(name, rank)
     return name
+
+
+@lru_cache(maxsize=4096)
+def _own(name: str, rank: int) -> frozenset[str]:
+    """Return the names of an array in a plan: its own, and those of its sizes."""
+    return frozenset([name, *[f"{name}_{w}{i}" for w in ("shape", "stride") for i in range(rank)]])
 
 
 def _parts(value: Any) -> list[tuple[Any, Any]]:

@@ -51,6 +51,24 @@ def test_memory_after_many_calls_is_that_after_a_few():
     assert run(10_000) == before
 
 
+@pytest.mark.parametrize("orders", ["plain", "transposed"])
+def test_gradients_of_16_bit_types_take_no_memory_but_their_own(orders):
+    """No operand is copied, in whichever order it is in memory."""
+    a, b, g = tensor(1024, 512), tensor(512, 768), tensor(1024, 768)
+    if orders == "transposed":
+        a, b, g = (x.T.contiguous().T for x in (a, b, g))
+    a, b = a.requires_grad_(), b.requires_grad_()
+    for _ in range(2):  # the first one compiles
+        result = gemm(a, b)
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        found = torch.autograd.grad(result, (a, b), g)
+        torch.cuda.synchronize()
+        taken = torch.cuda.max_memory_allocated() - before
+    assert taken == sum(x.numel() * x.element_size() for x in found)
+
+
 # -- graphs and streams
 
 

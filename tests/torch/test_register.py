@@ -154,11 +154,16 @@ def test_an_output_that_is_not_named_is_refused():
     assert (caught.value.facts["outputs"], caught.value.facts["written"]) == ("low", "high, low")
 
 
-def test_a_fake_that_returns_something_else_is_refused():
-    op = register(scale, outputs="y", fake=lambda x, alpha: (x, x), name="tests::two")
+@pytest.mark.parametrize(
+    "fake", [lambda x, alpha: (like(x), like(x)), lambda x, alpha: x, lambda x, alpha: None]
+)
+def test_a_fake_that_returns_something_else_is_refused(fake):
+    """The result of an operator is new: it may not be an operand, which the kernel would change."""
+    op, x = register(scale, outputs="y", fake=fake, name="tests::two"), torch.ones(20)
     with pytest.raises(cute.CuteError) as caught:
-        op(torch.zeros(20), 1.0)
+        op(x, 3.0)
     assert caught.value.code == "torch-result"
+    assert bool((x == 1).all())
 
 
 @pytest.mark.parametrize("named", [{"outputs": ["z"]}, {"outputs": ["y"], "beta": 1}])
