@@ -357,7 +357,6 @@ def _unused(name: str, rank: int, taken: set[str]) -> str:
     """Return the name, with underscores appended until neither it nor the names of its sizes are
     used in the plan, and mark these names as taken.
     """
-
     while not taken.isdisjoint(_own(name, rank)) or name in _RESERVED:
         name += "_"
     taken |= _own(name, rank)
