@@ -36,8 +36,18 @@ def tensor(*shape, dtype=torch.float32, grad=True):
         (torch.ones(3, 4, dtype=torch.int8), torch.ones(4, 5, dtype=torch.int8)),
         (tensor(5, 7), tensor(7, 6), None, 1.0, 0.0, None, "relu", torch.float32, "auto", None,
          "e4m3", "", True),
+        (tensor(2, 1, 5, 7), tensor(3, 7, 6), tensor(3, 5, 6), 1.0, 2.0, None, "tanh",
+         torch.bfloat16),
+        (tensor(7, 5, dtype=torch.float16).T, tensor(7, 6, dtype=torch.float16), None, 1.0, 0.0,
+         tensor(6), "silu", torch.float32),
+        (tensor(5, 7, dtype=torch.float64), tensor(7, 6, dtype=torch.float64), None, 0.5, 0.0, None,
+         "sigmoid"),
+        (torch.ones(3, 4, dtype=torch.int8), torch.ones(4, 5, dtype=torch.int8), tensor(3, 5), 1.0,
+         1.0, None, "relu", torch.float32),
+        (tensor(0, 5, 7), tensor(7, 0), None, 1.0, 0.0, tensor(0), "gelu"),
     ],
-    ids=["plain", "epilogue", "batch", "bf16", "out_dtype", "integers", "fast_accum"],
+    ids=["plain", "epilogue", "batch", "bf16", "out_dtype", "integers", "fast_accum", "tanh",
+         "silu", "sigmoid", "relu", "nothing"],
 )  # fmt: skip
 def test_opcheck_of_the_product(args):
     torch.library.opcheck(gemm.default, args)
