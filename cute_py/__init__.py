@@ -85,7 +85,7 @@ _HOME = {
         "to_linear_bases"
     ),
     "layout.offsets": "holes image offset_grid offsets",
-    "layout.tools": "contains is_injective is_surjective overlaps",
+    "layout.properties": "contains is_injective is_surjective overlaps",
     "layout.algebra.fit": "fit",
     "layout.algebra.recast": "downcast max_alignment recast_layout upcast",
     "layout.algebra.common": (

@@ -178,10 +178,10 @@ from cute_py.layout.offsets import holes as holes
 from cute_py.layout.offsets import image as image
 from cute_py.layout.offsets import offset_grid as offset_grid
 from cute_py.layout.offsets import offsets as offsets
-from cute_py.layout.tools import contains as contains
-from cute_py.layout.tools import is_injective as is_injective
-from cute_py.layout.tools import is_surjective as is_surjective
-from cute_py.layout.tools import overlaps as overlaps
+from cute_py.layout.properties import contains as contains
+from cute_py.layout.properties import is_injective as is_injective
+from cute_py.layout.properties import is_surjective as is_surjective
+from cute_py.layout.properties import overlaps as overlaps
 from cute_py.layout.algebra.fit import fit as fit
 from cute_py.layout.algebra.recast import downcast as downcast
 from cute_py.layout.algebra.recast import max_alignment as max_alignment

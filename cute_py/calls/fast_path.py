@@ -164,13 +164,14 @@ class LaunchCache:
             self.kept.clear()
             self.count, self.replay, self.before = 0, _miss, None
         types = tuple(map(type, args))
-        if types not in self.kept:
-            self.kept[types] = Signature(types, self.numbers, self.divisors)
-        read = self.kept[types].read(args)
+        signature = self.kept.get(types)  # another thread may evict it meanwhile
+        if signature is None:
+            signature = self.kept[types] = Signature(types, self.numbers, self.divisors)
+        read = signature.read(args)
         if read is not None:
             statics = [a.value for a in arguments if a.kind == "static"]
             unchanged = outside_autograd(args, seen.checker())
-            self.kept[types].entries[read[0]] = CachedLaunch(unchanged, launch, statics)
+            signature.entries[read[0]] = CachedLaunch(unchanged, launch, statics)
             self.count += 1
 
 

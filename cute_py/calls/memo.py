@@ -136,9 +136,10 @@ class Memo:
         if self.count >= MOST:
             self.clear()
         types = self._types(args)
-        if types not in self.kept:
-            self.kept[types] = Signature(types, self.arrays, self.numbers)
-        entries, key = self.kept[types].entries, self.kept[types].read(*args)[0]
+        signature = self.kept.get(types)
+        if signature is None:
+            signature = self.kept[types] = Signature(types, self.arrays, self.numbers)
+        entries, key = signature.entries, signature.read(*args)[0]
         self.count += key not in entries
         entries[key] = made = CachedAnswer(answer, args[self.arrays :])
         self.replay, self.before = self.find, (made, None)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from argparse import SUPPRESS, ArgumentTypeError
 from collections import Counter
+from math import prod
 from time import perf_counter
 
 import numpy as np
 
 from cute_py.cli.arguments import extent, real, whole
-from cute_py.cli.array_files import header, load
-from cute_py.cli.output import Output
+from cute_py.cli.output import Bar, Output
 from cute_py.dtypes.table import dtype as as_dtype
-from cute_py.errors import refusal
+from cute_py.errors import CuteError, refusal
 from cute_py.ops.memory import require_arrays
 from cute_py.ops.product import Product, Request, taken
-from cute_py.ops.progress import Bar
 from cute_py.ops.reference import error_of
 
 TYPE_CHECKING = False
@@ -31,6 +32,13 @@ WRONG = 1  # the exit code where --check found an error beyond the bound
 DOUBLE = 64  # bits: a reference is computed in float64
 NUMBERS = "biuf"  # the kinds of NumPy's types that are numbers here
 FILES = ("f32", "f64", "f16", "s32", "s8", "u8")  # what plain numpy.load knows
+ODD = {  # what is at a path that is neither a plain file nor a folder
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+SHORT = "the file is shorter than its header says"
 
 
 def add_gemm(command: ArgumentParser) -> None:
@@ -306,3 +314,50 @@ def _require_file_type(given: Namespace) -> None:
 
 def _sizes(shape: tuple[int, ...]) -> str:
     return "(" + ",".join(map(str, shape)) + ")"
+
+
+# -- files of arrays, read without unpickling
+
+
+def header(path: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Return the shape and type of the array in a .npy file, without reading the array."""
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        raise _unread(path, error.strerror or "cannot be read") from None
+    if stat.S_IFMT(found.st_mode) in ODD:
+        raise _unread(path, f"{ODD[stat.S_IFMT(found.st_mode)]}, no plain file")
+    try:
+        with open(path, "rb") as file:
+            version = np.lib.format.read_magic(file)
+            read = np.lib.format.read_array_header_1_0
+            if version > (1, 0):
+                read = np.lib.format.read_array_header_2_0
+            shape, _fortran, kind = read(file)
+            rest = found.st_size - file.tell()
+    except OSError as error:
+        raise _unread(path, error.strerror or "cannot be read") from None
+    except Exception:  # the parser of a broken header raises what Python's tokenizer does, and more
+        raise _unread(path, "not an array file") from None
+    if not all(type(n) is int and 0 <= n < 2**63 for n in shape):
+        raise _unread(path, "not an array file")
+    if kind.hasobject:
+        raise _unread(path, "an array of Python objects, which is never unpickled")
+    if prod(shape) * kind.itemsize > rest:
+        raise _unread(path, SHORT)
+    return shape, kind
+
+
+def load(path: str) -> Array:
+    """Return the array in a .npy file."""
+    header(path)
+    try:
+        return np.asarray(np.load(path, allow_pickle=False))
+    except OSError as error:
+        raise _unread(path, error.strerror or "cannot be read") from None
+    except (ValueError, EOFError):
+        raise _unread(path, SHORT) from None
+
+
+def _unread(path: str, reason: str) -> CuteError:
+    return refusal("cli-npy", operation="gemm", path=path, reason=reason)

@@ -17,7 +17,7 @@ from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import INTS, SYMBOLS
 from cute_py.layout.notation.grid import COLUMNS, ROWS, text_grid
 from cute_py.layout.notation.parse import parse_layout
-from cute_py.layout.tools import is_injective
+from cute_py.layout.properties import is_injective
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -41,7 +41,7 @@ COMMANDS = {
         'show "Sw<2,3,3> o (8,32):(32,1)" --by bank\nshow "mma(SM61_DP4A, (2,2,1))" -o mma.svg',
     ),
     "explore": (
-        "explore_command",
+        "picture_commands",
         "write the layout explorer as pages for a browser",
         "explore -o site\nexplore -o page.html --runtime node_modules/pyodide",
     ),

@@ -1,16 +1,17 @@
-"""`cute-py show`, `tv`, `mma`, `copy` and `atoms`: pictures, and the list of instructions."""
+"""`cute-py show`, `tv`, `mma`, `copy`, `atoms` and `explore`: pictures, lists of instructions."""
 
 from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 from cute_py.atoms.arch import ARCHS
 from cute_py.atoms.copy import Copy_Atom
 from cute_py.atoms.search import listed, table_text
 from cute_py.cli.arguments import count
 from cute_py.cli.expression_commands import add_symbols, symbols_of, text_of, value_of
-from cute_py.cli.output import as_json, write
+from cute_py.cli.output import Output, as_json, write
 from cute_py.errors import CuteError, refusal, suggestion
 from cute_py.expression import evaluate
 from cute_py.layout.layout import Layout
@@ -199,3 +200,40 @@ def _require_arch(arch: str) -> None:
 
 def _fields(row: MMA_Atom | Copy_Op) -> dict[str, object]:
     return {"atom": str(row), **{key: getattr(row, key) for key in type(row).__slots__}}
+
+
+# -- the explorer
+
+
+def add_explore(command: ArgumentParser) -> None:
+    """Add the arguments of `explore`."""
+    from cute_py.explore.pages import PYODIDE
+
+    command.set_defaults(run=_explore)
+    command.add_argument(
+        "-o", dest="output", metavar="DIR", required=True, help="a folder, or a file page.html"
+    )
+    command.add_argument(
+        "--runtime",
+        metavar="DIR",
+        type=Path,
+        help=f"the folder of the npm package pyodide {PYODIDE}; without it, pages load Pyodide "
+        "from its CDN",
+    )
+
+
+def _explore(given: Namespace) -> None:
+    from cute_py.explore.pages import single, site
+
+    if given.output.endswith((".html", ".htm")):
+        write(single(given.runtime), given.output)
+        return
+    folder = Path(given.output)
+    for name, content in site(given.runtime):
+        path = folder / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Output(str(folder))._refused(error.strerror) from None
+        with Output(str(path)) as file:
+            file.write(content)

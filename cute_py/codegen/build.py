@@ -15,20 +15,12 @@ from typing import TYPE_CHECKING
 from cute_py.codegen.arch import NEWEST, require_runnable
 from cute_py.codegen.cache import alone, cached
 from cute_py.codegen.frontend import printed, ptx_of
-from cute_py.codegen.loops import explained
-from cute_py.codegen.passes import without_waits
-from cute_py.codegen.passes.atomics import with_short_sums
+from cute_py.codegen.passes import with_short_sums, without_waits
 from cute_py.codegen.passes.counters import with_counters
 from cute_py.codegen.passes.strength import Chains
 from cute_py.codegen.passes.zeros import with_scale_d
-from cute_py.codegen.toolchain import (
-    assembled,
-    clipped,
-    counted,
-    disassembled,
-    number_in,
-    stalls,
-)
+from cute_py.codegen.sass import counted, explained, stalls
+from cute_py.codegen.toolchain import assembled, clipped, disassembled, number_in
 from cute_py.errors import CuteError, refusal, shorten
 from cute_py.integers import ints
 from cute_py.plan.ops import Print, Wgmma

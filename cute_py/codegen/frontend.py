@@ -63,10 +63,10 @@ def ptx_of(
             raise
         raise refusal("codegen-source", operation=plan.name, log=clipped(str(error))) from None
     ptx, entry = _renamed(_unrolled_once(ptx), plan.name)
-    return _in_clusters(plan, _by_value(plan, ptx, entry)), entry
+    return _in_clusters(plan, _by_value(plan, ptx, entry, arch), arch), entry
 
 
-def _by_value(plan: Plan, ptx: str, entry: str) -> str:
+def _by_value(plan: Plan, ptx: str, entry: str, arch: str) -> str:
     """Return PTX that takes its tables and tensor maps by value: Numba has no such parameters. The
     address of the parameter replaces the load of one; that of a map is generic, for TMA.
     """
@@ -80,20 +80,26 @@ def _by_value(plan: Plan, ptx: str, entry: str) -> str:
             generic = r"\n\tcvta.param.u64 \1, \1;" if kind == "map" else ""
             address = rf"mov.b64 \1, {name};{generic}"
             ptx = re.sub(rf"ld\.param\.u64\s+(%rd\d+), \[{name}\];", address, ptx)
-            assert declared == 1, name
-            assert f"[{name}" not in ptx.replace(size, ""), name
+            if declared != 1 or re.search(rf"\[{name}\b", ptx):
+                raise _unexpected(plan, arch, name)
     return ptx
 
 
-def _in_clusters(plan: Plan, ptx: str) -> str:
+def _in_clusters(plan: Plan, ptx: str, arch: str) -> str:
     """Return PTX of a kernel that is launched in clusters, if the plan's is."""
     if plan.launch.cluster == (1, 1, 1):
         return ptx
     shape = ", ".join(map(str, plan.launch.cluster))
     head = f".explicitcluster\n.reqnctapercluster {shape}\n{{"
     ptx, found = re.subn(r"^{", head, ptx, count=1, flags=re.MULTILINE)
-    assert found == 1
+    if found != 1:
+        raise _unexpected(plan, arch, "{")
     return ptx
+
+
+def _unexpected(plan: Plan, arch: str, part: str) -> CuteError:
+    log = f"PTX with another form of {part} than NVVM of CUDA 13.0 writes"
+    return refusal("codegen-nvvm", operation=plan.name, arch=arch, log=log)
 
 
 def _unrolled_once(ptx: str) -> str:

@@ -8,19 +8,14 @@ import shutil
 import subprocess
 import sysconfig
 import tempfile
-from collections import Counter
-from collections.abc import Mapping
 from functools import cache, lru_cache
 from pathlib import Path
-from types import MappingProxyType
 
 from cute_py.errors import refusal
 
 # the notes of ptxas when it ignores a request: serialized wgmma, ignored setmaxnreg, too few
 # registers for the accumulators, more blocks per multiprocessor than its threads allow ...
 FORBIDDEN = re.compile(r"C7[56]\d\d\b|will be ignored")
-# /*0a10*/  @!P0 LDSM.16.M88.4 R4, [R2] ;
-INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z]\w*)")
 
 
 def places() -> list[str]:
@@ -94,60 +89,3 @@ def disassembled(cubin: bytes) -> str:
     if done.returncode:
         raise refusal("codegen-disassembly", operation="nvdisasm", log=clipped(done.stderr))
     return done.stdout
-
-
-# what stalls the loop of warpgroup products: spills, calls, fences of the whole GPU, operands in
-# vector registers
-STALLS = re.compile(r"\b(?:LDL|STL|CALL|R2UR|MEMBAR\.\w+\.(?:GPU|SYS))\b")
-_EXIT = re.compile(r"\*/\s+EXIT")
-_LABEL = re.compile(r"^(\.L_x_\d+):")
-_BRANCH = re.compile(r"\bBRA(?:\.\w+)*\s.*`\((\.L_x_\d+)\)")
-
-
-def product_loops(sass: str) -> list[list[str]]:
-    """Return the lines of the innermost loops that multiply by warpgroups (HGMMA, IGMMA, QGMMA),
-    which are those over K. Products that are left over where such a loop was unrolled are in none.
-    """
-    lines = sass.splitlines()
-    labels = {m[1]: i for i, line in enumerate(lines) if (m := _LABEL.match(line))}
-    products = [i for i, line in enumerate(lines) if re.search(r"\b[HIQ]GMMA\b", line)]
-    # waits that repeat are behind the code of their warps, and branch back into loops
-    end = (
-        next((i for i in range(products[-1], len(lines)) if _EXIT.search(lines[i])), len(lines))
-        if products
-        else 0
-    )
-    targets = [
-        (i, labels.get(m[1], i))
-        for i, line in enumerate(lines[:end])
-        if (m := _BRANCH.search(line))
-    ]
-    loops = [(first, last) for last, first in targets if first < last]
-    inner = {
-        min(around, key=lambda loop: loop[1] - loop[0])
-        for at in products
-        if (around := [loop for loop in loops if loop[0] < at < loop[1]])
-    }
-    inner = {x for x in inner if not any(x[0] <= y[0] and y[1] <= x[1] for y in inner - {x})}
-    return [lines[first:last] for first, last in sorted(inner)]
-
-
-def stalls(sass: str) -> Mapping[str, int]:
-    """Return the number of each instruction of `STALLS` in the loops of warpgroup products.
-
-    >>> loop = [".L_x_1:", "HGMMA.64x8x16.F32 R24, gdesc[UR8], R24 ;", "R2UR UR4, R2 ;"]
-    >>> dict(stalls(chr(10).join([*loop, "@P0 BRA `(.L_x_1) ;", "R2UR UR5, R2 ;"])))
-    {'R2UR': 1}
-    """
-    found = [STALLS.findall(line) for loop in product_loops(sass) for line in loop]
-    return Counter(name for names in found for name in names)
-
-
-def counted(sass: str) -> Mapping[str, int]:
-    """Return the number of each instruction in SASS, by its name before the first dot: HMMA, LDSM,
-    LDGSTS, BAR ...; 0 for any other.
-
-    >>> counted("/*0010*/ @P0 LDSM.16.M88.4 R4, [R2] ;")["LDSM"]
-    1
-    """
-    return MappingProxyType(Counter(INSTRUCTION.findall(sass)))

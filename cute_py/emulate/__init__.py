@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cute_py.emulate.agreements import Agreements
 from cute_py.emulate.arguments import Arguments
 from cute_py.emulate.batch import Batch
 from cute_py.emulate.checks import CHECKS
@@ -20,6 +19,7 @@ from cute_py.emulate.global_memory import GlobalMemory
 from cute_py.emulate.machine import Machine
 from cute_py.emulate.ops import HANDLERS
 from cute_py.emulate.program import program_of
+from cute_py.emulate.promises import Promises
 from cute_py.emulate.report import Report
 from cute_py.emulate.timeline import Timeline
 from cute_py.errors import CuteError, refusal, shorten
@@ -122,10 +122,10 @@ def _run(
     together = max(1, memory // needs.bytes_per_block())
     if program.together:
         together = max(total, 1)
-    starts, agreements = list(range(0, total, together)), Agreements()
+    starts, promises = list(range(0, total, together)), Promises()
     for batch, start in enumerate(reversed(starts) if order == "reversed" else starts, 1):
         blocks = min(together, total - start)
-        state = Batch(needs, given, grid, counts, blocks, start, watch, agreements)
+        state = Batch(needs, given, grid, counts, blocks, start, watch, promises)
         before = (batch - 1) * together
         part = _part_of(progress, before, blocks, total)
         Machine(program, state, order, part, resident).run()

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cute_py.emulate.agreements import Agreements
 from cute_py.emulate.checks import CLOCKED
 from cute_py.emulate.clocks import LOW, Acting, Agents, Clocks
 from cute_py.emulate.engines import Clusters, Engines
 from cute_py.emulate.faults import Faults, line_of
 from cute_py.emulate.global_memory import Traffic
 from cute_py.emulate.peers import Peers
+from cute_py.emulate.promises import Promises
 from cute_py.emulate.releases import Releases
 from cute_py.emulate.shadow import Grain, Shadow
 from cute_py.emulate.spans import LANES, Array, Span, Spans, Value
@@ -102,9 +102,9 @@ class Batch:
         blocks: int,
         first: int,
         globals_: GlobalMemory | None = None,
-        agreements: Agreements | None = None,
+        promises: Promises | None = None,
     ) -> None:
-        self.agreements = agreements or Agreements()
+        self.promises = promises or Promises()
         self.blocks, self.warps, self.report = blocks, needs.warps, report
         self.arrays, self.numbers = given.arrays, given.numbers
         self.reachable, self.nowhere = given.reachable, given.nowhere

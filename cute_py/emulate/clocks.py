@@ -38,8 +38,10 @@ LOW = (1 << EPOCH) - 1
 SEVERAL = 1 << 31  # lanes of one warp wrote the same bits at once; the agent is the first of them
 WHOLE = 1 << 30  # the warp wrote as one: none of its lanes knows what the others wrote
 WHO = WHOLE - 1
-THREAD, COPY, BULK = range(3)  # what an agent of a thread is; agents are numbered kind by kind
-KINDS = 3
+# what an agent of a thread is; agents are numbered kind by kind. TMA stores are two: they read
+# shared memory, which `tma_store_wait(read=True)` waits for, and write global memory later
+THREAD, COPY, BULK, BULK_WRITE = range(4)
+KINDS = 4
 
 
 def through(epoch: Array) -> Array:
@@ -72,7 +74,7 @@ class Agents:
         self.fixed = self.slots + (-(-warps // 4) if groups else 0)
         copies = any(isinstance(op, ops.CpAsync) for op in every)
         stores = any(isinstance(op, ops.TmaStore) for op in every)
-        self.kinds = (THREAD, *[COPY] * copies, *[BULK] * stores)
+        self.kinds = (THREAD, *[COPY] * copies, *[BULK, BULK_WRITE] * stores)
         waits = [op.n for op in every if isinstance(op, ops.CpWait | ops.BulkWait)]
         self.depth = 1 + max(waits, default=0)  # groups that a wait may leave open
         self.columns = self.fixed + len(self.kinds) * warps
@@ -115,8 +117,12 @@ class Agents:
             name = self.mbarrier(who - self.tma)
             return f"a TMA load that completes on {name}", f"wait for {name} first, with its phase"
         warp = self.warp(who)
-        if self.kind(who) == BULK:
-            return f"a TMA store of warp {warp}", "wait for it with cute.tma_store_wait first"
+        if self.kind(who) in (BULK, BULK_WRITE):
+            read = "" if self.kind(who) == BULK else ", without read=True,"
+            return (
+                f"a TMA store of warp {warp}",
+                f"wait for it with cute.tma_store_wait{read} first",
+            )
         return f"cp.async of warp {warp}", "wait for it with cute.cp_async_wait and a barrier"
 
 

@@ -497,11 +497,12 @@ class GlobalMemory:
         theirs, who = (self._blocks(mark)) - 1, stamp & WHO
         mine = theirs == b + batch.faults.first
         block = batch.faults.block(theirs - batch.faults.first)
+        fix = _FIXES[(who // LANES == thread // LANES) if mine else None]
         if who < agents.threads:
             name = f"block {block}, warp {who // LANES}, lane {who % LANES} (thread {who})"
         else:
-            name = f"{agents.engine(who)[0]} of block {block}"
-        fix = _FIXES[(who // LANES == thread // LANES) if mine else None]
+            engine, wait = agents.engine(who)
+            name, fix = f"{engine} of block {block}", wait if mine else fix
         line = line_of(self.traffic.ops[self._ops(mark)])
         return batch.faults.at(
             "emulate-global-race",

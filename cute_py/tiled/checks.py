@@ -19,8 +19,8 @@ from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.layout import Layout
 from cute_py.layout.modes import get
 from cute_py.layout.offsets import offsets
+from cute_py.layout.properties import is_injective
 from cute_py.layout.queries import is_static, size
-from cute_py.layout.tools import is_injective
 from cute_py.tensor.engine import Pointer
 from cute_py.tensor.tensor import Tensor
 from cute_py.tiled.fragments import holds, layout_of

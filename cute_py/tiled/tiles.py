@@ -22,8 +22,8 @@ from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.coords import crd2idx
 from cute_py.layout.layout import INTS, Layout, make_layout, on_inner
 from cute_py.layout.modes import prepend, replace, slice_
+from cute_py.layout.properties import is_injective, is_surjective
 from cute_py.layout.queries import cosize, get_flat_coord, size
-from cute_py.layout.tools import is_injective, is_surjective
 from cute_py.layout.tuples import _
 from cute_py.tensor.elements import reach
 

@@ -237,11 +237,13 @@ def _by_columns(x: Any) -> bool:
 # -- torch.vmap
 
 
-def _vmapped(_info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Any, int]:
+def _vmapped(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Any, int]:
     """Return the products of a batch, whose mode is the first of the result."""
     values = list(args) + list(_DEFAULTS[len(args) :])
     a, b, c, alpha, beta, bias, *rest = values
     dims: list[Any] = [*in_dims, *[None] * (ARGUMENTS - len(in_dims))]
+    if dims[0] is None and dims[1] is None:  # only what is added differs
+        a, dims[0] = a.expand(info.batch_size, *a.shape), 0
     rank = 2 + max(x.dim() - 2 - (d is not None) for x, d in ((a, dims[0]), (b, dims[1])))
 
     def spread(x: Any, dim: int | None, modes: int) -> Any:
@@ -255,7 +257,9 @@ def _vmapped(_info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Any, int
         c = spread(c, dims[2], rank)
     if dims[5] is not None:  # each product has its own: a term like c
         row = spread(bias, dims[5], rank)
-        c, beta, bias = (row if c is None else beta * c + row), 1.0, None
+        wide = torch.promote_types(row.dtype, torch.float32)  # the kernel does not round in between
+        c = row if c is None or beta == 0 else beta * c.to(wide) + row
+        beta, bias = 1.0, None
         c = c.expand(*c.shape[:-2], a.shape[-2], b.shape[-1])
     return operator(a, b, c, alpha, beta, bias, *rest), 0
 

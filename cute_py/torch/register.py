@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from inspect import Parameter
 
+    from cute_py.plan.plan import Plan
     from cute_py.trace.kernel import Kernel
 
 OPERATION = "cute_py.torch.register"
@@ -86,8 +87,8 @@ def _gradient(setup_context: Callable[..., Any] | None, backward: Callable[..., 
 class _Called:
     """A kernel as it is called by the operator `name`.
 
-    What it writes is compared with the outputs once for each plan; how it adds, with what
-    `torch.use_deterministic_algorithms` asks for, at each call in that mode.
+    What it writes is compared with the outputs once for each plan, whoever had it traced; how it
+    adds, with what `torch.use_deterministic_algorithms` asks for, at each call in that mode.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class _Called:
         self.kernel, self.name, self.fake, self.constants = kernel, name, fake, constants
         self.outputs = (outputs,) if isinstance(outputs, str) else tuple(outputs)
         self.parameters = kernel.signature.parameters
-        self.plans = -1  # of the kernel, when the last of them was checked
+        self.checked: Plan | None = None  # the kernel's newest plan when all were last checked
         made = () if fake is None else self.outputs
         self.given = [x for x in self.parameters if x not in constants and x not in made]
         for place, names in (("outputs", self.outputs), ("the constants", constants)):
@@ -165,19 +166,24 @@ class _Called:
         forbidden.
         """
         strict = torch.are_deterministic_algorithms_enabled()
-        if self.plans == len(self.kernel.plans) and not strict:
+        if self.checked is not None and self._newest() is self.checked and not strict:
             return
         plan = self.kernel.plan(*args)
-        self.plans = len(self.kernel.plans)
-        ops = list(every(plan.body))
-        written = sorted(set().union(*[arrays(op, written=True) for op in ops]))
-        if not set(written) <= set(self.outputs):
-            facts = {"outputs": ", ".join(self.outputs), "written": ", ".join(written)}
+        if not _written(plan) <= set(self.outputs):
+            facts = {
+                "outputs": ", ".join(self.outputs),
+                "written": ", ".join(sorted(_written(plan))),
+            }
             raise refusal("torch-writes", operation=public(self.name), **facts)
+        if all(_written(x) <= set(self.outputs) for x in self.kernel.plans.values()):
+            self.checked = self._newest()
         if strict:
-            for op in ops:
+            for op in every(plan.body):
                 if isinstance(op, Atomic) and op.fn == "add" and op.dst.dtype.is_float:
                     self._require_order(op)
+
+    def _newest(self) -> Plan | None:
+        return next(reversed(self.kernel.plans.values()), None)
 
     def _require_order(self, op: Atomic) -> None:
         error = refusal(
@@ -186,6 +192,11 @@ class _Called:
         if not torch.is_deterministic_algorithms_warn_only_enabled():
             raise error
         warnings.warn(str(error), stacklevel=2)
+
+
+def _written(plan: Plan) -> set[str]:
+    """Return the names of the arrays that a plan writes."""
+    return set().union(*[arrays(op, written=True) for op in every(plan.body)])
 
 
 def _word(note: object, parameter: Parameter) -> str:

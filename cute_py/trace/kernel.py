@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from cute_py.calls.fingerprint.dependencies import Snapshot
     from cute_py.layout.types import Leaf
 
+MOST_PLANS = 4096  # plans that a kernel keeps; when there are more, all are evicted
+
 register_allocators.append(registers_of)
 pointer_makers.append(memory_at)
 
@@ -122,11 +124,16 @@ class Kernel:
         if not seen.complete:  # it reads globals by eval, exec or globals()
             return _traced(self, arguments)
         key = (seen.key, *[argument.key for argument in arguments])
-        if key not in self.plans:
+        known = self.plans.get(key)
+        if known is None:
             with self.tracing:  # concurrent calls get the same plan
-                if key not in self.plans:
-                    self.plans[key] = _traced(self, arguments)
-        return self.plans[key]
+                known = self.plans.get(key)
+                if known is None:
+                    known = _traced(self, arguments)
+                    if len(self.plans) >= MOST_PLANS:
+                        self.plans.clear()
+                    self.plans[key] = known
+        return known
 
     def leaves(self, *args: object, **named: object) -> list[Any]:
         """Return the arrays and run-time numbers of a call, in the order of the parameters."""

@@ -63,11 +63,22 @@ def hilbert_order(m: int, n: int) -> list[tuple[int, int]]:
     >>> hilbert_order(2, 2), hilbert_order(1, 3)
     ([(0, 0), (0, 1), (1, 1), (1, 0)], [(0, 0), (0, 1), (0, 2)])
     """
-    side = 1
-    while side < max(m, n):
-        side *= 2
-    found = (_on_curve(at, side) for at in range(side * side))
-    return [(i, j) for i, j in found if i < m and j < n]
+    side = 1 << (max(m, n, 1) - 1).bit_length()
+    found = []
+
+    def visit(first: int, size: int) -> None:
+        """Visit a square of size^2 points, from the one with this number on, inside of m by n."""
+        i, j = _on_curve(first, side)
+        if i // size * size >= m or j // size * size >= n:
+            return
+        if size == 1:
+            found.append((i, j))
+            return
+        for quarter in range(4):
+            visit(first + quarter * size * size // 4, size // 2)
+
+    visit(0, side)
+    return found
 
 
 def _on_curve(at: int, side: int) -> tuple[int, int]:

@@ -9,7 +9,7 @@ import cute_py as cute
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
-from cute_py.codegen.loops import explained, kind_of
+from cute_py.codegen.sass import explained, kind_of
 from tests.compile_only.ladder import multistage_flagship
 
 NESTED = """

@@ -14,7 +14,8 @@ from tests.hopper_family import CONFIGS, HALVES, arguments, call_of, result_of, 
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
-from cute_py.codegen.toolchain import FORBIDDEN, stalls
+from cute_py.codegen.sass import stalls
+from cute_py.codegen.toolchain import FORBIDDEN
 
 OFTEN = ("128x256", "pp-128x192", "64x32-pdl", "nt", "s8")
 FULL = Epilogue(alpha=True, source=True, bias=True, activation="gelu")

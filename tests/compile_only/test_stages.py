@@ -16,6 +16,7 @@ from llvmlite import ir
 from cute_py.codegen import build, toolchain
 from cute_py.codegen.build import PASSES
 from cute_py.codegen.ops import RULES
+from cute_py.codegen.sass import counted
 from cute_py.codegen.storage import I32
 from cute_py.codegen.toolchain import FORBIDDEN, assembled
 from cute_py.errors import refusal
@@ -180,7 +181,7 @@ def test_predicated_instructions_are_counted_too():
         /*0030*/               @P2 BRA `(.L_x_1) ;
 .L_x_1:
     """
-    assert dict(toolchain.counted(text)) == {"LDC": 1, "LDSM": 1, "USEL": 1, "BRA": 1}
+    assert dict(counted(text)) == {"LDC": 1, "LDSM": 1, "USEL": 1, "BRA": 1}
 
 
 def test_what_nvdisasm_refuses_is_shown():

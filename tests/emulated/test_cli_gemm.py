@@ -16,7 +16,8 @@ import pytest
 import cute_py as cute
 from cute_py.cli.gemm_command import WRONG
 from cute_py.cli.main import REFUSED, main
-from cute_py.ops import memory, progress
+from cute_py.cli.output import Bar
+from cute_py.ops import memory
 from cute_py.ops.call import Call
 from cute_py.plan import verify
 
@@ -197,7 +198,7 @@ class Terminal:
 
 def test_a_bar_appears_on_a_terminal_if_much_is_left(capsys, monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal(sys.stderr))
-    with progress.Bar("multiplying", "blocks") as bar:
+    with Bar("multiplying", "blocks") as bar:
         bar.update(5, 10)
         assert bar.shown is None
         bar.start -= 100
@@ -210,14 +211,14 @@ def test_a_bar_appears_on_a_terminal_if_much_is_left(capsys, monkeypatch):
 def test_no_bar_in_the_first_second(monkeypatch):
     """The first iteration is slow: what it says of the rest is no ground for a bar."""
     monkeypatch.setattr(sys, "stderr", Terminal(sys.stderr))
-    with progress.Bar("multiplying", "blocks") as bar:
+    with Bar("multiplying", "blocks") as bar:
         bar.start -= 0.5
         bar.update(0.001, 1)
         assert bar.shown is None
 
 
 def test_no_bar_without_a_terminal(capsys):
-    with progress.Bar("multiplying", "blocks") as bar:
+    with Bar("multiplying", "blocks") as bar:
         bar.start -= 100
         bar.update(5, 10)
     assert capsys.readouterr().err == ""
@@ -410,7 +411,7 @@ def test_configurations_that_are_no_numbers_are_refused(run, text):
 
 def test_a_long_product_tells_what_is_left(run, monkeypatch):
     clock = iter(range(0, 10**9, 2))
-    monkeypatch.setattr(progress, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr("cute_py.cli.output.perf_counter", lambda: next(clock))
     code, output, _ = run("gemm", "--m", 1, "--n", 1, "--k", 4096)
     assert code == 0
     (line,) = [line for line in output.splitlines() if line.startswith("left ")]

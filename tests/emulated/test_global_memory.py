@@ -459,6 +459,9 @@ def test_arrays_that_overlap_are_one(order):
 # -- TMA
 
 
+WAIT = "wait for it with cute.tma_store_wait, without read=True"
+
+
 def boxes(broken):
     @cute.kernel
     def run(out):
@@ -474,7 +477,7 @@ def boxes(broken):
             cute.tma_store(s, cute.local_tile(cute.tma_tensor(out), (8, 32), where))
             cute.tma_store_commit()
             if broken != "early":
-                cute.tma_store_wait(0)
+                cute.tma_store_wait(0, read=broken == "read")
         if broken == "early":
             out[8 * b, t] = 5.0
             cute.tma_store_wait(0)
@@ -492,8 +495,8 @@ def test_tma_stores(order):
     out = np.zeros((16, 32), f32)
     cute.emulate(cute.trace(boxes(None), out), out, order=order)
     assert (out[[0, 8]] == 5).all()
-    for broken in ("same", "early"):
-        with pytest.raises(cute.CuteError) as caught:
+    for broken, fix in (("same", "order the blocks"), ("early", WAIT), ("read", WAIT)):
+        with pytest.raises(cute.CuteError, match=fix) as caught:
             cute.emulate(cute.trace(boxes(broken), out), out, order=order)
         assert caught.value.code == RACE
 

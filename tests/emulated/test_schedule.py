@@ -75,6 +75,9 @@ def test_a_hilbert_curve_moves_to_a_neighbour():
         curve = np.array(cute.hilbert_order(side, side))
         assert (np.abs(np.diff(curve, axis=0)).sum(1) == 1).all()
         assert len(set(map(tuple, curve))) == side * side
+    strip = cute.hilbert_order(2, 4096)  # in time that grows with its tiles, not with its square
+    assert set(strip) == {(i, j) for i in range(2) for j in range(4096)}
+    assert len(strip) == 2 * 4096
 
 
 @cute.kernel

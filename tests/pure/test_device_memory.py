@@ -7,8 +7,8 @@ import pytest
 
 import cute_py as cute
 from cute_py.codegen.driver import Driver
-from cute_py.ops import device_memory, self_test
-from cute_py.ops.device_memory import DeviceArray
+from cute_py.ops import self_test
+from cute_py.ops.self_test import DeviceArray
 from tests.fake_gpu import Raw
 
 
@@ -37,7 +37,7 @@ class Memory(Raw):
 @pytest.fixture
 def raw(monkeypatch):
     raw = Memory()
-    monkeypatch.setattr(device_memory, "driver", lambda: Driver(raw))
+    monkeypatch.setattr(self_test, "driver", lambda: Driver(raw))
     return raw
 
 
@@ -70,7 +70,7 @@ def test_the_self_test_runs_inside_of_the_first_device(raw, monkeypatch):
         ctypes.memmove(y.address, x.address, x.host.nbytes)
 
     monkeypatch.setattr("cute_py.codegen.driver.driver", lambda: by)
-    monkeypatch.setattr(device_memory, "driver", lambda: by)
+    monkeypatch.setattr(self_test, "driver", lambda: by)
     monkeypatch.setattr("cute_py.codegen.launch.run.run", run)
     assert "right" in self_test.launched()
     self_test.launched()

@@ -384,6 +384,7 @@ def test_a_kernel_of_a_class_is_known_for_its_object(gpu, is_quick):
 
 def test_known_calls_are_bounded(gpu, monkeypatch):
     monkeypatch.setattr(fast_path, "MOST", 4)
+    monkeypatch.setattr(sys.modules["cute_py.trace.kernel"], "MOST_PLANS", 6)
 
     @cute.kernel
     def touch(x, n):
@@ -392,8 +393,24 @@ def test_known_calls_are_bounded(gpu, monkeypatch):
     for n in range(1, 11):
         touch(X, n)
     assert known(touch) <= 4
+    assert len(touch.plans) <= 6
     touch(X, 1)
     assert gpu.raw.launches[-1][1] == (1, 1, 1)
+
+
+def test_a_call_is_kept_while_another_thread_evicts_all(gpu, monkeypatch):
+    @cute.kernel
+    def touch(x, n):
+        cute.launch(grid=n, block=32)
+
+    def evicted(_args, check):
+        touch.calls().kept.clear()
+        return check
+
+    monkeypatch.setattr(fast_path, "outside_autograd", evicted)
+    touch(X, 1)
+    touch(X, 2)
+    assert [launch[1] for launch in gpu.raw.launches] == [(1, 1, 1), (2, 1, 1)]
 
 
 def copier():

@@ -315,6 +315,18 @@ def test_vmap_is_a_batch():
     )
     wanted = torch.relu(0.5 * (a @ b.movedim(1, 0)) + 2 * c + bias[:, None])
     torch.testing.assert_close(vmapped(a, b, bias), wanted, rtol=1e-5, atol=1e-5)
+    for beta, term in ((0.0, torch.full((5, 6), torch.nan)), (2.0, c.half())):  # not read; f16
+        by_rows = torch.func.vmap(lambda x, row: gemm(x, b[:, 0], term, 1.0, beta, row))  # noqa: B023
+        single = [gemm(x, b[:, 0], term, 1.0, beta, row) for x, row in zip(a, bias, strict=True)]
+        torch.testing.assert_close(by_rows(a, bias), torch.stack(single), rtol=1e-6, atol=1e-6)
+    one, other = a[0], b[:, 0]
+    terms = torch.func.vmap(lambda c, row: gemm(one, other, c, 1.0, 2.0, row))
+    wanted = one @ other + 2 * c + bias[:, None]
+    torch.testing.assert_close(terms(c.expand(4, 5, 6), bias), wanted, rtol=1e-5, atol=1e-5)
+    rows = torch.func.vmap(lambda row: gemm(a, other, None, 1.0, 0.0, row))
+    torch.testing.assert_close(
+        rows(bias), (a @ other)[None] + bias[:, None, None], rtol=1e-5, atol=1e-5
+    )
     twice = torch.func.vmap(torch.func.vmap(gemm, in_dims=(0, None)), in_dims=(None, 0))
     x, y = tensor(3, 5, 7, grad=False), tensor(2, 7, 6, grad=False)
     torch.testing.assert_close(twice(x, y), x[None] @ y[:, None], rtol=1e-5, atol=1e-5)

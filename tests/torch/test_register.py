@@ -154,6 +154,27 @@ def test_an_output_that_is_not_named_is_refused():
     assert (caught.value.facts["outputs"], caught.value.facts["written"]) == ("low", "high, low")
 
 
+def test_outputs_are_compared_with_plans_that_other_calls_traced():
+    @cute.kernel
+    def increment(x, y, z, copies: int):
+        cute.launch(grid=1, block=32)
+        y[cute.thread_idx()] = x[cute.thread_idx()] + 1.0
+        if copies:
+            z[cute.thread_idx()] = x[cute.thread_idx()]
+
+    op = register(increment, outputs="y", name="tests::increment")
+    x, y, z = torch.ones(32), torch.zeros(32), torch.zeros(32)
+    op(x, y, z, 0)
+    increment(x, y, torch.zeros(32), 1)
+    for _ in range(2):
+        op(x, y, z, 0)
+        with pytest.raises(cute.CuteError) as caught:
+            op(x, y, z, 1)
+        assert caught.value.code == "torch-writes"
+    assert bool((y == 2).all())
+    assert not z.any()
+
+
 @pytest.mark.parametrize(
     "fake", [lambda x, alpha: (like(x), like(x)), lambda x, alpha: x, lambda x, alpha: None]
 )

@@ -11,7 +11,7 @@ from cute_py.atoms.copy import Copy_Op
 from cute_py.atoms.tensor_map import unreachable
 from cute_py.emulate.access import Located
 from cute_py.emulate.bits import from_bytes, numpy_type, recast, to_bytes
-from cute_py.emulate.clocks import BULK, COPY, THREAD
+from cute_py.emulate.clocks import BULK, BULK_WRITE, COPY, THREAD
 from cute_py.emulate.cohorts import Cohort, Run
 from cute_py.emulate.global_memory import PLAIN
 from cute_py.emulate.numerics import function
@@ -340,25 +340,33 @@ def _narrowed(place: Place, guard: Array) -> Place:
 
 
 @handles(ops.CpCommit)
-def cp_commit(program: Program, op: ops.CpCommit) -> Run:
-    """Close a group."""
+@handles(ops.BulkCommit)
+def commit(program: Program, op: ops.CpCommit | ops.BulkCommit) -> Run:
+    """Close a group of cp.async, or of TMA stores."""
+    kinds = (COPY,) if isinstance(op, ops.CpCommit) else (BULK, BULK_WRITE)
 
     def run(c: Cohort) -> None:
         clocks = c.batch.clocks
         if clocks is not None:
-            clocks.commit(clocks.acting(c.span, c.mask), COPY)
+            who = clocks.acting(c.span, c.mask)
+            for kind in kinds:
+                clocks.commit(who, kind)
 
     return run
 
 
 @handles(ops.CpWait)
-def cp_wait(program: Program, op: ops.CpWait) -> Run:
-    """Wait for all but the latest n groups."""
+@handles(ops.BulkWait)
+def wait(program: Program, op: ops.CpWait | ops.BulkWait) -> Run:
+    """Wait for all but the latest n groups of cp.async, or of TMA stores."""
+    kinds = (COPY,) if isinstance(op, ops.CpWait) else (BULK, BULK_WRITE)[: 2 - op.read]
 
     def run(c: Cohort) -> None:
         clocks = c.batch.clocks
         if clocks is not None:
-            clocks.wait(clocks.acting(c.span, c.mask), COPY, op.n)
+            who = clocks.acting(c.span, c.mask)
+            for kind in kinds:
+                clocks.wait(who, kind, op.n)
 
     return run
 
@@ -562,31 +570,7 @@ def tma_store(program: Program, op: ops.TmaStore) -> Run:
                 raise c.batch.faults.fault("emulate-read-only", op, storage=op.tensor)
             data = array.data
             result = values if combine is None else combine(data[at], values)
-            box.judge(c, where, at, op, result, agent=BULK)
+            box.judge(c, where, at, op, result, agent=BULK_WRITE)
             data[at] = result
-
-    return run
-
-
-@handles(ops.BulkCommit)
-def bulk_commit(program: Program, op: ops.BulkCommit) -> Run:
-    """Close a group of TMA stores."""
-
-    def run(c: Cohort) -> None:
-        clocks = c.batch.clocks
-        if clocks is not None:
-            clocks.commit(clocks.acting(c.span, c.mask), BULK)
-
-    return run
-
-
-@handles(ops.BulkWait)
-def bulk_wait(program: Program, op: ops.BulkWait) -> Run:
-    """Wait for all but the latest n groups of TMA stores."""
-
-    def run(c: Cohort) -> None:
-        clocks = c.batch.clocks
-        if clocks is not None:
-            clocks.wait(clocks.acting(c.span, c.mask), BULK, op.n)
 
     return run

@@ -20,8 +20,8 @@ from cute_py.layout.algebra.complement import components
 from cute_py.layout.basis import ScaledBasis, sum_steps
 from cute_py.layout.layout import BASIS, Layout
 from cute_py.layout.offsets import QUESTIONED, in_arrays, values_at_all
+from cute_py.layout.properties import below_one_map, is_surjective, require_mapped, wanted_count
 from cute_py.layout.queries import coprofile, inner_of, leaf_path, size
-from cute_py.layout.tools import below_one_map, is_surjective, require_mapped, wanted_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

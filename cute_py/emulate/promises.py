@@ -1,4 +1,4 @@
-"""`Agreements`: whether threads that promise to have the same value do.
+"""`Promises`: whether threads that promise to have the same value do.
 
 Threads need not get to a promise together. So the n-th value of a thread is compared with the n-th
 of every other thread of the scope. Where all threads of the scope get there at once, nothing is
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cute_py.plan.ops import Promise
 
 
-class Agreements:
+class Promises:
     """The values that threads of a run have promised to share."""
 
     def __init__(self) -> None:

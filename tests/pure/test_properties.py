@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import cute_py as cute
 from cute_py import ComposedLayout, F2Layout, F2Map, Layout, Swizzle
 from cute_py.errors import LayoutError, LeafTypeError
-from cute_py.layout import tools
+from cute_py.layout import properties
 from tests import model, strategies
 
 any_layouts = st.one_of(
@@ -208,7 +208,7 @@ closed_forms = [
 
 @pytest.mark.parametrize(("question", "operands", "answer"), closed_forms)
 def test_size_does_not_matter_where_strides_decide(question, operands, answer, monkeypatch):
-    monkeypatch.setattr(tools, "outer_sums", None)
+    monkeypatch.setattr(properties, "outer_sums", None)
     assert question(*operands) is answer
 
 

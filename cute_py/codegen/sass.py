@@ -1,12 +1,19 @@
-"""The loops of machine code: the instructions of one iteration, counted by kind."""
+"""SASS, the text of machine code: its instructions counted by name, and by kind in each loop; what
+stalls the loops of warpgroup products.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from cute_py.records import Text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 KINDS = {  # kind -> instructions of SASS, by the beginnings of their names
     "products": ("HMMA", "IMMA", "BMMA", "DMMA", "QMMA", "HGMMA", "IGMMA", "BGMMA", "QGMMA"),
@@ -30,19 +37,70 @@ KINDS = {  # kind -> instructions of SASS, by the beginnings of their names
 _BY_LENGTH = sorted(
     ((name, kind) for kind, names in KINDS.items() for name in names), key=lambda x: -len(x[0])
 )
+# /*0a10*/  @!P0 LDSM.16.M88.4 R4, [R2] ;
 _LINE = re.compile(
     r"^\s*(?P<label>\.L_x_\d+):|/\*(?P<at>[0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?"
     r"(?P<name>[A-Z]\w*)(?P<rest>[^;]*);",
     re.MULTILINE,
 )
 _TARGET = re.compile(r"`\((\.L_x_\d+)\)")
+PRODUCTS = ("HGMMA", "IGMMA", "QGMMA")  # of warpgroups
+# what stalls the loop of warpgroup products: spills, calls, fences of the whole GPU, operands in
+# vector registers
+STALLS = re.compile(r"(?:LDL|STL|CALL|R2UR|MEMBAR\.\w+\.(?:GPU|SYS))\b")
 
 
-@dataclass(frozen=True)
-class _Instruction:
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """An instruction: its address (bytes), its name before the first dot, what follows, and the
+    label that it branches to, "" for none.
+    """
+
     at: int
     name: str
+    rest: str
     target: str
+
+
+def counted(sass: str) -> Mapping[str, int]:
+    """Return the number of each instruction by its name before the first dot: HMMA, LDSM, LDGSTS,
+    BAR ...; 0 for any other.
+
+    >>> counted("/*0010*/ @P0 LDSM.16.M88.4 R4, [R2] ;")["LDSM"]
+    1
+    """
+    return MappingProxyType(Counter(x.name for x in _read(sass)[0]))
+
+
+def product_loops(sass: str) -> list[list[Instruction]]:
+    """Return the innermost loops that multiply by warpgroups, which are those over K. Products that
+    are left over where such a loop was unrolled are in none.
+    """
+    code, labels = _read(sass)
+    products = [i for i, x in enumerate(code) if x.name in PRODUCTS]
+    # waits that repeat are behind the code of their warps, and branch back into loops
+    last = products[-1] if products else len(code)
+    end = next((i for i in range(last, len(code)) if code[i].name == "EXIT"), len(code))
+    loops = [(start, i) for i, x in enumerate(code[:end]) if (start := labels.get(x.target, i)) < i]
+    inner = {
+        min(around, key=lambda loop: loop[1] - loop[0])
+        for at in products
+        if (around := [loop for loop in loops if loop[0] <= at < loop[1]])
+    }
+    inner = {x for x in inner if not any(x[0] <= y[0] and y[1] <= x[1] for y in inner - {x})}
+    return [code[start:end] for start, end in sorted(inner)]
+
+
+def stalls(sass: str) -> Mapping[str, int]:
+    """Return the number of each instruction of `STALLS` in the loops of warpgroup products.
+
+    >>> loop = "R2UR UR4, R2 ;", "HGMMA.64x8x16.F32 R24, gdesc[UR8], R24 ;", "@P0 BRA `(.L_x_1) ;"
+    >>> text = [f"/*{i:04x}*/ {x}" for i, x in enumerate((*loop, "R2UR UR5, R2 ;"))]
+    >>> dict(stalls(chr(10).join([".L_x_1:", *text])))
+    {'R2UR': 1}
+    """
+    found = [STALLS.match(x.name + x.rest) for loop in product_loops(sass) for x in loop]
+    return Counter(match[0] for match in found if match)
 
 
 def kind_of(name: str) -> str:
@@ -72,19 +130,20 @@ def explained(sass: str) -> Text:
     return Text("\n".join(rows))
 
 
-def _read(sass: str) -> tuple[list[_Instruction], dict[str, int]]:
-    code: list[_Instruction] = []
+def _read(sass: str) -> tuple[list[Instruction], dict[str, int]]:
+    code: list[Instruction] = []
     labels: dict[str, int] = {}
     for found in _LINE.finditer(sass):
         if found["label"]:
             labels[found["label"]] = len(code)
             continue
         target = _TARGET.search(found["rest"]) if found["name"].startswith("BRA") else None
-        code.append(_Instruction(int(found["at"], 16), found["name"], target[1] if target else ""))
+        at, name, rest = int(found["at"], 16), found["name"], found["rest"]
+        code.append(Instruction(at, name, rest, target[1] if target else ""))
     return code, labels
 
 
-def _is_padding(code: list[_Instruction], i: int) -> bool:
+def _is_padding(code: list[Instruction], i: int) -> bool:
     """Return whether a branch to itself ends the code: it is never reached."""
     return all(x.name in ("BRA", "NOP") for x in code[i:])
 
@@ -93,7 +152,7 @@ def _alone(places: range, loops: set[tuple[int, int]]) -> list[int]:
     return [i for i in places if not any(start <= i < end for start, end in loops)]
 
 
-def _row(title: str, places: list[int], code: list[_Instruction]) -> str:
+def _row(title: str, places: list[int], code: list[Instruction]) -> str:
     names = [code[i].name for i in places if code[i].name != "NOP"]
     kinds = Counter(map(kind_of, names))
     parts = []
