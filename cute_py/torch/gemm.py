@@ -257,11 +257,20 @@ def _vmapped(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Any, int]
         c = spread(c, dims[2], rank)
     if dims[5] is not None:  # each product has its own: a term like c
         row = spread(bias, dims[5], rank)
-        wide = torch.promote_types(row.dtype, torch.float32)  # the kernel does not round in between
-        c = row if c is None or beta == 0 else beta * c.to(wide) + row
+        c = row if c is None or beta == 0 else _added(c, beta, row)
         beta, bias = 1.0, None
         c = c.expand(*c.shape[:-2], a.shape[-2], b.shape[-1])
     return operator(a, b, c, alpha, beta, bias, *rest), 0
+
+
+def _added(c: Any, beta: float, row: Any) -> Any:
+    """Return beta c + row, not rounded to a type narrower than the kernel adds in."""
+    kinds = {c.dtype, row.dtype}
+    if torch.float64 in kinds:
+        return beta * c.double() + row
+    if any(kind.is_floating_point for kind in kinds) or not float(beta).is_integer():
+        return beta * c.float() + row.float()
+    return int(beta) * c.int() + row.int()
 
 
 def _cast(args: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
