@@ -23,6 +23,9 @@ class Text(str):
         return str(self)
 
 
+SWITCH = "CUTE_PY_PICTURES"  # 0 turns off what notebooks show in place of text
+
+
 class Shown:
     """Base of objects that a notebook shows as pictures."""
 

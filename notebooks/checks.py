@@ -134,7 +134,7 @@ def a_tile(layout, shape):
     extents = tuple(cute.size(a_layout(layout), i) for i in range(cute.rank(layout)))
     if extents != shape:
         raise Wrong(f"{layout} has the extents {extents}; required: {shape}")
-    if not cute.layout.tools.is_injective(layout):
+    if not cute.is_injective(layout):
         raise Wrong(f"{layout}: two elements share an offset", layout)
     return layout
 

@@ -28,7 +28,7 @@ WORDS = re.compile(rf"\b(?:{'|'.join(REFUSED)})\b", re.IGNORECASE)
 
 PAGES = [
     *ROOT.glob("*.md"),
-    *ROOT.glob("docs/*.md"),
+    *ROOT.glob("docs/**/*.md"),
     *ROOT.glob("changelog.d/*.md"),
     *ROOT.glob("notebooks/**/*.ipynb"),
     *ROOT.glob("notebooks/**/*.py"),

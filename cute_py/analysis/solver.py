@@ -75,7 +75,7 @@ def swizzle_solver(
     change first.
 
     Args:
-        accesses: TiledCopies and `Access`es to shared memory.
+        accesses: TiledCopies to or from shared memory, or values of `Access`.
         layout: the plain layout to start from (elements).
         kinds: the changes to try, of plain, swizzle, f2 and padding.
 
@@ -117,7 +117,7 @@ def suggest_smem_layout(
         tile: extents of the tile, (M, K) (elements).
         dtype: the element type, or its width in bits: that of the accesses.
         major: the mode that is contiguous: its index, or "K" for the last and "MN" for the first.
-        accesses: TiledCopies and `Access`es to it.
+        accesses: TiledCopies to or from it, or values of `Access`.
 
     Law: the proof of the result has one wavefront per phase. Raises LayoutError if no plain,
     swizzled or padded layout is free of conflicts. See `swizzle_solver`.

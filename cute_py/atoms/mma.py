@@ -116,7 +116,7 @@ class MMA_Atom(Value):
             ...), the elements that metadata describes, and ("stored_tv", ...), its stored half.
 
     Law: a_tv, b_tv and c_tv each cover every element of their tile, once unless threads share it
-    (`cute_py.atoms.lint`). Source: cutlass mma_traits.hpp.
+    (`atoms/lint.py`). Source: cutlass mma_traits.hpp.
 
     >>> import cute_py.atoms
     >>> atom = cute_py.atoms.SM80_16x8x16_F32BF16BF16F32_TN
@@ -290,7 +290,7 @@ class MMA_Atom(Value):
 
     @property
     def sparse(self) -> bool:
-        """Whether A is sparse (`cute_py.atoms.sparse`): the instruction takes half of it, and E."""
+        """Whether A is sparse (`atoms/sparse.py`): the instruction takes half of it, and E."""
         return any(name == "e_tv" for name, _ in self.extra)
 
     def support(self, arch: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cute_py.cli.arguments import count
 from cute_py.cli.expression_commands import add_symbols, symbols_of, text_of
 from cute_py.cli.picture_commands import add_drawing, drawn
-from cute_py.errors import CuteError, ParseError
+from cute_py.errors import CuteError, ParseError, refusal
 from cute_py.expression import evaluate, show
 from cute_py.layout import Mapped, queries
 from cute_py.layout.algebra.coalesce import coalesce
@@ -41,7 +41,7 @@ def add_layout(command: ArgumentParser) -> None:
 
 
 def _layout(given: Namespace) -> None:
-    if given.output or given.format or given.by:
+    if _is_drawn(given):
         drawn(given)
         return
     layout = _value(given)
@@ -52,8 +52,15 @@ def _layout(given: Namespace) -> None:
         print(_answer(lambda: text_grid(layout, given.rows, given.columns)))
 
 
+def _is_drawn(given: Namespace) -> bool:
+    """Return whether a picture is wanted instead of the table."""
+    return bool(given.output or given.format or given.by)
+
+
 def _value(given: Namespace) -> Value:
-    """Return the layout or map that a text is, or that an expression gives."""
+    """Return the layout or map that a text is, or that an expression gives; for a picture any value
+    of an expression.
+    """
     text, symbols = text_of(given), symbols_of(given.symbol)
     try:
         return parse_layout(text, symbols)
@@ -63,9 +70,16 @@ def _value(given: Namespace) -> Value:
         value = evaluate(text, symbols)
     except ParseError as other:
         raise (error if error.code == other.code else other) from None
-    if not isinstance(value, (Mapped, F2Map)):
-        raise error
-    return value
+    if isinstance(value, (Mapped, F2Map)) or _is_drawn(given):
+        return value
+    raise refusal(
+        "wrong-argument",
+        operation="cute-py layout",
+        value=value,
+        type=type(value).__name__,
+        wanted="a layout or a map of offsets",
+        remedy="print other values with cute-py eval, and draw them with cute-py show",
+    )
 
 
 def _facts(layout: OffsetMap) -> Iterator[tuple[str, str]]:

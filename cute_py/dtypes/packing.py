@@ -218,7 +218,7 @@ class SubbyteReference:
 
         Raises:
             DtypeError: the value is not a value of the dtype (convert it first), or the words are
-            read-only.
+                read-only.
 
         """
         import numpy as np

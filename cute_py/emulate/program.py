@@ -175,10 +175,12 @@ def _counting(op: ops.Op, run: Run) -> Run:
     """Return a compiled op that counts itself."""
 
     def counted(c: Cohort) -> Signal | list[Cohort] | None:
-        report = c.batch.report
+        report, span, mask = c.batch.report, c.span, c.mask
         assert report is not None
-        report.executed(op, c.span, c.mask)
-        return run(c)
+        signal = run(c)
+        if not isinstance(signal, list):  # parts of the cohort execute it again
+            report.executed(op, span, mask)
+        return signal
 
     return counted
 

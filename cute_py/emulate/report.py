@@ -8,6 +8,7 @@ lanes at a time. Global memory moves in sectors of 32 bytes. Source: CUDA C++ Pr
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, fields
 from html import escape
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ import numpy as np
 from cute_py.emulate.spans import LANES, Array, Span
 from cute_py.errors import place_text
 from cute_py.plan import ops
+from cute_py.records import SWITCH
 
 if TYPE_CHECKING:
     from cute_py.emulate.storages import Place, Vectors
@@ -61,7 +63,7 @@ NAMES = tuple(field.name for field in fields(Counts))
 
 
 class Report:
-    """Counts by source line: `report.lines[file, line]`, `report.total`; `str` is a table.
+    """Counts by source line: `report.lines[file, line]`, `report.total`; its text is a table.
 
     `unwritten`: how many elements of each array that the kernel writes no thread has written.
     """
@@ -125,12 +127,17 @@ class Report:
             lines.append("  ".join([place.ljust(widths[0]), *right]))
         return "\n".join([*lines, *self._never_written()])
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def _never_written(self) -> list[str]:
         rows = [(n, name) for name, n in self.unwritten.items() if n]
         return [f"never written: {n} element{'s' * (n > 1)} of {name}" for n, name in rows]
 
     def _repr_html_(self) -> str | None:
-        """Return the table for notebooks."""
+        """Return the table for notebooks; None, for text, with CUTE_PY_PICTURES=0."""
+        if os.environ.get(SWITCH) == "0":
+            return None
         rows = self._rows()
         body = "".join(
             "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"

@@ -142,7 +142,7 @@ class Tensor(Operators, Record, AbstractTensor):
 
     @property
     def element_bits(self) -> int:
-        """The distance from one element to the next (bits): 4 for packed s4."""
+        """How far apart elements are stored (bits), 4 for packed s4."""
         return self.engine.element_bits
 
     def host_memory(self) -> tuple[Any, int, tuple[tuple[int, ...], tuple[int, ...]]] | None:

@@ -250,7 +250,7 @@ class BlockStatement:
 class while_(BlockStatement):
     """`with cute.while_(lambda: x.get() < n):` repeats the body while the condition is true.
 
-    The condition is evaluated before each iteration, so it must be a function of `cute.var`s or of
+    The condition is evaluated before each iteration, so it must be a function of a `cute.var` or of
     memory. Python values follow the rules of `cute.when`.
     """
 

@@ -44,19 +44,20 @@ class Operand:
             for plain loads.
 
     An iterator is an object with these methods and attributes:
-        begin(tile): move to a tile of K, a run-time integer; called on a copy of the object.
-        step(): move to the next tile. State that changes here is kept in `cute.var`s or registers.
-            Without this method, `begin` is called for every tile.
-        fill(stage): issue the thread's copies of the current tile to a stage. It may be a
-            generator: at each `yield` the loop issues products. Accesses to global memory are
-            predicated off for tiles past the last one, and read as zero.
-        completion: how the copies complete: "cp_async", by groups (the default); "immediate", plain
-            stores, where `fill` loads, yields once, and stores; or "mbarrier", by bytes on an
-            mbarrier, where one thread calls `fill(stage, full)` with the `cute.Mbarriers` of the
-            stages.
-        bytes: that arrive with a tile, for "mbarrier".
-        count: how many tiles there are, where `mainloop` is not told.
-        bounded: whether `fill` predicates tiles past `count` itself (default False).
+
+    - begin(tile): move to a tile of K, a run-time integer; called on a copy of the object.
+    - step(): move to the next tile. State that changes here is kept in a `cute.var` or registers.
+      Without this method, `begin` is called for every tile.
+    - fill(stage): issue the thread's copies of the current tile to a stage. It may be a generator:
+      at each `yield` the loop issues products. Accesses to global memory are predicated off for
+      tiles past the last one, and read as zero.
+    - completion: how the copies complete: "cp_async", by groups (the default); "immediate", plain
+      stores, where `fill` loads, yields once, and stores; or "mbarrier", by bytes on an mbarrier,
+      where one thread calls `fill(stage, full)` with the `cute.Mbarriers` of the stages.
+    - bytes: the bytes that arrive with a tile, for "mbarrier".
+    - count: the number of tiles, unless `mainloop` is given one.
+    - bounded: whether `fill` predicates tiles past `count` itself (default False).
+
     Raises LayoutError for a source that is neither.
     """
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from cute_py.errors import refusal
 from cute_py.layout import tuples
+from cute_py.layout.algebra.explain import Derivation
 from cute_py.layout.layout import Layout
 from cute_py.viz import replay
 from cute_py.viz.cells import (
@@ -89,7 +90,11 @@ def reason_of(x: object) -> str:
 
 
 def named(x: Drawable) -> Drawable:
-    """Return the MMA atom of a name, the layout of a text, and anything else as it is."""
+    """Return the MMA atom of a name, the layout of a derivation or of another text, and anything
+    else as it is.
+    """
+    if isinstance(x, Derivation):
+        return x.step.layout
     if not isinstance(x, str):
         return x
     from cute_py.atoms import registry

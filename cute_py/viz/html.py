@@ -9,6 +9,7 @@ from html import escape
 from cute_py.errors import CuteError
 from cute_py.layout import Mapped, tuples
 from cute_py.layout.algebra.explain import Derivation
+from cute_py.records import SWITCH
 from cute_py.viz.build import picture_of
 from cute_py.viz.derivations import outline, tree
 from cute_py.viz.live import elements, live
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
         display_formatter: DisplayFormatter
 
 
-SWITCH = "CUTE_PY_PICTURES"  # 0 turns the pictures of notebooks off
 MOST_CELLS, MOST_GRIDS = 1 << 16, 1 << 8  # of a picture that is shown without being asked for
 
 

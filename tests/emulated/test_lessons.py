@@ -1,5 +1,6 @@
 """The lessons in `notebooks` run as plain Python: unanswered, with their solutions, and with wrong
-answers, each of which must show its witness; and one of them in Jupyter.
+answers, each of which must show its witness; and one of them in Jupyter. The unanswered run leaves
+executed copies in `build/lessons`, which the documentation site shows.
 
 A test that is not slow takes at most 1.5 seconds, so that the 24 runs take less than 36.
 """
@@ -11,9 +12,11 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import signature
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +24,10 @@ import pytest
 
 import cute_py as cute
 from cute_py.kernels.samples import sample
+from tests.test_site import configuration
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
+EXECUTED = FOLDER.parent / "build" / "lessons"
 LESSONS = sorted(FOLDER.glob("*.ipynb"))
 
 
@@ -67,18 +72,41 @@ def shown(value):
 
 
 def run(lesson, kind, answers=None):
-    """Run all cells of a lesson, and return (verdict, HTML) of its exercises by name."""
-    names, verdicts = {"__name__": "__main__"}, {}
+    """Run all cells of a lesson, and return (verdict, HTML) of its exercises by name, and the
+    outputs of each cell as a notebook stores them.
+    """
+    names, verdicts, outputs = {"__name__": "__main__"}, {}, []
     for number, code in enumerate(code_of(lesson)):
         found = exercise_of(code)
         if found and answers:
             code = found[1] + answers[found[2]][kind == "wrong"] + found[4]
-        value = run_cell(code, names, f"<{lesson.stem} {number} {kind}>")
+        with redirect_stdout(StringIO()) as printed:
+            value = run_cell(code, names, f"<cell {number + 1}>")
         text, page = shown(value)
         if found:
             assert text.startswith(found[2])
             verdicts[found[2]] = value, page
-    return verdicts
+        outputs.append([])
+        if printed.getvalue():
+            said = {"output_type": "stream", "name": "stdout", "text": printed.getvalue()}
+            outputs[-1].append(said)
+        if value is not None:
+            data = {"text/plain": text} | ({"text/html": page} if page else {})
+            result = {"output_type": "execute_result", "execution_count": number + 1}
+            outputs[-1].append(result | {"metadata": {}, "data": data})
+    return verdicts, outputs
+
+
+def keep(lesson, outputs, folder=EXECUTED):
+    """Write the executed copy of a lesson."""
+    notebook = json.loads(lesson.read_text(encoding="utf-8"))
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    for number, (cell, found) in enumerate(zip(code, outputs, strict=True), 1):
+        cell.update(outputs=found, execution_count=number)
+    folder.mkdir(parents=True, exist_ok=True)
+    part = folder / f"{lesson.name}.{os.getpid()}"  # the site may be reading the copy
+    part.write_text(json.dumps(notebook, indent=1), encoding="utf-8")
+    part.replace(folder / lesson.name)
 
 
 by_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.stem)
@@ -124,22 +152,23 @@ def test_there_are_eight_lessons_with_three_exercises_and_at_most_twenty_cells()
 
 @by_lesson
 def test_lesson_runs_unanswered(lesson):
-    verdicts = run(lesson, "unanswered")
+    verdicts, outputs = run(lesson, "unanswered")
     assert not any(verdict.right for verdict, _ in verdicts.values())
     # an exercise without an answer says so; a kernel that is to be changed is refused
     for verdict, _ in verdicts.values():
         assert verdict.right is False or "no answer yet" in verdict.text
+    keep(lesson, outputs)
 
 
 @by_lesson
 def test_solutions_are_right(lesson):
-    verdicts = run(lesson, "right", answers_of(lesson))
+    verdicts, _ = run(lesson, "right", answers_of(lesson))
     assert [verdict.text for verdict, _ in verdicts.values() if not verdict.right] == []
 
 
 @by_lesson
 def test_a_wrong_answer_shows_its_witness(lesson):
-    verdicts = run(lesson, "wrong", answers_of(lesson))
+    verdicts, _ = run(lesson, "wrong", answers_of(lesson))
     for name, (verdict, page) in verdicts.items():
         assert verdict.right is False, name
         witness = verdict.text.removeprefix(f"{name}: not yet. ")
@@ -185,6 +214,27 @@ def test_an_answer_is_right_in_any_form(checks):
         ("5.4", cute.make_tiled_copy(copies, cute.Layout((32, 4), (4, 1)), cute.Layout((1, 8)))),
     ):
         assert checks.check(name, answer).right, name
+
+
+def test_the_site_shows_the_outputs_of_an_executed_copy(tmp_path, monkeypatch):
+    """Those of another version of the lesson are left out, and named where all must be shown."""
+    conf = configuration()
+    monkeypatch.setattr(conf, "EXECUTED", tmp_path)
+    source, warned = LESSONS[1], []
+    monkeypatch.setattr(conf.log, "warning", lambda *said: warned.append(said))
+    plain = list(conf.lesson(source))
+    keep(source, run(source, "unanswered")[1], tmp_path)
+    full = list(conf.lesson(source))
+    outputs = [part for part in full if part not in plain]
+    assert [part for part in full if part in plain] == plain
+    assert any(part.startswith("``````text\n((4,3),(2,4)):") for part in outputs)
+    assert sum('<img alt="' in part for part in outputs) >= 3
+    assert warned == []
+    copy = tmp_path / source.name
+    copy.write_text(copy.read_text(encoding="utf-8").replace("(8, 6)", "(8, 7)"), encoding="utf-8")
+    monkeypatch.setenv("CUTE_PY_EXECUTED", "1")
+    assert list(conf.lesson(source)) == plain
+    assert [said[-1] for said in warned] == [source.name]
 
 
 # -- Jupyter

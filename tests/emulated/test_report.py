@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import cute_py as cute
 from cute_py.emulate import Report, emulate
 from tests.emulated.plans import Maker, at, less, ops, tid
 from tests.emulated.test_async import ring, tiles_of
@@ -90,3 +91,61 @@ def test_report_of_batches_is_their_sum():
     parts = emulate(transpose(), A, A.copy(), report=True, memory=1)
     assert whole.total.wavefronts == parts.total.wavefronts
     assert whole.total.instructions == parts.total.instructions
+
+
+@cute.kernel
+def of_two_blocks(out):
+    cute.launch(grid=2, block=128)
+    t = cute.thread_idx()
+    with cute.when(cute.warp_idx() == 0):  # warps part
+        cute.syncwarp()
+    cute.named_barrier(cute.warp_idx() // 2 + 1, 64)  # at one barrier of two
+    for _ in cute.range(cute.warp_idx()):  # and go round so many times
+        cute.syncwarp()
+    out[cute.block_idx() * 128 + t] = 1.0
+
+
+@cute.kernel
+def of_waits(flag, out):
+    cute.launch(grid=2, block=64)
+    t, block = cute.thread_idx(), cute.block_idx()
+    flag = cute.local_tile(flag, (1,), (0,))
+    with cute.when(block == 0):
+        for i in range(2):
+            with cute.when(t == 32 * i):
+                cute.store_release(flag, i + 1)
+            cute.syncthreads()
+    with cute.otherwise():
+        cute.wait_until(flag, "ge", cute.warp_idx() + 1)
+    out[block * 64 + t] = 1.0
+
+
+WAIT = of_waits.function.__code__.co_firstlineno + 11
+
+
+@pytest.mark.parametrize("order", ["forward", "reversed", 0, 1, 2])
+def test_an_op_counts_once_for_each_warp_however_warps_part(order):
+    report = emulate(of_two_blocks, np.zeros(256, np.float32), report=True, order=order)
+    ran = [counts.instructions for _, counts in sorted(report.lines.items())]
+    assert ran == [2 * n for n in (4, 1, 4, 4, 0 + 1 + 2 + 3, 2 * 4)]
+
+
+def test_how_often_a_wait_looks_is_not_counted():
+    found = []
+    for order in ("forward", "reversed", 0, 1, 2):
+        flag, out = np.zeros(1, np.int32), np.zeros(128, np.float32)
+        found.append(emulate(of_waits, flag, out, report=True, order=order))
+    (wait,) = [c for (_, n), c in found[0].lines.items() if n == WAIT]
+    assert (wait.instructions, wait.requests, wait.sectors, wait.bytes) == (2, 2, 2, 2 * 32 * 4)
+    assert {str(each) for each in found} == {str(found[0])}
+
+
+def test_a_prompt_shows_the_table(monkeypatch):
+    report = emulate(of_two_blocks, np.zeros(256, np.float32), report=True)
+    timeline = emulate(of_two_blocks, np.zeros(256, np.float32), report="timeline")
+    assert repr(report) == str(report)
+    assert repr(report).splitlines()[-1].startswith("total")
+    assert repr(timeline).startswith("order, not time: ")
+    assert "<table>" in report._repr_html_()
+    monkeypatch.setenv("CUTE_PY_PICTURES", "0")
+    assert report._repr_html_() is timeline._repr_html_() is None

@@ -144,6 +144,14 @@ def test_layout_and_tv_take_what_show_takes(run, tmp_path):
     file = tmp_path / "layout.svg"
     text = "composition((6,2):(8,2), (4,3):(3,1))"
     assert run("layout", text)[1].startswith("layout     ((2,2),3):((24,2),8)\n")
+    assert (
+        run("layout", f"explain({text})", "--format", "svg")[1]
+        == run("show", text, "--format", "svg")[1]
+    )
+    assert run("layout", f"mma({AMPERE})", "-o", str(file)) == (0, "", "")
+    assert file.read_text(encoding="utf-8") == run("show", f"mma({AMPERE})", "--format", "svg")[1]
+    code, _, error = run("layout", f"mma({AMPERE})")
+    assert (code, "required: a layout or a map of offsets; fix: print" in error) == (2, True)
     assert run("layout", text, "-o", str(file)) == (0, "", "")
     assert file.read_text() == viz.to_svg(EXPRESSIONS[text]())
     tv = viz.picture_tv(Layout((2, 2), (1, 2)), (2, 2), "value")

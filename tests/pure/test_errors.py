@@ -360,12 +360,14 @@ def page(said):
     return "\n".join(lines)
 
 
+BAR = r"\|"  # within a cell of a table, in code too
 HEAD, RULE = "| code | class | raised when | example |", "| --- | --- | --- | --- |"
 
 
 def row(code, wording, message):
     quoted = f"`` {message} ``" if "`" in message else f"`{message}`"
-    return f"| `{code}` | `{wording[0].__name__}` | {WHEN[code]} | {quoted} |"
+    cells = (f"`{code}`", f"`{wording[0].__name__}`", WHEN[code], quoted)
+    return "".join(f"| {cell.replace('|', BAR)} " for cell in cells) + "|"
 
 
 def test_the_page_shows_what_is_said(request, said):

@@ -568,8 +568,9 @@ SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 @handles(ops.WaitUntil)
 def wait_until(program: Program, op: ops.WaitUntil) -> Run:
     """Wait until an element of memory compares."""
-    located, value = program.access(op.src, op), program.scalar(op.value)
+    located, value = program.access(op.src, op, counted=False), program.scalar(op.value)
     located.keeps = False
+    once = program.access(op.src, op)  # however often it looks, which is up to the order
 
     def run(c: Cohort) -> Signal | list[Cohort] | None:
         wait = ValueWait(op, located, value)
@@ -577,9 +578,10 @@ def wait_until(program: Program, op: ops.WaitUntil) -> Run:
         if isinstance(ready, np.ndarray):
             return split(c, ready)
         if ready:
+            once(c)
             wait.wake(c)
             return None
-        located.judge_read(c, located(c))  # a plain store to it races
+        located.judge_read(c, once(c))  # a plain store to it races
         c.wait = wait
         return Signal.BLOCKED
 

@@ -37,8 +37,7 @@ def logical_divide(layout: Layout, tiler: Tiler) -> Alike:
             which divides mode by mode, giving ((tile0, rest0), (tile1, rest1), ...).
 
     Law: result(t, r) == layout(tiler(t) + complement(r)). A tile that does not divide covers more
-        than the layout, whose last mode is unbounded. Raises what `complement` and `composition`
-        raise.
+    than the layout, whose last mode is unbounded. Raises what `complement` and `composition` raise.
     Source: cutlass layout.hpp `logical_divide`.
 
     >>> print(logical_divide(Layout((8, 4), (4, 1)), Layout(4, 2)))

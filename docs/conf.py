@@ -1,0 +1,268 @@
+"""The documentation site: `sphinx-build -W --keep-going -c docs . build/site`, as in .ci/run.
+
+The sources are the pages and lessons where GitHub shows them, so a link works in both places. This
+file adds what only the site has: toctrees, the reference from docstrings, the pictures of `picture`
+blocks, the outputs of executed lessons, and the explorer.
+"""
+
+import ast
+import inspect
+import json
+import os
+import re
+from html import escape
+from pathlib import Path
+
+from docutils.nodes import SkipNode
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.ext.napoleon import GoogleDocstring
+from sphinx.util import logging
+from sphinx.util.inspect import stringify_signature
+
+import cute_py as cute
+from cute_py.explore.links import link_of
+from cute_py.explore.pages import site as explorer_files
+from cute_py.expression import evaluate
+from cute_py.trace.kernel import trace
+
+log = logging.getLogger(__name__)
+ROOT = Path(__file__).parents[1]
+EXECUTED = ROOT / "build" / "lessons"  # tests/emulated/test_lessons.py leaves them there
+
+project = "cute_py"
+author = copyright = "the cute_py authors"
+version = release = cute.__version__
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+smartquotes = False
+root_doc = "docs/index"
+source_suffix = {".md": "markdown", ".ipynb": "markdown"}  # `read` makes Markdown of a notebook
+include_patterns = ["docs/**", "notebooks/*.ipynb", "*.md", "*/README.md"]
+exclude_patterns = [".*", "build", "dist"]
+html_theme = "furo"
+html_math_renderer = "mathml"
+html_static_path = ["static"]
+html_css_files, html_js_files = ["site.css"], ["site.js"]
+html_title = f"cute_py {release}"
+html_show_sphinx = html_copy_source = False
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 4
+nitpicky = True
+# A name in a docstring becomes a link where the site has it, which it must for `cute.name`.
+default_role = "py:obj"
+nitpick_ignore_regex = [("py:class", ".*"), ("py:obj", r"(?!cute_py\.).*")]
+toc_object_entries_show_parents = "hide"
+autodoc_member_order = "bysource"
+napoleon_use_ivar = True
+
+OF_TORCH = ("gemm", "Linear", "register")
+# packages that are functions as well
+CALLED = {"trace": trace, "emulate": cute.emulate.emulate, "explore": cute.explore.explore}
+
+# caption -> pages, in the order of the sidebar
+CONTENTS = {
+    "Start": "pictures gallery explorer glossary",
+    "Lessons": "../notebooks/*",
+    "Guides": "kernels write_a_gemm emulator torch performance command_line",
+    "API": """api/layouts api/algebra api/swizzles api/dtypes api/tensors api/atoms api/tiling
+        api/kernels api/emulate api/operators api/pictures api/errors""",
+    "Reference": "errors differences coverage",
+    "Project": """architecture README<../README> ../CONTRIBUTING ../CHANGELOG ../changelog.d/README
+        ../benchmarks/README""",
+}
+
+
+def toctrees():
+    """Return the sidebar as Markdown."""
+    for caption, pages in CONTENTS.items():
+        lines = "\n".join(pages.split())
+        yield f"\n```{{toctree}}\n:hidden:\n:glob:\n:caption: {caption}\n{lines}\n```\n"
+
+
+def lesson(path):
+    """Return a lesson as Markdown, with the outputs of its executed copy if that is up to date."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    copy = EXECUTED / path.name
+    executed = json.loads(copy.read_text(encoding="utf-8"))["cells"] if copy.exists() else []
+    if [cell["source"] for cell in executed] == [cell["source"] for cell in cells]:
+        cells = executed
+    elif "CUTE_PY_EXECUTED" in os.environ:
+        log.warning("%s has not been executed", path.name)
+    for cell in cells:
+        code = cell["cell_type"] == "code"
+        yield fenced("python", cell["source"]) if code else "".join(cell["source"])
+        for output in cell.get("outputs", ()):
+            data = output.get("data", {})
+            if "text/html" in data:
+                yield fenced("{raw} html", data["text/html"])
+            else:
+                yield fenced("text", output.get("text") or data["text/plain"])
+    yield f"{{download}}`This lesson as a notebook <{path.name}>`"
+
+
+def fenced(language, lines):
+    """Return a fenced block that may hold fences."""
+    return f"``````{language}\n{''.join(lines)}\n``````"
+
+
+def homes():
+    """Return the public names by the module or package that a `names` block lists."""
+    found = {module: names(defined) for module, defined in cute._HOME.items()}
+    top = {id(getattr(cute, name)) for each in found.values() for name in each}
+    for package in cute._PACKAGES:
+        module = getattr(cute, package)
+        listed = [name for name in getattr(module, "__all__", ()) if name not in CALLED]
+        new = [name for name in listed if id(getattr(module, name)) not in top]
+        found[package] = [package] * (package in CALLED) + [f"{package}.{name}" for name in new]
+    return found | {"math": list(cute.math.PUBLIC), "torch": [f"torch.{each}" for each in OF_TORCH]}
+
+
+def names(defined):
+    """Return the names of an entry of `_HOME`."""
+    return [name.partition("=")[0] for name in defined.split()]
+
+
+def reference(match):
+    """Return the documentation of the names of a `names` block."""
+    text = [".. py:currentmodule:: cute_py", ""]
+    for module in match[2].split():
+        for name in homes()[module]:
+            text += described(name)
+    return fenced("{eval-rst}", "\n".join(text))
+
+
+def value_of(name):
+    """Return the value of a public name, such as `Layout` or `analysis.wave`."""
+    package, _, last = name.rpartition(".")
+    return getattr(getattr(cute, package) if package else cute, last)
+
+
+def unloaded(name):
+    """Return the directive of a name of `cute_py.torch` from its source, which needs no torch."""
+    for path in (ROOT / "cute_py" / "torch").glob("*.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if getattr(node, "name", "") == name:
+                is_class = isinstance(node, ast.ClassDef)
+                takes = ast.unparse((node.body[1] if is_class else node).args)
+                kind = "class" if is_class else "function"
+                head = f"{kind}:: {name}({takes.removeprefix('self, ')})"
+                said = ast.get_docstring(node).replace("*", r"\*")
+                return written(head, said, "cute_py.torch")
+    return written(f"data:: {name}", "", "cute_py.torch")
+
+
+def written(head, docstring, module="cute_py"):
+    """Return a directive with a docstring."""
+    lines = str(GoogleDocstring(docstring)).splitlines()
+    prose(None, "", "", None, None, lines)
+    return [f".. py:{head}", f"   :module: {module}", "", *(f"   {line}" for line in lines), ""]
+
+
+def described(name):
+    """Return the directive that documents a public name."""
+    if name.startswith("torch."):
+        return unloaded(name.removeprefix("torch."))
+    if name in CALLED:
+        takes = stringify_signature(inspect.signature(CALLED[name]))
+        return written(f"function:: {name}{takes}", inspect.getdoc(CALLED[name]))
+    package, _, last = name.rpartition(".")
+    value = value_of(name)
+    place = f"cute_py.{package}::{last}" if package else f"cute_py::{last}"
+    if inspect.isclass(value):
+        return [f".. autoclass:: {place}", "   :members:", SPECIAL, ""]
+    if inspect.isroutine(value):
+        return [f".. autofunction:: {place}", ""]
+    home = ["   :module: " + f"cute_py.{package}".rstrip("."), f"   :value: {value!r}"]
+    return [f".. py:data:: {last}", *home[: 2 if len(home[1]) < 400 else 1], ""]
+
+
+def picture(match):
+    """Return the picture of the expression of a `picture` block, and its link to the explorer."""
+    options = dict(each.split("=") for each in match[1].split())
+    if "bits" in options:
+        options["bits"] = int(options["bits"])
+    state = {"v": 1, "e": " ".join(match[2].split()), **options}
+    value = evaluate(state["e"])
+    if options or not hasattr(value, "_repr_html_"):
+        value = cute.show(value, **options)
+    link = f'<p><a href="../explorer/index.html{escape(link_of(state))}">Explore it</a></p>'
+    parts = fenced("text", match[2]), fenced("{raw} html", value._repr_html_() + link)
+    return "\n\n".join(parts)
+
+
+BLOCKS = {"names": reference, "picture": picture}
+
+
+def filled(text):
+    """Return the text of a page with its blocks filled in."""
+    for block, shown in BLOCKS.items():
+        text = re.sub(rf"(?ms)^```{{{block}}}(.*?)$\n(.*?)^```$", shown, text)
+    return text
+
+
+def read(app, docname, content):
+    """Change the source of a page into what the site shows."""
+    path = app.env.doc2path(docname)
+    if path.suffix == ".ipynb":
+        content[0] = "\n\n".join(lesson(path))
+    content[0] = filled(content[0])
+    if docname == root_doc:
+        content[0] += "".join(toctrees())
+    if docname == "docs/explorer":
+        title, _, rest = content[0].partition("\n")
+        link = '<p><a href="../explorer/index.html">Open the explorer</a>, in this browser.</p>'
+        content[0] = f"{title}\n\n{link}\n{rest}"
+
+
+# what begins a part of a docstring; methods that are shown though their names are not public
+HEADS = re.compile(r"(?<!\S)(Law:|Source:|Raises(?= \w|$))")
+SPECIAL = "   :special-members: __call__, __getitem__"
+
+
+def prose(app, what, name, value, options, lines):
+    """Make heads bold, and keep what is no markup: `Noun: text` of a property, |x|, `Name`s."""
+    if what == "property":
+        lines[:] = [*str(GoogleDocstring(inspect.getdoc(value))).splitlines(), ""]
+    code = False
+    for i, line in enumerate(lines):
+        code = bool(line) and (code or line.lstrip().startswith(">>>"))
+        if not code:
+            line = HEADS.sub(r"**\1**", line.replace("|", r"\|"))
+            line = re.sub(r"(`[\w.]+`)(?=\w)", r"\1\\ ", line)
+            line = re.sub(r"`cute\.([\w.]+)`", r":py:obj:`cute.\1 <cute_py.\1>`", line)
+            lines[i] = re.sub(r"^:ivar .*?:", lambda names: names[0].replace(", ", ","), line)
+
+
+def mathml(block):
+    """Return what renders formulas without a script, as inline text or as a block."""
+
+    def render(translator, node):
+        formula = tex2mathml(node.astext(), as_block=block)
+        translator.body.append(f"<p>{formula}</p>" if block else formula)
+        raise SkipNode
+
+    return render, None
+
+
+def drawn(app, env, added, changed, removed):
+    """Return the pages to read again: what they show is not in files that Sphinx watches."""
+    return [name for name in env.found_docs if name.startswith(("notebooks/", "docs/gallery"))]
+
+
+def complete(app, error):
+    """Add the explorer and the address of the site without a path."""
+    if error:
+        return
+    (app.outdir / "explorer").mkdir(exist_ok=True)
+    for name, data in explorer_files(None):
+        (app.outdir / "explorer" / name).write_bytes(data)
+    start = f'<meta http-equiv="refresh" content="0; url={root_doc}.html">'
+    (app.outdir / "index.html").write_text(start, encoding="utf-8")
+
+
+def setup(app):
+    """Connect what this file adds."""
+    app.add_html_math_renderer("mathml", mathml(False), mathml(True))
+    app.connect("source-read", read)
+    app.connect("autodoc-process-docstring", prose, priority=900)
+    app.connect("env-get-outdated", drawn)
+    app.connect("build-finished", complete)
