@@ -1,7 +1,9 @@
 """`torch.ops.cute_py.gemm` on the emulator: its laws, types, graphs and threads."""
 
-import multiprocessing
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,7 @@ torch = pytest.importorskip("torch")
 import cute_py.torch  # noqa: E402
 
 gemm = torch.ops.cute_py.gemm
+ROOT = Path(__file__).parents[2]
 
 
 def tensor(*shape, dtype=torch.float32, grad=True):
@@ -239,28 +242,13 @@ def test_calls_that_no_operator_takes_break_the_graph(fresh):
 # -- processes and threads
 
 
-class Products(torch.utils.data.Dataset):
-    """Products of small matrices, as a data set of preprocessed rows."""
-
-    def __len__(self):
-        return 4
-
-    def __getitem__(self, i):
-        x = torch.full((8, 8), float(i), requires_grad=True)
-        cute.ops.gemm(x, torch.eye(8)).sum().backward()
-        return cute.ops.gemm(x.detach(), torch.eye(8)) + x.grad
-
-
 @pytest.mark.parametrize("start", ["fork", "spawn"])
-@pytest.mark.filterwarnings("ignore")
 def test_workers_of_a_data_loader(start):
-    cute.ops.gemm(torch.ones(8, 8), torch.eye(8))  # the parent's caches are filled
-    context = multiprocessing.get_context(start)
-    loader = torch.utils.data.DataLoader(
-        Products(), batch_size=2, num_workers=2, multiprocessing_context=context
-    )
-    found = torch.cat(list(loader))
-    assert torch.equal(found[:, 0, 0], torch.arange(1.0, 5.0))
+    """In a process of their own: torch cannot fork one whose autograd has started threads."""
+    code = f"from tests.torch_calls import load_products; load_products({start!r})"
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_threads_have_results_and_gradients_of_their_own():
