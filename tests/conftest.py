@@ -6,8 +6,10 @@ marked slow. CONTRIBUTING.md says how to run each group.
 """
 
 import ctypes
+import faulthandler
 import gc
 import os
+import sys
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +20,7 @@ from hypothesis import HealthCheck, settings
 TESTS = Path(__file__).parent
 GROUPS = ("pure", "emulated", "compile_only", "torch", "browser", "gpu")
 SECONDS = 1.5  # of processor time, of a test that is not slow; its fixtures are not counted
+HANGS = 600  # seconds after which a test on a GPU ends its process: xdist fails it, and goes on
 YARDSTICK = 0.1  # seconds of `slowness`, where that was set
 # How many registers a kernel takes is up to the compilers that are installed.
 SPILLS = "ignore:.* bytes per thread spill to local memory:RuntimeWarning"
@@ -104,7 +107,10 @@ def pytest_runtest_call(item):
     its Hypothesis profile may be the long one.
     """
     start = processor_seconds()
+    if item.get_closest_marker("gpu"):
+        faulthandler.dump_traceback_later(HANGS, exit=True, file=sys.__stderr__)
     result = yield
+    faulthandler.cancel_dump_traceback_later()
     used, most = processor_seconds() - start, item.config.getoption("--seconds")
     free = item.config.getoption("--slow") or any(map(item.get_closest_marker, ("gpu", "torch")))
     if 0 < most < used and not free and most * slowness() < used:

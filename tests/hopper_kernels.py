@@ -15,6 +15,7 @@ from cute_py.kernels.gemm_09_tma_wgmma import gemm_tma
 from cute_py.kernels.gemm_10_warp_specialised import gemm_warp_specialised
 from cute_py.kernels.gemm_11_persistent import gemm_persistent
 from cute_py.kernels.gemm_12_ping_pong import gemm_ping_pong
+from cute_py.plan.functions import ATOMICS
 
 WARPGROUP = 128
 POISON = {"f": np.nan, "i": -77, "u": 77}
@@ -59,8 +60,10 @@ def tma_copy(
 
 
 @cute.kernel
-def tma_add(x, rows):
-    """Each block adds its index + 1 to the first 32 columns of x, by TMA."""
+def tma_add(x, rows, how="add"):
+    """Each block adds its index + 1 to the first 32 columns of x, or takes the least or the most of
+    both, by TMA.
+    """
     cute.launch(grid=4, block=32)
     tid = cute.thread_idx()
     shared = cute.smem(x.dtype, cute.make_layout((rows, 32), cute.LayoutRight), 1024)
@@ -70,7 +73,7 @@ def tma_add(x, rows):
     cute.syncthreads()
     with cute.when(tid == 0):
         tile = cute.local_tile(cute.tma_tensor(x), (rows, 32), (0, 0))
-        cute.tma_store(shared, tile, "add")
+        cute.tma_store(shared, tile, how)
         cute.tma_store_commit()
         cute.tma_store_wait(0)
 
@@ -370,6 +373,34 @@ def halo(x, y, wrong=""):
     y[start + tid] = row[tid] + row[1 + tid] + row[2 + tid]
 
 
+def ordered(x, y, z, wrong="", sync=False):
+    """The block of rank 0 writes x, then the one of rank 1 adds y and 1 to z."""
+    cute.launch(grid=4, block=32, cluster=2)
+    bars, rank, tid = cute.mbarriers(1), cute.cluster_rank(), cute.thread_idx()
+    with cute.elect():
+        bars.init(1)
+        cute.fence_mbarrier_init()
+    cute.cluster_sync()
+    x, y, z = (cute.local_tile(a, (32,), (cute.cluster_idx(),)) for a in (x, y, z))
+    with cute.when(rank == 0):
+        x[tid] = 5
+        cute.syncwarp()
+        with cute.elect():
+            cute.mapa(bars, rank if wrong == "rank" else 1).arrive(0)
+    if sync:
+        cute.cluster_sync()
+    with cute.when(rank == 1):
+        bars.wait(0, 0)
+        z[tid] = y[tid] + 1
+    cute.cluster_sync()
+
+
+@cute.kernel
+def ordered_by_peers(x, wrong=""):
+    """Mbarriers order an array that the plan both reads and writes."""
+    ordered(x, x, x, wrong)
+
+
 @cute.kernel
 def histogram(x, y, wrong=""):
     """Count the values 0 to 63 of a cluster: block r has those from 32 r on."""
@@ -405,6 +436,26 @@ def added(x, y, width):
     with cute.when(rank == 2):
         for k in range(width):
             y[width * tid + k] = sums[width * tid + k]
+
+
+@cute.kernel
+def combined(x, y, fn, width):
+    """y (4 vectors) = the last row of x, with which 4 blocks combine the others 7 times."""
+    cute.launch(grid=4, block=32, cluster=4)
+    tid, rank = cute.thread_idx(), cute.cluster_rank()
+    held, part = cute.smem(x.dtype, 4 * width), cute.rmem(x.dtype, width)
+    with cute.when(tid < 4):
+        for k in range(width):
+            held[width * tid + k] = x[4, width * tid + k]
+    cute.cluster_sync()
+    for k in range(width):
+        part[k] = x[rank, width * tid + k]
+    for _time in cute.range(7):
+        cute.atomic(fn, cute.local_tile(cute.mapa(held, 2), (width,), (tid % 4,)), part)
+    cute.cluster_sync()
+    with cute.when((rank == 2) & (tid < 4)):
+        for k in range(width):
+            y[width * tid + k] = held[width * tid + k]
 
 
 @cute.kernel
@@ -470,6 +521,29 @@ def peers():
         yield added, (x,), poisoned(32 * width, kind), x.sum(0).astype(x.dtype), {"width": width}
 
 
+def atomics_of_peers():
+    """Each atomic of shared memory on that of a peer, where 128 threads meet in 4 places."""
+    ufuncs = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and}
+    ufuncs |= {"or": np.bitwise_or, "xor": np.bitwise_xor}
+    for fn, ufunc in ufuncs.items():
+        kinds = [kind for kind in ATOMICS[fn] if kind not in ("f16", "bf16")]
+        kinds = [kind for kind in kinds if fn == "add" or cute.dtype(kind).bits == 32]
+        pairs = [(kind, width) for kind in ("f16", "bf16") for width in (1, 2)]
+        for kind, width in [(kind, 1) for kind in kinds] + pairs * (fn == "add"):
+            x = integers((5, 32 * width), kind, len(fn), -1)
+            x[x > 1] = 0  # sums fit bf16
+            if fn in ("and", "or", "xor"):  # one bit of each, in both halves
+                x = np.array(1, x.dtype) << (np.arange(x.size) * 7 % (8 * x.itemsize)).astype(
+                    x.dtype
+                )
+                x = (~x if fn == "and" else x).reshape(5, -1)
+            parts = x[:4].reshape(32, 4 * width)
+            parts = parts.astype(np.float32) if x.dtype.itemsize == 2 else parts
+            times = 7 if fn == "add" else 1
+            y = ufunc(x[4, : 4 * width], times * ufunc.reduce(parts)).astype(x.dtype)
+            yield combined, (x,), poisoned(y.shape, kind), y, {"fn": fn, "width": width}
+
+
 def integers(shape, kind, seed=0, low=-3):
     kind = cute.dtype(kind)
     rng = np.random.default_rng(seed)
@@ -507,7 +581,8 @@ def copies():
         named = {"tile": (16, width), "swizzle": swizzle}
         yield tma_copy, (x,), poisoned(x.shape, "bf16"), x, named
     x = integers((5, 20, 64), "f16")
-    yield tma_copy, (x,), poisoned(x.shape, "f16"), x, {"tile": (2, 8, 32)}
+    for tile in ((2, 8, 32), (1, 4, 64), (5, 1, 8)):
+        yield tma_copy, (x,), poisoned(x.shape, "f16"), x, {"tile": tile}
     x = integers((1000,), "f32")
     yield tma_copy, (x,), poisoned(x.shape, "f32"), x, {"tile": (256,)}
     columns = integers((40, 96), "f16").T  # the first mode is contiguous
@@ -685,11 +760,16 @@ CASES = {
         *gemms(by_columns, "f16", "f16", [(70, 160, 64)], N=152, widths=(64, 64, 16, 8)),
         *gemms(by_columns, "f16", "f16", [(64, 96, 64)], N=40, widths=(8, 32)),
     ],
-    "peers": peers,
-    "cluster": lambda: [
-        (shared_by_two, (x,), poisoned((64 * 4, 64), "f16"), np.vstack([x] * 4), {"rows": 64})
-        for x in (integers((64, 64), "f16"), integers((64, 64), "f16", 5))
-    ],
+    "peers": lambda: [case for case in peers() if case[0] is not halo],
+    "halo": lambda: [case for case in peers() if case[0] is halo],
+    "atomics_of_peers": atomics_of_peers,
+    "cluster": lambda: (
+        [
+            (shared_by_two, (x,), poisoned((64 * 4, 64), "f16"), np.vstack([x] * 4), {"rows": 64})
+            for x in (integers((64, 64), "f16"), integers((64, 64), "f16", 5))
+        ]
+        + [(ordered_by_peers, (), np.zeros(64, np.int32), np.full(64, 6, np.int32), {})]
+    ),
 }
 
 

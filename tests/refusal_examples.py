@@ -504,6 +504,7 @@ WHEN = {
         "not allow it"
     ),
     "codegen-lacks": "an architecture does not have the instruction of an op",
+    "codegen-parameters": "the parameters of a kernel take more memory than a launch passes",
     "codegen-smem": "a block needs more shared memory than the architecture has",
     "codegen-source": "an edited source is not a kernel of the plan, or Numba cannot compile it",
     "codegen-nvvm": "NVVM refuses the generated code",
@@ -594,7 +595,7 @@ WHEN = {
     "emulate-argument": (
         "an argument is no array of the parameter's type, rank, sizes, or has negative strides"
     ),
-    "emulate-grid": "a grid has negative extents",
+    "emulate-grid": "a grid has negative extents, or parts of clusters",
     "emulate-order": "the order of running is unknown",
     "emulate-checks": "a check of the emulator is unknown",
     "emulate-report": "a report of the emulator is unknown",
@@ -641,6 +642,10 @@ WHEN = {
         "a block ends while a TMA store reads its shared memory, or another block may reach it"
     ),
     "emulate-mbarrier-arrivals": "more threads arrive in a phase of an mbarrier than it counts",
+    "emulate-mbarrier-lost": "the memory of an mbarrier is used for something else meanwhile",
+    "emulate-mbarrier-phase": (
+        "an arrival or a wait at an mbarrier may be of another phase in another order of threads"
+    ),
     "emulate-map": "TMA is given an array that it cannot address",
     "emulate-mbarrier-bytes": "TMA loads bring another number of bytes than was announced",
     "emulate-lanes": "lanes of one warp write different values to one address in one instruction",
@@ -1019,6 +1024,7 @@ RECORDED = {
             "instead": "use an atom that sm_75 has (cute.atoms.find, copy_rows)",
         },
     ),
+    "codegen-parameters": ("many", {"bytes": "40968", "most": "32764"}),
     "codegen-smem": ("large", {"bytes": "122880", "arch": "sm_86", "most": "101376"}),
     "codegen-source": (
         "copy_tiles",
@@ -1261,6 +1267,26 @@ RECORDED = {
             "name": "mbarrier bar[0]",
             "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
             "use": "nothing orders its use before (kernel.py:5)",
+        },
+    ),
+    "emulate-mbarrier-lost": (
+        "kernel",
+        {
+            "name": "mbarrier bar[0]",
+            "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
+            "other": "kernel.py:7",
+        },
+    ),
+    "emulate-mbarrier-phase": (
+        "kernel",
+        {
+            "what": "a wait",
+            "name": "mbarrier bar[0]",
+            "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
+            "why": "nothing orders it after the phase before, and while that one is open, it "
+            "returns at once",
+            "fix": "wait for each phase in turn, or synchronise with a thread that has waited for "
+            "the one before",
         },
     ),
     "emulate-cluster-rank": (

@@ -19,6 +19,7 @@ from cute_py.codegen.passes import with_short_sums, without_waits
 from cute_py.codegen.passes.counters import with_counters
 from cute_py.codegen.passes.strength import Chains
 from cute_py.codegen.passes.zeros import with_scale_d
+from cute_py.codegen.printer import require_parameters
 from cute_py.codegen.sass import counted, explained, stalls
 from cute_py.codegen.toolchain import assembled, clipped, disassembled, number_in
 from cute_py.errors import CuteError, refusal, shorten
@@ -145,6 +146,7 @@ class Build:
 def check(build: Build) -> Build:
     """Refuse a plan that the architecture cannot run."""
     require_runnable(build.plan, build.arch)
+    require_parameters(build.plan)
     return build
 
 

@@ -510,7 +510,7 @@ _ASYNC = (
     ),
     _row("mapa", "mapa.shared::cluster.u32 {d}, {own}, {rank};",
          "d:b32 < own:b32 rank:b32", "mapa", "none", "sm_90"),
-    # .release.cluster costs a MEMBAR.ALL.GPU: only for data that threads store to other blocks
+    # .release.cluster costs a MEMBAR.ALL.GPU: only where `orders_clusters` of the plan
     _row(
         "mbarrier.arrive.cluster",
         "{{ .reg .b32 r; mapa.shared::cluster.u32 r, {bar}, {rank}; "
@@ -620,8 +620,17 @@ def _of_peers(row: Row) -> Row:
     return replace(row, name=name, template=template, operands=operands, modes=modes, first="sm_90")
 
 
+_PAIRS = _row(  # ptxas 13.0 makes `atom.shared::cluster.add` of pairs a load and a store: measured
+    "atom.add.pair.peer",
+    "{{ .reg .pred g, p; .reg .b32 x, y; setp.ne.b32 g, {flag}, 0; "
+    "@g ld.shared::cluster.b32 {d}, [{address}]; again_{uid}: mov.b32 x, {d}; "
+    "add.rn.{type} y, x, {a}; @g atom.shared::cluster.cas.b32 {d}, [{address}], x, y; "
+    "setp.ne.and.b32 p, {d}, x, g; @p bra again_{uid}; }}",
+    "d:b32 < address:shared a:b32 flag:b32", "atom, add", "memory", "sm_90",
+    type=_same("f16x2", "bf16x2"),
+)  # fmt: skip
 _SHARED = [row for row in _MEMORY if row.effects == "memory" and ("space", _SPACE) in row.modes]
-_PEERS = tuple(map(_of_peers, _SHARED))
+_PEERS = (*map(_of_peers, _SHARED), _PAIRS)
 TABLE: dict[str, Row] = {
     row.name: row for row in (*_MEMORY, *_PEERS, *_ORDER, *_ASYNC, *_FLOATS, *_CONVERSIONS)
 }

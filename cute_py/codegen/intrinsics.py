@@ -29,10 +29,10 @@ from cute_py.integers.polynomial import Symbol, divisors_of, symbols_of
 from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan import ops
 from cute_py.plan.access import Access
-from cute_py.plan.conditions import Compare, Reg, bounds_of, fits
+from cute_py.plan.conditions import Compare, Reg, bounds_of
 from cute_py.plan.ops import Op
-from cute_py.plan.plan import ScalarParam
-from cute_py.plan.walk import accesses, holds_numbers, parts, reads, writes
+from cute_py.plan.plan import MOST_ALIGNMENT, ScalarParam
+from cute_py.plan.walk import holds_numbers, orders_clusters, parts, reads, writes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,8 +71,7 @@ class Intrinsics:
         self.loose = frozenset(r.name for r in plan.storages if is_loose(r))
         self.shared = {s.name: s.offset for s in plan.shared}
         self.multipliers, self.tables = multipliers(plan), tables(plan)
-        peers = any(x.rank is not None for op in plan.ops for x in accesses(op))
-        self.scope = "cluster" if peers else "cta"
+        self.scope = "cluster" if orders_clusters(plan) else "cta"
         self.floats = {
             p.name: p.dtype.bits
             for p in plan.params
@@ -149,8 +148,7 @@ class Intrinsics:
         """Return the call of a Let on scalars, a register or a table."""
         if op.kind == "table":
             name, row = self._table(op), self.plan.launch.tables[op.operands[0]]  # type: ignore[index]
-            narrow = all(fits(terms_of(x)) for x in row)
-            return self._made("let", op, (), lambda e: entry(e, op, name, narrow), types.int64)
+            return self._made("let", op, (), lambda e: entry(e, op, name, row), types.int64)
         return self._made("let", op, (), lambda e: let(e, op), types.int64)
 
     def _table(self, op: ops.Let) -> str:
@@ -325,7 +323,6 @@ def _intrinsic(name: str, kinds: tuple[Any, ...], result: Any, codegen: Any) -> 
 # -- runtime functions: indices, shared memory, undefined registers
 
 SHARED = "cute_py_shared"  # the name of a block's shared memory
-ALIGNMENT = 1024  # of shared memory (bytes): the period of the widest swizzle
 
 
 def make_runtime(block: tuple[int, int, int], is_uniform: bool = False) -> dict[str, Any]:
@@ -417,7 +414,7 @@ def _shared_memory(ctx: Any, b: Any, sig: Any, args: Any) -> Any:
     memory = b.module.globals.get(SHARED)
     if memory is None:
         memory = ir.GlobalVariable(b.module, ir.ArrayType(I8, 0), SHARED, addrspace=3)
-        memory.linkage, memory.align = "external", ALIGNMENT
+        memory.linkage, memory.align = "external", MOST_ALIGNMENT
     return b.ptrtoint(memory, I32)
 
 

@@ -10,6 +10,7 @@ from collections import Counter
 from keyword import iskeyword
 from typing import TYPE_CHECKING
 
+from cute_py.codegen.driver import MAP_BYTES
 from cute_py.codegen.passes import names_in
 from cute_py.codegen.tensor_maps import TensorMaps
 from cute_py.errors import file_text, refusal
@@ -17,7 +18,7 @@ from cute_py.integers import ints
 from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan import ops
 from cute_py.plan.conditions import bounds_of, fits
-from cute_py.plan.plan import ScalarParam, TensorParam
+from cute_py.plan.plan import ScalarParam, TensorParam, bytes_of
 from cute_py.plan.walk import every
 
 if TYPE_CHECKING:
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from cute_py.plan.conditions import Scalar
     from cute_py.plan.ops import Block, Op
     from cute_py.plan.plan import Plan
+
+# bytes of parameters (PTX ISA 8.1, "Kernel Function Parameters"); drivers before CUDA 12.1 pass
+# 4,096, but load no cubin of ptxas 13
+MOST_PARAMETERS = 32_764
 
 INDENT = "    "
 WIDTH = 100
@@ -77,6 +82,23 @@ def parameters(plan: Plan) -> list[tuple[str, str]]:
     found += [(name, "integer") for name in multipliers(plan).values()]
     found += [(name, "table") for name in tables(plan)]
     return [*found, *[(name, "map") for name in TensorMaps(plan).names.values()]]
+
+
+def require_parameters(plan: Plan) -> None:
+    """Refuse more parameters than a launch passes."""
+    if (bytes := parameter_bytes(plan)) > MOST_PARAMETERS:
+        most = MOST_PARAMETERS
+        raise refusal("codegen-parameters", operation=plan.name, bytes=bytes, most=most)
+
+
+def parameter_bytes(plan: Plan) -> int:
+    """Return the size of the kernel's parameters (bytes), each of them aligned."""
+    rows, end = iter(plan.launch.tables), 0
+    for _name, kind in parameters(plan):
+        align = {"f32": 4, "map": MAP_BYTES}.get(kind, 8)
+        size = bytes_of([next(rows)]) if kind == "table" else align
+        end = -(-end // align) * align + size
+    return end
 
 
 def multipliers(plan: Plan) -> dict[Scalar, str]:

@@ -70,6 +70,13 @@ WORDINGS: dict[str, Wording] = {
         "at most {most} bytes",
         "use fewer stages or a smaller tile",
     ),
+    "codegen-parameters": (
+        LayoutError,
+        "{bytes} bytes of parameters: addresses, sizes, strides, numbers, tables and tensor maps",
+        "at most {most} bytes",
+        "put numbers into an array, arrays of one shape into a cute.TensorArray, and use fewer "
+        "tiles of TMA",
+    ),
     "codegen-source": (
         LayoutError,
         "a source that Numba cannot compile: {log}",

@@ -22,7 +22,14 @@ from cute_py.emulate.shadow import Grain, Shadow
 from cute_py.emulate.spans import LANES, Array, Span, Spans, Value
 from cute_py.emulate.storages import RegisterFile, SharedMemory, shared_stride, storages
 from cute_py.plan import ops
-from cute_py.plan.walk import accesses, mbarriers, reads, writes
+from cute_py.plan.walk import (
+    accesses,
+    arrives_at_peers,
+    mbarriers,
+    orders_clusters,
+    reads,
+    writes,
+)
 
 if TYPE_CHECKING:
     from cute_py.emulate.arguments import Arguments
@@ -124,7 +131,8 @@ class Batch:
         clusters = Clusters(blocks, self.faults, needs.plan.launch.cluster)
         self.clocks: Clocks | None = None
         if needs.checks & CLOCKED:
-            self.clocks = Clocks(agents, blocks, clusters.size, clusters.rank)
+            weak = arrives_at_peers(needs.plan) and not orders_clusters(needs.plan)
+            self.clocks = Clocks(agents, blocks, clusters.size, clusters.rank, weak)
         self.globals = globals_
         self.releases: Releases | None = None
         if needs.traffic.releases and self.clocks is not None:

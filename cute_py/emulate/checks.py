@@ -48,9 +48,10 @@ CHECKS = {
         ("mode",),
     ),
     "mbarriers": Check(
-        "mbarriers that are used before their init is known, or initialised again while in use",
-        "mbarrier.init, fence.mbarrier_init",
-        ("mbarrier-early", "mbarrier-again"),
+        "mbarriers that are used before their init is known, or initialised again while in use; "
+        "memory of mbarriers that is written; arrivals and waits that may be of another phase",
+        "mbarrier.init, fence.mbarrier_init, mbarrier.try_wait",
+        ("mbarrier-early", "mbarrier-again", "mbarrier-lost", "mbarrier-phase"),
     ),
     "lifetimes": Check(
         "accesses to shared memory of a block that may not have begun, or ends while it is in use",

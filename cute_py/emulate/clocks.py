@@ -145,16 +145,24 @@ class Clocks:
         of: [warp, lane] -> part; warp: part -> warp; lanes: part -> its lanes, as bits.
         column: agent -> its column of a clock.
         epoch: [row, column], the present epoch of each agent; equal for all parts of a warp.
-        clock: [row, part, rank in the cluster, 2, column], bounds: what is ordered before what the
-            part does next, and of that, what a proxy fence has made visible to TMA and wgmma.
+        clock: [row, part, rank in the cluster, half, column], bounds: what is ordered before what
+            the part does next, and of that, what a proxy fence has made visible to TMA and wgmma.
+            Where there are mbarriers, also what has run by then, but orders no memory. Where
+            arrivals at mbarriers of peers order no memory (PTX: scope .cta), also what is ordered
+            without them.
+        memory: which of these says what is ordered in memory that threads read and write.
         own: [row, 2, column], the same of a thread and of its own copies and stores.
         closed: [row, part, k] for copies and stores: the epoch of the k-th last group.
-        messages: clocks that wait for someone to take them, by name: [..., rank, 2, column].
+        messages: clocks that wait for someone to take them, by name: [..., rank, half, column].
         by_row: what is set apart with the blocks; tables: what is divided with the parts, too.
     """
 
-    def __init__(self, agents: Agents, blocks: int, cluster: int, rank: Array) -> None:
-        """Begin; `rank` is the rank of each block in its cluster of so many blocks."""
+    def __init__(
+        self, agents: Agents, blocks: int, cluster: int, rank: Array, weak: bool = False
+    ) -> None:
+        """Begin; `rank` is the rank of each block in its cluster of so many blocks; `weak`: whether
+        arrivals at mbarriers of peers order no memory.
+        """
         self.agents, self.blocks, self.rank = agents, blocks, rank
         self.warps, self.kinds, self.fixed = agents.warps, len(agents.kinds), agents.fixed
         self.place = {kind: k for k, kind in enumerate(agents.kinds)}
@@ -162,7 +170,9 @@ class Clocks:
         parts, columns = self.warps, agents.columns
         self.of = np.repeat(np.arange(self.warps)[:, None], LANES, axis=1)
         self.epoch = np.ones((self.rows, columns), np.int64)
-        self.clock = np.full((self.rows, parts, cluster, 2, columns), LOW, np.int64)
+        self.memory = 3 if weak else 0
+        halves = 4 if weak else 3 if agents.slots else 2
+        self.clock = np.full((self.rows, parts, cluster, halves, columns), LOW, np.int64)
         self.own = np.full((self.rows, 2, columns), LOW, np.int64)
         self.closed = {
             kind: np.zeros((self.rows, parts, agents.depth), np.int64) for kind in agents.kinds
@@ -319,9 +329,12 @@ class Clocks:
         rank = self.rank[rows] if clocks.shape[1] > 1 else 0
         for kind in self.agents.kinds:
             column = self.columns_of(kind, parts)
-            for half in (0, 1):
-                known = clocks[each, rank, half, column]
-                clocks[each, rank, half, column] = np.maximum(known, self.own[rows, half, column])
+            for half in range(clocks.shape[2]):
+                known, own = (
+                    clocks[each, rank, half, column],
+                    self.own[rows, int(half == 1), column],
+                )
+                clocks[each, rank, half, column] = np.maximum(known, own)
         return clocks
 
     def bump(self, who: Acting) -> None:
@@ -375,6 +388,23 @@ class Clocks:
             clocks = together[index]
         self.acquire(who, clocks)
 
+    def ran(self, who: Acting) -> Array:
+        """Return what has run before those who act, each of them [entry, rank, column], and let
+        them go on. Only of plans with mbarriers.
+        """
+        clocks = self.release(who)
+        found: Array = np.maximum(clocks[:, :, 0], clocks[:, :, 2])
+        return found
+
+    def run_together(self, who: Acting, groups: Array) -> None:
+        """Let those of a group [entry] know what has run before all of them."""
+        _, index = np.unique(groups, return_inverse=True)
+        each = self.ran(who)
+        together = np.full((int(index.max()) + 1, *each.shape[1:]), LOW, np.int64)
+        np.maximum.at(together, index, each)
+        at = who.rows, who.parts, slice(None), 2
+        self.clock[at] = np.maximum(self.clock[at], together[index])
+
     def fence(self, who: Acting) -> None:
         """Make what these threads know of visible to TMA and wgmma."""
         rows, parts = who.rows, who.parts
@@ -415,16 +445,20 @@ class Clocks:
 
     def seen(self, rows: Array, parts: Array, columns: Array, half: int = 0) -> Array:
         """Return the bounds that parts know of agents of their own block, by column."""
-        _, _, ranks, _, count = self.clock.shape
-        at = parts * (ranks * 2 * count) + columns
+        _, _, ranks, halves, count = self.clock.shape
+        at = parts * (ranks * halves * count) + columns
         if self.rows > 1:
-            at = at + rows * (self.parts * ranks * 2 * count)
+            at = at + rows * (self.parts * ranks * halves * count)
         if ranks > 1:
-            at = at + self.rank[rows] * (2 * count)
+            at = at + self.rank[rows] * (halves * count)
         return self.clock.reshape(-1).take(at + half * count if half else at)
 
     def ordered(
-        self, stamps: Array, by: tuple[Array, Array, Array], writers: Array | None = None
+        self,
+        stamps: Array,
+        by: tuple[Array, Array, Array],
+        writers: Array | None = None,
+        half: int = 0,
     ) -> Array:
         """Return which stamps are ordered before what lanes do now.
 
@@ -432,10 +466,11 @@ class Clocks:
             stamps: of accesses.
             by: rows, parts, and of these parts the lanes (as bits) that act.
             writers: the lanes of stamps with the flag SEVERAL.
+            half: `memory` for data of threads.
         """
         rows, parts, lanes = by
         columns = self.column.take(stamps & WHO)
-        ordered: Array = stamps <= self.seen(rows, parts, columns)
+        ordered: Array = stamps <= self.seen(rows, parts, columns, half)
         spread = self.divided and bool((stamps & SEVERAL).any())
         if ordered.all() and not spread:
             return ordered
@@ -443,13 +478,13 @@ class Clocks:
         thread = who % self.agents.threads
         bits = np.where(several, 0 if writers is None else writers, np.int64(1) << thread % LANES)
         if spread:
-            ordered = ordered & self._all_parts(stamps, rows, parts, bits)
+            ordered = ordered & self._all_parts(stamps, rows, parts, bits, half)
         mine = (thread // LANES == self.warp[parts]) & (lanes & ~bits == 0)
         mine &= (who < KINDS * self.agents.threads) & (stamps & WHOLE == 0)
         waited = (who < self.agents.threads) | (stamps <= self.own[rows, 0, columns])
         return ordered | (mine & waited)
 
-    def _all_parts(self, stamps: Array, rows: Array, parts: Array, bits: Array) -> Array:
+    def _all_parts(self, stamps: Array, rows: Array, parts: Array, bits: Array, half: int) -> Array:
         """Return where all parts that wrote are known, of stamps of several lanes."""
         stamps, rows, parts, bits = np.broadcast_arrays(stamps, rows, parts, bits)
         known = np.ones(stamps.shape, np.bool_)
@@ -460,7 +495,7 @@ class Clocks:
             warp = (stamps[at] & WHO) // LANES
             others = np.flatnonzero((self.warp == warp) & (self.lanes & bits[at] != 0))
             columns = self.columns_of(THREAD, others)
-            known[at] = (stamps[at] <= self.seen(rows[at], parts[at], columns)).all()
+            known[at] = (stamps[at] <= self.seen(rows[at], parts[at], columns, half)).all()
         return known
 
     def stamps(self, rows: Array, who: Array) -> Array:

@@ -27,6 +27,7 @@ from cute_py.emulate.clocks import (
     through,
 )
 from cute_py.emulate.faults import line_of
+from cute_py.emulate.phases import Phases
 from cute_py.emulate.spans import LANES, Array, Span
 
 if TYPE_CHECKING:
@@ -113,6 +114,9 @@ class Engines:
         self.reached: list[tuple[int, int, int, Op]] = []  # block, source, stamp, op
         self.reading: dict[tuple[int, int], tuple[int, Op]] = {}  # block, agent: last
         self.granules: dict[tuple[Vectors, int], Array] = {}
+        self.marks: dict[tuple[int, int], tuple[Array, Array]] = {}  # of the memory of mbarriers
+        judged = clocks is not None and agents.slots and "mbarriers" in checks
+        self.phases = Phases(self) if judged else None
         if clocks is not None:
             held = (*shape, *clocks.clock.shape[2:])
             for name in ("arriving", "complete"):
@@ -134,6 +138,8 @@ class Engines:
             self.phase[b, slot] += 1
             if self.clocks is not None:
                 held = self.clocks.messages
+                if self.phases is not None:
+                    self.phases.end((b, slot), held["arriving"][b, slot])
                 held["complete"][b, slot] = held["arriving"][b, slot]
                 held["arriving"][b, slot] = LOW
                 self.clocks.epoch[b if self.clocks.rows > 1 else 0, slot] += 1
@@ -149,19 +155,24 @@ class Engines:
             column = clocks.columns_of(COPY, who.parts)
             rank = int(self.clusters.rank[who.rows[0]]) if clock.shape[1] > 1 else 0
             each = np.arange(len(column))
-            clock[each, rank, 0, column] = through(clocks.epoch[who.rows, column])
+            done = through(clocks.epoch[who.rows, column])
+            clock[each, rank, 0, column] = clock[each, rank, clocks.memory, column] = done
             clocks.advance(who, COPY)
+        if clocks.memory and int(who.rows[0]) != at[0]:
+            clock[:, :, clocks.memory] = LOW
         arriving = clocks.messages["arriving"]
         arriving[at] = np.maximum(arriving[at], clock.max(axis=0))
 
-    def land(self, b: int, slot: int, nbytes: int) -> None:
-        """Take bytes of a TMA load into account."""
+    def land(self, b: int, slot: int, nbytes: int, ran: Array | None = None) -> None:
+        """Take bytes of a TMA load into account; `ran`: what has run before it [rank, column]."""
         clocks = self.clocks
         if clocks is not None:
             arriving = clocks.messages["arriving"][b, slot]
-            arriving[self.clusters.rank[b] % len(arriving), 0, slot] = through(
-                clocks.epoch[b, slot]
-            )
+            mine = arriving[self.clusters.rank[b] % len(arriving)]
+            mine[0, slot] = mine[clocks.memory, slot] = through(clocks.epoch[b, slot])
+            if self.phases is not None and ran is not None:
+                arriving[:, 2] = np.maximum(arriving[:, 2], ran)
+                self.phases.land((b, slot), int(clocks.epoch[b, slot]))
         self.bytes[b, slot] -= nbytes
         self.settle(b, slot)
 
@@ -169,14 +180,40 @@ class Engines:
         """Make an mbarrier."""
         b, clocks = int(span.B[thread[0]]), self.clocks
         if clocks is not None:
-            if "mbarriers" in self.checks:
+            if self.phases is not None:
                 self._require_idle(op, span, thread, slot)
+                self.phases.begin((b, slot))
             who = int(span.W[thread[1]]) * LANES + thread[2]
             row = b if clocks.rows > 1 else 0
             self.born[b, slot] = clocks.stamps(np.array([row]), np.array([who]))[0]
             self.fenced[b, slot] = 0
         self.count[b, slot] = self.pending[b, slot] = count
         self.bytes[b, slot] = self.phase[b, slot] = 0
+
+    def keep(self, b: int, slot: int, vectors: Vectors) -> None:
+        """Remember which access wrote the memory of a new mbarrier: its init."""
+        if self.shadow is not None and self.phases is not None:
+            place = np.array([slot - self.agents.first_slot[vectors.access.storage]])
+            granules = self._granules(vectors, place, self.shadow.granule)
+            self.marks[b, slot] = granules, self._marked(b, granules)
+
+    def _marked(self, b: int, granules: Array) -> Array:
+        """Return who wrote granules last, and by which op."""
+        shadow = self.shadow
+        assert shadow is not None
+        row = b if len(shadow.last) > 1 else 0
+        return np.array([shadow.last[row, granules], shadow.wrote[row, granules]])
+
+    def _require_kept(self, op: Op, span: Span, thread: Thread, at: tuple[int, int]) -> None:
+        """Refuse an mbarrier whose memory was written since its init."""
+        if at not in self.marks or self.shadow is None:
+            return
+        granules, marked = self.marks[at]
+        now = self._marked(at[0], granules)
+        if (now != marked).any():
+            other = line_of(self.shadow.ops[int(now[1, int(np.argmax((now != marked).any(0)))])])
+            facts = {"name": self.agents.mbarrier(at[1]), "other": other}
+            raise self.faults.at("emulate-mbarrier-lost", op, span, thread, **facts)
 
     def _require_idle(self, op: Op, span: Span, thread: Thread, slot: int) -> None:
         """Refuse to initialise an mbarrier again while somebody may use it."""
@@ -188,12 +225,12 @@ class Engines:
         if self.pending[b, slot] != self.count[b, slot] or self.bytes[b, slot]:
             use = "a phase is not complete"
             raise self.faults.at("emulate-mbarrier-again", op, span, thread, name=name, use=use)
-        if not self._knows(who, b, int(self.born[b, slot])):
+        if not self.knows(who, b, int(self.born[b, slot])):
             use = "nothing orders the init before after that"
             raise self.faults.at("emulate-mbarrier-again", op, span, thread, name=name, use=use)
         for key in [key for key in self.used if key[:2] == (b, slot)]:
             stamp, alone, by = self.used.pop(key)
-            if not self._knows(who, key[2], stamp, alone):
+            if not self.knows(who, key[2], stamp, alone):
                 use = f"nothing orders its use before ({line_of(by)})"
                 raise self.faults.at("emulate-mbarrier-again", op, span, thread, name=name, use=use)
 
@@ -234,12 +271,13 @@ class Engines:
         name = self.agents.mbarrier(slot)
         if self.count[b, slot] == 0:
             raise self.faults.at("emulate-mbarrier-unset", op, span, thread, name=name)
-        if self.clocks is None or "mbarriers" not in self.checks:
+        if self.clocks is None or self.phases is None:
             return
+        self._require_kept(op, span, thread, at)
         own, w, lane = who = self._thread(span, thread)
         alone = lanes == 1 << lane
         missing = ""
-        if not self._knows(who, b, int(self.born[b, slot]), alone):
+        if not self.knows(who, b, int(self.born[b, slot]), alone):
             missing = "its init" if b == own else "the init by another block of the cluster"
             missing = f"a barrier after {missing}"
         elif tma and not self._fenced(who, b, slot):
@@ -255,29 +293,31 @@ class Engines:
     def _fenced(self, who: Thread, b: int, slot: int) -> bool:
         """Return whether a thread knows of a fence after the init of an mbarrier."""
         fenced = int(self.fenced[b, slot])
-        if fenced and self._knows(who, b, fenced):
+        if fenced and self.knows(who, b, fenced):
             return True
-        return self._knows(who, b, int(self.born[b, slot]), half=1)
+        return self.knows(who, b, int(self.born[b, slot]), half=1)
 
     def _thread(self, span: Span, thread: Thread) -> tuple[int, int, int]:
         return int(span.B[thread[0]]), int(span.W[thread[1]]), thread[2]
 
-    def _knows(
+    def knows(
         self, who: Thread, source: int, stamp: int, alone: bool = True, half: int = 0
     ) -> bool:
         """Return whether a thread (block, warp, lane) knows of a stamp of a block's thread.
 
-        `alone`: it acts without other lanes of its warp; `half`: 1 for what is visible to TMA.
+        `alone`: it acts without other lanes of its warp; `half`: 1 for what is visible to TMA, 2
+        for what has run.
         """
         clocks = self.clocks
         assert clocks is not None
         b, w, lane = who
         row, column = b if clocks.rows > 1 else 0, clocks.column[stamp & WHO]
         if alone and source == b and stamp & WHO == w * LANES + lane:
-            return half == 0 or bool(stamp <= clocks.own[row, half, column])
+            return half != 1 or bool(stamp <= clocks.own[row, half, column])
         known = clocks.clock[row, clocks.of[w, lane]]
         rank = int(self.clusters.rank[source]) if len(known) > 1 else 0
-        return bool(stamp <= known[rank, half, column])
+        bound = max(known[rank, ::2, column]) if half == 2 else known[rank, half, column]
+        return bool(stamp <= bound)
 
     # -- who touches shared memory
 

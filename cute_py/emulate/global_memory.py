@@ -332,7 +332,7 @@ class GlobalMemory:
             rows = b[near] if clocks.rows > 1 else np.zeros_like(near)
             by = rows, clocks.of[thread // LANES, lane], np.int64(1) << lane
             held = stamps[near] & ~SEVERAL if wrote else stamps[near]
-            bad[near] = ~clocks.ordered(held, by)
+            bad[near] = ~clocks.ordered(held, by, half=clocks.memory)
             if wrote and t.same is None:
                 alike = (stamps[near] & SEVERAL != 0) & ((held & WHO) // LANES == thread // LANES)
                 bad[near[alike]] = False
@@ -360,7 +360,8 @@ class GlobalMemory:
         thread = t.ids[entries[near]] & ((1 << THREADS) - 1)
         parts = clocks.of[thread // LANES, thread % LANES]
         columns = clocks.column.take(stamps[near] & WHO)
-        bad[near] = stamps[near] > clocks.clock[b, parts, clusters.rank[theirs], 0, columns]
+        known = clocks.clock[b, parts, clusters.rank[theirs], clocks.memory, columns]
+        bad[near] = stamps[near] > known
 
     def _remember(self, t: Touch) -> None:
         """Keep who reads, or accesses in a strong way: the last one, or several."""

@@ -86,10 +86,12 @@ class Program:
 
     def grid(self, sizes: dict[str, int]) -> tuple[int, int, int]:
         """Return the blocks of the grid in (x, y, z), for these values of the symbols."""
-        x, y, z = (extent(sizes) for extent in self.extents)
+        x, y, z = grid = [extent(sizes) for extent in self.extents]
+        cluster = self.plan.launch.cluster
         self.plan.launch.require_counts(self.plan.name, [count(sizes) for count in self.counts])
-        if min(x, y, z) < 0:
-            raise refusal("emulate-grid", operation=f"emulate({self.plan.name})", grid=(x, y, z))
+        if min(grid) < 0 or any(n % c for n, c in zip(grid, cluster, strict=True)):
+            facts: dict[str, Any] = {"grid": (x, y, z), "cluster": cluster}
+            raise refusal("emulate-grid", operation=f"emulate({self.plan.name})", **facts)
         return x, y, z
 
     # -- parts of ops

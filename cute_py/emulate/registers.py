@@ -58,7 +58,7 @@ class View:
     def get(self, c: Cohort) -> Array:
         """Return the values [block, warp, lane, element]; perhaps a view of the registers."""
         if self.storage.watched:
-            self._require_landed(c)
+            self.require_landed(c)
         return self.raw(c)
 
     def checked(self, c: Cohort, op: Op | None) -> Array:
@@ -82,7 +82,7 @@ class View:
         `where` is an array [block, warp, lane, element], broadcast.
         """
         if self.storage.watched:
-            self._require_landed(c)
+            self.require_landed(c)
             self._soil(c)
         self.put_raw(c, values, where)
 
@@ -130,13 +130,14 @@ class View:
 
     # -- registers in flight
 
-    def fly(self, c: Cohort, group: Array) -> None:
-        """Remember that groups [block, warp] of wgmma use the registers."""
-        flight = self.file(c).flight
-        if flight is not None:
-            held = flight[c.span.key]
-            held[..., self.unit_index] = group[..., None]
-            flight[c.span.key] = held
+    def fly(self, c: Cohort, group: Array, role: Array) -> None:
+        """Remember that groups [block, warp] of wgmma use the registers, each in a role [unit]."""
+        file = self.file(c)
+        for table, values in ((file.flight, group[..., None]), (file.role, role)):
+            if table is not None:
+                held = table[c.span.key]
+                held[..., self.unit_index] = values
+                table[c.span.key] = held
 
     def _soil(self, c: Cohort) -> None:
         dirty = self.file(c).dirty
@@ -153,11 +154,15 @@ class View:
         found = dirty[c.span.key][..., self.unit_index].any(-1)
         return found if found.any() else None
 
-    def _require_landed(self, c: Cohort) -> None:
-        """Refuse registers that wgmma still uses."""
-        flight, batch, B = self.file(c).flight, c.batch, c.span.B
-        assert flight is not None
-        held = flight[c.span.key][..., self.unit_index].max(-1)  # the groups; 0 for none
+    def require_landed(self, c: Cohort, role: Array | None = None) -> None:
+        """Refuse registers that wgmma still uses, in other roles than these [unit]."""
+        file, batch, B = self.file(c), c.batch, c.span.B
+        if file.flight is None or file.role is None:
+            return
+        held = file.flight[c.span.key][..., self.unit_index]  # the groups; 0 for none
+        if role is not None:
+            held = np.where(file.role[c.span.key][..., self.unit_index] == role, 0, held)
+        held = held.max(-1)
         clocks = batch.clocks
         if not held.any() or clocks is None:
             return

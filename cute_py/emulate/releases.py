@@ -145,7 +145,7 @@ class Releases:
             own[b, agent] = clocks.own[b, 0, clocks.column[agent]]
         part = clocks.of[thread // LANES, thread % LANES]
         for peer, rank in self._cluster(b):
-            own[peer] = clocks.clock[b, part, rank, 0].copy()
+            own[peer] = clocks.clock[b, part, rank, clocks.memory].copy()
         return merged(self.of(b, thread), own)
 
     def _cluster(self, b: int) -> list[tuple[int, int]]:
@@ -228,10 +228,11 @@ class Releases:
         clock = np.full(clocks.clock.shape[2:], LOW, np.int64)
         rank = self._rank(b)
         if b in known:
-            clock[rank, 0] = known[b]
+            clock[rank, 0] = clock[rank, clocks.memory] = known[b]
         for who, bound in bounds:
             column = clocks.column[who]
             clock[rank, 0, column] = max(clock[rank, 0, column], bound)
+            clock[rank, clocks.memory, column] = clock[rank, 0, column]
         clocks.acquire(acts, clock[None])
 
     def _alone(self, b: int, thread: int) -> Acting:

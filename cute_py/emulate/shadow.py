@@ -207,7 +207,8 @@ class Shadow:
 
     def _ordered(self, written: Array, touch: Touch, at: Array) -> Array:
         writers = None if self.writers is None else self.writers.reshape(-1).take(at)
-        return self.clocks.ordered(written, (touch.rows, touch.parts, touch.lanes), writers)
+        by = touch.rows, touch.parts, touch.lanes
+        return self.clocks.ordered(written, by, writers, self.clocks.memory)
 
     def _remember(self, readers: Readers, touch: Touch) -> None:
         clocks = self.clocks

@@ -252,10 +252,12 @@ class RegisterFile:
         self.known = np.zeros(storage.units, np.bool_)
         self.open = storage.units if storage.checks else 0
         self.flight: Array | None = None  # [block, warp, unit]: the group of wgmma that holds it
-        self.dirty: Array | None = None  # [block, warp, unit]: written since the last wgmma fence
+        self.role: Array | None = None  # [block, warp, unit]: what that wgmma holds it as
+        self.dirty: Array | None = None  # [block, warp, unit]: not fenced, or written since
         if storage.watched:
             self.flight = np.zeros((blocks, warps, storage.units), np.int32)
-            self.dirty = np.zeros((blocks, warps, storage.units), np.bool_)
+            self.role = np.zeros((blocks, warps, storage.units), np.int32)
+            self.dirty = np.ones((blocks, warps, storage.units), np.bool_)
 
     def as_(self, held: np.dtype[Any]) -> Array:
         """Return all of the storage, read as another NumPy type of whole bytes."""

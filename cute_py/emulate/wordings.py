@@ -23,8 +23,8 @@ WORDINGS: dict[str, Wording] = {
     ),
     "emulate-grid": (
         LayoutError,
-        "a grid of {grid} blocks",
-        "extents of at least 0",
+        "a grid of {grid} blocks, in clusters of {cluster}",
+        "extents of at least 0, which are multiples of those of a cluster",
         "round up where sizes are divided: ceil_div(M, 128)",
     ),
     "emulate-order": (
@@ -191,8 +191,9 @@ WORDINGS: dict[str, Wording] = {
     ),
     "emulate-wgmma-fence": (
         EmulationError,
-        "wgmma on {registers} by {who}, which other instructions wrote without a fence since",
-        "cute.warpgroup_fence() between writes to registers and the first wgmma that uses them",
+        "wgmma on {registers} by {who}, without a fence since other instructions wrote them, or "
+        "since the kernel began",
+        "cute.warpgroup_fence() before the first wgmma, and after writes to registers that it uses",
         "call cute.warpgroup_fence() before the wgmma",
     ),
     "emulate-mbarrier-unset": (
@@ -238,6 +239,19 @@ WORDINGS: dict[str, Wording] = {
         "one more arrival at {name} by {who}, where all {count} of the phase have come",
         "as many arrivals in a phase as the init says",
         "raise the count, or let fewer threads arrive",
+    ),
+    "emulate-mbarrier-lost": (
+        EmulationError,
+        "the use of {name} by {who}, whose memory was written since its init ({other})",
+        "8 bytes of its own for each mbarrier, from its init to its last use",
+        "allocate it outside of cute.union(), or initialise it again where it gets the memory",
+    ),
+    "emulate-mbarrier-phase": (
+        EmulationError,
+        "{what} at {name} by {who}, where {why}",
+        "arrivals after the end of the phase before theirs, and waits between the end of the phase "
+        "before theirs and that of the next one: a parity does not tell other phases apart",
+        "{fix}",
     ),
     "emulate-map": (
         EmulationError,

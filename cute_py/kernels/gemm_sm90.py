@@ -168,10 +168,17 @@ class _Inputs:
         gA = cute.local_tile(tA, (bM // count, bK), (part[0], _))  # (part of BLK_M, BLK_K, k)
         gB = cute.local_tile(tB, (bN, bK), (n, _))  # (BLK_N, BLK_K, k)
         sA = cute.local_tile(sA, (bM // count, bK), (part[1], 0))
+        # no boxes wholly outside: there are some where M or N is contiguous, and in a cluster
+        edges = [
+            "skip" if side.major == "MN" or last else "zero"
+            for side, last in ((self.config.a, False), (self.config.b, count > 1))
+        ]
         for k in cute.range(self.depth):
             stage = self.ring.acquire()
-            self.ring.load(gA[_, _, k], sA[_, _, stage], multicast)
-            self.ring.load(gB[_, _, k], sB[_, _, stage])
+            self.ring.load(
+                gA[_, _, k], sA[_, _, stage], multicast, "zero" if multicast else edges[0]
+            )
+            self.ring.load(gB[_, _, k], sB[_, _, stage], outside=edges[1])
             self.ring.commit()
 
     def multiply(self, issued: Callable[[], None] = lambda: None) -> None:

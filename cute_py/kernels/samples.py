@@ -206,7 +206,8 @@ def _conv2d_s4(sizes: Sizes, kind: cute.Dtype) -> Call:
 def _w4a16(sizes: Sizes, kind: cute.Dtype) -> Call:
     (m, n, k), config = sizes, w4a16.choose_tile(sizes[0], kind.name)
     _bM, bN, bK = config.tile
-    words = np.zeros((-(-n // bN), -(-k // bK), bN * bK // 8 + bN // 2), np.int32)
+    shape = -(-n // bN), -(-k // bK), bN * bK // 8 + bN // 2
+    words = np.zeros(shape, w4a16.WORDS[kind.name].numpy)
     arrays = zeros(kind, m, k), words, zeros(kind, m, n)
     return w4a16.gemm_w4a16, (*arrays, *_shared_sums(config), config)
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cute_py.layout.layout import Layout
 
 CP_ASYNC = "SM80_CP_ASYNC_CACHEGLOBAL"
+WORDS = {"f16": cute.u32, "bf16": cute.s32}  # the type of the words tells that of their scales
 WIDTH = 64  # columns of D of a warp: a thread multiplies 32 weights of each k-block
 
 
@@ -41,6 +42,7 @@ def fragment_order(cfg: GemmConfig) -> tuple[Layout, Layout]:
 
 def shuffle_weights(w: Any, scales: Any, group: int, cfg: GemmConfig) -> Any:  # arrays of NumPy
     """Return the words (N/BN,K/BK,words) of all tiles: the weights, then the scales of the rows.
+    Their type is that of `WORDS`.
 
     Args:
         w: weights (N,K), integers from -8 to 7.
@@ -59,7 +61,15 @@ def shuffle_weights(w: Any, scales: Any, group: int, cfg: GemmConfig) -> Any:  #
         places = np.argsort([order(i) for i in range(bN * width)])
         found.append(tiles.reshape(*tiles.shape[:2], -1).take(places, 2))
     words = cute.pack(found[0].ravel(), "s4", 32).reshape(*found[0].shape[:2], -1)
-    return np.concatenate([words, found[1].view(np.uint32)], 2).view(np.int32)
+    return np.concatenate([words, found[1].view(np.uint32)], 2).view(WORDS[kind.name].numpy)
+
+
+def require_shuffled(W: Any, kind: Any, words: int, cfg: GemmConfig) -> None:
+    """Require that W was shuffled for tiles of so many words, and scales of a type."""
+    if W.dtype != (wanted := WORDS[kind.name]):
+        rule = f"words of {wanted}, those of shuffle_weights for {kind}: these are {W.dtype}"
+        raise refusal("gemm-config", operation="w4a16", config=cfg, rule=rule)
+    cute.assume(W.shape[2] == words)
 
 
 @cute.kernel
@@ -73,7 +83,7 @@ def gemm_w4a16(A: Any, W: Any, D: Any, partial: Any, flags: Any, cfg: GemmConfig
     words, pitch = bN * bK // 8 + bN // 2, 4 * cfg.threads
     pitch *= -(-words // pitch)  # of a stage
     copy = cute.suggest_tiled_copy((pitch, 1), W.dtype, cfg.threads, 0, 128, CP_ASYNC)
-    cute.assume(W.shape[2] == words)  # that W was shuffled for this tile
+    require_shuffled(W, A.dtype, words, cfg)
     sA, s2r = cute.smem(A.dtype, of_a.smem), cute.make_tiled_copy_A(of_a.s2r, mma)
     shared = cute.smem(W.dtype, cute.Layout((pitch, 1, cfg.stages)))
     order = cute.make_layout(*fragment_order(cfg)[0], cute.Layout(cfg.stages, 8 * pitch))

@@ -218,6 +218,12 @@ REDUCTIONS = ("add", "mul", "min", "max", "and", "or", "xor")
 WORDS = ("s32", "u32", "s64", "u64")  # the integers that instructions on memory compare
 FLOATS = ("f32", "f64")  # the floating-point types that they compare
 # the types of each atomic; PTX ISA, atom
+# reductions by TMA. Source: PTX ISA, cp.reduce.async.bulk.tensor
+TMA_REDUCTIONS: dict[str, tuple[str, ...]] = {
+    "add": ("u32", "s32", "u64", "f32", "f16", "bf16"),
+    "min": ("u32", "s32", "u64", "s64", "f16", "bf16"),
+    "max": ("u32", "s32", "u64", "s64", "f16", "bf16"),
+}
 ATOMICS: dict[str, tuple[str, ...]] = {
     "add": (*WORDS, "f32", "f64", "f16", "bf16"),
     "min": (*WORDS, "f32"),

@@ -193,6 +193,10 @@ def multiplier(d: int) -> int:
     return -(-(1 << 31 + s) // d) + (s << 32)
 
 
+MOST_CLUSTER = 16  # blocks, on sm_90
+MOST_ALIGNMENT = 1024  # of shared memory (bytes): the period of the widest swizzle
+
+
 @dataclass(frozen=True, slots=True)
 class Shared(Node):
     """A storage in shared memory: `count` elements at `offset` (bytes) of the block's memory.

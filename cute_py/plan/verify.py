@@ -252,24 +252,28 @@ def _require_shared(plan: Plan) -> None:
         raise refusal("plan-shared", operation=plan.name, bytes=plan.smem_bytes, most=MOST_SHARED)
 
 
-def _ends(op: Op) -> bool:
-    """Return whether a thread may end here. If all threads do, the kernel may end before the
-    preceding kernels, and the next one would not wait for these.
-    """
-    return isinstance(op, Leave) and op.target != "loop"
-
-
 def _require_wait(plan: Plan) -> None:
-    """Refuse a kernel that may start before others have ended, and uses memory before it waits."""
-    if not plan.launch.pdl:
-        return
-    for op in plan.body:
+    """Refuse a kernel that may start before others have ended, and whose threads use memory, or
+    end, before they wait. Where all threads end early, the kernel may end before the preceding
+    kernels, and the next one would not wait for these.
+    """
+    if plan.launch.pdl and not _waits(plan.body):
+        raise refusal("plan-pdl", operation=plan.name, where="its end")
+
+
+def _waits(block: Block) -> bool:
+    """Return whether a block waits for the preceding kernels in all threads; refuse a use of memory
+    before.
+    """
+    for op in block:
         if isinstance(op, GridDep) and op.kind == "wait":
-            return
-        early = [o for o in every((op,)) if arrays(o) or _ends(o)]
-        if early:
-            raise refusal("plan-pdl", operation="kernel", where=_line(early[0]))
-    raise refusal("plan-pdl", operation=plan.name, where="its end")
+            return True
+        inside = [_waits(inner) for inner in blocks_of(op)]
+        if isinstance(op, If) and all(inside):
+            return True
+        if not inside and (arrays(op) or (isinstance(op, Leave) and op.target != "loop")):
+            raise refusal("plan-pdl", operation="kernel", where=_line(op))
+    return False
 
 
 PLAN_RULES = (

@@ -11,6 +11,8 @@ from cute_py.plan.access import Access
 from cute_py.plan.conditions import Reg
 from cute_py.plan.op import Node, roles_of
 from cute_py.plan.ops.control import Let
+from cute_py.plan.ops.memory import MakePtr
+from cute_py.plan.ops.order import MbarArrive
 from cute_py.plan.ops.registers import Map
 
 TYPE_CHECKING = False
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from cute_py.plan.conditions import Scalar
     from cute_py.plan.op import Block, Op
+    from cute_py.plan.plan import Plan
 
 
 def blocks_of(op: Op) -> tuple[Block, ...]:
@@ -102,6 +105,29 @@ def arrays(op: Op, written: bool = False) -> set[str]:
         found |= {x.storage for x in accesses if x.space == "gmem"}
         found |= {held} if isinstance(held, str) and role in ("loaded", "stored") else set()
     return found
+
+
+def orders_clusters(plan: Plan) -> bool:
+    """Tell whether mbarriers of a plan must order memory for all blocks of a cluster (PTX: scope
+    `.cluster` of `mbarrier.arrive` and `mbarrier.try_wait`), not for those of one block alone.
+
+    They must where threads access shared memory of peers; and where threads arrive at mbarriers of
+    peers, and some global array is both read and written.
+    """
+    if any(x.rank is not None for op in plan.ops for x in accesses(op)):
+        return True
+    if not arrives_at_peers(plan):
+        return False
+    pointers = {op.name for op in plan.ops if isinstance(op, MakePtr)}
+    written = {name for op in plan.ops for name in arrays(op, written=True)}
+    read = {name for op in plan.ops for name in arrays(op) - arrays(op, written=True)}
+    through = bool(pointers & (read | written) and read and written)  # they may be any array
+    return through or not read.isdisjoint(written)
+
+
+def arrives_at_peers(plan: Plan) -> bool:
+    """Tell whether threads arrive at mbarriers of other blocks of their cluster."""
+    return any(isinstance(op, MbarArrive) and op.cluster_rank is not None for op in plan.ops)
 
 
 def mbarriers(op: Op) -> list[Access]:

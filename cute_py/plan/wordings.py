@@ -56,7 +56,8 @@ WORDINGS: dict[str, Wording] = {
         "an access of global memory, or a return, before a wait for the preceding kernels, with "
         "pdl=True",
         "a wait first: the results of these kernels may not be visible yet",
-        "call cute.griddepcontrol_wait() outside of branches and loops, before the first access",
+        "call cute.griddepcontrol_wait() before the first access, outside of loops and in all "
+        "branches",
     ),
     "plan-twice": (
         LayoutError,

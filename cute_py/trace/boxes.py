@@ -60,7 +60,8 @@ class Boxes:
     Attributes:
         engine: the tensor in coordinates.
         shared, memory: the tile in shared memory, and its storage.
-        axes: the mode of the tensor that each mode of the tile walks along.
+        modes: those of the tile that have more than one element.
+        axes: the mode of the tensor that each of these walks along.
         inner: the contiguous mode of the tensor.
         swizzle: the span of the swizzle (bytes), or 0.
     """
@@ -74,10 +75,12 @@ class Boxes:
         require_own(shared, operation, "load it to several blocks: cute.tma_load(..., multicast=)")
         if tile.dtype is not shared.dtype:
             raise refusal_here("kernel-types", operation=operation, a=tile.dtype, b=shared.dtype)
-        self.axes = [getattr(d, "path", (-1,))[0] for d in layout._d]
-        steps = [getattr(d, "value", 0) for d in layout._d]
         self.shape = [int(size(layout, k)) for k in range(rank(layout))]
-        plain = len(self.axes) == len(self.shape) and all(step == 1 for step in steps)
+        self.modes = [k for k, extent in enumerate(self.shape) if extent > 1]
+        flat = len(layout._d) == len(self.shape)
+        steps = [layout._d[k] for k in self.modes] if flat else []
+        self.axes = [getattr(d, "path", (-1,))[0] for d in steps]
+        plain = flat and all(getattr(d, "value", 0) == 1 for d in steps)
         if not plain or len(set(self.axes)) < len(self.axes):
             raise refusal_here("tma-kernel-tile", operation=operation, a=tile, b=shared)
         held = [int(size(shared.layout, k)) for k in range(rank(shared.layout))]
@@ -140,12 +143,12 @@ class Boxes:
         return Logic("and", tuple(tests))
 
     def leaves(self) -> list[Leaves]:
-        """Return (extent, stride) of each mode of the tile in shared memory, coalesced."""
+        """Return (extent, stride) of each of `modes` in shared memory, coalesced."""
         layout: AnyLayout = self.shared.layout
         plain = layout.inner if layout.__class__ is ComposedLayout else layout
         if plain.__class__ is not Layout or any(d.__class__ is not int for d in plain._d):
             self.refuse("strides that are not static", "apart")
-        modes = [coalesce(get(plain, k)) for k in range(len(self.shape))]
+        modes = [coalesce(get(plain, k)) for k in self.modes]
         return [
             [(int(e), int(d)) for e, d in zip(mode._s, mode._d, strict=True) if e != 1]
             for mode in modes

@@ -20,7 +20,11 @@ from cute_py.layout.modes import get
 from cute_py.layout.queries import rank, size
 from cute_py.layout.tuples import flatten
 from cute_py.plan.access import POLICIES
+from cute_py.plan.conditions import bounds_of
+from cute_py.plan.functions import TMA_REDUCTIONS
 from cute_py.plan.ops import (
+    MOST_COUNT,
+    MOST_GROUPS,
     Barrier,
     BulkCommit,
     BulkWait,
@@ -37,7 +41,7 @@ from cute_py.plan.ops import (
     Wgmma,
     WgWait,
 )
-from cute_py.tensor.tensor import Tensor, derived
+from cute_py.tensor.tensor import Tensor, derived, require_tensor
 from cute_py.tiled.tiled_mma import TiledMMA
 from cute_py.trace.boxes import Boxes
 from cute_py.trace.control import bare_condition
@@ -45,7 +49,7 @@ from cute_py.trace.engines import GlobalMemory, Guarded, SharedMemory
 from cute_py.trace.lower import access, register, require_own
 from cute_py.trace.memory import smem
 from cute_py.trace.runtime_integers import Condition, as_condition, bare
-from cute_py.trace.state import current, emit, group_count
+from cute_py.trace.state import current, emit, number_within
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,8 +79,8 @@ class Mbarriers:
 
     def __init__(self, count: int) -> None:
         """Allocate shared memory for `count` barriers."""
-        self.count, self.rank = count, None
-        self.tensor = smem(u64, count, alignment=8, name="bar")
+        self.count, self.rank = number_within(count, "cute.mbarriers", 1), None
+        self.tensor = smem(u64, self.count, alignment=8, name="bar")
 
     def __len__(self) -> int:
         return self.count
@@ -87,8 +91,11 @@ class Mbarriers:
         return access(one, 1, "mbarrier")
 
     def init(self, arrivals: int) -> None:
-        """Initialize all barriers for this number of arrivals per phase; called by one thread."""
+        """Initialize all barriers for this number of arrivals per phase, 1 to 2^20 - 1; called by
+        one thread.
+        """
         self._require_own("init")
+        arrivals = number_within(arrivals, "cute.mbarriers", 1, MOST_COUNT)
         for i in range(self.count):
             emit(MbarInit, self._at(i), arrivals)
 
@@ -98,16 +105,23 @@ class Mbarriers:
         emit(MbarArrive, self._at(index), cluster_rank=None if there is None else bare(there))
 
     def arrive_expect_tx(self, index: Leaf, bytes: int) -> None:
-        """Arrive once, and expect `bytes` from copies."""
+        """Arrive once, and expect `bytes` from copies, at most 2^20 - 1."""
+        bytes = number_within(bytes, "cute.mbarriers", 0, MOST_COUNT)
         there = None if self.rank is None else bare(self.rank)
         emit(MbarArrive, self._at(index), bytes, cluster_rank=there)
 
     def wait(self, index: Leaf, parity: Leaf) -> None:
-        """Wait until the phase of this parity has ended. A new barrier is in phase 0, so a wait for
-        parity 1 returns immediately.
+        """Wait until the phase of this parity, 0 or 1, has ended. A new barrier is in phase 0, so a
+        wait for parity 1 returns immediately.
         """
         self._require_own("wait")
-        emit(MbarWait, self._at(index), bare(parity))
+        known = bare(parity, "cute.mbarriers")
+        low, high = bounds_of(known)
+        if low is None or high is None or low < 0 or high > 1:
+            choices = "0, 1: what is known to be one of them, such as (k // stages) % 2"
+            facts = {"value": known, "choices": choices}
+            raise refusal_here("kernel-choice", operation="cute.mbarriers", **facts)
+        emit(MbarWait, self._at(index), known)
 
     def _require_own(self, what: str) -> None:
         if self.rank is not None:
@@ -159,7 +173,7 @@ def tma_tensor(tensor: Tensor) -> Tensor:
 
     Law: local_tile(tma_tensor(x), ...) has the shape of local_tile(x, ...).
     """
-    engine = tensor.engine
+    engine = require_tensor(tensor, "cute.tma_tensor").engine
     if not isinstance(engine, GlobalMemory) or not _is_whole(engine, tensor.layout):
         raise refusal_here(
             "kernel-space",
@@ -220,6 +234,7 @@ def tma_load(
     tile that boxes do not fill as its layout says, or for `skip` with `multicast`.
     """
     require_policy(cache, "cute.tma_load")
+    require_mbarriers(bars, "cute.tma_load")
     found = Boxes(source, target, "cute.tma_load")
     bar, mask = bars._at(index), bare(multicast)
     skips = _skips(outside, mask)
@@ -234,7 +249,8 @@ def tma_store(source: Tensor, target: Tensor, reduce: str = "", cache: str = "")
     Args:
         source: shared memory, with a TMA swizzle or none.
         target: a tile of a `tma_tensor`; elements outside of the tensor are not written.
-        reduce: "" to store, or add, min, max to combine with the old elements.
+        reduce: "" to store, or add, min, max to combine with the old elements: add of 32-bit
+            integers, u64, f32, f16 and bf16; min and max of all of these but f32, and of s64.
         cache: a policy for L2, as for `tma_load`.
 
     Boxes wholly outside of the tensor are not copied. Commit the group with `tma_store_commit`; the
@@ -242,6 +258,11 @@ def tma_store(source: Tensor, target: Tensor, reduce: str = "", cache: str = "")
     """
     require_policy(cache, "cute.tma_store")
     found = Boxes(target, source, "cute.tma_store")
+    kind = found.engine.dtype
+    if reduce and kind.name not in TMA_REDUCTIONS.get(reduce, ()):
+        words = "; ".join(f"{name} of {', '.join(kinds)}" for name, kinds in TMA_REDUCTIONS.items())
+        facts = {"value": f"{reduce} of {kind}", "choices": words}
+        raise refusal_here("kernel-choice", operation="cute.tma_store", **facts)
     for coord, box in found.parts():
         emit(TmaStore, found.engine.name, coord, box, reduce, cache, found.reaches(coord, box))
 
@@ -252,6 +273,12 @@ def _skips(outside: str, multicast: Scalar) -> bool:
         words = " or ".join(known) + (" with multicast" if len(known) == 1 else "")
         raise refusal_here("kernel-choice", operation="cute.tma_load", value=outside, choices=words)
     return outside == "skip"
+
+
+def require_mbarriers(bars: object, operation: str) -> None:
+    """Refuse what has no barriers."""
+    if not isinstance(bars, Mbarriers):
+        raise refusal_here("kernel-choice", operation=operation, value=bars, choices="mbarriers")
 
 
 def require_policy(cache: str, operation: str) -> None:
@@ -268,7 +295,7 @@ def tma_store_commit() -> None:
 
 def tma_store_wait(groups: int, read: bool = False) -> None:
     """Wait until at most `groups` groups are pending, or (`read`) still read shared memory."""
-    emit(BulkWait, group_count(groups, "cute.tma_store_wait"), read)
+    emit(BulkWait, number_within(groups, "cute.tma_store_wait", 0), read)
 
 
 # -- warpgroups
@@ -285,8 +312,8 @@ def warpgroup_commit() -> None:
 
 
 def warpgroup_wait(groups: int) -> None:
-    """Wait until at most `groups` groups are in flight (wgmma.wait_group)."""
-    emit(WgWait, group_count(groups, "cute.warpgroup_wait"))
+    """Wait until at most `groups` groups, 0 to 7, are in flight (wgmma.wait_group)."""
+    emit(WgWait, number_within(groups, "cute.warpgroup_wait", 0, MOST_GROUPS))
 
 
 def warpgroup_gemm(

@@ -17,10 +17,11 @@ from cute_py.layout.tuples import flatten, show
 from cute_py.plan.ops import Im2col, TmaLoad
 from cute_py.trace.boxes import Boxes
 from cute_py.trace.engines import Guarded, SharedMemory
-from cute_py.trace.hopper import require_policy, tma_tensor
+from cute_py.trace.hopper import require_mbarriers, require_policy, tma_tensor
 from cute_py.trace.lower import require_own
-from cute_py.trace.runtime_integers import bare, operate
+from cute_py.trace.runtime_integers import Condition, bare, compare, operate
 from cute_py.trace.state import emit
+from cute_py.trace.threads import assume
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -107,7 +108,8 @@ def tma_im2col(
         if min(taps[k], gaps[k], steps[k]) < 1 or steps[k] > MOST_STEP or pads[k] < 0:
             found = f"a filter of {taps}, padding {pads}, stride {steps}, dilation {gaps}"
             raise refusal_here("tma-im2col", operation=operation, found=found)
-        if pads[k] > most or not -most <= upper < most:
+        too_far = pads[k] > most or (taps[k] - 1) * gaps[k] >= 2 * most  # the reach is an offset
+        if too_far or not -most <= upper < most:
             found = f"corners {-pads[k]} and {upper} of a bounding box in {spatial} dimensions"
             raise refusal_here("tma-im2col", operation=operation, found=found)
     outputs = [
@@ -125,6 +127,18 @@ def _each(x: IntTuple, count: int, operation: str) -> tuple[int, ...]:
     return tuple([ints.as_int(value, operation) for value in values])
 
 
+def _is_outside(tap: Leaf, count: int) -> bool:
+    """Tell whether an entry of a tap is outside of the filter; one that is known only at run time
+    is promised to be inside.
+    """
+    if tap.__class__ is int:
+        return not 0 <= tap < count
+    for test in (compare("le", 0, tap), compare("lt", tap, count)):
+        if isinstance(test, Condition):
+            assume(test)
+    return False
+
+
 class _PixelBoxes(Boxes):
     """The copies of a tile (pixels, channels)."""
 
@@ -138,7 +152,7 @@ class _PixelBoxes(Boxes):
         last = len(start) - 1
         self.engine, self.memory = engine, target.engine
         self.start = [bare(x) for x in start]
-        self.axes, self.inner = [last - 1, last], last
+        self.modes, self.axes, self.inner = [0, 1], [last - 1, last], last
         self.shape = [int(size(target.layout, k)) for k in range(2)]
         if self.shape[0] > MOST_PIXELS:
             self.refuse(f"{self.shape[0]} pixels (at most {MOST_PIXELS} in a box)", "row")
@@ -174,9 +188,10 @@ def tma_load_im2col(
     padding, and beyond the pixels and channels.
     """
     require_policy(cache, LOAD)
+    require_mbarriers(bars, LOAD)
     taps = flatten(tap) if isinstance(tap, tuple) else (tap,)
     spatial = len(source.filter)
-    if len(taps) != spatial:
+    if len(taps) != spatial or any(map(_is_outside, taps, source.filter)):
         found = f"a tap {show(taps)} of a filter of {show(source.filter)}"
         raise refusal_here("tma-im2col", operation=LOAD, found=found)
     copies = _PixelBoxes(source, target, [*source.start(pixel), channel])

@@ -10,13 +10,13 @@ from cute_py.layout.layout import Layout
 from cute_py.layout.queries import cosize
 from cute_py.plan.conditions import Reg
 from cute_py.plan.ops import Load, Store
-from cute_py.plan.plan import Shared
+from cute_py.plan.plan import MOST_ALIGNMENT, Shared
 from cute_py.plan.verify import MOST_SHARED
 from cute_py.tensor.tensor import Tensor, as_layout, derived
 from cute_py.trace.arithmetic import assign, is_register, new_registers
 from cute_py.trace.engines import SharedMemory, allocate_registers, copied_element
 from cute_py.trace.lower import access, register
-from cute_py.trace.state import current, emit, tracing
+from cute_py.trace.state import current, emit, number_within, tracing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ def smem(dtype: DtypeLike, layout: LayoutLike, alignment: int = 128, name: str =
     Args:
         dtype: the type of the elements.
         layout: a Layout, a ComposedLayout (swizzled), or a shape.
-        alignment: the alignment of the first element (bytes); 1024 for TMA with the widest swizzle.
+        alignment: the alignment of the first element (bytes), a power of two up to 1024, which TMA
+            needs with the widest swizzle.
         name: the stem of the storage's name in the plan.
 
     """
@@ -43,9 +44,13 @@ def smem(dtype: DtypeLike, layout: LayoutLike, alignment: int = 128, name: str =
     count = cosize(layout)
     if count.__class__ is not int:
         raise refusal_here("register-count", operation="cute.smem", count=count)
+    aligned = number_within(alignment, "cute.smem", 1, MOST_ALIGNMENT)
+    if aligned & (aligned - 1):
+        powers = "1, 2, 4 ... 1024"
+        raise refusal_here("kernel-choice", operation="cute.smem", value=alignment, choices=powers)
     label = trace.name_for(name)
-    offset = trace.place(alignment)
-    trace.shared[label] = shared = Shared(label, kind, count, offset, alignment)
+    offset = trace.place(aligned)
+    trace.shared[label] = shared = Shared(label, kind, count, offset, aligned)
     if offset + shared.bytes > MOST_SHARED:  # early: a kernel with many stages is slow to trace
         size = offset + shared.bytes
         raise refusal_here("plan-shared", operation=trace.name, bytes=size, most=MOST_SHARED)

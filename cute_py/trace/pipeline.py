@@ -28,7 +28,7 @@ from cute_py.trace.hopper import (
 from cute_py.trace.operands import filled, iterator_of
 from cute_py.trace.roles import elect_one
 from cute_py.trace.runtime_integers import Condition, compare
-from cute_py.trace.state import current, require_choice
+from cute_py.trace.state import at_least, current, require_choice
 from cute_py.trace.threads import (
     cp_async_fence,
     cp_async_wait,
@@ -112,13 +112,13 @@ class Pipeline:
         """Move the writing position on by n stages, 0 or more: the next acquire is that many tiles
         later.
         """
-        self._write.advance(n)
+        self._write.advance(at_least(n, 0, "cute.pipeline"))
 
     def skip(self, n: Leaf) -> None:
         """Move the reading position on by n stages, 0 or more: the next wait is that many tiles
         later. It releases nothing.
         """
-        self._read.advance(n)
+        self._read.advance(at_least(n, 0, "cute.pipeline"))
 
     def copy(self) -> Self:
         """Return a pipeline of the same stages with positions of its own, which start where these
@@ -198,11 +198,14 @@ class TmaPipeline(Pipeline):
         self.full.arrive_expect_tx(stage, self.bytes)
         return stage
 
-    def load(self, source: Tensor, target: Tensor, multicast: Leaf = 0) -> None:
-        """Issue the copy of a tile of a `tma_tensor` to the acquired stage; `multicast` as in
-        `tma_load`.
+    def load(
+        self, source: Tensor, target: Tensor, multicast: Leaf = 0, outside: str = "zero"
+    ) -> None:
+        """Issue the copy of a tile of a `tma_tensor` to the acquired stage; `multicast` and
+        `outside` as in `tma_load`.
         """
-        tma_load(source, target, self.full, self._write.stage, multicast)
+        stage = self._write.stage
+        tma_load(source, target, self.full, stage, multicast, outside=outside)
 
     def commit(self) -> None:
         """Advance to the next stage; the copies complete asynchronously."""
@@ -349,6 +352,11 @@ class PipelineTmaStore:
         """Store what all threads of the group have written: pairs of a shared tile and a tile of a
         `tma_tensor`. Advance to the next buffer.
         """
+        for pair in stores:
+            if pair.__class__ is not tuple or len(pair) != 2:
+                pairs = "pairs (shared tile, tile of a tma_tensor)"
+                facts = {"value": pair, "choices": pairs}
+                raise refusal_here("kernel-choice", operation="cute.PipelineTmaStore", **facts)
         fence_proxy_async()
         named_barrier(self.barrier, self.threads)
         with branch(self.leads):

@@ -16,7 +16,7 @@ from cute_py.tensor.tensor import Tensor
 from cute_py.trace.arithmetic import as_int
 from cute_py.trace.control import Var, range_
 from cute_py.trace.runtime_integers import bare, choose, compare
-from cute_py.trace.state import current, require_choice
+from cute_py.trace.state import at_least, current, require_choice
 from cute_py.trace.threads import cluster_idx, launched
 
 TYPE_CHECKING = False
@@ -36,11 +36,13 @@ def fewest_blocks(tiles: Leaf, most: Leaf) -> Leaf:
         tiles: the number of tiles, at least 1.
         most: the number of blocks that a GPU runs at the same time.
 
-    Blocks without work would still take power. Raises LayoutError for a divisor of 0.
+    Blocks without work would still take power. Raises LayoutError for less than one of them.
 
     >>> fewest_blocks(512, 132), fewest_blocks(100, 132)
     (128, 100)
     """
+    for x in (tiles, most):
+        at_least(x, 1, "cute.fewest_blocks")
     return _ceil(tiles, _ceil(tiles, most))
 
 
@@ -128,6 +130,8 @@ def tiles(
     """
     if not isinstance(schedule, Tensor):
         require_choice(schedule, ORDERS, "cute.tiles")
+    for x, low in ((m, 0), (n, 0), (group, 1), (step, 1), (depth, 1)):
+        at_least(x, low, "cute.tiles")
     here, blocks = _number()
     start, step = here if start is None else start, blocks if step is None else step
     scope = uniformity(current().uniform, *[bare(x) for x in (m, n, group, start, step)])

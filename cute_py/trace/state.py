@@ -262,13 +262,20 @@ def require_choice(value: object, choices: tuple[object, ...], operation: str) -
         )
 
 
-def group_count(groups: object, operation: str) -> int:
-    """Return how many groups may be pending: a number that is known, of at least 0."""
-    count = ints.as_int(ints.normalize(groups, operation), operation)
-    if count < 0:
-        raise refusal_here(
-            "kernel-choice", operation=operation, value=groups, choices="0, 1, 2 ..."
-        )
+def at_least(value: Any, low: int, operation: str) -> Any:
+    """Return a number, perhaps of run time; refuse one that is known to be too low."""
+    if value.__class__ is int and value < low:
+        choices = f"{low}, {low + 1} ..."
+        raise refusal_here("kernel-choice", operation=operation, value=value, choices=choices)
+    return value
+
+
+def number_within(value: object, operation: str, low: int, high: int | None = None) -> int:
+    """Return a number that is known when the kernel is traced; refuse one out of bounds."""
+    count = ints.as_int(ints.normalize(value, operation), operation)
+    if count < low or (high is not None and count > high):
+        choices = f"{low}, {low + 1} ..." + ("" if high is None else f" {high}")
+        raise refusal_here("kernel-choice", operation=operation, value=value, choices=choices)
     return count
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from cute_py.calls.arguments import number
 from cute_py.dtypes.table import b1, f64, s32, s64, u32
 from cute_py.errors import refusal_here
@@ -30,7 +32,7 @@ from cute_py.plan.ops import (
 from cute_py.plan.ops.debug import fields_of
 from cute_py.plan.ops.memory import ADDED
 from cute_py.plan.ops.registers import REDUX
-from cute_py.plan.plan import Launch
+from cute_py.plan.plan import MOST_CLUSTER, Launch
 from cute_py.tensor.tensor import Tensor, require_tensor
 from cute_py.trace.arithmetic import (
     apply,
@@ -44,7 +46,7 @@ from cute_py.trace.facts import learn
 from cute_py.trace.lower import access, register, require_own, vector_width
 from cute_py.trace.memory import element_register
 from cute_py.trace.runtime_integers import Condition, Int, as_condition, bare, new_symbol
-from cute_py.trace.state import current, emit, group_count, require_choice
+from cute_py.trace.state import current, emit, number_within, require_choice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,7 +75,7 @@ def launch(
     Args:
         grid: the blocks, an integer or (x, y, z); run-time integers of the arguments are allowed.
         block: the threads per block, static; up to 1024.
-        cluster: the blocks per cluster, static.
+        cluster: the blocks per cluster, static; up to 16, and every device with clusters has 8.
         min_blocks: the resident blocks per multiprocessor, static: like the second argument of
             CUDA's `__launch_bounds__`, it bounds the registers of a thread.
         spill_bytes: the local memory per thread that spills may use, static; `cute.compile` refuses
@@ -104,8 +106,12 @@ def launch(
     words = {"pdl": pdl, "allow_emulated": allow_emulated, "resident": resident}
     options: Any = {name: bool(given) for name, given in words.items()}
     shape = Launch(**extents, min_blocks=least, spill_bytes=spills, **options)
-    if min(threads) < 1 or shape.threads > 1024 or min(*group, least) < 1 or spills < 0:
+    if min(threads) < 1 or shape.threads > 1024:
         raise refusal_here("kernel-block", operation="cute.launch", block=block)
+    number_within(min(group), "cute.launch", 1)
+    number_within(prod(group), "cute.launch", 1, MOST_CLUSTER)
+    number_within(least, "cute.launch", 1)
+    number_within(spills, "cute.launch", 0)
     trace.launch, trace.contract = shape, bool(fma)
     trace.profiles = (_profile(grid), _profile(block))
 
@@ -251,7 +257,7 @@ def cp_async_fence() -> None:
 
 def cp_async_wait(groups: int) -> None:
     """Wait until at most `groups` groups are pending (cp.async.wait_group)."""
-    emit(CpWait, group_count(groups, "cute.cp_async_wait"))
+    emit(CpWait, number_within(groups, "cute.cp_async_wait", 0))
 
 
 def threadfence(scope: str = "gpu") -> None:

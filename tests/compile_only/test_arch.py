@@ -19,9 +19,16 @@ pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cu
 
 from cute_py.codegen.arch import NEEDS, capability, require_runnable
 from cute_py.codegen.instructions import TABLE, TARGETS, texts
+from cute_py.codegen.printer import (
+    MOST_PARAMETERS,
+    parameter_bytes,
+    parameters,
+    require_parameters,
+)
 from cute_py.kernels.config import choose
 from cute_py.kernels.gemm_07_multistage import gemm_multistage
 from cute_py.plan import ops
+from cute_py.plan.plan import ScalarParam
 
 
 def refused(plan, arch, code):
@@ -176,6 +183,21 @@ def test_shared_memory_beyond_a_block_is_refused():
     assert "122880 bytes of shared memory for a block of sm_86" in said
     assert "at most 101376 bytes" in said
     assert cute.compile(plan, "sm_80").resources.smem_bytes == 122880
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_parameters_beyond_a_launch_are_refused(beyond):
+    plan = plan_of("copy_tiles")
+    room = MOST_PARAMETERS // 8 - len(parameters(plan))
+    numbers = [ScalarParam(f"n{i}", cute.s32) for i in range(room + beyond)]
+    plan = replace(plan, params=(*plan.params, *numbers))
+    assert parameter_bytes(plan) == MOST_PARAMETERS // 8 * 8 + 8 * beyond
+    if not beyond:
+        require_parameters(plan)
+        return
+    said = refused(plan, "sm_90a", "codegen-parameters")
+    assert "given 32768 bytes of parameters" in said
+    assert "at most 32764 bytes" in said
 
 
 # -- instructions that an architecture replaces by slower ones

@@ -9,7 +9,15 @@ import pytest
 import cute_py as cute
 from cute_py import _
 from cute_py.plan import ops
-from tests.hopper_kernels import CASES, WARPGROUP, persistent, plan_of, tma_copy
+from tests.hopper_kernels import (
+    CASES,
+    WARPGROUP,
+    ordered,
+    ordered_by_peers,
+    persistent,
+    plan_of,
+    tma_copy,
+)
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
@@ -97,6 +105,28 @@ def test_the_loop_over_k_is_found(name):
         assert sum(stalls("\n".join([*lines[:inside], text, *lines[inside:]])).values()) == 1
 
 
+def test_waits_behind_the_exit_close_no_loop():
+    """Their jumps back would make a loop of the epilogue, which may stall."""
+    text = """
+.L_x_0:
+        @!P0 BRA `(.L_x_2) ;
+.L_x_1:
+        HGMMA.64x8x16.F32 R24, gdesc[UR8], R24 ;
+        @P1 BRA `(.L_x_1) ;
+        HGMMA.64x8x16.F32 R24, gdesc[UR8], R24 ;
+        R2UR UR4, R2 ;
+        @P2 BRA `(.L_x_0) ;
+        /*0100*/ EXIT ;
+.L_x_2:
+        @!P0 BRA `(.L_x_2) ;
+        BRA `(.L_x_1) ;
+"""
+    (loop,) = product_loops(text)
+    assert len(loop) == 2
+    assert not stalls(text)
+    assert dict(stalls(text.replace("HGMMA", "R2UR UR5, R3 ;\n        HGMMA", 1))) == {"R2UR": 1}
+
+
 @cute.kernel
 def by_registers(A, B, D, choice, stages=2):
     """The stage that is multiplied is read from memory by each thread."""
@@ -156,6 +186,22 @@ def test_products_that_ptxas_serializes_are_refused():
 # -- PTX
 
 
+@cute.kernel
+def in_turn(x, warpgroups):
+    """Each warpgroup has a barrier of its own."""
+    cute.launch(grid=1, block=128 * warpgroups)
+    cute.named_barrier(1 + cute.warp_idx() // 4, 128)
+    x[cute.thread_idx()] = 1
+
+
+@pytest.mark.parametrize(("warpgroups", "barriers"), [(1, 2), (2, 3), (4, 5), (5, 16)])
+def test_a_few_ids_of_named_barriers_are_static(warpgroups, barriers):
+    """One in a register reserves all 16 barriers."""
+    made = compiled(cute.trace(in_turn, np.zeros(640, np.int32), warpgroups))
+    assert f"used {barriers} barriers" in made.log
+    assert bool(re.search(r"BAR\.\w+\S* R\d", made.sass)) == (barriers == 16)
+
+
 def test_maps_are_parameters_by_value():
     ptx = compiled(first_of("gemm_09")).ptx
     head = ptx[ptx.index(".entry") : ptx.index("{", ptx.index(".entry"))]
@@ -191,14 +237,26 @@ def test_a_cluster_is_explicit_and_its_arrivals_are_not_of_the_cluster():
 
 def test_mbarriers_are_of_the_cluster_where_threads_store_to_peers():
     """ld and st of other blocks are generic in machine code; their order is that of the cluster."""
-    plans = {case[0].__name__: plan_of(*case) for case in CASES["peers"]()}
-    made = compiled(plans["halo"])
+    halo = first_of("halo")
+    made = compiled(halo)
     assert "mbarrier.arrive.release.cluster.shared::cluster.b64" in made.ptx
     assert "mbarrier.try_wait.parity.acquire.cluster.shared.b64" in made.ptx
     assert "st.shared::cluster.b32" in made.ptx
     assert " ST.E " in made.sass
     with pytest.raises(cute.CuteError, match="sm_90 or newer"):
-        cute.compile(plans["halo"], "sm_80")
+        cute.compile(halo, "sm_80")
+
+
+def test_mbarriers_are_of_the_cluster_where_an_array_is_read_and_written():
+    """Where it is not, the emulator orders nothing by them: see tests/emulated/test_roles.py."""
+    x = np.zeros(64, np.int32)
+    for kernel, given, scope in (
+        (ordered_by_peers, (x,), (".release.cluster", ".acquire.cluster")),
+        (cute.kernel(ordered), (x, x, x), ("", "")),
+    ):
+        ptx = compiled(cute.trace(kernel, *given)).ptx
+        assert f"mbarrier.arrive{scope[0]}.shared::cluster.b64" in ptx
+        assert f"mbarrier.try_wait.parity{scope[1]}.shared.b64" in ptx
 
 
 def test_vectors_of_peers_have_up_to_16_bytes_and_atomics_are_of_the_cluster():

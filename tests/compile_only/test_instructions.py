@@ -64,7 +64,7 @@ def every_form(rows):
 UNGUARDED = (
     "opaque", "held", "vote", "vote.ballot", "wait_until", "wait_until.float", "barrier.cluster",
     "elect.sync", "atom.min.f32",
-    "atom.min.f32.peer",
+    "atom.min.f32.peer", "atom.add.pair.peer",
     "mbarrier.try_wait", "mbarrier.arrive.cluster", "mbarrier.arrive.expect_tx.cluster",
 )  # fmt: skip
 

@@ -141,6 +141,22 @@ def test_an_entry_is_one_load_from_the_constant_bank(arch):
     assert not {"LDL", "STL", "CALL"} & used.instructions.keys()
     indexed = re.findall(r"U?LDC(?:\.64)? \w+, c\[0x0\]\[\w*R\w+\+0x\w+\]", compiled.sass)
     assert len(indexed) >= 3
+    assert "trap" not in compiled.ptx  # all indices are known to be inside
+
+
+@cute.kernel
+def picked(x, out, count):
+    cute.launch(grid=1, block=32)
+    table = cute.make_table([x.shape[0] + k for k in range(4)])
+    out[cute.thread_idx()] = table[cute.as_int(x[0]) % count].to("s32")
+
+
+@pytest.mark.parametrize("count", [4, 5])
+def test_an_index_that_may_be_outside_of_a_table_traps_there(count):
+    """The emulator refuses it: see tests/emulated/test_tables.py."""
+    x = np.zeros(64, np.int32)
+    compiled = cute.compile(cute.trace(picked, x, x, count), "sm_90a")
+    assert ("BPT" in compiled.sass) == ("trap;" in compiled.ptx) == (count > 4)
 
 
 # -- narrow and wide plans agree

@@ -44,6 +44,18 @@ def test_negative_grid_is_refused():
     assert caught.value.code == "emulate-grid"
 
 
+@pytest.mark.parametrize(("grid", "cluster"), [(3, 2), ((2, 3), (2, 2)), ((4, 1), (1, 2))])
+def test_a_grid_is_of_whole_clusters(grid, cluster):
+    @cute.kernel
+    def clustered(n: cute.s32):
+        x, y = grid if isinstance(grid, tuple) else (grid, 1)
+        cute.launch(grid=(x * n, y), block=32, cluster=cluster)
+
+    with pytest.raises(LayoutError, match="in clusters of") as caught:
+        emulate(cute.trace(clustered, 1), 1)
+    assert caught.value.code == "emulate-grid"
+
+
 def test_an_empty_grid_runs_nothing():
     m = Maker(grid=(0, 1, 1))
     emulate(m.plan(m.op(ops.Barrier)))

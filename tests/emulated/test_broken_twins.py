@@ -3,14 +3,18 @@
 Those of other ops stand with the tests of what they do; `tests/pure/test_op_coverage.py` lists all.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import cute_py as cute
 from cute_py.atoms import get_copy
 from cute_py.plan.ops.registers import Emulation
+from cute_py.plan.walk import rebuilt
 from tests.emulated.plans import Maker, at, less, ops, part, tid, var
 from tests.emulated.test_threads import refused
+from tests.hopper_kernels import CASES
 
 UNWRITTEN = "emulate-register-unwritten"
 
@@ -176,6 +180,60 @@ def test_a_kernel_runs_and_its_broken_twin_is_refused(body, code):
     right, wrong = Maker(), Maker()
     cute.emulate(right.plan(*body(right, False)))
     refused(code, wrong.plan(*body(wrong, True)))
+
+
+# -- all synchronization of Hopper kernels: what nobody needs may go, the rest is refused
+
+PARTS = (
+    *(ops.Barrier, ops.Fence, ops.MbarInit, ops.MbarArrive, ops.MbarWait),
+    *(ops.BulkCommit, ops.BulkWait, ops.WgFence, ops.WgCommit, ops.WgWait),
+)
+
+
+def changed(op):
+    """Yield what an op of synchronization is replaced by: nothing, or one that is slightly off."""
+    yield ()
+    if isinstance(op, ops.MbarWait):
+        yield (replace(op, phase=1 - op.phase),)
+    elif isinstance(op, ops.MbarInit):
+        yield (replace(op, count=op.count + 1),)
+    elif isinstance(op, ops.MbarArrive):
+        yield op, op
+        if op.bytes:
+            yield (replace(op, bytes=op.bytes - 16),)
+    elif isinstance(op, (ops.WgWait, ops.BulkWait)):
+        yield (replace(op, n=op.n + 1),)
+
+
+@pytest.mark.parametrize(
+    ("name", "case"),
+    [
+        ("tma_copy", 0),
+        ("tma_add", 0),
+        ("cluster", 0),
+        *[
+            pytest.param(name, number, marks=pytest.mark.slow)
+            for name, number in {"starts": 0, "by_columns": 0}.items()
+        ],
+        *[pytest.param(f"gemm_{n}", 1, marks=pytest.mark.slow) for n in ("09", "10", "11", "12")],
+    ],
+)
+def test_a_kernel_without_a_part_of_its_synchronization_is_refused_or_right(name, case):
+    kernel, inputs, output, expected, options = [*CASES[name]()][case]
+    plan, begun, refusals = cute.trace(kernel, *inputs, output, **options), output.copy(), 0
+    numbers = [options[param.name] for param in plan.params if param.name in options]
+    parts = [(op, new) for op in plan.ops if isinstance(op, PARTS) for new in changed(op)]
+    for number, (left, new) in enumerate(parts):
+        body = rebuilt(plan.body, lambda op, left=left, new=new: new if op is left else (op,))
+        output[...] = begun
+        try:
+            order = ("forward", "reversed", 0)[number % 3]
+            cute.emulate(replace(plan, body=body), *inputs, output, *numbers, order=order)
+        except cute.CuteError:
+            refusals += 1
+            continue
+        assert np.array_equal(output, expected), f"{left}  {left.where}"
+    assert refusals > len(parts) // 2
 
 
 def test_lanes_that_have_ended_are_not_waited_for():

@@ -156,6 +156,21 @@ def test_activations_of_another_type_than_the_weights_are_for_are_refused():
     assert "bf16" in str(error)
 
 
+@pytest.mark.parametrize(("kind", "other"), [("f16", "bf16"), ("bf16", "f16")])
+def test_words_with_scales_of_another_type_are_refused(kind, other):
+    """Scales of 16 bits: read as the other type they would be wrong numbers."""
+    config = w4a16.choose_tile(16, kind)
+    w, scales = np.ones((128, 128), int), np.ones((128, 1), cute.dtype(kind).numpy)
+    words = w4a16.shuffle_weights(w, scales, 128, config)
+    d, partial = (np.zeros(n, np.float32) for n in ((16, 128), (1, 2048)))
+    a, flags = np.ones((16, 128), np.float32), np.zeros(1, np.int32)
+    config = w4a16.choose_tile(16, other)
+    of_other = a.astype(cute.dtype(other).numpy)
+    error = raised(lambda: w4a16.gemm_w4a16(of_other, words, d, partial, flags, config))
+    assert error.code == "gemm-config"
+    assert f"those of shuffle_weights for {other}" in str(error)
+
+
 @pytest.mark.parametrize(
     ("shape", "blocks"),
     [((16, 14336, 4096), 132), ((16, 4096, 14336), 132), ((1, 130, 520), 10), ((17, 128, 128), 2)],

@@ -1,7 +1,11 @@
 """The life of mbarriers and of blocks: who may use shared memory, from when, and until when."""
 
+from collections import defaultdict
+
 import numpy as np
 import pytest
+from hypothesis import event, example, given, settings
+from hypothesis import strategies as st
 
 import cute_py as cute
 from cute_py import _
@@ -317,6 +321,119 @@ def test_a_stage_is_read_between_its_wait_and_its_release():
     assert pipelined(release_first=False, all_wait=True) == {True}
     assert pipelined(release_first=True, all_wait=True) == {"emulate-race"}
     assert pipelined(release_first=False, all_wait=False) == {"emulate-async-pending"}
+
+
+# -- phases
+
+
+def outcomes(programs, counts):
+    """Return the phases that each step of each thread may be of, in any order of the threads, and
+    whether some order ends in a deadlock. A step is (mbarrier, None) to arrive, or (mbarrier,
+    parity) to wait.
+    """
+    found, stuck, seen = defaultdict(set), False, set()
+    todo = [((0,) * len(programs), tuple((0, n) for n in counts))]  # places; phase, pending
+    while todo:
+        state = todo.pop()
+        if state in seen:
+            continue
+        seen.add(state)
+        places, bars = state
+        moved = False
+        for k, program in enumerate(programs):
+            if places[k] == len(program):
+                continue
+            bar, parity = program[places[k]]
+            phase, pending = bars[bar]
+            if parity is not None and phase % 2 == parity:
+                continue
+            found[k, places[k]].add(phase if parity is None else phase - 1)
+            after = list(bars)
+            if parity is None:
+                after[bar] = (phase, pending - 1) if pending > 1 else (phase + 1, counts[bar])
+            moved = True
+            next_places = (*places[:k], places[k] + 1, *places[k + 1 :])
+            todo.append((next_places, tuple(after)))
+        stuck |= not moved and any(n < len(p) for n, p in zip(places, programs, strict=True))
+    return found, stuck
+
+
+@cute.kernel
+def of_warps(out, programs, counts):
+    """The first lane of each warp arrives and waits as its program says."""
+    cute.launch(grid=1, block=32 * len(programs))
+    tid, bars = cute.thread_idx(), [cute.mbarriers(1) for _ in counts]
+    with cute.when(tid == 0):
+        for bar, count in zip(bars, counts, strict=True):
+            bar.init(count)
+    cute.syncthreads()
+    for k, program in enumerate(programs):
+        with cute.when(tid == 32 * k):
+            for bar, parity in program:
+                if parity is None:
+                    bars[bar].arrive(0)
+                else:
+                    bars[bar].wait(0, parity)
+    out[tid] = 1.0
+
+
+STEPS = st.tuples(st.integers(0, 1), st.sampled_from([None, None, 0, 1]))
+A, B = (0, None), (1, None)
+
+
+@settings(max_examples=25)
+@given(st.lists(st.lists(STEPS, max_size=4), min_size=2, max_size=3), st.integers(1, 2))
+@example([[A, (1, 0), A], [(0, 0), B, (0, 1)]], 1)  # handed to and fro
+@example([[A, A, A], [(0, 0)]], 1)  # three phases, of which two may pass unseen
+@example([[A, (1, 0), A], [(0, 0), B], [(0, 1)]], 1)  # a wait for a phase ahead
+def test_each_arrival_and_wait_is_of_one_phase_in_all_orders(programs, count):
+    """Or else the kernel is refused, in every order."""
+    found, stuck = outcomes(programs, (count, 1))
+    right = not stuck and all(len(phases) == 1 for phases in found.values())
+    event(f"right: {right}")
+    out = np.zeros(32 * len(programs), f32)
+    plan = cute.trace(of_warps, out, programs, (count, 1))
+    for order in ("forward", "reversed", 0):
+        if right:
+            cute.emulate(plan, out, order=order)
+            continue
+        with pytest.raises(cute.CuteError) as caught:
+            cute.emulate(plan, out, order=order)
+        assert caught.value.code in ("emulate-mbarrier-phase", "emulate-deadlock")
+
+
+def in_union(order, between):
+    """Memory of an mbarrier that is that of data, or of another mbarrier, at another time."""
+
+    @cute.kernel
+    def kernel(x, out):
+        cute.launch(grid=2, block=64)
+        t, b = cute.thread_idx(), cute.block_idx()
+        with cute.union():
+            bar, other, s = cute.mbarriers(1), cute.mbarriers(1), cute.smem("f32", 64)
+        for what in order:
+            if what == "data":
+                s[t] = x[64 * b + t]
+                cute.syncthreads()
+                out[64 * b + t] = s[63 - t]
+            elif what == "meet":
+                bar.arrive(0)
+                bar.wait(0, 0)
+            else:
+                with cute.when(t == 0):
+                    (bar if what == "init" else other).init(64)
+            between(t)
+
+    return kernel
+
+
+def test_the_memory_of_an_mbarrier_is_its_own():
+    right = ("data", "init", "meet"), ("init", "meet", "data"), ("other", "data", "init", "meet")
+    for order in right:
+        assert verdicts(in_union(order, meet), line(128), halves) == {True}, order
+    for last in ("data", "other"):
+        order = "init", last, "meet", "data"
+        assert verdicts(in_union(order, meet), line(128), halves) == {"emulate-mbarrier-lost"}
 
 
 def again(between):

@@ -7,7 +7,16 @@ import cute_py as cute
 from cute_py import _
 from tests.emulated.test_roles import code_of
 from tests.emulated.test_threads import ORDERS
-from tests.hopper_kernels import halo, histogram, integers, peers, plan_of, sum_of_peers
+from tests.hopper_kernels import (
+    atomics_of_peers,
+    combined,
+    halo,
+    histogram,
+    integers,
+    peers,
+    plan_of,
+    sum_of_peers,
+)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -34,7 +43,8 @@ def test_a_broken_sum_is_refused_in_all_orders(wrong, codes):
 
 def test_a_broken_exchange_is_refused_in_all_orders():
     x = integers(512, "f32")
-    assert code_of(halo, x, np.zeros_like(x), "arrive") <= {"emulate-race", "emulate-block-end"}
+    codes = {"emulate-race", "emulate-block-end", "emulate-mbarrier-phase"}
+    assert code_of(halo, x, np.zeros_like(x), "arrive") <= codes
 
 
 def test_loads_and_stores_in_place_of_atomics_race():
@@ -137,6 +147,22 @@ def misused(x, how):
 def test_instructions_that_reach_no_other_block_are_refused(how):
     said = refused("mapa-operand", misused, np.zeros((64, 64), np.float16), how)
     assert "in another block of the cluster" in said
+
+
+@pytest.mark.parametrize("fn", ["min", "max", "and", "or", "xor", "exch"])
+def test_atomics_of_64_bits_on_peers_are_sums_alone(fn):
+    """Others are not atomic on a GPU: tests/hopper_kernels.py, `atomics_of_peers`."""
+    x = np.zeros((5, 32), np.uint64)
+    with pytest.raises(cute.CuteError, match="64 bits in shared memory of another block"):
+        cute.trace(combined, x, x[0, :4], fn, 1)
+    cute.trace(combined, x, x[0, :4], "add", 1)
+
+
+def test_each_atomic_of_peers_is_emulated():
+    for case in atomics_of_peers():
+        _kernel, inputs, output, expected, options = case
+        cute.emulate(plan_of(*case), *inputs, output)
+        assert np.array_equal(output, expected), (options, output.dtype)
 
 
 def test_a_rank_beyond_the_cluster_is_refused():

@@ -186,7 +186,7 @@ def test_a_ring_needs_two_stages():
 @cute.kernel
 def ping_pong(A, out, stages, count, late):
     """Two consumers take turns of `count` tiles; each tile is summed by one of them, and released
-    at once, or one tile later, by a copy of the pipeline.
+    at once, or one tile later, by a copy of the pipeline. Each hands its turn over.
     """
     cute.launch(grid=1, block=96)
     warp, lane = cute.warp_idx(), cute.lane_idx()
@@ -194,8 +194,14 @@ def ping_pong(A, out, stages, count, late):
     tiles = A.shape[0] // 32
     gA = cute.local_tile(cute.tma_tensor(A), (32,), (_,))
     ring = cute.pipeline(stages, bytes=128, consumers=32)
-    sums = cute.rmem("f32", 1)
+    sums, turns, parity = cute.rmem("f32", 1), cute.mbarriers(2), cute.var(0, 0, 1)
     sums.fill(0)
+    with cute.elect("block"):
+        turns.init(32)
+        cute.fence_mbarrier_init()
+    cute.syncthreads()
+    with cute.when(warp == 0):
+        turns.arrive(0)
     with cute.when(cute.thread_idx() == 64):
         for k in cute.range(tiles):
             ring.load(gA[_, k], held[_, ring.acquire()])
@@ -205,6 +211,8 @@ def ping_pong(A, out, stages, count, late):
         mine.skip(warp * count)
         behind = mine.copy()
         for turn in cute.range(warp, tiles // count, 2):
+            turns.wait(warp, parity.get())
+            parity.set(1 - parity.get())
             for i in cute.range(count):
                 stage = mine.wait()
                 sums += held[lane, stage] * (turn * count + i + 1).to("f32")
@@ -217,6 +225,7 @@ def ping_pong(A, out, stages, count, late):
             if late:
                 behind.release()
                 behind.skip(count)
+            turns.arrive(1 - warp)
             mine.skip(count)
         out[warp, lane] = sums
 

@@ -23,6 +23,7 @@ from tests.hopper_kernels import (
     by_hand,
     plan_of,
     starting,
+    tma_add,
     tma_copy,
 )
 
@@ -95,6 +96,76 @@ def test_sums_get_unknown_values_before_their_first_product():
         plan = lowered(cute.trace(starting, x, x[:8], flags, d, how, bool(filled)))
         fills = [op.value for op in plan.ops if isinstance(op, ops.Fill)]
         assert [x for x in fills if x is None] == found
+
+
+@cute.kernel
+def chained(x, d, how):
+    """d = x[:, :16] * x[:16] transposed, then d = that * x[:, :16] transposed."""
+    cute.launch(grid=1, block=WARPGROUP)
+    tid, atom = cute.thread_idx(), cute.atoms.Layout_K_SW128_Atom("f16")
+    narrow, wide = (
+        cute.make_tiled_mma(f"SM90_64x{n}x16_F16F16F16_{kind}")
+        for n, kind in ((16, "SS"), (64, "RS"))
+    )
+    shared = cute.smem("f16", cute.tile_to_shape(atom, (64, 64)), 1024)
+    by_hand(shared, x)
+    first, second = narrow.get_slice(tid), wide.get_slice(tid)
+    left = cute.local_tile(shared, (64, 16), (0, 0))
+    part = second.partition_C(cute.local_tile(d, (64, 64), (0, 0)))
+    held = cute.make_rmem_tensor(second.partition_A(left).layout.shape, "f16")
+    tile = first.partition_C(cute.local_tile(d, (64, 16), (0, 0)))
+    sums = cute.make_tensor(held.data, tile.layout.shape)
+    acc = second.make_fragment_C(part)
+
+    def multiply(mma, acc, a, rows):
+        b = mma.get_slice(tid).partition_B(cute.local_tile(shared, (rows, 16), (0, 0)))
+        cute.warpgroup_gemm(mma, acc, a, b, False)
+        cute.warpgroup_commit()
+
+    if how != "first":
+        cute.warpgroup_fence()
+    multiply(narrow, sums, first.partition_A(left), 16)
+    if how == "same":  # of the same shape: in order, without a wait
+        multiply(narrow, sums, first.partition_A(left), 16)
+    if how != "read":
+        cute.warpgroup_wait(0)
+    cute.warpgroup_fence()
+    multiply(wide, acc, held, 64)
+    if how == "again":  # two products may read the same registers
+        multiply(wide, acc, held, 64)
+    if how == "overwritten":
+        multiply(narrow, sums, first.partition_A(left), 16)
+    if how == "shape":
+        multiply(narrow, cute.make_tensor(acc.data, sums.layout), first.partition_A(left), 16)
+    cute.warpgroup_wait(0)
+    cute.copy(acc, part)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(
+    ("how", "registers"),
+    [
+        ("", ""),
+        ("same", ""),
+        ("again", ""),
+        ("first", ""),  # no fence before the first one, though nothing wrote registers
+        ("read", "fragment"),  # sums in flight are A of the next product
+        ("overwritten", "fragment"),  # A in flight are sums of the next one
+        ("shape", "fragment"),  # sums in flight are those of another shape
+    ],
+)
+def test_registers_in_flight_are_those_of_products_of_one_shape(how, registers, order):
+    x, d = halves(64, 64), np.zeros((64, 64), np.float16)
+    call = partial(cute.emulate, cute.trace(chained, x, d, how), x, d, order=order)
+    if how == "first":
+        refused("emulate-wgmma-fence", call)
+        return
+    if registers:
+        assert f"an access to {registers}" in refused("emulate-wgmma-pending", call)
+        return
+    call()
+    part = x[:, :16].astype(np.float32)
+    assert (d == (part @ part[:16].T).astype(np.float16).astype(np.float32) @ part.T).all()
 
 
 # -- boxes
@@ -490,6 +561,28 @@ def test_stores_of_boxes_wholly_outside_have_a_guard():
         assert str(store.guard) == guards
 
 
+@pytest.mark.parametrize(
+    ("kind", "how", "fits"),
+    [
+        ("f32", "add", True),
+        ("f32", "min", False),
+        ("bf16", "max", True),
+        ("s64", "min", True),
+        ("s64", "add", False),
+        ("u8", "add", False),
+        ("f64", "add", False),
+        ("u32", "and", False),
+    ],
+)
+def test_tma_combines_the_types_that_it_has_an_adder_for(kind, how, fits):
+    x = np.zeros((16, 40), cute.dtype(kind).numpy)
+    if fits:
+        assert cute.trace(tma_add, x, 16, how)
+    else:
+        said = refused("kernel-choice", partial(cute.trace, tma_add, x, 16, how))
+        assert f"{how} of {kind}'; required" in said
+
+
 # -- TMA in im2col mode
 
 
@@ -512,6 +605,8 @@ def test_im2col_gathers_what_each_output_multiplies(order):
         ((2, 8, 9, 16), ((3, 3), 1, 9), 16, "tma-im2col"),
         ((2, 8, 9, 16), ((3, 3), 1, 1, 99), 16, "tma-im2col"),
         ((2, 8, 9, 16), ((3, 3), 1, 8), 512, "tma-kernel-box"),
+        ((2, 8, 9, 16), ((3, 1), (128, 0), 1, (128, 1)), 16, "tma-im2col"),  # an offset of 256
+        ((2, 8, 16), ((3,), 32768, 1, 32768), 16, "tma-im2col"),
         ((2, 8, 9, 16), ((3, 3), 127, 8), 256, ""),
     ],
 )
@@ -530,6 +625,42 @@ def test_convolutions_that_no_tensor_map_describes_are_refused(shape, how, rows,
     else:
         (found,) = [op.im2col for op in call().ops if isinstance(op, ops.TmaLoad)]
         assert found == ops.Im2col((-127, -127), (125, 125), (8, 8))
+
+
+@cute.kernel
+def one_tap(x, y, tap: cute.s32):
+    """y = the pixels of an entry of a filter that is known at run time."""
+    cute.launch(grid=1, block=32)
+    tid, bars = cute.thread_idx(), cute.mbarriers(1)
+    shared = cute.smem("f16", cute.make_layout((8, 16), cute.LayoutRight))
+    with cute.when(tid == 0):
+        bars.init(1)
+        cute.fence_mbarrier_init()
+        bars.arrive_expect_tx(0, 256)
+        cute.tma_load_im2col(cute.tma_im2col(x, (3,), 1), shared, bars, 0, 0, tap)
+    cute.syncwarp()
+    bars.wait(0, 0)
+    for row in range(8):
+        with cute.when(tid < 16):
+            y[row, tid] = shared[row, tid]
+
+
+@cute.kernel
+def known_tap(x, y, tap):
+    cute.launch(grid=1, block=32)
+    shared = cute.smem("f16", cute.make_layout((8, 16), cute.LayoutRight))
+    cute.tma_load_im2col(cute.tma_im2col(x, (3,), 1), shared, cute.mbarriers(1), 0, 0, tap)
+
+
+def test_a_tap_is_one_of_the_filter():
+    x, y = halves(1, 8, 16), np.zeros((8, 16), np.float16)
+    plan = cute.trace(one_tap, x, y, 0)
+    for tap in range(3):
+        cute.emulate(plan, x, y, tap)
+        assert (y == np.pad(x[0], ((1, 1), (0, 0)))[tap : tap + 8]).all()
+    for tap in (-1, 3):
+        refused("emulate-assume", partial(cute.emulate, plan, x, y, tap))
+        refused("tma-im2col", partial(cute.trace, known_tap, x, y, tap))
 
 
 # -- kernels that may begin before others have ended
@@ -563,3 +694,20 @@ def test_tma_does_not_touch_memory_before_the_kernels_before_have_ended(tma):
     x = halves(8, 64)
     refused("plan-pdl", partial(cute.trace, early(tma, False), x, x.copy()))
     assert cute.trace(early(tma, True), x, x.copy()).launch.pdl
+
+
+@pytest.mark.parametrize(("second", "right"), [(True, True), (False, False)])
+def test_every_branch_waits_for_the_kernels_before(second, right):
+    @cute.kernel
+    def divided(x):
+        cute.launch(grid=1, block=64, pdl=True)
+        for k, waits in enumerate((True, second)):
+            with cute.role(f"r{k}", warps=k):
+                if waits:
+                    cute.griddepcontrol_wait()
+                x[cute.thread_idx()] = 1
+
+    if right:
+        assert cute.trace(divided, np.zeros(64, np.int32)).launch.pdl
+    else:
+        refused("plan-pdl", partial(cute.trace, divided, np.zeros(64, np.int32)))

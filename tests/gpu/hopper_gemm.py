@@ -285,6 +285,21 @@ def rows():
         yield Case((5 * row.m + 8, 5 * row.n + 8, 200), "f16", config=config, direct=True)
 
 
+def clusters():
+    """Rows whose blocks share tiles of A in clusters of two: ragged, an odd number of tiles of N,
+    fewer tiles than blocks, and more.
+    """
+    for row in ROWS:
+        if row.schedule == "cooperative" and row.m % 128 == 0:
+            config = text_of(row).format(k=64) + ",cluster=2"
+            for k in (8, 64, 72, 600):
+                yield Case((row.m, row.n, k), "bf16", config=config)
+                yield Case((5 * row.m + 8, 5 * row.n + 16, k), "f16", config=config, direct=True)
+            if row.n % 64 == 0:
+                shape = (17 * row.m + 8, 17 * row.n + 8, 200)
+                yield Case(shape, "bf16", config=config, majors=("K", "MN"))
+
+
 def drawn(seed):
     """Return a random product."""
     rng = random.Random(seed)
@@ -369,7 +384,9 @@ def some():
     yield from map(drawn, range(RANDOM))
 
 
-GROUPS = {f.__name__: f for f in (types, epilogues, pitches, batches, empty, rows, one, some)}
+GROUPS = {
+    f.__name__: f for f in (types, epilogues, pitches, batches, empty, rows, clusters, one, some)
+}
 CHECKS = {f.__name__: f for f in (repeated, graphs, measured)}
 
 

@@ -1,7 +1,8 @@
 """Run kernels under compute-sanitizer: memcheck, racecheck and synccheck.
 
-`python tests/gpu/sanitize.py` runs a small part of the ladder. It exits with 0 where all tools are
-clean, 1 where one found something or ran out of time, 2 where compute-sanitizer is missing.
+`python tests/gpu/sanitize.py [NAME ...]` runs the programs of `PROGRAMS`, or some of them. It exits
+with 0 where all tools are clean, 1 where one found something or ran out of time, 2 where
+compute-sanitizer is missing. tests/gpu/test_sanitizers.py runs each as a test.
 
 `python tests/gpu/sanitize.py --broken FILE` runs the broken kernels of
 tests/emulated/test_broken_kernels.py, each under each tool in a process of its own, and writes
@@ -24,6 +25,18 @@ TOOLS = ("memcheck", "racecheck", "synccheck")
 SECONDS = 240  # for each tool
 EACH, AT_ONCE = 60, 12  # seconds of a broken kernel; processes
 RIGHT = "right"  # the name of a kernel that no tool may report
+LADDER = {"ladder": (__file__, "--kernels")}
+# asynchronous instructions of Hopper, and its lessons; both kernels of the family
+NAMES = ("tma_copy", "peers", "atomics_of_peers", "halo", "cluster", "weights")
+LESSONS = ("gemm_09", "gemm_10", "gemm_11", "gemm_12")
+HOPPER = {
+    "family": ("-m", "tests.gpu.hopper_gemm", "one"),
+    **{name: ("-m", "tests.hopper_kernels", name) for name in (*NAMES, *LESSONS)},
+}
+PROGRAMS = LADDER | HOPPER
+RUNS = [  # racecheck knows of no mbarrier by which a block waits for the stores of its peers
+    (tool, name) for name in PROGRAMS for tool in TOOLS if (tool, name) != ("racecheck", "halo")
+]
 
 
 def kernels():
@@ -100,15 +113,16 @@ def sanitizer():
     return shutil.which(name) or shutil.which(name, path=os.pathsep.join(places))
 
 
-def check(path, tool):
-    """Return what is wrong under a tool, or ""."""
+def check(path, tool, name):
+    """Return what is wrong with a program under a tool, or ""."""
     command = [path, "--tool", tool, "--error-exitcode", "9", "--launch-timeout", "120"]
-    if tool == "memcheck":  # "is there a context?" is asked of the driver: no is no error
+    if tool == "memcheck":  # cuda-bindings looks for functions that the driver may lack
         command += ["--report-api-errors", "no"]
-    command += [sys.executable, __file__, "--kernels"]
+    command += [sys.executable, *PROGRAMS[name]]
     try:
         done = subprocess.run(
             command,
+            cwd=ROOT,
             capture_output=True,
             text=True,
             timeout=SECONDS,
@@ -117,8 +131,9 @@ def check(path, tool):
         )
     except subprocess.TimeoutExpired:
         return f"did not end within {SECONDS} s"
-    clean = done.returncode == 0 and "ran all" in done.stdout
-    return "" if clean else (done.stdout + done.stderr)[-4000:]
+    text = done.stdout + done.stderr
+    clean = done.returncode == 0 and re.search(r"ran all|\bright\b", text)
+    return "" if clean else f"{text[:3000]}\n...\n{text[-1000:]}"
 
 
 # -- broken kernels
@@ -207,17 +222,18 @@ def compare(file):
     return int(bool(missed) or set(words[RIGHT].values()) != {"nothing"})
 
 
-def main():
-    """Run all tools; return the exit code."""
+def main(names):
+    """Run programs under all tools; return the exit code."""
     path = sanitizer()
     if path is None:
         print("no compute-sanitizer on PATH or in CUDA_HOME")
         return 2
     failed = False
-    for tool in sys.argv[1:] or TOOLS:
-        wrong = check(path, tool)
-        print(f"{tool}: {wrong or 'clean'}", flush=True)
-        failed |= bool(wrong)
+    for tool, name in RUNS:
+        if not names or name in names:
+            wrong = check(path, tool, name)
+            print(f"{name}, {tool}: {wrong or 'clean'}", flush=True)
+            failed |= bool(wrong)
     return int(failed)
 
 
@@ -229,4 +245,4 @@ if __name__ == "__main__":
     elif sys.argv[1:2] == ["--broken"]:
         sys.exit(compare(sys.argv[2] if len(sys.argv) > 2 else "broken_kernels"))
     else:
-        sys.exit(main())
+        sys.exit(main(sys.argv[1:]))

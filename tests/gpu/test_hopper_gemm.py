@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.gpu.harness import require_gpu, torch
-from tests.gpu.sanitize import TOOLS, sanitizer
 
 require_gpu()
 from tests.gpu.hopper_gemm import GROUPS  # noqa: E402 (needs torch)
@@ -23,9 +22,9 @@ SECONDS = 300  # of a group: most of it compiles
 EACH = 48  # products of a process
 
 
-def run(*words, before=()):
+def run(*words):
     """Run a group in a process of its own; return what it printed."""
-    command = [*before, sys.executable, "-m", "tests.gpu.hopper_gemm", *map(str, words)]
+    command = [sys.executable, "-m", "tests.gpu.hopper_gemm", *map(str, words)]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=SECONDS, check=False
@@ -57,17 +56,6 @@ def test_products_repeat_in_graphs_and_as_measured(name, count):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shard", shards("some", 125), ids=lambda x: str(x[1]))
+@pytest.mark.parametrize("shard", shards("some"), ids=lambda x: str(x[1]))
 def test_random_products_are_those_of_float64(shard):
     assert f"some: {shard[2]} right" in run(*shard)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("tool", TOOLS)
-def test_no_tool_finds_anything(tool):
-    path = sanitizer()
-    if path is None:
-        pytest.skip("needs compute-sanitizer")
-    more = ("--report-api-errors", "no") if tool == "memcheck" else ()
-    command = (path, "--tool", tool, "--error-exitcode", "9", "--launch-timeout", "120", *more)
-    assert "one: 2 right" in run("one", before=command)

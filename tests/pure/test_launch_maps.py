@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.codegen.launch import run
+from cute_py.codegen.launch import maps, run
 from tests.fake_gpu import Array, install
 from tests.hopper_kernels import im2col, shared_by_two, tma_copy
 
@@ -54,6 +54,14 @@ def test_a_map_is_encoded_once_for_each_content(gpu):
     assert [each[-2:] for each in words] == [[4096, 8192]] * 3
     cute.run(plan, array(rows=71), array(rows=71, address=8192))
     assert [each[1] for each in encoded(gpu)] == [(136, 70), (136, 71)]
+
+
+def test_kept_maps_are_bounded(gpu, monkeypatch):
+    monkeypatch.setattr(maps, "MOST", 3)
+    plan = plan_of(array(), array())
+    for rows in range(70, 80):
+        cute.run(plan, array(rows=rows), array(rows=rows, address=8192))
+    assert len(run.driver().maps) <= 3
 
 
 def test_new_addresses_are_written_into_the_maps(gpu):

@@ -321,6 +321,13 @@ def test_left_inverse_of_an_injective_layout_is_exact(layout):
     assert [inverse(x) for x in model.table(layout)] == list(range(layout.size()))
 
 
+def test_the_search_for_a_left_inverse_ends_soon():
+    """Strides far apart have many radices; a test has 1.5 s of processor time."""
+    with pytest.raises(cute.LayoutError) as caught:
+        cute.left_inverse(cute.Layout((3, 17), (1 << 20, 100)))
+    assert caught.value.code == "left-inverse"
+
+
 @given(layouts(max_leaves=3, max_size=16, stride=st.integers(1, 12)))
 @example(Layout((2, 3), (3, 2)))  # strides of which none is a multiple of the other
 @example(Layout((2, 8), (16, 12)))

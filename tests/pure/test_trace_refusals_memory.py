@@ -521,6 +521,57 @@ def test_groups_that_may_be_pending_are_counted_from_zero(wait):
     assert traced(lambda x: getattr(cute, wait)(0)).ops
 
 
+@pytest.mark.parametrize(
+    ("value", "code"), [(0, "kernel-choice"), (2**20, "kernel-choice"), (1.5, "leaf-type")]
+)
+def test_what_an_mbarrier_counts_fits_20_bits(value, code):
+    assert raised(lambda: traced(lambda x: cute.mbarriers(1).init(value))).code == code
+    if value:
+        body = lambda x: cute.mbarriers(1).arrive_expect_tx(0, value)  # noqa: E731
+        assert raised(lambda: traced(body)).code == code
+
+
+@pytest.mark.parametrize("value", [0, 3, 2048])
+def test_an_alignment_is_a_power_of_two_that_a_block_has(value):
+    assert raised(lambda: traced(lambda x: cute.smem("f32", 32, value))).code == "kernel-choice"
+
+
+@pytest.mark.parametrize("cluster", [0, 17, (4, 8)])
+def test_a_cluster_has_one_to_sixteen_blocks(cluster):
+    @cute.kernel
+    def clustered():
+        cute.launch(grid=(272, 8), block=32, cluster=cluster)
+
+    assert raised(lambda: cute.trace(clustered)).code == "kernel-choice"
+
+
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [
+        (lambda x: cute.pipeline(2, bytes=16).skip(-1), "kernel-choice"),
+        (lambda x: cute.pipeline(2, bytes=16).advance(-1), "kernel-choice"),
+        (lambda x: cute.pipeline(2, bytes=16, consumers=0), "kernel-choice"),
+        (lambda x: cute.PipelineTmaStore().commit((x,)), "kernel-choice"),
+        (lambda x: cute.tma_tensor(3), "not-a-tensor"),
+        (lambda x: cute.tma_load(x, x, 3, 0), "kernel-choice"),
+        (lambda x: cute.mbarriers(0), "kernel-choice"),
+        (lambda x: cute.mbarriers(1).wait(0, 2), "kernel-choice"),
+        (lambda x: cute.mbarriers(1).wait(0, cute.thread_idx() // 3), "kernel-choice"),
+        (lambda x: list(cute.tiles(-1, 2)), "kernel-choice"),
+        (lambda x: list(cute.tiles(2, 2, group=0)), "kernel-choice"),
+        (lambda x: list(cute.tiles(2, 2, step=-1)), "kernel-choice"),
+        (lambda x: list(cute.tiles(2, 2, depth=0)), "kernel-choice"),
+        (lambda x: cute.fewest_blocks(10, 0), "kernel-choice"),
+    ],
+)
+def test_what_rings_barriers_and_schedules_are_given_is_judged(call, code):
+    assert raised(lambda: traced(call)).code == code
+
+
+def test_wgmma_leaves_at_most_seven_groups_in_flight():
+    assert raised(lambda: traced(lambda x: cute.warpgroup_wait(8))).code == "kernel-choice"
+
+
 def test_a_rounding_is_one_of_the_host():
     error = raised(lambda: traced(lambda x: x[0].to("f16", rounding="up")))
     assert error.code == "rounding-unknown"

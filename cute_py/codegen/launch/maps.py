@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from cute_py.codegen.driver import Driver
     from cute_py.codegen.tensor_maps import TensorMap
 
+MOST = 1024  # maps that are kept; when there are more, all are evicted
 # Source: cuda.h, enum CUtensorMapDataType; tf32 as f32, which keeps all bits
 _FLOATS = {"f16": 6, "bf16": 9, "f32": 7, "tf32": 7, "f64": 8}
 _WORDS = {8: 0, 16: 1, 32: 2, 64: 4}
@@ -64,6 +65,8 @@ def encoded(
         kind = _SIGNED.get(found.dtype.name, _WORDS[found.dtype.bits])
     content = kind, extents, pitches, found.box, found.swizzle, found.im2col
     if content not in driver.maps:
+        if len(driver.maps) >= MOST:
+            driver.maps.clear()
         walk = () if found.im2col is None else (found.im2col,)
         driver.maps[content] = driver.encode_map(*content[:5], address, *walk)
     return driver.maps[content]

@@ -7,19 +7,31 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from cute_py.codegen.ops.registers.functions import shifted, sign_shifted
-from cute_py.codegen.storage import I64
-from cute_py.plan.conditions import Reg
+from cute_py.codegen.storage import I32, I64
+from cute_py.integers.symbols import terms_of
+from cute_py.plan.conditions import Reg, fits, within
 
 if TYPE_CHECKING:
     from cute_py.codegen.emit import Emit
     from cute_py.plan import ops
+    from cute_py.plan.conditions import Scalar
 
 
-def entry(e: Emit, op: ops.Let, table: str, narrow: bool) -> Any:
-    """Return an entry of a table of the launch as 64 bits; `table`: the name of its parameter,
-    `narrow`: its entries fit 32 bits.
+def entry(e: Emit, op: ops.Let, table: str, row: tuple[Scalar, ...]) -> Any:
+    """Return an entry of a table of the launch as 64 bits. An index that may be outside of it
+    is compared, and traps: the launch ends with an error.
+
+    Args:
+        e: where to emit it.
+        op: the read.
+        table: the name of its parameter.
+        row: its entries.
     """
-    offset = e.b.shl(e.scalars.value(op.operands[1]), ir.Constant(I64, 3))  # type: ignore[arg-type]
+    index, narrow = e.scalars.value(op.operands[1]), all(fits(terms_of(x)) for x in row)  # type: ignore[arg-type]
+    if not within(terms_of(op.operands[1]), 0, len(row)):
+        inside = e.b.icmp_unsigned("<", index, ir.Constant(I64, len(row)))
+        e.emit("trap", guard=e.b.zext(inside, I32), unless=True)
+    offset = e.b.shl(index, ir.Constant(I64, 3))
     address = e.b.add(e.address("gmem", table), offset)
     (found,) = e.emit("ld.param", address, type="b32" if narrow else "b64")
     return e.b.sext(found, I64) if narrow else found

@@ -196,6 +196,8 @@ _FLOAT_ORDER = {
 def _atomic_row(fn: str, x: Access) -> tuple[str, dict[str, Any]]:
     """Return the row of an atomic and its modes."""
     kind = x.dtype
+    if x.rank is not None and x.width > 1:
+        return "atom.add.pair.peer", {"type": f"{kind.ptx}x2"}
     if x.vector_bits > 32 and x.width > 1:
         name = "red.add" if kind.name == "f32" else "red.add.noftz"
         return name, {"type": f"{kind}x{x.width}"}
@@ -218,7 +220,7 @@ def atomic(e: Emit, op: ops.Atomic) -> None:
     addresses, guards = Addresses(e, x), Guards(e, x)
     name, modes = _atomic_row(op.fn, x)
     ordered = name == "atom.min.f32"
-    if x.rank is not None:
+    if x.rank is not None and x.width == 1:
         del modes["space"]
         name = f"{name}.peer"
     if x.width > 1:
@@ -256,10 +258,14 @@ def _add_vectors(e: Emit, op: ops.Atomic, name: str, modes: dict[str, Any]) -> N
     x, addresses, guards = op.dst, Addresses(e, op.dst), Guards(e, op.dst)
     for v in range(x.count):
         words = e.words.get_words(op.src, v * x.width, x.width)
-        kept = []
-        if op.old is not None and guards[v] is not None:
+        kept, guard = [], guards[v]
+        if op.old is not None and guard is not None:
             kept = e.words.get_words(op.old, v * x.width, x.width)
-        old = e.emit(name, addresses[v], words, guard=guards[v], old=kept, **modes)
+        if x.rank is None:
+            old = e.emit(name, addresses[v], words, guard=guard, old=kept, **modes)
+        else:  # a loop, which takes the guard as an operand
+            flag = ir.Constant(I32, 1) if guard is None else guard
+            old = e.emit(name, addresses[v], words, flag, old=kept, **modes)
         if op.old is not None:
             e.words.put_words(op.old, v * x.width, x.width, old)
 

@@ -10,10 +10,12 @@ from cute_py.codegen.addresses import Addresses
 from cute_py.codegen.emit import emits
 from cute_py.codegen.storage import I32
 from cute_py.plan import ops
+from cute_py.plan.conditions import bounds_of
 
 if TYPE_CHECKING:
     from cute_py.codegen.emit import Emit
 
+FEW = 4  # ids of a named barrier
 _BARRIERS = {"block": "bar.block", "warp": "bar.warp"}
 _FENCES = {"proxy_async": "fence.proxy.async", "mbarrier_init": "fence.mbarrier_init"}
 
@@ -24,9 +26,22 @@ def barrier(e: Emit, op: ops.Barrier) -> None:
     if op.scope in _BARRIERS:
         e.emit(_BARRIERS[op.scope])
     elif op.scope == "named":
-        e.emit("bar.named", e.scalars.narrow(op.id), kind=op.kind, threads=op.threads)
+        _named_barrier(e, op)
     else:
         e.emit("barrier.cluster", kind=op.kind)
+
+
+def _named_barrier(e: Emit, op: ops.Barrier) -> None:
+    """Emit a barrier for each of a few ids: one in a register reserves all 16 for the block."""
+    low, high = bounds_of(op.id)
+    few = low is not None and high is not None and high - low < FEW
+    for number in range(low, high + 1) if few else (None,):  # type: ignore[operator, arg-type]
+        guard, given = None, e.scalars.narrow(op.id)
+        if number is not None:
+            here = ir.Constant(I32, number)
+            guard = e.b.zext(e.b.icmp_signed("==", given, here), I32) if low != high else None
+            given = here
+        e.emit("bar.named", given, guard=guard, kind=op.kind, threads=op.threads)
 
 
 @emits(ops.Fence)

@@ -326,15 +326,17 @@ def wgmma(program: Program, op: ops.Wgmma) -> Run:
     n = place_c.shape[1]
     from_a = _operand(program, op, op.a, M, place_a)
     from_b = _operand(program, op, op.b, N, place_a)
-    held = [view for view in (d, program.view(op.a) if isinstance(op.a, Reg) else None) if view]
+    left = [program.view(op.a)] if isinstance(op.a, Reg) else []
+    held = [*[(view, np.zeros(1, np.int32)) for view in left], (d, _role(atom.shape_mnk, d, n))]
     given = op.accumulate
     accumulate = (lambda c: given) if isinstance(given, bool) else program.condition(given)
-    for view in held:
+    for view, _ in held:
         view.storage.watch()
 
     def run(c: Cohort) -> None:
         _require_groups(op, c)
-        for view in held:
+        for view, role in held:
+            view.require_landed(c, role)
             unfenced = view.unfenced(c)
             if unfenced is not None:
                 row, warp = (int(k) for k in np.argwhere(unfenced)[0])
@@ -430,15 +432,29 @@ def _columns_of(c: Cohort, W: Array) -> Array:
     return columns
 
 
-def _fly(c: Cohort, views: list[View]) -> None:
+def _role(shape: tuple[int, int, int], d: View, values: int) -> Array:
+    """Return what registers are to an instruction that adds to `values` of them [unit]: those of
+    the same shape may follow each other, one register in one place, without a wait. Source: PTX
+    ISA, wgmma.fence ("accumulator register accesses across multiple ... of the same shape").
+    """
+    _m, n, k = shape  # at most 256, as the registers of a fragment
+    each = values * d.unit_count // d.count
+    role: Array = (n << 20 | k << 10) + np.arange(d.unit_count) % each
+    return role
+
+
+def _fly(c: Cohort, views: list[tuple[View, Array]]) -> None:
     """Remember that registers are in flight."""
     clocks = c.batch.clocks
     if clocks is None:
         return
     clocks.apart()
     group = clocks.epoch[c.span.B[:, None], _columns_of(c, c.span.W)]
-    for view in views:
-        view.fly(c, group)
+    for view, role in views:
+        view.fly(c, group, role)
+    if c.batch.engines.phases is not None:
+        who = clocks.acting(c.span, c.mask)
+        clocks.run_together(who, who.rows * c.batch.agents.warps + clocks.warp[who.parts] // WARPS)
 
 
 @handles(ops.WgFence)

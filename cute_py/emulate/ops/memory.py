@@ -515,7 +515,9 @@ def tma_load(program: Program, op: ops.TmaLoad) -> Run:
                 values[box.order[exists]] = data[index[exists]]
             else:
                 values.view(np.uint8)[:] = POISON
-            ranks = value_at(chosen, where, c.span.shape)
+            ranks, ran = value_at(chosen, where, c.span.shape), None
+            if engines.phases is not None:
+                ran = engines.phases.issue(own, int(c.span.W[where[1]]), where[2])
             blocks = [own]
             if ranks:
                 bits = [r for r in range(int(ranks).bit_length()) if ranks >> r & 1]
@@ -528,7 +530,7 @@ def tma_load(program: Program, op: ops.TmaLoad) -> Run:
                 if other is not None:
                     engines.reach(op, c.span, where, b, agent)
                 _put(c, target, b, offsets[where], values)
-                engines.land(b, slot, box.bytes)
+                engines.land(b, slot, box.bytes, ran)
                 if c.batch.report is not None:
                     c.batch.report.moved(op, box.bytes)
 

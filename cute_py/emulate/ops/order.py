@@ -293,6 +293,8 @@ def mbar_init(program: Program, op: ops.MbarInit) -> Run:
         for where in threads_of(c, place):
             engines.init(op, c.span, where, int(slots[where]), op.count)
         located.judge_write(c, place)
+        for where in threads_of(c, place):
+            engines.keep(int(c.span.B[where[0]]), int(slots[where]), located)
 
     return run
 
@@ -341,6 +343,8 @@ def arrive(
             part = Group((row, warp, int(lanes.argmax())), lanes, group.keys)
             arrive(op, c, part, at, nbytes, copies)
         return
+    if engines.phases is not None:
+        engines.phases.arrive(op, c.span, group.where, group.lanes, at)
     if clocks is not None:
         own, w = int(c.span.B[row]), int(c.span.W[warp])
         who = clocks.lanes_of(own, w, group.lanes)
@@ -431,8 +435,10 @@ class PhaseWait(Wait):
         slots, _, waits = self._lanes(c)
         for group in groups_of(c, waits, slots):
             row, warp, _ = group.where
-            b = int(c.span.B[row])
+            b, phases = int(c.span.B[row]), c.batch.engines.phases
             who = clocks.lanes_of(b, int(c.span.W[warp]), group.lanes)
+            if phases is not None:
+                phases.passed(self.op, c.span, group.where, group.lanes, (b, group.keys[0]))
             clocks.acquire(who, clocks.messages["complete"][b, group.keys[0]])
 
 

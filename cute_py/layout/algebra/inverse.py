@@ -9,8 +9,7 @@ include/cute/layout.hpp; Cecka, arXiv 2603.02298; for coordinates NVIDIA's cutla
 
 from __future__ import annotations
 
-from fractions import Fraction
-from math import prod
+from math import gcd, prod
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
@@ -226,7 +225,8 @@ def _filled_up(layout: Layout, modes: Moving, told: list[str]) -> Modes:
 # -- the left inverse of modes whose strides are not multiples of each other
 
 SEARCHED = 4096  # offsets of which a layout must give the index
-TRIED = 1 << 9  # mixed radices that are tried
+TRIED = 1 << 9  # mixed radices that are tried, fewer for more than LONG offsets
+LONG = 1 << 8
 SMALL_RADIX = 64  # every prime up to it is tried; beyond it, only primes that divide a stride
 
 
@@ -253,7 +253,7 @@ class _Radices:
 
     def __init__(self, table: dict[int, int], strides: list[int]) -> None:
         self.table = sorted(table.items())
-        self.left = TRIED
+        self.left = TRIED * LONG // max(LONG, len(table))
         self.radices = _radices(strides)
 
     def search(self, extents: list[int]) -> Modes | None:
@@ -311,28 +311,35 @@ def _solved(equations: list[tuple[list[int], int]]) -> list[int] | None:
     """Return integers x with sum(a * x) == b for each equation (a, b), 0 where they are free, or
     None where elimination finds none.
     """
-    rows: dict[int, tuple[list[Fraction], Fraction]] = {}  # by the unknown that a row gives
+    rows: dict[int, list[int]] = {}  # by the unknown that a row gives: coefficients, then the sum
     for coefficients, total in equations:
-        row, rest = [Fraction(x) for x in coefficients], Fraction(total)
-        for pivot, (known, value) in rows.items():
-            factor = row[pivot]
-            if factor:
-                row = [x - factor * y for x, y in zip(row, known, strict=True)]
-                rest -= factor * value
-        lead = next((k for k, x in enumerate(row) if x), None)
+        row = [*coefficients, total]
+        for pivot, known in rows.items():
+            if row[pivot]:
+                row = _without(row, known, pivot)
+        lead = next((k for k, x in enumerate(row[:-1]) if x), None)
         if lead is None:
-            if rest:
+            if row[-1]:
                 return None
             continue
-        row, rest = [x / row[lead] for x in row], rest / row[lead]
-        for pivot, (known, value) in rows.items():
-            factor = known[lead]
-            if factor:
-                known = [x - factor * y for x, y in zip(known, row, strict=True)]
-                rows[pivot] = known, value - factor * rest
-        rows[lead] = row, rest
-    values = [rows[k][1] if k in rows else Fraction(0) for k in range(len(equations[0][0]))]
-    return None if any(x.denominator != 1 for x in values) else [int(x) for x in values]
+        for pivot, known in rows.items():
+            if known[lead]:
+                rows[pivot] = _without(known, row, lead)
+        rows[lead] = row
+    values = [0] * len(equations[0][0])
+    for lead, row in rows.items():
+        values[lead], rest = divmod(row[-1], row[lead])
+        if rest:
+            return None
+    return values
+
+
+def _without(row: list[int], known: list[int], lead: int) -> list[int]:
+    """Return a row that does not have an unknown, by one that does."""
+    a, b = known[lead], row[lead]
+    row = [a * x - b * y for x, y in zip(row, known, strict=True)]
+    common = gcd(*row)
+    return [x // common for x in row] if common > 1 else row
 
 
 # -- broadcasts

@@ -138,6 +138,9 @@ class WgCommit(Op):
     instruction: ClassVar[str | None] = "wgmma.commit_group"
 
 
+MOST_GROUPS = 7  # that wgmma.wait_group may leave in flight
+
+
 @dataclass(frozen=True, slots=True)
 class WgWait(Op):
     """Wait until at most n groups are in flight. Source: wgmma.wait_group."""
@@ -150,5 +153,5 @@ class WgWait(Op):
     instruction: ClassVar[str | None] = "wgmma.wait_group"
 
     def problem(self) -> str:
-        """Check for at least 0 groups."""
-        return "" if self.n >= 0 else f"{self.n} groups"
+        """Check for a number that the instruction has."""
+        return "" if 0 <= self.n <= MOST_GROUPS else f"{self.n} groups"

@@ -21,7 +21,7 @@ from cute_py.plan.access import (
     Access,
 )
 from cute_py.plan.conditions import Cond, Reg, Scalar
-from cute_py.plan.functions import ATOMICS
+from cute_py.plan.functions import ATOMICS, TMA_REDUCTIONS
 from cute_py.plan.op import (
     FIXED,
     LOADED,
@@ -318,10 +318,18 @@ class Atomic(Op):
         return next((wrong for reg in regs if (wrong := _elements(self.dst, reg))), "")
 
     def lack(self) -> Lack | None:
-        """An instruction for the type."""
+        """An instruction for the type, in shared memory of peers one that is atomic: of 64 bits
+        ptxas 13.0 makes a load and a store there, and only sums are right (measured on an H200).
+        """
         kinds = ATOMICS[self.fn]
         if self.dst.dtype.name in kinds:
-            return None
+            if self.dst.rank is None or self.fn == "add" or self.dst.dtype.bits < 64:
+                return None
+            return Lack(
+                f"an atomic {self.fn} of 64 bits in shared memory of another block",
+                "those of 32 bits, and add",
+                "let each block combine in its own shared memory, and add or read the results",
+            )
         instead = "combine in registers (cute.warp_reduce), and let one thread store the result"
         if self.fn in ("min", "max") and self.dst.dtype.name == "f64":
             instead += (
@@ -414,6 +422,9 @@ class Im2col(Node):
         counts = {len(x) for x in (self.lower, self.upper, self.step, offsets)}
         if counts != {len(coord) - 2} or not 3 <= len(coord) <= MOST_DIMENSIONS:
             return f"pixels of {len(self.lower)} spatial modes at {len(coord)} coordinates"
+        for low, high, x in zip(self.lower, self.upper, offsets, strict=True):
+            if x.__class__ is int and not 0 <= x <= -low - high:
+                return f"a pixel moved by {x}, in a bounding box that allows 0 to {-low - high}"
         return "" if 0 < min(self.step) <= max(self.step) <= 8 else f"steps of {self.step}"
 
 
@@ -477,8 +488,14 @@ class TmaStore(Op):
     bulk: ClassVar[bool] = True
 
     def problem(self) -> str:
-        """Check for a box that TMA can copy."""
-        return self.box.problem(self.coord) or _policy(self.cache)
+        """Check for a box that TMA can copy, and types that it can combine."""
+        known = ("", *(how for how, kinds in TMA_REDUCTIONS.items() if self._kind in kinds))
+        wrong = "" if self.reduce in known else f"{self.reduce} of {self._kind} by TMA"
+        return self.box.problem(self.coord) or _policy(self.cache) or wrong
+
+    @property
+    def _kind(self) -> str:
+        return self.box.tile.dtype.name
 
 
 def _policy(cache: str) -> str:

@@ -10,6 +10,7 @@ from cute_py.plan.conditions import Scalar
 from cute_py.plan.functions import FLOATS, WORDS
 from cute_py.plan.op import MBARRIER, Lack, Op
 
+MOST_COUNT = 2**20 - 1  # arrivals, or bytes, of a phase of an mbarrier
 TESTS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
@@ -117,8 +118,9 @@ class MbarInit(Op):
     instruction: ClassVar[str | None] = "mbarrier.init"
 
     def problem(self) -> str:
-        """Check for 8 bytes of shared memory."""
-        return _mbarrier(self.bar)
+        """Check for 8 bytes of shared memory, and a count that it can hold."""
+        fits = 1 <= self.count <= MOST_COUNT
+        return _mbarrier(self.bar) or ("" if fits else f"{self.count} arrivals at an mbarrier")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +138,9 @@ class MbarArrive(Op):
     purpose: ClassVar[str] = "mbarrier.arrive"
 
     def problem(self) -> str:
-        """Check for 8 bytes of shared memory."""
-        return _mbarrier(self.bar)
+        """Check for 8 bytes of shared memory, and bytes that it can count."""
+        fits = 0 <= self.bytes <= MOST_COUNT
+        return _mbarrier(self.bar) or ("" if fits else f"{self.bytes} bytes at an mbarrier")
 
     def needs(self) -> str:
         """The instruction: a newer one if it expects bytes, or arrives at another block."""
