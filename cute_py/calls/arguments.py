@@ -337,6 +337,12 @@ def classify(
     return Argument(name, "group", value, None, tuple(found), tuple(keys))
 
 
+def is_frozen_argument(argument: Argument) -> bool:
+    """Return whether an argument is a frozen record that was classified before."""
+    known = _STATICS.get((id(argument.value), argument.name))
+    return known is not None and known[2] is argument
+
+
 def _table(name: str, value: Table, annotation: object, taken: set[str]) -> Argument:
     """Return a table of pointers as an argument; an annotation is about its arrays."""
     members, facts = value.members, array_facts(value, Spec(), name)

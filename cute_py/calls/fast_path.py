@@ -43,7 +43,7 @@ import sys
 from functools import reduce
 from math import copysign, isfinite, lcm
 
-from cute_py.calls.arguments import Spec
+from cute_py.calls.arguments import Spec, is_frozen_argument
 from cute_py.calls.arrays import LIBRARIES, READERS, VECTOR_BYTES, unwrapped
 from cute_py.calls.fingerprint.values import is_frozen
 from cute_py.calls.torch_tensors import FORWARD, is_dual_level, outside_autograd
@@ -182,7 +182,9 @@ def _is_exact(x: Any, argument: Argument) -> bool:
         )
     if argument.kind == "number":
         return x.__class__ in (int, float, bool)
-    return argument.kind == "static" and argument.value is x and is_frozen(x)
+    if argument.kind != "static" or argument.value is not x:
+        return False
+    return is_frozen_argument(argument) or is_frozen(x)
 
 
 def _number(kind: Dtype | Promised) -> Number:
