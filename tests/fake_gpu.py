@@ -186,6 +186,7 @@ class Array:
 
     def __init__(self, shape, dtype=np.float32, strides=None, address=4096, device=0):
         self.shape, self.dtype = shape, np.dtype(dtype)
+        self.itemsize = self.dtype.itemsize
         plain = np.lib.stride_tricks.as_strided(np.zeros(1, dtype), shape).strides
         compact = np.empty(shape, dtype).strides if np.prod(shape) < 10**6 else plain
         self.strides = compact if strides is None else strides

@@ -25,7 +25,7 @@ HALVES = {  # rows of 16-bit types
     "128x256-chunks": row("bf16", 128, 256, one_pass=False),
     "256x128": row("bf16", 256, 128),
     "128x128": row("bf16", 128, 128),
-    **{f"256x{n}": row("bf16", 256, n) for n in (152, 160, 168, 176, 184, 192)},
+    **{f"256x{n}": row("bf16", 256, n) for n in (152, 160, 168, 176, 192, 200)},
     "192x192": row("bf16", 192, 192, 3),
     "256x160-cluster": row("bf16", 256, 160, cluster=2),
     "pp-128x192": row("bf16", 128, 192, 1, PING),

@@ -657,6 +657,7 @@ WHEN = {
     "emulate-barrier-count": (
         "more threads meet at a named barrier than it counts, or they count differently"
     ),
+    "emulate-barrier-id": "lanes of a warp come to different named barriers, or to none",
     "emulate-barrier-phase": (
         "threads arrive at a named barrier that may, or may not, belong to the phase before"
     ),
@@ -1340,6 +1341,10 @@ RECORDED = {
             "who": "block (0, 0, 0), warp 1",
             "others": "lane 8 and others of the warp took another branch",
         },
+    ),
+    "emulate-barrier-id": (
+        "kernel",
+        {"id": "2", "other": "1", "who": "block (0, 0, 0), warp 0, lane 1 (thread 1)"},
     ),
     "emulate-barrier-phase": ("kernel", {"id": "1", "who": "block (0, 0, 0), warp 2"}),
     "emulate-barrier-count": (

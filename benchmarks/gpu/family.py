@@ -2,6 +2,7 @@
 
     python -m benchmarks.gpu.family --out FILE [--cases NAME ...] [--rounds 7] [--sustained 10]
     python -m benchmarks.gpu.family --operator --out FILE        (what cute.ops.gemm chooses)
+    python -m benchmarks.gpu.family --table FILE --write PAGE    (from a result of --operator)
     python -m benchmarks.gpu.family --dry [--cases NAME ...]     (compiles; needs no GPU)
 
 Answers are checked first and last. Burst: 30 ms of rest before each replay of a graph; sustained:
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import multiprocessing
 import os
 import random
@@ -20,15 +22,18 @@ import statistics
 import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.gpu import harness
+from benchmarks.gpu import harness, report
+from cute_py.codegen.build import UNLIMITED
 from cute_py.kernels.config import GemmConfig
-from cute_py.kernels.config_sm90 import warpgroup_config
+from cute_py.kernels.config_sm90 import HOPPER_SMEM, WARPGROUP_ATOMS, warpgroup_config
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.layout.tuples import ceil_div
+from cute_py.ops.libraries import Gpu
+from cute_py.ops.tuning_sm90 import Problem, for_hopper, units_of
 
 PROCESSORS = 132
 REST = 0.03  # seconds
@@ -36,12 +41,13 @@ TORCH = {
     "bf16": "bfloat16",
     "f16": "float16",
     "f32": "float32",
+    "f64": "float64",
     "tf32": "float32",
     "e4m3": "float8_e4m3fn",
     "s8": "int8",
     "s32": "int32",
 }
-TOLERANCES = {"bf16": 2.5e-3, "f16": 3.5e-4, "f32": 1e-5, "s32": 0.0}
+TOLERANCES = {"bf16": 2.5e-3, "f16": 3.5e-4, "f32": 1e-5, "f64": 1e-13, "s32": 0.0}
 LOOSE = {"tf32": 3e-4, "e4m3": 4e-3}  # by the type of the operands
 
 
@@ -59,7 +65,13 @@ class Variant(NamedTuple):
         c = self.config
         name = {"cooperative": "", "pingpong": "pp "}[c.schedule]
         name += "x".join(map(str, c.tile[:2])) + f" s{c.stages}"
-        parts = {"c": c.buffers > 1, "direct": not c.store, "pdl": c.pdl, "2": c.two_level}
+        parts = {
+            "c": 0 < c.store < c.tile[1],
+            "direct": not c.store,
+            "pdl": c.pdl,
+            "2": c.two_level,
+            "tma": c.prefetch,
+        }
         parts |= {f"cl{c.cluster}": c.cluster > 1, f"b{self.blocks}": self.blocks}
         e = self.epilogue
         parts |= {"bias": e.bias, "C": e.source, str(e.activation): e.activation}
@@ -67,13 +79,11 @@ class Variant(NamedTuple):
 
     def launch_numbers(self, shape: tuple[int, int, int]) -> tuple[int, int]:
         """Return the blocks and the band."""
-        m, n = (ceil_div(x, t) for x, t in zip(shape[:2], self.config.tile, strict=False))
-        n = ceil_div(n, self.config.cluster) * self.config.cluster
-        units = self.config.cluster
-        most = (self.blocks or PROCESSORS) // units * units
-        waves = ceil_div(m * n, most)
-        fewest = ceil_div(ceil_div(m * n, waves), units) * units
-        return (most if self.blocks else fewest), min(self.band, m)
+        cluster, units = self.config.cluster, units_of(self.config, shape, 1)
+        most = (self.blocks or PROCESSORS) // cluster
+        fewest = ceil_div(units, ceil_div(units, most))
+        band = min(self.band, ceil_div(shape[0], self.config.tile[0]))
+        return (most if self.blocks else fewest) * cluster, band
 
 
 class Case(NamedTuple):
@@ -93,7 +103,7 @@ class Case(NamedTuple):
 
 
 def made(text: str, kind: str, majors: tuple[str, str], result: str) -> Variant:
-    """Return a variant from text: "pp 128x192 g8 b132 pdl c cl2 s4 direct 2 bias gelu"."""
+    """Return a variant from text: "pp 128x192 g8 b132 pdl c cl2 s4 direct 2 tma bias gelu"."""
     words = text.split()
     ping = words[0] == "pp"
     tile = tuple(map(int, words[ping].split("x")))
@@ -110,8 +120,8 @@ def made(text: str, kind: str, majors: tuple[str, str], result: str) -> Variant:
             epilogue = replace(epilogue, **{{"bias": "bias", "C": "source"}[word]: True})
         elif letters in ("g", "b"):
             numbers[{"g": "band", "b": "blocks"}[letters]] = int(digits)
-        elif word == "2":
-            parts["two_level"] = 1
+        elif word in ("2", "tma"):
+            parts["two_level" if word == "2" else "prefetch"] = 1
         elif word == "direct":
             parts["store"] = 0
         else:
@@ -127,7 +137,8 @@ def made(text: str, kind: str, majors: tuple[str, str], result: str) -> Variant:
 def case(name: str, kind: str, shape: Any, *texts: str, **more: Any) -> Case:
     """Return a case with variants by text."""
     shape = (shape,) * 3 if isinstance(shape, int) else shape
-    result = more.setdefault("result", {"tf32": "f32", "s8": "s32", "f16": "f16"}.get(kind, "bf16"))
+    usual = {"tf32": "f32", "s8": "s32", "e4m3": "bf16"}
+    result = more.setdefault("result", usual.get(kind, kind))
     majors = more.get("majors", ("K", "K"))
     tried = tuple(made(text, kind, majors, result) for text in texts)
     return Case(name, kind, shape, tried, **more)
@@ -153,10 +164,12 @@ CASES = (
     case("8192x8192x512", "bf16", (8192, 8192, 512), *SHORT, "128x256"),
     case("16384x2048x512", "bf16", (16384, 2048, 512), *SHORT, "128x256"),
     case(
-        *("5000", "bf16", 5000, "256x160 cl2 g10", "256x160 cl2 g20", "256x168 cl2 g10"),
-        *("256x192 cl2 g10", "256x176 cl2 g10", "256x160 cl2 g4", "256x168 g10"),
+        *("5000", "bf16", 5000, "256x152 c cl2 g10", "256x152 c cl2", "256x152 cl2 g10"),
+        *("256x160 cl2 g10", "256x200 cl2 g10", "256x168 g10"),
     ),
-    case("3456x4096x4096", "bf16", (3456, 4096, 4096), "192x192 g6", "192x192 g18", "192x192 g9"),
+    case(
+        "3456x4096x4096", "bf16", (3456, 4096, 4096), "192x192 c g6", "192x192 g6", "192x192 c g9"
+    ),
     case("2816x3072x16384", "bf16", (2816, 3072, 16384), "128x256", "128x256 c", "128x256 g11"),
     case("nn", "bf16", 4096, "128x256", "128x256 g4", "128x256 c", majors=("K", "MN")),
     case("nt", "bf16", 4096, "128x256", "256x128", "128x256 c", majors=("MN", "MN")),
@@ -170,9 +183,11 @@ CASES = (
     case("fp8-2-8192", "e4m3", 8192, *TWO_LEVEL, fast=False),
     case("s8-4096", "s8", 4096, "128x256", "256x128", "128x256 g4"),
     case("s8-8192", "s8", 8192, "128x256", "256x192", "256x128"),
-    case("f32-4096", "bf16", 4096, "128x256", "256x128", "128x256 g4", result="f32"),
+    case("to-f32", "bf16", 4096, "128x256", "256x128", "128x256 g4", result="f32"),
     case("gelu", "bf16", (8192, 4096, 4096), *GELU, epilogue="gelu"),
-    case("beta", "bf16", 4096, "128x256 C", "128x256 c C", "128x256", epilogue="C"),
+    *[case(f"f32-{n}", "f32", n) for n in (1024, 4096, 8192)],  # by the operator alone
+    case("f64-4096", "f64", 4096),
+    case("beta", "bf16", 4096, "128x256 C tma g4", "128x256 C g4", "128x256 g4", epilogue="C"),
 )
 
 
@@ -192,7 +207,7 @@ def job_of(case: Case, variant: Variant) -> Job:
     return Job(variant.config, (case.kind, case.result), variant.epilogue)
 
 
-def compiled(job: Job) -> tuple[Any, str, float]:
+def compiled(job: Job, spill_bytes: int = 0) -> tuple[Any, str, float]:
     """Return what a job compiles to, or why it is refused; and the seconds."""
     import ml_dtypes
     import numpy as np
@@ -210,7 +225,7 @@ def compiled(job: Job) -> tuple[Any, str, float]:
     try:
         call = (A, B, *terms, D, 1.0, 1.0, 1, 1, config, job.epilogue)
         plan = cute.trace(KERNELS[config.schedule], *call)
-        found = cute.compile(plan, "sm_90a")
+        found = cute.compile(plan, "sm_90a", spill_bytes)
     except cute.CuteError as error:
         return None, f"{error.code}: {error}", time.perf_counter() - began
     return found, "", time.perf_counter() - began
@@ -222,6 +237,35 @@ def compile_all(cases: list[Case]) -> dict[Job, tuple[Any, str, float]]:
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(min(16, os.cpu_count() or 1), mp_context=context) as pool:
         return dict(zip(jobs, pool.map(compiled, jobs), strict=True))
+
+
+def chosen(case: Case) -> Job | None:
+    """Return what the rule chooses for a case; None where the family has no kernel."""
+    import cute_py as cute
+
+    kinds = cute.dtype(case.kind), cute.dtype(case.kind)
+    along = case.majors == ("K", "K") or case.kind in ("bf16", "f16")
+    if (case.kind, case.kind) not in WARPGROUP_ATOMS or not along or case.shape[2] % 8:
+        return None
+    gelu = case.epilogue == "gelu"
+    compute = "s32" if case.kind == "s8" else "f32"
+    last = Epilogue(compute, False, case.epilogue == "C", gelu, "gelu" if gelu else None)
+    (M, N, K), bytes = case.shape, kinds[0].bits // 8
+    pitches = [K if x == "K" else n for x, n in zip(case.majors, (M, N), strict=True)]
+    apart = math.gcd(128, pitches[0] * bytes), math.gcd(128, pitches[1] * bytes)
+    facts = case.shape, 1, kinds, case.majors, apart, cute.dtype(case.result)
+    config = for_hopper(
+        Problem(*facts, last, case.fast, Gpu(HOPPER_SMEM, PROCESSORS, (9, 0)), True)
+    )
+    return Job(replace(config, reasons=()), (case.kind, case.result), last)
+
+
+def compile_choices(cases: list[Case]) -> None:
+    """Compile what the rule chooses, on all cores, so that the operator finds it in the cache."""
+    jobs = list(dict.fromkeys(filter(None, map(chosen, cases))))
+    context = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(min(16, os.cpu_count() or 1), mp_context=context) as pool:
+        list(pool.map(partial(compiled, spill_bytes=UNLIMITED), jobs))
 
 
 # -- measured
@@ -269,7 +313,8 @@ class Operands:
         exact = exact if c is None else exact + c.double()
         if bias is not None:
             exact = self.torch.nn.functional.gelu(exact + bias.double())
-        return exact.to(self.torch.int32 if self.case.kind == "s8" else self.torch.float32)
+        kinds = {"s8": self.torch.int32, "f64": self.torch.float64}
+        return exact.to(kinds.get(self.case.kind, self.torch.float32))
 
     @cached_property
     def _unit(self) -> Any:
@@ -304,7 +349,7 @@ class Operands:
         found = d if found is None else found
         if not d.dtype.is_floating_point:
             return float((found != self.wanted).sum())
-        difference = found.float() - self.wanted
+        difference = found.to(self.wanted.dtype) - self.wanted
         return float(difference.norm() / self.wanted.norm())
 
 
@@ -402,6 +447,47 @@ def lines(record: dict[str, Any], case: Case) -> list[str]:
     return [*found, *[f"{case.name:17} {x:26} {why[:150]}" for x, why in record["refused"].items()]]
 
 
+# -- the table of what a user calls
+
+MARKS = "<!-- operator: begin -->", "<!-- operator: end -->"
+
+
+def title(case: Case) -> str:
+    """Return the name of a product in the table."""
+    size = f"{case.shape[0]}^3" if len(set(case.shape)) == 1 else "x".join(map(str, case.shape))
+    words = [case.kind, size]
+    along = {"K": "K", "MN": "M"}[case.majors[0]], {"K": "K", "MN": "N"}[case.majors[1]]
+    if along != ("K", "K"):
+        words.append(f"{case.name.upper()} (A along {along[0]}, B along {along[1]})")
+    if case.kind == "e4m3":
+        words.append("fast_accum" if case.fast else "")
+    words.append(
+        {"gelu": "bias + GELU, against addmm + gelu", "C": "+ C, against addmm"}.get(
+            case.epilogue, ""
+        )
+    )
+    words.append("to f32" if case.result == "f32" and case.kind == "bf16" else "")
+    return " ".join(filter(None, words))
+
+
+def markdown(records: list[dict[str, Any]]) -> str:
+    """Return the table of a result of the operator."""
+    known = {case.name: case for case in CASES}
+    head = "product", "us", "TFLOP/s", "torch, us", "burst", "sustained"
+    rows = [head, ("---",) * len(head)]
+    for record in records:
+        case, us = known[record["case"]], record["us"]
+        if "ops.gemm" not in us["burst"]:
+            continue
+        M, N, K = case.shape
+        ours, peer = (us["burst"][name] for name in ("ops.gemm", "cuBLAS"))
+        ratios = [us[m]["cuBLAS"] / us[m]["ops.gemm"] for m in ("burst", "sustained")]
+        speed = f"{2e-6 * M * N * K / ours:.0f}"
+        cells = title(case), f"{ours:.1f}", speed, f"{peer:.1f}", *[f"{x:.3f}" for x in ratios]
+        rows.append(cells)
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in rows)
+
+
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser()
@@ -413,7 +499,13 @@ def main() -> None:
     parser.add_argument("--dry", action="store_true")
     parser.add_argument("--operator", action="store_true", help="time cute.ops.gemm")
     parser.add_argument("--tried", nargs="+", help="variants in place of those of the cases")
+    parser.add_argument("--table", type=Path, help="a result of --operator")
+    parser.add_argument("--write", type=Path, help="a page with the marks of the table")
     options = parser.parse_args()
+    if options.table:
+        text = markdown(json.loads(options.table.read_text(encoding="utf-8")))
+        print(text) if options.write is None else report.write(options.write, text, MARKS)
+        return
     cases = [c for c in CASES if not options.cases or c.name in options.cases]
     if options.tried:
         cases = [
@@ -422,6 +514,8 @@ def main() -> None:
         ]
     began = time.perf_counter()
     built = {} if options.operator else compile_all(cases)
+    if options.operator:
+        compile_choices(cases)
     print(f"{len(built)} compiled in {time.perf_counter() - began:.1f} s", flush=True)
     if options.dry:
         for job, (found, why, seconds) in built.items():

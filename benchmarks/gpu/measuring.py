@@ -51,11 +51,12 @@ def launcher(torch: Any, candidate: Candidate, row: Row, built: Built) -> Any:
     return launch
 
 
-def called(a: Any, b: Any, _out: Any) -> Any:
-    """Multiply as a user does: the operator chooses, and returns a new array."""
+def called(candidate: Candidate) -> Any:
+    """Return a launch as a user's: the operator chooses, and returns a new array."""
     import cute_py as cute
 
-    return cute.ops.gemm(a, b.T)
+    config = f"schedule={candidate.note}" if candidate.note else None
+    return lambda a, b, _out: cute.ops.gemm(a, b.T, config=config)
 
 
 def measured(torch: Any, row: Row, built: dict[Any, Built], made: list[Candidate], plan: Plan):
@@ -90,7 +91,7 @@ def _ours(torch: Any, row: Row, built: Any, made: list[Candidate], record: Any):
     found = []
     for candidate in made:
         if candidate.called:
-            found.append(Timed(candidate.label, called))
+            found.append(Timed(candidate.label, called(candidate)))
             continue
         job = built[Job(candidate, row).key]
         if job.refused:

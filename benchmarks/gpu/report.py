@@ -1,12 +1,16 @@
 """From a result to the table of docs/performance.md; rows that were lost stay in.
 
-python -m benchmarks.gpu.report FILE [--write docs/performance.md]
+    python -m benchmarks.gpu.report FILE [--write docs/performance.md]
+    python -m benchmarks.gpu.report FILE --before OLD      (rows that became slower; fails if any)
+
+FILE and OLD are results of `benchmarks.gpu.run`, or both of `benchmarks.gpu.family`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +29,7 @@ HEADER = (
     "aim",
     "reached",
 )
+LEAST = 0.99  # of the figure before: below, a row has become slower
 TIMES = ("us", "s")  # units in which less is better
 
 
@@ -188,20 +193,62 @@ def merged(results: list[dict[str, Any]]) -> dict[str, Any]:
     return {**last, "rows": list(rows.values())}
 
 
-def write(path: Path, text: str) -> None:
+def write(path: Path, text: str, marks: tuple[str, str] = (BEGIN, END)) -> None:
     """Put a table between the marks of a page."""
-    before, _begin, rest = path.read_text(encoding="utf-8").partition(BEGIN)
-    _old, _end, after = rest.partition(END)
-    path.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
+    before, begin, rest = path.read_text(encoding="utf-8").partition(marks[0])
+    _old, end, after = rest.partition(marks[1])
+    path.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
+
+
+# -- compared with an earlier result
+
+
+def figures(result: Any) -> dict[str, float]:
+    """Return the figure of each row in burst mode: our speed over the peer's in the same run, which
+    does not depend on the clock of a machine; without a peer our speed.
+    """
+    if isinstance(result, list):
+        bursts = {x["case"]: dict(x["us"]["burst"]) for x in result}
+        return {name: us.pop("cuBLAS") / min(us.values()) for name, us in bursts.items() if us}
+    found = {}
+    for record in result["rows"]:
+        row = ROWS.get(record["row"])
+        ours = None if row is None else speed(record, row, "burst")
+        if row is None or not ours:
+            continue
+        other = speed(record, row, "burst", peer=True)
+        ours = 1 / ours if row.unit in TIMES else ours
+        other = 1.0 if other is None else 1 / other if row.unit in TIMES else other
+        found[row.name] = ours / other
+    return found
+
+
+def slower(before: Any, after: Any) -> list[str]:
+    """Return a line for each row that is below `LEAST` of an earlier result, or missing."""
+    new, lines = figures(after), []
+    for name, old in figures(before).items():
+        if name not in new:
+            lines.append(f"{name}: missing")
+        elif new[name] < LEAST * old:
+            lines.append(f"{name}: {old:.3f} -> {new[name]:.3f}, {new[name] / old:.3f} of before")
+    return lines
 
 
 def main() -> None:
-    """Print the table, or write it between the marks of a page."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Print the table, write it between the marks of a page, or compare two results."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--write", type=Path, help="a page with the marks of a table")
+    parser.add_argument("--before", type=Path, help="an earlier result to compare with")
     options = parser.parse_args()
     found = [json.loads(file.read_text(encoding="utf-8")) for file in options.files]
+    if options.before is not None:
+        after = found[0] if isinstance(found[0], list) else merged(found)
+        lines = slower(json.loads(options.before.read_text(encoding="utf-8")), after)
+        print("\n".join(lines or ["no row is slower than before"]))
+        sys.exit(bool(lines))
     text = markdown(merged(found))
     if options.write is None:
         print(text)

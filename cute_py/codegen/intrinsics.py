@@ -17,6 +17,7 @@ from cute_py.codegen.emit import Emit
 from cute_py.codegen.ops import RULES
 from cute_py.codegen.ops.control import entry, let
 from cute_py.codegen.ops.matrix import forget, start
+from cute_py.codegen.passes.definitions import defined_once
 from cute_py.codegen.passes.flight import in_flight
 from cute_py.codegen.passes.strength import Chain
 from cute_py.codegen.printer import multipliers, tables
@@ -69,6 +70,7 @@ class Intrinsics:
         self.alike: dict[tuple[Op, tuple[Reg, ...]], Call] = {}
         self.storages = {r.name: word_count(r) for r in plan.storages}
         self.loose = frozenset(r.name for r in plan.storages if is_loose(r))
+        self.defined = defined_once(plan)
         self.shared = {s.name: s.offset for s in plan.shared}
         self.multipliers, self.tables = multipliers(plan), tables(plan)
         self.scope = "cluster" if orders_clusters(plan) else "cta"
@@ -194,6 +196,7 @@ class Intrinsics:
             used.parameters.add(self._table(x))
         results = {reg.storage: self._tuple(reg.storage) for reg in written}
         storages = tuple(dict.fromkeys([*sorted(used.storages), *results]))
+        storages = tuple([x for x in storages if x not in results or x not in self.defined])
         carried = () if chain is None or chain.before is None else (chain.name,)
         symbols, pointers = sorted(used.symbols), (*sorted(used.parameters), *carried)
         smem = (self.smem,) if used.shared else ()
@@ -218,7 +221,9 @@ class Intrinsics:
 
     def _emit(self, b: Any, signature: _Signature, values: dict[str, Any], place: str) -> Emit:
         """Return the emitter of an op, with the values of its arguments."""
-        words = {n: cgutils.unpack_tuple(b, values[n]) for n in signature.storages}
+        nothing = ir.Constant(I32, ir.Undefined)
+        words = {n: [nothing] * self.storages[n] for n in signature.results}
+        words |= {n: cgutils.unpack_tuple(b, values[n]) for n in signature.storages}
         starts = self._starts(b, signature.used, values)
         env = {n: values[n] for n in sorted(signature.used.symbols)}
         env |= {WARP: values[self.warp]} if self.warp in values else {}
@@ -243,7 +248,7 @@ class _Signature:
     Attributes:
         used: the names that its op uses.
         chain: the op's link in a chain of addresses, or None.
-        storages: the storages whose words it takes.
+        storages: the storages whose words it takes; not of a result that is defined here.
         arguments: the names that it is called with.
         kinds: the Numba types of the arguments.
         results: the type of the words of each storage that it changes.

@@ -213,6 +213,8 @@ class Source:
         if self.plan.shared:
             self._line(1, f"{self.intrinsics.smem} = {helpers['shared_memory']}()")
         for name, count in self.intrinsics.storages.items():
+            if name in self.intrinsics.defined:
+                continue
             self._line(1, f"{name} = {helpers['undefined']}({count})")
         variables = {op.var for op in self.plan.ops if isinstance(op, ops.Set)}
         for name in sorted(variables):

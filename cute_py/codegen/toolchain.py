@@ -84,7 +84,7 @@ def disassembled(cubin: bytes) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "kernel.cubin")
         path.write_bytes(cubin)
-        command = [tool("nvdisasm"), "-c", str(path)]
+        command = [tool("nvdisasm"), "-c", "-ndf", str(path)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise refusal("codegen-disassembly", operation="nvdisasm", log=clipped(done.stderr))

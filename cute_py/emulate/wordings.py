@@ -309,6 +309,12 @@ WORDINGS: dict[str, Wording] = {
         "all four warps of a warpgroup at setmaxnreg, with one number",
         "branch on the warpgroup: with cute.when(cute.warp_idx() // 4 == 0): ...",
     ),
+    "emulate-barrier-id": (
+        EmulationError,
+        "barrier {id} by {who}, and barrier {other} by lane 0 of its warp",
+        "one barrier from 1 to 15 for all lanes of a warp: 0 is that of syncthreads",
+        "compute the id from cute.warp_idx(), or from numbers that all lanes have in common",
+    ),
     "emulate-barrier-phase": (
         EmulationError,
         "an arrival at barrier {id} by {who}, which nothing orders after the phase before",

@@ -125,7 +125,9 @@ class GemmConfig(Shown):
             takes them column by column.
         pdl: 1: blocks start while the previous kernel is still running, and wait for its results
             (programmatic dependent launch).
-        prefetch: tiles of K prefetched to L2 before that wait.
+        prefetch: tiles of K prefetched to L2 before that wait. With a schedule of
+            `kernels/gemm_sm90.py`, which always does that, 1: TMA loads C while a tile is
+            multiplied, to the shared memory of D. C has the type of D then.
         ldmatrix: 1: ldmatrix reads the tiles where it can, and shared memory is swizzled for it;
             0: threads load single elements, and rows are plain.
         schedule: "multistage": all warps copy and multiply. The others are those of
@@ -323,11 +325,6 @@ class GemmConfig(Shown):
         matrix = "SM75_U32x4_LDSM_N" if along_k else "SM75_U16x8_LDSM_T"
         can = not self.simt and dtype.bits <= 32 and (along_k or dtype.bits == 16)
         return matrix if self.ldmatrix and can else f"UniversalCopy<{dtype.bits}>"
-
-    @property
-    def buffers(self) -> int:
-        """How many times shared memory has the columns of D that are stored at a time."""
-        return 1 if self.store in (0, self.tile[1]) else 2
 
     # -- a tile of D, by way of shared memory
 

@@ -36,6 +36,7 @@ WARPGROUP_ATOMS = {
 HOPPER_SMEM = 232448  # bytes of a block
 MOST_SUMS = {1: 208, 2: 208, 3: 112}  # registers of a thread, by warpgroups that multiply
 MOST_STAGES = 8
+PART = 64  # columns of D that leave at a time, if not all
 
 
 def warpgroup_config(
@@ -59,7 +60,7 @@ def warpgroup_config(
         majors: which mode of A and of B is contiguous, "K" or "MN".
         result: the type of D.
         one_pass: whether 64 rows of D leave at a time, all columns together; else, and if an
-            element has more than 2 bytes, 128 bytes of each.
+            element has more than 2 bytes, 64 columns.
         parts: of the configuration that differ.
 
     Raises DtypeError where no warpgroup instruction multiplies these types.
@@ -74,7 +75,7 @@ schedule=cooperative
         known = ", ".join([f"{x}*{y}" for x, y in WARPGROUP_ATOMS])
         raise refusal("config-types", operation="warpgroup_config", a=a, b=b, known=known)
     (m, n), (names, depth), kind = tile, found, as_dtype(result)
-    store = n if one_pass and kind.bits <= 16 else min(n, LINE // kind.bits)
+    store = n if one_pass and kind.bits <= 16 else min(n, PART)
     sides = [Side(major, CHUNK // x.bits) for major, x in zip(majors, (a, b), strict=True)]
     atom, shape = f"SM90_64x{n}x{depth}_{names}", (m, n, LINE // a.bits)
     parts = {"stages": 2, "store": store, "schedule": schedule, "asynchronous": True, **parts}
@@ -128,8 +129,8 @@ def store_parts(config: GemmConfig, dtype: Dtype) -> list[list[tuple[int, int, i
 
 
 def store_layouts(config: GemmConfig, dtype: Dtype) -> dict[int, AnyLayout]:
-    """Return, for each width of parts of D, the layout (64, width, slots, buffers,
-    warpgroups) in shared memory.
+    """Return, for each width of parts of D, the layout (64, width, slots, warpgroups) in shared
+    memory.
     """
     if not config.store:
         return {}
@@ -141,7 +142,7 @@ def store_layouts(config: GemmConfig, dtype: Dtype) -> dict[int, AnyLayout]:
     found = {}
     for width, count in slots.items():
         atom = getattr(cute.atoms, f"Layout_K_{names[width * dtype.bits // 8]}_Atom")(dtype)
-        shape = 64, width, count, config.buffers, config.consumers
+        shape = 64, width, count, config.consumers
         found[width] = cute.tile_to_shape(atom, shape)
     return found
 
@@ -154,6 +155,13 @@ def store_bytes(config: GemmConfig, dtype: Dtype) -> int:
 # -- rules
 
 
+def can_load_source(config: GemmConfig) -> bool:
+    """Tell whether the shared memory of D has room for all of C of a tile."""
+    m, n, _k = config.tile
+    cooperative = config.schedule == "cooperative"
+    return cooperative and m == 64 * config.warpgroups and config.store == n
+
+
 def conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
     """Return the rules of warpgroups, and whether each is broken."""
     m, n, k = config.tile
@@ -162,7 +170,7 @@ def conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
         return [(f"{known}, and warpgroup instructions for the last two", True)]
     atom, groups = get(config.atom), config.warpgroups
     usual = {x.name: x.default for x in fields(config)}
-    unused = ("band", "min_blocks", "spill_bytes", "stmatrix", "prefetch", "ldmatrix")
+    unused = ("band", "min_blocks", "spill_bytes", "stmatrix", "ldmatrix")
     sums = m // max(groups, 1) * n // 128 * (1 + config.two_level)
     return [
         (
@@ -196,7 +204,14 @@ def conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
             f"parts of a configuration that this schedule has: no {', '.join(unused)}",
             any(getattr(config, name) != usual[name] for name in unused),
         ),
-        ("a pdl and a two_level of 0 or 1", not {config.pdl, config.two_level} <= {0, 1}),
+        (
+            "a pdl, a two_level and a prefetch of 0 or 1",
+            not {config.pdl, config.two_level, config.prefetch} <= {0, 1},
+        ),
+        (
+            "C by TMA (prefetch) where 64 rows a warpgroup that share a tile leave in one pass",
+            bool(config.prefetch) and not can_load_source(config),
+        ),
         (
             "two levels for 8-bit floats alone",
             bool(config.two_level) and not (atom.a_type.bits == 8 and atom.a_type.is_float),

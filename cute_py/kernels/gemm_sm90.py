@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import cute_py as cute
 from cute_py import _
-from cute_py.kernels.config import GemmConfig
+from cute_py.kernels.config import LINE, GemmConfig
 from cute_py.kernels.config_sm90 import row_mma, smem_layouts, store_layouts, store_parts
 from cute_py.kernels.epilogue import Epilogue, activated, converted, loaded, loaded_row, row_part
 
@@ -47,16 +47,17 @@ def gemm_cooperative(
     cute.launch(blocks, config.threads, config.cluster, pdl=bool(config.pdl))
     tiles, inputs = _Tiles(config, D, band), _Inputs(config, A, B)
     output = _Output(config, epilogue, (C, bias, D), (alpha, beta))
-    _overlap(config)
+    if config.pdl:
+        tiles.overlap((A, B))
     warps, registers = 4 * config.consumers, config.registers
     with cute.role("multiply", range(warps), registers[1]):
         for place in tiles.of_block():
-            inputs.multiply()
+            inputs.multiply(meanwhile=lambda k: output.load(k, inputs.depth, place))  # noqa: B023
             output.store(inputs.sums, place)
         output.tail()
     with cute.role("load", range(warps, warps + 4), registers[0]), cute.elect("role"):
         for place in tiles.of_block():
-            inputs.load(place)
+            inputs.load(place, tiles.n)
         if config.cluster > 1:
             inputs.ring.tail()
 
@@ -79,12 +80,9 @@ def gemm_pingpong(
     cute.launch(blocks, config.threads, pdl=bool(config.pdl))
     tiles, inputs = _Tiles(config, D, band), _Inputs(config, A, B)
     output = _Output(config, epilogue, (C, bias, D), (alpha, beta))
-    turns = cute.mbarriers(2)  # a warpgroup may multiply
-    with cute.elect("block"):
-        turns.init(1)
-        cute.fence_mbarrier_init()
-    cute.syncthreads()
-    _overlap(config)
+    turns = _initialized(2)  # a warpgroup may multiply
+    if config.pdl:
+        tiles.overlap((A, B))
     with cute.role("multiply", range(8), config.registers[1]):
         me, ring = cute.warp_idx() // 4, inputs.ring
         turn = cute.var(1 - me, 0, 1)  # the first turn begins at once
@@ -104,36 +102,84 @@ def gemm_pingpong(
         output.tail()
     with cute.role("load", range(8, 12), config.registers[0]), cute.elect("role"):
         for place in tiles.of_block():
-            inputs.load(place)
+            inputs.load(place, tiles.n)
 
 
 KERNELS = {"cooperative": gemm_cooperative, "pingpong": gemm_pingpong}
 
 
-def _overlap(config: GemmConfig) -> None:
-    """Wait for the previous kernel, and let the next one begin."""
-    if config.pdl:
-        cute.griddepcontrol_wait()
-        cute.griddepcontrol_launch_dependents()
+def _initialized(count: int) -> Any:  # Mbarriers
+    """Return mbarriers with one arrival per phase."""
+    bars = cute.mbarriers(count)
+    with cute.elect("block"):
+        bars.init(1)
+        cute.fence_mbarrier_init()
+    cute.syncthreads()
+    return bars
 
 
 class _Tiles:
-    """The tiles of D. Those of a cluster are next to each other along N."""
+    """The tiles of D. Those of a cluster are next to each other along N, and share tiles of A. The
+    last column of an odd number is in pairs along M, which share nothing: half a wave less.
+    """
 
     def __init__(self, config: GemmConfig, D: Tensor, band: Any) -> None:
         (bM, bN, _bK), self.cluster, self.band = config.tile, config.cluster, band
+        self.config = config
         self.L = D.shape[2] if cute.rank(D) > 2 else 1
-        self.m, n = cute.ceil_div(D.shape[0], bM), cute.ceil_div(D.shape[1], bN)
-        self.n = cute.ceil_div(n, self.cluster)
+        self.m, self.n = cute.ceil_div(D.shape[0], bM), cute.ceil_div(D.shape[1], bN)
 
     def of_block(self, start: Any = None, step: Any = None) -> Iterator[tuple[Any, Any, Any]]:
         """Yield the tiles of a block or warpgroup: the coordinates along M, N and the batch."""
         order: Any = {"group": self.band, "start": start, "step": step}
+        if self.cluster > 1:
+            yield from self._of_cluster(order)
+            return
         for i, j in cute.tiles(self.m, self.n * self.L, **order):
-            j, batch = (j, 0) if self.L.__class__ is int else (j % self.n, j // self.n)
-            if self.cluster > 1:
-                j = j * self.cluster + cute.block_idx() % self.cluster
-            yield i, j, batch
+            yield i, *self._of_batch(j, self.n)
+
+    def overlap(self, operands: tuple[Tensor, Tensor]) -> None:
+        """Prefetch to L2 what the stages will have of the first tiles, then wait for the previous
+        kernel, and let the next one begin. Blocks divide the lines that they share.
+        """
+        block = cute.block_idx()
+        place = block % self.m, *self._of_batch(block // self.m, self.n)
+        with cute.when(block < self.m * self.n * self.L):
+            for i, others in enumerate((self.n, self.m)):
+                self._prefetch(operands[i], i, place, others)
+        cute.griddepcontrol_wait()
+        cute.griddepcontrol_launch_dependents()
+
+    def _prefetch(self, x: Tensor, i: int, place: tuple[Any, Any, Any], others: Any) -> None:
+        """Prefetch A (i = 0) or B (1) by one warpgroup, a line of 128 bytes a thread."""
+        config, thread = self.config, cute.thread_idx() - i * WARPGROUP
+        (rows, depth), wide = (config.tile[i], config.tile[2]), LINE // x.dtype.bits
+        tile = cute.local_tile(_matrix(x, place[2]), (rows, depth), (place[i], _))
+        line, lines = thread * others + place[1 - i], rows * depth // wide
+        k, at = line // lines, line % lines
+        first = (at, 0)
+        if (config.a, config.b)[i].major == "MN":
+            first = at % (rows // wide) * wide, at // (rows // wide)
+        mine = cute.thread_idx() // WARPGROUP == i
+        with cute.when(mine & (line < lines * config.stages)):
+            one = cute.domain_offset(first, tile[_, _, k])
+            cute.prefetch(cute.local_tile(one, (1, 1), (0, 0)))
+
+    def _of_cluster(self, order: Any) -> Iterator[tuple[Any, Any, Any]]:
+        pairs, rows, rank = self.n // 2, cute.ceil_div(self.m, 2), cute.block_idx() % 2
+        extra = self.n % 2 * rows * self.L
+        for i, j in cute.tiles(self.m, pairs * self.L, extra=extra, **order):
+            alone = pairs * self.L <= j
+            row, of_column = self._of_batch(i, rows)
+            column, batch = self._of_batch(j, cute.max_(pairs, 1))
+            yield (
+                cute.where(alone, row * 2 + rank, i),
+                cute.where(alone, self.n - 1, column * 2 + rank),
+                cute.where(alone, of_column, batch),
+            )
+
+    def _of_batch(self, j: Any, count: Any) -> tuple[Any, Any]:
+        return (j, 0) if self.L.__class__ is int else (j % count, j // count)
 
 
 class _Inputs:
@@ -154,37 +200,42 @@ class _Inputs:
         self.sums = self.thr.make_fragment_C(tile)  # (MMA, MMA_M, MMA_N)
         self.parts = cute.make_fragment_like(self.sums) if config.two_level else self.sums
 
-    def load(self, place: tuple[Any, Any, Any]) -> None:
-        """Load the tiles of K of a tile of D; one thread does. Blocks of a cluster have the same A,
-        and each loads a part of it for all.
+    def load(self, place: tuple[Any, Any, Any], columns: Any) -> None:
+        """Load the tiles of K of a tile of D; one thread does. Each block of a cluster loads half
+        of A for both: of the tile that they share, or, in a last column without a neighbour, of
+        either's own. So a stage that is full in one block has been empty in both.
         """
         (bM, bN, bK), count = self.config.tile, self.config.cluster
         m, n, batch = place
         (tA, tB), (sA, sB) = (_matrix(x, batch) for x in self.sources), self.shared
-        multicast, part = 0, (m, 0)
-        if count > 1:
-            rank = cute.block_idx() % count
-            multicast, part = 2**count - 1, (m * count + rank, rank)
-        gA = cute.local_tile(tA, (bM // count, bK), (part[0], _))  # (part of BLK_M, BLK_K, k)
+        gA = cute.local_tile(tA, (bM // count, bK), (_, _))  # (all or half of BLK_M, BLK_K, m, k)
         gB = cute.local_tile(tB, (bN, bK), (n, _))  # (BLK_N, BLK_K, k)
-        sA = cute.local_tile(sA, (bM // count, bK), (part[1], 0))
-        # no boxes wholly outside: there are some where M or N is contiguous, and in a cluster
-        edges = [
-            "skip" if side.major == "MN" or last else "zero"
-            for side, last in ((self.config.a, False), (self.config.b, count > 1))
-        ]
+        # no boxes wholly outside, as there are where M or N is contiguous
+        edges = ["skip" if x.major == "MN" else "zero" for x in (self.config.a, self.config.b)]
+        rank = cute.block_idx() % count
+        sA = cute.local_tile(sA, (bM // count, bK), (rank, 0))
         for k in cute.range(self.depth):
             stage = self.ring.acquire()
-            self.ring.load(
-                gA[_, _, k], sA[_, _, stage], multicast, "zero" if multicast else edges[0]
-            )
+            if count == 1:
+                self.ring.load(gA[_, _, m, k], sA[_, _, stage], outside=edges[0])
+            else:
+                with cute.when((n % 2 == 1) | (n < columns - 1)):
+                    self.ring.load(gA[_, _, 2 * m + rank, k], sA[_, _, stage], 3)
+                with cute.otherwise():
+                    for i in range(2):
+                        part = gA[_, _, 2 * (m - rank + i) + rank, k]
+                        self.ring.load(part, sA[_, _, stage], 1 << i)
             self.ring.load(gB[_, _, k], sB[_, _, stage], outside=edges[1])
             self.ring.commit()
 
-    def multiply(self, issued: Callable[[], None] = lambda: None) -> None:
-        """Sum up a tile. `issued` is called after the last product has been issued. One is in
-        flight while the next one is issued, so a stage is released an iteration later; with sums of
-        two levels, at once.
+    def multiply(
+        self,
+        issued: Callable[[], None] = lambda: None,
+        meanwhile: Callable[[Any], None] = lambda _k: None,
+    ) -> None:
+        """Sum up a tile. `issued` is called after the last product has been issued, `meanwhile` in
+        each iteration. One product is in flight while the next one is issued, so a stage is
+        released an iteration later; with sums of two levels, at once.
         """
         two_level, sums, ring = bool(self.config.two_level), self.sums, self.ring
         tCsA, tCsB = (
@@ -206,6 +257,7 @@ class _Inputs:
             else:
                 cute.warpgroup_wait(1)
                 ring.release(behind=1)
+            meanwhile(k)
         issued()
         if not two_level:
             cute.warpgroup_wait(0)
@@ -222,11 +274,42 @@ class _Output:
         self.me, self.thread = cute.warp_idx() // 4, cute.thread_idx() % WARPGROUP
         if config.store:
             self.target = cute.tma_tensor(self.D)
-            self.ring = cute.PipelineTmaStore(config.buffers, WARPGROUP, 1 + self.me, self.thread)
+            self.ring = cute.PipelineTmaStore(1, WARPGROUP, 1 + self.me, self.thread)
             self.shared = {
                 width: cute.smem(self.D.dtype, layout, 1024, name=f"sD{width}")
                 for width, layout in store_layouts(config, self.D.dtype).items()
-            }  # width -> (64, width, slots, buffers, warpgroups)
+            }  # width -> (64, width, slots, warpgroups)
+        if self.loads_source:
+            self.source, self.full = cute.tma_tensor(self.C), _initialized(config.consumers)
+            self.parity = cute.var(1, 0, 1)
+
+    @property
+    def loads_source(self) -> bool:
+        """Whether TMA loads C to the shared memory of D."""
+        return bool(self.config.prefetch) and self.epilogue.source
+
+    def load(self, k: Any, depth: Any, place: tuple[Any, Any, Any]) -> None:
+        """Load C of a tile, in iteration k of its products. A part at every second one: all at once
+        would delay A and B.
+        """
+        if not self.loads_source:
+            return
+        row, bits = 64 * self.me, 64 * self.config.tile[1] * self.C.dtype.bits
+        for i, (column, width, slot) in enumerate(self.parts[0]):
+            with cute.when((k == cute.min_(2 * i + 1, depth - 1)) & (self.thread == 0)):
+                if i == 0:
+                    cute.tma_store_wait(0, read=True)
+                    self.full.arrive_expect_tx(self.me, bits // 8)
+                part = self._part(self.source, (row, column), (64, width), place)
+                cute.tma_load(part, self.shared[width][_, _, slot, self.me], self.full, self.me)
+
+    def _acquire(self) -> None:
+        """Wait until shared memory is free, or has C."""
+        if self.loads_source:
+            self.parity.set(1 - self.parity.get())
+            self.full.wait(self.me, self.parity.get())
+        elif self.config.store:
+            self.ring.acquire()
 
     def store(self, sums: Tensor, place: tuple[Any, Any, Any]) -> None:
         """Store the sums (MMA, MMA_M, MMA_N) of a tile."""
@@ -234,12 +317,12 @@ class _Output:
         for i in range(cute.size(sums, 1)):
             row = 64 * (i * together + (self.me if together > 1 else 0))
             for parts in self.parts:
-                buffer = self.ring.acquire() if self.config.store else 0
+                self._acquire()
                 stores = []
                 for column, width, slot in parts:
                     at, size, staged = (row, column), (64, width), None
                     if self.config.store:
-                        staged = self.shared[width][_, _, slot, buffer, self.me]
+                        staged = self.shared[width][_, _, slot, self.me]
                         stores.append((staged, self._part(self.target, at, size, place)))
                     self._write(rows[_, (_, i), _], at, width, place, staged)
                 if self.config.store:
@@ -256,9 +339,12 @@ class _Output:
             cute.syncwarp()  # loads of the next part would take registers
         for j in range(0, width, step):
             x = mma.columns_C(sums, column + j, step)
-            x = self._finished(thr, x, (row, column + j), place)
-            if staged is not None:
-                _to_shared(thr, x, cute.local_tile(staged, (64, step), (0, j // step)))
+            part = None if staged is None else cute.local_tile(staged, (64, step), (0, j // step))
+            x = self._finished(thr, x, (row, column + j), place, part)
+            if part is not None:
+                if self.loads_source:
+                    cute.syncwarp()  # lanes have read C where others write D
+                _to_shared(thr, x, part)
             else:
                 part = self._part(self.D, (row, column + j), (64, step), place)
                 cute.copy(x, thr.partition_C(part))
@@ -275,15 +361,18 @@ class _Output:
         if self.config.store:
             self.ring.tail()
 
-    def _finished(self, thr: Any, x: Tensor, at: Any, place: Any) -> Tensor:
-        """Return the elements of D for the sums of a part of a tile."""
+    def _finished(self, thr: Any, x: Tensor, at: Any, place: Any, shared: Tensor | None) -> Tensor:
+        """Return the elements of D for the sums of a part of a tile; `shared` may have those of
+        C.
+        """
         epilogue, compute = self.epilogue, self.epilogue.compute
         size = 64, thr.tiled_mma.tile_size(1)
         x = converted(x, compute)
         if epilogue.alpha:
             x = x * self.factors[0].to(compute)
         if epilogue.source:
-            part = thr.partition_C(self._part(self.C, at, size, place))
+            source = shared if self.loads_source else self._part(self.C, at, size, place)
+            part = thr.partition_C(source)
             x = x + loaded(part, compute) * self.factors[1].to(compute)
         if epilogue.bias:
             row = cute.local_tile(self.bias, self.config.tile[1:2], (place[1],))

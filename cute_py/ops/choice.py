@@ -8,11 +8,11 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cute_py.calls.arrays import dtype_of, strides_of
+from cute_py.calls.arrays import VECTOR_BYTES, dtype_of, strides_of
 from cute_py.errors import refusal
 from cute_py.kernels.config import GemmConfig, Side, changed, choose_config
 from cute_py.layout.tuples import ceil_div
-from cute_py.ops.operands import alignment_of, has_sectors, major_of, pitch_of
+from cute_py.ops.operands import alignment_of, lines_apart, major_of, pitch_of
 from cute_py.ops.paths import Path, Sides, path_of, tma_wanted
 from cute_py.ops.tuned import winner
 from cute_py.ops.tuning import all_for_gpu, for_gpu
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from cute_py.ops.product import Product
 
 H200 = 132  # multiprocessors, where the emulator has none
+WORTH = 1.5  # times the least estimated time: slower configurations are not measured
 
 
 class Choice(NamedTuple):
@@ -68,7 +69,9 @@ def all_for(product: Product) -> list[GemmConfig]:
     A, B = product.operands(path)
     first = _config(product, path, None, A, B)
     if path.tma:
-        more = [replace(x.config, pdl=first.pdl) for x in candidates(_problem(product, gpu, A, B))]
+        found = candidates(_problem(product, gpu, A, B))
+        most = WORTH * min(x.time for x in found)
+        more = [replace(x.config, pdl=first.pdl) for x in found if x.time <= most]
     else:
         more = all_for_gpu(first, *_facts_for_gpu(product, A), gpu)
     if path.tma and not any(path.copies):
@@ -84,12 +87,13 @@ def facts(product: Product) -> tuple[object, ...]:
             major_of(x),
             pitch_of(x),
             alignment_of(x),
-            has_sectors(x),
+            lines_apart(x),
             strides_of(x)[0] == 0,
         )
         for x, kind in zip((product.A, product.B), product.kinds, strict=True)
     ]
     terms = [None if x is None else dtype_of(x).name for x in (product.c, product.bias)]
+    terms.append(str(source_by_tma(product)))
     how = product.kind.name, repr(product.epilogue()), product.request.fast_accum
     gpu, shape = product.library.gpu(product.a), (product.M, product.N, product.K)
     return shape, prod(product.batch), tuple(sides), tuple(terms), how, gpu, gpu and gpu.name
@@ -144,15 +148,25 @@ def _for_path(config: GemmConfig, path: Path) -> GemmConfig:
     return replace(config, reasons=(path.reason, *config.reasons))
 
 
+def source_by_tma(product: Product) -> bool:
+    """Tell whether TMA can read C to where D is: rows of its type, which it can address."""
+    C = product.source
+    if C is None or dtype_of(C) is not product.kind or major_of(C) != "K":
+        return False
+    apart = C.shape[1] == 1 or strides_of(C)[1] >= C.shape[2]
+    return apart and pitch_of(C) == VECTOR_BYTES
+
+
 def _problem(product: Product, gpu: Gpu, A: Any, B: Any) -> Problem:
     return Problem(
         shape=(product.M, product.N, product.K),
         batch=prod(product.batch),
         kinds=product.kinds,
         majors=(major_of(A), major_of(B)),
-        sectors=(has_sectors(A), has_sectors(B)),
+        pitches=(lines_apart(A), lines_apart(B)),
         result=product.kind,
         epilogue=product.epilogue(),
+        source_by_tma=source_by_tma(product),
         fast_accum=product.request.fast_accum,
         gpu=gpu,
     )

@@ -13,7 +13,7 @@ from cute_py.calls.arrays import VECTOR_BYTES, address_of, strides_of
 if TYPE_CHECKING:
     from cute_py.ops.libraries import Library
 
-LINE, SECTOR = 128, 32  # bytes of the L2 cache that are kept, and read, together
+LINE = 128  # bytes of the L2 cache that are kept together
 
 
 def ready(library: Library, x: Any, batch: tuple[int, ...]) -> Any:
@@ -122,10 +122,12 @@ def pitch_of(x: Any) -> int:
     return gcd(VECTOR_BYTES, *found)
 
 
-def has_sectors(x: Any) -> bool:
-    """Tell whether rows of [L, rows, K] are whole sectors of the L2 cache apart."""
+def lines_apart(x: Any) -> int:
+    """Return what divides the distance of rows of [L, rows, K] in memory (bytes), at most a line of
+    the L2 cache: 128 bytes.
+    """
     across = 1 if major_of(x) == "K" else 2
-    return x.shape[across] == 1 or strides_of(x)[across] * bytes_each(x) % SECTOR == 0
+    return LINE if x.shape[across] == 1 else gcd(LINE, strides_of(x)[across] * bytes_each(x))
 
 
 def bytes_each(x: Any) -> int:

@@ -6,7 +6,7 @@ configuration and the epilogue chosen for it, and the call is run. `KNOWN` finds
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -430,6 +430,11 @@ class Product:
             facts = {"shape": shown(shape), "strides": shown(out.strides)}
             raise refusal("ops-overlap", operation=OPERATION, **facts)
 
+    @cached_property
+    def source(self) -> Any:
+        """C as [L, M, N] that a kernel can read; None if nothing is added."""
+        return None if self.c is None else ready(self.library, self.c, self.batch)
+
     def empty(self, like: Any) -> Any:
         """Return a result without elements, as an array of the library of `like`."""
         return self.library.given_back(self.library.empty(self.shape, self.kind), like)
@@ -443,7 +448,7 @@ class Product:
         library, L = self.library, prod(self.batch)
         path, *operands, config, more = choose(self, statics[0] if statics else None)
         config, epilogue = statics or shared((config, self.epilogue()))
-        C = None if self.c is None else ready(library, self.c, self.batch)
+        C = self.source
         bias = None if self.bias is None else ready_row(library, self.bias)
         form, out = (L, self.M, self.N), self.request.out
         view = directly(out, form, (*operands, C, bias))

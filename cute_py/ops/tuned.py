@@ -10,18 +10,17 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import asdict, replace
-from functools import partial
 from hashlib import sha256
 from inspect import signature
-from statistics import median
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import cute_py as cute
 from cute_py.codegen.cache import files
 from cute_py.codegen.cache.entry import pack, unpack
-from cute_py.codegen.driver import driver
 from cute_py.errors import CuteError, refusal
 from cute_py.kernels.config import GemmConfig, Side
+from cute_py.ops.measurement import measured
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from cute_py.ops.product import Product
 
 FORMAT = 1  # of what a file says
-ROUNDS = 9  # of measurements; the median counts
-GRAPH_US, MOST_LAUNCHES = 2000.0, 200  # of a round of one configuration
 _found: dict[str, GemmConfig] = {}  # what this process measured; all there is without a cache
 
 
@@ -44,10 +41,10 @@ def tune(operator: Any, *args: Any, **named: Any) -> GemmConfig:
         args: its arguments, arrays of a GPU among them; their contents do not matter.
         named: the same, by name; without `config`.
 
-    Each configuration that the operator would consider is compiled and measured in CUDA graphs, in
-    turn, the operands in the L2 cache if they fit there. The result is stored for later processes
-    (docs/kernels.md, Cache). `explain()` of the result lists what was measured. Arrays that are
-    given as `out` are overwritten.
+    Each configuration that the operator would consider is compiled and measured in CUDA graphs, on
+    operands of its own that the L2 cache does not hold (at most 150 MB, or one set); one whose
+    result differs from that of the rule's choice cannot win. The result is stored for later
+    processes (docs/kernels.md, Cache). `explain()` of the result lists what was measured.
 
     Raises CuteError for arguments that `operator` refuses, and for arrays of the host.
 
@@ -87,7 +84,7 @@ def tune(operator: Any, *args: Any, **named: Any) -> GemmConfig:
 
 def fastest(product: Product, measure: Callable[[Sequence[Call]], Sequence[float]]) -> GemmConfig:
     """Return the fastest of the configurations of a product, by a function that measures calls in
-    microseconds.
+    microseconds; inf is a wrong result.
     """
     from cute_py.ops.choice import all_for
 
@@ -98,7 +95,8 @@ def fastest(product: Product, measure: Callable[[Sequence[Call]], Sequence[float
             calls.append(replace(call, known=call.plan()))
     times = measure(calls)
     order = sorted(range(len(calls)), key=times.__getitem__)
-    lines = [f"measured: {times[i]:.4g} us, {replace(calls[i].config, reasons=())}" for i in order]
+    words = [f"{x:.4g} us" if x < inf else "another result" for x in times]
+    lines = [f"measured: {words[i]}, {replace(calls[i].config, reasons=())}" for i in order]
     best: GemmConfig = calls[order[0]].config
     return replace(best, reasons=tuple(lines))
 
@@ -179,45 +177,3 @@ def _restored(parts: dict[str, Any] | None) -> GemmConfig | None:
         return GemmConfig(**held)
     except (KeyError, TypeError, ValueError, CuteError):
         return None
-
-
-# -- measuring
-
-
-def measured(calls: Sequence[Call]) -> list[float]:
-    """Return the time of each call (microseconds): the median of rounds in which all take turns,
-    each a CUDA graph of many launches.
-    """
-    by, raw = driver().call, driver().raw
-    by("cuCtxSynchronize")  # what the operands come from is on another stream
-    stream, events = by("cuStreamCreate", 1), [by("cuEventCreate", 0) for _ in range(2)]
-
-    def timed(work: Callable[[], object]) -> float:
-        by("cuEventRecord", events[0], stream)
-        work()
-        by("cuEventRecord", events[1], stream)
-        by("cuEventSynchronize", events[1])
-        return 1000 * float(by("cuEventElapsedTime", *events))
-
-    graphs = []
-    for call in calls:
-        launch = partial(cute.run, call.plan(), *call.leaves(), stream=int(stream))
-        launch()
-        once = min(timed(launch) for _ in range(3))
-        count = max(1, min(MOST_LAUNCHES, int(GRAPH_US / max(once, 1.0))))
-        by("cuStreamBeginCapture", stream, raw.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
-        for _ in range(count):
-            launch()
-        graph = by("cuStreamEndCapture", stream)
-        graphs.append((by("cuGraphInstantiate", graph, 0), graph, count))
-    times: list[list[float]] = [[] for _ in graphs]
-    for _ in range(ROUNDS):
-        for mine, (made, _graph, count) in zip(times, graphs, strict=True):
-            mine.append(timed(partial(by, "cuGraphLaunch", made, stream)) / count)
-    for made, graph, _count in graphs:
-        by("cuGraphExecDestroy", made)
-        by("cuGraphDestroy", graph)
-    for event in events:
-        by("cuEventDestroy", event)
-    by("cuStreamDestroy", stream)
-    return [median(x) for x in times]

@@ -1,26 +1,27 @@
 """The tile that a product gets on Hopper: the row of `ROWS` with the least estimated time.
 
-A block computes `waves` tiles of D. For a tile of K, each takes the longer of what the tensor cores
-and the loads need, and once what its schedule needs at the end. Idle multiprocessors leave
-power to the others, so a wave that is not full costs a little less. The constants are fitted to
-measurements on an H200 (docs/performance.md). Only ratios of estimates decide, except that
-programmatic dependent launch is for products below `PDL_BELOW`.
+A block computes `waves` tiles of D. For a tile of K, each takes the longest of what the tensor
+cores need, what the loads need, and the latency of a load over the stages in flight. The epilogue
+follows; two warpgroups in ping-pong overlap it with products. The constants are fitted to
+measurements on an H200, and tested on other products (docs/performance.md). Only ratios of
+estimates decide, except that programmatic dependent launch is for products below `PDL_BELOW`.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
 
 from cute_py.errors import CuteError
 from cute_py.kernels.config import VECTOR_BYTES, GemmConfig, parts_of
-from cute_py.kernels.config_sm90 import warpgroup_config
-from cute_py.layout.tuples import ceil_div
+from cute_py.kernels.config_sm90 import can_load_source, warpgroup_config
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
     from typing import Any
 
     from cute_py.dtypes.table import Dtype
@@ -28,15 +29,22 @@ if TYPE_CHECKING:
     from cute_py.ops.libraries import Gpu
 
 PDL_BELOW = 50.0  # microseconds; longer kernels lose 0.5 to 1.6 %
-# microseconds: of a launch; for each tile of K, at least, of an element of D, and of a row of A or
-# B, whose pitch is a multiple of 32 bytes, or is not: then it touches a sector of L2 more
-LAUNCH, STEP, AREA, LOAD = 1.81, 0.115, 2.18e-5, (2.2e-4, 2.27e-3)
-BUSY = 1.73  # L2 is the limit of such rows where more than 1 / BUSY of the multiprocessors load
-END = {"cooperative": 4.9e-5, "pingpong": 3.8e-5}  # of an element of D, once
+# microseconds: of a launch; from a load to its arrival; of the products of a tile of K (128 bytes),
+# for each element of D
+LAUNCH, LATENCY, AREA = 2.1, 0.83, 1.86e-5
+# microseconds of a row of 128 bytes of A or B, by what divides its pitch: for each multiprocessor
+# that loads, as they share L2; and for one alone, where a row is in a sector of L2 more
+LOAD = {128: 8.0e-6, 64: 1.28e-5, 32: 1.28e-5, 16: 1.79e-5}
+ALONE = 1.94e-3
+SECTOR = 32  # bytes of L2 that are read together
+SHARP = 5  # how sharp the maximum of products and loads is
+END = 2.4e-5, 1.9e-5  # microseconds to store an element of D, and each of its bytes
 DIRECT = 2.0  # times as much where D leaves by direct stores
-PARTS = (-0.3, 0.15)  # more where D leaves in parts, with a stage more: of a launch, of a tile of D
-CLUSTER = (0.66, 0.97)  # of blocks that share tiles of A: more of a launch, times of a tile of K
-SPARE = 0.257  # of a wave's time that idle multiprocessors save, in proportion
+PARTS = 0.96  # times as much where D leaves in parts
+TURN = 0.61  # microseconds of a tile, to hand over a turn of ping-pong
+CLUSTER = 0.953  # times of a tile of K, of blocks that share tiles of A
+# more of an element: C by loads or by TMA; a factor, a bias or relu; another activation
+LOADED, BY_TMA, LIGHT, HEAVY = 1.1e-4, 3e-5, 6e-6, 1.24e-4
 
 
 class Row(NamedTuple):
@@ -50,8 +58,8 @@ class Row(NamedTuple):
         in_parts: whether 128 bytes of each row of D leave at a time, which leaves room for a stage
             more; else all columns of 64 rows together.
         most: the heaviest epilogues that fit in the registers where D leaves by TMA in elements of
-            2 bytes, of 4 bytes, and by direct stores, which take the most: 0 plain, 1 with a factor
-            or a bias, 2 with relu or C, 3 with another activation, 4 with that and C; -1: none.
+            2 bytes, of 4 bytes, and by direct stores, which take the most: 0 plain, 1 with a
+            factor, a bias or relu, 2 with another activation, 3 with C, 4 with both; -1: none.
     """
 
     m: int
@@ -62,29 +70,47 @@ class Row(NamedTuple):
     in_parts: bool = False
     most: tuple[int, int, int] = (4, 4, 4)
 
-    def holds(self, problem: Problem) -> bool:
-        """Tell whether the registers hold the epilogue of a problem."""
-        way = 2 if not problem.by_tma else int(problem.result.bits == 32)
-        return self.most[way] >= problem.weight
+    def holds(self, forms: Forms, weight: int) -> bool:
+        """Tell whether the registers hold an epilogue of a weight."""
+        way = 2 if not forms.by_tma else int(forms.result.bits == 32)
+        return self.most[way] >= weight
+
+
+class Forms(NamedTuple):
+    """What the configuration of a row depends on.
+
+    Attributes:
+        kinds: types of A and of B.
+        majors: which mode of A and of B is contiguous.
+        result: type of D.
+        by_tma: whether TMA writes D.
+        source_by_tma: whether TMA reads C, where a tile has room for that.
+    """
+
+    kinds: tuple[Dtype, Dtype]
+    majors: tuple[str, str]
+    result: Dtype
+    by_tma: bool
+    source_by_tma: bool
 
 
 ROWS = (
-    Row(64, 32, 1, "cooperative", 0.87),
-    Row(64, 64, 1, "cooperative", 1.09),
-    Row(64, 128, 1, "cooperative", 1.29),
-    Row(128, 128, 2, "cooperative", 1.02),
-    Row(128, 160, 2, "cooperative", 1.02, most=(4, 4, 1)),
-    Row(128, 192, 2, "cooperative", 0.972, most=(4, 4, 0)),
-    Row(128, 256, 2, "cooperative", most=(4, 4, 1)),
-    Row(128, 256, 2, "cooperative", in_parts=True, most=(4, 4, 1)),
-    Row(256, 128, 2, "cooperative", 1.02, in_parts=True, most=(4, 4, 0)),
-    Row(192, 192, 3, "cooperative", 0.995, most=(1, 0, 0)),
-    Row(256, 160, 2, "cooperative", 1.035, most=(3, 2, 0)),
-    Row(256, 168, 2, "cooperative", 1.05, most=(1, 1, 0)),
-    Row(256, 192, 2, "cooperative", 1.006, most=(0, 0, -1)),
-    Row(128, 128, 1, "pingpong", 1.1, most=(3, 3, 1)),
-    Row(128, 176, 1, "pingpong", 1.024, most=(1, 0, -1)),
-    Row(128, 192, 1, "pingpong", 1.022, most=(1, 0, -1)),
+    Row(64, 32, 1, "cooperative"),
+    Row(64, 64, 1, "cooperative", 1.012),
+    Row(64, 128, 1, "cooperative", 0.972),
+    Row(128, 64, 2, "cooperative", 1.013),
+    Row(128, 128, 2, "cooperative", 1.036),
+    Row(128, 160, 2, "cooperative", 1.025, most=(4, 4, 1)),
+    Row(128, 192, 2, "cooperative", 1.031, most=(4, 4, 0)),
+    Row(128, 256, 2, "cooperative", 0.989, most=(4, 4, 1)),
+    Row(128, 256, 2, "cooperative", 0.989, in_parts=True, most=(4, 4, 1)),
+    Row(256, 128, 2, "cooperative", 1.022, in_parts=True, most=(4, 4, 0)),
+    Row(192, 192, 3, "cooperative", 0.969, in_parts=True, most=(1, 0, 0)),
+    Row(256, 152, 2, "cooperative", 0.98, in_parts=True, most=(3, 1, 0)),
+    Row(256, 192, 2, "cooperative", 0.971, most=(0, 0, -1)),
+    Row(256, 200, 2, "cooperative", 0.983, most=(0, 0, -1)),
+    Row(128, 128, 1, "pingpong", 0.98, most=(3, 3, 1)),
+    Row(128, 176, 1, "pingpong", 0.996, most=(2, 0, -1)),
 )
 
 
@@ -97,22 +123,24 @@ class Problem:
         batch: how many products.
         kinds: types of A and of B.
         majors: which mode of A and of B is contiguous.
-        sectors: whether the pitches of A and of B are multiples of 32 bytes.
+        pitches: what divides the pitches of A and of B (bytes): 16 to 128.
         result: type of D, whose rows are contiguous in memory.
         epilogue: what happens to the sums.
         fast_accum: whether 8-bit floats are summed in the tensor cores alone.
         gpu: where it runs.
+        source_by_tma: whether C has the type of D, and rows that TMA reads.
     """
 
     shape: tuple[int, int, int]
     batch: int
     kinds: tuple[Dtype, Dtype]
     majors: tuple[str, str]
-    sectors: tuple[bool, bool]
+    pitches: tuple[int, int]
     result: Dtype
     epilogue: Epilogue
     fast_accum: bool
     gpu: Gpu
+    source_by_tma: bool = False
 
     @property
     def two_level(self) -> bool:
@@ -126,12 +154,28 @@ class Problem:
         return bits in (16, 32) and self.shape[1] * bits % (8 * VECTOR_BYTES) == 0
 
     @property
+    def forms(self) -> Forms:
+        """What configurations depend on."""
+        source_by_tma = self.source_by_tma and self.epilogue.source and self.by_tma
+        return Forms(self.kinds, self.majors, self.result, self.by_tma, source_by_tma)
+
+    def end(self, config: GemmConfig) -> float:
+        """Return how long the epilogue of an element of D takes (microseconds)."""
+        more, terms = 0.0, self.epilogue
+        if terms.source:
+            more += BY_TMA if config.prefetch else LOADED
+        if terms.alpha or terms.bias or terms.activation:
+            more += LIGHT if terms.activation in (None, "relu") else HEAVY
+        plain = END[0] + END[1] * self.result.bits / 8
+        return plain * (1 if config.store else DIRECT) + more
+
+    @property
     def weight(self) -> int:
         """How heavy the epilogue is, as `Row.most` counts."""
         more = self.epilogue
         if more.activation not in (None, "relu"):
-            return 4 if more.source else 3
-        return 2 if more.source or more.activation else int(more.alpha or more.bias)
+            return 4 if more.source else 2
+        return 3 if more.source else int(more.alpha or more.bias or more.activation is not None)
 
 
 class Estimate(NamedTuple):
@@ -172,33 +216,47 @@ def for_hopper(problem: Problem) -> GemmConfig:
     return replace(config, pdl=int(pdl), reasons=tuple(reasons))
 
 
-def candidates(problem: Problem) -> Iterator[Estimate]:
-    """Yield the rows that the kernel has for a problem, and that fit the GPU."""
-    crowded = problem.batch > 1 and problem.epilogue.source  # with clusters, the registers spill
-    clusters = (1,) if all(problem.sectors) or crowded else (1, 2)
-    for row, cluster in product(ROWS, clusters):
-        wide = row.n == 256 and not row.in_parts  # all columns at once, which take registers too
-        if row.holds(problem) and not (wide and crowded):
-            config = _config(row, problem, cluster=cluster)
-            if config is not None:
-                yield _estimate(config, problem, row)
+def candidates(problem: Problem) -> list[Estimate]:
+    """Return the rows that the kernel has for a problem, and that fit the GPU."""
+    p = problem
+    is_batch = p.batch > 1 and p.epilogue.source
+    clusters = (1,) if min(p.pitches) >= SECTOR or is_batch else (1, 2)
+    facts = p.forms, p.weight, int(p.two_level), is_batch
+    return [_estimate(config, p, row) for row, config in _fitting(ROWS, *facts, clusters)]
 
 
-def _config(row: Row, problem: Problem, cluster: int) -> GemmConfig | None:
-    """Return the configuration of a row; None where the family has none."""
-    try:
-        return _made(row, problem, cluster=cluster, two_level=int(problem.two_level))
-    except CuteError:
-        return None
+@lru_cache(maxsize=256)
+def _fitting(
+    rows: Sequence[Row],
+    forms: Forms,
+    weight: int,
+    two_level: int,
+    is_batch: bool,
+    clusters: tuple[int, ...],
+) -> list[tuple[Row, GemmConfig]]:
+    """Return the rows whose registers hold an epilogue of some weight, with their configurations.
+
+    `is_batch`: of products with C, for which clusters and D in rows of 256 columns have too few.
+    """
+    found = []
+    for row, cluster in product(rows, clusters):
+        wide = row.n == 256 and not row.in_parts
+        if row.holds(forms, weight) and not (wide and is_batch):
+            with suppress(CuteError):  # the family has none
+                config = _made(row, forms, cluster=cluster, two_level=two_level)
+                found.append((row, config))
+    return found
 
 
-def _made(row: Row, problem: Problem, **parts: Any) -> GemmConfig:
+def _made(row: Row, forms: Forms, **parts: Any) -> GemmConfig:
     """Return the configuration of a row with some parts; refuse those that do not fit it."""
-    if not problem.by_tma:
+    if not forms.by_tma:
         parts = {"store": 0, **parts}
-    shape, types, one_pass = (row.m, row.n), problem.kinds, not row.in_parts
-    how = types, shape, row.warpgroups, row.schedule, problem.majors, problem.result
-    return warpgroup_config(*how, one_pass=one_pass, **parts)
+    shape, one_pass = (row.m, row.n), not row.in_parts
+    how = forms.kinds, shape, row.warpgroups, row.schedule, forms.majors, forms.result
+    made = warpgroup_config(*how, one_pass=one_pass, **parts)
+    loads = forms.source_by_tma and "prefetch" not in parts and can_load_source(made)
+    return replace(made, prefetch=1) if loads else made
 
 
 def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmConfig:
@@ -213,13 +271,14 @@ def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmC
     if schedule == "cooperative":
         groups = 2 if tile[0] % 128 == 0 else tile[0] // 64
     known = [x for x in ROWS if (x.m, x.n, x.schedule) == (*tile[:2], schedule)]
+    known.sort(key=lambda x: x.in_parts is not (0 < config.store < tile[1]))
     row = known[0] if known else Row(tile[0], tile[1], groups, schedule)
     same = tile == config.tile and schedule == config.schedule
     kept = {"pdl": config.pdl, "two_level": config.two_level, "cluster": config.cluster * same or 1}
     parts = kept | parts
     try:
         warps = parts.pop("warps", (4 * row.warpgroups, 1))
-        made = _made(row, problem, **parts)
+        made = _made(row, problem.forms, **parts)
         return replace(made, tile=tile, warps=warps, reasons=(*config.reasons, f"given: {text}"))
     except CuteError as error:
         raise error.inside(f"config({text})") from None
@@ -227,29 +286,33 @@ def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmC
 
 def _estimate(config: GemmConfig, problem: Problem, row: Row) -> Estimate:
     """Return the estimated time of a configuration of a row."""
-    (m, n, k), cluster = config.tile, config.cluster
-    blocks, waves = grid_of(config, problem.shape, problem.batch, problem.gpu.multiprocessors)
-    busy = (
-        cluster
-        * units_of(config, problem.shape, problem.batch)
-        / (waves * problem.gpu.multiprocessors)
+    (m, n, k), cluster, shape = config.tile, config.cluster, problem.shape
+    units = units_of(config, shape, problem.batch)
+    blocks, waves = _grid(config, units, problem.gpu.multiprocessors)
+    loaded = alone = 0.0
+    for rows, pitch in zip((m / cluster, n), problem.pitches, strict=True):
+        loaded += LOAD[pitch] * rows * blocks
+        alone += ALONE * rows * (pitch < SECTOR)
+    needs = AREA * row.time * m * n, loaded, alone, LATENCY / config.stages
+    step = sum([x**SHARP for x in needs]) ** (1 / SHARP) * (CLUSTER if cluster > 1 else 1)
+    main, end = (
+        -(-shape[2] // k) * step,
+        problem.end(config) * m * n * (PARTS if row.in_parts else 1),
     )
-    by_a, by_b = (LOAD[0] if whole else LOAD[1] * min(1, BUSY * busy) for whole in problem.sectors)
-    multiplied = AREA * row.time * m * n * (1 - SPARE * (1 - busy))
-    loaded = by_a * m / cluster + by_b * n
-    step = max(STEP, (multiplied**6 + loaded**6) ** (1 / 6))  # a soft maximum
-    first, each = PARTS if row.in_parts else (0.0, 0.0)
-    if cluster > 1:
-        first, step = first + CLUSTER[0], step * CLUSTER[1]
-    end = each + END[config.schedule] * m * n * (1 if config.store else DIRECT)
-    time = LAUNCH + first + waves * (ceil_div(problem.shape[2], k) * step + end)
-    return Estimate(time, waves, blocks, config)
+    if config.schedule == "pingpong":  # all but the last epilogue are hidden
+        main += TURN
+        time = max(waves * main, (waves - 1) * (main + end) / 2 + main) + end
+    else:
+        time = waves * (main + end)
+    return Estimate(LAUNCH + time, waves, blocks, config)
 
 
 def units_of(config: GemmConfig, shape: tuple[int, int, int], batch: int) -> int:
-    """Return how many tiles D has; those that a cluster computes together count once."""
-    m, n, _k = config.tile
-    return ceil_div(shape[0], m) * ceil_div(shape[1], n * config.cluster) * batch  # type: ignore[no-any-return]
+    """Return how many tiles D has; those that a cluster computes together count once: two along N,
+    or two of an odd last column along M.
+    """
+    m, n = -(-shape[0] // config.tile[0]), -(-shape[1] // config.tile[1])
+    return (m * n if config.cluster == 1 else m * (n // 2) + n % 2 * (-(-m // 2))) * batch
 
 
 def grid_of(
@@ -259,14 +322,18 @@ def grid_of(
 
     They are the fewest blocks with that many: idle multiprocessors leave power to the others.
     """
-    units, most = units_of(config, shape, batch), max(multiprocessors // config.cluster, 1)
-    waves = ceil_div(units, most)
+    return _grid(config, units_of(config, shape, batch), multiprocessors)
+
+
+def _grid(config: GemmConfig, units: int, multiprocessors: int) -> tuple[int, int]:
+    most = max(multiprocessors // config.cluster, 1)
+    waves = -(-units // most)
     if config.schedule == "pingpong":  # two warpgroups of each block take turns
         return min(units, most), waves
-    return ceil_div(units, waves) * config.cluster, waves
+    return -(-units // waves) * config.cluster, waves
 
 
 def band_of(config: GemmConfig, shape: tuple[int, int, int], waves: int) -> int:
     """Return how many tiles of M form a group; tiles of a group are computed one by one."""
-    rows = ceil_div(shape[0], config.tile[0])
-    return min(rows, 4 if waves <= 4 and config.schedule != "pingpong" else 8)  # type: ignore[no-any-return]
+    rows = -(-shape[0] // config.tile[0])
+    return min(rows, 4 if waves <= 4 and config.schedule != "pingpong" else 8)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from cute_py.errors import refusal_here
 from cute_py.integers import ints
 from cute_py.plan.conditions import uniformity
 from cute_py.tensor.tensor import Tensor
@@ -106,6 +107,7 @@ def tiles(
     start: Leaf | None = None,
     step: Leaf | None = None,
     depth: Leaf | None = None,
+    extra: Leaf = 0,
 ) -> Iterator[tuple[Leaf, ...]]:
     """`for i, j in cute.tiles(m, n):` loops over the tiles of the block, out of m by n.
 
@@ -122,9 +124,10 @@ def tiles(
         depth: the number of tiles of K: then each block, or cluster, has an equal share of all
             tiles of K, and each item is (i, j, first, count), the tiles of K from `first` on
             (stream-K).
+        extra: after all others come this many tiles (0, n), (1, n) ... of one more column.
 
     Law: the blocks of a grid have every tile once; with `depth`, every tile of K once. The numbers
-    may be run-time integers. Raises LayoutError for another schedule.
+    may be run-time integers. Raises LayoutError for another schedule, or for `extra` with `depth`.
 
     >>> # in a kernel: for i, j in cute.tiles(cute.ceil_div(M, 128), cute.ceil_div(N, 256)): ...
     """
@@ -135,8 +138,12 @@ def tiles(
     here, blocks = _number()
     start, step = here if start is None else start, blocks if step is None else step
     scope = uniformity(current().uniform, *[bare(x) for x in (m, n, group, start, step)])
-    order = _Order((m, n), schedule, group, scope)
-    total = m * n
+    order, total = _Order((m, n), schedule, group, scope), m * n + extra
+    if not ints.is_zero(extra):
+        if depth is not None:
+            facts = {"value": "extra and depth", "choices": "extra or depth"}
+            raise refusal_here("kernel-choice", operation="cute.tiles", **facts)
+        order = _Order((m, ints.max_(n, 1)), schedule, group, scope, (m * n, n))
     if depth is not None:
         yield from _shares(order, depth, start, step)
     elif step.__class__ is int:
@@ -175,12 +182,16 @@ def _number() -> tuple[Leaf, Leaf]:
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """The order of tiles (M, N), and the threads that agree on their numbers."""
+    """The order of tiles (M, N), and the threads that agree on their numbers.
+
+    `extra`: the number of the first extra tile, and their column.
+    """
 
     extents: tuple[Leaf, Leaf]
     schedule: str | Tensor
     group: Leaf
     scope: str
+    extra: tuple[Leaf, Leaf] | None = None
 
     def promised(self, x: Leaf, low: int, high: int = MOST) -> Leaf:
         """Return x, which is between two numbers and the same in the threads of the scope."""
@@ -190,6 +201,15 @@ class _Order:
 
     def place(self, tile: Leaf) -> tuple[Leaf, Leaf]:
         """Return the coordinates of a tile by its number."""
+        if self.extra is None:
+            return self._inside(tile)
+        first, column = self.extra
+        beyond = compare("le", first, tile)
+        i, j = self._inside(self.promised(choose(beyond, 0, tile), 0))
+        i, j = choose(beyond, tile - first, i), choose(beyond, column, j)
+        return self.promised(i, 0), self.promised(j, 0)
+
+    def _inside(self, tile: Leaf) -> tuple[Leaf, Leaf]:
         m, n = self.extents
         if isinstance(self.schedule, Tensor):
             i, j = (as_int(self.schedule[tile, a], 0, MOST, uniform=self.scope) for a in range(2))

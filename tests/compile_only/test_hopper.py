@@ -107,24 +107,18 @@ def test_the_loop_over_k_is_found(name):
 
 def test_waits_behind_the_exit_close_no_loop():
     """Their jumps back would make a loop of the epilogue, which may stall."""
-    text = """
-.L_x_0:
-        @!P0 BRA `(.L_x_2) ;
-.L_x_1:
-        HGMMA.64x8x16.F32 R24, gdesc[UR8], R24 ;
-        @P1 BRA `(.L_x_1) ;
-        HGMMA.64x8x16.F32 R24, gdesc[UR8], R24 ;
-        R2UR UR4, R2 ;
-        @P2 BRA `(.L_x_0) ;
-        /*0100*/ EXIT ;
-.L_x_2:
-        @!P0 BRA `(.L_x_2) ;
-        BRA `(.L_x_1) ;
-"""
-    (loop,) = product_loops(text)
-    assert len(loop) == 2
-    assert not stalls(text)
-    assert dict(stalls(text.replace("HGMMA", "R2UR UR5, R3 ;\n        HGMMA", 1))) == {"R2UR": 1}
+    product = "HGMMA.64x8x16.F32 R24, gdesc[UR8], R24 ;"
+    lines = [".L_x_0:", "@!P0 BRA `(.L_x_2) ;", ".L_x_1:", product, "@P1 BRA `(.L_x_1) ;", product]
+    lines += ["R2UR UR4, R2 ;", "@P2 BRA `(.L_x_0) ;", "EXIT ;"]
+    lines += [".L_x_2:", "@!P0 BRA `(.L_x_2) ;", "BRA `(.L_x_1) ;"]
+
+    def text_of(lines):
+        return "\n".join(x if x[-1] == ":" else f"/*{i:04x}*/ {x}" for i, x in enumerate(lines))
+
+    assert len(product_loops(text_of(lines))) == 1
+    assert not stalls(text_of(lines))
+    planted = [*lines[:3], "R2UR UR5, R3 ;", *lines[3:]]
+    assert dict(stalls(text_of(planted))) == {"R2UR": 1}
 
 
 @cute.kernel

@@ -99,12 +99,15 @@ def test_the_order_of_warps_does_not_matter(name, order):
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [(300, 328, 200), (300, 640, 136), (8, 160, 16)])
 def test_clusters_share_tiles_of_a(shape):
-    """With an odd number of tiles of N, one block of a cluster has none."""
     check(CONFIGS["256x160-cluster"], shape, "bf16", blocks=4)
 
 
-def test_small_clusters_share_tiles_of_a():
-    check(row("bf16", 128, 16, cluster=2), (136, 40, 72), "bf16", blocks=4)
+@pytest.mark.parametrize("order", ["forward", "reversed"])
+@pytest.mark.parametrize("batch", [(), (2,)])
+@pytest.mark.parametrize("shape", [(136, 40, 72), (264, 24, 16), (130, 8, 16), (136, 32, 16)])
+def test_an_odd_last_column_is_in_pairs_along_m(shape, batch, order):
+    """Columns of tiles: 3, 2, 1 and 2; rows of tiles: 2 and 3, so one block has none."""
+    check(row("bf16", 128, 16, cluster=2), shape, "bf16", None, batch, blocks=4, order=order)
 
 
 @pytest.mark.parametrize(
@@ -120,6 +123,33 @@ def test_small_clusters_share_tiles_of_a():
 )
 def test_epilogues_are_exact(config, shape, result, batch):
     check(config, shape, result, FULL, batch)
+
+
+@pytest.mark.parametrize("order", ["forward", "reversed"])
+@pytest.mark.parametrize(
+    ("config", "shape", "batch"),
+    [
+        (row("bf16", 64, 16, 1, prefetch=1, pdl=1), (72, 24, 16), (2,)),  # one tile of K
+        (row("bf16", 64, 72, 1, prefetch=1), (72, 80, 200), ()),  # parts of two widths
+        (row("bf16", 128, 16, prefetch=1, cluster=2), (136, 24, 16), ()),
+    ],
+)
+def test_c_by_tma_is_exact(config, shape, batch, order):
+    check(config, shape, "bf16", replace(FULL, bias=False), batch, blocks=2, order=order)
+
+
+def test_c_by_tma_needs_room_for_a_tile():
+    for parts in ({"store": 64}, {"schedule": PING, "groups": 1}):
+        with pytest.raises(CuteError) as caught:
+            row("bf16", 128, 128, prefetch=1, **parts)
+        assert caught.value.code == "gemm-config"
+
+
+@pytest.mark.parametrize("side", ["K", "M"])
+def test_prefetches_are_of_all_blocks(side):
+    """More lines than threads; tiles past the last; along K and along M or N."""
+    config = row("bf16", 64, 64, 1, majors=2 * side, pdl=1)
+    check(config, (136, 72, 72), "bf16", None, (2,), blocks=7)
 
 
 @pytest.mark.parametrize("shared", ["A", "B"])

@@ -70,6 +70,37 @@ def test_a_table_is_an_order_too(m, n, blocks):
     assert numbers(m, n, blocks, np.array(table, np.int32), 1) == table
 
 
+@cute.kernel
+def computed_with_extra(out, blocks, extra: cute.s32(min=0), group: cute.s32(min=1)):
+    cute.launch(grid=blocks, block=32)
+    with cute.elect():
+        for i, j in cute.tiles(out.shape[0], out.shape[1] - 1, group=group, extra=extra):
+            cute.atomic("add", cute.local_tile(out, (1, 1), (i, j)), 1)
+
+
+@fewer(8)
+@given(some, st.integers(0, 5), st.integers(1, 5), st.integers(0, 9), st.integers(1, 4))
+def test_extra_tiles_are_those_of_one_more_column(m, n, blocks, extra, group):
+    """Also where there are no others, n = 0."""
+    out = np.zeros((max(m, extra), n + 1), np.int32)
+    wanted = np.zeros_like(out)
+    wanted[:, :n], wanted[:extra, n] = 1, 1
+    computed_with_extra(out, blocks, extra, group)
+    assert (out == wanted).all()
+
+
+def test_extra_tiles_have_no_shares_of_k():
+    @cute.kernel
+    def both(out):
+        cute.launch(grid=1, block=32)
+        for _tile in cute.tiles(2, 2, depth=2, extra=1):
+            pass
+
+    with pytest.raises(cute.CuteError) as caught:
+        cute.trace(both, np.zeros(4, np.float32))
+    assert caught.value.code == "kernel-choice"
+
+
 def test_a_hilbert_curve_moves_to_a_neighbour():
     for side in (1, 2, 4, 8):
         curve = np.array(cute.hilbert_order(side, side))

@@ -290,3 +290,38 @@ def test_warps_wait_for_their_warpgroup(missing, order):
     with pytest.raises(cute.CuteError, match="warpgroup_fence") as caught:
         cute.emulate(plan, x, order=order)
     assert caught.value.code == "emulate-warp-divergent"
+
+
+@cute.kernel
+def at_barriers(x, ids, how):
+    """Both warps meet at a barrier, or each at one of its own."""
+    cute.launch(grid=1, block=64)
+    tid = cute.thread_idx()
+    alone = {"warp": 1 + cute.warp_idx(), "lane": 1 + tid % 2}
+    number = alone[how] if how in alone else cute.as_int(ids[tid])
+    cute.named_barrier(number, 32 if how == "warp" else 64)
+    x[tid] = 1
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        (("warp", 1), ("lane", 1)),
+        (("memory", 3), ("memory", 0)),
+        (("memory", 15), ("memory", 16)),
+        (("memory", 1), ("memory", [1, 2])),
+    ],
+)
+@pytest.mark.parametrize("order", ["forward", "reversed", 0, 1])
+def test_lanes_of_a_warp_are_at_one_named_barrier(right, wrong, order):
+    x = np.zeros(64, np.int32)
+    for (how, ids), code in ((right, ""), (wrong, "emulate-barrier-id")):
+        given = np.resize(np.array(ids, np.int32), 64)
+        plan = cute.trace(at_barriers, x, given, how)
+        if code:
+            with pytest.raises(cute.CuteError) as caught:
+                cute.emulate(plan, x, given, order=order)
+            assert caught.value.code == code
+        else:
+            cute.emulate(plan, x, given, order=order)
+            assert (x == 1).all()

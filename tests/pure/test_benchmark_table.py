@@ -26,6 +26,51 @@ def result(*records):
     return {"device": {"name": "a GPU"}, "date": "2026-11-21T00:00:00", "rows": list(records)}
 
 
+def family(**us):
+    """Return a result of `benchmarks.gpu.family`: (cuBLAS's time, ours) of each case."""
+    return [{"case": k, "us": {"burst": {"cuBLAS": p, "ops.gemm": o}}} for k, (p, o) in us.items()]
+
+
+# -- compared with an earlier result
+
+
+def test_slower_rows_are_listed_by_their_ratio_to_the_peer():
+    before = family(a=(100, 100), b=(50, 40), c=(10, 10), gone=(1, 1))
+    after = family(a=(200, 201), b=(50, 41), c=(10, 9), new=(1, 5))
+    assert report.slower(before, after) == [
+        "b: 1.250 -> 1.220, 0.976 of before",
+        "gone: missing",
+    ]
+    assert report.slower(before, before) == []
+
+
+def test_slower_rows_of_the_table_are_listed():
+    def table(ours, host, alone):
+        return result(
+            record("bf16-4096", timed("torch", 60), timed("a", ours)),
+            record("host", timed("torch", 7), timed("cute_py call", host)),
+            record("compile", {"kernel": "ours", "burst": {"s": alone}}),
+        )
+
+    before = table(60, 7, 0.5)
+    assert report.slower(before, table(60.5, 7.05, 0.502)) == []
+    lines = report.slower(before, table(61, 7.1, 0.51))
+    assert [line.split(":")[0] for line in lines] == ["bf16-4096", "host", "compile"]
+
+
+def test_the_command_fails_where_a_row_is_slower(tmp_path, monkeypatch, capsys):
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    old.write_text(json.dumps(family(a=(100, 100))))
+    new.write_text(json.dumps(family(a=(100, 102))))
+    for files, status in (((new, old), 1), ((old, new), 0)):
+        command = ["report", str(files[0]), "--before", str(files[1])]
+        monkeypatch.setattr("sys.argv", command)
+        with pytest.raises(SystemExit) as left:
+            report.main()
+        assert left.value.code == status
+    assert "a: 1.000 -> 0.980" in capsys.readouterr().out
+
+
 # -- rows
 
 

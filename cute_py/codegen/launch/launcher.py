@@ -35,7 +35,7 @@ from cute_py.errors import CuteError, refusal
 from cute_py.integers.code import FUNCTIONS, function, together, tree
 from cute_py.integers.polynomial import symbols_of
 from cute_py.integers.symbols import terms_of
-from cute_py.plan.plan import ScalarParam, TensorParam, admits, multiplier
+from cute_py.plan.plan import MOST_CLUSTER, ScalarParam, TensorParam, admits, multiplier
 from cute_py.plan.walk import arrays, every
 
 if TYPE_CHECKING:
@@ -324,7 +324,6 @@ def _shown(traced: tuple[Scalar, ...]) -> str:
 # -- limits of a device: threads, shared memory, clusters, and the size of the grid
 
 PORTABLE = 8  # blocks per cluster on every device that has clusters
-LARGEST = 16  # on sm_90, with the attribute for non-portable sizes
 
 
 def require_fit(driver: Driver, compiled: Compiled, function: Any, device: int) -> None:
@@ -355,7 +354,7 @@ def _require_cluster(driver: Driver, compiled: Compiled, function: Any, device: 
     if (blocks := x * y * z) == 1:
         return
     major = driver.limit(device, "COMPUTE_CAPABILITY_MAJOR")
-    _require(compiled, "blocks in a cluster", blocks, LARGEST if major >= 9 else 1)
+    _require(compiled, "blocks in a cluster", blocks, MOST_CLUSTER if major >= 9 else 1)
     if blocks > PORTABLE:
         kinds = driver.raw.CUfunction_attribute
         kind = kinds.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED

@@ -68,11 +68,12 @@ def barrier(program: Program, op: ops.Barrier) -> Run:
     def run(c: Cohort) -> Signal | list[Cohort] | None:
         _require_whole(op, c)
         ids = uniform(number(c), None)
-        if isinstance(ids, np.ndarray):
-            per_warp = np.broadcast_to(ids, c.span.shape)[..., 0]
+        per_warp = np.broadcast_to(ids, c.span.shape)[..., 0]
+        if op.scope == "named" and op.id.__class__ is not int:
+            per_warp = _named_ids(op, c, ids)
             if (per_warp != per_warp[:, :1]).any():
                 return split(c, per_warp)
-        rows = np.broadcast_to(ids, c.span.shape)[:, 0, 0]
+        rows = per_warp[:, 0]
         barriers = c.batch.barriers
         if op.scope == "named":
             threads = np.full(c.span.nB, op.threads)
@@ -123,6 +124,20 @@ def of_whole_warps(run: Run) -> Run:
         return None if running(c).any() else Signal.ENDED
 
     return gathered
+
+
+def _named_ids(op: ops.Op, c: Cohort, ids: Value) -> Array:
+    """Return the id of each warp [block, warp]; refuse one that no named barrier has, and lanes of
+    one warp with different ones.
+    """
+    each, here = np.broadcast_to(np.asarray(ids), c.span.shape), running(c)
+    lead = np.take_along_axis(each, here.argmax(-1)[..., None], axis=2)
+    bad = here & ((each < 1) | (each >= c.batch.barriers.COUNT) | (each != lead))
+    if bad.any():
+        where = first(bad, c.span)
+        facts = {"id": int(each[where]), "other": int(lead[where[0], where[1], 0])}
+        raise c.fault("emulate-barrier-id", op, where, **facts)
+    return lead[..., 0]
 
 
 def _require_whole(op: ops.Op, c: Cohort) -> None:

@@ -50,8 +50,10 @@ class Barrier(Op):
         known = self.scope in ("block", "named", "warp", "cluster")
         if not known or self.kind not in ("sync", "arrive", "wait"):
             return f"the barrier {self.scope} {self.kind}"
-        counted = self.scope != "named" or (self.threads > 0 and self.threads % 32 == 0)
-        return "" if counted else f"a named barrier of {self.threads} threads"
+        if self.scope == "named" and (self.threads <= 0 or self.threads % 32):
+            return f"a named barrier of {self.threads} threads"
+        wrong = self.scope == "named" and self.id.__class__ is int and not 0 < self.id < 16
+        return f"the named barrier {self.id}" if wrong else ""
 
     def needs(self) -> str | None:
         """The barrier of clusters, which only newer architectures have."""

@@ -67,67 +67,25 @@ def gemm(
     tid = thread_index()
     bid_x, bid_y, bid_z = block_index()
     smem = shared_memory()
-    x0 = undefined(2)
-    x1 = undefined(2)
     fragment0 = undefined(32)
     fragment1 = undefined(16)
     fragment2 = undefined(16)
-    r0 = undefined(1)
-    r1 = undefined(8)
     fragment3 = undefined(4)
-    r2 = undefined(8)
-    r3 = undefined(1)
-    r4 = undefined(8)
-    r5 = undefined(8)
     fragment4 = undefined(1)
-    r6 = undefined(2)
-    r7 = undefined(8)
     r8 = undefined(8)
-    r9 = undefined(8)
-    r10 = undefined(4)
-    r11 = undefined(1)
-    r12 = undefined(8)
     fragment5 = undefined(4)
-    r13 = undefined(8)
-    r14 = undefined(1)
-    r15 = undefined(8)
-    r16 = undefined(8)
     fragment6 = undefined(1)
-    r17 = undefined(2)
-    r18 = undefined(8)
     r19 = undefined(8)
-    r20 = undefined(8)
-    r21 = undefined(4)
-    r22 = undefined(1)
-    r23 = undefined(8)
     fragment7 = undefined(4)
-    r24 = undefined(8)
-    r25 = undefined(1)
-    r26 = undefined(8)
-    r27 = undefined(8)
     fragment8 = undefined(1)
-    r28 = undefined(2)
-    r29 = undefined(8)
     r30 = undefined(8)
-    r31 = undefined(8)
-    r32 = undefined(4)
-    r33 = undefined(1)
-    r34 = undefined(8)
     fragment9 = undefined(4)
-    r35 = undefined(8)
-    r36 = undefined(1)
-    r37 = undefined(8)
-    r38 = undefined(8)
     fragment10 = undefined(1)
-    r39 = undefined(2)
-    r40 = undefined(8)
     r41 = undefined(8)
-    r42 = undefined(8)
-    r43 = undefined(4)
     turn0 = int32(0)
     turn1 = int32(0)
-    x0 = map_copy_0(alpha, x0)  # line 22  x0[0] = copy.f64(alpha)
-    x1 = map_copy_1(beta, x1)  # line 22  x1[0] = copy.f64(beta)
+    x0 = map_copy_0(alpha)  # line 22  x0[0] = copy.f64(alpha)
+    x1 = map_copy_1(beta)  # line 22  x1[0] = copy.f64(beta)
     fragment0 = fill_0(fragment0)  # line 50  fragment0[0:32] = 0.0
     cp_async_0(A_shape0, A_shape1, A_stride0, bid_x, tid, A, smem)  # line 55  cp_async sA0[0 + Sw<2,3,3>(8*tid + ...
     cp_async_1(B_shape0, B_shape1, B_stride1, bid_y, tid, B, smem)  # line 55  cp_async sB0[0 + Sw<3,3,3>(8*tid + ...
@@ -169,59 +127,59 @@ def gemm(
     fragment2 = ldmatrix_7(A_shape1, tid, smem, fragment2)  # line 55  fragment2[16:32] = ldmatrix sB0[2048*ceil_d ...
     fragment0 = mma_0(fragment0, fragment1, fragment2)  # line 55  fragment0[0:32] += fragment1[0:8,16:24] * fragm ...
     fragment0 = mma_1(fragment0, fragment1, fragment2)  # line 55  fragment0[0:32] += fragment1[8:16,24:32] * frag ...
-    r0 = to_f32_0(r0, x0)  # line 70  r0[0] = to.f32(x0[0]) rn
-    r1 = map_mul_0(fragment0, r0, r1)  # line 70  r1[0:8] = mul.f32(fragment0[0:8], r0[0])
+    r0 = to_f32_0(x0)  # line 70  r0[0] = to.f32(x0[0]) rn
+    r1 = map_mul_0(fragment0, r0)  # line 70  r1[0:8] = mul.f32(fragment0[0:8], r0[0])
     fragment3 = load_0(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, fragment3)  # epilogue.py:68
-    r2 = to_f32_1(fragment3, r2)  # epilogue.py:62  r2[0:8] = to.f32(fragment3[0:8]) rn
-    r3 = to_f32_2(r3, x1)  # line 72  r3[0] = to.f32(x1[0]) rn
-    r4 = map_mul_1(r2, r3, r4)  # line 72  r4[0:8] = mul.f32(r2[0:8], r3[0])
-    r5 = map_add_0(r1, r4, r5)  # line 72  r5[0:8] = add.f32(r1[0:8], r4[0:8])
+    r2 = to_f32_1(fragment3)  # epilogue.py:62  r2[0:8] = to.f32(fragment3[0:8]) rn
+    r3 = to_f32_2(x1)  # line 72  r3[0] = to.f32(x1[0]) rn
+    r4 = map_mul_1(r2, r3)  # line 72  r4[0:8] = mul.f32(r2[0:8], r3[0])
+    r5 = map_add_0(r1, r4)  # line 72  r5[0:8] = add.f32(r1[0:8], r4[0:8])
     fragment4 = load_1(bias_shape0, bid_y, tid, bias, fragment4)  # epilogue.py:68  fragment4[0,1] = load bias[64* ...
-    r6 = to_f32_3(fragment4, r6)  # epilogue.py:62  r6[0,1] = to.f32(fragment4[0,1]) rn
-    r7 = map_add_1(r5, r6, r7)  # line 74  r7[0:8] = add.f32(r5[0:8], r6[0,1,0,1,0,1,0,1])
+    r6 = to_f32_3(fragment4)  # epilogue.py:62  r6[0,1] = to.f32(fragment4[0,1]) rn
+    r7 = map_add_1(r5, r6)  # line 74  r7[0:8] = add.f32(r5[0:8], r6[0,1,0,1,0,1,0,1])
     r8 = map_lt_0(r7, r8)  # epilogue.py:49  r8[0:8] = lt.f32(r7[0:8], 0.0)
-    r9 = map_where_0(r7, r8, r9)  # epilogue.py:49  r9[0:8] = where.f32(r8[0:8], 0.0, r7[0:8])
-    r10 = to_bf16_0(r10, r9)  # epilogue.py:62  r10[0:8] = to.bf16(r9[0:8]) rn
+    r9 = map_where_0(r7, r8)  # epilogue.py:49  r9[0:8] = where.f32(r8[0:8], 0.0, r7[0:8])
+    r10 = to_bf16_0(r9)  # epilogue.py:62  r10[0:8] = to.bf16(r9[0:8]) rn
     store_0(D_shape0, D_shape1, D_stride0, D_stride2, bid_x, bid_y, bid_z, tid, D, r10)  # line 80  store D[64*D_s ...
-    r11 = to_f32_4(r11, x0)  # line 70  r11[0] = to.f32(x0[0]) rn
-    r12 = map_mul_2(fragment0, r11, r12)  # line 70  r12[0:8] = mul.f32(fragment0[8:16], r11[0])
+    r11 = to_f32_4(x0)  # line 70  r11[0] = to.f32(x0[0]) rn
+    r12 = map_mul_2(fragment0, r11)  # line 70  r12[0:8] = mul.f32(fragment0[8:16], r11[0])
     fragment5 = load_2(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, fragment5)  # epilogue.py:68
-    r13 = to_f32_5(fragment5, r13)  # epilogue.py:62  r13[0:8] = to.f32(fragment5[0:8]) rn
-    r14 = to_f32_6(r14, x1)  # line 72  r14[0] = to.f32(x1[0]) rn
-    r15 = map_mul_3(r13, r14, r15)  # line 72  r15[0:8] = mul.f32(r13[0:8], r14[0])
-    r16 = map_add_2(r12, r15, r16)  # line 72  r16[0:8] = add.f32(r12[0:8], r15[0:8])
+    r13 = to_f32_5(fragment5)  # epilogue.py:62  r13[0:8] = to.f32(fragment5[0:8]) rn
+    r14 = to_f32_6(x1)  # line 72  r14[0] = to.f32(x1[0]) rn
+    r15 = map_mul_3(r13, r14)  # line 72  r15[0:8] = mul.f32(r13[0:8], r14[0])
+    r16 = map_add_2(r12, r15)  # line 72  r16[0:8] = add.f32(r12[0:8], r15[0:8])
     fragment6 = load_3(bias_shape0, bid_y, tid, bias, fragment6)  # epilogue.py:68  fragment6[0,1] = load bias[64* ...
-    r17 = to_f32_7(fragment6, r17)  # epilogue.py:62  r17[0,1] = to.f32(fragment6[0,1]) rn
-    r18 = map_add_3(r16, r17, r18)  # line 74  r18[0:8] = add.f32(r16[0:8], r17[0,1,0,1,0,1,0,1])
+    r17 = to_f32_7(fragment6)  # epilogue.py:62  r17[0,1] = to.f32(fragment6[0,1]) rn
+    r18 = map_add_3(r16, r17)  # line 74  r18[0:8] = add.f32(r16[0:8], r17[0,1,0,1,0,1,0,1])
     r19 = map_lt_1(r18, r19)  # epilogue.py:49  r19[0:8] = lt.f32(r18[0:8], 0.0)
-    r20 = map_where_1(r18, r19, r20)  # epilogue.py:49  r20[0:8] = where.f32(r19[0:8], 0.0, r18[0:8])
-    r21 = to_bf16_1(r20, r21)  # epilogue.py:62  r21[0:8] = to.bf16(r20[0:8]) rn
+    r20 = map_where_1(r18, r19)  # epilogue.py:49  r20[0:8] = where.f32(r19[0:8], 0.0, r18[0:8])
+    r21 = to_bf16_1(r20)  # epilogue.py:62  r21[0:8] = to.bf16(r20[0:8]) rn
     store_1(D_shape0, D_shape1, D_stride0, D_stride2, bid_x, bid_y, bid_z, tid, D, r21)  # line 80  store D[64*D_s ...
-    r22 = to_f32_8(r22, x0)  # line 70  r22[0] = to.f32(x0[0]) rn
-    r23 = map_mul_4(fragment0, r22, r23)  # line 70  r23[0:8] = mul.f32(fragment0[16:24], r22[0])
+    r22 = to_f32_8(x0)  # line 70  r22[0] = to.f32(x0[0]) rn
+    r23 = map_mul_4(fragment0, r22)  # line 70  r23[0:8] = mul.f32(fragment0[16:24], r22[0])
     fragment7 = load_4(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, fragment7)  # epilogue.py:68
-    r24 = to_f32_9(fragment7, r24)  # epilogue.py:62  r24[0:8] = to.f32(fragment7[0:8]) rn
-    r25 = to_f32_10(r25, x1)  # line 72  r25[0] = to.f32(x1[0]) rn
-    r26 = map_mul_5(r24, r25, r26)  # line 72  r26[0:8] = mul.f32(r24[0:8], r25[0])
-    r27 = map_add_4(r23, r26, r27)  # line 72  r27[0:8] = add.f32(r23[0:8], r26[0:8])
+    r24 = to_f32_9(fragment7)  # epilogue.py:62  r24[0:8] = to.f32(fragment7[0:8]) rn
+    r25 = to_f32_10(x1)  # line 72  r25[0] = to.f32(x1[0]) rn
+    r26 = map_mul_5(r24, r25)  # line 72  r26[0:8] = mul.f32(r24[0:8], r25[0])
+    r27 = map_add_4(r23, r26)  # line 72  r27[0:8] = add.f32(r23[0:8], r26[0:8])
     fragment8 = load_5(bias_shape0, bid_y, tid, bias, fragment8)  # epilogue.py:68  fragment8[0,1] = load bias[64* ...
-    r28 = to_f32_11(fragment8, r28)  # epilogue.py:62  r28[0,1] = to.f32(fragment8[0,1]) rn
-    r29 = map_add_5(r27, r28, r29)  # line 74  r29[0:8] = add.f32(r27[0:8], r28[0,1,0,1,0,1,0,1])
+    r28 = to_f32_11(fragment8)  # epilogue.py:62  r28[0,1] = to.f32(fragment8[0,1]) rn
+    r29 = map_add_5(r27, r28)  # line 74  r29[0:8] = add.f32(r27[0:8], r28[0,1,0,1,0,1,0,1])
     r30 = map_lt_2(r29, r30)  # epilogue.py:49  r30[0:8] = lt.f32(r29[0:8], 0.0)
-    r31 = map_where_2(r29, r30, r31)  # epilogue.py:49  r31[0:8] = where.f32(r30[0:8], 0.0, r29[0:8])
-    r32 = to_bf16_2(r31, r32)  # epilogue.py:62  r32[0:8] = to.bf16(r31[0:8]) rn
+    r31 = map_where_2(r29, r30)  # epilogue.py:49  r31[0:8] = where.f32(r30[0:8], 0.0, r29[0:8])
+    r32 = to_bf16_2(r31)  # epilogue.py:62  r32[0:8] = to.bf16(r31[0:8]) rn
     store_2(D_shape0, D_shape1, D_stride0, D_stride2, bid_x, bid_y, bid_z, tid, D, r32)  # line 80  store D[64*D_s ...
-    r33 = to_f32_12(r33, x0)  # line 70  r33[0] = to.f32(x0[0]) rn
-    r34 = map_mul_6(fragment0, r33, r34)  # line 70  r34[0:8] = mul.f32(fragment0[24:32], r33[0])
+    r33 = to_f32_12(x0)  # line 70  r33[0] = to.f32(x0[0]) rn
+    r34 = map_mul_6(fragment0, r33)  # line 70  r34[0:8] = mul.f32(fragment0[24:32], r33[0])
     fragment9 = load_6(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, fragment9)  # epilogue.py:68
-    r35 = to_f32_13(fragment9, r35)  # epilogue.py:62  r35[0:8] = to.f32(fragment9[0:8]) rn
-    r36 = to_f32_14(r36, x1)  # line 72  r36[0] = to.f32(x1[0]) rn
-    r37 = map_mul_7(r35, r36, r37)  # line 72  r37[0:8] = mul.f32(r35[0:8], r36[0])
-    r38 = map_add_6(r34, r37, r38)  # line 72  r38[0:8] = add.f32(r34[0:8], r37[0:8])
+    r35 = to_f32_13(fragment9)  # epilogue.py:62  r35[0:8] = to.f32(fragment9[0:8]) rn
+    r36 = to_f32_14(x1)  # line 72  r36[0] = to.f32(x1[0]) rn
+    r37 = map_mul_7(r35, r36)  # line 72  r37[0:8] = mul.f32(r35[0:8], r36[0])
+    r38 = map_add_6(r34, r37)  # line 72  r38[0:8] = add.f32(r34[0:8], r37[0:8])
     fragment10 = load_7(bias_shape0, bid_y, tid, bias, fragment10)  # epilogue.py:68  fragment10[0,1] = load bias[ ...
-    r39 = to_f32_15(fragment10, r39)  # epilogue.py:62  r39[0,1] = to.f32(fragment10[0,1]) rn
-    r40 = map_add_7(r38, r39, r40)  # line 74  r40[0:8] = add.f32(r38[0:8], r39[0,1,0,1,0,1,0,1])
+    r39 = to_f32_15(fragment10)  # epilogue.py:62  r39[0,1] = to.f32(fragment10[0,1]) rn
+    r40 = map_add_7(r38, r39)  # line 74  r40[0:8] = add.f32(r38[0:8], r39[0,1,0,1,0,1,0,1])
     r41 = map_lt_3(r40, r41)  # epilogue.py:49  r41[0:8] = lt.f32(r40[0:8], 0.0)
-    r42 = map_where_3(r40, r41, r42)  # epilogue.py:49  r42[0:8] = where.f32(r41[0:8], 0.0, r40[0:8])
-    r43 = to_bf16_3(r42, r43)  # epilogue.py:62  r43[0:8] = to.bf16(r42[0:8]) rn
+    r42 = map_where_3(r40, r41)  # epilogue.py:49  r42[0:8] = where.f32(r41[0:8], 0.0, r40[0:8])
+    r43 = to_bf16_3(r42)  # epilogue.py:62  r43[0:8] = to.bf16(r42[0:8]) rn
     store_3(D_shape0, D_shape1, D_stride0, D_stride2, bid_x, bid_y, bid_z, tid, D, r43)  # line 80  store D[64*D_s ...

@@ -50,7 +50,6 @@ def gemm_tensor_core(
     fragment2 = undefined(32)
     t0 = undefined(8)
     t1 = undefined(8)
-    r0 = undefined(32)
     fragment2 = fill_0(fragment2)  # line 40  fragment2[0:32] = 0.0
     A_at = begin_0(A_stride0, bid_x, tid, A)
     B_at = begin_1(B_stride0, bid_y, tid, B)
@@ -68,5 +67,5 @@ def gemm_tensor_core(
         A_at = advance_0(A_stride0, A_at)
         B_at = advance_1(B_stride0, B_at)
         k0 = next_0(k0)  # line 42  for k0 in 0 .. ceil_div(A_shape1,32)
-    r0 = map_copy_0(fragment2, r0)  # line 50  r0[0:32] = copy.f32(fragment2[0:32])
+    r0 = map_copy_0(fragment2)  # line 50  r0[0:32] = copy.f32(fragment2[0:32])
     store_2(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, r0)  # line 50  store C[64*C_stride0*bid_x+8*C_st ...

@@ -52,7 +52,6 @@ def gemm_multistage(
     fragment0 = undefined(32)
     fragment1 = undefined(32)
     fragment2 = undefined(64)
-    r0 = undefined(64)
     turn0 = int32(0)
     turn1 = int32(0)
     fragment2 = fill_0(fragment2)  # line 40  fragment2[0:32] = 0.0
@@ -97,5 +96,5 @@ def gemm_multistage(
         A_at = advance_0(A_at)
         B_at = advance_1(B_at)
         k0 = next_0(k0)  # line 67  for k0 in 0 .. ceil_div(A_shape1,16)
-    r0 = map_copy_0(fragment2, r0)  # line 76  r0[0:32] = copy.f64(fragment2[0:32])
+    r0 = map_copy_0(fragment2)  # line 76  r0[0:32] = copy.f64(fragment2[0:32])
     store_0(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, r0)  # line 76  store C[64*C_stride0*bid_x+64*bid ...

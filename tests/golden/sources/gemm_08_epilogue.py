@@ -64,29 +64,18 @@ def gemm_epilogue(
     tid = thread_index()
     bid_x, bid_y, bid_z = block_index()
     smem = shared_memory()
-    x0 = undefined(2)
-    x1 = undefined(2)
     fragment0 = undefined(32)
     fragment1 = undefined(16)
     fragment2 = undefined(16)
     fragment3 = undefined(32)
-    r0 = undefined(32)
-    r1 = undefined(1)
     r2 = undefined(32)
     r3 = undefined(1)
     fragment4 = undefined(32)
-    r4 = undefined(32)
-    r5 = undefined(1)
-    r6 = undefined(32)
     fragment5 = undefined(32)
-    r7 = undefined(32)
-    r8 = undefined(1)
-    r9 = undefined(32)
-    r10 = undefined(32)
     turn0 = int32(0)
     turn1 = int32(0)
-    x0 = map_copy_0(alpha, x0)  # line 18  x0[0] = copy.f64(alpha)
-    x1 = map_copy_1(beta, x1)  # line 18  x1[0] = copy.f64(beta)
+    x0 = map_copy_0(alpha)  # line 18  x0[0] = copy.f64(alpha)
+    x1 = map_copy_1(beta)  # line 18  x1[0] = copy.f64(beta)
     fragment0 = fill_0(fragment0)  # line 48  fragment0[0:32] = 0.0
     cp_async_0(A_shape0, A_shape1, A_stride0, bid_x, tid, A, smem)  # line 51  cp_async s0[0 + Sw<2,3,3>(8*tid + [ ...
     cp_async_1(B_shape0, B_shape1, B_stride0, bid_y, tid, B, smem)  # line 51  cp_async s1[0 + Sw<2,3,3>(8*tid + [ ...
@@ -132,20 +121,20 @@ def gemm_epilogue(
     store_0(tid, smem, fragment0)  # line 54  store s2[2*tid+576*(tid//32)+64*(tid//4)-2296*(tid//64) + [0,576,230 ...
     barrier_0()  # line 55  barrier block sync
     fragment3 = load_0(tid, smem, fragment3)  # line 62  fragment3[0:32] = load s2[4*tid+8*(tid//16) + [0:4608:576 ...
-    r0 = map_copy_2(fragment3, r0)  # line 63  r0[0:32] = copy.f32(fragment3[0:32])
-    r1 = to_f32_0(r1, x0)  # line 63  r1[0] = to.f32(x0[0]) rn
+    r0 = map_copy_2(fragment3)  # line 63  r0[0:32] = copy.f32(fragment3[0:32])
+    r1 = to_f32_0(x0)  # line 63  r1[0] = to.f32(x0[0]) rn
     r2 = map_mul_0(r0, r1, r2)  # line 63  r2[0:32] = mul.f32(r0[0:32], r1[0])
     r3 = map_ne_0(r3, x1)  # line 64  r3[0] = ne.f64(x1[0], 0.0)
     if holds_1(r3):  # line 64  if r3[0] (thread)
         fragment4 = load_1(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, fragment4)  # line 66
-        r4 = map_copy_3(fragment4, r4)  # line 67  r4[0:32] = copy.f32(fragment4[0:32])
-        r5 = to_f32_1(r5, x1)  # line 67  r5[0] = to.f32(x1[0]) rn
-        r6 = map_mul_1(r4, r5, r6)  # line 67  r6[0:32] = mul.f32(r4[0:32], r5[0])
+        r4 = map_copy_3(fragment4)  # line 67  r4[0:32] = copy.f32(fragment4[0:32])
+        r5 = to_f32_1(x1)  # line 67  r5[0] = to.f32(x1[0]) rn
+        r6 = map_mul_1(r4, r5)  # line 67  r6[0:32] = mul.f32(r4[0:32], r5[0])
         r2 = map_add_0(r2, r6)  # line 67  r2[0:32] = add.f32(r2[0:32], r6[0:32])
     fragment5 = load_2(D_shape0, D_shape1, bid_x, bid_y, tid, bias, fragment5)  # line 72  fragment5[0:32] = load ...
-    r7 = map_copy_4(fragment5, r7)  # line 73  r7[0:32] = copy.f32(fragment5[0:32])
+    r7 = map_copy_4(fragment5)  # line 73  r7[0:32] = copy.f32(fragment5[0:32])
     r2 = map_add_1(r2, r7)  # line 73  r2[0:32] = add.f32(r2[0:32], r7[0:32])
-    r8 = map_lt_0(r2, r8)  # epilogue.py:49  r8[0:32] = lt.f32(r2[0:32], 0.0)
-    r9 = map_where_0(r2, r8, r9)  # epilogue.py:49  r9[0:32] = where.f32(r8[0:32], 0.0, r2[0:32])
-    r10 = map_copy_5(r10, r9)  # line 74  r10[0:32] = copy.f32(r9[0:32])
+    r8 = map_lt_0(r2)  # epilogue.py:49  r8[0:32] = lt.f32(r2[0:32], 0.0)
+    r9 = map_where_0(r2, r8)  # epilogue.py:49  r9[0:32] = where.f32(r8[0:32], 0.0, r2[0:32])
+    r10 = map_copy_5(r9)  # line 74  r10[0:32] = copy.f32(r9[0:32])
     store_1(D_shape0, D_shape1, D_stride0, bid_x, bid_y, tid, D, r10)  # line 74  store D[64*D_stride0*bid_x+D_str ...

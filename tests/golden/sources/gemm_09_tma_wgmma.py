@@ -57,7 +57,6 @@ def gemm_tma(
     bid_x, bid_y, bid_z = block_index()
     smem = shared_memory()
     fragment0 = undefined(128)
-    r0 = undefined(128)
     v0 = int32(0)
     v1 = int32(0)
     v2 = int32(0)
@@ -116,5 +115,5 @@ def gemm_tma(
             v3 = int32(value_2(n10, n9))  # line 59  v3 := (n10+(n9+1)//3)%2
             v2 = int32(value_3(n9))  # line 59  v2 := (n9+1)%3
             k1 = next_1(k1)  # line 53  for k1 in 0 .. ceil_div(A_shape1,64)
-        r0 = map_copy_0(fragment0, r0)  # line 60  r0[0:128] = copy.f32(fragment0[0:128])
+        r0 = map_copy_0(fragment0)  # line 60  r0[0:128] = copy.f32(fragment0[0:128])
         store_0(warp, C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, r0)  # line 60  store C[128*C_stride0*b ...

@@ -58,7 +58,6 @@ def gemm_warp_specialised(
     bid_x, bid_y, bid_z = block_index()
     smem = shared_memory()
     fragment0 = undefined(128)
-    r0 = undefined(128)
     v0 = int32(0)
     v1 = int32(0)
     v2 = int32(0)
@@ -105,7 +104,7 @@ def gemm_warp_specialised(
         fragment0 = wgmma_wait_1(fragment0)  # line 55  wgmma_wait
         if holds_4(A_shape1):  # line 47  if ceil_div(A_shape1,64) <= 0
             fragment0 = fill_1(fragment0)  # line 47  fragment0[0:128] = 0.0
-        r0 = map_copy_0(fragment0, r0)  # line 56  r0[0:128] = copy.f32(fragment0[0:128])
+        r0 = map_copy_0(fragment0)  # line 56  r0[0:128] = copy.f32(fragment0[0:128])
         store_0(warp, C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, r0)  # line 56  store C[128*C_stride0*b ...
     else:
         setmaxnreg_1()  # line 57  setmaxnreg 40 dec

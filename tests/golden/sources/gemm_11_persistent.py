@@ -71,7 +71,6 @@ def gemm_persistent(
     bid_x, bid_y, bid_z = block_index()
     smem = shared_memory()
     fragment0 = undefined(128)
-    r0 = undefined(64)
     v0 = int32(0)
     v1 = int32(0)
     v10 = int64(0)
@@ -150,7 +149,7 @@ def gemm_persistent(
             if holds_7(warp, tid):  # line 73  if tid%128 == 0 (thread)
                 bulk_wait_0()  # line 73  bulk_wait True
             barrier_1(warp, tid)  # line 73  barrier named sync tid//128+1 128
-            r0 = to_f16_0(fragment0, r0)  # line 74  r0[0:128] = to.f16(fragment0[0:128]) rn
+            r0 = to_f16_0(fragment0)  # line 74  r0[0:128] = to.f16(fragment0[0:128]) rn
             stmatrix_0(warp, tid, smem, r0)  # line 74  stmatrix s2[0 + Sw<3,3,3>(64*tid+1008*(tid//32)-1016*(tid/ ...
             fence_1()  # line 78  fence proxy_async
             barrier_1(warp, tid)  # line 78  barrier named sync tid//128+1 128

@@ -74,12 +74,6 @@ def gemm_ping_pong(
     bid_x, bid_y, bid_z = block_index()
     smem = shared_memory()
     fragment0 = undefined(192)
-    r0 = undefined(16)
-    r1 = undefined(16)
-    r2 = undefined(16)
-    r3 = undefined(16)
-    r4 = undefined(16)
-    r5 = undefined(16)
     v0 = int32(0)
     v1 = int32(0)
     v10 = int32(0)
@@ -184,11 +178,11 @@ def gemm_ping_pong(
             if holds_11(warp, tid):  # line 85  if tid%128 == 0 (thread)
                 bulk_wait_0()  # line 85  bulk_wait True
             barrier_1(warp, tid)  # line 85  barrier named sync tid//128+1 128
-            r0 = to_f16_0(fragment0, r0)  # line 89  r0[0:32] = to.f16(fragment0[0:32]) rn
+            r0 = to_f16_0(fragment0)  # line 89  r0[0:32] = to.f16(fragment0[0:32]) rn
             stmatrix_0(warp, tid, smem, r0)  # line 90  stmatrix s2[8192*(tid//128) + Sw<3,3,3>(64*tid+1008*(tid// ...
-            r1 = to_f16_1(fragment0, r1)  # line 89  r1[0:32] = to.f16(fragment0[32:64]) rn
+            r1 = to_f16_1(fragment0)  # line 89  r1[0:32] = to.f16(fragment0[32:64]) rn
             stmatrix_1(warp, tid, smem, r1)  # line 90  stmatrix s2[8192*(tid//128)+4096 + Sw<3,3,3>(64*tid+1008*( ...
-            r2 = to_f16_2(fragment0, r2)  # line 89  r2[0:32] = to.f16(fragment0[64:96]) rn
+            r2 = to_f16_2(fragment0)  # line 89  r2[0:32] = to.f16(fragment0[64:96]) rn
             stmatrix_2(warp, tid, smem, r2)  # line 90  stmatrix s2[8192*(tid//128)+8192 + Sw<3,3,3>(64*tid+1008*( ...
             fence_1()  # line 92  fence proxy_async
             barrier_1(warp, tid)  # line 92  barrier named sync tid//128+1 128
@@ -200,11 +194,11 @@ def gemm_ping_pong(
             if holds_13(warp, tid):  # line 85  if tid%128 == 0 (thread)
                 bulk_wait_0()  # line 85  bulk_wait True
             barrier_1(warp, tid)  # line 85  barrier named sync tid//128+1 128
-            r3 = to_f16_3(fragment0, r3)  # line 89  r3[0:32] = to.f16(fragment0[96:128]) rn
+            r3 = to_f16_3(fragment0)  # line 89  r3[0:32] = to.f16(fragment0[96:128]) rn
             stmatrix_3(warp, tid, smem, r3)  # line 90  stmatrix s2[8192*(tid//128) + Sw<3,3,3>(64*tid+1008*(tid// ...
-            r4 = to_f16_4(fragment0, r4)  # line 89  r4[0:32] = to.f16(fragment0[128:160]) rn
+            r4 = to_f16_4(fragment0)  # line 89  r4[0:32] = to.f16(fragment0[128:160]) rn
             stmatrix_4(warp, tid, smem, r4)  # line 90  stmatrix s2[8192*(tid//128)+4096 + Sw<3,3,3>(64*tid+1008*( ...
-            r5 = to_f16_5(fragment0, r5)  # line 89  r5[0:32] = to.f16(fragment0[160:192]) rn
+            r5 = to_f16_5(fragment0)  # line 89  r5[0:32] = to.f16(fragment0[160:192]) rn
             stmatrix_5(warp, tid, smem, r5)  # line 90  stmatrix s2[8192*(tid//128)+8192 + Sw<3,3,3>(64*tid+1008*( ...
             fence_1()  # line 92  fence proxy_async
             barrier_1(warp, tid)  # line 92  barrier named sync tid//128+1 128

@@ -28,8 +28,6 @@ Calls:
 def control(x, x_shape0):
     tid = thread_index()
     bid_x, bid_y, bid_z = block_index()
-    r0 = undefined(2)
-    r1 = undefined(1)
     v0 = int64(0)
     pass  # line 16  promise 32 <= x_shape0
     v0 = int64(value_0(tid))  # line 17  v0 := tid
@@ -43,6 +41,6 @@ def control(x, x_shape0):
     if holds_1(m0):  # line 20  leave m0 == 41 kernel thread
         return
     m1 = v0  # line 21  m1 = var(v0)
-    r0 = map_copy_0(m1, r0)  # line 21  r0[0] = copy.s64(m1)
-    r1 = to_f32_0(r0, r1)  # line 21  r1[0] = to.f32(r0[0]) rn
+    r0 = map_copy_0(m1)  # line 21  r0[0] = copy.s64(m1)
+    r1 = to_f32_0(r0)  # line 21  r1[0] = to.f32(r0[0]) rn
     store_0(tid, x, r1)  # line 21  store x[tid + [0]] = r1[0]

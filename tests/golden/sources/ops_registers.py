@@ -39,7 +39,6 @@ def registers(x, x_shape0):
     r3 = undefined(1)
     r4 = undefined(1)
     r5 = undefined(1)
-    r6 = undefined(1)
     x0 = load_0(tid, x, x0)  # line 31  x0[0] = load x[tid + [0]]
     r0 = map_gt_0(r0, x0)  # line 32  r0[0] = gt.f32(x0[0], 1.0)
     r1 = vote_ballot_0(r0, r1)  # line 32  vote ballot r1[0] r0[0]
@@ -48,5 +47,5 @@ def registers(x, x_shape0):
     if holds_0(r3):  # line 33  if r3[0] (thread)
         r4 = redux_add_0(r1, r4)  # line 34  redux add r4[0] r1[0]
         r5 = inline_ptx_0(r4, r5)  # line 36  r5[0] = inline_ptx(r4[0]) 'bfind.u32 %0, %1;'
-        r6 = to_f32_0(r5, r6)  # line 36  r6[0] = to.f32(r5[0]) rn
+        r6 = to_f32_0(r5)  # line 36  r6[0] = to.f32(r5[0]) rn
         store_0(tid, x, r6)  # line 36  store x[tid + [0]] = r6[0]

@@ -67,7 +67,6 @@ def persistent(
     bid_x, bid_y, bid_z = block_index()
     smem = shared_memory()
     fragment0 = undefined(32)
-    r0 = undefined(16)
     v0 = int32(0)
     v1 = int32(0)
     v2 = int32(0)
@@ -132,7 +131,7 @@ def persistent(
             if holds_6(warp, tid):  # line 192  if tid%128 == 0 (thread)
                 bulk_wait_0()  # line 193  bulk_wait True
             barrier_1()  # line 194  barrier named sync 1 256
-            r0 = to_f16_0(fragment0, r0)  # line 195  r0[0:32] = to.f16(fragment0[0:32]) rn
+            r0 = to_f16_0(fragment0)  # line 195  r0[0:32] = to.f16(fragment0[0:32]) rn
             stmatrix_0(warp, tid, smem, r0)  # line 195  stmatrix s2[-8192*(tid//256) + Sw<3,3,3>(64*tid+1008*(tid ...
             fence_1()  # line 196  fence proxy_async
             barrier_1()  # line 197  barrier named sync 1 256

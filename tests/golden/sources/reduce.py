@@ -41,36 +41,30 @@ def sum_rows(A, A_shape0, A_shape1, A_stride0, out, out_shape0):
     smem = shared_memory()
     r0 = undefined(1)
     x0 = undefined(1)
-    r1 = undefined(1)
     r2 = undefined(1)
-    r3 = undefined(1)
     r4 = undefined(1)
-    r5 = undefined(1)
     r6 = undefined(1)
-    r7 = undefined(1)
     r8 = undefined(1)
-    r9 = undefined(1)
     r10 = undefined(1)
-    r11 = undefined(1)
     r12 = undefined(4)
     r13 = undefined(1)
     r0 = fill_0(r0)  # line 28  r0[0] = 0.0
     A_at = begin_0(A_stride0, bid_x, tid, A)
     for k0 in range(int32(value_0(tid)), int32(value_1(A_shape1)), int32(128)):  # line 29  for k0 in tid .. A_sha ...
         x0, A_at = load_0(A_stride0, bid_x, k0, A, A_at, x0)  # line 30  x0[0] = load A[A_stride0*bid_x+k0 + [0]]
-        r1 = map_copy_0(r1, x0)  # line 30  r1[0] = copy.f32(x0[0])
+        r1 = map_copy_0(x0)  # line 30  r1[0] = copy.f32(x0[0])
         r0 = map_add_0(r0, r1)  # line 30  r0[0] = add.f32(r0[0], r1[0])
         A_at = advance_0(A_at)
     r2 = shuffle_bfly_0(r0, r2)  # line 44  shuffle bfly r2[0] r0[0] 16 32
-    r3 = map_add_1(r0, r2, r3)  # line 44  r3[0] = add.f32(r0[0], r2[0])
+    r3 = map_add_1(r0, r2)  # line 44  r3[0] = add.f32(r0[0], r2[0])
     r4 = shuffle_bfly_1(r3, r4)  # line 44  shuffle bfly r4[0] r3[0] 8 32
-    r5 = map_add_2(r3, r4, r5)  # line 44  r5[0] = add.f32(r3[0], r4[0])
+    r5 = map_add_2(r3, r4)  # line 44  r5[0] = add.f32(r3[0], r4[0])
     r6 = shuffle_bfly_2(r5, r6)  # line 44  shuffle bfly r6[0] r5[0] 4 32
-    r7 = map_add_3(r5, r6, r7)  # line 44  r7[0] = add.f32(r5[0], r6[0])
+    r7 = map_add_3(r5, r6)  # line 44  r7[0] = add.f32(r5[0], r6[0])
     r8 = shuffle_bfly_3(r7, r8)  # line 44  shuffle bfly r8[0] r7[0] 2 32
-    r9 = map_add_4(r7, r8, r9)  # line 44  r9[0] = add.f32(r7[0], r8[0])
+    r9 = map_add_4(r7, r8)  # line 44  r9[0] = add.f32(r7[0], r8[0])
     r10 = shuffle_bfly_4(r10, r9)  # line 44  shuffle bfly r10[0] r9[0] 1 32
-    r11 = map_add_5(r10, r11, r9)  # line 44  r11[0] = add.f32(r9[0], r10[0])
+    r11 = map_add_5(r10, r9)  # line 44  r11[0] = add.f32(r9[0], r10[0])
     if holds_0(tid):  # line 45  if tid%32 == 0 (thread)
         store_0(tid, smem, r11)  # line 46  store s0[tid//32 + [0]] = r11[0]
     barrier_0()  # line 47  barrier block sync

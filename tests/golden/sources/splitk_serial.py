@@ -55,7 +55,6 @@ def gemm_splitk(
     t0 = undefined(8)
     t1 = undefined(8)
     fragment3 = undefined(32)
-    x0 = undefined(1)
     x1 = undefined(1)
     fragment2 = fill_0(fragment2)  # line 47  fragment2[0:32] = 0.0
     A_at = begin_0(A_stride0, bid_x, bid_z, tid, A)
@@ -81,7 +80,7 @@ def gemm_splitk(
     store_2(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, fragment2)  # line 66  store C[64*C_stride0*bid_x ...
     barrier_0()  # line 67  barrier block sync
     if holds_2(bid_z, tid):  # line 68  if (tid == 0 and bid_z+1 < 2) (thread)
-        x0 = map_copy_0(bid_z, x0)  # line 69  x0[0] = copy.s32(bid_z+1)
+        x0 = map_copy_0(bid_z)  # line 69  x0[0] = copy.s32(bid_z+1)
         store_3(bid_x, bid_y, turns_shape0, turns_shape1, turns_stride0, turns, x0)  # line 69  store turns[bid_x* ...
     if holds_3(bid_z, tid):  # line 70  if (tid == 0 and bid_z+1 == 2) (thread)
         x1 = fill_1(x1)  # line 71  x1[0] = 0

@@ -1,0 +1,262 @@
+"""Time calls of a GPU's kernels that compute the same product, and compare what they compute.
+
+The calls run on operands of their own, which have the facts of the user's arrays and random
+elements. There are as many sets of them as the L2 cache cannot hold: launches use them in turn, so
+all of them read memory, as the launches of a program do.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from functools import lru_cache, partial
+from math import ceil, inf
+from statistics import median
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from cute_py.calls.arrays import address_of, dtype_of, on_device, strides_of, unwrapped
+from cute_py.calls.backends import gpu
+from cute_py.codegen.driver import driver
+from cute_py.codegen.driver.streams import device_of
+from cute_py.dtypes.conversion import convert
+from cute_py.errors import CuteError
+from cute_py.ops.operands import bytes_each, span
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from cute_py.calls.backends import Launch
+    from cute_py.dtypes.table import Array, Dtype
+    from cute_py.ops.call import Call
+
+COLD, MOST_SETS = 150 << 20, 100  # bytes of all sets together; three times the largest L2 cache
+LINES = 256  # bytes: an address keeps its place within them
+COMPARED = 16 << 20  # bytes of a result
+RANDOM = 1_000_003  # elements, repeated; prime, so rows differ
+GRAPH_US, MOST_LAUNCHES = 1000.0, 200  # of a graph
+ROUNDS, CLOSE = 9, {1: 1.3, 3: 1.1}  # after so many, those within that of the fastest stay
+SUMS = 0.02  # of the root mean square: how far results may differ, besides rounding
+
+
+class Ready(NamedTuple):
+    """A call on operands of its own: how to launch it, and the values of a launch for each set."""
+
+    launch: Launch
+    values: list[tuple[Any, ...]]
+
+
+def measured(calls: Sequence[Call], rest: float = 0.0) -> list[float]:
+    """Return the time of each call (microseconds); inf where its result differs from the first's.
+
+    Args:
+        calls: of the same arrays; all write the result to the same one.
+        rest: seconds without work before each measurement, in which the clock recovers.
+
+    Each call becomes a CUDA graph of many launches. They are replayed by turns, in a random order;
+    the median counts. Those that are far from the fastest after the first rounds are left out.
+    """
+    with driver().inside(device_of(unwrapped(calls[0].result))):
+        prepared = [gpu()(call.plan(), call.leaves()) for call in calls]
+        operands, stream = Operands(calls), driver().call("cuStreamCreate", 1)
+        try:
+            ready = [
+                Ready(launch, [operands.values(call, values, i) for i in range(operands.sets)])
+                for call, (launch, values) in zip(calls, prepared, strict=True)
+            ]
+            right = same_results(ready, operands, stream)
+            chosen = [x for x, same in zip(ready, right, strict=True) if same]
+            times = iter(_timed(chosen, stream, rest))
+            return [next(times) if same else inf for same in right]
+        finally:
+            driver().raw.cuStreamDestroy(stream)
+            operands.free()
+
+
+# -- operands
+
+
+class Operands:
+    """Sets of arrays with the facts of those of some calls, and random elements, in memory of the
+    current device.
+
+    Attributes:
+        sets: how many; at least 1.
+    """
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        """Allocate and fill them; fewer where the memory is short. The first call decides the type
+        of the elements at an address.
+        """
+        found: dict[int, Any] = {}
+        for call in calls:
+            for x in call.leaves():
+                if on_device(x):
+                    found.setdefault(address_of(unwrapped(x)), x)
+        self.result = calls[0].result
+        self.offsets, self.bytes = {}, 0
+        for address, x in found.items():
+            self.offsets[address] = self.bytes + address % LINES
+            self.bytes += ceil((span(unwrapped(x))[1] + LINES) / LINES) * LINES
+        self.sets = max(1, min(ceil(COLD / self.bytes), MOST_SETS))
+        self.memory = self._allocated()
+        first = -(-self.memory // LINES) * LINES
+        self.starts = [first + i * self.bytes for i in range(self.sets)]
+        for address, x in found.items():
+            self._fill(first + self.offsets[address], span(unwrapped(x))[1], dtype_of(x))
+        for start in self.starts[1:]:
+            driver().call("cuMemcpyDtoD", start, first, self.bytes)
+        driver().call("cuCtxSynchronize")
+
+    def _allocated(self) -> int:
+        while True:
+            try:
+                return int(driver().call("cuMemAlloc", self.sets * self.bytes + LINES))
+            except CuteError:
+                if self.sets == 1:
+                    raise
+                self.sets //= 2
+
+    @staticmethod
+    def _fill(address: int, bytes: int, kind: Dtype) -> None:
+        elements = _random(kind)
+        done = min(bytes, elements.nbytes)
+        driver().call("cuMemcpyHtoD", address, elements.ctypes.data, done)
+        while done < bytes:
+            more = min(done, bytes - done)
+            driver().call("cuMemcpyDtoD", address + done, address, more)
+            done += more
+
+    def values(self, call: Call, values: Sequence[Any], i: int) -> tuple[Any, ...]:
+        """Return the values of a launch with the addresses of a set."""
+        start = self.starts[i]
+        return tuple(
+            start + self.offsets[address_of(unwrapped(x))] if on_device(x) else value
+            for x, value in zip(call.leaves(), values, strict=True)
+        )
+
+    def clear(self, i: int) -> None:
+        """Fill the result of a set with bits that are no number of a float."""
+        address = self.starts[i] + self.offsets[address_of(self.result)]
+        driver().call("cuMemsetD8", address, 0xFF, span(self.result)[1])
+
+    def read(self, i: int) -> Array:
+        """Return rows of the result of a set: all, or of more than 16 MB every so many, which are
+        an odd number: they are in different rows of the tiles.
+        """
+        x, size = self.result, bytes_each(self.result)
+        width, pitch = (
+            x.shape[1] * size,
+            (strides_of(x)[0] if x.shape[0] > 1 else x.shape[1]) * size,
+        )
+        step = -(-span(x)[1] // COMPARED) | 1
+        height = (span(x)[1] - width) // (pitch * step) + 1
+        held, raw = np.empty((height, width), np.uint8), driver().raw
+        copy = raw.CUDA_MEMCPY2D()
+        copy.srcMemoryType = raw.CUmemorytype.CU_MEMORYTYPE_DEVICE
+        copy.dstMemoryType = raw.CUmemorytype.CU_MEMORYTYPE_HOST
+        copy.srcDevice = self.starts[i] + self.offsets[address_of(x)]
+        copy.dstHost = held.ctypes.data
+        copy.srcPitch, copy.dstPitch = pitch * step, width
+        copy.WidthInBytes, copy.Height = width, height
+        driver().call("cuMemcpy2D", copy)
+        return held.view(dtype_of(x).numpy)
+
+    def free(self) -> None:
+        """Free the memory."""
+        driver().raw.cuMemFree(self.memory)
+
+
+@lru_cache(maxsize=4)
+def _random(kind: Dtype) -> Array:
+    """Return random elements: normal numbers, or integers of 8 bits."""
+    generator = np.random.default_rng(0)
+    if kind.is_float:
+        return np.asarray(convert(generator.standard_normal(RANDOM, np.float32), kind))
+    low, high = (-128, 128) if kind.is_signed else (0, 256)
+    return generator.integers(low, high, RANDOM).astype(kind.numpy)
+
+
+# -- results
+
+
+def same_results(ready: Sequence[Ready], operands: Operands, stream: Any) -> list[bool]:
+    """Return of each call whether its result is that of the first."""
+
+    def result(call: Ready) -> Array:
+        operands.clear(0)
+        driver().call("cuCtxSynchronize")
+        call.launch(call.values[0], int(stream))
+        driver().call("cuStreamSynchronize", stream)
+        return operands.read(0)
+
+    first, kind = result(ready[0]), dtype_of(operands.result)
+    return [True, *[is_close(result(call), first, kind) for call in ready[1:]]]
+
+
+def is_close(x: Array, y: Array, kind: Dtype) -> bool:
+    """Tell whether two results agree: integers exactly, floats to their rounding and that of sums
+    in another order.
+    """
+    if np.array_equal(x.view(f"u{x.itemsize}"), y.view(f"u{x.itemsize}")):
+        return True
+    if not kind.is_float:
+        return False
+    wide, wanted = x.astype(np.float64), y.astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        size = np.sqrt(np.mean(wanted[np.isfinite(wanted)] ** 2)) if wanted.size else 0.0
+        bound = SUMS * size + 2.0 ** (1 - kind.mantissa_bits) * np.abs(wanted)
+        return bool(np.all((wide == wanted) | (np.abs(wide - wanted) <= bound)))
+
+
+# -- times
+
+
+def _timed(ready: Sequence[Ready], stream: Any, rest: float) -> list[float]:
+    by = driver().call
+    events = [by("cuEventCreate", 0) for _ in range(2)]
+
+    def timed(work: Callable[[], object]) -> float:
+        by("cuEventRecord", events[0], stream)
+        work()
+        by("cuEventRecord", events[1], stream)
+        by("cuEventSynchronize", events[1])
+        return 1000 * float(by("cuEventElapsedTime", *events))
+
+    graphs = [_graph(call, stream, timed) for call in ready]
+    times: list[list[float]] = [[] for _ in graphs]
+    generator, left = random.Random(0), list(range(len(graphs)))
+    for i in range(ROUNDS):
+        if i in CLOSE:
+            middle = [median(x) for x in times]
+            left = [j for j in left if middle[j] <= CLOSE[i] * min(middle)]
+        for j in generator.sample(left, len(left)):
+            time.sleep(rest)
+            _, made, count = graphs[j]
+            times[j].append(timed(partial(by, "cuGraphLaunch", made, stream)) / count)
+    for graph, made, _count in graphs:
+        by("cuGraphExecDestroy", made)
+        by("cuGraphDestroy", graph)
+    for event in events:
+        by("cuEventDestroy", event)
+    return [median(x) for x in times]
+
+
+def _graph(call: Ready, stream: Any, timed: Callable[..., float]) -> tuple[Any, Any, int]:
+    """Return a CUDA graph of launches over the sets in turn, it instantiated, and their number."""
+    by, raw, number = driver().call, driver().raw, int(stream)
+
+    def launch(count: int) -> None:
+        for i in range(count):
+            call.launch(call.values[i % len(call.values)], number)
+
+    launch(1)
+    once = min(timed(lambda: launch(1)) for _ in range(2))
+    count = max(min(MOST_LAUNCHES, int(GRAPH_US / max(once, 1.0))), 1)
+    by("cuStreamBeginCapture", stream, raw.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
+    launch(count)
+    graph = by("cuStreamEndCapture", stream)
+    made = by("cuGraphInstantiate", graph, 0)
+    by("cuGraphLaunch", made, stream)  # the first launch also uploads it
+    return graph, made, count
