@@ -6,6 +6,7 @@ its batches.
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +23,7 @@ from cute_py.emulate.shadow import Grain, Shadow
 from cute_py.emulate.spans import LANES, Array, Span, Spans, Value
 from cute_py.emulate.storages import RegisterFile, SharedMemory, shared_stride, storages
 from cute_py.plan import ops
+from cute_py.plan.setmaxnreg import registers_at_launch
 from cute_py.plan.walk import (
     accesses,
     arrives_at_peers,
@@ -169,11 +171,24 @@ def _symbols(
 
 
 class MaxNReg:
-    """What the warps of every block asked for by setmaxnreg, one number after the other."""
+    """What the warps of every block asked for by setmaxnreg, one number after the other, and the
+    registers of a thread that they have.
+    """
 
     def __init__(self, warps: int, faults: Faults) -> None:
         self.warps, self.faults = warps, faults
+        self.first = registers_at_launch(faults.plan.launch)
         self.asked: dict[tuple[int, int], list[ops.SetMaxNReg]] = {}
+        self.held: dict[tuple[int, int], int] = {}
+
+    def fits(self, b: int, warps: list[int], n: int) -> bool:
+        """Tell whether a block has released enough for these warps to have n each."""
+        each = [n if w in warps else self.held.get((b, w), self.first) for w in range(self.warps)]
+        return sum(each) <= self.first * self.warps
+
+    def take(self, span: Span, n: int) -> None:
+        """Let warps have n registers."""
+        self.held.update(dict.fromkeys(product(span.B.tolist(), span.W.tolist()), n))
 
     def ask(self, span: Span, op: ops.SetMaxNReg) -> None:
         """Let warps ask; refuse another number than others of the warpgroup asked for."""

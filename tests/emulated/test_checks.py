@@ -21,7 +21,7 @@ ALWAYS = {
     *("mbarrier-unset", "mbarrier-arrivals", "mbarrier-bytes", "cluster-rank"),
     *("inline", "inline-result"),
     *("map", "wgmma-start"),
-    *("barrier-divergent", "barrier-count"),
+    *("barrier-divergent", "barrier-count", "barrier-id"),
 }
 CHECK_OF = {f"emulate-{code}": name for name, check in CHECKS.items() for code in check.codes}
 

@@ -84,3 +84,35 @@ def test_warps_of_a_warpgroup_ask_together(who, counts, right, order):
     with pytest.raises(cute.CuteError) as caught:
         cute.emulate(plan, *given_, order=order)
     assert caught.value.code == "emulate-setmaxnreg"
+
+
+@cute.kernel
+def handed(out, late):
+    """The multiplier needs registers that the loader releases, before it waits or too late."""
+    cute.launch(grid=3, block=384)
+    tid, bars = cute.thread_idx(), cute.mbarriers(1)
+    with cute.elect("block"):
+        bars.init(1)
+        cute.fence_mbarrier_init()
+    cute.syncthreads()
+    with cute.role("multiply", warps=range(8), registers=232):
+        with cute.elect("role"):
+            bars.arrive(0)
+        out[cute.block_idx(), tid] = 1
+    with cute.role("load", warps=range(8, 12)):
+        if not late:
+            cute.setmaxnreg(40, "dec")
+        bars.wait(0, 0)
+        if late:
+            cute.setmaxnreg(40, "dec")
+        out[cute.block_idx(), tid] = 2
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_registers_are_waited_for(order):
+    out = np.zeros((3, 384), np.int32)
+    cute.emulate(cute.trace(handed, out, False), out, order=order)
+    assert (out == np.repeat([1, 1, 2], 128)).all()
+    with pytest.raises(cute.CuteError, match="232 registers a thread, which") as caught:
+        cute.emulate(cute.trace(handed, out, True), out, order=order)
+    assert caught.value.code == "emulate-deadlock"

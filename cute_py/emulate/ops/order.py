@@ -521,14 +521,45 @@ def grid_dep(program: Program, op: ops.GridDep) -> Run:
     return lambda c: None
 
 
+class RegisterWait(Wait):
+    """A wait for registers that other warps of the block release."""
+
+    def __init__(self, op: ops.SetMaxNReg) -> None:
+        super().__init__(op)
+        self.n = op.n
+
+    def ready(self, c: Cohort) -> bool | Array:
+        """Return the blocks that have enough."""
+        fits, warps = c.batch.maxnreg.fits, c.span.W.tolist()
+        found = np.array([[fits(b, warps, self.n)] for b in c.span.B.tolist()])
+        return bool(found.flat[0]) if found.all() or not found.any() else found
+
+    def describe(self, c: Cohort) -> str:
+        """Return what is asked for."""
+        return f"{self.n} registers a thread, which other warps have not released"
+
+    def wake(self, c: Cohort) -> None:
+        """Take them."""
+        c.batch.maxnreg.take(c.span, self.n)
+
+
 @handles(ops.SetMaxNReg)
 def set_max_nreg(program: Program, op: ops.SetMaxNReg) -> Run:
-    """Remember who asked for how many: warpgroups must do so together."""
+    """Remember who asked for how many: warpgroups must do so together. Wait for them."""
+    wait = RegisterWait(op)
 
-    def run(c: Cohort) -> None:
+    def run(c: Cohort) -> Signal | list[Cohort] | None:
         require_warps(op, c)
+        ready = wait.ready(c)
+        if isinstance(ready, np.ndarray):
+            return split(c, ready)
         if "convergence" in program.checks:
             c.batch.maxnreg.ask(c.span, op)
+        if ready:
+            wait.wake(c)
+            return None
+        c.wait = wait
+        return Signal.BLOCKED
 
     return run
 
