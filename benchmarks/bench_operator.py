@@ -24,7 +24,7 @@ import pytest
 import cute_py as cute
 from benchmarks.report import save, table
 from cute_py.calls import arrays
-from cute_py.kernels.gemm import gemm as kernel
+from cute_py.trace.kernel import Kernel
 from tests import fake_gpu
 
 CALLS = 100
@@ -152,11 +152,11 @@ def measured(raw, patch, options):
     patch.setattr(type(raw), "cuLaunchKernelEx", lambda _raw, *a: launches.append(a) or success)
     a, b, out = (empty((256, 256), None) for _ in range(3))
     a.address, b.address, out.address = 1 << 21, 1 << 22, 1 << 23
-    seen, real = [], type(kernel).__call__
-    patch.setattr(type(kernel), "__call__", lambda k, *x: (seen.append(x), real(k, *x))[1])
+    seen, real = [], Kernel.__call__
+    patch.setattr(Kernel, "__call__", lambda *x: (seen.append(x), real(*x))[1])
     cute.ops.gemm(a, b, out=out)
-    patch.setattr(type(kernel), "__call__", real)
-    arguments = seen[0]
+    patch.setattr(Kernel, "__call__", real)
+    kernel, *arguments = seen[0]
     kernel(*arguments)
     cute.ops.gemm(a, b, out=out)
     kernel(*arguments)

@@ -335,6 +335,7 @@ WHEN = {
         "a torch view whose memory holds the negated values (`z.conj().imag`) is passed to a kernel"
     ),
     "argument-gradient": "a tensor of torch is passed that autograd follows, in grad mode",
+    "argument-tangent": "a tensor of torch with a tangent is passed (`torch.func.jvp`)",
     "argument-tensor": "a tensor of torch is sparse, quantized, meta, or of torch.func",
     "argument-device": (
         "an array is imported through DLPack from a device other than the host and NVIDIA GPUs"
@@ -565,6 +566,7 @@ WHEN = {
         "gets a tensor that autograd follows"
     ),
     "torch-twice": "a derivative of an operator of torch is differentiated again",
+    "torch-rounded": "a gradient is wanted through `dtype` of integers",
     "torch-parameter": "`register` names what is no parameter of the kernel",
     "torch-writes": "a registered kernel writes an array that is none of its outputs",
     "torch-result": "`fake` returns something other than a tensor for each output",
@@ -967,8 +969,10 @@ def calls():
 RECORDED = {
     "argument-negated": ("kernel", {"name": "x"}),
     "argument-gradient": ("cute.ops.gemm", {"name": "a"}),
+    "argument-tangent": ("cute.ops.gemm", {"name": "a"}),
     "torch-no-backward": ("torch.ops.cute_kernels.scale", {}),
     "torch-twice": ("torch.ops.cute_py.gemm", {}),
+    "torch-rounded": ("torch.ops.cute_py.gemm", {"dtype": "s8"}),
     "torch-parameter": (
         "cute_py.torch.register",
         {"name": "z", "place": "outputs", "signature": "scale(x, y, alpha: cute.f32)"},

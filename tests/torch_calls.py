@@ -129,6 +129,35 @@ def graphs_around(device):
         torch.compile(counted, backend="eager", fullgraph=True)(a[0])
 
 
+class Products:
+    """Products of small matrices with their gradients, as a data set of preprocessed rows."""
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, i):
+        import torch
+
+        x = torch.full((8, 8), float(i), requires_grad=True)
+        cute.ops.gemm(x, torch.eye(8)).sum().backward()
+        return cute.ops.gemm(x.detach(), torch.eye(8)) + x.grad
+
+
+def load_products(start):
+    """Check that workers of a data loader compute products; the caches of the parent are filled."""
+    import multiprocessing
+
+    import torch
+
+    cute.ops.gemm(torch.ones(8, 8), torch.eye(8))
+    context = multiprocessing.get_context(start)
+    loader = torch.utils.data.DataLoader(
+        Products(), batch_size=2, num_workers=2, multiprocessing_context=context
+    )
+    found = torch.cat(list(loader))
+    assert torch.equal(found[:, 0, 0], torch.arange(1.0, 5.0))
+
+
 # -- gradients
 
 
@@ -158,6 +187,7 @@ def operands(device, dtype, seed=0):
         "no rows": ((tensor(0, K), b, tensor(0, N), bias), lambda *x: x),
         "no sums": ((tensor(M, 0), tensor(0, N), c, bias), lambda *x: x),
         "no matrices": ((tensor(0, M, K), b, c, bias), lambda *x: x),
+        "no columns": ((tensor(0, M, K), tensor(K, 0), tensor(M, 0), tensor(0)), lambda *x: x),
     }
 
 

@@ -299,8 +299,9 @@ def classify(
     known = _STATICS.get((id(value), name))
     if known is not None and known[0] is value and known[1] is annotation:
         return known[2]
-    value = imported(value)
-    if is_array(value):
+    is_number = value.__class__ in (int, float)
+    value = value if is_number else imported(value)
+    if not is_number and is_array(value):
         promise = annotation if isinstance(annotation, Spec) else Spec()
         if isinstance(value, Table):
             return _table(name, value, annotation, taken)
@@ -336,6 +337,12 @@ def classify(
     return Argument(name, "group", value, None, tuple(found), tuple(keys))
 
 
+def is_frozen_argument(argument: Argument) -> bool:
+    """Return whether an argument is a frozen record that was classified before."""
+    known = _STATICS.get((id(argument.value), argument.name))
+    return known is not None and known[2] is argument
+
+
 def _table(name: str, value: Table, annotation: object, taken: set[str]) -> Argument:
     """Return a table of pointers as an argument; an annotation is about its arrays."""
     members, facts = value.members, array_facts(value, Spec(), name)
@@ -356,14 +363,16 @@ def _unused(name: str, rank: int, taken: set[str]) -> str:
     """Return the name, with underscores appended until neither it nor the names of its sizes are
     used in the plan, and mark these names as taken.
     """
-
-    def own(name: str) -> set[str]:
-        return {name, *(f"{name}_{word}{i}" for word in ("shape", "stride") for i in range(rank))}
-
-    while not taken.isdisjoint(own(name)) or name in _RESERVED:
+    while not taken.isdisjoint(_own(name, rank)) or name in _RESERVED:
         name += "_"
-    taken |= own(name)
+    taken |= _own(name, rank)
     return name
+
+
+@lru_cache(maxsize=4096)
+def _own(name: str, rank: int) -> frozenset[str]:
+    """Return the names of an array in a plan: its own, and those of its sizes."""
+    return frozenset([name, *[f"{name}_{w}{i}" for w in ("shape", "stride") for i in range(rank)]])
 
 
 def _parts(value: Any) -> list[tuple[Any, Any]]:

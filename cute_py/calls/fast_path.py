@@ -39,13 +39,14 @@ types and facts.
 
 from __future__ import annotations
 
+import sys
 from functools import reduce
 from math import copysign, isfinite, lcm
 
-from cute_py.calls.arguments import Spec
+from cute_py.calls.arguments import Spec, is_frozen_argument
 from cute_py.calls.arrays import LIBRARIES, READERS, VECTOR_BYTES, unwrapped
 from cute_py.calls.fingerprint.values import is_frozen
-from cute_py.calls.torch_tensors import outside_autograd
+from cute_py.calls.torch_tensors import FORWARD, is_dual_level, outside_autograd
 from cute_py.dtypes.table import Dtype, Promised, b1
 from cute_py.integers.code import (
     assigned,
@@ -122,6 +123,8 @@ class LaunchCache:
         if after is not None and after.replay(args):
             self.replay, self.before = after.replay, after
             return True
+        if is_dual_level():
+            return False
         signature = self.kept.get(tuple(map(type, args)))
         try:
             read = None if signature is None else signature.read(args)
@@ -179,7 +182,9 @@ def _is_exact(x: Any, argument: Argument) -> bool:
         )
     if argument.kind == "number":
         return x.__class__ in (int, float, bool)
-    return argument.kind == "static" and argument.value is x and is_frozen(x)
+    if argument.kind != "static" or argument.value is not x:
+        return False
+    return is_frozen_argument(argument) or is_frozen(x)
 
 
 def _number(kind: Dtype | Promised) -> Number:
@@ -275,9 +280,12 @@ def static(kind: type, x: str) -> ast.expr:
 
 def guard_tests(guards: Sequence[str], places: Iterable[Sequence[int]]) -> list[ast.expr]:
     """Return the calls of guards on the arguments at these places. The guards of torch end the
-    process when they get a nested tensor (torch 2.11), so that is asked before.
+    process when they get a nested tensor (torch 2.11), so that is asked before. They do not see
+    tangents of forward-mode differentiation, which is off at level -1.
     """
     tests: list[ast.expr] = []
+    if FORWARD in sys.modules:
+        tests.append(compared(path("forward", ("_current_level",)), "==", constant(-1)))
     for guard, numbers in zip(guards, places, strict=True):
         for i in numbers:
             tests.append(compared(path(f"x{i}", ("__class__",)), "is", f"Type{i}"))
@@ -294,7 +302,11 @@ def is_host(kind: type) -> bool:
 _PLAIN = frozenset({int, bool, str, bytes, type(None)})
 # NumPy's arrays: the path of the address, and the paths of the facts
 _HOST = ("ctypes", "data"), (("dtype",), ("shape",), ("strides",), ("flags", "writeable"))
-SCOPE = {"copysign": copysign}  # the globals of the code that `static` generates
+
+
+def scope() -> dict[str, Any]:
+    """Return the globals of the code that `static` and `guard_tests` generate."""
+    return {"copysign": copysign, "forward": sys.modules.get(FORWARD)}
 
 
 class Signature:
@@ -318,7 +330,7 @@ class Signature:
         """
         self.entries: dict[Hashable, CachedLaunch] = {}
         self.makers: dict[bool, Callable[..., Replay]] = {}
-        self.scope: dict[str, Any] = dict(SCOPE)
+        self.scope = scope()
         self.parts: list[Part] = []
         self.guards: dict[Guard, list[int]] = {}  # the arrays that each guard checks
         for i, (kind, number, divisor) in enumerate(zip(types, numbers, divisors, strict=False)):

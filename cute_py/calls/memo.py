@@ -29,8 +29,9 @@ from __future__ import annotations
 from functools import lru_cache, reduce
 
 from cute_py.calls.arrays import LIBRARIES, READERS, VECTOR_BYTES, unwrapped
-from cute_py.calls.fast_path import SCOPE, Part, guard_tests, is_host
+from cute_py.calls.fast_path import Part, guard_tests, is_host, scope
 from cute_py.calls.fingerprint.values import is_frozen
+from cute_py.calls.torch_tensors import is_dual_level, is_in_mode
 from cute_py.integers.code import (
     assigned,
     call,
@@ -104,7 +105,12 @@ class Memo:
         return after.attempt(*args)
 
     def search(self, *args: Any) -> Any:
-        """Answer a cached call that did not follow the previous one the last time."""
+        """Answer a cached call that did not follow the previous one the last time.
+
+        In a mode of torch, which the guards notice, no call is cached.
+        """
+        if is_dual_level() or is_in_mode(args[0]):
+            return None
         signature = self.kept.get(self._types(args))
         if signature is None or not self._has_numbers(args):
             return None
@@ -192,7 +198,7 @@ class Signature:
     def __init__(self, types: tuple[type, ...], arrays: int, numbers: Mapping[int, float]) -> None:
         self.entries: dict[Hashable, CachedAnswer] = {}
         self.makers: dict[bool, Callable[..., Replay]] = {}
-        self.scope: dict[str, Any] = dict(SCOPE)
+        self.scope = scope()
         self.names = [f"x{i}" for i in range(len(types))]
         self.guards: dict[Guard, list[int]] = {}  # the arrays that each guard checks
         self.parts: list[Part] = []  # of all arguments except numbers

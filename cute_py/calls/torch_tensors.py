@@ -37,6 +37,7 @@ NAMES = {  # element type -> the name that torch gives it
     "u64": "uint64",
     "b1": "bool",
 }
+FORWARD = "torch.autograd.forward_ad"
 _KINDS = {torch: ours for ours, torch in NAMES.items()}
 
 
@@ -83,9 +84,23 @@ def has_gradient(x: object) -> bool:
 
 
 def require_no_gradient(x: object, name: str, operation: str) -> None:
-    """Refuse a tensor that autograd follows: a kernel's results would have no gradient."""
+    """Refuse a tensor that autograd follows, or with a tangent: a kernel's results have neither."""
     if has_gradient(x) and _grad_mode()():
         raise refusal("argument-gradient", operation=operation, name=name)
+    if is_dual_level() and has_tangent(x):
+        raise refusal("argument-tangent", operation=operation, name=name)
+
+
+def is_dual_level() -> bool:
+    """Return whether forward-mode differentiation is on; the level is the same for all threads."""
+    forward: Any = sys.modules.get(FORWARD)
+    return forward is not None and forward._current_level >= 0
+
+
+def has_tangent(x: object) -> bool:
+    """Return whether forward-mode differentiation follows a tensor."""
+    x = getattr(x, "array", x)
+    return is_tensor(x) and sys.modules[FORWARD].unpack_dual(x).tangent is not None
 
 
 def is_followed(arrays: Iterable[object]) -> bool:
@@ -165,6 +180,20 @@ def is_traced() -> bool:
     """Return whether `torch.compile` traces the call."""
     compiler: Any = sys.modules.get("torch.compiler")
     return compiler is not None and compiler.is_dynamo_compiling()
+
+
+def is_in_mode(x: object) -> bool:
+    """Return whether a mode of torch is on that changes or records calls of operators of x and
+    other tensors: autocast, or one with `__torch_dispatch__` (FakeTensorMode, make_fx ...).
+    """
+    inner: Any = sys.modules.get("torch._C")
+    if inner is None:
+        return False
+    if inner._len_torch_dispatch_stack():
+        return True
+    keys = inner.DispatchKey
+    key = keys.AutocastCUDA if getattr(x, "is_cuda", False) else keys.AutocastCPU
+    return not inner._dispatch_tls_is_dispatch_key_excluded(key)
 
 
 # -- torch.compile

@@ -137,6 +137,12 @@ WORDINGS: dict[str, Wording] = {
         "pass {name}.detach(), or call it under torch.no_grad(); cute_py.torch.register gives a "
         "kernel a derivative",
     ),
+    "argument-tangent": (
+        LeafTypeError,
+        "{name}, a tensor with a tangent of forward-mode differentiation",
+        "tensors without a tangent: the result would have none",
+        "differentiate backward, or pass torch.autograd.forward_ad.unpack_dual({name}).primal",
+    ),
     "argument-tensor": (
         LeafTypeError,
         "a {type} of torch without memory of its own that holds its elements",

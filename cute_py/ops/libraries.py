@@ -10,6 +10,7 @@ import sys
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from importlib import import_module
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -201,9 +202,10 @@ class Torch(Library):
 
     def maker(self, shape: tuple[int, ...], kind: Dtype) -> Callable[[], Any]:
         """Return a function that makes an array."""
-        make, device = self.torch.empty, self.device
+        make, device = self.torch.empty_strided, self.device  # takes 0.6 of the time of `empty`
         dtype = getattr(self.torch, NAMES["f32" if kind.name == "tf32" else kind.name])
-        return lambda: make(shape, dtype=dtype, device=device)
+        strides = tuple([prod([max(n, 1) for n in shape[i + 1 :]]) for i in range(len(shape))])
+        return lambda: make(shape, strides, dtype=dtype, device=device)
 
 
 class CuPy(Library):

@@ -13,12 +13,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import cute_py as cute
-from cute_py.calls.arrays import VECTOR_BYTES, dtype_of, imported, on_device, strides_of
+from cute_py.calls.arrays import (
+    VECTOR_BYTES,
+    dtype_of,
+    imported,
+    on_device,
+    strides_of,
+    unwrapped,
+)
 from cute_py.calls.memo import Memo
 from cute_py.calls.torch_tensors import (
     OPERATORS,
     graph_break,
     is_followed,
+    is_in_mode,
     is_tensor,
     is_traced,
     leave_graphs,
@@ -28,6 +36,7 @@ from cute_py.calls.torch_tensors import (
     outside_autograd,
     require_no_gradient,
 )
+from cute_py.codegen.driver.streams import device_of
 from cute_py.dtypes.table import Dtype, f32, s32
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import CuteError, refusal, shorten
@@ -143,10 +152,11 @@ def gemm(
 
 
 def _traced(given: Request) -> Any:
-    """Return the result of a request in a graph; one that no operator takes breaks the graph."""
+    """Return the result of a request in a graph; None where no operator takes it, which breaks the
+    graph.
+    """
     load_operators()
-    result = OPERATORS["gemm"][1](given)
-    return _answered(given) if result is None else result
+    return OPERATORS["gemm"][1](given)
 
 
 @graph_break
@@ -158,6 +168,10 @@ def _answered(given: Request, statics: tuple[GemmConfig, Epilogue] | None = None
 
 @graph_break
 def _computed(given: Request, statics: tuple[GemmConfig, Epilogue] | None) -> Any:
+    arrays = [unwrapped(x) for x in given[: len(ARRAYS)] if x is not None]
+    if arrays and all(map(is_tensor, arrays)) and is_in_mode(arrays[0]):
+        load_operators()
+        return OPERATORS["gemm"][0](given)
     if is_followed(given[: len(ARRAYS)]):
         result = _followed(given)
         KNOWN.keep(given, outside_autograd(given[: len(ARRAYS)], _by(None), _again))
@@ -224,6 +238,7 @@ def taken(given: Request) -> tuple[Request, Library]:
             if x is not None:
                 places[name] = on_device(arrays[name])
     require_place(places, given.backend)
+    require_one_gpu({name: device_of(arrays[name]) for name in places if places[name]})
     arrays, library = of_one_library(arrays, OPERATION)
     return given._replace(**arrays), library
 
@@ -274,6 +289,13 @@ def require_place(places: dict[str, bool], backend: str) -> None:
     if wrong:
         place = "host" if device else "device"
         value = f"{', '.join(wrong)} on the {place}, with backend={backend!r}"
+        raise refusal("ops-no-gpu", operation=OPERATION, value=value)
+
+
+def require_one_gpu(gpus: dict[str, int]) -> None:
+    """Refuse arrays on GPUs of these numbers, unless all are one."""
+    if len(set(gpus.values())) > 1:
+        value = ", ".join(f"{name} on GPU {x}" for name, x in gpus.items())
         raise refusal("ops-no-gpu", operation=OPERATION, value=value)
 
 

@@ -8,7 +8,9 @@ types, strides and epilogue, the device, and the version of cute_py. A file is a
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, replace
+from functools import lru_cache
 from hashlib import sha256
 from inspect import signature
 from math import inf
@@ -127,9 +129,17 @@ def forget() -> None:
 
 # -- files
 
+# the variables of the environment that `files.place` depends on
+PLACED_BY = ("CUTE_PY_CACHE_DIR", "XDG_CACHE_HOME", "HOME", "LOCALAPPDATA")
+
 
 def _any_stored() -> bool:
-    return files.is_on() and (files.place() / files.TUNED).is_dir()
+    return files.is_on() and os.path.isdir(_stored_in(os.getcwd(), *map(os.environ.get, PLACED_BY)))
+
+
+@lru_cache(maxsize=16)  # the paths of pathlib cost 40 us for each new size of a product
+def _stored_in(*_seen: str | None) -> str:
+    return str(files.place() / files.TUNED)
 
 
 def _path(key: str) -> Path:

@@ -23,7 +23,7 @@ from cute_py.ops.product import (
     gemm,
     require_known,
 )
-from cute_py.torch.operators import Gradient, cast, define
+from cute_py.torch.operators import Gradient, cast, define, public
 from cute_py.torch.shapes import result_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ SCHEMA = (
     "str? activation=None, ScalarType? out_dtype=None, str backend='auto', str? config=None, "
     "str? dtype=None, str checks='', bool fast_accum=False"
 )
-ARGUMENTS = 13
+ARGUMENTS, DTYPE = 13, 10  # how many there are, and the place of `dtype`
 CONFIGS: dict[str, GemmConfig] = {}  # by their text: an operator of torch takes no objects
 
 
@@ -56,20 +56,20 @@ def computed(
     out: Any = None,
 ) -> Any:
     """Return the product of tensors without gradient."""
-    if a.dim() > 2 == b.dim() and c is None and out is None and a.is_contiguous() and a.numel():
+    is_batch = a.dim() > 2 == b.dim() and not a.is_nested
+    if is_batch and c is None and out is None and a.is_contiguous() and a.numel():
         more = bias, activation, out_dtype, backend, config, dtype, checks, fast_accum
         rows = computed(a.view(-1, a.shape[-1]), b, c, alpha, beta, *more)  # no batch
         return rows.view(*a.shape[:-1], b.shape[-1])
     kind = None if out_dtype is None else dtype_of_torch(out_dtype)
     how: Any = None if config is None else CONFIGS.get(config, config)
     some = checks or False
-    rest = dtype, some, fast_accum
-    found = KNOWN.replay(a, b, c, bias, out, alpha, beta, activation, kind, backend, how, *rest)
+    terms = c, bias, out, alpha, beta, activation, kind, backend, how, dtype, some, fast_accum
+    found = KNOWN.replay(a, b, *terms)
     if found is not None:
         return found
-    named: dict[str, Any] = dict(zip(("dtype", "checks", "fast_accum"), rest, strict=True))
-    terms = c, alpha, beta, bias
-    return gemm(a, b, *terms, activation, kind, backend, how, out=out, **named)
+    named: dict[str, Any] = {"dtype": dtype, "checks": some, "fast_accum": fast_accum}
+    return gemm(a, b, c, alpha, beta, bias, activation, kind, backend, how, out=out, **named)
 
 
 def request(
@@ -131,13 +131,14 @@ WIDE = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 def _forward(ctx: Any, run: Callable[..., Any], *args: Any) -> Any:
     """Return the result, and save what the wanted gradients need."""
     a, b, c, alpha, beta, bias, activation, _out, backend, _config, dtype, _checks, fast = args
-    saved = None
+    wanted, saved = ctx.needs_input_grad, None
+    if dtype is not None and (wanted[0] or wanted[1]) and not as_dtype(dtype).is_float:
+        raise refusal("torch-rounded", operation=public("cute_py::gemm"), dtype=dtype)
     if activation in OF_INPUT:
         result, saved = _with_input(run, args)
     else:
         result = run(*args)
         saved = result if activation is not None else None
-    wanted = ctx.needs_input_grad
     ctx.save_for_backward(a if wanted[1] else None, b if wanted[0] else None, saved)
     ctx.set_materialize_grads(False)
     ctx.run, ctx.activation, ctx.given = run, activation, (alpha, beta, backend, dtype, fast)
@@ -167,6 +168,10 @@ def _backward(ctx: Any, g: Any) -> tuple[Any, ...]:
         return tuple(found)
     a, b, saved = ctx.saved_tensors
     alpha, beta, backend, dtype, fast = ctx.given
+    kind = None if dtype is None else as_dtype(dtype)
+    a, b = _widened(a, kind), _widened(b, kind)
+    if kind is not None and kind.bits == 8:
+        dtype = None
     if g.dtype not in WIDE and (ctx.activation is not None or ctx.of_c or ctx.of_bias):
         g = g.to(torch.float32)  # torch has no functions of 8-bit floats
     if ctx.activation is not None:
@@ -184,7 +189,7 @@ def _backward(ctx: Any, g: Any) -> tuple[Any, ...]:
         shape, kind, by_columns = ctx.of_b
         x, y = a, _typed(g, a.dtype)
         if len(shape) == 2 < a.dim():  # one matrix for the whole batch
-            x, y = x.reshape(-1, x.shape[-1]), y.reshape(-1, y.shape[-1])
+            x, y = x.flatten(0, -2), y.flatten(0, -2)
         wide = _sum_type(kind, shape, y)
         made = product(y.mT, x, wide).mT if by_columns else product(x.mT, y, wide)
         found[1] = made if wide is kind and made.shape == shape else _summed(made, shape, kind)
@@ -195,6 +200,18 @@ def _backward(ctx: Any, g: Any) -> tuple[Any, ...]:
         sums = g.sum(tuple(range(g.dim() - 1)), dtype=kind if kind in WIDE else g.dtype)
         found[5] = _typed(sums, kind)
     return tuple(found)
+
+
+def _widened(x: Any, kind: Dtype | None) -> Any:
+    """Return an operand of 8-bit floats in bf16, which has their values: in 8 bits, gradients would
+    overflow, or become 0. `kind` is the type that the product reads it in, if that is another.
+    """
+    if x is None or (x.element_size() if kind is None else kind.bits // 8) > 1:
+        return x
+    if kind is not None:
+        most = float(kind.max)
+        x = x.clamp(-most, most).to(getattr(torch, NAMES[kind.name]))
+    return x.bfloat16()
 
 
 def _typed(x: Any, kind: Any) -> Any:
@@ -240,11 +257,25 @@ def _vmapped(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Any, int]
         c = spread(c, dims[2], rank)
     if dims[5] is not None:  # each product has its own: a term like c
         row = spread(bias, dims[5], rank)
-        wide = torch.promote_types(row.dtype, torch.float32)  # the kernel does not round in between
-        c = row if c is None or beta == 0 else beta * c.to(wide) + row
+        c = row if c is None or beta == 0 else _added(c, beta, row)
         beta, bias = 1.0, None
         c = c.expand(*c.shape[:-2], a.shape[-2], b.shape[-1])
     return operator(a, b, c, alpha, beta, bias, *rest), 0
+
+
+def _added(c: Any, beta: float, row: Any) -> Any:
+    """Return beta c + row, not rounded to a type narrower than the kernel adds in."""
+    kinds = {c.dtype, row.dtype}
+    if torch.float64 in kinds:
+        return beta * c.double() + row
+    if any(kind.is_floating_point for kind in kinds) or not float(beta).is_integer():
+        return beta * c.float() + row.float()
+    return int(beta) * c.int() + row.int()
+
+
+def _cast(args: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
+    """Return the arguments in an autocast region; operands with a `dtype` of their own keep it."""
+    return args if args[DTYPE:] and args[DTYPE] is not None else cast(args, dtype)
 
 
 _DEFAULTS = (None, None, None, 1.0, 0.0, None, None, None, "auto", None, None, "", False)
@@ -256,11 +287,14 @@ operator = define(
     described,
     gradient=gradient,
     vmap=_vmapped,
-    autocast=cast,
+    autocast=_cast,
 )
 # the operator of `out=`; torch.compile has it back as a pure function
 into = define(
-    f"cute_py::gemm.out({SCHEMA}, *, Tensor(a!) out) -> ()", computed_into, described_into
+    f"cute_py::gemm.out({SCHEMA}, *, Tensor(a!) out) -> ()",
+    computed_into,
+    described_into,
+    autocast=lambda args, _dtype: args,  # as torch.mm
 )
 
 
@@ -268,7 +302,7 @@ into = define(
 
 
 def by_operator(given: Request) -> Any:
-    """Return the result of a request with an operand that autograd follows."""
+    """Return the result of a request with an operand that autograd follows, or in a mode."""
     require_known(given)
     a, b, c, bias = (_tensor(getattr(given, name), name) for name in ARRAYS[:-1])
     kind = as_dtype(given.dtype).name if given.dtype is not None else None
@@ -283,10 +317,19 @@ def by_operator(given: Request) -> Any:
     if isinstance(config, GemmConfig):
         CONFIGS[str(config)] = config
         config = str(config)
-    alpha, beta = factor("alpha", given.alpha), factor("beta", given.beta)
+    alpha, beta = _factor("alpha", given.alpha), _factor("beta", given.beta)
     out_dtype = None if given.out_dtype is None else _torch_dtype(as_dtype(given.out_dtype).name)
     more = given.activation, out_dtype, given.backend, config, kind, _checks(given.checks)
-    return operator(a, b, c, alpha, beta, bias, *more, given.fast_accum)
+    args = a, b, c, alpha, beta, bias, *more, given.fast_accum
+    if given.out is None:
+        return operator(*args)
+    into(*args, out=given.out)
+    return given.out
+
+
+def _factor(name: str, given: Any) -> Any:
+    """Return a factor as a float; `torch.export` and make_fx pass symbols."""
+    return given if isinstance(given, (torch.SymInt, torch.SymFloat)) else factor(name, given)
 
 
 def _tensor(x: Any, name: str) -> Any:

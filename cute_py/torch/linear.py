@@ -37,9 +37,9 @@ class Linear(torch.nn.Linear):  # type: ignore[misc]
 
     def forward(self, x: Any) -> Any:
         """Return the result (..., out_features) for x (..., in_features)."""
-        if x.dim() == 1:
-            return self(x[None])[0]
-        return operator(x, self.weight.t(), None, 1.0, 0.0, self.bias, self.activation)
+        rows = x[None] if x.dim() == 1 else x
+        result = operator(rows, self.weight.t(), None, 1.0, 0.0, self.bias, self.activation)
+        return result[0] if x.dim() == 1 else result
 
     def extra_repr(self) -> str:
         """Return torch's text, with the activation."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch.autograd.function import FunctionCtx
 
+from cute_py.calls.torch_tensors import has_tangent
 from cute_py.errors import CuteError, refusal
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 BACKENDS = ("CPU", "CUDA")
 TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
-PLAIN = TENSORS | {float, int, bool, str, type(None), torch.dtype}  # that no mode replaces
+PLAIN = {float, int, bool, str, type(None), torch.dtype}  # values that no mode replaces
 LAZY = frozenset({"argument-negated", "argument-tensor"})  # torch can make a dense tensor of them
 
 _libraries: dict[str, Any] = {}  # qualified name -> the torch.library.Library that defines it
@@ -48,7 +49,7 @@ def define(
     *,
     gradient: Gradient | None = None,
     vmap: Callable[..., Any] | None = None,
-    autocast: Callable[[Any, Any], Any] | None = None,
+    autocast: Callable[[tuple[Any, ...], Any], tuple[Any, ...]] | None = None,
 ) -> Any:  # a torch._ops.OpOverload
     """Register an operator, and return it; one of the same name is replaced.
 
@@ -58,7 +59,7 @@ def define(
         fake: returns the empty result for tensors without memory, whose sizes may be symbols.
         gradient: the derivative; None: operands that autograd follows are refused.
         vmap: (info, in_dims, *args) -> (result, out_dims), as `torch.library.register_vmap` has it.
-        autocast: (argument, dtype of the autocast region) -> the argument that the operator gets.
+        autocast: (arguments, dtype of the autocast region) -> the arguments that the operator gets.
 
     """
     name, _, signature = schema.partition("(")
@@ -98,27 +99,39 @@ def _by_autograd(
     op: Any, name: str, implementation: Callable[..., Any], gradient: Gradient | None
 ) -> Callable[..., Any]:
     """Return the function of the autograd key."""
+    forward: Any = torch.autograd.forward_ad
     modes: Any = torch._C._len_torch_dispatch_stack
     transforms: Any = torch._C._are_functorch_transforms_active
     tensor, is_on, defaults = torch.Tensor, torch.is_grad_enabled, defaults_of(op)
 
     def call(*args: Any, **named: Any) -> Any:
-        plain = True
+        plain, why = True, None
+        if forward._current_level >= 0:
+            _require_no_tangent(op, name, (*args, *named.values()))
         for x in (*args, *named.values()) if named else args:
             kind = x.__class__
-            if kind not in PLAIN:
+            if kind in TENSORS:
+                if x.requires_grad and is_on():
+                    break
+            elif kind not in PLAIN:
                 plain = False
-            if (kind in TENSORS or isinstance(x, tensor)) and x.requires_grad and is_on():
-                break
+                if isinstance(x, tensor) and x.requires_grad and is_on():
+                    break
         else:
             if plain and not modes() and not transforms():
                 try:
-                    return implementation(*args, **named)
+                    return implementation(*args, **named) if named else implementation(*args)
                 except CuteError as error:
                     if error.code not in LAZY:
                         raise
+                    why = error
             with torch._C._AutoDispatchBelowAutograd():
-                return op(*args, **named)
+                try:
+                    return op(*args, **named)
+                except NotImplementedError:
+                    if why is None:
+                        raise
+                    raise why from None  # torch cannot make it dense
         if apply is None:
             raise refusal("torch-no-backward", operation=public(name))
         if transforms():  # torch.func.grad, jvp ...
@@ -127,6 +140,13 @@ def _by_autograd(
 
     apply = None if gradient is None else _function(name, gradient, call).apply
     return call
+
+
+def _require_no_tangent(op: Any, name: str, args: tuple[Any, ...]) -> None:
+    """Refuse forward-mode differentiation."""
+    for x, value in zip(op._schema.arguments, args, strict=False):
+        if has_tangent(value):
+            raise refusal("argument-tangent", operation=public(name), name=x.name)
 
 
 def _function(name: str, gradient: Gradient, run: Callable[..., Any]) -> Any:
@@ -165,22 +185,28 @@ class _Last(torch.autograd.Function):  # type: ignore[misc]
 # -- autocast
 
 
-def _by_autocast(op: Any, place: str, rule: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+def _by_autocast(
+    op: Any, place: str, rule: Callable[[tuple[Any, ...], Any], tuple[Any, ...]]
+) -> Callable[..., Any]:
     """Return the function of the autocast key of CPU or CUDA."""
     keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, f"Autocast{place}"))
 
     def call(*args: Any, **named: Any) -> Any:
-        dtype = torch.get_autocast_dtype(place.lower())
-        args = tuple([rule(x, dtype) for x in args])
+        args = rule(args, torch.get_autocast_dtype(place.lower()))
         with torch._C._ExcludeDispatchKeyGuard(keys):
             return op(*args, **named)
 
     return call
 
 
-def cast(x: Any, dtype: Any) -> Any:
-    """Return a tensor of 16 or 32 bit floats in the type of an autocast region, others unchanged,
-    as torch.mm treats its operands.
+def cast(args: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
+    """Return arguments with tensors of 16 and 32 bit floats in the type of an autocast region, as
+    torch.mm treats its operands.
     """
-    narrow = isinstance(x, torch.Tensor) and x.is_floating_point() and x.element_size() in (2, 4)
-    return x.to(dtype) if narrow else x
+    return tuple([x.to(dtype) if _is_cast(x) else x for x in args])
+
+
+def _is_cast(x: Any) -> bool:
+    if not isinstance(x, torch.Tensor):
+        return False
+    return x.is_floating_point() and x.element_size() in (2, 4)

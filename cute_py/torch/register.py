@@ -143,8 +143,12 @@ class _Called:
         assert self.fake is not None
         result = self.fake(*args)
         new = result if isinstance(result, tuple) else (result,)
-        if len(new) != len(self.outputs) or not all(isinstance(x, torch.Tensor) for x in new):
-            found, wanted = [type(x).__name__ for x in new], ", ".join(self.outputs)
+        given = {id(x) for x in args}
+        if len(new) != len(self.outputs) or not all(
+            isinstance(x, torch.Tensor) and id(x) not in given for x in new
+        ):
+            found = ["an argument" if id(x) in given else type(x).__name__ for x in new]
+            wanted = ", ".join(self.outputs)
             raise refusal("torch-result", operation=public(self.name), found=found, wanted=wanted)
         values = dict(zip(self.given, args, strict=False))
         self.launch(values | dict(zip(self.outputs, new, strict=True)))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from cute_py.calls.arrays import dtype_of, on_device
+from cute_py.calls.arrays import dtype_of
 from cute_py.calls.torch_tensors import NAMES
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
@@ -14,7 +14,14 @@ from cute_py.kernels.config import changed, choose_config
 from cute_py.ops.libraries import Library
 from cute_py.ops.operands import is_apart, shown
 from cute_py.ops.paths import tma_wanted
-from cute_py.ops.product import ARRAYS, OPERATION, Product, require_known, require_place
+from cute_py.ops.product import (
+    ARRAYS,
+    OPERATION,
+    Product,
+    require_known,
+    require_one_gpu,
+    require_place,
+)
 
 if TYPE_CHECKING:
     from cute_py.dtypes.table import Dtype, DtypeLike
@@ -32,7 +39,10 @@ def result_of(given: Request) -> Any:  # a torch.Tensor
     given = given._replace(alpha=_known(given.alpha), beta=_known(given.beta))
     require_known(given)
     tensors = {name: x for name in ARRAYS if (x := getattr(given, name)) is not None}
-    require_place({name: on_device(x) for name, x in tensors.items()}, given.backend)
+    if len({x.is_meta for x in tensors.values()}) > 1:
+        raise refusal("argument-tensor", operation="kernel", type="Tensor")
+    require_place({name: x.is_cuda for name, x in tensors.items()}, given.backend)
+    require_one_gpu({name: x.device.index for name, x in tensors.items() if x.is_cuda})
     found = _Described(given, _Facts(OPERATION, not given.a.is_cuda))
     text = given.config
     if isinstance(text, str) and not tma_wanted(text):  # refuses text that is no configuration

@@ -21,6 +21,12 @@ WORDINGS: dict[str, Wording] = {
         "first derivatives only",
         "compute it by torch's own operators, or detach the first derivative",
     ),
+    "torch-rounded": (
+        LeafTypeError,
+        "dtype={dtype!r}, with an operand that autograd follows",
+        "a type of floats: rounding to integers has no derivative",
+        "detach the operand, or choose dtype='bf16', say",
+    ),
     "torch-parameter": (
         LeafTypeError,
         "{name!r} in {place}",

@@ -65,6 +65,7 @@ class Kernel:
         self.plans: dict[Any, Plan] = {}
         self.tracing = RLock()
         self.dependencies = Dependencies(function)
+        self.by_position: list[str] | None = None  # the parameters, if all can be passed so
         self._notes: tuple[Snapshot, dict[str, object]] | None = None
         self._calls: tuple[dict[str, object], LaunchCache] | None = None
         self.__name__ = function.__name__
@@ -77,6 +78,10 @@ class Kernel:
     def arguments(self, *args: object, **named: object) -> tuple[Argument, ...]:
         """Return the arguments of a call, classified."""
         notes, taken = self.notes(), set[str]()  # before the signature is read
+        names = self.by_position
+        if not named and names is not None and len(args) == len(names):
+            pairs = zip(names, args, strict=True)
+            return tuple([classify(name, x, notes.get(name), taken) for name, x in pairs])
         try:
             bound = self.signature.bind(*args, **named)
         except TypeError as error:
@@ -96,6 +101,9 @@ class Kernel:
         if known is None or not known[0].unchanged():
             seen = self.dependencies.snapshot()
             self.signature = inspect.signature(self.function)  # its defaults may have changed
+            parameters = self.signature.parameters.values()
+            plain = all(p.kind in _BY_POSITION for p in parameters)
+            self.by_position = [p.name for p in parameters] if plain else None
             self._notes = known = seen, annotations_of(self.function)
         return known[1]
 

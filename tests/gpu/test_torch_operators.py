@@ -51,6 +51,24 @@ def test_memory_after_many_calls_is_that_after_a_few():
     assert run(10_000) == before
 
 
+@pytest.mark.parametrize("orders", ["plain", "transposed"])
+def test_gradients_of_16_bit_types_take_no_memory_but_their_own(orders):
+    """No operand is copied, in whichever order it is in memory."""
+    a, b, g = tensor(1024, 512), tensor(512, 768), tensor(1024, 768)
+    if orders == "transposed":
+        a, b, g = (x.T.contiguous().T for x in (a, b, g))
+    a, b = a.requires_grad_(), b.requires_grad_()
+    for _ in range(2):  # the first one compiles
+        result = gemm(a, b)
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        found = torch.autograd.grad(result, (a, b), g)
+        torch.cuda.synchronize()
+        taken = torch.cuda.max_memory_allocated() - before
+    assert taken == sum(x.numel() * x.element_size() for x in found)
+
+
 # -- graphs and streams
 
 
@@ -118,6 +136,8 @@ def test_gradients_on_a_side_stream():
         assert all(torch.equal(x, y) for x, y in zip(found, wanted, strict=True))
 
 
+# torch 2.11 keeps the results of its warm-up until the capture, and warns, for nn.Linear too
+@pytest.mark.filterwarnings("ignore:The AccumulateGrad node's stream")
 def test_make_graphed_callables():
     torch.manual_seed(0)
     module = torch.nn.Sequential(
@@ -179,24 +199,28 @@ def test_dynamic_sizes_compile_once():
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_thousand_sizes_share_their_kernels():
-    """A new M whose configuration is compiled costs at most 1 ms once."""
-    from cute_py.kernels.gemm import gemm as kernel
+    """A new M whose configuration is compiled costs at most 1 ms once, of this thread alone: other
+    tests run at the same time.
+    """
+    from cute_py.kernels.gemm import gemm as of_all_gpus
+    from cute_py.kernels.gemm_sm90 import KERNELS
     from cute_py.ops.product import KNOWN
 
+    kernels = of_all_gpus, *KERNELS.values()
     b = tensor(256, 256)
     whole = tensor(1016, 256)
     for M in range(8, 1017, 8):  # compiles the configurations
         cute.ops.gemm(whole[:M], b)
-    plans, times = len(kernel.plans), []
+    plans, times = sum(len(x.plans) for x in kernels), []
     KNOWN.clear()
     for M in range(1, 1001):
         a = whole[:M]
-        start = time.perf_counter()
+        start = time.thread_time()
         result = gemm(a, b)
-        times.append(time.perf_counter() - start)
+        times.append(time.thread_time() - start)
         if M % 100 == 1:
             torch.testing.assert_close(result, a @ b, rtol=2e-2, atol=2e-2)
-    assert len(kernel.plans) <= plans + 2
+    assert sum(len(x.plans) for x in kernels) <= plans + 2
     assert KNOWN.count <= 1024
     assert sorted(times)[500] <= 1e-3, sorted(times)[500]
 

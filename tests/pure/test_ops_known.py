@@ -502,14 +502,15 @@ def told(gpu, monkeypatch):
     written, made = [], []
     monkeypatch.setattr(Tensor, "grad_mode", False)
 
-    def empty(shape, dtype, device):
+    def empty_strided(shape, strides, dtype, device):
         assert (dtype, device) == (HALF, "cuda:0")
+        assert strides[-2:] == (shape[-1], 1)
         made.append(Tensor(shape, address=(1 << 30) + (len(made) << 24)))
         return made[-1]
 
     graph = SimpleNamespace(increment_version=written.append)
     autograd = SimpleNamespace(graph=graph)
-    torch = SimpleNamespace(empty=empty, float16=HALF, autograd=autograd)
+    torch = SimpleNamespace(empty_strided=empty_strided, float16=HALF, autograd=autograd)
     torch.is_grad_enabled = lambda: Tensor.grad_mode
     monkeypatch.setitem(sys.modules, "torch", torch)
 

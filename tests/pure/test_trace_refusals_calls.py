@@ -570,7 +570,7 @@ def test_a_run_time_number_is_checked(value):
 
 OTHER_ARRAYS = (  # test_launching.py, test_tensor_array.py, test_array_front.py, test_fast_path.py
     "argument-device", "argument-dlpack", "argument-gradient", "argument-import",
-    "argument-negated", "argument-tensor", "table-library", "table-memory",
+    "argument-negated", "argument-tangent", "argument-tensor", "table-library", "table-memory",
 )  # fmt: skip
 
 

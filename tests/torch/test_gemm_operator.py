@@ -1,18 +1,19 @@
-"""`torch.ops.cute_py.gemm` on the emulator: its laws, gradients, types, graphs and threads."""
+"""`torch.ops.cute_py.gemm` on the emulator: its laws, types, graphs and threads."""
 
-import multiprocessing
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
 import cute_py as cute
-from tests.torch_calls import gradients_of, near_float64, operands
 
 torch = pytest.importorskip("torch")
 import cute_py.torch  # noqa: E402
 
-ACTIVATIONS = (None, "relu", "gelu", "silu", "tanh", "sigmoid")
 gemm = torch.ops.cute_py.gemm
+ROOT = Path(__file__).parents[2]
 
 
 def tensor(*shape, dtype=torch.float32, grad=True):
@@ -34,8 +35,20 @@ def tensor(*shape, dtype=torch.float32, grad=True):
         (tensor(5, 7, dtype=torch.float16), tensor(7, 6, dtype=torch.float16), None, 1.0, 0.0, None,
          None, torch.float32),
         (torch.ones(3, 4, dtype=torch.int8), torch.ones(4, 5, dtype=torch.int8)),
+        (tensor(5, 7), tensor(7, 6), None, 1.0, 0.0, None, "relu", torch.float32, "auto", None,
+         "e4m3", "", True),
+        (tensor(2, 1, 5, 7), tensor(3, 7, 6), tensor(3, 5, 6), 1.0, 2.0, None, "tanh",
+         torch.bfloat16),
+        (tensor(7, 5, dtype=torch.float16).T, tensor(7, 6, dtype=torch.float16), None, 1.0, 0.0,
+         tensor(6), "silu", torch.float32),
+        (tensor(5, 7, dtype=torch.float64), tensor(7, 6, dtype=torch.float64), None, 0.5, 0.0, None,
+         "sigmoid"),
+        (torch.ones(3, 4, dtype=torch.int8), torch.ones(4, 5, dtype=torch.int8), tensor(3, 5), 1.0,
+         1.0, None, "relu", torch.float32),
+        (tensor(0, 5, 7), tensor(7, 0), None, 1.0, 0.0, tensor(0), "gelu"),
     ],
-    ids=["plain", "epilogue", "batch", "bf16", "out_dtype", "integers"],
+    ids=["plain", "epilogue", "batch", "bf16", "out_dtype", "integers", "fast_accum", "tanh",
+         "silu", "sigmoid", "relu", "nothing"],
 )  # fmt: skip
 def test_opcheck_of_the_product(args):
     torch.library.opcheck(gemm.default, args)
@@ -106,150 +119,6 @@ def test_the_fake_refuses_out_in_the_same_words():
         assert str(real.value) == str(fake.value)
 
 
-# -- gradients
-
-
-@pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_gradcheck(activation):
-    terms = [tensor(*shape, dtype=torch.float64) for shape in ((5, 7), (7, 6), (5, 6), (6,))]
-
-    def product(a, b, c, bias):
-        return gemm(a, b, c, 0.5, 2.0, bias, activation)
-
-    assert torch.autograd.gradcheck(product, terms)
-
-
-@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
-@pytest.mark.parametrize("activation", [None, "silu"])
-def test_gradients_against_float64(dtype, activation):
-    near_float64("cpu", dtype, activation)
-
-
-@pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_gradients_of_activations_against_float64(activation):
-    leaves, view = operands("cpu", torch.float32)["plain"]
-    found, wanted = gradients_of(leaves, view, activation, tensor(24, 16, grad=False))
-    for got, x in zip(found, wanted, strict=True):
-        torch.testing.assert_close(got.double(), x, rtol=1e-4, atol=1e-4)
-
-
-def test_only_the_wanted_gradients_are_computed(monkeypatch):
-    """One product for the result, and one for each gradient of an operand."""
-    from cute_py.ops.call import Call
-
-    count, run = [0], Call.run
-
-    def counted(self, **options):
-        count[0] += 1
-        return run(self, **options)
-
-    monkeypatch.setattr(Call, "run", counted)
-    for places, products in (((0,), 2), ((1,), 2), ((0, 1), 3), ((2,), 1), ((3,), 1), ((0, 3), 2)):
-        shapes = (5, 7), (7, 6), (5, 6), (6,)
-        terms = [tensor(*shape, grad=i in places) for i, shape in enumerate(shapes)]
-        a, b, c, bias = terms
-        count[0] = 0
-        gemm(a, b, c, 1.0, 1.0, bias).sum().backward()
-        assert count[0] == products, places
-        assert [x.grad is not None for x in terms] == [i in places for i in range(4)]
-
-
-def test_the_pre_activation_is_saved_only_where_a_gradient_is_wanted():
-    saved = []
-    a, b = tensor(5, 7), tensor(7, 6)
-    with torch.autograd.graph.saved_tensors_hooks(lambda x: saved.append(x.shape), lambda x: x):
-        gemm(a.detach(), b.detach(), None, 1.0, 0.0, None, "gelu")
-        with torch.no_grad():
-            gemm(a, b, None, 1.0, 0.0, None, "gelu")
-        assert saved == []
-        gemm(a, b.detach())
-        assert saved == [(7, 6)]
-        gemm(a, b, None, 1.0, 0.0, None, "gelu")
-        assert saved[1:] == [(5, 7), (7, 6), (5, 6)]
-
-
-@pytest.mark.parametrize("activation", [None, "gelu"])
-def test_gradients_keep_the_strides_of_their_operands(activation):
-    a, b = tensor(8, 16).T.detach().requires_grad_(), tensor(4, 8).T.detach().requires_grad_()
-    gemm(a, b, None, 1.0, 0.0, None, activation).sum().backward()
-    assert (a.grad.stride(), b.grad.stride()) == (a.stride(), b.stride())
-    made = torch.autograd.grad(gemm(a, b).sum(), (a, b))
-    assert [x.stride() for x in made] == [a.stride(), b.stride()]
-
-
-def test_second_derivatives_are_refused():
-    a, b = tensor(5, 7), tensor(7, 6)
-    (first,) = torch.autograd.grad(gemm(a, b).square().sum(), a, create_graph=True)
-    torch.testing.assert_close(first, 2 * (a @ b) @ b.T, rtol=1e-4, atol=1e-4)
-    with pytest.raises(cute.CuteError) as caught:
-        first.sum().backward()
-    assert caught.value.code == "torch-twice"
-
-
-def test_a_result_changed_in_place_before_its_gradient_is_noticed():
-    a, b = tensor(5, 7), tensor(7, 6, grad=False)
-    result = gemm(a, b)
-    cute.ops.gemm(tensor(7, 7, grad=False), tensor(7, 6, grad=False), out=b)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        result.sum().backward()
-
-
-def test_lazily_negated_operands_and_gradients_are_resolved():
-    x = torch.randn(5, 7, dtype=torch.complex64).conj().imag
-    y = tensor(7, 6)
-    assert x.is_neg()
-    torch.testing.assert_close(gemm(x, y), x.resolve_neg() @ y, rtol=1e-5, atol=1e-5)
-    gemm(x.resolve_neg(), y).backward(torch.ones(5, 6, dtype=torch.complex64).conj().imag)
-    assert bool((y.grad == 0).all())
-
-
-def test_typed_operands_keep_their_type_with_a_gradient():
-    a, b = tensor(5, 7), tensor(7, 6, grad=False)
-    result = cute.ops.gemm(cute.typed(a, "tf32"), cute.typed(b, "tf32"))
-    with torch.no_grad():
-        wanted = cute.ops.gemm(cute.typed(a, "tf32"), cute.typed(b, "tf32"))
-    assert torch.equal(result.detach(), wanted)
-    result.sum().backward()
-    torch.testing.assert_close(a.grad, b.sum(1).expand(5, 7), rtol=1e-2, atol=1e-2)
-    with pytest.raises(cute.CuteError, match="given operands of tf32 and f32"):
-        cute.ops.gemm(cute.typed(a, "tf32"), b)
-
-
-def test_a_given_configuration_is_used_with_a_gradient():
-    a, b = tensor(32, 32, dtype=torch.float16), tensor(32, 32, dtype=torch.float16)
-    config = cute.ops.choose_config(32, 32, 32, "f16", majors=("K", "MN"))
-    for given in (config, "stages=2"):
-        cute.ops.gemm(a, b, config=given).sum().backward()
-    with pytest.raises(cute.CuteError, match="tile"):
-        cute.ops.gemm(a, b, config="tile=7")
-
-
-@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
-@pytest.mark.parametrize("activation", [None, "relu", "gelu"])
-def test_gradients_of_8_bit_floats(dtype, activation):
-    kind = getattr(torch, dtype)
-    shapes = (16, 32), (32, 16), (16, 16), (16,)
-    terms = [torch.ones(shape).to(kind).requires_grad_() for shape in shapes]
-    a, b, c, bias = terms
-    for out in (kind, torch.float32):
-        result = gemm(a, b, c, 1.0, 1.0, bias, activation, out)
-        assert result.dtype == out
-        found = torch.autograd.grad(result.float().sum(), terms)
-        assert all(x.dtype == kind for x in found)
-        assert [float(x.float().mean()) for x in found] == [16, 16, 1, 16]
-
-
-def test_deterministic_algorithms():
-    """The product has one order of additions."""
-    a, b = tensor(40, 70), tensor(70, 30)
-    torch.use_deterministic_algorithms(True)
-    try:
-        results = [torch.autograd.grad(gemm(a, b).square().sum(), (a, b)) for _ in range(2)]
-    finally:
-        torch.use_deterministic_algorithms(False)
-    assert all(torch.equal(x, y) for x, y in zip(*results, strict=True))
-
-
 # -- autocast, vmap, modes
 
 
@@ -287,6 +156,19 @@ def test_vmap_is_a_batch():
     twice = torch.func.vmap(torch.func.vmap(gemm, in_dims=(0, None)), in_dims=(None, 0))
     x, y = tensor(3, 5, 7, grad=False), tensor(2, 7, 6, grad=False)
     torch.testing.assert_close(twice(x, y), x[None] @ y[:, None], rtol=1e-5, atol=1e-5)
+
+
+def test_terms_of_vmap_keep_their_precision():
+    """A bias for each product is added to c before the kernel, in the type of its sums."""
+    large = 2**25 + 1
+    for kind, one in ((torch.float64, torch.float64), (torch.int32, torch.int8)):
+        a, b = torch.ones(3, 5, 7, dtype=one), torch.ones(7, 6, dtype=one)
+        c, bias = torch.full((5, 6), large, dtype=kind), torch.ones(3, 6, dtype=kind)
+        result = torch.func.vmap(
+            lambda a, row: gemm(a, b, c, 1.0, 2.0, row)  # noqa: B023
+        )(a, bias)
+        assert result.dtype == kind
+        assert bool((result == 7 + 2 * large + 1).all())
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -360,28 +242,13 @@ def test_calls_that_no_operator_takes_break_the_graph(fresh):
 # -- processes and threads
 
 
-class Products(torch.utils.data.Dataset):
-    """Products of small matrices, as a data set of preprocessed rows."""
-
-    def __len__(self):
-        return 4
-
-    def __getitem__(self, i):
-        x = torch.full((8, 8), float(i), requires_grad=True)
-        cute.ops.gemm(x, torch.eye(8)).sum().backward()
-        return cute.ops.gemm(x.detach(), torch.eye(8)) + x.grad
-
-
 @pytest.mark.parametrize("start", ["fork", "spawn"])
-@pytest.mark.filterwarnings("ignore")
 def test_workers_of_a_data_loader(start):
-    cute.ops.gemm(torch.ones(8, 8), torch.eye(8))  # the parent's caches are filled
-    context = multiprocessing.get_context(start)
-    loader = torch.utils.data.DataLoader(
-        Products(), batch_size=2, num_workers=2, multiprocessing_context=context
-    )
-    found = torch.cat(list(loader))
-    assert torch.equal(found[:, 0, 0], torch.arange(1.0, 5.0))
+    """In a process of their own: torch cannot fork one whose autograd has started threads."""
+    code = f"from tests.torch_calls import load_products; load_products({start!r})"
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_threads_have_results_and_gradients_of_their_own():

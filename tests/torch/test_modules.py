@@ -51,6 +51,13 @@ def test_linear_is_saved_and_shown():
         cute_py.torch.Linear(8, 12, activation="elu")
 
 
+def test_hooks_of_linear_run_once_for_a_row():
+    module, x = cute_py.torch.Linear(8, 12), torch.randn(8)
+    wanted = functional.linear(2 * x, module.weight, module.bias)
+    module.register_forward_pre_hook(lambda _module, given: (2 * given[0],))
+    torch.testing.assert_close(module(x), wanted, rtol=1e-5, atol=1e-5)
+
+
 def test_linear_under_autocast():
     module, x = cute_py.torch.Linear(8, 12), torch.randn(4, 8, requires_grad=True)
     with torch.autocast("cpu", dtype=torch.bfloat16):

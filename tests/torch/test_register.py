@@ -175,11 +175,16 @@ def test_outputs_are_compared_with_plans_that_other_calls_traced():
     assert not z.any()
 
 
-def test_a_fake_that_returns_something_else_is_refused():
-    op = register(scale, outputs="y", fake=lambda x, alpha: (x, x), name="tests::two")
+@pytest.mark.parametrize(
+    "fake", [lambda x, alpha: (like(x), like(x)), lambda x, alpha: x, lambda x, alpha: None]
+)
+def test_a_fake_that_returns_something_else_is_refused(fake):
+    """The result of an operator is new: it may not be an operand, which the kernel would change."""
+    op, x = register(scale, outputs="y", fake=fake, name="tests::two"), torch.ones(20)
     with pytest.raises(cute.CuteError) as caught:
-        op(torch.zeros(20), 1.0)
+        op(x, 3.0)
     assert caught.value.code == "torch-result"
+    assert bool((x == 1).all())
 
 
 @pytest.mark.parametrize("named", [{"outputs": ["z"]}, {"outputs": ["y"], "beta": 1}])

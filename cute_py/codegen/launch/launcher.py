@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from cute_py.calls.arguments import is_small, number
@@ -59,6 +60,7 @@ class Launcher:
         self.compiled, self.driver = compiled, by or driver()
         self.device = (self.driver.device() or 0) if device is None else device
         self.kept: dict[Hashable, Launch] = {}
+        self.is_active = compiled.plan.launch.cluster == (1, 1, 1)  # or a cluster was seen to run
         grid, counts = compiled.plan.launch.grid, compiled.plan.launch.counts
         divisors, tables = compiled.plan.launch.divisors, compiled.plan.launch.tables
         found = (*grid, *counts, *divisors, *[x for row in tables for x in row])
@@ -176,7 +178,9 @@ class Launcher:
             self._maps(args),
             tuple(self._numbers()),
         )
-        require_active(self.driver, self.compiled, self.function, prepared.config())
+        if not self.is_active:
+            require_active(self.driver, self.compiled, self.function, prepared.config())
+            self.is_active = True
         streams = {own_stream(unwrapped(arg)) for _p, arg in arrays} - {None}
         return Ordered(prepared, [s for s in streams if s is not None]) if streams else prepared
 
@@ -190,13 +194,13 @@ class Launcher:
     def _maps(self, args: Sequence[Any]) -> list[MapOf]:
         """Return the tensor maps of the arrays."""
         names, operation = [p.name for p in self.compiled.plan.params], self.compiled.plan.name
-        found = []
-        for x in self.maps:
-            value = names.index(x.tensor)
-            facts = *extents_of(args[value]), address_of(unwrapped(args[value]))
-            with self.driver.inside(self.device):
-                found.append(MapOf(value, encoded(self.driver, x, *facts, operation)))
-        return found
+        values = [names.index(x.tensor) for x in self.maps]
+        with self.driver.inside(self.device) if values else nullcontext():
+            facts = [(*extents_of(args[i]), address_of(unwrapped(args[i]))) for i in values]
+            return [
+                MapOf(i, encoded(self.driver, x, *each, operation))
+                for i, x, each in zip(values, self.maps, facts, strict=True)
+            ]
 
     def _host(self, env: dict[str, int]) -> Callable[[Sequence[Any]], tuple[Grid, list[int]]]:
         """Return the function of the values that returns what the host computes: the grid, the
