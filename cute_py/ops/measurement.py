@@ -57,7 +57,7 @@ def measured(calls: Sequence[Call], rest: float = 0.0) -> list[float]:
     Each call becomes a CUDA graph of many launches. They are replayed by turns, in a random order;
     the median counts. Those that are far from the fastest after the first rounds are left out.
     """
-    with driver().inside(device_of(unwrapped(calls[0].result))):
+    with driver().inside(device_of(calls[0].result)):
         prepared = [gpu()(call.plan(), call.leaves()) for call in calls]
         operands, stream = Operands(calls), driver().call("cuStreamCreate", 1)
         try:

@@ -32,6 +32,7 @@ def read(x: Any) -> tuple[Hashable, int]:
 
 def device_of(array: Any) -> int:
     """Return the device of an array; for host memory, the device that maps it."""
+    array = unwrapped(array)
     library = library_of(array)
     if library is not None:
         return library.device(array)
