@@ -117,7 +117,7 @@ SHARED = Option(128, 128, (2, 2), 3, 2, spill_bytes=128, time=1.045)
 TWO = Option(128, 128, (2, 2), 3, 2)
 
 # (which products, their tiles, the best first); with no option the tile stays. Spilled values
-# are used outside of the main loop, except 14 words of 160x256.
+# are used outside of the main loop, except 14 words of 160x256 and two of f64 along K.
 TILES: tuple[tuple[Callable[[_Asked], bool], tuple[Option | tuple[Option, ...], ...]], ...] = (
     # tiles pass through registers
     (lambda p: not p.config.asynchronous and p.simt, ()),
@@ -130,7 +130,7 @@ TILES: tuple[tuple[Callable[[_Asked], bool], tuple[Option | tuple[Option, ...], 
     # f64
     (
         lambda p: p.bits == 64 and p.fills(128, 128),
-        (Option(128, 128, (4, 2), 3, k=16), Option(64, 64, (2, 2), 4, k=16)),
+        (Option(128, 128, (4, 2), 3, spill_bytes=16, k=16), Option(64, 64, (2, 2), 4, k=16)),
     ),
     (lambda p: p.bits == 64, (Option(64, 64, (2, 2), 4, k=16),)),
     # bytes along K
