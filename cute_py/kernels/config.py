@@ -9,6 +9,7 @@ elements. A configuration is data: `replace(config, tile=...)` changes one part,
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from math import gcd, prod
 from typing import TYPE_CHECKING, Any
@@ -165,6 +166,12 @@ class GemmConfig(Shown):
         for name, wrong in _conflicts(self):
             if wrong:
                 raise refusal("gemm-config", operation="GemmConfig", config=self, rule=name)
+
+    def because(self, *reasons: str) -> GemmConfig:
+        """Return the same configuration with other reasons."""
+        made = copy(self)  # `replace` would check the parts again
+        object.__setattr__(made, "reasons", reasons)
+        return made
 
     def __str__(self) -> str:
         way = "cp.async" if self.asynchronous else "through registers"

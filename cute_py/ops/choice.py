@@ -64,7 +64,7 @@ def all_for(product: Product) -> list[GemmConfig]:
     """Return the configurations to measure, the rule's choice first; all are for operands that are
     copied alike.
     """
-    path, gpu = _path(product, None), product.library.gpu(product.a)
+    path, gpu = _path(product, None), product.gpu
     assert gpu is not None, "measured on a GPU"
     A, B = product.operands(path)
     first = _config(product, path, None, A, B)
@@ -95,7 +95,7 @@ def facts(product: Product) -> tuple[object, ...]:
     terms = [None if x is None else dtype_of(x).name for x in (product.c, product.bias)]
     terms.append(str(source_by_tma(product)))
     how = product.kind.name, repr(product.epilogue()), product.request.fast_accum
-    gpu, shape = product.library.gpu(product.a), (product.M, product.N, product.K)
+    gpu, shape = product.gpu, (product.M, product.N, product.K)
     return shape, prod(product.batch), tuple(sides), tuple(terms), how, gpu, gpu and gpu.name
 
 
@@ -110,7 +110,7 @@ def _path(product: Product, given: GemmConfig | str | None) -> Path:
     """Return which kernel computes a product, by a configuration if one is given."""
     if product.K == 0:
         return Path(False, ("", ""), "path: K is 0, so the sums are 0: no operand is read")
-    A, B, gpu = product.A, product.B, product.library.gpu(product.a)
+    A, B, gpu = product.A, product.B, product.gpu
     sides = Sides(
         shape=(product.M, product.N, product.K),
         kinds=(product.kinds[0].name, product.kinds[1].name),
@@ -132,7 +132,7 @@ def _config(
         for side, x, kind in zip((given.a, given.b), (A, B), product.kinds, strict=True):
             _require_side(side, x, kind, path.tma)
         return _banded(given, product.M)
-    text, gpu = given if isinstance(given, str) and product.K else None, product.library.gpu(A)
+    text, gpu = given if isinstance(given, str) and product.K else None, product.gpu
     if path.tma and gpu is not None:
         problem = _problem(product, gpu, A, B)
         config = _for_path(for_hopper(problem), path)
@@ -145,7 +145,7 @@ def _config(
 
 
 def _for_path(config: GemmConfig, path: Path) -> GemmConfig:
-    return replace(config, reasons=(path.reason, *config.reasons))
+    return config.because(path.reason, *config.reasons)
 
 
 def source_by_tma(product: Product) -> bool:
@@ -181,7 +181,7 @@ def _numbers(product: Product, config: GemmConfig) -> tuple[int, ...]:
     """Return the numbers that the kernel of a configuration takes after alpha and beta."""
     if not config.by_warpgroups:
         return ()
-    gpu, shape = product.library.gpu(product.a), (product.M, product.N, product.K)
+    gpu, shape = product.gpu, (product.M, product.N, product.K)
     most = H200 if gpu is None else gpu.multiprocessors
     blocks, waves = grid_of(config, shape, prod(product.batch), most)
     return blocks, band_of(config, shape, waves)

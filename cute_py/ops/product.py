@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     from cute_py.calls.memo import Answer
     from cute_py.dtypes.table import DtypeLike
-    from cute_py.ops.libraries import Library
+    from cute_py.ops.libraries import Gpu, Library
     from cute_py.ops.paths import Path
 
 OPERATION = "cute.ops.gemm"
@@ -429,6 +429,11 @@ class Product:
         if self.library.on_host and not is_apart(out):
             facts = {"shape": shown(shape), "strides": shown(out.strides)}
             raise refusal("ops-overlap", operation=OPERATION, **facts)
+
+    @cached_property
+    def gpu(self) -> Gpu | None:
+        """The facts of the GPU that has the arrays; None for the host."""
+        return self.library.gpu(self.a)
 
     @cached_property
     def source(self) -> Any:

@@ -215,12 +215,17 @@ def for_hopper(problem: Problem) -> GemmConfig:
     pdl = best.time < PDL_BELOW
     which = "on, as it is" if pdl else "off, as it is not"
     reasons.append(f"programmatic dependent launch: {which} below {PDL_BELOW:.0f} us")
-    config = best.config
+    config = _launched_early(best.config) if pdl else best.config
     if config.store:
         reasons.append(f"D: by TMA, {config.store} columns at a time")
     else:
         reasons.append(f"D: direct stores of {problem.result}")
-    return replace(config, pdl=int(pdl), reasons=tuple(reasons))
+    return config.because(*reasons)
+
+
+@lru_cache(maxsize=256)
+def _launched_early(config: GemmConfig) -> GemmConfig:
+    return replace(config, pdl=1)
 
 
 def candidates(problem: Problem) -> list[Estimate]:
