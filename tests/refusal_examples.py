@@ -626,6 +626,7 @@ WHEN = {
     ),
     "emulate-async-pending": "shared memory is used while TMA or wgmma still works on it",
     "emulate-proxy-fence": "TMA or wgmma reads what threads stored, without a proxy fence between",
+    "emulate-proxy-global": "TMA accesses global memory that threads of the same kernel stored",
     "emulate-wgmma-pending": "accumulators, or A in registers, are touched before warpgroup_wait",
     "emulate-wgmma-start": "threads of a warpgroup disagree on where sums start from zero",
     "emulate-wgmma-fence": (
@@ -1234,6 +1235,19 @@ RECORDED = {
             "op_name": "cute.tma_store",
             "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
             "other": "warp 0 (kernel.py:2)",
+        },
+    ),
+    "emulate-proxy-global": (
+        "kernel",
+        {
+            "access": "a read",
+            "offset": "0",
+            "coordinate": "",
+            "storage": "A",
+            "op_name": "cute.tma_load",
+            "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
+            "other": "write by block (0, 0, 0), warp 0, lane 0 (thread 0)",
+            "other_line": "kernel.py:3",
         },
     ),
     "emulate-wgmma-pending": (

@@ -33,9 +33,9 @@ CHECKS = {
         ("race", "lanes", "copy-pending", "async-pending", "proxy-fence", "smem-unwritten"),
     ),
     "global": Check(
-        "accesses of global memory that nothing orders",
-        "Memory Consistency Model",
-        ("global-race",),
+        "accesses of global memory that nothing orders, and TMA where threads stored",
+        "Memory Consistency Model; Async proxy",
+        ("global-race", "proxy-global"),
     ),
     "registers": Check(
         "registers that are read before they are written, or while wgmma uses them",

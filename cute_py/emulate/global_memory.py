@@ -224,7 +224,9 @@ class GlobalMemory:
         region, g = t.region, t.g
         wrote, access = region.wrote.take(g), _WORDS[t.kind]
         if wrote.any():
-            self._require(t, access, "write", wrote, region.writer.take(g))
+            writers = region.writer.take(g)
+            self._require(t, access, "write", wrote, writers)
+            self._require_one_proxy(t, access, wrote, writers)
         if t.kind == STRONG_WRITE or (region.strong and t.kind == PLAIN):
             self._after_others(t, access)
         self._remember(t)
@@ -237,7 +239,9 @@ class GlobalMemory:
         region, g = t.region, t.g
         wrote = region.wrote.take(g)
         if wrote.any():
-            self._require(t, "write", "write", wrote, region.writer.take(g))
+            writers = region.writer.take(g)
+            self._require(t, "write", "write", wrote, writers)
+            self._require_one_proxy(t, "write", wrote, writers)
             self._count(t, "rewritten", int(np.count_nonzero(wrote)))
         if region.read.take(g).any():
             self._after_others(t, "write")
@@ -282,6 +286,16 @@ class GlobalMemory:
         if bad.any():
             k = int(np.argmax(bad))
             raise self._race(t, k, access, other, int(marks[k]), int(stamps[k]))
+
+    def _require_one_proxy(self, t: Touch, access: str, marks: Array, stamps: Array) -> None:
+        """Refuse TMA where threads stored: no op here orders the two proxies in global memory."""
+        if not isinstance(t.op, ops.TmaLoad | ops.TmaStore):
+            return
+        stored = (marks != 0) & (stamps & WHO < t.clocks.agents.threads)
+        if stored.any():
+            k = int(np.argmax(stored))
+            marked = int(marks[k]), int(stamps[k]) & ~SEVERAL
+            raise self._race(t, k, access, "write", *marked, code="emulate-proxy-global")
 
     def _after_others(self, t: Touch, access: str) -> None:
         """Refuse what is not ordered after the reads and the strong accesses since the last write:
@@ -482,7 +496,16 @@ class GlobalMemory:
 
     # -- errors and counts
 
-    def _race(self, t: Touch, k: int, access: str, other: str, mark: int, stamp: int) -> Exception:
+    def _race(
+        self,
+        t: Touch,
+        k: int,
+        access: str,
+        other: str,
+        mark: int,
+        stamp: int,
+        code: str = "emulate-global-race",
+    ) -> Exception:
         """Return the error of entry k, with who is not ordered before it."""
         batch, region = t.c.batch, t.region
         span, agents = t.c.span, t.clocks.agents
@@ -506,7 +529,7 @@ class GlobalMemory:
             name, fix = f"{engine} of block {block}", wait if mine else fix
         line = line_of(self.traffic.ops[self._ops(mark)])
         return batch.faults.at(
-            "emulate-global-race",
+            code,
             t.op,
             span,
             where,
@@ -516,7 +539,7 @@ class GlobalMemory:
             storage=t.storage,
             other=f"{other} by {name}",
             other_line=line,
-            fix=fix,
+            **({"fix": fix} if code == "emulate-global-race" else {"op_name": t.op.call}),
         )
 
     def _count(self, t: Touch, name: str, granules: int) -> None:

@@ -175,6 +175,13 @@ WORDINGS: dict[str, Wording] = {
         "a fence of the async proxy between ordinary stores and TMA or wgmma",
         "call cute.fence_proxy_async() after the stores, before the barrier",
     ),
+    "emulate-proxy-global": (
+        EmulationError,
+        "{access} of element {offset}{coordinate} of {storage} by {op_name} of {who}, after the "
+        "{other} ({other_line}): TMA may still see what was there before",
+        "elements of global memory that threads of the same kernel do not store",
+        "store them by cute.tma_store, access them without TMA, or launch a second kernel",
+    ),
     "emulate-wgmma-pending": (
         EmulationError,
         "an access to {registers} by {who}, which wgmma still uses",

@@ -194,6 +194,63 @@ def test_missing_barrier_before_the_store():
     assert "after a write by warp 1" in str(error)
 
 
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("reduce", ["", "add"])
+@pytest.mark.parametrize("stored", ["before", "after", "elsewhere"])
+def test_tma_where_threads_have_stored(stored, reduce, order):
+    """No fence of the program orders ordinary stores to global memory and TMA; a barrier does not."""
+    m = Maker("zeros", threads=64)
+    B = m.tensor("B", "f32")
+    S, a = m.smem("S", "f32", 64), m.reg("a", "f32")
+    begin = [m.op(ops.Map, "copy", a, (1,), cute.f32), m.op(ops.Store, at(S, tid), a)]
+    store = m.op(ops.Store, at(B, tid + 64 * (stored == "elsewhere")), a)
+    copy = only(
+        m,
+        m.op(ops.TmaStore, B[0], (0,), box_of(S, 0, 64), reduce),
+        m.op(ops.BulkCommit),
+        m.op(ops.BulkWait, 0, False),
+    )
+    parts = [copy, store] if stored == "after" else [store, copy]
+    fence = m.op(ops.Fence, "proxy_async")
+    plan = m.plan(*begin, fence, m.op(ops.Barrier), parts[0], fence, m.op(ops.Barrier), parts[1])
+    out = np.zeros(128, np.float32)
+    if stored == "before":
+        error = refused("emulate-proxy-global", plan, out, order=order)
+        assert "after the write by block (0, 0, 0), warp 0, lane 0" in str(error)
+        assert "by cute.tma_store of block" in str(error)
+        emulate(plan, out, order=order, checks=("shared",))
+    else:
+        emulate(plan, out, order=order)
+        assert (out[:64] == 1).all()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("first", [0, 64])
+def test_tma_loads_where_threads_have_stored(first, order):
+    m = Maker("again", threads=64)
+    A, B = m.tensor("A", "f32"), m.tensor("B", "f32")
+    S, bar, a = m.smem("S", "f32", 64), m.smem("bar", "u64", 1), m.reg("a", "f32")
+    load = m.op(ops.TmaLoad, A[0], (first,), box_of(S, 0, 64), at(bar, 0))
+    plan = m.plan(
+        only(m, m.op(ops.MbarInit, at(bar, 0), 1), m.op(ops.Fence, "mbarrier_init")),
+        m.op(ops.Map, "copy", a, (tid,), cute.f32),
+        m.op(ops.Store, at(A, tid), a),
+        m.op(ops.Fence, "proxy_async"),
+        m.op(ops.Barrier),
+        only(m, m.op(ops.MbarArrive, at(bar, 0), 256), load),
+        m.op(ops.MbarWait, at(bar, 0), 0),
+        m.op(ops.Load, a, at(S, tid)),
+        m.op(ops.Store, at(B, tid), a),
+    )
+    values, out = np.arange(128, dtype=np.float32)[::-1].copy(), np.zeros(64, np.float32)
+    if first:  # not where they have stored
+        emulate(plan, values, out, order=order)
+        assert np.array_equal(out, np.arange(64)[::-1])
+    else:
+        error = refused("emulate-proxy-global", plan, values, out, order=order)
+        assert "by cute.tma_load of block (0, 0, 0), warp 0, lane 0" in str(error)
+
+
 def test_tma_store_adds():
     m = Maker(threads=32)
     B = m.tensor("B", "f32")
