@@ -10,6 +10,7 @@ import cute_py as cute
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
 from cute_py.codegen.sass import explained, kind_of
+from cute_py.ops.without_gpu import call_on, gpu_of
 from tests.compile_only.ladder import multistage_flagship
 
 NESTED = """
@@ -99,3 +100,13 @@ def test_branches_belong_to_their_loop_and_inner_loops_do_not():
     assert "2 copies (1 load, 1 store)" in rows[1]
     assert "waits" not in rows[1]
     assert rows[2].endswith(": 1 waits (1 barrier)")
+
+
+def test_a_loop_of_multiply_adds_leaves_its_pipe_to_them():
+    """IMAD.WIDE, which scales an offset and adds an address, takes turns with FFMA."""
+    call = call_on(gpu_of("sm_90a"), (4096, 4096, 4096), "f32", ("K", "K"))
+    sass = cute.compile(call.plan(), "sm_90a", call.config.spill_bytes).sass
+    loops = re.findall(r"(?s)\n(\.L_x_\d+):(.*?)BRA `\(\1\)", sass)
+    (body,) = [body for _label, body in loops if body.count("FFMA") > 500]
+    assert body.count("FFMA") == 1024
+    assert body.count("IMAD") <= 8

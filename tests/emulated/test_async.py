@@ -198,7 +198,7 @@ def test_missing_barrier_before_the_store():
 @pytest.mark.parametrize("reduce", ["", "add"])
 @pytest.mark.parametrize("stored", ["before", "after", "elsewhere"])
 def test_tma_where_threads_have_stored(stored, reduce, order):
-    """No fence of the program orders ordinary stores to global memory and TMA; a barrier does not."""
+    """No op orders ordinary stores to global memory and TMA: a fence and a barrier do not."""
     m = Maker("zeros", threads=64)
     B = m.tensor("B", "f32")
     S, a = m.smem("S", "f32", 64), m.reg("a", "f32")
