@@ -114,7 +114,7 @@ def made(text: str, kind: str, majors: tuple[str, str], result: str) -> Variant:
         letters, digits = re.fullmatch(r"([a-zA-Z]*)(\d*)", word).groups()  # type: ignore[union-attr]
         if word == "c":
             one_pass = False
-        elif word in ("gelu", "relu", "tanh"):
+        elif word in ("gelu", "relu", "tanh", "silu", "sigmoid"):
             epilogue = replace(epilogue, activation=word)
         elif word in ("bias", "C"):
             epilogue = replace(epilogue, **{{"bias": "bias", "C": "source"}[word]: True})

@@ -39,8 +39,8 @@ class Epilogue:
         """Tell whether an element needs few registers next to its sum; bias needs those of one row
         for all.
         """
-        few = self.compute == "f32" and self.activation != "silu"  # which divides
-        return not self.source and (few or self.activation in (None, "relu"))
+        few = self.compute == "f32" or self.activation in (None, "relu")
+        return few and not self.source
 
 
 def activated(x: Any, name: str | None) -> Any:  # a Tensor in registers
@@ -50,7 +50,7 @@ def activated(x: Any, name: str | None) -> Any:  # a Tensor in registers
     if name == "gelu":
         return cute.gelu(x)
     if name == "silu":
-        return x / (cute.exp(-x) + 1)
+        return x * cute.rcp(cute.exp(-x) + 1)
     if name == "sigmoid":
         return cute.rcp(cute.exp(-x) + 1)
     return x if name is None else cute.tanh(x)

@@ -353,8 +353,8 @@ class _Output:
         """Tell whether registers are few next to the sums of a tile."""
         (m, n, _k), epilogue = self.config.tile, self.epilogue
         room = 64 * 256 - (self.config.schedule == "pingpong") - m // self.config.warpgroups * n
-        few = room < 0 and epilogue != Epilogue(epilogue.compute)
-        return few or epilogue.activation not in (None, "relu")
+        many = room < 0 or epilogue.activation not in (None, "relu")
+        return many and not epilogue.is_in_place
 
     def tail(self) -> None:
         """Wait until all of D is written."""
