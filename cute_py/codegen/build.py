@@ -20,7 +20,7 @@ from cute_py.codegen.passes.counters import with_counters
 from cute_py.codegen.passes.strength import Chains
 from cute_py.codegen.passes.zeros import with_scale_d
 from cute_py.codegen.printer import require_parameters
-from cute_py.codegen.sass import counted, explained, stalls
+from cute_py.codegen.sass import counted, explained, may_stall, stalls
 from cute_py.codegen.toolchain import assembled, clipped, disassembled, number_in
 from cute_py.errors import CuteError, refusal, shorten
 from cute_py.integers import ints
@@ -202,7 +202,9 @@ def gate(build: Build) -> Build:
 
 def _require_no_stalls(build: Build) -> None:
     """Refuse a loop of warpgroup products that stalls, unless slow code is allowed."""
-    if build.spill_bytes < UNLIMITED and any(isinstance(op, Wgmma) for op in build.plan.ops):
+    if build.spill_bytes >= UNLIMITED or not any(isinstance(op, Wgmma) for op in build.plan.ops):
+        return
+    if may_stall(build.cubin):
         found = stalls(disassembled(build.cubin))
         if found:
             named = ", ".join(f"{count} {name}" for name, count in sorted(found.items()))
