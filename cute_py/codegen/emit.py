@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import count
+from itertools import count, groupby
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -177,7 +177,7 @@ class Emit:
         """Emit inline PTX and return its results; their old values follow the inputs."""
         kind = ir.VoidType()
         if outs:
-            kind = outs[0] if len(outs) == 1 else ir.LiteralStructType(outs)
+            kind = outs[0] if len(outs) == 1 else self._struct(outs)
         written = "=&" if own else "="
         constraints = [written + LETTERS[x] for x in outs] + [LETTERS[x.type] for x in inputs]
         constraints += [str(i) for i in range(len(old))]
@@ -190,6 +190,16 @@ class Emit:
         if len(outs) == 1:
             return [found]
         return [self.b.extract_value(found, i) for i in range(len(outs))]
+
+    def _struct(self, kinds: list[Any]) -> Any:
+        """Return a type of a module that holds values of these types. It has a name: the text of a
+        module would have all of its types at each use otherwise.
+        """
+        name = "cute_py_" + "_".join(f"{n}{LETTERS[x]}" for x, n in _runs(kinds))
+        found = self.b.module.context.get_identified_type(name)
+        if found.is_opaque:
+            found.set_body(*kinds)
+        return found
 
     def printf(self, text: str, values: list[Any]) -> None:
         """Emit a call of vprintf; the values have 64 bits."""
@@ -244,6 +254,10 @@ class Emit:
         if dtype.is_float and dtype.bits >= 32:
             return ir.Constant(F64 if dtype.bits == 64 else F32, _rounded(value, dtype))
         return ir.Constant(ir.IntType(dtype.bits), _image(value, dtype))
+
+
+def _runs(kinds: list[Any]) -> list[tuple[Any, int]]:
+    return [(kind, len(list(run))) for kind, run in groupby(kinds)]
 
 
 def _bits(kind: Any) -> int:
