@@ -26,7 +26,7 @@ from cute_py.errors import CuteError, refusal, shorten
 from cute_py.integers import ints
 from cute_py.plan.ops import Print, Wgmma
 from cute_py.plan.plan import Plan
-from cute_py.records import Text
+from cute_py.records import Text, uncollected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -368,6 +368,7 @@ def _compiled(plan: Plan, arch: str, spill_bytes: int | None, source: str) -> Co
 
 def _built(build: Build) -> Compiled:
     """Run all passes on a build."""
-    build = _through(PASSES, build, wanted())
+    with uncollected():
+        build = _through(PASSES, build, wanted())
     made = (build.entry, build.source, build.ptx, build.cubin, build.resources, build.log)
     return Compiled(build.plan, build.arch, *made)

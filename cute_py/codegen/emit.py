@@ -56,7 +56,7 @@ class Emit:
         self,
         b: Any,  # an llvmlite IRBuilder
         env: dict[str, Any],
-        words: dict[str, list[Any]],
+        words: dict[str, Any],
         starts: dict[tuple[str, str], Any],
         where: str = "",
         loose: frozenset[str] = frozenset(),

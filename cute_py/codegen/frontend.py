@@ -6,11 +6,9 @@ drops the log of NVVM's errors.
 
 from __future__ import annotations
 
-import gc
 import inspect
 import linecache
 import re
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from cute_py.codegen.arch import capability
@@ -22,7 +20,7 @@ from cute_py.errors import CuteError, refusal
 from cute_py.plan.plan import bytes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from cute_py.codegen.passes.strength import Chains
     from cute_py.plan.plan import Plan
@@ -162,32 +160,17 @@ def _compiled(plan: Plan, function: Any, arch: str) -> str:
         "f32": types.float32,
         "f64": types.float64,
     }
-    with _without_gc():
-        ptx, _kind = cuda.compile(
-            function,
-            types.void(*[kinds[kind] for _name, kind in parameters(plan)]),
-            cc=capability(arch),
-            device=False,
-            abi="numba",
-            output="ptx",
-            launch_bounds=(plan.launch.threads, plan.launch.min_blocks),
-            lineinfo=True,
-        )
+    ptx, _kind = cuda.compile(
+        function,
+        types.void(*[kinds[kind] for _name, kind in parameters(plan)]),
+        cc=capability(arch),
+        device=False,
+        abi="numba",
+        output="ptx",
+        launch_bounds=(plan.launch.threads, plan.launch.min_blocks),
+        lineinfo=True,
+    )
     return str(ptx)
-
-
-@contextmanager
-def _without_gc() -> Iterator[None]:
-    """Turn the garbage collector off: a compilation creates 100 000 objects that stay alive, and
-    scanning them takes a third of its time.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 # -- what numba-cuda lacks

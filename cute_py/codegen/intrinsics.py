@@ -22,7 +22,8 @@ from cute_py.codegen.passes.flight import in_flight
 from cute_py.codegen.passes.strength import Chain
 from cute_py.codegen.printer import multipliers, tables
 from cute_py.codegen.scalars import WARP, has_warps, of_first_lane
-from cute_py.codegen.storage import I8, I32, I64, is_loose, word_count
+from cute_py.codegen.storage import I8, I32, I64, Tuple, is_loose, word_count
+from cute_py.codegen.storage import undefined as nothing
 from cute_py.codegen.tensor_maps import TensorMaps
 from cute_py.errors import refusal
 from cute_py.integers import ints
@@ -221,9 +222,11 @@ class Intrinsics:
 
     def _emit(self, b: Any, signature: _Signature, values: dict[str, Any], place: str) -> Emit:
         """Return the emitter of an op, with the values of its arguments."""
-        nothing = ir.Constant(I32, ir.Undefined)
-        words = {n: [nothing] * self.storages[n] for n in signature.results}
-        words |= {n: cgutils.unpack_tuple(b, values[n]) for n in signature.storages}
+        words = {
+            n: Tuple(b, values[n] if n in values else nothing(count), count)
+            for n in dict.fromkeys([*signature.results, *signature.storages])
+            for count in (self.storages[n],)
+        }
         starts = self._starts(b, signature.used, values)
         env = {n: values[n] for n in sorted(signature.used.symbols)}
         env |= {WARP: values[self.warp]} if self.warp in values else {}
@@ -281,7 +284,7 @@ class _Signature:
 
     def packed(self, context: Any, b: Any, kind: Any, e: Emit) -> Any:
         """Return its result, of type `kind`, after its op was emitted."""
-        made = [context.make_tuple(b, t, e.words.words[n]) for n, t in self.results.items()]
+        made = [e.words.words[n].packed() for n in self.results]
         made += [e.reached for _ in self.moved]
         if not made:
             return context.get_dummy_value()
@@ -432,5 +435,4 @@ def undefined(context, count):  # type: ignore[no-untyped-def] # noqa: ANN001, A
 
 
 def _undefined(ctx: Any, b: Any, sig: Any, args: Any) -> Any:
-    kind = sig.return_type
-    return ctx.make_tuple(b, kind, [ir.Constant(I32, ir.Undefined)] * kind.count)
+    return nothing(sig.return_type.count)

@@ -145,7 +145,10 @@ def decoded(cubin: bytes) -> tuple[list[Instruction], dict[str, int]]:
 
 def _machine_code(cubin: bytes) -> bytes:
     """Return the only section of code of a cubin, b"" if there are several. Source: ELF-64."""
-    start, (size, count) = struct.unpack_from("<Q", cubin, 40)[0], struct.unpack_from("<2H", cubin, 58)
+    start, (size, count) = (
+        struct.unpack_from("<Q", cubin, 40)[0],
+        struct.unpack_from("<2H", cubin, 58),
+    )
     rows = [struct.unpack_from("<2I4Q", cubin, start + i * size) for i in range(count)]
     found = [row[4:] for row in rows if row[2] & 4]  # SHF_EXECINSTR
     return b"".join(cubin[at : at + length] for at, length in found) if len(found) == 1 else b""

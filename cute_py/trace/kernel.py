@@ -24,6 +24,7 @@ from cute_py.plan.ops import Map
 from cute_py.plan.plan import Members, Plan, ScalarParam, TensorParam
 from cute_py.plan.verify import verify
 from cute_py.plan.walk import divisors_in, storages
+from cute_py.records import uncollected
 from cute_py.tensor.tensor import derived, pointer_makers, register_allocators
 from cute_py.trace import arithmetic, copying, memory
 from cute_py.trace.arithmetic import new_registers
@@ -247,10 +248,11 @@ def _traced(kernel: Kernel, arguments: tuple[Argument, ...]) -> Plan:
     code = kernel.function.__code__
     state = Trace(kernel.__name__, (code.co_filename, code.co_firstlineno), Recorder())
     try:
-        with recording(state):
-            _run(kernel, arguments, state)
-            plan = _plan(kernel, state)
-        verify(plan)
+        with uncollected():
+            with recording(state):
+                _run(kernel, arguments, state)
+                plan = _plan(kernel, state)
+            verify(plan)
     except CuteError as error:
         raise _located(_promising(error, state), state.root.line) from None
     except (TypeError, ValueError, IndexError) as error:
