@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import linecache
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from cute_py.codegen.arch import capability
@@ -20,7 +21,7 @@ from cute_py.errors import CuteError, refusal
 from cute_py.plan.plan import bytes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from cute_py.codegen.passes.strength import Chains
     from cute_py.plan.plan import Plan
@@ -52,7 +53,7 @@ def ptx_of(
 
     function = _function(plan, text, calls)
     try:
-        ptx = _compiled(plan, function, arch)
+        ptx = _compiled(plan, function, arch, is_edited)
     except nvvmError as error:
         log = "; ".join([str(error), *getattr(error, "__notes__", ())])
         raise refusal("codegen-nvvm", operation=plan.name, arch=arch, log=clipped(log)) from None
@@ -148,7 +149,7 @@ def _file(name: str, text: str) -> str:
     return path
 
 
-def _compiled(plan: Plan, function: Any, arch: str) -> str:
+def _compiled(plan: Plan, function: Any, arch: str, is_edited: bool) -> str:
     from numba import cuda
     from numba.cuda import types
 
@@ -160,17 +161,58 @@ def _compiled(plan: Plan, function: Any, arch: str) -> str:
         "f32": types.float32,
         "f64": types.float64,
     }
-    ptx, _kind = cuda.compile(
-        function,
-        types.void(*[kinds[kind] for _name, kind in parameters(plan)]),
-        cc=capability(arch),
-        device=False,
-        abi="numba",
-        output="ptx",
-        launch_bounds=(plan.launch.threads, plan.launch.min_blocks),
-        lineinfo=True,
-    )
+    with _passes(every=is_edited):
+        ptx, _kind = cuda.compile(
+            function,
+            types.void(*[kinds[kind] for _name, kind in parameters(plan)]),
+            cc=capability(arch),
+            device=False,
+            abi="numba",
+            output="ptx",
+            launch_bounds=(plan.launch.threads, plan.launch.min_blocks),
+            lineinfo=True,
+        )
     return str(ptx)
+
+
+# passes of Numba that find nothing in a printed kernel: it has no closures, arrays or dynamic
+# exceptions, and no variable changes its type (NVVM makes SSA faster)
+_NEEDLESS = (
+    "InlineClosureLikes", "GenericRewrites", "RewriteDynamicRaises", "MakeFunctionToJitFunction",
+    "InlineInlinables", "DeadBranchPrune", "FindLiterallyCalls", "LiteralUnroll",
+    "LiteralPropagationSubPipelinePass", "ReconstructSSA", "InlineOverloads", "NopythonRewrites",
+    "IRLegalization",
+)  # fmt: skip
+
+
+@contextmanager
+def _passes(every: bool) -> Iterator[None]:
+    """Run every pass of Numba, or those that a printed kernel needs: a tenth of a compilation less.
+    Its lock is held, so that the kernels of others get all passes.
+    """
+    from numba.cuda import compiler
+    from numba.cuda.core.compiler_lock import global_compiler_lock
+
+    with global_compiler_lock:
+        whole = compiler.CUDACompiler
+        compiler.CUDACompiler = whole if every else _shortened(whole)
+        try:
+            yield
+        finally:
+            compiler.CUDACompiler = whole
+
+
+def _shortened(whole: Any) -> Any:
+    """Return a compiler class of Numba without the needless passes."""
+
+    class Short(whole):  # type: ignore[misc]
+        def define_pipelines(self) -> list[Any]:
+            (manager,) = super().define_pipelines()
+            manager.passes = [x for x in manager.passes if x[0].__name__ not in _NEEDLESS]
+            manager.finalize()
+            return [manager]
+
+    return Short
 
 
 # -- what numba-cuda lacks

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from numba.cuda import cgutils, types
+from numba.cuda.cudaimpl import registry
 from numba.cuda.extending import intrinsic
+from numba.cuda.typing.templates import infer_global, make_intrinsic_template
 
 from cute_py.codegen.addresses import advance, begin
 from cute_py.codegen.emit import Emit
@@ -319,13 +321,32 @@ class _Names:
 
 
 def _intrinsic(name: str, kinds: tuple[Any, ...], result: Any, codegen: Any) -> Any:
-    """Return an intrinsic with fixed argument types; Numba needs a function of fixed arity."""
+    """Return an intrinsic with fixed argument types; Numba needs a function of fixed arity.
+
+    It is registered as Numba's decorator does, but for the registry of its code: the decorator
+    searches all libraries of Numba for news at each call of an intrinsic, half of the typing.
+    """
     signature = result(*kinds)
     names = ", ".join(f"a{i}" for i in range(len(kinds)))
     scope = {"typed": lambda: (signature, codegen)}
     name = f"emit_{name}"  # not a keyword
     exec(f"def {name}(context{', ' * bool(names)}{names}):\n    return typed()", scope)
-    return intrinsic(scope[name])
+    made = Intrinsic(name)
+    template = make_intrinsic_template(made, scope[name], name)
+    template._get_target_registry = lambda _self, _reason: registry
+    infer_global(made, types.Function(template))
+    return made
+
+
+@dataclass(frozen=True, eq=False)
+class Intrinsic:
+    """What a printed kernel calls, by its name."""
+
+    name: str
+
+    def __deepcopy__(self, _memo: Any) -> Intrinsic:
+        """Return itself: Numba copies statements."""
+        return self
 
 
 # -- runtime functions: indices, shared memory, undefined registers
