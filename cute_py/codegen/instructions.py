@@ -8,6 +8,8 @@ refer to the PTX ISA 9.0.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
+from struct import pack
 from typing import TYPE_CHECKING
 
 from cute_py.atoms.copy import Copy_Op, guarded
@@ -250,6 +252,22 @@ def holding(row: Row, count: int) -> Row:
     values they stay where they are, and accesses to them stay in order with the instruction.
     """
     return replace(row, results=(Slot("held", "b32", count),))
+
+
+@cache
+def polynomial(coefficients: tuple[float, ...]) -> Row:
+    """Return the row of a polynomial of f32, by powers from 0 on: one fma a power, all in one
+    statement, since compilers take their time by statements.
+
+    >>> polynomial((1.0, 2.0)).template
+    '{{ .reg .f32 t; mov.f32 t, 0f40000000; fma.rn.f32 t, t, {x}, 0f3F800000; mov.f32 {d}, t; }}'
+    """
+    first, *rest = (f"0f{pack('>f', x).hex().upper()}" for x in reversed(coefficients))
+    steps = " ".join(f"fma.rn.f32 t, t, {{x}}, {each};" for each in rest)
+    text = f"{{{{ .reg .f32 t; mov.f32 t, {first}; {steps} mov.f32 {{d}}, t; }}}}"
+    return Row(
+        "polynomial", text, (Slot("d", "f32"),), (Slot("x", "f32"),), "none", (), OLDEST, "fma"
+    )
 
 
 # -- the table

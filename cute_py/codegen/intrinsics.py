@@ -331,7 +331,7 @@ def _intrinsic(name: str, kinds: tuple[Any, ...], result: Any, codegen: Any) -> 
     scope = {"typed": lambda: (signature, codegen)}
     name = f"emit_{name}"  # not a keyword
     exec(f"def {name}(context{', ' * bool(names)}{names}):\n    return typed()", scope)
-    made = Intrinsic(name)
+    made = Intrinsic(name, signature, codegen)
     template = make_intrinsic_template(made, scope[name], name)
     template._get_target_registry = lambda _self, _reason: registry
     infer_global(made, types.Function(template))
@@ -340,9 +340,17 @@ def _intrinsic(name: str, kinds: tuple[Any, ...], result: Any, codegen: Any) -> 
 
 @dataclass(frozen=True, eq=False)
 class Intrinsic:
-    """What a printed kernel calls, by its name."""
+    """What a printed kernel calls.
+
+    Attributes:
+        name: its name, for Numba's messages.
+        signature: its types.
+        codegen: what emits its code.
+    """
 
     name: str
+    signature: Any
+    codegen: Any
 
     def __deepcopy__(self, _memo: Any) -> Intrinsic:
         """Return itself: Numba copies statements."""

@@ -49,11 +49,11 @@ PRODUCTS = ("HGMMA", "IGMMA", "QGMMA")  # of warpgroups
 # what stalls the loop of warpgroup products: spills, calls, fences of the whole GPU, operands in
 # vector registers
 STALLS = re.compile(r"(?:LDL|STL|CALL|R2UR|MEMBAR\.\w+\.(?:GPU|SYS))\b")
-# the low 12 bits of instructions of sm_90, as `nvdisasm -hex` shows them: products, jumps, and what
-# may stall
+# the low 12 bits of instructions of sm_90, as `nvdisasm -hex` shows them: products, of A in shared
+# memory and in registers, jumps, and what may stall
 OPCODES = {
-    0x9F0: "HGMMA", 0x9F1: "IGMMA", 0x9F3: "QGMMA", 0x947: "BRA", 0x94D: "EXIT", 0x983: "LDL",
-    0x387: "STL", 0x2CA: "R2UR", 0x992: "MEMBAR",
+    0x9F0: "HGMMA", 0xDF0: "HGMMA", 0x9F1: "IGMMA", 0xDF1: "IGMMA", 0x9F3: "QGMMA", 0xDF3: "QGMMA",
+    0x947: "BRA", 0x94D: "EXIT", 0x983: "LDL", 0x387: "STL", 0x2CA: "R2UR", 0x992: "MEMBAR",
     **dict.fromkeys((0x343, 0x344, 0x943, 0x944), "CALL"),
 }  # fmt: skip
 SUSPECTS = ("LDL", "STL", "CALL", "R2UR", "MEMBAR")
@@ -78,14 +78,14 @@ def counted(sass: str) -> Mapping[str, int]:
     >>> counted("/*0010*/ @P0 LDSM.16.M88.4 R4, [R2] ;")["LDSM"]
     1
     """
-    return MappingProxyType(Counter(x.name for x in _read(sass)[0]))
+    return MappingProxyType(Counter(x.name for x in read(sass)[0]))
 
 
 def product_loops(sass: str) -> list[list[Instruction]]:
     """Return the innermost loops that multiply by warpgroups, which are those over K. Products that
     are left over where such a loop was unrolled are in none.
     """
-    return _product_loops(*_read(sass))
+    return _product_loops(*read(sass))
 
 
 def _product_loops(code: list[Instruction], labels: dict[str, int]) -> list[list[Instruction]]:
@@ -167,7 +167,7 @@ def explained(sass: str) -> Text:
     """Return a line for the code outside of loops and one for each loop of SASS: a loop is what a
     branch back encloses, without the loops inside of it.
     """
-    code, labels = _read(sass)
+    code, labels = read(sass)
     loops = set[tuple[int, int]]()
     for i, x in enumerate(code):
         start = labels.get(x.target, len(code))
@@ -181,7 +181,8 @@ def explained(sass: str) -> Text:
     return Text("\n".join(rows))
 
 
-def _read(sass: str) -> tuple[list[Instruction], dict[str, int]]:
+def read(sass: str) -> tuple[list[Instruction], dict[str, int]]:
+    """Return the instructions of SASS, and where its labels are among them."""
     code: list[Instruction] = []
     labels: dict[str, int] = {}
     for found in _LINE.finditer(sass):

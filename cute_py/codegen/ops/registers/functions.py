@@ -5,20 +5,19 @@ s_erff.c (fdlibm, Sun Microsystems 1993). Above, it is 1 - 2**Q(a), since the lo
 nearly a parabola. P and Q are minimax fits, made for this file. With ex2.approx (2 ulp) the result
 is within 2 ulp; tests/compile_only/test_functions.py checks it.
 
-gelu of f32 is max(x, 0) - a*Phi(-a), with Phi the normal distribution and Phi(-a) = 2**TAIL(a), for
-the same reason. It has no branches, and nothing cancels where x is negative. It is within 3 * 2**-24
-of abs(x).
+gelu of f32 is max(x, 0) - a*Phi(-a), with Phi the normal distribution and Phi(-a) = 2**TAIL(a) for
+the same reason. It has no branches, and nothing cancels where x is negative. It is within
+3 * 2**-24 of abs(x).
 """
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from llvmlite import ir
 
-from cute_py.codegen.instructions import OLDEST, TABLE, Row, Slot
+from cute_py.codegen.instructions import TABLE, polynomial
 from cute_py.codegen.storage import F32, F64, I1, I32
 
 if TYPE_CHECKING:
@@ -96,19 +95,7 @@ def gelu(e: Emit, x: Any) -> Any:
 
 
 def _horner(e: Emit, x: Any, coefficients: tuple[float, ...]) -> Any:
-    return e.emit(_polynomial(coefficients), x)[0]
-
-
-@cache
-def _polynomial(coefficients: tuple[float, ...]) -> Row:
-    """Return the row of a polynomial of f32, by powers from 0 on: one statement of one fma for each
-    power, since a compiler's time goes with the statements.
-    """
-    first, *rest = (f"0f{np.float32(x).view(np.uint32):08X}" for x in reversed(coefficients))
-    steps = " ".join(f"fma.rn.f32 t, t, {{x}}, {each};" for each in rest)
-    text = f"{{{{ .reg .f32 t; mov.f32 t, {first}; {steps} mov.f32 {{d}}, t; }}}}"
-    slots = (Slot("d", "f32"),), (Slot("x", "f32"),)
-    return Row("polynomial", text, *slots, "none", (), OLDEST, "fma")
+    return e.emit(polynomial(coefficients), x)[0]
 
 
 def _fma(e: Emit, a: Any, b: Any, c: Any) -> Any:
