@@ -66,16 +66,16 @@ class Tuple(Sequence[Any]):
 
     def __init__(self, b: Any, value: Any, count: int) -> None:
         """Keep the builder, the LLVM array of all words, and their number."""
-        self.b, self.value, self.count = b, value, count
+        self.b, self.value, self.length = b, value, count
         self.known: dict[int, Any] = {}
         self.changed: dict[int, Any] = {}
 
     def __len__(self) -> int:
-        return self.count
+        return self.length
 
     def __getitem__(self, i: Any) -> Any:
         """Return a word, or the list of those of a slice."""
-        found = range(self.count)[i]
+        found = range(self.length)[i]
         if isinstance(found, range):
             return [self[k] for k in found]
         if found not in self.known:
@@ -84,7 +84,7 @@ class Tuple(Sequence[Any]):
 
     def __setitem__(self, i: int | slice, value: Any) -> None:
         """Replace a word, or those of a slice."""
-        found = range(self.count)[i]
+        found = range(self.length)[i]
         places, values = (found, value) if isinstance(found, range) else ((found,), (value,))
         for k, each in zip(places, values, strict=True):
             self.known[k] = self.changed[k] = each
