@@ -1,7 +1,7 @@
 """Functions of registers on a GPU: each compiles for each float type, with the bound it documents.
 
-No GPU is needed: the polynomials of erf and gelu are computed here in f32, an operation a rounding, and
-ex2.approx is given its greatest error in both directions.
+No GPU is needed: the polynomials of erf and gelu are computed here in f32, an operation a rounding,
+and ex2.approx is given its greatest error in both directions.
 """
 
 import math

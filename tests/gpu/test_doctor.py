@@ -1,4 +1,4 @@
-"""The self-tests of `cute-py doctor` on a GPU, and erf and gelu there; no array library is needed."""
+"""The self-tests of `cute-py doctor` on a GPU, erf and gelu there; no array library is needed."""
 
 import math
 
