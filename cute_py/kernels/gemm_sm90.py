@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cute_py.tensor.tensor import Tensor
 
 WARPGROUP = 128  # threads
-FEW = 16  # columns, which a thread has 8 numbers of
+FEW = 32  # columns, which a thread has 16 numbers of
 Count = cute.s32(min=1, max=2**16 - 1)
 
 
