@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba.cuda import cgutils, types
 from numba.cuda.cudaimpl import registry
 from numba.cuda.extending import intrinsic
-from numba.cuda.typing.templates import infer_global, make_intrinsic_template
+from numba.cuda.typing.templates import AbstractTemplate, infer_global
 
 from cute_py.codegen.addresses import advance, begin
 from cute_py.codegen.emit import Emit
@@ -321,20 +321,19 @@ class _Names:
 
 
 def _intrinsic(name: str, kinds: tuple[Any, ...], result: Any, codegen: Any) -> Any:
-    """Return an intrinsic with fixed argument types; Numba needs a function of fixed arity.
+    """Return an intrinsic with fixed argument types.
 
-    It is registered as Numba's decorator does, but for the registry of its code: the decorator
-    searches all libraries of Numba for news at each call of an intrinsic, half of the typing.
+    Numba's decorator finds out the same by itself, in half of the time of all typing: it searches
+    its libraries for news at each call.
     """
-    signature = result(*kinds)
-    names = ", ".join(f"a{i}" for i in range(len(kinds)))
-    scope = {"typed": lambda: (signature, codegen)}
-    name = f"emit_{name}"  # not a keyword
-    exec(f"def {name}(context{', ' * bool(names)}{names}):\n    return typed()", scope)
-    made = Intrinsic(name, signature, codegen)
-    template = make_intrinsic_template(made, scope[name], name)
-    template._get_target_registry = lambda _self, _reason: registry
-    infer_global(made, types.Function(template))
+    made = Intrinsic(f"emit_{name}", result(*kinds), codegen)
+    parts = {
+        "key": made,
+        "generic": lambda _self, args, _kws: made.signature if len(args) == len(kinds) else None,
+        "get_impl_key": lambda _self, _signature: codegen,
+    }
+    infer_global(made, types.Function(type(made.name, (AbstractTemplate,), parts)))
+    registry.lower(codegen, *kinds)(codegen)
     return made
 
 

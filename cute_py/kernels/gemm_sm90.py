@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cute_py.tensor.tensor import Tensor
 
 WARPGROUP = 128  # threads
-FEW = 32  # columns, which a thread has 16 numbers of
+MANY = 180  # sums of a thread, of 240 registers
 Count = cute.s32(min=1, max=2**16 - 1)
 
 
@@ -333,7 +333,7 @@ class _Output:
         registers takes few columns at a time.
         """
         (row, column), mma = at, row_mma(self.config)
-        step = min(width, FEW) if self._is_heavy() else width
+        step = self._columns(width)
         thr = row_mma(self.config, step).get_slice(self.thread)
         if step < width:
             cute.syncwarp()  # loads of the next part would take registers
@@ -349,12 +349,17 @@ class _Output:
                 part = self._part(self.D, (row, column + j), (64, step), place)
                 cute.copy(x, thr.partition_C(part))
 
-    def _is_heavy(self) -> bool:
-        """Tell whether registers are few next to the sums of a tile."""
+    def _columns(self, width: int) -> int:
+        """Return how many columns to take at a time: all, or few where registers are few."""
         (m, n, _k), epilogue = self.config.tile, self.epilogue
-        room = 64 * 256 - (self.config.schedule == "pingpong") - m // self.config.warpgroups * n
-        many = room < 0 or epilogue.activation not in (None, "relu")
-        return many and not epilogue.is_in_place
+        sums = m * n // self.config.warpgroups // WARPGROUP  # of a thread
+        if epilogue == Epilogue(epilogue.compute):
+            return width
+        if sums > MANY:
+            return min(width, 16)
+        is_full = sums + (self.config.schedule == "pingpong") > 128
+        light = epilogue.is_in_place or epilogue.activation in (None, "relu")
+        return width if light and not is_full else min(width, 32)
 
     def tail(self) -> None:
         """Wait until all of D is written."""
