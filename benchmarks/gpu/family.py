@@ -209,6 +209,19 @@ def job_of(case: Case, variant: Variant) -> Job:
 
 def compiled(job: Job, spill_bytes: int = 0) -> tuple[Any, str, float]:
     """Return what a job compiles to, or why it is refused; and the seconds."""
+    import cute_py as cute
+
+    began = time.perf_counter()
+    kernel, call = arguments(job.config, job.kinds, job.epilogue)
+    try:
+        found = cute.compile(cute.trace(kernel, *call), "sm_90a", spill_bytes)
+    except cute.CuteError as error:
+        return None, f"{error.code}: {error}", time.perf_counter() - began
+    return found, "", time.perf_counter() - began
+
+
+def arguments(config: GemmConfig, types: tuple[str, str], last: Epilogue) -> tuple[Any, Any]:
+    """Return the kernel of a configuration, and arrays and numbers for it; `types` of A and D."""
     import ml_dtypes
     import numpy as np
 
@@ -217,18 +230,11 @@ def compiled(job: Job, spill_bytes: int = 0) -> tuple[Any, str, float]:
 
     kinds = {"bf16": ml_dtypes.bfloat16, "e4m3": ml_dtypes.float8_e4m3fn, "tf32": np.float32}
     kinds |= {"f16": np.float16, "f32": np.float32, "s8": np.int8, "s32": np.int32}
-    A, B, C, D = (np.zeros((128, 128), kinds[job.kinds[i]]) for i in (0, 0, 1, 1))
-    config, began = job.config, time.perf_counter()
+    A, B, C, D = (np.zeros((128, 128), kinds[types[i]]) for i in (0, 0, 1, 1))
     A, B = (x.T if side.major == "MN" else x for x, side in ((A, config.a), (B, config.b)))
-    A, B = (cute.typed(x, "tf32") if job.kinds[0] == "tf32" else x for x in (A, B))
-    terms = C if job.epilogue.source else None, D[0] if job.epilogue.bias else None
-    try:
-        call = (A, B, *terms, D, 1.0, 1.0, 1, 1, config, job.epilogue)
-        plan = cute.trace(KERNELS[config.schedule], *call)
-        found = cute.compile(plan, "sm_90a", spill_bytes)
-    except cute.CuteError as error:
-        return None, f"{error.code}: {error}", time.perf_counter() - began
-    return found, "", time.perf_counter() - began
+    A, B = (cute.typed(x, "tf32") if types[0] == "tf32" else x for x in (A, B))
+    terms = C if last.source else None, D[0] if last.bias else None
+    return KERNELS[config.schedule], (A, B, *terms, D, 1.0, 1.0, 1, 1, config, last)
 
 
 def compile_all(cases: list[Case]) -> dict[Job, tuple[Any, str, float]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count, groupby
+from math import copysign
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -273,6 +274,8 @@ def _image(value: float, dtype: Dtype) -> int:
     """Return the bits of a number."""
     if dtype.name == "ue8m0":  # of a predicated load: NaN for 0, as on the emulator
         return int(np.asarray(value).astype(dtype.numpy).view(np.uint8))
+    if not value and copysign(1.0, value) > 0:  # of each load with a guard
+        return 0
     if dtype.is_float:
         return int(encode(value, dtype))
     return int(value) & ((1 << dtype.bits) - 1)

@@ -357,9 +357,9 @@ class _Output:
             return width
         if sums > MANY:
             return min(width, 16)
-        is_full = sums + (self.config.schedule == "pingpong") > 128
-        light = epilogue.is_in_place or epilogue.activation in (None, "relu")
-        return width if light and not is_full else min(width, 32)
+        few = sums + (self.config.schedule == "pingpong") > 128
+        few = few or epilogue.activation not in (None, "relu")
+        return min(width, 32) if few and not epilogue.is_in_place else width
 
     def tail(self) -> None:
         """Wait until all of D is written."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from llvmlite import ir
 
+from cute_py.codegen import instructions
 from cute_py.codegen.instructions import TABLE, polynomial
 from cute_py.codegen.storage import F32, F64, I1, I32
 
@@ -89,9 +90,7 @@ def erf(e: Emit, x: Any) -> Any:
 
 def gelu(e: Emit, x: Any) -> Any:
     """Emit gelu of f32; NaN stays, infinity is itself, and its negative gives NaN, as a product."""
-    (a,) = e.emit("abs", _or_nan("min")(e, x, _number(SURE)), type="f32")
-    (tail,) = e.emit("ex2.approx", _horner(e, a, TAIL))
-    return _fma(e, _FLOAT["neg"](e, a), tail, _or_nan("max")(e, x, _number(0.0)))
+    return e.emit(instructions.gelu(TAIL, SURE, e.has("min.nan")), x)[0]
 
 
 def _horner(e: Emit, x: Any, coefficients: tuple[float, ...]) -> Any:
