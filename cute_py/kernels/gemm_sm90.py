@@ -335,7 +335,7 @@ class _Output:
         (row, column), mma = at, row_mma(self.config)
         step = self._columns(width)
         thr = row_mma(self.config, step).get_slice(self.thread)
-        if step < width:
+        if self.epilogue.bias or self.epilogue.source:
             cute.syncwarp()  # loads of the next part would take registers
         for j in range(0, width, step):
             x = mma.columns_C(sums, column + j, step)
