@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from numba.cuda import cgutils, types
-from numba.cuda.cudaimpl import registry
 from numba.cuda.extending import intrinsic
 from numba.cuda.typing.templates import AbstractTemplate, infer_global
 
@@ -326,6 +325,8 @@ def _intrinsic(name: str, kinds: tuple[Any, ...], result: Any, codegen: Any) -> 
     Numba's decorator finds out the same by itself, in half of the time of all typing: it searches
     its libraries for news at each call.
     """
+    from numba.cuda.cudaimpl import registry  # works after `patch_numba`
+
     made = Intrinsic(f"emit_{name}", result(*kinds), codegen)
     parts = {
         "key": made,
