@@ -355,11 +355,10 @@ class _Output:
         sums = m * n // self.config.warpgroups // WARPGROUP  # of a thread
         if epilogue == Epilogue(epilogue.compute):
             return width
-        if sums > MANY:
-            return min(width, 16)
-        few = sums + (self.config.schedule == "pingpong") > 128
-        few = few or epilogue.activation not in (None, "relu")
-        return min(width, 32) if few and not epilogue.is_in_place else width
+        light = epilogue.activation in (None, "relu") and self.config.schedule == "cooperative"
+        if sums <= 128 and (light or epilogue.is_in_place):
+            return width
+        return min(width, 16 if sums > MANY else 32)
 
     def tail(self) -> None:
         """Wait until all of D is written."""
