@@ -80,7 +80,8 @@ schedule=cooperative
     atom, shape = f"SM90_64x{n}x{depth}_{names}", (m, n, LINE // a.bits)
     parts = {"stages": 2, "store": store, "schedule": schedule, "asynchronous": True, **parts}
     config = GemmConfig(atom, shape, (4 * warpgroups, 1), a=sides[0], b=sides[1], **parts)
-    room = HOPPER_SMEM - LINE - store_bytes(config, kind)
+    shared = m * n * 4 if config.split > 1 else 0  # sums, and their mbarriers are in LINE
+    room = HOPPER_SMEM - LINE - store_bytes(config, kind) - shared
     most = max(2, min(room // ((m + n) * LINE // 8), MOST_STAGES))
     return config if parts["stages"] > 2 else replace(config, stages=most)
 
@@ -231,6 +232,20 @@ def conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
             or (
                 config.cluster == 2
                 and (config.schedule != "cooperative" or config.a.major != "K" or m % 128 != 0)
+            ),
+        ),
+        (
+            "1, 2, 4 or 8 blocks that may share K (split), each with 64 rows a warpgroup, without "
+            "tiles of A or C by TMA in common",
+            config.split not in (1, 2, 4, 8)
+            or (
+                config.split > 1
+                and (
+                    config.schedule != "cooperative"
+                    or m != 64 * groups
+                    or config.cluster > 1
+                    or bool(config.prefetch)
+                )
             ),
         ),
     ]

@@ -2,18 +2,21 @@
 
 D = activation(alpha * A B^T + beta * C + bias), as in `gemm.py`, for K of at least 1. Blocks are
 persistent: each computes tile after tile of D, and one warp loads ahead of the warpgroups that
-multiply. In `gemm_cooperative` these share a tile. In `gemm_pingpong` each of two has a tile of its
-own, and one stores while the other multiplies. `config.store` says how D leaves: by TMA, or from
-registers where TMA cannot write it.
+multiply. In `gemm_cooperative` these share a tile, and blocks of a cluster may share its tiles of K.
+In `gemm_pingpong` each of two has a tile of its own, and one stores while the other multiplies.
+`config.store` says how D leaves: by TMA, or from registers where TMA cannot write it.
 """
 
 from __future__ import annotations
+
+from contextlib import nullcontext
 
 import cute_py as cute
 from cute_py import _
 from cute_py.kernels.config import LINE, GemmConfig
 from cute_py.kernels.config_sm90 import row_mma, smem_layouts, store_layouts, store_parts
 from cute_py.kernels.epilogue import Epilogue, activated, converted, loaded, loaded_row, row_part
+from cute_py.kernels.split_k import SplitK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,21 +41,24 @@ def gemm_cooperative(
     beta: cute.f64,
     blocks: Count,
     band: Count,
+    parts: Count,
     config: GemmConfig,
     epilogue: Epilogue,
 ) -> None:
     """D = activation(alpha * A B^T + beta * C + bias), batch by batch: A is (M,K,L), B (N,K,L), C
-    and D (M,N,L), bias (N). Blocks that run together compute `band` tiles of M.
+    and D (M,N,L), bias (N). Blocks that run together compute `band` tiles of M. With `config.split`,
+    which `parts` divides, so many blocks share the tiles of K.
     """
-    cute.launch(blocks, config.threads, config.cluster, pdl=bool(config.pdl))
-    tiles, inputs = _Tiles(config, D, band), _Inputs(config, A, B)
-    output = _Output(config, epilogue, (C, bias, D), (alpha, beta))
+    cute.launch(blocks, config.threads, config.cluster * config.split, pdl=bool(config.pdl))
+    split = SplitK(config, parts, blocks) if config.split > 1 else None
+    tiles, inputs = _Tiles(config, D, band, split), _Inputs(config, A, B, split)
+    output = _Output(config, epilogue, (C, bias, D), (alpha, beta), split)
     if config.pdl:
         tiles.overlap((A, B))
     warps, registers = 4 * config.consumers, config.registers
     with cute.role("multiply", range(warps), registers[1]):
         for place in tiles.of_block():
-            inputs.multiply(meanwhile=lambda k: output.load(k, inputs.depth, place))  # noqa: B023
+            inputs.multiply(place, meanwhile=lambda k: output.load(k, inputs.depth, place))  # noqa: B023
             output.store(inputs.sums, place)
         output.tail()
     with cute.role("load", range(warps, warps + 4), registers[0]), cute.elect("role"):
@@ -73,10 +79,13 @@ def gemm_pingpong(
     beta: cute.f64,
     blocks: Count,
     band: Count,
+    parts: Count,
     config: GemmConfig,
     epilogue: Epilogue,
 ) -> None:
-    """The same; two warpgroups take turns with the tensor cores, tile by tile."""
+    """The same, with all of K in a block; two warpgroups take turns with the tensor cores, tile by
+    tile.
+    """
     cute.launch(blocks, config.threads, pdl=bool(config.pdl))
     tiles, inputs = _Tiles(config, D, band), _Inputs(config, A, B)
     output = _Output(config, epilogue, (C, bias, D), (alpha, beta))
@@ -96,7 +105,7 @@ def gemm_pingpong(
         for place in tiles.of_block(cute.block_idx() + me * blocks, 2 * blocks):
             turns.wait(me, turn.get())
             turn.set(1 - turn.get())
-            inputs.multiply(hand_over)
+            inputs.multiply(place, hand_over)
             ring.skip(inputs.depth)  # the tile of the other one
             output.store(inputs.sums, place)
         output.tail()
@@ -120,18 +129,25 @@ def _initialized(count: int, arrivals: int = 1) -> Any:  # Mbarriers
 
 class _Tiles:
     """The tiles of D. Those of a cluster are next to each other along N, and share tiles of A; in
-    the last column of an odd number, along M.
+    the last column of an odd number, along M. `split` is None where each block has all of K.
     """
 
-    def __init__(self, config: GemmConfig, D: Tensor, band: Any) -> None:
+    def __init__(
+        self, config: GemmConfig, D: Tensor, band: Any, split: SplitK | None = None
+    ) -> None:
         (bM, bN, _bK), self.cluster, self.band = config.tile, config.cluster, band
-        self.config = config
+        self.config, self.split = config, split
         self.L = D.shape[2] if cute.rank(D) > 2 else 1
         self.m, self.n = cute.ceil_div(D.shape[0], bM), cute.ceil_div(D.shape[1], bN)
 
-    def of_block(self, start: Any = None, step: Any = None) -> Iterator[tuple[Any, Any, Any]]:
-        """Yield the tiles of a block or warpgroup: the coordinates along M, N and the batch."""
+    def of_block(self, start: Any = None, step: Any = None) -> Iterator[tuple[Any, ...]]:
+        """Yield the tiles of a block or warpgroup: the coordinates along M, N and the batch; where
+        blocks share them, also whether there is a tile.
+        """
         order: Any = {"group": self.band, "start": start, "step": step}
+        if self.split is not None:
+            yield from self._of_groups(self.split, order)
+            return
         if self.cluster > 1:
             yield from self._of_cluster(order)
             return
@@ -142,7 +158,7 @@ class _Tiles:
         """Prefetch to L2 what the stages will have of the first tiles, then wait for the previous
         kernel, and let the next one begin. Blocks divide the lines that they share.
         """
-        block = cute.block_idx()
+        block = cute.block_idx() if self.split is None else self.split.group
         place = block % self.m, *self._of_batch(block // self.m, self.n)
         with cute.when(block < self.m * self.n * self.L):
             for i, others in enumerate((self.n, self.m)):
@@ -157,6 +173,8 @@ class _Tiles:
         tile = cute.local_tile(_matrix(x, place[2]), (rows, depth), (place[i], _))
         line, lines = thread * others + place[1 - i], rows * depth // wide
         k, at = line // lines, line % lines
+        if self.split is not None:
+            k += self.split.tiles_of_k(cute.ceil_div(x.shape[1], depth))[0]
         first = (at, 0)
         if (config.a, config.b)[i].major == "MN":
             first = at % (rows // wide) * wide, at // (rows // wide)
@@ -164,6 +182,13 @@ class _Tiles:
         with cute.when(mine & (line < lines * config.stages)):
             one = cute.domain_offset(first, tile[_, _, k])
             cute.prefetch(cute.local_tile(one, (1, 1), (0, 0)))
+
+    def _of_groups(self, split: SplitK, order: Any) -> Iterator[tuple[Any, ...]]:
+        n, (together, every) = self.n * self.L, split.groups
+        order |= {"start": split.group, "step": every}  # the groups of a cluster have as many turns
+        for i, j in cute.tiles(self.m, n, extra=-(self.m * n) % together, **order):
+            inside = j < n
+            yield cute.where(inside, i, 0), *self._of_batch(cute.where(inside, j, 0), self.n), inside
 
     def _of_cluster(self, order: Any) -> Iterator[tuple[Any, Any, Any]]:
         pairs, rows, rank = self.n // 2, cute.ceil_div(self.m, 2), cute.block_idx() % 2
@@ -185,8 +210,10 @@ class _Tiles:
 class _Inputs:
     """The stages of A and B in shared memory, and the sums of a warpgroup."""
 
-    def __init__(self, config: GemmConfig, A: Tensor, B: Tensor) -> None:
-        self.config, self.mma = config, config.tiled_mma()
+    def __init__(
+        self, config: GemmConfig, A: Tensor, B: Tensor, split: SplitK | None = None
+    ) -> None:
+        self.config, self.mma, self.split = config, config.tiled_mma(), split
         self.depth = cute.ceil_div(A.shape[1], config.tile[2])
         self.sources = [cute.tma_tensor(x) for x in (A, B)]
         self.shared = [
@@ -200,13 +227,17 @@ class _Inputs:
         self.sums = self.thr.make_fragment_C(tile)  # (MMA, MMA_M, MMA_N)
         self.parts = cute.make_fragment_like(self.sums) if config.two_level else self.sums
 
-    def load(self, place: tuple[Any, Any, Any], columns: Any) -> None:
+    def _of_k(self, place: tuple[Any, ...]) -> tuple[Any, Any]:
+        """Return the first tile of K of a tile of D, and the end."""
+        return (0, self.depth) if self.split is None else self.split.tiles_of_k(self.depth, place[3])
+
+    def load(self, place: tuple[Any, ...], columns: Any) -> None:
         """Load the tiles of K of a tile of D; one thread does. Each block of a cluster loads half
         of A for both: of the tile that they share, or, in a last column without a neighbour, of
         either's own. So a stage that is full in one block has been empty in both.
         """
         (bM, bN, bK), count = self.config.tile, self.config.cluster
-        m, n, batch = place
+        m, n, batch = place[:3]
         (tA, tB), (sA, sB) = (_matrix(x, batch) for x in self.sources), self.shared
         gA = cute.local_tile(tA, (bM // count, bK), (_, _))  # (all or half of BLK_M, BLK_K, m, k)
         gB = cute.local_tile(tB, (bN, bK), (n, _))  # (BLK_N, BLK_K, k)
@@ -214,7 +245,7 @@ class _Inputs:
         edges = ["skip" if x.major == "MN" else "zero" for x in (self.config.a, self.config.b)]
         rank = cute.block_idx() % count
         sA = cute.local_tile(sA, (bM // count, bK), (rank, 0))
-        for k in cute.range(self.depth):
+        for k in cute.range(*self._of_k(place)):
             stage = self.ring.acquire()
             if count == 1:
                 self.ring.load(gA[_, _, m, k], sA[_, _, stage], outside=edges[0])
@@ -228,8 +259,13 @@ class _Inputs:
             self.ring.load(gB[_, _, k], sB[_, _, stage], outside=edges[1])
             self.ring.commit()
 
+    def _accumulates(self, k: Any) -> Any:
+        """Return whether products of tile k of K are added to the sums."""
+        return not self.config.two_level and (self.split is not None or k > 0)
+
     def multiply(
         self,
+        place: tuple[Any, ...],
         issued: Callable[[], None] = lambda: None,
         meanwhile: Callable[[Any], None] = lambda _k: None,
     ) -> None:
@@ -238,17 +274,18 @@ class _Inputs:
         released an iteration later; with sums of two levels, at once.
         """
         two_level, sums, ring = bool(self.config.two_level), self.sums, self.ring
+        first, end = self._of_k(place)
         tCsA, tCsB = (
             self.thr.partition_A(self.shared[0]),  # (MMA, MMA_M, MMA_K, stages)
             self.thr.partition_B(self.shared[1]),  # (MMA, MMA_N, MMA_K, stages)
         )
-        if two_level:
+        if two_level or self.split is not None:  # there may be no tile of K
             sums.fill(0)
-        for k in cute.range(self.depth):
+        for k in cute.range(first, end):
             stage = ring.wait()
             a, b = tCsA[_, _, _, stage], tCsB[_, _, _, stage]
             cute.warpgroup_fence()
-            cute.warpgroup_gemm(self.mma, self.parts, a, b, False if two_level else k > 0)
+            cute.warpgroup_gemm(self.mma, self.parts, a, b, self._accumulates(k))
             cute.warpgroup_commit()
             if two_level:
                 cute.warpgroup_wait(0)
@@ -267,8 +304,15 @@ class _Inputs:
 class _Output:
     """The epilogue: sums to D, 64 rows of a warpgroup and some columns at a time."""
 
-    def __init__(self, config: GemmConfig, epilogue: Epilogue, arrays: Any, factors: Any) -> None:
-        self.config, self.epilogue = config, epilogue
+    def __init__(
+        self,
+        config: GemmConfig,
+        epilogue: Epilogue,
+        arrays: Any,
+        factors: Any,
+        split: SplitK | None = None,
+    ) -> None:
+        self.config, self.epilogue, self.split = config, epilogue, split
         (self.C, self.bias, self.D), self.factors = arrays, factors
         self.parts = store_parts(config, self.D.dtype)
         self.me, self.thread = cute.warp_idx() // 4, cute.thread_idx() % WARPGROUP
@@ -288,7 +332,7 @@ class _Output:
         """Whether TMA loads C to the shared memory of D."""
         return bool(self.config.prefetch) and self.epilogue.source
 
-    def load(self, k: Any, depth: Any, place: tuple[Any, Any, Any]) -> None:
+    def load(self, k: Any, depth: Any, place: tuple[Any, ...]) -> None:
         """Load C of a tile, in iteration k of its products. A part at every second one: all at once
         would delay A and B.
         """
@@ -311,22 +355,40 @@ class _Output:
         elif self.config.store:
             self.ring.acquire()
 
-    def store(self, sums: Tensor, place: tuple[Any, Any, Any]) -> None:
+    def store(self, sums: Tensor, place: tuple[Any, ...]) -> None:
         """Store the sums (MMA, MMA_M, MMA_N) of a tile."""
         together, rows = self.config.warpgroups, cute.logical_divide(sums, (_, 1))
+        if self.split is not None:
+            self.split.share(sums)
         for i in range(cute.size(sums, 1)):
             row = 64 * (i * together + (self.me if together > 1 else 0))
-            for parts in self.parts:
-                self._acquire()
-                stores = []
-                for column, width, slot in parts:
-                    at, size, staged = (row, column), (64, width), None
-                    if self.config.store:
-                        staged = self.shared[width][_, _, slot, self.me]
-                        stores.append((staged, self._part(self.target, at, size, place)))
-                    self._write(rows[_, (_, i), _], at, width, place, staged)
-                if self.config.store:
-                    self.ring.commit(*stores)
+            for number, parts in enumerate(self.parts):
+                part = rows[_, (_, i), _]
+                with self._summed(part, parts, number, place):
+                    self._store(part, row, parts, place)
+        if self.split is not None:
+            self.split.release()
+
+    def _summed(self, sums: Tensor, parts: Any, number: int, place: tuple[Any, ...]) -> Any:
+        """Return a context in which some columns have the sums of all of K."""
+        if self.split is None:
+            return nullcontext()
+        mma = row_mma(self.config)
+        columns = [(column, mma.columns_C(sums, column, width)) for column, width, _slot in parts]
+        return self.split.summed(columns, number, place[3])
+
+    def _store(self, sums: Tensor, row: Any, parts: Any, place: tuple[Any, ...]) -> None:
+        """Store some columns of 64 rows, which leave together."""
+        self._acquire()
+        stores = []
+        for column, width, slot in parts:
+            at, size, staged = (row, column), (64, width), None
+            if self.config.store:
+                staged = self.shared[width][_, _, slot, self.me]
+                stores.append((staged, self._part(self.target, at, size, place)))
+            self._write(sums, at, width, place, staged)
+        if self.config.store:
+            self.ring.commit(*stores)
 
     def _write(self, sums: Tensor, at: Any, width: int, place: Any, staged: Tensor | None) -> None:
         """Write a part (64, width) of a tile to shared memory, or to D. An epilogue that needs many
@@ -357,9 +419,11 @@ class _Output:
         return few or epilogue.activation not in (None, "relu")
 
     def tail(self) -> None:
-        """Wait until all of D is written."""
+        """Wait until all of D is written, and the sums of this block are read."""
         if self.config.store:
             self.ring.tail()
+        if self.split is not None:
+            self.split.tail()
 
     def _finished(self, thr: Any, x: Tensor, at: Any, place: Any, shared: Tensor | None) -> Tensor:
         """Return the elements of D for the sums of a part of a tile; `shared` may have those of
