@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 WARPGROUP = 128  # threads
 FEW = 16  # columns, which a thread has 8 numbers of
-Count = cute.s32(min=1, max=2**16 - 1)
+Count, Parts = cute.s32(min=1, max=2**16 - 1), cute.s32(min=1, max=8)
 
 
 @cute.kernel
@@ -41,7 +41,7 @@ def gemm_cooperative(
     beta: cute.f64,
     blocks: Count,
     band: Count,
-    parts: Count,
+    parts: Parts,
     config: GemmConfig,
     epilogue: Epilogue,
 ) -> None:
@@ -79,7 +79,7 @@ def gemm_pingpong(
     beta: cute.f64,
     blocks: Count,
     band: Count,
-    parts: Count,
+    parts: Parts,
     config: GemmConfig,
     epilogue: Epilogue,
 ) -> None:
@@ -146,7 +146,8 @@ class _Tiles:
         """
         order: Any = {"group": self.band, "start": start, "step": step}
         if self.split is not None:
-            yield from self._of_groups(self.split, order)
+            for tile, inside in self.split.tiles(self.m * self.n * self.L):
+                yield tile % self.m, *self._of_batch(tile // self.m, self.n), inside
             return
         if self.cluster > 1:
             yield from self._of_cluster(order)
@@ -160,14 +161,18 @@ class _Tiles:
         """
         block = cute.block_idx() if self.split is None else self.split.group
         place = block % self.m, *self._of_batch(block // self.m, self.n)
-        with cute.when(block < self.m * self.n * self.L):
-            for i, others in enumerate((self.n, self.m)):
-                self._prefetch(operands[i], i, place, others)
+        inside = block < self.m * self.n * self.L
+        for i, others in enumerate((self.n, self.m)):
+            self._prefetch(operands[i], i, place, others, inside)
         cute.griddepcontrol_wait()
         cute.griddepcontrol_launch_dependents()
 
-    def _prefetch(self, x: Tensor, i: int, place: tuple[Any, Any, Any], others: Any) -> None:
-        """Prefetch A (i = 0) or B (1) by one warpgroup, a line of 128 bytes a thread."""
+    def _prefetch(
+        self, x: Tensor, i: int, place: tuple[Any, Any, Any], others: Any, inside: Any
+    ) -> None:
+        """Prefetch A (i = 0) or B (1) by one warpgroup, a line of 128 bytes a thread, if there is a
+        tile. (A branch of whole blocks would cost ptxas 13.0 the knowledge that warps are uniform.)
+        """
         config, thread = self.config, cute.thread_idx() - i * WARPGROUP
         (rows, depth), wide = (config.tile[i], config.tile[2]), LINE // x.dtype.bits
         tile = cute.local_tile(_matrix(x, place[2]), (rows, depth), (place[i], _))
@@ -179,16 +184,9 @@ class _Tiles:
         if (config.a, config.b)[i].major == "MN":
             first = at % (rows // wide) * wide, at // (rows // wide)
         mine = cute.thread_idx() // WARPGROUP == i
-        with cute.when(mine & (line < lines * config.stages)):
+        with cute.when(mine & inside & (line < lines * config.stages)):
             one = cute.domain_offset(first, tile[_, _, k])
             cute.prefetch(cute.local_tile(one, (1, 1), (0, 0)))
-
-    def _of_groups(self, split: SplitK, order: Any) -> Iterator[tuple[Any, ...]]:
-        n, (together, every) = self.n * self.L, split.groups
-        order |= {"start": split.group, "step": every}  # the groups of a cluster have as many turns
-        for i, j in cute.tiles(self.m, n, extra=-(self.m * n) % together, **order):
-            inside = j < n
-            yield cute.where(inside, i, 0), *self._of_batch(cute.where(inside, j, 0), self.n), inside
 
     def _of_cluster(self, order: Any) -> Iterator[tuple[Any, Any, Any]]:
         pairs, rows, rank = self.n // 2, cute.ceil_div(self.m, 2), cute.block_idx() % 2

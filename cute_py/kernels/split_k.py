@@ -22,7 +22,12 @@ if TYPE_CHECKING:
     from cute_py.tensor.tensor import Tensor
 
 WARPGROUP = 128  # threads
-MOST = 2**31 - 1  # tiles of K
+
+
+def _below(x: Any, most: int = 2**31 - 1) -> Any:
+    """Return a number of the block, from 0 to `most`."""
+    return cute.var(x, 0, most, uniform="block").get()
+
 
 
 class SplitK:
@@ -30,21 +35,15 @@ class SplitK:
 
     All threads of the cluster construct the object. Those that multiply call `share` for each tile,
     then `summed` for all of its columns, `release`, and `tail` in the end.
-
-    Attributes:
-        group: the number of the group in the grid.
-        groups: how many there are in a cluster, and in the grid.
     """
 
     def __init__(self, config: GemmConfig, parts: Any, blocks: Any) -> None:
         """Allocate room for the sums of a tile. `parts` divides `config.split`; `blocks`: of the
         grid.
         """
-        (m, n, _k), self.blocks, self.parts = config.tile, config.split, parts
-        self.group = cute.block_idx() // parts
-        self.groups = self.blocks // parts, blocks // parts
+        (m, n, _k), self.size, self.parts, self.blocks = config.tile, config.split, parts, blocks
         rank = cute.cluster_rank()
-        self.part = cute.var(rank % parts, 0, self.blocks - 1, uniform="block").get()
+        self.part = _below(rank % parts, self.size - 1)
         self.first = rank - self.part  # of the group
         self.warp, self.thread = cute.warp_idx(), cute.thread_idx()
         threads = config.warpgroups * WARPGROUP
@@ -56,17 +55,32 @@ class SplitK:
         self.full, self.empty = (cute.mbarriers(threads // 32) for _ in range(2))
         with cute.elect("block"):
             for bars in (self.full, self.empty):
-                bars.init(self.blocks)
+                bars.init(self.size)
             cute.fence_mbarrier_init()
         cute.cluster_sync()
         self.phase = cute.var(0, 0, 1)
 
+    @property
+    def group(self) -> Any:
+        """The number of the group in the grid: that of its first tile of D."""
+        return cute.block_idx() // self.parts
+
+    def tiles(self, count: Any) -> Iterator[tuple[Any, Any]]:
+        """Yield the tiles of D of the group by their numbers, out of `count`, and whether there is
+        one: the groups of a cluster have as many turns.
+        """
+        block, size = cute.block_idx(), self.size
+        units = _below(cute.ceil_div(count * self.parts, size) * size)
+        for turn in cute.range(cute.ceil_div(units - block, self.blocks)):
+            tile = _below(block + turn * self.blocks) // self.parts
+            inside = tile < count
+            yield _below(cute.where(inside, tile, 0)), inside
+
     def tiles_of_k(self, depth: Any, inside: Any = True) -> tuple[Any, Any]:
         """Return the first tile of K and the end, of `depth`; none where there is no tile of D."""
         first, end = (depth * (self.part + i) // self.parts for i in (0, 1))
-        first = cute.var(first, 0, MOST, uniform="block").get()
-        end = end if inside is True else cute.where(inside, end, first)
-        return first, cute.var(end, 0, MOST, uniform="block").get()
+        first = _below(first)
+        return first, _below(end if inside is True else cute.where(inside, end, first))
 
     def share(self, sums: Tensor) -> None:
         """Wait until the group has read the sums before, leave new ones, and wait for its others."""
@@ -82,7 +96,7 @@ class SplitK:
         """
         cute.syncwarp()
         lane = cute.lane_idx()
-        with cute.when(lane < self.blocks):
+        with cute.when(lane < self.size):
             bars.arrive(self.warp, self.first + lane % self.parts)
 
     @contextmanager
