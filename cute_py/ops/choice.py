@@ -135,17 +135,14 @@ def _config(
     text, gpu = given if isinstance(given, str) and product.K else None, product.gpu
     if path.tma and gpu is not None:
         problem = _problem(product, gpu, A, B)
-        config = _for_path(for_hopper(problem), path)
+        config = for_hopper(problem, path.reason)
         return config if text is None else changed_for_hopper(config, text, problem)
     shape, majors = (product.M, product.N, product.K), (major_of(A), major_of(B))
     config = choose_config(*shape, product.kinds, majors, (alignment_of(A), alignment_of(B)))
     if gpu is not None:
-        config = _for_path(for_gpu(config, *_facts_for_gpu(product, A), gpu), path)
+        config = for_gpu(config, *_facts_for_gpu(product, A), gpu)
+        config = config.because(path.reason, *config.reasons)
     return config if text is None else _banded(changed(config, text), product.M)
-
-
-def _for_path(config: GemmConfig, path: Path) -> GemmConfig:
-    return config.because(path.reason, *config.reasons)
 
 
 def source_by_tma(product: Product) -> bool:

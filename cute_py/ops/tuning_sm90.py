@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
+from operator import itemgetter
 from typing import NamedTuple
 
 from cute_py.errors import CuteError
@@ -207,21 +208,24 @@ class Estimate(NamedTuple):
         return f"{m}x{n} {config.schedule},{shared} {self.waves} waves, about {self.time:.3g} us"
 
 
-def for_hopper(problem: Problem) -> GemmConfig:
-    """Return the configuration of the row with the least estimated time, and why."""
-    found = sorted(candidates(problem), key=lambda x: x.time)
-    best = found[0]
-    others = "; ".join(str(x) for x in found[1:3])
-    reasons = [f"tile: {best}; next: {others}" if others else f"tile: {best}"]
+def for_hopper(problem: Problem, *why: str) -> GemmConfig:
+    """Return the configuration of the row with the least estimated time, and why, after the reasons
+    that are given.
+    """
+    best, *others = sorted(candidates(problem), key=itemgetter(0))[:3]
+    more = "; next: " + "; ".join(map(str, others)) if others else ""
     pdl = best.time < PDL_BELOW
     which = "on, as it is" if pdl else "off, as it is not"
-    reasons.append(f"programmatic dependent launch: {which} below {PDL_BELOW:.0f} us")
     config = _launched_early(best.config) if pdl else best.config
+    way = f"direct stores of {problem.result}"
     if config.store:
-        reasons.append(f"D: by TMA, {config.store} columns at a time")
-    else:
-        reasons.append(f"D: direct stores of {problem.result}")
-    return config.because(*reasons)
+        way = f"by TMA, {config.store} columns at a time"
+    return config.because(
+        *why,
+        f"tile: {best}{more}",
+        f"programmatic dependent launch: {which} below {PDL_BELOW:.0f} us",
+        f"D: {way}",
+    )
 
 
 @lru_cache(maxsize=256)
