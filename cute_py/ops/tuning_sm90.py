@@ -319,7 +319,7 @@ def _estimate(config: GemmConfig, problem: Problem, row: Row) -> Estimate:
     inside = edge = step(0, 0)
     if M % m or N % n:  # tiles of D at the end of M and of N
         edge = step(min(-M % m, rows), -N % n)
-    edges = waves if M <= m or N <= n else 1  # tiles of a block at an edge
+    edges = waves if min(M - m, N - n) <= 0 else 1  # tiles of a block at an edge
     main = -(-K // k) * ((waves - edges) * inside + edges * edge)
     end = problem.end(config) * m * n
     if config.schedule == "pingpong" and waves > 1:  # all but the last epilogue are hidden
