@@ -16,7 +16,7 @@ from cute_py.calls.arrays import VECTOR_BYTES, address_of, dtype_of, on_device, 
 from cute_py.calls.memo import address_reader, cached_launch
 from cute_py.codegen.driver.streams import device_of
 from cute_py.ops.libraries import library_name
-from cute_py.ops.operands import alignment_of, bytes_each, is_rows, span
+from cute_py.ops.operands import bytes_each, is_rows, rows_of, span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -126,7 +126,7 @@ def directly(out: Any, shape: tuple[int, ...], reads: Sequence[Any]) -> Any:
         return None
     view = out.reshape(shape)
     fits = address_of(view) == address_of(out) and is_rows(view)  # it is no copy
-    if not fits or alignment_of(view) < gcd(VECTOR_BYTES, shape[-1] * bytes_each(view)):
+    if not fits or rows_of(view).alignment < gcd(VECTOR_BYTES, shape[-1] * bytes_each(view)):
         return None
     mine = address_of(view)
     for x in (unwrapped(x) for x in reads if x is not None):
