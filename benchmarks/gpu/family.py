@@ -126,7 +126,8 @@ def made(text: str, kind: str, majors: tuple[str, str], result: str) -> Variant:
         elif letters in ("g", "b"):
             numbers[{"g": "band", "b": "blocks"}[letters]] = int(digits)
         elif letters == "split":
-            parts["split"], numbers["parts"], one_pass = SPLIT, int(digits), False
+            parts["split"] = numbers["parts"] = int(digits)
+            one_pass = False
         elif word in ("2", "tma"):
             parts["two_level" if word == "2" else "prefetch"] = 1
         elif word == "direct":

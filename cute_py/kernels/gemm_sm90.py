@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cute_py.tensor.tensor import Tensor
 
 WARPGROUP = 128  # threads
-FEW = 16  # columns, which a thread has 8 numbers of
+FEW = 16  # columns, which a thread has 8 numbers of; rows of A that are loaded where few are
 Count, Parts = cute.s32(min=1, max=2**16 - 1), cute.s32(min=1, max=8)
 
 
@@ -212,7 +212,7 @@ class _Inputs:
         self, config: GemmConfig, A: Tensor, B: Tensor, split: SplitK | None = None
     ) -> None:
         self.config, self.mma, self.split = config, config.tiled_mma(), split
-        self.depth = cute.ceil_div(A.shape[1], config.tile[2])
+        self.rows, self.depth = A.shape[0], cute.ceil_div(A.shape[1], config.tile[2])
         self.sources = [cute.tma_tensor(x) for x in (A, B)]
         self.shared = [
             cute.smem(x.dtype, layout, 1024, name=name)
@@ -245,7 +245,9 @@ class _Inputs:
         sA = cute.local_tile(sA, (bM // count, bK), (rank, 0))
         for k in cute.range(*self._of_k(place)):
             stage = self.ring.acquire()
-            if count == 1:
+            if count == 1 and bM == 64 and edges[0] == "zero":
+                self._load_few(tA, m, k, stage)
+            elif count == 1:
                 self.ring.load(gA[_, _, m, k], sA[_, _, stage], outside=edges[0])
             else:
                 with cute.when((n % 2 == 1) | (n < columns - 1)):
@@ -256,6 +258,18 @@ class _Inputs:
                         self.ring.load(part, sA[_, _, stage], 1 << i)
             self.ring.load(gB[_, _, k], sB[_, _, stage], outside=edges[1])
             self.ring.commit()
+
+    def _load_few(self, tA: Tensor, m: Any, k: Any, stage: Any) -> None:
+        """Load 64 rows of A, or those that there are, some at a time."""
+        bK = self.config.tile[2]
+        whole, sA = (m + 1) * 64 <= self.rows, self.shared[0]
+        with cute.when(whole):
+            self.ring.load(cute.local_tile(tA, (64, bK), (m, k)), sA[_, _, stage])
+        with cute.otherwise():
+            for i in range(64 // FEW):
+                part = cute.local_tile(tA, (FEW, bK), (m * (64 // FEW) + i, k))
+                staged = cute.local_tile(sA[_, _, stage], (FEW, bK), (i, 0))
+                self.ring.load(part, staged, outside="skip")
 
     def _accumulates(self, k: Any) -> Any:
         """Return whether products of tile k of K are added to the sums."""
