@@ -105,9 +105,9 @@ def arguments(config, shape, result, last=None, batch=(), shared=(), seed=0):
     return (*sides, *terms, D), exact if batch else exact[0]
 
 
-def call_of(config, arrays, last, blocks=3, band=2, factors=(1.0, 0.0), parts=1):
+def call_of(config, arrays, last, blocks=3, band=2, factors=(1.0, 0.0)):
     """Return the arguments of the kernel."""
-    return (*arrays, *factors, blocks, band, parts, config, last)
+    return (*arrays, *factors, blocks, band, config, last)
 
 
 def trace(config, *call):

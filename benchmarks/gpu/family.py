@@ -33,7 +33,7 @@ from cute_py.kernels.config_sm90 import HOPPER_SMEM, WARPGROUP_ATOMS, warpgroup_
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.libraries import Gpu
-from cute_py.ops.tuning_sm90 import SPLIT, Problem, for_hopper, units_of
+from cute_py.ops.tuning_sm90 import Problem, for_hopper, units_of
 
 PROCESSORS = 132
 REST = 0.03  # seconds
@@ -58,7 +58,6 @@ class Variant(NamedTuple):
     band: int = 8
     blocks: int = 0  # 0: the fewest with as many waves as on all multiprocessors
     epilogue: Epilogue = Epilogue()
-    parts: int = 1  # of K
 
     @property
     def label(self) -> str:
@@ -74,19 +73,19 @@ class Variant(NamedTuple):
             "tma": c.prefetch,
         }
         parts |= {f"cl{c.cluster}": c.cluster > 1, f"b{self.blocks}": self.blocks}
-        parts |= {f"split{self.parts}": c.split > 1}
+        parts |= {f"split{c.split}": c.split > 1}
         e = self.epilogue
         parts |= {"bias": e.bias, "C": e.source, str(e.activation): e.activation}
         return " ".join([name, f"g{self.band}", *[word for word, on in parts.items() if on]])
 
-    def launch_numbers(self, shape: tuple[int, int, int]) -> tuple[int, int, int]:
-        """Return the blocks, the band and the parts of K."""
+    def launch_numbers(self, shape: tuple[int, int, int]) -> tuple[int, int]:
+        """Return the blocks and the band."""
         cluster = self.config.cluster * self.config.split
-        units = units_of(self.config, shape, 1, self.parts)
+        units = units_of(self.config, shape, 1)
         most = (self.blocks or PROCESSORS) // cluster
         fewest = ceil_div(units, ceil_div(units, most))
         band = min(self.band, ceil_div(shape[0], self.config.tile[0]))
-        return (most if self.blocks else fewest) * cluster, band, self.parts
+        return (most if self.blocks else fewest) * cluster, band
 
 
 class Case(NamedTuple):
@@ -113,7 +112,7 @@ def made(text: str, kind: str, majors: tuple[str, str], result: str) -> Variant:
     ping = words[0] == "pp"
     tile = tuple(map(int, words[ping].split("x")))
     parts: dict[str, Any] = {}
-    numbers = {"band": 8, "blocks": 0, "parts": 1}
+    numbers = {"band": 8, "blocks": 0}
     one_pass, epilogue = True, Epilogue(compute="s32" if kind == "s8" else "f32")
     for word in words[ping + 1 :]:
         letters, digits = re.fullmatch(r"([a-zA-Z]*)(\d*)", word).groups()  # type: ignore[union-attr]
@@ -126,8 +125,7 @@ def made(text: str, kind: str, majors: tuple[str, str], result: str) -> Variant:
         elif letters in ("g", "b"):
             numbers[{"g": "band", "b": "blocks"}[letters]] = int(digits)
         elif letters == "split":
-            parts["split"] = numbers["parts"] = int(digits)
-            one_pass = False
+            parts["split"], one_pass = int(digits), False
         elif word in ("2", "tma"):
             parts["two_level" if word == "2" else "prefetch"] = 1
         elif word == "direct":
@@ -231,7 +229,7 @@ def compiled(job: Job, spill_bytes: int = 0) -> tuple[Any, str, float]:
     A, B = (cute.typed(x, "tf32") if job.kinds[0] == "tf32" else x for x in (A, B))
     terms = C if job.epilogue.source else None, D[0] if job.epilogue.bias else None
     try:
-        call = (A, B, *terms, D, 1.0, 1.0, 1, 1, 1, config, job.epilogue)
+        call = (A, B, *terms, D, 1.0, 1.0, 1, 1, config, job.epilogue)
         plan = cute.trace(KERNELS[config.schedule], *call)
         found = cute.compile(plan, "sm_90a", spill_bytes)
     except cute.CuteError as error:

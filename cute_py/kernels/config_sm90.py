@@ -235,8 +235,8 @@ def conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
             ),
         ),
         (
-            "1, 2, 4 or 8 blocks that may share K (split), each with 64 rows a warpgroup, without "
-            "tiles of A or C by TMA in common",
+            "1, 2, 4 or 8 blocks that share K (split), each with 64 rows a warpgroup, that do not "
+            "share tiles of A, and without C by TMA",
             config.split not in (1, 2, 4, 8)
             or (
                 config.split > 1

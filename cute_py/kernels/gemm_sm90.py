@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 WARPGROUP = 128  # threads
 FEW = 16  # columns, which a thread has 8 numbers of; rows of A that are loaded where few are
-Count, Parts = cute.s32(min=1, max=2**16 - 1), cute.s32(min=1, max=8)
+Count = cute.s32(min=1, max=2**16 - 1)
 
 
 @cute.kernel
@@ -41,16 +41,15 @@ def gemm_cooperative(
     beta: cute.f64,
     blocks: Count,
     band: Count,
-    parts: Parts,
     config: GemmConfig,
     epilogue: Epilogue,
 ) -> None:
     """D = activation(alpha * A B^T + beta * C + bias), batch by batch: A is (M,K,L), B (N,K,L), C
-    and D (M,N,L), bias (N). Blocks that run together compute `band` tiles of M. With `config.split`,
-    which `parts` divides, so many blocks share the tiles of K.
+    and D (M,N,L), bias (N). Blocks that run together compute `band` tiles of M. `config.split` blocks
+    share the tiles of K of a tile.
     """
     cute.launch(blocks, config.threads, config.cluster * config.split, pdl=bool(config.pdl))
-    split = SplitK(config, parts, blocks) if config.split > 1 else None
+    split = SplitK(config) if config.split > 1 else None
     tiles, inputs = _Tiles(config, D, band, split), _Inputs(config, A, B, split)
     output = _Output(config, epilogue, (C, bias, D), (alpha, beta), split)
     if config.pdl:
@@ -58,7 +57,7 @@ def gemm_cooperative(
     warps, registers = 4 * config.consumers, config.registers
     with cute.role("multiply", range(warps), registers[1]):
         for place in tiles.of_block():
-            inputs.multiply(place, meanwhile=lambda k: output.load(k, inputs.depth, place))  # noqa: B023
+            inputs.multiply(meanwhile=lambda k: output.load(k, inputs.depth, place))  # noqa: B023
             output.store(inputs.sums, place)
         output.tail()
     with cute.role("load", range(warps, warps + 4), registers[0]), cute.elect("role"):
@@ -79,7 +78,6 @@ def gemm_pingpong(
     beta: cute.f64,
     blocks: Count,
     band: Count,
-    parts: Parts,
     config: GemmConfig,
     epilogue: Epilogue,
 ) -> None:
@@ -105,7 +103,7 @@ def gemm_pingpong(
         for place in tiles.of_block(cute.block_idx() + me * blocks, 2 * blocks):
             turns.wait(me, turn.get())
             turn.set(1 - turn.get())
-            inputs.multiply(place, hand_over)
+            inputs.multiply(hand_over)
             ring.skip(inputs.depth)  # the tile of the other one
             output.store(inputs.sums, place)
         output.tail()
@@ -140,15 +138,9 @@ class _Tiles:
         self.L = D.shape[2] if cute.rank(D) > 2 else 1
         self.m, self.n = cute.ceil_div(D.shape[0], bM), cute.ceil_div(D.shape[1], bN)
 
-    def of_block(self, start: Any = None, step: Any = None) -> Iterator[tuple[Any, ...]]:
-        """Yield the tiles of a block or warpgroup: the coordinates along M, N and the batch; where
-        blocks share them, also whether there is a tile.
-        """
+    def of_block(self, start: Any = None, step: Any = None) -> Iterator[tuple[Any, Any, Any]]:
+        """Yield the tiles of a block or warpgroup: the coordinates along M, N and the batch."""
         order: Any = {"group": self.band, "start": start, "step": step}
-        if self.split is not None:
-            for tile, inside in self.split.tiles(self.m * self.n * self.L):
-                yield tile % self.m, *self._of_batch(tile // self.m, self.n), inside
-            return
         if self.cluster > 1:
             yield from self._of_cluster(order)
             return
@@ -159,7 +151,7 @@ class _Tiles:
         """Prefetch to L2 what the stages will have of the first tiles, then wait for the previous
         kernel, and let the next one begin. Blocks divide the lines that they share.
         """
-        block = cute.block_idx() if self.split is None else self.split.group
+        block = cute.block_idx() if self.split is None else cute.cluster_idx()
         place = block % self.m, *self._of_batch(block // self.m, self.n)
         inside = block < self.m * self.n * self.L
         for i, others in enumerate((self.n, self.m)):
@@ -225,17 +217,17 @@ class _Inputs:
         self.sums = self.thr.make_fragment_C(tile)  # (MMA, MMA_M, MMA_N)
         self.parts = cute.make_fragment_like(self.sums) if config.two_level else self.sums
 
-    def _of_k(self, place: tuple[Any, ...]) -> tuple[Any, Any]:
-        """Return the first tile of K of a tile of D, and the end."""
-        return (0, self.depth) if self.split is None else self.split.tiles_of_k(self.depth, place[3])
+    def _of_k(self) -> tuple[Any, Any]:
+        """Return the first tile of K of the block, and the end."""
+        return (0, self.depth) if self.split is None else self.split.tiles_of_k(self.depth)
 
-    def load(self, place: tuple[Any, ...], columns: Any) -> None:
+    def load(self, place: tuple[Any, Any, Any], columns: Any) -> None:
         """Load the tiles of K of a tile of D; one thread does. Each block of a cluster loads half
         of A for both: of the tile that they share, or, in a last column without a neighbour, of
         either's own. So a stage that is full in one block has been empty in both.
         """
         (bM, bN, bK), count = self.config.tile, self.config.cluster
-        m, n, batch = place[:3]
+        m, n, batch = place
         (tA, tB), (sA, sB) = (_matrix(x, batch) for x in self.sources), self.shared
         gA = cute.local_tile(tA, (bM // count, bK), (_, _))  # (all or half of BLK_M, BLK_K, m, k)
         gB = cute.local_tile(tB, (bN, bK), (n, _))  # (BLK_N, BLK_K, k)
@@ -243,7 +235,7 @@ class _Inputs:
         edges = ["skip" if x.major == "MN" else "zero" for x in (self.config.a, self.config.b)]
         rank = cute.block_idx() % count
         sA = cute.local_tile(sA, (bM // count, bK), (rank, 0))
-        for k in cute.range(*self._of_k(place)):
+        for k in cute.range(*self._of_k()):
             stage = self.ring.acquire()
             if count == 1 and bM == 64 and edges[0] == "zero":
                 self._load_few(tA, m, k, stage)
@@ -277,7 +269,6 @@ class _Inputs:
 
     def multiply(
         self,
-        place: tuple[Any, ...],
         issued: Callable[[], None] = lambda: None,
         meanwhile: Callable[[Any], None] = lambda _k: None,
     ) -> None:
@@ -286,14 +277,13 @@ class _Inputs:
         released an iteration later; with sums of two levels, at once.
         """
         two_level, sums, ring = bool(self.config.two_level), self.sums, self.ring
-        first, end = self._of_k(place)
         tCsA, tCsB = (
             self.thr.partition_A(self.shared[0]),  # (MMA, MMA_M, MMA_K, stages)
             self.thr.partition_B(self.shared[1]),  # (MMA, MMA_N, MMA_K, stages)
         )
         if two_level or self.split is not None:  # there may be no tile of K
             sums.fill(0)
-        for k in cute.range(first, end):
+        for k in cute.range(*self._of_k()):
             stage = ring.wait()
             a, b = tCsA[_, _, _, stage], tCsB[_, _, _, stage]
             cute.warpgroup_fence()
@@ -344,7 +334,7 @@ class _Output:
         """Whether TMA loads C to the shared memory of D."""
         return bool(self.config.prefetch) and self.epilogue.source
 
-    def load(self, k: Any, depth: Any, place: tuple[Any, ...]) -> None:
+    def load(self, k: Any, depth: Any, place: tuple[Any, Any, Any]) -> None:
         """Load C of a tile, in iteration k of its products. A part at every second one: all at once
         would delay A and B.
         """
@@ -367,7 +357,7 @@ class _Output:
         elif self.config.store:
             self.ring.acquire()
 
-    def store(self, sums: Tensor, place: tuple[Any, ...]) -> None:
+    def store(self, sums: Tensor, place: tuple[Any, Any, Any]) -> None:
         """Store the sums (MMA, MMA_M, MMA_N) of a tile."""
         together, rows = self.config.warpgroups, cute.logical_divide(sums, (_, 1))
         if self.split is not None:
@@ -376,20 +366,20 @@ class _Output:
             row = 64 * (i * together + (self.me if together > 1 else 0))
             for number, parts in enumerate(self.parts):
                 part = rows[_, (_, i), _]
-                with self._summed(part, parts, number, place):
+                with self._summed(number, part, parts):
                     self._store(part, row, parts, place)
         if self.split is not None:
             self.split.release()
 
-    def _summed(self, sums: Tensor, parts: Any, number: int, place: tuple[Any, ...]) -> Any:
+    def _summed(self, number: int, sums: Tensor, parts: Any) -> Any:
         """Return a context in which some columns have the sums of all of K."""
         if self.split is None:
             return nullcontext()
         mma = row_mma(self.config)
-        columns = [(column, mma.columns_C(sums, column, width)) for column, width, _slot in parts]
-        return self.split.summed(columns, number, place[3])
+        pieces = [(column, mma.columns_C(sums, column, width)) for column, width, _slot in parts]
+        return self.split.summed(number, pieces)
 
-    def _store(self, sums: Tensor, row: Any, parts: Any, place: tuple[Any, ...]) -> None:
+    def _store(self, sums: Tensor, row: Any, parts: Any, place: tuple[Any, Any, Any]) -> None:
         """Store some columns of 64 rows, which leave together."""
         self._acquire()
         stores = []

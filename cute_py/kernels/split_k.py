@@ -1,9 +1,9 @@
-"""new here: K split over blocks of a cluster, which add their sums through shared memory.
+"""new here: K split over the blocks of a cluster, which add their sums through shared memory.
 
-Groups of `parts` blocks share the tiles of K of a tile of D. Each leaves its sums in its own shared
-memory, in f32 or s32. Then each adds those of the others for some columns of the tile, in a fixed
-order, and stores these. So sums are equal in every run, no memory is needed for them but that of the
-blocks, and no block waits for one that does not run: the blocks of a cluster run together.
+Each block has a part of the tiles of K of a tile of D, and leaves its sums in its own shared memory.
+Then each adds those of the others for some columns of the tile, in a fixed order, and stores these.
+So results are equal in every run, sums take no global memory, and no block waits for one that has
+not begun: the blocks of a cluster run together.
 """
 
 from __future__ import annotations
@@ -15,75 +15,51 @@ from cute_py import _
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from cute_py.kernels.config import GemmConfig
     from cute_py.tensor.tensor import Tensor
 
 WARPGROUP = 128  # threads
-
-
-def _below(x: Any, most: int = 2**31 - 1) -> Any:
-    """Return a number of the block, from 0 to `most`."""
-    return cute.var(x, 0, most, uniform="block").get()
-
+MOST = 2**31 - 1  # tiles of K
 
 
 class SplitK:
-    """The part of K of a block, and the sums of its group.
+    """The part of K of a block, and the sums of the blocks of its cluster.
 
     All threads of the cluster construct the object. Those that multiply call `share` for each tile,
-    then `summed` for all of its columns, `release`, and `tail` in the end.
+    `summed` for all of its columns, and `release`; in the end `tail`.
     """
 
-    def __init__(self, config: GemmConfig, parts: Any, blocks: Any) -> None:
-        """Allocate room for the sums of a tile. `parts` divides `config.split`; `blocks`: of the
-        grid.
-        """
-        (m, n, _k), self.size, self.parts, self.blocks = config.tile, config.split, parts, blocks
-        rank = cute.cluster_rank()
-        self.part = _below(rank % parts, self.size - 1)
-        self.first = rank - self.part  # of the group
-        self.warp, self.thread = cute.warp_idx(), cute.thread_idx()
+    def __init__(self, config: GemmConfig) -> None:
+        """Allocate room for the sums of a tile."""
+        (m, n, _k), self.parts = config.tile, config.split
+        self.part, self.warp, self.thread = cute.cluster_rank(), cute.warp_idx(), cute.thread_idx()
         threads = config.warpgroups * WARPGROUP
-        each = m * n // threads // 4
-        layout = cute.Layout((4, each, threads), (1, 4 * threads, 4))
-        kind = config.mma_atom.c_type
-        self.shared = cute.smem(kind, layout, 16, name="sums")  # (4, columns / 8, threads)
-        # for each warp: the sums of a group are there; a group has read them
+        layout = cute.Layout((4, m * n // threads // 4, threads), (1, 4 * threads, 4))
+        self.shared = cute.smem(config.mma_atom.c_type, layout, 16, name="sums")
+        # for each warp: the sums are there in all blocks, and all have read them
         self.full, self.empty = (cute.mbarriers(threads // 32) for _ in range(2))
         with cute.elect("block"):
             for bars in (self.full, self.empty):
-                bars.init(self.size)
+                bars.init(self.parts)
             cute.fence_mbarrier_init()
         cute.cluster_sync()
         self.phase = cute.var(0, 0, 1)
 
-    @property
-    def group(self) -> Any:
-        """The number of the group in the grid: that of its first tile of D."""
-        return cute.block_idx() // self.parts
-
-    def tiles(self, count: Any) -> Iterator[tuple[Any, Any]]:
-        """Yield the tiles of D of the group by their numbers, out of `count`, and whether there is
-        one: the groups of a cluster have as many turns.
-        """
-        block, size = cute.block_idx(), self.size
-        units = _below(cute.ceil_div(count * self.parts, size) * size)
-        for turn in cute.range(cute.ceil_div(units - block, self.blocks)):
-            tile = _below(block + turn * self.blocks) // self.parts
-            inside = tile < count
-            yield _below(cute.where(inside, tile, 0)), inside
-
-    def tiles_of_k(self, depth: Any, inside: Any = True) -> tuple[Any, Any]:
-        """Return the first tile of K and the end, of `depth`; none where there is no tile of D."""
-        first, end = (depth * (self.part + i) // self.parts for i in (0, 1))
-        first = _below(first)
-        return first, _below(end if inside is True else cute.where(inside, end, first))
+    def tiles_of_k(self, depth: Any) -> tuple[Any, Any]:
+        """Return the first tile of K and the end, of `depth`."""
+        first, end = (
+            cute.var(depth * (self.part + i) // self.parts, 0, MOST, uniform="block").get()
+            for i in (0, 1)
+        )
+        return first, end
 
     def share(self, sums: Tensor) -> None:
-        """Wait until the group has read the sums before, leave new ones, and wait for its others."""
+        """Wait until all have read the sums of the tile before, leave new ones, and wait for those
+        of the others.
+        """
         self.empty.wait(self.warp, 1 - self.phase.get())
         flat = cute.composition(sums, cute.Layout((4, cute.size(sums) // 4)))
         cute.copy(flat, self.shared[_, _, self.thread])
@@ -91,43 +67,36 @@ class SplitK:
         self.full.wait(self.warp, self.phase.get())
 
     def _arrive(self, bars: Any) -> None:
-        """Arrive at the barrier of the warp in each block of the group, as often as there are
-        groups: so each barrier has one arrival for each block of the cluster.
-        """
+        """Arrive at the barrier of the warp in each block."""
         cute.syncwarp()
-        lane = cute.lane_idx()
-        with cute.when(lane < self.size):
-            bars.arrive(self.warp, self.first + lane % self.parts)
+        with cute.when(cute.lane_idx() < self.parts):
+            bars.arrive(self.warp, cute.lane_idx() % self.parts)
 
     @contextmanager
-    def summed(
-        self, columns: list[tuple[int, Tensor]], number: int, inside: Any
-    ) -> Iterator[None]:
-        """Run the body in the block of the group that stores some columns, with the sums of all.
+    def summed(self, number: int, columns: Sequence[tuple[int, Tensor]]) -> Iterator[None]:
+        """Run the body in the block that stores some columns, with the sums of all blocks.
 
         Args:
-            columns: the first of these columns and the thread's own sums, of each piece.
-            number: which of the stores of a tile it is: blocks take turns.
-            inside: whether there is a tile.
+            number: which of the stores of a tile it is; the blocks take turns.
+            columns: of each piece, its first column and the thread's own sums.
 
         """
-        with cute.when(inside & (self.part == number % self.parts)):
+        with cute.when(self.part == number % self.parts):
             for k in cute.range(1, self.parts):
-                peer = self.first + (self.part + k) % self.parts
-                there = cute.mapa(self.shared, peer)[_, _, self.thread]
+                there = cute.mapa(self.shared, (self.part + k) % self.parts)[_, _, self.thread]
                 for column, sums in columns:
-                    count = cute.size(sums) // 4
-                    more = cute.make_rmem_tensor((4, count), sums.dtype)
-                    cute.copy(cute.local_tile(there, (4, count), (0, column // 8 // count)), more)
-                    own = cute.composition(sums, cute.Layout((4, count)))
+                    shape = 4, cute.size(sums) // 4
+                    more = cute.make_rmem_tensor(shape, sums.dtype)
+                    cute.copy(cute.local_tile(there, shape, (0, column // 8 // shape[1])), more)
+                    own = cute.composition(sums, cute.Layout(shape))
                     own += more
             yield
 
     def release(self) -> None:
-        """Tell the group that the thread's warp has read its sums."""
+        """Tell all blocks that the thread's warp has read their sums."""
         self._arrive(self.empty)
         self.phase.set(1 - self.phase.get())
 
     def tail(self) -> None:
-        """Wait until the group has read the last sums: shared memory must outlive that."""
+        """Wait until all blocks have read the last sums: shared memory must outlive that."""
         self.empty.wait(self.warp, 1 - self.phase.get())

@@ -54,9 +54,6 @@ CLUSTER = 1.11  # times of a tile of K, of blocks that share tiles of A
 LOADED, BY_TMA, LIGHT, HEAVY = 1.3e-4, 1e-5, 6e-6, 1.5e-4
 
 
-SPLIT = 8  # blocks of a cluster that may share K
-
-
 class Row(NamedTuple):
     """A tile of the family.
 
@@ -334,24 +331,22 @@ def _estimate(config: GemmConfig, problem: Problem, row: Row) -> Estimate:
     return Estimate(LAUNCH + time + LAST[row.in_parts] * m * n, waves, blocks, config)
 
 
-def units_of(config: GemmConfig, shape: tuple[int, int, int], batch: int, parts: int = 1) -> int:
+def units_of(config: GemmConfig, shape: tuple[int, int, int], batch: int) -> int:
     """Return how many tiles D has; those that a cluster computes together count once: two along N,
-    or two of an odd last column along M; or some with `parts` of K each.
+    or two of an odd last column along M.
     """
     m, n = -(-shape[0] // config.tile[0]), -(-shape[1] // config.tile[1])
-    if config.split > 1:
-        return -(-m * n * batch * parts // config.split)
     return (m * n if config.cluster == 1 else m * (n // 2) + n % 2 * (-(-m // 2))) * batch
 
 
 def grid_of(
-    config: GemmConfig, shape: tuple[int, int, int], batch: int, multiprocessors: int, parts: int = 1
+    config: GemmConfig, shape: tuple[int, int, int], batch: int, multiprocessors: int
 ) -> tuple[int, int]:
     """Return how many blocks are launched, and how many tiles the block with the most has.
 
     They are the fewest blocks with that many: idle multiprocessors leave power to the others.
     """
-    return _grid(config, units_of(config, shape, batch, parts), multiprocessors)
+    return _grid(config, units_of(config, shape, batch), multiprocessors)
 
 
 def _grid(config: GemmConfig, units: int, multiprocessors: int) -> tuple[int, int]:
