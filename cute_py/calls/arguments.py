@@ -14,6 +14,7 @@ from copy import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
 from math import gcd, isfinite, lcm
+from typing import NamedTuple
 
 from cute_py.calls.arrays import (
     LIBRARIES,
@@ -236,8 +237,7 @@ def _check_promise(promise: Spec, name: str, shape: tuple[int, ...], address: in
 # -- the arguments of a call
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(NamedTuple):
     """One argument: an array, a run-time number, or a compile-time value.
 
     A tuple, list, dict or dataclass that contains arrays is a group: `parts`, by `keys`.

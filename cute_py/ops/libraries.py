@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
+    from cute_py.codegen.driver import Driver
     from cute_py.dtypes.table import Array, DtypeLike
     from cute_py.ops.call import Call
 
@@ -343,14 +345,21 @@ def of_one_library(arrays: dict[str, Any], operation: str) -> tuple[dict[str, An
 
 def gpu_holding(array: Any) -> Gpu:
     """Return the facts of the GPU that holds an array."""
-    device = device_of(array)
+    return _facts(driver(), device_of(array))
 
-    def limit(name: str) -> int:
-        return driver().limit(device, name)
 
-    capability = limit("COMPUTE_CAPABILITY_MAJOR"), limit("COMPUTE_CAPABILITY_MINOR")
-    shared = limit("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
-    return Gpu(shared, limit("MULTIPROCESSOR_COUNT"), capability, driver().name(device))
+@lru_cache(maxsize=64)
+def _facts(found: Driver, device: int) -> Gpu:
+    major, minor, shared, processors = (found.limit(device, x) for x in LIMITS)
+    return Gpu(shared, processors, (major, minor), found.name(device))
+
+
+LIMITS = (
+    "COMPUTE_CAPABILITY_MAJOR",
+    "COMPUTE_CAPABILITY_MINOR",
+    "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN",
+    "MULTIPROCESSOR_COUNT",
+)
 
 
 # -- arrays of other libraries
