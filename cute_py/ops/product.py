@@ -232,12 +232,13 @@ def taken(given: Request) -> tuple[Request, Library]:
     arrays: dict[str, Any] = {}
     places = {}
     for name in ARRAYS:
-        x = getattr(given, name)
+        x = arrays[name] = getattr(given, name)
+        if x is None:
+            continue
         with reading(x, name, OPERATION):
             arrays[name] = imported(x)
             require_no_gradient(arrays[name], name, OPERATION)
-            if x is not None:
-                places[name] = on_device(arrays[name])
+            places[name] = on_device(arrays[name])
     require_place(places, given.backend)
     require_one_gpu({name: device_of(arrays[name]) for name in places if places[name]})
     arrays, library = of_one_library(arrays, OPERATION)
@@ -496,7 +497,7 @@ class Product:
         """
         shared = x.shape[0] == 1 or (tma and strides_of(x)[0] == 0)
         if shared and not self.library.on_host:
-            return x[0]
+            return self.library.first(x)
         return self.library.ordered(x, (1, 2, 0))
 
     def epilogue(self) -> Epilogue:
