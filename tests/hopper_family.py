@@ -32,6 +32,8 @@ HALVES = {  # rows of 16-bit types
     "pp-128x128": row("bf16", 128, 128, 1, PING),
     "64x128-pdl": row("bf16", 64, 128, 1, pdl=1),
     "64x32-pdl": row("bf16", 64, 32, 1, pdl=1),
+    "64x128-split": row("bf16", 64, 128, 1, split=2, one_pass=False, pdl=1),
+    "128x128-split": row("bf16", 128, 128, split=8, one_pass=False),
 }
 OTHERS = {
     "f16": row("f16", 128, 128),

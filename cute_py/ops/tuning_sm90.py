@@ -1,6 +1,7 @@
 """The tile that a product gets on Hopper: the row of `ROWS` with the least estimated time.
 
-A block computes `waves` tiles of D. For a tile of K, each takes the longest of what the tensor
+A block computes `waves` tiles of D, or a part of K of so many (`split`), which costs an exchange of
+sums for each. For a tile of K, each takes the longest of what the tensor
 cores need, what the loads need, and the latency of a load over the stages in flight. Rows of a tile
 that are outside of A or B cost more than others. The epilogue follows; two warpgroups in ping-pong
 overlap it with products. The constants are fitted to measurements on an H200, and tested on other
@@ -50,6 +51,9 @@ LAST = 6.6e-5, 4.9e-5  # more of the last tile, stored in one pass or in parts: 
 DIRECT = 2.0  # times as much where D leaves by direct stores
 TURN = 0.41  # microseconds of a tile, to hand over a turn of ping-pong
 CLUSTER = 1.11  # times of a tile of K, of blocks that share tiles of A
+LARGE = 1.1  # multiprocessors for each of those that clusters of 4 or more can use: 132 for 120
+# microseconds to exchange the sums of a tile: of any, and for each element and block that has more
+EXCHANGE = 1.5, 2e-5
 # more of an element: C by loads or by TMA; a factor, a bias or relu; another activation
 LOADED, BY_TMA, LIGHT, HEAVY = 1.3e-4, 1e-5, 6e-6, 1.5e-4
 
@@ -64,6 +68,7 @@ class Row(NamedTuple):
         time: of an element of D, relative to others.
         in_parts: whether 64 columns of D leave at a time, which leaves room for a stage more; else
             all columns of 64 rows together.
+        splits: blocks that may share K, where D leaves 64 columns at a time.
         most: the heaviest epilogues that fit in the registers where D leaves by TMA in elements of
             2 bytes, of 4 bytes, and by direct stores, which take the most: 0 plain, 1 with a
             factor, a bias or relu, 2 with another activation, 3 with C, 4 with both; -1: none.
@@ -75,6 +80,7 @@ class Row(NamedTuple):
     schedule: str
     time: float = 1.0
     in_parts: bool = False
+    splits: tuple[int, ...] = ()
     most: tuple[int, int, int] = (4, 4, 4)
 
     def holds(self, forms: Forms, weight: int) -> bool:
