@@ -37,6 +37,7 @@ HOPPER_SMEM = 232448  # bytes of a block
 MOST_SUMS = {1: 208, 2: 208, 3: 112}  # registers of a thread, by warpgroups that multiply
 MOST_STAGES = 8
 PART = 64  # columns of D that leave at a time, if not all
+FEW_ROWS = 16  # rows of A that are loaded at a time where a tile of 64 has not as many
 
 
 def warpgroup_config(
@@ -159,7 +160,7 @@ def store_bytes(config: GemmConfig, dtype: Dtype) -> int:
 def can_load_source(config: GemmConfig) -> bool:
     """Tell whether the shared memory of D has room for all of C of a tile."""
     m, n, _k = config.tile
-    cooperative = config.schedule == "cooperative"
+    cooperative = config.schedule == "cooperative" and config.split == 1
     return cooperative and m == 64 * config.warpgroups and config.store == n
 
 
@@ -210,7 +211,8 @@ def conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
             not {config.pdl, config.two_level, config.prefetch} <= {0, 1},
         ),
         (
-            "C by TMA (prefetch) where 64 rows a warpgroup that share a tile leave in one pass",
+            "C by TMA (prefetch) where 64 rows a warpgroup that share a tile leave in one pass, "
+            "with all of K in a block",
             bool(config.prefetch) and not can_load_source(config),
         ),
         (
@@ -235,8 +237,8 @@ def conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
             ),
         ),
         (
-            "1, 2, 4 or 8 blocks that share K (split), each with 64 rows a warpgroup, that do not "
-            "share tiles of A, and without C by TMA",
+            "1, 2, 4 or 8 blocks that share K (split), each with 64 rows a warpgroup, and no tiles "
+            "of A",
             config.split not in (1, 2, 4, 8)
             or (
                 config.split > 1
@@ -244,7 +246,6 @@ def conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
                     config.schedule != "cooperative"
                     or m != 64 * groups
                     or config.cluster > 1
-                    or bool(config.prefetch)
                 )
             ),
         ),

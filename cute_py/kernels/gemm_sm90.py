@@ -14,7 +14,13 @@ from contextlib import nullcontext
 import cute_py as cute
 from cute_py import _
 from cute_py.kernels.config import LINE, GemmConfig
-from cute_py.kernels.config_sm90 import row_mma, smem_layouts, store_layouts, store_parts
+from cute_py.kernels.config_sm90 import (
+    FEW_ROWS,
+    row_mma,
+    smem_layouts,
+    store_layouts,
+    store_parts,
+)
 from cute_py.kernels.epilogue import Epilogue, activated, converted, loaded, loaded_row, row_part
 from cute_py.kernels.split_k import SplitK
 
@@ -26,7 +32,7 @@ if TYPE_CHECKING:
     from cute_py.tensor.tensor import Tensor
 
 WARPGROUP = 128  # threads
-FEW = 16  # columns, which a thread has 8 numbers of; rows of A that are loaded where few are
+FEW = 16  # columns, which a thread has 8 numbers of
 Count = cute.s32(min=1, max=2**16 - 1)
 
 
@@ -258,9 +264,9 @@ class _Inputs:
         with cute.when(whole):
             self.ring.load(cute.local_tile(tA, (64, bK), (m, k)), sA[_, _, stage])
         with cute.otherwise():
-            for i in range(64 // FEW):
-                part = cute.local_tile(tA, (FEW, bK), (m * (64 // FEW) + i, k))
-                staged = cute.local_tile(sA[_, _, stage], (FEW, bK), (i, 0))
+            for i in range(64 // FEW_ROWS):
+                part = cute.local_tile(tA, (FEW_ROWS, bK), (m * (64 // FEW_ROWS) + i, k))
+                staged = cute.local_tile(sA[_, _, stage], (FEW_ROWS, bK), (i, 0))
                 self.ring.load(part, staged, outside="skip")
 
     def _accumulates(self, k: Any) -> Any:

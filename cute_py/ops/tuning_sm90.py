@@ -14,13 +14,12 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import product
 from operator import itemgetter
 from typing import NamedTuple
 
 from cute_py.errors import CuteError
 from cute_py.kernels.config import VECTOR_BYTES, GemmConfig, parts_of
-from cute_py.kernels.config_sm90 import can_load_source, warpgroup_config
+from cute_py.kernels.config_sm90 import FEW_ROWS, PART, can_load_source, warpgroup_config
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,8 +51,9 @@ DIRECT = 2.0  # times as much where D leaves by direct stores
 TURN = 0.41  # microseconds of a tile, to hand over a turn of ping-pong
 CLUSTER = 1.11  # times of a tile of K, of blocks that share tiles of A
 LARGE = 1.1  # multiprocessors for each of those that clusters of 4 or more can use: 132 for 120
-# microseconds to exchange the sums of a tile: of any, and for each element and block that has more
-EXCHANGE = 1.5, 2e-5
+# microseconds to exchange the sums of a tile: of any, and for each element
+EXCHANGE = 1.5, 1e-4
+DEEP = 16  # tiles of K (128 bytes), from which on it may be split
 # more of an element: C by loads or by TMA; a factor, a bias or relu; another activation
 LOADED, BY_TMA, LIGHT, HEAVY = 1.3e-4, 1e-5, 6e-6, 1.5e-4
 
@@ -110,10 +110,10 @@ class Forms(NamedTuple):
 ROWS = (
     Row(64, 32, 1, "cooperative"),
     Row(64, 64, 1, "cooperative"),
-    Row(64, 128, 1, "cooperative"),
-    Row(128, 64, 2, "cooperative"),
-    Row(128, 128, 2, "cooperative", 1.016),
-    Row(128, 160, 2, "cooperative", 1.011, most=(4, 4, 1)),
+    Row(64, 128, 1, "cooperative", splits=(2, 4, 8)),
+    Row(128, 64, 2, "cooperative", splits=(2, 4, 8)),
+    Row(128, 128, 2, "cooperative", 1.016, splits=(2, 4)),
+    Row(128, 160, 2, "cooperative", 1.011, splits=(8,), most=(4, 4, 1)),
     Row(128, 192, 2, "cooperative", 1.006, most=(4, 4, 0)),
     Row(128, 256, 2, "cooperative", 0.915, most=(4, 4, 1)),
     Row(128, 256, 2, "cooperative", 0.986, in_parts=True, most=(4, 4, 1)),
@@ -211,6 +211,7 @@ class Estimate(NamedTuple):
     def __str__(self) -> str:
         (m, n, _k), config = self.config.tile, self.config
         shared = f" clusters of {config.cluster}," if config.cluster > 1 else ""
+        shared += f" K in {config.split} parts," if config.split > 1 else ""
         return f"{m}x{n} {config.schedule},{shared} {self.waves} waves, about {self.time:.3g} us"
 
 
@@ -245,7 +246,15 @@ def candidates(problem: Problem) -> list[Estimate]:
     is_batch = p.batch > 1 and p.epilogue.source
     clusters = (1,) if min(p.pitches) >= SECTOR or is_batch else (1, 2)
     facts = p.forms, p.weight, int(p.two_level), is_batch
-    return [_estimate(config, p, row) for row, config in _fitting(ROWS, *facts, clusters)]
+    found = _fitting(ROWS, *facts, clusters, _has_few_tiles(p))
+    return [_estimate(config, p, row) for row, config in found]
+
+
+def _has_few_tiles(problem: Problem) -> bool:
+    """Tell whether K may be split: there are few tiles of D, and many of K."""
+    (M, N, K), bits = problem.shape, problem.kinds[0].bits
+    tiles = -(-M // 128) * -(-N // 128) * problem.batch
+    return tiles <= problem.gpu.multiprocessors and K * bits >= DEEP * 1024
 
 
 @lru_cache(maxsize=256)
@@ -256,18 +265,22 @@ def _fitting(
     two_level: int,
     is_batch: bool,
     clusters: tuple[int, ...],
+    splits: bool,
 ) -> list[tuple[Row, GemmConfig]]:
     """Return the rows whose registers hold an epilogue of some weight, with their configurations.
 
     `is_batch`: of products with C, for which clusters and D in rows of 256 columns have too few.
     """
     found = []
-    for row, cluster in product(rows, clusters):
+    for row in rows:
         wide = row.n == 256 and not row.in_parts
         if row.holds(forms, weight) and not (wide and is_batch):
-            with suppress(CuteError):  # the family has none
-                config = _made(row, forms, cluster=cluster, two_level=two_level)
-                found.append((row, config))
+            ways = [(cluster, 1) for cluster in clusters]
+            ways += [(1, split) for split in row.splits if splits]
+            for cluster, split in ways:
+                with suppress(CuteError):  # the family has none
+                    parts = {"cluster": cluster, "split": split, "two_level": two_level}
+                    found.append((row, _made(row, forms, **parts)))
     return found
 
 
@@ -275,7 +288,7 @@ def _made(row: Row, forms: Forms, **parts: Any) -> GemmConfig:
     """Return the configuration of a row with some parts; refuse those that do not fit it."""
     if not forms.by_tma:
         parts = {"store": 0, **parts}
-    shape, one_pass = (row.m, row.n), not row.in_parts
+    shape, one_pass = (row.m, row.n), not row.in_parts and parts.get("split", 1) == 1
     how = forms.kinds, shape, row.warpgroups, row.schedule, forms.majors, forms.result
     made = warpgroup_config(*how, one_pass=one_pass, **parts)
     loads = forms.source_by_tma and "prefetch" not in parts and can_load_source(made)
@@ -297,7 +310,8 @@ def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmC
     known.sort(key=lambda x: x.in_parts is not (0 < config.store < tile[1]))
     row = known[0] if known else Row(tile[0], tile[1], groups, schedule)
     same = tile == config.tile and schedule == config.schedule
-    kept = {"pdl": config.pdl, "two_level": config.two_level, "cluster": config.cluster * same or 1}
+    kept = {"pdl": config.pdl, "two_level": config.two_level}
+    kept |= {name: getattr(config, name) if same else 1 for name in ("cluster", "split")}
     parts = kept | parts
     try:
         warps = parts.pop("warps", (4 * row.warpgroups, 1))
@@ -310,6 +324,7 @@ def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmC
 def _estimate(config: GemmConfig, problem: Problem, row: Row) -> Estimate:
     """Return the estimated time of a configuration of a row."""
     (m, n, k), (M, N, K), cluster = config.tile, problem.shape, config.cluster
+    split, depth = config.split, -(-problem.shape[2] // config.tile[2])
     units = units_of(config, problem.shape, problem.batch)
     blocks, waves = _grid(config, units, problem.gpu.multiprocessors)
     rows, (first, second) = m / cluster, problem.pitches
@@ -324,10 +339,14 @@ def _estimate(config: GemmConfig, problem: Problem, row: Row) -> Estimate:
 
     inside = edge = step(0, 0)
     if M % m or N % n:  # tiles of D at the end of M and of N
-        edge = step(min(-M % m, rows), -N % n)
+        outside = -M % (FEW_ROWS if M < m == 64 and config.a.major == "K" else m)
+        edge = step(min(outside, rows), -N % n)
     edges = waves if min(M - m, N - n) <= 0 else 1  # tiles of a block at an edge
-    main = -(-K // k) * ((waves - edges) * inside + edges * edge)
+    main = -(-depth // split) * ((waves - edges) * inside + edges * edge)
     end = problem.end(config) * m * n
+    if split > 1:
+        end *= max(1 / split, PART / n)  # columns are divided among the blocks
+        main += waves * (EXCHANGE[0] + EXCHANGE[1] * m * n)
     if config.schedule == "pingpong" and waves > 1:  # all but the last epilogue are hidden
         main += TURN * waves
         main = max(main, (main + end * (waves - 1) + main / waves) / 2)
@@ -357,7 +376,7 @@ def grid_of(
 
 def _grid(config: GemmConfig, units: int, multiprocessors: int) -> tuple[int, int]:
     together = config.cluster * config.split
-    most = max(multiprocessors // together, 1)
+    most = int(multiprocessors / (LARGE if together > 2 else 1)) // together or 1
     waves = -(-units // most)
     if config.schedule == "pingpong":  # two warpgroups of each block take turns
         return min(units, most), waves
