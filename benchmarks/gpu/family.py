@@ -105,9 +105,7 @@ class Case(NamedTuple):
 
 
 def made(text: str, kind: str, majors: tuple[str, str], result: str) -> Variant:
-    """Return a variant from text: "pp 128x192 g8 b132 pdl c cl2 s4 direct 2 tma bias gelu"; "split4"
-    splits K in 4 parts.
-    """
+    """Return a variant from text: "pp 128x192 g8 b132 pdl c cl2 split2 s4 direct 2 tma gelu"."""
     words = text.split()
     ping = words[0] == "pp"
     tile = tuple(map(int, words[ping].split("x")))

@@ -242,11 +242,7 @@ def conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
             config.split not in (1, 2, 4, 8)
             or (
                 config.split > 1
-                and (
-                    config.schedule != "cooperative"
-                    or m != 64 * groups
-                    or config.cluster > 1
-                )
+                and (config.schedule != "cooperative" or m != 64 * groups or config.cluster > 1)
             ),
         ),
     ]

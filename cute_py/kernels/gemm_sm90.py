@@ -2,8 +2,8 @@
 
 D = activation(alpha * A B^T + beta * C + bias), as in `gemm.py`, for K of at least 1. Blocks are
 persistent: each computes tile after tile of D, and one warp loads ahead of the warpgroups that
-multiply. In `gemm_cooperative` these share a tile, and blocks of a cluster may share its tiles of K.
-In `gemm_pingpong` each of two has a tile of its own, and one stores while the other multiplies.
+multiply. In `gemm_cooperative` these share a tile; blocks of a cluster may share its tiles of K. In
+`gemm_pingpong` each of two has a tile of its own, and one stores while the other multiplies.
 `config.store` says how D leaves: by TMA, or from registers where TMA cannot write it.
 """
 
@@ -51,8 +51,8 @@ def gemm_cooperative(
     epilogue: Epilogue,
 ) -> None:
     """D = activation(alpha * A B^T + beta * C + bias), batch by batch: A is (M,K,L), B (N,K,L), C
-    and D (M,N,L), bias (N). Blocks that run together compute `band` tiles of M. `config.split` blocks
-    share the tiles of K of a tile.
+    and D (M,N,L), bias (N). Blocks that run together compute `band` tiles of M. As many as
+    `config.split` share the tiles of K of a tile.
     """
     cute.launch(blocks, config.threads, config.cluster * config.split, pdl=bool(config.pdl))
     split = SplitK(config) if config.split > 1 else None
@@ -169,7 +169,7 @@ class _Tiles:
         self, x: Tensor, i: int, place: tuple[Any, Any, Any], others: Any, inside: Any
     ) -> None:
         """Prefetch A (i = 0) or B (1) by one warpgroup, a line of 128 bytes a thread, if there is a
-        tile. (A branch of whole blocks would cost ptxas 13.0 the knowledge that warps are uniform.)
+        tile.
         """
         config, thread = self.config, cute.thread_idx() - i * WARPGROUP
         (rows, depth), wide = (config.tile[i], config.tile[2]), LINE // x.dtype.bits
@@ -182,6 +182,7 @@ class _Tiles:
         if (config.a, config.b)[i].major == "MN":
             first = at % (rows // wide) * wide, at // (rows // wide)
         mine = cute.thread_idx() // WARPGROUP == i
+        # one condition: after a branch of whole blocks, ptxas 13.0 takes no warp to be uniform
         with cute.when(mine & inside & (line < lines * config.stages)):
             one = cute.domain_offset(first, tile[_, _, k])
             cute.prefetch(cute.local_tile(one, (1, 1), (0, 0)))

@@ -1,6 +1,6 @@
 """new here: K split over the blocks of a cluster, which add their sums through shared memory.
 
-Each block has a part of the tiles of K of a tile of D, and leaves its sums in its own shared memory.
+Each block has a part of the tiles of K of a tile of D, and leaves its sums in its shared memory.
 Then each adds those of the others for some columns of the tile, in a fixed order, and stores these.
 So results are equal in every run, sums take no global memory, and no block waits for one that has
 not begun: the blocks of a cluster run together.

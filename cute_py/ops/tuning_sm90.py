@@ -323,8 +323,8 @@ def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmC
 
 def _estimate(config: GemmConfig, problem: Problem, row: Row) -> Estimate:
     """Return the estimated time of a configuration of a row."""
-    (m, n, k), (M, N, K), cluster = config.tile, problem.shape, config.cluster
-    split, depth = config.split, -(-problem.shape[2] // config.tile[2])
+    (m, n, k), (M, N, K) = config.tile, problem.shape
+    cluster, split = config.cluster, config.split
     units = units_of(config, problem.shape, problem.batch)
     blocks, waves = _grid(config, units, problem.gpu.multiprocessors)
     rows, (first, second) = m / cluster, problem.pitches
@@ -342,7 +342,7 @@ def _estimate(config: GemmConfig, problem: Problem, row: Row) -> Estimate:
         outside = -M % (FEW_ROWS if M < m == 64 and config.a.major == "K" else m)
         edge = step(min(outside, rows), -N % n)
     edges = waves if min(M - m, N - n) <= 0 else 1  # tiles of a block at an edge
-    main = -(-depth // split) * ((waves - edges) * inside + edges * edge)
+    main = -(-K // (k * split)) * ((waves - edges) * inside + edges * edge)
     end = problem.end(config) * m * n
     if split > 1:
         end *= max(1 / split, PART / n)  # columns are divided among the blocks

@@ -109,7 +109,7 @@ def arrays(op: Op, written: bool = False) -> set[str]:
 
 def cluster_barriers(plan: Plan) -> frozenset[str]:
     """Return the mbarriers, by their storages, that must order memory for all blocks of a cluster
-    (PTX: scope `.cluster` of `mbarrier.arrive` and `mbarrier.try_wait`), not for those of one alone.
+    (PTX: scope `.cluster` of `mbarrier.arrive` and `mbarrier.try_wait`), not for one block alone.
 
     They are those that threads of peers arrive at, if threads access shared memory of peers, or
     some global array is both read and written. Causality goes on from there through barriers of a

@@ -15,8 +15,8 @@ from cute_py.kernels.config_sm90 import HOPPER_SMEM, store_bytes
 from cute_py.kernels.epilogue import ACTIVATIONS, Epilogue
 from cute_py.ops.libraries import Gpu
 from cute_py.ops.tuning_sm90 import (
-    PDL_BELOW,
     LARGE,
+    PDL_BELOW,
     ROWS,
     Problem,
     band_of,
