@@ -35,7 +35,7 @@ WARPGROUP_ATOMS = {
 }
 HOPPER_SMEM = 232448  # bytes of a block
 MOST_SUMS = {1: 208, 2: 208, 3: 112}  # registers of a thread, by warpgroups that multiply
-MOST_STAGES = 8
+MOST_STAGES = 16
 PART = 64  # columns of D that leave at a time, if not all
 FEW_ROWS = 16  # rows of A that are loaded at a time where a tile of 64 has not as many
 
@@ -79,12 +79,12 @@ schedule=cooperative
     store = n if one_pass and kind.bits <= 16 else min(n, PART)
     sides = [Side(major, CHUNK // x.bits) for major, x in zip(majors, (a, b), strict=True)]
     atom, shape = f"SM90_64x{n}x{depth}_{names}", (m, n, LINE // a.bits)
-    parts = {"stages": 2, "store": store, "schedule": schedule, "asynchronous": True, **parts}
+    least = m // 32 if parts.get("split", 1) > 1 else 2  # as many have room for the sums
+    parts = {"stages": least, "store": store, "schedule": schedule, "asynchronous": True, **parts}
     config = GemmConfig(atom, shape, (4 * warpgroups, 1), a=sides[0], b=sides[1], **parts)
-    shared = m * n * 4 if config.split > 1 else 0  # sums, and their mbarriers are in LINE
-    room = HOPPER_SMEM - LINE - store_bytes(config, kind) - shared
-    most = max(2, min(room // ((m + n) * LINE // 8), MOST_STAGES))
-    return config if parts["stages"] > 2 else replace(config, stages=most)
+    room = HOPPER_SMEM - LINE - store_bytes(config, kind)
+    most = max(least, min(room // ((m + n) * LINE // 8), MOST_STAGES))
+    return config if parts["stages"] > least else replace(config, stages=most)
 
 
 # -- layouts
@@ -237,12 +237,17 @@ def conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
             ),
         ),
         (
-            "1, 2, 4 or 8 blocks that share K (split), each with 64 rows a warpgroup, and no tiles "
-            "of A",
-            config.split not in (1, 2, 4, 8)
+            "1 to 8 blocks that share K (split), each with 64 rows a warpgroup, no tiles of A, and "
+            "stages of B that have room for the sums",
+            not 1 <= config.split <= 8
             or (
                 config.split > 1
-                and (config.schedule != "cooperative" or m != 64 * groups or config.cluster > 1)
+                and (
+                    config.schedule != "cooperative"
+                    or m != 64 * groups
+                    or config.cluster > 1
+                    or config.stages < m // 32
+                )
             ),
         ),
     ]

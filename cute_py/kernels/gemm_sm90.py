@@ -22,7 +22,7 @@ from cute_py.kernels.config_sm90 import (
     store_parts,
 )
 from cute_py.kernels.epilogue import Epilogue, activated, converted, loaded, loaded_row, row_part
-from cute_py.kernels.split_k import SplitK
+from cute_py.kernels.split_k import SplitK, sums_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,9 +55,9 @@ def gemm_cooperative(
     `config.split` share the tiles of K of a tile.
     """
     cute.launch(blocks, config.threads, config.cluster * config.split, pdl=bool(config.pdl))
-    split = SplitK(config) if config.split > 1 else None
-    tiles, inputs = _Tiles(config, D, band, split), _Inputs(config, A, B, split)
-    output = _Output(config, epilogue, (C, bias, D), (alpha, beta), split)
+    inputs = _Inputs(config, A, B)
+    tiles = _Tiles(config, D, band, inputs.split)
+    output = _Output(config, epilogue, (C, bias, D), (alpha, beta), inputs.split)
     if config.pdl:
         tiles.overlap((A, B))
     warps, registers = 4 * config.consumers, config.registers
@@ -207,16 +207,18 @@ class _Tiles:
 class _Inputs:
     """The stages of A and B in shared memory, and the sums of a warpgroup."""
 
-    def __init__(
-        self, config: GemmConfig, A: Tensor, B: Tensor, split: SplitK | None = None
-    ) -> None:
-        self.config, self.mma, self.split = config, config.tiled_mma(), split
+    def __init__(self, config: GemmConfig, A: Tensor, B: Tensor) -> None:
+        self.config, self.mma = config, config.tiled_mma()
         self.rows, self.depth = A.shape[0], cute.ceil_div(A.shape[1], config.tile[2])
         self.sources = [cute.tma_tensor(x) for x in (A, B)]
-        self.shared = [
-            cute.smem(x.dtype, layout, 1024, name=name)
-            for x, layout, name in zip((A, B), smem_layouts(config), ("sA", "sB"), strict=True)
-        ]  # (BLK_M or BLK_N, BLK_K, stages)
+        layouts = smem_layouts(config)  # (BLK_M or BLK_N, BLK_K, stages)
+        self.shared = [cute.smem(A.dtype, layouts[0], 1024, name="sA")]
+        with cute.union():
+            self.shared.append(cute.smem(B.dtype, layouts[1], 1024, name="sB"))
+            if config.split > 1:
+                kind = config.mma_atom.c_type
+                sums = cute.smem(kind, sums_layout(config), 1024, name="sums")
+        self.split = SplitK(config, sums) if config.split > 1 else None
         of_ring: Any = {"tiles": self.shared, "count": config.warpgroups, "cluster": config.cluster}
         self.ring = cute.pipeline(config.stages, consumers="warpgroup", **of_ring)
         self.thr = self.mma.get_slice(cute.thread_idx() % (config.warpgroups * WARPGROUP))
@@ -242,7 +244,11 @@ class _Inputs:
         edges = ["skip" if x.major == "MN" else "zero" for x in (self.config.a, self.config.b)]
         rank = cute.block_idx() % count
         sA = cute.local_tile(sA, (bM // count, bK), (rank, 0))
-        for k in cute.range(*self._of_k()):
+        first, end = self._of_k()
+        if self.split is not None:
+            with cute.when(first < end):
+                self.split.acquire()
+        for k in cute.range(first, end):
             stage = self.ring.acquire()
             if count == 1 and bM == 64 and edges[0] == "zero":
                 self._load_few(tA, m, k, stage)

@@ -161,7 +161,7 @@ def test_prefetches_are_of_all_blocks(side):
     ("config", "shape", "result", "batch", "last"),
     [
         (row("bf16", 64, 16, 1, split=2, pdl=1), (72, 24, 328), "bf16", (2,), FULL),
-        (row("bf16", 64, 72, 1, split=4, one_pass=False), (64, 72, 72), "bf16", (), FULL),
+        (row("bf16", 64, 72, 1, split=3, one_pass=False), (64, 72, 72), "bf16", (), FULL),
         (row("bf16", 64, 64, 1, split=8, majors="MM"), (24, 16, 16), "bf16", (), None),
         (row("f16", 128, 16, split=2, result="f32"), (136, 24, 200), "f32", (), FULL),
         (row("bf16", 64, 16, 1, split=2, store=0), (40, 19, 136), "bf16", (), FULL),
@@ -174,8 +174,10 @@ def test_blocks_of_a_cluster_share_k(config, shape, result, batch, last, order):
     check(config, shape, result, last, batch, blocks=config.split, order=order)
 
 
-@pytest.mark.parametrize("parts", [{"split": 3}, {"split": 2, "cluster": 2}, {"split": 16}])
-def test_k_is_split_by_clusters_that_share_nothing_else(parts):
+@pytest.mark.parametrize(
+    "parts", [{"split": 9}, {"split": 2, "cluster": 2}, {"split": 2, "stages": 3}, {"split": 0}]
+)
+def test_k_is_split_by_clusters_whose_stages_have_room_for_sums(parts):
     with pytest.raises(CuteError) as caught:
         row("bf16", 128, 128, **parts)
     assert caught.value.code == "gemm-config"
