@@ -1,8 +1,9 @@
 """new here: K split over the blocks of a cluster, which add their sums through shared memory.
 
-Each block has a part of the tiles of K of a tile of D, and leaves its sums in the stages of B, which
-it has multiplied. Then each adds those of the others for some columns of the tile, in a fixed
-order, and stores these. The next tiles are loaded when all have been read.
+Each block has a part of the tiles of K of a tile of D, and leaves its sums where B was. Then each
+adds those of the others for some columns of the tile, in a fixed order, and stores these. The next
+tile is loaded when all have been read.
+
 So results are equal in every run, sums take no global memory, and no block waits for one that has
 not begun: the blocks of a cluster run together.
 """
@@ -66,9 +67,7 @@ class SplitK:
         return first, end
 
     def share(self, sums: Tensor) -> None:
-        """Leave the sums of a tile where no warp multiplies any more, and wait for those of the other
-        blocks.
-        """
+        """Leave the sums of a tile, when no warp multiplies any more, and wait for the others."""
         self.tail()  # a part without tiles of K has loaded nothing
         cute.named_barrier(BARRIER, self.threads)
         flat = cute.composition(sums, cute.Layout((4, cute.size(sums) // 4)))

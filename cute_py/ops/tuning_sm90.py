@@ -1,12 +1,12 @@
 """The tile that a product gets on Hopper: the row of `ROWS` with the least estimated time.
 
-A block computes `waves` tiles of D, or a part of K of so many (`split`), which costs an exchange of
-sums for each. For a tile of K, each takes the longest of what the tensor
-cores need, what the loads need, and the latency of a load over the stages in flight. Rows of a tile
-that are outside of A or B cost more than others. The epilogue follows; two warpgroups in ping-pong
-overlap it with products. The constants are fitted to measurements on an H200, and tested on other
-products (docs/performance.md). Only ratios of estimates decide, except that programmatic dependent
-launch is for products below `PDL_BELOW`.
+A block computes `waves` tiles of D, or a part of K of so many, for which blocks exchange sums. For
+a tile of K, each takes the longest of what the tensor cores need, what the loads need, and the
+latency of a load over the stages in flight; all together take as long as it takes to read A and B
+once. Rows of a tile that are outside of A or B cost more than others. The epilogue follows; two
+warpgroups in ping-pong overlap it with products. The constants are fitted to measurements on an
+H200, and tested on other products (docs/performance.md). Only ratios of estimates decide, except
+that programmatic dependent launch is for products below `PDL_BELOW`.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ LAUNCH, LATENCY, AREA = 1.39, 1.26, 1.73e-5
 SHARED = {128: 8.5e-6, 64: 1.09e-5, 32: 1.09e-5, 16: 1.72e-5}
 ALONE = {128: 0.0, 64: 5.5e-4, 32: 5.5e-4, 16: 1.26e-3}
 OUTSIDE = 2.35e-3
+MEMORY = 4.1e6  # bytes a microsecond
 SECTOR = 32  # bytes of L2 that are read together
 SHARP = 5  # how sharp the maximum of products and loads is
 END = (
@@ -343,6 +344,8 @@ def _estimate(config: GemmConfig, problem: Problem, row: Row) -> Estimate:
         edge = step(min(outside, rows), -N % n)
     edges = waves if min(M - m, N - n) <= 0 else 1  # tiles of a block at an edge
     main = -(-K // (k * split)) * ((waves - edges) * inside + edges * edge)
+    memory = problem.batch * (M + N) * K * problem.kinds[0].bits / 8 / MEMORY
+    main = float((main**SHARP + memory**SHARP) ** (1 / SHARP))
     end = problem.end(config) * m * n
     if split > 1:
         end *= max(1 / split, PART / n)  # columns are divided among the blocks
