@@ -32,8 +32,6 @@ HALVES = {  # rows of 16-bit types
     "pp-128x128": row("bf16", 128, 128, 1, PING),
     "64x128-pdl": row("bf16", 64, 128, 1, pdl=1),
     "64x32-pdl": row("bf16", 64, 32, 1, pdl=1),
-    "64x128-split": row("bf16", 64, 128, 1, split=2, one_pass=False, pdl=1),
-    "128x128-split": row("bf16", 128, 128, split=8, one_pass=False),
 }
 OTHERS = {
     "f16": row("f16", 128, 128),
@@ -51,6 +49,8 @@ OTHERS = {
     "e4m3-to-e4m3": row("e4m3", 128, 64, result="e4m3"),
     "f32-result": row("bf16", 128, 256, result="f32"),
     "direct": row("bf16", 64, 64, 1, store=0),
+    "64x128-split": row("bf16", 64, 128, 1, split=3, one_pass=False, pdl=1),
+    "128x128-split": row("bf16", 128, 128, split=6, one_pass=False),
     "pp-direct": row("bf16", 128, 64, 1, PING, store=0),
 }
 CONFIGS = HALVES | OTHERS

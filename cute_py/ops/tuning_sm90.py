@@ -54,6 +54,7 @@ CLUSTER = 1.11  # times of a tile of K, of blocks that share tiles of A
 LARGE = 1.1  # multiprocessors for each of those that clusters of 4 or more can use: 132 for 120
 # microseconds to exchange the sums of a tile: of any, and for each element
 EXCHANGE = 1.5, 1e-4
+NARROW = 64  # rows of D, up to which memory is the limit
 DEEP = 16  # tiles of K (128 bytes), from which on it may be split
 # more of an element: C by loads or by TMA; a factor, a bias or relu; another activation
 LOADED, BY_TMA, LIGHT, HEAVY = 1.3e-4, 1e-5, 6e-6, 1.5e-4
@@ -110,11 +111,11 @@ class Forms(NamedTuple):
 
 ROWS = (
     Row(64, 32, 1, "cooperative"),
-    Row(64, 64, 1, "cooperative"),
-    Row(64, 128, 1, "cooperative", splits=(2, 4, 8)),
-    Row(128, 64, 2, "cooperative", splits=(2, 4, 8)),
-    Row(128, 128, 2, "cooperative", 1.016, splits=(2, 4)),
-    Row(128, 160, 2, "cooperative", 1.011, splits=(8,), most=(4, 4, 1)),
+    Row(64, 64, 1, "cooperative", splits=(6,)),
+    Row(64, 128, 1, "cooperative", splits=(3,)),
+    Row(128, 64, 2, "cooperative", splits=(2,)),
+    Row(128, 128, 2, "cooperative", 1.016, splits=(2, 3, 6)),
+    Row(128, 160, 2, "cooperative", 1.011, most=(4, 4, 1)),
     Row(128, 192, 2, "cooperative", 1.006, most=(4, 4, 0)),
     Row(128, 256, 2, "cooperative", 0.915, most=(4, 4, 1)),
     Row(128, 256, 2, "cooperative", 0.986, in_parts=True, most=(4, 4, 1)),
@@ -326,12 +327,12 @@ def _estimate(config: GemmConfig, problem: Problem, row: Row) -> Estimate:
     """Return the estimated time of a configuration of a row."""
     (m, n, k), (M, N, K) = config.tile, problem.shape
     cluster, split = config.cluster, config.split
-    units = units_of(config, problem.shape, problem.batch)
-    blocks, waves = _grid(config, units, problem.gpu.multiprocessors)
+    blocks, waves = grid_of(config, problem.shape, problem.batch, problem.gpu.multiprocessors)
     rows, (first, second) = m / cluster, problem.pitches
     shared = SHARED[first] * rows * blocks + SHARED[second] * n * blocks
     needs = (AREA * row.time * m * n) ** SHARP + shared**SHARP
-    latency, slower = (LATENCY / config.stages) ** SHARP, CLUSTER if cluster > 1 else 1
+    depth, slower = -(-K // (k * split)), CLUSTER if cluster > 1 else 1
+    latency = (LATENCY / min(config.stages, depth)) ** SHARP
 
     def step(a: float, b: int) -> float:
         """Return the time of a tile of K, of which rows of A and B are outside."""
@@ -343,7 +344,7 @@ def _estimate(config: GemmConfig, problem: Problem, row: Row) -> Estimate:
         outside = -M % (FEW_ROWS if M < m == 64 and config.a.major == "K" else m)
         edge = step(min(outside, rows), -N % n)
     edges = waves if min(M - m, N - n) <= 0 else 1  # tiles of a block at an edge
-    main = -(-K // (k * split)) * ((waves - edges) * inside + edges * edge)
+    main = depth * ((waves - edges) * inside + edges * edge)
     memory = problem.batch * (M + N) * K * problem.kinds[0].bits / 8 / MEMORY
     main = float((main**SHARP + memory**SHARP) ** (1 / SHARP))
     end = problem.end(config) * m * n
@@ -372,17 +373,14 @@ def grid_of(
 ) -> tuple[int, int]:
     """Return how many blocks are launched, and how many tiles the block with the most has.
 
-    They are the fewest blocks with that many: idle multiprocessors leave power to the others.
+    They are the fewest blocks with that many: idle multiprocessors leave power to the others. With
+    few rows, memory is the limit, which takes all of them.
     """
-    return _grid(config, units_of(config, shape, batch), multiprocessors)
-
-
-def _grid(config: GemmConfig, units: int, multiprocessors: int) -> tuple[int, int]:
-    together = config.cluster * config.split
+    units, together = units_of(config, shape, batch), config.cluster * config.split
     most = int(multiprocessors / (LARGE if together > 2 else 1)) // together or 1
     waves = -(-units // most)
-    if config.schedule == "pingpong":  # two warpgroups of each block take turns
-        return min(units, most), waves
+    if config.schedule == "pingpong" or shape[0] <= NARROW:  # two warpgroups of a block take turns
+        return min(units, most) * together, waves
     return -(-units // waves) * together, waves
 
 

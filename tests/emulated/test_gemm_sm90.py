@@ -72,7 +72,7 @@ def test_ragged_products_are_exact(name):
 RARELY = [name for name in CONFIGS if name not in OFTEN]
 
 
-@pytest.mark.parametrize("name", slow_but([x for x in RARELY if CONFIGS[x].split < 8], RARELY))
+@pytest.mark.parametrize("name", slow_but([x for x in RARELY if CONFIGS[x].split < 6], RARELY))
 def test_a_ragged_tile_is_exact(name):
     """Of the configurations whose four tiles take too long for every run."""
     config, result = CONFIGS[name], result_of(name)
