@@ -14,9 +14,11 @@ from copy import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
 from math import gcd, isfinite, lcm
+from typing import NamedTuple
 
 from cute_py.calls.arrays import (
     LIBRARIES,
+    PLAIN,
     READERS,
     VECTOR_BYTES,
     Table,
@@ -235,8 +237,7 @@ def _check_promise(promise: Spec, name: str, shape: tuple[int, ...], address: in
 # -- the arguments of a call
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(NamedTuple):
     """One argument: an array, a run-time number, or a compile-time value.
 
     A tuple, list, dict or dataclass that contains arrays is a group: `parts`, by `keys`.
@@ -299,9 +300,10 @@ def classify(
     known = _STATICS.get((id(value), name))
     if known is not None and known[0] is value and known[1] is annotation:
         return known[2]
-    is_number = value.__class__ in (int, float)
-    value = value if is_number else imported(value)
-    if not is_number and is_array(value):
+    no_array = value.__class__ in PLAIN
+    if no_array and not isinstance(annotation, (Dtype, Promised)):
+        return Argument(name, "static", value)
+    if not no_array and is_array(value := imported(value)):
         promise = annotation if isinstance(annotation, Spec) else Spec()
         if isinstance(value, Table):
             return _table(name, value, annotation, taken)
@@ -466,11 +468,12 @@ def number(x: object, kind: Dtype | Promised, name: str) -> int | float | bool:
             raise refusal("argument-number", operation="kernel", name=name, value=value,
                           wanted=wanted, where=where())  # fmt: skip
         return value
-    if getattr(x, "ndim", 0):
-        raise refusal("kernel-number", operation=name, value=x, dtype=kind, where=where())
-    require_no_gradient(x, name, "kernel")
-    if hasattr(x, "item"):
-        x = x.item()
+    if x.__class__ not in PLAIN:
+        if getattr(x, "ndim", 0):
+            raise refusal("kernel-number", operation=name, value=x, dtype=kind, where=where())
+        require_no_gradient(x, name, "kernel")
+        if hasattr(x, "item"):
+            x = x.item()
     if kind is b1 and isinstance(x, bool):
         return x
     real = isinstance(x, (int, float)) and not isinstance(x, bool)
@@ -478,7 +481,8 @@ def number(x: object, kind: Dtype | Promised, name: str) -> int | float | bool:
         return float(x)  # type: ignore[arg-type]
     if not kind.is_float and hasattr(x, "__index__") and not isinstance(x, bool):
         value = int(x)
-        if kind.min <= value <= kind.max:
+        least, most = _range(kind)
+        if least <= value <= most:
             return value
     raise refusal("kernel-number", operation=name, value=x, dtype=kind, where=where())
 
@@ -487,4 +491,9 @@ def _fits(x: float, kind: Dtype) -> bool:
     """Return whether a number is infinite or NaN, or rounds to a value of the type."""
     if not isinstance(x, int) and not isfinite(x):
         return True
-    return abs(x) <= kind.max * (1 + 2**-25)
+    return abs(x) <= _range(kind)[1] * (1 + 2**-25)
+
+
+@lru_cache(maxsize=256)  # the properties compute
+def _range(kind: Dtype) -> tuple[float, float]:
+    return kind.min, kind.max

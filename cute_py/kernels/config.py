@@ -9,7 +9,6 @@ elements. A configuration is data: `replace(config, tile=...)` changes one part,
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from math import gcd, prod
 from typing import TYPE_CHECKING, Any
@@ -169,7 +168,9 @@ class GemmConfig(Shown):
 
     def because(self, *reasons: str) -> GemmConfig:
         """Return the same configuration with other reasons."""
-        made = copy(self)  # `replace` would check the parts again
+        made = object.__new__(GemmConfig)  # `replace` would check the parts again
+        for name in _FIELDS:
+            object.__setattr__(made, name, getattr(self, name))
         object.__setattr__(made, "reasons", reasons)
         return made
 
@@ -353,6 +354,9 @@ def _neighbours(tile: int, threads: int) -> AnyLayout:
     """Return the permutation that gives each thread up to 4 neighbours, one vector load."""
     width = min(4, tile // threads)
     return cute.Layout((threads, width), (width, 1))
+
+
+_FIELDS = tuple(x.name for x in fields(GemmConfig))
 
 
 def _lanes(m: int, n: int, k: int) -> cute.Layout:

@@ -46,7 +46,7 @@ from cute_py.layout.tuples import ceil_div
 from cute_py.ops.call import Call, directly, in_place
 from cute_py.ops.choice import choose
 from cute_py.ops.libraries import of_one_library, reading
-from cute_py.ops.operands import aligned, broadcast, is_apart, ready, ready_row, shown
+from cute_py.ops.operands import aligned, broadcast, is_apart, ready, ready_row, rows_of, shown
 from cute_py.ops.paths import kernel_of
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from cute_py.calls.memo import Answer
     from cute_py.dtypes.table import DtypeLike
     from cute_py.ops.libraries import Gpu, Library
+    from cute_py.ops.operands import Rows
     from cute_py.ops.paths import Path
 
 OPERATION = "cute.ops.gemm"
@@ -231,12 +232,13 @@ def taken(given: Request) -> tuple[Request, Library]:
     arrays: dict[str, Any] = {}
     places = {}
     for name in ARRAYS:
-        x = getattr(given, name)
+        x = arrays[name] = getattr(given, name)
+        if x is None:
+            continue
         with reading(x, name, OPERATION):
             arrays[name] = imported(x)
             require_no_gradient(arrays[name], name, OPERATION)
-            if x is not None:
-                places[name] = on_device(arrays[name])
+            places[name] = on_device(arrays[name])
     require_place(places, given.backend)
     require_one_gpu({name: device_of(arrays[name]) for name in places if places[name]})
     arrays, library = of_one_library(arrays, OPERATION)
@@ -370,6 +372,16 @@ class Product:
         self.copied = (path.tma, path.copies), (found[0], found[1])
         return self.copied[1]
 
+    @cached_property
+    def rows(self) -> tuple[Rows, Rows]:
+        """How A and B are in memory."""
+        return rows_of(self.A), rows_of(self.B)
+
+    def rows_by(self, path: Path) -> tuple[Rows, Rows]:
+        """Return the same of the operands that a path reads."""
+        A, B = self.operands(path)
+        return self.rows if A is self.A and B is self.B else (rows_of(A), rows_of(B))
+
     # -- the epilogue
 
     def _out_type(self) -> DtypeLike | None:
@@ -485,7 +497,7 @@ class Product:
         """
         shared = x.shape[0] == 1 or (tma and strides_of(x)[0] == 0)
         if shared and not self.library.on_host:
-            return x[0]
+            return self.library.first(x)
         return self.library.ordered(x, (1, 2, 0))
 
     def epilogue(self) -> Epilogue:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
+from operator import itemgetter
 from typing import NamedTuple
 
 from cute_py.errors import CuteError
@@ -173,8 +174,9 @@ class Problem:
         if terms.alpha or terms.bias or terms.activation:
             more += LIGHT if terms.activation in (None, "relu") else HEAVY
         plain = (END[0] + END[1] * self.result.bits / 8) * (1 if config.store else DIRECT)
-        alone = config.warpgroups == 1  # it does what two do elsewhere
-        return plain * (FEW if alone else 1) + more * (2 if alone else 1)
+        if config.warps[0] == 4:  # one warpgroup does what two do elsewhere
+            return plain * FEW + more * 2
+        return plain + more
 
     @property
     def weight(self) -> int:
@@ -206,21 +208,24 @@ class Estimate(NamedTuple):
         return f"{m}x{n} {config.schedule},{shared} {self.waves} waves, about {self.time:.3g} us"
 
 
-def for_hopper(problem: Problem) -> GemmConfig:
-    """Return the configuration of the row with the least estimated time, and why."""
-    found = sorted(candidates(problem), key=lambda x: x.time)
-    best = found[0]
-    others = "; ".join(str(x) for x in found[1:3])
-    reasons = [f"tile: {best}; next: {others}" if others else f"tile: {best}"]
+def for_hopper(problem: Problem, *why: str) -> GemmConfig:
+    """Return the configuration of the row with the least estimated time, and why, after the reasons
+    that are given.
+    """
+    best, *others = sorted(candidates(problem), key=itemgetter(0))[:3]
+    more = "; next: " + "; ".join(map(str, others)) if others else ""
     pdl = best.time < PDL_BELOW
     which = "on, as it is" if pdl else "off, as it is not"
-    reasons.append(f"programmatic dependent launch: {which} below {PDL_BELOW:.0f} us")
     config = _launched_early(best.config) if pdl else best.config
+    way = f"direct stores of {problem.result}"
     if config.store:
-        reasons.append(f"D: by TMA, {config.store} columns at a time")
-    else:
-        reasons.append(f"D: direct stores of {problem.result}")
-    return config.because(*reasons)
+        way = f"by TMA, {config.store} columns at a time"
+    return config.because(
+        *why,
+        f"tile: {best}{more}",
+        f"programmatic dependent launch: {which} below {PDL_BELOW:.0f} us",
+        f"D: {way}",
+    )
 
 
 @lru_cache(maxsize=256)
@@ -298,14 +303,24 @@ def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmC
 
 def _estimate(config: GemmConfig, problem: Problem, row: Row) -> Estimate:
     """Return the estimated time of a configuration of a row."""
-    (m, n, k), shape = config.tile, problem.shape
-    units = units_of(config, shape, problem.batch)
+    (m, n, k), (M, N, K), cluster = config.tile, problem.shape, config.cluster
+    units = units_of(config, problem.shape, problem.batch)
     blocks, waves = _grid(config, units, problem.gpu.multiprocessors)
-    inside = edge = _step(config, problem, row, blocks, is_edge=False)
-    if shape[0] % m or shape[1] % n:
-        edge = _step(config, problem, row, blocks, is_edge=True)
-    edges = waves if min(shape[0] - m, shape[1] - n) <= 0 else 1  # tiles of a block at an edge
-    main = -(-shape[2] // k) * ((waves - edges) * inside + edges * edge)
+    rows, (first, second) = m / cluster, problem.pitches
+    shared = SHARED[first] * rows * blocks + SHARED[second] * n * blocks
+    needs = (AREA * row.time * m * n) ** SHARP + shared**SHARP
+    latency, slower = (LATENCY / config.stages) ** SHARP, CLUSTER if cluster > 1 else 1
+
+    def step(a: float, b: int) -> float:
+        """Return the time of a tile of K, of which rows of A and B are outside."""
+        alone = ALONE[first] * (rows - a) + OUTSIDE * a + (ALONE[second] * (n - b) + OUTSIDE * b)
+        return float((needs + alone**SHARP + latency) ** (1 / SHARP)) * slower
+
+    inside = edge = step(0, 0)
+    if M % m or N % n:  # tiles of D at the end of M and of N
+        edge = step(min(-M % m, rows), -N % n)
+    edges = waves if min(M - m, N - n) <= 0 else 1  # tiles of a block at an edge
+    main = -(-K // k) * ((waves - edges) * inside + edges * edge)
     end = problem.end(config) * m * n
     if config.schedule == "pingpong" and waves > 1:  # all but the last epilogue are hidden
         main += TURN * waves
@@ -314,22 +329,6 @@ def _estimate(config: GemmConfig, problem: Problem, row: Row) -> Estimate:
     else:
         time = main + waves * end
     return Estimate(LAUNCH + time + LAST[row.in_parts] * m * n, waves, blocks, config)
-
-
-def _step(config: GemmConfig, problem: Problem, row: Row, blocks: int, is_edge: bool) -> float:
-    """Return the time of a tile of K; `is_edge`: in a tile of D at the end of M and of N."""
-    m, n, _k = config.tile
-    shared = alone = 0.0
-    for size, tile, parts, pitch in zip(
-        problem.shape, (m, n), (config.cluster, 1), problem.pitches, strict=False
-    ):
-        rows = tile / parts
-        outside = min(-size % tile, rows) if is_edge else 0
-        shared += SHARED[pitch] * rows * blocks
-        alone += ALONE[pitch] * (rows - outside) + OUTSIDE * outside
-    needs = AREA * row.time * m * n, shared, alone, LATENCY / config.stages
-    longest: float = sum([x**SHARP for x in needs]) ** (1 / SHARP)
-    return longest * (CLUSTER if config.cluster > 1 else 1)
 
 
 def units_of(config: GemmConfig, shape: tuple[int, int, int], batch: int) -> int:
