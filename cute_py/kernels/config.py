@@ -280,7 +280,7 @@ class GemmConfig(Shown):
             return cute.make_tiled_mma(atom, (self.warpgroups, 1, 1))
         if self.simt:
             permutation = tuple([_neighbours(t, w) for t, w in zip(self.tile, self.warps[:2])])  # noqa: B905
-            return cute.make_tiled_mma(atom, self.atoms_mnk, (*permutation, _))
+            return cute.make_tiled_mma(atom, _lanes(*self.atoms_mnk), (*permutation, _))
         return cute.make_tiled_mma(atom, self.atoms_mnk, (*self.mma_tile, _))
 
     @property
@@ -359,6 +359,17 @@ def _neighbours(tile: int, threads: int) -> AnyLayout:
 
 
 _FIELDS = tuple(x.name for x in fields(GemmConfig))
+
+
+def _lanes(m: int, n: int, k: int) -> cute.Layout:
+    """Return the arrangement of threads that multiply: warps of 8 along M and 4 along N.
+
+    Lanes 2i and 2i + 1 share rows of A, lanes i and i + 2 columns of B, so that a vector load of
+    either takes two wavefronts (CUTLASS: RowMajorInterleaved<2>).
+    """
+    if m % 8 or n % 4:
+        return cute.Layout((m, n, k))
+    return cute.Layout(((8, m // 8), (2, 2, n // 4), k), ((2, 32), (1, 16, 4 * m), m * n))
 
 
 def _conflicts(config: GemmConfig) -> list[tuple[str, bool]]:

@@ -3,10 +3,10 @@
 A block computes `waves` tiles of D, or a part of K of so many, for which blocks exchange sums. For
 a tile of K, each takes the longest of what the tensor cores need, what the loads need, and the
 latency of a load over the stages in flight; all together take as long as it takes to read A and B
-once. Rows of a tile that are outside of A or B cost more than others. The epilogue follows; two
-warpgroups in ping-pong overlap it with products. The constants are fitted to measurements on an
-H200, and tested on other products (docs/performance.md). Only ratios of estimates decide, except
-that programmatic dependent launch is for products below `PDL_BELOW`.
+once. Rows of a tile that are outside of A or B are loaded one after another by the whole GPU. The
+epilogue follows; two warpgroups in ping-pong overlap it with products. The constants are fitted to
+measurements on an H200, and tested on other products (docs/performance.md). Only ratios of
+estimates decide, except that programmatic dependent launch is for products below `PDL_BELOW`.
 """
 
 from __future__ import annotations
@@ -30,34 +30,29 @@ if TYPE_CHECKING:
     from cute_py.kernels.epilogue import Epilogue
     from cute_py.ops.libraries import Gpu
 
-PDL_BELOW = 130.0  # microseconds; longer kernels lose up to 2 %
+PDL_BELOW = 50.0  # microseconds; longer kernels lose up to 2 %
 # microseconds: of a launch; from a load to its arrival; of the products of a tile of K (128 bytes),
 # for each element of D
-LAUNCH, LATENCY, AREA = 1.39, 1.26, 1.73e-5
-# microseconds of a row of 128 bytes of A or B, by what divides its pitch: for each multiprocessor
-# that loads, as they share L2; for one alone; and for one alone where it is outside of A or B
-SHARED = {128: 8.5e-6, 64: 1.09e-5, 32: 1.09e-5, 16: 1.72e-5}
-ALONE = {128: 0.0, 64: 5.5e-4, 32: 5.5e-4, 16: 1.26e-3}
-OUTSIDE = 2.35e-3
+LAUNCH, LATENCY, AREA = 1.59, 1.33, 1.84e-5
+# microseconds to load a row of 128 bytes of A or B, by what divides its pitch, where a pair of
+# multiprocessors has one block; times as much where it has two; and of a row outside of A or B
+LOAD = {128: 6.89e-4, 64: 7.37e-4, 32: 1.06e-3, 16: 1.52e-3}
+PAIRED, OUTSIDE = 1.47, 1.43e-4
 MEMORY = 4.1e6  # bytes a microsecond
 SECTOR = 32  # bytes of L2 that are read together
 SHARP = 5  # how sharp the maximum of products and loads is
-END = (
-    1.75e-5,
-    1.5e-5,
-)  # microseconds to store an element of D, and each of its bytes, by two warpgroups
-FEW = 1.24  # times as much where one warpgroup does it
-LAST = 6.6e-5, 4.9e-5  # more of the last tile, stored in one pass or in parts: all store at once
+END = 1.68e-5, 1.68e-5  # microseconds to store an element of D, and each of its bytes
+# more of the last tile, as all blocks store at once: in one pass, in parts, elements of 4 bytes
+LAST = 4.2e-5, 2.9e-5, 1e-4
 DIRECT = 2.0  # times as much where D leaves by direct stores
-TURN = 0.41  # microseconds of a tile, to hand over a turn of ping-pong
-CLUSTER = 1.11  # times of a tile of K, of blocks that share tiles of A
+TURN = 0.19  # microseconds of a tile, to hand over a turn of ping-pong
 LARGE = 1.1  # multiprocessors for each of those that clusters of 4 or more can use: 132 for 120
 # microseconds to exchange the sums of a tile: of any, and for each element
 EXCHANGE = 1.5, 1e-4
 NARROW = 64  # rows of D, up to which memory is the limit
 DEEP = 16  # tiles of K (128 bytes), from which on it may be split
 # more of an element: C by loads or by TMA; a factor, a bias or relu; another activation
-LOADED, BY_TMA, LIGHT, HEAVY = 1.3e-4, 1e-5, 6e-6, 1.5e-4
+LOADED, BY_TMA, LIGHT, HEAVY = 1.3e-4, 1e-5, 6e-6, 1.2e-4
 
 
 class Row(NamedTuple):
@@ -67,7 +62,7 @@ class Row(NamedTuple):
         m, n: of the tile.
         warpgroups: that share it.
         schedule: as in `GemmConfig`.
-        time: of an element of D, relative to others.
+        time: of a tile of K, relative to the estimate.
         in_parts: whether 64 columns of D leave at a time, which leaves room for a stage more; else
             all columns of 64 rows together.
         splits: blocks that may share K, where D leaves 64 columns at a time.
@@ -110,22 +105,22 @@ class Forms(NamedTuple):
 
 
 ROWS = (
-    Row(64, 32, 1, "cooperative"),
-    Row(64, 64, 1, "cooperative", splits=(6,)),
-    Row(64, 128, 1, "cooperative", splits=(3,)),
-    Row(128, 64, 2, "cooperative", splits=(2,)),
-    Row(128, 128, 2, "cooperative", 1.016, splits=(2, 3, 6)),
-    Row(128, 160, 2, "cooperative", 1.011, most=(4, 4, 1)),
-    Row(128, 192, 2, "cooperative", 1.006, most=(4, 4, 0)),
-    Row(128, 256, 2, "cooperative", 0.915, most=(4, 4, 1)),
-    Row(128, 256, 2, "cooperative", 0.986, in_parts=True, most=(4, 4, 1)),
-    Row(256, 128, 2, "cooperative", in_parts=True, most=(4, 4, 0)),
-    Row(192, 192, 3, "cooperative", in_parts=True, most=(1, 0, 0)),
-    Row(256, 152, 2, "cooperative", 1.012, in_parts=True, most=(3, 1, 0)),
-    Row(256, 192, 2, "cooperative", 0.99, most=(0, 0, -1)),
-    Row(256, 200, 2, "cooperative", 1.021, most=(0, 0, -1)),
-    Row(128, 128, 1, "pingpong", 0.986, most=(3, 3, 1)),
-    Row(128, 176, 1, "pingpong", 0.96, most=(2, 0, -1)),
+    Row(64, 32, 1, "cooperative", 0.961),
+    Row(64, 64, 1, "cooperative", 1.066, splits=(6,)),
+    Row(64, 128, 1, "cooperative", 0.995, splits=(3,)),
+    Row(128, 64, 2, "cooperative", 0.99, splits=(2,)),
+    Row(128, 128, 2, "cooperative", 0.991, splits=(2, 3, 6)),
+    Row(128, 160, 2, "cooperative", 0.986, most=(4, 4, 1)),
+    Row(128, 192, 2, "cooperative", 0.981, most=(4, 4, 0)),
+    Row(128, 256, 2, "cooperative", 0.975, most=(4, 4, 1)),
+    Row(256, 128, 2, "cooperative", 1.015, in_parts=True, most=(4, 4, 0)),
+    Row(192, 192, 3, "cooperative", 1.002, in_parts=True, most=(1, 0, 0)),
+    Row(256, 152, 2, "cooperative", 1.022, in_parts=True, most=(3, 1, 0)),
+    Row(256, 192, 2, "cooperative", 0.994, most=(0, 0, -1)),
+    Row(256, 200, 2, "cooperative", 1.016, most=(0, -1, -1)),
+    Row(128, 128, 1, "pingpong", most=(1, 3, 1)),
+    Row(128, 176, 1, "pingpong", 1.01, most=(2, 0, -1)),
+    Row(128, 192, 1, "pingpong", 1.02, most=(1, -1, -1)),
 )
 
 
@@ -183,7 +178,7 @@ class Problem:
             more += LIGHT if terms.activation in (None, "relu") else HEAVY
         plain = (END[0] + END[1] * self.result.bits / 8) * (1 if config.store else DIRECT)
         if config.warps[0] == 4:  # one warpgroup does what two do elsewhere
-            return plain * FEW + more * 2
+            more *= 2
         return plain + more
 
     @property
@@ -328,23 +323,18 @@ def _estimate(config: GemmConfig, problem: Problem, row: Row) -> Estimate:
     (m, n, k), (M, N, K) = config.tile, problem.shape
     cluster, split = config.cluster, config.split
     blocks, waves = grid_of(config, problem.shape, problem.batch, problem.gpu.multiprocessors)
-    rows, (first, second) = m / cluster, problem.pitches
-    shared = SHARED[first] * rows * blocks + SHARED[second] * n * blocks
-    needs = (AREA * row.time * m * n) ** SHARP + shared**SHARP
-    depth, slower = -(-K // (k * split)), CLUSTER if cluster > 1 else 1
-    latency = (LATENCY / min(config.stages, depth)) ** SHARP
-
-    def step(a: float, b: int) -> float:
-        """Return the time of a tile of K, of which rows of A and B are outside."""
-        alone = ALONE[first] * (rows - a) + OUTSIDE * a + (ALONE[second] * (n - b) + OUTSIDE * b)
-        return float((needs + alone**SHARP + latency) ** (1 / SHARP)) * slower
-
-    inside = edge = step(0, 0)
-    if M % m or N % n:  # tiles of D at the end of M and of N
-        outside = -M % (FEW_ROWS if M < m == 64 and config.a.major == "K" else m)
-        edge = step(min(outside, rows), -N % n)
+    load = LOAD[problem.pitches[0]] * m / cluster + LOAD[problem.pitches[1]] * n
+    load *= PAIRED if 2 * blocks > problem.gpu.multiprocessors else 1
+    depth = -(-K // (k * split))
+    latency = LATENCY / min(config.stages, depth)
+    needs = (AREA * m * n) ** SHARP + load**SHARP + latency**SHARP
+    inside = edge = needs ** (1 / SHARP)
     edges = waves if min(M - m, N - n) <= 0 else 1  # tiles of a block at an edge
-    main = depth * ((waves - edges) * inside + edges * edge)
+    if M % m or N % n:  # tiles of D at the end of M and of N
+        rows = -M % (FEW_ROWS if M < m == 64 and config.a.major == "K" else m)
+        outside = rows * -(-N // (n * cluster)) + -N % n * -(-M // m)
+        edge = (needs + (OUTSIDE * outside * problem.batch / waves) ** SHARP) ** (1 / SHARP)
+    main = depth * row.time * ((waves - edges) * inside + edges * edge)
     memory = problem.batch * (M + N) * K * problem.kinds[0].bits / 8 / MEMORY
     main = float((main**SHARP + memory**SHARP) ** (1 / SHARP))
     end = problem.end(config) * m * n
@@ -357,7 +347,8 @@ def _estimate(config: GemmConfig, problem: Problem, row: Row) -> Estimate:
         time = main + end
     else:
         time = main + waves * end
-    return Estimate(LAUNCH + time + LAST[row.in_parts] * m * n, waves, blocks, config)
+    last = LAST[2 if problem.result.bits == 32 else 0 < config.store < n] * m * n
+    return Estimate(LAUNCH + time + last, waves, blocks, config)
 
 
 def units_of(config: GemmConfig, shape: tuple[int, int, int], batch: int) -> int:

@@ -103,7 +103,11 @@ def gpu(request, monkeypatch):
     fake.by_tma = request.param == (9, 0)
     fake.kernel = KERNELS["cooperative"] if fake.by_tma else gemm
     fake.times = 1 + fake.by_tma  # that an address is among the words: in its tensor map, too
-    fake.all_times = [fake.times + fake.by_tma, fake.times, fake.times]  # A has a map of small boxes
+    fake.all_times = [
+        fake.times + fake.by_tma,
+        fake.times,
+        fake.times,
+    ]  # A has a map of small boxes
     facts = (("dtype",), ("shape",), ("strides",), ("requires_grad",))
     library = arrays.Library(
         "fake", ("address",), facts, lambda x: 0, lambda d: lambda: fake.stream, lambda: 0
