@@ -11,6 +11,7 @@ from cute_py.kernels.config import changed
 from cute_py.kernels.config_sm90 import warpgroup_config
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.kernels.gemm_sm90 import KERNELS
+from cute_py.kernels.split_k import SplitK
 from cute_py.plan import ops
 from tests.hopper_family import CONFIGS, PING, arguments, call_of, result_of, row, trace
 from tests.hopper_kernels import CASES
@@ -172,6 +173,44 @@ def test_prefetches_are_of_all_blocks(side):
 def test_blocks_of_a_cluster_share_k(config, shape, result, batch, last, order):
     """More waves than one, columns of two blocks, parts without a tile of K."""
     check(config, shape, result, last, batch, blocks=config.split, order=order)
+
+
+BROKEN = {
+    "sums are read before they are there": (40, "full", "wait", {"emulate-race"}),
+    "blocks end before their sums are read": (48, "empty", "wait", {"emulate-block-end"}),
+    "a block does not arrive": (56, "full", "arrive", {"emulate-deadlock", "emulate-progress"}),
+}
+
+
+@pytest.mark.parametrize("wrong", BROKEN)
+def test_a_broken_exchange_of_sums_is_refused(wrong, monkeypatch):
+    n, name, what, codes = BROKEN[wrong]  # n: no other test has this plan
+    begin = SplitK.__init__
+
+    def broken(self, config, shared):
+        begin(self, config, shared)
+        setattr(self, name, Broken(getattr(self, name), what))
+
+    monkeypatch.setattr(SplitK, "__init__", broken)
+    config = row("bf16", 64, n, 1, split=2)
+    with pytest.raises(CuteError) as caught:
+        check(config, (64, n, 256), "bf16", blocks=2)
+    assert caught.value.code in codes, caught.value
+
+
+class Broken:
+    """Mbarriers without one of their methods."""
+
+    def __init__(self, bars, what):
+        self.bars, self.what = bars, what
+
+    def wait(self, *given):
+        if self.what != "wait":
+            self.bars.wait(*given)
+
+    def arrive(self, *given):
+        if self.what != "arrive":
+            self.bars.arrive(*given)
 
 
 @pytest.mark.parametrize(

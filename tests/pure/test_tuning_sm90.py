@@ -110,6 +110,21 @@ def test_the_reasons_say_what_was_estimated(asked):
     assert ("by TMA" in store) is bool(config.store)
 
 
+@pytest.mark.parametrize(
+    ("shape", "split"),
+    [
+        ((512, 512, 65536), 6),
+        ((256, 4096, 14336), 2),
+        ((4096, 4096, 4096), 1),
+        ((16, 4096, 4096), 1),
+    ],
+)
+def test_k_is_split_where_d_has_few_tiles_and_more_rows_than_a_tile(shape, split):
+    config = for_hopper(problem(shape))
+    assert config.split == split
+    assert (f"K in {split} parts" in config.reasons[0].partition(";")[0]) is (split > 1)
+
+
 def ratios_to_the_best(products):
     """Return, of each measured product, the least time over that of the rule's choice now. Only
     tiles that the rule has count, and that were measured.
