@@ -112,7 +112,7 @@ ROWS = (
     Row(256, 200, 2, "cooperative", 1.016, most=(0, -1, -1)),
     Row(128, 128, 1, "pingpong", most=(1, 3, 1)),
     Row(128, 176, 1, "pingpong", 1.01, most=(2, 0, -1)),
-    Row(128, 192, 1, "pingpong", 1.02, most=(1, -1, -1)),
+    Row(128, 192, 1, "pingpong", 1.02, most=(0, -1, -1)),
 )
 
 
