@@ -136,6 +136,7 @@ class GemmConfig(Shown):
             stores while the other multiplies. `warps` are those that share a tile, and `store`
             counts the columns of D that leave at a time through shared memory, by TMA.
         cluster: blocks along N that share tiles of A by multicast.
+        split: blocks of a cluster that share the tiles of K of a tile of D, and add their sums.
         two_level: 1: the sums of each tile of K are added to sums in f32, as products of 8-bit
             floats have fewer bits.
     """
@@ -159,6 +160,7 @@ class GemmConfig(Shown):
     schedule: str = "multistage"
     cluster: int = 1
     two_level: int = 0
+    split: int = 1
 
     def __post_init__(self) -> None:
         """Refuse parts that do not fit each other."""

@@ -79,7 +79,7 @@ class Path(NamedTuple):
 
 # parts of a configuration that one of the two kernels has
 MULTISTAGE = {"warps", "band", "min_blocks", "spill_bytes", "stmatrix", "prefetch"}
-WARPGROUPS = {"cluster", "two_level"}
+WARPGROUPS = {"cluster", "two_level", "split"}
 
 
 def tma_wanted(config: GemmConfig | str | None) -> bool | None:

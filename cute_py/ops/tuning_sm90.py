@@ -1,11 +1,12 @@
 """The tile that a product gets on Hopper: the row of `ROWS` with the least estimated time.
 
-A block computes `waves` tiles of D. For a tile of K, each takes the longest of what the tensor
-cores need, what the loads need, and the latency of a load over the stages in flight. Rows of a tile
-that are outside of A or B are loaded one after another by the whole GPU. The epilogue follows; two
-warpgroups in ping-pong overlap it with products. The constants are fitted to measurements on an
-H200, and tested on other products (docs/performance.md). Only ratios of estimates decide, except
-that programmatic dependent launch is for products below `PDL_BELOW`.
+A block computes `waves` tiles of D, or a part of K of so many, for which blocks exchange sums. For
+a tile of K, each takes the longest of what the tensor cores need, what the loads need, and the
+latency of a load over the stages in flight; all together take as long as it takes to read A and B
+once. Rows of a tile that are outside of A or B are loaded one after another by the whole GPU. The
+epilogue follows; two warpgroups in ping-pong overlap it with products. The constants are fitted to
+measurements on an H200, and tested on other products (docs/performance.md). Only ratios of
+estimates decide, except that programmatic dependent launch is for products below `PDL_BELOW`.
 """
 
 from __future__ import annotations
@@ -13,13 +14,12 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import product
 from operator import itemgetter
 from typing import NamedTuple
 
 from cute_py.errors import CuteError
 from cute_py.kernels.config import VECTOR_BYTES, GemmConfig, parts_of
-from cute_py.kernels.config_sm90 import can_load_source, warpgroup_config
+from cute_py.kernels.config_sm90 import FEW_ROWS, PART, can_load_source, warpgroup_config
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ LAUNCH, LATENCY, AREA = 1.59, 1.33, 1.84e-5
 # multiprocessors has one block; times as much where it has two; and of a row outside of A or B
 LOAD = {128: 6.89e-4, 64: 7.37e-4, 32: 1.06e-3, 16: 1.52e-3}
 PAIRED, OUTSIDE = 1.47, 1.43e-4
+MEMORY = 4.1e6  # bytes a microsecond
 SECTOR = 32  # bytes of L2 that are read together
 SHARP = 5  # how sharp the maximum of products and loads is
 END = 1.68e-5, 1.68e-5  # microseconds to store an element of D, and each of its bytes
@@ -45,6 +46,11 @@ END = 1.68e-5, 1.68e-5  # microseconds to store an element of D, and each of its
 LAST = 4.2e-5, 2.9e-5, 1e-4
 DIRECT = 2.0  # times as much where D leaves by direct stores
 TURN = 0.19  # microseconds of a tile, to hand over a turn of ping-pong
+LARGE = 1.1  # multiprocessors for each of those that clusters of 4 or more can use: 132 for 120
+# microseconds to exchange the sums of a tile: of any, and for each element
+EXCHANGE = 1.5, 1e-4
+NARROW = 64  # rows of D, up to which memory is the limit
+DEEP = 16  # tiles of K (128 bytes), from which on it may be split
 # more of an element: C by loads or by TMA; a factor, a bias or relu; another activation
 LOADED, BY_TMA, LIGHT, HEAVY = 1.3e-4, 1e-5, 6e-6, 1.2e-4
 
@@ -59,6 +65,7 @@ class Row(NamedTuple):
         time: of a tile of K, relative to the estimate.
         in_parts: whether 64 columns of D leave at a time, which leaves room for a stage more; else
             all columns of 64 rows together.
+        splits: blocks that may share K, where D leaves 64 columns at a time.
         most: the heaviest epilogues that fit in the registers where D leaves by TMA in elements of
             2 bytes, of 4 bytes, and by direct stores, which take the most: 0 plain, 1 with a
             factor, a bias or relu, 2 with another activation, 3 with C, 4 with both; -1: none.
@@ -70,6 +77,7 @@ class Row(NamedTuple):
     schedule: str
     time: float = 1.0
     in_parts: bool = False
+    splits: tuple[int, ...] = ()
     most: tuple[int, int, int] = (4, 4, 4)
 
     def holds(self, forms: Forms, weight: int) -> bool:
@@ -98,10 +106,10 @@ class Forms(NamedTuple):
 
 ROWS = (
     Row(64, 32, 1, "cooperative", 0.961),
-    Row(64, 64, 1, "cooperative", 1.066),
-    Row(64, 128, 1, "cooperative", 0.995),
-    Row(128, 64, 2, "cooperative", 0.99),
-    Row(128, 128, 2, "cooperative", 0.991),
+    Row(64, 64, 1, "cooperative", 1.066, splits=(6,)),
+    Row(64, 128, 1, "cooperative", 0.995, splits=(3,)),
+    Row(128, 64, 2, "cooperative", 0.99, splits=(2,)),
+    Row(128, 128, 2, "cooperative", 0.991, splits=(2, 3, 6)),
     Row(128, 160, 2, "cooperative", 0.986, most=(4, 4, 1)),
     Row(128, 192, 2, "cooperative", 0.981, most=(4, 4, 0)),
     Row(128, 256, 2, "cooperative", 0.975, most=(4, 4, 1)),
@@ -200,6 +208,7 @@ class Estimate(NamedTuple):
     def __str__(self) -> str:
         (m, n, _k), config = self.config.tile, self.config
         shared = f" clusters of {config.cluster}," if config.cluster > 1 else ""
+        shared += f" K in {config.split} parts," if config.split > 1 else ""
         return f"{m}x{n} {config.schedule},{shared} {self.waves} waves, about {self.time:.3g} us"
 
 
@@ -234,7 +243,15 @@ def candidates(problem: Problem) -> list[Estimate]:
     is_batch = p.batch > 1 and p.epilogue.source
     clusters = (1,) if min(p.pitches) >= SECTOR or is_batch else (1, 2)
     facts = p.forms, p.weight, int(p.two_level), is_batch
-    return [_estimate(config, p, row) for row, config in _fitting(ROWS, *facts, clusters)]
+    found = _fitting(ROWS, *facts, clusters, _has_few_tiles(p))
+    return [_estimate(config, p, row) for row, config in found]
+
+
+def _has_few_tiles(problem: Problem) -> bool:
+    """Tell whether K may be split: there are few tiles of D, and many of K."""
+    (M, N, K), bits = problem.shape, problem.kinds[0].bits
+    tiles = -(-M // 128) * -(-N // 128) * problem.batch
+    return tiles <= problem.gpu.multiprocessors and K * bits >= DEEP * 1024
 
 
 @lru_cache(maxsize=256)
@@ -245,18 +262,22 @@ def _fitting(
     two_level: int,
     is_batch: bool,
     clusters: tuple[int, ...],
+    splits: bool,
 ) -> list[tuple[Row, GemmConfig]]:
     """Return the rows whose registers hold an epilogue of some weight, with their configurations.
 
     `is_batch`: of products with C, for which clusters and D in rows of 256 columns have too few.
     """
     found = []
-    for row, cluster in product(rows, clusters):
+    for row in rows:
         wide = row.n == 256 and not row.in_parts
         if row.holds(forms, weight) and not (wide and is_batch):
-            with suppress(CuteError):  # the family has none
-                config = _made(row, forms, cluster=cluster, two_level=two_level)
-                found.append((row, config))
+            ways = [(cluster, 1) for cluster in clusters]
+            ways += [(1, split) for split in row.splits if splits]
+            for cluster, split in ways:
+                with suppress(CuteError):  # the family has none
+                    parts = {"cluster": cluster, "split": split, "two_level": two_level}
+                    found.append((row, _made(row, forms, **parts)))
     return found
 
 
@@ -264,7 +285,7 @@ def _made(row: Row, forms: Forms, **parts: Any) -> GemmConfig:
     """Return the configuration of a row with some parts; refuse those that do not fit it."""
     if not forms.by_tma:
         parts = {"store": 0, **parts}
-    shape, one_pass = (row.m, row.n), not row.in_parts
+    shape, one_pass = (row.m, row.n), not row.in_parts and parts.get("split", 1) == 1
     how = forms.kinds, shape, row.warpgroups, row.schedule, forms.majors, forms.result
     made = warpgroup_config(*how, one_pass=one_pass, **parts)
     loads = forms.source_by_tma and "prefetch" not in parts and can_load_source(made)
@@ -286,7 +307,8 @@ def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmC
     known.sort(key=lambda x: x.in_parts is not (0 < config.store < tile[1]))
     row = known[0] if known else Row(tile[0], tile[1], groups, schedule)
     same = tile == config.tile and schedule == config.schedule
-    kept = {"pdl": config.pdl, "two_level": config.two_level, "cluster": config.cluster * same or 1}
+    kept = {"pdl": config.pdl, "two_level": config.two_level}
+    kept |= {name: getattr(config, name) if same else 1 for name in ("cluster", "split")}
     parts = kept | parts
     try:
         warps = parts.pop("warps", (4 * row.warpgroups, 1))
@@ -298,19 +320,27 @@ def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmC
 
 def _estimate(config: GemmConfig, problem: Problem, row: Row) -> Estimate:
     """Return the estimated time of a configuration of a row."""
-    (m, n, k), (M, N, K), cluster = config.tile, problem.shape, config.cluster
-    units = units_of(config, problem.shape, problem.batch)
-    blocks, waves = _grid(config, units, problem.gpu.multiprocessors)
+    (m, n, k), (M, N, K) = config.tile, problem.shape
+    cluster, split = config.cluster, config.split
+    blocks, waves = grid_of(config, problem.shape, problem.batch, problem.gpu.multiprocessors)
     load = LOAD[problem.pitches[0]] * m / cluster + LOAD[problem.pitches[1]] * n
     load *= PAIRED if 2 * blocks > problem.gpu.multiprocessors else 1
-    needs = (AREA * m * n) ** SHARP + load**SHARP + (LATENCY / config.stages) ** SHARP
+    depth = -(-K // (k * split))
+    latency = LATENCY / min(config.stages, depth)
+    needs = (AREA * m * n) ** SHARP + load**SHARP + latency**SHARP
     inside = edge = needs ** (1 / SHARP)
     edges = waves if min(M - m, N - n) <= 0 else 1  # tiles of a block at an edge
     if M % m or N % n:  # tiles of D at the end of M and of N
-        outside = -M % m * -(-N // (n * cluster)) + -N % n * -(-M // m)
+        rows = -M % (FEW_ROWS if M < m == 64 and config.a.major == "K" else m)
+        outside = rows * -(-N // (n * cluster)) + -N % n * -(-M // m)
         edge = (needs + (OUTSIDE * outside * problem.batch / waves) ** SHARP) ** (1 / SHARP)
-    main = -(-K // k) * row.time * ((waves - edges) * inside + edges * edge)
+    main = depth * row.time * ((waves - edges) * inside + edges * edge)
+    memory = problem.batch * (M + N) * K * problem.kinds[0].bits / 8 / MEMORY
+    main = float((main**SHARP + memory**SHARP) ** (1 / SHARP))
     end = problem.end(config) * m * n
+    if split > 1:
+        end *= max(1 / split, PART / n)  # columns are divided among the blocks
+        main += waves * (EXCHANGE[0] + EXCHANGE[1] * m * n)
     if config.schedule == "pingpong" and waves > 1:  # all but the last epilogue are hidden
         main += TURN * waves
         main = max(main, (main + end * (waves - 1) + main / waves) / 2)
@@ -334,17 +364,15 @@ def grid_of(
 ) -> tuple[int, int]:
     """Return how many blocks are launched, and how many tiles the block with the most has.
 
-    They are the fewest blocks with that many: idle multiprocessors leave power to the others.
+    They are the fewest blocks with that many: idle multiprocessors leave power to the others. With
+    few rows, memory is the limit, which takes all of them.
     """
-    return _grid(config, units_of(config, shape, batch), multiprocessors)
-
-
-def _grid(config: GemmConfig, units: int, multiprocessors: int) -> tuple[int, int]:
-    most = max(multiprocessors // config.cluster, 1)
+    units, together = units_of(config, shape, batch), config.cluster * config.split
+    most = int(multiprocessors / (LARGE if together > 2 else 1)) // together or 1
     waves = -(-units // most)
-    if config.schedule == "pingpong":  # two warpgroups of each block take turns
-        return min(units, most), waves
-    return -(-units // waves) * config.cluster, waves
+    if config.schedule == "pingpong" or shape[0] <= NARROW:  # two warpgroups of a block take turns
+        return min(units, most) * together, waves
+    return -(-units // waves) * together, waves
 
 
 def band_of(config: GemmConfig, shape: tuple[int, int, int], waves: int) -> int:

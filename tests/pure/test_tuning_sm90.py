@@ -15,6 +15,8 @@ from cute_py.kernels.config_sm90 import HOPPER_SMEM, store_bytes
 from cute_py.kernels.epilogue import ACTIVATIONS, Epilogue
 from cute_py.ops.libraries import Gpu
 from cute_py.ops.tuning_sm90 import (
+    LARGE,
+    NARROW,
     PDL_BELOW,
     ROWS,
     Problem,
@@ -68,6 +70,7 @@ def test_a_configuration_fits_the_gpu_and_the_operands(asked):
     assert bool(config.store) is asked.by_tma
     assert config.two_level == (asked.kinds[0].name == "e4m3" and not asked.fast_accum)
     assert config.cluster == 1 or min(asked.pitches) == 16
+    assert config.split == 1 or config.prefetch == 0
     assert config.cluster == 1 or asked.batch == 1 or not asked.epilogue.source
     row = next(x for x in ROWS if (x.m, x.n, x.schedule) == (m, n, config.schedule))
     assert row.holds(asked.forms, asked.weight), "its epilogue spills"
@@ -84,13 +87,14 @@ def test_the_grid_has_the_fewest_blocks_of_its_waves(asked):
         units = m * n * asked.batch
         if config.cluster == 2:  # pairs along N; of an odd last column, along M
             units = (m * (n // 2) + n % 2 * cute.ceil_div(m, 2)) * asked.batch
-        clusters = blocks // config.cluster
-        assert blocks % config.cluster == 0
+        together = config.cluster * config.split
+        clusters = blocks // together
+        assert blocks % together == 0
         assert (waves - 1) * clusters < units <= waves * clusters
-        most = max(asked.gpu.multiprocessors // config.cluster, 1)
+        most = int(asked.gpu.multiprocessors / (LARGE if together > 2 else 1)) // together or 1
         assert 1 <= clusters <= most
         assert waves == cute.ceil_div(units, most)
-        if config.schedule == "cooperative":
+        if config.schedule == "cooperative" and shape[0] > NARROW:
             assert clusters == 1 or waves * (clusters - 1) < units
         assert 1 <= band_of(config, shape, waves) <= cute.ceil_div(shape[0], m)
 
