@@ -614,7 +614,7 @@ def flagship(dtype: str = "f16", stages: int = 3) -> GemmConfig:
 _PARTS = {"tile": (3,), "warps": (2, 3)} | dict.fromkeys(
     (
         *("stages", "band", "store", "min_blocks", "spill_bytes", "stmatrix", "pdl", "prefetch"),
-        *("cluster", "two_level"),
+        *("cluster", "two_level", "split"),
     ),
     (1,),
 )

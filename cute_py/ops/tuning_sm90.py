@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from cute_py.errors import CuteError
 from cute_py.kernels.config import VECTOR_BYTES, GemmConfig, parts_of
-from cute_py.kernels.config_sm90 import FEW_ROWS, PART, can_load_source, warpgroup_config
+from cute_py.kernels.config_sm90 import PART, can_load_source, warpgroup_config
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ DIRECT = 2.0  # times as much where D leaves by direct stores
 TURN = 0.19  # microseconds of a tile, to hand over a turn of ping-pong
 LARGE = 1.1  # multiprocessors for each of those that clusters of 4 or more can use: 132 for 120
 # microseconds to exchange the sums of a tile: of any, and for each element
-EXCHANGE = 1.5, 1e-4
+EXCHANGE = 2.0, 6e-5
 NARROW = 64  # rows of D, up to which memory is the limit
 FITTED = 8  # stages of the measured tiles; more help where K has as many tiles
 DEEP = 16  # tiles of K (128 bytes), from which on it may be split
@@ -332,7 +332,7 @@ def _estimate(config: GemmConfig, problem: Problem, row: Row) -> Estimate:
     inside = edge = needs ** (1 / SHARP)
     edges = waves if min(M - m, N - n) <= 0 else 1  # tiles of a block at an edge
     if M % m or N % n:  # tiles of D at the end of M and of N
-        rows = -M % (FEW_ROWS if M < m == 64 and config.a.major == "K" else m)
+        rows = 0 if M < m == NARROW and config.a.major == "K" else -M % m  # 0: they are not loaded
         outside = rows * -(-N // (n * cluster)) + -N % n * -(-M // m)
         edge = (needs + (OUTSIDE * outside * problem.batch / waves) ** SHARP) ** (1 / SHARP)
     main = depth * row.time * ((waves - edges) * inside + edges * edge)
