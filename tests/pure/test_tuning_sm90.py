@@ -128,7 +128,9 @@ def ratios_to_the_best(products):
     return found
 
 
-@pytest.mark.parametrize(("name", "least", "most"), [("fitted", 178, 1 / 6), ("held out", 53, 0.17)])
+@pytest.mark.parametrize(
+    ("name", "least", "most"), [("fitted", 178, 1 / 6), ("held out", 53, 0.17)]
+)
 def test_the_rule_is_near_the_fastest_of_what_was_measured(name, least, most):
     """Products of bf16 along K on an H200: those that the rule was fitted to, and others."""
     products = json.loads(MEASURED.read_text())[name]
