@@ -364,8 +364,8 @@ _FIELDS = tuple(x.name for x in fields(GemmConfig))
 def _lanes(m: int, n: int, k: int) -> cute.Layout:
     """Return the arrangement of threads that multiply: warps of 8 along M and 4 along N.
 
-    Lanes 2i and 2i + 1 share rows of A, lanes i and i + 2 columns of B, so that a vector load of
-    either takes two wavefronts (CUTLASS: RowMajorInterleaved<2>).
+    Lanes i and i ^ 1 share rows of A, lanes i and i ^ 2 columns of B, so that shared memory may
+    serve 16 lanes of a 128-bit load together (CUTLASS: RowMajorInterleaved<2>).
     """
     if m % 8 or n % 4:
         return cute.Layout((m, n, k))

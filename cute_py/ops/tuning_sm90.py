@@ -50,6 +50,7 @@ LARGE = 1.1  # multiprocessors for each of those that clusters of 4 or more can 
 # microseconds to exchange the sums of a tile: of any, and for each element
 EXCHANGE = 2.0, 6e-5
 NARROW = 64  # rows of D, up to which memory is the limit
+FITTED = 8  # stages of the measured tiles; more help where K has as many tiles
 DEEP = 16  # tiles of K (128 bytes), from which on it may be split
 # more of an element: C by loads or by TMA; a factor, a bias or relu; another activation
 LOADED, BY_TMA, LIGHT, HEAVY = 1.3e-4, 1e-5, 6e-6, 1.2e-4
@@ -120,7 +121,7 @@ ROWS = (
     Row(256, 200, 2, "cooperative", 1.016, most=(0, -1, -1)),
     Row(128, 128, 1, "pingpong", most=(1, 3, 1)),
     Row(128, 176, 1, "pingpong", 1.01, most=(2, 0, -1)),
-    Row(128, 192, 1, "pingpong", 1.02, most=(1, -1, -1)),
+    Row(128, 192, 1, "pingpong", 1.02, most=(0, -1, -1)),
 )
 
 
@@ -326,7 +327,7 @@ def _estimate(config: GemmConfig, problem: Problem, row: Row) -> Estimate:
     load = LOAD[problem.pitches[0]] * m / cluster + LOAD[problem.pitches[1]] * n
     load *= PAIRED if 2 * blocks > problem.gpu.multiprocessors else 1
     depth = -(-K // (k * split))
-    latency = LATENCY / min(config.stages, depth)
+    latency = LATENCY / min(config.stages, max(depth, FITTED))
     needs = (AREA * m * n) ** SHARP + load**SHARP + latency**SHARP
     inside = edge = needs ** (1 / SHARP)
     edges = waves if min(M - m, N - n) <= 0 else 1  # tiles of a block at an edge

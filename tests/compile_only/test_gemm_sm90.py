@@ -152,7 +152,7 @@ def variants(i, way, weight):
     [
         pytest.param(*x, id=f"{'x'.join(map(str, ROWS[x[0]][:4]))}-{x[1]}-{x[2]}", marks=marks)
         for x in chosen()
-        for marks in [() if x in ((0, "2 bytes", 0), (10, "direct", 0)) else pytest.mark.slow]
+        for marks in [() if x in ((0, "2 bytes", 0), (9, "direct", 0)) else pytest.mark.slow]
     ],
 )
 def test_what_the_rule_chooses_does_not_spill(variants):

@@ -143,14 +143,16 @@ def ratios_to_the_best(products):
     return found
 
 
-@pytest.mark.parametrize(("name", "least"), [("fitted", 100), ("held out", 53)])
-def test_the_rule_is_near_the_fastest_of_what_was_measured(name, least):
+@pytest.mark.parametrize(
+    ("name", "least", "most"), [("fitted", 178, 1 / 6), ("held out", 53, 0.17)]
+)
+def test_the_rule_is_near_the_fastest_of_what_was_measured(name, least, most):
     """Products of bf16 along K on an H200: those that the rule was fitted to, and others."""
     products = json.loads(MEASURED.read_text())[name]
     ratios = ratios_to_the_best([x for x in products if x["group"] in ("tn", "table")])
     assert len(ratios) >= least
     assert sum(ratios) / len(ratios) >= 0.98
-    assert sum(ratio < 0.97 for ratio in ratios) <= len(ratios) / 6
+    assert sum(ratio < 0.97 for ratio in ratios) <= len(ratios) * most
     assert min(ratios) >= 0.77
     table = ratios_to_the_best([x for x in products if x["group"] == "table"])
     assert min(table) >= 0.965
