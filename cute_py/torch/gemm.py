@@ -129,7 +129,7 @@ WIDE = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 
 
 def _forward(ctx: Any, run: Callable[..., Any], *args: Any) -> Any:
-    """Return the result, and save what the wanted gradients need."""
+    """Return the result, and the pre-activation if the wanted gradients need it."""
     a, b, c, alpha, beta, bias, activation, _out, backend, _config, dtype, _checks, fast = args
     wanted, saved = ctx.needs_input_grad, None
     if dtype is not None and (wanted[0] or wanted[1]) and not as_dtype(dtype).is_float:
@@ -146,7 +146,7 @@ def _forward(ctx: Any, run: Callable[..., Any], *args: Any) -> Any:
     ctx.of_b = (b.shape, b.dtype, _by_columns(b)) if wanted[1] else None
     ctx.of_c = (c.shape, c.dtype) if wanted[2] else None
     ctx.of_bias = bias.dtype if wanted[5] else None
-    return result
+    return (result, saved) if activation in OF_INPUT else (result,)
 
 
 def _with_input(run: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, Any]:
@@ -161,7 +161,7 @@ def _with_input(run: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, An
     return run(*args), run(*terms, None, torch.float32, *rest)
 
 
-def _backward(ctx: Any, g: Any) -> tuple[Any, ...]:
+def _backward(ctx: Any, g: Any, *_of_saved: None) -> tuple[Any, ...]:
     """Return the gradients that are wanted."""
     found: list[Any] = [None] * ARGUMENTS
     if g is None:
@@ -280,7 +280,7 @@ def _cast(args: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
 
 _DEFAULTS = (None, None, None, 1.0, 0.0, None, None, None, "auto", None, None, "", False)
 
-gradient = Gradient(_forward, _backward)
+gradient = Gradient(_forward, _backward, keeps=True)
 operator = define(
     f"cute_py::gemm({SCHEMA}) -> Tensor",
     computed,

@@ -94,6 +94,20 @@ def test_second_derivatives_are_refused():
     assert caught.value.code == "torch-twice"
 
 
+@pytest.mark.parametrize("activation", ACTIVATIONS[1:])
+@pytest.mark.parametrize("place", ["a", "c", "bias"])
+def test_second_derivatives_of_activations_are_refused(activation, place):
+    """Also where nothing else is followed: what the derivative has kept depends on it too."""
+    terms = {"a": tensor(5, 7), "c": tensor(5, 6), "bias": tensor(6)}
+    x, terms = terms[place], {n: v if n == place else v.detach() for n, v in terms.items()}
+    a, b, c, bias = terms["a"], tensor(7, 6, grad=False), terms["c"], terms["bias"]
+    result = gemm(a, b, c, 1.0, 1.0, bias, activation)
+    (first,) = torch.autograd.grad(result.sum(), x, create_graph=True)
+    with pytest.raises(cute.CuteError) as caught:
+        torch.autograd.grad(first.sum(), x, allow_unused=True)
+    assert caught.value.code == "torch-twice"
+
+
 def test_a_result_changed_in_place_before_its_gradient_is_noticed():
     a, b = tensor(5, 7), tensor(7, 6, grad=False)
     result = gemm(a, b)

@@ -102,6 +102,18 @@ def test_gradients_and_second_derivatives(scaled):
         first.sum().backward()
 
 
+def test_second_derivatives_are_refused_whatever_the_first_has_kept():
+    def keep(ctx, inputs, output):
+        ctx.factor = inputs[0] * 2  # computed from an input, which autograd does not see
+
+    rules = {"backward": lambda ctx, g: (g * ctx.factor, None), "setup_context": keep}
+    squared = register(scale, outputs=["y"], fake=like, name="tests::squared", **rules)
+    x = torch.randn(40, dtype=torch.float64, requires_grad=True)
+    (first,) = torch.autograd.grad(squared(x, 3.0).sum(), x, create_graph=True)
+    with pytest.raises(cute.CuteError, match="given a second derivative"):
+        first.sum().backward()
+
+
 def test_changed_tensors_are_noticed(changed):
     x, y = torch.randn(40), torch.zeros(40)
     version = y._version
