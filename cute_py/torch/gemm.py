@@ -12,6 +12,7 @@ from cute_py.dtypes.table import Dtype
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
 from cute_py.kernels.config import GemmConfig
+from cute_py.ops import product
 from cute_py.ops.libraries import reading
 from cute_py.ops.product import (
     ARRAYS,
@@ -20,7 +21,6 @@ from cute_py.ops.product import (
     TYPES,
     Request,
     factor,
-    gemm,
     require_known,
 )
 from cute_py.torch.operators import Gradient, cast, define, public
@@ -66,10 +66,7 @@ def computed(
     some = checks or False
     terms = c, bias, out, alpha, beta, activation, kind, backend, how, dtype, some, fast_accum
     found = KNOWN.replay(a, b, *terms)
-    if found is not None:
-        return found
-    named: dict[str, Any] = {"dtype": dtype, "checks": some, "fast_accum": fast_accum}
-    return gemm(a, b, c, alpha, beta, bias, activation, kind, backend, how, out=out, **named)
+    return product.computed(Request(a, b, *terms)) if found is None else found
 
 
 def request(
