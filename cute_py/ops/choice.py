@@ -104,6 +104,7 @@ def _measured(product: Product) -> GemmConfig | None:
 
 def _path(product: Product, given: GemmConfig | str | None) -> Path:
     """Return which kernel computes a product, by a configuration if one is given."""
+    wanted = tma_wanted(given)  # refuses text that is no configuration
     if product.K == 0:
         return Path(False, ("", ""), "path: K is 0, so the sums are 0: no operand is read")
     (a, b), gpu = product.rows, product.gpu
@@ -115,7 +116,7 @@ def _path(product: Product, given: GemmConfig | str | None) -> Path:
         rows=(a.alignment, b.alignment),
         capability=(0, 0) if gpu is None else gpu.capability,
     )
-    return path_of(sides, tma_wanted(given))
+    return path_of(sides, wanted)
 
 
 def _config(

@@ -56,7 +56,7 @@ def computed(
     out: Any = None,
 ) -> Any:
     """Return the product of tensors without gradient."""
-    is_batch = a.dim() > 2 == b.dim() and not a.is_nested
+    is_batch = a.dim() > 2 == b.dim() and not a.is_nested and a.shape[-1] == b.shape[0]
     if is_batch and c is None and out is None and a.is_contiguous() and a.numel():
         more = bias, activation, out_dtype, backend, config, dtype, checks, fast_accum
         rows = computed(a.view(-1, a.shape[-1]), b, c, alpha, beta, *more)  # no batch
