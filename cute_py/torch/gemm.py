@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -186,7 +187,7 @@ def _backward(ctx: Any, g: Any, *_of_saved: None) -> tuple[Any, ...]:
         shape, kind, by_columns = ctx.of_b
         x, y = a, _typed(g, a.dtype)
         if len(shape) == 2 < a.dim():  # one matrix for the whole batch
-            x, y = x.flatten(0, -2), y.flatten(0, -2)
+            x, y = (z.reshape(prod(z.shape[:-1]), z.shape[-1]) for z in (x, y))
         wide = _sum_type(kind, shape, y)
         made = product(y.mT, x, wide).mT if by_columns else product(x.mT, y, wide)
         found[1] = made if wide is kind and made.shape == shape else _summed(made, shape, kind)

@@ -85,6 +85,19 @@ def test_gradients_keep_the_strides_of_their_operands(activation):
     assert [x.stride() for x in made] == [a.stride(), b.stride()]
 
 
+@pytest.mark.parametrize("shape", [(5, 7), (2, 5, 7), (2, 1, 0, 7)])
+def test_gradients_come_in_batches(shape):
+    """`is_grads_batched`, as vectorized Jacobians have it, follows the derivative by vmap."""
+    a, b = tensor(*shape), tensor(7, 6)
+    gradients = torch.randn(3, *shape[:-1], 6)
+    found, wanted = (
+        torch.autograd.grad(y, (a, b), gradients, is_grads_batched=True)
+        for y in (gemm(a, b), a @ b)
+    )
+    for x, y in zip(found, wanted, strict=True):
+        torch.testing.assert_close(x, y, rtol=1e-4, atol=1e-4)
+
+
 def test_second_derivatives_are_refused():
     a, b = tensor(5, 7), tensor(7, 6)
     (first,) = torch.autograd.grad(gemm(a, b).square().sum(), a, create_graph=True)
