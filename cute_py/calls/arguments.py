@@ -72,6 +72,9 @@ class Spec:
         return divisor, fixed
 
 
+ANY = Spec()
+
+
 def spec(
     divisible_by: int | tuple[int, ...] | None = None,
     shape: int | tuple[int | None, ...] | None = None,
@@ -304,7 +307,7 @@ def classify(
     if no_array and not isinstance(annotation, (Dtype, Promised)):
         return Argument(name, "static", value)
     if not no_array and is_array(value := imported(value)):
-        promise = annotation if isinstance(annotation, Spec) else Spec()
+        promise = annotation if isinstance(annotation, Spec) else ANY
         if isinstance(value, Table):
             return _table(name, value, annotation, taken)
         facts = array_facts(value, promise, name)
@@ -455,10 +458,40 @@ def _closure(function: Callable[..., Any]) -> dict[str, object]:
 # -- numbers
 
 
+@lru_cache(maxsize=256)
+def number_of(kind: Dtype | Promised) -> Callable[[Any], Any]:
+    """Return the function that converts a number of Python. It returns None where `number` must
+    decide: the number is out of range, or of another library.
+    """
+    if isinstance(kind, Promised):
+        least, greatest = kind.bounds
+        unit = kind.multiple_of
+        if unit > 1:
+            return lambda x: (
+                x if x.__class__ is int and least <= x <= greatest and not x % unit else None
+            )
+        return lambda x: x if x.__class__ is int and least <= x <= greatest else None
+    if kind is b1:
+        return lambda x: x if x.__class__ is bool else None
+    low, most = kind.min, kind.max
+    if not kind.is_float:
+        return lambda x: x if x.__class__ is int and low <= x <= most else None
+
+    def real(x: Any) -> float | None:
+        if x.__class__ is float:
+            return x if -most <= x <= most or not isfinite(x) else None
+        return float(x) if x.__class__ is int and -most <= x <= most else None
+
+    return real
+
+
 def number(x: object, kind: Dtype | Promised, name: str) -> int | float | bool:
     """Convert a Python or NumPy number to a type; refuse what the type cannot represent, and what
     its promises exclude.
     """
+    quick: int | float | bool | None = number_of(kind)(x)
+    if quick is not None:
+        return quick
     if isinstance(kind, Promised):
         value = number(x, kind.dtype, name)
         if not kind.admits(int(value)):
@@ -481,8 +514,7 @@ def number(x: object, kind: Dtype | Promised, name: str) -> int | float | bool:
         return float(x)  # type: ignore[arg-type]
     if not kind.is_float and hasattr(x, "__index__") and not isinstance(x, bool):
         value = int(x)
-        least, most = _range(kind)
-        if least <= value <= most:
+        if kind.min <= value <= kind.max:
             return value
     raise refusal("kernel-number", operation=name, value=x, dtype=kind, where=where())
 
@@ -491,9 +523,4 @@ def _fits(x: float, kind: Dtype) -> bool:
     """Return whether a number is infinite or NaN, or rounds to a value of the type."""
     if not isinstance(x, int) and not isfinite(x):
         return True
-    return abs(x) <= _range(kind)[1] * (1 + 2**-25)
-
-
-@lru_cache(maxsize=256)  # the properties compute
-def _range(kind: Dtype) -> tuple[float, float]:
-    return kind.min, kind.max
+    return abs(x) <= kind.max * (1 + 2**-25)

@@ -21,7 +21,6 @@ from cute_py.calls.arrays import (
     on_device,
     unwrapped,
 )
-from cute_py.calls.memo import cached_launch
 from cute_py.codegen.driver.streams import device_of
 from cute_py.ops.libraries import library_name
 from cute_py.ops.operands import bytes_each, is_rows, rows_of, span
@@ -59,6 +58,7 @@ class Call:
         inputs: what the arrays and numbers were made of.
         known: the plan, if it was traced before.
         report: of the last run, if it was asked for.
+        launched: the launch of the last run, if it is cached.
     """
 
     kernel: Kernel
@@ -77,6 +77,7 @@ class Call:
     inputs: Any = None
     known: Plan | None = None
     report: Any = None
+    launched: CachedLaunch | None = None
 
     @property
     def config(self) -> Any:
@@ -171,7 +172,7 @@ def in_place(call: Call, arrays: Sequence[Any], otherwise: Answer) -> Answer | N
         return None
     if call.library.on_host:
         return _emulated(call)
-    known = cached_launch(call.kernel.calls(), call.arguments)
+    known = call.launched
     if known is None or call.direct is (out is None):
         return None
     places = [i for i, x in enumerate(arrays) if x is not None]

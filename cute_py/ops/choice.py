@@ -21,14 +21,19 @@ from cute_py.ops.tuning_sm90 import (
     band_of,
     candidates,
     changed_for_hopper,
+    chosen,
     for_hopper,
     grid_of,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cute_py.dtypes.table import Dtype
     from cute_py.ops.libraries import Gpu
     from cute_py.ops.product import Product
+
+    Reasons = Callable[[], tuple[str, ...]]
 
 H200 = 132  # multiprocessors, where the emulator has none
 WORTH = 1.5  # times the least estimated time: slower configurations are not measured
@@ -42,6 +47,7 @@ class Choice(NamedTuple):
         A, B: the operands [L, M, K] and [L, N, K] as it reads them.
         config: the configuration.
         numbers: what the kernel takes after alpha and beta.
+        why: returns the reasons of a configuration that was chosen here.
     """
 
     path: Path
@@ -49,6 +55,7 @@ class Choice(NamedTuple):
     B: Any
     config: GemmConfig
     numbers: tuple[int, ...]
+    why: Reasons
 
 
 def choose(product: Product, known: GemmConfig | None = None) -> Choice:
@@ -56,8 +63,8 @@ def choose(product: Product, known: GemmConfig | None = None) -> Choice:
     given = known or product.request.config or _measured(product)
     path = _path(product, given)
     A, B = product.operands(path)
-    config = known or _config(product, path, given)
-    return Choice(path, A, B, config, _numbers(product, config))
+    config, why = (known, tuple) if known else _config(product, path, given)
+    return Choice(path, A, B, config, _numbers(product, config), why)
 
 
 def all_for(product: Product) -> list[GemmConfig]:
@@ -66,7 +73,7 @@ def all_for(product: Product) -> list[GemmConfig]:
     """
     path, gpu = _path(product, None), product.gpu
     assert gpu is not None, "measured on a GPU"
-    first = _config(product, path, None)
+    first, _why = _config(product, path, None)
     if path.tma:
         found = candidates(_problem(product, gpu, path))
         most = WORTH * min(x.time for x in found)
@@ -74,7 +81,7 @@ def all_for(product: Product) -> list[GemmConfig]:
     else:
         more = all_for_gpu(first, *_facts_for_gpu(product, path), gpu)
     if path.tma and not any(path.copies):
-        more.append(_config(product, _path(product, "schedule=multistage"), None))
+        more.append(_config(product, _path(product, "schedule=multistage"), None)[0])
     return list(dict.fromkeys([first, *more]))
 
 
@@ -97,6 +104,7 @@ def _measured(product: Product) -> GemmConfig | None:
 
 def _path(product: Product, given: GemmConfig | str | None) -> Path:
     """Return which kernel computes a product, by a configuration if one is given."""
+    wanted = tma_wanted(given)  # refuses text that is no configuration
     if product.K == 0:
         return Path(False, ("", ""), "path: K is 0, so the sums are 0: no operand is read")
     (a, b), gpu = product.rows, product.gpu
@@ -108,30 +116,39 @@ def _path(product: Product, given: GemmConfig | str | None) -> Path:
         rows=(a.alignment, b.alignment),
         capability=(0, 0) if gpu is None else gpu.capability,
     )
-    return path_of(sides, tma_wanted(given))
+    return path_of(sides, wanted)
 
 
-def _config(product: Product, path: Path, given: GemmConfig | str | None) -> GemmConfig:
+def _config(
+    product: Product, path: Path, given: GemmConfig | str | None
+) -> tuple[GemmConfig, Reasons]:
     """Choose a configuration for operands as a path reads them, or take the one that is given, or
-    change some of its parts.
+    change some of its parts; return it, and why.
     """
     sides = product.rows_by(path)
     if isinstance(given, GemmConfig) and product.K:
         for side, x, kind in zip((given.a, given.b), sides, product.kinds, strict=True):
             _require_side(side, x, kind, path.tma)
-        return _banded(given, product.M)
+        config = _banded(given, product.M)
+        return config, lambda: config.reasons
     text, gpu = given if isinstance(given, str) and product.K else None, product.gpu
     if path.tma and gpu is not None:
         problem = _problem(product, gpu, path)
-        config = for_hopper(problem, path.reason)
-        return config if text is None else changed_for_hopper(config, text, problem)
+        if text is None:
+            config, why = chosen(problem)
+            return config, lambda: (path.reason, *why())
+        config = for_hopper(problem)
+        config = config.because(path.reason, *config.reasons)
+        config = changed_for_hopper(config, text, problem)
+        return config, lambda: config.reasons
     shape, majors = (product.M, product.N, product.K), (sides[0].major, sides[1].major)
     alignments = sides[0].alignment, sides[1].alignment
     config = choose_config(*shape, product.kinds, majors, alignments)
     if gpu is not None:
         config = for_gpu(config, *_facts_for_gpu(product, path), gpu)
         config = config.because(path.reason, *config.reasons)
-    return config if text is None else _banded(changed(config, text), product.M)
+    config = config if text is None else _banded(changed(config, text), product.M)
+    return config, lambda: config.reasons
 
 
 def source_by_tma(product: Product) -> bool:

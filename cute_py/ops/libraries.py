@@ -165,9 +165,9 @@ class Library:
         """Refuse arrays that do not fit, each given as (shape, bits of an element)."""
 
     def run(self, call: Call, **options: Any) -> Any:
-        """Run a call; the options are those of `cute.emulate`."""
+        """Run a call, and keep its launch; the options are those of `cute.emulate`."""
         assert not options, "a GPU has none"
-        call.kernel(*call.arguments)
+        call.launched = call.kernel.launched(call.arguments)
 
     def written(self, x: Any) -> None:
         """Tell the library that a kernel wrote to an array, if it tracks that."""

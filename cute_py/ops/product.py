@@ -6,7 +6,7 @@ configuration and the epilogue chosen for it, and the call is run. `KNOWN` finds
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -50,7 +50,7 @@ from cute_py.ops.operands import aligned, broadcast, is_apart, ready, ready_row,
 from cute_py.ops.paths import kernel_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from cute_py.calls.memo import Answer
     from cute_py.dtypes.table import DtypeLike
@@ -147,6 +147,15 @@ def gemm(
         except OverflowError:  # of a factor, which is refused below
             found = None
         return _answered(Request(*given)) if found is None else found
+    except CuteError as error:
+        shorten(error)
+        raise
+
+
+def computed(given: Request) -> Any:
+    """Return the result of a request that is not known, as `gemm` does."""
+    try:
+        return _answered(given)
     except CuteError as error:
         shorten(error)
         raise
@@ -463,15 +472,18 @@ class Product:
         given.
         """
         library, L = self.library, prod(self.batch)
-        path, *operands, config, more = choose(self, statics[0] if statics else None)
-        config, epilogue = statics or shared((config, self.epilogue()))
+        path, *operands, config, more, why = choose(self, statics[0] if statics else None)
+        config, epilogue = statics or shared(config, self.epilogue(), why)
         C = self.source
         bias = None if self.bias is None else ready_row(library, self.bias)
         form, out = (L, self.M, self.N), self.request.out
         view = directly(out, form, (*operands, C, bias))
-        result = library.empty(form, self.kind) if view is None else view
-        arrays = (*operands, C, result)
-        A, B, C, D = (None if x is None else self._modes(x, path.tma) for x in arrays)
+        A, B, C = (None if x is None else self._modes(x, path.tma) for x in (*operands, C))
+        if view is None and L == 1 and not library.on_host:
+            D = result = library.empty(form[1:], self.kind)
+        else:
+            result = library.empty(form, self.kind) if view is None else view
+            D = self._modes(result, path.tma)
         if self.kinds[0].name == "tf32":
             A, B = (cute.typed(x, "tf32") for x in (A, B))
         m, n, _k = config.tile
@@ -506,12 +518,23 @@ class Product:
         return Epilogue(self.compute.name, self.alpha != 1, *terms, self.request.activation)
 
 
-@lru_cache(maxsize=4096)
-def shared(statics: tuple[Any, Epilogue]) -> tuple[Any, Epilogue]:
-    """Return the first of equal choices: a kernel knows the values of its earlier calls by their
-    identity, and examines others anew.
+MOST = 4096  # choices that are kept; when there are more, all are evicted
+_choices: dict[tuple[GemmConfig, Epilogue], tuple[GemmConfig, Epilogue]] = {}
+
+
+def shared(
+    config: GemmConfig, epilogue: Epilogue, why: Callable[[], tuple[str, ...]]
+) -> tuple[GemmConfig, Epilogue]:
+    """Return the first of equal choices, with its reasons: a kernel knows the values of its earlier
+    calls by their identity, and examines others anew.
     """
-    return statics
+    found = _choices.get((config, epilogue))
+    if found is None:
+        if len(_choices) >= MOST:
+            _choices.clear()
+        made = config.because(*why()), epilogue
+        found = _choices.setdefault(made, made)
+    return found
 
 
 def _batch(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:

@@ -23,7 +23,7 @@ from cute_py.kernels.config_sm90 import PART, can_load_source, warpgroup_config
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from cute_py.dtypes.table import Dtype
@@ -213,24 +213,31 @@ class Estimate(NamedTuple):
         return f"{m}x{n} {config.schedule},{shared} {self.waves} waves, about {self.time:.3g} us"
 
 
-def for_hopper(problem: Problem, *why: str) -> GemmConfig:
-    """Return the configuration of the row with the least estimated time, and why, after the reasons
-    that are given.
-    """
+def for_hopper(problem: Problem) -> GemmConfig:
+    """Return the configuration of the row with the least estimated time, and why."""
+    config, why = chosen(problem)
+    return config.because(*why())
+
+
+def chosen(problem: Problem) -> tuple[GemmConfig, Callable[[], tuple[str, ...]]]:
+    """Return the same without reasons, and the function that returns them."""
     best, *others = sorted(candidates(problem), key=itemgetter(0))[:3]
-    more = "; next: " + "; ".join(map(str, others)) if others else ""
     pdl = best.time < PDL_BELOW
-    which = "on, as it is" if pdl else "off, as it is not"
     config = _launched_early(best.config) if pdl else best.config
-    way = f"direct stores of {problem.result}"
-    if config.store:
-        way = f"by TMA, {config.store} columns at a time"
-    return config.because(
-        *why,
-        f"tile: {best}{more}",
-        f"programmatic dependent launch: {which} below {PDL_BELOW:.0f} us",
-        f"D: {way}",
-    )
+
+    def why() -> tuple[str, ...]:
+        more = "; next: " + "; ".join(map(str, others)) if others else ""
+        which = "on, as it is" if pdl else "off, as it is not"
+        way = f"direct stores of {problem.result}"
+        if config.store:
+            way = f"by TMA, {config.store} columns at a time"
+        return (
+            f"tile: {best}{more}",
+            f"programmatic dependent launch: {which} below {PDL_BELOW:.0f} us",
+            f"D: {way}",
+        )
+
+    return config, why
 
 
 @lru_cache(maxsize=256)

@@ -272,10 +272,11 @@ class Launcher:
             kinds = [f"{'packed' if x else 'unpacked'} {p.dtype}" for x in (packed, p.packed)]
             raise self._wrong(p.name, f"{kinds[0]}, traced for {kinds[1]}")
         shape, strides = extents = extents_of(arg)
-        pairs = zip((*shape, *strides), bounds, strict=False)
-        fits = all(n % unit == 0 and low <= n <= high for n, (unit, low, high) in pairs)
-        if not fits or len(shape) != len(p.shape):
+        if len(shape) != len(p.shape):
             raise self._misfit(p, shape, strides)
+        for n, (unit, low, high) in zip((*shape, *strides), bounds, strict=True):
+            if n % unit or not low <= n <= high:
+                raise self._misfit(p, shape, strides)
         if p.small and not is_small(extents, p.dtype):
             raise self._wrong(p.name, "more than 2 GB, traced for less")
         address = address_of(array)
@@ -338,6 +339,7 @@ def _shown(traced: tuple[Scalar, ...]) -> str:
 
 # -- limits of a device: threads, shared memory, clusters, and the size of the grid
 
+GRID = ("MAX_GRID_DIM_X", "MAX_GRID_DIM_Y", "MAX_GRID_DIM_Z")
 PORTABLE = 8  # blocks per cluster on every device that has clusters
 
 
@@ -415,10 +417,10 @@ def require_grid(
 
     For a grid that is too large the driver says only CUDA_ERROR_INVALID_VALUE.
     """
-    plan = compiled.plan
-    most = tuple(driver.limit(device, f"MAX_GRID_DIM_{letter}") for letter in "XYZ")
-    if any(not 0 <= n <= limit for n, limit in zip(grid, most, strict=True)):
+    plan, (x, y, z) = compiled.plan, grid
+    most = tuple([driver.limit(device, name) for name in GRID])
+    if not (0 <= x <= most[0] and 0 <= y <= most[1] and 0 <= z <= most[2]):
         raise refusal("launch-grid", operation=plan.name, grid=grid, most=most)
-    cluster = plan.launch.cluster
-    if any(n % c for n, c in zip(grid, cluster, strict=True)):
-        raise refusal("launch-cluster", operation=plan.name, grid=grid, cluster=cluster)
+    a, b, c = plan.launch.cluster
+    if x % a or y % b or z % c:
+        raise refusal("launch-cluster", operation=plan.name, grid=grid, cluster=(a, b, c))
