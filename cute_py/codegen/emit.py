@@ -66,16 +66,16 @@ class Emit:
         small: frozenset[str] = frozenset(),
         multipliers: dict[Scalar, str] | None = None,
         maps: TensorMaps | None = None,
-        scope: str = "cta",
+        wide: frozenset[str] = frozenset(),
     ) -> None:
         """Keep the builder, symbol -> 64-bit value, storage -> words, (space, storage) -> address
         of the first element, the kernel's line, the storages of unpacked flags, the address that
         the previous op of the chain left, the target, the arrays whose offsets fit 32 bits, the
-        parameters with the multipliers of divisors, the tensor maps of the plan, and the scope of
-        its mbarriers; `reached` is the address that this op leaves.
+        parameters with the multipliers of divisors, the tensor maps of the plan, and its
+        `cluster_barriers`; `reached` is the address that this op leaves.
         """
         self.link, self.reached, self.arch, self.small = link, None, arch, small
-        self.maps, self.scope = maps, scope
+        self.maps, self.wide = maps, wide
         self.b, self.starts, self.where = b, starts, where
         self.words = Words(b, words, loose)
         self.scalars = Scalars(b, env, self.words, multipliers or {})

@@ -555,7 +555,7 @@ _ASYNC = (
     ),
     _row("mapa", "mapa.shared::cluster.u32 {d}, {own}, {rank};",
          "d:b32 < own:b32 rank:b32", "mapa", "none", "sm_90"),
-    # .release.cluster costs a MEMBAR.ALL.GPU: only where `orders_clusters` of the plan
+    # .release.cluster costs a MEMBAR.ALL.GPU: only at `cluster_barriers` of the plan
     _row(
         "mbarrier.arrive.cluster",
         "{{ .reg .b32 r; mapa.shared::cluster.u32 r, {bar}, {rank}; "

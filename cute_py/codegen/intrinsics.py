@@ -35,7 +35,7 @@ from cute_py.plan.access import Access
 from cute_py.plan.conditions import Compare, Reg, bounds_of
 from cute_py.plan.ops import Op
 from cute_py.plan.plan import MOST_ALIGNMENT, ScalarParam
-from cute_py.plan.walk import holds_numbers, orders_clusters, parts, reads, writes
+from cute_py.plan.walk import cluster_barriers, holds_numbers, parts, reads, writes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,7 +75,7 @@ class Intrinsics:
         self.defined = defined_once(plan)
         self.shared = {s.name: s.offset for s in plan.shared}
         self.multipliers, self.tables = multipliers(plan), tables(plan)
-        self.scope = "cluster" if orders_clusters(plan) else "cta"
+        self.wide = cluster_barriers(plan)
         self.floats = {
             p.name: p.dtype.bits
             for p in plan.params
@@ -234,7 +234,7 @@ class Intrinsics:
         chain, link = signature.chain, None
         if chain is not None and chain.before is not None:
             link = chain.before, values[chain.name]
-        known = self.arch, self.chains.small, self.multipliers, self.maps, self.scope
+        known = self.arch, self.chains.small, self.multipliers, self.maps, self.wide
         return Emit(b, env, words, starts, place, self.loose, link, *known)
 
     def _starts(self, b: Any, used: _Names, values: dict[str, Any]) -> dict[tuple[str, str], Any]:
