@@ -40,7 +40,7 @@ def _spread(x, shape):
     more = len(shape) - x.ndim
     sizes = zip(x.shape, shape[more:], x.strides, strict=True)
     strides = (0,) * more + tuple(step if n == m else 0 for n, m, step in sizes)
-    return strided(x, shape, strides).view(OnGpu)
+    return strided(x, shape, strides).view(type(x))
 
 
 def small_tiles(monkeypatch):

@@ -544,6 +544,7 @@ WHEN = {
     "ops-tune-host": "arrays of the host, whose configurations cannot be measured",
     "ops-shapes": "the operands' shapes do not fit together",
     "ops-shape": "c, bias or out has another shape than the result asks for",
+    "ops-empty": "a configuration is asked for of a product without elements",
     "ops-dtype": "no instruction multiplies operands of these types",
     "ops-out-dtype": "the result cannot have that type, or out has another one",
     "ops-overlap": "elements of out share memory",
@@ -1108,6 +1109,7 @@ RECORDED = {
     "ops-library": ("ops.gemm", {"type": "DeviceNDArray"}),
     "ops-chip": ("compile", {"arch": "sm_103a"}),
     "ops-tune-host": ("cute.tune", {}),
+    "ops-empty": ("cute.ops.gemm_config", {"shape": "(0,64)"}),
     "ops-memory": (
         "cute.ops.gemm",
         {"needed": "2.2 MiB", "arrays": "351.6 KiB", "state": "1.9 MiB", "available": "1.1 MiB"},

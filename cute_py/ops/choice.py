@@ -5,6 +5,7 @@ those of the rules.
 from __future__ import annotations
 
 from dataclasses import replace
+from inspect import signature
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -58,6 +59,34 @@ def choose(product: Product, known: GemmConfig | None = None) -> Choice:
     A, B = product.operands(path)
     config = known or _config(product, path, given, A, B)
     return Choice(path, A, B, config, _numbers(product, config))
+
+
+def gemm_config(*args: Any, **named: Any) -> GemmConfig:
+    """Return the configuration that `gemm` takes for these arguments, without computing the
+    product. Its `explain()` says which kernel that is, what is copied first, and why.
+
+    Args:
+        args: those of `gemm`, for a result with elements.
+        named: the same, by name.
+
+    Raises what `gemm` raises.
+
+    >>> import numpy as np
+    >>> a = np.ones((32, 64), np.float16)
+    >>> print(gemm_config(a, a.T[::2], dtype="f16").reasons[-1])
+    B: copied first, as no kernel reads its strides
+    """
+    from cute_py.ops.product import Product, Request, gemm, taken
+
+    request, library = taken(Request(**signature(gemm).bind(*args, **named).arguments))
+    with library.inside():
+        product = Product(request, library)
+        product.require_some("cute.ops.gemm_config")
+        config = choose(product).config
+        more = [f"{x}: copied first, as no kernel reads its strides" for x in product.gathered()]
+        if request.out is not None and not product.call().direct:
+            more.append("out: copied from a new array, which no kernel writes in its place")
+    return config.because(*config.reasons, *more)
 
 
 def all_for(product: Product) -> list[GemmConfig]:
