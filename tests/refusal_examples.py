@@ -431,6 +431,7 @@ WHEN = {
     "kernel-operand-type": "a fragment has another type than the atom multiplies",
     "tma-kernel-tile": "TMA is given something other than a tile of a tensor in coordinates",
     "tma-im2col": "TMA cannot step over the pixels of a convolution",
+    "tma-bits": "elements of less than a byte are to be copied by TMA",
     "tma-kernel-box": "a tile is not a box that TMA can copy",
     "kernel-registers": "`cute.setmaxnreg` is given an impossible number",
     "mainloop-operand": "an operand of `cute.mainloop` is neither tiles nor an iterator",

@@ -181,12 +181,8 @@ def tma_tensor(tensor: Tensor) -> Tensor:
             tensor=tensor,
             wanted="global memory: an argument of the kernel",
         )
-    if engine.packed:
-        wanted = "elements of whole bytes: cute.recast(x, 'u8')"
-        kinds = {"name": "a tensor", "dtype": f"packed {engine.dtype}", "atom": "TMA"}
-        raise refusal_here(
-            "kernel-operand-type", operation="cute.tma_tensor", wanted=wanted, **kinds
-        )
+    if engine.dtype.bits < 8:
+        raise refusal_here("tma-bits", operation="cute.tma_tensor", dtype=engine.dtype)
     shape, stride = tensor.layout.shape, tensor.layout.stride
     if not isinstance(shape, tuple):
         shape, stride = (shape,), (stride,)
