@@ -104,6 +104,25 @@ def test_arrays_that_tma_cannot_address_are_refused(gpu, wrong, said):
     assert len(gpu.raw.launches) == 1
 
 
+def test_extents_have_coordinates_of_32_bits(gpu):
+    """Larger ones trap on a GPU; the driver encodes them."""
+
+    @cute.kernel
+    def first(x: cute.spec(large=True)):
+        cute.launch(grid=1, block=32)
+        shared, bars = cute.smem("u8", 256, 128), cute.mbarriers(1)
+        with cute.when(cute.thread_idx() == 0):
+            cute.tma_load(cute.local_tile(cute.tma_tensor(x), (256,), (0,)), shared, bars, 0)
+
+    for n, said in ((2**31 - 16, ""), (2**31, "2147483648 elements"), (2**32, "4294967296 elem")):
+        x = Array((n,), np.uint8, strides=(1,), address=4096)
+        if said:
+            assert said in refused("launch-map", cute.trace(first, x), x)
+        else:
+            cute.run(cute.trace(first, x), x)
+    assert [each[1] for each in encoded(gpu)] == [(2**31 - 16,)]
+
+
 def test_the_map_of_a_convolution_has_its_bounding_box(gpu):
     """Corners and steps of W, H: minus the padding, and the padding minus the filter's reach."""
     x = Array((2, 9, 12, 32), np.float16, address=4096)
