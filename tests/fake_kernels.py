@@ -13,6 +13,11 @@ from cute_py.codegen.build import Compiled, Resources
 from cute_py.codegen.cache import cached
 
 ROOT = Path(__file__).parents[1]
+# as in pyproject.toml; a pattern can only be given in Python
+THEIRS = r"""
+import warnings
+warnings.filterwarnings("ignore", "", DeprecationWarning, r"(numba|llvmlite|cuda)\b")
+"""
 
 
 @cute.kernel
@@ -52,7 +57,7 @@ def parts(folder):
 def python(text, *arguments, root=ROOT, **environment):
     """Start a process that runs the text with this checkout."""
     return subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", text, *arguments],
+        [sys.executable, "-W", "error", "-c", THEIRS + text, *arguments],
         cwd=root,
         env={**os.environ, "PYTHONPATH": str(root), **environment},
         stdin=subprocess.PIPE,

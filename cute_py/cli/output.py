@@ -32,8 +32,8 @@ def as_json(data: object) -> str:
 
 
 def write(text: str, path: str | None) -> None:
-    """Write a text to a file, or without a path to the standard output."""
-    if path is None:
+    """Write a text to a file; without a path, or to `-`, to the standard output."""
+    if path in (None, "-"):
         sys.stdout.write(text)
         return
     with Output(path) as file:
@@ -47,11 +47,12 @@ class Output:
     written is refused at once. The block's end puts it in place; it leaves nothing behind where
     nothing was written, after an error, and after a signal that ends the process. A link stays: the
     file that it leads to is replaced, and keeps its permissions. Pipes and devices, and files that
-    only allow it, are written in place.
+    only allow it, are written in place. `-` is the standard output.
     """
 
     def __init__(self, path: str, option: str = "-o") -> None:
         self.path, self.option = path, option
+        self.stdout = sys.stdout  # `messages` redirects it
         self.target = ""
         self.file: Any = None
         self.temporary: str | None = None
@@ -72,6 +73,8 @@ class Output:
         """Return the permissions of the plain file to replace or to make, else None; refuse what
         cannot be written.
         """
+        if self.path == "-":
+            return None
         if not os.path.basename(self.path) or os.path.isdir(self.path):
             raise self._refused("Is a directory" if self.path else "an empty name")
         try:
@@ -99,8 +102,10 @@ class Output:
 
     def is_stdout(self) -> bool:
         """Return whether the path leads to where the standard output goes, as /dev/stdout does."""
+        if self.path == "-":
+            return True
         try:
-            return os.path.samestat(os.stat(self.path), os.fstat(sys.stdout.fileno()))
+            return os.path.samestat(os.stat(self.path), os.fstat(self.stdout.fileno()))
         except (OSError, ValueError, AttributeError):
             return False
 
@@ -112,8 +117,8 @@ class Output:
         """Write some more bytes."""
         try:
             if self.file is None and self.is_stdout():
-                sys.stdout.flush()
-                self.file = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+                self.stdout.flush()
+                self.file = os.fdopen(os.dup(self.stdout.fileno()), "wb")
             elif self.file is None:
                 self.file = open(self.path, "wb")  # noqa: SIM115
             return int(self.file.write(data))

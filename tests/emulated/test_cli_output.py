@@ -193,20 +193,23 @@ def test_handlers_of_the_caller_stay(tmp_path):
 
 @POSIX
 @pytest.mark.parametrize("kind", ["pipe", "file"])
-def test_the_standard_output_takes_the_array_alone(tmp_path, kind):
+@pytest.mark.parametrize("name", ["/dev/stdout", "-"])
+def test_the_standard_output_takes_the_array_alone(tmp_path, kind, name):
     """What the command tells goes to the standard error then."""
-    if not os.path.exists("/dev/stdout"):
-        pytest.skip("needs /dev/stdout")
+    if name != "-" and not os.path.exists(name):
+        pytest.skip(f"needs {name}")
     with open(tmp_path / "d.npy", "wb") as file:
         done = subprocess.run(
-            [*COMMAND, *SMALL, "-o", "/dev/stdout"],
+            [*COMMAND, *SMALL, "-o", name],
+            cwd=tmp_path,
             stdout=subprocess.PIPE if kind == "pipe" else file,
             stderr=subprocess.PIPE,
             check=True,
         )
     data = done.stdout if kind == "pipe" else (tmp_path / "d.npy").read_bytes()
     assert np.load(io.BytesIO(data)).shape == (4, 4)
-    assert b"wrote    /dev/stdout: f32 (4,4)" in done.stderr
+    assert f"wrote    {name}: f32 (4,4)".encode() in done.stderr
+    assert os.listdir(tmp_path) == ["d.npy"]
 
 
 # -- numbers without a bound

@@ -134,7 +134,9 @@ def test_show_draws_an_expression_in_the_format_of_the_file(run, text, tmp_path)
 
 def test_show_reads_symbols_and_the_input(run, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO("(4,8):(8,1)"))
-    assert run("show", "-")[1] == viz.to_text(Layout((4, 8), (8, 1))) + "\n"
+    picture = viz.to_text(Layout((4, 8), (8, 1))) + "\n"
+    assert run("show", "-")[1] == picture
+    assert run("show", "(4,8):(8,1)", "-o", "-")[1] == picture
     code, _, error = run("show", "(M,8):(8,1)", "--symbol", "M")
     assert code == REFUSED
     assert "depend on symbols" in error
