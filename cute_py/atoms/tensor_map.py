@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 MOST_DIMENSIONS = 5
 MOST_BOX = 256  # elements of a box along one mode
-# Elements along a mode: coordinates are signed numbers of 32 bits. The driver accepts twice as many,
-# and the kernel traps.
+# Elements along a mode: coordinates are signed numbers of 32 bits. The driver accepts more, but the
+# kernel traps.
 MOST_EXTENT = (1 << 31) - 1
 MOST_PITCH = 1 << 40  # bytes
 PITCH_UNIT = 16  # addresses and pitches are multiples of it (bytes)
