@@ -49,6 +49,8 @@ OTHERS = {
     "e4m3-to-e4m3": row("e4m3", 128, 64, result="e4m3"),
     "f32-result": row("bf16", 128, 256, result="f32"),
     "direct": row("bf16", 64, 64, 1, store=0),
+    "64x128-split": row("bf16", 64, 128, 1, split=3, one_pass=False, pdl=1),
+    "128x128-split": row("bf16", 128, 128, split=6, one_pass=False),
     "pp-direct": row("bf16", 128, 64, 1, PING, store=0),
 }
 CONFIGS = HALVES | OTHERS

@@ -570,8 +570,11 @@ WHEN = {
     "torch-twice": "a derivative of an operator of torch is differentiated again",
     "torch-rounded": "a gradient is wanted through `dtype` of integers",
     "torch-parameter": "`register` names what is no parameter of the kernel",
+    "torch-name": "the name of a registered operator does not have two parts",
+    "torch-rules": "a rule of `register` is given without what it needs",
+    "torch-schema": "`schema` says of the kernel's arguments or results what does not hold",
     "torch-writes": "a registered kernel writes an array that is none of its outputs",
-    "torch-result": "`fake` returns something other than a tensor for each output",
+    "torch-result": "`fake` returns something other than a new tensor for each output",
     "torch-order": "a registered kernel adds floats in any order, where torch forbids that",
     "conv2d": "a filter has more positions than a register has bits, or channels no whole vectors",
     "attention-accum": "V has more columns than a tile has keys, and `accum` is missing",
@@ -979,6 +982,12 @@ RECORDED = {
     "torch-parameter": (
         "cute_py.torch.register",
         {"name": "z", "place": "outputs", "signature": "scale(x, y, alpha: cute.f32)"},
+    ),
+    "torch-name": ("cute_py.torch.register", {"name": "scale"}),
+    "torch-rules": ("cute_py.torch.register", {"names": "backward", "other": "fake"}),
+    "torch-schema": (
+        "cute_py.torch.register",
+        {"schema": "(Tensor x, Tensor y) -> ()", "wanted": "(Tensor x, Tensor(a1!) y) -> ()"},
     ),
     "torch-writes": ("torch.ops.cute_kernels.split", {"outputs": "low", "written": "high, low"}),
     "torch-result": (

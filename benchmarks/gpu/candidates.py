@@ -78,7 +78,7 @@ class Shape:
     """The parts of a configuration that are tried; `GemmConfig` says what they are."""
 
     tile: tuple[int, int, int]
-    warps: tuple[int, int]
+    warps: tuple[int, int] | tuple[int, int, int]
     stages: int
     band: int = 0
     min_blocks: int = 1
@@ -201,17 +201,17 @@ def _unaligned(row: Row) -> list[Candidate]:
 
 
 def _simt(row: Row) -> list[Candidate]:
-    """Threads of 8x8 elements."""
+    """Threads of 8x8 elements, or of 8x16; blocks of few tiles split K among threads too."""
     large = (
+        Shape((128, 128, 8), (16, 8), 6, min_blocks=2),
         Shape((128, 128, 16), (16, 16), 3, min_blocks=2),
-        Shape((128, 128, 8), (16, 16), 4, min_blocks=2),
-        Shape((128, 128, 8), (16, 16), 4, band=8, min_blocks=2),
-        Shape((128, 128, 16), (16, 16), 3, band=8, min_blocks=2),
+        Shape((128, 256, 8), (16, 16), 4),
+        Shape((128, 128, 8), (16, 16), 3, min_blocks=2),
     )
     small = (
+        Shape((128, 64, 16), (16, 8, 2), 3),
+        Shape((64, 64, 32), (8, 8, 4), 3, min_blocks=2),
         Shape((64, 64, 16), (8, 8), 3, min_blocks=4),
-        Shape((64, 128, 8), (8, 16), 4, min_blocks=3),
-        Shape((128, 64, 8), (16, 8), 4, min_blocks=3),
     )
     shapes = small if row.shape[0] <= 1024 else large
     made = [product(row, replace(s, atom=FMA), 1, False, spill=FMA_SPILLS) for s in shapes]

@@ -73,13 +73,15 @@ class Variant(NamedTuple):
             "tma": c.prefetch,
         }
         parts |= {f"cl{c.cluster}": c.cluster > 1, f"b{self.blocks}": self.blocks}
+        parts |= {f"split{c.split}": c.split > 1}
         e = self.epilogue
         parts |= {"bias": e.bias, "C": e.source, str(e.activation): e.activation}
         return " ".join([name, f"g{self.band}", *[word for word, on in parts.items() if on]])
 
     def launch_numbers(self, shape: tuple[int, int, int]) -> tuple[int, int]:
         """Return the blocks and the band."""
-        cluster, units = self.config.cluster, units_of(self.config, shape, 1)
+        cluster = self.config.cluster * self.config.split
+        units = units_of(self.config, shape, 1)
         most = (self.blocks or PROCESSORS) // cluster
         fewest = ceil_div(units, ceil_div(units, most))
         band = min(self.band, ceil_div(shape[0], self.config.tile[0]))
@@ -103,7 +105,7 @@ class Case(NamedTuple):
 
 
 def made(text: str, kind: str, majors: tuple[str, str], result: str) -> Variant:
-    """Return a variant from text: "pp 128x192 g8 b132 pdl c cl2 s4 direct 2 tma bias gelu"."""
+    """Return a variant from text: "pp 128x192 g8 b132 pdl c cl2 split2 s4 direct 2 tma gelu"."""
     words = text.split()
     ping = words[0] == "pp"
     tile = tuple(map(int, words[ping].split("x")))
@@ -114,12 +116,14 @@ def made(text: str, kind: str, majors: tuple[str, str], result: str) -> Variant:
         letters, digits = re.fullmatch(r"([a-zA-Z]*)(\d*)", word).groups()  # type: ignore[union-attr]
         if word == "c":
             one_pass = False
-        elif word in ("gelu", "relu", "tanh"):
+        elif word in ("gelu", "relu", "tanh", "silu", "sigmoid"):
             epilogue = replace(epilogue, activation=word)
         elif word in ("bias", "C"):
             epilogue = replace(epilogue, **{{"bias": "bias", "C": "source"}[word]: True})
         elif letters in ("g", "b"):
             numbers[{"g": "band", "b": "blocks"}[letters]] = int(digits)
+        elif letters == "split":
+            parts["split"], one_pass = int(digits), False
         elif word in ("2", "tma"):
             parts["two_level" if word == "2" else "prefetch"] = 1
         elif word == "direct":
@@ -151,6 +155,12 @@ GELU = (
     *("128x256 bias gelu", "128x256 c bias gelu", "256x128 bias gelu"),
     *("pp 128x160 s4 c bias gelu", "pp 128x176 s4 bias gelu", "pp 128x128 s4 bias gelu"),
 )
+FEW = (
+    *((m, 4096, 4096) for m in (1, 16, 64, 128)),
+    *((16, 14336, 4096), (16, 4096, 14336), (128, 4096, 14336), (256, 4096, 14336)),
+    *((16, 28672, 8192), (512, 512, 65536), (256, 1024, 32768), (1024, 1024, 16384)),
+    (8560, 192, 4656),
+)
 CASES = (
     case("512", "bf16", 512, "64x32 pdl", "64x64 pdl", "64x32", "64x128 pdl"),
     case("1024", "bf16", 1024, "64x128 pdl", "64x128", "64x128 pdl g16", "128x64 pdl"),
@@ -171,6 +181,8 @@ CASES = (
         "3456x4096x4096", "bf16", (3456, 4096, 4096), "192x192 c g6", "192x192 g6", "192x192 c g9"
     ),
     case("2816x3072x16384", "bf16", (2816, 3072, 16384), "128x256", "128x256 c", "128x256 g11"),
+    # few rows of D, few tiles of D, waves that do not fill: by the operator alone
+    *[case("x".join(map(str, shape)), "bf16", shape) for shape in FEW],
     case("nn", "bf16", 4096, "128x256", "128x256 g4", "128x256 c", majors=("K", "MN")),
     case("nt", "bf16", 4096, "128x256", "256x128", "128x256 c", majors=("MN", "MN")),
     case("tt", "bf16", 4096, "128x256", "256x128", "128x256 c", majors=("MN", "K")),
@@ -209,6 +221,19 @@ def job_of(case: Case, variant: Variant) -> Job:
 
 def compiled(job: Job, spill_bytes: int = 0) -> tuple[Any, str, float]:
     """Return what a job compiles to, or why it is refused; and the seconds."""
+    import cute_py as cute
+
+    began = time.perf_counter()
+    kernel, call = arguments(job.config, job.kinds, job.epilogue)
+    try:
+        found = cute.compile(cute.trace(kernel, *call), "sm_90a", spill_bytes)
+    except cute.CuteError as error:
+        return None, f"{error.code}: {error}", time.perf_counter() - began
+    return found, "", time.perf_counter() - began
+
+
+def arguments(config: GemmConfig, types: tuple[str, str], last: Epilogue) -> tuple[Any, Any]:
+    """Return the kernel of a configuration, and arrays and numbers for it; `types` of A and D."""
     import ml_dtypes
     import numpy as np
 
@@ -217,18 +242,11 @@ def compiled(job: Job, spill_bytes: int = 0) -> tuple[Any, str, float]:
 
     kinds = {"bf16": ml_dtypes.bfloat16, "e4m3": ml_dtypes.float8_e4m3fn, "tf32": np.float32}
     kinds |= {"f16": np.float16, "f32": np.float32, "s8": np.int8, "s32": np.int32}
-    A, B, C, D = (np.zeros((128, 128), kinds[job.kinds[i]]) for i in (0, 0, 1, 1))
-    config, began = job.config, time.perf_counter()
+    A, B, C, D = (np.zeros((128, 128), kinds[types[i]]) for i in (0, 0, 1, 1))
     A, B = (x.T if side.major == "MN" else x for x, side in ((A, config.a), (B, config.b)))
-    A, B = (cute.typed(x, "tf32") if job.kinds[0] == "tf32" else x for x in (A, B))
-    terms = C if job.epilogue.source else None, D[0] if job.epilogue.bias else None
-    try:
-        call = (A, B, *terms, D, 1.0, 1.0, 1, 1, config, job.epilogue)
-        plan = cute.trace(KERNELS[config.schedule], *call)
-        found = cute.compile(plan, "sm_90a", spill_bytes)
-    except cute.CuteError as error:
-        return None, f"{error.code}: {error}", time.perf_counter() - began
-    return found, "", time.perf_counter() - began
+    A, B = (cute.typed(x, "tf32") if types[0] == "tf32" else x for x in (A, B))
+    terms = C if last.source else None, D[0] if last.bias else None
+    return KERNELS[config.schedule], (A, B, *terms, D, 1.0, 1.0, 1, 1, config, last)
 
 
 def compile_all(cases: list[Case]) -> dict[Job, tuple[Any, str, float]]:

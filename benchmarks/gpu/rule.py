@@ -145,6 +145,8 @@ def label(config: GemmConfig) -> str:
     """Return the name of a configuration in results: "pp 128x176", "256x152 in parts, cluster"."""
     m, n, _k = config.tile
     text = "pp " * (config.schedule == "pingpong") + f"{m}x{n}"
+    if config.split > 1:
+        return f"{text}, K in {config.split} parts"
     text += " in parts" * (n > 64 and config.store == 64)
     return text + ", cluster" * (config.cluster > 1)
 

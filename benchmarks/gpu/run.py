@@ -137,7 +137,7 @@ def _measure(rows: list[Row], tried: Any, built: dict[Any, Built], options: Any)
         if time.perf_counter() - began > options.seconds:
             result["rows"].append({"row": row.name, "failed": "not begun: time is up"})
             continue
-        result["rows"].append(_one(torch, row, tried[row.name], built, plan, options.arch))
+        result["rows"].append(_one(torch, row, tried[row.name], built, plan))
         torch.cuda.empty_cache()
         print(_short(row, result["rows"][-1]), flush=True)
         options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
@@ -147,13 +147,13 @@ def _measure(rows: list[Row], tried: Any, built: dict[Any, Built], options: Any)
     print(report.table(result))
 
 
-def _one(torch: Any, row: Row, made: Any, built: Any, plan: Any, arch: str) -> dict[str, Any]:
+def _one(torch: Any, row: Row, made: Any, built: Any, plan: Any) -> dict[str, Any]:
     """Return the record of a row; a failure is recorded, and the others go on."""
     try:
         if row.kind == "host":
             return host.measured(torch, row)
         if row.kind == "compile":
-            return compile_time.measured(arch)
+            return compile_time.measured()
         return measuring.measured(torch, row, built, made, plan)
     except Exception as error:
         traceback.print_exc()

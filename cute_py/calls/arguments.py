@@ -14,9 +14,11 @@ from copy import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
 from math import gcd, isfinite, lcm
+from typing import NamedTuple
 
 from cute_py.calls.arrays import (
     LIBRARIES,
+    PLAIN,
     READERS,
     VECTOR_BYTES,
     Table,
@@ -68,6 +70,9 @@ class Spec:
         divisor = 1 if given is None else given[mode] if isinstance(given, tuple) else given
         fixed = None if self.shape is None else self.shape[mode]
         return divisor, fixed
+
+
+ANY = Spec()
 
 
 def spec(
@@ -235,8 +240,7 @@ def _check_promise(promise: Spec, name: str, shape: tuple[int, ...], address: in
 # -- the arguments of a call
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(NamedTuple):
     """One argument: an array, a run-time number, or a compile-time value.
 
     A tuple, list, dict or dataclass that contains arrays is a group: `parts`, by `keys`.
@@ -299,10 +303,11 @@ def classify(
     known = _STATICS.get((id(value), name))
     if known is not None and known[0] is value and known[1] is annotation:
         return known[2]
-    is_number = value.__class__ in (int, float)
-    value = value if is_number else imported(value)
-    if not is_number and is_array(value):
-        promise = annotation if isinstance(annotation, Spec) else Spec()
+    no_array = value.__class__ in PLAIN
+    if no_array and not isinstance(annotation, (Dtype, Promised)):
+        return Argument(name, "static", value)
+    if not no_array and is_array(value := imported(value)):
+        promise = annotation if isinstance(annotation, Spec) else ANY
         if isinstance(value, Table):
             return _table(name, value, annotation, taken)
         facts = array_facts(value, promise, name)
@@ -453,10 +458,40 @@ def _closure(function: Callable[..., Any]) -> dict[str, object]:
 # -- numbers
 
 
+@lru_cache(maxsize=256)
+def number_of(kind: Dtype | Promised) -> Callable[[Any], Any]:
+    """Return the function that converts a number of Python. It returns None where `number` must
+    decide: the number is out of range, or of another library.
+    """
+    if isinstance(kind, Promised):
+        least, greatest = kind.bounds
+        unit = kind.multiple_of
+        if unit > 1:
+            return lambda x: (
+                x if x.__class__ is int and least <= x <= greatest and not x % unit else None
+            )
+        return lambda x: x if x.__class__ is int and least <= x <= greatest else None
+    if kind is b1:
+        return lambda x: x if x.__class__ is bool else None
+    low, most = kind.min, kind.max
+    if not kind.is_float:
+        return lambda x: x if x.__class__ is int and low <= x <= most else None
+
+    def real(x: Any) -> float | None:
+        if x.__class__ is float:
+            return x if -most <= x <= most or not isfinite(x) else None
+        return float(x) if x.__class__ is int and -most <= x <= most else None
+
+    return real
+
+
 def number(x: object, kind: Dtype | Promised, name: str) -> int | float | bool:
     """Convert a Python or NumPy number to a type; refuse what the type cannot represent, and what
     its promises exclude.
     """
+    quick: int | float | bool | None = number_of(kind)(x)
+    if quick is not None:
+        return quick
     if isinstance(kind, Promised):
         value = number(x, kind.dtype, name)
         if not kind.admits(int(value)):
@@ -466,11 +501,12 @@ def number(x: object, kind: Dtype | Promised, name: str) -> int | float | bool:
             raise refusal("argument-number", operation="kernel", name=name, value=value,
                           wanted=wanted, where=where())  # fmt: skip
         return value
-    if getattr(x, "ndim", 0):
-        raise refusal("kernel-number", operation=name, value=x, dtype=kind, where=where())
-    require_no_gradient(x, name, "kernel")
-    if hasattr(x, "item"):
-        x = x.item()
+    if x.__class__ not in PLAIN:
+        if getattr(x, "ndim", 0):
+            raise refusal("kernel-number", operation=name, value=x, dtype=kind, where=where())
+        require_no_gradient(x, name, "kernel")
+        if hasattr(x, "item"):
+            x = x.item()
     if kind is b1 and isinstance(x, bool):
         return x
     real = isinstance(x, (int, float)) and not isinstance(x, bool)

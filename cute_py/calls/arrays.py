@@ -372,6 +372,9 @@ def _byte_strides(x: Any) -> tuple[int, ...]:
 
 def address_of(x: Any) -> int:
     """Return the address of the first element (bytes)."""
+    library = LIBRARIES.get(type(x))
+    if library is not None:
+        return address_reader(library.address)(x)
     reader = READERS.get(type(x))
     if reader is not None:
         return reader(x)[1]
@@ -379,6 +382,12 @@ def address_of(x: Any) -> int:
         return int(x.data_ptr())
     interface = getattr(x, "__cuda_array_interface__", None) or x.__array_interface__
     return int(interface["data"][0])
+
+
+@lru_cache(maxsize=64)
+def address_reader(steps: tuple[str, ...]) -> Callable[[Any], int]:
+    """Return the function that returns the address of an array of a library: `Library.address`."""
+    return function(["x"], path("x", steps), {})
 
 
 def require_plain_values(x: Any, name: str) -> None:
@@ -420,6 +429,7 @@ class CudaArray:
 
 _CPU, _CUDA, _PINNED, _MANAGED = 1, 2, 3, 13  # DLDeviceType in dlpack.h
 _OTHERS = ("strides", "stride", "__cuda_array_interface__")
+PLAIN = frozenset({int, float, bool, str, type(None)})  # values that are no arrays
 
 
 def imported(x: Any) -> Any:
@@ -427,6 +437,8 @@ def imported(x: Any) -> Any:
     tensor, the array that it is made of.
     """
     kind = type(x)
+    if kind in PLAIN:
+        return x
     if (kind.__module__, kind.__name__) == ("cute_py.tensor.tensor", "Tensor"):
         return _host_array(x)
     if is_tensor(x):

@@ -41,13 +41,13 @@ from __future__ import annotations
 
 import sys
 from functools import reduce
-from math import copysign, isfinite, lcm
+from math import copysign, lcm
 
-from cute_py.calls.arguments import Spec, is_frozen_argument
+from cute_py.calls.arguments import Spec, is_frozen_argument, number_of
 from cute_py.calls.arrays import LIBRARIES, READERS, VECTOR_BYTES, unwrapped
 from cute_py.calls.fingerprint.values import is_frozen
 from cute_py.calls.torch_tensors import FORWARD, is_dual_level, outside_autograd
-from cute_py.dtypes.table import Dtype, Promised, b1
+from cute_py.dtypes.table import Dtype, Promised
 from cute_py.integers.code import (
     assigned,
     call,
@@ -75,7 +75,8 @@ if TYPE_CHECKING:
 
     Replay: TypeAlias = Callable[[tuple[Any, ...]], object]  # returns whether it launched the call
     Number: TypeAlias = Callable[[Any], Any]
-    Read: TypeAlias = Callable[[tuple[Any, ...]], tuple[Hashable, tuple[Any, ...]] | None]
+    Exact: TypeAlias = tuple[Hashable, tuple[Any, ...]]  # the key and the values of a call
+    Read: TypeAlias = Callable[[tuple[Any, ...]], Exact | None]
     Guard: TypeAlias = Callable[[Sequence[Any]], Callable[..., bool]]
 
 MOST = 1024  # cached calls; when there are more, all are evicted
@@ -105,15 +106,16 @@ class LaunchCache:
 
     def __init__(self, notes: Sequence[object]) -> None:
         """Cache the calls of a function with these annotations of its positional parameters."""
-        self.numbers = [_number(x) if isinstance(x, (Dtype, Promised)) else None for x in notes]
+        self.numbers = [number_of(x) if isinstance(x, (Dtype, Promised)) else None for x in notes]
         self.divisors = _divisors(notes)
         self.kept: dict[tuple[type, ...], Signature] = {}
         self.count = 0
         self.replay: Replay = _miss  # launches a call like the previous one; see `launch`
         self.before: CachedLaunch | None = None  # the previous call
 
-    def launch(self, args: tuple[Any, ...]) -> bool:
-        """Launch a call that is in the cache; return whether it was.
+    def launch(self, args: tuple[Any, ...]) -> CachedLaunch | Exact | None:
+        """Launch a call that is in the cache, and return what it has of it; else the key and the
+        values of the call, or None where they are not known.
 
         Calls repeat in sequence, as the layers of a network do. So the call that followed the
         previous one the last time is tried first.
@@ -122,44 +124,50 @@ class LaunchCache:
         after = None if before is None else before.after
         if after is not None and after.replay(args):
             self.replay, self.before = after.replay, after
-            return True
+            return after
         if is_dual_level():
-            return False
+            return None
         signature = self.kept.get(tuple(map(type, args)))
         try:
-            read = None if signature is None else signature.read(args)
+            read: Exact | None = None if signature is None else signature.read(args)
         except RuntimeError:  # of a tensor without memory, which the slow path refuses
-            return False
+            return None
         if signature is None or read is None:
-            return False
+            return None
         key, values = read
         known = signature.entries.get(key)
         if known is None or not known.unchanged():
-            return False
+            return read
         if known.replay is _miss or known in (before, after):  # or a false negative of its guard
             known.replay = signature.replay(known, args)
         if before is not None:
             before.after = known
         self.replay, self.before = known.replay, known
         known.launch.go(values)
-        return True
+        return known
 
     def keep(
-        self, args: tuple[Any, ...], arguments: Sequence[Argument], seen: Snapshot, launch: Launch
-    ) -> None:
-        """Cache a call that was launched, if it is exact.
+        self,
+        args: tuple[Any, ...],
+        arguments: Sequence[Argument],
+        seen: Snapshot,
+        launch: Launch,
+        read: Exact | None = None,
+    ) -> CachedLaunch | None:
+        """Cache a call that was launched, if it is exact, and return what is kept of it.
 
         Args:
             args: the positional arguments, as the caller passed them.
             arguments: the same, classified, and the default values.
             seen: the dependencies of the function and its arguments before the call was traced.
             launch: the prepared launch.
+            read: the key and the values of the call, if they were read.
 
         """
         if not all(map(_is_exact, args, arguments)) or not seen.stable:
-            return
+            return None
         if any(a.kind != "static" or not is_frozen(a.value) for a in arguments[len(args) :]):
-            return
+            return None
         if self.count >= MOST:
             self.kept.clear()
             self.count, self.replay, self.before = 0, _miss, None
@@ -167,12 +175,14 @@ class LaunchCache:
         signature = self.kept.get(types)  # another thread may evict it meanwhile
         if signature is None:
             signature = self.kept[types] = Signature(types, self.numbers, self.divisors)
-        read = signature.read(args)
-        if read is not None:
-            statics = [a.value for a in arguments if a.kind == "static"]
-            unchanged = outside_autograd(args, seen.checker())
-            signature.entries[read[0]] = CachedLaunch(unchanged, launch, statics)
-            self.count += 1
+        read = read or signature.read(args)
+        if read is None:
+            return None
+        statics = [a.value for a in arguments if a.kind == "static"]
+        unchanged = outside_autograd(args, seen.checker())
+        known = signature.entries[read[0]] = CachedLaunch(unchanged, launch, statics)
+        self.count += 1
+        return known
 
 
 def _is_exact(x: Any, argument: Argument) -> bool:
@@ -185,32 +195,6 @@ def _is_exact(x: Any, argument: Argument) -> bool:
     if argument.kind != "static" or argument.value is not x:
         return False
     return is_frozen_argument(argument) or is_frozen(x)
-
-
-def _number(kind: Dtype | Promised) -> Number:
-    """Return the function that converts a number for a launch. It returns None where the slow path
-    (`arguments.number`) must decide: the number is out of range, or of another library.
-    """
-    if isinstance(kind, Promised):
-        least, greatest = kind.bounds
-        unit = kind.multiple_of
-        if unit > 1:
-            return lambda x: (
-                x if x.__class__ is int and least <= x <= greatest and not x % unit else None
-            )
-        return lambda x: x if x.__class__ is int and least <= x <= greatest else None
-    if kind is b1:
-        return lambda x: x if x.__class__ is bool else None
-    low, most = kind.min, kind.max
-    if not kind.is_float:
-        return lambda x: x if x.__class__ is int and low <= x <= most else None
-
-    def real(x: Any) -> float | None:
-        if x.__class__ is float:
-            return x if -most <= x <= most or not isfinite(x) else None
-        return float(x) if x.__class__ is int and -most <= x <= most else None
-
-    return real
 
 
 def _divisors(notes: Sequence[object]) -> list[int]:

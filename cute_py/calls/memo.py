@@ -26,7 +26,7 @@ previous call. For an array, a number with the special value 1, and text it is
 
 from __future__ import annotations
 
-from functools import lru_cache, reduce
+from functools import reduce
 
 from cute_py.calls.arrays import LIBRARIES, READERS, VECTOR_BYTES, unwrapped
 from cute_py.calls.fast_path import Part, guard_tests, is_host, scope
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
     from typing import Any, TypeAlias
 
-    from cute_py.calls.fast_path import CachedLaunch, Guard, LaunchCache
+    from cute_py.calls.fast_path import Guard
 
     # (all arguments, the addresses of the arrays, the numbers) -> the result, or None to take the
     # slow path
@@ -167,23 +167,6 @@ class CachedAnswer:
         self.replay: Replay | None = None
         self.attempt: Replay | None = None  # the same, but other calls go to `Memo.search`
         self.after: CachedAnswer | None = None  # the call that followed this one the last time
-
-
-def cached_launch(calls: LaunchCache, args: tuple[Any, ...]) -> CachedLaunch | None:
-    """Return the cached launch of a kernel call, or None."""
-    signature = calls.kept.get(tuple(map(type, args)))
-    read = None if signature is None else signature.read(args)
-    return None if signature is None or read is None else signature.entries.get(read[0])
-
-
-def address_reader(kind: type) -> Callable[[Any], int]:
-    """Return the function that returns the address of an array of a registered library."""
-    return _reader_by(LIBRARIES[kind].address)
-
-
-@lru_cache(maxsize=64)
-def _reader_by(steps: tuple[str, ...]) -> Callable[[Any], int]:
-    return function(["x"], path("x", steps), {})
 
 
 # -- the functions generated for one signature: the types of the arguments

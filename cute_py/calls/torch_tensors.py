@@ -62,7 +62,7 @@ def require_dense(x: Any) -> None:
     """Refuse a tensor whose elements are not in memory of its own: sparse, meta, a wrapper ..."""
     try:
         x.stride()
-        is_plain = (x.data_ptr() != 0 or 0 in x.shape) and not _is_wrapped(x)
+        is_plain = (x.data_ptr() != 0 or (0 in x.shape and not x.is_meta)) and not _is_wrapped(x)
     except (RuntimeError, TypeError):
         is_plain = False
     if not is_plain or getattr(x, "is_quantized", False) or getattr(x, "is_nested", False):

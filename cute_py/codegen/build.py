@@ -20,13 +20,13 @@ from cute_py.codegen.passes.counters import with_counters
 from cute_py.codegen.passes.strength import Chains
 from cute_py.codegen.passes.zeros import with_scale_d
 from cute_py.codegen.printer import require_parameters
-from cute_py.codegen.sass import counted, explained, stalls
+from cute_py.codegen.sass import counted, explained, may_stall, stalls
 from cute_py.codegen.toolchain import assembled, clipped, disassembled, number_in
 from cute_py.errors import CuteError, refusal, shorten
 from cute_py.integers import ints
 from cute_py.plan.ops import Print, Wgmma
 from cute_py.plan.plan import Plan
-from cute_py.records import Text
+from cute_py.records import Text, uncollected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -202,7 +202,9 @@ def gate(build: Build) -> Build:
 
 def _require_no_stalls(build: Build) -> None:
     """Refuse a loop of warpgroup products that stalls, unless slow code is allowed."""
-    if build.spill_bytes < UNLIMITED and any(isinstance(op, Wgmma) for op in build.plan.ops):
+    if build.spill_bytes >= UNLIMITED or not any(isinstance(op, Wgmma) for op in build.plan.ops):
+        return
+    if may_stall(build.cubin):
         found = stalls(disassembled(build.cubin))
         if found:
             named = ", ".join(f"{count} {name}" for name, count in sorted(found.items()))
@@ -366,6 +368,7 @@ def _compiled(plan: Plan, arch: str, spill_bytes: int | None, source: str) -> Co
 
 def _built(build: Build) -> Compiled:
     """Run all passes on a build."""
-    build = _through(PASSES, build, wanted())
+    with uncollected():
+        build = _through(PASSES, build, wanted())
     made = (build.entry, build.source, build.ptx, build.cubin, build.resources, build.log)
     return Compiled(build.plan, build.arch, *made)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import count
+from itertools import count, groupby
+from math import copysign
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -56,7 +57,7 @@ class Emit:
         self,
         b: Any,  # an llvmlite IRBuilder
         env: dict[str, Any],
-        words: dict[str, list[Any]],
+        words: dict[str, Any],
         starts: dict[tuple[str, str], Any],
         where: str = "",
         loose: frozenset[str] = frozenset(),
@@ -65,16 +66,16 @@ class Emit:
         small: frozenset[str] = frozenset(),
         multipliers: dict[Scalar, str] | None = None,
         maps: TensorMaps | None = None,
-        scope: str = "cta",
+        wide: frozenset[str] = frozenset(),
     ) -> None:
         """Keep the builder, symbol -> 64-bit value, storage -> words, (space, storage) -> address
         of the first element, the kernel's line, the storages of unpacked flags, the address that
         the previous op of the chain left, the target, the arrays whose offsets fit 32 bits, the
-        parameters with the multipliers of divisors, the tensor maps of the plan, and the scope of
-        its mbarriers; `reached` is the address that this op leaves.
+        parameters with the multipliers of divisors, the tensor maps of the plan, and its
+        `cluster_barriers`; `reached` is the address that this op leaves.
         """
         self.link, self.reached, self.arch, self.small = link, None, arch, small
-        self.maps, self.scope = maps, scope
+        self.maps, self.wide = maps, wide
         self.b, self.starts, self.where = b, starts, where
         self.words = Words(b, words, loose)
         self.scalars = Scalars(b, env, self.words, multipliers or {})
@@ -177,7 +178,7 @@ class Emit:
         """Emit inline PTX and return its results; their old values follow the inputs."""
         kind = ir.VoidType()
         if outs:
-            kind = outs[0] if len(outs) == 1 else ir.LiteralStructType(outs)
+            kind = outs[0] if len(outs) == 1 else self._struct(outs)
         written = "=&" if own else "="
         constraints = [written + LETTERS[x] for x in outs] + [LETTERS[x.type] for x in inputs]
         constraints += [str(i) for i in range(len(old))]
@@ -190,6 +191,16 @@ class Emit:
         if len(outs) == 1:
             return [found]
         return [self.b.extract_value(found, i) for i in range(len(outs))]
+
+    def _struct(self, kinds: list[Any]) -> Any:
+        """Return a type of a module that holds values of these types. It has a name: the text of a
+        module would have all of its types at each use otherwise.
+        """
+        name = "cute_py_" + "_".join(f"{n}{LETTERS[x]}" for x, n in _runs(kinds))
+        found = self.b.module.context.get_identified_type(name)
+        if found.is_opaque:
+            found.set_body(*kinds)
+        return found
 
     def printf(self, text: str, values: list[Any]) -> None:
         """Emit a call of vprintf; the values have 64 bits."""
@@ -246,6 +257,10 @@ class Emit:
         return ir.Constant(ir.IntType(dtype.bits), _image(value, dtype))
 
 
+def _runs(kinds: list[Any]) -> list[tuple[Any, int]]:
+    return [(kind, len(list(run))) for kind, run in groupby(kinds)]
+
+
 def _bits(kind: Any) -> int:
     return {F32: 32, F64: 64}.get(kind) or int(kind.width)
 
@@ -259,6 +274,8 @@ def _image(value: float, dtype: Dtype) -> int:
     """Return the bits of a number."""
     if dtype.name == "ue8m0":  # of a predicated load: NaN for 0, as on the emulator
         return int(np.asarray(value).astype(dtype.numpy).view(np.uint8))
+    if not value and copysign(1.0, value) > 0:  # of each load with a guard
+        return 0
     if dtype.is_float:
         return int(encode(value, dtype))
     return int(value) & ((1 << dtype.bits) - 1)

@@ -8,6 +8,8 @@ refer to the PTX ISA 9.0.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
+from struct import pack
 from typing import TYPE_CHECKING
 
 from cute_py.atoms.copy import Copy_Op, guarded
@@ -250,6 +252,49 @@ def holding(row: Row, count: int) -> Row:
     values they stay where they are, and accesses to them stay in order with the instruction.
     """
     return replace(row, results=(Slot("held", "b32", count),))
+
+
+# -- functions of several instructions: one statement, since compilers take their time by statements
+
+
+@cache
+def polynomial(coefficients: tuple[float, ...]) -> Row:
+    """Return the row of a polynomial of f32, by powers from 0 on: one fma a power.
+
+    >>> polynomial((1.0, 2.0)).template
+    '{{ .reg .f32 t; mov.f32 t, 0f40000000; fma.rn.f32 t, t, {x}, 0f3F800000; mov.f32 {d}, t; }}'
+    """
+    return _statement(".reg .f32 t;", _horner(coefficients, "{x}"), "mov.f32 {d}, t;")
+
+
+@cache
+def gelu(tail: tuple[float, ...], far: float, passes_nan: bool) -> Row:
+    """Return the row of max(x, 0) - a*2**p(a) of f32, with a = abs(min(x, far)), and p the
+    polynomial `tail`; NaN stays NaN. `passes_nan`: whether the target has min.NaN and max.NaN.
+    """
+    most, zero = _hex(far), _hex(0.0)
+    clamped = f"min.NaN.f32 a, {{x}}, {most}; max.NaN.f32 r, {{x}}, {zero};"
+    if not passes_nan:
+        clamped = f".reg .pred p; setp.gt.f32 p, {{x}}, {most}; selp.f32 a, {most}, {{x}}, p;"
+        clamped += f" setp.lt.f32 p, {{x}}, {zero}; selp.f32 r, {zero}, {{x}}, p;"
+    power = "abs.f32 a, a;", _horner(tail, "a"), "ex2.approx.ftz.f32 t, t;"
+    end = "neg.f32 a, a; fma.rn.f32 {d}, a, t, r;"
+    return _statement(".reg .f32 a, r, t;", clamped, *power, end)
+
+
+def _horner(coefficients: tuple[float, ...], x: str) -> str:
+    first, *rest = map(_hex, reversed(coefficients))
+    return " ".join([f"mov.f32 t, {first};", *[f"fma.rn.f32 t, t, {x}, {c};" for c in rest]])
+
+
+def _hex(number: float) -> str:
+    return f"0f{pack('>f', number).hex().upper()}"
+
+
+def _statement(*parts: str) -> Row:
+    """Return the row of a function of f32 made of several instructions."""
+    text, slots = " ".join(parts), ((Slot("d", "f32"),), (Slot("x", "f32"),))
+    return Row("a function", f"{{{{ {text} }}}}", *slots, "none", (), OLDEST, "fma, ex2, min, max")
 
 
 # -- the table
@@ -510,7 +555,7 @@ _ASYNC = (
     ),
     _row("mapa", "mapa.shared::cluster.u32 {d}, {own}, {rank};",
          "d:b32 < own:b32 rank:b32", "mapa", "none", "sm_90"),
-    # .release.cluster costs a MEMBAR.ALL.GPU: only where `orders_clusters` of the plan
+    # .release.cluster costs a MEMBAR.ALL.GPU: only at `cluster_barriers` of the plan
     _row(
         "mbarrier.arrive.cluster",
         "{{ .reg .b32 r; mapa.shared::cluster.u32 r, {bar}, {rank}; "

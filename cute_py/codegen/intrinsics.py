@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 from numba.cuda import cgutils, types
 from numba.cuda.extending import intrinsic
+from numba.cuda.typing.templates import AbstractTemplate, infer_global
 
 from cute_py.codegen.addresses import advance, begin
 from cute_py.codegen.emit import Emit
@@ -22,7 +23,8 @@ from cute_py.codegen.passes.flight import in_flight
 from cute_py.codegen.passes.strength import Chain
 from cute_py.codegen.printer import multipliers, tables
 from cute_py.codegen.scalars import WARP, has_warps, of_first_lane
-from cute_py.codegen.storage import I8, I32, I64, is_loose, word_count
+from cute_py.codegen.storage import I8, I32, I64, Tuple, is_loose, word_count
+from cute_py.codegen.storage import undefined as nothing
 from cute_py.codegen.tensor_maps import TensorMaps
 from cute_py.errors import refusal
 from cute_py.integers import ints
@@ -33,7 +35,7 @@ from cute_py.plan.access import Access
 from cute_py.plan.conditions import Compare, Reg, bounds_of
 from cute_py.plan.ops import Op
 from cute_py.plan.plan import MOST_ALIGNMENT, ScalarParam
-from cute_py.plan.walk import holds_numbers, orders_clusters, parts, reads, writes
+from cute_py.plan.walk import cluster_barriers, holds_numbers, parts, reads, writes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +75,7 @@ class Intrinsics:
         self.defined = defined_once(plan)
         self.shared = {s.name: s.offset for s in plan.shared}
         self.multipliers, self.tables = multipliers(plan), tables(plan)
-        self.scope = "cluster" if orders_clusters(plan) else "cta"
+        self.wide = cluster_barriers(plan)
         self.floats = {
             p.name: p.dtype.bits
             for p in plan.params
@@ -221,16 +223,18 @@ class Intrinsics:
 
     def _emit(self, b: Any, signature: _Signature, values: dict[str, Any], place: str) -> Emit:
         """Return the emitter of an op, with the values of its arguments."""
-        nothing = ir.Constant(I32, ir.Undefined)
-        words = {n: [nothing] * self.storages[n] for n in signature.results}
-        words |= {n: cgutils.unpack_tuple(b, values[n]) for n in signature.storages}
+        words = {
+            n: Tuple(b, values[n] if n in values else nothing(count), count)
+            for n in dict.fromkeys([*signature.results, *signature.storages])
+            for count in (self.storages[n],)
+        }
         starts = self._starts(b, signature.used, values)
         env = {n: values[n] for n in sorted(signature.used.symbols)}
         env |= {WARP: values[self.warp]} if self.warp in values else {}
         chain, link = signature.chain, None
         if chain is not None and chain.before is not None:
             link = chain.before, values[chain.name]
-        known = self.arch, self.chains.small, self.multipliers, self.maps, self.scope
+        known = self.arch, self.chains.small, self.multipliers, self.maps, self.wide
         return Emit(b, env, words, starts, place, self.loose, link, *known)
 
     def _starts(self, b: Any, used: _Names, values: dict[str, Any]) -> dict[tuple[str, str], Any]:
@@ -281,7 +285,7 @@ class _Signature:
 
     def packed(self, context: Any, b: Any, kind: Any, e: Emit) -> Any:
         """Return its result, of type `kind`, after its op was emitted."""
-        made = [context.make_tuple(b, t, e.words.words[n]) for n, t in self.results.items()]
+        made = [e.words.words[n].packed() for n in self.results]
         made += [e.reached for _ in self.moved]
         if not made:
             return context.get_dummy_value()
@@ -316,13 +320,41 @@ class _Names:
 
 
 def _intrinsic(name: str, kinds: tuple[Any, ...], result: Any, codegen: Any) -> Any:
-    """Return an intrinsic with fixed argument types; Numba needs a function of fixed arity."""
-    signature = result(*kinds)
-    names = ", ".join(f"a{i}" for i in range(len(kinds)))
-    scope = {"typed": lambda: (signature, codegen)}
-    name = f"emit_{name}"  # not a keyword
-    exec(f"def {name}(context{', ' * bool(names)}{names}):\n    return typed()", scope)
-    return intrinsic(scope[name])
+    """Return an intrinsic with fixed argument types.
+
+    Numba's decorator finds out the same by itself, in half of the time of all typing: it searches
+    its libraries for news at each call.
+    """
+    from numba.cuda.cudaimpl import registry  # works after `patch_numba`
+
+    made = Intrinsic(f"emit_{name}", result(*kinds), codegen)
+    parts = {
+        "key": made,
+        "generic": lambda _self, args, _kws: made.signature if len(args) == len(kinds) else None,
+        "get_impl_key": lambda _self, _signature: codegen,
+    }
+    infer_global(made, types.Function(type(made.name, (AbstractTemplate,), parts)))
+    registry.lower(codegen, *kinds)(codegen)
+    return made
+
+
+@dataclass(frozen=True, eq=False)
+class Intrinsic:
+    """What a printed kernel calls.
+
+    Attributes:
+        name: its name, for Numba's messages.
+        signature: its types.
+        codegen: what emits its code.
+    """
+
+    name: str
+    signature: Any
+    codegen: Any
+
+    def __deepcopy__(self, _memo: Any) -> Intrinsic:
+        """Return itself: Numba copies statements."""
+        return self
 
 
 # -- runtime functions: indices, shared memory, undefined registers
@@ -432,5 +464,4 @@ def undefined(context, count):  # type: ignore[no-untyped-def] # noqa: ANN001, A
 
 
 def _undefined(ctx: Any, b: Any, sig: Any, args: Any) -> Any:
-    kind = sig.return_type
-    return ctx.make_tuple(b, kind, [ir.Constant(I32, ir.Undefined)] * kind.count)
+    return nothing(sig.return_type.count)

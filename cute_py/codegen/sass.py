@@ -1,10 +1,11 @@
 """SASS, the text of machine code: its instructions counted by name, and by kind in each loop; what
-stalls the loops of warpgroup products.
+stalls the loops of warpgroup products, in the text, and a faster question to the machine code.
 """
 
 from __future__ import annotations
 
 import re
+import struct
 from collections import Counter
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -48,6 +49,14 @@ PRODUCTS = ("HGMMA", "IGMMA", "QGMMA")  # of warpgroups
 # what stalls the loop of warpgroup products: spills, calls, fences of the whole GPU, operands in
 # vector registers
 STALLS = re.compile(r"(?:LDL|STL|CALL|R2UR|MEMBAR\.\w+\.(?:GPU|SYS))\b")
+# the low 12 bits of instructions of sm_90, as `nvdisasm -hex` shows them: products, of A in shared
+# memory and in registers, jumps, and what may stall
+OPCODES = {
+    0x9F0: "HGMMA", 0xDF0: "HGMMA", 0x9F1: "IGMMA", 0xDF1: "IGMMA", 0x9F3: "QGMMA", 0xDF3: "QGMMA",
+    0x947: "BRA", 0x94D: "EXIT", 0x983: "LDL", 0x387: "STL", 0x2CA: "R2UR", 0x992: "MEMBAR",
+    **dict.fromkeys((0x343, 0x344, 0x943, 0x944), "CALL"),
+}  # fmt: skip
+SUSPECTS = ("LDL", "STL", "CALL", "R2UR", "MEMBAR")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +78,17 @@ def counted(sass: str) -> Mapping[str, int]:
     >>> counted("/*0010*/ @P0 LDSM.16.M88.4 R4, [R2] ;")["LDSM"]
     1
     """
-    return MappingProxyType(Counter(x.name for x in _read(sass)[0]))
+    return MappingProxyType(Counter(x.name for x in read(sass)[0]))
 
 
 def product_loops(sass: str) -> list[list[Instruction]]:
     """Return the innermost loops that multiply by warpgroups, which are those over K. Products that
     are left over where such a loop was unrolled are in none.
     """
-    code, labels = _read(sass)
+    return _product_loops(*read(sass))
+
+
+def _product_loops(code: list[Instruction], labels: dict[str, int]) -> list[list[Instruction]]:
     products = [i for i, x in enumerate(code) if x.name in PRODUCTS]
     # waits that repeat are behind the code of their warps, and branch back into loops
     last = products[-1] if products else len(code)
@@ -103,6 +115,45 @@ def stalls(sass: str) -> Mapping[str, int]:
     return Counter(match[0] for match in found if match)
 
 
+def may_stall(cubin: bytes) -> bool:
+    """Return whether `stalls` must read the text of a kernel with warpgroup products: whether its
+    machine code has an instruction in question in a loop, or no such loop is found. nvdisasm
+    takes 0.2 s for its start alone.
+    """
+    loops = _product_loops(*decoded(cubin))
+    return not loops or any(x.name in SUSPECTS for loop in loops for x in loop)
+
+
+def decoded(cubin: bytes) -> tuple[list[Instruction], dict[str, int]]:
+    """Return the instructions of a cubin for sm_90, those that `OPCODES` lacks without a name, and
+    where the labels of its jumps are. An instruction has 128 bits; a jump's distance is counted in
+    words of 32 bits from the next one, its low 8 bits at bit 16, the others from bit 34 on.
+    """
+    code: list[Instruction] = []
+    labels: dict[str, int] = {}
+    for i, (low, high) in enumerate(struct.iter_unpack("<QQ", _machine_code(cubin))):
+        name, target = OPCODES.get(low & 0xFFF, ""), ""
+        if name == "BRA":
+            words = (low >> 16 & 0xFF) | (low >> 34 | (high & 0x3FFFF) << 30) << 8
+            words -= (words >> 55) << 56
+            to = i + 1 + words // 4
+            target = f".L_x_{to}"
+            labels[target] = to
+        code.append(Instruction(16 * i, name, "", target))
+    return code, labels
+
+
+def _machine_code(cubin: bytes) -> bytes:
+    """Return the only section of code of a cubin, b"" if there are several. Source: ELF-64."""
+    start, (size, count) = (
+        struct.unpack_from("<Q", cubin, 40)[0],
+        struct.unpack_from("<2H", cubin, 58),
+    )
+    rows = [struct.unpack_from("<2I4Q", cubin, start + i * size) for i in range(count)]
+    found = [row[4:] for row in rows if row[2] & 4]  # SHF_EXECINSTR
+    return b"".join(cubin[at : at + length] for at, length in found) if len(found) == 1 else b""
+
+
 def kind_of(name: str) -> str:
     """Return the kind of an instruction of SASS; what is none of the table is arithmetic.
 
@@ -116,7 +167,7 @@ def explained(sass: str) -> Text:
     """Return a line for the code outside of loops and one for each loop of SASS: a loop is what a
     branch back encloses, without the loops inside of it.
     """
-    code, labels = _read(sass)
+    code, labels = read(sass)
     loops = set[tuple[int, int]]()
     for i, x in enumerate(code):
         start = labels.get(x.target, len(code))
@@ -130,7 +181,8 @@ def explained(sass: str) -> Text:
     return Text("\n".join(rows))
 
 
-def _read(sass: str) -> tuple[list[Instruction], dict[str, int]]:
+def read(sass: str) -> tuple[list[Instruction], dict[str, int]]:
+    """Return the instructions of SASS, and where its labels are among them."""
     code: list[Instruction] = []
     labels: dict[str, int] = {}
     for found in _LINE.finditer(sass):

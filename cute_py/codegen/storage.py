@@ -7,6 +7,7 @@ word, and the storage is `loose`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
@@ -25,6 +26,11 @@ F32, F64 = ir.FloatType(), ir.DoubleType()
 def is_loose(storage: Registers) -> bool:
     """Return whether each flag of a storage has its own word."""
     return storage.dtype.name == "b1" and storage.count % 32 != 0
+
+
+def undefined(count: int) -> Any:
+    """Return the LLVM array of words that have no value yet."""
+    return ir.Constant(ir.ArrayType(I32, count), ir.Undefined)
 
 
 def word_count(storage: Registers) -> int:
@@ -53,12 +59,48 @@ def place_of(i: int, bits: int) -> tuple[int, int]:
     return i // each, i % each * bits
 
 
+class Tuple(Sequence[Any]):
+    """The words of one storage: a word is extracted where it is read, and those that change are
+    inserted in the end. An op on a few words of many would take long to compile otherwise.
+    """
+
+    def __init__(self, b: Any, value: Any, count: int) -> None:
+        """Keep the builder, the LLVM array of all words, and their number."""
+        self.b, self.value, self.length = b, value, count
+        self.known: dict[int, Any] = {}
+        self.changed: dict[int, Any] = {}
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, i: Any) -> Any:
+        """Return a word, or the list of those of a slice."""
+        found = range(self.length)[i]
+        if isinstance(found, range):
+            return [self[k] for k in found]
+        if found not in self.known:
+            self.known[found] = self.b.extract_value(self.value, found)
+        return self.known[found]
+
+    def __setitem__(self, i: int | slice, value: Any) -> None:
+        """Replace a word, or those of a slice."""
+        found = range(self.length)[i]
+        places, values = (found, value) if isinstance(found, range) else ((found,), (value,))
+        for k, each in zip(places, values, strict=True):
+            self.known[k] = self.changed[k] = each
+
+    def packed(self) -> Any:
+        """Return the LLVM array of all words."""
+        value = self.value
+        for i, each in self.changed.items():
+            value = self.b.insert_value(value, each, i)
+        return value
+
+
 class Words:
     """The words of the storages that one op reads and writes, as LLVM values."""
 
-    def __init__(
-        self, b: Any, words: dict[str, list[Any]], loose: frozenset[str] = frozenset()
-    ) -> None:
+    def __init__(self, b: Any, words: dict[str, Any], loose: frozenset[str] = frozenset()) -> None:
         """Keep the builder, the words by storage, and the loose storages."""
         self.b, self.words, self.loose = b, words, loose
 
@@ -72,7 +114,7 @@ class Words:
         raw = self._bits_at(self.words[reg.storage], place_of(reg.index[k], bits), bits)
         return self._as_element(raw, reg.dtype)
 
-    def _bits_at(self, words: list[Any], place: tuple[int, int], bits: int) -> Any:
+    def _bits_at(self, words: Sequence[Any], place: tuple[int, int], bits: int) -> Any:
         """Return an element that begins at a word and a bit in it, as an integer."""
         b, (word, shift) = self.b, place
         if bits == 64:

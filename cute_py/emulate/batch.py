@@ -27,8 +27,8 @@ from cute_py.plan.setmaxnreg import registers_at_launch
 from cute_py.plan.walk import (
     accesses,
     arrives_at_peers,
+    cluster_barriers,
     mbarriers,
-    orders_clusters,
     reads,
     writes,
 )
@@ -133,7 +133,7 @@ class Batch:
         clusters = Clusters(blocks, self.faults, needs.plan.launch.cluster)
         self.clocks: Clocks | None = None
         if needs.checks & CLOCKED:
-            weak = arrives_at_peers(needs.plan) and not orders_clusters(needs.plan)
+            weak = arrives_at_peers(needs.plan) and not cluster_barriers(needs.plan)
             self.clocks = Clocks(agents, blocks, clusters.size, clusters.rank, weak)
         self.globals = globals_
         self.releases: Releases | None = None

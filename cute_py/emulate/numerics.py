@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
-from math import erf, inf
+from math import erf, erfc, inf
 from typing import Any
 
 import numpy as np
@@ -167,6 +167,12 @@ def _erf(x: Array) -> Array:
     return np.asarray(np.frompyfunc(erf, 1, 1)(x), x.dtype)
 
 
+def _gelu(x: Array) -> Array:
+    wide = x.astype(np.float64)
+    tail = np.asarray(np.frompyfunc(erfc, 1, 1)(wide * -(0.5**0.5)), np.float64)
+    return np.asarray(wide * tail / 2, x.dtype)
+
+
 def _where(condition: Array, a: Array, b: Array) -> Array:
     return np.where(condition, a, b)
 
@@ -298,6 +304,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "sin": np.sin,
     "cos": np.cos,
     "erf": _erf,
+    "gelu": _gelu,
     "floor": np.floor,
     "ceil": np.ceil,
     "popc": _popc,

@@ -9,7 +9,6 @@ elements. A configuration is data: `replace(config, tile=...)` changes one part,
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from math import gcd, prod
 from typing import TYPE_CHECKING, Any
@@ -137,6 +136,7 @@ class GemmConfig(Shown):
             stores while the other multiplies. `warps` are those that share a tile, and `store`
             counts the columns of D that leave at a time through shared memory, by TMA.
         cluster: blocks along N that share tiles of A by multicast.
+        split: blocks of a cluster that share the tiles of K of a tile of D, and add their sums.
         two_level: 1: the sums of each tile of K are added to sums in f32, as products of 8-bit
             floats have fewer bits.
     """
@@ -160,6 +160,7 @@ class GemmConfig(Shown):
     schedule: str = "multistage"
     cluster: int = 1
     two_level: int = 0
+    split: int = 1
 
     def __post_init__(self) -> None:
         """Refuse parts that do not fit each other."""
@@ -169,7 +170,9 @@ class GemmConfig(Shown):
 
     def because(self, *reasons: str) -> GemmConfig:
         """Return the same configuration with other reasons."""
-        made = copy(self)  # `replace` would check the parts again
+        made = object.__new__(GemmConfig)  # `replace` would check the parts again
+        for name in _FIELDS:
+            object.__setattr__(made, name, getattr(self, name))
         object.__setattr__(made, "reasons", reasons)
         return made
 
@@ -277,7 +280,7 @@ class GemmConfig(Shown):
             return cute.make_tiled_mma(atom, (self.warpgroups, 1, 1))
         if self.simt:
             permutation = tuple([_neighbours(t, w) for t, w in zip(self.tile, self.warps[:2])])  # noqa: B905
-            return cute.make_tiled_mma(atom, self.atoms_mnk, (*permutation, _))
+            return cute.make_tiled_mma(atom, _lanes(*self.atoms_mnk), (*permutation, _))
         return cute.make_tiled_mma(atom, self.atoms_mnk, (*self.mma_tile, _))
 
     @property
@@ -353,6 +356,20 @@ def _neighbours(tile: int, threads: int) -> AnyLayout:
     """Return the permutation that gives each thread up to 4 neighbours, one vector load."""
     width = min(4, tile // threads)
     return cute.Layout((threads, width), (width, 1))
+
+
+_FIELDS = tuple(x.name for x in fields(GemmConfig))
+
+
+def _lanes(m: int, n: int, k: int) -> cute.Layout:
+    """Return the arrangement of threads that multiply: warps of 8 along M and 4 along N.
+
+    Lanes i and i ^ 1 share rows of A, lanes i and i ^ 2 columns of B, so that shared memory may
+    serve 16 lanes of a 128-bit load together (CUTLASS: RowMajorInterleaved<2>).
+    """
+    if m % 8 or n % 4:
+        return cute.Layout((m, n, k))
+    return cute.Layout(((8, m // 8), (2, 2, n // 4), k), ((2, 32), (1, 16, 4 * m), m * n))
 
 
 def _conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
@@ -597,7 +614,7 @@ def flagship(dtype: str = "f16", stages: int = 3) -> GemmConfig:
 _PARTS = {"tile": (3,), "warps": (2, 3)} | dict.fromkeys(
     (
         *("stages", "band", "store", "min_blocks", "spill_bytes", "stmatrix", "pdl", "prefetch"),
-        *("cluster", "two_level"),
+        *("cluster", "two_level", "split"),
     ),
     (1,),
 )

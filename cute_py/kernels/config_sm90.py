@@ -35,8 +35,9 @@ WARPGROUP_ATOMS = {
 }
 HOPPER_SMEM = 232448  # bytes of a block
 MOST_SUMS = {1: 208, 2: 208, 3: 112}  # registers of a thread, by warpgroups that multiply
-MOST_STAGES = 8
+MOST_STAGES = 16
 PART = 64  # columns of D that leave at a time, if not all
+FEW_ROWS = 16  # rows of A that are loaded at a time where a tile of 64 has not as many
 
 
 def warpgroup_config(
@@ -78,11 +79,12 @@ schedule=cooperative
     store = n if one_pass and kind.bits <= 16 else min(n, PART)
     sides = [Side(major, CHUNK // x.bits) for major, x in zip(majors, (a, b), strict=True)]
     atom, shape = f"SM90_64x{n}x{depth}_{names}", (m, n, LINE // a.bits)
-    parts = {"stages": 2, "store": store, "schedule": schedule, "asynchronous": True, **parts}
+    least = m // 32 if parts.get("split", 1) > 1 else 2  # as many have room for the sums
+    parts = {"stages": least, "store": store, "schedule": schedule, "asynchronous": True, **parts}
     config = GemmConfig(atom, shape, (4 * warpgroups, 1), a=sides[0], b=sides[1], **parts)
     room = HOPPER_SMEM - LINE - store_bytes(config, kind)
-    most = max(2, min(room // ((m + n) * LINE // 8), MOST_STAGES))
-    return config if parts["stages"] > 2 else replace(config, stages=most)
+    most = max(least, min(room // ((m + n) * LINE // 8), MOST_STAGES))
+    return config if parts["stages"] > least else replace(config, stages=most)
 
 
 # -- layouts
@@ -158,7 +160,7 @@ def store_bytes(config: GemmConfig, dtype: Dtype) -> int:
 def can_load_source(config: GemmConfig) -> bool:
     """Tell whether the shared memory of D has room for all of C of a tile."""
     m, n, _k = config.tile
-    cooperative = config.schedule == "cooperative"
+    cooperative = config.schedule == "cooperative" and config.split == 1
     return cooperative and m == 64 * config.warpgroups and config.store == n
 
 
@@ -209,7 +211,8 @@ def conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
             not {config.pdl, config.two_level, config.prefetch} <= {0, 1},
         ),
         (
-            "C by TMA (prefetch) where 64 rows a warpgroup that share a tile leave in one pass",
+            "C by TMA (prefetch) where 64 rows a warpgroup that share a tile leave in one pass, "
+            "with all of K in a block",
             bool(config.prefetch) and not can_load_source(config),
         ),
         (
@@ -231,6 +234,20 @@ def conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
             or (
                 config.cluster == 2
                 and (config.schedule != "cooperative" or config.a.major != "K" or m % 128 != 0)
+            ),
+        ),
+        (
+            "1 to 8 blocks that share K (split), each with 64 rows a warpgroup, no tiles of A, and "
+            "stages of B that have room for the sums",
+            not 1 <= config.split <= 8
+            or (
+                config.split > 1
+                and (
+                    config.schedule != "cooperative"
+                    or m != 64 * groups
+                    or config.cluster > 1
+                    or config.stages < m // 32
+                )
             ),
         ),
     ]

@@ -39,8 +39,8 @@ class Epilogue:
         """Tell whether an element needs few registers next to its sum; bias needs those of one row
         for all.
         """
-        few = self.compute == "f32" and self.activation != "silu"  # which divides
-        return not self.source and (few or self.activation in (None, "relu"))
+        few = self.compute == "f32" or self.activation in (None, "relu")
+        return few and not self.source
 
 
 def activated(x: Any, name: str | None) -> Any:  # a Tensor in registers
@@ -48,9 +48,9 @@ def activated(x: Any, name: str | None) -> Any:  # a Tensor in registers
     if name == "relu":
         return cute.where(x < 0, 0, x)  # NaN passes
     if name == "gelu":
-        return x * 0.5 * (cute.erf(x * 0.7071067811865476) + 1)
+        return cute.gelu(x)
     if name == "silu":
-        return x / (cute.exp(-x) + 1)
+        return x * cute.rcp(cute.exp(-x) + 1)
     if name == "sigmoid":
         return cute.rcp(cute.exp(-x) + 1)
     return x if name is None else cute.tanh(x)

@@ -2,18 +2,27 @@
 
 D = activation(alpha * A B^T + beta * C + bias), as in `gemm.py`, for K of at least 1. Blocks are
 persistent: each computes tile after tile of D, and one warp loads ahead of the warpgroups that
-multiply. In `gemm_cooperative` these share a tile. In `gemm_pingpong` each of two has a tile of its
-own, and one stores while the other multiplies. `config.store` says how D leaves: by TMA, or from
-registers where TMA cannot write it.
+multiply. In `gemm_cooperative` these share a tile; blocks of a cluster may share its tiles of K. In
+`gemm_pingpong` each of two has a tile of its own, and one stores while the other multiplies.
+`config.store` says how D leaves: by TMA, or from registers where TMA cannot write it.
 """
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import cute_py as cute
 from cute_py import _
 from cute_py.kernels.config import LINE, GemmConfig
-from cute_py.kernels.config_sm90 import row_mma, smem_layouts, store_layouts, store_parts
+from cute_py.kernels.config_sm90 import (
+    FEW_ROWS,
+    row_mma,
+    smem_layouts,
+    store_layouts,
+    store_parts,
+)
 from cute_py.kernels.epilogue import Epilogue, activated, converted, loaded, loaded_row, row_part
+from cute_py.kernels.split_k import SplitK, sums_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +32,7 @@ if TYPE_CHECKING:
     from cute_py.tensor.tensor import Tensor
 
 WARPGROUP = 128  # threads
-FEW = 16  # columns, which a thread has 8 numbers of
+MANY = 180  # sums of a thread, of 240 registers
 Count = cute.s32(min=1, max=2**16 - 1)
 
 
@@ -42,11 +51,13 @@ def gemm_cooperative(
     epilogue: Epilogue,
 ) -> None:
     """D = activation(alpha * A B^T + beta * C + bias), batch by batch: A is (M,K,L), B (N,K,L), C
-    and D (M,N,L), bias (N). Blocks that run together compute `band` tiles of M.
+    and D (M,N,L), bias (N). Blocks that run together compute `band` tiles of M. As many as
+    `config.split` share the tiles of K of a tile.
     """
-    cute.launch(blocks, config.threads, config.cluster, pdl=bool(config.pdl))
-    tiles, inputs = _Tiles(config, D, band), _Inputs(config, A, B)
-    output = _Output(config, epilogue, (C, bias, D), (alpha, beta))
+    cute.launch(blocks, config.threads, config.cluster * config.split, pdl=bool(config.pdl))
+    inputs = _Inputs(config, A, B)
+    tiles = _Tiles(config, D, band, inputs.split)
+    output = _Output(config, epilogue, (C, bias, D), (alpha, beta), inputs.split)
     if config.pdl:
         tiles.overlap((A, B))
     warps, registers = 4 * config.consumers, config.registers
@@ -76,7 +87,9 @@ def gemm_pingpong(
     config: GemmConfig,
     epilogue: Epilogue,
 ) -> None:
-    """The same; two warpgroups take turns with the tensor cores, tile by tile."""
+    """The same, with all of K in a block; two warpgroups take turns with the tensor cores, tile by
+    tile.
+    """
     cute.launch(blocks, config.threads, pdl=bool(config.pdl))
     tiles, inputs = _Tiles(config, D, band), _Inputs(config, A, B)
     output = _Output(config, epilogue, (C, bias, D), (alpha, beta))
@@ -120,12 +133,14 @@ def _initialized(count: int, arrivals: int = 1) -> Any:  # Mbarriers
 
 class _Tiles:
     """The tiles of D. Those of a cluster are next to each other along N, and share tiles of A; in
-    the last column of an odd number, along M.
+    the last column of an odd number, along M. `split` is None where each block has all of K.
     """
 
-    def __init__(self, config: GemmConfig, D: Tensor, band: Any) -> None:
+    def __init__(
+        self, config: GemmConfig, D: Tensor, band: Any, split: SplitK | None = None
+    ) -> None:
         (bM, bN, _bK), self.cluster, self.band = config.tile, config.cluster, band
-        self.config = config
+        self.config, self.split = config, split
         self.L = D.shape[2] if cute.rank(D) > 2 else 1
         self.m, self.n = cute.ceil_div(D.shape[0], bM), cute.ceil_div(D.shape[1], bN)
 
@@ -142,26 +157,33 @@ class _Tiles:
         """Prefetch to L2 what the stages will have of the first tiles, then wait for the previous
         kernel, and let the next one begin. Blocks divide the lines that they share.
         """
-        block = cute.block_idx()
+        block = cute.block_idx() if self.split is None else cute.cluster_idx()
         place = block % self.m, *self._of_batch(block // self.m, self.n)
-        with cute.when(block < self.m * self.n * self.L):
-            for i, others in enumerate((self.n, self.m)):
-                self._prefetch(operands[i], i, place, others)
+        inside = block < self.m * self.n * self.L
+        for i, others in enumerate((self.n, self.m)):
+            self._prefetch(operands[i], i, place, others, inside)
         cute.griddepcontrol_wait()
         cute.griddepcontrol_launch_dependents()
 
-    def _prefetch(self, x: Tensor, i: int, place: tuple[Any, Any, Any], others: Any) -> None:
-        """Prefetch A (i = 0) or B (1) by one warpgroup, a line of 128 bytes a thread."""
+    def _prefetch(
+        self, x: Tensor, i: int, place: tuple[Any, Any, Any], others: Any, inside: Any
+    ) -> None:
+        """Prefetch A (i = 0) or B (1) by one warpgroup, a line of 128 bytes a thread, if there is a
+        tile.
+        """
         config, thread = self.config, cute.thread_idx() - i * WARPGROUP
         (rows, depth), wide = (config.tile[i], config.tile[2]), LINE // x.dtype.bits
         tile = cute.local_tile(_matrix(x, place[2]), (rows, depth), (place[i], _))
         line, lines = thread * others + place[1 - i], rows * depth // wide
         k, at = line // lines, line % lines
+        if self.split is not None:
+            k += self.split.tiles_of_k(cute.ceil_div(x.shape[1], depth))[0]
         first = (at, 0)
         if (config.a, config.b)[i].major == "MN":
             first = at % (rows // wide) * wide, at // (rows // wide)
         mine = cute.thread_idx() // WARPGROUP == i
-        with cute.when(mine & (line < lines * config.stages)):
+        # one condition: after a branch of whole blocks, ptxas 13.0 takes no warp to be uniform
+        with cute.when(mine & inside & (line < lines * config.stages)):
             one = cute.domain_offset(first, tile[_, _, k])
             cute.prefetch(cute.local_tile(one, (1, 1), (0, 0)))
 
@@ -187,18 +209,26 @@ class _Inputs:
 
     def __init__(self, config: GemmConfig, A: Tensor, B: Tensor) -> None:
         self.config, self.mma = config, config.tiled_mma()
-        self.depth = cute.ceil_div(A.shape[1], config.tile[2])
+        self.rows, self.depth = A.shape[0], cute.ceil_div(A.shape[1], config.tile[2])
         self.sources = [cute.tma_tensor(x) for x in (A, B)]
-        self.shared = [
-            cute.smem(x.dtype, layout, 1024, name=name)
-            for x, layout, name in zip((A, B), smem_layouts(config), ("sA", "sB"), strict=True)
-        ]  # (BLK_M or BLK_N, BLK_K, stages)
+        layouts = smem_layouts(config)  # (BLK_M or BLK_N, BLK_K, stages)
+        self.shared = [cute.smem(A.dtype, layouts[0], 1024, name="sA")]
+        with cute.union():
+            self.shared.append(cute.smem(B.dtype, layouts[1], 1024, name="sB"))
+            if config.split > 1:
+                kind = config.mma_atom.c_type
+                sums = cute.smem(kind, sums_layout(config), 1024, name="sums")
+        self.split = SplitK(config, sums) if config.split > 1 else None
         of_ring: Any = {"tiles": self.shared, "count": config.warpgroups, "cluster": config.cluster}
         self.ring = cute.pipeline(config.stages, consumers="warpgroup", **of_ring)
         self.thr = self.mma.get_slice(cute.thread_idx() % (config.warpgroups * WARPGROUP))
         tile = self.thr.partition_C(cute.make_identity_tensor(config.tile[:2]))
         self.sums = self.thr.make_fragment_C(tile)  # (MMA, MMA_M, MMA_N)
         self.parts = cute.make_fragment_like(self.sums) if config.two_level else self.sums
+
+    def _of_k(self) -> tuple[Any, Any]:
+        """Return the first tile of K of the block, and the end."""
+        return (0, self.depth) if self.split is None else self.split.tiles_of_k(self.depth)
 
     def load(self, place: tuple[Any, Any, Any], columns: Any) -> None:
         """Load the tiles of K of a tile of D; one thread does. Each block of a cluster loads half
@@ -214,9 +244,15 @@ class _Inputs:
         edges = ["skip" if x.major == "MN" else "zero" for x in (self.config.a, self.config.b)]
         rank = cute.block_idx() % count
         sA = cute.local_tile(sA, (bM // count, bK), (rank, 0))
-        for k in cute.range(self.depth):
+        first, end = self._of_k()
+        if self.split is not None:
+            with cute.when(first < end):
+                self.split.acquire()
+        for k in cute.range(first, end):
             stage = self.ring.acquire()
-            if count == 1:
+            if count == 1 and bM == 64 and edges[0] == "zero":
+                self._load_few(tA, m, k, stage)
+            elif count == 1:
                 self.ring.load(gA[_, _, m, k], sA[_, _, stage], outside=edges[0])
             else:
                 with cute.when((n % 2 == 1) | (n < columns - 1)):
@@ -227,6 +263,22 @@ class _Inputs:
                         self.ring.load(part, sA[_, _, stage], 1 << i)
             self.ring.load(gB[_, _, k], sB[_, _, stage], outside=edges[1])
             self.ring.commit()
+
+    def _load_few(self, tA: Tensor, m: Any, k: Any, stage: Any) -> None:
+        """Load 64 rows of A, or those that there are, some at a time."""
+        bK = self.config.tile[2]
+        whole, sA = (m + 1) * 64 <= self.rows, self.shared[0]
+        with cute.when(whole):
+            self.ring.load(cute.local_tile(tA, (64, bK), (m, k)), sA[_, _, stage])
+        with cute.otherwise():
+            for i in range(64 // FEW_ROWS):
+                part = cute.local_tile(tA, (FEW_ROWS, bK), (m * (64 // FEW_ROWS) + i, k))
+                staged = cute.local_tile(sA[_, _, stage], (FEW_ROWS, bK), (i, 0))
+                self.ring.load(part, staged, outside="skip")
+
+    def _accumulates(self, k: Any) -> Any:
+        """Return whether products of tile k of K are added to the sums."""
+        return not self.config.two_level and (self.split is not None or k > 0)
 
     def multiply(
         self,
@@ -242,13 +294,13 @@ class _Inputs:
             self.thr.partition_A(self.shared[0]),  # (MMA, MMA_M, MMA_K, stages)
             self.thr.partition_B(self.shared[1]),  # (MMA, MMA_N, MMA_K, stages)
         )
-        if two_level:
+        if two_level or self.split is not None:  # there may be no tile of K
             sums.fill(0)
-        for k in cute.range(self.depth):
+        for k in cute.range(*self._of_k()):
             stage = ring.wait()
             a, b = tCsA[_, _, _, stage], tCsB[_, _, _, stage]
             cute.warpgroup_fence()
-            cute.warpgroup_gemm(self.mma, self.parts, a, b, False if two_level else k > 0)
+            cute.warpgroup_gemm(self.mma, self.parts, a, b, self._accumulates(k))
             cute.warpgroup_commit()
             if two_level:
                 cute.warpgroup_wait(0)
@@ -267,8 +319,15 @@ class _Inputs:
 class _Output:
     """The epilogue: sums to D, 64 rows of a warpgroup and some columns at a time."""
 
-    def __init__(self, config: GemmConfig, epilogue: Epilogue, arrays: Any, factors: Any) -> None:
-        self.config, self.epilogue = config, epilogue
+    def __init__(
+        self,
+        config: GemmConfig,
+        epilogue: Epilogue,
+        arrays: Any,
+        factors: Any,
+        split: SplitK | None = None,
+    ) -> None:
+        self.config, self.epilogue, self.split = config, epilogue, split
         (self.C, self.bias, self.D), self.factors = arrays, factors
         self.parts = store_parts(config, self.D.dtype)
         self.me, self.thread = cute.warp_idx() // 4, cute.thread_idx() % WARPGROUP
@@ -314,28 +373,46 @@ class _Output:
     def store(self, sums: Tensor, place: tuple[Any, Any, Any]) -> None:
         """Store the sums (MMA, MMA_M, MMA_N) of a tile."""
         together, rows = self.config.warpgroups, cute.logical_divide(sums, (_, 1))
+        if self.split is not None:
+            self.split.share(sums)
         for i in range(cute.size(sums, 1)):
             row = 64 * (i * together + (self.me if together > 1 else 0))
-            for parts in self.parts:
-                self._acquire()
-                stores = []
-                for column, width, slot in parts:
-                    at, size, staged = (row, column), (64, width), None
-                    if self.config.store:
-                        staged = self.shared[width][_, _, slot, self.me]
-                        stores.append((staged, self._part(self.target, at, size, place)))
-                    self._write(rows[_, (_, i), _], at, width, place, staged)
-                if self.config.store:
-                    self.ring.commit(*stores)
+            for number, parts in enumerate(self.parts):
+                part = rows[_, (_, i), _]
+                with self._summed(number, part, parts):
+                    self._store(part, row, parts, place)
+        if self.split is not None:
+            self.split.release()
+
+    def _summed(self, number: int, sums: Tensor, parts: Any) -> Any:
+        """Return a context in which some columns have the sums of all of K."""
+        if self.split is None:
+            return nullcontext()
+        mma = row_mma(self.config)
+        pieces = [(column, mma.columns_C(sums, column, width)) for column, width, _slot in parts]
+        return self.split.summed(number, pieces)
+
+    def _store(self, sums: Tensor, row: Any, parts: Any, place: tuple[Any, Any, Any]) -> None:
+        """Store some columns of 64 rows, which leave together."""
+        self._acquire()
+        stores = []
+        for column, width, slot in parts:
+            at, size, staged = (row, column), (64, width), None
+            if self.config.store:
+                staged = self.shared[width][_, _, slot, self.me]
+                stores.append((staged, self._part(self.target, at, size, place)))
+            self._write(sums, at, width, place, staged)
+        if self.config.store:
+            self.ring.commit(*stores)
 
     def _write(self, sums: Tensor, at: Any, width: int, place: Any, staged: Tensor | None) -> None:
         """Write a part (64, width) of a tile to shared memory, or to D. An epilogue that needs many
         registers takes few columns at a time.
         """
         (row, column), mma = at, row_mma(self.config)
-        step = min(width, FEW) if self._is_heavy() else width
+        step = self._columns(width)
         thr = row_mma(self.config, step).get_slice(self.thread)
-        if step < width:
+        if self.epilogue.bias or self.epilogue.source:
             cute.syncwarp()  # loads of the next part would take registers
         for j in range(0, width, step):
             x = mma.columns_C(sums, column + j, step)
@@ -349,17 +426,23 @@ class _Output:
                 part = self._part(self.D, (row, column + j), (64, step), place)
                 cute.copy(x, thr.partition_C(part))
 
-    def _is_heavy(self) -> bool:
-        """Tell whether registers are few next to the sums of a tile."""
+    def _columns(self, width: int) -> int:
+        """Return how many columns to take at a time: all, or few where registers are few."""
         (m, n, _k), epilogue = self.config.tile, self.epilogue
-        room = 64 * 256 - (self.config.schedule == "pingpong") - m // self.config.warpgroups * n
-        few = room < 0 and epilogue != Epilogue(epilogue.compute)
-        return few or epilogue.activation not in (None, "relu")
+        sums = m * n // self.config.warpgroups // WARPGROUP  # of a thread
+        if epilogue == Epilogue(epilogue.compute):
+            return width
+        light = epilogue.activation in (None, "relu") and self.config.schedule == "cooperative"
+        if sums <= 128 and (light or epilogue.is_in_place):
+            return width
+        return min(width, 16 if sums > MANY else 32)
 
     def tail(self) -> None:
-        """Wait until all of D is written."""
+        """Wait until all of D is written, and the sums of this block are read."""
         if self.config.store:
             self.ring.tail()
+        if self.split is not None:
+            self.split.tail()
 
     def _finished(self, thr: Any, x: Tensor, at: Any, place: Any, shared: Tensor | None) -> Tensor:
         """Return the elements of D for the sums of a part of a tile; `shared` may have those of

@@ -12,12 +12,19 @@ from math import gcd
 from typing import TYPE_CHECKING, Any
 
 import cute_py as cute
-from cute_py.calls.arrays import VECTOR_BYTES, address_of, dtype_of, on_device, unwrapped
-from cute_py.calls.memo import address_reader, cached_launch
+from cute_py.calls.arrays import (
+    LIBRARIES,
+    VECTOR_BYTES,
+    address_of,
+    address_reader,
+    dtype_of,
+    on_device,
+    unwrapped,
+)
 from cute_py.codegen.driver.streams import device_of
 from cute_py.dtypes.conversion import strided
 from cute_py.ops.libraries import library_name
-from cute_py.ops.operands import alignment_of, bytes_each, is_rows, span
+from cute_py.ops.operands import bytes_each, is_rows, rows_of, span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,6 +59,7 @@ class Call:
         inputs: what the arrays and numbers were made of.
         known: the plan, if it was traced before.
         report: of the last run, if it was asked for.
+        launched: the launch of the last run, if it is cached.
     """
 
     kernel: Kernel
@@ -70,6 +78,7 @@ class Call:
     inputs: Any = None
     known: Plan | None = None
     report: Any = None
+    launched: CachedLaunch | None = None
 
     @property
     def config(self) -> Any:
@@ -127,7 +136,7 @@ def directly(out: Any, shape: tuple[int, ...], reads: Sequence[Any]) -> Any:
         return None
     view = out.reshape(shape)
     fits = address_of(view) == address_of(out) and is_rows(view)  # it is no copy
-    if not fits or alignment_of(view) < gcd(VECTOR_BYTES, shape[-1] * bytes_each(view)):
+    if not fits or rows_of(view).alignment < gcd(VECTOR_BYTES, shape[-1] * bytes_each(view)):
         return None
     mine = address_of(view)
     for x in (unwrapped(x) for x in reads if x is not None):
@@ -164,7 +173,7 @@ def in_place(call: Call, arrays: Sequence[Any], otherwise: Answer) -> Answer | N
         return None
     if call.library.on_host:
         return _emulated(call)
-    known = cached_launch(call.kernel.calls(), call.arguments)
+    known = call.launched
     if known is None or call.direct is (out is None):
         return None
     places = [i for i, x in enumerate(arrays) if x is not None]
@@ -237,7 +246,7 @@ def _into_the_given_one(
 def _into_a_new_array(call: Call, known: CachedLaunch, read: list[int]) -> Answer:
     unchanged, launch, more = known.unchanged, known.launch.go, call.numbers[FACTORS:]
     make = call.library.maker(call.shape, dtype_of(call.result))
-    address_in = address_reader(type(unwrapped(call.result)))
+    address_in = address_reader(LIBRARIES[type(unwrapped(call.result))].address)
     aligned = address_of(call.result) % VECTOR_BYTES
 
     def answer(_args: Any, addresses: Any, numbers: tuple[float, ...]) -> Any:

@@ -13,7 +13,7 @@ from cute_py.calls.arrays import VECTOR_BYTES, dtype_of, strides_of
 from cute_py.errors import refusal
 from cute_py.kernels.config import GemmConfig, Side, changed, choose_config
 from cute_py.layout.tuples import ceil_div
-from cute_py.ops.operands import alignment_of, lines_apart, major_of, pitch_of
+from cute_py.ops.operands import Rows, rows_of
 from cute_py.ops.paths import Path, Sides, path_of, tma_wanted
 from cute_py.ops.tuned import winner
 from cute_py.ops.tuning import all_for_gpu, for_gpu
@@ -22,14 +22,19 @@ from cute_py.ops.tuning_sm90 import (
     band_of,
     candidates,
     changed_for_hopper,
+    chosen,
     for_hopper,
     grid_of,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cute_py.dtypes.table import Dtype
     from cute_py.ops.libraries import Gpu
     from cute_py.ops.product import Product
+
+    Reasons = Callable[[], tuple[str, ...]]
 
 H200 = 132  # multiprocessors, where the emulator has none
 WORTH = 1.5  # times the least estimated time: slower configurations are not measured
@@ -43,6 +48,7 @@ class Choice(NamedTuple):
         A, B: the operands [L, M, K] and [L, N, K] as it reads them.
         config: the configuration.
         numbers: what the kernel takes after alpha and beta.
+        why: returns the reasons of a configuration that was chosen here.
     """
 
     path: Path
@@ -50,6 +56,7 @@ class Choice(NamedTuple):
     B: Any
     config: GemmConfig
     numbers: tuple[int, ...]
+    why: Reasons
 
 
 def choose(product: Product, known: GemmConfig | None = None) -> Choice:
@@ -57,8 +64,8 @@ def choose(product: Product, known: GemmConfig | None = None) -> Choice:
     given = known or product.request.config or _measured(product)
     path = _path(product, given)
     A, B = product.operands(path)
-    config = known or _config(product, path, given, A, B)
-    return Choice(path, A, B, config, _numbers(product, config))
+    config, why = (known, tuple) if known else _config(product, path, given)
+    return Choice(path, A, B, config, _numbers(product, config), why)
 
 
 def gemm_config(*args: Any, **named: Any) -> GemmConfig:
@@ -95,32 +102,21 @@ def all_for(product: Product) -> list[GemmConfig]:
     """
     path, gpu = _path(product, None), product.gpu
     assert gpu is not None, "measured on a GPU"
-    A, B = product.operands(path)
-    first = _config(product, path, None, A, B)
+    first, _why = _config(product, path, None)
     if path.tma:
-        found = candidates(_problem(product, gpu, A, B))
+        found = candidates(_problem(product, gpu, path))
         most = WORTH * min(x.time for x in found)
         more = [replace(x.config, pdl=first.pdl) for x in found if x.time <= most]
     else:
-        more = all_for_gpu(first, *_facts_for_gpu(product, A), gpu)
+        more = all_for_gpu(first, *_facts_for_gpu(product, path), gpu)
     if path.tma and not any(path.copies):
-        more.append(_config(product, _path(product, "schedule=multistage"), None, A, B))
+        more.append(_config(product, _path(product, "schedule=multistage"), None)[0])
     return list(dict.fromkeys([first, *more]))
 
 
 def facts(product: Product) -> tuple[object, ...]:
     """Return all that the configuration of a product may depend on."""
-    sides = [
-        (
-            kind.name,
-            major_of(x),
-            pitch_of(x),
-            alignment_of(x),
-            lines_apart(x),
-            strides_of(x)[0] == 0,
-        )
-        for x, kind in zip((product.A, product.B), product.kinds, strict=True)
-    ]
+    sides = [(kind.name, *x) for x, kind in zip(product.rows, product.kinds, strict=True)]
     terms = [None if x is None else dtype_of(x).name for x in (product.c, product.bias)]
     terms.append(str(source_by_tma(product)))
     how = product.kind.name, repr(product.epilogue()), product.request.fast_accum
@@ -137,62 +133,70 @@ def _measured(product: Product) -> GemmConfig | None:
 
 def _path(product: Product, given: GemmConfig | str | None) -> Path:
     """Return which kernel computes a product, by a configuration if one is given."""
+    wanted = tma_wanted(given)  # refuses text that is no configuration
     if product.K == 0:
         return Path(False, ("", ""), "path: K is 0, so the sums are 0: no operand is read")
-    A, B, gpu = product.A, product.B, product.gpu
+    (a, b), gpu = product.rows, product.gpu
     sides = Sides(
         shape=(product.M, product.N, product.K),
         kinds=(product.kinds[0].name, product.kinds[1].name),
-        majors=(major_of(A), major_of(B)),
-        pitches=(pitch_of(A), pitch_of(B)),
-        rows=(alignment_of(A), alignment_of(B)),
+        majors=(a.major, b.major),
+        pitches=(a.pitch, b.pitch),
+        rows=(a.alignment, b.alignment),
         capability=(0, 0) if gpu is None else gpu.capability,
     )
-    return path_of(sides, tma_wanted(given))
+    return path_of(sides, wanted)
 
 
 def _config(
-    product: Product, path: Path, given: GemmConfig | str | None, A: Any, B: Any
-) -> GemmConfig:
+    product: Product, path: Path, given: GemmConfig | str | None
+) -> tuple[GemmConfig, Reasons]:
     """Choose a configuration for operands as a path reads them, or take the one that is given, or
-    change some of its parts.
+    change some of its parts; return it, and why.
     """
+    sides = product.rows_by(path)
     if isinstance(given, GemmConfig) and product.K:
-        for side, x, kind in zip((given.a, given.b), (A, B), product.kinds, strict=True):
+        for side, x, kind in zip((given.a, given.b), sides, product.kinds, strict=True):
             _require_side(side, x, kind, path.tma)
-        return _banded(given, product.M)
+        config = _banded(given, product.M)
+        return config, lambda: config.reasons
     text, gpu = given if isinstance(given, str) and product.K else None, product.gpu
     if path.tma and gpu is not None:
-        problem = _problem(product, gpu, A, B)
-        config = _for_path(for_hopper(problem), path)
-        return config if text is None else changed_for_hopper(config, text, problem)
-    shape, majors = (product.M, product.N, product.K), (major_of(A), major_of(B))
-    config = choose_config(*shape, product.kinds, majors, (alignment_of(A), alignment_of(B)))
+        problem = _problem(product, gpu, path)
+        if text is None:
+            config, why = chosen(problem)
+            return config, lambda: (path.reason, *why())
+        config = for_hopper(problem)
+        config = config.because(path.reason, *config.reasons)
+        config = changed_for_hopper(config, text, problem)
+        return config, lambda: config.reasons
+    shape, majors = (product.M, product.N, product.K), (sides[0].major, sides[1].major)
+    alignments = sides[0].alignment, sides[1].alignment
+    config = choose_config(*shape, product.kinds, majors, alignments)
     if gpu is not None:
-        config = _for_path(for_gpu(config, *_facts_for_gpu(product, A), gpu), path)
-    return config if text is None else _banded(changed(config, text), product.M)
-
-
-def _for_path(config: GemmConfig, path: Path) -> GemmConfig:
-    return config.because(path.reason, *config.reasons)
+        config = for_gpu(config, *_facts_for_gpu(product, path), gpu)
+        config = config.because(path.reason, *config.reasons)
+    config = config if text is None else _banded(changed(config, text), product.M)
+    return config, lambda: config.reasons
 
 
 def source_by_tma(product: Product) -> bool:
     """Tell whether TMA can read C to where D is: rows of its type, which it can address."""
     C = product.source
-    if C is None or dtype_of(C) is not product.kind or major_of(C) != "K":
+    if C is None or dtype_of(C) is not product.kind:
         return False
-    apart = C.shape[1] == 1 or strides_of(C)[1] >= C.shape[2]
-    return apart and pitch_of(C) == VECTOR_BYTES
+    rows, apart = rows_of(C), C.shape[1] == 1 or strides_of(C)[1] >= C.shape[2]
+    return apart and rows.major == "K" and rows.pitch == VECTOR_BYTES
 
 
-def _problem(product: Product, gpu: Gpu, A: Any, B: Any) -> Problem:
+def _problem(product: Product, gpu: Gpu, path: Path) -> Problem:
+    a, b = product.rows_by(path)
     return Problem(
         shape=(product.M, product.N, product.K),
         batch=prod(product.batch),
         kinds=product.kinds,
-        majors=(major_of(A), major_of(B)),
-        pitches=(lines_apart(A), lines_apart(B)),
+        majors=(a.major, b.major),
+        pitches=(a.apart, b.apart),
         result=product.kind,
         epilogue=product.epilogue(),
         source_by_tma=source_by_tma(product),
@@ -201,8 +205,8 @@ def _problem(product: Product, gpu: Gpu, A: Any, B: Any) -> Problem:
     )
 
 
-def _facts_for_gpu(product: Product, A: Any) -> tuple[tuple[int, int, int, int], Dtype, Dtype]:
-    shape = product.M, product.N, A.shape[2], prod(product.batch)
+def _facts_for_gpu(product: Product, path: Path) -> tuple[tuple[int, int, int, int], Dtype, Dtype]:
+    shape = product.M, product.N, product.operands(path)[0].shape[2], prod(product.batch)
     return shape, product.kinds[0], product.kind
 
 
@@ -221,10 +225,10 @@ def _banded(config: GemmConfig, M: int) -> GemmConfig:
     return replace(config, band=0) if config.band > ceil_div(M, config.tile[0]) else config
 
 
-def _require_side(side: Side, x: Any, kind: Dtype, tma: bool) -> None:
+def _require_side(side: Side, x: Rows, kind: Dtype, tma: bool) -> None:
     """Refuse a given configuration that reads an operand in another order than it has in memory."""
-    divisor = pitch_of(x) if tma else alignment_of(x)
-    major, most = major_of(x), max(divisor * 8 // kind.bits, 1)
+    divisor = x.pitch if tma else x.alignment
+    major, most = x.major, max(divisor * 8 // kind.bits, 1)
     if side.major != major or side.vector > most:
         rule = f"major {major} and vectors of at most {most} elements here"
         config = f"an operand read as {side}"

@@ -7,11 +7,11 @@ use, and results go back to the caller's library.
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from importlib import import_module
-from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -37,9 +37,10 @@ from cute_py.errors import CuteError, DtypeError, refusal
 from cute_py.ops.memory import require_arrays, require_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
+    from cute_py.codegen.driver import Driver
     from cute_py.dtypes.table import Array, DtypeLike
     from cute_py.ops.call import Call
 
@@ -83,8 +84,9 @@ class Library:
     def read(self, x: Any, name: str, dtype: DtypeLike | None = None) -> tuple[Any, Dtype]:
         """Return an array, and the type that its elements are to be read as."""
         self.require_plain(x, name)
-        kind = dtype_of(x) if dtype is None else as_dtype(dtype)
-        return unwrapped(x if dtype_of(x) is kind else typed(unwrapped(x), kind)), kind
+        held, array = dtype_of(x), unwrapped(x)
+        kind = held if dtype is None else as_dtype(dtype)
+        return (array if held is kind else unwrapped(typed(array, kind))), kind
 
     def require_plain(self, x: Any, name: str) -> None:
         """Refuse words that hold packed elements, and tables of pointers."""
@@ -111,6 +113,10 @@ class Library:
     def spread(self, x: Any, shape: tuple[int, ...]) -> Any:
         """Return a view with modes of size 1 repeated."""
         raise NotImplementedError
+
+    def first(self, x: Any) -> Any:
+        """Return the first matrix of [L, rows, columns]."""
+        return x[0]
 
     def ordered(self, x: Any, modes: tuple[int, ...]) -> Any:
         """Return a view with the modes in another order."""
@@ -159,9 +165,9 @@ class Library:
         """Refuse arrays that do not fit, each given as (shape, bits of an element)."""
 
     def run(self, call: Call, **options: Any) -> Any:
-        """Run a call; the options are those of `cute.emulate`."""
+        """Run a call, and keep its launch; the options are those of `cute.emulate`."""
         assert not options, "a GPU has none"
-        call.kernel(*call.arguments)
+        call.launched = call.kernel.launched(call.arguments)
 
     def written(self, x: Any) -> None:
         """Tell the library that a kernel wrote to an array, if it tracks that."""
@@ -188,6 +194,10 @@ class Torch(Library):
         """Return a view with modes of size 1 repeated."""
         return x.expand(shape)
 
+    def first(self, x: Any) -> Any:
+        """Return the first matrix of [L, rows, columns]."""
+        return x.select(0, 0)
+
     def ordered(self, x: Any, modes: tuple[int, ...]) -> Any:
         """Return a view with the modes in another order."""
         return x.permute(modes)
@@ -204,7 +214,10 @@ class Torch(Library):
         """Return a function that makes an array."""
         make, device = self.torch.empty_strided, self.device  # takes 0.6 of the time of `empty`
         dtype = getattr(self.torch, NAMES["f32" if kind.name == "tf32" else kind.name])
-        strides = tuple([prod([max(n, 1) for n in shape[i + 1 :]]) for i in range(len(shape))])
+        strides: tuple[int, ...] = ()
+        step = 1
+        for n in reversed(shape):
+            strides, step = (step, *strides), step * max(n, 1)
         return lambda: make(shape, strides, dtype=dtype, device=device)
 
 
@@ -333,29 +346,43 @@ def of_one_library(arrays: dict[str, Any], operation: str) -> tuple[dict[str, An
 
 def gpu_holding(array: Any) -> Gpu:
     """Return the facts of the GPU that holds an array."""
-    device = device_of(array)
+    return _facts(driver(), device_of(array))
 
-    def limit(name: str) -> int:
-        return driver().limit(device, name)
 
-    capability = limit("COMPUTE_CAPABILITY_MAJOR"), limit("COMPUTE_CAPABILITY_MINOR")
-    shared = limit("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
-    return Gpu(shared, limit("MULTIPROCESSOR_COUNT"), capability, driver().name(device))
+@lru_cache(maxsize=64)
+def _facts(found: Driver, device: int) -> Gpu:
+    major, minor, shared, processors = (found.limit(device, x) for x in LIMITS)
+    return Gpu(shared, processors, (major, minor), found.name(device))
+
+
+LIMITS = (
+    "COMPUTE_CAPABILITY_MAJOR",
+    "COMPUTE_CAPABILITY_MINOR",
+    "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN",
+    "MULTIPROCESSOR_COUNT",
+)
 
 
 # -- arrays of other libraries
 
 
-@contextmanager
-def reading(x: object, name: str, operation: str) -> Iterator[None]:
-    """Refuse x where its interface raises something, or it is a list without a shape."""
-    try:
-        yield
-    except CuteError:
-        raise
-    except Exception as error:
-        given = f"{type(x).__name__}, which cannot be read ({type(error).__name__}),"
-        raise refusal("ops-array", operation=operation, name=name, value=given) from None
+class reading(NamedTuple):
+    """Refuse x inside a `with` block where its interface raises something, or it is a list without
+    a shape.
+    """
+
+    x: object
+    name: str
+    operation: str
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: object, _trace: object) -> None:
+        if isinstance(error, Exception) and not isinstance(error, CuteError):
+            given = f"{type(self.x).__name__}, which cannot be read ({kind.__name__}),"
+            facts = {"name": self.name, "value": given}
+            raise refusal("ops-array", operation=self.operation, **facts) from None
 
 
 def require_plain_parts(x: object, name: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import zip_longest
 from math import gcd, prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -92,42 +92,40 @@ def broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(found))
 
 
-def major_of(x: Any) -> str:
-    """Return which of the modes [batch, rows, K] is contiguous: "K" or "MN"."""
-    return "K" if strides_of(x)[-1] == 1 else "MN"
+class Rows(NamedTuple):
+    """How [L, rows, K] is in memory.
 
-
-def alignment_of(x: Any) -> int:
-    """Return what divides the address of every run of contiguous elements, and its length
-    (bytes), at most 16.
+    Attributes:
+        major: which of rows and K is contiguous: "K" or "MN".
+        pitch: what divides the address and the pitches (bytes), at most 16; 1 where matrices of the
+            batch share rows, which no tensor map describes.
+        alignment: what divides the address of every run of contiguous elements, and its length
+            (bytes), at most 16.
+        apart: what divides the distance of rows in memory (bytes), at most a line of the L2 cache:
+            128 bytes.
+        is_one: whether the whole batch shares one matrix.
     """
-    size, strides = bytes_each(x), strides_of(x)
-    along, across = (2, 1) if major_of(x) == "K" else (1, 2)
-    return gcd(16, address_of(x), x.shape[along] * size, strides[across] * size, strides[0] * size)
+
+    major: str
+    pitch: int
+    alignment: int
+    apart: int
+    is_one: bool
 
 
-def pitch_of(x: Any) -> int:
-    """Return what divides the address and the pitches of [L, rows, K] (bytes), at most 16; 1 where
-    matrices of the batch share rows, which no tensor map describes.
-    """
-    size, strides = bytes_each(x), strides_of(x)
-    along, across = (2, 1) if major_of(x) == "K" else (1, 2)
-    found = [address_of(x)]
-    if x.shape[across] > 1:
-        found.append(strides[across] * size)
-    if x.shape[0] > 1 and strides[0]:
-        if strides[0] < x.shape[along]:
-            return 1
-        found.append(strides[0] * size)
-    return gcd(VECTOR_BYTES, *found)
-
-
-def lines_apart(x: Any) -> int:
-    """Return what divides the distance of rows of [L, rows, K] in memory (bytes), at most a line of
-    the L2 cache: 128 bytes.
-    """
-    across = 1 if major_of(x) == "K" else 2
-    return LINE if x.shape[across] == 1 else gcd(LINE, strides_of(x)[across] * bytes_each(x))
+def rows_of(x: Any) -> Rows:
+    """Return how [L, rows, K] is in memory."""
+    size, address = bytes_each(x), address_of(x)
+    (count, across, along), (by_batch, step, last) = x.shape, strides_of(x)
+    major = "K"
+    if last != 1:
+        major, across, along, step = "MN", along, across, last
+    pitch = gcd(VECTOR_BYTES, address, step * size if across > 1 else 0)
+    alignment = gcd(VECTOR_BYTES, address, along * size, step * size, by_batch * size)
+    if count > 1 and by_batch:
+        pitch = 1 if by_batch < along else gcd(pitch, by_batch * size)
+    apart = LINE if across == 1 else gcd(LINE, step * size)
+    return Rows(major, pitch, alignment, apart, by_batch == 0)
 
 
 def bytes_each(x: Any) -> int:

@@ -7,7 +7,7 @@ GPUs, `kernels/gemm.py`, computes the product.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cute_py.calls.arrays import VECTOR_BYTES
 from cute_py.kernels.config import GemmConfig, parts_of
@@ -24,8 +24,7 @@ HOPPER = (9, 0)
 ANY_MAJOR = ("f16", "bf16")  # types of which wgmma reads operands in any order
 
 
-@dataclass(frozen=True, slots=True)
-class Sides:
+class Sides(NamedTuple):
     """What the path of a product depends on.
 
     Attributes:
@@ -64,8 +63,7 @@ class Sides:
         return ""
 
 
-@dataclass(frozen=True, slots=True)
-class Path:
+class Path(NamedTuple):
     """How a product is computed.
 
     Attributes:
@@ -81,7 +79,7 @@ class Path:
 
 # parts of a configuration that one of the two kernels has
 MULTISTAGE = {"warps", "band", "min_blocks", "spill_bytes", "stmatrix", "prefetch"}
-WARPGROUPS = {"cluster", "two_level"}
+WARPGROUPS = {"cluster", "two_level", "split"}
 
 
 def tma_wanted(config: GemmConfig | str | None) -> bool | None:

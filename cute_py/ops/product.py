@@ -6,7 +6,7 @@ configuration and the epilogue chosen for it, and the call is run. `KNOWN` finds
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -47,15 +47,16 @@ from cute_py.layout.tuples import ceil_div
 from cute_py.ops.call import Call, directly, in_place
 from cute_py.ops.choice import choose
 from cute_py.ops.libraries import of_one_library, reading
-from cute_py.ops.operands import aligned, broadcast, is_apart, ready, ready_row, shown
+from cute_py.ops.operands import aligned, broadcast, is_apart, ready, ready_row, rows_of, shown
 from cute_py.ops.paths import kernel_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from cute_py.calls.memo import Answer
     from cute_py.dtypes.table import DtypeLike
     from cute_py.ops.libraries import Gpu, Library
+    from cute_py.ops.operands import Rows
     from cute_py.ops.paths import Path
 
 OPERATION = "cute.ops.gemm"
@@ -152,6 +153,15 @@ def gemm(
         raise
 
 
+def computed(given: Request) -> Any:
+    """Return the result of a request that is not known, as `gemm` does."""
+    try:
+        return _answered(given)
+    except CuteError as error:
+        shorten(error)
+        raise
+
+
 def _traced(given: Request) -> Any:
     """Return the result of a request in a graph; None where no operator takes it, which breaks the
     graph.
@@ -232,12 +242,13 @@ def taken(given: Request) -> tuple[Request, Library]:
     arrays: dict[str, Any] = {}
     places = {}
     for name in ARRAYS:
-        x = getattr(given, name)
+        x = arrays[name] = getattr(given, name)
+        if x is None:
+            continue
         with reading(x, name, OPERATION):
             arrays[name] = imported(x)
             require_no_gradient(arrays[name], name, OPERATION)
-            if x is not None:
-                places[name] = on_device(arrays[name])
+            places[name] = on_device(arrays[name])
     require_place(places, given.backend)
     require_one_gpu({name: device_of(arrays[name]) for name in places if places[name]})
     arrays, library = of_one_library(arrays, OPERATION)
@@ -383,6 +394,16 @@ class Product:
         self.copied = (path.tma, path.copies), (found[0], found[1])
         return self.copied[1]
 
+    @cached_property
+    def rows(self) -> tuple[Rows, Rows]:
+        """How A and B are in memory."""
+        return rows_of(self.A), rows_of(self.B)
+
+    def rows_by(self, path: Path) -> tuple[Rows, Rows]:
+        """Return the same of the operands that a path reads."""
+        A, B = self.operands(path)
+        return self.rows if A is self.A and B is self.B else (rows_of(A), rows_of(B))
+
     # -- the epilogue
 
     def _out_type(self) -> DtypeLike | None:
@@ -464,15 +485,18 @@ class Product:
         given.
         """
         library, L = self.library, prod(self.batch)
-        path, *operands, config, more = choose(self, statics[0] if statics else None)
-        config, epilogue = statics or shared((config, self.epilogue()))
+        path, *operands, config, more, why = choose(self, statics[0] if statics else None)
+        config, epilogue = statics or shared(config, self.epilogue(), why)
         C = self.source
         bias = None if self.bias is None else ready_row(library, self.bias)
         form, out = (L, self.M, self.N), self.request.out
         view = directly(out, form, (*operands, C, bias))
-        result = library.empty(form, self.kind) if view is None else view
-        arrays = (*operands, C, result)
-        A, B, C, D = (None if x is None else self._modes(x, path.tma) for x in arrays)
+        A, B, C = (None if x is None else self._modes(x, path.tma) for x in (*operands, C))
+        if view is None and L == 1 and not library.on_host:
+            D = result = library.empty(form[1:], self.kind)
+        else:
+            result = library.empty(form, self.kind) if view is None else view
+            D = self._modes(result, path.tma)
         if self.kinds[0].name == "tf32":
             A, B = (cute.typed(x, "tf32") for x in (A, B))
         m, n, _k = config.tile
@@ -498,7 +522,7 @@ class Product:
         """
         shared = x.shape[0] == 1 or (tma and strides_of(x)[0] == 0)
         if shared and not self.library.on_host:
-            return x[0]
+            return self.library.first(x)
         return self.library.ordered(x, (1, 2, 0))
 
     def epilogue(self) -> Epilogue:
@@ -507,12 +531,23 @@ class Product:
         return Epilogue(self.compute.name, self.alpha != 1, *terms, self.request.activation)
 
 
-@lru_cache(maxsize=4096)
-def shared(statics: tuple[Any, Epilogue]) -> tuple[Any, Epilogue]:
-    """Return the first of equal choices: a kernel knows the values of its earlier calls by their
-    identity, and examines others anew.
+MOST = 4096  # choices that are kept; when there are more, all are evicted
+_choices: dict[tuple[GemmConfig, Epilogue], tuple[GemmConfig, Epilogue]] = {}
+
+
+def shared(
+    config: GemmConfig, epilogue: Epilogue, why: Callable[[], tuple[str, ...]]
+) -> tuple[GemmConfig, Epilogue]:
+    """Return the first of equal choices, with its reasons: a kernel knows the values of its earlier
+    calls by their identity, and examines others anew.
     """
-    return statics
+    found = _choices.get((config, epilogue))
+    if found is None:
+        if len(_choices) >= MOST:
+            _choices.clear()
+        made = config.because(*why()), epilogue
+        found = _choices.setdefault(made, made)
+    return found
 
 
 def _batch(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:

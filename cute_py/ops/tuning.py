@@ -98,7 +98,7 @@ class Option(NamedTuple):
 
     m: int
     n: int
-    warps: tuple[int, int]
+    warps: tuple[int, int] | tuple[int, int, int]
     stages: int
     min_blocks: int = 1
     spill_bytes: int = 0
@@ -125,8 +125,9 @@ TILES: tuple[tuple[Callable[[_Asked], bool], tuple[Option | tuple[Option, ...], 
     # the tile that was chosen covers them
     (lambda p: min(p.M, p.N) <= 64, ()),
     # f32 by FMA
-    (lambda p: p.simt and p.fills(128, 128), (Option(128, 128, (16, 16), 3, 2, 256, 16),)),
-    (lambda p: p.simt, (Option(64, 64, (8, 8), 3, 4, 256, 16),)),
+    (lambda p: p.simt and p.fills(128, 128), (Option(128, 128, (16, 8), 6, 2, 256, 8),)),
+    (lambda p: p.simt and p.fills(128, 64), (Option(128, 64, (16, 8, 2), 3, 1, 256, 16),)),
+    (lambda p: p.simt, (Option(64, 64, (8, 8, 4), 3, 2, 256, 32),)),
     # f64
     (
         lambda p: p.bits == 64 and p.fills(128, 128),

@@ -1,11 +1,12 @@
 """The tile that a product gets on Hopper: the row of `ROWS` with the least estimated time.
 
-A block computes `waves` tiles of D. For a tile of K, each takes the longest of what the tensor
-cores need, what the loads need, and the latency of a load over the stages in flight. Rows of a tile
-that are outside of A or B cost more than others. The epilogue follows; two warpgroups in ping-pong
-overlap it with products. The constants are fitted to measurements on an H200, and tested on other
-products (docs/performance.md). Only ratios of estimates decide, except that programmatic dependent
-launch is for products below `PDL_BELOW`.
+A block computes `waves` tiles of D, or a part of K of so many, for which blocks exchange sums. For
+a tile of K, each takes the longest of what the tensor cores need, what the loads need, and the
+latency of a load over the stages in flight; all together take as long as it takes to read A and B
+once. Rows of a tile that are outside of A or B are loaded one after another by the whole GPU. The
+epilogue follows; two warpgroups in ping-pong overlap it with products. The constants are fitted to
+measurements on an H200, and tested on other products (docs/performance.md). Only ratios of
+estimates decide, except that programmatic dependent launch is for products below `PDL_BELOW`.
 """
 
 from __future__ import annotations
@@ -13,44 +14,46 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import product
+from operator import itemgetter
 from typing import NamedTuple
 
 from cute_py.errors import CuteError
 from cute_py.kernels.config import VECTOR_BYTES, GemmConfig, parts_of
-from cute_py.kernels.config_sm90 import can_load_source, warpgroup_config
+from cute_py.kernels.config_sm90 import PART, can_load_source, warpgroup_config
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from cute_py.dtypes.table import Dtype
     from cute_py.kernels.epilogue import Epilogue
     from cute_py.ops.libraries import Gpu
 
-PDL_BELOW = 130.0  # microseconds; longer kernels lose up to 2 %
+PDL_BELOW = 50.0  # microseconds; longer kernels lose up to 2 %
 # microseconds: of a launch; from a load to its arrival; of the products of a tile of K (128 bytes),
 # for each element of D
-LAUNCH, LATENCY, AREA = 1.39, 1.26, 1.73e-5
-# microseconds of a row of 128 bytes of A or B, by what divides its pitch: for each multiprocessor
-# that loads, as they share L2; for one alone; and for one alone where it is outside of A or B
-SHARED = {128: 8.5e-6, 64: 1.09e-5, 32: 1.09e-5, 16: 1.72e-5}
-ALONE = {128: 0.0, 64: 5.5e-4, 32: 5.5e-4, 16: 1.26e-3}
-OUTSIDE = 2.35e-3
+LAUNCH, LATENCY, AREA = 1.59, 1.33, 1.84e-5
+# microseconds to load a row of 128 bytes of A or B, by what divides its pitch, where a pair of
+# multiprocessors has one block; times as much where it has two; and of a row outside of A or B
+LOAD = {128: 6.89e-4, 64: 7.37e-4, 32: 1.06e-3, 16: 1.52e-3}
+PAIRED, OUTSIDE = 1.47, 1.43e-4
+MEMORY = 4.1e6  # bytes a microsecond
 SECTOR = 32  # bytes of L2 that are read together
 SHARP = 5  # how sharp the maximum of products and loads is
-END = (
-    1.75e-5,
-    1.5e-5,
-)  # microseconds to store an element of D, and each of its bytes, by two warpgroups
-FEW = 1.24  # times as much where one warpgroup does it
-LAST = 6.6e-5, 4.9e-5  # more of the last tile, stored in one pass or in parts: all store at once
+END = 1.68e-5, 1.68e-5  # microseconds to store an element of D, and each of its bytes
+# more of the last tile, as all blocks store at once: in one pass, in parts, elements of 4 bytes
+LAST = 4.2e-5, 2.9e-5, 1e-4
 DIRECT = 2.0  # times as much where D leaves by direct stores
-TURN = 0.41  # microseconds of a tile, to hand over a turn of ping-pong
-CLUSTER = 1.11  # times of a tile of K, of blocks that share tiles of A
+TURN = 0.19  # microseconds of a tile, to hand over a turn of ping-pong
+LARGE = 1.1  # multiprocessors for each of those that clusters of 4 or more can use: 132 for 120
+# microseconds to exchange the sums of a tile: of any, and for each element
+EXCHANGE = 2.0, 6e-5
+NARROW = 64  # rows of D, up to which memory is the limit
+FITTED = 8  # stages of the measured tiles; more help where K has as many tiles
+DEEP = 16  # tiles of K (128 bytes), from which on it may be split
 # more of an element: C by loads or by TMA; a factor, a bias or relu; another activation
-LOADED, BY_TMA, LIGHT, HEAVY = 1.3e-4, 1e-5, 6e-6, 1.5e-4
+LOADED, BY_TMA, LIGHT, HEAVY = 1.3e-4, 1e-5, 6e-6, 1.2e-4
 
 
 class Row(NamedTuple):
@@ -60,9 +63,10 @@ class Row(NamedTuple):
         m, n: of the tile.
         warpgroups: that share it.
         schedule: as in `GemmConfig`.
-        time: of an element of D, relative to others.
+        time: of a tile of K, relative to the estimate.
         in_parts: whether 64 columns of D leave at a time, which leaves room for a stage more; else
             all columns of 64 rows together.
+        splits: blocks that may share K, where D leaves 64 columns at a time.
         most: the heaviest epilogues that fit in the registers where D leaves by TMA in elements of
             2 bytes, of 4 bytes, and by direct stores, which take the most: 0 plain, 1 with a
             factor, a bias or relu, 2 with another activation, 3 with C, 4 with both; -1: none.
@@ -74,6 +78,7 @@ class Row(NamedTuple):
     schedule: str
     time: float = 1.0
     in_parts: bool = False
+    splits: tuple[int, ...] = ()
     most: tuple[int, int, int] = (4, 4, 4)
 
     def holds(self, forms: Forms, weight: int) -> bool:
@@ -101,22 +106,22 @@ class Forms(NamedTuple):
 
 
 ROWS = (
-    Row(64, 32, 1, "cooperative"),
-    Row(64, 64, 1, "cooperative"),
-    Row(64, 128, 1, "cooperative"),
-    Row(128, 64, 2, "cooperative"),
-    Row(128, 128, 2, "cooperative", 1.016),
-    Row(128, 160, 2, "cooperative", 1.011, most=(4, 4, 1)),
-    Row(128, 192, 2, "cooperative", 1.006, most=(4, 4, 0)),
-    Row(128, 256, 2, "cooperative", 0.915, most=(4, 4, 1)),
-    Row(128, 256, 2, "cooperative", 0.986, in_parts=True, most=(4, 4, 1)),
-    Row(256, 128, 2, "cooperative", in_parts=True, most=(4, 4, 0)),
-    Row(192, 192, 3, "cooperative", in_parts=True, most=(1, 0, 0)),
-    Row(256, 152, 2, "cooperative", 1.012, in_parts=True, most=(3, 1, 0)),
-    Row(256, 192, 2, "cooperative", 0.99, most=(0, 0, -1)),
-    Row(256, 200, 2, "cooperative", 1.021, most=(0, 0, -1)),
-    Row(128, 128, 1, "pingpong", 0.986, most=(3, 3, 1)),
-    Row(128, 176, 1, "pingpong", 0.96, most=(2, 0, -1)),
+    Row(64, 32, 1, "cooperative", 0.961),
+    Row(64, 64, 1, "cooperative", 1.066, splits=(6,)),
+    Row(64, 128, 1, "cooperative", 0.995, splits=(3,)),
+    Row(128, 64, 2, "cooperative", 0.99, splits=(2,)),
+    Row(128, 128, 2, "cooperative", 0.991, splits=(2, 3, 6)),
+    Row(128, 160, 2, "cooperative", 0.986, most=(4, 4, 1)),
+    Row(128, 192, 2, "cooperative", 0.981, most=(4, 4, 0)),
+    Row(128, 256, 2, "cooperative", 0.975, most=(4, 4, 1)),
+    Row(256, 128, 2, "cooperative", 1.015, in_parts=True, most=(4, 4, 0)),
+    Row(192, 192, 3, "cooperative", 1.002, in_parts=True, most=(1, 0, 0)),
+    Row(256, 152, 2, "cooperative", 1.022, in_parts=True, most=(3, 1, 0)),
+    Row(256, 192, 2, "cooperative", 0.994, most=(0, 0, -1)),
+    Row(256, 200, 2, "cooperative", 1.016, most=(0, -1, -1)),
+    Row(128, 128, 1, "pingpong", most=(1, 3, 1)),
+    Row(128, 176, 1, "pingpong", 1.01, most=(2, 0, -1)),
+    Row(128, 192, 1, "pingpong", 1.02, most=(0, -1, -1)),
 )
 
 
@@ -173,8 +178,9 @@ class Problem:
         if terms.alpha or terms.bias or terms.activation:
             more += LIGHT if terms.activation in (None, "relu") else HEAVY
         plain = (END[0] + END[1] * self.result.bits / 8) * (1 if config.store else DIRECT)
-        alone = config.warpgroups == 1  # it does what two do elsewhere
-        return plain * (FEW if alone else 1) + more * (2 if alone else 1)
+        if config.warps[0] == 4:  # one warpgroup does what two do elsewhere
+            more *= 2
+        return plain + more
 
     @property
     def weight(self) -> int:
@@ -203,24 +209,35 @@ class Estimate(NamedTuple):
     def __str__(self) -> str:
         (m, n, _k), config = self.config.tile, self.config
         shared = f" clusters of {config.cluster}," if config.cluster > 1 else ""
+        shared += f" K in {config.split} parts," if config.split > 1 else ""
         return f"{m}x{n} {config.schedule},{shared} {self.waves} waves, about {self.time:.3g} us"
 
 
 def for_hopper(problem: Problem) -> GemmConfig:
     """Return the configuration of the row with the least estimated time, and why."""
-    found = sorted(candidates(problem), key=lambda x: x.time)
-    best = found[0]
-    others = "; ".join(str(x) for x in found[1:3])
-    reasons = [f"tile: {best}; next: {others}" if others else f"tile: {best}"]
+    config, why = chosen(problem)
+    return config.because(*why())
+
+
+def chosen(problem: Problem) -> tuple[GemmConfig, Callable[[], tuple[str, ...]]]:
+    """Return the same without reasons, and the function that returns them."""
+    best, *others = sorted(candidates(problem), key=itemgetter(0))[:3]
     pdl = best.time < PDL_BELOW
-    which = "on, as it is" if pdl else "off, as it is not"
-    reasons.append(f"programmatic dependent launch: {which} below {PDL_BELOW:.0f} us")
     config = _launched_early(best.config) if pdl else best.config
-    if config.store:
-        reasons.append(f"D: by TMA, {config.store} columns at a time")
-    else:
-        reasons.append(f"D: direct stores of {problem.result}")
-    return config.because(*reasons)
+
+    def why() -> tuple[str, ...]:
+        more = "; next: " + "; ".join(map(str, others)) if others else ""
+        which = "on, as it is" if pdl else "off, as it is not"
+        way = f"direct stores of {problem.result}"
+        if config.store:
+            way = f"by TMA, {config.store} columns at a time"
+        return (
+            f"tile: {best}{more}",
+            f"programmatic dependent launch: {which} below {PDL_BELOW:.0f} us",
+            f"D: {way}",
+        )
+
+    return config, why
 
 
 @lru_cache(maxsize=256)
@@ -234,7 +251,15 @@ def candidates(problem: Problem) -> list[Estimate]:
     is_batch = p.batch > 1 and p.epilogue.source
     clusters = (1,) if min(p.pitches) >= SECTOR or is_batch else (1, 2)
     facts = p.forms, p.weight, int(p.two_level), is_batch
-    return [_estimate(config, p, row) for row, config in _fitting(ROWS, *facts, clusters)]
+    found = _fitting(ROWS, *facts, clusters, _has_few_tiles(p))
+    return [_estimate(config, p, row) for row, config in found]
+
+
+def _has_few_tiles(problem: Problem) -> bool:
+    """Tell whether K may be split: there are few tiles of D, and many of K."""
+    (M, N, K), bits = problem.shape, problem.kinds[0].bits
+    tiles = -(-M // 128) * -(-N // 128) * problem.batch
+    return tiles <= problem.gpu.multiprocessors and K * bits >= DEEP * 1024
 
 
 @lru_cache(maxsize=256)
@@ -245,18 +270,22 @@ def _fitting(
     two_level: int,
     is_batch: bool,
     clusters: tuple[int, ...],
+    splits: bool,
 ) -> list[tuple[Row, GemmConfig]]:
     """Return the rows whose registers hold an epilogue of some weight, with their configurations.
 
     `is_batch`: of products with C, for which clusters and D in rows of 256 columns have too few.
     """
     found = []
-    for row, cluster in product(rows, clusters):
+    for row in rows:
         wide = row.n == 256 and not row.in_parts
         if row.holds(forms, weight) and not (wide and is_batch):
-            with suppress(CuteError):  # the family has none
-                config = _made(row, forms, cluster=cluster, two_level=two_level)
-                found.append((row, config))
+            ways = [(cluster, 1) for cluster in clusters]
+            ways += [(1, split) for split in row.splits if splits]
+            for cluster, split in ways:
+                with suppress(CuteError):  # the family has none
+                    parts = {"cluster": cluster, "split": split, "two_level": two_level}
+                    found.append((row, _made(row, forms, **parts)))
     return found
 
 
@@ -264,7 +293,7 @@ def _made(row: Row, forms: Forms, **parts: Any) -> GemmConfig:
     """Return the configuration of a row with some parts; refuse those that do not fit it."""
     if not forms.by_tma:
         parts = {"store": 0, **parts}
-    shape, one_pass = (row.m, row.n), not row.in_parts
+    shape, one_pass = (row.m, row.n), not row.in_parts and parts.get("split", 1) == 1
     how = forms.kinds, shape, row.warpgroups, row.schedule, forms.majors, forms.result
     made = warpgroup_config(*how, one_pass=one_pass, **parts)
     loads = forms.source_by_tma and "prefetch" not in parts and can_load_source(made)
@@ -286,7 +315,8 @@ def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmC
     known.sort(key=lambda x: x.in_parts is not (0 < config.store < tile[1]))
     row = known[0] if known else Row(tile[0], tile[1], groups, schedule)
     same = tile == config.tile and schedule == config.schedule
-    kept = {"pdl": config.pdl, "two_level": config.two_level, "cluster": config.cluster * same or 1}
+    kept = {"pdl": config.pdl, "two_level": config.two_level}
+    kept |= {name: getattr(config, name) if same else 1 for name in ("cluster", "split")}
     parts = kept | parts
     try:
         warps = parts.pop("warps", (4 * row.warpgroups, 1))
@@ -298,38 +328,35 @@ def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmC
 
 def _estimate(config: GemmConfig, problem: Problem, row: Row) -> Estimate:
     """Return the estimated time of a configuration of a row."""
-    (m, n, k), shape = config.tile, problem.shape
-    units = units_of(config, shape, problem.batch)
-    blocks, waves = _grid(config, units, problem.gpu.multiprocessors)
-    inside = edge = _step(config, problem, row, blocks, is_edge=False)
-    if shape[0] % m or shape[1] % n:
-        edge = _step(config, problem, row, blocks, is_edge=True)
-    edges = waves if min(shape[0] - m, shape[1] - n) <= 0 else 1  # tiles of a block at an edge
-    main = -(-shape[2] // k) * ((waves - edges) * inside + edges * edge)
+    (m, n, k), (M, N, K) = config.tile, problem.shape
+    cluster, split = config.cluster, config.split
+    blocks, waves = grid_of(config, problem.shape, problem.batch, problem.gpu.multiprocessors)
+    load = LOAD[problem.pitches[0]] * m / cluster + LOAD[problem.pitches[1]] * n
+    load *= PAIRED if 2 * blocks > problem.gpu.multiprocessors else 1
+    depth = -(-K // (k * split))
+    latency = LATENCY / min(config.stages, max(depth, FITTED))
+    needs = (AREA * m * n) ** SHARP + load**SHARP + latency**SHARP
+    inside = edge = needs ** (1 / SHARP)
+    edges = waves if min(M - m, N - n) <= 0 else 1  # tiles of a block at an edge
+    if M % m or N % n:  # tiles of D at the end of M and of N
+        rows = 0 if M < m == NARROW and config.a.major == "K" else -M % m  # 0: they are not loaded
+        outside = rows * -(-N // (n * cluster)) + -N % n * -(-M // m)
+        edge = (needs + (OUTSIDE * outside * problem.batch / waves) ** SHARP) ** (1 / SHARP)
+    main = depth * row.time * ((waves - edges) * inside + edges * edge)
+    memory = problem.batch * (M + N) * K * problem.kinds[0].bits / 8 / MEMORY
+    main = float((main**SHARP + memory**SHARP) ** (1 / SHARP))
     end = problem.end(config) * m * n
+    if split > 1:
+        end *= max(1 / split, PART / n)  # columns are divided among the blocks
+        main += waves * (EXCHANGE[0] + EXCHANGE[1] * m * n)
     if config.schedule == "pingpong" and waves > 1:  # all but the last epilogue are hidden
         main += TURN * waves
         main = max(main, (main + end * (waves - 1) + main / waves) / 2)
         time = main + end
     else:
         time = main + waves * end
-    return Estimate(LAUNCH + time + LAST[row.in_parts] * m * n, waves, blocks, config)
-
-
-def _step(config: GemmConfig, problem: Problem, row: Row, blocks: int, is_edge: bool) -> float:
-    """Return the time of a tile of K; `is_edge`: in a tile of D at the end of M and of N."""
-    m, n, _k = config.tile
-    shared = alone = 0.0
-    for size, tile, parts, pitch in zip(
-        problem.shape, (m, n), (config.cluster, 1), problem.pitches, strict=False
-    ):
-        rows = tile / parts
-        outside = min(-size % tile, rows) if is_edge else 0
-        shared += SHARED[pitch] * rows * blocks
-        alone += ALONE[pitch] * (rows - outside) + OUTSIDE * outside
-    needs = AREA * row.time * m * n, shared, alone, LATENCY / config.stages
-    longest: float = sum([x**SHARP for x in needs]) ** (1 / SHARP)
-    return longest * (CLUSTER if config.cluster > 1 else 1)
+    last = LAST[2 if problem.result.bits == 32 else 0 < config.store < n] * m * n
+    return Estimate(LAUNCH + time + last, waves, blocks, config)
 
 
 def units_of(config: GemmConfig, shape: tuple[int, int, int], batch: int) -> int:
@@ -345,17 +372,15 @@ def grid_of(
 ) -> tuple[int, int]:
     """Return how many blocks are launched, and how many tiles the block with the most has.
 
-    They are the fewest blocks with that many: idle multiprocessors leave power to the others.
+    They are the fewest blocks with that many: idle multiprocessors leave power to the others. With
+    few rows, memory is the limit, which takes all of them.
     """
-    return _grid(config, units_of(config, shape, batch), multiprocessors)
-
-
-def _grid(config: GemmConfig, units: int, multiprocessors: int) -> tuple[int, int]:
-    most = max(multiprocessors // config.cluster, 1)
+    units, together = units_of(config, shape, batch), config.cluster * config.split
+    most = int(multiprocessors / (LARGE if together > 2 else 1)) // together or 1
     waves = -(-units // most)
-    if config.schedule == "pingpong":  # two warpgroups of each block take turns
-        return min(units, most), waves
-    return -(-units // waves) * config.cluster, waves
+    if config.schedule == "pingpong" or shape[0] <= NARROW:  # two warpgroups of a block take turns
+        return min(units, most) * together, waves
+    return -(-units // waves) * together, waves
 
 
 def band_of(config: GemmConfig, shape: tuple[int, int, int], waves: int) -> int:

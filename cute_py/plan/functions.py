@@ -175,6 +175,11 @@ _NAMED = (
         "erf", 1, math.erf, "float", approximate=True,
         text="Return the error function; on a GPU within 2 ulp.",
     ),
+    Function(
+        "gelu", 1, lambda a: a * math.erfc(-a * 0.5**0.5) / 2, "float", approximate=True,
+        text="Return x times the normal distribution of x (GELU with erf); on a GPU within "
+        "3 * 2**-24 of abs(x).",
+    ),
     Function("floor", 1, math.floor, "float", text="Return the greatest integer up to x."),
     Function("ceil", 1, math.ceil, "float", text="Return the least integer from x on."),
     Function(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf, lcm
 from os import PathLike
 from pathlib import Path
 
@@ -25,14 +26,19 @@ if TYPE_CHECKING:
 
 def admits(declared: Scalar, given: int) -> bool:
     """Return whether a size or stride satisfies the declaration of a plan's parameter."""
+    unit, low, high = limits(declared)
+    return given % unit == 0 and low <= given <= high
+
+
+def limits(declared: Scalar) -> tuple[int, float, float]:
+    """Return (unit, low, high): a declared size or stride is a multiple of the unit in between."""
     if isinstance(declared, int):
-        return declared == given
-    return all(
-        given % s.multiple_of == 0
-        and (s.lo is None or given >= s.lo * s.multiple_of)
-        and (s.hi is None or given <= s.hi * s.multiple_of)
-        for s in symbols_of(terms_of(declared))
-    )
+        return 1, declared, declared
+    symbols = symbols_of(terms_of(declared))
+    low = [s.lo * s.multiple_of for s in symbols if s.lo is not None]
+    high = [s.hi * s.multiple_of for s in symbols if s.hi is not None]
+    unit = lcm(*[s.multiple_of for s in symbols])
+    return unit, max(low, default=-inf), min(high, default=inf)
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,22 +107,23 @@ def arrays(op: Op, written: bool = False) -> set[str]:
     return found
 
 
-def orders_clusters(plan: Plan) -> bool:
-    """Tell whether mbarriers of a plan must order memory for all blocks of a cluster (PTX: scope
-    `.cluster` of `mbarrier.arrive` and `mbarrier.try_wait`), not for those of one block alone.
+def cluster_barriers(plan: Plan) -> frozenset[str]:
+    """Return the mbarriers, by their storages, that must order memory for all blocks of a cluster
+    (PTX: scope `.cluster` of `mbarrier.arrive` and `mbarrier.try_wait`), not for one block alone.
 
-    They must where threads access shared memory of peers; and where threads arrive at mbarriers of
-    peers, and some global array is both read and written.
+    They are those that threads of peers arrive at, if threads access shared memory of peers, or
+    some global array is both read and written. Causality goes on from there through barriers of a
+    block (PTX ISA, Memory Consistency Model, causality order).
     """
-    if any(x.rank is not None for op in plan.ops for x in accesses(op)):
-        return True
-    if not arrives_at_peers(plan):
-        return False
+    ops = [op for op in plan.ops if isinstance(op, MbarArrive) and op.cluster_rank is not None]
+    found = frozenset(op.bar.storage for op in ops)
+    if not found or any(x.rank is not None for op in plan.ops for x in accesses(op)):
+        return found
     pointers = {op.name for op in plan.ops if isinstance(op, MakePtr)}
     written = {name for op in plan.ops for name in arrays(op, written=True)}
     read = {name for op in plan.ops for name in arrays(op) - arrays(op, written=True)}
     through = bool(pointers & (read | written) and read and written)  # they may be any array
-    return through or not read.isdisjoint(written)
+    return found if through or not read.isdisjoint(written) else frozenset()
 
 
 def arrives_at_peers(plan: Plan) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,6 +13,7 @@ from cute_py.dtypes.table import Dtype
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
 from cute_py.kernels.config import GemmConfig
+from cute_py.ops import product
 from cute_py.ops.libraries import reading
 from cute_py.ops.product import (
     ARRAYS,
@@ -20,7 +22,6 @@ from cute_py.ops.product import (
     TYPES,
     Request,
     factor,
-    gemm,
     require_known,
 )
 from cute_py.torch.operators import Gradient, cast, define, public
@@ -56,7 +57,7 @@ def computed(
     out: Any = None,
 ) -> Any:
     """Return the product of tensors without gradient."""
-    is_batch = a.dim() > 2 == b.dim() and not a.is_nested
+    is_batch = a.dim() > 2 == b.dim() and not a.is_nested and a.shape[-1] == b.shape[0]
     if is_batch and c is None and out is None and a.is_contiguous() and a.numel():
         more = bias, activation, out_dtype, backend, config, dtype, checks, fast_accum
         rows = computed(a.view(-1, a.shape[-1]), b, c, alpha, beta, *more)  # no batch
@@ -66,10 +67,7 @@ def computed(
     some = checks or False
     terms = c, bias, out, alpha, beta, activation, kind, backend, how, dtype, some, fast_accum
     found = KNOWN.replay(a, b, *terms)
-    if found is not None:
-        return found
-    named: dict[str, Any] = {"dtype": dtype, "checks": some, "fast_accum": fast_accum}
-    return gemm(a, b, c, alpha, beta, bias, activation, kind, backend, how, out=out, **named)
+    return product.computed(Request(a, b, *terms)) if found is None else found
 
 
 def request(
@@ -129,7 +127,7 @@ WIDE = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 
 
 def _forward(ctx: Any, run: Callable[..., Any], *args: Any) -> Any:
-    """Return the result, and save what the wanted gradients need."""
+    """Return the result, and the pre-activation if the wanted gradients need it."""
     a, b, c, alpha, beta, bias, activation, _out, backend, _config, dtype, _checks, fast = args
     wanted, saved = ctx.needs_input_grad, None
     if dtype is not None and (wanted[0] or wanted[1]) and not as_dtype(dtype).is_float:
@@ -146,7 +144,7 @@ def _forward(ctx: Any, run: Callable[..., Any], *args: Any) -> Any:
     ctx.of_b = (b.shape, b.dtype, _by_columns(b)) if wanted[1] else None
     ctx.of_c = (c.shape, c.dtype) if wanted[2] else None
     ctx.of_bias = bias.dtype if wanted[5] else None
-    return result
+    return (result, saved) if activation in OF_INPUT else (result,)
 
 
 def _with_input(run: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, Any]:
@@ -161,7 +159,7 @@ def _with_input(run: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, An
     return run(*args), run(*terms, None, torch.float32, *rest)
 
 
-def _backward(ctx: Any, g: Any) -> tuple[Any, ...]:
+def _backward(ctx: Any, g: Any, *_of_saved: None) -> tuple[Any, ...]:
     """Return the gradients that are wanted."""
     found: list[Any] = [None] * ARGUMENTS
     if g is None:
@@ -189,7 +187,7 @@ def _backward(ctx: Any, g: Any) -> tuple[Any, ...]:
         shape, kind, by_columns = ctx.of_b
         x, y = a, _typed(g, a.dtype)
         if len(shape) == 2 < a.dim():  # one matrix for the whole batch
-            x, y = x.flatten(0, -2), y.flatten(0, -2)
+            x, y = (z.reshape(prod(z.shape[:-1]), z.shape[-1]) for z in (x, y))
         wide = _sum_type(kind, shape, y)
         made = product(y.mT, x, wide).mT if by_columns else product(x.mT, y, wide)
         found[1] = made if wide is kind and made.shape == shape else _summed(made, shape, kind)
@@ -280,7 +278,7 @@ def _cast(args: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
 
 _DEFAULTS = (None, None, None, 1.0, 0.0, None, None, None, "auto", None, None, "", False)
 
-gradient = Gradient(_forward, _backward)
+gradient = Gradient(_forward, _backward, keeps=True)
 operator = define(
     f"cute_py::gemm({SCHEMA}) -> Tensor",
     computed,

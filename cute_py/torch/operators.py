@@ -36,10 +36,13 @@ class Gradient(NamedTuple):
         forward: (ctx, run, *args) -> the result, where a gradient is wanted; `run(*args)` is the
             operator without gradient.
         backward: (ctx, *gradients of the results) -> a gradient or None for each argument.
+        keeps: whether `forward` returns a tuple: the result, then all that `backward` reads next to
+            the inputs and the result. Autograd then knows what a derivative depends on.
     """
 
     forward: Callable[..., Any]
     backward: Callable[..., Any]
+    keeps: bool = False
 
 
 def define(
@@ -136,9 +139,11 @@ def _by_autograd(
             raise refusal("torch-no-backward", operation=public(name))
         if transforms():  # torch.func.grad, jvp ...
             raise refusal("argument-tensor", operation=public(name), type="Tensor")
-        return apply(*args, *defaults[len(args) :])
+        result = apply(*args, *defaults[len(args) :])
+        return result[0] if keeps else result
 
     apply = None if gradient is None else _function(name, gradient, call).apply
+    keeps = gradient is not None and gradient.keeps
     return call
 
 
@@ -161,7 +166,10 @@ def _function(name: str, gradient: Gradient, run: Callable[..., Any]) -> Any:
         with torch.no_grad():
             found = gradient.backward(ctx, *gradients)
         found = found if isinstance(found, tuple) else (found,)
-        return _Last.apply(name, len(found), *found, *gradients, *ctx.saved_tensors)
+        read = [*gradients, *ctx.saved_tensors]
+        if not gradient.keeps:  # autograd may not know all that the derivative depends on
+            read.append(torch.zeros((), requires_grad=True))
+        return _Last.apply(name, len(found), *found, *read)
 
     rules = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
     return type(name.replace("::", "_"), (torch.autograd.Function,), rules)

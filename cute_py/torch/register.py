@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from inspect import Parameter
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,13 +14,12 @@ from cute_py.errors import refusal
 from cute_py.plan.ops.memory import Atomic
 from cute_py.plan.walk import arrays, every
 from cute_py.torch.operators import Gradient, cast, define, public
+from cute_py.trace.kernel import Kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from inspect import Parameter
 
     from cute_py.plan.plan import Plan
-    from cute_py.trace.kernel import Kernel
 
 OPERATION = "cute_py.torch.register"
 WORDS = {int: "SymInt", float: "float", bool: "bool", str: "str"}  # of Python -> of a schema
@@ -60,15 +60,22 @@ def register(
     Second derivatives are refused. The first call of a shape traces and compiles the kernel, so it
     comes before the capture of a CUDA graph. Raises CuteError (docs/errors.md).
     """
-    called = _Called(kernel, name or f"cute_kernels::{kernel.__name__}", outputs, fake, constants)
-    by_user = None if backward is None or fake is None else _gradient(setup_context, backward)
+    rules = {"backward": backward, "autocast": autocast or None, "setup_context": setup_context}
+    for rule, other in (("backward", fake), ("autocast", fake), ("setup_context", backward)):
+        if rules[rule] is not None and other is None:
+            needed = "backward" if rule == "setup_context" else "fake"
+            raise refusal("torch-rules", operation=OPERATION, names=rule, other=needed)
+    called = _Called(kernel, name, outputs, fake, constants)
+    if schema is not None:
+        called.require_schema(schema)
+    by_user = None if backward is None else _gradient(setup_context, backward)
     return define(
         called.name + (schema or called.schema()),
         called.change if fake is None else called.make,
         fake or (lambda *_args: None),
         gradient=by_user,
         vmap=vmap,
-        autocast=cast if autocast and fake is not None else None,
+        autocast=cast if autocast else None,
     )
 
 
@@ -94,13 +101,18 @@ class _Called:
     def __init__(
         self,
         kernel: Kernel,
-        name: str,
+        name: str | None,
         outputs: Sequence[str] | str,
         fake: Callable[..., Any] | None,
         constants: dict[str, Any],
     ) -> None:
-        """Refuse names that are no parameters."""
-        self.kernel, self.name, self.fake, self.constants = kernel, name, fake, constants
+        """Refuse what is no kernel, and names that are no parameters."""
+        if not isinstance(kernel, Kernel):
+            raise refusal("kernel-function", operation=OPERATION, type=type(kernel).__name__)
+        self.kernel, self.fake, self.constants = kernel, fake, constants
+        self.name = name or f"cute_kernels::{kernel.__name__}"
+        if not all(map(str.isidentifier, parts := self.name.split("::"))) or len(parts) != 2:
+            raise refusal("torch-name", operation=OPERATION, name=name)
         self.outputs = (outputs,) if isinstance(outputs, str) else tuple(outputs)
         self.parameters = kernel.signature.parameters
         self.checked: Plan | None = None  # the kernel's newest plan when all were last checked
@@ -129,6 +141,25 @@ class _Called:
         result = results[0] if len(results) == 1 else f"({', '.join(results)})"
         return f"({', '.join(parts)}) -> {result}"
 
+    def require_schema(self, schema: str) -> None:
+        """Refuse a schema that says of arguments or results what does not hold."""
+        found, ours = (torch._C.parse_schema(self.name + x) for x in (schema, self.schema()))
+        writes = [
+            [x.alias_info is not None and x.alias_info.is_write for x in y.arguments]
+            for y in (found, ours)
+        ]
+        count = len(found.arguments)
+        rest = [self.parameters[x].default for x in self.given[count:]]
+        if (
+            count > len(self.given)
+            or writes[0] != writes[1][:count]
+            or any(x is Parameter.empty for x in rest)
+            or any(x.kwarg_only for x in found.arguments)
+            or len(found.returns) != len(ours.returns)
+        ):
+            facts = {"schema": schema, "wanted": self.schema()}
+            raise refusal("torch-schema", operation=OPERATION, **facts)
+
     # -- the implementation
 
     def change(self, *args: Any) -> None:
@@ -143,11 +174,15 @@ class _Called:
         assert self.fake is not None
         result = self.fake(*args)
         new = result if isinstance(result, tuple) else (result,)
-        given = {id(x) for x in args}
-        if len(new) != len(self.outputs) or not all(
-            isinstance(x, torch.Tensor) and id(x) not in given for x in new
+        places = [_memory(x) for x in (*args, *new)]
+        shared = [x in places[:i] for i, x in enumerate(places)][len(args) :]
+        if (
+            len(new) != len(self.outputs)
+            or any(shared)
+            or not all(isinstance(x, torch.Tensor) for x in new)
         ):
-            found = ["an argument" if id(x) in given else type(x).__name__ for x in new]
+            pairs = zip(new, shared, strict=True)
+            found = ["a view of another tensor" if y else type(x).__name__ for x, y in pairs]
             wanted = ", ".join(self.outputs)
             raise refusal("torch-result", operation=public(self.name), found=found, wanted=wanted)
         values = dict(zip(self.given, args, strict=False))
@@ -192,6 +227,13 @@ class _Called:
         if not torch.is_deterministic_algorithms_warn_only_enabled():
             raise error
         warnings.warn(str(error), stacklevel=2)
+
+
+def _memory(x: Any) -> object:
+    """Return what two tensors have in common if they share memory, and what nothing else has."""
+    if not isinstance(x, torch.Tensor) or not x.numel():
+        return object()
+    return x.untyped_storage().data_ptr() or object()
 
 
 def _written(plan: Plan) -> set[str]:

@@ -43,6 +43,8 @@ def result_of(given: Request) -> Any:  # a torch.Tensor
         raise refusal("argument-tensor", operation="kernel", type="Tensor")
     require_place({name: x.is_cuda for name, x in tensors.items()}, given.backend)
     require_one_gpu({name: x.device.index for name, x in tensors.items() if x.is_cuda})
+    for x in tensors.values():
+        dtype_of(x)  # the host looks at all types first
     found = _Described(given, _Facts(OPERATION, not given.a.is_cuda))
     text = given.config
     if isinstance(text, str) and not tma_wanted(text):  # refuses text that is no configuration

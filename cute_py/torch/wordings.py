@@ -33,6 +33,24 @@ WORDINGS: dict[str, Wording] = {
         "names of parameters of {signature}",
         "name the arrays that the kernel writes, and values of its other parameters",
     ),
+    "torch-name": (
+        LeafTypeError,
+        "the name {name!r}",
+        "text of two parts",
+        'say name="space::name"',
+    ),
+    "torch-rules": (
+        CuteError,
+        "{names} without {other}",
+        "rules of an operator that makes its outputs, and has a derivative",
+        "give {other}=... too, or leave {names} out",
+    ),
+    "torch-schema": (
+        LeafTypeError,
+        "the schema {schema}",
+        "arguments and results like those of {wanted}",
+        "mark with (a!) what the kernel writes, and nothing else, or leave schema out",
+    ),
     "torch-writes": (
         CuteError,
         "the outputs {outputs}, but the kernel writes {written}",

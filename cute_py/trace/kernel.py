@@ -24,6 +24,7 @@ from cute_py.plan.ops import Map
 from cute_py.plan.plan import Members, Plan, ScalarParam, TensorParam
 from cute_py.plan.verify import verify
 from cute_py.plan.walk import divisors_in, storages
+from cute_py.records import uncollected
 from cute_py.tensor.tensor import derived, pointer_makers, register_allocators
 from cute_py.trace import arithmetic, copying, memory
 from cute_py.trace.arithmetic import new_registers
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.calls.arguments import ArrayFacts
+    from cute_py.calls.fast_path import CachedLaunch, Exact
     from cute_py.calls.fingerprint.dependencies import Snapshot
     from cute_py.layout.types import Leaf
 
@@ -163,15 +165,31 @@ class Kernel:
                 leave_graphs()
                 self._run(args, named)
                 return
-            calls = self._calls[1]
-            if not (calls.replay(args) or calls.launch(args)):
-                self._run(args, named)
+            if not self._calls[1].replay(args):
+                self.launched(args)
         except CuteError as error:
             shorten(error)
             raise
 
+    def launched(self, args: tuple[object, ...]) -> CachedLaunch | None:
+        """Run a call that differs from the previous one; return its launch if that is cached."""
+        cache = None if self._calls is None else self._calls[1]
+        found = None if cache is None else cache.launch(args)
+        if found is None or isinstance(found, tuple):
+            known: CachedLaunch | None = self._run(args, {}, (cache, found))
+            return known
+        return found
+
     @graph_break
-    def _run(self, args: tuple[object, ...], named: dict[str, object]) -> None:
+    def _run(
+        self,
+        args: tuple[object, ...],
+        named: dict[str, object],
+        missed: tuple[LaunchCache | None, Exact | None] = (None, None),
+    ) -> CachedLaunch | None:
+        """Run a call as if it were the first; `missed`: the cache that does not have it, and what
+        that has read.
+        """
         seen = self.dependencies.snapshot()  # first, so that a later change is noticed
         calls = self.calls()
         arguments = self.arguments(*args, **named)
@@ -179,11 +197,12 @@ class Kernel:
         plan, leaves = self._cached(arguments, seen), _leaves(arguments)
         if not any(map(on_device, leaves)):
             backends.emulator()(plan, *leaves)
-            return
+            return None
         launch, values = backends.gpu()(plan, leaves)
         launch(values)
-        if not named:
-            calls.keep(args, arguments, seen, launch)
+        if named:
+            return None
+        return calls.keep(args, arguments, seen, launch, missed[1] if missed[0] is calls else None)
 
 
 _BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -247,10 +266,11 @@ def _traced(kernel: Kernel, arguments: tuple[Argument, ...]) -> Plan:
     code = kernel.function.__code__
     state = Trace(kernel.__name__, (code.co_filename, code.co_firstlineno), Recorder())
     try:
-        with recording(state):
-            _run(kernel, arguments, state)
-            plan = _plan(kernel, state)
-        verify(plan)
+        with uncollected():
+            with recording(state):
+                _run(kernel, arguments, state)
+                plan = _plan(kernel, state)
+            verify(plan)
     except CuteError as error:
         raise _located(_promising(error, state), state.root.line) from None
     except (TypeError, ValueError, IndexError) as error:

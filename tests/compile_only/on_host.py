@@ -189,7 +189,8 @@ class Context:
 def llvm_type(kind):
     if isinstance(kind, types.UniTuple):
         return ir.ArrayType(I32, kind.count)
-    return I32 if kind == types.uint32 else I64
+    floats = {types.float32: ir.FloatType(), types.float64: ir.DoubleType()}
+    return floats.get(kind) or (I32 if kind == types.uint32 else I64)
 
 
 class Host:
@@ -259,8 +260,7 @@ class Host:
 
 def typed(function):
     """Return (signature, code generator) of an intrinsic."""
-    define = function._defn
-    return define(*[None] * define.__code__.co_argcount)
+    return function.signature, function.codegen
 
 
 def prepared(plan):

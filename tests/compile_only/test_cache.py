@@ -232,9 +232,9 @@ def test_a_source_that_is_gone_before_numba_reads_it_is_in_memory(place, monkeyp
     right = code(cute.compile(plan, "sm_80"))
     clear()
 
-    def compiled(plan, function, arch):
+    def compiled(plan, function, *more):
         Path(function.__code__.co_filename).unlink()
-        return compiles(plan, function, arch)
+        return compiles(plan, function, *more)
 
     compiles = frontend._compiled
     monkeypatch.setattr(frontend, "_compiled", compiled)

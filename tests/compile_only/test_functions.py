@@ -1,7 +1,7 @@
 """Functions of registers on a GPU: each compiles for each float type, with the bound it documents.
 
-No GPU is needed: the polynomials of erf are computed here in f32, an operation a rounding, and
-ex2.approx is given its greatest error in both directions.
+No GPU is needed: the polynomials of erf and gelu are computed here in f32, an operation a rounding,
+and ex2.approx is given its greatest error in both directions.
 """
 
 import math
@@ -82,8 +82,57 @@ def test_erf_of_small_large_and_special_numbers():
     assert np.signbit(zeros).tolist() == [False, True]
 
 
+# -- gelu of f32
+
+
+def gelu(x, error=0):
+    """The steps of functions.gelu; `error` of ex2.approx in ulp."""
+    a = np.abs(np.minimum(x, np.float32(functions.SURE)))
+    with np.errstate(over="ignore", invalid="ignore"):  # far out
+        tail = np.exp2(np.float64(horner(a, functions.TAIL))).astype(np.float32)
+        return fma(-a, tail + np.float32(error) * np.spacing(tail), np.maximum(x, np.float32(0)))
+
+
+def exact_gelu(x):
+    wide = x.astype(np.float64)
+    return wide * np.frompyfunc(math.erfc, 1, 1)(-wide * 0.5**0.5).astype(np.float64) / 2
+
+
+@pytest.mark.parametrize("error", [-2, 0, 2])
+def test_gelu_is_within_its_bound(error):
+    """3 * 2**-24 of abs(x), and where x is negative 1e-4 of itself up to -5."""
+    positive = sweep(2.0**-30, 1e4)
+    for x in (positive, -positive):
+        exact = exact_gelu(x)
+        off = np.abs(gelu(x, error) - exact)
+        assert (off <= 3 * 2.0**-24 * np.abs(x)).all()
+        near = np.abs(x) <= 5
+        assert (off[near] <= 1.1e-4 * np.abs(exact[near])).all()
+
+
+def test_gelu_of_small_large_and_special_numbers():
+    tiny = sweep(1e-38, 2.0**-30, 10_000)
+    assert (np.abs(gelu(tiny) - tiny / 2) <= np.spacing(tiny)).all()
+    far = np.float32([16, 17, 1e5, 3e38])
+    assert (gelu(far) == far).all()
+    assert (gelu(-far) == 0).all()
+    found = gelu(np.float32([0.0, np.inf, -np.inf, np.nan]))
+    assert found[:2].tolist() == [0, np.inf]
+    assert np.isnan(found[2:]).all()  # -inf * 0, as torch has it
+
+
+def test_gelu_is_emitted_as_it_was_computed():
+    ptx = compiled("gelu", "f32").ptx
+    counted = {
+        name: len(re.findall(rf"\b{re.escape(name)}", ptx))
+        for name in ("fma.rn.f32", "ex2.approx.ftz", "min.NaN.f32", "max.NaN.f32", "div", "mul.rn")
+    }
+    steps = {"fma.rn.f32": len(functions.TAIL), "ex2.approx.ftz": 1}
+    assert counted == {**steps, "min.NaN.f32": 1, "max.NaN.f32": 1, "div": 0, "mul.rn": 0}
+
+
 def test_polynomials_are_what_f32_holds():
-    for each in (*functions.P, *functions.Q):
+    for each in (*functions.P, *functions.Q, *functions.TAIL):
         assert float(np.float32(each)) == each
 
 

@@ -126,14 +126,16 @@ def variants(i, way, weight):
     asked = [(1, (3,)), (2, ())] if last.source else [(2, (3,))]
     if last.source and found.n == 256 and not found.in_parts:
         asked = [(2, ())]  # no candidate in a batch
-    made = []
-    for cluster, batch in asked if can_share else [(1, (3,))]:
+    made, asked = [], asked if can_share else [(1, (3,))]
+    ways = [(cluster, 1, batch) for cluster, batch in asked]
+    for cluster, split, batch in [*ways, *[(1, split, (3,)) for split in found.splits[-1:]]]:
         config = row(
             "bf16",
             *found[:4],
             result=result,
-            one_pass=not found.in_parts,
+            one_pass=not found.in_parts and split == 1,
             cluster=cluster,
+            split=split,
             pdl=1,  # which prefetches
             **parts,
         )
@@ -150,7 +152,7 @@ def variants(i, way, weight):
     [
         pytest.param(*x, id=f"{'x'.join(map(str, ROWS[x[0]][:4]))}-{x[1]}-{x[2]}", marks=marks)
         for x in chosen()
-        for marks in [() if x in ((0, "2 bytes", 0), (10, "direct", 0)) else pytest.mark.slow]
+        for marks in [() if x in ((0, "2 bytes", 0), (9, "direct", 0)) else pytest.mark.slow]
     ],
 )
 def test_what_the_rule_chooses_does_not_spill(variants):

@@ -22,7 +22,7 @@ from tests.hopper_kernels import (
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
 from cute_py.codegen import frontend
-from cute_py.codegen.sass import product_loops, stalls
+from cute_py.codegen.sass import OPCODES, decoded, may_stall, product_loops, read, stalls
 from cute_py.codegen.tensor_maps import TensorMaps
 from cute_py.codegen.toolchain import FORBIDDEN
 
@@ -103,6 +103,45 @@ def test_the_loop_over_k_is_found(name):
     for text in ("MEMBAR.ALL.GPU ;", "LDL R1, [R2] ;", "CALL.REL.NOINC `(f) ;"):
         text = f"/*0000*/ {text}"
         assert sum(stalls("\n".join([*lines[:inside], text, *lines[inside:]])).values()) == 1
+
+
+def from_machine_code(made):
+    """What `decoded` says of a kernel, and what nvdisasm says of the same instructions."""
+    known = set(OPCODES.values())
+    (code, labels), (text, places) = decoded(made.cubin), read(made.sass)
+    return (
+        [(x.at, x.name, labels.get(x.target)) for x in code],
+        [(x.at, x.name if x.name in known else "", places.get(x.target)) for x in text],
+    )
+
+
+@pytest.mark.parametrize("name", ["gemm_09", "gemm_11", "products", "weights", "cluster"])
+def test_machine_code_is_decoded_as_nvdisasm_does(name):
+    made = compiled(first_of(name))
+    ours, theirs = from_machine_code(made)
+    assert ours == theirs
+    assert may_stall(made.cubin) == bool(not product_loops(made.sass))
+
+
+def test_what_stalls_is_found_in_machine_code():
+    """Local memory, a call and a fence next to each other; and operands in vector registers."""
+
+    @cute.kernel
+    def local(x, y):
+        cute.launch(grid=1, block=32)
+        i = cute.thread_idx()
+        cute.print("{}", x[i])
+        cute.threadfence()
+        y[i] = cute.sin(x[i])
+
+    x = np.zeros(32)
+    made = cute.compile(cute.trace(local, x, x), "sm_90a", 1 << 16)
+    ours, theirs = from_machine_code(made)
+    assert ours == theirs
+    assert {"CALL", "MEMBAR", "STL", "LDL"} <= {name for _at, name, _to in ours}
+    a, d = halves(64, 64), np.zeros((64, 64), np.float32)
+    plan = cute.trace(by_registers, a, a, d, np.zeros(8, np.int32))
+    assert may_stall(cute.compile(plan, "sm_90a", 1 << 16).cubin)
 
 
 def test_waits_behind_the_exit_close_no_loop():
@@ -206,6 +245,17 @@ def test_products_that_ptxas_serializes_are_refused():
 
 
 # -- PTX
+
+
+def test_who_a_warp_is_is_known_to_the_compiler():
+    """Block indices are no inline PTX, and the index of the warp is one shfl: both are uniform."""
+    plan = first_of("gemm_10")
+    ptx = compiled(plan).ptx
+    own = re.sub(r"// begin inline asm.*?// end inline asm", "", ptx, flags=re.DOTALL)
+    registers = set(re.findall(r"%n?ctaid\.\w", own))
+    assert registers == {f"%ctaid.{x}" for x in "xy"}
+    assert len(re.findall(r"%n?ctaid", ptx)) == len(re.findall(r"%ctaid", own))
+    assert ptx.count("shfl.sync") == 1
 
 
 @cute.kernel

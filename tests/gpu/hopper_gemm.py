@@ -300,6 +300,39 @@ def clusters():
                 yield Case(shape, "bf16", config=config, majors=("K", "MN"))
 
 
+def splits():
+    """Rows whose blocks share K: ragged, parts without a tile of K, fewer tiles than clusters, and
+    more; each type, major, way of D and kind of epilogue.
+    """
+    for row in ROWS:
+        for split in row.splits:
+            config = text_of(row).format(k=64) + f",split={split}"
+            for k in (8, 64, 200, 64 * 45):
+                yield Case((row.m, row.n, k), "bf16", config=config, terms=("beta", "bias"))
+                yield Case((3 * row.m + 8, 2 * row.n + 16, k), "f16", config=config, direct=True)
+            shape = (9 * row.m + 8, 9 * row.n + 8, 520)
+            yield Case(shape, "bf16", config=config, result="f32", activation="relu")
+            yield Case(shape, "bf16", config=config + ",store=0", direct=True)
+            more = {"config": config, "batch": ((5,), (5,)), "terms": ("beta",)}
+            yield Case((row.m + 8, row.n + 8, 328), "bf16", **more)
+            if row.n % 64 == 0:
+                yield Case((row.m, row.n + 8, 1024), "bf16", config=config, majors=("MN", "MN"))
+        for kind in ("tf32", "s8", "e4m3"):
+            for split in row.splits[-1:]:
+                config = text_of(row).format(k=1024 // cute.dtype(kind).bits) + f",split={split}"
+                yield Case((row.m + 8, 2 * row.n, 2064), kind, config=config)
+
+
+def few():
+    """Rows of A that a tile of 64 rows has not, by the rule and by each such tile."""
+    for m in (1, 8, 16, 17, 40, 63, 104):
+        yield Case((m, 4096, 1024), "bf16", terms=("bias",))
+        for row in ROWS:
+            if row.m == 64:
+                config = text_of(row).format(k=64)
+                yield Case((m, 3 * row.n + 8, 328), "f16", config=config, direct=True)
+
+
 def drawn(seed):
     """Return a random product."""
     rng = random.Random(seed)
@@ -322,7 +355,8 @@ def drawn(seed):
 
 def repeated():
     """Equal bits in repeated runs, in this order and in graphs; kernels that overlap."""
-    for shape in ((512, 512, 512), (1000, 1048, 776), (2048, 2304, 1024), (4096, 4096, 512)):
+    shapes = ((512, 512, 512), (1000, 1048, 776), (2048, 2304, 1024), (4096, 4096, 512))
+    for shape in (*shapes, (512, 512, 16384), (256, 1024, 8192)):
         case = Case(shape, "bf16", whole=False)
         first = case.run()
         for _ in range(30):
@@ -339,8 +373,9 @@ def chain(x, step, buffers, count=60):
 
 def graphs():
     """Products of products, captured: each begins while the one before is running."""
-    for size, kind in ((256, torch.bfloat16), (1024, torch.float16), (2048, torch.bfloat16)):
-        a = torch.randint(-1, 2, (size, size), device=DEVICE).to(kind)
+    sizes = (256, 256), (1024, 1024), (2048, 2048), (64, 4096), (16, 4096)
+    for (rows, size), kind in zip(sizes, (torch.bfloat16, torch.float16) * 3, strict=False):
+        a = torch.randint(-1, 2, (rows, size), device=DEVICE).to(kind)
         step = torch.eye(size, device=DEVICE, dtype=kind).roll(1, 0)
         buffers = [torch.empty_like(a) for _ in range(3)]
         wanted = a
@@ -356,7 +391,7 @@ def graphs():
             graph.replay()
             torch.cuda.synchronize()
             assert torch.equal(result, wanted), size
-        yield f"{size} {kind}"
+        yield f"{rows}x{size} {kind}"
 
 
 def measured():
@@ -377,6 +412,8 @@ def one():
     """One product of each kernel, for compute-sanitizer."""
     yield Case((200, 264, 264), "bf16", config="schedule=cooperative,tile=128x64x64", direct=True)
     yield Case((200, 264, 264), "bf16", config="schedule=pingpong,tile=128x64x64", direct=True)
+    config = "schedule=cooperative,tile=64x128x64,split=4"
+    yield Case((72, 264, 520), "bf16", config=config, direct=True)
 
 
 def some():
@@ -385,7 +422,8 @@ def some():
 
 
 GROUPS = {
-    f.__name__: f for f in (types, epilogues, pitches, batches, empty, rows, clusters, one, some)
+    f.__name__: f
+    for f in (types, epilogues, pitches, batches, empty, rows, clusters, splits, few, one, some)
 }
 CHECKS = {f.__name__: f for f in (repeated, graphs, measured)}
 

@@ -188,6 +188,7 @@ APPROXIMATE = {
     "sin": (0, 2**-20.5),
     "cos": (0, 2**-20.5),
     "erf": (2**-22, 2.0**-126),
+    "gelu": (0, 5 * 3 * 2.0**-24),  # of the argument
 }
 DOMAIN = {
     "exp2": (-120, 120),
@@ -200,6 +201,7 @@ DOMAIN = {
     "sin": (-np.pi, np.pi),
     "cos": (-np.pi, np.pi),
     "erf": (-4, 4),
+    "gelu": (-5, 5),
 }
 
 
@@ -237,6 +239,7 @@ def _exactly(fn, x):
         return 1 / np.sqrt(np.abs(x))
     with np.errstate(all="ignore"):
         known = {"rcp": lambda x: 1 / x, "erf": np.vectorize(math.erf)}
+        known["gelu"] = np.vectorize(FUNCTIONS["gelu"].model)
         return known.get(fn, getattr(np, fn, None))(x)
 
 

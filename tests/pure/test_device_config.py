@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cute_py as cute
+from cute_py.analysis import bank_conflicts
 from cute_py.kernels.config import choose_config
 from cute_py.ops.libraries import Gpu
 from cute_py.ops.product import FLOATS
@@ -32,8 +33,9 @@ def config_for(kind, M, N, K, alignment=16, gpu=LARGE, batch=1, majors=("K", "K"
         ("bf16", (4096, 11008, 4104), "tile=128x256x64 warps=2x4 stages=3"),
         ("bf16", (1024, 1024, 1024), "tile=64x128x64 warps=2x2 stages=5"),
         ("bf16", (8192, 8192, 512), "tile=128x128x64 warps=2x2 stages=3"),
-        ("f32", (4096, 4096, 4096), "tile=128x128x16 warps=16x16 stages=3"),
-        ("f32", (1024, 1024, 1024), "tile=64x64x16 warps=8x8 stages=3"),
+        ("f32", (4096, 4096, 4096), "tile=128x128x8 warps=16x8 stages=6"),
+        ("f32", (1024, 1024, 1024), "tile=128x64x16 warps=16x8x2 stages=3"),
+        ("f32", (512, 512, 512), "tile=64x64x32 warps=8x8x4 stages=3"),
         ("f64", (4096, 4096, 4096), "tile=128x128x16 warps=4x2 stages=3"),
         ("s8", (4096, 4096, 4096), "tile=128x128x128 warps=2x2 stages=3"),
         ("bf16", (40, 4096, 4096), "tile=64x128x32 warps=2x2 stages=4"),
@@ -41,6 +43,18 @@ def config_for(kind, M, N, K, alignment=16, gpu=LARGE, batch=1, majors=("K", "K"
 )
 def test_products_get_the_tiles_that_were_measured(kind, shape, expected):
     assert expected in str(config_for(kind, *shape))
+
+
+@pytest.mark.parametrize("size", [4096, 1024, 512])
+def test_neighbours_among_multiplying_threads_share_vectors(size):
+    """Lanes i and i ^ 1 read the same rows of A, lanes i and i ^ 2 the same of B."""
+    mma = config_for("f32", size, size, size).tiled_mma(along_k=True)
+    for places, other in ((mma.get_layoutA_TV(), 1), (mma.get_layoutB_TV(), 2)):
+        for warp in range(mma.size() // 32):
+            lanes = [4 * places(32 * warp + lane, 0) for lane in range(32)]
+            assert all(lanes[i] == lanes[i ^ other] for i in range(32))
+            assert len(set(lanes)) == 8 // other
+            assert bank_conflicts(lanes, bits=128).conflict_free
 
 
 def test_doubles_get_the_instruction_of_the_chip():

@@ -103,6 +103,11 @@ def gpu(request, monkeypatch):
     fake.by_tma = request.param == (9, 0)
     fake.kernel = KERNELS["cooperative"] if fake.by_tma else gemm
     fake.times = 1 + fake.by_tma  # that an address is among the words: in its tensor map, too
+    fake.all_times = [
+        fake.times + fake.by_tma,
+        fake.times,
+        fake.times,
+    ]  # A has a map of small boxes
     facts = (("dtype",), ("shape",), ("strides",), ("requires_grad",))
     library = arrays.Library(
         "fake", ("address",), facts, lambda x: 0, lambda d: lambda: fake.stream, lambda: 0
@@ -164,7 +169,7 @@ def test_a_thousand_calls_keep_one_entry(gpu, steps):
         a, b, out = (Matrix(x.shape, address=x.address + 4096 * i) for x in (a, b, out))
         assert cute.ops.gemm(a, b, alpha=1.5 + i, out=out) is out
         x = words(gpu)
-        assert [x.count(y.address) for y in (a, b, out)] == [gpu.times] * 3
+        assert [x.count(y.address) for y in (a, b, out)] == gpu.all_times
         assert x.count(bits(1.5 + i)) == 1
     assert steps == []  # no configuration, no epilogue, no request
     assert known() == KNOWN.count == 1
@@ -482,8 +487,8 @@ class Tensor:
     def reshape(self, shape):
         return Tensor(shape, (0, *self.steps)[-len(shape) :], self.address)
 
-    def __getitem__(self, index):
-        assert index == 0
+    def select(self, mode, index):
+        assert mode == index == 0
         return Tensor(self.shape[1:], self.steps[1:], self.address)
 
 
@@ -542,7 +547,7 @@ def test_tensors_of_torch_are_known_by_guards_and_autograd_is_told(gpu, told, st
         assert cute.ops.gemm(a, b, out=out) is out
         assert told.pop() is out
         assert gpu.raw.launches[-1][2] == 7 * i
-        assert [words(gpu).count(x.address) for x in (a, b, out)] == [gpu.times] * 3
+        assert [words(gpu).count(x.address) for x in (a, b, out)] == gpu.all_times
         made = cute.ops.gemm(a, b)
         assert (made.shape, words(gpu).count(made.address)) == ((M, N), gpu.times)
     assert told == []

@@ -104,6 +104,7 @@ def test_mixed_types_are_those_that_wgmma_multiplies():
         ("schedule=pingpong", True),
         ("tile=128x192x64, schedule=cooperative", True),
         ("cluster=2", True),
+        ("split=2", True),
         (choose_config(512, 512, 512, "bf16"), False),
         (warpgroup_config(("bf16", "bf16"), (128, 128)), True),
     ],

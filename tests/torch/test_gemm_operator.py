@@ -74,8 +74,12 @@ def test_the_operator_is_the_product():
     assert torch.equal(gemm(batch, b), cute.ops.gemm(batch, b))
 
 
+_CONFIG = None, 1.0, 0.0, None, None, None, "auto", "tile=1"
 REFUSED = {
     "shapes": lambda f, a, b: f(a, b.T),
+    "shapes of a batch": lambda f, a, b: f(torch.stack([a, a]), b.T),
+    "type of c, shape of bias": lambda f, a, b: f(a, b, a.long().cfloat(), 1.0, 1.0, a[0, :2]),
+    "config without a sum": lambda f, a, b: f(a[:, :0], b[:0], *_CONFIG),
     "rank": lambda f, a, b: f(a[0], b),
     "mixed types": lambda f, a, b: f(a, b.double()),
     "integers": lambda f, a, b: f(a.long(), b.long()),

@@ -85,12 +85,39 @@ def test_gradients_keep_the_strides_of_their_operands(activation):
     assert [x.stride() for x in made] == [a.stride(), b.stride()]
 
 
+@pytest.mark.parametrize("shape", [(5, 7), (2, 5, 7), (2, 1, 0, 7)])
+def test_gradients_come_in_batches(shape):
+    """`is_grads_batched`, as vectorized Jacobians have it, follows the derivative by vmap."""
+    a, b = tensor(*shape), tensor(7, 6)
+    gradients = torch.randn(3, *shape[:-1], 6)
+    found, wanted = (
+        torch.autograd.grad(y, (a, b), gradients, is_grads_batched=True)
+        for y in (gemm(a, b), a @ b)
+    )
+    for x, y in zip(found, wanted, strict=True):
+        torch.testing.assert_close(x, y, rtol=1e-4, atol=1e-4)
+
+
 def test_second_derivatives_are_refused():
     a, b = tensor(5, 7), tensor(7, 6)
     (first,) = torch.autograd.grad(gemm(a, b).square().sum(), a, create_graph=True)
     torch.testing.assert_close(first, 2 * (a @ b) @ b.T, rtol=1e-4, atol=1e-4)
     with pytest.raises(cute.CuteError) as caught:
         first.sum().backward()
+    assert caught.value.code == "torch-twice"
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS[1:])
+@pytest.mark.parametrize("place", ["a", "c", "bias"])
+def test_second_derivatives_of_activations_are_refused(activation, place):
+    """Also where nothing else is followed: what the derivative has kept depends on it too."""
+    terms = {"a": tensor(5, 7), "c": tensor(5, 6), "bias": tensor(6)}
+    x, terms = terms[place], {n: v if n == place else v.detach() for n, v in terms.items()}
+    a, b, c, bias = terms["a"], tensor(7, 6, grad=False), terms["c"], terms["bias"]
+    result = gemm(a, b, c, 1.0, 1.0, bias, activation)
+    (first,) = torch.autograd.grad(result.sum(), x, create_graph=True)
+    with pytest.raises(cute.CuteError) as caught:
+        torch.autograd.grad(first.sum(), x, allow_unused=True)
     assert caught.value.code == "torch-twice"
 
 

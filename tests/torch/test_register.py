@@ -102,6 +102,18 @@ def test_gradients_and_second_derivatives(scaled):
         first.sum().backward()
 
 
+def test_second_derivatives_are_refused_whatever_the_first_has_kept():
+    def keep(ctx, inputs, output):
+        ctx.factor = inputs[0] * 2  # computed from an input, which autograd does not see
+
+    rules = {"backward": lambda ctx, g: (g * ctx.factor, None), "setup_context": keep}
+    squared = register(scale, outputs=["y"], fake=like, name="tests::squared", **rules)
+    x = torch.randn(40, dtype=torch.float64, requires_grad=True)
+    (first,) = torch.autograd.grad(squared(x, 3.0).sum(), x, create_graph=True)
+    with pytest.raises(cute.CuteError, match="given a second derivative"):
+        first.sum().backward()
+
+
 def test_changed_tensors_are_noticed(changed):
     x, y = torch.randn(40), torch.zeros(40)
     version = y._version
@@ -185,6 +197,55 @@ def test_a_fake_that_returns_something_else_is_refused(fake):
         op(x, 3.0)
     assert caught.value.code == "torch-result"
     assert bool((x == 1).all())
+
+
+def test_outputs_that_share_memory_are_refused():
+    x = torch.arange(20.0)
+    viewed = register(scale, outputs="y", fake=lambda x, alpha: x[:], name="tests::viewed")
+    twice = register(
+        extremes, outputs=["low", "high"], fake=lambda x, *_more: (like(x),) * 2, name="tests::pair"
+    )
+    one = register(
+        extremes,
+        outputs=["low", "high"],
+        fake=lambda x, *_more: torch.empty(2, *x.shape).unbind(),
+        name="tests::parts",
+    )
+    for call in (lambda: viewed(x, 3.0), lambda: twice(x, 0), lambda: one(x, 0)):
+        with pytest.raises(cute.CuteError, match="a view of another tensor") as caught:
+            call()
+        assert caught.value.code == "torch-result"
+    assert bool((x == torch.arange(20.0)).all())
+    found = register(scale, outputs="y", fake=like, name="tests::empty")(x.to("meta"), 1.0)
+    assert found.is_meta
+
+
+@pytest.mark.parametrize(
+    ("code", "named"),
+    [
+        ("torch-name", {"name": "scale"}),
+        ("torch-name", {"name": "my space::scale"}),
+        ("torch-name", {"name": "a::b::c"}),
+        ("torch-rules", {"fake": None, "backward": lambda ctx, g: g}),
+        ("torch-rules", {"fake": None, "autocast": True}),
+        ("torch-rules", {"setup_context": keep_alpha}),
+        ("torch-schema", {"schema": "(Tensor x) -> Tensor"}),
+        ("torch-schema", {"schema": "(Tensor x, float alpha, float beta) -> Tensor"}),
+        ("torch-schema", {"schema": "(Tensor(a!) x, float alpha) -> Tensor"}),
+        ("torch-schema", {"schema": "(Tensor x, *, float alpha) -> Tensor"}),
+        ("torch-schema", {"schema": "(Tensor x, float alpha) -> (Tensor, Tensor)"}),
+        ("torch-schema", {"fake": None, "schema": "(Tensor x, Tensor y, float alpha) -> ()"}),
+    ],
+)
+def test_rules_that_do_not_fit_the_kernel_are_refused(code, named):
+    with pytest.raises(cute.CuteError) as caught:
+        register(scale, **{"outputs": "y", "fake": like, "name": "tests::odd", **named})
+    assert caught.value.code == code
+
+
+def test_what_is_no_kernel_is_refused():
+    with pytest.raises(cute.CuteError, match=r"under @cute\.kernel"):
+        register(like, outputs="y")
 
 
 @pytest.mark.parametrize("named", [{"outputs": ["z"]}, {"outputs": ["y"], "beta": 1}])

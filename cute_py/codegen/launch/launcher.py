@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from cute_py.calls.arguments import is_small, number
@@ -29,13 +28,20 @@ from cute_py.codegen.driver.streams import (
 )
 from cute_py.codegen.launch.maps import MapOf, encoded
 from cute_py.codegen.launch.prepared import EmptyGrid, Ordered, Prepared, fault
-from cute_py.codegen.printer import names_of, parameters
+from cute_py.codegen.printer import parameters
 from cute_py.codegen.tensor_maps import TensorMaps
 from cute_py.errors import CuteError, refusal
 from cute_py.integers.code import FUNCTIONS, function, together, tree
 from cute_py.integers.polynomial import symbols_of
 from cute_py.integers.symbols import terms_of
-from cute_py.plan.plan import MOST_CLUSTER, ScalarParam, TensorParam, admits, multiplier
+from cute_py.plan.plan import (
+    MOST_CLUSTER,
+    ScalarParam,
+    TensorParam,
+    admits,
+    limits,
+    multiplier,
+)
 from cute_py.plan.walk import arrays, every
 
 if TYPE_CHECKING:
@@ -46,6 +52,8 @@ if TYPE_CHECKING:
     from cute_py.codegen.driver import Driver
     from cute_py.codegen.launch.prepared import Grid
     from cute_py.plan.conditions import Scalar
+
+    Extents = tuple[tuple[int, ...], tuple[int, ...]]  # shape and strides
 
 MOST = 1024  # prepared launches per plan; above this, all are dropped
 
@@ -69,11 +77,21 @@ class Launcher:
         self.blocks = function(self.sizes, blocks, FUNCTIONS)  # of sizes and run-time numbers
         self.parameters = parameters(compiled.plan)
         self.kinds = words_of(self.parameters, tables)
-        self.maps = list(TensorMaps(compiled.plan).names)
+        params = compiled.plan.params
+        place = {p.name: i for i, p in enumerate(params)}
+        self.maps = [(place[x.tensor], x) for x in TensorMaps(compiled.plan).names]
+        # run-time numbers that the host computes with, by the index of their value
+        self.numbers = {place[p.name]: p.name for p in params
+                        if isinstance(p, ScalarParam) and p.name in self.sizes}  # fmt: skip
+        self.arrays = [(place[p.name], p, list(map(limits, (*p.shape, *p.stride))))
+                       for p in params if isinstance(p, TensorParam)]  # fmt: skip
+        self.extents = [x for _i, p, _bounds in self.arrays for x in _names(p)]
+        # the parameters that are sizes and strides
+        known = set(self.extents)
+        self.fixed = [(i, x) for i, (x, _kind) in enumerate(self.parameters) if x in known]
         # (alignment of the address in bytes, None) of an array, (0, type) of a number
         self.promised = [
-            (p.alignment, None) if isinstance(p, TensorParam) else (0, p.kind)
-            for p in compiled.plan.params
+            (p.alignment, None) if isinstance(p, TensorParam) else (0, p.kind) for p in params
         ]
         self.written = frozenset().union(
             *(arrays(op, written=True) for op in every(compiled.plan.body))
@@ -149,34 +167,31 @@ class Launcher:
     # -- the first launch with arrays like these
 
     def _prepare(self, args: Sequence[Any]) -> Launch:
-        plan = self.compiled.plan
-        given = list(zip(plan.params, args, strict=True))
-        arrays = [(p, arg) for p, arg in given if isinstance(p, TensorParam)]
+        arrays = [(p, args[i]) for i, p, _bounds in self.arrays]
         self._require_one_device([(p.name, unwrapped(arg)) for p, arg in arrays])
-        env: dict[str, int] = {}
-        for p, arg in arrays:
-            self._require_fit(p, arg)
-            env |= _sizes(p.name, arg)
-        host, fixed = self._host(env), self._fixed(env)
-        if not self._numbers():
-            grid, found = host(())
+        read = {i: self._fitting(p, bounds, args[i]) for i, p, bounds in self.arrays}
+        found = [int(n) for extents, _address in read.values() for row in extents for n in row]
+        env = dict(zip(self.extents, found, strict=True))
+        host, fixed = self._host(env), {i: env[name] for i, name in self.fixed}
+        if not self.numbers:
+            grid, more = host(())
             if 0 in grid:
                 return EmptyGrid()
-            count = len(self.kinds) - len(found)
-            fixed |= {count + i: x for i, x in enumerate(found)}
+            count = len(self.kinds) - len(more)
+            fixed |= {count + i: x for i, x in enumerate(more)}
         first = unwrapped(arrays[0][1])
         prepared = Prepared(
             self.driver,
             self.compiled,
             self.function,
             self.device,
-            host if self._numbers() else grid,
+            host if self.numbers else grid,
             self.kinds,
             fixed,
             current_stream(first, self.device),
             current_device(first),
-            self._maps(args),
-            tuple(self._numbers()),
+            self._maps(read),
+            tuple(self.numbers),
         )
         if not self.is_active:
             require_active(self.driver, self.compiled, self.function, prepared.config())
@@ -184,22 +199,15 @@ class Launcher:
         streams = {own_stream(unwrapped(arg)) for _p, arg in arrays} - {None}
         return Ordered(prepared, [s for s in streams if s is not None]) if streams else prepared
 
-    def _fixed(self, env: dict[str, int]) -> dict[int, int]:
-        """Return sizes and strides by the index of their parameter."""
-        names = {name for p in self.compiled.plan.params if isinstance(p, TensorParam)
-                 for name in names_of(p)}  # fmt: skip
-        listed = enumerate(self.parameters)
-        return {i: env[name] for i, (name, _kind) in listed if name in names}
-
-    def _maps(self, args: Sequence[Any]) -> list[MapOf]:
-        """Return the tensor maps of the arrays."""
-        names, operation = [p.name for p in self.compiled.plan.params], self.compiled.plan.name
-        values = [names.index(x.tensor) for x in self.maps]
-        with self.driver.inside(self.device) if values else nullcontext():
-            facts = [(*extents_of(args[i]), address_of(unwrapped(args[i]))) for i in values]
+    def _maps(self, read: dict[int, tuple[Extents, int]]) -> list[MapOf]:
+        """Return the tensor maps of arrays, by their extents and addresses."""
+        if not self.maps:
+            return []
+        operation = self.compiled.plan.name
+        with self.driver.inside(self.device):
             return [
-                MapOf(i, encoded(self.driver, x, *each, operation))
-                for i, x, each in zip(values, self.maps, facts, strict=True)
+                MapOf(i, encoded(self.driver, x, *read[i][0], read[i][1], operation))
+                for i, x in self.maps
             ]
 
     def _host(self, env: dict[str, int]) -> Callable[[Sequence[Any]], tuple[Grid, list[int]]]:
@@ -208,7 +216,7 @@ class Launcher:
         """
         plan, count = self.compiled.plan, len(self.compiled.plan.launch.counts)
         rows = count + len(plan.launch.divisors)
-        numbers = self._numbers()
+        numbers = self.numbers
         sizes = {name: env[name] for name in self.sizes if name in env}
 
         def host(values: Sequence[Any]) -> tuple[Grid, list[int]]:
@@ -224,11 +232,6 @@ class Launcher:
             return (x, y, z), [*map(multiplier, divisors), *entries]
 
         return host
-
-    def _numbers(self) -> dict[int, str]:
-        """Return the run-time numbers that the host computes with, by the index of their value."""
-        params = enumerate(self.compiled.plan.params)
-        return {i: p.name for i, p in params if isinstance(p, ScalarParam) and p.name in self.sizes}
 
     # -- refusals
 
@@ -247,8 +250,12 @@ class Launcher:
                     device=self.device,
                 )
 
-    def _require_fit(self, p: TensorParam, arg: Any) -> None:
-        """Refuse an array that does not match what the plan was traced for."""
+    def _fitting(
+        self, p: TensorParam, bounds: list[tuple[int, float, float]], arg: Any
+    ) -> tuple[Extents, int]:
+        """Return the extents and the address of an array; refuse one that does not match what the
+        plan was traced for.
+        """
         array = unwrapped(arg)
         require_plain_values(array, p.name)
         if p.name in self.written and is_read_only(array):
@@ -264,16 +271,17 @@ class Launcher:
         if packed != p.packed:
             kinds = [f"{'packed' if x else 'unpacked'} {p.dtype}" for x in (packed, p.packed)]
             raise self._wrong(p.name, f"{kinds[0]}, traced for {kinds[1]}")
-        extents = extents_of(arg)
-        for word, given, traced in zip(
-            ("shape", "stride"), extents, (p.shape, p.stride), strict=True
-        ):
-            fits = len(given) == len(traced) and all(map(admits, traced, given))
-            if not fits:
-                raise self._wrong(p.name, f"{word} {tuple(given)}, traced for {_shown(traced)}")
+        shape, strides = extents = extents_of(arg)
+        if len(shape) != len(p.shape):
+            raise self._misfit(p, shape, strides)
+        for n, (unit, low, high) in zip((*shape, *strides), bounds, strict=True):
+            if n % unit or not low <= n <= high:
+                raise self._misfit(p, shape, strides)
         if p.small and not is_small(extents, p.dtype):
             raise self._wrong(p.name, "more than 2 GB, traced for less")
-        self._require_aligned(p, address_of(array))
+        address = address_of(array)
+        self._require_aligned(p, address)
+        return extents, address
 
     def _require_aligned(self, p: TensorParam, address: int) -> None:
         """Refuse an address that is not a multiple of the element, or of the traced alignment."""
@@ -290,15 +298,23 @@ class Launcher:
         if address % p.alignment:
             raise self._wrong(p.name, f"an address that is not a multiple of {p.alignment} bytes")
 
+    def _misfit(
+        self, p: TensorParam, shape: tuple[int, ...], strides: tuple[int, ...]
+    ) -> CuteError:
+        word, given, traced = "shape", shape, p.shape
+        if len(shape) == len(traced) and all(map(admits, traced, shape)):
+            word, given, traced = "stride", strides, p.stride
+        return self._wrong(p.name, f"{word} {tuple(given)}, traced for {_shown(traced)}")
+
     def _wrong(self, name: str, found: str) -> CuteError:
         plan = self.compiled.plan
         return refusal("launch-argument", operation=plan.name, name=name, found=found)
 
 
-def _sizes(name: str, array: Any) -> dict[str, int]:
-    shape, strides = extents_of(array)
-    sizes = {f"{name}_shape{i}": int(n) for i, n in enumerate(shape)}
-    return sizes | {f"{name}_stride{i}": int(n) for i, n in enumerate(strides)}
+def _names(p: TensorParam) -> list[str]:
+    """Return the names of an array's extents and strides."""
+    shape = [f"{p.name}_shape{i}" for i in range(len(p.shape))]
+    return [*shape, *[f"{p.name}_stride{i}" for i in range(len(p.stride))]]
 
 
 def words_of(
@@ -323,6 +339,7 @@ def _shown(traced: tuple[Scalar, ...]) -> str:
 
 # -- limits of a device: threads, shared memory, clusters, and the size of the grid
 
+GRID = ("MAX_GRID_DIM_X", "MAX_GRID_DIM_Y", "MAX_GRID_DIM_Z")
 PORTABLE = 8  # blocks per cluster on every device that has clusters
 
 
@@ -400,10 +417,10 @@ def require_grid(
 
     For a grid that is too large the driver says only CUDA_ERROR_INVALID_VALUE.
     """
-    plan = compiled.plan
-    most = tuple(driver.limit(device, f"MAX_GRID_DIM_{letter}") for letter in "XYZ")
-    if any(not 0 <= n <= limit for n, limit in zip(grid, most, strict=True)):
+    plan, (x, y, z) = compiled.plan, grid
+    most = tuple([driver.limit(device, name) for name in GRID])
+    if not (0 <= x <= most[0] and 0 <= y <= most[1] and 0 <= z <= most[2]):
         raise refusal("launch-grid", operation=plan.name, grid=grid, most=most)
-    cluster = plan.launch.cluster
-    if any(n % c for n, c in zip(grid, cluster, strict=True)):
-        raise refusal("launch-cluster", operation=plan.name, grid=grid, cluster=cluster)
+    a, b, c = plan.launch.cluster
+    if x % a or y % b or z % c:
+        raise refusal("launch-cluster", operation=plan.name, grid=grid, cluster=(a, b, c))

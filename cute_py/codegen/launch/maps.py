@@ -55,7 +55,7 @@ def encoded(
     Raises LayoutError for an array that TMA cannot address.
     """
     bytes = found.dtype.bits // 8
-    extents = tuple(int(shape[i]) for i in found.modes)
+    extents = tuple([int(shape[i]) for i in found.modes])
     pitches = _pitches(found, extents, [int(strides[i]) * bytes for i in found.modes])
     problem = unreachable(extents, pitches, bytes, address)
     if problem:
@@ -79,7 +79,7 @@ def _pitches(found: TensorMap, extents: Sequence[int], strides: Sequence[int]) -
     row = extents[0] * found.dtype.bits // 8
     least = max(PITCH_UNIT, -(-row // PITCH_UNIT) * PITCH_UNIT)
     sides = zip(extents[1:], strides[1:], strict=True)
-    return tuple(pitch if extent > 1 else least for extent, pitch in sides)
+    return tuple([pitch if extent > 1 else least for extent, pitch in sides])
 
 
 def writer(

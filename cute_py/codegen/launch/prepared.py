@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections import deque
-from functools import partial
+from functools import lru_cache, partial
 from operator import itemgetter
 from struct import Struct
 from struct import error as StructError
@@ -69,19 +69,28 @@ class Block:
         """
         self.config, self.stream = config, 0
         self.counted: object = None  # the run-time numbers that the grid was computed from
-        written = [i for i in range(len(kinds)) if i not in fixed]
-        order = [*written, *fixed]
-        self.values = (ctypes.c_uint64 * len(kinds))(*[fixed.get(i, 0) for i in order])
+        places, packed = _form(tuple(kinds), tuple(fixed))
+        values = [0] * (len(kinds) - len(fixed))
+        self.values = (ctypes.c_uint64 * len(kinds))(*values, *fixed.values())
         first = ctypes.addressof(self.values)
-        places = {i: WORD * place for place, i in enumerate(order)}
-        pointers = [first + places[i] for i, kind in enumerate(kinds) if kind != "entry"]
+        pointers = [first + place for place in places]
         self.maps = (ctypes.c_char * (MAP_BYTES * (len(maps) + 1)))()
         start = -(-ctypes.addressof(self.maps) // MAP_BYTES) * MAP_BYTES
         pointers += [start + i * MAP_BYTES for i in range(len(maps))]
         self.pointers = (ctypes.c_void_p * len(pointers))(*pointers)
         self.address = ctypes.addressof(self.pointers)
-        packed = Struct("".join([WORDS[kinds[i]] for i in written]))
         self.write: Callable[..., None] = partial(packed.pack_into, self.values, 0)
+
+
+@lru_cache(maxsize=256)
+def _form(kinds: tuple[str, ...], fixed: tuple[int, ...]) -> tuple[list[int], Struct]:
+    """Return the offset of each parameter in the memory of its words (bytes), and the `struct` of
+    the words that a call writes, which come first.
+    """
+    written = [i for i in range(len(kinds)) if i not in fixed]
+    places = {i: WORD * place for place, i in enumerate((*written, *fixed))}
+    offsets = [places[i] for i, kind in enumerate(kinds) if kind != "entry"]
+    return offsets, Struct("".join([WORDS[kinds[i]] for i in written]))
 
 
 class Prepared:
@@ -99,6 +108,7 @@ class Prepared:
         "grid",
         "grid_of",
         "kinds",
+        "known",
         "maps",
         "name",
         "pool",
@@ -145,6 +155,8 @@ class Prepared:
         self.grid: Grid = (1, 1, 1) if callable(grid) else grid
         self.name, self.waits = compiled.plan.name, is_synchronous()
         self.pool: list[Block] = []
+        # grids and multipliers by run-time numbers, where there are multipliers
+        self.known: dict[object, tuple[Grid, list[int]]] = {}
         self.go = self._launcher()
 
     def __call__(self, values: Sequence[Any], stream: int | None = None) -> None:
@@ -198,18 +210,17 @@ class Prepared:
         plan = self.compiled.plan.launch
         if grid_of is None or not (plan.divisors or plan.tables):
             return go
-        count, host = len(self.compiled.plan.params), grid_of
-        known: dict[object, list[int]] = {}  # numbers -> multipliers
+        count, host, known = len(self.compiled.plan.params), grid_of, self.known
 
         def go_on(values: Sequence[Any], stream: int | None = None) -> None:
             values = values[:count]
             numbers = counts(values)
-            more = known.get(numbers)
-            if more is None:
+            found = known.get(numbers)
+            if found is None:
                 if len(known) >= MOST:
                     known.clear()
-                more = known[numbers] = host(values)[1]
-            go((*values, *more), stream)
+                found = known[numbers] = host(values)
+            go((*values, *found[1]), stream)
 
         return go_on
 
@@ -220,9 +231,8 @@ class Prepared:
         config.gridDimX, config.gridDimY, config.gridDimZ = self.grid
         config.blockDimX, config.blockDimY, config.blockDimZ = launch.block
         config.sharedMemBytes = self.compiled.plan.smem_bytes
-        attributes = [_cluster(raw, launch.cluster)] if launch.cluster != (1, 1, 1) else []
-        if launch.pdl and overlaps(self.compiled.arch):
-            attributes.append(_pdl(raw))
+        pdl = launch.pdl and overlaps(self.compiled.arch)
+        attributes = _attributes(raw, launch.cluster, pdl)
         if attributes:
             config.attrs, config.numAttrs = attributes, len(attributes)
         return config
@@ -245,7 +255,7 @@ class Prepared:
     def _count(self, block: Block, values: Sequence[Any]) -> bool:
         """Write the grid computed from run-time numbers; return whether it is not empty."""
         assert self.grid_of is not None
-        grid, _more = self.grid_of(values)
+        grid, _more = self.known.get(block.counted) or self.grid_of(values)
         config = block.config
         config.gridDimX, config.gridDimY, config.gridDimZ = grid
         if 0 in grid:
@@ -309,6 +319,13 @@ class EmptyGrid:
 def _signed(value: Any) -> Any:
     """Return the signed 64-bit number with the same bits."""
     return value - (1 << 64) if isinstance(value, int) and value >> 63 > 0 else value
+
+
+@lru_cache(maxsize=64)
+def _attributes(raw: Any, cluster: Grid, pdl: bool) -> list[Any]:
+    """Return the attributes of a launch, which a configuration copies."""
+    found = [_cluster(raw, cluster)] if cluster != (1, 1, 1) else []
+    return [*found, _pdl(raw)] if pdl else found
 
 
 def _pdl(raw: Any) -> Any:

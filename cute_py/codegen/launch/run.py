@@ -50,7 +50,13 @@ def run(plan: Plan, *args: Any, stream: Any = None) -> None:
 
 def prepare(plan: Plan, args: Sequence[Any], stream: int | None = None) -> tuple[Launch, list[Any]]:
     """Return the launch of a plan for arrays like these, and the values to call it with."""
-    args = [imported(x) for x in args]
+    return prepared(plan, [imported(x) for x in args], stream)
+
+
+def prepared(
+    plan: Plan, args: Sequence[Any], stream: int | None = None
+) -> tuple[Launch, list[Any]]:
+    """Return the same for arrays that were imported."""
     array = next((unwrapped(x) for x in args if on_device(x)), None)
     if array is None:
         found = "no GPU array"
@@ -136,4 +142,4 @@ def device_arch(device: int | None = None) -> str:
     return arch_of((major, minor))
 
 
-backends.prepare[:] = [prepare]
+backends.prepare[:] = [prepared]

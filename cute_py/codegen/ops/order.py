@@ -14,6 +14,7 @@ from cute_py.plan.conditions import bounds_of
 
 if TYPE_CHECKING:
     from cute_py.codegen.emit import Emit
+    from cute_py.plan.access import Access
 
 FEW = 4  # ids of a named barrier
 _BARRIERS = {"block": "bar.block", "warp": "bar.warp"}
@@ -90,8 +91,13 @@ def mbar_arrive(e: Emit, op: ops.MbarArrive) -> None:
     if op.cluster_rank is not None:  # mapa takes a register
         given = [e.b.add(address, ir.Constant(I32, beyond)), e.scalars.narrow(op.cluster_rank)]
     modes: dict[str, Any] = {"bytes": op.bytes} if op.bytes else {}
-    modes |= {} if op.cluster_rank is None else {"scope": e.scope}
+    modes |= {} if op.cluster_rank is None else {"scope": _scope(e, op.bar)}
     e.emit(op.needs(), *given, **modes)
+
+
+def _scope(e: Emit, bar: Access) -> str:
+    """Return for whom an mbarrier orders memory."""
+    return "cluster" if bar.storage in e.wide else "cta"
 
 
 @emits(ops.CpArrive)
@@ -104,7 +110,7 @@ def cp_arrive(e: Emit, op: ops.CpArrive) -> None:
 def mbar_wait(e: Emit, op: ops.MbarWait) -> None:
     """Wait for a phase of an mbarrier."""
     phase = e.scalars.narrow(op.phase)
-    e.emit("mbarrier.try_wait", Addresses(e, op.bar)[0], phase, scope=e.scope)
+    e.emit("mbarrier.try_wait", Addresses(e, op.bar)[0], phase, scope=_scope(e, op.bar))
 
 
 @emits(ops.SetMaxNReg)
