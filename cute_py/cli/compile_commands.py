@@ -151,12 +151,9 @@ def _operator(given: Namespace) -> Shown:
         config=given.config,
         fast_accum=given.fast_accum,
     )
-    why = choose(call.inputs).config.reasons[0].removeprefix("path: ")
-    return call.plan(), {
-        "config": str(call.config),
-        "path": why,
-        "chosen for": _gpu_text(given, gpu),
-    }
+    path = choose(call.inputs).path.reason.removeprefix("path: ")
+    told = {"config": str(call.config), "path": path, "chosen for": _gpu_text(given, gpu)}
+    return call.plan(), told
 
 
 def _gpu_text(given: Namespace, gpu: Gpu) -> str:

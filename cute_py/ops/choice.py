@@ -89,11 +89,13 @@ def gemm_config(*args: Any, **named: Any) -> GemmConfig:
     with library.inside():
         product = Product(request, library)
         product.require_some("cute.ops.gemm_config")
-        config = choose(product).config
+        found = choose(product)
+        why = found.why()
         more = [f"{x}: copied first, as no kernel reads its strides" for x in product.gathered()]
         if request.out is not None and not product.call().direct:
             more.append("out: copied from a new array, which no kernel writes in its place")
-    return config.because(*config.reasons, *more)
+    path = () if found.path.reason in why else (found.path.reason,)
+    return found.config.because(*path, *why, *more)
 
 
 def all_for(product: Product) -> list[GemmConfig]:

@@ -79,6 +79,9 @@ def test_later_calls_use_the_fastest(launched):
     assert used(a, b) == used(*operands()) == best
     again()
     assert used(a, b) == best
+    stored = cute.ops.gemm_config(a, b)
+    assert stored == best
+    assert [x[:5] for x in stored.reasons] == ["path:", "measu", "store"]
     lines = best.reasons
     assert lines[0].startswith("measured: 1 us, ")
     assert [float(x.split()[1]) for x in lines] == sorted(float(x.split()[1]) for x in lines)
