@@ -222,10 +222,10 @@ def test_split_given_as_text_is_taken_or_refused_for_its_reason(row):
             assert config.reasons[-1] == f"given: {text}"
             assert changed_for_hopper(config, "split=1", asked).split == 1
             assert changed_for_hopper(config, "pdl=1", asked) == replace(config, pdl=1)
-            with pytest.raises(cute.CuteError, match=r"1 to 8 blocks that share K \(split\)"):
+            with pytest.raises(cute.CuteError, match=r"1 to 8 cooperative blocks that share K \(split\)"):
                 changed_for_hopper(config, "split=9", asked)
         else:
-            with pytest.raises(cute.CuteError, match="share K|no cluster"):
+            with pytest.raises(cute.CuteError, match=r"share K|schedule has: no .*split"):
                 changed_for_hopper(for_hopper(asked), text, asked)
     assert set(row.splits) <= set(range(2, 9))
     assert fits or not row.splits
