@@ -34,25 +34,25 @@ if TYPE_CHECKING:
 PDL_BELOW = 50.0  # microseconds; longer kernels lose up to 2 %
 # microseconds: of a launch; from a load to its arrival; of the products of a tile of K (128 bytes),
 # for each element of D
-LAUNCH, LATENCY, AREA = 1.44, 1.17, 1.9e-5
+LAUNCH, LATENCY, AREA = 1.43, 1.11, 1.9e-5
 # microseconds to load a row of 128 bytes of A or B, by what divides its pitch, where a pair of
 # multiprocessors has one block; times as much where it has two; and of a row outside of A or B
-LOAD = {128: 8.04e-4, 64: 8.9e-4, 32: 1.14e-3, 16: 1.63e-3}
-PAIRED, OUTSIDE = 1.41, 1.16e-4
+LOAD = {128: 7.97e-4, 64: 7.88e-4, 32: 1.12e-3, 16: 1.61e-3}
+PAIRED, OUTSIDE = 1.42, 1.3e-4
 MEMORY = 3.8e6  # bytes a microsecond, read or written
 SECTOR = 32  # bytes of L2 that are read together
 # how sharp the maximum of products and loads is, and that of loads inside and outside of A or B
 SHARP, AMONG = 8, 3
-END = 1.33e-5, 1.46e-5  # microseconds to store an element of D, and each of its bytes
+END = 1.47e-5, 1.42e-5  # microseconds to store an element of D, and each of its bytes
 # more of the last tile, as all blocks store at once: in one pass, in parts, elements of 4 bytes
-LAST = 6.6e-5, 2.83e-5, 1.49e-4
+LAST = 6.11e-5, 2.43e-5, 1.33e-4
 DIRECT = 2.0  # times as much where D leaves by direct stores
 TURN = 0.18  # microseconds to go on to the next tile
 LARGE = 1.1  # multiprocessors for each of those that clusters of 4 or more can use: 132 for 120
 # microseconds to exchange the sums of a tile: for each block, and for each element
-EXCHANGE = 0.89, 6.07e-5
+EXCHANGE = 1.1, 5.06e-5
 NARROW = 64  # rows of D, up to which memory is the limit
-FITTED = 7  # stages of the measured tiles; more help where K has as many tiles
+FITTED = 7  # stages that hide the latency of a load; more help where K has as many tiles
 DEEP = 16  # tiles of K (128 bytes), from which on it may be split
 # more of an element: C by loads or by TMA; a factor, a bias or relu; another activation
 LOADED, BY_TMA, LIGHT, HEAVY = 1.31e-4, 1.02e-5, 6e-6, 1.2e-4
@@ -108,22 +108,22 @@ class Forms(NamedTuple):
 
 
 ROWS = (
-    Row(64, 32, 1, "cooperative", 0.987),
-    Row(64, 64, 1, "cooperative", 1.067, splits=(6,)),
-    Row(64, 128, 1, "cooperative", 0.955, splits=(3,)),
-    Row(128, 64, 2, "cooperative", 0.972, splits=(2,)),
-    Row(128, 128, 2, "cooperative", 0.992, splits=(2, 3, 6)),
+    Row(64, 32, 1, "cooperative", 0.973),
+    Row(64, 64, 1, "cooperative", 1.059, splits=(6,)),
+    Row(64, 128, 1, "cooperative", 1.004, splits=(3,)),
+    Row(128, 64, 2, "cooperative", 0.96, splits=(2,)),
+    Row(128, 128, 2, "cooperative", 0.991, splits=(2, 3, 6)),
     Row(128, 160, 2, "cooperative", 0.994, most=(4, 4, 1)),
-    Row(128, 192, 2, "cooperative", 1.015, most=(4, 4, 0)),
+    Row(128, 192, 2, "cooperative", 0.998, most=(4, 4, 0)),
     Row(128, 256, 2, "cooperative", 0.986, most=(4, 4, 1)),
     Row(256, 128, 2, "cooperative", 1.025, in_parts=True, most=(4, 4, 0)),
-    Row(192, 192, 3, "cooperative", 0.982, in_parts=True, most=(1, 0, 0)),
-    Row(256, 152, 2, "cooperative", 1.016, in_parts=True, most=(3, 1, 0)),
-    Row(256, 192, 2, "cooperative", 0.971, most=(0, 0, -1)),
-    Row(256, 200, 2, "cooperative", 0.989, most=(0, -1, -1)),
-    Row(128, 128, 1, "pingpong", 1.013, most=(1, 3, 1)),
-    Row(128, 176, 1, "pingpong", 1.039, most=(2, 0, -1)),
-    Row(128, 192, 1, "pingpong", 1.037, most=(0, -1, -1)),
+    Row(192, 192, 3, "cooperative", 0.983, in_parts=True, most=(1, 0, 0)),
+    Row(256, 152, 2, "cooperative", 1.014, in_parts=True, most=(3, 1, 0)),
+    Row(256, 192, 2, "cooperative", 0.969, most=(0, 0, -1)),
+    Row(256, 200, 2, "cooperative", 0.987, most=(0, -1, -1)),
+    Row(128, 128, 1, "pingpong", 1.011, most=(1, 3, 1)),
+    Row(128, 176, 1, "pingpong", 1.041, most=(2, 0, -1)),
+    Row(128, 192, 1, "pingpong", 1.036, most=(0, -1, -1)),
 )
 
 

@@ -158,7 +158,7 @@ def ratios_to_the_best(products):
     return found
 
 
-@pytest.mark.parametrize(("name", "least"), [("fitted", 178), ("held out", 53)])
+@pytest.mark.parametrize(("name", "least"), [("fitted", 208), ("held out", 53)])
 def test_the_rule_is_near_the_fastest_of_what_was_measured(name, least):
     """Products of bf16 along K on an H200: those that the rule was fitted to, and others."""
     products = json.loads(MEASURED.read_text())[name]
@@ -222,7 +222,9 @@ def test_split_given_as_text_is_taken_or_refused_for_its_reason(row):
             assert config.reasons[-1] == f"given: {text}"
             assert changed_for_hopper(config, "split=1", asked).split == 1
             assert changed_for_hopper(config, "pdl=1", asked) == replace(config, pdl=1)
-            with pytest.raises(cute.CuteError, match=r"1 to 8 cooperative blocks that share K \(split\)"):
+            with pytest.raises(
+                cute.CuteError, match=r"1 to 8 cooperative blocks that share K \(split\)"
+            ):
                 changed_for_hopper(config, "split=9", asked)
         else:
             with pytest.raises(cute.CuteError, match=r"share K|schedule has: no .*split"):
