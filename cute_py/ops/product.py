@@ -512,7 +512,7 @@ class Product:
             out=out,
             direct=view is not None,
             blocks=L * ceil_div(self.M, m) * ceil_div(self.N, n),
-            block_bytes=config.block_bytes,
+            block_bytes=config.block_bytes if library.on_host else 0,
             inputs=self,
         )
 

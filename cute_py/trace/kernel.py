@@ -79,8 +79,13 @@ class Kernel:
 
     def arguments(self, *args: object, **named: object) -> tuple[Argument, ...]:
         """Return the arguments of a call, classified."""
-        notes, taken = self.notes(), set[str]()  # before the signature is read
-        names = self.by_position
+        return self._classified(self.notes(), args, named)
+
+    def _classified(
+        self, notes: dict[str, object], args: tuple[object, ...], named: dict[str, object]
+    ) -> tuple[Argument, ...]:
+        """Return the same, by the annotations, which are read before the signature is."""
+        names, taken = self.by_position, set[str]()
         if not named and names is not None and len(args) == len(names):
             pairs = zip(names, args, strict=True)
             return tuple([classify(name, x, notes.get(name), taken) for name, x in pairs])
@@ -97,10 +102,12 @@ class Kernel:
         given = bound.arguments.items()
         return tuple([classify(name, value, notes.get(name), taken) for name, value in given])
 
-    def notes(self) -> dict[str, object]:
-        """Return the annotations as values, evaluated again if their dependencies have changed."""
+    def notes(self, now: Snapshot | None = None) -> dict[str, object]:
+        """Return the annotations as values, evaluated again if their dependencies have changed;
+        `now`: the dependencies, if they were just looked at.
+        """
         known = self._notes
-        if known is None or not known[0].unchanged():
+        if known is None or not (known[0] is now or known[0].unchanged()):
             seen = self.dependencies.snapshot()
             self.signature = inspect.signature(self.function)  # its defaults may have changed
             parameters = self.signature.parameters.values()
@@ -109,9 +116,9 @@ class Kernel:
             self._notes = known = seen, annotations_of(self.function)
         return known[1]
 
-    def calls(self) -> LaunchCache:
+    def calls(self, now: Snapshot | None = None) -> LaunchCache:
         """Return the cache of launches, which is empty again if the annotations have changed."""
-        notes, known = self.notes(), self._calls
+        notes, known = self.notes(now), self._calls
         if known is None or known[0] is not notes:
             names = [p.name for p in self.signature.parameters.values() if p.kind in _BY_POSITION]
             known = notes, LaunchCache([notes.get(name) for name in names])
@@ -191,8 +198,8 @@ class Kernel:
         that has read.
         """
         seen = self.dependencies.snapshot()  # first, so that a later change is noticed
-        calls = self.calls()
-        arguments = self.arguments(*args, **named)
+        calls, notes = self.calls(seen), self.notes(seen)
+        arguments = self._classified(notes, args, named)
         seen = self._with_statics(seen, arguments)
         plan, leaves = self._cached(arguments, seen), _leaves(arguments)
         if not any(map(on_device, leaves)):

@@ -40,6 +40,9 @@ GOOD = (ROW, 4, (2, 4), Layout(4, 2))
 class Odd:
     """A class of which nothing is known."""
 
+    def __repr__(self):
+        return "Odd()"
+
 
 JUNK = (
     *(None, "3", "(4,8):(8,1)", 3.5, True, (), (4, 8), [4, 8], {}, {1: 2}, Odd(), Layout, b"x", 1j),
