@@ -12,6 +12,7 @@ import numpy as np
 import cute_py as cute
 from cute_py.calls import arrays, backends
 from cute_py.codegen.driver import streams
+from cute_py.dtypes.conversion import strided
 from cute_py.kernels.gemm import gemm
 from cute_py.kernels.gemm_sm90 import KERNELS
 from cute_py.ops import libraries, product, tuning_sm90
@@ -39,7 +40,7 @@ def _spread(x, shape):
     more = len(shape) - x.ndim
     sizes = zip(x.shape, shape[more:], x.strides, strict=True)
     strides = (0,) * more + tuple(step if n == m else 0 for n, m, step in sizes)
-    return np.lib.stride_tricks.as_strided(x, shape, strides, subok=True)
+    return strided(x, shape, strides).view(type(x))
 
 
 def small_tiles(monkeypatch):

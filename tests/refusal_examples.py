@@ -431,6 +431,7 @@ WHEN = {
     "kernel-operand-type": "a fragment has another type than the atom multiplies",
     "tma-kernel-tile": "TMA is given something other than a tile of a tensor in coordinates",
     "tma-im2col": "TMA cannot step over the pixels of a convolution",
+    "tma-bits": "elements of less than a byte are to be copied by TMA",
     "tma-kernel-box": "a tile is not a box that TMA can copy",
     "kernel-registers": "`cute.setmaxnreg` is given an impossible number",
     "mainloop-operand": "an operand of `cute.mainloop` is neither tiles nor an iterator",
@@ -544,6 +545,7 @@ WHEN = {
     "ops-tune-host": "arrays of the host, whose configurations cannot be measured",
     "ops-shapes": "the operands' shapes do not fit together",
     "ops-shape": "c, bias or out has another shape than the result asks for",
+    "ops-empty": "a configuration is asked for of a product without elements",
     "ops-dtype": "no instruction multiplies operands of these types",
     "ops-out-dtype": "the result cannot have that type, or out has another one",
     "ops-overlap": "elements of out share memory",
@@ -1117,6 +1119,7 @@ RECORDED = {
     "ops-library": ("ops.gemm", {"type": "DeviceNDArray"}),
     "ops-chip": ("compile", {"arch": "sm_103a"}),
     "ops-tune-host": ("cute.tune", {}),
+    "ops-empty": ("cute.ops.gemm_config", {"shape": "(0,64)"}),
     "ops-memory": (
         "cute.ops.gemm",
         {"needed": "2.2 MiB", "arrays": "351.6 KiB", "state": "1.9 MiB", "available": "1.1 MiB"},

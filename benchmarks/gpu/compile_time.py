@@ -71,15 +71,16 @@ def chosen() -> list[tuple[Any, Any, str]]:
     found = []
     for row in ROWS:
         for way, most in enumerate(row.most):
-            result, parts = ("bf16", "f32", "bf16")[way], {"store": 0} if way == 2 else {}
-            plain = warpgroup_config(
-                ("bf16", "bf16"), (row.m, row.n), row.warpgroups, row.schedule, ("K", "K"),
-                result, one_pass=not row.in_parts, **parts,
-            )  # fmt: skip
-            for last in epilogues[: most + 1]:
-                loads = last.source and way < 2 and can_load_source(plain)
-                more = {"prefetch": 1} if loads else {}
-                found.append((replace(plain, **more), last, result))
+            result, store = ("bf16", "f32", "bf16")[way], {"store": 0} if way == 2 else {}
+            for split in (1, *row.splits):
+                config = warpgroup_config(
+                    ("bf16", "bf16"), (row.m, row.n), row.warpgroups, row.schedule, ("K", "K"),
+                    result, one_pass=not row.in_parts and split == 1, split=split, **store,
+                )  # fmt: skip
+                for last in epilogues[: most + 1]:
+                    loads = last.source and way < 2 and can_load_source(config)
+                    made = replace(config, prefetch=1) if loads else config
+                    found.append((made, last, result))
     return found
 
 

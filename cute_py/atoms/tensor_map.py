@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 MOST_DIMENSIONS = 5
 MOST_BOX = 256  # elements of a box along one mode
-MOST_EXTENT, MOST_PITCH = 1 << 32, 1 << 40  # elements along a mode, and bytes
+# Elements along a mode: coordinates are signed numbers of 32 bits. The driver accepts more, but the
+# kernel traps.
+MOST_EXTENT = (1 << 31) - 1
+MOST_PITCH = 1 << 40  # bytes
 PITCH_UNIT = 16  # addresses and pitches are multiples of it (bytes)
 # B of the byte swizzle -> (mode of the tensor map, its span and the period of its pattern in bytes)
 SWIZZLE_MODES = {
@@ -23,8 +26,8 @@ SWIZZLE_MODES = {
 
 
 def unreachable(extents: Sequence[int], pitches: Sequence[int], size: int, address: int) -> str:
-    """Return why TMA cannot read an array, in words; "" if it can. The driver accepts a pitch of 0
-    and one below a row.
+    """Return why TMA cannot read an array, in words; "" if it can. The driver accepts a pitch of 0,
+    one below a row, and extents of 2^31 and more.
 
     Args:
         extents: the elements along each dimension, the contiguous one first.

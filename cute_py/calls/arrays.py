@@ -16,6 +16,7 @@ from cute_py.calls.torch_tensors import (
     require_dense,
     require_no_gradient,
 )
+from cute_py.dtypes.conversion import strided
 from cute_py.dtypes.table import Dtype, from_numpy
 from cute_py.errors import refusal
 from cute_py.integers.code import (
@@ -484,10 +485,8 @@ def _host_array(x: Any) -> Any:  # a Tensor
         if rest:
             raise refusal("argument-split", operation="kernel", tensor=x, dtype=kind)
         return TypedArray(memory.view("uint8")[at:], kind, True, modes)
-    import numpy as np
-
     steps = tuple([d * memory.itemsize for d in modes[1]])
-    array = np.lib.stride_tricks.as_strided(memory[start:], modes[0], steps)
+    array = strided(memory[start:], modes[0], steps)
     return array if from_numpy(array.dtype) is kind else TypedArray(array, kind)
 
 

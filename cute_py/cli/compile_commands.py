@@ -14,6 +14,7 @@ from cute_py.cli.output import Output
 from cute_py.codegen.build import compile, source
 from cute_py.errors import CuteError, refusal
 from cute_py.kernels.samples import sample
+from cute_py.ops.choice import choose
 from cute_py.ops.product import require_choices
 from cute_py.ops.without_gpu import call_on, gpu_of
 
@@ -150,7 +151,9 @@ def _operator(given: Namespace) -> Shown:
         config=given.config,
         fast_accum=given.fast_accum,
     )
-    return call.plan(), {"config": str(call.config), "chosen for": _gpu_text(given, gpu)}
+    path = choose(call.inputs).path.reason.removeprefix("path: ")
+    told = {"config": str(call.config), "path": path, "chosen for": _gpu_text(given, gpu)}
+    return call.plan(), told
 
 
 def _gpu_text(given: Namespace, gpu: Gpu) -> str:

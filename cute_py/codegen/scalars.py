@@ -156,8 +156,9 @@ class Scalars:
 
     def _quotient(self, numerator: Polynomial, divisor: Polynomial) -> Any:
         b = self.b
-        if WARP in self.env and (warps := _warps(numerator, divisor)):
-            return b.udiv(self.env[WARP], ir.Constant(I32, warps))
+        if WARP in self.env and (found := _warps(numerator, divisor)):
+            first, warps = (ir.Constant(I32, x) for x in found)
+            return b.udiv(b.add(self.env[WARP], first), warps)
         (low, high), (least, _most) = bounds(numerator), bounds(divisor)
         positive = low is not None and low >= 0
         multiplier = self.multipliers.get(SymInt(divisor))
@@ -328,14 +329,15 @@ def _operands(atom: Atom) -> tuple[Polynomial, ...]:
     return atom.options if isinstance(atom, Min) else ()
 
 
-def _warps(numerator: Polynomial, divisor: Polynomial) -> int:
-    """Return n for the quotient tid // (32*n), 0 for any other."""
-    d = value(divisor)
-    if d is None or d % 32 or len(numerator) != 1:
-        return 0
-    ((monomial, c),) = numerator.items()
-    is_thread = c == 1 and [getattr(atom, "name", "") for atom in monomial] == ["tid"]
-    return d // 32 if is_thread else 0
+def _warps(numerator: Polynomial, divisor: Polynomial) -> tuple[int, int] | None:
+    """Return (m, n) for the quotient (tid + 32*m) // (32*n) with m >= 0, None for any other."""
+    d, first = value(divisor), numerator.get((), 0)
+    if d is None or d % 32 or first % 32 or first < 0:
+        return None
+    threads = [(m, c) for m, c in numerator.items() if m]
+    if [([getattr(atom, "name", "") for atom in m], c) for m, c in threads] != [(["tid"], 1)]:
+        return None
+    return first // 32, d // 32
 
 
 def _taken_out(atom: FloorDiv) -> Polynomial:

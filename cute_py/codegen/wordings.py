@@ -142,9 +142,10 @@ WORDINGS: dict[str, Wording] = {
     "launch-map": (
         LayoutError,
         "{name} with {found}",
-        "an array that TMA can address: its address and its pitches are multiples of 16 bytes, and "
-        "a pitch is at least a row",
-        "copy it into memory with such rows: a number of columns that is a multiple of 16 bytes",
+        "an array that TMA can address: its address and its pitches are multiples of 16 bytes, a "
+        "pitch is at least a row, and extents are below 2^31",
+        "copy it into memory with such rows: a number of columns that is a multiple of 16 bytes; "
+        "give a longer mode as two",
     ),
     "launch-failed": (
         LayoutError,

@@ -13,6 +13,7 @@ from cute_py.errors import DtypeError, refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     import numpy as np
@@ -113,6 +114,16 @@ def storage(row: Dtype) -> np.dtype[Any]:
     import numpy as np
 
     return np.dtype(f"u{row.bits + 7 >> 3}")
+
+
+def strided(array: Array, shape: Sequence[int], strides: Sequence[int]) -> Array:
+    """Return a view of an array's memory from its first element on; strides are in bytes. NumPy's
+    `as_strided` finds types by their letter, which e5m2 shares with a float of one byte.
+    """
+    from numpy.lib.stride_tricks import as_strided
+
+    raw = array.view(f"V{array.itemsize}")
+    return as_strided(raw, shape, strides).view(array.dtype)
 
 
 def read_values(x: ArrayLike, operation: str) -> tuple[Array, Dtype]:

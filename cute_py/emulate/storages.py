@@ -22,6 +22,7 @@ from cute_py.calls.arrays import (
     require_plain_values,
     unwrapped,
 )
+from cute_py.dtypes.conversion import strided
 from cute_py.dtypes.table import u8
 from cute_py.emulate.bits import item_type, numpy_type
 from cute_py.emulate.spans import LANES, Array
@@ -68,12 +69,8 @@ class Global:
         self.itemsize = 1 if param.packed else array.itemsize
         self.bits = param.dtype.bits if param.packed else 8 * self.itemsize
         self.writable = array.flags.writeable
-        run: Any = np.lib.stride_tricks.as_strided(  # it does not know e5m2 by name
-            array.view(f"V{array.itemsize}"),
-            (-(-self.size * self.bits // (8 * array.itemsize)),),
-            (array.itemsize,),
-            writeable=self.writable,
-        )
+        count = -(-self.size * self.bits // (8 * array.itemsize))
+        run: Any = strided(array, (count,), (array.itemsize,))
         self.data: Any = run.view(np.uint8 if param.packed else array.dtype)[: self.nbytes]
         self.address: int = array.__array_interface__["data"][0]
         self.inside = self._inside()

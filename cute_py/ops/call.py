@@ -22,6 +22,7 @@ from cute_py.calls.arrays import (
     unwrapped,
 )
 from cute_py.codegen.driver.streams import device_of
+from cute_py.dtypes.conversion import strided
 from cute_py.ops.libraries import library_name
 from cute_py.ops.operands import bytes_each, is_rows, rows_of, span
 
@@ -190,8 +191,6 @@ def _is_there(x: Any, y: Any) -> bool:
 
 def _emulated(call: Call) -> Answer:
     """Return the answer that runs the plan; NumPy's arrays become views by their strides."""
-    from numpy.lib.stride_tricks import as_strided
-
     seen = call.kernel.dependencies.snapshot()
     place = len(call.reads)
     views = [x if x is None else (x.shape, x.strides) for x in call.reads]
@@ -202,12 +201,12 @@ def _emulated(call: Call) -> Answer:
     def answer(args: Any, _addresses: Any, numbers: tuple[float, ...]) -> Any:
         if like.kernel.dependencies.snapshot() is not seen:
             return None
-        reads = [v if v is None else as_strided(x, *v) for x, v in zip(args, views, strict=False)]
+        reads = [v if v is None else strided(x, *v) for x, v in zip(args, views, strict=False)]
         made = like.library.empty(form, kind)
         return replace(
             like,
             reads=tuple(reads),
-            result=as_strided(made, *view),
+            result=strided(made, *view),
             numbers=(*map(float, numbers), *call.numbers[len(numbers) :]),
             made=made,
             out=args[place],

@@ -5,6 +5,7 @@ those of the rules.
 from __future__ import annotations
 
 from dataclasses import replace
+from inspect import signature
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -65,6 +66,36 @@ def choose(product: Product, known: GemmConfig | None = None) -> Choice:
     A, B = product.operands(path)
     config, why = (known, tuple) if known else _config(product, path, given)
     return Choice(path, A, B, config, _numbers(product, config), why)
+
+
+def gemm_config(*args: Any, **named: Any) -> GemmConfig:
+    """Return the configuration that `gemm` takes for these arguments, without computing the
+    product. Its `explain()` says which kernel that is, what is copied first, and why.
+
+    Args:
+        args: those of `gemm`, for a result with elements.
+        named: the same, by name.
+
+    Raises what `gemm` raises.
+
+    >>> import numpy as np
+    >>> a = np.ones((32, 64), np.float16)
+    >>> print(gemm_config(a, np.ones((128, 8), np.float16)[::2, ::2]).reasons[-1])
+    B: copied first, as no kernel reads its strides
+    """
+    from cute_py.ops.product import Product, Request, gemm, taken
+
+    request, library = taken(Request(**signature(gemm).bind(*args, **named).arguments))
+    with library.inside():
+        product = Product(request, library)
+        product.require_some("cute.ops.gemm_config")
+        found = choose(product)
+        why = found.why()
+        more = [f"{x}: copied first, as no kernel reads its strides" for x in product.gathered()]
+        if request.out is not None and not product.call().direct:
+            more.append("out: copied from a new array, which no kernel writes in its place")
+    path = () if found.path.reason in why else (found.path.reason,)
+    return found.config.because(*path, *why, *more)
 
 
 def all_for(product: Product) -> list[GemmConfig]:

@@ -143,7 +143,8 @@ def _copy(sides: Sides, i: int) -> str:
 
 def _multistage(sides: Sides, why: str) -> Path:
     """Return the path by the kernel of all GPUs; its vectors need rows of whole ones."""
-    if min(sides.rows) == VECTOR_BYTES or sides.kinds[0] == "f32" or not sides.is_large:
-        return Path(False, ("", ""), f"path: cp.async and mma.sync, {why}")
-    said = f"path: cp.async and mma.sync, {why}; copied first: rows that are not of 16 bytes"
-    return Path(False, ("K", "K"), said)
+    by_threads = sides.kinds[0] == "f32"
+    said = f"path: cp.async and {'FMA' if by_threads else 'mma.sync'}, {why}"
+    if min(sides.rows) == VECTOR_BYTES or by_threads or not sides.is_large:
+        return Path(False, ("", ""), said)
+    return Path(False, ("K", "K"), f"{said}; copied first: A and B, for rows of whole 16 bytes")

@@ -15,6 +15,7 @@ import numpy as np
 import cute_py as cute
 from cute_py.calls.arrays import (
     VECTOR_BYTES,
+    address_of,
     dtype_of,
     imported,
     on_device,
@@ -367,6 +368,18 @@ class Product:
             zeros = self.library.zeros((1, x.shape[-2], each), kind)
             return self.library.spread(zeros, (prod(self.batch), *zeros.shape[1:]))
         return ready(self.library, x, self.batch)
+
+    def require_some(self, operation: str) -> None:
+        """Refuse a result without elements, which no kernel computes."""
+        if 0 in self.shape:
+            raise refusal("ops-empty", operation=operation, shape=shown(self.shape))
+
+    def gathered(self) -> list[str]:
+        """Return the names of the arrays that were copied because no kernel reads their strides."""
+        sides = [("C", self.c, self.source)]
+        if self.K:
+            sides += [("A", self.a, self.A), ("B", self.b, self.B)]
+        return [n for n, x, y in sides if x is not None and address_of(x) != address_of(y)]
 
     def operands(self, path: Path) -> tuple[Any, Any]:
         """Return A and B as a path reads them, copied where it says so."""

@@ -74,7 +74,8 @@ def tune(operator: Any, *args: Any, **named: Any) -> GemmConfig:
         )
     with library.inside():
         product = Product(request, library)
-        if request.out is None and 0 not in product.shape:  # one for all
+        product.require_some("cute.tune")
+        if request.out is None:  # one for all
             product.request = request._replace(out=library.empty(product.shape, product.kind))
         best = fastest(product, measured)
         key = key_of(facts(product))

@@ -33,6 +33,12 @@ WORDINGS: dict[str, Wording] = {
         "shape {wanted}",
         "reshape or slice it; bias has one number per column",
     ),
+    "ops-empty": (
+        LayoutError,
+        "a result of shape {shape}",
+        "a result with elements: no kernel computes an empty one",
+        "call cute.ops.gemm, which returns it",
+    ),
     "ops-dtype": (
         DtypeError,
         "operands of {a} and {b}",

@@ -7,7 +7,7 @@ a tensor over it shares memory with the array. `PackedEngine` numbers sub-byte e
 
 from __future__ import annotations
 
-from cute_py.dtypes.conversion import decode
+from cute_py.dtypes.conversion import decode, strided
 from cute_py.dtypes.packing import SubbyteReference, exact_image, storage_bytes
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.dtypes.table import from_numpy
@@ -200,13 +200,9 @@ def _reread(array: Array, row: Dtype) -> Array:
 
 def _between(array: Array, before: int, count: int) -> Array:
     """Return `count` elements of the array's memory, from `before` elements before its first."""
-    import numpy as np
-
     ends = tuple([slice(None, None, -1 if step < 0 else 1) for step in array.strides])
     lowest = array[ends] if before else array
-    return np.lib.stride_tricks.as_strided(
-        lowest, (count,), (array.itemsize,), writeable=array.flags.writeable
-    )
+    return strided(lowest, (count,), (array.itemsize,))
 
 
 def packed_engine(words: Array, row: Dtype) -> PackedEngine:

@@ -22,6 +22,7 @@ from cute_py.layout.modes import append, domain_offset, get, slice_
 from cute_py.layout.queries import cosize, rank, size
 from cute_py.layout.tuples import _, is_underscore
 from cute_py.records import Record, Value
+from cute_py.tensor.tensor import require_tensor
 from cute_py.tiled.fragments import checked_mode, make_fragment, on_layout, part_at
 from cute_py.tiled.tiles import apart, checked_tile, require_divides, thread_vmnk
 
@@ -134,6 +135,10 @@ class TiledMMA(Value):
         >>> print(mma.columns_C(part, 128, 16))
         ArithTuple(0,130) o ((2,2,2),1,1):((1@1,8@0,8@1),0,0)
         """
+        require_tensor(part, "columns_C")
+        first, count = (
+            ints.as_int(ints.normalize(x, "columns_C"), "columns_C") for x in (first, count)
+        )
         n, unit = self.atom.shape_mnk[1], _columns_of_a_step(self.atom)
         shape: Alike = tuple(part.layout.shape) if rank(part.layout) == 3 else (1, 1, 0)
         origin: Alike

@@ -69,9 +69,11 @@ class Boxes:
     def __init__(self, tile: Tensor, shared: Tensor, operation: str) -> None:
         """Accept a tile and shared memory of the same shape; refuse others."""
         self.operation, self.shared = operation, shared
-        engine, layout = tile.engine, tile.layout
-        if not isinstance(engine, Guarded) or not isinstance(shared.engine, SharedMemory):
+        engine: Any = getattr(tile, "engine", None)
+        is_shared = isinstance(getattr(shared, "engine", None), SharedMemory)
+        if not isinstance(engine, Guarded) or not is_shared:
             raise refusal_here("tma-kernel-tile", operation=operation, a=tile, b=shared)
+        layout = tile.layout
         require_own(shared, operation, "load it to several blocks: cute.tma_load(..., multicast=)")
         if tile.dtype is not shared.dtype:
             raise refusal_here("kernel-types", operation=operation, a=tile.dtype, b=shared.dtype)
@@ -88,7 +90,8 @@ class Boxes:
             raise refusal_here(
                 "kernel-shapes", operation=operation, a=tile.shape, b=shared.layout.shape
             )
-        self.engine, self.memory = engine, shared.engine
+        self.engine: Guarded = engine
+        self.memory: Any = shared.engine  # of SharedMemory
         self.start = [bare(x) for x in flatten(engine.offset)]
         if len(self.start) > MOST_DIMENSIONS:
             self.refuse(f"a tensor of {len(self.start)} modes", "rank")

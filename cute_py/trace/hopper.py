@@ -7,6 +7,7 @@ include/cute/arch/copy_sm90_tma.hpp, mma_sm90_gmma.hpp.
 
 from __future__ import annotations
 
+from math import prod
 from typing import overload
 
 from cute_py.atoms.gmma import make_gmma_desc
@@ -50,6 +51,7 @@ from cute_py.trace.lower import access, register, require_own
 from cute_py.trace.memory import smem
 from cute_py.trace.runtime_integers import Condition, as_condition, bare
 from cute_py.trace.state import current, emit, number_within
+from cute_py.trace.threads import launched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -156,6 +158,10 @@ def mapa(shared: Mbarriers | Tensor, rank: Leaf) -> Mbarriers | Tensor:
     engine = getattr(shared, "engine", None)
     if not isinstance(engine, SharedMemory) or engine.rank is not None:
         raise refusal_here("mapa-tensor", operation="cute.mapa", value=shared)
+    blocks = prod(launched("cute.mapa").cluster)
+    if place.__class__ is int and not 0 <= place < blocks:
+        choices = ", ".join(map(str, range(blocks)))
+        raise refusal_here("kernel-choice", operation="cute.mapa", value=place, choices=choices)
     return derived(engine.of(place), shared.layout)
 
 
@@ -181,12 +187,8 @@ def tma_tensor(tensor: Tensor) -> Tensor:
             tensor=tensor,
             wanted="global memory: an argument of the kernel",
         )
-    if engine.packed:
-        wanted = "elements of whole bytes: cute.recast(x, 'u8')"
-        kinds = {"name": "a tensor", "dtype": f"packed {engine.dtype}", "atom": "TMA"}
-        raise refusal_here(
-            "kernel-operand-type", operation="cute.tma_tensor", wanted=wanted, **kinds
-        )
+    if engine.dtype.bits < 8:
+        raise refusal_here("tma-bits", operation="cute.tma_tensor", dtype=engine.dtype)
     shape, stride = tensor.layout.shape, tensor.layout.stride
     if not isinstance(shape, tuple):
         shape, stride = (shape,), (stride,)
@@ -340,6 +342,12 @@ def warpgroup_gemm(
     truth = as_condition(accumulate, "cute.warpgroup_gemm")
     sums = bare_condition(truth).cond if isinstance(truth, Condition) else truth
     atom = mma.atom if isinstance(mma, TiledMMA) else mma
+    if [getattr(atom, f"{x}_memory", None) for x in "bc"] != ["smem", "rmem"]:
+        choices = "a tiled MMA, or an atom, of a warpgroup: SM90_..._SS or _RS"
+        facts = {"value": mma, "choices": choices}
+        raise refusal_here("kernel-choice", operation="cute.warpgroup_gemm", **facts)
+    for x in (acc, a, b):
+        require_tensor(x, "cute.warpgroup_gemm")
     m, n, k = (_count(acc, 1), _count(acc, 2), _count(a, 2))
     if (_count(a, 1), _count(b, 1), _count(b, 2)) != (m, n, k):
         raise refusal_here(
@@ -389,7 +397,8 @@ def _at_origin(layout: AnyLayout) -> AnyLayout:
 
 def setmaxnreg(count: int, kind: str) -> None:
     """Release registers (`dec`) or request more (`inc`), for all warps of a warpgroup."""
-    if count % 8 or not 24 <= count <= 256 or kind not in ("inc", "dec"):
+    fits = count.__class__ is int and count % 8 == 0 and 24 <= count <= 256
+    if not fits or kind not in ("inc", "dec"):
         raise refusal_here("kernel-registers", operation="cute.setmaxnreg", count=count, kind=kind)
     emit(SetMaxNReg, count, kind)
 

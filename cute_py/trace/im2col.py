@@ -124,7 +124,7 @@ def _each(x: IntTuple, count: int, operation: str) -> tuple[int, ...]:
     if len(values) != count:
         found = f"{len(values)} numbers for {count} spatial modes"
         raise refusal_here("tma-im2col", operation=operation, found=found)
-    return tuple([ints.as_int(value, operation) for value in values])
+    return tuple([ints.as_int(ints.normalize(x, operation), operation) for x in values])
 
 
 def _is_outside(tap: Leaf, count: int) -> bool:

@@ -28,7 +28,7 @@ from cute_py.trace.hopper import (
 from cute_py.trace.operands import filled, iterator_of
 from cute_py.trace.roles import elect_one
 from cute_py.trace.runtime_integers import Condition, compare
-from cute_py.trace.state import at_least, current, require_choice
+from cute_py.trace.state import at_least, current, number_within, require_choice
 from cute_py.trace.threads import (
     cp_async_fence,
     cp_async_wait,
@@ -180,6 +180,7 @@ class TmaPipeline(Pipeline):
             count = consumers
         else:
             require_choice(consumers, ("warpgroup", "warp"), "cute.pipeline")
+        count = number_within(count, "cute.pipeline", 1)
         self.consumers, self.cluster = consumers, cluster
         _require_cluster(cluster)
         self.full, self.empty = Mbarriers(stages), Mbarriers(stages)
@@ -287,6 +288,8 @@ def _require_cluster(blocks: int) -> None:
 def _bytes_of(tiles: Sequence[Any], stages: int) -> int:
     """Return the size of one stage of all tiles (bytes)."""
     total = 0
+    if isinstance(tiles, Tensor) or not hasattr(tiles, "__iter__"):
+        raise refusal_here("pipeline-tiles", operation="cute.pipeline", tile=tiles, stages=stages)
     for x in tiles:
         shared = x if isinstance(x, Tensor) else getattr(x, "shared", None)
         if not isinstance(shared, Tensor) or not isinstance(shared.engine, SharedMemory):

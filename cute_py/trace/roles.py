@@ -17,7 +17,7 @@ from cute_py.trace.facts import learn
 from cute_py.trace.hopper import setmaxnreg
 from cute_py.trace.rebinding import Rebinding
 from cute_py.trace.runtime_integers import Condition, bare, compare
-from cute_py.trace.state import current, require_choice
+from cute_py.trace.state import current, number_within, require_choice
 from cute_py.trace.threads import launched, thread_idx_linear
 
 TYPE_CHECKING = False
@@ -55,6 +55,8 @@ class role(BlockStatement):
 
     def __init__(self, name: str, warps: range | int, registers: int | None = None) -> None:
         self.name, self.registers = name, registers
+        if registers is not None:
+            self.registers = number_within(registers, "cute.role", 1)
         most = -(-launched("cute.role").threads // 32)
         given = range(warps, warps + 1) if warps.__class__ is int else warps
         fits = given.__class__ is range and given and given.step == 1

@@ -17,7 +17,7 @@ from cute_py.tensor.tensor import Tensor
 from cute_py.trace.arithmetic import as_int
 from cute_py.trace.control import Var, range_
 from cute_py.trace.runtime_integers import bare, choose, compare
-from cute_py.trace.state import at_least, current, require_choice
+from cute_py.trace.state import at_least, current, number_within, require_choice
 from cute_py.trace.threads import cluster_idx, launched
 
 TYPE_CHECKING = False
@@ -42,8 +42,7 @@ def fewest_blocks(tiles: Leaf, most: Leaf) -> Leaf:
     >>> fewest_blocks(512, 132), fewest_blocks(100, 132)
     (128, 100)
     """
-    for x in (tiles, most):
-        at_least(x, 1, "cute.fewest_blocks")
+    tiles, most = (at_least(x, 1, "cute.fewest_blocks") for x in (tiles, most))
     return _ceil(tiles, _ceil(tiles, most))
 
 
@@ -66,6 +65,7 @@ def hilbert_order(m: int, n: int) -> list[tuple[int, int]]:
     >>> hilbert_order(2, 2), hilbert_order(1, 3)
     ([(0, 0), (0, 1), (1, 1), (1, 0)], [(0, 0), (0, 1), (0, 2)])
     """
+    m, n = (number_within(x, "cute.hilbert_order", 0) for x in (m, n))
     side = 1 << (max(m, n, 1) - 1).bit_length()
     found = []
 
@@ -133,10 +133,11 @@ def tiles(
     """
     if not isinstance(schedule, Tensor):
         require_choice(schedule, ORDERS, "cute.tiles")
-    for x, low in ((m, 0), (n, 0), (group, 1), (step, 1), (depth, 1)):
-        at_least(x, low, "cute.tiles")
     here, blocks = _number()
     start, step = here if start is None else start, blocks if step is None else step
+    counts = (m, 0), (n, 0), (group, 1), (start, 0), (step, 1), (extra, 0)
+    m, n, group, start, step, extra = (at_least(x, low, "cute.tiles") for x, low in counts)
+    depth = depth if depth is None else at_least(depth, 1, "cute.tiles")
     scope = uniformity(current().uniform, *[bare(x) for x in (m, n, group, start, step)])
     order, total = _Order((m, n), schedule, group, scope), m * n + extra
     if not ints.is_zero(extra):

@@ -263,11 +263,12 @@ def require_choice(value: object, choices: tuple[object, ...], operation: str) -
 
 
 def at_least(value: Any, low: int, operation: str) -> Any:
-    """Return a number, perhaps of run time; refuse one that is known to be too low."""
-    if value.__class__ is int and value < low:
+    """Return an integer, perhaps of run time; refuse one that is known to be too low."""
+    number: Any = ints.normalize(value, operation)
+    if number.__class__ is int and number < low:
         choices = f"{low}, {low + 1} ..."
         raise refusal_here("kernel-choice", operation=operation, value=value, choices=choices)
-    return value
+    return number
 
 
 def number_within(value: object, operation: str, low: int, high: int | None = None) -> int:

@@ -243,6 +243,7 @@ def syncwarp() -> None:
 def named_barrier(id: int, threads: int, kind: str = "sync") -> None:
     """Synchronize `threads` threads at barrier `id` (1 to 15); `arrive` does not wait."""
     number_of = ints.normalize(id, "cute.named_barrier")
+    threads = number_within(threads, "cute.named_barrier", 0)
     inside = ints.less(0, number_of) is not False and ints.less(number_of, 16) is not False
     if threads % 32 or threads < 32 or not inside:
         raise refusal_here("kernel-barrier", operation="cute.named_barrier", id=id, threads=threads)

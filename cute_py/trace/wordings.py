@@ -158,7 +158,8 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "{block}",
         "one to three extents of at least 1, with a product of at most 1024 threads",
-        "use fewer threads: 128 or 256 suit most kernels",
+        "use 128 or 256 threads; count the tiles of more than three modes in one extent of the "
+        "grid, and take them apart by // and %",
     ),
     "kernel-grid": (
         LayoutError,
@@ -427,6 +428,13 @@ WORDINGS: dict[str, Wording] = {
         "{a} and {b}",
         "a tile of a tma_tensor in order of its modes, and shared memory",
         "cut the tile with cute.local_tile(cute.tma_tensor(x), ...)",
+    ),
+    "tma-bits": (
+        LeafTypeError,
+        "a tensor of {dtype}",
+        "elements of whole bytes, which are as wide in shared memory as in the array",
+        "pass the bytes in which elements are packed, as u8, and recast the tile in shared memory: "
+        "cute.recast(tile, '{dtype}')",
     ),
     "tma-im2col": (
         LayoutError,

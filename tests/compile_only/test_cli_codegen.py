@@ -20,7 +20,7 @@ from tests.sampling import quick
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
 KERNELS = ("gemm", *SAMPLES)
-CHOICE = ["config", "chosen for"]  # of the operator
+CHOICE = ["config", "path", "chosen for"]  # of the operator
 LABELS = [
     "kernel",
     "registers",
@@ -100,9 +100,12 @@ def test_source_of_the_operator_is_that_of_its_call_on_a_gpu(run, arch):
     call = call_on(gpu_of(arch), (4096, 4096, 2048), "f16")
     sizes = ("--m=4096", "--n=4096", "--k=2048", "--dtype=f16")
     code, output, _ = run("source", "gemm", "--arch", arch, *sizes)
-    config, reason, rest = output.split("\n", 2)
+    config, path, reason, rest = output.split("\n", 3)
     assert code == 0
     assert config == f"# config: {call.config}"
+    assert path.startswith(
+        f"# path: {'TMA and wgmma' if arch == 'sm_90a' else 'cp.async and mma.sync'}, "
+    )
     assert reason.startswith(f"# chosen for: 4096x4096x2048 on {arch}: ")
     assert rest == cute.source(call.plan())
 

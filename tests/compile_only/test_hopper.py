@@ -191,6 +191,34 @@ def test_descriptors_in_vector_registers_are_refused():
     assert cute.compile(plan, "sm_90a", 1 << 16).cubin  # right, if slower
 
 
+@pytest.mark.parametrize(("first", "groups"), [(0, 2), (4, 2), (4, 3), (8, 2)])
+def test_roles_of_any_warps_have_uniform_descriptors(first, groups):
+    """Also where the warps before load: which rows are a warpgroup's is computed from tid // 32."""
+
+    @cute.kernel
+    def multiplied(D, depth: cute.s32):
+        cute.launch(grid=1, block=4 * WARPGROUP)
+        mma = cute.make_tiled_mma("SM90_64x8x16_F32F16F16_SS", (groups, 1, 1))
+        atom, rows = cute.atoms.Layout_K_SW128_Atom("f16"), 64 * groups
+        sA, sB = (cute.smem("f16", cute.tile_to_shape(atom, (n, 64, 2)), 1024) for n in (rows, 8))
+        with cute.role("multiply", warps=range(first, first + 4 * groups)) as me:
+            thr = mma.get_slice(me.thread)
+            part = thr.partition_C(cute.local_tile(D, (rows, 8), (0, 0)))
+            acc = thr.make_fragment_C(part)
+            acc.fill(0)
+            tCsA, tCsB = thr.partition_A(sA), thr.partition_B(sB)
+            for k in cute.range(depth):
+                cute.warpgroup_fence()
+                cute.warpgroup_gemm(mma, acc, tCsA[_, _, _, k % 2], tCsB[_, _, _, k % 2])
+                cute.warpgroup_commit()
+                cute.warpgroup_wait(0)
+            cute.copy(acc, part)
+
+    made = compiled(cute.trace(multiplied, np.zeros((192, 8), np.float32), 3))
+    assert product_loops(made.sass)
+    assert not stalls(made.sass)
+
+
 def test_products_that_ptxas_serializes_are_refused():
     """Sums that are read while products are in flight."""
 
@@ -217,6 +245,17 @@ def test_products_that_ptxas_serializes_are_refused():
 
 
 # -- PTX
+
+
+def test_who_a_warp_is_is_known_to_the_compiler():
+    """Block indices are no inline PTX, and the index of the warp is one shfl: both are uniform."""
+    plan = first_of("gemm_10")
+    ptx = compiled(plan).ptx
+    own = re.sub(r"// begin inline asm.*?// end inline asm", "", ptx, flags=re.DOTALL)
+    registers = set(re.findall(r"%n?ctaid\.\w", own))
+    assert registers == {f"%ctaid.{x}" for x in "xy"}
+    assert len(re.findall(r"%n?ctaid", ptx)) == len(re.findall(r"%ctaid", own))
+    assert ptx.count("shfl.sync") == 1
 
 
 @cute.kernel

@@ -157,6 +157,20 @@ def test_prefetches_are_of_all_blocks(side):
     check(config, (136, 72, 72), "bf16", None, (2,), blocks=7)
 
 
+@pytest.mark.parametrize("majors", ["MM", "MK", "KM"])
+def test_boxes_wholly_outside_are_no_padding(majors):
+    """A tile along M or N is several boxes, some of which are outside at the end: 2.5 times slower
+    than others. So each has a guard; one along K is one box, with rows inside.
+    """
+    config = row("bf16", 128, 128, majors=majors)
+    arrays, _exact = arguments(config, (136, 72, 64), "bf16")
+    plan = trace(config, *call_of(config, arrays, last_of(config)))
+    for name, major in zip("AB", majors, strict=True):
+        loads = [x for x in plan.ops if isinstance(x, ops.TmaLoad) and x.tensor == name]
+        assert len(loads) == (2 if major == "M" else 1)
+        assert all((x.guard is not None) is (major == "M") for x in loads)
+
+
 @pytest.mark.parametrize("order", ["forward", "reversed"])
 @pytest.mark.parametrize(
     ("config", "shape", "result", "batch", "last"),

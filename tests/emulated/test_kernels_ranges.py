@@ -1,6 +1,7 @@
 """Kernels whose main loop runs over a part of K, or gathers: stream-K, grouped, convolution."""
 
 import ast
+import importlib
 import inspect
 from dataclasses import replace
 from textwrap import dedent
@@ -24,21 +25,43 @@ ORDERS = ("forward", "reversed", 0)
 
 
 def code_lines(*things):
-    """Count the lines of code of functions and classes: no docstrings, comments or blank lines."""
+    """Count the lines of code of functions, classes and modules: no docstrings, comments or blank
+    lines.
+    """
     found = set()
     for thing in things:
         text = dedent(inspect.getsource(getattr(thing, "function", thing)))
-        (tree,) = ast.parse(text).body
+        tree = ast.parse(text)
         texts = [
             node.body[0]
             for node in ast.walk(tree)
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node)
+            if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef))
+            and ast.get_docstring(node)
         ]
         hidden = {n for x in texts for n in range(x.lineno, x.end_lineno + 1)}
         for n, line in enumerate(text.splitlines(), 1):
             if n not in hidden and line.strip() and not line.strip().startswith("#"):
                 found.add((thing, n))
     return len(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        ("gemm_09_tma_wgmma", 60),
+        ("gemm_10_warp_specialised", 80),
+        ("gemm_11_persistent", 120),
+        ("gemm_12_ping_pong", 120),
+    ],
+)
+def test_lessons_for_hopper_are_short_and_stand_alone(name, most):
+    """The whole file, counted as kernels are; nothing of other kernels."""
+    lesson = importlib.import_module(f"cute_py.kernels.{name}")
+    assert 30 < code_lines(lesson) <= most
+    found = list(ast.walk(ast.parse(inspect.getsource(lesson))))
+    modules = [x.module for x in found if isinstance(x, ast.ImportFrom)]
+    modules += [name.name for x in found if isinstance(x, ast.Import) for name in x.names]
+    assert {*modules} <= {"__future__", "typing", "numpy", "cute_py"}
 
 
 @pytest.mark.parametrize(

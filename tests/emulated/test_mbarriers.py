@@ -520,7 +520,14 @@ def multicasts_there(bar, x, rank):
     cute.tma_load(cute.local_tile(cute.tma_tensor(x), (2, 32), (0, 0)), s, bar, 0, 1 << rank)
 
 
-@pytest.mark.parametrize("reach", [arrives_there, multicasts_there])
+def multicasts_everywhere(bar, x, rank):
+    s = cute.smem("f32", cute.Layout((2, 32), (32, 1)), 1024)
+    bar.arrive_expect_tx(0, 256)
+    everywhere = -1 if isinstance(rank, int) else cute.min_(rank, 0) - 1
+    cute.tma_load(cute.local_tile(cute.tma_tensor(x), (2, 32), (0, 0)), s, bar, 0, everywhere)
+
+
+@pytest.mark.parametrize("reach", [arrives_there, multicasts_there, multicasts_everywhere])
 @pytest.mark.parametrize("rank", [lambda b: b, lambda b: 2, lambda b: 5])
 def test_a_rank_is_within_the_cluster(reach, rank):
     @cute.kernel

@@ -84,6 +84,17 @@ def test_aligned_products_pass_the_checks_of_the_emulator(kind, majors):
     check_exact(kind, ALIGNED[0], majors, checks=True)
 
 
+@pytest.mark.parametrize("kind", DTYPES)
+def test_repeated_calls_are_exact(kind):
+    """They skip the choice: the same plan, on views of other arrays."""
+    for seed in range(3):
+        a, b = operands(kind, (7, 9, 40), ("K", "K"), seed)
+        found = gemm(as_kind(a[:, ::2], kind), as_kind(b[::2], kind), out_dtype="f64")
+        np.testing.assert_array_equal(found, multiplied(a[:, ::2], b[::2]))
+        found = gemm(as_kind(a, kind), as_kind(b, kind), out_dtype="f64")
+        np.testing.assert_array_equal(found, multiplied(a, b))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", DTYPES)
 @pytest.mark.parametrize("majors", MAJORS)

@@ -234,7 +234,35 @@ def test_words_that_hold_no_packed_elements_are_refused():
     for given in (packed, cute.TensorArray([x])):
         assert raised(lambda y=given: cute.ops.gemm(y, y)).code == "ops-array"
     boxes = cute.kernel(lambda y: (cute.launch(1, 32), cute.tma_tensor(y)))
-    assert raised(lambda: cute.trace(boxes, packed)).code == "kernel-operand-type"
+    bits, six = np.zeros((8, 64), np.bool_), cute.typed(np.zeros((8, 64), np.uint8), "u4")
+    for narrow in (packed, plain, bits, six):
+        assert raised(lambda y=narrow: cute.trace(boxes, y)).code == "tma-bits"
+
+
+def test_tma_loads_the_bytes_of_packed_elements():
+    """The tile in shared memory is recast, as the refusal of narrow elements says."""
+
+    @cute.kernel
+    def nibbles(x, y):
+        cute.launch(grid=1, block=32)
+        tid, bars = cute.thread_idx(), cute.mbarriers(1)
+        tile = cute.smem("u8", cute.make_layout((8, 32), cute.LayoutRight), 128)
+        with cute.when(tid == 0):
+            bars.init(1)
+            cute.fence_mbarrier_init()
+            bars.arrive_expect_tx(0, 8 * 32)
+            cute.tma_load(cute.local_tile(cute.tma_tensor(x), (8, 32), (0, 0)), tile, bars, 0)
+        cute.syncthreads()
+        bars.wait(0, 0)
+        held = cute.rmem("s4", 16)
+        here = tid // 4, tid % 4
+        cute.copy(cute.local_tile(cute.recast(tile, "s4"), (1, 16), here)[0, _], held)
+        cute.copy(held.to("s32"), cute.local_tile(y, (1, 16), here)[0, _])
+
+    x = np.random.default_rng(0).integers(-8, 8, (8, 64))
+    y = np.zeros((8, 64), np.int32)
+    nibbles((x[:, ::2] & 15 | (x[:, 1::2] & 15) << 4).astype(np.uint8), y)
+    assert (y == x).all()
 
 
 def test_a_plan_with_packed_elements_is_read_back():

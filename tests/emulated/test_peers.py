@@ -172,7 +172,7 @@ def test_a_rank_beyond_the_cluster_is_refused():
         x[cute.thread_idx()] = cute.mapa(cute.smem("f32", 32), 2)[cute.thread_idx()]
 
     x = np.zeros(32, np.float32)
-    assert "rank 2 in a cluster of 2" in refused("plan-op", beyond, x, 2)
+    assert "given 2; required: one of 0, 1" in refused("kernel-choice", beyond, x, 2)
     assert cute.trace(beyond, x, 4)
 
 

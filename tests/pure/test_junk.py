@@ -3,11 +3,13 @@
 import random
 from inspect import signature
 from itertools import islice, product
+from operator import attrgetter
 
+import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py import E, Layout, parse_layout, sym
+from cute_py import E, Layout, _, parse_layout, sym
 
 NAMES = [
     each.partition("=")[0]
@@ -37,6 +39,9 @@ GOOD = (ROW, 4, (2, 4), Layout(4, 2))
 
 class Odd:
     """A class of which nothing is known."""
+
+    def __repr__(self):
+        return "Odd()"
 
 
 JUNK = (
@@ -101,3 +106,116 @@ def test_nothing_but_refusals_leaves_the_algebra(count):
 )
 def test_junk_is_refused_or_answered(name, operands):
     assert leak(getattr(cute, name), operands) is None
+
+
+# -- functions of kernels for Hopper
+
+
+class Parts:
+    """What these functions take: tiles, barriers, sums, as they are right."""
+
+    def __init__(self, A):
+        cute.launch(grid=4, block=384)
+        atom, self.mma = cute.atoms.Layout_K_SW128_Atom("f16"), cute.make_tiled_mma(ATOM, (2, 1, 1))
+        self.sA, self.sB = (
+            cute.smem("f16", cute.tile_to_shape(atom, (rows, 64, 2)), 1024) for rows in (128, 64)
+        )
+        thr, self.bars = self.mma.get_slice(cute.thread_idx() % 256), cute.mbarriers(2)
+        self.acc = thr.make_fragment_C(thr.partition_C(cute.make_identity_tensor((128, 64))))
+        self.a = thr.partition_A(self.sA)[_, _, _, 0]
+        self.b = thr.partition_B(self.sB)[_, _, _, 0]
+        self.A, self.tile = A, cute.local_tile(cute.tma_tensor(A), (1, 128, 64), (0, 0, 0))[0, _, _]
+        self.shared = self.sA[_, _, 0]
+
+    def ring(self):
+        return cute.pipeline(2, tiles=(self.sA, self.sB), count=2)
+
+
+def with_each(function, *given):
+    """Return calls of a function where one argument after the other is junk."""
+    return [
+        lambda p, junk, i=i: function(p)(*[junk if k == i else x(p) for k, x in enumerate(given)])
+        for i in range(len(given))
+    ]
+
+
+def listed(call):
+    """Return a call whose result is a loop, and that goes through it."""
+    return lambda p, junk: [0 for _tile in call(junk)]
+
+
+def in_role(**named):
+    def run(_parts, junk):
+        given = {"name": "r", "warps": range(4)} | dict.fromkeys(named, junk)
+        with cute.role(**given):
+            pass
+
+    return run
+
+
+ATOM = "SM90_64x64x16_F32F16F16_SS"
+A, tile, shared, bars, mma, acc, a, b = map(
+    attrgetter, ["A", "tile", "shared", "bars", "mma", "acc", "a", "b"]
+)
+zero, few = (lambda _p: 0), (lambda _p: 8)
+OF_HOPPER = [
+    in_role(warps=0),
+    in_role(registers=0),
+    lambda _p, junk: cute.elect(junk),
+    lambda _p, junk: cute.pipeline(junk, 64),
+    lambda _p, junk: cute.pipeline(2, tiles=junk),
+    lambda _p, junk: cute.pipeline(2, 64, junk),
+    lambda _p, junk: cute.pipeline(2, 64, "warp", count=junk),
+    lambda _p, junk: cute.pipeline(2, 64, "warp", cluster=junk),
+    *[
+        lambda p, junk, name=name: getattr(p.ring(), name)(junk)
+        for name in ("skip", "advance", "release")
+    ],
+    lambda p, junk: p.ring().fill(0, junk),
+    *with_each(lambda p: p.ring().load, tile, shared, zero),
+    *with_each(lambda _p: cute.PipelineTmaStore, few, few, few, few),
+    lambda _p, junk: cute.PipelineTmaStore().commit(junk, (junk, junk)),
+    *[
+        listed(lambda junk, name=name: cute.tiles(**{"m": 2, "n": 2, name: junk}))
+        for name in ("m", "n", "schedule", "group", "start", "step", "depth", "extra")
+    ],
+    *with_each(lambda _p: cute.fewest_blocks, few, few),
+    *with_each(lambda _p: cute.hilbert_order, few, few),
+    *with_each(lambda _p: cute.mapa, shared, zero),
+    lambda _p, junk: cute.mbarriers(junk),
+    lambda p, junk: p.bars.init(junk),
+    *with_each(lambda p: p.bars.arrive, zero, zero),
+    *with_each(lambda p: p.bars.arrive_expect_tx, zero, zero),
+    *with_each(lambda p: p.bars.wait, zero, zero),
+    lambda _p, junk: cute.tma_tensor(junk),
+    *with_each(lambda _p: cute.tma_load, tile, shared, bars, zero, zero),
+    *with_each(lambda _p: cute.tma_store, shared, tile),
+    lambda p, junk: cute.tma_store(p.shared, p.tile, junk, junk),
+    lambda _p, junk: cute.tma_store_wait(junk),
+    lambda _p, junk: cute.warpgroup_wait(junk),
+    *with_each(lambda _p: cute.warpgroup_gemm, mma, acc, a, b),
+    *with_each(lambda _p: cute.setmaxnreg, few, few),
+    *with_each(lambda p: p.mma.columns_C, acc, zero, few),
+    *with_each(lambda _p: cute.named_barrier, few, few),
+    *with_each(lambda _p: cute.tma_im2col, A, few, zero, few, few),
+]
+
+
+@pytest.mark.parametrize(
+    "junk", [None, "x", -1, 1000, 1.5, (1, 2), [], {}, True, Odd(), "a tensor"], ids=str
+)
+def test_nothing_but_refusals_leaves_kernels_for_hopper(junk):
+    @cute.kernel
+    def kernel(A, call):
+        parts = Parts(A)
+        call(parts, parts.sA if junk == "a tensor" else junk)
+
+    found = []
+    for i, call in enumerate(OF_HOPPER):
+        try:
+            cute.trace(kernel, np.zeros((2, 128, 64), np.float16), call)
+        except cute.CuteError:
+            pass
+        except Exception as error:
+            found.append((i, error))
+    assert not found

@@ -1,11 +1,13 @@
 """Launches with tensor maps, by a driver that is none: what is encoded, when, what is refused."""
 
+import ctypes
 import threading
 
 import numpy as np
 import pytest
 
 import cute_py as cute
+from cute_py.codegen.driver import Driver
 from cute_py.codegen.launch import maps, run
 from tests.fake_gpu import Array, install
 from tests.hopper_kernels import im2col, shared_by_two, tma_copy
@@ -56,6 +58,34 @@ def test_a_map_is_encoded_once_for_each_content(gpu):
     assert [each[1] for each in encoded(gpu)] == [(136, 70), (136, 71)]
 
 
+def test_the_driver_is_told_of_128_bytes_for_l2(gpu):
+    """And of elements next to each other, no interleaving, the swizzle, zeros outside."""
+    seen = []
+
+    @ctypes.CFUNCTYPE(
+        ctypes.c_int,
+        *[ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32],
+        *[ctypes.c_void_p] * 5,
+        *[ctypes.c_int] * 4,
+    )
+    def encode(place, kind, rank, address, extents, pitches, box, steps, *how):
+        wide, narrow = (ctypes.c_uint64 * rank).from_address, (ctypes.c_uint32 * rank).from_address
+        found = [*wide(extents)], [*wide(pitches)][: rank - 1], [*narrow(box)], [*narrow(steps)]
+        seen.append((place % 64, kind, address, *found, how))
+        return 0
+
+    class Encoding(Driver):
+        def _function(self, name):
+            assert name == "cuTensorMapEncodeTiled"
+            return ctypes.cast(encode, ctypes.c_void_p).value
+
+    assert (
+        len(Encoding(gpu.raw).encode_map(9, (64, 40, 3), (128, 5120), (64, 8, 1), 3, 4096)) == 128
+    )
+    sides = [64, 40, 3], [128, 5120], [64, 8, 1], [1, 1, 1]
+    assert seen == [(0, 9, 4096, *sides, (0, 3, 2, 0))]  # 2: CU_TENSOR_MAP_L2_PROMOTION_L2_128B
+
+
 def test_kept_maps_are_bounded(gpu, monkeypatch):
     monkeypatch.setattr(maps, "MOST", 3)
     plan = plan_of(array(), array())
@@ -102,6 +132,25 @@ def test_arrays_that_tma_cannot_address_are_refused(gpu, wrong, said):
     y = array(address=8192)
     cute.run(plan_of(array(), y), array(), y)  # and the corrected twin launches
     assert len(gpu.raw.launches) == 1
+
+
+def test_extents_have_coordinates_of_32_bits(gpu):
+    """Larger ones trap on a GPU; the driver encodes them."""
+
+    @cute.kernel
+    def first(x: cute.spec(large=True)):
+        cute.launch(grid=1, block=32)
+        shared, bars = cute.smem("u8", 256, 128), cute.mbarriers(1)
+        with cute.when(cute.thread_idx() == 0):
+            cute.tma_load(cute.local_tile(cute.tma_tensor(x), (256,), (0,)), shared, bars, 0)
+
+    for n, said in ((2**31 - 16, ""), (2**31, "2147483648 elements"), (2**32, "4294967296 elem")):
+        x = Array((n,), np.uint8, strides=(1,), address=4096)
+        if said:
+            assert said in refused("launch-map", cute.trace(first, x), x)
+        else:
+            cute.run(cute.trace(first, x), x)
+    assert [each[1] for each in encoded(gpu)] == [(2**31 - 16,)]
 
 
 def test_the_map_of_a_convolution_has_its_bounding_box(gpu):

@@ -3,6 +3,7 @@ written, and on which device the operator allocates and copies.
 """
 
 import ctypes
+import itertools
 import sys
 from collections import Counter
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ import cute_py as cute
 from cute_py.calls import arrays, backends
 from cute_py.ops.libraries import Gpu, Torch
 from cute_py.ops.operands import span
+from cute_py.ops.product import Product, Request, taken
 from tests import fake_gpu, gpu_arrays
 
 HOPPER = Gpu(232448, 132, (9, 0))
@@ -186,6 +188,39 @@ def test_what_autograd_follows_is_left_to_its_library(launched):
     product(out)
     assert launched[0][-1] != address(out)
     del arrays.LIBRARIES[Followed], arrays.READERS[Followed]
+
+
+def matrices(rows, columns):
+    """Return matrices that kernels read where they are, and others."""
+    wide, tall = made((rows + 1, 2 * columns), np.float16), made((columns, rows), np.float16)
+    return [
+        wide[:rows, :columns],
+        tall.swapaxes(0, 1),
+        wide[1:, ::2],
+        wide[rows - 1 :: -1, 8:][:, :columns],
+    ]
+
+
+@pytest.mark.parametrize("size", [64, 520])
+def test_every_copy_is_said(launched, size):
+    """By the explanation of the configuration: of an operand, of c, and to out."""
+    M, N, K = size, size + 8, size + 16
+    sides = matrices(M, K), [x.swapaxes(0, 1) for x in matrices(N, K)], [*matrices(M, N), None]
+    outs = [None, made((M, N), np.float16), made((M, N + 1), np.float16)[:, 1:]]
+    for a, b, c, out in itertools.product(*sides, outs):
+        terms = {} if c is None else {"c": c, "beta": 1}
+        config = cute.ops.gemm_config(a, b, out=out, **terms)
+        request, library = taken(Request(a, b, out=out, **terms))
+        with library.inside():
+            call = Product(request, library).call()
+        assert config == call.config
+        told = [said.partition(":") for said in config.reasons if "copied" in said]
+        first = [text.partition("copied first:")[2] for name, _, text in told if name == "path"]
+        for name, x, read in zip("ABC", (a, b, c), call.reads, strict=False):
+            said = name in [name for name, *_ in told] or any(f" {name} " in x for x in first)
+            assert said is (x is not None and address(x) != address(read)), config.reasons
+        assert ("out" in [name for name, *_ in told]) is (out is not None and not call.direct)
+    assert not launched
 
 
 @pytest.mark.parametrize(

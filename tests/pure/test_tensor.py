@@ -91,6 +91,17 @@ def test_tensor_of_a_strided_view_is_the_view(data):
     assert sorted(view.ravel()) == sorted(-v for v in tensor.to_numpy().ravel() * -1)
 
 
+@pytest.mark.parametrize("kind", [x for x in map(str, cute.DTYPES) if x != "void"])
+def test_views_of_every_type_are_tensors(kind):
+    row = cute.dtype(kind)
+    array = np.zeros((4, 6), row.numpy)
+    array[1:, ::2] = 1
+    for view in (array, array.T, array[::-1, ::2], array[1:, 1:]):
+        found = make_tensor(view)
+        assert (found.shape, found.dtype) == (view.shape, cute.dtype(view.dtype))
+        assert all(found[c] == view[c] for c in np.ndindex(view.shape))
+
+
 def test_writes_go_both_ways():
     array = np.zeros((4, 6), np.float32)
     tensor = make_tensor(array[::-1])

@@ -16,6 +16,14 @@ from tests.pure import test_trace_refusals, test_trace_refusals_memory
 from tests.refusal_examples import messages
 
 
+def tma_bits(nibbles):
+    cute.tma_tensor(nibbles)  # here
+
+
+def tma_bits_mended(x):
+    cute.tma_tensor(x)
+
+
 def tma_kernel_tile(h):
     tile = cute.smem("f16", (64, 64))
     bar = cute.mbarriers(1)
@@ -319,6 +327,7 @@ CODES = [
     "mainloop-count",
     "mainloop-ring",
     "mainloop-sums",
+    "tma-bits",
     "tma-kernel-tile",
     "tma-kernel-box",
     "tma-im2col",

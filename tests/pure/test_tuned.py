@@ -2,6 +2,8 @@
 files, other facts and other versions are not. Times are a test's: nothing is measured here.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -77,6 +79,9 @@ def test_later_calls_use_the_fastest(launched):
     assert used(a, b) == used(*operands()) == best
     again()
     assert used(a, b) == best
+    stored = cute.ops.gemm_config(a, b)
+    assert stored == best
+    assert [x[:5] for x in stored.reasons] == ["path:", "measu", "store"]
     lines = best.reasons
     assert lines[0].startswith("measured: 1 us, ")
     assert [float(x.split()[1]) for x in lines] == sorted(float(x.split()[1]) for x in lines)
@@ -201,6 +206,13 @@ def test_the_refusal_is_said_if_every_configuration_is_refused(launched, place, 
     with pytest.raises(cute.CuteError, match="no plan"):
         cute.tune(cute.ops.gemm, a, b)
     assert not list(place.glob("tuned/*"))
+
+
+@pytest.mark.parametrize("ask", [partial(cute.tune, cute.ops.gemm), cute.ops.gemm_config])
+def test_an_empty_product_has_no_configuration(launched, ask):
+    with pytest.raises(cute.CuteError) as caught:
+        ask(*operands(shape=(0, 64, 64)))
+    assert caught.value.code == "ops-empty"
 
 
 def test_arrays_of_the_host_are_refused():

@@ -73,7 +73,8 @@ def test_the_commands_show_what_the_operator_launches(monkeypatch, case):
         assert str(plan) == str(launched[0])
         assert plan is launched[0]
     assert len(launched) == 1
-    assert list(told) == ["config", "chosen for"]
+    assert list(told) == ["config", "path", "chosen for"]
+    assert ("TMA" in told["path"]) is (" TMA " in told["config"])
     tile = told["config"].split("tile=")[1].split()[0].split("x")
     assert f"ceil_div(D_shape1,{tile[1]})" in str(plan)
 

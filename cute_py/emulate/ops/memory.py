@@ -520,7 +520,7 @@ def tma_load(program: Program, op: ops.TmaLoad) -> Run:
                 ran = engines.phases.issue(own, int(c.span.W[where[1]]), where[2])
             blocks = [own]
             if ranks:
-                bits = [r for r in range(int(ranks).bit_length()) if ranks >> r & 1]
+                bits = [r for r in range(64) if int(ranks) >> r & 1]
                 blocks = [engines.peer(op, c.span, where, r) for r in bits]
             for b in blocks:
                 engines.use(op, c.span, where, 1 << where[2], (b, slot), tma=True)
