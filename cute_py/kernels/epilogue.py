@@ -39,8 +39,8 @@ class Epilogue:
         """Tell whether an element needs few registers next to its sum; bias needs those of one row
         for all.
         """
-        few = self.compute == "f32" or self.activation in (None, "relu")
-        return few and not self.source
+        few = self.compute == "f32" and self.activation != "silu"  # which needs x twice
+        return not self.source and (few or self.activation in (None, "relu"))
 
 
 def activated(x: Any, name: str | None) -> Any:  # a Tensor in registers

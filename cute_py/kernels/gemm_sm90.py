@@ -432,7 +432,8 @@ class _Output:
         sums = m * n // self.config.warpgroups // WARPGROUP  # of a thread
         if epilogue == Epilogue(epilogue.compute):
             return width
-        light = epilogue.activation in (None, "relu") and self.config.schedule == "cooperative"
+        alone = self.config.schedule == "cooperative" and self.config.split == 1
+        light = alone and epilogue.activation in (None, "relu")
         if sums <= 128 and (light or epilogue.is_in_place):
             return width
         return min(width, 16 if sums > MANY else 32)

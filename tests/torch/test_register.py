@@ -215,6 +215,14 @@ def test_outputs_that_share_memory_are_refused():
         with pytest.raises(cute.CuteError, match="a view of another tensor") as caught:
             call()
         assert caught.value.code == "torch-result"
+    turns = [like, lambda x, alpha: x[:], lambda x, alpha: x]  # of a kernel that is known then
+    later = register(
+        scale, outputs="y", fake=lambda *given: turns.pop(0)(*given), name="tests::later"
+    )
+    assert torch.equal(later(x, 3.0), x * 3)
+    for _ in turns[:]:
+        with pytest.raises(cute.CuteError, match="a view of another tensor"):
+            later(x, 3.0)
     assert bool((x == torch.arange(20.0)).all())
     found = register(scale, outputs="y", fake=like, name="tests::empty")(x.to("meta"), 1.0)
     assert found.is_meta
