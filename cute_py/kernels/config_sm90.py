@@ -245,8 +245,8 @@ def conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
             ),
         ),
         (
-            "1 to 8 cooperative blocks that share K (split), each with 64 rows a warpgroup, no tiles "
-            "of A, and stages of B that have room for the sums",
+            "1 to 8 cooperative blocks that share K (split), each with 64 rows a warpgroup, no "
+            "tiles of A, and stages of B that have room for the sums",
             not 1 <= config.split <= 8
             or (
                 config.split > 1

@@ -37,7 +37,7 @@ PDL_BELOW = 50.0  # microseconds; longer kernels lose up to 2 %
 LAUNCH, LATENCY, AREA = 1.43, 1.11, 1.9e-5
 # microseconds to load a row of 128 bytes of A or B, by what divides its pitch, where a pair of
 # multiprocessors has one block; times as much where it has two; and of a row outside of A or B
-LOAD = {128: 7.97e-4, 64: 7.88e-4, 32: 1.12e-3, 16: 1.61e-3}
+LOAD = {128: 7.97e-4, 64: 7.97e-4, 32: 1.12e-3, 16: 1.61e-3}
 PAIRED, OUTSIDE = 1.42, 1.3e-4
 MEMORY = 3.8e6  # bytes a microsecond, read or written
 SECTOR = 32  # bytes of L2 that are read together
