@@ -222,6 +222,19 @@ def table(records: list[dict[str, Any]]) -> str:
     return "\n".join(found)
 
 
+def updated(
+    known: dict[str, Any], facts: dict[str, Any], records: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return a result with other products held out; those of before are fitted if a fit used them.
+
+    >>> updated({"fitted": [1], "held out": [2], "used": True}, {"seed": 3}, [4])
+    {'fitted': [1, 2], 'held out': [4], 'used': False, 'seed': 3}
+    """
+    before = known.get("held out", []) if known.get("used") else []
+    fitted = [*known.get("fitted", []), *before]
+    return known | {"fitted": fitted, "held out": records, "used": False} | facts
+
+
 def written(result: dict[str, Any]) -> str:
     """Return a result as JSON, a line for each product."""
     parts = {key: json.dumps(x) for key, x in result.items()}
@@ -280,11 +293,8 @@ def main() -> None:
     if options.out:
         facts = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
         known = json.loads(options.out.read_text("utf-8")) if options.out.exists() else {}
-        fitted = known.get("fitted", [])
-        fitted += known.get("held out", []) if known.get("used") else []
-        new = {"seed": options.seed, "used": False, "fitted": fitted, "held out": records}
-        result = known | facts | new
-        options.out.write_text(written(result), encoding="utf-8")
+        facts |= {"seed": options.seed}
+        options.out.write_text(written(updated(known, facts, records)), encoding="utf-8")
 
 
 if __name__ == "__main__":

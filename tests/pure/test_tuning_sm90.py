@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cute_py as cute
-from benchmarks.gpu.rule import GROUPS, label
+from benchmarks.gpu.rule import GROUPS, label, updated
 from cute_py.kernels.config_sm90 import HOPPER_SMEM, store_bytes
 from cute_py.kernels.epilogue import ACTIVATIONS, Epilogue
 from cute_py.ops.libraries import Gpu
@@ -169,6 +169,14 @@ def test_the_rule_is_near_the_fastest_of_what_was_measured(name, least):
     assert min(ratios) >= 0.77
     table = ratios_to_the_best([x for x in products if x["group"] == "table"])
     assert min(table) >= 0.965
+
+
+def test_products_that_a_fit_has_used_are_held_out_no_more():
+    known = json.loads(MEASURED.read_text()) | {"used": True}
+    new = updated(known, {"seed": 11}, known["held out"][:1])
+    assert new["fitted"] == known["fitted"] + known["held out"]
+    assert (new["held out"], new["used"], new["seed"]) == (known["held out"][:1], False, 11)
+    assert updated(new, {"seed": 12}, [])["fitted"] == new["fitted"], "not used"
 
 
 def test_rows_that_begin_within_sectors_are_shared_by_clusters():
