@@ -325,7 +325,8 @@ def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmC
     row = known[0] if known else Row(tile[0], tile[1], groups, schedule)
     same = tile == config.tile and schedule == config.schedule
     kept = {"pdl": config.pdl, "two_level": config.two_level}
-    kept |= {name: getattr(config, name) if same else 1 for name in ("cluster", "split")}
+    for name, other in (("cluster", "split"), ("split", "cluster")):  # one or the other
+        kept[name] = getattr(config, name) if same and parts.get(other, 1) == 1 else 1
     parts = kept | parts
     try:
         warps = parts.pop("warps", (4 * row.warpgroups, 1))

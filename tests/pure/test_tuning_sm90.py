@@ -217,6 +217,17 @@ def test_parts_given_as_text_keep_the_others():
         assert caught.value.code in ("gemm-config", "atoms-name"), text
 
 
+def test_blocks_of_a_cluster_given_as_text_share_tiles_of_a_or_k():
+    asked = problem((1160, 1160, 520), pitches=(16, 16))
+    pair = changed_for_hopper(for_hopper(asked), "tile=128x128x64,cluster=2,split=1", asked)
+    assert (pair.cluster, pair.split) == (2, 1)
+    parts = changed_for_hopper(pair, "split=2", asked)
+    assert (parts.cluster, parts.split) == (1, 2)
+    assert changed_for_hopper(pair, "split=1,stages=3", asked).cluster == 2
+    again = changed_for_hopper(parts, "cluster=2", asked)
+    assert (again.cluster, again.split) == (2, 1)
+
+
 @pytest.mark.parametrize("row", ROWS, ids=lambda x: f"{x.schedule} {x.m}x{x.n}")
 def test_split_given_as_text_is_taken_or_refused_for_its_reason(row):
     """Each block of a cluster has 64 rows a warpgroup, and the sums are in the stages of B."""
