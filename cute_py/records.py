@@ -1,30 +1,12 @@
 """`Record`: the base of frozen objects; `Value`: the base of those that can be part of a key;
-`Shown` and `Text`: how notebooks show objects and texts; `uncollected`, for those who make many.
+`Shown` and `Text`: how notebooks show objects and texts.
 """
 
 from __future__ import annotations
 
-import gc
-from contextlib import contextmanager
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any, ClassVar
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Turn the garbage collector off: tracing and compiling make 100 000 objects that stay alive,
-    and scanning them, with all others of the process, takes a third of the time.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class Text(str):

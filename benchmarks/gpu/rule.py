@@ -5,9 +5,11 @@
     python -m benchmarks.gpu.rule --table FILE                    (prints the table of a result)
 
 FILE keeps the products that the rule was fitted to, and gets those of a run as "held out": of a
-seed that no fit has seen. Each configuration is timed by what `cute.tune` uses, on operands that
-the L2 cache does not hold, after a rest. A ratio is the least time over that of the rule's choice:
-1 is the best choice.
+seed that no fit has seen. Those that were held out before are "fitted" from then on if a fit has
+used them ("used"). Each configuration is timed by what `cute.tune` uses, on operands that the L2
+cache does not hold, after a rest. A ratio is the least time over that of the rule's choice: 1 is
+the best choice. Names of configurations have the stages, as the kernel of another time had others;
+"whole": it loaded all rows of A of a tile of 64, those outside too.
 """
 
 from __future__ import annotations
@@ -106,9 +108,10 @@ def configurations(name: str) -> set[GemmConfig]:
     """Return what may be chosen for products of a group."""
     group, found = GROUPS[name], set()
     kinds = (as_dtype(group.kind),) * 2
-    for pitch in (128, 16) if group.unit == 8 else (128,):  # 16: clusters too
+    pitches = (128, 16) if group.unit == 8 else (128,)  # 16: clusters too
+    for pitch, size in product(pitches, (4096, 512)):  # 512: K in parts too
         problem = tuning_sm90.Problem(
-            (4096, 4096, 4096), 1, kinds, group.majors, (pitch, pitch), as_dtype(group.result),
+            (size, size, 8192), 1, kinds, group.majors, (pitch, pitch), as_dtype(group.result),
             group.epilogue, group.fast, H200, source_by_tma=True,
         )  # fmt: skip
         configs = [x.config for x in tuning_sm90.candidates(problem)]
@@ -142,13 +145,16 @@ def all_compiled(names: list[str]) -> dict[Job, Any]:
 
 
 def label(config: GemmConfig) -> str:
-    """Return the name of a configuration in results: "pp 128x176", "256x152 in parts, cluster"."""
+    """Return the name of a configuration in results, with its stages: "pp 128x176 s4", "256x152 in
+    parts, cluster s4", "128x64, K in 2 parts s8".
+    """
     m, n, _k = config.tile
     text = "pp " * (config.schedule == "pingpong") + f"{m}x{n}"
     if config.split > 1:
-        return f"{text}, K in {config.split} parts"
-    text += " in parts" * (n > 64 and config.store == 64)
-    return text + ", cluster" * (config.cluster > 1)
+        text += f", K in {config.split} parts"
+    else:
+        text += " in parts" * (n > 64 and config.store == 64) + ", cluster" * (config.cluster > 1)
+    return f"{text} s{config.stages}"
 
 
 def measured(torch: Any, name: str, shape: tuple[int, int, int], built: Any) -> dict[str, Any]:
@@ -216,6 +222,19 @@ def table(records: list[dict[str, Any]]) -> str:
     return "\n".join(found)
 
 
+def updated(
+    known: dict[str, Any], facts: dict[str, Any], records: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return a result with other products held out; those of before are fitted if a fit used them.
+
+    >>> updated({"fitted": [1], "held out": [2], "used": True}, {"seed": 3}, [4])
+    {'fitted': [1, 2], 'held out': [4], 'used': False, 'seed': 3}
+    """
+    before = known.get("held out", []) if known.get("used") else []
+    fitted = [*known.get("fitted", []), *before]
+    return known | {"fitted": fitted, "held out": records, "used": False} | facts
+
+
 def written(result: dict[str, Any]) -> str:
     """Return a result as JSON, a line for each product."""
     parts = {key: json.dumps(x) for key, x in result.items()}
@@ -274,8 +293,8 @@ def main() -> None:
     if options.out:
         facts = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
         known = json.loads(options.out.read_text("utf-8")) if options.out.exists() else {}
-        result = {"fitted": [], **known, **facts, "seed": options.seed, "held out": records}
-        options.out.write_text(written(result), encoding="utf-8")
+        facts |= {"seed": options.seed}
+        options.out.write_text(written(updated(known, facts, records)), encoding="utf-8")
 
 
 if __name__ == "__main__":

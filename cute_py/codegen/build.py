@@ -24,9 +24,10 @@ from cute_py.codegen.sass import counted, explained, may_stall, stalls
 from cute_py.codegen.toolchain import assembled, clipped, disassembled, number_in
 from cute_py.errors import CuteError, refusal, shorten
 from cute_py.integers import ints
+from cute_py.plan.collector import uncollected
 from cute_py.plan.ops import Print, Wgmma
 from cute_py.plan.plan import Plan
-from cute_py.records import Text, uncollected
+from cute_py.records import Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping

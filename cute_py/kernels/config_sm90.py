@@ -40,6 +40,17 @@ PART = 64  # columns of D that leave at a time, if not all
 FEW_ROWS = 16  # rows of A that are loaded at a time where a tile of 64 has not as many
 
 
+def instruction_of(a: Dtype, b: Dtype) -> tuple[str, int]:
+    """Return the types of the warpgroup instruction of two types, as its name has them, and its
+    extent in K; refuse others.
+    """
+    found = WARPGROUP_ATOMS.get((a.name, b.name))
+    if found is None:
+        known = ", ".join([f"{x}*{y}" for x, y in WARPGROUP_ATOMS])
+        raise refusal("config-types", operation="warpgroup_config", a=a, b=b, known=known)
+    return found
+
+
 def warpgroup_config(
     types: tuple[DtypeLike, DtypeLike],
     tile: tuple[int, int],
@@ -71,11 +82,7 @@ def warpgroup_config(
 schedule=cooperative
     """
     a, b = (as_dtype(kind) for kind in types)
-    found = WARPGROUP_ATOMS.get((a.name, b.name))
-    if found is None:
-        known = ", ".join([f"{x}*{y}" for x, y in WARPGROUP_ATOMS])
-        raise refusal("config-types", operation="warpgroup_config", a=a, b=b, known=known)
-    (m, n), (names, depth), kind = tile, found, as_dtype(result)
+    (m, n), (names, depth), kind = tile, instruction_of(a, b), as_dtype(result)
     store = n if one_pass and kind.bits <= 16 else min(n, PART)
     sides = [Side(major, CHUNK // x.bits) for major, x in zip(majors, (a, b), strict=True)]
     atom, shape = f"SM90_64x{n}x{depth}_{names}", (m, n, LINE // a.bits)
@@ -182,7 +189,8 @@ def conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
         ),
         (
             "64 rows a warpgroup, the columns of the instruction, and 128 bytes of K",
-            bool(groups and m % (64 * groups))
+            m < 64
+            or bool(groups and m % (64 * groups))
             or n != atom.shape_mnk[1]
             or k * atom.a_type.bits != LINE,
         ),
@@ -237,8 +245,8 @@ def conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
             ),
         ),
         (
-            "1 to 8 blocks that share K (split), each with 64 rows a warpgroup, no tiles of A, and "
-            "stages of B that have room for the sums",
+            "1 to 8 cooperative blocks that share K (split), each with 64 rows a warpgroup, no "
+            "tiles of A, and stages of B that have room for the sums",
             not 1 <= config.split <= 8
             or (
                 config.split > 1

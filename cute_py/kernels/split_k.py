@@ -1,4 +1,4 @@
-"""new here: K split over the blocks of a cluster, which add their sums through shared memory.
+"""K split over the blocks of a cluster, which add their sums through shared memory.
 
 Each block has a part of the tiles of K of a tile of D, and leaves its sums where B was. Then each
 adds those of the others for some columns of the tile, in a fixed order, and stores these. The next

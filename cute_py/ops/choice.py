@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cute_py.calls.arrays import VECTOR_BYTES, dtype_of, strides_of
 from cute_py.errors import refusal
 from cute_py.kernels.config import GemmConfig, Side, changed, choose_config
+from cute_py.kernels.config_sm90 import instruction_of
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.operands import Rows, rows_of
 from cute_py.ops.paths import Path, Sides, path_of, tma_wanted
@@ -165,6 +166,7 @@ def _config(
     text, gpu = given if isinstance(given, str) and product.K else None, product.gpu
     if path.tma and gpu is not None:
         problem = _problem(product, gpu, path)
+        instruction_of(*product.kinds)  # a part that is given may be for another kernel
         if text is None:
             config, why = chosen(problem)
             return config, lambda: (path.reason, *why())

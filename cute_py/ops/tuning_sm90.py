@@ -2,11 +2,12 @@
 
 A block computes `waves` tiles of D, or a part of K of so many, for which blocks exchange sums. For
 a tile of K, each takes the longest of what the tensor cores need, what the loads need, and the
-latency of a load over the stages in flight; all together take as long as it takes to read A and B
-once. Rows of a tile that are outside of A or B are loaded one after another by the whole GPU. The
-epilogue follows; two warpgroups in ping-pong overlap it with products. The constants are fitted to
-measurements on an H200, and tested on other products (docs/performance.md). Only ratios of
-estimates decide, except that programmatic dependent launch is for products below `PDL_BELOW`.
+latency of a load over the stages in flight. Rows of a tile that are outside of A or B are loaded
+one after another by the whole GPU, next to those inside. The epilogue follows; two warpgroups in
+ping-pong overlap it with products. All together take as long as memory takes to read and to write
+everything once. The constants are fitted to measurements on an H200, and tested on other products
+(docs/performance.md). Only ratios of estimates decide, except that programmatic dependent launch is
+for products below `PDL_BELOW`.
 """
 
 from __future__ import annotations
@@ -33,27 +34,28 @@ if TYPE_CHECKING:
 PDL_BELOW = 50.0  # microseconds; longer kernels lose up to 2 %
 # microseconds: of a launch; from a load to its arrival; of the products of a tile of K (128 bytes),
 # for each element of D
-LAUNCH, LATENCY, AREA = 1.59, 1.33, 1.84e-5
+LAUNCH, LATENCY, AREA = 1.43, 1.11, 1.9e-5
 # microseconds to load a row of 128 bytes of A or B, by what divides its pitch, where a pair of
 # multiprocessors has one block; times as much where it has two; and of a row outside of A or B
-LOAD = {128: 6.89e-4, 64: 7.37e-4, 32: 1.06e-3, 16: 1.52e-3}
-PAIRED, OUTSIDE = 1.47, 1.43e-4
-MEMORY = 4.1e6  # bytes a microsecond
+LOAD = {128: 7.97e-4, 64: 7.97e-4, 32: 1.12e-3, 16: 1.61e-3}
+PAIRED, OUTSIDE = 1.42, 1.3e-4
+MEMORY = 3.8e6  # bytes a microsecond, read or written
 SECTOR = 32  # bytes of L2 that are read together
-SHARP = 5  # how sharp the maximum of products and loads is
-END = 1.68e-5, 1.68e-5  # microseconds to store an element of D, and each of its bytes
+# how sharp the maximum of products and loads is, and that of loads inside and outside of A or B
+SHARP, AMONG = 8, 3
+END = 1.47e-5, 1.42e-5  # microseconds to store an element of D, and each of its bytes
 # more of the last tile, as all blocks store at once: in one pass, in parts, elements of 4 bytes
-LAST = 4.2e-5, 2.9e-5, 1e-4
+LAST = 6.11e-5, 2.43e-5, 1.33e-4
 DIRECT = 2.0  # times as much where D leaves by direct stores
-TURN = 0.19  # microseconds of a tile, to hand over a turn of ping-pong
+TURN = 0.18  # microseconds to go on to the next tile
 LARGE = 1.1  # multiprocessors for each of those that clusters of 4 or more can use: 132 for 120
-# microseconds to exchange the sums of a tile: of any, and for each element
-EXCHANGE = 2.0, 6e-5
+# microseconds to exchange the sums of a tile: for each block, and for each element
+EXCHANGE = 1.1, 5.06e-5
 NARROW = 64  # rows of D, up to which memory is the limit
-FITTED = 8  # stages of the measured tiles; more help where K has as many tiles
+FITTED = 7  # stages that hide the latency of a load; more help where K has as many tiles
 DEEP = 16  # tiles of K (128 bytes), from which on it may be split
 # more of an element: C by loads or by TMA; a factor, a bias or relu; another activation
-LOADED, BY_TMA, LIGHT, HEAVY = 1.3e-4, 1e-5, 6e-6, 1.2e-4
+LOADED, BY_TMA, LIGHT, HEAVY = 1.31e-4, 1.02e-5, 6e-6, 1.2e-4
 
 
 class Row(NamedTuple):
@@ -106,22 +108,22 @@ class Forms(NamedTuple):
 
 
 ROWS = (
-    Row(64, 32, 1, "cooperative", 0.961),
-    Row(64, 64, 1, "cooperative", 1.066, splits=(6,)),
-    Row(64, 128, 1, "cooperative", 0.995, splits=(3,)),
-    Row(128, 64, 2, "cooperative", 0.99, splits=(2,)),
+    Row(64, 32, 1, "cooperative", 0.973),
+    Row(64, 64, 1, "cooperative", 1.059, splits=(6,)),
+    Row(64, 128, 1, "cooperative", 1.004, splits=(3,)),
+    Row(128, 64, 2, "cooperative", 0.96, splits=(2,)),
     Row(128, 128, 2, "cooperative", 0.991, splits=(2, 3, 6)),
-    Row(128, 160, 2, "cooperative", 0.986, most=(4, 4, 1)),
-    Row(128, 192, 2, "cooperative", 0.981, most=(4, 4, 0)),
-    Row(128, 256, 2, "cooperative", 0.975, most=(4, 4, 1)),
-    Row(256, 128, 2, "cooperative", 1.015, in_parts=True, most=(4, 4, 0)),
-    Row(192, 192, 3, "cooperative", 1.002, in_parts=True, most=(1, 0, 0)),
-    Row(256, 152, 2, "cooperative", 1.022, in_parts=True, most=(3, 1, 0)),
-    Row(256, 192, 2, "cooperative", 0.994, most=(0, 0, -1)),
-    Row(256, 200, 2, "cooperative", 1.016, most=(0, -1, -1)),
-    Row(128, 128, 1, "pingpong", most=(1, 3, 1)),
-    Row(128, 176, 1, "pingpong", 1.01, most=(2, 0, -1)),
-    Row(128, 192, 1, "pingpong", 1.02, most=(0, -1, -1)),
+    Row(128, 160, 2, "cooperative", 0.994, most=(4, 4, 1)),
+    Row(128, 192, 2, "cooperative", 0.998, most=(4, 4, 0)),
+    Row(128, 256, 2, "cooperative", 0.986, most=(4, 4, 1)),
+    Row(256, 128, 2, "cooperative", 1.025, in_parts=True, most=(4, 4, 0)),
+    Row(192, 192, 3, "cooperative", 0.983, in_parts=True, most=(1, 0, 0)),
+    Row(256, 152, 2, "cooperative", 1.014, in_parts=True, most=(3, 1, 0)),
+    Row(256, 192, 2, "cooperative", 0.969, most=(0, 0, -1)),
+    Row(256, 200, 2, "cooperative", 0.987, most=(0, -1, -1)),
+    Row(128, 128, 1, "pingpong", 1.011, most=(1, 3, 1)),
+    Row(128, 176, 1, "pingpong", 1.041, most=(2, 0, -1)),
+    Row(128, 192, 1, "pingpong", 1.036, most=(0, -1, -1)),
 )
 
 
@@ -181,6 +183,12 @@ class Problem:
         if config.warps[0] == 4:  # one warpgroup does what two do elsewhere
             more *= 2
         return plain + more
+
+    @property
+    def memory(self) -> float:
+        """How long memory takes to read A, B and C, and to write D (microseconds)."""
+        (M, N, K), of_d = self.shape, self.result.bits * (2 if self.epilogue.source else 1)
+        return self.batch * ((M + N) * K * self.kinds[0].bits + M * N * of_d) / 8 / MEMORY
 
     @property
     def weight(self) -> int:
@@ -252,14 +260,15 @@ def candidates(problem: Problem) -> list[Estimate]:
     clusters = (1,) if min(p.pitches) >= SECTOR or is_batch else (1, 2)
     facts = p.forms, p.weight, int(p.two_level), is_batch
     found = _fitting(ROWS, *facts, clusters, _has_few_tiles(p))
-    return [_estimate(config, p, row) for row, config in found]
+    memory = p.memory
+    return [estimate(row, config, p, memory) for row, config in found]
 
 
 def _has_few_tiles(problem: Problem) -> bool:
-    """Tell whether K may be split: there are few tiles of D, and many of K."""
+    """Tell whether K may be split: D has more rows than a tile, but few tiles, and K has many."""
     (M, N, K), bits = problem.shape, problem.kinds[0].bits
     tiles = -(-M // 128) * -(-N // 128) * problem.batch
-    return tiles <= problem.gpu.multiprocessors and K * bits >= DEEP * 1024
+    return M > NARROW and tiles <= problem.gpu.multiprocessors and K * bits >= DEEP * 1024
 
 
 @lru_cache(maxsize=256)
@@ -326,37 +335,37 @@ def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmC
         raise error.inside(f"config({text})") from None
 
 
-def _estimate(config: GemmConfig, problem: Problem, row: Row) -> Estimate:
-    """Return the estimated time of a configuration of a row."""
+def estimate(row: Row, config: GemmConfig, problem: Problem, memory: float) -> Estimate:
+    """Return the estimated time of a configuration of a row; `memory`: as in `Problem`."""
     (m, n, k), (M, N, K) = config.tile, problem.shape
     cluster, split = config.cluster, config.split
     blocks, waves = grid_of(config, problem.shape, problem.batch, problem.gpu.multiprocessors)
     load = LOAD[problem.pitches[0]] * m / cluster + LOAD[problem.pitches[1]] * n
-    load *= PAIRED if 2 * blocks > problem.gpu.multiprocessors else 1
+    if 2 * blocks > problem.gpu.multiprocessors or cluster * split > 1:  # clusters fill pairs
+        load *= PAIRED
     depth = -(-K // (k * split))
     latency = LATENCY / min(config.stages, max(depth, FITTED))
-    needs = (AREA * m * n) ** SHARP + load**SHARP + latency**SHARP
-    inside = edge = needs ** (1 / SHARP)
+    others = (AREA * m * n) ** SHARP + latency**SHARP
+    inside = edge = (others + load**SHARP) ** (1 / SHARP)
     edges = waves if min(M - m, N - n) <= 0 else 1  # tiles of a block at an edge
     if M % m or N % n:  # tiles of D at the end of M and of N
-        rows = 0 if M < m == NARROW and config.a.major == "K" else -M % m  # 0: they are not loaded
-        outside = rows * -(-N // (n * cluster)) + -N % n * -(-M // m)
-        edge = (needs + (OUTSIDE * outside * problem.batch / waves) ** SHARP) ** (1 / SHARP)
+        few = m == NARROW and cluster == 1 and config.a.major == "K"  # they are not loaded
+        outside = (0 if few else -M % m * -(-N // n)) + -N % n * -(-M // m)
+        more = OUTSIDE * outside * split * problem.batch / waves
+        edge = (others + (load**AMONG + more**AMONG) ** (SHARP / AMONG)) ** (1 / SHARP)
     main = depth * row.time * ((waves - edges) * inside + edges * edge)
-    memory = problem.batch * (M + N) * K * problem.kinds[0].bits / 8 / MEMORY
-    main = float((main**SHARP + memory**SHARP) ** (1 / SHARP))
     end = problem.end(config) * m * n
     if split > 1:
         end *= max(1 / split, PART / n)  # columns are divided among the blocks
-        main += waves * (EXCHANGE[0] + EXCHANGE[1] * m * n)
+        main += waves * (EXCHANGE[0] * split + EXCHANGE[1] * m * n)
+    main += TURN * (waves - 1)
     if config.schedule == "pingpong" and waves > 1:  # all but the last epilogue are hidden
-        main += TURN * waves
-        main = max(main, (main + end * (waves - 1) + main / waves) / 2)
-        time = main + end
+        time = max(main, (main + end * (waves - 1) + main / waves) / 2) + end
     else:
         time = main + waves * end
     last = LAST[2 if problem.result.bits == 32 else 0 < config.store < n] * m * n
-    return Estimate(LAUNCH + time + last, waves, blocks, config)
+    time = (LAUNCH + time + last) ** SHARP + memory**SHARP
+    return Estimate(float(time ** (1 / SHARP)), waves, blocks, config)
 
 
 def units_of(config: GemmConfig, shape: tuple[int, int, int], batch: int) -> int:

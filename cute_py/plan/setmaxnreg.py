@@ -84,6 +84,7 @@ class _Held:
         """Record the number that an op sets for each warpgroup that reaches it."""
         for group, counts in enumerate(self.counts):
             come = here[group * WARPGROUP : (group + 1) * WARPGROUP]
+            come += [False] * (WARPGROUP - len(come))  # threads that the block does not have
             if True in come and False in come:
                 warp = (group * WARPGROUP + come.index(False)) // 32
                 raise refusal(

@@ -18,13 +18,13 @@ from cute_py.calls.torch_tensors import graph_break, leave_graphs
 from cute_py.dtypes.table import Promised, b1
 from cute_py.errors import CuteError, is_hidden, place_text, refusal, shorten
 from cute_py.layout.layout import Layout
+from cute_py.plan.collector import uncollected
 from cute_py.plan.conditions import MOST
 from cute_py.plan.contraction import contracted
 from cute_py.plan.ops import Map
 from cute_py.plan.plan import Members, Plan, ScalarParam, TensorParam
 from cute_py.plan.verify import verify
 from cute_py.plan.walk import divisors_in, storages
-from cute_py.records import uncollected
 from cute_py.tensor.tensor import derived, pointer_makers, register_allocators
 from cute_py.trace import arithmetic, copying, memory
 from cute_py.trace.arithmetic import new_registers

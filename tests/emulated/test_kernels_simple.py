@@ -34,6 +34,7 @@ HELPERS = (
     "gemm",
     "gemm_sm90",
     "samples",
+    "split_k",
     "wordings",
 )  # of the ladder
 SHOWN = [

@@ -52,6 +52,20 @@ def test_the_numbers_of_published_kernels_fit(counts):
     assert out[0] == 1
 
 
+@pytest.mark.parametrize("threads", [32, 96, 100, 160, 224])
+def test_a_block_has_whole_warpgroups(threads):
+    @cute.kernel
+    def run(out):
+        cute.launch(grid=1, block=threads)
+        cute.setmaxnreg(40, "dec")
+        out[0] = 1.0
+
+    with pytest.raises(cute.CuteError) as caught:
+        cute.trace(run, np.zeros(1, np.float32))
+    assert caught.value.code == "plan-setmaxnreg-part"
+    assert f"that warp {threads // 32} of" in str(caught.value)
+
+
 @cute.kernel
 def as_memory_says(who, counts):
     """Warps for which `who` is set ask, for a number that `counts` picks when it runs."""

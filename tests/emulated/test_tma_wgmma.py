@@ -293,7 +293,16 @@ def test_boxes_put_each_element_where_the_layout_says(data):
 # -- parts of the columns of accumulators
 
 
-@pytest.mark.parametrize(("N", "widths"), [(152, (64, 64, 16, 8)), (24, (16, 8)), (40, (8, 32))])
+@pytest.mark.parametrize(
+    ("N", "widths"),
+    [
+        (152, (64, 64, 16, 8)),
+        (24, (16, 8)),
+        (40, (8, 32)),
+        (8, (8,)),
+        (248, (64, 8, 64, 64, 32, 16)),
+    ],
+)
 def test_a_tile_leaves_in_parts_of_its_columns(N, widths):
     a, b, d = halves(150, 64), halves(N + 8, 64), np.full((150, N + 8), np.nan, np.float16)
     plan = cute.trace(by_columns, a, b, d, N, widths)

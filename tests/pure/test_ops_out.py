@@ -6,6 +6,7 @@ import ctypes
 import itertools
 import sys
 from collections import Counter
+from contextlib import suppress
 from types import SimpleNamespace
 
 import numpy as np
@@ -205,7 +206,7 @@ def matrices(rows, columns):
 def test_every_copy_is_said(launched, size):
     """By the explanation of the configuration: of an operand, of c, and to out."""
     M, N, K = size, size + 8, size + 16
-    sides = matrices(M, K), [x.swapaxes(0, 1) for x in matrices(N, K)], [*matrices(M, N), None]
+    sides = matrices(M, K), [x.swapaxes(0, 1) for x in matrices(N, K)], [*matrices(M, N)[::3], None]
     outs = [None, made((M, N), np.float16), made((M, N + 1), np.float16)[:, 1:]]
     for a, b, c, out in itertools.product(*sides, outs):
         terms = {} if c is None else {"c": c, "beta": 1}
@@ -221,6 +222,40 @@ def test_every_copy_is_said(launched, size):
             assert said is (x is not None and address(x) != address(read)), config.reasons
         assert ("out" in [name for name, *_ in told]) is (out is not None and not call.direct)
     assert not launched
+
+
+PARTS = [
+    *("tile=64x64x64", "tile=128x256x64", "tile=128x100x64", "tile=0x64x64", "tile=64x64"),
+    *("stages=1", "stages=100", "store=3", "store=256", "cluster=2", "cluster=0", "split=2"),
+    *("split=0", "schedule=pingpong", "schedule=multistage", "two_level=1", "prefetch=3"),
+    *("warps=8x1", "warps=0x0", "band=8", "min_blocks=3", "pdl=2", "atom=x"),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "code"),
+    [
+        ("f32", "split=2", "config-types"),  # a part of kernels for other types
+        ("f64", "schedule=cooperative", "config-types"),
+        ("bf16", "tile=0x64x64", "gemm-config"),
+    ],
+)
+def test_text_that_fits_no_kernel_is_refused(launched, kind, text, code):
+    a = made((64, 64), cute.dtype(kind).numpy)
+    with pytest.raises(cute.CuteError) as caught:
+        cute.ops.gemm_config(a, a, config=text)
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize("kind", ["f32", "bf16", "e4m3"])
+def test_nothing_but_refusals_leaves_the_choice(launched, kind):
+    a, b = made((40, 64), cute.dtype(kind).numpy), made((24, 64), cute.dtype(kind).numpy)
+    configs = 0
+    for words in itertools.product(PARTS[::9], PARTS):
+        with suppress(cute.CuteError):
+            cute.ops.gemm_config(a, b.T, config=",".join(words))
+            configs += 1
+    assert configs > 0
 
 
 @pytest.mark.parametrize(

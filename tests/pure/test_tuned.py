@@ -88,6 +88,17 @@ def test_later_calls_use_the_fastest(launched):
     assert str(rule) in " ".join(lines)
 
 
+@pytest.mark.parametrize("launched", [H200], indirect=True)
+def test_k_in_parts_is_measured_stored_and_explained(launched, monkeypatch):
+    monkeypatch.setattr(tuned, "measured", lambda calls: [1.0 / x.config.split for x in calls])
+    a, b = operands(shape=(192, 128, 16384))
+    best = cute.tune(cute.ops.gemm, a, b)
+    assert best.split == 6
+    assert "split=6" in best.explain().partition("measured")[2].splitlines()[0]
+    again()
+    assert used(a, b) == best
+
+
 def test_what_was_known_before_is_measured_now(launched):
     a, b = operands()
     cute.ops.gemm(a, b)

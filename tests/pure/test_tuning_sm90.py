@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cute_py as cute
-from benchmarks.gpu.rule import GROUPS, label
+from benchmarks.gpu.rule import GROUPS, label, updated
 from cute_py.kernels.config_sm90 import HOPPER_SMEM, store_bytes
 from cute_py.kernels.epilogue import ACTIVATIONS, Epilogue
 from cute_py.ops.libraries import Gpu
@@ -23,6 +23,7 @@ from cute_py.ops.tuning_sm90 import (
     band_of,
     candidates,
     changed_for_hopper,
+    estimate,
     for_hopper,
     grid_of,
 )
@@ -125,6 +126,21 @@ def test_k_is_split_where_d_has_few_tiles_and_more_rows_than_a_tile(shape, split
     assert (f"K in {split} parts" in config.reasons[0].partition(";")[0]) is (split > 1)
 
 
+def measured_as(asked, times):
+    """Return (estimate, time) of the rows that were measured, with as many stages as then."""
+    rows = {(x.m, x.n, x.schedule): x for x in ROWS}
+    found = []
+    for x in candidates(asked):
+        m, n, _k = x.config.tile
+        for name, time in times.items():
+            tile, _, stages = name.rpartition(" s")
+            if tile == label(x.config).rpartition(" s")[0] and stages.isdigit():
+                config = replace(x.config, stages=int(stages))
+                row = rows[m, n, config.schedule]
+                found.append((estimate(row, config, asked, asked.memory).time, time))
+    return found
+
+
 def ratios_to_the_best(products):
     """Return, of each measured product, the least time over that of the rule's choice now. Only
     tiles that the rule has count, and that were measured.
@@ -136,26 +152,31 @@ def ratios_to_the_best(products):
         size = cute.dtype(group.kind).bits // 8
         named = {"result": group.result, "majors": group.majors, "epilogue": group.epilogue}
         named |= {"fast_accum": group.fast, "pitches": tuple(gcd(128, x * size) for x in sides)}
-        order = sorted(candidates(problem((M, N, K), group.kind, **named)), key=lambda x: x.time)
-        times = [record["us"].get(label(x.config)) for x in order]
-        times = [x for x in times if x is not None]
-        found.append(min(times) / times[0])
+        known = measured_as(problem((M, N, K), group.kind, **named), record["us"])
+        if known:
+            found.append(min(time for _, time in known) / min(known)[1])
     return found
 
 
-@pytest.mark.parametrize(
-    ("name", "least", "most"), [("fitted", 178, 1 / 6), ("held out", 53, 0.17)]
-)
-def test_the_rule_is_near_the_fastest_of_what_was_measured(name, least, most):
+@pytest.mark.parametrize(("name", "least"), [("fitted", 208), ("held out", 53)])
+def test_the_rule_is_near_the_fastest_of_what_was_measured(name, least):
     """Products of bf16 along K on an H200: those that the rule was fitted to, and others."""
     products = json.loads(MEASURED.read_text())[name]
     ratios = ratios_to_the_best([x for x in products if x["group"] in ("tn", "table")])
     assert len(ratios) >= least
     assert sum(ratios) / len(ratios) >= 0.98
-    assert sum(ratio < 0.97 for ratio in ratios) <= len(ratios) * most
+    assert sum(ratio < 0.97 for ratio in ratios) <= len(ratios) / 6
     assert min(ratios) >= 0.77
     table = ratios_to_the_best([x for x in products if x["group"] == "table"])
     assert min(table) >= 0.965
+
+
+def test_products_that_a_fit_has_used_are_held_out_no_more():
+    known = json.loads(MEASURED.read_text()) | {"used": True}
+    new = updated(known, {"seed": 11}, known["held out"][:1])
+    assert new["fitted"] == known["fitted"] + known["held out"]
+    assert (new["held out"], new["used"], new["seed"]) == (known["held out"][:1], False, 11)
+    assert updated(new, {"seed": 12}, [])["fitted"] == new["fitted"], "not used"
 
 
 def test_rows_that_begin_within_sectors_are_shared_by_clusters():
@@ -194,3 +215,27 @@ def test_parts_given_as_text_keep_the_others():
         with pytest.raises(cute.CuteError) as caught:
             changed_for_hopper(chosen, text, asked)
         assert caught.value.code in ("gemm-config", "atoms-name"), text
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda x: f"{x.schedule} {x.m}x{x.n}")
+def test_split_given_as_text_is_taken_or_refused_for_its_reason(row):
+    """Each block of a cluster has 64 rows a warpgroup, and the sums are in the stages of B."""
+    asked = problem((1024, 1024, 8192))
+    fits = row.schedule == "cooperative" and row.m == 64 * row.warpgroups
+    for split in (2, *row.splits):
+        text = f"schedule={row.schedule},tile={row.m}x{row.n}x64,split={split}"
+        if fits:
+            config = changed_for_hopper(for_hopper(asked), text, asked)
+            assert (config.tile[:2], config.split) == ((row.m, row.n), split)
+            assert config.reasons[-1] == f"given: {text}"
+            assert changed_for_hopper(config, "split=1", asked).split == 1
+            assert changed_for_hopper(config, "pdl=1", asked) == replace(config, pdl=1)
+            with pytest.raises(
+                cute.CuteError, match=r"1 to 8 cooperative blocks that share K \(split\)"
+            ):
+                changed_for_hopper(config, "split=9", asked)
+        else:
+            with pytest.raises(cute.CuteError, match=r"share K|schedule has: no .*split"):
+                changed_for_hopper(for_hopper(asked), text, asked)
+    assert set(row.splits) <= set(range(2, 9))
+    assert fits or not row.splits
