@@ -238,9 +238,10 @@ def updated(
 def written(result: dict[str, Any]) -> str:
     """Return a result as JSON, a line for each product."""
     parts = {key: json.dumps(x) for key, x in result.items()}
-    for name in ("fitted", "held out"):
-        lines = ",\n".join([json.dumps(x) for x in result[name]])
-        parts[name] = f"[\n{lines}\n]"
+    for name, records in result.items():
+        if isinstance(records, list):
+            lines = ",\n".join([json.dumps(x) for x in records])
+            parts[name] = f"[\n{lines}\n]"
     return "{\n" + ",\n".join([f'"{key}": {x}' for key, x in parts.items()]) + "\n}\n"
 
 

@@ -179,6 +179,14 @@ def test_products_that_a_fit_has_used_are_held_out_no_more():
     assert updated(new, {"seed": 12}, [])["fitted"] == new["fitted"], "not used"
 
 
+@pytest.mark.xfail(reason="0.96 on these, whose times no fit has used, and the goal is 0.97")
+def test_the_rule_is_near_the_fastest_of_products_drawn_since():
+    products = json.loads(MEASURED.read_text())["seed 11"]
+    ratios = ratios_to_the_best([x for x in products if x["group"] == "tn"])
+    assert len(ratios) == 40
+    assert sum(ratios) / len(ratios) >= 0.97
+
+
 def test_rows_that_begin_within_sectors_are_shared_by_clusters():
     config = for_hopper(problem((5000, 5000, 5000), pitches=(16, 16)))
     assert config.cluster == 2
