@@ -312,7 +312,7 @@ print("right")
 """
 
 
-@pytest.mark.parametrize("count", [3, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [2, pytest.param(8, marks=pytest.mark.slow)])
 def test_processes_write_the_same_entries(place, count):
     assert at_once(count, TOGETHER) == ["right"] * count
     assert len(entries(place)) == 6
