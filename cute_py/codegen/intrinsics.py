@@ -322,7 +322,7 @@ class _Names:
 def _intrinsic(name: str, kinds: tuple[Any, ...], result: Any, codegen: Any) -> Any:
     """Return an intrinsic with fixed argument types.
 
-    Numba's decorator finds out the same by itself, in half of the time of all typing: it searches
+    Numba's decorator deduces the same, in half of the time of all typing: it searches
     its libraries for news at each call.
     """
     from numba.cuda.cudaimpl import registry  # works after `patch_numba`

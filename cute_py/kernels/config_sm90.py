@@ -87,11 +87,13 @@ schedule=cooperative
     sides = [Side(major, CHUNK // x.bits) for major, x in zip(majors, (a, b), strict=True)]
     atom, shape = f"SM90_64x{n}x{depth}_{names}", (m, n, LINE // a.bits)
     least = m // 32 if parts.get("split", 1) > 1 else 2  # as many have room for the sums
-    parts = {"stages": least, "store": store, "schedule": schedule, "asynchronous": True, **parts}
-    config = GemmConfig(atom, shape, (4 * warpgroups, 1), a=sides[0], b=sides[1], **parts)
+    whole = {"stages": least, "store": store, "schedule": schedule, "asynchronous": True, **parts}
+    config = GemmConfig(atom, shape, (4 * warpgroups, 1), a=sides[0], b=sides[1], **whole)
+    if "stages" in parts:
+        return config
     room = HOPPER_SMEM - LINE - store_bytes(config, kind)
     most = max(least, min(room // ((m + n) * LINE // 8), MOST_STAGES))
-    return config if parts["stages"] > least else replace(config, stages=most)
+    return replace(config, stages=most)
 
 
 # -- layouts

@@ -187,11 +187,13 @@ class _Called:
 
     def shared(self, args: tuple[Any, ...], new: tuple[Any, ...]) -> list[bool]:
         """Tell which new tensors share memory with an argument or one another. All memory is
-        compared where the kernel's newest plan is not known, as that costs a fifth of a call.
+        compared where the kernel's newest plan is not known, as that costs a fifth of a call, and
+        where one is a view, perhaps of a tensor that is new too.
         """
-        if self.checked is not None and self._newest() is self.checked:
+        is_known = self.checked is not None and self._newest() is self.checked
+        if is_known and not any(x._is_view() for x in new):
             known = [id(x) for x in (*args, *new)]
-            return [x._is_view() or id(x) in known[:i] for i, x in enumerate(new, start=len(args))]
+            return [id(x) in known[:i] for i, x in enumerate(new, start=len(args))]
         places = [_memory(x) for x in (*args, *new)]
         return [x in places[:i] for i, x in enumerate(places)][len(args) :]
 

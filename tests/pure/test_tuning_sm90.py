@@ -219,6 +219,8 @@ def test_parts_given_as_text_keep_the_others():
     assert config.reasons[-1] == "given: schedule=pingpong,tile=128x192x64"
     assert changed_for_hopper(chosen, "stages=3,pdl=1", asked) == replace(chosen, stages=3, pdl=1)
     assert changed_for_hopper(chosen, "tile=192x192x64", asked).warps == (12, 1)
+    for stages in (2, 3):  # as given, the fewest too
+        assert changed_for_hopper(chosen, f"stages={stages}", asked).stages == stages
     for text in ("tile=128x256x32", "tile=100x128x64", "tile=512x128x64", "warps=3x1", "warps=8x2"):
         with pytest.raises(cute.CuteError) as caught:
             changed_for_hopper(chosen, text, asked)

@@ -224,6 +224,11 @@ def test_outputs_that_share_memory_are_refused():
         with pytest.raises(cute.CuteError, match="a view of another tensor"):
             later(x, 3.0)
     assert bool((x == torch.arange(20.0)).all())
+    shaped = register(
+        scale, outputs="y", fake=lambda x, alpha: torch.empty(len(x)).view(-1), name="tests::shaped"
+    )
+    for alpha in (2.0, 3.0):  # a view of a tensor that is new
+        assert torch.equal(shaped(x, alpha), x * alpha)
     found = register(scale, outputs="y", fake=like, name="tests::empty")(x.to("meta"), 1.0)
     assert found.is_meta
 
