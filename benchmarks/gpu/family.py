@@ -2,6 +2,7 @@
 
     python -m benchmarks.gpu.family --out FILE [--cases NAME ...] [--rounds 7] [--sustained 10]
     python -m benchmarks.gpu.family --operator --out FILE        (what cute.ops.gemm chooses)
+    python -m benchmarks.gpu.family --random 90 --out FILE       (the same, of random products)
     python -m benchmarks.gpu.family --table FILE --write PAGE    (from a result of --operator)
     python -m benchmarks.gpu.family --dry [--cases NAME ...]     (compiles; needs no GPU)
 
@@ -201,6 +202,18 @@ CASES = (
     case("f64-4096", "f64", 4096),
     case("beta", "bf16", 4096, "128x256 C tma g4", "128x256 C g4", "128x256 g4", epilogue="C"),
 )
+
+
+def drawn(count: int, seed: int) -> list[Case]:
+    """Return random products of bf16 along K: M, N and K from 128 to 9,216, multiples of 8, of 64
+    and of 128 by turns.
+    """
+    generator, found = random.Random(f"products {seed}"), []
+    for i in range(count):
+        unit = (8, 64, 128)[i % 3]
+        shape = [max(unit, unit * round(128 * 72 ** generator.random() / unit)) for _ in range(3)]
+        found.append(case("x".join(map(str, shape)), "bf16", tuple(shape)))
+    return found
 
 
 # -- compiled, without a GPU
@@ -465,6 +478,38 @@ def lines(record: dict[str, Any], case: Case) -> list[str]:
     return [*found, *[f"{case.name:17} {x:26} {why[:150]}" for x, why in record["refused"].items()]]
 
 
+def summary(records: list[dict[str, Any]]) -> str:
+    """Return how the operator compares with cuBLAS on all products, by what divides the bytes of a
+    row, and by cuBLAS's time, in burst.
+
+    >>> us = {"burst": {"cuBLAS": 8.0, "ops.gemm": 10.0}}
+    >>> print(summary([{"case": "256x128x520", "us": us}]))
+    products              n   mean  worst  below 1  below 0.95
+    all                   1  0.800  0.800        1           1
+    rows of 16            1  0.800  0.800        1           1
+    8 to 16 us            1  0.800  0.800        1           1
+    """
+    spans = {8: "below 8 us", 16: "8 to 16 us", 32: "16 to 32 us", 64: "32 to 64 us"}
+    pitches = {x: f"rows of {x}" for x in (128, 64, 32, 16)}
+    last = "from 64 us"
+    groups: dict[str, list[float]] = {
+        x: [] for x in ("all", *pitches.values(), *spans.values(), last)
+    }
+    for record in records:
+        us = record["us"]["burst"]
+        pitch = math.gcd(128, 2 * int(record["case"].rpartition("x")[2]))
+        span = next((name for most, name in spans.items() if us["cuBLAS"] < most), last)
+        for name in ("all", pitches[pitch], span):
+            groups[name].append(us["cuBLAS"] / us["ops.gemm"])
+    found = ["products              n   mean  worst  below 1  below 0.95"]
+    for name, x in groups.items():
+        if x:
+            below = f"{sum(y < 1 for y in x):8} {sum(y < 0.95 for y in x):11}"
+            mean = statistics.geometric_mean(x)
+            found.append(f"{name:18} {len(x):4} {mean:6.3f} {min(x):6.3f} {below}")
+    return "\n".join(found)
+
+
 # -- the table of what a user calls
 
 MARKS = "<!-- operator: begin -->", "<!-- operator: end -->"
@@ -516,6 +561,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=80)
     parser.add_argument("--dry", action="store_true")
     parser.add_argument("--operator", action="store_true", help="time cute.ops.gemm")
+    parser.add_argument("--random", type=int, help="time cute.ops.gemm on so many products")
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tried", nargs="+", help="variants in place of those of the cases")
     parser.add_argument("--table", type=Path, help="a result of --operator")
     parser.add_argument("--write", type=Path, help="a page with the marks of the table")
@@ -525,6 +572,8 @@ def main() -> None:
         print(text) if options.write is None else report.write(options.write, text, MARKS)
         return
     cases = [c for c in CASES if not options.cases or c.name in options.cases]
+    if options.random:
+        cases, options.operator = drawn(options.random, options.seed), True
     if options.tried:
         cases = [
             c._replace(variants=tuple(made(t, c.kind, c.majors, c.result) for t in options.tried))
@@ -552,6 +601,8 @@ def main() -> None:
         torch.cuda.empty_cache()
         if options.out:
             options.out.write_text(json.dumps(records, indent=1))
+    if options.random:
+        print(summary(records))
     print(f"{time.perf_counter() - began:.0f} s")
 
 

@@ -5,11 +5,11 @@
     python -m benchmarks.gpu.rule --table FILE                    (prints the table of a result)
 
 FILE keeps the products that the rule was fitted to, and gets those of a run as "held out": of a
-seed that no fit has seen. Those that were held out before are "fitted" from then on if a fit has
-used them ("used"). Each configuration is timed by what `cute.tune` uses, on operands that the L2
-cache does not hold, after a rest. A ratio is the least time over that of the rule's choice: 1 is
-the best choice. Names of configurations have the stages, as the kernel of another time had others;
-"whole": it loaded all rows of A of a tile of 64, those outside too.
+seed that no fit has seen. Those that were held out before stay so, or are "fitted" from then on if
+a fit has used them ("used"). Each configuration is timed by what `cute.tune` uses, on operands that
+the L2 cache does not hold, after a rest. A ratio is the least time over that of the rule's choice:
+1 is the best choice. Names of configurations have the stages, as the kernel of another time may
+have others; "whole": it loaded all rows of A of a tile of 64, those outside too.
 """
 
 from __future__ import annotations
@@ -225,14 +225,17 @@ def table(records: list[dict[str, Any]]) -> str:
 def updated(
     known: dict[str, Any], facts: dict[str, Any], records: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return a result with other products held out; those of before are fitted if a fit used them.
+    """Return a result with more products held out; those of before are fitted if a fit used them.
 
-    >>> updated({"fitted": [1], "held out": [2], "used": True}, {"seed": 3}, [4])
-    {'fitted': [1, 2], 'held out': [4], 'used': False, 'seed': 3}
+    >>> updated({"fitted": [1], "held out": [2], "used": True}, {"torch": "2.11"}, [3])
+    {'fitted': [1, 2], 'held out': [3], 'used': False, 'torch': '2.11'}
+    >>> updated({"fitted": [1], "held out": [2], "used": False}, {}, [3])
+    {'fitted': [1], 'held out': [2, 3], 'used': False}
     """
-    before = known.get("held out", []) if known.get("used") else []
-    fitted = [*known.get("fitted", []), *before]
-    return known | {"fitted": fitted, "held out": records, "used": False} | facts
+    fitted, before = known.get("fitted", []), known.get("held out", [])
+    if known.get("used"):
+        fitted, before = [*fitted, *before], []
+    return known | {"fitted": fitted, "held out": [*before, *records], "used": False} | facts
 
 
 def written(result: dict[str, Any]) -> str:
@@ -288,13 +291,12 @@ def main() -> None:
         for shape in drawn(name, options.seed, count):
             if time.perf_counter() - began > options.seconds:
                 continue
-            records.append(measured(torch, name, shape, built))
+            records.append({"seed": options.seed, **measured(torch, name, shape, built)})
             print(line(records[-1]), flush=True)
     print(table(records), f"{time.perf_counter() - began:.0f} s", sep="\n")
     if options.out:
         facts = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
         known = json.loads(options.out.read_text("utf-8")) if options.out.exists() else {}
-        facts |= {"seed": options.seed}
         options.out.write_text(written(updated(known, facts, records)), encoding="utf-8")
 
 

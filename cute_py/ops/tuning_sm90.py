@@ -1,13 +1,14 @@
 """The tile that a product gets on Hopper: the row of `ROWS` with the least estimated time.
 
-A block computes `waves` tiles of D, or a part of K of so many, for which blocks exchange sums. For
-a tile of K, each takes the longest of what the tensor cores need, what the loads need, and the
-latency of a load over the stages in flight. Rows of a tile that are outside of A or B are loaded
-one after another by the whole GPU, next to those inside. The epilogue follows; two warpgroups in
-ping-pong overlap it with products. All together take as long as memory takes to read and to write
-everything once. The constants are fitted to measurements on an H200, and tested on other products
-(docs/performance.md). Only ratios of estimates decide, except that programmatic dependent launch is
-for products below `PDL_BELOW`.
+A block computes `waves` tiles of D, or a part of K of one tile, for which blocks exchange sums. For
+a tile of K, each takes the longest of what the tensor cores need, what the loads need, the latency
+of a load over the stages in flight, and a turn of the pipeline. Loads take longer where both of a
+pair of multiprocessors have a block, and at an edge for rows of a tile that are outside of A or B.
+The epilogue follows; two warpgroups in ping-pong overlap it with products. The time that memory
+takes to read and to write everything once is added as the sides of a right triangle are. The
+constants are fitted to measurements on an H200, and tested on other products (docs/performance.md).
+Only ratios of estimates decide, except that programmatic dependent launch is for products below
+`PDL_BELOW`.
 """
 
 from __future__ import annotations
@@ -32,30 +33,37 @@ if TYPE_CHECKING:
     from cute_py.ops.libraries import Gpu
 
 PDL_BELOW = 50.0  # microseconds; longer kernels lose up to 2 %
-# microseconds: of a launch; from a load to its arrival; of the products of a tile of K (128 bytes),
-# for each element of D
-LAUNCH, LATENCY, AREA = 1.43, 1.11, 1.9e-5
-# microseconds to load a row of 128 bytes of A or B, by what divides its pitch, where a pair of
-# multiprocessors has one block; times as much where it has two; and of a row outside of A or B
-LOAD = {128: 7.97e-4, 64: 7.97e-4, 32: 1.12e-3, 16: 1.61e-3}
-PAIRED, OUTSIDE = 1.42, 1.3e-4
-MEMORY = 3.8e6  # bytes a microsecond, read or written
+# microseconds: of a launch, and more of one with clusters; from a load to its arrival
+LAUNCH, CLUSTERED, LATENCY = 1.38, 0.199, 0.955
+# microseconds of the products of a tile of K (128 bytes): for each element of D; for each row of A
+# or B, as much as multiprocessors are busy
+AREA, SIDES = 1.53e-5, 2.07e-4
+# microseconds that a tile of K takes at least; more for each column, and where blocks share A
+STEP = 0.0996, 2.91e-4, 0.131
+# microseconds to load a row of 128 bytes of A or B, by what divides its pitch; times as much for
+# both blocks of a pair of multiprocessors
+LOAD, PAIRED = {128: 6.72e-4, 64: 8.42e-4, 32: 8.42e-4, 16: 1.49e-3}, 1.49
+# multiprocessors of an H200 that clusters of so many blocks can use, and how many of them work
+# before both of a pair do; others: the fewest of these
+H200, USED, OTHERS = 132, {1: (132, 66), 2: (132, 66), 3: (117, 57), 6: (102, 48)}, (102, 48)
+# more microseconds for each row outside of A or B: of all blocks, and of a block
+OUTSIDE = 3.1e-5, 9.3e-5
+MEMORY = 4.39e6  # bytes a microsecond, read or written
 SECTOR = 32  # bytes of L2 that are read together
-# how sharp the maximum of products and loads is, and that of loads inside and outside of A or B
-SHARP, AMONG = 8, 3
-END = 1.47e-5, 1.42e-5  # microseconds to store an element of D, and each of its bytes
-# more of the last tile, as all blocks store at once: in one pass, in parts, elements of 4 bytes
-LAST = 6.11e-5, 2.43e-5, 1.33e-4
-DIRECT = 2.0  # times as much where D leaves by direct stores
-TURN = 0.18  # microseconds to go on to the next tile
-LARGE = 1.1  # multiprocessors for each of those that clusters of 4 or more can use: 132 for 120
-# microseconds to exchange the sums of a tile: for each block, and for each element
-EXCHANGE = 1.1, 5.06e-5
+SHARP, AMONG = 8, 2  # how sharp the maximum of products and loads is, and that of both and memory
+# microseconds to store an element of a warpgroup; more of the last tile, for each byte, as all
+# blocks store at once
+END, LAST = 2.25e-5, 3.22e-5
+PARTS = 3.37, 0.476  # times as much where D leaves in parts
+DIRECT = 9.0  # times as much as END where D leaves by direct stores
+TURN = 0.102  # microseconds to go on to the next tile
+EXCHANGE = 0.412, 1.27e-4  # microseconds to exchange sums: for each block, and for each element
 NARROW = 64  # rows of D, up to which memory is the limit
-FITTED = 7  # stages that hide the latency of a load; more help where K has as many tiles
+FITTED = 3  # stages that hide the latency of a load; more help where K has as many tiles
 DEEP = 16  # tiles of K (128 bytes), from which on it may be split
-# more of an element: C by loads or by TMA; a factor, a bias or relu; another activation
-LOADED, BY_TMA, LIGHT, HEAVY = 1.31e-4, 1.02e-5, 6e-6, 1.2e-4
+# more of an element of a warpgroup: C by loads or by TMA; a factor, a bias or relu; another
+# activation
+LOADED, BY_TMA, LIGHT, HEAVY = 2.61e-4, 5.81e-5, 1.2e-5, 1.84e-4
 
 
 class Row(NamedTuple):
@@ -108,22 +116,22 @@ class Forms(NamedTuple):
 
 
 ROWS = (
-    Row(64, 32, 1, "cooperative", 0.973),
-    Row(64, 64, 1, "cooperative", 1.059, splits=(6,)),
-    Row(64, 128, 1, "cooperative", 1.004, splits=(3,)),
-    Row(128, 64, 2, "cooperative", 0.96, splits=(2,)),
-    Row(128, 128, 2, "cooperative", 0.991, splits=(2, 3, 6)),
-    Row(128, 160, 2, "cooperative", 0.994, most=(4, 4, 1)),
-    Row(128, 192, 2, "cooperative", 0.998, most=(4, 4, 0)),
-    Row(128, 256, 2, "cooperative", 0.986, most=(4, 4, 1)),
-    Row(256, 128, 2, "cooperative", 1.025, in_parts=True, most=(4, 4, 0)),
-    Row(192, 192, 3, "cooperative", 0.983, in_parts=True, most=(1, 0, 0)),
-    Row(256, 152, 2, "cooperative", 1.014, in_parts=True, most=(3, 1, 0)),
-    Row(256, 192, 2, "cooperative", 0.969, most=(0, 0, -1)),
-    Row(256, 200, 2, "cooperative", 0.987, most=(0, -1, -1)),
-    Row(128, 128, 1, "pingpong", 1.011, most=(1, 3, 1)),
-    Row(128, 176, 1, "pingpong", 1.041, most=(2, 0, -1)),
-    Row(128, 192, 1, "pingpong", 1.036, most=(0, -1, -1)),
+    Row(64, 32, 1, "cooperative", 1.053),
+    Row(64, 64, 1, "cooperative", 1.008, splits=(6,)),
+    Row(64, 128, 1, "cooperative", 0.973, splits=(3,)),
+    Row(128, 64, 2, "cooperative", 0.999, splits=(2,)),
+    Row(128, 128, 2, "cooperative", 1.003, splits=(2, 3, 6)),
+    Row(128, 160, 2, "cooperative", 0.993, most=(4, 4, 1)),
+    Row(128, 192, 2, "cooperative", 0.995, most=(4, 4, 0)),
+    Row(128, 256, 2, "cooperative", 0.996, most=(4, 4, 1)),
+    Row(256, 128, 2, "cooperative", 1.004, in_parts=True, most=(4, 4, 0)),
+    Row(192, 192, 3, "cooperative", 1.004, in_parts=True, most=(1, 0, 0)),
+    Row(256, 152, 2, "cooperative", 1.028, in_parts=True, most=(3, 1, 0)),
+    Row(256, 192, 2, "cooperative", 1.007, most=(0, 0, -1)),
+    Row(256, 200, 2, "cooperative", 1.042, most=(0, -1, -1)),
+    Row(128, 128, 1, "pingpong", 0.975, most=(1, 3, 1)),
+    Row(128, 176, 1, "pingpong", 0.986, most=(2, 0, -1)),
+    Row(128, 192, 1, "pingpong", 0.992, most=(0, -1, -1)),
 )
 
 
@@ -173,16 +181,14 @@ class Problem:
         return Forms(self.kinds, self.majors, self.result, self.by_tma, source_by_tma)
 
     def end(self, config: GemmConfig) -> float:
-        """Return how long the epilogue of an element of D takes (microseconds)."""
+        """Return how long the epilogue of an element of a warpgroup takes (microseconds)."""
         more, terms = 0.0, self.epilogue
         if terms.source:
             more += BY_TMA if config.prefetch else LOADED
         if terms.alpha or terms.bias or terms.activation:
             more += LIGHT if terms.activation in (None, "relu") else HEAVY
-        plain = (END[0] + END[1] * self.result.bits / 8) * (1 if config.store else DIRECT)
-        if config.warps[0] == 4:  # one warpgroup does what two do elsewhere
-            more *= 2
-        return plain + more
+        way = DIRECT if not config.store else PARTS[0] if config.store < config.tile[1] else 1
+        return END * way + more
 
     @property
     def memory(self) -> float:
@@ -261,7 +267,8 @@ def candidates(problem: Problem) -> list[Estimate]:
     facts = p.forms, p.weight, int(p.two_level), is_batch
     found = _fitting(ROWS, *facts, clusters, _has_few_tiles(p))
     memory = p.memory
-    return [estimate(row, config, p, memory) for row, config in found]
+    estimates = [estimate(row, config, p, memory) for row, config in found]
+    return [x for x in estimates if x.config.split == 1 or x.waves == 1]  # nothing hides exchanges
 
 
 def _has_few_tiles(problem: Problem) -> bool:
@@ -339,34 +346,37 @@ def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmC
 def estimate(row: Row, config: GemmConfig, problem: Problem, memory: float) -> Estimate:
     """Return the estimated time of a configuration of a row; `memory`: as in `Problem`."""
     (m, n, k), (M, N, K) = config.tile, problem.shape
-    cluster, split = config.cluster, config.split
+    cluster, split, stored = config.cluster, config.split, 0 < config.store < n
     blocks, waves = grid_of(config, problem.shape, problem.batch, problem.gpu.multiprocessors)
-    load = LOAD[problem.pitches[0]] * m / cluster + LOAD[problem.pitches[1]] * n
-    if 2 * blocks > problem.gpu.multiprocessors or cluster * split > 1:  # clusters fill pairs
-        load *= PAIRED
+    alone = _multiprocessors(problem.gpu.multiprocessors, cluster * split)[1]
+    paired = PAIRED if blocks > alone else 1
+    load = (LOAD[problem.pitches[0]] * m / cluster + LOAD[problem.pitches[1]] * n) * paired
     depth = -(-K // (k * split))
     latency = LATENCY / min(config.stages, max(depth, FITTED))
-    others = (AREA * m * n) ** SHARP + latency**SHARP
+    step = STEP[0] + STEP[1] * n + (STEP[2] if cluster > 1 else 0)
+    products = AREA * m * n + SIDES * (m + n) * blocks / problem.gpu.multiprocessors
+    others = products**SHARP + latency**SHARP + step**SHARP
     inside = edge = (others + load**SHARP) ** (1 / SHARP)
     edges = waves if min(M - m, N - n) <= 0 else 1  # tiles of a block at an edge
     if M % m or N % n:  # tiles of D at the end of M and of N
         few = m == NARROW and cluster == 1 and config.a.major == "K"  # they are not loaded
-        outside = (0 if few else -M % m * -(-N // n)) + -N % n * -(-M // m)
-        more = OUTSIDE * outside * split * problem.batch / waves
-        edge = (others + (load**AMONG + more**AMONG) ** (SHARP / AMONG)) ** (1 / SHARP)
-    main = depth * row.time * ((waves - edges) * inside + edges * edge)
-    end = problem.end(config) * m * n
+        rows, columns = 0 if few else -M % m, -N % n
+        outside = (rows * -(-N // n) + columns * -(-M // m)) * split * problem.batch / waves
+        more = OUTSIDE[0] * outside + OUTSIDE[1] * max(rows, columns) * paired
+        edge = (others + (load + more) ** SHARP) ** (1 / SHARP)
+    main = depth * row.time * ((waves - edges) * inside + edges * edge) + TURN * (waves - 1)
+    end = problem.end(config) * m * n / row.warpgroups
     if split > 1:
         end *= max(1 / split, PART / n)  # columns are divided among the blocks
-        main += waves * (EXCHANGE[0] * split + EXCHANGE[1] * m * n)
-    main += TURN * (waves - 1)
+        main += EXCHANGE[0] * split + EXCHANGE[1] * m * n
     if config.schedule == "pingpong" and waves > 1:  # all but the last epilogue are hidden
         time = max(main, (main + end * (waves - 1) + main / waves) / 2) + end
     else:
         time = main + waves * end
-    last = LAST[2 if problem.result.bits == 32 else 0 < config.store < n] * m * n
-    time = (LAUNCH + time + last) ** SHARP + memory**SHARP
-    return Estimate(float(time ** (1 / SHARP)), waves, blocks, config)
+    last = LAST * problem.result.bits / 8 * m * n * (PARTS[1] if stored else 1)
+    time += LAUNCH + last + (CLUSTERED if cluster * split > 1 else 0)
+    time = (time**AMONG + memory**AMONG) ** (1 / AMONG)
+    return Estimate(float(time), waves, blocks, config)
 
 
 def units_of(config: GemmConfig, shape: tuple[int, int, int], batch: int) -> int:
@@ -375,6 +385,14 @@ def units_of(config: GemmConfig, shape: tuple[int, int, int], batch: int) -> int
     """
     m, n = -(-shape[0] // config.tile[0]), -(-shape[1] // config.tile[1])
     return (m * n if config.cluster == 1 else m * (n // 2) + n % 2 * (-(-m // 2))) * batch
+
+
+def _multiprocessors(all: int, together: int) -> tuple[int, int]:
+    """Return how many multiprocessors clusters of so many blocks can use, and how many blocks have a
+    pair of multiprocessors each.
+    """
+    used, alone = USED.get(together, OTHERS)
+    return all * used // H200, all * alone // H200
 
 
 def grid_of(
@@ -386,7 +404,7 @@ def grid_of(
     few rows, memory is the limit, which takes all of them.
     """
     units, together = units_of(config, shape, batch), config.cluster * config.split
-    most = int(multiprocessors / (LARGE if together > 2 else 1)) // together or 1
+    most = _multiprocessors(multiprocessors, together)[0] // together or 1
     waves = -(-units // most)
     if config.schedule == "pingpong" or shape[0] <= NARROW:  # two warpgroups of a block take turns
         return min(units, most) * together, waves

@@ -15,10 +15,11 @@ from cute_py.kernels.config_sm90 import HOPPER_SMEM, store_bytes
 from cute_py.kernels.epilogue import ACTIVATIONS, Epilogue
 from cute_py.ops.libraries import Gpu
 from cute_py.ops.tuning_sm90 import (
-    LARGE,
     NARROW,
+    OTHERS,
     PDL_BELOW,
     ROWS,
+    USED,
     Problem,
     band_of,
     candidates,
@@ -92,7 +93,8 @@ def test_the_grid_has_the_fewest_blocks_of_its_waves(asked):
         clusters = blocks // together
         assert blocks % together == 0
         assert (waves - 1) * clusters < units <= waves * clusters
-        most = int(asked.gpu.multiprocessors / (LARGE if together > 2 else 1)) // together or 1
+        used = USED.get(together, OTHERS)[0]
+        most = asked.gpu.multiprocessors * used // 132 // together or 1
         assert 1 <= clusters <= most
         assert waves == cute.ceil_div(units, most)
         if config.schedule == "cooperative" and shape[0] > NARROW:
@@ -158,7 +160,7 @@ def ratios_to_the_best(products):
     return found
 
 
-@pytest.mark.parametrize(("name", "least"), [("fitted", 208), ("held out", 53)])
+@pytest.mark.parametrize(("name", "least"), [("fitted", 1900), ("held out", 159)])
 def test_the_rule_is_near_the_fastest_of_what_was_measured(name, least):
     """Products of bf16 along K on an H200: those that the rule was fitted to, and others."""
     products = json.loads(MEASURED.read_text())[name]
@@ -171,20 +173,32 @@ def test_the_rule_is_near_the_fastest_of_what_was_measured(name, least):
     assert min(table) >= 0.965
 
 
-def test_products_that_a_fit_has_used_are_held_out_no_more():
-    known = json.loads(MEASURED.read_text()) | {"used": True}
-    new = updated(known, {"seed": 11}, known["held out"][:1])
-    assert new["fitted"] == known["fitted"] + known["held out"]
-    assert (new["held out"], new["used"], new["seed"]) == (known["held out"][:1], False, 11)
-    assert updated(new, {"seed": 12}, [])["fitted"] == new["fitted"], "not used"
-
-
-@pytest.mark.xfail(reason="0.96 on these, whose times no fit has used, and the goal is 0.97")
-def test_the_rule_is_near_the_fastest_of_products_drawn_since():
-    products = json.loads(MEASURED.read_text())["seed 11"]
-    ratios = ratios_to_the_best([x for x in products if x["group"] == "tn"])
+@pytest.mark.parametrize("seed", [7, 11, 31])
+def test_the_rule_is_near_the_fastest_of_40_products_that_no_fit_has_used(seed):
+    products = json.loads(MEASURED.read_text())["held out"]
+    drawn = [x for x in products if x["group"] == "tn" and x["seed"] == seed]
+    ratios = ratios_to_the_best(drawn)
     assert len(ratios) == 40
     assert sum(ratios) / len(ratios) >= 0.97
+
+
+def test_products_that_a_fit_has_used_are_held_out_no_more():
+    known = json.loads(MEASURED.read_text())
+    assert not known["used"]
+    more = updated(known, {}, known["held out"][:1])
+    assert more["fitted"] == known["fitted"]
+    assert more["held out"] == known["held out"] + known["held out"][:1], "none is lost"
+    new = updated(known | {"used": True}, {"torch": "3"}, known["held out"][:1])
+    assert new["fitted"] == known["fitted"] + known["held out"]
+    assert (new["held out"], new["used"], new["torch"]) == (known["held out"][:1], False, "3")
+
+
+def test_k_is_split_in_one_wave_alone():
+    """The sums are exchanged where the stages of B are: the loads of a next tile would wait."""
+    asked = problem((7936, 192, 7936))
+    found = candidates(asked)
+    assert {x.config.split for x in found} == {1}
+    assert all(x.waves == 1 for x in candidates(problem((512, 512, 8192))) if x.config.split > 1)
 
 
 def test_rows_that_begin_within_sectors_are_shared_by_clusters():
