@@ -80,7 +80,8 @@ def captured(function):
         function()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    # the same one: torch's thread may still have the nodes of that call, and warns of another
+    with torch.cuda.graph(graph, stream=stream):
         result = function()
     return graph, result
 
