@@ -388,8 +388,8 @@ def units_of(config: GemmConfig, shape: tuple[int, int, int], batch: int) -> int
 
 
 def _multiprocessors(all: int, together: int) -> tuple[int, int]:
-    """Return how many multiprocessors clusters of so many blocks can use, and how many blocks have a
-    pair of multiprocessors each.
+    """Return how many multiprocessors clusters of so many blocks can use, and how many blocks have
+    a pair of multiprocessors each.
     """
     used, alone = USED.get(together, OTHERS)
     return all * used // H200, all * alone // H200

@@ -288,6 +288,7 @@ def _traced(kernel: Kernel, arguments: tuple[Argument, ...]) -> Plan:
     finally:
         for each in state.locked:
             each.unlock()
+        state.forget()
     return plan
 
 

@@ -102,6 +102,15 @@ class Trace:
         self.limits: dict[str, Any] = {}  # symbol -> exclusive upper limit: the grid, a loop's stop
         self.uniform: dict[str, str] = {}  # symbol -> the scope in which it is uniform
 
+    def forget(self) -> None:
+        """Drop what refers to frames, after the trace: they hold the caller's arrays and the trace,
+        in a cycle that would live until the garbage collector finds it.
+        """
+        self.frame = self.branch = self.role = self.role_chain = None
+        self.refusals.clear()
+        self.roles.clear()
+        self.locked.clear()
+
     # -- allocation of shared memory
 
     def place(self, alignment: int) -> int:

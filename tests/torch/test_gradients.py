@@ -1,8 +1,13 @@
 """The derivative of `torch.ops.cute_py.gemm` on the emulator."""
 
+import gc
+import weakref
+
 import pytest
 
 import cute_py as cute
+from cute_py.kernels import gemm as gemm_of_all
+from cute_py.ops import product
 from tests.torch_calls import gradients_of, near_float64, operands
 
 torch = pytest.importorskip("torch")
@@ -96,6 +101,28 @@ def test_gradients_come_in_batches(shape):
     )
     for x, y in zip(found, wanted, strict=True):
         torch.testing.assert_close(x, y, rtol=1e-4, atol=1e-4)
+
+
+def test_the_first_product_of_a_kind_keeps_no_graph_alive(monkeypatch):
+    """Its kernels are traced in the call. What they leave waits for no garbage collection: memory
+    of a GPU, and nodes of a stream that is not the next one's.
+    """
+
+    def call():
+        a = tensor(17, 19) * 2
+        result = gemm(a, tensor(19, 23), None, 0.5, 0.0, tensor(23), "sigmoid")
+        torch.autograd.grad(result.sum(), a)
+        return weakref.ref(a), weakref.ref(result)
+
+    monkeypatch.setattr(gemm_of_all.gemm, "plans", {})
+    monkeypatch.setattr(gemm_of_all.gemm, "_calls", None)
+    product.KNOWN.clear()
+    gc.collect()
+    gc.disable()
+    try:
+        assert [x() for x in call()] == [None, None]
+    finally:
+        gc.enable()
 
 
 def test_second_derivatives_are_refused():
