@@ -4,8 +4,8 @@ A block computes `waves` tiles of D, or a part of K of one tile, for which block
 a tile of K, each takes the longest of what the tensor cores need, what the loads need, the latency
 of a load over the stages in flight, and a turn of the pipeline. Loads take longer where both of a
 pair of multiprocessors have a block, and at an edge for rows of a tile that are outside of A or B.
-The epilogue follows; two warpgroups in ping-pong overlap it with products. The time that memory
-takes to read and to write everything once is added as the sides of a right triangle are. The
+The epilogue follows; two warpgroups in ping-pong overlap it with products. With the time that
+memory takes to read and to write everything once, it makes the root of the sum of both squares. The
 constants are fitted to measurements on an H200, and tested on other products (docs/performance.md).
 Only ratios of estimates decide, except that programmatic dependent launch is for products below
 `PDL_BELOW`.
@@ -345,25 +345,11 @@ def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmC
 
 def estimate(row: Row, config: GemmConfig, problem: Problem, memory: float) -> Estimate:
     """Return the estimated time of a configuration of a row; `memory`: as in `Problem`."""
-    (m, n, k), (M, N, K) = config.tile, problem.shape
-    cluster, split, stored = config.cluster, config.split, 0 < config.store < n
+    (m, n, k), (M, N, K), split = config.tile, problem.shape, config.split
     blocks, waves = grid_of(config, problem.shape, problem.batch, problem.gpu.multiprocessors)
-    alone = _multiprocessors(problem.gpu.multiprocessors, cluster * split)[1]
-    paired = PAIRED if blocks > alone else 1
-    load = (LOAD[problem.pitches[0]] * m / cluster + LOAD[problem.pitches[1]] * n) * paired
     depth = -(-K // (k * split))
-    latency = LATENCY / min(config.stages, max(depth, FITTED))
-    step = STEP[0] + STEP[1] * n + (STEP[2] if cluster > 1 else 0)
-    products = AREA * m * n + SIDES * (m + n) * blocks / problem.gpu.multiprocessors
-    others = products**SHARP + latency**SHARP + step**SHARP
-    inside = edge = (others + load**SHARP) ** (1 / SHARP)
+    inside, edge = _tile_of_k(config, problem, depth, blocks, waves)
     edges = waves if min(M - m, N - n) <= 0 else 1  # tiles of a block at an edge
-    if M % m or N % n:  # tiles of D at the end of M and of N
-        few = m == NARROW and cluster == 1 and config.a.major == "K"  # they are not loaded
-        rows, columns = 0 if few else -M % m, -N % n
-        outside = (rows * -(-N // n) + columns * -(-M // m)) * split * problem.batch / waves
-        more = OUTSIDE[0] * outside + OUTSIDE[1] * max(rows, columns) * paired
-        edge = (others + (load + more) ** SHARP) ** (1 / SHARP)
     main = depth * row.time * ((waves - edges) * inside + edges * edge) + TURN * (waves - 1)
     end = problem.end(config) * m * n / row.warpgroups
     if split > 1:
@@ -373,10 +359,34 @@ def estimate(row: Row, config: GemmConfig, problem: Problem, memory: float) -> E
         time = max(main, (main + end * (waves - 1) + main / waves) / 2) + end
     else:
         time = main + waves * end
-    last = LAST * problem.result.bits / 8 * m * n * (PARTS[1] if stored else 1)
-    time += LAUNCH + last + (CLUSTERED if cluster * split > 1 else 0)
+    last = LAST * problem.result.bits / 8 * m * n * (PARTS[1] if 0 < config.store < n else 1)
+    time += LAUNCH + last + (CLUSTERED if config.cluster * split > 1 else 0)
     time = (time**AMONG + memory**AMONG) ** (1 / AMONG)
     return Estimate(float(time), waves, blocks, config)
+
+
+def _tile_of_k(
+    config: GemmConfig, problem: Problem, depth: int, blocks: int, waves: int
+) -> tuple[float, float]:
+    """Return how long a tile of K takes (microseconds): of a tile within D, and of one that has
+    rows or columns outside of it.
+    """
+    (m, n, _k), (M, N, _K), cluster = config.tile, problem.shape, config.cluster
+    multiprocessors, split = problem.gpu.multiprocessors, config.split
+    paired = PAIRED if blocks > _multiprocessors(multiprocessors, cluster * split)[1] else 1
+    load = (LOAD[problem.pitches[0]] * m / cluster + LOAD[problem.pitches[1]] * n) * paired
+    latency = LATENCY / min(config.stages, max(depth, FITTED))
+    step = STEP[0] + STEP[1] * n + (STEP[2] if cluster > 1 else 0)
+    products = AREA * m * n + SIDES * (m + n) * blocks / multiprocessors
+    others = products**SHARP + latency**SHARP + step**SHARP
+    inside = (others + load**SHARP) ** (1 / SHARP)
+    if M % m == 0 and N % n == 0:
+        return inside, inside
+    few = m == NARROW and cluster == 1 and config.a.major == "K"  # rows outside are not loaded
+    rows, columns = 0 if few else -M % m, -N % n
+    outside = (rows * -(-N // n) + columns * -(-M // m)) * split * problem.batch / waves
+    load += OUTSIDE[0] * outside + OUTSIDE[1] * max(rows, columns) * paired
+    return inside, (others + load**SHARP) ** (1 / SHARP)
 
 
 def units_of(config: GemmConfig, shape: tuple[int, int, int], batch: int) -> int:
@@ -387,12 +397,12 @@ def units_of(config: GemmConfig, shape: tuple[int, int, int], batch: int) -> int
     return (m * n if config.cluster == 1 else m * (n // 2) + n % 2 * (-(-m // 2))) * batch
 
 
-def _multiprocessors(all: int, together: int) -> tuple[int, int]:
+def _multiprocessors(count: int, together: int) -> tuple[int, int]:
     """Return how many multiprocessors clusters of so many blocks can use, and how many blocks have
     a pair of multiprocessors each.
     """
     used, alone = USED.get(together, OTHERS)
-    return all * used // H200, all * alone // H200
+    return count * used // H200, count * alone // H200
 
 
 def grid_of(
