@@ -478,6 +478,15 @@ def lines(record: dict[str, Any], case: Case) -> list[str]:
     return [*found, *[f"{case.name:17} {x:26} {why[:150]}" for x, why in record["refused"].items()]]
 
 
+def wrong(records: list[dict[str, Any]]) -> list[str]:
+    """Return the names of products whose result of the operator was wrong.
+
+    >>> wrong([{"case": "2048", "refused": {}}, {"case": "4096", "refused": {"ops.gemm": "wrong"}}])
+    ['4096']
+    """
+    return [record["case"] for record in records if "ops.gemm" in record["refused"]]
+
+
 def summary(records: list[dict[str, Any]]) -> str:
     """Return how the operator compares with cuBLAS on all products, by what divides the bytes of a
     row, and by cuBLAS's time, in burst.
@@ -604,6 +613,8 @@ def main() -> None:
     if options.random:
         print(summary(records))
     print(f"{time.perf_counter() - began:.0f} s")
+    if found := wrong(records):
+        raise SystemExit(f"wrong: {', '.join(found)}")
 
 
 if __name__ == "__main__":

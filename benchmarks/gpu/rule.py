@@ -5,11 +5,11 @@
     python -m benchmarks.gpu.rule --table FILE                    (prints the table of a result)
 
 FILE keeps the products that the rule was fitted to, and gets those of a run as "held out": of a
-seed that no fit has seen. Those that were held out before stay so, or are "fitted" from then on if
-a fit has used them ("used"). Each configuration is timed by what `cute.tune` uses, on operands that
-the L2 cache does not hold, after a rest. A ratio is the least time over that of the rule's choice:
-1 is the best choice. Names of configurations have the stages, as the kernel of another time may
-have others; "whole": it loaded all rows of A of a tile of 64, those outside too.
+seed that its fit has not seen. Those that were held out before stay so, or are "fitted" from then
+on if a fit has used them ("used"). Each configuration is timed by what `cute.tune` uses, on
+operands that the L2 cache does not hold, after a rest. A ratio is the least time over that of the
+rule's choice: 1 is the best choice. Names of configurations have the stages, as the kernel of
+another time may have others; "whole": it loaded all rows of A of a tile of 64, those outside too.
 """
 
 from __future__ import annotations

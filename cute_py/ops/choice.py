@@ -19,6 +19,7 @@ from cute_py.ops.paths import Path, Sides, path_of, tma_wanted
 from cute_py.ops.tuned import winner
 from cute_py.ops.tuning import all_for_gpu, for_gpu
 from cute_py.ops.tuning_sm90 import (
+    H200,
     Problem,
     band_of,
     candidates,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
     Reasons = Callable[[], tuple[str, ...]]
 
-H200 = 132  # multiprocessors, where the emulator has none
 WORTH = 1.5  # times the least estimated time: slower configurations are not measured
 
 
@@ -219,7 +219,7 @@ def _numbers(product: Product, config: GemmConfig) -> tuple[int, ...]:
     if not config.by_warpgroups:
         return ()
     gpu, shape = product.gpu, (product.M, product.N, product.K)
-    most = H200 if gpu is None else gpu.multiprocessors
+    most = H200 if gpu is None else gpu.multiprocessors  # the emulator has none
     blocks, waves = grid_of(config, shape, prod(product.batch), most)
     return blocks, band_of(config, shape, waves)
 

@@ -82,8 +82,7 @@ def captured(function):
         function()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
-    # the same one: torch's thread may still have the nodes of that call, and warns of another
-    with torch.cuda.graph(graph, stream=stream):
+    with torch.cuda.graph(graph):  # torch warns if the nodes of that call are still alive
         result = function()
     return graph, result
 

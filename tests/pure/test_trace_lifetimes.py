@@ -8,6 +8,9 @@ import pytest
 
 import cute_py as cute
 from cute_py.kernels.epilogue import Epilogue
+from cute_py.kernels.gemm import gemm
+from cute_py.kernels.gemm_sm90 import KERNELS
+from cute_py.ops import product
 from tests.hopper_family import HALVES, arguments, call_of
 from tests.hopper_family import trace as trace_of
 
@@ -83,8 +86,16 @@ def test_a_refused_trace_holds_no_frame():
     assert not alive_after(call)
 
 
-def test_the_first_product_of_a_kind_holds_no_operand():
+def forget_plans(monkeypatch, kernel):
+    """Let the next call trace the kernel, which another test may have called alike."""
+    monkeypatch.setattr(kernel, "plans", {})
+    monkeypatch.setattr(kernel, "_calls", None)
+    product.KNOWN.clear()
+
+
+def test_the_first_product_of_a_kind_holds_no_operand(monkeypatch):
     """Its kernel is traced in the call."""
+    forget_plans(monkeypatch, gemm)
     rng = np.random.default_rng(0)
     a, b = (rng.random((16, 16)).astype(np.float32) for _ in range(2))
 
@@ -92,9 +103,11 @@ def test_the_first_product_of_a_kind_holds_no_operand():
         cute.ops.gemm(a, b, activation="silu", bias=b[0], alpha=0.5)
 
     assert not alive_after(call)
+    assert gemm.plans
 
 
-def test_a_kernel_for_hopper_holds_no_frame():
+def test_a_kernel_for_hopper_holds_no_frame(monkeypatch):
+    forget_plans(monkeypatch, KERNELS["cooperative"])
     config, last = HALVES["64x32-pdl"], Epilogue()
     arrays, _exact = arguments(config, (64, 32, 64), "bf16", last)
     assert not alive_after(lambda: trace_of(config, *call_of(config, arrays, last)))

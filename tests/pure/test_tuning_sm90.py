@@ -174,7 +174,7 @@ def test_the_rule_is_near_the_fastest_of_what_was_measured(name, least):
 
 
 @pytest.mark.parametrize("seed", [7, 11, 31])
-def test_the_rule_is_near_the_fastest_of_40_products_that_no_fit_has_used(seed):
+def test_the_rule_is_near_the_fastest_of_40_products_that_its_fit_has_not_used(seed):
     products = json.loads(MEASURED.read_text())["held out"]
     drawn = [x for x in products if x["group"] == "tn" and x["seed"] == seed]
     ratios = ratios_to_the_best(drawn)
