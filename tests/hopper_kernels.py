@@ -498,6 +498,29 @@ def weights_in_registers(W, X, D, tile=(64, 64, 64), stages=2):
             ring.commit()
 
 
+@cute.kernel
+def kept_in_registers(W, X, D):
+    """D (64,N) = W (64,64) times X (N,64) transposed: W is converted once, for all tiles of X."""
+    cute.launch(grid=1, block=WARPGROUP)
+    mma = cute.make_tiled_mma(f"SM90_64x8x16_F32{str(X.dtype).upper() * 2}_RS")
+    atom = cute.atoms.Layout_K_SW128_Atom(X.dtype)
+    sX = cute.smem(X.dtype, cute.tile_to_shape(atom, (8, 64)), 1024)
+    thr = mma.get_slice(cute.thread_idx())
+    whole = thr.partition_A(cute.local_tile(W, (64, 64), (0, 0)))
+    held = cute.make_rmem_tensor(whole.shape, W.dtype)
+    cute.copy(whole, held)
+    left = held.to(X.dtype)
+    acc = thr.make_fragment_C(thr.partition_C(cute.local_tile(D, (64, 8), (0, 0))))
+    for n in cute.range(X.shape[0] // 8):
+        by_hand(sX, cute.local_tile(X, (8, 64), (n, 0)))
+        cute.warpgroup_fence()
+        cute.warpgroup_gemm(mma, acc, left, thr.partition_B(sX), False)
+        cute.warpgroup_commit()
+        cute.warpgroup_wait(0)
+        cute.syncthreads()
+        cute.copy(acc, thr.partition_C(cute.local_tile(D, (64, 8), (0, n))))
+
+
 # -- cases: (kernel, inputs, output as it was before, what it becomes, options)
 
 
@@ -722,6 +745,8 @@ def weights():
         w, x = integers((N, K), "s8"), integers((M, K), "bf16", 1)
         exact = product(w, x).astype(np.float32)
         yield weights_in_registers, (w, x), poisoned((M, N), "f32").T, exact, {}
+    w, x = integers((64, 64), "s8"), integers((24, 64), "bf16", 1)
+    yield kept_in_registers, (w, x), poisoned((64, 24), "f32"), product(w, x).astype(np.float32), {}
 
 
 CASES = {

@@ -72,7 +72,8 @@ class Intrinsics:
         self.alike: dict[tuple[Op, tuple[Reg, ...]], Call] = {}
         self.storages = {r.name: word_count(r) for r in plan.storages}
         self.loose = frozenset(r.name for r in plan.storages if is_loose(r))
-        self.defined = defined_once(plan)
+        self.in_flight = {reg.storage for regs in self.flying.values() for reg in regs}
+        self.defined = defined_once(plan) - self.in_flight  # each wait takes and gives them
         self.shared = {s.name: s.offset for s in plan.shared}
         self.multipliers, self.tables = multipliers(plan), tables(plan)
         self.wide = cluster_barriers(plan)
@@ -105,8 +106,7 @@ class Intrinsics:
 
     def _of_sums(self, op: Op) -> Rule | None:
         """Return the rule of a fill of the sums of warpgroup products."""
-        sums = {reg.storage for regs in self.flying.values() for reg in regs}
-        if not isinstance(op, ops.Fill) or op.dst.storage not in sums:
+        if not isinstance(op, ops.Fill) or op.dst.storage not in self.in_flight:
             return None
         return forget if op.value is None else start
 

@@ -1,7 +1,9 @@
 """Kernels of TMA, mbarriers and wgmma: their machine code, and gates that refuse what stalls."""
 
 import re
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,7 +23,7 @@ from tests.hopper_kernels import (
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
-from cute_py.codegen import frontend
+from cute_py.codegen import frontend, sass, toolchain
 from cute_py.codegen.sass import OPCODES, decoded, may_stall, product_loops, read, stalls
 from cute_py.codegen.tensor_maps import TensorMaps
 from cute_py.codegen.toolchain import FORBIDDEN
@@ -92,17 +94,28 @@ def test_the_loop_over_k_is_short(name):
     assert len([x for x in loop if x.name != "NOP"]) <= LOOPS[name]
 
 
+STALL = (
+    *("R2UR UR4, R2 ;", "MEMBAR.ALL.GPU ;", "MEMBAR.SC.SYS ;", "CALL.REL.NOINC `(f) ;"),
+    *("LDL R1, [R2] ;", "STL [R2], R1 ;"),
+)
+
+
 @pytest.mark.parametrize("name", ["gemm_09", "gemm_11", "persistent"])
-def test_the_loop_over_k_is_found(name):
-    """What stalls there is counted: planted in its middle, and behind it."""
+def test_the_loop_over_k_is_found(name, monkeypatch):
+    """What stalls there is counted: planted in its middle, and behind it. So it is in what the
+    machine code is asked for first.
+    """
     lines = compiled(first_of(name)).sass.splitlines()
     inside = max(i for i, line in enumerate(lines) if "HGMMA" in line)
-    planted = "        /*0000*/                   R2UR UR4, R2 ;"
-    assert dict(stalls("\n".join([*lines[:inside], planted, *lines[inside:]]))) == {"R2UR": 1}
-    assert not stalls("\n".join([*lines, planted]))
-    for text in ("MEMBAR.ALL.GPU ;", "LDL R1, [R2] ;", "CALL.REL.NOINC `(f) ;"):
-        text = f"/*0000*/ {text}"
-        assert sum(stalls("\n".join([*lines[:inside], text, *lines[inside:]])).values()) == 1
+    monkeypatch.setattr(sass, "decoded", read)  # from the text: the names are the same
+    for planted in STALL:
+        planted = f"        /*0000*/                   {planted}"
+        text = "\n".join([*lines[:inside], planted, *lines[inside:]])
+        assert sum(stalls(text).values()) == 1
+        assert may_stall(text)
+        behind = "\n".join([*lines, planted])
+        assert not stalls(behind)
+        assert not may_stall(behind)
 
 
 def from_machine_code(made):
@@ -158,6 +171,12 @@ def test_waits_behind_the_exit_close_no_loop():
     assert not stalls(text_of(lines))
     planted = [*lines[:3], "R2UR UR5, R3 ;", *lines[3:]]
     assert dict(stalls(text_of(planted))) == {"R2UR": 1}
+    before = [".L_x_3:", product, "@P3 BRA `(.L_x_3) ;"]  # of the other majors, say
+    assert dict(stalls(text_of([*before, *planted]))) == {"R2UR": 1}
+    assert dict(stalls(text_of([*planted[:-3], *before[:2], "STL [R2], R1 ;", *before[2:]]))) == {
+        "R2UR": 1,
+        "STL": 1,
+    }
 
 
 @cute.kernel
@@ -242,6 +261,31 @@ def test_products_that_ptxas_serializes_are_refused():
         compiled(cute.trace(read_early, np.zeros((64, 64), np.float32)))
     assert caught.value.code == "codegen-ptxas"
     assert FORBIDDEN.search(str(caught.value))
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are ...",
+        "ptxas info    : (C7602) a request of this family",
+        "ptxas warning : setmaxnreg will be ignored to maintain minimum register requirements",
+    ],
+)
+def test_notes_of_what_ptxas_ignores_are_refused(note, monkeypatch):
+    """The cubin is there and the status is 0: only the note says that the code is another one."""
+
+    def assembles(command, **_options):
+        Path(command[-1]).write_bytes(b"cubin")
+        return subprocess.CompletedProcess(command, 0, "", f"ptxas info    : 0 bytes gmem\n{log}")
+
+    monkeypatch.setattr(toolchain.subprocess, "run", assembles)
+    log = "ptxas info    : Used 168 registers, used 5 barriers"
+    assert toolchain.assembled("kernel", "", "sm_90a")[0] == b"cubin"
+    log = note
+    with pytest.raises(cute.CuteError) as caught:
+        toolchain.assembled("kernel", "", "sm_90a")
+    assert caught.value.code == "codegen-ptxas"
+    assert note in str(caught.value)
 
 
 # -- PTX
