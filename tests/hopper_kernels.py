@@ -499,11 +499,12 @@ def weights_in_registers(W, X, D, tile=(64, 64, 64), stages=2):
 
 
 @cute.kernel
-def kept_in_registers(W, X, D):
+def kept_in_registers(W, X, D, name):
     """D (64,N) = W (64,64) times X (N,64) transposed: W is converted once, for all tiles of X."""
     cute.launch(grid=1, block=WARPGROUP)
-    mma = cute.make_tiled_mma(f"SM90_64x8x16_F32{str(X.dtype).upper() * 2}_RS")
-    atom = cute.atoms.Layout_K_SW128_Atom(X.dtype)
+    mma = cute.make_tiled_mma(f"SM90_64x8x{name}")
+    swizzle = "SW128" if X.dtype.bits == 16 else "SW64"
+    atom = getattr(cute.atoms, f"Layout_K_{swizzle}_Atom")(X.dtype)
     sX = cute.smem(X.dtype, cute.tile_to_shape(atom, (8, 64)), 1024)
     thr = mma.get_slice(cute.thread_idx())
     whole = thr.partition_A(cute.local_tile(W, (64, 64), (0, 0)))
@@ -745,8 +746,14 @@ def weights():
         w, x = integers((N, K), "s8"), integers((M, K), "bf16", 1)
         exact = product(w, x).astype(np.float32)
         yield weights_in_registers, (w, x), poisoned((M, N), "f32").T, exact, {}
-    w, x = integers((64, 64), "s8"), integers((24, 64), "bf16", 1)
-    yield kept_in_registers, (w, x), poisoned((64, 24), "f32"), product(w, x).astype(np.float32), {}
+    for kind, result, name in (
+        ("bf16", "f32", "16_F32BF16BF16_RS"),
+        ("s8", "s32", "32_S32S8S8_RS_TN"),
+        ("e4m3", "f32", "32_F32E4M3E4M3_RS_TN"),
+    ):
+        w, x = integers((64, 64), "s8"), integers((24, 64), kind, 1)
+        exact = product(w, x).astype(cute.dtype(result).numpy)
+        yield kept_in_registers, (w, x), poisoned((64, 24), result), exact, {"name": name}
 
 
 CASES = {

@@ -16,7 +16,7 @@ from tests.hopper_family import CONFIGS, HALVES, arguments, call_of, result_of, 
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
-from cute_py.codegen.sass import stalls
+from cute_py.codegen.sass import may_stall, product_loops, stalls
 from cute_py.codegen.toolchain import FORBIDDEN
 
 FULL = Epilogue(alpha=True, source=True, bias=True, activation="gelu")
@@ -58,6 +58,8 @@ def require_gates(config, plan, made):
     assert made.resources.spill_bytes == made.resources.stack_bytes == 0
     assert made.resources.smem_bytes == plan.smem_bytes <= 232448
     assert not stalls(made.sass)
+    assert product_loops(made.sass)
+    assert not may_stall(made.cubin)  # else nvdisasm runs in every compilation
     assert not FORBIDDEN.search(made.log)
     assert found["CALL"] == found["LDL"] == found["STL"] == 0
     steps = sum(len(op.steps) for op in every if isinstance(op, ops.Wgmma))

@@ -128,12 +128,15 @@ def from_machine_code(made):
     )
 
 
-@pytest.mark.parametrize("name", ["gemm_09", "gemm_11", "products", "weights", "cluster"])
+@pytest.mark.parametrize("name", ["gemm_09", "gemm_11", "products", "weights", "cluster", -2, -1])
 def test_machine_code_is_decoded_as_nvdisasm_does(name):
-    made = compiled(first_of(name))
+    """Of all types: the last cases of operands in registers are of s8 and e4m3."""
+    plan = plan_of(*list(CASES["weights"]())[name]) if name.__class__ is int else first_of(name)
+    made = compiled(plan)
     ours, theirs = from_machine_code(made)
     assert ours == theirs
-    assert may_stall(made.cubin) == bool(not product_loops(made.sass))
+    if name.__class__ is str:  # the others fill shared memory in their loops: with a fence
+        assert may_stall(made.cubin) == bool(not product_loops(made.sass))
 
 
 def test_what_stalls_is_found_in_machine_code():

@@ -262,8 +262,8 @@ def test_activations_are_those_of_the_other_kernel():
 
 def test_weights_of_8_bits_are_operands_in_registers():
     """They are converted next to the tensor cores, and D is transposed."""
-    for kernel, inputs, D, exact, _options in CASES["weights"]():
-        cute.emulate(kernel, *inputs, D)
+    for kernel, inputs, D, exact, options in CASES["weights"]():
+        cute.emulate(kernel, *inputs, D, **options)
         assert (exact == D).all()
 
 
