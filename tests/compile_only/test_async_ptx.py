@@ -19,7 +19,7 @@ from cute_py.kernels.epilogue import Epilogue
 from cute_py.plan import ops
 from cute_py.plan.conditions import Reg
 from cute_py.plan.plan import multiplier
-from cute_py.plan.walk import cluster_barriers, parts
+from cute_py.plan.walk import cluster_barriers, parts, reads, writes
 from tests.compile_only.kernels_of_ops import cp_arrive, order
 from tests.emulated.plans import Maker, at
 from tests.hopper_family import CONFIGS, arguments, call_of, result_of, trace
@@ -307,20 +307,39 @@ def check_wait(op, lines, before, after, flying):
     assert [results for _text, _old, results in lines] == (list(after.values()) or [[]])
 
 
+def check_fill(op, lines, before, after):
+    """Sums get values that the compiler may not choose, or a number that it does not know."""
+    ((text, old, results),) = lines
+    assert text == ""
+    assert after == {op.dst.storage: results}
+    words = [] if op.value is None else [np.float32(op.value).view(np.uint32)] * len(results)
+    assert old == words
+
+
+def check_first(plan, storage):
+    """Sums have values before their first product, which would else set them to zero."""
+    used = (op for op in plan.ops if storage in {x.storage for x in (*reads(op), *writes(op))})
+    assert isinstance(next(used), ops.Fill)
+
+
 def check(plan, seed):
     """Return the types of the ops that were compared."""
     plan = lowered(plan)
-    compared = tuple(dict.fromkeys(op for op in plan.ops if isinstance(op, ASYNC)))
-    env = values_of(plan, compared, seed)
-    law, made = Law(plan, env), Intrinsics(plan, Chains(plan), "smem", "warp", "sm_90a")
     products = [op for op in plan.ops if isinstance(op, ops.Wgmma)]
     flying = {x.storage for op in products for x in (op.a, op.d) if isinstance(x, Reg)}
+    fills = (op for op in plan.ops if isinstance(op, ops.Fill) and op.dst.storage in flying)
+    compared = (*(op for op in plan.ops if isinstance(op, ASYNC)), *fills)
+    env = values_of(plan, compared, seed)
+    law, made = Law(plan, env), Intrinsics(plan, Chains(plan), "smem", "warp", "sm_90a")
     seen = set()
-    for op in compared:
+    for op in dict.fromkeys(compared):
         lines, before, after = emitted(made, op, env)
         seen.add(type(op))
         if isinstance(op, ops.Wgmma):
             check_products(law, op, lines, before, after)
+            check_first(plan, op.d.storage)
+        elif isinstance(op, ops.Fill):
+            check_fill(op, lines, before, after)
         elif isinstance(op, ops.WgWait):
             check_wait(op, lines, before, after, flying)
         else:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
+from tests.compile_only.kernels_of_ops import KERNELS
 from tests.compile_only.ladder import plan_of
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
@@ -205,6 +206,21 @@ def test_what_ptxas_ignores_is_refused():
     said = refused("codegen-ptxas", lambda: assembled("k", text, "sm_90a"))
     assert FORBIDDEN.search(said)
     assert "setmaxnreg" in said
+
+
+@pytest.mark.parametrize("name", ["memory", "debug"])
+@pytest.mark.parametrize("most", [0, 8])
+@pytest.mark.parametrize(("stack", "spilled"), [(0, 0), (8, 0), (0, 8), (8, 16), (16, 8)])
+def test_local_memory_is_refused_unless_a_kernel_prints(stack, spilled, most, name):
+    """Of a stack without spills too."""
+    log = f"    {stack} bytes stack frame, {spilled} bytes spill stores, 9 bytes spill loads\n"
+    plan = KERNELS[name]()
+    made = build.Build(plan, "sm_80", plan, most, log=log)
+    assert (made.resources.stack_bytes, made.resources.spill_bytes) == (stack, spilled)
+    if max(stack, spilled) > most and name != "debug":
+        assert f"{max(stack, spilled)} bytes" in refused("codegen-spills", lambda: build.gate(made))
+    else:
+        assert build.gate(made) is made
 
 
 def test_what_nvvm_refuses_is_shown(monkeypatch):
