@@ -17,12 +17,12 @@ import cute_py as cute
 from cute_py.integers.symbols import SymInt, sym, symbols_of, terms_of
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.plan import ops
-from cute_py.plan.conditions import Reg
+from cute_py.plan.conditions import Compare, Reg
 from cute_py.plan.plan import multiplier
 from cute_py.plan.walk import cluster_barriers, parts, reads, writes
 from tests.compile_only.kernels_of_ops import cp_arrive, order
 from tests.emulated.plans import Maker, at
-from tests.hopper_family import CONFIGS, arguments, call_of, result_of, trace
+from tests.hopper_family import PING, arguments, call_of, row, trace
 from tests.hopper_kernels import CASES, plan_of, tma_copy
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
@@ -34,7 +34,7 @@ from cute_py.codegen.build import lowered
 from cute_py.codegen.emit import REGISTERS, Emit
 from cute_py.codegen.instructions import TABLE, Row, of_atom, text_of, texts
 from cute_py.codegen.instructions import types as registers_of
-from cute_py.codegen.intrinsics import Intrinsics
+from cute_py.codegen.intrinsics import Intrinsics, _warp_index
 from cute_py.codegen.passes.strength import Chains
 from cute_py.codegen.printer import multipliers
 from cute_py.codegen.tensor_maps import TensorMaps
@@ -79,29 +79,16 @@ class Noting:
         return found
 
 
-def emitted(made, op, env):
-    """Return what the intrinsic of an op emits: (text, old values, results) of each instruction
-    that runs; the words of its storages before and after, by storage.
+def noted(emit):
+    """Return the instructions that run of those that `emit(note)` emits: (text, old values,
+    results) of each, operands as numbers; and the function from a name to its number.
     """
     pointer, module = I64.as_pointer(), ir.Module()
     f = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer]), "f")
     b = ir.IRBuilder(f.append_basic_block())
-    note, call = Noting(b, f.args[0]), made.op(op)
-    (signature, codegen), given, before = typed(call.function), [], {}
-    for name, kind in zip(call.arguments, signature.args, strict=True):
-        if isinstance(kind, types.UniTuple):
-            before[name] = [note.new() for _ in range(kind.count)]
-            given.append(ir.Constant(llvm_type(kind), before[name]))
-        else:
-            given.append(ir.Constant(llvm_type(kind), env[name]))
+    note = Noting(b, f.args[0])
     with mock.patch.object(Emit, "emit", lambda _self, *x, **options: note(*x, **options)):
-        found = codegen(Context(), b, signature, given)
-    after = {}
-    for name, words in zip(
-        call.results, found if isinstance(found, list) else [found], strict=True
-    ):
-        kind = ir.ArrayType(I32, made.storages[name])
-        after[name] = [note.name(b.extract_value(words, i)) for i in range(kind.count)]
+        emit(note)
     b.ret_void()
     code, log = Code(module), (ctypes.c_uint64 * (note.count + 1))()
     code.function("f", 1)(ctypes.addressof(log))
@@ -114,6 +101,29 @@ def emitted(made, op, env):
         for text, flag, unless, old, results in note.lines
         if flag is None or bool(number(flag)) is not unless
     ]
+    return lines, number
+
+
+def emitted(made, op, env):
+    """Return the instructions of an op as `noted` gives them, and the words of its storages before
+    and after, by storage.
+    """
+    call, before, after = made.op(op), {}, {}
+    signature, codegen = typed(call.function)
+
+    def emit(note):
+        given = []
+        for name, kind in zip(call.arguments, signature.args, strict=True):
+            if isinstance(kind, types.UniTuple):
+                before[name] = [note.new() for _ in range(kind.count)]
+            given.append(ir.Constant(llvm_type(kind), before.get(name) or env[name]))
+        found = codegen(Context(), note.b, signature, given)
+        found = found if isinstance(found, list) else [found]
+        for name, words in zip(call.results, found, strict=True):
+            parts = (note.b.extract_value(words, i) for i in range(made.storages[name]))
+            after[name] = list(map(note.name, parts))
+
+    lines, number = noted(emit)
     before = {name: ids(words) for name, words in before.items()}
     return lines, before, {name: list(map(number, words)) for name, words in after.items()}
 
@@ -352,9 +362,9 @@ def first_of(name, last=False):
     return plan_of(*cases[-1 if last else 0])
 
 
-def of_config(name):
-    config, last = CONFIGS[name], Epilogue()
-    arrays, _exact = arguments(config, config.tile, result_of(name))
+def family(*of_row, **parts):
+    config, last = row(*of_row, **parts), Epilogue()
+    arrays, _exact = arguments(config, config.tile, "bf16")
     return trace(config, *call_of(config, arrays, last))
 
 
@@ -378,11 +388,15 @@ def rest():
     )
 
 
+LIKE_OTHERS = ("gemm_10", "gemm_11", "gemm_12")
 PLANS = {
     "rest": (rest,),
-    **{name: (first_of, name) for name in CASES},
+    **{name: (first_of, name) for name in CASES if name not in LIKE_OTHERS},
     "weights that are kept": (first_of, "weights", True),
-    **{name: (of_config, name) for name in ("64x128-split", "pp-128x128", "256x160-cluster", "nt")},
+    "family, along M and N": (family, "bf16", 64, 64, 1, "cooperative", "MM"),
+    "family, K in parts": (lambda: family("bf16", 64, 16, 1, split=2, pdl=1),),
+    "family, clusters": (lambda: family("bf16", 128, 16, cluster=2),),
+    "family, taking turns": (family, "bf16", 128, 16, 1, PING),
     "a policy": (copied,),
     "cp_arrive": (cp_arrive,),
     "order": (lambda: cute.trace(order, np.zeros(32, np.int32)),),
@@ -393,3 +407,29 @@ PLANS = {
 def test_instructions_are_those_of_the_ops(name):
     make, *given = PLANS[name]
     assert check(make(*given), len(name))
+
+
+@pytest.mark.parametrize("tid", [0, 31, 32, 127, 1023])
+def test_the_index_of_a_warp_is_the_one_of_its_first_lane(tid):
+    """By one instruction, of all lanes, whose result is the same in each."""
+    lines, _number = noted(lambda note: _warp_index(None, note.b, None, [ir.Constant(I64, tid)]))
+    ((text, _old, (result,)),) = lines
+    assert text == f"shfl.sync.idx.b32 {result}, {tid // 32}, 0, 31, 0xffffffff;"
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("tid", [0, 5, 64])
+def test_an_elected_lane_satisfies_the_condition(tid, first, monkeypatch):
+    """Of the lanes that a condition lets through, the one that elect.sync names issues TMA."""
+    seen = []
+
+    def emit(note):
+        monkeypatch.setattr(note, "new", lambda kind=I32: ir.Constant(kind, int(first)))
+        e = Emit(note.b, {"tid": ir.Constant(I64, tid)}, {}, {})
+        holds_too = e.elected(Compare("eq", sym("tid", min=0) % 64, 0))
+        seen.append(note.name(holds_too))
+
+    lines, number = noted(emit)
+    assert "elect.sync _|p, mask; selp.b32 " in lines[0][0]
+    assert lines[0][0].endswith(", 1, 0, p; }")
+    assert number(seen[0]) == (first and tid % 64 == 0)
