@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
+from cute_py import _
 from cute_py.integers.symbols import SymInt, sym, symbols_of, terms_of
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.plan import ops
@@ -373,6 +374,25 @@ def copied(**options):
     return cute.trace(tma_copy, x, x, (32, 32), **options)
 
 
+@cute.kernel
+def stage_behind(D, way):
+    """Stages of operands at a distance from the first: known, or by a sum."""
+    cute.launch(grid=1, block=128)
+    mma = cute.make_tiled_mma("SM90_64x8x16_F32F16F16_SS")
+    atom = cute.atoms.Layout_K_SW128_Atom("f16")
+    sA, sB = (cute.smem("f16", cute.tile_to_shape(atom, (n, 64, 3)), 1024) for n in (64, 8))
+    thr = mma.get_slice(cute.thread_idx())
+    part = thr.partition_C(cute.local_tile(D, (64, 8), (0, 0)))
+    acc = thr.make_fragment_C(part)
+    for k in cute.range(D.shape[0]):
+        stage = {"known": 2, "sum": k % 2 + 1}[way]
+        a, b = (x[_, _, _, stage] for x in (thr.partition_A(sA), thr.partition_B(sB)))
+        cute.warpgroup_gemm(mma, acc, a, b, k > 0)
+        cute.warpgroup_commit()
+        cute.warpgroup_wait(0)
+    cute.copy(acc, part)
+
+
 def rest():
     """Ops that none of the other plans has."""
     m = Maker("rest", cluster=(4, 1, 1), threads=128)
@@ -398,6 +418,10 @@ PLANS = {
     "family, clusters": (lambda: family("bf16", 128, 16, cluster=2),),
     "family, taking turns": (family, "bf16", 128, 16, 1, PING),
     "a policy": (copied,),
+    **{
+        f"a stage, {way}": (cute.trace, stage_behind, np.zeros((64, 8), np.float32), way)
+        for way in ("known", "sum")
+    },
     "cp_arrive": (cp_arrive,),
     "order": (lambda: cute.trace(order, np.zeros(32, np.int32)),),
 }
