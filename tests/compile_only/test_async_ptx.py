@@ -376,7 +376,7 @@ def copied(**options):
 
 @cute.kernel
 def stage_behind(D, way):
-    """Stages of operands at a distance from the first: known, or by a sum."""
+    """Stages of operands, or parts of them, at a distance from the first: known, or by a sum."""
     cute.launch(grid=1, block=128)
     mma = cute.make_tiled_mma("SM90_64x8x16_F32F16F16_SS")
     atom = cute.atoms.Layout_K_SW128_Atom("f16")
@@ -385,8 +385,9 @@ def stage_behind(D, way):
     part = thr.partition_C(cute.local_tile(D, (64, 8), (0, 0)))
     acc = thr.make_fragment_C(part)
     for k in cute.range(D.shape[0]):
-        stage = {"known": 2, "sum": k % 2 + 1}[way]
-        a, b = (x[_, _, _, stage] for x in (thr.partition_A(sA), thr.partition_B(sB)))
+        depth = k % 2 + 1 if way == "depth" else _
+        stage = {"known": 2, "sum": k % 2 + 1, "depth": 1}[way]
+        a, b = (x[_, _, depth, stage] for x in (thr.partition_A(sA), thr.partition_B(sB)))
         cute.warpgroup_gemm(mma, acc, a, b, k > 0)
         cute.warpgroup_commit()
         cute.warpgroup_wait(0)
@@ -420,7 +421,7 @@ PLANS = {
     "a policy": (copied,),
     **{
         f"a stage, {way}": (cute.trace, stage_behind, np.zeros((64, 8), np.float32), way)
-        for way in ("known", "sum")
+        for way in ("known", "sum", "depth")
     },
     "cp_arrive": (cp_arrive,),
     "order": (lambda: cute.trace(order, np.zeros(32, np.int32)),),
