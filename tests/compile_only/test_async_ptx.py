@@ -20,7 +20,7 @@ from cute_py.kernels.epilogue import Epilogue
 from cute_py.plan import ops
 from cute_py.plan.conditions import Compare, Reg
 from cute_py.plan.plan import multiplier
-from cute_py.plan.walk import cluster_barriers, parts, reads, writes
+from cute_py.plan.walk import accesses, cluster_barriers, parts, reads, writes
 from tests.compile_only.kernels_of_ops import cp_arrive, order
 from tests.emulated.plans import Maker, at
 from tests.hopper_family import PING, arguments, call_of, row, trace
@@ -318,6 +318,20 @@ def check_wait(op, lines, before, after, flying):
     assert [results for _text, _old, results in lines] == (list(after.values()) or [[]])
 
 
+def peers_of(op):
+    """Return the accesses of an op to the shared memory of other blocks."""
+    return [x for x in accesses(op) if x.rank is not None]
+
+
+def check_peers(law, op, lines):
+    """Each vector is where the block of that rank has what this block has in its own memory."""
+    (x,) = peers_of(op)
+    own, (mapped, _old, (there,)) = law.starts[x.storage], lines[0]
+    assert mapped == f"mapa.shared::cluster.u32 {there}, {own}, {law.value(x.rank)};"
+    found = [re.search(r"shared::cluster\S* .*?\[(\d+)\]", text)[1] for text, *_ in lines[1:]]
+    assert list(map(int, found)) == [there + law.at(x, v) - own for v in range(x.count)]
+
+
 def check_fill(op, lines, before, after):
     """Sums get values that the compiler may not choose, or a number that it does not know."""
     ((text, old, results),) = lines
@@ -339,7 +353,7 @@ def check(plan, seed):
     products = [op for op in plan.ops if isinstance(op, ops.Wgmma)]
     flying = {x.storage for op in products for x in (op.a, op.d) if isinstance(x, Reg)}
     fills = (op for op in plan.ops if isinstance(op, ops.Fill) and op.dst.storage in flying)
-    compared = (*(op for op in plan.ops if isinstance(op, ASYNC)), *fills)
+    compared = (*(op for op in plan.ops if isinstance(op, ASYNC) or peers_of(op)), *fills)
     env = values_of(plan, compared, seed)
     law, made = Law(plan, env), Intrinsics(plan, Chains(plan), "smem", "warp", "sm_90a")
     seen = set()
@@ -349,6 +363,8 @@ def check(plan, seed):
         if isinstance(op, ops.Wgmma):
             check_products(law, op, lines, before, after)
             check_first(plan, op.d.storage)
+        elif peers_of(op):
+            check_peers(law, op, lines)
         elif isinstance(op, ops.Fill):
             check_fill(op, lines, before, after)
         elif isinstance(op, ops.WgWait):
@@ -418,7 +434,7 @@ PLANS = {
     "family, K in parts": (lambda: family("bf16", 64, 16, 1, split=2, pdl=1),),
     "family, clusters": (lambda: family("bf16", 128, 16, cluster=2),),
     "family, taking turns": (family, "bf16", 128, 16, 1, PING),
-    "a policy": (copied,),
+    "a policy": (lambda: copied(cache="L2::evict_first"),),
     **{
         f"a stage, {way}": (cute.trace, stage_behind, np.zeros((64, 8), np.float32), way)
         for way in ("known", "sum", "depth")
