@@ -58,8 +58,8 @@ def test_an_mbarrier_is_used_after_a_barrier_that_follows_its_init():
         assert verdicts(met(fence, between), line(128), halves) == {"emulate-mbarrier-early"}
 
 
-def loaded(fenced, between, wait=None):
-    """Thread 0 loads a tile with TMA, and all read it."""
+def loaded(fenced, between, wait=None, late=False):
+    """Thread 0 loads a tile with TMA, and all read it; `late`: it announces the bytes then."""
 
     @cute.kernel
     def kernel(x, out):
@@ -71,8 +71,11 @@ def loaded(fenced, between, wait=None):
             fenced()
         between(t)
         with cute.when(t == 0):
-            bar.arrive_expect_tx(0, 8192)
+            if not late:
+                bar.arrive_expect_tx(0, 8192)
             cute.tma_load(cute.local_tile(cute.tma_tensor(x), (32, 64), (0, 0)), s, bar, 0)
+            if late:
+                bar.arrive_expect_tx(0, 8192)
         (wait or (lambda bar, t: bar.wait(0, 0)))(bar, t)
         for r in range(32):
             out[r, t] = s[r, t]
@@ -89,6 +92,11 @@ def test_what_tma_counts_on_is_fenced():
     assert verdicts(loaded(cute.fence_proxy_async, meet), square, same) == {True}
     assert verdicts(loaded(nothing, meet), square, same) == {"emulate-mbarrier-early"}
     assert verdicts(loaded(fence, nothing), square, same) == {"emulate-mbarrier-early"}
+
+
+def test_bytes_may_come_before_they_are_announced():
+    """The phase has an arrival to wait for, which is by the thread that loads."""
+    assert verdicts(loaded(fence, meet, late=True), square, same) == {True}
 
 
 def cleared(fenced):

@@ -5,6 +5,7 @@ import gc
 import struct
 import threading
 import time
+import warnings
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -14,6 +15,7 @@ import pytest
 import cute_py as cute
 from cute_py.calls.arrays import strides_of
 from cute_py.codegen import driver as drivers
+from cute_py.codegen.build import Resources
 from cute_py.codegen.driver import streams
 from cute_py.codegen.driver.streams import stream_number
 from cute_py.codegen.launch import run
@@ -795,3 +797,39 @@ def test_a_prepared_launch_keeps_its_arrays_facts_alone(gpu):
     assert values == [4096]
     assert run.prepare(plan, [Array((1000,), address=8192)])[0] is launch
     assert run.prepare(plan, [Array((1004,))])[0] is not launch
+
+
+# -- kernels that are loaded
+
+
+@pytest.mark.parametrize("stated", [0, 16])
+@pytest.mark.parametrize(("spilled", "stack"), [(0, 0), (8, 0), (0, 8), (24, 16), (16, 24)])
+def test_spills_that_a_launch_does_not_state_are_warned_of_once(
+    gpu, monkeypatch, spilled, stack, stated
+):
+    @cute.kernel
+    def spills(x):
+        cute.launch(grid=1, block=32, spill_bytes=stated)
+
+    made = replace(gpu.compiled(plan_of(spills, X)), resources=Resources(32, spilled, stack, 0))
+    monkeypatch.setattr(run, "compile", lambda *_given: made)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        cute.run(made.plan, X)
+        cute.run(made.plan, X)
+    most = max(spilled, stack)
+    assert len(said) == (most > stated)
+    for each in said:
+        assert each.category is RuntimeWarning
+        assert f"spills: {most} bytes per thread spill" in str(each.message)
+        assert f"{stated} are stated" in str(each.message)
+
+
+@pytest.mark.parametrize("device", [0, 1])
+def test_a_plan_is_loaded_on_the_current_device_unless_one_is_named(gpu, device):
+    plan = plan_of(touch, X)
+    with run.driver().inside(device):
+        found = run.launcher(plan)
+        assert run.device_arch() == run.device_arch(device)
+    assert found is run.launcher(plan, device)
+    assert found is not run.launcher(plan, 1 - device)
