@@ -327,9 +327,8 @@ def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmC
     groups = 1
     if schedule == "cooperative":
         groups = 2 if tile[0] % 128 == 0 else tile[0] // 64
-    known = [x for x in ROWS if (x.m, x.n, x.schedule) == (*tile[:2], schedule)]
-    known.sort(key=lambda x: x.in_parts is not (0 < config.store < tile[1]))
-    row = known[0] if known else Row(tile[0], tile[1], groups, schedule)
+    known = (x for x in ROWS if (x.m, x.n, x.schedule) == (*tile[:2], schedule))
+    row = next(known, Row(tile[0], tile[1], groups, schedule))
     same = tile == config.tile and schedule == config.schedule
     kept = {"pdl": config.pdl, "two_level": config.two_level}
     for name, other in (("cluster", "split"), ("split", "cluster")):  # one or the other

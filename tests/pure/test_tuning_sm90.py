@@ -241,6 +241,19 @@ def test_parts_given_as_text_keep_the_others():
         assert caught.value.code in ("gemm-config", "atoms-name"), text
 
 
+def test_a_tile_and_a_schedule_name_a_row():
+    """So parts given as text keep how D leaves, and the number of warpgroups."""
+    assert len({(x.m, x.n, x.schedule) for x in ROWS}) == len(ROWS)
+    asked = problem((4096, 4096, 4096))
+    found = candidates(asked)
+    assert len(found) == len(ROWS)
+    for made in (x.config for x in found):
+        text = f"schedule={made.schedule},tile={made.tile[0]}x{made.tile[1]}x64"
+        named = changed_for_hopper(for_hopper(asked), text, asked)
+        assert named == replace(made, pdl=named.pdl)
+        assert changed_for_hopper(named, "pdl=1", asked) == replace(named, pdl=1)
+
+
 def test_blocks_of_a_cluster_given_as_text_share_tiles_of_a_or_k():
     asked = problem((1160, 1160, 520), pitches=(16, 16))
     pair = changed_for_hopper(for_hopper(asked), "tile=128x128x64,cluster=2,split=1", asked)
