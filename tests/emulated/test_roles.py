@@ -568,6 +568,22 @@ def test_buffers_are_written_again_when_their_stores_have_read_them(stages):
         assert code_of(stored, x, y, stages, wrong) == {code}
 
 
+def test_a_warpgroup_has_one_buffer_and_the_barrier_1_unless_others_are_given():
+    @cute.kernel
+    def by_default(y):
+        cute.launch(grid=1, block=128)
+        shared, store = cute.smem("f32", 128, 128), cute.PipelineTmaStore()
+        shared[cute.thread_idx() + 128 * store.acquire()] = 1.0
+        store.commit((shared, cute.local_tile(cute.tma_tensor(y), (128,), (0,))))
+        store.tail()
+
+    y = np.zeros(128, np.float32)
+    run(by_default, y)
+    assert y.all()
+    barriers = [op for op in cute.trace(by_default, y).ops if isinstance(op, ops.Barrier)]
+    assert {(op.scope, op.id, op.threads) for op in barriers} == {("named", 1, 128)}
+
+
 # -- an epilogue is a function
 
 
