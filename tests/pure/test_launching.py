@@ -799,6 +799,21 @@ def test_a_prepared_launch_keeps_its_arrays_facts_alone(gpu):
     assert run.prepare(plan, [Array((1004,))])[0] is not launch
 
 
+@pytest.mark.parametrize(("major", "most"), [(8, 1), (9, 16), (10, 16)])
+def test_only_newer_devices_have_clusters(gpu, monkeypatch, major, most):
+    @cute.kernel
+    def wide(x):
+        cute.launch(grid=16, block=32, cluster=16)
+
+    monkeypatch.setitem(LIMITS, "COMPUTE_CAPABILITY_MAJOR", major)
+    plan = plan_of(wide, X)
+    if most == 1:
+        assert "16 blocks in a cluster; required: at most 1" in refused("launch-limit", plan, X)
+    else:
+        cute.run(plan, X)
+    assert len(gpu.raw.launches) == (most == 16)
+
+
 # -- kernels that are loaded
 
 

@@ -108,6 +108,8 @@ def test_the_reasons_say_what_was_estimated(asked):
     best = min(candidates(asked), key=lambda x: x.time)
     tile, pdl, store = config.reasons
     assert tile.startswith(f"tile: {best}")
+    for words, blocks in (("clusters of ", config.cluster), ("K in ", config.split)):
+        assert (f"{words}{blocks}" in str(best)) is (words in str(best)) is (blocks > 1)
     assert config.pdl == (best.time < PDL_BELOW)
     assert f"dependent launch: {'on' if config.pdl else 'off'}" in pdl
     assert ("by TMA" in store) is bool(config.store)
