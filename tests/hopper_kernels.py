@@ -79,12 +79,14 @@ def tma_add(x, rows, how="add"):
 
 
 @cute.kernel
-def one_product(a, b, d, name, shapes, majors=("K", "K")):
+def one_product(a, b, d, name, shapes, majors=("K", "K"), swizzle="SW128"):
     """d = a * b transposed, by the instructions of one warpgroup."""
     cute.launch(grid=1, block=WARPGROUP)
     tid, mma = cute.thread_idx(), cute.make_tiled_mma(name)
     layouts = [
-        cute.tile_to_shape(getattr(cute.atoms, f"Layout_{major}_SW128_Atom")(x.dtype), shape, order)
+        cute.tile_to_shape(
+            getattr(cute.atoms, f"Layout_{major}_{swizzle}_Atom")(x.dtype), shape, order
+        )
         for x, shape, major in zip((a, b), shapes, majors, strict=True)
         for order in [(1, 2) if major == "K" else (2, 1)]
     ]
@@ -722,6 +724,16 @@ def products():
         yield one_product, (a, b), poisoned((64, 24), result), exact, named
 
 
+def swizzles():
+    for swizzle in ("INTER", "SW32", "SW64"):
+        for majors in itertools.product(("K", "MN"), repeat=2):
+            sides = [integers((64, 64), "f16", i) for i in range(2)]
+            a, b = (x.T if major == "MN" else x for x, major in zip(sides, majors, strict=True))
+            named = {"name": f"SM90_64x64x16_F32F16F16_SS<{','.join(majors)}>", "majors": majors}
+            named |= {"shapes": ((64, 64), (64, 64)), "swizzle": swizzle}
+            yield one_product, (a, b), poisoned((64, 64), "f32"), product(a, b), named
+
+
 def starts():
     a, b = integers((64, 64), "f16"), integers((8, 64), "f16", 1)
     for how, flags, times in (
@@ -763,6 +775,7 @@ CASES = {
     "tma_add": sums,
     "im2col": convolutions,
     "products": products,
+    "swizzles": swizzles,
     "starts": starts,
     "gemm_09": lambda: [
         *gemms(gemm_tma, "f16", "f32", RAGGED),

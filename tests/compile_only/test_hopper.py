@@ -473,7 +473,7 @@ def differences(plan):
 
 
 @pytest.mark.parametrize(
-    "name", ["products", "gemm_09", "gemm_11", "gemm_12", "starts", "by_columns"]
+    "name", ["products", "swizzles", "gemm_09", "gemm_11", "gemm_12", "starts", "by_columns"]
 )
 def test_descriptors_read_the_elements_of_the_plan(name):
     seen = {}

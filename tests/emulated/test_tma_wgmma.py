@@ -496,6 +496,18 @@ def test_an_array_that_tma_cannot_address_is_refused(wrong, right, said, order):
             assert (y[: len(x), : x.shape[1]] == 3).all()
 
 
+@pytest.mark.parametrize("swizzle", ["INTER", "SW32", "SW64"])
+def test_products_of_every_swizzle_and_major_are_exact(swizzle):
+    cases = [case for case in CASES["swizzles"]() if case[4]["swizzle"] == swizzle]
+    assert len(cases) == 4
+    for case in cases:
+        plan = plan_of(*case)
+        cute.emulate(plan, *case[1], case[2])
+        assert (case[2] == case[3]).all(), case[4]
+        (product,) = [op for op in plan.ops if isinstance(op, ops.Wgmma)]
+        assert product.a.mode == product.b.mode == swizzle
+
+
 # -- tiles of several boxes, and boxes wholly outside of a tensor
 
 
