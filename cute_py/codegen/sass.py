@@ -54,7 +54,7 @@ STALLS = re.compile(r"(?:LDL|STL|CALL|R2UR|MEMBAR\.\w+\.(?:GPU|SYS))\b")
 OPCODES = {
     0x9F0: "HGMMA", 0xDF0: "HGMMA", 0x9F1: "IGMMA", 0xDF1: "IGMMA", 0x9F3: "QGMMA", 0xDF3: "QGMMA",
     0x947: "BRA", 0x94D: "EXIT", 0x983: "LDL", 0x387: "STL", 0x2CA: "R2UR", 0x992: "MEMBAR",
-    **dict.fromkeys((0x343, 0x344, 0x943, 0x944), "CALL"),
+    **dict.fromkeys((0x343, 0x344, 0x943, 0x944, 0xB43), "CALL"),
 }  # fmt: skip
 SUSPECTS = ("LDL", "STL", "CALL", "R2UR", "MEMBAR")
 

@@ -1,6 +1,7 @@
 """Kernels of TMA, mbarriers and wgmma: their machine code, and gates that refuse what stalls."""
 
 import re
+import struct
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +25,16 @@ from tests.hopper_kernels import (
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
 from cute_py.codegen import frontend, sass, toolchain
-from cute_py.codegen.sass import OPCODES, decoded, may_stall, product_loops, read, stalls
+from cute_py.codegen.sass import (
+    OPCODES,
+    PRODUCTS,
+    SUSPECTS,
+    decoded,
+    may_stall,
+    product_loops,
+    read,
+    stalls,
+)
 from cute_py.codegen.tensor_maps import TensorMaps
 from cute_py.codegen.toolchain import FORBIDDEN
 
@@ -137,6 +147,31 @@ def test_machine_code_is_decoded_as_nvdisasm_does(name):
     assert ours == theirs
     if name.__class__ is str:  # the others fill shared memory in their loops: with a fence
         assert may_stall(made.cubin) == bool(not product_loops(made.sass))
+
+
+def named_by_nvdisasm(folder, opcodes):
+    """Return the names of instructions with these low 12 bits, up to the first that is none."""
+    raw = folder / "code"
+    raw.write_bytes(b"".join(struct.pack("<QQ", x | 7 << 12, 0xFC0 << 40) for x in opcodes))
+    command = [toolchain.tool("nvdisasm"), "-b", "SM90", str(raw)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return re.findall(r"/\*\w{4}\*/ +(\w+)", done.stdout)
+
+
+ALONE = {x: name for x, name in OPCODES.items() if name not in PRODUCTS}  # of 12 bits alone
+
+
+def test_opcodes_are_those_of_nvdisasm(tmp_path):
+    assert named_by_nvdisasm(tmp_path, ALONE) == list(ALONE.values())
+    assert {"BRA", "EXIT", *SUSPECTS} == set(ALONE.values())
+
+
+@pytest.mark.parametrize("low", sorted({x & 0x1FF for x in ALONE}))
+def test_no_form_of_an_opcode_is_missing(low, tmp_path):
+    """The form of the operands: in registers, in memory for constants, in the instruction."""
+    for opcode in range(low, 0x1000, 0x200):
+        found = named_by_nvdisasm(tmp_path, [opcode])
+        assert found == [ALONE[x] for x in (opcode,) if x in ALONE]
 
 
 def test_what_stalls_is_found_in_machine_code():
