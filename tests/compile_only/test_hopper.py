@@ -166,6 +166,7 @@ def test_opcodes_are_those_of_nvdisasm(tmp_path):
     assert {"BRA", "EXIT", *SUSPECTS} == set(ALONE.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("low", sorted({x & 0x1FF for x in ALONE}))
 def test_no_form_of_an_opcode_is_missing(low, tmp_path):
     """The form of the operands: in registers, in memory for constants, in the instruction."""
