@@ -6,6 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import cute_py as cute
+from tests.emulated.plans import Maker, at, ops, tid
 
 TYPES = {"u8": np.uint8, "s16": np.int16, "f16": np.float16, "f32": np.float32, "s32": np.int32}
 TYPES |= {"u64": np.uint64, "f64": np.float64}
@@ -151,3 +152,21 @@ def test_tma_takes_whole_arguments(shape, view):
     with pytest.raises(cute.CuteError) as caught:
         boxed(view)(x, np.zeros((8, 32), np.float32))
     assert caught.value.code == "kernel-space"
+
+
+@pytest.mark.parametrize(
+    ("held", "number", "kind", "found"),
+    [
+        ("u32", 0x3F800000, "f32", 1.0),
+        ("f32", 1.0, "u32", 0x3F800000),
+        ("bf16", 1.0, "f16", 1.875),
+    ],
+)
+def test_a_store_of_another_type_keeps_the_bits(held, number, kind, found):
+    """Of a plan by hand: elements of registers and of memory are equally many."""
+    m = Maker()
+    x, kept = m.tensor("x", kind), m.reg("kept", held)
+    plan = m.plan(m.op(ops.Fill, kept, number), m.op(ops.Store, at(x, tid), kept))
+    out = np.zeros(32, cute.dtype(kind).numpy)
+    cute.emulate(plan, out)
+    assert (out == found).all()
