@@ -74,6 +74,53 @@ def test_the_operator_is_the_product():
     assert torch.equal(gemm(batch, b), cute.ops.gemm(batch, b))
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("names", [("alpha",), ("beta",), ("alpha", "beta")])
+def test_factors_in_tensors_are_those_of_the_product(names, fresh):
+    """A gradient of a factor is refused, never lost; without one it is a number."""
+    a, b, c = tensor(5, 7), tensor(7, 6, grad=False), tensor(5, 6, grad=False)
+    into = torch.empty(5, 6)
+    followed = torch.tensor(2.0, requires_grad=True)
+    plain = {"alpha": 1.0, "beta": 1.0} | dict.fromkeys(names, 2.0)
+    wanted = gemm(a, b, c, **plain)
+
+    def calls(value, x):
+        terms = plain | dict.fromkeys(names, value)
+        yield lambda: cute.ops.gemm(x, b, c, **terms)
+        yield lambda: gemm(x, b, c, **terms)
+        yield lambda: gemm(x, b, c, *terms.values())
+        yield lambda: gemm(x.detach(), b, c, **terms, out=into) or into
+
+    for x in (a, a.detach()):
+        for call in calls(followed, x):
+            with pytest.raises(cute.CuteError) as caught:
+                call()
+            assert (caught.value.code, caught.value.facts["name"]) == (
+                "argument-gradient",
+                names[0],
+            )
+            with torch.no_grad():
+                assert torch.equal(call(), wanted)
+        for call in calls(followed.detach(), x):
+            assert torch.equal(call(), wanted)
+    for odd in (torch.ones(1), torch.tensor(2j)):
+        for call in calls(odd, a):
+            with pytest.raises(cute.CuteError, match=f"as {names[0]}; required: a real number"):
+                call()
+    for whole in (gemm.default, gemm.out, cute_py.torch.gemm):
+        with pytest.raises(RuntimeError, match="for argument .* but instead found type 'Tensor'"):
+            whole(a, b, c, **plain | dict.fromkeys(names, followed))
+    compiled = torch.compile(
+        lambda x: gemm(a, b, c, **plain | dict.fromkeys(names, x)), backend="aot_eager"
+    )
+    with pytest.raises(Exception, match="a tensor that autograd follows"):
+        compiled(followed)
+    with pytest.raises(cute.CuteError, match="a tensor that autograd follows"):
+        torch.func.grad(lambda x: gemm(a, b, c, **plain | dict.fromkeys(names, x)).sum())(
+            followed.detach()
+        )
+
+
 _CONFIG = None, 1.0, 0.0, None, None, None, "auto", "tile=1"
 REFUSED = {
     "shapes": lambda f, a, b: f(a, b.T),
