@@ -492,6 +492,7 @@ WHEN = {
     "config-types": "no instruction multiplies the two types",
     "config-bits": "rows of elements below a byte do not start at whole bytes",
     "gemm-config": "the parts of a configuration do not fit each other or the operands",
+    "config-shared": "a configuration for Hopper takes more shared memory than a block has",
     # -- codegen.wordings
     "codegen-name": "a kernel, or an argument, has a name that no Python function can have",
     "codegen-print": "more is printed in one call than vprintf takes",
@@ -1009,6 +1010,15 @@ RECORDED = {
                 "f16*f16, bf16*bf16, tf32*tf32, f64*f64, b1*b1, s8*s8, s8*u8, u8*s8, u8*u8, "
                 "s4*s4, s4*u4, u4*s4, u4*u4, e4m3*e4m3, e4m3*e5m2, e5m2*e4m3, e5m2*e5m2, f32*f32"
             ),
+        },
+    ),
+    "config-shared": (
+        "config(tile=128x256x64,stages=9): GemmConfig",
+        {
+            "parts": "tile=128x256x64, stages=9",
+            "bytes": 442512,
+            "most": 232448,
+            "fix": "at most stages=4, less what D takes",
         },
     ),
     "config-bits": ("choose", {"dtype": "b1", "mode": "1", "bits": "4"}),

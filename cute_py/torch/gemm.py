@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SCHEMA = (
-    "Tensor a, Tensor b, Tensor? c=None, {}, {}, Tensor? bias=None, str? activation=None, ScalarType? out_dtype=None, str backend='auto', str? config=None, "
-    "str? dtype=None, str checks='', bool fast_accum=False"
+    "Tensor a, Tensor b, Tensor? c=None, {}, {}, Tensor? bias=None, str? activation=None, "
+    "ScalarType? out_dtype=None, str backend='auto', str? config=None, str? dtype=None, "
+    "str checks='', bool fast_accum=False"
 )
 # the factors as numbers, and as tensors
 ALPHA, BETA = ("Scalar alpha=1.0", "Tensor? alpha=None"), ("Scalar beta=0.0", "Tensor? beta=None")

@@ -108,7 +108,7 @@ def test_factors_in_tensors_are_those_of_the_product(names, fresh):
             with pytest.raises(cute.CuteError, match=f"as {names[0]}; required: a real number"):
                 call()
     for whole in (gemm.default, gemm.out, cute_py.torch.gemm):
-        with pytest.raises(RuntimeError, match="for argument .* but instead found type 'Tensor'"):
+        with pytest.raises(RuntimeError, match=r"for argument .* but instead found type 'Tensor'"):
             whole(a, b, c, **plain | dict.fromkeys(names, followed))
     compiled = torch.compile(
         lambda x: gemm(a, b, c, **plain | dict.fromkeys(names, x)), backend="aot_eager"
