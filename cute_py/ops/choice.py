@@ -251,6 +251,7 @@ def _require_kernel(product: Product, config: GemmConfig) -> None:
         rule = f"an atom that multiplies {a} and {b}"
         raise refusal("gemm-config", operation="cute.ops.gemm", config=config, rule=rule)
     if config.by_warpgroups:
-        addressable = product.N * product.kind.bits % (8 * VECTOR_BYTES) == 0
+        rows = product.M * prod(product.batch)  # the pitch of one does not matter
+        addressable = rows == 1 or product.N * product.kind.bits % (8 * VECTOR_BYTES) == 0
         source = None if product.c is None else source_by_tma(product)
         require_result(config, product.kind, addressable, source)

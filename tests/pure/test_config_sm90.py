@@ -152,6 +152,7 @@ def test_a_configuration_for_other_arrays_is_refused_where_it_is_given(monkeypat
     refused("store=64", "store=0: TMA writes no others", shape=(1024, 1001, 1024))
     refused("schedule=cooperative,prefetch=1", "prefetch=0", c="bf16")
     assert launched == []
+    gemm_config(on_gpu(1, 256, "f16", "K"), on_gpu(256, 250, "f16", "MN"), config=half)
     a, b = on_gpu(256, 256, "f16", "K"), on_gpu(256, 256, "f16", "MN")
     cute.ops.gemm(a, b, config=half)
     cute.ops.gemm(a, b, on_gpu(256, 256, "f16", "K"), beta=1, config=replace(half, prefetch=1))
