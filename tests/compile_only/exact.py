@@ -4,7 +4,7 @@ Sources: PTX ISA, cvt and fma; IEEE 754; OCP 8-bit Floating Point Specification 
 """
 
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 
 FORMATS = {  # bits of the exponent, bits of the mantissa
     "f64": (11, 52),
@@ -92,6 +92,7 @@ def image(x, kind, rounding="rn", finite=False, negative=None):
     return sign | (most if finite or inward else beyond)
 
 
+@cache
 def float_to_float(source, target, rounding, x, finite=False):
     found = value(x, source)
     return image(found, target, rounding, finite, bool(is_negative(x, source)))

@@ -112,7 +112,7 @@ def test_plain_multiply_adds_transpose_single_elements():
         GemmConfig(ATOMS["f32", "f32"], (16, 16, 4), (8, 4), 2, *sides, asynchronous=False)
 
 
-@fewer(5)
+@fewer(6)
 @given(cases())
 def test_any_configuration_that_fits_is_exact(case):
     kind, shape, majors, made, swizzle = case

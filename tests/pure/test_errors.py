@@ -484,11 +484,17 @@ def layer_of(name):
     return place
 
 
-def codes_in(file):
+@pytest.fixture(scope="module")
+def modules():
+    """Return the syntax tree of each module of the package."""
+    return {file: ast.parse(file.read_text(encoding="utf-8")) for file in PACKAGE.rglob("*.py")}
+
+
+def codes_in(module):
     """Return the codes that a module names: a text with a hyphen, or the first operand of a call,
     that is a code."""
     named, keys = {}, set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(module):
         if isinstance(node, ast.Call) and node.args:
             inside = ast.walk(node.args[0])
             named |= {each: each.value for each in inside if isinstance(each, ast.Constant)}
@@ -505,11 +511,11 @@ def test_each_code_stands_in_one_table_and_each_table_is_read():
     assert sum(len(table_of(name)) for name in errors.TABLES) == len(WORDINGS)
 
 
-def test_a_code_that_is_raised_has_a_wording():
+def test_a_code_that_is_raised_has_a_wording(modules):
     """Those that stand in the call of `refusal` itself, or of `refusal_here`."""
     makers, unknown = {"refusal", "refusal_here"}, set()
-    for file in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for file, module in modules.items():
+        for node in ast.walk(module):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") in makers:
                 codes = {
                     each.value for each in ast.walk(node.args[0]) if type(each) is ast.Constant
@@ -518,13 +524,13 @@ def test_a_code_that_is_raised_has_a_wording():
     assert unknown == set()
 
 
-def test_a_wording_stands_with_the_lowest_layer_that_raises_it():
+def test_a_wording_stands_with_the_lowest_layer_that_raises_it(modules):
     """So each is where its reader looks first, and none is left that nobody raises."""
     raised_in = {code: set() for code in WORDINGS}
-    for file in PACKAGE.rglob("*.py"):
+    for file, module in modules.items():
         if file.name != "wordings.py":
             folder = file.relative_to(PACKAGE).with_suffix("").parts[0]
-            for code in codes_in(file):
+            for code in codes_in(module):
                 raised_in[code].add(folder)
     wrong = {}
     for name in errors.TABLES:
