@@ -211,7 +211,7 @@ def require_room(config: GemmConfig, result: Dtype | None = None, source: bool =
             fix += f", or split=1: the sums of {m} rows take the place of {least} stages of B"
     if result is not None and config.store:
         given += f", store={config.store} of {result}"
-    facts = {"parts": given, "bytes": taken, "most": HOPPER_SMEM, "fix": fix}
+    facts: dict[str, Any] = {"parts": given, "bytes": taken, "most": HOPPER_SMEM, "fix": fix}
     raise refusal("config-shared", operation="GemmConfig", **facts)
 
 

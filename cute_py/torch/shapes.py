@@ -68,7 +68,8 @@ def _require_kernel(given: Request, found: Product) -> None:
     on_gpu = given.a.is_cuda
     if on_gpu and not torch.cuda.is_available():  # nobody knows which GPU it will be
         return
-    a, b, c, bias = (x if x is None else _outline(x) for x in given[:4])
+    a, b = _outline(given.a), _outline(given.b)
+    c, bias = (x if x is None else _outline(x) for x in (given.c, given.bias))
     if len(a.shape) > 2 == len(b.shape) and c is given.out is None and _is_dense(given.a):
         rows = Outline.compact((prod(a.shape[:-1]), a.shape[-1]), a.kind)
         a = replace(rows, address=a.address)  # one product
