@@ -229,8 +229,10 @@ class Engines:
             return None
         granules, marked = self.marks[at]
         now = self._marked(at[0], granules)
-        differ = (now != marked).any(0)
-        return self.shadow.ops[int(now[1, int(np.argmax(differ))])] if differ.any() else None
+        differ = now != marked
+        if not differ.any():
+            return None
+        return self.shadow.ops[int(now[1, int(np.argmax(differ.any(0)))])]
 
     def _require_kept(self, op: Op, span: Span, thread: Thread, at: tuple[int, int]) -> None:
         """Refuse an mbarrier whose memory was written since its init."""
@@ -434,7 +436,7 @@ class Engines:
             lanes = 0 if written[k] & (SEVERAL | WHOLE) else 1 << int(who[k]) % LANES
             op = shadow.ops[int(shadow.wrote[b, g[k]])]
             raise self._fault(asked, k, int(who[k]), lanes, op, "a write by")
-        held = shadow.holds(b, g)
+        held = shadow.holds(b, g) if asked.vectors.shares else written != 0
         if not asked.writes and not held.all():
             k = int(np.argmin(held))
             facts = {"storage": asked.vectors.access.storage, "offset": self._element(asked, k)}

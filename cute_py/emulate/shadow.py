@@ -197,7 +197,7 @@ class Shadow:
         written = self.last.reshape(-1).take(at)
         if not written.all():
             self._unwritten(touch, written == 0)
-        if self.opaque is not None:
+        if self.opaque is not None and vectors.shares:
             bad = self.opaque.reshape(-1).take(at) == written
             if bad.any():
                 self._unwritten(touch, bad)
