@@ -396,9 +396,9 @@ def stage_behind(D, way):
     cute.launch(grid=1, block=128)
     mma = cute.make_tiled_mma("SM90_64x8x16_F32F16F16_SS")
     atom = cute.atoms.Layout_K_SW128_Atom("f16")
-    sA, sB = (cute.smem("f16", cute.tile_to_shape(atom, (n, 64, 3)), 1024) for n in (64, 8))
+    sA, sB = (cute.smem("f16", cute.tile_to_shape(atom, (n, 64, 3)), 1024) for n in (128, 8))
     thr = mma.get_slice(cute.thread_idx())
-    part = thr.partition_C(cute.local_tile(D, (64, 8), (0, 0)))
+    part = thr.partition_C(cute.local_tile(D, (128, 8), (0, 0)))
     acc = thr.make_fragment_C(part)
     for k in cute.range(D.shape[0]):
         depth = k % 2 + 1 if way == "depth" else _
@@ -436,7 +436,7 @@ PLANS = {
     "family, taking turns": (family, "bf16", 128, 16, 1, PING),
     "a policy": (lambda: copied(cache="L2::evict_first"),),
     **{
-        f"a stage, {way}": (cute.trace, stage_behind, np.zeros((64, 8), np.float32), way)
+        f"a stage, {way}": (cute.trace, stage_behind, np.zeros((128, 8), np.float32), way)
         for way in ("known", "sum", "depth")
     },
     "cp_arrive": (cp_arrive,),
