@@ -150,6 +150,20 @@ def test_c_by_tma_needs_room_for_a_tile():
         assert caught.value.code == "gemm-config"
 
 
+@pytest.mark.parametrize(
+    ("config", "groups"),
+    [
+        (row("bf16", 64, 16, 1), {1, 0}),
+        (row("bf16", 128, 16, 1, PING), {1, 0}),
+        (row("e4m3", 64, 16, 1, two_level=1), {0}),
+    ],
+)
+def test_a_product_is_in_flight_while_the_next_is_issued(config, groups):
+    """Where sums have two levels, each is waited for: it is added to those of f32."""
+    plan = trace(config, *call_of(config, arguments(config, (64, 16, 64), "bf16")[0], Epilogue()))
+    assert {op.n for op in plan.ops if isinstance(op, ops.WgWait)} == groups
+
+
 @pytest.mark.parametrize("side", ["K", "M"])
 def test_prefetches_are_of_all_blocks(side):
     """More lines than threads; tiles past the last; along K and along M or N."""
