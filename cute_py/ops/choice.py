@@ -15,7 +15,7 @@ from cute_py.kernels.config import GemmConfig, Side, changed, choose_config
 from cute_py.kernels.config_sm90 import instruction_of
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.operands import Rows, rows_of
-from cute_py.ops.paths import Path, Sides, path_of, tma_wanted
+from cute_py.ops.paths import HOST, Path, Sides, path_of, tma_wanted
 from cute_py.ops.tuned import winner
 from cute_py.ops.tuning import all_for_gpu, for_gpu
 from cute_py.ops.tuning_sm90 import (
@@ -112,8 +112,9 @@ def all_for(product: Product) -> list[GemmConfig]:
         more = [replace(x.config, pdl=first.pdl) for x in found if x.time <= most]
     else:
         more = all_for_gpu(first, *_facts_for_gpu(product, path), gpu)
-    if path.tma and not any(path.copies):
-        more.append(_config(product, _path(product, "schedule=multistage"), None)[0])
+    other = _path(product, "schedule=multistage")
+    if path.tma and not any((*path.copies, *other.copies)):
+        more.append(_config(product, other, None)[0])
     return list(dict.fromkeys([first, *more]))
 
 
@@ -146,7 +147,7 @@ def _path(product: Product, given: GemmConfig | str | None) -> Path:
         majors=(a.major, b.major),
         pitches=(a.pitch, b.pitch),
         rows=(a.alignment, b.alignment),
-        capability=(0, 0) if gpu is None else gpu.capability,
+        capability=HOST if gpu is None else gpu.capability,
     )
     return path_of(sides, wanted)
 

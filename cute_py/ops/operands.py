@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from cute_py.atoms.tensor_map import MOST_PITCH
 from cute_py.calls.arrays import VECTOR_BYTES, address_of, strides_of
 
 if TYPE_CHECKING:
@@ -97,8 +98,8 @@ class Rows(NamedTuple):
 
     Attributes:
         major: which of rows and K is contiguous: "K" or "MN".
-        pitch: what divides the address and the pitches (bytes), at most 16; 1 where matrices of the
-            batch share rows, which no tensor map describes.
+        pitch: what divides the address and the pitches (bytes), at most 16; 0 where no tensor map
+            describes it: matrices of the batch share rows, or a pitch is too large.
         alignment: what divides the address of every run of contiguous elements, and its length
             (bytes), at most 16.
         apart: what divides the distance of rows in memory (bytes), at most a line of the L2 cache:
@@ -120,10 +121,12 @@ def rows_of(x: Any) -> Rows:
     major = "K"
     if last != 1:
         major, across, along, step = "MN", along, across, last
-    pitch = gcd(VECTOR_BYTES, address, step * size if across > 1 else 0)
+    sides = (step, across), (by_batch, count if by_batch else 1)
+    pitches = [step * size for step, n in sides if n > 1]
+    pitch = gcd(VECTOR_BYTES, address, *pitches)
+    if any(not along * size <= x < MOST_PITCH for x in pitches):
+        pitch = 0
     alignment = gcd(VECTOR_BYTES, address, along * size, step * size, by_batch * size)
-    if count > 1 and by_batch:
-        pitch = 1 if by_batch < along else gcd(pitch, by_batch * size)
     apart = LINE if across == 1 else gcd(LINE, step * size)
     return Rows(major, pitch, alignment, apart, by_batch == 0)
 
@@ -147,7 +150,9 @@ def is_apart(x: Any) -> bool:
     end = 1
     for step, n in steps:
         if step < end:  # between the elements of another mode: count the offsets
-            return 0 in x.shape or len(np.unique(_offsets(steps))) == prod(x.shape)
+            last = sum([(n - 1) * step for step, n in steps])
+            few = prod(x.shape) <= last + 1
+            return 0 in x.shape or (few and len(np.unique(_offsets(steps))) == prod(x.shape))
         end += (n - 1) * step
     return True
 
