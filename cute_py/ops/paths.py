@@ -118,7 +118,7 @@ def path_of(sides: Sides, tma: bool | None = None) -> Path:
     if tma is None:
         tma, why = _family(sides, said)
     else:
-        why = "as the given configuration says"
+        why = "as the configuration says"
     if not tma:
         return _multistage(sides, why)
     if not said or sides.capability == HOST:
