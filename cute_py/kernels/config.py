@@ -139,6 +139,7 @@ class GemmConfig(Shown):
         split: blocks of a cluster that share the tiles of K of a tile of D, and add their sums.
         two_level: 1: the sums of each tile of K are added to sums in f32, as products of 8-bit
             floats have fewer bits.
+        flat: 1: the grid has one mode; for more than 65,535 tiles along N, or products in a batch.
     """
 
     atom: str
@@ -161,6 +162,7 @@ class GemmConfig(Shown):
     cluster: int = 1
     two_level: int = 0
     split: int = 1
+    flat: int = 0
 
     def __post_init__(self) -> None:
         """Refuse parts that do not fit each other."""
@@ -395,8 +397,8 @@ def _conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
             config.prefetch > MOST_PREFETCHED,
         ),
         (
-            "a stmatrix, a pdl and an ldmatrix of 0 or 1",
-            not {config.stmatrix, config.pdl, config.ldmatrix} <= {0, 1},
+            "a stmatrix, a pdl, an ldmatrix and a flat of 0 or 1",
+            not {config.stmatrix, config.pdl, config.ldmatrix, config.flat} <= {0, 1},
         ),
         (
             "at least 2 stages, and exactly 2 without cp.async",

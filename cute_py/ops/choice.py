@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     Reasons = Callable[[], tuple[str, ...]]
 
+MOST_ALONG_YZ = 65535  # blocks of a grid along its second and third mode
 WORTH = 1.5  # times the least estimated time: slower configurations are not measured
 
 
@@ -111,7 +112,8 @@ def all_for(product: Product) -> list[GemmConfig]:
         most = WORTH * min(x.time for x in found)
         more = [replace(x.config, pdl=first.pdl) for x in found if x.time <= most]
     else:
-        more = all_for_gpu(first, *_facts_for_gpu(product, path), gpu)
+        tiles = all_for_gpu(first, *_facts_for_gpu(product, path), gpu)
+        more = [_placed(x, product) for x in tiles]
     other = _path(product, "schedule=multistage")
     if path.tma and not any((*path.copies, *other.copies)):
         more.append(_config(product, other, None)[0])
@@ -162,7 +164,7 @@ def _config(
     if isinstance(given, GemmConfig) and product.K:
         for side, x, kind in zip((given.a, given.b), sides, product.kinds, strict=True):
             _require_side(side, x, kind, path.tma)
-        config = _banded(given, product.M)
+        config = _placed(given, product)
         return config, lambda: config.reasons
     text, gpu = given if isinstance(given, str) and product.K else None, product.gpu
     if path.tma and gpu is not None:
@@ -181,7 +183,7 @@ def _config(
     if gpu is not None:
         config = for_gpu(config, *_facts_for_gpu(product, path), gpu)
         config = config.because(path.reason, *config.reasons)
-    config = config if text is None else _banded(changed(config, text), product.M)
+    config = _placed(config if text is None else changed(config, text), product)
     return config, lambda: config.reasons
 
 
@@ -225,9 +227,18 @@ def _numbers(product: Product, config: GemmConfig) -> tuple[int, ...]:
     return blocks, band_of(config, shape, waves)
 
 
-def _banded(config: GemmConfig, M: int) -> GemmConfig:
-    """Return a configuration without the empty blocks of a band that extends past M."""
-    return replace(config, band=0) if config.band > ceil_div(M, config.tile[0]) else config
+def _placed(config: GemmConfig, product: Product) -> GemmConfig:
+    """Return a configuration with a grid that a GPU has, and without the empty blocks of a band
+    that extends past M.
+    """
+    if config.by_warpgroups:
+        return config
+    m, n = (ceil_div(x, y) for x, y in zip((product.M, product.N), config.tile, strict=False))
+    band = config.band if config.band <= m else 0
+    along_z = prod(product.batch) * (ceil_div(m, band) if band else 1)
+    flat = int(max(n, along_z) > MOST_ALONG_YZ)
+    known = (band, flat) == (config.band, config.flat)
+    return config if known else replace(config, band=band, flat=flat)
 
 
 def _require_side(side: Side, x: Rows, kind: Dtype, tma: bool) -> None:
