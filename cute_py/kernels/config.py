@@ -629,9 +629,30 @@ def changed(config: GemmConfig, text: str) -> GemmConfig:
     SM80_16x8x16_F32F16F16F32_TN tile=64x128x32 warps=2x2 stages=3 A=Kx8 B=Kx8 cp.async
     """
     try:
-        return replace(config, **parts_of(text), reasons=(*config.reasons, f"given: {text}"))
+        made = replace(config, **parts_of(text))
+        return made.because(*still_true(config, made), f"given: {text}")
     except CuteError as error:
         raise error.inside(f"config({text})") from None
+
+
+# what a reason is about -> the parts of a configuration that it explains
+_EXPLAINED = {
+    "tile": ("tile", "warps", "schedule", "cluster", "split"),
+    "stages": ("stages",),
+    "tile, warps, stages": ("tile", "warps", "stages"),
+    "programmatic dependent launch": ("pdl",),
+    "D": ("store",),
+}
+
+
+def still_true(config: GemmConfig, made: GemmConfig) -> list[str]:
+    """Return the reasons of a configuration that hold for one that was made of it."""
+
+    def same(about: str) -> bool:
+        parts = _EXPLAINED.get(about, ())
+        return all(getattr(config, name) == getattr(made, name) for name in parts)
+
+    return [reason for reason in config.reasons if same(reason.partition(":")[0])]
 
 
 def parts_of(text: str) -> dict[str, Any]:

@@ -4,13 +4,14 @@ those of the rules.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from inspect import signature
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cute_py.calls.arrays import VECTOR_BYTES, dtype_of, strides_of
-from cute_py.errors import refusal
+from cute_py.errors import CuteError, refusal
 from cute_py.kernels.config import GemmConfig, Side, changed, choose_config
 from cute_py.kernels.config_sm90 import instruction_of
 from cute_py.layout.tuples import ceil_div
@@ -63,7 +64,15 @@ class Choice(NamedTuple):
 
 def choose(product: Product, known: GemmConfig | None = None) -> Choice:
     """Return how a product is computed; `known`: by a configuration that was chosen before."""
-    given = known or product.request.config or _measured(product)
+    given = known or product.request.config
+    best = None if given else _measured(product)
+    if best is not None:
+        with suppress(CuteError):  # of another version with the same number
+            return _decided(product, best, None)
+    return _decided(product, given, known)
+
+
+def _decided(product: Product, given: GemmConfig | str | None, known: GemmConfig | None) -> Choice:
     path = _path(product, given)
     A, B = product.operands(path)
     config, why = (known, tuple) if known else _config(product, path, given)

@@ -20,7 +20,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from cute_py.errors import CuteError
-from cute_py.kernels.config import VECTOR_BYTES, GemmConfig, parts_of
+from cute_py.kernels.config import VECTOR_BYTES, GemmConfig, parts_of, still_true
 from cute_py.kernels.config_sm90 import PART, can_load_source, warpgroup_config
 
 TYPE_CHECKING = False
@@ -338,7 +338,8 @@ def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmC
     try:
         warps = parts.pop("warps", (4 * row.warpgroups, 1))
         made = _made(row, problem.forms, **parts)
-        return replace(made, tile=tile, warps=warps, reasons=(*config.reasons, f"given: {text}"))
+        made = replace(made, tile=tile, warps=warps)
+        return made.because(*still_true(config, made), f"given: {text}")
     except CuteError as error:
         raise error.inside(f"config({text})") from None
 

@@ -233,6 +233,20 @@ def unreadable(x):
     return tensor_map.unreachable([n for n, _ in sides], pitches, x.itemsize, address(x))
 
 
+def require_true(config):
+    """Require that no reason of a configuration is about a part that it does not have."""
+    (m, n, _k), by_tma = config.tile, f"by TMA, {config.store} columns"
+    wanted = {
+        "D": by_tma if config.store else "direct",
+        "programmatic dependent launch": "on" if config.pdl else "off",
+        "tile": f"{m}x{n} {config.schedule}" if config.by_warpgroups else "M=",
+        "stages": str(config.stages),
+    }
+    for reason in config.reasons:
+        about, _, text = reason.partition(": ")
+        assert text.startswith(wanted.get(about, "")), (reason, str(config))
+
+
 def require_explained(a, b, **named):
     """Require that a configuration's explanation says of a call what it does, and return it: which
     kernel, every array that is copied, whether `out` is. Neither shares D memory with what is read,
@@ -243,6 +257,7 @@ def require_explained(a, b, **named):
     with library.inside():
         call = Product(request, library).call()
     assert config == call.config
+    require_true(config)
     said = [x.partition(":") for x in config.reasons if "copied" in x or x.startswith("path")]
     (path,) = [text for name, _, text in said if name == "path"]
     first = path.partition("copied first:")[2]
@@ -360,7 +375,7 @@ def test_nothing_but_refusals_leaves_the_choice(launched, kind):
     configs = 0
     for words in itertools.product(PARTS[::9], PARTS):
         with suppress(cute.CuteError):
-            cute.ops.gemm_config(a, b.T, config=",".join(words))
+            require_true(cute.ops.gemm_config(a, b.T, config=",".join(words)))
             configs += 1
     assert configs > 0
 

@@ -162,6 +162,7 @@ WRONG_TYPES = [
     *[{"a": {"major": 3, "vector": 8}}, {"a": None}, {"reasons": [1]}, {"schedule": "other"}],
     *[{"stages": "3"}, {"pdl": True}, {"new": 1}, {"tile": "all"}],
 ]
+WRONG_OPERANDS = {"a": {"major": "MN", "vector": 8}}  # it may be right for others
 
 
 @pytest.mark.parametrize("launched", [H200], indirect=True)
@@ -178,6 +179,9 @@ def test_a_configuration_that_there_is_not_is_removed(launched, place):
         again()
         assert cute.ops.gemm_config(a, b) == rule, wrong
         assert not path.exists()
+    path.write_bytes(tuned.pack(key, {"config": json.dumps(right | WRONG_OPERANDS)}))
+    again()
+    assert cute.ops.gemm_config(a, b) == rule
 
 
 @pytest.mark.parametrize("damage", ["", "one bit", "half", "another key", "other parts"])
