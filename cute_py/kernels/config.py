@@ -641,6 +641,7 @@ _EXPLAINED = {
     "stages": ("stages",),
     "tile, warps, stages": ("tile", "warps", "stages"),
     "programmatic dependent launch": ("pdl",),
+    "C": ("prefetch", "store"),
     "D": ("store",),
 }
 
