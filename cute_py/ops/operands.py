@@ -121,14 +121,14 @@ def rows_of(x: Any) -> Rows:
     major = "K"
     if last != 1:
         major, across, along, step = "MN", along, across, last
-    sides = (step, across), (by_batch, count if by_batch else 1)
-    pitches = [step * size for step, n in sides if n > 1]
-    pitch = gcd(VECTOR_BYTES, address, *pitches)
-    if any(not along * size <= x < MOST_PITCH for x in pitches):
-        pitch = 0
+    pitch, known, most = gcd(VECTOR_BYTES, address), True, MOST_PITCH // size
+    if across > 1:
+        pitch, known = gcd(pitch, step * size), along <= step < most
+    if count > 1 and by_batch:
+        pitch, known = gcd(pitch, by_batch * size), known and along <= by_batch < most
     alignment = gcd(VECTOR_BYTES, address, along * size, step * size, by_batch * size)
     apart = LINE if across == 1 else gcd(LINE, step * size)
-    return Rows(major, pitch, alignment, apart, by_batch == 0)
+    return Rows(major, pitch if known else 0, alignment, apart, by_batch == 0)
 
 
 def bytes_each(x: Any) -> int:
