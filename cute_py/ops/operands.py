@@ -12,16 +12,18 @@ from cute_py.atoms.tensor_map import MOST_PITCH
 from cute_py.calls.arrays import VECTOR_BYTES, address_of, strides_of
 
 if TYPE_CHECKING:
+    from cute_py.dtypes.table import Dtype
     from cute_py.ops.libraries import Library
 
 LINE = 128  # bytes of the L2 cache that are kept together
 
 
-def ready(library: Library, x: Any, batch: tuple[int, ...]) -> Any:
+def ready(library: Library, x: Any, batch: tuple[int, ...], kind: Dtype | None = None) -> Any:
     """Return (..., rows, columns) as [L, rows, columns] that a kernel can read; L counts the batch.
 
     One of the last two modes must be contiguous, the other must not overlap it, and no stride may
-    be negative: a view where that holds, else a copy.
+    be negative: a view where that holds, else a copy. With the type of its elements, the rows of a
+    copy on a GPU begin at multiples of 16 bytes, so that TMA reads them.
     """
     rows, columns = x.shape[-2:]
     whole = prod(batch), rows, columns
@@ -37,8 +39,19 @@ def ready(library: Library, x: Any, batch: tuple[int, ...]) -> Any:
         if row_major or column_major:
             return x
         if by_batch == 0:  # one matrix for the whole batch
-            return library.spread(library.contiguous(x[:1]), x.shape)
-    return library.contiguous(x)
+            return library.spread(_copied(library, x[:1], kind), x.shape)
+    return _copied(library, x, kind)
+
+
+def _copied(library: Library, x: Any, kind: Dtype | None) -> Any:
+    """Return a copy of [L, rows, columns] with contiguous rows."""
+    *more, columns = x.shape
+    each = VECTOR_BYTES // bytes_each(x)
+    if kind is None or library.on_host or columns % each == 0:
+        return library.contiguous(x)
+    made = library.empty((*more, -(-columns // each) * each), kind)
+    made[..., :columns] = x
+    return made[..., :columns]
 
 
 def ready_row(library: Library, x: Any) -> Any:

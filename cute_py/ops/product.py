@@ -376,7 +376,7 @@ class Product:
             each = 1 if self.library.on_host else VECTOR_BYTES * 8 // kind.bits
             zeros = self.library.zeros((1, x.shape[-2], each), kind)
             return self.library.spread(zeros, (prod(self.batch), *zeros.shape[1:]))
-        return ready(self.library, x, self.batch)
+        return ready(self.library, x, self.batch, kind)
 
     def require_some(self, operation: str) -> None:
         """Refuse a result without elements, which no kernel computes."""

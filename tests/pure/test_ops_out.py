@@ -348,6 +348,16 @@ def test_every_copy_is_said(launched, size):
     assert not launched
 
 
+@pytest.mark.parametrize("size", [40, 520])
+def test_a_copy_that_strides_need_is_one_that_tma_reads(launched, size):
+    """Its rows begin at multiples of 16 bytes: neither is it copied again, nor read by cp.async."""
+    a, b = (made((size, 2 * size + 2), np.float16)[:, ::2] for _ in range(2))
+    config = require_explained(a, b.swapaxes(0, 1))
+    assert config.reasons[0] == "path: TMA and wgmma, the family of compute capability 9.0"
+    assert [x[:2] for x in config.reasons[-2:]] == ["A:", "B:"]
+    assert Counter(Cupy.seen)["copy"] == 0
+
+
 PARTS = [
     *("tile=64x64x64", "tile=128x256x64", "tile=128x100x64", "tile=0x64x64", "tile=64x64"),
     *("stages=1", "stages=100", "store=3", "store=256", "cluster=2", "cluster=0", "split=2"),
