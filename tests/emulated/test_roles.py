@@ -539,6 +539,28 @@ def test_rows_and_columns_of_a_cluster_share_tiles():
     assert (out == (a[:, None] * b).sum(2)).all()
 
 
+@pytest.mark.parametrize("block", [32, 96, 100, 128])
+def test_a_role_has_the_threads_of_its_warps(block):
+    """The last warp of a block may lack some."""
+    most = cute.ceil_div(block, 32)
+    for first, end in ((i, j) for j in range(1, most + 1) for i in range(j)):
+        seen = []
+
+        @cute.kernel
+        def kernel(x):
+            cute.launch(grid=1, block=block)
+            with cute.role("some", warps=range(first, end)) as me:  # noqa: B023
+                seen.append(me.threads)  # noqa: B023
+                x[cute.thread_idx()] = me.thread + 1
+
+        out = np.zeros(block, np.int32)
+        run(kernel, out)
+        mine = np.arange(block) // 32
+        mine = (first <= mine) & (mine < end)
+        assert set(seen) == {mine.sum()}
+        assert (out == np.where(mine, np.cumsum(mine), 0)).all()
+
+
 # -- stores
 
 
