@@ -464,6 +464,13 @@ def test_one_map_for_each_box():
     assert [x.modes for x in TensorMaps(columns).names] == [(0, 1), (0, 1)]
 
 
+@pytest.mark.parametrize(("swizzle", "number"), [("", 0), ("SW32", 1), ("SW64", 2), ("SW128", 3)])
+def test_a_map_has_the_number_of_its_swizzle_in_the_driver(swizzle, number):
+    """CU_TENSOR_MAP_SWIZZLE_NONE, _32B, _64B and _128B are 0 to 3."""
+    plan = cute.trace(tma_copy, halves(64, 64), halves(64, 64), (8, 64), swizzle)
+    assert {x.swizzle for x in TensorMaps(plan).names} == {number}
+
+
 # -- descriptors: what the hardware reads is what the plan says
 
 

@@ -210,6 +210,22 @@ ROWS, COLUMNS = cute.atoms.Layout_K_SW128_Atom("f16"), cute.atoms.Layout_MN_SW12
         (halves(64, 256).T, cute.tile_to_shape(COLUMNS, (256, 64)), (64, 64), (0, 0), "follow"),
         # half of a tile of 152 rows begins in the middle of the pattern of a swizzle
         (halves(152, 64), cute.tile_to_shape(ROWS, (152, 64)), (76, 64), (1, 0), "multiple of 512"),
+        # every other column; a column; a pattern of other bits
+        (
+            halves(64, 128)[:, ::2],
+            cute.make_layout((64, 64), cute.LayoutRight),
+            (64, 64),
+            (0, 0),
+            "given a tensor without a contiguous mode",
+        ),
+        (halves(64, 64), cute.make_layout((64, 1)), (64, 1), (0, 0), "given one element (2 bytes)"),
+        (
+            halves(8, 64),
+            cute.composition(cute.Swizzle(3, 3, 4), cute.make_layout((8, 64), cute.LayoutRight)),
+            (8, 64),
+            (0, 0),
+            "given the swizzle Sw<3,4,4> of byte addresses",
+        ),
     ],
 )
 def test_boxes_that_tma_fills_otherwise_are_refused(x, layout, part, index, said):
