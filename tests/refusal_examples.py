@@ -444,6 +444,7 @@ WHEN = {
     "mapa-own": "mbarriers of another block are initialized or waited at",
     "role-warps": "`cute.role` is given something other than warps of the block",
     "role-overlap": "two roles share warps",
+    "role-nested": "a role begins inside of another one",
     "role-name": "two roles of one name differ in warps or registers",
     "role-warpgroups": "part of a warpgroup sets registers, or issues warpgroup products",
     "role-outside": "a thread of the role is elected outside of a role",

@@ -488,6 +488,12 @@ WORDINGS: dict[str, Wording] = {
         "roles that share no warp",
         "start the later role at the warp after the earlier one",
     ),
+    "role-nested": (
+        LayoutError,
+        "role {name!r} inside of role {outer!r}",
+        "roles next to each other: a warp has one",
+        "end role {outer!r} first, or branch on its threads: cute.when(me.thread < 64)",
+    ),
     "role-name": (
         LayoutError,
         "a second role {name!r}, of warps {warps}; the first is of warps {others}",

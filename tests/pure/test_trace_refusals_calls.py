@@ -211,6 +211,20 @@ def role_warpgroups_mended(x):
         cute.syncwarp()
 
 
+def role_nested(x):
+    cute.launch(grid=1, block=256)
+    with cute.role("multiply", warps=range(4)):
+        with cute.role("load", warps=range(4, 8)):  # here
+            x[0] = 1
+
+
+def role_nested_mended(x):
+    cute.launch(grid=1, block=256)
+    with cute.role("multiply", warps=range(4)) as me:
+        with cute.when(me.thread < 64):
+            x[0] = 1
+
+
 def role_outside(x):
     with cute.elect("role"):  # here
         x[0] = 1
@@ -342,6 +356,7 @@ CODES = [
     "mainloop-warpgroups",
     "role-warps",
     "role-overlap",
+    "role-nested",
     "role-name",
     "role-warpgroups",
     "role-outside",
