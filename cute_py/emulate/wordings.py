@@ -196,6 +196,13 @@ WORDINGS: dict[str, Wording] = {
         "compute it from block indices, loop variables, cute.warp_idx() // 4, or memory that all "
         "of its threads read",
     ),
+    "emulate-wgmma-address": (
+        EmulationError,
+        "an operand at element {found} of {name} in {who}, and at {first} in the first thread of "
+        "its warpgroup",
+        "one descriptor in all threads of a warpgroup",
+        "index stages by loop variables, block indices or cute.warp_idx() // 4, not by lanes",
+    ),
     "emulate-wgmma-fence": (
         EmulationError,
         "wgmma on {registers} by {who}, without a fence since other instructions wrote them, or "

@@ -414,8 +414,8 @@ WORDINGS: dict[str, Wording] = {
     "kernel-fragment": (
         LayoutError,
         "{value}",
-        "a fragment (V, M or N, K) in registers",
-        "make it with make_fragment_A, _B or _C",
+        "a fragment (V, M or N, K), in registers or, of warpgroups, in shared memory",
+        "make it with make_fragment_A, _B or _C, or partition_A, _B",
     ),
     "kernel-operand-type": (
         LeafTypeError,

@@ -10,6 +10,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 import cute_py as cute
+from cute_py import _
 from cute_py.integers.symbols import sym
 from cute_py.plan import ops
 from cute_py.plan.access import Access
@@ -84,6 +85,61 @@ def test_sums_that_nothing_started_are_not_read(order):
 def test_the_threads_of_a_warpgroup_agree_on_where_sums_start(order):
     said = refused("emulate-wgmma-start", lambda: summed("threads", [0], True, order))
     assert "accumulate=tid < 64" in said
+
+
+@cute.kernel
+def staged(a, d, how, atom="SM90_64x64x16_F32F16F16_SS", kind="f32"):
+    """d = a * a transposed, with `a` in each of four stages."""
+    cute.launch(grid=1, block=WARPGROUP)
+    layout = cute.tile_to_shape(cute.atoms.Layout_K_SW128_Atom(a.dtype), (64, 64, 4))
+    shared, tid = cute.smem(a.dtype, layout, 1024), cute.thread_idx()
+    for stage in range(4):
+        by_hand(shared[_, _, stage], a)
+    mma = cute.make_tiled_mma(atom)
+    thr = mma.get_slice(tid)
+    part = thr.partition_C(cute.local_tile(d, (64, 64), (0, 0)))
+    left, right = thr.partition_A(shared), thr.partition_B(shared)
+    acc = cute.rmem(kind, thr.make_fragment_C(part).layout)
+    acc.fill(0)
+    cute.warpgroup_fence()
+    at = {"warp": cute.warp_idx(), "lane": tid % 4, "group": cute.warp_idx() // 4}.get(how, 3)
+    if how == "wide":
+        mma = cute.make_tiled_mma(atom.replace("x64x", "x128x"))
+    if how == "all":
+        cute.warpgroup_gemm(mma, acc, left, right)
+    else:
+        cute.warpgroup_gemm(mma, acc, left[_, _, _, at], right[_, _, _, 0])
+    cute.warpgroup_commit()
+    cute.warpgroup_wait(0)
+    cute.copy(acc.to("f32"), part)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_threads_of_a_warpgroup_agree_on_where_operands_are(order):
+    a, d = halves(64, 64), np.zeros((64, 64), np.float32)
+    for how in ("warp", "lane"):
+        plan = cute.trace(staged, a, d, how)
+        refused("emulate-wgmma-address", partial(cute.emulate, plan, a, d, order=order))
+    for how in ("group", "last"):
+        cute.emulate(cute.trace(staged, a, d, how), a, d, order=order)
+        assert (d == a.astype(np.float32) @ a.astype(np.float32).T).all()
+
+
+@pytest.mark.parametrize(
+    ("how", "atom", "kind", "code"),
+    [
+        ("last", "SM90_64x64x16_F32BF16BF16_SS", "f32", "kernel-operand-type"),
+        ("last", "SM90_64x64x16_F32F16F16_SS", "f16", "kernel-operand-type"),
+        ("last", "SM90_64x64x16_F32F16F16_SS", "s32", "kernel-operand-type"),
+        ("wide", "SM90_64x64x16_F32F16F16_SS", "f32", "operand-shape"),
+        ("all", "SM90_64x64x16_F32F16F16_SS", "f32", "operand-shape"),
+    ],
+)
+def test_operands_have_the_types_and_shapes_of_the_atom(how, atom, kind, code):
+    """What a GPU would read as other numbers, or in part, is refused when it is traced."""
+    given = halves(64, 64), np.zeros((64, 64), np.float32), how, atom, kind
+    said = refused(code, partial(cute.trace, staged, *given))
+    assert said.startswith("cute.warpgroup_gemm: ") and "test_tma_wgmma.py:" in said
 
 
 def test_sums_get_unknown_values_before_their_first_product():

@@ -33,6 +33,7 @@ from cute_py.emulate.program import Program, handles
 from cute_py.emulate.registers import View, selection
 from cute_py.emulate.spans import LANES, Array
 from cute_py.plan import ops
+from cute_py.plan.access import Access
 from cute_py.plan.conditions import Reg
 
 WARPS = 4  # of a warpgroup
@@ -383,7 +384,9 @@ def _operand(
 
     def shared(c: Cohort) -> Callable[[int], Array]:
         place = located(c)
-        offsets = np.broadcast_to(place.offsets, (*c.span.shape, located.count))[:, ::WARPS, 0]
+        offsets = np.broadcast_to(place.offsets, (*c.span.shape, located.count))
+        _require_one_address(op, c, tile, offsets[..., 0])
+        offsets = offsets[:, ::WARPS, 0]
         if c.batch.shadow is not None:
             for b in range(c.span.nB):
                 for warp in range(c.span.nW):  # each of them must know what it reads
@@ -423,6 +426,18 @@ def _require_agreement(op: ops.Wgmma, c: Cohort, kept: Array) -> None:
         where = row, group * WARPS + thread // LANES, thread % LANES
         value = bool(kept[row, group, thread])
         raise c.fault("emulate-wgmma-start", op, where, condition=op.accumulate, value=value)
+
+
+def _require_one_address(op: ops.Wgmma, c: Cohort, tile: Access, firsts: Array) -> None:
+    """Refuse an operand that is at different places in the threads of a warpgroup."""
+    by_group = firsts.reshape(c.span.nB, -1, THREADS)
+    differs = by_group != by_group[..., :1]
+    if differs.any():
+        row, group, thread = (int(k) for k in np.argwhere(differs)[0])
+        where = row, group * WARPS + thread // LANES, thread % LANES
+        found, first = (int(by_group[row, group, k]) for k in (thread, 0))
+        facts = {"name": tile.storage, "found": found, "first": first}
+        raise c.fault("emulate-wgmma-address", op, where, **facts)
 
 
 def _columns_of(c: Cohort, W: Array) -> Array:
