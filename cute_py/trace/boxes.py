@@ -27,15 +27,17 @@ from cute_py.plan.ops import Box
 from cute_py.trace.engines import Guarded, SharedMemory
 from cute_py.trace.lower import require_own, surely
 from cute_py.trace.runtime_integers import Condition, bare, compare
+from cute_py.trace.state import current
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, NoReturn
 
-    from cute_py.layout.types import AnyLayout, Leaf
+    from cute_py.layout.types import AnyLayout, IntTuple, Leaf
     from cute_py.plan.conditions import Cond, Scalar
     from cute_py.tensor.tensor import Tensor
+    from cute_py.trace.engines import GlobalMemory
 
     Leaves = list[tuple[int, int]]  # (extent, stride) in shared memory
 
@@ -51,11 +53,22 @@ FIXES = {
 }
 
 
+def is_whole(memory: GlobalMemory, shape: IntTuple, stride: IntTuple) -> bool:
+    """Tell whether a tensor is an argument with all of its elements, as it was given."""
+    param = current().params.get(memory.name)
+    if param is None:  # of a pointer
+        return False
+    modes = [tuple(map(bare, flatten((x,)))) for x in (shape, stride)]
+    alike = memory.dtype.bits == param.dtype.bits and ints.is_zero(memory.offset) is True
+    return alike and modes == [param.shape, param.stride]
+
+
 class Boxes:
     """The copies of a tile of a `tma_tensor` to or from shared memory.
 
     Law: together they put element c of the tile where the layout of shared memory has it. Raises
-    LayoutError if boxes do not.
+    LayoutError if boxes do not, or for a tile of a part of an array: a tensor map describes an
+    argument as it was given.
 
     Attributes:
         engine: the tensor in coordinates.
@@ -73,6 +86,8 @@ class Boxes:
         is_shared = isinstance(getattr(shared, "engine", None), SharedMemory)
         if not isinstance(engine, Guarded) or not is_shared:
             raise refusal_here("tma-kernel-tile", operation=operation, a=tile, b=shared)
+        if not is_whole(engine.memory, engine.shape, engine.stride):
+            raise refusal_here("tma-argument", operation=operation, tensor=tile)
         layout = tile.layout
         require_own(shared, operation, "load it to several blocks: cute.tma_load(..., multicast=)")
         if tile.dtype is not shared.dtype:

@@ -18,7 +18,6 @@ from cute_py.layout.basis import make_basis_like
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import Layout
 from cute_py.layout.modes import get
-from cute_py.layout.tuples import flatten
 from cute_py.plan.access import POLICIES
 from cute_py.plan.conditions import bounds_of
 from cute_py.plan.functions import TMA_REDUCTIONS
@@ -43,14 +42,14 @@ from cute_py.plan.ops import (
 )
 from cute_py.tensor.tensor import Tensor, derived, require_tensor
 from cute_py.tiled.tiled_mma import TiledMMA
-from cute_py.trace.boxes import Boxes
+from cute_py.trace.boxes import Boxes, is_whole
 from cute_py.trace.control import bare_condition
 from cute_py.trace.engines import GlobalMemory, Guarded, SharedMemory
 from cute_py.trace.lower import access, register, require_own
 from cute_py.trace.matrix import extents_of_product
 from cute_py.trace.memory import smem
 from cute_py.trace.runtime_integers import Condition, as_condition, bare
-from cute_py.trace.state import current, emit, number_within
+from cute_py.trace.state import emit, number_within
 from cute_py.trace.threads import launched
 
 TYPE_CHECKING = False
@@ -177,36 +176,21 @@ def tma_tensor(tensor: Tensor) -> Tensor:
     """Return an argument of a kernel as a tensor of coordinates, whose tiles TMA copies: the whole
     array, perhaps recast to a type of the same width.
 
-    Law: local_tile(tma_tensor(x), ...) has the shape of local_tile(x, ...).
+    Law: local_tile(tma_tensor(x), ...) has the shape of local_tile(x, ...). Slices of it are
+    tensors of coordinates too; a view that the kernel makes of a part of x is refused.
     """
-    engine = require_tensor(tensor, "cute.tma_tensor").engine
-    if not isinstance(engine, GlobalMemory) or not _is_whole(engine, tensor.layout):
-        raise refusal_here(
-            "kernel-space",
-            operation="cute.tma_tensor",
-            tensor=tensor,
-            wanted="global memory: an argument of the kernel",
-        )
+    engine, layout = require_tensor(tensor, "cute.tma_tensor").engine, tensor.layout
+    plain = isinstance(engine, GlobalMemory) and layout.__class__ is Layout
+    if not plain or not is_whole(engine, layout.shape, layout.stride):
+        raise refusal_here("tma-argument", operation="cute.tma_tensor", tensor=tensor)
     if engine.dtype.bits < 8:
         raise refusal_here("tma-bits", operation="cute.tma_tensor", dtype=engine.dtype)
-    shape, stride = tensor.layout.shape, tensor.layout.stride
+    shape, stride = layout.shape, layout.stride
     if not isinstance(shape, tuple):
         shape, stride = (shape,), (stride,)
     start = (0,) * len(shape)
     coordinates = Layout(shape, make_basis_like(shape))
     return derived(Guarded(engine, shape, stride, start), coordinates)
-
-
-def _is_whole(memory: GlobalMemory, layout: AnyLayout) -> bool:
-    """Tell whether a tensor is an argument with all of its elements, as it was given."""
-    if layout.__class__ is not Layout:
-        return False
-    param = current().params.get(memory.name)
-    if param is None:  # of a pointer
-        return False
-    modes = [tuple(map(bare, flatten((x,)))) for x in (layout.shape, layout.stride)]
-    alike = memory.dtype.bits == param.dtype.bits and ints.is_zero(memory.offset) is True
-    return alike and modes == [param.shape, param.stride]
 
 
 def tma_load(

@@ -43,6 +43,54 @@ def refused(code, call):
     return str(caught.value)
 
 
+# -- views of arrays
+
+VIEWS = {  # of x (4,64,64): where in x TMA copies rows of 32 from, or None where it is refused
+    "coordinates": (lambda x: cute.tma_tensor(x)[2, _, _], (2, 8)),
+    "moved": (lambda x: cute.domain_offset((1, 0), cute.tma_tensor(x)[2, _, _]), (2, 9)),
+    "a tile": (lambda x: cute.local_tile(x, (1, 64, 64), (2, 0, 0))[0, _, _], (2, 8)),
+    "a slice": (lambda x: x[2, _, _], None),
+    "from a pointer": (
+        lambda x: cute.make_tensor(x.data + 64, cute.Layout((63, 64), (64, 1))),
+        None,
+    ),
+    "other rows": (lambda x: cute.make_tensor(x.data, cute.Layout((32, 64), (128, 1))), None),
+    "other shape": (lambda x: cute.make_tensor(x.data, cute.Layout((32, 128), (128, 1))), None),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_tma_copies_parts_of_arguments_as_they_were_given(view):
+    """A tensor map knows only the argument: another view of its memory would be ignored."""
+    cut, place = VIEWS[view]
+
+    @cute.kernel
+    def loaded(x, y):
+        cute.launch(grid=1, block=32)
+        shared, bars = cute.smem(x.dtype, cute.Layout((8, 32), (32, 1)), 128), cute.mbarriers(1)
+        with cute.elect("block"):
+            bars.init(1)
+            cute.fence_mbarrier_init()
+        cute.syncthreads()
+        with cute.elect("block"):
+            bars.arrive_expect_tx(0, 8 * 32 * 4)
+            cute.tma_load(cute.local_tile(cut(x), (8, 32), (1, 1)), shared, bars, 0)
+        bars.wait(0, 0)
+        for row in range(8):
+            y[row, cute.thread_idx()] = shared[row, cute.thread_idx()]
+
+    x = np.arange(4 * 64 * 64, dtype=np.float32).reshape(4, 64, 64)
+    y = np.full((8, 32), np.nan, np.float32)
+    if place is None:
+        refused("tma-argument", partial(cute.trace, loaded, x, y))
+        return
+    plan = cute.trace(loaded, x, y)
+    for order in ORDERS:
+        y[:] = np.nan
+        cute.emulate(plan, x, y, order=order)
+        assert (y == x[place[0], place[1] :, 32:][:8]).all()
+
+
 # -- sums
 
 
