@@ -436,6 +436,8 @@ WHEN = {
     "tma-kernel-box": "a tile is not a box that TMA can copy",
     "kernel-registers": "`cute.setmaxnreg` is given an impossible number",
     "mainloop-operand": "an operand of `cute.mainloop` is neither tiles nor an iterator",
+    "mainloop-kind": "`cute.mainloop` is given something other than operands",
+    "mainloop-tiles": "tiles of an operand lack the mode that counts them, or are elsewhere",
     "mainloop-count": "neither `cute.mainloop` nor an iterator says how many tiles there are",
     "mainloop-ring": "operands of `cute.mainloop` complete in ways that do not fit together",
     "mainloop-warpgroups": "`cute.mainloop` is to fill the ring of warpgroup products",
@@ -451,6 +453,7 @@ WHEN = {
     "role-outside": "a thread of the role is elected outside of a role",
     "pipeline-tiles": "the tiles of a TMA pipeline have another number of stages, or are elsewhere",
     "pipeline-cluster": "a TMA pipeline loads for other blocks than those of the cluster",
+    "pipeline-tma": "a ring that cp.async fills is to be filled by TMA",
     "pipeline-fill": "a TMA pipeline is filled by copies that do not complete on mbarriers",
     "pipeline-stages": "a pipeline has fewer than two stages, or A and B have different numbers",
     # -- viz.wordings

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, NoReturn
 
-    from cute_py.layout.types import AnyLayout, IntTuple, Leaf
+    from cute_py.layout.types import AnyLayout, Leaf
     from cute_py.plan.conditions import Cond, Scalar
     from cute_py.tensor.tensor import Tensor
     from cute_py.trace.engines import GlobalMemory
@@ -53,12 +53,14 @@ FIXES = {
 }
 
 
-def is_whole(memory: GlobalMemory, shape: IntTuple, stride: IntTuple) -> bool:
+def is_whole(memory: GlobalMemory, layout: Any) -> bool:
     """Tell whether a tensor is an argument with all of its elements, as it was given."""
+    if not hasattr(layout, "stride"):  # a composed layout
+        return False
     param = current().params.get(memory.name)
     if param is None:  # of a pointer
         return False
-    modes = [tuple(map(bare, flatten((x,)))) for x in (shape, stride)]
+    modes = [tuple(map(bare, flatten((x,)))) for x in (layout.shape, layout.stride)]
     alike = memory.dtype.bits == param.dtype.bits and ints.is_zero(memory.offset) is True
     return alike and modes == [param.shape, param.stride]
 
@@ -86,7 +88,7 @@ class Boxes:
         is_shared = isinstance(getattr(shared, "engine", None), SharedMemory)
         if not isinstance(engine, Guarded) or not is_shared:
             raise refusal_here("tma-kernel-tile", operation=operation, a=tile, b=shared)
-        if not is_whole(engine.memory, engine.shape, engine.stride):
+        if not is_whole(engine.memory, engine):
             raise refusal_here("tma-argument", operation=operation, tensor=tile)
         layout = tile.layout
         require_own(shared, operation, "load it to several blocks: cute.tma_load(..., multicast=)")

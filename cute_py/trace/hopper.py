@@ -86,8 +86,12 @@ class Mbarriers:
     def __len__(self) -> int:
         return self.count
 
+    def __repr__(self) -> str:
+        return f"mbarriers({self.count})" + ("" if self.rank is None else f"@{self.rank}")
+
     def _at(self, index: Leaf) -> Access:
         engine = self.tensor.engine
+        _require_below(index, self.count, "cute.mbarriers")
         one = derived(engine.moved(self.tensor.layout(index)), Layout(1, 0))
         return access(one, 1, "mbarrier")
 
@@ -102,7 +106,7 @@ class Mbarriers:
 
     def arrive(self, index: Leaf, cluster_rank: Leaf | None = None) -> None:
         """Arrive once; with `cluster_rank`, at the barrier of that block of the cluster."""
-        there = self.rank if cluster_rank is None else cluster_rank
+        there = self.rank if cluster_rank is None else _peer(cluster_rank, "cute.mbarriers")
         emit(MbarArrive, self._at(index), cluster_rank=None if there is None else bare(there))
 
     def arrive_expect_tx(self, index: Leaf, bytes: int) -> None:
@@ -144,24 +148,37 @@ def mapa(shared: Mbarriers | Tensor, rank: Leaf) -> Mbarriers | Tensor:
     store and copy it, by vectors of up to 16 bytes, and combine it atomically. Call `cluster_sync`
     before the first access, between accesses that depend on each other, and before the end. Threads
     may arrive at the mbarriers; a block initializes, and waits at, its own. Raises LayoutError for
-    a tensor that is not in shared memory; ldmatrix, cp.async, TMA and wgmma refuse the result.
+    a tensor that is not in shared memory of this block, and for a rank that the cluster lacks;
+    ldmatrix, cp.async, TMA and wgmma refuse the result.
     Source: PTX ISA, mapa; ld, st, atom (.shared::cluster).
 
     >>> # in a kernel: total = mine + cute.mapa(sums, 1 - cute.cluster_rank())[0]
     """
-    place = ints.normalize(rank, "cute.mapa")
+    place = _peer(rank, "cute.mapa")
     if isinstance(shared, Mbarriers):
+        if shared.rank is not None:
+            raise refusal_here("mapa-tensor", operation="cute.mapa", value=shared)
         peer = object.__new__(Mbarriers)
         peer.count, peer.tensor, peer.rank = shared.count, shared.tensor, place
         return peer
     engine = getattr(shared, "engine", None)
     if not isinstance(engine, SharedMemory) or engine.rank is not None:
         raise refusal_here("mapa-tensor", operation="cute.mapa", value=shared)
-    blocks = prod(launched("cute.mapa").cluster)
-    if place.__class__ is int and not 0 <= place < blocks:
-        choices = ", ".join(map(str, range(blocks)))
-        raise refusal_here("kernel-choice", operation="cute.mapa", value=place, choices=choices)
     return derived(engine.of(place), shared.layout)
+
+
+def _peer(rank: Leaf, operation: str) -> Leaf:
+    """Return a rank; refuse one that the cluster does not have."""
+    return _require_below(rank, prod(launched(operation).cluster), operation)
+
+
+def _require_below(x: Leaf, count: int, operation: str) -> Leaf:
+    """Return an integer; refuse one that is known not to be below a count."""
+    number = ints.normalize(x, operation)
+    if number.__class__ is int and not 0 <= number < count:
+        choices = "0" if count == 1 else f"0 to {count - 1}"
+        raise refusal_here("kernel-choice", operation=operation, value=number, choices=choices)
+    return number
 
 
 def mbarriers(count: int) -> Mbarriers:
@@ -180,8 +197,7 @@ def tma_tensor(tensor: Tensor) -> Tensor:
     tensors of coordinates too; a view that the kernel makes of a part of x is refused.
     """
     engine, layout = require_tensor(tensor, "cute.tma_tensor").engine, tensor.layout
-    plain = isinstance(engine, GlobalMemory) and layout.__class__ is Layout
-    if not plain or not is_whole(engine, layout.shape, layout.stride):
+    if not isinstance(engine, GlobalMemory) or not is_whole(engine, layout):
         raise refusal_here("tma-argument", operation="cute.tma_tensor", tensor=tensor)
     if engine.dtype.bits < 8:
         raise refusal_here("tma-bits", operation="cute.tma_tensor", dtype=engine.dtype)
@@ -222,7 +238,7 @@ def tma_load(
     require_policy(cache, "cute.tma_load")
     require_mbarriers(bars, "cute.tma_load")
     found = Boxes(source, target, "cute.tma_load")
-    bar, mask = bars._at(index), bare(multicast)
+    bar, mask = bars._at(index), mask_of(multicast, "cute.tma_load")
     skips = _skips(outside, mask)
     for coord, box in found.parts():
         guard = found.reaches(coord, box) if skips else None
@@ -251,6 +267,11 @@ def tma_store(source: Tensor, target: Tensor, reduce: str = "", cache: str = "")
         raise refusal_here("kernel-choice", operation="cute.tma_store", **facts)
     for coord, box in found.parts():
         emit(TmaStore, found.engine.name, coord, box, reduce, cache, found.reaches(coord, box))
+
+
+def mask_of(multicast: Leaf, operation: str) -> Scalar:
+    """Return a mask of blocks; refuse one that names blocks which the cluster does not have."""
+    return bare(_require_below(multicast, 1 << prod(launched(operation).cluster), operation))
 
 
 def _skips(outside: str, multicast: Scalar) -> bool:
@@ -366,8 +387,8 @@ def _at_origin(layout: AnyLayout) -> AnyLayout:
 
 def setmaxnreg(count: int, kind: str) -> None:
     """Release registers (`dec`) or request more (`inc`), for all warps of a warpgroup."""
-    fits = count.__class__ is int and count % 8 == 0 and 24 <= count <= 256
-    if not fits or kind not in ("inc", "dec"):
+    count = ints.as_int(ints.normalize(count, "cute.setmaxnreg"), "cute.setmaxnreg")
+    if count % 8 or not 24 <= count <= 256 or kind not in ("inc", "dec"):
         raise refusal_here("kernel-registers", operation="cute.setmaxnreg", count=count, kind=kind)
     emit(SetMaxNReg, count, kind)
 

@@ -28,8 +28,9 @@ from cute_py.trace.hopper import (
     warpgroup_wait,
 )
 from cute_py.trace.matrix import gemm
-from cute_py.trace.operands import completion, filled
+from cute_py.trace.operands import Operand, completion, filled
 from cute_py.trace.runtime_integers import Condition, compare
+from cute_py.trace.state import at_least, number_within
 from cute_py.trace.threads import (
     cp_async_fence,
     cp_async_wait,
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 
     from cute_py.layout.types import Leaf
     from cute_py.tiled.tiled_mma import TiledMMA
-    from cute_py.trace.operands import Operand
     from cute_py.trace.pipeline import TmaPipeline
 
     Transform = Callable[[Tensor, Tensor, "At"], tuple[Tensor, Tensor]]
@@ -110,6 +110,11 @@ def mainloop(
 
     Source: cutlass mma_multistage.h, mma_pipelined.h; epilogue_base.h (sums of warps along K).
     """
+    for x in (a, b):
+        if not isinstance(x, Operand):
+            raise refusal_here("mainloop-kind", operation="cute.mainloop", kind=type(x).__name__)
+    first = at_least(first, 0, "cute.mainloop")
+    count = count if count is None else at_least(count, 0, "cute.mainloop")
     thread = thread_idx_linear() if thread is None else thread
     span = _Span(first, count, barrier, thread, transform, fill)
     if mma.atom.b_memory == "smem":
@@ -137,7 +142,7 @@ class _Span:
     def tiles(self, iterators: Sequence[Any]) -> Leaf:
         """Return the number of tiles."""
         if self.count is not None:
-            return ints.normalize(self.count, "cute.mainloop")
+            return self.count
         counts = [getattr(x, "count", None) for x in iterators]
         known = next((n for n in counts if n is not None), None)
         if known is None:
@@ -148,8 +153,8 @@ class _Span:
 def _checked(ring: TmaPipeline | None, iterators: Sequence[Any], stages: int) -> TmaPipeline:
     """Return the pipeline; refuse one that does not fit the operands."""
     kinds = [completion(x) for x in iterators]
-    bytes = sum(int(getattr(x, "bytes", 0)) for x in iterators)
-    given = None if ring is None else (ring.stages, ring.bytes)
+    bytes = sum(number_within(getattr(x, "bytes", 0), "cute.mainloop", 0) for x in iterators)
+    given = getattr(ring, "stages", 0), getattr(ring, "bytes", 0)  # none of a ring of cp.async
     if ring is None or set(kinds) != {"mbarrier"} or given != (stages, bytes):
         facts = {"kinds": " and ".join(kinds), "stages": stages, "bytes": bytes}
         raise refusal_here("mainloop-ring", operation="cute.mainloop", **facts)

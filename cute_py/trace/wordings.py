@@ -172,7 +172,7 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "{tensor}",
         "a tensor in {wanted}",
-        "copy it there first: cute.copy(src, dst)",
+        "{how}",
     ),
     "kernel-size": (
         LayoutError,
@@ -522,7 +522,7 @@ WORDINGS: dict[str, Wording] = {
     "pipeline-stages": (
         LayoutError,
         "{stages} stages",
-        "at least 2 stages, the same number for A and B",
+        "at least 2 stages, an integer, the same number for A and B",
         "give both shared tensors a last mode of 2 or more",
     ),
     "pipeline-tiles": (
@@ -537,6 +537,12 @@ WORDINGS: dict[str, Wording] = {
         "all blocks of a cluster, or 1",
         "pass cute.launch(..., cluster=n) and cluster=n",
     ),
+    "pipeline-tma": (
+        LayoutError,
+        "a ring that cp.async fills: cute.pipeline was given neither tiles nor bytes",
+        "a ring of TMA, with mbarriers",
+        "pass cute.pipeline(stages, tiles=(sA, sB), consumers=...)",
+    ),
     "pipeline-fill": (
         LayoutError,
         "an operand whose copies complete by {kind}",
@@ -550,6 +556,19 @@ WORDINGS: dict[str, Wording] = {
         "a tensor of tiles with g2s, or an iterator with begin and fill, such as cute.TmaTiles, "
         "without g2s",
         "see cute.Operand for the methods of an iterator and its completion",
+    ),
+    "mainloop-kind": (
+        LayoutError,
+        "an operand of class {kind}",
+        "an operand, with its stages in shared memory",
+        "pass cute.Operand(source, shared, ...); source may be cute.TmaTiles",
+    ),
+    "mainloop-tiles": (
+        LayoutError,
+        "{tensor}",
+        "tiles (BLK_MN, BLK_K, k) in global memory, and stages (BLK_MN, BLK_K, stages) in shared "
+        "memory",
+        "keep the last mode: cute.local_tile(x, (128, 64), (i, _)), and a tile for each stage",
     ),
     "mainloop-count": (
         LayoutError,

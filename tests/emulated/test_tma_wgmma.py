@@ -187,7 +187,8 @@ def test_operands_have_the_types_and_shapes_of_the_atom(how, atom, kind, code):
     """What a GPU would read as other numbers, or in part, is refused when it is traced."""
     given = halves(64, 64), np.zeros((64, 64), np.float32), how, atom, kind
     said = refused(code, partial(cute.trace, staged, *given))
-    assert said.startswith("cute.warpgroup_gemm: ") and "test_tma_wgmma.py:" in said
+    assert said.startswith("cute.warpgroup_gemm: ")
+    assert "test_tma_wgmma.py:" in said
 
 
 def test_sums_get_unknown_values_before_their_first_product():
