@@ -55,7 +55,7 @@ FIXES = {
 
 def is_whole(memory: GlobalMemory, layout: Any) -> bool:
     """Tell whether a tensor is an argument with all of its elements, as it was given."""
-    if not hasattr(layout, "stride"):  # a composed layout
+    if layout.__class__ is ComposedLayout:
         return False
     param = current().params.get(memory.name)
     if param is None:  # of a pointer

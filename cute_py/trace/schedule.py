@@ -143,7 +143,7 @@ def tiles(
     depth = depth if depth is None else at_least(depth, 1, "cute.tiles")
     scope = uniformity(current().uniform, *[bare(x) for x in (m, n, group, start, step)])
     order, total = _Order((m, n), schedule, group, scope), m * n + extra
-    if compare("le", 1, step) is not True:
+    if step is not blocks and compare("le", 1, step) is not True:
         step = order.promised(step, 1)  # with a step of 0 no tile would be computed
     if not ints.is_zero(extra):
         if depth is not None:
