@@ -453,6 +453,7 @@ WHEN = {
     "role-outside": "a thread of the role is elected outside of a role",
     "pipeline-tiles": "the tiles of a TMA pipeline have another number of stages, or are elsewhere",
     "pipeline-cluster": "a TMA pipeline loads for other blocks than those of the cluster",
+    "pipeline-release": "a stage is released by threads without the first one of the consumer",
     "pipeline-tma": "a ring that cp.async fills is to be filled by TMA",
     "pipeline-fill": "a TMA pipeline is filled by copies that do not complete on mbarriers",
     "pipeline-stages": "a pipeline has fewer than two stages, or A and B have different numbers",

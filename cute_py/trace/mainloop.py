@@ -430,9 +430,9 @@ class _MainLoop:
 
     def produce(self, ring: TmaPipeline, tile: Leaf) -> None:
         """Issue the copies of a tile, if it exists."""
-        if not self.span.fill:
-            return
         mine = compare("lt", self.span.thread, 1) & compare("lt", tile, self.count)
+        if not self.span.fill or mine is False:
+            return
         with branch(mine) if isinstance(mine, Condition) else nullcontext():
             ring.fill(ints.add(self.span.first, tile), *self.iterators)
 

@@ -285,6 +285,8 @@ class TmaPipeline(Pipeline):
         consumer, in each block that fills the stage.
         """
         one = True if self.consumers.__class__ is int else elect_one(str(self.consumers))
+        if one is False:
+            raise refusal_here("pipeline-release", operation="cute.pipeline", who=self.consumers)
         ranks: Iterable[int | None] = range(self.cluster) if self.cluster > 1 else (None,)
         both = one & condition
         with branch(both) if isinstance(both, Condition) else nullcontext():

@@ -543,6 +543,12 @@ WORDINGS: dict[str, Wording] = {
         "a ring of TMA, with mbarriers",
         "pass cute.pipeline(stages, tiles=(sA, sB), consumers=...)",
     ),
+    "pipeline-release": (
+        LayoutError,
+        "a release by none of these threads: the first one of the {who} is not among them",
+        "consumers whose first thread comes here, which releases the stage for all of them",
+        "let roles begin at a multiple of 4 warps, or pass consumers='warp', count=the warps",
+    ),
     "pipeline-fill": (
         LayoutError,
         "an operand whose copies complete by {kind}",

@@ -433,7 +433,7 @@ class Boxes:
 
 
 @cute.kernel
-def boxes(A, B, C, specialised):
+def boxes(A, B, C, specialised, count=None):
     mma = tiled()
     cute.launch(grid=1, block=256 if specialised else 128)
     sA, sB = stages(), stages()
@@ -457,7 +457,8 @@ def boxes(A, B, C, specialised):
                 ring.release()
         else:
             one, other = cute.Operand(a, sA), cute.Operand(b, sB)
-            cute.mainloop(mma, acc, one, other, thread=cute.thread_idx() % 128, ring=ring)
+            tid = cute.thread_idx() % 128
+            cute.mainloop(mma, acc, one, other, 0, count, thread=tid, ring=ring)
         cute.copy(acc, tCgC)
     if specialised:
         with cute.when(cute.thread_idx() == 128):
@@ -473,6 +474,13 @@ def boxes(A, B, C, specialised):
 def test_boxes_complete_on_mbarriers(specialised):
     a, b, c = matrices(64, 64, 136)
     emulated_in_all_orders(boxes, product(a, b), a, b, c, specialised)
+
+
+@pytest.mark.parametrize("count", [0, 1, STAGES - 1, STAGES])
+def test_a_static_number_of_boxes_may_be_less_than_the_stages(count):
+    a, b, c = matrices(64, 64, 136)
+    cut = slice(0, count * DEPTH)
+    emulated_in_all_orders(boxes, product(a[:, cut], b[:, cut]), a, b, c, False, count)
 
 
 # -- warps along K

@@ -275,6 +275,20 @@ def pipeline_fill_mended(x):
         ring.fill(0, Nothing("mbarrier"))
 
 
+def pipeline_release(x):
+    cute.launch(grid=1, block=128)
+    ring = cute.pipeline(2, bytes=32, consumers="warpgroup")
+    with cute.role("multiply", warps=range(1, 3)):
+        ring.release()  # here
+
+
+def pipeline_release_mended(x):
+    cute.launch(grid=1, block=128)
+    ring = cute.pipeline(2, bytes=32, consumers="warp", count=2)
+    with cute.role("multiply", warps=range(1, 3)):
+        ring.release()
+
+
 def pipeline_tma(x):
     with cute.elect():
         cute.pipeline(2).fill(0, Nothing("mbarrier"))  # here
@@ -386,6 +400,7 @@ CODES = [
     "mainloop-count",
     "mainloop-kind",
     "mainloop-tiles",
+    "pipeline-release",
     "pipeline-tma",
     "mainloop-ring",
     "mainloop-sums",
