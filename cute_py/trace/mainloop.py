@@ -116,6 +116,7 @@ def mainloop(
     first = at_least(first, 0, "cute.mainloop")
     count = count if count is None else at_least(count, 0, "cute.mainloop")
     thread = thread_idx_linear() if thread is None else thread
+    barrier = barrier if barrier is None else _pair(barrier, "(id, threads) of a named barrier")
     span = _Span(first, count, barrier, thread, transform, fill)
     if mma.atom.b_memory == "smem":
         _of_warpgroups(mma, acc, (a, b), span, ring)
@@ -126,6 +127,13 @@ def mainloop(
         return
     with branch(some) if isinstance(some, Condition) else nullcontext():
         loop.run(ring)
+
+
+def _pair(x: Any, choices: str) -> Any:
+    """Return a pair; refuse anything else."""
+    if x.__class__ is not tuple or len(x) != 2:
+        raise refusal_here("kernel-choice", operation="cute.mainloop", value=x, choices=choices)
+    return x
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +301,7 @@ class _MainLoop:
         for x in self.iterators:
             if hasattr(x, "step"):
                 x.begin(self.span.first)
-        if "mbarrier" not in self.kinds:
+        if "mbarrier" not in self.kinds and ring is None and self.span.fill:
             self.in_stages()
         else:
             self.in_ring(_checked(ring, self.iterators, self.stages))
@@ -330,7 +338,8 @@ class _MainLoop:
         a, b = (part.fragment[_, _, block] for part in self.parts)
         if self.span.transform is None:
             return a, b
-        return self.span.transform(a, b, At(ints.add(self.span.first, tile), stage, block))
+        pair = self.span.transform(a, b, At(ints.add(self.span.first, tile), stage, block))
+        return _pair(pair, "fragments (a, b), returned by the transform")
 
     def multiply(self, block: int, a: Tensor, b: Tensor, during: Any = None) -> None:
         """Add the product of one k-block, some rows at a time; `during` is called before each."""

@@ -476,6 +476,29 @@ def test_boxes_complete_on_mbarriers(specialised):
     emulated_in_all_orders(boxes, product(a, b), a, b, c, specialised)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        ({"ring": 3}, "mainloop-ring"),
+        ({"fill": False}, "mainloop-ring"),
+        ({"barrier": 1}, "kernel-choice"),
+        ({"transform": lambda a, _b, _at: a}, "kernel-choice"),
+        ({"first": -1}, "kernel-choice"),
+        ({"count": 2.0}, "leaf-type"),
+    ],
+)
+def test_wrong_options_of_the_main_loop_are_refused(wrong, code):
+    @cute.kernel
+    def kernel(A, B, C):
+        mma = tiled()
+        acc, _tCgC = started(mma, C)
+        cute.mainloop(mma, acc, tiles_of(A), tiles_of(B), **wrong)
+
+    with pytest.raises(cute.CuteError, match=r"test_mainloop\.py:") as caught:
+        cute.trace(kernel, *matrices(64, 64, 64))
+    assert caught.value.code == code
+
+
 @pytest.mark.parametrize("count", [0, 1, STAGES - 1, STAGES])
 def test_a_static_number_of_boxes_may_be_less_than_the_stages(count):
     a, b, c = matrices(64, 64, 136)
