@@ -1075,7 +1075,12 @@ RECORDED = {
     ),
     "codegen-ptxas": (
         "gemm",
-        {"arch": "sm_75", "log": "Feature 'cp.async' requires .target sm_80 or higher"},
+        {
+            "arch": "sm_75",
+            "log": "Feature 'cp.async' requires .target sm_80 or higher",
+            "how": "use an architecture that has the instructions of the atoms (min_arch), or "
+            "smaller tiles",
+        },
     ),
     "codegen-stalls": ("gemm", {"found": "2 R2UR", "arch": "sm_90a"}),
     "codegen-spills": ("gemm", {"spilled": "68", "arch": "sm_90a", "most": "0", "log": ""}),

@@ -105,7 +105,7 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "an error of ptxas for {arch}: {log}",
         "PTX that assembles without serialized or ignored instructions",
-        "use an architecture that has the instructions of the atoms (min_arch), or smaller tiles",
+        "{how}",
     ),
     "codegen-spills": (
         LayoutError,
