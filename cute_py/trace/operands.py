@@ -47,7 +47,7 @@ class Operand:
 
     - begin(tile): move to a tile of K, a run-time integer; called on a copy of the object.
     - step(): move to the next tile. State that changes here is kept in a `cute.var` or registers.
-      Without this method, `begin` is called for every tile.
+      Without this method, and by `TmaPipeline.fill`, `begin` is called for every tile.
     - fill(stage): issue the thread's copies of the current tile to a stage. It may be a generator:
       at each `yield` the loop issues products. Accesses to global memory are predicated off for
       tiles past the last one, and read as zero.
@@ -208,7 +208,12 @@ def iterator_of(x: Any) -> Any:  # an iterator
 
 
 def filled(
-    x: Any, tile: Leaf, stage: Leaf, there: bool | Condition, *barriers: Mbarriers
+    x: Any,
+    tile: Leaf,
+    stage: Leaf,
+    there: bool | Condition,
+    *barriers: Mbarriers,
+    steps: bool = True,
 ) -> Iterator[None]:
     """Copy a tile of an iterator to a stage, and move on; yield after each piece of the copies.
 
@@ -218,9 +223,10 @@ def filled(
         stage: to fill.
         there: whether the tile exists; if not, global memory is not accessed.
         barriers: those of the stages, for copies that complete on mbarriers.
+        steps: whether an iterator that has `step` is at the tile already.
 
     """
-    step = getattr(x, "step", None)
+    step = getattr(x, "step", None) if steps else None
     if step is None:
         x = copy_of(x)
         with predicated(there):

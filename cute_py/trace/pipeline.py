@@ -230,13 +230,13 @@ class TmaPipeline(Pipeline):
         """Acquire the next stage, copy a tile of each operand to it, and commit.
 
         Args:
-            tile: its number along K.
+            tile: its number along K, to which each iterator is moved by `begin`.
             operands: `TmaTiles`, or other iterators whose `fill(stage, full)` announces bytes.
 
         """
         stage = self.acquire()
         for x in operands:
-            for _piece in filled(iterator_of(x), tile, stage, True, self.full):
+            for _piece in filled(iterator_of(x), tile, stage, True, self.full, steps=False):
                 pass
         self.commit()
 

@@ -506,6 +506,45 @@ def test_a_static_number_of_boxes_may_be_less_than_the_stages(count):
     emulated_in_all_orders(boxes, product(a[:, cut], b[:, cut]), a, b, c, False, count)
 
 
+class Stepping(Boxes):
+    """Tiles by TMA, whose place is kept in a variable."""
+
+    def __init__(self, x, shared):
+        super().__init__(x, shared)
+        self.at = cute.var(0, 0, 1000)
+
+    def begin(self, tile):
+        self.at.set(tile)
+
+    def step(self):
+        self.at.set(self.at.get() + 1)
+
+    def fill(self, stage, full):
+        self.tile = self.at.get()
+        super().fill(stage, full)
+
+
+@cute.kernel
+def backwards(x, out):
+    cute.launch(grid=1, block=64)
+    held, lane = stages(), cute.lane_idx()
+    tiles, ring = Stepping(x, held), cute.pipeline(STAGES, tiles=[held], consumers="warp")
+    with cute.role("load", warps=1), cute.elect():
+        for i in cute.range(tiles.count):
+            ring.fill(tiles.count - 1 - i, tiles)
+    with cute.role("take", warps=0):
+        for i in cute.range(tiles.count):
+            out[i, lane] = held[0, lane, ring.wait()]
+            cute.syncwarp()
+            ring.release()
+
+
+def test_a_ring_is_filled_with_the_tile_that_is_asked_for():
+    """Also by an iterator that steps, which would go on from where it is."""
+    x, out = matrices(64, 64, 5 * DEPTH)[0], np.zeros((5, DEPTH), np.float16)
+    emulated_in_all_orders(backwards, x[0].reshape(5, DEPTH)[::-1], x, out, out=1)
+
+
 # -- warps along K
 
 
