@@ -49,7 +49,7 @@ from cute_py.trace.lower import access, register, require_own
 from cute_py.trace.matrix import extents_of_product
 from cute_py.trace.memory import smem
 from cute_py.trace.runtime_integers import Condition, as_condition, bare
-from cute_py.trace.state import emit, number_within
+from cute_py.trace.state import emit, number_within, require_choice
 from cute_py.trace.threads import launched
 
 TYPE_CHECKING = False
@@ -106,8 +106,9 @@ class Mbarriers:
 
     def arrive(self, index: Leaf, cluster_rank: Leaf | None = None) -> None:
         """Arrive once; with `cluster_rank`, at the barrier of that block of the cluster."""
-        there = self.rank if cluster_rank is None else _peer(cluster_rank, "cute.mbarriers")
-        emit(MbarArrive, self._at(index), cluster_rank=None if there is None else bare(there))
+        there = self.rank if cluster_rank is None else cluster_rank
+        rank = None if there is None else bare(there, "cute.mbarriers")
+        emit(MbarArrive, self._at(index), cluster_rank=rank)
 
     def arrive_expect_tx(self, index: Leaf, bytes: int) -> None:
         """Arrive once, and expect `bytes` from copies, at most 2^20 - 1."""
@@ -154,7 +155,7 @@ def mapa(shared: Mbarriers | Tensor, rank: Leaf) -> Mbarriers | Tensor:
 
     >>> # in a kernel: total = mine + cute.mapa(sums, 1 - cute.cluster_rank())[0]
     """
-    place = _peer(rank, "cute.mapa")
+    place = _require_below(rank, prod(launched("cute.mapa").cluster), "cute.mapa")
     if isinstance(shared, Mbarriers):
         if shared.rank is not None:
             raise refusal_here("mapa-tensor", operation="cute.mapa", value=shared)
@@ -167,16 +168,11 @@ def mapa(shared: Mbarriers | Tensor, rank: Leaf) -> Mbarriers | Tensor:
     return derived(engine.of(place), shared.layout)
 
 
-def _peer(rank: Leaf, operation: str) -> Leaf:
-    """Return a rank; refuse one that the cluster does not have."""
-    return _require_below(rank, prod(launched(operation).cluster), operation)
-
-
 def _require_below(x: Leaf, count: int, operation: str) -> Leaf:
     """Return an integer; refuse one that is known not to be below a count."""
     number = ints.normalize(x, operation)
     if number.__class__ is int and not 0 <= number < count:
-        choices = "0" if count == 1 else f"0 to {count - 1}"
+        choices = ", ".join(map(str, range(count))) if count <= 16 else f"0, 1 ... {count - 1}"
         raise refusal_here("kernel-choice", operation=operation, value=number, choices=choices)
     return number
 
@@ -238,7 +234,7 @@ def tma_load(
     require_policy(cache, "cute.tma_load")
     require_mbarriers(bars, "cute.tma_load")
     found = Boxes(source, target, "cute.tma_load")
-    bar, mask = bars._at(index), mask_of(multicast, "cute.tma_load")
+    bar, mask = bars._at(index), bare(multicast, "cute.tma_load")
     skips = _skips(outside, mask)
     for coord, box in found.parts():
         guard = found.reaches(coord, box) if skips else None
@@ -269,11 +265,6 @@ def tma_store(source: Tensor, target: Tensor, reduce: str = "", cache: str = "")
         emit(TmaStore, found.engine.name, coord, box, reduce, cache, found.reaches(coord, box))
 
 
-def mask_of(multicast: Leaf, operation: str) -> Scalar:
-    """Return a mask of blocks; refuse one that names blocks which the cluster does not have."""
-    return bare(_require_below(multicast, 1 << prod(launched(operation).cluster), operation))
-
-
 def _skips(outside: str, multicast: Scalar) -> bool:
     known = ("zero", "skip") if multicast.__class__ is int and multicast == 0 else ("zero",)
     if outside not in known:
@@ -290,9 +281,7 @@ def require_mbarriers(bars: object, operation: str) -> None:
 
 def require_policy(cache: str, operation: str) -> None:
     """Refuse a policy for L2 that PTX does not have."""
-    if cache not in ("", *POLICIES):
-        words = ", ".join(POLICIES)
-        raise refusal_here("kernel-choice", operation=operation, value=cache, choices=words)
+    require_choice(cache, ("", *POLICIES), operation)
 
 
 def tma_store_commit() -> None:

@@ -17,7 +17,7 @@ from cute_py.layout.tuples import flatten, show
 from cute_py.plan.ops import Im2col, TmaLoad
 from cute_py.trace.boxes import Boxes
 from cute_py.trace.engines import Guarded, SharedMemory
-from cute_py.trace.hopper import mask_of, require_mbarriers, require_policy, tma_tensor
+from cute_py.trace.hopper import require_mbarriers, require_policy, tma_tensor
 from cute_py.trace.lower import require_own
 from cute_py.trace.runtime_integers import Condition, bare, compare, operate
 from cute_py.trace.state import emit
@@ -204,6 +204,6 @@ def tma_load_im2col(
         tuple([pad - (tap - 1) * gap for tap, pad, gap in sides]),
         source.stride[::-1],
     )
-    bar, mask = bars._at(index), mask_of(multicast, LOAD)
+    bar, mask = bars._at(index), bare(multicast, LOAD)
     for coord, box in copies.parts():
         emit(TmaLoad, source.engine.name, coord, box, bar, mask, cache, None, walk, offsets)

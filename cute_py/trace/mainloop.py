@@ -30,7 +30,7 @@ from cute_py.trace.hopper import (
 from cute_py.trace.matrix import gemm
 from cute_py.trace.operands import Operand, completion, filled
 from cute_py.trace.runtime_integers import Condition, compare
-from cute_py.trace.state import at_least, number_within
+from cute_py.trace.state import at_least, number_within, require_choice
 from cute_py.trace.threads import (
     cp_async_fence,
     cp_async_wait,
@@ -116,6 +116,7 @@ def mainloop(
     first = at_least(first, 0, "cute.mainloop")
     count = count if count is None else at_least(count, 0, "cute.mainloop")
     thread = thread_idx_linear() if thread is None else thread
+    require_choice(fill, (True, False), "cute.mainloop")
     barrier = barrier if barrier is None else _pair(barrier, "(id, threads) of a named barrier")
     span = _Span(first, count, barrier, thread, transform, fill)
     if mma.atom.b_memory == "smem":

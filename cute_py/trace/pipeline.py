@@ -106,6 +106,7 @@ class Pipeline:
 
     def release(self, behind: int = 0) -> None:
         """Release the stage after its last read; the next wait returns the next stage."""
+        require_choice(behind, (0, 1), "cute.pipeline")
         if behind:
             self.release_rest()
         self._read.advance()

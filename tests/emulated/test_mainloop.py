@@ -506,7 +506,7 @@ def test_a_static_number_of_boxes_may_be_less_than_the_stages(count):
     emulated_in_all_orders(boxes, product(a[:, cut], b[:, cut]), a, b, c, False, count)
 
 
-class Stepping(Boxes):
+class SteppingBoxes(Boxes):
     """Tiles by TMA, whose place is kept in a variable."""
 
     def __init__(self, x, shared):
@@ -528,7 +528,7 @@ class Stepping(Boxes):
 def backwards(x, out):
     cute.launch(grid=1, block=64)
     held, lane = stages(), cute.lane_idx()
-    tiles, ring = Stepping(x, held), cute.pipeline(STAGES, tiles=[held], consumers="warp")
+    tiles, ring = SteppingBoxes(x, held), cute.pipeline(STAGES, tiles=[held], consumers="warp")
     with cute.role("load", warps=1), cute.elect():
         for i in cute.range(tiles.count):
             ring.fill(tiles.count - 1 - i, tiles)

@@ -252,7 +252,6 @@ WRONG = {  # calls, and the code of their refusal; None: they are right
     "a second of one mbarrier": (lambda: cute.mbarriers(1).arrive(1), "kernel-choice"),
     "a mbarrier before them": (lambda: cute.mbarriers(1).wait(-1, 0), "kernel-choice"),
     "a peer of nobody": (lambda: cute.mapa(cute.mbarriers(1), 1), "kernel-choice"),
-    "an arrival at nobody": (lambda: cute.mbarriers(1).arrive(0, 1), "kernel-choice"),
     "a peer of a peer": (lambda: cute.mapa(cute.mapa(cute.mbarriers(1), 0), 0), "mapa-tensor"),
     "registers of NumPy": (lambda: cute.setmaxnreg(np.int64(40), "dec"), None),
     "a role without a name": (lambda: cute.role(["load"], warps=0).__enter__(), "kernel-choice"),
