@@ -340,7 +340,8 @@ class _MainLoop:
         if self.span.transform is None:
             return a, b
         pair = self.span.transform(a, b, At(ints.add(self.span.first, tile), stage, block))
-        return _pair(pair, "fragments (a, b), returned by the transform")
+        a, b = _pair(pair, "fragments (a, b), returned by the transform")
+        return a, b
 
     def multiply(self, block: int, a: Tensor, b: Tensor, during: Any = None) -> None:
         """Add the product of one k-block, some rows at a time; `during` is called before each."""
