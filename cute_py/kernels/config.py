@@ -167,6 +167,10 @@ class GemmConfig(Shown):
         for name, wrong in _conflicts(self):
             if wrong:
                 raise refusal("gemm-config", operation="GemmConfig", config=self, rule=name)
+        if self.by_warpgroups:
+            from cute_py.kernels.config_sm90 import require_room
+
+            require_room(self)
 
     def because(self, *reasons: str) -> GemmConfig:
         """Return the same configuration with other reasons."""
@@ -393,6 +397,10 @@ def _conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
         (
             f"at most {MOST_PREFETCHED} prefetched tiles",
             config.prefetch > MOST_PREFETCHED,
+        ),
+        (
+            "a cluster, a split and a two_level of the other schedules alone",
+            (config.cluster, config.split, config.two_level) != (1, 1, 0),
         ),
         (
             "a stmatrix, a pdl and an ldmatrix of 0 or 1",

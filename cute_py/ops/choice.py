@@ -10,9 +10,9 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cute_py.calls.arrays import VECTOR_BYTES, dtype_of, strides_of
-from cute_py.errors import refusal
+from cute_py.errors import CuteError, refusal
 from cute_py.kernels.config import GemmConfig, Side, changed, choose_config
-from cute_py.kernels.config_sm90 import instruction_of
+from cute_py.kernels.config_sm90 import instruction_of, require_result
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.operands import Rows, rows_of
 from cute_py.ops.paths import Path, Sides, path_of, tma_wanted
@@ -161,6 +161,7 @@ def _config(
     if isinstance(given, GemmConfig) and product.K:
         for side, x, kind in zip((given.a, given.b), sides, product.kinds, strict=True):
             _require_side(side, x, kind, path.tma)
+        _require_kernel(product, given)
         config = _banded(given, product.M)
         return config, lambda: config.reasons
     text, gpu = given if isinstance(given, str) and product.K else None, product.gpu
@@ -173,6 +174,10 @@ def _config(
         config = for_hopper(problem)
         config = config.because(path.reason, *config.reasons)
         config = changed_for_hopper(config, text, problem)
+        try:
+            _require_kernel(product, config)
+        except CuteError as error:
+            raise error.inside(f"config({text})") from None
         return config, lambda: config.reasons
     shape, majors = (product.M, product.N, product.K), (sides[0].major, sides[1].major)
     alignments = sides[0].alignment, sides[1].alignment
@@ -237,3 +242,16 @@ def _require_side(side: Side, x: Rows, kind: Dtype, tma: bool) -> None:
         rule = f"major {major} and vectors of at most {most} elements here"
         config = f"an operand read as {side}"
         raise refusal("gemm-config", operation="cute.ops.gemm", config=config, rule=rule)
+
+
+def _require_kernel(product: Product, config: GemmConfig) -> None:
+    """Refuse a configuration for other types, or whose kernel does not compute such a result."""
+    atom, (a, b) = config.mma_atom, product.kinds
+    if (atom.a_type, atom.b_type) != (a, b):
+        rule = f"an atom that multiplies {a} and {b}"
+        raise refusal("gemm-config", operation="cute.ops.gemm", config=config, rule=rule)
+    if config.by_warpgroups:
+        rows = product.M * prod(product.batch)  # the pitch of one does not matter
+        addressable = rows == 1 or product.N * product.kind.bits % (8 * VECTOR_BYTES) == 0
+        source = None if product.c is None else source_by_tma(product)
+        require_result(config, product.kind, addressable, source)

@@ -115,8 +115,8 @@ def gemm(
             be contiguous along either of the last two modes; other strides are copied first.
         b: (..., K, N), of the same type; s8 and u8, e4m3 and e5m2 mix.
         c: (..., M, N), of any type; not read if beta is 0. None: zeros.
-        alpha: factor of the product.
-        beta: factor of c.
+        alpha: factor of the product: a number, or an array of no modes that has no gradient.
+        beta: factor of c, alike.
         bias: (N), added to each row.
         activation: None, "relu", "gelu" (with erf), "silu", "tanh" or "sigmoid".
         out_dtype: of the result; None: that of the operands (f32 for tf32, s32 for integers).
