@@ -430,7 +430,6 @@ WHEN = {
     "kernel-fragment": "`cute.gemm` is given something other than a fragment",
     "kernel-operand-type": "a fragment has another type than the atom multiplies",
     "tma-kernel-tile": "TMA is given something other than a tile of a tensor in coordinates",
-    "tma-argument": "TMA is to copy a view that a kernel makes of a part of an array",
     "tma-im2col": "TMA cannot step over the pixels of a convolution",
     "tma-bits": "elements of less than a byte are to be copied by TMA",
     "tma-kernel-box": "a tile is not a box that TMA can copy",

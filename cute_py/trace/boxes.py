@@ -65,6 +65,18 @@ def is_whole(memory: GlobalMemory, layout: Any) -> bool:
     return alike and modes == [param.shape, param.stride]
 
 
+def refuse_part(tensor: Tensor, operation: str) -> NoReturn:
+    """Refuse a part of an argument, or another view of it: a tensor map describes all of it."""
+    raise refusal_here(
+        "kernel-space",
+        operation=operation,
+        tensor=tensor,
+        wanted="global memory: an argument of the kernel with all of its elements",
+        how="cut the part from the tensor of coordinates, cute.tma_tensor(x)[2, _, _], or pass it "
+        "as an argument",
+    )
+
+
 class Boxes:
     """The copies of a tile of a `tma_tensor` to or from shared memory.
 
@@ -89,7 +101,7 @@ class Boxes:
         if not isinstance(engine, Guarded) or not is_shared:
             raise refusal_here("tma-kernel-tile", operation=operation, a=tile, b=shared)
         if not is_whole(engine.memory, engine):
-            raise refusal_here("tma-argument", operation=operation, tensor=tile)
+            refuse_part(tile, operation)
         layout = tile.layout
         require_own(shared, operation, "load it to several blocks: cute.tma_load(..., multicast=)")
         if tile.dtype is not shared.dtype:

@@ -43,7 +43,7 @@ from cute_py.plan.ops import (
 )
 from cute_py.tensor.tensor import Tensor, derived, require_tensor
 from cute_py.tiled.tiled_mma import TiledMMA
-from cute_py.trace.boxes import Boxes, is_whole
+from cute_py.trace.boxes import Boxes, is_whole, refuse_part
 from cute_py.trace.control import bare_condition
 from cute_py.trace.engines import GlobalMemory, Guarded, SharedMemory
 from cute_py.trace.lower import access, register, require_own
@@ -203,7 +203,7 @@ def tma_tensor(tensor: Tensor) -> Tensor:
     """
     engine, layout = require_tensor(tensor, "cute.tma_tensor").engine, tensor.layout
     if not isinstance(engine, GlobalMemory) or not is_whole(engine, layout):
-        raise refusal_here("tma-argument", operation="cute.tma_tensor", tensor=tensor)
+        refuse_part(tensor, "cute.tma_tensor")
     if engine.dtype.bits < 8:
         raise refusal_here("tma-bits", operation="cute.tma_tensor", dtype=engine.dtype)
     shape, stride = layout.shape, layout.stride

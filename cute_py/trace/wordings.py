@@ -436,13 +436,6 @@ WORDINGS: dict[str, Wording] = {
         "pass the bytes in which elements are packed, as u8, and recast the tile in shared memory: "
         "cute.recast(tile, '{dtype}')",
     ),
-    "tma-argument": (
-        LayoutError,
-        "{tensor}",
-        "an argument of the kernel with all of its elements: a tensor map describes it as it is",
-        "cut the part from the tensor of coordinates, cute.tma_tensor(x)[2, _, _], or pass the "
-        "part as an argument",
-    ),
     "tma-im2col": (
         LayoutError,
         "{found}",

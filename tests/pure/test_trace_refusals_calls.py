@@ -24,18 +24,6 @@ def tma_bits_mended(x):
     cute.tma_tensor(x)
 
 
-def tma_argument(a):
-    rows = cute.make_tensor(a.data + 48, cute.Layout((63, 48), (48, 1)))
-    tile = cute.smem("f32", cute.Layout((8, 48), (48, 1)))
-    cute.tma_load(cute.local_tile(rows, (8, 48), (1, 0)), tile, cute.mbarriers(1), 0)  # here
-
-
-def tma_argument_mended(a):
-    rows = cute.domain_offset((1, 0), cute.tma_tensor(a))
-    tile = cute.smem("f32", cute.Layout((8, 48), (48, 1)))
-    cute.tma_load(cute.local_tile(rows, (8, 48), (1, 0)), tile, cute.mbarriers(1), 0)
-
-
 def tma_kernel_tile(h):
     tile = cute.smem("f16", (64, 64))
     bar = cute.mbarriers(1)
@@ -405,7 +393,6 @@ CODES = [
     "mainloop-ring",
     "mainloop-sums",
     "tma-bits",
-    "tma-argument",
     "tma-kernel-tile",
     "tma-kernel-box",
     "tma-im2col",
