@@ -220,65 +220,6 @@ def test_elections_are_of_a_scope_that_exists():
     assert caught.value.code == "kernel-choice"
 
 
-# -- what is no number, or names no thread, block or barrier
-
-
-def ring_of(**options):
-    tile = cute.smem("f32", cute.Layout((128, 3)))
-    return cute.pipeline(options.pop("stages", 3), **{"tiles": [tile]} | options)
-
-
-WRONG = {  # calls, and the code of their refusal; None: they are right
-    "one ring": (lambda: ring_of(stages=np.int64(3), count=np.int32(2)), None),
-    "threads": (lambda: ring_of(consumers=np.int64(128), cluster=np.int64(1)), None),
-    "stages of 3.0": (lambda: ring_of(stages=3.0), "leaf-type"),
-    "consumers of 128.0": (lambda: ring_of(consumers=128.0), "kernel-choice"),
-    "consumers of a block": (lambda: ring_of(consumers="block"), "kernel-choice"),
-    "a count of 0": (lambda: ring_of(count=0), "kernel-choice"),
-    "bytes that are none": (lambda: ring_of(tiles=(), bytes=-1), "kernel-choice"),
-    "too many bytes": (lambda: ring_of(tiles=(), bytes=2**20), "kernel-choice"),
-    "bytes of other tiles": (lambda: ring_of(bytes=256), "kernel-choice"),
-    "the bytes of the tiles": (lambda: ring_of(bytes=512), None),
-    "no pair of blocks": (lambda: ring_of(cluster=(1, 1)), "pipeline-cluster"),
-    "behind None": (lambda: ring_of().release(behind=None), "kernel-choice"),
-    "behind without mbarriers": (lambda: cute.pipeline(3).release(behind=1), "pipeline-tma"),
-    "rest without mbarriers": (lambda: cute.pipeline(3).release_rest(), "pipeline-tma"),
-    "tail without mbarriers": (lambda: cute.pipeline(3).tail(), "pipeline-tma"),
-    "buffers": (lambda: cute.PipelineTmaStore(np.int64(2), np.int64(64)), None),
-    "2.0 buffers": (lambda: cute.PipelineTmaStore(2.0), "leaf-type"),
-    "buffers of 0 threads": (lambda: cute.PipelineTmaStore(1, 0), "kernel-choice"),
-    "more threads than the block": (lambda: cute.PipelineTmaStore(1, 160), "kernel-choice"),
-    "one thread that never leads": (lambda: cute.PipelineTmaStore(thread=3), "kernel-choice"),
-    "a second of one mbarrier": (lambda: cute.mbarriers(1).arrive(1), "kernel-choice"),
-    "a mbarrier before them": (lambda: cute.mbarriers(1).wait(-1, 0), "kernel-choice"),
-    "a peer of nobody": (lambda: cute.mapa(cute.mbarriers(1), 1), "kernel-choice"),
-    "a peer of a peer": (lambda: cute.mapa(cute.mapa(cute.mbarriers(1), 0), 0), "mapa-tensor"),
-    "registers of NumPy": (lambda: cute.setmaxnreg(np.int64(40), "dec"), None),
-    "a role without a name": (lambda: cute.role(["load"], warps=0).__enter__(), "kernel-choice"),
-    "a role of None": (lambda: cute.role("load", warps=None).__enter__(), "role-warps"),
-    "a table for a word": (lambda: cute.elect(np.zeros(2)), "kernel-choice"),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_wrong_numbers_are_refused_where_they_are_given(name):
-    call, code = WRONG[name]
-
-    @cute.kernel
-    def kernel(x):
-        cute.launch(grid=1, block=128)
-        call()
-
-    if code is None:
-        cute.trace(kernel, np.zeros(1, np.int32))
-        return
-    with pytest.raises(cute.CuteError) as caught:
-        cute.trace(kernel, np.zeros(1, np.int32))
-    assert caught.value.code == code
-    assert "test_roles.py:" in str(caught.value)
-    assert all(word in str(caught.value) for word in ("given ", "required: ", "fix: "))
-
-
 # -- clusters
 
 
