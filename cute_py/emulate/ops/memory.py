@@ -519,7 +519,7 @@ def tma_load(program: Program, op: ops.TmaLoad) -> Run:
             if engines.phases is not None:
                 ran = engines.phases.issue(own, int(c.span.W[where[1]]), where[2])
             blocks = [own]
-            if ranks:
+            if op.multicast != 0:  # a mask of run time that is 0 names nobody
                 bits = [r for r in range(64) if int(ranks) >> r & 1]
                 blocks = [engines.peer(op, c.span, where, r) for r in bits]
             for b in blocks:
