@@ -269,7 +269,7 @@ def conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
         return [(f"{known}, and warpgroup instructions for the last two", True)]
     atom, groups = get(config.atom), config.warpgroups
     usual = {x.name: x.default for x in fields(config)}
-    unused = ("band", "min_blocks", "spill_bytes", "stmatrix", "ldmatrix")
+    unused = ("band", "min_blocks", "spill_bytes", "stmatrix", "ldmatrix", "flat")
     sums = m // max(groups, 1) * n // 128 * (1 + config.two_level)
     return [
         (

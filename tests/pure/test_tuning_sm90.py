@@ -106,11 +106,13 @@ def test_the_grid_has_the_fewest_blocks_of_its_waves(asked):
 def test_the_reasons_say_what_was_estimated(asked):
     config = for_hopper(asked)
     best = min(candidates(asked), key=lambda x: x.time)
-    tile, pdl, store = config.reasons
+    tile, pdl, *source, store = config.reasons
     assert tile.startswith(f"tile: {best}")
     assert config.pdl == (best.time < PDL_BELOW)
     assert f"dependent launch: {'on' if config.pdl else 'off'}" in pdl
     assert ("by TMA" in store) is bool(config.store)
+    assert len(source) == asked.epilogue.source
+    assert all(("by TMA" in x) is bool(config.prefetch) for x in source)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +219,7 @@ def test_tiles_whose_direct_stores_spill_are_no_candidates(result):
     assert found == {(x.m, x.n, x.schedule) for x in ROWS} - spilling
     config = for_hopper(asked)
     assert config.store == 0
-    assert config.reasons[-1] == f"D: direct stores of {result}"
+    assert config.reasons[-1] == f"D: direct stores of {result}: TMA writes rows of whole 16 bytes"
     assert spilling & {
         (*x.config.tile[:2], x.config.schedule)
         for x in candidates(problem((4095, 4096, 4104), result=result))
