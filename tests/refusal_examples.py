@@ -310,6 +310,7 @@ WHEN = {
     "plan-box": "a box of TMA begins in the middle of its swizzle's pattern",
     "plan-descriptor": "a descriptor of wgmma leads to other elements than the layout",
     "plan-setmaxnreg-part": "only a part of a warpgroup comes to setmaxnreg",
+    "plan-setmaxnreg-kind": "`cute.setmaxnreg` increases a number to less, or decreases it to more",
     "plan-setmaxnreg-sum": "warpgroups ask for more registers than the launch has",
     "plan-tables": "the tables of a kernel, by `cute.make_table`, have more than 2 KB",
     "plan-shared": "a block needs more shared memory than it can have",
@@ -643,6 +644,7 @@ WHEN = {
     ),
     "emulate-mbarrier-again": "an mbarrier is initialised again while others may use it",
     "emulate-cluster-rank": "a block arrives at, or multicasts to, a rank that its cluster lacks",
+    "emulate-multicast": "a mask of a multicast that is computed at run time is 0",
     "emulate-peer-begin": "a block accesses shared memory of one that may not have begun",
     "emulate-block-end": (
         "a block ends while a TMA store reads its shared memory, or another block may reach it"
@@ -668,7 +670,10 @@ WHEN = {
         "threads arrive at a named barrier that may, or may not, belong to the phase before"
     ),
     "emulate-deadlock": "all threads that are left wait",
-    "emulate-setmaxnreg": "warps of one warpgroup do not ask for one number of registers together",
+    "emulate-setmaxnreg": (
+        "warps of one warpgroup do not ask for one number of registers together, or ask again "
+        "before they have synchronised"
+    ),
     "emulate-table": "a run-time index is outside of a table of `cute.make_table`",
     "emulate-promise": "an integer is not within the bounds that `as_int` or `var` was told",
     "emulate-assume": "a condition that `cute.assume` promises is false",
@@ -1316,6 +1321,10 @@ RECORDED = {
             "the one before",
         },
     ),
+    "emulate-multicast": (
+        "kernel",
+        {"mask": "mask", "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)"},
+    ),
     "emulate-cluster-rank": (
         "kernel",
         {
@@ -1359,7 +1368,12 @@ RECORDED = {
     ),
     "emulate-setmaxnreg": (
         "kernel",
-        {"count": "96", "who": "block (0, 0, 0), warp 2", "other": "3", "theirs": "104"},
+        {
+            "count": "96",
+            "who": "block (0, 0, 0), warp 2",
+            "why": "while warp 3 of its warpgroup asked for 104",
+            "fix": "branch on the warpgroup: with cute.when(cute.warp_idx() // 4 == 0): ...",
+        },
     ),
     "emulate-barrier-divergent": (
         "kernel",

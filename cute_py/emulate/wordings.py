@@ -228,6 +228,14 @@ WORDINGS: dict[str, Wording] = {
         "a rank within the cluster: 0 <= rank < {size}",
         "count the blocks of a cluster, not those of the grid: cute.block_idx() % {size}",
     ),
+    "emulate-multicast": (
+        EmulationError,
+        "multicast={mask}, which is 0 in {who}: the copy reaches no block, and its bytes no "
+        "mbarrier",
+        "a mask with a bit for each block that gets the tile",
+        "compute a mask that is not 0, such as 1 << rank of the blocks; a plain multicast=0 is a "
+        "copy for this block alone",
+    ),
     "emulate-peer-begin": (
         EmulationError,
         "an access to shared memory of block {block} by {who}, which does not know that the block "
@@ -313,9 +321,10 @@ WORDINGS: dict[str, Wording] = {
     ),
     "emulate-setmaxnreg": (
         EmulationError,
-        "setmaxnreg of {count} by {who}, while warp {other} of its warpgroup asked for {theirs}",
-        "all four warps of a warpgroup at setmaxnreg, with one number",
-        "branch on the warpgroup: with cute.when(cute.warp_idx() // 4 == 0): ...",
+        "setmaxnreg of {count} by {who}, {why}",
+        "all four warps of a warpgroup at setmaxnreg, with one number: more registers than they "
+        "have for inc, fewer for dec; and between two of them, these warps to synchronise",
+        "{fix}",
     ),
     "emulate-barrier-id": (
         EmulationError,

@@ -188,9 +188,10 @@ def _box(tile: Boxes, leaves: list[Leaves]) -> tuple[list[int], list[tuple[int, 
             at *= number
         expected = stride * part
     row = extents[inner] * size
-    if row % 16 or (tile.swizzle and row > tile.swizzle):
-        limit = f", with a swizzle of {tile.swizzle} bytes" if tile.swizzle else ""
-        tile.refuse(f"rows of {row} bytes{limit}", "row")
+    if tile.swizzle and row != tile.swizzle:
+        tile.refuse(f"rows of {row} bytes, with a swizzle of {tile.swizzle} bytes", "swizzle")
+    if row % 16:
+        tile.refuse(f"rows of {row} bytes", "row")
     return extents, outer
 
 

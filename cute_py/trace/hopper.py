@@ -225,7 +225,8 @@ def tma_load(
         target: shared memory of the same shape, with a TMA swizzle or none.
         bars: the barriers.
         index: the index of the barrier that counts the bytes.
-        multicast: a mask of the blocks of the cluster that get the tile; 0: this block.
+        multicast: a mask of the blocks of the cluster that get the tile; 0: this block. One that is
+            computed at run time is not 0.
         cache: a policy for L2: "L2::evict_first", "L2::evict_last", "L2::evict_normal" or "".
         outside: "zero", or "skip": boxes wholly outside of the tensor are not copied, which takes
             longer than a copy. Their bytes are counted, and their shared memory is undefined: for

@@ -191,6 +191,10 @@ def loads(x, layout, part, index=(0, 0)):
     return cute.trace(load_part, x, layout, part, index)
 
 
+def swizzled(shape, stride):
+    return cute.ComposedLayout(cute.Swizzle(3, 3, 3), 0, cute.Layout(shape, stride))
+
+
 MODES = ("INTER", "SW32", "SW64", "SW128")
 ROWS, COLUMNS = cute.atoms.Layout_K_SW128_Atom("f16"), cute.atoms.Layout_MN_SW128_Atom("f16")
 
@@ -208,6 +212,10 @@ ROWS, COLUMNS = cute.atoms.Layout_K_SW128_Atom("f16"), cute.atoms.Layout_MN_SW12
         ),
         # the atoms of 64 x 8 of a box are not next to each other: M comes before K
         (halves(64, 256).T, cute.tile_to_shape(COLUMNS, (256, 64)), (64, 64), (0, 0), "follow"),
+        # rows of 64 bytes, which TMA does not pack where the swizzle is of 128
+        (halves(96, 64), swizzled((8, 32), (32, 1)), (8, 32), (0, 0), "swizzle of 128"),
+        (halves(96, 64), swizzled((3, 24), (24, 1)), (3, 24), (0, 0), "rows of 48 bytes"),
+        (halves(96, 64), swizzled((8, 128), (128, 1)), (8, 128), (0, 0), "rows of 256 bytes"),
         # half of a tile of 152 rows begins in the middle of the pattern of a swizzle
         (halves(152, 64), cute.tile_to_shape(ROWS, (152, 64)), (76, 64), (1, 0), "multiple of 512"),
     ],
@@ -223,6 +231,7 @@ def test_boxes_that_tma_fills_as_the_plan_says():
         (halves(96, 64).T, cute.make_layout((64, 96)), (64, 96), (0, 0)),
         (halves(64, 256).T, tall, (64, 64), (3, 0)),
         (halves(152, 64), cute.tile_to_shape(ROWS, (160, 64)), (80, 64), (1, 0)),
+        (halves(96, 64), swizzled((8, 64), (64, 1)), (8, 64), (0, 0)),
     ):
         assert boxes_of(loads(x, layout, part, index)) == [part]
 

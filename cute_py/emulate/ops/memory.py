@@ -500,6 +500,7 @@ def tma_load(program: Program, op: ops.TmaLoad) -> Run:
         program.access(op.bar, op, unit=8, counted=False),
     )
     box, multicast = Box(program, op), program.scalar(op.multicast)
+    alone = op.multicast.__class__ is int and op.multicast == 0
 
     def run(c: Cohort) -> None:
         place, bars = target(c), bar(c)
@@ -519,7 +520,9 @@ def tma_load(program: Program, op: ops.TmaLoad) -> Run:
             if engines.phases is not None:
                 ran = engines.phases.issue(own, int(c.span.W[where[1]]), where[2])
             blocks = [own]
-            if ranks:
+            if not alone:
+                if not ranks:
+                    raise c.fault("emulate-multicast", op, where, mask=op.multicast)
                 bits = [r for r in range(64) if int(ranks) >> r & 1]
                 blocks = [engines.peer(op, c.span, where, r) for r in bits]
             for b in blocks:

@@ -356,8 +356,9 @@ class Box(Node):
         swizzle: the span of the swizzle (bytes): 32, 64, 128, or 0 for none.
 
     Law: the elements follow each other, the first of `modes` fastest. A swizzle changes the byte
-    address x of an element to x ^ (x // 128 % (swizzle / 16)) * 16. Source: PTX ISA, "Tensor
-    Copies", "Swizzling Modes".
+    address x of an element to x ^ (x // 128 % (swizzle / 16)) * 16. Its rows are as wide as the
+    swizzle: narrower ones take its whole width. Source: PTX ISA, "Tensor Copies", "Swizzling
+    Modes"; CUDA Programming Guide, "Using TMA to transfer multi-dimensional arrays".
     """
 
     tile: Access
@@ -397,7 +398,7 @@ class Box(Node):
         row = self.extents[0] * self.tile.dtype.bits // 8
         if self.tile.swizzle is not None or self.swizzle not in (0, 32, 64, 128):
             return f"a box with a swizzle of {self.swizzle} bytes"
-        if row % 16 or (self.swizzle and row > self.swizzle):
+        if row % 16 or (self.swizzle and row != self.swizzle):
             return f"rows of {row} bytes with a swizzle of {self.swizzle} bytes"
         return ""
 
