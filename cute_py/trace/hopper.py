@@ -26,6 +26,7 @@ from cute_py.plan.functions import TMA_REDUCTIONS
 from cute_py.plan.ops import (
     MOST_COUNT,
     MOST_GROUPS,
+    MOST_PENDING,
     Barrier,
     BulkCommit,
     BulkWait,
@@ -50,7 +51,7 @@ from cute_py.trace.engines import GlobalMemory, Guarded, SharedMemory
 from cute_py.trace.lower import access, register, require_own
 from cute_py.trace.memory import smem
 from cute_py.trace.runtime_integers import Condition, as_condition, bare
-from cute_py.trace.state import current, emit, number_within
+from cute_py.trace.state import current, emit, number_within, require_choice
 from cute_py.trace.threads import launched
 
 TYPE_CHECKING = False
@@ -262,7 +263,8 @@ def tma_store(source: Tensor, target: Tensor, reduce: str = "", cache: str = "")
     require_policy(cache, "cute.tma_store")
     found = Boxes(target, source, "cute.tma_store")
     kind = found.engine.dtype
-    if reduce and kind.name not in TMA_REDUCTIONS.get(reduce, ()):
+    known = ("", *[name for name, kinds in TMA_REDUCTIONS.items() if kind.name in kinds])
+    if reduce.__class__ is not str or reduce not in known:
         words = "; ".join(f"{name} of {', '.join(kinds)}" for name, kinds in TMA_REDUCTIONS.items())
         facts = {"value": f"{reduce} of {kind}", "choices": words}
         raise refusal_here("kernel-choice", operation="cute.tma_store", **facts)
@@ -272,7 +274,7 @@ def tma_store(source: Tensor, target: Tensor, reduce: str = "", cache: str = "")
 
 def _skips(outside: str, multicast: Scalar) -> bool:
     known = ("zero", "skip") if multicast.__class__ is int and multicast == 0 else ("zero",)
-    if outside not in known:
+    if outside.__class__ is not str or outside not in known:
         words = " or ".join(known) + (" with multicast" if len(known) == 1 else "")
         raise refusal_here("kernel-choice", operation="cute.tma_load", value=outside, choices=words)
     return outside == "skip"
@@ -286,9 +288,7 @@ def require_mbarriers(bars: object, operation: str) -> None:
 
 def require_policy(cache: str, operation: str) -> None:
     """Refuse a policy for L2 that PTX does not have."""
-    if cache not in ("", *POLICIES):
-        words = ", ".join(POLICIES)
-        raise refusal_here("kernel-choice", operation=operation, value=cache, choices=words)
+    require_choice(cache, ("", *POLICIES), operation)
 
 
 def tma_store_commit() -> None:
@@ -298,7 +298,8 @@ def tma_store_commit() -> None:
 
 def tma_store_wait(groups: int, read: bool = False) -> None:
     """Wait until at most `groups` groups are pending, or (`read`) still read shared memory."""
-    emit(BulkWait, number_within(groups, "cute.tma_store_wait", 0), read)
+    require_choice(read, (False, True), "cute.tma_store_wait")
+    emit(BulkWait, number_within(groups, "cute.tma_store_wait", 0, MOST_PENDING), bool(read))
 
 
 # -- warpgroups
@@ -399,7 +400,7 @@ def _at_origin(layout: AnyLayout) -> AnyLayout:
 def setmaxnreg(count: int, kind: str) -> None:
     """Release registers (`dec`) or request more (`inc`), for all warps of a warpgroup."""
     fits = count.__class__ is int and count % 8 == 0 and 24 <= count <= 256
-    if not fits or kind not in ("inc", "dec"):
+    if not fits or kind.__class__ is not str or kind not in ("inc", "dec"):
         raise refusal_here("kernel-registers", operation="cute.setmaxnreg", count=count, kind=kind)
     emit(SetMaxNReg, count, kind)
 

@@ -12,6 +12,8 @@ from math import prod
 from cute_py.errors import refusal_here
 from cute_py.integers import ints
 from cute_py.layout.queries import rank, size
+from cute_py.plan.ops import MOST_COUNT, MOST_PENDING
+from cute_py.plan.plan import MOST_THREADS
 from cute_py.tensor.tensor import Tensor
 from cute_py.trace.control import Var, branch
 from cute_py.trace.engines import SharedMemory
@@ -175,7 +177,8 @@ class TmaPipeline(Pipeline):
         """
         _require_stages(stages)
         self.stages = stages
-        self.bytes = _bytes_of(tiles, stages) if bytes is None else bytes
+        given = _bytes_of(tiles, stages) if bytes is None else bytes
+        self.bytes = number_within(given, "cute.pipeline", 0, MOST_COUNT)
         if isinstance(consumers, int):
             count = consumers
         else:
@@ -248,9 +251,9 @@ class TmaPipeline(Pipeline):
                 `release_rest` releases the last one.
 
         """
+        require_choice(behind, (0, 1), "cute.pipeline")
         stage = self._read.stage
         if behind:
-            require_choice(behind, (0, 1), "cute.pipeline")
             self._release_late()
             self._late.set(stage + 1)
         else:
@@ -317,7 +320,7 @@ class PipelineTmaStore:
         """Begin with the first buffer.
 
         Args:
-            stages: the number of buffers.
+            stages: the number of buffers, at most 64.
             threads: how many threads write a buffer, a multiple of 32.
             barrier: the id of their named barrier; groups that write at the same time have
                 different ones.
@@ -325,10 +328,11 @@ class PipelineTmaStore:
                 `threads`.
 
         """
-        if stages.__class__ is not int or stages < 1:
-            raise refusal_here(
-                "kernel-choice", operation="cute.PipelineTmaStore", value=stages, choices="1, 2 ..."
-            )
+        stages = number_within(stages, "cute.PipelineTmaStore", 1, MOST_PENDING + 1)
+        threads = number_within(threads, "cute.PipelineTmaStore", 32, MOST_THREADS)
+        if threads % 32:
+            facts = {"id": barrier, "threads": threads}
+            raise refusal_here("kernel-barrier", operation="cute.PipelineTmaStore", **facts)
         if thread is None:
             role = current().role
             first = 0 if role is None else 32 * role.warps.start

@@ -54,6 +54,9 @@ class role(BlockStatement):
     operation = "cute.role"
 
     def __init__(self, name: str, warps: range | int, registers: int | None = None) -> None:
+        if name.__class__ is not str:
+            facts = {"value": name, "choices": 'a name, such as "load"'}
+            raise refusal_here("kernel-choice", operation=self.operation, **facts)
         self.name, self.registers = name, registers
         if registers is not None:
             self.registers = number_within(registers, "cute.role", 1)
