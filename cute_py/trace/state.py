@@ -265,7 +265,9 @@ def recording(trace: Trace) -> Iterator[Trace]:
 
 def require_choice(value: object, choices: tuple[object, ...], operation: str) -> None:
     """Refuse a word or number that is not one of the choices."""
-    if value.__class__.__hash__ is None or value not in choices:  # an array is like none of them
+    if (
+        getattr(value, "__hash__", None) is None or value not in choices
+    ):  # an array is like none of them
         raise refusal_here(
             "kernel-choice", operation=operation, value=value, choices=", ".join(map(str, choices))
         )

@@ -39,8 +39,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Groups of copies that a wait may leave pending. PTX states no limit; in SASS (DEPBAR) the number has
-# 6 bits, and ptxas 13.0 makes 0 of 256.
+# Groups of copies that a wait may leave pending. PTX states no limit; in SASS (DEPBAR) the number
+# has 6 bits, and ptxas 13.0 makes 0 of 256.
 MOST_PENDING = 63
 ADDED = ("f32", "f16", "bf16")  # the types of which vectors are added atomically
 
