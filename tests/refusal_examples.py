@@ -655,6 +655,7 @@ WHEN = {
         "an arrival or a wait at an mbarrier may be of another phase in another order of threads"
     ),
     "emulate-map": "TMA is given an array that it cannot address",
+    "emulate-coordinate": "TMA is given a coordinate that does not fit 32 bits",
     "emulate-mbarrier-bytes": "TMA loads bring another number of bytes than was announced",
     "emulate-lanes": "lanes of one warp write different values to one address in one instruction",
     "emulate-shuffle": "a shuffle reads from a lane that does not take part",
@@ -1281,6 +1282,15 @@ RECORDED = {
     ),
     "emulate-wgmma-fence": ("warpgroup", {"registers": "a[0:8]", "who": "block (0, 0, 0), warp 0"}),
     "emulate-map": ("gemm", {"name": "A", "found": "a pitch of 270 bytes, with rows of 270 bytes"}),
+    "emulate-coordinate": (
+        "kernel",
+        {
+            "value": "4294967296",
+            "mode": "0",
+            "name": "x",
+            "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
+        },
+    ),
     "emulate-mbarrier-unset": (
         "ring",
         {"name": "mbarrier empty[0]", "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)"},

@@ -276,6 +276,12 @@ WORDINGS: dict[str, Wording] = {
         "copy it into memory with such rows: a number of columns that is a multiple of 16 bytes; "
         "give a longer mode as two",
     ),
+    "emulate-coordinate": (
+        EmulationError,
+        "the coordinate {value} along mode {mode} of {name}, by {who}",
+        "coordinates of TMA within 32 signed bits: the others are other coordinates",
+        "guard the copy, or bound the coordinate: cute.min_(i, n)",
+    ),
     "emulate-mbarrier-bytes": (
         EmulationError,
         "a wait of {who} for {name}, where all have arrived, and which {what} than announced",

@@ -505,6 +505,37 @@ def test_an_array_that_tma_cannot_address_is_refused(wrong, right, said, order):
             assert (y[: len(x), : x.shape[1]] == 3).all()
 
 
+@cute.kernel
+def load_at(x, y, row: cute.s64):
+    """y = two rows of x from a row on, by TMA."""
+    cute.launch(grid=1, block=32)
+    tid, bars = cute.thread_idx(), cute.mbarriers(1)
+    shared = cute.smem("f16", cute.make_layout((2, 32), cute.LayoutRight))
+    with cute.when(tid == 0):
+        bars.init(1)
+        cute.fence_mbarrier_init()
+        bars.arrive_expect_tx(0, 128)
+        source = cute.domain_offset((row, 0), cute.tma_tensor(x))
+        cute.tma_load(cute.local_tile(source, (2, 32), (0, 0)), shared, bars, 0)
+    cute.syncwarp()
+    bars.wait(0, 0)
+    for i in range(2):
+        y[i, tid] = shared[i, tid]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_coordinates_of_tma_fit_32_bits(order):
+    """Of others the instruction gets the lower 32 bits, which may be inside of the tensor."""
+    x, y = halves(8, 32), np.zeros((2, 32), np.float16)
+    plan = cute.trace(load_at, x, y, 0)
+    for row in (0, 5, 7, 8, -1, -2, 2**31 - 1, -(2**31)):
+        cute.emulate(plan, x, y, row, order=order)
+        inside = np.pad(x, ((2, 2), (0, 0)))[row + 2 : row + 4] if -2 <= row <= 8 else 0 * y
+        assert (y == inside).all()
+    for row in (2**32, 2**32 + 3, -(2**32), 2**31, -(2**31) - 1):
+        refused("emulate-coordinate", partial(cute.emulate, plan, x, y, row, order=order))
+
+
 # -- tiles of several boxes, and boxes wholly outside of a tensor
 
 
@@ -679,6 +710,32 @@ def test_a_tap_is_one_of_the_filter():
     for tap in (-1, 3):
         refused("emulate-assume", partial(cute.emulate, plan, x, y, tap))
         refused("tma-im2col", partial(cute.trace, known_tap, x, y, tap))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_filter_fits_somewhere(order):
+    """Where it does not, there is no pixel to begin with."""
+
+    @cute.kernel
+    def unpadded(x):
+        cute.launch(grid=1, block=32)
+        bars = cute.mbarriers(1)
+        shared = cute.smem("f16", cute.make_layout((8, 16), cute.LayoutRight))
+        with cute.when(cute.thread_idx() == 0):
+            bars.init(1)
+            cute.fence_mbarrier_init()
+            bars.arrive_expect_tx(0, 256)
+            cute.tma_load_im2col(cute.tma_im2col(x, (3,)), shared, bars, 0, 0, 0)
+        cute.syncwarp()
+        bars.wait(0, 0)
+
+    for extent, code in ((2, "emulate-map"), (3, "")):
+        x = halves(1, extent, 16)
+        call = partial(cute.emulate, cute.trace(unpadded, x), x, order=order)
+        if code:
+            assert "a bounding box of [0] pixels" in refused(code, call)
+        else:
+            call()
 
 
 # -- kernels that may begin before others have ended
