@@ -406,8 +406,8 @@ class Box:
             if extents[0] > 1 and strides[0] != 1:
                 wrong = f"a stride of {strides[0]} elements along mode {self.coord[0][0]}"
             if self.im2col is not None:
-                sides = zip(extents[1:], self.im2col.lower, self.im2col.upper, strict=False)
-                counts = [extent + upper - lower for extent, lower, upper in sides]
+                corners = zip(extents[1:], self.im2col.lower, self.im2col.upper, strict=False)
+                counts = [extent + upper - lower for extent, lower, upper in corners]
                 if min(counts) < 1:
                     wrong = f"a bounding box of {counts} pixels: a filter that fits nowhere"
             if wrong:
