@@ -12,7 +12,7 @@ from functools import lru_cache
 from cute_py.errors import refusal
 from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import bounds_of
-from cute_py.plan.ops import Tile, TmaLoad, TmaStore, Wgmma
+from cute_py.plan.ops import UNITS, Tile, TmaLoad, TmaStore, Wgmma
 from cute_py.plan.walk import every
 
 TYPE_CHECKING = False
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from cute_py.plan.access import Access
     from cute_py.plan.conditions import Scalar
     from cute_py.plan.plan import Plan
-
-# mode of a descriptor -> 16-byte units in a row of its pattern
-UNITS = {"INTER": 1, "SW32": 2, "SW64": 4, "SW128": 8}
 
 
 def require_shared_operands(plan: Plan) -> None:

@@ -12,6 +12,8 @@ from cute_py.plan.op import FIXED, UPDATED, Lack, Node, Op
 from cute_py.plan.ops.registers import values_of
 
 Steps = tuple[tuple[int, int, int], ...]
+# mode of a descriptor -> 16-byte units in a row of its pattern
+UNITS = {"INTER": 1, "SW32": 2, "SW64": 4, "SW128": 8}
 
 
 def _fragments(atom: MMA_Atom, d: Reg, steps: Steps) -> str:
@@ -110,7 +112,15 @@ class Wgmma(Op):
         return len(self.steps)
 
     def problem(self) -> str:
-        """Check for whole fragments of accumulators, and steps inside of them."""
+        """Check for whole fragments of accumulators and operands, and steps inside of them."""
+        m, n, k = self.atom.shape_mnk
+        for which, (x, rows) in enumerate(((self.a, m), (self.b, n)), 1):
+            each = self.atom.values[0] if isinstance(x, Reg) else rows * k
+            held = len(x) if isinstance(x, Reg) else x.access.count * x.access.width
+            if any(not 0 <= step[which] < held // each for step in self.steps):
+                return f"a step outside of {'dab'[which]}"
+            if isinstance(x, Tile) and x.mode not in UNITS:
+                return f"a descriptor of the mode {x.mode}"
         return _fragments(self.atom, self.d, self.steps)
 
     def needs(self) -> MMA_Atom:
