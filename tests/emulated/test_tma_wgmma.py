@@ -10,10 +10,11 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 import cute_py as cute
+from cute_py import _
 from cute_py.integers.symbols import sym
 from cute_py.plan import ops
 from cute_py.plan.access import Access
-from cute_py.plan.descriptors import _difference
+from cute_py.plan.descriptors import _difference, _residues
 from cute_py.plan.verify import verify
 from cute_py.plan.walk import rebuilt
 from tests.hopper_kernels import (
@@ -471,6 +472,71 @@ def test_the_rule_is_what_the_hardware_reads(data):
     right = by_the_hardware(tile, places[0], rows, k, major) == places
     assert (_difference(tile, 0, (rows, k, major), start) == "") == right
     event(f"right: {right}")
+
+
+@cute.kernel
+def along_k(a, b, d, layouts, name):
+    """d = a * b transposed: a run-time loop over the fragments of tiles that are wider than the
+    swizzle.
+    """
+    cute.launch(grid=1, block=WARPGROUP)
+    tid, mma = cute.thread_idx(), cute.make_tiled_mma(name)
+    sA, sB = (cute.smem("f16", layout, 1024) for layout in layouts)
+    for shared, x in ((sA, a), (sB, b)):
+        rows = cute.size(shared, 0)
+        for i in cute.range(0, cute.size(shared), WARPGROUP):
+            at = (i + tid) % rows, (i + tid) // rows
+            shared[at] = x[at]
+    cute.fence_proxy_async()
+    cute.syncthreads()
+    thr = mma.get_slice(tid)
+    part = thr.partition_C(cute.local_tile(d, (64, 64), (0, 0)))
+    acc, tCsA, tCsB = thr.make_fragment_C(part), thr.partition_A(sA), thr.partition_B(sB)
+    for k in cute.range(cute.size(sA, 1) // 16):
+        cute.warpgroup_fence()
+        cute.warpgroup_gemm(mma, acc, tCsA[_, _, k], tCsB[_, _, k], k > 0)
+        cute.warpgroup_commit()
+        cute.warpgroup_wait(0)
+    cute.copy(acc, part)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("mode", MODES)
+def test_an_index_of_run_time_walks_over_a_tile_wider_than_the_swizzle(mode, order):
+    a, b = halves(64, 128), halves(64, 128)
+    exact = a.astype(np.float32) @ b.astype(np.float32).T
+    for majors, arrangement in product((("K", "K"), ("MN", "K"), ("MN", "MN")), ((1, 2), (2, 1))):
+        atoms = [cute.atoms.gmma_layout_atom(major, mode, "f16") for major in majors]
+        layouts = [cute.tile_to_shape(atom, (64, 128), arrangement) for atom in atoms]
+        kind = "" if majors == ("K", "K") else f"<{','.join(majors)}>"
+        d = np.full((64, 64), np.nan, np.float32)
+        plan = cute.trace(along_k, a, b, d, layouts, f"SM90_64x64x16_F32F16F16_SS{kind}")
+        cute.emulate(plan, a, b, d, order=order)
+        assert (d == exact).all()
+
+
+@given(st.data())
+def test_residues_are_those_of_all_values(data):
+    """Of sums of products of symbols and of their quotients, which are not free of each other."""
+    number = partial(data.draw, st.integers(-600, 600))
+    bounds = [(low, low + data.draw(st.integers(0, 20))) for low in (number(), number())]
+    i, j = (sym(name, min=a, max=b) for name, (a, b) in zip("ij", bounds, strict=True))
+    c, e = data.draw(st.sampled_from([2, 3, 4, 8])), data.draw(st.sampled_from([2, 4]))
+    factors = [16 * number() for _ in range(5)]
+    period = data.draw(st.sampled_from([64, 512, 1024]))
+
+    def x(i, j):
+        terms = (i, i // c, j, (i + j) // e, 1)
+        return sum(factor * term for factor, term in zip(factors, terms, strict=True))
+
+    values = product(*[range(a, b + 1) for a, b in bounds])
+    found = _residues(x(i, j), period)
+    assert {x(*each) % period for each in values} <= set(found)
+    if len(found) > 1:
+        values = product(*[range(a, b + 1) for a, b in bounds])
+        assert found == sorted({x(*each) % period for each in values})
+    unbounded = [sym(name, min=None) for name in "ij"]
+    assert set(found) <= set(_residues(x(*unbounded), period))
 
 
 # -- arrays that TMA cannot address
