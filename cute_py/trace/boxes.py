@@ -77,7 +77,10 @@ class Boxes:
         require_own(shared, operation, "load it to several blocks: cute.tma_load(..., multicast=)")
         if tile.dtype is not shared.dtype:
             raise refusal_here("kernel-types", operation=operation, a=tile.dtype, b=shared.dtype)
-        self.shape = [int(size(layout, k)) for k in range(rank(layout))]
+        extents: list[Any] = [size(layout, k) for k in range(rank(layout))]
+        if any(extent.__class__ is not int for extent in extents):  # no tile, but the tensor
+            raise refusal_here("tma-kernel-tile", operation=operation, a=tile, b=shared)
+        self.shape: list[int] = extents
         self.modes = [k for k, extent in enumerate(self.shape) if extent > 1]
         flat = len(layout._d) == len(self.shape)
         steps = [layout._d[k] for k in self.modes] if flat else []

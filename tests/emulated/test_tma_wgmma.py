@@ -225,6 +225,23 @@ def test_boxes_that_tma_fills_otherwise_are_refused(x, layout, part, index, said
     assert said in refused("tma-kernel-box", lambda: loads(x, layout, part, index))
 
 
+def test_a_tensor_whose_extents_are_not_known_is_no_tile():
+    @cute.kernel
+    def load(x, how):
+        cute.launch(grid=1, block=32)
+        whole = cute.tma_tensor(x)
+        shared = cute.smem(x.dtype, 64) if how == "row" else cute.smem(x.dtype, (8, 64))
+        source = {
+            "whole": whole,
+            "row": whole[5, _],
+            "tile": cute.local_tile(whole, (8, 64), (0, 0)),
+        }
+        cute.tma_load(source[how], shared, cute.mbarriers(1), 0)
+
+    for how in ("whole", "row"):
+        refused("tma-kernel-tile", partial(cute.trace, load, halves(8, 64), how))
+
+
 def test_boxes_that_tma_fills_as_the_plan_says():
     """The corrected twins."""
     tall = cute.tile_to_shape(COLUMNS, (256, 64), (2, 1))  # K first
