@@ -35,9 +35,11 @@ from cute_py.integers.symbol_text import text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypeAlias
 
     from cute_py.integers.polynomial import Bounds, Monomial, Polynomial
+
+    Frozen: TypeAlias = tuple[tuple[Any, ...], ...]  # (monomial, coefficient, *bounds) of each term
 
 NO_BOUNDS: Bounds = (None, None)
 _EFFORT = 4  # the depth of nested quotients and minima that are relaxed
@@ -59,14 +61,23 @@ def bounds(p: Polynomial, effort: int = _EFFORT) -> Bounds:
     """Return the (least, greatest) value of p, None if no bound is known."""
     if len(p) < 2:
         return interval(p)
-    # of equal atoms, those that are nameless may have other bounds
-    return _bounds(tuple([(m, c, *[(a.lo, a.hi) for a in m]) for m, c in p.items()]), effort)
+    return _bounds(frozen(p), effort)
+
+
+def frozen(p: Polynomial) -> Frozen:
+    """Return a polynomial as a key, with bounds: equal atoms that are nameless may have others."""
+    return tuple([(m, c, *[(a.lo, a.hi) for a in m]) for m, c in p.items()])
+
+
+def thawed(terms: Frozen) -> Polynomial:
+    """Return the polynomial of a key."""
+    return {term[0]: term[1] for term in terms}
 
 
 @lru_cache(maxsize=4096)  # a kernel asks for each about eight times
-def _bounds(terms: tuple[tuple[Any, ...], ...], effort: int) -> Bounds:
-    """Return the bounds of a polynomial of at least two terms (monomial, factor, *bounds)."""
-    p = {term[0]: term[1] for term in terms}
+def _bounds(terms: Frozen, effort: int) -> Bounds:
+    """Return the bounds of a polynomial of at least two terms."""
+    p = thawed(terms)
     box = interval(p)
     atoms = {atom for m in p for atom in m}
     opaque = [atom for atom in atoms if isinstance(atom, (FloorDiv, Min))]

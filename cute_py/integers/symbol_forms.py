@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import gcd
 
 from cute_py.errors import refusal
@@ -20,7 +21,7 @@ from cute_py.integers.polynomial import (
     times,
 )
 from cute_py.integers.polynomial import value as value_of
-from cute_py.integers.symbol_decisions import bounds
+from cute_py.integers.symbol_decisions import bounds, frozen, thawed
 from cute_py.integers.symbol_text import text
 
 TYPE_CHECKING = False
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cute_py.integers.polynomial import Atom, Polynomial
+    from cute_py.integers.symbol_decisions import Frozen
 
 
 # -- floor(p / d)
@@ -40,6 +42,12 @@ def floordiv(p: Polynomial, d: Polynomial) -> Polynomial:
     factors cancel; a quotient of a quotient is one quotient. Raises UndecidedError if d's sign is
     not known.
     """
+    return _floordiv(frozen(p), frozen(d))
+
+
+@lru_cache(maxsize=1024)  # a kernel asks for each about 25 times
+def _floordiv(numerator: Frozen, divisor: Frozen) -> Polynomial:
+    p, d = thawed(numerator), thawed(divisor)
     number = value_of(d)
     if (number or _sign(p, d)) < 0:
         p, d = scaled(p, -1), scaled(d, -1)

@@ -24,7 +24,7 @@ from cute_py.trace.lower import (
     count_of,
     register,
     require_own,
-    vector_width,
+    widest_access,
 )
 from cute_py.trace.runtime_integers import Condition, as_condition
 from cute_py.trace.state import current, emit
@@ -206,7 +206,7 @@ def _through_registers(op: Copy_Op | None, src: Tensor, dst: Tensor, options: Op
 def _memory(op: Copy_Op | None, tensor: Tensor, options: Options) -> Access:
     """Return the access of the side in memory, with the predicates of the options."""
     cache = options.cache if tensor.space == "gmem" else ""
-    found = access(tensor, _width(op, tensor), "cute.copy", cache=cache, fill=options.fill)
+    found = _accessed(op, tensor, "cute.copy", cache=cache, fill=options.fill)
     return found if options.pred is None else _predicated(found, options.pred)
 
 
@@ -256,8 +256,7 @@ def prefetch(tensor: Tensor) -> None:
     """
     if tensor.space != "gmem":
         raise refusal_here("kernel-space", operation="cute.prefetch", tensor=tensor, wanted="gmem")
-    part = access(tensor, _width(None, tensor), "cute.prefetch")
-    emit(Prefetch, part)
+    emit(Prefetch, _accessed(None, tensor, "cute.prefetch"))
 
 
 def _require_no_pred(options: Options, tensor: Tensor) -> None:
@@ -265,15 +264,15 @@ def _require_no_pred(options: Options, tensor: Tensor) -> None:
         raise refusal_here("kernel-pred", operation="cute.copy", pred=options.pred, count=0)
 
 
-def _width(op: Copy_Op | None, memory: Tensor) -> int:
-    """Return the vector width (elements): that of the instruction, or the widest that fits."""
+def _accessed(op: Copy_Op | None, memory: Tensor, operation: str, **more: Any) -> Access:
+    """Return the access by vectors of the instruction's width, or of the widest that fits."""
     bits: int = memory.dtype.bits
     if op is not None and op.name == "UniversalCopy":
-        return max(op.src_bits // bits, 1)
+        return access(memory, max(op.src_bits // bits, 1), operation, **more)
     most = WIDEST if op is None else op.alignment_bits
     name = getattr(memory.engine, "name", "")
     aligned = alignment_of(memory.space, name) * 8 if name else bits
-    return vector_width(memory, min(most, aligned), "cute.copy")
+    return widest_access(memory, min(most, aligned), operation, **more)
 
 
 def _require_size(src: Tensor, dst: Tensor) -> None:

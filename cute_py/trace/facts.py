@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from cute_py.integers.polynomial import Polynomial
     from cute_py.plan.conditions import Cond, Scalar
-    from cute_py.trace.state import Scope
+    from cute_py.trace.state import Premises, Scope
 
 MOST = 16  # facts that are tried, the innermost first
 
@@ -30,6 +30,7 @@ def learn(scope: Scope, cond: Cond, truth: bool = True) -> None:
     new = tuple(_facts(cond, truth))
     if new:
         scope.facts = (*new, *scope.facts)
+        scope.premises = None
         scope.proofs.clear()
 
 
@@ -77,21 +78,29 @@ def known() -> tuple[Polynomial, ...]:
 
 def decide(question: str, a: Scalar, b: Scalar) -> bool | None:
     """Answer "same" or "less" about integers that the ranges of their symbols leave open."""
-    facts = known()
-    if not facts or question not in ("same", "less"):
+    scope = current().scope
+    if scope.premises is None:
+        scope.premises = _premises(known())
+    if not scope.premises[1] or question not in ("same", "less"):
         return None
-    proofs, key = current().scope.proofs, (question, a, b)
+    proofs, key = scope.proofs, (question, a, b)
     if key not in proofs:
-        proofs[key] = _decided(question, plus(terms_of(b), terms_of(a), -1), facts)
+        proofs[key] = _decided(question, plus(terms_of(b), terms_of(a), -1), *scope.premises)
     return proofs[key]
 
 
-def _decided(question: str, p: Polynomial, facts: tuple[Polynomial, ...]) -> bool | None:
-    """Decide p == 0 or p > 0."""
+def _premises(facts: tuple[Polynomial, ...]) -> Premises:
+    """Return the symbols with narrower bounds, and the facts in these."""
     images = _narrowed(facts)
+    return images, tuple([substitute(fact, images) for fact in facts]) if images else facts
+
+
+def _decided(
+    question: str, p: Polynomial, images: dict[Symbol, Polynomial], facts: tuple[Polynomial, ...]
+) -> bool | None:
+    """Decide p == 0 or p > 0 from premises."""
     if images:
         p = substitute(p, images)
-        facts = tuple([substitute(fact, images) for fact in facts])
     above, below = plus(p, {(): 1}, -1), scaled(p, -1)
     if question == "less":
         return True if _is_least_0(above, facts) else False if _is_least_0(below, facts) else None

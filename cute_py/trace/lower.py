@@ -288,17 +288,17 @@ def alignment_of(space: str, storage: str) -> int:
     return int(known.alignment)
 
 
-def vector_width(a: Tensor, most_bits: int, operation: str) -> int:
-    """Return the widest vector (elements) of at most `most_bits` that `access` accepts."""
-    count, bits = count_of(a.layout, operation), element_bits(a)
+def widest_access(a: Tensor, most_bits: int, operation: str, **more: Any) -> Access:
+    """Return the `access` of the widest vectors of at most `most_bits` that there is."""
+    count, bits, found = count_of(a.layout, operation), element_bits(a), None
     width = max(1, 8 // bits) if is_packed(a) and count % max(1, 8 // bits) == 0 else 1
     while width * 2 * bits <= most_bits and count % (width * 2) == 0:
         try:
-            access(a, width * 2, operation)
+            found = access(a, width * 2, operation, **more)
         except LayoutError:
             break
         width *= 2
-    return width
+    return access(a, width, operation, **more) if found is None else found
 
 
 def element_bits(tensor: Tensor) -> int:

@@ -18,15 +18,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
-    from typing import Any, ParamSpec
+    from typing import Any, ParamSpec, TypeAlias
 
     from cute_py.errors import CuteError
-    from cute_py.integers.polynomial import Polynomial
+    from cute_py.integers.polynomial import Polynomial, Symbol
     from cute_py.integers.symbols import SymInt
     from cute_py.plan.ops import Op
     from cute_py.trace.kernel import Recorder
 
     P = ParamSpec("P")
+    # symbols with narrower bounds, and polynomials of these that are at least 0
+    Premises: TypeAlias = tuple[dict[Symbol, Polynomial], tuple[Polynomial, ...]]
 
 _local = threading.local()
 _TRACE = __name__.rpartition(".")[0]
@@ -36,7 +38,18 @@ _HERE = __name__.rpartition(".")[0].partition(".")[0]  # cute_py
 class Scope:
     """A block during its recording."""
 
-    __slots__ = ("depth", "facts", "kind", "line", "open", "ops", "parent", "proofs", "root")
+    __slots__ = (
+        "depth",
+        "facts",
+        "kind",
+        "line",
+        "open",
+        "ops",
+        "parent",
+        "premises",
+        "proofs",
+        "root",
+    )
 
     def __init__(self, kind: str, parent: Scope | None, line: tuple[str, int]) -> None:
         """Open a block: `kernel`, `loop`, `branch` ..."""
@@ -47,6 +60,7 @@ class Scope:
         self.line = line
         self.ops: list[Op] = []
         self.facts: tuple[Polynomial, ...] = ()  # polynomials that are at least 0; see `facts`
+        self.premises: Premises | None = None  # the facts that are known here; see `facts.decide`
         self.proofs: dict[Any, bool | None] = {}  # what facts have decided; see `facts.decide`
         self.open = True
 

@@ -43,7 +43,7 @@ from cute_py.trace.arithmetic import (
     require_domain,
 )
 from cute_py.trace.facts import learn
-from cute_py.trace.lower import access, register, require_own, vector_width
+from cute_py.trace.lower import access, register, require_own, widest_access
 from cute_py.trace.memory import element_register
 from cute_py.trace.runtime_integers import Condition, Int, as_condition, bare, new_symbol
 from cute_py.trace.state import current, emit, number_within, require_choice
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.layout.types import IntTuple, Leaf
+    from cute_py.plan.access import Access
     from cute_py.plan.conditions import Scalar, Value
 
 
@@ -383,7 +384,7 @@ def atomic(
         require_domain(fn, target.dtype)
     if (fn == "cas") != (compare is not None):
         raise refusal_here("kernel-compare", operation="cute.atomic", fn=fn)
-    dst = access(target, _sum_width(target, old) if fn == "add" else 1, "cute.atomic")
+    dst = _combined(fn, target, old)
     given = [value] if compare is None else [value, compare]
     src, *wanted = [element_register(x, target.dtype, "cute.atomic") for x in given]
     for reg in (src, *wanted):
@@ -413,13 +414,13 @@ def atomic_cas(target: Tensor, compare: object, value: object) -> Tensor:
     return found
 
 
-def _sum_width(target: Tensor, old: bool) -> int:
-    """Return how many contiguous elements are added by one instruction."""
-    bits = target.dtype.bits
-    if target.dtype.name not in ADDED:
-        return 1
-    most = 32 if old or target.space != "gmem" else 128
-    return vector_width(target, most, "cute.atomic") if bits < most else 1
+def _combined(fn: str, target: Tensor, old: bool) -> Access:
+    """Return the access by the elements that one instruction combines: contiguous ones are added
+    together.
+    """
+    if fn != "add" or target.dtype.name not in ADDED:
+        return access(target, 1, "cute.atomic")
+    return widest_access(target, 32 if old or target.space != "gmem" else 128, "cute.atomic")
 
 
 _ARRIVE = "store it, then cute.cluster_sync(), or arrive at cute.mapa(bars, rank)"
