@@ -18,7 +18,6 @@ from cute_py.layout.basis import make_basis_like
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import Layout
 from cute_py.layout.modes import get
-from cute_py.layout.queries import rank, size
 from cute_py.layout.tuples import flatten
 from cute_py.plan.access import POLICIES
 from cute_py.plan.conditions import bounds_of
@@ -49,6 +48,7 @@ from cute_py.trace.boxes import Boxes
 from cute_py.trace.control import bare_condition
 from cute_py.trace.engines import GlobalMemory, Guarded, SharedMemory
 from cute_py.trace.lower import access, register, require_own
+from cute_py.trace.matrix import extents_of
 from cute_py.trace.memory import smem
 from cute_py.trace.runtime_integers import Condition, as_condition, bare
 from cute_py.trace.state import current, emit, number_within, require_choice
@@ -348,19 +348,7 @@ def warpgroup_gemm(
         choices = "a tiled MMA, or an atom, of a warpgroup: SM90_..._SS or _RS"
         facts = {"value": mma, "choices": choices}
         raise refusal_here("kernel-choice", operation="cute.warpgroup_gemm", **facts)
-    for x in (acc, a, b):
-        require_tensor(x, "cute.warpgroup_gemm")
-    m, n, k = (_count(acc, 1), _count(acc, 2), _count(a, 2))
-    if (_count(a, 1), _count(b, 1), _count(b, 2)) != (m, n, k):
-        raise refusal_here(
-            "operand-shape",
-            operation="cute.warpgroup_gemm",
-            atom=atom,
-            c=acc.layout,
-            a=a.layout,
-            b=b.layout,
-            values=", ".join(str(size(tv, 1)) for tv in (atom.c_tv, atom.a_tv, atom.b_tv)),
-        )
+    m, n, k = extents_of(atom, acc, a, b, "cute.warpgroup_gemm")
     steps = tuple(
         (i + m * j, i + m * kk, j + n * kk) for kk in range(k) for j in range(n) for i in range(m)
     )
@@ -374,12 +362,11 @@ def warpgroup_gemm(
     emit(Wgmma, atom, d, left, right, steps, sums)
 
 
-def _count(tensor: Tensor, mode: int) -> int:
-    return int(size(tensor.layout, mode)) if mode < rank(tensor.layout) else 1
-
-
 def _tile(part: Tensor, major: str, operation: str) -> Tile:
     """Return an operand in shared memory, with the fields of its descriptor."""
+    if not isinstance(part.engine, SharedMemory):
+        wanted = "shared memory, of which the instruction reads this operand"
+        raise refusal_here("kernel-space", operation=operation, tensor=part, wanted=wanted)
     require_own(part, operation, "load it to several blocks: cute.tma_load(..., multicast=)")
     descriptor = make_gmma_desc(_at_origin(get(part.layout, 0)), part.dtype, major)
     return Tile(

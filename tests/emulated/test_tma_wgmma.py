@@ -492,6 +492,59 @@ def test_the_rule_is_what_the_hardware_reads(data):
 
 
 @cute.kernel
+def of_operands(d, wrong, source="SS"):
+    """A product, one operand of which has another type, shape or memory than the atom's."""
+    cute.launch(grid=1, block=WARPGROUP)
+    mma = cute.make_tiled_mma(f"SM90_64x16x16_F32F16F16_{source}")
+    thr = mma.get_slice(cute.thread_idx())
+    kinds = [wrong.get(x, "f16") for x in "ab"]
+    sA, sB = (
+        cute.smem(kind, cute.tile_to_shape(cute.atoms.Layout_K_SW128_Atom(kind), (n, 64, 2)), 1024)
+        for n, kind in zip((64, 16), kinds, strict=True)
+    )
+    a, b = thr.partition_A(sA), thr.partition_B(sB)  # (MMA,MMA_M or _N,MMA_K,stages)
+    if not wrong.get("stages"):
+        a, b = a[_, _, _, 0], b[_, _, _, 0]
+    if wrong.get("memory") or source == "RS":
+        a = cute.make_rmem_tensor(a.layout.shape, kinds[0])
+        a.fill(0)
+    if wrong.get("recast"):
+        a = cute.recast(a, "bf16")
+    if wrong.get("swapped"):
+        a, b = b, a
+    acc = cute.make_rmem_tensor((wrong.get("values", 8), 1, 1), wrong.get("acc", "f32"))
+    cute.warpgroup_fence()
+    cute.warpgroup_gemm(mma, acc, a, b, False)
+    cute.warpgroup_commit()
+    cute.warpgroup_wait(0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "source", "code"),
+    [
+        ({}, "SS", ""),
+        ({}, "RS", ""),
+        *[({"a": kind}, "SS", "kernel-operand-type") for kind in ("bf16", "s16", "f32", "tf32")],
+        *[({"b": kind}, "RS", "kernel-operand-type") for kind in ("bf16", "u16", "f32")],
+        ({"a": "bf16"}, "RS", "kernel-operand-type"),
+        ({"recast": True}, "SS", "kernel-operand-type"),
+        *[({"acc": kind}, "SS", "kernel-operand-type") for kind in ("f16", "s32", "bf16")],
+        *[({"values": n}, "SS", "operand-shape") for n in (4, 16)],
+        ({"swapped": True}, "SS", "operand-shape"),
+        ({"memory": True}, "SS", "kernel-space"),
+        ({"stages": True}, "SS", "kernel-fragment"),
+    ],
+)
+def test_operands_of_a_warpgroup_have_the_types_and_shapes_of_its_atom(wrong, source, code):
+    """The instruction takes bits: it would read other numbers."""
+    call = partial(cute.trace, of_operands, np.zeros((64, 16), np.float32), wrong, source)
+    if code:
+        refused(code, call)
+    else:
+        assert [op.products for op in call().ops if isinstance(op, ops.Wgmma)] == [4]
+
+
+@cute.kernel
 def along_k(a, b, d, layouts, name):
     """d = a * b transposed: a run-time loop over the fragments of tiles that are wider than the
     swizzle.

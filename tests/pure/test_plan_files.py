@@ -169,6 +169,11 @@ def wrong_plans():
         changed(hopper, ops.TmaLoad, box=dataclasses.replace(box, tile=wide)),
     )
     b = first(hopper, ops.Wgmma).b
+    other = dataclasses.replace(b.access, dtype=cute.bf16)
+    yield (
+        "an operand of another type",
+        changed(hopper, ops.Wgmma, b=dataclasses.replace(b, access=other)),
+    )
     yield "an unknown mode", changed(hopper, ops.Wgmma, b=dataclasses.replace(b, mode="SW16"))
     for step in ((99, 0, 0), (0, 99, 0), (0, 0, 99), (0, -1, 0)):
         yield f"a step outside: {step}", changed(hopper, ops.Wgmma, steps=(step,))
