@@ -634,7 +634,9 @@ WHEN = {
     "emulate-proxy-fence": "TMA or wgmma reads what threads stored, without a proxy fence between",
     "emulate-proxy-global": "TMA accesses global memory that threads of the same kernel stored",
     "emulate-wgmma-pending": "accumulators, or A in registers, are touched before warpgroup_wait",
-    "emulate-wgmma-start": "threads of a warpgroup disagree on where sums start from zero",
+    "emulate-wgmma-start": (
+        "threads of a warpgroup disagree on where sums start from zero, or where an operand is"
+    ),
     "emulate-wgmma-fence": (
         "accumulators, or A in registers, are written and then used by wgmma without a fence"
     ),
@@ -1278,7 +1280,7 @@ RECORDED = {
     ),
     "emulate-wgmma-start": (
         "warpgroup",
-        {"condition": "tid < 64", "value": "False", "who": "block (0, 0, 0), warp 2, lane 0"},
+        {"what": "accumulate=tid < 64 that is False", "who": "block (0, 0, 0), warp 2, lane 0"},
     ),
     "emulate-wgmma-fence": ("warpgroup", {"registers": "a[0:8]", "who": "block (0, 0, 0), warp 0"}),
     "emulate-map": ("gemm", {"name": "A", "found": "a pitch of 270 bytes, with rows of 270 bytes"}),

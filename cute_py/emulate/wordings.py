@@ -190,8 +190,7 @@ WORDINGS: dict[str, Wording] = {
     ),
     "emulate-wgmma-start": (
         EmulationError,
-        "accumulate={condition}, which is {value} in {who} and not in the first thread of its "
-        "warpgroup",
+        "{what} in {who}, and not in the first thread of its warpgroup",
         "one value in all threads of a warpgroup",
         "compute it from block indices, loop variables, cute.warp_idx() // 4, or memory that all "
         "of its threads read",

@@ -545,6 +545,56 @@ def test_operands_of_a_warpgroup_have_the_types_and_shapes_of_its_atom(wrong, so
 
 
 @cute.kernel
+def of_stages(a, d, how):
+    """d = a * a transposed, from one of two stages that hold the same."""
+    cute.launch(grid=1, block=2 * WARPGROUP)
+    tid, mma = cute.thread_idx(), cute.make_tiled_mma("SM90_64x64x16_F32F16F16_SS", (2, 1, 1))
+    atom = cute.atoms.Layout_K_SW128_Atom("f16")
+    shared = cute.smem("f16", cute.tile_to_shape(atom, (128, 64, 2)), 1024)
+    for i in range(0, 128 * 64, 2 * WARPGROUP):
+        at = divmod(i + tid, 64)
+        shared[*at, 0] = a[at]
+        shared[*at, 1] = a[at]
+    cute.fence_proxy_async()
+    cute.syncthreads()
+    stage = {"warps": tid // 32, "lanes": tid // 16, "groups": tid // 128, "": 1}.get(how, 0) % 2
+    thr = mma.get_slice((tid + 64) % 256 if how == "slice" else tid)
+    part = thr.partition_C(cute.local_tile(d, (128, 64), (0, 0)))
+    a_part = thr.partition_A(shared)[_, _, _, stage]
+    b_part = thr.partition_B(cute.local_tile(shared, (64, 64, 2), (0, 0, 0)))
+    acc = thr.make_fragment_C(part)
+    cute.warpgroup_fence()
+    b_part = b_part[_, _, _, tid // 64 % 2 if how == "b" else 0]
+    cute.warpgroup_gemm(mma, acc, a_part, b_part, False)
+    cute.warpgroup_commit()
+    cute.warpgroup_wait(0)
+    cute.copy(acc, part)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(
+    ("how", "right"),
+    [
+        ("", True),
+        ("groups", True),
+        ("warps", False),
+        ("lanes", False),
+        ("slice", False),
+        ("b", False),
+    ],
+)
+def test_the_threads_of_a_warpgroup_agree_on_where_operands_are(how, right, order):
+    """A descriptor is one number of the warpgroup."""
+    a, d = halves(128, 64), np.full((128, 64), np.nan, np.float32)
+    call = partial(cute.emulate, cute.trace(of_stages, a, d, how), a, d, order=order)
+    if right:
+        call()
+        assert (d == a.astype(np.float32) @ a[:64].astype(np.float32).T).all()
+    else:
+        assert "an operand that begins at element" in refused("emulate-wgmma-start", call)
+
+
+@cute.kernel
 def along_k(a, b, d, layouts, name):
     """d = a * b transposed: a run-time loop over the fragments of tiles that are wider than the
     swizzle.

@@ -345,7 +345,7 @@ def wgmma(program: Program, op: ops.Wgmma) -> Run:
         groups = c.span.nB, c.span.nW // WARPS
         total = np.array(d.raw(c)).reshape(*groups, THREADS, -1)
         kept = np.broadcast_to(np.asarray(accumulate(c)), c.span.shape).reshape(*groups, THREADS)
-        _require_agreement(op, c, kept)
+        _require_agreement(op, c, kept, f"accumulate={op.accumulate} that is {{value}}")
         for i in {i for i, _, _ in op.steps}:
             total[~kept, i * n : (i + 1) * n] = 0
         if "registers" in program.checks and kept.any():
@@ -383,7 +383,13 @@ def _operand(
 
     def shared(c: Cohort) -> Callable[[int], Array]:
         place = located(c)
-        offsets = np.broadcast_to(place.offsets, (*c.span.shape, located.count))[:, ::WARPS, 0]
+        every = np.broadcast_to(place.offsets, (*c.span.shape, located.count))
+        if place.offsets[..., 0].size > 1:  # one descriptor for all threads
+            starts = every[..., :: rows * K].reshape(c.span.nB, c.span.nW // WARPS, THREADS, -1)
+            words = f"an operand that begins at element {{value}} of {tile.storage}"
+            for fragment in range(starts.shape[-1]):
+                _require_agreement(op, c, starts[..., fragment], words)
+        offsets = every[:, ::WARPS, 0]
         if c.batch.shadow is not None:
             for b in range(c.span.nB):
                 for warp in range(c.span.nW):  # each of them must know what it reads
@@ -415,14 +421,16 @@ def _require_groups(op: ops.Op, c: Cohort) -> None:
         raise c.fault("emulate-warp-divergent", op, (0, 0), name=op.call)
 
 
-def _require_agreement(op: ops.Wgmma, c: Cohort, kept: Array) -> None:
-    """Refuse a condition on which the threads of a warpgroup do not agree."""
-    differs = kept != kept[..., :1]
+def _require_agreement(op: ops.Wgmma, c: Cohort, values: Array, words: str) -> None:
+    """Refuse a condition or place [block, group, thread] on which the threads of a warpgroup do not
+    agree; `words` describe a {value}. Source: PTX ISA, wgmma.mma_async; "Matrix descriptor".
+    """
+    differs = values != values[..., :1]
     if differs.any():
         row, group, thread = (int(k) for k in np.argwhere(differs)[0])
         where = row, group * WARPS + thread // LANES, thread % LANES
-        value = bool(kept[row, group, thread])
-        raise c.fault("emulate-wgmma-start", op, where, condition=op.accumulate, value=value)
+        what = words.format(value=values[row, group, thread])
+        raise c.fault("emulate-wgmma-start", op, where, what=what)
 
 
 def _columns_of(c: Cohort, W: Array) -> Array:
