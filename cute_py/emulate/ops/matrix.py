@@ -387,8 +387,8 @@ def _operand(
         if place.offsets[..., 0].size > 1:  # one descriptor for all threads
             starts = every[..., :: rows * K].reshape(c.span.nB, c.span.nW // WARPS, THREADS, -1)
             words = f"an operand that begins at element {{value}} of {tile.storage}"
-            for fragment in range(starts.shape[-1]):
-                _require_agreement(op, c, starts[..., fragment], words)
+            for i in range(starts.shape[-1]):
+                _require_agreement(op, c, starts[..., i], words)
         offsets = every[:, ::WARPS, 0]
         if c.batch.shadow is not None:
             for b in range(c.span.nB):
