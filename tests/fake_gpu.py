@@ -116,7 +116,9 @@ class Raw:
         return name
 
     def do_cuOccupancyMaxActiveClusters(self, _function, config):
-        (cluster,) = [a.value.clusterDim for a in config.attrs if hasattr(a.value, "clusterDim")]
+        (cluster,) = [
+            a.value.clusterDim for a in config.attrs if a.id.endswith("_CLUSTER_DIMENSION")
+        ]
         # as the driver, which answers CUDA_ERROR_INVALID_CLUSTER_SIZE
         assert config.gridDimX > 0
         assert config.gridDimX % cluster.x == 0

@@ -493,6 +493,7 @@ WHEN = {
     "config-types": "no instruction multiplies the two types",
     "config-bits": "rows of elements below a byte do not start at whole bytes",
     "gemm-config": "the parts of a configuration do not fit each other or the operands",
+    "config-shared": "a configuration for Hopper takes more shared memory than a block has",
     # -- codegen.wordings
     "codegen-name": "a kernel, or an argument, has a name that no Python function can have",
     "codegen-print": "more is printed in one call than vprintf takes",
@@ -644,7 +645,8 @@ WHEN = {
     "emulate-mbarrier-early": (
         "an mbarrier is used by who does not know of its init: a barrier, or a fence, is missing"
     ),
-    "emulate-mbarrier-again": "an mbarrier is initialised again while others may use it",
+    "emulate-mbarrier-again": "an mbarrier is initialised again while it is valid",
+    "emulate-mbarrier-busy": "an mbarrier is ended while others may use it",
     "emulate-cluster-rank": "a block arrives at, or multicasts to, a rank that its cluster lacks",
     "emulate-multicast": "a mask of a multicast that is computed at run time is 0",
     "emulate-peer-begin": "a block accesses shared memory of one that may not have begun",
@@ -1019,6 +1021,15 @@ RECORDED = {
             ),
         },
     ),
+    "config-shared": (
+        "config(tile=128x256x64,stages=9): GemmConfig",
+        {
+            "parts": "tile=128x256x64, stages=9",
+            "bytes": 442512,
+            "most": 232448,
+            "fix": "at most stages=4, less what D takes",
+        },
+    ),
     "config-bits": ("choose", {"dtype": "b1", "mode": "1", "bits": "4"}),
     "codegen-name": ("cute.compile", {"name": "<lambda>"}),
     "codegen-print": ("cute.print", {"count": 33, "most": 32}),
@@ -1295,7 +1306,11 @@ RECORDED = {
     ),
     "emulate-mbarrier-unset": (
         "ring",
-        {"name": "mbarrier empty[0]", "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)"},
+        {
+            "name": "mbarrier empty[0]",
+            "state": "nothing has initialised",
+            "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
+        },
     ),
     "emulate-mbarrier-early": (
         "kernel",
@@ -1310,12 +1325,21 @@ RECORDED = {
         {
             "name": "mbarrier bar[0]",
             "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
+            "other": "kernel.py:5",
+        },
+    ),
+    "emulate-mbarrier-busy": (
+        "kernel",
+        {
+            "name": "mbarrier bar[0]",
+            "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
             "use": "nothing orders its use before (kernel.py:5)",
         },
     ),
     "emulate-mbarrier-lost": (
         "kernel",
         {
+            "what": "use",
             "name": "mbarrier bar[0]",
             "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
             "other": "kernel.py:7",

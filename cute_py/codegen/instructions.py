@@ -541,6 +541,10 @@ _ASYNC = (
         "mbarrier.init", "order", "sm_80", count=(),
     ),
     _row(
+        "mbarrier.inval", "mbarrier.inval.shared.b64 [{bar}];", "< bar:shared",
+        "mbarrier.inval", "order", "sm_80",
+    ),
+    _row(
         "mbarrier.arrive", "mbarrier.arrive.shared.b64 _, [{bar}];", "< bar:shared",
         "mbarrier.arrive", "order", "sm_80",
     ),

@@ -48,10 +48,11 @@ CHECKS = {
         ("mode",),
     ),
     "mbarriers": Check(
-        "mbarriers that are used before their init is known, or initialised again while in use; "
-        "memory of mbarriers that is written; arrivals and waits that may be of another phase",
-        "mbarrier.init, fence.mbarrier_init, mbarrier.try_wait",
-        ("mbarrier-early", "mbarrier-again", "mbarrier-lost", "mbarrier-phase"),
+        "mbarriers that are used before their init is known, initialised again while they are "
+        "valid, or ended while in use; memory of mbarriers that is written; arrivals and waits "
+        "that may be of another phase",
+        "mbarrier.init, mbarrier.inval, fence.mbarrier_init, mbarrier.try_wait",
+        ("mbarrier-early", "mbarrier-again", "mbarrier-busy", "mbarrier-lost", "mbarrier-phase"),
     ),
     "lifetimes": Check(
         "accesses to shared memory of a block that may not have begun, or ends while it is in use",

@@ -109,6 +109,7 @@ class Engines:
         )
         self.born = np.zeros(shape, np.int64)  # the stamp of the init
         self.fenced = np.zeros(shape, np.int64)  # the stamp of the fence after it
+        self.made: dict[tuple[int, int], Op] = {}  # the init of each, or its inval
         # block, slot, block and thread that uses it -> its last stamp, whether it did so alone, op
         self.used: dict[tuple[int, int, int, int], tuple[int, bool, Op]] = {}
         self.reached: list[tuple[int, int, int, Op]] = []  # block, source, stamp, op
@@ -177,25 +178,43 @@ class Engines:
         self.settle(b, slot)
 
     def init(self, op: Op, span: Span, thread: Thread, slot: int, count: int) -> None:
-        """Make an mbarrier."""
+        """Make an mbarrier; refuse one where a valid one is, which PTX leaves undefined."""
         b, clocks = int(span.B[thread[0]]), self.clocks
         if clocks is not None:
             if self.phases is not None:
-                self._require_idle(op, span, thread, slot)
+                if self.count[b, slot]:
+                    facts = {
+                        "name": self.agents.mbarrier(slot),
+                        "other": line_of(self.made[b, slot]),
+                    }
+                    raise self.faults.at("emulate-mbarrier-again", op, span, thread, **facts)
                 self.phases.begin((b, slot))
             who = int(span.W[thread[1]]) * LANES + thread[2]
             row = b if clocks.rows > 1 else 0
             self.born[b, slot] = clocks.stamps(np.array([row]), np.array([who]))[0]
             self.fenced[b, slot] = 0
+        self.made[b, slot] = op
         self.count[b, slot] = self.pending[b, slot] = count
         self.bytes[b, slot] = self.phase[b, slot] = 0
 
-    def keep(self, b: int, slot: int, vectors: Vectors) -> None:
-        """Remember which access wrote the memory of a new mbarrier: its init."""
+    def inval(self, op: Op, span: Span, thread: Thread, slot: int) -> None:
+        """End an mbarrier; refuse one that others may use."""
+        b = int(span.B[thread[0]])
+        self.use(op, span, thread, 1 << thread[2], (b, slot))
+        if self.phases is not None:
+            self._require_idle(op, span, thread, slot)
+        self.count[b, slot] = 0
+        self.made[b, slot] = op
+        self.marks.pop((b, slot), None)
+
+    def keep(self, b: int, slot: int, vectors: Vectors, is_new: bool = True) -> None:
+        """Remember which access wrote the memory of a new mbarrier, or of one that has ended."""
         if self.shadow is not None and self.phases is not None:
             place = np.array([slot - self.agents.first_slot[vectors.access.storage]])
             granules = self._granules(vectors, place, self.shadow.granule)
-            self.marks[b, slot] = granules, self._marked(b, granules)
+            self.shadow.hide(b if len(self.shadow.last) > 1 else 0, granules)
+            if is_new:
+                self.marks[b, slot] = granules, self._marked(b, granules)
 
     def _marked(self, b: int, granules: Array) -> Array:
         """Return who wrote granules last, and by which op."""
@@ -204,35 +223,44 @@ class Engines:
         row = b if len(shadow.last) > 1 else 0
         return np.array([shadow.last[row, granules], shadow.wrote[row, granules]])
 
-    def _require_kept(self, op: Op, span: Span, thread: Thread, at: tuple[int, int]) -> None:
-        """Refuse an mbarrier whose memory was written since its init."""
+    def _overwritten(self, at: tuple[int, int]) -> Op | None:
+        """Return what has written the memory of an mbarrier since its init."""
         if at not in self.marks or self.shadow is None:
-            return
+            return None
         granules, marked = self.marks[at]
         now = self._marked(at[0], granules)
-        if (now != marked).any():
-            other = line_of(self.shadow.ops[int(now[1, int(np.argmax((now != marked).any(0)))])])
-            facts = {"name": self.agents.mbarrier(at[1]), "other": other}
-            raise self.faults.at("emulate-mbarrier-lost", op, span, thread, **facts)
+        differ = now != marked
+        if not differ.any():
+            return None
+        return self.shadow.ops[int(now[1, int(np.argmax(differ.any(0)))])]
+
+    def _require_kept(self, op: Op, span: Span, thread: Thread, at: tuple[int, int]) -> None:
+        """Refuse an mbarrier whose memory was written since its init."""
+        other = self._overwritten(at)
+        if other is not None:
+            facts = {"name": self.agents.mbarrier(at[1]), "other": line_of(other)}
+            raise self.faults.at("emulate-mbarrier-lost", op, span, thread, what="use", **facts)
+
+    def _require_ended(self) -> None:
+        """Refuse memory that was written while an mbarrier was there, though nobody used it."""
+        for at in self.marks:
+            other = self._overwritten(at)
+            if other is not None:
+                name, who = self.agents.mbarrier(at[1]), f"block {self.faults.block(at[0])}"
+                facts = {"what": "end", "name": name, "who": who, "other": line_of(other)}
+                raise self.faults.fault("emulate-mbarrier-lost", other, **facts)
 
     def _require_idle(self, op: Op, span: Span, thread: Thread, slot: int) -> None:
-        """Refuse to initialise an mbarrier again while somebody may use it."""
-        b = int(span.B[thread[0]])
-        if self.count[b, slot] == 0:
-            return
-        name = self.agents.mbarrier(slot)
-        who = self._thread(span, thread)
-        if self.pending[b, slot] != self.count[b, slot] or self.bytes[b, slot]:
-            use = "a phase is not complete"
-            raise self.faults.at("emulate-mbarrier-again", op, span, thread, name=name, use=use)
-        if not self.knows(who, b, int(self.born[b, slot])):
-            use = "nothing orders the init before after that"
-            raise self.faults.at("emulate-mbarrier-again", op, span, thread, name=name, use=use)
+        """Refuse to end an mbarrier while somebody may use it."""
+        b, who = int(span.B[thread[0]]), self._thread(span, thread)
+        use = "TMA loads that it counts are not complete" if self.bytes[b, slot] else ""
         for key in [key for key in self.used if key[:2] == (b, slot)]:
             stamp, alone, by = self.used.pop(key)
-            if not self.knows(who, key[2], stamp, alone):
+            if by is not op and not self.knows(who, key[2], stamp, alone):
                 use = f"nothing orders its use before ({line_of(by)})"
-                raise self.faults.at("emulate-mbarrier-again", op, span, thread, name=name, use=use)
+        if use:
+            name = self.agents.mbarrier(slot)
+            raise self.faults.at("emulate-mbarrier-busy", op, span, thread, name=name, use=use)
 
     def fence_inits(self, who: Acting) -> None:
         """Let TMA and other blocks know of the mbarriers that these threads have initialised."""
@@ -270,7 +298,10 @@ class Engines:
         b, slot = at
         name = self.agents.mbarrier(slot)
         if self.count[b, slot] == 0:
-            raise self.faults.at("emulate-mbarrier-unset", op, span, thread, name=name)
+            ended = self.made.get(at)
+            state = "nothing has initialised" if ended is None else f"has ended ({line_of(ended)})"
+            facts = {"name": name, "state": state}
+            raise self.faults.at("emulate-mbarrier-unset", op, span, thread, **facts)
         if self.clocks is None or self.phases is None:
             return
         self._require_kept(op, span, thread, at)
@@ -405,9 +436,11 @@ class Engines:
             lanes = 0 if written[k] & (SEVERAL | WHOLE) else 1 << int(who[k]) % LANES
             op = shadow.ops[int(shadow.wrote[b, g[k]])]
             raise self._fault(asked, k, int(who[k]), lanes, op, "a write by")
-        if not asked.writes and not written.all():
-            k = int(np.argmin(written != 0))
+        held = shadow.holds(b, g) if asked.vectors.shares else written != 0
+        if not asked.writes and not held.all():
+            k = int(np.argmin(held))
             facts = {"storage": asked.vectors.access.storage, "offset": self._element(asked, k)}
+            facts["since"] = shadow.since(b, int(g[k]))
             raise self.faults.at(
                 "emulate-smem-unwritten", asked.op, asked.span, asked.thread, **facts
             )
@@ -504,6 +537,7 @@ class Engines:
 
     def require_over(self) -> None:
         """Refuse blocks that have all ended while shared memory of them was still used."""
+        self._require_ended()
         clocks = self.clocks
         if clocks is None or "lifetimes" not in self.checks:
             return

@@ -207,7 +207,8 @@ class Peers:
         assert shadow is not None
         assert clocks is not None
         (block, _), written = at, int(shadow.last[at])
-        if not written and kind != WRITE:
+        if kind != WRITE and not shadow.holds(*at):
+            facts = facts | {"since": shadow.since(*at)}
             raise c.fault("emulate-smem-unwritten", op, where, **facts)
         who, warp = written & WHO, self.agents.warp(written & WHO)
         lanes = 1 << who % LANES

@@ -81,6 +81,7 @@ class Shadow:
         self.atomics = Readers(clocks, grain.granules, engines=False) if grain.atomics else None
         self.writers: Array | None = None  # the lanes of stamps with the flag SEVERAL, as bits
         self.wrote = np.zeros(self.last.shape, np.int32)  # the ops that did it
+        self.opaque: Array | None = None  # the stamps of the last inits and invals of mbarriers
         self.ops: list[Op] = []
         self.numbers: dict[int, int] = {}
         self.peers: Peers | None = None  # where a plan accesses shared memory of other blocks
@@ -88,7 +89,7 @@ class Shadow:
 
     def apart(self, blocks: int) -> None:
         """Give every block a row of its own."""
-        for name in ("last", "writers", "wrote"):
+        for name in ("last", "writers", "wrote", "opaque"):
             array = getattr(self, name)
             if array is not None:
                 setattr(self, name, np.repeat(array, blocks, axis=0))
@@ -196,6 +197,10 @@ class Shadow:
         written = self.last.reshape(-1).take(at)
         if not written.all():
             self._unwritten(touch, written == 0)
+        if self.opaque is not None and vectors.shares:
+            bad = self.opaque.reshape(-1).take(at) == written
+            if bad.any():
+                self._unwritten(touch, bad)
         ordered = self._ordered(written, touch, at)
         if not ordered.all():
             self._race(touch, ~ordered, "read", written)
@@ -204,6 +209,25 @@ class Shadow:
         if self.peers is not None:
             self.peers.local(touch, READ)
         self._remember(self.reads, touch)
+
+    def hide(self, row: int, granules: Array) -> None:
+        """Remember that nobody can read what was written last there: an mbarrier, or its end."""
+        if self.opaque is None:
+            self.opaque = np.full_like(self.last, -1)
+        self.opaque[row, granules] = self.last[row, granules]
+
+    def holds(self, row: int, granules: Array | int) -> Array:
+        """Return which granules hold data: something wrote it, and no mbarrier is or was there."""
+        written = self.last[row, granules]
+        hidden = False if self.opaque is None else written == self.opaque[row, granules]
+        held: Array = (written != 0) & ~np.asarray(hidden)
+        return held
+
+    def since(self, row: int, granule: int) -> str:
+        """Return since when a granule without data has none, "" if from the beginning."""
+        if not self.last[row, granule]:
+            return ""
+        return f" since an mbarrier was there ({line_of(self.ops[self.wrote[row, granule]])})"
 
     def _ordered(self, written: Array, touch: Touch, at: Array) -> Array:
         writers = None if self.writers is None else self.writers.reshape(-1).take(at)
@@ -330,8 +354,9 @@ class Shadow:
         return self._fault("emulate-race", touch, where, **facts)
 
     def _unwritten(self, touch: Touch, bad: Array) -> None:
-        where, offset, _ = self._first(touch, bad)
-        raise self._fault("emulate-smem-unwritten", touch, where, offset=offset)
+        where, offset, at = self._first(touch, bad)
+        since = self.since(at["row"], at["granule"])
+        raise self._fault("emulate-smem-unwritten", touch, where, offset=offset, since=since)
 
     def _race(
         self, touch: Touch, bad: Array, access: str, others: Array, readers: Readers | None = None

@@ -280,12 +280,21 @@ def storages(rows: tuple[Registers, ...], regs: Iterable[Reg], checks: bool) -> 
 # -- where accesses touch them
 
 
+def _shares(row: Shared, shared: dict[str, Shared]) -> bool:
+    """Return whether a storage overlaps others, or has words as mbarriers do."""
+    end = row.offset + row.bytes
+    others = [x for x in shared.values() if x is not row]
+    overlap = any(x.offset < end and row.offset < x.offset + x.bytes for x in others)
+    return overlap or row.dtype.name == "u64"
+
+
 class Vectors:
     """The vectors of an access of an op: what is known of them before any thread runs.
 
     Attributes:
         bits: of a vector; nbytes: at least 1.
         start: of the storage in the block's shared memory (bytes); 0 in global memory.
+        shares: whether mbarriers may be in that memory: other storages are, or its own words.
         packed: whether elements of shared memory are narrower than a byte.
         bytewise: whether elements of global memory are packed in bytes.
         keeps: whether tables of addresses are kept.
@@ -299,6 +308,7 @@ class Vectors:
         self.smem = access.space == "smem"
         row = shared[access.storage] if self.smem else None
         self.start = row.offset if row else 0
+        self.shares = row is not None and _shares(row, shared)
         self.limit = row.count * row.dtype.bits // access.dtype.bits if row else 0
         self.packed = self.smem and access.dtype.bits < 8
         self.bytewise = access.packed

@@ -131,7 +131,7 @@ WORDINGS: dict[str, Wording] = {
     ),
     "emulate-smem-unwritten": (
         EmulationError,
-        "a read of element {offset} of {storage}, which nothing has written, by {who}",
+        "a read of element {offset} of {storage}, which nothing has written{since}, by {who}",
         "shared memory to be written before it is read",
         "store to it first, or check the addresses of both sides",
     ),
@@ -204,7 +204,7 @@ WORDINGS: dict[str, Wording] = {
     ),
     "emulate-mbarrier-unset": (
         EmulationError,
-        "{name}, which nothing has initialised, by {who}",
+        "{name}, which {state}, by {who}",
         "init, and a barrier, before an mbarrier is used",
         "let one thread initialise it, then fence and cute.syncthreads()",
     ),
@@ -217,9 +217,16 @@ WORDINGS: dict[str, Wording] = {
     ),
     "emulate-mbarrier-again": (
         EmulationError,
-        "a second init of {name} by {who}, where {use}",
+        "a second init of {name} by {who}, where a valid mbarrier is since {other}",
+        "memory without one: PTX leaves mbarrier.init of a valid mbarrier undefined",
+        "let one thread initialise it once, outside of loops; for other arrivals take another "
+        "mbarrier, or call its inval() before",
+    ),
+    "emulate-mbarrier-busy": (
+        EmulationError,
+        "the inval of {name} by {who}, where {use}",
         "an mbarrier that nobody uses any more",
-        "initialise it once, or put a barrier between its last use and the next init",
+        "put a barrier between its last use and its inval()",
     ),
     "emulate-cluster-rank": (
         EmulationError,
@@ -256,9 +263,10 @@ WORDINGS: dict[str, Wording] = {
     ),
     "emulate-mbarrier-lost": (
         EmulationError,
-        "the use of {name} by {who}, whose memory was written since its init ({other})",
-        "8 bytes of its own for each mbarrier, from its init to its last use",
-        "allocate it outside of cute.union(), or initialise it again where it gets the memory",
+        "the {what} of {name} by {who}, whose memory was written since its init ({other})",
+        "8 bytes of its own for each mbarrier, from its init to its inval()",
+        "allocate it outside of cute.union(), or call its inval() before the memory is written, "
+        "and initialise it again where it gets the memory",
     ),
     "emulate-mbarrier-phase": (
         EmulationError,

@@ -139,6 +139,7 @@ class GemmConfig(Shown):
         split: blocks of a cluster that share the tiles of K of a tile of D, and add their sums.
         two_level: 1: the sums of each tile of K are added to sums in f32, as products of 8-bit
             floats have fewer bits.
+        flat: 1: the grid has one mode; for more than 65,535 tiles along N, or products in a batch.
     """
 
     atom: str
@@ -161,12 +162,17 @@ class GemmConfig(Shown):
     cluster: int = 1
     two_level: int = 0
     split: int = 1
+    flat: int = 0
 
     def __post_init__(self) -> None:
         """Refuse parts that do not fit each other."""
         for name, wrong in _conflicts(self):
             if wrong:
                 raise refusal("gemm-config", operation="GemmConfig", config=self, rule=name)
+        if self.by_warpgroups:
+            from cute_py.kernels.config_sm90 import require_room
+
+            require_room(self)
 
     def because(self, *reasons: str) -> GemmConfig:
         """Return the same configuration with other reasons."""
@@ -395,8 +401,12 @@ def _conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
             config.prefetch > MOST_PREFETCHED,
         ),
         (
-            "a stmatrix, a pdl and an ldmatrix of 0 or 1",
-            not {config.stmatrix, config.pdl, config.ldmatrix} <= {0, 1},
+            "a cluster, a split and a two_level of the other schedules alone",
+            (config.cluster, config.split, config.two_level) != (1, 1, 0),
+        ),
+        (
+            "a stmatrix, a pdl, an ldmatrix and a flat of 0 or 1",
+            not {config.stmatrix, config.pdl, config.ldmatrix, config.flat} <= {0, 1},
         ),
         (
             "at least 2 stages, and exactly 2 without cp.async",
@@ -627,9 +637,31 @@ def changed(config: GemmConfig, text: str) -> GemmConfig:
     SM80_16x8x16_F32F16F16F32_TN tile=64x128x32 warps=2x2 stages=3 A=Kx8 B=Kx8 cp.async
     """
     try:
-        return replace(config, **parts_of(text), reasons=(*config.reasons, f"given: {text}"))
+        made = replace(config, **parts_of(text))
+        return made.because(*still_true(config, made), f"given: {text}")
     except CuteError as error:
         raise error.inside(f"config({text})") from None
+
+
+# what a reason is about -> the parts of a configuration that it explains
+_EXPLAINED = {
+    "tile": ("tile", "warps", "schedule", "cluster", "split"),
+    "stages": ("stages",),
+    "tile, warps, stages": ("tile", "warps", "stages"),
+    "programmatic dependent launch": ("pdl",),
+    "C": ("prefetch", "store"),
+    "D": ("store",),
+}
+
+
+def still_true(config: GemmConfig, made: GemmConfig) -> list[str]:
+    """Return the reasons of a configuration that hold for one that was made of it."""
+
+    def same(about: str) -> bool:
+        parts = _EXPLAINED.get(about, ())
+        return all(getattr(config, name) == getattr(made, name) for name in parts)
+
+    return [reason for reason in config.reasons if same(reason.partition(":")[0])]
 
 
 def parts_of(text: str) -> dict[str, Any]:

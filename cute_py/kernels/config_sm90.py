@@ -36,6 +36,8 @@ WARPGROUP_ATOMS = {
 HOPPER_SMEM = 232448  # bytes of a block
 MOST_SUMS = {1: 208, 2: 208, 3: 112}  # registers of a thread, by warpgroups that multiply
 MOST_STAGES = 16
+MBARRIER = 8  # bytes
+ALIGNED = 1024  # bytes: what TMA copies with the widest swizzle begins at multiples
 PART = 64  # columns of D that leave at a time, if not all
 FEW_ROWS = 16  # rows of A that are loaded at a time where a tile of 64 has not as many
 
@@ -75,7 +77,8 @@ def warpgroup_config(
             element has more than 2 bytes, 64 columns.
         parts: of the configuration that differ.
 
-    Raises DtypeError where no warpgroup instruction multiplies these types.
+    Raises DtypeError where no warpgroup instruction multiplies these types, and LayoutError for
+    parts that do not fit each other, or that a block has no room for.
 
     >>> print(warpgroup_config(("bf16", "bf16"), (128, 256)))
     SM90_64x256x16_F32BF16BF16_SS tile=128x256x64 warps=8x1 stages=3 A=Kx8 B=Kx8 TMA store=256 \
@@ -86,14 +89,15 @@ schedule=cooperative
     store = n if one_pass and kind.bits <= 16 else min(n, PART)
     sides = [Side(major, CHUNK // x.bits) for major, x in zip(majors, (a, b), strict=True)]
     atom, shape = f"SM90_64x{n}x{depth}_{names}", (m, n, LINE // a.bits)
-    least = m // 32 if parts.get("split", 1) > 1 else 2  # as many have room for the sums
+    least = least_stages(m, parts.get("split", 1))
     whole = {"stages": least, "store": store, "schedule": schedule, "asynchronous": True, **parts}
     config = GemmConfig(atom, shape, (4 * warpgroups, 1), a=sides[0], b=sides[1], **whole)
-    if "stages" in parts:
-        return config
-    room = HOPPER_SMEM - LINE - store_bytes(config, kind)
-    most = max(least, min(room // ((m + n) * LINE // 8), MOST_STAGES))
-    return replace(config, stages=most)
+    require_result(config, kind)
+    if "stages" not in parts:
+        room = HOPPER_SMEM - LINE - store_bytes(config, kind)
+        most = max(least, min(room // ((m + n) * LINE // 8), MOST_STAGES))
+        config = replace(config, stages=most)
+    return config
 
 
 # -- layouts
@@ -163,7 +167,91 @@ def store_bytes(config: GemmConfig, dtype: Dtype) -> int:
     return int(sum(cute.cosize(x) for x in store_layouts(config, dtype).values())) * dtype.bits // 8
 
 
+def shared_bytes(config: GemmConfig, result: Dtype | None, loads_source: bool = False) -> int:
+    """Return the shared memory that the kernel takes (bytes): the stages, mbarriers, and where D
+    passes through.
+
+    Args:
+        config: the configuration.
+        result: type of D; None: without D.
+        loads_source: whether C comes by TMA.
+
+    """
+    (m, n, _k), split = config.tile, config.split > 1
+    stage = LINE // 8 * config.stages
+    top = m * stage + max(n * stage, 4 * m * n if split else 0)  # sums take the place of B
+    top += MBARRIER * (2 * config.stages + (4 * config.warpgroups + 1 if split else 0))
+    if result is not None:
+        for layout in store_layouts(config, result).values():
+            top = -(-top // ALIGNED) * ALIGNED + int(cute.cosize(layout)) * result.bits // 8
+    turns = 2 if config.schedule == "pingpong" else config.consumers if loads_source else 0
+    return top + MBARRIER * turns
+
+
 # -- rules
+
+
+def require_room(config: GemmConfig, result: Dtype | None = None, source: bool = False) -> None:
+    """Refuse a configuration that takes more shared memory than a block has; arguments as in
+    `shared_bytes`.
+    """
+    taken = shared_bytes(config, result, source)
+    if taken <= HOPPER_SMEM:
+        return
+    (m, n, _k), least = config.tile, least_stages(config.tile[0], config.split)
+    each = (m + n) * LINE // 8 + 2 * MBARRIER
+    most = config.stages - -(-(taken - HOPPER_SMEM) // each)
+    fix = "a smaller tile"
+    if most >= least:
+        fix = f"at most stages={most}" + (", less what D takes" if result is None else "")
+    given = f"tile={'x'.join(map(str, config.tile))}, stages={config.stages}"
+    if config.split > 1:
+        given += f", split={config.split}"
+        if most < least:
+            fix += f", or split=1: the sums of {m} rows take the place of {least} stages of B"
+    if result is not None and config.store:
+        given += f", store={config.store} of {result}"
+    facts: dict[str, Any] = {"parts": given, "bytes": taken, "most": HOPPER_SMEM, "fix": fix}
+    raise refusal("config-shared", operation="GemmConfig", **facts)
+
+
+def require_result(
+    config: GemmConfig, result: Dtype, addressable: bool = True, source: bool | None = None
+) -> None:
+    """Refuse a configuration whose kernel does not compute a D.
+
+    Args:
+        config: the configuration.
+        result: type of D.
+        addressable: whether TMA can write the rows of D.
+        source: whether TMA can read C as a part of D; None: there is no C.
+
+    """
+    n, step = config.tile[1], config.store or config.tile[1]
+    for rule, wrong in (
+        (
+            f"columns of {result} in whole 16 bytes, of a tile and of a store",
+            any(columns * result.bits % CHUNK for columns in (n, step)),
+        ),
+        (
+            "rows of D in whole 16 bytes, or store=0: TMA writes no others",
+            bool(config.store) and not addressable,
+        ),
+        (
+            f"C of {result}, in rows that TMA can address, or prefetch=0",
+            bool(config.prefetch) and source is False,
+        ),
+    ):
+        if wrong:
+            raise refusal("gemm-config", operation="GemmConfig", config=config, rule=rule)
+    require_room(config, result, bool(config.prefetch) and source is not None)
+
+
+def least_stages(m: int, split: int) -> int:
+    """Return the fewest stages of a tile of m rows: where K is split, the tiles of B have room for
+    the sums.
+    """
+    return m // 32 if split > 1 else 2
 
 
 def can_load_source(config: GemmConfig) -> bool:
@@ -181,7 +269,7 @@ def conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
         return [(f"{known}, and warpgroup instructions for the last two", True)]
     atom, groups = get(config.atom), config.warpgroups
     usual = {x.name: x.default for x in fields(config)}
-    unused = ("band", "min_blocks", "spill_bytes", "stmatrix", "ldmatrix")
+    unused = ("band", "min_blocks", "spill_bytes", "stmatrix", "ldmatrix", "flat")
     sums = m // max(groups, 1) * n // 128 * (1 + config.two_level)
     return [
         (
@@ -256,7 +344,7 @@ def conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
                     config.schedule != "cooperative"
                     or m != 64 * groups
                     or config.cluster > 1
-                    or config.stages < m // 32
+                    or config.stages < least_stages(m, config.split)
                 )
             ),
         ),

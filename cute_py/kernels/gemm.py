@@ -105,13 +105,22 @@ def _launched(config: GemmConfig, D: Tensor) -> tuple[Any, Any, Any]:
     how: Any = {"min_blocks": config.min_blocks, "spill_bytes": config.spill_bytes}
     how |= {"pdl": bool(config.pdl), "allow_emulated": config.emulated}
     if not config.band:
-        cute.launch(grid=(m, n, L), block=config.threads, **how)
-        return cute.block_idx()  # type: ignore[no-any-return]
+        return _block_of((m, n, L), config, how)
     bands = cute.ceil_div(m, config.band)  # the last one may extend past M: nothing is stored there
-    cute.launch(grid=(config.band, n, bands * L), block=config.threads, **how)
-    x, y, z = cute.block_idx()
+    x, y, z = _block_of((config.band, n, bands * L), config, how)
     band, batch = (z, 0) if cute.rank(D) == 2 else (z % bands, z // bands)
     return band * config.band + x, y, batch
+
+
+def _block_of(grid: tuple[Any, Any, Any], config: GemmConfig, how: Any) -> tuple[Any, Any, Any]:
+    """Launch a grid, as one mode if it is flat, and return the place of the block in it."""
+    if not config.flat:
+        cute.launch(grid=grid, block=config.threads, **how)
+        return cute.block_idx()  # type: ignore[no-any-return]
+    x, y, z = grid
+    cute.launch(grid=x * y * z, block=config.threads, **how)
+    i = cute.block_idx()
+    return i % x, i // x % y, i // (x * y)
 
 
 def _matrix(x: Tensor, batch: Any) -> Tensor:  # an integer

@@ -27,6 +27,12 @@ WORDINGS: dict[str, Wording] = {
         "{rule}",
         "let cute.ops.choose_config choose, and change one part of what it returns",
     ),
+    "config-shared": (
+        LayoutError,
+        "{parts}, which take {bytes} bytes of shared memory",
+        "at most {most} bytes a block",
+        "{fix}",
+    ),
     "gemm-config-text": (
         LayoutError,
         "{text!r}",

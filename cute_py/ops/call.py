@@ -136,7 +136,9 @@ def directly(out: Any, shape: tuple[int, ...], reads: Sequence[Any]) -> Any:
         return None
     view = out.reshape(shape)
     fits = address_of(view) == address_of(out) and is_rows(view)  # it is no copy
-    if not fits or rows_of(view).alignment < gcd(VECTOR_BYTES, shape[-1] * bytes_each(view)):
+    rows = rows_of(view)
+    wanted = gcd(VECTOR_BYTES, shape[-1] * bytes_each(view))
+    if not fits or rows.alignment < wanted or not rows.pitch:
         return None
     mine = address_of(view)
     for x in (unwrapped(x) for x in reads if x is not None):

@@ -4,18 +4,19 @@ those of the rules.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from inspect import signature
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cute_py.calls.arrays import VECTOR_BYTES, dtype_of, strides_of
-from cute_py.errors import refusal
+from cute_py.errors import CuteError, refusal
 from cute_py.kernels.config import GemmConfig, Side, changed, choose_config
-from cute_py.kernels.config_sm90 import instruction_of
+from cute_py.kernels.config_sm90 import instruction_of, require_result
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.operands import Rows, rows_of
-from cute_py.ops.paths import Path, Sides, path_of, tma_wanted
+from cute_py.ops.paths import HOST, Path, Sides, path_of, tma_wanted
 from cute_py.ops.tuned import winner
 from cute_py.ops.tuning import all_for_gpu, for_gpu
 from cute_py.ops.tuning_sm90 import (
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     Reasons = Callable[[], tuple[str, ...]]
 
+MOST_ALONG_YZ = 65535  # blocks of a grid along its second and third mode
 WORTH = 1.5  # times the least estimated time: slower configurations are not measured
 
 
@@ -62,7 +64,15 @@ class Choice(NamedTuple):
 
 def choose(product: Product, known: GemmConfig | None = None) -> Choice:
     """Return how a product is computed; `known`: by a configuration that was chosen before."""
-    given = known or product.request.config or _measured(product)
+    given = known or product.request.config
+    best = None if given else _measured(product)
+    if best is not None:
+        with suppress(CuteError):  # of another version with the same number
+            return _decided(product, best, None)
+    return _decided(product, given, known)
+
+
+def _decided(product: Product, given: GemmConfig | str | None, known: GemmConfig | None) -> Choice:
     path = _path(product, given)
     A, B = product.operands(path)
     config, why = (known, tuple) if known else _config(product, path, given)
@@ -111,9 +121,11 @@ def all_for(product: Product) -> list[GemmConfig]:
         most = WORTH * min(x.time for x in found)
         more = [replace(x.config, pdl=first.pdl) for x in found if x.time <= most]
     else:
-        more = all_for_gpu(first, *_facts_for_gpu(product, path), gpu)
-    if path.tma and not any(path.copies):
-        more.append(_config(product, _path(product, "schedule=multistage"), None)[0])
+        tiles = all_for_gpu(first, *_facts_for_gpu(product, path), gpu)
+        more = [_placed(x, product) for x in tiles]
+    other = _path(product, "schedule=multistage")
+    if path.tma and not any((*path.copies, *other.copies)):
+        more.append(_config(product, other, None)[0])
     return list(dict.fromkeys([first, *more]))
 
 
@@ -146,7 +158,7 @@ def _path(product: Product, given: GemmConfig | str | None) -> Path:
         majors=(a.major, b.major),
         pitches=(a.pitch, b.pitch),
         rows=(a.alignment, b.alignment),
-        capability=(0, 0) if gpu is None else gpu.capability,
+        capability=HOST if gpu is None else gpu.capability,
     )
     return path_of(sides, wanted)
 
@@ -161,7 +173,8 @@ def _config(
     if isinstance(given, GemmConfig) and product.K:
         for side, x, kind in zip((given.a, given.b), sides, product.kinds, strict=True):
             _require_side(side, x, kind, path.tma)
-        config = _banded(given, product.M)
+        _require_kernel(product, given)
+        config = _placed(given, product)
         return config, lambda: config.reasons
     text, gpu = given if isinstance(given, str) and product.K else None, product.gpu
     if path.tma and gpu is not None:
@@ -173,6 +186,10 @@ def _config(
         config = for_hopper(problem)
         config = config.because(path.reason, *config.reasons)
         config = changed_for_hopper(config, text, problem)
+        try:
+            _require_kernel(product, config)
+        except CuteError as error:
+            raise error.inside(f"config({text})") from None
         return config, lambda: config.reasons
     shape, majors = (product.M, product.N, product.K), (sides[0].major, sides[1].major)
     alignments = sides[0].alignment, sides[1].alignment
@@ -180,7 +197,7 @@ def _config(
     if gpu is not None:
         config = for_gpu(config, *_facts_for_gpu(product, path), gpu)
         config = config.because(path.reason, *config.reasons)
-    config = config if text is None else _banded(changed(config, text), product.M)
+    config = _placed(config if text is None else changed(config, text), product)
     return config, lambda: config.reasons
 
 
@@ -224,9 +241,18 @@ def _numbers(product: Product, config: GemmConfig) -> tuple[int, ...]:
     return blocks, band_of(config, shape, waves)
 
 
-def _banded(config: GemmConfig, M: int) -> GemmConfig:
-    """Return a configuration without the empty blocks of a band that extends past M."""
-    return replace(config, band=0) if config.band > ceil_div(M, config.tile[0]) else config
+def _placed(config: GemmConfig, product: Product) -> GemmConfig:
+    """Return a configuration with a grid that a GPU has, and without the empty blocks of a band
+    that extends past M.
+    """
+    if config.by_warpgroups:
+        return config
+    m, n = (ceil_div(x, y) for x, y in zip((product.M, product.N), config.tile, strict=False))
+    band = config.band if config.band <= m else 0
+    along_z = prod(product.batch) * (ceil_div(m, band) if band else 1)
+    flat = int(max(n, along_z) > MOST_ALONG_YZ)
+    known = (band, flat) == (config.band, config.flat)
+    return config if known else replace(config, band=band, flat=flat)
 
 
 def _require_side(side: Side, x: Rows, kind: Dtype, tma: bool) -> None:
@@ -237,3 +263,16 @@ def _require_side(side: Side, x: Rows, kind: Dtype, tma: bool) -> None:
         rule = f"major {major} and vectors of at most {most} elements here"
         config = f"an operand read as {side}"
         raise refusal("gemm-config", operation="cute.ops.gemm", config=config, rule=rule)
+
+
+def _require_kernel(product: Product, config: GemmConfig) -> None:
+    """Refuse a configuration for other types, or whose kernel does not compute such a result."""
+    atom, (a, b) = config.mma_atom, product.kinds
+    if (atom.a_type, atom.b_type) != (a, b):
+        rule = f"an atom that multiplies {a} and {b}"
+        raise refusal("gemm-config", operation="cute.ops.gemm", config=config, rule=rule)
+    if config.by_warpgroups:
+        rows = product.M * prod(product.batch)  # the pitch of one does not matter
+        addressable = rows == 1 or product.N * product.kind.bits % (8 * VECTOR_BYTES) == 0
+        source = None if product.c is None else source_by_tma(product)
+        require_result(config, product.kind, addressable, source)

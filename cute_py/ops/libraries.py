@@ -346,7 +346,12 @@ def of_one_library(arrays: dict[str, Any], operation: str) -> tuple[dict[str, An
 
 def gpu_holding(array: Any) -> Gpu:
     """Return the facts of the GPU that holds an array."""
-    return _facts(driver(), device_of(array))
+    return gpu_at(device_of(array))
+
+
+def gpu_at(device: int) -> Gpu:
+    """Return the facts of a GPU, by its number."""
+    return _facts(driver(), device)
 
 
 @lru_cache(maxsize=64)

@@ -86,14 +86,16 @@ class Operands:
     """
 
     def __init__(self, calls: Sequence[Call]) -> None:
-        """Allocate and fill them; fewer where the memory is short. The first call decides the type
-        of the elements at an address.
+        """Allocate and fill them; fewer where the memory is short. The largest array at an address
+        decides the type of the elements there.
         """
         found: dict[int, Any] = {}
         for call in calls:
             for x in call.leaves():
                 if on_device(x):
-                    found.setdefault(address_of(unwrapped(x)), x)
+                    held = found.setdefault(address_of(unwrapped(x)), x)
+                    if span(unwrapped(held))[1] < span(unwrapped(x))[1]:
+                        found[address_of(unwrapped(x))] = x
         self.result = calls[0].result
         self.offsets, self.bytes = {}, 0
         for address, x in found.items():

@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from cute_py.atoms.tensor_map import MOST_PITCH
 from cute_py.calls.arrays import VECTOR_BYTES, address_of, strides_of
 
 if TYPE_CHECKING:
+    from cute_py.dtypes.table import Dtype
     from cute_py.ops.libraries import Library
 
 LINE = 128  # bytes of the L2 cache that are kept together
 
 
-def ready(library: Library, x: Any, batch: tuple[int, ...]) -> Any:
+def ready(library: Library, x: Any, batch: tuple[int, ...], kind: Dtype | None = None) -> Any:
     """Return (..., rows, columns) as [L, rows, columns] that a kernel can read; L counts the batch.
 
     One of the last two modes must be contiguous, the other must not overlap it, and no stride may
-    be negative: a view where that holds, else a copy.
+    be negative: a view where that holds, else a copy. With the type of its elements, the rows of a
+    copy on a GPU begin at multiples of 16 bytes, so that TMA reads them.
     """
     rows, columns = x.shape[-2:]
     whole = prod(batch), rows, columns
@@ -36,8 +39,19 @@ def ready(library: Library, x: Any, batch: tuple[int, ...]) -> Any:
         if row_major or column_major:
             return x
         if by_batch == 0:  # one matrix for the whole batch
-            return library.spread(library.contiguous(x[:1]), x.shape)
-    return library.contiguous(x)
+            return library.spread(_copied(library, x[:1], kind), x.shape)
+    return _copied(library, x, kind)
+
+
+def _copied(library: Library, x: Any, kind: Dtype | None) -> Any:
+    """Return a copy of [L, rows, columns] with contiguous rows."""
+    *more, columns = x.shape
+    each = VECTOR_BYTES // bytes_each(x)
+    if kind is None or library.on_host or columns % each == 0:
+        return library.contiguous(x)
+    made = library.empty((*more, -(-columns // each) * each), kind)
+    made[..., :columns] = x
+    return made[..., :columns]
 
 
 def ready_row(library: Library, x: Any) -> Any:
@@ -97,8 +111,8 @@ class Rows(NamedTuple):
 
     Attributes:
         major: which of rows and K is contiguous: "K" or "MN".
-        pitch: what divides the address and the pitches (bytes), at most 16; 1 where matrices of the
-            batch share rows, which no tensor map describes.
+        pitch: what divides the address and the pitches (bytes), at most 16; 0 where no tensor map
+            describes it: matrices of the batch share rows, or a pitch is too large.
         alignment: what divides the address of every run of contiguous elements, and its length
             (bytes), at most 16.
         apart: what divides the distance of rows in memory (bytes), at most a line of the L2 cache:
@@ -120,12 +134,14 @@ def rows_of(x: Any) -> Rows:
     major = "K"
     if last != 1:
         major, across, along, step = "MN", along, across, last
-    pitch = gcd(VECTOR_BYTES, address, step * size if across > 1 else 0)
-    alignment = gcd(VECTOR_BYTES, address, along * size, step * size, by_batch * size)
+    pitch, known, most = gcd(VECTOR_BYTES, address), True, MOST_PITCH // size
+    if across > 1:
+        pitch, known = gcd(pitch, step * size), along <= step < most
     if count > 1 and by_batch:
-        pitch = 1 if by_batch < along else gcd(pitch, by_batch * size)
+        pitch, known = gcd(pitch, by_batch * size), known and along <= by_batch < most
+    alignment = gcd(VECTOR_BYTES, address, along * size, step * size, by_batch * size)
     apart = LINE if across == 1 else gcd(LINE, step * size)
-    return Rows(major, pitch, alignment, apart, by_batch == 0)
+    return Rows(major, pitch if known else 0, alignment, apart, by_batch == 0)
 
 
 def bytes_each(x: Any) -> int:
@@ -147,7 +163,9 @@ def is_apart(x: Any) -> bool:
     end = 1
     for step, n in steps:
         if step < end:  # between the elements of another mode: count the offsets
-            return 0 in x.shape or len(np.unique(_offsets(steps))) == prod(x.shape)
+            last = sum([(n - 1) * step for step, n in steps])
+            few = prod(x.shape) <= last + 1
+            return 0 in x.shape or (few and len(np.unique(_offsets(steps))) == prod(x.shape))
         end += (n - 1) * step
     return True
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cute_py.trace.kernel import Kernel
 
 PACKED = 512  # from this size on, copying to aligned rows costs less than it saves
-HOPPER = (9, 0)
+HOPPER, HOST = (9, 0), (0, 0)
 ANY_MAJOR = ("f16", "bf16")  # types of which wgmma reads operands in any order
 
 
@@ -31,10 +31,10 @@ class Sides(NamedTuple):
         shape: (M, N, K).
         kinds: types of A and of B.
         majors: which mode of A and of B is contiguous: "K", or "MN".
-        pitches: what divides the address and the pitches of A and of B (bytes), at most 16; 1 where
-            rows of the batch overlap.
+        pitches: what divides the address and the pitches of A and of B (bytes), at most 16; 0 where
+            no tensor map describes them.
         rows: what also divides the length of each row.
-        capability: of the GPU.
+        capability: of the GPU; `HOST` where the product is emulated on the host.
     """
 
     shape: tuple[int, int, int]
@@ -58,6 +58,8 @@ class Sides(NamedTuple):
     def _unreadable(self, i: int) -> str:
         if self.majors[i] != "K" and self.kinds[i] not in ANY_MAJOR:
             return f"{'AB'[i]} is not along K, as wgmma wants {self.kinds[i]}"
+        if not self.pitches[i]:
+            return f"{'AB'[i]} has matrices that overlap, or a pitch of 2^40 bytes or more"
         if self.pitches[i] % VECTOR_BYTES:
             return f"{'AB'[i]} has an address or a pitch that is no multiple of 16 bytes"
         return ""
@@ -116,10 +118,10 @@ def path_of(sides: Sides, tma: bool | None = None) -> Path:
     if tma is None:
         tma, why = _family(sides, said)
     else:
-        why = "as the given configuration says"
+        why = "as the configuration says"
     if not tma:
         return _multistage(sides, why)
-    if not said:
+    if not said or sides.capability == HOST:
         return Path(True, ("", ""), f"path: TMA and wgmma, {why}")
     a, b = (_copy(sides, i) if wrong[i] else "" for i in range(2))
     return Path(True, (a, b), f"path: TMA and wgmma, {why}; copied first: {said}")
@@ -145,6 +147,7 @@ def _multistage(sides: Sides, why: str) -> Path:
     """Return the path by the kernel of all GPUs; its vectors need rows of whole ones."""
     by_threads = sides.kinds[0] == "f32"
     said = f"path: cp.async and {'FMA' if by_threads else 'mma.sync'}, {why}"
-    if min(sides.rows) == VECTOR_BYTES or by_threads or not sides.is_large:
+    as_it_is = by_threads or not sides.is_large or sides.capability == HOST
+    if as_it_is or min(sides.rows) == VECTOR_BYTES:
         return Path(False, ("", ""), said)
     return Path(False, ("K", "K"), f"{said}; copied first: A and B, for rows of whole 16 bytes")

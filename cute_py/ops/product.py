@@ -47,7 +47,16 @@ from cute_py.layout.tuples import ceil_div
 from cute_py.ops.call import Call, directly, in_place
 from cute_py.ops.choice import choose
 from cute_py.ops.libraries import of_one_library, reading
-from cute_py.ops.operands import aligned, broadcast, is_apart, ready, ready_row, rows_of, shown
+from cute_py.ops.operands import (
+    aligned,
+    broadcast,
+    bytes_each,
+    is_apart,
+    ready,
+    ready_row,
+    rows_of,
+    shown,
+)
 from cute_py.ops.paths import kernel_of
 
 if TYPE_CHECKING:
@@ -115,8 +124,8 @@ def gemm(
             be contiguous along either of the last two modes; other strides are copied first.
         b: (..., K, N), of the same type; s8 and u8, e4m3 and e5m2 mix.
         c: (..., M, N), of any type; not read if beta is 0. None: zeros.
-        alpha: factor of the product.
-        beta: factor of c.
+        alpha: factor of the product: a number, or an array of no modes that has no gradient.
+        beta: factor of c, alike.
         bias: (N), added to each row.
         activation: None, "relu", "gelu" (with erf), "silu", "tanh" or "sigmoid".
         out_dtype: of the result; None: that of the operands (f32 for tf32, s32 for integers).
@@ -367,7 +376,7 @@ class Product:
             each = 1 if self.library.on_host else VECTOR_BYTES * 8 // kind.bits
             zeros = self.library.zeros((1, x.shape[-2], each), kind)
             return self.library.spread(zeros, (prod(self.batch), *zeros.shape[1:]))
-        return ready(self.library, x, self.batch)
+        return ready(self.library, x, self.batch, kind)
 
     def require_some(self, operation: str) -> None:
         """Refuse a result without elements, which no kernel computes."""
@@ -376,7 +385,7 @@ class Product:
 
     def gathered(self) -> list[str]:
         """Return the names of the arrays that were copied because no kernel reads their strides."""
-        sides = [("C", self.c, self.source)]
+        sides = [("C", self.c, self.source), ("bias", self.bias, self.row)]
         if self.K:
             sides += [("A", self.a, self.A), ("B", self.b, self.B)]
         return [n for n, x, y in sides if x is not None and address_of(x) != address_of(y)]
@@ -460,8 +469,9 @@ class Product:
     def _require_memory(self, out: Any, shape: tuple[int, ...]) -> None:
         if self.library.is_read_only(out):
             raise refusal("ops-read-only", operation=OPERATION)
-        if self.library.on_host and not is_apart(out):
-            facts = {"shape": shown(shape), "strides": shown(out.strides)}
+        if not is_apart(out):
+            strides = [step * bytes_each(out) for step in strides_of(out)]
+            facts = {"shape": shown(shape), "strides": shown(strides)}
             raise refusal("ops-overlap", operation=OPERATION, **facts)
 
     @cached_property
@@ -473,6 +483,11 @@ class Product:
     def source(self) -> Any:
         """C as [L, M, N] that a kernel can read; None if nothing is added."""
         return None if self.c is None else ready(self.library, self.c, self.batch)
+
+    @cached_property
+    def row(self) -> Any:
+        """The bias as a contiguous row; None if there is none."""
+        return None if self.bias is None else ready_row(self.library, self.bias)
 
     def empty(self, like: Any) -> Any:
         """Return a result without elements, as an array of the library of `like`."""
@@ -487,8 +502,7 @@ class Product:
         library, L = self.library, prod(self.batch)
         path, *operands, config, more, why = choose(self, statics[0] if statics else None)
         config, epilogue = statics or shared(config, self.epilogue(), why)
-        C = self.source
-        bias = None if self.bias is None else ready_row(library, self.bias)
+        C, bias = self.source, self.row
         form, out = (L, self.M, self.N), self.request.out
         view = directly(out, form, (*operands, C, bias))
         A, B, C = (None if x is None else self._modes(x, path.tma) for x in (*operands, C))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from functools import lru_cache
 from hashlib import sha256
 from inspect import signature
@@ -45,7 +45,8 @@ def tune(operator: Any, *args: Any, **named: Any) -> GemmConfig:
     Each configuration that the operator would consider is compiled and measured in CUDA graphs, on
     operands of its own that the L2 cache does not hold (at most 150 MB, or one set); one whose
     result differs from that of the rule's choice cannot win. The result is stored for later
-    processes (docs/kernels.md, Cache). `explain()` of the result lists what was measured.
+    processes (docs/kernels.md, Cache). `explain()` of the result lists what was measured. With
+    K = 0 nothing is: the result is the rule's choice.
 
     Raises CuteError for arguments that `operator` refuses, and for arrays of the host.
 
@@ -55,7 +56,7 @@ def tune(operator: Any, *args: Any, **named: Any) -> GemmConfig:
     Traceback (most recent call last):
     cute_py.errors.CuteError: cute.tune: given operands on the host; required: ...
     """
-    from cute_py.ops.choice import facts
+    from cute_py.ops.choice import choose, facts
     from cute_py.ops.product import KNOWN, Product, Request, gemm, taken
 
     if operator is not gemm:
@@ -75,6 +76,8 @@ def tune(operator: Any, *args: Any, **named: Any) -> GemmConfig:
     with library.inside():
         product = Product(request, library)
         product.require_some("cute.tune")
+        if product.K == 0:
+            return choose(product).config
         if request.out is None:  # one for all
             product.request = request._replace(out=library.empty(product.shape, product.kind))
         best = fastest(product, measured)
@@ -188,6 +191,11 @@ def _restored(parts: dict[str, Any] | None) -> GemmConfig | None:
             held[name] = Side(**held[name])
         for name in ("tile", "warps", "reasons"):
             held[name] = tuple(held[name])
-        return GemmConfig(**held)
-    except (KeyError, TypeError, ValueError, CuteError):
+        found = GemmConfig(**held)
+        more = [getattr(found, x.name) for x in fields(found) if x.type == "int"]
+        counts = *found.tile, *found.warps, found.a.vector, found.b.vector, *more
+        whole = all(type(n) is int for n in counts) and type(found.asynchronous) is bool
+        whole = whole and all(type(x) is str for x in found.reasons)
+        return found if whole and {found.a.major, found.b.major} <= {"K", "MN"} else None
+    except (LookupError, TypeError, ValueError, AttributeError, CuteError):
         return None

@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from cute_py.errors import CuteError
-from cute_py.kernels.config import VECTOR_BYTES, GemmConfig
+from cute_py.kernels.config import VECTOR_BYTES, GemmConfig, still_true
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.libraries import Gpu
 
@@ -228,11 +228,9 @@ def _made(asked: _Asked, option: Option) -> GemmConfig | None:
             spill_bytes=option.spill_bytes,
             band=_band(asked.M, option.m) if banded else 0,
             store=_store(asked),
-            reasons=(
-                *asked.config.reasons,
-                "tile, warps, stages: those that this GPU is fast with",
-            ),
         )
+        why = "tile, warps, stages: those that this GPU is fast with"
+        made = made.because(*still_true(asked.config, made), why)
         made = overlapping(made, problem, asked.result, asked.gpu)
     except CuteError:
         return None

@@ -20,7 +20,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from cute_py.errors import CuteError
-from cute_py.kernels.config import VECTOR_BYTES, GemmConfig, parts_of
+from cute_py.kernels.config import VECTOR_BYTES, GemmConfig, parts_of, still_true
 from cute_py.kernels.config_sm90 import PART, can_load_source, warpgroup_config
 
 TYPE_CHECKING = False
@@ -242,16 +242,33 @@ def chosen(problem: Problem) -> tuple[GemmConfig, Callable[[], tuple[str, ...]]]
     def why() -> tuple[str, ...]:
         more = "; next: " + "; ".join(map(str, others)) if others else ""
         which = "on, as it is" if pdl else "off, as it is not"
-        way = f"direct stores of {problem.result}"
-        if config.store:
-            way = f"by TMA, {config.store} columns at a time"
         return (
             f"tile: {best}{more}",
             f"programmatic dependent launch: {which} below {PDL_BELOW:.0f} us",
-            f"D: {way}",
+            *_ways(problem, config),
         )
 
     return config, why
+
+
+def _ways(problem: Problem, config: GemmConfig) -> list[str]:
+    """Return how C comes, if it does, and how D leaves; why, where that is not by TMA."""
+    result = problem.result
+    way = f"by TMA, {config.store} columns at a time"
+    if not config.store:
+        cause = (
+            "elements of 2 or 4 bytes" if result.bits not in (16, 32) else "rows of whole 16 bytes"
+        )
+        way = f"direct stores of {result}: TMA writes {cause}"
+    if not problem.epilogue.source:
+        return [f"D: {way}"]
+    read = "by TMA, while a tile is multiplied"
+    if not config.prefetch:
+        cause = "as this configuration has no room for it"
+        if not problem.source_by_tma:
+            cause = f"as TMA reads {result} in rows of whole 16 bytes"
+        read = f"by loads of threads, {cause if config.store else 'as D leaves by direct stores'}"
+    return [f"C: {read}", f"D: {way}"]
 
 
 @lru_cache(maxsize=256)
@@ -338,7 +355,8 @@ def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmC
     try:
         warps = parts.pop("warps", (4 * row.warpgroups, 1))
         made = _made(row, problem.forms, **parts)
-        return replace(made, tile=tile, warps=warps, reasons=(*config.reasons, f"given: {text}"))
+        made = replace(made, tile=tile, warps=warps)
+        return made.because(*still_true(config, made), f"given: {text}")
     except CuteError as error:
         raise error.inside(f"config({text})") from None
 

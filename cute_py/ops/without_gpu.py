@@ -1,14 +1,16 @@
-"""The kernel that `cute.ops.gemm` would run on a GPU, found without one from outlines of arrays."""
+"""The kernel that `cute.ops.gemm` would run, found without a GPU or arrays from their outlines."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import prod
 
 from cute_py.atoms.arch import CHIPS, DEVICES, number
 from cute_py.calls.arguments import typed
+from cute_py.calls.arrays import dtype_of, unwrapped
 from cute_py.codegen.arch import require_known
-from cute_py.dtypes.table import Dtype, f32
+from cute_py.dtypes.table import Dtype, f32, from_numpy
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
 from cute_py.ops.libraries import Gpu, Library
@@ -16,6 +18,7 @@ from cute_py.ops.product import OPERATION, Product, Request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from cute_py.dtypes.table import DtypeLike
@@ -25,12 +28,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What plans depend on of an array: type, shape and strides; its address is 0.
+    """What plans depend on of an array.
 
     Attributes:
         kind: type of the elements.
         shape: extents.
         steps: strides (elements).
+        address: of the first element (bytes).
 
     >>> from cute_py.dtypes.table import f16
     >>> x = Outline.matrix(3, 8, f16, "K")
@@ -41,6 +45,7 @@ class Outline:
     kind: Dtype
     shape: tuple[int, ...]
     steps: tuple[int, ...]
+    address: int = 0
 
     is_cuda = True
 
@@ -73,47 +78,83 @@ class Outline:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, object]:
-        return {"data": (0, False), "shape": self.shape, "strides": self.strides, "version": 3}
+        data = self.address, False
+        return {"data": data, "shape": self.shape, "strides": self.strides, "version": 3}
+
+    def transpose(self, order: Sequence[int]) -> Outline:
+        """Return a view with the modes in another order."""
+        shape, steps = (tuple(x[i] for i in order) for x in (self.shape, self.steps))
+        return replace(self, shape=shape, steps=steps)
 
     def swapaxes(self, first: int, second: int) -> Outline:
         """Return a view with two modes exchanged."""
         order = list(range(len(self.shape)))
         order[first], order[second] = order[second], order[first]
-        return Outline(
-            self.kind,
-            tuple(self.shape[i] for i in order),
-            tuple(self.steps[i] for i in order),
-        )
+        return self.transpose(order)
+
+    def reshape(self, shape: tuple[int, ...]) -> Outline:
+        """Return the outline with all modes but the last two as one, or none: of a view where that
+        is possible, else of a copy.
+        """
+        batch = [x for x in zip(self.shape[:-2], self.steps[:-2], strict=True) if x[0] != 1]
+        if any(step != n * inner for (_, step), (n, inner) in pairwise(batch)):
+            return Outline.compact(shape, self.kind)
+        rows, columns = shape[-2:]
+        by_batch, by_row, by_column = batch[-1][1] if batch else 0, *self.steps[-2:]
+        if len(self.shape) != len(shape):  # NumPy gives modes of one element new strides
+            by_row = by_row if rows > 1 else columns * by_column if columns > 1 else by_batch
+            by_column = by_column if columns > 1 else by_row
+        return replace(self, shape=shape, steps=(by_batch, by_row, by_column)[-len(shape) :])
+
+    def astype(self, dtype: Any) -> Outline:
+        """Return the outline of a copy in the type of NumPy that is given."""
+        return Outline.compact(self.shape, from_numpy(dtype))
 
     def __getitem__(self, index: Any) -> Outline:
         if isinstance(index, tuple):  # the first columns of each row
-            return Outline(self.kind, (*self.shape[:-1], index[1].stop), self.steps)
-        if isinstance(index, slice):  # the first matrix of a batch of one
-            assert self.shape[0] == 1
-            return self
+            return replace(self, shape=(*self.shape[:-1], index[1].stop))
+        if isinstance(index, slice):  # the first matrix, as a batch of one
+            return replace(self, shape=(1, *self.shape[1:]))
         assert index == 0
-        return Outline(self.kind, self.shape[1:], self.steps[1:])
+        return replace(self, shape=self.shape[1:], steps=self.steps[1:])
 
     def __setitem__(self, index: object, value: object) -> None:
         """Leave it: there is nothing to write to."""
 
 
 class Outlines(Library):
-    """Outlines as a library of arrays, on a GPU with given facts."""
+    """Outlines as a library of arrays, on a GPU with given facts, or (None) on the host."""
 
-    def __init__(self, gpu: Gpu) -> None:
+    def __init__(self, gpu: Gpu | None) -> None:
         super().__init__(OPERATION)
-        self.facts = gpu
+        self.facts, self.on_host = gpu, gpu is None
 
-    def gpu(self, x: Outline) -> Gpu:
+    def gpu(self, x: Outline) -> Gpu | None:
         """Return what the GPU has."""
         return self.facts
 
+    def read(self, x: Any, name: str, dtype: DtypeLike | None = None) -> tuple[Any, Dtype]:
+        """Return an outline, and the type that its elements are to be read as."""
+        if not self.on_host:
+            return super().read(x, name, dtype)
+        return unwrapped(x), dtype_of(x) if dtype is None else as_dtype(dtype)
+
+    def converted(self, x: Outline, kind: Dtype) -> Outline:
+        """Return the outline of what the host converts, which keeps its order in memory."""
+        if not self.on_host or (x.kind is kind and kind.name != "tf32"):
+            return x
+        held = f32 if kind.name == "tf32" else kind
+        if len(x.shape) > 1 and x.steps[-2] < x.steps[-1]:
+            return Outline.compact(x.swapaxes(-1, -2).shape, held).swapaxes(-1, -2)
+        return Outline.compact(x.shape, held)
+
     def spread(self, x: Outline, shape: tuple[int, ...]) -> Outline:
-        """Return the outline; modes that are new do not repeat anything."""
+        """Return a view with modes of size 1 repeated."""
         more = len(shape) - len(x.shape)
-        assert shape == (1,) * more + x.shape
-        return Outline(x.kind, shape, (0,) * more + x.steps)
+        sides = zip(x.shape, shape[more:], x.steps, strict=True)
+        least = 1 if self.on_host else 0  # NumPy gives modes of one element the stride 0
+        steps = tuple([step if n == m > least else 0 for n, m, step in sides])
+        return replace(x, shape=shape, steps=(0,) * more + steps)
 
     def contiguous(self, x: Outline) -> Outline:
         """Return an outline whose last mode is contiguous."""

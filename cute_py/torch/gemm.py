@@ -24,18 +24,22 @@ from cute_py.ops.product import (
     factor,
     require_known,
 )
-from cute_py.torch.operators import Gradient, cast, define, public
+from cute_py.torch.operators import Gradient, cast, compose, define, public
 from cute_py.torch.shapes import result_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 SCHEMA = (
-    "Tensor a, Tensor b, Tensor? c=None, float alpha=1.0, float beta=0.0, Tensor? bias=None, "
-    "str? activation=None, ScalarType? out_dtype=None, str backend='auto', str? config=None, "
-    "str? dtype=None, str checks='', bool fast_accum=False"
+    "Tensor a, Tensor b, Tensor? c=None, {}, {}, Tensor? bias=None, str? activation=None, "
+    "ScalarType? out_dtype=None, str backend='auto', str? config=None, str? dtype=None, "
+    "str checks='', bool fast_accum=False"
 )
+# the factors as numbers, and as tensors
+ALPHA, BETA = ("Scalar alpha=1.0", "Tensor? alpha=None"), ("Scalar beta=0.0", "Tensor? beta=None")
+NUMBERS = SCHEMA.format(ALPHA[0], BETA[0])
 ARGUMENTS, DTYPE = 13, 10  # how many there are, and the place of `dtype`
+FACTORS = {"alpha": 3, "beta": 4}  # their places
 CONFIGS: dict[str, GemmConfig] = {}  # by their text: an operator of torch takes no objects
 
 
@@ -280,7 +284,7 @@ _DEFAULTS = (None, None, None, 1.0, 0.0, None, None, None, "auto", None, None, "
 
 gradient = Gradient(_forward, _backward, keeps=True)
 operator = define(
-    f"cute_py::gemm({SCHEMA}) -> Tensor",
+    f"cute_py::gemm({NUMBERS}) -> Tensor",
     computed,
     described,
     gradient=gradient,
@@ -289,11 +293,29 @@ operator = define(
 )
 # the operator of `out=`; torch.compile has it back as a pure function
 into = define(
-    f"cute_py::gemm.out({SCHEMA}, *, Tensor(a!) out) -> ()",
+    f"cute_py::gemm.out({NUMBERS}, *, Tensor(a!) out) -> ()",
     computed_into,
     described_into,
     autocast=lambda args, _dtype: args,  # as torch.mm
 )
+
+
+def _with_tensors(*args: Any, **named: Any) -> Any:
+    """Return the result for factors that are tensors; refuse those that autograd follows."""
+    values = list(args)
+    for name, place in FACTORS.items():
+        values[place] = _factor(name, values[place])
+    return into(*values, **named) if named else operator(*values)
+
+
+for _which, _factors in {
+    "Tensor_Scalar": (ALPHA[1], BETA[0]),
+    "Scalar_Tensor": (ALPHA[0], BETA[1]),
+    "Tensor_Tensor": (ALPHA[1], BETA[1]),
+}.items():
+    _schema = SCHEMA.format(*_factors)
+    compose(f"cute_py::gemm.{_which}({_schema}) -> Tensor", _with_tensors)
+    compose(f"cute_py::gemm.{_which}_out({_schema}, *, Tensor(a!) out) -> ()", _with_tensors)
 
 
 # -- calls of `cute.ops.gemm`

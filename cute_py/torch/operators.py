@@ -10,6 +10,7 @@ traced) and of torch.func go on through the dispatcher, which finds the fake or 
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 BACKENDS = ("CPU", "CUDA")
 TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
 PLAIN = {float, int, bool, str, type(None), torch.dtype}  # values that no mode replaces
+# the type in a schema. torch turns a tensor that is given for a float into a number, before anyone
+# can see whether autograd follows it; for a Scalar it refuses tensors
+FLOAT = re.compile(r"\bfloat\b(?=[?\[]|\s+\w)")
 LAZY = frozenset({"argument-negated", "argument-tensor"})  # torch can make a dense tensor of them
 
 _libraries: dict[str, Any] = {}  # qualified name -> the torch.library.Library that defines it
@@ -57,7 +61,8 @@ def define(
     """Register an operator, and return it; one of the same name is replaced.
 
     Args:
-        schema: "space::name(Tensor x, float alpha=1) -> Tensor".
+        schema: "space::name(Tensor x, float alpha=1) -> Tensor"; a float becomes a Scalar, and
+            `implementation` gets floats for it.
         implementation: computes the result, of tensors of the host and of a GPU.
         fake: returns the empty result for tensors without memory, whose sizes may be symbols.
         gradient: the derivative; None: operands that autograd follows are refused.
@@ -65,14 +70,11 @@ def define(
         autocast: (arguments, dtype of the autocast region) -> the arguments that the operator gets.
 
     """
-    name, _, signature = schema.partition("(")
-    space, _, short = name.partition("::")
-    if name in _libraries:
-        _libraries.pop(name)._destroy()
-    library = _libraries[name] = torch.library.Library(space, "FRAGMENT")
-    library.define(f"{short}({signature}", tags=(torch.Tag.pt2_compliant_tag,))
-    plain, _, overload = short.partition(".")
-    op = getattr(getattr(getattr(torch.ops, space), plain), overload or "default")
+    name, short, library, op = _defined(schema)
+    given = torch._C.parse_schema(schema).arguments
+    floats = [i for i, x in enumerate(given) if "float" in str(x.type)]
+    if floats:
+        implementation = _with_floats(implementation, floats)
     for key in BACKENDS:
         library.impl(short, implementation, key)
     torch.library.register_fake(name, fake, lib=library)
@@ -83,6 +85,55 @@ def define(
         for place in BACKENDS:
             library.impl(short, _by_autocast(op, place, autocast), f"Autocast{place}")
     return op
+
+
+def compose(schema: str, function: Callable[..., Any]) -> None:
+    """Register an operator that only calls others, so it has the rules that they have.
+
+    Args:
+        schema: as in `define`.
+        function: (*args, **named) -> the result; arguments that are left out are filled in.
+
+    """
+    _name, short, library, op = _defined(schema)
+    defaults = defaults_of(op)
+
+    def call(*args: Any, **named: Any) -> Any:
+        return function(*args, *defaults[len(args) :], **named)
+
+    library.impl(short, call, "CompositeImplicitAutograd")
+
+
+def _defined(schema: str) -> tuple[str, str, Any, Any]:
+    """Declare an operator; return its name, the name within its space, its library and itself."""
+    name, _, signature = schema.partition("(")
+    space, _, short = name.partition("::")
+    if name in _libraries:
+        _libraries.pop(name)._destroy()
+    library = _libraries[name] = torch.library.Library(space, "FRAGMENT")
+    numbers = FLOAT.sub("Scalar", signature)
+    library.define(f"{short}({numbers}", tags=(torch.Tag.pt2_compliant_tag,))
+    plain, _, overload = short.partition(".")
+    packet = getattr(getattr(torch.ops, space), plain)
+    return name, short, library, getattr(packet, overload or "default")
+
+
+def _with_floats(function: Callable[..., Any], places: list[int]) -> Callable[..., Any]:
+    """Return a function that gets floats where whole numbers are given at some places."""
+
+    def as_float(x: Any) -> Any:
+        if isinstance(x, list):
+            return [as_float(y) for y in x]
+        return float(x) if isinstance(x, int) else x
+
+    def call(*args: Any) -> Any:
+        values = list(args)
+        for i in places:
+            if i < len(values):
+                values[i] = as_float(values[i])
+        return function(*values)
+
+    return call
 
 
 def public(name: str) -> str:

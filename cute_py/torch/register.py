@@ -49,7 +49,7 @@ def register(
             operator, which it changes in place, and it returns nothing.
         name: "space::name"; None: "cute_kernels::" and the kernel's name.
         schema: its arguments, "(Tensor x, float alpha=1) -> Tensor", where the parameters do not
-            say it.
+            say it. A float becomes a Scalar, for which torch refuses tensors.
         backward: (ctx, *gradients of the outputs) -> a gradient or None for each argument; where
             there are several, a tuple. None: operands that autograd follows are refused.
         setup_context: (ctx, inputs, output), saves what `backward` needs.

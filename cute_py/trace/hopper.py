@@ -32,6 +32,7 @@ from cute_py.plan.ops import (
     Fence,
     MbarArrive,
     MbarInit,
+    MbarInval,
     MbarWait,
     SetMaxNReg,
     Tile,
@@ -101,6 +102,14 @@ class Mbarriers:
         arrivals = number_within(arrivals, "cute.mbarriers", 1, MOST_COUNT)
         for i in range(self.count):
             emit(MbarInit, self._at(i), arrivals)
+
+    def inval(self) -> None:
+        """End all barriers, so that their memory may be initialized again, or hold something else;
+        called by one thread, once nobody uses them.
+        """
+        self._require_own("inval")
+        for i in range(self.count):
+            emit(MbarInval, self._at(i))
 
     def arrive(self, index: Leaf, cluster_rank: Leaf | None = None) -> None:
         """Arrive once; with `cluster_rank`, at the barrier of that block of the cluster."""

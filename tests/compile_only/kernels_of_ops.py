@@ -79,6 +79,7 @@ def cp_arrive():
     return m.plan(
         m.op(ops.CpAsync, copy, at(m.smem("S", "f32", 32), tid), at(x, tid)),
         m.op(ops.CpArrive, at(bar, 0)),
+        m.op(ops.MbarInval, at(bar, 0)),
     )
 
 

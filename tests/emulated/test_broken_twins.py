@@ -86,6 +86,14 @@ def stmatrix(m, broken):
     yield m.op(ops.StMatrix, atom, rows, a)
 
 
+def mbar_inval(m, broken):
+    """An mbarrier that is initialised again, after its end or without one."""
+    bar = at(m.smem("bar", "u64", 1), 0)
+    ended = () if broken else (m.op(ops.MbarInval, bar),)
+    steps = m.op(ops.MbarInit, bar, 1), *ended, m.op(ops.MbarInit, bar, 2)
+    yield m.op(ops.If, less(tid, 1), steps, (), "thread")
+
+
 def set_max_nreg(m, broken):
     yield m.op(ops.If, lanes(broken), (m.op(ops.SetMaxNReg, 40, "dec"),), (), "thread")
 
@@ -164,6 +172,7 @@ TWINS = [
     (inline_ptx, DIVERGENT),
     (barrier, DIVERGENT),
     (set_max_nreg, DIVERGENT),
+    (mbar_inval, "emulate-mbarrier-again"),
     (stmatrix, "emulate-alignment"),
     (let, "emulate-promise"),
     (pointer, "emulate-pointer"),

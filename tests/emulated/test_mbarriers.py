@@ -1,6 +1,7 @@
 """The life of mbarriers and of blocks: who may use shared memory, from when, and until when."""
 
 from collections import defaultdict
+from itertools import product
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 import cute_py as cute
 from cute_py import _
 from tests.emulated.test_lanes import f32, line, same, verdicts
+from tests.sampling import check_each
 
 
 def nothing(t=None):
@@ -411,32 +413,104 @@ def in_union(order, between):
         t, b = cute.thread_idx(), cute.block_idx()
         with cute.union():
             bar, other, s = cute.mbarriers(1), cute.mbarriers(1), cute.smem("f32", 64)
+        met = 0
+        out[64 * b + t] = x[64 * b + 63 - t]
         for what in order:
             if what == "data":
                 s[t] = x[64 * b + t]
                 cute.syncthreads()
                 out[64 * b + t] = s[63 - t]
+            elif what == "read":
+                out[64 * b + t] = s[63 - t]
             elif what == "meet":
                 bar.arrive(0)
-                bar.wait(0, 0)
+                bar.wait(0, met % 2)
+                met += 1
             else:
+                name, _, which = what.partition(" ")
                 with cute.when(t == 0):
-                    (bar if what == "init" else other).init(64)
+                    of = other if which else bar
+                    of.init(64) if name == "init" else of.inval()
+                met = 0
             between(t)
 
     return kernel
 
 
+def life(order):
+    """Return the codes of which one refuses the steps; none if they are right. PTX ISA,
+    mbarrier.init and mbarrier.inval: only memory without a valid mbarrier is initialised, only a
+    valid one is used or ended, and nothing else may be there meanwhile.
+    """
+    valid, lost = set(), set()
+    for what in order:
+        name, _, which = what.partition(" ")
+        if name in ("init", "data"):
+            lost |= valid - {which if name == "init" else "all"}
+        if name == "init":
+            if which in valid:
+                return {"emulate-mbarrier-again", "emulate-mbarrier-lost"}
+            valid |= {which}
+        elif name != "data":
+            if which not in valid:
+                return {"emulate-mbarrier-unset", "emulate-mbarrier-lost"}
+            if which in lost:
+                break
+            valid -= {which} if name == "inval" else set()
+    return {"emulate-mbarrier-lost"} if lost else set()
+
+
+STEPS_OF_A_LIFE = "init", "inval", "meet", "data", "init other"
+LIVES = [
+    *[order for n in (1, 2, 3) for order in product(STEPS_OF_A_LIFE, repeat=n)],
+    ("init", "meet", "meet", "inval", "data", "init", "meet", "inval", "init other", "inval other"),
+    ("init other", "inval other", "data", "init", "meet", "inval", "data"),
+    ("init", "inval", "init", "inval", "inval"),
+    ("init", "meet", "inval", "data", "meet"),
+]
+
+
+def follows_its_life(order):
+    x, out = line(128)()
+    wanted, found = life(order), set()
+    try:
+        cute.emulate(cute.trace(in_union(order, meet), x, out), x, out)
+        assert halves(x, out)
+    except cute.CuteError as error:
+        found = {error.code}
+    assert found <= wanted
+    assert bool(found) is bool(wanted)
+
+
+@pytest.mark.parametrize("first", STEPS_OF_A_LIFE)
+def test_memory_holds_one_mbarrier_from_its_init_to_its_inval(first):
+    check_each(follows_its_life, [order for order in LIVES if order[0] == first])
+
+
 def test_the_memory_of_an_mbarrier_is_its_own():
-    right = ("data", "init", "meet"), ("init", "meet", "data"), ("other", "data", "init", "meet")
+    right = (
+        ("data", "init", "meet"),
+        ("init", "meet", "inval", "data"),
+        ("init other", "inval other", "data", "init", "meet"),
+    )
     for order in right:
         assert verdicts(in_union(order, meet), line(128), halves) == {True}, order
-    for last in ("data", "other"):
-        order = "init", last, "meet", "data"
-        assert verdicts(in_union(order, meet), line(128), halves) == {"emulate-mbarrier-lost"}
+    for last in ("data", "init other"):
+        for order in (("init", last, "meet", "data"), ("init", "meet", last)):
+            assert verdicts(in_union(order, meet), line(128), halves) == {"emulate-mbarrier-lost"}
 
 
-def again(between):
+def test_nobody_reads_an_mbarrier_as_data():
+    """Nor what was there before it, after its end."""
+    assert verdicts(in_union(("data", "read"), meet), line(128), halves) == {True}
+    right = "data", "init", "inval", "data", "read"
+    assert verdicts(in_union(right, meet), line(128), halves) == {True}
+    for order in (("data", "init", "read"), ("data", "init", "meet", "inval", "read")):
+        found = verdicts(in_union(order, meet), line(128), halves)
+        assert found == {"emulate-smem-unwritten"}
+
+
+def again(ended, before=meet, after=meet, by=0):
     """An mbarrier is used, and initialised again for another count."""
 
     @cute.kernel
@@ -448,7 +522,11 @@ def again(between):
         cute.syncthreads()
         bar.arrive(0)
         bar.wait(0, 0)
-        between(t)
+        before(t)
+        with cute.when(t == by):
+            if ended:
+                bar.inval()
+        after(t)
         with cute.when(t == 0):
             bar.init(1)
         cute.syncthreads()
@@ -460,10 +538,68 @@ def again(between):
     return kernel
 
 
-def test_an_mbarrier_is_not_initialised_again_while_in_use():
-    assert verdicts(again(meet), line(64), same) == {True}
-    found = verdicts(again(nothing), line(64), same)
-    assert found <= {"emulate-mbarrier-again", "emulate-mbarrier-early"}, found
+def test_an_mbarrier_is_initialised_again_once_nobody_uses_it_and_it_has_ended():
+    for after, by in ((meet, 0), (nothing, 0), (meet, 40)):
+        assert verdicts(again(True, after=after, by=by), line(64), same) == {True}
+    assert verdicts(again(False), line(64), same) == {"emulate-mbarrier-again"}
+    in_use = {"emulate-mbarrier-busy", "emulate-mbarrier-unset", "emulate-mbarrier-early"}
+    assert verdicts(again(True, nothing), line(64), same) <= in_use
+    apart = verdicts(again(True, after=nothing, by=40), line(64), same)
+    assert apart <= {"emulate-race", "emulate-mbarrier-again"}, apart
+
+
+def initialised(who, times=1):
+    @cute.kernel
+    def kernel(x, out):
+        cute.launch(grid=1, block=64)
+        t, bar = cute.thread_idx(), cute.mbarriers(1)
+        for _i in cute.range(times):
+            with cute.when(who(t)):
+                bar.init(64)
+        cute.syncthreads()
+        bar.arrive(0)
+        bar.wait(0, 0)
+        out[t] = x[t]
+
+    return kernel
+
+
+def test_one_thread_initialises_an_mbarrier_once():
+    def one(t):
+        return t == 0
+
+    assert verdicts(initialised(one), line(64), same) == {True}
+    for who in (lambda t: t < 2, lambda t: t % 32 == 0, lambda t: t >= 0):  # a warp; warps; all
+        assert verdicts(initialised(who), line(64), same) == {"emulate-mbarrier-again"}
+    assert verdicts(initialised(one, times=2), line(64), same) == {"emulate-mbarrier-again"}
+
+
+def test_an_mbarrier_does_not_end_under_a_load():
+    def kernel_of(wait):
+        @cute.kernel
+        def kernel(x, out):
+            cute.launch(grid=1, block=64)
+            t, bar = cute.thread_idx(), cute.mbarriers(1)
+            s = cute.smem("f32", cute.Layout((32, 64), (64, 1)), 1024)
+            with cute.when(t == 0):
+                bar.init(1)
+                cute.fence_mbarrier_init()
+                bar.arrive_expect_tx(0, 8192)
+                tile = cute.local_tile(cute.tma_tensor(x), (32, 64), (0, 0))
+                cute.tma_load(tile, s, bar, 0)
+                wait(bar)
+                bar.inval()
+            cute.syncthreads()
+            for r in range(32):
+                out[r, t] = s[r, t]
+
+        return kernel
+
+    assert verdicts(kernel_of(lambda bar: bar.wait(0, 0)), square, same) == {True}
+    assert verdicts(kernel_of(nothing), square, same) <= {
+        "emulate-mbarrier-busy",
+        "emulate-async-pending",
+    }
 
 
 # -- blocks of a cluster

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import cute_py as cute
 from cute_py.errors import LayoutError
 from cute_py.kernels.config import changed, choose_config
+from cute_py.ops import choice
 from cute_py.ops.product import Product, Request, gemm, taken
 from cute_py.ops.reference import error_of, reference
 from tests.sampling import fewer, in_turn, pairwise, quick
@@ -390,6 +391,18 @@ def test_every_configuration_that_is_accepted_is_right(tile, warps, stages, size
         assert error.code == "gemm-config"  # noqa: PT017
         return
     np.testing.assert_array_equal(checked(a, b, config=config, out_dtype="f32"), multiplied(a, b))
+
+
+@pytest.mark.parametrize("band", [0, 1, 2])
+def test_a_grid_of_one_mode_has_the_same_tiles(monkeypatch, band):
+    """As for more tiles along N, or products in a batch, than the other modes of a grid have."""
+    monkeypatch.setattr(choice, "MOST_ALONG_YZ", 2)
+    rng = np.random.default_rng(0)
+    a, b = drawn("f16", (2, 2, 100, 24), rng), drawn("f16", (2, 1, 24, 200), rng)
+    config = cute.ops.gemm_config(a, b, config=f"tile=32x64x32,band={band}")
+    assert (config.band, config.flat) == (band, 1)
+    found = checked(a, b, config=config, out_dtype="f32")
+    np.testing.assert_array_equal(found, multiplied(a, b))
 
 
 def test_the_public_names_are_what_they_say():

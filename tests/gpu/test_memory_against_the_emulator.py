@@ -168,6 +168,14 @@ def test_copies_arrive_at_an_mbarrier():
             m.op(ops.Barrier),
         ]
     x = drawn("f32", 4 * threads * rounds)
+    ended = m.op(ops.MbarInval, at(bar, 0))  # another one takes its place, of one warp
+    begun = m.op(ops.MbarInit, at(bar, 0), 32)
+    first_warp = (m.op(ops.MbarArrive, at(bar, 0)), m.op(ops.MbarWait, at(bar, 0), 0))
+    body += [
+        m.op(ops.If, same(tid, 0), (ended, begun), (), "thread"),
+        m.op(ops.Barrier),
+        m.op(ops.If, same(tid // 32, 0), first_warp, (), "warp"),
+    ]
     _x, (got, wanted) = both(m.plan(*body), x, np.zeros_like(x))
     assert_same(got, wanted, "arrivals")
     assert_same(got.reshape(rounds, -1, 4), x.reshape(rounds, -1, 4)[:, ::-1], "reversed")

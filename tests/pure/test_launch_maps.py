@@ -94,6 +94,17 @@ def test_kept_maps_are_bounded(gpu, monkeypatch):
     assert len(run.driver().maps) <= 3
 
 
+def test_a_map_that_another_thread_evicts_is_used_once_more(gpu, monkeypatch):
+    class Evicting(dict):
+        def __setitem__(self, content, found):
+            super().__setitem__(content, found)
+            self.clear()
+
+    monkeypatch.setattr(run.driver(), "maps", Evicting())
+    cute.run(plan_of(array(), array()), array(), array(address=8192))
+    assert gpu.raw.launches[-1][-1][-2:] == [4096, 8192]
+
+
 def test_new_addresses_are_written_into_the_maps(gpu):
     plan = plan_of(array(), array())
     for a, b in ((4096, 8192), (4096, 12288), (16384, 12288), (16384, 12288)):
@@ -223,6 +234,26 @@ def test_a_cluster_that_never_fits_is_refused(gpu):
     monkey = plan_of(x, y, shared_by_two, rows=64)
     assert "2 blocks in a cluster" in refused("launch-limit", monkey, x, y)
     assert run.launcher(plan, 0).prepared([x, y])[0].config().numAttrs == 1
+
+
+def test_a_launch_has_both_attributes(gpu):
+    """A cluster, and programmatic dependent launch."""
+
+    @cute.kernel
+    def pairs(x):
+        cute.launch(grid=2, block=32, cluster=2, pdl=True)
+        cute.griddepcontrol_wait()
+        x[cute.thread_idx(), 0] = 1
+
+    x = array(64, 64)
+    plan = cute.trace(pairs, x)
+    cute.run(plan, x)
+    config = run.launcher(plan, 0).prepared([x])[0].config()
+    assert [a.id for a in config.attrs] == [
+        "CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION",
+        "CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION",
+    ]
+    assert config.numAttrs == 2
 
 
 def test_a_grid_of_clusters_may_be_a_run_time_number(gpu):

@@ -220,6 +220,25 @@ def test_those_far_from_the_fastest_are_left_out_early(monkeypatch):
     )
 
 
+@pytest.mark.parametrize("first", ["small", "large"])
+def test_the_largest_array_at_an_address_has_room(monkeypatch, first):
+    """A is the first rows of B, as in `gemm(x[:8], x.T)`."""
+    world = World(monkeypatch)
+    small, large, d = (
+        fake_gpu.Array(shape, world.dtype, address=address)
+        for shape, address in (((8, K), 4096), ((N, K), 4096), ((8, N), 1 << 20))
+    )
+    leaves = [small, large, d] if first == "small" else [large, small, d]
+    call = SimpleNamespace(leaves=lambda: leaves, result=d)
+    operands = measurement.Operands([call])
+    begin, end = (operands.offsets[address] for address in (4096, 1 << 20))
+    assert end >= begin + 2 * N * K
+    assert operands.bytes >= end + 2 * 8 * N
+    b = matrix(operands.starts[-1] + begin, (N, K), world.dtype).astype(np.float32)
+    assert len(np.unique(b, axis=0)) == N
+    operands.free()
+
+
 def test_short_memory_gives_fewer_sets(monkeypatch):
     world = World(monkeypatch)
     world.raw.most = 200_000

@@ -82,6 +82,7 @@ EMULATED = {
     "test_lowered.py::test_tma_uses_memory_and_waits_for_the_kernels_before",
     "MbarInit": "test_async.py::test_tma_ring_of_two_stages "
     "test_async.py::test_mbarrier_must_be_initialised_and_that_be_ordered",
+    "MbarInval": "test_broken_twins.py::mbar_inval",
     "MbarArrive": "test_async.py::test_tma_ring_of_two_stages "
     "test_async.py::test_too_many_arrivals",
     "CpArrive": "test_async.py::test_cp_async_arrives_at_an_mbarrier "
@@ -134,6 +135,7 @@ GPU = {
     "Load": f"{MEMORY}orders_and_caches",
     "Store": f"{MEMORY}orders_and_caches",
     "CpAsync": f"{MEMORY}asynchronous_copies",
+    "MbarInval": f"{MEMORY}copies_arrive_at_an_mbarrier",
     "CpArrive": f"{MEMORY}copies_arrive_at_an_mbarrier",
     "CpCommit": f"{MEMORY}groups_of_copies_are_waited_for_in_order",
     "CpWait": f"{MEMORY}groups_of_copies_are_waited_for_in_order",

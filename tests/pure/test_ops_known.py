@@ -236,6 +236,27 @@ def test_other_facts_go_the_whole_way(gpu, steps, name):
         assert words(gpu) == wanted
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "blocks"),
+    [
+        ((70_000, 16, 24), (70_000, 24, 16), 70_000),
+        ((70_000, 16, 0), (70_000, 0, 16), 70_000),
+        ((8, 16), (16, 1 << 23), 1 << 16),
+    ],
+)
+def test_more_blocks_than_the_second_and_third_mode_of_a_grid_have(gpu, a, b, blocks):
+    cute.ops.gemm(Matrix(a, np.float32), Matrix(b, np.float32))
+    assert gpu.raw.launches[-1][1] == (blocks, 1, 1)
+
+
+@pytest.mark.parametrize("modes", [2, 3])
+def test_pitches_that_no_tensor_map_has_are_left_to_the_kernel_of_all_gpus(gpu, modes):
+    strides = (1 << 40, 2) if modes == 2 else (1 << 40, 2 * K, 2)
+    a = Matrix((2, M, K)[-modes:], strides=strides, address=1 << 21)
+    cute.ops.gemm(a, Matrix((K, N), address=1 << 22))
+    assert words(gpu).count(1 << 22) == 1
+
+
 def test_a_configuration_is_known_by_identity(gpu, steps):
     a, b, out = *operands(), Matrix((M, N), address=1 << 23)
     first = cute.ops.choose_config(M, N, K, "f16", ("K", "MN"))

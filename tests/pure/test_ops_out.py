@@ -4,6 +4,7 @@ written, and on which device the operator allocates and copies.
 
 import ctypes
 import itertools
+import random
 import sys
 from collections import Counter
 from contextlib import suppress
@@ -13,11 +14,16 @@ import numpy as np
 import pytest
 
 import cute_py as cute
+from cute_py.atoms import tensor_map
 from cute_py.calls import arrays, backends
+from cute_py.dtypes.conversion import strided
+from cute_py.kernels.gemm import gemm
+from cute_py.ops.call import apart
 from cute_py.ops.libraries import Gpu, Torch
 from cute_py.ops.operands import span
 from cute_py.ops.product import Product, Request, taken
 from tests import fake_gpu, gpu_arrays
+from tests.sampling import quick
 
 HOPPER = Gpu(232448, 132, (9, 0))
 
@@ -180,6 +186,20 @@ def test_memory_that_is_read_is_not_written_to(launched):
     assert launched.pop()[-1] == address(whole[32:])
 
 
+@pytest.mark.parametrize("steps", [(0, 4), (4, 4), (80, 4), (160, 8, 4)])
+def test_elements_of_out_that_share_memory_are_refused(launched, steps):
+    shape = (2, 24, 40)[-len(steps) :]
+    out = strided(made((1000,)), shape, steps).view(Cupy)
+    with pytest.raises(cute.CuteError) as caught:
+        product(out, batch=shape[:-2])
+    assert caught.value.code == "ops-overlap"
+    assert launched == Cupy.seen == []
+    product(
+        strided(made((2000,)), shape, (4000, 164, 4)[-len(steps) :]).view(Cupy), batch=shape[:-2]
+    )
+    assert len(launched) == 1
+
+
 def test_what_autograd_follows_is_left_to_its_library(launched):
     class Followed(Cupy):
         requires_grad = True
@@ -202,6 +222,120 @@ def matrices(rows, columns):
     ]
 
 
+def unreadable(x):
+    """Return why TMA cannot read or write (rows, columns[, L]), "" if it can; L may be shared."""
+    sides = list(zip(x.shape, x.strides, strict=True))
+    sides[:2] = sides[1::-1] if x.strides[1] == x.itemsize else sides[:2]
+    sides = sides[:2] if sides[-1][1] == 0 else sides
+    assert sides[0][1] == x.itemsize
+    row = -(-sides[0][0] * x.itemsize // 16) * 16
+    pitches = [step if n > 1 else row for n, step in sides[1:]]
+    return tensor_map.unreachable([n for n, _ in sides], pitches, x.itemsize, address(x))
+
+
+def require_true(config):
+    """Require that no reason of a configuration is about a part that it does not have."""
+    (m, n, _k), by_tma = config.tile, f"by TMA, {config.store} columns"
+    wanted = {
+        "C": "by TMA" if config.prefetch else "by loads",
+        "D": by_tma if config.store else "direct",
+        "programmatic dependent launch": "on" if config.pdl else "off",
+        "tile": f"{m}x{n} {config.schedule}" if config.by_warpgroups else "M=",
+        "stages": str(config.stages),
+    }
+    for reason in config.reasons:
+        about, _, text = reason.partition(": ")
+        copied = text.startswith("copied first")
+        assert copied or text.startswith(wanted.get(about, "")), (reason, str(config))
+
+
+def require_explained(a, b, **named):
+    """Require that a configuration's explanation says of a call what it does, and return it: which
+    kernel, every array that is copied, whether `out` is. Neither shares D memory with what is read,
+    nor gets TMA what it cannot address.
+    """
+    config = cute.ops.gemm_config(a, b, **named)
+    request, library = taken(Request(a, b, **named))
+    with library.inside():
+        call = Product(request, library).call()
+    assert config == call.config
+    require_true(config)
+    said = [x.partition(":") for x in config.reasons if "copied" in x or x.startswith("path")]
+    (path,) = [text for name, _, text in said if name == "path"]
+    first = path.partition("copied first:")[2]
+    given = a, b, named.get("c"), named.get("bias")
+    D = call.result
+    for name, x, read in zip(("A", "B", "C", "bias"), given, call.reads, strict=True):
+        told = name in [name for name, *_ in said] or f" {name} " in first
+        assert told is (read is not None and address(x) != address(read)), (name, config.reasons)
+        if read is not None:
+            low, high = apart(D, read)
+            assert not low < address(read) - address(D) < high, name
+    out = named.get("out")
+    assert ("out" in [name for name, *_ in said]) is (out is not None and not call.direct)
+    assert ("TMA" in path) is config.by_warpgroups is (call.kernel is not gemm)
+    if config.by_warpgroups:
+        seen = [*call.reads[:2], *[D] * bool(config.store), *[call.reads[2]] * config.prefetch]
+        assert [unreadable(x) for x in seen] == [""] * len(seen), config.reasons
+    elif "a size is below" in path:  # of the operands that the path names
+        for name, x in zip("AB", call.reads, strict=False):
+            along_k = x.strides[1] == x.itemsize
+            wrong = unreadable(x) != "" or not (along_k or x.dtype == np.float16)
+            assert (f" {name} " in path) is wrong, (path, x.shape, x.strides)
+    return config
+
+
+def placed(rng, shape, kind):
+    """Return an array anywhere in memory: with gaps, overlaps, backwards, shared, misaligned."""
+    size, (*lead, rows, columns) = np.dtype(kind).itemsize, shape
+    row = rng.choice([columns, columns, columns + 1, -(-columns // 16) * 16, 2 * columns, 1])
+    steps = {0: row, 1: rng.choice([1, 1, 1, -1, 2])}
+    whole = abs(row) * rows + 2 * columns
+    by_batch = [rng.choice([whole, whole + 1, whole + 16, 16, 0]) for _ in lead]
+    low = -min(0, (columns - 1) * steps[1]) + rng.choice([0, 0, 0, 1, 8])
+    room = made((sum(by_batch) * max(shape) + whole + low + 64,), kind)
+    strides = tuple(size * x for x in (*by_batch, steps[0], steps[1]))
+    return strided(room[low:], shape, strides).view(Cupy)
+
+
+def drawn(rng):
+    """Return the arguments of a random call."""
+    kind, result = rng.choice(
+        [(np.float16, np.float16), (np.float32, np.float32), (np.int8, np.int32)]
+    )
+    M, N, K = (rng.choice([1, 7, 8, 16, 17, 64, 130]) for _ in range(3))
+    if rng.random() < 0.1:
+        M, N, K = (rng.choice([512, 520]) for _ in range(3))
+    batch = rng.choice([(), (), (), (3,), (2, 2)])
+    sides = placed(rng, (*batch, M, K), kind), placed(rng, (*batch, N, K), kind)
+    a, b = sides[0], sides[1].swapaxes(-1, -2)
+    if rng.random() < 0.3:
+        a, b = (placed(rng, (*batch, *x), kind) for x in ((K, M), (K, N)))
+        a = a.swapaxes(-1, -2)
+    named = {"alpha": rng.choice([1, 2.0])}
+    if rng.random() < 0.4:
+        named |= {"c": placed(rng, (*batch, M, N), result), "beta": rng.choice([1.0, 0.5])}
+    if rng.random() < 0.3:
+        named["bias"] = made((2 * N,))[:: rng.choice([1, 2])][:N]
+    if rng.random() < 0.4:
+        named["out"] = rng.choice([named.get("c"), placed(rng, (*batch, M, N), result)])
+    return a, b, {name: x for name, x in named.items() if x is not None}
+
+
+@pytest.mark.parametrize("seed", quick([(0,)], range(20)))
+def test_random_calls_do_what_their_explanation_says(launched, seed):
+    rng, seen = random.Random(seed), Counter()
+    for _ in range(120):
+        a, b, named = drawn(rng)
+        try:
+            config = require_explained(a, b, **named)
+            seen["TMA" if config.by_warpgroups else "cp.async"] += 1
+        except cute.CuteError as error:
+            seen[error.code] += 1
+    assert set(seen) == {"TMA", "cp.async", "ops-overlap"}
+    assert min(seen.values()) >= 3, seen
+
+
 @pytest.mark.parametrize("size", [64, 520])
 def test_every_copy_is_said(launched, size):
     """By the explanation of the configuration: of an operand, of c, and to out."""
@@ -210,18 +344,18 @@ def test_every_copy_is_said(launched, size):
     outs = [None, made((M, N), np.float16), made((M, N + 1), np.float16)[:, 1:]]
     for a, b, c, out in itertools.product(*sides, outs):
         terms = {} if c is None else {"c": c, "beta": 1}
-        config = cute.ops.gemm_config(a, b, out=out, **terms)
-        request, library = taken(Request(a, b, out=out, **terms))
-        with library.inside():
-            call = Product(request, library).call()
-        assert config == call.config
-        told = [said.partition(":") for said in config.reasons if "copied" in said]
-        first = [text.partition("copied first:")[2] for name, _, text in told if name == "path"]
-        for name, x, read in zip("ABC", (a, b, c), call.reads, strict=False):
-            said = name in [name for name, *_ in told] or any(f" {name} " in x for x in first)
-            assert said is (x is not None and address(x) != address(read)), config.reasons
-        assert ("out" in [name for name, *_ in told]) is (out is not None and not call.direct)
+        require_explained(a, b, out=out, **terms)
     assert not launched
+
+
+@pytest.mark.parametrize("size", [40, 520])
+def test_a_copy_that_strides_need_is_one_that_tma_reads(launched, size):
+    """Its rows begin at multiples of 16 bytes: neither is it copied again, nor read by cp.async."""
+    a, b = (made((size, 2 * size + 2), np.float16)[:, ::2] for _ in range(2))
+    config = require_explained(a, b.swapaxes(0, 1))
+    assert config.reasons[0] == "path: TMA and wgmma, the family of compute capability 9.0"
+    assert [x[:2] for x in config.reasons[-2:]] == ["A:", "B:"]
+    assert Counter(Cupy.seen)["copy"] == 0
 
 
 PARTS = [
@@ -253,7 +387,7 @@ def test_nothing_but_refusals_leaves_the_choice(launched, kind):
     configs = 0
     for words in itertools.product(PARTS[::9], PARTS):
         with suppress(cute.CuteError):
-            cute.ops.gemm_config(a, b.T, config=",".join(words))
+            require_true(cute.ops.gemm_config(a, b.T, config=",".join(words)))
             configs += 1
     assert configs > 0
 

@@ -7,19 +7,19 @@ import pytest
 from cute_py.errors import CuteError
 from cute_py.kernels.config import choose_config
 from cute_py.kernels.config_sm90 import warpgroup_config
-from cute_py.ops.paths import HOPPER, PACKED, Sides, path_of, tma_wanted
+from cute_py.ops.paths import HOPPER, HOST, PACKED, Sides, path_of, tma_wanted
 
 KINDS = ["f16", "bf16", "tf32", "s8", "u8", "e4m3", "e5m2", "f32", "f64"]
 MAJORS = list(product(("K", "MN"), repeat=2))
 SHAPES = [(64, 64, 64), (PACKED, PACKED, PACKED), (4096, PACKED - 1, 4096), (5000, 600, 513)]
-DIVISORS = [(16, 16), (16, 2), (8, 16), (1, 4)]
+DIVISORS = [(16, 16), (16, 2), (8, 16), (1, 4), (16, 0)]  # 0: no tensor map
 CAPABILITIES = [(8, 0), (8, 9), HOPPER, (12, 0)]
 GRID = [
     Sides(shape, (kind, kind), majors, pitches, rows, capability)
     for shape, kind, majors, pitches, rows, capability in product(
         SHAPES, KINDS, MAJORS, DIVISORS, DIVISORS, CAPABILITIES
     )
-    if all(row <= pitch for row, pitch in zip(rows, pitches, strict=True))
+    if all(0 < row <= (pitch or 16) for row, pitch in zip(rows, pitches, strict=True))
 ]
 
 
@@ -54,8 +54,10 @@ def test_what_the_family_could_read_it_computes():
             continue
         wrong = [name for i, name in enumerate("AB") if not readable(sides, i)]
         assert path.tma is (not wrong or min(sides.shape) >= PACKED), sides
-        for name in wrong:
-            assert f"{name} " in path.reason
+        for name, pitch in zip("AB", sides.pitches, strict=True):
+            assert (f" {name} " in path.reason) is (name in wrong)
+            along_k = sides.majors["AB".index(name)] == "K" or sides.kinds[0] in ("f16", "bf16")
+            assert (f"{name} has matrices that overlap" in path.reason) is (along_k and not pitch)
         if not path.tma:
             assert "a copy would cost more than it saves" in path.reason
 
@@ -74,6 +76,15 @@ def test_other_gpus_pack_large_operands_whose_rows_are_not_aligned():
         if not path.tma:
             packed = sides.is_large and min(sides.rows) < 16 and sides.kinds[0] != "f32"
             assert path.copies == (("K", "K") if packed else ("", ""))
+
+
+def test_nothing_is_copied_on_the_host():
+    for sides in GRID[::7]:
+        for tma in (None, False, True):
+            path = path_of(sides._replace(capability=HOST), tma)
+            assert path.copies == ("", "")
+            assert path.tma is bool(tma)
+            assert "copied" not in path.reason
 
 
 def test_a_given_configuration_decides():

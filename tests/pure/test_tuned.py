@@ -2,6 +2,7 @@
 files, other facts and other versions are not. Times are a test's: nothing is measured here.
 """
 
+import json
 from functools import partial
 
 import numpy as np
@@ -99,6 +100,26 @@ def test_k_in_parts_is_measured_stored_and_explained(launched, monkeypatch):
     assert used(a, b) == best
 
 
+def test_without_k_the_rule_decides_and_nothing_is_measured(launched, place):
+    a, b = operands(shape=(512, 384, 0))
+    assert cute.tune(cute.ops.gemm, a, b) == cute.ops.gemm_config(a, b) == used(a, b)
+    assert not list(place.glob("tuned/*"))
+
+
+@pytest.mark.parametrize("launched", [H200], indirect=True)
+def test_candidates_read_the_operands_where_they_are(launched, monkeypatch):
+    """No other kernel that would have them copied: its results differ, and copies are not timed."""
+    seen = []
+    monkeypatch.setattr(tuned, "measured", lambda calls: seen.extend(calls) or slowest_first(calls))
+    for columns, kernels in ((528, 2), (524, 1)):  # rows of whole 16 bytes, and others
+        a, b = (on_gpu(520, 528, "bf16", "K")[:, :columns] for _ in range(2))
+        cute.tune(cute.ops.gemm, a, b.swapaxes(0, 1))
+        assert len({call.config.by_warpgroups for call in seen}) == kernels
+        places = [[x.__array_interface__["data"][0] for x in call.reads[:2]] for call in seen]
+        assert places == [[x.__array_interface__["data"][0] for x in (a, b)]] * len(seen)
+        seen.clear()
+
+
 def test_what_was_known_before_is_measured_now(launched):
     a, b = operands()
     cute.ops.gemm(a, b)
@@ -134,6 +155,33 @@ def test_a_device_and_a_version_have_their_own(launched, monkeypatch):
     assert used(a, b) == rule
     monkeypatch.undo()
     assert best != rule
+
+
+WRONG_TYPES = [
+    *[{"stages": 2.5}, {"atom": 5}, {"warps": []}, {"tile": [64, 64]}, {"asynchronous": 1}],
+    *[{"a": {"major": 3, "vector": 8}}, {"a": None}, {"reasons": [1]}, {"schedule": "other"}],
+    *[{"stages": "3"}, {"pdl": True}, {"new": 1}, {"tile": "all"}],
+]
+WRONG_OPERANDS = {"a": {"major": "MN", "vector": 8}}  # it may be right for others
+
+
+@pytest.mark.parametrize("launched", [H200], indirect=True)
+def test_a_configuration_that_there_is_not_is_removed(launched, place):
+    """Of another version of the same number, say."""
+    a, b = operands()
+    rule = used(a, b)
+    cute.tune(cute.ops.gemm, a, b)
+    (path,) = place.glob("tuned/*")
+    key = path.name.split(".")[0]
+    right = json.loads(tuned.unpack(key, path.read_bytes())["config"])
+    for wrong in WRONG_TYPES:
+        path.write_bytes(tuned.pack(key, {"config": json.dumps(right | wrong)}))
+        again()
+        assert cute.ops.gemm_config(a, b) == rule, wrong
+        assert not path.exists()
+    path.write_bytes(tuned.pack(key, {"config": json.dumps(right | WRONG_OPERANDS)}))
+    again()
+    assert cute.ops.gemm_config(a, b) == rule
 
 
 @pytest.mark.parametrize("damage", ["", "one bit", "half", "another key", "other parts"])

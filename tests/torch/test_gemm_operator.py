@@ -11,6 +11,8 @@ import cute_py as cute
 
 torch = pytest.importorskip("torch")
 import cute_py.torch  # noqa: E402
+from cute_py.ops.call import Call  # noqa: E402
+from tests.sampling import check_each, pairwise  # noqa: E402
 
 gemm = torch.ops.cute_py.gemm
 ROOT = Path(__file__).parents[2]
@@ -74,6 +76,53 @@ def test_the_operator_is_the_product():
     assert torch.equal(gemm(batch, b), cute.ops.gemm(batch, b))
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("names", [("alpha",), ("beta",), ("alpha", "beta")])
+def test_factors_in_tensors_are_those_of_the_product(names, fresh):
+    """A gradient of a factor is refused, never lost; without one it is a number."""
+    a, b, c = tensor(5, 7), tensor(7, 6, grad=False), tensor(5, 6, grad=False)
+    into = torch.empty(5, 6)
+    followed = torch.tensor(2.0, requires_grad=True)
+    plain = {"alpha": 1.0, "beta": 1.0} | dict.fromkeys(names, 2.0)
+    wanted = gemm(a, b, c, **plain)
+
+    def calls(value, x):
+        terms = plain | dict.fromkeys(names, value)
+        yield lambda: cute.ops.gemm(x, b, c, **terms)
+        yield lambda: gemm(x, b, c, **terms)
+        yield lambda: gemm(x, b, c, *terms.values())
+        yield lambda: gemm(x.detach(), b, c, **terms, out=into) or into
+
+    for x in (a, a.detach()):
+        for call in calls(followed, x):
+            with pytest.raises(cute.CuteError) as caught:
+                call()
+            assert (caught.value.code, caught.value.facts["name"]) == (
+                "argument-gradient",
+                names[0],
+            )
+            with torch.no_grad():
+                assert torch.equal(call(), wanted)
+        for call in calls(followed.detach(), x):
+            assert torch.equal(call(), wanted)
+    for odd in (torch.ones(1), torch.tensor(2j)):
+        for call in calls(odd, a):
+            with pytest.raises(cute.CuteError, match=f"as {names[0]}; required: a real number"):
+                call()
+    for whole in (gemm.default, gemm.out, cute_py.torch.gemm):
+        with pytest.raises(RuntimeError, match=r"for argument .* but instead found type 'Tensor'"):
+            whole(a, b, c, **plain | dict.fromkeys(names, followed))
+    compiled = torch.compile(
+        lambda x: gemm(a, b, c, **plain | dict.fromkeys(names, x)), backend="aot_eager"
+    )
+    with pytest.raises(Exception, match="a tensor that autograd follows"):
+        compiled(followed)
+    with pytest.raises(cute.CuteError, match="a tensor that autograd follows"):
+        torch.func.grad(lambda x: gemm(a, b, c, **plain | dict.fromkeys(names, x)).sum())(
+            followed.detach()
+        )
+
+
 _CONFIG = None, 1.0, 0.0, None, None, None, "auto", "tile=1"
 REFUSED = {
     "shapes": lambda f, a, b: f(a, b.T),
@@ -93,6 +142,10 @@ REFUSED = {
     "out_dtype": lambda f, a, b: f(a, b, None, 1.0, 0.0, None, None, torch.int64),
     "dtype": lambda f, a, b: f(a, b, None, 1.0, 0.0, None, None, None, "auto", None, "s4"),
     "checks": lambda f, a, b: f(a, b, None, 1.0, 0.0, None, None, None, "auto", None, None, "x"),
+    "factor": lambda f, a, b: f(a, b, None, 2j),
+    "too many stages": lambda f, a, b: f(a, b, config="stages=999"),
+    "another kernel": lambda f, a, b: f(a, b, config="schedule=cooperative"),
+    "a kernel that is never traced": lambda f, a, b: f(a, b, config="store=9,tile=32x36x8"),
 }
 
 
@@ -109,6 +162,68 @@ def test_the_fake_refuses_what_the_product_refuses_in_the_same_words(why):
     with pytest.raises(cute.CuteError) as meta:
         call(gemm, a.to("meta"), b.to("meta"))
     assert str(real.value) == str(meta.value)
+
+
+PARTS = (
+    *("stages=9", "stages=3", "stages=40", "stages=1", "store=8", "store=16", "stmatrix=1,store=8"),
+    *("warps=16x8", "warps=2x2x2", "tile=64x64x32", "tile=256x128x64", "tile=48x64x32", "band=2"),
+    *("schedule=pingpong", "split=2", "prefetch=65", "min_blocks=2,pdl=1", "what=1"),
+)
+KINDS = "float16", "bfloat16", "float32", "float64", "int8", "float8_e4m3fn"
+SHAPES = (64, 64, 64), (100, 36, 20), (33, 17, 5), (1, 8, 16), (5, 7, 0), (0, 8, 8), (520, 513, 521)
+BATCHES = ((), ()), ((3,), ()), ((1,), (2,)), ((2, 3), (3,)), ((2, 1), (2, 1)), ((), (2,))
+PLACES = (0, 0, False), (0, 8, False), (1, 0, False), (4, 4, False), (0, 0, True), (8, 1, True)
+TERMS = "", "c", "bias", "dtype", "out_dtype"
+
+
+def placed(rows, columns, kind, batch, first, gap, by_columns):
+    """Return zeros, whose rows or columns begin at an element `first`, with a gap."""
+    across, along = (columns, rows) if by_columns else (rows, columns)
+    held = torch.zeros(*batch, across, first + along + gap).to(getattr(torch, kind))
+    found = held[..., first : first + along]
+    return found.mT if by_columns else found
+
+
+def test_the_fake_refuses_every_configuration_that_the_product_refuses(monkeypatch):
+    """Whatever the sizes, types, batches, and places in memory, in the same words."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    def planned(call, **_options):
+        call.plan()
+        return call.made.reshape(call.shape)
+
+    def ran(call, **options):
+        return planned(call) if call.result.size else run(call, **options)
+
+    run = Call.run
+    monkeypatch.setattr(Call, "run", ran)
+    rows = pairwise(PARTS, KINDS, SHAPES, BATCHES, PLACES, PLACES, TERMS)
+    codes = set()
+
+    def check(row):
+        text, kind, (M, N, K), (of_a, of_b), first, second, terms = row
+        a, b = placed(M, K, kind, of_a, *first), placed(K, N, kind, of_b, *second)
+        named = {"config": text}
+        if terms == "c":
+            named |= {"c": placed(M, N, "float32", (), *second), "beta": 2}
+        named |= {"bias": torch.zeros(N)} if terms == "bias" else {}
+        named |= {"dtype": "bf16"} if terms == "dtype" else {}
+        named |= {"out_dtype": torch.float64} if terms == "out_dtype" else {}
+
+        def said(of):
+            given = {x: of(y) if isinstance(y, torch.Tensor) else y for x, y in named.items()}
+            try:
+                return gemm(of(a), of(b), **given).shape
+            except cute.CuteError as error:
+                codes.add(error.code)
+                return str(error)
+
+        with FakeTensorMode() as mode:
+            fake = said(mode.from_tensor)
+        assert fake == said(lambda x: x)
+
+    check_each(check, rows)
+    assert codes >= {"gemm-config", "gemm-config-text", "plan-shared", "suggest-copy"}
 
 
 def test_the_fake_refuses_out_in_the_same_words():

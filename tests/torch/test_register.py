@@ -62,8 +62,8 @@ def changed():
 
 
 def test_schemas_say_what_the_parameters_say(scaled, changed):
-    assert str(scaled._schema) == "tests::scale(Tensor x, float alpha) -> Tensor"
-    assert str(changed._schema) == "tests::scale_(Tensor x, Tensor(a1!) y, float alpha) -> ()"
+    assert str(scaled._schema) == "tests::scale(Tensor x, Scalar alpha) -> Tensor"
+    assert str(changed._schema) == "tests::scale_(Tensor x, Tensor(a1!) y, Scalar alpha) -> ()"
     both = register(extremes, outputs=("low", "high"), fake=lambda x, *_: (like(x), like(x)))
     assert str(both._schema) == (
         "cute_kernels::extremes(Tensor x, SymInt shift, bool wide=False) -> (Tensor, Tensor)"
@@ -84,6 +84,30 @@ def test_schemas_say_what_the_parameters_say(scaled, changed):
         schema="(Tensor x, float alpha=2) -> Tensor",
     )
     assert torch.equal(own(x, 3.0), x * 3)
+
+
+@pytest.mark.parametrize("word", ["float", "float?", "float[]", "Scalar"])
+def test_no_number_is_taken_out_of_a_tensor(word):
+    """Its gradient would be lost, before an operator of ours could see it."""
+    given = []
+
+    @cute.kernel
+    def copy(x, y, alpha=None):
+        cute.launch(grid=1, block=32)
+        y[cute.thread_idx()] = x[cute.thread_idx()]
+        given.append(alpha)
+
+    schema = f"(Tensor x, {word} alpha) -> Tensor"
+    op = register(copy, outputs="y", fake=like, name="tests::copy", schema=schema)
+    x, factor = torch.ones(32), torch.tensor(2.0, requires_grad=True)
+    for value in (factor, [factor], factor.detach()):
+        for call in (op, torch.ops.tests.copy):
+            with pytest.raises(RuntimeError, match="for argument 'alpha' but instead found type"):
+                call(x, value)
+    assert given == []
+    op(x, [2] if word == "float[]" else 2)
+    (found,) = given[0] if word == "float[]" else given[:1]
+    assert (type(found), found) == (int if word == "Scalar" else float, 2)
 
 
 @pytest.mark.filterwarnings("ignore")

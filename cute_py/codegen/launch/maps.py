@@ -64,12 +64,13 @@ def encoded(
     if kind is None:
         kind = _SIGNED.get(found.dtype.name, _WORDS[found.dtype.bits])
     content = kind, extents, pitches, found.box, found.swizzle, found.im2col
-    if content not in driver.maps:
+    known = driver.maps.get(content)  # another thread may evict it meanwhile
+    if known is None:
         if len(driver.maps) >= MOST:
             driver.maps.clear()
         walk = () if found.im2col is None else (found.im2col,)
-        driver.maps[content] = driver.encode_map(*content[:5], address, *walk)
-    return driver.maps[content]
+        known = driver.maps[content] = driver.encode_map(*content[:5], address, *walk)
+    return known
 
 
 def _pitches(found: TensorMap, extents: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:

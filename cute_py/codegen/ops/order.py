@@ -83,6 +83,12 @@ def mbar_init(e: Emit, op: ops.MbarInit) -> None:
     e.emit("mbarrier.init", Addresses(e, op.bar)[0], count=op.count)
 
 
+@emits(ops.MbarInval)
+def mbar_inval(e: Emit, op: ops.MbarInval) -> None:
+    """End an mbarrier."""
+    e.emit("mbarrier.inval", Addresses(e, op.bar)[0])
+
+
 @emits(ops.MbarArrive)
 def mbar_arrive(e: Emit, op: ops.MbarArrive) -> None:
     """Arrive at an mbarrier of this block, or of another block of the cluster."""

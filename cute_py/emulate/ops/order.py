@@ -314,6 +314,23 @@ def mbar_init(program: Program, op: ops.MbarInit) -> Run:
     return run
 
 
+@handles(ops.MbarInval)
+def mbar_inval(program: Program, op: ops.MbarInval) -> Run:
+    """End an mbarrier."""
+    located = program.access(op.bar, op, unit=8, counted=False)
+
+    def run(c: Cohort) -> None:
+        place = located(c)
+        slots, engines = slots_of(located, c, place), c.batch.engines
+        for where in threads_of(c, place):
+            engines.inval(op, c.span, where, int(slots[where]))
+        located.judge_write(c, place)
+        for where in threads_of(c, place):
+            engines.keep(int(c.span.B[where[0]]), int(slots[where]), located, is_new=False)
+
+    return run
+
+
 @handles(ops.MbarArrive)
 def mbar_arrive(program: Program, op: ops.MbarArrive) -> Run:
     """Arrive, each thread once, and announce bytes."""

@@ -127,6 +127,22 @@ class MbarInit(Op):
 
 
 @dataclass(frozen=True, slots=True)
+class MbarInval(Op):
+    """End the mbarrier in the 8 bytes of the access, which may hold something else then."""
+
+    bar: Access = field(metadata=MBARRIER)
+
+    word: ClassVar[str] = "mbarrier_inval"
+    call: ClassVar[str] = "the inval of mbarriers"
+    purpose: ClassVar[str] = "mbarrier.inval"
+    instruction: ClassVar[str | None] = "mbarrier.inval"
+
+    def problem(self) -> str:
+        """Check for 8 bytes of shared memory."""
+        return _mbarrier(self.bar)
+
+
+@dataclass(frozen=True, slots=True)
 class MbarArrive(Op):
     """Arrive at an mbarrier, that of block `cluster_rank` if it is given, and expect `bytes` of
     transactions (0: none).

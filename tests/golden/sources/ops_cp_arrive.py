@@ -18,6 +18,7 @@ Shared memory:
 
 Calls:
     cp_async_*: global to shared memory, one instruction for each vector
+    mbarrier_inval_*: mbarrier.inval
     cp_async_arrive_*: cp.async.mbarrier.arrive.noinc
 """
 
@@ -28,3 +29,4 @@ def cp_arrive(x, x_shape0, x_stride0):
     smem = shared_memory()
     cp_async_0(tid, x, smem)  # line 1  cp_async S[tid + [0]] = x[tid + [0]]
     cp_async_arrive_0(smem)  # line 2  cp_async_arrive bar[0 + [0]]
+    mbarrier_inval_0(smem)  # line 3  mbarrier_inval bar[0 + [0]]
