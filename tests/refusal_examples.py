@@ -310,6 +310,7 @@ WHEN = {
     "plan-box": "a box of TMA begins in the middle of its swizzle's pattern",
     "plan-descriptor": "a descriptor of wgmma leads to other elements than the layout",
     "plan-setmaxnreg-part": "only a part of a warpgroup comes to setmaxnreg",
+    "plan-setmaxnreg-kind": "`cute.setmaxnreg` increases a number to less, or decreases it to more",
     "plan-setmaxnreg-sum": "warpgroups ask for more registers than the launch has",
     "plan-tables": "the tables of a kernel, by `cute.make_table`, have more than 2 KB",
     "plan-shared": "a block needs more shared memory than it can have",
@@ -651,6 +652,7 @@ WHEN = {
     "emulate-mbarrier-again": "an mbarrier is initialised again while it is valid",
     "emulate-mbarrier-busy": "an mbarrier is ended while others may use it",
     "emulate-cluster-rank": "a block arrives at, or multicasts to, a rank that its cluster lacks",
+    "emulate-multicast": "a mask of a multicast that is computed at run time is 0",
     "emulate-peer-begin": "a block accesses shared memory of one that may not have begun",
     "emulate-block-end": (
         "a block ends while a TMA store reads its shared memory, or another block may reach it"
@@ -661,6 +663,7 @@ WHEN = {
         "an arrival or a wait at an mbarrier may be of another phase in another order of threads"
     ),
     "emulate-map": "TMA is given an array that it cannot address",
+    "emulate-coordinate": "TMA is given a coordinate that does not fit 32 bits",
     "emulate-mbarrier-bytes": "TMA loads bring another number of bytes than was announced",
     "emulate-lanes": "lanes of one warp write different values to one address in one instruction",
     "emulate-shuffle": "a shuffle reads from a lane that does not take part",
@@ -676,7 +679,10 @@ WHEN = {
         "threads arrive at a named barrier that may, or may not, belong to the phase before"
     ),
     "emulate-deadlock": "all threads that are left wait",
-    "emulate-setmaxnreg": "warps of one warpgroup do not ask for one number of registers together",
+    "emulate-setmaxnreg": (
+        "warps of one warpgroup do not ask for one number of registers together, or ask again "
+        "before they have synchronised"
+    ),
     "emulate-table": "a run-time index is outside of a table of `cute.make_table`",
     "emulate-promise": "an integer is not within the bounds that `as_int` or `var` was told",
     "emulate-assume": "a condition that `cute.assume` promises is false",
@@ -1302,6 +1308,15 @@ RECORDED = {
     ),
     "emulate-wgmma-fence": ("warpgroup", {"registers": "a[0:8]", "who": "block (0, 0, 0), warp 0"}),
     "emulate-map": ("gemm", {"name": "A", "found": "a pitch of 270 bytes, with rows of 270 bytes"}),
+    "emulate-coordinate": (
+        "kernel",
+        {
+            "value": "4294967296",
+            "mode": "0",
+            "name": "x",
+            "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
+        },
+    ),
     "emulate-mbarrier-unset": (
         "ring",
         {
@@ -1355,6 +1370,10 @@ RECORDED = {
             "the one before",
         },
     ),
+    "emulate-multicast": (
+        "kernel",
+        {"mask": "mask", "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)"},
+    ),
     "emulate-cluster-rank": (
         "kernel",
         {
@@ -1398,7 +1417,12 @@ RECORDED = {
     ),
     "emulate-setmaxnreg": (
         "kernel",
-        {"count": "96", "who": "block (0, 0, 0), warp 2", "other": "3", "theirs": "104"},
+        {
+            "count": "96",
+            "who": "block (0, 0, 0), warp 2",
+            "why": "while warp 3 of its warpgroup asked for 104",
+            "fix": "branch on the warpgroup: with cute.when(cute.warp_idx() // 4 == 0): ...",
+        },
     ),
     "emulate-barrier-divergent": (
         "kernel",

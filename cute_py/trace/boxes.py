@@ -106,7 +106,10 @@ class Boxes:
         require_own(shared, operation, "load it to several blocks: cute.tma_load(..., multicast=)")
         if tile.dtype is not shared.dtype:
             raise refusal_here("kernel-types", operation=operation, a=tile.dtype, b=shared.dtype)
-        self.shape = [int(size(layout, k)) for k in range(rank(layout))]
+        extents: list[Any] = [size(layout, k) for k in range(rank(layout))]
+        if any(extent.__class__ is not int for extent in extents):  # no tile, but the tensor
+            raise refusal_here("tma-kernel-tile", operation=operation, a=tile, b=shared)
+        self.shape: list[int] = extents
         self.modes = [k for k, extent in enumerate(self.shape) if extent > 1]
         flat = len(layout._d) == len(self.shape)
         steps = [layout._d[k] for k in self.modes] if flat else []
@@ -217,9 +220,10 @@ def _box(tile: Boxes, leaves: list[Leaves]) -> tuple[list[int], list[tuple[int, 
             at *= number
         expected = stride * part
     row = extents[inner] * size
-    if row % 16 or (tile.swizzle and row > tile.swizzle):
-        limit = f", with a swizzle of {tile.swizzle} bytes" if tile.swizzle else ""
-        tile.refuse(f"rows of {row} bytes{limit}", "row")
+    if tile.swizzle and row != tile.swizzle:
+        tile.refuse(f"rows of {row} bytes, with a swizzle of {tile.swizzle} bytes", "swizzle")
+    if row % 16:
+        tile.refuse(f"rows of {row} bytes", "row")
     return extents, outer
 
 

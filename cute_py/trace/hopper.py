@@ -24,6 +24,7 @@ from cute_py.plan.functions import TMA_REDUCTIONS
 from cute_py.plan.ops import (
     MOST_COUNT,
     MOST_GROUPS,
+    MOST_PENDING,
     Barrier,
     BulkCommit,
     BulkWait,
@@ -230,8 +231,8 @@ def tma_load(
         target: shared memory of the same shape, with a TMA swizzle or none.
         bars: the barriers.
         index: the index of the barrier that counts the bytes.
-        multicast: a mask of the blocks of the cluster that get the tile; 0: this block (a mask of
-            run time is never 0).
+        multicast: a mask of the blocks of the cluster that get the tile; 0: this block. One that is
+            computed at run time is not 0.
         cache: a policy for L2: "L2::evict_first", "L2::evict_last", "L2::evict_normal" or "".
         outside: "zero", or "skip": boxes wholly outside of the tensor are not copied, which takes
             longer than a copy. Their bytes are counted, and their shared memory is undefined: for
@@ -267,7 +268,8 @@ def tma_store(source: Tensor, target: Tensor, reduce: str = "", cache: str = "")
     require_policy(cache, "cute.tma_store")
     found = Boxes(target, source, "cute.tma_store")
     kind = found.engine.dtype
-    if reduce and kind.name not in TMA_REDUCTIONS.get(reduce, ()):
+    known = ("", *[name for name, kinds in TMA_REDUCTIONS.items() if kind.name in kinds])
+    if reduce.__class__ is not str or reduce not in known:
         words = "; ".join(f"{name} of {', '.join(kinds)}" for name, kinds in TMA_REDUCTIONS.items())
         facts = {"value": f"{reduce} of {kind}", "choices": words}
         raise refusal_here("kernel-choice", operation="cute.tma_store", **facts)
@@ -277,7 +279,7 @@ def tma_store(source: Tensor, target: Tensor, reduce: str = "", cache: str = "")
 
 def _skips(outside: str, multicast: Scalar) -> bool:
     known = ("zero", "skip") if multicast.__class__ is int and multicast == 0 else ("zero",)
-    if outside not in known:
+    if outside.__class__ is not str or outside not in known:
         words = " or ".join(known) + (" with multicast" if len(known) == 1 else "")
         raise refusal_here("kernel-choice", operation="cute.tma_load", value=outside, choices=words)
     return outside == "skip"
@@ -301,7 +303,8 @@ def tma_store_commit() -> None:
 
 def tma_store_wait(groups: int, read: bool = False) -> None:
     """Wait until at most `groups` groups are pending, or (`read`) still read shared memory."""
-    emit(BulkWait, number_within(groups, "cute.tma_store_wait", 0), read)
+    require_choice(read, (False, True), "cute.tma_store_wait")
+    emit(BulkWait, number_within(groups, "cute.tma_store_wait", 0, MOST_PENDING), bool(read))
 
 
 # -- warpgroups
@@ -367,6 +370,11 @@ def warpgroup_gemm(
 
 def _tile(part: Tensor, major: str, operation: str) -> Tile:
     """Return an operand in shared memory, with the fields of its descriptor."""
+    if not isinstance(part.engine, SharedMemory):
+        wanted = "shared memory, of which the instruction reads this operand"
+        how = "copy it to cute.smem(...), and pass the thread's part of that: thr.partition_B(s)"
+        facts = {"tensor": part, "wanted": wanted, "how": how}
+        raise refusal_here("kernel-space", operation=operation, **facts)
     require_own(part, operation, "load it to several blocks: cute.tma_load(..., multicast=)")
     descriptor = make_gmma_desc(_at_origin(get(part.layout, 0)), part.dtype, major)
     return Tile(
@@ -387,7 +395,8 @@ def _at_origin(layout: AnyLayout) -> AnyLayout:
 def setmaxnreg(count: int, kind: str) -> None:
     """Release registers (`dec`) or request more (`inc`), for all warps of a warpgroup."""
     count = ints.as_int(ints.normalize(count, "cute.setmaxnreg"), "cute.setmaxnreg")
-    if count % 8 or not 24 <= count <= 256 or kind not in ("inc", "dec"):
+    known = kind.__class__ is str and kind in ("inc", "dec")
+    if count % 8 or not 24 <= count <= 256 or not known:
         raise refusal_here("kernel-registers", operation="cute.setmaxnreg", count=count, kind=kind)
     emit(SetMaxNReg, count, kind)
 

@@ -12,7 +12,7 @@ from math import prod
 from cute_py.errors import refusal_here
 from cute_py.integers import ints
 from cute_py.layout.queries import rank, size
-from cute_py.plan.ops import MOST_COUNT
+from cute_py.plan.ops import MOST_COUNT, MOST_PENDING
 from cute_py.tensor.tensor import Tensor
 from cute_py.trace.control import Var, branch
 from cute_py.trace.engines import SharedMemory
@@ -263,8 +263,8 @@ class TmaPipeline(Pipeline):
                 `release_rest` releases the last one.
 
         """
-        stage = self._read.stage
         require_choice(behind, (0, 1), "cute.pipeline")
+        stage = self._read.stage
         if behind:
             self._release_late()
             self._late.set(stage + 1)
@@ -344,7 +344,7 @@ class PipelineTmaStore:
         """Begin with the first buffer.
 
         Args:
-            stages: the number of buffers.
+            stages: the number of buffers, at most 64.
             threads: how many threads write a buffer, a multiple of 32.
             barrier: the id of their named barrier; groups that write at the same time have
                 different ones.
@@ -353,8 +353,11 @@ class PipelineTmaStore:
 
         """
         name = "cute.PipelineTmaStore"
-        stages = number_within(stages, name, 1)
+        stages = number_within(stages, name, 1, MOST_PENDING + 1)
         threads = number_within(threads, name, 32, launched(name).threads)
+        if threads % 32:
+            facts = {"id": barrier, "threads": threads}
+            raise refusal_here("kernel-barrier", operation=name, **facts)
         if thread is None:
             role = current().role
             first = 0 if role is None else 32 * role.warps.start

@@ -448,8 +448,8 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "{found}, for a tile of {tile} in shared memory {layout}",
         "boxes: rows of a multiple of 16 bytes along the contiguous mode of the tensor, as wide as "
-        "the swizzle at most, one after another in shared memory, from a multiple of 8 rows of "
-        "the swizzle on (128 bytes without one)",
+        "the swizzle if there is one, one after another in shared memory, from a multiple of 8 "
+        "rows of the swizzle on (128 bytes without one)",
         "{how}",
     ),
     "kernel-registers": (

@@ -680,8 +680,10 @@ def test_a_rank_is_within_the_cluster(reach, rank):
 
 
 @pytest.mark.parametrize(("mask", "right"), [("own", True), ("static", True), ("none", False)])
-def test_a_mask_of_run_time_that_is_zero_reaches_nobody(mask, right):
-    """PTX: without .multicast the tile goes to the block itself, with it to those of the mask."""
+def test_a_mask_of_run_time_that_is_zero_is_refused(mask, right):
+    """PTX: without .multicast the tile goes to the block itself, with it to those of the mask: then
+    to nobody, and the wait for it would not end.
+    """
 
     @cute.kernel
     def kernel(x, out):
@@ -709,7 +711,7 @@ def test_a_mask_of_run_time_that_is_zero_reaches_nobody(mask, right):
         return
     with pytest.raises(cute.CuteError) as caught:
         cute.emulate(plan, x, out)
-    assert caught.value.code == "emulate-mbarrier-bytes"
+    assert caught.value.code == "emulate-multicast"
 
 
 def multicast(release, arrivals=64, begin=cute.cluster_sync, end=cute.cluster_sync):

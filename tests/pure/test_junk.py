@@ -164,6 +164,7 @@ A, tile, shared, bars, mma, acc, a, b = map(
     attrgetter, ["A", "tile", "shared", "bars", "mma", "acc", "a", "b"]
 )
 tiles, stages, zero, few = attrgetter("tiles"), attrgetter("stages"), lambda _p: 0, lambda _p: 8
+wide, none = (lambda _p: 64), (lambda _p: "")
 
 
 def tiles_of(p):
@@ -174,6 +175,7 @@ OF_HOPPER = [
     in_role(warps=0),
     in_role(registers=0),
     in_role(name=0),
+    lambda _p, junk: cute.pipeline(2, junk),
     lambda _p, junk: cute.elect(junk),
     *[
         lambda _p, junk, name=name: getattr(cute.pipeline(2), name)(junk)
@@ -211,22 +213,22 @@ OF_HOPPER = [
     *with_each(lambda p: p.bars.arrive_expect_tx, zero, zero),
     *with_each(lambda p: p.bars.wait, zero, zero),
     lambda _p, junk: cute.tma_tensor(junk),
-    *with_each(lambda _p: cute.tma_load, tile, shared, bars, zero, zero),
-    *with_each(lambda _p: cute.tma_store, shared, tile),
-    lambda p, junk: cute.tma_store(p.shared, p.tile, junk, junk),
-    lambda _p, junk: cute.tma_store_wait(junk),
+    *with_each(lambda _p: cute.tma_load, tile, shared, bars, zero, zero, none, none),
+    *with_each(lambda _p: cute.tma_store, shared, tile, none, none),
+    *with_each(lambda _p: cute.tma_store_wait, zero, zero),
+    *with_each(lambda _p: cute.cp_async_wait, zero),
     lambda _p, junk: cute.warpgroup_wait(junk),
     *with_each(lambda _p: cute.warpgroup_gemm, mma, acc, a, b),
     *with_each(lambda _p: cute.setmaxnreg, few, few),
     *with_each(lambda p: p.mma.columns_C, acc, zero, few),
-    *with_each(lambda _p: cute.named_barrier, few, few),
+    *with_each(lambda _p: cute.named_barrier, few, wide, none),
     *with_each(lambda _p: cute.tma_im2col, A, few, zero, few, few),
 ]
 
 
 @pytest.mark.parametrize(
     "junk",
-    [None, "x", -1, 1000, 1.5, (1, 2), [], {}, True, Odd(), "a tensor", np.zeros(2), np.int64(1)],
+    [None, "x", -1, 1000, 1.5, (1, 2), [], {}, True, Odd(), "a tensor", np.zeros(3), np.int64(1)],
     ids=str,
 )
 def test_nothing_but_refusals_leaves_kernels_for_hopper(junk):

@@ -91,12 +91,12 @@ def plan_descriptor_mended(x):
 
 def kernel_registers(x):
     cute.launch(grid=1, block=128)
-    cute.setmaxnreg(100, "inc")  # here
+    cute.setmaxnreg(100, "dec")  # here
 
 
 def kernel_registers_mended(x):
     cute.launch(grid=1, block=128)
-    cute.setmaxnreg(104, "inc")
+    cute.setmaxnreg(104, "dec")
 
 
 def mapa_tensor(x):
