@@ -310,6 +310,7 @@ WHEN = {
     "plan-box": "a box of TMA begins in the middle of its swizzle's pattern",
     "plan-descriptor": "a descriptor of wgmma leads to other elements than the layout",
     "plan-setmaxnreg-part": "only a part of a warpgroup comes to setmaxnreg",
+    "plan-setmaxnreg-kind": "`cute.setmaxnreg` increases a number to less, or decreases it to more",
     "plan-setmaxnreg-sum": "warpgroups ask for more registers than the launch has",
     "plan-tables": "the tables of a kernel, by `cute.make_table`, have more than 2 KB",
     "plan-shared": "a block needs more shared memory than it can have",
@@ -435,6 +436,8 @@ WHEN = {
     "tma-kernel-box": "a tile is not a box that TMA can copy",
     "kernel-registers": "`cute.setmaxnreg` is given an impossible number",
     "mainloop-operand": "an operand of `cute.mainloop` is neither tiles nor an iterator",
+    "mainloop-kind": "`cute.mainloop` is given something other than operands",
+    "mainloop-tiles": "tiles of an operand lack the mode that counts them, or are elsewhere",
     "mainloop-count": "neither `cute.mainloop` nor an iterator says how many tiles there are",
     "mainloop-ring": "operands of `cute.mainloop` complete in ways that do not fit together",
     "mainloop-warpgroups": "`cute.mainloop` is to fill the ring of warpgroup products",
@@ -444,11 +447,14 @@ WHEN = {
     "mapa-own": "mbarriers of another block are initialized or waited at",
     "role-warps": "`cute.role` is given something other than warps of the block",
     "role-overlap": "two roles share warps",
+    "role-nested": "a role begins inside of another one",
     "role-name": "two roles of one name differ in warps or registers",
     "role-warpgroups": "part of a warpgroup sets registers, or issues warpgroup products",
     "role-outside": "a thread of the role is elected outside of a role",
     "pipeline-tiles": "the tiles of a TMA pipeline have another number of stages, or are elsewhere",
     "pipeline-cluster": "a TMA pipeline loads for other blocks than those of the cluster",
+    "pipeline-release": "a stage is released by threads without the first one of the consumer",
+    "pipeline-tma": "a ring that cp.async fills is to be filled by TMA",
     "pipeline-fill": "a TMA pipeline is filled by copies that do not complete on mbarriers",
     "pipeline-stages": "a pipeline has fewer than two stages, or A and B have different numbers",
     # -- viz.wordings
@@ -634,6 +640,7 @@ WHEN = {
     "emulate-proxy-fence": "TMA or wgmma reads what threads stored, without a proxy fence between",
     "emulate-proxy-global": "TMA accesses global memory that threads of the same kernel stored",
     "emulate-wgmma-pending": "accumulators, or A in registers, are touched before warpgroup_wait",
+    "emulate-wgmma-address": "threads of a warpgroup disagree on where an operand is",
     "emulate-wgmma-start": "threads of a warpgroup disagree on where sums start from zero",
     "emulate-wgmma-fence": (
         "accumulators, or A in registers, are written and then used by wgmma without a fence"
@@ -645,6 +652,7 @@ WHEN = {
     "emulate-mbarrier-again": "an mbarrier is initialised again while it is valid",
     "emulate-mbarrier-busy": "an mbarrier is ended while others may use it",
     "emulate-cluster-rank": "a block arrives at, or multicasts to, a rank that its cluster lacks",
+    "emulate-multicast": "a mask of a multicast that is computed at run time is 0",
     "emulate-peer-begin": "a block accesses shared memory of one that may not have begun",
     "emulate-block-end": (
         "a block ends while a TMA store reads its shared memory, or another block may reach it"
@@ -655,6 +663,7 @@ WHEN = {
         "an arrival or a wait at an mbarrier may be of another phase in another order of threads"
     ),
     "emulate-map": "TMA is given an array that it cannot address",
+    "emulate-coordinate": "TMA is given a coordinate that does not fit 32 bits",
     "emulate-mbarrier-bytes": "TMA loads bring another number of bytes than was announced",
     "emulate-lanes": "lanes of one warp write different values to one address in one instruction",
     "emulate-shuffle": "a shuffle reads from a lane that does not take part",
@@ -670,7 +679,10 @@ WHEN = {
         "threads arrive at a named barrier that may, or may not, belong to the phase before"
     ),
     "emulate-deadlock": "all threads that are left wait",
-    "emulate-setmaxnreg": "warps of one warpgroup do not ask for one number of registers together",
+    "emulate-setmaxnreg": (
+        "warps of one warpgroup do not ask for one number of registers together, or ask again "
+        "before they have synchronised"
+    ),
     "emulate-table": "a run-time index is outside of a table of `cute.make_table`",
     "emulate-promise": "an integer is not within the bounds that `as_int` or `var` was told",
     "emulate-assume": "a condition that `cute.assume` promises is false",
@@ -1079,7 +1091,12 @@ RECORDED = {
     ),
     "codegen-ptxas": (
         "gemm",
-        {"arch": "sm_75", "log": "Feature 'cp.async' requires .target sm_80 or higher"},
+        {
+            "arch": "sm_75",
+            "log": "Feature 'cp.async' requires .target sm_80 or higher",
+            "how": "use an architecture that has the instructions of the atoms (min_arch), or "
+            "smaller tiles",
+        },
     ),
     "codegen-stalls": ("gemm", {"found": "2 R2UR", "arch": "sm_90a"}),
     "codegen-spills": ("gemm", {"spilled": "68", "arch": "sm_90a", "most": "0", "log": ""}),
@@ -1285,8 +1302,21 @@ RECORDED = {
         "warpgroup",
         {"condition": "tid < 64", "value": "False", "who": "block (0, 0, 0), warp 2, lane 0"},
     ),
+    "emulate-wgmma-address": (
+        "warpgroup",
+        {"found": "4096", "name": "sA", "first": "0", "who": "block (0, 0, 0), warp 0, lane 1"},
+    ),
     "emulate-wgmma-fence": ("warpgroup", {"registers": "a[0:8]", "who": "block (0, 0, 0), warp 0"}),
     "emulate-map": ("gemm", {"name": "A", "found": "a pitch of 270 bytes, with rows of 270 bytes"}),
+    "emulate-coordinate": (
+        "kernel",
+        {
+            "value": "4294967296",
+            "mode": "0",
+            "name": "x",
+            "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
+        },
+    ),
     "emulate-mbarrier-unset": (
         "ring",
         {
@@ -1340,6 +1370,10 @@ RECORDED = {
             "the one before",
         },
     ),
+    "emulate-multicast": (
+        "kernel",
+        {"mask": "mask", "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)"},
+    ),
     "emulate-cluster-rank": (
         "kernel",
         {
@@ -1383,7 +1417,12 @@ RECORDED = {
     ),
     "emulate-setmaxnreg": (
         "kernel",
-        {"count": "96", "who": "block (0, 0, 0), warp 2", "other": "3", "theirs": "104"},
+        {
+            "count": "96",
+            "who": "block (0, 0, 0), warp 2",
+            "why": "while warp 3 of its warpgroup asked for 104",
+            "fix": "branch on the warpgroup: with cute.when(cute.warp_idx() // 4 == 0): ...",
+        },
     ),
     "emulate-barrier-divergent": (
         "kernel",

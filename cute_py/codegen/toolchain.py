@@ -16,6 +16,12 @@ from cute_py.errors import refusal
 # the notes of ptxas when it ignores a request: serialized wgmma, ignored setmaxnreg, too few
 # registers for the accumulators, more blocks per multiprocessor than its threads allow ...
 FORBIDDEN = re.compile(r"C7[56]\d\d\b|will be ignored")
+SERIALIZED = (
+    "put only products between cute.warpgroup_fence and cute.warpgroup_commit, no division and no "
+    "fence of the GPU; leave their sums alone until cute.warpgroup_wait; ask for registers that "
+    "the launch leaves (see the gates in docs/write_a_gemm.md)"
+)
+UNFIT = "use an architecture that has the instructions of the atoms (min_arch), or smaller tiles"
 
 
 def places() -> list[str]:
@@ -49,7 +55,8 @@ def assembled(name: str, ptx: str, arch: str) -> tuple[bytes, str]:
         command = [tool("ptxas"), *options, str(text), "-o", str(cubin)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode or FORBIDDEN.search(done.stderr):
-            raise refusal("codegen-ptxas", operation=name, arch=arch, log=clipped(done.stderr))
+            log, how = clipped(done.stderr), UNFIT if done.returncode else SERIALIZED
+            raise refusal("codegen-ptxas", operation=name, arch=arch, log=log, how=how)
         return cubin.read_bytes(), done.stderr
 
 

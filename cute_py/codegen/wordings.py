@@ -105,7 +105,7 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "an error of ptxas for {arch}: {log}",
         "PTX that assembles without serialized or ignored instructions",
-        "use an architecture that has the instructions of the atoms (min_arch), or smaller tiles",
+        "{how}",
     ),
     "codegen-spills": (
         LayoutError,
@@ -118,8 +118,8 @@ WORDINGS: dict[str, Wording] = {
         "{found} in the loop of warpgroup products on {arch}",
         "a loop that waits for its tiles alone: offsets of tiles in uniform registers, no spills, "
         "no fence of the whole GPU",
-        "compute the offsets of tiles from block indices, loop variables and tid // 32, or allow "
-        "slow code with spill_bytes=65536",
+        "compute the offsets of tiles from block indices, loop variables and tid // 32, let a role "
+        "of its own issue the loads, or allow slow code with spill_bytes=65536",
     ),
     "cache-folder": (
         CuteError,

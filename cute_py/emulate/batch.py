@@ -149,7 +149,7 @@ class Batch:
             self.engines.peers = Peers(self.shadow, self.engines)
             if self.shadow is not None:
                 self.shadow.peers = self.engines.peers
-        self.maxnreg = MaxNReg(needs.warps, self.faults)
+        self.maxnreg = MaxNReg(needs.warps, self.engines)
         self.barriers = Barriers(
             self.ended, self.clocks, clusters, self.faults, "convergence" in needs.checks
         )
@@ -170,15 +170,22 @@ def _symbols(
     return dict(zip(INDICES, values, strict=True))
 
 
+FIXES = {
+    "apart": "branch on the warpgroup: with cute.when(cute.warp_idx() // 4 == 0): ...",
+    "kind": 'name the other one, "inc" or "dec"; cute.role(..., registers=) does so by itself',
+    "again": "put cute.named_barrier(id, 128) between the two",
+}
+
+
 class MaxNReg:
     """What the warps of every block asked for by setmaxnreg, one number after the other, and the
     registers of a thread that they have.
     """
 
-    def __init__(self, warps: int, faults: Faults) -> None:
-        self.warps, self.faults = warps, faults
-        self.first = registers_at_launch(faults.plan.launch)
-        self.asked: dict[tuple[int, int], list[ops.SetMaxNReg]] = {}
+    def __init__(self, warps: int, engines: Engines) -> None:
+        self.warps, self.engines, self.faults = warps, engines, engines.faults
+        self.first = registers_at_launch(self.faults.plan.launch)
+        self.asked: dict[tuple[int, int], list[tuple[ops.SetMaxNReg, int]]] = {}  # with stamps
         self.held: dict[tuple[int, int], int] = {}
 
     def fits(self, b: int, warps: list[int], n: int) -> bool:
@@ -191,15 +198,43 @@ class MaxNReg:
         self.held.update(dict.fromkeys(product(span.B.tolist(), span.W.tolist()), n))
 
     def ask(self, span: Span, op: ops.SetMaxNReg) -> None:
-        """Let warps ask; refuse another number than others of the warpgroup asked for."""
+        """Let warps ask; refuse another number than others of the warpgroup asked for, one that is
+        on the wrong side of what they have, and warps that have not synchronised since the last.
+        """
         for row, b in enumerate(span.B.tolist()):
             for column, w in enumerate(span.W.tolist()):
+                where, held = (row, column), self.held.get((b, w), self.first)
+                if op.n < held if op.kind == "inc" else op.n > held:
+                    why = f"{op.kind} from {held}"
+                    raise self._refusal(op, span, where, why, FIXES["kind"])
                 own = self.asked.setdefault((b, w), [])
                 for other in self._others(w):
-                    theirs = self.asked.get((b, other), [])[len(own) : len(own) + 1]
-                    if theirs and theirs[0].n != op.n:
-                        raise self._apart(op, span, (row, column), other, str(theirs[0].n))
-                own.append(op)
+                    theirs = self.asked.get((b, other), [])
+                    if len(theirs) > len(own) and theirs[len(own)][0].n != op.n:
+                        raise self._apart(op, span, where, other, theirs[len(own)][0].n)
+                    if other != w and own:
+                        self._require_known(op, span, where, other, theirs[len(own) - 1 :])
+                own.append((op, self._stamp(b, w)))
+
+    def _stamp(self, b: int, w: int) -> int:
+        clocks = self.engines.clocks
+        assert clocks is not None  # the check needs them
+        row = np.array([b if clocks.rows > 1 else 0])
+        return int(clocks.stamps(row, np.array([w * LANES]))[0])
+
+    def _require_known(
+        self,
+        op: ops.SetMaxNReg,
+        span: Span,
+        where: tuple[int, int],
+        other: int,
+        last: list[tuple[ops.SetMaxNReg, int]],
+    ) -> None:
+        """Refuse to ask again before it is known that another warp has asked: `last`, if it has."""
+        who = int(span.B[where[0]]), int(span.W[where[1]]), 0
+        if not last or not self.engines.knows(who, who[0], last[0][1], alone=False, half=2):
+            why = f"which nothing orders after the one before of warp {other}"
+            raise self._refusal(op, span, where, why, FIXES["again"])
 
     def require_together(self, spans: Spans) -> None:
         """Refuse, once all threads have ended, what some warps of a warpgroup did not come to."""
@@ -207,18 +242,22 @@ class MaxNReg:
             for other in self._others(w):
                 if len(self.asked.get((b, other), [])) < len(own):
                     span = spans.of(np.array([b]), np.array([w]))
-                    raise self._apart(own[-1], span, (0, 0), other, "no number")
+                    raise self._apart(own[-1][0], span, (0, 0), other, "no number")
 
     def _others(self, w: int) -> range:
         first = w // 4 * 4
         return range(first, min(first + 4, self.warps))
 
     def _apart(
-        self, op: ops.SetMaxNReg, span: Span, where: tuple[int, int], other: int, theirs: str
+        self, op: ops.SetMaxNReg, span: Span, where: tuple[int, int], other: int, theirs: int | str
     ) -> Exception:
-        return self.faults.at(
-            "emulate-setmaxnreg", op, span, where, count=op.n, other=other, theirs=theirs
-        )
+        why = f"while warp {other} of its warpgroup asked for {theirs}"
+        return self._refusal(op, span, where, why, FIXES["apart"])
+
+    def _refusal(
+        self, op: ops.SetMaxNReg, span: Span, where: tuple[int, int], why: str, fix: str
+    ) -> Exception:
+        return self.faults.at("emulate-setmaxnreg", op, span, where, count=op.n, why=why, fix=fix)
 
 
 class Barriers:

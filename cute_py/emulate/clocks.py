@@ -308,7 +308,7 @@ class Clocks:
 
     def of_warps(self, W: Array) -> Array:
         """Return the parts of warps, of each warp those next to each other."""
-        if not self.divided:
+        if not (self.divided and len(W)):
             return W
         return np.concatenate([np.unique(self.of[w][self.agents.exist[w]]) for w in W])
 

@@ -196,6 +196,13 @@ WORDINGS: dict[str, Wording] = {
         "compute it from block indices, loop variables, cute.warp_idx() // 4, or memory that all "
         "of its threads read",
     ),
+    "emulate-wgmma-address": (
+        EmulationError,
+        "an operand at element {found} of {name} in {who}, and at {first} in the first thread of "
+        "its warpgroup",
+        "one descriptor in all threads of a warpgroup",
+        "index stages by loop variables, block indices or cute.warp_idx() // 4, not by lanes",
+    ),
     "emulate-wgmma-fence": (
         EmulationError,
         "wgmma on {registers} by {who}, without a fence since other instructions wrote them, or "
@@ -234,6 +241,14 @@ WORDINGS: dict[str, Wording] = {
         "rank {rank} for {name} of {who}, in a cluster of {size}",
         "a rank within the cluster: 0 <= rank < {size}",
         "count the blocks of a cluster, not those of the grid: cute.block_idx() % {size}",
+    ),
+    "emulate-multicast": (
+        EmulationError,
+        "multicast={mask}, which is 0 in {who}: the copy reaches no block, and its bytes no "
+        "mbarrier",
+        "a mask with a bit for each block that gets the tile",
+        "compute a mask that is not 0, such as 1 << rank of the blocks; a plain multicast=0 is a "
+        "copy for this block alone",
     ),
     "emulate-peer-begin": (
         EmulationError,
@@ -275,6 +290,12 @@ WORDINGS: dict[str, Wording] = {
         "pitch is at least a row, and extents are below 2^31",
         "copy it into memory with such rows: a number of columns that is a multiple of 16 bytes; "
         "give a longer mode as two",
+    ),
+    "emulate-coordinate": (
+        EmulationError,
+        "the coordinate {value} along mode {mode} of {name}, by {who}",
+        "coordinates of TMA within 32 signed bits: the others are other coordinates",
+        "guard the copy, or bound the coordinate: cute.min_(i, n)",
     ),
     "emulate-mbarrier-bytes": (
         EmulationError,
@@ -321,9 +342,10 @@ WORDINGS: dict[str, Wording] = {
     ),
     "emulate-setmaxnreg": (
         EmulationError,
-        "setmaxnreg of {count} by {who}, while warp {other} of its warpgroup asked for {theirs}",
-        "all four warps of a warpgroup at setmaxnreg, with one number",
-        "branch on the warpgroup: with cute.when(cute.warp_idx() // 4 == 0): ...",
+        "setmaxnreg of {count} by {who}, {why}",
+        "all four warps of a warpgroup at setmaxnreg, with one number: more registers than they "
+        "have for inc, fewer for dec; and between two of them, these warps to synchronise",
+        "{fix}",
     ),
     "emulate-barrier-id": (
         EmulationError,

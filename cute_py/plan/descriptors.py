@@ -8,11 +8,15 @@ accesses of the plan. Source: PTX ISA, "Swizzling Modes", "wgmma: Strides", "Mat
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import product
+from math import prod
 
 from cute_py.errors import refusal
+from cute_py.integers.polynomial import divisors_of, evaluate, symbols_of
+from cute_py.integers.polynomial import period as period_of
 from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import bounds_of
-from cute_py.plan.ops import Tile, TmaLoad, TmaStore, Wgmma
+from cute_py.plan.ops import UNITS, Tile, TmaLoad, TmaStore, Wgmma
 from cute_py.plan.walk import every
 
 TYPE_CHECKING = False
@@ -23,8 +27,8 @@ if TYPE_CHECKING:
     from cute_py.plan.conditions import Scalar
     from cute_py.plan.plan import Plan
 
-# mode of a descriptor -> 16-byte units in a row of its pattern
-UNITS = {"INTER": 1, "SW32": 2, "SW64": 4, "SW128": 8}
+
+MOST_VALUES = 1 << 12  # of the symbols of a scalar, that are tried one by one
 
 
 def require_shared_operands(plan: Plan) -> None:
@@ -63,6 +67,38 @@ def _residues(x: Scalar, period: int) -> list[int]:
     """Return the values of a scalar, modulo a power of two, as far as its bounds tell."""
     if isinstance(x, int):
         return [x % period]
+    found = _by_factors(x, period)
+    if len(found) == 1:
+        return found
+    return _by_values(x, period) or found
+
+
+def _by_values(x: Scalar, period: int) -> list[int]:
+    """Return these values one by one; [] where they are too many, or there may be others: the
+    quotients of a sum belong together.
+    """
+    rest = {m: c % period for m, c in terms_of(x).items() if c % period}
+    count = period_of(rest) * period
+    # those of a minimum, or of a quotient by a symbol, do not repeat after so many
+    repeats = not any("min(" in atom.key for m in rest for atom in m)
+    repeats = repeats and not any(divisors_of(rest))
+    symbols, ranges = symbols_of(rest), []
+    for s in symbols:
+        if repeats and (s.lo is None or s.hi is None or s.hi - s.lo >= count):
+            ranges.append(range(count))
+        elif s.lo is None or s.hi is None:
+            return []
+        else:
+            ranges.append(range(s.lo, s.hi + 1))
+    if prod(map(len, ranges)) > MOST_VALUES:
+        return []
+    names = [s.name for s in symbols]
+    at = (dict(zip(names, values, strict=True)) for values in product(*ranges))
+    return sorted({evaluate(rest, each) % period for each in at})
+
+
+def _by_factors(x: Scalar, period: int) -> list[int]:
+    """Return what the factors of the terms allow, each for itself."""
     step, terms = period, terms_of(x)
     for monomial, factor in terms.items():
         while monomial and factor % step:

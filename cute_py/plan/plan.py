@@ -200,6 +200,7 @@ def multiplier(d: int) -> int:
 
 
 MOST_CLUSTER = 16  # blocks, on sm_90
+MOST_THREADS = 1024  # of a block
 MOST_ALIGNMENT = 1024  # of shared memory (bytes): the period of the widest swizzle
 
 

@@ -41,8 +41,9 @@ def registers_at_launch(launch: Launch) -> int:
 
 
 def require_registers(plan: Plan) -> None:
-    """Refuse a plan in which only part of a warpgroup executes `setmaxnreg`, or in which the
-    warpgroups ask for more registers than the block has.
+    """Refuse a plan in which only part of a warpgroup executes `setmaxnreg`, in which it increases
+    a number to less or decreases it to more, or in which the warpgroups ask for more registers than
+    the block has.
     """
     if any(isinstance(op, SetMaxNReg) for op in plan.ops):
         held = _Held(plan)
@@ -96,6 +97,12 @@ class _Held:
                 )
             if False in come:
                 continue
+            sides = [op.n < count if op.kind == "inc" else op.n > count for count in counts]
+            if all(sides):
+                facts = {"kind": op.kind, "count": op.n, "held": min(counts), "group": group}
+                raise refusal(
+                    "plan-setmaxnreg-kind", operation="cute.setmaxnreg", where=op.where, **facts
+                )
             if None not in come:
                 counts.clear()
             counts.add(op.n)

@@ -10,7 +10,19 @@ from cute_py.integers.polynomial import numbers_of, symbols_of
 from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import MOST, SCOPES, Reg, bounds_of
 from cute_py.plan.descriptors import require_shared_operands
-from cute_py.plan.ops import GridDep, If, Leave, Let, Loop, MakePtr, Op, Wgmma, While
+from cute_py.plan.ops import (
+    GridDep,
+    If,
+    Leave,
+    Let,
+    Loop,
+    MakePtr,
+    Op,
+    TmaLoad,
+    TmaStore,
+    Wgmma,
+    While,
+)
 from cute_py.plan.plan import MOST_TABLES, Plan, ScalarParam, TensorParam, bytes_of
 from cute_py.plan.setmaxnreg import require_registers
 from cute_py.plan.walk import accesses, arrays, blocks_of, every, integers_in, reads, writes
@@ -46,7 +58,7 @@ def _require_sound_ops(plan: Plan) -> None:
     known = {"gmem": set(arrays), "smem": {s.name for s in plan.shared}}
     for op in every(plan.body):
         problem = op.problem() or _registers(op, bits) or _accesses(op, known, arrays)
-        problem = problem or _peers(op, prod(plan.launch.cluster))
+        problem = problem or _peers(op, prod(plan.launch.cluster)) or _boxes(op, arrays)
         if problem:
             raise refusal("plan-op", operation=op.word, problem=problem, where=_line(op))
         _require_numbers(op)
@@ -84,6 +96,17 @@ def _peers(op: Op, blocks: int) -> str:
         if (low is not None and low >= blocks) or (high is not None and high < 0):
             return f"shared memory of rank {x.rank} in a cluster of {blocks}"
     return ""
+
+
+def _boxes(op: Op, arrays: Mapping[str, Memory]) -> str:
+    """Return what is wrong with the array that an op copies boxes of."""
+    if not isinstance(op, (TmaLoad, TmaStore)):
+        return ""
+    param = arrays.get(op.tensor)
+    if not isinstance(param, TensorParam):
+        return f"boxes of {op.tensor}, which is no array of the plan"
+    fits = len(param.shape) == len(op.coord) and param.dtype.bits == op.box.tile.dtype.bits
+    return "" if fits else f"boxes of {op.box.tile.dtype} at {len(op.coord)} coordinates of {param}"
 
 
 def _access(x: Access) -> str:

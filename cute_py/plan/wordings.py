@@ -87,6 +87,12 @@ WORDINGS: dict[str, Wording] = {
         "all four warps of a warpgroup at one setmaxnreg",
         "branch on the warpgroup: with cute.when(cute.warp_idx() // 4 == 0): ...",
     ),
+    "plan-setmaxnreg-kind": (
+        LayoutError,
+        "{kind} to {count} registers a thread of warpgroup {group}, which has {held}",
+        "inc to more registers, dec to fewer",
+        'name the other one, "inc" or "dec"; cute.role(..., registers=) does so by itself',
+    ),
     "plan-setmaxnreg-sum": (
         LayoutError,
         "{counts} registers a thread of the warpgroups, {total} in all",

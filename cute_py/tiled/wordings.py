@@ -209,7 +209,8 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "C {c}, A {a} and B {b} for {atom}",
         "C (V,M,N), A (V,M,K) and B (V,N,K), with {values} values V of C, A and B",
-        "slice all to the same K; partition_fragment_C, _A and _B of one TiledMMA make them",
+        "slice all to the same K and one stage; partition_fragment_C, _A and _B of one TiledMMA "
+        "make them",
     ),
     "operand-major": (
         LayoutError,

@@ -27,6 +27,7 @@ from cute_py.plan.ops import Box
 from cute_py.trace.engines import Guarded, SharedMemory
 from cute_py.trace.lower import require_own, surely
 from cute_py.trace.runtime_integers import Condition, bare, compare
+from cute_py.trace.state import current
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from cute_py.layout.types import AnyLayout, Leaf
     from cute_py.plan.conditions import Cond, Scalar
     from cute_py.tensor.tensor import Tensor
+    from cute_py.trace.engines import GlobalMemory
 
     Leaves = list[tuple[int, int]]  # (extent, stride) in shared memory
 
@@ -51,11 +53,36 @@ FIXES = {
 }
 
 
+def is_whole(memory: GlobalMemory, layout: Any) -> bool:
+    """Tell whether a tensor is an argument with all of its elements, as it was given."""
+    if layout.__class__ is ComposedLayout:
+        return False
+    param = current().params.get(memory.name)
+    if param is None:  # of a pointer
+        return False
+    modes = [tuple(map(bare, flatten((x,)))) for x in (layout.shape, layout.stride)]
+    alike = memory.dtype.bits == param.dtype.bits and ints.is_zero(memory.offset) is True
+    return alike and modes == [param.shape, param.stride]
+
+
+def refuse_part(tensor: Tensor, operation: str) -> NoReturn:
+    """Refuse a part of an argument, or another view of it: a tensor map describes all of it."""
+    raise refusal_here(
+        "kernel-space",
+        operation=operation,
+        tensor=tensor,
+        wanted="global memory: an argument of the kernel with all of its elements",
+        how="cut the part from the tensor of coordinates, cute.tma_tensor(x)[2, _, _], or pass it "
+        "as an argument",
+    )
+
+
 class Boxes:
     """The copies of a tile of a `tma_tensor` to or from shared memory.
 
     Law: together they put element c of the tile where the layout of shared memory has it. Raises
-    LayoutError if boxes do not.
+    LayoutError if boxes do not, or for a tile of a part of an array: a tensor map describes an
+    argument as it was given.
 
     Attributes:
         engine: the tensor in coordinates.
@@ -73,11 +100,16 @@ class Boxes:
         is_shared = isinstance(getattr(shared, "engine", None), SharedMemory)
         if not isinstance(engine, Guarded) or not is_shared:
             raise refusal_here("tma-kernel-tile", operation=operation, a=tile, b=shared)
+        if not is_whole(engine.memory, engine):
+            refuse_part(tile, operation)
         layout = tile.layout
         require_own(shared, operation, "load it to several blocks: cute.tma_load(..., multicast=)")
         if tile.dtype is not shared.dtype:
             raise refusal_here("kernel-types", operation=operation, a=tile.dtype, b=shared.dtype)
-        self.shape = [int(size(layout, k)) for k in range(rank(layout))]
+        extents: list[Any] = [size(layout, k) for k in range(rank(layout))]
+        if any(extent.__class__ is not int for extent in extents):  # no tile, but the tensor
+            raise refusal_here("tma-kernel-tile", operation=operation, a=tile, b=shared)
+        self.shape: list[int] = extents
         self.modes = [k for k, extent in enumerate(self.shape) if extent > 1]
         flat = len(layout._d) == len(self.shape)
         steps = [layout._d[k] for k in self.modes] if flat else []
@@ -188,9 +220,10 @@ def _box(tile: Boxes, leaves: list[Leaves]) -> tuple[list[int], list[tuple[int, 
             at *= number
         expected = stride * part
     row = extents[inner] * size
-    if row % 16 or (tile.swizzle and row > tile.swizzle):
-        limit = f", with a swizzle of {tile.swizzle} bytes" if tile.swizzle else ""
-        tile.refuse(f"rows of {row} bytes{limit}", "row")
+    if tile.swizzle and row != tile.swizzle:
+        tile.refuse(f"rows of {row} bytes, with a swizzle of {tile.swizzle} bytes", "swizzle")
+    if row % 16:
+        tile.refuse(f"rows of {row} bytes", "row")
     return extents, outer
 
 

@@ -255,7 +255,8 @@ def prefetch(tensor: Tensor) -> None:
     meantime. Raises LayoutError for another memory space. Source: PTX ISA, prefetch.L2.
     """
     if tensor.space != "gmem":
-        raise refusal_here("kernel-space", operation="cute.prefetch", tensor=tensor, wanted="gmem")
+        facts = {"tensor": tensor, "wanted": "gmem", "how": "leave shared memory out"}
+        raise refusal_here("kernel-space", operation="cute.prefetch", **facts)
     emit(Prefetch, _accessed(None, tensor, "cute.prefetch"))
 
 

@@ -18,14 +18,13 @@ from cute_py.layout.basis import make_basis_like
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import Layout
 from cute_py.layout.modes import get
-from cute_py.layout.queries import rank, size
-from cute_py.layout.tuples import flatten
 from cute_py.plan.access import POLICIES
 from cute_py.plan.conditions import bounds_of
 from cute_py.plan.functions import TMA_REDUCTIONS
 from cute_py.plan.ops import (
     MOST_COUNT,
     MOST_GROUPS,
+    MOST_PENDING,
     Barrier,
     BulkCommit,
     BulkWait,
@@ -45,13 +44,14 @@ from cute_py.plan.ops import (
 )
 from cute_py.tensor.tensor import Tensor, derived, require_tensor
 from cute_py.tiled.tiled_mma import TiledMMA
-from cute_py.trace.boxes import Boxes
+from cute_py.trace.boxes import Boxes, is_whole, refuse_part
 from cute_py.trace.control import bare_condition
 from cute_py.trace.engines import GlobalMemory, Guarded, SharedMemory
 from cute_py.trace.lower import access, register, require_own
+from cute_py.trace.matrix import extents_of_product
 from cute_py.trace.memory import smem
 from cute_py.trace.runtime_integers import Condition, as_condition, bare
-from cute_py.trace.state import current, emit, number_within
+from cute_py.trace.state import emit, number_within, require_choice
 from cute_py.trace.threads import launched
 
 TYPE_CHECKING = False
@@ -88,8 +88,12 @@ class Mbarriers:
     def __len__(self) -> int:
         return self.count
 
+    def __repr__(self) -> str:
+        return f"mbarriers({self.count})" + ("" if self.rank is None else f"@{self.rank}")
+
     def _at(self, index: Leaf) -> Access:
         engine = self.tensor.engine
+        _require_below(index, self.count, "cute.mbarriers")
         one = derived(engine.moved(self.tensor.layout(index)), Layout(1, 0))
         return access(one, 1, "mbarrier")
 
@@ -113,7 +117,8 @@ class Mbarriers:
     def arrive(self, index: Leaf, cluster_rank: Leaf | None = None) -> None:
         """Arrive once; with `cluster_rank`, at the barrier of that block of the cluster."""
         there = self.rank if cluster_rank is None else cluster_rank
-        emit(MbarArrive, self._at(index), cluster_rank=None if there is None else bare(there))
+        rank = None if there is None else bare(there, "cute.mbarriers")
+        emit(MbarArrive, self._at(index), cluster_rank=rank)
 
     def arrive_expect_tx(self, index: Leaf, bytes: int) -> None:
         """Arrive once, and expect `bytes` from copies, at most 2^20 - 1."""
@@ -154,24 +159,32 @@ def mapa(shared: Mbarriers | Tensor, rank: Leaf) -> Mbarriers | Tensor:
     store and copy it, by vectors of up to 16 bytes, and combine it atomically. Call `cluster_sync`
     before the first access, between accesses that depend on each other, and before the end. Threads
     may arrive at the mbarriers; a block initializes, and waits at, its own. Raises LayoutError for
-    a tensor that is not in shared memory; ldmatrix, cp.async, TMA and wgmma refuse the result.
+    a tensor that is not in shared memory of this block, and for a rank that the cluster lacks;
+    ldmatrix, cp.async, TMA and wgmma refuse the result.
     Source: PTX ISA, mapa; ld, st, atom (.shared::cluster).
 
     >>> # in a kernel: total = mine + cute.mapa(sums, 1 - cute.cluster_rank())[0]
     """
-    place = ints.normalize(rank, "cute.mapa")
+    place = _require_below(rank, prod(launched("cute.mapa").cluster), "cute.mapa")
     if isinstance(shared, Mbarriers):
+        if shared.rank is not None:
+            raise refusal_here("mapa-tensor", operation="cute.mapa", value=shared)
         peer = object.__new__(Mbarriers)
         peer.count, peer.tensor, peer.rank = shared.count, shared.tensor, place
         return peer
     engine = getattr(shared, "engine", None)
     if not isinstance(engine, SharedMemory) or engine.rank is not None:
         raise refusal_here("mapa-tensor", operation="cute.mapa", value=shared)
-    blocks = prod(launched("cute.mapa").cluster)
-    if place.__class__ is int and not 0 <= place < blocks:
-        choices = ", ".join(map(str, range(blocks)))
-        raise refusal_here("kernel-choice", operation="cute.mapa", value=place, choices=choices)
     return derived(engine.of(place), shared.layout)
+
+
+def _require_below(x: Leaf, count: int, operation: str) -> Leaf:
+    """Return an integer; refuse one that is known not to be below a count."""
+    number = ints.normalize(x, operation)
+    if number.__class__ is int and not 0 <= number < count:
+        choices = ", ".join(map(str, range(count))) if count <= 16 else f"0, 1 ... {count - 1}"
+        raise refusal_here("kernel-choice", operation=operation, value=number, choices=choices)
+    return number
 
 
 def mbarriers(count: int) -> Mbarriers:
@@ -186,36 +199,20 @@ def tma_tensor(tensor: Tensor) -> Tensor:
     """Return an argument of a kernel as a tensor of coordinates, whose tiles TMA copies: the whole
     array, perhaps recast to a type of the same width.
 
-    Law: local_tile(tma_tensor(x), ...) has the shape of local_tile(x, ...).
+    Law: local_tile(tma_tensor(x), ...) has the shape of local_tile(x, ...). Slices of it are
+    tensors of coordinates too; a view that the kernel makes of a part of x is refused.
     """
-    engine = require_tensor(tensor, "cute.tma_tensor").engine
-    if not isinstance(engine, GlobalMemory) or not _is_whole(engine, tensor.layout):
-        raise refusal_here(
-            "kernel-space",
-            operation="cute.tma_tensor",
-            tensor=tensor,
-            wanted="global memory: an argument of the kernel",
-        )
+    engine, layout = require_tensor(tensor, "cute.tma_tensor").engine, tensor.layout
+    if not isinstance(engine, GlobalMemory) or not is_whole(engine, layout):
+        refuse_part(tensor, "cute.tma_tensor")
     if engine.dtype.bits < 8:
         raise refusal_here("tma-bits", operation="cute.tma_tensor", dtype=engine.dtype)
-    shape, stride = tensor.layout.shape, tensor.layout.stride
+    shape, stride = layout.shape, layout.stride
     if not isinstance(shape, tuple):
         shape, stride = (shape,), (stride,)
     start = (0,) * len(shape)
     coordinates = Layout(shape, make_basis_like(shape))
     return derived(Guarded(engine, shape, stride, start), coordinates)
-
-
-def _is_whole(memory: GlobalMemory, layout: AnyLayout) -> bool:
-    """Tell whether a tensor is an argument with all of its elements, as it was given."""
-    if layout.__class__ is not Layout:
-        return False
-    param = current().params.get(memory.name)
-    if param is None:  # of a pointer
-        return False
-    modes = [tuple(map(bare, flatten((x,)))) for x in (layout.shape, layout.stride)]
-    alike = memory.dtype.bits == param.dtype.bits and ints.is_zero(memory.offset) is True
-    return alike and modes == [param.shape, param.stride]
 
 
 def tma_load(
@@ -234,7 +231,8 @@ def tma_load(
         target: shared memory of the same shape, with a TMA swizzle or none.
         bars: the barriers.
         index: the index of the barrier that counts the bytes.
-        multicast: a mask of the blocks of the cluster that get the tile; 0: this block.
+        multicast: a mask of the blocks of the cluster that get the tile; 0: this block. One that is
+            computed at run time is not 0.
         cache: a policy for L2: "L2::evict_first", "L2::evict_last", "L2::evict_normal" or "".
         outside: "zero", or "skip": boxes wholly outside of the tensor are not copied, which takes
             longer than a copy. Their bytes are counted, and their shared memory is undefined: for
@@ -247,7 +245,7 @@ def tma_load(
     require_policy(cache, "cute.tma_load")
     require_mbarriers(bars, "cute.tma_load")
     found = Boxes(source, target, "cute.tma_load")
-    bar, mask = bars._at(index), bare(multicast)
+    bar, mask = bars._at(index), bare(multicast, "cute.tma_load")
     skips = _skips(outside, mask)
     for coord, box in found.parts():
         guard = found.reaches(coord, box) if skips else None
@@ -270,7 +268,8 @@ def tma_store(source: Tensor, target: Tensor, reduce: str = "", cache: str = "")
     require_policy(cache, "cute.tma_store")
     found = Boxes(target, source, "cute.tma_store")
     kind = found.engine.dtype
-    if reduce and kind.name not in TMA_REDUCTIONS.get(reduce, ()):
+    known = ("", *[name for name, kinds in TMA_REDUCTIONS.items() if kind.name in kinds])
+    if reduce.__class__ is not str or reduce not in known:
         words = "; ".join(f"{name} of {', '.join(kinds)}" for name, kinds in TMA_REDUCTIONS.items())
         facts = {"value": f"{reduce} of {kind}", "choices": words}
         raise refusal_here("kernel-choice", operation="cute.tma_store", **facts)
@@ -280,7 +279,7 @@ def tma_store(source: Tensor, target: Tensor, reduce: str = "", cache: str = "")
 
 def _skips(outside: str, multicast: Scalar) -> bool:
     known = ("zero", "skip") if multicast.__class__ is int and multicast == 0 else ("zero",)
-    if outside not in known:
+    if outside.__class__ is not str or outside not in known:
         words = " or ".join(known) + (" with multicast" if len(known) == 1 else "")
         raise refusal_here("kernel-choice", operation="cute.tma_load", value=outside, choices=words)
     return outside == "skip"
@@ -294,9 +293,7 @@ def require_mbarriers(bars: object, operation: str) -> None:
 
 def require_policy(cache: str, operation: str) -> None:
     """Refuse a policy for L2 that PTX does not have."""
-    if cache not in ("", *POLICIES):
-        words = ", ".join(POLICIES)
-        raise refusal_here("kernel-choice", operation=operation, value=cache, choices=words)
+    require_choice(cache, ("", *POLICIES), operation)
 
 
 def tma_store_commit() -> None:
@@ -306,7 +303,8 @@ def tma_store_commit() -> None:
 
 def tma_store_wait(groups: int, read: bool = False) -> None:
     """Wait until at most `groups` groups are pending, or (`read`) still read shared memory."""
-    emit(BulkWait, number_within(groups, "cute.tma_store_wait", 0), read)
+    require_choice(read, (False, True), "cute.tma_store_wait")
+    emit(BulkWait, number_within(groups, "cute.tma_store_wait", 0, MOST_PENDING), bool(read))
 
 
 # -- warpgroups
@@ -347,6 +345,7 @@ def warpgroup_gemm(
             all threads of the warpgroup agree, such as k > 0, or a flag (b1): one that is false
             starts from zero.
 
+    Raises LayoutError if shapes or memory spaces do not fit the atom, LeafTypeError for types.
     """
     truth = as_condition(accumulate, "cute.warpgroup_gemm")
     sums = bare_condition(truth).cond if isinstance(truth, Condition) else truth
@@ -355,19 +354,7 @@ def warpgroup_gemm(
         choices = "a tiled MMA, or an atom, of a warpgroup: SM90_..._SS or _RS"
         facts = {"value": mma, "choices": choices}
         raise refusal_here("kernel-choice", operation="cute.warpgroup_gemm", **facts)
-    for x in (acc, a, b):
-        require_tensor(x, "cute.warpgroup_gemm")
-    m, n, k = (_count(acc, 1), _count(acc, 2), _count(a, 2))
-    if (_count(a, 1), _count(b, 1), _count(b, 2)) != (m, n, k):
-        raise refusal_here(
-            "operand-shape",
-            operation="cute.warpgroup_gemm",
-            atom=atom,
-            c=acc.layout,
-            a=a.layout,
-            b=b.layout,
-            values=", ".join(str(size(tv, 1)) for tv in (atom.c_tv, atom.a_tv, atom.b_tv)),
-        )
+    m, n, k = extents_of_product(atom, acc, a, b, "cute.warpgroup_gemm")
     steps = tuple(
         (i + m * j, i + m * kk, j + n * kk) for kk in range(k) for j in range(n) for i in range(m)
     )
@@ -381,12 +368,13 @@ def warpgroup_gemm(
     emit(Wgmma, atom, d, left, right, steps, sums)
 
 
-def _count(tensor: Tensor, mode: int) -> int:
-    return int(size(tensor.layout, mode)) if mode < rank(tensor.layout) else 1
-
-
 def _tile(part: Tensor, major: str, operation: str) -> Tile:
     """Return an operand in shared memory, with the fields of its descriptor."""
+    if not isinstance(part.engine, SharedMemory):
+        wanted = "shared memory, of which the instruction reads this operand"
+        how = "copy it to cute.smem(...), and pass the thread's part of that: thr.partition_B(s)"
+        facts = {"tensor": part, "wanted": wanted, "how": how}
+        raise refusal_here("kernel-space", operation=operation, **facts)
     require_own(part, operation, "load it to several blocks: cute.tma_load(..., multicast=)")
     descriptor = make_gmma_desc(_at_origin(get(part.layout, 0)), part.dtype, major)
     return Tile(
@@ -406,8 +394,9 @@ def _at_origin(layout: AnyLayout) -> AnyLayout:
 
 def setmaxnreg(count: int, kind: str) -> None:
     """Release registers (`dec`) or request more (`inc`), for all warps of a warpgroup."""
-    fits = count.__class__ is int and count % 8 == 0 and 24 <= count <= 256
-    if not fits or kind not in ("inc", "dec"):
+    count = ints.as_int(ints.normalize(count, "cute.setmaxnreg"), "cute.setmaxnreg")
+    known = kind.__class__ is str and kind in ("inc", "dec")
+    if count % 8 or not 24 <= count <= 256 or not known:
         raise refusal_here("kernel-registers", operation="cute.setmaxnreg", count=count, kind=kind)
     emit(SetMaxNReg, count, kind)
 

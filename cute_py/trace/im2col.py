@@ -204,6 +204,6 @@ def tma_load_im2col(
         tuple([pad - (tap - 1) * gap for tap, pad, gap in sides]),
         source.stride[::-1],
     )
-    bar, mask = bars._at(index), bare(multicast)
+    bar, mask = bars._at(index), bare(multicast, LOAD)
     for coord, box in copies.parts():
         emit(TmaLoad, source.engine.name, coord, box, bar, mask, cache, None, walk, offsets)

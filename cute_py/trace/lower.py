@@ -70,13 +70,15 @@ def base_of(origin: Leaf, digits: tuple[int, ...], moving: list[Any]) -> Leaf:
 
 # -- registers
 
+COPY = "copy it there first: cute.copy(src, dst)"
+
 
 def register(tensor: Tensor, operation: str) -> Reg:
     """Return the elements of a register tensor, in order; refuse other spaces and stale values."""
     engine = tensor.engine
     if not isinstance(engine, Register):
         raise refusal_here(
-            "kernel-space", operation=operation, tensor=tensor, wanted="registers (rmem)"
+            "kernel-space", operation=operation, tensor=tensor, wanted="registers (rmem)", how=COPY
         )
     engine.scope.require_open(tensor)
     offsets = static_offsets(tensor.layout, operation)
@@ -123,9 +125,9 @@ def access(tensor: Tensor, width: int, operation: str, **more: Any) -> Access:
         if isinstance(engine, SharedMemory) and engine.rank is not None:
             found["rank"] = bare(engine.rank, "cute.mapa")
     else:
-        raise refusal_here(
-            "kernel-space", operation=operation, tensor=tensor, wanted="gmem or smem"
-        )
+        how = f"{COPY}; x[i] is a copy in registers, cute.local_tile(x, (1,), (i,)) is the element"
+        facts = {"tensor": tensor, "wanted": "gmem or smem", "how": how}
+        raise refusal_here("kernel-space", operation=operation, **facts)
     if asserted:
         found["asserted"] = _asserted(asserted)
     found |= {"packed": packed, **more}

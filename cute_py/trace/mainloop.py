@@ -28,8 +28,9 @@ from cute_py.trace.hopper import (
     warpgroup_wait,
 )
 from cute_py.trace.matrix import gemm
-from cute_py.trace.operands import completion, filled
+from cute_py.trace.operands import Operand, completion, filled
 from cute_py.trace.runtime_integers import Condition, compare
+from cute_py.trace.state import at_least, number_within, require_choice
 from cute_py.trace.threads import (
     cp_async_fence,
     cp_async_wait,
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 
     from cute_py.layout.types import Leaf
     from cute_py.tiled.tiled_mma import TiledMMA
-    from cute_py.trace.operands import Operand
     from cute_py.trace.pipeline import TmaPipeline
 
     Transform = Callable[[Tensor, Tensor, "At"], tuple[Tensor, Tensor]]
@@ -110,7 +110,14 @@ def mainloop(
 
     Source: cutlass mma_multistage.h, mma_pipelined.h; epilogue_base.h (sums of warps along K).
     """
+    for x in (a, b):
+        if not isinstance(x, Operand):
+            raise refusal_here("mainloop-kind", operation="cute.mainloop", kind=type(x).__name__)
+    first = at_least(first, 0, "cute.mainloop")
+    count = count if count is None else at_least(count, 0, "cute.mainloop")
     thread = thread_idx_linear() if thread is None else thread
+    require_choice(fill, (True, False), "cute.mainloop")
+    barrier = barrier if barrier is None else _pair(barrier, "(id, threads) of a named barrier")
     span = _Span(first, count, barrier, thread, transform, fill)
     if mma.atom.b_memory == "smem":
         _of_warpgroups(mma, acc, (a, b), span, ring)
@@ -121,6 +128,13 @@ def mainloop(
         return
     with branch(some) if isinstance(some, Condition) else nullcontext():
         loop.run(ring)
+
+
+def _pair(x: Any, choices: str) -> Any:
+    """Return a pair; refuse anything else."""
+    if x.__class__ is not tuple or len(x) != 2:
+        raise refusal_here("kernel-choice", operation="cute.mainloop", value=x, choices=choices)
+    return x
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +151,7 @@ class _Span:
     def tiles(self, iterators: Sequence[Any]) -> Leaf:
         """Return the number of tiles."""
         if self.count is not None:
-            return ints.normalize(self.count, "cute.mainloop")
+            return self.count
         counts = [getattr(x, "count", None) for x in iterators]
         known = next((n for n in counts if n is not None), None)
         if known is None:
@@ -148,8 +162,8 @@ class _Span:
 def _checked(ring: TmaPipeline | None, iterators: Sequence[Any], stages: int) -> TmaPipeline:
     """Return the pipeline; refuse one that does not fit the operands."""
     kinds = [completion(x) for x in iterators]
-    bytes = sum(int(getattr(x, "bytes", 0)) for x in iterators)
-    given = None if ring is None else (ring.stages, ring.bytes)
+    bytes = sum(number_within(getattr(x, "bytes", 0), "cute.mainloop", 0) for x in iterators)
+    given = getattr(ring, "stages", 0), getattr(ring, "bytes", 0)  # none of a ring of cp.async
     if ring is None or set(kinds) != {"mbarrier"} or given != (stages, bytes):
         facts = {"kinds": " and ".join(kinds), "stages": stages, "bytes": bytes}
         raise refusal_here("mainloop-ring", operation="cute.mainloop", **facts)
@@ -288,7 +302,7 @@ class _MainLoop:
         for x in self.iterators:
             if hasattr(x, "step"):
                 x.begin(self.span.first)
-        if "mbarrier" not in self.kinds:
+        if "mbarrier" not in self.kinds and ring is None and self.span.fill:
             self.in_stages()
         else:
             self.in_ring(_checked(ring, self.iterators, self.stages))
@@ -325,7 +339,9 @@ class _MainLoop:
         a, b = (part.fragment[_, _, block] for part in self.parts)
         if self.span.transform is None:
             return a, b
-        return self.span.transform(a, b, At(ints.add(self.span.first, tile), stage, block))
+        pair = self.span.transform(a, b, At(ints.add(self.span.first, tile), stage, block))
+        a, b = _pair(pair, "fragments (a, b), returned by the transform")
+        return a, b
 
     def multiply(self, block: int, a: Tensor, b: Tensor, during: Any = None) -> None:
         """Add the product of one k-block, some rows at a time; `during` is called before each."""
@@ -425,9 +441,9 @@ class _MainLoop:
 
     def produce(self, ring: TmaPipeline, tile: Leaf) -> None:
         """Issue the copies of a tile, if it exists."""
-        if not self.span.fill:
-            return
         mine = compare("lt", self.span.thread, 1) & compare("lt", tile, self.count)
+        if not self.span.fill or mine is False:
+            return
         with branch(mine) if isinstance(mine, Condition) else nullcontext():
             ring.fill(ints.add(self.span.first, tile), *self.iterators)
 

@@ -11,10 +11,6 @@ from cute_py.tiled.tiled_mma import TiledMMA
 from cute_py.trace.lower import register
 from cute_py.trace.state import emit
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from cute_py.dtypes.table import Dtype
-
 
 def gemm(mma: TiledMMA | MMA_Atom, acc: Tensor, a: Tensor, b: Tensor) -> None:
     """Compute acc += a * b for fragments of a thread: acc (V,M,N), a (V,M) or (V,M,K), b (V,N) or
@@ -29,13 +25,7 @@ def gemm(mma: TiledMMA | MMA_Atom, acc: Tensor, a: Tensor, b: Tensor) -> None:
         raise refusal_here(
             "tiled-kind", operation="cute.gemm", value=mma, kind="TiledMMA or an MMA_Atom"
         )
-    m, n, k = _extents(atom, acc, a, b)
-    for name, tensor, kind in (
-        ("acc", acc, atom.c_type),
-        ("a", a, atom.a_type),
-        ("b", b, atom.b_type),
-    ):
-        _require_type(atom, name, tensor, kind)
+    m, n, k = extents_of_product(atom, acc, a, b, "cute.gemm")
     steps = tuple(
         (i + m * j, i + m * kk, j + n * kk)
         for kk in range(k)
@@ -46,39 +36,34 @@ def gemm(mma: TiledMMA | MMA_Atom, acc: Tensor, a: Tensor, b: Tensor) -> None:
     emit(Mma, atom, d, x, y, steps)
 
 
-def _extents(atom: MMA_Atom, acc: Tensor, a: Tensor, b: Tensor) -> tuple[int, int, int]:
-    """Return (M, N, K) in instructions; refuse fragments that do not fit together."""
-    shapes = [_extents_of(t) for t in (acc, a, b)]
-    (cv, cm, cn), (av, am, ak), (bv, bn, bk) = shapes
+def extents_of_product(
+    atom: MMA_Atom, acc: Tensor, a: Tensor, b: Tensor, operation: str
+) -> tuple[int, int, int]:
+    """Return (M, N, K) in instructions; refuse parts that do not fit together or the atom."""
+    shapes = [_extents_of(t, operation) for t in (acc, a, b)]
+    (cv, cm, cn, *_c), (av, am, ak, *_a), (bv, bn, bk, *_b) = shapes
     values = [int(size(tv, 1)) for tv in (atom.c_tv, atom.a_tv, atom.b_tv)]
-    if (cm, cn, ak) != (am, bn, bk) or [cv, av, bv] != values:
+    fits = (cm, cn, ak) == (am, bn, bk) and [cv, av, bv] == values
+    if not fits or any(len(shape) > 3 for shape in shapes):
         raise refusal_here(
             "operand-shape",
-            operation="cute.gemm",
+            operation=operation,
             atom=atom,
             c=acc.layout,
             a=a.layout,
             b=b.layout,
             values=", ".join(map(str, values)),
         )
+    types = ("acc", acc, atom.c_type), ("a", a, atom.a_type), ("b", b, atom.b_type)
+    for name, tensor, kind in types:
+        if tensor.dtype is not kind:
+            facts = {"name": name, "dtype": tensor.dtype, "wanted": kind}
+            raise refusal_here("kernel-operand-type", operation=operation, atom=atom, **facts)
     return cm, cn, ak
 
 
-def _extents_of(tensor: Tensor) -> tuple[int, int, int]:
-    if tensor.__class__ is not Tensor or not 1 <= rank(tensor.layout) <= 3:
-        raise refusal_here("kernel-fragment", operation="cute.gemm", value=tensor)
+def _extents_of(tensor: Tensor, operation: str) -> list[int]:
+    if tensor.__class__ is not Tensor or not rank(tensor.layout):
+        raise refusal_here("kernel-fragment", operation=operation, value=tensor)
     modes = [int(size(tensor.layout, i)) for i in range(rank(tensor.layout))]
-    v, m, k = modes + [1] * (3 - len(modes))
-    return v, m, k
-
-
-def _require_type(atom: MMA_Atom, name: str, tensor: Tensor, kind: Dtype) -> None:
-    if tensor.dtype is not kind:
-        raise refusal_here(
-            "kernel-operand-type",
-            operation="cute.gemm",
-            atom=atom,
-            name=name,
-            dtype=tensor.dtype,
-            wanted=kind,
-        )
+    return modes + [1] * (3 - len(modes))

@@ -10,9 +10,9 @@ from types import GeneratorType
 
 from cute_py.errors import refusal_here
 from cute_py.layout.algebra.divide import logical_divide
-from cute_py.layout.queries import size
+from cute_py.layout.queries import rank, size
 from cute_py.layout.tuples import _
-from cute_py.tensor.tensor import Tensor, make_rmem_tensor
+from cute_py.tensor.tensor import Tensor, make_rmem_tensor, require_tensor
 from cute_py.trace.copying import copy, predicated
 from cute_py.trace.engines import Guarded
 from cute_py.trace.hopper import tma_load
@@ -47,7 +47,7 @@ class Operand:
 
     - begin(tile): move to a tile of K, a run-time integer; called on a copy of the object.
     - step(): move to the next tile. State that changes here is kept in a `cute.var` or registers.
-      Without this method, `begin` is called for every tile.
+      Without this method, and by `TmaPipeline.fill`, `begin` is called for every tile.
     - fill(stage): issue the thread's copies of the current tile to a stage. It may be a generator:
       at each `yield` the loop issues products. Accesses to global memory are predicated off for
       tiles past the last one, and read as zero.
@@ -71,6 +71,7 @@ class Operand:
         is_tensor = source.__class__ is Tensor
         if is_tensor is (g2s is None) or not (is_tensor or _is_iterator(source)):
             raise refusal_here("mainloop-operand", operation="cute.Operand", value=source)
+        _require_tiles(shared, "smem", "cute.Operand")
         self.source, self.shared, self.s2r = source, shared, s2r
         self.g2s: Any = g2s
 
@@ -79,6 +80,13 @@ class Operand:
         if self.g2s is None:
             return copy_of(self.source)
         return Tiles(self.source, self.shared, self.g2s, thread)
+
+
+def _require_tiles(x: Any, space: str, operation: str) -> None:
+    """Refuse what is no tensor of tiles in global memory, or of stages in shared memory."""
+    found = require_tensor(x, operation)
+    if rank(found.layout) != 3 or getattr(found.engine, "space", "") != space:
+        raise refusal_here("mainloop-tiles", operation=operation, tensor=found)
 
 
 def _is_iterator(x: object) -> bool:
@@ -172,6 +180,8 @@ class TmaTiles:
     def __init__(
         self, source: Tensor, shared: Tensor, part: Tensor | None = None, multicast: Leaf = 0
     ) -> None:
+        for x, space in ((source, "gmem"), (shared, "smem")):
+            _require_tiles(x, space, "cute.TmaTiles")
         self.source, self.shared, self.multicast = source, shared, multicast
         self.part = shared if part is None else part
         self.count = size(source.layout, 2)
@@ -198,7 +208,12 @@ def iterator_of(x: Any) -> Any:  # an iterator
 
 
 def filled(
-    x: Any, tile: Leaf, stage: Leaf, there: bool | Condition, *barriers: Mbarriers
+    x: Any,
+    tile: Leaf,
+    stage: Leaf,
+    there: bool | Condition,
+    *barriers: Mbarriers,
+    steps: bool = True,
 ) -> Iterator[None]:
     """Copy a tile of an iterator to a stage, and move on; yield after each piece of the copies.
 
@@ -208,9 +223,10 @@ def filled(
         stage: to fill.
         there: whether the tile exists; if not, global memory is not accessed.
         barriers: those of the stages, for copies that complete on mbarriers.
+        steps: whether an iterator that has `step` is at the tile already.
 
     """
-    step = getattr(x, "step", None)
+    step = getattr(x, "step", None) if steps else None
     if step is None:
         x = copy_of(x)
         with predicated(there):

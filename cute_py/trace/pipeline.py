@@ -12,6 +12,7 @@ from math import prod
 from cute_py.errors import refusal_here
 from cute_py.integers import ints
 from cute_py.layout.queries import rank, size
+from cute_py.plan.ops import MOST_COUNT, MOST_PENDING
 from cute_py.tensor.tensor import Tensor
 from cute_py.trace.control import Var, branch
 from cute_py.trace.engines import SharedMemory
@@ -85,8 +86,7 @@ class Pipeline:
     """
 
     def __init__(self, stages: int) -> None:
-        _require_stages(stages)
-        self.stages = stages
+        self.stages = stages = _stages_of(stages)
         self._write, self._read = _Position(stages), _Position(stages)
 
     def acquire(self) -> Leaf:
@@ -104,9 +104,22 @@ class Pipeline:
         syncthreads()
         return self._read.stage
 
-    def release(self) -> None:
+    def release(self, behind: int = 0) -> None:
         """Release the stage after its last read; the next wait returns the next stage."""
+        require_choice(behind, (0, 1), "cute.pipeline")
+        if behind:
+            self.release_rest()
         self._read.advance()
+
+    def release_rest(self) -> None:
+        """Refuse: a ring that cp.async fills has no mbarriers."""
+        raise refusal_here("pipeline-tma", operation="cute.pipeline")
+
+    def load(self, *_tiles: Any, **_options: Any) -> None:
+        """Refuse: TMA completes on mbarriers."""
+        self.release_rest()
+
+    fill = tail = load
 
     def advance(self, n: Leaf) -> None:
         """Move the writing position on by n stages, 0 or more: the next acquire is that many tiles
@@ -141,8 +154,11 @@ class TmaPipeline(Pipeline):
 
     Warpgroup products read a stage until `warpgroup_wait` says so. With `warpgroup_wait(1)` one
     product is in flight, and `release(behind=1)` releases the stage of the product before; after
-    the loop, `warpgroup_wait(0)` and `release_rest()`. Consumers that take turns `skip` the tiles
-    of the others. A producer of a cluster ends with `tail()`.
+    the loop, `warpgroup_wait(0)` and `release_rest()`. A producer of a cluster ends with `tail()`.
+
+    Consumers that take turns `skip` the tiles of the others. A wait for a stage returns at once
+    while the tile before in that stage is still on its way. So a consumer that has skipped that
+    tile waits for who has read it, such as for its turn, unless it reads the same stages each time.
 
     A consumer that reads a stage by ldmatrix or loads ends its reads in each lane: with
     `consumers="warp"` it calls `syncwarp` before `release`, and with "warpgroup" a named barrier
@@ -163,7 +179,7 @@ class TmaPipeline(Pipeline):
 
         Args:
             stages: the number of stages.
-            bytes: the size of all loads of one stage; None: that of `tiles`.
+            bytes: the size of all loads of one stage, at most 2^20 - 1; None: that of `tiles`.
             consumers: who releases a stage: a number of threads, each for itself, or one thread of
                 each "warpgroup" or "warp".
             tiles: the shared tensors of the stages, the last mode of which counts the stages, or
@@ -173,22 +189,21 @@ class TmaPipeline(Pipeline):
                 is released in each of them.
 
         """
-        _require_stages(stages)
-        self.stages = stages
-        self.bytes = _bytes_of(tiles, stages) if bytes is None else bytes
-        if isinstance(consumers, int):
-            count = consumers
-        else:
-            require_choice(consumers, ("warpgroup", "warp"), "cute.pipeline")
-        count = number_within(count, "cute.pipeline", 1)
-        self.consumers, self.cluster = consumers, cluster
-        _require_cluster(cluster)
+        self.stages = stages = _stages_of(stages)
+        self.bytes = _bytes_of(tiles, stages, bytes)
+        if hasattr(consumers, "__index__"):
+            count = consumers = number_within(consumers, "cute.pipeline", 1)
+        elif consumers.__class__ is not str or consumers not in ("warpgroup", "warp"):
+            facts = {"value": consumers, "choices": "'warpgroup', 'warp', a number of threads"}
+            raise refusal_here("kernel-choice", operation="cute.pipeline", **facts)
+        count = number_within(count, "cute.pipeline", 1, MOST_COUNT)
+        self.consumers, self.cluster = consumers, _cluster_of(cluster)
         self.full, self.empty = Mbarriers(stages), Mbarriers(stages)
         with branch(thread_idx_linear() < 1):
             self.full.init(1)
-            self.empty.init(count * cluster)
+            self.empty.init(count * self.cluster)
             fence_mbarrier_init()
-        cluster_sync() if cluster > 1 else syncthreads()
+        cluster_sync() if self.cluster > 1 else syncthreads()
         self._write, self._read = _Position(stages, 0, 1), _Position(stages, 0, 0)
         self._late = Var(0, 0, stages)  # the stage that `release(behind=1)` has kept, + 1; 0: none
 
@@ -216,13 +231,13 @@ class TmaPipeline(Pipeline):
         """Acquire the next stage, copy a tile of each operand to it, and commit.
 
         Args:
-            tile: its number along K.
+            tile: its number along K, to which each iterator is moved by `begin`.
             operands: `TmaTiles`, or other iterators whose `fill(stage, full)` announces bytes.
 
         """
         stage = self.acquire()
         for x in operands:
-            for _piece in filled(iterator_of(x), tile, stage, True, self.full):
+            for _piece in filled(iterator_of(x), tile, stage, True, self.full, steps=False):
                 pass
         self.commit()
 
@@ -248,9 +263,9 @@ class TmaPipeline(Pipeline):
                 `release_rest` releases the last one.
 
         """
+        require_choice(behind, (0, 1), "cute.pipeline")
         stage = self._read.stage
         if behind:
-            require_choice(behind, (0, 1), "cute.pipeline")
             self._release_late()
             self._late.set(stage + 1)
         else:
@@ -271,6 +286,8 @@ class TmaPipeline(Pipeline):
         consumer, in each block that fills the stage.
         """
         one = True if self.consumers.__class__ is int else elect_one(str(self.consumers))
+        if one is False:
+            raise refusal_here("pipeline-release", operation="cute.pipeline", who=self.consumers)
         ranks: Iterable[int | None] = range(self.cluster) if self.cluster > 1 else (None,)
         both = one & condition
         with branch(both) if isinstance(both, Condition) else nullcontext():
@@ -278,15 +295,22 @@ class TmaPipeline(Pipeline):
                 self.empty.arrive(stage, rank)
 
 
-def _require_cluster(blocks: int) -> None:
-    """Refuse loads for other blocks than those of the cluster."""
+def _cluster_of(blocks: Any) -> int:
+    """Return the number of blocks that load for each other; refuse others than the cluster's."""
     shape = launched("cute.pipeline").cluster
-    if blocks.__class__ is not int or blocks not in (1, prod(shape)):
+    number = ints.normalize(blocks, "cute.pipeline") if hasattr(blocks, "__index__") else 0
+    if number not in (1, prod(shape)):
         raise refusal_here("pipeline-cluster", operation="cute.pipeline", given=blocks, shape=shape)
+    return int(number)
 
 
-def _bytes_of(tiles: Sequence[Any], stages: int) -> int:
-    """Return the size of one stage of all tiles (bytes)."""
+def _bytes_of(tiles: Sequence[Any], stages: int, given: int | None) -> int:
+    """Return the size of one stage (bytes): that of all tiles, or as it is given without them."""
+    alone = tiles.__class__ is tuple and not tiles
+    if given is not None:
+        given = number_within(given, "cute.pipeline", 0, MOST_COUNT)
+    if alone and given is not None:
+        return given
     total = 0
     if isinstance(tiles, Tensor) or not hasattr(tiles, "__iter__"):
         raise refusal_here("pipeline-tiles", operation="cute.pipeline", tile=tiles, stages=stages)
@@ -300,6 +324,9 @@ def _bytes_of(tiles: Sequence[Any], stages: int) -> int:
         total += int(size(layout)) // stages * shared.dtype.bits // 8
     if not total:
         raise refusal_here("pipeline-tiles", operation="cute.pipeline", tile=tiles, stages=stages)
+    if given not in (None, total):
+        facts = {"value": f"bytes={given} and tiles of {total}", "choices": "bytes or tiles"}
+        raise refusal_here("kernel-choice", operation="cute.pipeline", **facts)
     return total
 
 
@@ -317,7 +344,7 @@ class PipelineTmaStore:
         """Begin with the first buffer.
 
         Args:
-            stages: the number of buffers.
+            stages: the number of buffers, at most 64.
             threads: how many threads write a buffer, a multiple of 32.
             barrier: the id of their named barrier; groups that write at the same time have
                 different ones.
@@ -325,14 +352,19 @@ class PipelineTmaStore:
                 `threads`.
 
         """
-        if stages.__class__ is not int or stages < 1:
-            raise refusal_here(
-                "kernel-choice", operation="cute.PipelineTmaStore", value=stages, choices="1, 2 ..."
-            )
+        name = "cute.PipelineTmaStore"
+        stages = number_within(stages, name, 1, MOST_PENDING + 1)
+        threads = number_within(threads, name, 32, launched(name).threads)
+        if threads % 32:
+            facts = {"id": barrier, "threads": threads}
+            raise refusal_here("kernel-barrier", operation=name, **facts)
         if thread is None:
             role = current().role
             first = 0 if role is None else 32 * role.warps.start
             thread = ints.mod(ints.sub(thread_idx_linear(), first), threads)
+        elif ints.normalize(thread, name).__class__ is int:
+            facts = {"value": thread, "choices": "indices of threads, such as me.thread of a role"}
+            raise refusal_here("kernel-choice", operation=name, **facts)
         self.stages, self.threads, self.barrier = stages, threads, barrier
         self.leads = compare("eq", thread, 0)
         self._write = _Position(stages) if stages > 1 else None
@@ -378,26 +410,38 @@ class PipelineTmaStore:
 
 
 def pipeline(
-    stages: int, bytes: int | None = None, consumers: int | str | None = None, **options: Any
+    stages: int,
+    bytes: int | None = None,
+    consumers: int | str | None = None,
+    *,
+    tiles: Sequence[Any] | None = None,
+    count: int | None = None,
+    cluster: int | None = None,
 ) -> Any:  # a Pipeline, or a TmaPipeline
     """Return a circular buffer of stages for asynchronous copies.
 
     Args:
         stages: the number of stages.
-        bytes: for TMA, the size of all loads of one stage; None for cp.async.
+        bytes: for TMA, the size of all loads of one stage.
         consumers: for TMA, who releases each stage.
-        options: for TMA, `tiles` in place of `bytes`, `count` and `cluster`.
+        tiles: for TMA, the shared tensors of the stages, in place of `bytes`.
+        count: for TMA, how many consumers release each stage.
+        cluster: for TMA, the blocks whose loads are multicast to each other.
 
-    The object holds the index of the stage, and for TMA the parity of its barriers: see `Pipeline`
-    and `TmaPipeline`.
+    Without any of these cp.async fills it. The object holds the index of the stage, and for TMA the
+    parity of its barriers: see `Pipeline` and `TmaPipeline`.
 
     >>> # in a kernel: ring = cute.pipeline(4, tiles=(sA, sB), consumers="warpgroup", count=2)
     """
-    if bytes is None and consumers is None and not options:
+    given = {"bytes": bytes, "consumers": consumers, "count": count, "cluster": cluster}
+    options: dict[str, Any] = {name: x for name, x in given.items() if x is not None}
+    if tiles is None and not options:
         return Pipeline(stages)
-    return TmaPipeline(stages, bytes, "warpgroup" if consumers is None else consumers, **options)
+    return TmaPipeline(stages, tiles=() if tiles is None else tiles, **options)
 
 
-def _require_stages(stages: int) -> None:
-    if stages.__class__ is not int or stages < 2:
+def _stages_of(stages: Any) -> int:
+    number = ints.normalize(stages, "cute.pipeline")
+    if number.__class__ is not int or number < 2:
         raise refusal_here("pipeline-stages", operation="cute.pipeline", stages=stages)
+    return number

@@ -17,7 +17,7 @@ from cute_py.trace.facts import learn
 from cute_py.trace.hopper import setmaxnreg
 from cute_py.trace.rebinding import Rebinding
 from cute_py.trace.runtime_integers import Condition, bare, compare
-from cute_py.trace.state import current, number_within, require_choice
+from cute_py.trace.state import current, require_choice
 from cute_py.trace.threads import launched, thread_idx_linear
 
 TYPE_CHECKING = False
@@ -37,16 +37,17 @@ class role(BlockStatement):
 
     Args:
         name: of the role; each role of a kernel has its own.
-        warps: the warps of the block that run it, a `range`, or one number.
+        warps: the warps of the block that run it, a `range`, or the number of one.
         registers: the registers of a thread in this role, a multiple of 8 from 24 to 256; None:
             those it has when the block begins. The roles share the 64 K registers of a
             multiprocessor: 40 for 4 warps leave 232 for 8 others.
 
     `with ... as consumers:` gives the role, with its `thread` (the thread's index in the role),
     `threads` and `warps`. Inside, the index of the thread is known to be one of the role. Names
-    follow the rules of `cute.when`. Raises LayoutError for warps outside of the block, for roles
-    that overlap, for registers that the block does not have, and for part of a warpgroup that sets
-    registers or issues warpgroup products. Source: PTX ISA, setmaxnreg.
+    follow the rules of `cute.when`. A role may be entered again: its registers are set once. Raises
+    LayoutError for warps outside of the block, for roles that overlap or contain another one, for
+    registers that the block does not have, and for part of a warpgroup that sets registers or
+    issues warpgroup products. Source: PTX ISA, setmaxnreg.
 
     >>> # in a kernel: with cute.role("load", warps=range(8, 12), registers=40): ...
     """
@@ -54,15 +55,22 @@ class role(BlockStatement):
     operation = "cute.role"
 
     def __init__(self, name: str, warps: range | int, registers: int | None = None) -> None:
+        if name.__class__ is not str:
+            raise refusal_here(
+                "kernel-choice", operation=self.operation, value=name, choices="names, as text"
+            )
         self.name, self.registers = name, registers
         if registers is not None:
-            self.registers = number_within(registers, "cute.role", 1)
+            self.registers = ints.as_int(ints.normalize(registers, "cute.role"), "cute.role")
         most = -(-launched("cute.role").threads // 32)
-        given = range(warps, warps + 1) if warps.__class__ is int else warps
+        given: Any = ints.normalize(warps, "cute.role") if hasattr(warps, "__index__") else warps
+        if given.__class__ is int:
+            given = range(given, given + 1)
         fits = given.__class__ is range and given and given.step == 1
-        if not fits or given.start < 0 or given.stop > most:  # type: ignore[union-attr]
+        if not fits or given.start < 0 or given.stop > most:
             raise refusal_here("role-warps", operation=self.operation, warps=warps, most=most)
-        self.warps: range = given  # type: ignore[assignment]
+        self.warps: range = given
+        self.set_in: list[Scope] = []  # the blocks in which its registers are set
 
     @property
     def threads(self) -> int:
@@ -82,7 +90,7 @@ class role(BlockStatement):
         trace = current()
         self._require_apart(trace)
         self.truth = self._condition()
-        self.chain = _chain(trace, trace.scope)  # the roles right before
+        self.chain = _chain(trace, trace.scope, self.name)  # the roles right before
         self.body = Body(trace, "branch", kernel_line())
         self.body.learn(self.truth)
         self._learn_threads(self.body.inner)
@@ -111,11 +119,14 @@ class role(BlockStatement):
     def _require_apart(self, trace: Trace) -> None:
         """Refuse a role that shares warps with another one, or has two meanings."""
         facts: dict[str, Any] = {"operation": self.operation, "name": self.name}
+        if trace.role is not None and trace.role.name != self.name:
+            raise refusal_here("role-nested", outer=trace.role.name, **facts)
         for other in trace.roles.values():
             mine, theirs = (_span(x.warps) for x in (self, other))
             if other.name == self.name:
                 if (self.warps, self.registers) != (other.warps, other.registers):
                     raise refusal_here("role-name", warps=mine, others=theirs, **facts)
+                self.set_in = other.set_in
             elif self.warps.start < other.warps.stop and other.warps.start < self.warps.stop:
                 raise refusal_here(
                     "role-overlap", warps=mine, other=other.name, others=theirs, **facts
@@ -123,12 +134,16 @@ class role(BlockStatement):
         trace.roles[self.name] = self
 
     def _set_registers(self) -> None:
-        """Ask for the registers of the role, if they are others than at the launch."""
+        """Ask for the registers of the role, if it does not have them."""
         assert self.registers is not None
         self._require_warpgroups("registers=")
-        first = registers_at_launch(launched("cute.role"))
-        if self.registers != first:
+        first, scope = registers_at_launch(launched("cute.role")), self.body.outer
+        here: Scope | None = scope
+        while here is not None and here not in self.set_in:
+            here = here.parent
+        if here is None and self.registers != first:
             setmaxnreg(self.registers, "inc" if self.registers > first else "dec")
+            self.set_in.append(scope)
 
     def _require_warpgroups(self, what: str) -> None:
         if self.warps.start % 4 or self.warps.stop % 4:
@@ -166,10 +181,13 @@ def _span(warps: range) -> str:
 Chain = list[tuple[role, "tuple[Op, ...]"]]
 
 
-def _chain(trace: Trace, scope: Scope) -> Chain:
-    """Return the roles that end just here, with their ops."""
+def _chain(trace: Trace, scope: Scope, name: str) -> Chain:
+    """Return the roles that end just here, with their ops: alternatives of a role of this name,
+    none of which it is.
+    """
     at, position, chain = trace.role_chain or (None, 0, [])
-    return chain if at is scope and position == len(scope.ops) else []
+    follows = at is scope and position == len(scope.ops)
+    return chain if follows and all(x.name != name for x, _ops in chain) else []
 
 
 def _joined(chain: Chain, trace: Trace) -> tuple[Op, ...]:
@@ -197,19 +215,19 @@ def elect_one(scope: str = "warp") -> Any:  # a bool or a Condition
     Args:
         scope: warp, or the group of which it is the first thread: warpgroup, role or block.
 
-    TMA and mbarriers are for one thread. Source: PTX ISA, elect.sync; cutlass
-    include/cute/arch/cluster_sm90.hpp (elect_one_sync).
+    TMA and mbarriers are for one thread. Where that thread is none of those that come here, such as
+    the first one of the block in a role of later warps, the condition is false in all of them.
+    Source: PTX ISA, elect.sync; cutlass include/cute/arch/cluster_sm90.hpp (elect_one_sync).
 
     >>> # in a kernel: with cute.when(cute.elect_one() & (k > 0)): ring.release()
     """
     operation = "cute.elect"
     require_choice(scope, (*SCOPES, "role", "block"), operation)
-    tid = thread_idx_linear()
-    if scope in SCOPES:
-        return compare("eq", ints.mod(tid, SCOPES[scope]), 0)
-    here = current().role
+    tid, here = thread_idx_linear(), current().role
     if scope == "role" and here is None:
         raise refusal_here("role-outside", operation=operation)
+    if scope in SCOPES:
+        return compare("eq", ints.mod(tid, SCOPES[scope]), 0)
     return compare("eq", tid, 32 * here.warps.start if scope == "role" else 0)
 
 

@@ -12,6 +12,7 @@ from math import prod
 
 from cute_py.errors import refusal_here
 from cute_py.integers import ints
+from cute_py.layout.queries import rank
 from cute_py.plan.conditions import uniformity
 from cute_py.tensor.tensor import Tensor
 from cute_py.trace.arithmetic import as_int
@@ -131,8 +132,10 @@ def tiles(
 
     >>> # in a kernel: for i, j in cute.tiles(cute.ceil_div(M, 128), cute.ceil_div(N, 256)): ...
     """
-    if not isinstance(schedule, Tensor):
-        require_choice(schedule, ORDERS, "cute.tiles")
+    if isinstance(schedule, Tensor):
+        _require_table(schedule)
+    else:
+        require_choice(schedule, (*ORDERS, "a table of s32 in global memory"), "cute.tiles")
     here, blocks = _number()
     start, step = here if start is None else start, blocks if step is None else step
     counts = (m, 0), (n, 0), (group, 1), (start, 0), (step, 1), (extra, 0)
@@ -140,6 +143,8 @@ def tiles(
     depth = depth if depth is None else at_least(depth, 1, "cute.tiles")
     scope = uniformity(current().uniform, *[bare(x) for x in (m, n, group, start, step)])
     order, total = _Order((m, n), schedule, group, scope), m * n + extra
+    if step is not blocks and compare("le", 1, step) is not True:
+        step = order.promised(step, 1)  # with a step of 0 no tile would be computed
     if not ints.is_zero(extra):
         if depth is not None:
             facts = {"value": "extra and depth", "choices": "extra or depth"}
@@ -154,6 +159,14 @@ def tiles(
         total = order.promised(total, 0)
         for turn in range_(_ceil(total - start, step)):
             yield order.place(order.promised(start + turn * step, 0))
+
+
+def _require_table(table: Tensor) -> None:
+    """Refuse what is no table (tiles, 2) of integers."""
+    whole = table.dtype.is_integer and table.engine.space == "gmem"
+    if not whole or rank(table.layout) != 2:
+        facts = {"value": str(table), "choices": "a table (tiles, 2) of s32 in global memory"}
+        raise refusal_here("kernel-choice", operation="cute.tiles", **facts)
 
 
 def _shares(

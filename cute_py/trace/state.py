@@ -279,10 +279,9 @@ def recording(trace: Trace) -> Iterator[Trace]:
 
 def require_choice(value: object, choices: tuple[object, ...], operation: str) -> None:
     """Refuse a word or number that is not one of the choices."""
-    if value not in choices:
-        raise refusal_here(
-            "kernel-choice", operation=operation, value=value, choices=", ".join(map(str, choices))
-        )
+    if getattr(value, "ndim", 0) or value not in choices:
+        words = ", ".join([str(x) or "''" for x in choices])
+        raise refusal_here("kernel-choice", operation=operation, value=value, choices=words)
 
 
 def at_least(value: Any, low: int, operation: str) -> Any:

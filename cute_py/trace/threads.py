@@ -30,9 +30,9 @@ from cute_py.plan.ops import (
     Vote,
 )
 from cute_py.plan.ops.debug import fields_of
-from cute_py.plan.ops.memory import ADDED
+from cute_py.plan.ops.memory import ADDED, MOST_PENDING
 from cute_py.plan.ops.registers import REDUX
-from cute_py.plan.plan import MOST_CLUSTER, Launch
+from cute_py.plan.plan import MOST_CLUSTER, MOST_THREADS, Launch
 from cute_py.tensor.tensor import Tensor, require_tensor
 from cute_py.trace.arithmetic import (
     apply,
@@ -107,7 +107,7 @@ def launch(
     words = {"pdl": pdl, "allow_emulated": allow_emulated, "resident": resident}
     options: Any = {name: bool(given) for name, given in words.items()}
     shape = Launch(**extents, min_blocks=least, spill_bytes=spills, **options)
-    if min(threads) < 1 or shape.threads > 1024:
+    if min(threads) < 1 or shape.threads > MOST_THREADS:
         raise refusal_here("kernel-block", operation="cute.launch", block=block)
     number_within(min(group), "cute.launch", 1)
     number_within(prod(group), "cute.launch", 1, MOST_CLUSTER)
@@ -244,7 +244,7 @@ def syncwarp() -> None:
 def named_barrier(id: int, threads: int, kind: str = "sync") -> None:
     """Synchronize `threads` threads at barrier `id` (1 to 15); `arrive` does not wait."""
     number_of = ints.normalize(id, "cute.named_barrier")
-    threads = number_within(threads, "cute.named_barrier", 0)
+    threads = number_within(threads, "cute.named_barrier", 0, MOST_THREADS)
     inside = ints.less(0, number_of) is not False and ints.less(number_of, 16) is not False
     if threads % 32 or threads < 32 or not inside:
         raise refusal_here("kernel-barrier", operation="cute.named_barrier", id=id, threads=threads)
@@ -259,7 +259,7 @@ def cp_async_fence() -> None:
 
 def cp_async_wait(groups: int) -> None:
     """Wait until at most `groups` groups are pending (cp.async.wait_group)."""
-    emit(CpWait, number_within(groups, "cute.cp_async_wait", 0))
+    emit(CpWait, number_within(groups, "cute.cp_async_wait", 0, MOST_PENDING))
 
 
 def threadfence(scope: str = "gpu") -> None:

@@ -172,7 +172,7 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "{tensor}",
         "a tensor in {wanted}",
-        "copy it there first: cute.copy(src, dst)",
+        "{how}",
     ),
     "kernel-size": (
         LayoutError,
@@ -414,8 +414,8 @@ WORDINGS: dict[str, Wording] = {
     "kernel-fragment": (
         LayoutError,
         "{value}",
-        "a fragment (V, M or N, K) in registers",
-        "make it with make_fragment_A, _B or _C",
+        "a fragment (V, M or N, K), in registers or, of warpgroups, in shared memory",
+        "make it with make_fragment_A, _B or _C, or partition_A, _B",
     ),
     "kernel-operand-type": (
         LeafTypeError,
@@ -448,8 +448,8 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "{found}, for a tile of {tile} in shared memory {layout}",
         "boxes: rows of a multiple of 16 bytes along the contiguous mode of the tensor, as wide as "
-        "the swizzle at most, one after another in shared memory, from a multiple of 8 rows of "
-        "the swizzle on (128 bytes without one)",
+        "the swizzle if there is one, one after another in shared memory, from a multiple of 8 "
+        "rows of the swizzle on (128 bytes without one)",
         "{how}",
     ),
     "kernel-registers": (
@@ -488,6 +488,12 @@ WORDINGS: dict[str, Wording] = {
         "roles that share no warp",
         "start the later role at the warp after the earlier one",
     ),
+    "role-nested": (
+        LayoutError,
+        "role {name!r} inside of role {outer!r}",
+        "roles next to each other: a warp has one",
+        "end role {outer!r} first, or branch on its threads: cute.when(me.thread < 64)",
+    ),
     "role-name": (
         LayoutError,
         "a second role {name!r}, of warps {warps}; the first is of warps {others}",
@@ -509,7 +515,7 @@ WORDINGS: dict[str, Wording] = {
     "pipeline-stages": (
         LayoutError,
         "{stages} stages",
-        "at least 2 stages, the same number for A and B",
+        "at least 2 stages, an integer, the same number for A and B",
         "give both shared tensors a last mode of 2 or more",
     ),
     "pipeline-tiles": (
@@ -524,6 +530,18 @@ WORDINGS: dict[str, Wording] = {
         "all blocks of a cluster, or 1",
         "pass cute.launch(..., cluster=n) and cluster=n",
     ),
+    "pipeline-tma": (
+        LayoutError,
+        "a ring that cp.async fills: cute.pipeline was given neither tiles nor bytes",
+        "a ring of TMA, with mbarriers",
+        "pass cute.pipeline(stages, tiles=(sA, sB), consumers=...)",
+    ),
+    "pipeline-release": (
+        LayoutError,
+        "a release by none of these threads: the first one of the {who} is not among them",
+        "consumers whose first thread comes here, which releases the stage for all of them",
+        "let roles begin at a multiple of 4 warps, or pass consumers='warp', count=the warps",
+    ),
     "pipeline-fill": (
         LayoutError,
         "an operand whose copies complete by {kind}",
@@ -537,6 +555,19 @@ WORDINGS: dict[str, Wording] = {
         "a tensor of tiles with g2s, or an iterator with begin and fill, such as cute.TmaTiles, "
         "without g2s",
         "see cute.Operand for the methods of an iterator and its completion",
+    ),
+    "mainloop-kind": (
+        LayoutError,
+        "an operand of class {kind}",
+        "an operand, with its stages in shared memory",
+        "pass cute.Operand(source, shared, ...); source may be cute.TmaTiles",
+    ),
+    "mainloop-tiles": (
+        LayoutError,
+        "{tensor}",
+        "tiles (BLK_MN, BLK_K, k) in global memory, and stages (BLK_MN, BLK_K, stages) in shared "
+        "memory",
+        "keep the last mode: cute.local_tile(x, (128, 64), (i, _)), and a tile for each stage",
     ),
     "mainloop-count": (
         LayoutError,

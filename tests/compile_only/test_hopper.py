@@ -300,6 +300,7 @@ def test_products_that_ptxas_serializes_are_refused():
         compiled(cute.trace(read_early, np.zeros((64, 64), np.float32)))
     assert caught.value.code == "codegen-ptxas"
     assert FORBIDDEN.search(str(caught.value))
+    assert "fix: put only products between cute.warpgroup_fence" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -435,6 +435,18 @@ def test_block_that_the_multicast_leaves_out_waits_for_its_bytes():
     assert error.facts["block"] == (1, 0, 0)
 
 
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_mask_that_is_computed_is_not_0(order):
+    """The instruction would copy to no block; a plain 0 is another instruction."""
+    A, B = np.arange(64, dtype=np.float32), np.zeros(128, np.float32)
+    for mask, right in ((bid_x % 2 * 2 + 3, True), (bid_x % 2 * 3, False), (bid_x // 2 * 3, False)):
+        if right:
+            emulate(cluster(together=mask), A, B, order=order, memory=1)
+        else:
+            error = refused("emulate-multicast", cluster(together=mask), A, B, order=order)
+            assert "which is 0 in block (0, 0, 0)" in str(error)
+
+
 def test_arrival_at_the_mbarrier_of_another_block():
     m = Maker(threads=32, grid=(2, 1, 1), cluster=(2, 1, 1))
     bar = m.smem("bar", "u64", 1)

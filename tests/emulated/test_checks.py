@@ -20,7 +20,7 @@ ALWAYS = {
     "table",
     *("mbarrier-unset", "mbarrier-arrivals", "mbarrier-bytes", "cluster-rank"),
     *("inline", "inline-result"),
-    *("map", "wgmma-start"),
+    *("map", "coordinate", "multicast", "wgmma-start", "wgmma-address"),
     *("barrier-divergent", "barrier-count", "barrier-id"),
 }
 CHECK_OF = {f"emulate-{code}": name for name, check in CHECKS.items() for code in check.codes}

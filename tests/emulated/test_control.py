@@ -96,6 +96,25 @@ def test_parts_of_a_block_meet_at_barriers_of_their_own(order):
     assert np.array_equal(A, np.arange(128) // 64 * 2 + 1)
 
 
+def test_nobody_needs_to_wait_where_all_arrive():
+    """Also where a warp is divided: lane 0 alone has fenced."""
+    m = Maker(threads=64)
+    A = m.tensor("A", "s32")
+    a, leads = (
+        m.reg("a", "s32"),
+        m.op(ops.If, same(tid, 0), (m.op(ops.Fence, "gpu"),), (), "thread"),
+    )
+    alone = m.op(ops.If, same(tid, 0), (m.op(ops.Fence, "proxy_async"),), (), "thread")
+    for first in (leads, alone):
+        arrive, meet = m.op(ops.Barrier, "named", "arrive", 1, 64), m.op(ops.Barrier)
+        store = m.op(ops.Store, at(A, tid), a)
+        plan = m.plan(m.op(ops.Fill, a, 5), first, arrive, meet, arrive, store)
+        for order in ORDERS:
+            A_ = np.zeros(64, np.int32)
+            emulate(plan, A_, order=order)
+            assert (A_ == 5).all()
+
+
 def test_what_a_failed_guard_leaves_is_unwritten_without_a_fill():
     m = Maker(threads=32)
     A, B = m.tensor("A", "f32"), m.tensor("B", "f32")

@@ -433,7 +433,7 @@ class Boxes:
 
 
 @cute.kernel
-def boxes(A, B, C, specialised):
+def boxes(A, B, C, specialised, count=None):
     mma = tiled()
     cute.launch(grid=1, block=256 if specialised else 128)
     sA, sB = stages(), stages()
@@ -457,7 +457,8 @@ def boxes(A, B, C, specialised):
                 ring.release()
         else:
             one, other = cute.Operand(a, sA), cute.Operand(b, sB)
-            cute.mainloop(mma, acc, one, other, thread=cute.thread_idx() % 128, ring=ring)
+            tid = cute.thread_idx() % 128
+            cute.mainloop(mma, acc, one, other, 0, count, thread=tid, ring=ring)
         cute.copy(acc, tCgC)
     if specialised:
         with cute.when(cute.thread_idx() == 128):
@@ -473,6 +474,75 @@ def boxes(A, B, C, specialised):
 def test_boxes_complete_on_mbarriers(specialised):
     a, b, c = matrices(64, 64, 136)
     emulated_in_all_orders(boxes, product(a, b), a, b, c, specialised)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        ({"ring": 3}, "mainloop-ring"),
+        ({"fill": False}, "mainloop-ring"),
+        ({"barrier": 1}, "kernel-choice"),
+        ({"transform": lambda a, _b, _at: a}, "kernel-choice"),
+        ({"first": -1}, "kernel-choice"),
+        ({"count": 2.0}, "leaf-type"),
+    ],
+)
+def test_wrong_options_of_the_main_loop_are_refused(wrong, code):
+    @cute.kernel
+    def kernel(A, B, C):
+        mma = tiled()
+        acc, _tCgC = started(mma, C)
+        cute.mainloop(mma, acc, tiles_of(A), tiles_of(B), **wrong)
+
+    with pytest.raises(cute.CuteError, match=r"test_mainloop\.py:") as caught:
+        cute.trace(kernel, *matrices(64, 64, 64))
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize("count", [0, 1, STAGES - 1, STAGES])
+def test_a_static_number_of_boxes_may_be_less_than_the_stages(count):
+    a, b, c = matrices(64, 64, 136)
+    cut = slice(0, count * DEPTH)
+    emulated_in_all_orders(boxes, product(a[:, cut], b[:, cut]), a, b, c, False, count)
+
+
+class SteppingBoxes(Boxes):
+    """Tiles by TMA, whose place is kept in a variable."""
+
+    def __init__(self, x, shared):
+        super().__init__(x, shared)
+        self.at = cute.var(0, 0, 1000)
+
+    def begin(self, tile):
+        self.at.set(tile)
+
+    def step(self):
+        self.at.set(self.at.get() + 1)
+
+    def fill(self, stage, full):
+        self.tile = self.at.get()
+        super().fill(stage, full)
+
+
+@cute.kernel
+def backwards(x, out):
+    cute.launch(grid=1, block=64)
+    held, lane = stages(), cute.lane_idx()
+    tiles, ring = SteppingBoxes(x, held), cute.pipeline(STAGES, tiles=[held], consumers="warp")
+    with cute.role("load", warps=1), cute.elect():
+        for i in cute.range(tiles.count):
+            ring.fill(tiles.count - 1 - i, tiles)
+    with cute.role("take", warps=0):
+        for i in cute.range(tiles.count):
+            out[i, lane] = held[0, lane, ring.wait()]
+            cute.syncwarp()
+            ring.release()
+
+
+def test_a_ring_is_filled_with_the_tile_that_is_asked_for():
+    """Also by an iterator that steps, which would go on from where it is."""
+    x, out = matrices(64, 64, 5 * DEPTH)[0], np.zeros((5, DEPTH), np.float16)
+    emulated_in_all_orders(backwards, x[0].reshape(5, DEPTH)[::-1], x, out, out=1)
 
 
 # -- warps along K

@@ -687,6 +687,41 @@ def test_a_rank_is_within_the_cluster(reach, rank):
     assert verdicts(kernel, square, same) <= {"emulate-cluster-rank", "emulate-block-end"}
 
 
+@pytest.mark.parametrize(("mask", "right"), [("own", True), ("static", True), ("none", False)])
+def test_a_mask_of_run_time_that_is_zero_is_refused(mask, right):
+    """PTX: without .multicast the tile goes to the block itself, with it to those of the mask: then
+    to nobody, and the wait for it would not end.
+    """
+
+    @cute.kernel
+    def kernel(x, out):
+        cute.launch(grid=2, block=32, cluster=2)
+        rank, tid = cute.cluster_rank(), cute.thread_idx()
+        held, bar = cute.smem("f32", 32, 128), cute.mbarriers(1)
+        with cute.elect("block"):
+            bar.init(1)
+            cute.fence_mbarrier_init()
+        cute.cluster_sync()
+        with cute.elect("block"):
+            bar.arrive_expect_tx(0, 128)
+            chosen = {"own": 1 << rank, "static": 0, "none": x.shape[0] // 99}
+            tile = cute.local_tile(cute.tma_tensor(x), (32,), (0,))
+            cute.tma_load(tile, held, bar, 0, multicast=chosen[mask])
+        bar.wait(0, 0)
+        out[rank, tid] = held[tid]
+        cute.cluster_sync()
+
+    x, out = np.arange(32, dtype=np.float32), np.zeros((2, 32), np.float32)
+    plan = cute.trace(kernel, x, out)
+    if right:
+        cute.emulate(plan, x, out)
+        assert (out == x).all()
+        return
+    with pytest.raises(cute.CuteError) as caught:
+        cute.emulate(plan, x, out)
+    assert caught.value.code == "emulate-multicast"
+
+
 def multicast(release, arrivals=64, begin=cute.cluster_sync, end=cute.cluster_sync):
     """The first block of a cluster loads tiles for both, again and again to the same place."""
 

@@ -66,7 +66,7 @@ def branches(plan):
         ((range(8, 12), range(8)), ["tid//128 == 2"], True),
         ((range(4), range(4, 8)), ["tid//128 == 0", "tid//128 == 1"], False),
         ((range(4), range(4, 8), range(8, 12)), ["tid//128 == 0", "tid//128 == 1"], True),
-        ((3, range(5, 7)), ["tid//32 == 3", "(5 <= tid//32 and tid//32 < 7)"], False),
+        ((np.int64(3), range(5, 7)), ["tid//32 == 3", "(5 <= tid//32 and tid//32 < 7)"], False),
     ],
 )
 def test_roles_are_one_branch_over_warps(roles, conditions, last):
@@ -76,10 +76,50 @@ def test_roles_are_one_branch_over_warps(roles, conditions, last):
     run(numbered, out, *roles)
     wanted = np.zeros(384, np.int32)
     for i, warps in enumerate(roles):
-        warps = range(warps, warps + 1) if isinstance(warps, int) else warps
+        warps = warps if isinstance(warps, range) else range(warps, warps + 1)
         threads = 32 * len(warps)
         wanted[32 * warps.start :][:threads] = 1000 * (i + 1) + np.arange(threads)
     assert (out == wanted).all()
+
+
+@pytest.mark.parametrize("order", ["aa", "aab", "aba", "abab", "abba", "acbacb"])
+@pytest.mark.parametrize("threads", [64, 96])
+def test_a_role_is_entered_again(order, threads):
+    """Each body runs, in its turn, whatever the roles before it were."""
+    warps = dict(zip("abc", range(threads // 32), strict=False))
+
+    @cute.kernel
+    def again(out):
+        cute.launch(grid=1, block=threads)
+        for step, name in enumerate(order):
+            if name in warps:
+                with cute.role(name, warps=warps[name]):
+                    here = out[cute.thread_idx()]
+                    out[cute.thread_idx()] = here * 10 + (step + 1)
+
+    out = np.zeros(threads, np.int32)
+    plan = cute.trace(again, out)
+    for schedule in ORDERS:
+        out[:] = 0
+        cute.emulate(plan, out, order=schedule)
+        for name, warp in warps.items():
+            steps = [str(step + 1) for step, x in enumerate(order) if x == name]
+            assert (out[32 * warp :][:32] == int("".join(steps) or 0)).all()
+
+
+def test_registers_of_a_role_are_set_once():
+    """A second setmaxnreg would need a barrier of the warpgroup before it. Source: PTX ISA."""
+
+    @cute.kernel
+    def again(x):
+        cute.launch(grid=1, block=384)
+        for value in range(2):
+            with cute.role("load", warps=range(8, 12), registers=40):
+                x[cute.thread_idx()] = value
+            with cute.role("multiply", warps=range(8), registers=232):
+                x[cute.thread_idx()] = value
+
+    assert settings(cute.trace(again, np.zeros(384, np.int32))) == [(40, "dec"), (232, "inc")]
 
 
 def test_a_role_of_all_warps_is_no_branch():

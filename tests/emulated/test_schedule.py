@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cute_py as cute
+from cute_py import _
 from cute_py.trace.schedule import ORDERS
 from tests.sampling import fewer
 
@@ -159,3 +160,30 @@ def test_other_schedules_are_refused():
         computed(out, out.copy(), 1, "diagonal", 1)
     assert caught.value.code == "kernel-choice"
     assert "grouped, snake, rows, columns" in str(caught.value)
+
+
+@cute.kernel
+def by_table(out, table, step, wrong):
+    cute.launch(grid=1, block=32)
+    schedule = "rows" if wrong == "step" else table[_, 0] if wrong == "column" else table
+    step = cute.as_int(step[0]) if wrong == "step" else 1
+    for i, j in cute.tiles(*out.shape, HOST if wrong == "host" else schedule, step=step):
+        out[i, j] = 1
+
+
+HOST = np.zeros((4, 2), np.int32)
+
+
+@pytest.mark.parametrize("wrong", ["", "column", "floats", "host", "step"])
+def test_schedules_are_tables_and_steps_lead_on(wrong):
+    """A step of 0, which is known only at run time, would leave all tiles out."""
+    table = np.array(cute.hilbert_order(2, 2), np.float32 if wrong == "floats" else np.int32)
+    out, step = np.zeros((2, 2), np.int32), np.array([wrong != "step"], np.int32)
+    if not wrong:
+        cute.emulate(cute.trace(by_table, out, table, step, wrong), out, table, step)
+        assert (out == 1).all()
+        return
+    with pytest.raises(cute.CuteError) as caught:
+        cute.emulate(cute.trace(by_table, out, table, step, wrong), out, table, step)
+    assert caught.value.code == ("emulate-promise" if wrong == "step" else "kernel-choice")
+    assert "test_schedule.py:" in str(caught.value)

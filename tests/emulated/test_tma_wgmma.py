@@ -10,10 +10,11 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 import cute_py as cute
+from cute_py import _
 from cute_py.integers.symbols import sym
 from cute_py.plan import ops
 from cute_py.plan.access import Access
-from cute_py.plan.descriptors import _difference
+from cute_py.plan.descriptors import _difference, _residues
 from cute_py.plan.verify import verify
 from cute_py.plan.walk import rebuilt
 from tests.hopper_kernels import (
@@ -40,6 +41,54 @@ def refused(code, call):
         call()
     assert caught.value.code == code, caught.value
     return str(caught.value)
+
+
+# -- views of arrays
+
+VIEWS = {  # of x (4,64,64): where in x TMA copies rows of 32 from, or None where it is refused
+    "coordinates": (lambda x: cute.tma_tensor(x)[2, _, _], (2, 8)),
+    "moved": (lambda x: cute.domain_offset((1, 0), cute.tma_tensor(x)[2, _, _]), (2, 9)),
+    "a tile": (lambda x: cute.local_tile(x, (1, 64, 64), (2, 0, 0))[0, _, _], (2, 8)),
+    "a slice": (lambda x: x[2, _, _], None),
+    "from a pointer": (
+        lambda x: cute.make_tensor(x.data + 64, cute.Layout((63, 64), (64, 1))),
+        None,
+    ),
+    "other rows": (lambda x: cute.make_tensor(x.data, cute.Layout((32, 64), (128, 1))), None),
+    "other shape": (lambda x: cute.make_tensor(x.data, cute.Layout((32, 128), (128, 1))), None),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_tma_copies_parts_of_arguments_as_they_were_given(view):
+    """A tensor map knows only the argument: another view of its memory would be ignored."""
+    cut, place = VIEWS[view]
+
+    @cute.kernel
+    def loaded(x, y):
+        cute.launch(grid=1, block=32)
+        shared, bars = cute.smem(x.dtype, cute.Layout((8, 32), (32, 1)), 128), cute.mbarriers(1)
+        with cute.elect("block"):
+            bars.init(1)
+            cute.fence_mbarrier_init()
+        cute.syncthreads()
+        with cute.elect("block"):
+            bars.arrive_expect_tx(0, 8 * 32 * 4)
+            cute.tma_load(cute.local_tile(cut(x), (8, 32), (1, 1)), shared, bars, 0)
+        bars.wait(0, 0)
+        for row in range(8):
+            y[row, cute.thread_idx()] = shared[row, cute.thread_idx()]
+
+    x = np.arange(4 * 64 * 64, dtype=np.float32).reshape(4, 64, 64)
+    y = np.full((8, 32), np.nan, np.float32)
+    if place is None:
+        assert "all of its elements" in refused("kernel-space", partial(cute.trace, loaded, x, y))
+        return
+    plan = cute.trace(loaded, x, y)
+    for order in ORDERS:
+        y[:] = np.nan
+        cute.emulate(plan, x, y, order=order)
+        assert (y == x[place[0], place[1] :, 32:][:8]).all()
 
 
 # -- sums
@@ -191,6 +240,10 @@ def loads(x, layout, part, index=(0, 0)):
     return cute.trace(load_part, x, layout, part, index)
 
 
+def swizzled(shape, stride):
+    return cute.ComposedLayout(cute.Swizzle(3, 3, 3), 0, cute.Layout(shape, stride))
+
+
 MODES = ("INTER", "SW32", "SW64", "SW128")
 ROWS, COLUMNS = cute.atoms.Layout_K_SW128_Atom("f16"), cute.atoms.Layout_MN_SW128_Atom("f16")
 
@@ -208,6 +261,10 @@ ROWS, COLUMNS = cute.atoms.Layout_K_SW128_Atom("f16"), cute.atoms.Layout_MN_SW12
         ),
         # the atoms of 64 x 8 of a box are not next to each other: M comes before K
         (halves(64, 256).T, cute.tile_to_shape(COLUMNS, (256, 64)), (64, 64), (0, 0), "follow"),
+        # rows of 64 bytes, which TMA does not pack where the swizzle is of 128
+        (halves(96, 64), swizzled((8, 32), (32, 1)), (8, 32), (0, 0), "swizzle of 128"),
+        (halves(96, 64), swizzled((3, 24), (24, 1)), (3, 24), (0, 0), "rows of 48 bytes"),
+        (halves(96, 64), swizzled((8, 128), (128, 1)), (8, 128), (0, 0), "rows of 256 bytes"),
         # half of a tile of 152 rows begins in the middle of the pattern of a swizzle
         (halves(152, 64), cute.tile_to_shape(ROWS, (152, 64)), (76, 64), (1, 0), "multiple of 512"),
         # every other column; a column; a pattern of other bits
@@ -232,6 +289,23 @@ def test_boxes_that_tma_fills_otherwise_are_refused(x, layout, part, index, said
     assert said in refused("tma-kernel-box", lambda: loads(x, layout, part, index))
 
 
+def test_a_tensor_whose_extents_are_not_known_is_no_tile():
+    @cute.kernel
+    def load(x, how):
+        cute.launch(grid=1, block=32)
+        whole = cute.tma_tensor(x)
+        shared = cute.smem(x.dtype, 64) if how == "row" else cute.smem(x.dtype, (8, 64))
+        source = {
+            "whole": whole,
+            "row": whole[5, _],
+            "tile": cute.local_tile(whole, (8, 64), (0, 0)),
+        }
+        cute.tma_load(source[how], shared, cute.mbarriers(1), 0)
+
+    for how in ("whole", "row"):
+        refused("tma-kernel-tile", partial(cute.trace, load, halves(8, 64), how))
+
+
 def test_boxes_that_tma_fills_as_the_plan_says():
     """The corrected twins."""
     tall = cute.tile_to_shape(COLUMNS, (256, 64), (2, 1))  # K first
@@ -239,6 +313,7 @@ def test_boxes_that_tma_fills_as_the_plan_says():
         (halves(96, 64).T, cute.make_layout((64, 96)), (64, 96), (0, 0)),
         (halves(64, 256).T, tall, (64, 64), (3, 0)),
         (halves(152, 64), cute.tile_to_shape(ROWS, (160, 64)), (80, 64), (1, 0)),
+        (halves(96, 64), swizzled((8, 64), (64, 1)), (8, 64), (0, 0)),
     ):
         assert boxes_of(loads(x, layout, part, index)) == [part]
 
@@ -480,6 +555,174 @@ def test_the_rule_is_what_the_hardware_reads(data):
     event(f"right: {right}")
 
 
+@cute.kernel
+def of_operands(d, wrong, source="SS"):
+    """A product, one operand of which has another type, shape or memory than the atom's."""
+    cute.launch(grid=1, block=WARPGROUP)
+    mma = cute.make_tiled_mma(f"SM90_64x16x16_F32F16F16_{source}")
+    thr = mma.get_slice(cute.thread_idx())
+    kinds = [wrong.get(x, "f16") for x in "ab"]
+    sA, sB = (
+        cute.smem(kind, cute.tile_to_shape(cute.atoms.Layout_K_SW128_Atom(kind), (n, 64, 2)), 1024)
+        for n, kind in zip((64, 16), kinds, strict=True)
+    )
+    a, b = thr.partition_A(sA), thr.partition_B(sB)  # (MMA,MMA_M or _N,MMA_K,stages)
+    if not wrong.get("stages"):
+        a, b = a[_, _, _, 0], b[_, _, _, 0]
+    if wrong.get("memory") or source == "RS":
+        a = cute.make_rmem_tensor(a.layout.shape, kinds[0])
+        a.fill(0)
+    if wrong.get("recast"):
+        a = cute.recast(a, "bf16")
+    if wrong.get("swapped"):
+        a, b = b, a
+    acc = cute.make_rmem_tensor((wrong.get("values", 8), 1, 1), wrong.get("acc", "f32"))
+    cute.warpgroup_fence()
+    cute.warpgroup_gemm(mma, acc, a, b, False)
+    cute.warpgroup_commit()
+    cute.warpgroup_wait(0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "source", "code"),
+    [
+        ({}, "SS", ""),
+        ({}, "RS", ""),
+        *[({"a": kind}, "SS", "kernel-operand-type") for kind in ("bf16", "s16", "f32", "tf32")],
+        *[({"b": kind}, "RS", "kernel-operand-type") for kind in ("bf16", "u16", "f32")],
+        ({"a": "bf16"}, "RS", "kernel-operand-type"),
+        ({"recast": True}, "SS", "kernel-operand-type"),
+        *[({"acc": kind}, "SS", "kernel-operand-type") for kind in ("f16", "s32", "bf16")],
+        *[({"values": n}, "SS", "operand-shape") for n in (4, 16)],
+        ({"swapped": True}, "SS", "operand-shape"),
+        ({"memory": True}, "SS", "kernel-space"),
+        ({"stages": True}, "SS", "operand-shape"),
+    ],
+)
+def test_operands_of_a_warpgroup_have_the_types_and_shapes_of_its_atom(wrong, source, code):
+    """The instruction takes bits: it would read other numbers."""
+    call = partial(cute.trace, of_operands, np.zeros((64, 16), np.float32), wrong, source)
+    if code:
+        refused(code, call)
+    else:
+        assert [op.products for op in call().ops if isinstance(op, ops.Wgmma)] == [4]
+
+
+@cute.kernel
+def of_stages(a, d, how):
+    """d = a * a transposed, from one of two stages that hold the same."""
+    cute.launch(grid=1, block=2 * WARPGROUP)
+    tid, mma = cute.thread_idx(), cute.make_tiled_mma("SM90_64x64x16_F32F16F16_SS", (2, 1, 1))
+    atom = cute.atoms.Layout_K_SW128_Atom("f16")
+    shared = cute.smem("f16", cute.tile_to_shape(atom, (128, 64, 2)), 1024)
+    for i in range(0, 128 * 64, 2 * WARPGROUP):
+        at = divmod(i + tid, 64)
+        shared[*at, 0] = a[at]
+        shared[*at, 1] = a[at]
+    cute.fence_proxy_async()
+    cute.syncthreads()
+    stage = {"warps": tid // 32, "lanes": tid // 16, "groups": tid // 128, "": 1}.get(how, 0) % 2
+    thr = mma.get_slice((tid + 64) % 256 if how == "slice" else tid)
+    part = thr.partition_C(cute.local_tile(d, (128, 64), (0, 0)))
+    a_part = thr.partition_A(shared)[_, _, _, stage]
+    b_part = thr.partition_B(cute.local_tile(shared, (64, 64, 2), (0, 0, 0)))
+    acc = thr.make_fragment_C(part)
+    cute.warpgroup_fence()
+    b_part = b_part[_, _, _, tid // 64 % 2 if how == "b" else 0]
+    cute.warpgroup_gemm(mma, acc, a_part, b_part, False)
+    cute.warpgroup_commit()
+    cute.warpgroup_wait(0)
+    cute.copy(acc, part)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(
+    ("how", "right"),
+    [
+        ("", True),
+        ("groups", True),
+        ("warps", False),
+        ("lanes", False),
+        ("slice", False),
+        ("b", False),
+    ],
+)
+def test_the_threads_of_a_warpgroup_agree_on_where_operands_are(how, right, order):
+    """A descriptor is one number of the warpgroup."""
+    a, d = halves(128, 64), np.full((128, 64), np.nan, np.float32)
+    call = partial(cute.emulate, cute.trace(of_stages, a, d, how), a, d, order=order)
+    if right:
+        call()
+        assert (d == a.astype(np.float32) @ a[:64].astype(np.float32).T).all()
+    else:
+        refused("emulate-wgmma-address", call)
+
+
+@cute.kernel
+def along_k(a, b, d, layouts, name):
+    """d = a * b transposed: a run-time loop over the fragments of tiles that are wider than the
+    swizzle.
+    """
+    cute.launch(grid=1, block=WARPGROUP)
+    tid, mma = cute.thread_idx(), cute.make_tiled_mma(name)
+    sA, sB = (cute.smem("f16", layout, 1024) for layout in layouts)
+    for shared, x in ((sA, a), (sB, b)):
+        rows = cute.size(shared, 0)
+        for i in cute.range(0, cute.size(shared), WARPGROUP):
+            at = (i + tid) % rows, (i + tid) // rows
+            shared[at] = x[at]
+    cute.fence_proxy_async()
+    cute.syncthreads()
+    thr = mma.get_slice(tid)
+    part = thr.partition_C(cute.local_tile(d, (64, 64), (0, 0)))
+    acc, tCsA, tCsB = thr.make_fragment_C(part), thr.partition_A(sA), thr.partition_B(sB)
+    for k in cute.range(cute.size(sA, 1) // 16):
+        cute.warpgroup_fence()
+        cute.warpgroup_gemm(mma, acc, tCsA[_, _, k], tCsB[_, _, k], k > 0)
+        cute.warpgroup_commit()
+        cute.warpgroup_wait(0)
+    cute.copy(acc, part)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("mode", MODES)
+def test_an_index_of_run_time_walks_over_a_tile_wider_than_the_swizzle(mode, order):
+    a, b = halves(64, 128), halves(64, 128)
+    exact = a.astype(np.float32) @ b.astype(np.float32).T
+    for majors, arrangement in product((("K", "K"), ("MN", "K"), ("MN", "MN")), ((1, 2), (2, 1))):
+        atoms = [cute.atoms.gmma_layout_atom(major, mode, "f16") for major in majors]
+        layouts = [cute.tile_to_shape(atom, (64, 128), arrangement) for atom in atoms]
+        kind = "" if majors == ("K", "K") else f"<{','.join(majors)}>"
+        d = np.full((64, 64), np.nan, np.float32)
+        plan = cute.trace(along_k, a, b, d, layouts, f"SM90_64x64x16_F32F16F16_SS{kind}")
+        cute.emulate(plan, a, b, d, order=order)
+        assert (d == exact).all()
+
+
+@given(st.data())
+def test_residues_are_those_of_all_values(data):
+    """Of sums of products of symbols and of their quotients, which are not free of each other."""
+    number = partial(data.draw, st.integers(-600, 600))
+    bounds = [(low, low + data.draw(st.integers(0, 20))) for low in (number(), number())]
+    i, j = (sym(name, min=a, max=b) for name, (a, b) in zip("ij", bounds, strict=True))
+    c, e = data.draw(st.sampled_from([2, 3, 4, 8])), data.draw(st.sampled_from([2, 4]))
+    factors = [16 * number() for _ in range(5)]
+    period = data.draw(st.sampled_from([64, 512, 1024]))
+
+    def x(i, j):
+        terms = (i, i // c, j, (i + j) // e, 1)
+        return sum(factor * term for factor, term in zip(factors, terms, strict=True))
+
+    values = product(*[range(a, b + 1) for a, b in bounds])
+    found = _residues(x(i, j), period)
+    assert {x(*each) % period for each in values} <= set(found)
+    if len(found) > 1:
+        values = product(*[range(a, b + 1) for a, b in bounds])
+        assert found == sorted({x(*each) % period for each in values})
+    unbounded = [sym(name, min=None) for name in "ij"]
+    assert set(found) <= set(_residues(x(*unbounded), period))
+
+
 # -- arrays that TMA cannot address
 
 
@@ -522,6 +765,37 @@ def test_products_of_every_swizzle_and_major_are_exact(swizzle):
         assert (case[2] == case[3]).all(), case[4]
         (product,) = [op for op in plan.ops if isinstance(op, ops.Wgmma)]
         assert product.a.mode == product.b.mode == swizzle
+
+
+@cute.kernel
+def load_at(x, y, row: cute.s64):
+    """y = two rows of x from a row on, by TMA."""
+    cute.launch(grid=1, block=32)
+    tid, bars = cute.thread_idx(), cute.mbarriers(1)
+    shared = cute.smem("f16", cute.make_layout((2, 32), cute.LayoutRight))
+    with cute.when(tid == 0):
+        bars.init(1)
+        cute.fence_mbarrier_init()
+        bars.arrive_expect_tx(0, 128)
+        source = cute.domain_offset((row, 0), cute.tma_tensor(x))
+        cute.tma_load(cute.local_tile(source, (2, 32), (0, 0)), shared, bars, 0)
+    cute.syncwarp()
+    bars.wait(0, 0)
+    for i in range(2):
+        y[i, tid] = shared[i, tid]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_coordinates_of_tma_fit_32_bits(order):
+    """Of others the instruction gets the lower 32 bits, which may be inside of the tensor."""
+    x, y = halves(8, 32), np.zeros((2, 32), np.float16)
+    plan = cute.trace(load_at, x, y, 0)
+    for row in (0, 5, 7, 8, -1, -2, 2**31 - 1, -(2**31)):
+        cute.emulate(plan, x, y, row, order=order)
+        inside = np.pad(x, ((2, 2), (0, 0)))[row + 2 : row + 4] if -2 <= row <= 8 else 0 * y
+        assert (y == inside).all()
+    for row in (2**32, 2**32 + 3, -(2**32), 2**31, -(2**31) - 1):
+        refused("emulate-coordinate", partial(cute.emulate, plan, x, y, row, order=order))
 
 
 # -- tiles of several boxes, and boxes wholly outside of a tensor
@@ -701,6 +975,32 @@ def test_a_tap_is_one_of_the_filter():
     for tap in (-1, 3):
         refused("emulate-assume", partial(cute.emulate, plan, x, y, tap))
         refused("tma-im2col", partial(cute.trace, known_tap, x, y, tap))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_filter_fits_somewhere(order):
+    """Where it does not, there is no pixel to begin with."""
+
+    @cute.kernel
+    def unpadded(x):
+        cute.launch(grid=1, block=32)
+        bars = cute.mbarriers(1)
+        shared = cute.smem("f16", cute.make_layout((8, 16), cute.LayoutRight))
+        with cute.when(cute.thread_idx() == 0):
+            bars.init(1)
+            cute.fence_mbarrier_init()
+            bars.arrive_expect_tx(0, 256)
+            cute.tma_load_im2col(cute.tma_im2col(x, (3,)), shared, bars, 0, 0, 0)
+        cute.syncwarp()
+        bars.wait(0, 0)
+
+    for extent, code in ((2, "emulate-map"), (3, "")):
+        x = halves(1, extent, 16)
+        call = partial(cute.emulate, cute.trace(unpadded, x), x, order=order)
+        if code:
+            assert "a bounding box of [0] pixels" in refused(code, call)
+        else:
+            call()
 
 
 # -- kernels that may begin before others have ended

@@ -125,10 +125,16 @@ class Parts:
         self.a = thr.partition_A(self.sA)[_, _, _, 0]
         self.b = thr.partition_B(self.sB)[_, _, _, 0]
         self.A, self.tile = A, cute.local_tile(cute.tma_tensor(A), (1, 128, 64), (0, 0, 0))[0, _, _]
-        self.shared = self.sA[_, _, 0]
+        self.shared, self.stages = self.sA[_, _, 0], self.sA
+        self.tiles = cute.local_tile(cute.tma_tensor(A)[0, _, _], (128, 64), (0, _))
 
     def ring(self):
         return cute.pipeline(2, tiles=(self.sA, self.sB), count=2)
+
+    def mainloop(self, **changed):
+        a, b = (cute.Operand(cute.TmaTiles(self.tiles, x), x) for x in (self.sA, self.sB))
+        given = {"a": a, "b": b, "ring": self.ring(), "thread": cute.thread_idx() % 256}
+        cute.mainloop(self.mma, self.acc, **{"fill": False} | given | changed)
 
 
 def with_each(function, *given):
@@ -157,11 +163,30 @@ ATOM = "SM90_64x64x16_F32F16F16_SS"
 A, tile, shared, bars, mma, acc, a, b = map(
     attrgetter, ["A", "tile", "shared", "bars", "mma", "acc", "a", "b"]
 )
-zero, few = (lambda _p: 0), (lambda _p: 8)
+tiles, stages, zero, few = attrgetter("tiles"), attrgetter("stages"), lambda _p: 0, lambda _p: 8
+wide, none = (lambda _p: 64), (lambda _p: "")
+
+
+def tiles_of(p):
+    return cute.TmaTiles(p.tiles, p.stages)
+
+
 OF_HOPPER = [
     in_role(warps=0),
     in_role(registers=0),
+    in_role(name=0),
+    lambda _p, junk: cute.pipeline(2, junk),
     lambda _p, junk: cute.elect(junk),
+    *[
+        lambda _p, junk, name=name: getattr(cute.pipeline(2), name)(junk)
+        for name in ("release", "load", "fill", "tail", "skip", "advance")
+    ],
+    *with_each(lambda _p: cute.TmaTiles, tiles, stages),
+    *with_each(lambda _p: cute.Operand, tiles_of, stages),
+    *[
+        lambda p, junk, name=name: p.mainloop(**{name: junk})
+        for name in ("a", "b", "first", "count", "ring", "barrier", "thread", "transform", "fill")
+    ],
     lambda _p, junk: cute.pipeline(junk, 64),
     lambda _p, junk: cute.pipeline(2, tiles=junk),
     lambda _p, junk: cute.pipeline(2, 64, junk),
@@ -188,27 +213,29 @@ OF_HOPPER = [
     *with_each(lambda p: p.bars.arrive_expect_tx, zero, zero),
     *with_each(lambda p: p.bars.wait, zero, zero),
     lambda _p, junk: cute.tma_tensor(junk),
-    *with_each(lambda _p: cute.tma_load, tile, shared, bars, zero, zero),
-    *with_each(lambda _p: cute.tma_store, shared, tile),
-    lambda p, junk: cute.tma_store(p.shared, p.tile, junk, junk),
-    lambda _p, junk: cute.tma_store_wait(junk),
+    *with_each(lambda _p: cute.tma_load, tile, shared, bars, zero, zero, none, none),
+    *with_each(lambda _p: cute.tma_store, shared, tile, none, none),
+    *with_each(lambda _p: cute.tma_store_wait, zero, zero),
+    *with_each(lambda _p: cute.cp_async_wait, zero),
     lambda _p, junk: cute.warpgroup_wait(junk),
     *with_each(lambda _p: cute.warpgroup_gemm, mma, acc, a, b),
     *with_each(lambda _p: cute.setmaxnreg, few, few),
     *with_each(lambda p: p.mma.columns_C, acc, zero, few),
-    *with_each(lambda _p: cute.named_barrier, few, few),
+    *with_each(lambda _p: cute.named_barrier, few, wide, none),
     *with_each(lambda _p: cute.tma_im2col, A, few, zero, few, few),
 ]
 
 
 @pytest.mark.parametrize(
-    "junk", [None, "x", -1, 1000, 1.5, (1, 2), [], {}, True, Odd(), "a tensor"], ids=str
+    "junk",
+    [None, "x", -1, 1000, 1.5, (1, 2), [], {}, True, Odd(), "a tensor", np.zeros(3), np.int64(1)],
+    ids=str,
 )
 def test_nothing_but_refusals_leaves_kernels_for_hopper(junk):
     @cute.kernel
     def kernel(A, call):
         parts = Parts(A)
-        call(parts, parts.sA if junk == "a tensor" else junk)
+        call(parts, parts.sA if isinstance(junk, str) and junk == "a tensor" else junk)
 
     found = []
     for i, call in enumerate(OF_HOPPER):

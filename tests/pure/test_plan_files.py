@@ -117,6 +117,22 @@ def first(plan, kind):
     return next(op for op in plan.ops if type(op) is kind)
 
 
+def narrow(box):
+    """Return the fields of a box of twice as many rows, of half the width."""
+    inner, rows, *rest = box.extents
+    return {"extents": (inner // 2, rows * 2, *rest)}
+
+
+def registers_plan():
+    @cute.kernel
+    def run(x):
+        cute.launch(grid=1, block=128)
+        cute.setmaxnreg(40, "dec")
+        x[0] = 1
+
+    return cute.trace(run, np.zeros(4, np.int32))
+
+
 def wrong_plans():
     plan = scale_plan()
     load, store = first(plan, ops.Load), first(plan, ops.Store)
@@ -141,7 +157,29 @@ def wrong_plans():
         ("an unknown swizzle", {"swizzle": 256}),
     ):
         yield what, changed(hopper, ops.TmaLoad, box=dataclasses.replace(box, **wrong))
-    yield "a step outside of d", changed(hopper, ops.Wgmma, steps=((99, 0, 0),))
+    for what, wrong in (("nowhere", {"tensor": "nowhere"}), ("a mode less", {"coord": (0, 0)[:1]})):
+        yield f"a box of {what}", changed(hopper, ops.TmaLoad, **wrong)
+    wide = dataclasses.replace(box.tile, dtype=cute.f32)
+    yield (
+        "rows narrower than the swizzle",
+        changed(hopper, ops.TmaLoad, box=dataclasses.replace(box, **narrow(box))),
+    )
+    yield (
+        "a box of wider elements",
+        changed(hopper, ops.TmaLoad, box=dataclasses.replace(box, tile=wide)),
+    )
+    b = first(hopper, ops.Wgmma).b
+    other = dataclasses.replace(b.access, dtype=cute.bf16)
+    yield (
+        "an operand of another type",
+        changed(hopper, ops.Wgmma, b=dataclasses.replace(b, access=other)),
+    )
+    yield "an unknown mode", changed(hopper, ops.Wgmma, b=dataclasses.replace(b, mode="SW16"))
+    for step in ((99, 0, 0), (0, 99, 0), (0, 0, 99), (0, -1, 0)):
+        yield f"a step outside: {step}", changed(hopper, ops.Wgmma, steps=(step,))
+    yield "a barrier of the block by number", changed(hopper, ops.Barrier, id=1 << 20)
+    yield "a parity of 2", changed(hopper, ops.MbarWait, phase=2)
+    yield "registers the other way", changed(registers_plan(), ops.SetMaxNReg, kind="up")
     yield "groups below 0", changed(hopper, ops.WgWait, n=-1)
     yield "an unknown fence", changed(hopper, ops.Fence, kind="all")
 

@@ -396,6 +396,16 @@ def plan_setmaxnreg_part_mended(x):
         cute.setmaxnreg(40, "dec")
 
 
+def plan_setmaxnreg_kind(x):
+    cute.launch(grid=1, block=256)
+    cute.setmaxnreg(40, "inc")  # here
+
+
+def plan_setmaxnreg_kind_mended(x):
+    cute.launch(grid=1, block=256)
+    cute.setmaxnreg(40, "dec")
+
+
 def plan_setmaxnreg_sum(x):
     cute.launch(grid=1, block=384)
     with cute.when(cute.warp_idx() // 4 == 0):
@@ -446,6 +456,7 @@ CODES = [
     "plan-shared",
     "plan-pdl",
     "plan-setmaxnreg-part",
+    "plan-setmaxnreg-kind",
     "plan-setmaxnreg-sum",
 ]
 PAIRS = pairs(globals(), CODES)

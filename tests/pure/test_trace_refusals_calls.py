@@ -91,12 +91,12 @@ def plan_descriptor_mended(x):
 
 def kernel_registers(x):
     cute.launch(grid=1, block=128)
-    cute.setmaxnreg(100, "inc")  # here
+    cute.setmaxnreg(100, "dec")  # here
 
 
 def kernel_registers_mended(x):
     cute.launch(grid=1, block=128)
-    cute.setmaxnreg(104, "inc")
+    cute.setmaxnreg(104, "dec")
 
 
 def mapa_tensor(x):
@@ -211,6 +211,18 @@ def role_warpgroups_mended(x):
         cute.syncwarp()
 
 
+def role_nested(x):
+    cute.launch(grid=1, block=256)
+    with cute.role("multiply", warps=range(4)), cute.role("load", warps=range(4, 8)):  # here
+        x[0] = 1
+
+
+def role_nested_mended(x):
+    cute.launch(grid=1, block=256)
+    with cute.role("multiply", warps=range(4)) as me, cute.when(me.thread < 64):
+        x[0] = 1
+
+
 def role_outside(x):
     with cute.elect("role"):  # here
         x[0] = 1
@@ -249,6 +261,53 @@ def pipeline_fill_mended(x):
     ring = cute.pipeline(2, bytes=32)
     with cute.elect():
         ring.fill(0, Nothing("mbarrier"))
+
+
+def pipeline_release(x):
+    cute.launch(grid=1, block=128)
+    ring = cute.pipeline(2, bytes=32, consumers="warpgroup")
+    with cute.role("multiply", warps=range(1, 3)):
+        ring.release()  # here
+
+
+def pipeline_release_mended(x):
+    cute.launch(grid=1, block=128)
+    ring = cute.pipeline(2, bytes=32, consumers="warp", count=2)
+    with cute.role("multiply", warps=range(1, 3)):
+        ring.release()
+
+
+def pipeline_tma(x):
+    with cute.elect():
+        cute.pipeline(2).fill(0, Nothing("mbarrier"))  # here
+
+
+def pipeline_tma_mended(x):
+    ring = cute.pipeline(2, bytes=32)
+    with cute.elect():
+        ring.fill(0, Nothing("mbarrier"))
+
+
+def mainloop_kind(x):
+    cute.launch(grid=1, block=128)
+    (mma, acc, a, b), ring = of_warpgroups()
+    cute.mainloop(mma, acc, a.source, b, count=1, ring=ring, fill=False)  # here
+
+
+def mainloop_kind_mended(x):
+    cute.launch(grid=1, block=128)
+    (mma, acc, a, b), ring = of_warpgroups()
+    cute.mainloop(mma, acc, a, b, count=1, ring=ring, fill=False)
+
+
+def mainloop_tiles(h):
+    tile = cute.local_tile(cute.tma_tensor(h), (64, 64), (0, 0))
+    cute.TmaTiles(tile, cute.smem("f16", (64, 64, 2)))  # here
+
+
+def mainloop_tiles_mended(h):
+    tiles = cute.local_tile(cute.tma_tensor(h), (64, 64), (0, _))
+    cute.TmaTiles(tiles, cute.smem("f16", (64, 64, 2)))
 
 
 def pipeline_stages(x):
@@ -327,6 +386,10 @@ def mainloop_sums_mended(x):
 CODES = [
     "mainloop-operand",
     "mainloop-count",
+    "mainloop-kind",
+    "mainloop-tiles",
+    "pipeline-release",
+    "pipeline-tma",
     "mainloop-ring",
     "mainloop-sums",
     "tma-bits",
@@ -342,6 +405,7 @@ CODES = [
     "mainloop-warpgroups",
     "role-warps",
     "role-overlap",
+    "role-nested",
     "role-name",
     "role-warpgroups",
     "role-outside",

@@ -2,6 +2,7 @@
 and the mended twin is traced.
 """
 
+import numpy as np
 import pytest
 
 import cute_py as cute
@@ -545,6 +546,11 @@ def test_a_cluster_has_one_to_sixteen_blocks(cluster):
     assert raised(lambda: cute.trace(clustered)).code == "kernel-choice"
 
 
+def ring_of(stages=3, **options):
+    tile = cute.smem("f32", cute.Layout((128, 3)))
+    return cute.pipeline(stages, **{"tiles": [tile]} | options)
+
+
 @pytest.mark.parametrize(
     ("call", "code"),
     [
@@ -562,10 +568,43 @@ def test_a_cluster_has_one_to_sixteen_blocks(cluster):
         (lambda x: list(cute.tiles(2, 2, step=-1)), "kernel-choice"),
         (lambda x: list(cute.tiles(2, 2, depth=0)), "kernel-choice"),
         (lambda x: cute.fewest_blocks(10, 0), "kernel-choice"),
+        (lambda x: ring_of(stages=3.0), "leaf-type"),
+        (lambda x: ring_of(consumers=128.0), "kernel-choice"),
+        (lambda x: ring_of(consumers="block"), "kernel-choice"),
+        (lambda x: ring_of(count=0), "kernel-choice"),
+        (lambda x: ring_of(tiles=(), bytes=2**20), "kernel-choice"),
+        (lambda x: ring_of(bytes=256), "kernel-choice"),
+        (lambda x: ring_of(cluster=(1, 1)), "pipeline-cluster"),
+        (lambda x: ring_of().release(behind=None), "kernel-choice"),
+        (lambda x: cute.pipeline(3).release(behind=1), "pipeline-tma"),
+        (lambda x: cute.pipeline(3).tail(), "pipeline-tma"),
+        (lambda x: cute.PipelineTmaStore(2.0), "leaf-type"),
+        (lambda x: cute.PipelineTmaStore(1, 0), "kernel-choice"),
+        (lambda x: cute.PipelineTmaStore(1, 64), "kernel-choice"),
+        (lambda x: cute.PipelineTmaStore(1, 32, thread=3), "kernel-choice"),
+        (lambda x: cute.mbarriers(1).arrive(1), "kernel-choice"),
+        (lambda x: cute.mapa(cute.mbarriers(1), 1), "kernel-choice"),
+        (lambda x: cute.mapa(cute.mapa(cute.mbarriers(1), 0), 0), "mapa-tensor"),
+        (lambda x: cute.role(["load"], warps=0), "kernel-choice"),
+        (lambda x: cute.role("load", warps=None), "role-warps"),
+        (lambda x: cute.atomic("add", x[0], 1), "kernel-space"),
     ],
 )
 def test_what_rings_barriers_and_schedules_are_given_is_judged(call, code):
     assert raised(lambda: traced(call)).code == code
+
+
+def test_integers_of_numpy_are_numbers_of_rings_roles_and_registers():
+    def right(x):
+        cute.launch(grid=1, block=128)
+        ring_of(stages=np.int64(3), count=np.int32(2), cluster=np.int64(1), bytes=np.int64(512))
+        ring_of(consumers=np.int64(128))
+        cute.PipelineTmaStore(np.int64(2), np.int64(64))
+        cute.setmaxnreg(np.int64(40), "dec")
+        with cute.role("load", warps=np.int64(1)):
+            x[0] = 1
+
+    assert traced(right).ops
 
 
 def test_wgmma_leaves_at_most_seven_groups_in_flight():

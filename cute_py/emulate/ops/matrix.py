@@ -33,6 +33,7 @@ from cute_py.emulate.program import Program, handles
 from cute_py.emulate.registers import View, selection
 from cute_py.emulate.spans import LANES, Array
 from cute_py.plan import ops
+from cute_py.plan.access import Access
 from cute_py.plan.conditions import Reg
 
 WARPS = 4  # of a warpgroup
@@ -383,7 +384,10 @@ def _operand(
 
     def shared(c: Cohort) -> Callable[[int], Array]:
         place = located(c)
-        offsets = np.broadcast_to(place.offsets, (*c.span.shape, located.count))[:, ::WARPS, 0]
+        every = np.broadcast_to(place.offsets, (*c.span.shape, located.count))
+        if place.offsets[..., 0].size > 1:  # one descriptor for all threads
+            _require_one_address(op, c, tile, every[..., :: rows * K])
+        offsets = every[:, ::WARPS, 0]
         if c.batch.shadow is not None:
             for b in range(c.span.nB):
                 for warp in range(c.span.nW):  # each of them must know what it reads
@@ -423,6 +427,20 @@ def _require_agreement(op: ops.Wgmma, c: Cohort, kept: Array) -> None:
         where = row, group * WARPS + thread // LANES, thread % LANES
         value = bool(kept[row, group, thread])
         raise c.fault("emulate-wgmma-start", op, where, condition=op.accumulate, value=value)
+
+
+def _require_one_address(op: ops.Wgmma, c: Cohort, tile: Access, starts: Array) -> None:
+    """Refuse an operand whose fragments begin at other places in some threads of a warpgroup.
+    Source: PTX ISA, wgmma.mma_async, "Matrix descriptor".
+    """
+    by_group = starts.reshape(c.span.nB, -1, THREADS, starts.shape[-1])
+    differs = by_group != by_group[:, :, :1]
+    if differs.any():
+        row, group, thread, i = (int(k) for k in np.argwhere(differs)[0])
+        where = row, group * WARPS + thread // LANES, thread % LANES
+        found, first = (int(by_group[row, group, k, i]) for k in (thread, 0))
+        facts = {"name": tile.storage, "found": found, "first": first}
+        raise c.fault("emulate-wgmma-address", op, where, **facts)
 
 
 def _columns_of(c: Cohort, W: Array) -> Array:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cute_py.atoms.copy import Copy_Op
-from cute_py.atoms.tensor_map import unreachable
+from cute_py.atoms.tensor_map import MOST_EXTENT, unreachable
 from cute_py.emulate.access import Located
 from cute_py.emulate.bits import from_bytes, numpy_type, recast, to_bytes
 from cute_py.emulate.clocks import BULK, BULK_WRITE, COPY, THREAD
@@ -405,6 +405,11 @@ class Box:
             wrong = unreachable(extents, pitches, array.itemsize, array.address)
             if extents[0] > 1 and strides[0] != 1:
                 wrong = f"a stride of {strides[0]} elements along mode {self.coord[0][0]}"
+            if self.im2col is not None:
+                corners = zip(extents[1:], self.im2col.lower, self.im2col.upper, strict=False)
+                counts = [extent + upper - lower for extent, lower, upper in corners]
+                if min(counts) < 1:
+                    wrong = f"a bounding box of {counts} pixels: a filter that fits nowhere"
             if wrong:
                 facts = {"name": self.name, "found": wrong}
                 raise c.batch.faults.fault("emulate-map", self.op, **facts)
@@ -420,6 +425,10 @@ class Box:
         exists = np.ones(self.inside.shape[1], np.bool_)
         index, array = np.zeros(self.inside.shape[1], np.int64), self.array(c)
         starts = [value_at(coord(c), where, c.span.shape) for _, coord in self.coord]
+        for start, (mode, _) in zip(starts, self.coord, strict=True):
+            if not -MOST_EXTENT - 1 <= start <= MOST_EXTENT:
+                facts = {"value": int(start), "mode": mode, "name": self.name}
+                raise c.fault("emulate-coordinate", self.op, where, **facts)
         places = [x + inside for x, inside in zip(starts, self.inside, strict=True)]
         if self.im2col is not None:
             offsets = [value_at(x(c), where, c.span.shape) for x in self.offsets]
@@ -500,6 +509,7 @@ def tma_load(program: Program, op: ops.TmaLoad) -> Run:
         program.access(op.bar, op, unit=8, counted=False),
     )
     box, multicast = Box(program, op), program.scalar(op.multicast)
+    alone = op.multicast.__class__ is int and op.multicast == 0
 
     def run(c: Cohort) -> None:
         place, bars = target(c), bar(c)
@@ -519,7 +529,9 @@ def tma_load(program: Program, op: ops.TmaLoad) -> Run:
             if engines.phases is not None:
                 ran = engines.phases.issue(own, int(c.span.W[where[1]]), where[2])
             blocks = [own]
-            if ranks:
+            if not alone:
+                if not ranks:
+                    raise c.fault("emulate-multicast", op, where, mask=op.multicast)
                 bits = [r for r in range(64) if int(ranks) >> r & 1]
                 blocks = [engines.peer(op, c.span, where, r) for r in bits]
             for b in blocks:

@@ -11,11 +11,21 @@ from cute_py.plan.conditions import Cond, Reg
 from cute_py.plan.op import FIXED, UPDATED, Lack, Node, Op
 from cute_py.plan.ops.registers import values_of
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cute_py.dtypes.table import Dtype
+
 Steps = tuple[tuple[int, int, int], ...]
+# mode of a descriptor -> 16-byte units in a row of its pattern
+UNITS = {"INTER": 1, "SW32": 2, "SW64": 4, "SW128": 8}
 
 
-def _fragments(atom: MMA_Atom, d: Reg, steps: Steps) -> str:
-    """Return what is wrong with the accumulators or the steps of a matrix instruction."""
+def _fragments(atom: MMA_Atom, d: Reg, kinds: tuple[Dtype, Dtype], steps: Steps) -> str:
+    """Return what is wrong with the accumulators, the types of a and b, or the steps of a matrix
+    instruction.
+    """
+    if (d.dtype, *kinds) != (atom.c_type, atom.a_type, atom.b_type):
+        return f"{d.dtype} += {kinds[0]} * {kinds[1]} by {atom}"
     values = atom.values[2]
     if len(d) % values:
         return f"{len(d)} accumulators in fragments of {values}"
@@ -47,8 +57,8 @@ class Mma(Op):
         return len(self.steps)
 
     def problem(self) -> str:
-        """Check for whole fragments of accumulators, and steps inside of them."""
-        return _fragments(self.atom, self.d, self.steps)
+        """Check for whole fragments of accumulators, steps inside of them, and types."""
+        return _fragments(self.atom, self.d, (self.a.dtype, self.b.dtype), self.steps)
 
     def lack(self) -> Lack | None:
         """A type with values, for the arithmetic of an atom without an instruction."""
@@ -110,8 +120,17 @@ class Wgmma(Op):
         return len(self.steps)
 
     def problem(self) -> str:
-        """Check for whole fragments of accumulators, and steps inside of them."""
-        return _fragments(self.atom, self.d, self.steps)
+        """Check for whole fragments, steps inside of them, and types."""
+        m, n, k = self.atom.shape_mnk
+        for which, (x, rows) in enumerate(((self.a, m), (self.b, n)), 1):
+            each = self.atom.values[0] if isinstance(x, Reg) else rows * k
+            held = len(x) if isinstance(x, Reg) else x.access.count * x.access.width
+            if any(not 0 <= step[which] < held // each for step in self.steps):
+                return f"a step outside of {'dab'[which]}"
+            if isinstance(x, Tile) and x.mode not in UNITS:
+                return f"a descriptor of the mode {x.mode}"
+        left = self.a.dtype if isinstance(self.a, Reg) else self.a.access.dtype
+        return _fragments(self.atom, self.d, (left, self.b.access.dtype), self.steps)
 
     def needs(self) -> MMA_Atom:
         """The instruction of the atom."""

@@ -39,6 +39,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# Groups of copies that a wait may leave pending. PTX states no limit; in SASS (DEPBAR) the number
+# has 6 bits, and ptxas 13.0 makes 0 of 256.
+MOST_PENDING = 63
 ADDED = ("f32", "f16", "bf16")  # the types of which vectors are added atomically
 
 
@@ -55,7 +58,7 @@ def _rows(x: Access, reg: Reg, each: int) -> str:
 
 
 def _groups(n: int) -> str:
-    return "" if n >= 0 else f"{n} groups"
+    return "" if 0 <= n <= MOST_PENDING else f"{n} groups"
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +229,7 @@ class CpWait(Op):
     instruction: ClassVar[str | None] = "cp.async.wait_group"
 
     def problem(self) -> str:
-        """Check for at least 0 groups."""
+        """Check for a number that the instruction has."""
         return _groups(self.n)
 
     def __str__(self) -> str:
@@ -356,8 +359,9 @@ class Box(Node):
         swizzle: the span of the swizzle (bytes): 32, 64, 128, or 0 for none.
 
     Law: the elements follow each other, the first of `modes` fastest. A swizzle changes the byte
-    address x of an element to x ^ (x // 128 % (swizzle / 16)) * 16. Source: PTX ISA, "Tensor
-    Copies", "Swizzling Modes".
+    address x of an element to x ^ (x // 128 % (swizzle / 16)) * 16. Its rows are as wide as the
+    swizzle: narrower ones take its whole width. Source: PTX ISA, "Tensor Copies", "Swizzling
+    Modes"; CUDA Programming Guide, "Using TMA to transfer multi-dimensional arrays".
     """
 
     tile: Access
@@ -397,7 +401,7 @@ class Box(Node):
         row = self.extents[0] * self.tile.dtype.bits // 8
         if self.tile.swizzle is not None or self.swizzle not in (0, 32, 64, 128):
             return f"a box with a swizzle of {self.swizzle} bytes"
-        if row % 16 or (self.swizzle and row > self.swizzle):
+        if row % 16 or (self.swizzle and row != self.swizzle):
             return f"rows of {row} bytes with a swizzle of {self.swizzle} bytes"
         return ""
 
@@ -525,7 +529,7 @@ class BulkWait(Op):
     instruction: ClassVar[str | None] = "cp.async.bulk.wait_group"
 
     def problem(self) -> str:
-        """Check for at least 0 groups."""
+        """Check for a number that the instruction has."""
         return _groups(self.n)
 
 

@@ -52,8 +52,9 @@ class Barrier(Op):
             return f"the barrier {self.scope} {self.kind}"
         if self.scope == "named" and (self.threads <= 0 or self.threads % 32):
             return f"a named barrier of {self.threads} threads"
-        wrong = self.scope == "named" and self.id.__class__ is int and not 0 < self.id < 16
-        return f"the named barrier {self.id}" if wrong else ""
+        low, high = (1, 15) if self.scope == "named" else (0, 0)
+        wrong = isinstance(self.id, int) and not low <= self.id <= high
+        return f"the {self.scope} barrier {self.id}" if wrong else ""
 
     def needs(self) -> str | None:
         """The barrier of clusters, which only newer architectures have."""
@@ -203,8 +204,9 @@ class MbarWait(Op):
         return True
 
     def problem(self) -> str:
-        """Check for 8 bytes of shared memory."""
-        return _mbarrier(self.bar)
+        """Check for 8 bytes of shared memory, and a parity."""
+        parity = self.phase.__class__ is not int or self.phase in (0, 1)
+        return _mbarrier(self.bar) or ("" if parity else f"the parity {self.phase}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,5 +264,6 @@ class SetMaxNReg(Op):
         return True
 
     def problem(self) -> str:
-        """Check for a multiple of 8 from 24 to 256."""
-        return "" if self.n % 8 == 0 and 24 <= self.n <= 256 else f"{self.n} registers"
+        """Check for a multiple of 8 from 24 to 256, and a known kind."""
+        fits = self.n % 8 == 0 and 24 <= self.n <= 256 and self.kind in ("inc", "dec")
+        return "" if fits else f"{self.n} registers ({self.kind})"
