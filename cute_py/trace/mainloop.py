@@ -110,15 +110,7 @@ def mainloop(
 
     Source: cutlass mma_multistage.h, mma_pipelined.h; epilogue_base.h (sums of warps along K).
     """
-    for x in (a, b):
-        if not isinstance(x, Operand):
-            raise refusal_here("mainloop-kind", operation="cute.mainloop", kind=type(x).__name__)
-    first = at_least(first, 0, "cute.mainloop")
-    count = count if count is None else at_least(count, 0, "cute.mainloop")
-    thread = thread_idx_linear() if thread is None else thread
-    require_choice(fill, (True, False), "cute.mainloop")
-    barrier = barrier if barrier is None else _pair(barrier, "(id, threads) of a named barrier")
-    span = _Span(first, count, barrier, thread, transform, fill)
+    span = _span_of((a, b), first, count, barrier, thread, transform, fill)
     if mma.atom.b_memory == "smem":
         _of_warpgroups(mma, acc, (a, b), span, ring)
         return
@@ -128,6 +120,27 @@ def mainloop(
         return
     with branch(some) if isinstance(some, Condition) else nullcontext():
         loop.run(ring)
+
+
+def _span_of(
+    operands: Sequence[Operand],
+    first: Leaf,
+    count: Leaf | None,
+    barrier: tuple[Leaf, int] | None,
+    thread: Leaf | None,
+    transform: Transform | None,
+    fill: bool,
+) -> _Span:
+    """Return what `mainloop` is given next to its operands; refuse anything else."""
+    for x in operands:
+        if not isinstance(x, Operand):
+            raise refusal_here("mainloop-kind", operation="cute.mainloop", kind=type(x).__name__)
+    first = at_least(first, 0, "cute.mainloop")
+    count = count if count is None else at_least(count, 0, "cute.mainloop")
+    thread = thread_idx_linear() if thread is None else thread
+    require_choice(fill, (True, False), "cute.mainloop")
+    barrier = barrier if barrier is None else _pair(barrier, "(id, threads) of a named barrier")
+    return _Span(first, count, barrier, thread, transform, fill)
 
 
 def _pair(x: Any, choices: str) -> Any:
