@@ -72,71 +72,71 @@ def persistent(
     v2 = int32(0)
     v3 = int32(0)
     v4 = int32(0)
-    if holds_0(tid):  # line 162  if tid < 1 (thread)
-        mbarrier_init_0(smem)  # line 162  mbarrier_init bar0[0 + [0]] 1
-        mbarrier_init_1(smem)  # line 162  mbarrier_init bar0[1 + [0]] 1
-        mbarrier_init_2(smem)  # line 162  mbarrier_init bar0[2 + [0]] 1
-        mbarrier_init_3(smem)  # line 162  mbarrier_init bar1[0 + [0]] 256
-        mbarrier_init_4(smem)  # line 162  mbarrier_init bar1[1 + [0]] 256
-        mbarrier_init_5(smem)  # line 162  mbarrier_init bar1[2 + [0]] 256
-        fence_0()  # line 162  fence mbarrier_init
-    barrier_0()  # line 162  barrier block sync
-    v0 = int32(0)  # line 162  v0 := 0
-    v1 = int32(1)  # line 162  v1 := 1
-    v2 = int32(0)  # line 162  v2 := 0
-    v3 = int32(0)  # line 162  v3 := 0
-    v4 = int32(0)  # line 162  v4 := 0
-    if holds_1(warp, tid):  # line 163  if tid//128 == 2 (warpgroup)
-        setmaxnreg_0()  # line 164  setmaxnreg 40 dec
-        if holds_2(tid):  # line 165  if tid == 256 (thread)
-            for k0 in range(int32(value_0(bid_x)), int32(value_1(A_shape0, B_shape0)), int32(132)):  # line 166
-                k1 = int32(0)  # line 169  for k1 in 0 .. ceil_div(A_shape1,64)
-                while holds_3(A_shape1, k1):  # line 169  for k1 in 0 .. ceil_div(A_shape1,64)
-                    n0 = v0  # line 170  n0 = var(v0)
-                    n1 = v1  # line 170  n1 = var(v1)
-                    mbarrier_wait_0(n0, n1, smem)  # line 170  mbarrier_wait bar1[n0 + [0]] n1
-                    mbarrier_arrive_0(n0, smem)  # line 170  mbarrier_arrive bar0[n0 + [0]] 24576
-                    n2 = v0  # line 171  n2 = var(v0)
-                    tma_load_0(A_shape0, k0, k1, multiplier0, n0, n2, A_map, smem)  # line 171  tma_load A (128*(k ...
-                    n3 = v0  # line 172  n3 = var(v0)
-                    tma_load_1(A_shape0, k0, k1, multiplier0, n0, n3, B_map, smem)  # line 172  tma_load B (64*(k0 ...
-                    n4 = v0  # line 173  n4 = var(v0)
-                    n5 = v1  # line 173  n5 = var(v1)
-                    v1 = int32(value_2(n4, n5))  # line 173  v1 := (n5+(n4+1)//3)%2
-                    v0 = int32(value_3(n4))  # line 173  v0 := (n4+1)%3
-                    k1 = next_0(k1)  # line 169  for k1 in 0 .. ceil_div(A_shape1,64)
+    if holds_0(tid):  # line 164  if tid < 1 (thread)
+        mbarrier_init_0(smem)  # line 164  mbarrier_init bar0[0 + [0]] 1
+        mbarrier_init_1(smem)  # line 164  mbarrier_init bar0[1 + [0]] 1
+        mbarrier_init_2(smem)  # line 164  mbarrier_init bar0[2 + [0]] 1
+        mbarrier_init_3(smem)  # line 164  mbarrier_init bar1[0 + [0]] 256
+        mbarrier_init_4(smem)  # line 164  mbarrier_init bar1[1 + [0]] 256
+        mbarrier_init_5(smem)  # line 164  mbarrier_init bar1[2 + [0]] 256
+        fence_0()  # line 164  fence mbarrier_init
+    barrier_0()  # line 164  barrier block sync
+    v0 = int32(0)  # line 164  v0 := 0
+    v1 = int32(1)  # line 164  v1 := 1
+    v2 = int32(0)  # line 164  v2 := 0
+    v3 = int32(0)  # line 164  v3 := 0
+    v4 = int32(0)  # line 164  v4 := 0
+    if holds_1(warp, tid):  # line 165  if tid//128 == 2 (warpgroup)
+        setmaxnreg_0()  # line 166  setmaxnreg 40 dec
+        if holds_2(tid):  # line 167  if tid == 256 (thread)
+            for k0 in range(int32(value_0(bid_x)), int32(value_1(A_shape0, B_shape0)), int32(132)):  # line 168
+                k1 = int32(0)  # line 171  for k1 in 0 .. ceil_div(A_shape1,64)
+                while holds_3(A_shape1, k1):  # line 171  for k1 in 0 .. ceil_div(A_shape1,64)
+                    n0 = v0  # line 172  n0 = var(v0)
+                    n1 = v1  # line 172  n1 = var(v1)
+                    mbarrier_wait_0(n0, n1, smem)  # line 172  mbarrier_wait bar1[n0 + [0]] n1
+                    mbarrier_arrive_0(n0, smem)  # line 172  mbarrier_arrive bar0[n0 + [0]] 24576
+                    n2 = v0  # line 173  n2 = var(v0)
+                    tma_load_0(A_shape0, k0, k1, multiplier0, n0, n2, A_map, smem)  # line 173  tma_load A (128*(k ...
+                    n3 = v0  # line 174  n3 = var(v0)
+                    tma_load_1(A_shape0, k0, k1, multiplier0, n0, n3, B_map, smem)  # line 174  tma_load B (64*(k0 ...
+                    n4 = v0  # line 175  n4 = var(v0)
+                    n5 = v1  # line 175  n5 = var(v1)
+                    v1 = int32(value_2(n4, n5))  # line 175  v1 := (n5+(n4+1)//3)%2
+                    v0 = int32(value_3(n4))  # line 175  v0 := (n4+1)%3
+                    k1 = next_0(k1)  # line 171  for k1 in 0 .. ceil_div(A_shape1,64)
     else:
-        setmaxnreg_1()  # line 175  setmaxnreg 232 inc
-        for k2 in range(int32(value_4(bid_x)), int32(value_5(A_shape0, B_shape0)), int32(132)):  # line 183
-            if holds_4(A_shape1):  # line 184  if ceil_div(A_shape1,64) <= 0
-                fragment0 = fill_0(fragment0)  # line 184  fragment0[0:32] = 0.0
+        setmaxnreg_1()  # line 177  setmaxnreg 232 inc
+        for k2 in range(int32(value_4(bid_x)), int32(value_5(A_shape0, B_shape0)), int32(132)):  # line 185
+            if holds_4(A_shape1):  # line 186  if ceil_div(A_shape1,64) <= 0
+                fragment0 = fill_0(fragment0)  # line 186  fragment0[0:32] = 0.0
             else:
-                fragment0 = fill_1(fragment0)  # line 184  fragment0[0:32] = undefined
-            k3 = int32(0)  # line 185  for k3 in 0 .. ceil_div(A_shape1,64)
-            while holds_5(A_shape1, k3):  # line 185  for k3 in 0 .. ceil_div(A_shape1,64)
-                n6 = v2  # line 186  n6 = var(v2)
-                n7 = v3  # line 186  n7 = var(v3)
-                mbarrier_wait_1(n6, n7, smem)  # line 186  mbarrier_wait bar0[n6 + [0]] n7
-                wgmma_fence_0()  # line 187  wgmma_fence
-                fragment0 = wgmma_0(warp, k3, n6, tid, smem, fragment0)  # line 188  wgmma SM90_64x64x16_F32F16F16 ...
-                wgmma_commit_0()  # line 189  wgmma_commit
-                fragment0 = wgmma_wait_0(fragment0)  # line 190  wgmma_wait
-                n8 = v2  # line 191  n8 = var(v2)
-                mbarrier_arrive_1(n8, smem)  # line 191  mbarrier_arrive bar1[n8 + [0]]
-                n9 = v2  # line 191  n9 = var(v2)
-                n10 = v3  # line 191  n10 = var(v3)
-                v3 = int32(value_6(n10, n9))  # line 191  v3 := (n10+(n9+1)//3)%2
-                v2 = int32(value_7(n9))  # line 191  v2 := (n9+1)%3
-                k3 = next_1(k3)  # line 185  for k3 in 0 .. ceil_div(A_shape1,64)
-            if holds_6(warp, tid):  # line 192  if tid%128 == 0 (thread)
-                bulk_wait_0()  # line 193  bulk_wait True
-            barrier_1()  # line 194  barrier named sync 1 256
-            r0 = to_f16_0(fragment0)  # line 195  r0[0:32] = to.f16(fragment0[0:32]) rn
-            stmatrix_0(warp, tid, smem, r0)  # line 195  stmatrix s2[-8192*(tid//256) + Sw<3,3,3>(64*tid+1008*(tid ...
-            fence_1()  # line 196  fence proxy_async
-            barrier_1()  # line 197  barrier named sync 1 256
-            if holds_7(warp, tid):  # line 198  if tid%128 == 0 (thread)
-                tma_store_0(warp, A_shape0, D_shape0, D_shape1, k2, multiplier0, tid, D_map, smem)  # line 202
-                bulk_commit_0()  # line 203  bulk_commit
-        if holds_8(warp, tid):  # line 204  if tid%128 == 0 (thread)
-            bulk_wait_1()  # line 205  bulk_wait
+                fragment0 = fill_1(fragment0)  # line 186  fragment0[0:32] = undefined
+            k3 = int32(0)  # line 187  for k3 in 0 .. ceil_div(A_shape1,64)
+            while holds_5(A_shape1, k3):  # line 187  for k3 in 0 .. ceil_div(A_shape1,64)
+                n6 = v2  # line 188  n6 = var(v2)
+                n7 = v3  # line 188  n7 = var(v3)
+                mbarrier_wait_1(n6, n7, smem)  # line 188  mbarrier_wait bar0[n6 + [0]] n7
+                wgmma_fence_0()  # line 189  wgmma_fence
+                fragment0 = wgmma_0(warp, k3, n6, tid, smem, fragment0)  # line 190  wgmma SM90_64x64x16_F32F16F16 ...
+                wgmma_commit_0()  # line 191  wgmma_commit
+                fragment0 = wgmma_wait_0(fragment0)  # line 192  wgmma_wait
+                n8 = v2  # line 193  n8 = var(v2)
+                mbarrier_arrive_1(n8, smem)  # line 193  mbarrier_arrive bar1[n8 + [0]]
+                n9 = v2  # line 193  n9 = var(v2)
+                n10 = v3  # line 193  n10 = var(v3)
+                v3 = int32(value_6(n10, n9))  # line 193  v3 := (n10+(n9+1)//3)%2
+                v2 = int32(value_7(n9))  # line 193  v2 := (n9+1)%3
+                k3 = next_1(k3)  # line 187  for k3 in 0 .. ceil_div(A_shape1,64)
+            if holds_6(warp, tid):  # line 194  if tid%128 == 0 (thread)
+                bulk_wait_0()  # line 195  bulk_wait True
+            barrier_1()  # line 196  barrier named sync 1 256
+            r0 = to_f16_0(fragment0)  # line 197  r0[0:32] = to.f16(fragment0[0:32]) rn
+            stmatrix_0(warp, tid, smem, r0)  # line 197  stmatrix s2[-8192*(tid//256) + Sw<3,3,3>(64*tid+1008*(tid ...
+            fence_1()  # line 198  fence proxy_async
+            barrier_1()  # line 199  barrier named sync 1 256
+            if holds_7(warp, tid):  # line 200  if tid%128 == 0 (thread)
+                tma_store_0(warp, A_shape0, D_shape0, D_shape1, k2, multiplier0, tid, D_map, smem)  # line 204
+                bulk_commit_0()  # line 205  bulk_commit
+        if holds_8(warp, tid):  # line 206  if tid%128 == 0 (thread)
+            bulk_wait_1()  # line 207  bulk_wait
