@@ -172,7 +172,7 @@ def _symbols(
 
 FIXES = {
     "apart": "branch on the warpgroup: with cute.when(cute.warp_idx() // 4 == 0): ...",
-    "kind": 'name the other one, "inc" or "dec"; cute.role(..., registers=) does so by itself',
+    "kind": 'name the other one, "inc" or "dec"; cute.role(..., registers=) chooses it',
     "again": "put cute.named_barrier(id, 128) between the two",
 }
 

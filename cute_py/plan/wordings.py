@@ -91,7 +91,7 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "{kind} to {count} registers a thread of warpgroup {group}, which has {held}",
         "inc to more registers, dec to fewer",
-        'name the other one, "inc" or "dec"; cute.role(..., registers=) does so by itself',
+        'name the other one, "inc" or "dec"; cute.role(..., registers=) chooses it',
     ),
     "plan-setmaxnreg-sum": (
         LayoutError,
