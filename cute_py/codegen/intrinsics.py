@@ -76,7 +76,7 @@ class Intrinsics:
         self.defined = defined_once(plan) - self.in_flight  # each wait takes and gives them
         self.shared = {s.name: s.offset for s in plan.shared}
         self.multipliers, self.tables = multipliers(plan), tables(plan)
-        self.wide = cluster_barriers(plan)
+        self.wide = cluster_barriers(plan.body)
         self.floats = {
             p.name: p.dtype.bits
             for p in plan.params

@@ -133,7 +133,8 @@ class Batch:
         clusters = Clusters(blocks, self.faults, needs.plan.launch.cluster)
         self.clocks: Clocks | None = None
         if needs.checks & CLOCKED:
-            weak = arrives_at_peers(needs.plan) and not cluster_barriers(needs.plan)
+            body = needs.plan.body
+            weak = arrives_at_peers(body) and not cluster_barriers(body)
             self.clocks = Clocks(agents, blocks, clusters.size, clusters.rank, weak)
         self.globals = globals_
         self.releases: Releases | None = None

@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
     from cute_py.plan.access import Access
     from cute_py.plan.conditions import Scalar
-    from cute_py.plan.plan import Plan
+    from cute_py.plan.ops import Block
 
 
 MOST_VALUES = 1 << 12  # of the symbols of a scalar, that are tried one by one
 
 
-def require_shared_operands(plan: Plan) -> None:
+def require_shared_operands(body: Block, starts: dict[str, int]) -> None:
     """Refuse a box of TMA that does not start at a multiple of 8 rows of its swizzle, and an
-    operand of wgmma whose descriptor leads to other elements than its access.
+    operand of wgmma whose descriptor leads to other elements than its access; `starts`: of the
+    storages in shared memory (bytes).
     """
-    starts = {s.name: s.offset for s in plan.shared}
-    for op in every(plan.body):
+    for op in every(body):
         if isinstance(op, (TmaLoad, TmaStore)):
             box, start = op.box, starts[op.box.tile.storage]
             if not _starts_at(box.tile, start, box.period):

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cute_py.plan.ops import Block
-    from cute_py.plan.plan import Plan
 
 KINDS = ("products", "copies", "addresses", "guards", "waits", "arithmetic", "debugging")
 _OF_FILES = {  # the file of `plan.ops` that defines an op -> its kind
@@ -32,10 +31,10 @@ _OF_FILES = {  # the file of `plan.ops` that defines an op -> its kind
 }
 
 
-def explain(plan: Plan) -> Text:
-    """Return a line for the code outside of loops, and one for an iteration of each loop."""
-    rows = [f"{plan.name}, outside of its loops: {_text(_counts(plan.body))}"]
-    for loop in _loops(plan.body):
+def explain(name: str, body: Block) -> Text:
+    """Return a line for the code of a plan outside of loops, and one for an iteration of each."""
+    rows = [f"{name}, outside of its loops: {_text(_counts(body))}"]
+    for loop in _loops(body):
         inner = tuple([op for block in blocks_of(loop) for op in block])
         place = f" ({loop.where})" if loop.where else ""
         rows.append(f"{loop}{place}: {_text(_counts(inner))}")

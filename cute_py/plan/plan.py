@@ -302,7 +302,7 @@ class Plan:
         """
         from cute_py.plan.explain import explain  # few need it
 
-        return explain(self)
+        return explain(self.name, self.body)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the plan to a file, as text with a version; see `serial`."""

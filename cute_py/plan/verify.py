@@ -275,6 +275,10 @@ def _require_shared(plan: Plan) -> None:
         raise refusal("plan-shared", operation=plan.name, bytes=plan.smem_bytes, most=MOST_SHARED)
 
 
+def _require_shared_operands(plan: Plan) -> None:
+    require_shared_operands(plan.body, {s.name: s.offset for s in plan.shared})
+
+
 def _require_wait(plan: Plan) -> None:
     """Refuse a kernel that may start before others have ended, and whose threads use memory, or
     end, before they wait. Where all threads end early, the kernel may end before the preceding
@@ -308,5 +312,5 @@ PLAN_RULES = (
     _require_tables,
     _require_wait,
     require_registers,
-    require_shared_operands,
+    _require_shared_operands,
 )

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from cute_py.plan.conditions import Scalar
     from cute_py.plan.op import Block, Op
-    from cute_py.plan.plan import Plan
 
 
 def blocks_of(op: Op) -> tuple[Block, ...]:
@@ -107,28 +106,31 @@ def arrays(op: Op, written: bool = False) -> set[str]:
     return found
 
 
-def cluster_barriers(plan: Plan) -> frozenset[str]:
-    """Return the mbarriers, by their storages, that must order memory for all blocks of a cluster
-    (PTX: scope `.cluster` of `mbarrier.arrive` and `mbarrier.try_wait`), not for one block alone.
+def cluster_barriers(body: Block) -> frozenset[str]:
+    """Return the mbarriers of a kernel's body, by their storages, that must order memory for all
+    blocks of a cluster (PTX: scope `.cluster` of `mbarrier.arrive` and `mbarrier.try_wait`), not
+    for one block alone.
 
     They are those that threads of peers arrive at, if threads access shared memory of peers, or
     some global array is both read and written. Causality goes on from there through barriers of a
     block (PTX ISA, Memory Consistency Model, causality order).
     """
-    ops = [op for op in plan.ops if isinstance(op, MbarArrive) and op.cluster_rank is not None]
-    found = frozenset(op.bar.storage for op in ops)
-    if not found or any(x.rank is not None for op in plan.ops for x in accesses(op)):
+    ops = tuple(every(body))
+    found = frozenset(
+        op.bar.storage for op in ops if isinstance(op, MbarArrive) and op.cluster_rank is not None
+    )
+    if not found or any(x.rank is not None for op in ops for x in accesses(op)):
         return found
-    pointers = {op.name for op in plan.ops if isinstance(op, MakePtr)}
-    written = {name for op in plan.ops for name in arrays(op, written=True)}
-    read = {name for op in plan.ops for name in arrays(op) - arrays(op, written=True)}
+    pointers = {op.name for op in ops if isinstance(op, MakePtr)}
+    written = {name for op in ops for name in arrays(op, written=True)}
+    read = {name for op in ops for name in arrays(op) - arrays(op, written=True)}
     through = bool(pointers & (read | written) and read and written)  # they may be any array
     return found if through or not read.isdisjoint(written) else frozenset()
 
 
-def arrives_at_peers(plan: Plan) -> bool:
+def arrives_at_peers(body: Block) -> bool:
     """Tell whether threads arrive at mbarriers of other blocks of their cluster."""
-    return any(isinstance(op, MbarArrive) and op.cluster_rank is not None for op in plan.ops)
+    return any(isinstance(op, MbarArrive) and op.cluster_rank is not None for op in every(body))
 
 
 def mbarriers(op: Op) -> list[Access]:

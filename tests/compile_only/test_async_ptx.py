@@ -139,7 +139,7 @@ class Law:
     def __init__(self, plan, env):
         self.plan, self.env, self.maps = plan, env, TensorMaps(plan)
         self.starts = {s.name: env["smem"] + s.offset for s in plan.shared}
-        self.wide = cluster_barriers(plan)
+        self.wide = cluster_barriers(plan.body)
 
     def __call__(self, op):
         return getattr(self, type(op).__name__)(op)
