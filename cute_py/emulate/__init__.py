@@ -14,7 +14,7 @@ import numpy as np
 
 from cute_py.emulate.arguments import Arguments
 from cute_py.emulate.batch import Batch
-from cute_py.emulate.checks import CHECKS
+from cute_py.emulate.faults import CHECKS
 from cute_py.emulate.global_memory import GlobalMemory
 from cute_py.emulate.machine import Machine
 from cute_py.emulate.ops import HANDLERS

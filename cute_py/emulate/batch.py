@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cute_py.emulate.checks import CLOCKED
 from cute_py.emulate.clocks import LOW, Acting, Agents, Clocks
 from cute_py.emulate.engines import Clusters, Engines
-from cute_py.emulate.faults import Faults, line_of
+from cute_py.emulate.faults import CLOCKED, Faults, line_of
 from cute_py.emulate.global_memory import Traffic
 from cute_py.emulate.peers import Peers
 from cute_py.emulate.promises import Promises

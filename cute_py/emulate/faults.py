@@ -1,17 +1,118 @@
-"""Refusals of the emulator: what a kernel did, where, and by which thread."""
+"""What the emulator refuses: the checks that can be switched, and the errors of what a kernel did,
+where, and by which thread.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cute_py.errors import CuteError, refusal
+from cute_py.errors import CuteError, refusal, suggestion
 
 if TYPE_CHECKING:
     from cute_py.emulate.spans import Array, Span
     from cute_py.plan.ops import Op
     from cute_py.plan.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What a check refuses.
+
+    Attributes:
+        refuses: in words.
+        rule: the section of the PTX ISA, or of cute_py's documentation, that says so.
+        codes: those of its errors, without `emulate-`.
+    """
+
+    refuses: str
+    rule: str
+    codes: tuple[str, ...]
+
+
+CHECKS = {
+    "shared": Check(
+        "accesses of shared memory that nothing orders, and reads of what nothing has written",
+        "Memory Consistency Model; cp.async; Async proxy",
+        ("race", "lanes", "copy-pending", "async-pending", "proxy-fence", "smem-unwritten"),
+    ),
+    "global": Check(
+        "accesses of global memory that nothing orders, and TMA where threads stored",
+        "Memory Consistency Model; Async proxy",
+        ("global-race", "proxy-global"),
+    ),
+    "registers": Check(
+        "registers that are read before they are written, or while wgmma uses them",
+        "wgmma.fence, wgmma.wait_group",
+        ("register-unwritten", "wgmma-pending", "wgmma-fence"),
+    ),
+    "coordinates": Check(
+        "coordinates outside of their mode",
+        "the shape of the tensor",
+        ("mode",),
+    ),
+    "mbarriers": Check(
+        "mbarriers that are used before their init is known, initialised again while they are "
+        "valid, or ended while in use; memory of mbarriers that is written; arrivals and waits "
+        "that may be of another phase",
+        "mbarrier.init, mbarrier.inval, fence.mbarrier_init, mbarrier.try_wait",
+        ("mbarrier-early", "mbarrier-again", "mbarrier-busy", "mbarrier-lost", "mbarrier-phase"),
+    ),
+    "lifetimes": Check(
+        "accesses to shared memory of a block that may not have begun, or ends while it is in use",
+        "mapa, cp.async.bulk, barrier.cluster",
+        ("block-end", "peer-begin"),
+    ),
+    "convergence": Check(
+        "warp instructions and setmaxnreg by a part of those who must come, and arrivals that may "
+        "count for the phase before",
+        "shfl.sync, vote.sync, bar.warp.sync, barrier, setmaxnreg",
+        ("shuffle", "warp-divergent", "barrier-phase", "setmaxnreg"),
+    ),
+    "promises": Check(
+        "integers, conditions and addresses that are not what the kernel declares of them, and "
+        "failed assertions",
+        "the kernel's own",
+        ("promise", "assume", "uniform", "pointer-alignment", "assert"),
+    ),
+}
+ALL = frozenset(CHECKS)
+CLOCKED = ALL - {"coordinates", "promises"}  # those that ask what is ordered
+
+
+def chosen(checks: bool | str | Iterable[str]) -> frozenset[str]:
+    """Return the names of checks: all for True, none for False, else those given.
+
+    Args:
+        checks: a bool, names, or text with commas between names.
+
+    Raises LayoutError for a name that is not in `CHECKS`.
+
+    >>> sorted(chosen("shared, global")), chosen(False), chosen(True) == ALL
+    (['global', 'shared'], frozenset(), True)
+    """
+    if isinstance(checks, (bool, np.bool_)):
+        return ALL if checks else frozenset()
+    if isinstance(checks, str):
+        checks = [name.strip() for name in checks.split(",")]
+    given: Any = checks
+    names: frozenset[str] = frozenset(given if isinstance(given, Iterable) else (given,))
+    for name in names - ALL:
+        hint = suggestion(str(name), CHECKS)
+        raise refusal(
+            "emulate-checks",
+            operation="emulate",
+            name=name,
+            known=", ".join(CHECKS),
+            hint=hint or "leave it out for all checks",
+        )
+    return names
+
+
+# -- errors
 
 
 def line_of(op: Op) -> str:

@@ -4,28 +4,39 @@ A cohort runs until it ends, waits, or diverges. The order chooses among those t
 "forward" takes the least advanced one, so that diverged cohorts reconverge; "reversed" the most
 advanced one; a seed any. Cohorts at the same position are joined, but none waits for that:
 reconvergence at the end of a branch is not a barrier.
+
+Blocks begin in rising order of their number. Those that do not communicate all run together, in
+step. Those that do may wait for each other in any order, so that each, or each cluster, is a cohort
+of its own; no more of them have begun at once than multiprocessors hold.
 """
 
 from __future__ import annotations
 
 import random
+from collections import deque
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import numpy as np
 
 from cute_py.emulate.cohorts import Cohort, Frame, Signal, joined, split
 from cute_py.emulate.divergence import divided, force, gather, merged, wait_for_others
 from cute_py.emulate.faults import line_of
-from cute_py.emulate.residents import Residents
-from cute_py.emulate.spins import Spins
+from cute_py.emulate.spans import LANES, Array
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cute_py.emulate.batch import Batch
+    from cute_py.emulate.batch import Batch, Resources
     from cute_py.emulate.program import Program
-    from cute_py.emulate.spans import Array
     from cute_py.errors import CuteError
+
+MULTIPROCESSORS = 132  # of an H100
+THREADS, BLOCKS, SHARED = 2048, 32, 228 * 1024  # that one holds
+RESERVED = 1024  # bytes of shared memory that each block takes besides its own
+MOST_ROUNDS = 1 << 14  # in which memory does not change
+MOST_CHANGES = 1 << 22  # rounds in which it does
+LOOKS = 1 << 12  # rounds from one look to the next, after looks at 1, 2, 4, 8, ...
 
 
 class Machine:
@@ -281,3 +292,115 @@ def _runs(numbers: Array) -> str:
         else:
             parts.append([n])
     return ",".join(f"{p[0]}-{p[-1]}" if len(p) > 1 else str(p[0]) for p in parts)
+
+
+# -- which blocks have begun
+
+
+def most_resident(needs: Resources) -> int:
+    """Return how many blocks run at once, by their threads and shared memory."""
+    by_threads = THREADS // (needs.warps * LANES)
+    each = min(by_threads, BLOCKS, SHARED // (needs.stride + RESERVED))
+    return MULTIPROCESSORS * max(1, each)
+
+
+class Residents:
+    """The blocks of a batch that have begun, and those that begin later."""
+
+    def __init__(self, program: Program, batch: Batch, resident: int | None) -> None:
+        self.program, self.batch = program, batch
+        self.most = resident or most_resident(program.resources)
+        self.running = np.zeros(0, np.int64)
+        self.later: deque[Array] = deque([np.arange(batch.blocks)])
+        if program.communicates:
+            clusters = batch.engines.clusters.of
+            firsts = np.unique(clusters, return_index=True)[1]
+            groups = [np.flatnonzero(clusters == clusters[b]) for b in np.sort(firsts)]
+            self.later = deque(groups)
+
+    def begin(self) -> list[Cohort]:
+        """Return the cohorts of blocks for which there is room now."""
+        made = []
+        self.running = self.running[~self.batch.ended[self.running].all(1)]
+        alone = not self.program.communicates
+        while self.later:
+            blocks, running = self.later[0], len(self.running)
+            if not alone and running and running + len(blocks) > self.most:
+                break
+            self.later.popleft()
+            self.running = np.concatenate([self.running, blocks])
+            mask = self.program.resources.mask
+            span = self.batch.spans.of(blocks, np.arange(self.batch.warps))
+            frames = [Frame(self.program.body, "body", mask)]
+            made.append(Cohort(self.batch, span, mask, frames, {}))
+        return made
+
+    def missing(self) -> str:
+        """Return which blocks have not begun, in words; "" if all have."""
+        if not self.later:
+            return ""
+        first = self.batch.faults.block(int(self.later[0][0]))
+        count = sum(map(len, self.later))
+        return f"; block {first} and {count - 1} more have not begun: {self.most} run at once"
+
+
+# -- whether anything can still end a loop
+
+
+class Spins:
+    """Counts the rounds in which all cohorts that can run do nothing but go round loops. If a whole
+    round changes no byte of memory or registers and no variable, the next one will not either.
+    """
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+        self.rounds = self.changed = 0
+        self.memory = self.seen = -1
+
+    def moved(self) -> None:
+        """Begin to count again: somebody has left a loop, or ended."""
+        self.rounds = self.changed = 0
+        self.seen = -1
+
+    def is_idle(self, cohorts: list[Cohort]) -> bool:
+        """Count a round; return whether it, and so each later one, changes nothing, or whether
+        there were too many.
+        """
+        self.rounds += 1
+        looks = self.rounds & (self.rounds - 1) == 0 or self.rounds % LOOKS == 0
+        known = self.seen
+        if looks or known >= 0:
+            memory = self._memory()
+            self.seen = self._registers(cohorts, memory)
+            if self.seen == known:
+                return True
+            if memory != self.memory:
+                self.memory, self.changed = memory, self.rounds
+        self.seen = self.seen if looks else -1
+        return self.rounds - self.changed > MOST_ROUNDS or self.rounds > MOST_CHANGES
+
+    def _memory(self) -> int:
+        """Return a number that differs where memory does."""
+        total = crc32(self.batch.smem.data)
+        for array in self.batch.arrays.values():
+            if array.writable:
+                total = crc32(_bytes(array.data), total)
+        return total
+
+    def _registers(self, cohorts: list[Cohort], total: int) -> int:
+        """Return a number that differs where registers, variables or places in the program do."""
+        for registers in self.batch.registers.values():
+            total = crc32(_bytes(next(iter(registers.views.values()))), total)
+        for c in sorted(cohorts, key=lambda c: (tuple(c.span.B), tuple(c.span.W))):
+            for name in sorted(c.env):
+                total = crc32(_bytes(np.asarray(c.env[name])), crc32(name.encode(), total))
+            place = [(frame.kind, frame.pc, id(frame.steps)) for frame in c.frames]
+            total = crc32(repr((place, c.wait is None)).encode(), total)
+            if c.mask is not None:
+                total = crc32(_bytes(c.mask), total)
+        return total
+
+
+def _bytes(array: Array) -> Array:
+    held = np.ascontiguousarray(array)
+    return held.reshape(-1).view(np.uint8) if held.size else b""

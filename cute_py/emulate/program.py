@@ -19,10 +19,9 @@ from cute_py.emulate.access import Located
 from cute_py.emulate.arguments import symbols_of
 from cute_py.emulate.batch import INDICES, Resources
 from cute_py.emulate.bits import numpy_type
-from cute_py.emulate.checks import chosen
 from cute_py.emulate.cohorts import Cohort, Run, Signal, Step
 from cute_py.emulate.divergence import is_whole
-from cute_py.emulate.faults import Faults
+from cute_py.emulate.faults import Faults, chosen
 from cute_py.emulate.global_memory import is_strong
 from cute_py.emulate.pointers import by_array
 from cute_py.emulate.registers import View, flag, reader

@@ -278,7 +278,7 @@ def _require_checks(checks: object) -> None:
     """Refuse checks that are neither a flag nor text with names that the emulator has."""
     if isinstance(checks, (bool, np.bool_)):
         return
-    from cute_py.emulate.checks import CHECKS
+    from cute_py.emulate.faults import CHECKS
 
     names = checks.split(",") if isinstance(checks, str) else [""]
     if not {name.strip() for name in names} <= set(CHECKS):

@@ -365,7 +365,7 @@ def _checks(given: bool | str) -> str:
     """Return the checks of the emulator as text."""
     if isinstance(given, str) or not given:
         return given or ""
-    from cute_py.emulate.checks import CHECKS
+    from cute_py.emulate.faults import CHECKS
 
     return ",".join(CHECKS)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.emulate.checks import ALL, CHECKS, chosen
+from cute_py.emulate.faults import ALL, CHECKS, chosen
 from cute_py.emulate.wordings import WORDINGS
 from cute_py.errors import EmulationError
 from tests.emulated.test_broken_kernels import BROKEN, plan_of

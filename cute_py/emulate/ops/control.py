@@ -19,9 +19,10 @@ from cute_py.emulate.faults import first
 from cute_py.emulate.program import Program, handles
 from cute_py.emulate.scalars import BITWISE, as_lanes, uniform
 from cute_py.emulate.spans import Array, Value
-from cute_py.emulate.spins import STEPS
 from cute_py.plan import ops
 from cute_py.plan.conditions import Reg
+
+STEPS = 64  # iterations of a loop in a round, where it looks at nothing that others write
 
 
 def lanes_where(c: Cohort, value: Array) -> Array:
