@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cute_py.emulate.arguments import LEADS, NOWHERE, slot_of
 from cute_py.emulate.bits import from_bytes, item_type, numpy_type, to_bytes
 from cute_py.emulate.clocks import THREAD
 from cute_py.emulate.faults import first
 from cute_py.emulate.global_memory import PLAIN
 from cute_py.emulate.peers import ATOMIC, READ, WRITE
-from cute_py.emulate.pointers import LEADS, NOWHERE, slot_of
 from cute_py.emulate.registers import flag
 from cute_py.emulate.releases import places_of
 from cute_py.emulate.scalars import condition, scalar

@@ -17,7 +17,6 @@ from cute_py.calls.arrays import (
     unwrapped,
 )
 from cute_py.dtypes.table import u8
-from cute_py.emulate.pointers import Reachable
 from cute_py.emulate.storages import Global
 from cute_py.errors import refusal
 from cute_py.plan.plan import ScalarParam, TensorParam
@@ -26,6 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from cute_py.plan.plan import Plan
+
+LEADS = 16  # the first byte of an element counts from the array's address modulo its size
+NOWHERE = -1
 
 
 class Arguments:
@@ -105,3 +107,51 @@ def symbols_of(param: TensorParam | ScalarParam) -> list[str]:
         return [] if param.dtype.is_float else [param.name]
     n = range(len(param.shape))
     return [f"{param.name}_{fact}{k}" for fact in ("shape", "stride") for k in n]
+
+
+# -- what pointers point into
+
+
+class Reachable:
+    """The arrays that pointers of a run may point into.
+
+    A slot is the number of an array times LEADS, plus where the pointer's elements begin in it
+    (bytes, less than an element).
+    """
+
+    def __init__(self, arrays: Iterable[Global]) -> None:
+        self.arrays = list(arrays)
+        self.known: dict[tuple[int, int], int] = {}
+
+    def slot(self, address: int, size: int) -> int:
+        """Return the slot of an address, for elements of `size` bytes; NOWHERE if it is in none."""
+        found = self.known.get((address, size))
+        if found is None:
+            held = [
+                (array.address == address, array.nbytes - (address - array.address), -k)
+                for k, array in enumerate(self.arrays)
+                if array.address <= address < array.address + array.nbytes
+            ]
+            found = NOWHERE
+            if held:  # of several, the one that begins there, and of these the longest
+                k = -max(held)[2]
+                found = k * LEADS + (address - self.arrays[k].address) % size
+            self.known[address, size] = found
+        return found
+
+    def nearest(self, address: int) -> str:
+        """Return the array next to an address, in words."""
+        if not self.arrays:
+            return "no array"
+
+        def distance(array: Global) -> int:
+            end = array.address + array.nbytes
+            return max(array.address - address, address - end + 1, 0)
+
+        near = min(self.arrays, key=distance)
+        return f"{near.name}, from {near.address:#x} to {near.address + near.nbytes:#x}"
+
+
+def slot_of(name: str) -> str:
+    """Return the name under which a cohort keeps the slots of a pointer."""
+    return f"array of {name}"

@@ -1,7 +1,7 @@
-"""Accesses through pointers: addresses are resolved to arrays that the run was given.
+"""Accesses through pointers: the address chooses one of the arrays that the run was given.
 
-The address of a pointer chooses the array; all accesses through it must be inside of that array.
-An op whose threads have pointers into several arrays runs once for each of them, under a mask.
+All accesses through a pointer must be inside of that array. An op whose threads have pointers into
+several arrays runs once for each of them, under a mask.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cute_py.emulate.arguments import slot_of
 from cute_py.emulate.cohorts import split
 from cute_py.emulate.faults import first
 from cute_py.emulate.scalars import uniform
@@ -17,70 +18,23 @@ from cute_py.plan import ops
 from cute_py.plan.walk import accesses
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
     from cute_py.emulate.cohorts import Cohort, Run, Signal
-    from cute_py.emulate.program import Program
+    from cute_py.emulate.scalars import Evaluated
     from cute_py.emulate.spans import Value
-    from cute_py.emulate.storages import Global
-
-LEADS = 16  # the first byte of an element counts from the array's address modulo its size
-NOWHERE = -1
 
 
-class Reachable:
-    """The arrays that pointers of a run may point into.
-
-    A slot is the number of an array times LEADS, plus where the pointer's elements begin in it
-    (bytes, less than an element).
+def define(op: ops.MakePtr, address: Evaluated, promised: bool) -> Run:
+    """Keep the address of a pointer, and the slots of its threads; `promised`: check what the
+    kernel promises of it.
     """
-
-    def __init__(self, arrays: Iterable[Global]) -> None:
-        self.arrays = list(arrays)
-        self.known: dict[tuple[int, int], int] = {}
-
-    def slot(self, address: int, size: int) -> int:
-        """Return the slot of an address, for elements of `size` bytes; NOWHERE if it is in none."""
-        found = self.known.get((address, size))
-        if found is None:
-            held = [
-                (array.address == address, array.nbytes - (address - array.address), -k)
-                for k, array in enumerate(self.arrays)
-                if array.address <= address < array.address + array.nbytes
-            ]
-            found = NOWHERE
-            if held:  # of several, the one that begins there, and of these the longest
-                k = -max(held)[2]
-                found = k * LEADS + (address - self.arrays[k].address) % size
-            self.known[address, size] = found
-        return found
-
-    def nearest(self, address: int) -> str:
-        """Return the array next to an address, in words."""
-        if not self.arrays:
-            return "no array"
-
-        def distance(array: Global) -> int:
-            end = array.address + array.nbytes
-            return max(array.address - address, address - end + 1, 0)
-
-        near = min(self.arrays, key=distance)
-        return f"{near.name}, from {near.address:#x} to {near.address + near.nbytes:#x}"
-
-
-def slot_of(name: str) -> str:
-    """Return the name under which a cohort keeps the slots of a pointer."""
-    return f"array of {name}"
-
-
-def define(program: Program, op: ops.MakePtr) -> Run:
-    """Keep the address of a pointer, and the slots of its threads."""
-    address, size = program.scalar(op.address), max(1, op.dtype.bits // 8)
+    size = max(1, op.dtype.bits // 8)
 
     def run(c: Cohort) -> None:
         value = address(c)
         loose = np.asarray(value) % op.alignment != 0
-        if "promises" in program.checks and (loose & c.active()).any():
+        if promised and (loose & c.active()).any():
             where = first(loose & c.active(), c.span)
             found = int(np.broadcast_to(value, c.span.shape)[where])
             facts = {"address": f"{found:#x}", "alignment": op.alignment}
@@ -98,9 +52,9 @@ def define(program: Program, op: ops.MakePtr) -> Run:
     return run
 
 
-def by_array(program: Program, op: ops.Op, run: Run) -> Run:
+def by_array(pointers: Collection[str], op: ops.Op, run: Run) -> Run:
     """Return an op that runs for one array of each of its pointers at a time."""
-    names = [slot_of(x.storage) for x in accesses(op) if x.storage in program.pointers]
+    names = [slot_of(x.storage) for x in accesses(op) if x.storage in pointers]
     names = list(dict.fromkeys(names))
     if not names:
         return run

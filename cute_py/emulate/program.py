@@ -99,7 +99,7 @@ class Program:
         """Compile a block of ops."""
         steps = []
         for op in block:
-            run = by_array(self, op, HANDLERS[type(op)](self, op))
+            run = by_array(self.pointers, op, HANDLERS[type(op)](self, op))
             strong = self.communicates and is_strong(op)
             run = self.reported(op, run)
             steps.append(Step(op, run, strong, is_whole(op)))

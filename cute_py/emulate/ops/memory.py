@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @handles(ops.MakePtr)
 def pointer(program: Program, op: ops.MakePtr) -> Run:
     """Name the memory at an address."""
-    return define(program, op)
+    return define(op, program.scalar(op.address), "promises" in program.checks)
 
 
 @handles(ops.Load)
