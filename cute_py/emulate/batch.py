@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cute_py.emulate.clocks import LOW, Acting, Agents, Clocks
-from cute_py.emulate.engines import Clusters, Engines
+from cute_py.emulate.engines import Engines
 from cute_py.emulate.faults import CLOCKED, Faults, line_of
 from cute_py.emulate.global_memory import Traffic
 from cute_py.emulate.peers import Peers
 from cute_py.emulate.promises import Promises
 from cute_py.emulate.releases import Releases
 from cute_py.emulate.shadow import Grain, Shadow
-from cute_py.emulate.spans import LANES, Array, Span, Spans, Value
+from cute_py.emulate.spans import LANES, Array, Clusters, Span, Spans, Value
 from cute_py.emulate.storages import RegisterFile, SharedMemory, shared_stride, storages
 from cute_py.plan import ops
 from cute_py.plan.setmaxnreg import registers_at_launch
@@ -129,7 +129,7 @@ class Batch:
         self.ended = np.zeros((blocks, needs.warps), np.bool_)
         # of divided warps (block, warp): the lanes [1, 1, lane] that have not returned
         self.alive: dict[tuple[int, int], Array] = {}
-        clusters = Clusters(blocks, self.faults, needs.plan.launch.cluster)
+        clusters = Clusters(blocks, first, grid, needs.plan.launch.cluster)
         self.clocks: Clocks | None = None
         if needs.checks & CLOCKED:
             body = needs.plan.body
@@ -149,7 +149,7 @@ class Batch:
             self.engines.peers = Peers(self.shadow, self.engines)
             if self.shadow is not None:
                 self.shadow.peers = self.engines.peers
-        self.maxnreg = MaxNReg(needs.warps, self.engines)
+        self.maxnreg = MaxNReg(needs.warps, self.clocks, self.faults)
         self.barriers = Barriers(
             self.ended, self.clocks, clusters, self.faults, "convergence" in needs.checks
         )
@@ -182,8 +182,8 @@ class MaxNReg:
     registers of a thread that they have.
     """
 
-    def __init__(self, warps: int, engines: Engines) -> None:
-        self.warps, self.engines, self.faults = warps, engines, engines.faults
+    def __init__(self, warps: int, clocks: Clocks | None, faults: Faults) -> None:
+        self.warps, self.clocks, self.faults = warps, clocks, faults
         self.first = registers_at_launch(self.faults.plan.launch)
         self.asked: dict[tuple[int, int], list[tuple[ops.SetMaxNReg, int]]] = {}  # with stamps
         self.held: dict[tuple[int, int], int] = {}
@@ -217,7 +217,7 @@ class MaxNReg:
                 own.append((op, self._stamp(b, w)))
 
     def _stamp(self, b: int, w: int) -> int:
-        clocks = self.engines.clocks
+        clocks = self.clocks
         assert clocks is not None  # the check needs them
         row = np.array([b if clocks.rows > 1 else 0])
         return int(clocks.stamps(row, np.array([w * LANES]))[0])
@@ -232,7 +232,9 @@ class MaxNReg:
     ) -> None:
         """Refuse to ask again before it is known that another warp has asked: `last`, if it has."""
         who = int(span.B[where[0]]), int(span.W[where[1]]), 0
-        if not last or not self.engines.knows(who, who[0], last[0][1], alone=False, half=2):
+        clocks = self.clocks
+        assert clocks is not None
+        if not last or not clocks.knows(who, who[0], last[0][1], alone=False, half=2):
             why = f"which nothing orders after the one before of warp {other}"
             raise self._refusal(op, span, where, why, FIXES["again"])
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cute_py.emulate.spans import LANES, Array, Span
+from cute_py.emulate.spans import LANES, Array, Span, Thread
 from cute_py.plan import ops
 
 if TYPE_CHECKING:
@@ -497,6 +497,23 @@ class Clocks:
             columns = self.columns_of(THREAD, others)
             known[at] = (stamps[at] <= self.seen(rows[at], parts[at], columns, half)).all()
         return known
+
+    def knows(
+        self, who: Thread, source: int, stamp: int, alone: bool = True, half: int = 0
+    ) -> bool:
+        """Return whether a thread (block, warp, lane) knows of a stamp of a block's thread.
+
+        `alone`: it acts without other lanes of its warp; `half`: 1 for what is visible to TMA, 2
+        for what has run.
+        """
+        b, w, lane = who
+        row, column = b if self.rows > 1 else 0, self.column[stamp & WHO]
+        if alone and source == b and stamp & WHO == w * LANES + lane:
+            return half != 1 or bool(stamp <= self.own[row, half, column])
+        known = self.clock[row, self.of[w, lane]]
+        rank = int(self.rank[source]) if len(known) > 1 else 0
+        bound = max(known[rank, ::2, column]) if half == 2 else known[rank, half, column]
+        return bool(stamp <= bound)
 
     def stamps(self, rows: Array, who: Array) -> Array:
         """Return the stamps of agents now; `who` may have flags."""

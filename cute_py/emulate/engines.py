@@ -28,7 +28,7 @@ from cute_py.emulate.clocks import (
 )
 from cute_py.emulate.faults import line_of
 from cute_py.emulate.phases import Phases
-from cute_py.emulate.spans import LANES, Array, Span
+from cute_py.emulate.spans import LANES, Array, Clusters, Span, Thread
 
 if TYPE_CHECKING:
     from cute_py.emulate.faults import Faults
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from cute_py.emulate.storages import Vectors
     from cute_py.errors import CuteError
     from cute_py.plan.ops import Op
-
-Thread = tuple[int, int, int]  # row of block in a span, row of warp, lane
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,25 +62,6 @@ class Request:
     block: int
     granules: Array
     writes: bool
-
-
-class Clusters:
-    """The clusters of a batch: their number, and the rank in it, of each block."""
-
-    def __init__(self, blocks: int, faults: Faults, shape: tuple[int, int, int]) -> None:
-        gx, gy, _ = faults.grid
-        cx, cy, cz = shape
-        self.size = cx * cy * cz
-        n = np.arange(blocks) + faults.first
-        x, y, z = n % max(gx, 1), n // max(gx, 1) % max(gy, 1), n // max(gx * gy, 1)
-        self.rank = x % cx + cx * (y % cy + cy * (z % cz))
-        across = -(-gx // cx), -(-gy // cy)
-        self.of = x // cx + across[0] * (y // cy + across[1] * (z // cz))
-
-    def block(self, b: int, rank: int) -> int:
-        """Return the block of a rank in the cluster of block b."""
-        members = np.flatnonzero(self.of == self.of[b])
-        return int(members[np.argsort(self.rank[members])][rank])
 
 
 class Engines:
@@ -116,9 +95,10 @@ class Engines:
         self.reading: dict[tuple[int, int], tuple[int, Op]] = {}  # block, agent: last
         self.granules: dict[tuple[Vectors, int], Array] = {}
         self.marks: dict[tuple[int, int], tuple[Array, Array]] = {}  # of the memory of mbarriers
-        judged = clocks is not None and agents.slots and "mbarriers" in checks
-        self.phases = Phases(self) if judged else None
+        self.phases: Phases | None = None
         if clocks is not None:
+            if agents.slots and "mbarriers" in checks:
+                self.phases = Phases(clocks, faults)
             held = (*shape, *clocks.clock.shape[2:])
             for name in ("arriving", "complete"):
                 clocks.messages[name] = np.full(held, LOW, np.int64)
@@ -252,11 +232,12 @@ class Engines:
 
     def _require_idle(self, op: Op, span: Span, thread: Thread, slot: int) -> None:
         """Refuse to end an mbarrier while somebody may use it."""
-        b, who = int(span.B[thread[0]]), self._thread(span, thread)
+        b, who, clocks = int(span.B[thread[0]]), self._thread(span, thread), self.clocks
+        assert clocks is not None
         use = "TMA loads that it counts are not complete" if self.bytes[b, slot] else ""
         for key in [key for key in self.used if key[:2] == (b, slot)]:
             stamp, alone, by = self.used.pop(key)
-            if by is not op and not self.knows(who, key[2], stamp, alone):
+            if by is not op and not clocks.knows(who, key[2], stamp, alone):
                 use = f"nothing orders its use before ({line_of(by)})"
         if use:
             name = self.agents.mbarrier(slot)
@@ -302,53 +283,35 @@ class Engines:
             state = "nothing has initialised" if ended is None else f"has ended ({line_of(ended)})"
             facts = {"name": name, "state": state}
             raise self.faults.at("emulate-mbarrier-unset", op, span, thread, **facts)
-        if self.clocks is None or self.phases is None:
+        clocks = self.clocks
+        if clocks is None or self.phases is None:
             return
         self._require_kept(op, span, thread, at)
         own, w, lane = who = self._thread(span, thread)
         alone = lanes == 1 << lane
         missing = ""
-        if not self.knows(who, b, int(self.born[b, slot]), alone):
+        if not clocks.knows(who, b, int(self.born[b, slot]), alone):
             missing = "its init" if b == own else "the init by another block of the cluster"
             missing = f"a barrier after {missing}"
-        elif tma and not self._fenced(who, b, slot):
+        elif tma and not self._fenced(clocks, who, b, slot):
             missing = "a fence after its init"
         if missing:
             raise self.faults.at(
                 "emulate-mbarrier-early", op, span, thread, name=name, missing=missing
             )
-        row = own if self.clocks.rows > 1 else 0
-        stamp = int(self.clocks.stamps(np.array([row]), np.array([w * LANES + lane]))[0])
+        row = own if clocks.rows > 1 else 0
+        stamp = int(clocks.stamps(np.array([row]), np.array([w * LANES + lane]))[0])
         self.used[b, slot, own, w * LANES + lane] = stamp, alone, op
 
-    def _fenced(self, who: Thread, b: int, slot: int) -> bool:
+    def _fenced(self, clocks: Clocks, who: Thread, b: int, slot: int) -> bool:
         """Return whether a thread knows of a fence after the init of an mbarrier."""
         fenced = int(self.fenced[b, slot])
-        if fenced and self.knows(who, b, fenced):
+        if fenced and clocks.knows(who, b, fenced):
             return True
-        return self.knows(who, b, int(self.born[b, slot]), half=1)
+        return clocks.knows(who, b, int(self.born[b, slot]), half=1)
 
     def _thread(self, span: Span, thread: Thread) -> tuple[int, int, int]:
         return int(span.B[thread[0]]), int(span.W[thread[1]]), thread[2]
-
-    def knows(
-        self, who: Thread, source: int, stamp: int, alone: bool = True, half: int = 0
-    ) -> bool:
-        """Return whether a thread (block, warp, lane) knows of a stamp of a block's thread.
-
-        `alone`: it acts without other lanes of its warp; `half`: 1 for what is visible to TMA, 2
-        for what has run.
-        """
-        clocks = self.clocks
-        assert clocks is not None
-        b, w, lane = who
-        row, column = b if clocks.rows > 1 else 0, clocks.column[stamp & WHO]
-        if alone and source == b and stamp & WHO == w * LANES + lane:
-            return half != 1 or bool(stamp <= clocks.own[row, half, column])
-        known = clocks.clock[row, clocks.of[w, lane]]
-        rank = int(self.clusters.rank[source]) if len(known) > 1 else 0
-        bound = max(known[rank, ::2, column]) if half == 2 else known[rank, half, column]
-        return bool(stamp <= bound)
 
     # -- who touches shared memory
 

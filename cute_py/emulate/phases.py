@@ -19,8 +19,9 @@ from cute_py.emulate.clocks import EPOCH, WHO
 from cute_py.emulate.spans import LANES
 
 if TYPE_CHECKING:
-    from cute_py.emulate.engines import Engines, Thread
-    from cute_py.emulate.spans import Array, Span
+    from cute_py.emulate.clocks import Clocks
+    from cute_py.emulate.faults import Faults
+    from cute_py.emulate.spans import Array, Span, Thread
     from cute_py.plan.ops import Op
 
 At = tuple[int, int]  # block and slot of an mbarrier
@@ -60,8 +61,8 @@ class Phases:
     together are taken to do so at one time.
     """
 
-    def __init__(self, engines: Engines) -> None:
-        self.engines = engines
+    def __init__(self, clocks: Clocks, faults: Faults) -> None:
+        self.clocks, self.agents, self.faults = clocks, clocks.agents, faults
         self.came: dict[At, list[Event]] = defaultdict(list)  # of the open phase
         self.ended: dict[At, list[Event]] = {}  # of the phase before it
         self.before: dict[At, list[Event]] = {}  # of the one before that
@@ -93,14 +94,13 @@ class Phases:
 
     def issue(self, block: int, warp: int, lane: int) -> Array:
         """Return what has run before a copy that a lane issues [rank, column]."""
-        clocks = self.engines.clocks
-        assert clocks is not None
+        clocks = self.clocks
         ran: Array = clocks.ran(clocks.lanes_of(block, warp, np.arange(LANES) == lane))[0]
         return ran
 
     def land(self, at: At, epoch: int) -> None:
         """Remember that bytes of TMA loads have come, in an epoch of their engine."""
-        event = Event(at[0], (epoch << EPOCH | self.engines.agents.tma + at[1],), False)
+        event = Event(at[0], (epoch << EPOCH | self.agents.tma + at[1],), False)
         if self.came[at][-1:] != [event]:
             self.came[at].append(event)
 
@@ -108,9 +108,8 @@ class Phases:
         """End a phase: those who have arrived, who know `arriving` [rank, half, column] together,
         must know of all who waited for the phase before.
         """
-        clocks = self.engines.clocks
-        assert clocks is not None
-        rank = int(self.engines.clusters.rank[at[0]]) % len(arriving)
+        clocks = self.clocks
+        rank = int(clocks.rank[at[0]]) % len(arriving)
         for event, op, span, thread in self.waited.pop(at, ()):
             stamps = np.array(event.stamps)
             if (stamps > arriving[rank, ::2, clocks.column[stamps & WHO]].max(-1)).all():
@@ -120,8 +119,7 @@ class Phases:
         self.ended[at] = self.came.pop(at, [])
 
     def _event(self, span: Span, thread: Thread, lanes: Array) -> Event:
-        clocks = self.engines.clocks
-        assert clocks is not None
+        clocks = self.clocks
         block, warp = int(span.B[thread[0]]), int(span.W[thread[1]])
         acts = np.flatnonzero(lanes)
         _, leads = np.unique(clocks.of[warp][acts], return_index=True)
@@ -131,7 +129,7 @@ class Phases:
 
     def _follows(self, event: Event, phase: list[Event] | None) -> bool:
         """Return whether lanes know all arrivals of a phase: one of them, each of these."""
-        knows = self.engines.knows
+        knows = self.clocks.knows
         threads = [(event.block, *divmod(stamp & WHO, LANES)) for stamp in event.stamps]
         return all(
             any(
@@ -144,5 +142,5 @@ class Phases:
 
     def _refuse(self, how: str, op: Op, span: Span, thread: Thread, at: At) -> None:
         what, why, fix = UNORDERED[how]
-        facts = {"what": what, "why": why, "name": self.engines.agents.mbarrier(at[1])}
-        raise self.engines.faults.at("emulate-mbarrier-phase", op, span, thread, fix=fix, **facts)
+        facts = {"what": what, "why": why, "name": self.agents.mbarrier(at[1])}
+        raise self.faults.at("emulate-mbarrier-phase", op, span, thread, fix=fix, **facts)

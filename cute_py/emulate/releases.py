@@ -23,9 +23,8 @@ from cute_py.emulate.spans import LANES, Array
 
 if TYPE_CHECKING:
     from cute_py.emulate.clocks import Acting, Clocks
-    from cute_py.emulate.engines import Clusters
     from cute_py.emulate.global_memory import Touch
-    from cute_py.emulate.spans import Span
+    from cute_py.emulate.spans import Clusters, Span
 
 # "at", a region of global memory or the shared memory of block -1 - b, and where in it
 Place: TypeAlias = tuple[str, int, int]

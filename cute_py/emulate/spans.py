@@ -1,4 +1,4 @@
-"""`Span`: blocks x warps of a batch, for which tables and values are kept.
+"""Blocks and warps of a batch: `Span`, for which tables and values are kept, and clusters.
 
 All state is held in arrays [block, warp of the block, lane, ...]. A span selects blocks and warps
 of it by slices where they are runs, so that most accesses are views.
@@ -12,6 +12,7 @@ import numpy as np
 
 Array: TypeAlias = Any  # a NumPy array
 Value: TypeAlias = Any  # int or Array [block or 1, warp or 1, lane or 1]
+Thread: TypeAlias = tuple[int, int, int]  # row of block in a span, row of warp, lane
 
 LANES = 32
 
@@ -75,3 +76,25 @@ class Spans:
     def everything(self) -> Span:
         """Return the span of the whole batch."""
         return self.of(np.arange(self.blocks), np.arange(self.warps))
+
+
+class Clusters:
+    """The clusters of a batch: their number, and the rank in it, of each block."""
+
+    def __init__(
+        self, blocks: int, first: int, grid: tuple[int, int, int], shape: tuple[int, int, int]
+    ) -> None:
+        """Number the blocks from `first` on of a grid of so many blocks; `shape`: of a cluster."""
+        gx, gy, _ = grid
+        cx, cy, cz = shape
+        self.size = cx * cy * cz
+        n = np.arange(blocks) + first
+        x, y, z = n % max(gx, 1), n // max(gx, 1) % max(gy, 1), n // max(gx * gy, 1)
+        self.rank = x % cx + cx * (y % cy + cy * (z % cz))
+        across = -(-gx // cx), -(-gy // cy)
+        self.of = x // cx + across[0] * (y // cy + across[1] * (z // cz))
+
+    def block(self, b: int, rank: int) -> int:
+        """Return the block of a rank in the cluster of block b."""
+        members = np.flatnonzero(self.of == self.of[b])
+        return int(members[np.argsort(self.rank[members])][rank])
