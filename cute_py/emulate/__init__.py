@@ -15,11 +15,11 @@ import numpy as np
 from cute_py.emulate.arguments import Arguments
 from cute_py.emulate.batch import Batch
 from cute_py.emulate.faults import CHECKS
-from cute_py.emulate.global_memory import GlobalMemory
 from cute_py.emulate.machine import Machine
 from cute_py.emulate.ops import HANDLERS
 from cute_py.emulate.program import program_of
 from cute_py.emulate.promises import Promises
+from cute_py.emulate.regions import Regions
 from cute_py.emulate.report import Report
 from cute_py.emulate.timeline import Timeline
 from cute_py.errors import CuteError, refusal, shorten
@@ -118,7 +118,7 @@ def _run(
     total = grid[0] * grid[1] * grid[2]
     watch = None
     if "global" in program.checks and needs.traffic.written:
-        watch = GlobalMemory(needs.traffic, given, counts, needs.agents.count, total)
+        watch = Regions(needs.traffic, given.arrays, counts, needs.agents.count, total)
     together = max(1, memory // needs.bytes_per_block())
     if program.together:
         together = max(total, 1)

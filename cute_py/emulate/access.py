@@ -11,8 +11,8 @@ from cute_py.emulate.arguments import LEADS, NOWHERE, slot_of
 from cute_py.emulate.bits import from_bytes, item_type, numpy_type, to_bytes
 from cute_py.emulate.clocks import THREAD
 from cute_py.emulate.faults import first
-from cute_py.emulate.global_memory import PLAIN
 from cute_py.emulate.peers import ATOMIC, READ, WRITE
+from cute_py.emulate.regions import PLAIN
 from cute_py.emulate.registers import flag
 from cute_py.emulate.releases import places_of
 from cute_py.emulate.scalars import condition, scalar
@@ -21,7 +21,7 @@ from cute_py.emulate.storages import Place, Vectors
 if TYPE_CHECKING:
     from cute_py.emulate.batch import Resources
     from cute_py.emulate.cohorts import Cohort
-    from cute_py.emulate.global_memory import Touch
+    from cute_py.emulate.regions import Touch
     from cute_py.emulate.scalars import Statics
     from cute_py.emulate.spans import Array, Value
     from cute_py.emulate.storages import Global
@@ -408,7 +408,7 @@ class Located(Vectors):
     def touch(self, c: Cohort, place: Place, kind: int = THREAD) -> Touch | None:
         """Return what threads touch of global memory, if that is watched."""
         watch = c.batch.globals
-        return None if watch is None else watch.touch(c, self, place, self.array(c), kind)
+        return None if watch is None else watch.touch(c.span, self, place, self.array(c), kind)
 
     def put(self, c: Cohort, place: Place, values: Array) -> None:
         """Write global memory, and refuse what nothing orders before."""
@@ -426,7 +426,7 @@ class Located(Vectors):
             watch.read(touch)
             self.store(c, place, values)
             if releases is not None:
-                releases.release(places_of(touch), touch.clocks.acting(c.span, c.mask))
+                releases.release(places_of(touch), releases.clocks.acting(c.span, c.mask))
 
     def _same(self, c: Cohort, place: Place, values: Array, touch: Touch) -> Array:
         """Return for each entry of a touch whether its bits are in memory."""

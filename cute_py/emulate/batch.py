@@ -14,9 +14,10 @@ import numpy as np
 from cute_py.emulate.clocks import LOW, Acting, Agents, Clocks
 from cute_py.emulate.engines import Engines
 from cute_py.emulate.faults import CLOCKED, Faults, line_of
-from cute_py.emulate.global_memory import Traffic
+from cute_py.emulate.global_memory import GlobalMemory
 from cute_py.emulate.peers import Peers
 from cute_py.emulate.promises import Promises
+from cute_py.emulate.regions import Traffic
 from cute_py.emulate.releases import Releases
 from cute_py.emulate.shadow import Grain, Shadow
 from cute_py.emulate.spans import LANES, Array, Clusters, Span, Spans, Value
@@ -34,7 +35,7 @@ from cute_py.plan.walk import (
 
 if TYPE_CHECKING:
     from cute_py.emulate.arguments import Arguments
-    from cute_py.emulate.global_memory import GlobalMemory
+    from cute_py.emulate.regions import Regions
     from cute_py.emulate.report import Report
     from cute_py.errors import CuteError
     from cute_py.plan.plan import Plan
@@ -109,7 +110,7 @@ class Batch:
         report: Report | None,
         blocks: int,
         first: int,
-        globals_: GlobalMemory | None = None,
+        regions: Regions | None = None,
         promises: Promises | None = None,
     ) -> None:
         self.promises = promises or Promises()
@@ -135,10 +136,12 @@ class Batch:
             body = needs.plan.body
             weak = arrives_at_peers(body) and not cluster_barriers(body)
             self.clocks = Clocks(agents, blocks, clusters.size, clusters.rank, weak)
-        self.globals = globals_
         self.releases: Releases | None = None
         if needs.traffic.releases and self.clocks is not None:
             self.releases = Releases(self.clocks, clusters)
+        self.globals: GlobalMemory | None = None
+        if regions is not None and self.clocks is not None:
+            self.globals = GlobalMemory(regions, self.clocks, clusters, self.faults, self.releases)
         self.shadow: Shadow | None = None
         if needs.grain is not None and self.clocks is not None:
             self.shadow = Shadow(self.clocks, needs.grain, self.faults)

@@ -14,185 +14,71 @@ operations"; the marks of a granule are those of FastTrack (Flanagan and Freund,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import gcd
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cute_py.emulate.clocks import EPOCH, SEVERAL, THREAD, WHO
 from cute_py.emulate.faults import line_of
-from cute_py.emulate.granules import CLOSED, MANY, Kept, Region
-from cute_py.emulate.releases import THREADS
+from cute_py.emulate.regions import (
+    CLOSED,
+    MANY,
+    PLAIN,
+    STRONG_READ,
+    STRONG_WRITE,
+    THREADS,
+    Kept,
+    Region,
+    Regions,
+    Touch,
+)
 from cute_py.emulate.spans import LANES, Array
 from cute_py.plan import ops
-from cute_py.plan.walk import accesses, arrays
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    from cute_py.emulate.arguments import Arguments
     from cute_py.emulate.clocks import Clocks
-    from cute_py.emulate.cohorts import Cohort
-    from cute_py.emulate.report import Report
+    from cute_py.emulate.faults import Faults
+    from cute_py.emulate.releases import Releases
+    from cute_py.emulate.spans import Clusters, Span
     from cute_py.emulate.storages import Global, Place, Vectors
-    from cute_py.plan.plan import Plan
 
-FENCES = ("block", "gpu", "system")  # of threads
 EPOCHS = 8  # of one warp in which it accessed a granule, kept apart
-PLAIN, STRONG_READ, STRONG_WRITE = range(3)
-
-
-class Traffic:
-    """What a plan does to global memory, found once.
-
-    Attributes:
-        written: the arrays that it writes, and the pointers.
-        pointers: the pointers; pointed: what the bytes of their accesses are multiples of.
-        grains: what the bytes of all accesses of an array are multiples of, by array.
-        boxed: the arrays that TMA accesses, by elements.
-        bits: of an op's number in a mark, which is (block of the grid + 1) << bits | op.
-        ops, numbers, kinds: the ops that access global memory, their numbers, and what they are.
-        communicates: whether a block may learn of another one while both run.
-        releases: whether threads may learn of each other by memory, be it in a block.
-    """
-
-    def __init__(self, plan: Plan) -> None:
-        every = plan.ops
-        self.written = {name for op in every for name in arrays(op, written=True)}
-        self.pointers = {op.name for op in every if isinstance(op, ops.MakePtr)}
-        self.ops = [op for op in every if arrays(op)]
-        self.numbers = {id(op): n for n, op in enumerate(self.ops)}
-        self.bits = len(self.ops).bit_length()  # of an op's number in a mark
-        self.kinds = np.array([_kind(op) for op in self.ops] or [PLAIN])
-        self.communicates = any(_learns(op) for op in self.ops)
-        atomics = any(isinstance(op, ops.Atomic) and op.old is not None for op in every)
-        fences = any(isinstance(op, ops.Fence) and op.kind in FENCES for op in every)
-        self.releases = self.communicates or (atomics and fences)
-        self.grains: dict[str, int] = {}
-        self.boxed: set[str] = set()
-        for op in self.ops:
-            for x in accesses(op):
-                if x.space == "gmem":
-                    whole = x.packed or x.dtype.bits >= 8
-                    size = max(1, x.width * x.dtype.bits // 8) if whole else 1
-                    self.grains[x.storage] = gcd(self.grains.get(x.storage, 0), size & -size)
-            if isinstance(op, ops.TmaLoad | ops.TmaStore):
-                self.boxed.add(op.tensor)
-        self.pointed = gcd(*[self.grains.get(name, 0) for name in self.pointers])
-
-    def watches(self, names: Collection[str]) -> bool:
-        """Return whether any of these arrays may be written, be it through a pointer."""
-        return not self.written.isdisjoint({*names, *self.pointers})
-
-    def changes(self, names: Collection[str]) -> bool:
-        """Return whether what these arrays and pointers lead to may be written."""
-        through = not self.pointers.isdisjoint(names) and bool(self.written)
-        return through or self.watches(names)
-
-
-def _kind(op: ops.Op) -> int:
-    if isinstance(op, ops.Atomic) or (isinstance(op, ops.TmaStore) and op.reduce):
-        return STRONG_WRITE
-    if isinstance(op, ops.Store) and op.order != "weak":
-        return STRONG_WRITE
-    strong = isinstance(op, ops.WaitUntil) or (isinstance(op, ops.Load) and op.order != "weak")
-    return STRONG_READ if strong else PLAIN
-
-
-def is_strong(op: ops.Op) -> bool:
-    """Tell whether an op accesses global memory in a way that may order it with others."""
-    return bool(arrays(op)) and _kind(op) != PLAIN
-
-
-def _learns(op: ops.Op) -> bool:
-    """Tell whether the threads of an op see what others did in global memory, in order."""
-    atomic = isinstance(op, ops.Atomic) and op.old is not None and op.dst.space == "gmem"
-    return atomic or _kind(op) == STRONG_READ
-
-
-@dataclass(slots=True)
-class Touch:
-    """What the threads of a cohort touch by one op, an entry for each granule of each thread.
-
-    Attributes:
-        ids: (block of the batch) << 16 | thread of the block.
-        stamps: of the agents that access; marks: of block and op.
-        same: gives for each entry whether the bits to be written are there already.
-    """
-
-    c: Cohort
-    clocks: Clocks
-    region: Region
-    storage: str
-    op: ops.Op
-    kind: int
-    g: Array
-    ids: Array
-    stamps: Array
-    marks: Array
-    same: Callable[[], Array] | None = None
 
 
 class GlobalMemory:
-    """The regions of a run, over all of its batches."""
+    """What the threads of a batch do to the regions of its run."""
 
     def __init__(
         self,
-        traffic: Traffic,
-        given: Arguments,
-        report: Report | None,
-        agents: int,
-        blocks: int,
+        regions: Regions,
+        clocks: Clocks,
+        clusters: Clusters,
+        faults: Faults,
+        releases: Releases | None,
     ) -> None:
-        """Watch the arrays that are written; `agents`: of a block; `blocks`: of the grid."""
-        self.traffic, self.report, self.agents = traffic, report, agents
-        small = (blocks + 1) << traffic.bits < 1 << 31
-        self.marks: Any = np.int32 if small else np.int64
-        self.arrays = given.arrays
-        self.of: dict[str, Region] = {}
-        for names in _overlapping(given.arrays):
-            if traffic.watches(names):
-                self._watch(names)
-
-    def _watch(self, names: list[str]) -> None:
-        held = [self.arrays[name] for name in names]
-        low = min(array.address for array in held) // LANES * LANES
-        high = max(array.address + array.nbytes for array in held)
-        region = Region(low, high - low, gcd(*map(self._grain, held)), self.marks, self.agents)
-        for name in names:
-            self.of[name] = region
-
-    def _grain(self, array: Global) -> int:
-        known = gcd(self.traffic.grains.get(array.name, 0), self.traffic.pointed)
-        return gcd(known, array.itemsize) if array.name in self.traffic.boxed else known
-
-    def _ops(self, marks: Any) -> Any:
-        """Return the numbers of the ops that marks name."""
-        return marks & ((1 << self.traffic.bits) - 1)
-
-    def _blocks(self, marks: Any) -> Any:
-        """Return the blocks of the grid that marks name, plus 1."""
-        return marks >> self.traffic.bits
+        """Begin; `releases`: where threads may learn of each other by memory."""
+        self.regions, self.traffic = regions, regions.traffic
+        self.clocks, self.clusters, self.faults = clocks, clusters, faults
+        self.releases = releases
 
     # -- what threads touch
 
     def touch(
-        self, c: Cohort, located: Vectors, place: Place, array: Global, agent: int = THREAD
+        self, span: Span, located: Vectors, place: Place, array: Global, agent: int = THREAD
     ) -> Touch | None:
-        """Return what the threads of a cohort touch; None where nobody watches, or nobody does."""
-        region = self.of.get(array.name)
+        """Return what threads of a span touch; None where nobody watches, or nobody does."""
+        region = self.regions.of.get(array.name)
         if region is None:
             return None
         found = place.extra.get("global")
         if found is None:
-            found = place.extra["global"] = _entries(c, located, place, array, region)
+            found = place.extra["global"] = _entries(span, located, place, array, region)
         g, ids = found
-        return self.touched(c, region, array.name, located.op, g, ids, agent)
+        return self.touched(span, region, array.name, located.op, g, ids, agent)
 
     def touched(
         self,
-        c: Cohort,
+        span: Span,
         region: Region,
         storage: str,
         op: ops.Op,
@@ -204,15 +90,14 @@ class GlobalMemory:
         """Return the touch of granules by threads; `who`: the agent, where it is no thread's."""
         if not len(g):
             return None
-        clocks, n = c.batch.clocks, self.traffic.numbers[id(op)]
-        assert clocks is not None
+        clocks, n = self.clocks, self.traffic.numbers[id(op)]
         b = ids >> THREADS
         rows = b if clocks.rows > 1 else np.zeros_like(b)
         agents = (ids & ((1 << THREADS) - 1)) + agent * clocks.agents.threads
         stamps = clocks.stamps(rows, agents if who is None else np.full_like(agents, who))
-        marks = (b + (c.batch.faults.first + 1)) << self.traffic.bits | n
+        marks = (b + (self.faults.first + 1)) << self.traffic.bits | n
         kind = int(self.traffic.kinds[n])
-        return Touch(c, clocks, region, storage, op, kind, g, ids, stamps, marks)
+        return Touch(span, region, storage, op, kind, g, ids, stamps, marks)
 
     # -- reads and writes
 
@@ -242,20 +127,20 @@ class GlobalMemory:
             writers = region.writer.take(g)
             self._require(t, "write", "write", wrote, writers)
             self._require_one_proxy(t, "write", wrote, writers)
-            self._count(t, "rewritten", int(np.count_nonzero(wrote)))
+            self.regions.count(t, "rewritten", int(np.count_nonzero(wrote)))
         if region.read.take(g).any():
             self._after_others(t, "write")
             region.read[g] = 0
             for granule in region.many.keys() & set(g.tolist()) if region.many else ():
                 del region.many[granule]
-        if t.c.batch.releases is not None:
-            t.c.batch.releases.forget(t)
+        if self.releases is not None:
+            self.releases.forget(t)
         region.wrote[g] = t.marks
         region.writer.put(g, t.stamps)
         several = (region.writer.take(g) != t.stamps) | (region.wrote.take(g) != t.marks)
         if not several.any():
             return False
-        self._count(t, "rewritten", int(np.count_nonzero(several)))
+        self.regions.count(t, "rewritten", int(np.count_nonzero(several)))
         region.writer.put(g[several], region.writer.take(g[several]) | SEVERAL)
         return True
 
@@ -270,7 +155,7 @@ class GlobalMemory:
             raise self._race(t, k, "write", "write of other bits", mark, stamp & ~SEVERAL)
         several = (region.writer.take(t.g) ^ t.stamps) & ~SEVERAL != 0
         several |= region.wrote.take(t.g) != t.marks
-        self._count(t, "equal", int(np.count_nonzero(several)))
+        self.regions.count(t, "equal", int(np.count_nonzero(several)))
 
     # -- what orders them
 
@@ -278,10 +163,10 @@ class GlobalMemory:
         """Refuse the first entry that is not ordered after marked accesses of its granule."""
         bad = self._unordered(t, np.arange(len(t.g)), marks, stamps, wrote=True)
         if access == other == "write" and t.same is not None and bad.any():
-            maybe = bad & (self._ops(marks) == self._ops(t.marks))
+            maybe = bad & (self.regions.ops(marks) == self.regions.ops(t.marks))
             if maybe.any():
                 equal = maybe & t.same()
-                self._count(t, "equal", int(np.count_nonzero(equal)))
+                self.regions.count(t, "equal", int(np.count_nonzero(equal)))
                 bad &= ~equal
         if bad.any():
             k = int(np.argmax(bad))
@@ -291,7 +176,7 @@ class GlobalMemory:
         """Refuse TMA where threads stored: no op here orders the two proxies in global memory."""
         if not isinstance(t.op, ops.TmaLoad | ops.TmaStore):
             return
-        stored = (marks != 0) & (stamps & WHO < t.clocks.agents.threads)
+        stored = (marks != 0) & (stamps & WHO < self.clocks.agents.threads)
         if stored.any():
             k = int(np.argmax(stored))
             marked = int(marks[k]), int(stamps[k]) & ~SEVERAL
@@ -315,7 +200,7 @@ class GlobalMemory:
             entries = np.concatenate([entries, more[:, 0]])
             marks = np.concatenate([marks, more[:, 1]])
             stamps = np.concatenate([stamps, more[:, 2]])
-        kinds = self.traffic.kinds[self._ops(marks)]
+        kinds = self.traffic.kinds[self.regions.ops(marks)]
         if access != "write":
             chosen = kinds == (STRONG_WRITE if t.kind == PLAIN else PLAIN)
             entries, marks, stamps, kinds = (x[chosen] for x in (entries, marks, stamps, kinds))
@@ -331,15 +216,14 @@ class GlobalMemory:
         """Return which marked accesses are not ordered before entries of a touch; `wrote`: they are
         plain writes. Where lanes of a warp made one with the same bits, each of them may read it.
         """
-        batch = t.c.batch
-        clocks, ids = t.clocks, t.ids[entries]
+        clocks, ids, first = self.clocks, t.ids[entries], self.faults.first
         mine = (stamps ^ t.stamps[entries]) & (SEVERAL | WHO) == 0  # the same thread alone
-        mine &= (self._blocks(marks) == self._blocks(t.marks[entries])) & (
+        mine &= (self.regions.blocks(marks) == self.regions.blocks(t.marks[entries])) & (
             stamps & WHO < clocks.agents.threads
         )
         bad = (marks != 0) & ~mine
         b = ids >> THREADS
-        near = np.flatnonzero(bad & ((self._blocks(marks)) - 1 == b + batch.faults.first))
+        near = np.flatnonzero(bad & (self.regions.blocks(marks) - 1 == b + first))
         if len(near):
             thread = ids[near] & ((1 << THREADS) - 1)
             lane = thread % LANES
@@ -350,23 +234,22 @@ class GlobalMemory:
             if wrote and t.same is None:
                 alike = (stamps[near] & SEVERAL != 0) & ((held & WHO) // LANES == thread // LANES)
                 bad[near[alike]] = False
-        clusters = batch.engines.clusters
-        if clusters.size > 1 and bad.any():
+        if self.clusters.size > 1 and bad.any():
             self._in_clusters(t, bad, entries, marks, stamps)
-        if batch.releases is not None and bad.any():
+        if self.releases is not None and bad.any():
             far = np.flatnonzero(bad)
-            blocks = (self._blocks(marks[far])) - 1 - batch.faults.first
-            bad[far] = ~batch.releases.known(t, entries[far], blocks, stamps[far])
+            blocks = self.regions.blocks(marks[far]) - 1 - first
+            bad[far] = ~self.releases.known(t, entries[far], blocks, stamps[far])
         return bad
 
     def _in_clusters(
         self, t: Touch, bad: Array, entries: Array, marks: Array, stamps: Array
     ) -> None:
         """Leave out accesses of other blocks of the cluster that the clocks order before."""
-        clocks, clusters = t.clocks, t.c.batch.engines.clusters
+        clocks, clusters = self.clocks, self.clusters
         near = np.flatnonzero(bad)
         b = t.ids[entries[near]] >> THREADS
-        theirs = (self._blocks(marks[near])) - 1 - t.c.batch.faults.first
+        theirs = self.regions.blocks(marks[near]) - 1 - self.faults.first
         inside = (theirs >= 0) & (theirs < len(clusters.of))
         near, b, theirs = near[inside], b[inside], theirs[inside]
         same = clusters.of[b] == clusters.of[theirs]
@@ -395,12 +278,13 @@ class GlobalMemory:
     def _without_ordered(self, t: Touch, marks: Array) -> Touch:
         """Keep entries of which others read the granule, too, in `many`; return the others."""
         region = t.region
-        stamps, kinds = region.reader.take(t.g), self.traffic.kinds[self._ops(np.maximum(marks, 0))]
+        stamps = region.reader.take(t.g)
+        kinds = self.traffic.kinds[self.regions.ops(np.maximum(marks, 0))]
         later = marks == 0
-        if not t.clocks.divided:  # lanes of one warp, in one epoch
+        if not self.clocks.divided:  # lanes of one warp, in one epoch
             again = (
                 (stamps >> EPOCH == t.stamps >> EPOCH)
-                & (self._blocks(marks) == self._blocks(t.marks))
+                & (self.regions.blocks(marks) == self.regions.blocks(t.marks))
                 & (kinds == t.kind)
                 & (marks > 0)
             )
@@ -421,7 +305,7 @@ class GlobalMemory:
         """Keep entries of one touch that read one granule: lanes of a warp, or more."""
         region, g = t.region, t.g
         lanes = np.zeros(len(g), np.bool_)
-        if not t.clocks.divided:
+        if not self.clocks.divided:
             apart = (region.reader.take(g) ^ t.stamps) & ~SEVERAL & -LANES
             lanes = differs & (region.read.take(g) == t.marks) & (apart == 0)
             region.reader.put(g[lanes], region.reader.take(g[lanes]) | SEVERAL)
@@ -433,7 +317,7 @@ class GlobalMemory:
             entries = self._close(t, entries)
         if not len(entries):
             return
-        region, agent = t.region, WHO if t.clocks.divided else WHO & -LANES
+        region, agent = t.region, WHO if self.clocks.divided else WHO & -LANES
         whole = np.stack([t.g[entries], t.marks[entries], t.stamps[entries] & agent], 1)
         _, first, count = np.unique(whole, axis=0, return_index=True, return_counts=True)
         for k, n in zip(entries[first].tolist(), count.tolist(), strict=True):
@@ -444,11 +328,11 @@ class GlobalMemory:
                 old = int(region.read[granule])
                 if old > 0:
                     before = int(region.reader.take(granule))
-                    kind = int(self.traffic.kinds[self._ops(old)])
-                    key = self._blocks(old), kind, before & agent, before >> EPOCH
+                    kind = int(self.traffic.kinds[self.regions.ops(old)])
+                    key = self.regions.blocks(old), kind, before & agent, before >> EPOCH
                     known[key] = old, before
                 region.read[granule] = MANY
-            warp = self._blocks(mark), t.kind, stamp & agent
+            warp = self.regions.blocks(mark), t.kind, stamp & agent
             self._keep(t, k, known, warp, (mark, stamp | (SEVERAL if n > 1 else 0)))
 
     def _keep(
@@ -477,7 +361,7 @@ class GlobalMemory:
         held = region.read.take(g)
         for k in np.flatnonzero(held == MANY).tolist():
             held[k] = next(iter(region.many[int(g[k])].values()))[0]
-        apart = (held > 0) & (self._blocks(held) != self._blocks(marks))
+        apart = (held > 0) & (self.regions.blocks(held) != self.regions.blocks(marks))
         granules, first = np.unique(g[apart], return_index=True)
         others = entries[np.flatnonzero(apart)[first]]
         for granule, k in zip(granules.tolist(), others.tolist(), strict=True):
@@ -488,7 +372,7 @@ class GlobalMemory:
                 row = next(iter(kept.values()))
             two = (row, (int(t.marks[k]), int(t.stamps[k])))
             region.many[granule] = {
-                (self._blocks(m), t.kind, s & WHO, s >> EPOCH): (m, s) for m, s in two
+                (self.regions.blocks(m), t.kind, s & WHO, s >> EPOCH): (m, s) for m, s in two
             }
             region.read[granule] = CLOSED
         rest: Array = entries[region.read.take(g) != CLOSED]
@@ -507,28 +391,28 @@ class GlobalMemory:
         code: str = "emulate-global-race",
     ) -> Exception:
         """Return the error of entry k, with who is not ordered before it."""
-        batch, region = t.c.batch, t.region
-        span, agents = t.c.span, t.clocks.agents
+        faults, region = self.faults, t.region
+        span, agents = t.span, self.clocks.agents
         b, thread = int(t.ids[k]) >> THREADS, int(t.ids[k]) & ((1 << THREADS) - 1)
         where = (
             int(np.searchsorted(span.B, b)),
             int(np.searchsorted(span.W, thread // LANES)),
             thread % LANES,
         )
-        array = self.arrays[t.storage]
+        array = self.regions.arrays[t.storage]
         start = region.low + int(t.g[k]) * region.granule - array.address
         offset = start * 8 // array.bits
-        theirs, who = (self._blocks(mark)) - 1, stamp & WHO
-        mine = theirs == b + batch.faults.first
-        block = batch.faults.block(theirs - batch.faults.first)
+        theirs, who = self.regions.blocks(mark) - 1, stamp & WHO
+        mine = theirs == b + faults.first
+        block = faults.block(theirs - faults.first)
         fix = _FIXES[(who // LANES == thread // LANES) if mine else None]
         if who < agents.threads:
             name = f"block {block}, warp {who // LANES}, lane {who % LANES} (thread {who})"
         else:
             engine, wait = agents.engine(who)
             name, fix = f"{engine} of block {block}", wait if mine else fix
-        line = line_of(self.traffic.ops[self._ops(mark)])
-        return batch.faults.at(
+        line = line_of(self.traffic.ops[self.regions.ops(mark)])
+        return faults.at(
             code,
             t.op,
             span,
@@ -542,33 +426,6 @@ class GlobalMemory:
             **({"fix": fix} if code == "emulate-global-race" else {"op_name": t.op.call}),
         )
 
-    def _count(self, t: Touch, name: str, granules: int) -> None:
-        if self.report is not None and granules:
-            bits = self.arrays[t.storage].bits
-            counts = self.report.of(t.op)
-            more = max(1, granules * t.region.granule * 8 // bits)
-            setattr(counts, name, getattr(counts, name) + more)
-
-    def unwritten(self) -> dict[str, int]:
-        """Return how many elements of each written array nobody has written."""
-        found = {}
-        for name in sorted(self.traffic.written - self.traffic.pointers):
-            array, region = self.arrays[name], self.of[name]
-            start = array.address - region.low
-            at = (start + np.arange(array.size) * array.bits // 8) // region.granule
-            none = (region.wrote[at] == 0) & ~self._strongly_written(region, at)
-            if array.inside is not None:
-                none &= array.inside
-            found[name] = int(np.count_nonzero(none))
-        return found
-
-    def _strongly_written(self, region: Region, at: Array) -> Array:
-        marks = region.read[at]
-        done = (marks > 0) & (self.traffic.kinds[self._ops(np.maximum(marks, 0))] == STRONG_WRITE)
-        for k in np.flatnonzero(marks < 0).tolist():
-            done[k] = STRONG_WRITE in {key[1] for key in region.many[int(at[k])]}
-        return done
-
 
 _WORDS = {PLAIN: "read", STRONG_READ: "acquire", STRONG_WRITE: "atomic or release"}
 _FIXES: dict[bool | None, str] = {
@@ -580,23 +437,10 @@ _FIXES: dict[bool | None, str] = {
 }
 
 
-def _overlapping(arrays: dict[str, Global]) -> list[list[str]]:
-    """Return the names of arrays in groups whose memory overlaps."""
-    groups: list[list[str]] = []
-    end = -1
-    for name, array in sorted(arrays.items(), key=lambda row: row[1].address):
-        if array.address >= end:
-            groups.append([])
-        groups[-1].append(name)
-        end = max(end, array.address + array.nbytes)
-    return groups
-
-
 def _entries(
-    c: Cohort, located: Vectors, place: Place, array: Global, region: Region
+    span: Span, located: Vectors, place: Place, array: Global, region: Region
 ) -> tuple[Array, Array]:
     """Return granule, and block and thread, of each granule that each thread touches."""
-    span = c.span
     start = place.offsets * array.bits // 8 + (array.address - region.low)
     count = located.width * array.bits // 8 // region.granule
     g = start // region.granule
@@ -616,4 +460,4 @@ def _chosen(t: Touch, entries: Array) -> Touch:
     if len(entries) == len(t.g):
         return t
     parts = [x[entries] for x in (t.g, t.ids, t.stamps, t.marks)]
-    return Touch(t.c, t.clocks, t.region, t.storage, t.op, t.kind, *parts)
+    return Touch(t.span, t.region, t.storage, t.op, t.kind, *parts)

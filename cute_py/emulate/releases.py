@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from cute_py.emulate.clocks import LOW, WHO
+from cute_py.emulate.regions import THREADS
 from cute_py.emulate.spans import LANES, Array
 
 if TYPE_CHECKING:
     from cute_py.emulate.clocks import Acting, Clocks
-    from cute_py.emulate.global_memory import Touch
+    from cute_py.emulate.regions import Touch
     from cute_py.emulate.spans import Clusters, Span
 
 # "at", a region of global memory or the shared memory of block -1 - b, and where in it
@@ -32,7 +33,6 @@ Each: TypeAlias = list[tuple[Place, int, int]]  # a place, and the block and thr
 Known: TypeAlias = dict[Any, Any]
 # block -> its clock [column]; (block, agent) -> the bound of its stamps; Place -> version
 
-THREADS = 16  # bits of a thread's number in `ids`
 KEPT = 64  # acquires of one thread that are kept
 
 

@@ -715,9 +715,9 @@ def a_loop_that_counts(flag, out):
     "kernel", [a_lock_that_nobody_opens, a_loop_over_a_plain_flag, a_loop_that_counts]
 )
 def test_a_loop_that_nothing_ends_is_refused(kernel, order, monkeypatch):
-    from cute_py.emulate import spins
+    from cute_py.emulate import machine
 
-    monkeypatch.setattr(spins, "MOST_ROUNDS", 200)
+    monkeypatch.setattr(machine, "MOST_ROUNDS", 200)
     flag, out = np.zeros(1, s32), np.zeros(1, f32)
     plan = cute.trace(kernel, flag, out)
     with pytest.raises(cute.CuteError) as caught:
@@ -844,10 +844,10 @@ def test_lanes_that_store_alike_may_read_that_and_not_store_other_bits(order):
 
 def test_a_loop_over_tickets_is_no_deadlock(monkeypatch):
     """Blocks take tiles by a counter, far more often than a loop may go round for nothing."""
-    from cute_py.emulate import spins
+    from cute_py.emulate import machine
 
-    monkeypatch.setattr(spins, "MOST_ROUNDS", 20)
-    monkeypatch.setattr(spins, "LOOKS", 5)
+    monkeypatch.setattr(machine, "MOST_ROUNDS", 20)
+    monkeypatch.setattr(machine, "LOOKS", 5)
 
     @cute.kernel
     def run(counter, out):
@@ -890,7 +890,7 @@ def test_a_race_names_both_lines_and_the_coordinate():
 @pytest.mark.parametrize("agents", [3 * 32, 3 * 1024 + 40])
 def test_a_granule_takes_16_bytes_and_more_once_epochs_are_large(agents):
     from cute_py.emulate.clocks import EPOCH, SEVERAL
-    from cute_py.emulate.granules import Region
+    from cute_py.emulate.regions import Region
 
     region = Region(0, 800, 8, np.int32, agents)
     held = region.wrote, region.read, region.writer.held, region.reader.held

@@ -13,12 +13,12 @@ from cute_py.emulate.access import Located
 from cute_py.emulate.bits import from_bytes, numpy_type, recast, to_bytes
 from cute_py.emulate.clocks import BULK, BULK_WRITE, COPY, THREAD
 from cute_py.emulate.cohorts import Cohort, Run
-from cute_py.emulate.global_memory import PLAIN
 from cute_py.emulate.numerics import function
 from cute_py.emulate.ops.order import require_warps, slots_of, threads_of, value_at
 from cute_py.emulate.pointers import define
 from cute_py.emulate.program import Program, handles
-from cute_py.emulate.releases import THREADS, places_of, shared_places
+from cute_py.emulate.regions import PLAIN, THREADS
+from cute_py.emulate.releases import places_of, shared_places
 from cute_py.emulate.spans import LANES, Array
 from cute_py.emulate.storages import Place
 from cute_py.plan import ops
@@ -454,7 +454,7 @@ class Box:
     ) -> None:
         """Refuse a read of elements, or a write of values, that nothing orders; by an engine."""
         watch = c.batch.globals
-        region = None if watch is None else watch.of.get(self.name)
+        region = None if watch is None else watch.regions.of.get(self.name)
         if watch is None or region is None:
             return
         array = self.array(c)
@@ -462,7 +462,7 @@ class Box:
         g = (g + np.arange(array.itemsize // region.granule)).reshape(-1)
         thread = int(c.span.W[where[1]]) * LANES + where[2]
         ids = np.full(len(g), (int(c.span.B[where[0]]) << THREADS) | thread)
-        touch = watch.touched(c, region, self.name, op, g, ids, agent, who)
+        touch = watch.touched(c.span, region, self.name, op, g, ids, agent, who)
         if touch is None:
             return
         if values is None or touch.kind != PLAIN:

@@ -13,7 +13,8 @@ from cute_py.emulate.cohorts import Cohort, Run, Signal, Wait, split
 from cute_py.emulate.divergence import running
 from cute_py.emulate.faults import first
 from cute_py.emulate.program import Program, handles
-from cute_py.emulate.releases import THREADS, places_of
+from cute_py.emulate.regions import THREADS
+from cute_py.emulate.releases import places_of
 from cute_py.emulate.scalars import TESTS, uniform
 from cute_py.emulate.spans import LANES, Array, Span, Value
 from cute_py.emulate.storages import Place
