@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cute_py.emulate.arguments import Arguments
-from cute_py.emulate.batch import Batch
+from cute_py.emulate.batch import Run, batch_of
 from cute_py.emulate.faults import CHECKS
 from cute_py.emulate.machine import Machine
 from cute_py.emulate.ops import HANDLERS
 from cute_py.emulate.program import program_of
-from cute_py.emulate.promises import Promises
 from cute_py.emulate.regions import Regions
 from cute_py.emulate.report import Report
 from cute_py.emulate.timeline import Timeline
@@ -122,10 +121,10 @@ def _run(
     together = max(1, memory // needs.bytes_per_block())
     if program.together:
         together = max(total, 1)
-    starts, promises = list(range(0, total, together)), Promises()
+    starts, run = list(range(0, total, together)), Run(needs, given, grid, counts, watch, {})
     for batch, start in enumerate(reversed(starts) if order == "reversed" else starts, 1):
         blocks = min(together, total - start)
-        state = Batch(needs, given, grid, counts, blocks, start, watch, promises)
+        state = batch_of(run, blocks, start)
         before = (batch - 1) * together
         part = _part_of(progress, before, blocks, total)
         Machine(program, state, order, part, resident).run()

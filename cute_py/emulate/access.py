@@ -11,17 +11,17 @@ from cute_py.emulate.arguments import LEADS, NOWHERE, slot_of
 from cute_py.emulate.bits import from_bytes, item_type, numpy_type, to_bytes
 from cute_py.emulate.clocks import THREAD
 from cute_py.emulate.faults import first
-from cute_py.emulate.peers import ATOMIC, READ, WRITE
 from cute_py.emulate.regions import PLAIN
 from cute_py.emulate.registers import flag
 from cute_py.emulate.releases import places_of
 from cute_py.emulate.scalars import condition, scalar
+from cute_py.emulate.shadow import ATOMIC, READ, WRITE
 from cute_py.emulate.storages import Place, Vectors
 
 if TYPE_CHECKING:
-    from cute_py.emulate.batch import Resources
     from cute_py.emulate.cohorts import Cohort
     from cute_py.emulate.regions import Touch
+    from cute_py.emulate.resources import Resources
     from cute_py.emulate.scalars import Statics
     from cute_py.emulate.spans import Array, Value
     from cute_py.emulate.storages import Global
@@ -84,11 +84,11 @@ class Located(Vectors):
         the threads that take part point into.
         """
         if not self.pointer:
-            return c.batch.arrays[self.access.storage].as_(self.dtype)
+            return c.batch.given.arrays[self.access.storage].as_(self.dtype)
         slot = c.env[slot_of(self.pointer)]
         if slot == NOWHERE:
-            return c.batch.nowhere
-        array = c.batch.reachable.arrays[int(slot) // LEADS]
+            return c.batch.given.nowhere
+        array = c.batch.given.reachable.arrays[int(slot) // LEADS]
         return array.from_byte(int(slot) % LEADS, self.dtype)
 
     def _shift(self, c: Cohort) -> Value:
@@ -153,7 +153,7 @@ class Located(Vectors):
     def _blocks(self, c: Cohort, place: Place) -> Array:
         """Return the block of each thread's rank; refuse ranks that the cluster does not have."""
         assert self.rank is not None
-        clusters = c.batch.engines.clusters
+        clusters = c.batch.clusters
         ranks = np.broadcast_to(np.asarray(self.rank(c)), c.span.shape)
         active = c.active() if place.active is None else place.active.any(-1) & c.active()
         bad = active & ((ranks < 0) | (ranks >= clusters.size))
@@ -282,7 +282,7 @@ class Located(Vectors):
         bad = c.active()[..., None] if active is None else active
         where = first(bad.any(-1), c.span)
         address = _at(c.env[self.pointer], where, c)
-        near = c.batch.reachable.nearest(address)
+        near = c.batch.given.reachable.nearest(address)
         facts = {"address": f"{address:#x}", "storage": self.pointer, "nearest": near}
         return c.fault("emulate-pointer", self.op, where, **facts)
 
@@ -401,9 +401,9 @@ class Located(Vectors):
         return None
 
     def _judge_peers(self, c: Cohort, place: Place, kind: str) -> None:
-        peers = c.batch.engines.peers
+        peers = c.batch.peers
         if peers is not None:
-            peers.access(c, self, place, kind)
+            peers.access(c.span, c.active(), self, place, kind)
 
     def touch(self, c: Cohort, place: Place, kind: int = THREAD) -> Touch | None:
         """Return what threads touch of global memory, if that is watched."""
@@ -599,6 +599,17 @@ class Located(Vectors):
         memory = np.unpackbits(c.batch.smem.data, axis=1, bitorder="little")
         memory[block[chosen], bits[chosen]] = new[..., : self.bits][chosen]
         c.batch.smem.data[...] = np.packbits(memory, axis=1, bitorder="little")
+
+
+def taking_part(c: Cohort, place: Place) -> Array:
+    """Return the lanes [block, warp, lane] that execute an op at a place."""
+    active = c.active()
+    return active if place.guard is None else active & place.guard[..., 0]
+
+
+def slots_of(located: Located, c: Cohort, place: Place) -> Array:
+    """Return the slots [block, warp, lane] of an mbarrier operand."""
+    return np.broadcast_to(c.batch.agents.slot(located, place.offsets[..., 0]), c.span.shape)
 
 
 def _at(value: Value, where: tuple[int, ...], c: Cohort) -> int:

@@ -27,6 +27,7 @@ from cute_py.emulate.clocks import (
     through,
 )
 from cute_py.emulate.faults import line_of
+from cute_py.emulate.peers import Actor
 from cute_py.emulate.phases import Phases
 from cute_py.emulate.spans import LANES, Array, Clusters, Span, Thread
 
@@ -72,6 +73,7 @@ class Engines:
         agents: Agents,
         clocks: Clocks | None,
         shadow: Shadow | None,
+        peers: Peers | None,
         faults: Faults,
         clusters: Clusters,
         ended: Array,
@@ -80,8 +82,7 @@ class Engines:
         """Begin; `ended` will tell which warps [block, warp] have; `checks`: those to make."""
         self.checks = checks
         self.agents, self.clocks, self.shadow, self.faults = agents, clocks, shadow, faults
-        self.clusters, self.ended = clusters, ended
-        self.peers: Peers | None = None  # where a plan accesses shared memory of other blocks
+        self.clusters, self.ended, self.peers = clusters, ended, peers
         shape = len(ended), agents.slots
         self.count, self.pending, self.bytes, self.phase = (
             np.zeros(shape, np.int64) for _ in range(4)
@@ -356,8 +357,7 @@ class Engines:
         lanes = 1 << thread if lane else int(clocks.lanes[part])
         asked = Request(op, span, issue, vectors, own, w, part, lanes, b, g, writes)
         self._after_writes(asked)
-        if self.peers is not None:
-            self.peers.engine(asked)
+        self._after_peers(asked)
         column, number = int(clocks.column[agent]), shadow.number(op)
         epoch = int(clocks.epoch[b, column]) << EPOCH
         self._fenced_writes(asked)
@@ -408,6 +408,23 @@ class Engines:
                 "emulate-smem-unwritten", asked.op, asked.span, asked.thread, **facts
             )
 
+    def _after_peers(self, asked: Request) -> None:
+        """Require that what threads of other blocks did to the granules is ordered before."""
+        if self.peers is None:
+            return
+        actor = Actor(asked.own, asked.warp, asked.part, asked.lanes)
+        found = self.peers.engine(actor, asked.block, asked.granules, asked.writes)
+        if found is None:
+            return
+        k, mark, is_ordered = found
+        if is_ordered:
+            other = f"warp {mark.warp} of block {self.faults.block(mark.block)}"
+            raise self._unfenced(asked, k, f"{other} ({line_of(mark.op)})", mark.warp * LANES)
+        other, fix = self.peers.told(mark)
+        facts = {"storage": asked.vectors.access.storage, "offset": self._element(asked, k)}
+        facts |= {"access": "write" if asked.writes else "read", "other": other, "fix": fix}
+        raise self.faults.at("emulate-race", asked.op, asked.span, asked.thread, **facts)
+
     def _fenced_writes(self, asked: Request) -> None:
         """Require that what threads wrote to the granules is fenced."""
         shadow, clocks = self.shadow, self.clocks
@@ -426,21 +443,15 @@ class Engines:
         if hidden.any():
             k = int(np.argmax(hidden))
             since = line_of(shadow.ops[int(shadow.wrote[b, g[k]])])
-            raise self.unfenced(asked, k, f"warp {int(warps[k])} ({since})", int(who[k]))
+            raise self._unfenced(asked, k, f"warp {int(warps[k])} ({since})", int(who[k]))
 
-    def unfenced(self, asked: Request, k: int, other: str, who: int) -> CuteError:
+    def _unfenced(self, asked: Request, k: int, other: str, who: int) -> CuteError:
         """Return the error of a request for a granule that an agent wrote without a fence."""
         facts: dict[str, Any] = {"storage": asked.vectors.access.storage}
         facts["access"] = "write" if asked.writes else "read"
         facts |= {"offset": self._element(asked, k), "agent": who}
         facts |= {"other": other, "op_name": asked.op.call}
         return self.faults.at("emulate-proxy-fence", asked.op, asked.span, asked.thread, **facts)
-
-    def late(self, asked: Request, k: int, other: str, fix: str) -> CuteError:
-        """Return the error of a request that another block's access is not ordered before."""
-        facts = {"storage": asked.vectors.access.storage, "offset": self._element(asked, k)}
-        facts |= {"access": "write" if asked.writes else "read", "other": other, "fix": fix}
-        return self.faults.at("emulate-race", asked.op, asked.span, asked.thread, **facts)
 
     def _after_readers(self, asked: Request) -> None:
         """Require that the readers of the granules are ordered before."""
@@ -492,7 +503,7 @@ class Engines:
         if clocks is None or "lifetimes" not in self.checks:
             return
         if self.ended[b].all():
-            self._end(op, b, "has ended, and a thread of another block uses", "meet")
+            raise self.faults.ending(op, b, "has ended, and a thread of another block uses", "meet")
         own, w, lane = self._thread(span, thread)
         source, who = (own, w * LANES + lane) if agent < 0 else (b, agent)
         stamp = clocks.stamps(np.array([source]), np.array([who]))[0]
@@ -510,12 +521,12 @@ class Engines:
                 rank = int(self.clusters.rank[b]) if clocks.clock.shape[2] > 1 else 0
                 if epoch > clocks.clock[b, :, rank, 0, column].max():
                     use = f"{self.agents.engine(agent)[0]} ({line_of(op)}) still reads"
-                    self._end(op, b, use, "wgmma")
+                    raise self.faults.ending(op, b, use, "wgmma")
             elif epoch > int(clocks.own[b, 0, column]):
                 part = clocks.of[self.agents.warp(agent), agent % LANES]
                 committed = epoch >> EPOCH <= int(clocks.closed[BULK][b, part, 0])
                 fix = "wait" if committed else "commit, and wait"
-                self._end(op, b, f"a TMA store ({line_of(op)}) still reads", fix)
+                raise self.faults.ending(op, b, f"a TMA store ({line_of(op)}) still reads", fix)
         self._require_loads_over()
         for b, source, stamp, op in self.reached:
             rank = int(self.clusters.rank[source])
@@ -524,7 +535,7 @@ class Engines:
                 what = f"block {self.faults.block(source)} arrives at"
                 if stamp & WHO >= self.agents.tma:
                     what = "a TMA load of another block writes"
-                self._end(op, b, f"{what} ({line_of(op)})", "meet")
+                raise self.faults.ending(op, b, f"{what} ({line_of(op)})", "meet")
         if self.peers is not None:
             self.peers.require_over()
 
@@ -546,20 +557,4 @@ class Engines:
                 k = int(np.argmax(late))
                 op = shadow.ops[int(shadow.wrote[row, first[k]])]
                 engine, _ = agents.engine(int(stamps[k]) & WHO)
-                self._end(op, row, f"{engine} ({line_of(op)}) still writes", "load")
-
-    def _end(self, op: Op, b: int, use: str, how: str) -> None:
-        raise self.ending(op, b, use, how)
-
-    def ending(self, op: Op, b: int, use: str, how: str = "meet") -> CuteError:
-        """Return the error of the end of a block whose shared memory is in use."""
-        fixes = {
-            "wait": "call cute.tma_store_wait(0) before the kernel ends",
-            "commit, and wait": "call cute.tma_store_commit() and cute.tma_store_wait(0) "
-            "before the end",
-            "wgmma": "call cute.warpgroup_commit() and cute.warpgroup_wait(0) before the end",
-            "load": "wait for its mbarrier before the kernel ends",
-            "meet": "call cute.cluster_sync() before the kernel ends, or wait for the phase",
-        }
-        block = self.faults.block(b)
-        return self.faults.fault("emulate-block-end", op, block=block, use=use, fix=fixes[how])
+                raise self.faults.ending(op, row, f"{engine} ({line_of(op)}) still writes", "load")

@@ -120,6 +120,16 @@ def line_of(op: Op) -> str:
     return op.where or op.call
 
 
+# what a block must do before it ends
+_ENDINGS = {
+    "wait": "call cute.tma_store_wait(0) before the kernel ends",
+    "commit, and wait": "call cute.tma_store_commit() and cute.tma_store_wait(0) before the end",
+    "wgmma": "call cute.warpgroup_commit() and cute.warpgroup_wait(0) before the end",
+    "load": "wait for its mbarrier before the kernel ends",
+    "meet": "call cute.cluster_sync() before the kernel ends, or wait for the phase",
+}
+
+
 class Faults:
     """Makes the errors of a batch: it knows the shape of the grid, and the batch's first block."""
 
@@ -150,6 +160,11 @@ class Faults:
         else:
             who = f"block {block}, warp {warp}"
         return self.fault(code, op, who=who, **facts)
+
+    def ending(self, op: Op, b: int, use: str, how: str = "meet") -> CuteError:
+        """Return the error of the end of a block whose shared memory is in use."""
+        block = self.block(b)
+        return self.fault("emulate-block-end", op, block=block, use=use, fix=_ENDINGS[how])
 
 
 def first(bad: Array, span: Span) -> tuple[int, ...]:

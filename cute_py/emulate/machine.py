@@ -22,18 +22,15 @@ import numpy as np
 from cute_py.emulate.cohorts import Cohort, Frame, Signal, joined, split
 from cute_py.emulate.divergence import divided, force, gather, merged, wait_for_others
 from cute_py.emulate.faults import line_of
-from cute_py.emulate.spans import LANES, Array
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cute_py.emulate.batch import Batch, Resources
+    from cute_py.emulate.batch import Batch
     from cute_py.emulate.program import Program
+    from cute_py.emulate.spans import Array
     from cute_py.errors import CuteError
 
-MULTIPROCESSORS = 132  # of an H100
-THREADS, BLOCKS, SHARED = 2048, 32, 228 * 1024  # that one holds
-RESERVED = 1024  # bytes of shared memory that each block takes besides its own
 MOST_ROUNDS = 1 << 14  # in which memory does not change
 MOST_CHANGES = 1 << 22  # rounds in which it does
 LOOKS = 1 << 12  # rounds from one look to the next, after looks at 1, 2, 4, 8, ...
@@ -297,23 +294,16 @@ def _runs(numbers: Array) -> str:
 # -- which blocks have begun
 
 
-def most_resident(needs: Resources) -> int:
-    """Return how many blocks run at once, by their threads and shared memory."""
-    by_threads = THREADS // (needs.warps * LANES)
-    each = min(by_threads, BLOCKS, SHARED // (needs.stride + RESERVED))
-    return MULTIPROCESSORS * max(1, each)
-
-
 class Residents:
     """The blocks of a batch that have begun, and those that begin later."""
 
     def __init__(self, program: Program, batch: Batch, resident: int | None) -> None:
         self.program, self.batch = program, batch
-        self.most = resident or most_resident(program.resources)
+        self.most = resident or program.resources.most_resident()
         self.running = np.zeros(0, np.int64)
         self.later: deque[Array] = deque([np.arange(batch.blocks)])
         if program.communicates:
-            clusters = batch.engines.clusters.of
+            clusters = batch.clusters.of
             firsts = np.unique(clusters, return_index=True)[1]
             groups = [np.flatnonzero(clusters == clusters[b]) for b in np.sort(firsts)]
             self.later = deque(groups)
@@ -382,7 +372,7 @@ class Spins:
     def _memory(self) -> int:
         """Return a number that differs where memory does."""
         total = crc32(self.batch.smem.data)
-        for array in self.batch.arrays.values():
+        for array in self.batch.given.arrays.values():
             if array.writable:
                 total = crc32(_bytes(array.data), total)
         return total

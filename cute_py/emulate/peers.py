@@ -17,19 +17,20 @@ import numpy as np
 
 from cute_py.emulate.clocks import EPOCH, LOW, SEVERAL, THREAD, WHO, WHOLE
 from cute_py.emulate.faults import line_of
-from cute_py.emulate.spans import LANES, Array
+from cute_py.emulate.shadow import ATOMIC, READ, WRITE
+from cute_py.emulate.spans import LANES, Array, Span, Thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cute_py.emulate.cohorts import Cohort
-    from cute_py.emulate.engines import Engines, Request
+    from cute_py.emulate.clocks import Clocks
+    from cute_py.emulate.faults import Faults
     from cute_py.emulate.shadow import Shadow, Touch
+    from cute_py.emulate.spans import Clusters
     from cute_py.emulate.storages import Place, Vectors
     from cute_py.errors import CuteError
     from cute_py.plan.ops import Op
 
-READ, WRITE, ATOMIC = "a read by", "a write by", "an atomic of"
 SYNC = "put cute.cluster_sync() between the two"
 
 
@@ -58,28 +59,38 @@ class Actor:
 class Peers:
     """The accesses of a batch to shared memory of other blocks: none yet."""
 
-    def __init__(self, shadow: Shadow | None, engines: Engines) -> None:
-        self.shadow, self.engines = shadow, engines
-        self.clusters, self.faults, self.agents = engines.clusters, engines.faults, engines.agents
+    def __init__(
+        self,
+        clocks: Clocks,
+        shadow: Shadow | None,
+        clusters: Clusters,
+        faults: Faults,
+        ended: Array,
+        lifetimes: bool,
+    ) -> None:
+        """Begin; `ended` will tell which warps [block, warp] have; `lifetimes`: whether to refuse
+        accesses to blocks that may not have begun, or may have ended.
+        """
+        self.clocks, self.shadow, self.agents = clocks, shadow, clocks.agents
+        self.clusters, self.faults = clusters, faults
+        self.ended, self.lifetimes = ended, lifetimes
         self.marks: dict[tuple[int, int], list[Mark]] = {}  # block and granule
         self.marked: Array | None = None  # [block, granule]
         self.last: dict[tuple[int, int, int], list[Mark]] = {}  # of block, by block and warp
         if shadow is not None:
-            self.marked = np.zeros((len(engines.ended), shadow.granules), np.bool_)
+            self.marked = np.zeros((len(ended), shadow.granules), np.bool_)
+            shadow.judge = self.local
 
     # -- what is known
 
     def _bound(self, actor: Actor, block: int, column: int, half: int = 0) -> int:
         """Return the bound up to which a part knows an agent of a block."""
-        clocks = self.engines.clocks
-        assert clocks is not None
-        known = clocks.clock[actor.block, actor.part, int(self.clusters.rank[block]), half]
+        known = self.clocks.clock[actor.block, actor.part, int(self.clusters.rank[block]), half]
         return int(known[column])
 
     def _knows(self, actor: Actor, mark: Mark, half: int = 0) -> bool:
         """Return whether a mark is ordered before what an actor does now."""
-        clocks = self.engines.clocks
-        assert clocks is not None
+        clocks = self.clocks
         own = (mark.block, mark.warp) == (actor.block, actor.warp)
         if own and not half and mark.lanes == actor.lanes and mark.lanes & (mark.lanes - 1) == 0:
             return True
@@ -91,25 +102,23 @@ class Peers:
         )
 
     def _mark(self, actor: Actor, kind: str, op: Op) -> Mark:
-        clocks = self.engines.clocks
-        assert clocks is not None
+        clocks = self.clocks
         epoch = int(clocks.epoch[actor.block, clocks.columns_of(THREAD, np.array(actor.part))])
         return Mark(kind, actor.block, actor.warp, actor.lanes, epoch, op)
 
     # -- accesses of other blocks
 
-    def access(self, c: Cohort, vectors: Vectors, place: Place, kind: str) -> None:
-        """Judge and remember an access at a place in other blocks."""
-        clocks = self.engines.clocks
-        if clocks is None or place.blocks is None:
+    def access(self, span: Span, lanes: Array, vectors: Vectors, place: Place, kind: str) -> None:
+        """Judge and remember an access of lanes [block, warp, lane] at a place in other blocks."""
+        if place.blocks is None:
             return
-        span, op = c.span, vectors.op
+        clocks, op = self.clocks, vectors.op
         clocks.apart()
         shape = (*span.shape, vectors.count)
         blocks = np.broadcast_to(place.blocks, shape)
         offsets = np.broadcast_to(place.offsets, shape)
         active = np.broadcast_to(True if place.active is None else place.active, shape)
-        active = active & c.active()[..., None]
+        active = active & lanes[..., None]
         for b, w in np.argwhere(active.any((2, 3))).tolist():
             # by part and block: the lanes, and of each granule the lanes and an element
             found: dict[tuple[int, int], tuple[list[int], dict[int, list[int]]]] = {}
@@ -121,11 +130,11 @@ class Peers:
                     held = granules.setdefault(g, [0, int(offsets[b, w, lane, v])])
                     held[0] |= 1 << lane
             for (part, block), (all_lanes, granules) in found.items():
-                lanes = sum(1 << lane for lane in set(all_lanes))
-                actor = Actor(int(span.B[b]), int(span.W[w]), part, lanes)
-                lane = (lanes & -lanes).bit_length() - 1
-                self._reach(c, op, (b, w, lane), actor, block)
-                self._judge(c, vectors, (b, w), actor, block, granules, kind)
+                bits = sum(1 << lane for lane in set(all_lanes))
+                actor = Actor(int(span.B[b]), int(span.W[w]), part, bits)
+                lane = (bits & -bits).bit_length() - 1
+                self._reach(span, op, (b, w, lane), actor, block)
+                self._judge(span, vectors, (b, w), actor, block, granules, kind)
 
     def _granules(self, vectors: Vectors, offset: int) -> Iterable[int]:
         if self.shadow is None:
@@ -134,19 +143,16 @@ class Peers:
         start = vectors.start + offset * vectors.dtype.bits // 8
         return range(start // size, start // size + max(1, vectors.nbytes // size))
 
-    def _reach(
-        self, c: Cohort, op: Op, where: tuple[int, int, int], actor: Actor, block: int
-    ) -> None:
+    def _reach(self, span: Span, op: Op, where: Thread, actor: Actor, block: int) -> None:
         """Require that a block has begun and not ended, and remember who was there."""
-        if block == actor.block or "lifetimes" not in self.engines.checks:
+        if block == actor.block or not self.lifetimes:
             return
-        clocks, name = self.engines.clocks, self.faults.block(block)
-        assert clocks is not None
-        known = clocks.clock[actor.block, actor.part, int(self.clusters.rank[block]), 0]
+        name = self.faults.block(block)
+        known = self.clocks.clock[actor.block, actor.part, int(self.clusters.rank[block]), 0]
         if known.max() <= LOW:
-            raise c.fault("emulate-peer-begin", op, where, block=name)
-        if self.engines.ended[block].all():
-            raise self.engines.ending(op, block, "has ended, and a thread of another block uses")
+            raise self.faults.at("emulate-peer-begin", op, span, where, block=name)
+        if self.ended[block].all():
+            raise self.faults.ending(op, block, "has ended, and a thread of another block uses")
         mark = self._mark(actor, "", op)
         kept = self.last.setdefault((block, actor.block, actor.warp), [])
         older = [Mark(m.kind, m.block, m.warp, m.lanes & ~mark.lanes, m.epoch, m.op) for m in kept]
@@ -154,7 +160,7 @@ class Peers:
 
     def _judge(
         self,
-        c: Cohort,
+        span: Span,
         vectors: Vectors,
         at: tuple[int, int],
         actor: Actor,
@@ -170,11 +176,11 @@ class Peers:
             mine = Actor(actor.block, actor.warp, actor.part, lanes)
             where = (*at, (lanes & -lanes).bit_length() - 1)
             facts = {"storage": vectors.access.storage, "offset": offset}
-            self._after_owner(c, vectors.op, where, mine, (block, g), kind, facts)
+            self._after_owner(span, vectors.op, where, mine, (block, g), kind, facts)
             kept = self.marks.setdefault((block, g), [])
             late = self._late(mine, kept, kind)
             if late is not None:
-                raise self._race(c, vectors.op, where, late, kind, facts)
+                raise self._race(span, vectors.op, where, late, kind, facts)
             mark = self._mark(mine, kind, vectors.op)
             if kind == WRITE:
                 kept[:] = [mark]
@@ -194,22 +200,21 @@ class Peers:
 
     def _after_owner(
         self,
-        c: Cohort,
+        span: Span,
         op: Op,
-        where: tuple[int, int, int],
+        where: Thread,
         actor: Actor,
         at: tuple[int, int],
         kind: str,
         facts: dict[str, Any],
     ) -> None:
         """Require that what the block did itself, or its engines, is ordered before an access."""
-        shadow, clocks = self.shadow, self.engines.clocks
+        shadow, clocks = self.shadow, self.clocks
         assert shadow is not None
-        assert clocks is not None
         (block, _), written = at, int(shadow.last[at])
         if kind != WRITE and not shadow.holds(*at):
             facts = facts | {"since": shadow.since(*at)}
-            raise c.fault("emulate-smem-unwritten", op, where, **facts)
+            raise self.faults.at("emulate-smem-unwritten", op, span, where, **facts)
         who, warp = written & WHO, self.agents.warp(written & WHO)
         lanes = 1 << who % LANES
         if written & (SEVERAL | WHOLE) and self.agents.kind(who) == THREAD:
@@ -223,7 +228,7 @@ class Peers:
         if late:
             lanes = 0 if lanes & (lanes - 1) else lanes
             raise self._of(
-                c,
+                span,
                 op,
                 where,
                 (who, lanes, shadow.ops[int(shadow.wrote[at])]),
@@ -241,7 +246,7 @@ class Peers:
             for reader in np.flatnonzero(readers.table[at]).tolist():
                 if readers.unknown(by, at, reader, rank):
                     verb, who, some, by_op = shadow.earlier(readers, at, reader)
-                    raise self._of(c, op, where, (who, some, by_op), (verb, block, kind), facts)
+                    raise self._of(span, op, where, (who, some, by_op), (verb, block, kind), facts)
 
     # -- accesses of the block itself
 
@@ -252,9 +257,7 @@ class Peers:
         rows, parts, lanes, granules = np.broadcast_arrays(*touch.entries[:4])
         for k in np.flatnonzero(self.marked[rows, granules]).tolist():
             b, part, g = int(rows.flat[k]), int(parts.flat[k]), int(granules.flat[k])
-            clocks = self.engines.clocks
-            assert clocks is not None
-            actor = Actor(b, int(clocks.warp[part]), part, int(lanes.flat[k]))
+            actor = Actor(b, int(self.clocks.warp[part]), part, int(lanes.flat[k]))
             late = self._late(actor, self.marks.get((b, g), []), kind)
             if late is not None:
                 assert self.shadow is not None
@@ -263,34 +266,36 @@ class Peers:
                 self.marks.pop((b, g), None)
                 self.marked[b, g] = False
 
-    def engine(self, asked: Request) -> None:
-        """Judge an access of an engine to shared memory, after those of other blocks."""
+    def engine(
+        self, actor: Actor, block: int, granules: Array, writes: bool
+    ) -> tuple[int, Mark, bool] | None:
+        """Judge an access of an engine to shared memory of a block, for an actor that issues it,
+        after those of other blocks. Return the number of the first granule that it comes too early
+        to, the mark, and whether only a fence is missing; None where it is right.
+        """
         if self.marked is None or not self.marks:
-            return
-        b, kind = asked.block, WRITE if asked.writes else READ
-        actor = Actor(asked.own, asked.warp, asked.part, asked.lanes)
-        for k in np.flatnonzero(self.marked[b, asked.granules]).tolist():
-            g = int(asked.granules[k])
-            kept = self.marks[b, g]
+            return None
+        kind = WRITE if writes else READ
+        for k in np.flatnonzero(self.marked[block, granules]).tolist():
+            g = int(granules[k])
+            kept = self.marks[block, g]
             late = self._late(actor, kept, kind)
             if late is not None:
-                other, fix = self.told(late)
-                raise self.engines.late(asked, k, other, fix)
+                return k, late, False
             for mark in kept:
                 if mark.kind != READ and not self._knows(actor, mark, half=1):
-                    other = f"warp {mark.warp} of block {self.faults.block(mark.block)}"
-                    who = mark.warp * LANES
-                    raise self.engines.unfenced(asked, k, f"{other} ({line_of(mark.op)})", who)
-            if asked.writes:
-                del self.marks[b, g]
-                self.marked[b, g] = False
+                    return k, mark, True
+            if writes:
+                del self.marks[block, g]
+                self.marked[block, g] = False
+        return None
 
     # -- the end
 
     def require_over(self) -> None:
         """Refuse blocks that ended while others still accessed their shared memory."""
-        clocks = self.engines.clocks
-        if clocks is None or "lifetimes" not in self.engines.checks:
+        clocks = self.clocks
+        if not self.lifetimes:
             return
         for (block, source, warp), kept in self.last.items():
             known = clocks.clock[block, :, int(self.clusters.rank[source]), 0].max(axis=0)
@@ -299,7 +304,7 @@ class Peers:
                 bounds = known[clocks.columns_of(THREAD, parts)]
                 if (bounds < mark.epoch << EPOCH).any():
                     use = f"block {self.faults.block(source)} accesses ({line_of(mark.op)})"
-                    raise self.engines.ending(mark.op, block, use)
+                    raise self.faults.ending(mark.op, block, use)
 
     # -- errors
 
@@ -316,22 +321,22 @@ class Peers:
 
     def _race(
         self,
-        c: Cohort,
+        span: Span,
         op: Op,
-        where: tuple[int, int, int],
+        where: Thread,
         late: Mark,
         kind: str,
         facts: dict[str, Any],
     ) -> CuteError:
         other, fix = self.told(late)
         facts = facts | {"access": self._access(kind), "other": other, "fix": fix}
-        return c.fault("emulate-race", op, where, **facts)
+        return self.faults.at("emulate-race", op, span, where, **facts)
 
     def _of(
         self,
-        c: Cohort,
+        span: Span,
         op: Op,
-        where: tuple[int, int, int],
+        where: Thread,
         earlier: tuple[int, int, Op],
         how: tuple[str, int, str],
         facts: dict[str, Any],
@@ -344,4 +349,4 @@ class Peers:
             code, more = "emulate-race", {"other": f"a copy by cp.async ({line_of(earlier[2])})"}
         if "other" in more:
             more |= {"other": f"{more['other']} of block {self.faults.block(block)}", "fix": SYNC}
-        return c.fault(code, op, where, access=self._access(kind), **facts, **more)
+        return self.faults.at(code, op, span, where, access=self._access(kind), **facts, **more)

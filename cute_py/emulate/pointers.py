@@ -39,7 +39,7 @@ def define(op: ops.MakePtr, address: Evaluated, promised: bool) -> Run:
             found = int(np.broadcast_to(value, c.span.shape)[where])
             facts = {"address": f"{found:#x}", "alignment": op.alignment}
             raise c.fault("emulate-pointer-alignment", op, where, **facts)
-        reachable = c.batch.reachable
+        reachable = c.batch.given.reachable
         slots: Value
         if isinstance(value, np.ndarray):
             each, back = np.unique(value, return_inverse=True)

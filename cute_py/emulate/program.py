@@ -17,7 +17,6 @@ from cute_py.dtypes.conversion import convert
 from cute_py.dtypes.table import Dtype, f32, f64
 from cute_py.emulate.access import Located
 from cute_py.emulate.arguments import symbols_of
-from cute_py.emulate.batch import INDICES, Resources
 from cute_py.emulate.bits import numpy_type
 from cute_py.emulate.cohorts import Cohort, Run, Signal, Step
 from cute_py.emulate.divergence import is_whole
@@ -25,7 +24,10 @@ from cute_py.emulate.faults import Faults, chosen
 from cute_py.emulate.pointers import by_array
 from cute_py.emulate.regions import is_strong
 from cute_py.emulate.registers import View, flag, reader
+from cute_py.emulate.resources import Resources
 from cute_py.emulate.scalars import Statics, condition, of_sizes, scalar
+from cute_py.emulate.spans import INDICES
+from cute_py.emulate.timeline import recording
 from cute_py.errors import refusal
 from cute_py.plan import ops
 from cute_py.plan.conditions import Reg
@@ -108,11 +110,12 @@ class Program:
     def reported(self, op: ops.Op, run: Run) -> Run:
         """Return a compiled op that also tells the report of the run, if there is one."""
         run = _counting(op, run) if self.counted else run
-        if self.counted == "timeline":
-            from cute_py.emulate.timeline import recording  # it knows programs
-
-            return recording(self, op, run)
-        return run
+        if self.counted != "timeline":
+            return run
+        bar: Access | None = getattr(op, "bar", None)
+        located = None if bar is None else self.access(bar, op, unit=8, counted=False)
+        parity = self.scalar(op.phase) if isinstance(op, ops.MbarWait) else None
+        return recording(op, run, located, parity)
 
     def blocks_in(self, *blocks: ops.Block) -> bool:
         """Return whether any op in these blocks may have to wait for other threads, be it in a loop
@@ -190,7 +193,8 @@ def _given(c: Cohort, name: str, dtype: Dtype) -> Array:
     """Return a number that the kernel is given, as an element."""
     kept = c.span.cache
     if (name, dtype) not in kept:
-        kept[name, dtype] = elements(np.asarray(c.batch.numbers[name]), dtype).reshape(1, 1, 1, 1)
+        number = np.asarray(c.batch.given.numbers[name])
+        kept[name, dtype] = elements(number, dtype).reshape(1, 1, 1, 1)
     return kept[name, dtype]
 
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cute_py.dtypes.table import Dtype
-    from cute_py.emulate.batch import Resources
     from cute_py.emulate.cohorts import Cohort
+    from cute_py.emulate.resources import Resources
     from cute_py.emulate.spans import Array
     from cute_py.emulate.storages import RegisterFile, Storage
     from cute_py.plan.conditions import Reg

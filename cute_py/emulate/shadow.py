@@ -15,17 +15,19 @@ import numpy as np
 
 from cute_py.emulate.clocks import COPY, EPOCH, LOW, SEVERAL, THREAD, WHO, WHOLE, through
 from cute_py.emulate.faults import line_of
-from cute_py.emulate.peers import ATOMIC, READ, WRITE
 from cute_py.emulate.readers import Readers
 from cute_py.emulate.spans import LANES, Array, Span
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cute_py.emulate.clocks import Clocks
     from cute_py.emulate.faults import Faults
-    from cute_py.emulate.peers import Peers
     from cute_py.emulate.storages import Place, Vectors
     from cute_py.errors import CuteError
     from cute_py.plan.ops import Op
+
+READ, WRITE, ATOMIC = "a read by", "a write by", "an atomic of"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +86,8 @@ class Shadow:
         self.opaque: Array | None = None  # the stamps of the last inits and invals of mbarriers
         self.ops: list[Op] = []
         self.numbers: dict[int, int] = {}
-        self.peers: Peers | None = None  # where a plan accesses shared memory of other blocks
+        # what else judges each access: where a plan accesses shared memory of other blocks
+        self.judge: Callable[[Touch, str], None] = lambda touch, kind: None
         clocks.by_row.append(self)
 
     def apart(self, blocks: int) -> None:
@@ -206,8 +209,7 @@ class Shadow:
             self._race(touch, ~ordered, "read", written)
         if self.atomics is not None:
             self._against(self.atomics, touch, "read")
-        if self.peers is not None:
-            self.peers.local(touch, READ)
+        self.judge(touch, READ)
         self._remember(self.reads, touch)
 
     def hide(self, row: int, granules: Array) -> None:
@@ -257,8 +259,7 @@ class Shadow:
         if not ordered.all():
             self._race(touch, ~ordered, "write", written)
         self._against(self.reads, touch, "write")
-        if self.peers is not None:
-            self.peers.local(touch, ATOMIC if atomic else WRITE)
+        self.judge(touch, ATOMIC if atomic else WRITE)
         if atomic:
             assert self.atomics is not None
             self._remember(self.atomics, touch)
@@ -370,7 +371,7 @@ class Shadow:
         other = int(np.broadcast_to(others, bad.shape).flat[at["entry"]])
         row, g = at["row"], at["granule"]
         if readers is None:
-            verb, who = "a write by", other & WHO
+            verb, who = WRITE, other & WHO
             lanes = 0 if other & (SEVERAL | WHOLE) else 1 << who % LANES
             op = self.ops[int(self.wrote[row, g])]
         else:
@@ -387,7 +388,7 @@ class Shadow:
         """Return the last read of a granule, or atomic, by a reader: in words, whose, by which
         lanes (as bits), and the op.
         """
-        verb = "an atomic of" if readers is self.atomics else "a read by"
+        verb = ATOMIC if readers is self.atomics else READ
         lanes = int(readers.table[(*at, reader)]) & LOW
         return verb, readers.agent(reader), lanes, self.ops[int(readers.by[(*at, reader)])]
 

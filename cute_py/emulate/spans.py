@@ -15,6 +15,7 @@ Value: TypeAlias = Any  # int or Array [block or 1, warp or 1, lane or 1]
 Thread: TypeAlias = tuple[int, int, int]  # row of block in a span, row of warp, lane
 
 LANES = 32
+INDICES = ("tid", "bid_x", "bid_y", "bid_z")  # the symbols of a thread and its block
 
 
 class Span:

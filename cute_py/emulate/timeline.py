@@ -8,12 +8,12 @@ its own. A copy is in flight from its issue to the wait that needed it: the wait
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from cute_py.emulate.access import slots_of, taking_part
 from cute_py.emulate.cohorts import Cohort, Run, Signal
-from cute_py.emulate.ops.order import slots_of, taking_part
 from cute_py.emulate.report import Report
 from cute_py.plan import ops
 from cute_py.records import Shown
@@ -21,7 +21,8 @@ from cute_py.records import Shown
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cute_py.emulate.program import Program
+    from cute_py.emulate.access import Located
+    from cute_py.emulate.scalars import Evaluated
     from cute_py.plan.plan import Plan
 
 MOST_EVENTS = 2000
@@ -199,11 +200,15 @@ def _warps(warps: Sequence[int]) -> str:
     return ("warp " if len(warps) == 1 else "warps ") + ",".join(map(str, warps))
 
 
-def recording(program: Program, op: ops.Op, run: Run) -> Run:
-    """Return a compiled op that a timeline records."""
-    bar: Any = getattr(op, "bar", None)
-    located = None if bar is None else program.access(bar, op, unit=8, counted=False)
-    parity = program.scalar(op.phase) if isinstance(op, ops.MbarWait) else None
+def recording(op: ops.Op, run: Run, located: Located | None, parity: Evaluated | None) -> Run:
+    """Return a compiled op that a timeline records.
+
+    Args:
+        op: the op.
+        run: what it does.
+        located: the mbarriers that it names, if any.
+        parity: of the phases that it waits for, if it waits for any.
+    """
 
     def marks_of(c: Cohort, row: int) -> list[Mark]:
         """Return the mbarriers of the first block that the op names, and their phases."""

@@ -345,7 +345,7 @@ def promise(program: Program, op: ops.Promise) -> Run:
         return lambda c: None
     if op.scope:
         value = program.scalar(op.value)
-        return lambda c: c.batch.promises.check(c, op, value(c))
+        return lambda c: c.batch.promises.check(c.span, c.active(), op, value(c))
     cond = program.condition(op.value)
 
     def run(c: Cohort) -> None:

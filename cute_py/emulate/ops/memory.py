@@ -9,12 +9,12 @@ import numpy as np
 
 from cute_py.atoms.copy import Copy_Op
 from cute_py.atoms.tensor_map import MOST_EXTENT, unreachable
-from cute_py.emulate.access import Located
+from cute_py.emulate.access import Located, slots_of
 from cute_py.emulate.bits import from_bytes, numpy_type, recast, to_bytes
 from cute_py.emulate.clocks import BULK, BULK_WRITE, COPY, THREAD
 from cute_py.emulate.cohorts import Cohort, Run
 from cute_py.emulate.numerics import function
-from cute_py.emulate.ops.order import require_warps, slots_of, threads_of, value_at
+from cute_py.emulate.ops.order import require_warps, threads_of, value_at
 from cute_py.emulate.pointers import define
 from cute_py.emulate.program import Program, handles
 from cute_py.emulate.regions import PLAIN, THREADS
@@ -395,7 +395,7 @@ class Box:
 
     def array(self, c: Cohort) -> Global:
         """Return the tensor of this run; refuse one that TMA cannot address."""
-        array = c.batch.arrays[self.name].as_(self.dtype)
+        array = c.batch.given.arrays[self.name].as_(self.dtype)
         if array is not self.known:
             extents, strides = (
                 [x[mode] for mode, _ in self.coord] for x in (array.shape, array.strides)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cute_py.emulate.access import Located
+from cute_py.emulate.access import Located, slots_of, taking_part
 from cute_py.emulate.cohorts import Cohort, Run, Signal, Wait, split
 from cute_py.emulate.divergence import running
 from cute_py.emulate.faults import first
@@ -264,11 +264,6 @@ def value_at(value: Value, where: tuple[int, int, int], shape: tuple[int, int, i
     return int(np.broadcast_to(np.asarray(value), shape)[where])
 
 
-def slots_of(located: Located, c: Cohort, place: Place) -> Array:
-    """Return the slots [block, warp, lane] of an mbarrier operand."""
-    return np.broadcast_to(c.batch.agents.slot(located, place.offsets[..., 0]), c.span.shape)
-
-
 def groups_of(c: Cohort, active: Array, *keys: Array) -> Iterator[Group]:
     """Yield the lanes of each warp that take part, those with the same keys together.
 
@@ -290,12 +285,6 @@ def groups_of(c: Cohort, active: Array, *keys: Array) -> Iterator[Group]:
         for value in np.unique(held[row, warp][lanes], axis=0):
             some = lanes & (held[row, warp] == value).all(-1)
             yield Group((row, warp, int(some.argmax())), some, tuple(value.tolist()))
-
-
-def taking_part(c: Cohort, place: Place) -> Array:
-    """Return the lanes [block, warp, lane] that execute an op at a place."""
-    active = c.active()
-    return active if place.guard is None else active & place.guard[..., 0]
 
 
 @handles(ops.MbarInit)
