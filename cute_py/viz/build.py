@@ -25,7 +25,6 @@ from cute_py.viz.cells import (
     values_of,
 )
 from cute_py.viz.picture import COLOURS, Facts, Grid, Picture, mode_sizes
-from cute_py.viz.timeline import timeline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -412,7 +411,7 @@ DRAWN: dict[str, tuple[Callable[..., Picture], tuple[str, ...]]] = {
     "GemmConfig": (_config, ("offset",)),
     "BankConflicts": (replay.banks, ("wavefront",)),
     "Coalescing": (replay.sectors, ("sector",)),
-    "Timeline": (timeline, ("op",)),
+    "Timeline": (replay.timeline, ("op",)),
 }
 # the other public types, and why they have no picture; a subclass has the reason of its base
 UNDRAWN = {

@@ -1,8 +1,11 @@
-"""Replays of memory accesses: what `analysis.bank_conflicts` and `analysis.coalescing` returned, as
-grids of lanes and banks, or of lanes and sectors.
+"""Replays: what kernels do as grids. Memory accesses, as `analysis.bank_conflicts` and
+`analysis.coalescing` returned them, with a row for each lane; the timeline of an emulated kernel,
+with a column for each event.
 """
 
 from __future__ import annotations
+
+from itertools import chain
 
 from cute_py.viz.cells import spans
 from cute_py.viz.picture import COLOURS, Facts, Grid, Picture
@@ -12,10 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    Found = Any  # what the analysis returned: pictures do not import it
+    Found = Any  # what the analysis or the emulator returned: pictures do not import it
 
 BANKS, WORD, SECTOR = 32, 4, 32  # bytes of a word and of a sector
 MOST_GRIDS = 16
+
+Row = list[tuple[str, int | None, str, int]]  # text, colour, note, and what a click selects
 
 
 def banks(found: Found, by: str, bits: int) -> Picture:
@@ -60,7 +65,7 @@ def _phase(title: str, phase: Found) -> Grid:
             row[bank] = str(word // BANKS), rank[word], note, bool(others)
         rows.append(row)
     waves = "1 wavefront" if phase.wavefronts == 1 else f"{phase.wavefronts} wavefronts"
-    return _grid(f"{title}: {waves}", rows, phase.lanes, [str(bank) for bank in range(BANKS)])
+    return _by_lane(f"{title}: {waves}", rows, phase.lanes, [str(bank) for bank in range(BANKS)])
 
 
 def sectors(found: Found, by: str, bits: int) -> Picture:
@@ -101,32 +106,40 @@ def _request(title: str, lanes: Sequence[tuple[int, int]]) -> Grid:
                 (some, k % len(COLOURS) if own else None, note, count < SECTOR and bool(own))
             )
         rows.append(row)
-    return _grid(title, rows, active, [str(SECTOR * sector) for sector in names])
+    return _by_lane(title, rows, active, [str(SECTOR * sector) for sector in names])
 
 
-def _grid(
+def _by_lane(
     title: str,
     rows: list[list[tuple[str, int | None, str, bool]]],
     lanes: Sequence[int],
     columns: list[str],
 ) -> Grid:
-    """Return the grid of rows of (text, colour, note, framed)."""
-    cells = [cell for row in rows for cell in row]
+    """Return the grid of rows of (text, colour, note, framed), one for each lane."""
     holders = tuple(
         [{0: [t]} if text else {} for t, row in zip(lanes, rows, strict=True) for text, *_ in row]
     )
-    facts = Facts(
-        holders,
-        (len(columns), len(rows)),
-        across=True,
-        notes=tuple([note for _, _, note, _ in cells]),
-        marked=tuple([k for k, cell in enumerate(cells) if cell[3]]),
-    )
+    framed = [cell[3] for cell in chain.from_iterable(rows)]
+    marked = tuple([k for k, has_frame in enumerate(framed) if has_frame])
+    return _grid(title, rows, [f"T{lane}" for lane in lanes], columns, holders, marked)
+
+
+def _grid(
+    title: str,
+    rows: Sequence[Sequence[tuple[str, int | None, str, int]]],
+    labels: list[str],
+    columns: list[str],
+    linked: tuple[Any, ...],
+    marked: tuple[int, ...] = (),
+) -> Grid:
+    """Return the grid of rows of (text, colour, note, ...); `linked`: what links each cell."""
+    notes = tuple([note for _, _, note, _ in chain.from_iterable(rows)])
+    facts = Facts(linked, (len(columns), len(rows)), across=True, notes=notes, marked=marked)
     return Grid(
         title,
         tuple([tuple([(text,) for text, *_ in row]) for row in rows]),
         tuple([tuple([None if c is None else c % len(COLOURS) for _, c, *_ in r]) for r in rows]),
-        tuple([f"T{lane}" for lane in lanes]),
+        tuple(labels),
         tuple(columns),
         facts=facts,
     )
@@ -136,3 +149,61 @@ def _steps(title: str, grids: list[Grid]) -> Picture:
     more = f"; the first {MOST_GRIDS} of {len(grids)} phases" if len(grids) > MOST_GRIDS else ""
     shown = tuple([(grid,) for grid in grids[:MOST_GRIDS]])
     return Picture(title + more, shown, link="thread", steps=True)
+
+
+# -- timelines
+
+
+def timeline(found: Found, by: str, bits: int) -> Picture:
+    """Return a row for the ops of each role, and below it one for each stage in flight at once.
+
+    A cell of a stage is coloured from the issue of its copies to the wait that needed them. A click
+    selects the cells of a stage, or of an op of one line.
+    """
+    names = sorted({event.name for event in found.events})
+    count = len(found.events)
+    labels, rows = [], []
+    places: dict[str, int] = {}  # op and line -> number
+    for role, warps, events in found.rows():
+        row: Row = [("", None, f"{role} does nothing here", -1)] * count
+        for n in events:
+            event = found.events[n]
+            place = places.setdefault(f"{event.name} {event.where}", len(places))
+            note = f"event {n}, {role}: {event.name} {event.where}"
+            row[n] = _initials(event.name), names.index(event.name) % len(COLOURS), note, place
+        labels.append(role)
+        rows.append(row)
+        own = [flight for flight in found.flights if flight.warp == warps[0]]
+        for lane, stage in enumerate(_stages(own, role, count)):
+            labels.append(f"stage {lane}")
+            rows.append(stage)
+    first = "" if found.complete else "the first "
+    legend = ", ".join(f"{_initials(name)} {name}" for name in names)
+    title = f"order, not time: {first}{count} events of block (0,0,0): {legend}"
+    linked = tuple([key for *_, key in chain.from_iterable(rows)])
+    grid = _grid("", rows, labels, list(map(str, range(count))), linked)
+    return Picture(title, ((grid,),), link="offset")
+
+
+def _initials(name: str) -> str:
+    return "".join(word[0] for word in name.split("_"))
+
+
+def _stages(flights: list[Found], role: str, count: int) -> list[Row]:
+    """Return rows of flights; no row has two at once."""
+    rows: list[Row] = []
+    ends: list[int] = []
+    for number, flight in enumerate(sorted(flights, key=lambda each: each.issued)):
+        end = count if flight.waited is None else flight.waited
+        lane = next((k for k, last in enumerate(ends) if last < flight.issued), len(ends))
+        if lane == len(ends):
+            ends.append(0)
+            rows.append([("", None, f"{role}: no copy", -1)] * count)
+        ends[lane] = end
+        until = "nothing waited for it" if flight.waited is None else f"awaited by event {end}"
+        note = f"{role}: {flight.name} of event {flight.issued}, {until}"
+        colour = number % len(COLOURS)
+        for n in range(flight.issued, min(end + 1, count)):
+            text = {flight.issued: "i", flight.waited: "w"}.get(n, "")
+            rows[lane][n] = text, colour, note, -2 - flight.issued
+    return rows
