@@ -18,12 +18,19 @@ from cute_py.codegen.emit import Emit
 from cute_py.codegen.ops import RULES
 from cute_py.codegen.ops.control import entry, let
 from cute_py.codegen.ops.matrix import forget, start
-from cute_py.codegen.passes.definitions import defined_once
-from cute_py.codegen.passes.flight import in_flight
 from cute_py.codegen.passes.strength import Chain
 from cute_py.codegen.printer import multipliers, tables
 from cute_py.codegen.scalars import WARP, has_warps, of_first_lane
-from cute_py.codegen.storage import I8, I32, I64, Tuple, is_loose, word_count
+from cute_py.codegen.storage import (
+    I8,
+    I32,
+    I64,
+    Tuple,
+    defined_once,
+    in_flight,
+    is_loose,
+    word_count,
+)
 from cute_py.codegen.storage import undefined as nothing
 from cute_py.codegen.tensor_maps import TensorMaps
 from cute_py.errors import refusal

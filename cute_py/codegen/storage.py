@@ -2,25 +2,31 @@
 
 A word holds one 32-bit element, two of 16 bits, four of 8, eight of 4, or half a 64-bit element.
 Flags (b1) are packed 32 to a word if their number is a multiple of 32; otherwise each has its own
-word, and the storage is `loose`.
+word, and the storage is `loose`. Which storages one op defines as a whole, and which products may
+have in flight, is found from the plan.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
 from cute_py.errors import refusal
+from cute_py.plan import ops
+from cute_py.plan.conditions import Reg
+from cute_py.plan.walk import blocks_of, every, reads, writes
 
 if TYPE_CHECKING:
     from cute_py.dtypes.table import Dtype
-    from cute_py.plan.conditions import Reg
-    from cute_py.plan.plan import Registers
+    from cute_py.plan.ops import Block, Op
+    from cute_py.plan.plan import Plan, Registers
 
 I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
 F32, F64 = ir.FloatType(), ir.DoubleType()
+COMPUTED = (ops.Map, ops.Convert)  # ops that write all elements of their result
 
 
 def is_loose(storage: Registers) -> bool:
@@ -206,3 +212,67 @@ class Words:
         bits = reg.dtype.bits
         for k in range(count):
             self.put(reg, start + k, self._bits_at(packed, divmod(k * bits, 32), bits))
+
+
+# -- the storages of a plan
+
+
+def defined_once(plan: Plan) -> frozenset[str]:
+    """Return the names of the storages that are written once and whole, before all reads.
+
+    Such a storage is a variable that is assigned once. It needs no value before, which the compiler
+    would have to carry through loops and branches.
+    """
+    counts = Counter(name for op in every(plan.body) for name in {x.storage for x in writes(op)})
+    found = {r.name: r for r in plan.storages if counts[r.name] == 1 and not is_loose(r)}
+    early: set[str] = set()
+    _defined(plan.body, found, set(), early)
+    return frozenset(found) - early
+
+
+def _defined(block: Block, found: dict[str, Registers], known: set[str], early: set[str]) -> None:
+    """Add the storages that are not known where they are used, or are not defined as a whole."""
+    for op in block:
+        early |= {x.storage for x in reads(op)} - known
+        for name in {x.storage for x in writes(op)} & set(found):
+            if _is_whole(op, found[name]):
+                known.add(name)
+            else:
+                early.add(name)
+        for inner in blocks_of(op):
+            _defined(inner, found, set(known), early)
+
+
+def _is_whole(op: Op, storage: Registers) -> bool:
+    if not isinstance(op, COMPUTED):
+        return False
+    bits = len(set(op.dst.index)) * op.dst.dtype.bits
+    return bool(bits == storage.count * storage.dtype.bits)
+
+
+def in_flight(plan: Plan) -> dict[int, tuple[Reg, ...]]:
+    """Return, for each WgWait by its identity, the accumulators and the fragments of A that its
+    threads may have in flight: not those of the other branch of an If.
+    """
+    found: dict[int, tuple[Reg, ...]] = {}
+    _waited(plan.body, _uses(plan.body), found)
+    return found
+
+
+def _uses(block: Block) -> Counter[Reg]:
+    """Count the uses of each storage by products, as its first element."""
+    products = [op for op in every(block) if isinstance(op, ops.Wgmma)]
+    regs = [x for op in products for x in (op.d, op.a) if isinstance(x, Reg)]
+    return Counter(Reg(x.storage, x.dtype, (0,)) for x in regs)
+
+
+def _waited(block: Block, uses: Counter[Reg], found: dict[int, tuple[Reg, ...]]) -> None:
+    for op in block:
+        if isinstance(op, ops.WgWait):
+            found[id(op)] = tuple(reg for reg, n in uses.items() if n > 0)
+        elif isinstance(op, ops.If):
+            _waited(op.then, uses - _uses(op.other), found)
+            _waited(op.other, uses - _uses(op.then), found)
+        else:
+            for inner in blocks_of(op):
+                _waited(inner, uses, found)

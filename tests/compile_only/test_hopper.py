@@ -427,7 +427,7 @@ def test_vectors_of_peers_have_up_to_16_bytes_and_atomics_are_of_the_cluster():
 
 def test_sums_of_the_other_branch_are_not_tied():
     """Two warpgroups with accumulators of their own: each waits for its own."""
-    from cute_py.codegen.passes.flight import in_flight
+    from cute_py.codegen.storage import in_flight
 
     @cute.kernel
     def two(D):
