@@ -17,8 +17,8 @@ from cute_py import E, Layout, sym
 from cute_py.atoms.registry import names
 from cute_py.cli import expression_commands
 from cute_py.cli import main as command
+from cute_py.cli.layout_command import text_grid
 from cute_py.cli.main import BROKEN_PIPE, COMMANDS, INTERRUPTED, REFUSED, main
-from cute_py.layout.notation.grid import text_grid
 from tests import model
 from tests.strategies import composed_layouts, negative_layouts
 
