@@ -11,9 +11,9 @@ from cute_py.emulate.arguments import LEADS, NOWHERE, slot_of
 from cute_py.emulate.bits import from_bytes, item_type, numpy_type, to_bytes
 from cute_py.emulate.clocks import THREAD
 from cute_py.emulate.faults import first
-from cute_py.emulate.regions import PLAIN
 from cute_py.emulate.registers import flag
 from cute_py.emulate.releases import places_of
+from cute_py.emulate.resources import PLAIN
 from cute_py.emulate.scalars import condition, scalar
 from cute_py.emulate.shadow import ATOMIC, READ, WRITE
 from cute_py.emulate.storages import Place, Vectors

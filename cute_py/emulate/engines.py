@@ -357,7 +357,8 @@ class Engines:
         lanes = 1 << thread if lane else int(clocks.lanes[part])
         asked = Request(op, span, issue, vectors, own, w, part, lanes, b, g, writes)
         self._after_writes(asked)
-        self._after_peers(asked)
+        if self.peers is not None:
+            self._after_peers(self.peers, asked)
         column, number = int(clocks.column[agent]), shadow.number(op)
         epoch = int(clocks.epoch[b, column]) << EPOCH
         self._fenced_writes(asked)
@@ -408,19 +409,17 @@ class Engines:
                 "emulate-smem-unwritten", asked.op, asked.span, asked.thread, **facts
             )
 
-    def _after_peers(self, asked: Request) -> None:
+    def _after_peers(self, peers: Peers, asked: Request) -> None:
         """Require that what threads of other blocks did to the granules is ordered before."""
-        if self.peers is None:
-            return
         actor = Actor(asked.own, asked.warp, asked.part, asked.lanes)
-        found = self.peers.engine(actor, asked.block, asked.granules, asked.writes)
+        found = peers.engine(actor, asked.block, asked.granules, asked.writes)
         if found is None:
             return
         k, mark, is_ordered = found
         if is_ordered:
             other = f"warp {mark.warp} of block {self.faults.block(mark.block)}"
             raise self._unfenced(asked, k, f"{other} ({line_of(mark.op)})", mark.warp * LANES)
-        other, fix = self.peers.told(mark)
+        other, fix = peers.told(mark)
         facts = {"storage": asked.vectors.access.storage, "offset": self._element(asked, k)}
         facts |= {"access": "write" if asked.writes else "read", "other": other, "fix": fix}
         raise self.faults.at("emulate-race", asked.op, asked.span, asked.thread, **facts)

@@ -20,18 +20,8 @@ import numpy as np
 
 from cute_py.emulate.clocks import EPOCH, SEVERAL, THREAD, WHO
 from cute_py.emulate.faults import line_of
-from cute_py.emulate.regions import (
-    CLOSED,
-    MANY,
-    PLAIN,
-    STRONG_READ,
-    STRONG_WRITE,
-    THREADS,
-    Kept,
-    Region,
-    Regions,
-    Touch,
-)
+from cute_py.emulate.regions import CLOSED, MANY, THREADS, Kept, Region, Regions, Touch
+from cute_py.emulate.resources import PLAIN, STRONG_READ, STRONG_WRITE
 from cute_py.emulate.spans import LANES, Array
 from cute_py.plan import ops
 

@@ -22,9 +22,8 @@ from cute_py.emulate.cohorts import Cohort, Run, Signal, Step
 from cute_py.emulate.divergence import is_whole
 from cute_py.emulate.faults import Faults, chosen
 from cute_py.emulate.pointers import by_array
-from cute_py.emulate.regions import is_strong
 from cute_py.emulate.registers import View, flag, reader
-from cute_py.emulate.resources import Resources
+from cute_py.emulate.resources import Resources, is_strong
 from cute_py.emulate.scalars import Statics, condition, of_sizes, scalar
 from cute_py.emulate.spans import INDICES
 from cute_py.emulate.timeline import recording

@@ -1,4 +1,4 @@
-"""The regions of global memory that are watched in a run, and what a plan does to global memory.
+"""The regions of global memory that are watched in a run: who touched their granules last.
 
 A region is cut into granules, 16 bytes of ours for each: for the last plain write, and the last
 access since. A mark says which op of which block it was, a stamp which agent of the block, and in
@@ -14,93 +14,23 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from cute_py.emulate.clocks import EPOCH, SEVERAL, WHO
+from cute_py.emulate.resources import STRONG_WRITE
 from cute_py.emulate.spans import LANES, Array
-from cute_py.plan import ops
-from cute_py.plan.walk import accesses, arrays
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
     from cute_py.emulate.report import Report
+    from cute_py.emulate.resources import Traffic
     from cute_py.emulate.spans import Span
     from cute_py.emulate.storages import Global
-    from cute_py.plan.plan import Plan
+    from cute_py.plan.ops import Op
 
-FENCES = ("block", "gpu", "system")  # of threads
-PLAIN, STRONG_READ, STRONG_WRITE = range(3)
 THREADS = 16  # bits of a thread's number in the `ids` of a touch
 MANY, CLOSED = -1, -2  # marks: several readers; of two blocks, where no block is ordered
 
 # the accesses of a granule: block, kind, agent and epoch -> mark and stamp
 Kept: TypeAlias = dict[tuple[int, int, int, int], tuple[int, int]]
-
-
-class Traffic:
-    """What a plan does to global memory, found once.
-
-    Attributes:
-        written: the arrays that it writes, and the pointers.
-        pointers: the pointers; pointed: what the bytes of their accesses are multiples of.
-        grains: what the bytes of all accesses of an array are multiples of, by array.
-        boxed: the arrays that TMA accesses, by elements.
-        bits: of an op's number in a mark, which is (block of the grid + 1) << bits | op.
-        ops, numbers, kinds: the ops that access global memory, their numbers, and what they are.
-        communicates: whether a block may learn of another one while both run.
-        releases: whether threads may learn of each other by memory, be it in a block.
-    """
-
-    def __init__(self, plan: Plan) -> None:
-        every = plan.ops
-        self.written = {name for op in every for name in arrays(op, written=True)}
-        self.pointers = {op.name for op in every if isinstance(op, ops.MakePtr)}
-        self.ops = [op for op in every if arrays(op)]
-        self.numbers = {id(op): n for n, op in enumerate(self.ops)}
-        self.bits = len(self.ops).bit_length()  # of an op's number in a mark
-        self.kinds = np.array([_kind(op) for op in self.ops] or [PLAIN])
-        self.communicates = any(_learns(op) for op in self.ops)
-        atomics = any(isinstance(op, ops.Atomic) and op.old is not None for op in every)
-        fences = any(isinstance(op, ops.Fence) and op.kind in FENCES for op in every)
-        self.releases = self.communicates or (atomics and fences)
-        self.grains: dict[str, int] = {}
-        self.boxed: set[str] = set()
-        for op in self.ops:
-            for x in accesses(op):
-                if x.space == "gmem":
-                    whole = x.packed or x.dtype.bits >= 8
-                    size = max(1, x.width * x.dtype.bits // 8) if whole else 1
-                    self.grains[x.storage] = gcd(self.grains.get(x.storage, 0), size & -size)
-            if isinstance(op, ops.TmaLoad | ops.TmaStore):
-                self.boxed.add(op.tensor)
-        self.pointed = gcd(*[self.grains.get(name, 0) for name in self.pointers])
-
-    def watches(self, names: Collection[str]) -> bool:
-        """Return whether any of these arrays may be written, be it through a pointer."""
-        return not self.written.isdisjoint({*names, *self.pointers})
-
-    def changes(self, names: Collection[str]) -> bool:
-        """Return whether what these arrays and pointers lead to may be written."""
-        through = not self.pointers.isdisjoint(names) and bool(self.written)
-        return through or self.watches(names)
-
-
-def _kind(op: ops.Op) -> int:
-    if isinstance(op, ops.Atomic) or (isinstance(op, ops.TmaStore) and op.reduce):
-        return STRONG_WRITE
-    if isinstance(op, ops.Store) and op.order != "weak":
-        return STRONG_WRITE
-    strong = isinstance(op, ops.WaitUntil) or (isinstance(op, ops.Load) and op.order != "weak")
-    return STRONG_READ if strong else PLAIN
-
-
-def is_strong(op: ops.Op) -> bool:
-    """Tell whether an op accesses global memory in a way that may order it with others."""
-    return bool(arrays(op)) and _kind(op) != PLAIN
-
-
-def _learns(op: ops.Op) -> bool:
-    """Tell whether the threads of an op see what others did in global memory, in order."""
-    atomic = isinstance(op, ops.Atomic) and op.old is not None and op.dst.space == "gmem"
-    return atomic or _kind(op) == STRONG_READ
 
 
 class Stamps:
@@ -167,7 +97,7 @@ class Touch:
     span: Span
     region: Region
     storage: str
-    op: ops.Op
+    op: Op
     kind: int
     g: Array
     ids: Array

@@ -1,29 +1,33 @@
-"""`Resources`: what a plan uses of a block, and how many blocks run at once."""
+"""What a plan uses, found once: `Resources` of a block, and `Traffic` to global memory."""
 
 from __future__ import annotations
 
+from math import gcd
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cute_py.emulate.clocks import Agents
-from cute_py.emulate.regions import Traffic
 from cute_py.emulate.shadow import Grain
 from cute_py.emulate.spans import LANES, Array
 from cute_py.emulate.storages import shared_stride, storages
-from cute_py.plan.walk import accesses, mbarriers, reads, writes
+from cute_py.plan import ops
+from cute_py.plan.walk import accesses, arrays, mbarriers, reads, writes
 
 if TYPE_CHECKING:
-    from cute_py.plan import ops
+    from collections.abc import Collection
+
     from cute_py.plan.plan import Plan
 
 MULTIPROCESSORS = 132  # of an H100
 THREADS, BLOCKS, SHARED = 2048, 32, 228 * 1024  # that one holds
 RESERVED = 1024  # bytes of shared memory that each block takes besides its own
+FENCES = ("block", "gpu", "system")  # of threads
+PLAIN, STRONG_READ, STRONG_WRITE = range(3)
 
 
 class Resources:
-    """What a plan uses of a block, found once.
+    """What a plan uses of a block.
 
     Attributes:
         threads, warps: of a block; `mask`: the lanes that exist [1, warp, lane], None if all do.
@@ -82,3 +86,71 @@ class Resources:
         by_threads = THREADS // (self.warps * LANES)
         each = min(by_threads, BLOCKS, SHARED // (self.stride + RESERVED))
         return MULTIPROCESSORS * max(1, each)
+
+
+class Traffic:
+    """What a plan does to global memory.
+
+    Attributes:
+        written: the arrays that it writes, and the pointers.
+        pointers: the pointers; pointed: what the bytes of their accesses are multiples of.
+        grains: what the bytes of all accesses of an array are multiples of, by array.
+        boxed: the arrays that TMA accesses, by elements.
+        bits: of an op's number in a mark, which is (block of the grid + 1) << bits | op.
+        ops, numbers, kinds: the ops that access global memory, their numbers, and what they are.
+        communicates: whether a block may learn of another one while both run.
+        releases: whether threads may learn of each other by memory, be it in a block.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        every = plan.ops
+        self.written = {name for op in every for name in arrays(op, written=True)}
+        self.pointers = {op.name for op in every if isinstance(op, ops.MakePtr)}
+        self.ops = [op for op in every if arrays(op)]
+        self.numbers = {id(op): n for n, op in enumerate(self.ops)}
+        self.bits = len(self.ops).bit_length()  # of an op's number in a mark
+        self.kinds = np.array([_kind(op) for op in self.ops] or [PLAIN])
+        self.communicates = any(_learns(op) for op in self.ops)
+        atomics = any(isinstance(op, ops.Atomic) and op.old is not None for op in every)
+        fences = any(isinstance(op, ops.Fence) and op.kind in FENCES for op in every)
+        self.releases = self.communicates or (atomics and fences)
+        self.grains: dict[str, int] = {}
+        self.boxed: set[str] = set()
+        for op in self.ops:
+            for x in accesses(op):
+                if x.space == "gmem":
+                    whole = x.packed or x.dtype.bits >= 8
+                    size = max(1, x.width * x.dtype.bits // 8) if whole else 1
+                    self.grains[x.storage] = gcd(self.grains.get(x.storage, 0), size & -size)
+            if isinstance(op, ops.TmaLoad | ops.TmaStore):
+                self.boxed.add(op.tensor)
+        self.pointed = gcd(*[self.grains.get(name, 0) for name in self.pointers])
+
+    def watches(self, names: Collection[str]) -> bool:
+        """Return whether any of these arrays may be written, be it through a pointer."""
+        return not self.written.isdisjoint({*names, *self.pointers})
+
+    def changes(self, names: Collection[str]) -> bool:
+        """Return whether what these arrays and pointers lead to may be written."""
+        through = not self.pointers.isdisjoint(names) and bool(self.written)
+        return through or self.watches(names)
+
+
+def _kind(op: ops.Op) -> int:
+    if isinstance(op, ops.Atomic) or (isinstance(op, ops.TmaStore) and op.reduce):
+        return STRONG_WRITE
+    if isinstance(op, ops.Store) and op.order != "weak":
+        return STRONG_WRITE
+    strong = isinstance(op, ops.WaitUntil) or (isinstance(op, ops.Load) and op.order != "weak")
+    return STRONG_READ if strong else PLAIN
+
+
+def is_strong(op: ops.Op) -> bool:
+    """Tell whether an op accesses global memory in a way that may order it with others."""
+    return bool(arrays(op)) and _kind(op) != PLAIN
+
+
+def _learns(op: ops.Op) -> bool:
+    """Tell whether the threads of an op see what others did in global memory, in order."""
+    atomic = isinstance(op, ops.Atomic) and op.old is not None and op.dst.space == "gmem"
+    return atomic or _kind(op) == STRONG_READ

@@ -17,8 +17,9 @@ from cute_py.emulate.numerics import function
 from cute_py.emulate.ops.order import require_warps, threads_of, value_at
 from cute_py.emulate.pointers import define
 from cute_py.emulate.program import Program, handles
-from cute_py.emulate.regions import PLAIN, THREADS
+from cute_py.emulate.regions import THREADS
 from cute_py.emulate.releases import places_of, shared_places
+from cute_py.emulate.resources import PLAIN
 from cute_py.emulate.spans import LANES, Array
 from cute_py.emulate.storages import Place
 from cute_py.plan import ops
