@@ -1,8 +1,7 @@
-"""What warps of a block wait for: its barriers, those of its cluster, and free registers."""
+"""`Barriers`: those of every block, and those of its cluster: who has arrived, and who waits."""
 
 from __future__ import annotations
 
-from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,12 +9,11 @@ import numpy as np
 from cute_py.emulate.clocks import LOW, Acting
 from cute_py.emulate.faults import line_of
 from cute_py.emulate.spans import LANES, Array
-from cute_py.plan.setmaxnreg import registers_at_launch
 
 if TYPE_CHECKING:
     from cute_py.emulate.clocks import Clocks
     from cute_py.emulate.faults import Faults
-    from cute_py.emulate.spans import Clusters, Span, Spans
+    from cute_py.emulate.spans import Clusters, Span
     from cute_py.errors import CuteError
     from cute_py.plan import ops
 
@@ -207,97 +205,3 @@ class Barriers:
                     held = self.clocks.messages
                     held["clusters"][cluster] = held["cluster"][cluster]
                     held["cluster"][cluster] = LOW
-
-
-# -- registers
-
-FIXES = {
-    "apart": "branch on the warpgroup: with cute.when(cute.warp_idx() // 4 == 0): ...",
-    "kind": 'name the other one, "inc" or "dec"; cute.role(..., registers=) chooses it',
-    "again": "put cute.named_barrier(id, 128) between the two",
-}
-
-
-class MaxNReg:
-    """What the warps of every block asked for by setmaxnreg, one number after the other, and the
-    registers of a thread that they have.
-    """
-
-    def __init__(self, warps: int, clocks: Clocks | None, faults: Faults) -> None:
-        self.warps, self.clocks, self.faults = warps, clocks, faults
-        self.first = registers_at_launch(self.faults.plan.launch)
-        self.asked: dict[tuple[int, int], list[tuple[ops.SetMaxNReg, int]]] = {}  # with stamps
-        self.held: dict[tuple[int, int], int] = {}
-
-    def fits(self, b: int, warps: list[int], n: int) -> bool:
-        """Tell whether a block has released enough for these warps to have n each."""
-        each = [n if w in warps else self.held.get((b, w), self.first) for w in range(self.warps)]
-        return sum(each) <= self.first * self.warps
-
-    def take(self, span: Span, n: int) -> None:
-        """Let warps have n registers."""
-        self.held.update(dict.fromkeys(product(span.B.tolist(), span.W.tolist()), n))
-
-    def ask(self, span: Span, op: ops.SetMaxNReg) -> None:
-        """Let warps ask; refuse another number than others of the warpgroup asked for, one that is
-        on the wrong side of what they have, and warps that have not synchronised since the last.
-        """
-        for row, b in enumerate(span.B.tolist()):
-            for column, w in enumerate(span.W.tolist()):
-                where, held = (row, column), self.held.get((b, w), self.first)
-                if op.n < held if op.kind == "inc" else op.n > held:
-                    why = f"{op.kind} from {held}"
-                    raise self._refusal(op, span, where, why, FIXES["kind"])
-                own = self.asked.setdefault((b, w), [])
-                for other in self._others(w):
-                    theirs = self.asked.get((b, other), [])
-                    if len(theirs) > len(own) and theirs[len(own)][0].n != op.n:
-                        raise self._apart(op, span, where, other, theirs[len(own)][0].n)
-                    if other != w and own:
-                        self._require_known(op, span, where, other, theirs[len(own) - 1 :])
-                own.append((op, self._stamp(b, w)))
-
-    def _stamp(self, b: int, w: int) -> int:
-        clocks = self.clocks
-        assert clocks is not None  # the check needs them
-        row = np.array([b if clocks.rows > 1 else 0])
-        return int(clocks.stamps(row, np.array([w * LANES]))[0])
-
-    def _require_known(
-        self,
-        op: ops.SetMaxNReg,
-        span: Span,
-        where: tuple[int, int],
-        other: int,
-        last: list[tuple[ops.SetMaxNReg, int]],
-    ) -> None:
-        """Refuse to ask again before it is known that another warp has asked: `last`, if it has."""
-        who = int(span.B[where[0]]), int(span.W[where[1]]), 0
-        clocks = self.clocks
-        assert clocks is not None
-        if not last or not clocks.knows(who, who[0], last[0][1], alone=False, half=2):
-            why = f"which nothing orders after the one before of warp {other}"
-            raise self._refusal(op, span, where, why, FIXES["again"])
-
-    def require_together(self, spans: Spans) -> None:
-        """Refuse, once all threads have ended, what some warps of a warpgroup did not come to."""
-        for (b, w), own in self.asked.items():
-            for other in self._others(w):
-                if len(self.asked.get((b, other), [])) < len(own):
-                    span = spans.of(np.array([b]), np.array([w]))
-                    raise self._apart(own[-1][0], span, (0, 0), other, "no number")
-
-    def _others(self, w: int) -> range:
-        first = w // 4 * 4
-        return range(first, min(first + 4, self.warps))
-
-    def _apart(
-        self, op: ops.SetMaxNReg, span: Span, where: tuple[int, int], other: int, theirs: int | str
-    ) -> Exception:
-        why = f"while warp {other} of its warpgroup asked for {theirs}"
-        return self._refusal(op, span, where, why, FIXES["apart"])
-
-    def _refusal(
-        self, op: ops.SetMaxNReg, span: Span, where: tuple[int, int], why: str, fix: str
-    ) -> Exception:
-        return self.faults.at("emulate-setmaxnreg", op, span, where, count=op.n, why=why, fix=fix)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cute_py.emulate.barriers import Barriers, MaxNReg
+from cute_py.emulate.agreements import Agreed, MaxNReg, Promises
+from cute_py.emulate.barriers import Barriers
 from cute_py.emulate.clocks import Clocks
 from cute_py.emulate.engines import Engines
 from cute_py.emulate.faults import CLOCKED, Faults
 from cute_py.emulate.global_memory import GlobalMemory
 from cute_py.emulate.peers import Peers
-from cute_py.emulate.promises import Promises, Shared
 from cute_py.emulate.releases import Releases
 from cute_py.emulate.shadow import Shadow
 from cute_py.emulate.spans import INDICES, LANES, Array, Clusters, Spans, Value
@@ -49,7 +49,7 @@ class Run:
     grid: tuple[int, int, int]
     report: Report | None
     regions: Regions | None
-    promised: Shared
+    promised: Agreed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
