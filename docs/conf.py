@@ -20,8 +20,8 @@ from sphinx.util import logging
 from sphinx.util.inspect import stringify_signature
 
 import cute_py as cute
-from cute_py.explore.links import link_of
 from cute_py.explore.pages import site as explorer_files
+from cute_py.explore.states import link_of
 from cute_py.expression import evaluate
 from cute_py.trace.kernel import trace
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # module -> the public names that it defines
 _HOME = {
     "explore.answers": "answer",
-    "explore.links": "link_of state_of",
+    "explore.states": "link_of state_of",
     "explore.widget": "explore",
 }
 

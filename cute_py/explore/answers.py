@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cute_py.errors import CuteError, refusal
+from cute_py.explore.states import VERSION, checked
 from cute_py.expression import evaluate
 from cute_py.expression import show as text_of
 from cute_py.layout import Mapped, tuples
@@ -13,10 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-VERSION = 1
 MOST_CELLS = 1 << 15  # of a live picture
-WIDEST = 1 << 10  # bits of an element
-PLAIN: dict[str, Any] = {"v": VERSION, "e": "", "by": "", "bits": 16, "cells": "", "sel": ""}
 
 
 def answer(state: Any) -> dict[str, Any]:
@@ -55,7 +53,7 @@ def answer(state: Any) -> dict[str, Any]:
 
 
 def _answer(state: Any) -> dict[str, Any]:
-    given = _checked(state)
+    given = checked(state, FORMS)
     value = evaluate(given["e"])
     if given.get("as"):
         return {"v": VERSION, "text": _as(given, value)}
@@ -79,22 +77,6 @@ def _repairs(state: Any, error: CuteError) -> list[str]:
     from cute_py.explore.repairs import repairs
 
     return repairs(text, error)
-
-
-def _checked(state: Any) -> dict[str, Any]:
-    """Return the state with all its entries; refuse another version, type or width."""
-    given = {**PLAIN, **state} if isinstance(state, dict) else {**PLAIN, "v": state}
-    form = given.get("as")
-    if form and not (form.__class__ is str and form in FORMS):
-        raise refusal("explore-state", operation="explore", name="as", value=form)
-    for name, default in PLAIN.items():
-        x = given[name]
-        good = x.__class__ is default.__class__
-        if name in ("v", "bits"):
-            good = good and (x == VERSION if name == "v" else 0 < x <= WIDEST)
-        if not good:
-            raise refusal("explore-state", operation="explore", name=name, value=x)
-    return given
 
 
 def _scene(value: Any, by: str | None, bits: int) -> tuple[dict[str, Any] | None, str]:

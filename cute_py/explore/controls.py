@@ -5,7 +5,8 @@ from __future__ import annotations
 from cute_py.atoms.copy import Copy_Atom
 from cute_py.atoms.search import listed
 from cute_py.errors import CuteError, refusal
-from cute_py.explore.answers import FORMS, PLAIN, answer, error_of
+from cute_py.explore.answers import FORMS, answer, error_of
+from cute_py.explore.states import PLAIN
 from cute_py.expression import CONSTANTS, functions
 from cute_py.viz.build import BY
 

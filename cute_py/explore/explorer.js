@@ -10,7 +10,7 @@ const cutePyExplorer = (host, data, ask, options = {}) => {
     return put(label, tag, { ariaLabel: text, ...props });
   };
 
-  // -- links, as in links.py
+  // -- links, as in states.py
   const quoted = (text) => encodeURIComponent(text.toWellFormed ? text.toWellFormed() : text)
     .replace(/%(2C|3A|3C|3E|40|2B|5B|5D|3D)/g, decodeURIComponent)
     .replace(/[!']/g, (c) => `%${c.charCodeAt(0).toString(16)}`);

@@ -6,8 +6,8 @@ import json
 from functools import cache
 
 from cute_py.errors import CuteError, refusal
-from cute_py.explore.answers import PLAIN, answer
-from cute_py.explore.links import link_of
+from cute_py.explore.answers import answer
+from cute_py.explore.states import PLAIN, link_of, state_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +50,6 @@ def _link(x: object) -> str:
 def _image(link: str) -> dict[str, str]:
     """Return the picture of a link as the HTML of a notebook, nothing if it has none."""
     from cute_py.explore.controls import PRESETS
-    from cute_py.explore.links import state_of
     from cute_py.expression import evaluate
     from cute_py.viz.html import fragment
 

@@ -192,7 +192,7 @@ def test_the_widget_answers_in_the_kernel(monkeypatch):
     ],
 )
 def test_values_are_explored_by_their_text(x, e):
-    from cute_py.explore.links import state_of
+    from cute_py.explore.states import state_of
     from cute_py.explore.widget import _link
 
     assert state_of(_link(x))["e"] == e

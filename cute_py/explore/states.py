@@ -1,4 +1,4 @@
-"""Links: the state of the explorer as the fragment of an address, which a reader can read.
+"""States of the explorer, and their links: fragments of an address, which a reader can read.
 
     #v1&e=composition(Sw<3,0,3>,(8,8):(8,1))&by=bank&bits=16&sel=O5
 
@@ -9,13 +9,39 @@ from __future__ import annotations
 
 from urllib.parse import quote, unquote
 
+from cute_py.errors import refusal
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from typing import Any
 
+VERSION = 1
+WIDEST = 1 << 10  # bits of an element
+PLAIN: dict[str, Any] = {"v": VERSION, "e": "", "by": "", "bits": 16, "cells": "", "sel": ""}
 READABLE = "(),:<>@*+-._[]="  # characters that stay as they are
 ENTRIES = ("e", "by", "bits", "cells", "sel")
+
+
+def checked(state: Any, forms: Collection[str]) -> dict[str, Any]:
+    """Return a state with all its entries; refuse another version, type or width, and a form of the
+    value that is none of `forms`.
+    """
+    given = {**PLAIN, **state} if isinstance(state, dict) else {**PLAIN, "v": state}
+    form = given.get("as")
+    if form and not (form.__class__ is str and form in forms):
+        raise refusal("explore-state", operation="explore", name="as", value=form)
+    for name, default in PLAIN.items():
+        x = given[name]
+        good = x.__class__ is default.__class__
+        if name in ("v", "bits"):
+            good = good and (x == VERSION if name == "v" else 0 < x <= WIDEST)
+        if not good:
+            raise refusal("explore-state", operation="explore", name=name, value=x)
+    return given
+
+
+# -- links
 
 
 def state_of(link: str) -> dict[str, Any]:
