@@ -1,9 +1,10 @@
-"""The house: no large circle of imports inside of cute_py, no long function.
+"""The house: no large circle of imports inside of cute_py, few fragments, no long function.
 
 Tables of what is left may only shrink: a row that is met with room to spare fails, too.
 """
 
 import ast
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +14,8 @@ PACKAGE = Path(__file__).parents[2] / "cute_py"
 FILES_OF_A_CIRCLE = 3
 FILES_OF_A_CIRCLE_WITH_TYPES = 4
 LINES_OF_A_FUNCTION = 60
+LINES_OF_A_FRAGMENT = 140
+FRAGMENTS = 16
 
 # The packages with larger circles of files, and how many files they have: by the imports that may
 # run, and with those for annotations.
@@ -129,6 +132,19 @@ def test_no_more_than_four_files_name_each_other():
     reader may have to understand all of them.
     """
     require_small_circles(True, FILES_OF_A_CIRCLE_WITH_TYPES, CIRCLES_WITH_TYPES)
+
+
+def test_few_files_are_fragments_of_others():
+    """A short file that one other imports may be a part of that one's idea; kernels are apart."""
+    importers = Counter(other for name in files() for other in imported(name))
+    short = {
+        name
+        for name, file in files().items()
+        if len(file.read_text(encoding="utf-8").splitlines()) < LINES_OF_A_FRAGMENT
+    }
+    found = [name for name in sorted(short) if importers[name] == 1]
+    found = [name for name in found if not name.startswith("cute_py.kernels.")]
+    assert len(found) <= FRAGMENTS, ", ".join(found)
 
 
 def test_no_function_is_long():
