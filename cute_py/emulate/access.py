@@ -159,7 +159,7 @@ class Located(Vectors):
         bad = active & ((ranks < 0) | (ranks >= clusters.size))
         if bad.any():
             b, w, lane = first(bad, c.span)
-            c.batch.engines.peer(self.op, c.span, (b, w, lane), int(ranks[b, w, lane]))
+            c.peer(self.op, (b, w, lane), int(ranks[b, w, lane]))
         found = np.empty(c.span.shape, np.int64)
         for row, b in enumerate(c.span.B.tolist()):
             members = np.array([clusters.block(b, rank) for rank in range(clusters.size)])

@@ -17,6 +17,7 @@ from cute_py.emulate.clocks import Clocks
 from cute_py.emulate.engines import Engines
 from cute_py.emulate.faults import CLOCKED, Faults
 from cute_py.emulate.global_memory import GlobalMemory
+from cute_py.emulate.mbarriers import Mbarriers
 from cute_py.emulate.peers import Peers
 from cute_py.emulate.releases import Releases
 from cute_py.emulate.shadow import Shadow
@@ -82,6 +83,7 @@ class Batch:
     shadow: Shadow | None
     peers: Peers | None
     engines: Engines
+    mbarriers: Mbarriers
     barriers: Barriers
     maxnreg: MaxNReg
     promises: Promises
@@ -122,6 +124,7 @@ def batch_of(run: Run, blocks: int, first: int) -> Batch:
         shadow=shadow,
         peers=peers,
         engines=Engines(needs.agents, clocks, shadow, peers, faults, clusters, ended, checks),
+        mbarriers=Mbarriers(blocks, needs.agents, clocks, shadow, faults, "mbarriers" in checks),
         barriers=Barriers(ended, clocks, clusters, faults, "convergence" in checks),
         maxnreg=MaxNReg(warps, clocks, faults),
         promises=Promises(run.promised, faults, clusters, blocks, warps),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from cute_py.emulate.spans import Array, Span, Value
+from cute_py.emulate.spans import Array, Span, Thread, Value
 
 if TYPE_CHECKING:
     from cute_py.emulate.batch import Batch
@@ -140,6 +140,14 @@ class Cohort:
     def fault(self, code: str, op: Op, where: tuple[int, ...], **facts: object) -> CuteError:
         """Return the error of the thread at `where`: row of block, of warp, and perhaps lane."""
         return self.batch.faults.at(code, op, self.span, where, **facts)
+
+    def peer(self, op: Op, where: Thread, rank: int) -> int:
+        """Return the block of a rank in the cluster of a thread; refuse ranks that it lacks."""
+        clusters = self.batch.clusters
+        if not 0 <= rank < clusters.size:
+            facts = {"rank": rank, "size": clusters.size, "name": op.call}
+            raise self.fault("emulate-cluster-rank", op, where, **facts)
+        return clusters.block(int(self.span.B[where[0]]), rank)
 
     def part(self, b: Array, w: Array) -> Cohort:
         """Return the part of these rows of the span's blocks and warps, as a cohort of its own."""

@@ -58,6 +58,7 @@ class Machine:
         """Run until all threads have ended."""
         while self.cohorts:
             self._advance(self._choose())
+        self.batch.mbarriers.require_kept()
         self.batch.engines.require_over()
 
     # -- choosing

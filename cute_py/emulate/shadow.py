@@ -86,6 +86,7 @@ class Shadow:
         self.opaque: Array | None = None  # the stamps of the last inits and invals of mbarriers
         self.ops: list[Op] = []
         self.numbers: dict[int, int] = {}
+        self.known: dict[tuple[Vectors, int], Array] = {}  # the granules of elements
         # what else judges each access: where a plan accesses shared memory of other blocks
         self.judge: Callable[[Touch, str], None] = lambda touch, kind: None
         clocks.by_row.append(self)
@@ -106,6 +107,17 @@ class Shadow:
         return found
 
     # -- what is touched
+
+    def granules_of(self, vectors: Vectors, offsets: Array) -> Array:
+        """Return the granules of elements; those of the same elements are found once."""
+        key = vectors, hash(offsets.tobytes())
+        found = self.known.get(key)
+        if found is None:
+            start = vectors.start + offsets.reshape(-1) * vectors.dtype.bits // 8
+            count = max(1, vectors.bits // 8 // self.granule)
+            found = np.unique(start[:, None] // self.granule + np.arange(count))
+            self.known[key] = found
+        return found
 
     def touch(self, span: Span, vectors: Vectors, place: Place, whole: bool) -> Touch:
         """Return what an access touches; `whole`: as the whole warp."""

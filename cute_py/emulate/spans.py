@@ -40,6 +40,10 @@ class Span:
         """The shape of a value with an entry for each thread."""
         return self.nB, self.nW, LANES
 
+    def thread(self, at: Thread) -> tuple[int, int, int]:
+        """Return the block, the warp and the lane of a thread."""
+        return int(self.B[at[0]]), int(self.W[at[1]]), at[2]
+
     def symbol(self, name: str) -> Value:
         """Return the value of a symbol of the batch for these blocks and warps."""
         value = self.symbols[name]

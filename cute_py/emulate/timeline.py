@@ -217,7 +217,7 @@ def recording(op: ops.Op, run: Run, located: Located | None, parity: Evaluated |
         place = located(c)
         lanes = taking_part(c, place)[row]
         slots = slots_of(located, c, place)[row]
-        now = c.batch.engines.phase[int(c.span.B[row])]
+        now = c.batch.mbarriers.phase[int(c.span.B[row])]
         marks = {(int(slot), int(now[slot])) for slot in slots[lanes]}
         if parity is None:
             return sorted(marks)

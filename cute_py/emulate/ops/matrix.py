@@ -470,7 +470,7 @@ def _fly(c: Cohort, views: list[tuple[View, Array]]) -> None:
     group = clocks.epoch[c.span.B[:, None], _columns_of(c, c.span.W)]
     for view, role in views:
         view.fly(c, group, role)
-    if c.batch.engines.phases is not None:
+    if c.batch.mbarriers.phases is not None:
         who = clocks.acting(c.span, c.mask)
         clocks.run_together(who, who.rows * c.batch.agents.warps + clocks.warp[who.parts] // WARPS)
 

@@ -513,11 +513,11 @@ def tma_load(program: Program, op: ops.TmaLoad) -> Run:
     alone = op.multicast.__class__ is int and op.multicast == 0
 
     def run(c: Cohort) -> None:
-        place, bars = target(c), bar(c)
-        slots, engines = slots_of(bar, c, bars), c.batch.engines
+        place, at = target(c), bar(c)
+        slots, engines, bars = slots_of(bar, c, at), c.batch.engines, c.batch.mbarriers
         offsets = np.broadcast_to(place.offsets, (*c.span.shape, target.count))
         chosen, data = multicast(c), box.array(c).data
-        for where in threads_of(c, bars):
+        for where in threads_of(c, at):
             own, slot = int(c.span.B[where[0]]), int(slots[where])
             index, exists = box.at(c, where)
             values = np.zeros(len(index), data.dtype)
@@ -527,23 +527,23 @@ def tma_load(program: Program, op: ops.TmaLoad) -> Run:
             else:
                 values.view(np.uint8)[:] = POISON
             ranks, ran = value_at(chosen, where, c.span.shape), None
-            if engines.phases is not None:
-                ran = engines.phases.issue(own, int(c.span.W[where[1]]), where[2])
+            if bars.phases is not None:
+                ran = bars.phases.issue(own, int(c.span.W[where[1]]), where[2])
             blocks = [own]
             if not alone:
                 if not ranks:
                     raise c.fault("emulate-multicast", op, where, mask=op.multicast)
                 bits = [r for r in range(64) if int(ranks) >> r & 1]
-                blocks = [engines.peer(op, c.span, where, r) for r in bits]
+                blocks = [c.peer(op, where, r) for r in bits]
             for b in blocks:
-                engines.use(op, c.span, where, 1 << where[2], (b, slot), tma=True)
+                bars.use(op, c.span, where, 1 << where[2], (b, slot), tma=True)
                 agent = c.batch.agents.tma + slot
                 other = None if b == own else b
                 engines.touch(op, c.span, target, where, offsets[where], agent, True, other)
                 if other is not None:
                     engines.reach(op, c.span, where, b, agent)
                 _put(c, target, b, offsets[where], values)
-                engines.land(b, slot, box.bytes, ran)
+                bars.land(b, slot, box.bytes, ran)
                 if c.batch.report is not None:
                     c.batch.report.moved(op, box.bytes)
 

@@ -294,12 +294,12 @@ def mbar_init(program: Program, op: ops.MbarInit) -> Run:
 
     def run(c: Cohort) -> None:
         place = located(c)
-        slots, engines = slots_of(located, c, place), c.batch.engines
+        slots, bars = slots_of(located, c, place), c.batch.mbarriers
         for where in threads_of(c, place):
-            engines.init(op, c.span, where, int(slots[where]), op.count)
+            bars.init(op, c.span, where, int(slots[where]), op.count)
         located.judge_write(c, place)
         for where in threads_of(c, place):
-            engines.keep(int(c.span.B[where[0]]), int(slots[where]), located)
+            bars.keep(int(c.span.B[where[0]]), int(slots[where]), located)
 
     return run
 
@@ -311,12 +311,12 @@ def mbar_inval(program: Program, op: ops.MbarInval) -> Run:
 
     def run(c: Cohort) -> None:
         place = located(c)
-        slots, engines = slots_of(located, c, place), c.batch.engines
+        slots, bars = slots_of(located, c, place), c.batch.mbarriers
         for where in threads_of(c, place):
-            engines.inval(op, c.span, where, int(slots[where]))
+            bars.inval(op, c.span, where, int(slots[where]))
         located.judge_write(c, place)
         for where in threads_of(c, place):
-            engines.keep(int(c.span.B[where[0]]), int(slots[where]), located, is_new=False)
+            bars.keep(int(c.span.B[where[0]]), int(slots[where]), located, is_new=False)
 
     return run
 
@@ -328,14 +328,14 @@ def mbar_arrive(program: Program, op: ops.MbarArrive) -> Run:
     rank = None if op.cluster_rank is None else program.scalar(op.cluster_rank)
 
     def run(c: Cohort) -> None:
-        place, engines = located(c), c.batch.engines
+        place = located(c)
         keys = [slots_of(located, c, place)]
         if rank is not None:
             keys.append(np.asarray(rank(c)))
         for group in groups_of(c, taking_part(c, place), *keys):
             b = int(c.span.B[group.where[0]])
             if rank is not None:
-                b = engines.peer(op, c.span, group.where, int(group.keys[1]))
+                b = c.peer(op, group.where, int(group.keys[1]))
             arrive(op, c, group, (b, group.keys[0]), op.bytes)
 
     return run
@@ -352,30 +352,30 @@ def arrive(
     """Let lanes of a warp arrive at an mbarrier of a block: `at`, block and slot; `copies`: once
     their cp.asyncs are complete.
     """
-    engines, clocks, (b, slot) = c.batch.engines, c.batch.clocks, at
+    bars, clocks, (b, slot) = c.batch.mbarriers, c.batch.clocks, at
     row, warp, _ = group.where
-    engines.use(op, c.span, group.where, group.bits, at)
-    pending, several = int(engines.pending[b, slot]), int(group.lanes.sum())
+    bars.use(op, c.span, group.where, group.bits, at)
+    pending, several = int(bars.pending[b, slot]), int(group.lanes.sum())
     if pending == 0:
-        name, count = c.batch.agents.mbarrier(slot), int(engines.count[b, slot])
+        name, count = c.batch.agents.mbarrier(slot), int(bars.count[b, slot])
         raise c.fault("emulate-mbarrier-arrivals", op, group.where, name=name, count=count)
-    if pending < several or (several > 1 and engines.bytes[b, slot] + nbytes == 0 and nbytes):
+    if pending < several or (several > 1 and bars.bytes[b, slot] + nbytes == 0 and nbytes):
         some = group.lanes & (np.cumsum(group.lanes) <= max(1, min(pending, several - 1)))
         for lanes in (some, group.lanes & ~some):
             part = Group((row, warp, int(lanes.argmax())), lanes, group.keys)
             arrive(op, c, part, at, nbytes, copies)
         return
-    if engines.phases is not None:
-        engines.phases.arrive(op, c.span, group.where, group.lanes, at)
+    if bars.phases is not None:
+        bars.phases.arrive(op, c.span, group.where, group.lanes, at)
     if clocks is not None:
         own, w = int(c.span.B[row]), int(c.span.W[warp])
         who = clocks.lanes_of(own, w, group.lanes)
         if own != b:
-            engines.reach(op, c.span, group.where, b)
-        engines.release(who, at, copies)
-    engines.pending[b, slot] -= several
-    engines.bytes[b, slot] += several * nbytes
-    engines.settle(b, slot)
+            c.batch.engines.reach(op, c.span, group.where, b)
+        bars.release(who, at, copies)
+    bars.pending[b, slot] -= several
+    bars.bytes[b, slot] += several * nbytes
+    bars.settle(b, slot)
 
 
 @handles(ops.CpArrive)
@@ -408,7 +408,7 @@ class PhaseWait(Wait):
     def _first(self, c: Cohort) -> tuple[int, int, int, int]:
         """Return block, slot, parity and row of warp of a lane that waits for an open phase."""
         slots, parity, waits = self._lanes(c)
-        phase = c.batch.engines.phase[c.span.B[:, None, None], slots]
+        phase = c.batch.mbarriers.phase[c.span.B[:, None, None], slots]
         row, warp, lane = np.argwhere(waits & ((phase & 1) == parity & 1))[0].tolist()
         where = row, warp, lane
         return int(c.span.B[row]), int(slots[where]), int(parity[where]) & 1, warp
@@ -416,7 +416,7 @@ class PhaseWait(Wait):
     def lanes(self, c: Cohort) -> Array:
         """Return the lanes whose phase is complete, or that do not wait."""
         slots, parity, waits = self._lanes(c)
-        phase = c.batch.engines.phase[c.span.B[:, None, None], slots]
+        phase = c.batch.mbarriers.phase[c.span.B[:, None, None], slots]
         done: Array = ((phase & 1) != parity & 1) | ~waits
         return done
 
@@ -428,9 +428,9 @@ class PhaseWait(Wait):
     def describe(self, c: Cohort) -> str:
         """Return what the mbarrier still needs."""
         b, slot, parity, _ = self._first(c)
-        engines = c.batch.engines
-        missing = f"{int(engines.pending[b, slot])} of {int(engines.count[b, slot])} arrivals"
-        left = int(engines.bytes[b, slot])
+        bars = c.batch.mbarriers
+        missing = f"{int(bars.pending[b, slot])} of {int(bars.count[b, slot])} arrivals"
+        left = int(bars.bytes[b, slot])
         if left:
             missing += f" and {left} bytes" if left > 0 else f" and has {-left} bytes too many"
         return f"phase {parity} of {c.batch.agents.mbarrier(slot)}, which lacks {missing}"
@@ -438,9 +438,9 @@ class PhaseWait(Wait):
     def mismatch(self, c: Cohort) -> dict[str, Any] | None:
         """Return the facts of a wrong count of bytes: all have arrived, and bytes are left."""
         slots, _, waits = self._lanes(c)
-        engines = c.batch.engines
+        bars = c.batch.mbarriers
         b = c.span.B[:, None, None]
-        left = np.where(waits & (engines.pending[b, slots] == 0), engines.bytes[b, slots], 0)
+        left = np.where(waits & (bars.pending[b, slots] == 0), bars.bytes[b, slots], 0)
         if not left.any():
             return None
         where = tuple(np.argwhere(left)[0].tolist())
@@ -457,7 +457,7 @@ class PhaseWait(Wait):
         slots, _, waits = self._lanes(c)
         for group in groups_of(c, waits, slots):
             row, warp, _ = group.where
-            b, phases = int(c.span.B[row]), c.batch.engines.phases
+            b, phases = int(c.span.B[row]), c.batch.mbarriers.phases
             who = clocks.lanes_of(b, int(c.span.W[warp]), group.lanes)
             if phases is not None:
                 phases.passed(self.op, c.span, group.where, group.lanes, (b, group.keys[0]))
@@ -471,10 +471,10 @@ def mbar_wait(program: Program, op: ops.MbarWait) -> Run:
     wait = PhaseWait(op, located, program.scalar(op.phase))
 
     def run(c: Cohort) -> Signal | list[Cohort] | None:
-        place, engines = located(c), c.batch.engines
+        place, bars = located(c), c.batch.mbarriers
         for group in groups_of(c, taking_part(c, place), slots_of(located, c, place)):
             b = int(c.span.B[group.where[0]])
-            engines.use(op, c.span, group.where, group.bits, (b, group.keys[0]))
+            bars.use(op, c.span, group.where, group.bits, (b, group.keys[0]))
         ready = wait.ready(c)
         if isinstance(ready, np.ndarray):
             return split(c, ready)
@@ -503,7 +503,7 @@ def fence(program: Program, op: ops.Fence) -> Run:
         if op.kind == "proxy_async":
             clocks.fence(clocks.acting(c.span, c.mask))
         else:
-            c.batch.engines.fence_inits(clocks.acting(c.span, c.mask))
+            c.batch.mbarriers.fence_inits(clocks.acting(c.span, c.mask))
 
     return run
 
