@@ -61,8 +61,8 @@ class Batch:
         blocks: how many; warps: of each of them.
         ended: which warps [block, warp] have.
         alive: of divided warps (block, warp): the lanes [1, 1, lane] that have not returned.
-        clocks, releases, globals, shadow, peers: who touched memory, and what orders it; None where
-            nothing asks for that.
+        clocks, releases, globals, shadow, peers, engines: who touched memory, and what orders it;
+            None where nothing asks for that.
     """
 
     blocks: int
@@ -82,7 +82,7 @@ class Batch:
     globals: GlobalMemory | None
     shadow: Shadow | None
     peers: Peers | None
-    engines: Engines
+    engines: Engines | None
     mbarriers: Mbarriers
     barriers: Barriers
     maxnreg: MaxNReg
@@ -102,9 +102,12 @@ def batch_of(run: Run, blocks: int, first: int) -> Batch:
     if clocks and run.regions:
         watch = GlobalMemory(run.regions, clocks, clusters, faults, releases)
     shadow = Shadow(clocks, needs.grain, faults) if clocks and needs.grain else None
-    peers = None
+    peers = engines = None
+    lifetimes = "lifetimes" in checks
     if clocks and needs.peers:
-        peers = Peers(clocks, shadow, clusters, faults, ended, "lifetimes" in checks)
+        peers = Peers(clocks, shadow, clusters, faults, ended, lifetimes)
+    if clocks:
+        engines = Engines(clocks, shadow, peers, faults, clusters, ended, lifetimes)
     return Batch(
         blocks=blocks,
         warps=warps,
@@ -123,7 +126,7 @@ def batch_of(run: Run, blocks: int, first: int) -> Batch:
         globals=watch,
         shadow=shadow,
         peers=peers,
-        engines=Engines(needs.agents, clocks, shadow, peers, faults, clusters, ended, checks),
+        engines=engines,
         mbarriers=Mbarriers(blocks, needs.agents, clocks, shadow, faults, "mbarriers" in checks),
         barriers=Barriers(ended, clocks, clusters, faults, "convergence" in checks),
         maxnreg=MaxNReg(warps, clocks, faults),

@@ -8,27 +8,22 @@ it from elsewhere must be over by then.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cute_py.emulate.clocks import (
-    BULK,
-    EPOCH,
-    SEVERAL,
-    WHO,
-    WHOLE,
-    Agents,
-    Clocks,
-)
+from cute_py.emulate.clocks import BULK, EPOCH, SEVERAL, WHO, WHOLE
 from cute_py.emulate.faults import line_of
 from cute_py.emulate.peers import Actor
-from cute_py.emulate.spans import LANES, Array, Clusters, Span, Thread
+from cute_py.emulate.shadow import WRITE
+from cute_py.emulate.spans import LANES, Array, Span, Thread
 
 if TYPE_CHECKING:
+    from cute_py.emulate.clocks import Clocks
     from cute_py.emulate.faults import Faults
     from cute_py.emulate.peers import Peers
     from cute_py.emulate.shadow import Shadow
+    from cute_py.emulate.spans import Clusters
     from cute_py.emulate.storages import Vectors
     from cute_py.errors import CuteError
     from cute_py.plan.ops import Op
@@ -41,7 +36,8 @@ class Request:
     Attributes:
         op, span, thread: where it is issued.
         vectors: the storage.
-        own, warp, part, lanes: whose it is: the block, the warp, its part, and the lanes (as bits).
+        by: whose it is.
+        shadow: who touched the memory before.
         block, granules: what is touched.
         writes: whether it is written.
     """
@@ -50,10 +46,8 @@ class Request:
     span: Span
     thread: Thread
     vectors: Vectors
-    own: int
-    warp: int
-    part: int
-    lanes: int
+    by: Actor
+    shadow: Shadow
     block: int
     granules: Array
     writes: bool
@@ -64,19 +58,20 @@ class Engines:
 
     def __init__(
         self,
-        agents: Agents,
-        clocks: Clocks | None,
+        clocks: Clocks,
         shadow: Shadow | None,
         peers: Peers | None,
         faults: Faults,
         clusters: Clusters,
         ended: Array,
-        checks: frozenset[str],
+        lifetimes: bool,
     ) -> None:
-        """Begin; `ended` will tell which warps [block, warp] have; `checks`: those to make."""
-        self.checks = checks
-        self.agents, self.clocks, self.shadow, self.faults = agents, clocks, shadow, faults
+        """Begin; `ended` will tell which warps [block, warp] have; `lifetimes`: whether to refuse
+        blocks that end while their shared memory is in use, and uses of it from then on.
+        """
+        self.clocks, self.agents, self.shadow, self.faults = clocks, clocks.agents, shadow, faults
         self.clusters, self.ended, self.peers = clusters, ended, peers
+        self.lifetimes = lifetimes
         self.reached: list[tuple[int, int, int, Op]] = []  # block, source, stamp, op
         self.reading: dict[tuple[int, int], tuple[int, Op]] = {}  # block, agent: last
 
@@ -108,8 +103,6 @@ class Engines:
             lane: whether the lane issues it, not the warp as one.
         """
         shadow, clocks = self.shadow, self.clocks
-        if clocks is None:
-            return
         clocks.apart()
         own, w, thread = span.thread(issue)
         b = own if target is None else target
@@ -121,7 +114,8 @@ class Engines:
         g = shadow.granules_of(vectors, offsets)
         part = int(clocks.of[w, thread])
         lanes = 1 << thread if lane else int(clocks.lanes[part])
-        asked = Request(op, span, issue, vectors, own, w, part, lanes, b, g, writes)
+        by = Actor(own, w, part, lanes)
+        asked = Request(op, span, issue, vectors, by, shadow, b, g, writes)
         self._after_writes(asked)
         if self.peers is not None:
             self._after_peers(self.peers, asked)
@@ -136,38 +130,32 @@ class Engines:
 
     def _after_writes(self, asked: Request) -> None:
         """Require that what wrote the granules is ordered before."""
-        shadow, clocks = self.shadow, self.clocks
-        assert shadow is not None
-        assert clocks is not None
-        b, g, own = asked.block, asked.granules, asked.own
+        shadow, clocks, by = asked.shadow, self.clocks, asked.by
+        b, g, own = asked.block, asked.granules, by.block
         written = shadow.last[b, g]
         if b == own:
             writers = None if shadow.writers is None else shadow.writers[b, g]
-            by = np.full(len(g), own), np.full(len(g), asked.part), np.full(len(g), asked.lanes)
-            late = ~clocks.ordered(written, by, writers)
+            each = np.full(len(g), own), np.full(len(g), by.part), np.full(len(g), by.lanes)
+            late = ~clocks.ordered(written, each, writers)
         else:
-            clock = clocks.clock[own, asked.part, int(self.clusters.rank[b]), 0]
+            clock = clocks.clock[own, by.part, int(self.clusters.rank[b]), 0]
             late = written > clock[clocks.column[written & WHO]]
         if late.any():
             who = written & WHO
-            elsewhere = late & (who % self.agents.threads // LANES != asked.warp)
+            elsewhere = late & (who % self.agents.threads // LANES != by.warp)
             k = int(np.argmax(elsewhere if elsewhere.any() else late))
             lanes = 0 if written[k] & (SEVERAL | WHOLE) else 1 << int(who[k]) % LANES
             op = shadow.ops[int(shadow.wrote[b, g[k]])]
-            raise self._fault(asked, k, int(who[k]), lanes, op, "a write by")
+            raise self._fault(asked, k, int(who[k]), lanes, op, WRITE)
         held = shadow.holds(b, g) if asked.vectors.shares else written != 0
         if not asked.writes and not held.all():
             k = int(np.argmin(held))
-            facts = {"storage": asked.vectors.access.storage, "offset": self._element(asked, k)}
-            facts["since"] = shadow.since(b, int(g[k]))
-            raise self.faults.at(
-                "emulate-smem-unwritten", asked.op, asked.span, asked.thread, **facts
-            )
+            since = shadow.since(b, int(g[k]))
+            raise self._refusal("emulate-smem-unwritten", asked, k, since=since)
 
     def _after_peers(self, peers: Peers, asked: Request) -> None:
         """Require that what threads of other blocks did to the granules is ordered before."""
-        actor = Actor(asked.own, asked.warp, asked.part, asked.lanes)
-        found = peers.engine(actor, asked.block, asked.granules, asked.writes)
+        found = peers.engine(asked.by, asked.block, asked.granules, asked.writes)
         if found is None:
             return
         k, mark, is_ordered = found
@@ -175,23 +163,19 @@ class Engines:
             other = f"warp {mark.warp} of block {self.faults.block(mark.block)}"
             raise self._unfenced(asked, k, f"{other} ({line_of(mark.op)})", mark.warp * LANES)
         other, fix = peers.told(mark)
-        facts = {"storage": asked.vectors.access.storage, "offset": self._element(asked, k)}
-        facts |= {"access": "write" if asked.writes else "read", "other": other, "fix": fix}
-        raise self.faults.at("emulate-race", asked.op, asked.span, asked.thread, **facts)
+        raise self._refusal("emulate-race", asked, k, other=other, fix=fix)
 
     def _fenced_writes(self, asked: Request) -> None:
         """Require that what threads wrote to the granules is fenced."""
-        shadow, clocks = self.shadow, self.clocks
-        assert shadow is not None
-        assert clocks is not None
-        b, g, own = asked.block, asked.granules, asked.own
+        shadow, clocks, by = asked.shadow, self.clocks, asked.by
+        b, g, own = asked.block, asked.granules, by.block
         written = shadow.last[b, g]
         who, several = written & WHO, (written & (SEVERAL | WHOLE)) != 0
         columns, lane = clocks.column[who], np.int64(1) << who % LANES
         warps = who % self.agents.threads // LANES
-        mine = (b == own) & (warps == asked.warp) & (asked.lanes == lane) & ~several
+        mine = (b == own) & (warps == by.warp) & (by.lanes == lane) & ~several
         rank = int(self.clusters.rank[b]) if clocks.clock.shape[2] > 1 else 0
-        clock = clocks.clock[own, asked.part, rank, 1]
+        clock = clocks.clock[own, by.part, rank, 1]
         known = np.where(mine, clocks.own[own, 1, columns], clock[columns])
         hidden = (who < BULK * self.agents.threads) & (written > known)
         if hidden.any():
@@ -201,25 +185,21 @@ class Engines:
 
     def _unfenced(self, asked: Request, k: int, other: str, who: int) -> CuteError:
         """Return the error of a request for a granule that an agent wrote without a fence."""
-        facts: dict[str, Any] = {"storage": asked.vectors.access.storage}
-        facts["access"] = "write" if asked.writes else "read"
-        facts |= {"offset": self._element(asked, k), "agent": who}
-        facts |= {"other": other, "op_name": asked.op.call}
-        return self.faults.at("emulate-proxy-fence", asked.op, asked.span, asked.thread, **facts)
+        facts = {"agent": who, "other": other, "op_name": asked.op.call}
+        return self._refusal("emulate-proxy-fence", asked, k, **facts)
 
     def _after_readers(self, asked: Request) -> None:
         """Require that the readers of the granules are ordered before."""
-        shadow = self.shadow
-        assert shadow is not None
-        b, g, own = asked.block, asked.granules, asked.own
+        shadow, own, part = asked.shadow, asked.by.block, asked.by.part
+        b, g = asked.block, asked.granules
         rank = None if b == own else int(self.clusters.rank[b])
-        by = own, asked.part, asked.lanes
+        by = own, part, asked.by.lanes
         for readers in (shadow.reads, shadow.atomics):
             if readers is None:
                 continue
             known: Array = np.zeros(readers.count, np.int64)  # of another block, ask for each
             if rank is None:
-                known = readers.known(np.array([own]), np.array([asked.part]))
+                known = readers.known(np.array([own]), np.array([part]))
             for k, reader in np.argwhere(readers.table[b, g] > known).tolist():
                 if readers.unknown(by, (b, int(g[k])), reader, rank):
                     verb, who, lanes, op = shadow.earlier(readers, (b, int(g[k])), reader)
@@ -227,25 +207,23 @@ class Engines:
 
     def _fault(self, asked: Request, k: int, who: int, lanes: int, op: Op, verb: str) -> CuteError:
         """Return the error of a request that comes too early after an agent's access."""
-        shadow, b = self.shadow, asked.block
-        assert shadow is not None
-        access = "write" if asked.writes else "read"
-        near = asked.warp if b == asked.own else None
+        shadow, by, b = asked.shadow, asked.by, asked.block
+        near = by.warp if b == by.block else None
         code, facts = shadow.told(who, lanes, op, verb, near)
         if code == "emulate-copy-pending":
             group = int(shadow.last[b, asked.granules[k]]) >> EPOCH
-            facts |= shadow.wait_of(b, group, who, asked.warp, access)
-        if b != asked.own and "other" in facts:
+            facts |= shadow.wait_of(b, group, who, by.warp, "write" if asked.writes else "read")
+        if b != by.block and "other" in facts:
             facts["other"] += f" of block {self.faults.block(b)}"
-        facts |= {"storage": asked.vectors.access.storage, "offset": self._element(asked, k)}
-        return self.faults.at(code, asked.op, asked.span, asked.thread, access=access, **facts)
+        return self._refusal(code, asked, k, **facts)
 
-    def _element(self, asked: Request, k: int) -> int:
-        """Return the element that the k-th granule of a request begins with."""
-        shadow, vectors = self.shadow, asked.vectors
-        assert shadow is not None
-        start = int(asked.granules[k]) * shadow.granule - vectors.start
-        return max(0, start * 8 // vectors.dtype.bits)
+    def _refusal(self, code: str, asked: Request, k: int, **facts: object) -> CuteError:
+        """Return the error of a request at its k-th granule, with the element that begins there."""
+        vectors = asked.vectors
+        start = int(asked.granules[k]) * asked.shadow.granule - vectors.start
+        facts |= {"offset": max(0, start * 8 // vectors.dtype.bits)}
+        facts |= {"storage": vectors.access.storage, "access": "write" if asked.writes else "read"}
+        return self.faults.at(code, asked.op, asked.span, asked.thread, **facts)
 
     # -- the end of a block
 
@@ -253,20 +231,19 @@ class Engines:
         """Remember that another block of the cluster reaches shared memory of block b, by a thread
         or by the TMA loads of an mbarrier there.
         """
-        clocks = self.clocks
-        if clocks is None or "lifetimes" not in self.checks:
+        if not self.lifetimes:
             return
         if self.ended[b].all():
             raise self.faults.ending(op, b, "has ended, and a thread of another block uses", "meet")
         own, w, lane = span.thread(thread)
         source, who = (own, w * LANES + lane) if agent < 0 else (b, agent)
-        stamp = clocks.stamps(np.array([source]), np.array([who]))[0]
+        stamp = self.clocks.stamps(np.array([source]), np.array([who]))[0]
         self.reached.append((b, source, int(stamp), op))
 
     def require_over(self) -> None:
         """Refuse blocks that have all ended while shared memory of them was still used."""
         clocks = self.clocks
-        if clocks is None or "lifetimes" not in self.checks:
+        if not self.lifetimes:
             return
         for (b, agent), (epoch, op) in self.reading.items():
             column = int(clocks.column[agent])
@@ -297,7 +274,7 @@ class Engines:
         are its own accesses, and PTX does not say that they outlive it.
         """
         shadow, clocks, agents = self.shadow, self.clocks, self.agents
-        if shadow is None or clocks is None:
+        if shadow is None:
             return
         for row, last in enumerate(shadow.last):
             stamps, first = np.unique(last, return_index=True)

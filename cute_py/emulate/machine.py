@@ -59,7 +59,8 @@ class Machine:
         while self.cohorts:
             self._advance(self._choose())
         self.batch.mbarriers.require_kept()
-        self.batch.engines.require_over()
+        if self.batch.engines is not None:
+            self.batch.engines.require_over()
 
     # -- choosing
 

@@ -388,14 +388,13 @@ def _operand(
         if place.offsets[..., 0].size > 1:  # one descriptor for all threads
             _require_one_address(op, c, tile, every[..., :: rows * K])
         offsets = every[:, ::WARPS, 0]
-        if c.batch.shadow is not None:
+        engines = c.batch.engines
+        if c.batch.shadow is not None and engines is not None:
             for b in range(c.span.nB):
                 for warp in range(c.span.nW):  # each of them must know what it reads
                     agent = c.batch.agents.wgmma + int(c.span.W[warp]) // WARPS
                     issue, held = (b, warp, 0), offsets[b, warp // WARPS]
-                    c.batch.engines.touch(
-                        op, c.span, located, issue, held, agent, False, lane=False
-                    )
+                    engines.touch(op, c.span, located, issue, held, agent, False, lane=False)
         memory = c.batch.smem.data.view(numpy_type(tile.dtype))
         first = located.start // memory.itemsize
         index = (first + offsets[..., None] + np.arange(tile.width)).reshape(

@@ -539,9 +539,10 @@ def tma_load(program: Program, op: ops.TmaLoad) -> Run:
                 bars.use(op, c.span, where, 1 << where[2], (b, slot), tma=True)
                 agent = c.batch.agents.tma + slot
                 other = None if b == own else b
-                engines.touch(op, c.span, target, where, offsets[where], agent, True, other)
-                if other is not None:
-                    engines.reach(op, c.span, where, b, agent)
+                if engines is not None:
+                    engines.touch(op, c.span, target, where, offsets[where], agent, True, other)
+                    if other is not None:
+                        engines.reach(op, c.span, where, b, agent)
                 _put(c, target, b, offsets[where], values)
                 bars.land(b, slot, box.bytes, ran)
                 if c.batch.report is not None:
@@ -573,7 +574,8 @@ def tma_store(program: Program, op: ops.TmaStore) -> Run:
             b, w = int(c.span.B[where[0]]), int(c.span.W[where[1]])
             index, exists = box.at(c, where)
             agent = BULK * c.batch.agents.threads + w * LANES + where[2]
-            engines.touch(op, c.span, source, where, offsets[where], agent, False)
+            if engines is not None:
+                engines.touch(op, c.span, source, where, offsets[where], agent, False)
             memory = c.batch.smem.data[b].view(numpy_type(source.dtype))
             each = source.start // memory.itemsize + offsets[where].reshape(-1, 1)
             values = memory[(each + box.order).reshape(-1)][exists]

@@ -370,7 +370,7 @@ def arrive(
     if clocks is not None:
         own, w = int(c.span.B[row]), int(c.span.W[warp])
         who = clocks.lanes_of(own, w, group.lanes)
-        if own != b:
+        if own != b and c.batch.engines is not None:
             c.batch.engines.reach(op, c.span, group.where, b)
         bars.release(who, at, copies)
     bars.pending[b, slot] -= several
