@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cute_py.emulate.arguments import Arguments
-from cute_py.emulate.batch import Run, batch_of
+from cute_py.emulate.batch import Grid, batch_of
 from cute_py.emulate.faults import CHECKS
 from cute_py.emulate.machine import Machine
 from cute_py.emulate.ops import HANDLERS
@@ -113,18 +113,18 @@ def _run(
     progress: Callable[[float, int], None] | None,
 ) -> None:
     """Run all blocks of the grid, batch by batch."""
-    needs, grid = program.resources, program.grid(given.symbols)
-    total = grid[0] * grid[1] * grid[2]
+    needs, shape = program.resources, program.grid(given.symbols)
+    total = shape[0] * shape[1] * shape[2]
     watch = None
     if "global" in program.checks and needs.traffic.written:
         watch = Regions(needs.traffic, given.arrays, counts, needs.agents.count, total)
     together = max(1, memory // needs.bytes_per_block())
     if program.together:
         together = max(total, 1)
-    starts, run = list(range(0, total, together)), Run(needs, given, grid, counts, watch, {})
+    starts, grid = list(range(0, total, together)), Grid(needs, given, shape, counts, watch, {})
     for batch, start in enumerate(reversed(starts) if order == "reversed" else starts, 1):
         blocks = min(together, total - start)
-        state = batch_of(run, blocks, start)
+        state = batch_of(grid, blocks, start)
         before = (batch - 1) * together
         part = _part_of(progress, before, blocks, total)
         Machine(program, state, order, part, resident).run()

@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Run:
-    """What all batches of a run share.
+class Grid:
+    """The grid of a run, and what all of its batches share.
 
     Attributes:
         needs: what the plan uses of a block; given: what it is given.
-        grid: the blocks in (x, y, z).
+        shape: the blocks in (x, y, z).
         report: what counts, if anything does.
         regions: of global memory; None where it is not watched.
         promised: the values that threads of the whole grid have promised to share.
@@ -47,7 +47,7 @@ class Run:
 
     needs: Resources
     given: Arguments
-    grid: tuple[int, int, int]
+    shape: tuple[int, int, int]
     report: Report | None
     regions: Regions | None
     promised: Agreed
@@ -58,15 +58,12 @@ class Batch:
     """The state of blocks that run together, all resident.
 
     Attributes:
-        blocks: how many; warps: of each of them.
         ended: which warps [block, warp] have.
         alive: of divided warps (block, warp): the lanes [1, 1, lane] that have not returned.
         clocks, releases, globals, shadow, peers, engines: who touched memory, and what orders it;
             None where nothing asks for that.
     """
 
-    blocks: int
-    warps: int
     given: Arguments
     report: Report | None
     agents: Agents
@@ -89,36 +86,32 @@ class Batch:
     promises: Promises
 
 
-def batch_of(run: Run, blocks: int, first: int) -> Batch:
-    """Return so many blocks of a run, from the block number `first` on: nothing has run yet."""
-    needs, checks, plan = run.needs, run.needs.checks, run.needs.plan
+def batch_of(grid: Grid, blocks: int, first: int) -> Batch:
+    """Return so many blocks of a grid, from the block number `first` on: nothing has run yet."""
+    needs, checks, plan = grid.needs, grid.needs.checks, grid.needs.plan
     warps, ended = needs.warps, np.zeros((blocks, needs.warps), np.bool_)
-    files = {name: RegisterFile(x, blocks, warps) for name, x in needs.registers.items()}
-    faults = Faults(plan, run.grid, first)
-    clusters = Clusters(blocks, first, run.grid, plan.launch.cluster)
+    faults = Faults(plan, grid.shape, first)
+    clusters = Clusters(blocks, first, grid.shape, plan.launch.cluster)
     clocks = _clocks(needs, blocks, clusters) if checks & CLOCKED else None
     releases = Releases(clocks, clusters) if clocks and needs.traffic.releases else None
-    watch = None
-    if clocks and run.regions:
-        watch = GlobalMemory(run.regions, clocks, clusters, faults, releases)
     shadow = Shadow(clocks, needs.grain, faults) if clocks and needs.grain else None
-    peers = engines = None
+    watch = peers = engines = None
     lifetimes = "lifetimes" in checks
+    if clocks and grid.regions:
+        watch = GlobalMemory(grid.regions, clocks, clusters, faults, releases)
     if clocks and needs.peers:
         peers = Peers(clocks, shadow, clusters, faults, ended, lifetimes)
     if clocks:
         engines = Engines(clocks, shadow, peers, faults, clusters, ended, lifetimes)
     return Batch(
-        blocks=blocks,
-        warps=warps,
-        given=run.given,
-        report=run.report,
+        given=grid.given,
+        report=grid.report,
         agents=needs.agents,
         faults=faults,
-        spans=Spans(blocks, warps, _symbols(warps, run.grid, blocks, first) | run.given.symbols),
+        spans=Spans(blocks, warps, _symbols(warps, grid.shape, blocks, first) | grid.given.symbols),
         clusters=clusters,
         smem=SharedMemory(blocks, needs.stride),
-        registers=files,
+        registers={x.name: RegisterFile(x, blocks, warps) for x in needs.registers.values()},
         ended=ended,
         alive={},
         clocks=clocks,
@@ -130,7 +123,7 @@ def batch_of(run: Run, blocks: int, first: int) -> Batch:
         mbarriers=Mbarriers(blocks, needs.agents, clocks, shadow, faults, "mbarriers" in checks),
         barriers=Barriers(ended, clocks, clusters, faults, "convergence" in checks),
         maxnreg=MaxNReg(warps, clocks, faults),
-        promises=Promises(run.promised, faults, clusters, blocks, warps),
+        promises=Promises(grid.promised, faults, clusters, blocks, warps),
     )
 
 

@@ -303,7 +303,7 @@ class Residents:
         self.program, self.batch = program, batch
         self.most = resident or program.resources.most_resident()
         self.running = np.zeros(0, np.int64)
-        self.later: deque[Array] = deque([np.arange(batch.blocks)])
+        self.later: deque[Array] = deque([np.arange(batch.spans.blocks)])
         if program.communicates:
             clusters = batch.clusters.of
             firsts = np.unique(clusters, return_index=True)[1]
@@ -322,7 +322,7 @@ class Residents:
             self.later.popleft()
             self.running = np.concatenate([self.running, blocks])
             mask = self.program.resources.mask
-            span = self.batch.spans.of(blocks, np.arange(self.batch.warps))
+            span = self.batch.spans.of(blocks, np.arange(self.batch.spans.warps))
             frames = [Frame(self.program.body, "body", mask)]
             made.append(Cohort(self.batch, span, mask, frames, {}))
         return made
