@@ -153,7 +153,7 @@ class GlobalMemory:
         """Refuse the first entry that is not ordered after marked accesses of its granule."""
         bad = self._unordered(t, np.arange(len(t.g)), marks, stamps, wrote=True)
         if access == other == "write" and t.same is not None and bad.any():
-            maybe = bad & (self.regions.ops(marks) == self.regions.ops(t.marks))
+            maybe = bad & (self.regions.ops_of(marks) == self.regions.ops_of(t.marks))
             if maybe.any():
                 equal = maybe & t.same()
                 self.regions.count(t, "equal", int(np.count_nonzero(equal)))
@@ -190,7 +190,7 @@ class GlobalMemory:
             entries = np.concatenate([entries, more[:, 0]])
             marks = np.concatenate([marks, more[:, 1]])
             stamps = np.concatenate([stamps, more[:, 2]])
-        kinds = self.traffic.kinds[self.regions.ops(marks)]
+        kinds = self.traffic.kinds[self.regions.ops_of(marks)]
         if access != "write":
             chosen = kinds == (STRONG_WRITE if t.kind == PLAIN else PLAIN)
             entries, marks, stamps, kinds = (x[chosen] for x in (entries, marks, stamps, kinds))
@@ -208,12 +208,12 @@ class GlobalMemory:
         """
         clocks, ids, first = self.clocks, t.ids[entries], self.faults.first
         mine = (stamps ^ t.stamps[entries]) & (SEVERAL | WHO) == 0  # the same thread alone
-        mine &= (self.regions.blocks(marks) == self.regions.blocks(t.marks[entries])) & (
+        mine &= (self.regions.blocks_of(marks) == self.regions.blocks_of(t.marks[entries])) & (
             stamps & WHO < clocks.agents.threads
         )
         bad = (marks != 0) & ~mine
         b = ids >> THREADS
-        near = np.flatnonzero(bad & (self.regions.blocks(marks) - 1 == b + first))
+        near = np.flatnonzero(bad & (self.regions.blocks_of(marks) - 1 == b + first))
         if len(near):
             thread = ids[near] & ((1 << THREADS) - 1)
             lane = thread % LANES
@@ -228,7 +228,7 @@ class GlobalMemory:
             self._in_clusters(t, bad, entries, marks, stamps)
         if self.releases is not None and bad.any():
             far = np.flatnonzero(bad)
-            blocks = self.regions.blocks(marks[far]) - 1 - first
+            blocks = self.regions.blocks_of(marks[far]) - 1 - first
             bad[far] = ~self.releases.known(t, entries[far], blocks, stamps[far])
         return bad
 
@@ -239,7 +239,7 @@ class GlobalMemory:
         clocks, clusters = self.clocks, self.clusters
         near = np.flatnonzero(bad)
         b = t.ids[entries[near]] >> THREADS
-        theirs = self.regions.blocks(marks[near]) - 1 - self.faults.first
+        theirs = self.regions.blocks_of(marks[near]) - 1 - self.faults.first
         inside = (theirs >= 0) & (theirs < len(clusters.of))
         near, b, theirs = near[inside], b[inside], theirs[inside]
         same = clusters.of[b] == clusters.of[theirs]
@@ -269,12 +269,12 @@ class GlobalMemory:
         """Keep entries of which others read the granule, too, in `many`; return the others."""
         region = t.region
         stamps = region.reader.take(t.g)
-        kinds = self.traffic.kinds[self.regions.ops(np.maximum(marks, 0))]
+        kinds = self.traffic.kinds[self.regions.ops_of(np.maximum(marks, 0))]
         later = marks == 0
         if not self.clocks.divided:  # lanes of one warp, in one epoch
             again = (
                 (stamps >> EPOCH == t.stamps >> EPOCH)
-                & (self.regions.blocks(marks) == self.regions.blocks(t.marks))
+                & (self.regions.blocks_of(marks) == self.regions.blocks_of(t.marks))
                 & (kinds == t.kind)
                 & (marks > 0)
             )
@@ -318,11 +318,11 @@ class GlobalMemory:
                 old = int(region.read[granule])
                 if old > 0:
                     before = int(region.reader.take(granule))
-                    kind = int(self.traffic.kinds[self.regions.ops(old)])
-                    key = self.regions.blocks(old), kind, before & agent, before >> EPOCH
+                    kind = int(self.traffic.kinds[self.regions.ops_of(old)])
+                    key = self.regions.blocks_of(old), kind, before & agent, before >> EPOCH
                     known[key] = old, before
                 region.read[granule] = MANY
-            warp = self.regions.blocks(mark), t.kind, stamp & agent
+            warp = self.regions.blocks_of(mark), t.kind, stamp & agent
             self._keep(t, k, known, warp, (mark, stamp | (SEVERAL if n > 1 else 0)))
 
     def _keep(
@@ -351,7 +351,7 @@ class GlobalMemory:
         held = region.read.take(g)
         for k in np.flatnonzero(held == MANY).tolist():
             held[k] = next(iter(region.many[int(g[k])].values()))[0]
-        apart = (held > 0) & (self.regions.blocks(held) != self.regions.blocks(marks))
+        apart = (held > 0) & (self.regions.blocks_of(held) != self.regions.blocks_of(marks))
         granules, first = np.unique(g[apart], return_index=True)
         others = entries[np.flatnonzero(apart)[first]]
         for granule, k in zip(granules.tolist(), others.tolist(), strict=True):
@@ -362,7 +362,7 @@ class GlobalMemory:
                 row = next(iter(kept.values()))
             two = (row, (int(t.marks[k]), int(t.stamps[k])))
             region.many[granule] = {
-                (self.regions.blocks(m), t.kind, s & WHO, s >> EPOCH): (m, s) for m, s in two
+                (self.regions.blocks_of(m), t.kind, s & WHO, s >> EPOCH): (m, s) for m, s in two
             }
             region.read[granule] = CLOSED
         rest: Array = entries[region.read.take(g) != CLOSED]
@@ -392,7 +392,7 @@ class GlobalMemory:
         array = self.regions.arrays[t.storage]
         start = region.low + int(t.g[k]) * region.granule - array.address
         offset = start * 8 // array.bits
-        theirs, who = self.regions.blocks(mark) - 1, stamp & WHO
+        theirs, who = self.regions.blocks_of(mark) - 1, stamp & WHO
         mine = theirs == b + faults.first
         block = faults.block(theirs - faults.first)
         fix = _FIXES[(who // LANES == thread // LANES) if mine else None]
@@ -401,7 +401,7 @@ class GlobalMemory:
         else:
             engine, wait = agents.engine(who)
             name, fix = f"{engine} of block {block}", wait if mine else fix
-        line = line_of(self.traffic.ops[self.regions.ops(mark)])
+        line = line_of(self.traffic.ops[self.regions.ops_of(mark)])
         return faults.at(
             code,
             t.op,

@@ -105,10 +105,8 @@ class Mbarriers:
         if clocks is not None:
             if self.phases is not None:
                 if self.count[b, slot]:
-                    facts = {
-                        "name": self.agents.mbarrier(slot),
-                        "other": line_of(self.made[b, slot]),
-                    }
+                    name, other = self.agents.mbarrier(slot), line_of(self.made[b, slot])
+                    facts = {"name": name, "other": other}
                     raise self.faults.at("emulate-mbarrier-again", op, span, thread, **facts)
                 self.phases.begin((b, slot))
             who = int(span.W[thread[1]]) * LANES + thread[2]

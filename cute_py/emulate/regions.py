@@ -1,8 +1,9 @@
 """The regions of global memory that are watched in a run: who touched their granules last.
 
-A region is cut into granules, 16 bytes of ours for each: for the last plain write, and the last
-access since. A mark says which op of which block it was, a stamp which agent of the block, and in
-which of its epochs. Both take 4 bytes, and 8 where the numbers are too large for that.
+A region is cut into granules. For each are kept, in 16 bytes, the last plain write and the last
+access since, as a mark and a stamp. A mark says which op of which block it was, a stamp which agent
+of the block, and in which of its epochs. They take 4 bytes each, and 8 where the numbers are too
+large for that.
 """
 
 from __future__ import annotations
@@ -143,11 +144,11 @@ class Regions:
         known = gcd(self.traffic.grains.get(array.name, 0), self.traffic.pointed)
         return gcd(known, array.itemsize) if array.name in self.traffic.boxed else known
 
-    def ops(self, marks: Any) -> Any:
+    def ops_of(self, marks: Any) -> Any:
         """Return the numbers of the ops that marks name."""
         return marks & ((1 << self.traffic.bits) - 1)
 
-    def blocks(self, marks: Any) -> Any:
+    def blocks_of(self, marks: Any) -> Any:
         """Return the blocks of the grid that marks name, plus 1."""
         return marks >> self.traffic.bits
 
@@ -174,7 +175,7 @@ class Regions:
 
     def _strongly_written(self, region: Region, at: Array) -> Array:
         marks = region.read[at]
-        done = (marks > 0) & (self.traffic.kinds[self.ops(np.maximum(marks, 0))] == STRONG_WRITE)
+        done = (marks > 0) & (self.traffic.kinds[self.ops_of(np.maximum(marks, 0))] == STRONG_WRITE)
         for k in np.flatnonzero(marks < 0).tolist():
             done[k] = STRONG_WRITE in {key[1] for key in region.many[int(at[k])]}
         return done
