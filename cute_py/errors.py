@@ -137,18 +137,31 @@ TABLES = (
 )
 
 
-def _table(name: str) -> dict[str, Wording]:
+def _table(name: str) -> dict[str, str]:
     from importlib import import_module
 
-    table: dict[str, Wording] = import_module(f"cute_py.{name}").WORDINGS
+    table: dict[str, str] = import_module(f"cute_py.{name}").WORDINGS
     return table
+
+
+_PART = "\n" + 8 * " "  # a part of a row begins here
+_MORE = "\n" + 12 * " "  # a part that is longer than a line goes on here
+
+
+def _read(row: str) -> Wording:
+    """Return the wording of a row: a line each of class, given, required and fix.
+
+    A line after these follows the message on a line of its own.
+    """
+    kind, given, required, *fix = row.replace(_MORE, " ").split(_PART)
+    return globals()[kind], given, required, "\n".join(fix)
 
 
 def _wording(code: str) -> Wording:
     """Return the wording of a code; only tables up to its own are loaded."""
     for name in TABLES:
         if code in (table := _table(name)):
-            return table[code]
+            return _read(table[code])
     raise KeyError(code)
 
 
@@ -156,7 +169,7 @@ def __getattr__(name: str) -> dict[str, Wording]:
     """Return `WORDINGS`: all tables merged (PEP 562)."""
     if name != "WORDINGS":
         raise AttributeError(f"module 'cute_py.errors' has no attribute {name!r}")
-    return {code: wording for table in TABLES for code, wording in _table(table).items()}
+    return {code: _read(row) for table in TABLES for code, row in _table(table).items()}
 
 
 def refusal(code: str, *, operation: str, where: str | None = None, **facts: object) -> CuteError:

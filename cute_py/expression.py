@@ -17,7 +17,7 @@ reaches Python except through the table of functions, and the limits below keep 
 
 from __future__ import annotations
 
-from cute_py.errors import CuteError, ParseError, completions, suggestion
+from cute_py.errors import CuteError, completions, suggestion
 from cute_py.layout import Mapped
 from cute_py.layout.algebra.composition import composition
 from cute_py.layout.basis import ScaledBasis
@@ -30,7 +30,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from cute_py.errors import Wording
     from cute_py.layout.notation.parse_tokens import Token, Value
     from cute_py.layout.types import Leaf
 
@@ -95,19 +94,17 @@ BY_EXTENTS, BY_COORDINATES = frozenset(_CLOSED.split()), frozenset(_ENUMERATED.s
 CONSTANTS = ("GenColMajor", "GenRowMajor", "LayoutLeft", "LayoutRight")
 _WORDS = {"true": True, "false": False}
 
-WORDINGS: dict[str, Wording] = {
-    "expression-name": (
-        ParseError,
-        "the name {name!r} at position {position}, which the language does not have",
-        "a function, an instruction, a constant such as LayoutRight, or a declared symbol",
-        "{hint}\n{marked}",
-    ),
-    "expression-limit": (
-        ParseError,
-        "{given} at position {position}",
-        "{limit}, so that the command line answers at once",
-        "use cute_py from Python for larger ones\n{marked}",
-    ),
+WORDINGS = {
+    "expression-name": """ParseError
+        the name {name!r} at position {position}, which the language does not have
+        a function, an instruction, a constant such as LayoutRight, or a declared symbol
+        {hint}
+        {marked}""",
+    "expression-limit": """ParseError
+        {given} at position {position}
+        {limit}, so that the command line answers at once
+        use cute_py from Python for larger ones
+        {marked}""",
 }
 
 

@@ -1,116 +1,74 @@
 """Wordings: static analysis."""
 
-from __future__ import annotations
-
-from cute_py.errors import LayoutError, LeafTypeError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from cute_py.errors import Wording
-
-WORDINGS: dict[str, Wording] = {
-    "suggest-dtype": (
-        LayoutError,
-        "{access} with elements of {own}, for a tile of {dtype}",
-        "accesses with elements of the tile's width",
-        "build the copies with the dtype of the tile",
-    ),
-    "suggest-smem": (
-        LayoutError,
-        "tile {tile} of {dtype} with these accesses",
-        "a plain, swizzled, F2 or padded layout without bank conflicts",
-        "print bank_conflicts of each access to see the lanes that collide, and change that copy",
-    ),
-    "solver-accesses": (
-        LayoutError,
-        "no accesses",
-        "at least one TiledCopy or Access to shared memory",
-        "pass the copies that write and read the tile",
-    ),
-    "solver-layout": (
-        LeafTypeError,
-        "{layout}",
-        "a plain Layout to start from",
-        "pass the layout without its swizzle",
-    ),
-    "access-subject": (
-        LeafTypeError,
-        "{value!r} ({type})",
-        "a TiledCopy or an Access",
-        "build one with make_tiled_copy, or Access(tv, bits, dtype)",
-    ),
-    "access-layout": (
-        LayoutError,
-        "{access} without a layout",
-        "the layout of the tensor that is accessed",
-        "pass it as the next argument",
-    ),
-    "access-width": (
-        LayoutError,
-        "{bits} bits for elements of {dtype}",
-        "accesses of {widths} bits",
-        "split the access: wider vectors take several accesses",
-    ),
-    "access-bits": (
-        LayoutError,
-        "addresses without the width of an access",
-        "bits=, the width of each lane's access",
-        "pass bits=32, 64 or 128",
-    ),
-    "access-lanes": (
-        LayoutError,
-        "{count} addresses",
-        "at least one byte address of 0 or more, and one for each of {most} lanes at most",
-        "pass one warp at a time; None is an inactive lane",
-    ),
-    "access-tile": (
-        LayoutError,
-        "accesses {tv} and a tile {layout}",
-        "indices below the size of the tile",
-        "shrink the access layout, or pass the whole tile",
-    ),
-    "access-vector": (
-        LayoutError,
-        "{layout}: an access of {count} elements by thread {thread} starts at offset {start}, and "
-        "its element {value} is at offset {offset}",
-        "contiguous elements in one access",
-        "use a narrower copy atom, a layout that is contiguous along the values, or a swizzle "
-        "whose base keeps {count} elements together",
-    ),
-    "access-aligned": (
-        LayoutError,
-        "{layout}: an access of {count} elements starts at offset {start}",
-        "starts that are multiples of {count}",
-        "pad the strides to multiples of {count}, or use a narrower copy atom",
-    ),
-    "access-space": (
-        LayoutError,
-        "{op} for {space}",
-        "an instruction whose lanes address {space}",
-        "pass the copy that reads or writes it; bulk and TMA copies have no per-lane addresses",
-    ),
-    "vector-sizes": (
-        LayoutError,
-        "{layouts}",
-        "layouts of the same size",
-        "pass the tiles that are copied to each other",
-    ),
-    "vector-dtype": (
-        LayoutError,
-        "{layouts} without a dtype",
-        "the element type",
-        'pass dtype="f16", or a width in bits',
-    ),
-    "occupancy-arch": (
-        LayoutError,
-        "{arch}",
-        "one of {known}",
-        "add a row to DEVICES for another architecture",
-    ),
-    "occupancy-range": (
-        LayoutError,
-        "{value} {what}",
-        "{least} to {most}",
-        "use smaller blocks or tiles, or fewer registers",
-    ),
+WORDINGS = {
+    "suggest-dtype": """LayoutError
+        {access} with elements of {own}, for a tile of {dtype}
+        accesses with elements of the tile's width
+        build the copies with the dtype of the tile""",
+    "suggest-smem": """LayoutError
+        tile {tile} of {dtype} with these accesses
+        a plain, swizzled, F2 or padded layout without bank conflicts
+        print bank_conflicts of each access to see the lanes that collide, and change that copy""",
+    "solver-accesses": """LayoutError
+        no accesses
+        at least one TiledCopy or Access to shared memory
+        pass the copies that write and read the tile""",
+    "solver-layout": """LeafTypeError
+        {layout}
+        a plain Layout to start from
+        pass the layout without its swizzle""",
+    "access-subject": """LeafTypeError
+        {value!r} ({type})
+        a TiledCopy or an Access
+        build one with make_tiled_copy, or Access(tv, bits, dtype)""",
+    "access-layout": """LayoutError
+        {access} without a layout
+        the layout of the tensor that is accessed
+        pass it as the next argument""",
+    "access-width": """LayoutError
+        {bits} bits for elements of {dtype}
+        accesses of {widths} bits
+        split the access: wider vectors take several accesses""",
+    "access-bits": """LayoutError
+        addresses without the width of an access
+        bits=, the width of each lane's access
+        pass bits=32, 64 or 128""",
+    "access-lanes": """LayoutError
+        {count} addresses
+        at least one byte address of 0 or more, and one for each of {most} lanes at most
+        pass one warp at a time; None is an inactive lane""",
+    "access-tile": """LayoutError
+        accesses {tv} and a tile {layout}
+        indices below the size of the tile
+        shrink the access layout, or pass the whole tile""",
+    "access-vector": """LayoutError
+        {layout}: an access of {count} elements by thread {thread} starts at offset {start}, and its
+            element {value} is at offset {offset}
+        contiguous elements in one access
+        use a narrower copy atom, a layout that is contiguous along the values, or a swizzle whose
+            base keeps {count} elements together""",
+    "access-aligned": """LayoutError
+        {layout}: an access of {count} elements starts at offset {start}
+        starts that are multiples of {count}
+        pad the strides to multiples of {count}, or use a narrower copy atom""",
+    "access-space": """LayoutError
+        {op} for {space}
+        an instruction whose lanes address {space}
+        pass the copy that reads or writes it; bulk and TMA copies have no per-lane addresses""",
+    "vector-sizes": """LayoutError
+        {layouts}
+        layouts of the same size
+        pass the tiles that are copied to each other""",
+    "vector-dtype": """LayoutError
+        {layouts} without a dtype
+        the element type
+        pass dtype="f16", or a width in bits""",
+    "occupancy-arch": """LayoutError
+        {arch}
+        one of {known}
+        add a row to DEVICES for another architecture""",
+    "occupancy-range": """LayoutError
+        {value} {what}
+        {least} to {most}
+        use smaller blocks or tiles, or fewer registers""",
 }

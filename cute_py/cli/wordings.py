@@ -1,84 +1,52 @@
 """Wordings: the command line."""
 
-from __future__ import annotations
-
-from cute_py.errors import CuteError, DtypeError, LayoutError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from cute_py.errors import Wording
-
-WORDINGS: dict[str, Wording] = {
-    "cli-arch": (
-        LayoutError,
-        "the architecture {arch}",
-        "one of {known}, with or without a suffix",
-        "leave out --arch to list all{hint}",
-    ),
-    "cli-layout": (
-        LayoutError,
-        "{text!r}",
-        "integers and layouts, or a tuple of these",
-        "write a shape such as 2,2,1 or a layout such as (32,4):(4,1)",
-    ),
-    "cli-format": (
-        LayoutError,
-        "the file {path}",
-        "a name that ends in {known}",
-        "rename it, or say --format",
-    ),
-    "cli-memory": (
-        CuteError,
-        "{what} for which memory ran out",
-        "more free memory",
-        "multiply in parts along M or N, or use narrower types",
-    ),
-    "cli-matrix": (
-        CuteError,
-        "ndarray of {found} as {name}, read from {path}",
-        "{wanted}",
-        "{fix}",
-    ),
-    "cli-output": (
-        LayoutError,
-        "the file {path}: {reason}",
-        "a file that can be written",
-        "leave the option out to write to the terminal",
-    ),
-    "cli-npy": (
-        CuteError,
-        "{path}: {reason}",
-        "a file of one array of numbers, as numpy.save writes it",
-        "write it with numpy.save(path, array), without object elements",
-    ),
-    "cli-shtab": (
-        CuteError,
-        "{found}",
-        "the package shtab, which writes what {shell} reads",
-        'pip install -U "cute-py[completion]"',
-    ),
-    "cli-package": (
-        CuteError,
-        "a package that cannot be imported: {reason}",
-        "the packages that cute-py needs",
-        "cute-py doctor lists what to install",
-    ),
-    "cli-stream": (
-        CuteError,
-        "{reason}",
-        "an input and an output that can be read and written, as UTF-8",
-        "free some space, or send the output elsewhere; PYTHONIOENCODING=utf-8 sets the encoding",
-    ),
-    "cli-gemm": (
-        CuteError,
-        "{given}",
-        "two .npy files, or --m, --n and --k for generated data",
-        "cute-py gemm a.npy b.npy -o d.npy, or cute-py gemm --m 512 --n 512 --k 512",
-    ),
-    "cli-out-dtype": (
-        DtypeError,
-        "-o with {dtype} results, which plain numpy.load does not know",
-        "{known}",
-        "leave --out-dtype out: the file is f32 then",
-    ),
+WORDINGS = {
+    "cli-arch": """LayoutError
+        the architecture {arch}
+        one of {known}, with or without a suffix
+        leave out --arch to list all{hint}""",
+    "cli-layout": """LayoutError
+        {text!r}
+        integers and layouts, or a tuple of these
+        write a shape such as 2,2,1 or a layout such as (32,4):(4,1)""",
+    "cli-format": """LayoutError
+        the file {path}
+        a name that ends in {known}
+        rename it, or say --format""",
+    "cli-memory": """CuteError
+        {what} for which memory ran out
+        more free memory
+        multiply in parts along M or N, or use narrower types""",
+    "cli-matrix": """CuteError
+        ndarray of {found} as {name}, read from {path}
+        {wanted}
+        {fix}""",
+    "cli-output": """LayoutError
+        the file {path}: {reason}
+        a file that can be written
+        leave the option out to write to the terminal""",
+    "cli-npy": """CuteError
+        {path}: {reason}
+        a file of one array of numbers, as numpy.save writes it
+        write it with numpy.save(path, array), without object elements""",
+    "cli-shtab": """CuteError
+        {found}
+        the package shtab, which writes what {shell} reads
+        pip install -U "cute-py[completion]\"""",
+    "cli-package": """CuteError
+        a package that cannot be imported: {reason}
+        the packages that cute-py needs
+        cute-py doctor lists what to install""",
+    "cli-stream": """CuteError
+        {reason}
+        an input and an output that can be read and written, as UTF-8
+        free some space, or send the output elsewhere; PYTHONIOENCODING=utf-8 sets the encoding""",
+    "cli-gemm": """CuteError
+        {given}
+        two .npy files, or --m, --n and --k for generated data
+        cute-py gemm a.npy b.npy -o d.npy, or cute-py gemm --m 512 --n 512 --k 512""",
+    "cli-out-dtype": """DtypeError
+        -o with {dtype} results, which plain numpy.load does not know
+        {known}
+        leave --out-dtype out: the file is f32 then""",
 }

@@ -1,393 +1,264 @@
 """Wordings: the emulator."""
 
-from __future__ import annotations
-
-from cute_py.errors import EmulationError, LayoutError, LeafTypeError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from cute_py.errors import Wording
-
-WORDINGS: dict[str, Wording] = {
-    "emulate-arguments": (
-        LayoutError,
-        "{count} arguments",
-        "{wanted}, one for each parameter: {names}",
-        "pass arrays and numbers in the order of plan.params",
-    ),
-    "emulate-argument": (
-        LayoutError,
-        "{value} as {name}",
-        "{wanted}",
-        "convert the array first, or trace the kernel with this one",
-    ),
-    "emulate-grid": (
-        LayoutError,
-        "a grid of {grid} blocks, in clusters of {cluster}",
-        "extents of at least 0, which are multiples of those of a cluster",
-        "round up where sizes are divided: ceil_div(M, 128)",
-    ),
-    "emulate-order": (
-        LayoutError,
-        "the order {order!r}",
-        '"forward", "reversed" or a seed (int)',
-        "leave it out for the forward order",
-    ),
-    "emulate-checks": (
-        LayoutError,
-        "the check {name!r}",
-        "True, False, or names among {known}",
-        "{hint}",
-    ),
-    "emulate-resident": (
-        LayoutError,
-        "{resident!r} blocks at once",
-        "an integer of at least 1",
-        "leave it out for what the multiprocessors of an H100 hold",
-    ),
-    "emulate-report": (
-        LayoutError,
-        "report={report!r}",
-        'True, False or "timeline"',
-        "pass True for counts by line",
-    ),
-    "emulate-plan": (
-        LeafTypeError,
-        "{given}",
-        "a plan and its arrays and numbers, or a kernel and its arguments",
-        "cute.emulate(kernel, x, n=2), or cute.emulate(cute.trace(kernel, x, n=2), x)",
-    ),
-    "emulate-op": (
-        EmulationError,
-        "{name}, which is not emulated yet",
-        "ops with a rule in cute_py.emulate",
-        "run this kernel on a GPU",
-    ),
-    "emulate-inline": (
-        EmulationError,
-        "a plan from a file, which has the PTX of {name} and not the function that emulates it",
-        "a plan that was traced in this process",
-        "trace the kernel, or compile this plan: cute.compile(plan, arch)",
-    ),
-    "emulate-inline-result": (
-        EmulationError,
-        "{given} from {name}",
-        "{wanted}",
-        "return a NumPy array for each output, in its type: x.astype(...)",
-    ),
-    "emulate-bounds": (
-        EmulationError,
-        "{elements} of {space} storage {storage}{coordinate}, by {who}",
-        "0 <= element < {limit}",
-        "guard the access at the ragged edge, or round the storage up to whole tiles",
-    ),
-    "emulate-split-byte": (
-        EmulationError,
-        "packed elements of {dtype} from element {offset} of {storage} on, {width} to a vector, by "
-        "{who}",
-        "vectors that begin and end at whole bytes",
-        "let one thread access all elements of a byte",
-    ),
-    "emulate-pointer": (
-        EmulationError,
-        "{storage}, a pointer to {address}, which is in no array; the nearest is {nearest}; by "
-        "{who}",
-        "an address in an argument, in an array of a cute.TensorArray, or in arrays= of "
-        "cute.emulate",
-        "pass the array: cute.emulate(plan, ..., arrays=[x])",
-    ),
-    "emulate-pointer-alignment": (
-        EmulationError,
-        "a pointer to {address}, by {who}",
-        "a multiple of {alignment} bytes, as make_ptr promises",
-        "state the alignment that the address has: make_ptr(dtype, address, align=...)",
-    ),
-    "emulate-mode": (
-        EmulationError,
-        "entry {entry} of {mode}, by {who}: element {offset} of {space} storage {storage}, which "
-        "belongs to another coordinate",
-        "0 <= entry < {extent}",
-        "guard that coordinate, or make a tensor with a layout of its own: make_tensor(x.data, "
-        "layout)",
-    ),
-    "emulate-padding": (
-        EmulationError,
-        "element {offset} of {storage} (shape {shape}, strides {strides}), by {who}",
-        "an element of the array; this one is between two of its rows",
-        "check the strides that the address is computed from, and guard the last columns",
-    ),
-    "emulate-alignment": (
-        EmulationError,
-        "an access of {bytes} bytes to element {offset} of {storage}, at {remainder} bytes past a "
-        "multiple, by {who}",
-        "addresses that are multiples of {bytes} bytes",
-        "use narrower vectors, pad the strides, or pass an array that is aligned",
-    ),
-    "emulate-read-only": (
-        EmulationError,
-        "a write to {storage}, which is read-only",
-        "an array that can be written",
-        "pass a copy: numpy.array(x)",
-    ),
-    "emulate-smem-unwritten": (
-        EmulationError,
-        "a read of element {offset} of {storage}, which nothing has written{since}, by {who}",
-        "shared memory to be written before it is read",
-        "store to it first, or check the addresses of both sides",
-    ),
-    "emulate-register-unwritten": (
-        EmulationError,
-        "a read of register {element}, which nothing has written, by {who}",
-        "registers to be written before they are read",
-        "fill or load the fragment first: x.fill(0)",
-    ),
-    "emulate-race": (
-        EmulationError,
-        "a {access} of element {offset} of {storage} by {who}, after {other} that nothing orders "
-        "before it",
-        "a barrier between accesses of different threads of which one writes",
-        "{fix}",
-    ),
-    "emulate-global-race": (
-        EmulationError,
-        "{access} of element {offset}{coordinate} of {storage} by {who}, which nothing orders "
-        "with the {other} ({other_line})",
-        "accesses of global memory that are ordered, if one of them writes",
-        "{fix}",
-    ),
-    "emulate-copy-pending": (
-        EmulationError,
-        "a {access} of element {offset} of {storage} by {who}, which cp.async of warp {owner} "
-        "({since}) writes in its group {group}",
-        "cp.async data to be waited for, and by other warps behind a barrier",
-        "{fix}",
-    ),
-    "emulate-async-pending": (
-        EmulationError,
-        "a {access} of element {offset} of {storage} by {who}, which {engine} uses ({since})",
-        "to wait until the engine is done with shared memory",
-        "{fix}",
-    ),
-    "emulate-proxy-fence": (
-        EmulationError,
-        "a {access} of element {offset} of {storage} by {op_name} of {who}, after a write by "
-        "{other} without a proxy fence",
-        "a fence of the async proxy between ordinary stores and TMA or wgmma",
-        "call cute.fence_proxy_async() after the stores, before the barrier",
-    ),
-    "emulate-proxy-global": (
-        EmulationError,
-        "{access} of element {offset}{coordinate} of {storage} by {op_name} of {who}, after the "
-        "{other} ({other_line}): TMA may still see what was there before",
-        "elements of global memory that threads of the same kernel do not store",
-        "store them by cute.tma_store, access them without TMA, or launch a second kernel",
-    ),
-    "emulate-wgmma-pending": (
-        EmulationError,
-        "an access to {registers} by {who}, which wgmma still uses",
-        "accumulators and A in registers to be left alone until cute.warpgroup_wait",
-        "{fix}",
-    ),
-    "emulate-wgmma-start": (
-        EmulationError,
-        "accumulate={condition}, which is {value} in {who} and not in the first thread of its "
-        "warpgroup",
-        "one value in all threads of a warpgroup",
-        "compute it from block indices, loop variables, cute.warp_idx() // 4, or memory that all "
-        "of its threads read",
-    ),
-    "emulate-wgmma-address": (
-        EmulationError,
-        "an operand at element {found} of {name} in {who}, and at {first} in the first thread of "
-        "its warpgroup",
-        "one descriptor in all threads of a warpgroup",
-        "index stages by loop variables, block indices or cute.warp_idx() // 4, not by lanes",
-    ),
-    "emulate-wgmma-fence": (
-        EmulationError,
-        "wgmma on {registers} by {who}, without a fence since other instructions wrote them, or "
-        "since the kernel began",
-        "cute.warpgroup_fence() before the first wgmma, and after writes to registers that it uses",
-        "call cute.warpgroup_fence() before the wgmma",
-    ),
-    "emulate-mbarrier-unset": (
-        EmulationError,
-        "{name}, which {state}, by {who}",
-        "init, and a barrier, before an mbarrier is used",
-        "let one thread initialise it, then fence and cute.syncthreads()",
-    ),
-    "emulate-mbarrier-early": (
-        EmulationError,
-        "the use of {name} by {who}, without {missing}",
-        "init, a fence of it, and a barrier, before other threads, TMA or other blocks use it",
-        "call cute.fence_mbarrier_init() after the init, then cute.syncthreads() or "
-        "cute.cluster_sync()",
-    ),
-    "emulate-mbarrier-again": (
-        EmulationError,
-        "a second init of {name} by {who}, where a valid mbarrier is since {other}",
-        "memory without one: PTX leaves mbarrier.init of a valid mbarrier undefined",
-        "let one thread initialise it once, outside of loops; for other arrivals take another "
-        "mbarrier, or call its inval() before",
-    ),
-    "emulate-mbarrier-busy": (
-        EmulationError,
-        "the inval of {name} by {who}, where {use}",
-        "an mbarrier that nobody uses any more",
-        "put a barrier between its last use and its inval()",
-    ),
-    "emulate-cluster-rank": (
-        EmulationError,
-        "rank {rank} for {name} of {who}, in a cluster of {size}",
-        "a rank within the cluster: 0 <= rank < {size}",
-        "count the blocks of a cluster, not those of the grid: cute.block_idx() % {size}",
-    ),
-    "emulate-multicast": (
-        EmulationError,
-        "multicast={mask}, which is 0 in {who}: the copy reaches no block, and its bytes no "
-        "mbarrier",
-        "a mask with a bit for each block that gets the tile",
-        "compute a mask that is not 0, such as 1 << rank of the blocks; a plain multicast=0 is a "
-        "copy for this block alone",
-    ),
-    "emulate-peer-begin": (
-        EmulationError,
-        "an access to shared memory of block {block} by {who}, which does not know that the block "
-        "has begun",
-        "every block of the cluster to begin before others access its shared memory",
-        "call cute.cluster_sync() before the first access",
-    ),
-    "emulate-block-end": (
-        EmulationError,
-        "the end of block {block}, whose shared memory {use}",
-        "shared memory that nobody uses once the last thread of its block has ended",
-        "{fix}",
-    ),
-    "emulate-mbarrier-arrivals": (
-        EmulationError,
-        "one more arrival at {name} by {who}, where all {count} of the phase have come",
-        "as many arrivals in a phase as the init says",
-        "raise the count, or let fewer threads arrive",
-    ),
-    "emulate-mbarrier-lost": (
-        EmulationError,
-        "the {what} of {name} by {who}, whose memory was written since its init ({other})",
-        "8 bytes of its own for each mbarrier, from its init to its inval()",
-        "allocate it outside of cute.union(), or call its inval() before the memory is written, "
-        "and initialise it again where it gets the memory",
-    ),
-    "emulate-mbarrier-phase": (
-        EmulationError,
-        "{what} at {name} by {who}, where {why}",
-        "arrivals after the end of the phase before theirs, and waits between the end of the phase "
-        "before theirs and that of the next one: a parity does not tell other phases apart",
-        "{fix}",
-    ),
-    "emulate-map": (
-        EmulationError,
-        "{name} with {found}",
-        "an array that TMA can address: its address and its pitches are multiples of 16 bytes, a "
-        "pitch is at least a row, and extents are below 2^31",
-        "copy it into memory with such rows: a number of columns that is a multiple of 16 bytes; "
-        "give a longer mode as two",
-    ),
-    "emulate-coordinate": (
-        EmulationError,
-        "the coordinate {value} along mode {mode} of {name}, by {who}",
-        "coordinates of TMA within 32 signed bits: the others are other coordinates",
-        "guard the copy, or bound the coordinate: cute.min_(i, n)",
-    ),
-    "emulate-mbarrier-bytes": (
-        EmulationError,
-        "a wait of {who} for {name}, where all have arrived, and which {what} than announced",
-        "as many bytes announced as TMA loads bring",
-        "announce the bytes of all boxes of the phase: elements * bits // 8",
-    ),
-    "emulate-lanes": (
-        EmulationError,
-        "different values that {who} and lane {other} of the same warp write to element {offset} "
-        "of {storage} at once",
-        "one value for each address in one instruction",
-        "let one lane write, or use an atomic",
-    ),
-    "emulate-table": (
-        EmulationError,
-        "the index {index}, in a table of {count} integers, by {who}",
-        "0 <= index < {count}",
-        "make the table longer, or bound the index: cute.min_(i, len(table) - 1)",
-    ),
-    "emulate-shuffle": (
-        EmulationError,
-        "a shuffle by {who} from lane {source}, which takes no part",
-        "a source lane that executes the same shuffle",
-        "shuffle outside of the branch",
-    ),
-    "emulate-warp-divergent": (
-        EmulationError,
-        "{name} that {who} does not reach with its warp",
-        "all lanes of the warp together",
-        "move it out of the branch, or branch on a condition that whole warps share",
-    ),
-    "emulate-barrier-divergent": (
-        EmulationError,
-        "a barrier reached by {who}, while {others}",
-        "all threads of the block at the same barrier",
-        "move the barrier out of the branch, or use a named barrier for a part of the block",
-    ),
-    "emulate-barrier-count": (
-        EmulationError,
-        "{given} at barrier {id}, with {who}",
-        "exactly {threads} threads",
-        "count those who arrive and those who wait, or use another id",
-    ),
-    "emulate-setmaxnreg": (
-        EmulationError,
-        "setmaxnreg of {count} by {who}, {why}",
-        "all four warps of a warpgroup at setmaxnreg, with one number: more registers than they "
-        "have for inc, fewer for dec; and between two of them, these warps to synchronise",
-        "{fix}",
-    ),
-    "emulate-barrier-id": (
-        EmulationError,
-        "barrier {id} by {who}, and barrier {other} by lane 0 of its warp",
-        "one barrier from 1 to 15 for all lanes of a warp: 0 is that of syncthreads",
-        "compute the id from cute.warp_idx(), or from numbers that all lanes have in common",
-    ),
-    "emulate-barrier-phase": (
-        EmulationError,
-        "an arrival at barrier {id} by {who}, which nothing orders after the phase before",
-        "those who arrive next to know that all of the phase before have arrived",
-        "count those who arrive and those who wait, use another id, or synchronise before",
-    ),
-    "emulate-deadlock": (
-        EmulationError,
-        "threads that wait forever: {waits}",
-        "somebody who ends each wait",
-        "arrive, or store the value, on a path that does not wait for the same threads",
-    ),
-    "emulate-promise": (
-        EmulationError,
-        "{value} as {name}, by {who}",
-        "{what}, as declared by as_int or var",
-        "give bounds that are true, or none, and guard what needs them",
-    ),
-    "emulate-assume": (
-        EmulationError,
-        "{cond}, which is false, by {who}",
-        "a condition that is true, as cute.assume promises",
-        "correct the promise, or test the condition with cute.when",
-    ),
-    "emulate-uniform": (
-        EmulationError,
-        "{name} = {value} by {who}, and {other} by {others}",
-        "the same value in all threads of the {scope}, as uniform='{scope}' promises",
-        "promise a narrower scope, or let all its threads read the same element; if another thread "
-        "changes it meanwhile, let one thread read it and pass it on through shared memory",
-    ),
-    "emulate-assert": (
-        EmulationError,
-        "the failed assertion {text!r} ({cond}), by {who}",
-        "a condition that is true",
-        "see the values with cute.print",
-    ),
+WORDINGS = {
+    "emulate-arguments": """LayoutError
+        {count} arguments
+        {wanted}, one for each parameter: {names}
+        pass arrays and numbers in the order of plan.params""",
+    "emulate-argument": """LayoutError
+        {value} as {name}
+        {wanted}
+        convert the array first, or trace the kernel with this one""",
+    "emulate-grid": """LayoutError
+        a grid of {grid} blocks, in clusters of {cluster}
+        extents of at least 0, which are multiples of those of a cluster
+        round up where sizes are divided: ceil_div(M, 128)""",
+    "emulate-order": """LayoutError
+        the order {order!r}
+        "forward", "reversed" or a seed (int)
+        leave it out for the forward order""",
+    "emulate-checks": """LayoutError
+        the check {name!r}
+        True, False, or names among {known}
+        {hint}""",
+    "emulate-resident": """LayoutError
+        {resident!r} blocks at once
+        an integer of at least 1
+        leave it out for what the multiprocessors of an H100 hold""",
+    "emulate-report": """LayoutError
+        report={report!r}
+        True, False or "timeline"
+        pass True for counts by line""",
+    "emulate-plan": """LeafTypeError
+        {given}
+        a plan and its arrays and numbers, or a kernel and its arguments
+        cute.emulate(kernel, x, n=2), or cute.emulate(cute.trace(kernel, x, n=2), x)""",
+    "emulate-op": """EmulationError
+        {name}, which is not emulated yet
+        ops with a rule in cute_py.emulate
+        run this kernel on a GPU""",
+    "emulate-inline": """EmulationError
+        a plan from a file, which has the PTX of {name} and not the function that emulates it
+        a plan that was traced in this process
+        trace the kernel, or compile this plan: cute.compile(plan, arch)""",
+    "emulate-inline-result": """EmulationError
+        {given} from {name}
+        {wanted}
+        return a NumPy array for each output, in its type: x.astype(...)""",
+    "emulate-bounds": """EmulationError
+        {elements} of {space} storage {storage}{coordinate}, by {who}
+        0 <= element < {limit}
+        guard the access at the ragged edge, or round the storage up to whole tiles""",
+    "emulate-split-byte": """EmulationError
+        packed elements of {dtype} from element {offset} of {storage} on, {width} to a vector, by
+            {who}
+        vectors that begin and end at whole bytes
+        let one thread access all elements of a byte""",
+    "emulate-pointer": """EmulationError
+        {storage}, a pointer to {address}, which is in no array; the nearest is {nearest}; by {who}
+        an address in an argument, in an array of a cute.TensorArray, or in arrays= of cute.emulate
+        pass the array: cute.emulate(plan, ..., arrays=[x])""",
+    "emulate-pointer-alignment": """EmulationError
+        a pointer to {address}, by {who}
+        a multiple of {alignment} bytes, as make_ptr promises
+        state the alignment that the address has: make_ptr(dtype, address, align=...)""",
+    "emulate-mode": """EmulationError
+        entry {entry} of {mode}, by {who}: element {offset} of {space} storage {storage}, which
+            belongs to another coordinate
+        0 <= entry < {extent}
+        guard that coordinate, or make a tensor with a layout of its own: make_tensor(x.data,
+            layout)""",
+    "emulate-padding": """EmulationError
+        element {offset} of {storage} (shape {shape}, strides {strides}), by {who}
+        an element of the array; this one is between two of its rows
+        check the strides that the address is computed from, and guard the last columns""",
+    "emulate-alignment": """EmulationError
+        an access of {bytes} bytes to element {offset} of {storage}, at {remainder} bytes past a
+            multiple, by {who}
+        addresses that are multiples of {bytes} bytes
+        use narrower vectors, pad the strides, or pass an array that is aligned""",
+    "emulate-read-only": """EmulationError
+        a write to {storage}, which is read-only
+        an array that can be written
+        pass a copy: numpy.array(x)""",
+    "emulate-smem-unwritten": """EmulationError
+        a read of element {offset} of {storage}, which nothing has written{since}, by {who}
+        shared memory to be written before it is read
+        store to it first, or check the addresses of both sides""",
+    "emulate-register-unwritten": """EmulationError
+        a read of register {element}, which nothing has written, by {who}
+        registers to be written before they are read
+        fill or load the fragment first: x.fill(0)""",
+    "emulate-race": """EmulationError
+        a {access} of element {offset} of {storage} by {who}, after {other} that nothing orders
+            before it
+        a barrier between accesses of different threads of which one writes
+        {fix}""",
+    "emulate-global-race": """EmulationError
+        {access} of element {offset}{coordinate} of {storage} by {who}, which nothing orders with
+            the {other} ({other_line})
+        accesses of global memory that are ordered, if one of them writes
+        {fix}""",
+    "emulate-copy-pending": """EmulationError
+        a {access} of element {offset} of {storage} by {who}, which cp.async of warp {owner}
+            ({since}) writes in its group {group}
+        cp.async data to be waited for, and by other warps behind a barrier
+        {fix}""",
+    "emulate-async-pending": """EmulationError
+        a {access} of element {offset} of {storage} by {who}, which {engine} uses ({since})
+        to wait until the engine is done with shared memory
+        {fix}""",
+    "emulate-proxy-fence": """EmulationError
+        a {access} of element {offset} of {storage} by {op_name} of {who}, after a write by {other}
+            without a proxy fence
+        a fence of the async proxy between ordinary stores and TMA or wgmma
+        call cute.fence_proxy_async() after the stores, before the barrier""",
+    "emulate-proxy-global": """EmulationError
+        {access} of element {offset}{coordinate} of {storage} by {op_name} of {who}, after the
+            {other} ({other_line}): TMA may still see what was there before
+        elements of global memory that threads of the same kernel do not store
+        store them by cute.tma_store, access them without TMA, or launch a second kernel""",
+    "emulate-wgmma-pending": """EmulationError
+        an access to {registers} by {who}, which wgmma still uses
+        accumulators and A in registers to be left alone until cute.warpgroup_wait
+        {fix}""",
+    "emulate-wgmma-start": """EmulationError
+        accumulate={condition}, which is {value} in {who} and not in the first thread of its
+            warpgroup
+        one value in all threads of a warpgroup
+        compute it from block indices, loop variables, cute.warp_idx() // 4, or memory that all of
+            its threads read""",
+    "emulate-wgmma-address": """EmulationError
+        an operand at element {found} of {name} in {who}, and at {first} in the first thread of its
+            warpgroup
+        one descriptor in all threads of a warpgroup
+        index stages by loop variables, block indices or cute.warp_idx() // 4, not by lanes""",
+    "emulate-wgmma-fence": """EmulationError
+        wgmma on {registers} by {who}, without a fence since other instructions wrote them, or since
+            the kernel began
+        cute.warpgroup_fence() before the first wgmma, and after writes to registers that it uses
+        call cute.warpgroup_fence() before the wgmma""",
+    "emulate-mbarrier-unset": """EmulationError
+        {name}, which {state}, by {who}
+        init, and a barrier, before an mbarrier is used
+        let one thread initialise it, then fence and cute.syncthreads()""",
+    "emulate-mbarrier-early": """EmulationError
+        the use of {name} by {who}, without {missing}
+        init, a fence of it, and a barrier, before other threads, TMA or other blocks use it
+        call cute.fence_mbarrier_init() after the init, then cute.syncthreads() or
+            cute.cluster_sync()""",
+    "emulate-mbarrier-again": """EmulationError
+        a second init of {name} by {who}, where a valid mbarrier is since {other}
+        memory without one: PTX leaves mbarrier.init of a valid mbarrier undefined
+        let one thread initialise it once, outside of loops; for other arrivals take another
+            mbarrier, or call its inval() before""",
+    "emulate-mbarrier-busy": """EmulationError
+        the inval of {name} by {who}, where {use}
+        an mbarrier that nobody uses any more
+        put a barrier between its last use and its inval()""",
+    "emulate-cluster-rank": """EmulationError
+        rank {rank} for {name} of {who}, in a cluster of {size}
+        a rank within the cluster: 0 <= rank < {size}
+        count the blocks of a cluster, not those of the grid: cute.block_idx() % {size}""",
+    "emulate-multicast": """EmulationError
+        multicast={mask}, which is 0 in {who}: the copy reaches no block, and its bytes no mbarrier
+        a mask with a bit for each block that gets the tile
+        compute a mask that is not 0, such as 1 << rank of the blocks; a plain multicast=0 is a copy
+            for this block alone""",
+    "emulate-peer-begin": """EmulationError
+        an access to shared memory of block {block} by {who}, which does not know that the block has
+            begun
+        every block of the cluster to begin before others access its shared memory
+        call cute.cluster_sync() before the first access""",
+    "emulate-block-end": """EmulationError
+        the end of block {block}, whose shared memory {use}
+        shared memory that nobody uses once the last thread of its block has ended
+        {fix}""",
+    "emulate-mbarrier-arrivals": """EmulationError
+        one more arrival at {name} by {who}, where all {count} of the phase have come
+        as many arrivals in a phase as the init says
+        raise the count, or let fewer threads arrive""",
+    "emulate-mbarrier-lost": """EmulationError
+        the {what} of {name} by {who}, whose memory was written since its init ({other})
+        8 bytes of its own for each mbarrier, from its init to its inval()
+        allocate it outside of cute.union(), or call its inval() before the memory is written, and
+            initialise it again where it gets the memory""",
+    "emulate-mbarrier-phase": """EmulationError
+        {what} at {name} by {who}, where {why}
+        arrivals after the end of the phase before theirs, and waits between the end of the phase
+            before theirs and that of the next one: a parity does not tell other phases apart
+        {fix}""",
+    "emulate-map": """EmulationError
+        {name} with {found}
+        an array that TMA can address: its address and its pitches are multiples of 16 bytes, a
+            pitch is at least a row, and extents are below 2^31
+        copy it into memory with such rows: a number of columns that is a multiple of 16 bytes; give
+            a longer mode as two""",
+    "emulate-coordinate": """EmulationError
+        the coordinate {value} along mode {mode} of {name}, by {who}
+        coordinates of TMA within 32 signed bits: the others are other coordinates
+        guard the copy, or bound the coordinate: cute.min_(i, n)""",
+    "emulate-mbarrier-bytes": """EmulationError
+        a wait of {who} for {name}, where all have arrived, and which {what} than announced
+        as many bytes announced as TMA loads bring
+        announce the bytes of all boxes of the phase: elements * bits // 8""",
+    "emulate-lanes": """EmulationError
+        different values that {who} and lane {other} of the same warp write to element {offset} of
+            {storage} at once
+        one value for each address in one instruction
+        let one lane write, or use an atomic""",
+    "emulate-table": """EmulationError
+        the index {index}, in a table of {count} integers, by {who}
+        0 <= index < {count}
+        make the table longer, or bound the index: cute.min_(i, len(table) - 1)""",
+    "emulate-shuffle": """EmulationError
+        a shuffle by {who} from lane {source}, which takes no part
+        a source lane that executes the same shuffle
+        shuffle outside of the branch""",
+    "emulate-warp-divergent": """EmulationError
+        {name} that {who} does not reach with its warp
+        all lanes of the warp together
+        move it out of the branch, or branch on a condition that whole warps share""",
+    "emulate-barrier-divergent": """EmulationError
+        a barrier reached by {who}, while {others}
+        all threads of the block at the same barrier
+        move the barrier out of the branch, or use a named barrier for a part of the block""",
+    "emulate-barrier-count": """EmulationError
+        {given} at barrier {id}, with {who}
+        exactly {threads} threads
+        count those who arrive and those who wait, or use another id""",
+    "emulate-setmaxnreg": """EmulationError
+        setmaxnreg of {count} by {who}, {why}
+        all four warps of a warpgroup at setmaxnreg, with one number: more registers than they have
+            for inc, fewer for dec; and between two of them, these warps to synchronise
+        {fix}""",
+    "emulate-barrier-id": """EmulationError
+        barrier {id} by {who}, and barrier {other} by lane 0 of its warp
+        one barrier from 1 to 15 for all lanes of a warp: 0 is that of syncthreads
+        compute the id from cute.warp_idx(), or from numbers that all lanes have in common""",
+    "emulate-barrier-phase": """EmulationError
+        an arrival at barrier {id} by {who}, which nothing orders after the phase before
+        those who arrive next to know that all of the phase before have arrived
+        count those who arrive and those who wait, use another id, or synchronise before""",
+    "emulate-deadlock": """EmulationError
+        threads that wait forever: {waits}
+        somebody who ends each wait
+        arrive, or store the value, on a path that does not wait for the same threads""",
+    "emulate-promise": """EmulationError
+        {value} as {name}, by {who}
+        {what}, as declared by as_int or var
+        give bounds that are true, or none, and guard what needs them""",
+    "emulate-assume": """EmulationError
+        {cond}, which is false, by {who}
+        a condition that is true, as cute.assume promises
+        correct the promise, or test the condition with cute.when""",
+    "emulate-uniform": """EmulationError
+        {name} = {value} by {who}, and {other} by {others}
+        the same value in all threads of the {scope}, as uniform='{scope}' promises
+        promise a narrower scope, or let all its threads read the same element; if another thread
+            changes it meanwhile, let one thread read it and pass it on through shared memory""",
+    "emulate-assert": """EmulationError
+        the failed assertion {text!r} ({cond}), by {who}
+        a condition that is true
+        see the values with cute.print""",
 }

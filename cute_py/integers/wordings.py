@@ -1,73 +1,45 @@
 """Wordings: integers and symbols."""
 
-from __future__ import annotations
-
-from cute_py.errors import LayoutError, LeafTypeError, UndecidedError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from cute_py.errors import Wording
-
-WORDINGS: dict[str, Wording] = {
-    "leaf-type": (
-        LeafTypeError,
-        "{value!r} ({type})",
-        "integers (Python or NumPy) or symbols{also}; bool and float are not sizes",
-        "pass an int; if the value comes from a division, use // or ceil_div",
-    ),
-    "leaf-operands": (
-        LeafTypeError,
-        "{a!r} and {b!r}",
-        "operands of classes that work together",
-        "use one kind of symbol in one layout",
-    ),
-    "undecided": (
-        UndecidedError,
-        "symbols that leave open whether {question}",
-        "one answer for every value that the symbols can take",
-        "assume that {assumption}: declare it, sym(name, multiple_of=..., min=..., max=...), "
-        "or substitute numbers (subs)",
-    ),
-    "symbol-name": (
-        LayoutError,
-        "the name {name!r}",
-        "a Python identifier",
-        "use letters, digits and _, not starting with a digit",
-    ),
-    "symbol-multiple": (
-        LayoutError,
-        "multiple_of={multiple_of} for {name}",
-        "a positive number",
-        "leave multiple_of out if nothing is known",
-    ),
-    "symbol-range": (
-        LayoutError,
-        "{name} with multiple_of={multiple_of}, min={min} and max={max}",
-        "at least one multiple of {multiple_of} from min to max",
-        "lower min, raise max or weaken multiple_of",
-    ),
-    "symbol-conflict": (
-        LayoutError,
-        "{first!r} and {second!r} in one expression",
-        "one declaration for each name",
-        "declare {name} once and use that value, or rename one of them",
-    ),
-    "symbol-value": (
-        LayoutError,
-        "{name} = {value}",
-        "a value that {symbol!r} admits",
-        "use {admissible}, or declare {name} with weaker assumptions",
-    ),
-    "symbol-true-division": (
-        LeafTypeError,
-        "{a} / {b}",
-        "integer division",
-        "use // for the floor, ceil_div for the ceiling",
-    ),
-    "divide-by-zero": (
-        LayoutError,
-        "{a} // {b}",
-        "a divisor other than 0",
-        "check the extent or stride that became 0",
-    ),
+WORDINGS = {
+    "leaf-type": """LeafTypeError
+        {value!r} ({type})
+        integers (Python or NumPy) or symbols{also}; bool and float are not sizes
+        pass an int; if the value comes from a division, use // or ceil_div""",
+    "leaf-operands": """LeafTypeError
+        {a!r} and {b!r}
+        operands of classes that work together
+        use one kind of symbol in one layout""",
+    "undecided": """UndecidedError
+        symbols that leave open whether {question}
+        one answer for every value that the symbols can take
+        assume that {assumption}: declare it, sym(name, multiple_of=..., min=..., max=...), or
+            substitute numbers (subs)""",
+    "symbol-name": """LayoutError
+        the name {name!r}
+        a Python identifier
+        use letters, digits and _, not starting with a digit""",
+    "symbol-multiple": """LayoutError
+        multiple_of={multiple_of} for {name}
+        a positive number
+        leave multiple_of out if nothing is known""",
+    "symbol-range": """LayoutError
+        {name} with multiple_of={multiple_of}, min={min} and max={max}
+        at least one multiple of {multiple_of} from min to max
+        lower min, raise max or weaken multiple_of""",
+    "symbol-conflict": """LayoutError
+        {first!r} and {second!r} in one expression
+        one declaration for each name
+        declare {name} once and use that value, or rename one of them""",
+    "symbol-value": """LayoutError
+        {name} = {value}
+        a value that {symbol!r} admits
+        use {admissible}, or declare {name} with weaker assumptions""",
+    "symbol-true-division": """LeafTypeError
+        {a} / {b}
+        integer division
+        use // for the floor, ceil_div for the ceiling""",
+    "divide-by-zero": """LayoutError
+        {a} // {b}
+        a divisor other than 0
+        check the extent or stride that became 0""",
 }

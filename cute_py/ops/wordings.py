@@ -1,115 +1,72 @@
 """Wordings: array functions."""
 
-from __future__ import annotations
-
-from cute_py.errors import CuteError, DtypeError, LayoutError, LeafTypeError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from cute_py.errors import Wording
-
-WORDINGS: dict[str, Wording] = {
-    "ops-array": (
-        LeafTypeError,
-        "{value} as {name}",
-        "an array of numbers",
-        "pass a NumPy array; numpy.asarray makes one of nested lists",
-    ),
-    "ops-rank": (
-        LayoutError,
-        "{name} of shape {shape}",
-        "at least {rank} modes: {modes}",
-        "add a mode: {name}[None, :] is one row",
-    ),
-    "ops-shapes": (
-        LayoutError,
-        "a of shape {a} and b of shape {b}",
-        "a (..., M, K) and b (..., K, N) with the same K, and batch modes that broadcast",
-        "transpose the last two modes of an (N, K) operand: b.swapaxes(-1, -2)",
-    ),
-    "ops-shape": (
-        LayoutError,
-        "{name} of shape {shape}",
-        "shape {wanted}",
-        "reshape or slice it; bias has one number per column",
-    ),
-    "ops-empty": (
-        LayoutError,
-        "a result of shape {shape}",
-        "a result with elements: no kernel computes an empty one",
-        "call cute.ops.gemm, which returns it",
-    ),
-    "ops-dtype": (
-        DtypeError,
-        "operands of {a} and {b}",
-        "{known}, the same for both (s8 and u8, e4m3 and e5m2 mix)",
-        "convert them first, or pass dtype='bf16', say",
-    ),
-    "ops-out-dtype": (
-        DtypeError,
-        "{name} of {dtype}",
-        "{known}",
-        "choose one of these",
-    ),
-    "ops-factor": (
-        LeafTypeError,
-        "{value!r} as {name}",
-        "a real number that a float can hold",
-        "pass one number; multiply an operand by an array first to scale its rows or columns",
-    ),
-    "ops-no-c": (
-        LayoutError,
-        "beta={beta} without c",
-        "the array c that beta multiplies",
-        "pass c, or leave beta out",
-    ),
-    "ops-library": (
-        LeafTypeError,
-        "an array of {type}",
-        "arrays of torch or CuPy, or one of these libraries installed to view them",
-        "pip install torch or cupy; calling a kernel directly needs neither",
-    ),
-    "ops-choice": (
-        LeafTypeError,
-        "{name}={value!r}",
-        "{choices}",
-        "leave it out for the default",
-    ),
-    "ops-no-gpu": (
-        CuteError,
-        "{value}",
-        "all arrays where the product is computed: on one GPU (torch, CuPy), or on the host "
-        "(NumPy)",
-        "move the arrays (x.cuda(), x.cpu(), cupy.asarray), or leave backend out",
-    ),
-    "ops-tune-host": (
-        CuteError,
-        "operands on the host",
-        "arrays of a GPU, whose configurations can be measured",
-        "move the arrays (x.cuda(), cupy.asarray)",
-    ),
-    "ops-chip": (
-        LayoutError,
-        "{arch}, for which no typical GPU is known",
-        "how many multiprocessors the GPU has, which decides the tile",
-        "pass --multiprocessors N; cute-py doctor prints it on a machine with that GPU",
-    ),
-    "ops-read-only": (
-        LayoutError,
-        "an array as out that is read-only",
-        "an array that can be written",
-        "pass a copy of it, or no out",
-    ),
-    "ops-overlap": (
-        LayoutError,
-        "out of shape {shape} and strides {strides} bytes, whose elements share memory",
-        "an array whose elements are apart",
-        "pass a copy of it, or no out",
-    ),
-    "ops-memory": (
-        CuteError,
-        "a product that needs about {needed} ({arrays} of arrays, {state} to emulate)",
-        "at most the {available} that are free",
-        "multiply in parts along M or N, or use narrower types",
-    ),
+WORDINGS = {
+    "ops-array": """LeafTypeError
+        {value} as {name}
+        an array of numbers
+        pass a NumPy array; numpy.asarray makes one of nested lists""",
+    "ops-rank": """LayoutError
+        {name} of shape {shape}
+        at least {rank} modes: {modes}
+        add a mode: {name}[None, :] is one row""",
+    "ops-shapes": """LayoutError
+        a of shape {a} and b of shape {b}
+        a (..., M, K) and b (..., K, N) with the same K, and batch modes that broadcast
+        transpose the last two modes of an (N, K) operand: b.swapaxes(-1, -2)""",
+    "ops-shape": """LayoutError
+        {name} of shape {shape}
+        shape {wanted}
+        reshape or slice it; bias has one number per column""",
+    "ops-empty": """LayoutError
+        a result of shape {shape}
+        a result with elements: no kernel computes an empty one
+        call cute.ops.gemm, which returns it""",
+    "ops-dtype": """DtypeError
+        operands of {a} and {b}
+        {known}, the same for both (s8 and u8, e4m3 and e5m2 mix)
+        convert them first, or pass dtype='bf16', say""",
+    "ops-out-dtype": """DtypeError
+        {name} of {dtype}
+        {known}
+        choose one of these""",
+    "ops-factor": """LeafTypeError
+        {value!r} as {name}
+        a real number that a float can hold
+        pass one number; multiply an operand by an array first to scale its rows or columns""",
+    "ops-no-c": """LayoutError
+        beta={beta} without c
+        the array c that beta multiplies
+        pass c, or leave beta out""",
+    "ops-library": """LeafTypeError
+        an array of {type}
+        arrays of torch or CuPy, or one of these libraries installed to view them
+        pip install torch or cupy; calling a kernel directly needs neither""",
+    "ops-choice": """LeafTypeError
+        {name}={value!r}
+        {choices}
+        leave it out for the default""",
+    "ops-no-gpu": """CuteError
+        {value}
+        all arrays where the product is computed: on one GPU (torch, CuPy), or on the host (NumPy)
+        move the arrays (x.cuda(), x.cpu(), cupy.asarray), or leave backend out""",
+    "ops-tune-host": """CuteError
+        operands on the host
+        arrays of a GPU, whose configurations can be measured
+        move the arrays (x.cuda(), cupy.asarray)""",
+    "ops-chip": """LayoutError
+        {arch}, for which no typical GPU is known
+        how many multiprocessors the GPU has, which decides the tile
+        pass --multiprocessors N; cute-py doctor prints it on a machine with that GPU""",
+    "ops-read-only": """LayoutError
+        an array as out that is read-only
+        an array that can be written
+        pass a copy of it, or no out""",
+    "ops-overlap": """LayoutError
+        out of shape {shape} and strides {strides} bytes, whose elements share memory
+        an array whose elements are apart
+        pass a copy of it, or no out""",
+    "ops-memory": """CuteError
+        a product that needs about {needed} ({arrays} of arrays, {state} to emulate)
+        at most the {available} that are free
+        multiply in parts along M or N, or use narrower types""",
 }

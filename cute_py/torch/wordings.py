@@ -1,72 +1,44 @@
 """Wordings: operators of torch."""
 
-from __future__ import annotations
-
-from cute_py.errors import CuteError, LeafTypeError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from cute_py.errors import Wording
-
-WORDINGS: dict[str, Wording] = {
-    "torch-no-backward": (
-        LeafTypeError,
-        "a tensor that autograd follows, in grad mode",
-        "an operator with a derivative",
-        "register it with backward=..., detach the tensor, or call it under torch.no_grad()",
-    ),
-    "torch-twice": (
-        CuteError,
-        "a second derivative",
-        "first derivatives only",
-        "compute it by torch's own operators, or detach the first derivative",
-    ),
-    "torch-rounded": (
-        LeafTypeError,
-        "dtype={dtype!r}, with an operand that autograd follows",
-        "a type of floats: rounding to integers has no derivative",
-        "detach the operand, or choose dtype='bf16', say",
-    ),
-    "torch-parameter": (
-        LeafTypeError,
-        "{name!r} in {place}",
-        "names of parameters of {signature}",
-        "name the arrays that the kernel writes, and values of its other parameters",
-    ),
-    "torch-name": (
-        LeafTypeError,
-        "the name {name!r}",
-        "text of two parts",
-        'say name="space::name"',
-    ),
-    "torch-rules": (
-        CuteError,
-        "{names} without {other}",
-        "rules of an operator that makes its outputs, and has a derivative",
-        "give {other}=... too, or leave {names} out",
-    ),
-    "torch-schema": (
-        LeafTypeError,
-        "the schema {schema}",
-        "arguments and results like those of {wanted}",
-        "mark with (a!) what the kernel writes, and nothing else, or leave schema out",
-    ),
-    "torch-writes": (
-        CuteError,
-        "the outputs {outputs}, but the kernel writes {written}",
-        "every array that the kernel writes among its outputs",
-        "name all of them, in the order in which `fake` returns them",
-    ),
-    "torch-result": (
-        LeafTypeError,
-        "{found} from fake",
-        "{wanted}",
-        "return one new tensor for each name in outputs: torch.empty_like(x)",
-    ),
-    "torch-order": (
-        CuteError,
-        "an atomic addition of {dtype} ({line}), under torch.use_deterministic_algorithms(True)",
-        "sums whose order is fixed",
-        "reduce in shared memory or in a second launch, or allow it by warn_only=True",
-    ),
+WORDINGS = {
+    "torch-no-backward": """LeafTypeError
+        a tensor that autograd follows, in grad mode
+        an operator with a derivative
+        register it with backward=..., detach the tensor, or call it under torch.no_grad()""",
+    "torch-twice": """CuteError
+        a second derivative
+        first derivatives only
+        compute it by torch's own operators, or detach the first derivative""",
+    "torch-rounded": """LeafTypeError
+        dtype={dtype!r}, with an operand that autograd follows
+        a type of floats: rounding to integers has no derivative
+        detach the operand, or choose dtype='bf16', say""",
+    "torch-parameter": """LeafTypeError
+        {name!r} in {place}
+        names of parameters of {signature}
+        name the arrays that the kernel writes, and values of its other parameters""",
+    "torch-name": """LeafTypeError
+        the name {name!r}
+        text of two parts
+        say name="space::name\"""",
+    "torch-rules": """CuteError
+        {names} without {other}
+        rules of an operator that makes its outputs, and has a derivative
+        give {other}=... too, or leave {names} out""",
+    "torch-schema": """LeafTypeError
+        the schema {schema}
+        arguments and results like those of {wanted}
+        mark with (a!) what the kernel writes, and nothing else, or leave schema out""",
+    "torch-writes": """CuteError
+        the outputs {outputs}, but the kernel writes {written}
+        every array that the kernel writes among its outputs
+        name all of them, in the order in which `fake` returns them""",
+    "torch-result": """LeafTypeError
+        {found} from fake
+        {wanted}
+        return one new tensor for each name in outputs: torch.empty_like(x)""",
+    "torch-order": """CuteError
+        an atomic addition of {dtype} ({line}), under torch.use_deterministic_algorithms(True)
+        sums whose order is fixed
+        reduce in shared memory or in a second launch, or allow it by warn_only=True""",
 }

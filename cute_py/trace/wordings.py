@@ -1,596 +1,401 @@
 """Wordings: the tracing of kernels."""
 
-from __future__ import annotations
-
-from cute_py.errors import (
-    CoordinateError,
-    CuteError,
-    DtypeError,
-    LayoutError,
-    LeafTypeError,
-    TraceError,
-    UndecidedError,
-)
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from cute_py.errors import Wording
-
-WORDINGS: dict[str, Wording] = {
-    "trace-python": (
-        TraceError,
-        "{value}, which is known only at run time, in {use}",
-        "a value that is known at trace time",
-        "use {instead}",
-    ),
-    "trace-number": (
-        CuteError,
-        "{value}, which is known only when the kernel runs, in int(), float() or a format",
-        "a number that Python knows while the kernel is traced",
-        "use cute.print for its value, f'{{x}}' for its text in the plan, x.to(dtype) for numbers",
-    ),
-    "trace-undecided": (
-        UndecidedError,
-        "sizes and indices that leave open whether {question}",
-        "one answer for every value that they can take",
-        "{promise}",
-    ),
-    "trace-stale": (
-        TraceError,
-        "{value}, made inside of the {kind} that began at {made}",
-        "a value made in the same block, or outside of run-time loops and branches",
-        "make a register tensor or a cute.var before the {kind}, and store the value there",
-    ),
-    "trace-foreign": (
-        TraceError,
-        "{value}, made while another kernel was traced, or this one for other arguments ({made})",
-        "a value of the current trace",
-        "make it inside of the kernel; keep no tensor or index in an object that outlives it",
-    ),
-    "trace-changes": (
-        TraceError,
-        "a loop body that records `{first}` at first and `{second}` the second time",
-        "a body that records the same ops in every iteration",
-        "let no Python value change from one iteration to the next (counter, list, iterator, "
-        "rebound name): use cute.var, a register tensor, or Python's range to unroll",
-    ),
-    "trace-carried": (
-        TraceError,
-        "{names}, which the loop body changes in each iteration",
-        "Python values that do not change from one iteration to the next",
-        "use cute.var for a counter, a register tensor for a sum, Python's range to unroll",
-    ),
-    "trace-iterated": (
-        TraceError,
-        "cute.range outside of a for statement (in list, sum, zip, enumerate, a comprehension ...)",
-        "for k in cute.range(n): ...",
-        "count with cute.var and sum in a register tensor, or use Python's range to unroll",
-    ),
-    "trace-left": (
-        TraceError,
-        "{block}, left by break, return or an exception",
-        "a body that runs to its end",
-        "use cute.break_if(condition), or Python's range for a loop that unrolls; catch exceptions "
-        "inside of the body, or not at all",
-    ),
-    "trace-interleaved": (
-        TraceError,
-        "a run-time loop or branch that ends inside of another one",
-        "blocks that end in the order in which they began",
-        "iterate over one cute.range at a time; do not keep its iterator (next, zip)",
-    ),
-    "trace-rebound": (
-        TraceError,
-        "{names}: rebound or changed inside of the {kind}, and used after it",
-        "Python values that a {kind} does not change: its body is traced whether it will run or "
-        "not",
-        "write to a register tensor or a cute.var made before the {kind}, or use "
-        "cute.where(condition, a, b)",
-    ),
-    "trace-unreadable": (
-        TraceError,
-        "{name}, in which a {type} stands, used inside of a run-time loop or branch",
-        "iterators whose position can be read before and after the block",
-        "make a list of it before the block, and use its elements by number",
-    ),
-    "trace-leaves": (
-        TraceError,
-        "`{word}` inside of the branch",
-        "a branch that runs to its end: it is traced once, whatever the condition",
-        "use cute.return_if(condition) or cute.break_if(condition), or move the rest of the kernel "
-        "under the negated condition",
-    ),
-    "trace-no-source": (
-        TraceError,
-        "a branch in code without source",
-        "source text, in which return, break and continue can be seen",
-        "write the branch as a function: @cute.when(condition) above def body(): ...",
-    ),
-    "trace-outside": (
-        TraceError,
-        "a call outside of a kernel",
-        "a function under @cute.kernel, while it is traced",
-        "move the call into a kernel, and call the kernel or cute.trace(kernel, ...)",
-    ),
-    "trace-nested": (
-        TraceError,
-        "a kernel called inside of a kernel",
-        "plain Python functions as helpers",
-        "drop @cute.kernel from the inner function",
-    ),
-    "trace-condition": (
-        TraceError,
-        "{value} ({type})",
-        "a comparison of run-time integers, a b1 register of one element, True or False",
-        "compare: i < n, or x > 0 for registers; reduce a tensor to one element first",
-    ),
-    "kernel-function": (
-        LeafTypeError,
-        "{type}",
-        "a Python function (def, without yield) under @cute.kernel",
-        "decorate a function, and pass the decorated one",
-    ),
-    "kernel-arguments": (
-        LeafTypeError,
-        "arguments that do not bind: {said}",
-        "the parameters of {signature}",
-        "pass each parameter once",
-    ),
-    "kernel-no-launch": (
-        TraceError,
-        "a kernel without a launch shape",
-        "cute.launch(grid=..., block=...) before the first thread or block index",
-        "begin the kernel with cute.launch",
-    ),
-    "kernel-returns": (
-        TraceError,
-        "a kernel that returns {type}",
-        "results that are written to arrays",
-        "pass an output array, store to it, and return nothing",
-    ),
-    "kernel-launch-twice": (
-        TraceError,
-        "a second cute.launch, or one inside of a loop or branch",
-        "one launch shape for the kernel",
-        "call it once, at the top",
-    ),
-    "kernel-block": (
-        LayoutError,
-        "{block}",
-        "one to three extents of at least 1, with a product of at most 1024 threads",
-        "use 128 or 256 threads; count the tiles of more than three modes in one extent of the "
-        "grid, and take them apart by // and %",
-    ),
-    "kernel-grid": (
-        LayoutError,
-        "a grid of {grid}, where {name} is computed in the kernel",
-        "an expression of the arguments' sizes, strides and run-time numbers, with + - * // % and "
-        "min_",
-        "compute it before the call, and pass it as a run-time number: n: cute.s32",
-    ),
-    "kernel-space": (
-        LayoutError,
-        "{tensor}",
-        "a tensor in {wanted}",
-        "{how}",
-    ),
-    "kernel-size": (
-        LayoutError,
-        "{layout}, whose size is known only at run time",
-        "a static size: every thread moves the same number of elements",
-        "take tiles of static shape with cute.local_tile, and loop over them with cute.range",
-    ),
-    "kernel-layout": (
-        LayoutError,
-        "{layout}",
-        "a layout or a swizzled layout with static strides inside of the swizzle",
-        "keep run-time strides outside: slice the stage first",
-    ),
-    "register-index": (
-        LayoutError,
-        "{index} as an index into registers",
-        "an index that is known at trace time: registers have no addresses",
-        "unroll the loop with Python's range (by 2 for double buffers), or use shared memory",
-    ),
-    "register-count": (
-        LayoutError,
-        "{count} elements",
-        "a number that is known at trace time",
-        "use static extents; sizes of arguments can be fixed with cute.spec(shape=...)",
-    ),
-    "register-range": (
-        CoordinateError,
-        "{tensor} of {count} registers",
-        "elements inside of the storage",
-        "shrink the layout",
-    ),
-    "vector-count": (
-        LayoutError,
-        "{count} elements in vectors of {width}",
-        "a whole number of vectors",
-        "use a narrower copy atom, or more values per thread",
-    ),
-    "vector-neighbours": (
-        LayoutError,
-        "{layout}: a vector of {width} elements at offsets {offsets}",
-        "contiguous elements, in order",
-        "order the values of a thread along the contiguous mode, or use a narrower copy atom",
-    ),
-    "vector-swizzle": (
-        LayoutError,
-        "{layout}: vectors of {width} elements, where the swizzle moves chunks of {chunk}",
-        "vectors inside of one chunk",
-        "use a Swizzle(B, M, S) with 2**M >= {width}, or narrower vectors",
-    ),
-    "vector-extent": (
-        LayoutError,
-        "vectors of {width} elements from {start} in an extent of {extent}",
-        "an extent and a start that are multiples of {width}, so that no vector is partly outside",
-        "pad the array, declare cute.spec(divisible_by={width}), or use narrower vectors",
-    ),
-    "vector-alignment": (
-        LayoutError,
-        "vectors of {bits} bits in {storage} (aligned to {alignment} bytes) at offset {offset}",
-        "offsets that are multiples of {width} elements of {dtype}, and a storage aligned to the "
-        "vector",
-        "pass an array whose rows are aligned, declare cute.spec(divisible_by={width}), or use "
-        "narrower vectors",
-    ),
-    "pointer-type": (
-        LayoutError,
-        "a pointer to {dtype} with align={align}",
-        "elements of 1, 2, 4, 8, 16, 32 or 64 bits, and an alignment (bytes) that is a power of "
-        "two and no less than an element",
-        "make_ptr('f16', address, align=16)",
-    ),
-    "vector-byte": (
-        LayoutError,
-        "an access to {width} packed element(s) of {dtype}, less than a byte",
-        "whole bytes, contiguous: threads that share a byte would overwrite each other's elements",
-        "copy neighbours together: cute.copy of a part of contiguous elements, then use registers",
-    ),
-    "kernel-recast": (
-        DtypeError,
-        "{a} as {dtype}",
-        "an array of elements of whole bytes, or of packed ones of 1, 2 or 4 bits",
-        "pass it packed: cute.typed(words, dtype, packed=True); or copy it to registers or shared "
-        "memory, where elements are packed, and recast that",
-    ),
-    "kernel-types": (
-        LeafTypeError,
-        "{a} and {b}",
-        "operands of one type",
-        "convert one of them: x.to(dtype); for a condition: cute.where(c, 1, 0)",
-    ),
-    "kernel-lack": (
-        LayoutError,
-        "{what}, for which no architecture has an instruction",
-        "{wanted}",
-        "{instead}",
-    ),
-    "kernel-ptx": (
-        LayoutError,
-        "PTX with {token!r}: {why}",
-        "instructions on registers: operands %0, %1 ... (outputs, then inputs), registers that "
-        "`.reg` declares, numbers and special registers (%%laneid)",
-        "do memory, branches and barriers with the operations of cute; keep values in registers",
-    ),
-    "kernel-emulate": (
-        LeafTypeError,
-        "a {type} as the emulation",
-        "a Python function of NumPy arrays",
-        "write def or lambda: emulate=lambda a, b: a + b",
-    ),
-    "kernel-domain": (
-        LeafTypeError,
-        "registers of {dtype}",
-        "a type of the kind {domain}",
-        "convert first: x.to(dtype)",
-    ),
-    "kernel-shapes": (
-        LayoutError,
-        "shapes {a} and {b}",
-        "one shape, modes of extent 1 against any extent, or a single element on one side",
-        "slice or reshape one of them; partitions of one tiled operation match",
-    ),
-    "kernel-element": (
-        LayoutError,
-        "an assignment to a copy of one element, such as tensor[i][j] = value",
-        "an assignment to a tensor",
-        "write tensor[i, j] = value; x.fill(value) and x += value change the copy only",
-    ),
-    "kernel-print": (
-        LayoutError,
-        "{text!r} with {count} values",
-        "a text with plain {{}}, and a value for each",
-        "write one {{}} for each value, and {{{{ }}}} for braces",
-    ),
-    "kernel-barrier": (
-        LayoutError,
-        "barrier {id} of {threads} threads",
-        "an id from 1 to 15 (0 is cute.syncthreads), and whole warps: a multiple of 32 threads",
-        "count all threads of the participating warps, or use cute.syncthreads",
-    ),
-    "table-entry": (
-        LayoutError,
-        "{entry}, which depends on {names}",
-        "one entry or more, of what the host knows: numbers, sizes, strides, integer arguments, "
-        "and their sums, products, quotients, remainders and minima",
-        "compute the part of a thread or loop where the entry is used: table[i] + n",
-    ),
-    "table-index": (
-        CoordinateError,
-        "the index {index}, in a table of {count} integers",
-        "0 <= index < {count}",
-        "take an index in the table, or make the table longer",
-    ),
-    "kernel-as-int": (
-        LeafTypeError,
-        "{tensor}",
-        "one element of an integer type in registers",
-        "load one element: cute.as_int(tensor[i])",
-    ),
-    "kernel-promise": (
-        LayoutError,
-        "bounds {low} to {high} and multiple_of={multiple_of}",
-        "an integer that satisfies them, and a positive multiple_of",
-        "give bounds that are true, with the lower one first, or none",
-    ),
-    "kernel-choice": (LayoutError, "{value!r}", "one of {choices}", "choose one of them"),
-    "kernel-compare": (
-        LayoutError,
-        "the atomic {fn}, and compare= that does not go with it",
-        "compare= for cas, and for no other operation",
-        "cute.atomic_cas(target, compare, value)",
-    ),
-    "kernel-step": (LayoutError, "a step of 0", "a step that is not zero", "use step=1"),
-    "kernel-while": (
-        TraceError,
-        "the condition {value}, which is known before the loop",
-        "a condition that changes while the loop runs",
-        "pass a function that reads a cute.var or memory: lambda: x.get() < n",
-    ),
-    "kernel-variable": (
-        TraceError,
-        "the variable {name} as a value",
-        "x.get() to read a cute.var, x.set(value) to write it",
-        "write x.set(x.get() + 1) for x += 1",
-    ),
-    "kernel-otherwise": (
-        TraceError,
-        "cute.otherwise without a cute.when right before it",
-        "with cute.when(condition): ... and then with cute.otherwise(): ...",
-        "move it there, or use cute.when with the negated condition",
-    ),
-    "kernel-break": (
-        TraceError,
-        "cute.break_if outside of a run-time loop",
-        "a cute.range or cute.while_ around it",
-        "use cute.return_if to end the kernel",
-    ),
-    "kernel-always": (
-        TraceError,
-        "a condition that is always true",
-        "a condition that is known only at run time",
-        "leave out the code after it",
-    ),
-    "kernel-assert": (
-        TraceError,
-        "an assertion that is always false: {text}",
-        "a condition that can be true",
-        "check the values that are known at trace time",
-    ),
-    "kernel-copy": (
-        LeafTypeError,
-        "{count} arguments, without an atom as the first",
-        "copy(src, dst) or copy(atom, src, dst) with a Copy_Atom or TiledCopy",
-        "make an atom: cute.Copy_Atom(op, dtype)",
-    ),
-    "kernel-atom": (
-        LayoutError,
-        "{atom}",
-        "loads, stores, cp.async, ldmatrix or stmatrix",
-        "use cute.tma_load and cute.tma_store for TMA",
-    ),
-    "kernel-pred": (
-        LayoutError,
-        "predicates {pred} for {count} vectors",
-        "b1 registers, each for the same number of vectors, and a side in memory",
-        "make them of the shape (CPY_M,CPY_K); a single condition applies to the whole copy",
-    ),
-    "kernel-fill": (
-        LayoutError,
-        "fill={fill} for an asynchronous copy",
-        "fill=0: cp.async can only write zeros",
-        "fill shared memory first, or copy through registers",
-    ),
-    "kernel-matrices": (
-        LayoutError,
-        "{rows} rows of addresses and {elements} registers for {atom}",
-        "{each} registers per row address of a lane",
-        "partition both sides with the same tiled copy: partition_S for memory, retile_D for the "
-        "registers",
-    ),
-    "kernel-fragment": (
-        LayoutError,
-        "{value}",
-        "a fragment (V, M or N, K), in registers or, of warpgroups, in shared memory",
-        "make it with make_fragment_A, _B or _C, or partition_A, _B",
-    ),
-    "kernel-operand-type": (
-        LeafTypeError,
-        "{name} of {dtype} for {atom}",
-        "{wanted}",
-        "choose an atom of these types (cute.atoms.find), or convert the fragment",
-    ),
-    "tma-kernel-tile": (
-        LayoutError,
-        "{a} and {b}",
-        "a tile of a tma_tensor in order of its modes, and shared memory",
-        "cut the tile with cute.local_tile(cute.tma_tensor(x), ...)",
-    ),
-    "tma-bits": (
-        LeafTypeError,
-        "a tensor of {dtype}",
-        "elements of whole bytes, which are as wide in shared memory as in the array",
-        "pass the bytes in which elements are packed, as u8, and recast the tile in shared memory: "
-        "cute.recast(tile, '{dtype}')",
-    ),
-    "tma-im2col": (
-        LayoutError,
-        "{found}",
-        "an argument (N,W,C), (N,H,W,C) or (N,D,H,W,C) with C contiguous, numbers for each of its "
-        "spatial modes, strides of 1 to 8, and corners of the bounding box (minus the padding, and "
-        "the padding minus the reach of the filter) that fit 16, 8 or 5 signed bits",
-        "for other convolutions gather the pixels by an iterator operand (cute.Operand)",
-    ),
-    "tma-kernel-box": (
-        LayoutError,
-        "{found}, for a tile of {tile} in shared memory {layout}",
-        "boxes: rows of a multiple of 16 bytes along the contiguous mode of the tensor, as wide as "
-        "the swizzle if there is one, one after another in shared memory, from a multiple of 8 "
-        "rows of the swizzle on (128 bytes without one)",
-        "{how}",
-    ),
-    "kernel-registers": (
-        LayoutError,
-        "{count} registers ({kind})",
-        "a multiple of 8 from 24 to 256, inc or dec",
-        "round up to a multiple of 8",
-    ),
-    "mapa-tensor": (
-        LayoutError,
-        "{value}",
-        "mbarriers, or a tensor in shared memory of this block",
-        "pass what cute.smem or cute.mbarriers returned; global memory needs no cute.mapa",
-    ),
-    "mapa-operand": (
-        LayoutError,
-        "{value}, in another block of the cluster",
-        "shared memory of this block; only loads, stores and atomics access that of others",
-        "{instead}",
-    ),
-    "mapa-own": (
-        LayoutError,
-        "{what} of the mbarriers of another block",
-        "an arrival: a block initializes its own mbarriers, and waits at these",
-        "wait at bars, and arrive at cute.mapa(bars, rank)",
-    ),
-    "role-warps": (
-        LayoutError,
-        "warps={warps}, in a block of {most} warps",
-        "a range of warps of the block, without gaps, or the number of one",
-        "count warps, not threads: warps=range(4, 8) are the threads 128 to 255",
-    ),
-    "role-overlap": (
-        LayoutError,
-        "role {name!r} of warps {warps}, and {other!r} of warps {others}",
-        "roles that share no warp",
-        "start the later role at the warp after the earlier one",
-    ),
-    "role-nested": (
-        LayoutError,
-        "role {name!r} inside of role {outer!r}",
-        "roles next to each other: a warp has one",
-        "end role {outer!r} first, or branch on its threads: cute.when(me.thread < 64)",
-    ),
-    "role-name": (
-        LayoutError,
-        "a second role {name!r}, of warps {warps}; the first is of warps {others}",
-        "one set of warps, with one number of registers, for a name",
-        "give the second role a name of its own",
-    ),
-    "role-warpgroups": (
-        LayoutError,
-        "role {name!r} of warps {warps}, with {what}",
-        "whole warpgroups: 4 warps from a multiple of 4 on",
-        "make it warps=range(4, 8) or the like; warps without work may end",
-    ),
-    "role-outside": (
-        LayoutError,
-        "scope='role' outside of a role",
-        "an enclosing with cute.role(...)",
-        "move it into the role, or elect a thread of the block: cute.elect('block')",
-    ),
-    "pipeline-stages": (
-        LayoutError,
-        "{stages} stages",
-        "at least 2 stages, an integer, the same number for A and B",
-        "give both shared tensors a last mode of 2 or more",
-    ),
-    "pipeline-tiles": (
-        LayoutError,
-        "tiles={tile}, for {stages} stages",
-        "tensors in shared memory whose last mode is the {stages} stages, or operands of them",
-        "pass the storages that the loads fill, tiles=(sA, sB), or bytes=",
-    ),
-    "pipeline-cluster": (
-        LayoutError,
-        "cluster={given}, in clusters of {shape} blocks",
-        "all blocks of a cluster, or 1",
-        "pass cute.launch(..., cluster=n) and cluster=n",
-    ),
-    "pipeline-tma": (
-        LayoutError,
-        "a ring that cp.async fills: cute.pipeline was given neither tiles nor bytes",
-        "a ring of TMA, with mbarriers",
-        "pass cute.pipeline(stages, tiles=(sA, sB), consumers=...)",
-    ),
-    "pipeline-release": (
-        LayoutError,
-        "a release by none of these threads: the first one of the {who} is not among them",
-        "consumers whose first thread comes here, which releases the stage for all of them",
-        "let roles begin at a multiple of 4 warps, or pass consumers='warp', count=the warps",
-    ),
-    "pipeline-fill": (
-        LayoutError,
-        "an operand whose copies complete by {kind}",
-        "one whose copies complete on mbarriers",
-        "take cute.TmaTiles(tiles of cute.tma_tensor(x), shared), or an iterator with "
-        "completion = 'mbarrier'",
-    ),
-    "mainloop-operand": (
-        LayoutError,
-        "{value}",
-        "a tensor of tiles with g2s, or an iterator with begin and fill, such as cute.TmaTiles, "
-        "without g2s",
-        "see cute.Operand for the methods of an iterator and its completion",
-    ),
-    "mainloop-kind": (
-        LayoutError,
-        "an operand of class {kind}",
-        "an operand, with its stages in shared memory",
-        "pass cute.Operand(source, shared, ...); source may be cute.TmaTiles",
-    ),
-    "mainloop-tiles": (
-        LayoutError,
-        "{tensor}",
-        "tiles (BLK_MN, BLK_K, k) in global memory, and stages (BLK_MN, BLK_K, stages) in shared "
-        "memory",
-        "keep the last mode: cute.local_tile(x, (128, 64), (i, _)), and a tile for each stage",
-    ),
-    "mainloop-count": (
-        LayoutError,
-        "iterators without a count",
-        "the number of tiles",
-        "pass count=, or give an iterator the attribute count",
-    ),
-    "mainloop-ring": (
-        LayoutError,
-        "operands that complete by {kinds}, of {bytes} bytes, in {stages} stages",
-        "both on mbarriers, and a pipeline of as many stages and bytes",
-        "pass ring=cute.pipeline(stages, tiles=(sA, sB), consumers=...)",
-    ),
-    "mainloop-warpgroups": (
-        LayoutError,
-        "{atom}, whose operands are in shared memory",
-        "a ring that another role fills, and no transform",
-        "pass ring= and fill=False, and call ring.fill(k, a, b) in the role that loads",
-    ),
-    "mainloop-sums": (
-        LayoutError,
-        "several atoms along K, on {threads} threads",
-        "stages that hold one accumulator of each thread",
-        "take larger tiles, more stages, or fewer atoms along K",
-    ),
+WORDINGS = {
+    "trace-python": """TraceError
+        {value}, which is known only at run time, in {use}
+        a value that is known at trace time
+        use {instead}""",
+    "trace-number": """CuteError
+        {value}, which is known only when the kernel runs, in int(), float() or a format
+        a number that Python knows while the kernel is traced
+        use cute.print for its value, f'{{x}}' for its text in the plan, x.to(dtype) for numbers""",
+    "trace-undecided": """UndecidedError
+        sizes and indices that leave open whether {question}
+        one answer for every value that they can take
+        {promise}""",
+    "trace-stale": """TraceError
+        {value}, made inside of the {kind} that began at {made}
+        a value made in the same block, or outside of run-time loops and branches
+        make a register tensor or a cute.var before the {kind}, and store the value there""",
+    "trace-foreign": """TraceError
+        {value}, made while another kernel was traced, or this one for other arguments ({made})
+        a value of the current trace
+        make it inside of the kernel; keep no tensor or index in an object that outlives it""",
+    "trace-changes": """TraceError
+        a loop body that records `{first}` at first and `{second}` the second time
+        a body that records the same ops in every iteration
+        let no Python value change from one iteration to the next (counter, list, iterator, rebound
+            name): use cute.var, a register tensor, or Python's range to unroll""",
+    "trace-carried": """TraceError
+        {names}, which the loop body changes in each iteration
+        Python values that do not change from one iteration to the next
+        use cute.var for a counter, a register tensor for a sum, Python's range to unroll""",
+    "trace-iterated": """TraceError
+        cute.range outside of a for statement (in list, sum, zip, enumerate, a comprehension ...)
+        for k in cute.range(n): ...
+        count with cute.var and sum in a register tensor, or use Python's range to unroll""",
+    "trace-left": """TraceError
+        {block}, left by break, return or an exception
+        a body that runs to its end
+        use cute.break_if(condition), or Python's range for a loop that unrolls; catch exceptions
+            inside of the body, or not at all""",
+    "trace-interleaved": """TraceError
+        a run-time loop or branch that ends inside of another one
+        blocks that end in the order in which they began
+        iterate over one cute.range at a time; do not keep its iterator (next, zip)""",
+    "trace-rebound": """TraceError
+        {names}: rebound or changed inside of the {kind}, and used after it
+        Python values that a {kind} does not change: its body is traced whether it will run or not
+        write to a register tensor or a cute.var made before the {kind}, or use
+            cute.where(condition, a, b)""",
+    "trace-unreadable": """TraceError
+        {name}, in which a {type} stands, used inside of a run-time loop or branch
+        iterators whose position can be read before and after the block
+        make a list of it before the block, and use its elements by number""",
+    "trace-leaves": """TraceError
+        `{word}` inside of the branch
+        a branch that runs to its end: it is traced once, whatever the condition
+        use cute.return_if(condition) or cute.break_if(condition), or move the rest of the kernel
+            under the negated condition""",
+    "trace-no-source": """TraceError
+        a branch in code without source
+        source text, in which return, break and continue can be seen
+        write the branch as a function: @cute.when(condition) above def body(): ...""",
+    "trace-outside": """TraceError
+        a call outside of a kernel
+        a function under @cute.kernel, while it is traced
+        move the call into a kernel, and call the kernel or cute.trace(kernel, ...)""",
+    "trace-nested": """TraceError
+        a kernel called inside of a kernel
+        plain Python functions as helpers
+        drop @cute.kernel from the inner function""",
+    "trace-condition": """TraceError
+        {value} ({type})
+        a comparison of run-time integers, a b1 register of one element, True or False
+        compare: i < n, or x > 0 for registers; reduce a tensor to one element first""",
+    "kernel-function": """LeafTypeError
+        {type}
+        a Python function (def, without yield) under @cute.kernel
+        decorate a function, and pass the decorated one""",
+    "kernel-arguments": """LeafTypeError
+        arguments that do not bind: {said}
+        the parameters of {signature}
+        pass each parameter once""",
+    "kernel-no-launch": """TraceError
+        a kernel without a launch shape
+        cute.launch(grid=..., block=...) before the first thread or block index
+        begin the kernel with cute.launch""",
+    "kernel-returns": """TraceError
+        a kernel that returns {type}
+        results that are written to arrays
+        pass an output array, store to it, and return nothing""",
+    "kernel-launch-twice": """TraceError
+        a second cute.launch, or one inside of a loop or branch
+        one launch shape for the kernel
+        call it once, at the top""",
+    "kernel-block": """LayoutError
+        {block}
+        one to three extents of at least 1, with a product of at most 1024 threads
+        use 128 or 256 threads; count the tiles of more than three modes in one extent of the grid,
+            and take them apart by // and %""",
+    "kernel-grid": """LayoutError
+        a grid of {grid}, where {name} is computed in the kernel
+        an expression of the arguments' sizes, strides and run-time numbers, with + - * // % and
+            min_
+        compute it before the call, and pass it as a run-time number: n: cute.s32""",
+    "kernel-space": """LayoutError
+        {tensor}
+        a tensor in {wanted}
+        {how}""",
+    "kernel-size": """LayoutError
+        {layout}, whose size is known only at run time
+        a static size: every thread moves the same number of elements
+        take tiles of static shape with cute.local_tile, and loop over them with cute.range""",
+    "kernel-layout": """LayoutError
+        {layout}
+        a layout or a swizzled layout with static strides inside of the swizzle
+        keep run-time strides outside: slice the stage first""",
+    "register-index": """LayoutError
+        {index} as an index into registers
+        an index that is known at trace time: registers have no addresses
+        unroll the loop with Python's range (by 2 for double buffers), or use shared memory""",
+    "register-count": """LayoutError
+        {count} elements
+        a number that is known at trace time
+        use static extents; sizes of arguments can be fixed with cute.spec(shape=...)""",
+    "register-range": """CoordinateError
+        {tensor} of {count} registers
+        elements inside of the storage
+        shrink the layout""",
+    "vector-count": """LayoutError
+        {count} elements in vectors of {width}
+        a whole number of vectors
+        use a narrower copy atom, or more values per thread""",
+    "vector-neighbours": """LayoutError
+        {layout}: a vector of {width} elements at offsets {offsets}
+        contiguous elements, in order
+        order the values of a thread along the contiguous mode, or use a narrower copy atom""",
+    "vector-swizzle": """LayoutError
+        {layout}: vectors of {width} elements, where the swizzle moves chunks of {chunk}
+        vectors inside of one chunk
+        use a Swizzle(B, M, S) with 2**M >= {width}, or narrower vectors""",
+    "vector-extent": """LayoutError
+        vectors of {width} elements from {start} in an extent of {extent}
+        an extent and a start that are multiples of {width}, so that no vector is partly outside
+        pad the array, declare cute.spec(divisible_by={width}), or use narrower vectors""",
+    "vector-alignment": """LayoutError
+        vectors of {bits} bits in {storage} (aligned to {alignment} bytes) at offset {offset}
+        offsets that are multiples of {width} elements of {dtype}, and a storage aligned to the
+            vector
+        pass an array whose rows are aligned, declare cute.spec(divisible_by={width}), or use
+            narrower vectors""",
+    "pointer-type": """LayoutError
+        a pointer to {dtype} with align={align}
+        elements of 1, 2, 4, 8, 16, 32 or 64 bits, and an alignment (bytes) that is a power of two
+            and no less than an element
+        make_ptr('f16', address, align=16)""",
+    "vector-byte": """LayoutError
+        an access to {width} packed element(s) of {dtype}, less than a byte
+        whole bytes, contiguous: threads that share a byte would overwrite each other's elements
+        copy neighbours together: cute.copy of a part of contiguous elements, then use registers""",
+    "kernel-recast": """DtypeError
+        {a} as {dtype}
+        an array of elements of whole bytes, or of packed ones of 1, 2 or 4 bits
+        pass it packed: cute.typed(words, dtype, packed=True); or copy it to registers or shared
+            memory, where elements are packed, and recast that""",
+    "kernel-types": """LeafTypeError
+        {a} and {b}
+        operands of one type
+        convert one of them: x.to(dtype); for a condition: cute.where(c, 1, 0)""",
+    "kernel-lack": """LayoutError
+        {what}, for which no architecture has an instruction
+        {wanted}
+        {instead}""",
+    "kernel-ptx": """LayoutError
+        PTX with {token!r}: {why}
+        instructions on registers: operands %0, %1 ... (outputs, then inputs), registers that `.reg`
+            declares, numbers and special registers (%%laneid)
+        do memory, branches and barriers with the operations of cute; keep values in registers""",
+    "kernel-emulate": """LeafTypeError
+        a {type} as the emulation
+        a Python function of NumPy arrays
+        write def or lambda: emulate=lambda a, b: a + b""",
+    "kernel-domain": """LeafTypeError
+        registers of {dtype}
+        a type of the kind {domain}
+        convert first: x.to(dtype)""",
+    "kernel-shapes": """LayoutError
+        shapes {a} and {b}
+        one shape, modes of extent 1 against any extent, or a single element on one side
+        slice or reshape one of them; partitions of one tiled operation match""",
+    "kernel-element": """LayoutError
+        an assignment to a copy of one element, such as tensor[i][j] = value
+        an assignment to a tensor
+        write tensor[i, j] = value; x.fill(value) and x += value change the copy only""",
+    "kernel-print": """LayoutError
+        {text!r} with {count} values
+        a text with plain {{}}, and a value for each
+        write one {{}} for each value, and {{{{ }}}} for braces""",
+    "kernel-barrier": """LayoutError
+        barrier {id} of {threads} threads
+        an id from 1 to 15 (0 is cute.syncthreads), and whole warps: a multiple of 32 threads
+        count all threads of the participating warps, or use cute.syncthreads""",
+    "table-entry": """LayoutError
+        {entry}, which depends on {names}
+        one entry or more, of what the host knows: numbers, sizes, strides, integer arguments, and
+            their sums, products, quotients, remainders and minima
+        compute the part of a thread or loop where the entry is used: table[i] + n""",
+    "table-index": """CoordinateError
+        the index {index}, in a table of {count} integers
+        0 <= index < {count}
+        take an index in the table, or make the table longer""",
+    "kernel-as-int": """LeafTypeError
+        {tensor}
+        one element of an integer type in registers
+        load one element: cute.as_int(tensor[i])""",
+    "kernel-promise": """LayoutError
+        bounds {low} to {high} and multiple_of={multiple_of}
+        an integer that satisfies them, and a positive multiple_of
+        give bounds that are true, with the lower one first, or none""",
+    "kernel-choice": """LayoutError
+        {value!r}
+        one of {choices}
+        choose one of them""",
+    "kernel-compare": """LayoutError
+        the atomic {fn}, and compare= that does not go with it
+        compare= for cas, and for no other operation
+        cute.atomic_cas(target, compare, value)""",
+    "kernel-step": """LayoutError
+        a step of 0
+        a step that is not zero
+        use step=1""",
+    "kernel-while": """TraceError
+        the condition {value}, which is known before the loop
+        a condition that changes while the loop runs
+        pass a function that reads a cute.var or memory: lambda: x.get() < n""",
+    "kernel-variable": """TraceError
+        the variable {name} as a value
+        x.get() to read a cute.var, x.set(value) to write it
+        write x.set(x.get() + 1) for x += 1""",
+    "kernel-otherwise": """TraceError
+        cute.otherwise without a cute.when right before it
+        with cute.when(condition): ... and then with cute.otherwise(): ...
+        move it there, or use cute.when with the negated condition""",
+    "kernel-break": """TraceError
+        cute.break_if outside of a run-time loop
+        a cute.range or cute.while_ around it
+        use cute.return_if to end the kernel""",
+    "kernel-always": """TraceError
+        a condition that is always true
+        a condition that is known only at run time
+        leave out the code after it""",
+    "kernel-assert": """TraceError
+        an assertion that is always false: {text}
+        a condition that can be true
+        check the values that are known at trace time""",
+    "kernel-copy": """LeafTypeError
+        {count} arguments, without an atom as the first
+        copy(src, dst) or copy(atom, src, dst) with a Copy_Atom or TiledCopy
+        make an atom: cute.Copy_Atom(op, dtype)""",
+    "kernel-atom": """LayoutError
+        {atom}
+        loads, stores, cp.async, ldmatrix or stmatrix
+        use cute.tma_load and cute.tma_store for TMA""",
+    "kernel-pred": """LayoutError
+        predicates {pred} for {count} vectors
+        b1 registers, each for the same number of vectors, and a side in memory
+        make them of the shape (CPY_M,CPY_K); a single condition applies to the whole copy""",
+    "kernel-fill": """LayoutError
+        fill={fill} for an asynchronous copy
+        fill=0: cp.async can only write zeros
+        fill shared memory first, or copy through registers""",
+    "kernel-matrices": """LayoutError
+        {rows} rows of addresses and {elements} registers for {atom}
+        {each} registers per row address of a lane
+        partition both sides with the same tiled copy: partition_S for memory, retile_D for the
+            registers""",
+    "kernel-fragment": """LayoutError
+        {value}
+        a fragment (V, M or N, K), in registers or, of warpgroups, in shared memory
+        make it with make_fragment_A, _B or _C, or partition_A, _B""",
+    "kernel-operand-type": """LeafTypeError
+        {name} of {dtype} for {atom}
+        {wanted}
+        choose an atom of these types (cute.atoms.find), or convert the fragment""",
+    "tma-kernel-tile": """LayoutError
+        {a} and {b}
+        a tile of a tma_tensor in order of its modes, and shared memory
+        cut the tile with cute.local_tile(cute.tma_tensor(x), ...)""",
+    "tma-bits": """LeafTypeError
+        a tensor of {dtype}
+        elements of whole bytes, which are as wide in shared memory as in the array
+        pass the bytes in which elements are packed, as u8, and recast the tile in shared memory:
+            cute.recast(tile, '{dtype}')""",
+    "tma-im2col": """LayoutError
+        {found}
+        an argument (N,W,C), (N,H,W,C) or (N,D,H,W,C) with C contiguous, numbers for each of its
+            spatial modes, strides of 1 to 8, and corners of the bounding box (minus the padding,
+            and the padding minus the reach of the filter) that fit 16, 8 or 5 signed bits
+        for other convolutions gather the pixels by an iterator operand (cute.Operand)""",
+    "tma-kernel-box": """LayoutError
+        {found}, for a tile of {tile} in shared memory {layout}
+        boxes: rows of a multiple of 16 bytes along the contiguous mode of the tensor, as wide as
+            the swizzle if there is one, one after another in shared memory, from a multiple of 8
+            rows of the swizzle on (128 bytes without one)
+        {how}""",
+    "kernel-registers": """LayoutError
+        {count} registers ({kind})
+        a multiple of 8 from 24 to 256, inc or dec
+        round up to a multiple of 8""",
+    "mapa-tensor": """LayoutError
+        {value}
+        mbarriers, or a tensor in shared memory of this block
+        pass what cute.smem or cute.mbarriers returned; global memory needs no cute.mapa""",
+    "mapa-operand": """LayoutError
+        {value}, in another block of the cluster
+        shared memory of this block; only loads, stores and atomics access that of others
+        {instead}""",
+    "mapa-own": """LayoutError
+        {what} of the mbarriers of another block
+        an arrival: a block initializes its own mbarriers, and waits at these
+        wait at bars, and arrive at cute.mapa(bars, rank)""",
+    "role-warps": """LayoutError
+        warps={warps}, in a block of {most} warps
+        a range of warps of the block, without gaps, or the number of one
+        count warps, not threads: warps=range(4, 8) are the threads 128 to 255""",
+    "role-overlap": """LayoutError
+        role {name!r} of warps {warps}, and {other!r} of warps {others}
+        roles that share no warp
+        start the later role at the warp after the earlier one""",
+    "role-nested": """LayoutError
+        role {name!r} inside of role {outer!r}
+        roles next to each other: a warp has one
+        end role {outer!r} first, or branch on its threads: cute.when(me.thread < 64)""",
+    "role-name": """LayoutError
+        a second role {name!r}, of warps {warps}; the first is of warps {others}
+        one set of warps, with one number of registers, for a name
+        give the second role a name of its own""",
+    "role-warpgroups": """LayoutError
+        role {name!r} of warps {warps}, with {what}
+        whole warpgroups: 4 warps from a multiple of 4 on
+        make it warps=range(4, 8) or the like; warps without work may end""",
+    "role-outside": """LayoutError
+        scope='role' outside of a role
+        an enclosing with cute.role(...)
+        move it into the role, or elect a thread of the block: cute.elect('block')""",
+    "pipeline-stages": """LayoutError
+        {stages} stages
+        at least 2 stages, an integer, the same number for A and B
+        give both shared tensors a last mode of 2 or more""",
+    "pipeline-tiles": """LayoutError
+        tiles={tile}, for {stages} stages
+        tensors in shared memory whose last mode is the {stages} stages, or operands of them
+        pass the storages that the loads fill, tiles=(sA, sB), or bytes=""",
+    "pipeline-cluster": """LayoutError
+        cluster={given}, in clusters of {shape} blocks
+        all blocks of a cluster, or 1
+        pass cute.launch(..., cluster=n) and cluster=n""",
+    "pipeline-tma": """LayoutError
+        a ring that cp.async fills: cute.pipeline was given neither tiles nor bytes
+        a ring of TMA, with mbarriers
+        pass cute.pipeline(stages, tiles=(sA, sB), consumers=...)""",
+    "pipeline-release": """LayoutError
+        a release by none of these threads: the first one of the {who} is not among them
+        consumers whose first thread comes here, which releases the stage for all of them
+        let roles begin at a multiple of 4 warps, or pass consumers='warp', count=the warps""",
+    "pipeline-fill": """LayoutError
+        an operand whose copies complete by {kind}
+        one whose copies complete on mbarriers
+        take cute.TmaTiles(tiles of cute.tma_tensor(x), shared), or an iterator with completion =
+            'mbarrier'""",
+    "mainloop-operand": """LayoutError
+        {value}
+        a tensor of tiles with g2s, or an iterator with begin and fill, such as cute.TmaTiles,
+            without g2s
+        see cute.Operand for the methods of an iterator and its completion""",
+    "mainloop-kind": """LayoutError
+        an operand of class {kind}
+        an operand, with its stages in shared memory
+        pass cute.Operand(source, shared, ...); source may be cute.TmaTiles""",
+    "mainloop-tiles": """LayoutError
+        {tensor}
+        tiles (BLK_MN, BLK_K, k) in global memory, and stages (BLK_MN, BLK_K, stages) in shared
+            memory
+        keep the last mode: cute.local_tile(x, (128, 64), (i, _)), and a tile for each stage""",
+    "mainloop-count": """LayoutError
+        iterators without a count
+        the number of tiles
+        pass count=, or give an iterator the attribute count""",
+    "mainloop-ring": """LayoutError
+        operands that complete by {kinds}, of {bytes} bytes, in {stages} stages
+        both on mbarriers, and a pipeline of as many stages and bytes
+        pass ring=cute.pipeline(stages, tiles=(sA, sB), consumers=...)""",
+    "mainloop-warpgroups": """LayoutError
+        {atom}, whose operands are in shared memory
+        a ring that another role fills, and no transform
+        pass ring= and fill=False, and call ring.fill(k, a, b) in the role that loads""",
+    "mainloop-sums": """LayoutError
+        several atoms along K, on {threads} threads
+        stages that hold one accumulator of each thread
+        take larger tiles, more stages, or fewer atoms along K""",
 }

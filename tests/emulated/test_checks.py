@@ -7,8 +7,8 @@ import pytest
 
 import cute_py as cute
 from cute_py.emulate.faults import ALL, CHECKS, chosen
-from cute_py.emulate.wordings import WORDINGS
-from cute_py.errors import EmulationError
+from cute_py.emulate.wordings import WORDINGS as OF_EMULATOR
+from cute_py.errors import WORDINGS, EmulationError
 from tests.emulated.test_broken_kernels import BROKEN, plan_of
 from tests.emulated.test_mbarriers import arriving, ends, fence, met, nothing
 from tests.emulated.test_setmaxnreg import as_memory_says
@@ -81,7 +81,7 @@ def test_a_check_alone_refuses_and_without_it_nothing_does():
 
 def test_each_code_is_of_one_check_or_always_refused():
     codes = [code for check in CHECKS.values() for code in check.codes]
-    of_kernels = {code for code, row in WORDINGS.items() if row[0] is EmulationError}
+    of_kernels = {code for code in OF_EMULATOR if WORDINGS[code][0] is EmulationError}
     assert len(set(codes)) == len(codes)
     assert {f"emulate-{code}" for code in (*codes, *ALWAYS)} == of_kernels
 

@@ -355,7 +355,7 @@ def page(said):
         about = importlib.import_module(f"cute_py.{name}").__doc__.partition("\n")[0]
         title = about.removeprefix("Wordings: ").removesuffix(".")
         lines += [f"## {title[0].upper()}{title[1:]}", "", HEAD, RULE]
-        lines += [row(code, wording, said[code]) for code, wording in table_of(name).items()]
+        lines += [row(code, said[code]) for code in table_of(name)]
         lines.append("")
     return "\n".join(lines)
 
@@ -364,9 +364,9 @@ BAR = r"\|"  # within a cell of a table, in code too
 HEAD, RULE = "| code | class | raised when | example |", "| --- | --- | --- | --- |"
 
 
-def row(code, wording, message):
+def row(code, message):
     quoted = f"`` {message} ``" if "`" in message else f"`{message}`"
-    cells = (f"`{code}`", f"`{wording[0].__name__}`", WHEN[code], quoted)
+    cells = (f"`{code}`", f"`{WORDINGS[code][0].__name__}`", WHEN[code], quoted)
     return "".join(f"| {cell.replace('|', BAR)} " for cell in cells) + "|"
 
 
@@ -509,6 +509,13 @@ def test_each_code_stands_in_one_table_and_each_table_is_read():
     files = {f"{file.parent.name}.wordings" for file in PACKAGE.glob("*/wordings.py")}
     assert sorted(errors.TABLES) == sorted({*files, "expression"})
     assert sum(len(table_of(name)) for name in errors.TABLES) == len(WORDINGS)
+
+
+def test_a_row_has_an_error_and_three_parts():
+    """What follows its message is a text with a mark, or the log of a compiler."""
+    below = {fix.partition("\n")[2] for _, _, _, fix in WORDINGS.values()}
+    assert below == {"", "{marked}", "{log}"}
+    assert all(issubclass(kind, cute.CuteError) for kind, *_ in WORDINGS.values())
 
 
 def test_a_code_that_is_raised_has_a_wording(modules):
