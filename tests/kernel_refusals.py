@@ -1,11 +1,13 @@
-"""What tests of refusals in kernels share: a body is wrong where it says `# here`.
+"""What tests of refusals in kernels share: bodies that are refused, and how they are right.
 
 A body is a function of arrays by name (`ARRAYS`), to be run in a kernel of one block of 32 threads;
-one that calls `cute.launch` states its own. The twin of `trace_left` is `trace_left_mended`.
+one that calls `cute.launch` states its own. It is right without its lines `# wrong`, and with its
+comments `# right: ...` as code. It is refused at the line `# here`, or at its only `# wrong`.
 """
 
 import functools
 import inspect
+import linecache
 import re
 
 import ml_dtypes
@@ -61,11 +63,14 @@ def raised(call):
 
 
 def marked_line(body):
-    """Return "file:line" of the line of a function that says `# here`, or "" if none does."""
+    """Return "file:line" of the line of a body at which it is refused, "" if no line is marked."""
     lines, first = inspect.getsourcelines(body)
-    marked = [first + i for i, line in enumerate(lines) if "# here" in line]
-    file = inspect.getsourcefile(body).rpartition("/")[2]
-    return f"{file}:{marked[0]}" if marked else ""
+    here, wrong = (
+        [number for number, line in enumerate(lines, first) if mark in line]
+        for mark in ("# here", "# wrong")
+    )
+    places, file = here or wrong, inspect.getsourcefile(body).rpartition("/")[2]
+    return f"{file}:{places[0]}" if len(places) == 1 else ""
 
 
 def message_of(error):
@@ -86,7 +91,22 @@ def require_teaching(error, code, place):
         assert str(error).endswith(f"({place})"), str(error)
 
 
-def pairs(module, codes):
-    """Return (code, wrong body, mended body) of a module's functions for the codes."""
-    names = {code: code.replace("-", "_") for code in codes}
-    return [(c, module[name], module[f"{name}_mended"]) for c, name in names.items()]
+def bodies(*modules):
+    """Return code -> body: the functions of modules with a line `# wrong`, named by their codes."""
+    return {
+        name.replace("_", "-"): body
+        for module in modules
+        for name, body in vars(module).items()
+        if inspect.isfunction(body) and body.__module__ == module.__name__
+        if "# wrong" in inspect.getsource(body)
+    }
+
+
+def corrected(body):
+    """Return the body that is right."""
+    lines = inspect.getsource(body).splitlines(keepends=True)
+    right = [line.replace("# right: ", "") for line in lines if "# wrong" not in line]
+    file, names = f"<{body.__name__} corrected>", dict(body.__globals__)
+    linecache.cache[file] = sum(map(len, right)), None, right, file
+    exec(compile("".join(right), file, "exec"), names)
+    return names[body.__name__]

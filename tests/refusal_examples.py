@@ -16,7 +16,7 @@ import pytest
 import cute_py as cute
 from cute_py import Layout, sym
 from cute_py.errors import refusal
-from tests.kernel_refusals import message_of, traced
+from tests.kernel_refusals import bodies, message_of, traced
 
 # code -> what it is raised for
 WHEN = {
@@ -947,9 +947,12 @@ def calls():
     of_kernels = (test_trace_refusals, test_trace_refusals_memory, test_trace_refusals_calls)
     test_trace_refusals.leave_an_index()
     return [
-        *(partial(traced, wrong) for module in of_kernels for _, wrong, _ in module.PAIRS),
-        *test_trace_refusals.CALLS.values(),
-        *(wrong for wrong, _ in test_trace_refusals_calls.CALLS.values()),
+        *(partial(traced, body) for body in bodies(*of_kernels).values()),
+        *(
+            wrong
+            for module in (test_trace_refusals, test_trace_refusals_calls)
+            for wrong, _ in module.CALLS.values()
+        ),
         *(call for call, _ in test_errors.EXAMPLES.values()),
         *(call for call, _ in test_tensor_refusals.EXAMPLES.values()),
         *(
