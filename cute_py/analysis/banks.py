@@ -22,8 +22,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from cute_py.analysis import plain
-from cute_py.analysis.requests import LANES, Access, Requests, requests_of, require_width
+from cute_py.analysis.requests import Access, Requests, requests_of, require_width
 from cute_py.atoms.copy import value_type
+from cute_py.atoms.wavefronts import BANKS, LANES, phase_wavefronts, phase_words
 from cute_py.errors import refusal
 from cute_py.layout.offsets import has_numpy
 from cute_py.records import Shown
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
     from cute_py.tiled.tiled_copy import TiledCopy
 
     Array: TypeAlias = Any  # a NumPy array
-
-BANKS = 32
-WORD = 4  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +215,7 @@ def _of_addresses(addresses: Iterable[int | None], bits: int | None) -> Requests
     return Requests(f"{bits}-bit addresses", starts, np.zeros(1, dtype=np.int64), bits, 8)
 
 
-def phase_words(requests: Requests, starts: Array = None) -> Array:
+def request_words(requests: Requests, starts: Array = None) -> Array:
     """Return the accessed words, as an array [request, phase, lane, word of the lane]; negative for
     inactive lanes.
 
@@ -225,40 +223,17 @@ def phase_words(requests: Requests, starts: Array = None) -> Array:
         requests: the requests.
         starts: the first element of each lane; None: those of the requests.
     """
-    first = requests.byte_starts(starts)
-    words = max(1, requests.bits // (8 * WORD))
-    together = LANES // words
-    if first.__class__ is list:
-        return plain.phase_words([[byte // WORD for byte in row] for row in first], words, together)
-    import numpy as np
-
-    first = first // WORD
-    lanes = first.reshape(len(first), -1, together, 1)
-    return np.where(lanes < 0, -1, lanes + np.arange(words))
-
-
-def phase_wavefronts(words: Array) -> Array:
-    """Return the wavefronts as an array [request, phase], 0 for a phase without active lanes."""
-    if words.__class__ is list:
-        return plain.phase_wavefronts(words, BANKS)
-    import numpy as np
-
-    rows = np.sort(words.reshape(words.shape[0] * words.shape[1], -1), axis=1)
-    distinct = rows >= 0
-    distinct[:, 1:] &= rows[:, 1:] != rows[:, :-1]
-    cells = np.arange(len(rows))[:, None] * BANKS + rows % BANKS
-    counts = np.bincount(cells[distinct], minlength=len(rows) * BANKS)
-    return counts.reshape(len(rows), BANKS).max(axis=1).reshape(words.shape[:2])
+    return phase_words(requests.byte_starts(starts), requests.bits // 8)
 
 
 def _report(requests: Requests, layout: str) -> BankConflicts:
     """Return the report. Requests for the same words, up to rows of banks, are counted once."""
-    words = phase_words(requests)
-    wavefronts = phase_wavefronts(words)
+    words = request_words(requests)
+    counts = phase_wavefronts(words)
     patterns: dict[tuple[Phase, ...], list[int]] = {}
     for ks in _alike(words):
         own = words[ks[0]] if words.__class__ is list else words[ks[0]].tolist()
-        patterns.setdefault(_phases(own, wavefronts[ks[0]]), []).extend(ks)
+        patterns.setdefault(_phases(own, counts[ks[0]]), []).extend(ks)
     found = [Pattern(len(ks), int(requests.warps[ks[0]]), p) for p, ks in patterns.items()]
     return BankConflicts(requests.name, layout, tuple(found))
 

@@ -1,5 +1,5 @@
-"""The requests of a copy and their wavefronts without NumPy, for a Python that has none, such as
-that of a browser: lists in place of the arrays of `requests` and `banks`, with the same entries.
+"""The requests of a copy without NumPy, for a Python that has none, such as that of a browser:
+lists in place of the arrays of `requests` and `banks`, with the same entries.
 """
 
 from __future__ import annotations
@@ -88,35 +88,6 @@ def by_warp(starts: Grid, lanes: int) -> tuple[list[list[int]], list[int]]:
             rows.append(own + [-1] * (lanes - len(own)))
             warps.append(first // lanes)
     return rows, warps
-
-
-def phase_words(first: list[list[int]], words: int, together: int) -> list[list[list[list[int]]]]:
-    """Return the accessed words [request][phase][lane][word]; negative for inactive lanes.
-
-    Args:
-        first: [request][lane] -> the first word.
-        words: the words of a lane.
-        together: the lanes of a phase.
-    """
-    return [
-        [
-            [[-1] * words if word < 0 else list(range(word, word + words)) for word in phase]
-            for phase in (row[k : k + together] for k in range(0, len(row), together))
-        ]
-        for row in first
-    ]
-
-
-def phase_wavefronts(words: list[list[list[list[int]]]], banks: int) -> list[list[int]]:
-    """Return the wavefronts [request][phase], 0 for a phase without active lanes."""
-    return [[_wavefronts(phase, banks) for phase in request] for request in words]
-
-
-def _wavefronts(phase: list[list[int]], banks: int) -> int:
-    counts = [0] * banks
-    for word in {word for lane in phase for word in lane if word >= 0}:
-        counts[word % banks] += 1
-    return max(counts)
 
 
 def alike(words: list[list[list[list[int]]]], banks: int) -> list[list[int]]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from cute_py.analysis import plain
 from cute_py.atoms.copy import value_type
+from cute_py.atoms.wavefronts import LANES
 from cute_py.dtypes.table import Dtype
 from cute_py.errors import refusal
 from cute_py.layout.layout import Layout
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = Any  # a NumPy array
 
-LANES = 32
 WIDTHS = (8, 16, 32, 64, 128)  # widths of one lane's access (bits)
 
 

@@ -10,16 +10,10 @@ from dataclasses import dataclass
 from itertools import product
 
 from cute_py.analysis import plain
-from cute_py.analysis.banks import (
-    BANKS,
-    WORD,
-    BankConflicts,
-    bank_conflicts,
-    phase_wavefronts,
-    phase_words,
-)
+from cute_py.analysis.banks import BankConflicts, bank_conflicts, request_words
 from cute_py.analysis.requests import Access, Requests, requests_of
 from cute_py.atoms.copy import value_type
+from cute_py.atoms.wavefronts import BANKS, WORD, phase_wavefronts
 from cute_py.errors import LayoutError, refusal
 from cute_py.layout.algebra.proofs import is_bijective
 from cute_py.layout.bits.f2 import F2Map
@@ -268,7 +262,7 @@ def _passes(requests: list[Requests], change: OffsetMap) -> bool:
 
             starts = np.where(each.starts < 0, -1, change(np.maximum(each.starts, 0)))
         for part in (starts[:4], starts):  # most candidates fail early
-            found = phase_wavefronts(phase_words(each, part))
+            found = phase_wavefronts(request_words(each, part))
             if (max(map(max, found)) if found.__class__ is list else found.max()) > 1:
                 return False
     return True

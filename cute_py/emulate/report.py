@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cute_py.atoms.wavefronts import phase_wavefronts, phase_words
 from cute_py.emulate.spans import LANES, Array, Span
 from cute_py.errors import place_text
 from cute_py.plan import ops
@@ -58,7 +59,7 @@ class Counts:
             setattr(self, field.name, getattr(self, field.name) + more)
 
 
-BANKS, WORD, SECTOR = 32, 4, 32
+SECTOR = 32  # bytes
 NAMES = tuple(field.name for field in fields(Counts))
 
 
@@ -191,16 +192,7 @@ def wavefronts(starts: Array, active: Array, nbytes: int) -> tuple[int, int]:
     >>> wavefronts(4 * lanes, all_, 4), wavefronts(128 * lanes, all_, 4)
     ((1, 1), (32, 1))
     """
-    words = max(1, nbytes // WORD)
-    together = LANES // words if words <= LANES else 1
-    first = np.where(active, starts // WORD, -1).reshape(-1, together, 1)
-    wanted = np.where(first < 0, -1, first + np.arange(words)).reshape(len(first), -1)
-    rows = np.sort(wanted, axis=1)
-    distinct = rows >= 0
-    distinct[:, 1:] &= rows[:, 1:] != rows[:, :-1]
-    cells = np.arange(len(rows))[:, None] * BANKS + rows % BANKS
-    counts = np.bincount(cells[distinct], minlength=len(rows) * BANKS)
-    phases = counts.reshape(len(rows), BANKS).max(axis=1)
+    phases = phase_wavefronts(phase_words(np.where(active, starts, -1), nbytes))
     return int(phases.sum()), int(np.count_nonzero(phases))
 
 
