@@ -15,26 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cute_py.emulate.cohorts import Cohort, Frame, Step, Wait, joined, split
-from cute_py.plan import ops
 
 if TYPE_CHECKING:
     from cute_py.emulate.spans import Array, Value
 
 GROUP = 4  # warps
-_OF_GROUPS = (ops.Wgmma, ops.WgFence, ops.WgCommit, ops.WgWait)
-_WHOLE = (ops.Barrier, ops.Shuffle, ops.Vote, ops.Redux, ops.LdMatrix, ops.StMatrix)
-
-
-def is_whole(op: ops.Op) -> bool:
-    """Tell whether all lanes of a warp must execute an op together."""
-    if isinstance(op, ops.Mma):
-        return op.atom.num_threads > 1
-    return isinstance(op, (*_WHOLE, *_OF_GROUPS, ops.SetMaxNReg))
-
-
-def is_warp_barrier(op: ops.Op) -> bool:
-    """Tell whether an op is a barrier of the warp."""
-    return isinstance(op, ops.Barrier) and op.scope == "warp"
 
 
 def running(c: Cohort) -> Array:
@@ -90,17 +75,17 @@ def _must_gather(c: Cohort, step: Step) -> bool:
     assert c.mask is not None
     if c.divided:
         return bool((running(c) & ~c.mask).any())
-    if not is_warp_barrier(step.op) or not (running(c) & ~c.mask).any():
+    if not step.op.rejoins or not (running(c) & ~c.mask).any():
         return False
     return any(
-        frame.pending is not None and any(is_warp_barrier(other.op) for other in frame.other)
+        frame.pending is not None and any(other.op.rejoins for other in frame.other)
         for frame in c.frames
     )
 
 
 def _must_group(c: Cohort, step: Step) -> bool:
     """Tell whether warps must wait for the others of their warpgroup before a step."""
-    if not isinstance(step.op, _OF_GROUPS) or are_groups(c.span.W):
+    if step.op.group != "warpgroup" or are_groups(c.span.W):
         return False
     return c.mask is None or bool(np.broadcast_to(c.mask, c.span.shape).any(-1).all())
 
@@ -264,7 +249,7 @@ def _gathered(cohorts: list[Cohort], here: list[Cohort]) -> bool:
         one.wait = None
         cohorts.append(one)
         return True
-    if missing or not all(c.wait is not None and is_warp_barrier(c.wait.op) for c in here):
+    if missing or not all(c.wait is not None and c.wait.op.rejoins for c in here):
         return False
     clocks = here[0].batch.clocks
     if clocks is not None:

@@ -19,7 +19,6 @@ from cute_py.emulate.access import Located
 from cute_py.emulate.arguments import symbols_of
 from cute_py.emulate.bits import numpy_type
 from cute_py.emulate.cohorts import Cohort, Run, Signal, Step
-from cute_py.emulate.divergence import is_whole
 from cute_py.emulate.faults import Faults, chosen
 from cute_py.emulate.pointers import by_array
 from cute_py.emulate.registers import View, flag, reader
@@ -103,7 +102,7 @@ class Program:
             run = by_array(self.pointers, op, HANDLERS[type(op)](self, op))
             strong = self.communicates and is_strong(op)
             run = self.reported(op, run)
-            steps.append(Step(op, run, strong, is_whole(op)))
+            steps.append(Step(op, run, strong, op.group != "thread"))
         return tuple(steps)
 
     def reported(self, op: ops.Op, run: Run) -> Run:

@@ -34,7 +34,7 @@ _GROUPS: dict[type[ops.Op], tuple[type[ops.Op], type[ops.Op]]] = {
 }
 _COMMITS = {commit: start for start, (commit, _) in _GROUPS.items()}
 _WAITS = {wait: start for start, (_, wait) in _GROUPS.items()}
-_SHOWN = ("cute_py.plan.ops.memory", "cute_py.plan.ops.matrix", "cute_py.plan.ops.order")
+_SHOWN = ("copies", "products", "waits")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Timeline(Shown, Report):
         self.goes_on(list(self._blocked))
 
     def _record(self, op: ops.Op, warps: list[int], marks: list[Mark]) -> None:
-        if type(op).__module__ not in _SHOWN:
+        if op.share not in _SHOWN:
             return
         if len(self.events) == MOST_EVENTS:
             self.complete = False

@@ -1,6 +1,6 @@
-"""What one iteration of each loop of a plan does in a thread, counted by kind and by op.
+"""What one iteration of each loop of a plan does in a thread, counted by share and by op.
 
-Kinds: products (matrix instructions), copies (vectors that are moved), addresses (integers that
+Shares: products (matrix instructions), copies (vectors that are moved), addresses (integers that
 locate them), guards (conditions), waits (barriers, fences, groups of copies), and arithmetic
 (elements of registers that are computed).
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 
 from cute_py.plan.conditions import Compare, Test
-from cute_py.plan.ops import Loop, Op, While
+from cute_py.plan.ops import Op
 from cute_py.plan.walk import accesses, blocks_of, parts, writes
 from cute_py.records import Text
 
@@ -20,15 +20,7 @@ if TYPE_CHECKING:
 
     from cute_py.plan.ops import Block
 
-KINDS = ("products", "copies", "addresses", "guards", "waits", "arithmetic", "debugging")
-_OF_FILES = {  # the file of `plan.ops` that defines an op -> its kind
-    "control": "addresses",
-    "registers": "arithmetic",
-    "memory": "copies",
-    "matrix": "waits",
-    "order": "waits",
-    "debug": "debugging",
-}
+SHARES = ("products", "copies", "addresses", "guards", "waits", "arithmetic", "debugging")
 
 
 def explain(name: str, body: Block) -> Text:
@@ -41,9 +33,9 @@ def explain(name: str, body: Block) -> Text:
     return Text("\n".join(rows))
 
 
-def _loops(block: Block) -> Iterator[Loop | While]:
+def _loops(block: Block) -> Iterator[Op]:
     for op in block:
-        if isinstance(op, (Loop, While)):
+        if op.repeats:
             yield op
         for inner in blocks_of(op):
             yield from _loops(inner)
@@ -54,7 +46,7 @@ def _counts(block: Block) -> Counter[tuple[str, str]]:
     found: Counter[tuple[str, str]] = Counter()
     for op in block:
         found += _of(op)
-        if not isinstance(op, (Loop, While)):
+        if not op.repeats:
             for inner in blocks_of(op):
                 found += _counts(inner)
     return found
@@ -62,15 +54,17 @@ def _counts(block: Block) -> Counter[tuple[str, str]]:
 
 def _of(op: Op) -> Counter[tuple[str, str]]:
     """Return the counts of one op, without its blocks."""
-    kind = _OF_FILES[type(op).__module__.rpartition(".")[2]]
     located = accesses(op)
-    number = sum(map(len, writes(op))) if kind == "arithmetic" else 1
-    if op.products:
-        kind, number = "products", op.products
-    elif kind == "copies":
-        number = max((x.count for x in located), default=1)
-        kind = "copies" if located or op.bulk or writes(op) else "waits"
-    found = Counter({(kind, op.word): number}) if not op.blocks else Counter[tuple[str, str]]()
+    numbers = {
+        "products": op.products,
+        "copies": max((x.count for x in located), default=1),
+        "arithmetic": sum(map(len, writes(op))),
+    }
+    found = (
+        Counter({(op.share, op.word): numbers.get(op.share, 1)})
+        if not op.blocks
+        else Counter[tuple[str, str]]()
+    )
     found["addresses", ""] += sum(len(x.bases) for x in located)
     found["guards", ""] += sum(isinstance(x, (Compare, Test)) for x in parts(op))
     return found
@@ -78,7 +72,7 @@ def _of(op: Op) -> Counter[tuple[str, str]]:
 
 def _text(counts: Counter[tuple[str, str]]) -> str:
     parts = []
-    for kind in KINDS:
+    for kind in SHARES:
         words = {word: n for (k, word), n in counts.items() if k == kind and n}
         if words:
             listed = ", ".join(f"{n} {word}" for word, n in sorted(words.items()) if word)

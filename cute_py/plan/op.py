@@ -2,14 +2,15 @@
 
 A record states how it uses its fields (their metadata), which blocks it contains, whether its
 fields fit each other (`problem`), its text (`str`), its name in printed kernels (`word`, `stem`),
-the instruction that it needs (`needs`), and which other threads its threads may wait for.
+the instruction that it needs (`needs`), which threads execute it together (`group`), and which
+other threads its threads may wait for.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from cute_py.errors import place_text
 
@@ -93,6 +94,9 @@ class Lack(NamedTuple):
     instead: str
 
 
+Group: TypeAlias = Literal["thread", "warp", "warpgroup", "block"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Op(Node):
     """Base of ops. `line` is the `(file, line)` of the kernel that recorded the op."""
@@ -105,6 +109,10 @@ class Op(Node):
     """How a kernel writes it, for refusals: `cute.cp_async_wait`, or in words."""
     purpose: ClassVar[str]
     """A short description, for the head of a printed kernel."""
+    share: ClassVar[str]
+    """What share of a kernel's work it is, of `explain.SHARES`."""
+    together: ClassVar[Group] = "thread"
+    """The `group` that always executes it together."""
     instruction: ClassVar[str | None] = None
     """The instruction that it always needs, by its PTX name; None if all targets have it."""
     repeats: ClassVar[bool] = False
@@ -129,8 +137,15 @@ class Op(Node):
         return False
 
     @property
-    def convergent(self) -> bool:
-        """Whether all threads of the block must reach it."""
+    def group(self) -> Group:
+        """The threads that must execute it together, those that have returned aside: where they
+        ran apart, they come together at it.
+        """
+        return self.together
+
+    @property
+    def rejoins(self) -> bool:
+        """Whether lanes of a warp may come together at several ops of its kind."""
         return False
 
     @property

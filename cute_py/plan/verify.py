@@ -236,7 +236,7 @@ def _require_barriers_together(plan: Plan) -> None:
 def _barriers(block: Block, scope: str, cause: Op | None) -> None:
     """Refuse block barriers inside of branches and loops that are not uniform in the block."""
     for op in block:
-        if op.convergent and scope != "block":
+        if op.group == "block" and scope != "block":
             assert cause is not None
             raise refusal(
                 "plan-divergent", operation="syncthreads", branch=_line(cause), where=_line(op)

@@ -143,6 +143,24 @@ def a_sum_of_the_warp_in_each_iteration(flag, out):
         out[t] = out[t] + held[0]
 
 
+def swap(a):
+    return a[:, np.arange(32) ^ 1]
+
+
+@case(flags(1, 32), lambda flag, out: (out == np.arange(32) ^ 1).all())
+@cute.kernel
+def inline_ptx_of_the_warp(flag, out):
+    cute.launch(grid=1, block=32)
+    t, held = cute.thread_idx(), cute.rmem("f32", 1)
+    with cute.when(t == 0):
+        cute.wait_until(at(flag), "eq", 1)
+    with cute.when(t == 1):
+        cute.store_release(at(flag), 1)
+    held[0] = cute.where(t >= 0, t, 0).to("f32")
+    text = "shfl.sync.bfly.b32 %0, %1, 1, 31, -1;"
+    out[t] = cute.inline_ptx(text, "f32", held, emulate=swap)[0]
+
+
 @case(line(32), lambda x, out: (out == np.roll(x, 16)).all())
 @cute.kernel
 def syncwarp_in_both_branches(x, out):

@@ -260,5 +260,5 @@ def test_a_file_with_a_text_beyond_registers_is_refused(tmp_path):
 
 def test_plans_state_the_op():
     (op,) = [op for op in plan_of(scaled(2)).ops if isinstance(op, ops.InlinePtx)]
-    assert not op.collective
+    assert op.group == "thread"
     assert op.emulation.name == "<lambda>"

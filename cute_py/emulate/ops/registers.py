@@ -170,7 +170,7 @@ def inline_ptx(program: Program, op: ops.InlinePtx) -> Run:
         raise Faults(program.plan).fault("emulate-inline", op, name=name)
     readers = [program.reader(x, op) for x in op.inputs]
     views = [program.view(x) for x in op.outputs]
-    count, together = len(op.outputs[0]), op.collective
+    count, together = len(op.outputs[0]), op.group == "warp"
 
     def run(c: Cohort) -> None:
         if together:

@@ -34,6 +34,7 @@ class Loop(Op):
     word: ClassVar[str] = "for"
     call: ClassVar[str] = "cute.range"
     purpose: ClassVar[str] = "a loop"
+    share: ClassVar[str] = "addresses"
     blocks: ClassVar[tuple[str, ...]] = ("body",)
     repeats: ClassVar[bool] = True
 
@@ -58,6 +59,7 @@ class While(Op):
     word: ClassVar[str] = "while"
     call: ClassVar[str] = "cute.while_"
     purpose: ClassVar[str] = "a loop"
+    share: ClassVar[str] = "addresses"
     blocks: ClassVar[tuple[str, ...]] = ("test", "body")
     repeats: ClassVar[bool] = True
 
@@ -83,6 +85,7 @@ class If(Op):
     word: ClassVar[str] = "if"
     call: ClassVar[str] = "cute.when"
     purpose: ClassVar[str] = "a branch"
+    share: ClassVar[str] = "addresses"
     blocks: ClassVar[tuple[str, ...]] = ("then", "other")
 
     def problem(self) -> str:
@@ -104,6 +107,7 @@ class Leave(Op):
     word: ClassVar[str] = "leave"
     call: ClassVar[str] = "cute.break_if or cute.return_if"
     purpose: ClassVar[str] = "leaves a loop or the kernel"
+    share: ClassVar[str] = "addresses"
 
     def problem(self) -> str:
         """Check for a known scope and target."""
@@ -134,6 +138,7 @@ class Let(Op):
     word: ClassVar[str] = "let"
     call: ClassVar[str] = "an integer"
     purpose: ClassVar[str] = "an integer that no sum of products describes"
+    share: ClassVar[str] = "addresses"
 
     def problem(self) -> str:
         """Check for a known kind, with its number of operands."""
@@ -154,6 +159,7 @@ class Set(Op):
     word: ClassVar[str] = "set"
     call: ClassVar[str] = "the assignment of a cute.var"
     purpose: ClassVar[str] = "gives a variable a value"
+    share: ClassVar[str] = "addresses"
 
     def __str__(self) -> str:
         return f"{self.var} := {self.value}"
@@ -172,6 +178,7 @@ class Promise(Op):
     word: ClassVar[str] = "promise"
     call: ClassVar[str] = "cute.assume"
     purpose: ClassVar[str] = "states what is true, or the same in all threads of a scope"
+    share: ClassVar[str] = "addresses"
 
     def problem(self) -> str:
         """Check for a condition, or a scalar with a known scope."""

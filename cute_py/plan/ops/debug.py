@@ -35,6 +35,7 @@ class Print(Op):
     word: ClassVar[str] = "print"
     call: ClassVar[str] = "cute.print"
     purpose: ClassVar[str] = "vprintf of a text"
+    share: ClassVar[str] = "debugging"
 
     def problem(self) -> str:
         """Check for a value for each {}."""
@@ -73,3 +74,4 @@ class Assert(Op):
     word: ClassVar[str] = "assert"
     call: ClassVar[str] = "cute.assert_"
     purpose: ClassVar[str] = "trap where a condition fails"
+    share: ClassVar[str] = "debugging"

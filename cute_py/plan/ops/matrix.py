@@ -8,7 +8,7 @@ from typing import ClassVar
 from cute_py.atoms.mma import MMA_Atom
 from cute_py.plan.access import Access
 from cute_py.plan.conditions import Cond, Reg
-from cute_py.plan.op import FIXED, UPDATED, Lack, Node, Op
+from cute_py.plan.op import FIXED, UPDATED, Group, Lack, Node, Op
 from cute_py.plan.ops.registers import values_of
 
 TYPE_CHECKING = False
@@ -50,6 +50,12 @@ class Mma(Op):
     word: ClassVar[str] = "mma"
     call: ClassVar[str] = "cute.gemm"
     purpose: ClassVar[str] = "d += a * b, one instruction of the atom for each step"
+    share: ClassVar[str] = "products"
+
+    @property
+    def group(self) -> Group:
+        """The warp, if the atom is of more than one thread."""
+        return "warp" if self.atom.num_threads > 1 else "thread"
 
     @property
     def products(self) -> int:
@@ -107,6 +113,8 @@ class Wgmma(Op):
     word: ClassVar[str] = "wgmma"
     call: ClassVar[str] = "cute.warpgroup_gemm"
     purpose: ClassVar[str] = "wgmma.mma_async: d += a * b of a warpgroup"
+    share: ClassVar[str] = "products"
+    together: ClassVar[Group] = "warpgroup"
     bulk: ClassVar[bool] = True
 
     @property
@@ -144,6 +152,8 @@ class WgFence(Op):
     word: ClassVar[str] = "wgmma_fence"
     call: ClassVar[str] = "cute.warpgroup_fence"
     purpose: ClassVar[str] = "wgmma.fence"
+    share: ClassVar[str] = "waits"
+    together: ClassVar[Group] = "warpgroup"
     instruction: ClassVar[str | None] = "wgmma.fence"
 
 
@@ -154,6 +164,8 @@ class WgCommit(Op):
     word: ClassVar[str] = "wgmma_commit"
     call: ClassVar[str] = "cute.warpgroup_commit"
     purpose: ClassVar[str] = "wgmma.commit_group"
+    share: ClassVar[str] = "waits"
+    together: ClassVar[Group] = "warpgroup"
     instruction: ClassVar[str | None] = "wgmma.commit_group"
 
 
@@ -169,6 +181,8 @@ class WgWait(Op):
     word: ClassVar[str] = "wgmma_wait"
     call: ClassVar[str] = "cute.warpgroup_wait"
     purpose: ClassVar[str] = "wgmma.wait_group"
+    share: ClassVar[str] = "waits"
+    together: ClassVar[Group] = "warpgroup"
     instruction: ClassVar[str | None] = "wgmma.wait_group"
 
     def problem(self) -> str:

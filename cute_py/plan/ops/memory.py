@@ -30,6 +30,7 @@ from cute_py.plan.op import (
     PREFETCHED,
     STORED,
     WRITTEN,
+    Group,
     Lack,
     Node,
     Op,
@@ -75,6 +76,7 @@ class MakePtr(Op):
     word: ClassVar[str] = "pointer"
     call: ClassVar[str] = "cute.make_ptr"
     purpose: ClassVar[str] = "an address that was read from memory or computed"
+    share: ClassVar[str] = "waits"
 
     @property
     def packed(self) -> bool:
@@ -105,6 +107,7 @@ class Load(Op):
     word: ClassVar[str] = "load"
     call: ClassVar[str] = "a load"
     purpose: ClassVar[str] = "ld.global or ld.shared, one for each vector"
+    share: ClassVar[str] = "copies"
     peers: ClassVar[bool] = True
 
     @property
@@ -144,6 +147,7 @@ class Store(Op):
     word: ClassVar[str] = "store"
     call: ClassVar[str] = "a store"
     purpose: ClassVar[str] = "st.global or st.shared, one for each vector"
+    share: ClassVar[str] = "copies"
     peers: ClassVar[bool] = True
 
     @property
@@ -180,6 +184,7 @@ class CpAsync(Op):
     word: ClassVar[str] = "cp_async"
     call: ClassVar[str] = "a copy by cp.async"
     purpose: ClassVar[str] = "global to shared memory, one instruction for each vector"
+    share: ClassVar[str] = "copies"
 
     @property
     def moved(self) -> Access:
@@ -214,6 +219,7 @@ class CpCommit(Op):
     word: ClassVar[str] = "cp_async_commit"
     call: ClassVar[str] = "cute.cp_async_fence"
     purpose: ClassVar[str] = "cp.async.commit_group"
+    share: ClassVar[str] = "waits"
     instruction: ClassVar[str | None] = "cp.async.commit_group"
 
 
@@ -226,6 +232,7 @@ class CpWait(Op):
     word: ClassVar[str] = "cp_async_wait"
     call: ClassVar[str] = "cute.cp_async_wait"
     purpose: ClassVar[str] = "cp.async.wait_group"
+    share: ClassVar[str] = "waits"
     instruction: ClassVar[str | None] = "cp.async.wait_group"
 
     def problem(self) -> str:
@@ -250,6 +257,8 @@ class LdMatrix(Op):
     word: ClassVar[str] = "ldmatrix"
     call: ClassVar[str] = "a copy by ldmatrix"
     purpose: ClassVar[str] = "8x8 matrices from shared memory, one for each row address"
+    share: ClassVar[str] = "copies"
+    together: ClassVar[Group] = "warp"
 
     def problem(self) -> str:
         """Check for rows of 16 bytes of shared memory, as many as the registers hold."""
@@ -274,6 +283,8 @@ class StMatrix(Op):
     word: ClassVar[str] = "stmatrix"
     call: ClassVar[str] = "a copy by stmatrix"
     purpose: ClassVar[str] = "8x8 matrices to shared memory, one for each row address"
+    share: ClassVar[str] = "copies"
+    together: ClassVar[Group] = "warp"
 
     def problem(self) -> str:
         """Check for rows of 16 bytes of shared memory, as many as the registers hold."""
@@ -303,6 +314,7 @@ class Atomic(Op):
     word: ClassVar[str] = "atomic"
     call: ClassVar[str] = "cute.atomic"
     purpose: ClassVar[str] = "atom, or red of vectors; one for each vector"
+    share: ClassVar[str] = "copies"
     atomic: ClassVar[bool] = True
     peers: ClassVar[bool] = True
 
@@ -458,6 +470,7 @@ class TmaLoad(Op):
     word: ClassVar[str] = "tma_load"
     call: ClassVar[str] = "cute.tma_load"
     purpose: ClassVar[str] = "cp.async.bulk.tensor: a box of a tensor to shared memory"
+    share: ClassVar[str] = "copies"
     instruction: ClassVar[str | None] = "cp.async.bulk.tensor"
     bulk: ClassVar[bool] = True
 
@@ -488,6 +501,7 @@ class TmaStore(Op):
     word: ClassVar[str] = "tma_store"
     call: ClassVar[str] = "cute.tma_store"
     purpose: ClassVar[str] = "cp.async.bulk.tensor: shared memory to a box of a tensor"
+    share: ClassVar[str] = "copies"
     instruction: ClassVar[str | None] = "cp.async.bulk.tensor"
     bulk: ClassVar[bool] = True
 
@@ -513,6 +527,7 @@ class BulkCommit(Op):
     word: ClassVar[str] = "bulk_commit"
     call: ClassVar[str] = "cute.tma_store_commit"
     purpose: ClassVar[str] = "cp.async.bulk.commit_group"
+    share: ClassVar[str] = "waits"
     instruction: ClassVar[str | None] = "cp.async.bulk.commit_group"
 
 
@@ -526,6 +541,7 @@ class BulkWait(Op):
     word: ClassVar[str] = "bulk_wait"
     call: ClassVar[str] = "cute.tma_store_wait"
     purpose: ClassVar[str] = "cp.async.bulk.wait_group"
+    share: ClassVar[str] = "waits"
     instruction: ClassVar[str | None] = "cp.async.bulk.wait_group"
 
     def problem(self) -> str:
@@ -542,3 +558,4 @@ class Prefetch(Op):
     word: ClassVar[str] = "prefetch"
     call: ClassVar[str] = "cute.prefetch"
     purpose: ClassVar[str] = "prefetch.global.L2"
+    share: ClassVar[str] = "copies"

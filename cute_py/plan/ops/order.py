@@ -8,7 +8,7 @@ from typing import ClassVar
 from cute_py.plan.access import Access
 from cute_py.plan.conditions import Scalar
 from cute_py.plan.functions import FLOATS, WORDS
-from cute_py.plan.op import MBARRIER, Lack, Op
+from cute_py.plan.op import MBARRIER, Group, Lack, Op
 
 MOST_COUNT = 2**20 - 1  # arrivals, or bytes, of a phase of an mbarrier
 TESTS = ("eq", "ne", "lt", "le", "gt", "ge")
@@ -34,6 +34,7 @@ class Barrier(Op):
     word: ClassVar[str] = "barrier"
     call: ClassVar[str] = "a barrier"
     purpose: ClassVar[str] = "bar.sync, of the block, a warp or some warps"
+    share: ClassVar[str] = "waits"
 
     @property
     def waits(self) -> bool:
@@ -41,9 +42,14 @@ class Barrier(Op):
         return self.scope != "warp"
 
     @property
-    def convergent(self) -> bool:
-        """Whether it synchronizes the whole block, or more."""
-        return self.scope in ("block", "cluster")
+    def group(self) -> Group:
+        """The whole block, if it synchronizes that or more; else each warp that comes."""
+        return "block" if self.scope in ("block", "cluster") else "warp"
+
+    @property
+    def rejoins(self) -> bool:
+        """Whether it is a barrier of the warp."""
+        return self.scope == "warp"
 
     def problem(self) -> str:
         """Check for a known scope and kind, and for whole warps at a named barrier."""
@@ -79,6 +85,7 @@ class Fence(Op):
     word: ClassVar[str] = "fence"
     call: ClassVar[str] = "a fence"
     purpose: ClassVar[str] = "order of memory"
+    share: ClassVar[str] = "waits"
 
     def problem(self) -> str:
         """Check for a known kind."""
@@ -101,6 +108,7 @@ class GridDep(Op):
     word: ClassVar[str] = "griddepcontrol"
     call: ClassVar[str] = "a griddepcontrol"
     purpose: ClassVar[str] = "waits for the kernels before, or lets the next one begin"
+    share: ClassVar[str] = "waits"
 
     def problem(self) -> str:
         """Check for a known kind."""
@@ -118,6 +126,7 @@ class MbarInit(Op):
     word: ClassVar[str] = "mbarrier_init"
     call: ClassVar[str] = "the init of mbarriers"
     purpose: ClassVar[str] = "mbarrier.init"
+    share: ClassVar[str] = "waits"
     instruction: ClassVar[str | None] = "mbarrier.init"
 
     def problem(self) -> str:
@@ -135,6 +144,7 @@ class MbarInval(Op):
     word: ClassVar[str] = "mbarrier_inval"
     call: ClassVar[str] = "the inval of mbarriers"
     purpose: ClassVar[str] = "mbarrier.inval"
+    share: ClassVar[str] = "waits"
     instruction: ClassVar[str | None] = "mbarrier.inval"
 
     def problem(self) -> str:
@@ -155,6 +165,7 @@ class MbarArrive(Op):
     word: ClassVar[str] = "mbarrier_arrive"
     call: ClassVar[str] = "an arrival at an mbarrier"
     purpose: ClassVar[str] = "mbarrier.arrive"
+    share: ClassVar[str] = "waits"
 
     def problem(self) -> str:
         """Check for 8 bytes of shared memory, and bytes that it can count."""
@@ -179,6 +190,7 @@ class CpArrive(Op):
     word: ClassVar[str] = "cp_async_arrive"
     call: ClassVar[str] = "an arrival of cp.async at an mbarrier"
     purpose: ClassVar[str] = "cp.async.mbarrier.arrive.noinc"
+    share: ClassVar[str] = "waits"
     instruction: ClassVar[str | None] = "cp.async.mbarrier.arrive"
 
     def problem(self) -> str:
@@ -196,6 +208,7 @@ class MbarWait(Op):
     word: ClassVar[str] = "mbarrier_wait"
     call: ClassVar[str] = "a wait for an mbarrier"
     purpose: ClassVar[str] = "mbarrier.try_wait.parity"
+    share: ClassVar[str] = "waits"
     instruction: ClassVar[str | None] = "mbarrier.try_wait"
 
     @property
@@ -222,6 +235,7 @@ class WaitUntil(Op):
     word: ClassVar[str] = "wait_until"
     call: ClassVar[str] = "cute.wait_until"
     purpose: ClassVar[str] = "reads with acquire order until the element compares"
+    share: ClassVar[str] = "waits"
     cross_block: ClassVar[bool] = True
 
     @property
@@ -256,6 +270,8 @@ class SetMaxNReg(Op):
     word: ClassVar[str] = "setmaxnreg"
     call: ClassVar[str] = "cute.setmaxnreg"
     purpose: ClassVar[str] = "setmaxnreg"
+    share: ClassVar[str] = "waits"
+    together: ClassVar[Group] = "warpgroup"
     instruction: ClassVar[str | None] = "setmaxnreg"
 
     @property

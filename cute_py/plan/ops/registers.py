@@ -9,7 +9,7 @@ from cute_py.dtypes.table import Dtype
 from cute_py.plan.conditions import Reg, Scalar, Value
 from cute_py.plan.functions import FUNCTIONS, REDUCTIONS
 from cute_py.plan.inline_ptx import is_collective, problem_of
-from cute_py.plan.op import ELEMENTS, UNSAVED, WRITTEN, Lack, Node, Op
+from cute_py.plan.op import ELEMENTS, UNSAVED, WRITTEN, Group, Lack, Node, Op
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class Fill(Op):
     word: ClassVar[str] = "fill"
     call: ClassVar[str] = "a fill of registers"
     purpose: ClassVar[str] = "all elements become a number"
+    share: ClassVar[str] = "arithmetic"
 
     @property
     def consistent(self) -> bool:
@@ -76,6 +77,7 @@ class Map(Op):
     word: ClassVar[str] = "map"
     call: ClassVar[str] = "arithmetic of registers"
     purpose: ClassVar[str] = "element by element"
+    share: ClassVar[str] = "arithmetic"
 
     @property
     def stem(self) -> str:
@@ -126,6 +128,7 @@ class Convert(Op):
     word: ClassVar[str] = "to"
     call: ClassVar[str] = "x.to(dtype)"
     purpose: ClassVar[str] = "conversion to a type"
+    share: ClassVar[str] = "arithmetic"
 
     @property
     def stem(self) -> str:
@@ -158,6 +161,7 @@ class Reduce(Op):
     word: ClassVar[str] = "reduce"
     call: ClassVar[str] = "cute.reduce"
     purpose: ClassVar[str] = "combines runs of elements, from left to right"
+    share: ClassVar[str] = "arithmetic"
 
     @property
     def stem(self) -> str:
@@ -195,6 +199,8 @@ class Shuffle(Op):
     word: ClassVar[str] = "shuffle"
     call: ClassVar[str] = "cute.shuffle"
     purpose: ClassVar[str] = "shfl.sync: elements of another lane of the warp"
+    share: ClassVar[str] = "arithmetic"
+    together: ClassVar[Group] = "warp"
 
     @property
     def stem(self) -> str:
@@ -219,6 +225,8 @@ class Vote(Op):
     word: ClassVar[str] = "vote"
     call: ClassVar[str] = "cute.vote"
     purpose: ClassVar[str] = "vote.sync over the lanes of the warp"
+    share: ClassVar[str] = "arithmetic"
+    together: ClassVar[Group] = "warp"
 
     @property
     def stem(self) -> str:
@@ -246,6 +254,8 @@ class Redux(Op):
     word: ClassVar[str] = "redux"
     call: ClassVar[str] = "cute.redux"
     purpose: ClassVar[str] = "redux.sync: combines an integer of all lanes of the warp"
+    share: ClassVar[str] = "arithmetic"
+    together: ClassVar[Group] = "warp"
     instruction: ClassVar[str | None] = "redux.sync"
 
     @property
@@ -292,11 +302,12 @@ class InlinePtx(Op):
     word: ClassVar[str] = "inline_ptx"
     call: ClassVar[str] = "cute.inline_ptx"
     purpose: ClassVar[str] = "PTX of the kernel's author, on registers"
+    share: ClassVar[str] = "arithmetic"
 
     @property
-    def collective(self) -> bool:
-        """Whether lanes of the warp communicate, so that all of them must reach it."""
-        return is_collective(self.text)
+    def group(self) -> Group:
+        """The warp, if its lanes communicate."""
+        return "warp" if is_collective(self.text) else "thread"
 
     def problem(self) -> str:
         """Check the text, and the types and lengths of its operands."""
