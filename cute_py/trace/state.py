@@ -18,17 +18,37 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
-    from typing import Any, ParamSpec, TypeAlias
+    from typing import Any, ParamSpec, Protocol, TypeAlias
 
+    from cute_py.dtypes.table import DtypeLike
     from cute_py.errors import CuteError
     from cute_py.integers.polynomial import Polynomial, Symbol
     from cute_py.integers.symbols import SymInt
+    from cute_py.layout.types import IntTuple, Leaf
+    from cute_py.plan.conditions import Reg
     from cute_py.plan.ops import Op
-    from cute_py.trace.kernel import Recorder
+    from cute_py.tensor.tensor import Tensor
+    from cute_py.trace.engines import KernelEngine
 
     P = ParamSpec("P")
     # symbols with narrower bounds, and polynomials of these that are at least 0
     Premises: TypeAlias = tuple[dict[Symbol, Polynomial], tuple[Polynomial, ...]]
+
+    class _Recorder(Protocol):
+        """What engines and integers need of a `kernel.Recorder`."""
+
+        def apply(self, name: str, *operands: Any) -> Tensor: ...
+        def apply_in_place(self, name: str, target: Tensor, other: object) -> Tensor: ...
+        def assign(self, target: Tensor, value: Any) -> None: ...
+        def convert(
+            self, tensor: Tensor, dtype: DtypeLike, rounding: str = "rn", saturate: bool = False
+        ) -> Tensor: ...
+        def as_test(self, tensor: Tensor) -> Reg: ...
+        def integer(self, value: Leaf, dtype: DtypeLike) -> Tensor: ...
+        def load_element(self, engine: KernelEngine, offset: IntTuple) -> Tensor: ...
+        def store_element(self, engine: KernelEngine, offset: IntTuple, value: object) -> None: ...
+        def store_all(self, target: Tensor, value: object) -> None: ...
+
 
 _local = threading.local()
 _TRACE = __name__.rpartition(".")[0]
@@ -83,7 +103,7 @@ class Scope:
 class Trace:
     """The state of the trace of one kernel."""
 
-    def __init__(self, name: str, line: tuple[str, int], record: Recorder) -> None:
+    def __init__(self, name: str, line: tuple[str, int], record: _Recorder) -> None:
         """Start with an empty kernel, whose `def` is on the line; `record` has the functions that
         record operators.
         """
