@@ -93,6 +93,16 @@ def byte_swizzle(layout: AnyLayout, dtype: DtypeLike | int) -> Swizzle:
     return in_bytes
 
 
+def is_standard(swizzle: Swizzle) -> bool:
+    """Return whether tensor maps and descriptors have a swizzle of byte addresses.
+
+    >>> is_standard(Swizzle(3, 4, 3)), is_standard(Swizzle(3, 5, 3))
+    (True, False)
+    """
+    known = swizzle.num_bits in _LAYOUT_TYPES
+    return not swizzle.num_bits or (known and (swizzle.num_base, swizzle.num_shft) == (4, 3))
+
+
 # -- CuTe's names
 
 
@@ -283,8 +293,7 @@ def gmma_fragment(
 def _swizzle_bits(tile: AnyLayout, bits: int) -> int:
     """Return B of the swizzle on byte addresses; refuse a swizzle that descriptors do not have."""
     swizzle = byte_swizzle(tile, bits)
-    standard = swizzle.num_bits in _LAYOUT_TYPES and (swizzle.num_base, swizzle.num_shft) == (4, 3)
-    if not standard and swizzle.num_bits:
+    if not is_standard(swizzle):
         raise refusal("smem-swizzle", operation="make_gmma_desc", layout=tile)
     return swizzle.num_bits
 

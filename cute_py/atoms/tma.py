@@ -14,7 +14,7 @@ from math import prod
 
 from cute_py.atoms import copy_sm90
 from cute_py.atoms.copy import Copy_Atom, Copy_Op, value_type
-from cute_py.atoms.gmma import byte_swizzle
+from cute_py.atoms.gmma import byte_swizzle, is_standard
 from cute_py.atoms.tensor_map import MOST_BOX, MOST_DIMENSIONS, SWIZZLE_MODES
 from cute_py.errors import refusal
 from cute_py.integers import ints
@@ -154,8 +154,7 @@ def _factory(op: Callable[[int, int], Copy_Op] | str) -> Callable[[int, int], Co
 def _swizzle_mode(smem_layout: AnyLayout, bits: int) -> tuple[str, int]:
     """Return the swizzle mode of a shared-memory layout and its span (bytes)."""
     swizzle = byte_swizzle(smem_layout, bits)
-    standard = (swizzle.num_base, swizzle.num_shft) == (4, 3) and swizzle.num_bits in SWIZZLE_MODES
-    if swizzle.num_bits and not standard:
+    if not is_standard(swizzle):
         raise refusal("smem-swizzle", operation="make_tma_atom", layout=smem_layout)
     mode, span, _ = SWIZZLE_MODES[swizzle.num_bits]
     return mode, span

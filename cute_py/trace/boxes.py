@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from math import gcd, prod
 
-from cute_py.atoms.gmma import byte_swizzle
+from cute_py.atoms.gmma import byte_swizzle, is_standard
 from cute_py.atoms.tensor_map import MOST_BOX, MOST_DIMENSIONS, SWIZZLE_MODES
 from cute_py.errors import refusal_here
 from cute_py.integers import ints
@@ -149,8 +149,7 @@ class Boxes:
         """Return the span of the swizzle of shared memory (bytes)."""
         layout: Any = self.shared.layout
         found = byte_swizzle(layout, self.shared.dtype.bits)
-        standard = (found.num_base, found.num_shft) == (4, 3) and found.num_bits in SWIZZLE_MODES
-        if found.num_bits and not standard:
+        if not is_standard(found):
             self.refuse(f"the swizzle {found} of byte addresses", "swizzle")
         return SWIZZLE_MODES[found.num_bits][1]
 
