@@ -89,7 +89,15 @@ def built(name):
     return CONFIGS[name], plan, cute.compile(plan, "sm_90a")
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+# those that are compiled at every run: each schedule, type, major, way of D and split once, and the
+# tiles that take the most registers
+OFTEN = (
+    *("128x256", "192x192", "256x160-cluster", "64x32-pdl", "pp-128x192", "pp-nt", "tt"),
+    *("tf32-direct", "u8", "e5m2-e4m3", "e4m3-two-level", "f32-result", "64x128-split"),
+)
+
+
+@pytest.mark.parametrize("name", slow_but(OFTEN, CONFIGS))
 def test_configurations_compile_through_the_gates(built):
     require_gates(*built)
     config, _plan, made = built
