@@ -14,6 +14,7 @@ pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cu
 
 from tests.compile_only import exact, host
 from tests.compile_only.expressions import INTEGERS
+from tests.sampling import in_turn, quick
 
 FLOATS = ("f64", "f32", "tf32", "f16", "bf16", "e5m2", "e4m3", "e2m1")
 SMALL = ("b1", "s2", "u2", "s4", "u4")
@@ -361,8 +362,10 @@ def paired(out, x, fn):
         out[row, k] = found[k]
 
 
-@pytest.mark.parametrize("fn", PAIRED)
-@pytest.mark.parametrize("kind", ["f16", "bf16"])
+HALVES = ("f16", "bf16")
+
+
+@pytest.mark.parametrize(("fn", "kind"), quick(in_turn(PAIRED, HALVES), PAIRED, HALVES))
 def test_pairs_have_the_bits_of_their_elements(kind, fn):
     rng = np.random.default_rng(3)
     chosen = [images(kind, rng)[:480] for _operand in range(3)]

@@ -15,6 +15,7 @@ from cute_py.kernels.split_k import SplitK
 from cute_py.plan import ops
 from tests.hopper_family import CONFIGS, PING, arguments, call_of, result_of, row, trace
 from tests.hopper_kernels import CASES
+from tests.sampling import in_turn, pairwise, quick
 
 INTEGERS = {"compute": "s32"}
 FULL = Epilogue(alpha=True, source=True, bias=True, activation="relu")
@@ -107,9 +108,11 @@ def test_clusters_share_tiles_of_a(shape):
     check(CONFIGS["256x160-cluster"], shape, "bf16", blocks=4)
 
 
-@pytest.mark.parametrize("order", ["forward", "reversed"])
-@pytest.mark.parametrize("batch", [(), (2,)])
-@pytest.mark.parametrize("shape", [(136, 40, 72), (264, 24, 16), (130, 8, 16), (136, 32, 16)])
+ORDERS = ("forward", "reversed")
+ODD = ([(136, 40, 72), (264, 24, 16), (130, 8, 16), (136, 32, 16)], [(), (2,)], ORDERS)
+
+
+@pytest.mark.parametrize(("shape", "batch", "order"), quick(pairwise(*ODD), *ODD), ids=str)
 def test_an_odd_last_column_is_in_pairs_along_m(shape, batch, order):
     """Columns of tiles: 3, 2, 1 and 2; rows of tiles: 2 and 3, so one block has none."""
     check(row("bf16", 128, 16, cluster=2), shape, "bf16", None, batch, blocks=4, order=order)
@@ -185,21 +188,21 @@ def test_boxes_wholly_outside_are_no_padding(majors):
         assert all((x.guard is not None) is (major == "M") for x in loads)
 
 
-@pytest.mark.parametrize("order", ["forward", "reversed"])
-@pytest.mark.parametrize(
-    ("config", "shape", "result", "batch", "last"),
-    [
-        (row("bf16", 64, 16, 1, split=2, pdl=1), (72, 24, 200), "bf16", (), FULL),
-        (row("bf16", 64, 72, 1, split=3, one_pass=False), (64, 72, 72), "bf16", (2,), FULL),
-        (row("bf16", 64, 64, 1, split=8, majors="MM"), (24, 16, 16), "bf16", (), None),
-        (row("f16", 128, 16, split=2, result="f32"), (136, 24, 200), "f32", (), FULL),
-        (row("bf16", 64, 16, 1, split=2, store=0), (40, 19, 136), "bf16", (), FULL),
-        (row("s8", 64, 16, 1, split=2), (8, 24, 272), "s32", (), None),
-        (row("e4m3", 64, 16, 1, split=2, two_level=1), (8, 16, 400), "bf16", (), None),
-    ],
-)
-def test_blocks_of_a_cluster_share_k(config, shape, result, batch, last, order):
+SPLITS = [
+    (row("bf16", 64, 16, 1, split=2, pdl=1), (72, 24, 200), "bf16", (), FULL),
+    (row("bf16", 64, 72, 1, split=3, one_pass=False), (64, 72, 72), "bf16", (2,), FULL),
+    (row("bf16", 64, 64, 1, split=8, majors="MM"), (24, 16, 16), "bf16", (), None),
+    (row("f16", 128, 16, split=2, result="f32"), (136, 24, 200), "f32", (), FULL),
+    (row("bf16", 64, 16, 1, split=2, store=0), (40, 19, 136), "bf16", (), FULL),
+    (row("s8", 64, 16, 1, split=2), (8, 24, 272), "s32", (), None),
+    (row("e4m3", 64, 16, 1, split=2, two_level=1), (8, 16, 400), "bf16", (), None),
+]
+
+
+@pytest.mark.parametrize(("split", "order"), quick(in_turn(SPLITS, ORDERS), SPLITS, ORDERS))
+def test_blocks_of_a_cluster_share_k(split, order):
     """More waves than one, columns of two blocks, parts without a tile of K."""
+    config, shape, result, batch, last = split
     check(config, shape, result, last, batch, blocks=config.split, order=order)
 
 

@@ -14,6 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import cute_py.dtypes as cute
+from tests.sampling import in_turn, quick
 
 SMALL = [cute.f16, cute.bf16, cute.e4m3, cute.e5m2, cute.e3m2, cute.e2m3, cute.e2m1]
 MODES = list(cute.ROUNDINGS)
@@ -91,8 +92,7 @@ def near_ties(row):
 # -- every rounding against its definition
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("row", SMALL, ids=str)
+@pytest.mark.parametrize(("row", "mode"), quick(in_turn(SMALL, MODES), SMALL, MODES), ids=str)
 def test_every_rounding_by_its_definition(row, mode):
     x = near_ties(row)
     got = cute.encode(x, row, mode)
