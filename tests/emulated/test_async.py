@@ -9,6 +9,7 @@ from cute_py.atoms.registry import get_copy
 from cute_py.emulate import emulate
 from cute_py.plan.access import Access
 from cute_py.plan.conditions import Compare
+from tests.coverage import covers, refuses
 from tests.emulated.plans import Maker, at, bid_x, box_of, less, ops, part, same, tid, var
 from tests.emulated.test_threads import ORDERS, refused
 
@@ -84,6 +85,7 @@ def tiles_of(n=5):
     return whole.T, np.zeros(2 * n * 64, np.float32), expected
 
 
+@covers(ops.TmaLoad, ops.Fence, ops.MbarInit, ops.MbarArrive, ops.MbarWait)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("checks", [True, False])
 def test_tma_ring_of_two_stages(order, checks):
@@ -92,6 +94,7 @@ def test_tma_ring_of_two_stages(order, checks):
     assert np.array_equal(B, expected)
 
 
+@refuses(ops.MbarWait)
 def test_reading_before_the_mbarrier_is_refused():
     A, B, _ = tiles_of()
     for order in ORDERS:
@@ -124,6 +127,7 @@ def test_missing_release_is_a_deadlock_that_says_who_waits_for_what():
     assert "warps 1-2" in text
 
 
+@refuses(ops.TmaLoad)
 @pytest.mark.parametrize(
     ("nbytes", "words"), [(512, "waits for 256 bytes more"), (128, "got 128 bytes more")]
 )
@@ -133,6 +137,7 @@ def test_wrong_transaction_count(nbytes, words):
     assert words in str(error)
 
 
+@refuses(ops.MbarArrive)
 def test_too_many_arrivals():
     m = Maker(threads=32)
     bar = m.smem("bar", "u64", 1)
@@ -144,6 +149,7 @@ def test_too_many_arrivals():
     emulate(m.plan(init, m.op(ops.Barrier), only(m, arrive)))
 
 
+@refuses(ops.MbarInit)
 def test_mbarrier_must_be_initialised_and_that_be_ordered():
     A, B, _ = tiles_of()
     error = refused("emulate-mbarrier-unset", ring(init=False), A, B)
@@ -171,18 +177,21 @@ def tma_store(fence=True, wait=True, barrier=True):
     )
 
 
+@covers(ops.TmaStore, ops.BulkCommit, ops.BulkWait)
 def test_tma_store_writes_the_box_and_drops_what_lies_outside():
     B = np.zeros(60, np.float32)
     emulate(tma_store(), B)
     assert np.array_equal(B, np.arange(60))
 
 
+@refuses(ops.Fence)
 def test_missing_proxy_fence():
     error = refused("emulate-proxy-fence", tma_store(fence=False), np.zeros(64, np.float32))
     assert "by cute.tma_store of block (0, 0, 0), warp 0, lane 0" in str(error)
     assert "call cute.fence_proxy_async()" in str(error)
 
 
+@refuses(ops.TmaStore, ops.BulkCommit, ops.BulkWait)
 def test_shared_memory_is_reused_before_the_store_has_read_it():
     error = refused("emulate-async-pending", tma_store(wait=False), np.zeros(64, np.float32))
     assert "which a TMA store of warp 0 uses" in str(error)
@@ -269,6 +278,8 @@ def test_tma_store_adds():
     assert (B == 5).all()
 
 
+@covers(ops.CpArrive)
+@refuses(ops.CpArrive)
 def test_cp_async_arrives_at_an_mbarrier():
     m = Maker(threads=64)
     A, B = m.tensor("A", "f32"), m.tensor("B", "f32")
@@ -353,6 +364,7 @@ def _a_place(v):
     return row * 16 + tid % 4 * 2 + v % 2 + 8 * (v // 4)
 
 
+@covers(ops.Wgmma, ops.WgFence, ops.WgCommit, ops.WgWait)
 @pytest.mark.parametrize("source", ["SS", "RS"])
 @pytest.mark.parametrize("checks", [True, False])
 def test_wgmma_of_tiles_in_shared_memory_and_registers(source, checks):
@@ -367,6 +379,7 @@ def arrays():
     return np.zeros(1024, np.float16), np.zeros(128, np.float16), np.zeros(512, np.float32)
 
 
+@refuses(ops.WgCommit, ops.WgWait)
 def test_accumulators_are_read_too_early():
     error = refused("emulate-wgmma-pending", warpgroup(early=True), *arrays())
     assert "an access to d[0,1] by block (0, 0, 0), warp 0" in str(error)
@@ -389,11 +402,13 @@ def test_a_in_registers_is_overwritten_too_early():
     assert "an access to a[0:8]" in str(error)
 
 
+@refuses(ops.WgFence)
 def test_a_in_registers_is_used_without_a_fence():
     error = refused("emulate-wgmma-fence", warpgroup("RS", ordered=False), *arrays())
     assert "wgmma on a[0:8] by block (0, 0, 0), warp 0" in str(error)
 
 
+@refuses(ops.Wgmma)
 def test_wgmma_reads_what_was_stored_without_a_proxy_fence():
     error = refused("emulate-proxy-fence", warpgroup(fence=False), *arrays())
     assert "by cute.warpgroup_gemm of block (0, 0, 0), warp 0" in str(error)

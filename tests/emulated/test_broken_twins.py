@@ -12,6 +12,7 @@ import cute_py as cute
 from cute_py.atoms import get_copy
 from cute_py.plan.ops.registers import Emulation
 from cute_py.plan.walk import rebuilt
+from tests.coverage import covers, refuses
 from tests.emulated.plans import Maker, at, less, ops, part, tid, var
 from tests.emulated.test_threads import refused
 from tests.hopper_kernels import CASES
@@ -24,36 +25,44 @@ def lanes(broken, whole=32):
     return less(tid, whole // 2 if broken else whole)
 
 
+@covers(ops.Fill)
+@refuses(ops.Fill)
 def fill(m, broken):
     a, b = m.reg("a", "f32", 2), m.reg("b", "f32", 2)
     yield m.op(ops.Fill, part(a, 0) if broken else a, 1.5)
     yield m.op(ops.Map, "neg", b, (a,), cute.f32)
 
 
+@covers(ops.Map)
+@refuses(ops.Map)
 def map_(m, broken):
     a, b, c = m.reg("a", "f32"), m.reg("b", "f32"), m.reg("c", "f32")
     yield m.op(ops.Fill, a, 1.5)
     yield m.op(ops.Map, "add", b, (a, c if broken else a), cute.f32)
 
 
+@refuses(ops.Convert)
 def convert(m, broken):
     a, b = m.reg("a", "f32", 2), m.reg("b", "f16", 2)
     yield m.op(ops.Fill, part(a, 0) if broken else a, 1.5)
     yield m.op(ops.Convert, b, a)
 
 
+@refuses(ops.Reduce)
 def reduce(m, broken):
     a, b = m.reg("a", "f32", 4), m.reg("b", "f32")
     yield m.op(ops.Fill, part(a, 0, 1, 2) if broken else a, 1.5)
     yield m.op(ops.Reduce, "add", b, a)
 
 
+@refuses(ops.Vote)
 def vote(m, broken):
     p, q = m.reg("p", "b1"), m.reg("q", "b1")
     yield m.op(ops.Fill, p, True)
     yield m.op(ops.If, lanes(broken), (m.op(ops.Vote, "any", q, p),), (), "thread")
 
 
+@refuses(ops.Shuffle)
 def shuffle(m, broken):
     """Within groups of 16 lanes, as many as come: the others are waited for all the same."""
     a = m.reg("a", "s32")
@@ -61,12 +70,14 @@ def shuffle(m, broken):
     yield m.op(ops.If, lanes(broken), (m.op(ops.Shuffle, "bfly", a, a, 3, 16),), (), "thread")
 
 
+@refuses(ops.Redux)
 def redux(m, broken):
     a = m.reg("a", "s32")
     yield m.op(ops.Fill, a, 1)
     yield m.op(ops.If, lanes(broken), (m.op(ops.Redux, "add", a, a),), (), "thread")
 
 
+@refuses(ops.InlinePtx)
 def inline_ptx(m, broken):
     """A shuffle of all lanes, and of half of them."""
     a, text = m.reg("a", "s32"), "shfl.sync.bfly.b32 %0, %1, 1, 31, -1;"
@@ -75,10 +86,12 @@ def inline_ptx(m, broken):
     yield m.op(ops.If, lanes(broken), (inlined,), (), "thread")
 
 
+@refuses(ops.Barrier)
 def barrier(m, broken):
     yield m.op(ops.If, lanes(broken), (m.op(ops.Barrier, "warp"),), (), "thread")
 
 
+@refuses(ops.StMatrix)
 def stmatrix(m, broken):
     atom, a = get_copy("SM90_U32x1_STSM_N"), m.reg("a", "f16", 2)
     rows = at(m.smem("S", "f16", 8 * 40), tid % 8 * (36 if broken else 40), width=8)
@@ -86,6 +99,8 @@ def stmatrix(m, broken):
     yield m.op(ops.StMatrix, atom, rows, a)
 
 
+@covers(ops.MbarInval)
+@refuses(ops.MbarInval)
 def mbar_inval(m, broken):
     """An mbarrier that is initialised again, after its end or without one."""
     bar = at(m.smem("bar", "u64", 1), 0)
@@ -94,10 +109,14 @@ def mbar_inval(m, broken):
     yield m.op(ops.If, less(tid, 1), steps, (), "thread")
 
 
+@covers(ops.SetMaxNReg)
+@refuses(ops.SetMaxNReg)
 def set_max_nreg(m, broken):
     yield m.op(ops.If, lanes(broken), (m.op(ops.SetMaxNReg, 40, "dec"),), (), "thread")
 
 
+@covers(ops.MakePtr)
+@refuses(ops.MakePtr)
 def pointer(m, broken):
     """An address that is in no array: nobody may read there."""
     held, guard = m.reg("a", "f32"), less(tid, 32 if broken else 0)
@@ -105,12 +124,15 @@ def pointer(m, broken):
     yield m.op(ops.Load, held, at(("there", cute.f32, "gmem"), tid, guards=(guard,)))
 
 
+@refuses(ops.Print)
 def print_(m, broken):
     a = m.reg("a", "f32", 2)
     yield m.op(ops.Fill, part(a, 0) if broken else a, 1.5)
     yield m.op(ops.Print, "{}", (a,))
 
 
+@covers(ops.Let)
+@refuses(ops.Let)
 def let(m, broken):
     """A promise that an integer is below 4."""
     a = m.reg("a", "s32")
@@ -120,6 +142,8 @@ def let(m, broken):
     yield m.op(ops.Map, "copy", a, (n,), cute.s32)
 
 
+@covers(ops.Set)
+@refuses(ops.Set)
 def set_(m, broken):
     """A variable that names an element of 4."""
     a, storage = m.reg("a", "s32"), m.smem("S", "s32", 4)
@@ -129,12 +153,16 @@ def set_(m, broken):
     yield m.op(ops.Store, at(storage, var("n")), a)
 
 
+@covers(ops.Promise)
+@refuses(ops.Promise)
 def promise(m, broken):
     """A thread index that is the same in all threads of a block, or of no block."""
     value = tid if broken else var("bid_x")
     yield m.op(ops.Promise, value, "block")
 
 
+@covers(ops.While)
+@refuses(ops.While)
 def while_(m, broken):
     """A loop with a barrier: as often for all threads, or as their number says."""
     body = (
@@ -147,11 +175,13 @@ def while_(m, broken):
     yield m.op(ops.While, test, less(0, var("n")), body, "block")
 
 
+@refuses(ops.Loop)
 def loop(m, broken):
     """A loop with a barrier, by lanes that may count to different numbers."""
     yield m.op(ops.Loop, "k0", 0, tid if broken else 3, 1, (m.op(ops.Barrier),), "thread")
 
 
+@refuses(ops.Leave)
 def leave(m, broken):
     """Lanes that leave a loop do not reach its barrier; those that have returned need not."""
     target = "loop" if broken else "kernel"

@@ -5,6 +5,7 @@ import pytest
 
 import cute_py as cute
 from cute_py.emulate import emulate
+from tests.coverage import covers, refuses
 from tests.emulated.plans import Maker, at, bid_x, less, ops, same, tid, var
 from tests.emulated.test_threads import ORDERS, refused
 
@@ -55,6 +56,7 @@ def test_all_lanes_of_a_branch_leave_the_kernel():
     assert A.tolist() == [0] * 40 + [1] * 24
 
 
+@covers(ops.Leave)
 def test_blocks_leave_before_a_barrier():
     m, a = maker(grid=3)
     leave = m.op(ops.Leave, less(1, bid_x), "kernel", "block")
@@ -62,6 +64,7 @@ def test_blocks_leave_before_a_barrier():
     assert A.tolist() == [1] * 128 + [0] * 64
 
 
+@covers(ops.Loop)
 @pytest.mark.parametrize(("scope", "start"), [("block", 5), ("thread", tid)])
 def test_loops_count_down(scope, start):
     m, a = maker(32)
@@ -72,6 +75,7 @@ def test_loops_count_down(scope, start):
     assert A.tolist() == [sum(range(x, 0, -2)) for x in n]
 
 
+@covers(ops.Barrier)
 @pytest.mark.parametrize("order", [*ORDERS, 1, 2, 3])
 def test_parts_of_a_block_meet_at_barriers_of_their_own(order):
     m = Maker(threads=128)
@@ -138,6 +142,7 @@ def test_members_of_a_union_race_without_a_barrier():
     emulate(m.plan(*fills, one, m.op(ops.Barrier), two))
 
 
+@refuses(ops.Atomic)
 def test_atomics_do_not_race_with_each_other_but_with_loads():
     m = Maker(threads=64)
     S = m.smem("S", "s32", 1)

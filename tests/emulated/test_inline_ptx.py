@@ -6,6 +6,7 @@ import pytest
 import cute_py as cute
 from cute_py.plan import ops
 from cute_py.plan.inline_ptx import problem_of
+from tests.coverage import covers
 from tests.kernel_refusals import traced
 
 SATURATE = "add.sat.s32 %0, %1, %2;"
@@ -258,6 +259,7 @@ def test_a_file_with_a_text_beyond_registers_is_refused(tmp_path):
         cute.Plan.load(tmp_path / "plan")
 
 
+@covers(ops.InlinePtx)
 def test_plans_state_the_op():
     (op,) = [op for op in plan_of(scaled(2)).ops if isinstance(op, ops.InlinePtx)]
     assert op.group == "thread"

@@ -16,6 +16,7 @@ from cute_py.kernels.gemm_09_tma_wgmma import gemm_tma
 from cute_py.plan import ops
 from cute_py.plan.verify import verify
 from cute_py.plan.walk import accesses, arrays, every, mbarriers, named
+from tests.coverage import covers, refuses
 from tests.emulated.plans import Maker, at, box_of
 from tests.sampling import pairwise, quick
 
@@ -122,6 +123,7 @@ def test_names_of_the_kernel_are_not_taken():
     assert np.array_equal(turn0, np.arange(8)[:, None] % 3 + n0)
 
 
+@covers(ops.GridDep)
 def test_without_overlap_nothing_waits_for_kernels_before():
     plan, _arrays, _expected = product(3, 64)
     kinds = [op.kind for op in every(plan.body) if isinstance(op, ops.GridDep)]
@@ -165,6 +167,7 @@ def test_a_bias_is_loaded_once_a_column(activation):
     )
 
 
+@covers(ops.Prefetch)
 def test_a_prefetch_leaves_out_what_is_past_the_extents():
     @cute.kernel
     def near(x, y):
@@ -208,6 +211,7 @@ def test_no_thread_ends_before_it_waits_for_the_kernels_before():
     assert caught.value.code == "plan-pdl"
 
 
+@refuses(ops.GridDep)
 def test_tma_uses_memory_and_waits_for_the_kernels_before():
     m = Maker()
     m.launch = replace(m.launch, pdl=True)

@@ -12,6 +12,7 @@ from cute_py.emulate.bits import numpy_type
 from cute_py.emulate.numerics import RULES, converted, fma
 from cute_py.layout.offsets import offset_grid, offsets
 from cute_py.plan.functions import FUNCTIONS, REDUCTIONS
+from tests.coverage import covers
 from tests.emulated.plans import Maker, at, ops, tid
 
 
@@ -98,6 +99,7 @@ def test_minimum_prefers_numbers_to_nan():
     assert np.array_equal(mapped("max", "f32", b, a), b)
 
 
+@covers(ops.Convert)
 @pytest.mark.parametrize("rounding", ["rn", "rz", "rd", "ru"])
 @pytest.mark.parametrize("saturate", [False, True])
 def test_conversions_round_as_asked(rounding, saturate):
@@ -116,6 +118,7 @@ def test_conversions_round_as_asked(rounding, saturate):
     assert np.array_equal(B, cute.convert(A, "f16", name, saturate))
 
 
+@covers(ops.Reduce)
 def test_reduce_goes_from_left_to_right():
     m = Maker(threads=32)
     A, B = m.tensor("A", "f32"), m.tensor("B", "f32")

@@ -7,6 +7,7 @@ import cute_py as cute
 from cute_py import atoms
 from cute_py.atoms.registry import get_copy
 from cute_py.emulate import emulate
+from tests.coverage import covers, refuses
 from tests.emulated.plans import (
     Maker,
     at,
@@ -92,6 +93,7 @@ def test_lanes_of_one_warp_are_ordered_by_syncwarp_alone():
     assert "after a read by warp 0, lane 31 (kernel.py:" in str(error)
 
 
+@covers(ops.Store)
 def test_each_lane_is_in_program_order():
     m = Maker(threads=32)
     S = m.smem("S", "s32", 32)
@@ -109,6 +111,7 @@ def test_warps_that_write_to_one_address_at_once_race():
     assert "a write of element 0 of S" in str(error)
 
 
+@refuses(ops.Store)
 def test_lanes_that_write_different_values_to_one_address_are_refused():
     m = Maker(threads=32)
     S = m.smem("S", "s32", 32)
@@ -146,6 +149,7 @@ def test_shared_storages_are_bounded_one_by_one():
 # -- barriers
 
 
+@refuses(ops.If)
 def test_barrier_under_a_condition_of_threads_is_divergent():
     m = Maker(threads=64)
     broken = m.plan(m.op(ops.If, less(tid, 40), (m.op(ops.Barrier),), (), "thread"))
@@ -295,6 +299,7 @@ def two_stages(wait=1, barrier=True, commit=True, release=True, tiles=4):
     )
 
 
+@covers(ops.CpAsync, ops.CpCommit, ops.CpWait)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("checks", [True, False])
 def test_two_stages_of_cp_async(checks, order):
@@ -304,6 +309,7 @@ def test_two_stages_of_cp_async(checks, order):
     assert np.array_equal(B, np.roll(A.sum(1), -32, axis=1))
 
 
+@refuses(ops.CpAsync, ops.CpCommit, ops.CpWait)
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -361,6 +367,7 @@ def one_warp_mma(kind="bf16", swizzle=None, transposed=False):
     )
 
 
+@covers(ops.Mma)
 @pytest.mark.parametrize("swizzle", [None, (1, 3, 1)])
 @pytest.mark.parametrize("kind", ["f16", "bf16"])
 @pytest.mark.parametrize("checks", [True, False])
@@ -373,6 +380,7 @@ def test_one_warp_mma_with_ldmatrix(kind, swizzle, checks):
     assert np.array_equal(D, A.astype(np.float32) @ B.astype(np.float32).T)
 
 
+@covers(ops.LdMatrix)
 @pytest.mark.parametrize(
     "name", ["SM75_U32x1_LDSM_N", "SM75_U32x4_LDSM_N", "SM75_U16x2_LDSM_T", "SM75_U16x8_LDSM_T"]
 )
@@ -397,6 +405,7 @@ def test_ldmatrix_reads_what_its_tv_layouts_say(name):
     assert np.array_equal(B, expected)
 
 
+@covers(ops.StMatrix)
 @pytest.mark.parametrize("name", ["SM90_U32x4_STSM_N", "SM90_U16x8_STSM_T", "SM90_U32x2_STSM_N"])
 def test_stmatrix_writes_what_its_tv_layouts_say(name):
     atom = get_copy(name)
@@ -421,6 +430,7 @@ def test_stmatrix_writes_what_its_tv_layouts_say(name):
             assert B[atom.src_tv(lane, v * 16) // 16] == lane * n + v
 
 
+@refuses(ops.LdMatrix)
 def test_rows_of_ldmatrix_are_aligned():
     m = Maker(threads=32)
     S = m.smem("S", "u16", 512)
@@ -430,6 +440,7 @@ def test_rows_of_ldmatrix_are_aligned():
     assert "multiples of 16 bytes" in str(error)
 
 
+@refuses(ops.Mma)
 def test_mma_needs_all_lanes():
     m = Maker(threads=32)
     a, b, d = m.reg("a", "f16", 8), m.reg("b", "f16", 4), m.reg("d", "f32", 4)

@@ -6,6 +6,7 @@ import pytest
 import cute_py as cute
 from cute_py.emulate import HANDLERS, emulate
 from cute_py.errors import EmulationError
+from tests.coverage import covers, refuses
 from tests.emulated.plans import Maker, at, bid_x, less, ops, part, same, size, tid, var
 
 ORDERS = ("forward", "reversed", 7)
@@ -32,6 +33,7 @@ def vector_add(guarded=True):
     )
 
 
+@covers(ops.Load)
 @pytest.mark.parametrize("n", [1, 7, 128, 129, 1000])
 @pytest.mark.parametrize("checks", [True, False])
 def test_vector_add_with_a_ragged_edge(n, checks):
@@ -42,6 +44,7 @@ def test_vector_add_with_a_ragged_edge(n, checks):
     assert np.array_equal(C, A + B)
 
 
+@refuses(ops.Load)
 @pytest.mark.parametrize("checks", [True, False])
 def test_access_beyond_the_array_is_refused(checks):
     arrays = [np.zeros(129, np.float32) for _ in range(3)]
@@ -122,6 +125,7 @@ def test_read_only_array_is_not_written():
     refused("emulate-read-only", vector_add(), A, A, A)
 
 
+@covers(ops.If)
 def test_divergent_branches_run_both_ways():
     m = Maker(threads=64)
     A = m.tensor("A", "s32")
@@ -305,6 +309,7 @@ def test_blocks_of_partial_warps():
     assert np.array_equal(A, np.arange(40))
 
 
+@covers(ops.Shuffle)
 def test_shuffle_reduction():
     m = Maker(threads=64)
     A = m.tensor("A", "f32")
@@ -355,6 +360,7 @@ def test_shuffle_from_a_lane_in_another_branch_is_refused():
     assert "from lane 16, which takes no part" in str(error)
 
 
+@covers(ops.Vote)
 def test_votes():
     m = Maker(threads=64)
     A = m.tensor("A", "u32", 2)
@@ -379,6 +385,7 @@ def test_votes():
     assert A[40].tolist() == [1, 0, 0xFF]
 
 
+@covers(ops.Redux)
 @pytest.mark.parametrize("kind", ["s32", "u32"])
 @pytest.mark.parametrize(
     ("fn", "model"),
@@ -426,6 +433,7 @@ def test_redux_is_of_integers_of_32_bits():
     assert caught.value.code == "kernel-domain"
 
 
+@covers(ops.Atomic)
 def test_histogram_by_atomics_in_both_memories():
     m = Maker(threads=128, grid=(4, 1, 1))
     A, H = m.tensor("A", "s32"), m.tensor("H", "s32")
@@ -467,6 +475,7 @@ def test_atomics_return_what_they_found():
     assert sorted(B) == list(range(64))
 
 
+@covers(ops.WaitUntil)
 @pytest.mark.parametrize("order", ORDERS)
 def test_blocks_wait_for_each_other(order):
     """Each block adds to a sum once the one before it has: a semaphore."""
@@ -502,6 +511,7 @@ def test_blocks_wait_for_each_other(order):
     assert (x == A).all()
 
 
+@refuses(ops.WaitUntil)
 def test_waiting_for_a_value_that_nobody_stores_is_a_deadlock():
     m = Maker(threads=32, grid=(2, 1, 1))
     S = m.tensor("S", "s32")
@@ -510,6 +520,8 @@ def test_waiting_for_a_value_that_nobody_stores_is_a_deadlock():
     assert "warps 0 of block (1, 0, 0): S >= " in str(error)
 
 
+@covers(ops.Print, ops.Assert)
+@refuses(ops.Assert)
 def test_assert_and_print(capsys):
     m = Maker(threads=32)
     x = m.number("x")

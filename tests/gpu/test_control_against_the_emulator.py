@@ -4,6 +4,8 @@ import numpy as np
 
 import cute_py as cute
 from cute_py import _
+from cute_py.plan import ops
+from tests.coverage import covers
 from tests.gpu.harness import DRY, both_kernels, drawn, require_any, torch
 
 require_any()
@@ -39,6 +41,7 @@ def loops(x, out, n: cute.s32):
     out[tid, 3] = tid
 
 
+@covers(ops.Loop, ops.While, ops.If, ops.Leave, ops.Set)
 def test_loops_and_branches():
     x = np.random.default_rng(0).integers(-99, 99, 40).astype(np.int32)
     out = np.zeros((128, 4), np.int32)
@@ -113,6 +116,7 @@ def indexed(x, index, out):
     out[64 + tid] = chosen
 
 
+@covers(ops.Let, ops.Promise)
 def test_registers_as_indices_and_conditions():
     index = np.random.default_rng(0).permutation(64).astype(np.int32)
     x = np.random.default_rng(1).standard_normal(64).astype(np.float32)
@@ -163,6 +167,7 @@ def barriers(x, out):
     cute.threadfence("system")
 
 
+@covers(ops.Barrier, ops.Fence)
 def test_barriers_of_parts_of_a_block():
     equal(barriers, drawn("s32", 128), np.zeros(128, np.int32))
 
@@ -182,6 +187,7 @@ def relay(turn, out):
         cute.store_release(cute.local_tile(turn, (1,), (0,)), mine + 1)
 
 
+@covers(ops.WaitUntil)
 def test_blocks_wait_for_each_other():
     for kind in (np.int32, np.uint32, np.int64):
         equal(relay, np.zeros(1, kind), np.zeros(16, np.int32))
@@ -220,6 +226,7 @@ def brought_near(x, out):
         out[here] = x[here]
 
 
+@covers(ops.Prefetch)
 def test_a_prefetch_changes_nothing():
     equal(brought_near, drawn("s32", 100), np.zeros(100, np.int32))
 
@@ -232,6 +239,7 @@ def checked(x, out):
     out[tid] = x[tid]
 
 
+@covers(ops.Assert)
 def test_an_assertion_that_holds_changes_nothing():
     equal(checked, drawn("s32", 32), np.zeros(32, np.int32))
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from cute_py.plan import ops
+from tests.coverage import covers
 from tests.gpu.harness import require_gpu, torch
 from tests.hopper_kernels import CASES
 
@@ -19,6 +21,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 120  # of a set of cases: most of it starts the process and compiles
 
 
+@covers(ops.TmaLoad, ops.TmaStore, ops.BulkCommit, ops.BulkWait, ops.MbarInit, ops.MbarArrive)
+@covers(ops.MbarWait, ops.SetMaxNReg, ops.Wgmma, ops.WgFence, ops.WgCommit, ops.WgWait)
 @pytest.mark.parametrize("name", CASES)
 def test_kernels_give_the_exact_results(name):
     command = [sys.executable, "-m", "tests.hopper_kernels", name]

@@ -5,6 +5,7 @@ import pytest
 
 import cute_py as cute
 from cute_py.plan.conditions import Test as Flag
+from tests.coverage import covers
 from tests.emulated.plans import bid_x, less, part, same, size, tid
 from tests.gpu.harness import THREADS, Maker, assert_same, at, both, drawn, ops, require_any
 
@@ -55,6 +56,7 @@ def test_vectors_of_all_widths_through_shared_memory(kind):
         assert_same(raw[0][i], raw[1][i], f"{kind} x{widths[i // 3]}, form {i % 3}")
 
 
+@covers(ops.Load, ops.Store)
 def test_orders_and_caches():
     m = Maker("orders", threads=32)
     X, R = m.tensor("X", "f32"), m.tensor("R", "f32")
@@ -116,6 +118,7 @@ def test_guards_by_sizes_and_by_registers():
 COPIES = [("ALWAYS", bits) for bits in (32, 64, 128)] + [("GLOBAL", 128)]
 
 
+@covers(ops.CpAsync)
 @pytest.mark.parametrize("zfill", ["", "_ZFILL"])
 def test_asynchronous_copies(zfill):
     """Vectors that a guard leaves out stay as they were, or become zeros."""
@@ -148,6 +151,7 @@ def test_asynchronous_copies(zfill):
         assert_same(got[i * n : (i + 1) * n], wanted[i * n : (i + 1) * n], f"{form}{zfill}")
 
 
+@covers(ops.MbarInval, ops.CpArrive)
 def test_copies_arrive_at_an_mbarrier():
     """Each thread waits on the mbarrier for the copies of all, and reads those of another warp."""
     threads, rounds = 128, 3
@@ -181,6 +185,7 @@ def test_copies_arrive_at_an_mbarrier():
     assert_same(got.reshape(rounds, -1, 4), x.reshape(rounds, -1, 4)[:, ::-1], "reversed")
 
 
+@covers(ops.CpCommit, ops.CpWait)
 def test_groups_of_copies_are_waited_for_in_order():
     m = Maker("groups", threads=32)
     X, R = m.tensor("X", "f32"), m.tensor("R", "f32")
@@ -214,6 +219,7 @@ STORES = [f"SM90_U32x{n}_STSM_N" for n in (1, 2, 4)] + [
 ]
 
 
+@covers(ops.LdMatrix)
 def test_matrices_are_loaded():
     m = Maker("ldmatrix", threads=32)
     X, S = m.tensor("X", "u16"), m.smem("s0", "u16", 256)
@@ -237,6 +243,7 @@ def test_matrices_are_loaded():
         assert_same(got[i * 256 : (i + 1) * 256], wanted[i * 256 : (i + 1) * 256], name)
 
 
+@covers(ops.StMatrix)
 @pytest.mark.sm90
 def test_matrices_are_stored():
     m = Maker("stmatrix", threads=32)
@@ -269,6 +276,7 @@ ATOMICS = [
 ]
 
 
+@covers(ops.Atomic)
 @pytest.mark.parametrize("space", ["gmem", "smem"])
 @pytest.mark.parametrize("kind", ["s32", "u32", "s64", "u64", "f16", "bf16", "f32", "f64"])
 def test_atomics(kind, space):

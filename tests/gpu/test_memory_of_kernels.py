@@ -13,7 +13,9 @@ from cute_py.kernels.config import choose
 from cute_py.kernels.gemm_array import gemm_array
 from cute_py.kernels.gemm_gathered import gemm_gathered
 from cute_py.kernels.histogram import histogram
+from cute_py.plan import ops
 from tests.compile_only.test_memory import hinted
+from tests.coverage import covers
 from tests.emulated.test_atomics import SPECIAL, adding, greatest, places, swapped
 from tests.emulated.test_packed import KINDS, ZFILL, staged, tiles, words
 from tests.emulated.test_pointers import at_addresses, drawn, gathered, in_stages
@@ -93,6 +95,7 @@ def test_arrays_are_indexed_by_a_number_from_memory():
     agrees(in_stages, cute.TensorArray(drawn(128, 300, 1000, 4)), np.zeros((4, 128), f32))
 
 
+@covers(ops.MakePtr)
 def test_an_integer_from_memory_is_an_address():
     """By `cute.make_ptr`."""
     host = drawn(256, 512, dtype=np.float16)

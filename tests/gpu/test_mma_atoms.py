@@ -13,6 +13,7 @@ import cute_py as cute
 from cute_py.atoms import rows
 from cute_py.atoms.arch import number
 from cute_py.layout.offsets import offset_grid, offsets
+from tests.coverage import covers
 from tests.emulated.plans import tid
 from tests.gpu.harness import DRY, Maker, assert_same, at, both, ops, read_as, require_any, torch
 
@@ -155,6 +156,7 @@ def test_integer_accumulators_wrap_or_saturate():
     assert_same(got, wanted)
 
 
+@covers(ops.Mma)
 def test_what_an_instruction_sums_is_near_the_exact_sum():
     """Random operands: within the rounding of K products and of the accumulator (see docs)."""
     rng = np.random.default_rng(0)

@@ -12,6 +12,7 @@ import pytest
 
 import cute_py as cute
 from cute_py.plan.functions import FUNCTIONS
+from tests.coverage import covers
 from tests.emulated.plans import bid_x, part, tid
 from tests.gpu.harness import (
     DIVISIONS,
@@ -113,6 +114,7 @@ def operands(fn, *regs):
 # -- Map
 
 
+@covers(ops.Map)
 @pytest.mark.parametrize("kind", INTEGERS)
 def test_integer_functions(kind):
     a = drawn(kind, N)
@@ -311,6 +313,7 @@ def conversions(source):
                 yield target, *way
 
 
+@covers(ops.Convert)
 @pytest.mark.parametrize("source", TYPES)
 def test_conversions(source):
     x = drawn(source, N)
@@ -465,6 +468,7 @@ def inlined(out, words, singles, doubles):
         out[k, i] = result
 
 
+@covers(ops.InlinePtx)
 def test_inline_ptx():
     """By `cute.inline_ptx`: words taken apart, bytes at once, and a shuffle."""
     inputs = [drawn("u32", N), drawn("f32", N), drawn("u64", N)]
@@ -488,6 +492,7 @@ def printed(x):
         cute.print("{} {} {}", i < 40, 0.1, -(2**40))
 
 
+@covers(ops.Print)
 @pytest.mark.parametrize("kind", ["f64", "f32", "f16", "bf16", "e4m3", "s8", "s64", "u64", "b1"])
 def test_prints_are_those_of_the_emulator(kind, capfd):
     x = drawn("u8", 256) % 2 == 1 if kind == "b1" else drawn(kind, 256)
@@ -505,6 +510,7 @@ def test_prints_are_those_of_the_emulator(kind, capfd):
 # -- Fill, Reduce
 
 
+@covers(ops.Fill, ops.Reduce)
 @pytest.mark.parametrize("kind", [*INTEGERS, *FLOATS])
 def test_fill_and_reduce(kind):
     row = cute.dtype(kind)
@@ -532,6 +538,7 @@ def test_fill_and_reduce(kind):
 # -- Shuffle, Vote
 
 
+@covers(ops.Shuffle)
 @pytest.mark.parametrize("kind", ["s8", "f16", "f32", "f64", "b1"])
 def test_shuffles(kind):
     n, held_kind = 64, "u8" if kind == "b1" else kind
@@ -561,6 +568,7 @@ def test_shuffles(kind):
         assert_same(images(got)[rows], images(wanted)[rows], f"{form} {kind}")
 
 
+@covers(ops.Redux)
 @pytest.mark.sm80
 @pytest.mark.parametrize("kind", ["s32", "u32"])
 def test_redux(kind):
@@ -575,6 +583,7 @@ def test_redux(kind):
         assert_same(got, wanted, f"{name} {kind}")
 
 
+@covers(ops.Vote)
 def test_votes():
     x = (np.arange(4 * 32) % 7).astype(np.int32)
     x[32:64], x[64:96] = 9, 0

@@ -3,6 +3,8 @@
 import pytest
 
 import cute_py as cute
+from cute_py.plan import ops
+from tests.coverage import covers
 
 torch = pytest.importorskip("torch", reason="needs torch")
 pytestmark = pytest.mark.sm90
@@ -22,6 +24,7 @@ def count(x, shift: cute.s32):
         x[1 - shift, i] = x[shift, (i + 7 * BLOCK + 1) % n] + 1
 
 
+@covers(ops.GridDep)
 @pytest.mark.parametrize("blocks", [5, 100, 3000])
 def test_a_row_of_overlapping_kernels_counts_each(blocks):
     x = torch.zeros(2, blocks * BLOCK, dtype=torch.int32, device="cuda")
