@@ -21,9 +21,9 @@ import pytest
 
 from cute_py.cli.main import main
 from cute_py.explore import answer, link_of, state_of
-from cute_py.explore.answers import PLAIN
 from cute_py.explore.controls import PRESETS, controls
 from cute_py.explore.pages import PYODIDE, front_end, own
+from cute_py.explore.states import PLAIN
 
 LINKS = (Path(__file__).parents[1] / "golden/links.txt").read_text().splitlines()
 SHA512 = "0YvXxEhfEdpLfb/XkM2BFAeMROq0iMUX2bzzH9pOttyMcWkwq+HbE5uyuGD82LN7y2q+SNvi/6V5JEsOlD2R1A=="
