@@ -1150,10 +1150,11 @@ RECORDED = {
     "ops-library": ("ops.gemm", {"type": "DeviceNDArray"}),
     "ops-chip": ("compile", {"arch": "sm_103a"}),
     "ops-tune-host": ("cute.tune", {}),
-    "ops-empty": ("cute.ops.gemm_config", {"shape": "(0,64)"}),
+    "ops-empty": ("cute.ops.gemm_config", {"shape": "(0,64)", "operator": "cute.ops.gemm"}),
     "ops-memory": (
         "cute.ops.gemm",
-        {"needed": "2.2 MiB", "arrays": "351.6 KiB", "state": "1.9 MiB", "available": "1.1 MiB"},
+        {"needed": "2.2 MiB", "arrays": "351.6 KiB", "state": "1.9 MiB", "available": "1.1 MiB"}
+        | {"result": "product", "parts": "multiply in parts along M or N"},
     ),
     "cli-memory": ("gemm", {"what": "a product"}),
     "cli-matrix": (

@@ -15,7 +15,7 @@ from cute_py.codegen.build import compile, source
 from cute_py.errors import CuteError, refusal
 from cute_py.kernels.samples import sample
 from cute_py.ops.choice import choose
-from cute_py.ops.product import require_choices
+from cute_py.ops.product import GEMM
 from cute_py.ops.without_gpu import call_on, gpu_of
 
 TYPE_CHECKING = False
@@ -136,7 +136,7 @@ def _add_arch(command: ArgumentParser) -> None:
 def _operator(given: Namespace) -> Shown:
     """Return the kernel that cute.ops.gemm runs on a GPU of an architecture."""
     problem = given.m, given.n, given.k
-    require_choices("gpu", given.activation)
+    GEMM.require_choice("activation", given.activation)
     require_some(problem, given.command)
     gpu = gpu_of(given.arch, given.multiprocessors, given.command)
     call = call_on(

@@ -16,7 +16,7 @@ from cute_py.cli.output import Bar, Output
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import CuteError, refusal
 from cute_py.ops.memory import require_arrays
-from cute_py.ops.product import Product, Request, taken
+from cute_py.ops.product import GEMM, Product, Request
 from cute_py.ops.reference import error_of
 
 TYPE_CHECKING = False
@@ -250,7 +250,7 @@ def _asked(given: Namespace, arrays: list[Any], dtype: DtypeLike | None) -> Call
         config=given.config,
         dtype=dtype,
     )
-    return Product(*taken(request)).call()
+    return Product(*GEMM.taken(request)).call()
 
 
 def _operands(given: Namespace) -> list[Any]:
@@ -292,7 +292,8 @@ def _require_memory(shapes: list[tuple[int, ...]]) -> None:
     """Refuse operands and terms that are too large to be read and compared with a reference."""
     (*batch, m, _k), (*_batch, n) = shapes[:2]
     result = (*batch, m, n)
-    require_arrays("cute.ops.gemm", *[(shape, DOUBLE) for shape in (*shapes, result, result)])
+    parts = [(shape, DOUBLE) for shape in (*shapes, result, result)]
+    require_arrays(GEMM.name, *parts, words=GEMM.words)
 
 
 def _require_source(given: Namespace) -> None:

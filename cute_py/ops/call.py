@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import gcd
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cute_py as cute
 from cute_py.calls.arrays import (
@@ -36,7 +36,32 @@ if TYPE_CHECKING:
     from cute_py.trace.kernel import Kernel
 
 
-FACTORS = 2  # the first numbers of a call: alpha and beta, which the user gives
+class Output(NamedTuple):
+    """One result of a call.
+
+    Attributes:
+        array: what the kernel writes to, as it takes it.
+        made: the new array behind that, or `out`.
+        shape: of the result, for the user.
+        out: where the user wants the result, or None.
+        direct: whether the kernel writes to `out` itself.
+    """
+
+    array: Any
+    made: Any
+    shape: tuple[int, ...]
+    out: Any = None
+    direct: bool = False
+
+    def given(self) -> Any:
+        """Return the result, in `out` if there is one."""
+        if self.direct:
+            return self.out
+        result = self.made.reshape(self.shape)
+        if self.out is None:
+            return result
+        self.out[...] = result
+        return self.out
 
 
 @dataclass(slots=True)
@@ -47,16 +72,14 @@ class Call:
         kernel: the kernel to call.
         library: the library of the arrays.
         reads: the arrays that it reads, as it takes them; None for those left out.
-        result: the array that it writes to, as it takes it.
-        numbers: its run-time numbers.
+        outputs: what it writes.
+        numbers: the run-time numbers that the user gave.
+        more: its other run-time numbers.
         statics: its compile-time values; a configuration comes first.
-        shape: of the result, for the user.
-        made: the new array behind `result`, before it is reshaped; or `out`.
-        out: where the user wants the result, or None.
-        direct: whether the kernel writes to `out` itself.
         workspace: scratch arrays.
         blocks, block_bytes: how many blocks it has, and about what the emulator keeps per block.
         inputs: what the arrays and numbers were made of.
+        first: a call whose result this one reads; it is run before.
         known: the plan, if it was traced before.
         report: of the last run, if it was asked for.
         launched: the launch of the last run, if it is cached.
@@ -65,17 +88,15 @@ class Call:
     kernel: Kernel
     library: Library
     reads: tuple[Any, ...]
-    result: Any
-    numbers: tuple[float, ...]
-    statics: tuple[Any, ...]
-    shape: tuple[int, ...]
-    made: Any
-    out: Any = None
-    direct: bool = False
+    outputs: tuple[Output, ...]
+    numbers: tuple[float, ...] = ()
+    more: tuple[float, ...] = ()
+    statics: tuple[Any, ...] = ()
     workspace: tuple[Any, ...] = ()
     blocks: int = 1
     block_bytes: int = 0
     inputs: Any = None
+    first: Call | None = None
     known: Plan | None = None
     report: Any = None
     launched: CachedLaunch | None = None
@@ -86,53 +107,56 @@ class Call:
         return self.statics[0]
 
     @property
+    def result(self) -> Any:
+        """The array that it writes to, as it takes it; the first of several."""
+        return self.outputs[0].array
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """The arrays that the kernel is given; None for those left out."""
+        return (*self.reads, *[x.array for x in self.outputs], *self.workspace)
+
+    @property
     def arguments(self) -> tuple[Any, ...]:
         """What the kernel is given."""
-        return (*self.reads, self.result, *self.workspace, *self.numbers, *self.statics)
+        return (*self.arrays, *self.numbers, *self.more, *self.statics)
 
     def leaves(self) -> list[Any]:
         """Return what its plan is run with: arrays and numbers."""
-        arrays = (*self.reads, self.result, *self.workspace)
-        return [*[unwrapped(x) for x in arrays if x is not None], *self.numbers]
+        arrays = [unwrapped(x) for x in self.arrays if x is not None]
+        return [*arrays, *self.numbers, *self.more]
 
     def plan(self) -> Plan:
         """Return the plan that is run."""
         return self.known or cute.trace(self.kernel, *self.arguments)
 
     def run(self, **options: Any) -> Any:
-        """Return the result, in `out` if there is one.
+        """Return the result, in `out` if there is one; a tuple of several.
 
         Args:
             options: of `cute.emulate`, for arrays of the host.
 
         """
+        if self.first is not None:
+            self.first.run(**options)
         self.report = self.library.run(self, **options)
-        if self.direct:
-            self.library.written(self.out)
-            return self.out
-        result = self.made.reshape(self.shape)
-        if self.out is None:
-            return result
-        self.out[...] = result
-        return self.out
+        for x in self.outputs:
+            if x.direct:
+                self.library.written(x.out)
+        found = tuple([x.given() for x in self.outputs])
+        return found[0] if len(found) == 1 else found
 
 
 # -- the caller's array for the result
 
 
 def directly(out: Any, shape: tuple[int, ...], reads: Sequence[Any]) -> Any:
-    """Return `out` as [L, M, N] if a kernel can write there as it writes to a new array, else None.
+    """Return `out` as [L, M, N] if a kernel of matrices can write there as it writes to a new
+    array, else None.
 
-    Its rows must be contiguous, disjoint and as aligned as those of a new array, and it must share
-    no memory with what is read. An array on the host stays untouched until everything is computed;
-    one with lazy values, or tracked by autograd, is left to its library.
+    Its rows must be contiguous, disjoint and as aligned as those of a new array.
     """
-    first = unwrapped(reads[0])
-    if out is None or not on_device(out) or device_of(out) != device_of(first):
-        return None
-    if library_name(type(out)) != library_name(type(first)):
-        return None
-    if getattr(out, "requires_grad", False) or getattr(out, "is_neg", bool)():
+    if out is None or not _is_of(out, reads):
         return None
     view = out.reshape(shape)
     fits = address_of(view) == address_of(out) and is_rows(view)  # it is no copy
@@ -140,12 +164,35 @@ def directly(out: Any, shape: tuple[int, ...], reads: Sequence[Any]) -> Any:
     wanted = gcd(VECTOR_BYTES, shape[-1] * bytes_each(view))
     if not fits or rows.alignment < wanted or not rows.pitch:
         return None
+    return view if _shares_none(view, reads) else None
+
+
+def writable(out: Any, reads: Sequence[Any]) -> bool:
+    """Tell whether a kernel that takes any strides can write to `out` itself."""
+    return _is_of(out, reads) and _shares_none(out, reads)
+
+
+def _is_of(out: Any, reads: Sequence[Any]) -> bool:
+    """Tell whether an array is of the GPU and the library of what is read. One of the host stays
+    untouched until everything is computed; one with lazy values, or tracked by autograd, is left
+    to its library.
+    """
+    first = unwrapped(next(x for x in reads if x is not None))
+    if not on_device(out) or device_of(out) != device_of(first):
+        return False
+    if library_name(type(out)) != library_name(type(first)):
+        return False
+    return not (getattr(out, "requires_grad", False) or getattr(out, "is_neg", bool)())
+
+
+def _shares_none(view: Any, reads: Sequence[Any]) -> bool:
+    """Tell whether an array shares no memory with what is read."""
     mine = address_of(view)
     for x in (unwrapped(x) for x in reads if x is not None):
         low, high = apart(view, x)
         if low < address_of(x) - mine < high:
-            return None
-    return view
+            return False
+    return True
 
 
 def apart(x: Any, y: Any) -> tuple[int, int]:
@@ -159,30 +206,36 @@ def apart(x: Any, y: Any) -> tuple[int, int]:
 # -- repeated calls
 
 
-def in_place(call: Call, arrays: Sequence[Any], otherwise: Answer) -> Answer | None:
+def in_place(call: Call, arrays: Sequence[Any], outputs: int, otherwise: Answer) -> Answer | None:
     """Return the answer to calls like one that was run, for other arrays of the same facts; None
     where the kernel reads or writes memory that is not the caller's.
 
     Args:
-        call: where it wrote to a new array, that is the result, or is copied to it.
-        arrays: as the user gave them: those of `call.reads`, in this order, then `out`.
-        otherwise: the answer where `out` shares memory with what is read.
+        call: where it wrote to new arrays, these are the results, or are copied to them.
+        arrays: as the user gave them: those of `call.reads`, in this order, then the outputs.
+        outputs: how many of them are outputs.
+        otherwise: the answer where an output shares memory with what is read.
 
     """
-    *given, out = arrays
+    given, outs = arrays[: len(arrays) - outputs], arrays[len(arrays) - outputs :]
+    if call.workspace or call.first or len(call.reads) != len(given):
+        return None
     pairs = zip(map(unwrapped, call.reads), map(unwrapped, given), strict=True)
-    if call.workspace or not all(_is_there(x, y) for x, y in pairs if x is not None):
+    if not all(_is_there(x, y) for x, y in pairs if x is not None):
         return None
     if call.library.on_host:
         return _emulated(call)
     known = call.launched
-    if known is None or call.direct is (out is None):
+    if known is None or len({x is None for x in outs}) > 1:
+        return None
+    new = outs[0] is None
+    if any(x.direct is new for x in call.outputs):
         return None
     places = [i for i, x in enumerate(arrays) if x is not None]
     read = [places.index(i) for i, x in enumerate(call.reads) if x is not None]
-    if out is None:
-        return _into_a_new_array(call, known, read)
-    return _into_the_given_one(call, known, read, arrays, otherwise)
+    if not new:
+        return _into_the_given(call, known, read, arrays, otherwise)
+    return _into_a_new_one(call, known, read) if outputs == 1 else _into_new(call, known, read)
 
 
 def _is_there(x: Any, y: Any) -> bool:
@@ -196,47 +249,53 @@ def _emulated(call: Call) -> Answer:
     seen = call.kernel.dependencies.snapshot()
     place = len(call.reads)
     views = [x if x is None else (x.shape, x.strides) for x in call.reads]
-    view = call.result.shape, call.result.strides
-    form, kind = call.made.shape, dtype_of(call.made)
-    like = replace(call, reads=(), result=None, made=None, out=None, inputs=None, known=call.plan())
+    forms = [
+        (x.made.shape, dtype_of(x.made), x.array.shape, x.array.strides, x.shape)
+        for x in call.outputs
+    ]
+    like = replace(call, reads=(), outputs=(), inputs=None, known=call.plan())
 
     def answer(args: Any, _addresses: Any, numbers: tuple[float, ...]) -> Any:
         if like.kernel.dependencies.snapshot() is not seen:
             return None
         reads = [v if v is None else strided(x, *v) for x, v in zip(args, views, strict=False)]
-        made = like.library.empty(form, kind)
+        outputs = []
+        for i, (form, kind, shape, strides, wanted) in enumerate(forms):
+            made = like.library.empty(form, kind)
+            outputs.append(Output(strided(made, shape, strides), made, wanted, args[place + i]))
         return replace(
-            like,
-            reads=tuple(reads),
-            result=strided(made, *view),
-            numbers=(*map(float, numbers), *call.numbers[len(numbers) :]),
-            made=made,
-            out=args[place],
+            like, reads=tuple(reads), outputs=tuple(outputs), numbers=tuple(map(float, numbers))
         ).run()
 
     return answer
 
 
-def _into_the_given_one(
+def _into_the_given(
     call: Call, known: CachedLaunch, read: list[int], arrays: Sequence[Any], otherwise: Answer
 ) -> Answer:
-    unchanged, launch = known.unchanged, known.launch.go
-    more = call.numbers[FACTORS:]
-    seen = [x for x in arrays if x is not None]
-    bounds = [(i, *apart(seen[-1], unwrapped(seen[i]))) for i in read]
-    whole = len(read) == len(seen) - 1
-    place, note = len(call.reads), call.library.note
+    unchanged, launch, more = known.unchanged, known.launch.go, call.more
+    seen = [unwrapped(x) for x in arrays if x is not None]
+    count, place = len(call.outputs), len(call.reads)
+    first = len(seen) - count  # of the outputs
+    written = range(first, len(seen))
+    bounds = [(j, i, *apart(seen[j], seen[i])) for j in written for i in (*read, *range(first, j))]
+    whole, note = len(read) == first, call.library.note
 
     def answer(args: Any, addresses: Any, numbers: tuple[float, ...]) -> Any:
         if not unchanged():
             return None
-        mine = addresses[-1]
-        for i, low, high in bounds:
-            if low < addresses[i] - mine < high:
+        for j, i, low, high in bounds:
+            if low < addresses[i] - addresses[j] < high:
                 return otherwise(args, addresses, numbers)
         if not whole:
-            addresses = (*[addresses[i] for i in read], mine)
+            addresses = (*[addresses[i] for i in read], *addresses[first:])
         launch((*addresses, *numbers, *more))
+        if count > 1:
+            outs = args[place : place + count]
+            for out in outs:
+                if note is not None:
+                    note(out)
+            return outs
         out = args[place]
         if note is not None:
             note(out)
@@ -245,11 +304,9 @@ def _into_the_given_one(
     return answer
 
 
-def _into_a_new_array(call: Call, known: CachedLaunch, read: list[int]) -> Answer:
-    unchanged, launch, more = known.unchanged, known.launch.go, call.numbers[FACTORS:]
-    make = call.library.maker(call.shape, dtype_of(call.result))
-    address_in = address_reader(LIBRARIES[type(unwrapped(call.result))].address)
-    aligned = address_of(call.result) % VECTOR_BYTES
+def _into_a_new_one(call: Call, known: CachedLaunch, read: list[int]) -> Answer:
+    unchanged, launch, more = known.unchanged, known.launch.go, call.more
+    make, address_in, aligned = _maker(call, call.outputs[0])
 
     def answer(_args: Any, addresses: Any, numbers: tuple[float, ...]) -> Any:
         if not unchanged():
@@ -262,3 +319,30 @@ def _into_a_new_array(call: Call, known: CachedLaunch, read: list[int]) -> Answe
         return made
 
     return answer
+
+
+def _into_new(call: Call, known: CachedLaunch, read: list[int]) -> Answer:
+    """Return the same for several outputs."""
+    unchanged, launch, more = known.unchanged, known.launch.go, call.more
+    makers = [_maker(call, x) for x in call.outputs]
+
+    def answer(_args: Any, addresses: Any, numbers: tuple[float, ...]) -> Any:
+        if not unchanged():
+            return None
+        made = tuple([make() for make, _address_in, _aligned in makers])
+        mine = [by[1](x) for x, by in zip(made, makers, strict=True)]
+        if any(x % VECTOR_BYTES != by[2] for x, by in zip(mine, makers, strict=True)):
+            return None
+        launch((*[addresses[i] for i in read], *mine, *numbers, *more))
+        return made
+
+    return answer
+
+
+def _maker(call: Call, output: Output) -> tuple[Any, Any, int]:
+    """Return the function that makes an output, the one that reads its address, and the rest of
+    that by the width of a vector.
+    """
+    make = call.library.maker(output.shape, dtype_of(output.array))
+    address_in = address_reader(LIBRARIES[type(unwrapped(output.array))].address)
+    return make, address_in, address_of(output.array) % VECTOR_BYTES

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from inspect import signature
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -94,16 +93,16 @@ def gemm_config(*args: Any, **named: Any) -> GemmConfig:
     >>> print(gemm_config(a, np.ones((128, 8), np.float16)[::2, ::2]).reasons[-1])
     B: copied first, as no kernel reads its strides
     """
-    from cute_py.ops.product import Product, Request, gemm, taken
+    from cute_py.ops.product import GEMM, Product
 
-    request, library = taken(Request(**signature(gemm).bind(*args, **named).arguments))
+    request, library = GEMM.taken(GEMM.bound(*args, **named))
     with library.inside():
         product = Product(request, library)
         product.require_some("cute.ops.gemm_config")
         found = choose(product)
         why = found.why()
         more = [f"{x}: copied first, as no kernel reads its strides" for x in product.gathered()]
-        if request.out is not None and not product.call().direct:
+        if request.out is not None and not product.call().outputs[0].direct:
             more.append("out: copied from a new array, which no kernel writes in its place")
     path = () if found.path.reason in why else (found.path.reason,)
     return found.config.because(*path, *why, *more)

@@ -62,18 +62,32 @@ class Gpu:
     name: str = field(default="", compare=False, repr=False)
 
 
+class Words(NamedTuple):
+    """What refusals of all operators say of one.
+
+    Attributes:
+        result: what it computes.
+        parts: how to call it for less at a time.
+        config: what a configuration may be.
+    """
+
+    result: str = "result"
+    parts: str = "call it for parts of the arrays"
+    config: str = 'what `explain` shows, or text: "threads=256"'
+
+
 class Library:
     """One library and one place of its arrays; this base holds what GPU libraries share.
 
     Attributes:
-        operation: the operator, for error messages.
+        operation, words: the operator, for error messages.
     """
 
     on_host = False
     note: Callable[[Any], object] | None = None  # called with each array that a kernel wrote to
 
-    def __init__(self, operation: str) -> None:
-        self.operation = operation
+    def __init__(self, operation: str, words: Words | None = None) -> None:
+        self.operation, self.words = operation, words or Words()
 
     def inside(self) -> AbstractContextManager[Any]:
         """Make the device of the arrays the current one for a block, where that matters."""
@@ -182,10 +196,10 @@ class Library:
 class Torch(Library):
     """torch, whose functions run on the device of their arrays."""
 
-    def __init__(self, operation: str, device: Any) -> None:  # a torch.device
+    def __init__(self, operation: str, words: Words, device: Any) -> None:  # a torch.device
         import torch
 
-        super().__init__(operation)
+        super().__init__(operation, words)
         self.torch, self.device = torch, device
         # for autograd's version counters; torch 2.2 and newer
         self.note = getattr(torch.autograd.graph, "increment_version", None)
@@ -224,10 +238,10 @@ class Torch(Library):
 class CuPy(Library):
     """CuPy, which allocates and copies on the current device, wherever its arrays are."""
 
-    def __init__(self, operation: str, device: Any) -> None:  # a cupy.cuda.Device
+    def __init__(self, operation: str, words: Words, device: Any) -> None:  # a cupy.cuda.Device
         import cupy
 
-        super().__init__(operation)
+        super().__init__(operation, words)
         self.cupy, self.device = cupy, device
 
     def inside(self) -> AbstractContextManager[Any]:
@@ -306,7 +320,7 @@ class NumPy(Library):
 
     def require_room(self, *parts: tuple[tuple[int, ...], int]) -> None:
         """Refuse arrays that do not fit into the memory that is free."""
-        require_arrays(self.operation, *parts)
+        require_arrays(self.operation, *parts, words=self.words)
 
     def run(self, call: Call, **options: Any) -> Any:
         """Return the report of the emulator, if that is asked for; without `checks` only addresses
@@ -314,19 +328,23 @@ class NumPy(Library):
         """
         import cute_py
 
-        room = require_memory(self.operation, call.result.nbytes, call.blocks, call.block_bytes)
+        size = sum(x.array.nbytes for x in call.outputs)
+        room = require_memory(self.operation, size, call.blocks, call.block_bytes, words=self.words)
         if not call.result.size:
             return None
         given = {"checks": False, "memory": room} | options
         return cute_py.emulate(call.plan(), *call.leaves(), **given)
 
 
-def of_one_library(arrays: dict[str, Any], operation: str) -> tuple[dict[str, Any], Library]:
+def of_one_library(
+    arrays: dict[str, Any], operation: str, words: Words
+) -> tuple[dict[str, Any], Library]:
     """Return arrays (or None) as those of one library, on the same memory, and that library.
 
     Args:
         arrays: by name; all of the host, or all of one GPU.
         operation: the operator, for error messages.
+        words: of the same.
 
     """
     given = {name: x for name, x in arrays.items() if x is not None}
@@ -334,14 +352,14 @@ def of_one_library(arrays: dict[str, Any], operation: str) -> tuple[dict[str, An
         for name, x in given.items():
             require_plain_values(x, name)
         views = {name: on_host(x, name, operation) for name, x in given.items()}
-        return arrays | views, NumPy(operation)
+        return arrays | views, NumPy(operation, words)
     views = {}
     for name, x in given.items():
         with reading(x, name, operation):
             views[name] = adopted(x, operation)
     first = unwrapped(next(iter(views.values())))
     library = Torch if is_tensor(first) else CuPy
-    return arrays | views, library(operation, first.device)
+    return arrays | views, library(operation, words, first.device)
 
 
 def gpu_holding(array: Any) -> Gpu:

@@ -8,12 +8,16 @@ from pathlib import Path
 
 from cute_py.errors import refusal
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cute_py.ops.libraries import Words
+
 STATE = 64 << 20  # bytes: blocks run in batches whose registers and shared memory fit into it
 TEMPORARY = 3  # what the emulator needs on top of the state of a batch, as a multiple of it
 CGROUP = Path("/sys/fs/cgroup")
 
 
-def require_memory(operation: str, arrays: int, blocks: int, block: int) -> int:
+def require_memory(operation: str, arrays: int, blocks: int, block: int, words: Words) -> int:
     """Return how much the state of blocks may take (bytes); refuse what does not fit at all.
 
     Args:
@@ -21,29 +25,32 @@ def require_memory(operation: str, arrays: int, blocks: int, block: int) -> int:
         arrays: size of the arrays still to be written (bytes).
         blocks: in the grid.
         block: about how much the emulator keeps per block (bytes).
+        words: of the operator.
 
     """
     available = available_bytes()
     state = min(blocks * block, max(STATE, block))
     if available is None:
         return state
-    _require(operation, arrays, min(block, state) * (1 + TEMPORARY), available)
+    _require(operation, arrays, min(block, state) * (1 + TEMPORARY), available, words)
     rest = (available - arrays) // (1 + TEMPORARY)
     return max(min(state, rest), 1)
 
 
-def require_arrays(operation: str, *parts: tuple[tuple[int, ...], int]) -> None:
+def require_arrays(operation: str, *parts: tuple[tuple[int, ...], int], words: Words) -> None:
     """Refuse arrays that would not fit, each given as (shape, bits of an element)."""
     available = available_bytes()
     if available is not None:
-        _require(operation, bytes_of(*parts), 0, available)
+        _require(operation, bytes_of(*parts), 0, available, words)
 
 
-def _require(operation: str, arrays: int, state: int, available: int) -> None:
+def _require(operation: str, arrays: int, state: int, available: int, words: Words) -> None:
     if arrays + state > available:
         raise refusal(
             "ops-memory",
             operation=operation,
+            result=words.result,
+            parts=words.parts,
             needed=readable(arrays + state),
             arrays=readable(arrays),
             state=readable(state),

@@ -12,7 +12,6 @@ import os
 from dataclasses import asdict, fields, replace
 from functools import lru_cache
 from hashlib import sha256
-from inspect import signature
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +21,14 @@ from cute_py.codegen.cache.entry import pack, unpack
 from cute_py.errors import CuteError, refusal
 from cute_py.kernels.config import GemmConfig, Side
 from cute_py.ops.measurement import measured
+from cute_py.ops.operator import REGISTRY, Operator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from cute_py.ops.call import Call
-    from cute_py.ops.product import Product
+    from cute_py.ops.problem import Problem
 
 FORMAT = 1  # of what a file says
 _found: dict[str, GemmConfig] = {}  # what this process measured; all there is without a cache
@@ -56,58 +56,54 @@ def tune(operator: Any, *args: Any, **named: Any) -> GemmConfig:
     Traceback (most recent call last):
     cute_py.errors.CuteError: cute.tune: given operands on the host; required: ...
     """
-    from cute_py.ops.choice import choose, facts
-    from cute_py.ops.product import KNOWN, Product, Request, gemm, taken
-
-    if operator is not gemm:
-        known = "cute.ops.gemm"
-        raise refusal(
-            "ops-choice", operation="cute.tune", name="operator", value=operator, choices=known
-        )
-    bound = signature(gemm).bind(*args, **named)
-    request, library = taken(Request(**bound.arguments))
+    found: Operator | None = getattr(operator, "operator", None)
+    if found is None:
+        known = ", ".join(x.name for x in REGISTRY.values())
+        facts: dict[str, Any] = {"name": "operator", "value": operator, "choices": known}
+        raise refusal("ops-choice", operation="cute.tune", **facts)
+    request, library = found.taken(found.bound(*args, **named))
     if library.on_host:
         raise refusal("ops-tune-host", operation="cute.tune")
     if request.config is not None:
-        value, known = request.config, "None: the configuration is what is looked for"
-        raise refusal(
-            "ops-choice", operation="cute.tune", name="config", value=value, choices=known
-        )
+        known = "None: the configuration is what is looked for"
+        facts = {"name": "config", "value": request.config, "choices": known}
+        raise refusal("ops-choice", operation="cute.tune", **facts)
     with library.inside():
-        product = Product(request, library)
-        product.require_some("cute.tune")
-        if product.K == 0:
-            return choose(product).config
+        problem = found.problem(request, library)
+        problem.require_some("cute.tune")
         if request.out is None:  # one for all
-            product.request = request._replace(out=library.empty(product.shape, product.kind))
-        best = fastest(product, measured)
-        key = key_of(facts(product))
-    _store(key, best)
-    KNOWN.clear()  # answers by the rule's choices
+            problem.request = request._replace(out=library.empty(problem.shape, problem.kind))
+        best, was_measured = fastest(problem, measured)
+        key = key_of(problem.facts())
+    if was_measured:
+        _store(key, best)
+        found.known.clear()  # answers by the rule's choices
     return best
 
 
-def fastest(product: Product, measure: Callable[[Sequence[Call]], Sequence[float]]) -> GemmConfig:
-    """Return the fastest of the configurations of a product, by a function that measures calls in
-    microseconds; inf is a wrong result.
+def fastest(
+    problem: Problem, measure: Callable[[Sequence[Call]], Sequence[float]]
+) -> tuple[GemmConfig, bool]:
+    """Return the fastest of the configurations of a problem, by a function that measures calls in
+    microseconds, and whether it had to: inf is a wrong result.
     """
-    from cute_py.ops.choice import all_for
-
-    epilogue, calls, refused = product.epilogue(), [], []
-    for config in all_for(product):
+    calls, refused = [], []
+    candidates = problem.candidates()
+    if len(candidates) == 1:
+        return candidates[0][0], False
+    for statics in candidates:
         try:
-            call = product.call((config, epilogue))
+            call = problem.call(statics)
             calls.append(replace(call, known=call.plan()))
-        except CuteError as error:  # what this product cannot have
+        except CuteError as error:  # what this problem cannot have
             refused.append(error)
     if not calls:
         raise refused[0]
     times = measure(calls)
     order = sorted(range(len(calls)), key=times.__getitem__)
     words = [f"{x:.4g} us" if x < inf else "another result" for x in times]
-    lines = [f"measured: {words[i]}, {replace(calls[i].config, reasons=())}" for i in order]
-    best: GemmConfig = calls[order[0]].config
-    return replace(best, reasons=tuple(lines))
+    lines = [f"measured: {words[i]}, {calls[i].config.because()}" for i in order]
+    return calls[order[0]].config.because(*lines), True
 
 
 def winner(facts: Callable[[], object]) -> GemmConfig | None:

@@ -14,7 +14,7 @@ from cute_py.dtypes.table import Dtype, f32, from_numpy
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
 from cute_py.ops.libraries import Gpu, Library
-from cute_py.ops.product import OPERATION, Product, Request
+from cute_py.ops.product import GEMM, Product, Request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from cute_py.dtypes.table import DtypeLike
     from cute_py.kernels.config import GemmConfig
     from cute_py.ops.call import Call
+    from cute_py.ops.operator import Operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +124,29 @@ class Outline:
 
 
 class Outlines(Library):
-    """Outlines as a library of arrays, on a GPU with given facts, or (None) on the host."""
+    """Outlines as a library of arrays, on a GPU with given facts, or (None) on the host; or tensors
+    of torch without memory, of which only shapes and types are asked.
+    """
 
-    def __init__(self, gpu: Gpu | None) -> None:
-        super().__init__(OPERATION)
-        self.facts, self.on_host = gpu, gpu is None
+    def __init__(
+        self,
+        operator: Operator,
+        gpu: Gpu | None,
+        on_host: bool | None = None,
+        converts: bool | None = None,
+    ) -> None:
+        """Take outlines for an operator.
+
+        Args:
+            operator: which one.
+            gpu: what the GPU has; None: there is none.
+            on_host: whether calls are for the emulator; None: without a GPU.
+            converts: whether `read` takes any type for another, as the host does; None: there.
+
+        """
+        super().__init__(operator.name, operator.words)
+        self.facts, self.on_host = gpu, gpu is None if on_host is None else on_host
+        self.converts = self.on_host if converts is None else converts
 
     def gpu(self, x: Outline) -> Gpu | None:
         """Return what the GPU has."""
@@ -135,7 +154,7 @@ class Outlines(Library):
 
     def read(self, x: Any, name: str, dtype: DtypeLike | None = None) -> tuple[Any, Dtype]:
         """Return an outline, and the type that its elements are to be read as."""
-        if not self.on_host:
+        if not self.converts:
             return super().read(x, name, dtype)
         return unwrapped(x), dtype_of(x) if dtype is None else as_dtype(dtype)
 
@@ -234,4 +253,4 @@ def call_on(
         *sides, c, bias, None, alpha, beta, activation, out_dtype, "gpu", config,
         fast_accum=fast_accum,
     )  # fmt: skip
-    return Product(request, Outlines(gpu)).call()
+    return Product(request, Outlines(GEMM, gpu)).call()

@@ -16,11 +16,11 @@ WORDINGS = {
     "ops-shape": """LayoutError
         {name} of shape {shape}
         shape {wanted}
-        reshape or slice it; bias has one number per column""",
+        reshape or slice it{hint}""",
     "ops-empty": """LayoutError
         a result of shape {shape}
         a result with elements: no kernel computes an empty one
-        call cute.ops.gemm, which returns it""",
+        call {operator}, which returns it""",
     "ops-dtype": """DtypeError
         operands of {a} and {b}
         {known}, the same for both (s8 and u8, e4m3 and e5m2 mix)
@@ -47,7 +47,7 @@ WORDINGS = {
         leave it out for the default""",
     "ops-no-gpu": """CuteError
         {value}
-        all arrays where the product is computed: on one GPU (torch, CuPy), or on the host (NumPy)
+        all arrays where the {result} is computed: on one GPU (torch, CuPy), or on the host (NumPy)
         move the arrays (x.cuda(), x.cpu(), cupy.asarray), or leave backend out""",
     "ops-tune-host": """CuteError
         operands on the host
@@ -66,7 +66,7 @@ WORDINGS = {
         an array whose elements are apart
         pass a copy of it, or no out""",
     "ops-memory": """CuteError
-        a product that needs about {needed} ({arrays} of arrays, {state} to emulate)
+        a {result} that needs about {needed} ({arrays} of arrays, {state} to emulate)
         at most the {available} that are free
-        multiply in parts along M or N, or use narrower types""",
+        {parts}, or use narrower types""",
 }

@@ -1,6 +1,6 @@
 """Operators of torch with gradients, for `torch.compile` and CUDA graphs (extra `torch`).
 
-Importing this package registers `torch.ops.cute_py.gemm`.
+Importing this package registers the operators of `cute.ops`: `torch.ops.cute_py.gemm`, ...
 """
 
 from __future__ import annotations
@@ -8,10 +8,12 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 if find_spec("torch") is not None:
+    from cute_py.torch.declared import declare_all
     from cute_py.torch.gemm import operator as gemm
     from cute_py.torch.linear import Linear
     from cute_py.torch.register import register
 
+    declare_all()
     __all__ = ["Linear", "gemm", "register"]
 
 

@@ -7,110 +7,30 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from cute_py.calls.arrays import TypedArray, dtype_of, unwrapped
-from cute_py.calls.torch_tensors import NAMES, OPERATORS, dtype_of_torch
+from cute_py.calls.torch_tensors import NAMES
 from cute_py.dtypes.table import Dtype
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
-from cute_py.kernels.config import GemmConfig
-from cute_py.ops import product
-from cute_py.ops.libraries import reading
-from cute_py.ops.product import (
-    ARRAYS,
-    KNOWN,
-    OPERATION,
-    TYPES,
-    Request,
-    factor,
-    require_known,
-)
-from cute_py.torch.operators import Gradient, cast, compose, define, public
-from cute_py.torch.shapes import result_of
+from cute_py.ops.product import GEMM as OURS
+from cute_py.torch.declared import Declared
+from cute_py.torch.operators import Gradient, cast, compose, public
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SCHEMA = (
-    "Tensor a, Tensor b, Tensor? c=None, {}, {}, Tensor? bias=None, str? activation=None, "
-    "ScalarType? out_dtype=None, str backend='auto', str? config=None, str? dtype=None, "
-    "str checks='', bool fast_accum=False"
-)
+GEMM = Declared(OURS)
 # the factors as numbers, and as tensors
 ALPHA, BETA = ("Scalar alpha=1.0", "Tensor? alpha=None"), ("Scalar beta=0.0", "Tensor? beta=None")
-NUMBERS = SCHEMA.format(ALPHA[0], BETA[0])
-ARGUMENTS, DTYPE = 13, 10  # how many there are, and the place of `dtype`
-FACTORS = {"alpha": 3, "beta": 4}  # their places
-CONFIGS: dict[str, GemmConfig] = {}  # by their text: an operator of torch takes no objects
+ARGUMENTS, DTYPE = len(GEMM.names), GEMM.names.index("dtype")
 
 
-def computed(
-    a: Any,
-    b: Any,
-    c: Any = None,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    bias: Any = None,
-    activation: str | None = None,
-    out_dtype: Any = None,
-    backend: str = "auto",
-    config: str | None = None,
-    dtype: str | None = None,
-    checks: str = "",
-    fast_accum: bool = False,
-    *,
-    out: Any = None,
-) -> Any:
+def computed(a: Any, b: Any, c: Any = None, *more: Any, out: Any = None) -> Any:
     """Return the product of tensors without gradient."""
     is_batch = a.dim() > 2 == b.dim() and not a.is_nested and a.shape[-1] == b.shape[0]
     if is_batch and c is None and out is None and a.is_contiguous() and a.numel():
-        more = bias, activation, out_dtype, backend, config, dtype, checks, fast_accum
-        rows = computed(a.view(-1, a.shape[-1]), b, c, alpha, beta, *more)  # no batch
+        rows = GEMM.computed(a.view(-1, a.shape[-1]), b, c, *more)  # no batch
         return rows.view(*a.shape[:-1], b.shape[-1])
-    kind = None if out_dtype is None else dtype_of_torch(out_dtype)
-    how: Any = None if config is None else CONFIGS.get(config, config)
-    some = checks or False
-    terms = c, bias, out, alpha, beta, activation, kind, backend, how, dtype, some, fast_accum
-    found = KNOWN.replay(a, b, *terms)
-    return product.computed(Request(a, b, *terms)) if found is None else found
-
-
-def request(
-    a: Any,
-    b: Any,
-    c: Any = None,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    bias: Any = None,
-    activation: str | None = None,
-    out_dtype: Any = None,
-    backend: str = "auto",
-    config: str | None = None,
-    dtype: str | None = None,
-    checks: str = "",
-    fast_accum: bool = False,
-    *,
-    out: Any = None,
-) -> Request:
-    """Return the arguments of the operator as those of `cute.ops.gemm`."""
-    kind = None if out_dtype is None else dtype_of_torch(out_dtype)
-    chosen = None if config is None else CONFIGS.get(config, config)
-    more = kind, backend, chosen, dtype, checks or False, fast_accum
-    return Request(a, b, c, bias, out, alpha, beta, activation, *more)
-
-
-def computed_into(*args: Any, **named: Any) -> None:
-    """Write the product to `out`."""
-    computed(*args, **named)
-
-
-def described(*args: Any, **named: Any) -> Any:
-    """Return the empty result, for tensors without memory."""
-    return result_of(request(*args, **named))
-
-
-def described_into(*args: Any, **named: Any) -> None:
-    """Refuse what the product refuses, for tensors without memory."""
-    result_of(request(*args, **named))
+    return GEMM.computed(a, b, c, *more, out=out)
 
 
 # -- the derivative
@@ -241,7 +161,7 @@ def _by_columns(x: Any) -> bool:
 
 def _vmapped(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Any, int]:
     """Return the products of a batch, whose mode is the first of the result."""
-    values = list(args) + list(_DEFAULTS[len(args) :])
+    values = [*args, *list(GEMM.defaults.values())[len(args) :]]
     a, b, c, alpha, beta, bias, *rest = values
     dims: list[Any] = [*in_dims, *[None] * (ARGUMENTS - len(in_dims))]
     if dims[0] is None and dims[1] is None:  # only what is added differs
@@ -262,7 +182,7 @@ def _vmapped(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Any, int]
         c = row if c is None or beta == 0 else _added(c, beta, row)
         beta, bias = 1.0, None
         c = c.expand(*c.shape[:-2], a.shape[-2], b.shape[-1])
-    return operator(a, b, c, alpha, beta, bias, *rest), 0
+    return GEMM.op(a, b, c, alpha, beta, bias, *rest), 0
 
 
 def _added(c: Any, beta: float, row: Any) -> Any:
@@ -280,32 +200,17 @@ def _cast(args: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
     return args if args[DTYPE:] and args[DTYPE] is not None else cast(args, dtype)
 
 
-_DEFAULTS = (None, None, None, 1.0, 0.0, None, None, None, "auto", None, None, "", False)
-
-gradient = Gradient(_forward, _backward, keeps=True)
-operator = define(
-    f"cute_py::gemm({NUMBERS}) -> Tensor",
-    computed,
-    described,
-    gradient=gradient,
-    vmap=_vmapped,
-    autocast=_cast,
-)
-# the operator of `out=`; torch.compile has it back as a pure function
-into = define(
-    f"cute_py::gemm.out({NUMBERS}, *, Tensor(a!) out) -> ()",
-    computed_into,
-    described_into,
-    autocast=lambda args, _dtype: args,  # as torch.mm
-)
+GEMM.define(computed, Gradient(_forward, _backward, keeps=True), _vmapped, _cast)
+operator = GEMM.op
 
 
 def _with_tensors(*args: Any, **named: Any) -> Any:
     """Return the result for factors that are tensors; refuse those that autograd follows."""
     values = list(args)
-    for name, place in FACTORS.items():
-        values[place] = _factor(name, values[place])
-    return into(*values, **named) if named else operator(*values)
+    for name in OURS.numbers:
+        place = GEMM.names.index(name)
+        values[place] = OURS.problem.number(name, values[place])
+    return GEMM.into(*values, **named) if named else GEMM.op(*values)
 
 
 for _which, _factors in {
@@ -313,104 +218,6 @@ for _which, _factors in {
     "Scalar_Tensor": (ALPHA[0], BETA[1]),
     "Tensor_Tensor": (ALPHA[1], BETA[1]),
 }.items():
-    _schema = SCHEMA.format(*_factors)
+    _schema = GEMM.numbers.replace(ALPHA[0], _factors[0]).replace(BETA[0], _factors[1])
     compose(f"cute_py::gemm.{_which}({_schema}) -> Tensor", _with_tensors)
     compose(f"cute_py::gemm.{_which}_out({_schema}, *, Tensor(a!) out) -> ()", _with_tensors)
-
-
-# -- calls of `cute.ops.gemm`
-
-
-def by_operator(given: Request) -> Any:
-    """Return the result of a request with an operand that autograd follows, or in a mode."""
-    require_known(given)
-    a, b, c, bias = (_tensor(getattr(given, name), name) for name in ARRAYS[:-1])
-    kind = as_dtype(given.dtype).name if given.dtype is not None else None
-    if kind is None and any(isinstance(x, TypedArray) for x in (given.a, given.b)):
-        first, second = dtype_of(given.a), dtype_of(given.b)
-        if first is not second:
-            raise refusal(
-                "ops-dtype", operation=OPERATION, a=first, b=second, known=", ".join(TYPES)
-            )
-        kind = first.name
-    config: Any = given.config
-    if isinstance(config, GemmConfig):
-        CONFIGS[str(config)] = config
-        config = str(config)
-    alpha, beta = _factor("alpha", given.alpha), _factor("beta", given.beta)
-    out_dtype = None if given.out_dtype is None else _torch_dtype(as_dtype(given.out_dtype).name)
-    more = given.activation, out_dtype, given.backend, config, kind, _checks(given.checks)
-    args = a, b, c, alpha, beta, bias, *more, given.fast_accum
-    if given.out is None:
-        return operator(*args)
-    into(*args, out=given.out)
-    return given.out
-
-
-def _factor(name: str, given: Any) -> Any:
-    """Return a factor as a float; `torch.export` and make_fx pass symbols."""
-    return given if isinstance(given, (torch.SymInt, torch.SymFloat)) else factor(name, given)
-
-
-def _tensor(x: Any, name: str) -> Any:
-    """Return an operand as a tensor."""
-    x = unwrapped(x)
-    if x is None or isinstance(x, torch.Tensor):
-        return x
-    with reading(x, name, OPERATION):
-        return torch.as_tensor(x)
-
-
-def _checks(given: bool | str) -> str:
-    """Return the checks of the emulator as text."""
-    if isinstance(given, str) or not given:
-        return given or ""
-    from cute_py.emulate.faults import CHECKS
-
-    return ",".join(CHECKS)
-
-
-def in_graph(given: Request) -> Any:
-    """Return the result of a request that torch.compile traces; None where no operator takes it."""
-    terms = given.a, given.b, given.c, given.bias, given.out
-    for x in terms:
-        if x is not None and not isinstance(x, torch.Tensor):
-            return None
-    kind: Any = given.out_dtype
-    dtype: Any = given.dtype
-    if isinstance(kind, Dtype):
-        kind = kind.name
-    if isinstance(dtype, Dtype):
-        dtype = dtype.name
-    texts = kind, dtype, given.config
-    if given.checks or not all(x is None or isinstance(x, str) for x in texts):
-        return None
-    if given.a is None or given.b is None or isinstance(given.alpha, torch.Tensor):
-        return None
-    if isinstance(given.beta, torch.Tensor):
-        return None
-    wanted = None if kind is None else _torch_dtype(kind)
-    more = given.activation, wanted, given.backend, given.config, dtype, "", given.fast_accum
-    args = given.a, given.b, given.c, given.alpha, given.beta, given.bias, *more
-    if given.out is None:
-        return operator(*args)
-    into(*args, out=given.out)
-    return given.out
-
-
-def _torch_dtype(name: str) -> Any:
-    """Return the torch.dtype of a result; `torch.compile` calls this where it traces."""
-    found = as_dtype(name)
-    if found.name not in NAMES:
-        raise refusal(
-            "ops-out-dtype",
-            operation=OPERATION,
-            name="out_dtype",
-            dtype=found,
-            known=", ".join(NAMES),
-        )
-    return getattr(torch, NAMES[found.name])
-
-
-_torch_dtype._dynamo_marked_constant = True  # type: ignore[attr-defined]
-OPERATORS["gemm"] = by_operator, in_graph

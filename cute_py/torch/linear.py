@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from cute_py.ops.product import require_choices
+from cute_py.ops.product import GEMM
 from cute_py.torch.gemm import operator
 
 
@@ -31,7 +31,7 @@ class Linear(torch.nn.Linear):  # type: ignore[misc]
         activation: str | None = None,
     ) -> None:
         """Make the parameters, initialised as torch does."""
-        require_choices("auto", activation)
+        GEMM.require_choice("activation", activation)
         super().__init__(in_features, out_features, bias, device, dtype)
         self.activation = activation
 

@@ -10,7 +10,7 @@ from cute_py.calls.arguments import typed
 from cute_py.kernels import config_sm90
 from cute_py.kernels.config_sm90 import shared_bytes, warpgroup_config
 from cute_py.ops.choice import gemm_config
-from cute_py.ops.product import Product, Request
+from cute_py.ops.product import GEMM, Product, Request
 from cute_py.ops.without_gpu import Outline, Outlines, gpu_of
 from tests.gpu_arrays import install, on_gpu
 from tests.sampling import check_each, in_turn, pairwise
@@ -50,7 +50,7 @@ def call_of(sides, stages, way, store, types, terms):
         typed(a, kind), typed(b.swapaxes(0, 1), kind), c, bias, None, 1, int(c is not None),
         "silu" if "silu" in terms else None, out, "gpu", ",".join(filter(None, (*parts, prefetch))),
     )  # fmt: skip
-    return Product(request, Outlines(GPU)).call()
+    return Product(request, Outlines(GEMM, GPU)).call()
 
 
 def decide(row, monkeypatch):
@@ -175,5 +175,5 @@ def test_results_of_8_bits_get_tiles_that_their_kernel_can_store():
             Outline.compact((4864, 1024), cute.bf16).swapaxes(0, 1),
             out_dtype=out, backend="gpu",
         )  # fmt: skip
-        call = Product(request, Outlines(GPU)).call()
+        call = Product(request, Outlines(GEMM, GPU)).call()
         assert call.plan().smem_bytes == shared_bytes(call.config, cute.dtype(out))

@@ -17,7 +17,7 @@ from cute_py.kernels.config import GemmConfig
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.kernels.gemm import gemm
 from cute_py.kernels.gemm_sm90 import KERNELS
-from cute_py.ops import libraries, product
+from cute_py.ops import libraries, operator, product
 from cute_py.ops.product import KNOWN
 from tests import fake_gpu
 from tests.gpu_arrays import small_tiles
@@ -138,7 +138,7 @@ def steps(gpu, monkeypatch):
     noted(GemmConfig, "__init__")
     noted(GemmConfig, "__str__")
     noted(Epilogue, "__init__")
-    noted(product, "taken")
+    noted(product.GEMM, "taken")
     return found
 
 
@@ -611,8 +611,8 @@ def test_tensors_with_a_gradient_go_to_the_operator_in_grad_mode_alone(gpu, told
     """Also those of a request that was answered before, in either mode."""
     requests = []
     rules = (lambda given: requests.append(given) or "by autograd", None)
-    monkeypatch.setattr(product, "load_operators", lambda: True)
-    monkeypatch.setitem(product.OPERATORS, "gemm", rules)
+    monkeypatch.setattr(operator, "load_operators", lambda: True)
+    monkeypatch.setitem(operator.OPERATORS, "gemm", rules)
     a, b = Parameter((M, K), address=1 << 21), Tensor((K, N), address=1 << 22)
     for mode in (True, True, False, False, True, False):
         monkeypatch.setattr(Tensor, "grad_mode", mode)

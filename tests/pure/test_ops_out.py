@@ -19,7 +19,7 @@ from cute_py.calls import arrays, backends
 from cute_py.dtypes.conversion import strided
 from cute_py.kernels.gemm import gemm
 from cute_py.ops.call import apart
-from cute_py.ops.libraries import Gpu, Torch
+from cute_py.ops.libraries import Gpu, Torch, Words
 from cute_py.ops.operands import span
 from cute_py.ops.product import Product, Request, taken
 from tests import fake_gpu, gpu_arrays
@@ -272,7 +272,9 @@ def require_explained(a, b, **named):
             low, high = apart(D, read)
             assert not low < address(read) - address(D) < high, name
     out = named.get("out")
-    assert ("out" in [name for name, *_ in said]) is (out is not None and not call.direct)
+    assert ("out" in [name for name, *_ in said]) is (
+        out is not None and not call.outputs[0].direct
+    )
     assert ("TMA" in path) is config.by_warpgroups is (call.kernel is not gemm)
     if config.by_warpgroups:
         seen = [*call.reads[:2], *[D] * bool(config.store), *[call.reads[2]] * config.prefetch]
@@ -445,10 +447,10 @@ def test_torch_goes_by_its_arrays_and_is_told_what_is_written(monkeypatch):
         __module__ = "torch"
 
     x = Tensor()
-    library = Torch("cute.ops.gemm", "cuda:0")
+    library = Torch("cute.ops.gemm", Words(), "cuda:0")
     with library.inside():
         library.written(x)
     assert told == [x]
     del graph.increment_version  # before torch 2.2
-    Torch("cute.ops.gemm", "cuda:0").written(x)
+    Torch("cute.ops.gemm", Words(), "cuda:0").written(x)
     assert told == [x]

@@ -1,0 +1,314 @@
+"""`operator`: a function of arrays that kernels answer, declared once.
+
+A request (the arguments) becomes a `Problem` (its arrays as kernels read them). That gives a `Call`
+of a kernel, which is run; `Operator.known` finds repeated requests. Names, choices, the arrays and
+their places are read off the declaration, and so are the operator of torch (`cute_py.torch`), the
+command (`cute-py`), `cute.tune`, and calls for a GPU that is not there.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import namedtuple
+from inspect import Parameter, signature
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cute_py.calls.arrays import imported, on_device, unwrapped
+from cute_py.calls.memo import Memo
+from cute_py.calls.torch_tensors import (
+    OPERATORS,
+    graph_break,
+    is_followed,
+    is_in_mode,
+    is_tensor,
+    is_traced,
+    leave_graphs,
+    load_operators,
+    not_compiled,
+    note_written,
+    outside_autograd,
+    require_no_gradient,
+)
+from cute_py.codegen.driver.streams import device_of
+from cute_py.errors import CuteError, refusal, shorten
+from cute_py.ops.call import in_place
+from cute_py.ops.libraries import Words, of_one_library, reading
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import ParamSpec, Protocol, TypeVar
+
+    from cute_py.calls.memo import Answer
+    from cute_py.kernels.config import GemmConfig as Config
+    from cute_py.ops.libraries import Library
+    from cute_py.ops.problem import Problem
+
+    P = ParamSpec("P")
+    R = TypeVar("R", covariant=True)
+
+    class Public(Protocol[P, R]):
+        """What a user calls: a function that knows its operator."""
+
+        operator: Operator
+        __name__: str
+
+        def __call__(self, *args: P.args, **named: P.kwargs) -> R:
+            """Return the result, as the declaration says."""
+
+
+BACKENDS = ("auto", "emulator", "gpu")
+REGISTRY: dict[str, Operator] = {}  # by the name within `cute.ops`
+
+
+def operator(
+    problem: type[Problem],
+    *,
+    arrays: Sequence[str],
+    numbers: Mapping[str, float] | None = None,
+    choices: Mapping[str, Sequence[object]] | None = None,
+    configs: type[Config] | tuple[()] = (),
+    words: Words | None = None,
+) -> Callable[[Callable[P, R]], Public[P, R]]:
+    """Make the function below a public one that a kernel answers.
+
+    Args:
+        problem: what a request becomes.
+        arrays: the parameters that are arrays or None, the outputs last. All operators have the
+            parameters `out`, `backend` and `checks`.
+        numbers: the parameters that are run-time numbers, which a kernel takes first -> the value
+            for which it has another plan.
+        choices: parameters that are one of some words, None among them if that is a choice.
+        configs: what `config` may be next to text.
+        words: for refusals.
+
+    The function's body is its documentation; the result has its parameters. What a problem declares
+    more (`Problem.gradient`, `autocast` ...) is said there.
+    """
+
+    def made(function: Callable[P, R]) -> Public[P, R]:
+        facts = arrays, numbers or {}, choices or {}, configs, words or Words()
+        found = Operator(function, problem, *facts)
+        REGISTRY[function.__name__] = found
+        public: Public[P, R] = found.public
+        return public
+
+    return made
+
+
+class Operator:
+    """An operator, as `operator` declares it.
+
+    Attributes:
+        name: the public name, "cute.ops.gemm", for refusals.
+        short: the same within `cute.ops`.
+        request: the type of its requests: the parameters, arrays first.
+        arrays: the names of those that are arrays; `outputs` of those that are written.
+        numbers: the names of run-time numbers, with their special values.
+        known: the answers to requests.
+        public: what a user calls.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        problem: type[Problem],
+        arrays: Sequence[str],
+        numbers: Mapping[str, float],
+        choices: Mapping[str, Sequence[object]],
+        configs: type[Config] | tuple[()],
+        words: Words,
+    ) -> None:
+        self.short, self.name = function.__name__, f"cute.ops.{function.__name__}"
+        self.problem, self.arrays, self.words = problem, tuple(arrays), words
+        problem.operation = self.name
+        self.outputs = tuple([name for name in arrays if name.startswith("out")])
+        self.numbers = dict(numbers)
+        self.choices, self.configs = {"backend": BACKENDS, **choices}, configs
+        self.parameters = signature(function).parameters
+        fields = (*arrays, *numbers, *[x for x in self.parameters if x not in (*arrays, *numbers)])
+        defaults = [self.parameters[x].default for x in fields]
+        given = [x for x in defaults if x is not Parameter.empty]
+        assert given == defaults[len(defaults) - len(given) :], (
+            "arrays without a default come first"
+        )
+        make: Any = namedtuple
+        self.request = make("Request", fields, defaults=given)
+        self.known = Memo(len(arrays), {fields.index(x): at for x, at in numbers.items()})
+        self.public: Any = self._public(function)
+
+    def _public(self, function: Callable[..., Any]) -> Any:
+        """Return the function that a user calls: a known request passes through it alone."""
+        bare = [x.replace(annotation=Parameter.empty) for x in self.parameters.values()]
+        parameters = signature(function).replace(parameters=bare, return_annotation=Parameter.empty)
+        text = f"""
+def make(known, request, answered, traced, is_traced, CuteError, shorten):
+    def {self.short}{parameters}:
+        given = {", ".join(self.request._fields)},
+        try:
+            try:
+                found = traced(given) if is_traced() else known.replay(*given)
+            except OverflowError:  # of a number, which is refused below
+                found = None
+            return answered(request(*given)) if found is None else found
+        except CuteError as error:
+            shorten(error)
+            raise
+    return {self.short}
+"""
+        assert isinstance(function, FunctionType)
+        tree, code, made = ast.parse(text), function.__code__, dict[str, Any]()
+        for node in ast.walk(tree):
+            for end in ("lineno", "end_lineno"):
+                if hasattr(node, end):
+                    setattr(node, end, code.co_firstlineno)
+        exec(compile(tree, code.co_filename, "exec"), function.__globals__, made)
+        more = self.answered, self.traced, is_traced, CuteError, shorten
+        public = made["make"](self.known, self.request, *more)
+        for name in ("__doc__", "__module__", "__qualname__", "__annotations__"):
+            setattr(public, name, getattr(function, name))
+        public.__wrapped__, public.operator = function, self
+        return not_compiled(public)
+
+    # -- a request
+
+    def asked(self, given: tuple[Any, ...]) -> Any:
+        """Return the result of a request that is not known."""
+        try:
+            return self.answered(self.request(*given))
+        except CuteError as error:
+            shorten(error)
+            raise
+
+    def traced(self, given: tuple[Any, ...]) -> Any:
+        """Return the result of a request in a graph; None where no operator takes it, which breaks
+        the graph.
+        """
+        load_operators()
+        return OPERATORS[self.short][1](self.request(*given))
+
+    @graph_break
+    def answered(self, given: Any, statics: tuple[Any, ...] | None = None) -> Any:
+        """Return the result of a request, by the choices for one like it, if there are any."""
+        leave_graphs()
+        return self._computed(given, statics)
+
+    @graph_break
+    def _computed(self, given: Any, statics: tuple[Any, ...] | None) -> Any:
+        arrays = given[: len(self.arrays)]
+        held = [unwrapped(x) for x in arrays if x is not None]
+        if held and all(map(is_tensor, held)) and is_in_mode(held[0]):
+            load_operators()
+            return OPERATORS[self.short][0](given)
+        if is_followed(arrays):
+            result = self._followed(given)
+            self.known.keep(given, outside_autograd(arrays, self._by(None), self._again))
+            return result
+        request, library = self.taken(given)
+        with library.inside():
+            problem = self.problem(request, library)
+            if problem.is_known:
+                return problem.without_kernel(given)
+            call = problem.call(statics)
+            result = call.run(**{"checks": given.checks} if library.on_host else {})
+        if library.on_host:
+            for name in self.outputs:
+                if is_tensor(getattr(given, name)):
+                    note_written(getattr(given, name))
+        again = in_place(call, arrays, len(self.outputs), self._by(call.statics))
+        if again is not None or statics is None:
+            answer = problem.guarded(again or self._by(call.statics))
+            self.known.keep(given, outside_autograd(arrays, answer, self._again))
+        return problem.given_back(given, result)
+
+    def _followed(self, given: Any) -> Any:
+        """Return the result of a request with an operand that autograd follows, by the operator of
+        torch; refuse outputs, as torch.mm does.
+        """
+        if any(getattr(given, name) is not None for name in self.outputs):
+            for name in self.arrays:
+                require_no_gradient(getattr(given, name), name, self.name)
+        load_operators()
+        return OPERATORS[self.short][0](given)
+
+    def _again(self, args: tuple[Any, ...], *_read: Any) -> Any:
+        """Answer a request with an operand that autograd follows."""
+        return self._followed(self.request(*args))
+
+    def _by(self, statics: Any) -> Answer:
+        """Return the answer to requests that are prepared anew, but for these choices."""
+        return lambda args, _addresses, _numbers: self.answered(self.request(*args), statics)
+
+    # -- what is asked for
+
+    def bound(self, *args: Any, **named: Any) -> Any:
+        """Return the request of a call with these arguments."""
+        return self.request(**signature(self.public).bind(*args, **named).arguments)
+
+    def taken(self, given: Any) -> tuple[Any, Library]:
+        """Return a request with the arrays of one library, and that library; refuse choices that
+        do not exist.
+        """
+        self.require_known(given)
+        arrays: dict[str, Any] = {}
+        places = {}
+        for name in self.arrays:
+            x = arrays[name] = getattr(given, name)
+            if x is None:
+                continue
+            with reading(x, name, self.name):
+                arrays[name] = imported(x)
+                require_no_gradient(arrays[name], name, self.name)
+                places[name] = on_device(arrays[name])
+        self.require_place(places, given.backend)
+        self.require_one_gpu({name: device_of(arrays[name]) for name in places if places[name]})
+        arrays, library = of_one_library(arrays, self.name, self.words)
+        return given._replace(**arrays), library
+
+    def require_known(self, given: Any) -> None:
+        """Refuse choices that do not exist."""
+        for name in self.choices:
+            self.require_choice(name, getattr(given, name))
+        config: object = getattr(given, "config", None)
+        if config is not None and not isinstance(config, (self.configs, str)):
+            self.refuse("config", config, self.words.config)
+        self._require_checks(given.checks)
+
+    def require_choice(self, name: str, value: object) -> None:
+        """Refuse a word that is none of the choices of a parameter."""
+        known = self.choices[name]
+        if not (value is None or isinstance(value, str)) or value not in known:
+            self.refuse(name, value, ", ".join(map(repr, known)))
+
+    def _require_checks(self, checks: object) -> None:
+        """Refuse checks that are neither a flag nor text with names that the emulator has."""
+        if isinstance(checks, (bool, np.bool_)):
+            return
+        from cute_py.emulate.faults import CHECKS
+
+        names = checks.split(",") if isinstance(checks, str) else [""]
+        if not {name.strip() for name in names} <= set(CHECKS):
+            self.refuse("checks", checks, f"True, False, names among {', '.join(CHECKS)}")
+
+    def refuse(self, name: str, value: object, known: str) -> None:
+        """Refuse the value of a parameter."""
+        raise refusal("ops-choice", operation=self.name, name=name, value=value, choices=known)
+
+    def require_place(self, places: dict[str, bool], backend: str) -> None:
+        """Refuse arrays that are not where the result is computed; on a device are those with
+        True.
+        """
+        device = backend == "gpu" or (backend == "auto" and any(places.values()))
+        wrong = [name for name, there in places.items() if there is not device]
+        if wrong:
+            place = "host" if device else "device"
+            value = f"{', '.join(wrong)} on the {place}, with backend={backend!r}"
+            raise refusal("ops-no-gpu", operation=self.name, value=value, result=self.words.result)
+
+    def require_one_gpu(self, gpus: dict[str, int]) -> None:
+        """Refuse arrays on GPUs of these numbers, unless all are one."""
+        if len(set(gpus.values())) > 1:
+            value = ", ".join(f"{name} on GPU {x}" for name, x in gpus.items())
+            raise refusal("ops-no-gpu", operation=self.name, value=value, result=self.words.result)

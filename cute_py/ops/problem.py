@@ -1,0 +1,221 @@
+"""`Problem`: the arrays of a request as kernels read them, and what follows from its declaration.
+
+An operator derives its own from it. `__init__` reads the arrays and says which result there is, by
+`read` and `gives`; `call` returns the call of a kernel, by `writes`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from cute_py.calls.arrays import dtype_of, strides_of
+from cute_py.calls.torch_tensors import require_no_gradient
+from cute_py.errors import CuteError, refusal
+from cute_py.ops.call import Output, writable
+from cute_py.ops.operands import bytes_each, is_apart, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from cute_py.calls.memo import Answer
+    from cute_py.dtypes.table import Dtype
+    from cute_py.ops.call import Call
+    from cute_py.ops.libraries import Gpu, Library
+
+
+class Problem:
+    """The arrays of a request as a kernel reads them.
+
+    Attributes:
+        operation: the public name of the operator.
+        request, library: what is asked for, in arrays of one library.
+        results: of each output its shape and type; `shape` and `kind` are those of the first.
+        value: what the result is filled with, where no kernel computes it; else None.
+        types: the names of the element types that it takes.
+        reference: (values of the arrays in float64, the other arguments by name) -> the result, or
+            a tuple; None: there is none.
+        gradient: (request, gradients of the results, what it keeps by name) -> the gradients of
+            arrays by name, a function of operators; the request has shapes in place of arrays.
+            None: operands that autograd follows are refused.
+        keeps: the arrays and results that `gradient` reads.
+        autocast: what autocast does to the floats of a request: "lower", "f32" or None.
+    """
+
+    operation: ClassVar[str] = ""
+    hint: ClassVar[str] = ""  # more of the fix for a wrong shape
+    types: ClassVar[Sequence[str]] = ()
+    reference: ClassVar[Callable[..., Any] | None] = None
+    gradient: ClassVar[Callable[..., dict[str, Any]] | None] = None
+    keeps: ClassVar[Sequence[str]] = ()
+    autocast: ClassVar[str | None] = None
+
+    def __init__(self, request: Any, library: Library) -> None:
+        """Read the arrays of `library`; refuse those that do not fit each other."""
+        self.request, self.library = request, library
+        self.results: dict[str, tuple[tuple[int, ...], Dtype]] = {}
+        self.value: float | None = None
+
+    def call(self, statics: tuple[Any, ...] | None = None) -> Call:
+        """Return the call of a kernel, by a configuration that was chosen before, if given."""
+        raise NotImplementedError
+
+    def candidates(self) -> list[tuple[Any, ...]]:
+        """Return the choices that `cute.tune` measures, as `call` takes them, the rule's first."""
+        raise NotImplementedError
+
+    def facts(self) -> tuple[object, ...]:
+        """Return all that a choice may depend on."""
+        raise NotImplementedError
+
+    def guarded(self, answer: Answer) -> Answer:
+        """Return an answer that is asked only where the call would be the same."""
+        return answer
+
+    @staticmethod
+    def batched(named: dict[str, Any], ranks: dict[str, int]) -> dict[str, Any]:
+        """Return the arguments that differ where arrays of these ranks have one more mode, the
+        first: modes that count from the end stay as they are.
+        """
+        return {}
+
+    # -- what is read
+
+    @classmethod
+    def number(cls, name: str, given: Any) -> float:
+        """Return a run-time number as a float; refuse all but real numbers, of Python or of a
+        library.
+        """
+        require_no_gradient(given, name, cls.operation)
+        number = given.item() if getattr(given, "shape", None) == () else given
+        try:
+            if isinstance(number, (int, float)):
+                return float(number)
+        except OverflowError:
+            pass
+        raise refusal("ops-factor", operation=cls.operation, name=name, value=given)
+
+    def read(
+        self, name: str, known: Sequence[str], rank: int = 0, modes: str = ""
+    ) -> tuple[Any, Dtype]:
+        """Return an array, converted where it is of the host, and its type; refuse types other than
+        those known, and fewer modes.
+        """
+        x, kind = self.library.read(getattr(self.request, name), name)
+        if len(x.shape) < rank:
+            found = shown(x.shape)
+            raise refusal(
+                "ops-rank", operation=self.operation, name=name, shape=found, rank=rank, modes=modes
+            )
+        self.require_type(name, kind, known)
+        self.library.require_room((tuple(x.shape), kind.bits))
+        return self.library.converted(x, kind), kind
+
+    def require_type(self, name: str, kind: Dtype, known: Sequence[str]) -> None:
+        """Refuse a type that is none of those known."""
+        if kind.name not in known:
+            words = ", ".join(known)
+            raise refusal(
+                "ops-out-dtype", operation=self.operation, name=name, dtype=kind, known=words
+            )
+
+    # -- what is written
+
+    def require_some(self, operation: str) -> None:
+        """Refuse a result without elements, which no kernel computes."""
+        if 0 in self.shape:
+            facts = {"shape": shown(self.shape), "operator": self.operation}
+            raise refusal("ops-empty", operation=operation, **facts)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the first result."""
+        return next(iter(self.results.values()))[0]
+
+    @property
+    def kind(self) -> Dtype:
+        """The type of the first result."""
+        return next(iter(self.results.values()))[1]
+
+    def gives(self, shape: tuple[int, ...], kind: Dtype, name: str = "out") -> None:
+        """Say which result goes to the output `name`; refuse an array there that cannot take it."""
+        self.results[name] = shape, kind
+        self.require_out(name)
+
+    def require_out(self, name: str) -> None:
+        """Refuse an array as an output that cannot take the result."""
+        out, (wanted, kind) = getattr(self.request, name), self.results[name]
+        if out is None:
+            return
+        shape = tuple(out.shape) if hasattr(out, "shape") else type(out).__name__
+        if shape != wanted:
+            raise self.wrong_shape(name, shape, wanted)
+        if self.library.on_host and not isinstance(out, np.ndarray):
+            value = type(out).__name__
+            raise refusal("ops-array", operation=self.operation, name=name, value=value)
+        if dtype_of(out) is not kind:
+            by = ", as out_dtype says" if hasattr(self.request, "out_dtype") else ""
+            facts = {"name": name, "dtype": out.dtype, "known": f"{kind}{by}"}
+            raise refusal("ops-out-dtype", operation=self.operation, **facts)
+        self.require_memory(out, shape)
+
+    def wrong_shape(
+        self, name: str, given: tuple[int, ...] | str, wanted: tuple[int, ...]
+    ) -> CuteError:
+        """Return the refusal of an array by its shape."""
+        found = shown(given) if isinstance(given, tuple) else given
+        facts = {"name": name, "shape": found, "wanted": shown(wanted), "hint": self.hint}
+        return refusal("ops-shape", operation=self.operation, **facts)
+
+    def require_memory(self, out: Any, shape: tuple[int, ...] | str) -> None:
+        """Refuse memory that cannot be written element by element."""
+        if self.library.is_read_only(out):
+            raise refusal("ops-read-only", operation=self.operation)
+        if not is_apart(out):
+            strides = [step * bytes_each(out) for step in strides_of(out)]
+            facts = {"shape": shown(shape), "strides": shown(strides)}
+            raise refusal("ops-overlap", operation=self.operation, **facts)
+
+    def writes(
+        self, reads: Sequence[Any], modes: tuple[int, ...] | None = None, name: str = "out"
+    ) -> Output:
+        """Return an output as a kernel writes it that takes any strides: the user's array where it
+        may go there, else a new one; perhaps with its modes in another order.
+        """
+        out, (shape, kind) = getattr(self.request, name), self.results[name]
+        direct = out is not None and writable(out, reads)
+        made = out if direct else self.library.empty(shape, kind)
+        array = made if modes is None else self.library.ordered(made, modes)
+        return Output(array, made, shape, out, direct)
+
+    def without_kernel(self, given: Any) -> Any:
+        """Return the results of a request that no kernel computes."""
+        found = []
+        for name, (shape, kind) in self.results.items():
+            out = getattr(self.request, name)
+            made = self.library.empty(shape, kind) if out is None else out
+            if self.value is not None and 0 not in shape:
+                made[...] = self.value
+            found.append(made)
+        return self.given_back(given, found[0] if len(found) == 1 else tuple(found))
+
+    def given_back(self, given: Any, result: Any) -> Any:
+        """Return results as the user wants them: in the outputs that were given, else in the
+        library of the first array.
+        """
+        several = result if isinstance(result, tuple) else (result,)
+        found = []
+        for name, x in zip(self.results, several, strict=True):
+            out = getattr(given, name)
+            found.append(self.library.given_back(x, given[0]) if out is None else out)
+        return found[0] if len(found) == 1 else tuple(found)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether no kernel has to compute the result: it is empty, or of nothing."""
+        return self.value is not None or all(0 in shape for shape, _kind in self.results.values())
+
+    def gpu_of(self, x: Any) -> Gpu | None:
+        """Return the facts of the GPU that has an array; None for the host."""
+        return self.library.gpu(x)

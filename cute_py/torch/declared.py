@@ -1,0 +1,358 @@
+"""Operators of `cute.ops` as operators of torch, `torch.ops.cute_py.NAME`, by their declaration.
+
+The arguments are the parameters of the public function in their order, and `out` by name. What
+torch has no type for is text: `WORDS` says how parameters of a type are written.
+"""
+
+from __future__ import annotations
+
+import re
+from inspect import Parameter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+import cute_py.ops
+from cute_py.calls.arrays import TypedArray, dtype_of, unwrapped
+from cute_py.calls.torch_tensors import NAMES, OPERATORS, dtype_of_torch
+from cute_py.dtypes.table import Dtype
+from cute_py.dtypes.table import dtype as as_dtype
+from cute_py.errors import refusal
+from cute_py.ops.libraries import reading
+from cute_py.ops.operator import REGISTRY
+from cute_py.torch.operators import Gradient, cast, define
+from cute_py.torch.shapes import described
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cute_py.ops.operator import Operator
+
+CONFIGS: dict[str, Any] = {}  # by their text: an operator of torch takes no objects
+DECLARED: dict[str, Declared] = {}  # by the name within `cute.ops`
+
+
+class Word(NamedTuple):
+    """How a parameter is written in a schema, and read.
+
+    Attributes:
+        schema: its type.
+        ours: our argument as an expression of torch's, `x`.
+        theirs: torch's argument of ours; in a graph also, where `plain` tells whether it has one.
+        plain: the types of our argument that `torch.compile` may see.
+    """
+
+    schema: str
+    ours: str = "x"
+    theirs: Callable[[Any], Any] = lambda x: x
+    plain: tuple[type, ...] = (object,)
+
+
+def _config_text(x: Any) -> str | None:
+    """Return a configuration as text, which is remembered."""
+    if x is None or isinstance(x, str):
+        return x
+    CONFIGS[str(x)] = x
+    return str(x)
+
+
+def _checks_text(x: bool | str) -> str:
+    """Return the checks of the emulator as text."""
+    if isinstance(x, str) or not x:
+        return x or ""
+    from cute_py.emulate.faults import CHECKS
+
+    return ",".join(CHECKS)
+
+
+def _type_name(x: Any) -> str | None:
+    """Return the name of an element type."""
+    return None if x is None else _known_name(x.name if isinstance(x, Dtype) else x)
+
+
+def _known_name(name: str) -> str:
+    return as_dtype(name).name
+
+
+def _torch_type(x: Any) -> Any:
+    """Return the torch.dtype of an element type."""
+    return None if x is None else _torch_dtype(x.name if isinstance(x, Dtype) else x)
+
+
+def _torch_dtype(name: str) -> Any:
+    found = as_dtype(name)
+    if found.name not in NAMES:
+        facts: dict[str, Any] = {"name": "out_dtype", "dtype": found, "known": ", ".join(NAMES)}
+        raise refusal("ops-out-dtype", operation="cute.ops.gemm", **facts)
+    return getattr(torch, NAMES[found.name])
+
+
+# `torch.compile` calls these where it traces
+_torch_dtype._dynamo_marked_constant = True  # type: ignore[attr-defined]
+_known_name._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def _modes(x: Any) -> Any:
+    return x if x is None else (x,) if isinstance(x, int) else tuple(x)
+
+
+NAMED = (str, Dtype, type(None))
+# annotation of a parameter -> its word; `out_dtype` is the type of a new tensor
+WORDS = {
+    "bool": Word("bool"),
+    "int": Word("int"),
+    "float": Word("Scalar"),
+    "str": Word("str"),
+    "str | None": Word("str?"),
+    "bool | str": Word("str", "x or False", _checks_text, (bool,)),
+    "DtypeLike | None": Word("str?", "x", _type_name, NAMED),
+    "out_dtype": Word(
+        "ScalarType?", "None if x is None else dtype_of_torch(x)", _torch_type, NAMED
+    ),
+    "config": Word(
+        "str?", "None if x is None else CONFIGS.get(x, x)", _config_text, (str, type(None))
+    ),
+    "int | Sequence[int] | None": Word("int[1]?", "None if x is None else tuple(x)", _modes),
+}
+
+
+class Declared:
+    """One operator of `cute.ops` as one of torch.
+
+    Attributes:
+        op: the operator of torch; `into` the one of `out=`.
+        names: its arguments but `out`, arrays of `cute.ops` among them.
+        given: (arguments of torch) -> those of ours, in the order of a request.
+        computed: (arguments of torch) -> the result.
+        numbers: the schema of the arguments, without parentheses.
+    """
+
+    op: Any
+    into: Any
+
+    def __init__(self, ours: Operator) -> None:
+        self.ours = ours
+        found = {name: p for name, p in ours.parameters.items() if name not in ours.outputs}
+        self.names = tuple(found)
+        self.words = {name: self._word(name, p) for name, p in found.items()}
+        self.arrays = [name for name in self.names if name in ours.arrays]
+        self.needed = [name for name in self.arrays if found[name].default is Parameter.empty]
+        self.defaults = {name: self._default(name, p) for name, p in found.items()}
+        self.numbers = ", ".join(map(self._argument, self.names))
+        self.given, self.computed = self._made()
+
+    def _word(self, name: str, p: Parameter) -> Word:
+        if name in self.ours.arrays:
+            return Word("Tensor" if p.default is Parameter.empty else "Tensor?")
+        return WORDS[name] if name in WORDS else WORDS[str(p.annotation)]
+
+    def _default(self, name: str, p: Parameter) -> Any:
+        if p.default is Parameter.empty:
+            return p.default
+        found = self.words[name].theirs(p.default)
+        return float(found) if self.words[name].schema == "Scalar" else found
+
+    def _argument(self, name: str) -> str:
+        default = self.defaults[name]
+        text = "" if default is Parameter.empty else f"={default!r}"
+        return f"{self.words[name].schema} {name}{text}"
+
+    def _made(self) -> tuple[Any, Any]:
+        """Return `given` and `computed`, generated: the latter is on the way of a known call."""
+        parts = [
+            f"{name}={self.defaults[name]!r}" if name not in self.needed else name
+            for name in self.names
+        ]
+        parts += ["*", *[f"{name}=None" for name in self.ours.outputs]]
+        values = [
+            re.sub(r"\bx\b", name, self.words[name].ours) if name in self.words else name
+            for name in self.ours.request._fields
+        ]
+        text = f"""
+def given({", ".join(parts)}):
+    return {", ".join(values)},
+def computed({", ".join(parts)}):
+    given = {", ".join(values)},
+    found = known.replay(*given)
+    return asked(given) if found is None else found
+"""
+        scope = {"dtype_of_torch": dtype_of_torch, "CONFIGS": CONFIGS}
+        scope |= {"known": self.ours.known, "asked": self.ours.asked}
+        exec(compile(text, f"<torch.ops.cute_py.{self.ours.short}>", "exec"), scope)
+        return scope["given"], scope["computed"]
+
+    # -- registration
+
+    def define(
+        self,
+        computed: Callable[..., Any] | None = None,
+        gradient: Gradient | None = None,
+        vmap: Callable[..., Any] | None = None,
+        autocast: Callable[..., Any] | None = None,
+    ) -> None:
+        """Register the operator, with rules of its own or by its declaration."""
+        run, problem = computed or self.computed, self.ours.problem
+        if gradient is None and problem.gradient is not None:
+            gradient = Gradient(self._forward, self._backward, keeps=True)
+        if autocast is None and problem.autocast is not None:
+            autocast = cast if problem.autocast == "lower" else _widened
+        schema, results = f"cute_py::{self.ours.short}", len(self.ours.outputs)
+        result = "Tensor" if results == 1 else f"({', '.join(['Tensor'] * results)})"
+        self.op = define(
+            f"{schema}({self.numbers}) -> {result}",
+            run,
+            self.described,
+            gradient=gradient,
+            vmap=vmap or self._vmapped,
+            autocast=autocast,
+        )
+        outs = ", ".join([f"Tensor(a{i}!) {x}" for i, x in enumerate(self.ours.outputs)])
+        # torch.compile has it back as a pure function
+        self.into = define(
+            f"{schema}.out({self.numbers}, *, {outs}) -> ()",
+            lambda *args, **named: void(run(*args, **named)),
+            lambda *args, **named: void(self.described(*args, **named)),
+            autocast=lambda args, _dtype: args,  # as torch.mm
+        )
+        DECLARED[self.ours.short] = self
+        OPERATORS[self.ours.short] = self.by_operator, self.in_graph
+
+    def described(self, *args: Any, **named: Any) -> Any:
+        """Return the empty result, for tensors without memory."""
+        return described(self.ours, self.ours.request(*self.given(*args, **named)))
+
+    def call(self, args: list[Any], given: Any) -> Any:
+        """Return the result of the operator, or of the one of `out=`."""
+        outs = {x: getattr(given, x) for x in self.ours.outputs}
+        if all(x is None for x in outs.values()):
+            return self.op(*args)
+        self.into(*args, **outs)
+        return next(iter(outs.values())) if len(outs) == 1 else tuple(outs.values())
+
+    # -- calls of `cute.ops`
+
+    def by_operator(self, given: Any) -> Any:
+        """Return the result of a request with an operand that autograd follows, or in a mode."""
+        self.ours.require_known(given)
+        typed = self._types(given)
+        args = []
+        for name in self.names:
+            x = getattr(given, name)
+            if name in self.arrays:
+                args.append(self._tensor(x, name))
+            elif name in self.ours.numbers:
+                is_symbol = isinstance(x, (torch.SymInt, torch.SymFloat))  # of export and make_fx
+                args.append(x if is_symbol else self.ours.problem.number(name, x))
+            else:
+                args.append(self.words[name].theirs(typed if name == "dtype" and typed else x))
+        return self.call(args, given)
+
+    def _types(self, given: Any) -> Dtype | None:
+        """Return the type that arrays are read as which hold another; refuse that where an operator
+        has no parameter for it.
+        """
+        if getattr(given, "dtype", None) is not None:
+            return None
+        held = [x for name in self.arrays if isinstance(x := getattr(given, name), TypedArray)]
+        if not held:
+            return None
+        kinds = [dtype_of(getattr(given, name)) for name in self.needed]
+        if "dtype" not in self.names:
+            value = f"elements read as {held[0].dtype}"
+            facts = {"name": self.needed[0], "value": value}
+            raise refusal("ops-array", operation=self.ours.name, **facts)
+        if any(kind is not kinds[0] for kind in kinds):
+            known = ", ".join(self.ours.problem.types)
+            a, b = kinds
+            raise refusal("ops-dtype", operation=self.ours.name, a=a, b=b, known=known)
+        return kinds[0]
+
+    def _tensor(self, x: Any, name: str) -> Any:
+        """Return an operand as a tensor."""
+        x = unwrapped(x)
+        if x is None or isinstance(x, torch.Tensor):
+            return x
+        with reading(x, name, self.ours.name):
+            return torch.as_tensor(x)
+
+    def in_graph(self, given: Any) -> Any:
+        """Return the result of a request that torch.compile traces; None where no operator takes
+        it.
+        """
+        args = []
+        for name in self.ours.outputs:
+            x = getattr(given, name)
+            if x is not None and not isinstance(x, torch.Tensor):
+                return None
+        for name in self.names:
+            x, word = getattr(given, name), self.words[name]
+            if name in self.arrays:
+                if not isinstance(x, torch.Tensor) and (x is not None or name in self.needed):
+                    return None
+                args.append(x)
+            elif isinstance(x, torch.Tensor) or not isinstance(x, word.plain):
+                return None
+            elif name == "checks":
+                if x:
+                    return None
+                args.append("")
+            else:
+                args.append(word.theirs(x))
+        return self.call(args, given)
+
+    # -- rules by the declaration
+
+    def _forward(self, ctx: Any, run: Callable[..., Any], *args: Any) -> Any:
+        """Return the results; keep what the derivative reads."""
+        result = run(*args)
+        results = result if isinstance(result, tuple) else (result,)
+        held = dict(zip((*self.names, *self.ours.outputs), (*args, *results), strict=True))
+        ctx.save_for_backward(*[held[name] for name in self.ours.problem.keeps])
+        ctx.set_materialize_grads(False)
+        ctx.types = {x: held[x].dtype for x in self.arrays if held[x] is not None}
+        ctx.given = [x.shape if isinstance(x, torch.Tensor) else x for x in args]
+        return results
+
+    def _backward(self, ctx: Any, *gradients: Any) -> tuple[Any, ...]:
+        """Return the gradients of the arrays."""
+        if all(g is None for g in gradients):
+            return tuple([None] * len(self.names))
+        request = self.ours.request(*self.given(*ctx.given))
+        kept = dict(zip(self.ours.problem.keeps, ctx.saved_tensors, strict=True))
+        derivative = self.ours.problem.gradient
+        assert derivative is not None
+        found = derivative(request, *gradients, **kept)
+        return tuple([found[x].to(ctx.types[x]) if x in found else None for x in self.names])
+
+    def _vmapped(self, info: Any, dims: tuple[Any, ...], *args: Any) -> tuple[Any, Any]:
+        """Return the results of a batch, whose mode is the first of each."""
+        named = self.defaults | dict(zip(self.names, args, strict=False))
+        places, ranks = dict(zip(self.names, dims, strict=False)), {}
+        for name in self.arrays:
+            x, place = named[name], places.get(name)
+            if x is not None:
+                moved = place is not None
+                named[name] = x.movedim(place, 0) if moved else x.expand(info.batch_size, *x.shape)
+                ranks[name] = named[name].dim() - 1
+        named |= self.ours.problem.batched(named, ranks)
+        result = self.op(*[named[x] for x in self.names])
+        return result, 0 if isinstance(result, torch.Tensor) else (0,) * len(result)
+
+
+def void(_result: object) -> None:
+    """Return nothing."""
+
+
+def _widened(args: tuple[Any, ...], _dtype: Any) -> tuple[Any, ...]:
+    """Return arguments with 16-bit floats as f32, as torch.softmax and torch.sum treat theirs."""
+    low = torch.float16, torch.bfloat16
+    return tuple([x.float() if isinstance(x, torch.Tensor) and x.dtype in low else x for x in args])
+
+
+def declare_all() -> None:
+    """Register the operators that have no rules of torch of their own."""
+    for name in cute_py.ops.__all__:
+        getattr(cute_py.ops, name)
+    for ours in REGISTRY.values():
+        if ours.short not in DECLARED:
+            Declared(ours).define()
