@@ -1075,7 +1075,7 @@ RECORDED = {
         },
     ),
     "codegen-nvvm": (
-        "sum_rows",
+        "reduce_rows",
         {
             "arch": "sm_80",
             "log": (

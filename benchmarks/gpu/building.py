@@ -69,7 +69,7 @@ def arguments(candidate: Candidate, row: Row, arrays: list[Any]) -> list[Any]:
         from cute_py.kernels.gemm_04_double_buffer import choose
 
         return [*inputs, arrays[-1], choose(arrays[0], arrays[1])]
-    if candidate.kernel in ("copy_tiles", "copy_vectors", "row_softmax", "row_sum"):
+    if candidate.kernel in ("copy_tiles", "copy_vectors", "row_softmax", "row_reduce"):
         from cute_py.kernels.arrays import tile_copy
 
         tile, threads = candidate.values

@@ -61,7 +61,7 @@ def candidates(row: Row) -> list[Candidate]:
         "copy": _copies,
         "transpose": _transposes,
         "softmax": lambda: _rows("row_softmax"),
-        "sum": lambda: _rows("row_sum"),
+        "sum": lambda: _rows("row_reduce"),
     }.get(row.kind, list)()
 
 

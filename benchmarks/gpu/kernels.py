@@ -6,7 +6,7 @@ import cute_py as cute
 from cute_py.kernels.copy import copy_tiles, copy_vectors
 from cute_py.kernels.gemm import gemm
 from cute_py.kernels.gemm_04_double_buffer import sgemm_128x128
-from cute_py.kernels.reduce import row_sum
+from cute_py.kernels.reduce import row_reduce
 from cute_py.kernels.softmax import row_softmax
 from cute_py.kernels.transpose import transpose_shared, transpose_vectors
 
@@ -27,6 +27,6 @@ KERNELS = {
     "transpose_shared": transpose_shared,
     "transpose_vectors": transpose_vectors,
     "row_softmax": row_softmax,
-    "row_sum": row_sum,
+    "row_reduce": row_reduce,
     "add_one": add_one,
 }

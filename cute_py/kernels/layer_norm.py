@@ -14,7 +14,7 @@ import numpy as np
 
 import cute_py as cute
 from cute_py.kernels.arrays import row_copy
-from cute_py.kernels.softmax import THREADS, WARPS, over_block
+from cute_py.kernels.reduce import THREADS, WARPS, over_block
 
 
 @cute.kernel

@@ -1,12 +1,15 @@
-"""new here: registers that accumulate in a run-time loop, `warp_reduce`, and a sum across warps.
+"""new here: registers that accumulate in a run-time loop, `warp_reduce`, and a result across warps.
 
-One block sums one row: its threads add columns, the lanes of a warp combine in a butterfly, and the
-warps through shared memory. `row_sum` loads its part of a row in vectors, all at once, and adds
-them up afterwards; `sum_any` uses it where a row fits in the registers.
+One block reduces one row: its threads combine columns, the lanes of a warp combine in a butterfly,
+and the warps through shared memory. `row_reduce` loads its part of a row in vectors, all at once,
+and combines them afterwards; where a row fits in the registers. `reduce_columns` has a thread for
+each of 32 neighbouring rows, which suits arrays that are contiguous along them.
 """
 
 from __future__ import annotations
 
+import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -16,72 +19,164 @@ from cute_py.kernels.arrays import row_copy
 
 THREADS = 128
 WARPS = THREADS // 32
+COMBINED = {
+    "add": operator.add,
+    "mul": operator.mul,
+    "min": cute.minimum,
+    "max": cute.maximum,
+    "and": operator.and_,
+    "or": operator.or_,
+    "xor": operator.xor,
+}
 
 
 @cute.kernel
-def sum_rows(A: cute.Tensor, out: cute.Tensor) -> None:
-    """out[m] = the sum of A[m, :], added up in the type of `out`."""
-    M, N = A.shape
-    cute.launch(grid=M, block=THREADS)
-    row, tid = cute.block_idx(), cute.thread_idx()
-    total = cute.rmem(out.dtype, 1)
-    total.fill(0)
-    for j in cute.range(tid, N, THREADS):
-        total += A[row, j].to(out.dtype)
-    total = block_sum(total, cute.smem(out.dtype, WARPS))
+def reduce_rows(
+    A: cute.Tensor, out: cute.Tensor, fn: str = "add", kind: Any = None, kept: int = 1
+) -> None:
+    """out[m] = A[m, :] combined by `fn` in the type `kind` (that of `out`); M are the first `kept`
+    modes. With out (M,P) each of P blocks combines a part of a row.
+    """
+    A, out = matrix(A, kept), cute.group_modes(out, 0, kept)
+    M, N = cute.size(A, 0), cute.size(A, 1)
+    kind, in_parts = cute.dtype(kind or out.dtype), cute.rank(out) > 1
+    cute.launch(grid=(M, cute.size(out, 1)) if in_parts else M, block=THREADS)
+    tid, block = cute.thread_idx(), cute.block_idx()
+    row, first, end = block, tid, N
+    if in_parts:
+        row, part = block
+        each = cute.ceil_div(N, cute.size(out, 1))
+        first, end = tid + part * each, cute.min_(N, (part + 1) * each)
+    total = started(fn, kind)
+    for j in cute.range(first, end, THREADS):
+        total[0] = COMBINED[fn](total, A[row, j].to(kind))
+    total = over_block(fn, total, cute.smem(kind, WARPS))
     with cute.when(tid == 0):
-        out[row] = total
+        out[block] = total.to(out.dtype)
 
 
-def block_sum(x: cute.Tensor, partial: cute.Tensor) -> cute.Tensor:
-    """Return the sum of x over the threads of a block; every thread gets it.
+def matrix(A: cute.Tensor, kept: int) -> cute.Tensor:
+    """Return A as (M,N): M are its first `kept` modes, N the others."""
+    return cute.group_modes(cute.group_modes(A, kept), 0, kept)
+
+
+def started(fn: str, kind: cute.Dtype) -> cute.Tensor:
+    """Return one element in registers from which a reduction starts."""
+    total = cute.rmem(kind, 1)
+    total.fill(identity(fn, kind))
+    return total
+
+
+def identity(fn: str, kind: cute.Dtype) -> float:
+    """Return the element that `fn` leaves others as they are with.
+
+    >>> from cute_py.dtypes import f32, s8
+    >>> identity("mul", f32), identity("max", f32), identity("min", s8), identity("and", s8)
+    (1, -inf, 127, -1)
+    """
+    if fn in ("min", "max"):
+        least = fn == "max"
+        if kind.is_float:
+            return -math.inf if least else math.inf
+        return int(kind.min if least else kind.max)
+    if fn == "and":
+        return -1 if kind.is_signed else int(kind.max)
+    return int(fn == "mul")
+
+
+def over_block(fn: str, x: cute.Tensor, partial: cute.Tensor) -> cute.Tensor:
+    """Return x combined over the threads of a block; every thread gets it.
 
     Args:
+        fn: as in `cute.reduce`.
         x: one element in registers.
         partial: shared memory, an element for each warp.
 
     """
-    x = cute.warp_reduce("add", x)
+    x = cute.warp_reduce(fn, x)
     with cute.when(cute.lane_idx() == 0):
         partial[cute.warp_idx()] = x
     cute.syncthreads()
     held = cute.rmem(x.dtype, partial.shape)  # (WARPS)
     cute.copy(partial, held)
-    return cute.reduce("add", held)
+    return cute.reduce(fn, held)
 
 
 @cute.kernel
-def row_sum(A: cute.Tensor, out: cute.Tensor, tile: Any, copy: cute.TiledCopy) -> None:
-    """out[m] = the sum of A[m, :], added up in the type of `out`; a block keeps a row."""
+def row_reduce(
+    A: cute.Tensor,
+    out: cute.Tensor,
+    tile: Any,
+    copy: cute.TiledCopy,
+    fn: str = "add",
+    kind: Any = None,
+) -> None:
+    """out[m] = A[m, :] combined by `fn` in the type `kind`; a block keeps a row in registers."""
     cute.launch(grid=A.shape[0], block=copy.size())
     row, tid = cute.block_idx(), cute.thread_idx()
     part = copy.get_slice(tid).partition_S(cute.local_tile(A, tile, (row, 0)))  # (CPY,1,CPY_N)
     held = cute.make_rmem_tensor(part.shape, A.dtype)
-    cute.copy(part, held)
-    total = cute.reduce("add", held.to(out.dtype))
-    total = block_sum(total, cute.smem(out.dtype, copy.size() // 32))
+    start, kind = identity(fn, A.dtype), cute.dtype(kind or out.dtype)
+    cute.copy(part, held, fill=start) if start else cute.copy(part, held)
+    total = cute.reduce(fn, held.to(kind))
+    total = over_block(fn, total, cute.smem(kind, copy.size() // 32))
     with cute.when(tid == 0):
-        out[row] = total
+        out[row] = total.to(out.dtype)
+
+
+@cute.kernel
+def reduce_columns(A: cute.Tensor, out: cute.Tensor, fn: str, kind: Any, kept: int) -> None:
+    """out[m] = A[m, :] combined by `fn` in the type `kind`, 32 neighbouring rows in a block."""
+    A, out, kind = matrix(A, kept), cute.group_modes(out, 0, kept), cute.dtype(kind)
+    M, N = cute.size(A, 0), cute.size(A, 1)
+    cute.launch(grid=cute.ceil_div(M, 32), block=(32, WARPS))
+    lane, warp = cute.thread_idx()
+    row, partial = cute.block_idx() * 32 + lane, cute.smem(kind, (32, WARPS))
+    total = started(fn, kind)
+    with cute.when(row < M):
+        for j in cute.range(warp, N, WARPS):
+            total[0] = COMBINED[fn](total, A[row, j].to(kind))
+    total = over_warps(fn, total, partial[lane, cute._], warp)
+    with cute.when((warp == 0) & (row < M)):
+        out[row] = total.to(out.dtype)
+
+
+def over_warps(fn: str, x: cute.Tensor, partial: cute.Tensor, warp: Any) -> cute.Tensor:
+    """Return x combined over the warps of a block, lane by lane; every warp gets it.
+
+    Args:
+        fn: as in `cute.reduce`.
+        x: one element in registers.
+        partial: shared memory of the lane, an element for each warp.
+        warp: which of them it is.
+
+    """
+    partial[warp] = x
+    cute.syncthreads()
+    held = cute.rmem(x.dtype, partial.shape)  # (WARPS)
+    cute.copy(partial, held)
+    return cute.reduce(fn, held)
 
 
 def sum_any(A: Any, out: Any) -> None:
     """out[m] = the sum of A[m, :], added up in the type of `out`."""
     chosen = row_copy(A)
     if chosen is None:
-        sum_rows(A, out)
+        reduce_rows(A, out)
     else:
-        row_sum(A, out, *chosen)
+        row_reduce(A, out, *chosen)
 
 
 def check() -> None:
     """Sum rows of integers, which is exact."""
     a = np.random.default_rng(0).integers(-9, 10, (33, 257)).astype(np.float32)
-    out = np.full(33, np.nan, np.float32)
-    sum_rows(a, out)
-    assert (out == a.sum(1)).all()
-    out.fill(np.nan)
-    sum_any(a, out)
-    assert (out == a.sum(1)).all()
+    for kernel in (reduce_rows, sum_any):
+        out = np.full(33, np.nan, np.float32)
+        kernel(a, out)
+        assert (out == a.sum(1)).all()
+    out = np.full(257, np.nan, np.float32)
+    reduce_columns(a.T, out, "max", "f32", 1)
+    assert (out == a.max(0)).all()
 
 
 if __name__ == "__main__":

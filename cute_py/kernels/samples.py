@@ -31,7 +31,7 @@ from cute_py.kernels.grouped import gemm_grouped
 from cute_py.kernels.histogram import histogram
 from cute_py.kernels.implicit_gemm import Conv2d, conv2d_fprop
 from cute_py.kernels.layer_norm import layer_norm, layer_norm_long
-from cute_py.kernels.reduce import sum_rows
+from cute_py.kernels.reduce import reduce_rows
 from cute_py.kernels.softmax import softmax
 from cute_py.kernels.splitk_serial import gemm_splitk
 from cute_py.kernels.stream_k import gemm_stream_k
@@ -73,7 +73,7 @@ def _transpose(sizes: Sizes, kind: cute.Dtype) -> Call:
 
 def _reduce(sizes: Sizes, kind: cute.Dtype) -> Call:
     m, n, _k = sizes
-    return sum_rows, (zeros(kind, m, n), _sums(kind, m))
+    return reduce_rows, (zeros(kind, m, n), _sums(kind, m))
 
 
 def _softmax(sizes: Sizes, kind: cute.Dtype) -> Call:

@@ -2,7 +2,7 @@
 
 A row is read three times: for its maximum, for the sum of exp(x - maximum), and for the result.
 NaN anywhere makes its row NaN, as in NumPy. `row_softmax` reads a row once: it stays in registers,
-in vectors. `softmax_any` chooses between the two.
+in vectors; `softmax_any` chooses between the two. `softmax_columns` suits other strides.
 """
 
 from __future__ import annotations
@@ -14,16 +14,19 @@ import numpy as np
 
 import cute_py as cute
 from cute_py.kernels.arrays import facts_of, row_copy
+from cute_py.kernels.reduce import THREADS, WARPS, matrix, over_block, over_warps, started
 
-THREADS = 128
-WARPS = THREADS // 32
 LOG2_E = math.log2(math.e)
 
 
 @cute.kernel
 def softmax(A: cute.Tensor, B: cute.Tensor) -> None:
-    """B[m, :] = exp(A[m, :] - max) / sum, computed in f32, a block for each row."""
-    M, N = A.shape
+    """B[m, :] = exp(A[m, :] - max) / sum, computed in f32, a block for each row.
+
+    M are all modes but the last.
+    """
+    A, B = (matrix(x, cute.rank(x) - 1) for x in (A, B))
+    M, N = cute.size(A, 0), cute.size(A, 1)
     cute.launch(grid=M, block=THREADS)
     row, tid = cute.block_idx(), cute.thread_idx()
     partial = cute.smem("f32", (WARPS, 2))
@@ -45,15 +48,30 @@ def softmax(A: cute.Tensor, B: cute.Tensor) -> None:
         B[row, j] = p.to(B.dtype)
 
 
-def over_block(fn: str, x: cute.Tensor, partial: cute.Tensor) -> cute.Tensor:
-    """Return x combined over the threads of a block, through an element per warp."""
-    x = cute.warp_reduce(fn, x)
-    with cute.when(cute.lane_idx() == 0):
-        partial[cute.warp_idx()] = x
-    cute.syncthreads()
-    held = cute.rmem(x.dtype, partial.shape)  # (WARPS)
-    cute.copy(partial, held)
-    return cute.reduce(fn, held)
+@cute.kernel
+def softmax_columns(A: cute.Tensor, B: cute.Tensor) -> None:
+    """The same for arrays that are contiguous along M: 32 neighbouring rows in a block."""
+    A, B = (matrix(x, cute.rank(x) - 1) for x in (A, B))
+    M, N = cute.size(A, 0), cute.size(A, 1)
+    cute.launch(grid=cute.ceil_div(M, 32), block=(32, WARPS))
+    lane, warp = cute.thread_idx()
+    row, partial = cute.block_idx() * 32 + lane, cute.smem("f32", (32, WARPS, 2))
+
+    def exponential(j: Any) -> cute.Tensor:
+        return cute.exp2((A[row, j].to("f32") - most) * LOG2_E)
+
+    most, total = started("max", cute.f32), started("add", cute.f32)
+    with cute.when(row < M):
+        for j in cute.range(warp, N, WARPS):
+            most[0] = cute.maximum(most, A[row, j].to("f32"))
+    most = over_warps("max", most, partial[lane, cute._, 0], warp)
+    with cute.when(row < M):
+        for j in cute.range(warp, N, WARPS):
+            total += exponential(j)
+    scale = cute.rcp(over_warps("add", total, partial[lane, cute._, 1], warp))
+    with cute.when(row < M):
+        for j in cute.range(warp, N, WARPS):
+            B[row, j] = (exponential(j) * scale).to(B.dtype)
 
 
 @cute.kernel

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import cute_py as cute
+from cute_py import _
 from cute_py.kernels.arrays import facts_of
 
 TILE = 32
@@ -35,10 +36,12 @@ def transpose_naive(A: cute.Tensor, B: cute.Tensor) -> None:
 
 @cute.kernel
 def transpose_shared(A: cute.Tensor, B: cute.Tensor, layout: cute.Layout) -> None:
-    """B (N,M) = transposed A (M,N), through a tile in shared memory of the given layout."""
-    M, N = A.shape
-    cute.launch(grid=(cute.ceil_div(M, TILE), cute.ceil_div(N, TILE)), block=(TILE, 8))
-    (bx, by), (tx, ty) = cute.block_idx(), cute.thread_idx()
+    """B (N,M) = transposed A (M,N), through a tile in shared memory of the given layout.
+
+    With three modes, those of a batch: each matrix (M,N,l).
+    """
+    A, B, (bx, by) = of_block(A, B, TILE, (TILE, 8))
+    tx, ty = cute.thread_idx()
     s = cute.smem(A.dtype, layout)  # (TILE,TILE)
     gA = cute.local_tile(A, (TILE, TILE), (bx, by))  # (TILE,TILE)
     gB = cute.local_tile(B, (TILE, TILE), (by, bx))  # (TILE,TILE)
@@ -51,10 +54,12 @@ def transpose_shared(A: cute.Tensor, B: cute.Tensor, layout: cute.Layout) -> Non
 
 @cute.kernel
 def transpose_vectors(A: cute.Tensor, B: cute.Tensor, threads: int) -> None:
-    """B (N,M) = transposed A (M,N), elements of 1 to 8 bytes, by vectors of 16 bytes."""
+    """B (N,M) = transposed A (M,N), elements of 1 to 8 bytes, by vectors of 16 bytes.
+
+    With three modes, those of a batch: each matrix (M,N,l).
+    """
     side, width = SIDES[A.dtype.bits], 128 // A.dtype.bits
-    cute.launch(grid=tuple([cute.ceil_div(x, side) for x in A.shape]), block=threads)
-    bx, by = cute.block_idx()
+    A, B, (bx, by) = of_block(A, B, side, threads)
     # vectors of a row are permuted by the group of rows that a vector of a column covers
     swizzle = cute.Swizzle(3, width.bit_length() - 1, side.bit_length() - 1)
     s = cute.smem(A.dtype, cute.composition(swizzle, cute.Layout((side, side), (side, 1))))
@@ -71,6 +76,20 @@ def transpose_vectors(A: cute.Tensor, B: cute.Tensor, threads: int) -> None:
     cute.syncthreads()
     cute.copy(thread.partition_S(turned), column)
     cute.copy(column, tBgB)
+
+
+def of_block(A: cute.Tensor, B: cute.Tensor, side: int, threads: Any) -> tuple[Any, Any, Any]:
+    """Launch a block for each tile of A; return the matrices of the block's tile, and its place.
+    The grid of a batch has one mode: the others are limited to 65,535 blocks.
+    """
+    m, n = (cute.ceil_div(x, side) for x in A.shape[:2])
+    if cute.rank(A) == 2:
+        cute.launch(grid=(m, n), block=threads)
+        return A, B, cute.block_idx()
+    cute.launch(grid=m * n * A.shape[2], block=threads)
+    i = cute.block_idx()
+    batch = i // (m * n)
+    return A[_, _, batch], B[_, _, batch], (i % m, i // m % n)
 
 
 def transpose_any(A: Any, B: Any) -> None:

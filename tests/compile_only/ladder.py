@@ -13,7 +13,7 @@ from cute_py.kernels.arrays import row_copy
 from cute_py.kernels.config import choose, choose_config, flagship
 from cute_py.kernels.copy import copy_elements
 from cute_py.kernels.gemm_07_multistage import gemm_multistage
-from cute_py.kernels.reduce import row_sum
+from cute_py.kernels.reduce import row_reduce
 from cute_py.kernels.samples import sample
 from cute_py.kernels.softmax import row_softmax
 from cute_py.kernels.transpose import transpose_naive
@@ -102,7 +102,7 @@ def by_vectors(kernel):
         return cute.trace(kernel, a, b, *copy.choose(a, b))
     if kernel is transpose.transpose_vectors:
         return cute.trace(kernel, a, zeros(1024, 64), 256)
-    return cute.trace(kernel, a, zeros(64) if kernel is row_sum else b, *row_copy(a))
+    return cute.trace(kernel, a, zeros(64) if kernel is row_reduce else b, *row_copy(a))
 
 
 LADDER = {
@@ -112,7 +112,7 @@ LADDER = {
     "transpose_swizzled": small("transpose"),
     "copy_vectors": lambda: by_vectors(copy.copy_vectors),
     "transpose_vectors": lambda: by_vectors(transpose.transpose_vectors),
-    "row_sum": lambda: by_vectors(row_sum),
+    "row_reduce": lambda: by_vectors(row_reduce),
     "row_softmax": lambda: by_vectors(row_softmax),
     "reduce": small("reduce"),
     "softmax": small("softmax"),

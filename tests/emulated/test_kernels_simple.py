@@ -13,7 +13,7 @@ import cute_py as cute
 import cute_py.kernels
 from cute_py.kernels.arrays import facts_of, tile_copy
 from cute_py.kernels.copy import copy_elements, copy_tiles
-from cute_py.kernels.reduce import sum_rows
+from cute_py.kernels.reduce import reduce_rows
 from cute_py.kernels.softmax import softmax
 from cute_py.kernels.transpose import (
     PADDED,
@@ -161,14 +161,14 @@ def test_row_sums_equal_numpy(shape):
     for dtype, total in ((np.float32, np.float32), (np.int8, np.int32), (np.float16, np.float32)):
         a = numbers(shape, dtype)
         out = poisoned(shape[0], total)
-        sum_rows(a, out)
+        reduce_rows(a, out)
         np.testing.assert_array_equal(out, a.astype(np.float64).sum(1))
 
 
 def test_row_sums_of_random_numbers_are_within_the_bound_of_their_order():
     a = np.random.default_rng(0).normal(size=(33, 1000)).astype(np.float32)
     out = poisoned(33, np.float32)
-    sum_rows(a, out)
+    reduce_rows(a, out)
     exact = a.astype(np.float64)
     steps = 8 + 5 + 4  # additions on the way of an element: a thread's, a warp's, the block's
     assert (np.abs(out - exact.sum(1)) <= steps * 2.0**-24 * np.abs(exact).sum(1)).all()
@@ -178,7 +178,7 @@ def test_row_sums_propagate_nan_and_infinity():
     a = numbers((5, 200), np.float32)
     a[1, 7], a[2, 9], a[3, [1, 199]] = np.nan, -np.inf, (np.inf, -np.inf)
     out = poisoned(5, np.float32)
-    sum_rows(a, out)
+    reduce_rows(a, out)
     with np.errstate(invalid="ignore"):
         np.testing.assert_array_equal(out, a.sum(1))
 

@@ -6,7 +6,7 @@ import pytest
 import cute_py as cute
 from cute_py.kernels.arrays import row_copy
 from cute_py.kernels.layer_norm import layer_norm, layer_norm_any, layer_norm_long, reference
-from cute_py.kernels.softmax import over_block
+from cute_py.kernels.reduce import over_block
 from tests.emulated.test_kernels_ranges import code_lines
 from tests.sampling import pairwise
 

@@ -55,7 +55,7 @@ def kernels():
     from cute_py.kernels.gemm_06_ldmatrix import gemm_ldmatrix
     from cute_py.kernels.gemm_07_multistage import gemm_multistage
     from cute_py.kernels.gemm_08_epilogue import gemm_epilogue
-    from cute_py.kernels.reduce import sum_any, sum_rows
+    from cute_py.kernels.reduce import reduce_rows, sum_any
     from cute_py.kernels.softmax import softmax, softmax_any
     from cute_py.kernels.splitk_serial import gemm_splitk
 
@@ -93,7 +93,7 @@ def kernels():
     copy_tiles(x, y, tile_copy((32, 32), 128, x, y))
     for layout in (transpose.PLAIN, transpose.PADDED, transpose.SWIZZLED):
         transpose.transpose_shared(x, torch.zeros(70, 33, device="cuda"), layout)
-    sum_rows(x, torch.zeros(33, device="cuda"))
+    reduce_rows(x, torch.zeros(33, device="cuda"))
     softmax(x, y)
     x = torch.randn(72, 300, device="cuda")
     y, turned = torch.zeros_like(x), torch.zeros(300, 72, device="cuda")

@@ -15,7 +15,7 @@ from cute_py.kernels.gemm_05_tensor_core import gemm_tensor_core
 from cute_py.kernels.gemm_06_ldmatrix import gemm_ldmatrix
 from cute_py.kernels.gemm_07_multistage import gemm_multistage
 from cute_py.kernels.gemm_08_epilogue import gemm_epilogue
-from cute_py.kernels.reduce import sum_any, sum_rows
+from cute_py.kernels.reduce import reduce_rows, sum_any
 from cute_py.kernels.softmax import softmax, softmax_any
 from cute_py.kernels.splitk_serial import gemm_splitk
 from tests.test_first_screen import first_kernel
@@ -248,7 +248,7 @@ def test_the_current_device_stays():
 def test_reductions():
     x = matrix(37, 1000, "f32", integers=False)
     y = torch.full((37,), float("nan"), device="cuda")
-    sum_rows(x, y)
+    reduce_rows(x, y)
     torch.testing.assert_close(y, x.sum(1), rtol=1e-4, atol=1e-3)
     z = torch.full_like(x, float("nan"))
     softmax(x, z)

@@ -36,16 +36,13 @@ EQUIVALENT = {
         "the mask changes nothing in a full tile",
     ),
     **dict.fromkeys(
-        (
-            "reduce.block_sum: weaker cute.lane_idx() == 0",
-            "softmax.over_block: weaker cute.lane_idx() == 0",
-        ),
+        ("reduce.over_block: weaker cute.lane_idx() == 0",),
         "all lanes have the result of `warp_reduce`",
     ),
     **dict.fromkeys(
         (
-            "reduce.sum_rows: weaker tid == 0",
-            "reduce.row_sum: weaker tid == 0",
+            "reduce.reduce_rows: weaker tid == 0",
+            "reduce.row_reduce: weaker tid == 0",
         ),
         "all threads have the sum of the block",
     ),
