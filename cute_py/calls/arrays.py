@@ -76,7 +76,7 @@ class Library:
     """How to read the device arrays of one library quickly.
 
     A path is a chain of attribute names, starting from the array; "()" calls the last one. From the
-    paths, `fast_path` generates one function that reads all arguments of a call.
+    paths, `replay` generates one function that reads all arguments of a call.
 
     Attributes:
         name: the name of the library.

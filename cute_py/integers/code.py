@@ -112,10 +112,10 @@ def call(function: ast.expr | str, *arguments: ast.expr | str) -> ast.expr:
 
 
 def compared(a: ast.expr | str, operator: str, b: ast.expr | str) -> ast.expr:
-    """Return the comparison `a is b`, `a is not b`, `a == b` or `a != b`."""
+    """Return the comparison `a is b`, `a is not b`, `a not in b`, `a == b` or `a != b`."""
     import ast
 
-    kinds = {"is": ast.Is, "is not": ast.IsNot, "==": ast.Eq, "!=": ast.NotEq}
+    kinds = {"is": ast.Is, "is not": ast.IsNot, "==": ast.Eq, "!=": ast.NotEq, "not in": ast.NotIn}
     return ast.Compare(_named(a), [kinds[operator]()], [_named(b)])
 
 
@@ -150,11 +150,14 @@ def assigned(target: str | Sequence[str], value: ast.expr | str) -> ast.stmt:
     return ast.Assign([ast.Tuple(names, ast.Store())], _named(value))
 
 
-def defined(name: str, parameters: Sequence[str], body: list[ast.stmt]) -> ast.stmt:
-    """Return the definition of a function."""
+def defined(
+    name: str, parameters: Sequence[str], body: list[ast.stmt], defaults: Sequence[str] = ()
+) -> ast.stmt:
+    """Return the definition of a function; `defaults` are names, of the last parameters' values."""
     import ast
 
-    given = ast.arguments([], [ast.arg(x) for x in parameters], None, [], [], None, [])
+    values = [variable(x) for x in defaults]
+    given = ast.arguments([], [ast.arg(x) for x in parameters], None, [], [], None, values)
     more: Any = {"type_params": []} if "type_params" in ast.FunctionDef._fields else {}  # 3.12
     return ast.FunctionDef(name, given, body, [], None, None, **more)
 

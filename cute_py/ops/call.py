@@ -29,8 +29,7 @@ from cute_py.ops.operands import bytes_each, is_rows, rows_of, span
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cute_py.calls.fast_path import CachedLaunch
-    from cute_py.calls.memo import Answer
+    from cute_py.calls.memo import Answer, KnownLaunch
     from cute_py.ops.libraries import Library
     from cute_py.plan.plan import Plan
     from cute_py.trace.kernel import Kernel
@@ -99,7 +98,7 @@ class Call:
     first: Call | None = None
     known: Plan | None = None
     report: Any = None
-    launched: CachedLaunch | None = None
+    launched: KnownLaunch | None = None
 
     @property
     def config(self) -> Any:
@@ -271,7 +270,7 @@ def _emulated(call: Call) -> Answer:
 
 
 def _into_the_given(
-    call: Call, known: CachedLaunch, read: list[int], arrays: Sequence[Any], otherwise: Answer
+    call: Call, known: KnownLaunch, read: list[int], arrays: Sequence[Any], otherwise: Answer
 ) -> Answer:
     unchanged, launch, more = known.unchanged, known.launch.go, call.more
     seen = [unwrapped(x) for x in arrays if x is not None]
@@ -304,7 +303,7 @@ def _into_the_given(
     return answer
 
 
-def _into_a_new_one(call: Call, known: CachedLaunch, read: list[int]) -> Answer:
+def _into_a_new_one(call: Call, known: KnownLaunch, read: list[int]) -> Answer:
     unchanged, launch, more = known.unchanged, known.launch.go, call.more
     make, address_in, aligned = _maker(call, call.outputs[0])
 
@@ -321,7 +320,7 @@ def _into_a_new_one(call: Call, known: CachedLaunch, read: list[int]) -> Answer:
     return answer
 
 
-def _into_new(call: Call, known: CachedLaunch, read: list[int]) -> Answer:
+def _into_new(call: Call, known: KnownLaunch, read: list[int]) -> Answer:
     """Return the same for several outputs."""
     unchanged, launch, more = known.unchanged, known.launch.go, call.more
     makers = [_maker(call, x) for x in call.outputs]

@@ -149,7 +149,7 @@ def make(known, request, answered, traced, is_traced, CuteError, shorten):
         given = {", ".join(self.request._fields)},
         try:
             try:
-                found = traced(given) if is_traced() else known.replay(*given)
+                found = traced(given) if is_traced() else known.replay(given)
             except OverflowError:  # of a number, which is refused below
                 found = None
             return answered(request(*given)) if found is None else found

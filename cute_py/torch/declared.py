@@ -173,7 +173,7 @@ def given({", ".join(parts)}):
     return {", ".join(values)},
 def computed({", ".join(parts)}):
     given = {", ".join(values)},
-    found = known.replay(*given)
+    found = known.replay(given)
     return asked(given) if found is None else found
 """
         scope = {"dtype_of_torch": dtype_of_torch, "CONFIGS": CONFIGS}

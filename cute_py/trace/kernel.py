@@ -12,8 +12,8 @@ from threading import RLock
 from cute_py.calls import backends
 from cute_py.calls.arguments import EXTENT, REACH, Argument, annotations_of, classify, rebuilt
 from cute_py.calls.arrays import on_device
-from cute_py.calls.fast_path import LaunchCache
 from cute_py.calls.fingerprint.dependencies import Dependencies
+from cute_py.calls.memo import Launches
 from cute_py.calls.torch_tensors import graph_break, leave_graphs
 from cute_py.dtypes.table import Promised, b1
 from cute_py.errors import CuteError, is_hidden, place_text, refusal, shorten
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.calls.arguments import ArrayFacts
-    from cute_py.calls.fast_path import CachedLaunch, Exact
     from cute_py.calls.fingerprint.dependencies import Snapshot
+    from cute_py.calls.memo import KnownLaunch
     from cute_py.layout.types import Leaf
 
 MOST_PLANS = 4096  # plans that a kernel keeps; when there are more, all are evicted
@@ -69,7 +69,7 @@ class Kernel:
         self.dependencies = Dependencies(function)
         self.by_position: list[str] | None = None  # the parameters, if all can be passed so
         self._notes: tuple[Snapshot, dict[str, object]] | None = None
-        self._calls: tuple[dict[str, object], LaunchCache] | None = None
+        self._calls: tuple[dict[str, object], Launches] | None = None
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
         self.__wrapped__ = function
@@ -116,12 +116,12 @@ class Kernel:
             self._notes = known = seen, annotations_of(self.function)
         return known[1]
 
-    def calls(self, now: Snapshot | None = None) -> LaunchCache:
-        """Return the cache of launches, which is empty again if the annotations have changed."""
+    def calls(self, now: Snapshot | None = None) -> Launches:
+        """Return the known calls, which are none again if the annotations have changed."""
         notes, known = self.notes(now), self._calls
         if known is None or known[0] is not notes:
             names = [p.name for p in self.signature.parameters.values() if p.kind in _BY_POSITION]
-            known = notes, LaunchCache([notes.get(name) for name in names])
+            known = notes, Launches([notes.get(name) for name in names])
             self._calls = known
         return known[1]
 
@@ -164,39 +164,28 @@ class Kernel:
     def __call__(self, *args: object, **named: object) -> None:
         """Run the kernel: on the GPU if its arrays are device arrays, else on the emulator.
 
-        A call that differs from an earlier one only in addresses and run-time numbers takes the
-        fast path; see `fast_path`.
+        A call that differs from an earlier one only in addresses and run-time numbers is known, and
+        launched at once; see `memo`.
         """
         try:
             if named or self._calls is None:
                 leave_graphs()
                 self._run(args, named)
-                return
-            if not self._calls[1].replay(args):
-                self.launched(args)
+            elif self._calls[1].replay(args) is None:
+                self._run(args, named)
         except CuteError as error:
             shorten(error)
             raise
 
-    def launched(self, args: tuple[object, ...]) -> CachedLaunch | None:
-        """Run a call that differs from the previous one; return its launch if that is cached."""
-        cache = None if self._calls is None else self._calls[1]
-        found = None if cache is None else cache.launch(args)
-        if found is None or isinstance(found, tuple):
-            known: CachedLaunch | None = self._run(args, {}, (cache, found))
-            return known
-        return found
+    def launched(self, args: tuple[object, ...]) -> KnownLaunch | None:
+        """Run a call, and return its launch if that is known."""
+        found = None if self._calls is None else self._calls[1].replay(args)
+        known: KnownLaunch | None = self._run(args, {}) if found is None else found
+        return known
 
     @graph_break
-    def _run(
-        self,
-        args: tuple[object, ...],
-        named: dict[str, object],
-        missed: tuple[LaunchCache | None, Exact | None] = (None, None),
-    ) -> CachedLaunch | None:
-        """Run a call as if it were the first; `missed`: the cache that does not have it, and what
-        that has read.
-        """
+    def _run(self, args: tuple[object, ...], named: dict[str, object]) -> KnownLaunch | None:
+        """Run a call as if it were the first, and return its launch if it is known from now on."""
         seen = self.dependencies.snapshot()  # first, so that a later change is noticed
         calls, notes = self.calls(seen), self.notes(seen)
         arguments = self._classified(notes, args, named)
@@ -207,9 +196,7 @@ class Kernel:
             return None
         launch, values = backends.gpu()(plan, leaves)
         launch(values)
-        if named:
-            return None
-        return calls.keep(args, arguments, seen, launch, missed[1] if missed[0] is calls else None)
+        return None if named else calls.launched(args, arguments, seen, launch)
 
 
 _BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

@@ -69,7 +69,7 @@ def test_a_changed_capture_is_noticed_at_known_calls(module, name, monkeypatch):
         kernel(x, *module.GIVEN)
     known = sum(len(signature.entries) for signature in kernel.calls().kept.values())
     assert known == (name in WATCHED)
-    assert not known or kernel.calls().launch((x, *module.GIVEN))
+    assert not known or kernel.calls().replay((x, *module.GIVEN))
     change()
     kernel(x, *module.GIVEN)
     kernel(x, *module.GIVEN)

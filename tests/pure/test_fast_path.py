@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cute_py as cute
-from cute_py.calls import arrays, fast_path
+from cute_py.calls import arrays, memo
 from cute_py.calls.fingerprint.dependencies import Dependencies
 from cute_py.calls.fingerprint.names import global_names
 from cute_py.calls.fingerprint.values import is_frozen
@@ -366,6 +366,20 @@ def test_arrays_read_as_another_type_are_known(gpu, is_quick):
     assert not is_quick(touch, X)
 
 
+def test_arrays_whose_type_is_annotated_are_known(gpu, is_quick):
+    @cute.kernel
+    def touch(x: cute.f32, n: cute.s32):
+        cute.launch(grid=1, block=32)
+
+    for x in (X, cute.typed(X, "f32")):
+        touch(x, 1)
+        assert is_quick(touch, x, 2)
+    with pytest.raises(cute.CuteError):
+        touch(X, Y)
+    assert is_quick(touch, Y, 3)
+    assert known(touch) == 2
+
+
 def test_a_kernel_of_a_class_is_known_for_its_object(gpu, is_quick):
     @dataclasses.dataclass(frozen=True)
     class Touch:
@@ -383,7 +397,7 @@ def test_a_kernel_of_a_class_is_known_for_its_object(gpu, is_quick):
 
 
 def test_known_calls_are_bounded(gpu, monkeypatch):
-    monkeypatch.setattr(fast_path, "MOST", 4)
+    monkeypatch.setattr(memo, "MOST", 4)
     monkeypatch.setattr(sys.modules["cute_py.trace.kernel"], "MOST_PLANS", 6)
 
     @cute.kernel
@@ -407,7 +421,7 @@ def test_a_call_is_kept_while_another_thread_evicts_all(gpu, monkeypatch):
         touch.calls().kept.clear()
         return check
 
-    monkeypatch.setattr(fast_path, "outside_autograd", evicted)
+    monkeypatch.setattr(memo, "outside_autograd", evicted)
     touch(X, 1)
     touch(X, 2)
     assert [launch[1] for launch in gpu.raw.launches] == [(1, 1, 1), (2, 1, 1)]
@@ -513,7 +527,8 @@ def test_threads_that_call_one_kernel_do_not_mix_their_arguments(gpu, monkeypatc
 
 def entry_of(kernel, *args):
     """Return what is kept of a call, None if it is not known."""
-    signature = kernel.calls().kept.get(tuple(map(type, args)))
+    calls = kernel.calls()
+    signature = calls.kept.get(calls._types(args))
     read = signature and signature.read(args)
     return read and signature.entries.get(read[0])
 

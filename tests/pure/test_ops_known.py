@@ -625,14 +625,14 @@ def test_tensors_with_a_gradient_go_to_the_operator_in_grad_mode_alone(gpu, told
 
 def test_a_new_size_of_a_known_configuration_examines_no_compile_time_value(gpu, monkeypatch):
     """Nor generates code: equal configurations are one object."""
-    from cute_py.calls import fast_path
+    from cute_py.calls import replay
     from cute_py.calls.fingerprint import dependencies
 
     b = Matrix((K, N), address=1 << 22)
     for rows in (M, M + 8, M + 16):
         cute.ops.gemm(Matrix((rows, K), address=1 << 21), b)
     done = []
-    for module in (dependencies, memo, fast_path):
+    for module in (dependencies, replay):
         for name in ("fingerprint", "function"):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, lambda *x, **y: done.append(x))
