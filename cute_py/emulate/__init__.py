@@ -86,12 +86,34 @@ def emulate(
     _require_choices(order, resident, report)
     if named or not isinstance(plan, Plan):
         plan, args = _traced(plan, args, named)
-    counts = (Timeline if report == "timeline" else Report)(plan) if report else None
     with np.errstate(all="ignore"):
         given = Arguments(plan, args, arrays)
         program = program_of(plan, checks, report)
-        _run(program, given, counts, order, memory, resident, progress)
-    return counts
+        return _run(program, given, order, memory, resident, progress)
+
+
+class Prepared:
+    """A plan made ready for arguments: a function of NumPy's arrays of the same types, shapes,
+    strides and flags, which are not read again, and of numbers. It keeps no memory.
+    """
+
+    def __init__(self, plan: Plan, args: Sequence[Any], checks: bool | str | Iterable[str]) -> None:
+        self.given, self.checks = Arguments(plan, tuple(args)).bare(), checks
+
+    def __call__(
+        self,
+        args: Sequence[Any],
+        report: bool | str = False,
+        order: str | int = "forward",
+        memory: int = MEMORY,
+        resident: int | None = None,
+        progress: Callable[[float, int], None] | None = None,
+    ) -> Report | None:
+        """Run the plan; the options are those of `emulate`."""
+        _require_choices(order, resident, report)
+        with np.errstate(all="ignore"):
+            program = program_of(self.given.plan, self.checks, report)
+            return _run(program, self.given.over(args), order, memory, resident, progress)
 
 
 def _traced(kernel: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Plan, Any]:
@@ -106,13 +128,15 @@ def _traced(kernel: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[
 def _run(
     program: Program,
     given: Arguments,
-    counts: Report | None,
     order: str | int,
     memory: int,
     resident: int | None,
     progress: Callable[[float, int], None] | None,
-) -> None:
+) -> Report | None:
     """Run all blocks of the grid, batch by batch."""
+    timeline, counts = program.counted == "timeline", None
+    if program.counted:
+        counts = (Timeline if timeline else Report)(program.plan)
     needs, shape = program.resources, program.grid(given.symbols)
     total = shape[0] * shape[1] * shape[2]
     watch = None
@@ -135,6 +159,7 @@ def _run(
         counts.unwritten = watch.unwritten()
     if isinstance(counts, Timeline):
         counts.finish()
+    return counts
 
 
 def _require_choices(order: object, resident: object, report: object) -> None:
@@ -156,7 +181,7 @@ def _part_of(
     return lambda part: progress(before + blocks * part, total)
 
 
-__all__ = ["CHECKS", "HANDLERS", "Report", "emulate"]
+__all__ = ["CHECKS", "HANDLERS", "Prepared", "Report", "emulate"]
 
 
 class _CallableModule(ModuleType):

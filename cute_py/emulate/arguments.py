@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from cute_py.errors import refusal
 from cute_py.plan.plan import ScalarParam, TensorParam
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from cute_py.plan.plan import Plan
 
@@ -34,6 +35,7 @@ class Arguments:
     """What a plan is given: arrays and numbers by name, and the values of its symbols.
 
     Attributes:
+        plan: what they are given to.
         arrays: the arguments, the arrays of tables, and `more`, that pointers may point into.
         reachable: those that they may point into; nowhere: an array of no elements.
     """
@@ -48,16 +50,14 @@ class Arguments:
                 wanted=len(plan.params),
                 names=names or "none",
             )
+        self.plan = plan
         self.arrays: dict[str, Global] = {}
         self.symbols: dict[str, int] = {}
         self.numbers: dict[str, Any] = {}
         tables: list[Global] = []
         for param, given in zip(plan.params, map(imported, args), strict=True):
             if isinstance(param, ScalarParam):
-                value = number(given, param.kind, param.name)
-                self.numbers[param.name] = value
-                if not param.dtype.is_float:
-                    self.symbols[param.name] = int(value)
+                self._take(param, given)
                 continue
             arg = on_host(given, param.name, f"emulate({plan.name})")
             held = self.arrays[param.name] = Global(param, arg, plan)
@@ -69,7 +69,39 @@ class Arguments:
         self.arrays |= {x.name: x for x in _others(map(imported, more), plan)}
         self.nowhere = _nowhere(plan)
         self.reachable = Reachable(x for x in self.arrays.values() if x not in tables)
-        plan.require_signed([self.symbols.get(param.name) for param in plan.params])
+        self.require_signed()
+
+    def _take(self, param: ScalarParam, given: Any) -> None:
+        """Read a number."""
+        value = self.numbers[param.name] = number(given, param.kind, param.name)
+        if not param.dtype.is_float:
+            self.symbols[param.name] = int(value)
+
+    def bare(self) -> Arguments:
+        """Return the same without the memory of arrays."""
+        found = copy(self)
+        found.arrays = {name: x.over(None) for name, x in self.arrays.items()}
+        found.reachable = Reachable(())
+        return found
+
+    def over(self, args: Sequence[Any]) -> Arguments:
+        """Return the same for other numbers, and NumPy's arrays of the same types, shapes, strides
+        and flags, which are not read again.
+        """
+        found = copy(self)
+        found.arrays, found.symbols, found.numbers = {}, {**self.symbols}, {}
+        for param, given in zip(self.plan.params, args, strict=True):
+            if isinstance(param, ScalarParam):
+                found._take(param, given)
+            else:
+                found.arrays[param.name] = self.arrays[param.name].over(given)
+        found.reachable = Reachable(found.arrays.values())
+        found.require_signed()
+        return found
+
+    def require_signed(self) -> None:
+        """Refuse numbers of 2**63 or more that the plan computes with."""
+        self.plan.require_signed([self.symbols.get(param.name) for param in self.plan.params])
 
 
 def _members(param: TensorParam, table: Table, plan: Plan) -> list[Global]:

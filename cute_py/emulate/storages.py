@@ -69,13 +69,28 @@ class Global:
         self.itemsize = 1 if param.packed else array.itemsize
         self.bits = param.dtype.bits if param.packed else 8 * self.itemsize
         self.writable = array.flags.writeable
+        self._take(array)
+
+    def _take(self, array: Array) -> None:
+        """Read and write the memory of an array."""
         count = -(-self.size * self.bits // (8 * array.itemsize))
         run: Any = strided(array, (count,), (array.itemsize,))
-        self.data: Any = run.view(np.uint8 if param.packed else array.dtype)[: self.nbytes]
+        self.data: Any = run.view(np.uint8 if self.param.packed else array.dtype)[: self.nbytes]
         self.address: int = array.__array_interface__["data"][0]
         self.inside = self._inside()
         self.items: dict[int, Array] = {}
         self.recasts: dict[Any, Global] = {}
+
+    def over(self, array: Array | None) -> Global:
+        """Return the same on the memory of another array, of the same type, shape, strides and
+        flags, which are not read again; or on none.
+        """
+        found = copy(self)
+        if array is None:
+            found.data, found.inside, found.items, found.recasts = None, None, {}, {}
+        else:
+            found._take(array)
+        return found
 
     def _array(self, arg: Any, plan: Plan) -> Array:
         """Return the NumPy array of an argument: elements, or words that pack them."""

@@ -22,7 +22,6 @@ from cute_py.calls.arrays import (
     unwrapped,
 )
 from cute_py.codegen.driver.streams import device_of
-from cute_py.dtypes.conversion import strided
 from cute_py.ops.libraries import library_name
 from cute_py.ops.operands import bytes_each, is_rows, rows_of, span
 
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cute_py.calls.memo import Answer, KnownLaunch
+    from cute_py.emulate import Prepared
     from cute_py.ops.libraries import Library
     from cute_py.plan.plan import Plan
     from cute_py.trace.kernel import Kernel
@@ -82,6 +82,7 @@ class Call:
         known: the plan, if it was traced before.
         report: of the last run, if it was asked for.
         launched: the launch of the last run, if it is cached.
+        prepared: the plan and the facts of the arrays, as the emulator read them in the last run.
     """
 
     kernel: Kernel
@@ -99,6 +100,7 @@ class Call:
     known: Plan | None = None
     report: Any = None
     launched: KnownLaunch | None = None
+    prepared: Prepared | None = None
 
     @property
     def config(self) -> Any:
@@ -244,26 +246,28 @@ def _is_there(x: Any, y: Any) -> bool:
 
 
 def _emulated(call: Call) -> Answer:
-    """Return the answer that runs the plan; NumPy's arrays become views by their strides."""
+    """Return the answer that runs what was prepared for a call on other arrays of NumPy: only where
+    they are in memory is not known.
+    """
     seen = call.kernel.dependencies.snapshot()
     place = len(call.reads)
-    views = [x if x is None else (x.shape, x.strides) for x in call.reads]
-    forms = [
-        (x.made.shape, dtype_of(x.made), x.array.shape, x.array.strides, x.shape)
-        for x in call.outputs
-    ]
-    like = replace(call, reads=(), outputs=(), inputs=None, known=call.plan())
+    read = [i for i, x in enumerate(call.reads) if x is not None]
+    forms = [(x.made.shape, dtype_of(x.made), x.shape) for x in call.outputs]
+    like = replace(call, reads=(), outputs=(), inputs=None)
 
     def answer(args: Any, _addresses: Any, numbers: tuple[float, ...]) -> Any:
         if like.kernel.dependencies.snapshot() is not seen:
             return None
-        reads = [v if v is None else strided(x, *v) for x, v in zip(args, views, strict=False)]
-        outputs = []
-        for i, (form, kind, shape, strides, wanted) in enumerate(forms):
-            made = like.library.empty(form, kind)
-            outputs.append(Output(strided(made, shape, strides), made, wanted, args[place + i]))
+        made = [like.library.empty(form, kind) for form, kind, _shape in forms]
+        outputs = [
+            Output(x, x, shape, out)
+            for x, (_form, _kind, shape), out in zip(made, forms, args[place:], strict=False)
+        ]
         return replace(
-            like, reads=tuple(reads), outputs=tuple(outputs), numbers=tuple(map(float, numbers))
+            like,
+            reads=tuple([args[i] for i in read]),
+            outputs=tuple(outputs),
+            numbers=tuple(map(float, numbers)),
         ).run()
 
     return answer

@@ -324,16 +324,18 @@ class NumPy(Library):
 
     def run(self, call: Call, **options: Any) -> Any:
         """Return the report of the emulator, if that is asked for; without `checks` only addresses
-        are checked.
+        are checked. What is prepared for the call stays with it.
         """
-        import cute_py
+        from cute_py.emulate import Prepared
 
         size = sum(x.array.nbytes for x in call.outputs)
         room = require_memory(self.operation, size, call.blocks, call.block_bytes, words=self.words)
         if not call.result.size:
             return None
-        given = {"checks": False, "memory": room} | options
-        return cute_py.emulate(call.plan(), *call.leaves(), **given)
+        leaves, checks = call.leaves(), options.pop("checks", False)
+        if call.prepared is None:
+            call.prepared = Prepared(call.plan(), leaves, checks)
+        return call.prepared(leaves, **{"memory": room} | options)
 
 
 def of_one_library(

@@ -1,14 +1,18 @@
 """Known requests of `cute.ops.gemm`: launched with new addresses, and never by a stale choice."""
 
+import gc
 import random
 import sys
 import threading
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import cute_py as cute
+from benchmarks import bench_operator
+from cute_py import emulate
 from cute_py.calls import arrays, memo
 from cute_py.codegen.driver import streams
 from cute_py.kernels import gemm as gemm_of_all
@@ -386,9 +390,6 @@ def test_a_stale_kernel_is_noticed(gpu, steps, monkeypatch):
 
 
 def test_no_array_is_kept_alive(gpu):
-    import gc
-    import weakref
-
     a, b, out = *operands(), Matrix((M, N), address=1 << 23)
     cute.ops.gemm(a, b, out=out)
     cute.ops.gemm(a, b)
@@ -414,6 +415,36 @@ def test_host_arrays_go_the_same_way(steps):
     with pytest.raises(cute.CuteError) as caught:
         cute.ops.gemm(a, b, alpha=2.0, out=out)
     assert caught.value.code == "ops-read-only"
+
+
+def test_a_known_request_makes_the_checks_of_the_first(monkeypatch):
+    KNOWN.clear()
+    found, real = [], emulate.program_of
+    noted = lambda plan, checks, *x: (found.append(checks), real(plan, checks, *x))[1]  # noqa: E731
+    monkeypatch.setattr(emulate, "program_of", noted)
+    a, b = np.ones((16, 16), np.float16), np.ones((16, 16), np.float16)
+    for checks in ("global", "shared,global"):
+        for _ in range(3):
+            cute.ops.gemm(a, b, checks=checks)
+    assert found == ["global"] * 3 + ["shared,global"] * 3
+
+
+def test_no_array_of_the_host_is_kept_alive():
+    KNOWN.clear()
+    arrays = [np.ones((16, 16), np.float16) for _ in range(3)]
+    for _ in range(3):
+        cute.ops.gemm(*arrays[:2], out=arrays[2])
+    held = [weakref.ref(x) for x in arrays]
+    arrays.clear()
+    gc.collect()
+    assert [x() for x in held] == [None] * 3
+
+
+def test_an_array_of_the_host_passes_few_functions_in_a_known_request():
+    """What is known of it is not read again."""
+    KNOWN.clear()
+    found = bench_operator.passed_on_the_host()
+    assert len(found) <= bench_operator.PASSED, found
 
 
 def drawn(rng):
