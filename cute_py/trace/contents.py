@@ -21,7 +21,7 @@ from types import (
     ModuleType,
 )
 
-from cute_py.calls.fingerprint.names import attribute_names, global_names, is_foreign
+from cute_py.calls.fingerprint.names import is_foreign, names_in
 from cute_py.calls.fingerprint.values import (
     MISSING,
     WRAPPERS,
@@ -106,9 +106,9 @@ class Snapshot:
                 self.todo.append((node, self._of_module(module)))
 
     def _names_of(self, frame: FrameType) -> dict[str, object]:
-        code, outside = frame.f_code, frame.f_globals
-        self.read_names |= attribute_names(code)
-        found = {n: outside[n] for n in global_names(code) if n in outside}
+        names, outside = names_in(frame.f_code), frame.f_globals
+        self.read_names |= names.attributes
+        found = {n: outside[n] for n in names.globals if n in outside}
         return {name: self.read(x) for name, x in {**found, **frame.f_locals}.items()}
 
     def read(self, value: Any) -> object:
@@ -160,13 +160,14 @@ class Snapshot:
         if is_foreign(value):
             return {"attributes": dict(vars(value))} if vars(value) else None
         code, outside = value.__code__, value.__globals__
-        self.read_names |= attribute_names(code)
+        names = names_in(code)
+        self.read_names |= names.attributes
         cells = zip(code.co_freevars, value.__closure__ or (), strict=True)
         return {
             "defaults": (value.__defaults__, value.__kwdefaults__),
             "attributes": dict(vars(value)),
             **{("cell", name): cell for name, cell in cells},
-            **{("global", n): outside[n] for n in global_names(code) if n in outside},
+            **{("global", n): outside[n] for n in names.globals if n in outside},
         }
 
     def _of_module(self, module: ModuleType) -> dict[Any, Any]:

@@ -16,7 +16,7 @@ from bisect import bisect_right
 from functools import lru_cache
 from types import CodeType
 
-from cute_py.calls.fingerprint.names import global_names
+from cute_py.calls.fingerprint.names import names_in
 from cute_py.errors import is_own, place_text, refusal
 from cute_py.trace.contents import Locked, Snapshot, same, unreadable_in
 from cute_py.trace.state import current
@@ -214,7 +214,7 @@ def used_from(code: CodeType, start: int, names: list[str]) -> set[str]:
 
 def _inner_reads(code: CodeType, name: str) -> bool:
     """Tell whether a function inside of another one reads a global."""
-    return any(name in global_names(x) for x in code.co_consts if isinstance(x, CodeType))
+    return any(name in names_in(x).globals for x in code.co_consts if isinstance(x, CodeType))
 
 
 def loop_ends(code: CodeType, offset: int) -> tuple[int | None, int | None]:

@@ -123,7 +123,7 @@ def test_what_is_installed_is_no_part_of_what_is_watched(module):
         vars(module),
     )
     seen = Dependencies(module.kernel).snapshot()
-    assert {name for _get, name, _value in seen.entries} == {
+    assert {name for _get, name, _value in seen.items} == {
         "cute",
         "int",
         "math",

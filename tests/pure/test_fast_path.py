@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import cute_py as cute
 from cute_py.calls import arrays, memo
 from cute_py.calls.fingerprint.dependencies import Dependencies
-from cute_py.calls.fingerprint.names import global_names
+from cute_py.calls.fingerprint.names import names_in
 from cute_py.calls.fingerprint.values import is_frozen
 from tests.fake_gpu import Array, install
 
@@ -297,9 +297,9 @@ def test_only_names_that_are_loaded_as_globals_are_watched():
         y = x.TABLE
         return [SCALE for _ in y] + [lambda: KIND]
 
-    assert global_names(outer.__code__) == ("KIND", "SCALE")
+    assert names_in(outer.__code__).globals == ("KIND", "SCALE")
     seen = Dependencies(outer).snapshot()
-    assert [name for _get, name, _value in seen.entries] == ["KIND", "SCALE"]
+    assert [name for _get, name, _value in seen.items] == ["KIND", "SCALE"]
     assert seen.unchanged()
     assert seen.stable
 

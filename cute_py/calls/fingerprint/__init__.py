@@ -12,16 +12,10 @@ from __future__ import annotations
 
 import sys
 from functools import partial
+from operator import attrgetter
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 
-from cute_py.calls.fingerprint.names import (
-    OWN,
-    attribute_names,
-    global_names,
-    imported_names,
-    is_foreign,
-    reads_by_text,
-)
+from cute_py.calls.fingerprint.names import OWN, is_foreign, names_in
 from cute_py.calls.fingerprint.values import (
     MISSING,
     WRAPPERS,
@@ -41,13 +35,12 @@ from cute_py.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping
-    from typing import Any, TypeAlias
-
-    Get: TypeAlias = Callable[[str, object], object]
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sized
+    from typing import Any
 
 DEPTH = 64  # of nested values; deeper objects compare by identity
 _EXACT = frozenset({bool, int, str, bytes, CodeType, type(None)})
+_MRO = attrgetter("__mro__")
 _OF_ARRAYS = ("__dlpack__", "__cuda_array_interface__", "__array_interface__")
 
 
@@ -109,21 +102,40 @@ class Identity:
         return id(self.value)
 
 
-class Traversal:
-    """One traversal of a value and everything that it refers to: its key, and the places read.
+class Places:
+    """Places that were read, with what they held.
 
-    `entries` (get, name, value), `cells`, `functions`, `classes` and `sizes` are these places. If
+    Attributes:
+        items: (the `get` of a dict, name, value).
+        functions: (function, its code, defaults, defaults of keywords).
+        looked: (a function, its argument, its result): cells, and the bases of classes.
+        sizes: (a dict, its size): a larger one may have a new name that is read.
+    """
+
+    __slots__ = ("functions", "items", "looked", "sizes")
+
+    def __init__(self, *parts: Places) -> None:
+        """Start with the places of others."""
+        self.items: list[tuple[Callable[[str, object], object], str, object]] = []
+        self.functions: list[tuple[Any, object, object, object]] = []
+        self.looked: list[tuple[Callable[[Any], object], object, object]] = []
+        self.sizes: list[tuple[Sized, int]] = []
+        for x in parts:
+            self.items += x.items
+            self.functions += x.functions
+            self.looked += x.looked
+            self.sizes += x.sizes
+
+
+class Traversal(Places):
+    """One traversal of a value and everything that it refers to: its key, and the places read. If
     `stable` is True, the key is unchanged as long as they hold the same objects.
     """
 
     def __init__(self, names: frozenset[str]) -> None:
         """Read the attributes of these names of modules, classes and functions."""
+        super().__init__()
         self.names, self.met = names, set[str]()
-        self.entries: list[tuple[Get, str, object]] = []
-        self.cells: list[tuple[Any, object]] = []
-        self.functions: list[tuple[Any, object, object, object]] = []
-        self.classes: list[tuple[Any, object]] = []
-        self.sizes: list[tuple[Any, int]] = []  # a larger dict may have a new name that is read
         self.stable = True
         self.complete = True  # whether the key tells all that code depends on
         self.reads = False  # whether attributes of any value are read
@@ -193,20 +205,18 @@ class Traversal:
 
     def function(self, value: Any, names: tuple[str, ...] = ()) -> Hashable:
         """Return the key of a function: its code, and everything that the code refers to."""
-        code, more = value.__code__, value.__kwdefaults__
+        code, more, named = value.__code__, value.__kwdefaults__, names_in(value.__code__)
         self.functions.append((value, code, value.__defaults__, more))
-        self.met |= attribute_names(code)
-        if reads_by_text(code):  # nothing tells what else it depends on
+        self.met |= named.attributes
+        if named.by_text:  # nothing tells what else it depends on
             self.stable = self.complete = False
-        loaded = tuple(sorted({*global_names(code), *names}))
-        modules = imported_names(code)
         return (
             code,
             self.key(value.__defaults__),
-            more and self.items(more, tuple(more)),
+            more and self.values(more, tuple(more)),
             self.closure(value),
-            self.items(value.__globals__, loaded),
-            modules and self.items(sys.modules, modules),
+            self.values(value.__globals__, sorted({*named.globals, *names})),
+            self.values(sys.modules, named.modules),
             self.named(vars(value)) if vars(value) else (),
         )
 
@@ -215,16 +225,16 @@ class Traversal:
         found = []
         for cell in value.__closure__ or ():
             held = content(cell)
-            self.cells.append((cell, held))
+            self.looked.append((content, cell, held))
             found.append(None if held is MISSING else self.key(held))
         return tuple(found)
 
-    def items(self, held: Mapping[str, Any], names: Iterable[str]) -> Hashable:
+    def values(self, held: Mapping[str, Any], names: Iterable[str]) -> Hashable:
         """Return the key of the values of names in a dict, and record these places."""
         found = []
         for name in names:
             value = held.get(name, MISSING)
-            self.entries.append((held.get, name, value))
+            self.items.append((held.get, name, value))
             if value is not MISSING:
                 found.append((name, self.key(value)))
         return tuple(found)
@@ -245,7 +255,7 @@ class Traversal:
         """Return the key of the attributes of a module or function that the code reads."""
         self.reads = True
         self.sizes.append((held, len(held)))
-        return self.items(held, sorted(self.names & held.keys()))
+        return self.values(held, sorted(self.names & held.keys()))
 
     def of_class(self, value: Any) -> Hashable:
         """Return the key of a class: its special methods and the attributes that the code reads."""
@@ -255,10 +265,10 @@ class Traversal:
         found = [Identity(value), self.key(type(value))]
         for cls in [x for x in value.__mro__ if not is_foreign(x)]:
             held = vars(cls)
-            self.classes.append((cls, cls.__mro__))
+            self.looked.append((_MRO, cls, cls.__mro__))
             self.sizes.append((held, len(held)))
             names = [name for name, x in held.items() if is_read(name, x, self.names)]
-            found.append((Identity(cls), self.items(held, sorted(names))))
+            found.append((Identity(cls), self.values(held, sorted(names))))
         return tuple(found)
 
     # -- objects

@@ -7,9 +7,9 @@ is cheap: if they hold the same objects, and none of these can change, the key i
 
 from __future__ import annotations
 
-from cute_py.calls.fingerprint import fingerprint
-from cute_py.calls.fingerprint.names import global_names
-from cute_py.calls.fingerprint.values import MISSING, content
+from cute_py.calls.fingerprint import Places, fingerprint
+from cute_py.calls.fingerprint.names import names_in
+from cute_py.calls.fingerprint.values import MISSING
 from cute_py.integers.code import call, compared, constant, every, function, path
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 MOST = 64  # snapshots kept for the values of calls; when there are more, all are evicted
-MOST_INLINE = 64  # places compared in one expression
+MOST_INLINE = 64  # names compared in one expression
 
 
 class Key:
@@ -40,45 +40,27 @@ class Key:
         return self.code
 
 
-class Snapshot:
+class Snapshot(Places):
     """The dependencies of a function or value at one time: its key, and the places that were read.
 
-    `stable`: the key is unchanged as long as the places hold the same objects. `names`: the
-    attributes that its code reads. `reads`: whether attributes of any value are read.
+    `stable`: the key is unchanged as long as the places hold the same objects. `complete`: it tells
+    all that code depends on. `names`: the attributes that the code reads. `reads`: whether
+    attributes of any value are read.
     """
 
-    __slots__ = (
-        "cells",
-        "classes",
-        "complete",
-        "entries",
-        "functions",
-        "generated",
-        "key",
-        "names",
-        "reads",
-        "sizes",
-        "stable",
-    )
+    __slots__ = ("complete", "generated", "key", "names", "reads", "stable")
 
-    def __init__(self, key: Hashable, traversal: Traversal, places: Snapshot | None = None) -> None:
+    def __init__(self, key: Hashable, found: Traversal, before: Snapshot | None = None) -> None:
         """Keep the result of `fingerprint`, together with the places of another snapshot."""
-        self.key, self.names = Key(key), traversal.names | traversal.met
-        self.stable, self.reads = traversal.stable, traversal.reads
-        self.complete: bool = traversal.complete and (places is None or places.complete)
-        self.entries, self.cells = tuple(traversal.entries), tuple(traversal.cells)
-        self.functions, self.classes = tuple(traversal.functions), tuple(traversal.classes)
-        self.sizes = tuple(traversal.sizes)
+        super().__init__(*([] if before is None else [before]), found)
+        self.key, self.names, self.reads = Key(key), found.names | found.met, found.reads
+        self.stable: bool = found.stable and (before is None or before.stable)
+        self.complete: bool = found.complete and (before is None or before.complete)
         self.generated: Callable[[], bool] | None = None  # see `checker`
-        if places is not None:
-            self.stable = self.stable and places.stable
-            self.entries, self.cells = places.entries + self.entries, places.cells + self.cells
-            self.functions = places.functions + self.functions
-            self.classes, self.sizes = places.classes + self.classes, places.sizes + self.sizes
 
     def unchanged(self) -> bool:
         """Return whether all places still hold the same objects."""
-        for get, name, value in self.entries:
+        for get, name, value in self.items:
             if get(name, MISSING) is not value:
                 return False
         for f, code, defaults, more in self.functions:
@@ -88,25 +70,23 @@ class Snapshot:
                 or f.__kwdefaults__ is not more
             ):
                 return False
-        if self.cells and not all(content(cell) is value for cell, value in self.cells):
-            return False
-        if self.classes and not all(cls.__mro__ is mro for cls, mro in self.classes):
+        if self.looked and not all(look(x) is value for look, x, value in self.looked):
             return False
         return not self.sizes or all(len(held) == count for held, count in self.sizes)
 
     def checker(self) -> Callable[[], bool]:
         """Return `unchanged` specialized for these places: one expression without loops, since
-        every cached call evaluates it.
+        every known call evaluates it.
         """
         if self.generated is None:
-            loops = self.cells or self.classes or len(self.entries) > MOST_INLINE
+            loops = self.looked or len(self.items) > MOST_INLINE
             self.generated = self.unchanged if loops else self._inlined()
         return self.generated
 
     def _inlined(self) -> Callable[[], bool]:
         scope: dict[str, Any] = {"MISSING": MISSING}
         tests: list[ast.expr] = []
-        for i, (get, key, value) in enumerate(self.entries):
+        for i, (get, key, value) in enumerate(self.items):
             scope |= {f"get{i}": get, f"value{i}": value}
             held = call(f"get{i}", constant(key), "MISSING")
             tests.append(compared(held, "is", f"value{i}"))
@@ -167,6 +147,6 @@ def _names_of_text(note: object) -> tuple[str, ...]:
     if not isinstance(note, str):
         return ()
     try:
-        return global_names(compile(note, "<annotation>", "eval"))
+        return names_in(compile(note, "<annotation>", "eval")).globals
     except SyntaxError:
         return ()

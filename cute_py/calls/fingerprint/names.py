@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from functools import lru_cache
 from types import CodeType, FunctionType
+from typing import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,49 +20,44 @@ OWN = __name__.partition(".")[0]
 HEAP = 1 << 9  # the flag of a class made at run time (Py_TPFLAGS_HEAPTYPE)
 
 
-@lru_cache(maxsize=4096)
-def global_names(code: CodeType) -> tuple[str, ...]:
-    """Return the names that code, including nested functions, loads as globals; sorted."""
-    from dis import get_instructions
-
-    own = {
-        step.argval
-        for step in get_instructions(code)
-        if step.opname == "LOAD_NAME"
-        or (step.opname.startswith("LOAD") and "GLOBAL" in step.opname)
-    }
-    return tuple(sorted(own.union(*map(global_names, _inner(code)))))
-
-
-@lru_cache(maxsize=4096)
-def attribute_names(code: CodeType) -> frozenset[str]:
-    """Return every name, and every string that could be one, in code and its nested functions: the
-    attributes that it may read of a module or a class.
-    """
-    texts = [x for x in code.co_consts if isinstance(x, str) and x.isidentifier()]
-    return frozenset({*code.co_names, *texts}.union(*map(attribute_names, _inner(code))))
-
-
 BY_TEXT = frozenset({"eval", "exec", "globals"})
 
 
-@lru_cache(maxsize=4096)
-def reads_by_text(code: CodeType) -> bool:
-    """Tell whether code may read globals whose names it computes: by eval, exec or globals()."""
-    return not BY_TEXT.isdisjoint(code.co_names) or any(map(reads_by_text, _inner(code)))
+class Names(NamedTuple):
+    """The names in code and in the functions nested in it.
+
+    Attributes:
+        globals: those that it loads as globals, sorted.
+        modules: those that it imports at run time, sorted.
+        attributes: every name, and every string that could be one: what it may read of a module or
+            a class.
+        by_text: whether it may read globals whose names it computes: by eval, exec or globals().
+    """
+
+    globals: tuple[str, ...]
+    modules: tuple[str, ...]
+    attributes: frozenset[str]
+    by_text: bool
 
 
 @lru_cache(maxsize=4096)
-def imported_names(code: CodeType) -> tuple[str, ...]:
-    """Return the modules that code imports at run time; sorted."""
+def names_in(code: CodeType) -> Names:
+    """Return the names in code."""
     from dis import get_instructions
 
-    own = {step.argval for step in get_instructions(code) if step.opname == "IMPORT_NAME"}
-    return tuple(sorted(own.union(*map(imported_names, _inner(code)))))
-
-
-def _inner(code: CodeType) -> list[CodeType]:
-    return [x for x in code.co_consts if isinstance(x, CodeType)]
+    steps = [(x.opname, x.argval) for x in get_instructions(code)]
+    inner = [names_in(x) for x in code.co_consts if isinstance(x, CodeType)]
+    loaded = {
+        x for op, x in steps if op.startswith("LOAD") and ("GLOBAL" in op or op == "LOAD_NAME")
+    }
+    modules = {x for op, x in steps if op == "IMPORT_NAME"}
+    texts = [x for x in code.co_consts if isinstance(x, str) and x.isidentifier()]
+    return Names(
+        tuple(sorted(loaded.union(*[x.globals for x in inner]))),
+        tuple(sorted(modules.union(*[x.modules for x in inner]))),
+        frozenset({*code.co_names, *texts}.union(*[x.attributes for x in inner])),
+        not BY_TEXT.isdisjoint(code.co_names) or any(x.by_text for x in inner),
+    )
 
 
 # -- foreign code
