@@ -19,8 +19,9 @@ from cute_py.plan.ops import If, Leave, Let, Loop, Set, WaitUntil, While
 from cute_py.plan.walk import every
 from cute_py.tensor.tensor import require_tensor
 from cute_py.trace.facts import learn
+from cute_py.trace.liveness import in_for_statement
 from cute_py.trace.lower import access, require_own
-from cute_py.trace.rebinding import Iterations, Rebinding, in_for_statement
+from cute_py.trace.rebinding import Iterations, Rebinding
 from cute_py.trace.runtime_integers import Condition, Promised, as_condition, bare, new_symbol
 from cute_py.trace.state import Scope, current, emit, require_choice
 

@@ -124,7 +124,7 @@ class Trace:
         self.profiles = (0, 0)  # the ranks of grid and block, 0 for an integer
         self.top = 0  # shared memory in use (bytes)
         self.unions: list[list[int]] = []  # [start, end of the longest member]
-        self.locked: list[Any] = []  # arrays that were made read-only; see `rebinding.locked`
+        self.locked: list[Any] = []  # arrays that were made read-only; see `rebinding.Entry`
         self.frame: FrameType | None = None  # the one that calls the kernel's function
         self.refusals: list[CuteError] = []
         self.poison = ""  # the block that was left by break, return or an exception

@@ -1,0 +1,160 @@
+"""Which names code reads later, and where its loops are: read from bytecode, without source."""
+
+from __future__ import annotations
+
+import dis
+from bisect import bisect_right
+from functools import lru_cache
+from types import CodeType
+
+from cute_py.calls.fingerprint.names import names_in
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+
+
+def used_after(code: CodeType, offset: int, names: list[str]) -> set[str]:
+    """Return the names that are live after an instruction: some path reads them before writing.
+
+    Args:
+        code: of the function.
+        offset: of the instruction (bytes).
+        names: candidates. A cell is read where a closure takes it; what a closure that exists
+            already reads, its own contents tell.
+
+    """
+    return used_from(code, number_at(code, offset) + 1, names)
+
+
+def used_from(code: CodeType, start: int, names: list[str]) -> set[str]:
+    """Return those of the names that some path from instruction number `start` on reads before it
+    writes them; see `used_after`.
+    """
+    if not (code.co_flags & 0x1):  # a module, or text that is executed: globals stay readable
+        return {n for n in names if n in code.co_names and _reads(code, start, n, "NAME")}
+    cells, found = {*code.co_cellvars, *code.co_freevars}, set()
+    for name in names:
+        kind = "" if name in cells else "FAST" if name in code.co_varnames else "GLOBAL"
+        if _reads(code, start, name, kind) or (kind == "GLOBAL" and _inner_reads(code, name)):
+            found.add(name)
+    return found
+
+
+def _inner_reads(code: CodeType, name: str) -> bool:
+    """Tell whether a function inside of another one reads a global."""
+    return any(name in names_in(x).globals for x in code.co_consts if isinstance(x, CodeType))
+
+
+def loaded_between(code: CodeType, first: int, last: int) -> set[object]:
+    """Return the names that code loads between the instructions at two offsets (bytes); equal: in
+    the loop that begins there.
+    """
+    instructions, _position = _instructions(code)
+    start, end = number_at(code, first), number_at(code, last)
+    if start == end:
+        body, after = loop_ends(code, first)
+        start, end = (start, start) if body is None or after is None else (body, after)
+    return {word for x in instructions[start:end] if "LOAD" in x.opname for word in _words(x)}
+
+
+def loop_ends(code: CodeType, offset: int) -> tuple[int | None, int | None]:
+    """Return the numbers of the first instruction of an iteration of the `for` statement at an
+    offset (bytes), and of the first one after the loop; None if it is not a `for` statement.
+    """
+    instructions, position = _instructions(code)
+    start = number_at(code, offset)
+    if instructions[start].opname != "FOR_ITER":
+        return None, None
+    return start, position.get(instructions[start].argval)
+
+
+def in_for_statement(frame: FrameType) -> bool:
+    """Return whether a frame requests an iterator for a `for` statement or `yield from`, not for a
+    function (list, zip, sum ...) or a comprehension.
+    """
+    instructions, _position = _instructions(frame.f_code)
+    start = number_at(frame.f_code, frame.f_lasti)
+    name = instructions[start].opname
+    return name == "GET_YIELD_FROM_ITER" or (
+        name == "GET_ITER" and not _comprehends(instructions, start)
+    )
+
+
+_COLLECTS = ("LIST_APPEND", "SET_ADD", "MAP_ADD")
+
+
+def _comprehends(instructions: list[dis.Instruction], start: int) -> bool:
+    """Return whether the iterator of GET_ITER is for a comprehension or a generator expression."""
+    after = [x.opname for x in instructions[start + 1 : start + 4]]
+    if any(name.startswith(("CALL", "PRECALL")) for name in after[:2]):
+        return True  # compiled to a function, which is called immediately
+    head = next((x for x in instructions[start:] if x.opname == "FOR_ITER"), None)
+    if head is None:
+        return False
+    back = [
+        k
+        for k, x in enumerate(instructions)
+        if x.opname.startswith("JUMP_BACKWARD") and x.argval == head.offset
+    ]
+    return any(instructions[k - 1].opname in _COLLECTS for k in back)
+
+
+@lru_cache(maxsize=256)
+def _instructions(code: CodeType) -> tuple[list[dis.Instruction], dict[int, int]]:
+    found = list(dis.get_instructions(code))
+    return found, {x.offset: k for k, x in enumerate(found)}
+
+
+def number_at(code: CodeType, offset: int) -> int:
+    """Return the number of the instruction at an offset (bytes). The offset may be in its inline
+    cache, if the interpreter has specialized the instruction.
+    """
+    instructions, _position = _instructions(code)
+    return max(bisect_right(instructions, offset, key=lambda x: x.offset) - 1, 0)
+
+
+def _words(x: dis.Instruction) -> tuple[object, ...]:
+    return x.argval if isinstance(x.argval, tuple) else (x.argval,)
+
+
+def _reads(code: CodeType, start: int, name: str, kind: str) -> bool:
+    """Return whether some path from an instruction reads a name before writing it."""
+    instructions, position = _instructions(code)
+    seen: set[int] = set()
+    todo = [start]
+    while todo:
+        k = todo.pop()
+        if k in seen or k >= len(instructions):
+            continue
+        seen.add(k)
+        x = instructions[k]
+        access = _access(x, name, kind)
+        if access == "read":
+            return True
+        if access == "write" or x.opname.startswith(("RETURN", "RAISE", "RERAISE")):
+            continue
+        jumps = isinstance(x.argval, int) and x.opcode in _JUMPS and x.argval in position
+        if jumps:
+            todo.append(position[x.argval])
+        if not (jumps and x.opname in _ALWAYS):
+            todo.append(k + 1)
+    return False
+
+
+_JUMPS = {*dis.hasjrel, *dis.hasjabs}
+_ALWAYS = ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP", "JUMP_ABSOLUTE")
+
+
+def _access(x: dis.Instruction, name: str, kind: str) -> str:
+    """Return the first access of an instruction to a name: "read", "write" or ""."""
+    words = _words(x)
+    if kind not in x.opname or name not in words:
+        return ""
+    if "AND_CLEAR" in x.opname:
+        return ""
+    verbs = [v for v in x.opname.split("_") if v in ("LOAD", "STORE", "DELETE")]
+    if len(verbs) < len(words):
+        verbs = verbs * len(words)
+    first = next(v for v, word in zip(verbs, words, strict=False) if word == name)
+    return "read" if first == "LOAD" else "write"
