@@ -28,10 +28,10 @@ from math import lcm
 from cute_py.calls.arguments import Spec, is_frozen_argument, number_of
 from cute_py.calls.arrays import LIBRARIES, READERS, VECTOR_BYTES, unwrapped
 from cute_py.calls.fingerprint.values import is_frozen
-from cute_py.calls.replay import NUMBERS, Part, Signature, is_host
+from cute_py.calls.replay import NUMBERS, Signature, is_host
 from cute_py.calls.torch_tensors import is_dual_level, is_in_mode, outside_autograd
 from cute_py.dtypes.table import Dtype, Promised
-from cute_py.integers.code import assigned, call, opposite, returned, together, variable
+from cute_py.integers.code import assigned, call, opposite, returned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from cute_py.calls.fingerprint.dependencies import Snapshot
     from cute_py.calls.replay import Args, Number, Replay
 
-    # (all arguments, the addresses of the arrays, the numbers) -> the result, or None to take the
-    # slow path
-    Answer: TypeAlias = Callable[[Args, tuple[int, ...], tuple[float, ...]], Any]
+    # (all arguments, the addresses of the arrays and the numbers, in this order) -> the result, or
+    # None to take the slow path
+    Answer: TypeAlias = Callable[[Args, tuple[Any, ...]], Any]
 
 MOST = 1024  # known calls; when there are more, all are evicted
 
@@ -168,16 +168,11 @@ class Memo:
 
     def answered(self, known: Known, args: Args, values: Args) -> Any:
         """Return the result of a known call for these arguments."""
-        count = len(values) - len(self.numbers)
-        return known.answer(args, values[:count], values[count:])
+        return known.answer(args, values)
 
-    def ending(self, parts: Sequence[Part]) -> list[ast.stmt]:
+    def ending(self, values: ast.expr) -> list[ast.stmt]:
         """Return the statements that do the same."""
-        values = [
-            together([variable(x.value) for x in parts if x.value and bool(x.divisor) is arrays])
-            for arrays in (True, False)
-        ]
-        return [returned(call("answer", "args", *values))]
+        return [returned(call("answer", "args", values))]
 
 
 # -- calls of kernels
@@ -242,9 +237,8 @@ class Launches(Memo):
         known.answer(values)
         return known
 
-    def ending(self, parts: Sequence[Part]) -> list[ast.stmt]:
+    def ending(self, values: ast.expr) -> list[ast.stmt]:
         """Return the statements that do the same."""
-        values = together([variable(x.value) for x in parts if x.value])
         return [
             returned(call("other", "args"), opposite(call("unchanged"))),
             assigned("_", call("answer", values)),

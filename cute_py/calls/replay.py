@@ -164,8 +164,7 @@ class Signature:
             if part.guard is not None:
                 self.guards.setdefault(part.guard, []).append(i)
         others = [returned(constant(None), x.refused) for x in self.parts if x.refused]
-        values = together([variable(part.value) for part in self.parts if part.value])
-        found = returned(together([together(self._key()), values]))
+        found = returned(together([together(self._key()), self._values()]))
         self.read: Read = function(
             ["args"], [self._taken(), *others, *self._lines(), found], self.scope
         )
@@ -199,7 +198,7 @@ class Signature:
             steps.append(returned(other, operation(bits, "%", constant(VECTOR_BYTES))))
         if key:
             steps.append(returned(other, compared(together(key), "!=", "key")))
-        steps += self.memo.ending(self.parts)
+        steps += self.memo.ending(self._values())
         made = [self._taken(), *self._lines(), assigned("key", together(key))]
         for i, part in enumerate(self.parts):
             if part.refused:  # a number, whose type is not that of the signature
@@ -234,6 +233,9 @@ class Signature:
 
     def _key(self, tested: bool = False, aligned: bool = False) -> list[ast.expr]:
         return [x for part in self.parts for x in part.key(tested, aligned)]
+
+    def _values(self) -> ast.expr:
+        return together([variable(part.value) for part in self.parts if part.value])
 
     def _taken(self) -> ast.stmt:
         return assigned([f"x{i}" for i in range(len(self.parts))], "args")

@@ -236,7 +236,8 @@ def in_place(call: Call, arrays: Sequence[Any], outputs: int, otherwise: Answer)
     read = [places.index(i) for i, x in enumerate(call.reads) if x is not None]
     if not new:
         return _into_the_given(call, known, read, arrays, otherwise)
-    return _into_a_new_one(call, known, read) if outputs == 1 else _into_new(call, known, read)
+    make = _into_a_new_one if outputs == 1 else _into_new
+    return make(call, known, read, len(places))
 
 
 def _is_there(x: Any, y: Any) -> bool:
@@ -253,9 +254,9 @@ def _emulated(call: Call) -> Answer:
     place = len(call.reads)
     read = [i for i, x in enumerate(call.reads) if x is not None]
     forms = [(x.made.shape, dtype_of(x.made), x.shape) for x in call.outputs]
-    like = replace(call, reads=(), outputs=(), inputs=None)
+    count, like = len(call.numbers), replace(call, reads=(), outputs=(), inputs=None)
 
-    def answer(args: Any, _addresses: Any, numbers: tuple[float, ...]) -> Any:
+    def answer(args: Any, values: Any) -> Any:
         if like.kernel.dependencies.snapshot() is not seen:
             return None
         made = [like.library.empty(form, kind) for form, kind, _shape in forms]
@@ -267,7 +268,7 @@ def _emulated(call: Call) -> Answer:
             like,
             reads=tuple([args[i] for i in read]),
             outputs=tuple(outputs),
-            numbers=tuple(map(float, numbers)),
+            numbers=tuple(map(float, values[len(values) - count :])),
         ).run()
 
     return answer
@@ -284,15 +285,15 @@ def _into_the_given(
     bounds = [(j, i, *apart(seen[j], seen[i])) for j in written for i in (*read, *range(first, j))]
     whole, note = len(read) == first, call.library.note
 
-    def answer(args: Any, addresses: Any, numbers: tuple[float, ...]) -> Any:
+    def answer(args: Any, values: Any) -> Any:
         if not unchanged():
             return None
         for j, i, low, high in bounds:
-            if low < addresses[i] - addresses[j] < high:
-                return otherwise(args, addresses, numbers)
+            if low < values[i] - values[j] < high:
+                return otherwise(args, values)
         if not whole:
-            addresses = (*[addresses[i] for i in read], *addresses[first:])
-        launch((*addresses, *numbers, *more))
+            values = (*[values[i] for i in read], *values[first:])
+        launch((*values, *more) if more else values)
         if count > 1:
             outs = args[place : place + count]
             for out in outs:
@@ -307,36 +308,37 @@ def _into_the_given(
     return answer
 
 
-def _into_a_new_one(call: Call, known: KnownLaunch, read: list[int]) -> Answer:
+def _into_a_new_one(call: Call, known: KnownLaunch, read: list[int], first: int) -> Answer:
+    """Return the answer whose result is a new array; `first`: the place of the first number."""
     unchanged, launch, more = known.unchanged, known.launch.go, call.more
     make, address_in, aligned = _maker(call, call.outputs[0])
 
-    def answer(_args: Any, addresses: Any, numbers: tuple[float, ...]) -> Any:
+    def answer(_args: Any, values: Any) -> Any:
         if not unchanged():
             return None
         made = make()
         mine = address_in(made)
         if mine % VECTOR_BYTES != aligned:
             return None
-        launch((*[addresses[i] for i in read], mine, *numbers, *more))
+        launch((*[values[i] for i in read], mine, *values[first:], *more))
         return made
 
     return answer
 
 
-def _into_new(call: Call, known: KnownLaunch, read: list[int]) -> Answer:
+def _into_new(call: Call, known: KnownLaunch, read: list[int], first: int) -> Answer:
     """Return the same for several outputs."""
     unchanged, launch, more = known.unchanged, known.launch.go, call.more
     makers = [_maker(call, x) for x in call.outputs]
 
-    def answer(_args: Any, addresses: Any, numbers: tuple[float, ...]) -> Any:
+    def answer(_args: Any, values: Any) -> Any:
         if not unchanged():
             return None
         made = tuple([make() for make, _address_in, _aligned in makers])
         mine = [by[1](x) for x, by in zip(made, makers, strict=True)]
         if any(x % VECTOR_BYTES != by[2] for x, by in zip(mine, makers, strict=True)):
             return None
-        launch((*[addresses[i] for i in read], *mine, *numbers, *more))
+        launch((*[values[i] for i in read], *mine, *values[first:], *more))
         return made
 
     return answer

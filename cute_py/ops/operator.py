@@ -233,13 +233,13 @@ def make(known, request, answered, traced, is_traced, CuteError, shorten):
         load_operators()
         return OPERATORS[self.short][0](given)
 
-    def _again(self, args: tuple[Any, ...], *_read: Any) -> Any:
+    def _again(self, args: tuple[Any, ...], _values: Any) -> Any:
         """Answer a request with an operand that autograd follows."""
         return self._followed(self.request(*args))
 
     def _by(self, statics: Any) -> Answer:
         """Return the answer to requests that are prepared anew, but for these choices."""
-        return lambda args, _addresses, _numbers: self.answered(self.request(*args), statics)
+        return lambda args, _values: self.answered(self.request(*args), statics)
 
     # -- what is asked for
 

@@ -231,7 +231,9 @@ class Product(Problem):
         if self.kinds[0].is_float:
             return answer
         whole = _are_whole((self.request.alpha, self.request.beta))
-        return lambda *x: answer(*x) if _are_whole(x[2]) is whole else None
+        return lambda args, values: (
+            answer(args, values) if _are_whole(values[-2:]) is whole else None
+        )
 
     def _modes(self, x: Any, tma: bool) -> Any:
         """Return [L, rows, columns] as the kernel counts it: (rows, columns, L); a GPU gets two
