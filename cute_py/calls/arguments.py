@@ -206,10 +206,6 @@ def is_small(extents: tuple[tuple[int, ...], tuple[int, ...]], dtype: Dtype) -> 
     return max(last + 1, *strides) * max(dtype.bits // 8, 1) <= REACH
 
 
-def _unit_mode(strides: tuple[int, ...]) -> int | None:
-    return next((i for i in range(len(strides) - 1, -1, -1) if strides[i] == 1), None)
-
-
 def _check_promise(promise: Spec, name: str, shape: tuple[int, ...], address: int) -> None:
     for mode, extent in enumerate(shape):
         if extent >= EXTENT and not promise.large:
