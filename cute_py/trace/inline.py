@@ -4,6 +4,7 @@ emulator runs in its place.
 
 from __future__ import annotations
 
+from cute_py.calls.fingerprint.names import names_in
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal_here
 from cute_py.plan.conditions import Reg
@@ -100,14 +101,9 @@ def _described(x: Any, seen: set[int]) -> object:
         return type(x).__name__, getattr(x, "__module__", ""), getattr(x, "__qualname__", "")
     seen.add(id(x))
     cells = [cell.cell_contents for cell in x.__closure__ or ()]
-    read = [x.__globals__.get(name) for name in _names(code)]
+    read = [x.__globals__.get(name) for name in names_in(code).globals]
     more = [*(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values(), *cells, *read]
     return _of_code(code), *[_described(each, seen) for each in more]
-
-
-def _names(code: CodeType) -> list[str]:
-    inner = [c for c in code.co_consts if hasattr(c, "co_names")]
-    return [*code.co_names, *[name for c in inner for name in _names(c)]]
 
 
 def _of_code(code: CodeType) -> object:
