@@ -14,7 +14,7 @@ from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import Scalar
 from cute_py.plan.op import FIXED, Node
 from cute_py.plan.ops import Block, Op, While
-from cute_py.plan.walk import blocks_of, computed_with, every, reads, writes
+from cute_py.plan.walk import blocks_of, computed_with, every, explain, reads, writes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -297,11 +297,9 @@ class Plan:
 
     def explain(self) -> Text:
         """Return what one iteration of each loop does in a thread: the number of products, copies,
-        addresses, guards, waits and computed elements; see `explain`. Before optimisations:
+        addresses, guards, waits and computed elements; see `walk.explain`. Before optimisations:
         `Compiled.explain` counts the machine code.
         """
-        from cute_py.plan.explain import explain  # few need it
-
         return explain(self.name, self.body)
 
     def save(self, path: str | PathLike[str]) -> None:

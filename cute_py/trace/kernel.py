@@ -30,8 +30,7 @@ from cute_py.trace import arithmetic, copying, memory
 from cute_py.trace.arithmetic import new_registers
 from cute_py.trace.engines import GlobalMemory
 from cute_py.trace.lower import register
-from cute_py.trace.memory import registers_of
-from cute_py.trace.pointers import Tensors, memory_at
+from cute_py.trace.memory import Tensors, memory_at, registers_of
 from cute_py.trace.runtime_integers import compare, new_symbol
 from cute_py.trace.state import Trace, hidden_refusal, raise_swallowed, recording
 
