@@ -420,4 +420,5 @@ from cute_py.trace.kernel import trace as trace
 from cute_py import viz as viz
 
 __version__: str
+_HOME: dict[str, str]
 _loaded_at: int

@@ -17,6 +17,7 @@ reaches Python except through the table of functions, and the limits below keep 
 
 from __future__ import annotations
 
+import cute_py
 from cute_py.errors import CuteError, completions, suggestion
 from cute_py.layout import Mapped
 from cute_py.layout.algebra.composition import composition
@@ -53,44 +54,35 @@ LEFT_OUT = {
     "parse_layout": "takes a text; layouts are written as they are",
     "transform_leaf": "takes a Python function",
 }
-# Functions that read extents and strides, and do not enumerate coordinates.
+# The modules whose public names are functions of the language. Those of the first read extents and
+# strides. Those of the second may enumerate all coordinates or take memory for them: the size of
+# their operands is limited.
 _CLOSED = (
-    "ComposedLayout E GenColMajor GenRowMajor Layout LayoutLeft LayoutRight ScaledBasis Swizzle "
-    "affine_rank_2 affine_rank_n append blocked_product capacity ceil_div coalesce column_major "
-    "column_major_interleaved column_major_tensor_op_multiplicand_congruous "
-    "column_major_tensor_op_multiplicand_crosswise common_refinement compact_col_major "
-    "compact_major compact_order compact_row_major compatible complement composition congruent "
-    "compose coprofile coshape cosize crd2crd crd2idx depth dice domain_distribute domain_offset "
-    "downcast elem_geq elem_gtr elem_leq elem_less elem_scale evenly_divides explain filter "
-    "filter_krsc filter_zeros flat_divide flat_product flatten get get_1d_coord get_flat_coord "
-    "get_hier_coord group_modes idx2crd increment inner_product is_static layout_add "
-    "left_inverse logical_divide logical_product make_basis_like make_composed_layout "
-    "make_fragment_like make_identity_layout make_layout make_layout_like make_layout_tv "
-    "make_ordered_layout make_swizzle max_alignment max_common_layout max_common_vector "
-    "nullspace permuted pitch_linear pitched prefix_product prepend product product_each "
-    "product_like raked_product rank recast_layout repeat_like replace right_inverse round_up "
-    "row_major row_major_interleaved row_major_tensor_op_multiplicand_congruous "
-    "row_major_tensor_op_multiplicand_crosswise select shape shape_div size slice_ "
-    "slice_and_offset stride sym take tensor_bhmk tensor_bmhk tensor_dmhb tensor_ndhwc "
-    "tensor_nhwc tensor_op_multiplicand tensor_op_multiplicand_congruous "
-    "tensor_op_multiplicand_crosswise tensor_op_multiplicand_in_coordinates tensor_op_swizzle "
-    "tile_to_shape tile_unzip tiled_divide tiled_product unflatten unwrap upcast "
-    "weakly_compatible weakly_congruent wrap zip_ zipped_divide zipped_product"
+    "integers.symbols layout.tuples layout.basis layout.coords layout.layout layout.build "
+    "layout.queries layout.modes layout.composed layout.bits.swizzle layout.algebra.coalesce "
+    "layout.algebra.common layout.algebra.complement layout.algebra.composition "
+    "layout.algebra.divide layout.algebra.explain layout.algebra.inverse layout.algebra.product "
+    "layout.algebra.recast layout.cutlass2.classical layout.cutlass2.tensorop"
 )
-# Functions that may enumerate all coordinates, and constructors: the size of operands is limited.
 _ENUMERATED = (
-    "Coordinates F2Layout F2Map Pointer Tensor "
-    "add_coordinates compose_f2 compose_swizzles contains equivalent f2_kernel f2_matrix f2_rank "
-    "fit formula from_f2 from_f2_matrix from_linear_bases holes image inner_partition is_bijective "
-    "is_injective is_permutation is_surjective local_partition local_tile make_coord_tensor "
-    "make_host_tensor make_identity_tensor make_ptr make_rmem_tensor make_tensor make_tensor_like "
-    "max_ min_ offset_grid offsets outer_partition overlaps prove_bijective prove_divides "
-    "prove_equal recast substitute to_f2 to_linear_bases "
+    "integers.ints layout.offsets layout.properties layout.algebra.fit layout.algebra.proofs "
+    "layout.bits.f2 layout.bits.f2_layout layout.bits.f2_convert tensor.engine tensor.tensor "
+    "tensor.views"
 )
+
+
+def _public(modules: str) -> frozenset[str]:
+    """Return the public names of modules that the language has."""
+    homes = {**cute_py._HOME, **cute_py.cutlass2._HOME}
+    names = {name for module in modules.split() for name in homes[module].split()}
+    return frozenset(names - {*LEFT_OUT, "_"})
+
+
 # How instructions begin, and functions of them, which Python spells otherwise.
 _ATOMS = (*[f"SM{digit}" for digit in range(10)], "Universal", "DefaultCopy", "AutoVectorizing")
 OF_ATOMS = frozenset(("mma", "copy", "tv", "bank_conflicts", "suggest_smem_layout"))
-BY_EXTENTS, BY_COORDINATES = frozenset(_CLOSED.split()), frozenset(_ENUMERATED.split())
+BY_EXTENTS = _public(_CLOSED) | {"make_fragment_like"}  # which only lays out what others fill
+BY_COORDINATES = _public(_ENUMERATED) - BY_EXTENTS
 CONSTANTS = ("GenColMajor", "GenRowMajor", "LayoutLeft", "LayoutRight")
 _WORDS = {"true": True, "false": False}
 
@@ -172,11 +164,7 @@ def _shortened_list(values: list[Value], count: int) -> str:
 
 
 def _value(name: str) -> Value:
-    if name in OF_ATOMS:
-        return globals()[f"_{name}"]
-    import cute_py
-
-    return getattr(cute_py, name)
+    return globals()[f"_{name}"] if name in OF_ATOMS else getattr(cute_py, name)
 
 
 def _mma(atom: Value, atoms: Value = (1, 1, 1), tile: Value = (_, _, _)) -> Value:

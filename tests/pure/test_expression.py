@@ -361,6 +361,22 @@ def test_large_values_are_refused_at_once(expression, words):
     assert time.perf_counter() - began < 2
 
 
+def test_functions_by_extents_are_quick_for_any_size():
+    """So a function of their modules that goes through coordinates has to be in another module."""
+    huge, plain = "(1048576,1048576):(1048576,1)", "(1099511627776,1099511627776)"
+    swizzled = f"Sw<3,4,3> o 0 o {huge}"
+    operands = [
+        *(huge, plain, f"{huge},{huge}", f"{plain},{plain}", f"{huge},4:1", f"4:1,{huge}"),
+        *(f"{huge},0", f"{huge},(2,2)", f"{huge},0,1", f"{plain},1048576", f"{plain},4:1,(8,8)"),
+        *(swizzled, f"{swizzled},{huge}", f"{huge},{swizzled}"),
+    ]
+    for name in sorted(BY_EXTENTS - {*CONSTANTS}):
+        began = time.perf_counter()
+        for each in operands:
+            outcome(evaluate, f"{name}({each})")
+        assert time.perf_counter() - began < 1, name
+
+
 def test_values_at_the_limits_are_given():
     assert evaluate(str(MAX_INTEGER)) == MAX_INTEGER
     assert cute.rank(evaluate(f"append(4:1, 1:0, {MAX_RANK})")) == MAX_RANK

@@ -63,7 +63,9 @@ def stub_text():
     for package in sorted(cute._PACKAGES):
         home = f"cute_py.{functions[package]}" if package in functions else "cute_py"
         lines.append(f"from {home} import {package} as {package}")
-    return "\n".join([*lines, "", "__version__: str", "_loaded_at: int", ""])
+    return "\n".join(
+        [*lines, "", "__version__: str", "_HOME: dict[str, str]", "_loaded_at: int", ""]
+    )
 
 
 def test_the_stub_lists_what_the_package_resolves(request):
