@@ -87,7 +87,7 @@ def need_of(op: Op) -> Need | None:
     """Return the instruction that an op needs; None if all `TARGETS` have it."""
     given = op.needs()
     if given is None or isinstance(given, str):
-        return None if given is None else NEEDS[given]
+        return NEEDS.get(given or "")
     row = of_atom(given)  # it lists the architectures, native or emulated
     return Need(row.name, (row.first, *given.native, *getattr(given, "emulated", ())))
 

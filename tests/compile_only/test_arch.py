@@ -17,7 +17,7 @@ from tests.compile_only.test_instructions import chosen, function
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
-from cute_py.codegen.arch import NEEDS, capability, require_runnable
+from cute_py.codegen.arch import NEEDS, capability, need_of, require_runnable
 from cute_py.codegen.instructions import TABLE, TARGETS, texts
 from cute_py.codegen.printer import (
     MOST_PARAMETERS,
@@ -28,6 +28,7 @@ from cute_py.codegen.printer import (
 from cute_py.kernels.config import choose
 from cute_py.kernels.gemm_07_multistage import gemm_multistage
 from cute_py.plan import ops
+from cute_py.plan.conditions import Reg
 from cute_py.plan.plan import ScalarParam
 
 
@@ -109,7 +110,7 @@ def test_ptxas_agrees_where_an_instruction_begins(name, every, tmp_path):
 
 
 def test_what_ops_need_is_known():
-    """What ops need is in the table, or in that of what it does not have yet."""
+    """What ops need is in the table of instructions, or in that of what it does not have yet."""
     folder = Path(ops.__file__).parent
     needed = {kind.instruction for kind in ops.OPS} - {None}
     assert len(needed) > 10
@@ -119,7 +120,13 @@ def test_what_ops_need_is_known():
                 body = part.body[1:]  # without the docstring
                 needed |= {x.value for line in body for x in ast.walk(line) if is_name(x)}
     assert len(needed) > 15
-    assert needed <= set(NEEDS)
+    assert needed <= {*NEEDS, *(row.name for row in TABLE.values())}
+
+
+def test_an_instruction_that_every_target_has_is_no_need(monkeypatch):
+    monkeypatch.setattr(ops.Redux, "instruction", "vote")
+    register = Reg("a", cute.s32, (0,))
+    assert need_of(ops.Redux("add", register, register)) is None
 
 
 def is_name(x):
