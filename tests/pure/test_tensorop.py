@@ -4,6 +4,7 @@ Rows C08 to C14 and mapping P1 of the requirements. `p1` is the formula of
 cutlass/layout/tensor_op_multiplicand_sm75.h, partitions and all, on NumPy arrays.
 """
 
+import inspect
 import re
 from itertools import product
 
@@ -350,3 +351,14 @@ def test_arguments_are_integers():
     with pytest.raises(LeafTypeError, match="integers"):
         cute.tensor_op_multiplicand(16, 32, 32.0, 8)
     assert cute.tensor_op_swizzle(np.int64(16), np.int32(64)) == cute.Swizzle(3, 3, 3)
+
+
+def test_names_are_called_as_they_say():
+    """Those that share a signature are made from rows."""
+    same = inspect.signature(cute.tensor_op_multiplicand)
+    assert inspect.signature(cute.tensor_op_multiplicand_crosswise) == same
+    build = cute.row_major_tensor_op_multiplicand_crosswise
+    assert list(inspect.signature(build).parameters)[2:4] == ["rows", "columns"]
+    assert build(16, 32, columns=32, rows=128) == build(16, 32, 128, 32)
+    with pytest.raises(TypeError, match=rf"^{build.__name__}\(\) missing a required .*'columns'$"):
+        build(16, 32, 128)

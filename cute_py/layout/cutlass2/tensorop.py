@@ -11,6 +11,9 @@ Source: cutlass/layout/tensor_op_multiplicand_sm75.h.
 
 from __future__ import annotations
 
+from functools import wraps
+from inspect import signature
+
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout.bits.swizzle import Swizzle
@@ -20,7 +23,13 @@ from cute_py.layout.layout import Layout, make_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
     from cute_py.layout.types import Leaf
+
+    Form = Callable[["_Tile", int | None], ComposedLayout]
+    F = TypeVar("F", bound=Callable[..., ComposedLayout])
 
 CHUNK_BITS = 128  # accessed by a thread at once
 LINE_CHUNKS = 8  # 128 bytes
@@ -147,17 +156,50 @@ def _staged(
     return ComposedLayout(swizzle, 0, make_layout(along, across, outermost))
 
 
+def _congruous(tile: _Tile, stages: int | None) -> ComposedLayout:
+    if tile.bits != 32:
+        return _multiplicand(tile, stages)
+    tile = _Tile(tile.name, 32, 32, tile.contiguous, tile.strided, tile.ld)
+    if not _is_power_of_two(tile.tiles):
+        tile.refuse_tiles("")
+    along, across = Layout(tile.contiguous, 1), Layout(tile.strided, tile.ld)
+    return _staged(tile, Swizzle(2, 3, _log2(tile.ld) - 3), along, across, stages)
+
+
+# -- the operands by name: like which function each is called, the form of its tile, and whether the
+# second extent is the contiguous one
+
+
+def _named(like: F, form: Form, transposed: bool = False) -> Callable[[Callable[[], None]], F]:
+    """Return what makes a name and its docstring the function of a tile."""
+    call = signature(like)
+
+    def make(row: Callable[[], None]) -> F:
+        name = row.__name__
+
+        def tile(*args: int, **named: int) -> ComposedLayout:
+            try:
+                given = call.bind(*args, **named)
+            except TypeError as error:
+                raise TypeError(f"{name}() {error}") from None
+            given.apply_defaults()
+            bits, crosswise, first, second, ld, stages = given.args
+            lines = (second, first) if transposed else (first, second)
+            made = form(_Tile(name, bits, crosswise, *lines, ld), stages)
+            return permuted(made, (1, 0, *range(2, len(made)))) if transposed else made
+
+        done: Any = wraps(row)(tile)
+        done.__signature__, done.__annotations__ = call, like.__annotations__
+        return done  # type: ignore[no-any-return]
+
+    return make
+
+
 # -- congruous: M or N is contiguous in shared memory
 
 
-def tensor_op_multiplicand_congruous(
-    bits: int,
-    crosswise: int,
-    contiguous: int,
-    strided: int,
-    ld: int | None = None,
-    stages: int | None = None,
-) -> ComposedLayout:
+@_named(tensor_op_multiplicand, _congruous)
+def tensor_op_multiplicand_congruous() -> None:
     """Return the tile of an operand whose M or N is contiguous, which ldmatrix.trans reads.
 
     Arguments, law and refusals as `tensor_op_multiplicand`, except for 32 bits. ldmatrix cannot
@@ -170,8 +212,6 @@ def tensor_op_multiplicand_congruous(
     >>> print(tensor_op_multiplicand_congruous(32, 32, 64, 8))
     Sw<2,3,3> o 0 o (64,8):(1,64)
     """
-    name = "tensor_op_multiplicand_congruous"
-    return _congruous(_Tile(name, bits, crosswise, contiguous, strided, ld), stages)
 
 
 def column_major_tensor_op_multiplicand_congruous(
@@ -194,14 +234,8 @@ def column_major_tensor_op_multiplicand_congruous(
     return _congruous(_Tile(name, bits, crosswise, rows, columns, ld), stages)
 
 
-def row_major_tensor_op_multiplicand_congruous(
-    bits: int,
-    crosswise: int,
-    rows: int,
-    columns: int,
-    ld: int | None = None,
-    stages: int | None = None,
-) -> ComposedLayout:
+@_named(column_major_tensor_op_multiplicand_congruous, _congruous, transposed=True)
+def row_major_tensor_op_multiplicand_congruous() -> None:
     """Return the congruous tile over (row, column), columns contiguous: an N-major B operand.
 
     Law: offset(r, c) is that of (contiguous=c, strided=r). Source: cutlass
@@ -210,31 +244,13 @@ def row_major_tensor_op_multiplicand_congruous(
     >>> print(row_major_tensor_op_multiplicand_congruous(16, 64, 32, 128))
     Sw<3,3,4> o 0 o (32,128):(128,1)
     """
-    name = "row_major_tensor_op_multiplicand_congruous"
-    return _transposed(_congruous(_Tile(name, bits, crosswise, columns, rows, ld), stages))
-
-
-def _congruous(tile: _Tile, stages: int | None) -> ComposedLayout:
-    if tile.bits != 32:
-        return _multiplicand(tile, stages)
-    tile = _Tile(tile.name, 32, 32, tile.contiguous, tile.strided, tile.ld)
-    if not _is_power_of_two(tile.tiles):
-        tile.refuse_tiles("")
-    along, across = Layout(tile.contiguous, 1), Layout(tile.strided, tile.ld)
-    return _staged(tile, Swizzle(2, 3, _log2(tile.ld) - 3), along, across, stages)
 
 
 # -- crosswise: K is contiguous in shared memory
 
 
-def tensor_op_multiplicand_crosswise(
-    bits: int,
-    crosswise: int,
-    contiguous: int,
-    strided: int,
-    ld: int | None = None,
-    stages: int | None = None,
-) -> ComposedLayout:
+@_named(tensor_op_multiplicand, _multiplicand)
+def tensor_op_multiplicand_crosswise() -> None:
     """Return the tile of an operand whose K is contiguous, which ldmatrix reads; crosswise is K.
 
     Arguments, law and refusals as `tensor_op_multiplicand`. CUTLASS puts stages side by side,
@@ -245,18 +261,10 @@ def tensor_op_multiplicand_crosswise(
     >>> print(tensor_op_multiplicand_crosswise(16, 32, 32, 8))
     Sw<2,3,3> o 0 o (32,8):(1,32)
     """
-    name = "tensor_op_multiplicand_crosswise"
-    return _multiplicand(_Tile(name, bits, crosswise, contiguous, strided, ld), stages)
 
 
-def column_major_tensor_op_multiplicand_crosswise(
-    bits: int,
-    crosswise: int,
-    rows: int,
-    columns: int,
-    ld: int | None = None,
-    stages: int | None = None,
-) -> ComposedLayout:
+@_named(column_major_tensor_op_multiplicand_congruous, _multiplicand)
+def column_major_tensor_op_multiplicand_crosswise() -> None:
     """Return the crosswise tile over (row, column), rows contiguous: a K-major B operand (K, N).
 
     Law: offset(r, c) is that of (contiguous=r, strided=c). Source: cutlass
@@ -265,18 +273,10 @@ def column_major_tensor_op_multiplicand_crosswise(
     >>> print(column_major_tensor_op_multiplicand_crosswise(16, 32, 32, 128))
     Sw<2,3,3> o 0 o (32,128):(1,32)
     """
-    name = "column_major_tensor_op_multiplicand_crosswise"
-    return _multiplicand(_Tile(name, bits, crosswise, rows, columns, ld), stages)
 
 
-def row_major_tensor_op_multiplicand_crosswise(
-    bits: int,
-    crosswise: int,
-    rows: int,
-    columns: int,
-    ld: int | None = None,
-    stages: int | None = None,
-) -> ComposedLayout:
+@_named(column_major_tensor_op_multiplicand_congruous, _multiplicand, transposed=True)
+def row_major_tensor_op_multiplicand_crosswise() -> None:
     """Return the crosswise tile over (row, column), columns contiguous: a K-major A operand (M, K).
 
     Law: offset(r, c) is that of (contiguous=c, strided=r). Source: cutlass
@@ -285,13 +285,6 @@ def row_major_tensor_op_multiplicand_crosswise(
     >>> print(row_major_tensor_op_multiplicand_crosswise(16, 32, 128, 32, stages=3))
     Sw<2,3,3> o 0 o (128,32,3):(32,1,4096)
     """
-    name = "row_major_tensor_op_multiplicand_crosswise"
-    return _transposed(_multiplicand(_Tile(name, bits, crosswise, columns, rows, ld), stages))
-
-
-def _transposed(tile: ComposedLayout) -> ComposedLayout:
-    flipped: ComposedLayout = permuted(tile, (1, 0, *range(2, len(tile))))
-    return flipped
 
 
 # -- the checked arguments
