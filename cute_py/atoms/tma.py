@@ -1,10 +1,10 @@
 """`TmaAtom`: the static part of a tensor map for one TMA instruction, derived from both layouts.
 
 The right inverse of the shared memory layout lists the tile's elements in the order of their
-addresses; the leading modes that step through whole modes of the tensor, one element at a time, are
-the box. The address and the extents are known at run time, in the tensor map. Source: cutlass
-include/cute/atom/copy_traits_sm90_tma.hpp `make_tma_copy`, copy_traits_sm90_tma_swizzle.hpp; CUDA
-driver API, `cuTensorMapEncodeTiled`, for the limits.
+addresses; of these steps `box_of` takes those of the box. The address and the extents are known at
+run time, in the tensor map. Source: cutlass include/cute/atom/copy_traits_sm90_tma.hpp
+`make_tma_copy`, copy_traits_sm90_tma_swizzle.hpp; CUDA driver API, `cuTensorMapEncodeTiled`, for
+the limits.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from math import prod
 from cute_py.atoms import copy_sm90
 from cute_py.atoms.copy import Copy_Atom, Copy_Op, value_type
 from cute_py.atoms.gmma import byte_swizzle, is_standard
-from cute_py.atoms.tensor_map import MOST_BOX, MOST_DIMENSIONS, SWIZZLE_MODES
+from cute_py.atoms.tensor_map import MOST_BOX, MOST_DIMENSIONS, SWIZZLE_MODES, Step, box_of
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout.algebra.coalesce import coalesce
@@ -121,8 +121,8 @@ def make_tma_atom(
     value = value_type(dtype, "make_tma_atom")
     mode, span = _swizzle_mode(smem_layout, value.bits)
     walked = _walked(gmem_layout, smem_layout, cta_tile)
-    modes = tuple(path for _, path in walked)
-    box = tuple(extent for extent, _ in walked)
+    modes = tuple([step.mode for step in walked])
+    box = tuple([step.extent for step in walked])
     missing = [path for path in _counted_modes(gmem_layout) if path not in modes]
     modes, whole = modes + tuple(missing), box + (1,) * len(missing)
     if len(modes) > MOST_DIMENSIONS:
@@ -160,10 +160,8 @@ def _swizzle_mode(smem_layout: AnyLayout, bits: int) -> tuple[str, int]:
     return mode, span
 
 
-def _walked(gmem: Layout, smem: AnyLayout, cta_tile: IntTuple) -> list[tuple[int, Path]]:
-    """Return (extent, mode of the tensor) in the order of shared addresses, as long as these step
-    through whole modes one element at a time.
-    """
+def _walked(gmem: Layout, smem: AnyLayout, cta_tile: IntTuple) -> list[Step]:
+    """Return the steps of the box."""
     if gmem.__class__ is not Layout:
         raise refusal("not-a-layout", operation="make_tma_atom", value=gmem)
     plain = smem.inner if smem.__class__ is ComposedLayout else smem
@@ -174,16 +172,19 @@ def _walked(gmem: Layout, smem: AnyLayout, cta_tile: IntTuple) -> list[tuple[int
             "tma-tile", operation="make_tma_atom", tile=show(tile), layout=smem, size=size(plain)
         )
     order = coalesce(composition(to_mode, right_inverse(plain)))
-    walked: list[tuple[int, Path]] = []
+    steps, stride = list[Step](), 1
     for extent, step in zip(order._s, order._d, strict=True):
-        if step.__class__ is not ScaledBasis or step.value != 1:
+        if step.__class__ is not ScaledBasis:
             break
-        walked.append((ints.as_int(extent, "make_tma_atom"), step.path))
-    if not walked:
+        count = ints.as_int(extent, "make_tma_atom")
+        steps.append(Step(step.path, step.value, count, stride))
+        stride *= count
+    box, _rest = box_of(steps)
+    if not box:
         raise refusal(
             "tma-vector", operation="make_tma_atom", gmem=gmem, smem=smem, tile=show(tile)
         )
-    return walked
+    return box
 
 
 def _counted_modes(gmem: Layout) -> list[Path]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from math import gcd, prod
 
 from cute_py.atoms.gmma import byte_swizzle, is_standard
-from cute_py.atoms.tensor_map import MOST_BOX, MOST_DIMENSIONS, SWIZZLE_MODES
+from cute_py.atoms.tensor_map import MOST_BOX, MOST_DIMENSIONS, SWIZZLE_MODES, Step, box_of
 from cute_py.errors import refusal_here
 from cute_py.integers import ints
 from cute_py.integers.symbols import terms_of
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from cute_py.plan.conditions import Cond, Scalar
     from cute_py.tensor.tensor import Tensor
     from cute_py.trace.engines import GlobalMemory
-
-    Leaves = list[tuple[int, int]]  # (extent, stride) in shared memory
 
 NEVER = Compare("lt", 1, 0)
 FIXES = {
@@ -155,14 +153,12 @@ class Boxes:
 
     def parts(self) -> Iterator[tuple[tuple[Scalar, ...], Box]]:
         """Yield the coordinate and box of each copy."""
-        leaves = self.leaves()
-        extents, outer = _box(self, leaves)
-        order = _order(self, leaves, extents)
-        shape = [1] * len(self.start)
-        for axis, extent in zip(self.axes, extents, strict=True):
-            shape[axis] = extent
-        for coord, offset in _places(self, outer):
-            yield coord, _at(self, offset, order, tuple([shape[mode] for mode in order]))
+        box, rest = _cut(self, self.steps())
+        order = _order(self, box)
+        extents = {step.mode: step.extent for step in box}
+        shape = tuple([extents.get((mode,), 1) for mode in order])
+        for coord, offset in _places(self, rest):
+            yield coord, _at(self, offset, order, shape)
 
     def reaches(self, coord: tuple[Scalar, ...], box: Box) -> Cond | None:
         """Return the condition that a box is not wholly outside of the tensor, None if always."""
@@ -176,82 +172,69 @@ class Boxes:
             return tests[0] if tests else None
         return Logic("and", tuple(tests))
 
-    def leaves(self) -> list[Leaves]:
-        """Return (extent, stride) of each of `modes` in shared memory, coalesced."""
+    def steps(self) -> list[Step]:
+        """Return the steps through shared memory along each of `modes`."""
         layout: AnyLayout = self.shared.layout
         plain = layout.inner if layout.__class__ is ComposedLayout else layout
         if plain.__class__ is not Layout or any(d.__class__ is not int for d in plain._d):
             self.refuse("strides that are not static", "apart")
-        modes = [coalesce(get(plain, k)) for k in self.modes]
-        return [
-            [(int(e), int(d)) for e, d in zip(mode._s, mode._d, strict=True) if e != 1]
-            for mode in modes
-        ]
+        steps = []
+        for k, axis in zip(self.modes, self.axes, strict=True):
+            mode, unit = coalesce(get(plain, k)), 1
+            for extent, stride in zip(mode._s, mode._d, strict=True):
+                if extent != 1:
+                    steps.append(Step((axis,), unit, int(extent), int(stride)))
+                unit *= extent
+        return steps
 
 
-def _box(tile: Boxes, leaves: list[Leaves]) -> tuple[list[int], list[tuple[int, int, int, int]]]:
-    """Return the extents of a box by mode of the tile, and the steps from box to box: (mode of the
-    tile, its extent in the box, number, stride in shared memory).
+def _cut(tile: Boxes, steps: list[Step]) -> tuple[list[Step], list[Step]]:
+    """Return the steps of a box, and those from box to box, which are along the contiguous mode
+    alone, or where a mode is longer than a box.
     """
-    inner = tile.axes.index(tile.inner) if tile.inner in tile.axes else -1
-    size = tile.shared.dtype.bits // 8
-    if inner < 0 or not leaves[inner] or leaves[inner][0][1] != 1:
-        mode = f"mode {tile.inner} of the tensor, the contiguous one"
-        if inner < 0 or not leaves[inner]:
-            tile.refuse(f"one element ({size} bytes) along {mode}", "row")
-        tile.refuse(f"elements that do not follow each other along {mode}", "major")
-    extents, outer = [1] * len(leaves), []
-    expected = 1
-    for k in sorted((k for k, mode in enumerate(leaves) if mode), key=lambda k: leaves[k][0][1]):
-        (extent, stride), *rest = leaves[k]
-        if stride != expected or (rest and k != inner):
+    box, rest = box_of(steps, MOST_BOX)
+    inner, size = (tile.inner,), tile.shared.dtype.bits // 8
+    along = {mode: [step for step in steps if step.mode == mode] for mode, *_ in steps}
+    if not box or box[0].mode != inner:
+        said = f"mode {tile.inner} of the tensor, the contiguous one"
+        if inner not in along:
+            tile.refuse(f"one element ({size} bytes) along {said}", "row")
+        tile.refuse(f"elements that do not follow each other along {said}", "major")
+    held = [step.mode for step in box]
+    for mode in sorted(along, key=lambda mode: along[mode][0].stride):
+        if mode not in held or (len(along[mode]) > 1 and mode != inner):
+            walks = ", ".join(f"{step.extent} times {step.stride}" for step in along[mode])
             tile.refuse(
-                f"a box of elements that do not follow each other: mode {k} steps "
-                f"{', '.join(f'{e} times {d}' for e, d in leaves[k])}",
+                "a box of elements that do not follow each other: mode "
+                f"{tile.axes.index(mode[0])} steps {walks}",
                 "apart",
             )
-        extents[k] = part = _largest(extent)
-        if part < extent:
-            rest = [(extent // part, part * stride), *rest]
-        at = part
-        for number, step in rest:
-            outer.append((k, at, number, step))
-            at *= number
-        expected = stride * part
-    row = extents[inner] * size
+    row = box[0].extent * size
     if tile.swizzle and row != tile.swizzle:
         tile.refuse(f"rows of {row} bytes, with a swizzle of {tile.swizzle} bytes", "swizzle")
     if row % 16:
         tile.refuse(f"rows of {row} bytes", "row")
-    return extents, outer
+    return box, sorted(rest, key=lambda step: (held.index(step.mode), step.unit))
 
 
-def _largest(extent: int) -> int:
-    """Return the largest divisor of an extent that a box may have."""
-    return next(n for n in range(min(extent, MOST_BOX), 0, -1) if extent % n == 0)
-
-
-def _order(tile: Boxes, leaves: list[Leaves], extents: list[int]) -> tuple[int, ...]:
+def _order(tile: Boxes, box: list[Step]) -> tuple[int, ...]:
     """Return the modes of the tensor in the order of the box: the contiguous mode, those with
     several elements by their stride in shared memory, the others.
     """
-    steps = {axis: leaves[k][0][1] for k, axis in enumerate(tile.axes) if extents[k] > 1}
+    strides = {step.mode[0]: step.stride for step in box if step.extent > 1}
     rest = [i for i in range(len(tile.start)) if i != tile.inner]
-    return (tile.inner, *sorted(rest, key=lambda i: (i not in steps, steps.get(i, 0), -i)))
+    return (tile.inner, *sorted(rest, key=lambda i: (i not in strides, strides.get(i, 0), -i)))
 
 
-def _places(
-    tile: Boxes, outer: list[tuple[int, int, int, int]]
-) -> Iterator[tuple[tuple[Scalar, ...], int]]:
+def _places(tile: Boxes, rest: list[Step]) -> Iterator[tuple[tuple[Scalar, ...], int]]:
     """Yield the coordinate of each box, and its first element in shared memory."""
-    for index in range(prod(number for _k, _at, number, _step in outer)):
+    for index in range(prod(step.extent for step in rest)):
         coord: list[Any] = list(tile.start)
         offset = 0
-        for k, part, number, step in outer:
-            digit, index = index % number, index // number
-            axis = tile.axes[k]
-            coord[axis] = ints.add(coord[axis], digit * part)
-            offset += digit * step
+        for (axis,), unit, extent, stride in rest:
+            digit, index = index % extent, index // extent
+            coord[axis] = ints.add(coord[axis], digit * unit)
+            offset += digit * stride
         yield tuple([bare(x) for x in coord]), offset
 
 
