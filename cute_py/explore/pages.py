@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cute_py.errors import refusal
 from cute_py.explore.controls import controls
-from cute_py.viz.live import script
+from cute_py.viz.html import script
 from cute_py.viz.scenes import as_json
 
 TYPE_CHECKING = False

@@ -13,7 +13,7 @@ from re import findall
 from time import monotonic
 
 from cute_py.errors import CuteError
-from cute_py.explore.calls import CLOSING, OPENING, calls_of, tokens_of
+from cute_py.explore.operands import CLOSING, OPENING, calls_of, tokens_of
 from cute_py.expression import evaluate
 from cute_py.layout.notation.parse_tokens import number as value_of
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from cute_py.explore.calls import Call
+    from cute_py.explore.operands import Call
     from cute_py.layout.notation.parse_tokens import Token
 
 LONGEST = 1 << 9  # characters of a text that is edited

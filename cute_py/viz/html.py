@@ -1,10 +1,12 @@
-"""Pictures as HTML: what a notebook shows for a value, and pages for a browser."""
+"""Pictures as HTML: what a notebook shows for a value, pages for a browser, and live pictures."""
 
 from __future__ import annotations
 
 import os
 from base64 import b64encode
+from functools import cache
 from html import escape
+from pathlib import Path
 
 from cute_py.errors import CuteError
 from cute_py.layout import Mapped, tuples
@@ -12,7 +14,7 @@ from cute_py.layout.algebra.explain import Derivation
 from cute_py.records import SWITCH
 from cute_py.viz.build import picture_of
 from cute_py.viz.derivations import outline, tree
-from cute_py.viz.live import elements, live
+from cute_py.viz.scenes import as_json, scene_of
 from cute_py.viz.svg import to_svg
 
 TYPE_CHECKING = False
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 
 MOST_CELLS, MOST_GRIDS = 1 << 16, 1 << 8  # of a picture that is shown without being asked for
+MOST_LIVE = 1 << 15  # cells of a live one: a notebook keeps its outputs
 
 
 def to_html(x: Drawable, *, by: str | None = None, bits: int = 16) -> str:
@@ -108,6 +111,49 @@ def _image(drawn: Picture) -> str:
         f'<img alt="{escape(drawn.title)}" style="max-width:100%;height:auto" '
         f'src="data:image/svg+xml;base64,{data}">'
     )
+
+
+# -- live pictures: a scene, and the script `live.js` that draws it where scripts may run
+
+# Each scene is drawn in place of its siblings, once. A page that runs scripts late does not say
+# which one runs, so that all scenes of the page are looked for.
+START = """
+const own = document.currentScript;
+const all = own ? [own.previousElementSibling]
+  : document.querySelectorAll(".cute-py > script[type='application/json']");
+for (const data of all) {
+  const host = data.parentNode, old = [...host.children].filter((x) => x.tagName !== "SCRIPT");
+  if (host.dataset.live) continue;
+  host.dataset.live = "1";
+  const box = host.insertBefore(document.createElement("div"), data);
+  try {
+    cutePy(box, JSON.parse(data.textContent));
+    for (const x of old) x.remove();
+  } catch (error) {
+    box.remove();
+    throw error;
+  }
+}
+"""
+
+
+@cache
+def script() -> str:
+    """Return the text of `live.js`, which defines the function `cutePy(host, scene, options)`."""
+    return Path(__file__).with_name("live.js").read_text(encoding="utf-8")
+
+
+def live(drawn: Picture) -> str:
+    """Return the scene of a picture and the script that shows it in place of the elements before;
+    "" for more cells than a notebook may keep.
+    """
+    return "" if drawn.cells > MOST_LIVE else elements(scene_of(drawn))
+
+
+def elements(scene: dict[str, Any]) -> str:
+    """Return the elements of a scene and of the script that shows it."""
+    data = f'<script type="application/json">{as_json(scene)}</script>'
+    return f"{data}<script>(() => {{\n{script()}{START}}})();</script>"
 
 
 # -- in a notebook: `%load_ext cute_py.viz`, for types that are not ours

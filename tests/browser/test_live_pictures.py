@@ -9,8 +9,7 @@ import pytest
 import cute_py as cute
 from cute_py import Layout, analysis, viz
 from cute_py.atoms.copy import Copy_Atom
-from cute_py.viz.html import fragment, to_html
-from cute_py.viz.live import script
+from cute_py.viz.html import fragment, script, to_html
 from cute_py.viz.picture import COLOURS
 from tests.pure.test_viz_html import VALUES
 from tests.pure.test_viz_scenes import numbers

@@ -12,8 +12,7 @@ import cute_py as cute
 from cute_py import Layout, analysis, sym, viz
 from cute_py.atoms.copy import Copy_Atom
 from cute_py.errors import CuteError, LayoutError
-from cute_py.viz.html import fragment
-from cute_py.viz.live import script
+from cute_py.viz.html import fragment, script
 from cute_py.viz.scenes import as_json, scene_of
 from tests.pure.test_viz_html import VALUES
 from tests.strategies import layouts

@@ -293,20 +293,6 @@ def row_major_tensor_op_multiplicand_crosswise() -> None:
 class _Tile:
     """The arguments of a TensorOpMultiplicand, checked, and what follows from them (elements)."""
 
-    __slots__ = (
-        "bits",
-        "chunk",
-        "contiguous",
-        "crosswise",
-        "ld",
-        "line",
-        "lines",
-        "name",
-        "rows",
-        "strided",
-        "tiles",
-    )
-
     def __init__(
         self, name: str, bits: int, crosswise: int, contiguous: int, strided: int, ld: int | None
     ) -> None:
