@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     Bounded = tuple[tuple[int, ...], Leaf, Leaf]  # mode, index, extent
     Asserted = tuple[Bounded, ...]
 
-_set = object.__setattr__
-
 
 class KernelEngine(Engine):
     """Base of the memories of a kernel: the name of a storage, and the offset of the origin."""
@@ -44,6 +42,16 @@ class KernelEngine(Engine):
     records = True
     name: str
     scope: Scope  # the block of the trace that made it
+
+    def _set(self, **parts: object) -> None:
+        """Set the parts of a new memory."""
+        for name, value in parts.items():
+            object.__setattr__(self, name, value)
+
+    def _with(self, **parts: Any) -> Self:
+        """Return the memory with other parts."""
+        names = self.__match_args__
+        return type(self)(*[parts[n] if n in parts else getattr(self, n) for n in names])
 
     def read(self, offset: IntTuple) -> Any:  # a Tensor of one register
         """Record a load of one element to a new register, and return it."""
@@ -91,24 +99,20 @@ class BoundedEngine(KernelEngine):
     def _key(self) -> tuple[Any, ...]:
         return self.name, self.dtype, self.offset, id(self.scope)  # whatever was asserted
 
-    def _with(self, offset: IntTuple, asserted: Asserted | None) -> Alike:
-        """Return the memory with another origin and other assertions."""
-        raise NotImplementedError
-
-    def at(self, offset: IntTuple) -> Alike:
+    def at(self, offset: IntTuple) -> Self:
         """Return the memory with its origin at `offset` elements."""
-        return self._with(offset, self.asserted)
+        return self._with(offset=offset)
 
-    def within(self, coord: IntTuple, shape: IntTuple) -> Alike:
+    def within(self, coord: IntTuple, shape: IntTuple) -> Self:
         """Return the memory that remembers which coordinates must be inside of a shape."""
         if self.asserted is None:
             return self
         more = tuple([b for b in _open_bounds(coord, shape, ()) if not _is_in(b, self.asserted)])
-        return self._with(self.offset, (*self.asserted, *more)) if more else self
+        return self._with(asserted=(*self.asserted, *more)) if more else self
 
-    def unbounded(self) -> Alike:
+    def unbounded(self) -> Self:
         """Return the memory for a layout of its own."""
-        return self if self.asserted is None else self._with(self.offset, None)
+        return self if self.asserted is None else self._with(asserted=None)
 
 
 def _open_bounds(coord: IntTuple, shape: IntTuple, mode: tuple[int, ...]) -> list[Bounded]:
@@ -145,6 +149,7 @@ class GlobalMemory(BoundedEngine):
     """
 
     __slots__ = ("alignment", "packed")
+    __match_args__ = ("name", "dtype", "alignment", "scope", "offset", "asserted", "packed")
     space = "gmem"
     alignment: int
     packed: bool
@@ -159,21 +164,8 @@ class GlobalMemory(BoundedEngine):
         asserted: Asserted | None = (),
         packed: bool = False,
     ) -> None:
-        _set(self, "name", name)
-        _set(self, "dtype", dtype)
-        _set(self, "alignment", alignment)
-        _set(self, "scope", scope)
-        _set(self, "offset", offset)
-        _set(self, "asserted", asserted)
-        _set(self, "packed", packed)
-
-    def _parts(self) -> tuple[Any, ...]:
-        parts = self.name, self.dtype, self.alignment, self.scope, self.offset, self.asserted
-        return (*parts, self.packed)
-
-    def _with(self, offset: IntTuple, asserted: Asserted | None) -> GlobalMemory:
-        parts = self.name, self.dtype, self.alignment, self.scope
-        return GlobalMemory(*parts, offset, asserted, self.packed)
+        self._set(name=name, dtype=dtype, alignment=alignment, scope=scope)
+        self._set(offset=offset, asserted=asserted, packed=packed)
 
     def recast(self, dtype: Dtype, offset: Leaf) -> GlobalMemory:
         """Return the parameter in elements of `dtype`, packed if they are narrower than a byte;
@@ -183,7 +175,7 @@ class GlobalMemory(BoundedEngine):
         if dtype is not self.dtype and (alone or (dtype.bits < 8 and dtype.bits not in PACKED)):
             raise refusal_here("kernel-recast", operation="recast", a=self, dtype=dtype)
         packed = dtype.bits < 8 and not alone
-        return GlobalMemory(self.name, dtype, self.alignment, self.scope, offset, None, packed)
+        return self._with(dtype=dtype, offset=offset, asserted=None, packed=packed)
 
     def guarded(
         self, layout: AnyLayout, change: Callable[[AnyLayout], AnyLayout]
@@ -232,6 +224,7 @@ class Guarded(KernelEngine):
     """
 
     __slots__ = ("memory", "shape", "stride")
+    __match_args__ = ("memory", "shape", "stride", "offset")
     space = "gmem"
     memory: GlobalMemory
     shape: IntTuple
@@ -240,16 +233,8 @@ class Guarded(KernelEngine):
     def __init__(
         self, memory: GlobalMemory, shape: IntTuple, stride: IntTuple, offset: IntTuple
     ) -> None:
-        _set(self, "memory", memory)
-        _set(self, "dtype", memory.dtype)
-        _set(self, "name", memory.name)
-        _set(self, "scope", memory.scope)
-        _set(self, "shape", shape)
-        _set(self, "stride", stride)
-        _set(self, "offset", offset)
-
-    def _parts(self) -> tuple[Any, ...]:
-        return self.memory, self.shape, self.stride, self.offset
+        self._set(memory=memory, dtype=memory.dtype, name=memory.name, scope=memory.scope)
+        self._set(shape=shape, stride=stride, offset=offset)
 
     def __add__(self, by: object) -> Engine:
         """Refuse: its origin is a coordinate."""
@@ -269,11 +254,11 @@ class Guarded(KernelEngine):
         lead to elements of the parameter: past its extents nothing is accessed.
         """
         memory = self.memory.within(coord, shape)
-        return self if memory is self.memory else Guarded(memory, *self._parts()[1:])
+        return self if memory is self.memory else self._with(memory=memory)
 
     def at(self, offset: IntTuple) -> Guarded:
         """Return the engine with its origin at a coordinate."""
-        return Guarded(self.memory, self.shape, self.stride, offset)
+        return self._with(offset=offset)
 
 
 class Storage(BoundedEngine):
@@ -287,6 +272,7 @@ class Storage(BoundedEngine):
     """
 
     __slots__ = ("count",)
+    __match_args__ = ("name", "dtype", "count", "scope", "offset", "asserted")
     count: int
 
     def __init__(
@@ -298,21 +284,11 @@ class Storage(BoundedEngine):
         offset: Leaf = 0,
         asserted: Asserted | None = (),
     ) -> None:
-        _set(self, "name", name)
-        _set(self, "dtype", dtype)
-        _set(self, "count", count)
-        _set(self, "scope", scope)
-        _set(self, "offset", offset)
-        _set(self, "asserted", asserted)
-
-    def _parts(self) -> tuple[Any, ...]:
-        return self.name, self.dtype, self.count, self.scope, self.offset, self.asserted
+        self._set(name=name, dtype=dtype, count=count, scope=scope)
+        self._set(offset=offset, asserted=asserted)
 
     def _key(self) -> tuple[Any, ...]:
         return (*super()._key(), self.count)
-
-    def _with(self, offset: IntTuple, asserted: Asserted | None) -> Self:
-        return type(self)(self.name, self.dtype, self.count, self.scope, offset, asserted)
 
     @property
     def size(self) -> Leaf:
@@ -322,36 +298,36 @@ class Storage(BoundedEngine):
     def recast(self, dtype: Dtype, offset: Leaf) -> Self:
         """Return the storage in elements of `dtype`."""
         count = self.count * self.dtype.bits // dtype.bits
-        return type(self)(self.name, dtype, count, self.scope, offset, None)
+        return self._with(dtype=dtype, count=count, offset=offset, asserted=None)
 
 
 class SharedMemory(Storage):
     """A storage in shared memory; `rank`: of the block that has it, None for the thread's own."""
 
     __slots__ = ("rank",)
+    __match_args__ = (*Storage.__match_args__, "rank")
     space = "smem"
     rank: Leaf | None
 
-    def __init__(self, *parts: Any, rank: Leaf | None = None) -> None:
-        super().__init__(*parts)
-        _set(self, "rank", rank)
-
-    def _parts(self) -> tuple[Any, ...]:
-        return (*super()._parts(), self.rank)
+    def __init__(
+        self,
+        name: str,
+        dtype: Dtype,
+        count: int,
+        scope: Scope,
+        offset: Leaf = 0,
+        asserted: Asserted | None = (),
+        rank: Leaf | None = None,
+    ) -> None:
+        super().__init__(name, dtype, count, scope, offset, asserted)
+        self._set(rank=rank)
 
     def _key(self) -> tuple[Any, ...]:
         return (*super()._key(), self.rank)
 
-    def _with(self, offset: IntTuple, asserted: Asserted | None) -> Self:
-        return super()._with(offset, asserted).of(self.rank)
-
-    def recast(self, dtype: Dtype, offset: Leaf) -> Self:
-        """Return the storage in elements of `dtype`."""
-        return super().recast(dtype, offset).of(self.rank)
-
     def of(self, rank: Leaf | None) -> Self:
         """Return the storage of the block of a rank in the cluster."""
-        return self if rank is None else type(self)(*Storage._parts(self), rank=rank)
+        return self if rank is None else self._with(rank=rank)
 
     def __str__(self) -> str:
         there = "" if self.rank is None else f"@{self.rank}"
@@ -380,9 +356,9 @@ class Register(Storage):
         copied: bool = False,
     ) -> None:
         super().__init__(name, dtype, count, scope, offset, None)  # its indices are static
-        _set(self, "copied", copied)
+        self._set(copied=copied)
 
-    def at(self, offset: IntTuple) -> Alike:
+    def at(self, offset: IntTuple) -> Self:
         """Return the storage with its origin at `offset` elements."""
         if offset.__class__ is not int:
             raise refusal_here("register-index", operation="Tensor", index=offset)
