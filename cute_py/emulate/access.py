@@ -226,11 +226,7 @@ class Located(Vectors):
         top = limit - self.width
         beyond = int(offsets.max()) > top or int(offsets.min()) < 0
         if beyond:
-            bad = (offsets > top) | (offsets < 0)
-            if active is not None:
-                bad = bad & active
-            if bad.any():
-                self._outside(c, offsets, bad, limit)
+            self._outside(c, offsets, active, limit)
         if self.asserted:
             self._by_mode(c, offsets, active)
         if self.bytewise:
@@ -240,8 +236,13 @@ class Located(Vectors):
         if not self.smem and self.array(c).inside is not None:
             self._holes(c, offsets, active)
 
-    def _first(self, bad: Array, c: Cohort, offsets: Array) -> tuple[tuple[int, ...], int]:
-        """Return where the first of the bad vectors is, and its offset."""
+    def _first(
+        self, bad: Array, c: Cohort, offsets: Array, active: Array | None
+    ) -> tuple[tuple[int, ...], int] | None:
+        """Return where the first bad vector of those that are active is, and its offset."""
+        bad = bad if active is None else bad & active
+        if not bad.any():
+            return None
         where = first(bad, c.span)
         return where, int(np.broadcast_to(offsets, (*c.span.shape, self.count))[where])
 
@@ -253,9 +254,9 @@ class Located(Vectors):
             if not bad.any():
                 continue
             bad = bad.reshape(bad.shape if bad.ndim == 3 else (1, 1, 1))[..., None]
-            bad = bad if active is None else bad & active
-            if bad.any():
-                where, offset = self._first(bad, c, offsets)
+            found = self._first(bad, c, offsets, active)
+            if found is not None:
+                where, offset = found
                 raise c.batch.faults.at(
                     "emulate-mode",
                     self.op,
@@ -286,8 +287,12 @@ class Located(Vectors):
         facts = {"address": f"{address:#x}", "storage": self.pointer, "nearest": near}
         return c.fault("emulate-pointer", self.op, where, **facts)
 
-    def _outside(self, c: Cohort, offsets: Array, bad: Array, limit: int) -> None:
-        where, offset = self._first(bad, c, offsets)
+    def _outside(self, c: Cohort, offsets: Array, active: Array | None, limit: int) -> None:
+        bad = (offsets > limit - self.width) | (offsets < 0)
+        found = self._first(bad, c, offsets, active)
+        if found is None:
+            return
+        where, offset = found
         last = offset + self.width - 1
         raise c.fault(
             "emulate-bounds",
@@ -305,10 +310,9 @@ class Located(Vectors):
     def _whole_bytes(self, c: Cohort, offsets: Array, active: Array | None) -> None:
         """Refuse vectors of packed elements that begin or end inside of a byte."""
         bad = (offsets * self.dtype.bits % 8 != 0) | (self.bits % 8 != 0)
-        if active is not None:
-            bad = bad & active
-        if bad.any():
-            where, offset = self._first(bad, c, offsets)
+        found = self._first(bad, c, offsets, active)
+        if found is not None:
+            where, offset = found
             raise c.fault(
                 "emulate-split-byte",
                 self.op,
@@ -330,11 +334,10 @@ class Located(Vectors):
             bad = (offsets & (n - 1)) != 0
         else:
             bad = (start + offsets * bits // 8) % self.unit != 0
-        if active is not None:
-            bad = bad & active
-        if not bad.any():
+        found = self._first(bad, c, offsets, active)
+        if found is None:
             return
-        where, offset = self._first(bad, c, offsets)
+        where, offset = found
         raise c.fault(
             "emulate-alignment",
             self.op,
@@ -351,10 +354,9 @@ class Located(Vectors):
         inside = array.inside
         assert inside is not None
         bad = ~inside[offsets[..., None] + np.arange(self.width)].all(-1)
-        if active is not None:
-            bad = bad & active
-        if bad.any():
-            where, offset = self._first(bad, c, offsets)
+        found = self._first(bad, c, offsets, active)
+        if found is not None:
+            where, offset = found
             raise c.fault(
                 "emulate-padding",
                 self.op,

@@ -155,20 +155,20 @@ def _require_whole(op: ops.Op, c: Cohort) -> None:
 def require_warps(op: ops.Op, c: Cohort) -> None:
     """Refuse a warp instruction that a part of a warp executes."""
     if c.mask is not None and not c.mask.all():
-        bad = ~c.mask & c.mask.any(-1, keepdims=True)
-        if bad.any():
-            where, name = first(bad, c.span), op.call
-            raise c.fault("emulate-warp-divergent", op, where, name=name)
+        _require_with(op, c, ~c.mask)
 
 
 def require_lanes(program: Program, op: ops.Op, c: Cohort) -> None:
     """Refuse an op that waits for all lanes of the warp where some neither come nor have ended."""
-    if c.mask is None or "convergence" not in program.checks:
-        return
-    bad = running(c) & ~c.mask & c.mask.any(-1, keepdims=True)
+    if c.mask is not None and "convergence" in program.checks:
+        _require_with(op, c, running(c) & ~c.mask)
+
+
+def _require_with(op: ops.Op, c: Cohort, away: Array) -> None:
+    """Refuse lanes that are away from an op of their warp."""
+    bad = away & np.asarray(c.mask).any(-1, keepdims=True)
     if bad.any():
-        where, name = first(bad, c.span), op.call
-        raise c.fault("emulate-warp-divergent", op, where, name=name)
+        raise c.fault("emulate-warp-divergent", op, first(bad, c.span), name=op.call)
 
 
 def _warp_barrier(program: Program, op: ops.Barrier) -> Run:
@@ -288,35 +288,23 @@ def groups_of(c: Cohort, active: Array, *keys: Array) -> Iterator[Group]:
 
 
 @handles(ops.MbarInit)
-def mbar_init(program: Program, op: ops.MbarInit) -> Run:
-    """Make an mbarrier."""
-    located = program.access(op.bar, op, unit=8, counted=False)
-
-    def run(c: Cohort) -> None:
-        place = located(c)
-        slots, bars = slots_of(located, c, place), c.batch.mbarriers
-        for where in threads_of(c, place):
-            bars.init(op, c.span, where, int(slots[where]), op.count)
-        located.judge_write(c, place)
-        for where in threads_of(c, place):
-            bars.keep(int(c.span.B[where[0]]), int(slots[where]), located)
-
-    return run
-
-
 @handles(ops.MbarInval)
-def mbar_inval(program: Program, op: ops.MbarInval) -> Run:
-    """End an mbarrier."""
+def mbar_init(program: Program, op: ops.MbarInit | ops.MbarInval) -> Run:
+    """Make or end an mbarrier."""
     located = program.access(op.bar, op, unit=8, counted=False)
 
     def run(c: Cohort) -> None:
         place = located(c)
         slots, bars = slots_of(located, c, place), c.batch.mbarriers
         for where in threads_of(c, place):
-            bars.inval(op, c.span, where, int(slots[where]))
+            if isinstance(op, ops.MbarInit):
+                bars.init(op, c.span, where, int(slots[where]), op.count)
+            else:
+                bars.inval(op, c.span, where, int(slots[where]))
         located.judge_write(c, place)
+        is_new = isinstance(op, ops.MbarInit)
         for where in threads_of(c, place):
-            bars.keep(int(c.span.B[where[0]]), int(slots[where]), located, is_new=False)
+            bars.keep(int(c.span.B[where[0]]), int(slots[where]), located, is_new)
 
     return run
 
