@@ -21,12 +21,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from cute_py.analysis import plain
 from cute_py.analysis.requests import Access, Requests, requests_of, require_width
 from cute_py.atoms.copy import value_type
 from cute_py.atoms.wavefronts import BANKS, LANES, phase_wavefronts, phase_words
 from cute_py.errors import refusal
-from cute_py.layout.offsets import has_numpy
 from cute_py.records import Shown
 
 TYPE_CHECKING = False
@@ -207,12 +205,7 @@ def _of_addresses(addresses: Iterable[int | None], bits: int | None) -> Requests
                 start=address,
             )
     row = given + [-1] * (LANES - len(given))
-    if not has_numpy():
-        return Requests(f"{bits}-bit addresses", [row], [0], bits, 8)
-    import numpy as np
-
-    starts = np.array([row], dtype=np.int64)
-    return Requests(f"{bits}-bit addresses", starts, np.zeros(1, dtype=np.int64), bits, 8)
+    return Requests(f"{bits}-bit addresses", [row], [0], bits, 8)
 
 
 def request_words(requests: Requests, starts: Array = None) -> Array:
@@ -230,26 +223,22 @@ def _report(requests: Requests, layout: str) -> BankConflicts:
     """Return the report. Requests for the same words, up to rows of banks, are counted once."""
     words = request_words(requests)
     counts = phase_wavefronts(words)
+    words = words if words.__class__ is list else words.tolist()
     patterns: dict[tuple[Phase, ...], list[int]] = {}
     for ks in _alike(words):
-        own = words[ks[0]] if words.__class__ is list else words[ks[0]].tolist()
-        patterns.setdefault(_phases(own, counts[ks[0]]), []).extend(ks)
+        patterns.setdefault(_phases(words[ks[0]], counts[ks[0]]), []).extend(ks)
     found = [Pattern(len(ks), int(requests.warps[ks[0]]), p) for p, ks in patterns.items()]
     return BankConflicts(requests.name, layout, tuple(found))
 
 
-def _alike(words: Array) -> list[list[int]]:
+def _alike(words: list[list[list[list[int]]]]) -> list[list[int]]:
     """Return the requests in groups with the same words, up to rows of banks."""
-    if words.__class__ is list:
-        return plain.alike(words, BANKS)
-    import numpy as np
-
-    lowest = np.where(words < 0, words.max() + 1, words).min(axis=(1, 2, 3), keepdims=True)
-    shifted = np.where(words < 0, -1, words - lowest // BANKS * BANKS)
-    alike: dict[bytes, list[int]] = {}
-    for k, row in enumerate(shifted):
-        alike.setdefault(row.tobytes(), []).append(k)
-    return list(alike.values())
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for k, request in enumerate(words):
+        used = [word for phase in request for lane in phase for word in lane]
+        least = min(word for word in used if word >= 0) // BANKS * BANKS
+        groups.setdefault(tuple([-1 if w < 0 else w - least for w in used]), []).append(k)
+    return list(groups.values())
 
 
 def _phases(words: list[list[list[int]]], wavefronts: Sequence[int]) -> tuple[Phase, ...]:

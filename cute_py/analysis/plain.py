@@ -1,5 +1,5 @@
 """The requests of a copy without NumPy, for a Python that has none, such as that of a browser:
-lists in place of the arrays of `requests` and `banks`, with the same entries.
+lists in place of the arrays of `requests`, with the same entries.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from cute_py.layout.queries import size
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from cute_py.layout.types import AnyLayout
 
@@ -88,16 +87,6 @@ def by_warp(starts: Grid, lanes: int) -> tuple[list[list[int]], list[int]]:
             rows.append(own + [-1] * (lanes - len(own)))
             warps.append(first // lanes)
     return rows, warps
-
-
-def alike(words: list[list[list[list[int]]]], banks: int) -> list[list[int]]:
-    """Return the requests grouped: those for the same words, up to rows of banks, together."""
-    groups: dict[Any, list[int]] = {}
-    for k, request in enumerate(words):
-        used = [word for phase in request for lane in phase for word in lane]
-        least = min(word for word in used if word >= 0) // banks * banks
-        groups.setdefault(tuple([-1 if w < 0 else w - least for w in used]), []).append(k)
-    return list(groups.values())
 
 
 def changed(starts: list[list[int]], change: Callable[[int], int]) -> list[list[int]]:

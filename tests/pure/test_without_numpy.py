@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 import cute_py as cute
 from cute_py import Layout, analysis
-from cute_py.analysis import banks, requests
+from cute_py.analysis import requests
 from cute_py.atoms.copy import Copy_Atom
 from cute_py.errors import CuteError
 from cute_py.layout import offsets
@@ -22,7 +22,7 @@ def without(monkeypatch):
 
     def called(function, *args, **named):
         with monkeypatch.context() as patch:
-            for module in (banks, offsets, requests):
+            for module in (offsets, requests):
                 patch.setattr(module, "has_numpy", lambda: False)
             patch.setitem(sys.modules, "numpy", None)
             return result(function, *args, **named)
