@@ -126,12 +126,8 @@ SM90_BULK_COPY_AUTO = Copy_Op(
 _SOURCE = "PTX ISA, {}; cutlass arch/copy_sm90_tma.hpp, atom/copy_traits_sm90_tma.hpp"
 
 _LOAD = (
-    "cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-    "{multicast} [{{dst}}], [{{src}}, {{coord}}], [{{mbarrier}}]{mask};"
-)
-_IM2COL = (
-    "cp.async.bulk.tensor.{rank}d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
-    "{multicast} [{{dst}}], [{{src}}, {{coord}}], [{{mbarrier}}], {{offset}}{mask};"
+    "cp.async.bulk.tensor.{rank}d.shared::cluster.global.{mode}.mbarrier::complete_tx::bytes"
+    "{multicast} [{{dst}}], [{{src}}, {{coord}}], [{{mbarrier}}]{more};"
 )
 _STORE = (
     "cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group "
@@ -157,9 +153,7 @@ def SM90_TMA_LOAD(bits: int, rank: int) -> Copy_Op:
     >>> print(SM90_TMA_LOAD(65536, 2), SM90_TMA_LOAD(65536, 2).dst_tv)
     SM90_TMA_LOAD_2D<65536> (1,65536):(0,1)
     """
-    operands = _load_operands(rank, "SM90_TMA_LOAD")
-    ptx = _LOAD.format(rank=rank, multicast="", mask="")
-    return _load(f"SM90_TMA_LOAD_{rank}D", bits, ptx, operands)
+    return _load("SM90_TMA_LOAD", bits, rank)
 
 
 @lru_cache(maxsize=None, typed=True)
@@ -176,12 +170,7 @@ def SM90_TMA_LOAD_MULTICAST(bits: int, rank: int) -> Copy_Op:
     >>> print(SM90_TMA_LOAD_MULTICAST(65536, 2))
     SM90_TMA_LOAD_MULTICAST_2D<65536>
     """
-    operands = (
-        *_load_operands(rank, "SM90_TMA_LOAD_MULTICAST"),
-        ("mask", Operand(1, "b16", vector=False)),
-    )
-    ptx = _LOAD.format(rank=rank, multicast=".multicast::cluster", mask=", {mask}")
-    return _load(f"SM90_TMA_LOAD_MULTICAST_{rank}D", bits, ptx, operands)
+    return _load("SM90_TMA_LOAD_MULTICAST", bits, rank)
 
 
 @lru_cache(maxsize=None, typed=True)
@@ -198,9 +187,7 @@ def SM90_TMA_LOAD_IM2COL(bits: int, rank: int) -> Copy_Op:
     >>> print(SM90_TMA_LOAD_IM2COL(65536, 4))
     SM90_TMA_LOAD_IM2COL_4D<65536>
     """
-    operands = (*_load_operands(rank, "SM90_TMA_LOAD_IM2COL", 3), _offsets(rank))
-    ptx = _IM2COL.format(rank=rank, multicast="", mask="")
-    return _load(f"SM90_TMA_LOAD_IM2COL_{rank}D", bits, ptx, operands)
+    return _load("SM90_TMA_LOAD_IM2COL", bits, rank)
 
 
 @lru_cache(maxsize=None, typed=True)
@@ -216,11 +203,7 @@ def SM90_TMA_LOAD_IM2COL_MULTICAST(bits: int, rank: int) -> Copy_Op:
     >>> print(SM90_TMA_LOAD_IM2COL_MULTICAST(65536, 3))
     SM90_TMA_LOAD_IM2COL_MULTICAST_3D<65536>
     """
-    name = "SM90_TMA_LOAD_IM2COL_MULTICAST"
-    mask = ("mask", Operand(1, "b16", vector=False))
-    operands = (*_load_operands(rank, name, 3), _offsets(rank), mask)
-    ptx = _IM2COL.format(rank=rank, multicast=".multicast::cluster", mask=", {mask}")
-    return _load(f"{name}_{rank}D", bits, ptx, operands)
+    return _load("SM90_TMA_LOAD_IM2COL_MULTICAST", bits, rank)
 
 
 @lru_cache(maxsize=None, typed=True)
@@ -255,28 +238,27 @@ def SM90_TMA_REDUCE_ADD(bits: int, rank: int) -> Copy_Op:
     return _store("SM90_TMA_REDUCE_ADD", bits, rank, _REDUCE, "cp.reduce.async.bulk.tensor")
 
 
-def _offsets(rank: int) -> tuple[str, Operand]:
-    return ("offset", Operand(rank - 2, "b16"))
-
-
 def _coordinates(rank: int, operation: str, least: int = 1) -> tuple[str, Operand]:
     if type(rank) is not int or not least <= rank <= 5:
         raise refusal("tma-rank", operation=operation, rank=rank)
     return ("coord", Operand(rank, "b32"))
 
 
-def _load_operands(rank: int, operation: str, least: int = 1) -> tuple[tuple[str, Operand], ...]:
-    return (
-        ("dst", ADDRESS_32),
-        ("src", ADDRESS_64),
-        _coordinates(rank, operation, least),
-        ("mbarrier", ADDRESS_32),
+def _load(name: str, bits: int, rank: int) -> Copy_Op:
+    """Return the load of a name: of a box, or with IM2COL of pixels; with MULTICAST to several."""
+    im2col, several = "IM2COL" in name, "MULTICAST" in name
+    coordinates = _coordinates(rank, name, 3 if im2col else 1)
+    more = [("offset", Operand(rank - 2, "b16"))] if im2col else []
+    more += [("mask", Operand(1, "b16", vector=False))] if several else []
+    ptx = _LOAD.format(
+        rank=rank,
+        mode="im2col" if im2col else "tile",
+        multicast=".multicast::cluster" if several else "",
+        more="".join([f", {{{operand}}}" for operand, _ in more]),
     )
-
-
-def _load(name: str, bits: int, ptx: str, operands: tuple[tuple[str, Operand], ...]) -> Copy_Op:
-    source = _SOURCE.format("cp.async.bulk.tensor")
-    return one_thread_bulk(name, bits, ptx, operands, ("gmem", "smem", "mbarrier"), source)
+    operands = (("dst", ADDRESS_32), ("src", ADDRESS_64), coordinates, ("mbarrier", ADDRESS_32))
+    spaces, source = ("gmem", "smem", "mbarrier"), _SOURCE.format("cp.async.bulk.tensor")
+    return one_thread_bulk(f"{name}_{rank}D", bits, ptx, (*operands, *more), spaces, source)
 
 
 def _store(name: str, bits: int, rank: int, ptx: str, section: str) -> Copy_Op:
