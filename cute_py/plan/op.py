@@ -105,6 +105,8 @@ class Op(Node):
 
     word: ClassVar[str]
     """Its name in plans and printed kernels."""
+    variant: ClassVar[str] = ""
+    """The field whose text follows the word in the name of its intrinsic."""
     call: ClassVar[str]
     """How a kernel writes it, for refusals: `cute.cp_async_wait`, or in words."""
     purpose: ClassVar[str]
@@ -129,7 +131,7 @@ class Op(Node):
     @property
     def stem(self) -> str:
         """The name of its intrinsic: the word, and the variant."""
-        return self.word
+        return f"{self.word}_{getattr(self, self.variant)}" if self.variant else self.word
 
     @property
     def waits(self) -> bool:

@@ -75,14 +75,10 @@ class Map(Op):
     dtype: Dtype
 
     word: ClassVar[str] = "map"
+    variant: ClassVar[str] = "fn"
     call: ClassVar[str] = "arithmetic of registers"
     purpose: ClassVar[str] = "element by element"
     share: ClassVar[str] = "arithmetic"
-
-    @property
-    def stem(self) -> str:
-        """The word and the function."""
-        return f"map_{self.fn}"
 
     @property
     def consistent(self) -> bool:
@@ -159,14 +155,10 @@ class Reduce(Op):
     src: Reg
 
     word: ClassVar[str] = "reduce"
+    variant: ClassVar[str] = "fn"
     call: ClassVar[str] = "cute.reduce"
     purpose: ClassVar[str] = "combines runs of elements, from left to right"
     share: ClassVar[str] = "arithmetic"
-
-    @property
-    def stem(self) -> str:
-        """The word and the function."""
-        return f"reduce_{self.fn}"
 
     def problem(self) -> str:
         """Check for a known function and runs of equal length."""
@@ -197,15 +189,11 @@ class Shuffle(Op):
     width: int = 32
 
     word: ClassVar[str] = "shuffle"
+    variant: ClassVar[str] = "kind"
     call: ClassVar[str] = "cute.shuffle"
     purpose: ClassVar[str] = "shfl.sync: elements of another lane of the warp"
     share: ClassVar[str] = "arithmetic"
     together: ClassVar[Group] = "warp"
-
-    @property
-    def stem(self) -> str:
-        """The word and the kind."""
-        return f"shuffle_{self.kind}"
 
     def problem(self) -> str:
         """Check for a known kind, a power of two as the width, and equal lengths."""
@@ -223,15 +211,11 @@ class Vote(Op):
     src: Reg
 
     word: ClassVar[str] = "vote"
+    variant: ClassVar[str] = "kind"
     call: ClassVar[str] = "cute.vote"
     purpose: ClassVar[str] = "vote.sync over the lanes of the warp"
     share: ClassVar[str] = "arithmetic"
     together: ClassVar[Group] = "warp"
-
-    @property
-    def stem(self) -> str:
-        """The word and the kind."""
-        return f"vote_{self.kind}"
 
     def problem(self) -> str:
         """Check for a known kind and one element."""
@@ -252,16 +236,12 @@ class Redux(Op):
     src: Reg
 
     word: ClassVar[str] = "redux"
+    variant: ClassVar[str] = "fn"
     call: ClassVar[str] = "cute.redux"
     purpose: ClassVar[str] = "redux.sync: combines an integer of all lanes of the warp"
     share: ClassVar[str] = "arithmetic"
     together: ClassVar[Group] = "warp"
     instruction: ClassVar[str | None] = "redux.sync"
-
-    @property
-    def stem(self) -> str:
-        """The word and the function."""
-        return f"redux_{self.fn}"
 
     def problem(self) -> str:
         """Check for a known function, 32-bit integers, and equal lengths."""
