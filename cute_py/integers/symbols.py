@@ -20,20 +20,29 @@ from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.integers.polynomial import Symbol, constant, plus, scaled, symbols_of, times
+from cute_py.integers.polynomial import (
+    FloorDiv,
+    Min,
+    Symbol,
+    constant,
+    plus,
+    scaled,
+    symbols_of,
+    times,
+)
 from cute_py.integers.polynomial import value as value_of
 from cute_py.integers.symbol_decisions import assumption, bounds, decide
 from cute_py.integers.symbol_forms import floordiv, minimum, substitute
-from cute_py.integers.symbol_text import source, text
+from cute_py.integers.symbol_text import extract_remainders, source, text
 from cute_py.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
     from cute_py.integers.ints import Leaf
-    from cute_py.integers.polynomial import Polynomial
+    from cute_py.integers.polynomial import Atom, Polynomial
 
 
 def sym(name: str, *, multiple_of: int = 1, min: int | None = 1, max: int | None = None) -> SymInt:
@@ -304,3 +313,61 @@ def _admissible(symbol: Symbol) -> str:
     multiples = "an integer" if unit == 1 else f"a multiple of {unit}"
     low = "" if symbol.lo is None else f" from {symbol.lo * unit}"
     return multiples + low + ("" if symbol.hi is None else f" to {symbol.hi * unit}")
+
+
+# -- as SymPy's expressions, for formulas and LaTeX: nothing computes with them. It is imported on
+# the first call. The normal form is translated, so the formula is already simplified: SymPy's own
+# `//` costs milliseconds, and its `M % 8 == 0` is False for every M
+
+
+def to_sympy(x: Leaf) -> Any:  # SymPy ships no types
+    """Return x as a SymPy expression over integer symbols with the declared signs.
+
+    Args:
+        x: an int or symbolic expression.
+
+    Law: for admissible values, substituting them into the result gives `subs(x, values)`.
+
+    >>> M, N = sym("M", multiple_of=8), sym("N")
+    >>> to_sympy(M // 8 * 8 + N % 4), to_sympy(M % 8), to_sympy((M + 8) // 16)
+    (M + Mod(N, 4), 0, floor(M/16 + 1/2))
+    """
+    return _sympy_sum(terms_of(x))
+
+
+def latex(x: Leaf) -> str:
+    r"""Return x as LaTeX.
+
+    >>> latex(sym("M") // 8 + 1)
+    '\\left\\lfloor{\\frac{M}{8}}\\right\\rfloor + 1'
+    """
+    import sympy
+
+    return str(sympy.latex(to_sympy(x)))
+
+
+def _sympy_sum(p: Polynomial) -> Any:
+    import sympy
+
+    p, remainders = extract_remainders(p)
+    total = sympy.Integer(0)
+    for m, c in p.items():
+        total += sympy.Mul(c, *[_sympy_factor(atom) for atom in m])
+    for c, m, e, d in remainders:
+        total += sympy.Mul(
+            c, *[_sympy_factor(atom) for atom in m], sympy.Mod(_sympy_sum(e), _sympy_sum(d))
+        )
+    return total
+
+
+def _sympy_factor(atom: Atom) -> Any:
+    import sympy
+
+    if isinstance(atom, Symbol):
+        lo = atom.lo
+        sign = {} if lo is None or lo < 0 else {"positive": True} if lo else {"nonnegative": True}
+        return sympy.Symbol(atom.name, integer=True, **sign) / atom.multiple_of
+    if isinstance(atom, FloorDiv):
+        return sympy.floor(_sympy_sum(atom.numerator) / _sympy_sum(atom.divisor))
+    assert isinstance(atom, Min)
+    return sympy.Min(*[_sympy_sum(option) for option in atom.options])

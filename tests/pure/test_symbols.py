@@ -19,8 +19,7 @@ from cute_py.integers import ints, symbol_decisions
 from cute_py.integers.ints import ceil_div, min_
 from cute_py.integers.symbol_decisions import bounds
 from cute_py.integers.symbol_proofs import Proof, prove_divides_ints, prove_equal_ints
-from cute_py.integers.symbols import subs, sym, symbols_in, terms_of
-from cute_py.integers.sympy_bridge import latex, to_sympy
+from cute_py.integers.symbols import latex, subs, sym, symbols_in, terms_of, to_sympy
 from tests.symbol_trees import (
     POOL,
     POSITIVE,

@@ -13,7 +13,7 @@ from itertools import islice, product
 from cute_py.errors import LayoutError, refusal
 from cute_py.integers import ints
 from cute_py.integers.symbol_proofs import Proof, prove_divides_ints, prove_equal_ints
-from cute_py.integers.symbols import subs, sym, symbols_in
+from cute_py.integers.symbols import subs, sym, symbols_in, to_sympy
 from cute_py.layout import AbstractF2, tuples
 from cute_py.layout.algebra.coalesce import coalesced
 from cute_py.layout.algebra.complement import components
@@ -49,8 +49,6 @@ def formula(layout: AnyLayout) -> Any:  # SymPy ships no types
     6*i_0 + i_1_0 + 2*i_1_1
     """
     import sympy
-
-    from cute_py.integers.sympy_bridge import to_sympy
 
     if layout.__class__ is not Layout:
         from cute_py.layout.composed import require_composed
