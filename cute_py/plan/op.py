@@ -117,6 +117,8 @@ class Op(Node):
     """The `group` that always executes it together."""
     instruction: ClassVar[str | None] = None
     """The instruction that it always needs, by its PTX name; None if all targets have it."""
+    vectors: ClassVar[str] = ""
+    """The field with the access whose vectors it moves, one address after another."""
     repeats: ClassVar[bool] = False
     """Whether it runs its blocks several times."""
     bulk: ClassVar[bool] = False
@@ -167,13 +169,13 @@ class Op(Node):
 
     @property
     def moved(self) -> Access | None:
-        """The access whose vectors it moves, one address after another."""
-        return None
+        """The access whose vectors it moves; None for other ops."""
+        return getattr(self, self.vectors) if self.vectors else None
 
     @property
     def products(self) -> int:
-        """How many matrix instructions a warp executes."""
-        return 0
+        """How many matrix instructions a warp executes: one for each of its `steps`."""
+        return len(getattr(self, "steps", ()))
 
     @property
     def where(self) -> str:
@@ -189,10 +191,11 @@ class Op(Node):
         return None
 
     def needs(self) -> str | MMA_Atom | Copy_Op | None:
-        """Return the instruction that it is compiled to, by its PTX name or the atom's row; None
-        if every architecture has it.
+        """Return the instruction that it is compiled to, by the row of its `atom` or by its PTX
+        name; None if every architecture has it.
         """
-        return self.instruction
+        found: MMA_Atom | Copy_Op | str | None = getattr(self, "atom", self.instruction)
+        return found
 
     def __str__(self) -> str:
         """Return it as one line, without its blocks."""

@@ -57,11 +57,6 @@ class Mma(Op):
         """The warp, if the atom is of more than one thread."""
         return "warp" if self.atom.num_threads > 1 else "thread"
 
-    @property
-    def products(self) -> int:
-        """One per step."""
-        return len(self.steps)
-
     def problem(self) -> str:
         """Check for whole fragments of accumulators, steps inside of them, and types."""
         return _fragments(self.atom, self.d, (self.a.dtype, self.b.dtype), self.steps)
@@ -122,11 +117,6 @@ class Wgmma(Op):
         """Where it starts from zero."""
         return self.accumulate is False
 
-    @property
-    def products(self) -> int:
-        """One per step."""
-        return len(self.steps)
-
     def problem(self) -> str:
         """Check for whole fragments, steps inside of them, and types."""
         m, n, k = self.atom.shape_mnk
@@ -139,10 +129,6 @@ class Wgmma(Op):
                 return f"a descriptor of the mode {x.mode}"
         left = self.a.dtype if isinstance(self.a, Reg) else self.a.access.dtype
         return _fragments(self.atom, self.d, (left, self.b.access.dtype), self.steps)
-
-    def needs(self) -> MMA_Atom:
-        """The instruction of the atom."""
-        return self.atom
 
 
 @dataclass(frozen=True, slots=True)

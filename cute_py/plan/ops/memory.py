@@ -108,12 +108,8 @@ class Load(Op):
     call: ClassVar[str] = "a load"
     purpose: ClassVar[str] = "ld.global or ld.shared, one for each vector"
     share: ClassVar[str] = "copies"
+    vectors: ClassVar[str] = "src"
     peers: ClassVar[bool] = True
-
-    @property
-    def moved(self) -> Access:
-        """The source."""
-        return self.src
 
     @property
     def preserved(self) -> Reg | None:
@@ -148,12 +144,8 @@ class Store(Op):
     call: ClassVar[str] = "a store"
     purpose: ClassVar[str] = "st.global or st.shared, one for each vector"
     share: ClassVar[str] = "copies"
+    vectors: ClassVar[str] = "dst"
     peers: ClassVar[bool] = True
-
-    @property
-    def moved(self) -> Access:
-        """The destination."""
-        return self.dst
 
     def problem(self) -> str:
         """Check for equally many elements in memory and registers."""
@@ -185,11 +177,7 @@ class CpAsync(Op):
     call: ClassVar[str] = "a copy by cp.async"
     purpose: ClassVar[str] = "global to shared memory, one instruction for each vector"
     share: ClassVar[str] = "copies"
-
-    @property
-    def moved(self) -> Access:
-        """The source."""
-        return self.src
+    vectors: ClassVar[str] = "src"
 
     def problem(self) -> str:
         """Check for a copy from global to shared memory by vectors of 4, 8 or 16 bytes."""
@@ -203,10 +191,6 @@ class CpAsync(Op):
     def lack(self) -> Lack | None:
         """A hint for the L2 cache; the atom is of a cache operator."""
         return self.src.lack((*POLICIES, *PREFETCHES), "copy by cp.async")
-
-    def needs(self) -> Copy_Op:
-        """The instruction of the atom."""
-        return self.atom
 
     def __str__(self) -> str:
         return f"cp_async {self.dst} = {self.src}"
@@ -264,10 +248,6 @@ class LdMatrix(Op):
         """Check for rows of 16 bytes of shared memory, as many as the registers hold."""
         return _rows(self.src, self.dst, self.atom.dst_bits // self.dst.dtype.bits)
 
-    def needs(self) -> Copy_Op:
-        """The instruction of the atom."""
-        return self.atom
-
     def __str__(self) -> str:
         return f"{self.dst} = ldmatrix {self.src}  {self.atom}"
 
@@ -289,10 +269,6 @@ class StMatrix(Op):
     def problem(self) -> str:
         """Check for rows of 16 bytes of shared memory, as many as the registers hold."""
         return _rows(self.dst, self.src, self.atom.src_bits // self.src.dtype.bits)
-
-    def needs(self) -> Copy_Op:
-        """The instruction of the atom."""
-        return self.atom
 
     def __str__(self) -> str:
         return f"stmatrix {self.dst} = {self.src}  {self.atom}"
