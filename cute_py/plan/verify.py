@@ -8,21 +8,9 @@ from cute_py.errors import place_text, refusal
 from cute_py.integers import ints
 from cute_py.integers.polynomial import numbers_of, symbols_of
 from cute_py.integers.symbols import terms_of
+from cute_py.plan import ops
 from cute_py.plan.conditions import MOST, SCOPES, Reg, bounds_of
 from cute_py.plan.descriptors import require_shared_operands
-from cute_py.plan.ops import (
-    GridDep,
-    If,
-    Leave,
-    Let,
-    Loop,
-    MakePtr,
-    Op,
-    TmaLoad,
-    TmaStore,
-    Wgmma,
-    While,
-)
 from cute_py.plan.plan import MOST_TABLES, Plan, ScalarParam, TensorParam, bytes_of
 from cute_py.plan.setmaxnreg import require_registers
 from cute_py.plan.walk import accesses, arrays, blocks_of, every, integers_in, reads, writes
@@ -35,7 +23,7 @@ if TYPE_CHECKING:
     from cute_py.plan.conditions import Scalar
     from cute_py.plan.ops import Block
 
-    Memory = TensorParam | MakePtr
+    Memory = TensorParam | ops.MakePtr
 
 MOST_SHARED = 227 * 1024  # bytes per block on sm_90
 
@@ -54,7 +42,7 @@ def _require_sound_ops(plan: Plan) -> None:
     """
     bits = {r.name: r.count * r.dtype.bits for r in plan.storages}
     arrays: dict[str, Memory] = {p.name: p for p in plan.params if isinstance(p, TensorParam)}
-    arrays |= {op.name: op for op in every(plan.body) if isinstance(op, MakePtr)}
+    arrays |= {op.name: op for op in every(plan.body) if isinstance(op, ops.MakePtr)}
     known = {"gmem": set(arrays), "smem": {s.name for s in plan.shared}}
     for op in every(plan.body):
         problem = op.problem() or _registers(op, bits) or _accesses(op, known, arrays)
@@ -64,7 +52,7 @@ def _require_sound_ops(plan: Plan) -> None:
         _require_numbers(op)
 
 
-def _registers(op: Op, bits: dict[str, int]) -> str:
+def _registers(op: ops.Op, bits: dict[str, int]) -> str:
     """Return what is wrong with the register storages that an op names."""
     for reg in (*reads(op), *writes(op)):
         if reg.storage not in bits:
@@ -74,7 +62,7 @@ def _registers(op: Op, bits: dict[str, int]) -> str:
     return ""
 
 
-def _accesses(op: Op, known: dict[str, set[str]], arrays: Mapping[str, Memory]) -> str:
+def _accesses(op: ops.Op, known: dict[str, set[str]], arrays: Mapping[str, Memory]) -> str:
     """Return what is wrong with the accesses of an op."""
     for x in accesses(op):
         if x.storage not in known.get(x.space, ()):
@@ -85,7 +73,7 @@ def _accesses(op: Op, known: dict[str, set[str]], arrays: Mapping[str, Memory]) 
     return ""
 
 
-def _peers(op: Op, blocks: int) -> str:
+def _peers(op: ops.Op, blocks: int) -> str:
     """Return what is wrong with accesses to other blocks of a cluster of so many blocks."""
     for x in accesses(op):
         if x.rank is None:
@@ -98,9 +86,9 @@ def _peers(op: Op, blocks: int) -> str:
     return ""
 
 
-def _boxes(op: Op, arrays: Mapping[str, Memory]) -> str:
+def _boxes(op: ops.Op, arrays: Mapping[str, Memory]) -> str:
     """Return what is wrong with the array that an op copies boxes of."""
-    if not isinstance(op, (TmaLoad, TmaStore)):
+    if not isinstance(op, (ops.TmaLoad, ops.TmaStore)):
         return ""
     param = arrays.get(op.tensor)
     if not isinstance(param, TensorParam):
@@ -131,7 +119,7 @@ def _unpacked(x: Access, arrays: Mapping[str, Memory]) -> str:
     return ""
 
 
-def _require_numbers(op: Op) -> None:
+def _require_numbers(op: ops.Op) -> None:
     """Refuse numbers in the integers of an op that do not fit 64 signed bits."""
     for x in integers_in(op):
         _require_number(x, "kernel", where=_line(op))
@@ -168,17 +156,17 @@ def _assigned(
 ) -> set[tuple[str, int]]:
     """Return the elements that are definitely assigned after a block; refuse reads of others."""
     for op in block:
-        if isinstance(op, Loop):
+        if isinstance(op, ops.Loop):
             inner = _assigned(op.body, set(known), units)
             if _runs(op):
                 known = inner
             continue
-        if isinstance(op, While):
+        if isinstance(op, ops.While):
             known = _assigned(op.test, known, units)
             _require(op, known, units)
             _assigned(op.body, set(known), units)
             continue
-        if isinstance(op, If):
+        if isinstance(op, ops.If):
             _require(op, known, units)
             known = _assigned(op.then, set(known), units) & _assigned(op.other, set(known), units)
             continue
@@ -187,7 +175,7 @@ def _assigned(
     return known
 
 
-def _runs(op: Loop) -> bool:
+def _runs(op: ops.Loop) -> bool:
     """Return whether a loop certainly runs at least once."""
     a, b = (op.start, op.stop) if op.step > 0 else (op.stop, op.start)
     return ints.less(a, b) is True
@@ -199,8 +187,8 @@ def _keys(reg: Reg, units: dict[str, int]) -> list[tuple[str, int]]:
     return [(reg.storage, i * size + k) for i in reg.index for k in range(size)]
 
 
-def _require(op: Op, known: set[tuple[str, int]], units: dict[str, int]) -> None:
-    sums = op.d if isinstance(op, Wgmma) and not isinstance(op.accumulate, bool) else None
+def _require(op: ops.Op, known: set[tuple[str, int]], units: dict[str, int]) -> None:
+    sums = op.d if isinstance(op, ops.Wgmma) and not isinstance(op.accumulate, bool) else None
     for reg in reads(op):
         if reg is sums:  # the emulator knows whether it is read
             continue
@@ -225,7 +213,7 @@ def _require(op: Op, known: set[tuple[str, int]], units: dict[str, int]) -> None
         )
 
 
-def _line(op: Op) -> str:
+def _line(op: ops.Op) -> str:
     return place_text(op.line)
 
 
@@ -233,7 +221,7 @@ def _require_barriers_together(plan: Plan) -> None:
     _barriers(plan.body, "block", None)
 
 
-def _barriers(block: Block, scope: str, cause: Op | None) -> None:
+def _barriers(block: Block, scope: str, cause: ops.Op | None) -> None:
     """Refuse block barriers inside of branches and loops that are not uniform in the block."""
     for op in block:
         if op.group == "block" and scope != "block":
@@ -241,12 +229,12 @@ def _barriers(block: Block, scope: str, cause: Op | None) -> None:
             raise refusal(
                 "plan-divergent", operation="syncthreads", branch=_line(cause), where=_line(op)
             )
-        if isinstance(op, (If, Loop, While)):
+        if isinstance(op, (ops.If, ops.Loop, ops.While)):
             inner = max(scope, op.scope, key=SCOPES.index)
             why = op if op.scope != "block" else cause
             for block_inside in blocks_of(op):
                 _barriers(block_inside, inner, why)
-        if isinstance(op, Leave) and op.target == "loop" and op.scope != "block":
+        if isinstance(op, ops.Leave) and op.target == "loop" and op.scope != "block":
             scope, cause = max(scope, op.scope, key=SCOPES.index), op
 
 
@@ -265,7 +253,11 @@ def _require_tables(plan: Plan) -> None:
             problem = f"{', '.join(sorted(unknown))} in a table of the launch"
             raise refusal("plan-op", operation=plan.name, problem=problem)
     for op in every(plan.body):
-        if isinstance(op, Let) and op.kind == "table" and op.operands[0] not in range(len(tables)):
+        if (
+            isinstance(op, ops.Let)
+            and op.kind == "table"
+            and op.operands[0] not in range(len(tables))
+        ):
             problem = f"table {op.operands[0]}, which the launch does not have"
             raise refusal("plan-op", operation=op.word, problem=problem, where=_line(op))
 
@@ -293,12 +285,12 @@ def _waits(block: Block) -> bool:
     before.
     """
     for op in block:
-        if isinstance(op, GridDep) and op.kind == "wait":
+        if isinstance(op, ops.GridDep) and op.kind == "wait":
             return True
         inside = [_waits(inner) for inner in blocks_of(op)]
-        if isinstance(op, If) and all(inside):
+        if isinstance(op, ops.If) and all(inside):
             return True
-        if not inside and (arrays(op) or (isinstance(op, Leave) and op.target != "loop")):
+        if not inside and (arrays(op) or (isinstance(op, ops.Leave) and op.target != "loop")):
             raise refusal("plan-pdl", operation="kernel", where=_line(op))
     return False
 

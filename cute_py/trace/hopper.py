@@ -18,30 +18,10 @@ from cute_py.layout.basis import make_basis_like
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import Layout
 from cute_py.layout.modes import get
+from cute_py.plan import ops
 from cute_py.plan.access import POLICIES
 from cute_py.plan.conditions import bounds_of
 from cute_py.plan.functions import TMA_REDUCTIONS
-from cute_py.plan.ops import (
-    MOST_COUNT,
-    MOST_GROUPS,
-    MOST_PENDING,
-    Barrier,
-    BulkCommit,
-    BulkWait,
-    Fence,
-    MbarArrive,
-    MbarInit,
-    MbarInval,
-    MbarWait,
-    SetMaxNReg,
-    Tile,
-    TmaLoad,
-    TmaStore,
-    WgCommit,
-    WgFence,
-    Wgmma,
-    WgWait,
-)
 from cute_py.tensor.tensor import Tensor, derived, require_tensor
 from cute_py.tiled.tiled_mma import TiledMMA
 from cute_py.trace.boxes import Boxes, is_whole, refuse_part
@@ -102,9 +82,9 @@ class Mbarriers:
         one thread.
         """
         self._require_own("init")
-        arrivals = number_within(arrivals, "cute.mbarriers", 1, MOST_COUNT)
+        arrivals = number_within(arrivals, "cute.mbarriers", 1, ops.MOST_COUNT)
         for i in range(self.count):
-            emit(MbarInit, self._at(i), arrivals)
+            emit(ops.MbarInit, self._at(i), arrivals)
 
     def inval(self) -> None:
         """End all barriers, so that their memory may be initialized again, or hold something else;
@@ -112,19 +92,19 @@ class Mbarriers:
         """
         self._require_own("inval")
         for i in range(self.count):
-            emit(MbarInval, self._at(i))
+            emit(ops.MbarInval, self._at(i))
 
     def arrive(self, index: Leaf, cluster_rank: Leaf | None = None) -> None:
         """Arrive once; with `cluster_rank`, at the barrier of that block of the cluster."""
         there = self.rank if cluster_rank is None else cluster_rank
         rank = None if there is None else bare(there, "cute.mbarriers")
-        emit(MbarArrive, self._at(index), cluster_rank=rank)
+        emit(ops.MbarArrive, self._at(index), cluster_rank=rank)
 
     def arrive_expect_tx(self, index: Leaf, bytes: int) -> None:
         """Arrive once, and expect `bytes` from copies, at most 2^20 - 1."""
-        bytes = number_within(bytes, "cute.mbarriers", 0, MOST_COUNT)
+        bytes = number_within(bytes, "cute.mbarriers", 0, ops.MOST_COUNT)
         there = None if self.rank is None else bare(self.rank)
-        emit(MbarArrive, self._at(index), bytes, cluster_rank=there)
+        emit(ops.MbarArrive, self._at(index), bytes, cluster_rank=there)
 
     def wait(self, index: Leaf, parity: Leaf) -> None:
         """Wait until the phase of this parity, 0 or 1, has ended. A new barrier is in phase 0, so a
@@ -137,7 +117,7 @@ class Mbarriers:
             choices = "0, 1: what is known to be one of them, such as (k // stages) % 2"
             facts = {"value": known, "choices": choices}
             raise refusal_here("kernel-choice", operation="cute.mbarriers", **facts)
-        emit(MbarWait, self._at(index), known)
+        emit(ops.MbarWait, self._at(index), known)
 
     def _require_own(self, what: str) -> None:
         if self.rank is not None:
@@ -249,7 +229,7 @@ def tma_load(
     skips = _skips(outside, mask)
     for coord, box in found.parts():
         guard = found.reaches(coord, box) if skips else None
-        emit(TmaLoad, found.engine.name, coord, box, bar, mask, cache, guard)
+        emit(ops.TmaLoad, found.engine.name, coord, box, bar, mask, cache, guard)
 
 
 def tma_store(source: Tensor, target: Tensor, reduce: str = "", cache: str = "") -> None:
@@ -274,7 +254,7 @@ def tma_store(source: Tensor, target: Tensor, reduce: str = "", cache: str = "")
         facts = {"value": f"{reduce} of {kind}", "choices": words}
         raise refusal_here("kernel-choice", operation="cute.tma_store", **facts)
     for coord, box in found.parts():
-        emit(TmaStore, found.engine.name, coord, box, reduce, cache, found.reaches(coord, box))
+        emit(ops.TmaStore, found.engine.name, coord, box, reduce, cache, found.reaches(coord, box))
 
 
 def _skips(outside: str, multicast: Scalar) -> bool:
@@ -298,13 +278,15 @@ def require_policy(cache: str, operation: str) -> None:
 
 def tma_store_commit() -> None:
     """Commit a group of the thread's TMA stores (cp.async.bulk.commit_group)."""
-    emit(BulkCommit)
+    emit(ops.BulkCommit)
 
 
 def tma_store_wait(groups: int, read: bool = False) -> None:
     """Wait until at most `groups` groups are pending, or (`read`) still read shared memory."""
     require_choice(read, (False, True), "cute.tma_store_wait")
-    emit(BulkWait, number_within(groups, "cute.tma_store_wait", 0, MOST_PENDING), bool(read))
+    emit(
+        ops.BulkWait, number_within(groups, "cute.tma_store_wait", 0, ops.MOST_PENDING), bool(read)
+    )
 
 
 # -- warpgroups
@@ -312,17 +294,17 @@ def tma_store_wait(groups: int, read: bool = False) -> None:
 
 def warpgroup_fence() -> None:
     """Order earlier register accesses before later products (wgmma.fence)."""
-    emit(WgFence)
+    emit(ops.WgFence)
 
 
 def warpgroup_commit() -> None:
     """Commit a group of products (wgmma.commit_group)."""
-    emit(WgCommit)
+    emit(ops.WgCommit)
 
 
 def warpgroup_wait(groups: int) -> None:
     """Wait until at most `groups` groups, 0 to 7, are in flight (wgmma.wait_group)."""
-    emit(WgWait, number_within(groups, "cute.warpgroup_wait", 0, MOST_GROUPS))
+    emit(ops.WgWait, number_within(groups, "cute.warpgroup_wait", 0, ops.MOST_GROUPS))
 
 
 def warpgroup_gemm(
@@ -365,10 +347,10 @@ def warpgroup_gemm(
     )
     right = _tile(b, atom.major_b, "cute.warpgroup_gemm")
     d = register(acc, "cute.warpgroup_gemm")
-    emit(Wgmma, atom, d, left, right, steps, sums)
+    emit(ops.Wgmma, atom, d, left, right, steps, sums)
 
 
-def _tile(part: Tensor, major: str, operation: str) -> Tile:
+def _tile(part: Tensor, major: str, operation: str) -> ops.Tile:
     """Return an operand in shared memory, with the fields of its descriptor."""
     if not isinstance(part.engine, SharedMemory):
         wanted = "shared memory, of which the instruction reads this operand"
@@ -377,7 +359,7 @@ def _tile(part: Tensor, major: str, operation: str) -> Tile:
         raise refusal_here("kernel-space", operation=operation, **facts)
     require_own(part, operation, "load it to several blocks: cute.tma_load(..., multicast=)")
     descriptor = make_gmma_desc(_at_origin(get(part.layout, 0)), part.dtype, major)
-    return Tile(
+    return ops.Tile(
         access(part, 1, operation),
         descriptor.leading_byte_offset * 16,
         descriptor.stride_byte_offset * 16,
@@ -398,7 +380,7 @@ def setmaxnreg(count: int, kind: str) -> None:
     known = kind.__class__ is str and kind in ("inc", "dec")
     if count % 8 or not 24 <= count <= 256 or not known:
         raise refusal_here("kernel-registers", operation="cute.setmaxnreg", count=count, kind=kind)
-    emit(SetMaxNReg, count, kind)
+    emit(ops.SetMaxNReg, count, kind)
 
 
 # -- synchronization
@@ -406,14 +388,14 @@ def setmaxnreg(count: int, kind: str) -> None:
 
 def fence_proxy_async() -> None:
     """Make the thread's writes to shared memory visible to TMA and warpgroup instructions."""
-    emit(Fence, "proxy_async")
+    emit(ops.Fence, "proxy_async")
 
 
 def fence_mbarrier_init() -> None:
     """Make new mbarriers visible to the asynchronous proxy and the cluster."""
-    emit(Fence, "mbarrier_init")
+    emit(ops.Fence, "mbarrier_init")
 
 
 def cluster_sync() -> None:
     """Wait for all threads of the cluster."""
-    emit(Barrier, "cluster")
+    emit(ops.Barrier, "cluster")

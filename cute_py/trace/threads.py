@@ -10,25 +10,9 @@ from cute_py.errors import refusal_here
 from cute_py.integers import ints
 from cute_py.integers.polynomial import symbols_of
 from cute_py.integers.symbols import terms_of
+from cute_py.plan import ops
 from cute_py.plan.conditions import bounds_of
 from cute_py.plan.functions import ATOMICS, REDUCTIONS
-from cute_py.plan.ops import (
-    Assert,
-    Atomic,
-    Barrier,
-    CpCommit,
-    CpWait,
-    Fence,
-    Fill,
-    GridDep,
-    Load,
-    Print,
-    Promise,
-    Redux,
-    Shuffle,
-    Store,
-    Vote,
-)
 from cute_py.plan.ops.debug import fields_of
 from cute_py.plan.ops.memory import ADDED, MOST_PENDING
 from cute_py.plan.ops.registers import REDUX
@@ -233,12 +217,12 @@ def _root_symbol(name: str, extent: object, uniform: str = "block") -> Leaf:
 
 def syncthreads() -> None:
     """Wait for all threads of the block; their writes to shared memory are visible afterwards."""
-    emit(Barrier)
+    emit(ops.Barrier)
 
 
 def syncwarp() -> None:
     """Wait for all lanes of the warp."""
-    emit(Barrier, "warp")
+    emit(ops.Barrier, "warp")
 
 
 def named_barrier(id: int, threads: int, kind: str = "sync") -> None:
@@ -249,23 +233,23 @@ def named_barrier(id: int, threads: int, kind: str = "sync") -> None:
     if threads % 32 or threads < 32 or not inside:
         raise refusal_here("kernel-barrier", operation="cute.named_barrier", id=id, threads=threads)
     require_choice(kind, ("sync", "arrive"), "cute.named_barrier")
-    emit(Barrier, "named", kind, bare(number_of), threads)
+    emit(ops.Barrier, "named", kind, bare(number_of), threads)
 
 
 def cp_async_fence() -> None:
     """Commit a group of asynchronous copies (cp.async.commit_group)."""
-    emit(CpCommit)
+    emit(ops.CpCommit)
 
 
 def cp_async_wait(groups: int) -> None:
     """Wait until at most `groups` groups are pending (cp.async.wait_group)."""
-    emit(CpWait, number_within(groups, "cute.cp_async_wait", 0, MOST_PENDING))
+    emit(ops.CpWait, number_within(groups, "cute.cp_async_wait", 0, MOST_PENDING))
 
 
 def threadfence(scope: str = "gpu") -> None:
     """Order memory accesses as seen by the `block`, `gpu` or `system`."""
     require_choice(scope, ("block", "gpu", "system"), "cute.threadfence")
-    emit(Fence, scope)
+    emit(ops.Fence, scope)
 
 
 def griddepcontrol_wait() -> None:
@@ -274,7 +258,7 @@ def griddepcontrol_wait() -> None:
     For `cute.launch(..., pdl=True)`; without it, the wait has no effect. Source: PTX ISA,
     griddepcontrol; cutlass/arch/grid_dependency_control.h.
     """
-    emit(GridDep, "wait")
+    emit(ops.GridDep, "wait")
 
 
 def griddepcontrol_launch_dependents() -> None:
@@ -282,7 +266,7 @@ def griddepcontrol_launch_dependents() -> None:
     blocks have reached this call. It still waits for this kernel's end before it reads. Source: PTX
     ISA, griddepcontrol.
     """
-    emit(GridDep, "launch_dependents")
+    emit(ops.GridDep, "launch_dependents")
 
 
 # -- communication between lanes
@@ -304,7 +288,7 @@ def shuffle(tensor: Tensor, lane: Leaf, kind: str = "idx", width: int = 32) -> T
     require_choice(width, (1, 2, 4, 8, 16, 32), "cute.shuffle")
     result = new_registers(tensor.dtype, tensor.shape)
     src, dst = register(tensor, "cute.shuffle"), register(result, "cute.shuffle")
-    emit(Shuffle, kind, dst, src, bare(lane), width)
+    emit(ops.Shuffle, kind, dst, src, bare(lane), width)
     return result
 
 
@@ -340,7 +324,7 @@ def redux(fn: str, tensor: Tensor) -> Tensor:
         raise refusal_here("kernel-domain", operation="cute.redux", dtype=kind, domain="s32 or u32")
     result = new_registers(kind, tensor.shape)
     src, dst = register(tensor, "cute.redux"), register(result, "cute.redux")
-    emit(Redux, fn, dst, src)
+    emit(ops.Redux, fn, dst, src)
     return result
 
 
@@ -355,7 +339,7 @@ def vote(kind: str, condition: object) -> Tensor:
     else:
         src = element_register(truth, b1, "cute.vote")
     result = new_registers(u32 if kind == "ballot" else b1, 1)
-    emit(Vote, kind, register(result, "cute.vote"), src)
+    emit(ops.Vote, kind, register(result, "cute.vote"), src)
     return result
 
 
@@ -393,8 +377,8 @@ def atomic(
     result = new_registers(target.dtype, target.shape) if old else None
     held = None if result is None else register(result, "cute.atomic")
     if held is not None and dst.guards:
-        emit(Fill, held, 0)
-    emit(Atomic, fn, dst, src, held, *wanted)
+        emit(ops.Fill, held, 0)
+    emit(ops.Atomic, fn, dst, src, held, *wanted)
     return result
 
 
@@ -434,7 +418,7 @@ def load_acquire(element: Tensor) -> Tensor:
     held = new_registers(element.dtype, 1, "x")
     src = access(element, 1, "cute.load_acquire")
     dst = register(held, "cute.load_acquire")
-    emit(Load, dst, src, "acquire")
+    emit(ops.Load, dst, src, "acquire")
     return held
 
 
@@ -443,7 +427,7 @@ def store_release(element: Tensor, value: object) -> None:
     require_own(require_tensor(element, "cute.store_release"), "cute.store_release", _ARRIVE)
     dst = access(element, 1, "cute.store_release")
     src = element_register(value, element.dtype, "cute.store_release")
-    emit(Store, dst, src, "release")
+    emit(ops.Store, dst, src, "release")
 
 
 # -- debugging
@@ -463,7 +447,7 @@ def print_(text: str, *values: object) -> None:
     """
     if fields_of(text) != len(values):
         raise refusal_here("kernel-print", operation="cute.print", text=text, count=len(values))
-    emit(Print, text, tuple(map(_printed, values)))
+    emit(ops.Print, text, tuple(map(_printed, values)))
 
 
 def _printed(x: Any) -> Value:
@@ -490,7 +474,7 @@ def assume(condition: object) -> None:
     if truth is False:
         raise refusal_here("kernel-assert", operation="cute.assume", text="")
     if isinstance(truth, Condition):
-        emit(Promise, truth.cond)
+        emit(ops.Promise, truth.cond)
         learn(current().scope, truth.cond)
 
 
@@ -501,4 +485,4 @@ def assert_(condition: object, text: str = "") -> None:
         return
     if truth is False:
         raise refusal_here("kernel-assert", operation="cute.assert_", text=text)
-    emit(Assert, truth.cond, text)
+    emit(ops.Assert, truth.cond, text)
