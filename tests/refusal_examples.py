@@ -404,6 +404,7 @@ WHEN = {
     "kernel-recast": "an array of one byte per sub-byte element is recast, or one to 6 bits",
     "kernel-types": "operands have two types",
     "kernel-lack": "an op that no architecture has: its type, rounding or cache operator",
+    "kernel-formula": "a function of registers does more than arithmetic of those that it is given",
     "kernel-ptx": "the text of `cute.inline_ptx` does more than compute in registers",
     "kernel-emulate": "the emulation of `cute.inline_ptx` is not a function",
     "kernel-domain": "a function is not defined for the type",

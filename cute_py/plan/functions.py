@@ -34,6 +34,11 @@ class Function:
         approximate: whether GPUs use a special-function unit, within a documented error bound.
         text: its docstring in `cute.math`; "" for functions that only operators record.
         public: its public name, if not `name`.
+        price: about how many instructions of f32 it takes of a GPU's time; one of the
+            special-function unit takes that of 8. Source: CUDA Programming Guide, "Throughput of
+            native arithmetic instructions": 128 and 16 results a clock.
+        slopes: (f, y, *sources) -> the derivative of the result y by each source, as numbers or
+            terms of a formula; `f` has the functions by name. None: 0 wherever there is one.
     """
 
     name: str
@@ -47,6 +52,24 @@ class Function:
     approximate: bool = False
     text: str = ""
     public: str = ""
+    price: int = 1
+    slopes: Callable[..., tuple[Any, ...]] | None = None
+
+
+def _greater(f: Any, _y: Any, a: Any, b: Any) -> tuple[Any, ...]:
+    """Return the derivatives of a maximum: where a and b are equal, half of each."""
+    half = f.where(f.eq(a, b), 0.5, 0.0)
+    return f.where(f.gt(a, b), 1.0, half), f.where(f.gt(b, a), 1.0, half)
+
+
+def _lesser(f: Any, y: Any, a: Any, b: Any) -> tuple[Any, ...]:
+    return _greater(f, y, a, b)[::-1]
+
+
+def _normal(f: Any, _y: Any, a: Any) -> tuple[Any, ...]:
+    """Return the derivative of gelu: the normal distribution, and a times its density."""
+    below = (f.erf(a * 0.5**0.5) + 1.0) * 0.5
+    return (below + a * (f.exp(a * a * -0.5) * (2 * math.pi) ** -0.5),)
 
 
 def _least(a: Any, b: Any) -> Any:
@@ -90,16 +113,28 @@ def _looked_up(a: int, b: int, c: int, table: int) -> int:
 
 
 _OPERATORS = (
-    Function("max_nan", 2, _or_nan(max), "float"),
-    Function("min_nan", 2, _or_nan(min), "float"),
-    Function("copy", 1, lambda a: a, moves=True),
-    Function("neg", 1, operator.neg),
-    Function("abs", 1, abs),
+    Function("max_nan", 2, _or_nan(max), "float", slopes=_greater),
+    Function("min_nan", 2, _or_nan(min), "float", slopes=_lesser),
+    Function("copy", 1, lambda a: a, moves=True, price=0, slopes=lambda f, y, a: (1.0,)),
+    Function("neg", 1, operator.neg, slopes=lambda f, y, a: (-1.0,)),
+    Function(
+        "abs",
+        1,
+        abs,
+        slopes=lambda f, y, a: (f.where(f.lt(a, 0.0), -1.0, f.where(f.eq(a, 0.0), 0.0, 1.0)),),
+    ),
     Function("not", 1, operator.invert, "int"),
-    Function("add", 2, operator.add),
-    Function("sub", 2, operator.sub),
-    Function("mul", 2, operator.mul),
-    Function("div", 2, operator.truediv, "float"),
+    Function("add", 2, operator.add, slopes=lambda f, y, a, b: (1.0, 1.0)),
+    Function("sub", 2, operator.sub, slopes=lambda f, y, a, b: (1.0, -1.0)),
+    Function("mul", 2, operator.mul, slopes=lambda f, y, a, b: (b, a)),
+    Function(
+        "div",
+        2,
+        operator.truediv,
+        "float",
+        price=16,
+        slopes=lambda f, y, a, b: (f.rcp(b), -y * f.rcp(b)),
+    ),
     Function("floordiv", 2, operator.floordiv, "int"),
     Function("mod", 2, operator.mod, "int"),
     Function("and", 2, operator.and_, "int"),
@@ -123,60 +158,78 @@ _NAMED = (
     ),
     Function(
         "max", 2, _greatest, public="maximum",
+        slopes=_greater,
         text="Return the greater of a and b; if one is NaN, the other (PTX max), or with "
         '`nan="propagate"` NaN (max.NaN).',
     ),
     Function(
         "min", 2, _least, public="minimum",
+        slopes=_lesser,
         text="Return the lesser of a and b; if one is NaN, the other (PTX min), or with "
         '`nan="propagate"` NaN (min.NaN).',
     ),
-    Function("fma", 3, lambda a, b, c: a * b + c, text="Return a*b + c, rounded once."),
+    Function(
+        "fma", 3, lambda a, b, c: a * b + c, slopes=lambda f, y, a, b, c: (b, a, 1.0),
+        text="Return a*b + c, rounded once.",
+    ),
     Function(
         "exp2", 1, lambda a: 2.0**a, "float", approximate=True,
+        price=8, slopes=lambda f, y, a: (y * math.log(2),),
         text="Return 2**x; on a GPU ex2.approx, 2 ulp.",
     ),
     Function(
         "exp", 1, math.exp, "float", approximate=True,
+        price=9, slopes=lambda f, y, a: (y,),
         text="Return e**x; on a GPU by ex2.approx of x*log2(e).",
     ),
     Function(
         "log2", 1, math.log2, "float", approximate=True,
+        price=8, slopes=lambda f, y, a: (f.rcp(a) * math.log2(math.e),),
         text="Return the logarithm to base 2; on a GPU lg2.approx.",
     ),
     Function(
         "log", 1, math.log, "float", approximate=True,
+        price=9, slopes=lambda f, y, a: (f.rcp(a),),
         text="Return the natural logarithm; on a GPU by lg2.approx.",
     ),
     Function(
-        "sqrt", 1, math.sqrt, "float", text="Return the square root, rounded to nearest."
+        "sqrt", 1, math.sqrt, "float",
+        price=16, slopes=lambda f, y, a: (f.rcp(y) * 0.5,),
+        text="Return the square root, rounded to nearest."
     ),
     Function(
         "rsqrt", 1, lambda a: 1 / math.sqrt(a), "float", approximate=True,
+        price=8, slopes=lambda f, y, a: (y * y * y * -0.5,),
         text="Return 1/sqrt(x); on a GPU rsqrt.approx.",
     ),
     Function(
         "rcp", 1, lambda a: 1 / a, "float", approximate=True,
+        price=8, slopes=lambda f, y, a: (-(y * y),),
         text="Return 1/x; on a GPU rcp.approx.",
     ),
     Function(
         "tanh", 1, math.tanh, "float", approximate=True,
+        price=8, slopes=lambda f, y, a: (1.0 - y * y,),
         text="Return the hyperbolic tangent; on a GPU tanh.approx, about 2**-11.",
     ),
     Function(
         "sin", 1, math.sin, "float", approximate=True,
+        price=9, slopes=lambda f, y, a: (f.cos(a),),
         text="Return the sine; on a GPU sin.approx.",
     ),
     Function(
         "cos", 1, math.cos, "float", approximate=True,
+        price=9, slopes=lambda f, y, a: (-f.sin(a),),
         text="Return the cosine; on a GPU cos.approx.",
     ),
     Function(
         "erf", 1, math.erf, "float", approximate=True,
+        price=30, slopes=lambda f, y, a: (f.exp(-(a * a)) * (2 / math.pi**0.5),),
         text="Return the error function; on a GPU within 2 ulp.",
     ),
     Function(
         "gelu", 1, lambda a: a * math.erfc(-a * 0.5**0.5) / 2, "float", approximate=True,
+        price=20, slopes=_normal,
         text="Return x times the normal distribution of x (GELU with erf); on a GPU within "
         "3 * 2**-24 of abs(x).",
     ),

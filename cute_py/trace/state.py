@@ -297,6 +297,18 @@ def recording(trace: Trace) -> Iterator[Trace]:
         _local.trace = None
 
 
+@contextmanager
+def apart(trace: Trace) -> Iterator[Trace]:
+    """Make a trace the current one, also while a kernel is traced, whose trace is current after."""
+    outer = tracing()
+    _local.trace = trace
+    try:
+        yield trace
+    finally:
+        trace.root.open = False
+        _local.trace = outer
+
+
 def require_choice(value: object, choices: tuple[object, ...], operation: str) -> None:
     """Refuse a word or number that is not one of the choices."""
     if getattr(value, "ndim", 0) or value not in choices:

@@ -171,6 +171,10 @@ WORDINGS = {
         {what}, for which no architecture has an instruction
         {wanted}
         {instead}""",
+    "kernel-formula": """LayoutError
+        {op} in a function of registers
+        arithmetic of the registers that it is given, numbers, cute.math and conversions
+        read memory and other registers before, and pass their elements""",
     "kernel-ptx": """LayoutError
         PTX with {token!r}: {why}
         instructions on registers: operands %0, %1 ... (outputs, then inputs), registers that `.reg`

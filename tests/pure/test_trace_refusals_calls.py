@@ -8,6 +8,7 @@ import pytest
 import cute_py as cute
 from cute_py import _
 from cute_py.plan.serial import dumps, loads
+from cute_py.trace.formulas import formula
 from tests.kernel_refusals import ARRAYS, marked_line, raised, traced
 from tests.kernel_refusals import require_teaching as teaches
 
@@ -397,6 +398,14 @@ def updated(arrays, first=0):
 
 
 # code -> a refused call, and the right one
+def neighbour(x):
+    return x + cute.shuffle(x, 1, "bfly")
+
+
+def with_neighbour(f):
+    neighbour(f[cute.thread_idx()])
+
+
 CALLS = {
     "argument-type": (lambda: cute.trace(floats, X), lambda: cute.trace(floats, F)),
     "argument-spec": (lambda: cute.trace(promised, X), lambda: cute.trace(promised, ARRAYS["a"])),
@@ -431,6 +440,7 @@ CALLS = {
     "table-array": (lambda: table([3]), lambda: table([WORDS])),
     "table-facts": (lambda: updated([WORDS[:, 1:]]), lambda: updated([WORDS[1:]])),
     "table-range": (lambda: updated([WORDS], 1), lambda: updated([WORDS], 0)),
+    "kernel-formula": (lambda: formula(neighbour), lambda: traced(with_neighbour)),
     "plan-integer": (lambda: traced_with(2**63), lambda: traced_with(2**63 - 1)),
     "plan-unsigned": (lambda: emulated(2**63), lambda: emulated(2**63 - 1)),
     "plan-op": (lambda: reread('"warp"', '"grid"'), lambda: reread('"warp"', '"block"')),

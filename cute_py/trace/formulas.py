@@ -1,0 +1,148 @@
+"""`formula`: a Python function of registers, traced once to a `Formula`; `replayed` records it.
+
+The function runs on registers of one element, apart from the kernel that is traced, if any; what it
+records is read as a graph. So it may use all that arithmetic of registers has, also in place, and
+neither memory, branches nor other threads.
+"""
+
+from __future__ import annotations
+
+import sys
+from inspect import signature
+
+from cute_py.calls.arguments import number
+from cute_py.calls.fingerprint import static_key
+from cute_py.dtypes.table import b1
+from cute_py.dtypes.table import dtype as as_dtype
+from cute_py.errors import refusal_here
+from cute_py.plan.conditions import Reg
+from cute_py.plan.formula import CONVERT, Builder, Place
+from cute_py.plan.functions import FUNCTIONS
+from cute_py.plan.ops import Convert, Fill, Map
+from cute_py.trace.arithmetic import apply, assign, convert_registers, is_register, new_registers
+from cute_py.trace.kernel import Recorder
+from cute_py.trace.lower import register
+from cute_py.trace.state import Trace, apart
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from cute_py.dtypes.table import Dtype, DtypeLike
+    from cute_py.plan.formula import Formula
+    from cute_py.plan.ops import Op
+    from cute_py.tensor.tensor import Tensor
+
+MOST = 4096  # formulas that are kept; when there are more, all are forgotten
+_known: dict[Any, Formula] = {}
+
+
+def formula(function: Callable[..., Any], dtype: DtypeLike = "f32") -> Formula:
+    """Return a function of registers of a type as a formula; its inputs are the parameters without
+    defaults.
+
+    A function is traced again where something has changed that it depends on. Raises what the
+    function raises, and LayoutError where it does more than arithmetic of registers.
+
+    >>> print(formula(lambda x: x * x + 1))
+    (x): f32
+    t0: f32 = mul(x, x)
+    t1: f32 = add(t0, 1.0)
+    return t1
+    """
+    kind = as_dtype(dtype)
+    key = static_key(function), kind
+    found = _known.get(key)
+    if found is None:
+        if len(_known) >= MOST:
+            _known.clear()
+        found = _known.setdefault(key, _traced(function, kind))
+    return found
+
+
+def _traced(function: Callable[..., Any], kind: Dtype) -> Formula:
+    code: Any = getattr(function, "__code__", None)
+    line = ("", 0) if code is None else (code.co_filename, code.co_firstlineno)
+    state = Trace(getattr(function, "__name__", "formula"), line, Recorder())
+    parameters = signature(function).parameters.values()
+    names = tuple([x.name for x in parameters if x.default is x.empty])
+    read = _Reader(Builder(names, kind), state)
+    with apart(state):
+        given = [new_registers(kind, 1, name) for name in names]
+        for n, x in enumerate(given):
+            read.values[register(x, "formula").storage, 0] = Place(n)
+        state.frame = sys._getframe()
+        try:
+            result = function(*given)
+        finally:
+            state.forget()
+        for op in state.root.ops:
+            read.op(op)
+        if not is_register(result):
+            return read.made.formula(number(result, kind, "formula"))
+        (found,) = read.elements(register(result, "formula"))
+    return read.made.formula(found)
+
+
+class _Reader:
+    """Reads the ops that a function has recorded as steps; each element of registers is a value."""
+
+    def __init__(self, made: Builder, state: Trace) -> None:
+        self.made, self.state = made, state
+        self.values: dict[tuple[str, int], Any] = {}
+
+    def op(self, op: Op) -> None:
+        """Read an op; refuse one that is not arithmetic."""
+        if isinstance(op, Fill) and op.value is not None:
+            found = [op.value] * len(op.dst)
+        elif isinstance(op, Convert):
+            how = op.rounding, op.saturate
+            values = self.elements(op.src)
+            found = [self.made.step(CONVERT, op.dst.dtype, (x, *how)) for x in values]
+        elif isinstance(op, Map):
+            found = self.mapped(op)
+        else:
+            raise refusal_here("kernel-formula", operation=self.state.name, op=op.call or op.word)
+        for i, x in zip(op.dst.index, found, strict=True):
+            self.values[op.dst.storage, i] = x
+
+    def mapped(self, op: Map) -> list[Any]:
+        """Return the values that a map computes."""
+        count = len(op.dst)
+        given = [self.elements(x) if isinstance(x, Reg) else [x] for x in op.sources]
+        wide = [x if len(x) == count else x * count for x in given]
+        if op.fn == "copy":
+            return wide[0]
+        kind = b1 if FUNCTIONS[op.fn].compares else op.dtype
+        return [self.made.step(op.fn, kind, x) for x in zip(*wide, strict=True)]
+
+    def elements(self, x: Reg) -> list[Any]:
+        """Return the values in registers; refuse those that the function has not computed."""
+        held = self.state.registers[x.storage]
+        found = [self.values.get((x.storage, i)) for i in x.index]
+        if held.dtype is not x.dtype or None in found:
+            raise refusal_here("kernel-formula", operation=self.state.name, op="other registers")
+        return found
+
+
+def replayed(formula: Formula, *given: Any) -> Any:
+    """Record a formula in a kernel for tensors in registers; return its result, of their shape."""
+    like = next(x for x in given if is_register(x))
+
+    def rule(fn: str, dtype: Dtype, *values: Any) -> Any:
+        if fn == CONVERT:
+            return convert_registers(values[0], dtype, *values[1:])
+        if not any(map(is_register, values[fn == "where" :])):
+            values = (*values[:-1], _filled(like, values[-1]))
+        return apply(fn, *values)
+
+    result = formula.replay(rule, *given)
+    return result if is_register(result) else _filled(like, result)
+
+
+def _filled(like: Tensor, value: Any) -> Tensor:
+    """Return registers of a tensor's shape and type that hold a number."""
+    made = new_registers(like.dtype, like.shape)
+    assign(made, value)
+    return made
