@@ -15,6 +15,7 @@ from cute_py.cli.arguments import extent, real, whole
 from cute_py.cli.output import Bar, Output
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import CuteError, refusal
+from cute_py.kernels.activations import listed as activations
 from cute_py.ops.memory import require_arrays
 from cute_py.ops.product import GEMM, Product, Request
 from cute_py.ops.reference import error_of
@@ -121,7 +122,7 @@ def add_numbers(command: ArgumentParser, dtype: str = DTYPE, result: str | None 
     command.add_argument("--out-dtype", default=result, help=f"type of the result ({default})")
     command.add_argument("--alpha", type=real, default=1.0, help="factor of A B (%(default)s)")
     command.add_argument("--beta", type=real, default=0.0, help="factor of C (%(default)s)")
-    command.add_argument("--activation", help="relu, gelu, silu, tanh or sigmoid")
+    command.add_argument("--activation", help=activations())
     command.add_argument(
         "--config", help="changes to the chosen configuration: tile=64x64x32,stages=2"
     )

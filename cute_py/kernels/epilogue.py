@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import cute_py as cute
+from cute_py.kernels.activations import ACTIVATIONS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,8 +13,6 @@ if TYPE_CHECKING:
 
     from cute_py.layout.layout import Layout
     from cute_py.tensor.tensor import Tensor
-
-ACTIVATIONS = ("relu", "gelu", "silu", "tanh", "sigmoid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +24,7 @@ class Epilogue:
         alpha: whether the sums are multiplied by alpha.
         source: whether beta * C is added.
         bias: whether bias is added, one number a column.
-        activation: the name of a function, or None.
+        activation: a name of `ACTIVATIONS`, or None.
     """
 
     compute: str = "f32"
@@ -35,25 +34,24 @@ class Epilogue:
     activation: str | None = None
 
     @property
+    def is_light(self) -> bool:
+        """Tell whether the activation, if any, takes less time than one special function."""
+        return self.activation is None or ACTIVATIONS[self.activation].is_light
+
+    @property
     def is_in_place(self) -> bool:
         """Tell whether an element needs few registers next to its sum; bias needs those of one row
         for all.
         """
-        few = self.compute == "f32" and self.activation != "silu"  # which needs x twice
-        return not self.source and (few or self.activation in (None, "relu"))
+        if self.source or self.activation is None:
+            return not self.source
+        few = self.compute == "f32" and ACTIVATIONS[self.activation].formula.held == 1
+        return few or self.is_light
 
 
 def activated(x: Any, name: str | None) -> Any:  # a Tensor in registers
-    """Return an activation of x, element by element; gelu is the one with erf."""
-    if name == "relu":
-        return cute.where(x < 0, 0, x)  # NaN passes
-    if name == "gelu":
-        return cute.gelu(x)
-    if name == "silu":
-        return x * cute.rcp(cute.exp(-x) + 1)
-    if name == "sigmoid":
-        return cute.rcp(cute.exp(-x) + 1)
-    return x if name is None else cute.tanh(x)
+    """Return an activation of x, element by element."""
+    return x if name is None else ACTIVATIONS[name].function(x)
 
 
 def converted(x: Tensor, dtype: Any) -> Tensor:

@@ -433,7 +433,7 @@ class _Output:
         if epilogue == Epilogue(epilogue.compute):
             return width
         alone = self.config.schedule == "cooperative" and self.config.split == 1
-        light = alone and epilogue.activation in (None, "relu")
+        light = alone and epilogue.is_light
         if sums <= 128 and (light or epilogue.is_in_place):
             return width
         return min(width, 16 if sums > MANY else 32)

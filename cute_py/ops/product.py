@@ -13,8 +13,9 @@ from cute_py.calls.arrays import VECTOR_BYTES, address_of, dtype_of, strides_of
 from cute_py.dtypes.table import Dtype, f32, s32
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
+from cute_py.kernels.activations import ACTIVATIONS
 from cute_py.kernels.config import ATOMS, GemmConfig
-from cute_py.kernels.epilogue import ACTIVATIONS, Epilogue
+from cute_py.kernels.epilogue import Epilogue
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.call import Call, Output, directly
 from cute_py.ops.choice import all_for, choose, facts
@@ -317,7 +318,8 @@ def compute_type(
     """
     if first.is_float:
         return as_dtype("f64") if first.name == "f64" else f32
-    return s32 if _are_whole(factors) and integers and activation in (None, "relu") else f32
+    kept = activation is None or ACTIVATIONS[activation].keeps_integers
+    return s32 if _are_whole(factors) and integers and kept else f32
 
 
 def _are_whole(factors: Sequence[float]) -> bool:
@@ -364,7 +366,7 @@ def gemm(
         alpha: factor of the product: a number, or an array of no modes that has no gradient.
         beta: factor of c, alike.
         bias: (N), added to each row.
-        activation: None, "relu", "gelu" (with erf), "silu", "tanh" or "sigmoid".
+        activation: None or a name: "relu", "gelu" (with erf) ...; a refusal lists all.
         out_dtype: of the result; None: that of the operands (f32 for tf32, s32 for integers).
         backend: "gpu" or "emulator", which refuse arrays elsewhere; "auto" takes what fits them.
         config: what `choose_config` returns, or changes to that as text, "tile=64x64x32,stages=2".

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import erf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cute_py.dtypes.conversion import convert
 from cute_py.dtypes.table import Dtype
+from cute_py.kernels.activations import ACTIVATIONS
 
 if TYPE_CHECKING:
     from cute_py.dtypes.table import Array
     from cute_py.ops.call import Call
     from cute_py.ops.product import Product
 
-STEEPEST = 1.13  # of the activations: gelu
 EPILOGUE = 8  # roundings of the epilogue, functions included
 
 
@@ -48,7 +47,8 @@ def reference(product: Product) -> Array:
             x = x + product.beta * product.c.astype(np.float64)
         if product.bias is not None:
             x = x + product.bias.astype(np.float64)
-        x = _activated(x, product.request.activation)
+        if product.request.activation is not None:
+            x = ACTIVATIONS[product.request.activation].model(x)
         return np.asarray(convert(x, product.kind, saturate=product.kind.bits == 8))
 
 
@@ -59,24 +59,12 @@ def _numbers(x: Array, kind: Dtype) -> Array:
     return x.astype(np.float64)
 
 
-def _activated(x: Array, name: str | None) -> Array:
-    if name == "relu":
-        return np.where(x < 0, 0, x)
-    if name == "gelu":
-        return np.asarray(0.5 * x * (1 + np.vectorize(erf, "d")(x / 2**0.5)))
-    if name == "silu":
-        return np.asarray(x / (1 + np.exp(-x)))
-    if name == "sigmoid":
-        return np.asarray(1 / (1 + np.exp(-x)))
-    return x if name is None else np.tanh(x)
-
-
 def bound(call: Call, expected: Array) -> Array:
     """Return how far each element may be from the reference.
 
     With u half an ulp of 1 in the type of the sums, and n instructions one after the other,
-    1.13 (n + 8) u (|alpha| |A| |B| + |beta C| + |bias|), the slope of the activation times the
-    roundings; and one ulp of the result's type.
+    s (n + 8) u (|alpha| |A| |B| + |beta C| + |bias|), the slope of the steepest activation times
+    the roundings; and one ulp of the result's type.
     """
     product = call.inputs
     a, b = (
@@ -91,7 +79,7 @@ def bound(call: Call, expected: Array) -> Array:
     unit = 2.0**-53 if product.compute.name == "f64" else 2.0**-24
     if product.compute.name == "s32":
         unit = 0.0
-    rounded = STEEPEST * steps * unit * (size + 1)
+    rounded = max(x.slope for x in ACTIVATIONS.values()) * steps * unit * (size + 1)
     return np.asarray(rounded + _ulp(expected, product.kind))
 
 

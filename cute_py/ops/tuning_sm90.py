@@ -61,8 +61,8 @@ EXCHANGE = 0.412, 1.27e-4  # microseconds to exchange sums: for each block, and 
 NARROW = 64  # rows of D, up to which memory is the limit
 FITTED = 3  # stages that hide the latency of a load; more help where K has as many tiles
 DEEP = 16  # tiles of K (128 bytes), from which on it may be split
-# more of an element of a warpgroup: C by loads or by TMA; a factor, a bias or relu; another
-# activation
+# more of an element of a warpgroup: C by loads or by TMA; a factor, a bias or a light activation
+# (`Epilogue.is_light`: relu); a heavy one
 LOADED, BY_TMA, LIGHT, HEAVY = 2.61e-4, 5.81e-5, 1.2e-5, 1.84e-4
 
 
@@ -79,7 +79,8 @@ class Row(NamedTuple):
         splits: blocks that may share K, where D leaves 64 columns at a time.
         most: the heaviest epilogues that fit in the registers where D leaves by TMA in elements of
             2 bytes, of 4 bytes, and by direct stores, which take the most: 0 plain, 1 with a
-            factor, a bias or relu, 2 with another activation, 3 with C, 4 with both; -1: none.
+            factor, a bias or a light activation, 2 with a heavy one, 3 with C, 4 with both; -1:
+            none.
     """
 
     m: int
@@ -186,7 +187,7 @@ class Problem:
         if terms.source:
             more += BY_TMA if config.prefetch else LOADED
         if terms.alpha or terms.bias or terms.activation:
-            more += LIGHT if terms.activation in (None, "relu") else HEAVY
+            more += LIGHT if terms.is_light else HEAVY
         way = DIRECT if not config.store else PARTS[0] if config.store < config.tile[1] else 1
         return END * way + more
 
@@ -200,7 +201,7 @@ class Problem:
     def weight(self) -> int:
         """How heavy the epilogue is, as `Row.most` counts."""
         more = self.epilogue
-        if more.activation not in (None, "relu"):
+        if not more.is_light:
             return 4 if more.source else 2
         return 3 if more.source else int(more.alpha or more.bias or more.activation is not None)
 

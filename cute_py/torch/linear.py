@@ -15,7 +15,7 @@ class Linear(torch.nn.Linear):  # type: ignore[misc]
 
     Args:
         in_features, out_features, bias, device, dtype: as torch.nn.Linear takes them.
-        activation: None, "relu", "gelu" (with erf), "silu", "tanh" or "sigmoid".
+        activation: as `cute.ops.gemm` takes it.
 
     Raises CuteError for another activation, and where `cute.ops.gemm` does.
     """

@@ -27,6 +27,7 @@ from tests.emulated.kernel_data import MAJORS, poisoned
 SHAPES = ((1, 1), (1, 7), (33, 1), (7, 130), (64, 64), (130, 36), (257, 33))
 DTYPES = (np.float64, np.float32, np.float16, ml_dtypes.bfloat16, np.int8, np.uint16, np.int64)
 HELPERS = (
+    "activations",
     "arrays",
     "config",
     "config_sm90",
