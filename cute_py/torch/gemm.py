@@ -11,9 +11,11 @@ from cute_py.calls.torch_tensors import NAMES
 from cute_py.dtypes.table import Dtype
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
+from cute_py.kernels.activations import ACTIVATIONS
+from cute_py.kernels.elementwise import elementwise_any
 from cute_py.ops.product import GEMM as OURS
 from cute_py.torch.declared import Declared
-from cute_py.torch.operators import Gradient, cast, compose, public
+from cute_py.torch.operators import Gradient, cast, compose, define, public
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,20 +35,43 @@ def computed(a: Any, b: Any, c: Any = None, *more: Any, out: Any = None) -> Any:
     return GEMM.computed(a, b, c, *more, out=out)
 
 
+# -- activations
+
+
+def activation(x: Any, name: str, g: Any = None) -> Any:
+    """Return an activation of x, or with the gradient g of the result that of the input: x is then
+    the input if `ACTIVATIONS` says that the derivative keeps it, else the result.
+    """
+    y = like(x, name, g)
+    if y.numel():
+        flat = [t if t is None else t.contiguous().view(-1) for t in (x, g, y)]
+        elementwise_any(ACTIVATIONS[name], *flat)
+    return y
+
+
+def like(x: Any, _name: str, g: Any = None) -> Any:
+    """Return the empty result of `activation`, for tensors without memory."""
+    return torch.empty_like(x if g is None else g, memory_format=torch.contiguous_format)
+
+
+def _in_batches(info: Any, dims: tuple[Any, ...], x: Any, name: str, g: Any = None) -> Any:
+    """Return the results of `activation` for a batch, whose mode is the first."""
+    x, g = (
+        t if t is None else t.expand(info.batch_size, *t.shape) if d is None else t.movedim(d, 0)
+        for t, d in ((x, dims[0]), (g, dims[2] if len(dims) > 2 else None))
+    )
+    return activated(x, name, g), 0
+
+
+activated = define(
+    "cute_py::activation(Tensor x, str name, Tensor? g=None) -> Tensor",
+    activation,
+    like,
+    vmap=_in_batches,
+)
+
 # -- the derivative
 
-# (gradient, result or pre-activation) -> gradient of the pre-activation
-DERIVATIVES: dict[str, Callable[[Any, Any], Any]] = {
-    "relu": lambda g, y: torch.ops.aten.threshold_backward(g, y, 0),
-    "tanh": torch.ops.aten.tanh_backward,
-    "sigmoid": torch.ops.aten.sigmoid_backward,
-    "gelu": torch.ops.aten.gelu_backward,
-    "silu": torch.ops.aten.silu_backward,
-}
-OF_INPUT: dict[str, Callable[[Any], Any]] = {  # whose derivative needs the pre-activation
-    "gelu": torch.nn.functional.gelu,
-    "silu": torch.nn.functional.silu,
-}
 WIDE = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 
 
@@ -56,7 +81,8 @@ def _forward(ctx: Any, run: Callable[..., Any], *args: Any) -> Any:
     wanted, saved = ctx.needs_input_grad, None
     if dtype is not None and (wanted[0] or wanted[1]) and not as_dtype(dtype).is_float:
         raise refusal("torch-rounded", operation=public("cute_py::gemm"), dtype=dtype)
-    if activation in OF_INPUT:
+    with_input = activation in ACTIVATIONS and ACTIVATIONS[activation].keeps_input
+    if with_input:
         result, saved = _with_input(run, args)
     else:
         result = run(*args)
@@ -68,18 +94,18 @@ def _forward(ctx: Any, run: Callable[..., Any], *args: Any) -> Any:
     ctx.of_b = (b.shape, b.dtype, _by_columns(b)) if wanted[1] else None
     ctx.of_c = (c.shape, c.dtype) if wanted[2] else None
     ctx.of_bias = bias.dtype if wanted[5] else None
-    return (result, saved) if activation in OF_INPUT else (result,)
+    return (result, saved) if with_input else (result,)
 
 
 def _with_input(run: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, Any]:
-    """Return the result and the pre-activation, in the type of the result if torch can activate
-    that, else in f32, which takes a second product.
+    """Return the result and the pre-activation, in the type of the result if that is wide, else in
+    f32, which takes a second product.
     """
     a, b, c, alpha, beta, bias, activation, out_dtype, *rest = args
     terms = a, b, c, alpha, beta, bias
     if (out_dtype or a.dtype) in WIDE:
         before = run(*terms, None, out_dtype, *rest)
-        return OF_INPUT[activation](before), before
+        return activated(before, activation), before
     return run(*args), run(*terms, None, torch.float32, *rest)
 
 
@@ -97,7 +123,7 @@ def _backward(ctx: Any, g: Any, *_of_saved: None) -> tuple[Any, ...]:
     if g.dtype not in WIDE and (ctx.activation is not None or ctx.of_c or ctx.of_bias):
         g = g.to(torch.float32)  # torch has no functions of 8-bit floats
     if ctx.activation is not None:
-        g = DERIVATIVES[ctx.activation](g, saved.to(g.dtype))
+        g = activated(saved, ctx.activation, g)
 
     def product(x: Any, y: Any, kind: Any) -> Any:
         return ctx.run(x, y, None, alpha, 0.0, None, None, kind, backend, None, dtype, "", fast)

@@ -1,0 +1,89 @@
+"""new here: a kernel that is given its arithmetic, a formula traced before (`cute_py.trace`).
+
+An activation and its derivative are such formulas. A thread loads its vectors of all arrays before
+it computes: of 16 bytes of the narrowest type.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import gcd
+from typing import Any
+
+import numpy as np
+
+import cute_py as cute
+from cute_py.calls.arrays import address_of, dtype_of
+from cute_py.dtypes.table import f64
+from cute_py.kernels.activations import ACTIVATIONS, Activation
+from cute_py.kernels.epilogue import converted, loaded
+from cute_py.plan.formula import Formula
+from cute_py.trace.formulas import formula, replayed
+
+THREADS = 256  # of a block
+
+
+@cute.kernel
+def elementwise(X: Any, G: Any, Y: Any, function: Formula, copy: cute.TiledCopy) -> None:
+    """Y = function(X), or function(X, X, G) for a derivative, element by element.
+
+    Args:
+        X: (1,N), of floats.
+        G: (1,N), of floats; None: the function has one input.
+        Y: the result (1,N), of floats.
+        function: of f32 or f64, the type in which it is computed.
+        copy: how the threads share a tile (1,BN).
+
+    """
+    cute.launch(grid=cute.ceil_div(Y.shape[1], copy.tile_shape[1]), block=copy.size())
+    thread, at = copy.get_slice(cute.thread_idx()), (0, cute.block_idx())
+
+    def part(array: cute.Tensor) -> Any:  # a Tensor
+        return thread.partition_S(cute.local_tile(array, copy.tile_shape, at))  # (CPY,1,CPY_N)
+
+    x = loaded(part(X), function.dtype)
+    given = (x,) if G is None else (x, x, loaded(part(G), function.dtype))
+    cute.copy(converted(replayed(function, *given), Y.dtype), part(Y))
+
+
+def elementwise_any(row: Activation, x: Any, g: Any, y: Any) -> None:
+    """Compute an activation of x; or, with the gradient g of the result, that of the input: x is
+    then what the derivative reads. Contiguous arrays (N).
+    """
+    given = [array for array in (x, g, y) if array is not None]
+    kinds = [dtype_of(array) for array in given]
+    vectors = [
+        gcd(16, address_of(array)) * 8 // kind.bits
+        for array, kind in zip(given, kinds, strict=True)
+    ]
+    compute = "f64" if f64 in kinds else "f32"
+    narrow = min(kinds, key=lambda kind: kind.bits)
+    rows = [None if array is None else array.reshape(1, -1) for array in (x, g, y)]
+    copy = _copy(narrow, max(gcd(n, rows[0].shape[1]) for n in vectors))
+    elementwise(*rows, _formula(row, g is not None, compute), copy)
+
+
+@lru_cache(maxsize=256)
+def _formula(row: Activation, is_gradient: bool, compute: str) -> Formula:
+    found = formula(row.function, compute)
+    return found.derivative() if is_gradient else found
+
+
+@lru_cache(maxsize=256)
+def _copy(dtype: cute.Dtype, width: int) -> cute.TiledCopy:
+    """Return how a block shares a tile: each thread has one vector of the narrowest type."""
+    atom = cute.Copy_Atom(f"UniversalCopy<{width * dtype.bits}>", dtype)
+    return cute.make_tiled_copy(atom, cute.Layout((1, THREADS)), cute.Layout((1, width)))
+
+
+def check() -> None:
+    """Compare with NumPy in f64."""
+    x = np.random.default_rng(0).normal(0, 4, 1001).astype(np.float32)
+    y = np.full_like(x, np.nan)
+    for name, row in ACTIVATIONS.items():
+        elementwise_any(row, x, None, y)
+        assert np.abs(y - row.model(x.astype(np.float64))).max() < 1e-5, name
+
+
+if __name__ == "__main__":
+    check()
