@@ -5,6 +5,7 @@ import pickle
 import pytest
 
 import cute_py as cute
+from cute_py.kernels.activations import ACTIVATIONS
 from tests.torch_calls import losses_of_blocks
 
 torch = pytest.importorskip("torch")
@@ -13,7 +14,7 @@ import cute_py.torch  # noqa: E402
 functional = torch.nn.functional
 
 
-@pytest.mark.parametrize("activation", [None, "relu", "gelu", "silu", "tanh", "sigmoid"])
+@pytest.mark.parametrize("activation", [None, *ACTIVATIONS])
 @pytest.mark.parametrize("bias", [True, False])
 def test_linear_is_torchs(activation, bias):
     torch.manual_seed(0)
