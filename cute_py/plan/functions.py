@@ -34,9 +34,9 @@ class Function:
         approximate: whether GPUs use a special-function unit, within a documented error bound.
         text: its docstring in `cute.math`; "" for functions that only operators record.
         public: its public name, if not `name`.
-        price: about how many instructions of f32 it takes of a GPU's time; one of the
-            special-function unit takes that of 8. Source: CUDA Programming Guide, "Throughput of
-            native arithmetic instructions": 128 and 16 results a clock.
+        price: about how many instructions of f32 take a GPU as long; one of the special-function
+            unit takes as long as 8, a division or root that is rounded as 16. Source: CUDA
+            Programming Guide, "Throughput of native arithmetic instructions": 128, or 16 a clock.
         slopes: (f, y, *sources) -> the derivative of the result y by each source, as numbers or
             terms of a formula; `f` has the functions by name. None: 0 wherever there is one.
     """
@@ -214,12 +214,12 @@ _NAMED = (
     ),
     Function(
         "sin", 1, math.sin, "float", approximate=True,
-        price=9, slopes=lambda f, y, a: (f.cos(a),),
+        price=8, slopes=lambda f, y, a: (f.cos(a),),
         text="Return the sine; on a GPU sin.approx.",
     ),
     Function(
         "cos", 1, math.cos, "float", approximate=True,
-        price=9, slopes=lambda f, y, a: (-f.sin(a),),
+        price=8, slopes=lambda f, y, a: (-f.sin(a),),
         text="Return the cosine; on a GPU cos.approx.",
     ),
     Function(
@@ -229,7 +229,7 @@ _NAMED = (
     ),
     Function(
         "gelu", 1, lambda a: a * math.erfc(-a * 0.5**0.5) / 2, "float", approximate=True,
-        price=20, slopes=_normal,
+        price=21, slopes=_normal,
         text="Return x times the normal distribution of x (GELU with erf); on a GPU within "
         "3 * 2**-24 of abs(x).",
     ),

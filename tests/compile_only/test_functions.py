@@ -13,6 +13,7 @@ import pytest
 import cute_py as cute
 from cute_py.plan.functions import FUNCTIONS
 from cute_py.trace.arithmetic import apply
+from tests import sampling
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
@@ -149,6 +150,18 @@ def test_erf_is_emitted_as_it_was_computed():
 
 
 # -- all functions and types
+
+ARITHMETIC = re.compile(
+    r"(?<![\w.])((?!mov|ld|st)[a-z]\w*(?:\.[a-zA-Z]\w*)*\.f32|(?:and|or)\.b32)\s"
+)
+ROUNDED = "div.rn.f32", "sqrt.rn.f32"
+
+
+@sampling.each([name for name, row in FUNCTIONS.items() if row.domain in ("any", "float")])
+def test_the_price_of_a_function_is_that_of_its_instructions(name):
+    found = ARITHMETIC.findall(compiled(name, "f32").ptx)
+    price = sum(8 if ".approx" in op else 16 if op in ROUNDED else 1 for op in found)
+    assert price == FUNCTIONS[name].price
 
 
 @cute.kernel
