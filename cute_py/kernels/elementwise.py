@@ -59,7 +59,7 @@ def elementwise_any(row: Activation, x: Any, g: Any, y: Any) -> None:
     compute = "f64" if f64 in kinds else "f32"
     narrow = min(kinds, key=lambda kind: kind.bits)
     rows = [None if array is None else array.reshape(1, -1) for array in (x, g, y)]
-    copy = _copy(narrow, max(gcd(n, rows[0].shape[1]) for n in vectors))
+    copy = _copy(narrow, max(gcd(n, x.shape[0]) for n in vectors))
     elementwise(*rows, _formula(row, g is not None, compute), copy)
 
 

@@ -94,6 +94,7 @@ class _Reader:
 
     def op(self, op: Op) -> None:
         """Read an op; refuse one that is not arithmetic."""
+        found: list[Any]
         if isinstance(op, Fill) and op.value is not None:
             found = [op.value] * len(op.dst)
         elif isinstance(op, Convert):

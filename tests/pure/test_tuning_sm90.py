@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 import cute_py as cute
 from benchmarks.gpu.rule import GROUPS, label, updated
+from cute_py.kernels.activations import ACTIVATIONS
 from cute_py.kernels.config_sm90 import HOPPER_SMEM, store_bytes
-from cute_py.kernels.epilogue import ACTIVATIONS, Epilogue
+from cute_py.kernels.epilogue import Epilogue
 from cute_py.ops.libraries import Gpu
 from cute_py.ops.tuning_sm90 import (
     NARROW,
