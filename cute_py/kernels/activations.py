@@ -48,13 +48,13 @@ class Activation:
 
     @cached_property
     def derivative(self) -> Formula:
-        """The gradient of the input, from x, the result y, and its gradient g; it reads x or y."""
+        """The gradient of the input, from the input or from the result, and its gradient."""
         return self.formula.derivative()
 
     @cached_property
     def keeps_input(self) -> bool:
         """Whether the derivative needs the input, not the result."""
-        return self.derivative.reads("x")
+        return self.derivative.reads(0)
 
     @cached_property
     def is_light(self) -> bool:

@@ -116,10 +116,10 @@ class Formula(Value):
         counts = [sum(wide[n] and n <= i < last[n] for n in last) for i in range(len(wide))]
         return max(counts[first - 1 :], default=0)
 
-    def reads(self, name: str) -> bool:
-        """Tell whether the result depends on an input."""
-        place = Place(self.inputs.index(name))
-        return self.result == place or any(place in step.sources for step in self.steps)
+    def reads(self, n: int) -> bool:
+        """Tell whether the result depends on input n."""
+        place = Place(n)
+        return self.result == place or any(place in step.reads for step in self.steps)
 
     # -- values
 
@@ -135,14 +135,13 @@ class Formula(Value):
         """Return the result for Python's numbers."""
         return float(self.replay(_number, *given))
 
-    def derivative(self) -> Formula:
-        """Return g times the derivative by the first input x, for a formula of one input.
-
-        Its inputs are x, the result y, and g. It reads y and not x where that is possible, else x
-        and not y.
+    def derivative(self, n: int = 0) -> Formula:
+        """Return the gradient of input n, whose inputs are those of this formula, the result, and
+        its gradient. It reads the result alone where that is possible, else not the result.
         """
-        found = _differentiated(self, of_result=True)
-        return _differentiated(self, of_result=False) if found.reads("x") else found
+        found, count = _differentiated(self, n, of_result=True), len(self.inputs)
+        enough = not any(map(found.reads, range(count)))
+        return found if enough else _differentiated(self, n, of_result=False)
 
 
 def _number(fn: str, _dtype: Dtype, *values: Any) -> Any:
@@ -314,19 +313,21 @@ def _term(f: Builder, x: Any) -> Any:
 # -- derivatives
 
 
-def _differentiated(given: Formula, of_result: bool) -> Formula:
-    """Return g times the derivative by x; `of_result`: the result is the input y."""
-    f = Builder(("x", "y", "g"), given.dtype)
-    values: list[Any] = [f.input(0)]
-    by_x: dict[Any, Any] = {Place(0): 1.0}  # the derivatives of values
-    for n, step in enumerate(given.steps, 1):
+def _differentiated(given: Formula, n: int, of_result: bool) -> Formula:
+    """Return the derivative by input n times the gradient of the result; `of_result`: the result is
+    the input that holds it.
+    """
+    f, first = Builder((*given.inputs, "result", "gradient"), given.dtype), len(given.inputs)
+    values: list[Any] = [f.input(i) for i in range(first)]
+    by_x: dict[Any, Any] = {Place(n): 1.0}  # the derivatives of values
+    for i, step in enumerate(given.steps, first):
         terms = [values[x.n] if x.__class__ is Place else x for x in step.sources]
         made = Term(f, f.step(step.fn, step.dtype, tuple(map(_bare, terms))))
-        y = f.input(1) if of_result and given.result == Place(n) else made
+        y = f.input(first) if of_result and given.result == Place(i) else made
         values.append(y)
         by_x[y.place] = _change(f, step.fn, y, terms, by_x)
     result = values[given.result.n] if given.result.__class__ is Place else given.result
-    return f.formula(_bare(f.mul(by_x.get(_bare(result), 0.0), f.input(2))))
+    return f.formula(_bare(f.mul(by_x.get(_bare(result), 0.0), f.input(first + 1))))
 
 
 def _bare(x: Any) -> Any:

@@ -73,9 +73,9 @@ def test_a_function_is_computed_and_differentiated(name):
         wanted = difference(model, x) if abs(x) < 50 else gradient(found, x)
         assert gradient(found, x) == pytest.approx(wanted, rel=1e-6, abs=1e-9)
     derivative = found.derivative()
-    assert derivative.inputs == ("x", "y", "g")
-    assert derivative.reads("x") is keeps_input
-    assert not (derivative.reads("x") and derivative.reads("y"))
+    assert derivative.inputs == (*found.inputs, "result", "gradient")
+    assert derivative.reads(0) is keeps_input
+    assert not (derivative.reads(0) and derivative.reads(1))
     assert found.held == held
 
 
@@ -133,6 +133,19 @@ def test_chains_of_smooth_functions(chain, at):
     found = formula(function)
     wanted = difference(found.number, at)
     assert gradient(found, at) == pytest.approx(wanted, rel=1e-5, abs=1e-6)
+
+
+def test_functions_of_several_registers():
+    """Such as an epilogue: of the sum, a bias and a scale."""
+    found = formula(lambda x, bias, scale: cute.tanh(x + bias) * scale)
+    value = found.number(0.3, 0.4, 2.0)
+    assert value == pytest.approx(2 * math.tanh(0.7))
+    slope = 2 * (1 - math.tanh(0.7) ** 2)
+    for n, wanted in enumerate((slope, slope, math.tanh(0.7))):
+        gradient = found.derivative(n)
+        assert gradient.number(0.3, 0.4, 2.0, value, 1.0) == pytest.approx(wanted)
+    of_result = formula(lambda y, g: cute.tanh(y + g)).derivative(1)
+    assert [of_result.reads(n) for n in range(4)] == [False, False, True, True]
 
 
 def test_equal_functions_have_equal_formulas():
