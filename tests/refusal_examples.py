@@ -793,7 +793,7 @@ def more():
         lambda: gemm(square, square, bias=np.ones(4)),
         lambda: gemm(square, square.astype(np.float16)),
         lambda: gemm(square, square, out_dtype="s64"),
-        lambda: gemm(square, square, activation="softplus"),
+        lambda: gemm(square, square, activation="cube"),
         lambda: gemm(square, square, backend="gpu"),
         lambda: gemm(square, square, alpha=1j),
         lambda: gemm(square, square, beta=2),

@@ -227,7 +227,7 @@ def test_types_of_samples(run):
         (("source", "gemm", "--config", "tiles=3"), "config: given 'tiles=3'"),
         (("source", "gemm", "--m", "0"), "source: given an empty product"),
         (("compile", "gemm", "--n", "0"), "compile: given an empty product"),
-        (("source", "gemm", "--activation", "softplus"), "activation='softplus'"),
+        (("source", "gemm", "--activation", "cube"), "activation='cube'"),
         (("compile", "copy", "--out", __file__), "--out: given the file "),
     ],
 )
