@@ -48,28 +48,32 @@ def elementwise(X: Any, G: Any, Y: Any, function: Formula, copy: cute.TiledCopy)
 
 def elementwise_any(row: Activation, x: Any, g: Any, y: Any) -> None:
     """Compute an activation of x; or, with the gradient g of the result, that of the input: x is
-    then what the derivative reads. Contiguous arrays (N).
+    then what the derivative reads. Contiguous arrays (1,N).
     """
-    given = [array for array in (x, g, y) if array is not None]
+    given = (x, y) if g is None else (x, g, y)
     kinds = [dtype_of(array) for array in given]
-    vectors = [
-        gcd(16, address_of(array)) * 8 // kind.bits
-        for array, kind in zip(given, kinds, strict=True)
-    ]
-    compute = "f64" if f64 in kinds else "f32"
+    places = [gcd(16, address_of(array)) for array in given]
+    elementwise(x, g, y, *_chosen(row, g is not None, *kinds, *places, gcd(16, x.shape[1])))
+
+
+@lru_cache(maxsize=1024)
+def _chosen(row: Activation, is_gradient: bool, *facts: Any) -> tuple[Formula, cute.TiledCopy]:
+    """Return the function, and how threads share a tile, by the types and the alignments (bytes) of
+    the arrays, and what divides their length.
+    """
+    count = len(facts) // 2
+    kinds, places = facts[:count], facts[count:-1]
+    vectors = [place * 8 // kind.bits for kind, place in zip(kinds, places, strict=True)]
     narrow = min(kinds, key=lambda kind: kind.bits)
-    rows = [None if array is None else array.reshape(1, -1) for array in (x, g, y)]
-    copy = _copy(narrow, max(gcd(n, x.shape[0]) for n in vectors))
-    elementwise(*rows, _formula(row, g is not None, compute), copy)
+    width = max(gcd(n, facts[-1]) for n in vectors)
+    return _formula(row, is_gradient, "f64" if f64 in kinds else "f32"), _copy(narrow, width)
 
 
-@lru_cache(maxsize=256)
 def _formula(row: Activation, is_gradient: bool, compute: str) -> Formula:
     found = formula(row.function, compute)
     return found.derivative() if is_gradient else found
 
 
-@lru_cache(maxsize=256)
 def _copy(dtype: cute.Dtype, width: int) -> cute.TiledCopy:
     """Return how a block shares a tile: each thread has one vector of the narrowest type."""
     atom = cute.Copy_Atom(f"UniversalCopy<{width * dtype.bits}>", dtype)
@@ -78,7 +82,7 @@ def _copy(dtype: cute.Dtype, width: int) -> cute.TiledCopy:
 
 def check() -> None:
     """Compare with NumPy in f64."""
-    x = np.random.default_rng(0).normal(0, 4, 1001).astype(np.float32)
+    x = np.random.default_rng(0).normal(0, 4, (1, 1001)).astype(np.float32)
     y = np.full_like(x, np.nan)
     for name, row in ACTIVATIONS.items():
         elementwise_any(row, x, None, y)

@@ -44,7 +44,7 @@ def activation(x: Any, name: str, g: Any = None) -> Any:
     """
     y = like(x, name, g)
     if y.numel():
-        flat = [t if t is None else t.contiguous().view(-1) for t in (x, g, y)]
+        flat = [t if t is None else t.contiguous().view(1, -1) for t in (x, g, y)]
         elementwise_any(ACTIVATIONS[name], *flat)
     return y
 
