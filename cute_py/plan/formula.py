@@ -63,38 +63,38 @@ class Formula(Value):
         result: the value, or number, that it returns.
     """
 
-    __slots__ = ("_text", "dtype", "inputs", "result", "steps")
+    __slots__ = ("_facts", "dtype", "inputs", "result", "steps")
     __match_args__ = ("inputs", "dtype", "steps", "result")
 
     inputs: tuple[str, ...]
     dtype: Dtype
     steps: tuple[Step, ...]
     result: Any
-    _text: str
+    _facts: str
 
     def __init__(
         self, inputs: tuple[str, ...], dtype: Dtype, steps: tuple[Step, ...], result: Any
     ) -> None:
         self.inputs, self.dtype, self.steps, self.result = inputs, dtype, steps, result
-        self._text = self._shown()
+        self._facts = self._shown(tuple([f"x{i}" for i in range(len(inputs))]))
 
     def _key(self) -> tuple[Any, ...]:
-        return (self._text,)  # which tells 0.0 from -0.0 and from 0
+        return (self._facts,)  # which tells 0.0 from -0.0 and from 0; names are no facts
 
     def __str__(self) -> str:
-        return self._text
+        return self._shown(self.inputs)
 
-    def _shown(self) -> str:
-        names = [*self.inputs, *[f"t{i}" for i in range(len(self.steps))]]
+    def _shown(self, inputs: tuple[str, ...]) -> str:
+        names = [*inputs, *[f"t{i}" for i in range(len(self.steps))]]
 
         def shown(x: Any) -> str:
             return names[x.n] if x.__class__ is Place else repr(x)
 
         lines = [
             f"{name}: {step.dtype} = {step.fn}({', '.join(map(shown, step.sources))})"
-            for name, step in zip(names[len(self.inputs) :], self.steps, strict=True)
+            for name, step in zip(names[len(inputs) :], self.steps, strict=True)
         ]
-        head = f"({', '.join(self.inputs)}): {self.dtype}"
+        head = f"({', '.join(inputs)}): {self.dtype}"
         return "\n".join([head, *lines, f"return {shown(self.result)}"])
 
     # -- facts

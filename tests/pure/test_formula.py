@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cute_py as cute
+from cute_py.calls.fingerprint import static_key
 from cute_py.plan.formula import Formula
 from cute_py.plan.functions import FUNCTIONS
 from cute_py.trace.arithmetic import apply
@@ -151,11 +152,12 @@ def test_functions_of_several_registers():
 def test_equal_functions_have_equal_formulas():
     plain, other = formula(silu), formula(lambda z: z * cute.rcp(1.0 + cute.exp(-z)))
     assert formula(lambda x: sigmoid(x) * 1.0) != plain != other
-    renamed = formula(lambda x: x * cute.rcp(cute.exp(-x) + 1))
+    renamed = formula(lambda z: z * cute.rcp(cute.exp(-z) + 1))
     assert renamed == plain
     assert hash(renamed) == hash(plain)
     zeros = [formula(lambda x, zero=zero: x + zero) for zero in (0.0, -0.0)]
     assert zeros[0] != zeros[1]
+    assert static_key(renamed) == static_key(plain)
     assert eval(repr(plain), {**vars(cute), **vars(cute.plan.formula), "cute": cute}) == plain
 
 
