@@ -13,7 +13,6 @@ import pytest
 import cute_py as cute
 from cute_py.plan.functions import FUNCTIONS
 from cute_py.trace.arithmetic import apply
-from tests import sampling
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
@@ -157,7 +156,9 @@ ARITHMETIC = re.compile(
 ROUNDED = "div.rn.f32", "sqrt.rn.f32"
 
 
-@sampling.each([name for name, row in FUNCTIONS.items() if row.domain in ("any", "float")])
+@pytest.mark.parametrize(
+    "name", [name for name, row in FUNCTIONS.items() if row.domain in ("any", "float")]
+)
 def test_the_price_of_a_function_is_that_of_its_instructions(name):
     found = ARITHMETIC.findall(compiled(name, "f32").ptx)
     price = sum(8 if ".approx" in op else 16 if op in ROUNDED else 1 for op in found)
