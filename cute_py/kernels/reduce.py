@@ -57,7 +57,8 @@ def reduce_rows(
 
 def matrix(A: cute.Tensor, kept: int) -> cute.Tensor:
     """Return A as (M,N): M are its first `kept` modes, N the others."""
-    return cute.group_modes(cute.group_modes(A, kept), 0, kept)
+    grouped: cute.Tensor = cute.group_modes(cute.group_modes(A, kept), 0, kept)
+    return grouped
 
 
 def started(fn: str, kind: cute.Dtype) -> cute.Tensor:

@@ -21,31 +21,34 @@ LOG2_E = math.log2(math.e)
 
 @cute.kernel
 def softmax(A: cute.Tensor, B: cute.Tensor) -> None:
-    """B[m, :] = exp(A[m, :] - max) / sum, computed in f32, a block for each row.
+    """B[m, :] = exp(A[m, :] - max) / sum, computed in f32 (f64 in f64), a block for each row.
 
     M are all modes but the last.
     """
     A, B = (matrix(x, cute.rank(x) - 1) for x in (A, B))
     M, N = cute.size(A, 0), cute.size(A, 1)
     cute.launch(grid=M, block=THREADS)
-    row, tid = cute.block_idx(), cute.thread_idx()
-    partial = cute.smem("f32", (WARPS, 2))
+    row, tid, kind = cute.block_idx(), cute.thread_idx(), computed(A)
+    partial = cute.smem(kind, (WARPS, 2))
 
-    most = cute.rmem("f32", 1)
-    most.fill(-math.inf)
+    most = started("max", kind)
     for j in cute.range(tid, N, THREADS):
-        most[0] = cute.maximum(most, A[row, j].to("f32"))
+        most[0] = cute.maximum(most, A[row, j].to(kind))
     most = over_block("max", most, partial[cute._, 0])
 
-    total = cute.rmem("f32", 1)
-    total.fill(0)
+    total = started("add", kind)
     for j in cute.range(tid, N, THREADS):
-        total += cute.exp2((A[row, j].to("f32") - most) * LOG2_E)
+        total += cute.exp2((A[row, j].to(kind) - most) * LOG2_E)
     scale = cute.rcp(over_block("add", total, partial[cute._, 1]))
 
     for j in cute.range(tid, N, THREADS):
-        p = cute.exp2((A[row, j].to("f32") - most) * LOG2_E) * scale
+        p = cute.exp2((A[row, j].to(kind) - most) * LOG2_E) * scale
         B[row, j] = p.to(B.dtype)
+
+
+def computed(A: cute.Tensor) -> cute.Dtype:
+    """Return the type that a softmax of A is computed in."""
+    return A.dtype if A.dtype.bits == 64 else cute.dtype("f32")
 
 
 @cute.kernel
@@ -55,15 +58,16 @@ def softmax_columns(A: cute.Tensor, B: cute.Tensor) -> None:
     M, N = cute.size(A, 0), cute.size(A, 1)
     cute.launch(grid=cute.ceil_div(M, 32), block=(32, WARPS))
     lane, warp = cute.thread_idx()
-    row, partial = cute.block_idx() * 32 + lane, cute.smem("f32", (32, WARPS, 2))
+    row, kind = cute.block_idx() * 32 + lane, computed(A)
+    partial = cute.smem(kind, (32, WARPS, 2))
 
     def exponential(j: Any) -> cute.Tensor:
-        return cute.exp2((A[row, j].to("f32") - most) * LOG2_E)
+        return cute.exp2((A[row, j].to(kind) - most) * LOG2_E)
 
-    most, total = started("max", cute.f32), started("add", cute.f32)
+    most, total = started("max", kind), started("add", kind)
     with cute.when(row < M):
         for j in cute.range(warp, N, WARPS):
-            most[0] = cute.maximum(most, A[row, j].to("f32"))
+            most[0] = cute.maximum(most, A[row, j].to(kind))
     most = over_warps("max", most, partial[lane, cute._, 0], warp)
     with cute.when(row < M):
         for j in cute.range(warp, N, WARPS):
@@ -76,15 +80,15 @@ def softmax_columns(A: cute.Tensor, B: cute.Tensor) -> None:
 
 @cute.kernel
 def row_softmax(A: cute.Tensor, B: cute.Tensor, tile: Any, copy: cute.TiledCopy) -> None:
-    """B[m, :] = exp(A[m, :] - max) / sum, computed in f32; a block keeps a row in registers."""
+    """The same; a block keeps a row in registers."""
     cute.launch(grid=A.shape[0], block=copy.size())
     row, thread = cute.block_idx(), copy.get_slice(cute.thread_idx())
-    partial = cute.smem("f32", (copy.size() // 32, 2))
+    partial = cute.smem(computed(A), (copy.size() // 32, 2))
     tAgA = thread.partition_S(cute.local_tile(A, tile, (row, 0)))  # (CPY,1,CPY_N)
     tBgB = thread.partition_D(cute.local_tile(B, tile, (row, 0)))  # (CPY,1,CPY_N)
     held = cute.make_rmem_tensor(tAgA.shape, A.dtype)
     cute.copy(tAgA, held, fill=-math.inf)
-    x = held.to("f32")
+    x = held.to(computed(A))
     most = over_block("max", cute.reduce("max", x), partial[cute._, 0])
     e = cute.exp2((x - most) * LOG2_E)
     scale = cute.rcp(over_block("add", cute.reduce("add", e), partial[cute._, 1]))

@@ -74,7 +74,8 @@ class Call:
         outputs: what it writes.
         numbers: the run-time numbers that the user gave.
         more: its other run-time numbers.
-        statics: its compile-time values; a configuration comes first.
+        statics: its compile-time values.
+        choice: what was chosen for it, a configuration first; like requests are prepared by it.
         workspace: scratch arrays.
         blocks, block_bytes: how many blocks it has, and about what the emulator keeps per block.
         inputs: what the arrays and numbers were made of.
@@ -92,6 +93,7 @@ class Call:
     numbers: tuple[float, ...] = ()
     more: tuple[float, ...] = ()
     statics: tuple[Any, ...] = ()
+    choice: tuple[Any, ...] = ()
     workspace: tuple[Any, ...] = ()
     blocks: int = 1
     block_bytes: int = 0
@@ -105,7 +107,7 @@ class Call:
     @property
     def config(self) -> Any:
         """How the result is computed."""
-        return self.statics[0]
+        return self.choice[0]
 
     @property
     def result(self) -> Any:

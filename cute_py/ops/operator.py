@@ -42,9 +42,10 @@ if TYPE_CHECKING:
     from typing import ParamSpec, Protocol, TypeVar
 
     from cute_py.calls.memo import Answer
-    from cute_py.kernels.config import GemmConfig as Config
+    from cute_py.kernels.configuration import Config
     from cute_py.ops.libraries import Library
     from cute_py.ops.problem import Problem
+    from cute_py.records import Text
 
     P = ParamSpec("P")
     R = TypeVar("R", covariant=True)
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
         """What a user calls: a function that knows its operator."""
 
         operator: Operator
+        explain: Callable[..., Text]
         __name__: str
 
         def __call__(self, *args: P.args, **named: P.kwargs) -> R:
@@ -169,7 +171,7 @@ def make(known, request, answered, traced, is_traced, CuteError, shorten):
         public = made["make"](self.known, self.request, *more)
         for name in ("__doc__", "__module__", "__qualname__", "__annotations__"):
             setattr(public, name, getattr(function, name))
-        public.__wrapped__, public.operator = function, self
+        public.__wrapped__, public.operator, public.explain = function, self, self.explain
         return not_compiled(public)
 
     # -- a request
@@ -190,13 +192,13 @@ def make(known, request, answered, traced, is_traced, CuteError, shorten):
         return OPERATORS[self.short][1](self.request(*given))
 
     @graph_break
-    def answered(self, given: Any, statics: tuple[Any, ...] | None = None) -> Any:
+    def answered(self, given: Any, choice: tuple[Any, ...] | None = None) -> Any:
         """Return the result of a request, by the choices for one like it, if there are any."""
         leave_graphs()
-        return self._computed(given, statics)
+        return self._computed(given, choice)
 
     @graph_break
-    def _computed(self, given: Any, statics: tuple[Any, ...] | None) -> Any:
+    def _computed(self, given: Any, choice: tuple[Any, ...] | None) -> Any:
         arrays = given[: len(self.arrays)]
         held = [unwrapped(x) for x in arrays if x is not None]
         if held and all(map(is_tensor, held)) and is_in_mode(held[0]):
@@ -211,15 +213,15 @@ def make(known, request, answered, traced, is_traced, CuteError, shorten):
             problem = self.problem(request, library)
             if problem.is_known:
                 return problem.without_kernel(given)
-            call = problem.call(statics)
+            call = problem.call(choice)
             result = call.run(**{"checks": given.checks} if library.on_host else {})
         if library.on_host:
             for name in self.outputs:
                 if is_tensor(getattr(given, name)):
                     note_written(getattr(given, name))
-        again = in_place(call, arrays, len(self.outputs), self._by(call.statics))
-        if again is not None or statics is None:
-            answer = problem.guarded(again or self._by(call.statics))
+        again = in_place(call, arrays, len(self.outputs), self._by(call.choice))
+        if again is not None or choice is None:
+            answer = problem.guarded(again or self._by(call.choice))
             self.known.keep(given, outside_autograd(arrays, answer, self._again))
         return problem.given_back(given, result)
 
@@ -237,9 +239,23 @@ def make(known, request, answered, traced, is_traced, CuteError, shorten):
         """Answer a request with an operand that autograd follows."""
         return self._followed(self.request(*args))
 
-    def _by(self, statics: Any) -> Answer:
-        """Return the answer to requests that are prepared anew, but for these choices."""
-        return lambda args, _values: self.answered(self.request(*args), statics)
+    def _by(self, choice: Any) -> Answer:
+        """Return the answer to requests that are prepared anew, but for this choice."""
+        return lambda args, _values: self.answered(self.request(*args), choice)
+
+    # -- without computing
+
+    def problem_of(self, *args: Any, **named: Any) -> Problem:
+        """Return the problem of a call with these arguments."""
+        return self.problem(*self.taken(self.bound(*args, **named)))
+
+    def explain(self, *args: Any, **named: Any) -> Text:
+        """Return how a call with these arguments is computed and why, without computing it."""
+        request, library = self.taken(self.bound(*args, **named))
+        with library.inside():
+            problem = self.problem(request, library)
+            problem.require_some(f"{self.name}.explain")
+            return problem.explained()
 
     # -- what is asked for
 

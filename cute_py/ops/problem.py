@@ -6,15 +6,19 @@ An operator derives its own from it. `__init__` reads the arrays and says which 
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from cute_py.calls.arrays import dtype_of, strides_of
+from cute_py.calls.arrays import VECTOR_BYTES, address_of, dtype_of, strides_of
 from cute_py.calls.torch_tensors import require_no_gradient
 from cute_py.errors import CuteError, refusal
-from cute_py.ops.call import Output, writable
+from cute_py.kernels.configuration import parts_of
+from cute_py.ops.call import Output, directly, writable
+from cute_py.ops.family import changed_for, choose, classes_of, take
 from cute_py.ops.operands import bytes_each, is_apart, shown
+from cute_py.ops.tuned import winner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,7 +26,9 @@ if TYPE_CHECKING:
     from cute_py.calls.memo import Answer
     from cute_py.dtypes.table import Dtype
     from cute_py.ops.call import Call
-    from cute_py.ops.libraries import Gpu, Library
+    from cute_py.ops.family import Family
+    from cute_py.ops.libraries import Library
+    from cute_py.records import Text
 
 
 class Problem:
@@ -30,6 +36,7 @@ class Problem:
 
     Attributes:
         operation: the public name of the operator.
+        families: the kernels that compute it.
         request, library: what is asked for, in arrays of one library.
         results: of each output its shape and type; `shape` and `kind` are those of the first.
         value: what the result is filled with, where no kernel computes it; else None.
@@ -44,6 +51,7 @@ class Problem:
     """
 
     operation: ClassVar[str] = ""
+    families: ClassVar[Sequence[Family]] = ()
     hint: ClassVar[str] = ""  # more of the fix for a wrong shape
     types: ClassVar[Sequence[str]] = ()
     reference: ClassVar[Callable[..., Any] | None] = None
@@ -57,17 +65,16 @@ class Problem:
         self.results: dict[str, tuple[tuple[int, ...], Dtype]] = {}
         self.value: float | None = None
 
-    def call(self, statics: tuple[Any, ...] | None = None) -> Call:
-        """Return the call of a kernel, by a configuration that was chosen before, if given."""
+    def call(self, choice: tuple[Any, ...] | None = None) -> Call:
+        """Return the call of a kernel, by what was chosen before, if given."""
         raise NotImplementedError
 
-    def candidates(self) -> list[tuple[Any, ...]]:
-        """Return the choices that `cute.tune` measures, as `call` takes them, the rule's first."""
-        raise NotImplementedError
-
-    def facts(self) -> tuple[object, ...]:
-        """Return all that a choice may depend on."""
-        raise NotImplementedError
+    def explained(self) -> Text:
+        """Return how the result is computed, and why."""
+        if self.is_known:
+            return Text(f"no kernel: filled with {self.value}")
+        explained: Text = self.call().config.explain()
+        return explained
 
     def guarded(self, answer: Answer) -> Answer:
         """Return an answer that is asked only where the call would be the same."""
@@ -119,6 +126,63 @@ class Problem:
             raise refusal(
                 "ops-out-dtype", operation=self.operation, name=name, dtype=kind, known=words
             )
+
+    def mode(self, name: str, dim: int, rank: int) -> int:
+        """Return which mode a number names that may count from the end."""
+        if type(dim) is int and -rank <= dim < rank:
+            return dim % rank
+        facts: dict[str, Any] = {"name": name, "value": dim, "rank": rank}
+        raise refusal("ops-mode", operation=self.operation, **facts, least=-rank, most=rank - 1)
+
+    def readable(self, x: Any) -> Any:
+        """Return an array along whose strides kernels can read: a copy where they cannot."""
+        return x if self.library.steps(x) is not None else self.library.contiguous(x)
+
+    # -- how it is computed
+
+    def chosen(self, choice: tuple[Any, ...] | None) -> tuple[Family, Any]:
+        """Return the family and the configuration for a problem, or those that were chosen."""
+        config = choice[0] if choice else self._config()
+        return next(x for x in self.families if x.name == config.family), config
+
+    def _config(self) -> Any:
+        given, families = self.request.config, self.families
+        if given is None:
+            found = winner(self.facts)
+            if found is not None:
+                return found
+        name = getattr(given, "family", None)
+        if isinstance(given, str):
+            name = parts_of(given, classes_of(families)).get("family")
+        asked = [x for x in families if x.name == name] or families
+        taken = take(asked, self)
+        if not taken.reads.takes:
+            raise refusal("ops-family", operation=self.operation, config=given, why=taken.reads.why)
+        if given is not None and not isinstance(given, str):
+            return given
+        config, why = choose(taken, self)
+        config = config.because(taken.reason, *why())
+        return config if given is None else changed_for(taken, config, given, self)
+
+    def candidates(self) -> list[tuple[Any, ...]]:
+        """Return the choices that `cute.tune` measures, as `call` takes them, the rule's first."""
+        found = [choose(take(self.families, self), self)[0]]
+        for family in self.families:
+            if family.reads(self).takes:
+                found += [x.config for x in family.configs(self)]
+        return [(config,) for config in dict.fromkeys(found)]
+
+    def facts(self) -> tuple[object, ...]:
+        """Return all that a choice may depend on: where arrays are, and the other arguments."""
+        named = self.request._asdict()
+        arrays = {name: x for name, x in named.items() if hasattr(x, "shape")}
+        where = [
+            (name, dtype_of(x).name, tuple(x.shape), strides_of(x), address_of(x) % VECTOR_BYTES)
+            for name, x in arrays.items()
+        ]
+        rest = [(name, repr(x)) for name, x in named.items() if name not in arrays]
+        gpu = self.library.gpu(next(iter(arrays.values())))
+        return self.operation, tuple(where), tuple(rest), gpu, gpu and gpu.name
 
     # -- what is written
 
@@ -178,16 +242,53 @@ class Problem:
             raise refusal("ops-overlap", operation=self.operation, **facts)
 
     def writes(
-        self, reads: Sequence[Any], modes: tuple[int, ...] | None = None, name: str = "out"
+        self,
+        reads: Sequence[Any],
+        modes: tuple[int, ...],
+        form: tuple[int, ...] | None = None,
+        name: str = "out",
     ) -> Output:
         """Return an output as a kernel writes it that takes any strides: the user's array where it
-        may go there, else a new one; perhaps with its modes in another order.
+        may go there, else a new one.
+
+        Args:
+            reads: what the kernel reads.
+            modes: their order for the kernel; of none one is made.
+            form: the shape without modes of one element that only the user wants; None: all.
+            name: of the output.
+
         """
         out, (shape, kind) = getattr(self.request, name), self.results[name]
         direct = out is not None and writable(out, reads)
-        made = out if direct else self.library.empty(shape, kind)
-        array = made if modes is None else self.library.ordered(made, modes)
-        return Output(array, made, shape, out, direct)
+        form = shape if form is None else form
+        made = out.reshape(form) if direct else self.library.empty(form, kind)
+        return Output(self.ordered(made, modes), made, shape, out, direct)
+
+    def ordered(self, x: Any, modes: tuple[int, ...]) -> Any:
+        """Return a view with the modes in another order; without modes, with one of one element."""
+        return self.library.ordered(x, modes) if modes else x.reshape((1,))
+
+    def writes_matrices(self, reads: Sequence[Any], name: str = "out", tma: bool = False) -> Output:
+        """Return an output (..., rows, columns) as kernels of matrices write it: (rows, columns) or
+        (rows, columns, L).
+        """
+        library, out, (shape, kind) = self.library, getattr(self.request, name), self.results[name]
+        form = prod(shape[:-2]), *shape[-2:]
+        view = directly(out, form, reads)
+        if view is None and form[0] == 1 and not library.on_host:
+            made = library.empty(form[1:], kind)
+            return Output(made, made, shape, out)
+        made = library.empty(form, kind) if view is None else view
+        return Output(self.matrices(made, tma), made, shape, out, view is not None)
+
+    def matrices(self, x: Any, tma: bool = False) -> Any:
+        """Return [L, rows, columns] as kernels count it: (rows, columns, L); a GPU gets two modes
+        for L = 1, and by TMA for one matrix that the batch shares.
+        """
+        shared = x.shape[0] == 1 or (tma and strides_of(x)[0] == 0)
+        if shared and not self.library.on_host:
+            return self.library.first(x)
+        return self.library.ordered(x, (1, 2, 0))
 
     def without_kernel(self, given: Any) -> Any:
         """Return the results of a request that no kernel computes."""
@@ -211,11 +312,12 @@ class Problem:
             found.append(self.library.given_back(x, given[0]) if out is None else out)
         return found[0] if len(found) == 1 else tuple(found)
 
+    @classmethod
+    def keeping(cls, _request: Any) -> Sequence[str]:
+        """Return the arrays and results that the derivative of a request reads."""
+        return cls.keeps
+
     @property
     def is_known(self) -> bool:
         """Whether no kernel has to compute the result: it is empty, or of nothing."""
         return self.value is not None or all(0 in shape for shape, _kind in self.results.values())
-
-    def gpu_of(self, x: Any) -> Gpu | None:
-        """Return the facts of the GPU that has an array; None for the host."""
-        return self.library.gpu(x)

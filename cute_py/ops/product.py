@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import cute_py as cute
-from cute_py.calls.arrays import VECTOR_BYTES, address_of, dtype_of, strides_of
+from cute_py.calls.arrays import VECTOR_BYTES, address_of, dtype_of
 from cute_py.dtypes.table import Dtype, f32, s32
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
@@ -17,7 +17,7 @@ from cute_py.kernels.activations import ACTIVATIONS
 from cute_py.kernels.config import ATOMS, GemmConfig
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.layout.tuples import ceil_div
-from cute_py.ops.call import Call, Output, directly
+from cute_py.ops.call import Call
 from cute_py.ops.choice import all_for, choose, facts
 from cute_py.ops.libraries import Words
 from cute_py.ops.operands import aligned, broadcast, ready, ready_row, rows_of, shown
@@ -193,22 +193,16 @@ class Product(Problem):
 
     # -- the call
 
-    def call(self, statics: tuple[GemmConfig, Epilogue] | None = None) -> Call:
+    def call(self, choice: tuple[GemmConfig, Epilogue] | None = None) -> Call:
         """Return the call of the kernel, by a configuration and an epilogue chosen before, if
         given.
         """
         library, L = self.library, prod(self.batch)
-        path, *operands, config, more, why = choose(self, statics[0] if statics else None)
-        config, epilogue = statics or shared(config, self.epilogue(), why)
+        path, *operands, config, more, why = choose(self, choice[0] if choice else None)
+        config, epilogue = choice or shared(config, self.epilogue(), why)
         C, bias = self.source, self.row
-        form, out = (L, self.M, self.N), self.request.out
-        view = directly(out, form, (*operands, C, bias))
-        A, B, C = (None if x is None else self._modes(x, path.tma) for x in (*operands, C))
-        if view is None and L == 1 and not library.on_host:
-            D = result = library.empty(form[1:], self.kind)
-        else:
-            result = library.empty(form, self.kind) if view is None else view
-            D = self._modes(result, path.tma)
+        output = self.writes_matrices((*operands, C, bias), tma=path.tma)
+        A, B, C = (None if x is None else self.matrices(x, path.tma) for x in (*operands, C))
         if self.kinds[0].name == "tf32":
             A, B = (cute.typed(x, "tf32") for x in (A, B))
         m, n, _k = config.tile
@@ -216,10 +210,11 @@ class Product(Problem):
             kernel_of(config),
             library,
             reads=(A, B, C, bias),
-            outputs=(Output(D, result, self.shape, out, view is not None),),
+            outputs=(output,),
             numbers=(self.alpha, self.beta),
             more=more,
             statics=(config, epilogue),
+            choice=(config, epilogue),
             blocks=L * ceil_div(self.M, m) * ceil_div(self.N, n),
             block_bytes=config.block_bytes if library.on_host else 0,
             inputs=self,
@@ -235,15 +230,6 @@ class Product(Problem):
         return lambda args, values: (
             answer(args, values) if _are_whole(values[-2:]) is whole else None
         )
-
-    def _modes(self, x: Any, tma: bool) -> Any:
-        """Return [L, rows, columns] as the kernel counts it: (rows, columns, L); a GPU gets two
-        modes for L = 1, and by TMA for one matrix that the batch shares.
-        """
-        shared = x.shape[0] == 1 or (tma and strides_of(x)[0] == 0)
-        if shared and not self.library.on_host:
-            return self.library.first(x)
-        return self.library.ordered(x, (1, 2, 0))
 
     def epilogue(self) -> Epilogue:
         """Return the epilogue."""

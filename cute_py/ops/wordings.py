@@ -17,6 +17,18 @@ WORDINGS = {
         {name} of shape {shape}
         shape {wanted}
         reshape or slice it{hint}""",
+    "ops-mode": """LayoutError
+        {name}={value!r} of an array with {rank} modes
+        a mode from {least} to {most}, each once
+        count modes from 0, or from the end: -1 is the last""",
+    "ops-nothing": """LayoutError
+        {value!r} of no elements, along a mode of extent 0
+        a reduction that has a result for nothing (add, mul, and, or, xor), or elements
+        leave empty arrays out, or join them with an array of one element""",
+    "ops-family": """LayoutError
+        {config} for these arrays
+        a family whose kernel reads them; {why}
+        leave config out, or name another family""",
     "ops-empty": """LayoutError
         a result of shape {shape}
         a result with elements: no kernel computes an empty one

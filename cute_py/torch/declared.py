@@ -307,18 +307,21 @@ def computed({", ".join(parts)}):
         result = run(*args)
         results = result if isinstance(result, tuple) else (result,)
         held = dict(zip((*self.names, *self.ours.outputs), (*args, *results), strict=True))
-        ctx.save_for_backward(*[held[name] for name in self.ours.problem.keeps])
+        ctx.save_for_backward(*[held[name] for name in self._kept(args)])
         ctx.set_materialize_grads(False)
         ctx.types = {x: held[x].dtype for x in self.arrays if held[x] is not None}
         ctx.given = [x.shape if isinstance(x, torch.Tensor) else x for x in args]
         return results
+
+    def _kept(self, args: tuple[Any, ...]) -> Any:
+        return self.ours.problem.keeping(self.ours.request(*self.given(*args)))
 
     def _backward(self, ctx: Any, *gradients: Any) -> tuple[Any, ...]:
         """Return the gradients of the arrays."""
         if all(g is None for g in gradients):
             return tuple([None] * len(self.names))
         request = self.ours.request(*self.given(*ctx.given))
-        kept = dict(zip(self.ours.problem.keeps, ctx.saved_tensors, strict=True))
+        kept = dict(zip(self.ours.problem.keeping(request), ctx.saved_tensors, strict=True))
         derivative = self.ours.problem.gradient
         assert derivative is not None
         found = derivative(request, *gradients, **kept)

@@ -1,0 +1,163 @@
+"""`reduce`: sums, products, extremes and bits of an array along any of its modes."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cute_py.dtypes.table import dtype as as_dtype
+from cute_py.errors import refusal
+from cute_py.kernels.reduce import identity, reduce_columns, reduce_rows, row_reduce
+from cute_py.ops.call import Call, Output
+from cute_py.ops.operator import operator
+from cute_py.ops.rows import BLOCK_BYTES, RowConfig, Rows, families
+from cute_py.plan.functions import REDUCTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cute_py.dtypes.table import DtypeLike
+    from cute_py.ops.libraries import Library
+
+FLOATS = ("f16", "bf16", "f32", "f64", "e4m3", "e5m2")
+INTEGERS = ("s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64")
+TYPES = (*FLOATS, *INTEGERS)
+WIDER = {"s8": "s32", "s16": "s32", "u8": "u32", "u16": "u32"}  # of sums and products
+PART = 4096  # elements of a row, of which a block has at least so many
+
+
+def _modes(dim: Any, rank: int) -> tuple[int, ...]:
+    return tuple(range(rank)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+
+
+def _reference(
+    x: Any, op: str = "add", dim: Any = None, keepdim: bool = False, **_named: Any
+) -> Any:
+    names = {"mul": "multiply", "min": "minimum", "max": "maximum"} | {
+        x: f"bitwise_{x}" for x in ("and", "or", "xor")
+    }
+    return getattr(np, names.get(op, op)).reduce(x, _modes(dim, x.ndim), keepdims=keepdim)
+
+
+def _gradient(request: Any, g: Any, x: Any = None, out: Any = None) -> dict[str, Any]:
+    """Return the gradient: an extreme shares it among the elements that are it; of a product it is
+    that of the other factors.
+    """
+    shape = tuple(request.x)
+    dims = [i % len(shape) for i in _modes(request.dim, len(shape))]
+    kept = [1 if i in dims else n for i, n in enumerate(shape)]
+    g = g.reshape(kept)
+    if request.op == "add":
+        return {"x": g.expand(shape)}
+    if request.op in ("min", "max"):
+        same = (x == out.reshape(kept)).to(g.dtype)
+        return {"x": g * same / same.sum(dims, keepdim=True)}
+    zeros = x == 0
+    rest = x.masked_fill(zeros, 1)
+    count, product = zeros.sum(dims, keepdim=True), reduce(rest, "mul", dims, keepdim=True)
+    return {"x": g * product / rest * ((count == 0) | (zeros & (count == 1)))}
+
+
+class Reduced(Rows):
+    """The array as the kernels read it; the result has the modes that are kept."""
+
+    types, autocast = TYPES, "f32"
+    reference, gradient = staticmethod(_reference), staticmethod(_gradient)
+    families = families(row_reduce, reduce_columns, reduce_rows)
+
+    def __init__(self, request: Any, library: Library) -> None:
+        """Read the array; refuse a reduction that its type does not have."""
+        super().__init__(request, library)
+        self.x, kind = self.read("x", TYPES)
+        shape, op = tuple(self.x.shape), request.op
+        if op in ("and", "or", "xor"):
+            self.require_type("x", kind, INTEGERS)
+        dims = [self.mode("dim", i, len(shape)) for i in _modes(request.dim, len(shape))]
+        if len(set(dims)) < len(dims):
+            self.mode("dim", request.dim, len(shape))
+        self.dims = tuple(sorted(dims))
+        self.form = tuple([n for i, n in enumerate(shape) if i not in dims])
+        sums = WIDER.get(kind.name, kind.name) if op in ("add", "mul") else kind.name
+        result = as_dtype(sums if request.out_dtype is None else request.out_dtype)
+        self.require_type("out_dtype", result, TYPES)
+        kept = tuple([1 if i in dims else n for i, n in enumerate(shape)])
+        self.gives(kept if request.keepdim else self.form, result)
+        wide = result if op in ("add", "mul") else kind
+        name = "f32" if wide.is_float else WIDER.get(wide.name, wide.name)
+        self.wide = wide if wide.bits == 64 else as_dtype(name)
+        if 0 in shape and 0 not in self.form:
+            if op in ("min", "max"):
+                raise refusal("ops-nothing", operation=self.operation, value=op)
+            self.value = identity(op, result)
+        self.parts = self._parts() if op and prod(self.form) else 1
+
+    def _parts(self) -> int:
+        """Return how many blocks share a row, so that all multiprocessors have work."""
+        gpu, rows = self.library.gpu(self.x), prod(self.form)
+        each = prod(self.x.shape) // rows // PART
+        return 1 if gpu is None else max(min(4 * gpu.multiprocessors // rows, each), 1)
+
+    @staticmethod
+    def batched(named: dict[str, Any], ranks: dict[str, int]) -> dict[str, Any]:
+        """Return the modes, counted from the end."""
+        rank = ranks["x"]
+        return {"dim": [i - rank if i >= 0 else i for i in _modes(named["dim"], rank)]}
+
+    @classmethod
+    def keeping(cls, request: Any) -> Sequence[str]:
+        """Return the arrays that the derivative reads."""
+        return {"add": (), "mul": ("x",)}.get(request.op, ("x", "out"))
+
+    def statics(self, kept: int | None) -> tuple[Any, ...]:
+        """Return the operation, the type that is computed in, and how many modes are kept."""
+        return (self.request.op, self.wide, *[n for n in (kept,) if n is not None])
+
+    def first(self, config: RowConfig) -> tuple[Any, Call | None]:
+        """Return the results of the parts of a row, and the call that computes them."""
+        A, kept, _output = self.sides
+        if config.parts == 1:
+            return A, None
+        form = *A.shape[:kept], config.parts
+        made = self.library.empty(form, self.wide)
+        how: dict[str, Any] = {"statics": self.statics(kept), "block_bytes": BLOCK_BYTES}
+        outputs = (Output(made, made, form),)
+        return made, Call(reduce_rows, self.library, (A,), outputs, blocks=prod(form), **how)
+
+
+@operator(Reduced, arrays=("x", "out"), choices={"op": REDUCTIONS}, configs=RowConfig)
+def reduce(
+    x: Any,
+    op: str = "add",
+    dim: int | Sequence[int] | None = None,
+    *,
+    keepdim: bool = False,
+    out_dtype: DtypeLike | None = None,
+    out: Any = None,
+    backend: str = "auto",
+    config: RowConfig | str | None = None,
+    checks: bool | str = False,
+) -> Any:  # an array of the operand's library
+    """Return the elements of an array combined along some of its modes.
+
+    Args:
+        x: an array of any strides, of floats or integers of 8 to 64 bits.
+        op: "add", "mul", "min", "max", or for integers "and", "or", "xor", as in `cute.reduce`.
+        dim: the mode, or several; negative numbers count from the end. None: all.
+        keepdim: whether these modes stay, with one element.
+        out_dtype: of the result; None: that of x, for sums and products of integers s32 or u32 at
+            least.
+        out: where the result goes; None: a new array.
+        backend: "gpu" or "emulator", which refuse arrays elsewhere; "auto" takes what fits them.
+        config: what `cute.ops.reduce.explain` shows, or text: "family=rows,parts=8".
+        checks: those of the emulator, as in `cute.emulate`.
+
+    Floats are combined in f32 (f64 in f64) and rounded once, integers in the type of the result,
+    which wraps. The order is fixed, so that equal calls give equal bits. NaN makes a result NaN. Of
+    no elements a sum is 0 and a product 1; extremes are refused. For gradients see docs/torch.md.
+    Raises CuteError.
+
+    >>> reduce([[1.0, 2.0], [3.0, 4.0]], "max", 0)
+    array([3., 4.])
+    """

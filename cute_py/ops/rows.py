@@ -1,0 +1,166 @@
+"""Operators along modes of an array of any strides: its rows, and the kernels that read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from cute_py.calls.arrays import strides_of
+from cute_py.kernels.arrays import row_copy
+from cute_py.kernels.configuration import Config, part
+from cute_py.layout.tuples import ceil_div
+from cute_py.ops.call import Call
+from cute_py.ops.family import Estimate, Family, Reads
+from cute_py.ops.problem import Problem
+
+if TYPE_CHECKING:
+    from cute_py.trace.kernel import Kernel
+
+BLOCK_BYTES = 1 << 14  # about what the emulator keeps of a block
+
+
+@dataclass(frozen=True, slots=True)
+class RowConfig(Config):
+    """How rows are computed.
+
+    Attributes:
+        family: "registers": a block keeps a row; "columns": 32 neighbouring rows in a block;
+            "rows": blocks read a row each, as often as it takes.
+        parts: of a row, a block for each, where a second kernel can combine them.
+        reasons: why; not compared.
+    """
+
+    family: str = part("rows", choices=("registers", "columns", "rows"), is_shown=True)
+    parts: int = part(1)
+    reasons: tuple[str, ...] = field(default=(), compare=False, repr=False)
+
+
+def families(registers: Kernel, columns: Kernel, rows: Kernel) -> tuple[Family, ...]:
+    """Return the families of an operator along modes, by its three kernels."""
+
+    def by(name: str, more: bool = False) -> Any:
+        return lambda p: [Estimate(1.0, RowConfig(name, p.parts if more else 1))]
+
+    def reads(attribute: str, what: str) -> Any:
+        return lambda p: Reads(getattr(p, attribute) not in (None, False), what)
+
+    held = reads("in_registers", "contiguous rows that registers hold")
+    beside = reads("has_columns", "rows that are neighbours in memory")
+    return (
+        Family("registers", registers, RowConfig, by("registers"), held, "a row in registers"),
+        Family(
+            "columns", columns, RowConfig, by("columns"), beside, "32 neighbouring rows a block"
+        ),
+        Family("rows", rows, RowConfig, by("rows", more=True), means="blocks for each row"),
+    )
+
+
+class Rows(Problem):
+    """An array as kernels of rows read it: the modes that are kept, then those of a row.
+
+    Attributes:
+        x: the array.
+        dims: the modes of a row.
+        whole: whether the result has the modes of a row, too.
+        form: its shape, as the kernel counts it.
+        parts: how many blocks share a row.
+    """
+
+    x: Any
+    dims: tuple[int, ...]
+    form: tuple[int, ...]
+    whole = False
+    parts = 1
+
+    def statics(self, kept: int | None) -> tuple[Any, ...]:
+        """Return the kernel's compile-time values; None: of the one of rows in registers."""
+        return ()
+
+    @cached_property
+    def sides(self) -> tuple[Any, int, Any]:
+        """A, how many of its modes are kept, and the output."""
+        x = self.readable(self.x)
+        strides = strides_of(x)
+
+        def by_stride(modes: list[int]) -> list[int]:
+            return sorted(modes, key=lambda mode: (strides[mode], -mode))
+
+        others = [i for i in range(len(x.shape)) if i not in self.dims]
+        kept, row = by_stride(others), by_stride(list(self.dims))
+        A, whole = self.ordered(x, (*kept, *row)), self.whole
+        place = tuple((*kept, *row) if whole else map(others.index, kept))
+        output = self.writes((x,), place, self.form)
+        if not kept:
+            A = A[None] if row else A
+            output = output._replace(array=output.array[None]) if whole else output
+        return A if row else A[..., None], max(len(kept), 1), output
+
+    @cached_property
+    def in_registers(self) -> Any:
+        """A view (rows, N) of the array, one of the output, and how a block shares a row; None
+        where registers do not hold it.
+        """
+        A, output, whole = self._flat(self.readable(self.x)), self.sides[2], self.whole
+        made = self._flat(output.made) if whole else _run(output.made)
+        if A is None or made is None or self.library.read(A, "x")[1].name in ("e4m3", "e5m2"):
+            return None
+        found = row_copy(A, made) if whole else row_copy(A)
+        return None if found is None else (A, made, found)
+
+    def _flat(self, x: Any) -> Any:
+        """Return a view (rows, N), or None."""
+        if self.dims != (len(x.shape) - 1,):
+            return None
+        return _run(x, keeps_last=True)
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether the array is contiguous along a mode that is kept, and not along a row."""
+        A, kept, _output = self.sides
+        strides = strides_of(A)
+        return bool(A.shape[0] > 1 and strides[0] == 1 and strides[kept] != 1)
+
+    def first(self, config: RowConfig) -> tuple[Any, Call | None]:
+        """Return the array that the kernel reads, and the call that writes it, if one does."""
+        return self.sides[0], None
+
+    def call(self, choice: tuple[Any, ...] | None = None) -> Call:
+        """Return the call of a kernel, by what was chosen before, if given."""
+        family, config = self.chosen(choice)
+        A, kept, output = self.sides
+        rows = prod(A.shape[:kept])
+        if family.name == "registers":
+            A, made, found = self.in_registers
+            output, statics, before = (
+                output._replace(array=made),
+                (*found, *self.statics(None)),
+                None,
+            )
+        else:
+            (A, before), statics = self.first(config), self.statics(kept)
+        return Call(
+            family.kernel,
+            self.library,
+            (A,),
+            (output,),
+            statics=statics,
+            choice=(config,),
+            blocks=ceil_div(rows, 32) if family.name == "columns" else rows,
+            block_bytes=BLOCK_BYTES,
+            first=before,
+        )
+
+
+def _run(x: Any, keeps_last: bool = False) -> Any:
+    """Return an array whose modes are one run in memory as a view of one, or of all but the last;
+    None for others.
+    """
+    count = len(x.shape) - keeps_last
+    shape, strides = tuple(x.shape), strides_of(x)
+    runs = [(n, s) for n, s in zip(shape[:count], strides[:count], strict=True) if n != 1]
+    if 0 in shape or any(s != n * inner for (_, s), (n, inner) in pairwise(runs)):
+        return None
+    return x.reshape((prod(shape[:count]), *shape[count:]))

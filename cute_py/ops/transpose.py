@@ -1,0 +1,128 @@
+"""`transpose`: matrices with rows and columns exchanged, in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from cute_py.kernels.arrays import facts_of
+from cute_py.kernels.configuration import Config, part
+from cute_py.kernels.transpose import SIDES, SWIZZLED, TILE, transpose_shared, transpose_vectors
+from cute_py.layout.tuples import ceil_div
+from cute_py.ops.call import Call
+from cute_py.ops.family import Estimate, Family, Reads
+from cute_py.ops.operands import ready
+from cute_py.ops.operator import operator
+from cute_py.ops.problem import Problem
+
+if TYPE_CHECKING:
+    from cute_py.ops.libraries import Library
+
+TYPES = (
+    *("f16", "bf16", "f32", "f64", "e4m3", "e5m2"),
+    *("s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TransposeConfig(Config):
+    """How matrices are transposed.
+
+    Attributes:
+        family: "vectors": 16 bytes at a time; "elements": single ones, of any strides.
+        threads: of a block, of vectors.
+        reasons: why; not compared.
+    """
+
+    family: str = part("elements", choices=("vectors", "elements"), is_shown=True)
+    threads: int = part(256)
+    reasons: tuple[str, ...] = field(default=(), compare=False, repr=False)
+
+
+class Transposed(Problem):
+    """Matrices as the kernels read them: A (M,N) or (M,N,L)."""
+
+    types = TYPES
+    reference = staticmethod(lambda a, **_named: a.swapaxes(-1, -2))
+    gradient = staticmethod(lambda _request, g: {"a": transpose(g)})
+    families = (
+        Family(
+            "vectors",
+            transpose_vectors,
+            TransposeConfig,
+            lambda p: [Estimate(1.0, TransposeConfig("vectors", n)) for n in (256, 512, 128)],
+            lambda p: Reads(p.has_vectors, "rows of whole vectors of 16 bytes"),
+            "vectors",
+        ),
+        Family(
+            "elements",
+            transpose_shared,
+            TransposeConfig,
+            lambda p: [Estimate(1.0, TransposeConfig())],
+            means="single elements",
+        ),
+    )
+
+    def __init__(self, request: Any, library: Library) -> None:
+        """Read the matrices."""
+        super().__init__(request, library)
+        self.a, kind = self.read("a", TYPES, 2, "(..., M, N)")
+        self.gives((*self.a.shape[:-2], *self.a.shape[:-3:-1]), kind)
+
+    @cached_property
+    def sides(self) -> Any:
+        """A, and the output."""
+        A = ready(self.library, self.a, tuple(self.a.shape[:-2]), self.kind)
+        return self.matrices(A), self.writes_matrices((A,))
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether rows of both sides are made of whole vectors."""
+        A, output = self.sides
+        return all(facts_of(x)[1:] == (1, 128) for x in (A, output.array))
+
+    def call(self, choice: tuple[Any, ...] | None = None) -> Call:
+        """Return the call of a kernel, by what was chosen before, if given."""
+        family, config = self.chosen(choice)
+        A, output = self.sides
+        by_vectors = family.name == "vectors"
+        side = SIDES[self.kind.bits] if by_vectors else TILE
+        return Call(
+            family.kernel,
+            self.library,
+            (A,),
+            (output,),
+            statics=(config.threads if by_vectors else SWIZZLED,),
+            choice=(config,),
+            blocks=prod(ceil_div(x, side) for x in A.shape[:2]) * prod(A.shape[2:]),
+            block_bytes=2 * side * side * 8,
+        )
+
+
+@operator(Transposed, arrays=("a", "out"), configs=TransposeConfig)
+def transpose(
+    a: Any,
+    *,
+    out: Any = None,
+    backend: str = "auto",
+    config: TransposeConfig | str | None = None,
+    checks: bool | str = False,
+) -> Any:  # an array of the operand's library
+    """Return the matrices of `a` (..., M, N) transposed, (..., N, M), in memory.
+
+    Args:
+        a: an array of any strides, of floats or integers of 8 to 64 bits.
+        out: where the result goes; None: a new array with contiguous rows.
+        backend: "gpu" or "emulator", which refuse arrays elsewhere; "auto" takes what fits them.
+        config: what `cute.ops.transpose.explain` shows, or text: "family=elements".
+        checks: those of the emulator, as in `cute.emulate`.
+
+    The law: `transpose(a)[..., j, i] == a[..., i, j]`, bit for bit. For gradients see
+    docs/torch.md. Raises CuteError.
+
+    >>> transpose([[1.0, 2.0], [3.0, 4.0]])
+    array([[1., 3.],
+           [2., 4.]])
+    """
