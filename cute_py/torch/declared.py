@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-import cute_py.ops
 from cute_py.calls.arrays import TypedArray, dtype_of, unwrapped
 from cute_py.calls.torch_tensors import NAMES, OPERATORS, dtype_of_torch
 from cute_py.dtypes.table import Dtype
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
 from cute_py.ops.libraries import reading
-from cute_py.ops.operator import REGISTRY
+from cute_py.ops.operator import operators
 from cute_py.torch.operators import Gradient, cast, define
 from cute_py.torch.shapes import described
 
@@ -194,8 +193,7 @@ def computed({", ".join(parts)}):
         run, problem = computed or self.computed, self.ours.problem
         if gradient is None and problem.gradient is not None:
             gradient = Gradient(self._forward, self._backward, keeps=True)
-        if autocast is None and problem.autocast is not None:
-            autocast = cast if problem.autocast == "lower" else _widened
+        rules = {"lower": cast, "f32": _widened, None: lambda args, _dtype: args}
         schema, results = f"cute_py::{self.ours.short}", len(self.ours.outputs)
         result = "Tensor" if results == 1 else f"({', '.join(['Tensor'] * results)})"
         self.op = define(
@@ -204,7 +202,7 @@ def computed({", ".join(parts)}):
             self.described,
             gradient=gradient,
             vmap=vmap or self._vmapped,
-            autocast=autocast,
+            autocast=autocast or rules[problem.autocast],
         )
         outs = ", ".join([f"Tensor(a{i}!) {x}" for i, x in enumerate(self.ours.outputs)])
         # torch.compile has it back as a pure function
@@ -347,15 +345,18 @@ def void(_result: object) -> None:
 
 
 def _widened(args: tuple[Any, ...], _dtype: Any) -> tuple[Any, ...]:
-    """Return arguments with 16-bit floats as f32, as torch.softmax and torch.sum treat theirs."""
-    low = torch.float16, torch.bfloat16
-    return tuple([x.float() if isinstance(x, torch.Tensor) and x.dtype in low else x for x in args])
+    """Return arguments with 16-bit floats of a GPU as f32, as torch.softmax and torch.sum treat
+    theirs; autocast on the CPU leaves them.
+    """
+    return tuple([x.float() if isinstance(x, torch.Tensor) and _is_low(x) else x for x in args])
+
+
+def _is_low(x: Any) -> bool:
+    return bool(x.is_cuda and x.dtype in (torch.float16, torch.bfloat16))
 
 
 def declare_all() -> None:
     """Register the operators that have no rules of torch of their own."""
-    for name in cute_py.ops.__all__:
-        getattr(cute_py.ops, name)
-    for ours in REGISTRY.values():
+    for ours in operators().values():
         if ours.short not in DECLARED:
             Declared(ours).define()

@@ -1,0 +1,111 @@
+"""All operators of `cute.ops` as operators of torch, by the harness of `tests/operators.py`."""
+
+import numpy as np
+import pytest
+
+import cute_py as cute
+
+torch = pytest.importorskip("torch")
+import cute_py.torch  # noqa: E402
+from tests.operators import CASES, cases  # noqa: E402
+
+OPERATORS = sorted(CASES)
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def floats(name, count, seed=0):
+    """Return random problems of floats: the operator, tensors of f64 and the other arguments."""
+    found = []
+    for case in cases(name, 4 * count, seed)[0]:
+        op = getattr(torch.ops.cute_py, name)
+        named = {k: v for k, v in case.named.items() if k != "out_dtype" and v is not None}
+        if named.get("op") in ("and", "or", "xor") or 0 in map(np.size, case.arrays.values()):
+            continue
+        made = torch.Generator().manual_seed(len(found))
+        tensors = {
+            k: torch.randn(x.shape, generator=made, dtype=torch.float64)
+            for k, x in case.arrays.items()
+        }
+        found.append((op, tensors, named))
+    return found[:count]
+
+
+def leaves(tensors):
+    return {k: x.clone().requires_grad_() for k, x in tensors.items()}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_derivatives_are_those_of_differences(name):
+    for op, tensors, named in floats(name, 3):
+        if sum(x.numel() for x in tensors.values()) > 3000:
+            continue
+        names = list(tensors)
+
+        def call(*values, op=op, names=names, named=named):
+            return op(**dict(zip(names, values, strict=True)), **named)
+
+        assert torch.autograd.gradcheck(call, tuple(leaves(tensors).values()), fast_mode=True)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_the_laws_of_an_operator_hold(name):
+    op, tensors, named = floats(name, 1, seed=1)[0]
+    torch.library.opcheck(op.default, (), {**leaves(tensors), **named})
+    result = op(**tensors, **named)
+    out = torch.full_like(result, -7)
+    torch.library.opcheck(op.out, (), {**tensors, **named, "out": out.clone()})
+    op.out(**tensors, **named, out=out)
+    assert torch.equal(out, result)
+    assert torch.equal(getattr(cute.ops, name)(**tensors, **named), result)
+    empty = op(**{k: x.to("meta") for k, x in tensors.items()}, **named)
+    assert (empty.shape, empty.dtype) == (result.shape, result.dtype)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_a_graph_has_the_operator_forward_and_backward(name):
+    _op, tensors, named = floats(name, 1, seed=2)[0]
+
+    def loss(**given):
+        return (getattr(cute.ops, name)(**given, **named) * 2).square().sum()
+
+    want = leaves(tensors)
+    loss(**want).backward()
+    found = leaves(tensors)
+    torch.compile(loss, backend="aot_eager", fullgraph=True)(**found).backward()
+    for k, x in want.items():
+        assert torch.allclose(found[k].grad, x.grad), k
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_vmap_is_a_loop(name):
+    """Over each mode of each operand."""
+    for op, tensors, named in floats(name, 2, seed=3):
+        batch = {k: torch.stack([x, 2 * x, x + 1]) for k, x in tensors.items()}
+        want = torch.stack([op(**{k: x[i] for k, x in batch.items()}, **named) for i in range(3)])
+        names = list(batch)
+        for dims in (0, -1):
+            moved = [x.movedim(0, dims) for x in batch.values()]
+
+            def call(*values, op=op, named=named, names=names):
+                return op(**dict(zip(names, values, strict=True)), **named)
+
+            assert torch.allclose(torch.vmap(call, in_dims=dims)(*moved), want)
+
+
+def test_autocast_casts_as_torch_does():
+    x = torch.randn(4, 8).half()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert cute.ops.softmax(x).dtype == torch.softmax(x, -1).dtype
+        assert cute.ops.reduce(x, "add", 0).dtype == torch.sum(x, 0).dtype
+        assert cute.ops.transpose(x).dtype == torch.float16
+        assert cute.ops.gemm(x, x.mT).dtype == torch.bfloat16
+
+
+def test_integers_and_typed_operands():
+    x = torch.arange(12, dtype=torch.int8).reshape(3, 4)
+    assert torch.equal(cute.ops.reduce(x, "add", 1), x.sum(1, dtype=torch.int32))
+    assert torch.equal(cute.ops.reduce(x, "or", 0), x[0] | x[1] | x[2])
+    leaf = cute.typed(torch.ones(4, 4, requires_grad=True), "tf32")
+    with pytest.raises(cute.CuteError, match=r"cute\.ops\.transpose: .*elements read as tf32"):
+        cute.ops.transpose(leaf)
