@@ -10,18 +10,18 @@ if TYPE_CHECKING:
     from cute_py.kernels.config import choose_config as choose_config
     from cute_py.ops.choice import gemm_config as gemm_config
     from cute_py.ops.product import gemm as gemm
-    from cute_py.ops.reduce import reduce as reduce
-    from cute_py.ops.softmax import softmax as softmax
-    from cute_py.ops.transpose import transpose as transpose
+    from cute_py.ops.reductions import reduce as reduce
+    from cute_py.ops.softmaxes import softmax as softmax
+    from cute_py.ops.transposes import transpose as transpose
 
 # module -> the public names that it defines
 _HOME = {
     "kernels.config": "GemmConfig choose_config",
     "ops.choice": "gemm_config",
     "ops.product": "gemm",
-    "ops.reduce": "reduce",
-    "ops.softmax": "softmax",
-    "ops.transpose": "transpose",
+    "ops.reductions": "reduce",
+    "ops.softmaxes": "softmax",
+    "ops.transposes": "transpose",
 }
 
 __getattr__, __dir__ = lazy(__name__, _HOME)

@@ -9,7 +9,7 @@ import numpy as np
 from cute_py.kernels.softmax import row_softmax, softmax_columns
 from cute_py.kernels.softmax import softmax as softmax_rows
 from cute_py.ops.operator import operator
-from cute_py.ops.reduce import reduce
+from cute_py.ops.reductions import reduce
 from cute_py.ops.rows import RowConfig, Rows, families
 
 if TYPE_CHECKING:
