@@ -61,9 +61,10 @@ def next_power(n: int) -> int:
     return 1 << (n - 1).bit_length()
 
 
-def row_copy(*arrays: Any) -> tuple[tuple[int, int], cute.TiledCopy] | None:
+def row_copy(*arrays: Any, rows: int = 1) -> tuple[tuple[int, int], cute.TiledCopy] | None:
     """Return a tile (1,BN) that holds a row of arrays (M,N), and how a block shares it so that the
-    row stays in registers; None where it is too long for them.
+    row stays in registers; None where it is too long for them. Where a warp holds a row, a tile may
+    have several `rows`, a warp for each.
 
     >>> import numpy as np
     >>> tile, copy = row_copy(np.zeros((4, 1000), np.float32))
@@ -76,8 +77,10 @@ def row_copy(*arrays: Any) -> tuple[tuple[int, int], cute.TiledCopy] | None:
     most = HELD_BITS // max(dtype.bits, 32)  # elements of a thread, in f32 at least
     threads = min(max(next_power(-(-columns // most)), 32), 1024)
     step = threads * width
-    tile = (1, -(-columns // step) * step)
+    rows = rows if threads == 32 else 1
+    tile = (rows, -(-columns // step) * step)
     if tile[1] > threads * max(most, width):
         return None
     atom = cute.Copy_Atom(f"UniversalCopy<{width * dtype.bits}>", dtype)
-    return tile, cute.make_tiled_copy(atom, cute.Layout((1, threads)), cute.Layout((1, width)))
+    lanes = cute.Layout((rows, threads), (threads, 1)) if rows > 1 else cute.Layout((1, threads))
+    return tile, cute.make_tiled_copy(atom, lanes, cute.Layout((1, width)))

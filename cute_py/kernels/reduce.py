@@ -32,7 +32,12 @@ COMBINED = {
 
 @cute.kernel
 def reduce_rows(
-    A: cute.Tensor, out: cute.Tensor, fn: str = "add", kind: Any = None, kept: int = 1
+    A: cute.Tensor,
+    out: cute.Tensor,
+    fn: str = "add",
+    kind: Any = None,
+    kept: int = 1,
+    threads: int = THREADS,
 ) -> None:
     """out[m] = A[m, :] combined by `fn` in the type `kind` (that of `out`); M are the first `kept`
     modes. With out (M,P) each of P blocks combines a part of a row.
@@ -40,7 +45,7 @@ def reduce_rows(
     A, out = matrix(A, kept), cute.group_modes(out, 0, kept)
     M, N = cute.size(A, 0), cute.size(A, 1)
     kind, in_parts = cute.dtype(kind or out.dtype), cute.rank(out) > 1
-    cute.launch(grid=(M, cute.size(out, 1)) if in_parts else M, block=THREADS)
+    cute.launch(grid=(M, cute.size(out, 1)) if in_parts else M, block=threads)
     tid, block = cute.thread_idx(), cute.block_idx()
     row, first, end = block, tid, N
     if in_parts:
@@ -48,9 +53,9 @@ def reduce_rows(
         each = cute.ceil_div(N, cute.size(out, 1))
         first, end = tid + part * each, cute.min_(N, (part + 1) * each)
     total = started(fn, kind)
-    for j in cute.range(first, end, THREADS):
+    for j in cute.range(first, end, threads):
         total[0] = COMBINED[fn](total, A[row, j].to(kind))
-    total = over_block(fn, total, cute.smem(kind, WARPS))
+    total = over_block(fn, total, cute.smem(kind, threads // 32))
     with cute.when(tid == 0):
         out[block] = total.to(out.dtype)
 
@@ -112,14 +117,23 @@ def row_reduce(
     fn: str = "add",
     kind: Any = None,
 ) -> None:
-    """out[m] = A[m, :] combined by `fn` in the type `kind`; a block keeps a row in registers."""
-    cute.launch(grid=A.shape[0], block=copy.size())
+    """out[m] = A[m, :] combined by `fn` in the type `kind`.
+
+    A block keeps a tile (1,BN) in registers, or each of its warps a row of several.
+    """
+    M, rows = A.shape[0], tile[0]
+    cute.launch(grid=cute.ceil_div(M, rows), block=copy.size())
     row, tid = cute.block_idx(), cute.thread_idx()
     part = copy.get_slice(tid).partition_S(cute.local_tile(A, tile, (row, 0)))  # (CPY,1,CPY_N)
     held = cute.make_rmem_tensor(part.shape, A.dtype)
     start, kind = identity(fn, A.dtype), cute.dtype(kind or out.dtype)
     cute.copy(part, held, fill=start) if start else cute.copy(part, held)
     total = cute.reduce(fn, held.to(kind))
+    if rows > 1:
+        row, total = row * rows + cute.warp_idx(), cute.warp_reduce(fn, total)
+        with cute.when((cute.lane_idx() == 0) & (row < M)):
+            out[row] = total.to(out.dtype)
+        return
     total = over_block(fn, total, cute.smem(kind, copy.size() // 32))
     with cute.when(tid == 0):
         out[row] = total.to(out.dtype)

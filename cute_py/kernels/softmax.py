@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import cute_py as cute
+from cute_py import _
 from cute_py.kernels.arrays import facts_of, row_copy
 from cute_py.kernels.reduce import THREADS, WARPS, matrix, over_block, over_warps, started
 
@@ -20,28 +21,28 @@ LOG2_E = math.log2(math.e)
 
 
 @cute.kernel
-def softmax(A: cute.Tensor, B: cute.Tensor) -> None:
+def softmax(A: cute.Tensor, B: cute.Tensor, threads: int = THREADS) -> None:
     """B[m, :] = exp(A[m, :] - max) / sum, computed in f32 (f64 in f64), a block for each row.
 
     M are all modes but the last.
     """
     A, B = (matrix(x, cute.rank(x) - 1) for x in (A, B))
     M, N = cute.size(A, 0), cute.size(A, 1)
-    cute.launch(grid=M, block=THREADS)
+    cute.launch(grid=M, block=threads)
     row, tid, kind = cute.block_idx(), cute.thread_idx(), computed(A)
-    partial = cute.smem(kind, (WARPS, 2))
+    partial = cute.smem(kind, (threads // 32, 2))
 
     most = started("max", kind)
-    for j in cute.range(tid, N, THREADS):
+    for j in cute.range(tid, N, threads):
         most[0] = cute.maximum(most, A[row, j].to(kind))
-    most = over_block("max", most, partial[cute._, 0])
+    most = over_block("max", most, partial[_, 0])
 
     total = started("add", kind)
-    for j in cute.range(tid, N, THREADS):
+    for j in cute.range(tid, N, threads):
         total += cute.exp2((A[row, j].to(kind) - most) * LOG2_E)
-    scale = cute.rcp(over_block("add", total, partial[cute._, 1]))
+    scale = cute.rcp(over_block("add", total, partial[_, 1]))
 
-    for j in cute.range(tid, N, THREADS):
+    for j in cute.range(tid, N, threads):
         p = cute.exp2((A[row, j].to(kind) - most) * LOG2_E) * scale
         B[row, j] = p.to(B.dtype)
 
@@ -68,11 +69,11 @@ def softmax_columns(A: cute.Tensor, B: cute.Tensor) -> None:
     with cute.when(row < M):
         for j in cute.range(warp, N, WARPS):
             most[0] = cute.maximum(most, A[row, j].to(kind))
-    most = over_warps("max", most, partial[lane, cute._, 0], warp)
+    most = over_warps("max", most, partial[lane, _, 0], warp)
     with cute.when(row < M):
         for j in cute.range(warp, N, WARPS):
             total += exponential(j)
-    scale = cute.rcp(over_warps("add", total, partial[lane, cute._, 1], warp))
+    scale = cute.rcp(over_warps("add", total, partial[lane, _, 1], warp))
     with cute.when(row < M):
         for j in cute.range(warp, N, WARPS):
             B[row, j] = (exponential(j) * scale).to(B.dtype)
@@ -80,8 +81,8 @@ def softmax_columns(A: cute.Tensor, B: cute.Tensor) -> None:
 
 @cute.kernel
 def row_softmax(A: cute.Tensor, B: cute.Tensor, tile: Any, copy: cute.TiledCopy) -> None:
-    """The same; a block keeps a row in registers."""
-    cute.launch(grid=A.shape[0], block=copy.size())
+    """The same; a block keeps a tile (1,BN) in registers, or each of its warps a row of several."""
+    cute.launch(grid=cute.ceil_div(A.shape[0], tile[0]), block=copy.size())
     row, thread = cute.block_idx(), copy.get_slice(cute.thread_idx())
     partial = cute.smem(computed(A), (copy.size() // 32, 2))
     tAgA = thread.partition_S(cute.local_tile(A, tile, (row, 0)))  # (CPY,1,CPY_N)
@@ -89,10 +90,13 @@ def row_softmax(A: cute.Tensor, B: cute.Tensor, tile: Any, copy: cute.TiledCopy)
     held = cute.make_rmem_tensor(tAgA.shape, A.dtype)
     cute.copy(tAgA, held, fill=-math.inf)
     x = held.to(computed(A))
-    most = over_block("max", cute.reduce("max", x), partial[cute._, 0])
-    e = cute.exp2((x - most) * LOG2_E)
-    scale = cute.rcp(over_block("add", cute.reduce("add", e), partial[cute._, 1]))
-    cute.copy((e * scale).to(B.dtype), tBgB)
+
+    def over_row(fn: str, x: cute.Tensor, which: int) -> cute.Tensor:
+        x = cute.reduce(fn, x)
+        return cute.warp_reduce(fn, x) if tile[0] > 1 else over_block(fn, x, partial[_, which])
+
+    e = cute.exp2((x - over_row("max", x, 0)) * LOG2_E)
+    cute.copy((e * cute.rcp(over_row("add", e, 1))).to(B.dtype), tBgB)
 
 
 def softmax_any(A: Any, B: Any) -> None:

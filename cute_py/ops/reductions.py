@@ -110,9 +110,9 @@ class Reduced(Rows):
         """Return the arrays that the derivative reads."""
         return {"add": (), "mul": ("x",)}.get(request.op, ("x", "out"))
 
-    def statics(self, kept: int | None) -> tuple[Any, ...]:
+    def statics(self, family: str, kept: int) -> tuple[Any, ...]:
         """Return the operation, the type that is computed in, and how many modes are kept."""
-        return (self.request.op, self.wide, *[n for n in (kept,) if n is not None])
+        return self.request.op, self.wide, *[kept][: family != "registers"]
 
     def first(self, config: RowConfig) -> tuple[Any, Call | None]:
         """Return the results of the parts of a row, and the call that computes them."""
@@ -121,7 +121,10 @@ class Reduced(Rows):
             return A, None
         form = *A.shape[:kept], config.parts
         made = self.library.empty(form, self.wide)
-        how: dict[str, Any] = {"statics": self.statics(kept), "block_bytes": BLOCK_BYTES}
+        how: dict[str, Any] = {
+            "statics": (*self.statics("rows", kept), config.threads),
+            "block_bytes": BLOCK_BYTES,
+        }
         outputs = (Output(made, made, form),)
         return made, Call(reduce_rows, self.library, (A,), outputs, blocks=prod(form), **how)
 

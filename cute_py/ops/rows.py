@@ -19,6 +19,7 @@ from cute_py.ops.problem import Problem
 if TYPE_CHECKING:
     from cute_py.trace.kernel import Kernel
 
+WARPS = 8  # of a block, where each has a row
 BLOCK_BYTES = 1 << 14  # about what the emulator keeps of a block
 
 
@@ -30,19 +31,24 @@ class RowConfig(Config):
         family: "registers": a block keeps a row; "columns": 32 neighbouring rows in a block;
             "rows": blocks read a row each, as often as it takes.
         parts: of a row, a block for each, where a second kernel can combine them.
+        threads: of a block of "rows".
         reasons: why; not compared.
     """
 
     family: str = part("rows", choices=("registers", "columns", "rows"), is_shown=True)
     parts: int = part(1)
+    threads: int = part(128)
     reasons: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
 
 def families(registers: Kernel, columns: Kernel, rows: Kernel) -> tuple[Family, ...]:
     """Return the families of an operator along modes, by its three kernels."""
 
-    def by(name: str, more: bool = False) -> Any:
-        return lambda p: [Estimate(1.0, RowConfig(name, p.parts if more else 1))]
+    def by(name: str) -> Any:
+        return lambda p: [Estimate(1.0, RowConfig(name))]
+
+    def by_rows(p: Any) -> list[Estimate]:
+        return [Estimate(1.0, RowConfig("rows", p.parts, n)) for n in p.threads]
 
     def reads(attribute: str, what: str) -> Any:
         return lambda p: Reads(getattr(p, attribute) not in (None, False), what)
@@ -54,7 +60,7 @@ def families(registers: Kernel, columns: Kernel, rows: Kernel) -> tuple[Family, 
         Family(
             "columns", columns, RowConfig, by("columns"), beside, "32 neighbouring rows a block"
         ),
-        Family("rows", rows, RowConfig, by("rows", more=True), means="blocks for each row"),
+        Family("rows", rows, RowConfig, by_rows, means="blocks for each row"),
     )
 
 
@@ -75,9 +81,16 @@ class Rows(Problem):
     whole = False
     parts = 1
 
-    def statics(self, kept: int | None) -> tuple[Any, ...]:
-        """Return the kernel's compile-time values; None: of the one of rows in registers."""
+    def statics(self, family: str, kept: int) -> tuple[Any, ...]:
+        """Return compile-time values of the kernel of a family."""
         return ()
+
+    @property
+    def threads(self) -> tuple[int, ...]:
+        """How many threads may share a row, the usual count first."""
+        length = prod(self.x.shape[i] for i in self.dims) // self.parts
+        usual = 128 if length <= 4096 else 1024
+        return tuple(dict.fromkeys((usual, 128, 256, 512, 1024)))
 
     @cached_property
     def sides(self) -> tuple[Any, int, Any]:
@@ -107,7 +120,7 @@ class Rows(Problem):
         made = self._flat(output.made) if whole else _run(output.made)
         if A is None or made is None or self.library.read(A, "x")[1].name in ("e4m3", "e5m2"):
             return None
-        found = row_copy(A, made) if whole else row_copy(A)
+        found = row_copy(A, *[made][: int(whole)], rows=WARPS)
         return None if found is None else (A, made, found)
 
     def _flat(self, x: Any) -> Any:
@@ -134,13 +147,11 @@ class Rows(Problem):
         rows = prod(A.shape[:kept])
         if family.name == "registers":
             A, made, found = self.in_registers
-            output, statics, before = (
-                output._replace(array=made),
-                (*found, *self.statics(None)),
-                None,
-            )
+            output, before = output._replace(array=made), None
+            statics = *found, *self.statics(family.name, kept)
         else:
-            (A, before), statics = self.first(config), self.statics(kept)
+            (A, before), statics = self.first(config), self.statics(family.name, kept)
+            statics = (*statics, config.threads) if family.name == "rows" else statics
         return Call(
             family.kernel,
             self.library,
