@@ -204,7 +204,7 @@ def require_some(shape: tuple[int, ...], command: str) -> None:
 
 def summary(call: Call) -> str:
     """Return a plan in one line: launch shape, memory, registers, ops."""
-    if 0 in call.inputs.shape:
+    if 0 in call.outputs[0].shape:
         return "none: the result is empty"
     plan: Plan = call.plan()
     counts = Counter(type(op).__name__ for op in plan.ops)
@@ -321,14 +321,16 @@ def _sizes(shape: tuple[int, ...]) -> str:
 # -- files of arrays, read without unpickling
 
 
-def header(path: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Return the shape and type of the array in a .npy file, without reading the array."""
+def header(path: str, command: str = "gemm") -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Return the shape and type of the array in a .npy file that a command is given, without
+    reading the array.
+    """
     try:
         found = os.stat(path)
     except OSError as error:
-        raise _unread(path, error.strerror or "cannot be read") from None
+        raise _unread(command, path, error.strerror or "cannot be read") from None
     if stat.S_IFMT(found.st_mode) in ODD:
-        raise _unread(path, f"{ODD[stat.S_IFMT(found.st_mode)]}, no plain file")
+        raise _unread(command, path, f"{ODD[stat.S_IFMT(found.st_mode)]}, no plain file")
     try:
         with open(path, "rb") as file:
             version = np.lib.format.read_magic(file)
@@ -338,28 +340,28 @@ def header(path: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
             shape, _fortran, kind = read(file)
             rest = found.st_size - file.tell()
     except OSError as error:
-        raise _unread(path, error.strerror or "cannot be read") from None
+        raise _unread(command, path, error.strerror or "cannot be read") from None
     except Exception:  # the parser of a broken header raises what Python's tokenizer does, and more
-        raise _unread(path, "not an array file") from None
+        raise _unread(command, path, "not an array file") from None
     if not all(type(n) is int and 0 <= n < 2**63 for n in shape):
-        raise _unread(path, "not an array file")
+        raise _unread(command, path, "not an array file")
     if kind.hasobject:
-        raise _unread(path, "an array of Python objects, which is never unpickled")
+        raise _unread(command, path, "an array of Python objects, which is never unpickled")
     if prod(shape) * kind.itemsize > rest:
-        raise _unread(path, SHORT)
+        raise _unread(command, path, SHORT)
     return shape, kind
 
 
-def load(path: str) -> Array:
-    """Return the array in a .npy file."""
-    header(path)
+def load(path: str, command: str = "gemm") -> Array:
+    """Return the array in a .npy file that a command is given."""
+    header(path, command)
     try:
         return np.asarray(np.load(path, allow_pickle=False))
     except OSError as error:
-        raise _unread(path, error.strerror or "cannot be read") from None
+        raise _unread(command, path, error.strerror or "cannot be read") from None
     except (ValueError, EOFError):
-        raise _unread(path, SHORT) from None
+        raise _unread(command, path, SHORT) from None
 
 
-def _unread(path: str, reason: str) -> CuteError:
-    return refusal("cli-npy", operation="gemm", path=path, reason=reason)
+def _unread(command: str, path: str, reason: str) -> CuteError:
+    return refusal("cli-npy", operation=command, path=path, reason=reason)

@@ -67,6 +67,11 @@ COMMANDS = {
         "multiply matrices on the emulator",
         "gemm a.npy b.npy -o d.npy\ngemm --m 64 --n 64 --k 64 --check",
     ),
+    "run": (
+        "operator_command",
+        "compute any operator of cute.ops on the emulator",
+        "run softmax x.npy --dim 0 -o y.npy\nrun reduce 64x1000 --op max --dim 1 --check",
+    ),
     "plan": (
         "gemm_command",
         "print the plan of a kernel, op by op",

@@ -19,6 +19,7 @@ from cute_py.ops.call import Output, directly, writable
 from cute_py.ops.family import changed_for, choose, classes_of, take
 from cute_py.ops.operands import bytes_each, is_apart, shown
 from cute_py.ops.tuned import winner
+from cute_py.records import Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from cute_py.ops.call import Call
     from cute_py.ops.family import Family
     from cute_py.ops.libraries import Library
-    from cute_py.records import Text
 
 
 class Problem:
@@ -72,7 +72,9 @@ class Problem:
     def explained(self) -> Text:
         """Return how the result is computed, and why."""
         if self.is_known:
-            return Text(f"no kernel: filled with {self.value}")
+            return Text(
+                "no kernel: " + ("empty" if self.value is None else f"filled with {self.value}")
+            )
         explained: Text = self.call().config.explain()
         return explained
 

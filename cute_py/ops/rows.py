@@ -161,6 +161,7 @@ class Rows(Problem):
             choice=(config,),
             blocks=ceil_div(rows, 32) if family.name == "columns" else rows,
             block_bytes=BLOCK_BYTES,
+            inputs=self,
             first=before,
         )
 

@@ -42,12 +42,16 @@ class TransposeConfig(Config):
     reasons: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
 
+def _gradient(_request: Any, g: Any) -> dict[str, Any]:
+    return {"a": transpose(g)}
+
+
 class Transposed(Problem):
     """Matrices as the kernels read them: A (M,N) or (M,N,L)."""
 
     types = TYPES
     reference = staticmethod(lambda a, **_named: a.swapaxes(-1, -2))
-    gradient = staticmethod(lambda _request, g: {"a": transpose(g)})
+    gradient = staticmethod(_gradient)
     families = (
         Family(
             "vectors",
@@ -105,6 +109,7 @@ class Transposed(Problem):
             choice=(config,),
             blocks=prod(ceil_div(x, side) for x in A.shape[:2]) * prod(A.shape[2:]),
             block_bytes=2 * side * side * 8,
+            inputs=self,
         )
 
 

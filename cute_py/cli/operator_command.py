@@ -1,0 +1,160 @@
+"""`cute-py run OPERATOR`: any operator of `cute.ops` on files or generated data."""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentTypeError
+from inspect import Parameter, getdoc
+from time import perf_counter
+
+import numpy as np
+
+from cute_py.cli.arguments import real, whole
+from cute_py.cli.gemm_command import DOUBLE, FILES, WRONG, header, load, summary
+from cute_py.cli.output import Bar, Output
+from cute_py.dtypes.conversion import convert
+from cute_py.dtypes.table import dtype as as_dtype
+from cute_py.dtypes.table import from_numpy
+from cute_py.errors import refusal
+from cute_py.ops.memory import require_arrays
+from cute_py.ops.operator import operators
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from typing import Any
+
+    from cute_py.dtypes.table import Array
+    from cute_py.ops.operator import Operator
+
+OURS = ("backend", "checks")  # parameters that are options of all
+SHAPE = re.compile(r"\d+(x\d+)*")
+WITHIN = (
+    16  # units of the last place of the result: what --check takes for the reference's rounding
+)
+
+
+def add_run(command: ArgumentParser) -> None:
+    """Add an operator as a command of its own, with its parameters."""
+    kinds = command.add_subparsers(title="operators", required=True, metavar="OPERATOR")
+    for name, found in operators().items():
+        sentence = (getdoc(found.public) or "").partition("\n\n")[0]
+        each = kinds.add_parser(name, help=sentence, description=sentence)
+        each.set_defaults(run=_run, operator=found)
+        _add(each, found)
+
+
+def _add(command: ArgumentParser, operator: Operator) -> None:
+    for name, p in operator.parameters.items():
+        if name in operator.outputs or name in OURS:
+            continue
+        if name in operator.arrays:
+            how: dict[str, Any] = {} if p.default is Parameter.empty else {"nargs": "?"}
+            command.add_argument(
+                name, metavar=name.upper(), help="FILE.npy, or a shape: 64x32", **how
+            )
+        elif str(p.annotation) == "bool":
+            command.add_argument(f"--{name}", action="store_true")
+        else:
+            kind: dict[str, Any] = {"float": real, "int": int}
+            kind["int | Sequence[int] | None"] = _modes
+            command.add_argument(
+                f"--{name.replace('_', '-')}",
+                dest=name,
+                type=kind.get(str(p.annotation), str),
+                default=p.default,
+                help=f"({p.default})",
+            )
+    command.add_argument("--type", default="f32", help="of generated data (%(default)s)")
+    command.add_argument("--seed", type=whole(0, None), default=0, help="of it (%(default)s)")
+    command.add_argument("-o", dest="output", metavar="OUT.npy", help="write the result")
+    command.add_argument("--check", action="store_true", help="compare with a reference in float64")
+    command.add_argument("--checks", metavar="NAMES", help="make these checks of the emulator")
+
+
+def _modes(text: str) -> int | tuple[int, ...]:
+    try:
+        modes = tuple(map(int, text.split(",")))
+    except ValueError:
+        raise ArgumentTypeError(f"given {text!r}; required: modes; fix: write 0,-1") from None
+    return modes[0] if len(modes) == 1 else modes
+
+
+def _run(given: Namespace) -> int:
+    if given.output is None:
+        return _computed(given, None)
+    with Output(given.output) as file:
+        return _computed(given, file)
+
+
+def _computed(given: Namespace, file: Output | None) -> int:
+    """Print how the result is computed and what that took; return the exit code."""
+    operator: Operator = given.operator
+    arrays = _arrays(given, operator)
+    names = [x for x in operator.parameters if x not in (*operator.arrays, *OURS)]
+    named = {name: getattr(given, name) for name in names}
+    problem = operator.problem_of(**arrays, **named)
+    if problem.is_known:
+        result = operator.public(**arrays, **named)
+        print(f"plan     none: {problem.explained()}")
+    else:
+        call = problem.call()
+        print(f"config   {call.config}\nplan     {summary(call)}", flush=True)
+        start = perf_counter()
+        with Bar("computing", "blocks", lambda s: print(f"left     about {s:.0f} s")) as bar:
+            result = call.run(progress=bar.update, checks=given.checks or given.check)
+        print(f"time     {perf_counter() - start:.3g} s on the emulator")
+    if file is not None:
+        kind = from_numpy(result.dtype)
+        if kind.name not in FILES:
+            known = ", ".join(FILES)
+            raise refusal("cli-out-dtype", operation="run", dtype=kind, known=known)
+        np.save(file, result, allow_pickle=False)
+    return _checked(operator, arrays, named, result) if given.check else 0
+
+
+def _checked(operator: Operator, arrays: Any, named: Any, result: Array) -> int:
+    """Compare a result with the reference, where there is one; return the exit code."""
+    reference = operator.problem.reference
+    if reference is None:
+        print("error    not known: this operator has no reference")
+        return 0
+    kind = from_numpy(result.dtype)
+    wide = {name: _wide(x) for name, x in arrays.items()}
+    with np.errstate(all="ignore"):
+        want = np.asarray(convert(np.asarray(reference(**wide, **named)), kind)).astype(np.float64)
+        found = result.astype(np.float64)
+        far = np.where(
+            (found == want) | (np.isnan(found) & np.isnan(want)), 0, np.abs(found - want)
+        )
+    unit = 2.0**-kind.mantissa_bits if kind.is_float else 0.0
+    most = float(far.max(initial=0))
+    within = bool((far <= WITHIN * unit * np.maximum(np.abs(want), 2.0**-6)).all())
+    print(
+        f"error    max abs {most:.3g}, {'within the bound' if within else 'OUTSIDE OF THE BOUND'}"
+    )
+    return 0 if within else WRONG
+
+
+def _wide(x: Array) -> Array:
+    return x.astype(np.float64) if from_numpy(x.dtype).is_float else x.astype(np.int64)
+
+
+def _arrays(given: Namespace, operator: Operator) -> dict[str, Any]:
+    """Return the arrays by name, from files or generated, if the free memory holds them."""
+    found: dict[str, Any] = {}
+    rng, kind = np.random.default_rng(given.seed), as_dtype(given.type)
+    for name in operator.arrays:
+        text = getattr(given, name, None)
+        if text is None or name in operator.outputs:
+            continue
+        is_shape = SHAPE.fullmatch(text) is not None
+        shape = tuple(map(int, text.split("x"))) if is_shape else header(text, "run")[0]
+        require_arrays(operator.name, (shape, DOUBLE), (shape, DOUBLE), words=operator.words)
+        if not is_shape:
+            found[name] = load(text, "run")
+        elif kind.is_float:
+            found[name] = np.asarray(convert(rng.standard_normal(shape), kind))
+        else:
+            found[name] = rng.integers(0, 8, shape).astype(kind.numpy)
+    return found
