@@ -50,16 +50,22 @@ def families(registers: Kernel, columns: Kernel, rows: Kernel) -> tuple[Family, 
     def by_rows(p: Any) -> list[Estimate]:
         return [Estimate(1.0, RowConfig("rows", p.parts, n)) for n in p.threads]
 
-    def reads(attribute: str, what: str) -> Any:
-        return lambda p: Reads(getattr(p, attribute) not in (None, False), what)
+    def reads(attribute: str, fits: str, fails: str) -> Any:
+        def read(problem: Any) -> Reads:
+            takes = getattr(problem, attribute) not in (None, False)
+            return Reads(takes, fits if takes else fails)
 
-    held = reads("in_registers", "contiguous rows that registers hold")
-    beside = reads("has_columns", "rows that are neighbours in memory")
+        return read
+
+    held = reads(
+        "in_registers", "rows fit in them", "rows have gaps, or are too long for registers"
+    )
+    beside = reads(
+        "has_columns", "rows are neighbours in memory", "rows are no neighbours in memory"
+    )
     return (
-        Family("registers", registers, RowConfig, by("registers"), held, "a row in registers"),
-        Family(
-            "columns", columns, RowConfig, by("columns"), beside, "32 neighbouring rows a block"
-        ),
+        Family("registers", registers, RowConfig, by("registers"), held, "rows in registers"),
+        Family("columns", columns, RowConfig, by("columns"), beside, "32 rows in a block"),
         Family("rows", rows, RowConfig, by_rows, means="blocks for each row"),
     )
 

@@ -58,7 +58,10 @@ class Transposed(Problem):
             transpose_vectors,
             TransposeConfig,
             lambda p: [Estimate(1.0, TransposeConfig("vectors", n)) for n in (256, 512, 128)],
-            lambda p: Reads(p.has_vectors, "rows of whole vectors of 16 bytes"),
+            lambda p: Reads(
+                p.has_vectors,
+                f"rows are {'' if p.has_vectors else 'not '}made of vectors of 16 bytes",
+            ),
             "vectors",
         ),
         Family(
