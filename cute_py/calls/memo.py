@@ -24,6 +24,7 @@ the slow path.
 from __future__ import annotations
 
 from math import lcm
+from types import FunctionType
 
 from cute_py.calls.arguments import Spec, is_frozen_argument, number_of
 from cute_py.calls.arrays import LIBRARIES, READERS, VECTOR_BYTES, unwrapped
@@ -158,7 +159,7 @@ class Memo:
     def _is_exact(self, place: int, x: Any) -> bool:
         if place < self.arrays and x is not None:
             return is_host(type(x)) or (type(x) in READERS and type(unwrapped(x)) in LIBRARIES)
-        return type(x) in NUMBERS if place in self.numbers else is_frozen(x)
+        return type(x) in NUMBERS if place in self.numbers else is_known(x)
 
     # -- what a kernel's calls do in another way
 
@@ -255,4 +256,11 @@ def _is_exact(x: Any, argument: Argument) -> bool:
         return x.__class__ in (int, float, bool)
     if argument.kind != "static" or argument.value is not x:
         return False
-    return is_frozen_argument(argument) or is_frozen(x)
+    return is_frozen_argument(argument) or is_known(x)
+
+
+def is_known(x: Any) -> bool:
+    """Tell whether the identity of a value says what it is: it can never change, or is a function,
+    whose dependencies an answer checks.
+    """
+    return type(x) is FunctionType or is_frozen(x)

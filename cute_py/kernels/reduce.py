@@ -19,15 +19,6 @@ from cute_py.kernels.arrays import row_copy
 
 THREADS = 128
 WARPS = THREADS // 32
-COMBINED = {
-    "add": operator.add,
-    "mul": operator.mul,
-    "min": cute.minimum,
-    "max": cute.maximum,
-    "and": operator.and_,
-    "or": operator.or_,
-    "xor": operator.xor,
-}
 
 
 @cute.kernel
@@ -54,7 +45,7 @@ def reduce_rows(
         first, end = tid + part * each, cute.min_(N, (part + 1) * each)
     total = started(fn, kind)
     for j in cute.range(first, end, threads):
-        total[0] = COMBINED[fn](total, A[row, j].to(kind))
+        total[0] = combined(fn, total, A[row, j].to(kind))
     total = over_block(fn, total, cute.smem(kind, threads // 32))
     with cute.when(tid == 0):
         out[block] = total.to(out.dtype)
@@ -64,6 +55,14 @@ def matrix(A: cute.Tensor, kept: int) -> cute.Tensor:
     """Return A as (M,N): M are its first `kept` modes, N the others."""
     grouped: cute.Tensor = cute.group_modes(cute.group_modes(A, kept), 0, kept)
     return grouped
+
+
+def combined(fn: str, x: Any, y: Any) -> Any:
+    """Return `fn` of elements in registers."""
+    if fn in ("min", "max"):
+        return cute.minimum(x, y) if fn == "min" else cute.maximum(x, y)
+    names = {"and": "and_", "or": "or_"}
+    return getattr(operator, names.get(fn, fn))(x, y)
 
 
 def started(fn: str, kind: cute.Dtype) -> cute.Tensor:
@@ -150,7 +149,7 @@ def reduce_columns(A: cute.Tensor, out: cute.Tensor, fn: str, kind: Any, kept: i
     total = started(fn, kind)
     with cute.when(row < M):
         for j in cute.range(warp, N, WARPS):
-            total[0] = COMBINED[fn](total, A[row, j].to(kind))
+            total[0] = combined(fn, total, A[row, j].to(kind))
     total = over_warps(fn, total, partial[lane, cute._], warp)
     with cute.when((warp == 0) & (row < M)):
         out[row] = total.to(out.dtype)

@@ -18,6 +18,7 @@ import numpy as np
 
 import cute_py.ops
 from cute_py.calls.arrays import imported, on_device, unwrapped
+from cute_py.calls.fingerprint.dependencies import Dependencies
 from cute_py.calls.memo import Memo
 from cute_py.calls.torch_tensors import (
     OPERATORS,
@@ -140,10 +141,7 @@ class Operator:
         self.parameters = signature(function).parameters
         fields = (*arrays, *numbers, *[x for x in self.parameters if x not in (*arrays, *numbers)])
         defaults = [self.parameters[x].default for x in fields]
-        given = [x for x in defaults if x is not Parameter.empty]
-        assert given == defaults[len(defaults) - len(given) :], (
-            "arrays without a default come first"
-        )
+        given = [None if x is Parameter.empty else x for x in defaults]
         make: Any = namedtuple
         self.request = make("Request", fields, defaults=given)
         self.known = Memo(len(arrays), {fields.index(x): at for x, at in numbers.items()})
@@ -216,6 +214,7 @@ def make(known, request, answered, traced, is_traced, CuteError, shorten):
             result = self._followed(given)
             self.known.keep(given, outside_autograd(arrays, self._by(None), self._again))
             return result
+        unchanged = _functions_in(given)
         request, library = self.taken(given)
         with library.inside():
             problem = self.problem(request, library)
@@ -229,8 +228,9 @@ def make(known, request, answered, traced, is_traced, CuteError, shorten):
                     note_written(getattr(given, name))
         again = in_place(call, arrays, len(self.outputs), self._by(call.choice))
         if again is not None or choice is None:
-            answer = problem.guarded(again or self._by(call.choice))
-            self.known.keep(given, outside_autograd(arrays, answer, self._again))
+            answer = unchanged(problem.guarded(again or self._by(call.choice)))
+            if answer is not None:
+                self.known.keep(given, outside_autograd(arrays, answer, self._again))
         return problem.given_back(given, result)
 
     def _followed(self, given: Any) -> Any:
@@ -336,3 +336,16 @@ def make(known, request, answered, traced, is_traced, CuteError, shorten):
         if len(set(gpus.values())) > 1:
             value = ", ".join(f"{name} on GPU {x}" for name, x in gpus.items())
             raise refusal("ops-no-gpu", operation=self.name, value=value, result=self.words.result)
+
+
+def _functions_in(given: tuple[Any, ...]) -> Callable[[Answer], Answer | None]:
+    """Return what guards an answer to a request with functions of registers: it is asked while all
+    that they depend on is as it is now. None is for functions of which that cannot be told.
+    """
+    seen = [Dependencies(x).snapshot() for x in given if type(x) is FunctionType]
+    if not seen:
+        return lambda answer: answer
+    if not all(x.stable and x.complete for x in seen):
+        return lambda _answer: None
+    checks = [x.checker() for x in seen]
+    return lambda answer: lambda *x: answer(*x) if all(same() for same in checks) else None

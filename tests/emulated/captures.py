@@ -2,6 +2,16 @@
 
 # name: (what is there before, the value that the kernel takes: 1, the change: then it is 2)
 WATCHED = {
+    "what an argument reads of a captured class": (
+        "class C: n = 1\nc = C\ndef f(x): return x.n\nGIVEN = (f,)",
+        "d(c)",
+        "C.n = 2",
+    ),
+    "helper of an argument": (
+        "def g(): return 1\ndef f(): return g()\nGIVEN = (f,)",
+        "d()",
+        "def g(): return 2",
+    ),
     "global number": ("N = 1", "N", "N = 2"),
     "helper": ("def f(): return 1", "f()", "def f(): return 2"),
     "global of a helper": ("N = 1\ndef f(): return N", "f()", "N = 2"),
@@ -258,20 +268,10 @@ LOOKED_AT = {
         "d.n",
         "c.n = 2",
     ),
-    "what an argument reads of a captured class": (
-        "class C: n = 1\nc = C\ndef f(x): return x.n\nGIVEN = (f,)",
-        "d(c)",
-        "C.n = 2",
-    ),
     "what an argument reads of another": (
         "class C: n = 1\ndef f(x): return x.n\nGIVEN = ([f, C],)",
         "d[0](d[1])",
         "C.n = 2",
-    ),
-    "helper of an argument": (
-        "def g(): return 1\ndef f(): return g()\nGIVEN = (f,)",
-        "d()",
-        "def g(): return 2",
     ),
     "class attribute of an argument": (
         "class C: n = 1\nGIVEN = (C(),)",

@@ -189,7 +189,6 @@ class Hooked:
         ([1], False),
         ((1, [2]), False),
         ({"a": 1}, False),
-        (lambda: 1, False),
         (object(), False),
     ],
     ids=lambda value: type(value).__name__,
@@ -203,6 +202,25 @@ def test_only_values_that_cannot_change_are_known_by_identity(gpu, is_quick, val
 
     touch(X, value)
     assert is_quick(touch, X, value) is frozen
+
+
+def test_a_function_is_known_by_identity_while_it_stays_as_it_is(gpu, is_quick):
+    """It may change, so what it depends on is compared at each call."""
+
+    @cute.kernel
+    def touch(x, value):
+        cute.launch(grid=value(), block=32)
+
+    def one():
+        return 1
+
+    assert not is_frozen(one)
+    touch(X, one)
+    assert is_quick(touch, X, one)
+    one.__code__ = (lambda: 2).__code__
+    assert not is_quick(touch, X, one)
+    touch(X, one)
+    assert gpu.raw.launches[-1][1][0] == 2
 
 
 def test_a_record_whose_field_is_computed_is_not_frozen():
