@@ -24,6 +24,7 @@ from cute_py.ops.operands import aligned, broadcast, ready, ready_row, rows_of, 
 from cute_py.ops.operator import operator
 from cute_py.ops.paths import kernel_of
 from cute_py.ops.problem import Problem
+from cute_py.ops.reference import values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,7 +56,7 @@ class Product(Problem):
 
     hint = "; bias has one number per column"
     autocast = "lower"
-    types = TYPES
+    types, reference = TYPES, staticmethod(values)
 
     def __init__(self, request: Any, library: Library) -> None:
         """Read the arrays of `library`; refuse those that do not fit each other."""

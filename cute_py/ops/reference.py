@@ -38,17 +38,32 @@ class Error:
         return f"max abs {self.absolute:.3g}, relative {self.relative:.3g} (Frobenius){bound}"
 
 
+def values(
+    a: Array,
+    b: Array,
+    c: Array | None = None,
+    bias: Array | None = None,
+    *,
+    alpha: float = 1,
+    beta: float = 0,
+    activation: str | None = None,
+    **_named: Any,
+) -> Array:
+    """Return a product of numbers, as `cute.ops.gemm` takes its arguments."""
+    x = alpha * (a @ b)
+    if c is not None and beta != 0:
+        x = x + beta * c.astype(np.float64)
+    if bias is not None:
+        x = x + bias.astype(np.float64)
+    return x if activation is None else np.asarray(ACTIVATIONS[activation].model(x))
+
+
 def reference(product: Product) -> Array:
     """Return what the result should be: computed in float64, rounded to its type."""
     a, b = (_numbers(x, t) for x, t in zip((product.a, product.b), product.kinds, strict=True))
+    factors = {"alpha": product.alpha, "beta": product.beta}
     with np.errstate(all="ignore"):
-        x = product.alpha * (a @ b)
-        if product.c is not None:
-            x = x + product.beta * product.c.astype(np.float64)
-        if product.bias is not None:
-            x = x + product.bias.astype(np.float64)
-        if product.request.activation is not None:
-            x = ACTIVATIONS[product.request.activation].model(x)
+        x = values(a, b, product.c, product.bias, activation=product.request.activation, **factors)
         return np.asarray(convert(x, product.kind, saturate=product.kind.bits == 8))
 
 
