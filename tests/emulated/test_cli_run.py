@@ -1,0 +1,77 @@
+"""`cute-py run`: every operator at the command line."""
+
+import numpy as np
+import pytest
+
+from cute_py.cli.main import main
+from cute_py.ops.operator import operators
+
+CALLS = {
+    "gemm": ["9x16", "16x8", "--alpha", "2"],
+    "reduce": ["5x40", "--op", "max", "--dim", "0,-1"],
+    "softmax": ["5x40", "--dim", "0", "--type", "bf16"],
+    "transpose": ["2x5x40", "--type", "s8"],
+}
+
+
+def ran(capsys, *words):
+    code = main(["run", *words])
+    return code, capsys.readouterr()
+
+
+@pytest.mark.parametrize("name", sorted(CALLS))
+def test_an_operator_runs_by_its_declaration(name, capsys):
+    assert sorted(operators()) == sorted(CALLS)
+    code, said = ran(capsys, name, *CALLS[name], "--check")
+    assert code == 0, said
+    assert [line.split()[0] for line in said.out.splitlines()] == [
+        "config",
+        "plan",
+        "time",
+        "error",
+    ]
+    assert "within the bound" in said.out
+
+
+def test_files_are_read_and_written(tmp_path, capsys):
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    np.save(tmp_path / "x.npy", x)
+    given, made = str(tmp_path / "x.npy"), tmp_path / "y.npy"
+    assert ran(capsys, "reduce", given, "--dim", "1", "--keepdim", "-o", str(made))[0] == 0
+    np.testing.assert_array_equal(np.load(made), x.sum(1, keepdims=True))
+    assert ran(capsys, "transpose", given, "-o", str(made), "--config", "family=elements")[0] == 0
+    np.testing.assert_array_equal(np.load(made), x.T)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["softmax", "4x4", "--dim", "2"],
+            "cute.ops.softmax: given dim=2 of an array",
+        ),
+        (["softmax", "4x4", "--dim", "x"], "required: modes; fix: write 0,-1"),
+        (["reduce", "4", "--op", "sum"], "cute.ops.reduce: given op='sum'"),
+        (["reduce", "missing.npy"], "run: given missing.npy: No such file"),
+        (["softmax", "4x4", "--type", "f23"], "f23"),
+        (["none", "4x4"], "required: one of"),
+    ],
+)
+def test_what_is_wrong_is_refused(words, said, capsys):
+    code, output = ran(capsys, *words)
+    assert code == 2
+    assert said in output.err
+
+
+def test_a_wrong_result_exits_with_1(capsys, monkeypatch):
+    problem = operators()["softmax"].problem
+    monkeypatch.setattr(problem, "reference", staticmethod(lambda x, **_named: x))
+    code, said = ran(capsys, "softmax", "4x4", "--check")
+    assert code == 1
+    assert "OUTSIDE OF THE BOUND" in said.out
+
+
+def test_results_without_elements_need_no_kernel(capsys):
+    code, said = ran(capsys, "reduce", "4x0", "--dim", "1", "--check")
+    assert code == 0
+    assert "plan     none: no kernel: filled with 0" in said.out
