@@ -14,7 +14,7 @@ from cute_py.dtypes.table import Dtype, f32, from_numpy
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
 from cute_py.ops.libraries import Gpu, Library
-from cute_py.ops.product import GEMM, Product, Request
+from cute_py.ops.product import GEMM, Request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,9 +94,9 @@ class Outline:
         return self.transpose(order)
 
     def reshape(self, shape: tuple[int, ...]) -> Outline:
-        """Return the outline with all modes but the last two as one, or none: of a view where that
-        is possible, else of a copy.
-        """
+        """Return the outline in another shape: of a view where that is possible, else of a copy."""
+        if not 2 <= len(shape) <= 3 or shape[-2:] != self.shape[-2:]:
+            return self._regrouped(shape)
         batch = [x for x in zip(self.shape[:-2], self.steps[:-2], strict=True) if x[0] != 1]
         if any(step != n * inner for (_, step), (n, inner) in pairwise(batch)):
             return Outline.compact(shape, self.kind)
@@ -107,11 +107,33 @@ class Outline:
             by_column = by_column if columns > 1 else by_row
         return replace(self, shape=shape, steps=(by_batch, by_row, by_column)[-len(shape) :])
 
+    def _regrouped(self, shape: tuple[int, ...]) -> Outline:
+        """Return the outline where runs of modes become others of as many elements."""
+        old = [x for x in zip(self.shape, self.steps, strict=True) if x[0] != 1]
+        steps: list[int] = []
+        left = [n for n in shape if n != 1]
+        while left:
+            wanted, run = [left.pop()], [old.pop()]
+            while prod(wanted) != prod(n for n, _ in run):
+                if prod(wanted) < prod(n for n, _ in run):
+                    wanted.insert(0, left.pop())
+                else:
+                    run.insert(0, old.pop())
+            if any(step != n * inner for (_, step), (n, inner) in pairwise(run)):
+                return Outline.compact(shape, self.kind)
+            steps = [run[-1][1] * prod(wanted[i + 1 :]) for i in range(len(wanted))] + steps
+        found = iter(steps)
+        return replace(self, shape=shape, steps=tuple(1 if n == 1 else next(found) for n in shape))
+
     def astype(self, dtype: Any) -> Outline:
         """Return the outline of a copy in the type of NumPy that is given."""
         return Outline.compact(self.shape, from_numpy(dtype))
 
     def __getitem__(self, index: Any) -> Outline:
+        if index is None:
+            return replace(self, shape=(1, *self.shape), steps=(0, *self.steps))
+        if index == (..., None):
+            return replace(self, shape=(*self.shape, 1), steps=(*self.steps, 0))
         if isinstance(index, tuple):  # the first columns of each row
             return replace(self, shape=(*self.shape[:-1], index[1].stop))
         if isinstance(index, slice):  # the first matrix, as a batch of one
@@ -209,6 +231,18 @@ def gpu_of(arch: str, multiprocessors: int | None = None, operation: str = "gpu_
     return Gpu(DEVICES[row].shared_block, found, (major, minor))
 
 
+def outlined(operator: Operator, request: Any, gpu: Gpu | None) -> Call:
+    """Return the call that an operator would make for outlines on a GPU, or (None) on the host.
+
+    >>> from cute_py.dtypes.table import bf16
+    >>> from cute_py.ops import softmax
+    >>> x = Outline.compact((4096, 1024), bf16)
+    >>> print(outlined(softmax.operator, softmax.operator.bound(x, 1), gpu_of("sm_90a")).config)
+    family=registers
+    """
+    return operator.problem(request, Outlines(operator, gpu)).call()
+
+
 def call_on(
     gpu: Gpu,
     problem: tuple[int, int, int],
@@ -253,4 +287,4 @@ def call_on(
         *sides, c, bias, None, alpha, beta, activation, out_dtype, "gpu", config,
         fast_accum=fast_accum,
     )  # fmt: skip
-    return Product(request, Outlines(GEMM, gpu)).call()
+    return outlined(GEMM, request, gpu)
