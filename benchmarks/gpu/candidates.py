@@ -10,8 +10,8 @@ from benchmarks.gpu.cases import BITS, Row
 from cute_py.kernels.config import ATOMS, GemmConfig, Side
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.kernels.transpose import PADDED, SWIZZLED
+from cute_py.ops.gemm_tiles import overlapping
 from cute_py.ops.libraries import Gpu
-from cute_py.ops.tuning import overlapping
 
 F64_ATOMS = {k: f"SM90_16x8x{k}_F64F64F64F64_TN" for k in (4, 8, 16)}
 FMA = ATOMS["f32", "f32"]

@@ -33,8 +33,8 @@ from cute_py.kernels.config import GemmConfig
 from cute_py.kernels.config_sm90 import HOPPER_SMEM, WARPGROUP_ATOMS, warpgroup_config
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.layout.tuples import ceil_div
+from cute_py.ops.gemm_tiles_sm90 import Problem, for_hopper, units_of
 from cute_py.ops.libraries import Gpu
-from cute_py.ops.tuning_sm90 import Problem, for_hopper, units_of
 
 PROCESSORS = 132
 REST = 0.03  # seconds

@@ -33,7 +33,7 @@ from benchmarks.gpu.family import CASES, TORCH, Job, compiled, made
 from cute_py.codegen.build import UNLIMITED
 from cute_py.kernels.config import GemmConfig
 from cute_py.kernels.epilogue import Epilogue
-from cute_py.ops import tuning_sm90
+from cute_py.ops import gemm_tiles_sm90
 from cute_py.ops.libraries import Gpu
 
 H200 = Gpu(232448, 132, (9, 0))
@@ -110,11 +110,11 @@ def configurations(name: str) -> set[GemmConfig]:
     kinds = (as_dtype(group.kind),) * 2
     pitches = (128, 16) if group.unit == 8 else (128,)  # 16: clusters too
     for pitch, size in product(pitches, (4096, 512)):  # 512: K in parts too
-        problem = tuning_sm90.Problem(
+        problem = gemm_tiles_sm90.Problem(
             (size, size, 8192), 1, kinds, group.majors, (pitch, pitch), as_dtype(group.result),
             group.epilogue, group.fast, H200, source_by_tma=True,
         )  # fmt: skip
-        configs = [x.config for x in tuning_sm90.candidates(problem)]
+        configs = [x.config for x in gemm_tiles_sm90.candidates(problem)]
         found |= {replace(c, pdl=pdl) for c, pdl in product(configs, group.overlaps)}
     return found
 
@@ -255,8 +255,10 @@ def with_rows(texts: list[str]) -> None:
         config = made(text, "bf16", ("K", "K"), "bf16").config
         m, n, _k = config.tile
         in_parts = config.store < n
-        more.append(tuning_sm90.Row(m, n, config.warpgroups, config.schedule, in_parts=in_parts))
-    tuning_sm90.ROWS = (*tuning_sm90.ROWS, *more)
+        more.append(
+            gemm_tiles_sm90.Row(m, n, config.warpgroups, config.schedule, in_parts=in_parts)
+        )
+    gemm_tiles_sm90.ROWS = (*gemm_tiles_sm90.ROWS, *more)
 
 
 def main() -> None:

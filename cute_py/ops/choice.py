@@ -14,11 +14,8 @@ from cute_py.errors import CuteError, refusal
 from cute_py.kernels.config import GemmConfig, Side, changed, choose_config
 from cute_py.kernels.config_sm90 import instruction_of, require_result
 from cute_py.layout.tuples import ceil_div
-from cute_py.ops.operands import Rows, rows_of
-from cute_py.ops.paths import HOST, Path, Sides, path_of, tma_wanted
-from cute_py.ops.tuned import winner
-from cute_py.ops.tuning import all_for_gpu, for_gpu
-from cute_py.ops.tuning_sm90 import (
+from cute_py.ops.gemm_tiles import all_for_gpu, for_gpu
+from cute_py.ops.gemm_tiles_sm90 import (
     H200,
     Problem,
     band_of,
@@ -28,6 +25,9 @@ from cute_py.ops.tuning_sm90 import (
     for_hopper,
     grid_of,
 )
+from cute_py.ops.operands import Rows, rows_of
+from cute_py.ops.paths import HOST, Path, Sides, path_of, tma_wanted
+from cute_py.ops.tuned import winner
 
 if TYPE_CHECKING:
     from collections.abc import Callable

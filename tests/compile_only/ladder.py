@@ -17,9 +17,9 @@ from cute_py.kernels.reduce import row_reduce
 from cute_py.kernels.samples import sample
 from cute_py.kernels.softmax import row_softmax
 from cute_py.kernels.transpose import transpose_naive
+from cute_py.ops.gemm_tiles import for_gpu
 from cute_py.ops.libraries import Gpu
 from cute_py.ops.product import Product, Request, taken
-from cute_py.ops.tuning import for_gpu
 
 TILE = (64, 64)
 

@@ -12,9 +12,9 @@ import cute_py as cute
 from cute_py.kernels.config import changed, choose_config
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.kernels.gemm import gemm
+from cute_py.ops.gemm_tiles import for_gpu, shared_bytes
 from cute_py.ops.libraries import Gpu
 from cute_py.ops.product import TYPES, compute_type, result_type
-from cute_py.ops.tuning import for_gpu, shared_bytes
 from tests.compile_only.ladder import HALVES, MATRIX, total, wanted
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")

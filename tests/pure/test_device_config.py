@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 import cute_py as cute
 from cute_py.analysis import bank_conflicts
 from cute_py.kernels.config import choose_config
+from cute_py.ops.gemm_tiles import for_gpu, shared_bytes
 from cute_py.ops.libraries import Gpu
 from cute_py.ops.product import FLOATS
-from cute_py.ops.tuning import for_gpu, shared_bytes
 
 LARGE, SMALL = Gpu(232448, 132, (9, 0)), Gpu(101376, 84, (8, 6))
 KINDS = (*FLOATS, "s8", "u8")
