@@ -13,7 +13,8 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from cute_py.errors import CuteError
-from cute_py.kernels.config import VECTOR_BYTES, GemmConfig, still_true
+from cute_py.kernels.config import VECTOR_BYTES, MultistageConfig
+from cute_py.kernels.configuration import still_true
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.libraries import Gpu
 
@@ -46,7 +47,7 @@ class _Asked:
     N: int
     K: int
     batch: int
-    config: GemmConfig
+    config: MultistageConfig
     kind: Dtype
     result: Dtype
     gpu: Gpu
@@ -90,7 +91,7 @@ class Option(NamedTuple):
 
     Attributes:
         m, n: of the tile.
-        warps, stages, min_blocks, spill_bytes: as in `GemmConfig`.
+        warps, stages, min_blocks, spill_bytes: as in `MultistageConfig`.
         k: of the tile; 0: 128 bytes.
         time: of a product of the same size, relative to the other options of its group; the
             fastest of a group wins.
@@ -160,12 +161,12 @@ TILES: tuple[tuple[Callable[[_Asked], bool], tuple[Option | tuple[Option, ...], 
 
 
 def for_gpu(
-    config: GemmConfig,
+    config: MultistageConfig,
     problem: tuple[int, int, int, int],
     kind: Dtype,
     result: Dtype,
     gpu: Gpu,
-) -> GemmConfig:
+) -> MultistageConfig:
     """Return the configuration with the tile that suits a GPU.
 
     Args:
@@ -194,12 +195,12 @@ def for_gpu(
 
 
 def all_for_gpu(
-    config: GemmConfig,
+    config: MultistageConfig,
     problem: tuple[int, int, int, int],
     kind: Dtype,
     result: Dtype,
     gpu: Gpu,
-) -> list[GemmConfig]:
+) -> list[MultistageConfig]:
     """Return the configurations of all tiles that fit a GPU; arguments as in `for_gpu`."""
     config = for_gpu(config, problem, kind, result, gpu)
     asked = _Asked(*problem, config, kind, result, gpu)
@@ -210,7 +211,7 @@ def all_for_gpu(
     return [made for made in (_made(asked, x) for x in fitting) if made is not None]
 
 
-def _made(asked: _Asked, option: Option) -> GemmConfig | None:
+def _made(asked: _Asked, option: Option) -> MultistageConfig | None:
     """Return the configuration with an option; None where the GPU cannot hold it, or the copies do
     not cover the tile evenly.
     """
@@ -245,7 +246,7 @@ def _store(asked: _Asked) -> int:
     return max(gcd(VECTOR_BYTES, asked.N * bits // 8) * 8 // bits, 1)
 
 
-def _is_one_wave(config: GemmConfig, problem: tuple[int, int, int, int], gpu: Gpu) -> bool:
+def _is_one_wave(config: MultistageConfig, problem: tuple[int, int, int, int], gpu: Gpu) -> bool:
     """Tell whether all blocks run at the same time."""
     M, N, _K, batch = problem
     blocks: int = ceil_div(M, config.tile[0]) * ceil_div(N, config.tile[1]) * batch
@@ -253,8 +254,8 @@ def _is_one_wave(config: GemmConfig, problem: tuple[int, int, int, int], gpu: Gp
 
 
 def overlapping(
-    config: GemmConfig, problem: tuple[int, int, int, int], result: Dtype, gpu: Gpu
-) -> GemmConfig:
+    config: MultistageConfig, problem: tuple[int, int, int, int], result: Dtype, gpu: Gpu
+) -> MultistageConfig:
     """Return a configuration with what sm_90 adds: stmatrix, and programmatic dependent launch.
 
     Blocks of the first wave prefetch their tiles before they wait for the previous kernel.
@@ -276,7 +277,7 @@ def _band(M: int, m: int) -> int:
     return next((band for band in bands if tiles % band == 0 and tiles > band), 0)
 
 
-def shared_bytes(config: GemmConfig, kind: Dtype, result: Dtype) -> int:
+def shared_bytes(config: MultistageConfig, kind: Dtype, result: Dtype) -> int:
     """Return about how much shared memory a block takes (bytes): the stages, or the tile of D."""
     (m, n, k), size = config.tile, kind.bits // 8
     stages = config.stages * (m + n + 8) * k * size

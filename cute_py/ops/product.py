@@ -18,11 +18,10 @@ from cute_py.kernels.config import ATOMS, GemmConfig
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.call import Call, Output, directly
-from cute_py.ops.choice import all_for, choose, facts
+from cute_py.ops.gemm_families import all_for, choose, facts
 from cute_py.ops.libraries import Words
 from cute_py.ops.operands import aligned, broadcast, ready, ready_row, rows_of, shown
 from cute_py.ops.operator import operator
-from cute_py.ops.paths import kernel_of
 from cute_py.ops.problem import Problem
 
 if TYPE_CHECKING:
@@ -30,9 +29,9 @@ if TYPE_CHECKING:
 
     from cute_py.calls.memo import Answer
     from cute_py.dtypes.table import DtypeLike
+    from cute_py.ops.family import Reads
     from cute_py.ops.libraries import Gpu, Library
     from cute_py.ops.operands import Rows
-    from cute_py.ops.paths import Path
 
 FLOATS = ("f16", "bf16", "tf32", "f32", "f64", "e4m3", "e5m2")
 TYPES = (*FLOATS, "s8", "u8")  # of operands
@@ -117,17 +116,17 @@ class Product(Problem):
             sides += [("A", self.a, self.A), ("B", self.b, self.B)]
         return [n for n, x, y in sides if x is not None and address_of(x) != address_of(y)]
 
-    def operands(self, path: Path) -> tuple[Any, Any]:
-        """Return A and B as a path reads them, copied where it says so."""
+    def operands(self, reads: Any) -> tuple[Any, Any]:  # of OperandReads
+        """Return A and B as a family reads them, copied where it says so."""
         library, found = self.library, []
-        if (path.tma, path.copies) == self.copied[0]:
+        if (reads.whole, reads.copies) == self.copied[0]:
             return self.copied[1]
-        for x, kind, major in zip((self.A, self.B), self.kinds, path.copies, strict=True):
+        for x, kind, major in zip((self.A, self.B), self.kinds, reads.copies, strict=True):
             if not major or library.on_host:
                 found.append(x)
             else:
-                found.append(aligned(library, x, kind, major, whole=not path.tma))
-        self.copied = (path.tma, path.copies), (found[0], found[1])
+                found.append(aligned(library, x, kind, major, whole=reads.whole))
+        self.copied = (reads.whole, reads.copies), (found[0], found[1])
         return self.copied[1]
 
     @cached_property
@@ -135,9 +134,9 @@ class Product(Problem):
         """How A and B are in memory."""
         return rows_of(self.A), rows_of(self.B)
 
-    def rows_by(self, path: Path) -> tuple[Rows, Rows]:
-        """Return the same of the operands that a path reads."""
-        A, B = self.operands(path)
+    def rows_by(self, reads: Reads) -> tuple[Rows, Rows]:
+        """Return the same of the operands that a family reads."""
+        A, B = self.operands(reads)
         return self.rows if A is self.A and B is self.B else (rows_of(A), rows_of(B))
 
     # -- the epilogue
@@ -198,22 +197,23 @@ class Product(Problem):
         given.
         """
         library, L = self.library, prod(self.batch)
-        path, *operands, config, more, why = choose(self, statics[0] if statics else None)
-        config, epilogue = statics or shared(config, self.epilogue(), why)
+        taken, *operands, kernel, config, epilogue, more, why = choose(self, statics)
+        config, epilogue = statics or shared(config, epilogue, why)
         C, bias = self.source, self.row
         form, out = (L, self.M, self.N), self.request.out
         view = directly(out, form, (*operands, C, bias))
-        A, B, C = (None if x is None else self._modes(x, path.tma) for x in (*operands, C))
+        shares = taken.reads.shares
+        A, B, C = (None if x is None else self._modes(x, shares) for x in (*operands, C))
         if view is None and L == 1 and not library.on_host:
             D = result = library.empty(form[1:], self.kind)
         else:
             result = library.empty(form, self.kind) if view is None else view
-            D = self._modes(result, path.tma)
+            D = self._modes(result, shares)
         if self.kinds[0].name == "tf32":
             A, B = (cute.typed(x, "tf32") for x in (A, B))
         m, n, _k = config.tile
         return Call(
-            kernel_of(config),
+            kernel,
             library,
             reads=(A, B, C, bias),
             outputs=(Output(D, result, self.shape, out, view is not None),),
@@ -236,11 +236,11 @@ class Product(Problem):
             answer(args, values) if _are_whole(values[-2:]) is whole else None
         )
 
-    def _modes(self, x: Any, tma: bool) -> Any:
+    def _modes(self, x: Any, shares: bool) -> Any:
         """Return [L, rows, columns] as the kernel counts it: (rows, columns, L); a GPU gets two
-        modes for L = 1, and by TMA for one matrix that the batch shares.
+        modes for L = 1, and for one matrix that the batch shares if the family reads it as one.
         """
-        shared = x.shape[0] == 1 or (tma and strides_of(x)[0] == 0)
+        shared = x.shape[0] == 1 or (shares and strides_of(x)[0] == 0)
         if shared and not self.library.on_host:
             return self.library.first(x)
         return self.library.ordered(x, (1, 2, 0))
@@ -252,8 +252,10 @@ class Product(Problem):
 
     def candidates(self) -> list[tuple[GemmConfig, Epilogue]]:
         """Return the choices that `cute.tune` measures, the rule's first."""
-        found = all_for(self) if self.K else [choose(self).config]
-        return [(config, self.epilogue()) for config in found]
+        if self.K:
+            return [(config, self.epilogue()) for config in all_for(self)]
+        found = choose(self)
+        return [(found.config.because(*found.why()), found.epilogue)]
 
     def facts(self) -> tuple[object, ...]:
         """Return all that a choice may depend on."""

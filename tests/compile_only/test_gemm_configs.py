@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.kernels.config import changed, choose_config
+from cute_py.kernels.config import choose_config
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.kernels.gemm import gemm
+from cute_py.ops.gemm_families import changed
 from cute_py.ops.gemm_tiles import for_gpu, shared_bytes
 from cute_py.ops.libraries import Gpu
 from cute_py.ops.product import TYPES, compute_type, result_type

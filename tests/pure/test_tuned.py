@@ -2,7 +2,6 @@
 files, other facts and other versions are not. Times are a test's: nothing is measured here.
 """
 
-import json
 from functools import partial
 
 import numpy as np
@@ -91,7 +90,9 @@ def test_later_calls_use_the_fastest(launched):
 
 @pytest.mark.parametrize("launched", [H200], indirect=True)
 def test_k_in_parts_is_measured_stored_and_explained(launched, monkeypatch):
-    monkeypatch.setattr(tuned, "measured", lambda calls: [1.0 / x.config.split for x in calls])
+    monkeypatch.setattr(
+        tuned, "measured", lambda calls: ["split=6" not in str(x.config) for x in calls]
+    )
     a, b = operands(shape=(192, 128, 16384))
     best = cute.tune(cute.ops.gemm, a, b)
     assert best.split == 6
@@ -114,7 +115,7 @@ def test_candidates_read_the_operands_where_they_are(launched, monkeypatch):
     for columns, kernels in ((528, 2), (524, 1)):  # rows of whole 16 bytes, and others
         a, b = (on_gpu(520, 528, "bf16", "K")[:, :columns] for _ in range(2))
         cute.tune(cute.ops.gemm, a, b.swapaxes(0, 1))
-        assert len({call.config.by_warpgroups for call in seen}) == kernels
+        assert len({type(call.config) for call in seen}) == kernels
         places = [[x.__array_interface__["data"][0] for x in call.reads[:2]] for call in seen]
         assert places == [[x.__array_interface__["data"][0] for x in (a, b)]] * len(seen)
         seen.clear()
@@ -157,12 +158,8 @@ def test_a_device_and_a_version_have_their_own(launched, monkeypatch):
     assert best != rule
 
 
-WRONG_TYPES = [
-    *[{"stages": 2.5}, {"atom": 5}, {"warps": []}, {"tile": [64, 64]}, {"asynchronous": 1}],
-    *[{"a": {"major": 3, "vector": 8}}, {"a": None}, {"reasons": [1]}, {"schedule": "other"}],
-    *[{"stages": "3"}, {"pdl": True}, {"new": 1}, {"tile": "all"}],
-]
-WRONG_OPERANDS = {"a": {"major": "MN", "vector": 8}}  # it may be right for others
+# what a file may say in place of a text
+WRONG = [("stages=", "stages=9"), (" A=Kx8", " A=MNx8"), ("SM", "XM"), (" warps", "")]
 
 
 @pytest.mark.parametrize("launched", [H200], indirect=True)
@@ -173,15 +170,14 @@ def test_a_configuration_that_there_is_not_is_removed(launched, place):
     cute.tune(cute.ops.gemm, a, b)
     (path,) = place.glob("tuned/*")
     key = path.name.split(".")[0]
-    right = json.loads(tuned.unpack(key, path.read_bytes())["config"])
-    for wrong in WRONG_TYPES:
-        path.write_bytes(tuned.pack(key, {"config": json.dumps(right | wrong)}))
+    right = tuned.unpack(key, path.read_bytes())
+    for wrong in WRONG:
+        text = right["config"].replace(*wrong)
+        assert text != right["config"]
+        path.write_bytes(tuned.pack(key, right | {"config": text}))
         again()
         assert cute.ops.gemm_config(a, b) == rule, wrong
         assert not path.exists()
-    path.write_bytes(tuned.pack(key, {"config": json.dumps(right | WRONG_OPERANDS)}))
-    again()
-    assert cute.ops.gemm_config(a, b) == rule
 
 
 @pytest.mark.parametrize("damage", ["", "one bit", "half", "another key", "other parts"])

@@ -1,0 +1,216 @@
+"""`Family`: a kernel, what it reads, and its configurations; the families of an operator are rows.
+
+A problem is computed by the first family that takes it. Those that read alike, by one function, are
+compared: the least estimated time wins. What follows from the rows: which one a configuration asks
+for, changes of it by text, and why the others did not get the problem.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from cute_py.kernels.configuration import changed, parts_by_name, parts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from cute_py.kernels.configuration import Config
+    from cute_py.trace.kernel import Kernel
+
+    Reasons = Callable[[], tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """How a family reads the arrays of a problem.
+
+    Attributes:
+        takes: whether it computes the problem unless another one is asked for.
+        why: why it does, or does not.
+        copies: for each operand, what is copied first, in the words of the family; "" for none.
+        said: why, for the reader; "" without copies.
+    """
+
+    takes: bool = True
+    why: str = ""
+    copies: tuple[str, ...] = ()
+    said: str = ""
+
+
+class Timed(Protocol):
+    """A configuration with its estimated time; `str` says which one it is."""
+
+    @property
+    def time(self) -> float:
+        """Microseconds, about; only ratios to those of families that read alike matter."""
+
+    @property
+    def config(self) -> Any:  # a Config
+        """The configuration."""
+
+
+class Estimate(NamedTuple):
+    """The plain form of `Timed`."""
+
+    time: float
+    config: Any  # a Config
+
+
+def always(_problem: Any) -> Reads:
+    """Read any problem, as it is."""
+    return Reads()
+
+
+def nothing(*_of: Any) -> tuple[()]:
+    """Return nothing: no numbers, no more configurations."""
+    return ()
+
+
+def as_given(config: Any, _problem: Any) -> Any:
+    """Return a configuration as it was given, for any problem."""
+    return config
+
+
+def least(_problem: Any, ranked: Sequence[Timed]) -> tuple[Any, Reasons]:
+    """Return the configuration with the least time, and its own reasons."""
+    config = ranked[0].config
+    return config, lambda: config.reasons
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A family of kernels of an operator.
+
+    Attributes:
+        name: of the family.
+        kernel: the kernel.
+        config: the class of its configurations, which has only the parts that its kernel reads.
+        reads: from a problem, whether the family takes it, and what is copied first. The others
+            take a problem as it is read.
+        configs: from a problem, its configurations with estimated times.
+        means: how it reads and computes, for the reader.
+        numbers: from a configuration and a problem, what the kernel takes after the operator's own
+            numbers: how many blocks are launched, in which order.
+        decide: from a problem and the estimates of families that read alike, the least first: the
+            configuration, and a function that returns why.
+        fits: from a configuration that was given and a problem: the configuration as that problem
+            needs it; it refuses one that is for others.
+        changed: from a configuration, text and a problem: the configuration with these parts.
+        others: from a problem and the chosen configuration: what `cute.tune` measures beside it.
+
+    >>> from cute_py.kernels.configuration import Config, part
+    >>> from cute_py.kernels.transpose import transpose_naive, transpose_vectors
+    >>> @dataclass(frozen=True, slots=True)
+    ... class Width(Config):
+    ...     width: int = part(1, about=("width",))
+    ...     reasons: tuple[str, ...] = ()
+    >>> rows = (
+    ...     Family("vectors", transpose_vectors, Width, lambda n: [Estimate(1, Width(n))],
+    ...            lambda n: Reads(n > 1, f"rows aligned to {n} elements"), "vectors"),
+    ...     Family("elements", transpose_naive, Width, lambda n: [Estimate(1, Width())],
+    ...            means="elements"),
+    ... )
+    >>> for problem in (4, 1):
+    ...     taken = take(rows, problem)
+    ...     config, why = choose(taken, problem)
+    ...     print(taken.first.name, config.width, taken.reason)
+    vectors 4 path: vectors, rows aligned to 4 elements
+    elements 1 path: elements, rows aligned to 1 elements
+    """
+
+    name: str
+    kernel: Kernel
+    config: type[Config]
+    configs: Callable[[Any], Iterable[Timed]]
+    reads: Callable[[Any], Reads] = always
+    means: str = ""
+    numbers: Callable[[Any, Any], tuple[int, ...]] = nothing
+    decide: Callable[[Any, Any], tuple[Any, Reasons]] = least
+    fits: Callable[[Any, Any], Any] = as_given
+    changed: Callable[[Any, str, Any], Any] | None = None
+    others: Callable[[Any, Any], Sequence[Any]] = nothing
+
+
+class Taken(NamedTuple):
+    """The families that compute a problem.
+
+    Attributes:
+        families: those that read alike.
+        reads: how they do.
+        reason: which way it is computed, and why, in a line.
+    """
+
+    families: tuple[Family, ...]
+    reads: Any  # a Reads
+    reason: str
+
+    @property
+    def first(self) -> Family:
+        """The first one, which stands for all where it does not matter which."""
+        return self.families[0]
+
+
+def take(families: Sequence[Family], problem: Any, asked: type[Config] | None = None) -> Taken:
+    """Return the families that compute a problem: those that take it first, among those with a
+    class of configurations that is asked for, if any; the first of these must, if none takes it.
+    """
+    known = [x for x in families if asked in (None, x.config)]
+    found = [(x, x.reads(problem)) for x in known[:1]]
+    for each in known[1:]:
+        if found[-1][1].takes:
+            break
+        if each.reads is not found[-1][0].reads:
+            found.append((each, each.reads(problem)))
+    first, reads = found[-1] if found[-1][1].takes else found[0]
+    why = "as the configuration says" if asked else found[0][1].why
+    said = f"; copied first: {reads.said}" if reads.said else ""
+    alike = tuple([x for x in known if x.reads is first.reads])
+    return Taken(alike, reads, f"path: {first.means}, {why}{said}")
+
+
+def choose(taken: Taken, problem: Any) -> tuple[Any, Reasons]:
+    """Return the configuration with the least estimated time, and a function that says why."""
+    made = [x for each in taken.families for x in each.configs(problem)]
+    made.sort(key=attrgetter("time"))
+    return taken.first.decide(problem, made)
+
+
+# -- configurations that are given
+
+
+def classes_of(families: Iterable[Family]) -> tuple[type[Config], ...]:
+    """Return the classes of configurations of an operator."""
+    return tuple(dict.fromkeys(x.config for x in families))
+
+
+def named_by(families: Iterable[Family], given: Mapping[str, Any]) -> type[Config] | None:
+    """Return the class of configurations of the family that parts name; None where they do not."""
+    return next((x.config for x in families if x.name in given.values()), None)
+
+
+def asked_by(families: Sequence[Family], config: Config | str | None) -> type[Config] | None:
+    """Return the class of configurations that one which is given, or text, asks for; None where it
+    may be any. Text asks by the name of a family, or by parts that not all classes have: of several
+    such classes, it is the one of the last family. Refuse text that is no configuration.
+    """
+    if not isinstance(config, str):
+        return None if config is None else type(config)
+    classes = classes_of(families)
+    given = parts_of(config, classes)
+    named = named_by(families, given)
+    if named is not None:
+        return named
+    having = [{n for n, x in parts_by_name(c).items() if x.metadata["asks"]} for c in classes]
+    special = {name for name in given if not all(name in names for names in having)}
+    found = [c for c, names in zip(classes, having, strict=True) if special & names]
+    return found[-1] if found else None
+
+
+def changed_for(taken: Taken, config: Any, text: str, problem: Any) -> Any:
+    """Return a configuration with parts given as text, for a problem."""
+    change = taken.first.changed
+    if change is not None:
+        return change(config, text, problem)
+    return changed(config, text, [type(config)])
