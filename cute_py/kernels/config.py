@@ -276,8 +276,7 @@ class MultistageConfig(GemmConfig):
 
     def rules(self, has_others: bool) -> list[tuple[str, bool]]:
         """Return what must hold of the parts, and whether it does not."""
-        found = _rules_of_sizes(self, has_others)
-        return found if any(broken for _rule, broken in found) else _rules_of_tiles(self)
+        return _rules(self, has_others)
 
     def details(self) -> list[str]:
         """Return how A and B travel, a line each."""
@@ -354,12 +353,12 @@ def _lanes(m: int, n: int, k: int) -> cute.Layout:
     return cute.Layout(((8, m // 8), (2, 2, n // 4), k), ((2, 32), (1, 16, 4 * m), m * n))
 
 
-def _rules_of_sizes(config: MultistageConfig, has_others: bool) -> list[tuple[str, bool]]:
+def _rules(config: MultistageConfig, has_others: bool) -> list[tuple[str, bool]]:
     """Return rules, and whether each is broken; whether there are parts of the other schedules."""
     (m, n, k), threads = config.tile, config.threads
     per = config.warps[:2] if config.simt else config.mma_tile
     counts = (config.band, config.store, config.spill_bytes, config.prefetch)
-    return [
+    found = [
         (
             "positive sizes, and 1 to 1024 threads",
             min(m, n, k, *per, *config.warps) < 1 or threads > 1024,
@@ -382,12 +381,8 @@ def _rules_of_sizes(config: MultistageConfig, has_others: bool) -> list[tuple[st
             config.stages < 2 or (config.stages > 2 and not config.asynchronous),
         ),
     ]
-
-
-def _rules_of_tiles(config: MultistageConfig) -> list[tuple[str, bool]]:
-    """Return rules of sizes that fit each other, and whether each is broken."""
-    (m, n, k), threads = config.tile, config.threads
-    per = config.warps[:2] if config.simt else config.mma_tile
+    if any(broken for _rule, broken in found):
+        return found
     atom_k = config.mma_atom.shape_mnk[2]
     sides = [(m, k, config.a), (n, k, config.b)]
     stores = [(m, n, Side("K", config.store))] if config.store else []

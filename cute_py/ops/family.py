@@ -89,7 +89,8 @@ class Family:
         config: the class of its configurations, which has only the parts that its kernel reads.
         reads: from a problem, whether the family takes it, and what is copied first. The others
             take a problem as it is read.
-        configs: from a problem, its configurations with estimated times.
+        configs: from a problem, its configurations with estimated times; of all families that read
+            alike and share the function.
         means: how it reads and computes, for the reader.
         numbers: from a configuration and a problem, what the kernel takes after the operator's own
             numbers: how many blocks are launched, in which order.
@@ -172,7 +173,8 @@ def take(families: Sequence[Family], problem: Any, asked: type[Config] | None = 
 
 def choose(taken: Taken, problem: Any) -> tuple[Any, Reasons]:
     """Return the configuration with the least estimated time, and a function that says why."""
-    made = [x for each in taken.families for x in each.configs(problem)]
+    rules = dict.fromkeys([x.configs for x in taken.families])
+    made = [x for configs in rules for x in configs(problem)]
     made.sort(key=attrgetter("time"))
     return taken.first.decide(problem, made)
 

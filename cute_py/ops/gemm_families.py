@@ -134,12 +134,9 @@ def by_elements(_problem: Problem) -> OperandReads:
 # -- the families of warpgroups
 
 
-def _rows(schedule: str) -> Callable[[Problem], list[Timed]]:
-    def estimates(problem: Problem) -> list[Timed]:
-        instruction_of(*problem.kinds)  # a part that is given may be for another kernel
-        return candidates(problem, schedule)
-
-    return estimates
+def _rows(problem: Problem) -> list[Timed]:
+    instruction_of(*problem.kinds)  # a part that is given may be for another kernel
+    return candidates(problem)
 
 
 def _grid(config: WarpgroupConfig, problem: Problem) -> tuple[int, ...]:
@@ -227,6 +224,7 @@ def _all_tiles(problem: Problem, config: MultistageConfig) -> list[MultistageCon
 
 _hopper: Any = {
     "config": WarpgroupConfig,
+    "configs": _rows,
     "reads": by_tma,
     "means": "TMA and wgmma",
     "numbers": _grid,
@@ -244,8 +242,8 @@ _all_gpus: Any = {
     "others": _all_tiles,
 }
 ROWS = (
-    Family("cooperative", gemm_cooperative, configs=_rows("cooperative"), **_hopper),
-    Family("pingpong", gemm_pingpong, configs=_rows("pingpong"), **_hopper),
+    Family("cooperative", gemm_cooperative, **_hopper),
+    Family("pingpong", gemm_pingpong, **_hopper),
     Family("multistage", reads=by_vectors, means="cp.async and mma.sync", **_all_gpus),
     Family("simt", reads=by_elements, means="cp.async and FMA", **_all_gpus),
 )

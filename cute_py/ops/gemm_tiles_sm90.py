@@ -298,15 +298,13 @@ def _launched_early(config: WarpgroupConfig) -> WarpgroupConfig:
     return replace(config, pdl=1)
 
 
-def candidates(problem: Problem, schedule: str = "") -> list[Estimate]:
-    """Return the rows that the kernel has for a problem, and that fit the GPU; of one schedule, if
-    it is named.
-    """
+def candidates(problem: Problem) -> list[Estimate]:
+    """Return the rows that the kernels have for a problem, and that fit the GPU."""
     p = problem
     is_batch = p.batch > 1 and p.epilogue.source
     clusters = (1,) if min(p.pitches) >= SECTOR or is_batch else (1, 2)
     facts = p.forms, p.weight, int(p.two_level), is_batch
-    found = _fitting(ROWS, schedule, *facts, clusters, _has_few_tiles(p))
+    found = _fitting(ROWS, *facts, clusters, _has_few_tiles(p))
     memory = p.memory
     estimates = [estimate(row, config, p, memory) for row, config in found]
     return [x for x in estimates if x.config.split == 1 or x.waves == 1]  # nothing hides exchanges
@@ -322,7 +320,6 @@ def _has_few_tiles(problem: Problem) -> bool:
 @lru_cache(maxsize=256)
 def _fitting(
     rows: Sequence[Row],
-    schedule: str,
     forms: Forms,
     weight: int,
     two_level: int,
@@ -337,8 +334,7 @@ def _fitting(
     found = []
     for row in rows:
         wide = row.n == 256 and not row.in_parts
-        asked = schedule in ("", row.schedule)
-        if asked and row.holds(forms, weight) and not (wide and is_batch):
+        if row.holds(forms, weight) and not (wide and is_batch):
             ways = [(cluster, 1) for cluster in clusters]
             ways += [(1, split) for split in row.splits if splits]
             for cluster, split in ways:
