@@ -37,7 +37,7 @@ from cute_py.kernels.config_sm90 import (
 )
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.layout.tuples import ceil_div
-from cute_py.ops.gemm_tiles_sm90 import Problem, for_hopper, units_of
+from cute_py.ops.gemm_tiles_sm90 import ProductFacts, for_hopper, units_of
 from cute_py.ops.libraries import Gpu
 
 PROCESSORS = 132
@@ -290,7 +290,7 @@ def chosen(case: Case) -> Job | None:
     apart = math.gcd(128, pitches[0] * bytes), math.gcd(128, pitches[1] * bytes)
     facts = case.shape, 1, kinds, case.majors, apart, cute.dtype(case.result)
     config = for_hopper(
-        Problem(*facts, last, case.fast, Gpu(HOPPER_SMEM, PROCESSORS, (9, 0)), True)
+        ProductFacts(*facts, last, case.fast, Gpu(HOPPER_SMEM, PROCESSORS, (9, 0)), True)
     )
     return Job(replace(config, reasons=()), (case.kind, case.result), last)
 

@@ -110,7 +110,7 @@ def configurations(name: str) -> set[WarpgroupConfig]:
     kinds = (as_dtype(group.kind),) * 2
     pitches = (128, 16) if group.unit == 8 else (128,)  # 16: clusters too
     for pitch, size in product(pitches, (4096, 512)):  # 512: K in parts too
-        problem = gemm_tiles_sm90.Problem(
+        problem = gemm_tiles_sm90.ProductFacts(
             (size, size, 8192), 1, kinds, group.majors, (pitch, pitch), as_dtype(group.result),
             group.epilogue, group.fast, H200, source_by_tma=True,
         )  # fmt: skip

@@ -53,7 +53,6 @@ ATOMS = {
     },
     ("f32", "f32"): "UniversalFMA<f32,f32,f32,f32>",
 }
-SCHEDULES = ("multistage", "cooperative", "pingpong")
 OF_TILES = "tile", "tile, warps, stages"  # reasons about a tile, alone and with others
 FMA = "UniversalFMA"
 VECTOR_BYTES = 16  # the widest load, and the chunk of a swizzle
@@ -134,10 +133,9 @@ class GemmConfig(Config):
 
     def text(self, others: Mapping[str, Any] | None = None) -> str:
         """Return the instruction, the parts, and how A and B travel, as text."""
-        tile, warps = ("x".join(map(str, x)) for x in (self.tile, self.warps))
-        more = self.words(others, but=("tile", "warps", "stages"))
-        how = f"stages={self.stages} A={self.a} B={self.b} {self.way}"
-        return " ".join([f"{self.atom} tile={tile} warps={warps} {how}", *more])
+        tile, warps, stages, *more = self.words(others)
+        sides = f"A={self.a} B={self.b} {self.way}"
+        return " ".join([self.atom, tile, warps, stages, sides, *more])
 
     # -- what follows from the parts
 

@@ -17,7 +17,6 @@ from cute_py.kernels.config import (
     CHUNK,
     LINE,
     OF_TILES,
-    SCHEDULES,
     GemmConfig,
     MultistageConfig,
     Side,
@@ -44,6 +43,7 @@ WARPGROUP_ATOMS = {
         for b in ("e4m3", "e5m2")
     },
 }
+SCHEDULES = ("multistage", "cooperative", "pingpong")
 HOPPER_SMEM = 232448  # bytes of a block
 MOST_SUMS = {1: 208, 2: 208, 3: 112}  # registers of a thread, by warpgroups that multiply
 MOST_STAGES = 16

@@ -104,9 +104,9 @@ class Config(Shown):
         """Return the parts as text, others among them where their class has them."""
         return " ".join(self.words(others))
 
-    def words(self, others: Mapping[str, Any] | None = None, but: Iterable[str] = ()) -> list[str]:
-        """Return `name=value` of each part that text gives and that is not the default, `but` for
-        some, in the order of the fields; others, as in `require`, give an order of all.
+    def words(self, others: Mapping[str, Any] | None = None) -> list[str]:
+        """Return `name=value` of each part that text gives and that is not the default, in the
+        order of the fields; others, as in `require`, give an order of all.
         """
         values = {
             name: value
@@ -115,7 +115,7 @@ class Config(Shown):
         }
         values |= {name: x for name, x in (others or {}).items() if x is not None}
         order = others or values
-        return [f"{x}={_worded(values[x])}" for x in order if x in values and x not in but]
+        return [f"{x}={_worded(values[x])}" for x in order if x in values]
 
     def __str__(self) -> str:
         return self.text()

@@ -32,7 +32,7 @@ from cute_py.ops.family import Estimate, Family, Reads, Taken, asked_by, changed
 from cute_py.ops.family import choose as choose_least
 from cute_py.ops.gemm_tiles import all_for_gpu, for_gpu
 from cute_py.ops.gemm_tiles_sm90 import (
-    Problem,
+    ProductFacts,
     band_of,
     candidates,
     changed_for_hopper,
@@ -77,12 +77,12 @@ class OperandReads(Reads):
     shares: bool = False
 
 
-def is_large(problem: Problem) -> bool:
+def is_large(problem: ProductFacts) -> bool:
     """Tell whether copies of the operands cost little."""
     return min(problem.shape) >= PACKED
 
 
-def unreadable(problem: Problem, i: int) -> str:
+def unreadable(problem: ProductFacts, i: int) -> str:
     """Return why TMA and wgmma cannot read A or B, "" where they can."""
     kind, addressed = problem.kinds[i].name, problem.addressed[i]
     if problem.majors[i] != "K" and kind not in ANY_MAJOR:
@@ -94,7 +94,7 @@ def unreadable(problem: Problem, i: int) -> str:
     return ""
 
 
-def by_tma(problem: Problem) -> OperandReads:
+def by_tma(problem: ProductFacts) -> OperandReads:
     """Return how TMA reads the operands: as they are, or copied where that is worth it."""
     (a, b), gpu = problem.kinds, problem.gpu
     wrong = [unreadable(problem, i) for i in range(2)]
@@ -115,7 +115,7 @@ def by_tma(problem: Problem) -> OperandReads:
     return OperandReads(takes, why, copies, said, shares=True)
 
 
-def by_vectors(problem: Problem) -> OperandReads:
+def by_vectors(problem: ProductFacts) -> OperandReads:
     """Return how cp.async reads operands of matrix instructions: in rows of whole vectors, which
     large ones are copied to.
     """
@@ -126,7 +126,7 @@ def by_vectors(problem: Problem) -> OperandReads:
     return OperandReads(takes, copies=("K", "K"), said=said, whole=True)
 
 
-def by_elements(_problem: Problem) -> OperandReads:
+def by_elements(_problem: ProductFacts) -> OperandReads:
     """Return how threads read the operands of plain multiply-adds: as they are."""
     return OperandReads(whole=True)
 
@@ -134,25 +134,25 @@ def by_elements(_problem: Problem) -> OperandReads:
 # -- the families of warpgroups
 
 
-def _rows(problem: Problem) -> list[Timed]:
+def _rows(problem: ProductFacts) -> list[Timed]:
     instruction_of(*problem.kinds)  # a part that is given may be for another kernel
     return candidates(problem)
 
 
-def _grid(config: WarpgroupConfig, problem: Problem) -> tuple[int, ...]:
+def _grid(config: WarpgroupConfig, problem: ProductFacts) -> tuple[int, ...]:
     """Return how many blocks are launched, and how many tiles of M are a band."""
     shape = problem.shape
     blocks, waves = grid_of(config, shape, problem.batch, problem.multiprocessors)
     return blocks, band_of(config, shape, waves)
 
 
-def _fits_hopper(config: WarpgroupConfig, problem: Problem) -> WarpgroupConfig:
+def _fits_hopper(config: WarpgroupConfig, problem: ProductFacts) -> WarpgroupConfig:
     _require_sides(config, problem, problem.addressed)
     _require_result(config, problem)
     return config
 
 
-def _require_result(config: WarpgroupConfig, problem: Problem) -> None:
+def _require_result(config: WarpgroupConfig, problem: ProductFacts) -> None:
     """Refuse a configuration for other types, or whose kernel does not compute such a result."""
     _require_types(config, problem)
     (M, N, _K), result = problem.shape, problem.result
@@ -162,7 +162,7 @@ def _require_result(config: WarpgroupConfig, problem: Problem) -> None:
     require_result(config, result, addressable, source)
 
 
-def _changed_on_hopper(config: Any, text: str, problem: Problem) -> GemmConfig:
+def _changed_on_hopper(config: Any, text: str, problem: ProductFacts) -> GemmConfig:
     if problem.gpu is None:  # the emulator has the rule of all GPUs, which is changed
         return _changed_in_place(config, text, problem)
     made = changed_for_hopper(config, text, problem)
@@ -171,7 +171,7 @@ def _changed_on_hopper(config: Any, text: str, problem: Problem) -> GemmConfig:
     return made
 
 
-def _worth_it(problem: Problem, config: WarpgroupConfig) -> list[WarpgroupConfig]:
+def _worth_it(problem: ProductFacts, config: WarpgroupConfig) -> list[WarpgroupConfig]:
     """Return those that are worth it by their estimates."""
     found = candidates(problem)
     most = WORTH * min(x.time for x in found)
@@ -181,7 +181,7 @@ def _worth_it(problem: Problem, config: WarpgroupConfig) -> list[WarpgroupConfig
 # -- the families of all GPUs
 
 
-def _rule(problem: Problem) -> list[Estimate]:
+def _rule(problem: ProductFacts) -> list[Estimate]:
     """Return the configuration of the rule, which estimates no time."""
     config = choose_config(*problem.shape, problem.kinds, problem.majors, problem.aligned)
     if problem.gpu is not None:
@@ -189,11 +189,11 @@ def _rule(problem: Problem) -> list[Estimate]:
     return [Estimate(0, _placed(config, problem))]
 
 
-def _facts_for_gpu(problem: Problem) -> Any:  # what `for_gpu` takes beside a configuration
+def _facts_for_gpu(problem: ProductFacts) -> Any:  # what `for_gpu` takes beside a configuration
     return (*problem.shape, problem.batch), problem.kinds[0], problem.result, problem.gpu
 
 
-def _placed(config: MultistageConfig, problem: Problem) -> MultistageConfig:
+def _placed(config: MultistageConfig, problem: ProductFacts) -> MultistageConfig:
     """Return a configuration with a grid that a GPU has, and without the empty blocks of a band
     that extends past M.
     """
@@ -205,18 +205,20 @@ def _placed(config: MultistageConfig, problem: Problem) -> MultistageConfig:
     return config if known else replace(config, band=band, flat=flat)
 
 
-def _fits_all(config: MultistageConfig, problem: Problem) -> MultistageConfig:
+def _fits_all(config: MultistageConfig, problem: ProductFacts) -> MultistageConfig:
     _require_sides(config, problem, problem.aligned)
     _require_types(config, problem)
     return _placed(config, problem)
 
 
-def _changed_in_place(config: MultistageConfig, text: str, problem: Problem) -> MultistageConfig:
+def _changed_in_place(
+    config: MultistageConfig, text: str, problem: ProductFacts
+) -> MultistageConfig:
     made: Any = changed(replace(config, flat=0), text)
     return _placed(made, problem)
 
 
-def _all_tiles(problem: Problem, config: MultistageConfig) -> list[MultistageConfig]:
+def _all_tiles(problem: ProductFacts, config: MultistageConfig) -> list[MultistageConfig]:
     return [_placed(x, problem) for x in all_for_gpu(config, *_facts_for_gpu(problem))]
 
 
@@ -269,7 +271,7 @@ def changed(config: GemmConfig, text: str) -> GemmConfig:
     return configuration.changed(config, text, CLASSES, named)  # type: ignore[no-any-return]
 
 
-def _require_types(config: GemmConfig, problem: Problem) -> None:
+def _require_types(config: GemmConfig, problem: ProductFacts) -> None:
     """Refuse a configuration for other types."""
     atom, (a, b) = config.mma_atom, problem.kinds
     if (atom.a_type, atom.b_type) != (a, b):
@@ -277,7 +279,7 @@ def _require_types(config: GemmConfig, problem: Problem) -> None:
         raise refusal("gemm-config", operation="cute.ops.gemm", config=config, rule=rule)
 
 
-def _require_sides(config: GemmConfig, problem: Problem, aligned: tuple[int, int]) -> None:
+def _require_sides(config: GemmConfig, problem: ProductFacts, aligned: tuple[int, int]) -> None:
     """Refuse a configuration that reads an operand in another order than it has in memory, or in
     larger vectors than what divides its addresses (bytes).
     """
@@ -316,12 +318,12 @@ class Choice(NamedTuple):
     why: Reasons
 
 
-def problem_of(product: Product, known: Epilogue | None = None) -> Problem:
+def problem_of(product: Product, known: Epilogue | None = None) -> ProductFacts:
     """Return what the choice for a product depends on; `known`: the epilogue, where all has been
     chosen before.
     """
     a, b = product.rows
-    return Problem(
+    return ProductFacts(
         shape=(product.M, product.N, product.K),
         batch=prod(product.batch),
         kinds=product.kinds,
@@ -367,7 +369,7 @@ def choose(product: Product, known: tuple[GemmConfig, Epilogue] | None = None) -
 
 def _choice(
     product: Product,
-    problem: Problem,
+    problem: ProductFacts,
     given: GemmConfig | str | None,
     known: GemmConfig | None = None,
 ) -> Choice:
@@ -380,13 +382,13 @@ def _choice(
     return Choice(taken, A, B, family.kernel, config, epilogue, numbers, why)
 
 
-def _taken(problem: Problem, given: GemmConfig | str | None) -> Taken:
+def _taken(problem: ProductFacts, given: GemmConfig | str | None) -> Taken:
     """Return which families compute a product, by a configuration if one is given."""
     kind = asked_by(ROWS, given)  # refuses text that is no configuration
     return take(ROWS, problem, kind) if problem.shape[2] else NONE_READ
 
 
-def _as_read(product: Product, problem: Problem, reads: OperandReads) -> Problem:
+def _as_read(product: Product, problem: ProductFacts, reads: OperandReads) -> ProductFacts:
     """Return a problem with the operands as they are read."""
     A, B = product.operands(reads)
     if product.K and A is product.A and B is product.B:
@@ -396,7 +398,7 @@ def _as_read(product: Product, problem: Problem, reads: OperandReads) -> Problem
 
 
 def _config(
-    problem: Problem, taken: Taken, given: GemmConfig | str | None
+    problem: ProductFacts, taken: Taken, given: GemmConfig | str | None
 ) -> tuple[GemmConfig, Reasons]:
     """Choose a configuration for operands as they are read, or take the one that is given, or
     change some of its parts; return it, and why.

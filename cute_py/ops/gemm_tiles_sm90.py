@@ -144,7 +144,7 @@ ROWS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ProductFacts:
     """What the choice of a family and its configuration depends on.
 
     Attributes:
@@ -245,14 +245,14 @@ class Estimate(NamedTuple):
         return f"{m}x{n} {config.schedule},{shared} {self.waves} waves, about {self.time:.3g} us"
 
 
-def for_hopper(problem: Problem) -> WarpgroupConfig:
+def for_hopper(problem: ProductFacts) -> WarpgroupConfig:
     """Return the configuration of the row with the least estimated time, and why."""
     config, why = decided(problem, sorted(candidates(problem), key=itemgetter(0)))
     return config.because(*why())
 
 
 def decided(
-    problem: Problem, ranked: Sequence[Estimate]
+    problem: ProductFacts, ranked: Sequence[Estimate]
 ) -> tuple[WarpgroupConfig, Callable[[], tuple[str, ...]]]:
     """Return the configuration of the first of the estimates, without reasons, and the function
     that returns them.
@@ -273,7 +273,7 @@ def decided(
     return config, why
 
 
-def _ways(problem: Problem, config: WarpgroupConfig) -> list[str]:
+def _ways(problem: ProductFacts, config: WarpgroupConfig) -> list[str]:
     """Return how C comes, if it does, and how D leaves; why, where that is not by TMA."""
     result = problem.result
     way = f"by TMA, {config.store} columns at a time"
@@ -298,7 +298,7 @@ def _launched_early(config: WarpgroupConfig) -> WarpgroupConfig:
     return replace(config, pdl=1)
 
 
-def candidates(problem: Problem) -> list[Estimate]:
+def candidates(problem: ProductFacts) -> list[Estimate]:
     """Return the rows that the kernels have for a problem, and that fit the GPU."""
     p = problem
     is_batch = p.batch > 1 and p.epilogue.source
@@ -310,7 +310,7 @@ def candidates(problem: Problem) -> list[Estimate]:
     return [x for x in estimates if x.config.split == 1 or x.waves == 1]  # nothing hides exchanges
 
 
-def _has_few_tiles(problem: Problem) -> bool:
+def _has_few_tiles(problem: ProductFacts) -> bool:
     """Tell whether K may be split: D has more rows than a tile, but few tiles, and K has many."""
     (M, N, K), bits = problem.shape, problem.kinds[0].bits
     tiles = -(-M // 128) * -(-N // 128) * problem.batch
@@ -355,7 +355,9 @@ def _made(row: Row, forms: Forms, **parts: Any) -> WarpgroupConfig:
     return replace(made, prefetch=1) if loads else made
 
 
-def changed_for_hopper(config: WarpgroupConfig, text: str, problem: Problem) -> WarpgroupConfig:
+def changed_for_hopper(
+    config: WarpgroupConfig, text: str, problem: ProductFacts
+) -> WarpgroupConfig:
     """Return a configuration with parts given as text; the number of stages follows the tile.
 
     A schedule and a tile determine the warpgroups: one for each tile of "pingpong"; else two, one
@@ -380,8 +382,8 @@ def changed_for_hopper(config: WarpgroupConfig, text: str, problem: Problem) -> 
     return made.because(*still_true(config, made), f"given: {text}")
 
 
-def estimate(row: Row, config: WarpgroupConfig, problem: Problem, memory: float) -> Estimate:
-    """Return the estimated time of a configuration of a row; `memory`: as in `Problem`."""
+def estimate(row: Row, config: WarpgroupConfig, problem: ProductFacts, memory: float) -> Estimate:
+    """Return the estimated time of a configuration of a row; `memory`: as in `ProductFacts`."""
     (m, n, k), (M, N, K), split = config.tile, problem.shape, config.split
     blocks, waves = grid_of(config, problem.shape, problem.batch, problem.multiprocessors)
     depth = -(-K // (k * split))
@@ -403,7 +405,7 @@ def estimate(row: Row, config: WarpgroupConfig, problem: Problem, memory: float)
 
 
 def _tile_of_k(
-    config: WarpgroupConfig, problem: Problem, depth: int, blocks: int, waves: int
+    config: WarpgroupConfig, problem: ProductFacts, depth: int, blocks: int, waves: int
 ) -> tuple[float, float]:
     """Return how long a tile of K takes (microseconds): of a tile within D, and of one that has
     rows or columns outside of it.

@@ -15,7 +15,7 @@ from cute_py.kernels.configuration import parts_by_name, parts_of, still_true
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.ops.family import asked_by, take
 from cute_py.ops.gemm_families import FAMILIES, HOPPER, PACKED, ROWS, changed, is_large
-from cute_py.ops.gemm_tiles_sm90 import Problem
+from cute_py.ops.gemm_tiles_sm90 import ProductFacts
 from cute_py.ops.libraries import Gpu
 
 KINDS = ["f16", "bf16", "tf32", "s8", "u8", "e4m3", "e5m2", "f32", "f64"]
@@ -28,7 +28,7 @@ GPUS = [Gpu(232448, 132, x) for x in ((8, 0), (8, 9), HOPPER, (12, 0))]
 def problem(shape, kinds, majors=("K", "K"), addressed=(16, 16), aligned=(16, 16), gpu=GPUS[2]):
     kinds, result = (cute.dtype(kinds[0]), cute.dtype(kinds[1])), cute.f32
     facts = shape, 1, kinds, majors, (128, 128), result, Epilogue(), False, gpu, False
-    return Problem(*facts, addressed, aligned)
+    return ProductFacts(*facts, addressed, aligned)
 
 
 GRID = [

@@ -20,7 +20,7 @@ from cute_py.ops.gemm_tiles_sm90 import (
     PDL_BELOW,
     ROWS,
     USED,
-    Problem,
+    ProductFacts,
     band_of,
     candidates,
     changed_for_hopper,
@@ -40,7 +40,7 @@ def problem(shape, kind="bf16", **named):
     result = cute.dtype(named.pop("result", RESULTS[kind]))
     usual = {"batch": 1, "majors": ("K", "K"), "pitches": (128, 128), "fast_accum": False}
     more = {"epilogue": Epilogue(), "gpu": H200} | usual | named
-    return Problem(shape=shape, kinds=kinds, result=result, **more)
+    return ProductFacts(shape=shape, kinds=kinds, result=result, **more)
 
 
 @st.composite
