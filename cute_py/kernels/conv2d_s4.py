@@ -16,7 +16,7 @@ import numpy as np
 import cute_py as cute
 from cute_py import _
 from cute_py.errors import refusal
-from cute_py.kernels.config import MultistageConfig, Side
+from cute_py.kernels.config import GemmConfig, MultistageConfig, Side
 from cute_py.kernels.epilogue import loaded
 from cute_py.kernels.implicit_gemm import Conv2d, reference
 
@@ -88,7 +88,7 @@ def conv2d_s4(
     alpha: cute.f32,
     beta: cute.f32,
     conv: Conv2d,
-    cfg: MultistageConfig,
+    cfg: GemmConfig,
     flip: bool = False,
 ) -> None:
     """Y (N,P,Q,K) = alpha * the convolution of X (N,H,W,C) with F (K,R,S,C) + beta * Z, saturated.
@@ -136,7 +136,7 @@ def conv2d_s4(
         cute.copy(sums.to(Y.dtype, saturate=True), tCgY[_, _, j])
 
 
-def choose_s4(tile: tuple[int, int, int] = (128, 128, 128)) -> MultistageConfig:
+def choose_s4(tile: tuple[int, int, int] = (128, 128, 128)) -> GemmConfig:
     """Return 2x2 warps and 2 stages. Registers may spill where products of s4 are emulated."""
     atom, side = "SM75_8x8x32_S32S4S4S32_TN", Side("K", WIDTH)
     return MultistageConfig(atom, tile, (2, 2), 2, side, side, False, spill_bytes=256)

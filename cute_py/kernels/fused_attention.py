@@ -21,7 +21,7 @@ import cute_py as cute
 from cute_py import _
 from cute_py.errors import refusal
 from cute_py.kernels.arrays import facts_of
-from cute_py.kernels.config import MultistageConfig, Side
+from cute_py.kernels.config import GemmConfig, Side
 from cute_py.kernels.config import choose as choose_product
 from cute_py.kernels.flash_attention import LOG2_E, by_row, by_rows, mask, multiply
 
@@ -53,8 +53,8 @@ class Attention:
     k: Any
     v: Any
     o: Any
-    scores: MultistageConfig
-    values: MultistageConfig
+    scores: GemmConfig
+    values: GemmConfig
     causal: bool = False
     preload: bool = True
     bias: Any = None

@@ -12,7 +12,7 @@ import numpy as np
 
 import cute_py as cute
 from cute_py import _
-from cute_py.kernels.config import MultistageConfig, choose
+from cute_py.kernels.config import GemmConfig, choose
 
 
 @cute.kernel
@@ -22,7 +22,7 @@ def gemm_array(
     C: Any,
     M: cute.s32,
     N: cute.s32,
-    cfg: MultistageConfig,
+    cfg: GemmConfig,
 ) -> None:
     """C[g] (m,n) = A[g] (m,k) * B[g] (n,k) transposed for every g, where A, B and C are tables
     (`cute.TensorArray`); no m exceeds M, no n N.

@@ -10,7 +10,7 @@ import numpy as np
 
 import cute_py as cute
 from cute_py import _
-from cute_py.kernels.config import MultistageConfig, choose
+from cute_py.kernels.config import GemmConfig, choose
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def gemm_gathered(
     D: cute.Tensor,
     sources: cute.Tensor,
     targets: cute.Tensor,
-    cfg: MultistageConfig,
+    cfg: GemmConfig,
 ) -> None:
     """D[targets[m]] (N) = A[sources[m]] (K) * B (N,K) transposed, by an instruction of tensor
     cores; the targets are distinct.

@@ -11,7 +11,7 @@ import numpy as np
 
 import cute_py as cute
 from cute_py import _
-from cute_py.kernels.config import MultistageConfig, choose
+from cute_py.kernels.config import GemmConfig, choose
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def gemm_grouped(
     sizes: cute.Tensor,
     starts: cute.Tensor,
     blocks: int,
-    cfg: MultistageConfig,
+    cfg: GemmConfig,
 ) -> None:
     """C_g (M,N) = A_g (M,K) * B_g (N,K) transposed, for each group g.
 

@@ -19,7 +19,7 @@ import cute_py as cute
 from cute_py import _
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.kernels.config import MultistageConfig, choose
+from cute_py.kernels.config import GemmConfig, choose
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def conv2d_fprop(
     F: cute.Tensor,
     Y: cute.Tensor,
     conv: Conv2d,
-    cfg: MultistageConfig,
+    cfg: GemmConfig,
     iterator: Any = Im2col,
 ) -> None:
     """Y (N,P,Q,K), compact, = the convolution of X (N,H,W,C) with F (K,R*S*C)."""

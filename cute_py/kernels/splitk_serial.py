@@ -11,7 +11,7 @@ import numpy as np
 
 import cute_py as cute
 from cute_py import _
-from cute_py.kernels.config import MultistageConfig, choose
+from cute_py.kernels.config import GemmConfig, choose
 
 
 @cute.kernel
@@ -21,7 +21,7 @@ def gemm_splitk(
     C: cute.Tensor,
     turns: cute.Tensor,
     splits: int,
-    cfg: MultistageConfig,
+    cfg: GemmConfig,
 ) -> None:
     """C (M,N) = A (M,K) * B (N,K) transposed; `turns` holds a zero (s32) for each tile of C."""
     (M, K), (N, _k) = A.shape, B.shape

@@ -15,7 +15,7 @@ import numpy as np
 import cute_py as cute
 from cute_py import _
 from cute_py.errors import refusal
-from cute_py.kernels.config import ATOMS, MultistageConfig, Side
+from cute_py.kernels.config import ATOMS, GemmConfig, MultistageConfig, Side
 from cute_py.kernels.stream_k import owned, shares
 
 TYPE_CHECKING = False
@@ -29,7 +29,7 @@ WORDS = {"f16": cute.u32, "bf16": cute.s32}  # the type of the words tells that 
 WIDTH = 64  # columns of D of a warp: a thread multiplies 32 weights of each k-block
 
 
-def fragment_order(cfg: MultistageConfig) -> tuple[Layout, Layout]:
+def fragment_order(cfg: GemmConfig) -> tuple[Layout, Layout]:
     """Return where the weights (BN,BK) of a tile are, and the scales (BN) of its rows."""
     (_m, bN, bK), warps, atoms = cfg.tile, cfg.warps[1], WIDTH // 8
     if bN != warps * WIDTH:
@@ -40,9 +40,7 @@ def fragment_order(cfg: MultistageConfig) -> tuple[Layout, Layout]:
     return cute.make_layout(rows, columns), cute.Layout((8, warps, atoms), (8, 64, 1))
 
 
-def shuffle_weights(
-    w: Any, scales: Any, group: int, cfg: MultistageConfig
-) -> Any:  # arrays of NumPy
+def shuffle_weights(w: Any, scales: Any, group: int, cfg: GemmConfig) -> Any:  # arrays of NumPy
     """Return the words (N/BN,K/BK,words) of all tiles: the weights, then the scales of the rows.
     Their type is that of `WORDS`.
 
@@ -66,7 +64,7 @@ def shuffle_weights(
     return np.concatenate([words, found[1].view(np.uint32)], 2).view(WORDS[kind.name].numpy)
 
 
-def require_shuffled(W: Any, kind: Any, words: int, cfg: MultistageConfig) -> None:
+def require_shuffled(W: Any, kind: Any, words: int, cfg: GemmConfig) -> None:
     """Require that W was shuffled for tiles of so many words, and scales of a type."""
     if W.dtype != (wanted := WORDS[kind.name]):
         rule = f"words of {wanted}, those of shuffle_weights for {kind}: these are {W.dtype}"
@@ -75,7 +73,7 @@ def require_shuffled(W: Any, kind: Any, words: int, cfg: MultistageConfig) -> No
 
 
 @cute.kernel
-def gemm_w4a16(A: Any, W: Any, D: Any, partial: Any, flags: Any, cfg: MultistageConfig) -> None:
+def gemm_w4a16(A: Any, W: Any, D: Any, partial: Any, flags: Any, cfg: GemmConfig) -> None:
     """D (M,N) = A (M,K) * W transposed, of W from `shuffle_weights` with the same configuration.
     `partial` and `flags` are those of `gemm_stream_k`, for `choose_blocks` blocks.
     """
@@ -116,14 +114,14 @@ def gemm_w4a16(A: Any, W: Any, D: Any, partial: Any, flags: Any, cfg: Multistage
             cute.copy(acc.to(D.dtype), tCgD)
 
 
-def choose_tile(M: int, dtype: str = "bf16") -> MultistageConfig:
+def choose_tile(M: int, dtype: str = "bf16") -> GemmConfig:
     """Return a configuration for M rows; up to 16, warps share K, and K tiles are deep."""
     tile, warps = ((16, 128, 128), (1, 2, 4)) if M <= 16 else ((128, 128, 32), (2, 2))
     atom, side = ATOMS[dtype, dtype], Side("K", 8)
     return MultistageConfig(atom, tile, warps, 4, side, side, True, min_blocks=2)
 
 
-def choose_blocks(cfg: MultistageConfig, M: int, N: int, K: int, multiprocessors: int) -> int:
+def choose_blocks(cfg: GemmConfig, M: int, N: int, K: int, multiprocessors: int) -> int:
     """Return how many blocks share the tiles of K: one on each multiprocessor, or one for each of
     the tiles if there are fewer. Two would read no faster, and leave more sums for the owner of a
     tile of D to add, one after another.

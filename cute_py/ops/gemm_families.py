@@ -30,7 +30,7 @@ from cute_py.kernels.gemm_sm90 import gemm_cooperative, gemm_pingpong
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.family import Estimate, Family, Reads, Taken, asked_by, changed_for, named_by, take
 from cute_py.ops.family import choose as choose_least
-from cute_py.ops.gemm_tiles import all_for_gpu, for_gpu
+from cute_py.ops.gemm_tiles import Asked, all_for_gpu, for_gpu
 from cute_py.ops.gemm_tiles_sm90 import (
     ProductFacts,
     band_of,
@@ -185,12 +185,14 @@ def _rule(problem: ProductFacts) -> list[Estimate]:
     """Return the configuration of the rule, which estimates no time."""
     config = choose_config(*problem.shape, problem.kinds, problem.majors, problem.aligned)
     if problem.gpu is not None:
-        config = for_gpu(config, *_facts_for_gpu(problem))
+        config = for_gpu(_asked(problem, config))
     return [Estimate(0, _placed(config, problem))]
 
 
-def _facts_for_gpu(problem: ProductFacts) -> Any:  # what `for_gpu` takes beside a configuration
-    return (*problem.shape, problem.batch), problem.kinds[0], problem.result, problem.gpu
+def _asked(problem: ProductFacts, config: MultistageConfig) -> Asked:
+    assert problem.gpu is not None
+    (M, N, K), kind = problem.shape, problem.kinds[0]
+    return Asked(M, N, K, problem.batch, config, kind, problem.result, problem.gpu)
 
 
 def _placed(config: MultistageConfig, problem: ProductFacts) -> MultistageConfig:
@@ -219,7 +221,7 @@ def _changed_in_place(
 
 
 def _all_tiles(problem: ProductFacts, config: MultistageConfig) -> list[MultistageConfig]:
-    return [_placed(x, problem) for x in all_for_gpu(config, *_facts_for_gpu(problem))]
+    return [_placed(x, problem) for x in all_for_gpu(_asked(problem, config))]
 
 
 # -- the rows

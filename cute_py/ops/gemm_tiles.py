@@ -29,17 +29,17 @@ SHORT_K = 1024  # a block is done before the next one has filled its stages: two
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What the rows of `TILES` look at.
+class Asked:
+    """A product of a GPU, for the rows of `TILES`.
 
     Attributes:
         M: rows of D.
         N: columns of D.
         K: length of the sums.
         batch: how many products.
-        config: what `choose_config` chose.
+        config: what `choose_config` chose: the instruction and the copies.
         kind: of the operands.
-        result: type of D.
+        result: type of D, whose rows are contiguous in memory.
         gpu: where it runs.
     """
 
@@ -51,6 +51,11 @@ class _Asked:
     kind: Dtype
     result: Dtype
     gpu: Gpu
+
+    @property
+    def problem(self) -> tuple[int, int, int, int]:
+        """M, N, K and the batch."""
+        return self.M, self.N, self.K, self.batch
 
     def blocks(self, m: int, n: int) -> int:
         """Return how many tiles of m x n the product has."""
@@ -119,7 +124,7 @@ TWO = Option(128, 128, (2, 2), 3, 2)
 
 # (which products, their tiles, the best first); with no option the tile stays. Spilled values
 # are used outside of the main loop, except 14 words of 160x256 and two of f64 along K.
-TILES: tuple[tuple[Callable[[_Asked], bool], tuple[Option | tuple[Option, ...], ...]], ...] = (
+TILES: tuple[tuple[Callable[[Asked], bool], tuple[Option | tuple[Option, ...], ...]], ...] = (
     # tiles pass through registers
     (lambda p: not p.config.asynchronous and p.simt, ()),
     (lambda p: not p.config.asynchronous, (Option(64, 64, (2, 2), 2, k=32),)),
@@ -160,26 +165,10 @@ TILES: tuple[tuple[Callable[[_Asked], bool], tuple[Option | tuple[Option, ...], 
 )
 
 
-def for_gpu(
-    config: MultistageConfig,
-    problem: tuple[int, int, int, int],
-    kind: Dtype,
-    result: Dtype,
-    gpu: Gpu,
-) -> MultistageConfig:
-    """Return the configuration with the tile that suits a GPU.
-
-    Args:
-        config: what `choose_config` chose: the instruction and the copies.
-        problem: (M, N, K, batch).
-        kind: of the operands.
-        result: type of D, whose rows are contiguous in memory.
-        gpu: where it runs.
-
-    """
-    if kind.bits == 64 and not config.simt and gpu.capability == (9, 0):
-        config = replace(config, atom="SM90_16x8x8_F64F64F64F64_TN")
-    asked = _Asked(*problem, config, kind, result, gpu)
+def for_gpu(asked: Asked) -> MultistageConfig:
+    """Return the configuration with the tile that suits a GPU."""
+    if asked.bits == 64 and not asked.simt and asked.gpu.capability == (9, 0):
+        asked = replace(asked, config=replace(asked.config, atom="SM90_16x8x8_F64F64F64F64_TN"))
     found = next(options for holds, options in TILES if holds(asked))
     for group in found:
         together = (group,) if isinstance(group, Option) else group
@@ -191,19 +180,12 @@ def for_gpu(
         ]
         if fitting:
             return min(fitting, key=itemgetter(0))[1]
-    return overlapping(config, problem, result, gpu)
+    return overlapping(asked.config, asked.problem, asked.result, asked.gpu)
 
 
-def all_for_gpu(
-    config: MultistageConfig,
-    problem: tuple[int, int, int, int],
-    kind: Dtype,
-    result: Dtype,
-    gpu: Gpu,
-) -> list[MultistageConfig]:
-    """Return the configurations of all tiles that fit a GPU; arguments as in `for_gpu`."""
-    config = for_gpu(config, problem, kind, result, gpu)
-    asked = _Asked(*problem, config, kind, result, gpu)
+def all_for_gpu(asked: Asked) -> list[MultistageConfig]:
+    """Return the configurations of all tiles that fit a GPU."""
+    asked = replace(asked, config=for_gpu(asked))
     groups = [group for _holds, options in TILES for group in options]
     options = [x for group in groups for x in ((group,) if isinstance(group, Option) else group)]
     many = 64  # threads; warps of other kernels
@@ -211,11 +193,10 @@ def all_for_gpu(
     return [made for made in (_made(asked, x) for x in fitting) if made is not None]
 
 
-def _made(asked: _Asked, option: Option) -> MultistageConfig | None:
+def _made(asked: Asked, option: Option) -> MultistageConfig | None:
     """Return the configuration with an option; None where the GPU cannot hold it, or the copies do
     not cover the tile evenly.
     """
-    problem = asked.M, asked.N, asked.K, asked.batch
     tile = option.m, option.n, option.k or 64 * 16 // max(asked.bits, 16)
     blocks = asked.blocks(option.m, option.n)
     banded = blocks > asked.gpu.multiprocessors * option.min_blocks and not asked.simt
@@ -232,13 +213,13 @@ def _made(asked: _Asked, option: Option) -> MultistageConfig | None:
         )
         why = "tile, warps, stages: those that this GPU is fast with"
         made = made.because(*still_true(asked.config, made), why)
-        made = overlapping(made, problem, asked.result, asked.gpu)
+        made = overlapping(made, asked.problem, asked.result, asked.gpu)
     except CuteError:
         return None
     return made if shared_bytes(made, asked.kind, asked.result) <= asked.gpu.smem else None
 
 
-def _store(asked: _Asked) -> int:
+def _store(asked: Asked) -> int:
     """Return how many elements of D one store through shared memory writes; 0: store directly."""
     if asked.simt or asked.bits == 64:  # a thread holds neighbours, and stores them in vectors
         return 0
