@@ -143,7 +143,7 @@ _HOME = {
     "codegen.build": "compile source",
     "codegen.launch.run": "run",
     "analysis.solver": "suggest_smem_layout",
-    "ops.tuned": "tune",
+    "ops.measurement": "tune",
     "viz.text": "print_copy print_layout print_mma print_tv to_text",
     "viz.svg": "to_svg",
     "viz.html": "to_html",

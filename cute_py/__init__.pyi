@@ -326,7 +326,7 @@ from cute_py.codegen.build import compile as compile
 from cute_py.codegen.build import source as source
 from cute_py.codegen.launch.run import run as run
 from cute_py.analysis.solver import suggest_smem_layout as suggest_smem_layout
-from cute_py.ops.tuned import tune as tune
+from cute_py.ops.measurement import tune as tune
 from cute_py.viz.text import print_copy as print_copy
 from cute_py.viz.text import print_layout as print_layout
 from cute_py.viz.text import print_mma as print_mma

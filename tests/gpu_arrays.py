@@ -15,7 +15,7 @@ from cute_py.codegen.driver import streams
 from cute_py.dtypes.conversion import strided
 from cute_py.kernels.gemm import gemm
 from cute_py.kernels.gemm_sm90 import KERNELS
-from cute_py.ops import libraries, product, tuning_sm90
+from cute_py.ops import gemm_tiles_sm90, libraries, product
 from tests import fake_gpu
 
 
@@ -45,7 +45,7 @@ def _spread(x, shape):
 
 def small_tiles(monkeypatch):
     """Let the rule for Hopper choose among small tiles, which are traced in less time."""
-    monkeypatch.setattr(tuning_sm90, "ROWS", tuning_sm90.ROWS[:2])
+    monkeypatch.setattr(gemm_tiles_sm90, "ROWS", gemm_tiles_sm90.ROWS[:2])
 
 
 def install(monkeypatch, gpu):

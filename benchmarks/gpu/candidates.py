@@ -7,11 +7,11 @@ from typing import Any
 
 import cute_py as cute
 from benchmarks.gpu.cases import BITS, Row
-from cute_py.kernels.config import ATOMS, GemmConfig, Side
+from cute_py.kernels.config import ATOMS, MultistageConfig, Side
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.kernels.transpose import PADDED, SWIZZLED
+from cute_py.ops.gemm_tiles import overlapping
 from cute_py.ops.libraries import Gpu
-from cute_py.ops.tuning import overlapping
 
 F64_ATOMS = {k: f"SM90_16x8x{k}_F64F64F64F64_TN" for k in (4, 8, 16)}
 FMA = ATOMS["f32", "f32"]
@@ -75,7 +75,7 @@ def limited(made: list[Candidate], spill: int | None) -> list[Candidate]:
 
 @dataclass(frozen=True)
 class Shape:
-    """The parts of a configuration that are tried; `GemmConfig` says what they are."""
+    """The parts of a configuration that are tried; `MultistageConfig` says what they are."""
 
     tile: tuple[int, int, int]
     warps: tuple[int, int] | tuple[int, int, int]
@@ -85,7 +85,7 @@ class Shape:
     atom: str = ""
 
 
-def _note(config: GemmConfig) -> str:
+def _note(config: MultistageConfig) -> str:
     tile, warps = ("x".join(map(str, x)) for x in (config.tile, config.warps))
     k = config.mma_atom.shape_mnk[2]
     parts = [
@@ -117,7 +117,7 @@ def product(
         spill: bytes that may spill.
 
     """
-    config = GemmConfig(
+    config = MultistageConfig(
         shape.atom or ATOMS[row.dtype, row.dtype],
         shape.tile,
         shape.warps,

@@ -58,7 +58,7 @@ def chosen() -> list[tuple[Any, Any, str]]:
     """Return (configuration, epilogue, type of D) of all that the rule may choose for bf16."""
     from cute_py.kernels.config_sm90 import can_load_source, warpgroup_config
     from cute_py.kernels.epilogue import Epilogue
-    from cute_py.ops.tuning_sm90 import ROWS
+    from cute_py.ops.gemm_tiles_sm90 import ROWS
 
     light = {"alpha": True, "bias": True}
     epilogues = (

@@ -29,12 +29,16 @@ from typing import Any, NamedTuple
 
 from benchmarks.gpu import harness, report
 from cute_py.codegen.build import UNLIMITED
-from cute_py.kernels.config import GemmConfig
-from cute_py.kernels.config_sm90 import HOPPER_SMEM, WARPGROUP_ATOMS, warpgroup_config
+from cute_py.kernels.config_sm90 import (
+    HOPPER_SMEM,
+    WARPGROUP_ATOMS,
+    WarpgroupConfig,
+    warpgroup_config,
+)
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.layout.tuples import ceil_div
+from cute_py.ops.gemm_tiles_sm90 import ProductFacts, for_hopper, units_of
 from cute_py.ops.libraries import Gpu
-from cute_py.ops.tuning_sm90 import Problem, for_hopper, units_of
 
 PROCESSORS = 132
 REST = 0.03  # seconds
@@ -55,7 +59,7 @@ LOOSE = {"tf32": 3e-4, "e4m3": 4e-3}  # by the type of the operands
 class Variant(NamedTuple):
     """A configuration and the run-time numbers of its launch."""
 
-    config: GemmConfig
+    config: WarpgroupConfig
     band: int = 8
     blocks: int = 0  # 0: the fewest with as many waves as on all multiprocessors
     epilogue: Epilogue = Epilogue()
@@ -222,7 +226,7 @@ def drawn(count: int, seed: int) -> list[Case]:
 class Job(NamedTuple):
     """A configuration for the arrays of a case."""
 
-    config: GemmConfig
+    config: WarpgroupConfig
     kinds: tuple[str, str]
     epilogue: Epilogue
 
@@ -245,7 +249,7 @@ def compiled(job: Job, spill_bytes: int = 0) -> tuple[Any, str, float]:
     return found, "", time.perf_counter() - began
 
 
-def arguments(config: GemmConfig, types: tuple[str, str], last: Epilogue) -> tuple[Any, Any]:
+def arguments(config: WarpgroupConfig, types: tuple[str, str], last: Epilogue) -> tuple[Any, Any]:
     """Return the kernel of a configuration, and arrays and numbers for it; `types` of A and D."""
     import ml_dtypes
     import numpy as np
@@ -286,7 +290,7 @@ def chosen(case: Case) -> Job | None:
     apart = math.gcd(128, pitches[0] * bytes), math.gcd(128, pitches[1] * bytes)
     facts = case.shape, 1, kinds, case.majors, apart, cute.dtype(case.result)
     config = for_hopper(
-        Problem(*facts, last, case.fast, Gpu(HOPPER_SMEM, PROCESSORS, (9, 0)), True)
+        ProductFacts(*facts, last, case.fast, Gpu(HOPPER_SMEM, PROCESSORS, (9, 0)), True)
     )
     return Job(replace(config, reasons=()), (case.kind, case.result), last)
 

@@ -31,9 +31,9 @@ from typing import Any, NamedTuple
 
 from benchmarks.gpu.family import CASES, TORCH, Job, compiled, made
 from cute_py.codegen.build import UNLIMITED
-from cute_py.kernels.config import GemmConfig
+from cute_py.kernels.config_sm90 import WarpgroupConfig
 from cute_py.kernels.epilogue import Epilogue
-from cute_py.ops import tuning_sm90
+from cute_py.ops import gemm_tiles_sm90
 from cute_py.ops.libraries import Gpu
 
 H200 = Gpu(232448, 132, (9, 0))
@@ -104,17 +104,17 @@ def drawn(name: str, seed: int, count: str) -> list[tuple[int, int, int]]:
     return [(size(), size(), size()) for _ in range(int(count or group.count))]
 
 
-def configurations(name: str) -> set[GemmConfig]:
+def configurations(name: str) -> set[WarpgroupConfig]:
     """Return what may be chosen for products of a group."""
     group, found = GROUPS[name], set()
     kinds = (as_dtype(group.kind),) * 2
     pitches = (128, 16) if group.unit == 8 else (128,)  # 16: clusters too
     for pitch, size in product(pitches, (4096, 512)):  # 512: K in parts too
-        problem = tuning_sm90.Problem(
+        problem = gemm_tiles_sm90.ProductFacts(
             (size, size, 8192), 1, kinds, group.majors, (pitch, pitch), as_dtype(group.result),
             group.epilogue, group.fast, H200, source_by_tma=True,
         )  # fmt: skip
-        configs = [x.config for x in tuning_sm90.candidates(problem)]
+        configs = [x.config for x in gemm_tiles_sm90.candidates(problem)]
         found |= {replace(c, pdl=pdl) for c, pdl in product(configs, group.overlaps)}
     return found
 
@@ -144,7 +144,7 @@ def all_compiled(names: list[str]) -> dict[Job, Any]:
     return {job: found for job, (found, _why, _seconds) in done.items() if found is not None}
 
 
-def label(config: GemmConfig) -> str:
+def label(config: WarpgroupConfig) -> str:
     """Return the name of a configuration in results, with its stages: "pp 128x176 s4", "256x152 in
     parts, cluster s4", "128x64, K in 2 parts s8".
     """
@@ -160,7 +160,7 @@ def label(config: GemmConfig) -> str:
 def measured(torch: Any, name: str, shape: tuple[int, int, int], built: Any) -> dict[str, Any]:
     """Return the record of a product: the times of all configurations, the rule's first."""
     import cute_py as cute
-    from cute_py.ops.choice import all_for
+    from cute_py.ops.gemm_families import all_for
     from cute_py.ops.measurement import measured as times_of
     from cute_py.ops.product import Product, Request, taken
 
@@ -186,7 +186,7 @@ def measured(torch: Any, name: str, shape: tuple[int, int, int], built: Any) -> 
     for config in all_for(asked):  # the rule's choice first
         config = replace(config, pdl=min(config.pdl, group.overlaps[-1]), reasons=())
         job = Job(config, (group.kind, group.result), asked.epilogue())
-        if config.by_warpgroups and job in built:
+        if isinstance(config, WarpgroupConfig) and job in built:
             call = asked.call((config, asked.epilogue()))
             calls[label(config)] = replace(call, known=built[job].plan)
     if not calls:
@@ -255,8 +255,10 @@ def with_rows(texts: list[str]) -> None:
         config = made(text, "bf16", ("K", "K"), "bf16").config
         m, n, _k = config.tile
         in_parts = config.store < n
-        more.append(tuning_sm90.Row(m, n, config.warpgroups, config.schedule, in_parts=in_parts))
-    tuning_sm90.ROWS = (*tuning_sm90.ROWS, *more)
+        more.append(
+            gemm_tiles_sm90.Row(m, n, config.warpgroups, config.schedule, in_parts=in_parts)
+        )
+    gemm_tiles_sm90.ROWS = (*gemm_tiles_sm90.ROWS, *more)
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from cute_py.cli.output import Output
 from cute_py.codegen.build import compile, source
 from cute_py.errors import CuteError, refusal
 from cute_py.kernels.samples import sample
-from cute_py.ops.choice import choose
+from cute_py.ops.gemm_families import choose
 from cute_py.ops.product import GEMM
 from cute_py.ops.without_gpu import call_on, gpu_of
 
@@ -151,7 +151,7 @@ def _operator(given: Namespace) -> Shown:
         config=given.config,
         fast_accum=given.fast_accum,
     )
-    path = choose(call.inputs).path.reason.removeprefix("path: ")
+    path = choose(call.inputs).taken.reason.removeprefix("path: ")
     told = {"config": str(call.config), "path": path, "chosen for": _gpu_text(given, gpu)}
     return call.plan(), told
 

@@ -16,8 +16,8 @@ from cute_py.dtypes.conversion import convert
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.dtypes.table import from_numpy
 from cute_py.errors import refusal
+from cute_py.ops import operators
 from cute_py.ops.memory import require_arrays
-from cute_py.ops.operator import operators
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,21 +9,22 @@ elements. A configuration is data: `replace(config, tile=...)` changes one part,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from math import gcd, prod
 from typing import TYPE_CHECKING, Any
 
 import cute_py as cute
 from cute_py import _
+from cute_py.atoms.registry import get
 from cute_py.dtypes.table import dtype as as_dtype
-from cute_py.errors import CuteError, refusal
+from cute_py.errors import refusal
 from cute_py.kernels.arrays import facts_of, narrowed
+from cute_py.kernels.configuration import Config, part, told
 from cute_py.layout.tuples import ceil_div
-from cute_py.records import Shown, Text
 from cute_py.tiled.suggest import lanes_across
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from cute_py.dtypes.table import Dtype, DtypeLike
     from cute_py.layout.types import AnyLayout
@@ -52,7 +53,7 @@ ATOMS = {
     },
     ("f32", "f32"): "UniversalFMA<f32,f32,f32,f32>",
 }
-SCHEDULES = ("multistage", "cooperative", "pingpong")
+OF_TILES = "tile", "tile, warps, stages"  # reasons about a tile, alone and with others
 FMA = "UniversalFMA"
 VECTOR_BYTES = 16  # the widest load, and the chunk of a swizzle
 CHUNK = VECTOR_BYTES * 8  # bits: a row of ldmatrix
@@ -102,17 +103,92 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class GemmConfig(Shown):
-    """How a product is computed. Raises LayoutError where the parts do not fit each other.
+class GemmConfig(Config):
+    """How a product is computed. `GemmConfig(...)` is a `MultistageConfig`, the one of all GPUs.
+    Raises LayoutError where the parts do not fit each other.
 
     Attributes:
         atom: name of the MMA atom; it also says the types.
         tile: M, N and K of a block (elements).
-        warps: atoms side by side in M, N and perhaps K: warps, or threads of UniversalFMA. Those
-            along K share the k-blocks of each tile, and `cute.mainloop` adds their sums.
+        warps: atoms side by side in M, N and perhaps K: warps, or threads of UniversalFMA.
         stages: tiles of K in shared memory at a time.
         a: how A is read.
         b: how B is read.
+    """
+
+    CODE, OPERATION = "gemm-config", "GemmConfig"
+
+    atom: str
+    tile: tuple[int, int, int] = field(metadata=told(counts=(3,), about=OF_TILES))
+    warps: tuple[int, int] | tuple[int, int, int] = field(
+        metadata=told(counts=(2, 3), about=OF_TILES)
+    )
+    stages: int = field(metadata=told(about=("stages", *OF_TILES[1:])))
+    a: Side
+    b: Side
+
+    def __new__(cls, *_parts: Any, **_named: Any) -> GemmConfig:
+        """Return a configuration without parts, of all GPUs where no class is named."""
+        return object.__new__(MultistageConfig if cls is GemmConfig else cls)
+
+    def text(self, others: Mapping[str, Any] | None = None) -> str:
+        """Return the instruction, the parts, and how A and B travel, as text."""
+        tile, warps, stages, *more = self.words(others)
+        sides = f"A={self.a} B={self.b} {self.way}"
+        return " ".join([self.atom, tile, warps, stages, sides, *more])
+
+    # -- what follows from the parts
+
+    @property
+    def family(self) -> str:
+        """The name of the family of kernels that it is for."""
+        raise NotImplementedError
+
+    @property
+    def way(self) -> str:
+        """How tiles get to shared memory."""
+        raise NotImplementedError
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        raise NotImplementedError
+
+    @property
+    def mma_atom(self) -> Any:  # an MMA_Atom
+        """The MMA atom."""
+        return get(self.atom)
+
+    @property
+    def emulated(self) -> bool:
+        """Whether some architectures replace its instruction by several slower ones."""
+        return bool(self.mma_atom.emulated)
+
+    @property
+    def block_bytes(self) -> int:
+        """About what the emulator keeps of one block (bytes): registers and shared memory."""
+        m, n, k = self.tile
+        tiles = (m + n) * k * (self.mma_atom.a_type.bits // 8)
+        fragments = 2 * tiles + 3 * m * n * 8
+        return int(tiles * self.stages * 2 + fragments + 64 * self.threads)
+
+    def tiled_mma(self, along_k: bool = False) -> Any:  # a TiledMMA
+        """Return the atom over the threads of a block. Raises LayoutError for several warps along K
+        unless the kernel expects them: their sums must be added, and written once.
+        """
+        raise NotImplementedError
+
+    def smem_layouts(self) -> list[AnyLayout]:
+        """Return the layouts of all stages of A and of B in shared memory."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class MultistageConfig(GemmConfig):
+    """How the kernel of all GPUs computes a product: all warps copy and multiply. Warps along K
+    share the k-blocks of each tile, and `cute.mainloop` adds their sums.
+
+    Attributes:
         asynchronous: whether cp.async brings tiles, from vectors of 4 bytes on; else they pass
             through registers.
         reasons: why each part was chosen; not compared.
@@ -125,105 +201,33 @@ class GemmConfig(Shown):
             takes them column by column.
         pdl: 1: blocks start while the previous kernel is still running, and wait for its results
             (programmatic dependent launch).
-        prefetch: tiles of K prefetched to L2 before that wait. With a schedule of
-            `kernels/gemm_sm90.py`, which always does that, 1: TMA loads C while a tile is
-            multiplied, to the shared memory of D. C has the type of D then.
+        prefetch: tiles of K prefetched to L2 before that wait.
         ldmatrix: 1: ldmatrix reads the tiles where it can, and shared memory is swizzled for it;
             0: threads load single elements, and rows are plain.
-        schedule: "multistage": all warps copy and multiply. The others are those of
-            `kernels/gemm_sm90.py`: a warp loads by TMA, and warpgroups multiply by wgmma.
-            "cooperative": they share a tile of D; "pingpong": each of two has its own, and one
-            stores while the other multiplies. `warps` are those that share a tile, and `store`
-            counts the columns of D that leave at a time through shared memory, by TMA.
-        cluster: blocks along N that share tiles of A by multicast.
-        split: blocks of a cluster that share the tiles of K of a tile of D, and add their sums.
-        two_level: 1: the sums of each tile of K are added to sums in f32, as products of 8-bit
-            floats have fewer bits.
         flat: 1: the grid has one mode; for more than 65,535 tiles along N, or products in a batch.
     """
 
-    atom: str
-    tile: tuple[int, int, int]
-    warps: tuple[int, int] | tuple[int, int, int]
-    stages: int
-    a: Side
-    b: Side
-    asynchronous: bool
+    asynchronous: bool = True
     reasons: tuple[str, ...] = field(default=(), compare=False, repr=False)
-    band: int = 0
-    store: int = 0
-    min_blocks: int = 1
-    spill_bytes: int = 0
-    stmatrix: int = 0
-    pdl: int = 0
-    prefetch: int = 0
-    ldmatrix: int = 1
-    schedule: str = "multistage"
-    cluster: int = 1
-    two_level: int = 0
-    split: int = 1
-    flat: int = 0
-
-    def __post_init__(self) -> None:
-        """Refuse parts that do not fit each other."""
-        for name, wrong in _conflicts(self):
-            if wrong:
-                raise refusal("gemm-config", operation="GemmConfig", config=self, rule=name)
-        if self.by_warpgroups:
-            from cute_py.kernels.config_sm90 import require_room
-
-            require_room(self)
-
-    def because(self, *reasons: str) -> GemmConfig:
-        """Return the same configuration with other reasons."""
-        made = object.__new__(GemmConfig)  # `replace` would check the parts again
-        for name in _FIELDS:
-            object.__setattr__(made, name, getattr(self, name))
-        object.__setattr__(made, "reasons", reasons)
-        return made
-
-    def __str__(self) -> str:
-        way = "cp.async" if self.asynchronous else "through registers"
-        way = "TMA" if self.by_warpgroups else way
-        tile, warps = ("x".join(map(str, x)) for x in (self.tile, self.warps))
-        usual = {f.name: f.default for f in fields(self) if isinstance(f.default, int | str)}
-        more = [f" {n}={getattr(self, n)}" for n, x in usual.items() if getattr(self, n) != x]
-        return (
-            f"{self.atom} tile={tile} warps={warps} stages={self.stages} "
-            f"A={self.a} B={self.b} {way}{''.join(more)}"
-        )
-
-    def explain(self) -> Text:
-        """Return the configuration, the rules that led to it, and how A and B travel, a line each.
-
-        >>> print(choose_config(64, 64, 64, "s8").explain().splitlines()[-1].split(" -> ")[-1])
-        SM75_U32x4_LDSM_N
-        """
-        if self.by_warpgroups:
-            from cute_py.kernels.config_sm90 import smem_layouts
-
-            ways: Any = smem_layouts(self)
-        else:
-            ways = self.operands()
-        travel = [f"{name}: {x}" for name, x in zip("AB", ways, strict=True)]
-        return Text("\n".join([str(self), *[f"  {line}" for line in (*self.reasons, *travel)]]))
-
-    # -- what follows from the parts
+    band: int = part(0)
+    store: int = part(0)
+    min_blocks: int = part(1)
+    spill_bytes: int = part(0)
+    stmatrix: int = part(0)
+    pdl: int = part(0)
+    prefetch: int = part(0)
+    ldmatrix: int = part(1, counts=())
+    flat: int = part(0, counts=())
 
     @property
-    def mma_atom(self) -> Any:  # an MMA_Atom
-        """The MMA atom."""
-        from cute_py.atoms.registry import get
-
-        sides = self.a.major, self.b.major
-        if self.by_warpgroups and sides != ("K", "K"):
-            return get(f"{self.atom}<{sides[0]},{sides[1]}>")
-        return get(self.atom)
+    def family(self) -> str:
+        """The name of the family of kernels that it is for."""
+        return "simt" if self.simt else "multistage"
 
     @property
-    def emulated(self) -> bool:
-        """Whether some architectures replace its instruction by several slower ones."""
-        return bool(self.mma_atom.emulated)
+    def way(self) -> str:
+        """How tiles get to shared memory."""
+        return "cp.async" if self.asynchronous else "through registers"
 
     @property
     def simt(self) -> bool:
@@ -233,35 +237,7 @@ class GemmConfig(Shown):
     @property
     def threads(self) -> int:
         """Threads of a block."""
-        if self.by_warpgroups:
-            return (self.consumers + 1) * 128
         return prod(self.warps) * (1 if self.simt else 32)
-
-    @property
-    def by_warpgroups(self) -> bool:
-        """Whether TMA loads tiles and warpgroups multiply: the kernels of `gemm_sm90.py`."""
-        return self.schedule != "multistage"
-
-    @property
-    def warpgroups(self) -> int:
-        """Warpgroups that share a tile of D."""
-        return self.warps[0] // 4
-
-    @property
-    def consumers(self) -> int:
-        """Warpgroups of a block that multiply."""
-        return 2 if self.schedule == "pingpong" else self.warpgroups
-
-    @property
-    def registers(self) -> tuple[int | None, int | None]:
-        """Registers of a thread that loads and of one that multiplies; None: as many for both."""
-        if self.consumers == 1:
-            return None, None
-        if self.consumers == 3:
-            return 32, 160
-        return (
-            (24, 240) if self.tile[0] // self.warpgroups * self.tile[1] > 128 * 128 else (40, 232)
-        )
 
     @property
     def atoms_mnk(self) -> tuple[int, int, int]:
@@ -275,27 +251,15 @@ class GemmConfig(Shown):
         return bool(self.store and self.stmatrix) and self.atoms_mnk[2] == 1
 
     def tiled_mma(self, along_k: bool = False) -> Any:  # a TiledMMA
-        """Return the atom over the threads of a block. Raises LayoutError for several warps along K
-        unless the kernel expects them: their sums must be added, and written once.
-        """
+        """Return the atom over the threads of a block; as `GemmConfig` says."""
         if self.atoms_mnk[2] > 1 and not along_k:
             rule = "one warp along K: this kernel does not add the sums of several"
-            raise refusal("gemm-config", operation="GemmConfig", config=self, rule=rule)
+            raise refusal(self.CODE, operation=self.OPERATION, config=self, rule=rule)
         atom = self.mma_atom
-        if self.by_warpgroups:
-            return cute.make_tiled_mma(atom, (self.warpgroups, 1, 1))
         if self.simt:
             permutation = tuple([_neighbours(t, w) for t, w in zip(self.tile, self.warps[:2])])  # noqa: B905
             return cute.make_tiled_mma(atom, _lanes(*self.atoms_mnk), (*permutation, _))
         return cute.make_tiled_mma(atom, self.atoms_mnk, (*self.mma_tile, _))
-
-    @property
-    def block_bytes(self) -> int:
-        """About what the emulator keeps of one block (bytes): registers and shared memory."""
-        m, n, k = self.tile
-        tiles = (m + n) * k * (self.mma_atom.a_type.bits // 8)
-        fragments = 2 * tiles + 3 * m * n * 8
-        return int(tiles * self.stages * 2 + fragments + 64 * self.threads)
 
     @property
     def mma_tile(self) -> tuple[int, int]:
@@ -307,6 +271,18 @@ class GemmConfig(Shown):
         if atom.a_type.bits < 64:
             m, n = (rows * max(1, 4 * LINE // (rows * k * atom.a_type.bits)) for rows in (m, n))
         return m * self.warps[0], max(n, 16) * self.warps[1]
+
+    def rules(self, has_others: bool) -> list[tuple[str, bool]]:
+        """Return what must hold of the parts, and whether it does not."""
+        return _rules(self, has_others)
+
+    def details(self) -> list[str]:
+        """Return how A and B travel, a line each."""
+        return [f"{name}: {x}" for name, x in zip("AB", self.operands(), strict=True)]
+
+    def smem_layouts(self) -> list[AnyLayout]:
+        """Return the layouts of all stages of A and of B in shared memory."""
+        return [x.smem for x in self.operands()]
 
     def operands(self) -> tuple[Operand, Operand]:
         """Return how tiles of A and of B travel."""
@@ -364,9 +340,6 @@ def _neighbours(tile: int, threads: int) -> AnyLayout:
     return cute.Layout((threads, width), (width, 1))
 
 
-_FIELDS = tuple(x.name for x in fields(GemmConfig))
-
-
 def _lanes(m: int, n: int, k: int) -> cute.Layout:
     """Return the arrangement of threads that multiply: warps of 8 along M and 4 along N.
 
@@ -378,12 +351,8 @@ def _lanes(m: int, n: int, k: int) -> cute.Layout:
     return cute.Layout(((8, m // 8), (2, 2, n // 4), k), ((2, 32), (1, 16, 4 * m), m * n))
 
 
-def _conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
-    """Return rules, and whether each is broken."""
-    if config.schedule != "multistage":
-        from cute_py.kernels.config_sm90 import conflicts
-
-        return conflicts(config)
+def _rules(config: MultistageConfig, has_others: bool) -> list[tuple[str, bool]]:
+    """Return rules, and whether each is broken; whether there are parts of the other schedules."""
     (m, n, k), threads = config.tile, config.threads
     per = config.warps[:2] if config.simt else config.mma_tile
     counts = (config.band, config.store, config.spill_bytes, config.prefetch)
@@ -400,10 +369,7 @@ def _conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
             f"at most {MOST_PREFETCHED} prefetched tiles",
             config.prefetch > MOST_PREFETCHED,
         ),
-        (
-            "a cluster, a split and a two_level of the other schedules alone",
-            (config.cluster, config.split, config.two_level) != (1, 1, 0),
-        ),
+        ("a cluster, a split and a two_level of the other schedules alone", has_others),
         (
             "a stmatrix, a pdl, an ldmatrix and a flat of 0 or 1",
             not {config.stmatrix, config.pdl, config.ldmatrix, config.flat} <= {0, 1},
@@ -413,7 +379,7 @@ def _conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
             config.stages < 2 or (config.stages > 2 and not config.asynchronous),
         ),
     ]
-    if any(wrong for _rule, wrong in found):
+    if any(broken for _rule, broken in found):
         return found
     atom_k = config.mma_atom.shape_mnk[2]
     sides = [(m, k, config.a), (n, k, config.b)]
@@ -431,7 +397,7 @@ def _conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
     ]
 
 
-def _in_atoms(config: GemmConfig, sides: Iterable[tuple[int, int, Side]]) -> bool:
+def _in_atoms(config: MultistageConfig, sides: Iterable[tuple[int, int, Side]]) -> bool:
     """Tell whether tiles (rows, columns) are made of whole `smem_atom`s; FMA uses none."""
     chunk = CHUNK // config.mma_atom.a_type.bits
     by_major = [(k, rows) if side.major == "K" else (rows, k) for rows, k, side in sides]
@@ -485,7 +451,7 @@ def choose_config(
     dtype: DtypeLike | tuple[DtypeLike, DtypeLike],
     majors: tuple[str, str] = ("K", "K"),
     alignment: int | tuple[int, int] = VECTOR_BYTES,
-) -> GemmConfig:
+) -> MultistageConfig:
     """Return the configuration for D (M,N) = A (M,K) B (N,K)^T; its `explain()` lists the rules.
 
     Args:
@@ -512,7 +478,7 @@ def choose_config(
     asynchronous = min(vectors) >= 4
     stages, why_stages = _stages(ceil_div(max(K, 1), tile[2]), asynchronous)
     reasons = why_atom, why_tile, _why_copies(sides, vectors, asynchronous), why_stages
-    return GemmConfig(
+    return MultistageConfig(
         atom, tile, _warps(tile, atom), stages, sides[0], sides[1], asynchronous, reasons
     )
 
@@ -581,7 +547,7 @@ def choose(
     ldmatrix: bool = True,
     asynchronous: bool = True,
     outputs: Iterable[Any] = (),
-) -> GemmConfig:
+) -> MultistageConfig:
     """Return the configuration of a tile for arrays A (M,K) and B (N,K).
 
     Args:
@@ -600,7 +566,7 @@ def choose(
     atom, why = _atom(*[dtype for dtype, _mode, _bits in found])
     whole = (*tile, _tile_k(found[0][0]))
     warps = _warps(whole, atom)
-    config = GemmConfig(atom, whole, warps, stages, Side(), Side(), asynchronous, (why,))
+    config = MultistageConfig(atom, whole, warps, stages, Side(), Side(), asynchronous, (why,))
     sides = []
     for rows, (dtype, mode, bits) in zip(tile, found, strict=True):
         if dtype.bits < 8 and (mode == 0 or bits < 8):
@@ -613,72 +579,7 @@ def choose(
     )
 
 
-def flagship(dtype: str = "f16", stages: int = 3) -> GemmConfig:
+def flagship(dtype: str = "f16", stages: int = 3) -> MultistageConfig:
     """Return tile 128x128x32 on 2x2 warps, for 2-byte types in rows along K of whole 16 bytes."""
     atom, side = ATOMS[dtype, dtype], Side("K", 8)
-    return GemmConfig(atom, (128, 128, 32), (2, 2), stages, side, side, True)
-
-
-# -- parts given as text
-
-_PARTS = {"tile": (3,), "warps": (2, 3)} | dict.fromkeys(
-    (
-        *("stages", "band", "store", "min_blocks", "spill_bytes", "stmatrix", "pdl", "prefetch"),
-        *("cluster", "two_level", "split"),
-    ),
-    (1,),
-)
-
-
-def changed(config: GemmConfig, text: str) -> GemmConfig:
-    """Return a configuration with parts given as text: `tile=64x64x32,stages=3`.
-
-    >>> print(changed(choose_config(512, 512, 512, "f16"), "tile=64x128x32,stages=3"))
-    SM80_16x8x16_F32F16F16F32_TN tile=64x128x32 warps=2x2 stages=3 A=Kx8 B=Kx8 cp.async
-    """
-    try:
-        made = replace(config, **parts_of(text))
-        return made.because(*still_true(config, made), f"given: {text}")
-    except CuteError as error:
-        raise error.inside(f"config({text})") from None
-
-
-# what a reason is about -> the parts of a configuration that it explains
-_EXPLAINED = {
-    "tile": ("tile", "warps", "schedule", "cluster", "split"),
-    "stages": ("stages",),
-    "tile, warps, stages": ("tile", "warps", "stages"),
-    "programmatic dependent launch": ("pdl",),
-    "C": ("prefetch", "store"),
-    "D": ("store",),
-}
-
-
-def still_true(config: GemmConfig, made: GemmConfig) -> list[str]:
-    """Return the reasons of a configuration that hold for one that was made of it."""
-
-    def same(about: str) -> bool:
-        parts = _EXPLAINED.get(about, ())
-        return all(getattr(config, name) == getattr(made, name) for name in parts)
-
-    return [reason for reason in config.reasons if same(reason.partition(":")[0])]
-
-
-def parts_of(text: str) -> dict[str, Any]:
-    """Return the parts of a configuration that are given as text, by name.
-
-    >>> parts_of("tile=128x192x64, schedule=pingpong")
-    {'tile': (128, 192, 64), 'schedule': 'pingpong'}
-    """
-    parts: dict[str, Any] = {}
-    for word in text.split(","):
-        name, _, value = word.strip().partition("=")
-        numbers = value.split("x")
-        wanted = _PARTS.get(name, ())
-        if name == "schedule" and value in SCHEDULES:
-            parts[name] = value
-        elif len(numbers) in wanted and all(n.isdecimal() and len(n) < 10 for n in numbers):
-            parts[name] = tuple(map(int, numbers)) if wanted != (1,) else int(value)
-        else:
-            raise refusal("gemm-config-text", operation="config", text=text)
-    return parts
+    return MultistageConfig(atom, (128, 128, 32), (2, 2), stages, side, side, True)

@@ -6,16 +6,26 @@ operands have the 128-byte swizzle. A part of D has rows of 128, 64, 32 or 16 by
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import cute_py as cute
 from cute_py.atoms.registry import get
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
-from cute_py.kernels.config import CHUNK, LINE, SCHEDULES, GemmConfig, Side
+from cute_py.kernels.config import (
+    CHUNK,
+    LINE,
+    OF_TILES,
+    GemmConfig,
+    MultistageConfig,
+    Side,
+)
+from cute_py.kernels.configuration import configured, part, parts_by_name, told
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cute_py.dtypes.table import Dtype, DtypeLike
     from cute_py.layout.types import AnyLayout
 
@@ -33,6 +43,7 @@ WARPGROUP_ATOMS = {
         for b in ("e4m3", "e5m2")
     },
 }
+SCHEDULES = ("multistage", "cooperative", "pingpong")
 HOPPER_SMEM = 232448  # bytes of a block
 MOST_SUMS = {1: 208, 2: 208, 3: 112}  # registers of a thread, by warpgroups that multiply
 MOST_STAGES = 16
@@ -40,6 +51,119 @@ MBARRIER = 8  # bytes
 ALIGNED = 1024  # bytes: what TMA copies with the widest swizzle begins at multiples
 PART = 64  # columns of D that leave at a time, if not all
 FEW_ROWS = 16  # rows of A that are loaded at a time where a tile of 64 has not as many
+
+
+@dataclass(frozen=True, slots=True)
+class WarpgroupConfig(GemmConfig):
+    """How the kernels of `gemm_sm90.py` compute a product: a warp loads by TMA, and warpgroups
+    multiply by wgmma. `warps` are those that share a tile, (4 * warpgroups, 1).
+
+    Attributes:
+        reasons: why each part was chosen; not compared.
+        store: the columns of D that leave at a time through shared memory, by TMA; 0: straight
+            from the accumulators.
+        pdl: 1: blocks start while the previous kernel is still running, and wait for its results
+            (programmatic dependent launch).
+        prefetch: 1: TMA loads C while a tile is multiplied, to the shared memory of D. C has the
+            type of D then.
+        schedule: "cooperative": warpgroups share a tile of D; "pingpong": each of two has its own,
+            and one stores while the other multiplies.
+        cluster: blocks along N that share tiles of A by multicast.
+        two_level: 1: the sums of each tile of K are added to sums in f32, as products of 8-bit
+            floats have fewer bits.
+        split: blocks of a cluster that share the tiles of K of a tile of D, and add their sums.
+    """
+
+    warps: tuple[int, int] | tuple[int, int, int] = field(
+        metadata=told(counts=(2, 3), about=OF_TILES, asks=False)
+    )
+    reasons: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    store: int = part(0, about=("C", "D"))
+    pdl: int = part(0, about=("programmatic dependent launch",))
+    prefetch: int = part(0, about=("C",), asks=False)
+    schedule: str = part("cooperative", choices=SCHEDULES, about=("tile",), is_shown=True)
+    cluster: int = part(1, about=("tile",))
+    two_level: int = part(0)
+    split: int = part(1, about=("tile",))
+
+    @property
+    def family(self) -> str:
+        """The name of the family of kernels that it is for."""
+        return self.schedule
+
+    @property
+    def way(self) -> str:
+        """How tiles get to shared memory."""
+        return "TMA"
+
+    @property
+    def mma_atom(self) -> Any:  # an MMA_Atom
+        """The MMA atom."""
+        sides = self.a.major, self.b.major
+        return get(self.atom if sides == ("K", "K") else f"{self.atom}<{sides[0]},{sides[1]}>")
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return (self.consumers + 1) * 128
+
+    @property
+    def warpgroups(self) -> int:
+        """Warpgroups that share a tile of D."""
+        return self.warps[0] // 4
+
+    @property
+    def consumers(self) -> int:
+        """Warpgroups of a block that multiply."""
+        return 2 if self.schedule == "pingpong" else self.warpgroups
+
+    @property
+    def registers(self) -> tuple[int | None, int | None]:
+        """Registers of a thread that loads and of one that multiplies; None: as many for both."""
+        if self.consumers == 1:
+            return None, None
+        if self.consumers == 3:
+            return 32, 160
+        return (
+            (24, 240) if self.tile[0] // self.warpgroups * self.tile[1] > 128 * 128 else (40, 232)
+        )
+
+    def tiled_mma(self, along_k: bool = False) -> Any:  # a TiledMMA
+        """Return the atom over the threads of the warpgroups that share a tile."""
+        return cute.make_tiled_mma(self.mma_atom, (self.warpgroups, 1, 1))
+
+    def require(self, others: Mapping[str, Any] | None = None) -> None:
+        """Refuse parts that do not fit each other, or that a block has no room for."""
+        GemmConfig.require(self, others)
+        require_room(self)
+
+    def rules(self, has_others: bool) -> list[tuple[str, bool]]:
+        """Return what must hold of the parts, and whether it does not."""
+        if self.schedule not in SCHEDULES[1:] or not self.atom.startswith("SM90_64x"):
+            known = f"a schedule among {', '.join(SCHEDULES)}"
+            return [(f"{known}, and warpgroup instructions for the last two", True)]
+        return [*_rules_of_tiles(self, has_others), *_rules_of_parts(self)]
+
+    def details(self) -> list[str]:
+        """Return the layouts of A and B, a line each."""
+        return [f"{name}: {x}" for name, x in zip("AB", self.smem_layouts(), strict=True)]
+
+    def smem_layouts(self) -> list[AnyLayout]:
+        """Return the layouts of all stages of A and of B, as TMA writes and wgmma reads them. Tiles
+        along M or N are boxes of 128 bytes, each contiguous: K comes first.
+        """
+        (m, n, k), atom = self.tile, self.mma_atom
+        return [
+            cute.tile_to_shape(
+                getattr(cute.atoms, f"Layout_{side.major}_SW128_Atom")(dtype),
+                (rows, k, self.stages),
+                (1, 2, 3) if side.major == "K" else (2, 1, 3),
+            )
+            for rows, dtype, side in ((m, atom.a_type, self.a), (n, atom.b_type, self.b))
+        ]
+
+
+CLASSES = MultistageConfig, WarpgroupConfig  # those of products
 
 
 def instruction_of(a: Dtype, b: Dtype) -> tuple[str, int]:
@@ -62,8 +186,8 @@ def warpgroup_config(
     result: DtypeLike = "bf16",
     *,
     one_pass: bool = True,
-    **parts: Any,
-) -> GemmConfig:
+    **given: Any,
+) -> WarpgroupConfig:
     """Return a configuration for Hopper, with as many stages as a block has room for.
 
     Args:
@@ -75,7 +199,7 @@ def warpgroup_config(
         result: the type of D.
         one_pass: whether 64 rows of D leave at a time, all columns together; else, and if an
             element has more than 2 bytes, 64 columns.
-        parts: of the configuration that differ.
+        given: parts of the configuration that differ.
 
     Raises DtypeError where no warpgroup instruction multiplies these types, and LayoutError for
     parts that do not fit each other, or that a block has no room for.
@@ -89,11 +213,12 @@ schedule=cooperative
     store = n if one_pass and kind.bits <= 16 else min(n, PART)
     sides = [Side(major, CHUNK // x.bits) for major, x in zip(majors, (a, b), strict=True)]
     atom, shape = f"SM90_64x{n}x{depth}_{names}", (m, n, LINE // a.bits)
-    least = least_stages(m, parts.get("split", 1))
-    whole = {"stages": least, "store": store, "schedule": schedule, "asynchronous": True, **parts}
-    config = GemmConfig(atom, shape, (4 * warpgroups, 1), a=sides[0], b=sides[1], **whole)
+    least = least_stages(m, given.get("split", 1))
+    whole = {"atom": atom, "tile": shape, "warps": (4 * warpgroups, 1), "stages": least}
+    whole |= {"a": sides[0], "b": sides[1], "store": store, "schedule": schedule, **given}
+    config = configured(WarpgroupConfig, whole, CLASSES)
     require_result(config, kind)
-    if "stages" not in parts:
+    if "stages" not in given:
         room = HOPPER_SMEM - LINE - store_bytes(config, kind)
         most = max(least, min(room // ((m + n) * LINE // 8), MOST_STAGES))
         config = replace(config, stages=most)
@@ -103,7 +228,7 @@ schedule=cooperative
 # -- layouts
 
 
-def row_mma(config: GemmConfig, columns: int = 0) -> Any:  # a TiledMMA
+def row_mma(config: WarpgroupConfig, columns: int = 0) -> Any:  # a TiledMMA
     """Return the atom over the threads of one warpgroup: 64 rows of a tile, perhaps with fewer
     columns.
     """
@@ -111,22 +236,7 @@ def row_mma(config: GemmConfig, columns: int = 0) -> Any:  # a TiledMMA
     return cute.make_tiled_mma(config.atom.replace(f"_64x{n}x", f"_64x{columns or n}x"))
 
 
-def smem_layouts(config: GemmConfig) -> list[AnyLayout]:
-    """Return the layouts of all stages of A and of B, as TMA writes and wgmma reads them. Tiles
-    along M or N are boxes of 128 bytes, each contiguous: K comes first.
-    """
-    (m, n, k), atom = config.tile, config.mma_atom
-    return [
-        cute.tile_to_shape(
-            getattr(cute.atoms, f"Layout_{side.major}_SW128_Atom")(dtype),
-            (rows, k, config.stages),
-            (1, 2, 3) if side.major == "K" else (2, 1, 3),
-        )
-        for rows, dtype, side in ((m, atom.a_type, config.a), (n, atom.b_type, config.b))
-    ]
-
-
-def store_parts(config: GemmConfig, dtype: Dtype) -> list[list[tuple[int, int, int]]]:
+def store_parts(config: WarpgroupConfig, dtype: Dtype) -> list[list[tuple[int, int, int]]]:
     """Return the columns of D that are stored at a time, in parts of at most 128 bytes that a
     swizzle has: (first column, width, which of this width).
     """
@@ -143,7 +253,7 @@ def store_parts(config: GemmConfig, dtype: Dtype) -> list[list[tuple[int, int, i
     return found
 
 
-def store_layouts(config: GemmConfig, dtype: Dtype) -> dict[int, AnyLayout]:
+def store_layouts(config: WarpgroupConfig, dtype: Dtype) -> dict[int, AnyLayout]:
     """Return, for each width of parts of D, the layout (64, width, slots, warpgroups) in shared
     memory.
     """
@@ -162,12 +272,12 @@ def store_layouts(config: GemmConfig, dtype: Dtype) -> dict[int, AnyLayout]:
     return found
 
 
-def store_bytes(config: GemmConfig, dtype: Dtype) -> int:
+def store_bytes(config: WarpgroupConfig, dtype: Dtype) -> int:
     """Return the shared memory that D passes through, of `store_layouts` (bytes)."""
     return int(sum(cute.cosize(x) for x in store_layouts(config, dtype).values())) * dtype.bits // 8
 
 
-def shared_bytes(config: GemmConfig, result: Dtype | None, loads_source: bool = False) -> int:
+def shared_bytes(config: WarpgroupConfig, result: Dtype | None, loads_source: bool = False) -> int:
     """Return the shared memory that the kernel takes (bytes): the stages, mbarriers, and where D
     passes through.
 
@@ -191,7 +301,9 @@ def shared_bytes(config: GemmConfig, result: Dtype | None, loads_source: bool = 
 # -- rules
 
 
-def require_room(config: GemmConfig, result: Dtype | None = None, source: bool = False) -> None:
+def require_room(
+    config: WarpgroupConfig, result: Dtype | None = None, source: bool = False
+) -> None:
     """Refuse a configuration that takes more shared memory than a block has; arguments as in
     `shared_bytes`.
     """
@@ -216,7 +328,7 @@ def require_room(config: GemmConfig, result: Dtype | None = None, source: bool =
 
 
 def require_result(
-    config: GemmConfig, result: Dtype, addressable: bool = True, source: bool | None = None
+    config: WarpgroupConfig, result: Dtype, addressable: bool = True, source: bool | None = None
 ) -> None:
     """Refuse a configuration whose kernel does not compute a D.
 
@@ -254,23 +366,20 @@ def least_stages(m: int, split: int) -> int:
     return m // 32 if split > 1 else 2
 
 
-def can_load_source(config: GemmConfig) -> bool:
+def can_load_source(config: WarpgroupConfig) -> bool:
     """Tell whether the shared memory of D has room for all of C of a tile."""
     m, n, _k = config.tile
     cooperative = config.schedule == "cooperative" and config.split == 1
     return cooperative and m == 64 * config.warpgroups and config.store == n
 
 
-def conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
-    """Return the rules of warpgroups, and whether each is broken."""
+def _rules_of_tiles(config: WarpgroupConfig, has_others: bool) -> list[tuple[str, bool]]:
+    """Return rules of the tile, and whether each is broken; whether there are parts of the other
+    schedule.
+    """
     m, n, k = config.tile
-    known = f"a schedule among {', '.join(SCHEDULES)}"
-    if config.schedule not in SCHEDULES or not config.atom.startswith("SM90_64x"):
-        return [(f"{known}, and warpgroup instructions for the last two", True)]
     atom, groups = get(config.atom), config.warpgroups
-    usual = {x.name: x.default for x in fields(config)}
-    unused = ("band", "min_blocks", "spill_bytes", "stmatrix", "ldmatrix", "flat")
-    sums = m // max(groups, 1) * n // 128 * (1 + config.two_level)
+    absent = [x for x in parts_by_name(MultistageConfig) if x not in parts_by_name(WarpgroupConfig)]
     return [
         (
             "1 to 3 warpgroups along M, and one for each tile of a ping-pong",
@@ -299,11 +408,17 @@ def conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
             "operands along K for elements that have not 16 bits",
             atom.a_type.bits != 16 and (config.a.major, config.b.major) != ("K", "K"),
         ),
-        ("at least 2 stages, loaded asynchronously", config.stages < 2 or not config.asynchronous),
-        (
-            f"parts of a configuration that this schedule has: no {', '.join(unused)}",
-            any(getattr(config, name) != usual[name] for name in unused),
-        ),
+        ("at least 2 stages, loaded asynchronously", config.stages < 2),
+        (f"parts of a configuration that this schedule has: no {', '.join(absent)}", has_others),
+    ]
+
+
+def _rules_of_parts(config: WarpgroupConfig) -> list[tuple[str, bool]]:
+    """Return rules of the other parts, and whether each is broken."""
+    m, n, _k = config.tile
+    atom, groups = get(config.atom), config.warpgroups
+    sums = m // max(groups, 1) * n // 128 * (1 + config.two_level)
+    return [
         (
             "a pdl, a two_level and a prefetch of 0 or 1",
             not {config.pdl, config.two_level, config.prefetch} <= {0, 1},

@@ -1,7 +1,7 @@
 """`Config`: how a kernel computes a problem, as a frozen dataclass of the parts that it has.
 
 Each part says by its metadata how text gives it and which reasons are about it (`part`). From that
-follow `str`, changes by text, what an explanation still says after a change, and the stored form.
+follow `str`, changes by text, and what an explanation still says after a change.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ def part(default: Any, **how: Any) -> Any:  # a field
 
 class Config(Shown):
     """Base of configurations, each a frozen dataclass with a field `reasons` that is not compared.
+    Its text says which of an operator's it is: `cute.tune` stores that.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True, slots=True)
@@ -103,9 +104,9 @@ class Config(Shown):
         """Return the parts as text, others among them where their class has them."""
         return " ".join(self.words(others))
 
-    def words(self, others: Mapping[str, Any] | None = None, but: Iterable[str] = ()) -> list[str]:
-        """Return `name=value` of each part that text gives and that is not the default, `but` for
-        some, in the order of the fields; others, as in `require`, give an order of all.
+    def words(self, others: Mapping[str, Any] | None = None) -> list[str]:
+        """Return `name=value` of each part that text gives and that is not the default, in the
+        order of the fields; others, as in `require`, give an order of all.
         """
         values = {
             name: value
@@ -114,7 +115,7 @@ class Config(Shown):
         }
         values |= {name: x for name, x in (others or {}).items() if x is not None}
         order = others or values
-        return [f"{x}={_worded(values[x])}" for x in order if x in values and x not in but]
+        return [f"{x}={_worded(values[x])}" for x in order if x in values]
 
     def __str__(self) -> str:
         return self.text()

@@ -16,7 +16,7 @@ import numpy as np
 import cute_py as cute
 from cute_py import _
 from cute_py.errors import refusal
-from cute_py.kernels.config import GemmConfig, Side
+from cute_py.kernels.config import GemmConfig, MultistageConfig, Side
 from cute_py.kernels.epilogue import loaded
 from cute_py.kernels.implicit_gemm import Conv2d, reference
 
@@ -139,7 +139,7 @@ def conv2d_s4(
 def choose_s4(tile: tuple[int, int, int] = (128, 128, 128)) -> GemmConfig:
     """Return 2x2 warps and 2 stages. Registers may spill where products of s4 are emulated."""
     atom, side = "SM75_8x8x32_S32S4S4S32_TN", Side("K", WIDTH)
-    return GemmConfig(atom, tile, (2, 2), 2, side, side, False, spill_bytes=256)
+    return MultistageConfig(atom, tile, (2, 2), 2, side, side, False, spill_bytes=256)
 
 
 def nibbles(values: Any) -> Any:  # an array of NumPy

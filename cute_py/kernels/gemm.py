@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import cute_py as cute
 from cute_py import _
-from cute_py.kernels.config import GemmConfig, Operand
+from cute_py.kernels.config import MultistageConfig, Operand
 from cute_py.kernels.epilogue import Epilogue, activated, converted, loaded, loaded_row, row_part
 
 TYPE_CHECKING = False
@@ -28,7 +28,7 @@ def gemm(
     D: Any,
     alpha: cute.f64,
     beta: cute.f64,
-    config: GemmConfig,
+    config: MultistageConfig,
     epilogue: Epilogue,
 ) -> None:
     """D = activation(alpha * A B^T + beta * C + bias), batch by batch."""
@@ -89,7 +89,7 @@ def _staged(tiles: Tensor, how: Operand, make: Any, mma: Any, name: str) -> cute
     return cute.Operand(tiles, cute.smem(tiles.dtype, how.smem, name=name), how.g2s, s2r)
 
 
-def _prefetch(config: GemmConfig, *operands: cute.Operand) -> None:
+def _prefetch(config: MultistageConfig, *operands: cute.Operand) -> None:
     """Prefetch the first tiles of K to L2."""
     for x in operands:
         mine = x.g2s.get_slice(cute.thread_idx()).partition_S(x.source)  # (CPY, CPY_MN, CPY_K, k)
@@ -97,7 +97,7 @@ def _prefetch(config: GemmConfig, *operands: cute.Operand) -> None:
             cute.prefetch(mine[_, _, _, k])
 
 
-def _launched(config: GemmConfig, D: Tensor) -> tuple[Any, Any, Any]:
+def _launched(config: MultistageConfig, D: Tensor) -> tuple[Any, Any, Any]:
     """State the launch shape, and return the block's tile of M, of N, and of the batch."""
     (bM, bN, _bK), (M, N) = config.tile, D.shape[:2]
     m, n = cute.ceil_div(M, bM), cute.ceil_div(N, bN)
@@ -112,7 +112,9 @@ def _launched(config: GemmConfig, D: Tensor) -> tuple[Any, Any, Any]:
     return band * config.band + x, y, batch
 
 
-def _block_of(grid: tuple[Any, Any, Any], config: GemmConfig, how: Any) -> tuple[Any, Any, Any]:
+def _block_of(
+    grid: tuple[Any, Any, Any], config: MultistageConfig, how: Any
+) -> tuple[Any, Any, Any]:
     """Launch a grid, as one mode if it is flat, and return the place of the block in it."""
     if not config.flat:
         cute.launch(grid=grid, block=config.threads, **how)
@@ -135,7 +137,7 @@ def _store_matrices(mma: Any, x: Tensor, sD: Tensor) -> None:  # a TiledMMA
     cute.copy(copy, mine.retile_S(x), mine.partition_D(sD))
 
 
-def _write_rows(config: GemmConfig, sD: Tensor, gD: Tensor) -> None:
+def _write_rows(config: MultistageConfig, sD: Tensor, gD: Tensor) -> None:
     """Copy a tile (BLK_M, BLK_N) from shared to global memory, a vector of a row at a time."""
     copy = config.store_copy(gD.dtype).get_slice(cute.thread_idx())
     tDsD, tDgD = copy.partition_S(sD), copy.partition_D(gD)  # (CPY, CPY_M, CPY_N)

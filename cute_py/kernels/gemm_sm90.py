@@ -13,11 +13,11 @@ from contextlib import nullcontext
 
 import cute_py as cute
 from cute_py import _
-from cute_py.kernels.config import LINE, GemmConfig
+from cute_py.kernels.config import LINE
 from cute_py.kernels.config_sm90 import (
     FEW_ROWS,
+    WarpgroupConfig,
     row_mma,
-    smem_layouts,
     store_layouts,
     store_parts,
 )
@@ -47,7 +47,7 @@ def gemm_cooperative(
     beta: cute.f64,
     blocks: Count,
     band: Count,
-    config: GemmConfig,
+    config: WarpgroupConfig,
     epilogue: Epilogue,
 ) -> None:
     """D = activation(alpha * A B^T + beta * C + bias), batch by batch: A is (M,K,L), B (N,K,L), C
@@ -84,7 +84,7 @@ def gemm_pingpong(
     beta: cute.f64,
     blocks: Count,
     band: Count,
-    config: GemmConfig,
+    config: WarpgroupConfig,
     epilogue: Epilogue,
 ) -> None:
     """The same, with all of K in a block; two warpgroups take turns with the tensor cores, tile by
@@ -137,7 +137,7 @@ class _Tiles:
     """
 
     def __init__(
-        self, config: GemmConfig, D: Tensor, band: Any, split: SplitK | None = None
+        self, config: WarpgroupConfig, D: Tensor, band: Any, split: SplitK | None = None
     ) -> None:
         (bM, bN, _bK), self.cluster, self.band = config.tile, config.cluster, band
         self.config, self.split = config, split
@@ -207,11 +207,11 @@ class _Tiles:
 class _Inputs:
     """The stages of A and B in shared memory, and the sums of a warpgroup."""
 
-    def __init__(self, config: GemmConfig, A: Tensor, B: Tensor) -> None:
+    def __init__(self, config: WarpgroupConfig, A: Tensor, B: Tensor) -> None:
         self.config, self.mma = config, config.tiled_mma()
         self.rows, self.depth = A.shape[0], cute.ceil_div(A.shape[1], config.tile[2])
         self.sources = [cute.tma_tensor(x) for x in (A, B)]
-        layouts = smem_layouts(config)  # (BLK_M or BLK_N, BLK_K, stages)
+        layouts = config.smem_layouts()  # (BLK_M or BLK_N, BLK_K, stages)
         self.shared = [cute.smem(A.dtype, layouts[0], 1024, name="sA")]
         with cute.union():
             self.shared.append(cute.smem(B.dtype, layouts[1], 1024, name="sB"))
@@ -321,7 +321,7 @@ class _Output:
 
     def __init__(
         self,
-        config: GemmConfig,
+        config: WarpgroupConfig,
         epilogue: Epilogue,
         arrays: Any,
         factors: Any,

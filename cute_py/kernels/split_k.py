@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from cute_py.kernels.config import GemmConfig
+    from cute_py.kernels.config_sm90 import WarpgroupConfig
     from cute_py.layout.layout import Layout
     from cute_py.tensor.tensor import Tensor
 
@@ -29,7 +29,7 @@ BARRIER = 4  # the named barrier of all that multiply; those before it are of th
 MOST = 2**31 - 1  # tiles of K
 
 
-def sums_layout(config: GemmConfig) -> Layout:
+def sums_layout(config: WarpgroupConfig) -> Layout:
     """Return the layout of the sums of a tile in shared memory: (4, columns / 8, threads)."""
     (m, n, _k), threads = config.tile, config.warpgroups * WARPGROUP
     return cute.Layout((4, m * n // threads // 4, threads), (1, 4 * threads, 4))
@@ -43,7 +43,7 @@ class SplitK:
     `acquire` before each tile.
     """
 
-    def __init__(self, config: GemmConfig, shared: Tensor) -> None:
+    def __init__(self, config: WarpgroupConfig, shared: Tensor) -> None:
         """Begin; `shared` is memory for the sums of a tile, with the layout `sums_layout`."""
         self.parts, self.shared = config.split, shared
         self.part, self.warp, self.thread = cute.cluster_rank(), cute.warp_idx(), cute.thread_idx()

@@ -15,7 +15,7 @@ import numpy as np
 import cute_py as cute
 from cute_py import _
 from cute_py.errors import refusal
-from cute_py.kernels.config import ATOMS, GemmConfig, Side
+from cute_py.kernels.config import ATOMS, GemmConfig, MultistageConfig, Side
 from cute_py.kernels.stream_k import owned, shares
 
 TYPE_CHECKING = False
@@ -118,7 +118,7 @@ def choose_tile(M: int, dtype: str = "bf16") -> GemmConfig:
     """Return a configuration for M rows; up to 16, warps share K, and K tiles are deep."""
     tile, warps = ((16, 128, 128), (1, 2, 4)) if M <= 16 else ((128, 128, 32), (2, 2))
     atom, side = ATOMS[dtype, dtype], Side("K", 8)
-    return GemmConfig(atom, tile, warps, 4, side, side, True, min_blocks=2)
+    return MultistageConfig(atom, tile, warps, 4, side, side, True, min_blocks=2)
 
 
 def choose_blocks(cfg: GemmConfig, M: int, N: int, K: int, multiprocessors: int) -> int:

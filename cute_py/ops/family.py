@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cute_py.kernels.configuration import changed, parts_by_name, parts_of
 
@@ -39,41 +39,16 @@ class Reads:
     said: str = ""
 
 
-class Timed(Protocol):
-    """A configuration with its estimated time; `str` says which one it is."""
-
-    @property
-    def time(self) -> float:
-        """Microseconds, about; only ratios to those of families that read alike matter."""
-
-    @property
-    def config(self) -> Any:  # a Config
-        """The configuration."""
-
-
 class Estimate(NamedTuple):
-    """The plain form of `Timed`."""
+    """A configuration with its estimated time, in microseconds, about; only ratios to those of
+    families that read alike matter. Others with these attributes do as well.
+    """
 
     time: float
     config: Any  # a Config
 
 
-def always(_problem: Any) -> Reads:
-    """Read any problem, as it is."""
-    return Reads()
-
-
-def nothing(*_of: Any) -> tuple[()]:
-    """Return nothing: no numbers, no more configurations."""
-    return ()
-
-
-def as_given(config: Any, _problem: Any) -> Any:
-    """Return a configuration as it was given, for any problem."""
-    return config
-
-
-def least(_problem: Any, ranked: Sequence[Timed]) -> tuple[Any, Reasons]:
+def least(_problem: Any, ranked: Sequence[Any]) -> tuple[Any, Reasons]:
     """Return the configuration with the least time, and its own reasons."""
     config = ranked[0].config
     return config, lambda: config.reasons
@@ -89,7 +64,8 @@ class Family:
         config: the class of its configurations, which has only the parts that its kernel reads.
         reads: from a problem, whether the family takes it, and what is copied first. The others
             take a problem as it is read.
-        configs: from a problem, its configurations with estimated times.
+        configs: from a problem, its configurations with estimated times; of all families that read
+            alike and share the function.
         means: how it reads and computes, for the reader.
         numbers: from a configuration and a problem, what the kernel takes after the operator's own
             numbers: how many blocks are launched, in which order.
@@ -123,14 +99,14 @@ class Family:
     name: str
     kernel: Kernel
     config: type[Config]
-    configs: Callable[[Any], Iterable[Timed]]
-    reads: Callable[[Any], Reads] = always
+    configs: Callable[[Any], Iterable[Any]]  # of Estimates
+    reads: Callable[[Any], Reads] = lambda _problem: Reads()
     means: str = ""
-    numbers: Callable[[Any, Any], tuple[int, ...]] = nothing
+    numbers: Callable[[Any, Any], tuple[int, ...]] = lambda *_: ()
     decide: Callable[[Any, Any], tuple[Any, Reasons]] = least
-    fits: Callable[[Any, Any], Any] = as_given
+    fits: Callable[[Any, Any], Any] = lambda config, _problem: config
     changed: Callable[[Any, str, Any], Any] | None = None
-    others: Callable[[Any, Any], Sequence[Any]] = nothing
+    others: Callable[[Any, Any], Sequence[Any]] = lambda *_: ()
 
 
 class Taken(NamedTuple):
@@ -172,7 +148,8 @@ def take(families: Sequence[Family], problem: Any, asked: type[Config] | None = 
 
 def choose(taken: Taken, problem: Any) -> tuple[Any, Reasons]:
     """Return the configuration with the least estimated time, and a function that says why."""
-    made = [x for each in taken.families for x in each.configs(problem)]
+    rules = dict.fromkeys([x.configs for x in taken.families])
+    made = [x for configs in rules for x in configs(problem)]
     made.sort(key=attrgetter("time"))
     return taken.first.decide(problem, made)
 

@@ -1,4 +1,6 @@
-"""Time calls of a GPU's kernels that compute the same product, and compare what they compute.
+"""`tune`: measure the configurations of a call on this GPU, and use the fastest from then on.
+
+Calls of kernels that compute the same are timed, and what they compute is compared.
 
 The calls run on operands of their own, which have the facts of the user's arrays and random
 elements. There are as many sets of them as the L2 cache cannot hold: launches use them in turn, so
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 import random
 import time
+from dataclasses import replace
 from functools import lru_cache, partial
 from math import ceil, inf
 from statistics import median
@@ -21,8 +24,10 @@ from cute_py.calls.backends import gpu
 from cute_py.codegen.driver import driver
 from cute_py.codegen.driver.streams import device_of
 from cute_py.dtypes.conversion import convert
-from cute_py.errors import CuteError
+from cute_py.errors import CuteError, refusal
 from cute_py.ops.operands import bytes_each, span
+from cute_py.ops.operator import REGISTRY
+from cute_py.ops.tuned import key_of, store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,6 +35,8 @@ if TYPE_CHECKING:
     from cute_py.calls.backends import Launch
     from cute_py.dtypes.table import Array, Dtype
     from cute_py.ops.call import Call
+    from cute_py.ops.operator import Operator
+    from cute_py.ops.problem import Problem
 
 COLD, MOST_SETS = 150 << 20, 100  # bytes of all sets together; three times the largest L2 cache
 LINES = 256  # bytes: an address keeps its place within them
@@ -45,6 +52,78 @@ class Ready(NamedTuple):
 
     launch: Launch
     values: list[tuple[Any, ...]]
+
+
+def tune(operator: Any, *args: Any, **named: Any) -> Any:  # a Config
+    """Return the fastest configuration of a call, and let later calls of equal facts use it.
+
+    Args:
+        operator: one of `cute.ops`.
+        args: its arguments, arrays of a GPU among them; their contents do not matter.
+        named: the same, by name; without `config`.
+
+    Each configuration that the operator would consider is compiled and measured in CUDA graphs, on
+    operands of its own that the L2 cache does not hold (at most 150 MB, or one set); one whose
+    result differs from that of the rule's choice cannot win. The result is stored for later
+    processes (docs/kernels.md, Cache). `explain()` of the result lists what was measured. Where
+    there is one configuration nothing is: the result is the rule's choice.
+
+    Raises CuteError for arguments that `operator` refuses, and for arrays of the host.
+
+    >>> import numpy as np
+    >>> a = np.ones((2, 2), np.float32)
+    >>> tune(cute.ops.gemm, a, a)
+    Traceback (most recent call last):
+    cute_py.errors.CuteError: cute.tune: given operands on the host; required: ...
+    """
+    found: Operator | None = getattr(operator, "operator", None)
+    if found is None:
+        known = ", ".join(x.name for x in REGISTRY.values())
+        facts: dict[str, Any] = {"name": "operator", "value": operator, "choices": known}
+        raise refusal("ops-choice", operation="cute.tune", **facts)
+    request, library = found.taken(found.bound(*args, **named))
+    if library.on_host:
+        raise refusal("ops-tune-host", operation="cute.tune")
+    if request.config is not None:
+        known = "None: the configuration is what is looked for"
+        facts = {"name": "config", "value": request.config, "choices": known}
+        raise refusal("ops-choice", operation="cute.tune", **facts)
+    with library.inside():
+        problem = found.problem(request, library)
+        problem.require_some("cute.tune")
+        if request.out is None:  # one for all
+            problem.request = request._replace(out=library.empty(problem.shape, problem.kind))
+        best, was_measured = fastest(problem, measured)
+        key = key_of(problem.facts())
+    if was_measured:
+        store(key, best)
+        found.known.clear()  # answers by the rule's choices
+    return best
+
+
+def fastest(
+    problem: Problem, measure: Callable[[Sequence[Call]], Sequence[float]]
+) -> tuple[Any, bool]:
+    """Return the fastest of the configurations of a problem, by a function that measures calls in
+    microseconds, and whether it had to: inf is a wrong result.
+    """
+    calls, refused = [], []
+    candidates = problem.candidates()
+    if len(candidates) == 1:
+        return candidates[0][0], False
+    for choice in candidates:
+        try:
+            call = problem.call(choice)
+            calls.append(replace(call, known=call.plan()))
+        except CuteError as error:  # what this problem cannot have
+            refused.append(error)
+    if not calls:
+        raise refused[0]
+    times = measure(calls)
+    order = sorted(range(len(calls)), key=times.__getitem__)
+    words = [f"{x:.4g} us" if x < inf else "another result" for x in times]
+    lines = [f"measured: {words[i]}, {calls[i].config}" for i in order]
+    return calls[order[0]].config.because(*lines), True
 
 
 def measured(calls: Sequence[Call], rest: float = 0.0) -> list[float]:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import cute_py.ops
 from cute_py.calls.arrays import imported, on_device, unwrapped
 from cute_py.calls.fingerprint.dependencies import Dependencies
 from cute_py.calls.memo import Memo
@@ -65,13 +64,6 @@ if TYPE_CHECKING:
 
 BACKENDS = ("auto", "emulator", "gpu")
 REGISTRY: dict[str, Operator] = {}  # by the name within `cute.ops`, as their modules are loaded
-
-
-def operators() -> dict[str, Operator]:
-    """Return all operators of `cute.ops`, by their names there."""
-    for name in cute_py.ops.__all__:
-        getattr(cute_py.ops, name)
-    return REGISTRY
 
 
 def operator(

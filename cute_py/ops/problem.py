@@ -150,7 +150,7 @@ class Problem:
     def _config(self) -> Any:
         given, families = self.request.config, self.families
         if given is None:
-            found = winner(self.facts)
+            found = winner(self.facts, lambda: [x for (x,) in self.candidates()])
             if found is not None:
                 return found
         name = getattr(given, "family", None)
@@ -270,7 +270,9 @@ class Problem:
         """Return a view with the modes in another order; without modes, with one of one element."""
         return self.library.ordered(x, modes) if modes else x.reshape((1,))
 
-    def writes_matrices(self, reads: Sequence[Any], name: str = "out", tma: bool = False) -> Output:
+    def writes_matrices(
+        self, reads: Sequence[Any], name: str = "out", shares: bool = False
+    ) -> Output:
         """Return an output (..., rows, columns) as kernels of matrices write it: (rows, columns) or
         (rows, columns, L).
         """
@@ -281,13 +283,13 @@ class Problem:
             made = library.empty(form[1:], kind)
             return Output(made, made, shape, out)
         made = library.empty(form, kind) if view is None else view
-        return Output(self.matrices(made, tma), made, shape, out, view is not None)
+        return Output(self.matrices(made, shares), made, shape, out, view is not None)
 
-    def matrices(self, x: Any, tma: bool = False) -> Any:
+    def matrices(self, x: Any, shares: bool = False) -> Any:
         """Return [L, rows, columns] as kernels count it: (rows, columns, L); a GPU gets two modes
-        for L = 1, and by TMA for one matrix that the batch shares.
+        for L = 1, and for one matrix that the batch shares if the family reads it as one.
         """
-        shared = x.shape[0] == 1 or (tma and strides_of(x)[0] == 0)
+        shared = x.shape[0] == 1 or (shares and strides_of(x)[0] == 0)
         if shared and not self.library.on_host:
             return self.library.first(x)
         return self.library.ordered(x, (1, 2, 0))

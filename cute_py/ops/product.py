@@ -18,11 +18,10 @@ from cute_py.kernels.config import ATOMS, GemmConfig
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.call import Call
-from cute_py.ops.choice import all_for, choose, facts
+from cute_py.ops.gemm_families import all_for, choose, facts
 from cute_py.ops.libraries import Words
 from cute_py.ops.operands import aligned, broadcast, ready, ready_row, rows_of, shown
 from cute_py.ops.operator import operator
-from cute_py.ops.paths import kernel_of
 from cute_py.ops.problem import Problem
 from cute_py.ops.reference import values
 
@@ -31,9 +30,9 @@ if TYPE_CHECKING:
 
     from cute_py.calls.memo import Answer
     from cute_py.dtypes.table import DtypeLike
+    from cute_py.ops.family import Reads
     from cute_py.ops.libraries import Gpu, Library
     from cute_py.ops.operands import Rows
-    from cute_py.ops.paths import Path
 
 FLOATS = ("f16", "bf16", "tf32", "f32", "f64", "e4m3", "e5m2")
 TYPES = (*FLOATS, "s8", "u8")  # of operands
@@ -118,17 +117,17 @@ class Product(Problem):
             sides += [("A", self.a, self.A), ("B", self.b, self.B)]
         return [n for n, x, y in sides if x is not None and address_of(x) != address_of(y)]
 
-    def operands(self, path: Path) -> tuple[Any, Any]:
-        """Return A and B as a path reads them, copied where it says so."""
+    def operands(self, reads: Any) -> tuple[Any, Any]:  # of OperandReads
+        """Return A and B as a family reads them, copied where it says so."""
         library, found = self.library, []
-        if (path.tma, path.copies) == self.copied[0]:
+        if (reads.whole, reads.copies) == self.copied[0]:
             return self.copied[1]
-        for x, kind, major in zip((self.A, self.B), self.kinds, path.copies, strict=True):
+        for x, kind, major in zip((self.A, self.B), self.kinds, reads.copies, strict=True):
             if not major or library.on_host:
                 found.append(x)
             else:
-                found.append(aligned(library, x, kind, major, whole=not path.tma))
-        self.copied = (path.tma, path.copies), (found[0], found[1])
+                found.append(aligned(library, x, kind, major, whole=reads.whole))
+        self.copied = (reads.whole, reads.copies), (found[0], found[1])
         return self.copied[1]
 
     @cached_property
@@ -136,9 +135,9 @@ class Product(Problem):
         """How A and B are in memory."""
         return rows_of(self.A), rows_of(self.B)
 
-    def rows_by(self, path: Path) -> tuple[Rows, Rows]:
-        """Return the same of the operands that a path reads."""
-        A, B = self.operands(path)
+    def rows_by(self, reads: Reads) -> tuple[Rows, Rows]:
+        """Return the same of the operands that a family reads."""
+        A, B = self.operands(reads)
         return self.rows if A is self.A and B is self.B else (rows_of(A), rows_of(B))
 
     # -- the epilogue
@@ -199,16 +198,17 @@ class Product(Problem):
         given.
         """
         library, L = self.library, prod(self.batch)
-        path, *operands, config, more, why = choose(self, choice[0] if choice else None)
-        config, epilogue = choice or shared(config, self.epilogue(), why)
+        taken, *operands, kernel, config, epilogue, more, why = choose(self, choice)
+        config, epilogue = choice or shared(config, epilogue, why)
         C, bias = self.source, self.row
-        output = self.writes_matrices((*operands, C, bias), tma=path.tma)
-        A, B, C = (None if x is None else self.matrices(x, path.tma) for x in (*operands, C))
+        shares = taken.reads.shares
+        output = self.writes_matrices((*operands, C, bias), shares=shares)
+        A, B, C = (None if x is None else self.matrices(x, shares) for x in (*operands, C))
         if self.kinds[0].name == "tf32":
             A, B = (cute.typed(x, "tf32") for x in (A, B))
         m, n, _k = config.tile
         return Call(
-            kernel_of(config),
+            kernel,
             library,
             reads=(A, B, C, bias),
             outputs=(output,),
@@ -239,8 +239,10 @@ class Product(Problem):
 
     def candidates(self) -> list[tuple[GemmConfig, Epilogue]]:
         """Return the choices that `cute.tune` measures, the rule's first."""
-        found = all_for(self) if self.K else [choose(self).config]
-        return [(config, self.epilogue()) for config in found]
+        if self.K:
+            return [(config, self.epilogue()) for config in all_for(self)]
+        found = choose(self)
+        return [(found.config.because(*found.why()), found.epilogue)]
 
     def facts(self) -> tuple[object, ...]:
         """Return all that a choice may depend on."""

@@ -1,120 +1,43 @@
-"""`tune`: measure the configurations of a product on this GPU, and use the fastest from then on.
+"""What `cute.tune` found to be the fastest, by the facts of a call: here and on disk.
 
-What won is stored next to the cache of kernels, one file for the facts of a product: its sizes,
-types, strides and epilogue, the device, and the version of cute_py. A file is an entry of
-`codegen.cache.entry`: a damaged one is removed, and the rule chooses again.
+A winner is stored next to the cache of kernels, one file for the facts of a problem: for a product
+its sizes, types, strides and epilogue, the device, and the version of cute_py. A file is an entry
+of `codegen.cache.entry`: a damaged one is removed, and the rule chooses again.
 """
 
 from __future__ import annotations
 
-import json
 import os
-from dataclasses import asdict, fields, replace
 from functools import lru_cache
 from hashlib import sha256
-from math import inf
 from typing import TYPE_CHECKING, Any
 
 import cute_py as cute
 from cute_py.codegen.cache import files
 from cute_py.codegen.cache.entry import pack, unpack
-from cute_py.errors import CuteError, refusal
-from cute_py.kernels.config import GemmConfig, Side
-from cute_py.ops.measurement import measured
-from cute_py.ops.operator import REGISTRY, Operator
+from cute_py.errors import CuteError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from cute_py.ops.call import Call
-    from cute_py.ops.problem import Problem
+    from cute_py.kernels.configuration import AnyConfig, Config
 
-FORMAT = 1  # of what a file says
-_found: dict[str, GemmConfig] = {}  # what this process measured; all there is without a cache
-
-
-def tune(operator: Any, *args: Any, **named: Any) -> GemmConfig:
-    """Return the fastest configuration of a call, and let later calls of equal facts use it.
-
-    Args:
-        operator: `cute.ops.gemm`.
-        args: its arguments, arrays of a GPU among them; their contents do not matter.
-        named: the same, by name; without `config`.
-
-    Each configuration that the operator would consider is compiled and measured in CUDA graphs, on
-    operands of its own that the L2 cache does not hold (at most 150 MB, or one set); one whose
-    result differs from that of the rule's choice cannot win. The result is stored for later
-    processes (docs/kernels.md, Cache). `explain()` of the result lists what was measured. With
-    K = 0 nothing is: the result is the rule's choice.
-
-    Raises CuteError for arguments that `operator` refuses, and for arrays of the host.
-
-    >>> import numpy as np
-    >>> a = np.ones((2, 2), np.float32)
-    >>> tune(cute.ops.gemm, a, a)
-    Traceback (most recent call last):
-    cute_py.errors.CuteError: cute.tune: given operands on the host; required: ...
-    """
-    found: Operator | None = getattr(operator, "operator", None)
-    if found is None:
-        known = ", ".join(x.name for x in REGISTRY.values())
-        facts: dict[str, Any] = {"name": "operator", "value": operator, "choices": known}
-        raise refusal("ops-choice", operation="cute.tune", **facts)
-    request, library = found.taken(found.bound(*args, **named))
-    if library.on_host:
-        raise refusal("ops-tune-host", operation="cute.tune")
-    if request.config is not None:
-        known = "None: the configuration is what is looked for"
-        facts = {"name": "config", "value": request.config, "choices": known}
-        raise refusal("ops-choice", operation="cute.tune", **facts)
-    with library.inside():
-        problem = found.problem(request, library)
-        problem.require_some("cute.tune")
-        if request.out is None:  # one for all
-            problem.request = request._replace(out=library.empty(problem.shape, problem.kind))
-        best, was_measured = fastest(problem, measured)
-        key = key_of(problem.facts())
-    if was_measured:
-        _store(key, best)
-        found.known.clear()  # answers by the rule's choices
-    return best
+FORMAT = 2  # of what a file says
+_found: dict[str, Any] = {}  # what this process measured; all there is without a cache
 
 
-def fastest(
-    problem: Problem, measure: Callable[[Sequence[Call]], Sequence[float]]
-) -> tuple[GemmConfig, bool]:
-    """Return the fastest of the configurations of a problem, by a function that measures calls in
-    microseconds, and whether it had to: inf is a wrong result.
-    """
-    calls, refused = [], []
-    candidates = problem.candidates()
-    if len(candidates) == 1:
-        return candidates[0][0], False
-    for statics in candidates:
-        try:
-            call = problem.call(statics)
-            calls.append(replace(call, known=call.plan()))
-        except CuteError as error:  # what this problem cannot have
-            refused.append(error)
-    if not calls:
-        raise refused[0]
-    times = measure(calls)
-    order = sorted(range(len(calls)), key=times.__getitem__)
-    words = [f"{x:.4g} us" if x < inf else "another result" for x in times]
-    lines = [f"measured: {words[i]}, {calls[i].config.because()}" for i in order]
-    return calls[order[0]].config.because(*lines), True
-
-
-def winner(facts: Callable[[], object]) -> GemmConfig | None:
-    """Return the configuration that was measured to be the fastest for a product of some facts, if
-    any was.
+def winner(
+    facts: Callable[[], object], all_for: Callable[[], Sequence[AnyConfig]]
+) -> AnyConfig | None:
+    """Return the configuration that was measured to be the fastest for a problem of some facts, if
+    any was; `all_for` returns those that are measured.
     """
     if not _found and not _any_stored():
         return None
     key = key_of(facts())
-    known = _found.get(key)
-    return known if known is not None else _loaded(key)
+    known: AnyConfig | None = _found.get(key)
+    return known if known is not None else _loaded(key, all_for)
 
 
 def key_of(facts: object) -> str:
@@ -146,22 +69,24 @@ def _path(key: str) -> Path:
     return files.folder(files.TUNED) / f"{key}{files.ENTRY}"
 
 
-def _store(key: str, config: GemmConfig) -> None:
+def store(key: str, config: Config) -> None:
     """Keep a configuration, on disk too if the cache can be written."""
     _found[key] = config
     if not files.is_on():
         return
-    parts = asdict(config) | {"reasons": [*config.reasons[:1], "stored by cute.tune"]}
     try:
-        files.write_whole(_path(key), pack(key, {"config": json.dumps(parts)}))
+        parts = pack(key, {"config": str(config), "why": config.reasons[0]})
+        files.write_whole(_path(key), parts)
     except CuteError as error:
         files.warn_once(error)
     except OSError as error:
         files.warn_once(files.unusable(error.strerror))
 
 
-def _loaded(key: str) -> GemmConfig | None:
-    """Return the stored configuration of a key; a damaged file is removed."""
+def _loaded(key: str, all_for: Callable[[], Sequence[AnyConfig]]) -> AnyConfig | None:
+    """Return the stored configuration of a key, one of those that are measured: its text says
+    which. A damaged file is removed.
+    """
     if not _any_stored():
         return None
     try:
@@ -172,26 +97,11 @@ def _loaded(key: str) -> GemmConfig | None:
     data = files.read_own(path)
     if data is None:
         return None
-    config = _restored(unpack(key, data))
-    if config is None:
-        files.remove(path)
-    else:
-        _found[key] = config
-    return config
-
-
-def _restored(parts: dict[str, Any] | None) -> GemmConfig | None:
-    try:
-        held = json.loads((parts or {})["config"])
-        for name in ("a", "b"):
-            held[name] = Side(**held[name])
-        for name in ("tile", "warps", "reasons"):
-            held[name] = tuple(held[name])
-        found = GemmConfig(**held)
-        more = [getattr(found, x.name) for x in fields(found) if x.type == "int"]
-        counts = *found.tile, *found.warps, found.a.vector, found.b.vector, *more
-        whole = all(type(n) is int for n in counts) and type(found.asynchronous) is bool
-        whole = whole and all(type(x) is str for x in found.reasons)
-        return found if whole and {found.a.major, found.b.major} <= {"K", "MN"} else None
-    except (LookupError, TypeError, ValueError, AttributeError, CuteError):
-        return None
+    parts = unpack(key, data) or {}
+    for config in all_for():
+        if str(config) == parts.get("config"):
+            config = config.because(str(parts.get("why")), "stored by cute.tune")
+            _found[key] = config
+            return config
+    files.remove(path)
+    return None

@@ -17,8 +17,8 @@ from cute_py.calls.torch_tensors import NAMES, OPERATORS, dtype_of_torch
 from cute_py.dtypes.table import Dtype
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
+from cute_py.ops import operators
 from cute_py.ops.libraries import reading
-from cute_py.ops.operator import operators
 from cute_py.torch.operators import Gradient, cast, define
 from cute_py.torch.shapes import described
 

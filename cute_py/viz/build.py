@@ -382,8 +382,8 @@ def _config(config: Any, by: str, bits: int) -> Picture:  # a GemmConfig: kernel
     from cute_py.layout.modes import select
 
     parts = []
-    for name, operand in zip("AB", config.operands(), strict=True):
-        drawn = picture_of(select(operand.smem, [0, 1]), "offset")
+    for name, layout in zip("AB", config.smem_layouts(), strict=True):
+        drawn = picture_of(select(layout, [0, 1]), "offset")
         parts.append(replace(drawn, title=f"{name} in shared memory"))
     parts.append(replace(picture_operand(config.tiled_mma(along_k=True), "C"), title=""))
     return replace(_panels(tuple(parts), None, bits), title=str(config))

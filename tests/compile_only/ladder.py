@@ -17,9 +17,9 @@ from cute_py.kernels.reduce import row_reduce
 from cute_py.kernels.samples import sample
 from cute_py.kernels.softmax import row_softmax
 from cute_py.kernels.transpose import transpose_naive
+from cute_py.ops.gemm_tiles import Asked, for_gpu
 from cute_py.ops.libraries import Gpu
 from cute_py.ops.product import Product, Request, taken
-from cute_py.ops.tuning import for_gpu
 
 TILE = (64, 64)
 
@@ -76,7 +76,7 @@ def operator(size=4096):
     """The kernel that an H200 gets for bf16 of a size, with all that its epilogue can do."""
     chosen = choose_config(size, size, size, "bf16", ("K", "MN"))
     h200 = Gpu(232448, 132, (9, 0))
-    config = for_gpu(chosen, (size, size, size, 1), cute.bf16, cute.bf16, h200)
+    config = for_gpu(Asked(size, size, size, 1, chosen, cute.bf16, cute.bf16, h200))
     return with_epilogue(zeros(256, 256, kind="bf16"), config)
 
 

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.kernels.config import changed, choose_config
+from cute_py.kernels.config import choose_config
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.kernels.gemm import gemm
+from cute_py.ops.gemm_families import changed
+from cute_py.ops.gemm_tiles import Asked, for_gpu, shared_bytes
 from cute_py.ops.libraries import Gpu
 from cute_py.ops.product import TYPES, compute_type, result_type
-from cute_py.ops.tuning import for_gpu, shared_bytes
 from tests.compile_only.ladder import HALVES, MATRIX, total, wanted
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
@@ -86,7 +87,7 @@ def picked(arch, kind, size, *majors):
     """Return what a GPU gets for a product of three equal sizes."""
     dtype, problem = cute.dtype(kind), (size, size, size, 1)
     chosen = choose_config(size, size, size, kind, majors)
-    return for_gpu(chosen, problem, dtype, result_type(dtype, None), GPUS[arch])
+    return for_gpu(Asked(*problem, chosen, dtype, result_type(dtype, None), GPUS[arch]))
 
 
 def traced(config, kind, majors, out=None, batch=()):

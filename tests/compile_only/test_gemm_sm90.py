@@ -10,7 +10,7 @@ import pytest
 import cute_py as cute
 from cute_py.kernels.config_sm90 import can_load_source
 from cute_py.kernels.epilogue import Epilogue
-from cute_py.ops.tuning_sm90 import ROWS
+from cute_py.ops.gemm_tiles_sm90 import ROWS
 from cute_py.plan import ops
 from tests.hopper_family import CONFIGS, HALVES, arguments, call_of, result_of, row, trace
 

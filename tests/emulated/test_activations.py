@@ -19,7 +19,7 @@ from cute_py.ops.product import GEMM, compute_type
 from cute_py.ops.reference import error_of
 from cute_py.trace import formulas
 from tests.emulated.test_ops_gemm import call_of
-from tests.pure.test_tuning_sm90 import problem
+from tests.pure.test_gemm_tiles_sm90 import problem
 
 ERF = np.vectorize(math.erf, "d")
 TYPES = ("f2", "f4", "f8", ml_dtypes.bfloat16)

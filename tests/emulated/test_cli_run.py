@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cute_py.cli.main import main
-from cute_py.ops.operator import operators
+from cute_py.ops import operators
 
 CALLS = {
     "gemm": ["9x16", "16x8", "--alpha", "2"],

@@ -7,11 +7,11 @@ import pytest
 
 import cute_py as cute
 from cute_py.errors import CuteError
-from cute_py.kernels.config import changed
 from cute_py.kernels.config_sm90 import warpgroup_config
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.kernels.gemm_sm90 import KERNELS
 from cute_py.kernels.split_k import SplitK
+from cute_py.ops.gemm_families import changed
 from cute_py.plan import ops
 from tests.hopper_family import CONFIGS, PING, arguments, call_of, result_of, row, trace
 from tests.hopper_kernels import CASES
@@ -300,9 +300,6 @@ def test_weights_of_8_bits_are_operands_in_registers():
         {"schedule": "pingpong"},
         {"schedule": "multistage"},
         {"stages": 1},
-        {"asynchronous": False},
-        {"band": 4},
-        {"min_blocks": 2},
         {"store": 12},
         {"store": 264},
         {"two_level": 1},

@@ -31,6 +31,7 @@ HELPERS = (
     "arrays",
     "config",
     "config_sm90",
+    "configuration",
     "epilogue",
     "gemm",
     "gemm_sm90",

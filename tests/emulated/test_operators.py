@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.ops.operator import operators
+from cute_py.ops import operators
 from tests.operators import CASES, Guarded, agrees, cases, laid_out
 
 OPERATORS = sorted(CASES)

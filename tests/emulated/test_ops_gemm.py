@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 import cute_py as cute
 from cute_py.errors import LayoutError
 from cute_py.kernels.activations import ACTIVATIONS
-from cute_py.kernels.config import changed, choose_config
-from cute_py.ops import choice
+from cute_py.kernels.config import choose_config
+from cute_py.ops import gemm_families
+from cute_py.ops.gemm_families import changed
 from cute_py.ops.product import Product, Request, gemm, taken
 from cute_py.ops.reference import error_of, reference
 from tests.sampling import fewer, in_turn, pairwise, quick
@@ -389,7 +390,7 @@ def test_every_configuration_that_is_accepted_is_right(tile, warps, stages, size
 @pytest.mark.parametrize("band", [0, 1, 2])
 def test_a_grid_of_one_mode_has_the_same_tiles(monkeypatch, band):
     """As for more tiles along N, or products in a batch, than the other modes of a grid have."""
-    monkeypatch.setattr(choice, "MOST_ALONG_YZ", 2)
+    monkeypatch.setattr(gemm_families, "MOST_ALONG_YZ", 2)
     rng = np.random.default_rng(0)
     a, b = drawn("f16", (2, 2, 100, 24), rng), drawn("f16", (2, 1, 24, 200), rng)
     config = cute.ops.gemm_config(a, b, config=f"tile=32x64x32,band={band}")

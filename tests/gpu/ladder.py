@@ -27,9 +27,9 @@ from cute_py.kernels.gemm_06_ldmatrix import gemm_ldmatrix
 from cute_py.kernels.gemm_07_multistage import gemm_multistage
 from cute_py.kernels.gemm_08_epilogue import gemm_epilogue
 from cute_py.kernels.splitk_serial import gemm_splitk
+from cute_py.ops.gemm_tiles import Asked, for_gpu
 from cute_py.ops.libraries import Gpu
 from cute_py.ops.product import compute_type
-from cute_py.ops.tuning import for_gpu
 
 SPILLS = 1 << 16  # bytes of a thread: as `cute.run` allows
 SPLITS = 3
@@ -142,7 +142,7 @@ def traced_operator(kind, shape, majors, gpu):
     aligned = tuple(gcd(16, max(x.strides)) for x in (a, b))
     dtype = cute.dtype(kind)
     chosen = choose_config(m, n, k, kind, words, aligned)
-    config = for_gpu(chosen, (m, n, k, 1), dtype, result, gpu)
+    config = for_gpu(Asked(m, n, k, 1, chosen, dtype, result, gpu))
     compute = compute_type(dtype, (1.0, 0.0), None, not result.is_float)
     last = Epilogue(compute.name, False, False, False, None)
     a, b, d = read_as(kind, a), read_as(kind, b), np.zeros((m, n), result.numpy)

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 import cute_py as cute
 from cute_py.analysis import bank_conflicts
 from cute_py.kernels.config import choose_config
+from cute_py.ops.gemm_tiles import Asked, for_gpu, shared_bytes
 from cute_py.ops.libraries import Gpu
 from cute_py.ops.product import FLOATS
-from cute_py.ops.tuning import for_gpu, shared_bytes
 
 LARGE, SMALL = Gpu(232448, 132, (9, 0)), Gpu(101376, 84, (8, 6))
 KINDS = (*FLOATS, "s8", "u8")
@@ -19,7 +19,7 @@ RESULTS = {"f64": "f64", "s8": "s32", "u8": "s32", "bf16": "bf16", "f16": "f16"}
 def config_for(kind, M, N, K, alignment=16, gpu=LARGE, batch=1, majors=("K", "K"), result=None):
     chosen = choose_config(M, N, K, kind, majors, alignment)
     found = cute.dtype(result or RESULTS.get(kind, "f32"))
-    return for_gpu(chosen, (M, N, K, batch), cute.dtype(kind), found, gpu)
+    return for_gpu(Asked(M, N, K, batch, chosen, cute.dtype(kind), found, gpu))
 
 
 @pytest.mark.parametrize(

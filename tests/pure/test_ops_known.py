@@ -17,7 +17,8 @@ from cute_py.calls import arrays, memo
 from cute_py.codegen.driver import streams
 from cute_py.kernels import gemm as gemm_of_all
 from cute_py.kernels import gemm_sm90
-from cute_py.kernels.config import GemmConfig
+from cute_py.kernels.config import GemmConfig, MultistageConfig
+from cute_py.kernels.config_sm90 import WarpgroupConfig
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.kernels.gemm import gemm
 from cute_py.kernels.gemm_sm90 import KERNELS
@@ -139,7 +140,8 @@ def steps(gpu, monkeypatch):
         real = getattr(owner, name)
         monkeypatch.setattr(owner, name, lambda *x, **y: (found.append(name), real(*x, **y))[1])
 
-    noted(GemmConfig, "__init__")
+    noted(MultistageConfig, "__init__")
+    noted(WarpgroupConfig, "__init__")
     noted(GemmConfig, "__str__")
     noted(Epilogue, "__init__")
     noted(product.GEMM, "taken")

@@ -17,6 +17,7 @@ import cute_py as cute
 from cute_py.atoms import tensor_map
 from cute_py.calls import arrays, backends
 from cute_py.dtypes.conversion import strided
+from cute_py.kernels.config_sm90 import WarpgroupConfig
 from cute_py.kernels.gemm import gemm
 from cute_py.ops.call import apart
 from cute_py.ops.libraries import Gpu, Torch, Words
@@ -240,7 +241,7 @@ def require_true(config):
         "C": "by TMA" if config.prefetch else "by loads",
         "D": by_tma if config.store else "direct",
         "programmatic dependent launch": "on" if config.pdl else "off",
-        "tile": f"{m}x{n} {config.schedule}" if config.by_warpgroups else "M=",
+        "tile": f"{m}x{n} {config.schedule}" if isinstance(config, WarpgroupConfig) else "M=",
         "stages": str(config.stages),
     }
     for reason in config.reasons:
@@ -275,8 +276,8 @@ def require_explained(a, b, **named):
     assert ("out" in [name for name, *_ in said]) is (
         out is not None and not call.outputs[0].direct
     )
-    assert ("TMA" in path) is config.by_warpgroups is (call.kernel is not gemm)
-    if config.by_warpgroups:
+    assert ("TMA" in path) is isinstance(config, WarpgroupConfig) is (call.kernel is not gemm)
+    if isinstance(config, WarpgroupConfig):
         seen = [*call.reads[:2], *[D] * bool(config.store), *[call.reads[2]] * config.prefetch]
         assert [unreadable(x) for x in seen] == [""] * len(seen), config.reasons
     elif "a size is below" in path:  # of the operands that the path names
@@ -331,7 +332,7 @@ def test_random_calls_do_what_their_explanation_says(launched, seed):
         a, b, named = drawn(rng)
         try:
             config = require_explained(a, b, **named)
-            seen["TMA" if config.by_warpgroups else "cp.async"] += 1
+            seen["TMA" if isinstance(config, WarpgroupConfig) else "cp.async"] += 1
         except cute.CuteError as error:
             seen[error.code] += 1
     assert set(seen) == {"TMA", "cp.async", "ops-overlap"}

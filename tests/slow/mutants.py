@@ -23,8 +23,9 @@ import numpy as np
 
 import cute_py as cute
 from cute_py.errors import CuteError
-from cute_py.kernels.config import changed, choose
+from cute_py.kernels.config import choose
 from cute_py.kernels.epilogue import Epilogue
+from cute_py.ops.gemm_families import changed
 from tests.hopper_family import PING, arguments, call_of, row
 
 PACKAGE = "cute_py.kernels"

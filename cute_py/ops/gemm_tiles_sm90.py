@@ -20,8 +20,15 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from cute_py.errors import CuteError
-from cute_py.kernels.config import VECTOR_BYTES, GemmConfig, parts_of, still_true
-from cute_py.kernels.config_sm90 import PART, can_load_source, warpgroup_config
+from cute_py.kernels.config import VECTOR_BYTES
+from cute_py.kernels.config_sm90 import (
+    CLASSES,
+    PART,
+    WarpgroupConfig,
+    can_load_source,
+    warpgroup_config,
+)
+from cute_py.kernels.configuration import given_as, parts_of, still_true
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,7 +79,7 @@ class Row(NamedTuple):
     Attributes:
         m, n: of the tile.
         warpgroups: that share it.
-        schedule: as in `GemmConfig`.
+        schedule: as in `WarpgroupConfig`.
         time: of a tile of K, relative to the estimate.
         in_parts: whether 64 columns of D leave at a time, which leaves room for a stage more; else
             all columns of 64 rows together.
@@ -137,20 +144,23 @@ ROWS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """What the choice of a row depends on.
+class ProductFacts:
+    """What the choice of a family and its configuration depends on.
 
     Attributes:
         shape: (M, N, K).
         batch: how many products.
         kinds: types of A and of B.
-        majors: which mode of A and of B is contiguous.
+        majors: which mode of A and of B is contiguous: "K", or "MN".
         pitches: what divides the pitches of A and of B (bytes): 16 to 128.
         result: type of D, whose rows are contiguous in memory.
         epilogue: what happens to the sums.
         fast_accum: whether 8-bit floats are summed in the tensor cores alone.
-        gpu: where it runs.
+        gpu: where it runs; None: it is emulated on the host.
         source_by_tma: whether C has the type of D, and rows that TMA reads.
+        addressed: what divides the address and the pitches of A and of B (bytes), at most 16; 0
+            where no tensor map describes them.
+        aligned: what also divides the length of each row.
     """
 
     shape: tuple[int, int, int]
@@ -161,8 +171,15 @@ class Problem:
     result: Dtype
     epilogue: Epilogue
     fast_accum: bool
-    gpu: Gpu
+    gpu: Gpu | None
     source_by_tma: bool = False
+    addressed: tuple[int, int] = (16, 16)
+    aligned: tuple[int, int] = (16, 16)
+
+    @property
+    def multiprocessors(self) -> int:
+        """How many the GPU has; the emulator has none, and counts as an H200."""
+        return H200 if self.gpu is None else self.gpu.multiprocessors
 
     @property
     def two_level(self) -> bool:
@@ -181,7 +198,7 @@ class Problem:
         source_by_tma = self.source_by_tma and self.epilogue.source and self.by_tma
         return Forms(self.kinds, self.majors, self.result, self.by_tma, source_by_tma)
 
-    def end(self, config: GemmConfig) -> float:
+    def end(self, config: WarpgroupConfig) -> float:
         """Return how long the epilogue of an element of a warpgroup takes (microseconds)."""
         more, terms = 0.0, self.epilogue
         if terms.source:
@@ -219,7 +236,7 @@ class Estimate(NamedTuple):
     time: float
     waves: int
     blocks: int
-    config: GemmConfig
+    config: WarpgroupConfig
 
     def __str__(self) -> str:
         (m, n, _k), config = self.config.tile, self.config
@@ -228,15 +245,19 @@ class Estimate(NamedTuple):
         return f"{m}x{n} {config.schedule},{shared} {self.waves} waves, about {self.time:.3g} us"
 
 
-def for_hopper(problem: Problem) -> GemmConfig:
+def for_hopper(problem: ProductFacts) -> WarpgroupConfig:
     """Return the configuration of the row with the least estimated time, and why."""
-    config, why = chosen(problem)
+    config, why = decided(problem, sorted(candidates(problem), key=itemgetter(0)))
     return config.because(*why())
 
 
-def chosen(problem: Problem) -> tuple[GemmConfig, Callable[[], tuple[str, ...]]]:
-    """Return the same without reasons, and the function that returns them."""
-    best, *others = sorted(candidates(problem), key=itemgetter(0))[:3]
+def decided(
+    problem: ProductFacts, ranked: Sequence[Estimate]
+) -> tuple[WarpgroupConfig, Callable[[], tuple[str, ...]]]:
+    """Return the configuration of the first of the estimates, without reasons, and the function
+    that returns them.
+    """
+    best, *others = ranked[:3]
     pdl = best.time < PDL_BELOW
     config = _launched_early(best.config) if pdl else best.config
 
@@ -252,7 +273,7 @@ def chosen(problem: Problem) -> tuple[GemmConfig, Callable[[], tuple[str, ...]]]
     return config, why
 
 
-def _ways(problem: Problem, config: GemmConfig) -> list[str]:
+def _ways(problem: ProductFacts, config: WarpgroupConfig) -> list[str]:
     """Return how C comes, if it does, and how D leaves; why, where that is not by TMA."""
     result = problem.result
     way = f"by TMA, {config.store} columns at a time"
@@ -273,12 +294,12 @@ def _ways(problem: Problem, config: GemmConfig) -> list[str]:
 
 
 @lru_cache(maxsize=256)
-def _launched_early(config: GemmConfig) -> GemmConfig:
+def _launched_early(config: WarpgroupConfig) -> WarpgroupConfig:
     return replace(config, pdl=1)
 
 
-def candidates(problem: Problem) -> list[Estimate]:
-    """Return the rows that the kernel has for a problem, and that fit the GPU."""
+def candidates(problem: ProductFacts) -> list[Estimate]:
+    """Return the rows that the kernels have for a problem, and that fit the GPU."""
     p = problem
     is_batch = p.batch > 1 and p.epilogue.source
     clusters = (1,) if min(p.pitches) >= SECTOR or is_batch else (1, 2)
@@ -289,11 +310,11 @@ def candidates(problem: Problem) -> list[Estimate]:
     return [x for x in estimates if x.config.split == 1 or x.waves == 1]  # nothing hides exchanges
 
 
-def _has_few_tiles(problem: Problem) -> bool:
+def _has_few_tiles(problem: ProductFacts) -> bool:
     """Tell whether K may be split: D has more rows than a tile, but few tiles, and K has many."""
     (M, N, K), bits = problem.shape, problem.kinds[0].bits
     tiles = -(-M // 128) * -(-N // 128) * problem.batch
-    return M > NARROW and tiles <= problem.gpu.multiprocessors and K * bits >= DEEP * 1024
+    return M > NARROW and tiles <= problem.multiprocessors and K * bits >= DEEP * 1024
 
 
 @lru_cache(maxsize=256)
@@ -305,7 +326,7 @@ def _fitting(
     is_batch: bool,
     clusters: tuple[int, ...],
     splits: bool,
-) -> list[tuple[Row, GemmConfig]]:
+) -> list[tuple[Row, WarpgroupConfig]]:
     """Return the rows whose registers hold an epilogue of some weight, with their configurations.
 
     `is_batch`: of products with C, for which clusters and D in rows of 256 columns have too few.
@@ -323,7 +344,7 @@ def _fitting(
     return found
 
 
-def _made(row: Row, forms: Forms, **parts: Any) -> GemmConfig:
+def _made(row: Row, forms: Forms, **parts: Any) -> WarpgroupConfig:
     """Return the configuration of a row with some parts; refuse those that do not fit it."""
     if not forms.by_tma:
         parts = {"store": 0, **parts}
@@ -334,13 +355,15 @@ def _made(row: Row, forms: Forms, **parts: Any) -> GemmConfig:
     return replace(made, prefetch=1) if loads else made
 
 
-def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmConfig:
+def changed_for_hopper(
+    config: WarpgroupConfig, text: str, problem: ProductFacts
+) -> WarpgroupConfig:
     """Return a configuration with parts given as text; the number of stages follows the tile.
 
     A schedule and a tile determine the warpgroups: one for each tile of "pingpong"; else two, one
     for 64 rows, three for 192.
     """
-    parts = parts_of(text)
+    parts = parts_of(text, CLASSES)
     schedule, tile = parts.pop("schedule", config.schedule), parts.pop("tile", config.tile)
     groups = 1
     if schedule == "cooperative":
@@ -352,19 +375,17 @@ def changed_for_hopper(config: GemmConfig, text: str, problem: Problem) -> GemmC
     for name, other in (("cluster", "split"), ("split", "cluster")):  # one or the other
         kept[name] = getattr(config, name) if same and parts.get(other, 1) == 1 else 1
     parts = kept | parts
-    try:
+    with given_as(text):
         warps = parts.pop("warps", (4 * row.warpgroups, 1))
         made = _made(row, problem.forms, **parts)
         made = replace(made, tile=tile, warps=warps)
-        return made.because(*still_true(config, made), f"given: {text}")
-    except CuteError as error:
-        raise error.inside(f"config({text})") from None
+    return made.because(*still_true(config, made), f"given: {text}")
 
 
-def estimate(row: Row, config: GemmConfig, problem: Problem, memory: float) -> Estimate:
-    """Return the estimated time of a configuration of a row; `memory`: as in `Problem`."""
+def estimate(row: Row, config: WarpgroupConfig, problem: ProductFacts, memory: float) -> Estimate:
+    """Return the estimated time of a configuration of a row; `memory`: as in `ProductFacts`."""
     (m, n, k), (M, N, K), split = config.tile, problem.shape, config.split
-    blocks, waves = grid_of(config, problem.shape, problem.batch, problem.gpu.multiprocessors)
+    blocks, waves = grid_of(config, problem.shape, problem.batch, problem.multiprocessors)
     depth = -(-K // (k * split))
     inside, edge = _tile_of_k(config, problem, depth, blocks, waves)
     edges = waves if min(M - m, N - n) <= 0 else 1  # tiles of a block at an edge
@@ -384,13 +405,13 @@ def estimate(row: Row, config: GemmConfig, problem: Problem, memory: float) -> E
 
 
 def _tile_of_k(
-    config: GemmConfig, problem: Problem, depth: int, blocks: int, waves: int
+    config: WarpgroupConfig, problem: ProductFacts, depth: int, blocks: int, waves: int
 ) -> tuple[float, float]:
     """Return how long a tile of K takes (microseconds): of a tile within D, and of one that has
     rows or columns outside of it.
     """
     (m, n, _k), (M, N, _K), cluster = config.tile, problem.shape, config.cluster
-    multiprocessors, split = problem.gpu.multiprocessors, config.split
+    multiprocessors, split = problem.multiprocessors, config.split
     paired = PAIRED if blocks > _multiprocessors(multiprocessors, cluster * split)[1] else 1
     load = (LOAD[problem.pitches[0]] * m / cluster + LOAD[problem.pitches[1]] * n) * paired
     latency = LATENCY / min(config.stages, max(depth, FITTED))
@@ -407,7 +428,7 @@ def _tile_of_k(
     return inside, (others + load**SHARP) ** (1 / SHARP)
 
 
-def units_of(config: GemmConfig, shape: tuple[int, int, int], batch: int) -> int:
+def units_of(config: WarpgroupConfig, shape: tuple[int, int, int], batch: int) -> int:
     """Return how many tiles D has; those that a cluster computes together count once: two along N,
     or two of an odd last column along M.
     """
@@ -424,7 +445,7 @@ def _multiprocessors(count: int, together: int) -> tuple[int, int]:
 
 
 def grid_of(
-    config: GemmConfig, shape: tuple[int, int, int], batch: int, multiprocessors: int
+    config: WarpgroupConfig, shape: tuple[int, int, int], batch: int, multiprocessors: int
 ) -> tuple[int, int]:
     """Return how many blocks are launched, and how many tiles the block with the most has.
 
@@ -439,7 +460,7 @@ def grid_of(
     return -(-units // waves) * together, waves
 
 
-def band_of(config: GemmConfig, shape: tuple[int, int, int], waves: int) -> int:
+def band_of(config: WarpgroupConfig, shape: tuple[int, int, int], waves: int) -> int:
     """Return how many tiles of M form a group; tiles of a group are computed one by one."""
     rows = -(-shape[0] // config.tile[0])
     return min(rows, 4 if waves <= 4 and config.schedule != "pingpong" else 8)

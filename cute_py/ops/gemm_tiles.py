@@ -13,7 +13,8 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from cute_py.errors import CuteError
-from cute_py.kernels.config import VECTOR_BYTES, GemmConfig, still_true
+from cute_py.kernels.config import VECTOR_BYTES, MultistageConfig
+from cute_py.kernels.configuration import still_true
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.libraries import Gpu
 
@@ -28,17 +29,17 @@ SHORT_K = 1024  # a block is done before the next one has filled its stages: two
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What the rows of `TILES` look at.
+class Asked:
+    """A product of a GPU, for the rows of `TILES`.
 
     Attributes:
         M: rows of D.
         N: columns of D.
         K: length of the sums.
         batch: how many products.
-        config: what `choose_config` chose.
+        config: what `choose_config` chose: the instruction and the copies.
         kind: of the operands.
-        result: type of D.
+        result: type of D, whose rows are contiguous in memory.
         gpu: where it runs.
     """
 
@@ -46,10 +47,15 @@ class _Asked:
     N: int
     K: int
     batch: int
-    config: GemmConfig
+    config: MultistageConfig
     kind: Dtype
     result: Dtype
     gpu: Gpu
+
+    @property
+    def problem(self) -> tuple[int, int, int, int]:
+        """M, N, K and the batch."""
+        return self.M, self.N, self.K, self.batch
 
     def blocks(self, m: int, n: int) -> int:
         """Return how many tiles of m x n the product has."""
@@ -90,7 +96,7 @@ class Option(NamedTuple):
 
     Attributes:
         m, n: of the tile.
-        warps, stages, min_blocks, spill_bytes: as in `GemmConfig`.
+        warps, stages, min_blocks, spill_bytes: as in `MultistageConfig`.
         k: of the tile; 0: 128 bytes.
         time: of a product of the same size, relative to the other options of its group; the
             fastest of a group wins.
@@ -118,7 +124,7 @@ TWO = Option(128, 128, (2, 2), 3, 2)
 
 # (which products, their tiles, the best first); with no option the tile stays. Spilled values
 # are used outside of the main loop, except 14 words of 160x256 and two of f64 along K.
-TILES: tuple[tuple[Callable[[_Asked], bool], tuple[Option | tuple[Option, ...], ...]], ...] = (
+TILES: tuple[tuple[Callable[[Asked], bool], tuple[Option | tuple[Option, ...], ...]], ...] = (
     # tiles pass through registers
     (lambda p: not p.config.asynchronous and p.simt, ()),
     (lambda p: not p.config.asynchronous, (Option(64, 64, (2, 2), 2, k=32),)),
@@ -159,26 +165,10 @@ TILES: tuple[tuple[Callable[[_Asked], bool], tuple[Option | tuple[Option, ...], 
 )
 
 
-def for_gpu(
-    config: GemmConfig,
-    problem: tuple[int, int, int, int],
-    kind: Dtype,
-    result: Dtype,
-    gpu: Gpu,
-) -> GemmConfig:
-    """Return the configuration with the tile that suits a GPU.
-
-    Args:
-        config: what `choose_config` chose: the instruction and the copies.
-        problem: (M, N, K, batch).
-        kind: of the operands.
-        result: type of D, whose rows are contiguous in memory.
-        gpu: where it runs.
-
-    """
-    if kind.bits == 64 and not config.simt and gpu.capability == (9, 0):
-        config = replace(config, atom="SM90_16x8x8_F64F64F64F64_TN")
-    asked = _Asked(*problem, config, kind, result, gpu)
+def for_gpu(asked: Asked) -> MultistageConfig:
+    """Return the configuration with the tile that suits a GPU."""
+    if asked.bits == 64 and not asked.simt and asked.gpu.capability == (9, 0):
+        asked = replace(asked, config=replace(asked.config, atom="SM90_16x8x8_F64F64F64F64_TN"))
     found = next(options for holds, options in TILES if holds(asked))
     for group in found:
         together = (group,) if isinstance(group, Option) else group
@@ -190,19 +180,12 @@ def for_gpu(
         ]
         if fitting:
             return min(fitting, key=itemgetter(0))[1]
-    return overlapping(config, problem, result, gpu)
+    return overlapping(asked.config, asked.problem, asked.result, asked.gpu)
 
 
-def all_for_gpu(
-    config: GemmConfig,
-    problem: tuple[int, int, int, int],
-    kind: Dtype,
-    result: Dtype,
-    gpu: Gpu,
-) -> list[GemmConfig]:
-    """Return the configurations of all tiles that fit a GPU; arguments as in `for_gpu`."""
-    config = for_gpu(config, problem, kind, result, gpu)
-    asked = _Asked(*problem, config, kind, result, gpu)
+def all_for_gpu(asked: Asked) -> list[MultistageConfig]:
+    """Return the configurations of all tiles that fit a GPU."""
+    asked = replace(asked, config=for_gpu(asked))
     groups = [group for _holds, options in TILES for group in options]
     options = [x for group in groups for x in ((group,) if isinstance(group, Option) else group)]
     many = 64  # threads; warps of other kernels
@@ -210,11 +193,10 @@ def all_for_gpu(
     return [made for made in (_made(asked, x) for x in fitting) if made is not None]
 
 
-def _made(asked: _Asked, option: Option) -> GemmConfig | None:
+def _made(asked: Asked, option: Option) -> MultistageConfig | None:
     """Return the configuration with an option; None where the GPU cannot hold it, or the copies do
     not cover the tile evenly.
     """
-    problem = asked.M, asked.N, asked.K, asked.batch
     tile = option.m, option.n, option.k or 64 * 16 // max(asked.bits, 16)
     blocks = asked.blocks(option.m, option.n)
     banded = blocks > asked.gpu.multiprocessors * option.min_blocks and not asked.simt
@@ -231,13 +213,13 @@ def _made(asked: _Asked, option: Option) -> GemmConfig | None:
         )
         why = "tile, warps, stages: those that this GPU is fast with"
         made = made.because(*still_true(asked.config, made), why)
-        made = overlapping(made, problem, asked.result, asked.gpu)
+        made = overlapping(made, asked.problem, asked.result, asked.gpu)
     except CuteError:
         return None
     return made if shared_bytes(made, asked.kind, asked.result) <= asked.gpu.smem else None
 
 
-def _store(asked: _Asked) -> int:
+def _store(asked: Asked) -> int:
     """Return how many elements of D one store through shared memory writes; 0: store directly."""
     if asked.simt or asked.bits == 64:  # a thread holds neighbours, and stores them in vectors
         return 0
@@ -245,7 +227,7 @@ def _store(asked: _Asked) -> int:
     return max(gcd(VECTOR_BYTES, asked.N * bits // 8) * 8 // bits, 1)
 
 
-def _is_one_wave(config: GemmConfig, problem: tuple[int, int, int, int], gpu: Gpu) -> bool:
+def _is_one_wave(config: MultistageConfig, problem: tuple[int, int, int, int], gpu: Gpu) -> bool:
     """Tell whether all blocks run at the same time."""
     M, N, _K, batch = problem
     blocks: int = ceil_div(M, config.tile[0]) * ceil_div(N, config.tile[1]) * batch
@@ -253,8 +235,8 @@ def _is_one_wave(config: GemmConfig, problem: tuple[int, int, int, int], gpu: Gp
 
 
 def overlapping(
-    config: GemmConfig, problem: tuple[int, int, int, int], result: Dtype, gpu: Gpu
-) -> GemmConfig:
+    config: MultistageConfig, problem: tuple[int, int, int, int], result: Dtype, gpu: Gpu
+) -> MultistageConfig:
     """Return a configuration with what sm_90 adds: stmatrix, and programmatic dependent launch.
 
     Blocks of the first wave prefetch their tiles before they wait for the previous kernel.
@@ -276,7 +258,7 @@ def _band(M: int, m: int) -> int:
     return next((band for band in bands if tiles % band == 0 and tiles > band), 0)
 
 
-def shared_bytes(config: GemmConfig, kind: Dtype, result: Dtype) -> int:
+def shared_bytes(config: MultistageConfig, kind: Dtype, result: Dtype) -> int:
     """Return about how much shared memory a block takes (bytes): the stages, or the tile of D."""
     (m, n, k), size = config.tile, kind.bits // 8
     stages = config.stages * (m + n + 8) * k * size

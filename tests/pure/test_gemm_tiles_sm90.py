@@ -14,14 +14,13 @@ from benchmarks.gpu.rule import GROUPS, label, updated
 from cute_py.kernels.activations import ACTIVATIONS
 from cute_py.kernels.config_sm90 import HOPPER_SMEM, store_bytes
 from cute_py.kernels.epilogue import Epilogue
-from cute_py.ops.libraries import Gpu
-from cute_py.ops.tuning_sm90 import (
+from cute_py.ops.gemm_tiles_sm90 import (
     NARROW,
     OTHERS,
     PDL_BELOW,
     ROWS,
     USED,
-    Problem,
+    ProductFacts,
     band_of,
     candidates,
     changed_for_hopper,
@@ -29,6 +28,7 @@ from cute_py.ops.tuning_sm90 import (
     for_hopper,
     grid_of,
 )
+from cute_py.ops.libraries import Gpu
 
 MEASURED = Path(__file__).parents[2] / "benchmarks" / "results" / "rule.json"
 H200 = Gpu(HOPPER_SMEM, 132, (9, 0))
@@ -40,7 +40,7 @@ def problem(shape, kind="bf16", **named):
     result = cute.dtype(named.pop("result", RESULTS[kind]))
     usual = {"batch": 1, "majors": ("K", "K"), "pitches": (128, 128), "fast_accum": False}
     more = {"epilogue": Epilogue(), "gpu": H200} | usual | named
-    return Problem(shape=shape, kinds=kinds, result=result, **more)
+    return ProductFacts(shape=shape, kinds=kinds, result=result, **more)
 
 
 @st.composite

@@ -1,0 +1,482 @@
+"""The families of kernels that compute products, and which one a product gets, by which
+configuration: one that is given, one that was measured, or that of the rules.
+
+Compute capability 9.0 has two families of its own, `kernels/gemm_sm90.py`, which read by TMA. What
+TMA cannot read is copied to aligned rows where that is worth it; else the kernel of all GPUs,
+`kernels/gemm.py`, computes the product.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cute_py.calls.arrays import VECTOR_BYTES, dtype_of, strides_of
+from cute_py.errors import CuteError, refusal
+from cute_py.kernels import configuration
+from cute_py.kernels.config import GemmConfig, MultistageConfig, choose_config
+from cute_py.kernels.config_sm90 import (
+    CLASSES,
+    WARPGROUP_ATOMS,
+    WarpgroupConfig,
+    instruction_of,
+    require_result,
+)
+from cute_py.kernels.configuration import given_as, parts_of
+from cute_py.kernels.gemm import gemm as gemm_multistage
+from cute_py.kernels.gemm_sm90 import gemm_cooperative, gemm_pingpong
+from cute_py.layout.tuples import ceil_div
+from cute_py.ops.family import Estimate, Family, Reads, Taken, asked_by, changed_for, named_by, take
+from cute_py.ops.family import choose as choose_least
+from cute_py.ops.gemm_tiles import Asked, all_for_gpu, for_gpu
+from cute_py.ops.gemm_tiles_sm90 import (
+    ProductFacts,
+    band_of,
+    candidates,
+    changed_for_hopper,
+    decided,
+    grid_of,
+)
+from cute_py.ops.operands import rows_of
+from cute_py.ops.tuned import winner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cute_py.kernels.epilogue import Epilogue
+    from cute_py.ops.gemm_tiles_sm90 import Estimate as Timed
+    from cute_py.ops.operands import Rows
+    from cute_py.ops.product import Product
+    from cute_py.trace.kernel import Kernel
+
+    Reasons = Callable[[], tuple[str, ...]]
+
+PACKED = 512  # from this size on, copying to aligned rows costs less than it saves
+HOPPER = (9, 0)
+ANY_MAJOR = ("f16", "bf16")  # types of which wgmma reads operands in any order
+MOST_ALONG_YZ = 65535  # blocks of a grid along its second and third mode
+WORTH = 1.5  # times the least estimated time: slower configurations are not measured
+
+
+# -- what the families read
+
+
+@dataclass(frozen=True, slots=True)
+class OperandReads(Reads):
+    """How a family reads A and B; `copies` are the contiguous modes of copies.
+
+    Attributes:
+        whole: whether rows of a copy are of whole vectors, K rounded up by zeros.
+        shares: whether a matrix that all of a batch have is passed as one.
+    """
+
+    copies: tuple[str, ...] = ("", "")
+    whole: bool = False
+    shares: bool = False
+
+
+def is_large(problem: ProductFacts) -> bool:
+    """Tell whether copies of the operands cost little."""
+    return min(problem.shape) >= PACKED
+
+
+def unreadable(problem: ProductFacts, i: int) -> str:
+    """Return why TMA and wgmma cannot read A or B, "" where they can."""
+    kind, addressed = problem.kinds[i].name, problem.addressed[i]
+    if problem.majors[i] != "K" and kind not in ANY_MAJOR:
+        return f"{'AB'[i]} is not along K, as wgmma wants {kind}"
+    if not addressed:
+        return f"{'AB'[i]} has matrices that overlap, or a pitch of 2^40 bytes or more"
+    if addressed % VECTOR_BYTES:
+        return f"{'AB'[i]} has an address or a pitch that is no multiple of 16 bytes"
+    return ""
+
+
+def by_tma(problem: ProductFacts) -> OperandReads:
+    """Return how TMA reads the operands: as they are, or copied where that is worth it."""
+    (a, b), gpu = problem.kinds, problem.gpu
+    wrong = [unreadable(problem, i) for i in range(2)]
+    said = "; ".join(filter(None, wrong))
+    takes, why = False, "the kernel of all GPUs"
+    if gpu is not None and gpu.capability == HOPPER:
+        takes, why = True, "the family of compute capability 9.0"
+        if (a.name, b.name) not in WARPGROUP_ATOMS:
+            takes, why = False, f"wgmma does not multiply {a}"
+        elif said and not is_large(problem):
+            less = f"and a size is below {PACKED}: a copy would cost more than it saves"
+            takes, why = False, f"{said}, {less}"
+    if not said or gpu is None:
+        return OperandReads(takes, why, shares=True)
+    # along K where wgmma wants it, else as it is
+    modes = [m if k.name in ANY_MAJOR else "K" for m, k in zip(problem.majors, (a, b), strict=True)]
+    copies = tuple([mode if x else "" for mode, x in zip(modes, wrong, strict=True)])
+    return OperandReads(takes, why, copies, said, shares=True)
+
+
+def by_vectors(problem: ProductFacts) -> OperandReads:
+    """Return how cp.async reads operands of matrix instructions: in rows of whole vectors, which
+    large ones are copied to.
+    """
+    takes, is_whole = problem.kinds[0].name != "f32", min(problem.aligned) == VECTOR_BYTES
+    if problem.gpu is None or is_whole or not is_large(problem):
+        return OperandReads(takes, whole=True)
+    said = "A and B, for rows of whole 16 bytes"
+    return OperandReads(takes, copies=("K", "K"), said=said, whole=True)
+
+
+def by_elements(_problem: ProductFacts) -> OperandReads:
+    """Return how threads read the operands of plain multiply-adds: as they are."""
+    return OperandReads(whole=True)
+
+
+# -- the families of warpgroups
+
+
+def _rows(problem: ProductFacts) -> list[Timed]:
+    instruction_of(*problem.kinds)  # a part that is given may be for another kernel
+    return candidates(problem)
+
+
+def _grid(config: WarpgroupConfig, problem: ProductFacts) -> tuple[int, ...]:
+    """Return how many blocks are launched, and how many tiles of M are a band."""
+    shape = problem.shape
+    blocks, waves = grid_of(config, shape, problem.batch, problem.multiprocessors)
+    return blocks, band_of(config, shape, waves)
+
+
+def _fits_hopper(config: WarpgroupConfig, problem: ProductFacts) -> WarpgroupConfig:
+    _require_sides(config, problem, problem.addressed)
+    _require_result(config, problem)
+    return config
+
+
+def _require_result(config: WarpgroupConfig, problem: ProductFacts) -> None:
+    """Refuse a configuration for other types, or whose kernel does not compute such a result."""
+    _require_types(config, problem)
+    (M, N, _K), result = problem.shape, problem.result
+    # the pitch of one row does not matter
+    addressable = M * problem.batch == 1 or N * result.bits % (8 * VECTOR_BYTES) == 0
+    source = problem.source_by_tma if problem.epilogue.source else None
+    require_result(config, result, addressable, source)
+
+
+def _changed_on_hopper(config: Any, text: str, problem: ProductFacts) -> GemmConfig:
+    if problem.gpu is None:  # the emulator has the rule of all GPUs, which is changed
+        return _changed_in_place(config, text, problem)
+    made = changed_for_hopper(config, text, problem)
+    with given_as(text):
+        _require_result(made, problem)
+    return made
+
+
+def _worth_it(problem: ProductFacts, config: WarpgroupConfig) -> list[WarpgroupConfig]:
+    """Return those that are worth it by their estimates."""
+    found = candidates(problem)
+    most = WORTH * min(x.time for x in found)
+    return [replace(x.config, pdl=config.pdl) for x in found if x.time <= most]
+
+
+# -- the families of all GPUs
+
+
+def _rule(problem: ProductFacts) -> list[Estimate]:
+    """Return the configuration of the rule, which estimates no time."""
+    config = choose_config(*problem.shape, problem.kinds, problem.majors, problem.aligned)
+    if problem.gpu is not None:
+        config = for_gpu(_asked(problem, config))
+    return [Estimate(0, _placed(config, problem))]
+
+
+def _asked(problem: ProductFacts, config: MultistageConfig) -> Asked:
+    assert problem.gpu is not None
+    (M, N, K), kind = problem.shape, problem.kinds[0]
+    return Asked(M, N, K, problem.batch, config, kind, problem.result, problem.gpu)
+
+
+def _placed(config: MultistageConfig, problem: ProductFacts) -> MultistageConfig:
+    """Return a configuration with a grid that a GPU has, and without the empty blocks of a band
+    that extends past M.
+    """
+    m, n = (ceil_div(x, y) for x, y in zip(problem.shape, config.tile[:2], strict=False))
+    band = config.band if config.band <= m else 0
+    along_z = problem.batch * (ceil_div(m, band) if band else 1)
+    flat = int(max(n, along_z) > MOST_ALONG_YZ)
+    known = (band, flat) == (config.band, config.flat)
+    return config if known else replace(config, band=band, flat=flat)
+
+
+def _fits_all(config: MultistageConfig, problem: ProductFacts) -> MultistageConfig:
+    _require_sides(config, problem, problem.aligned)
+    _require_types(config, problem)
+    return _placed(config, problem)
+
+
+def _changed_in_place(
+    config: MultistageConfig, text: str, problem: ProductFacts
+) -> MultistageConfig:
+    made: Any = changed(replace(config, flat=0), text)
+    return _placed(made, problem)
+
+
+def _all_tiles(problem: ProductFacts, config: MultistageConfig) -> list[MultistageConfig]:
+    return [_placed(x, problem) for x in all_for_gpu(_asked(problem, config))]
+
+
+# -- the rows
+
+_hopper: Any = {
+    "config": WarpgroupConfig,
+    "configs": _rows,
+    "reads": by_tma,
+    "means": "TMA and wgmma",
+    "numbers": _grid,
+    "decide": decided,
+    "fits": _fits_hopper,
+    "changed": _changed_on_hopper,
+    "others": _worth_it,
+}
+_all_gpus: Any = {
+    "kernel": gemm_multistage,
+    "config": MultistageConfig,
+    "configs": _rule,
+    "fits": _fits_all,
+    "changed": _changed_in_place,
+    "others": _all_tiles,
+}
+ROWS = (
+    Family("cooperative", gemm_cooperative, **_hopper),
+    Family("pingpong", gemm_pingpong, **_hopper),
+    Family("multistage", reads=by_vectors, means="cp.async and mma.sync", **_all_gpus),
+    Family("simt", reads=by_elements, means="cp.async and FMA", **_all_gpus),
+)
+FAMILIES = {row.name: row for row in ROWS}
+NONE_READ = Taken(
+    (FAMILIES["multistage"],),
+    OperandReads(whole=True),
+    "path: K is 0, so the sums are 0: no operand is read",
+)
+
+
+# -- a configuration that is given
+
+
+def changed(config: GemmConfig, text: str) -> GemmConfig:
+    """Return a configuration with parts given as text: `tile=64x64x32,stages=3`.
+
+    >>> print(changed(choose_config(512, 512, 512, "f16"), "tile=64x128x32,stages=3"))
+    SM80_16x8x16_F32F16F16F32_TN tile=64x128x32 warps=2x2 stages=3 A=Kx8 B=Kx8 cp.async
+    """
+    with given_as(text):
+        named = named_by(ROWS, parts_of(text, CLASSES))
+    return configuration.changed(config, text, CLASSES, named)  # type: ignore[no-any-return]
+
+
+def _require_types(config: GemmConfig, problem: ProductFacts) -> None:
+    """Refuse a configuration for other types."""
+    atom, (a, b) = config.mma_atom, problem.kinds
+    if (atom.a_type, atom.b_type) != (a, b):
+        rule = f"an atom that multiplies {a} and {b}"
+        raise refusal("gemm-config", operation="cute.ops.gemm", config=config, rule=rule)
+
+
+def _require_sides(config: GemmConfig, problem: ProductFacts, aligned: tuple[int, int]) -> None:
+    """Refuse a configuration that reads an operand in another order than it has in memory, or in
+    larger vectors than what divides its addresses (bytes).
+    """
+    facts = zip((config.a, config.b), problem.majors, aligned, problem.kinds, strict=True)
+    for side, major, divisor, kind in facts:
+        most = max(divisor * 8 // kind.bits, 1)
+        if side.major != major or side.vector > most:
+            rule = f"major {major} and vectors of at most {most} elements here"
+            given = f"an operand read as {side}"
+            raise refusal("gemm-config", operation="cute.ops.gemm", config=given, rule=rule)
+
+
+# -- what a product gets
+
+
+class Choice(NamedTuple):
+    """How a product is computed.
+
+    Attributes:
+        taken: the families that read it, and how.
+        A, B: the operands [L, M, K] and [L, N, K] as they are read.
+        kernel: the kernel.
+        config: the configuration.
+        epilogue: what happens to the sums.
+        numbers: what the kernel takes after alpha and beta.
+        why: returns the reasons of a configuration that was chosen here.
+    """
+
+    taken: Taken
+    A: Any
+    B: Any
+    kernel: Kernel
+    config: GemmConfig
+    epilogue: Epilogue
+    numbers: tuple[int, ...]
+    why: Reasons
+
+
+def problem_of(product: Product, known: Epilogue | None = None) -> ProductFacts:
+    """Return what the choice for a product depends on; `known`: the epilogue, where all has been
+    chosen before.
+    """
+    a, b = product.rows
+    return ProductFacts(
+        shape=(product.M, product.N, product.K),
+        batch=prod(product.batch),
+        kinds=product.kinds,
+        result=product.kind,
+        epilogue=known or product.epilogue(),
+        source_by_tma=known is None and source_by_tma(product),
+        fast_accum=product.request.fast_accum,
+        gpu=product.gpu,
+        **_facts_of(a, b),
+    )
+
+
+def _facts_of(a: Rows, b: Rows) -> dict[str, Any]:
+    """Return what a problem knows of its operands."""
+    return {
+        "majors": (a.major, b.major),
+        "pitches": (a.apart, b.apart),
+        "addressed": (a.pitch, b.pitch),
+        "aligned": (a.alignment, b.alignment),
+    }
+
+
+def source_by_tma(product: Product) -> bool:
+    """Tell whether TMA can read C to where D is: rows of its type, which it can address."""
+    C = product.source
+    if C is None or dtype_of(C) is not product.kind:
+        return False
+    rows, apart = rows_of(C), C.shape[1] == 1 or strides_of(C)[1] >= C.shape[2]
+    return apart and rows.major == "K" and rows.pitch == VECTOR_BYTES
+
+
+def choose(product: Product, known: tuple[GemmConfig, Epilogue] | None = None) -> Choice:
+    """Return how a product is computed; `known`: by choices that were made before."""
+    if known is not None:
+        return _choice(product, problem_of(product, known[1]), known[0], known[0])
+    given, problem = product.request.config, problem_of(product)
+    best = None if given else _measured(product)
+    if best is not None:
+        with suppress(CuteError):  # of another version with the same number
+            return _choice(product, problem, best)
+    return _choice(product, problem, given)
+
+
+def _choice(
+    product: Product,
+    problem: ProductFacts,
+    given: GemmConfig | str | None,
+    known: GemmConfig | None = None,
+) -> Choice:
+    taken = _taken(problem, given)
+    (A, B), problem = product.operands(taken.reads), _as_read(product, problem, taken.reads)
+    given = given if product.K else None
+    config, why = (known, tuple) if known else _config(problem, taken, given)
+    family, epilogue = FAMILIES[config.family], problem.epilogue
+    numbers = family.numbers(config, problem)
+    return Choice(taken, A, B, family.kernel, config, epilogue, numbers, why)
+
+
+def _taken(problem: ProductFacts, given: GemmConfig | str | None) -> Taken:
+    """Return which families compute a product, by a configuration if one is given."""
+    kind = asked_by(ROWS, given)  # refuses text that is no configuration
+    return take(ROWS, problem, kind) if problem.shape[2] else NONE_READ
+
+
+def _as_read(product: Product, problem: ProductFacts, reads: OperandReads) -> ProductFacts:
+    """Return a problem with the operands as they are read."""
+    A, B = product.operands(reads)
+    if product.K and A is product.A and B is product.B:
+        return problem
+    shape = product.M, product.N, A.shape[2]  # zeros may follow
+    return replace(problem, shape=shape, **_facts_of(*product.rows_by(reads)))
+
+
+def _config(
+    problem: ProductFacts, taken: Taken, given: GemmConfig | str | None
+) -> tuple[GemmConfig, Reasons]:
+    """Choose a configuration for operands as they are read, or take the one that is given, or
+    change some of its parts; return it, and why.
+    """
+    if isinstance(given, GemmConfig):
+        fitting = FAMILIES[given.family].fits(given, problem)
+        return fitting, lambda: fitting.reasons
+    rule, path = taken, [taken.reason]
+    if problem.gpu is None:  # what is measured on a GPU says nothing of the emulator
+        rule, path = taken._replace(families=NONE_READ.families), []
+    config, why = choose_least(rule, problem)
+    if not given:
+        return config, lambda: (*path, *why())
+    config = changed_for(taken, config.because(*path, *why()), given, problem)
+    return config, lambda: config.reasons
+
+
+def gemm_config(*args: Any, **named: Any) -> GemmConfig:
+    """Return the configuration that `gemm` takes for these arguments, without computing the
+    product. Its `explain()` says which kernel that is, what is copied first, and why.
+
+    Args:
+        args: those of `gemm`, for a result with elements.
+        named: the same, by name.
+
+    Raises what `gemm` raises.
+
+    >>> import numpy as np
+    >>> a = np.ones((32, 64), np.float16)
+    >>> print(gemm_config(a, np.ones((128, 8), np.float16)[::2, ::2]).reasons[-1])
+    B: copied first, as no kernel reads its strides
+    """
+    from cute_py.ops.product import GEMM, Product
+
+    request, library = GEMM.taken(GEMM.bound(*args, **named))
+    with library.inside():
+        product = Product(request, library)
+        product.require_some("cute.ops.gemm_config")
+        found = choose(product)
+        why = found.why()
+        more = [f"{x}: copied first, as no kernel reads its strides" for x in product.gathered()]
+        if request.out is not None and not product.call().outputs[0].direct:
+            more.append("out: copied from a new array, which no kernel writes in its place")
+    reason = found.taken.reason
+    return found.config.because(*(() if reason in why else (reason,)), *why, *more)
+
+
+# -- what is measured
+
+
+def all_for(product: Product) -> list[GemmConfig]:
+    """Return the configurations to measure, the rule's choice first; all are for operands that are
+    copied alike.
+    """
+    problem = problem_of(product)
+    taken, other = _taken(problem, None), take(ROWS, problem, MultistageConfig)
+    read = _as_read(product, problem, taken.reads)
+    first, _why = _config(read, taken, None)
+    more = [*taken.first.others(read, first)]
+    if other.first is not taken.first and not any((*taken.reads.copies, *other.reads.copies)):
+        more.append(_config(problem, other, None)[0])
+    return list(dict.fromkeys([first, *more]))
+
+
+def facts(product: Product) -> tuple[object, ...]:
+    """Return all that the configuration of a product may depend on."""
+    sides = [(kind.name, *x) for x, kind in zip(product.rows, product.kinds, strict=True)]
+    terms = [None if x is None else dtype_of(x).name for x in (product.c, product.bias)]
+    terms.append(str(source_by_tma(product)))
+    how = product.kind.name, repr(product.epilogue()), product.request.fast_accum
+    gpu, shape = product.gpu, (product.M, product.N, product.K)
+    return shape, prod(product.batch), tuple(sides), tuple(terms), how, gpu, gpu and gpu.name
+
+
+def _measured(product: Product) -> GemmConfig | None:
+    """Return the configuration that `cute.tune` found for products like this, if it did."""
+    if product.library.on_host or 0 in (product.K, *product.shape):
+        return None
+    return winner(lambda: facts(product), lambda: all_for(product))
