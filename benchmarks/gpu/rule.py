@@ -160,7 +160,7 @@ def label(config: WarpgroupConfig) -> str:
 def measured(torch: Any, name: str, shape: tuple[int, int, int], built: Any) -> dict[str, Any]:
     """Return the record of a product: the times of all configurations, the rule's first."""
     import cute_py as cute
-    from cute_py.ops.gemm_families import all_for
+    from cute_py.ops.choice import all_for
     from cute_py.ops.measurement import measured as times_of
     from cute_py.ops.product import Product, Request, taken
 

@@ -14,7 +14,7 @@ from cute_py.cli.output import Output
 from cute_py.codegen.build import compile, source
 from cute_py.errors import CuteError, refusal
 from cute_py.kernels.samples import sample
-from cute_py.ops.gemm_families import choose
+from cute_py.ops.choice import choose
 from cute_py.ops.product import GEMM
 from cute_py.ops.without_gpu import call_on, gpu_of
 

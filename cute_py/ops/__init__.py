@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cute_py.kernels.config import GemmConfig as GemmConfig
     from cute_py.kernels.config import choose_config as choose_config
-    from cute_py.ops.gemm_families import gemm_config as gemm_config
+    from cute_py.ops.choice import gemm_config as gemm_config
     from cute_py.ops.operator import Operator
     from cute_py.ops.product import gemm as gemm
     from cute_py.ops.reductions import reduce as reduce
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # module -> the public names that it defines
 _HOME = {
     "kernels.config": "GemmConfig choose_config",
-    "ops.gemm_families": "gemm_config",
+    "ops.choice": "gemm_config",
     "ops.product": "gemm",
     "ops.reductions": "reduce",
     "ops.softmaxes": "softmax",

@@ -132,15 +132,16 @@ def take(families: Sequence[Family], problem: Any, asked: type[Config] | None = 
     """Return the families that compute a problem: those that take it first, among those with a
     class of configurations that is asked for, if any; the first of these must, if none takes it.
     """
-    known = [x for x in families if asked in (None, x.config)]
-    found = [(x, x.reads(problem)) for x in known[:1]]
-    for each in known[1:]:
-        if found[-1][1].takes:
+    known = families if asked is None else [x for x in families if x.config is asked]
+    first, reads = known[0], known[0].reads(problem)
+    why, earlier = "as the configuration says" if asked else reads.why, (first, reads)
+    for each in known:
+        if reads.takes:
             break
-        if each.reads is not found[-1][0].reads:
-            found.append((each, each.reads(problem)))
-    first, reads = found[-1] if found[-1][1].takes else found[0]
-    why = "as the configuration says" if asked else found[0][1].why
+        if each.reads is not first.reads:
+            first, reads = each, each.reads(problem)
+    if not reads.takes:
+        first, reads = earlier
     said = f"; copied first: {reads.said}" if reads.said else ""
     alike = tuple([x for x in known if x.reads is first.reads])
     return Taken(alike, reads, f"path: {first.means}, {why}{said}")

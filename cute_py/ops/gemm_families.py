@@ -1,5 +1,4 @@
-"""The families of kernels that compute products, and which one a product gets, by which
-configuration: one that is given, one that was measured, or that of the rules.
+"""The families of kernels that compute products: what they read, and their configurations.
 
 Compute capability 9.0 has two families of its own, `kernels/gemm_sm90.py`, which read by TMA. What
 TMA cannot read is copied to aligned rows where that is worth it; else the kernel of all GPUs,
@@ -8,13 +7,11 @@ TMA cannot read is copied to aligned rows where that is worth it; else the kerne
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from cute_py.calls.arrays import VECTOR_BYTES, dtype_of, strides_of
-from cute_py.errors import CuteError, refusal
+from cute_py.calls.arrays import VECTOR_BYTES
+from cute_py.errors import refusal
 from cute_py.kernels import configuration
 from cute_py.kernels.config import GemmConfig, MultistageConfig, choose_config
 from cute_py.kernels.config_sm90 import (
@@ -28,8 +25,7 @@ from cute_py.kernels.configuration import given_as, parts_of
 from cute_py.kernels.gemm import gemm as gemm_multistage
 from cute_py.kernels.gemm_sm90 import gemm_cooperative, gemm_pingpong
 from cute_py.layout.tuples import ceil_div
-from cute_py.ops.family import Estimate, Family, Reads, Taken, asked_by, changed_for, named_by, take
-from cute_py.ops.family import choose as choose_least
+from cute_py.ops.family import Estimate, Family, Reads, named_by
 from cute_py.ops.gemm_tiles import Asked, all_for_gpu, for_gpu
 from cute_py.ops.gemm_tiles_sm90 import (
     ProductFacts,
@@ -39,17 +35,11 @@ from cute_py.ops.gemm_tiles_sm90 import (
     decided,
     grid_of,
 )
-from cute_py.ops.operands import rows_of
-from cute_py.ops.tuned import winner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cute_py.kernels.epilogue import Epilogue
     from cute_py.ops.gemm_tiles_sm90 import Estimate as Timed
-    from cute_py.ops.operands import Rows
-    from cute_py.ops.product import Product
-    from cute_py.trace.kernel import Kernel
 
     Reasons = Callable[[], tuple[str, ...]]
 
@@ -226,38 +216,37 @@ def _all_tiles(problem: ProductFacts, config: MultistageConfig) -> list[Multista
 
 # -- the rows
 
-_hopper: Any = {
-    "config": WarpgroupConfig,
-    "configs": _rows,
-    "reads": by_tma,
-    "means": "TMA and wgmma",
-    "numbers": _grid,
-    "decide": decided,
-    "fits": _fits_hopper,
-    "changed": _changed_on_hopper,
-    "others": _worth_it,
-}
-_all_gpus: Any = {
-    "kernel": gemm_multistage,
-    "config": MultistageConfig,
-    "configs": _rule,
-    "fits": _fits_all,
-    "changed": _changed_in_place,
-    "others": _all_tiles,
-}
+COOPERATIVE = Family(
+    "cooperative",
+    gemm_cooperative,
+    WarpgroupConfig,
+    _rows,
+    by_tma,
+    "TMA and wgmma",
+    numbers=_grid,
+    decide=decided,
+    fits=_fits_hopper,
+    changed=_changed_on_hopper,
+    others=_worth_it,
+)
+MULTISTAGE = Family(
+    "multistage",
+    gemm_multistage,
+    MultistageConfig,
+    _rule,
+    by_vectors,
+    "cp.async and mma.sync",
+    fits=_fits_all,
+    changed=_changed_in_place,
+    others=_all_tiles,
+)
 ROWS = (
-    Family("cooperative", gemm_cooperative, **_hopper),
-    Family("pingpong", gemm_pingpong, **_hopper),
-    Family("multistage", reads=by_vectors, means="cp.async and mma.sync", **_all_gpus),
-    Family("simt", reads=by_elements, means="cp.async and FMA", **_all_gpus),
+    COOPERATIVE,
+    replace(COOPERATIVE, name="pingpong", kernel=gemm_pingpong),
+    MULTISTAGE,
+    replace(MULTISTAGE, name="simt", reads=by_elements, means="cp.async and FMA"),
 )
 FAMILIES = {row.name: row for row in ROWS}
-NONE_READ = Taken(
-    (FAMILIES["multistage"],),
-    OperandReads(whole=True),
-    "path: K is 0, so the sums are 0: no operand is read",
-)
-
 
 # -- a configuration that is given
 
@@ -292,191 +281,3 @@ def _require_sides(config: GemmConfig, problem: ProductFacts, aligned: tuple[int
             rule = f"major {major} and vectors of at most {most} elements here"
             given = f"an operand read as {side}"
             raise refusal("gemm-config", operation="cute.ops.gemm", config=given, rule=rule)
-
-
-# -- what a product gets
-
-
-class Choice(NamedTuple):
-    """How a product is computed.
-
-    Attributes:
-        taken: the families that read it, and how.
-        A, B: the operands [L, M, K] and [L, N, K] as they are read.
-        kernel: the kernel.
-        config: the configuration.
-        epilogue: what happens to the sums.
-        numbers: what the kernel takes after alpha and beta.
-        why: returns the reasons of a configuration that was chosen here.
-    """
-
-    taken: Taken
-    A: Any
-    B: Any
-    kernel: Kernel
-    config: GemmConfig
-    epilogue: Epilogue
-    numbers: tuple[int, ...]
-    why: Reasons
-
-
-def problem_of(product: Product, known: Epilogue | None = None) -> ProductFacts:
-    """Return what the choice for a product depends on; `known`: the epilogue, where all has been
-    chosen before.
-    """
-    a, b = product.rows
-    return ProductFacts(
-        shape=(product.M, product.N, product.K),
-        batch=prod(product.batch),
-        kinds=product.kinds,
-        result=product.kind,
-        epilogue=known or product.epilogue(),
-        source_by_tma=known is None and source_by_tma(product),
-        fast_accum=product.request.fast_accum,
-        gpu=product.gpu,
-        **_facts_of(a, b),
-    )
-
-
-def _facts_of(a: Rows, b: Rows) -> dict[str, Any]:
-    """Return what a problem knows of its operands."""
-    return {
-        "majors": (a.major, b.major),
-        "pitches": (a.apart, b.apart),
-        "addressed": (a.pitch, b.pitch),
-        "aligned": (a.alignment, b.alignment),
-    }
-
-
-def source_by_tma(product: Product) -> bool:
-    """Tell whether TMA can read C to where D is: rows of its type, which it can address."""
-    C = product.source
-    if C is None or dtype_of(C) is not product.kind:
-        return False
-    rows, apart = rows_of(C), C.shape[1] == 1 or strides_of(C)[1] >= C.shape[2]
-    return apart and rows.major == "K" and rows.pitch == VECTOR_BYTES
-
-
-def choose(product: Product, known: tuple[GemmConfig, Epilogue] | None = None) -> Choice:
-    """Return how a product is computed; `known`: by choices that were made before."""
-    if known is not None:
-        return _choice(product, problem_of(product, known[1]), known[0], known[0])
-    given, problem = product.request.config, problem_of(product)
-    best = None if given else _measured(product)
-    if best is not None:
-        with suppress(CuteError):  # of another version with the same number
-            return _choice(product, problem, best)
-    return _choice(product, problem, given)
-
-
-def _choice(
-    product: Product,
-    problem: ProductFacts,
-    given: GemmConfig | str | None,
-    known: GemmConfig | None = None,
-) -> Choice:
-    taken = _taken(problem, given)
-    (A, B), problem = product.operands(taken.reads), _as_read(product, problem, taken.reads)
-    given = given if product.K else None
-    config, why = (known, tuple) if known else _config(problem, taken, given)
-    family, epilogue = FAMILIES[config.family], problem.epilogue
-    numbers = family.numbers(config, problem)
-    return Choice(taken, A, B, family.kernel, config, epilogue, numbers, why)
-
-
-def _taken(problem: ProductFacts, given: GemmConfig | str | None) -> Taken:
-    """Return which families compute a product, by a configuration if one is given."""
-    kind = asked_by(ROWS, given)  # refuses text that is no configuration
-    return take(ROWS, problem, kind) if problem.shape[2] else NONE_READ
-
-
-def _as_read(product: Product, problem: ProductFacts, reads: OperandReads) -> ProductFacts:
-    """Return a problem with the operands as they are read."""
-    A, B = product.operands(reads)
-    if product.K and A is product.A and B is product.B:
-        return problem
-    shape = product.M, product.N, A.shape[2]  # zeros may follow
-    return replace(problem, shape=shape, **_facts_of(*product.rows_by(reads)))
-
-
-def _config(
-    problem: ProductFacts, taken: Taken, given: GemmConfig | str | None
-) -> tuple[GemmConfig, Reasons]:
-    """Choose a configuration for operands as they are read, or take the one that is given, or
-    change some of its parts; return it, and why.
-    """
-    if isinstance(given, GemmConfig):
-        fitting = FAMILIES[given.family].fits(given, problem)
-        return fitting, lambda: fitting.reasons
-    rule, path = taken, [taken.reason]
-    if problem.gpu is None:  # what is measured on a GPU says nothing of the emulator
-        rule, path = taken._replace(families=NONE_READ.families), []
-    config, why = choose_least(rule, problem)
-    if not given:
-        return config, lambda: (*path, *why())
-    config = changed_for(taken, config.because(*path, *why()), given, problem)
-    return config, lambda: config.reasons
-
-
-def gemm_config(*args: Any, **named: Any) -> GemmConfig:
-    """Return the configuration that `gemm` takes for these arguments, without computing the
-    product. Its `explain()` says which kernel that is, what is copied first, and why.
-
-    Args:
-        args: those of `gemm`, for a result with elements.
-        named: the same, by name.
-
-    Raises what `gemm` raises.
-
-    >>> import numpy as np
-    >>> a = np.ones((32, 64), np.float16)
-    >>> print(gemm_config(a, np.ones((128, 8), np.float16)[::2, ::2]).reasons[-1])
-    B: copied first, as no kernel reads its strides
-    """
-    from cute_py.ops.product import GEMM, Product
-
-    request, library = GEMM.taken(GEMM.bound(*args, **named))
-    with library.inside():
-        product = Product(request, library)
-        product.require_some("cute.ops.gemm_config")
-        found = choose(product)
-        why = found.why()
-        more = [f"{x}: copied first, as no kernel reads its strides" for x in product.gathered()]
-        if request.out is not None and not product.call().outputs[0].direct:
-            more.append("out: copied from a new array, which no kernel writes in its place")
-    reason = found.taken.reason
-    return found.config.because(*(() if reason in why else (reason,)), *why, *more)
-
-
-# -- what is measured
-
-
-def all_for(product: Product) -> list[GemmConfig]:
-    """Return the configurations to measure, the rule's choice first; all are for operands that are
-    copied alike.
-    """
-    problem = problem_of(product)
-    taken, other = _taken(problem, None), take(ROWS, problem, MultistageConfig)
-    read = _as_read(product, problem, taken.reads)
-    first, _why = _config(read, taken, None)
-    more = [*taken.first.others(read, first)]
-    if other.first is not taken.first and not any((*taken.reads.copies, *other.reads.copies)):
-        more.append(_config(problem, other, None)[0])
-    return list(dict.fromkeys([first, *more]))
-
-
-def facts(product: Product) -> tuple[object, ...]:
-    """Return all that the configuration of a product may depend on."""
-    sides = [(kind.name, *x) for x, kind in zip(product.rows, product.kinds, strict=True)]
-    terms = [None if x is None else dtype_of(x).name for x in (product.c, product.bias)]
-    terms.append(str(source_by_tma(product)))
-    how = product.kind.name, repr(product.epilogue()), product.request.fast_accum
-    gpu, shape = product.gpu, (product.M, product.N, product.K)
-    return shape, prod(product.batch), tuple(sides), tuple(terms), how, gpu, gpu and gpu.name
-
-
-def _measured(product: Product) -> GemmConfig | None:
-    """Return the configuration that `cute.tune` found for products like this, if it did."""
-    if product.library.on_host or 0 in (product.K, *product.shape):
-        return None
-    return winner(lambda: facts(product), lambda: all_for(product))

@@ -18,7 +18,7 @@ from cute_py.kernels.config import ATOMS, GemmConfig
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.call import Call
-from cute_py.ops.gemm_families import all_for, choose, facts
+from cute_py.ops.choice import all_for, choose, facts
 from cute_py.ops.libraries import Words
 from cute_py.ops.operands import aligned, broadcast, ready, ready_row, rows_of, shown
 from cute_py.ops.operator import operator

@@ -9,7 +9,7 @@ import sys
 from itertools import islice, product
 
 import cute_py as cute
-from cute_py.ops.gemm_families import all_for
+from cute_py.ops.choice import all_for
 from cute_py.ops.gemm_tiles_sm90 import ROWS
 from cute_py.ops.product import Product, Request, taken
 from tests.gpu.harness import require_gpu, torch

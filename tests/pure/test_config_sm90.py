@@ -9,7 +9,7 @@ import cute_py as cute
 from cute_py.calls.arguments import typed
 from cute_py.kernels import config_sm90
 from cute_py.kernels.config_sm90 import shared_bytes, warpgroup_config
-from cute_py.ops.gemm_families import gemm_config
+from cute_py.ops.choice import gemm_config
 from cute_py.ops.product import GEMM, Product, Request
 from cute_py.ops.without_gpu import Outline, Outlines, gpu_of
 from tests.gpu_arrays import install, on_gpu
