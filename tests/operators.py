@@ -133,6 +133,14 @@ def reduce(rng):
     return Case("reduce", {"x": x}, named, exact=True)
 
 
+def activation(rng):
+    kind = str(rng.choice(FLOATS))
+    shape = shape_of(rng, 0, 3, (1, 2, 7, 33, 128))
+    name = str(rng.choice(["relu", "gelu", "silu", "sigmoid"]))
+    x = rng.normal(0, 3, shape).astype(cute.dtype(kind).numpy)
+    return Case("activation", {"x": x}, {"name": name})
+
+
 def gemm(rng):
     kind = str(rng.choice(["f16", "bf16", "f32", "f64", "s8"]))
     M, N, K = (int(n) for n in rng.choice((1, 5, 16, 40, 64), 3))
@@ -148,7 +156,13 @@ def gemm(rng):
     return Case("gemm", arrays, named, exact=True)
 
 
-CASES = {"gemm": gemm, "reduce": reduce, "softmax": softmax, "transpose": transpose}
+CASES = {
+    "activation": activation,
+    "gemm": gemm,
+    "reduce": reduce,
+    "softmax": softmax,
+    "transpose": transpose,
+}
 
 
 def cases(name, count, seed=0):

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import gcd
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import cute_py as cute
-from cute_py.calls.arrays import address_of, dtype_of
-from cute_py.dtypes.table import f64
+from cute_py.dtypes.table import Dtype, f32, f64
 from cute_py.kernels.activations import ACTIVATIONS, Activation
 from cute_py.kernels.epilogue import converted, loaded
 from cute_py.plan.formula import Formula
 from cute_py.trace.formulas import formula, replayed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 THREADS = 256  # of a block
 
@@ -46,32 +48,20 @@ def elementwise(X: Any, G: Any, Y: Any, function: Formula, copy: cute.TiledCopy)
     cute.copy(converted(replayed(function, *given), Y.dtype), part(Y))
 
 
-def elementwise_any(row: Activation, x: Any, g: Any, y: Any) -> None:
-    """Compute an activation of x; or, with the gradient g of the result, that of the input: x is
-    then what the derivative reads. Contiguous arrays (1,N).
-    """
-    given = (x, y) if g is None else (x, g, y)
-    kinds = [dtype_of(array) for array in given]
-    places = [gcd(16, address_of(array)) for array in given]
-    elementwise(x, g, y, *_chosen(row, g is not None, *kinds, *places, gcd(16, x.shape[1])))
+def function_of(row: Activation, is_gradient: bool, kinds: Sequence[Dtype]) -> Formula:
+    """Return an activation, or its derivative, for arrays of some types."""
+    found = formula(row.function, "f64" if f64 in kinds else "f32")
+    return found.derivative() if is_gradient else found
 
 
 @lru_cache(maxsize=1024)
-def _chosen(row: Activation, is_gradient: bool, *facts: Any) -> tuple[Formula, cute.TiledCopy]:
-    """Return the function, and how threads share a tile, by the types and the alignments (bytes) of
-    the arrays, and what divides their length.
+def tile_copy_of(kinds: tuple[Dtype, ...], places: tuple[int, ...], length: int) -> cute.TiledCopy:
+    """Return how threads share a tile, by the types and the alignments (bytes) of the arrays, and
+    what divides their length.
     """
-    count = len(facts) // 2
-    kinds, places = facts[:count], facts[count:-1]
     vectors = [place * 8 // kind.bits for kind, place in zip(kinds, places, strict=True)]
     narrow = min(kinds, key=lambda kind: kind.bits)
-    width = max(gcd(n, facts[-1]) for n in vectors)
-    return _formula(row, is_gradient, "f64" if f64 in kinds else "f32"), _copy(narrow, width)
-
-
-def _formula(row: Activation, is_gradient: bool, compute: str) -> Formula:
-    found = formula(row.function, compute)
-    return found.derivative() if is_gradient else found
+    return _copy(narrow, max(gcd(n, length) for n in vectors))
 
 
 def _copy(dtype: cute.Dtype, width: int) -> cute.TiledCopy:
@@ -85,7 +75,9 @@ def check() -> None:
     x = np.random.default_rng(0).normal(0, 4, (1, 1001)).astype(np.float32)
     y = np.full_like(x, np.nan)
     for name, row in ACTIVATIONS.items():
-        elementwise_any(row, x, None, y)
+        elementwise(
+            x, None, y, function_of(row, False, (f32,)), tile_copy_of((f32, f32), (4, 4), 1)
+        )
         assert np.abs(y - row.model(x.astype(np.float64))).max() < 1e-5, name
 
 

@@ -139,16 +139,19 @@ def row_reduce(
 
 
 @cute.kernel
-def reduce_columns(A: cute.Tensor, out: cute.Tensor, fn: str, kind: Any, kept: int) -> None:
+def reduce_columns(
+    A: cute.Tensor, out: cute.Tensor, fn: str, kind: Any, kept: int, threads: int = THREADS
+) -> None:
     """out[m] = A[m, :] combined by `fn` in the type `kind`, 32 neighbouring rows in a block."""
     A, out, kind = matrix(A, kept), cute.group_modes(out, 0, kept), cute.dtype(kind)
     M, N = cute.size(A, 0), cute.size(A, 1)
-    cute.launch(grid=cute.ceil_div(M, 32), block=(32, WARPS))
+    warps = threads // 32
+    cute.launch(grid=cute.ceil_div(M, 32), block=(32, warps))
     lane, warp = cute.thread_idx()
-    row, partial = cute.block_idx() * 32 + lane, cute.smem(kind, (32, WARPS))
+    row, partial = cute.block_idx() * 32 + lane, cute.smem(kind, (32, warps))
     total = started(fn, kind)
     with cute.when(row < M):
-        for j in cute.range(warp, N, WARPS):
+        for j in cute.range(warp, N, warps):
             total[0] = combined(fn, total, A[row, j].to(kind))
     total = over_warps(fn, total, partial[lane, cute._], warp)
     with cute.when((warp == 0) & (row < M)):

@@ -15,7 +15,7 @@ import numpy as np
 import cute_py as cute
 from cute_py import _
 from cute_py.kernels.arrays import facts_of, row_copy
-from cute_py.kernels.reduce import THREADS, WARPS, matrix, over_block, over_warps, started
+from cute_py.kernels.reduce import THREADS, matrix, over_block, over_warps, started
 
 LOG2_E = math.log2(math.e)
 
@@ -53,29 +53,30 @@ def computed(A: cute.Tensor) -> cute.Dtype:
 
 
 @cute.kernel
-def softmax_columns(A: cute.Tensor, B: cute.Tensor) -> None:
+def softmax_columns(A: cute.Tensor, B: cute.Tensor, threads: int = THREADS) -> None:
     """The same for arrays that are contiguous along M: 32 neighbouring rows in a block."""
     A, B = (matrix(x, cute.rank(x) - 1) for x in (A, B))
     M, N = cute.size(A, 0), cute.size(A, 1)
-    cute.launch(grid=cute.ceil_div(M, 32), block=(32, WARPS))
+    warps = threads // 32
+    cute.launch(grid=cute.ceil_div(M, 32), block=(32, warps))
     lane, warp = cute.thread_idx()
     row, kind = cute.block_idx() * 32 + lane, computed(A)
-    partial = cute.smem(kind, (32, WARPS, 2))
+    partial = cute.smem(kind, (32, warps, 2))
 
     def exponential(j: Any) -> cute.Tensor:
         return cute.exp2((A[row, j].to(kind) - most) * LOG2_E)
 
     most, total = started("max", kind), started("add", kind)
     with cute.when(row < M):
-        for j in cute.range(warp, N, WARPS):
+        for j in cute.range(warp, N, warps):
             most[0] = cute.maximum(most, A[row, j].to(kind))
     most = over_warps("max", most, partial[lane, _, 0], warp)
     with cute.when(row < M):
-        for j in cute.range(warp, N, WARPS):
+        for j in cute.range(warp, N, warps):
             total += exponential(j)
     scale = cute.rcp(over_warps("add", total, partial[lane, _, 1], warp))
     with cute.when(row < M):
-        for j in cute.range(warp, N, WARPS):
+        for j in cute.range(warp, N, warps):
             B[row, j] = (exponential(j) * scale).to(B.dtype)
 
 

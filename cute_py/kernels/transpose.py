@@ -16,7 +16,6 @@ from cute_py import _
 from cute_py.kernels.arrays import facts_of
 
 TILE = 32
-SIDES = {8: 128, 16: 64, 32: 64, 64: 32}  # bits of an element -> side of a tile by vectors
 
 PLAIN = cute.Layout((TILE, TILE), (TILE, 1))  # a column is in one bank: 32 wavefronts
 PADDED = cute.Layout((TILE, TILE), (TILE + 1, 1))
@@ -58,7 +57,7 @@ def transpose_vectors(A: cute.Tensor, B: cute.Tensor, threads: int) -> None:
 
     With three modes, those of a batch: each matrix (M,N,l).
     """
-    side, width = SIDES[A.dtype.bits], 128 // A.dtype.bits
+    side, width = side_of(A.dtype.bits), 128 // A.dtype.bits
     A, B, (bx, by) = of_block(A, B, side, threads)
     # vectors of a row are permuted by the group of rows that a vector of a column covers
     swizzle = cute.Swizzle(3, width.bit_length() - 1, side.bit_length() - 1)
@@ -76,6 +75,11 @@ def transpose_vectors(A: cute.Tensor, B: cute.Tensor, threads: int) -> None:
     cute.syncthreads()
     cute.copy(thread.partition_S(turned), column)
     cute.copy(column, tBgB)
+
+
+def side_of(bits: int) -> int:
+    """Return the side of a tile by vectors, of elements of some bits."""
+    return {8: 128, 16: 64, 32: 64, 64: 32}[bits]
 
 
 def of_block(A: cute.Tensor, B: cute.Tensor, side: int, threads: Any) -> tuple[Any, Any, Any]:

@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cute_py.kernels.config import GemmConfig as GemmConfig
     from cute_py.kernels.config import choose_config as choose_config
+    from cute_py.ops.activations import activation as activation
     from cute_py.ops.choice import gemm_config as gemm_config
     from cute_py.ops.operator import Operator
     from cute_py.ops.product import gemm as gemm
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 # module -> the public names that it defines
 _HOME = {
     "kernels.config": "GemmConfig choose_config",
+    "ops.activations": "activation",
     "ops.choice": "gemm_config",
     "ops.product": "gemm",
     "ops.reductions": "reduce",

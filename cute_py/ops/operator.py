@@ -40,7 +40,7 @@ from cute_py.ops.libraries import Words, of_one_library, reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import ParamSpec, Protocol, TypeVar
+    from typing import ParamSpec, Protocol, TypeAlias, TypeVar
 
     from cute_py.calls.memo import Answer
     from cute_py.kernels.configuration import Config
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from cute_py.ops.problem import Problem
     from cute_py.records import Text
 
+    Choices: TypeAlias = Sequence[object] | Callable[[], Sequence[object]]
     P = ParamSpec("P")
     R = TypeVar("R", covariant=True)
 
@@ -71,7 +72,7 @@ def operator(
     *,
     arrays: Sequence[str],
     numbers: Mapping[str, float] | None = None,
-    choices: Mapping[str, Sequence[object]] | None = None,
+    choices: Mapping[str, Choices] | None = None,
     configs: type[Config] | tuple[()] = (),
     words: Words | None = None,
 ) -> Callable[[Callable[P, R]], Public[P, R]]:
@@ -83,7 +84,8 @@ def operator(
             parameters `out`, `backend` and `checks`.
         numbers: the parameters that are run-time numbers, which a kernel takes first -> the value
             for which it has another plan.
-        choices: parameters that are one of some words, None among them if that is a choice.
+        choices: parameters that are one of some words, None among them if that is a choice; or a
+            function that returns these words, of a table that grows.
         configs: what `config` may be next to text.
         words: for refusals.
 
@@ -120,7 +122,7 @@ class Operator:
         problem: type[Problem],
         arrays: Sequence[str],
         numbers: Mapping[str, float],
-        choices: Mapping[str, Sequence[object]],
+        choices: Mapping[str, Choices],
         configs: type[Config] | tuple[()],
         words: Words,
     ) -> None:
@@ -129,7 +131,8 @@ class Operator:
         problem.operation = self.name
         self.outputs = tuple([name for name in arrays if name.startswith("out")])
         self.numbers = dict(numbers)
-        self.choices, self.configs = {"backend": BACKENDS, **choices}, configs
+        self.choices: dict[str, Choices] = {"backend": BACKENDS, **choices}
+        self.configs = configs
         self.parameters = signature(function).parameters
         fields = (*arrays, *numbers, *[x for x in self.parameters if x not in (*arrays, *numbers)])
         defaults = [self.parameters[x].default for x in fields]
@@ -294,7 +297,8 @@ def make(known, request, answered, traced, is_traced, CuteError, shorten):
 
     def require_choice(self, name: str, value: object) -> None:
         """Refuse a word that is none of the choices of a parameter."""
-        known = self.choices[name]
+        words = self.choices[name]
+        known = words() if callable(words) else words
         if not (value is None or isinstance(value, str)) or value not in known:
             self.refuse(name, value, ", ".join(map(repr, known)))
 

@@ -6,6 +6,7 @@ An operator derives its own from it. `__init__` reads the arrays and says which 
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -177,6 +178,8 @@ class Problem:
     def facts(self) -> tuple[object, ...]:
         """Return all that a choice may depend on: where arrays are, and the other arguments."""
         named = self.request._asdict()
+        for name in self.results:
+            del named[name]
         arrays = {name: x for name, x in named.items() if hasattr(x, "shape")}
         where = [
             (name, dtype_of(x).name, tuple(x.shape), strides_of(x), address_of(x) % VECTOR_BYTES)
@@ -325,3 +328,15 @@ class Problem:
     def is_known(self) -> bool:
         """Whether no kernel has to compute the result: it is empty, or of nothing."""
         return self.value is not None or all(0 in shape for shape, _kind in self.results.values())
+
+
+def as_run(x: Any, keeps_last: bool = False) -> Any:
+    """Return an array whose modes are one run in memory as a view of one, or of all but the last;
+    None for others.
+    """
+    count = len(x.shape) - keeps_last
+    shape, strides = tuple(x.shape), strides_of(x)
+    runs = [(n, s) for n, s in zip(shape[:count], strides[:count], strict=True) if n != 1]
+    if 0 in shape or any(s != n * inner for (_, s), (n, inner) in pairwise(runs)):
+        return None
+    return x.reshape((prod(shape[:count]), *shape[count:]))

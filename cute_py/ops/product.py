@@ -320,7 +320,7 @@ def _are_whole(factors: Sequence[float]) -> bool:
     Product,
     arrays=("a", "b", "c", "bias", "out"),
     numbers={"alpha": 1, "beta": 0},
-    choices={"activation": (None, *ACTIVATIONS)},
+    choices={"activation": lambda: (None, *ACTIVATIONS)},
     configs=GemmConfig,
     words=Words(
         "product",

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from cute_py.calls.arrays import strides_of
-from cute_py.kernels.arrays import row_copy
+from cute_py.kernels.arrays import next_power, row_copy
 from cute_py.kernels.configuration import Config, part
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.call import Call
 from cute_py.ops.family import Estimate, Family, Reads
-from cute_py.ops.problem import Problem
+from cute_py.ops.problem import Problem, as_run
 
 if TYPE_CHECKING:
     from cute_py.trace.kernel import Kernel
@@ -31,7 +30,7 @@ class RowConfig(Config):
         family: "registers": a block keeps a row; "columns": 32 neighbouring rows in a block;
             "rows": blocks read a row each, as often as it takes.
         parts: of a row, a block for each, where a second kernel can combine them.
-        threads: of a block of "rows".
+        threads: of a block, but of "registers".
         reasons: why; not compared.
     """
 
@@ -47,8 +46,12 @@ def families(registers: Kernel, columns: Kernel, rows: Kernel) -> tuple[Family, 
     def by(name: str) -> Any:
         return lambda p: [Estimate(1.0, RowConfig(name))]
 
-    def by_rows(p: Any) -> list[Estimate]:
-        return [Estimate(1.0, RowConfig("rows", p.parts, n)) for n in p.threads]
+    def by_threads(name: str) -> Any:
+        def configs(p: Any) -> list[Estimate]:
+            parts = p.parts if name == "rows" else 1
+            return [Estimate(1.0, RowConfig(name, parts, n)) for n in p.threads(name)]
+
+        return configs
 
     def reads(attribute: str, fits: str, fails: str) -> Any:
         def read(problem: Any) -> Reads:
@@ -65,8 +68,8 @@ def families(registers: Kernel, columns: Kernel, rows: Kernel) -> tuple[Family, 
     )
     return (
         Family("registers", registers, RowConfig, by("registers"), held, "rows in registers"),
-        Family("columns", columns, RowConfig, by("columns"), beside, "32 rows in a block"),
-        Family("rows", rows, RowConfig, by_rows, means="blocks for each row"),
+        Family("columns", columns, RowConfig, by_threads("columns"), beside, "32 rows in a block"),
+        Family("rows", rows, RowConfig, by_threads("rows"), means="blocks for each row"),
     )
 
 
@@ -91,11 +94,15 @@ class Rows(Problem):
         """Return compile-time values of the kernel of a family."""
         return ()
 
-    @property
-    def threads(self) -> tuple[int, ...]:
-        """How many threads may share a row, the usual count first."""
+    def threads(self, family: str) -> tuple[int, ...]:
+        """Return how many threads a block may have, the usual count first: of each row, a thread of
+        "columns" has 32 elements, one of "rows" no more than it takes.
+        """
         length = prod(self.x.shape[i] for i in self.dims) // self.parts
-        usual = 128 if length <= 4096 else 1024
+        if family == "columns":
+            usual = min(max(next_power(length), 128), 1024)
+        else:
+            usual = 128 if length <= 4096 else 1024
         return tuple(dict.fromkeys((usual, 128, 256, 512, 1024)))
 
     @cached_property
@@ -107,10 +114,12 @@ class Rows(Problem):
         def by_stride(modes: list[int]) -> list[int]:
             return sorted(modes, key=lambda mode: (strides[mode], -mode))
 
-        others = [i for i in range(len(x.shape)) if i not in self.dims]
+        others, whole = [i for i in range(len(x.shape)) if i not in self.dims], self.whole
         kept, row = by_stride(others), by_stride(list(self.dims))
-        A, whole = self.ordered(x, (*kept, *row)), self.whole
         place = tuple((*kept, *row) if whole else map(others.index, kept))
+        A = self.ordered(x, (*kept, *row))
+        if len(row) > 1 and not whole:
+            A = self._joined(A, len(kept))
         output = self.writes((x,), place, self.form)
         if not kept:
             A = A[None] if row else A
@@ -123,17 +132,33 @@ class Rows(Problem):
         where registers do not hold it.
         """
         A, output, whole = self._flat(self.readable(self.x)), self.sides[2], self.whole
-        made = self._flat(output.made) if whole else _run(output.made)
+        made = self._flat(output.made) if whole else as_run(output.made)
         if A is None or made is None or self.library.read(A, "x")[1].name in ("e4m3", "e5m2"):
             return None
         found = row_copy(A, *[made][: int(whole)], rows=WARPS)
         return None if found is None else (A, made, found)
 
+    def _joined(self, A: Any, kept: int) -> Any:
+        """Return A with neighbouring modes of a row as one where they are one run in memory: a mode
+        less is a division less for each element.
+        """
+        shape, strides = tuple(A.shape), strides_of(A)
+        runs: list[tuple[int, int]] = []  # of the least stride first
+        for n, step in zip(shape[kept:], strides[kept:], strict=True):
+            if runs and step == runs[-1][0] * runs[-1][1]:
+                runs[-1] = n * runs[-1][0], runs[-1][1]
+            else:
+                runs.append((n, step))
+        count, joined = len(shape) - kept, len(runs)
+        back = self.library.ordered(A, (*range(kept), *reversed(range(kept, kept + count))))
+        held = back.reshape((*shape[:kept], *[n for n, _step in reversed(runs)]))
+        return self.library.ordered(held, (*range(kept), *reversed(range(kept, kept + joined))))
+
     def _flat(self, x: Any) -> Any:
         """Return a view (rows, N), or None."""
         if self.dims != (len(x.shape) - 1,):
             return None
-        return _run(x, keeps_last=True)
+        return as_run(x, keeps_last=True)
 
     @property
     def has_columns(self) -> bool:
@@ -157,7 +182,7 @@ class Rows(Problem):
             statics = *found, *self.statics(family.name, kept)
         else:
             (A, before), statics = self.first(config), self.statics(family.name, kept)
-            statics = (*statics, config.threads) if family.name == "rows" else statics
+            statics = *statics, config.threads
         return Call(
             family.kernel,
             self.library,
@@ -170,15 +195,3 @@ class Rows(Problem):
             inputs=self,
             first=before,
         )
-
-
-def _run(x: Any, keeps_last: bool = False) -> Any:
-    """Return an array whose modes are one run in memory as a view of one, or of all but the last;
-    None for others.
-    """
-    count = len(x.shape) - keeps_last
-    shape, strides = tuple(x.shape), strides_of(x)
-    runs = [(n, s) for n, s in zip(shape[:count], strides[:count], strict=True) if n != 1]
-    if 0 in shape or any(s != n * inner for (_, s), (n, inner) in pairwise(runs)):
-        return None
-    return x.reshape((prod(shape[:count]), *shape[count:]))

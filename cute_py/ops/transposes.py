@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cute_py.kernels.arrays import facts_of
 from cute_py.kernels.configuration import Config, part
-from cute_py.kernels.transpose import SIDES, SWIZZLED, TILE, transpose_shared, transpose_vectors
+from cute_py.kernels.transpose import SWIZZLED, TILE, side_of, transpose_shared, transpose_vectors
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.call import Call
 from cute_py.ops.family import Estimate, Family, Reads
@@ -102,7 +102,7 @@ class Transposed(Problem):
         family, config = self.chosen(choice)
         A, output = self.sides
         by_vectors = family.name == "vectors"
-        side = SIDES[self.kind.bits] if by_vectors else TILE
+        side = side_of(self.kind.bits) if by_vectors else TILE
         return Call(
             family.kernel,
             self.library,

@@ -159,7 +159,7 @@ class Declared:
     def _made(self) -> tuple[Any, Any]:
         """Return `given` and `computed`, generated: the latter is on the way of a known call."""
         parts = [
-            f"{name}={self.defaults[name]!r}" if name not in self.needed else name
+            name if (default := self.defaults[name]) is Parameter.empty else f"{name}={default!r}"
             for name in self.names
         ]
         parts += ["*", *[f"{name}=None" for name in self.ours.outputs]]

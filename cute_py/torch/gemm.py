@@ -12,10 +12,10 @@ from cute_py.dtypes.table import Dtype
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
 from cute_py.kernels.activations import ACTIVATIONS
-from cute_py.kernels.elementwise import elementwise_any
+from cute_py.ops.activations import activation
 from cute_py.ops.product import GEMM as OURS
-from cute_py.torch.declared import Declared
-from cute_py.torch.operators import Gradient, cast, compose, define, public
+from cute_py.torch.declared import DECLARED, Declared
+from cute_py.torch.operators import Gradient, cast, compose, public
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,40 +35,8 @@ def computed(a: Any, b: Any, c: Any = None, *more: Any, out: Any = None) -> Any:
     return GEMM.computed(a, b, c, *more, out=out)
 
 
-# -- activations
-
-
-def activation(x: Any, name: str, g: Any = None) -> Any:
-    """Return an activation of x, or with the gradient g of the result that of the input: x is then
-    the input if `ACTIVATIONS` says that the derivative keeps it, else the result.
-    """
-    y = like(x, name, g)
-    if y.numel():
-        flat = [t if t is None else t.contiguous().view(1, -1) for t in (x, g, y)]
-        elementwise_any(ACTIVATIONS[name], *flat)
-    return y
-
-
-def like(x: Any, _name: str, g: Any = None) -> Any:
-    """Return the empty result of `activation`, for tensors without memory."""
-    return torch.empty_like(x if g is None else g, memory_format=torch.contiguous_format)
-
-
-def _in_batches(info: Any, dims: tuple[Any, ...], x: Any, name: str, g: Any = None) -> Any:
-    """Return the results of `activation` for a batch, whose mode is the first."""
-    x, g = (
-        t if t is None else t.expand(info.batch_size, *t.shape) if d is None else t.movedim(d, 0)
-        for t, d in ((x, dims[0]), (g, dims[2] if len(dims) > 2 else None))
-    )
-    return activated(x, name, g), 0
-
-
-activated = define(
-    "cute_py::activation(Tensor x, str name, Tensor? g=None) -> Tensor",
-    activation,
-    like,
-    vmap=_in_batches,
-)
+Declared(activation.operator).define()
+activated = DECLARED["activation"].op
 
 # -- the derivative
 

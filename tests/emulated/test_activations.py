@@ -10,12 +10,12 @@ import pytest
 
 import cute_py as cute
 from cute_py.cli.main import main
+from cute_py.dtypes.table import from_numpy
 from cute_py.emulate.numerics import function as rule_of
-from cute_py.kernels import elementwise
 from cute_py.kernels.activations import ACTIVATIONS, Activation
-from cute_py.kernels.elementwise import elementwise_any
+from cute_py.kernels.elementwise import elementwise, function_of, tile_copy_of
 from cute_py.kernels.epilogue import Epilogue
-from cute_py.ops.product import GEMM, compute_type
+from cute_py.ops.product import compute_type
 from cute_py.ops.reference import error_of
 from cute_py.trace import formulas
 from tests.emulated.test_ops_gemm import call_of
@@ -56,7 +56,6 @@ def derivative_of(name):
 def softplus(monkeypatch):
     """A row more, as if the table had it when it was imported."""
     monkeypatch.setitem(ACTIVATIONS, "softplus", SOFTPLUS)
-    monkeypatch.setitem(GEMM.choices, "activation", (None, *ACTIVATIONS))
 
 
 @pytest.fixture(params=[*ACTIVATIONS, "softplus"])
@@ -76,7 +75,10 @@ def whole_range(dtype=np.float32):
 
 def computed(row, x, g=None, dtype=None):
     y = np.full((1, len(x)), 77, dtype or x.dtype)
-    elementwise_any(row, x[None], g if g is None else g[None], y)
+    given = [a[None] for a in (x, g) if a is not None]
+    kinds = tuple(from_numpy(a.dtype) for a in (*given, y))
+    how = function_of(row, g is not None, kinds), tile_copy_of(kinds, (1,) * len(kinds), 1)
+    elementwise(*given, *[None] * (2 - len(given)), y, *how)
     return y[0].astype("f8")
 
 
@@ -143,9 +145,11 @@ def test_types_that_differ(count):
 
 def test_a_thread_loads_vectors_of_16_bytes():
     x = np.zeros((1, 4096), np.float16)
-    copy = elementwise._copy(cute.f16, 8)
-    found = elementwise._formula(ACTIVATIONS["gelu"], True, "f32")
-    plan = str(cute.trace(elementwise.elementwise, x, x, x, found, copy))
+    how = (
+        function_of(ACTIVATIONS["gelu"], True, (cute.f16,)),
+        tile_copy_of((cute.f16,), (16,), 4096),
+    )
+    plan = str(cute.trace(elementwise, x, x, x, *how))
     assert plan.count("load") == 2
     assert plan.count(" x8 if") == 3
 

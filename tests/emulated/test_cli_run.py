@@ -7,6 +7,7 @@ from cute_py.cli.main import main
 from cute_py.ops import operators
 
 CALLS = {
+    "activation": ["5x40", "--name", "gelu"],
     "gemm": ["9x16", "16x8", "--alpha", "2"],
     "reduce": ["5x40", "--op", "max", "--dim", "0,-1"],
     "softmax": ["5x40", "--dim", "0", "--type", "bf16"],

@@ -4,7 +4,6 @@ import pytest
 
 import cute_py as cute
 from cute_py.kernels.activations import ACTIVATIONS
-from cute_py.ops.product import GEMM
 from tests.emulated.test_activations import SOFTPLUS
 from tests.torch_calls import gradients_of, operands
 
@@ -19,7 +18,6 @@ TYPES = {"float64": 1e-12, "float32": 2e-6, "float16": 2e-3, "bfloat16": 2e-2}
 @pytest.fixture(params=[*ACTIVATIONS, "softplus"])
 def name(request, monkeypatch):
     monkeypatch.setitem(ACTIVATIONS, "softplus", SOFTPLUS)
-    monkeypatch.setitem(GEMM.choices, "activation", (None, *ACTIVATIONS))
     return request.param
 
 
@@ -61,9 +59,14 @@ def test_the_rules_of_the_operator():
     assert (made.dtype, made.shape, made.is_contiguous()) == (torch.float32, (5, 7), True)
     wide = activation(x.T[1:].T, "gelu", g[:, 1:])
     torch.testing.assert_close(wide, activation(x, "gelu", g)[:, 1:])
+    x.requires_grad_()
+    functions.gelu(x).sum().backward()
+    wanted, x.grad = x.grad, None
+    activation(x, "gelu").sum().backward()
+    torch.testing.assert_close(x.grad, wanted)
     with pytest.raises(cute.CuteError) as caught:
-        activation(x.requires_grad_(), "gelu")
-    assert caught.value.code == "torch-no-backward"
+        activation(x, "gelu", torch.ones_like(x)).sum().backward()
+    assert caught.value.code == "torch-twice"
 
 
 def test_batches_of_either_argument():
