@@ -102,27 +102,3 @@ def test_x4_needs_two_atoms_of_n_for_each_warp():
     assert suggest_permutation(plain) == (32, 32, 16)
     with pytest.raises(cute.LayoutError):
         make_tiled_copy_B(Copy_Atom("SM75_U32x4_LDSM_N", "bf16"), plain)
-
-
-@pytest.mark.parametrize(
-    ("ask", "says"),
-    [
-        (
-            lambda: suggest_tiled_copy((8, 8), "f16", 128),
-            "use fewer threads, a narrower vector_bits, or a larger tile",
-        ),
-        (lambda: suggest_tiled_copy((8, 8), "f16", 8, "N"), '"K" for the last'),
-        (lambda: suggest_tiled_copy((8, 8, 8), "f16", 8), "major 'K' for tile"),
-        (
-            lambda: suggest_permutation(make_tiled_mma("SM80_16x8x16_F32BF16BF16F32_TN"), 3),
-            "1, 2 or 4 matrices",
-        ),
-        (
-            lambda: suggest_permutation(make_tiled_mma("SM70_8x8x4_F32F16F16F32_TN")),
-            "an atom of one warp",
-        ),
-    ],
-)
-def test_what_cannot_be_suggested_is_refused(ask, says):
-    with pytest.raises(cute.LayoutError, match=says):
-        ask()
