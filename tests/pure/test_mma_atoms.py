@@ -23,6 +23,7 @@ from cute_py.atoms.search import table_rows, table_text
 from cute_py.dtypes.table import DTYPES
 from cute_py.tiled.coverage import coverage
 from tests.notation import golden_cases
+from tests.sampling import each
 
 CASES = golden_cases("mma_atoms")
 ALL = list(rows())
@@ -169,9 +170,7 @@ def ptx_c(i):
     return GROUP + 8 * (i // 2), IN_GROUP * 2 + i % 2
 
 
-@pytest.mark.parametrize(
-    "atom", [row for row in RUNNABLE if row.num_threads == 32], ids=lambda row: row.name
-)
+@each([row for row in RUNNABLE if row.num_threads == 32])
 def test_warp_fragments_are_those_of_the_ptx_isa(atom):
     m, n, _ = atom.shape_mnk
     for tv, rows_, bits in ((atom.a_tv, m, atom.a_type.bits), (atom.b_tv, n, atom.b_type.bits)):

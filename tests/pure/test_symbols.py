@@ -20,6 +20,7 @@ from cute_py.integers.ints import ceil_div, min_
 from cute_py.integers.symbol_decisions import bounds
 from cute_py.integers.symbol_proofs import Proof, prove_divides_ints, prove_equal_ints
 from cute_py.integers.symbols import latex, subs, sym, symbols_in, terms_of, to_sympy
+from tests.sampling import each
 from tests.symbol_trees import (
     POOL,
     POSITIVE,
@@ -308,8 +309,7 @@ def test_repr_carries_the_declaration_in_canonical_form(declared, text):
 # -- decisions that layouts need
 
 
-@pytest.mark.parametrize(
-    ("question", "a", "b", "answer"),
+@each(
     [
         ("same", M * N, N * M, True),
         ("same", M // 8 * 8, M, True),
@@ -341,7 +341,7 @@ def test_repr_carries_the_declaration_in_canonical_form(declared, text):
         ("divides", N, M * N + N, True),
         ("divides", K, 63, False),
         ("divides", 8, 16 * i + N // 3 * 8, True),
-    ],
+    ]
 )
 def test_decision(question, a, b, answer):
     assert getattr(ints, question)(a, b) is answer

@@ -14,7 +14,7 @@ from cute_py.tiled.thread_maps import (
     transposed_thread_map,
     warp_raked_thread_map,
 )
-from tests.sampling import fewer
+from tests.sampling import each, fewer
 
 
 def accesses(found, thread):
@@ -121,9 +121,7 @@ def test_simt_padding_of_k_8():
     assert [simt_transpose_padding(8, b) for b in bits.values()] == [4, 2, 8, 16]
 
 
-@pytest.mark.parametrize("junk", [None, "8", 1.5, True, object()])
-@pytest.mark.parametrize(
-    "make",
+@each(
     [
         lambda x: stripmined_thread_map(x, 32),
         lambda x: stripmined_thread_map((8, x), 32),
@@ -135,6 +133,7 @@ def test_simt_padding_of_k_8():
         lambda x: simt_transpose_padding(x, 32),
         lambda x: stripmined_thread_map((8, 8), 8).tiled_copy(x),
     ],
+    [None, "8", 1.5, True, object()],
 )
 def test_wrong_types_are_refused_in_words(make, junk):
     with pytest.raises(cute.CuteError):

@@ -11,6 +11,7 @@ from cute_py.atoms import Copy_Atom
 from cute_py.errors import CoordinateError, CuteError, LayoutError, LeafTypeError
 from cute_py.tiled.coverage import coverage
 from cute_py.tiled.suggest import suggest_permutation, suggest_tiled_copy
+from tests.sampling import each
 
 F16 = atoms.SM80_16x8x16_F32F16F16F32_TN
 SS = "SM90_64x64x16_F32F16F16_SS"
@@ -278,7 +279,7 @@ TAKES_ONE = {
 }
 
 
-@pytest.mark.parametrize("name", TAKES_ONE)
+@each(TAKES_ONE)
 def test_wrong_types_are_refused_in_words(name):
     for junk in JUNK:
         with pytest.raises(CuteError):

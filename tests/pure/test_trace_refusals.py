@@ -8,6 +8,7 @@ from tests.kernel_refusals import ARRAYS, marked_line, raised, traced
 from tests.kernel_refusals import require_teaching as teaches
 from tests.refusals.arguments import number
 from tests.refusals.memory import ASYNC
+from tests.sampling import each
 
 X = ARRAYS["x"]
 WARPGROUP = cute.make_tiled_mma("SM90_64x8x16_F32F16F16_SS")
@@ -121,8 +122,7 @@ def ring_of(stages=3, **options):
     return cute.pipeline(stages, **{"tiles": [tile]} | options)
 
 
-@pytest.mark.parametrize(
-    ("call", "code"),
+@each(
     [
         (lambda x: cute.pipeline(2, bytes=16).skip(-1), "kernel-choice"),
         (lambda x: cute.pipeline(2, bytes=16).advance(-1), "kernel-choice"),
@@ -158,7 +158,7 @@ def ring_of(stages=3, **options):
         (lambda x: cute.role(["load"], warps=0), "kernel-choice"),
         (lambda x: cute.role("load", warps=None), "role-warps"),
         (lambda x: cute.atomic("add", x[0], 1), "kernel-space"),
-    ],
+    ]
 )
 def test_what_rings_barriers_and_schedules_are_given_is_judged(call, code):
     assert raised(lambda: traced(call)).code == code
