@@ -44,8 +44,8 @@ codegen-source: an edited source is not a kernel of the plan, or Numba cannot co
     * copy_tiles log="no function copy_tiles(A, A_shape0, A_shape1, A_stride0, B, B_shape0,
         B_shape1, B_stride0)"
 codegen-nvvm: NVVM refuses the generated code
-    * reduce_rows arch="sm_80", log="ERROR_INVALID_IR (6); <unnamed>: parse invalid type for inline asm
-        constraint string"
+    * reduce_rows arch="sm_80", log="ERROR_INVALID_IR (6); <unnamed>: parse invalid type for inline
+        asm constraint string"
 codegen-disassembly: nvdisasm cannot read a cubin
     * nvdisasm log="nvdisasm fatal : Object file kernel.cubin appears truncated"
 codegen-debug: `CUTE_PY_DEBUG` has an unknown value
