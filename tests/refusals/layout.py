@@ -40,6 +40,12 @@ def symbolic():
 ROWS = """
 leaf-type: a leaf, index or number is a bool, a float, text or anything else that is not an integer
     - Layout(4.0)
+    - sym("M", multiple_of=2.0)  # sym: given 2.0 (float)
+    - sym("M", max=True)  # sym: given True (bool)
+    - subs(M, {"M": 8.0})  # subs: given 8.0 (float)
+    - M + 0.5  # given 0.5 (float)
+    - M * True  # given True (bool)
+    - M < "4"  # comparison: given '4' (str)
     + Layout(4)
 leaf-operands: the operands are leaves of two unrelated classes
     - ints.divides(Opaque(2), sym("M"))
@@ -49,24 +55,33 @@ undecided: symbols leave a question open; the fix names an assumption that decid
     + abs(sym("z", min=0))
 symbol-name: the name of a symbol or of memory is not an identifier
     - sym("M-1")
+    - sym("2x")  # sym: given the name '2x'; required: a Python identifier; fix: use letters, digits
+    - sym(3)  # sym: given the name 3;
     + sym("M_1")
 symbol-multiple: `multiple_of` is not positive
     - sym("M", multiple_of=0)
     + sym("M", multiple_of=1)
 symbol-range: no value satisfies the declaration of a symbol
     - sym("M", multiple_of=8, min=1, max=7)
+    - sym("M", multiple_of=8, max=7)  # given M with multiple_of=8, min=1 and max=7; required: at
+        least one multiple of 8 from min to max; fix: lower min, raise max or weaken multiple_of
     + sym("M", multiple_of=8, min=1, max=8)
 symbol-conflict: one name is declared in two ways
     - sym("M") + sym("M", multiple_of=8)
+    - ints.same(sym("M"), sym("M", min=2))  # in one expression
+    - ints.less(sym("N", max=4) // 3, sym("N") * M)  # in one expression
     + sym("M") + sym("M")
 symbol-value: a symbol is given a value that its declaration excludes
     - subs(M, {"M": 12})
+    - subs(sym("N"), {"N": 0})  # fix: use an integer from 1, or declare N
     + subs(M, {"M": 16})
 symbol-true-division: symbols are divided with `/`
     - 8 / M
+    - M / 8  # given M / 8; required: integer division; fix: use // for the floor, ceil_div for the
     + M // 8
 divide-by-zero: a divisor is 0
     - cute.shape_div(8, 0)
+    - M // 0  # div: given M // 0; required: a divisor other than 0; fix: check the extent or stride
     + cute.shape_div(8, 2)
 extent-not-positive: an extent, target, tile or factor is 0 or negative
     - Layout((4, 0))

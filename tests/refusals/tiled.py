@@ -34,7 +34,7 @@ from tests.pure.test_tma_atoms import MN_MAJOR, smem
 from tests.pure.test_tma_atoms import TILE as OF_SMEM
 from tests.pure.test_tma_atoms import refused as tma
 
-AMPERE = F16
+AMPERE, BF16 = F16, atoms.SM80_16x8x16_F32BF16BF16F32_TN
 WARPS = Layout((2, 2, 1))
 QUAD_PAIRS = cute.make_tiled_mma("SM70_8x8x4_F32F16F16F32_TN", (3, 1, 1))
 CP_ASYNC_128 = Copy_Atom("SM80_CP_ASYNC_CACHEGLOBAL", 16)
@@ -45,21 +45,36 @@ SWIZZLED = cute.composition(cute.Swizzle(1, 0, 1), Layout((8, 8), (8, 1)))
 ROWS = """
 arch-name: an architecture is not spelled like sm_90a
     - atoms.find(arch="ampere")
+    - BF16.support(80)  # architecture 80
     + atoms.find(arch="sm_80")
 atom-unknown: an atom does not exist
     - atoms.get("SM90_64x12x16_F32F16F16_SS")
+    - atoms.get("SM80_16x8x16_F32BF16BF16F32")  # did you mean SM80_16x8x16_F32BF
+    - atoms.get("nothing")  # find(a=..., arch=...) lists what fits
+    - atoms.get("SM75_QMMA")  # given SM75_QMMA; required: the name of an atom
     + atoms.get("SM90_64x8x16_F32F16F16_SS")
 atom-parameters: an atom is given the wrong template parameters
     - atoms.get("SM90_64x8x16_F32F16F16_SS")("K", tnspA="K")
+    - BF16("f32")  # template parameters of the atom: none
+    - atoms.get("SM90_64x8x16_F32F16F16_SS")(tnspC="K")  # template parameters of the atom: tnspA,
+        tnspB, scaleA, scaleB
+    - atoms.get("SM90_64x8x8_F32TF32TF32_SS_TN")(tnspB="MN")  # tnspB=MN
     + atoms.get("SM90_64x8x16_F32F16F16_SS")("K", "K")
 atom-argument: a template parameter of an atom has a value that is not allowed
     - atoms.get("SM90_64x8x16_F32F16F16_SS")(scaleB=2)
+    - atoms.get("SM90_64x8x16_F32F16F16_RS")(tnspA="MN")  # given tnspA=MN; required: tnspA of K;
+        fix: A in registers is K-major
+    - atoms.get("SM100_MMA_S8_SS")(M=65)  # M of a positive multiple of 8
     + atoms.get("SM90_64x8x16_F32F16F16_SS")(scaleB=-1)
 atom-no-ptx: PTX text is requested for an atom that is not an instruction
     - atoms.get("UniversalFMA<f32,f32,f32,f32>").instruction("d", "a", "b")
+    - atoms.get("UniversalFMA").instruction(["d"], ["a"], ["b"])  # UniversalFMA<f32,f32,f32,f32>,
+        which has no PTX text
     + AMPERE.instruction(["d"] * 4, ["a"] * 4, ["b"] * 2)
 atom-operand: an instruction is given the wrong number of registers
     - atoms.SM80_16x8x16_F32F16F16F32_TN.instruction(["d"] * 3, ["a"] * 4, ["b"] * 2)
+    - BF16.instruction("dddd", "aaa", "bb")  # given 3 registers for an operand of 4;
+        required: 4 registers of type b32
     + AMPERE.instruction(["d"] * 4, ["a"] * 4, ["b"] * 2)
 copy-op: something other than a copy instruction is given
     - cute.Copy_Atom(3, "f16")
