@@ -657,3 +657,25 @@ def test_a_multicast_meets_mbarriers_that_are_initialised():
 def test_a_block_lives_as_long_as_others_release_stages_there():
     found = verdicts(multicast(to_the_first, end=cute.syncthreads), tiles, copied)
     assert found == {"emulate-block-end"}
+
+
+def test_a_block_does_not_end_while_its_load_writes_what_nobody_reads():
+    def unread(wait):
+        @cute.kernel
+        def kernel(x, out):
+            cute.launch(grid=2, block=64)
+            t, b, bar = cute.thread_idx(), cute.block_idx(), cute.mbarriers(1)
+            s = cute.smem("f32", cute.Layout((16, 64), (64, 1)), 1024)
+            with cute.when(t == 0):
+                bar.init(1)
+                cute.fence_mbarrier_init()
+                bar.arrive_expect_tx(0, 4096)
+                cute.tma_load(cute.local_tile(cute.tma_tensor(x), (16, 64), (b, 0)), s, bar, 0)
+                wait(bar)
+            for r in range(16):
+                out[16 * b + r, t] = x[16 * b + r, t]
+
+        return kernel
+
+    assert verdicts(unread(lambda bar: bar.wait(0, 0)), square, same) == {True}
+    assert verdicts(unread(nothing), square, same) == {"emulate-block-end"}
