@@ -1,5 +1,5 @@
 """The rows of tests/refusals: what is wrong is refused as docs/errors.md shows it, and told by what
-was given, what is required and how to fix it; what is mended is accepted.
+was given, what is required and how to fix it; what is fixed is accepted.
 """
 
 import re
@@ -43,7 +43,7 @@ def check_wrong(row):
 
 
 def check_right(row):
-    """Require that each mended call is accepted."""
+    """Require that each fixed call is accepted."""
     for call in row.right:
         call()
 
@@ -58,7 +58,7 @@ def test_what_is_wrong_is_refused_in_words(layer):
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_what_is_mended_is_accepted(layer, capsys):
+def test_what_is_fixed_is_accepted(layer, capsys):
     check_each(check_right, rows_of(layer), name_of)
 
 

@@ -1,6 +1,6 @@
 """Every refusal: one table a layer, of which docs/errors.md is made.
 
-A row says for what a code is raised, then calls that are refused with it, and the first one mended:
+A row says for what a code is raised, then calls that are refused with it, and the first one fixed:
 
     not-congruent: shape and stride have different profiles
         - Layout((4, 8), (1,))
@@ -33,7 +33,7 @@ LAYERS = (
 
 @dataclass(frozen=True)
 class Row:
-    """When a code is raised; refused calls, each with words of its message; mended calls."""
+    """When a code is raised; refused calls, each with words of its message; fixed calls."""
 
     code: str
     when: str
