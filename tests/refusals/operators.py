@@ -9,8 +9,15 @@ import numpy as np
 import cute_py as cute
 from cute_py.cli.main import main as command
 from cute_py.kernels import fused_attention
+from cute_py.kernels.config import choose_config
 from cute_py.kernels.implicit_gemm import Conv2d
 from cute_py.ops import gemm
+
+
+class OnDevice:
+    shape, dtype = (3, 3), np.dtype(np.float32)
+    __cuda_array_interface__ = {"shape": (3, 3), "typestr": "<f4", "data": (0, False), "version": 3}  # noqa: RUF012
+
 
 tall, square = np.ones((3, 2), np.float32), np.ones((3, 3), np.float32)
 
@@ -48,6 +55,7 @@ config-bits: rows of elements below a byte do not start at whole bytes
     * choose dtype="b1", mode="1", bits="4"
 gemm-config: the parts of a configuration do not fit each other or the operands
     - gemm(square, square, config="stages=1")
+    - gemm(square, square, config=choose_config(3, 3, 3, "f32", ("MN", "MN")))  # required:
     + gemm(square, square, config="stages=2")
 config-shared: a configuration for Hopper takes more shared memory than a block has
     * config(tile=128x256x64,stages=9): GemmConfig parts="tile=128x256x64, stages=9", bytes=442512,
@@ -63,26 +71,48 @@ attention-accum: V has more columns than a tile has keys, and `accum` is missing
     + fused_attention.choose(*[np.zeros((1, 1, 8, 64), np.float16)] * 4)
 ops-array: an operand or a term holds no numbers
     - gemm(square.astype(object), square)
+    - gemm(square, "text")  # as b; required: an array of numbers
+    - gemm(square.astype(complex), square)  # given ndarray of complex128 as a
     + gemm(square, square)
 ops-rank: an operand has fewer than two modes
     - gemm(np.ones(4), square)
     + gemm(np.ones((1, 3), np.float32), square)
 ops-shapes: the operands' shapes do not fit together
     - gemm(tall, np.ones((5, 6), np.float32))
+    - gemm(np.ones((2, 3, 4)), np.ones((3, 4, 5)))  # given a of shape (2,3,4) and b of shape
+        (3,4,5)
     + gemm(square, tall)
 ops-shape: c, bias or out has another shape than the result asks for
     - gemm(square, square, bias=np.ones(4))
+    - gemm(square, square, np.ones((3, 4)), beta=1)  # given c of shape (3,4); required: shape (3,3)
+    - gemm(square, square, out=np.ones((3, 4), np.float32))  # given out of shape (3,4); required:
+        shape (3,3)
+    - gemm(square, square, out=[])  # given out of shape list; required: shape (3,3)
     + gemm(square, square, bias=np.ones(3, np.float32))
 ops-empty: a configuration is asked for of a product without elements
     * cute.ops.gemm_config shape="(0,64)", operator="cute.ops.gemm"
 ops-dtype: no instruction multiplies operands of these types
     - gemm(square, square.astype(np.float16))
+    - gemm(square.astype(int), square.astype(int))  # given operands of s64 and s64
     + gemm(square, square)
 ops-out-dtype: the result cannot have that type, or out has another one
     - gemm(square, square, out_dtype="s64")
+    - gemm(square, square, out=np.zeros((3, 3)), out_dtype="f32")  # given out of float64; required:
+        f32
     + gemm(square, square, out_dtype="f64")
 ops-factor: alpha or beta is not a real number
     - gemm(square, square, alpha=1j)
+    - gemm(square, square, alpha=np.ones(2))  # as alpha; required: a real number
+    - gemm(square, square, beta=np.ones(2))  # as beta; required: a real number
+    - gemm(square, square, alpha="x")  # as alpha; required: a real number
+    - gemm(square, square, beta="x")  # as beta; required: a real number
+    - gemm(square, square, alpha=None)  # as alpha; required: a real number
+    - gemm(square, square, beta=None)  # as beta; required: a real number
+    - gemm(square, square, alpha=[1])  # as alpha; required: a real number
+    - gemm(square, square, beta=[1])  # as beta; required: a real number
+    - gemm(square, square, alpha=10**400)  # as alpha; required: a real number
+    - gemm(square, square, beta=10**400)  # as beta; required: a real number
+    - gemm(square, square, beta=1j)  # as beta; required: a real number
     + gemm(square, square, alpha=2)
 ops-no-c: beta is given without c
     - gemm(square, square, beta=2)
@@ -92,9 +122,14 @@ ops-library: an operation is given device arrays of another library than torch a
     * ops.gemm type="DeviceNDArray"
 ops-choice: a backend or activation does not exist
     - gemm(square, square, activation="cube")
+    - gemm(square, square, backend="tpu")  # given backend='tpu'; required:
+    - gemm(square, square, config=5)  # given config=5; required: what choose_config returns, or
+        text
     + gemm(square, square, activation="relu")
 ops-no-gpu: arrays are not where the product is computed
     - gemm(square, square, backend="gpu")
+    - gemm(OnDevice(), square)  # given b on the host
+    - gemm(square, OnDevice(), backend="emulator")  # given b on the device
     + gemm(square, square, backend="emulator")
 ops-tune-host: arrays of the host, whose configurations cannot be measured
     * cute.tune
