@@ -256,8 +256,29 @@ def require_split(module):
         require_hopper(family.KERNELS, SPLIT)
 
 
+def require_reduce(module):
+    """Add up rows, and columns of which the last block has a part."""
+    module.check()
+    a = np.random.default_rng(0).integers(-9, 10, (9, 40)).astype(np.float32).T
+    out = np.full(40, np.nan, np.float32)
+    module.reduce_columns(a, out, "add", "f32", 1)
+    assert (out == a.sum(1)).all()
+
+
+def require_softmax(module):
+    """Take the softmax of rows, and of columns of which the last block has a part."""
+    module.check()
+    a = np.random.default_rng(0).standard_normal((9, 40)).astype(np.float32).T
+    out = np.full((9, 40), np.nan, np.float32).T
+    module.softmax_columns(a, out)
+    wanted = np.exp(a) / np.exp(a).sum(1, keepdims=True)
+    np.testing.assert_allclose(out, wanted, rtol=1e-5)
+
+
 PROBLEMS = {
     "gemm": require_gemm,
+    "reduce": require_reduce,
+    "softmax": require_softmax,
     "gemm_12_ping_pong": require_ping_pong,
     "gemm_sm90": require_sm90,
     "split_k": require_split,

@@ -43,6 +43,7 @@ EQUIVALENT = {
         (
             "reduce.reduce_rows: weaker tid == 0",
             "reduce.row_reduce: weaker tid == 0",
+            "reduce.reduce_columns: weaker warp == 0",
         ),
         "all threads have the sum of the block",
     ),
@@ -89,7 +90,6 @@ SILENT = {
     "fused_attention.fused_attention: weaker keys > 0",
     "gemm_10_warp_specialised.gemm_warp_specialised: without cute.warpgroup_wait(1)",
     "gemm_10_warp_specialised.gemm_warp_specialised: one more warpgroup_wait 1",
-    "gemm_11_persistent.gemm_persistent: without ring.release_rest()",
     "gemm_12_ping_pong.gemm_ping_pong: without cute.fence_mbarrier_init()",
     "split_k.SplitK.__init__: without cute.fence_mbarrier_init()",
     "split_k.SplitK.share: without self.tail()",
