@@ -91,6 +91,15 @@ ops-shape: c, bias or out has another shape than the result asks for
     + gemm(square, square, bias=np.ones(3, np.float32))
 ops-empty: a configuration is asked for of a product without elements
     * cute.ops.gemm_config shape="(0,64)", operator="cute.ops.gemm"
+ops-mode: a mode is named that the array does not have, or one twice
+    - cute.ops.softmax(square, 2)
+    + cute.ops.softmax(square, 1)
+ops-nothing: a reduction that has no result for nothing is taken along an empty mode
+    - cute.ops.reduce(square[:, :0], "max", 1)
+    + cute.ops.reduce(square[:, :0], "add", 1)
+ops-family: a configuration is of a family whose kernel does not read the arrays
+    - cute.ops.transpose(square, config="family=vectors")
+    + cute.ops.transpose(square, config="family=elements")
 ops-dtype: no instruction multiplies operands of these types
     - gemm(square, square.astype(np.float16))
     - gemm(square.astype(int), square.astype(int))  # given operands of s64 and s64
