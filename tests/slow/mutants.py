@@ -257,12 +257,14 @@ def require_split(module):
 
 
 def require_reduce(module):
-    """Add up rows, and columns of which the last block has a part."""
+    """Add up rows, by a warp each, and columns; the last block has a part of them."""
     module.check()
-    a = np.random.default_rng(0).integers(-9, 10, (9, 40)).astype(np.float32).T
-    out = np.full(40, np.nan, np.float32)
-    module.reduce_columns(a, out, "add", "f32", 1)
-    assert (out == a.sum(1)).all()
+    a = np.random.default_rng(0).integers(-9, 10, (33, 64)).astype(np.float32)
+    rows, columns = np.full(33, np.nan, np.float32), np.full(64, np.nan, np.float32)
+    module.row_reduce(a, rows, *module.row_copy(a, rows=4))
+    module.reduce_columns(a[:, :40].T, columns[:40], "add", "f32", 1)
+    assert (rows == a.sum(1)).all()
+    assert (columns[:40] == a[:, :40].sum(0)).all()
 
 
 def require_softmax(module):

@@ -36,7 +36,11 @@ EQUIVALENT = {
         "the mask changes nothing in a full tile",
     ),
     **dict.fromkeys(
-        ("reduce.over_block: weaker cute.lane_idx() == 0",),
+        (
+            "reduce.over_block: weaker cute.lane_idx() == 0",
+            "reduce.row_reduce: weaker cute.lane_idx() == 0",
+            "reduce.row_reduce: other half of (cute.lane_idx() == 0) & (row < M)",
+        ),
         "all lanes have the result of `warp_reduce`",
     ),
     **dict.fromkeys(
@@ -49,7 +53,6 @@ EQUIVALENT = {
     ),
     **dict.fromkeys(
         (
-            "splitk_serial.gemm_splitk: weaker tid == 0",
             "splitk_serial.gemm_splitk: weaker tid == 0 (3)",
             "stream_k.owned: weaker tid == 0",
             "stream_k.owned: weaker tid == 0 (2)",
