@@ -48,15 +48,19 @@ def quick(rows, *axes):
     ]
 
 
-def each(cases, name=str):
-    """Decorate what checks one case: it becomes one test of all cases, see `check_each`.
+def each(*axes, name=str):
+    """Decorate what checks one case: it becomes one test of all cases, see `check_each`. Of several
+    axes the cases are the product; what takes several arguments gets the parts of a case.
 
     It stands for hundreds of small tests, each of which would cost more than its check.
     """
+    (cases,) = axes if len(axes) == 1 else (list(product(*axes)),)
 
     def test_of(check):
+        several = check.__code__.co_argcount > 1
+
         def test():
-            check_each(check, cases, name)
+            check_each((lambda case: check(*case)) if several else check, cases, name)
 
         for kept in ("__name__", "__qualname__", "__module__", "__doc__"):
             setattr(test, kept, getattr(check, kept))

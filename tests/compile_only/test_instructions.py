@@ -15,6 +15,7 @@ from cute_py.atoms.arch import number
 from cute_py.codegen import instructions
 from cute_py.codegen.instructions import OLDEST, TABLE, of_atom, text_of, texts, types
 from tests.compile_only.programs import tool
+from tests.sampling import each
 
 FOLDER = Path(codegen.__file__).parent
 SOURCES = sorted(FOLDER.rglob("*.py"))
@@ -31,8 +32,8 @@ def chosen(row):
 def function(row, modes, name, guard=""):
     """Return a kernel of one instruction, with registers of the kinds that the row tells."""
     numbers, lines, registers = count(), [], {}
-    for slot, each, kind in types((*row.results, *row.operands), modes):
-        registers[slot.name] = [f"%r{next(numbers)}" for _ in range(each)]
+    for slot, many, kind in types((*row.results, *row.operands), modes):
+        registers[slot.name] = [f"%r{next(numbers)}" for _ in range(many)]
         lines += [f".reg .{kind} {register};" for register in registers[slot.name]]
     lines += [f".reg .b32 {guard};"] if guard else []
     text = text_of(row, registers, modes, guard, uid="1")
@@ -106,8 +107,8 @@ def test_atoms_have_the_same_form():
         if atom.ptx is None or len(atom.registers) > 4 or "{scale_d}" in atom.ptx:
             continue
         row, registers = of_atom(atom), {}
-        for slot, each, _kind in types((*row.results, *row.operands), {}):
-            registers[slot.name] = [f"{slot.name}{i}" for i in range(each)]
+        for slot, many, _kind in types((*row.results, *row.operands), {}):
+            registers[slot.name] = [f"{slot.name}{i}" for i in range(many)]
         assert text_of(row, registers, {}) == atom.instruction(*registers.values())
         assert row.first == atom.min_arch
 
@@ -165,7 +166,7 @@ def test_the_scan_finds_ptx():
         assert not PTX.search(text)
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(FOLDER)))
+@each(SOURCES)
 def test_no_other_module_holds_text_in_ptx(path):
     found = [text for text in literals(path) if PTX.search(text)]
     letters = [text for text in literals(path) if re.fullmatch(r"=[rlhfd]|~\{memory\}", text)]

@@ -197,7 +197,13 @@ def forms():
     return {atom.ptx.partition(" ")[0]: atom for atom in WARP_ROWS}
 
 
-@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120"])
+NEWER = ("sm_89", "sm_100", "sm_120")
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["sm_75", "sm_80", "sm_90", *(pytest.param(x, marks=pytest.mark.slow) for x in NEWER)],
+)
 def test_sass_has_one_matrix_instruction_where_the_row_is_native(target, tmp_path):
     atoms = [atom for atom in forms().values() if atom.support(target)]
     tool("nvdisasm")  # or skip

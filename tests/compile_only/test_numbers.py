@@ -182,7 +182,7 @@ def test_conversions_mean_the_same(source):
     targets = [target for target in TYPES if target != source]
     compared = [
         check_conversion(source, target, *way)
-        for target in rng.choice(targets, 4, replace=False)
+        for target in rng.choice(targets, 2, replace=False)
         for way in (("rn", False), (rng.choice(ROUNDINGS), bool(rng.integers(2))))
     ]
     assert any(compared)
@@ -261,8 +261,10 @@ def test_whole_storages_convert_as_their_elements(source):
     half = ("f16", "bf16")[source == "f16" or (bool(rng.integers(2)) and source != "bf16")]
     ways = list(ways_of(source, target))
     check_storages(source, target, ways[rng.integers(len(ways))], step=8)
-    check_storages(source, half, ("rn", False), step=8)
-    check_storages(source, other, ("rn", False), rng.choice(("sm_75", "sm_80")), step=8)
+    if TYPES.index(source) % 2:
+        check_storages(source, half, ("rn", False), step=8)
+    else:
+        check_storages(source, other, ("rn", False), rng.choice(("sm_75", "sm_80")), step=8)
 
 
 # -- functions of bits

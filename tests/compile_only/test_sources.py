@@ -126,7 +126,7 @@ def test_text_of_an_op_stays_in_its_comment():
     assert "too small !" in line
 
 
-@pytest.mark.parametrize("seed", ["1", "2"])
+@pytest.mark.parametrize("seed", ["1", pytest.param("2", marks=pytest.mark.slow)])
 def test_source_and_saved_plan_do_not_depend_on_the_process(tmp_path, seed):
     plan = plan_of("gemm_08_epilogue")
     plan.save(tmp_path / "plan")

@@ -10,6 +10,7 @@ import pytest
 
 import cute_py as cute
 from cute_py.calls.arrays import CudaArray, imported
+from tests.sampling import each
 
 pytestmark = pytest.mark.filterwarnings("ignore:the matrix subclass")
 F4 = np.dtype("f4")
@@ -153,7 +154,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@each(REFUSED)
 def test_others_are_refused_by_name(name):
     code, value = REFUSED[name]
     for named in ({"a": value, "b": B}, {"a": B.T[:3, :4].copy(), "b": value}):

@@ -164,7 +164,9 @@ with Output(sys.argv[1]) as file:
 
 
 @POSIX
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
+@pytest.mark.parametrize(
+    "name", ["SIGTERM", "SIGINT", pytest.param("SIGHUP", marks=pytest.mark.slow)]
+)
 def test_a_signal_leaves_the_old_file_alone(tmp_path, name):
     path, number = tmp_path / "old", getattr(signal, name)
     path.write_bytes(b"old")
@@ -192,8 +194,7 @@ def test_handlers_of_the_caller_stay(tmp_path):
 
 
 @POSIX
-@pytest.mark.parametrize("kind", ["pipe", "file"])
-@pytest.mark.parametrize("name", ["/dev/stdout", "-"])
+@pytest.mark.parametrize(("kind", "name"), [("pipe", "/dev/stdout"), ("file", "-")])
 def test_the_standard_output_takes_the_array_alone(tmp_path, kind, name):
     """What the command tells goes to the standard error then."""
     if name != "-" and not os.path.exists(name):

@@ -1,4 +1,7 @@
-"""Lanes of one warp that wait for each other: each makes progress, and meets the others again."""
+"""Lanes of one warp that wait for each other: each makes progress, and meets the others again.
+
+Loops, locks, returns and messages; straight code at random: test_lanes_apart.py.
+"""
 
 import numpy as np
 import pytest
@@ -35,19 +38,6 @@ def all_two(flag, out):
 # -- lanes that make progress
 
 
-@case(flags(1, 33), lambda flag, out: out[0] == 1 and (out[1:] == 2).all())
-@cute.kernel
-def a_flag_of_a_later_branch(flag, out):
-    cute.launch(grid=1, block=32)
-    t = cute.thread_idx()
-    with cute.when(t == 0):
-        cute.wait_until(at(flag), "eq", 1)
-        out[0] = 1.0
-    with cute.when(t == 1):
-        cute.store_release(at(flag), 1)
-    out[t + 1] = 2.0
-
-
 @case(flags(2, 128), all_two)
 @cute.kernel
 def a_ticket_of_the_other_branch(flag, out):
@@ -59,25 +49,6 @@ def a_ticket_of_the_other_branch(flag, out):
         cute.atomic("add", at(flag, b), 1)
     cute.syncthreads()
     out[64 * b + t] = 2.0
-
-
-@case(line(32), lambda x, out: (out == np.roll(x, 16)).all())
-@cute.kernel
-def an_mbarrier_between_halves(x, out):
-    cute.launch(grid=1, block=32)
-    t, s, bars = cute.thread_idx(), cute.smem("f32", 32), cute.mbarriers(2)
-    with cute.when(t == 0):
-        bars.init(16)
-    cute.syncwarp()
-    s[t] = x[t]
-    with cute.when(t < 16):
-        bars.arrive(0)
-        bars.wait(1, 0)
-        out[t] = s[t + 16]
-    with cute.otherwise():
-        bars.wait(0, 0)
-        bars.arrive(1)
-        out[t] = s[t - 16]
 
 
 @case(flags(1, 1), lambda lock, out: out[0] == 4)
@@ -143,39 +114,6 @@ def a_sum_of_the_warp_in_each_iteration(flag, out):
         out[t] = out[t] + held[0]
 
 
-def swap(a):
-    return a[:, np.arange(32) ^ 1]
-
-
-@case(flags(1, 32), lambda flag, out: (out == np.arange(32) ^ 1).all())
-@cute.kernel
-def inline_ptx_of_the_warp(flag, out):
-    cute.launch(grid=1, block=32)
-    t, held = cute.thread_idx(), cute.rmem("f32", 1)
-    with cute.when(t == 0):
-        cute.wait_until(at(flag), "eq", 1)
-    with cute.when(t == 1):
-        cute.store_release(at(flag), 1)
-    held[0] = cute.where(t >= 0, t, 0).to("f32")
-    text = "shfl.sync.bfly.b32 %0, %1, 1, 31, -1;"
-    out[t] = cute.inline_ptx(text, "f32", held, emulate=swap)[0]
-
-
-@case(line(32), lambda x, out: (out == np.roll(x, 16)).all())
-@cute.kernel
-def syncwarp_in_both_branches(x, out):
-    cute.launch(grid=1, block=32)
-    t, s = cute.thread_idx(), cute.smem("f32", 32)
-    with cute.when(t < 16):
-        s[t] = x[t]
-        cute.syncwarp()
-        out[t] = s[t + 16]
-    with cute.otherwise():
-        s[t] = x[t]
-        cute.syncwarp()
-        out[t] = s[t - 16]
-
-
 @case(flags(1, 64), lambda flag, out: (out[:16] == 2).all() and not out[16:].any())
 @cute.kernel
 def some_return_while_others_wait(flag, out):
@@ -203,23 +141,6 @@ def one_syncwarp_more(x, out):
         s[t] = x[t]
         cute.syncwarp()
         cute.syncwarp()
-        out[t] = s[t + 16]
-    with cute.otherwise():
-        s[t] = x[t]
-        cute.syncwarp()
-        out[t] = s[t - 16]
-
-
-@case(line(32), {"emulate-race"})
-@cute.kernel
-def no_syncwarp_between_branches(x, out):
-    cute.launch(grid=1, block=32)
-    t, s = cute.thread_idx(), cute.smem("f32", 32)
-    s[t] = 0.0
-    cute.syncwarp()
-    with cute.when(t < 16):
-        cute.syncwarp()
-        s[t] = x[t]
         out[t] = s[t + 16]
     with cute.otherwise():
         s[t] = x[t]

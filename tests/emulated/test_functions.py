@@ -3,11 +3,11 @@
 import math
 
 import numpy as np
-import pytest
 
 import cute_py as cute
 from cute_py.emulate.numerics import function
 from cute_py.plan.functions import FUNCTIONS
+from tests.sampling import each
 
 TYPES = ("f64", "f32", "f16", "bf16", "s64", "s32", "u32", "s8", "u8")
 
@@ -60,7 +60,7 @@ def wrapped(x, kind):
     return x - (1 << kind.bits) if kind.min < 0 and x >> (kind.bits - 1) else x
 
 
-@pytest.mark.parametrize(("name", "type_name"), ROWS)
+@each(ROWS)
 def test_a_function_is_its_model(name, type_name):
     row, kind = FUNCTIONS[name], cute.dtype(type_name)
     rng = np.random.default_rng(sum(map(ord, name + type_name)))

@@ -1,4 +1,6 @@
-"""Accesses of global memory that nothing orders, each next to a right twin, in all orders."""
+"""Accesses of global memory that nothing orders, each next to a right twin, in all orders. Reads,
+writes, atomics and flags of single elements, at random: test_global_order.py.
+"""
 
 import re
 
@@ -48,11 +50,6 @@ def two_warps_store_different_values(broken, x, out, t, b):
     out[t % 32 if broken else t] = x[t]
 
 
-@pair(32)
-def two_lanes_store_different_values(broken, x, out, t, b):
-    out[t // 2 if broken else t] = x[t]
-
-
 @pair(64)
 def vectors_overlap(broken, x, out, t, b):
     with cute.when(t < 16):
@@ -67,22 +64,6 @@ def through_global_memory_without_a_barrier(broken, x, out, t, b):
     if not broken:
         cute.syncthreads()
     out[63 - t] = out[63 - t] + 1.0
-
-
-@pair(32)
-def through_global_memory_without_syncwarp(broken, x, out, t, b):
-    x[t] = x[t] + 1.0
-    if not broken:
-        cute.syncwarp()
-    out[t] = x[31 - t]
-
-
-@pair(64)
-def written_while_others_read(broken, x, out, t, b):
-    first = x[0]
-    if not broken:
-        cute.syncthreads()
-    x[t] = first + out[t]
 
 
 @pair(96)
@@ -130,24 +111,6 @@ def bytes_of_what_others_read(broken, x, out, t, b):
         out[t] = x[t - 32]
 
 
-@pair(64)
-def an_atomic_and_a_plain_store(broken, x, out, t, b):
-    with cute.when(t < 32):
-        cute.atomic("add", at(out), 1.0)
-    if not broken:
-        cute.syncthreads()
-    with cute.when(t == 32):
-        out[0] = 5.0
-
-
-@pair(64)
-def an_atomic_and_a_plain_load(broken, x, out, t, b):
-    cute.atomic("add", at(x), 1.0)
-    if not broken:
-        cute.syncthreads()
-    out[t] = x[0]
-
-
 # -- blocks
 
 
@@ -158,20 +121,6 @@ def blocks_add_to_one_element(broken, x, out, t, b):
             out[0] = out[0] + 1.0
         else:
             cute.atomic("add", at(out), 1.0)
-
-
-@pair(32, grid=4)
-def a_block_reads_what_the_next_one_writes(broken, x, out, t, b):
-    i = 32 * b + t
-    with cute.when(i < 127):
-        (x if broken else out)[i] = x[i + 1]
-
-
-@pair(32, grid=4)
-def blocks_read_an_element_and_one_writes_it(broken, x, out, t, b):
-    out[32 * b + t] = x[0]
-    with cute.when((t == 0) & (b == 3)):
-        x[0 if broken else 1] = 7.0
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -8,6 +8,7 @@ from cute_py.plan import ops
 from cute_py.plan.inline_ptx import problem_of
 from tests.coverage import covers
 from tests.kernel_refusals import traced
+from tests.sampling import each
 
 SATURATE = "add.sat.s32 %0, %1, %2;"
 
@@ -133,7 +134,7 @@ ALLOWED = (
 )
 
 
-@pytest.mark.parametrize("text", REFUSED)
+@each(REFUSED)
 def test_a_text_beyond_registers_is_refused(text):
     def body(x):
         cute.inline_ptx(text, "s32", x[0], emulate=rows)

@@ -334,9 +334,12 @@ def test_what_lies_beyond_k_is_zero_in_shared_memory(kind):
 # -- epilogue
 
 
-@pytest.mark.parametrize("kind", ["f16", "f64", "s8", "f32"])
-@pytest.mark.parametrize("activation", [None, "relu"])
-@pytest.mark.parametrize("has_bias", [False, True])
+KINDS_OF_SUMS = ("f16", "f64", "s8", "f32"), (None, "relu"), (False, True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "activation", "has_bias"), quick(pairwise(*KINDS_OF_SUMS), *KINDS_OF_SUMS)
+)
 def test_the_epilogue_scales_adds_and_clips(kind, activation, has_bias):
     rng = np.random.default_rng(0)
     a, b = operands(rng, (70, 40, 50), kind)

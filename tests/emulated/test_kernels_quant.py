@@ -13,6 +13,7 @@ from cute_py.plan.ops import CpAsync, Load
 from tests.emulated.kernel_data import poisoned
 from tests.emulated.test_kernels_ranges import ORDERS, code_lines
 from tests.kernel_refusals import raised
+from tests.sampling import in_turn, quick
 
 
 @pytest.mark.parametrize(
@@ -216,8 +217,11 @@ def convolved(conv, shape, filters, order="forward", flip=False, alpha=2.0**-5, 
     return wanted, plan
 
 
-@pytest.mark.parametrize("flip", [False, True])
-@pytest.mark.parametrize("problem", PROBLEMS, ids=str)
+@pytest.mark.parametrize(
+    ("problem", "flip"),
+    quick(in_turn(PROBLEMS, (False, True)), PROBLEMS, (False, True)),
+    ids=str,
+)
 def test_a_convolution_of_nibbles_is_exact(problem, flip):
     convolved(*problem, ORDERS[PROBLEMS.index(problem) % 3], flip)
 

@@ -1,4 +1,8 @@
-"""The life of mbarriers and of blocks: who may use shared memory, from when, and until when."""
+"""The life of mbarriers and of blocks: who may use shared memory, from when, and until when.
+
+What an arrival tells, and when a block may end, at random: test_lanes_apart.py and
+test_happens_before.py.
+"""
 
 from collections import defaultdict
 from itertools import product
@@ -158,129 +162,6 @@ def test_a_thread_waits_for_itself():
     for wait in (one_waits(nothing), one_waits(lambda t: cute.syncwarp())):
         found = verdicts(loaded(fence, meet, wait), square, same)
         assert found == {"emulate-async-pending"}
-
-
-def published(arrivals, arrive, wait=None):
-    """The first warp hands 32 numbers to the second through an mbarrier."""
-
-    @cute.kernel
-    def kernel(x, out):
-        cute.launch(grid=1, block=64)
-        t, s, bar = cute.thread_idx(), cute.smem("f32", 32), cute.mbarriers(1)
-        with cute.when(t == 0):
-            bar.init(arrivals)
-        cute.syncthreads()
-        with cute.when(t < 32):
-            s[t] = x[t]
-            arrive(bar, t)
-        with cute.otherwise():
-            (wait or (lambda bar, t: bar.wait(0, 0)))(bar, t)
-            out[t - 32] = s[63 - t]
-
-    return kernel
-
-
-def each(bar, t):
-    bar.arrive(0)
-
-
-def one(bar, t):
-    with cute.when(t == 0):
-        bar.arrive(0)
-
-
-def one_for_all(bar, t):
-    cute.syncwarp()
-    one(bar, t)
-
-
-def half(bar, t):
-    with cute.when(t < 16):
-        bar.arrive(0)
-
-
-def one_lane_waits(bar, t):
-    with cute.when(t == 32):
-        bar.wait(0, 0)
-
-
-def one_waits_for_all(bar, t):
-    one_lane_waits(bar, t)
-    cute.syncwarp()
-
-
-def first_half(x, out):
-    return (out[:32] == x[:32][::-1]).all()
-
-
-def test_an_arrival_tells_what_the_thread_knows():
-    for arrivals, arrive in ((32, each), (1, one_for_all)):
-        for wait in (None, one_waits_for_all):
-            kernel = published(arrivals, arrive, wait)
-            assert verdicts(kernel, line(64), first_half) == {True}
-        kernel = published(arrivals, arrive, one_lane_waits)
-        assert verdicts(kernel, line(64), first_half) == {"emulate-race"}
-    for arrivals, arrive in ((1, one), (16, half)):
-        kernel = published(arrivals, arrive)
-        assert verdicts(kernel, line(64), first_half) == {"emulate-race"}
-
-
-def elected(meet_first):
-    """Three warps write; of each, one lane arrives; the fourth warp reads."""
-
-    @cute.kernel
-    def kernel(x, out):
-        cute.launch(grid=1, block=128)
-        t, s, bar = cute.thread_idx(), cute.smem("f32", 128), cute.mbarriers(1)
-        with cute.when(t == 0):
-            bar.init(3)
-        cute.syncthreads()
-        with cute.when(t >= 32):
-            s[t] = x[t]
-            meet_first(t)
-            with cute.when(t % 32 == 0):
-                bar.arrive(0)
-        with cute.otherwise():
-            bar.wait(0, 0)
-            for w in range(1, 4):
-                out[32 * w + t] = s[32 * w + 31 - t]
-
-    def right(x, out):
-        return (out.reshape(4, 32)[1:] == x.reshape(4, 32)[1:, ::-1]).all()
-
-    return verdicts(kernel, line(128), right)
-
-
-def test_one_lane_arrives_for_its_warp_after_syncwarp():
-    assert elected(lambda t: cute.syncwarp()) == {True}
-    assert elected(nothing) == {"emulate-race"}
-
-
-def for_each_lane(other):
-    """Each lane arrives at an mbarrier of its own, and waits for another one's."""
-
-    @cute.kernel
-    def kernel(x, out):
-        cute.launch(grid=2, block=32)
-        t, b, bar = cute.thread_idx(), cute.block_idx(), cute.mbarriers(32)
-        s = cute.smem("f32", 32)
-        with cute.when(t == 0):
-            bar.init(1)
-        cute.syncwarp()
-        s[t] = x[32 * b + t]
-        bar.arrive(t)
-        bar.wait(other(t), 0)
-        out[32 * b + t] = s[31 - t]
-
-    def right(x, out):
-        return (out.reshape(2, 32) == x.reshape(2, 32)[:, ::-1]).all()
-
-    return verdicts(kernel, line(64), right)
-
-
-def test_each_lane_may_wait_for_another():
-    assert for_each_lane(lambda t: 31 - t) == {True}
-    assert for_each_lane(lambda t: (t + 1) % 32) == {"emulate-race"}
 
 
 def pipelined(release_first, all_wait):
@@ -614,7 +495,7 @@ def test_an_mbarrier_does_not_end_under_a_load():
 
 
 def arriving(first, last, other=1):
-    """Block 0 arrives at the mbarrier of block 1, which may wait for it."""
+    """Block 0 arrives at the mbarrier of block 1: test_checks.py."""
 
     @cute.kernel
     def kernel(x, out):
@@ -632,26 +513,8 @@ def arriving(first, last, other=1):
     return kernel
 
 
-def waits_there(bar, b):
-    with cute.when(b % 2 == 1):
-        bar.wait(0, 0)
-
-
-def all_meet(bar, b):
-    cute.cluster_sync()
-
-
 def ends(bar, b):
     pass
-
-
-def test_a_block_lives_as_long_as_others_may_arrive_there():
-    for last in (waits_there, all_meet):
-        assert verdicts(arriving(cute.cluster_sync, last), line(128), same) == {True}
-        early = verdicts(arriving(cute.syncthreads, last), line(128), same)
-        assert early <= {"emulate-mbarrier-early", "emulate-mbarrier-unset"}, early
-    ended = verdicts(arriving(cute.cluster_sync, ends), line(128), same)
-    assert ended == {"emulate-block-end"}
 
 
 def arrives_there(bar, x, rank):
@@ -794,42 +657,6 @@ def test_a_multicast_meets_mbarriers_that_are_initialised():
 def test_a_block_lives_as_long_as_others_release_stages_there():
     found = verdicts(multicast(to_the_first, end=cute.syncthreads), tiles, copied)
     assert found == {"emulate-block-end"}
-
-
-# -- the end of a block under a TMA store
-
-
-def stored(wait):
-    @cute.kernel
-    def kernel(x, out):
-        cute.launch(grid=2, block=64)
-        t, b = cute.thread_idx(), cute.block_idx()
-        s = cute.smem("f32", cute.Layout((16, 64), (64, 1)), 1024)
-        for r in range(16):
-            s[r, t] = x[16 * b + r, t]
-        cute.fence_proxy_async()
-        cute.syncthreads()
-        with cute.when(t == 0):
-            cute.tma_store(s, cute.local_tile(cute.tma_tensor(out), (16, 64), (b, 0)))
-            wait()
-
-    return kernel
-
-
-def commits_and_waits():
-    cute.tma_store_commit()
-    cute.tma_store_wait(0, read=True)
-
-
-def waits_first():
-    cute.tma_store_wait(0)
-    cute.tma_store_commit()
-
-
-@pytest.mark.parametrize("wait", [cute.tma_store_commit, waits_first, nothing])
-def test_a_block_does_not_end_while_its_tma_store_reads(wait):
-    assert verdicts(stored(commits_and_waits), square, same) == {True}
-    assert verdicts(stored(wait), square, same) == {"emulate-block-end"}
 
 
 def test_a_block_does_not_end_while_its_load_writes_what_nobody_reads():

@@ -14,6 +14,7 @@ from cute_py.layout.offsets import offset_grid, offsets
 from cute_py.plan.functions import FUNCTIONS, REDUCTIONS
 from tests.coverage import covers
 from tests.emulated.plans import Maker, at, ops, tid
+from tests.sampling import each
 
 
 def mapped(fn, kind, *arrays, out=None):
@@ -251,9 +252,7 @@ def test_one_rounding_per_instruction():
 FLOATS = ("f16", "bf16", "tf32", "f32", "f64", "e4m3", "e5m2")
 
 
-@pytest.mark.parametrize("saturate", [False, True])
-@pytest.mark.parametrize("target", FLOATS)
-@pytest.mark.parametrize("source", FLOATS)
+@each(FLOATS, FLOATS, [False, True])
 def test_conversions_of_infinities_are_those_of_the_types(source, target, saturate):
     """What a kernel converts is what `cute.convert` converts, for every pair of types."""
     kind = cute.dtype(source)

@@ -1,4 +1,4 @@
-"""What `cute.ops.gemm` refuses, and what it takes to be enough memory."""
+"""What `cute.ops.gemm` refuses next to the rows of tests/refusals/operators.py; enough memory."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.errors import CuteError, DtypeError, LayoutError, LeafTypeError
+from cute_py.errors import CuteError, LayoutError
 from cute_py.kernels.config import choose_config
 from cute_py.ops import memory
 from cute_py.ops.product import Product, Request, gemm, taken
@@ -22,37 +22,6 @@ def refused(code, kind, *args, **options):
     return str(caught.value)
 
 
-def test_shapes_that_do_not_fit_are_refused():
-    a, b = np.ones((3, 4), np.float32), np.ones((5, 6), np.float32)
-    text = refused("ops-shapes", LayoutError, a, b)
-    assert "given a of shape (3,4) and b of shape (5,6); required: a (..., M, K)" in text
-    refused("ops-shapes", LayoutError, np.ones((2, 3, 4)), np.ones((3, 4, 5)))
-    text = refused("ops-rank", LayoutError, np.ones(4), b)
-    assert "given a of shape (4); required: at least 2 modes: (..., M, K)" in text
-    text = refused("ops-shape", LayoutError, a, a.T, np.ones((3, 4)), beta=1)
-    assert "given c of shape (3,4); required: shape (3,3)" in text
-    text = refused("ops-shape", LayoutError, a, a.T, bias=np.ones(4))
-    assert "given bias of shape (4); required: shape (3)" in text
-    refused("ops-shape", LayoutError, a, a.T, out=np.ones((3, 4), np.float32))
-    text = refused("ops-shape", LayoutError, a, a.T, out=[])
-    assert "given out of shape list; required: shape (3,3)" in text
-
-
-def test_types_that_do_not_fit_are_refused():
-    a = np.ones((3, 3), np.float32)
-    text = refused("ops-dtype", DtypeError, a, a.astype(np.float16))
-    assert "given operands of f32 and f16; required: f16, bf16, tf32, f32" in text
-    refused("ops-dtype", DtypeError, a.astype(int), a.astype(int))
-    text = refused("ops-array", LeafTypeError, a.astype(object), a)
-    assert "given ndarray of object as a; required: an array of numbers" in text
-    refused("ops-array", LeafTypeError, a, "text")
-    refused("ops-array", LeafTypeError, a.astype(complex), a)
-    text = refused("ops-out-dtype", DtypeError, a, a, out_dtype="s64")
-    assert "given out_dtype of s64; required: f32, f64" in text
-    text = refused("ops-out-dtype", DtypeError, a, a, out=np.zeros((3, 3)), out_dtype="f32")
-    assert "given out of float64; required: f32" in text
-
-
 def test_masked_arrays_are_refused():
     a = np.ones((3, 3), np.float32)
     masked = np.ma.array(a, mask=a > 0)
@@ -62,49 +31,16 @@ def test_masked_arrays_are_refused():
         assert caught.value.code == "argument-masked"
 
 
-def test_factors_are_real_numbers_and_beta_has_a_c():
+def test_factors_of_any_kind_of_number_are_taken():
     a = np.ones((3, 3), np.float32)
-    for wrong in (np.ones(2), "x", 1j, None, [1], 10**400):
-        for name in ("alpha", "beta"):
-            text = refused("ops-factor", LeafTypeError, a, a, **{name: wrong})
-            assert f"as {name}; required: a real number" in text
-    text = refused("ops-no-c", LayoutError, a, a, beta=2)
-    assert "given beta=2 without c" in text
     for right in (2, 2.0, np.float16(2), np.array(2), True + True):
         assert (cute.ops.gemm(a, a, alpha=right) == 6).all()
         assert (cute.ops.gemm(a, a, a, beta=right) == 5).all()
 
 
-def test_choices_that_there_are_not_are_refused():
-    a = np.ones((3, 3), np.float32)
-    text = refused("ops-choice", LeafTypeError, a, a, activation="cube")
-    assert "given activation='cube'; required: None, 'relu'" in text
-    refused("ops-choice", LeafTypeError, a, a, backend="tpu")
-    text = refused("ops-choice", LeafTypeError, a, a, config=5)
-    assert "given config=5; required: what choose_config returns, or text" in text
-    text = refused("gemm-config-text", LayoutError, a, a, config="tiles=3")
-    assert "given 'tiles=3'; required: parts like tile=64x64x32" in text
-    text = refused("gemm-config", LayoutError, a, a, config="stages=1")
-    assert "required: at least 2 stages" in text
-    wide = choose_config(3, 3, 3, "f32", ("MN", "MN"))
-    refused("gemm-config", LayoutError, a, a, config=wide)
+def test_stores_that_do_not_cover_the_tile_are_refused():
     with pytest.raises(LayoutError, match="required: stores that cover the tile evenly"):
         replace(choose_config(512, 512, 64, "bf16"), tile=(128, 192, 64), store=9)
-
-
-class OnDevice:
-    shape, dtype = (3, 3), np.dtype(np.float32)
-    __cuda_array_interface__ = {"shape": (3, 3), "typestr": "<f4", "data": (0, False), "version": 3}  # noqa: RUF012
-
-
-def test_arrays_must_lie_where_the_product_is_computed():
-    a = np.ones((3, 3), np.float32)
-    text = refused("ops-no-gpu", CuteError, a, a, backend="gpu")
-    assert "given a, b on the host, with backend='gpu'; required: all arrays where" in text
-    text = refused("ops-no-gpu", CuteError, OnDevice(), a)
-    assert "given b on the host" in text
-    text = refused("ops-no-gpu", CuteError, a, OnDevice(), backend="emulator")
-    assert "given b on the device" in text
 
 
 def test_read_only_results_are_refused():

@@ -27,6 +27,7 @@ from tests.hopper_kernels import (
     tma_add,
     tma_copy,
 )
+from tests.sampling import in_turn, quick
 
 ORDERS = ("forward", "reversed", 7)
 RNG = np.random.default_rng(0)
@@ -118,10 +119,9 @@ def summed(how, flags, filled=False, order="forward", rewritten=False):
 def test_a_condition_says_whether_sums_start_from_zero(how, flags, times, rewritten):
     if rewritten:
         pytest.importorskip("numba")
-    for order in ORDERS:
-        for filled in (False, True):
-            found, product = summed(how, flags, filled, order, rewritten)
-            assert (found == times * product).all()
+    for filled, order in in_turn((False, True), ORDERS):
+        found, product = summed(how, flags, filled, order, rewritten)
+        assert (found == times * product).all()
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -397,7 +397,7 @@ def test_boxes_put_each_element_where_the_layout_says(data):
 def test_a_tile_leaves_in_parts_of_its_columns(N, widths):
     a, b, d = halves(150, 64), halves(N + 8, 64), np.full((150, N + 8), np.nan, np.float16)
     plan = cute.trace(by_columns, a, b, d, N, widths)
-    for order in ORDERS:
+    for order in ORDERS[:2]:
         d[...] = np.nan
         cute.emulate(plan, a, b, d, order=order)
         assert (d == a.astype(np.float32) @ b.astype(np.float32).T).all()
@@ -684,8 +684,7 @@ def along_k(a, b, d, layouts, name):
     cute.copy(acc, part)
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("mode", "order"), quick(in_turn(MODES, ORDERS), MODES, ORDERS))
 def test_an_index_of_run_time_walks_over_a_tile_wider_than_the_swizzle(mode, order):
     a, b = halves(64, 128), halves(64, 128)
     exact = a.astype(np.float32) @ b.astype(np.float32).T

@@ -321,62 +321,6 @@ def test_m_major_tiles_take_their_swizzle_for_the_transposed_ldmatrix():
 # -- refusals
 
 
-@pytest.mark.parametrize(
-    ("ask", "says"),
-    [
-        (lambda: bank_conflicts([0, 4]), "addresses without the width of an access"),
-        (lambda: bank_conflicts([0] * 33, bits=32), "given 33 addresses"),
-        (lambda: bank_conflicts([0, 2], bits=32), "starts at offset 2"),
-        (
-            lambda: bank_conflicts([0], bits=256),
-            "wider vectors take several accesses",
-        ),
-        (lambda: bank_conflicts(Access(Layout((32, 1)), 32, "f32")), "without a layout"),
-        (lambda: bank_conflicts(7, Layout(4)), "a TiledCopy or an Access"),
-        (
-            lambda: bank_conflicts(Access(Layout((32, 1)), 32, "f32"), Layout(16)),
-            "indices below the size",
-        ),
-        (lambda: Access(Layout((32, 1)), 16, "f32"), "accesses of 32, 64, 128 bits"),
-        (
-            lambda: bank_conflicts(suggest_tiled_copy((32, 32), "f16", 32), Layout((32, 32))),
-            "its element 1 is at offset 32",
-        ),
-        (
-            lambda: bank_conflicts(
-                suggest_tiled_copy((32, 32), "f16", 32), Layout((32, 32), (36, 1))
-            ),
-            "starts that are multiples of 8",
-        ),
-        (
-            lambda: bank_conflicts(
-                make_tiled_copy(Copy_Atom("SM90_BULK_COPY_G2S<128>", "f16"), Layout(1), Layout(8)),
-                Layout(8),
-            ),
-            "bulk and TMA copies have no per-lane addresses",
-        ),
-        (lambda: swizzle_solver([], Layout(4)), "at least one TiledCopy or Access"),
-        (
-            lambda: swizzle_solver([Access(Layout((32, 1)), 32, "f32")], Swizzle(1, 0, 1)),
-            "a plain Layout to start from",
-        ),
-        (
-            lambda: suggest_smem_layout(
-                (32, 1), "f32", "K", [Access(Layout((32, 1), (0, 0)), 64, "f16")]
-            ),
-            "accesses with elements of the tile's width",
-        ),
-        (
-            lambda: suggest_smem_layout((32, 1), "f32", "N", []),
-            '"K" for the last or "MN" for the first',
-        ),
-    ],
-)
-def test_what_cannot_be_counted_is_refused(ask, says):
-    with pytest.raises(cute.CuteError, match=says):
-        ask()
-
-
 def test_a_tile_without_any_conflict_free_layout_is_refused():
     """66 words in one row: nothing to pad, and no swizzle permutes 66 offsets."""
     access = Access(Layout((2, 1), (32, 0)), 32, "f32")

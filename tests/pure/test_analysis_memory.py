@@ -1,7 +1,6 @@
 """coalescing() and vector_width(): against counts of bytes by hand."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -110,24 +109,3 @@ def test_auto_vectorising_copies_are_as_wide_as_the_layout_allows():
     assert coalescing(copy, Layout((32, 8), (8, 1))).requests == 1
     assert coalescing(copy, Layout((32, 8), (12, 1))).requests == 2  # 64 bits
     assert coalescing(copy, Layout((32, 8))).requests == 8
-
-
-@pytest.mark.parametrize(
-    ("ask", "says"),
-    [
-        (lambda: vector_width(dtype="f16"), "without a layout"),
-        (lambda: vector_width(Layout(4), Layout(8), dtype="f16"), "layouts of the same size"),
-        (lambda: vector_width(Layout(4), Layout(4)), "without a dtype"),
-        (lambda: coalescing(Layout(4), Layout(4)), "a TiledCopy or an Access"),
-        (
-            lambda: coalescing(
-                make_tiled_copy(Copy_Atom("SM75_U32x4_LDSM_N", "f16"), Layout(32), Layout(8)),
-                Layout(256),
-            ),
-            "an instruction whose lanes address gmem",
-        ),
-    ],
-)
-def test_what_has_no_answer_is_refused(ask, says):
-    with pytest.raises(cute.CuteError, match=says):
-        ask()

@@ -106,32 +106,3 @@ def test_fragments_of_a_block_tile():
     assert found.a * mma.size() * 32 == 128 * 64 * 16 * 4  # four groups along N
     assert found.b * mma.size() * 32 == 128 * 64 * 16 * 2
     assert found.total == found.a + found.b + found.c
-
-
-@pytest.mark.parametrize(
-    ("ask", "says"),
-    [
-        (lambda: occupancy("sm_61", 256, 32), "add a row to DEVICES for another architecture"),
-        (
-            lambda: occupancy("sm_80", 2048, 32),
-            "given 2048 threads of a block; required: 1 to 1024",
-        ),
-        (lambda: occupancy("sm_80", 256, 256), "use smaller blocks or tiles, or fewer registers"),
-        (lambda: occupancy("sm_80", 256, 32, 164 * KIB), "bytes of shared memory of a block"),
-        (
-            lambda: occupancy("sm_80", 1024, 128),
-            "131072 registers of a block, as allocated; required: 1 to 65536",
-        ),
-        (  # 25 warps of 2560 registers: the hardware counts 28
-            lambda: occupancy("sm_90", 25 * 32, 80),
-            "given 71680 registers of a block, as allocated; required: 1 to 65536",
-        ),
-        (
-            lambda: registers(make_tiled_mma("SM80_16x8x16_F32BF16BF16F32_TN"), (24, 8, 16)),
-            "extent 24 in M",
-        ),
-    ],
-)
-def test_what_no_multiprocessor_holds_is_refused(ask, says):
-    with pytest.raises(cute.LayoutError, match=says):
-        ask()

@@ -104,9 +104,7 @@ def test_good_call_is_answered(name):
     assert getattr(cute, name)(*GOOD_CALLS[name]) is not None
 
 
-@pytest.mark.parametrize(
-    ("name", "place"), [each for each in PLACES if each not in READ_FOR_BRACKETS]
-)
+@each([each for each in PLACES if each not in READ_FOR_BRACKETS])
 def test_operand_of_a_wrong_type_is_refused(name, place):
     """With a CuteError that says what was given; no other exception, and no answer."""
     for bad in NO_OPERANDS:

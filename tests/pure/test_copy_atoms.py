@@ -40,7 +40,7 @@ def test_bit_layouts_are_cutes(case):
     assert given == {key: case[key] for key in given}
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if "value_layouts" in c], ids=case_id)
+@each([c for c in CASES if "value_layouts" in c])
 def test_value_layouts_are_cutes(case):
     op = get_copy(case["atom"], *case["args"])
     for expected in case["value_layouts"]:

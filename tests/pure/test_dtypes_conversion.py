@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cute_py.dtypes as cute
+from tests.sampling import each
 
 F16 = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 BF16 = np.arange(1 << 16, dtype=np.uint16).view(ml_dtypes.bfloat16)
@@ -200,8 +201,7 @@ def check_pair(source, to, count):
     return x.size
 
 
-@pytest.mark.parametrize("to", PAIRED, ids=str)
-@pytest.mark.parametrize("source", PAIRED, ids=str)
+@each(PAIRED, PAIRED)
 def test_a11_every_pair_equals_numpy(source, to):
     assert check_pair(source, to, 20_000) > 50
 

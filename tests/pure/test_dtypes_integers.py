@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import cute_py.dtypes as cute
+from tests.sampling import each
 
 F16 = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 INTEGERS = [row for row in cute.DTYPES if row.is_integer]
@@ -41,8 +42,7 @@ def test_sub_byte_integers_truncate_as_ml_dtypes_does(row, peer):
     np.testing.assert_array_equal(cute.convert(want.astype(getattr(ml_dtypes, peer)), row), want)
 
 
-@pytest.mark.parametrize("source", [row for row in INTEGERS if row.bits >= 8], ids=str)
-@pytest.mark.parametrize("to", INTEGERS, ids=str)
+@each([row for row in INTEGERS if row.bits >= 8], INTEGERS)
 def test_integers_truncate_or_clamp(source, to):
     x = random_floats(f"u{source.bits // 8}", 2000).view(source.numpy)
     x = np.concatenate([x, np.array([source.min, source.max, 0, 1], source.numpy)])

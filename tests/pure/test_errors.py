@@ -1,7 +1,6 @@
 """Refusals teach: what was given, what is required, how to fix it; and the fix holds.
 
-`EXAMPLES` makes each refusal of the layout algebra once, with a real call. docs/errors.md shows
-their messages, and must list every code of `WORDINGS`.
+docs/errors.md shows the messages of tests/refusals, and must list every code of `WORDINGS`.
 """
 
 import ast
@@ -21,21 +20,16 @@ from hypothesis import strategies as st
 
 import cute_py as cute
 from cute_py import (
-    E,
     Layout,
-    Swizzle,
     composition,
     errors,
-    make_composed_layout,
-    make_identity_layout,
-    sym,
 )
 from cute_py.errors import WORDINGS, refusal
 from cute_py.plan.ops import OPS
 from tests import model
-from tests.kernel_refusals import traced
+from tests.kernel_refusals import raised, traced
 from tests.notation import read_text
-from tests.refusal_examples import RECORDED, WHEN, made_by_calls, messages
+from tests.refusals.rows import made, messages, rows
 from tests.sampling import check_each, each
 from tests.strategies import compact_layouts, layouts
 
@@ -43,189 +37,6 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "cute_py"
 DOCS = ROOT / "docs" / "errors.md"
 CALL = r"(?:\w+\(.*\): )?"  # the call of the user, where an operation inside of it refuses
-ROW = Layout((4, 8), (8, 1))
-K = sym("K", multiple_of=4, min=4)
-
-
-def nested(levels):
-    shape = 2
-    for _ in range(levels):
-        shape = (shape,)
-    return shape
-
-
-# code -> (a call that is refused with it, what its message must say)
-EXAMPLES = {
-    "leaf-type": (lambda: Layout(4.0), "Layout: given 4.0 (float); required: integers"),
-    "extent-not-positive": (lambda: Layout((4, 0)), "extent 0 in mode 1"),
-    "not-congruent": (lambda: Layout((4, 8), (1,)), "shape (4,8) with stride (1)"),
-    "too-deep": (lambda: Layout(nested(65)), "at most 64 levels"),
-    "wrong-argument": (
-        lambda: cute.transform_leaf(4, (1, 2)),
-        "given 4 (int); required: a function of the corresponding leaves",
-    ),
-    "layout-text": (
-        lambda: Layout("(4,8):(8,1)"),
-        "the text '(4,8):(8,1)'; required: a shape, or a shape and a stride",
-    ),
-    "layout-list": (lambda: Layout([4, 8]), "the list [4, 8]; required: integers"),
-    "not-a-layout": (lambda: cute.complement(5), "complement: given 5 (int); required: a layout"),
-    "basis-path": (lambda: E(-1), "E: given path (-1,)"),
-    "mixed-strides": (
-        lambda: Layout((4, 8), (1, E(1)))(1, 1),
-        "integer stride 1 next to coordinate strides 1@1",
-    ),
-    "profile-mismatch": (lambda: cute.inner_product((1, 2), 3), "given (1,2) paired with 3"),
-    "not-divisible": (lambda: cute.shape_div(6, 4), "pad 6 to a multiple of 4"),
-    "coordinate-profile": (lambda: ROW(1, 2, 3), "coordinate (1,2,3) for shape (4,8)"),
-    "coordinate-range": (lambda: ROW(4, 0), "4 in mode 0; required: 0 <= entry < 4"),
-    "mode-range": (lambda: cute.get(ROW, 2), "mode 2 of (4,8):(8,1)"),
-    "mode-interval": (lambda: cute.take(ROW, 1, 1), "modes 1 to 1 of (4,8):(8,1) (rank 2)"),
-    "rank-target": (
-        lambda: cute.append(Layout((2, 3, 4)), Layout(1, 0), 2),
-        "rank 2 for (2,3,4):(1,2,6), which has rank 3",
-    ),
-    "profile-rank": (lambda: cute.coalesce(ROW, (1, 1, 1)), "profile (1,1,1) for (4,8):(8,1)"),
-    "tiler-rank": (
-        lambda: cute.logical_divide(ROW, (2, 2, 2)),
-        "a tiler of 3 modes for (4,8):(8,1) (rank 2)",
-    ),
-    "tiler-type": (lambda: composition(ROW, "4:1"), "given '4:1' (str); required: a layout"),
-    "composition-departs": (
-        lambda: composition(Layout((4, 6), (1, 5)), Layout(3, 3)),
-        "given a=(4,6):(1,5) and b=3:3: at coordinate number 2",
-    ),
-    "composition-too-large": (
-        lambda: composition(Layout((4, 4), (1, 5)), Layout((2**13, 2**13), (1, -1))),
-        "whose carries may cancel or whose strides differ in sign",
-    ),
-    "composition-cancels": (
-        lambda: composition(
-            Layout((2**20, 2**20, 4), (1, 2**20 + 1, 2**40 + 2**20 - 1)), Layout(2**22, 2**20 + 1)
-        ),
-        "a step of 1048577 in b through digits (1048576,1048576,...) of a, whose carries cancel",
-    ),
-    "composition-diagonal": (
-        lambda: composition(make_identity_layout((2, 2)), Layout(2, 3)),
-        "one step would be 1@0 + 1@1",
-    ),
-    "composition-symbols": (
-        lambda: composition(Layout((6, sym("M")), (1, 10)), Layout(4, 4)),
-        "4 and 6, of which neither is known to divide the other",
-    ),
-    "composition-carry": (
-        lambda: composition(Layout((K, 8), (1, 100)), Layout((2, K), (1, 1))),
-        "the modes of b add up to K in a digit of a of extent K",
-    ),
-    "complement-overlap": (
-        lambda: cute.complement(Layout((4, 2), (1, 2)), 16),
-        "mode 1 (stride 2) steps within the 4 offsets",
-    ),
-    "complement-gap": (
-        lambda: cute.logical_divide(
-            Layout((2, 3, 2, 8), (2, 10, 8, 8)), Layout((2, 1, 2), (6, 12, 2))
-        ),
-        "mode 0 has stride 6, which is not a multiple of the 4 offsets",
-    ),
-    "coordinate-strides": (
-        lambda: cute.max_common_vector(make_identity_layout((4, 8)), Layout(32)),
-        "coordinate stride 1@0; required: integer strides",
-    ),
-    "left-inverse": (
-        lambda: cute.left_inverse(Layout((3, 3), (2, 3))),
-        "stride 3 above a mode of stride 2 that fills 6 offsets",
-    ),
-    "tile-to-shape": (
-        lambda: cute.tile_to_shape(Layout((4, 4)), (10, 8)),
-        "pad the shape to (12,8)",
-    ),
-    "not-compact": (
-        lambda: cute.get_hier_coord(Layout((4, 2), (1, 8)), 5),
-        "dividing offset 5 by the strides gives no coordinate",
-    ),
-    "upcast-stride": (
-        lambda: cute.upcast(Layout((4, 2), (1, 6)), 4),
-        "by 4: stride 6 in mode 1; required: strides that divide 4",
-    ),
-    "upcast-overlap": (
-        lambda: cute.upcast(Layout((2, 2), (1, 1)), 2),
-        "modes with strides below 2 together reach offset 2",
-    ),
-    "downcast-unit": (lambda: cute.downcast(Layout(4, 2), 2), "4:2 by 2: 0 modes have stride 1"),
-    "swizzle-parameters": (lambda: Swizzle(3, 0, 2), "Swizzle(3, 0, 2); required: B >= 0"),
-    "swizzle-masks": (lambda: cute.make_swizzle(0b101, 0b10), "Y mask 0b101 and Z mask 0b10"),
-    "swizzle-factor": (lambda: cute.upcast(Swizzle(1, 3, 1), 3), "Sw<1,3,1> by 3"),
-    "swizzle-through": (
-        lambda: cute.logical_product(
-            Layout(3), make_composed_layout(Swizzle(1, 0, 1), 0, Layout(4))
-        ),
-        "block 3:1 at Sw<1,0,1> o 0 o 4:1",
-    ),
-    "upcast-swizzle": (lambda: cute.upcast(Swizzle(3, 2, -3), 32), "a factor of at most 4"),
-    "upcast-offset": (
-        lambda: cute.upcast(make_composed_layout(Swizzle(1, 3, 3), 3, Layout(8)), 2),
-        "offset 3 by 2",
-    ),
-    "composed-outer": (
-        lambda: make_composed_layout("Sw", 0, Layout(4)),
-        "given 'Sw' (str) as outer map",
-    ),
-    "no-stride": (
-        lambda: make_composed_layout(Swizzle(1, 0, 1), 0, Layout(4)).stride,
-        "Sw<1,0,1> o 0 o 4:1",
-    ),
-    "complement-swizzle": (
-        lambda: cute.complement(make_composed_layout(Swizzle(1, 0, 1), 0, Layout(2, 2)), 8),
-        "swizzle moves offsets into the gaps",
-    ),
-    "inverse-offset": (
-        lambda: cute.right_inverse(make_composed_layout(Swizzle(1, 0, 1), 3, Layout(4))),
-        "Sw<1,0,1> o 3 o 4:1; required: a map that is one-to-one, with offset 0",
-    ),
-    "tools-size": (
-        lambda: cute.cosize(make_composed_layout(Swizzle(1, 0, 1), 1, Layout(2**25, -3))),
-        "for which 33554432 offsets would have to be tabulated; required: at most 65536",
-    ),
-    "size-mismatch": (
-        lambda: cute.layout_add(Layout(4), Layout(6)),
-        "4:1 of size 4 and 6:1 of size 6",
-    ),
-    "layout-add": (
-        lambda: cute.layout_add(Layout((2, 3), (1, 5)), Layout((3, 2), (1, 7))),
-        "at index 3 the sum is 13, but the layout that fits before it gives 9",
-    ),
-    "composition-codomain": (
-        lambda: composition(Layout((4, 8)), Layout(2, E(3))),
-        "coordinate stride 1@3 names mode 3",
-    ),
-}
-
-
-@each(EXAMPLES)
-def test_refusal_has_its_code_class_and_words(code):
-    call, words = EXAMPLES[code]
-    with pytest.raises(cute.CuteError, match=re.escape(words)) as caught:
-        call()
-    assert caught.value.code == code
-    assert type(caught.value) is WORDINGS[code][0]
-
-
-@each(EXAMPLES)
-def test_refusal_names_operation_given_required_and_fix(code):
-    message = str(raised(EXAMPLES[code][0]))
-    assert re.fullmatch(rf"{CALL}\w+: given .+; required: .+; fix: .+", message), message
-
-
-@each(EXAMPLES)
-def test_refusal_names_an_operation_of_cute_py(code):
-    facts = raised(EXAMPLES[code][0]).facts
-    assert facts["operation"] == "layout" or hasattr(cute, facts["operation"])
-
-
-def raised(call):
-    with pytest.raises(cute.CuteError) as caught:
-        call()
-    return caught.value
 
 
 def refused(operation, *operands):
@@ -238,7 +49,7 @@ def refused(operation, *operands):
 
 
 def test_refusal_survives_pickling():
-    error = raised(EXAMPLES["tile-to-shape"][0])
+    error = made()["tile-to-shape"]
     twin = pickle.loads(pickle.dumps(error))
     assert (type(twin), str(twin), twin.code) == (type(error), str(error), error.code)
 
@@ -366,7 +177,7 @@ HEAD, RULE = "| code | class | raised when | example |", "| --- | --- | --- | --
 
 def row(code, message):
     quoted = f"`` {message} ``" if "`" in message else f"`{message}`"
-    cells = (f"`{code}`", f"`{WORDINGS[code][0].__name__}`", WHEN[code], quoted)
+    cells = (f"`{code}`", f"`{WORDINGS[code][0].__name__}`", rows()[code].when, quoted)
     return "".join(f"| {cell.replace('|', BAR)} " for cell in cells) + "|"
 
 
@@ -378,8 +189,8 @@ def test_the_page_shows_what_is_said(request, said):
 
 
 def test_each_wording_has_one_example(said):
-    assert WHEN.keys() == said.keys() == WORDINGS.keys()
-    assert not RECORDED.keys() & made_by_calls().keys()
+    assert rows().keys() == said.keys() == WORDINGS.keys()
+    assert all(bool(row.wrong) != bool(row.recorded) for row in rows().values())
 
 
 def test_examples_have_their_wordings(said):
@@ -460,8 +271,8 @@ def test_an_argument_that_is_a_number_can_be_passed_at_compile_time():
 
 def test_no_refusal_of_a_kernel_offers_what_a_kernel_cannot_do():
     """No symbol can be declared in a kernel; what has a place in a kernel offers none."""
-    made = {code: str(error) for code, error in made_by_calls().items()}
-    placed = {code: text for code, text in made.items() if re.search(r"\(\S+\.py:\d+\)$", text)}
+    said = {code: str(error) for code, error in made().items()}
+    placed = {code: text for code, text in said.items() if re.search(r"\(\S+\.py:\d+\)$", text)}
     assert len(placed) > 60
     assert {code for code, text in placed.items() if "sym(" in text} == set()
 

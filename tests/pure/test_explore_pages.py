@@ -20,6 +20,7 @@ from cute_py.explore.controls import PRESETS, TILINGS, controls
 from cute_py.explore.pages import CDN, RUNTIME, front_end, own, single, site, sources
 from cute_py.expression import evaluate, functions
 from tests.pure.test_explore_repairs import REPAIRED
+from tests.sampling import each
 
 STATES = [(f"{tab}: {name}", s) for tab, found in PRESETS.items() for name, s in found.items()]
 
@@ -40,7 +41,7 @@ def runtime(tmp_path):
     return folder
 
 
-@pytest.mark.parametrize(("name", "state"), STATES, ids=[name for name, _ in STATES])
+@each(STATES)
 def test_presets_are_answered_with_a_picture(name, state):
     found = answer({"v": 1, **state})
     if name.endswith("a refusal"):

@@ -73,9 +73,7 @@ def test_golden_data_is_complete():
 # -- laws
 
 
-@pytest.mark.parametrize("bits", [4, 8, 16, 32, 64])
-@pytest.mark.parametrize("swizzle", SWIZZLES)
-@pytest.mark.parametrize("major", ["K", "MN"])
+@each(["K", "MN"], SWIZZLES, [4, 8, 16, 32, 64])
 def test_element_form_is_the_byte_form(major, swizzle, bits):
     """Scaled to bits, the element layout is Sw<B,4,3> on byte addresses of the plain layout."""
     layout = gmma_layout_atom(major, swizzle, bits)

@@ -13,6 +13,7 @@ import pytest
 import cute_py as cute
 from tests import model
 from tests.notation import golden_cases, plain, read, read_call, read_text, text
+from tests.sampling import each
 
 DOCS = Path(__file__).parents[2] / "docs"
 OF_ATOMS = {"gmma_layout_atom", "gmma_tile_to_shape"}
@@ -240,7 +241,7 @@ def decayed_slice(case, given):
     return None if same else f"differs: {plain(given)}"
 
 
-@pytest.mark.parametrize(("file", "op"), OPERATIONS, ids=lambda each: each)
+@each(OPERATIONS)
 def test_golden_case_is_answered_as_cute_does(file, op):
     """Every case of the operation, but for the documented differences."""
     offenders = []
@@ -275,12 +276,12 @@ def our_answer(call):
     return text(result)
 
 
-@pytest.mark.parametrize("call", DIFFERENCES)
+@each(DIFFERENCES)
 def test_documented_difference_is_what_we_answer(call):
     assert our_answer(call) == DIFFERENCES[call][1]
 
 
-@pytest.mark.parametrize("call", DIFFERENCES)
+@each(DIFFERENCES)
 def test_documented_difference_is_one(call):
     cute_cpp, ours = DIFFERENCES[call]
     assert cute_cpp != ours, "we answer as CuTe does: strike the row"

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import cute_py as cute
 from cute_py import Layout, LayoutRight, make_host_tensor, make_tensor
+from tests.sampling import each
 
 PITCHED = Layout((16, 8), (1, 20))  # column-major, 4 elements of padding after each column
 SWIZZLED = cute.make_composed_layout(cute.Swizzle(2, 0, 3), 0, Layout((16, 8), (8, 1)))
@@ -175,8 +176,7 @@ OPERATIONS = {
 }
 
 
-@pytest.mark.parametrize("names", list(product(LAYOUTS, repeat=2)), ids="-".join)
-@pytest.mark.parametrize("operation", OPERATIONS)
+@each(OPERATIONS, list(product(LAYOUTS, repeat=2)))
 def test_d12_integers_are_numpys_for_mixed_layouts(operation, names):
     x, y = integers(2), integers(3)
     y[y == 0] = 1

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cute_py as cute
+from tests.sampling import fewer
 from tests.strategies import composed_layouts, layouts, tilers
 
 UNARY = (
@@ -43,12 +44,14 @@ def untouched(operation, *operands):
 
 
 @pytest.mark.parametrize("name", UNARY.split())
+@fewer(4)
 @given(layout=st.one_of(layouts(max_leaves=3), composed_layouts()))
 def test_unary_operation_leaves_its_input_untouched(name, layout):
     assert untouched(getattr(cute, name), layout)
 
 
 @pytest.mark.parametrize("name", BINARY.split())
+@fewer(4)
 @given(a=layouts(max_leaves=3, max_size=64), b=layouts(max_leaves=2, max_size=16))
 def test_binary_operation_leaves_its_inputs_untouched(name, a, b):
     assert untouched(getattr(cute, name), a, b)

@@ -226,10 +226,13 @@ OF_HOPPER = [
 ]
 
 
+# what is tried at every run, and what is not
+OFTEN = (None, -1, 1.5, (1, 2), Odd(), "a tensor")
+RARELY = ("x", 1000, [], {}, True, np.zeros(3), np.int64(1))
+
+
 @pytest.mark.parametrize(
-    "junk",
-    [None, "x", -1, 1000, 1.5, (1, 2), [], {}, True, Odd(), "a tensor", np.zeros(3), np.int64(1)],
-    ids=str,
+    "junk", [*OFTEN, *(pytest.param(x, marks=pytest.mark.slow) for x in RARELY)], ids=str
 )
 def test_nothing_but_refusals_leaves_kernels_for_hopper(junk):
     @cute.kernel

@@ -23,6 +23,7 @@ from cute_py.atoms.search import table_rows, table_text
 from cute_py.dtypes.table import DTYPES
 from cute_py.tiled.coverage import coverage
 from tests.notation import golden_cases
+from tests.sampling import each
 
 CASES = golden_cases("mma_atoms")
 ALL = list(rows())
@@ -169,9 +170,7 @@ def ptx_c(i):
     return GROUP + 8 * (i // 2), IN_GROUP * 2 + i % 2
 
 
-@pytest.mark.parametrize(
-    "atom", [row for row in RUNNABLE if row.num_threads == 32], ids=lambda row: row.name
-)
+@each([row for row in RUNNABLE if row.num_threads == 32])
 def test_warp_fragments_are_those_of_the_ptx_isa(atom):
     m, n, _ = atom.shape_mnk
     for tv, rows_, bits in ((atom.a_tv, m, atom.a_type.bits), (atom.b_tv, n, atom.b_type.bits)):
@@ -373,64 +372,6 @@ def test_a_name_loads_its_familys_module_alone():
 
 
 # -- refusals
-
-
-@pytest.mark.parametrize(
-    ("call", "code", "text"),
-    [
-        (
-            lambda: get("SM80_16x8x16_F32BF16BF16F32"),
-            "atom-unknown",
-            "did you mean SM80_16x8x16_F32BF",
-        ),
-        (lambda: get("nothing"), "atom-unknown", r"find\(a=..., arch=...\) lists what fits"),
-        (
-            lambda: get("SM75_QMMA"),
-            "atom-unknown",
-            "given SM75_QMMA; required: the name of an atom",
-        ),
-        (lambda: get("SM90_64x12x16_F32F16F16_SS"), "atom-unknown", "spelled as in CuTe"),
-        (lambda: BF16("f32"), "atom-parameters", "template parameters of the atom: none"),
-        (
-            lambda: get("SM90_64x8x16_F32F16F16_SS")(tnspC="K"),
-            "atom-parameters",
-            "template parameters of the atom: tnspA, tnspB, scaleA, scaleB",
-        ),
-        (
-            lambda: get("SM90_64x8x16_F32F16F16_SS")("K", tnspA="K"),
-            "atom-parameters",
-            "given K, tnspA=K",
-        ),
-        (
-            lambda: get("SM90_64x8x16_F32F16F16_RS")(tnspA="MN"),
-            "atom-argument",
-            "given tnspA=MN; required: tnspA of K; fix: A in registers is K-major",
-        ),
-        (lambda: get("SM90_64x8x16_F32F16F16_SS")(scaleB=2), "atom-argument", "scaleB of 1 or -1"),
-        (lambda: get("SM90_64x8x8_F32TF32TF32_SS_TN")(tnspB="MN"), "atom-parameters", "tnspB=MN"),
-        (lambda: get("SM100_MMA_S8_SS")(M=65), "atom-argument", "M of a positive multiple of 8"),
-        (
-            lambda: get("UniversalFMA").instruction(["d"], ["a"], ["b"]),
-            "atom-no-ptx",
-            "UniversalFMA<f32,f32,f32,f32>, which has no PTX text",
-        ),
-        (
-            lambda: BF16.instruction("dddd", "aaa", "bb"),
-            "atom-operand",
-            "given 3 registers for an operand of 4; required: 4 registers of type b32",
-        ),
-        (
-            lambda: find(arch="ampere"),
-            "arch-name",
-            "architecture 'ampere'; required: sm_ and a number",
-        ),
-        (lambda: BF16.support(80), "arch-name", "architecture 80"),
-    ],
-)
-def test_refusal_teaches(call, code, text):
-    with pytest.raises(cute.LayoutError, match=text) as caught:
-        call()
-    assert caught.value.code == code
 
 
 # -- search

@@ -13,6 +13,7 @@ import cute_py as cute
 from cute_py import Layout
 from tests import strategies as sts
 from tests.opaque import hide, reveal
+from tests.sampling import fewer
 
 
 def hidden(layout):
@@ -52,6 +53,7 @@ UNARY = {
 
 
 @pytest.mark.parametrize("name", UNARY)
+@fewer(2)
 @given(layout=sts.chain_layouts(broadcast=True))
 def test_one_layout(name, layout):
     operation = UNARY[name]
@@ -77,6 +79,7 @@ BINARY = {
 
 
 @pytest.mark.parametrize("name", BINARY)
+@fewer(2)
 @given(a=sts.chain_layouts(max_size=64), b=sts.chain_layouts(max_leaves=2, max_size=16))
 def test_two_layouts(name, a, b):
     operation = BINARY[name]

@@ -13,6 +13,7 @@ from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.notation.parse import parse, parse_layout
 from cute_py.layout.notation.parse_tokens import MAX_NESTING, MAX_TEXT
 from tests.notation import GOLDEN, golden_cases, read_text
+from tests.sampling import each
 from tests.strategies import (
     composed_layouts,
     int_tuples,
@@ -269,7 +270,7 @@ PRINTED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "layout"), PRINTED, ids=[text[:40] for text, _ in PRINTED])
+@each(PRINTED)
 def test_print_is_read(text, layout):
     assert parse_layout(text) == layout
 
@@ -426,7 +427,7 @@ UNEXPECTED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "position", "words"), UNEXPECTED, ids=[u[0] for u in UNEXPECTED])
+@each(UNEXPECTED)
 def test_unexpected_text_is_refused_with_position_and_expectation(text, position, words):
     with pytest.raises(ParseError, match=re.escape(words)) as raised:
         parse_layout(text)

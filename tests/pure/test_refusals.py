@@ -1,28 +1,25 @@
-"""A refusal of a kernel or its arguments: provoked, placed, taught as docs/errors.md shows it; and
-what is right is accepted.
-
-The cases are in the files of their subjects: bodies of kernels that say what is wrong in them, and
-`CALLS`, a refused call and a right one for each code.
+"""The rows of tests/refusals: what is wrong is refused as docs/errors.md shows it, and told by what
+was given, what is required and how to fix it; what is fixed is accepted.
 """
+
+import re
 
 import pytest
 
-from cute_py.calls.wordings import WORDINGS as OF_CALLS
-from cute_py.plan.wordings import WORDINGS as OF_PLANS
-from cute_py.trace.wordings import WORDINGS as OF_TRACING
-from tests.kernel_refusals import bodies, corrected, marked_line, message_of, raised, traced
-from tests.kernel_refusals import require_teaching as teaches
-from tests.pure import test_trace_refusals as of_python
-from tests.pure import test_trace_refusals_calls as of_calls
-from tests.pure import test_trace_refusals_memory as of_memory
-from tests.refusal_examples import messages
+import cute_py as cute
+from cute_py.errors import WORDINGS
+from tests.kernel_refusals import marked_line, raised, require_teaching
+from tests.refusals.rows import LAYERS, made, messages, rows_of
+from tests.sampling import check_each
 
-BODIES = bodies(of_python, of_memory, of_calls)
-CALLS = of_python.CALLS | of_calls.CALLS
-OTHER_ARRAYS = (  # test_launching.py, test_tensor_array.py, test_array_front.py, test_fast_path.py
-    "argument-device", "argument-dlpack", "argument-gradient", "argument-import",
-    "argument-negated", "argument-tangent", "argument-tensor", "table-library", "table-memory",
-)  # fmt: skip
+CALL = r"(?:\w+\(.*\): )?"  # the call of the user, where an operation inside of it refuses
+# of arrays that need another library or a GPU: test_launching.py, test_tensor_array.py,
+# test_array_front.py, test_fast_path.py
+OTHER_ARRAYS = {
+    *("argument-device", "argument-dlpack", "argument-gradient", "argument-import"),
+    *("argument-negated", "argument-tangent", "argument-tensor", "table-library", "table-memory"),
+}
+INSIDE = ("layout", "abs", "divides", "eval", "inverse", "subs")  # methods, and what is internal
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -31,34 +28,51 @@ def examples():
     messages()
 
 
-@pytest.fixture(autouse=True)
-def leftovers():
-    """Begin with an index that another kernel left."""
-    of_python.leave_an_index()
+def check_wrong(row):
+    """Require that each call is refused with the code, and that its message teaches."""
+    for number, (call, words) in enumerate(row.wrong):
+        first = number == 0 and row.when
+        error = made()[row.code] if first else raised(call)
+        assert (error.code, type(error)) == (row.code, WORDINGS[row.code][0])
+        assert re.search(r": given .+; required: .+; fix: ", str(error), re.DOTALL), str(error)
+        assert first or words
+        pattern = ".*".join(map(re.escape, words.split("...")))
+        assert re.search(pattern, str(error)), str(error)
+    if row.body:
+        require_teaching(error, row.code, marked_line(row.body))
 
 
-def require_shown(error, code):
-    """Assert that docs/errors.md shows this refusal of the code."""
-    assert error.code == code
-    assert message_of(error).partition("\n")[0].strip() == messages()[code]
+def check_right(row):
+    """Require that each fixed call is accepted."""
+    for call in row.right:
+        call()
 
 
-@pytest.mark.parametrize("code", BODIES)
-def test_a_wrong_body_is_refused_where_it_stands_and_the_right_one_is_traced(code):
-    body = BODIES[code]
-    error = raised(lambda: traced(body))
-    teaches(error, code, marked_line(body))
-    require_shown(error, code)
-    assert traced(corrected(body)).name == body.__name__
+def name_of(row):
+    return row.code
 
 
-@pytest.mark.parametrize("code", CALLS)
-def test_a_wrong_call_is_refused_and_the_right_one_is_not(code):
-    wrong, right = CALLS[code]
-    require_shown(raised(wrong), code)
-    assert right().body
+@pytest.mark.parametrize("layer", LAYERS)
+def test_what_is_wrong_is_refused_in_words(layer):
+    check_each(check_wrong, rows_of(layer), name_of)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_what_is_fixed_is_accepted(layer, capsys):
+    check_each(check_right, rows_of(layer), name_of)
+
+
+def test_refusals_name_an_operation_of_cute_py():
+    def check(row):
+        assert re.fullmatch(rf"{CALL}\w+: given .+; required: .+; fix: .+", messages()[row.code])
+        operation = made()[row.code].facts["operation"]
+        assert operation in INSIDE or hasattr(cute, operation)
+
+    check_each(check, rows_of("layout"), name_of)
 
 
 def test_every_refusal_of_kernels_is_provoked():
-    codes = {*OF_TRACING, *OF_CALLS, *OF_PLANS}
-    assert codes - {*BODIES, *CALLS} == {*OTHER_ARRAYS}
+    layers = "arguments", "python", "memory", "hopper"
+    rows = [row for layer in layers for row in rows_of(layer)]
+    assert {row.code for row in rows if row.recorded} == OTHER_ARRAYS
+    assert all(row.right or row.recorded for row in rows if row.when)

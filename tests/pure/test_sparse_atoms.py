@@ -164,7 +164,7 @@ def test_sparse_product_is_that_of_the_dense_matrix(atom):
 # -- the PTX ISA and CuTe C++
 
 
-@pytest.mark.parametrize("atom", WARP, ids=str)
+@each(WARP)
 def test_a_register_stands_for_the_columns_that_the_ptx_isa_says(atom):
     """PTX ISA, Matrix Fragments for sparse mma: row, firstcol and lastcol of each register of A."""
     wide = 2 * 32 // atom.a_type.bits

@@ -12,6 +12,7 @@ from cute_py.tiled.coverage import coverage
 from cute_py.tiled.suggest import suggest_permutation, suggest_tiled_copy
 from cute_py.tiled.tiled_copy import make_tiled_copy_A, make_tiled_copy_B
 from cute_py.tiled.tiled_mma import make_tiled_mma
+from tests.sampling import each
 
 extents = st.sampled_from((8, 16, 24, 32, 64, 96, 128))
 
@@ -74,8 +75,7 @@ def test_suggestion_for_a_128x32_tile():
     assert str(grouped.atom.op) == "SM80_CP_ASYNC_CACHEGLOBAL<128>"
 
 
-@pytest.mark.parametrize(
-    "name",
+@each(
     [
         "SM80_16x8x16_F32BF16BF16F32_TN",
         "SM80_16x8x8_F32F16F16F32_TN",
@@ -83,9 +83,9 @@ def test_suggestion_for_a_128x32_tile():
         "SM80_16x8x8_F32TF32TF32F32_TN",
         "SM89_16x8x32_F32E4M3E4M3F32_TN",
     ],
+    [(1, 1, 1), (2, 2, 1), (4, 1, 1), (1, 4, 1)],
+    [1, 2, 4],
 )
-@pytest.mark.parametrize("layout", [(1, 1, 1), (2, 2, 1), (4, 1, 1), (1, 4, 1)])
-@pytest.mark.parametrize("matrices", [1, 2, 4])
 def test_suggested_permutations_feed_the_widest_ldmatrix(name, layout, matrices):
     atom = atoms.get(name)
     tile = suggest_permutation(make_tiled_mma(atom, layout), matrices)
@@ -102,27 +102,3 @@ def test_x4_needs_two_atoms_of_n_for_each_warp():
     assert suggest_permutation(plain) == (32, 32, 16)
     with pytest.raises(cute.LayoutError):
         make_tiled_copy_B(Copy_Atom("SM75_U32x4_LDSM_N", "bf16"), plain)
-
-
-@pytest.mark.parametrize(
-    ("ask", "says"),
-    [
-        (
-            lambda: suggest_tiled_copy((8, 8), "f16", 128),
-            "use fewer threads, a narrower vector_bits, or a larger tile",
-        ),
-        (lambda: suggest_tiled_copy((8, 8), "f16", 8, "N"), '"K" for the last'),
-        (lambda: suggest_tiled_copy((8, 8, 8), "f16", 8), "major 'K' for tile"),
-        (
-            lambda: suggest_permutation(make_tiled_mma("SM80_16x8x16_F32BF16BF16F32_TN"), 3),
-            "1, 2 or 4 matrices",
-        ),
-        (
-            lambda: suggest_permutation(make_tiled_mma("SM70_8x8x4_F32F16F16F32_TN")),
-            "an atom of one warp",
-        ),
-    ],
-)
-def test_what_cannot_be_suggested_is_refused(ask, says):
-    with pytest.raises(cute.LayoutError, match=says):
-        ask()

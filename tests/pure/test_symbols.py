@@ -14,12 +14,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import cute_py as cute
-from cute_py.errors import LayoutError, LeafTypeError, UndecidedError
+from cute_py.errors import LayoutError, UndecidedError
 from cute_py.integers import ints, symbol_decisions
 from cute_py.integers.ints import ceil_div, min_
 from cute_py.integers.symbol_decisions import bounds
 from cute_py.integers.symbol_proofs import Proof, prove_divides_ints, prove_equal_ints
 from cute_py.integers.symbols import latex, subs, sym, symbols_in, terms_of, to_sympy
+from tests.sampling import each
 from tests.symbol_trees import (
     POOL,
     POSITIVE,
@@ -308,8 +309,7 @@ def test_repr_carries_the_declaration_in_canonical_form(declared, text):
 # -- decisions that layouts need
 
 
-@pytest.mark.parametrize(
-    ("question", "a", "b", "answer"),
+@each(
     [
         ("same", M * N, N * M, True),
         ("same", M // 8 * 8, M, True),
@@ -341,7 +341,7 @@ def test_repr_carries_the_declaration_in_canonical_form(declared, text):
         ("divides", N, M * N + N, True),
         ("divides", K, 63, False),
         ("divides", 8, 16 * i + N // 3 * 8, True),
-    ],
+    ]
 )
 def test_decision(question, a, b, answer):
     assert getattr(ints, question)(a, b) is answer
@@ -428,66 +428,6 @@ def test_settled_comparisons_are_bools():
 def test_python_needs_a_settled_answer(use, text):
     with pytest.raises(UndecidedError, match=text):
         use()
-
-
-@pytest.mark.parametrize(
-    ("use", "kind", "text"),
-    [
-        (
-            lambda: sym("2x"),
-            LayoutError,
-            "sym: given the name '2x'; required: a Python identifier; fix: use letters, digits",
-        ),
-        (lambda: sym(3), LayoutError, "sym: given the name 3; "),
-        (
-            lambda: sym("M", multiple_of=0),
-            LayoutError,
-            "given multiple_of=0 for M; required: a positive number; fix: leave multiple_of out",
-        ),
-        (
-            lambda: sym("M", multiple_of=8, max=7),
-            LayoutError,
-            "given M with multiple_of=8, min=1 and max=7; required: at least one multiple of 8 "
-            "from min to max; fix: lower min, raise max or weaken multiple_of",
-        ),
-        (lambda: sym("M", multiple_of=2.0), LeafTypeError, "sym: given 2.0 (float)"),
-        (lambda: sym("M", max=True), LeafTypeError, "sym: given True (bool)"),
-        (
-            lambda: sym("M") + sym("M", multiple_of=8),
-            LayoutError,
-            "given sym('M') and sym('M', multiple_of=8) in one expression; required: one "
-            "declaration for each name; fix: declare M once and use that value, or rename one",
-        ),
-        (lambda: ints.same(sym("M"), sym("M", min=2)), LayoutError, "in one expression"),
-        (lambda: ints.less(sym("N", max=4) // 3, N * M), LayoutError, "in one expression"),
-        (
-            lambda: subs(M, {"M": 12}),
-            LayoutError,
-            "subs: given M = 12; required: a value that sym('M', multiple_of=8, max=4096) admits; "
-            "fix: use a multiple of 8 from 8 to 4096, or declare M with weaker assumptions",
-        ),
-        (lambda: subs(N, {"N": 0}), LayoutError, "fix: use an integer from 1, or declare N"),
-        (lambda: subs(M, {"M": 8.0}), LeafTypeError, "subs: given 8.0 (float)"),
-        (
-            lambda: M / 8,
-            LeafTypeError,
-            "given M / 8; required: integer division; fix: use // for the floor, ceil_div for the",
-        ),
-        (lambda: 8 / M, LeafTypeError, "given 8 / M"),
-        (
-            lambda: M // 0,
-            LayoutError,
-            "div: given M // 0; required: a divisor other than 0; fix: check the extent or stride",
-        ),
-        (lambda: M + 0.5, LeafTypeError, "given 0.5 (float)"),
-        (lambda: M * True, LeafTypeError, "given True (bool)"),
-        (lambda: M < "4", LeafTypeError, "comparison: given '4' (str)"),
-    ],
-)
-def test_refusals_teach(use, kind, text):
-    with pytest.raises(kind) as caught:
-        use()
-    assert text in str(caught.value)
 
 
 def test_symbols_are_frozen():

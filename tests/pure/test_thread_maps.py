@@ -14,7 +14,7 @@ from cute_py.tiled.thread_maps import (
     transposed_thread_map,
     warp_raked_thread_map,
 )
-from tests.sampling import fewer
+from tests.sampling import each, fewer
 
 
 def accesses(found, thread):
@@ -121,43 +121,7 @@ def test_simt_padding_of_k_8():
     assert [simt_transpose_padding(8, b) for b in bits.values()] == [4, 2, 8, 16]
 
 
-@pytest.mark.parametrize(
-    ("make", "says"),
-    [
-        (
-            lambda: warp_raked_thread_map((128, 8), 256, (8, 4), 8),
-            r"given 4 \(warps along a row\) and 2",
-        ),
-        (
-            lambda: warp_raked_thread_map((128, 32), 96, (8, 4), 8),
-            r"given 3 \(warps along the rows\)",
-        ),
-        (lambda: warp_raked_thread_map((128, 32), 100, (8, 4), 8), "whole warps of 32 threads"),
-        (lambda: warp_raked_thread_map((128, 32), 128, (8, 8), 8), "32 lanes in a warp"),
-        (lambda: stripmined_thread_map((8, 100), 256), "32 .rows that the threads fill. and 100"),
-        (lambda: stripmined_thread_map((8, 128), 256, 3), "3 .elements of an access. and 8"),
-        (
-            lambda: transposed_thread_map(stripmined_thread_map((8, 128), 64, 2)),
-            "accesses of one element",
-        ),
-        (
-            lambda: stripmined_thread_map((8, 128), 256).tiled_copy(
-                Copy_Atom("UniversalCopy<64>", "f32")
-            ),
-            r"moves 2 values, for accesses of 1 elements",
-        ),
-        (lambda: raked_arrangement(100, 16), "8 .elements of an access. and 100"),
-        (lambda: simt_transpose_padding(12, 32), "12 .elements along K. and 32"),
-    ],
-)
-def test_maps_that_would_leave_or_miss_the_tile_are_refused(make, says):
-    with pytest.raises(cute.LayoutError, match=says):
-        make()
-
-
-@pytest.mark.parametrize("junk", [None, "8", 1.5, True, object()])
-@pytest.mark.parametrize(
-    "make",
+@each(
     [
         lambda x: stripmined_thread_map(x, 32),
         lambda x: stripmined_thread_map((8, x), 32),
@@ -169,6 +133,7 @@ def test_maps_that_would_leave_or_miss_the_tile_are_refused(make, says):
         lambda x: simt_transpose_padding(x, 32),
         lambda x: stripmined_thread_map((8, 8), 8).tiled_copy(x),
     ],
+    [None, "8", 1.5, True, object()],
 )
 def test_wrong_types_are_refused_in_words(make, junk):
     with pytest.raises(cute.CuteError):

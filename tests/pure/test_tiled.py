@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import cute_py as cute
 from cute_py import Layout, atoms
 from cute_py.atoms import Copy_Atom
-from cute_py.errors import CoordinateError, CuteError, LayoutError
+from cute_py.errors import CoordinateError, LayoutError
 from tests.sampling import fewer
 
 F16 = atoms.SM80_16x8x16_F32F16F16F32_TN
@@ -252,74 +252,3 @@ def test_tiled_operations_are_values(tiled):
 MMA = cute.make_tiled_mma(F16, WARPS)
 QUAD_PAIRS = cute.make_tiled_mma("SM70_8x8x4_F32F16F16F32_TN", (3, 1, 1))
 ROWS = Layout((32, 20), (20, 1))
-
-REFUSED = {
-    "tiled-permutation": (
-        lambda: cute.make_tiled_mma(F16, WARPS, (32, 12, 16)),
-        LayoutError,
-        r"make_tiled_mma: given .* with permutation 12 in N; required: .* multiple of the 16",
-    ),
-    "tiled-holes": (
-        lambda: QUAD_PAIRS.get_layoutA_TV(),
-        LayoutError,
-        r"given thread layout .*; required: threads without holes",
-    ),
-    "tiled-overlap": (
-        lambda: cute.make_tiled_mma(F16, Layout((2, 2, 1), (1, 0, 0))),
-        LayoutError,
-        r"given atom layout \(2,2,1\):\(1,0,0\); required: .* every atom its own threads",
-    ),
-    "tiler-type": (
-        lambda: cute.make_tiled_mma(F16, WARPS, (cute.E(0), 16, 16)),
-        cute.LeafTypeError,
-        r"make_tiled_mma: given .* required: a layout, an integer, _",
-    ),
-    "tiled-rank": (
-        lambda: cute.make_tiled_mma(F16, Layout((2, 2, 1, 2))),
-        LayoutError,
-        r"given atom layout \(2,2,1,2\).*at most three modes each: M, N and K",
-    ),
-    "partition-rank": (
-        lambda: MMA.thrfrg_A(Layout(64)),
-        LayoutError,
-        r"thrfrg_A: given 64:1; required: at least the two modes",
-    ),
-    "partition-divides": (
-        lambda: MMA.get_slice(0).partition_C(ROWS),
-        LayoutError,
-        r"given extent 20 in N for a tile of 16; .* fix: pad it to 32",
-    ),
-    "tiled-thread": (
-        lambda: MMA.get_slice(128),
-        CoordinateError,
-        r"get_slice: given thread 128 of .*; required: one of the 128 threads",
-    ),
-    "copy-atom": (
-        lambda: cute.make_tiled_copy("SM75_U32x4_LDSM_N", Layout(32), Layout((1, 8))),
-        cute.LeafTypeError,
-        r"given 'SM75_U32x4_LDSM_N' \(str\); required: a Copy_Atom",
-    ),
-    "copy-threads": (
-        lambda: cute.make_tiled_copy(LDMATRIX, Layout(48), Layout((1, 8))),
-        LayoutError,
-        r"given 48 threads for Copy_Atom.SM75_U32x4_LDSM_N, u16., which needs 32",
-    ),
-    "copy-values": (
-        lambda: cute.make_tiled_copy(CP_ASYNC, Layout((32, 4)), Layout((1, 4))),
-        LayoutError,
-        r"given 4 values a thread for Copy_Atom.SM80_CP_ASYNC_CACHEGLOBAL.*, which moves 8",
-    ),
-    "copy-codomain": (
-        lambda: cute.make_cotiled_copy(CP_ASYNC, Layout((32, 8), (8, 1)), Layout((8, 16), (16, 1))),
-        LayoutError,
-        r"given thread-value layout \(32,8\):\(8,1\) and data \(8,16\):\(16,1\); req.*: addresses",
-    ),
-}
-
-
-@pytest.mark.parametrize("code", REFUSED)
-def test_what_cannot_be_tiled_is_refused(code):
-    call, kind, text = REFUSED[code]
-    with pytest.raises(CuteError, match=text) as caught:
-        call()
-    assert (caught.value.code, type(caught.value)) == (code, kind)

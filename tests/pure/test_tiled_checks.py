@@ -56,60 +56,6 @@ WORD = Copy_Atom("UniversalCopy<32>", "f32")
 SHARED = cute.make_tiled_copy_tv(WORD, Layout((32, 2), (1, 1)), (33,))
 PADDED = Layout((32, 32), (36, 1))
 
-# code -> (a call, its class, what its message says)
-REFUSED = {
-    "copy-memory": (
-        lambda: check_copy(*parts(ROWS, memory(TILE), TILE)),
-        LayoutError,
-        r"copy: given .*CP_ASYNC.* with a source in smem; required: a source in gmem",
-    ),
-    "copy-dtype": (
-        lambda: check_copy(*parts(ROWS, memory(TILE, "gmem", "f32"), TILE)),
-        DtypeError,
-        r"with a source of f32; required: elements of 16 bits on both sides",
-    ),
-    "copy-parts": (
-        lambda: check_copy(*parts(ROWS, Layout((64, 32), (32, 1)), TILE)),
-        LayoutError,
-        r"copy: given .* required: partitions .* of equal modes: 8 values of the source",
-    ),
-    "copy-vector": (
-        lambda: check_copy(*parts(ROWS, Layout((32, 32)), TILE)),
-        LayoutError,
-        r"with source .*: value 1 of an access is 32 elements .*; required: 8 contiguous",
-    ),
-    "copy-aligned": (
-        lambda: check_copy(*parts(ROWS, TILE, PADDED)),
-        LayoutError,
-        r"with destination .*, in which an access starts at element 44; .* 128 bits, here 8 elem",
-    ),
-    "copy-writers": (
-        lambda: check_copy(
-            SHARED, *[SHARED.get_slice(0).partition_S(memory(Layout(33), dtype="f32"))] * 2
-        ),
-        LayoutError,
-        r"in which elements have several writers; required: one writer",
-    ),
-    "operand-dtype": (
-        lambda: check_gemm(MMA, memory(fragments()[0].layout, "rmem", "bf16"), *fragments()[1:]),
-        DtypeError,
-        r"gemm: given bf16 as operand A of .*; required: elements of f16",
-    ),
-    "operand-shape": (
-        lambda: check_gemm(MMA, fragments()[0], fragments(shape=(64, 64, 64))[1], fragments()[2]),
-        LayoutError,
-        r"gemm: given C .* and B .* with 4, 8, 4 values V of C, A and B",
-    ),
-}
-
-
-@pytest.mark.parametrize("code", REFUSED)
-def test_what_cannot_be_executed_is_refused(code):
-    call, kind, text = REFUSED[code]
-    with pytest.raises(CuteError, match=text) as caught:
-        call()
-    assert (caught.value.code, type(caught.value)) == (code, kind)
-
 
 # -- copies that are legal
 

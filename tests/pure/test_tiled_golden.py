@@ -11,6 +11,7 @@ from cute_py.layout.tuples import show
 from cute_py.tiled import tiled_copy
 from cute_py.tiled.tiled_mma import make_tiled_mma
 from tests.notation import golden_cases, read, text
+from tests.sampling import each
 
 MMA_CASES = golden_cases("tiled_mma")
 COPY_CASES = golden_cases("tiled_copy")
@@ -44,7 +45,7 @@ def name(case):
 ADMITTED = [c for c in MMA_CASES if known(c["config"])]
 
 
-@pytest.mark.parametrize("case", ADMITTED, ids=name)
+@each(ADMITTED)
 def test_tiled_mma_is_tiled_as_by_cute(case):
     mma = tiled_mma(case["config"])
     assert str(mma.thr_layout_vmnk) == case["thr_layout_vmnk"]
@@ -66,7 +67,7 @@ def test_tiled_mma_is_tiled_as_by_cute(case):
         assert show(getattr(mma, f"partition_shape_{operand}")(shapes[operand])) == shape
 
 
-@pytest.mark.parametrize("case", ADMITTED, ids=name)
+@each(ADMITTED)
 def test_every_thread_gets_the_elements_that_cute_gives_it(case):
     mma = tiled_mma(case["config"])
     for part in case["partitions"]:
@@ -122,7 +123,7 @@ def test_what_cute_refuses_is_refused(case):
         tiled_copy_of(case)
 
 
-@pytest.mark.parametrize("case", [c for c in COPIES if not c.get("inadmissible")], ids=name)
+@each([c for c in COPIES if not c.get("inadmissible")])
 def test_tiled_copy_is_tiled_as_by_cute(case):
     copy = tiled_copy_of(case)
     tiler = case["tiler_mn"]
@@ -153,7 +154,7 @@ def test_partitions_of_a_swizzled_tensor_have_the_offsets_that_cute_gives(case):
         assert [layout(i) + offset for i in range(cute.size(layout))] == part["values"]
 
 
-@pytest.mark.parametrize("case", [c for c in COPIES if "retile" in c], ids=name)
+@each([c for c in COPIES if "retile" in c])
 def test_a_fragment_is_retiled_as_by_cute(case):
     copy = tiled_copy_of(case)
     fragment = read(case["retile"]["fragment"])

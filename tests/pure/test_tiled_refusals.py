@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 import cute_py as cute
 from cute_py import Layout, atoms, sym
 from cute_py.atoms import Copy_Atom
-from cute_py.errors import CoordinateError, CuteError, DtypeError, LayoutError, LeafTypeError
+from cute_py.errors import CoordinateError, CuteError, LayoutError, LeafTypeError
 from cute_py.tiled.coverage import coverage
 from cute_py.tiled.suggest import suggest_permutation, suggest_tiled_copy
+from tests.sampling import each
 
 F16 = atoms.SM80_16x8x16_F32F16F16F32_TN
 SS = "SM90_64x64x16_F32F16F16_SS"
@@ -65,89 +66,6 @@ def test_other_columns_are_refused(first, count, warps):
     with pytest.raises(LayoutError) as caught:
         columns(first, count, warps=warps, shape=(64, 152 * warps[1]))
     assert caught.value.code == "mma-columns"
-
-
-# code -> (a call, its class, what its message says)
-REFUSED = {
-    "mma-atom": (
-        lambda: cute.make_tiled_mma(None),
-        LeafTypeError,
-        r"make_tiled_mma: given None \(NoneType\); required: an MMA_Atom",
-    ),
-    "mma-columns": (
-        lambda: columns(60, 8),
-        LayoutError,
-        r"given columns 60 to 67 of a part .*; required: .* a multiple of 8 from a multiple of 8",
-    ),
-    "tiled-kind": (
-        lambda: cute.make_tiled_copy_A(WORD, F16),
-        LeafTypeError,
-        r"make_tiled_copy_A: given .*MMA_Atom\); required: a TiledMMA",
-    ),
-    "tiled-static": (
-        lambda: cute.make_tiled_copy_tv(WORD, Layout((sym("N"), 4)), (128,)),
-        LayoutError,
-        r"given \(N,4\):\(1,N\), with symbols .*; required: integers: threads and tiles are fixed",
-    ),
-    "tile-layout": (
-        lambda: cute.make_tiled_mma(F16, (2, 2, 1), (Layout((16, 2), (1, 1)), 16, 16)),
-        LayoutError,
-        r"given \(16,2\):\(1,1\) as the tile in M; required: .* every element .* at most once",
-    ),
-    "copy-map": (
-        lambda: cute.make_tiled_copy(WORD, Layout(32, 3), Layout(4)),
-        LayoutError,
-        r"given thread layout 32:3; required: .* every index from 0 to 31 to one element",
-    ),
-    "copy-tv": (
-        lambda: cute.make_tiled_copy_tv(WORD, Layout(32), (32,)),
-        LayoutError,
-        r"given thread-value layout 32:1; required: two modes: threads and values",
-    ),
-    "copy-outside": (
-        lambda: cute.make_tiled_copy_tv(WORD, TV, (64,)),
-        LayoutError,
-        r"\(32,4\):\(4,1\) for tile \(64\): it reaches index 127; .* indices from 0 to 63",
-    ),
-    "copy-writers": (
-        lambda: cute.make_tiled_copy_tv(CP_ASYNC, Layout((32, 2), (1, 1)), (33,)),
-        LayoutError,
-        r"given .*CP_ASYNC.* \(32,2\):\(1,1\), in which elements have several writers",
-    ),
-    "coverage-shape": (
-        lambda: coverage(MMA, (32, 16)),
-        LayoutError,
-        r"coverage: given shape \(32,16\); required: the \(M,N,K\)",
-    ),
-    "retile-values": (
-        lambda: COPY.retile(Layout((3, 1, 1))),
-        LayoutError,
-        r"retile: given fragment \(3,1,1\):\(1,0,0\) .* a divisor or multiple of the 2 values",
-    ),
-    "retile-order": (
-        lambda: cute.make_tiled_copy_C(WORD, COUNTING).retile(Layout((1, 8, 1))),
-        LayoutError,
-        r"retile: given fragment \(1,8,1\):\(0,1,0\) .* which does not ascend through the blocks",
-    ),
-    "operand-dtype": (
-        lambda: descriptors(cute.tile_to_shape(atoms.Layout_K_SW128_Atom("f32"), (64, 32)), "f32"),
-        DtypeError,
-        r"make_fragment_A: given f32 as operand A of .*_SS; required: elements of f16",
-    ),
-    "operand-major": (
-        lambda: descriptors(cute.tile_to_shape(atoms.Layout_MN_SW128_Atom("f16"), (64, 64))),
-        LayoutError,
-        r'which is MN-major, as operand A .*; required: a K-major tile; fix: .*tnspA="MN"',
-    ),
-}
-
-
-@pytest.mark.parametrize("code", REFUSED)
-def test_maps_that_are_wrong_are_refused(code):
-    call, kind, text = REFUSED[code]
-    with pytest.raises(CuteError, match=text) as caught:
-        call()
-    assert (caught.value.code, type(caught.value)) == (code, kind)
 
 
 # -- thread-value layouts and their tile
@@ -361,7 +279,7 @@ TAKES_ONE = {
 }
 
 
-@pytest.mark.parametrize("name", TAKES_ONE)
+@each(TAKES_ONE)
 def test_wrong_types_are_refused_in_words(name):
     for junk in JUNK:
         with pytest.raises(CuteError):

@@ -132,69 +132,6 @@ def refused(gmem=K_MAJOR, layout=TILE, dtype="f16", **named):
     return make_tma_atom(named.pop("op", SM90_TMA_LOAD), gmem, layout, dtype, **named)
 
 
-@pytest.mark.parametrize(
-    ("wording", "call"),
-    [
-        (
-            r"whose mode 1 is contiguous in shared memory and has stride 512; required: stride 1",
-            {"gmem": MN_MAJOR},
-        ),
-        (
-            r"stride 260 in mode 0; required: strides that are multiples of 16 bytes, here 8 el",
-            {"gmem": cute.Layout((512, 256), (260, 1))},
-        ),
-        (
-            r"given a box \(64,512\).*; required: at most 256 elements in each dimension",
-            {"layout": smem("K", "SW128", 16, (512, 64))},
-        ),
-        (
-            r"whose rows have 64 bits; required: rows of a multiple of 16 bytes",
-            {"layout": cute.Layout((64, 4), (4, 1))},
-        ),
-        (
-            r"whose rows have 128 bytes, with swizzle 64B; required: rows within the swizzle's "
-            r"span of 64 bytes, here 32 elements",
-            {"layout": cute.composition(cute.Swizzle(2, 3, 3), cute.Layout((64, 64), (64, 1)))},
-        ),
-        (
-            r"required: Sw<0,4,3>, Sw<1,4,3>, Sw<2,4,3> or Sw<3,4,3> on byte addresses",
-            {"layout": cute.composition(cute.Swizzle(3, 4, 3), cute.Layout((64, 64), (64, 1)))},
-        ),
-        (
-            r"given tile \(64,64\) for shared memory .*, which has 8192 elements; required: the",
-            {"cta_tile": (64, 64)},
-        ),
-        (
-            r"required: shared memory that steps along a mode of the tensor, one element at a time",
-            {"layout": cute.Layout(((2, 4), 64), ((4, 1), 8)), "gmem": MN_MAJOR},
-        ),
-        (
-            r"given 6 dimensions; required: 1 to 5",
-            {"gmem": cute.Layout((512, 256, 2, 2, 2, 2), (256, 1, 1024, 2048, 4096, 8192))},
-        ),
-        (r"given a box \(64,128\).* over 3 CTAs; required: extents", {"multicast": 3}),
-        (r"one of SM90_TMA_LOAD, .*; fix: pass the function or its name", {"op": "SM90_LOAD"}),
-        (r"required: a layout here", {"gmem": TILE}),
-    ],
-)
-def test_what_no_tensor_map_can_say_is_refused(wording, call):
-    with pytest.raises(cute.CuteError, match=wording):
-        refused(**call)
-
-
-@pytest.mark.parametrize(
-    ("code", "call"),
-    [
-        ("tma-row", {"layout": cute.Layout((64, 4), (4, 1))}),
-        ("tma-multicast", {"multicast": 3}),
-    ],
-)
-def test_refusal_has_its_code(code, call):
-    with pytest.raises(cute.LayoutError) as caught:
-        refused(**call)
-    assert caught.value.code == code
-
-
 @pytest.mark.parametrize("rank", [0, 6, 2.0, True])
 def test_rank_that_tma_does_not_have_is_refused(rank):
     with pytest.raises(

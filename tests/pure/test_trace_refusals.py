@@ -1,329 +1,17 @@
-"""Bodies for every refusal of Python that cannot be traced, which test_refusals.py runs.
-
-See tests/pure/test_trace_control.py for more traps of loops and branches.
-"""
-
-import csv
+"""Refusals of tracing: further cases of what tests/refusals has a row of."""
 
 import numpy as np
 import pytest
 
 import cute_py as cute
-from tests.kernel_refusals import ARRAYS, raised, traced
-
-KEPT = []  # what a careless kernel leaves behind
-
-
-def trace_python(x):
-    # right: with cute.when(x[0] > 0):
-    if x[0] > 0:  # wrong
-        x[1] = 1
-
-
-def trace_undecided(x):
-    # right: n = cute.as_int(x[0], 1, 64)
-    n = cute.as_int(x[0])  # wrong
-    cute.ceil_div(64, n)  # here
-
-
-def trace_stale(x):
-    held = cute.rmem("s32", 1)
-    held.fill(0)
-    for k in cute.range(4):
-        # right: held += k
-        total = held + k  # wrong
-    # right: x[0] = held
-    x[0] = total  # wrong  # here
-
-
-def trace_foreign(x):
-    # right: x[cute.thread_idx()] = 1
-    x[KEPT[0]] = 1  # wrong
-
-
-def trace_changes(x):
-    # right: phase = cute.var(0)
-    phase = 0  # wrong
-    for _k in cute.range(4):
-        # right: x[phase.get()] = 1
-        x[phase] = 1  # wrong  # here
-        # right: phase.set(phase.get() ^ 1)
-        phase ^= 1  # wrong
-
-
-def trace_number(x):
-    # right: x[0] = len(f"{cute.thread_idx()}")
-    x[0] = len("%d" % cute.thread_idx())  # wrong  # noqa: UP031
-
-
-def trace_unreadable(x):
-    # right: rows = list(csv.reader(["1", "2"]))
-    rows = csv.reader(["1", "2"])  # wrong
-    with cute.when(cute.thread_idx() < 3):  # here
-        # right: x[0] = int(rows[0][0])
-        x[0] = int(next(rows)[0])  # wrong
-
-
-def trace_carried(x):
-    count = 0
-    # right: for k in range(4):
-    for k in cute.range(4):  # wrong
-        x[k] = 1
-        count += 1
-    x[count] = 2
-
-
-def trace_iterated(x):
-    # right: for i, k in enumerate(range(4)):
-    for i, k in enumerate(cute.range(4)):  # wrong
-        x[i] = k
-
-
-def trace_left(x):
-    for k in cute.range(4):
-        x[k] = 1
-        # right: cute.break_if(k > 1)
-        break  # wrong
-    x[0] = 1  # here
-
-
-def steps(n):
-    yield from cute.range(n)
-
-
-def trace_interleaved(x):
-    # right: for k in steps(4):
-    first, second = steps(4), steps(4)  # wrong
-    # right:     x[k] = 1
-    x[next(first)] = 1  # wrong
-    # right: for k in steps(4):
-    x[next(second)] = 1  # wrong
-    # right:     x[k] = 1
-    x[next(first, 0)] = 1  # wrong
-
-
-def trace_rebound(x):
-    # right: x[0] = cute.where(cute.thread_idx() < 7, 2, 1)
-    value = 1  # wrong
-    with cute.when(cute.thread_idx() < 7):  # wrong  # here
-        value = 2  # wrong
-    x[0] = value  # wrong
-
-
-def trace_leaves(x):
-    # right: cute.return_if(cute.thread_idx() > 6)
-    with cute.when(cute.thread_idx() > 6):  # wrong
-        return  # wrong  # here
-    x[0] = 1
-
-
-def trace_condition(x):
-    # right: with cute.when(x[0] != 0):
-    with cute.when(x[0]):  # wrong
-        x[1] = 1
-
-
-def trace_nested(x):
-    # right: kernel.function(x)
-    cute.trace(kernel, x)  # wrong
-
-
-@cute.kernel
-def kernel(x):
-    x[0] = 1
-
-
-def kernel_no_launch(x):
-    # right: cute.launch(grid=1, block=32)
-    x[cute.thread_idx()] = 1  # here
-    cute.launch(grid=1, block=32)  # wrong
-
-
-def kernel_launch_twice(x):
-    # right: cute.launch(grid=1, block=64 if x.dtype is cute.s32 else 32)
-    cute.launch(grid=1, block=32)  # wrong
-    cute.launch(grid=1, block=64)  # wrong  # here
-    x[0] = 1
-
-
-def kernel_block(x):
-    # right: cute.launch(grid=1, block=(32, 32))
-    cute.launch(grid=1, block=(64, 32))  # wrong
-    x[0] = 1
-
-
-def kernel_grid(x):
-    # right: cute.launch(grid=cute.min_(x.shape[0], 5) * x.stride[0] // 2, block=32)
-    cute.launch(grid=x.shape[0] ^ 5, block=32)  # wrong
-    x[0] = 1
-
-
-def kernel_step(x):
-    # right: for k in cute.range(0, 4, 1):
-    for k in cute.range(0, 4, 0):  # wrong
-        x[k] = 1
-
-
-def kernel_while(x):
-    count = cute.var(0)
-    # right: with cute.while_(lambda: count.get() < 4):
-    with cute.while_(count.get() < 4):  # wrong
-        count.set(count.get() + 1)
-
-
-def kernel_variable(x):
-    count = cute.var(0)
-    # right: count.set(count.get() + 1)
-    count += 1  # wrong  # here
-    # right: x[0] = count.get()
-    x[0] = count  # wrong
-
-
-def kernel_otherwise(x):
-    with cute.when(cute.thread_idx() < 7):
-        x[0] = 1
-    x[1] = 1  # wrong
-    with cute.otherwise():  # here
-        x[0] = 2
-
-
-def kernel_break(x):
-    # right: for k in cute.range(4):
-    for k in range(4):  # wrong
-        cute.break_if(x[k] > 3)  # here
-
-
-def kernel_always(x):
-    # right: cute.return_if(cute.thread_idx() < 31)
-    cute.return_if(cute.thread_idx() < 32)  # wrong
-    x[0] = 1
-
-
-def kernel_assert(x):
-    # right: cute.assert_(cute.thread_idx() < x.shape[0], "too few elements")
-    cute.assert_(cute.thread_idx() > 31, "a late thread")  # wrong  # noqa: PT009  # here
-
-
-def kernel_print(x):
-    # right: cute.print("x = {}, {}", x[0], cute.thread_idx())
-    cute.print("x = {}, {}", x[0])  # wrong
-
-
-def plan_unassigned(x):
-    held = cute.rmem("s32", 2)
-    # right: held.fill(1)
-    held[0] = 1  # wrong
-    x[0] = held[1]  # here
-
-
-def plan_twice(f):
-    sums = cute.rmem("f32", cute.Layout((4, 2), (1, 0)))  # wrong
-    values = cute.rmem("f32", (4, 2))
-    values.fill(1)
-    # right: sums = cute.reduce("add", values, mode=1)
-    # right: f[0] = sums[0]
-    sums.fill(0)  # wrong
-    sums += values  # wrong  # here
-    f[0] = sums[0, 0]  # wrong
-
-
-def plan_divergent(x):
-    with cute.when(cute.thread_idx() < 7):
-        x[0] = 1
-        cute.syncthreads()  # wrong
-    # right: cute.syncthreads()
-
-
-def plan_shared(f):
-    # right: tile = cute.smem("f32", (256, 128))
-    tile = cute.smem("f32", (256, 256))  # wrong
-    f[0] = tile[0, 0]
-
-
-def plan_pdl(x):
-    cute.launch(grid=1, block=32, pdl=True)
-    # right: cute.griddepcontrol_wait()
-    x[0] = 1  # here
-    cute.griddepcontrol_wait()  # wrong
-
-
-def plan_setmaxnreg_part(x):
-    cute.launch(grid=1, block=256)
-    # right: with cute.when(cute.thread_idx() < 128):
-    with cute.when(cute.thread_idx() < 32):  # wrong
-        cute.setmaxnreg(40, "dec")  # here
-
-
-def plan_setmaxnreg_kind(x):
-    cute.launch(grid=1, block=256)
-    # right: cute.setmaxnreg(40, "dec")
-    cute.setmaxnreg(40, "inc")  # wrong
-
-
-def plan_setmaxnreg_sum(x):
-    cute.launch(grid=1, block=384)
-    with cute.when(cute.warp_idx() // 4 == 0):
-        cute.setmaxnreg(40, "dec")
-    with cute.otherwise():
-        # right: cute.setmaxnreg(232, "inc")
-        cute.setmaxnreg(240, "inc")  # wrong
-
-
-def leave_an_index():
-    """Leave an index of another kernel in `KEPT`."""
-
-    def careless(x):
-        KEPT[:] = [cute.thread_idx()]
-        x[0] = 1
-
-    traced(careless)
-
-
-# -- refusals outside of a body
-
-
-def no_source():
-    text = (
-        "def kernel(x):\n"
-        "    cute.launch(grid=1, block=32)\n"
-        "    with cute.when(cute.thread_idx() < 7):\n"
-        "        x[0] = 1\n"
-    )
-    names = {"cute": cute}
-    exec(text, names)
-    cute.trace(cute.kernel(names["kernel"]), ARRAYS["x"])
-
-
-@cute.kernel
-def returning(x):
-    cute.launch(grid=1, block=32)
-    return x[0] + 1
-
-
-@cute.kernel
-def storing(x):
-    cute.launch(grid=1, block=32)
-    x[0] = x[0] + 1
-
-
-# code -> a refused call, and the right one
-CALLS = {
-    "trace-outside": (
-        cute.thread_idx,
-        lambda: traced(lambda x: x.__setitem__(cute.thread_idx(), 1)),
-    ),
-    "trace-no-source": (no_source, lambda: cute.trace(storing, ARRAYS["x"])),
-    "kernel-function": (
-        lambda: cute.kernel(np.sum),
-        lambda: cute.trace(cute.kernel(storing.function), ARRAYS["x"]),
-    ),
-    "kernel-arguments": (lambda: cute.trace(kernel), lambda: cute.trace(storing, ARRAYS["x"])),
-    "kernel-returns": (
-        lambda: cute.trace(returning, ARRAYS["x"]),
-        lambda: cute.trace(storing, ARRAYS["x"]),
-    ),
-}
-
+from tests.kernel_refusals import ARRAYS, marked_line, raised, traced
+from tests.kernel_refusals import require_teaching as teaches
+from tests.refusals.arguments import number
+from tests.refusals.memory import ASYNC
+from tests.sampling import each
+
+X = ARRAYS["x"]
+WARPGROUP = cute.make_tiled_mma("SM90_64x8x16_F32F16F16_SS")
 
 LEFT = {}  # values of a kernel that is over
 
@@ -372,3 +60,144 @@ def test_functions_with_yield_and_async_functions_are_no_kernels():
 def test_a_lambda_may_return_what_it_computes():
     kernel = cute.kernel(lambda x: (cute.launch(grid=1, block=32), x[0]))
     assert cute.trace(kernel, ARRAYS["x"]).body
+
+
+def test_an_asynchronous_copy_does_not_fill_in_a_negative_zero():
+    def filled(h):
+        tile = cute.local_tile(h, (1, 64), (0, 0))
+        cute.copy(ASYNC, tile, cute.smem("f16", (1, 64)), fill=-0.0)
+
+    assert raised(lambda: traced(filled)).code == "kernel-fill"
+
+
+@pytest.mark.parametrize("fn", ["and", "or", "xor"])
+def test_floats_have_no_bits_to_combine(fn):
+    def combined(f):
+        cute.atomic(fn, cute.local_tile(f, (1,), (0,)), 1.0)
+
+    def reduced(f):
+        held = cute.rmem("f32", 4)
+        held.fill(1)
+        f[0] = cute.reduce(fn, held)
+
+    for body in (combined, reduced):
+        assert raised(lambda body=body: traced(body)).code == "kernel-domain"
+
+
+@pytest.mark.parametrize("wait", ["cp_async_wait", "tma_store_wait", "warpgroup_wait"])
+def test_groups_that_may_be_pending_are_counted_from_zero(wait):
+    for groups, code in ((-1, "kernel-choice"), (1.5, "leaf-type")):
+        error = raised(lambda groups=groups: traced(lambda x: getattr(cute, wait)(groups)))
+        assert error.code == code
+        assert error.facts["operation"] == f"cute.{wait}"
+    assert traced(lambda x: getattr(cute, wait)(0)).ops
+
+
+@pytest.mark.parametrize(
+    ("value", "code"), [(0, "kernel-choice"), (2**20, "kernel-choice"), (1.5, "leaf-type")]
+)
+def test_what_an_mbarrier_counts_fits_20_bits(value, code):
+    assert raised(lambda: traced(lambda x: cute.mbarriers(1).init(value))).code == code
+    if value:
+        body = lambda x: cute.mbarriers(1).arrive_expect_tx(0, value)  # noqa: E731
+        assert raised(lambda: traced(body)).code == code
+
+
+@pytest.mark.parametrize("value", [0, 3, 2048])
+def test_an_alignment_is_a_power_of_two_that_a_block_has(value):
+    assert raised(lambda: traced(lambda x: cute.smem("f32", 32, value))).code == "kernel-choice"
+
+
+@pytest.mark.parametrize("cluster", [0, 17, (4, 8)])
+def test_a_cluster_has_one_to_sixteen_blocks(cluster):
+    @cute.kernel
+    def clustered():
+        cute.launch(grid=(272, 8), block=32, cluster=cluster)
+
+    assert raised(lambda: cute.trace(clustered)).code == "kernel-choice"
+
+
+def ring_of(stages=3, **options):
+    tile = cute.smem("f32", cute.Layout((128, 3)))
+    return cute.pipeline(stages, **{"tiles": [tile]} | options)
+
+
+@each(
+    [
+        (lambda x: cute.pipeline(2, bytes=16).skip(-1), "kernel-choice"),
+        (lambda x: cute.pipeline(2, bytes=16).advance(-1), "kernel-choice"),
+        (lambda x: cute.pipeline(2, bytes=16, consumers=0), "kernel-choice"),
+        (lambda x: cute.PipelineTmaStore().commit((x,)), "kernel-choice"),
+        (lambda x: cute.tma_tensor(3), "not-a-tensor"),
+        (lambda x: cute.tma_load(x, x, 3, 0), "kernel-choice"),
+        (lambda x: cute.mbarriers(0), "kernel-choice"),
+        (lambda x: cute.mbarriers(1).wait(0, 2), "kernel-choice"),
+        (lambda x: cute.mbarriers(1).wait(0, cute.thread_idx() // 3), "kernel-choice"),
+        (lambda x: list(cute.tiles(-1, 2)), "kernel-choice"),
+        (lambda x: list(cute.tiles(2, 2, group=0)), "kernel-choice"),
+        (lambda x: list(cute.tiles(2, 2, step=-1)), "kernel-choice"),
+        (lambda x: list(cute.tiles(2, 2, depth=0)), "kernel-choice"),
+        (lambda x: cute.fewest_blocks(10, 0), "kernel-choice"),
+        (lambda x: ring_of(stages=3.0), "leaf-type"),
+        (lambda x: ring_of(consumers=128.0), "kernel-choice"),
+        (lambda x: ring_of(consumers="block"), "kernel-choice"),
+        (lambda x: ring_of(count=0), "kernel-choice"),
+        (lambda x: ring_of(tiles=(), bytes=2**20), "kernel-choice"),
+        (lambda x: ring_of(bytes=256), "kernel-choice"),
+        (lambda x: ring_of(cluster=(1, 1)), "pipeline-cluster"),
+        (lambda x: ring_of().release(behind=None), "kernel-choice"),
+        (lambda x: cute.pipeline(3).release(behind=1), "pipeline-tma"),
+        (lambda x: cute.pipeline(3).tail(), "pipeline-tma"),
+        (lambda x: cute.PipelineTmaStore(2.0), "leaf-type"),
+        (lambda x: cute.PipelineTmaStore(1, 0), "kernel-choice"),
+        (lambda x: cute.PipelineTmaStore(1, 64), "kernel-choice"),
+        (lambda x: cute.PipelineTmaStore(1, 32, thread=3), "kernel-choice"),
+        (lambda x: cute.mbarriers(1).arrive(1), "kernel-choice"),
+        (lambda x: cute.mapa(cute.mbarriers(1), 1), "kernel-choice"),
+        (lambda x: cute.mapa(cute.mapa(cute.mbarriers(1), 0), 0), "mapa-tensor"),
+        (lambda x: cute.role(["load"], warps=0), "kernel-choice"),
+        (lambda x: cute.role("load", warps=None), "role-warps"),
+        (lambda x: cute.atomic("add", x[0], 1), "kernel-space"),
+    ]
+)
+def test_what_rings_barriers_and_schedules_are_given_is_judged(call, code):
+    assert raised(lambda: traced(call)).code == code
+
+
+def test_integers_of_numpy_are_numbers_of_rings_roles_and_registers():
+    def right(x):
+        cute.launch(grid=1, block=128)
+        ring_of(stages=np.int64(3), count=np.int32(2), cluster=np.int64(1), bytes=np.int64(512))
+        ring_of(consumers=np.int64(128))
+        cute.PipelineTmaStore(np.int64(2), np.int64(64))
+        cute.setmaxnreg(np.int64(40), "dec")
+        with cute.role("load", warps=np.int64(1)):
+            x[0] = 1
+
+    assert traced(right).ops
+
+
+def test_wgmma_leaves_at_most_seven_groups_in_flight():
+    assert raised(lambda: traced(lambda x: cute.warpgroup_wait(8))).code == "kernel-choice"
+
+
+def test_a_rounding_is_one_of_the_host():
+    error = raised(lambda: traced(lambda x: x[0].to("f16", rounding="up")))
+    assert error.code == "rounding-unknown"
+    assert traced(lambda x: x[0].to("f16", rounding="ru")).ops
+
+
+def test_the_fragments_of_a_warpgroup_must_fit_each_other():
+    def body(h):
+        acc, a = cute.rmem("f32", (4, 1, 1)), cute.smem("f16", (1024, 2, 1))
+        cute.warpgroup_gemm(WARPGROUP, acc, a, cute.smem("f16", (128, 1, 1)))  # here
+
+    error = raised(lambda: traced(body))
+    teaches(error, "operand-shape", marked_line(body))
+    assert "C (4,1,1):(1,0,0), A (1024,2,1)" in str(error)
+    assert "with 4, 1024, 128 values V of C, A and B" in str(error)
+
+
+@pytest.mark.parametrize("value", [3.5, "3", None, 2**40, True, (1, 2)])
+def test_a_run_time_number_is_checked(value):
+    assert raised(lambda: cute.trace(number, X, value)).code == "kernel-number"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cute_py as cute
-from cute_py import E, Layout, Swizzle, atoms, make_composed_layout, sym, viz
+from cute_py import E, Layout, Swizzle, atoms, make_composed_layout, viz
 from cute_py.atoms.copy import Copy_Atom
 from cute_py.layout import tuples
 from cute_py.tiled.tiled_copy import make_tiled_copy, make_tiled_copy_C_atom
@@ -378,60 +378,3 @@ def test_values_of_a_copy_atom_come_in_lines_of_the_memory_side(name, rows, colu
 
 
 # -- refusals
-
-
-@pytest.mark.parametrize(
-    ("draw", "words"),
-    [
-        (lambda: viz.picture_of(3), "a layout, tensor, swizzle, MMA or copy atom, tiled operation"),
-        (lambda: viz.picture_of((4, 8)), "fix: a tuple of numbers is a text: print it"),
-        (
-            lambda: viz.picture_of(cute.get_copy("SM75_U32x4_LDSM_N")),
-            "Copy_Atom(op, dtype) has a picture",
-        ),
-        (
-            lambda: viz.picture_of(Layout(4), "thread"),
-            "required: offset, bank, tile; fix: choose one of these, or leave `by` out",
-        ),
-        (lambda: viz.to_latex(Layout((64, 128))), "with 8192 cells; required: at most 4096 cells"),
-        (
-            lambda: viz.picture_of(Layout((4, sym("N")))),
-            "given (4,N):(1,4), whose offsets depend on symbols",
-        ),
-        (lambda: viz.picture_of(Layout((2,) * 5)), "at most 4 modes in a picture"),
-        (
-            lambda: viz.picture_of(Layout((1024, 1024))),
-            "with 1048576 cells; required: at most 262144",
-        ),
-        (lambda: viz.picture_of(Swizzle(3, 4, 30)), "fix: draw a slice or one tile of it"),
-        (
-            lambda: viz.picture_of(Copy_Atom("SM90_BULK_COPY_G2S<1073741824>", 8)),
-            "at most 4194304 pairs of thread and value in a picture",
-        ),
-        (lambda: viz.picture_tv(AMPERE, (2, 2)), "fix: pass a layout (thread, value) -> index"),
-        (lambda: viz.picture_tv(Layout((2, sym("N"))), (2, 2)), "numbers in for the symbols"),
-        (lambda: viz.picture_tv(Layout((2, 2, 2)), (2, 2, 2)), "mode 0 counts threads, mode 1"),
-        (
-            lambda: viz.picture_tv(Layout((2, 2), (1, 4)), (2, 2)),
-            "over the tile (2,2), where value 1 of thread 0 is at 4",
-        ),
-        (
-            lambda: viz.picture_tv(Layout((2, 2), (1, -2)), (2, 2)),
-            "indices or coordinates inside the tile",
-        ),
-        (
-            lambda: viz.picture_tv(Layout((2, 2), (E(0), 2 * E(1))), (2, 2)),
-            "value 1 of thread 0 is at (0,2); required: indices or coordinates inside the tile",
-        ),
-        (lambda: viz.picture_tv(Layout((2, 2), (E(0), -1 * E(1))), (2, 2)), "is at (0,-1)"),
-        (lambda: viz.picture_tv(Layout((2, 2), (E(2), E(1))), (2, 2)), "is at (0,0,0)"),
-        (lambda: viz.picture_tv(Layout((2, 2), (E(0, 0), E(1))), (2, 2)), "is at ((0),0)"),
-        (lambda: viz.picture_operand(AMPERE, "D"), "given operand 'D'; required: A, B or C"),
-        (lambda: viz.show(Layout(4), link="colour"), "required: thread, element or offset"),
-        (lambda: viz.diff(Layout(4), Layout(8)), "required: two layouts of as many elements"),
-        (lambda: viz.diff(Layout(4), AMPERE), "(MMA_Atom)"),
-    ],
-)
-def test_what_has_no_picture_is_refused(draw, words):
-    with pytest.raises(cute.CuteError, match=re.escape(words)):
-        draw()

@@ -16,6 +16,7 @@ from cute_py.tiled.tiled_copy import make_tiled_copy
 from cute_py.tiled.tiled_mma import make_tiled_mma
 from cute_py.viz import html, svg
 from cute_py.viz.picture import RGB
+from tests.sampling import each
 
 PICTURES = {
     "row_major": Layout((4, 8), (8, 1)),
@@ -87,10 +88,10 @@ def svg_texts(svg):
     """Yield (x, y, anchor, textLength, text) of each text; a span is a text of its own."""
     for text in ET.fromstring(svg).iter(f"{SVG}text"):
         spans = list(text) or [text]
-        for each in spans:
+        for span in spans:
             length = text.get("textLength")
-            place = float(each.get("x")), float(text.get("y"))
-            yield *place, text.get("text-anchor"), length and float(length), each.text
+            place = float(span.get("x")), float(text.get("y"))
+            yield *place, text.get("text-anchor"), length and float(length), span.text
 
 
 def frames(svg):
@@ -151,8 +152,7 @@ DRAWN = {
 }
 
 
-@pytest.mark.parametrize("widths", [{}, SANS, SERIF], ids=["monospaced", "sans", "serif"])
-@pytest.mark.parametrize("name", DRAWN)
+@each(DRAWN, [{}, SANS, SERIF])
 def test_svg_read_back_is_the_picture_cell_by_cell(name, widths):
     """Each word is inside of its cell, in any font; a value is under its thread."""
     picture = viz.picture_of(DRAWN[name])

@@ -256,8 +256,31 @@ def require_split(module):
         require_hopper(family.KERNELS, SPLIT)
 
 
+def require_reduce(module):
+    """Add up rows, by a warp each, and columns; the last block has a part of them."""
+    module.check()
+    a = np.random.default_rng(0).integers(-9, 10, (33, 64)).astype(np.float32)
+    rows, columns = np.full(33, np.nan, np.float32), np.full(64, np.nan, np.float32)
+    module.row_reduce(a, rows, *module.row_copy(a, rows=4))
+    module.reduce_columns(a[:, :40].T, columns[:40], "add", "f32", 1)
+    assert (rows == a.sum(1)).all()
+    assert (columns[:40] == a[:, :40].sum(0)).all()
+
+
+def require_softmax(module):
+    """Take the softmax of rows, and of columns of which the last block has a part."""
+    module.check()
+    a = np.random.default_rng(0).standard_normal((9, 40)).astype(np.float32).T
+    out = np.full((9, 40), np.nan, np.float32).T
+    module.softmax_columns(a, out)
+    wanted = np.exp(a) / np.exp(a).sum(1, keepdims=True)
+    np.testing.assert_allclose(out, wanted, rtol=1e-5)
+
+
 PROBLEMS = {
     "gemm": require_gemm,
+    "reduce": require_reduce,
+    "softmax": require_softmax,
     "gemm_12_ping_pong": require_ping_pong,
     "gemm_sm90": require_sm90,
     "split_k": require_split,

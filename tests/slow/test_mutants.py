@@ -36,19 +36,23 @@ EQUIVALENT = {
         "the mask changes nothing in a full tile",
     ),
     **dict.fromkeys(
-        ("reduce.over_block: weaker cute.lane_idx() == 0",),
+        (
+            "reduce.over_block: weaker cute.lane_idx() == 0",
+            "reduce.row_reduce: weaker cute.lane_idx() == 0",
+            "reduce.row_reduce: other half of (cute.lane_idx() == 0) & (row < M)",
+        ),
         "all lanes have the result of `warp_reduce`",
     ),
     **dict.fromkeys(
         (
             "reduce.reduce_rows: weaker tid == 0",
             "reduce.row_reduce: weaker tid == 0",
+            "reduce.reduce_columns: weaker warp == 0",
         ),
         "all threads have the sum of the block",
     ),
     **dict.fromkeys(
         (
-            "splitk_serial.gemm_splitk: weaker tid == 0",
             "splitk_serial.gemm_splitk: weaker tid == 0 (3)",
             "stream_k.owned: weaker tid == 0",
             "stream_k.owned: weaker tid == 0 (2)",
@@ -89,7 +93,6 @@ SILENT = {
     "fused_attention.fused_attention: weaker keys > 0",
     "gemm_10_warp_specialised.gemm_warp_specialised: without cute.warpgroup_wait(1)",
     "gemm_10_warp_specialised.gemm_warp_specialised: one more warpgroup_wait 1",
-    "gemm_11_persistent.gemm_persistent: without ring.release_rest()",
     "gemm_12_ping_pong.gemm_ping_pong: without cute.fence_mbarrier_init()",
     "split_k.SplitK.__init__: without cute.fence_mbarrier_init()",
     "split_k.SplitK.share: without self.tail()",

@@ -1,13 +1,8 @@
-"""Bodies for every refusal of memory, registers, copies and products in a kernel, which
-test_refusals.py runs; and further cases of some.
-"""
-
-import numpy as np
-import pytest
+"""Refusals of memory, registers, copies and products in a kernel."""
 
 import cute_py as cute
 from cute_py import _
-from tests.kernel_refusals import raised, traced
+from tests.kernel_refusals import traced
 
 MMA = cute.make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN")
 LDSM = cute.Copy_Atom("SM75_U32x4_LDSM_N", "f16")
@@ -26,12 +21,14 @@ def fragments(dtype="f16"):
 
 
 def engine_arithmetic(x):
+    """arithmetic is done on memory, not on registers"""
     # right: total = x[0] + 1
     total = x + 1  # wrong
     x[0] = total
 
 
 def kernel_space(f):
+    """a tensor is in another memory space than the operation needs"""
     # right: held = cute.rmem("f32", 4)
     # right: cute.copy(cute.local_tile(f, (4,), (0,)), held)
     # right: f[0] = cute.reduce("add", held)
@@ -40,6 +37,7 @@ def kernel_space(f):
 
 
 def vector_byte(nibbles):
+    """packed elements are accessed that share a byte with others"""
     # right: held = cute.rmem("s4", 2)
     # right: cute.copy(cute.local_tile(nibbles, (2,), (0,)), held)
     # right: cute.copy(held, cute.local_tile(nibbles, (2,), (cute.thread_idx(),)))
@@ -48,21 +46,25 @@ def vector_byte(nibbles):
 
 
 def pointer_type(x):
+    """`make_ptr` of a run-time address has a type or an alignment that no load has"""
     # right: cute.make_ptr("f32", cute.as_int(x[0]), align=8)
     cute.make_ptr("f32", cute.as_int(x[0]), align=2)  # wrong
 
 
 def kernel_compare(x):
+    """`cute.atomic` has compare= without cas, or cas without compare="""
     # right: cute.atomic("cas", cute.local_tile(x, (1,), (0,)), 1, compare=0)
     cute.atomic("add", cute.local_tile(x, (1,), (0,)), 1, compare=0)  # wrong
 
 
 def kernel_size(f):
+    """a copy or assignment of one thread has no static size"""
     # right: cute.local_tile(f, (4,), (cute.thread_idx(),)).fill(0)
     f.fill(0)  # wrong
 
 
 def kernel_layout(h):
+    """a layout cannot be lowered to addresses"""
     swizzle = cute.Swizzle(2, 3, 3)
     atom = cute.make_composed_layout(swizzle, 0, cute.Layout((8, 8), (8, 1)))
     rows = cute.make_composed_layout(swizzle, 0, cute.Layout((8, 8), (h.shape[0], 1)))
@@ -72,6 +74,7 @@ def kernel_layout(h):
 
 
 def register_index(x):
+    """a run-time index selects a register"""
     held = cute.rmem("s32", 4)
     held.fill(0)
     # right: for k in range(4):
@@ -80,12 +83,14 @@ def register_index(x):
 
 
 def register_count(x):
+    """a storage would have a run-time number of elements"""
     # right: cute.rmem("s32", 4).fill(0)
     # right: x[0] = 1
     cute.rmem("s32", x.shape[0])  # wrong
 
 
 def register_range(x):
+    """a register tensor exceeds its storage"""
     held = cute.rmem("s32", 4)
     # right: held.domain_offset(0).fill(0)
     other = held.domain_offset(1)  # wrong
@@ -93,6 +98,7 @@ def register_range(x):
 
 
 def vector_count(f):
+    """the elements are not a whole number of vectors"""
     # right: held = cute.rmem("f32", 8)
     held = cute.rmem("f32", 6)  # wrong
     wide = cute.Copy_Atom("UniversalCopy<128>", "f32")
@@ -101,6 +107,7 @@ def vector_count(f):
 
 
 def vector_neighbours(a):
+    """the elements of a vector are not contiguous"""
     # right: row = cute.local_tile(a, (1, 4), (0, 0))
     column = cute.local_tile(a, (4, 1), (0, 0))  # wrong
     wide = cute.Copy_Atom("UniversalCopy<128>", "f32")
@@ -116,12 +123,14 @@ def swizzled(base):
 
 
 def vector_swizzle(h):
+    """a vector would cross the chunks that a swizzle moves"""
     wide = cute.Copy_Atom("UniversalCopy<128>", "f16")
     # right: cute.copy(wide, swizzled(3), cute.rmem("f16", 8))
     cute.copy(wide, swizzled(2), cute.rmem("f16", 8))  # wrong
 
 
 def vector_extent(odd):
+    """a vector may be only partly inside of an extent"""
     row = cute.local_tile(odd, (1, 64), (0, 0))
     # right: cute.copy(row, cute.rmem("f32", (1, 64)))
     wide = cute.Copy_Atom("UniversalCopy<128>", "f32")  # wrong
@@ -129,6 +138,7 @@ def vector_extent(odd):
 
 
 def vector_alignment(f):
+    """a vector may be misaligned"""
     wide = cute.Copy_Atom("UniversalCopy<128>", "f32")
     # right: part = cute.make_tensor(f.data.moved(4 * cute.thread_idx()), cute.Layout(4))
     part = cute.make_tensor(f.data.moved(cute.thread_idx()), cute.Layout(4))  # wrong
@@ -136,16 +146,19 @@ def vector_alignment(f):
 
 
 def kernel_types(x, f):
+    """operands have two types"""
     # right: f[0] = f[0] + x[0].to("f32")
     f[0] = f[0] + x[0]  # wrong
 
 
 def kernel_domain(x):
+    """a function is not defined for the type"""
     # right: x[0] = x[1] // 2
     x[0] = x[1] / 2  # wrong
 
 
 def kernel_lack(f):
+    """an op that no architecture has: its type, rounding or cache operator"""
     held = cute.rmem("f32", 1)
     held.fill(1)
     # right: cute.copy(held, cute.local_tile(f, (1,), (0,)), cache="wb")
@@ -153,11 +166,13 @@ def kernel_lack(f):
 
 
 def kernel_number(x, f):
+    """a number is out of the range of the type, or a run-time parameter is not given a number"""
     # right: f[0] = x[1].to("f32") * 0.5
     x[0] = x[1] * 0.5  # wrong
 
 
 def kernel_shapes(f):
+    """the shapes of operands, or of the sides of a copy, do not match"""
     # right: a, b = cute.rmem("f32", (4, 2)), cute.rmem("f32", (4, 2))
     a, b = cute.rmem("f32", (4, 2)), cute.rmem("f32", (2, 4))  # wrong
     a.fill(0)
@@ -166,42 +181,50 @@ def kernel_shapes(f):
 
 
 def kernel_element(a):
+    """an element of an element is assigned, as in C's `a[i][j] = x`"""
     # right: a[3, 0] = 1.0
     a[3][0] = 1.0  # wrong
 
 
 def kernel_as_int(x, f):
+    """`cute.as_int` is given something other than one integer in a register"""
     # right: f[cute.as_int(x[0])] = 1.0
     f[cute.as_int(f[0])] = 1.0  # wrong
 
 
 def table_entry(x):
+    """an entry of `cute.make_table` depends on more than the host knows"""
     # right: x[cute.make_table([0, 4])[0] + cute.thread_idx()] = 1
     x[cute.make_table([cute.thread_idx(), 4])[0]] = 1  # wrong
 
 
 def table_index(x):
+    """an index is outside of a table of `cute.make_table`"""
     # right: x[cute.make_table([x.shape[0] - 1, 4])[cute.thread_idx() % 2]] = 1
     x[cute.make_table([x.shape[0] - 1, 4])[cute.thread_idx() + 2]] = 1  # wrong
 
 
 def plan_tables(x):
+    """the tables of a kernel, by `cute.make_table`, have more than 2 KB"""
     # right: table = cute.make_table([x.shape[0] // (k + 1) for k in range(256)])
     table = cute.make_table([x.shape[0] // (k + 1) for k in range(257)])  # wrong
     x[table[cute.thread_idx()]] = 1  # here
 
 
 def kernel_promise(x):
+    """no integer satisfies the promise of `cute.as_int` or `cute.var`"""
     # right: cute.var(cute.as_int(x[0]), 4, 8)
     cute.var(cute.as_int(x[0]), 8, 4)  # wrong
 
 
 def kernel_choice(x):
+    """a word is not one of the choices of an operation"""
     # right: x[0] = cute.warp_reduce("add", x[1])
     x[0] = cute.warp_reduce("sum", x[1])  # wrong
 
 
 def kernel_ptx(x):
+    """the text of `cute.inline_ptx` does more than compute in registers"""
     # right: x[0] = cute.inline_ptx("abs.s32 %0, %1;", "s32", x[1], emulate=abs_of)
     x[0] = cute.inline_ptx("ld.global.s32 %0, [%1];", "s32", x[1], emulate=abs_of)  # wrong
 
@@ -211,11 +234,13 @@ def abs_of(x):
 
 
 def kernel_emulate(x):
+    """the emulation of `cute.inline_ptx` is not a function"""
     # right: x[0] = cute.inline_ptx("abs.s32 %0, %1;", "s32", x[1], emulate=abs_of)
     x[0] = cute.inline_ptx("abs.s32 %0, %1;", "s32", x[1], emulate=abs)  # wrong
 
 
 def kernel_recast(flags):
+    """an array of one byte per sub-byte element is recast, or one to 6 bits"""
     # right: held = cute.rmem("b1", 32)
     # right: cute.copy(cute.local_tile(flags, (32,), (0,)), held)
     # right: cute.copy(cute.recast(held, "u32"), cute.rmem("u32", 1))
@@ -224,6 +249,7 @@ def kernel_recast(flags):
 
 
 def kernel_copy(f):
+    """`cute.copy` is given other arguments than (src, dst) or (atom, src, dst)"""
     held = cute.rmem("f32", 4)
     # right: atom = cute.Copy_Atom("UniversalCopy<32>", "f32")
     # right: cute.copy(atom, cute.local_tile(f, (4,), (0,)), held)
@@ -231,12 +257,14 @@ def kernel_copy(f):
 
 
 def kernel_atom(h):
+    """`cute.copy` is given an instruction that it does not support"""
     # right: cute.copy(ASYNC, cute.local_tile(h, (1, 64), (0, 0)), cute.smem("f16", (1, 64)))
     atom = cute.Copy_Atom("SM90_BULK_COPY_G2S<1024>", "f16")  # wrong
     cute.copy(atom, h[0, _], cute.smem("f16", 64))  # wrong  # here
 
 
 def kernel_pred(f):
+    """predicates do not fit a copy"""
     # right: held, flags = cute.rmem("f32", 4), cute.rmem("b1", 4)
     held, flags = cute.rmem("f32", 4), cute.rmem("b1", 3)  # wrong
     flags.fill(True)
@@ -246,17 +274,20 @@ def kernel_pred(f):
 
 
 def kernel_fill(h):
+    """the fill of cp.async is not zero"""
     tile = cute.local_tile(h, (1, 64), (0, 0))
     # right: cute.copy(ASYNC, tile, cute.smem("f16", (1, 64)))
     cute.copy(ASYNC, tile, cute.smem("f16", (1, 64)), fill=1.0)  # wrong
 
 
 def copy_memory(h):
+    """a copy is made between other memories than the instruction has"""
     # right: cute.copy(ASYNC, cute.local_tile(h, (1, 8), (0, 0)), cute.smem("f16", (1, 8)))
     cute.copy(ASYNC, cute.local_tile(h, (1, 8), (0, 0)), cute.rmem("f16", (1, 8)))  # wrong
 
 
 def kernel_matrices(h):
+    """registers and row addresses of ldmatrix or stmatrix do not fit"""
     tile = cute.smem("f16", cute.Layout((16, 16), (16, 1)))
     tile.fill(0)
     # right: loader = cute.make_tiled_copy_A(LDSM, MMA).get_slice(cute.thread_idx())
@@ -266,17 +297,20 @@ def kernel_matrices(h):
 
 
 def tiled_kind(h):
+    """another tiled operation, or an MMA, is required"""
     # right: cute.gemm(MMA, *fragments())
     cute.gemm("SM80_16x8x16_F32F16F16F32_TN", *fragments())  # wrong
 
 
 def kernel_fragment(h):
+    """`cute.gemm` is given something other than a fragment"""
     # right: cute.gemm(MMA.atom, *fragments())
     acc, a, _b = fragments()  # wrong
     cute.gemm(MMA, acc, a, 1.0)  # wrong  # here
 
 
 def operand_shape(h):
+    """the fragments of a product do not match each other or the atom"""
     # right: acc, a, b = fragments()
     acc, a, _b = fragments()  # wrong
     # right: cute.gemm(MMA, acc, a[_, _, 0], b[_, _, 0])
@@ -284,131 +318,10 @@ def operand_shape(h):
 
 
 def kernel_operand_type(h):
+    """a fragment has another type than the atom multiplies"""
     # right: cute.gemm(MMA, *fragments("f16"))
     cute.gemm(MMA, *fragments("bf16"))  # wrong
 
 
-def test_an_asynchronous_copy_does_not_fill_in_a_negative_zero():
-    def filled(h):
-        tile = cute.local_tile(h, (1, 64), (0, 0))
-        cute.copy(ASYNC, tile, cute.smem("f16", (1, 64)), fill=-0.0)
-
-    assert raised(lambda: traced(filled)).code == "kernel-fill"
-
-
-@pytest.mark.parametrize("fn", ["and", "or", "xor"])
-def test_floats_have_no_bits_to_combine(fn):
-    def combined(f):
-        cute.atomic(fn, cute.local_tile(f, (1,), (0,)), 1.0)
-
-    def reduced(f):
-        held = cute.rmem("f32", 4)
-        held.fill(1)
-        f[0] = cute.reduce(fn, held)
-
-    for body in (combined, reduced):
-        assert raised(lambda body=body: traced(body)).code == "kernel-domain"
-
-
-@pytest.mark.parametrize("wait", ["cp_async_wait", "tma_store_wait", "warpgroup_wait"])
-def test_groups_that_may_be_pending_are_counted_from_zero(wait):
-    for groups, code in ((-1, "kernel-choice"), (1.5, "leaf-type")):
-        error = raised(lambda groups=groups: traced(lambda x: getattr(cute, wait)(groups)))
-        assert error.code == code
-        assert error.facts["operation"] == f"cute.{wait}"
-    assert traced(lambda x: getattr(cute, wait)(0)).ops
-
-
-@pytest.mark.parametrize(
-    ("value", "code"), [(0, "kernel-choice"), (2**20, "kernel-choice"), (1.5, "leaf-type")]
-)
-def test_what_an_mbarrier_counts_fits_20_bits(value, code):
-    assert raised(lambda: traced(lambda x: cute.mbarriers(1).init(value))).code == code
-    if value:
-        body = lambda x: cute.mbarriers(1).arrive_expect_tx(0, value)  # noqa: E731
-        assert raised(lambda: traced(body)).code == code
-
-
-@pytest.mark.parametrize("value", [0, 3, 2048])
-def test_an_alignment_is_a_power_of_two_that_a_block_has(value):
-    assert raised(lambda: traced(lambda x: cute.smem("f32", 32, value))).code == "kernel-choice"
-
-
-@pytest.mark.parametrize("cluster", [0, 17, (4, 8)])
-def test_a_cluster_has_one_to_sixteen_blocks(cluster):
-    @cute.kernel
-    def clustered():
-        cute.launch(grid=(272, 8), block=32, cluster=cluster)
-
-    assert raised(lambda: cute.trace(clustered)).code == "kernel-choice"
-
-
-def ring_of(stages=3, **options):
-    tile = cute.smem("f32", cute.Layout((128, 3)))
-    return cute.pipeline(stages, **{"tiles": [tile]} | options)
-
-
-@pytest.mark.parametrize(
-    ("call", "code"),
-    [
-        (lambda x: cute.pipeline(2, bytes=16).skip(-1), "kernel-choice"),
-        (lambda x: cute.pipeline(2, bytes=16).advance(-1), "kernel-choice"),
-        (lambda x: cute.pipeline(2, bytes=16, consumers=0), "kernel-choice"),
-        (lambda x: cute.PipelineTmaStore().commit((x,)), "kernel-choice"),
-        (lambda x: cute.tma_tensor(3), "not-a-tensor"),
-        (lambda x: cute.tma_load(x, x, 3, 0), "kernel-choice"),
-        (lambda x: cute.mbarriers(0), "kernel-choice"),
-        (lambda x: cute.mbarriers(1).wait(0, 2), "kernel-choice"),
-        (lambda x: cute.mbarriers(1).wait(0, cute.thread_idx() // 3), "kernel-choice"),
-        (lambda x: list(cute.tiles(-1, 2)), "kernel-choice"),
-        (lambda x: list(cute.tiles(2, 2, group=0)), "kernel-choice"),
-        (lambda x: list(cute.tiles(2, 2, step=-1)), "kernel-choice"),
-        (lambda x: list(cute.tiles(2, 2, depth=0)), "kernel-choice"),
-        (lambda x: cute.fewest_blocks(10, 0), "kernel-choice"),
-        (lambda x: ring_of(stages=3.0), "leaf-type"),
-        (lambda x: ring_of(consumers=128.0), "kernel-choice"),
-        (lambda x: ring_of(consumers="block"), "kernel-choice"),
-        (lambda x: ring_of(count=0), "kernel-choice"),
-        (lambda x: ring_of(tiles=(), bytes=2**20), "kernel-choice"),
-        (lambda x: ring_of(bytes=256), "kernel-choice"),
-        (lambda x: ring_of(cluster=(1, 1)), "pipeline-cluster"),
-        (lambda x: ring_of().release(behind=None), "kernel-choice"),
-        (lambda x: cute.pipeline(3).release(behind=1), "pipeline-tma"),
-        (lambda x: cute.pipeline(3).tail(), "pipeline-tma"),
-        (lambda x: cute.PipelineTmaStore(2.0), "leaf-type"),
-        (lambda x: cute.PipelineTmaStore(1, 0), "kernel-choice"),
-        (lambda x: cute.PipelineTmaStore(1, 64), "kernel-choice"),
-        (lambda x: cute.PipelineTmaStore(1, 32, thread=3), "kernel-choice"),
-        (lambda x: cute.mbarriers(1).arrive(1), "kernel-choice"),
-        (lambda x: cute.mapa(cute.mbarriers(1), 1), "kernel-choice"),
-        (lambda x: cute.mapa(cute.mapa(cute.mbarriers(1), 0), 0), "mapa-tensor"),
-        (lambda x: cute.role(["load"], warps=0), "kernel-choice"),
-        (lambda x: cute.role("load", warps=None), "role-warps"),
-        (lambda x: cute.atomic("add", x[0], 1), "kernel-space"),
-    ],
-)
-def test_what_rings_barriers_and_schedules_are_given_is_judged(call, code):
-    assert raised(lambda: traced(call)).code == code
-
-
-def test_integers_of_numpy_are_numbers_of_rings_roles_and_registers():
-    def right(x):
-        cute.launch(grid=1, block=128)
-        ring_of(stages=np.int64(3), count=np.int32(2), cluster=np.int64(1), bytes=np.int64(512))
-        ring_of(consumers=np.int64(128))
-        cute.PipelineTmaStore(np.int64(2), np.int64(64))
-        cute.setmaxnreg(np.int64(40), "dec")
-        with cute.role("load", warps=np.int64(1)):
-            x[0] = 1
-
-    assert traced(right).ops
-
-
-def test_wgmma_leaves_at_most_seven_groups_in_flight():
-    assert raised(lambda: traced(lambda x: cute.warpgroup_wait(8))).code == "kernel-choice"
-
-
-def test_a_rounding_is_one_of_the_host():
-    error = raised(lambda: traced(lambda x: x[0].to("f16", rounding="up")))
-    assert error.code == "rounding-unknown"
-    assert traced(lambda x: x[0].to("f16", rounding="ru")).ops
+run = traced
+ROWS = ""

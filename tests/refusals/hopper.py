@@ -1,24 +1,18 @@
-"""Bodies and calls for every refusal of arguments, Hopper instructions, pipelines and saved plans,
-which test_refusals.py runs; and further cases of some.
-"""
-
-import numpy as np
-import pytest
+"""Refusals of Hopper's instructions, clusters, roles, pipelines and main loops."""
 
 import cute_py as cute
 from cute_py import _
-from cute_py.plan.serial import dumps, loads
-from cute_py.trace.formulas import formula
-from tests.kernel_refusals import ARRAYS, marked_line, raised, traced
-from tests.kernel_refusals import require_teaching as teaches
+from tests.kernel_refusals import traced
 
 
 def tma_bits(x, nibbles):
+    """elements of less than a byte are to be copied by TMA"""
     # right: cute.tma_tensor(x)
     cute.tma_tensor(nibbles)  # wrong
 
 
 def tma_kernel_tile(h):
+    """TMA is given something other than a tile of a tensor in coordinates"""
     # right: tile = cute.smem("f16", cute.Layout((64, 64), (64, 1)))
     tile = cute.smem("f16", (64, 64))  # wrong
     bar = cute.mbarriers(1)
@@ -27,6 +21,7 @@ def tma_kernel_tile(h):
 
 
 def tma_kernel_box(h):
+    """a tile is not a box that TMA can copy"""
     # right: tile = cute.smem("f16", cute.Layout((512, 64), (64, 1)))
     tile = cute.smem("f16", cute.Layout((512, 64), (1, 512)))  # wrong
     bar = cute.mbarriers(1)
@@ -34,6 +29,7 @@ def tma_kernel_box(h):
 
 
 def tma_im2col(image):
+    """TMA cannot step over the pixels of a convolution"""
     # right: cute.tma_im2col(image, (3, 3), padding=1)
     cute.tma_im2col(image, (3, 3), padding=200)  # wrong
 
@@ -46,6 +42,7 @@ def swizzled_tile(alignment):
 
 
 def plan_box(h):
+    """a box of TMA begins in the middle of its swizzle's pattern"""
     # right: bar, shared = cute.mbarriers(1), swizzled_tile(1024)
     bar, shared = cute.mbarriers(1), swizzled_tile(128)  # wrong
     cute.tma_load(cute.local_tile(cute.tma_tensor(h), (64, 64), (0, 0)), shared, bar, 0)  # here
@@ -60,23 +57,27 @@ def product_of(shared):
 
 
 def plan_descriptor(x):
+    """a descriptor of wgmma leads to other elements than the layout"""
     # right: cute.warpgroup_gemm(*product_of(swizzled_tile(1024)))
     cute.warpgroup_gemm(*product_of(swizzled_tile(128)))  # wrong
 
 
 def kernel_registers(x):
+    """`cute.setmaxnreg` is given an impossible number"""
     cute.launch(grid=1, block=128)
     # right: cute.setmaxnreg(104, "dec")
     cute.setmaxnreg(100, "dec")  # wrong
 
 
 def mapa_tensor(x):
+    """`cute.mapa` is given something other than shared memory of the block"""
     cute.launch(grid=2, block=32, cluster=2)
     # right: cute.mapa(cute.smem("f32", 32), 1)
     cute.mapa(x, 1)  # wrong
 
 
 def mapa_operand(x):
+    """an instruction that reaches no other block is given its shared memory"""
     cute.launch(grid=2, block=32, cluster=2)
     # right: cute.wait_until(cute.smem("s32", 1), "eq", 1)
     there = cute.mapa(cute.smem("s32", 1), 1)  # wrong
@@ -84,6 +85,7 @@ def mapa_operand(x):
 
 
 def mapa_own(x):
+    """mbarriers of another block are initialized or waited at"""
     cute.launch(grid=2, block=32, cluster=2)
     # right: cute.mbarriers(1).wait(0, 0)
     cute.mapa(cute.mbarriers(1), 1 - cute.cluster_rank()).wait(0, 0)  # wrong
@@ -103,6 +105,7 @@ def of_warpgroups():
 
 
 def mainloop_warpgroups(x):
+    """`cute.mainloop` is to fill the ring of warpgroup products"""
     cute.launch(grid=1, block=128)
     taken, ring = of_warpgroups()
     # right: cute.mainloop(*taken, count=1, ring=ring, fill=False)
@@ -110,6 +113,7 @@ def mainloop_warpgroups(x):
 
 
 def role_warps(x):
+    """`cute.role` is given something other than warps of the block"""
     cute.launch(grid=1, block=256)
     # right: with cute.role("load", warps=range(4, 8)):
     with cute.role("load", warps=range(128, 256)):  # wrong
@@ -117,6 +121,7 @@ def role_warps(x):
 
 
 def role_overlap(x):
+    """two roles share warps"""
     cute.launch(grid=1, block=256)
     with cute.role("multiply", warps=range(4)):
         cute.syncwarp()
@@ -126,6 +131,7 @@ def role_overlap(x):
 
 
 def role_name(x):
+    """two roles of one name differ in warps or registers"""
     cute.launch(grid=1, block=256)
     with cute.role("load", warps=0):
         cute.syncwarp()
@@ -135,6 +141,7 @@ def role_name(x):
 
 
 def role_warpgroups(x):
+    """part of a warpgroup sets registers, or issues warpgroup products"""
     cute.launch(grid=1, block=256)
     # right: with cute.role("load", warps=range(4, 8), registers=40):
     with cute.role("load", warps=range(4, 7), registers=40):  # wrong
@@ -142,6 +149,7 @@ def role_warpgroups(x):
 
 
 def role_nested(x):
+    """a role begins inside of another one"""
     cute.launch(grid=1, block=256)
     # right: with cute.role("multiply", warps=range(4)) as me, cute.when(me.thread < 64):
     with cute.role("multiply", warps=range(4)), cute.role("load", warps=range(4, 8)):  # wrong
@@ -149,23 +157,27 @@ def role_nested(x):
 
 
 def role_outside(x):
+    """a thread of the role is elected outside of a role"""
     # right: with cute.role("store", warps=0), cute.elect("role"):
     with cute.elect("role"):  # wrong
         x[0] = 1
 
 
 def pipeline_tiles(x):
+    """the tiles of a TMA pipeline have another number of stages, or are elsewhere"""
     # right: cute.pipeline(3, tiles=[cute.smem("f16", (64, 64, 3))])
     cute.pipeline(3, tiles=[cute.smem("f16", (64, 64, 2))])  # wrong
 
 
 def pipeline_cluster(x):
+    """a TMA pipeline loads for other blocks than those of the cluster"""
     cute.launch(grid=4, block=128, cluster=2)
     # right: cute.pipeline(2, tiles=[cute.smem("f16", (64, 64, 2))], cluster=2)
     cute.pipeline(2, tiles=[cute.smem("f16", (64, 64, 2))], cluster=4)  # wrong
 
 
 def pipeline_fill(x):
+    """a TMA pipeline is filled by copies that do not complete on mbarriers"""
     ring = cute.pipeline(2, bytes=32)
     with cute.elect():
         # right: ring.fill(0, Nothing("mbarrier"))
@@ -173,6 +185,7 @@ def pipeline_fill(x):
 
 
 def pipeline_release(x):
+    """a stage is released by threads without the first one of the consumer"""
     cute.launch(grid=1, block=128)
     # right: ring = cute.pipeline(2, bytes=32, consumers="warp", count=2)
     ring = cute.pipeline(2, bytes=32, consumers="warpgroup")  # wrong
@@ -181,6 +194,7 @@ def pipeline_release(x):
 
 
 def pipeline_tma(x):
+    """a ring that cp.async fills is to be filled by TMA"""
     # right: ring = cute.pipeline(2, bytes=32)
     with cute.elect():
         # right: ring.fill(0, Nothing("mbarrier"))
@@ -188,6 +202,7 @@ def pipeline_tma(x):
 
 
 def mainloop_kind(x):
+    """`cute.mainloop` is given something other than operands"""
     cute.launch(grid=1, block=128)
     (mma, acc, a, b), ring = of_warpgroups()
     # right: cute.mainloop(mma, acc, a, b, count=1, ring=ring, fill=False)
@@ -195,6 +210,7 @@ def mainloop_kind(x):
 
 
 def mainloop_tiles(h):
+    """tiles of an operand lack the mode that counts them, or are elsewhere"""
     # right: tiles = cute.local_tile(cute.tma_tensor(h), (64, 64), (0, _))
     tile = cute.local_tile(cute.tma_tensor(h), (64, 64), (0, 0))  # wrong
     # right: cute.TmaTiles(tiles, cute.smem("f16", (64, 64, 2)))
@@ -202,11 +218,13 @@ def mainloop_tiles(h):
 
 
 def pipeline_stages(x):
+    """a pipeline has fewer than two stages, or A and B have different numbers"""
     # right: cute.pipeline(2)
     cute.pipeline(1)  # wrong
 
 
 def kernel_barrier(x):
+    """a named barrier has an id or number of threads that hardware lacks"""
     # right: cute.named_barrier(1, 32)
     cute.named_barrier(1, 48)  # wrong
 
@@ -236,233 +254,29 @@ def operands(completion="cp_async", sums="f32"):
 
 
 def mainloop_operand(h):
+    """an operand of `cute.mainloop` is neither tiles nor an iterator"""
     # right: cute.Operand(Nothing(), cute.smem("f16", (1, 32, 2)))
     cute.Operand(cute.local_tile(h, (1, 32), (0, _)), cute.smem("f16", (1, 32, 2)))  # wrong
 
 
 def mainloop_count(x):
+    """neither `cute.mainloop` nor an iterator says how many tiles there are"""
     # right: cute.mainloop(*operands(), count=1)
     cute.mainloop(*operands())  # wrong
 
 
 def mainloop_ring(x):
+    """operands of `cute.mainloop` complete in ways that do not fit together"""
     # right: ring = cute.pipeline(2, bytes=64, consumers=32)
     # right: cute.mainloop(*operands("mbarrier"), count=1, ring=ring)
     cute.mainloop(*operands("mbarrier"), count=1)  # wrong
 
 
 def mainloop_sums(x):
+    """sums of atoms along K do not fit in the stages of an operand"""
     # right: cute.mainloop(*operands(), count=1)
     cute.mainloop(*operands(sums="f64"), count=1)  # wrong
 
 
-# -- calls
-
-
-@cute.kernel
-def first(x):
-    cute.launch(grid=1, block=32)
-    x[0] = x[1]
-
-
-@cute.kernel
-def number(x, n: cute.s32):
-    cute.launch(grid=1, block=32)
-    x[0] = n
-
-
-@cute.kernel
-def floats(x: cute.f32):
-    cute.launch(grid=1, block=32)
-    x[0] = 1.0
-
-
-@cute.kernel
-def promised(x: cute.spec(divisible_by=8, shape=(None, 48))):
-    cute.launch(grid=1, block=32)
-    x[0, 0] = 1.0
-
-
-class Plain:
-    """Not a dataclass."""
-
-    def __init__(self, array):
-        self.array = array
-
-
-@cute.kernel
-def hidden(holder):
-    cute.launch(grid=1, block=32)
-    holder.array[0] = 1
-
-
-class Foreign:
-    """An array of a library that does not tell its strides."""
-
-    shape, dtype, strides = (4,), np.dtype(np.float32), None
-
-    @property
-    def __array_interface__(self):
-        return {"data": (256, False)}
-
-
-@cute.kernel
-def waiting(x):
-    cute.launch(grid=1, block=32)
-    cute.syncwarp()
-
-
-def reread(old, new):
-    """Return a plan that went through text, one part of it replaced."""
-    text = dumps(cute.trace(waiting, X))
-    assert old in text
-    return loads(text.replace(old, new, 1))
-
-
-@cute.kernel
-def third(x, n: cute.u64, mask):
-    cute.launch(grid=1, block=1)
-    x[0] = (n // 3 ^ mask).to("s32")
-
-
-def traced_with(mask):
-    return cute.trace(third, X, 1, mask)
-
-
-RECURSIVE = [1]
-RECURSIVE.append(RECURSIVE)
-
-
-def emulated(n):
-    plan = traced_with(5)
-    cute.emulate(plan, X, n)
-    return plan
-
-
-WARPGROUP = cute.make_tiled_mma("SM90_64x8x16_F32F16F16_SS")
-X, F = ARRAYS["x"], ARRAYS["f"]
-PAIRED = np.zeros(8, [("number", "i4"), ("flag", "i2")])  # packed: six bytes from one to the next
-
-
-@cute.kernel
-def counted(x, n: cute.s32(min=8, multiple_of=8)):
-    cute.launch(grid=1, block=32)
-    x[n] = 1
-
-
-def wide(n):
-    """Return an array of n equal elements."""
-    return np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (n,), (0,))
-
-
-@cute.kernel
-def tiled(x, y):
-    cute.launch(grid=1, block=32)
-    tiles = cute.ceil_div(x.shape[0], 64) * cute.ceil_div(y.shape[0], 64)
-    for _tile in cute.range(cute.block_idx(), tiles, 1 << 20):
-        cute.syncwarp()
-
-
-def scheduled(n):
-    plan = cute.trace(tiled, wide(n), wide(n))
-    cute.emulate(plan, wide(n), wide(n))
-    return plan
-
-
-WORDS = np.zeros((4, 16), np.uint8)
-
-
-def packed(words, kind="s4"):
-    return cute.trace(taken, cute.typed(words, kind, packed=True))
-
-
-def nibbles(start):
-    whole = cute.make_host_tensor(16, "s4")
-    return cute.make_tensor(whole.data.moved(start), cute.Layout(8))
-
-
-@cute.kernel
-def taken(x):
-    cute.launch(grid=1, block=32)
-    cute.syncthreads()
-
-
-def table(arrays):
-    return cute.trace(taken, cute.TensorArray(arrays))
-
-
-def updated(arrays, first=0):
-    parts = cute.TensorArray([WORDS])
-    parts.update(arrays, first)
-    return cute.trace(taken, parts)
-
-
-# code -> a refused call, and the right one
-def neighbour(x):
-    return x + cute.shuffle(x, 1, "bfly")
-
-
-def with_neighbour(f):
-    neighbour(f[cute.thread_idx()])
-
-
-CALLS = {
-    "argument-type": (lambda: cute.trace(floats, X), lambda: cute.trace(floats, F)),
-    "argument-spec": (lambda: cute.trace(promised, X), lambda: cute.trace(promised, ARRAYS["a"])),
-    "argument-hidden": (lambda: cute.trace(hidden, Plain(X)), lambda: cute.trace(first, X)),
-    "argument-stride": (lambda: cute.trace(first, X[::-1]), lambda: cute.trace(first, X[::2])),
-    "array-strides": (lambda: cute.trace(first, PAIRED["number"]), lambda: cute.trace(first, X)),
-    "argument-masked": (lambda: cute.trace(first, np.ma.array(X)), lambda: cute.trace(first, X)),
-    "argument-strides": (lambda: cute.trace(first, Foreign()), lambda: cute.trace(first, F)),
-    "argument-modes": (
-        lambda: cute.trace(first, np.zeros(())),
-        lambda: cute.trace(first, np.zeros(()).reshape(1)),
-    ),
-    "argument-recursive": (lambda: traced_with(RECURSIVE), lambda: traced_with(5)),
-    "array-empty": (lambda: cute.trace(first, X[:0]), lambda: cute.trace(first, X[:2])),
-    "argument-promise": (
-        lambda: cute.trace(promised, np.zeros((63, 48), np.float32)),
-        lambda: cute.trace(promised, np.zeros((64, 48), np.float32)),
-    ),
-    "argument-number": (
-        lambda: cute.trace(counted, X, 12),
-        lambda: cute.trace(counted, X, 16),
-    ),
-    "argument-large": (lambda: cute.trace(first, wide(2**31)), lambda: cute.trace(first, X)),
-    "plan-count": (lambda: scheduled(2**24), lambda: scheduled(64)),
-    "argument-packed": (lambda: packed(WORDS, "e3m2"), lambda: packed(WORDS, "e2m1")),
-    "argument-words": (lambda: packed(WORDS[:, ::2]), lambda: packed(WORDS[::2])),
-    "argument-split": (
-        lambda: cute.trace(taken, nibbles(1)),
-        lambda: cute.trace(taken, nibbles(2)),
-    ),
-    "table-empty": (lambda: table([]), lambda: table([WORDS])),
-    "table-array": (lambda: table([3]), lambda: table([WORDS])),
-    "table-facts": (lambda: updated([WORDS[:, 1:]]), lambda: updated([WORDS[1:]])),
-    "table-range": (lambda: updated([WORDS], 1), lambda: updated([WORDS], 0)),
-    "kernel-formula": (lambda: formula(neighbour), lambda: traced(with_neighbour)),
-    "plan-integer": (lambda: traced_with(2**63), lambda: traced_with(2**63 - 1)),
-    "plan-unsigned": (lambda: emulated(2**63), lambda: emulated(2**63 - 1)),
-    "plan-op": (lambda: reread('"warp"', '"grid"'), lambda: reread('"warp"', '"block"')),
-    "plan-text": (lambda: loads("plan waiting"), lambda: reread("waiting", "kernel")),
-    "plan-version": (
-        lambda: reread('plan": 4', 'plan": 99'),
-        lambda: reread('plan": 4', 'plan": 4'),
-    ),
-}
-
-
-def test_the_fragments_of_a_warpgroup_must_fit_each_other():
-    def body(h):
-        acc, a = cute.rmem("f32", (4, 1, 1)), cute.smem("f16", (1024, 2, 1))
-        cute.warpgroup_gemm(WARPGROUP, acc, a, cute.smem("f16", (128, 1, 1)))  # here
-
-    error = raised(lambda: traced(body))
-    teaches(error, "operand-shape", marked_line(body))
-    assert "C (4,1,1):(1,0,0), A (1024,2,1)" in str(error)
-    assert "with 4, 1024, 128 values V of C, A and B" in str(error)
-
-
-@pytest.mark.parametrize("value", [3.5, "3", None, 2**40, True, (1, 2)])
-def test_a_run_time_number_is_checked(value):
-    assert raised(lambda: cute.trace(number, X, value)).code == "kernel-number"
+run = traced
+ROWS = ""

@@ -1,0 +1,205 @@
+"""Refusals of configurations, operators, torch and the command line."""
+
+import contextlib
+import io
+from unittest.mock import patch
+
+import numpy as np
+
+import cute_py as cute
+from cute_py.cli.main import main as command
+from cute_py.kernels import fused_attention
+from cute_py.kernels.config import choose_config
+from cute_py.kernels.implicit_gemm import Conv2d
+from cute_py.ops import gemm
+
+
+class OnDevice:
+    shape, dtype = (3, 3), np.dtype(np.float32)
+    __cuda_array_interface__ = {"shape": (3, 3), "typestr": "<f4", "data": (0, False), "version": 3}  # noqa: RUF012
+
+
+tall, square = np.ones((3, 2), np.float32), np.ones((3, 3), np.float32)
+
+
+def strided(x):
+    cute.launch(grid=1, block=1)
+    Conv2d((3, 3)).table(x, 8)
+
+
+def main(*words):
+    """Run a command; raise the refusal that it prints."""
+    seen, real = [], cute.CuteError.__init__
+
+    def note(error, *parts, **named):
+        real(error, *parts, **named)
+        seen.append(error)
+
+    with (
+        patch.object(cute.CuteError, "__init__", note),
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+        contextlib.suppress(SystemExit),
+    ):
+        command([*words])
+    if seen:
+        raise seen[0]
+
+
+ROWS = """
+config-types: no instruction multiplies the two types
+    * choose_config a="f16", b="f32", known="f16*f16, bf16*bf16, tf32*tf32, f64*f64, b1*b1, s8*s8,
+        s8*u8, u8*s8, u8*u8, s4*s4, s4*u4, u4*s4, u4*u4, e4m3*e4m3, e4m3*e5m2, e5m2*e4m3, e5m2*e5m2,
+        f32*f32"
+config-bits: rows of elements below a byte do not start at whole bytes
+    * choose dtype="b1", mode="1", bits="4"
+gemm-config: the parts of a configuration do not fit each other or the operands
+    - gemm(square, square, config="stages=1")
+    - gemm(square, square, config=choose_config(3, 3, 3, "f32", ("MN", "MN")))  # required:
+    + gemm(square, square, config="stages=2")
+config-shared: a configuration for Hopper takes more shared memory than a block has
+    * config(tile=128x256x64,stages=9): GemmConfig parts="tile=128x256x64, stages=9", bytes=442512,
+        most=232448, fix="at most stages=4, less what D takes"
+gemm-config-text: changes to a configuration cannot be read
+    - gemm(square, square, config="tiles=3")
+    + gemm(square, square, config="tile=16x16x8,warps=1x1x1")
+conv2d: a filter has more positions than a register has bits, or channels no whole vectors
+    - cute.trace(cute.kernel(strided), np.zeros((1, 8, 8, 12), np.float16))
+    + cute.trace(cute.kernel(strided), np.zeros((1, 8, 8, 16), np.float16))
+attention-accum: V has more columns than a tile has keys, and `accum` is missing
+    - fused_attention.choose(*[np.zeros((1, 1, 8, 256), np.float16)] * 4)
+    + fused_attention.choose(*[np.zeros((1, 1, 8, 64), np.float16)] * 4)
+ops-array: an operand or a term holds no numbers
+    - gemm(square.astype(object), square)
+    - gemm(square, "text")  # as b; required: an array of numbers
+    - gemm(square.astype(complex), square)  # given ndarray of complex128 as a
+    + gemm(square, square)
+ops-rank: an operand has fewer than two modes
+    - gemm(np.ones(4), square)
+    + gemm(np.ones((1, 3), np.float32), square)
+ops-shapes: the operands' shapes do not fit together
+    - gemm(tall, np.ones((5, 6), np.float32))
+    - gemm(np.ones((2, 3, 4)), np.ones((3, 4, 5)))  # given a of shape (2,3,4) and b of shape
+        (3,4,5)
+    + gemm(square, tall)
+ops-shape: c, bias or out has another shape than the result asks for
+    - gemm(square, square, bias=np.ones(4))
+    - gemm(square, square, np.ones((3, 4)), beta=1)  # given c of shape (3,4); required: shape (3,3)
+    - gemm(square, square, out=np.ones((3, 4), np.float32))  # given out of shape (3,4); required:
+        shape (3,3)
+    - gemm(square, square, out=[])  # given out of shape list; required: shape (3,3)
+    + gemm(square, square, bias=np.ones(3, np.float32))
+ops-empty: a configuration is asked for of a product without elements
+    * cute.ops.gemm_config shape="(0,64)", operator="cute.ops.gemm"
+ops-mode: a mode is named that the array does not have, or one twice
+    - cute.ops.softmax(square, 2)
+    + cute.ops.softmax(square, 1)
+ops-nothing: a reduction that has no result for nothing is taken along an empty mode
+    - cute.ops.reduce(square[:, :0], "max", 1)
+    + cute.ops.reduce(square[:, :0], "add", 1)
+ops-family: a configuration is of a family whose kernel does not read the arrays
+    - cute.ops.transpose(square, config="family=vectors")
+    + cute.ops.transpose(square, config="family=elements")
+ops-dtype: no instruction multiplies operands of these types
+    - gemm(square, square.astype(np.float16))
+    - gemm(square.astype(int), square.astype(int))  # given operands of s64 and s64
+    + gemm(square, square)
+ops-out-dtype: the result cannot have that type, or out has another one
+    - gemm(square, square, out_dtype="s64")
+    - gemm(square, square, out=np.zeros((3, 3)), out_dtype="f32")  # given out of float64; required:
+        f32
+    + gemm(square, square, out_dtype="f64")
+ops-factor: alpha or beta is not a real number
+    - gemm(square, square, alpha=1j)
+    - gemm(square, square, alpha=np.ones(2))  # as alpha; required: a real number
+    - gemm(square, square, beta=np.ones(2))  # as beta; required: a real number
+    - gemm(square, square, alpha="x")  # as alpha; required: a real number
+    - gemm(square, square, beta="x")  # as beta; required: a real number
+    - gemm(square, square, alpha=None)  # as alpha; required: a real number
+    - gemm(square, square, beta=None)  # as beta; required: a real number
+    - gemm(square, square, alpha=[1])  # as alpha; required: a real number
+    - gemm(square, square, beta=[1])  # as beta; required: a real number
+    - gemm(square, square, alpha=10**400)  # as alpha; required: a real number
+    - gemm(square, square, beta=10**400)  # as beta; required: a real number
+    - gemm(square, square, beta=1j)  # as beta; required: a real number
+    + gemm(square, square, alpha=2)
+ops-no-c: beta is given without c
+    - gemm(square, square, beta=2)
+    + gemm(square, square, square, beta=2)
+ops-library: an operation is given device arrays of another library than torch and CuPy, and neither
+        is installed
+    * ops.gemm type="DeviceNDArray"
+ops-choice: a backend or activation does not exist
+    - gemm(square, square, activation="cube")
+    - gemm(square, square, backend="tpu")  # given backend='tpu'; required:
+    - gemm(square, square, config=5)  # given config=5; required: what choose_config returns, or
+        text
+    + gemm(square, square, activation="relu")
+ops-no-gpu: arrays are not where the product is computed
+    - gemm(square, square, backend="gpu")
+    - gemm(OnDevice(), square)  # given b on the host
+    - gemm(square, OnDevice(), backend="emulator")  # given b on the device
+    + gemm(square, square, backend="emulator")
+ops-tune-host: arrays of the host, whose configurations cannot be measured
+    * cute.tune
+ops-chip: the kernel of an architecture is asked for whose GPUs may have any number of
+        multiprocessors
+    * compile arch="sm_103a"
+ops-read-only: out cannot be written
+    - gemm(square, square, out=np.broadcast_to(np.float32(0), (3, 3)))
+    + gemm(square, square, out=np.zeros((3, 3), np.float32))
+ops-overlap: elements of out share memory
+    * cute.ops.gemm shape="(4,4)", strides="(0,4)"
+ops-memory: arrays and the emulator's state would not fit into free memory
+    * cute.ops.gemm needed="2.2 MiB", arrays="351.6 KiB", state="1.9 MiB", available="1.1 MiB",
+        result="product", parts="multiply in parts along M or N"
+cli-arch: `--arch` names an unknown architecture
+    - main("atoms", "--arch", "sm_99")
+    + main("atoms", "--arch", "sm_90")
+cli-layout: an option holds no layout
+    - main("mma", "SM80_16x8x16_F32F16F16F32_TN", "--perm", "Sw<2,0,3>")
+    + main("mma", "SM80_16x8x16_F32F16F16F32_TN", "--perm", "(32,16,16)")
+cli-format: the name of a file does not say in which format a picture is written
+    - main("show", "(4,8):(8,1)", "-o", "layout.png")
+cli-memory: memory runs out in the middle
+    * gemm what="a product"
+cli-matrix: a file holds no numbers, or an operand that is no matrix
+    * gemm found="shape (4)", name="a", path="vector.npy", wanted="a matrix of numbers", fix="save
+        array.reshape(1, -1), which is a row"
+cli-output: the file of `-o` cannot be written
+    - main("tv", "SM80_16x8x16_F32F16F16F32_TN", "-o", "no/such/folder.svg")
+cli-npy: a file is missing, or is no array that can be read without unpickling
+    - main("gemm", "no.npy", "file.npy")
+cli-shtab: the completion of a shell is asked for where shtab is missing or too old for it
+    * completion found="no package shtab", shell="bash"
+cli-package: a package that a command needs is missing or broken
+    * cute-py reason="No module named 'numpy'"
+cli-stream: the input cannot be read or the output cannot be written
+    * cute-py reason="the system error 'No space left on device'"
+cli-gemm: a command is given no operands, or both files and sizes
+    - main("gemm")
+cli-out-dtype: a result of a type that NumPy lacks is to be written
+    - main("gemm", "--m", "8", "--n", "8", "--k", "8", "--out-dtype", "bf16", "-o", "d.npy")
+torch-no-backward: an operator that was registered without `backward`, or one that changes its
+        arguments, gets a tensor that autograd follows
+    * torch.ops.cute_kernels.scale
+torch-twice: a derivative of an operator of torch is differentiated again
+    * torch.ops.cute_py.gemm
+torch-rounded: a gradient is wanted through `dtype` of integers
+    * torch.ops.cute_py.gemm dtype="s8"
+torch-parameter: `register` names what is no parameter of the kernel
+    * cute_py.torch.register name="z", place="outputs", signature="scale(x, y, alpha: cute.f32)"
+torch-name: the name of a registered operator does not have two parts
+    * cute_py.torch.register name="scale"
+torch-rules: a rule of `register` is given without what it needs
+    * cute_py.torch.register names="backward", other="fake"
+torch-schema: `schema` says of the kernel's arguments or results what does not hold
+    * cute_py.torch.register schema="(Tensor x, Tensor y) -> ()", wanted="(Tensor x, Tensor(a1!) y)
+        -> ()"
+torch-writes: a registered kernel writes an array that is none of its outputs
+    * torch.ops.cute_kernels.split outputs="low", written="high, low"
+torch-result: `fake` returns something other than a new tensor for each output
+    * torch.ops.cute_kernels.split found="['Tensor']", wanted="low, high"
+torch-order: a registered kernel adds floats in any order, where torch forbids that
+    * torch.ops.cute_kernels.total dtype="f32", line="total.py:7"
+"""
