@@ -62,7 +62,7 @@ CALLED = {"trace": trace, "emulate": cute.emulate.emulate, "explore": cute.explo
 CONTENTS = {
     "Start": "pictures gallery explorer glossary",
     "Lessons": "../notebooks/*",
-    "Guides": "kernels write_a_gemm emulator torch performance command_line",
+    "Guides": "kernels write_a_gemm operators emulator torch performance command_line",
     "API": """api/layouts api/algebra api/swizzles api/dtypes api/tensors api/atoms api/tiling
         api/kernels api/emulate api/operators api/pictures api/errors""",
     "Reference": "errors differences coverage",

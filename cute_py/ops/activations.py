@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cute_py.calls.arrays import address_of, dtype_of
-from cute_py.errors import refusal
 from cute_py.kernels.activations import ACTIVATIONS
 from cute_py.kernels.elementwise import THREADS, elementwise, function_of, tile_copy_of
 from cute_py.layout.tuples import ceil_div
@@ -33,8 +32,6 @@ def _reference(x: Any, name: str, g: Any = None, **_named: Any) -> Any:
 
 
 def _gradient(request: Any, g: Any, x: Any = None, out: Any = None) -> dict[str, Any]:
-    if request.g is not None:
-        raise refusal("torch-twice", operation="torch.ops.cute_py.activation")
     return {"x": activation(out if x is None else x, request.name, g)}
 
 
@@ -54,6 +51,11 @@ class Activated(Problem):
             if tuple(self.g.shape) != tuple(self.x.shape):
                 raise self.wrong_shape("g", tuple(self.g.shape), tuple(self.x.shape))
         self.gives(tuple(self.x.shape), kind)
+
+    @classmethod
+    def is_differentiable(cls, request: Any) -> bool:
+        """Return whether the derivative is known: not that of a derivative."""
+        return request.g is None
 
     @classmethod
     def keeping(cls, request: Any) -> Sequence[str]:

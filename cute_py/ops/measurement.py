@@ -70,6 +70,7 @@ def tune(operator: Any, *args: Any, **named: Any) -> Any:  # a Config
 
     Raises CuteError for arguments that `operator` refuses, and for arrays of the host.
 
+    >>> import cute_py as cute
     >>> import numpy as np
     >>> a = np.ones((2, 2), np.float32)
     >>> tune(cute.ops.gemm, a, a)

@@ -320,6 +320,11 @@ class Problem:
         return found[0] if len(found) == 1 else tuple(found)
 
     @classmethod
+    def is_differentiable(cls, _request: Any) -> bool:
+        """Return whether `gradient` is the derivative of a request."""
+        return True
+
+    @classmethod
     def keeping(cls, _request: Any) -> Sequence[str]:
         """Return the arrays and results that the derivative of a request reads."""
         return cls.keeps

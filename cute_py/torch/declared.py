@@ -19,7 +19,7 @@ from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
 from cute_py.ops import operators
 from cute_py.ops.libraries import reading
-from cute_py.torch.operators import Gradient, cast, define
+from cute_py.torch.operators import Gradient, cast, define, public
 from cute_py.torch.shapes import described
 
 if TYPE_CHECKING:
@@ -302,17 +302,17 @@ def computed({", ".join(parts)}):
 
     def _forward(self, ctx: Any, run: Callable[..., Any], *args: Any) -> Any:
         """Return the results; keep what the derivative reads."""
+        request = self.ours.request(*self.given(*args))
+        if not self.ours.problem.is_differentiable(request):
+            raise refusal("torch-twice", operation=public(f"cute_py::{self.ours.short}"))
         result = run(*args)
         results = result if isinstance(result, tuple) else (result,)
         held = dict(zip((*self.names, *self.ours.outputs), (*args, *results), strict=True))
-        ctx.save_for_backward(*[held[name] for name in self._kept(args)])
+        ctx.save_for_backward(*[held[x] for x in self.ours.problem.keeping(request)])
         ctx.set_materialize_grads(False)
         ctx.types = {x: held[x].dtype for x in self.arrays if held[x] is not None}
         ctx.given = [x.shape if isinstance(x, torch.Tensor) else x for x in args]
         return results
-
-    def _kept(self, args: tuple[Any, ...]) -> Any:
-        return self.ours.problem.keeping(self.ours.request(*self.given(*args)))
 
     def _backward(self, ctx: Any, *gradients: Any) -> tuple[Any, ...]:
         """Return the gradients of the arrays."""
