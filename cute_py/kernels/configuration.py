@@ -14,7 +14,7 @@ from cute_py.errors import CuteError, refusal
 from cute_py.records import Shown, Text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
     from typing import Self
 
     Classes = Sequence[type["Config"]]
@@ -25,7 +25,7 @@ AnyConfig = TypeVar("AnyConfig", bound="Config")
 def told(
     *,
     counts: tuple[int, ...] = (1,),
-    choices: tuple[str, ...] = (),
+    choices: Container[str] = (),
     about: tuple[str, ...] = (),
     asks: bool = True,
     is_shown: bool = False,

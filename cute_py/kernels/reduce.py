@@ -57,6 +57,17 @@ def matrix(A: cute.Tensor, kept: int) -> cute.Tensor:
     return grouped
 
 
+def sum_type(kind: cute.Dtype) -> cute.Dtype:
+    """Return the type of sums and products of elements: integers have 32 bits at least."""
+    wider = {"s8": "s32", "s16": "s32", "u8": "u32", "u16": "u32"}
+    return cute.dtype(wider.get(kind.name, kind.name))
+
+
+def wide_type(kind: cute.Dtype) -> cute.Dtype:
+    """Return the type that a reduction to some type is computed in."""
+    return kind if kind.bits == 64 else cute.dtype("f32") if kind.is_float else sum_type(kind)
+
+
 def combined(fn: str, x: Any, y: Any) -> Any:
     """Return `fn` of elements in registers."""
     if fn in ("min", "max"):

@@ -7,16 +7,15 @@ for, changes of it by text, and why the others did not get the problem.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cute_py.kernels.configuration import changed, parts_by_name, parts_of
+from cute_py.kernels.configuration import Config, changed, part, parts_by_name, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from cute_py.kernels.configuration import Config
     from cute_py.trace.kernel import Kernel
 
     Reasons = Callable[[], tuple[str, ...]]
@@ -192,3 +191,58 @@ def changed_for(taken: Taken, config: Any, text: str, problem: Any) -> Any:
     if change is not None:
         return change(config, text, problem)
     return changed(config, text, [type(config)])
+
+
+# -- operators whose families differ in their kernel alone
+
+
+class _AnyName:
+    """The words that may name a family: which ones do, a problem says."""
+
+    def __contains__(self, word: object) -> bool:
+        return isinstance(word, str) and word.isidentifier()
+
+
+@dataclass(frozen=True, slots=True)
+class BlockConfig(Config):
+    """How an operator is computed whose kernels have no more parts.
+
+    Attributes:
+        family: the name of the family.
+        threads: of a block; 0: as many as the kernel has.
+        parts: blocks that share a row, where a second kernel combines what they find.
+        reasons: why; not compared.
+    """
+
+    family: str = part("", choices=_AnyName(), is_shown=True)
+    threads: int = part(0)
+    parts: int = part(1)
+    reasons: tuple[str, ...] = field(default=(), compare=False, repr=False)
+
+
+def by_blocks(
+    name: str, kernel: Kernel, means: str, reads: str = "", fits: str = "", fails: str = ""
+) -> Family:
+    """Return the family of a kernel with a `BlockConfig`.
+
+    Args:
+        name: of the family.
+        kernel: the kernel.
+        means: how it reads and computes, for the reader.
+        reads: the attribute of a problem that is None or False where the kernel cannot read it; "":
+            it reads all.
+        fits: why it reads a problem; `fails`: why not.
+        fails: see there.
+
+    A problem says how many threads a family may have, the usual count first, and how many parts.
+    """
+
+    def found(problem: Any) -> Reads:
+        takes = not reads or getattr(problem, reads) not in (None, False)
+        return Reads(takes, fits if takes else fails)
+
+    def configs(problem: Any) -> list[Estimate]:
+        parts = problem.parts_of(name)
+        return [Estimate(1.0, BlockConfig(name, n, parts)) for n in problem.threads_of(name)]
+
+    return Family(name, kernel, BlockConfig, configs, found, means)

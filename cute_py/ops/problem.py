@@ -130,18 +130,35 @@ class Problem:
                 "ops-out-dtype", operation=self.operation, name=name, dtype=kind, known=words
             )
 
-    def mode(self, name: str, dim: int, rank: int) -> int:
-        """Return which mode a number names that may count from the end."""
-        if type(dim) is int and -rank <= dim < rank:
-            return dim % rank
-        facts: dict[str, Any] = {"name": name, "value": dim, "rank": rank}
-        raise refusal("ops-mode", operation=self.operation, **facts, least=-rank, most=rank - 1)
+    def modes(self, name: str, dim: Any, rank: int, single: bool = False) -> tuple[int, ...]:
+        """Return which modes a number, or without `single` several, name that may count from the
+        end; None: all.
+        """
+        given = range(rank) if dim is None else (dim,) if isinstance(dim, int) else dim
+        given = [dim] if single else given
+        found = []
+        for i in given if isinstance(given, range | tuple | list) else [dim]:
+            if type(i) is not int or not -rank <= i < rank or i % rank in found:
+                facts: dict[str, Any] = {"name": name, "value": dim, "rank": rank}
+                raise refusal(
+                    "ops-mode", operation=self.operation, **facts, least=-rank, most=rank - 1
+                )
+            found.append(i % rank)
+        return tuple(sorted(found))
 
     def readable(self, x: Any) -> Any:
         """Return an array along whose strides kernels can read: a copy where they cannot."""
         return x if self.library.steps(x) is not None else self.library.contiguous(x)
 
     # -- how it is computed
+
+    def threads_of(self, _family: str) -> tuple[int, ...]:
+        """Return how many threads a block of a family may have, the usual count first."""
+        return (0,)
+
+    def parts_of(self, _family: str) -> int:
+        """Return how many blocks of a family share a row."""
+        return 1
 
     def chosen(self, choice: tuple[Any, ...] | None) -> tuple[Family, Any]:
         """Return the family and the configuration for a problem, or those that were chosen."""
@@ -157,10 +174,13 @@ class Problem:
         name = getattr(given, "family", None)
         if isinstance(given, str):
             name = parts_of(given, classes_of(families)).get("family")
-        asked = [x for x in families if x.name == name] or families
-        taken = take(asked, self)
-        if not taken.reads.takes:
-            raise refusal("ops-family", operation=self.operation, config=given, why=taken.reads.why)
+        asked = [x for x in families if name in (None, x.name)]
+        taken = take(asked or families, self)
+        if not (asked and taken.reads.takes):
+            why = (
+                taken.reads.why if asked else f"a name among {', '.join(x.name for x in families)}"
+            )
+            raise refusal("ops-family", operation=self.operation, config=given, why=why)
         if given is not None and not isinstance(given, str):
             return given
         config, why = choose(taken, self)

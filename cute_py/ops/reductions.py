@@ -9,10 +9,18 @@ import numpy as np
 
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
-from cute_py.kernels.reduce import identity, reduce_columns, reduce_rows, row_reduce
+from cute_py.kernels.reduce import (
+    identity,
+    reduce_columns,
+    reduce_rows,
+    row_reduce,
+    sum_type,
+    wide_type,
+)
 from cute_py.ops.call import Call, Output
+from cute_py.ops.family import BlockConfig
 from cute_py.ops.operator import operator
-from cute_py.ops.rows import BLOCK_BYTES, RowConfig, Rows, families
+from cute_py.ops.rows import BLOCK_BYTES, Rows, families
 from cute_py.plan.functions import REDUCTIONS
 
 if TYPE_CHECKING:
@@ -24,7 +32,6 @@ if TYPE_CHECKING:
 FLOATS = ("f16", "bf16", "f32", "f64", "e4m3", "e5m2")
 INTEGERS = ("s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64")
 TYPES = (*FLOATS, *INTEGERS)
-WIDER = {"s8": "s32", "s16": "s32", "u8": "u32", "u16": "u32"}  # of sums and products
 PART = 4096  # elements of a row, of which a block has at least so many
 
 
@@ -74,36 +81,26 @@ class Reduced(Rows):
         shape, op = tuple(self.x.shape), request.op
         if op in ("and", "or", "xor"):
             self.require_type("x", kind, INTEGERS)
-        dims = [self.mode("dim", i, len(shape)) for i in _modes(request.dim, len(shape))]
-        if len(set(dims)) < len(dims):
-            self.mode("dim", request.dim, len(shape))
-        self.dims = tuple(sorted(dims))
+        self.dims = dims = self.modes("dim", request.dim, len(shape))
         self.form = tuple([n for i, n in enumerate(shape) if i not in dims])
-        sums = WIDER.get(kind.name, kind.name) if op in ("add", "mul") else kind.name
-        result = as_dtype(sums if request.out_dtype is None else request.out_dtype)
+        result = sum_type(kind) if op in ("add", "mul") else kind
+        result = result if request.out_dtype is None else as_dtype(request.out_dtype)
         self.require_type("out_dtype", result, TYPES)
         kept = tuple([1 if i in dims else n for i, n in enumerate(shape)])
         self.gives(kept if request.keepdim else self.form, result)
-        wide = result if op in ("add", "mul") else kind
-        name = "f32" if wide.is_float else WIDER.get(wide.name, wide.name)
-        self.wide = wide if wide.bits == 64 else as_dtype(name)
+        self.wide = wide_type(result if op in ("add", "mul") else kind)
         if 0 in shape and 0 not in self.form:
             if op in ("min", "max"):
                 raise refusal("ops-nothing", operation=self.operation, value=op)
             self.value = identity(op, result)
-        self.parts = self._parts() if op and prod(self.form) else 1
 
-    def _parts(self) -> int:
+    def parts_of(self, family: str) -> int:
         """Return how many blocks share a row, so that all multiprocessors have work."""
         gpu, rows = self.library.gpu(self.x), prod(self.form)
-        each = prod(self.x.shape) // rows // PART
-        return 1 if gpu is None else max(min(4 * gpu.multiprocessors // rows, each), 1)
-
-    @staticmethod
-    def batched(named: dict[str, Any], ranks: dict[str, int]) -> dict[str, Any]:
-        """Return the modes, counted from the end."""
-        rank = ranks["x"]
-        return {"dim": [i - rank if i >= 0 else i for i in _modes(named["dim"], rank)]}
+        if gpu is None or family != "rows":
+            return 1
+        each: int = prod(self.x.shape) // rows // PART
+        return max(min(4 * gpu.multiprocessors // rows, each), 1)
 
     @classmethod
     def keeping(cls, request: Any) -> Sequence[str]:
@@ -114,7 +111,7 @@ class Reduced(Rows):
         """Return the operation, the type that is computed in, and how many modes are kept."""
         return self.request.op, self.wide, *[kept][: family != "registers"]
 
-    def first(self, config: RowConfig) -> tuple[Any, Call | None]:
+    def first(self, config: BlockConfig) -> tuple[Any, Call | None]:
         """Return the results of the parts of a row, and the call that computes them."""
         A, kept, _output = self.sides
         if config.parts == 1:
@@ -129,7 +126,7 @@ class Reduced(Rows):
         return made, Call(reduce_rows, self.library, (A,), outputs, blocks=prod(form), **how)
 
 
-@operator(Reduced, arrays=("x", "out"), choices={"op": REDUCTIONS}, configs=RowConfig)
+@operator(Reduced, arrays=("x", "out"), choices={"op": REDUCTIONS}, configs=BlockConfig)
 def reduce(
     x: Any,
     op: str = "add",
@@ -139,7 +136,7 @@ def reduce(
     out_dtype: DtypeLike | None = None,
     out: Any = None,
     backend: str = "auto",
-    config: RowConfig | str | None = None,
+    config: BlockConfig | str | None = None,
     checks: bool | str = False,
 ) -> Any:  # an array of the operand's library
     """Return the elements of an array combined along some of its modes.

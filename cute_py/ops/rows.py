@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from cute_py.calls.arrays import strides_of
 from cute_py.kernels.arrays import next_power, row_copy
-from cute_py.kernels.configuration import Config, part
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.call import Call
-from cute_py.ops.family import Estimate, Family, Reads
+from cute_py.ops.family import BlockConfig, Family, by_blocks
 from cute_py.ops.problem import Problem, as_run
 
 if TYPE_CHECKING:
@@ -22,54 +20,14 @@ WARPS = 8  # of a block, where each has a row
 BLOCK_BYTES = 1 << 14  # about what the emulator keeps of a block
 
 
-@dataclass(frozen=True, slots=True)
-class RowConfig(Config):
-    """How rows are computed.
-
-    Attributes:
-        family: "registers": a block keeps a row; "columns": 32 neighbouring rows in a block;
-            "rows": blocks read a row each, as often as it takes.
-        parts: of a row, a block for each, where a second kernel can combine them.
-        threads: of a block, but of "registers".
-        reasons: why; not compared.
-    """
-
-    family: str = part("rows", choices=("registers", "columns", "rows"), is_shown=True)
-    parts: int = part(1)
-    threads: int = part(128)
-    reasons: tuple[str, ...] = field(default=(), compare=False, repr=False)
-
-
 def families(registers: Kernel, columns: Kernel, rows: Kernel) -> tuple[Family, ...]:
     """Return the families of an operator along modes, by its three kernels."""
-
-    def by(name: str) -> Any:
-        return lambda p: [Estimate(1.0, RowConfig(name))]
-
-    def by_threads(name: str) -> Any:
-        def configs(p: Any) -> list[Estimate]:
-            parts = p.parts if name == "rows" else 1
-            return [Estimate(1.0, RowConfig(name, parts, n)) for n in p.threads(name)]
-
-        return configs
-
-    def reads(attribute: str, fits: str, fails: str) -> Any:
-        def read(problem: Any) -> Reads:
-            takes = getattr(problem, attribute) not in (None, False)
-            return Reads(takes, fits if takes else fails)
-
-        return read
-
-    held = reads(
-        "in_registers", "rows fit in them", "rows have gaps, or are too long for registers"
-    )
-    beside = reads(
-        "has_columns", "rows are neighbours in memory", "rows are no neighbours in memory"
-    )
+    long = "rows have gaps, or are too long for registers"
+    far, near = "rows are no neighbours in memory", "rows are neighbours in memory"
     return (
-        Family("registers", registers, RowConfig, by("registers"), held, "rows in registers"),
-        Family("columns", columns, RowConfig, by_threads("columns"), beside, "32 rows in a block"),
-        Family("rows", rows, RowConfig, by_threads("rows"), means="blocks for each row"),
+        by_blocks("registers", registers, "rows in registers", "in_registers", "they fit", long),
+        by_blocks("columns", columns, "32 rows in a block", "has_columns", near, far),
+        by_blocks("rows", rows, "blocks for each row"),
     )
 
 
@@ -81,29 +39,37 @@ class Rows(Problem):
         dims: the modes of a row.
         whole: whether the result has the modes of a row, too.
         form: its shape, as the kernel counts it.
-        parts: how many blocks share a row.
     """
 
     x: Any
     dims: tuple[int, ...]
     form: tuple[int, ...]
     whole = False
-    parts = 1
 
     def statics(self, family: str, kept: int) -> tuple[Any, ...]:
         """Return compile-time values of the kernel of a family."""
         return ()
 
-    def threads(self, family: str) -> tuple[int, ...]:
+    def threads_of(self, family: str) -> tuple[int, ...]:
         """Return how many threads a block may have, the usual count first: of each row, a thread of
         "columns" has 32 elements, one of "rows" no more than it takes.
         """
-        length = prod(self.x.shape[i] for i in self.dims) // self.parts
+        if family == "registers":
+            return (0,)
+        length = prod(self.x.shape[i] for i in self.dims) // self.parts_of(family)
+        usual = 128 if length <= 4096 else 1024
         if family == "columns":
             usual = min(max(next_power(length), 128), 1024)
-        else:
-            usual = 128 if length <= 4096 else 1024
         return tuple(dict.fromkeys((usual, 128, 256, 512, 1024)))
+
+    @staticmethod
+    def batched(named: dict[str, Any], ranks: dict[str, int]) -> dict[str, Any]:
+        """Return the modes, counted from the end."""
+        dim, rank = named["dim"], ranks["x"]
+        if isinstance(dim, int):
+            return {"dim": dim - rank if dim >= 0 else dim}
+        given = range(rank) if dim is None else dim
+        return {"dim": [i - rank if i >= 0 else i for i in given]}
 
     @cached_property
     def sides(self) -> tuple[Any, int, Any]:
@@ -167,7 +133,7 @@ class Rows(Problem):
         strides = strides_of(A)
         return bool(A.shape[0] > 1 and strides[0] == 1 and strides[kept] != 1)
 
-    def first(self, config: RowConfig) -> tuple[Any, Call | None]:
+    def first(self, config: BlockConfig) -> tuple[Any, Call | None]:
         """Return the array that the kernel reads, and the call that writes it, if one does."""
         return self.sides[0], None
 

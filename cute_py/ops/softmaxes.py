@@ -8,9 +8,10 @@ import numpy as np
 
 from cute_py.kernels.softmax import row_softmax, softmax_columns
 from cute_py.kernels.softmax import softmax as softmax_rows
+from cute_py.ops.family import BlockConfig
 from cute_py.ops.operator import operator
 from cute_py.ops.reductions import reduce
-from cute_py.ops.rows import RowConfig, Rows, families
+from cute_py.ops.rows import Rows, families
 
 if TYPE_CHECKING:
     from cute_py.ops.libraries import Library
@@ -41,24 +42,19 @@ class Softmax(Rows):
         """Read the array."""
         super().__init__(request, library)
         self.x, kind = self.read("x", TYPES, 1, "(..., N)")
-        self.dims = (self.mode("dim", request.dim, len(self.x.shape)),)
+        self.dims = self.modes("dim", request.dim, len(self.x.shape), single=True)
         self.form = tuple(self.x.shape)
         self.gives(self.form, kind)
 
-    @staticmethod
-    def batched(named: dict[str, Any], ranks: dict[str, int]) -> dict[str, Any]:
-        """Return the mode, counted from the end."""
-        return {"dim": named["dim"] - ranks["x"] if named["dim"] >= 0 else named["dim"]}
 
-
-@operator(Softmax, arrays=("x", "out"), configs=RowConfig)
+@operator(Softmax, arrays=("x", "out"), configs=BlockConfig)
 def softmax(
     x: Any,
     dim: int = -1,
     *,
     out: Any = None,
     backend: str = "auto",
-    config: RowConfig | str | None = None,
+    config: BlockConfig | str | None = None,
     checks: bool | str = False,
 ) -> Any:  # an array of the operand's library
     """Return exp(x - m) / sum(exp(x - m)) along one mode, where m is the greatest of it.

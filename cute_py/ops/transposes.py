@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from cute_py.kernels.arrays import facts_of
-from cute_py.kernels.configuration import Config, part
 from cute_py.kernels.transpose import SWIZZLED, TILE, side_of, transpose_shared, transpose_vectors
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.call import Call
-from cute_py.ops.family import Estimate, Family, Reads
+from cute_py.ops.family import BlockConfig, by_blocks
 from cute_py.ops.operands import ready
 from cute_py.ops.operator import operator
 from cute_py.ops.problem import Problem
@@ -27,21 +25,6 @@ TYPES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TransposeConfig(Config):
-    """How matrices are transposed.
-
-    Attributes:
-        family: "vectors": 16 bytes at a time; "elements": single ones, of any strides.
-        threads: of a block, of vectors.
-        reasons: why; not compared.
-    """
-
-    family: str = part("elements", choices=("vectors", "elements"), is_shown=True)
-    threads: int = part(256)
-    reasons: tuple[str, ...] = field(default=(), compare=False, repr=False)
-
-
 def _gradient(_request: Any, g: Any) -> dict[str, Any]:
     return {"a": transpose(g)}
 
@@ -53,24 +36,11 @@ class Transposed(Problem):
     reference = staticmethod(lambda a, **_named: a.swapaxes(-1, -2))
     gradient = staticmethod(_gradient)
     families = (
-        Family(
-            "vectors",
-            transpose_vectors,
-            TransposeConfig,
-            lambda p: [Estimate(1.0, TransposeConfig("vectors", n)) for n in (256, 512, 128)],
-            lambda p: Reads(
-                p.has_vectors,
-                f"rows are {'' if p.has_vectors else 'not '}made of vectors of 16 bytes",
-            ),
-            "vectors",
+        by_blocks(
+            *("vectors", transpose_vectors, "vectors of 16 bytes", "has_vectors"),
+            *("rows are made of them", "rows are not made of vectors of 16 bytes"),
         ),
-        Family(
-            "elements",
-            transpose_shared,
-            TransposeConfig,
-            lambda p: [Estimate(1.0, TransposeConfig())],
-            means="single elements",
-        ),
+        by_blocks("elements", transpose_shared, "single elements"),
     )
 
     def __init__(self, request: Any, library: Library) -> None:
@@ -97,6 +67,10 @@ class Transposed(Problem):
         A, output = self.sides
         return all(facts_of(x)[1:] == (1, 128) for x in (A, output.array))
 
+    def threads_of(self, family: str) -> tuple[int, ...]:
+        """Return how many threads a block of vectors may have."""
+        return (256, 512, 128) if family == "vectors" else (0,)
+
     def call(self, choice: tuple[Any, ...] | None = None) -> Call:
         """Return the call of a kernel, by what was chosen before, if given."""
         family, config = self.chosen(choice)
@@ -116,13 +90,13 @@ class Transposed(Problem):
         )
 
 
-@operator(Transposed, arrays=("a", "out"), configs=TransposeConfig)
+@operator(Transposed, arrays=("a", "out"), configs=BlockConfig)
 def transpose(
     a: Any,
     *,
     out: Any = None,
     backend: str = "auto",
-    config: TransposeConfig | str | None = None,
+    config: BlockConfig | str | None = None,
     checks: bool | str = False,
 ) -> Any:  # an array of the operand's library
     """Return the matrices of `a` (..., M, N) transposed, (..., N, M), in memory.
