@@ -107,8 +107,8 @@ def calls() -> Iterator[Pair]:
 
 
 def require_alike(name: str, ours: Any, theirs: Any) -> None:
-    close = torch.allclose(ours.double(), theirs.double(), rtol=2e-2, atol=2e-2)
-    assert close and ours.shape == theirs.shape, name
+    assert ours.shape == theirs.shape, name
+    assert torch.allclose(ours.double(), theirs.double(), rtol=2e-2, atol=2e-2), name
 
 
 def on_gpu(call: Callable[[], Any], count: int = 20) -> float:
