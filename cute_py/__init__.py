@@ -8,9 +8,9 @@
   `to_latex`; a notebook draws them unasked; docs/pictures.md.
 - Write kernels: `kernel`, `launch`, `smem`, `copy`, `gemm`, `trace`, `emulate`, `run`; the language
   in docs/kernels.md, and twelve steps to a fast product in docs/write_a_gemm.md.
-- Multiply arrays: `ops.gemm`, `ops.choose_config`; how fast, and how that is measured, in
-  docs/performance.md. With gradients and in graphs of
-  torch: docs/torch.md.
+- Compute on arrays: `ops.gemm`, `ops.softmax`, `ops.reduce`, `ops.transpose`, `ops.activation`, all
+  in docs/operators.md; how fast products are, and how that is measured, in docs/performance.md.
+  With gradients and in graphs of torch: docs/torch.md.
 """
 
 # Names are resolved on first use (PEP 562), so that the import costs next to nothing.
