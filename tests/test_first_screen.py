@@ -100,7 +100,7 @@ def test_the_index_begins_with_the_map_that_help_shows(request):
 
 def test_the_map_names_what_there_is_and_links_each_use():
     uses = cute.__doc__.partition("\n- ")[2].split("\n- ")
-    assert [each.split()[0] for each in uses] == ["Explore", "Print", "Write", "Multiply"]
+    assert [each.split()[0] for each in uses] == ["Explore", "Print", "Write", "Compute"]
     for use in uses:
         names = re.findall(r"`([\w.]+)`", use)
         assert names
