@@ -306,10 +306,6 @@ _SIMPLE: dict[str, Callable[..., Any]] = {
 }
 
 
-def _term(f: Builder, x: Any) -> Any:
-    return Term(f, x) if x.__class__ is Place else x
-
-
 # -- derivatives
 
 

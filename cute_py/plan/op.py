@@ -127,8 +127,6 @@ class Op(Node):
     """Whether it reads and writes an element of memory atomically."""
     peers: ClassVar[bool] = False
     """Whether it can access the shared memory of another block of the cluster."""
-    cross_block: ClassVar[bool] = False
-    """Whether its threads may wait for other blocks of the grid."""
 
     @property
     def stem(self) -> str:

@@ -7,6 +7,7 @@ torch has no type for is text: `WORDS` says how parameters of a type are written
 from __future__ import annotations
 
 import re
+from functools import partial
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -73,16 +74,16 @@ def _known_name(name: str) -> str:
     return as_dtype(name).name
 
 
-def _torch_type(x: Any) -> Any:
+def _torch_type(operation: str, x: Any) -> Any:
     """Return the torch.dtype of an element type."""
-    return None if x is None else _torch_dtype(x.name if isinstance(x, Dtype) else x)
+    return None if x is None else _torch_dtype(operation, x.name if isinstance(x, Dtype) else x)
 
 
-def _torch_dtype(name: str) -> Any:
+def _torch_dtype(operation: str, name: str) -> Any:
     found = as_dtype(name)
     if found.name not in NAMES:
         facts: dict[str, Any] = {"name": "out_dtype", "dtype": found, "known": ", ".join(NAMES)}
-        raise refusal("ops-out-dtype", operation="cute.ops.gemm", **facts)
+        raise refusal("ops-out-dtype", operation=operation, **facts)
     return getattr(torch, NAMES[found.name])
 
 
@@ -96,7 +97,7 @@ def _modes(x: Any) -> Any:
 
 
 NAMED = (str, Dtype, type(None))
-# annotation of a parameter -> its word; `out_dtype` is the type of a new tensor
+# annotation of a parameter -> its word
 WORDS = {
     "bool": Word("bool"),
     "int": Word("int"),
@@ -105,9 +106,6 @@ WORDS = {
     "str | None": Word("str?"),
     "bool | str": Word("str", "x or False", _checks_text, (bool,)),
     "DtypeLike | None": Word("str?", "x", _type_name, NAMED),
-    "out_dtype": Word(
-        "ScalarType?", "None if x is None else dtype_of_torch(x)", _torch_type, NAMED
-    ),
     "config": Word(
         "str?", "None if x is None else CONFIGS.get(x, x)", _config_text, (str, type(None))
     ),
@@ -143,6 +141,9 @@ class Declared:
     def _word(self, name: str, p: Parameter) -> Word:
         if name in self.ours.arrays:
             return Word("Tensor" if p.default is Parameter.empty else "Tensor?")
+        if name == "out_dtype":
+            theirs = partial(_torch_type, self.ours.name)
+            return Word("ScalarType?", "None if x is None else dtype_of_torch(x)", theirs, NAMED)
         return WORDS[name] if name in WORDS else WORDS[str(p.annotation)]
 
     def _default(self, name: str, p: Parameter) -> Any:

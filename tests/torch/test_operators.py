@@ -109,3 +109,10 @@ def test_integers_and_typed_operands():
     leaf = cute.typed(torch.ones(4, 4, requires_grad=True), "tf32")
     with pytest.raises(cute.CuteError, match=r"cute\.ops\.transpose: .*elements read as tf32"):
         cute.ops.transpose(leaf)
+
+
+@pytest.mark.parametrize("name", ["gemm", "reduce"])
+def test_a_type_that_torch_lacks_is_refused_by_the_operator(name):
+    x = torch.ones(4, 4, requires_grad=True)
+    with pytest.raises(cute.DtypeError, match=rf"^cute\.ops\.{name}: given out_dtype of tf32"):
+        getattr(cute.ops, name)(*[x] * (2 if name == "gemm" else 1), out_dtype="tf32")

@@ -236,7 +236,6 @@ class WaitUntil(Op):
     call: ClassVar[str] = "cute.wait_until"
     purpose: ClassVar[str] = "reads with acquire order until the element compares"
     share: ClassVar[str] = "waits"
-    cross_block: ClassVar[bool] = True
 
     @property
     def waits(self) -> bool:
