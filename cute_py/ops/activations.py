@@ -114,8 +114,8 @@ def activation(
 
     Args:
         x: an array of any strides, of floats. With g: the input of the activation, or its result
-            where that is enough (relu, tanh, sigmoid).
-        name: a row of `ACTIVATIONS`: "relu", "gelu" (with erf), "silu", "tanh" or "sigmoid".
+            where the derivative follows from that (`Activation.keeps_input`).
+        name: "relu", "gelu" (with erf) ...; a refusal lists all.
         g: of the shape of x; None: the activation itself.
         out: where the result goes; None: a new array. It may be an operand.
         backend: "gpu" or "emulator", which refuse arrays elsewhere; "auto" takes what fits them.
