@@ -11,6 +11,7 @@ from time import perf_counter
 
 import numpy as np
 
+from cute_py.calls.arrays import dtype_of
 from cute_py.cli.arguments import extent, real, whole
 from cute_py.cli.output import Bar, Output
 from cute_py.dtypes.table import dtype as as_dtype
@@ -23,9 +24,10 @@ from cute_py.ops.reference import error_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable
     from typing import Any
 
-    from cute_py.dtypes.table import Array, DtypeLike
+    from cute_py.dtypes.table import Array, Dtype, DtypeLike
     from cute_py.ops.call import Call
     from cute_py.plan.plan import Plan
 
@@ -144,33 +146,44 @@ def majors(text: str) -> tuple[str, ...]:
 
 
 def _gemm(given: Namespace) -> int:
-    _require_file_type(given)
-    if given.output is None:
-        return _multiplied(given, None)[1]
-    file = Output(given.output)
-    with file.messages():
-        with file:
-            facts, code = _multiplied(given, file)
-        print(f"wrote    {given.output}: {facts}")
-    return code
+    if given.output is not None:
+        fix = "leave --out-dtype out: the file is f32 then"
+        require_file_type(as_dtype(given.out_dtype), "gemm", fix)
+    return written(given.output, lambda: _multiplied(given))
 
 
-def _multiplied(given: Namespace, file: Output | None) -> tuple[str, int]:
-    """Write the product to a file, print what it took; return its type and shape as text, and the
-    exit code.
-    """
+def _multiplied(given: Namespace) -> tuple[Array, int]:
+    """Return the product, and the exit code; print what it took."""
     call = _call(given)
-    plan = summary(call)
-    print(f"config   {call.config}\nplan     {plan}", flush=True)
-    result, seconds = _timed(call, given)
-    print(f"time     {seconds:.3g} s on the emulator")
+    result = computed(call, given, "multiplying", report=given.report)
     error = error_of(result, call, judge=given.check)
     print(f"error    {error} against NumPy")
     if given.report and call.report is not None:
         print(call.report)
-    if file is not None:
-        np.save(file, result, allow_pickle=False)
-    return f"{call.inputs.kind} {_sizes(result.shape)}", WRONG if error.within is False else 0
+    return result, WRONG if error.within is False else 0
+
+
+def written(path: str | None, compute: Callable[[], tuple[Array, int]]) -> int:
+    """Write a result to a file, if there is a path; return the exit code that comes with it."""
+    if path is None:
+        return compute()[1]
+    file = Output(path)
+    with file.messages():
+        with file:
+            result, code = compute()
+            np.save(file, result, allow_pickle=False)
+        print(f"wrote    {path}: {dtype_of(result)} {_sizes(result.shape)}")
+    return code
+
+
+def computed(call: Call, given: Namespace, doing: str, **options: Any) -> Array:
+    """Return the result of a call; print how it is computed, and how long that took."""
+    print(f"config   {call.config}\nplan     {summary(call)}", flush=True)
+    start, checks = perf_counter(), given.checks or given.check
+    with Bar(doing, "blocks", lambda s: print(f"left     about {s:.0f} s", flush=True)) as bar:
+        result: Array = call.run(progress=bar.update, checks=checks, **options)
+    print(f"time     {perf_counter() - start:.3g} s on the emulator")
+    return result
 
 
 def _plan(given: Namespace) -> None:
@@ -212,19 +225,6 @@ def summary(call: Call) -> str:
     launch = f"{call.blocks} blocks of {plan.launch.threads} threads"
     memory = f"{plan.smem_bytes} bytes shared, about {plan.registers} registers"
     return f"{launch}, {memory}, {len(plan.ops)} ops ({ops} ...)"
-
-
-def _timed(call: Call, given: Namespace) -> tuple[Array, float]:
-    start = perf_counter()
-    with Bar("multiplying", "blocks", _print_time_left) as bar:
-        result = call.run(
-            progress=bar.update, checks=given.checks or given.check, report=given.report
-        )
-    return result, perf_counter() - start
-
-
-def _print_time_left(seconds: float) -> None:
-    print(f"left     about {seconds:.0f} s", flush=True)
 
 
 # -- the operands
@@ -307,11 +307,11 @@ def _require_source(given: Namespace) -> None:
     raise refusal("cli-gemm", operation="gemm", given=" ".join(parts) or "no operands")
 
 
-def _require_file_type(given: Namespace) -> None:
-    kind = as_dtype(given.out_dtype)
-    if given.output is not None and kind.name not in FILES:
-        known = ", ".join(FILES)
-        raise refusal("cli-out-dtype", operation="gemm", dtype=kind, known=known)
+def require_file_type(kind: Dtype, command: str, fix: str) -> None:
+    """Refuse to write results of a type that plain numpy.load does not know."""
+    if kind.name not in FILES:
+        facts: dict[str, Any] = {"dtype": kind, "known": ", ".join(FILES), "fix": fix}
+        raise refusal("cli-out-dtype", operation=command, **facts)
 
 
 def _sizes(shape: tuple[int, ...]) -> str:

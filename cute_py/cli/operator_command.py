@@ -5,17 +5,22 @@ from __future__ import annotations
 import re
 from argparse import ArgumentTypeError
 from inspect import Parameter, getdoc
-from time import perf_counter
 
 import numpy as np
 
 from cute_py.cli.arguments import real, whole
-from cute_py.cli.gemm_command import DOUBLE, FILES, WRONG, header, load, summary
-from cute_py.cli.output import Bar, Output
+from cute_py.cli.gemm_command import (
+    DOUBLE,
+    WRONG,
+    computed,
+    header,
+    load,
+    require_file_type,
+    written,
+)
 from cute_py.dtypes.conversion import convert
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.dtypes.table import from_numpy
-from cute_py.errors import refusal
 from cute_py.ops import operators
 from cute_py.ops.memory import require_arrays
 
@@ -81,36 +86,24 @@ def _modes(text: str) -> int | tuple[int, ...]:
 
 
 def _run(given: Namespace) -> int:
-    if given.output is None:
-        return _computed(given, None)
-    with Output(given.output) as file:
-        return _computed(given, file)
+    return written(given.output, lambda: _computed(given))
 
 
-def _computed(given: Namespace, file: Output | None) -> int:
-    """Print how the result is computed and what that took; return the exit code."""
+def _computed(given: Namespace) -> tuple[Array, int]:
+    """Return the result, and the exit code; print how it is computed and what that took."""
     operator: Operator = given.operator
     arrays = _arrays(given, operator)
     names = [x for x in operator.parameters if x not in (*operator.arrays, *OURS)]
     named = {name: getattr(given, name) for name in names}
     problem = operator.problem_of(**arrays, **named)
+    if given.output is not None:
+        require_file_type(problem.kind, "run", "leave -o out, or give operands of another type")
     if problem.is_known:
         result = operator.public(**arrays, **named)
         print(f"plan     none: {problem.explained()}")
     else:
-        call = problem.call()
-        print(f"config   {call.config}\nplan     {summary(call)}", flush=True)
-        start = perf_counter()
-        with Bar("computing", "blocks", lambda s: print(f"left     about {s:.0f} s")) as bar:
-            result = call.run(progress=bar.update, checks=given.checks or given.check)
-        print(f"time     {perf_counter() - start:.3g} s on the emulator")
-    if file is not None:
-        kind = from_numpy(result.dtype)
-        if kind.name not in FILES:
-            known = ", ".join(FILES)
-            raise refusal("cli-out-dtype", operation="run", dtype=kind, known=known)
-        np.save(file, result, allow_pickle=False)
-    return _checked(operator, arrays, named, result) if given.check else 0
+        result = computed(problem.call(), given, "computing")
+    return result, _checked(operator, arrays, named, result) if given.check else 0
 
 
 def _checked(operator: Operator, arrays: Any, named: Any, result: Array) -> int:

@@ -48,5 +48,5 @@ WORDINGS = {
     "cli-out-dtype": """DtypeError
         -o with {dtype} results, which plain numpy.load does not know
         {known}
-        leave --out-dtype out: the file is f32 then""",
+        {fix}""",
 }

@@ -1,5 +1,7 @@
 """`cute-py run`: every operator at the command line."""
 
+import io
+
 import numpy as np
 import pytest
 
@@ -42,6 +44,21 @@ def test_files_are_read_and_written(tmp_path, capsys):
     np.testing.assert_array_equal(np.load(made), x.sum(1, keepdims=True))
     assert ran(capsys, "transpose", given, "-o", str(made), "--config", "family=elements")[0] == 0
     np.testing.assert_array_equal(np.load(made), x.T)
+
+
+def test_messages_stay_out_of_the_data(capfdbinary):
+    assert main(["run", "reduce", "4x4", "--dim", "0", "-o", "-"]) == 0
+    out, err = capfdbinary.readouterr()
+    assert np.load(io.BytesIO(out)).shape == (4,)
+    assert err.startswith(b"config ")
+    assert b"wrote    -: f32 (4)" in err
+
+
+def test_a_type_that_files_lack_is_refused_before_anything_is_computed(tmp_path, capsys):
+    made = tmp_path / "y.npy"
+    code, said = ran(capsys, "softmax", "4x4", "--type", "bf16", "-o", str(made))
+    assert (code, said.out, made.exists()) == (2, "", False)
+    assert "bf16 results, which plain numpy.load does not know" in said.err
 
 
 @pytest.mark.parametrize(
