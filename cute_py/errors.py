@@ -347,6 +347,21 @@ def place_text(line: tuple[str, int]) -> str:
     return f"{name}, line {line[1]}" if name.startswith("cell [") else f"{name}:{line[1]}"
 
 
+def ranges(numbers: Iterable[int]) -> str:
+    """Return ascending numbers as text.
+
+    >>> ranges([0, 1, 2, 3, 8])
+    '0-3,8'
+    """
+    parts: list[list[int]] = []
+    for n in numbers:
+        if parts and n == parts[-1][-1] + 1:
+            parts[-1].append(n)
+        else:
+            parts.append([n])
+    return ",".join(f"{p[0]}-{p[-1]}" if len(p) > 1 else str(p[0]) for p in parts)
+
+
 def file_text(path: str) -> str:
     """Return the name of a file without its folder, or the cell of a notebook with the number of
     its last run.

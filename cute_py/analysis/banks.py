@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from cute_py.analysis.requests import Access, Requests, requests_of, require_width
 from cute_py.atoms.copy import value_type
 from cute_py.atoms.wavefronts import BANKS, LANES, phase_wavefronts, phase_words
-from cute_py.errors import refusal
+from cute_py.errors import ranges, refusal
 from cute_py.records import Shown
 
 TYPE_CHECKING = False
@@ -51,8 +51,8 @@ class Conflict:
     lanes: tuple[tuple[int, ...], ...]
 
     def __str__(self) -> str:
-        words = " | ".join(_runs(lanes) for lanes in self.lanes)
-        return f"bank {_runs(self.banks)}: lanes {words}"
+        words = " | ".join(ranges(lanes) for lanes in self.lanes)
+        return f"bank {ranges(self.banks)}: lanes {words}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class BankConflicts(Shown):
             for k, phase in enumerate(pattern.phases):
                 count = f"{pattern.count}x" if k == 0 else ""
                 named = "; ".join(str(conflict) for conflict in phase.conflicts)
-                lanes = _runs(phase.lanes)
+                lanes = ranges(phase.lanes)
                 lines.append(f"{count:>8}  {lanes:<5}  {phase.wavefronts:>10}  {named}".rstrip())
         return "\n".join(lines)
 
@@ -266,14 +266,3 @@ def _conflicts(lanes: list[list[int]], first: int) -> tuple[Conflict, ...]:
         if len(by_word) > 1:
             banks.setdefault(tuple(tuple(who) for who in by_word.values()), []).append(bank)
     return tuple(Conflict(tuple(found), who) for who, found in banks.items())
-
-
-def _runs(numbers: Sequence[int]) -> str:
-    """Return ascending numbers as text, with ranges: 0-3,8."""
-    parts: list[list[int]] = []
-    for n in numbers:
-        if parts and n == parts[-1][-1] + 1:
-            parts[-1].append(n)
-        else:
-            parts.append([n])
-    return ",".join(f"{p[0]}-{p[-1]}" if len(p) > 1 else str(p[0]) for p in parts)

@@ -22,6 +22,7 @@ import numpy as np
 from cute_py.emulate.cohorts import Cohort, Frame, Signal, joined, split
 from cute_py.emulate.divergence import divided, force, gather, merged, wait_for_others
 from cute_py.emulate.faults import line_of
+from cute_py.errors import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -241,9 +242,9 @@ class Machine:
         for c in self.cohorts:
             blocks = [self.batch.faults.block(int(b)) for b in c.span.B[:3]]
             more = f" and {c.span.nB - 3} more" if c.span.nB > 3 else ""
-            who = f"warps {_runs(c.span.W)} of block {', '.join(map(str, blocks))}{more}"
+            who = f"warps {ranges(c.span.W)} of block {', '.join(map(str, blocks))}{more}"
             if c.divided:
-                who = f"lanes {_runs(np.flatnonzero(c.active()))} of {who.removeprefix('warps ')}"
+                who = f"lanes {ranges(np.flatnonzero(c.active()))} of {who.removeprefix('warps ')}"
                 who = who.replace("of ", "of warp ", 1)
             if c.wait is None:
                 waits.append(f"{who}: a loop that changes nothing ({line_of(c.op)})")
@@ -272,7 +273,7 @@ class Machine:
         b = int(c.span.B[0])
         assert c.wait is not None
         ended = np.flatnonzero(self.batch.ended[b] & ~self.batch.barriers.left[b])
-        others = [f"warps {_runs(ended)} have ended"] if len(ended) else []
+        others = [f"warps {ranges(ended)} have ended"] if len(ended) else []
         others += [text for k, text in zip(self.cohorts, waits, strict=True) if k is not c]
         return self.batch.faults.at(
             "emulate-barrier-divergent",
@@ -281,16 +282,6 @@ class Machine:
             (0, 0),
             others="; ".join(others) or "no other warp will come",
         )
-
-
-def _runs(numbers: Array) -> str:
-    parts: list[list[int]] = []
-    for n in numbers.tolist():
-        if parts and n == parts[-1][-1] + 1:
-            parts[-1].append(n)
-        else:
-            parts.append([n])
-    return ",".join(f"{p[0]}-{p[-1]}" if len(p) > 1 else str(p[0]) for p in parts)
 
 
 # -- which blocks have begun

@@ -266,7 +266,7 @@ def slice_and_offset(coord: IntTuple, x: AnyLayout) -> tuple[Any, Any]:
             free = tuple(shape), tuple(stride)
             result = raw(*free, list(tuples.leaves(free[0])), list(tuples.leaves(free[1])))
             return made(result, "slice_", x, coord), offset
-    fixed = _with_zeros(check_coordinate(coord, x.shape))
+    fixed = with_zeros(check_coordinate(coord, x.shape))
     return slice_(coord, x), offset_at(fixed, x.shape, x.stride)
 
 
@@ -295,9 +295,10 @@ def _split_inside(
     return offset
 
 
-def _with_zeros(coord: IntTuple) -> IntTuple:
+def with_zeros(coord: IntTuple) -> IntTuple:
+    """Return a coordinate with 0 in place of `_`."""
     if coord.__class__ is tuple:
-        return tuple([_with_zeros(c) for c in coord])
+        return tuple([with_zeros(c) for c in coord])
     return 0 if is_underscore(coord) else coord
 
 

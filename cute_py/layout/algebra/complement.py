@@ -93,12 +93,12 @@ def _whole_gaps(layout: Layout) -> tuple[list[Any], list[Any], int] | None:
     return s, d, filled
 
 
-def without_ones(s: list[Any], d: list[Any], kind: int | None = None) -> Layout:
+def without_ones(s: list[Any], d: list[Any]) -> Layout:
     """Return the flat layout of the modes whose extents are not 1, or 1:0."""
     if any(map(ints.is_one, s)):
         kept = [k for k, extent in enumerate(s) if not ints.is_one(extent)]
         s, d = [s[k] for k in kept] or [1], [d[k] for k in kept] or [0]
-    return raw_flat(s, d, kind)
+    return raw_flat(s, d)
 
 
 # -- the general path: component by component, through the integer protocol

@@ -12,7 +12,7 @@ from cute_py.layout import AbstractF2, tuples
 from cute_py.layout.bits import gf2
 from cute_py.layout.bits.f2 import images
 from cute_py.layout.coords import check_coordinate, crd2idx
-from cute_py.layout.modes import slice_
+from cute_py.layout.modes import slice_, with_zeros
 from cute_py.layout.tuples import canonical, has_underscore, is_underscore, leaves, show
 from cute_py.records import Value
 
@@ -118,7 +118,7 @@ class F2Layout(Value, AbstractF2):
     def _slice(self, coord: IntTuple) -> F2Layout:
         if is_underscore(coord):
             return self
-        fixed = crd2idx(_zeros(coord), self.shape)
+        fixed = crd2idx(with_zeros(coord), self.shape)
         origin = self.offset ^ gf2.apply(self.bases, fixed)
         bases = leaves(slice_(coord, self._nested()))
         return F2Layout(slice_(coord, self.shape), bases, origin)
@@ -185,9 +185,3 @@ def _bits(extent: int, shape: IntTuple) -> int:
     if extent.__class__ is not int or extent < 1 or extent & (extent - 1):
         raise refusal("f2-extent", operation="F2Layout", shape=show(shape), extent=extent)
     return extent.bit_length() - 1
-
-
-def _zeros(coord: IntTuple) -> IntTuple:
-    if coord.__class__ is tuple:
-        return tuple([_zeros(part) for part in coord])
-    return 0 if is_underscore(coord) else coord
