@@ -66,9 +66,9 @@ class Guarded:
         memory: all of it, as bytes.
     """
 
-    def __init__(self, array, rng, order=None, gap=0):
+    def __init__(self, array, rng, order=None, gap=0, backwards=()):
         """Copy an array; `order`: its modes from the slowest to the fastest, `gap`: elements behind
-        each run of the fastest one.
+        each run of the fastest one, `backwards`: modes of negative stride.
         """
         order = tuple(range(array.ndim)) if order is None else order
         shape = [array.shape[i] for i in order]
@@ -78,6 +78,8 @@ class Guarded:
         inner = self.memory[GUARD * size : len(self.memory) - GUARD * size].view(array.dtype)
         view = inner.reshape(room)[..., : shape[-1]] if shape else inner.reshape(())
         self.array = view.transpose(np.argsort(order)) if shape else view
+        if backwards:
+            self.array = np.flip(self.array, backwards)
         self.array[...] = array
 
     def is_whole(self):
@@ -101,9 +103,11 @@ def drawn(rng, kind, shape, low=-3, high=4):
 
 
 def laid_out(rng, array):
-    """Return a guarded copy in a random order, with gaps or without."""
+    """Return a guarded copy in a random order, with gaps or without, perhaps backwards."""
     order = tuple(rng.permutation(array.ndim)) if rng.random() < 0.7 else None
-    return Guarded(array, rng, order, int(rng.choice([0, 0, 1, 8])))
+    gap, odds = int(rng.choice([0, 0, 1, 8])), 0.1
+    backwards = tuple(i for i in range(array.ndim) if rng.random() < odds)
+    return Guarded(array, rng, order, gap, backwards)
 
 
 def shape_of(rng, least, most=4, extents=(1, 2, 3, 5, 8, 33, 64)):

@@ -14,7 +14,7 @@ from cute_py.kernels.elementwise import THREADS, elementwise, function_of, tile_
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.call import Call
 from cute_py.ops.operator import operator
-from cute_py.ops.problem import Problem, as_run
+from cute_py.ops.problem import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,19 +65,9 @@ class Activated(Problem):
     @cached_property
     def sides(self) -> Any:
         """X, G and the output, as runs of memory."""
-        X, G = self._row(self.x), None if self.g is None else self._row(self.g)
-        count = len(self.shape)
-        output = self.writes((X, G), tuple(range(count)))
-        made = as_run(output.made)
-        if made is None:  # `out` has gaps
-            made = self.library.empty((X.shape[1],), self.kind)
-            output = output._replace(made=made, direct=False)
-        return X, G, output._replace(array=made.reshape((1, X.shape[1])))
-
-    def _row(self, x: Any) -> Any:
-        run = as_run(x)
-        run = as_run(self.library.contiguous(x)) if run is None else run
-        return run.reshape((1, run.shape[0]))
+        X, G = self.run_of(self.x)[None], None if self.g is None else self.run_of(self.g)[None]
+        output = self.writes_run((X, G))
+        return X, G, output._replace(array=output.array[None])
 
     def call(self, choice: tuple[Any, ...] | None = None) -> Call:
         """Return the call of the kernel, by what was chosen before, if given."""

@@ -150,6 +150,14 @@ class Problem:
         """Return an array along whose strides kernels can read: a copy where they cannot."""
         return x if self.library.steps(x) is not None else self.library.contiguous(x)
 
+    def run_of(self, x: Any, keeps_last: bool = False) -> Any:
+        """Return an array that kernels can read whose modes are one run in memory, or all but the
+        last, as a view of one mode for these; a copy where they are none.
+        """
+        x = self.readable(x)
+        found = as_run(x, keeps_last)
+        return as_run(self.library.contiguous(x), keeps_last) if found is None else found
+
     # -- how it is computed
 
     def threads_of(self, _family: str) -> tuple[int, ...]:
@@ -284,10 +292,20 @@ class Problem:
 
         """
         out, (shape, kind) = getattr(self.request, name), self.results[name]
-        direct = out is not None and writable(out, reads)
+        direct = out is not None and self.library.steps(out) is not None and writable(out, reads)
         form = shape if form is None else form
         made = out.reshape(form) if direct else self.library.empty(form, kind)
         return Output(self.ordered(made, modes), made, shape, out, direct)
+
+    def writes_run(self, reads: Sequence[Any], keeps_last: bool = False) -> Output:
+        """Return the output as kernels of runs write it, as `run_of`; new where `out` is none."""
+        output = self.writes(reads, tuple(range(len(self.shape))))
+        made = as_run(output.made, keeps_last)
+        if made is None:
+            rest = self.shape[-1:] if keeps_last else ()
+            made = self.library.empty((prod(self.shape) // prod(rest), *rest), self.kind)
+            output = output._replace(made=made, direct=False)
+        return output._replace(array=made)
 
     def ordered(self, x: Any, modes: tuple[int, ...]) -> Any:
         """Return a view with the modes in another order; without modes, with one of one element."""

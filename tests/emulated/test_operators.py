@@ -50,6 +50,17 @@ def test_random_problems_equal_their_reference(name, count):
         assert all(x.is_whole() for x in (*arrays.values(), out))
 
 
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operands_may_begin_anywhere_in_memory(name):
+    (case,), _rng = cases(name, 1, seed=4)
+    given = {}
+    for x, y in case.arrays.items():
+        memory = np.zeros(y.nbytes + 1, np.uint8)
+        given[x] = memory[1:].view(y.dtype).reshape(y.shape)
+        given[x][...] = y
+    agrees(case, case.call(given, checks=True))
+
+
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("name", OPERATORS)
 def test_every_family_that_reads_a_problem_computes_it(name, count):
