@@ -101,6 +101,13 @@ def kernels():
     transpose.transpose_any(x, turned)
     softmax_any(x, y)
     sum_any(x, torch.zeros(72, device="cuda"))
+    for each in (x, x.T, x.reshape(2, 36, 300), torch.randn(3, 9000, device="cuda")):
+        cute.ops.transpose(each)
+        cute.ops.activation(each, "gelu", torch.ones_like(each))
+        for dim in range(each.dim()):
+            cute.ops.softmax(each, dim)
+            cute.ops.reduce(each, "max", dim)
+    cute.ops.reduce(torch.ones(1 << 20, device="cuda"), "add")
     torch.cuda.synchronize()
     print("ran all", flush=True)
 
