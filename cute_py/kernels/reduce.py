@@ -46,7 +46,7 @@ def reduce_rows(
     total = started(fn, kind)
     for j in cute.range(first, end, threads):
         total[0] = combined(fn, total, A[row, j].to(kind))
-    total = over_block(fn, total, cute.smem(kind, threads // 32))
+    total = over_block(fn, total, cute.smem(kind, threads // 32), "propagate")
     with cute.when(tid == 0):
         out[block] = total.to(out.dtype)
 
@@ -69,9 +69,9 @@ def wide_type(kind: cute.Dtype) -> cute.Dtype:
 
 
 def combined(fn: str, x: Any, y: Any) -> Any:
-    """Return `fn` of elements in registers."""
+    """Return `fn` of elements in registers; NaN stays."""
     if fn in ("min", "max"):
-        return cute.minimum(x, y) if fn == "min" else cute.maximum(x, y)
+        return (cute.minimum if fn == "min" else cute.maximum)(x, y, nan="propagate")
     names = {"and": "and_", "or": "or_"}
     return getattr(operator, names.get(fn, fn))(x, y)
 
@@ -100,22 +100,46 @@ def identity(fn: str, kind: cute.Dtype) -> float:
     return int(fn == "mul")
 
 
-def over_block(fn: str, x: cute.Tensor, partial: cute.Tensor) -> cute.Tensor:
+def over_block(fn: str, x: cute.Tensor, partial: cute.Tensor, nan: str = "ignore") -> cute.Tensor:
     """Return x combined over the threads of a block; every thread gets it.
 
     Args:
         fn: as in `cute.reduce`.
         x: one element in registers.
         partial: shared memory, an element for each warp.
+        nan: what extremes do with it, as in `cute.maximum`.
 
     """
-    x = cute.warp_reduce(fn, x)
+    x = over_lanes(fn, x, nan)
     with cute.when(cute.lane_idx() == 0):
         partial[cute.warp_idx()] = x
     cute.syncthreads()
     held = cute.rmem(x.dtype, partial.shape)  # (WARPS)
     cute.copy(partial, held)
-    return cute.reduce(fn, held)
+    return over_elements(fn, held, nan)
+
+
+def over_lanes(fn: str, x: cute.Tensor, nan: str) -> cute.Tensor:
+    """Return x combined over the lanes of a warp; `nan` as in `over_block`."""
+    if nan == "ignore" or not _has_nan(fn, x):
+        return cute.warp_reduce(fn, x)
+    for distance in (16, 8, 4, 2, 1):
+        x = combined(fn, x, cute.shuffle(x, distance, "bfly"))
+    return x
+
+
+def over_elements(fn: str, x: cute.Tensor, nan: str) -> cute.Tensor:
+    """Return the elements of x combined, from left to right; `nan` as in `over_block`."""
+    if nan == "ignore" or not _has_nan(fn, x):
+        return cute.reduce(fn, x)
+    total = started(fn, x.dtype)
+    for i in range(cute.size(x)):
+        total = combined(fn, total, x[i])
+    return total
+
+
+def _has_nan(fn: str, x: cute.Tensor) -> bool:
+    return fn in ("min", "max") and x.dtype.is_float
 
 
 @cute.kernel
@@ -138,13 +162,13 @@ def row_reduce(
     held = cute.make_rmem_tensor(part.shape, A.dtype)
     start, kind = identity(fn, A.dtype), cute.dtype(kind or out.dtype)
     cute.copy(part, held, fill=start) if start else cute.copy(part, held)
-    total = cute.reduce(fn, held.to(kind))
+    total = over_elements(fn, held.to(kind), "propagate")
     if rows > 1:
-        row, total = row * rows + cute.warp_idx(), cute.warp_reduce(fn, total)
+        row, total = row * rows + cute.warp_idx(), over_lanes(fn, total, "propagate")
         with cute.when((cute.lane_idx() == 0) & (row < M)):
             out[row] = total.to(out.dtype)
         return
-    total = over_block(fn, total, cute.smem(kind, copy.size() // 32))
+    total = over_block(fn, total, cute.smem(kind, copy.size() // 32), "propagate")
     with cute.when(tid == 0):
         out[row] = total.to(out.dtype)
 
@@ -164,12 +188,14 @@ def reduce_columns(
     with cute.when(row < M):
         for j in cute.range(warp, N, warps):
             total[0] = combined(fn, total, A[row, j].to(kind))
-    total = over_warps(fn, total, partial[lane, cute._], warp)
+    total = over_warps(fn, total, partial[lane, cute._], warp, "propagate")
     with cute.when((warp == 0) & (row < M)):
         out[row] = total.to(out.dtype)
 
 
-def over_warps(fn: str, x: cute.Tensor, partial: cute.Tensor, warp: Any) -> cute.Tensor:
+def over_warps(
+    fn: str, x: cute.Tensor, partial: cute.Tensor, warp: Any, nan: str = "ignore"
+) -> cute.Tensor:
     """Return x combined over the warps of a block, lane by lane; every warp gets it.
 
     Args:
@@ -177,13 +203,14 @@ def over_warps(fn: str, x: cute.Tensor, partial: cute.Tensor, warp: Any) -> cute
         x: one element in registers.
         partial: shared memory of the lane, an element for each warp.
         warp: which of them it is.
+        nan: as in `over_block`.
 
     """
     partial[warp] = x
     cute.syncthreads()
     held = cute.rmem(x.dtype, partial.shape)  # (WARPS)
     cute.copy(partial, held)
-    return cute.reduce(fn, held)
+    return over_elements(fn, held, nan)
 
 
 def sum_any(A: Any, out: Any) -> None:
