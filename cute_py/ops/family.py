@@ -219,6 +219,16 @@ class BlockConfig(Config):
     parts: int = part(1)
     reasons: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
+    CODE, OPERATION = "config-block", "config"
+
+    def rules(self, _has_others: bool) -> Iterable[tuple[str, bool]]:
+        """Return what must hold of the parts, and whether it does not."""
+        n = self.threads
+        is_whole = type(n) is int and 0 <= n <= 1024 and n % 32 == 0
+        yield "a family by its name", not isinstance(self.family, str)
+        yield "threads of whole warps, at most 1024", not is_whole
+        yield "parts of at least 1", type(self.parts) is not int or self.parts < 1
+
 
 def by_blocks(
     name: str, kernel: Kernel, means: str, reads: str = "", fits: str = "", fails: str = ""

@@ -133,6 +133,7 @@ class Operator:
         self.numbers = dict(numbers)
         self.choices: dict[str, Choices] = {"backend": BACKENDS, **choices}
         self.configs = configs
+        self.flags = [x for x, p in signature(function).parameters.items() if _is_flag(p)]
         self.parameters = signature(function).parameters
         fields = (*arrays, *numbers, *[x for x in self.parameters if x not in (*arrays, *numbers)])
         defaults = [self.parameters[x].default for x in fields]
@@ -290,6 +291,9 @@ def make(known, request, answered, traced, is_traced, CuteError, shorten):
         """Refuse choices that do not exist."""
         for name in self.choices:
             self.require_choice(name, getattr(given, name))
+        for name in self.flags:
+            if not isinstance(getattr(given, name), (int, np.bool_)):
+                self.refuse(name, getattr(given, name), "True, False")
         config: object = getattr(given, "config", None)
         if config is not None and not isinstance(config, (self.configs, str)):
             self.refuse("config", config, self.words.config)
@@ -332,6 +336,10 @@ def make(known, request, answered, traced, is_traced, CuteError, shorten):
         if len(set(gpus.values())) > 1:
             value = ", ".join(f"{name} on GPU {x}" for name, x in gpus.items())
             raise refusal("ops-no-gpu", operation=self.name, value=value, result=self.words.result)
+
+
+def _is_flag(p: Parameter) -> bool:
+    return str(p.annotation) == "bool"
 
 
 def _functions_in(given: tuple[Any, ...]) -> Callable[[Answer], Answer | None]:

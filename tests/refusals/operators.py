@@ -100,6 +100,10 @@ ops-nothing: a reduction that has no result for nothing is taken along an empty 
 ops-family: a configuration is of a family whose kernel does not read the arrays
     - cute.ops.transpose(square, config="family=vectors")
     + cute.ops.transpose(square, config="family=elements")
+config-block: a part of a configuration is none that a kernel can be launched with
+    - cute.ops.softmax(square, config="family=rows,threads=33")
+    - cute.ops.reduce(square, config="parts=0")  # required: parts of at least 1
+    + cute.ops.softmax(square, config="family=rows,threads=64")
 ops-dtype: no instruction multiplies operands of these types
     - gemm(square, square.astype(np.float16))
     - gemm(square.astype(int), square.astype(int))  # given operands of s64 and s64
