@@ -111,8 +111,9 @@ def activation(
         backend: "gpu" or "emulator", which refuse arrays elsewhere; "auto" takes what fits them.
         checks: those of the emulator, as in `cute.emulate`.
 
-    The result has the type of g, or of x. It is computed in f32 (f64 with f64), and rounded once.
-    For gradients see docs/torch.md. Raises CuteError.
+    The result has the type of g, or of x. It is computed in f32 (f64 with f64), and rounded once,
+    to the largest number of 8 bits where it is too large for those. For gradients see
+    docs/torch.md. Raises CuteError.
 
     >>> activation([-1.0, 2.0], "relu")
     array([0., 2.])

@@ -134,16 +134,16 @@ class Problem:
         """Return which modes a number, or without `single` several, name that may count from the
         end; None: all.
         """
-        given = range(rank) if dim is None else (dim,) if isinstance(dim, int) else dim
-        given = [dim] if single else given
-        found = []
-        for i in given if isinstance(given, range | tuple | list) else [dim]:
-            if type(i) is not int or not -rank <= i < rank or i % rank in found:
+        given = range(rank) if dim is None and not single else dim
+        found: list[int] = []
+        for i in given if isinstance(given, range | tuple | list) and not single else [dim]:
+            is_whole = isinstance(i, (int, np.integer)) and not isinstance(i, bool)
+            if not is_whole or not -rank <= i < rank or i % rank in found:
                 facts: dict[str, Any] = {"name": name, "value": dim, "rank": rank}
                 raise refusal(
                     "ops-mode", operation=self.operation, **facts, least=-rank, most=rank - 1
                 )
-            found.append(i % rank)
+            found.append(int(i) % rank)
         return tuple(sorted(found))
 
     def readable(self, x: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +25,6 @@ from cute_py.ops.rows import BLOCK_BYTES, Rows, families
 from cute_py.plan.functions import REDUCTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from cute_py.dtypes.table import DtypeLike
     from cute_py.ops.libraries import Library
 
@@ -36,7 +35,9 @@ PART = 4096  # elements of a row, of which a block has at least so many
 
 
 def _modes(dim: Any, rank: int) -> tuple[int, ...]:
-    return tuple(range(rank)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+    if dim is None:
+        return tuple(range(rank))
+    return tuple(dim) if isinstance(dim, Sequence) else (dim,)
 
 
 def _reference(
@@ -58,13 +59,19 @@ def _gradient(request: Any, g: Any, x: Any = None, out: Any = None) -> dict[str,
     g = g.reshape(kept)
     if request.op == "add":
         return {"x": g.expand(shape)}
+
+    def count(same: Any) -> Any:
+        return same.sum(dims, keepdim=True) if dims else same
+
     if request.op in ("min", "max"):
+        if out.dtype != x.dtype:  # rounded, it may be none of the elements
+            out = reduce(x, request.op, dims)
         same = (x == out.reshape(kept)).to(g.dtype)
-        return {"x": g * same / same.sum(dims, keepdim=True)}
+        return {"x": g * same / count(same)}
     zeros = x == 0
     rest = x.masked_fill(zeros, 1)
-    count, product = zeros.sum(dims, keepdim=True), reduce(rest, "mul", dims, keepdim=True)
-    return {"x": g * product / rest * ((count == 0) | (zeros & (count == 1)))}
+    found, product = count(zeros.long()), reduce(rest, "mul", dims, keepdim=True)
+    return {"x": g * product / rest * ((found == 0) | (zeros & (found == 1)))}
 
 
 class Reduced(Rows):
@@ -144,7 +151,7 @@ def reduce(
     Args:
         x: an array of any strides, of floats or integers of 8 to 64 bits.
         op: "add", "mul", "min", "max", or for integers "and", "or", "xor", as in `cute.reduce`.
-        dim: the mode, or several; negative numbers count from the end. None: all.
+        dim: the mode, or a sequence of several; negative numbers count from the end. None: all.
         keepdim: whether these modes stay, with one element.
         out_dtype: of the result; None: that of x, for sums and products of integers s32 or u32 at
             least.
@@ -153,10 +160,12 @@ def reduce(
         config: what `cute.ops.reduce.explain` shows, or text: "family=rows,parts=8".
         checks: those of the emulator, as in `cute.emulate`.
 
-    Floats are combined in f32 (f64 in f64) and rounded once, integers in the type of the result,
-    which wraps. The order is fixed, so that equal calls give equal bits. NaN makes a result NaN. Of
-    no elements a sum is 0 and a product 1; extremes are refused. For gradients see docs/torch.md.
-    Raises CuteError.
+    Sums and products are computed in the type of the result, or f32, s32 or u32 if it is narrower:
+    elements are converted first. Extremes and bits are computed in the type of x. The result is
+    rounded once; one of integers wraps, one of floats that is too large is infinite (e4m3: NaN).
+    The order is fixed, so that equal calls give equal bits. NaN makes a result NaN. Of no elements
+    a sum is 0 and a product 1; extremes are refused. For gradients see docs/torch.md. Raises
+    CuteError.
 
     >>> reduce([[1.0, 2.0], [3.0, 4.0]], "max", 0)
     array([3., 4.])

@@ -7,6 +7,7 @@ torch has no type for is text: `WORDS` says how parameters of a type are written
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import partial
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -93,13 +94,13 @@ _known_name._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _modes(x: Any) -> Any:
-    return x if x is None else (x,) if isinstance(x, int) else tuple(x)
+    return x if x is None else tuple(x) if isinstance(x, Sequence) else (x,)
 
 
 NAMED = (str, Dtype, type(None))
 # annotation of a parameter -> its word
 WORDS = {
-    "bool": Word("bool"),
+    "bool": Word("bool", theirs=bool, plain=(int,)),
     "int": Word("int"),
     "float": Word("Scalar"),
     "str": Word("str"),
@@ -244,7 +245,11 @@ def computed({", ".join(parts)}):
                 args.append(x if is_symbol else self.ours.problem.number(name, x))
             else:
                 args.append(self.words[name].theirs(typed if name == "dtype" and typed else x))
-        return self.call(args, given)
+        try:
+            return self.call(args, given)
+        except (RuntimeError, TypeError):  # a value that the schema has no type for is refused
+            described(self.ours, given)
+            raise
 
     def _types(self, given: Any) -> Dtype | None:
         """Return the type that arrays are read as which hold another; refuse that where an operator
@@ -323,7 +328,8 @@ def computed({", ".join(parts)}):
         kept = dict(zip(self.ours.problem.keeping(request), ctx.saved_tensors, strict=True))
         derivative = self.ours.problem.gradient
         assert derivative is not None
-        found = derivative(request, *gradients, **kept)
+        plain = [g if g is None else g.resolve_neg() for g in gradients]
+        found = derivative(request, *plain, **kept)
         return tuple([found[x].to(ctx.types[x]) if x in found else None for x in self.names])
 
     def _vmapped(self, info: Any, dims: tuple[Any, ...], *args: Any) -> tuple[Any, Any]:

@@ -135,3 +135,54 @@ def test_a_type_that_torch_lacks_is_refused_by_the_operator(name):
     x = torch.ones(4, 4, requires_grad=True)
     with pytest.raises(cute.DtypeError, match=rf"^cute\.ops\.{name}: given out_dtype of tf32"):
         getattr(cute.ops, name)(*[x] * (2 if name == "gemm" else 1), out_dtype="tf32")
+
+
+EXTREMES = {"max": torch.amax, "min": torch.amin}
+
+
+@pytest.mark.parametrize("op", EXTREMES)
+def test_gradients_of_extremes_along_no_mode_and_of_rounded_ones(op):
+    x = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    found, g = cute.ops.reduce(x, op, ()), torch.randn(3, 4, dtype=torch.float64)
+    assert torch.equal(torch.autograd.grad(found, x, g)[0], g)
+    for kind in ("f16", "bf16", "f32"):
+        found = cute.ops.reduce(x, op, 1, out_dtype=kind).sum()
+        want = torch.autograd.grad(EXTREMES[op](x, 1).sum(), x)[0]
+        assert torch.equal(torch.autograd.grad(found, x)[0], want)
+
+
+def test_the_gradient_of_a_product_along_no_mode():
+    x = torch.tensor([0.0, 2.0, 0.0], requires_grad=True)
+    assert torch.equal(torch.autograd.grad(cute.ops.reduce(x, "mul", ()).sum(), x)[0], x * 0 + 1)
+
+
+@pytest.mark.parametrize("name", sorted(set(OPERATORS) - {"gemm"}))
+def test_gradients_may_be_views_of_negated_values(name):
+    for op, tensors, named in floats(name, 2):
+        given = leaves(tensors)
+        result = op(*given.values(), **named)
+        g = torch.imag(torch.randn(result.shape, dtype=torch.complex128).conj())
+        assert g.is_neg()
+        found = torch.autograd.grad(result, list(given.values()), g, retain_graph=True)
+        want = torch.autograd.grad(result, list(given.values()), g.resolve_neg())
+        assert all(map(torch.equal, found, want))
+
+
+WRONG = [("softmax", {"dim": "a"}), ("softmax", {"dim": 1.5}), ("reduce", {"dim": object()})]
+WRONG += [("reduce", {"dim": (1.5,)}), ("reduce", {"keepdim": "no"}), ("reduce", {"op": 3})]
+WRONG += [("reduce", {"out_dtype": "tf32"}), ("softmax", {"dim": 10**30})]
+
+
+@pytest.mark.parametrize("follows", [False, True])
+@pytest.mark.parametrize(("name", "named"), WRONG)
+def test_wrong_arguments_are_refused_by_the_public_name(name, named, follows):
+    """Also where autograd follows the operand, and torch has no type for the argument."""
+    x = torch.randn(2, 3, requires_grad=follows)
+    with pytest.raises(cute.CuteError, match=rf"^cute\.ops\.{name}: given"):
+        getattr(cute.ops, name)(x, **named)
+
+
+def test_modes_may_be_integers_of_numpy():
+    x = torch.randn(2, 3, requires_grad=True)
+    for dim in (np.int64(1), (np.int8(1),)):
+        assert torch.equal(cute.ops.reduce(x, "add", dim), cute.ops.reduce(x.detach(), "add", dim))
