@@ -121,3 +121,74 @@ def test_outputs_that_cannot_be_written_are_refused(name):
     other = np.zeros(result.shape, np.complex64)
     with pytest.raises(cute.CuteError):
         case.call(out=other)
+
+
+# -- values and arguments that random problems seldom have
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64", "f16", "e4m3", "s32"])
+@pytest.mark.parametrize("family", ["registers", "columns", "rows"])
+def test_nan_makes_an_extreme_nan(family, kind):
+    """In each lane, and each warp; of integers there is none."""
+    x = np.arange(2 * 300).reshape(2, 300).astype(cute.dtype(kind).numpy)
+    x, dim = (np.ascontiguousarray(x.T), 0) if family == "columns" else (x, 1)
+    reads = family != "registers" or kind != "e4m3"
+    config = f"family={family}" if reads else None
+    for place in (0, 37, 299):
+        given = x.copy()
+        if kind != "s32":
+            given[place if dim == 0 else (0, place)] = np.nan
+        for op, reference in (("min", np.min), ("max", np.max)):
+            found = cute.ops.reduce(given, op, dim, config=config)
+            want = reference(given.astype(np.float64), dim)
+            np.testing.assert_array_equal(found.astype(np.float64), want)
+
+
+@pytest.mark.parametrize("dim", [np.int64(1), (np.int8(1),), [1], range(1, 2)])
+def test_modes_are_whole_numbers_of_any_library(dim):
+    x = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(cute.ops.reduce(x, "add", dim), x.sum(1))
+    np.testing.assert_array_equal(cute.ops.softmax(x, np.int64(1)), cute.ops.softmax(x, 1))
+
+
+@pytest.mark.parametrize("dim", [1.0, True, object(), np.array(1), {1}, (1.5,), "1", (None,), b"1"])
+def test_what_is_no_mode_is_refused(dim):
+    with pytest.raises(cute.CuteError, match=r"cute\.ops\.reduce: given dim="):
+        cute.ops.reduce(np.ones((2, 3)), "add", dim)
+    with pytest.raises(cute.CuteError, match=r"cute\.ops\.softmax: given dim="):
+        cute.ops.softmax(np.ones((2, 3)), dim)
+
+
+@pytest.mark.parametrize("kind", ["f32", "e4m3"])
+def test_activations_read_arrays_backwards(kind):
+    x = np.arange(-4, 8).astype(cute.dtype(kind).numpy)
+    for view in (x[::-1], x.reshape(3, 4)[::-1, ::-1], x.reshape(3, 4)[:, ::-1]):
+        want = np.maximum(view.astype(np.float32), 0)
+        np.testing.assert_array_equal(cute.ops.activation(view, "relu").astype(np.float32), want)
+        out = np.zeros_like(x).reshape(view.shape)[::-1]
+        cute.ops.activation(view, "relu", out=out)
+        np.testing.assert_array_equal(out.astype(np.float32), want)
+
+
+def test_configurations_that_no_block_can_have_are_refused():
+    """Threads that are no whole warps would leave rows of a softmax infinite."""
+    x = np.ones((2, 64), np.float32)
+    for name, parts in [
+        ("softmax", "family=rows,threads=33"),
+        ("softmax", "threads=2048"),
+        ("reduce", "family=rows,parts=0"),
+        ("transpose", "threads=48"),
+    ]:
+        with pytest.raises(cute.CuteError, match=r"threads of whole warps|parts of at least 1"):
+            getattr(cute.ops, name)(x, config=parts)
+    for values in [("none",), ("rows", -1), ("rows", "a"), ("rows", 1, 100), ("rows", 1, True)]:
+        with pytest.raises(cute.CuteError, match="config: given"):
+            cute.ops.reduce.operator.configs(*values)
+
+
+def test_a_flag_is_true_or_false():
+    x = np.ones((2, 3), np.float32)
+    assert cute.ops.reduce(x, "add", 1, keepdim=np.True_).shape == (2, 1)
+    for value in ("no", None, []):
+        with pytest.raises(cute.CuteError, match=r"cute\.ops\.reduce: given keepdim="):
+            cute.ops.reduce(x, "add", 1, keepdim=value)
