@@ -342,9 +342,20 @@ def computed({", ".join(parts)}):
                 moved = place is not None
                 named[name] = x.movedim(place, 0) if moved else x.expand(info.batch_size, *x.shape)
                 ranks[name] = named[name].dim() - 1
+        self._require_one(named)
         named |= self.ours.problem.batched(named, ranks)
         result = self.op(*[named[x] for x in self.names])
         return result, 0 if isinstance(result, torch.Tensor) else (0,) * len(result)
+
+
+    def _require_one(self, named: dict[str, Any]) -> None:
+        """Refuse what an element of a batch is refused for, whose modes are not the batch's."""
+        made = dict(named)
+        for name in self.arrays:
+            if (x := named[name]) is not None:
+                made[name] = x.new_empty(()).expand(x.shape[1:])
+        request = self.ours.request(*self.given(*[made[x] for x in self.names]))
+        described(self.ours, request._replace(**{"config": None} if "config" in made else {}))
 
 
 def void(_result: object) -> None:

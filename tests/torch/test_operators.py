@@ -186,3 +186,19 @@ def test_modes_may_be_integers_of_numpy():
     x = torch.randn(2, 3, requires_grad=True)
     for dim in (np.int64(1), (np.int8(1),)):
         assert torch.equal(cute.ops.reduce(x, "add", dim), cute.ops.reduce(x.detach(), "add", dim))
+
+
+@pytest.mark.parametrize(
+    ("call", "shape"),
+    [
+        (lambda x: torch.ops.cute_py.softmax(x, 2), (4, 3, 5)),
+        (lambda x: torch.ops.cute_py.softmax(x, -3), (4, 3, 5)),
+        (lambda x: torch.ops.cute_py.softmax(x), (4,)),
+        (lambda x: torch.ops.cute_py.reduce(x, "add", [-3]), (4, 3, 5)),
+        (lambda x: torch.ops.cute_py.reduce(x, "add", [0, 2]), (4, 3, 5)),
+        (lambda x: torch.ops.cute_py.transpose(x), (4, 3)),
+    ],
+)
+def test_no_mode_of_a_batch_is_one_of_an_element(call, shape):
+    with pytest.raises(cute.CuteError, match=r"cute\.ops\.\w+: given"):
+        torch.vmap(call)(torch.randn(shape))
