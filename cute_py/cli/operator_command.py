@@ -67,14 +67,19 @@ def _add(command: ArgumentParser, operator: Operator) -> None:
                 f"--{name.replace('_', '-')}",
                 dest=name,
                 type=kind.get(str(p.annotation), str),
-                default=p.default,
-                help=f"({p.default})",
+                **_default(p),
             )
     command.add_argument("--type", default="f32", help="of generated data (%(default)s)")
     command.add_argument("--seed", type=whole(0, None), default=0, help="of it (%(default)s)")
     command.add_argument("-o", dest="output", metavar="OUT.npy", help="write the result")
     command.add_argument("--check", action="store_true", help="compare with a reference in float64")
     command.add_argument("--checks", metavar="NAMES", help="make these checks of the emulator")
+
+
+def _default(p: Parameter) -> dict[str, Any]:
+    if p.default is Parameter.empty:
+        return {"required": True}
+    return {"default": p.default, "help": f"({p.default})"}
 
 
 def _modes(text: str) -> int | tuple[int, ...]:

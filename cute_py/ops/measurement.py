@@ -58,7 +58,7 @@ def tune(operator: Any, *args: Any, **named: Any) -> Any:  # a Config
     """Return the fastest configuration of a call, and let later calls of equal facts use it.
 
     Args:
-        operator: one of `cute.ops`.
+        operator: one of `cute.ops` that takes a configuration.
         args: its arguments, arrays of a GPU among them; their contents do not matter.
         named: the same, by name; without `config`.
 
@@ -78,8 +78,8 @@ def tune(operator: Any, *args: Any, **named: Any) -> Any:  # a Config
     cute_py.errors.CuteError: cute.tune: given operands on the host; required: ...
     """
     found: Operator | None = getattr(operator, "operator", None)
-    if found is None:
-        known = ", ".join(x.name for x in REGISTRY.values())
+    if found is None or not found.configs:
+        known = ", ".join(x.name for x in REGISTRY.values() if x.configs)
         facts: dict[str, Any] = {"name": "operator", "value": operator, "choices": known}
         raise refusal("ops-choice", operation="cute.tune", **facts)
     request, library = found.taken(found.bound(*args, **named))

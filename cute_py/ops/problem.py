@@ -76,7 +76,10 @@ class Problem:
             return Text(
                 "no kernel: " + ("empty" if self.value is None else f"filled with {self.value}")
             )
-        explained: Text = self.call().config.explain()
+        config = self.call().config
+        if config is None:
+            return Text("one kernel: there is nothing to choose")
+        explained: Text = config.explain()
         return explained
 
     def guarded(self, answer: Answer) -> Answer:

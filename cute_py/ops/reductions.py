@@ -41,8 +41,15 @@ def _modes(dim: Any, rank: int) -> tuple[int, ...]:
 
 
 def _reference(
-    x: Any, op: str = "add", dim: Any = None, keepdim: bool = False, **_named: Any
+    x: Any,
+    op: str = "add",
+    dim: Any = None,
+    keepdim: bool = False,
+    out_dtype: Any = None,
+    **_named: Any,
 ) -> Any:
+    if x.dtype.kind == "f" and out_dtype is not None and as_dtype(out_dtype).is_integer:
+        x = np.rint(x)  # elements are converted first, which leaves extremes as they are
     names = {"mul": "multiply", "min": "minimum", "max": "maximum"} | {
         x: f"bitwise_{x}" for x in ("and", "or", "xor")
     }

@@ -347,7 +347,6 @@ def computed({", ".join(parts)}):
         result = self.op(*[named[x] for x in self.names])
         return result, 0 if isinstance(result, torch.Tensor) else (0,) * len(result)
 
-
     def _require_one(self, named: dict[str, Any]) -> None:
         """Refuse what an element of a batch is refused for, whose modes are not the batch's."""
         made = dict(named)

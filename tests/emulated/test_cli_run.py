@@ -93,3 +93,15 @@ def test_results_without_elements_need_no_kernel(capsys):
     code, said = ran(capsys, "reduce", "4x0", "--dim", "1", "--check")
     assert code == 0
     assert "plan     none: no kernel: filled with 0" in said.out
+
+
+def test_integers_of_floats_are_checked_as_they_are_computed(capsys):
+    code, said = ran(capsys, "reduce", "4x8", "--out-dtype", "s32", "--check")
+    assert code == 0, said
+
+
+def test_what_has_no_default_is_required(capsys):
+    code, said = ran(capsys, "activation", "4x8")
+    assert code == 2
+    assert "--name" in said.err
+    assert "inspect" not in said.err

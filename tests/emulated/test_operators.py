@@ -192,3 +192,22 @@ def test_a_flag_is_true_or_false():
     for value in ("no", None, []):
         with pytest.raises(cute.CuteError, match=r"cute\.ops\.reduce: given keepdim="):
             cute.ops.reduce(x, "add", 1, keepdim=value)
+
+
+def test_one_matrix_of_the_host_is_transposed_as_on_a_gpu():
+    """A batch of one has a stride that is none of its memory's."""
+    x = np.arange(64 * 32, dtype=np.float32).reshape(64, 32)
+    for one in (x, x[None]):
+        assert "family=vectors" in cute.ops.transpose.explain(one)
+        out = np.zeros((*one.shape[:-2], 32, 64), np.float32)
+        assert cute.ops.transpose(one, out=out, config="family=vectors", checks=True) is out
+        np.testing.assert_array_equal(out, one.swapaxes(-1, -2))
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_every_operator_explains_a_call(name):
+    (case,), _rng = cases(name, 1, seed=4)
+    assert case.operator.explain(**case.arrays, **case.named)
+    if not case.operator.configs:
+        with pytest.raises(cute.CuteError, match=r"cute\.tune: given operator="):
+            cute.tune(getattr(cute.ops, name), **case.arrays, **case.named)
