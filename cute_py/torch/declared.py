@@ -194,7 +194,8 @@ def computed({", ".join(parts)}):
         """Register the operator, with rules of its own or by its declaration."""
         run, problem = computed or self.computed, self.ours.problem
         if gradient is None and problem.gradient is not None:
-            gradient = Gradient(self._forward, self._backward, keeps=True)
+            count = len(self.ours.outputs)
+            gradient = Gradient(self._forward, self._backward, keeps=True, results=count)
         rules = {"lower": cast, "f32": _widened, None: lambda args, _dtype: args}
         schema, results = f"cute_py::{self.ours.short}", len(self.ours.outputs)
         result = "Tensor" if results == 1 else f"({', '.join(['Tensor'] * results)})"

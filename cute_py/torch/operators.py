@@ -40,13 +40,15 @@ class Gradient(NamedTuple):
         forward: (ctx, run, *args) -> the result, where a gradient is wanted; `run(*args)` is the
             operator without gradient.
         backward: (ctx, *gradients of the results) -> a gradient or None for each argument.
-        keeps: whether `forward` returns a tuple: the result, then all that `backward` reads next to
-            the inputs and the result. Autograd then knows what a derivative depends on.
+        keeps: whether `forward` returns a tuple: the results, then all that `backward` reads next
+            to the inputs and the results. Autograd then knows what a derivative depends on.
+        results: how many there are; several are a tuple.
     """
 
     forward: Callable[..., Any]
     backward: Callable[..., Any]
     keeps: bool = False
+    results: int = 1
 
 
 def define(
@@ -191,10 +193,12 @@ def _by_autograd(
         if transforms():  # torch.func.grad, jvp ...
             raise refusal("argument-tensor", operation=public(name), type="Tensor")
         result = apply(*args, *defaults[len(args) :])
-        return result[0] if keeps else result
+        if not keeps:
+            return result
+        return result[0] if results == 1 else result[:results]
 
     apply = None if gradient is None else _function(name, gradient, call).apply
-    keeps = gradient is not None and gradient.keeps
+    keeps, results = (False, 1) if gradient is None else (gradient.keeps, gradient.results)
     return call
 
 

@@ -8,6 +8,10 @@ from cute_py.ops import operators
 
 torch = pytest.importorskip("torch")
 import cute_py.torch  # noqa: E402
+from cute_py.ops.call import Call  # noqa: E402
+from cute_py.ops.operator import REGISTRY, operator  # noqa: E402
+from cute_py.ops.problem import Problem  # noqa: E402
+from cute_py.torch.declared import DECLARED, declare_all  # noqa: E402
 from tests.operators import CASES, cases  # noqa: E402
 
 OPERATORS = sorted(CASES)
@@ -202,3 +206,52 @@ def test_modes_may_be_integers_of_numpy():
 def test_no_mode_of_a_batch_is_one_of_an_element(call, shape):
     with pytest.raises(cute.CuteError, match=r"cute\.ops\.\w+: given"):
         torch.vmap(call)(torch.randn(shape))
+
+
+class Both(Problem):
+    def __init__(self, request, library):
+        super().__init__(request, library)
+        self.x, kind = self.read("x", ("f32",), 1, "(N)")
+        for name in ("out", "out_negated"):
+            self.gives(self.x.shape, kind, name)
+
+    def call(self, choice=None):
+        x = self.readable(self.x)
+        outputs = tuple(self.writes((x,), (0,), name=name) for name in self.results)
+        return Call(doubled_and_negated, self.library, (x,), outputs, choice=(None,))
+
+    @staticmethod
+    def gradient(_request, first, second):
+        return {"x": (0 if first is None else 2 * first) - (0 if second is None else second)}
+
+
+@cute.kernel
+def doubled_and_negated(x, y, z):
+    cute.launch(grid=cute.ceil_div(x.shape[0], 32), block=32)
+    i = cute.block_idx() * 32 + cute.thread_idx()
+    with cute.when(i < x.shape[0]):
+        y[i] = x[i] * 2
+        z[i] = -x[i]
+
+
+def test_several_outputs_have_gradients_of_each():
+    @operator(Both, arrays=("x", "out", "out_negated"))
+    def doubled(
+        x, *, out=None, out_negated=None, backend: "str" = "auto", checks: "bool | str" = False
+    ):
+        """Return 2 * x and -x."""
+
+    try:
+        declare_all()
+        x = torch.randn(40, requires_grad=True)
+        y, z = doubled(x)
+        assert torch.equal(y, 2 * x)
+        assert torch.equal(z, -x)
+        for result, each in ((y.sum(), 2), (z.sum(), -1), (y.sum() + z.sum(), 1)):
+            found = torch.autograd.grad(result, x, retain_graph=True)[0]
+            assert torch.equal(found, torch.full_like(x, each))
+        compiled = torch.compile(lambda x: doubled(x)[1] + 1, backend="aot_eager", fullgraph=True)
+        assert torch.equal(torch.autograd.grad(compiled(x).sum(), x)[0], torch.full_like(x, -1))
+    finally:
+        del REGISTRY["doubled"]
+        DECLARED.pop("doubled", None)
