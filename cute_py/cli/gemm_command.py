@@ -178,7 +178,8 @@ def written(path: str | None, compute: Callable[[], tuple[Array, int]]) -> int:
 
 def computed(call: Call, given: Namespace, doing: str, **options: Any) -> Array:
     """Return the result of a call; print how it is computed, and how long that took."""
-    print(f"config   {call.config}\nplan     {summary(call)}", flush=True)
+    config = call.config or "none: there is nothing to choose"
+    print(f"config   {config}\nplan     {summary(call)}", flush=True)
     start, checks = perf_counter(), given.checks or given.check
     with Bar(doing, "blocks", lambda s: print(f"left     about {s:.0f} s", flush=True)) as bar:
         result: Array = call.run(progress=bar.update, checks=checks, **options)
