@@ -17,10 +17,6 @@ WORDINGS = {
         {parts}, which take {bytes} bytes of shared memory
         at most {most} bytes a block
         {fix}""",
-    "config-block": """LayoutError
-        {config}
-        {rule}
-        change one part of what `explain` of the operator shows""",
     "gemm-config-text": """LayoutError
         {text!r}
         parts like tile=64x64x32, warps=2x2, stages=3, by commas

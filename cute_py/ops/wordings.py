@@ -29,6 +29,10 @@ WORDINGS = {
         {config} for these arrays
         a family whose kernel reads them; {why}
         leave config out, or name another family""",
+    "config-block": """LayoutError
+        {config}
+        {rule}
+        change one part of what `explain` of the operator shows""",
     "ops-empty": """LayoutError
         a result of shape {shape}
         a result with elements: no kernel computes an empty one
