@@ -18,7 +18,7 @@ from cute_py.calls.arrays import TypedArray, dtype_of, unwrapped
 from cute_py.calls.torch_tensors import NAMES, OPERATORS, dtype_of_torch
 from cute_py.dtypes.table import Dtype
 from cute_py.dtypes.table import dtype as as_dtype
-from cute_py.errors import refusal
+from cute_py.errors import CuteError, refusal
 from cute_py.ops import operators
 from cute_py.ops.libraries import reading
 from cute_py.torch.operators import Gradient, cast, define, public
@@ -248,8 +248,9 @@ def computed({", ".join(parts)}):
                 args.append(self.words[name].theirs(typed if name == "dtype" and typed else x))
         try:
             return self.call(args, given)
-        except (RuntimeError, TypeError):  # a value that the schema has no type for is refused
-            described(self.ours, given)
+        except (RuntimeError, TypeError) as error:
+            if not isinstance(error, CuteError):  # a value that the schema has no type for
+                described(self.ours, given)
             raise
 
     def _types(self, given: Any) -> Dtype | None:
