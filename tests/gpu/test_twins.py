@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 SECONDS = 300
 MODULES = (  # and how many twins there are that compile, at least
     ("test_broken_twins", 10),
-    ("test_lanes", 15),
+    ("test_lanes", 7),
     ("test_divergence", 6),
     ("test_whole_warps", 15),
     ("test_global_memory", 30),
