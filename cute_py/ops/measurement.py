@@ -58,7 +58,7 @@ def tune(operator: Any, *args: Any, **named: Any) -> Any:  # a Config
     """Return the fastest configuration of a call, and let later calls of equal facts use it.
 
     Args:
-        operator: one of `cute.ops` that takes a configuration.
+        operator: one of cute.ops that takes a configuration.
         args: its arguments, arrays of a GPU among them; their contents do not matter.
         named: the same, by name; without `config`.
 

@@ -164,7 +164,7 @@ def reduce(
             least.
         out: where the result goes; None: a new array.
         backend: "gpu" or "emulator", which refuse arrays elsewhere; "auto" takes what fits them.
-        config: what `cute.ops.reduce.explain` shows, or text: "family=rows,parts=8".
+        config: what cute.ops.reduce.explain shows, or text: "family=rows,parts=8".
         checks: those of the emulator, as in `cute.emulate`.
 
     Sums and products are computed in the type of the result, or f32, s32 or u32 if it is narrower:

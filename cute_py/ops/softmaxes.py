@@ -64,7 +64,7 @@ def softmax(
         dim: the mode; negative numbers count from the end.
         out: where the result goes; None: a new array. It may be `x`.
         backend: "gpu" or "emulator", which refuse arrays elsewhere; "auto" takes what fits them.
-        config: what `cute.ops.softmax.explain` shows, or text: "family=rows".
+        config: what cute.ops.softmax.explain shows, or text: "family=rows".
         checks: those of the emulator, as in `cute.emulate`.
 
     The result has the type of x. It is computed in f32 (f64 in f64), and rounded once. NaN anywhere
