@@ -14,14 +14,12 @@ from cute_py.kernels.elementwise import THREADS, elementwise, function_of, tile_
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.call import Call
 from cute_py.ops.operator import operator
-from cute_py.ops.problem import Problem
+from cute_py.ops.problem import FLOATS, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cute_py.ops.libraries import Library
-
-TYPES = ("f16", "bf16", "f32", "f64", "e4m3", "e5m2")
 
 
 def _reference(x: Any, name: str, g: Any = None, **_named: Any) -> Any:
@@ -38,16 +36,16 @@ def _gradient(request: Any, g: Any, x: Any = None, out: Any = None) -> dict[str,
 class Activated(Problem):
     """Arrays of the same shape as the kernel reads them: (1,N)."""
 
-    types = TYPES
+    types = FLOATS
     reference, gradient = staticmethod(_reference), staticmethod(_gradient)
 
     def __init__(self, request: Any, library: Library) -> None:
         """Read the arrays."""
         super().__init__(request, library)
-        self.x, kind = self.read("x", TYPES)
+        self.x, kind = self.read("x", FLOATS)
         self.g = None
         if request.g is not None:
-            self.g, kind = self.read("g", TYPES)
+            self.g, kind = self.read("g", FLOATS)
             if tuple(self.g.shape) != tuple(self.x.shape):
                 raise self.wrong_shape("g", tuple(self.g.shape), tuple(self.x.shape))
         self.gives(tuple(self.x.shape), kind)

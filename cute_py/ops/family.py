@@ -73,7 +73,7 @@ class Family:
         fits: from a configuration that was given and a problem: the configuration as that problem
             needs it; it refuses one that is for others.
         changed: from a configuration, text and a problem: the configuration with these parts.
-        others: from a problem and the chosen configuration: what `cute.tune` measures beside it.
+        others: from a problem and the chosen configuration: what else `cute.tune` measures.
 
     >>> from cute_py.kernels.configuration import Config, part
     >>> from cute_py.kernels.transpose import transpose_naive, transpose_vectors

@@ -37,11 +37,7 @@ from cute_py.ops.gemm_tiles_sm90 import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from cute_py.ops.gemm_tiles_sm90 import Estimate as Timed
-
-    Reasons = Callable[[], tuple[str, ...]]
 
 PACKED = 512  # from this size on, copying to aligned rows costs less than it saves
 HOPPER = (9, 0)

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from cute_py.ops.libraries import Library
 
 
+FLOATS = ("f16", "bf16", "f32", "f64", "e4m3", "e5m2")
+INTEGERS = ("s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64")
+
+
 class Problem:
     """The arrays of a request as a kernel reads them.
 
@@ -49,6 +53,7 @@ class Problem:
             None: operands that autograd follows are refused.
         keeps: the arrays and results that `gradient` reads.
         autocast: what autocast does to the floats of a request: "lower", "f32" or None.
+        splits: the families several of whose blocks may share a row.
     """
 
     operation: ClassVar[str] = ""
@@ -59,6 +64,7 @@ class Problem:
     gradient: ClassVar[Callable[..., dict[str, Any]] | None] = None
     keeps: ClassVar[Sequence[str]] = ()
     autocast: ClassVar[str | None] = None
+    splits: ClassVar[Sequence[str]] = ()
 
     def __init__(self, request: Any, library: Library) -> None:
         """Read the arrays of `library`; refuse those that do not fit each other."""
@@ -153,19 +159,23 @@ class Problem:
         """Return an array along whose strides kernels can read: a copy where they cannot."""
         return x if self.library.steps(x) is not None else self.library.contiguous(x)
 
-    def run_of(self, x: Any, keeps_last: bool = False) -> Any:
-        """Return an array that kernels can read whose modes are one run in memory, or all but the
-        last, as a view of one mode for these; a copy where they are none.
+    def run_of(self, x: Any) -> Any:
+        """Return an array that kernels can read as a view of one mode: of a copy where its modes
+        are not one run in memory.
         """
         x = self.readable(x)
-        found = as_run(x, keeps_last)
-        return as_run(self.library.contiguous(x), keeps_last) if found is None else found
+        found = as_run(x)
+        return as_run(self.library.contiguous(x)) if found is None else found
 
     # -- how it is computed
 
     def threads_of(self, _family: str) -> tuple[int, ...]:
         """Return how many threads a block of a family may have, the usual count first."""
         return (0,)
+
+    def takes_threads(self, family: str, count: int) -> bool:
+        """Return whether a block of a family may have so many threads."""
+        return count in self.threads_of(family)
 
     def parts_of(self, _family: str) -> int:
         """Return how many blocks of a family share a row."""
@@ -193,10 +203,28 @@ class Problem:
             )
             raise refusal("ops-family", operation=self.operation, config=given, why=why)
         if given is not None and not isinstance(given, str):
-            return given
+            return self._launched(given)
         config, why = choose(taken, self)
         config = config.because(taken.reason, *why())
-        return config if given is None else changed_for(taken, config, given, self)
+        if given is None:
+            return config
+        return self._launched(changed_for(taken, config, given, self))
+
+    def _launched(self, config: Any) -> Any:
+        """Return a configuration that was given; refuse parts that its kernel does not have."""
+        family, counts = config.family, self.threads_of(config.family)
+        usual = ", ".join(map(str, counts))
+        threads = (
+            "threads=0: the kernel has its own" if counts == (0,) else f"threads among {usual}"
+        )
+        rules = {
+            threads: self.takes_threads(family, config.threads),
+            "parts=1: no blocks share a row": config.parts == 1 or family in self.splits,
+        }
+        for rule, holds in rules.items():
+            if not holds:
+                raise refusal("config-block", operation=self.operation, config=config, rule=rule)
+        return config
 
     def candidates(self) -> list[tuple[Any, ...]]:
         """Return the choices that `cute.tune` measures, as `call` takes them, the rule's first."""
@@ -300,13 +328,12 @@ class Problem:
         made = out.reshape(form) if direct else self.library.empty(form, kind)
         return Output(self.ordered(made, modes), made, shape, out, direct)
 
-    def writes_run(self, reads: Sequence[Any], keeps_last: bool = False) -> Output:
+    def writes_run(self, reads: Sequence[Any]) -> Output:
         """Return the output as kernels of runs write it, as `run_of`; new where `out` is none."""
         output = self.writes(reads, tuple(range(len(self.shape))))
-        made = as_run(output.made, keeps_last)
+        made = as_run(output.made)
         if made is None:
-            rest = self.shape[-1:] if keeps_last else ()
-            made = self.library.empty((prod(self.shape) // prod(rest), *rest), self.kind)
+            made = self.library.empty((prod(self.shape),), self.kind)
             output = output._replace(made=made, direct=False)
         return output._replace(array=made)
 
@@ -314,13 +341,11 @@ class Problem:
         """Return a view with the modes in another order; without modes, with one of one element."""
         return self.library.ordered(x, modes) if modes else x.reshape((1,))
 
-    def writes_matrices(
-        self, reads: Sequence[Any], name: str = "out", shares: bool = False
-    ) -> Output:
-        """Return an output (..., rows, columns) as kernels of matrices write it: (rows, columns) or
+    def writes_matrices(self, reads: Sequence[Any], shares: bool = False) -> Output:
+        """Return the output (..., rows, columns) as kernels write matrices: (rows, columns) or
         (rows, columns, L).
         """
-        library, out, (shape, kind) = self.library, getattr(self.request, name), self.results[name]
+        library, out, shape, kind = self.library, self.request.out, self.shape, self.kind
         form = prod(shape[:-2]), *shape[-2:]
         view = directly(out, form, reads)
         if view is None and form[0] == 1 and not library.on_host:

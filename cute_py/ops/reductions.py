@@ -21,6 +21,7 @@ from cute_py.kernels.reduce import (
 from cute_py.ops.call import Call, Output
 from cute_py.ops.family import BlockConfig
 from cute_py.ops.operator import operator
+from cute_py.ops.problem import FLOATS, INTEGERS
 from cute_py.ops.rows import BLOCK_BYTES, Rows, families
 from cute_py.plan.functions import REDUCTIONS
 
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from cute_py.dtypes.table import DtypeLike
     from cute_py.ops.libraries import Library
 
-FLOATS = ("f16", "bf16", "f32", "f64", "e4m3", "e5m2")
-INTEGERS = ("s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64")
 TYPES = (*FLOATS, *INTEGERS)
 PART = 4096  # elements of a row, of which a block has at least so many
 
@@ -84,7 +83,7 @@ def _gradient(request: Any, g: Any, x: Any = None, out: Any = None) -> dict[str,
 class Reduced(Rows):
     """The array as the kernels read it; the result has the modes that are kept."""
 
-    types, autocast = TYPES, "f32"
+    types, autocast, splits = TYPES, "f32", ("rows",)
     reference, gradient = staticmethod(_reference), staticmethod(_gradient)
     families = families(row_reduce, reduce_columns, reduce_rows)
 
@@ -111,7 +110,7 @@ class Reduced(Rows):
     def parts_of(self, family: str) -> int:
         """Return how many blocks share a row, so that all multiprocessors have work."""
         gpu, rows = self.library.gpu(self.x), prod(self.form)
-        if gpu is None or family != "rows":
+        if gpu is None or family not in self.splits:
             return 1
         each: int = prod(self.x.shape) // rows // PART
         return max(min(4 * gpu.multiprocessors // rows, each), 1)

@@ -62,6 +62,12 @@ class Rows(Problem):
             usual = min(max(next_power(length), 128), 1024)
         return tuple(dict.fromkeys((usual, 128, 256, 512, 1024)))
 
+    def takes_threads(self, family: str, count: int) -> bool:
+        """Return whether a block may have so many threads: any whole warps, or as the kernel has
+        them.
+        """
+        return count == 0 if family == "registers" else count >= 32
+
     @staticmethod
     def batched(named: dict[str, Any], ranks: dict[str, int]) -> dict[str, Any]:
         """Return the modes, counted from the end."""

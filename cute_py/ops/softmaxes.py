@@ -10,13 +10,12 @@ from cute_py.kernels.softmax import row_softmax, softmax_columns
 from cute_py.kernels.softmax import softmax as softmax_rows
 from cute_py.ops.family import BlockConfig
 from cute_py.ops.operator import operator
+from cute_py.ops.problem import FLOATS
 from cute_py.ops.reductions import reduce
 from cute_py.ops.rows import Rows, families
 
 if TYPE_CHECKING:
     from cute_py.ops.libraries import Library
-
-TYPES = ("f16", "bf16", "f32", "f64", "e4m3", "e5m2")
 
 
 def _reference(x: Any, dim: int = -1, **_named: Any) -> Any:
@@ -34,14 +33,14 @@ def _gradient(request: Any, g: Any, out: Any) -> dict[str, Any]:
 class Softmax(Rows):
     """The array as the kernels read it; the result has all of its modes."""
 
-    types, keeps, autocast, whole = TYPES, ("out",), "f32", True
+    types, keeps, autocast, whole = FLOATS, ("out",), "f32", True
     reference, gradient = staticmethod(_reference), staticmethod(_gradient)
     families = families(row_softmax, softmax_columns, softmax_rows)
 
     def __init__(self, request: Any, library: Library) -> None:
         """Read the array."""
         super().__init__(request, library)
-        self.x, kind = self.read("x", TYPES, 1, "(..., N)")
+        self.x, kind = self.read("x", FLOATS, 1, "(..., N)")
         self.dims = self.modes("dim", request.dim, len(self.x.shape), single=True)
         self.form = tuple(self.x.shape)
         self.gives(self.form, kind)

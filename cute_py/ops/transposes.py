@@ -13,16 +13,13 @@ from cute_py.ops.call import Call
 from cute_py.ops.family import BlockConfig, by_blocks
 from cute_py.ops.operands import ready
 from cute_py.ops.operator import operator
-from cute_py.ops.problem import Problem
+from cute_py.ops.problem import FLOATS, INTEGERS, Problem
 
 if TYPE_CHECKING:
     from cute_py.ops.libraries import Library
 
 WIDEST = 65535 * TILE  # columns, for which the grid of a matrix has blocks
-TYPES = (
-    *("f16", "bf16", "f32", "f64", "e4m3", "e5m2"),
-    *("s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64"),
-)
+TYPES = (*FLOATS, *INTEGERS)
 
 
 def _gradient(_request: Any, g: Any) -> dict[str, Any]:
@@ -72,8 +69,9 @@ class Transposed(Problem):
         return all(facts_of(x)[1:] == (1, 128) for x in (A, output.array))
 
     def threads_of(self, family: str) -> tuple[int, ...]:
-        """Return how many threads a block of vectors may have."""
-        return (256, 512, 128) if family == "vectors" else (0,)
+        """Return how many threads a block of vectors may have: 8 read a row of its tile."""
+        rows = side_of(self.kind.bits)
+        return tuple([n for n in (256, 512, 128) if n <= 8 * rows]) if family == "vectors" else (0,)
 
     def call(self, choice: tuple[Any, ...] | None = None) -> Call:
         """Return the call of a kernel, by what was chosen before, if given."""

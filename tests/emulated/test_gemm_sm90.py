@@ -17,7 +17,6 @@ from tests.hopper_family import CONFIGS, PING, arguments, call_of, result_of, ro
 from tests.hopper_kernels import CASES
 from tests.sampling import in_turn, pairwise, quick
 
-INTEGERS = {"compute": "s32"}
 FULL = Epilogue(alpha=True, source=True, bias=True, activation="relu")
 # those that are emulated at every run: each schedule, major, type and way of D once
 OFTEN = (

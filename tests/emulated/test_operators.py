@@ -186,6 +186,27 @@ def test_configurations_that_no_block_can_have_are_refused():
             cute.ops.reduce.operator.configs(*values)
 
 
+def test_parts_that_the_kernel_of_a_family_does_not_have_are_refused():
+    """They did nothing, and `explain` showed them; a block of 512 threads has no tile of f64."""
+    x, config = np.ones((64, 64), np.float64), cute.ops.reduce.operator.configs
+    for name, given, rule in [
+        ("softmax", "family=rows,parts=8", "parts=1"),
+        ("softmax", "family=registers,parts=8", "parts=1"),
+        ("softmax", "family=registers,threads=512", "threads=0: the kernel has its own"),
+        ("softmax", config("rows", 0), "threads among 128"),
+        ("transpose", "family=elements,threads=96", "threads=0"),
+        ("transpose", "family=vectors,parts=3", "parts=1"),
+        ("transpose", "family=vectors,threads=512", "threads among 256, 128;"),
+        ("transpose", config("vectors", 0), "threads among 256, 128;"),
+    ]:
+        with pytest.raises(cute.CuteError, match=rf"cute\.ops\.{name}: given .*{rule}"):
+            getattr(cute.ops, name)(x, config=given)
+    for name in ("softmax", "reduce", "transpose"):  # what is measured is what is taken
+        operator = getattr(cute.ops, name)
+        for (config,) in operator.operator.problem_of(x).candidates():
+            np.testing.assert_allclose(operator(x, config=config), operator(x), rtol=1e-12)
+
+
 def test_a_flag_is_true_or_false():
     x = np.ones((2, 3), np.float32)
     assert cute.ops.reduce(x, "add", 1, keepdim=np.True_).shape == (2, 1)

@@ -297,10 +297,6 @@ def test_holes_are_what_is_left_below_the_cosize(layout):
 # -- refusals: each wording once
 
 
-def symbolic():
-    return Layout((cute.sym("M"), 4))
-
-
 def test_what_is_no_layout_is_refused():
     with pytest.raises(LeafTypeError, match="offsets: given 7 "):
         cute.offsets(7)

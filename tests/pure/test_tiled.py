@@ -18,7 +18,7 @@ from tests.sampling import fewer
 F16 = atoms.SM80_16x8x16_F32F16F16F32_TN
 WARPS = Layout((2, 2, 1))
 CP_ASYNC = Copy_Atom("SM80_CP_ASYNC_CACHEGLOBAL", 16)
-LDMATRIX = Copy_Atom("SM75_U32x4_LDSM_N", 16)
+QUAD_PAIRS = cute.make_tiled_mma("SM70_8x8x4_F32F16F16F32_TN", (3, 1, 1))
 OPERANDS = {"A": (0, 2), "B": (1, 2), "C": (0, 1)}  # the modes of (M, N, K) that an operand has
 
 SMALL_ATOMS = [
@@ -245,10 +245,3 @@ def test_tiled_operations_are_values(tiled):
     assert hash(pickle.loads(pickle.dumps(tiled))) == hash(tiled)
     with pytest.raises(AttributeError):
         tiled.shape_mnk = 1
-
-
-# -- refusals
-
-MMA = cute.make_tiled_mma(F16, WARPS)
-QUAD_PAIRS = cute.make_tiled_mma("SM70_8x8x4_F32F16F16F32_TN", (3, 1, 1))
-ROWS = Layout((32, 20), (20, 1))
