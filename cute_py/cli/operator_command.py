@@ -59,7 +59,7 @@ def _add(command: ArgumentParser, operator: Operator) -> None:
                 name, metavar=name.upper(), help="FILE.npy, or a shape: 64x32", **how
             )
         elif str(p.annotation) == "bool":
-            command.add_argument(f"--{name}", action="store_true")
+            command.add_argument(f"--{name.replace('_', '-')}", dest=name, action="store_true")
         else:
             kind: dict[str, Any] = {"float": real, "int": _modes}
             kind["int | Sequence[int] | None"] = _modes
@@ -100,7 +100,7 @@ def _computed(given: Namespace) -> tuple[Array, int]:
     arrays = _arrays(given, operator)
     names = [x for x in operator.parameters if x not in (*operator.arrays, *OURS)]
     named = {name: getattr(given, name) for name in names}
-    problem = operator.problem_of(**arrays, **named)
+    problem = operator.problem_of(**arrays, **named, checks=given.checks or False)
     if given.output is not None:
         require_file_type(problem.kind, "run", "leave -o out, or give operands of another type")
     if problem.is_known:
@@ -135,7 +135,8 @@ def _checked(operator: Operator, arrays: Any, named: Any, result: Array) -> int:
 
 
 def _wide(x: Array) -> Array:
-    return x.astype(np.float64) if from_numpy(x.dtype).is_float else x.astype(np.int64)
+    kind = from_numpy(x.dtype.newbyteorder("="))
+    return x.astype(np.float64 if kind.is_float else np.int64)
 
 
 def _arrays(given: Namespace, operator: Operator) -> dict[str, Any]:

@@ -48,6 +48,17 @@ class Word(NamedTuple):
     theirs: Callable[[Any], Any] = lambda x: x
     plain: tuple[type, ...] = (object,)
 
+    def is_misread(self, x: Any) -> bool:
+        """Return whether torch would take a value as another: True as the mode 1, 5 as True."""
+        if self.schema == "bool":
+            return x not in (0, 1)
+        several = x if isinstance(x, Sequence) else (x,)
+        return self.schema.startswith("int") and any(isinstance(i, bool) for i in several)
+
+    def may_be_traced(self, x: Any) -> bool:
+        """Return whether `torch.compile` may see a value."""
+        return isinstance(x, self.plain) and not self.is_misread(x)
+
 
 def _config_text(x: Any) -> str | None:
     """Return a configuration as text, which is remembered."""
@@ -245,6 +256,8 @@ def computed({", ".join(parts)}):
                 is_symbol = isinstance(x, (torch.SymInt, torch.SymFloat))  # of export and make_fx
                 args.append(x if is_symbol else self.ours.problem.number(name, x))
             else:
+                if self.words[name].is_misread(x):
+                    described(self.ours, given)
                 args.append(self.words[name].theirs(typed if name == "dtype" and typed else x))
         try:
             return self.call(args, given)
@@ -296,7 +309,7 @@ def computed({", ".join(parts)}):
                 if not isinstance(x, torch.Tensor) and (x is not None or name in self.needed):
                     return None
                 args.append(x)
-            elif isinstance(x, torch.Tensor) or not isinstance(x, word.plain):
+            elif isinstance(x, torch.Tensor) or not word.may_be_traced(x):
                 return None
             elif name == "checks":
                 if x:

@@ -11,7 +11,7 @@ import sys
 from inspect import signature
 
 from cute_py.calls.arguments import number
-from cute_py.calls.fingerprint import static_key
+from cute_py.calls.fingerprint import fingerprint
 from cute_py.dtypes.table import b1
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal_here
@@ -52,7 +52,10 @@ def formula(function: Callable[..., Any], dtype: DtypeLike = "f32") -> Formula:
     return t1
     """
     kind = as_dtype(dtype)
-    key = static_key(function), kind
+    parts, depends = fingerprint((function,))
+    if not depends.complete:
+        return _traced(function, kind)
+    key = parts, kind
     found = _known.get(key)
     if found is None:
         if len(_known) >= MOST:

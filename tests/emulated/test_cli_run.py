@@ -46,6 +46,15 @@ def test_files_are_read_and_written(tmp_path, capsys):
     np.testing.assert_array_equal(np.load(made), x.T)
 
 
+def test_files_of_another_byte_order_are_compared(tmp_path, capsys):
+    np.save(tmp_path / "x.npy", np.arange(12, dtype=">f4").reshape(3, 4))
+    assert ran(capsys, "reduce", str(tmp_path / "x.npy"), "--dim", "0", "--check")[0] == 0
+
+
+def test_options_have_hyphens(capsys):
+    assert ran(capsys, "gemm", "4x32", "32x4", "--fast-accum")[0] == 0
+
+
 def test_messages_stay_out_of_the_data(capfdbinary):
     assert main(["run", "reduce", "4x4", "--dim", "0", "-o", "-"]) == 0
     out, err = capfdbinary.readouterr()
@@ -73,6 +82,8 @@ def test_a_type_that_files_lack_is_refused_before_anything_is_computed(tmp_path,
         (["reduce", "missing.npy"], "run: given missing.npy: No such file"),
         (["softmax", "4x4", "--type", "f23"], "f23"),
         (["none", "4x4"], "required: one of"),
+        (["reduce", "0x4", "--dim", "0", "--checks", "bogus"], "given checks='bogus'"),
+        (["reduce", "0x4", "--dim", "0", "--config", "bogus"], "config: given 'bogus'"),
     ],
 )
 def test_what_is_wrong_is_refused(words, said, capsys):

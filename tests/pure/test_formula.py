@@ -181,6 +181,16 @@ def test_a_function_is_traced_once_until_it_changes():
     assert formula(scaled) is first
 
 
+def test_a_function_of_globals_by_text_is_traced_each_time(monkeypatch):
+    for number in (3.0, 4.0):
+        monkeypatch.setitem(globals(), "FACTOR", number)
+        assert formula(of_a_global).number(2.0) == 2 * number
+
+
+def of_a_global(x):
+    return x * globals()["FACTOR"]
+
+
 def test_a_formula_is_traced_inside_of_a_kernel():
     """Apart from it: the kernel records what it replays, and nothing else."""
 

@@ -14,6 +14,7 @@ import io
 import itertools
 import json
 import random
+import sys
 import types
 
 import numpy as np
@@ -654,11 +655,25 @@ def test_a_kernel_may_try_a_layout_and_take_another():
 GLOBAL = 1.0
 
 
-@pytest.mark.parametrize("text", ["eval('GLOBAL')", "globals()['GLO' + 'BAL']"])
+BY_TEXT = [
+    "eval('GLOBAL')",
+    "globals()['GLO' + 'BAL']",
+    "index.__globals__['GLOBAL']",
+    "__import__('sys').modules[__name__].GLOBAL",
+    "__import__('importlib').import_module(__name__).GLOBAL",
+    "[getattr(module, name) for name in ('GLOBAL', '__name__')][0]",
+]
+
+
+@pytest.mark.parametrize("text", BY_TEXT)
 def test_globals_read_by_text_are_read_at_each_call(text, monkeypatch):
-    scope = {"cute": cute, "index": index, "GLOBAL": 1.0}
+    module = types.ModuleType("of_a_user")
+    monkeypatch.setitem(sys.modules, "of_a_user", module)
+    scope = vars(module)
+    scope.update(cute=cute, GLOBAL=1.0, module=module)
+    helper = f"def index():\n    cute.launch(grid=1, block={N})\n    return cute.thread_idx()\n"
     source = f"def kernel(out):\n    i = index()\n    out[i] = {text}\n"
-    exec(source, scope)
+    exec(helper + source, scope)
     kernel, out = cute.kernel(scope["kernel"]), np.zeros(N, np.float32)
     for number in (1.0, 2.0):
         scope["GLOBAL"] = number

@@ -174,6 +174,8 @@ def test_gradients_may_be_views_of_negated_values(name):
 
 WRONG = [("softmax", {"dim": "a"}), ("softmax", {"dim": 1.5}), ("reduce", {"dim": object()})]
 WRONG += [("reduce", {"dim": (1.5,)}), ("reduce", {"keepdim": "no"}), ("reduce", {"op": 3})]
+WRONG += [("softmax", {"dim": True}), ("reduce", {"dim": True}), ("reduce", {"dim": [0, True]})]
+WRONG += [("reduce", {"keepdim": 5}), ("reduce", {"keepdim": -1})]
 WRONG += [("reduce", {"out_dtype": "tf32"}), ("softmax", {"dim": 10**30})]
 
 

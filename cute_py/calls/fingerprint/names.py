@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from types import ModuleType
     from typing import Any
 
@@ -20,7 +21,8 @@ OWN = __name__.partition(".")[0]
 HEAP = 1 << 9  # the flag of a class made at run time (Py_TPFLAGS_HEAPTYPE)
 
 
-BY_TEXT = frozenset({"eval", "exec", "globals"})
+# what gives globals or modules whose names are computed, e.g. sys.modules and f.__globals__
+BY_TEXT = frozenset({"eval", "exec", "globals", "__globals__", "modules", "import_module"})
 
 
 class Names(NamedTuple):
@@ -31,7 +33,7 @@ class Names(NamedTuple):
         modules: those that it imports at run time, sorted.
         attributes: every name, and every string that could be one: what it may read of a module or
             a class.
-        by_text: whether it may read globals whose names it computes: by eval, exec or globals().
+        by_text: whether it may read globals whose names it computes: by eval, globals() and others.
     """
 
     globals: tuple[str, ...]
@@ -51,13 +53,23 @@ def names_in(code: CodeType) -> Names:
         x for op, x in steps if op.startswith("LOAD") and ("GLOBAL" in op or op == "LOAD_NAME")
     }
     modules = {x for op, x in steps if op == "IMPORT_NAME"}
-    texts = [x for x in code.co_consts if isinstance(x, str) and x.isidentifier()]
     return Names(
         tuple(sorted(loaded.union(*[x.globals for x in inner]))),
         tuple(sorted(modules.union(*[x.modules for x in inner]))),
-        frozenset({*code.co_names, *texts}.union(*[x.attributes for x in inner])),
+        frozenset(
+            {*code.co_names, *_texts_in(code.co_consts)}.union(*[x.attributes for x in inner])
+        ),
         not BY_TEXT.isdisjoint(code.co_names) or any(x.by_text for x in inner),
     )
+
+
+def _texts_in(constants: Iterable[object]) -> Iterator[str]:
+    """Return the strings that could be names, also in tuples: a loop over names has them there."""
+    for x in constants:
+        if isinstance(x, str) and x.isidentifier():
+            yield x
+        elif isinstance(x, tuple | frozenset):
+            yield from _texts_in(x)
 
 
 # -- foreign code
