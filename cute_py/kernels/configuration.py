@@ -190,7 +190,8 @@ def configured(kind: type[AnyConfig], values: Mapping[str, Any], classes: Classe
 
 
 def parts_of(text: str, classes: Classes) -> dict[str, Any]:
-    """Return the parts that text gives, by name; refuse what no class of configurations has.
+    """Return the parts that text gives, by name; refuse what no class of configurations has, and
+    parts given twice.
 
     >>> from cute_py.kernels.config_sm90 import WarpgroupConfig
     >>> parts_of("tile=128x192x64, schedule=pingpong", (WarpgroupConfig,))
@@ -200,7 +201,7 @@ def parts_of(text: str, classes: Classes) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for word in text.split(","):
         name, _, value = word.strip().partition("=")
-        numbers, how = value.split("x"), known.get(name)
+        numbers, how = value.split("x"), None if name in found else known.get(name)
         if how is not None and value in how["choices"]:
             found[name] = value
         elif how is not None and _are_numbers(numbers, how):

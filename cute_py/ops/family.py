@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     Reasons = Callable[[], tuple[str, ...]]
 
+MOST_ALONG_YZ = 65535  # blocks of a grid along its second and third mode
+
 
 @dataclass(frozen=True, slots=True)
 class Reads:
@@ -143,7 +145,7 @@ def take(families: Sequence[Family], problem: Any, asked: type[Config] | None = 
         first, reads = earlier
     said = f"; copied first: {reads.said}" if reads.said else ""
     alike = tuple([x for x in known if x.reads is first.reads])
-    return Taken(alike, reads, f"path: {first.means}, {why}{said}")
+    return Taken(alike, reads, f"path: {', '.join(filter(None, (first.means, why)))}{said}")
 
 
 def choose(taken: Taken, problem: Any) -> tuple[Any, Reasons]:

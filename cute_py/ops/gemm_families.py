@@ -25,7 +25,7 @@ from cute_py.kernels.configuration import given_as, parts_of
 from cute_py.kernels.gemm import gemm as gemm_multistage
 from cute_py.kernels.gemm_sm90 import gemm_cooperative, gemm_pingpong
 from cute_py.layout.tuples import ceil_div
-from cute_py.ops.family import Estimate, Family, Reads, named_by
+from cute_py.ops.family import MOST_ALONG_YZ, Estimate, Family, Reads, named_by
 from cute_py.ops.gemm_tiles import Asked, all_for_gpu, for_gpu
 from cute_py.ops.gemm_tiles_sm90 import (
     ProductFacts,
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 PACKED = 512  # from this size on, copying to aligned rows costs less than it saves
 HOPPER = (9, 0)
 ANY_MAJOR = ("f16", "bf16")  # types of which wgmma reads operands in any order
-MOST_ALONG_YZ = 65535  # blocks of a grid along its second and third mode
 WORTH = 1.5  # times the least estimated time: slower configurations are not measured
 
 

@@ -35,9 +35,7 @@ from cute_py.calls.torch_tensors import (
 )
 from cute_py.codegen.driver.streams import device_of
 from cute_py.errors import CuteError, refusal, shorten
-from cute_py.kernels.configuration import parts_of
 from cute_py.ops.call import in_place
-from cute_py.ops.family import classes_of
 from cute_py.ops.libraries import Words, of_one_library, reading
 
 if TYPE_CHECKING:
@@ -300,8 +298,8 @@ def make(known, request, answered, traced, is_traced, CuteError, shorten):
         config: object = getattr(given, "config", None)
         if config is not None and not isinstance(config, (self.configs, str)):
             self.refuse("config", config, self.words.config)
-        if isinstance(config, str) and self.problem.families:  # also where no kernel is needed
-            parts_of(config, classes_of(self.problem.families))
+        if config is not None and self.problem.families:  # also where no kernel is needed
+            self.problem.require_config(config)
         self._require_checks(given.checks)
 
     def require_choice(self, name: str, value: object) -> None:

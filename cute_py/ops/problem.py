@@ -6,6 +6,7 @@ An operator derives its own from it. `__init__` reads the arrays and says which 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -15,7 +16,7 @@ import numpy as np
 from cute_py.calls.arrays import VECTOR_BYTES, address_of, dtype_of, strides_of
 from cute_py.calls.torch_tensors import require_no_gradient
 from cute_py.errors import CuteError, refusal
-from cute_py.kernels.configuration import parts_of
+from cute_py.kernels.configuration import changed, parts_of
 from cute_py.ops.call import Output, directly, writable
 from cute_py.ops.family import changed_for, choose, classes_of, take
 from cute_py.ops.operands import bytes_each, is_apart, shown
@@ -53,7 +54,6 @@ class Problem:
             None: operands that autograd follows are refused.
         keeps: the arrays and results that `gradient` reads.
         autocast: what autocast does to the floats of a request: "lower", "f32" or None.
-        splits: the families several of whose blocks may share a row.
     """
 
     operation: ClassVar[str] = ""
@@ -64,7 +64,6 @@ class Problem:
     gradient: ClassVar[Callable[..., dict[str, Any]] | None] = None
     keeps: ClassVar[Sequence[str]] = ()
     autocast: ClassVar[str | None] = None
-    splits: ClassVar[Sequence[str]] = ()
 
     def __init__(self, request: Any, library: Library) -> None:
         """Read the arrays of `library`; refuse those that do not fit each other."""
@@ -177,6 +176,10 @@ class Problem:
         """Return whether a block of a family may have so many threads."""
         return count in self.threads_of(family)
 
+    def most_parts(self, _family: str) -> int:
+        """Return how many blocks of a family may share a row."""
+        return 1
+
     def parts_of(self, _family: str) -> int:
         """Return how many blocks of a family share a row."""
         return 1
@@ -186,40 +189,45 @@ class Problem:
         config = choice[0] if choice else self._config()
         return next(x for x in self.families if x.name == config.family), config
 
+    @classmethod
+    def require_config(cls, config: Any) -> None:
+        """Refuse what configures none of the families, whatever the arrays are."""
+        known = [x.name for x in cls.families]
+        words = ["", *known] if isinstance(config, str) else known  # text may leave the name out
+        if isinstance(config, str):
+            config = changed(cls.families[0].config(), config, classes_of(cls.families))
+        if config.family not in words:
+            why = f"a name among {', '.join(known)}"
+            raise refusal("ops-family", operation=cls.operation, config=config, why=why)
+
     def _config(self) -> Any:
         given, families = self.request.config, self.families
         if given is None:
             found = winner(self.facts, lambda: [x for (x,) in self.candidates()])
             if found is not None:
                 return found
-        name = getattr(given, "family", None)
+        name = getattr(given, "family", "")
         if isinstance(given, str):
-            name = parts_of(given, classes_of(families)).get("family")
-        asked = [x for x in families if name in (None, x.name)]
-        taken = take(asked or families, self)
-        if not (asked and taken.reads.takes):
-            why = (
-                taken.reads.why if asked else f"a name among {', '.join(x.name for x in families)}"
-            )
+            name = parts_of(given, classes_of(families)).get("family", "")
+        taken = take([x for x in families if name in ("", x.name)], self)
+        if not taken.reads.takes:
+            why = taken.reads.why
             raise refusal("ops-family", operation=self.operation, config=given, why=why)
-        if given is not None and not isinstance(given, str):
-            return self._launched(given)
         config, why = choose(taken, self)
         config = config.because(taken.reason, *why())
-        if given is None:
-            return config
-        return self._launched(changed_for(taken, config, given, self))
+        if isinstance(given, str):
+            given = changed_for(taken, config, given, self)
+        return config if given is None else self._launched(given)
 
     def _launched(self, config: Any) -> Any:
         """Return a configuration that was given; refuse parts that its kernel does not have."""
-        family, counts = config.family, self.threads_of(config.family)
-        usual = ", ".join(map(str, counts))
-        threads = (
-            "threads=0: the kernel has its own" if counts == (0,) else f"threads among {usual}"
-        )
+        family = config.family
+        counts, most = self.threads_of(family), self.most_parts(family)
+        usual = f"threads among {', '.join(map(str, counts))}"
+        threads = "threads=0: the kernel has its own" if counts == (0,) else usual
         rules = {
             threads: self.takes_threads(family, config.threads),
-            "parts=1: no blocks share a row": config.parts == 1 or family in self.splits,
+            f"parts of at most {most}": config.parts <= most,
         }
         for rule, holds in rules.items():
             if not holds:
@@ -282,7 +290,10 @@ class Problem:
         if self.library.on_host and not isinstance(out, np.ndarray):
             value = type(out).__name__
             raise refusal("ops-array", operation=self.operation, name=name, value=value)
-        if dtype_of(out) is not kind:
+        found = None
+        with suppress(CuteError):  # a type that no operator takes, or of another byte order
+            found = dtype_of(out)
+        if found is not kind:
             by = ", as out_dtype says" if hasattr(self.request, "out_dtype") else ""
             facts = {"name": name, "dtype": out.dtype, "known": f"{kind}{by}"}
             raise refusal("ops-out-dtype", operation=self.operation, **facts)

@@ -19,7 +19,7 @@ from cute_py.kernels.reduce import (
     wide_type,
 )
 from cute_py.ops.call import Call, Output
-from cute_py.ops.family import BlockConfig
+from cute_py.ops.family import MOST_ALONG_YZ, BlockConfig
 from cute_py.ops.operator import operator
 from cute_py.ops.problem import FLOATS, INTEGERS
 from cute_py.ops.rows import BLOCK_BYTES, Rows, families
@@ -83,7 +83,7 @@ def _gradient(request: Any, g: Any, x: Any = None, out: Any = None) -> dict[str,
 class Reduced(Rows):
     """The array as the kernels read it; the result has the modes that are kept."""
 
-    types, autocast, splits = TYPES, "f32", ("rows",)
+    types, autocast = TYPES, "f32"
     reference, gradient = staticmethod(_reference), staticmethod(_gradient)
     families = families(row_reduce, reduce_columns, reduce_rows)
 
@@ -105,15 +105,22 @@ class Reduced(Rows):
         if 0 in shape and 0 not in self.form:
             if op in ("min", "max"):
                 raise refusal("ops-nothing", operation=self.operation, value=op)
-            self.value = identity(op, result)
+            value = identity(op, result if op in ("add", "mul") else kind)
+            self.value = int(np.asarray(value).astype(result.numpy)) if result.is_integer else value
 
     def parts_of(self, family: str) -> int:
         """Return how many blocks share a row, so that all multiprocessors have work."""
         gpu, rows = self.library.gpu(self.x), prod(self.form)
-        if gpu is None or family not in self.splits:
+        if gpu is None or family != "rows":
             return 1
         each: int = prod(self.x.shape) // rows // PART
         return max(min(4 * gpu.multiprocessors // rows, each), 1)
+
+    def most_parts(self, family: str) -> int:
+        """Return how many blocks may share a row: each has elements, and a place in the grid."""
+        return (
+            min(prod(self.x.shape[i] for i in self.dims), MOST_ALONG_YZ) if family == "rows" else 1
+        )
 
     @classmethod
     def keeping(cls, request: Any) -> Sequence[str]:
@@ -169,9 +176,10 @@ def reduce(
     Sums and products are computed in the type of the result, or f32, s32 or u32 if it is narrower:
     elements are converted first. Extremes and bits are computed in the type of x. The result is
     rounded once; one of integers wraps, one of floats that is too large is infinite (e4m3: NaN).
-    The order is fixed, so that equal calls give equal bits. NaN makes a result NaN. Of no elements
-    a sum is 0 and a product 1; extremes are refused. For gradients see docs/torch.md. Raises
-    CuteError.
+    Floats become integers rounded to the nearest and clamped, NaN as 0. The order is fixed, so that
+    equal calls give equal bits. NaN makes a float result NaN. Of no elements a sum is 0, a product
+    1, "and" has all bits of x, "or" and "xor" none; extremes are refused. For gradients see
+    docs/torch.md. Raises CuteError.
 
     >>> reduce([[1.0, 2.0], [3.0, 4.0]], "max", 0)
     array([3., 4.])

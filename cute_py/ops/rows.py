@@ -22,7 +22,7 @@ BLOCK_BYTES = 1 << 14  # about what the emulator keeps of a block
 
 def families(registers: Kernel, columns: Kernel, rows: Kernel) -> tuple[Family, ...]:
     """Return the families of an operator along modes, by its three kernels."""
-    long = "rows have gaps, or are too long for registers"
+    long = "rows are not the last mode without gaps, of 8-bit floats, or too long for registers"
     far, near = "rows are no neighbours in memory", "rows are neighbours in memory"
     return (
         by_blocks("registers", registers, "rows in registers", "in_registers", "they fit", long),

@@ -10,7 +10,7 @@ from cute_py.kernels.arrays import facts_of
 from cute_py.kernels.transpose import SWIZZLED, TILE, side_of, transpose_shared, transpose_vectors
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.call import Call
-from cute_py.ops.family import BlockConfig, by_blocks
+from cute_py.ops.family import MOST_ALONG_YZ, BlockConfig, by_blocks
 from cute_py.ops.operands import ready
 from cute_py.ops.operator import operator
 from cute_py.ops.problem import FLOATS, INTEGERS, Problem
@@ -18,7 +18,7 @@ from cute_py.ops.problem import FLOATS, INTEGERS, Problem
 if TYPE_CHECKING:
     from cute_py.ops.libraries import Library
 
-WIDEST = 65535 * TILE  # columns, for which the grid of a matrix has blocks
+WIDEST = MOST_ALONG_YZ * TILE  # columns, for which the grid of a matrix has blocks
 TYPES = (*FLOATS, *INTEGERS)
 
 

@@ -190,12 +190,13 @@ def test_parts_that_the_kernel_of_a_family_does_not_have_are_refused():
     """They did nothing, and `explain` showed them; a block of 512 threads has no tile of f64."""
     x, config = np.ones((64, 64), np.float64), cute.ops.reduce.operator.configs
     for name, given, rule in [
-        ("softmax", "family=rows,parts=8", "parts=1"),
-        ("softmax", "family=registers,parts=8", "parts=1"),
+        ("softmax", "family=rows,parts=8", "parts of at most 1;"),
+        ("softmax", "family=registers,parts=8", "parts of at most 1;"),
         ("softmax", "family=registers,threads=512", "threads=0: the kernel has its own"),
         ("softmax", config("rows", 0), "threads among 128"),
+        ("reduce", "family=rows,parts=5000", "parts of at most 4096;"),
         ("transpose", "family=elements,threads=96", "threads=0"),
-        ("transpose", "family=vectors,parts=3", "parts=1"),
+        ("transpose", "family=vectors,parts=3", "parts of at most 1;"),
         ("transpose", "family=vectors,threads=512", "threads among 256, 128;"),
         ("transpose", config("vectors", 0), "threads among 256, 128;"),
     ]:
@@ -205,6 +206,32 @@ def test_parts_that_the_kernel_of_a_family_does_not_have_are_refused():
         operator = getattr(cute.ops, name)
         for (config,) in operator.operator.problem_of(x).candidates():
             np.testing.assert_allclose(operator(x, config=config), operator(x), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["softmax", "reduce", "transpose"])
+@pytest.mark.parametrize(
+    "given", ["bogus", "family=nope", "family=rows,threads=7", "parts=0", "threads=64,threads=64"]
+)
+def test_a_configuration_of_nothing_is_read_where_no_kernel_is_needed(name, given):
+    for x in (np.zeros((0, 4), np.float32), np.ones((4, 4), np.float32)):
+        for call in (getattr(cute.ops, name), getattr(cute.ops, name).operator.problem_of):
+            with pytest.raises(cute.CuteError, match="given "):
+                call(x, config=given)
+
+
+def test_bits_of_nothing_are_those_of_the_type_of_the_operand():
+    nothing = np.zeros((2, 0), np.uint8)
+    for kind, want in [("s32", 255), ("u8", 255), ("s8", -1), ("f32", 255.0)]:
+        assert (cute.ops.reduce(nothing, "and", 1, out_dtype=kind) == want).all()
+        one = np.full((2, 1), 255, np.uint8)
+        assert (cute.ops.reduce(one, "and", 1, out_dtype=kind) == want).all()
+    assert (cute.ops.reduce(nothing.astype(np.int8), "and", 1, out_dtype="u16") == 65535).all()
+
+
+def test_an_output_of_another_byte_order_is_refused_by_its_name():
+    x = np.ones((2, 4), np.float32)
+    with pytest.raises(cute.DtypeError, match=r"cute\.ops\.softmax: given out of >f4"):
+        cute.ops.softmax(x, out=np.zeros((2, 4), ">f4"))
 
 
 def test_a_flag_is_true_or_false():
