@@ -21,6 +21,7 @@ from cute_py.cli.gemm_command import (
 from cute_py.dtypes.conversion import convert
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.dtypes.table import from_numpy
+from cute_py.errors import refusal
 from cute_py.ops import operators
 from cute_py.ops.memory import require_arrays
 
@@ -69,8 +70,8 @@ def _add(command: ArgumentParser, operator: Operator) -> None:
                 type=kind.get(str(p.annotation), str),
                 **_default(p),
             )
-    command.add_argument("--type", default="f32", help="of generated data (%(default)s)")
-    command.add_argument("--seed", type=whole(0, None), default=0, help="of it (%(default)s)")
+    command.add_argument("--type", help="of generated data (f32)")
+    command.add_argument("--seed", type=whole(0, None), help="of it (0)")
     command.add_argument("-o", dest="output", metavar="OUT.npy", help="write the result")
     command.add_argument("--check", action="store_true", help="compare with a reference in float64")
     command.add_argument("--checks", metavar="NAMES", help="make these checks of the emulator")
@@ -141,8 +142,12 @@ def _wide(x: Array) -> Array:
 
 def _arrays(given: Namespace, operator: Operator) -> dict[str, Any]:
     """Return the arrays by name, from files or generated, if the free memory holds them."""
+    texts = [x for n in operator.arrays if (x := getattr(given, n, None)) is not None]
+    for name in ("type", "seed"):
+        if getattr(given, name) is not None and not any(map(SHAPE.fullmatch, texts)):
+            raise refusal("cli-generated", operation="run", name=name)
     found: dict[str, Any] = {}
-    rng, kind = np.random.default_rng(given.seed), as_dtype(given.type)
+    rng, kind = np.random.default_rng(given.seed or 0), as_dtype(given.type or "f32")
     for name in operator.arrays:
         text = getattr(given, name, None)
         if text is None or name in operator.outputs:

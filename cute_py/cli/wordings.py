@@ -45,6 +45,10 @@ WORDINGS = {
         {given}
         two .npy files, or --m, --n and --k for generated data
         cute-py gemm a.npy b.npy -o d.npy, or cute-py gemm --m 512 --n 512 --k 512""",
+    "cli-generated": """CuteError
+        --{name} with operands from files alone
+        an operand as a shape, whose data are generated
+        leave --{name} out, or write a shape as in 64x64""",
     "cli-out-dtype": """DtypeError
         -o with {dtype} results, which plain numpy.load does not know
         {known}

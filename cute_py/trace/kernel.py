@@ -160,6 +160,14 @@ class Kernel:
         return self if instance is None else _Method(self, instance)
 
     @graph_break
+    def replayed(self, *args: object) -> bool:
+        """Run the kernel if the call is known, see `memo`; return whether it is."""
+        try:
+            return self._calls is not None and self._calls[1].replay(args) is not None
+        except CuteError as error:
+            shorten(error)
+            raise
+
     def __call__(self, *args: object, **named: object) -> None:
         """Run the kernel: on the GPU if its arrays are device arrays, else on the emulator.
 
@@ -217,6 +225,10 @@ class _Method(Kernel):
 
     def plan(self, *args: object, **named: object) -> Plan:
         return self.kernel.plan(self.instance, *args, **named)
+
+    def replayed(self, *args: object) -> bool:
+        found: bool = self.kernel.replayed(self.instance, *args)
+        return found
 
     def __call__(self, *args: object, **named: object) -> None:
         try:

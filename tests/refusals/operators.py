@@ -182,6 +182,8 @@ cli-stream: the input cannot be read or the output cannot be written
     * cute-py reason="the system error 'No space left on device'"
 cli-gemm: a command is given no operands, or both files and sizes
     - main("gemm")
+cli-generated: an option of generated data is given, and all operands are files
+    - main("run", "softmax", "a.npy", "--type", "f16")
 cli-out-dtype: a result of a type that NumPy lacks is to be written
     - main("gemm", "--m", "8", "--n", "8", "--k", "8", "--out-dtype", "bf16", "-o", "d.npy")
 torch-no-backward: an operator that was registered without `backward`, or one that changes its

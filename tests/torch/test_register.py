@@ -190,7 +190,10 @@ def test_an_output_that_is_not_named_is_refused():
     assert (caught.value.facts["outputs"], caught.value.facts["written"]) == ("low", "high, low")
 
 
-def test_outputs_are_compared_with_plans_that_other_calls_traced():
+@pytest.mark.parametrize("by_others", [True, False])
+def test_outputs_are_compared_with_plans_that_other_calls_traced(by_others):
+    """And with those that a call of the operator itself is the first to need."""
+
     @cute.kernel
     def increment(x, y, z, copies: int):
         cute.launch(grid=1, block=32)
@@ -201,7 +204,8 @@ def test_outputs_are_compared_with_plans_that_other_calls_traced():
     op = register(increment, outputs="y", name="tests::increment")
     x, y, z = torch.ones(32), torch.zeros(32), torch.zeros(32)
     op(x, y, z, 0)
-    increment(x, y, torch.zeros(32), 1)
+    if by_others:
+        increment(x, y, torch.zeros(32), 1)
     for _ in range(2):
         op(x, y, z, 0)
         with pytest.raises(cute.CuteError) as caught:
