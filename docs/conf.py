@@ -60,14 +60,14 @@ CALLED = {"trace": trace, "emulate": cute.emulate.emulate, "explore": cute.explo
 
 # caption -> pages, in the order of the sidebar
 CONTENTS = {
-    "Start": "pictures gallery explorer glossary",
-    "Lessons": "../notebooks/*",
-    "Guides": "kernels write_a_gemm operators emulator torch performance command_line",
+    "Tutorials": "install algebra ../notebooks/* write_a_gemm",
+    "How-to": "how_to coming_from pictures explorer command_line",
+    "Guides": "kernels operators torch emulator performance gallery glossary faq",
     "API": """api/layouts api/algebra api/swizzles api/dtypes api/tensors api/atoms api/tiling
         api/kernels api/emulate api/operators api/pictures api/errors""",
     "Reference": "errors differences coverage",
-    "Project": """architecture README<../README> ../CONTRIBUTING ../CHANGELOG ../changelog.d/README
-        ../benchmarks/README""",
+    "Project": """architecture measurements README<../README> ../CONTRIBUTING ../CHANGELOG
+        ../changelog.d/README ../benchmarks/README""",
 }
 
 

@@ -1,7 +1,8 @@
 """Every code block of the README and the docs runs, or is compared with what is printed.
 
 - ```python with `>>>` is a doctest; without, it is executed and must hold an assert. The blocks of
-  one page share their names.
+  one page share their names. One that begins with `# name.py` is pasted into a file: where the
+  next block is a ```text that begins with the class of an error, it must end in that one.
 - ```console lists `$ cute-py ...` commands, each followed by what a terminal shows.
 - ```sh is a command to type. A quick one is run; .ci/run runs the two commands of the README.
 - ```text is what the command of the ```sh block before it prints, or a picture with a test here.
@@ -12,6 +13,7 @@ compilers and machines choose (registers, versions), a number for any other.
 """
 
 import doctest
+import linecache
 import os
 import re
 import shlex
@@ -25,6 +27,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import cute_py as cute
 from tests.conftest import compute_capability
 
 ROOT = Path(__file__).parents[1]
@@ -33,7 +36,10 @@ LANGUAGES = ("python", "console", "sh", "text", "toml", "{names}", "{picture}")
 
 # Pages that must go on showing runnable code, and in which languages.
 PROMISED = {
-    "README.md": {"python", "console"},
+    "README.md": {"python", "sh", "text"},
+    "docs/install.md": {"python", "sh", "text"},
+    "docs/algebra.md": {"python"},
+    "docs/how_to.md": {"python"},
     "docs/index.md": {"python"},
     "docs/command_line.md": {"console"},
     "docs/architecture.md": {"python"},
@@ -99,10 +105,36 @@ def pages():
 def run_python(block, names):
     if ">>>" in block.text:
         run_doctest(block, names)
+    elif error := error_of(block):
+        run_wrong(block, error, names)
     else:
         assert "assert " in block.text, f"{block.name}: a block without >>> must assert something"
-        source = "\n" * block.line + block.text  # tracebacks then show the page's own lines
-        exec(compile(source, block.page, "exec"), names)
+        exec(compiled(block), names)
+
+
+def compiled(block):
+    """Return the code of a block: of the file that it names, or at its lines of the page."""
+    file = block.text.partition("\n")[0].removeprefix("# ")
+    if not file.endswith(".py"):
+        return compile("\n" * block.line + block.text, block.page, "exec")
+    linecache.cache[file] = (len(block.text), None, block.text.splitlines(True), file)
+    return compile(block.text, file, "exec")
+
+
+def error_of(block):
+    """Return the text block with the error that a python block ends in, if it does."""
+    following = next((x for x in BLOCKS if x.page == block.page and x.line > block.line), None)
+    shown = following is not None and following.language == "text"
+    return following if shown and following.text.startswith("cute_py.errors.") else None
+
+
+def run_wrong(block, error, names):
+    """Run a block, which must end in the error, however a page wraps that."""
+    with pytest.raises(cute.CuteError) as found:
+        exec(compiled(block), names)
+    kind = type(found.value)
+    said = f"{kind.__module__}.{kind.__name__}: {found.value}"
+    assert said.split() == error.text.split(), f"{error.name}: {said}"
 
 
 class AtAPrompt(doctest.OutputChecker):
@@ -276,6 +308,7 @@ LONG = (TWO_COMMANDS, ".ci/run", "python -m pytest -m gpu", "pip install ")
 LONG += CHOSEN  # docs/kernels.md shows what these print
 SH = [block for block in BLOCKS if block.language == "sh"]
 TEXT = [block for block in BLOCKS if block.language == "text"]
+ERRORS = [error for block in PYTHON if (error := error_of(block))]
 LAYERS = "records   lazy"  # the last line of the picture of the layers
 
 
@@ -327,7 +360,7 @@ def output(request):
     return command, block.text.strip("\n"), run_command(command, status=0)
 
 
-OUTPUT = [block for block in TEXT if block.text.splitlines()[-1] != LAYERS]
+OUTPUT = [x for x in TEXT if x.text.splitlines()[-1] != LAYERS and x not in ERRORS]
 
 
 @pytest.mark.parametrize("output", OUTPUT, ids=name_of, indirect=True)

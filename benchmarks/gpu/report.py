@@ -1,6 +1,6 @@
-"""From a result to the table of docs/performance.md; rows that were lost stay in.
+"""From a result to the table of docs/measurements.md; rows that were lost stay in.
 
-    python -m benchmarks.gpu.report FILE [--write docs/performance.md]
+    python -m benchmarks.gpu.report FILE [--write docs/measurements.md]
     python -m benchmarks.gpu.report FILE --before OLD      (rows that became slower; fails if any)
 
 FILE and OLD are results of `benchmarks.gpu.run`, or both of `benchmarks.gpu.family`.

@@ -76,7 +76,7 @@ class Group(NamedTuple):
 
 GROUPS = {
     "tn": Group(unit=8, count=40),
-    "table": Group(unit=8),  # the products of 16 bits of docs/performance.md
+    "table": Group(unit=8),  # the products of 16 bits of docs/measurements.md
     "nn": Group(majors=("K", "MN")),
     "nt": Group(majors=("MN", "MN")),
     "tt": Group(majors=("MN", "K")),

@@ -1,6 +1,6 @@
 """The tile that a product gets on a GPU, by its size and by what the GPU has.
 
-The rules are from measurements on an H200 (docs/performance.md); a smaller GPU takes the
+The rules are from measurements on an H200 (docs/measurements.md); a smaller GPU takes the
 first option that its shared memory holds.
 """
 

@@ -6,7 +6,7 @@ of a load over the stages in flight, and a turn of the pipeline. Loads take long
 pair of multiprocessors have a block, and at an edge for rows of a tile that are outside of A or B.
 The epilogue follows; two warpgroups in ping-pong overlap it with products. With the time that
 memory takes to read and to write everything once, it makes the root of the sum of both squares. The
-constants are fitted to measurements on an H200, and tested on other products (docs/performance.md).
+constants are fitted to times on an H200, and tested on other products (docs/measurements.md).
 Only ratios of estimates decide, except that programmatic dependent launch is for products below
 `PDL_BELOW`.
 """

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.gpu import harness, report
+from benchmarks.gpu import harness, report, users
 from benchmarks.gpu.building import Job
 from benchmarks.gpu.candidates import candidates, limited
 from benchmarks.gpu.cases import CUTE_DSL, GROUPS, ROWS, Goal, selected
@@ -226,8 +226,20 @@ def test_later_results_replace_rows_of_earlier_ones():
 
 
 def test_page_has_the_marks_of_its_table():
-    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "measurements.md").read_text(encoding="utf-8")
     assert page.index(report.BEGIN) < page.index(report.END)
+
+
+def test_the_page_for_users_shows_the_results():
+    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    shown = page.partition(users.MARKS[0])[2].partition(users.MARKS[1])[0].strip()
+    assert shown == users.markdown(), "python -m benchmarks.gpu.users --write docs/performance.md"
+
+
+def test_losses_are_bold_in_the_page_for_users():
+    for *_problem, speed in users.lines():
+        assert speed.startswith("**") is (float(speed.strip("*x")) < 1 or speed == "**1.00x**")
+    assert any(line[-1].startswith("**") for line in users.lines())
 
 
 # -- the method

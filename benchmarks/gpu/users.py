@@ -1,0 +1,103 @@
+"""From results to the table of docs/performance.md: what a user gets, by operator and type.
+
+    python -m benchmarks.gpu.users [--write docs/performance.md]
+
+It reads `results/hopper.json` (of `benchmarks.gpu.family --operator`) and `results/operators.json`
+(of `benchmarks.gpu.operators`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks.gpu import report
+from benchmarks.gpu.family import CASES, title
+
+RESULTS = Path(__file__).parents[1] / "results"
+MARKS = "<!-- users: begin -->", "<!-- users: end -->"
+HEAD = "operator", "type", "problem", "ours", "torch", "speed"
+PRODUCTS = (  # names of cases
+    *("4096", "8192", "2048", "1024", "512", "5000", "8192x8192x512", "4095x4097x4104"),
+    *("1x4096x4096", "16x4096x4096", "16x14336x4096", "128x4096x14336", "1024x1024x16384"),
+    *("512x512x65536", "gelu", "beta", "4096-f16", "tf32-4096", "fp8-4096", "fp8-2-4096"),
+    *("s8-4096", "f32-1024", "f32-4096", "f64-4096"),
+)
+BF16 = (
+    *("transpose (8192, 8192)", "transpose (64, 1000, 700)", "softmax (8192, 4096) along -1"),
+    *("softmax (8192, 4096) along 0", "softmax (65536, 128) along -1"),
+    *("softmax (1024, 50257) along -1", "softmax (16, 1000003) along -1"),
+    *("add (8192, 4096) along -1", "add (8192, 4096) along 0", "add (8192, 4096) along None"),
+    *("add (16, 1000003) along -1", "add (32, 256, 56, 56) along (0, 2, 3)"),
+    *("max (8192, 4096) along -1", "max (8192, 4096) along 0", "max (67108864,) along None"),
+    *("gelu 4096x4096", "gelu backward 4096x4096", "relu 4096x4096"),
+)
+F32 = (
+    *("transpose (8192, 8192)", "softmax (8192, 4096) along -1", "add (8192, 4096) along -1"),
+    *("add (8192, 4096) along 0", "gelu 4096x4096"),
+)
+KINDS = {"s8": "int8", "tf32": "TF32"}
+NAMES = {"add": "reduce, sum", "max": "reduce, max"}
+
+
+def lines() -> list[tuple[str, ...]]:
+    """Return the cells of all rows."""
+    return [*_products(), *_others()]
+
+
+def _read(name: str) -> Any:
+    return json.loads((RESULTS / name).read_text(encoding="utf-8"))
+
+
+def _products() -> list[tuple[str, ...]]:
+    cases = {case.name: case for case in CASES}
+    us = {record["case"]: record["us"]["burst"] for record in _read("hopper.json")}
+    found = []
+    for name in PRODUCTS:
+        kind, _, problem = title(cases[name]).partition(" ")
+        found.append(_cells("gemm", kind, problem, us[name]["ops.gemm"], us[name]["cuBLAS"]))
+    return found
+
+
+def _others() -> list[tuple[str, ...]]:
+    records = {record["row"]: record for record in _read("operators.json")["rows"]}
+    found = []
+    for kind, full, names in (("bf16", "bfloat16", BF16), ("f32", "float32", F32)):
+        for name in names:
+            words, _, problem = name.partition(" (") if "(" in name else name.rpartition(" ")
+            problem = f"({problem}" if "(" in name else problem
+            record = records[f"{words} {full} {problem}"]
+            shown = NAMES.get(words, words.replace("backward", "derivative"))
+            found.append(_cells(shown, kind, problem, record["ours_us"], record["torch_us"]))
+    return found
+
+
+def _cells(name: str, kind: str, problem: str, ours: float, other: float) -> tuple[str, ...]:
+    times = [f"{x:.1f} us" if x < 1000 else f"{x / 1000:.2f} ms" for x in (ours, other)]
+    speed = f"{other / ours:.2f}x"
+    return name, KINDS.get(kind, kind), problem, *times, f"**{speed}**" if ours > other else speed
+
+
+def markdown() -> str:
+    """Return the table as Markdown; losses are bold."""
+    rows = [HEAD, ("---",) * len(HEAD), *lines()]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in rows)
+
+
+def main() -> None:
+    """Print the table, or write it between the marks of a page."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--write", type=Path, help="a page with the marks of the table")
+    options = parser.parse_args()
+    if options.write is None:
+        print(markdown())
+    else:
+        report.write(options.write, markdown(), MARKS)
+
+
+if __name__ == "__main__":
+    main()
