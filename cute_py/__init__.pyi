@@ -1,5 +1,8 @@
 """Public names, for type checkers; from `_HOME` of cute_py, cutlass2, host."""
 
+from cute_py.trace.runtime_integers import Condition as _Condition, Int as _Int
+from cute_py.dtypes.table import Promised as _Promised
+class _Type(type, Dtype): ...
 from cute_py.errors import CoordinateError as CoordinateError
 from cute_py.errors import CuteError as CuteError
 from cute_py.errors import DtypeError as DtypeError
@@ -11,33 +14,45 @@ from cute_py.errors import TraceError as TraceError
 from cute_py.errors import UndecidedError as UndecidedError
 from cute_py.dtypes.table import DTYPES as DTYPES
 from cute_py.dtypes.table import Dtype as Dtype
-from cute_py.dtypes.table import b1 as b1
-from cute_py.dtypes.table import bf16 as bf16
+class b1(_Condition, metaclass=_Type): ...
+class bf16(Tensor, metaclass=_Type): ...
 from cute_py.dtypes.table import dtype as dtype
-from cute_py.dtypes.table import e2m1 as e2m1
-from cute_py.dtypes.table import e2m3 as e2m3
-from cute_py.dtypes.table import e3m2 as e3m2
-from cute_py.dtypes.table import e4m3 as e4m3
-from cute_py.dtypes.table import e5m2 as e5m2
-from cute_py.dtypes.table import f16 as f16
-from cute_py.dtypes.table import f32 as f32
-from cute_py.dtypes.table import f64 as f64
+class e2m1(Tensor, metaclass=_Type): ...
+class e2m3(Tensor, metaclass=_Type): ...
+class e3m2(Tensor, metaclass=_Type): ...
+class e4m3(Tensor, metaclass=_Type): ...
+class e5m2(Tensor, metaclass=_Type): ...
+class f16(Tensor, metaclass=_Type): ...
+class f32(Tensor, metaclass=_Type): ...
+class f64(Tensor, metaclass=_Type): ...
 from cute_py.dtypes.table import from_numpy as from_numpy
 from cute_py.dtypes.table import int_type as int_type
-from cute_py.dtypes.table import s16 as s16
-from cute_py.dtypes.table import s2 as s2
-from cute_py.dtypes.table import s32 as s32
-from cute_py.dtypes.table import s4 as s4
-from cute_py.dtypes.table import s64 as s64
-from cute_py.dtypes.table import s8 as s8
-from cute_py.dtypes.table import tf32 as tf32
-from cute_py.dtypes.table import u16 as u16
-from cute_py.dtypes.table import u2 as u2
-from cute_py.dtypes.table import u32 as u32
-from cute_py.dtypes.table import u4 as u4
-from cute_py.dtypes.table import u64 as u64
-from cute_py.dtypes.table import u8 as u8
-from cute_py.dtypes.table import ue8m0 as ue8m0
+class s16(_Int, metaclass=_Type):
+    def __new__(cls, min: int | None = None, max: int | None = None, multiple_of: int = 1) -> _Promised: ...  # type: ignore[misc]
+class s2(_Int, metaclass=_Type):
+    def __new__(cls, min: int | None = None, max: int | None = None, multiple_of: int = 1) -> _Promised: ...  # type: ignore[misc]
+class s32(_Int, metaclass=_Type):
+    def __new__(cls, min: int | None = None, max: int | None = None, multiple_of: int = 1) -> _Promised: ...  # type: ignore[misc]
+class s4(_Int, metaclass=_Type):
+    def __new__(cls, min: int | None = None, max: int | None = None, multiple_of: int = 1) -> _Promised: ...  # type: ignore[misc]
+class s64(_Int, metaclass=_Type):
+    def __new__(cls, min: int | None = None, max: int | None = None, multiple_of: int = 1) -> _Promised: ...  # type: ignore[misc]
+class s8(_Int, metaclass=_Type):
+    def __new__(cls, min: int | None = None, max: int | None = None, multiple_of: int = 1) -> _Promised: ...  # type: ignore[misc]
+class tf32(Tensor, metaclass=_Type): ...
+class u16(_Int, metaclass=_Type):
+    def __new__(cls, min: int | None = None, max: int | None = None, multiple_of: int = 1) -> _Promised: ...  # type: ignore[misc]
+class u2(_Int, metaclass=_Type):
+    def __new__(cls, min: int | None = None, max: int | None = None, multiple_of: int = 1) -> _Promised: ...  # type: ignore[misc]
+class u32(_Int, metaclass=_Type):
+    def __new__(cls, min: int | None = None, max: int | None = None, multiple_of: int = 1) -> _Promised: ...  # type: ignore[misc]
+class u4(_Int, metaclass=_Type):
+    def __new__(cls, min: int | None = None, max: int | None = None, multiple_of: int = 1) -> _Promised: ...  # type: ignore[misc]
+class u64(_Int, metaclass=_Type):
+    def __new__(cls, min: int | None = None, max: int | None = None, multiple_of: int = 1) -> _Promised: ...  # type: ignore[misc]
+class u8(_Int, metaclass=_Type):
+    def __new__(cls, min: int | None = None, max: int | None = None, multiple_of: int = 1) -> _Promised: ...  # type: ignore[misc]
+class ue8m0(Tensor, metaclass=_Type): ...
 from cute_py.dtypes.table import void as void
 from cute_py.dtypes.rounding import ROUNDINGS as ROUNDINGS
 from cute_py.dtypes.conversion import convert as convert

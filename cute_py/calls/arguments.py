@@ -424,11 +424,16 @@ def rebuilt(argument: Argument, made: dict[str, object]) -> Any:
 
 
 def annotations_of(function: Callable[..., Any]) -> dict[str, object]:
-    """Return the annotations of a function as values; one that does not evaluate stays text."""
+    """Return the annotations of a function as values, of `Annotated[type, promise]` the promise;
+    one that does not evaluate stays text.
+    """
     found: dict[str, object] = {}
     scope = {**function.__globals__, **_closure(function)}
     for name, note in getattr(function, "__annotations__", {}).items():
-        found[name] = _evaluated(note, scope) if isinstance(note, str) else note
+        value = _evaluated(note, scope) if isinstance(note, str) else note
+        promises = (Spec, Dtype, Promised)
+        more = [x for x in getattr(value, "__metadata__", ()) if isinstance(x, promises)]
+        found[name] = more[0] if more else value
     return found
 
 

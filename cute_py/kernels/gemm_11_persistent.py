@@ -8,6 +8,8 @@ stores it during the next tile.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 
 import cute_py as cute
@@ -25,7 +27,7 @@ def gemm_persistent(
     A: cute.Tensor,
     B: cute.Tensor,
     D: cute.Tensor,
-    blocks: cute.s32(min=1, max=65535),
+    blocks: Annotated[cute.s32, cute.s32(min=1, max=65535)],
     tile: tuple[int, int, int] = (128, 256, 64),
     stages: int = 3,
     group: int = 8,

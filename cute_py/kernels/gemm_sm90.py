@@ -10,6 +10,7 @@ multiply. In `gemm_cooperative` these share a tile; blocks of a cluster may shar
 from __future__ import annotations
 
 from contextlib import nullcontext
+from typing import Annotated, TypeAlias
 
 import cute_py as cute
 from cute_py import _
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 WARPGROUP = 128  # threads
 MANY = 180  # sums of a thread, of 240 registers
-Count = cute.s32(min=1, max=2**16 - 1)
+Count: TypeAlias = Annotated[cute.s32, cute.s32(min=1, max=2**16 - 1)]
 
 
 @cute.kernel

@@ -3,6 +3,7 @@
 import builtins
 import inspect
 import pickle
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -40,16 +41,37 @@ def function_text(name):
     return f"def {name}({taken}) -> Tensor: ..."
 
 
+def dtype_text(name):
+    """Return the declaration of a dtype: it is a value, and an annotation of a parameter, which is
+    a number of the kernel then."""
+    dtype = getattr(cute, name)
+    inside = {"float": "Tensor", "bool": "_Condition"}.get(dtype.kind, "_Int")
+    lines = [f"class {name}({inside}, metaclass=_Type):"]
+    if not dtype.is_integer:
+        return [f"{lines[0]} ..."]
+    numbers = "min: int | None = None, max: int | None = None, multiple_of: int = 1"
+    made = f"    def __new__(cls, {numbers}) -> _Promised: ...  # type: ignore[misc]"
+    return [*lines, made]
+
+
 def stub_text():
     """Return what __init__.pyi has to say: an import of every public name from the module that
     defines it."""
     lines = ['"""Public names, for type checkers; from `_HOME` of cute_py, cutlass2, host."""', ""]
-    for table in TABLES.values():
+    lines += [
+        "from cute_py.trace.runtime_integers import Condition as _Condition, Int as _Int",
+        "from cute_py.dtypes.table import Promised as _Promised",
+        "class _Type(type, Dtype): ...",
+    ]
+    for package, table in TABLES.items():
         for module, names in table.items():
             for name in sorted(names.split()):
                 public, _, there = name.partition("=")
                 if module == "trace.math":  # made from rows, which a type checker does not see
                     lines.append(function_text(name))
+                    continue
+                if isinstance(getattr(package, public), cute.Dtype) and public != "void":
+                    lines += dtype_text(public)
                     continue
                 lines.append(f"from cute_py.{module} import {there or name} as {there or public}")
                 if there:
@@ -72,6 +94,49 @@ def test_the_stub_lists_what_the_package_resolves(request):
     if request.config.getoption("--update-golden", default=False):
         STUB.write_text(stub_text())
     assert STUB.read_text() == stub_text()
+
+
+SCRIPT = """
+from typing import Annotated
+import numpy as np
+import cute_py as cute
+
+@cute.kernel
+def axpy(
+    x: Annotated[cute.Tensor, cute.spec(alignment=4)],
+    y: cute.Tensor,
+    alpha: cute.f32,
+    n: Annotated[cute.s32, cute.s32(min=1, multiple_of=4)],
+    flag: cute.b1,
+) -> None:
+    cute.launch(grid=1, block=32)
+    i = cute.thread_idx()
+    with cute.when((i < n) & flag):
+        y[i] = y[i] + alpha * x[i]
+
+held: cute.Dtype = cute.f32
+print(cute.f32.bits, held.name, cute.dtype(cute.s8))
+x, y = np.arange(32, dtype=np.float32), np.ones(32, np.float32)
+axpy(x, y, 2.0, 8, True)
+"""
+
+
+def test_a_dtype_or_a_promise_annotates_a_parameter(tmp_path):
+    file = tmp_path / "script.py"
+    file.write_text(SCRIPT)
+    names = runpy.run_path(str(file))
+    assert list(names["y"][:10]) == [*range(1, 17, 2), 1, 1]
+    with pytest.raises(cute.CuteError, match="multiple"):
+        names["axpy"](names["x"], names["y"], 2.0, 6, True)
+
+
+@pytest.mark.slow  # .ci/run checks the shipped kernels so
+def test_a_script_of_a_user_has_types(tmp_path):
+    api = pytest.importorskip("mypy.api")
+    file = tmp_path / "script.py"
+    file.write_text(SCRIPT)
+    out, errors, status = api.run(["--strict", "--no-incremental", str(file)])
+    assert (status, errors) == (0, ""), out
 
 
 def test_the_docs_list_the_functions_of_registers(request):
