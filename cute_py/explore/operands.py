@@ -1,27 +1,15 @@
-"""The operands of an operation next to its result, cell by cell linked to it.
-
-Each cell has a key, and cells of one key light up together:
-
-    operation            a                 b                       result
-    composition(a, b)    a(i)              a(b(i))                 its offset
-    divides              a(i)              a(b(i))                 its offset
-    products             a(i)              of the copy's origin    its offset
-    inverses             a(i)                                      its index, an offset of a
-    others               a(i)                                      its offset
+"""Expressions whose whole text is one operation, which are drawn with its operands; and where the
+calls of an expression are.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from cute_py.errors import CuteError
 from cute_py.expression import evaluate
-from cute_py.layout import tuples
 from cute_py.layout.notation.parse_tokens import Reader
-from cute_py.viz.build import picture_of
-from cute_py.viz.cells import is_layout, value_cells, values_of
-from cute_py.viz.picture import Picture
+from cute_py.viz.operations import NAMES, operation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,30 +17,10 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from cute_py.layout.notation.parse_tokens import Token
-    from cute_py.viz.picture import Grid
+    from cute_py.viz.picture import Picture
 
     # the places of the name, of the arguments, and of the closing bracket
     Call: TypeAlias = tuple[int, list[tuple[int, int]], int]
-
-MOST_CELLS = 1 << 12
-CHAINS = (
-    "composition",
-    "compose",
-    "logical_divide",
-    "zipped_divide",
-    "tiled_divide",
-    "flat_divide",
-)
-PRODUCTS = (
-    "logical_product",
-    "zipped_product",
-    "tiled_product",
-    "flat_product",
-    "blocked_product",
-    "raked_product",
-)
-INVERSES = ("right_inverse", "left_inverse")
-OTHERS = ("complement", "coalesce", "filter", "flatten", "select", "permuted", "group_modes")
 
 
 def with_operands(text: str, result: Any, by: str | None, bits: int) -> Picture | None:
@@ -65,32 +33,9 @@ def with_operands(text: str, result: Any, by: str | None, bits: int) -> Picture 
     """
     try:
         found = _operation(text)
-        if found is None or not _drawn(result):
-            return None
-        name, operands = found
-        given = dict(zip("ab", operands, strict=False))
-        layouts = {each: x for each, x in given.items() if _drawn(x)}
-        count = sum(tuples.product(x.shape) for x in (*layouts.values(), result))
-        if not layouts or count > MOST_CELLS:
-            return None
-        letters = [each if each in layouts else tuples.show(x) for each, x in given.items()]
-        call = f"{name}({', '.join(letters)})"
-        parts = [
-            _Part(f"{each} = {x}", x, _keys(name, each, layouts, result), each == "b")
-            for each, x in layouts.items()
-        ]
-        own = list(range(tuples.product(result.shape))) if name in INVERSES else values_of(result)
-        grids = _linked([*parts, _Part(call, result, own, False)], "a" in layouts, by, bits)
-    except CuteError:  # an operand that is no layout of numbers
+    except CuteError:  # an operand that has no value
         return None
-    return Picture(str(result), (grids,), link="offset", bits=bits)
-
-
-class _Part(NamedTuple):
-    title: str
-    layout: Any
-    keys: list[int]
-    visits: bool  # whether its offsets are indices of another, without banks
+    return None if found is None else operation(*found, result, by, bits)
 
 
 def _operation(text: str) -> tuple[str, list[Any]] | None:
@@ -99,7 +44,7 @@ def _operation(text: str) -> tuple[str, list[Any]] | None:
     for start, places, end in calls_of(text, tokens):
         if start == tokens[0].start and end == tokens[-1].start:
             name = text[start : places[0][0] - 1].strip() if places else ""
-            if name in (*CHAINS, *PRODUCTS, *INVERSES, *OTHERS):
+            if name in NAMES:
                 return name, [evaluate(text[a:b]) for a, b in places if "=" not in text[a:b]]
             return None
     depth = 0
@@ -109,74 +54,6 @@ def _operation(text: str) -> tuple[str, list[Any]] | None:
             parts = [evaluate(text[: token.start]), evaluate(text[token.end :])]
             return ("composition", parts) if not isinstance(parts[1], int) else None
     return None
-
-
-def _drawn(x: Any) -> bool:
-    """Return whether x is a layout of offsets, of a rank that has a picture."""
-    return is_layout(x) and 0 < tuples.rank(x.shape) < 5 and x(0).__class__ is int
-
-
-def _keys(name: str, operand: str, layouts: dict[str, Any], result: Any) -> list[int]:
-    """Return what links the cells of an operand."""
-    if operand == "a":
-        return values_of(layouts["a"])
-    if name in ("composition", "compose"):
-        return values_of(result)
-    if name in PRODUCTS:
-        from cute_py.layout.algebra.product import logical_product
-
-        return values_of(logical_product(layouts["a"], layouts["b"])[1])
-    return [layouts["a"](i) for i in values_of(layouts["b"])]
-
-
-def _linked(parts: list[_Part], composed: bool, by: str | None, bits: int) -> tuple[Grid, ...]:
-    """Return the grids of layouts, whose colours tell keys, banks or tiles of the result apart."""
-    drawn = [picture_of(part.layout, by=by, bits=bits) for part in parts]
-    colour = _colours(parts, drawn[-1], by, bits)
-    grids: tuple[Grid, ...] = ()
-    for part, each in zip(parts, drawn, strict=True):
-        own = by == "bank" and not (part.visits and composed)
-        grids += tuple(_grids(part, each, None if own else colour))
-    return grids
-
-
-def _colours(
-    parts: list[_Part], result: Picture, by: str | None, bits: int
-) -> dict[int, int | None]:
-    """Return the colour of each key: of its bank, of its tile in the result, or of its place among
-    the keys.
-    """
-    if by == "tile":
-        shown = [
-            colour
-            for grid in _in_order(result)
-            for column in zip(*grid.colours, strict=True)
-            for colour in column
-        ]
-        return dict(zip(parts[-1].keys, shown, strict=True))
-    order = sorted({key for part in parts for key in part.keys})
-    numbers = order if by == "bank" else list(range(len(order)))
-    return dict(zip(order, value_cells(numbers, bits if by == "bank" else 0).colours, strict=True))
-
-
-def _in_order(drawn: Picture) -> list[Grid]:
-    """Return the grids, each column of places from the top: the order of their indices."""
-    return [grid for column in zip(*drawn.grids, strict=True) for grid in column if grid]
-
-
-def _grids(part: _Part, drawn: Picture, colour: dict[int, int | None] | None) -> Iterator[Grid]:
-    """Yield the grids of a layout with the keys of its cells, in their colours if given."""
-    title = part.title
-    for grid in _in_order(drawn):
-        facts: Any = grid.facts
-        own = part.keys[facts.start : facts.start + len(facts.cells)]
-        shown = grid.colours
-        if colour is not None:
-            found = [colour.get(key) for key in own]
-            shown = tuple([tuple(found[i :: grid.rows]) for i in range(grid.rows)])
-        linked = facts._replace(keys=tuple(own))
-        yield replace(grid, title=f"{title} {grid.title}".strip(), colours=shown, facts=linked)
-        title = ""
 
 
 # -- where the calls of an expression and their arguments are in its text

@@ -8,6 +8,7 @@ from cute_py.errors import refusal
 from cute_py.layout import tuples
 from cute_py.viz.build import named, picture_of
 from cute_py.viz.cells import is_layout
+from cute_py.viz.operations import operation, operation_of
 from cute_py.viz.picture import Facts, Picture
 
 TYPE_CHECKING = False
@@ -26,13 +27,16 @@ def show(*values: Drawable, by: str | None = None, bits: int = 16, link: str = "
     """Return the pictures of values side by side, which a notebook shows live.
 
     Args:
-        values: arguments of `picture_of`, such as layouts, or what `analysis.bank_conflicts`,
-            `analysis.coalescing` or `emulate(..., report="timeline")` returned.
+        values: arguments of `picture_of`, such as layouts, or a tuple of several; or what
+            `analysis.bank_conflicts`, `analysis.coalescing` or `emulate(..., report="timeline")`
+            returned.
         by: what the colours tell apart; see `picture_of`.
         bits: the width of an element, for bytes and banks (bits).
         link: what a click selects in all pictures: "thread"; "element", the cells of one index; or
-            "offset". By default the first that the values share. Linked elements have the colour
-            that they have in the first picture, unless `by` is given.
+            "offset". By default, of two layouts and what an operation makes of them, as in
+            `show(a, b, composition(a, b))`, each cell and what it was made of; else the first that
+            the values share. Linked elements have the colour that they have in the first picture,
+            unless `by` is given.
 
     Raises LayoutError for another `link`, and what `picture_of` raises.
 
@@ -47,9 +51,15 @@ def show(*values: Drawable, by: str | None = None, bits: int = 16, link: str = "
     """
     if link and link not in LINKS:
         raise refusal("viz-link", operation="show", link=link)
+    if len(values) == 1 and isinstance(values[0], tuple) and len(values[0]) > 1:
+        values = values[0]
     if len(values) == 1:
         drawn = picture_of(values[0], by, bits)
         return replace(drawn, link=link or drawn.link)
+    if not link and (name := operation_of(values)):
+        linked = operation(name, values[:-1], values[-1], by, bits)
+        if linked is not None:
+            return replace(linked, title=", ".join(map(str, values)))
     drawn = picture_of(values, by, bits)
     sizes = [_size(x) for x in values]
     if not link and all(sizes) and len(set(sizes)) == 1:

@@ -12,6 +12,7 @@ import cute_py as cute
 from cute_py import Layout, analysis, sym, viz
 from cute_py.atoms.copy import Copy_Atom
 from cute_py.errors import CuteError, LayoutError
+from cute_py.explore.operands import with_operands
 from cute_py.viz.html import fragment, script
 from cute_py.viz.scenes import as_json, scene_of
 from tests.pure.test_viz_html import VALUES
@@ -135,6 +136,26 @@ def test_a_composition_is_linked_by_its_elements():
     assert found["link"] == "element"
     first, second = found["panels"]
     assert first["colour"] == second["colour"] == [x % 8 for x in first["offset"]]
+
+
+@pytest.mark.parametrize("name", ["composition", "logical_divide", "blocked_product"])
+def test_two_layouts_and_what_is_made_of_them_are_linked_as_in_the_explorer(name):
+    a, b = Layout((6, 2), (8, 2)), Layout((4, 3), (3, 1)) if name == "composition" else Layout(2, 6)
+    result = getattr(cute, name)(a, b)
+    of_a, of_b, of_result = viz.scene(cute.show(a, b, result))["panels"]
+    explored = with_operands(f"{name}({a}, {b})", result, None, 16)
+    assert [x["keys"] for x in viz.scene(explored)["panels"]] == [
+        x["keys"] for x in (of_a, of_b, of_result)
+    ]
+    if name == "composition":  # cell i of b, index b(i) of a, and cell i of the result
+        for i, index in enumerate(of_b["offset"]):
+            assert of_b["keys"][i] == of_result["keys"][i] == of_a["keys"][index]
+            assert of_b["colour"][i] == of_result["colour"][i] == of_a["colour"][index]
+
+
+def test_three_layouts_that_no_operation_makes_are_linked_by_their_elements():
+    scene = viz.scene(cute.show(Layout(4), Layout(4, 2), Layout(4, 3)))
+    assert scene["link"] == "element"
 
 
 def test_what_has_different_sizes_is_linked_by_offsets_and_what_has_threads_by_threads():
