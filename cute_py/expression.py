@@ -7,6 +7,7 @@
     (4,8):(8,1) o (2,2):(1,2)                   composition, as an operator
     mma(SM80_16x8x8_F32F16F16F32_TN, (2,2,1))   a TiledMMA: an atom, how many, and the tile
     copy(UniversalCopy<128>, (32,4):(4,1), (1,8), bits=16)   a TiledCopy: threads and values
+    make_tiled_copy(Copy_Atom(UniversalCopy<128>, 16), (32,4):(4,1), (1,8))   the same, as in Python
     tv(((4,8),2):((16,1),8), (8,8))             the picture of a thread-value layout over a tile
     bank_conflicts(copy(...), (8,64):(64,1))    the wavefronts of a TiledCopy to shared memory
     suggest_smem_layout((64,64), 16, 1, (copy(...),))   a layout without bank conflicts
@@ -78,9 +79,10 @@ def _public(modules: str) -> frozenset[str]:
     return frozenset(names - {*LEFT_OUT, "_"})
 
 
-# How instructions begin, and functions of them, which Python spells otherwise.
+# How instructions begin, and functions of them: Python spells the short ones otherwise.
 _ATOMS = (*[f"SM{digit}" for digit in range(10)], "Universal", "DefaultCopy", "AutoVectorizing")
-OF_ATOMS = frozenset(("mma", "copy", "tv", "bank_conflicts", "suggest_smem_layout"))
+TILED = ("mma", "copy", "make_tiled_mma", "make_tiled_copy", "Copy_Atom")
+OF_ATOMS = frozenset((*TILED, "tv", "bank_conflicts", "suggest_smem_layout"))
 BY_EXTENTS = _public(_CLOSED) | {"make_fragment_like"}  # which only lays out what others fill
 BY_COORDINATES = _public(_ENUMERATED) - BY_EXTENTS
 CONSTANTS = ("GenColMajor", "GenRowMajor", "LayoutLeft", "LayoutRight")
@@ -181,6 +183,19 @@ def _copy(op: Value, threads: Value = None, values: Value = None, bits: int = 16
     if threads is None and values is None:
         return atom
     return make_tiled_copy(atom, *[1 if x is None else x for x in (threads, values)])
+
+
+_make_tiled_mma = _mma
+
+
+def _make_tiled_copy(atom: Value, threads: Value, values: Value = 1) -> Value:
+    from cute_py.tiled.tiled_copy import make_tiled_copy
+
+    return make_tiled_copy(atom, threads, values)
+
+
+def _Copy_Atom(op: Value, bits: int) -> Value:
+    return _copy(op, bits=bits)
 
 
 def _tv(tv: Value, tile: Value) -> Value:
@@ -320,7 +335,7 @@ class Expression(Notation):
         """Refuse a text, and a layout with too many coordinates to enumerate."""
         if operand.__class__ is str and name.text != "sym":
             raise self.fail(f"layouts and integers as operands of {name.text}", name)
-        if name.text in BY_EXTENTS or name.text in ("mma", "copy"):
+        if name.text in (*BY_EXTENTS, *TILED):
             return
         size = operand.size() if isinstance(operand, Mapped) else 0
         if size.__class__ is int and size > MAX_ELEMENTS:

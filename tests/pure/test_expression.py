@@ -439,3 +439,20 @@ def test_show_writes_cute_notation():
 @given(negative_layouts())
 def test_show_of_a_layout_is_its_str(layout):
     assert show(layout) == str(layout)
+
+
+@pytest.mark.parametrize(
+    ("short", "python"),
+    [
+        (
+            "mma(SM80_16x8x16_F32F16F16F32_TN, (2,2,1))",
+            "make_tiled_mma(SM80_16x8x16_F32F16F16F32_TN, (2,2,1))",
+        ),
+        (
+            "copy(UniversalCopy<128>, (32,4):(4,1), (1,8), bits=16)",
+            "make_tiled_copy(Copy_Atom(UniversalCopy<128>, 16), (32,4):(4,1), (1,8))",
+        ),
+    ],
+)
+def test_tiled_operations_have_their_names_in_python(short, python):
+    assert evaluate(short) == evaluate(python)
