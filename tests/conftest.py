@@ -27,6 +27,7 @@ SPILLS = "ignore:.* bytes per thread spill to local memory:RuntimeWarning"
 
 # quick: the same few examples each time, here and in CI. long: fresh ones each night (`--slow`).
 settings.register_profile("quick", derandomize=True, max_examples=50, deadline=None)
+settings.register_profile("hundreds", max_examples=400, deadline=None)  # of kernels for a GPU
 settings.register_profile(
     "long",
     max_examples=5_000,

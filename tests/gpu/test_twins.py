@@ -43,6 +43,8 @@ MODULES = (  # and how many twins there are that compile, at least
     ("test_recast", 15),
     ("test_pipelines", 15),
 )
+RANDOM = ("test_lanes_apart", "test_global_order")  # their slow tests have hundreds
+MOST = 200  # twins of a slow one: a second each, to compile
 HOPPER = (("test_mbarriers", 15), ("test_roles", 40), ("test_peers", 60), ("test_tma_wgmma", 60))
 ALIGN = 16  # bytes: of arrays that are alike on a GPU
 NOT_COMPILED = ("codegen-op", "codegen-lacks")  # ops of Hopper
@@ -151,18 +153,17 @@ def _arch():
     return f"sm_{major}{minor}" + "a" * (major >= 9)
 
 
-def main(module):
-    """Run the tests of a module, then its twins; print a line for each."""
+def main(module, *options):
+    """Run the tests of a module, then its twins, at most `MOST`; print a line for each."""
     recorder, said = Recorder(), StringIO()
     path = ROOT / "tests" / "emulated" / f"{module}.py"
     with redirect_stdout(said):
-        code = pytest.main([str(path), "-q", "--seconds=0"], [recorder])
+        code = pytest.main([str(path), "-q", "--seconds=0", *options], [recorder])
     emulator.emulate = recorder.emulate
     if code:
         sys.exit(said.getvalue())
-    for given, twin in recorder.twins.items():
-        if given in recorder.refused:
-            continue
+    kept = [(x, twin) for x, twin in recorder.twins.items() if x not in recorder.refused]
+    for _given, twin in kept[:MOST]:
         print(sorted(twin.tests)[0].rpartition("/")[2], end=": ", flush=True)
         print(verdict(twin), flush=True)
 
@@ -173,7 +174,18 @@ def main(module):
 def test_what_the_emulator_accepts_gives_its_bits(module, least):
     if (module, least) in HOPPER and not (DRY or _arch()).startswith("sm_90"):
         pytest.skip("needs a Hopper GPU")
-    command = [sys.executable, "-m", "tests.gpu.test_twins", module]
+    compared(module, least)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", RANDOM)
+def test_what_the_emulator_accepts_of_many_random_kernels_gives_its_bits(module):
+    compared(module, 60, "--slow", "-m", "slow", "--hypothesis-profile=hundreds")
+
+
+def compared(module, least, *options):
+    """Compare the twins of a module in a process of its own; at least so many must be the same."""
+    command = [sys.executable, "-m", "tests.gpu.test_twins", module, *options]
     named = {"PYTHONPATH": str(ROOT)}
     try:
         done = subprocess.run(
@@ -196,4 +208,4 @@ def test_what_the_emulator_accepts_gives_its_bits(module, least):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
