@@ -288,19 +288,36 @@ def same(a: Any, b: Any) -> bool:
     return _same(a, b, set())
 
 
-def _same(a: Any, b: Any, met: set[tuple[int, int]]) -> bool:
+def same_state(a: Any, b: Any) -> bool:
+    """Tell whether two readings cannot be told apart, but by the identity of objects: code would do
+    the same with both.
+    """
+    return _same(a, b, {})
+
+
+def _same(a: Any, b: Any, met: set[tuple[int, int]] | dict[object, int]) -> bool:
+    """Compare two readings. `met`: the pairs that are compared already; or, for `same_state`, the
+    partner of each part of a and of b, which stays its partner.
+    """
+    strict = isinstance(met, dict)
     if isinstance(a, Contents) and isinstance(b, Contents):
-        if (id(a), id(b)) in met:
+        if isinstance(met, dict):
+            if ("a", id(a)) in met or ("b", id(b)) in met:
+                return met.get(("a", id(a))) == id(b) and met.get(("b", id(b))) == id(a)
+            met["a", id(a)], met["b", id(b)] = id(b), id(a)
+        elif (id(a), id(b)) in met:
             return True
-        met.add((id(a), id(b)))
-        if not _alike(a.value, b.value) or (len(a.parts) != len(b.parts) and not a.grows):
+        else:
+            met.add((id(a), id(b)))
+        grows = a.grows and not strict
+        if not _alike(a.value, b.value, strict) or (len(a.parts) != len(b.parts) and not grows):
             return False
         if any(_hides(key, b.value) for key in b.parts.keys() - a.parts.keys()):
             return False
         return all(key in b.parts and _same(x, b.parts[key], met) for key, x in a.parts.items())
     if isinstance(a, Unreadable) and isinstance(b, Unreadable):
         return a.value is b.value
-    if a is b or isinstance(b, (Int, Condition)):
+    if a is b or (isinstance(b, (Int, Condition)) and not strict):
         return True
     if type(a) is not type(b):
         return False
@@ -322,18 +339,34 @@ def _hides(key: Any, value: object) -> bool:
     return held is not MISSING and not hasattr(type(held), "__get__")
 
 
-def _alike(a: Any, b: Any) -> bool:
-    """Tell whether two values are one, or containers, functions or iterators of one kind."""
+def _alike(a: Any, b: Any, strict: bool) -> bool:
+    """Tell whether two values are one, or containers, functions or iterators of one kind; `strict`:
+    or any objects of one class, as all of their parts are compared.
+    """
     if a is b:
         return True
     if type(a) is not type(b):
         return False
+    if strict and not isinstance(a, type):
+        return not isinstance(a, FunctionType) or a.__code__ is b.__code__
     if isinstance(a, FunctionType):
         return a.__code__ is b.__code__
     if isinstance(a, GeneratorType):
         return a.gi_code is b.gi_code
     iterates = hasattr(a, "__next__") and is_foreign(type(a))
     return isinstance(a, (*_CONTAINERS, CellType, MethodType)) or iterates
+
+
+def changed_parts(a: object, b: object) -> list[str]:
+    """Return the names of the parts of a value in which two readings differ, of a function its
+    variables.
+    """
+    if same(a, b):
+        return []
+    if not (isinstance(a, Contents) and isinstance(b, Contents)):
+        return ["the condition"]
+    keys = [k for k in a.parts if k not in b.parts or not same(a.parts[k], b.parts[k])]
+    return [str(key[-1] if isinstance(key, tuple) else key) for key in keys] or ["the condition"]
 
 
 def unreadable_in(reading: object) -> object:

@@ -22,18 +22,24 @@ WORDINGS = {
         a value of the current trace
         make it inside of the kernel; keep no tensor or index in an object that outlives it""",
     "trace-changes": """TraceError
-        a loop body that records `{first}` at first and `{second}` the second time
+        a loop that records `{first}` at first and `{second}` the second time
         a body that records the same ops in every iteration
         let no Python value change from one iteration to the next (counter, list, iterator, rebound
             name): use cute.var, a register tensor, or Python's range to unroll""",
     "trace-carried": """TraceError
-        {names}, which the loop body changes in each iteration
+        {names}, which the loop changes in each iteration
         Python values that do not change from one iteration to the next
         use cute.var for a counter, a register tensor for a sum, Python's range to unroll""",
     "trace-iterated": """TraceError
         cute.range outside of a for statement (in list, sum, zip, enumerate, a comprehension ...)
         for k in cute.range(n): ...
         count with cute.var and sum in a register tensor, or use Python's range to unroll""",
+    "trace-asked": """TraceError
+        values that a generator gives from inside of it, asked for by list, sum, next, zip, unpacking,
+            a comprehension or the like
+        a for statement, or a with statement over a context manager: its body is a part of the block
+        write for x in generator: ... , count with cute.var and sum in a register tensor; or let the
+            generator use Python's range""",
     "trace-left": """TraceError
         {block}, left by break, return or an exception
         a body that runs to its end
