@@ -435,6 +435,17 @@ class Var:
         self.scope.require_open(self)
         emit(Set, self.name, bare(value, "cute.var"))
 
+    def __copy__(self) -> Var:
+        """Return a new variable with the current value."""
+        promise = self.promise
+        ends = promise.low, promise.high
+        return Var(
+            self.get(), *ends, multiple_of=promise.unit, uniform=promise.uniform
+        )
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Var:
+        return self.__copy__()
+
     def __str__(self) -> str:
         return f"the variable {self.name}"
 
@@ -447,6 +458,7 @@ class Var:
 
 _BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor", "lshift")
 _OTHERS = ("rshift", "lt", "le", "gt", "ge", "eq", "ne", "neg", "index", "int", "float", "hash")
+_OTHERS += ("pow", "matmul", "divmod", "pos", "invert", "abs", "round", "len", "iter", "format")
 for _name in (*_OTHERS, *[f"{side}{name}" for side in ("", "r", "i") for name in _BINARY]):
     setattr(Var, f"__{_name}__", Var._refuse)
 
