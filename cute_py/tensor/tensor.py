@@ -8,6 +8,8 @@ divide does: then each access is checked. Source: cutlass include/cute/tensor_im
 
 from __future__ import annotations
 
+import sys
+
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout import AbstractTensor, tuples
@@ -120,7 +122,10 @@ class Tensor(Operators, Record, AbstractTensor):
         return derived(deepcopy(self.engine, memo), self.layout)
 
     def __str__(self) -> str:
-        return f"{self.engine} o {self.layout}"
+        return self.engine.described(self, "str", sys._getframe(1))
+
+    def __repr__(self) -> str:
+        return self.engine.described(self, "repr", sys._getframe(1))
 
     # -- its parts
 

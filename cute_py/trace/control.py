@@ -23,9 +23,10 @@ from cute_py.trace.askers import require_for
 from cute_py.trace.facts import learn
 from cute_py.trace.liveness import in_for_statement
 from cute_py.trace.lower import access, require_own
+from cute_py.trace.naming import written
 from cute_py.trace.rebinding import Iterations, Rebinding, Repeated
 from cute_py.trace.runtime_integers import Condition, Promised, as_condition, bare, new_symbol
-from cute_py.trace.state import Scope, current, emit, require_choice
+from cute_py.trace.state import Scope, current, emit, require_choice, text_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -447,7 +448,10 @@ class Var:
         return self.__copy__()
 
     def __str__(self) -> str:
-        return f"the variable {self.name}"
+        return text_for(sys._getframe(1), f"the variable {written(self) or self.name}")
+
+    def __format__(self, spec: str) -> str:
+        return text_for(sys._getframe(1), f"the variable {written(self) or self.name}")
 
     def __bool__(self) -> bool:
         self._refuse()
@@ -458,7 +462,7 @@ class Var:
 
 _BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor", "lshift")
 _OTHERS = ("rshift", "lt", "le", "gt", "ge", "eq", "ne", "neg", "index", "int", "float", "hash")
-_OTHERS += ("pow", "matmul", "divmod", "pos", "invert", "abs", "round", "len", "iter", "format")
+_OTHERS += ("pow", "matmul", "divmod", "pos", "invert", "abs", "round", "len", "iter")
 for _name in (*_OTHERS, *[f"{side}{name}" for side in ("", "r", "i") for name in _BINARY]):
     setattr(Var, f"__{_name}__", Var._refuse)
 

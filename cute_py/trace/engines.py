@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cute_py.dtypes.packing import PACKED
 from cute_py.dtypes.table import Dtype
-from cute_py.errors import refusal_here
+from cute_py.errors import is_own, refusal_here
 from cute_py.integers import ints
 from cute_py.layout.basis import add_coordinates, make_basis_like
 from cute_py.layout.coords import crd2idx
@@ -19,11 +19,13 @@ from cute_py.plan.functions import FUNCTIONS
 from cute_py.plan.plan import Registers
 from cute_py.tensor.engine import Engine
 from cute_py.tensor.tensor import derived
-from cute_py.trace.state import Scope, current
+from cute_py.trace.naming import called
+from cute_py.trace.state import Scope, current, text_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
     from typing import Any, Self
 
     from cute_py.dtypes.table import DtypeLike
@@ -373,6 +375,16 @@ class Register(Storage):
         if self.copied:
             raise refusal_here("kernel-element", operation="tensor")
         current().record.assign(self.element(offset), value)
+
+    def described(self, tensor: Tensor, form: str, asker: FrameType) -> str:
+        """Return the text of a tensor: for messages what the user's code calls it. Refuse to give
+        it to the user's code, but by `repr`.
+        """
+        plain = super().described(tensor, "str", asker)
+        if form == "repr" and not is_own(asker):
+            return f"<run-time registers {plain}>"
+        text = plain if form == "str" and is_own(asker) else called(tensor)
+        return text_for(asker, text)
 
     def element(self, offset: IntTuple) -> Any:
         """Return the tensor of one element, which aliases the storage."""

@@ -278,7 +278,7 @@ def _traced(kernel: Kernel, arguments: tuple[Argument, ...]) -> Plan:
             verify(plan)
     except CuteError as error:
         raise _located(_promising(error, state), state.root.line) from None
-    except (TypeError, ValueError, IndexError) as error:
+    except (TypeError, ValueError, IndexError, AttributeError) as error:
         found = _in_our_words(error, state, arguments)
         if found is None:
             raise
@@ -302,6 +302,10 @@ def _in_our_words(
     if isinstance(error, IndexError):
         scalars = [a.name for a in arguments if getattr(a.value, "shape", None) == ()]
         return refusal("argument-modes", operation="kernel", name=scalars[0]) if scalars else None
+    if isinstance(error, AttributeError):
+        number = error.name == "to" and isinstance(error.obj, (int, float))
+        facts = {"value": error.obj}
+        return refusal("trace-number-to", operation="kernel", **facts) if number else None
     replaced = hidden_refusal(state)
     if replaced is not None or not _NAMES.search(str(error)):
         return replaced

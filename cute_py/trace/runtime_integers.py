@@ -29,7 +29,7 @@ from cute_py.plan.conditions import (
 )
 from cute_py.plan.ops.control import Let, Promise, let_bounds
 from cute_py.trace import facts
-from cute_py.trace.state import current, emit, require_choice
+from cute_py.trace.state import current, emit, require_choice, text_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,11 +84,15 @@ class _RunTime:
     def _structure(self) -> int:
         return object.__hash__(self)
 
+    def _text(self) -> str:
+        """Return the text in the plan."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return text_for(sys._getframe(1), self._text())
+
     def __format__(self, spec: str) -> str:
-        try:
-            return format(str(self), spec)
-        except ValueError:
-            self._refuse(f"the format {spec!r}", "f'{x}', its text in the plan; or cute.print")
+        return format(text_for(sys._getframe(1), self._text()), spec)
 
     def __array__(self, *options: object) -> NoReturn:
         self._refuse("a NumPy function or index", "cute.where, or a tensor in memory")
@@ -115,13 +119,14 @@ class _RunTime:
 
 def _forms(op: str) -> tuple[Binary, Binary]:
     """Return an operator of a run-time integer, and its reflected form."""
-    return lambda self, other: operate(op, self, other), lambda self, other: operate(
-        op, other, self
+    return (
+        lambda self, other: decided(operate(op, self, other)),
+        lambda self, other: decided(operate(op, other, self)),
     )
 
 
 def _bitwise_form(kind: str) -> Binary:
-    return lambda self, other: _bitwise(kind, self, other)
+    return lambda self, other: decided(_bitwise(kind, self, other))
 
 
 class Int(_RunTime):
@@ -142,7 +147,7 @@ class Int(_RunTime):
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"Int is frozen: cannot set {name}; see cute.var for variables")
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return str(self.value)
 
     def __repr__(self) -> str:
@@ -187,6 +192,9 @@ class Int(_RunTime):
     def __divmod__(self, other: object) -> tuple[Leaf, Leaf]:
         return self // other, self % other
 
+    def __rdivmod__(self, other: object) -> tuple[Leaf, Leaf]:
+        return other // self, other % self  # type: ignore[operator, no-any-return]
+
     def __neg__(self) -> Leaf:
         return operate("sub", 0, self)
 
@@ -199,8 +207,57 @@ class Int(_RunTime):
     def __abs__(self) -> Leaf:
         return operate("sub", 0, operate("min", self, -self))
 
-    def __round__(self, digits: None = None) -> Leaf:
+    def __round__(self, digits: int | None = None) -> Leaf:
+        if digits is not None and digits < 0:
+            self._refuse("round() to tens or hundreds", "// and *")
         return self
+
+    def __trunc__(self) -> Leaf:
+        return self
+
+    __floor__ = __ceil__ = conjugate = __trunc__
+    numerator = real = property(__trunc__)
+    denominator, imag = property(lambda self: 1), property(lambda self: 0)
+
+    def is_integer(self) -> bool:
+        """Return True, as `int.is_integer` does."""
+        return True
+
+    def as_integer_ratio(self) -> tuple[Leaf, int]:
+        """Return the integer and 1, as `int.as_integer_ratio` does."""
+        return self, 1
+
+    def bit_length(self) -> int:
+        """Return the number of bits of a known value; refuse others."""
+        return self._known("bit_length()", "32 - cute.clz(x.to('u32')) for x >= 0").bit_length()
+
+    def bit_count(self) -> int:
+        """Return the number of ones among the bits of a known value; refuse others."""
+        return self._known("bit_count()", "cute.popc(x.to('u32')) for x >= 0").bit_count()
+
+    def to_bytes(self, *args: Any, **named: Any) -> bytes:
+        """Return the bytes of a known value; refuse others."""
+        return self._known("to_bytes()", "x.to('u32'), and cute.recast").to_bytes(*args, **named)
+
+    def _known(self, use: str, instead: str) -> int:
+        value = self.cute_value()
+        if value is None:
+            self._refuse(use, instead)
+        return value
+
+    def __bool__(self) -> bool:
+        truth = compare("ne", self, 0)
+        return truth if isinstance(truth, bool) else _RunTime.__bool__(self)
+
+    def __pow__(self, other: object, modulo: object = None) -> Leaf:
+        value = self.cute_value()
+        if value is None:
+            return _RunTime.__pow__(self, other, modulo)
+        return pow(value, other, modulo)  # type: ignore[no-any-return, call-overload]
+
+    def __rpow__(self, other: object, modulo: object = None) -> Leaf:
+        value = self.cute_value()
+        return _RunTime.__pow__(self, other) if value is None else pow(other, value)  # type: ignore
 
     __and__, __or__, __xor__ = map(_bitwise_form, ("and", "or", "xor"))
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
@@ -217,10 +274,11 @@ class Int(_RunTime):
     def __rrshift__(self, other: object) -> Leaf:
         return _shifted("shr", other, self)
 
-    def __truediv__(self, other: object) -> NoReturn:
-        self._refuse("/", "// for integers")
+    def __truediv__(self, other: Any) -> Any:
+        return self._known("/", "// for integers") / other
 
-    __rtruediv__ = __truediv__
+    def __rtruediv__(self, other: Any) -> Any:
+        return other / self._known("/", "// for integers")
 
     def to(self, dtype: DtypeLike) -> Tensor:
         """Return the integer in a register of a type, for arithmetic with other registers."""
@@ -263,6 +321,36 @@ class Int(_RunTime):
         return _compared("ne", self, other) if _is_number(other) else True
 
 
+class Decided(int):
+    """A run-time integer that is known while the kernel is traced: an int, with `to`."""
+
+    __slots__ = ()
+    to: Any = Int.to
+    is_integer = Int.is_integer
+
+
+def _stays_decided(name: str) -> Any:  # a method
+    function = getattr(int, name)
+
+    def method(self: int, *others: object) -> Any:
+        found = function(self, *others)
+        return Decided(found) if found.__class__ is int else found
+
+    return method
+
+
+_FORMS = ("add", "sub", "mul", "floordiv", "mod", "and", "or", "xor", "lshift", "rshift")
+for _name in (*_FORMS, *[f"r{name}" for name in _FORMS], "neg", "abs", "pos", "invert"):
+    setattr(Decided, f"__{_name}__", _stays_decided(f"__{_name}__"))
+
+
+def decided(x: Any) -> Any:
+    """Return a result of an operation as the user's code gets it: a number as `Decided`."""
+    if x.__class__ is int and not is_own(sys._getframe(2)):
+        return Decided(x)
+    return x
+
+
 class Condition(_RunTime):
     """A condition that is known only at run time: for `cute.when`, `where` and `pred`.
 
@@ -278,7 +366,7 @@ class Condition(_RunTime):
         _set(self, "cond", cond)
         _set(self, "scope", scope)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return str(self.cond)
 
     def __repr__(self) -> str:

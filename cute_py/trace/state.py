@@ -312,6 +312,15 @@ def apart(trace: Trace) -> Iterator[Trace]:
         _local.trace = outer
 
 
+def text_for(asker: FrameType, text: str) -> str:
+    """Return the text of a run-time value for this package; refuse to give it to the user's code,
+    which would take it for the text of a number.
+    """
+    if tracing() is not None and not is_own(asker):
+        raise refusal_here("trace-text", operation="kernel", text=text)
+    return text
+
+
 def require_choice(value: object, choices: tuple[object, ...], operation: str) -> None:
     """Refuse a word or number that is not one of the choices."""
     if getattr(value, "ndim", 0) or value not in choices:

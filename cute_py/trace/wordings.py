@@ -8,7 +8,18 @@ WORDINGS = {
     "trace-number": """CuteError
         {value}, which is known only when the kernel runs, in int(), float() or a format
         a number that Python knows while the kernel is traced
-        use cute.print for its value, f'{{x}}' for its text in the plan, x.to(dtype) for numbers""",
+        use cute.print("{{}}", x) for its value, repr(x) for its text in the plan, x.to(dtype) for
+            numbers""",
+    "trace-text": """TraceError
+        {text}, which is known only at run time, in str(), print(), an f-string or another text
+        text that is known while the kernel is traced
+        use cute.print("x = {{}}", x), which writes the value from each thread; repr(x) is the
+            text in the plan""",
+    "trace-number-to": """TraceError
+        `to` of {value} ({type}), which is known while the kernel is traced
+        a run-time integer, or registers
+        use the number itself: a store, and arithmetic with registers, convert it; or fill registers:
+            r = cute.rmem(dtype, 1), and r.fill(number)""",
     "trace-undecided": """UndecidedError
         sizes and indices that leave open whether {question}
         one answer for every value that they can take
@@ -205,7 +216,7 @@ WORDINGS = {
     "kernel-print": """LayoutError
         {text!r} with {count} values
         a text with plain {{}}, and a value for each
-        write one {{}} for each value, and {{{{ }}}} for braces""",
+        write one {{}} for each value, cute.print("t = {{}}", t), and {{{{ }}}} for braces""",
     "kernel-barrier": """LayoutError
         barrier {id} of {threads} threads
         an id from 1 to 15 (0 is cute.syncthreads), and whole warps: a multiple of 32 threads
