@@ -154,6 +154,8 @@ def max_(a: Leaf, b: Leaf) -> Leaf:
     """
     if a.__class__ is int and b.__class__ is int:
         return a if a >= b else b
+    if _derives(a) or _derives(b):
+        return max_(normalize(a, "max"), normalize(b, "max"))
     return neg(_compute("min", neg(a), neg(b)))
 
 

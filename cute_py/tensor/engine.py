@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from cute_py.dtypes.table import Array, Dtype, DtypeLike
     from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
-    from cute_py.tensor.tensor import Tensor
 
 SPACES = ("gmem", "smem", "rmem")
 
@@ -84,7 +83,7 @@ class Engine(Record):
         """
         return self
 
-    def described(self, tensor: Tensor, form: str, asker: FrameType) -> str:
+    def described(self, tensor: Any, form: str, asker: FrameType) -> str:
         """Return the text of a tensor, as `str`, `format` or `repr` asks for it in a frame."""
         return Record.__repr__(tensor) if form == "repr" else f"{self} o {tensor.layout}"
 

@@ -182,7 +182,9 @@ class Tensor(Operators, Record, AbstractTensor):
         """Refuse: elements of a kernel are not known, and those on the host are an array's."""
         raise refusal("tensor-iteration", operation="Tensor", tensor=self)
 
-    __reversed__ = __contains__
+    def __reversed__(self) -> NoReturn:
+        """Refuse, as iteration does."""
+        raise refusal("tensor-iteration", operation="Tensor", tensor=self)
 
     def size(self) -> Leaf:
         """Return the number of elements."""

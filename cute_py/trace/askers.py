@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import gc
 import inspect
-from itertools import chain, starmap
+import itertools
 from types import GeneratorType
 
 from cute_py.errors import place_text, refusal
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 _SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 # iterators that ask whenever they are asked, or give generators away without asking them
-_HARMLESS = (enumerate, filter, chain, starmap, *[type(iter(x)) for x in ((), [], {}, set())])
+_HARMLESS = (
+    *(enumerate, filter, itertools.chain, itertools.starmap),
+    *(type(iter(x)) for x in ((), [], {}, set())),
+)
 
 
 def require_for(loop: FrameType, first: bool) -> None:
@@ -114,5 +117,7 @@ def _asked_by(iterator: object) -> list[object]:
     if isinstance(iterator, _HARMLESS):
         return []
     parts = gc.get_referents(iterator)
-    several = [x for x in parts if type(x) is tuple and (len(x) > 1 or type(iterator) is not map)]
-    return [*(x for x in parts if _is_generator(x)), *(x for held in several for x in held)]
+    if type(iterator) is map:  # of one iterator, it asks whenever it is asked
+        parts = [x for x in parts if type(x) is not tuple or len(x) > 1]
+    inside = [x for x in parts if isinstance(x, (tuple, itertools._tee_dataobject))]
+    return [*parts, *gc.get_referents(*inside)]

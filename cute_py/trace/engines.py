@@ -376,7 +376,7 @@ class Register(Storage):
             raise refusal_here("kernel-element", operation="tensor")
         current().record.assign(self.element(offset), value)
 
-    def described(self, tensor: Tensor, form: str, asker: FrameType) -> str:
+    def described(self, tensor: Any, form: str, asker: FrameType) -> str:
         """Return the text of a tensor: for messages what the user's code calls it. Refuse to give
         it to the user's code, but by `repr`.
         """

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import linecache
 import sys
+from collections import Counter
 from functools import lru_cache
 from types import CodeType
 
@@ -29,6 +30,18 @@ if TYPE_CHECKING:
     Alike: TypeAlias = Callable[[object, object], bool]
 
 
+MOST_NESTED = 200  # blocks, from where on functions that call themselves are refused
+_RECURSION = 16  # calls of a function inside of itself, where these or Python's stack are reached
+
+
+def refuse_recursion(calls: list[CodeType]) -> None:
+    """Refuse functions that call themselves, maybe through each other, among nested calls."""
+    names = [code.co_name for code, count in Counter(calls).items() if count >= _RECURSION]
+    if names:
+        names = ", ".join(names)
+        raise refusal("trace-recursion", operation="kernel", names=names)
+
+
 class Entry:
     """The names of all frames of a kernel at the entry of a block. Large arrays are read-only until
     the block or the trace ends.
@@ -36,6 +49,8 @@ class Entry:
 
     def __init__(self) -> None:
         self.frames = kernel_frames()
+        if current().scope.depth >= MOST_NESTED:
+            refuse_recursion([frame.f_code for frame in self.frames])
         self.places = [(frame.f_lineno, frame.f_lasti) for frame in self.frames]
         self.before = Snapshot(self.frames)
         self.locked = Locked(self.before.large)

@@ -190,22 +190,22 @@ class Int(_RunTime):
     __mod__, __rmod__ = _forms("mod")
 
     def __divmod__(self, other: object) -> tuple[Leaf, Leaf]:
-        return self // other, self % other
+        return decided(self // other), decided(self % other)
 
     def __rdivmod__(self, other: object) -> tuple[Leaf, Leaf]:
-        return other // self, other % self  # type: ignore[operator, no-any-return]
+        return decided(other // self), decided(other % self)  # type: ignore[operator]
 
     def __neg__(self) -> Leaf:
-        return operate("sub", 0, self)
+        return decided(operate("sub", 0, self))  # type: ignore[no-any-return]
 
     def __pos__(self) -> Leaf:
         return self
 
     def __invert__(self) -> Leaf:
-        return operate("sub", -1, self)
+        return decided(operate("sub", -1, self))  # type: ignore[no-any-return]
 
     def __abs__(self) -> Leaf:
-        return operate("sub", 0, operate("min", self, -self))
+        return decided(operate("sub", 0, operate("min", self, -self)))  # type: ignore[no-any-return]
 
     def __round__(self, digits: int | None = None) -> Leaf:
         if digits is not None and digits < 0:
@@ -263,16 +263,16 @@ class Int(_RunTime):
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 
     def __lshift__(self, other: object) -> Leaf:
-        return _shift("shl", "mul", self, other)
+        return decided(_shift("shl", "mul", self, other))  # type: ignore[no-any-return]
 
     def __rshift__(self, other: object) -> Leaf:
-        return _shift("shr", "div", self, other)
+        return decided(_shift("shr", "div", self, other))  # type: ignore[no-any-return]
 
     def __rlshift__(self, other: object) -> Leaf:
-        return _shifted("shl", other, self)
+        return decided(_shifted("shl", other, self))  # type: ignore[no-any-return]
 
     def __rrshift__(self, other: object) -> Leaf:
-        return _shifted("shr", other, self)
+        return decided(_shifted("shr", other, self))  # type: ignore[no-any-return]
 
     def __truediv__(self, other: Any) -> Any:
         return self._known("/", "// for integers") / other
@@ -289,7 +289,8 @@ class Int(_RunTime):
         if value is None:
             self._refuse(
                 "a place that needs a number (range, a list index, a shape in NumPy)",
-                "cute.range(n) for a run-time loop, or a compile-time argument",
+                "cute.range(n) for a run-time loop, np.array(values), passed to the kernel, for a "
+                "list that is indexed, or a compile-time argument",
             )
         return value
 
@@ -380,6 +381,10 @@ class Condition(_RunTime):
 
     __rand__ = __and__
     __ror__ = __or__
+
+    def to(self, dtype: DtypeLike) -> NoReturn:
+        """Refuse: a condition is no number."""
+        self._refuse("to()", "cute.where(condition, 1, 0)")
 
     def __invert__(self) -> Condition:
         return Condition(_negated(self.cond), self.scope)

@@ -69,6 +69,15 @@ WORDINGS = {
         {name}, in which a {type} stands, used inside of a run-time loop or branch
         iterators whose position can be read before and after the block
         make a list of it before the block, and use its elements by number""",
+    "trace-recursion": """TraceError
+        {names}, called from inside of itself without an end
+        a recursion that ends while the kernel is traced: on numbers that Python knows then
+        end it by a condition that is known at trace time; use cute.range or cute.while_ for a loop
+            that runs in the kernel""",
+    "argument-changed": """TraceError
+        {name}, a {type} that the kernel changes
+        a compile-time value, which stays as it is: it is read once, while the kernel is traced
+        pass np.array(values), which a kernel can write to; or change a copy of it""",
     "trace-leaves": """TraceError
         `{word}` inside of the branch
         a branch that runs to its end: it is traced once, whatever the condition
