@@ -308,7 +308,8 @@ def statement(question: str, a: object, b: object) -> str:
 def _compute(op: str, a: Leaf, b: Leaf) -> Leaf:
     for leaf in (a, b):
         if _derives(leaf):
-            return _ON_INTS[op](normalize(a, op), normalize(b, op))  # type: ignore[return-value]
+            found: Leaf = _ON_INTS[op](normalize(a, op), normalize(b, op))
+            return found
         if leaf.__class__ is not int:
             result: Leaf = _method(leaf, "cute_compute", op)(op, a, b)
             if result is not NotImplemented:
@@ -319,7 +320,8 @@ def _compute(op: str, a: Leaf, b: Leaf) -> Leaf:
 def _decide(question: str, a: Leaf, b: Leaf) -> bool | None:
     for leaf in (a, b):
         if _derives(leaf):
-            return _ON_INTS[question](normalize(a, question), normalize(b, question))
+            found: bool | None = _ON_INTS[question](normalize(a, question), normalize(b, question))
+            return found
         if leaf.__class__ is not int:
             answer: bool | None = _method(leaf, "cute_decide", question)(question, a, b)
             if answer is not NotImplemented:

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 _SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+_TEE: Any = vars(itertools)["_tee_dataobject"]  # what the iterators of a tee share
 # iterators that ask whenever they are asked, or give generators away without asking them
-_HARMLESS = (
+_HARMLESS: tuple[Any, ...] = (
     *(enumerate, filter, itertools.chain, itertools.starmap),
-    *(type(iter(x)) for x in ((), [], {}, set())),
+    *(type(iter(kind())) for kind in (tuple, list, dict, set)),
 )
 
 
@@ -119,5 +120,5 @@ def _asked_by(iterator: object) -> list[object]:
     parts = gc.get_referents(iterator)
     if type(iterator) is map:  # of one iterator, it asks whenever it is asked
         parts = [x for x in parts if type(x) is not tuple or len(x) > 1]
-    inside = [x for x in parts if isinstance(x, (tuple, itertools._tee_dataobject))]
+    inside = [x for x in parts if isinstance(x, (tuple, _TEE))]
     return [*parts, *gc.get_referents(*inside)]

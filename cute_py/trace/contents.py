@@ -211,6 +211,11 @@ class Snapshot:
         return {**parts, **state} if isinstance(state, dict) and parts else state or parts or None
 
 
+def contents_of(value: object) -> object:
+    """Return the contents of a value, without arrays that are too large to compare."""
+    return Snapshot([]).contents(value)
+
+
 def _own_entries(kind: type) -> Iterator[tuple[str, object]]:
     """Give the attributes of a class that its user may change."""
     for name, value in vars(kind).items():

@@ -440,9 +440,7 @@ class Var:
         """Return a new variable with the current value."""
         promise = self.promise
         ends = promise.low, promise.high
-        return Var(
-            self.get(), *ends, multiple_of=promise.unit, uniform=promise.uniform
-        )
+        return Var(self.get(), *ends, multiple_of=promise.unit, uniform=promise.uniform)
 
     def __deepcopy__(self, memo: dict[int, object]) -> Var:
         return self.__copy__()
@@ -461,8 +459,10 @@ class Var:
 
 
 _BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor", "lshift")
-_OTHERS = ("rshift", "lt", "le", "gt", "ge", "eq", "ne", "neg", "index", "int", "float", "hash")
-_OTHERS += ("pow", "matmul", "divmod", "pos", "invert", "abs", "round", "len", "iter")
+_OTHERS = (
+    *("rshift", "lt", "le", "gt", "ge", "eq", "ne", "neg", "pos", "invert", "abs", "round", "pow"),
+    *("divmod", "matmul", "index", "int", "float", "hash", "len", "iter"),
+)
 for _name in (*_OTHERS, *[f"{side}{name}" for side in ("", "r", "i") for name in _BINARY]):
     setattr(Var, f"__{_name}__", Var._refuse)
 

@@ -28,7 +28,7 @@ from cute_py.plan.walk import divisors_in, storages
 from cute_py.tensor.tensor import derived, pointer_makers, register_allocators
 from cute_py.trace import arithmetic, copying, memory
 from cute_py.trace.arithmetic import new_registers
-from cute_py.trace.contents import Snapshot, same
+from cute_py.trace.contents import contents_of, same
 from cute_py.trace.engines import GlobalMemory
 from cute_py.trace.lower import register
 from cute_py.trace.memory import Tensors, memory_at, registers_of
@@ -317,13 +317,13 @@ def _in_our_words(
         scalars = [a.name for a in arguments if getattr(a.value, "shape", None) == ()]
         return refusal("argument-modes", operation="kernel", name=scalars[0]) if scalars else None
     if isinstance(error, AttributeError):
-        number = error.name == "to" and isinstance(error.obj, (int, float))
-        facts = {"value": error.obj}
-        return refusal("trace-number-to", operation="kernel", **facts) if number else None
+        if error.name != "to" or not isinstance(error.obj, (int, float)):
+            return None
+        return refusal("trace-number-to", operation="kernel", value=error.obj)
     replaced = hidden_refusal(state)
     if replaced is not None or not _NAMES.search(str(error)):
         return replaced
-    facts = {"value": "a value", "use": f"a function of Python ({error})"}
+    facts: dict[str, Any] = {"value": "a value", "use": f"a function of Python ({error})"}
     instead = "cute.when, cute.where; for a list np.array(values), passed to the kernel"
     return refusal("trace-python", operation="kernel", **facts, instead=instead)
 
@@ -359,7 +359,7 @@ def _containers(arguments: tuple[Argument, ...]) -> dict[str, Any]:
         if a.kind == "group":
             found |= _containers(a.parts)
         elif a.kind == "static" and isinstance(a.value, (list, tuple, dict)):
-            found[a.name] = Snapshot([]).contents(a.value)
+            found[a.name] = contents_of(a.value)
     return found
 
 

@@ -38,8 +38,7 @@ def refuse_recursion(calls: list[CodeType]) -> None:
     """Refuse functions that call themselves, maybe through each other, among nested calls."""
     names = [code.co_name for code, count in Counter(calls).items() if count >= _RECURSION]
     if names:
-        names = ", ".join(names)
-        raise refusal("trace-recursion", operation="kernel", names=names)
+        raise refusal("trace-recursion", operation="kernel", names=", ".join(names))
 
 
 class Entry:
@@ -173,7 +172,9 @@ class Repeated:
     its calls and after the body: a value that changes then would be that of the trace.
     """
 
-    def __init__(self, function: Callable[[], object], operation: str, line: tuple[str, int]):
+    def __init__(
+        self, function: Callable[[], object], operation: str, line: tuple[str, int]
+    ) -> None:
         self.function, self.operation, self.line = function, operation, line
         self.seen: object = None
         self.locked = Locked([])
@@ -184,8 +185,8 @@ class Repeated:
         before, self.seen = self.seen, reading.contents(self.function)
         names, where = sorted(changed_parts(before, self.seen)), place_text(self.line)
         if before is not None and names:
-            names = ", ".join(names)
-            raise refusal("trace-carried", operation=self.operation, names=names, where=where)
+            facts = {"names": ", ".join(names), "where": where}
+            raise refusal("trace-carried", operation=self.operation, **facts)
         value = unreadable_in(self.seen)
         if value is not None:
             facts = {"name": "the condition", "type": type(value).__name__}
@@ -206,9 +207,7 @@ def kernel_frames() -> list[FrameType]:
     return found
 
 
-def changed(
-    before: dict[str, object], after: dict[str, object], alike: Alike = same
-) -> list[str]:
+def changed(before: dict[str, object], after: dict[str, object], alike: Alike = same) -> list[str]:
     """Return the names that are new, deleted, or contain something else than before."""
     kept = [name for name in after if name in before and alike(before[name], after[name])]
     return list((before.keys() | after.keys()) - set(kept))

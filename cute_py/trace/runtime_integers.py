@@ -29,6 +29,7 @@ from cute_py.plan.conditions import (
 )
 from cute_py.plan.ops.control import Let, Promise, let_bounds
 from cute_py.trace import facts
+from cute_py.trace.decided import decided
 from cute_py.trace.state import current, emit, require_choice, text_for
 
 TYPE_CHECKING = False
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
     Binary: TypeAlias = Callable[["Int", object], Leaf]
 
 _set = object.__setattr__
+
+
+_POWERS = "x * x, or 1 << n for a power of two"
 
 
 class _RunTime:
@@ -106,8 +110,8 @@ class _RunTime:
     def __reduce__(self) -> NoReturn:
         self._refuse("pickle", "the plan of the kernel, which can be saved")
 
-    def __pow__(self, other: object, modulo: object = None) -> NoReturn:
-        self._refuse("**", "x * x, or 1 << n for a power of two")
+    def __pow__(self, other: object, modulo: object = None) -> Any:
+        self._refuse("**", _POWERS)
 
     __rpow__ = __pow__
 
@@ -193,7 +197,7 @@ class Int(_RunTime):
         return decided(self // other), decided(self % other)
 
     def __rdivmod__(self, other: object) -> tuple[Leaf, Leaf]:
-        return decided(other // self), decided(other % self)  # type: ignore[operator]
+        return decided(other // self), decided(other % self)
 
     def __neg__(self) -> Leaf:
         return decided(operate("sub", 0, self))  # type: ignore[no-any-return]
@@ -249,15 +253,11 @@ class Int(_RunTime):
         truth = compare("ne", self, 0)
         return truth if isinstance(truth, bool) else _RunTime.__bool__(self)
 
-    def __pow__(self, other: object, modulo: object = None) -> Leaf:
-        value = self.cute_value()
-        if value is None:
-            return _RunTime.__pow__(self, other, modulo)
-        return pow(value, other, modulo)  # type: ignore[no-any-return, call-overload]
+    def __pow__(self, other: Any, modulo: Any = None) -> Any:
+        return pow(self._known("**", _POWERS), other, modulo)
 
-    def __rpow__(self, other: object, modulo: object = None) -> Leaf:
-        value = self.cute_value()
-        return _RunTime.__pow__(self, other) if value is None else pow(other, value)  # type: ignore
+    def __rpow__(self, other: Any, modulo: Any = None) -> Any:
+        return pow(other, self._known("**", _POWERS), modulo)
 
     __and__, __or__, __xor__ = map(_bitwise_form, ("and", "or", "xor"))
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
@@ -320,36 +320,6 @@ class Int(_RunTime):
 
     def __ne__(self, other: object) -> Truth:  # type: ignore[override]
         return _compared("ne", self, other) if _is_number(other) else True
-
-
-class Decided(int):
-    """A run-time integer that is known while the kernel is traced: an int, with `to`."""
-
-    __slots__ = ()
-    to: Any = Int.to
-    is_integer = Int.is_integer
-
-
-def _stays_decided(name: str) -> Any:  # a method
-    function = getattr(int, name)
-
-    def method(self: int, *others: object) -> Any:
-        found = function(self, *others)
-        return Decided(found) if found.__class__ is int else found
-
-    return method
-
-
-_FORMS = ("add", "sub", "mul", "floordiv", "mod", "and", "or", "xor", "lshift", "rshift")
-for _name in (*_FORMS, *[f"r{name}" for name in _FORMS], "neg", "abs", "pos", "invert"):
-    setattr(Decided, f"__{_name}__", _stays_decided(f"__{_name}__"))
-
-
-def decided(x: Any) -> Any:
-    """Return a result of an operation as the user's code gets it: a number as `Decided`."""
-    if x.__class__ is int and not is_own(sys._getframe(2)):
-        return Decided(x)
-    return x
 
 
 class Condition(_RunTime):

@@ -26,10 +26,11 @@ from cute_py.trace.arithmetic import (
     new_registers,
     require_domain,
 )
+from cute_py.trace.decided import decided
 from cute_py.trace.facts import learn
 from cute_py.trace.lower import access, register, require_own, widest_access
 from cute_py.trace.memory import element_register
-from cute_py.trace.runtime_integers import Condition, Int, as_condition, bare, decided, new_symbol
+from cute_py.trace.runtime_integers import Condition, Int, as_condition, bare, new_symbol
 from cute_py.trace.state import current, emit, number_within, require_choice
 
 TYPE_CHECKING = False

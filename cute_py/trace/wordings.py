@@ -18,8 +18,8 @@ WORDINGS = {
     "trace-number-to": """TraceError
         `to` of {value} ({type}), which is known while the kernel is traced
         a run-time integer, or registers
-        use the number itself: a store, and arithmetic with registers, convert it; or fill registers:
-            r = cute.rmem(dtype, 1), and r.fill(number)""",
+        use the number itself: a store, and arithmetic with registers, convert it; or fill
+            registers: r = cute.rmem(dtype, 1), and r.fill(number)""",
     "trace-undecided": """UndecidedError
         sizes and indices that leave open whether {question}
         one answer for every value that they can take
@@ -46,8 +46,8 @@ WORDINGS = {
         for k in cute.range(n): ...
         count with cute.var and sum in a register tensor, or use Python's range to unroll""",
     "trace-asked": """TraceError
-        values that a generator gives from inside of it, asked for by list, sum, next, zip, unpacking,
-            a comprehension or the like
+        values that a generator gives from inside of it, asked for by list, sum, next, zip,
+            unpacking, a comprehension or the like
         a for statement, or a with statement over a context manager: its body is a part of the block
         write for x in generator: ... , count with cute.var and sum in a register tensor; or let the
             generator use Python's range""",
