@@ -30,7 +30,7 @@ from cute_py.trace.state import Scope, current, emit, require_choice, text_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from typing import NoReturn
 
     from cute_py.layout.types import Leaf
@@ -148,10 +148,13 @@ def count_bound(trace: Trace, x: Scalar, high: int | None) -> int | None:
     return _COUNT
 
 
-def _require_same(first: list[Op], second: list[Op], operation: str) -> None:
+def _require_same(first: Sequence[Op], second: Sequence[Op], operation: str) -> None:
     """Refuse a body that recorded other ops the second time, with the first line that differs."""
     for a, b in zip_longest(first, second):
         if a != b:
+            if a is not None and b is not None and str(a) == str(b):
+                for block in a.blocks:
+                    _require_same(getattr(a, block), getattr(b, block), operation)
             texts = ["nothing" if x is None else str(x) for x in (a, b)]
             facts = dict(zip(("first", "second"), texts, strict=True))
             where = place_text((b if a is None else a).line)
