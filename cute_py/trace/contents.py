@@ -306,20 +306,8 @@ def _same(a: Any, b: Any, met: set[tuple[int, int]] | dict[object, int]) -> bool
     """
     strict = isinstance(met, dict)
     if isinstance(a, Contents) and isinstance(b, Contents):
-        if isinstance(met, dict):
-            if ("a", id(a)) in met or ("b", id(b)) in met:
-                return met.get(("a", id(a))) == id(b) and met.get(("b", id(b))) == id(a)
-            met["a", id(a)], met["b", id(b)] = id(b), id(a)
-        elif (id(a), id(b)) in met:
-            return True
-        else:
-            met.add((id(a), id(b)))
-        grows = a.grows and not strict
-        if not _alike(a.value, b.value, strict) or (len(a.parts) != len(b.parts) and not grows):
-            return False
-        if any(_hides(key, b.value) for key in b.parts.keys() - a.parts.keys()):
-            return False
-        return all(key in b.parts and _same(x, b.parts[key], met) for key, x in a.parts.items())
+        known = _met(a, b, met)
+        return _same_parts(a, b, met) if known is None else known
     if isinstance(a, Unreadable) and isinstance(b, Unreadable):
         return a.value is b.value
     if a is b or (isinstance(b, (Int, Condition)) and not strict):
@@ -333,7 +321,31 @@ def _same(a: Any, b: Any, met: set[tuple[int, int]] | dict[object, int]) -> bool
     try:
         return str(a) == str(b)
     except CuteError:  # made of values of an iteration that has ended
+        return not strict
+
+
+def _met(a: Contents, b: Contents, met: set[tuple[int, int]] | dict[object, int]) -> bool | None:
+    """Return what is known of two parts already, and remember that they are compared."""
+    if isinstance(met, dict):
+        keys = ("a", id(a)), ("b", id(b))
+        if any(key in met for key in keys):
+            return [met.get(key) for key in keys] == [id(b), id(a)]
+        met.update(zip(keys, (id(b), id(a)), strict=True))
+        return None
+    if (id(a), id(b)) in met:
         return True
+    met.add((id(a), id(b)))
+    return None
+
+
+def _same_parts(a: Contents, b: Contents, met: set[tuple[int, int]] | dict[object, int]) -> bool:
+    strict = isinstance(met, dict)
+    grows = a.grows and not strict
+    if not _alike(a.value, b.value, strict) or (len(a.parts) != len(b.parts) and not grows):
+        return False
+    if any(_hides(key, b.value) for key in b.parts.keys() - a.parts.keys()):
+        return False
+    return all(key in b.parts and _same(x, b.parts[key], met) for key, x in a.parts.items())
 
 
 def _hides(key: Any, value: object) -> bool:
@@ -352,26 +364,14 @@ def _alike(a: Any, b: Any, strict: bool) -> bool:
         return True
     if type(a) is not type(b):
         return False
-    if strict and not isinstance(a, type):
-        return not isinstance(a, FunctionType) or a.__code__ is b.__code__
     if isinstance(a, FunctionType):
         return a.__code__ is b.__code__
     if isinstance(a, GeneratorType):
         return a.gi_code is b.gi_code
+    if strict and not isinstance(a, type):
+        return True
     iterates = hasattr(a, "__next__") and is_foreign(type(a))
     return isinstance(a, (*_CONTAINERS, CellType, MethodType)) or iterates
-
-
-def changed_parts(a: object, b: object) -> list[str]:
-    """Return the names of the parts of a value in which two readings differ, of a function its
-    variables.
-    """
-    if same(a, b):
-        return []
-    if not (isinstance(a, Contents) and isinstance(b, Contents)):
-        return ["the condition"]
-    keys = [k for k in a.parts if k not in b.parts or not same(a.parts[k], b.parts[k])]
-    return [str(key[-1] if isinstance(key, tuple) else key) for key in keys] or ["the condition"]
 
 
 def unreadable_in(reading: object) -> object:

@@ -17,7 +17,14 @@ from types import CodeType
 
 from cute_py.errors import is_own, place_text, refusal
 from cute_py.trace.askers import require_statement
-from cute_py.trace.contents import Locked, Snapshot, changed_parts, same, same_state, unreadable_in
+from cute_py.trace.contents import (
+    Contents,
+    Locked,
+    Snapshot,
+    same,
+    same_state,
+    unreadable_in,
+)
 from cute_py.trace.liveness import loaded_between, loop_ends, number_at, used_after, used_from
 from cute_py.trace.state import current
 
@@ -183,7 +190,7 @@ class Repeated:
         """Read what the function contains now; refuse it if that has changed."""
         reading = Snapshot([])
         before, self.seen = self.seen, reading.contents(self.function)
-        names, where = sorted(changed_parts(before, self.seen)), place_text(self.line)
+        names, where = sorted(_changed_parts(before, self.seen)), place_text(self.line)
         if before is not None and names:
             facts = {"names": ", ".join(names), "where": where}
             raise refusal("trace-carried", operation=self.operation, **facts)
@@ -194,6 +201,18 @@ class Repeated:
         self.locked.unlock()
         self.locked = Locked(reading.large)
         current().locked.append(self.locked)
+
+
+def _changed_parts(a: object, b: object) -> list[str]:
+    """Return the names of the parts of a value in which two readings differ, of a function its
+    variables.
+    """
+    if same(a, b):
+        return []
+    if not (isinstance(a, Contents) and isinstance(b, Contents)):
+        return ["the condition"]
+    keys = [k for k in a.parts if k not in b.parts or not same(a.parts[k], b.parts[k])]
+    return [str(key[-1] if isinstance(key, tuple) else key) for key in keys] or ["the condition"]
 
 
 def kernel_frames() -> list[FrameType]:
