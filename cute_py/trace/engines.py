@@ -19,7 +19,7 @@ from cute_py.plan.functions import FUNCTIONS
 from cute_py.plan.plan import Registers
 from cute_py.tensor.engine import Engine
 from cute_py.tensor.tensor import derived
-from cute_py.trace.naming import called
+from cute_py.trace.naming import called, variable
 from cute_py.trace.state import Scope, current, text_for
 
 TYPE_CHECKING = False
@@ -82,6 +82,12 @@ class KernelEngine(Engine):
     def operate(self, name: str, *operands: object) -> Alike:
         """Refuse: memory is not an operand."""
         raise refusal_here("engine-arithmetic", operation=name, engine=self)
+
+    def described(self, tensor: Any, form: str, asker: FrameType) -> str:
+        """Return the text of a tensor; for messages with the name of its variable."""
+        plain = super().described(tensor, form, asker)
+        name = variable(tensor) if form == "format" and is_own(asker) else ""
+        return plain if name in ("", self.name) else f"{name}, {plain}"
 
     def __str__(self) -> str:
         moved = "" if ints.is_zero(self.offset) else f"+{self.offset}"

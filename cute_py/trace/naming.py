@@ -24,13 +24,26 @@ def written(value: object) -> str:
     """Return the name of a variable that holds a value, or else the text of the operand that the
     user's code is at; "" if there is neither.
     """
+    frame = _users()
+    return "" if frame is None else _variable(frame, value) or _operand(frame)
+
+
+def variable(value: object) -> str:
+    """Return the name of a variable that holds a value, or ""."""
+    frame = _users()
+    return "" if frame is None else _variable(frame, value)
+
+
+def _users() -> FrameType | None:
+    """Return the innermost frame of the user's code."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_hidden(frame):
         frame = frame.f_back
-    if frame is None:
-        return ""
-    names = [name for name, x in frame.f_locals.items() if x is value]
-    return names[0] if names else _operand(frame)
+    return frame
+
+
+def _variable(frame: FrameType, value: object) -> str:
+    return next((name for name, x in frame.f_locals.items() if x is value), "")
 
 
 def called(tensor: Tensor) -> str:

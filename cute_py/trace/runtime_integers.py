@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 _set = object.__setattr__
 
 
+RUN_TIME = "<run-time"  # so begins the repr of a value that is known only at run time
 _POWERS = "x * x, or 1 << n for a power of two"
 
 
@@ -155,7 +156,7 @@ class Int(_RunTime):
         return str(self.value)
 
     def __repr__(self) -> str:
-        return f"<run-time integer {self.value}>"
+        return f"{RUN_TIME} integer {self.value}>"
 
     __hash__ = _RunTime.__hash__
 
@@ -341,7 +342,7 @@ class Condition(_RunTime):
         return str(self.cond)
 
     def __repr__(self) -> str:
-        return f"<run-time condition {self.cond}>"
+        return f"{RUN_TIME} condition {self.cond}>"
 
     def __and__(self, other: object) -> Truth:
         return _joined("and", self, other)

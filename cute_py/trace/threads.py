@@ -30,7 +30,14 @@ from cute_py.trace.decided import decided
 from cute_py.trace.facts import learn
 from cute_py.trace.lower import access, register, require_own, widest_access
 from cute_py.trace.memory import element_register
-from cute_py.trace.runtime_integers import Condition, Int, as_condition, bare, new_symbol
+from cute_py.trace.runtime_integers import (
+    RUN_TIME,
+    Condition,
+    Int,
+    as_condition,
+    bare,
+    new_symbol,
+)
 from cute_py.trace.state import current, emit, number_within, require_choice
 
 TYPE_CHECKING = False
@@ -448,6 +455,8 @@ def print_(text: str, *values: object) -> None:
     """
     if fields_of(text) != len(values):
         raise refusal_here("kernel-print", operation="cute.print", text=text, count=len(values))
+    if RUN_TIME in text:
+        raise refusal_here("trace-text", operation="cute.print", text=text)
     emit(ops.Print, text, tuple(map(_printed, values)))
 
 

@@ -564,6 +564,8 @@ USES = {
     "percent s": lambda i, r: "%s" % i,  # noqa: UP031
     "join": lambda i, r: " ".join(map(str, [i])),
     "print": lambda i, r: print(i),
+    "print of a list": lambda i, r: cute.print(f"{[i]}"),
+    "print of a shape": lambda i, r: cute.print(f"{(i, r)}"),
     "bits": lambda i, r: i.bit_length(),
     "ones": lambda i, r: i.bit_count(),
     "bytes": lambda i, r: i.to_bytes(4, "little"),
