@@ -358,20 +358,32 @@ def _hides(key: Any, value: object) -> bool:
 
 def _alike(a: Any, b: Any, strict: bool) -> bool:
     """Tell whether two values are one, or containers, functions or iterators of one kind; `strict`:
-    or any objects of one class, as all of their parts are compared.
+    or any objects of one class, as all of their parts are compared, or of two from one `class`.
     """
     if a is b:
         return True
+    if strict and not any(map(is_foreign, (type(a), type(b)))):
+        return _twins(type(a), type(b))
     if type(a) is not type(b):
         return False
+    if strict and isinstance(a, type):
+        return _twins(a, b)
     if isinstance(a, FunctionType):
         return a.__code__ is b.__code__
     if isinstance(a, GeneratorType):
         return a.gi_code is b.gi_code
-    if strict and not isinstance(a, type):
+    if strict:
         return True
     iterates = hasattr(a, "__next__") and is_foreign(type(a))
     return isinstance(a, (*_CONTAINERS, CellType, MethodType)) or iterates
+
+
+def _twins(a: type, b: type) -> bool:
+    """Tell whether two classes are one, or may come from one statement; their attributes are
+    compared apart.
+    """
+    bases = ([x for x in kind.__bases__ if is_foreign(x)] for kind in (a, b))
+    return a is b or (a.__qualname__ == b.__qualname__ and next(bases) == next(bases))
 
 
 def unreadable_in(reading: object) -> object:

@@ -449,7 +449,7 @@ class Var:
         return self.__copy__()
 
     def __str__(self) -> str:
-        return text_for(sys._getframe(1), f"the variable {written(self) or self.name}")
+        return text_for(sys._getframe(1), f"the variable {self.name}")
 
     def __format__(self, spec: str) -> str:
         return text_for(sys._getframe(1), f"the variable {written(self) or self.name}")
@@ -458,7 +458,8 @@ class Var:
         self._refuse()
 
     def _refuse(self, *operands: object) -> NoReturn:
-        raise refusal_here("kernel-variable", operation="cute.var", name=self.name)
+        name = written(self) or self.name
+        raise refusal_here("kernel-variable", operation="cute.var", name=name)
 
 
 _BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor", "lshift")

@@ -9,13 +9,13 @@ import copy
 import functools
 import itertools
 import math
-import time
 
 import numpy as np
 import pytest
 
 import cute_py as cute
 from cute_py.errors import CuteError
+from cute_py.trace import control
 from tests.sampling import check_each, each, in_turn
 
 N = 32
@@ -339,9 +339,17 @@ def nest(kind, depth, out, t):
         out[t] = out[t] + 1.0
     elif kind == "range":
         for _k in cute.range(1):
-            made = Held()  # another object in each trace
-            made.depth = [depth]
-            nest(kind, made.depth[0] - 1, out, t)
+            nest(kind, depth - 1, out, t)
+    elif kind == "objects":  # others in each trace, but alike
+
+        class Local(Held):
+            pass
+
+        made, v = Local(), cute.var(1)
+        made.parts, made.itself = {"depth": [depth], "v": v}, made
+        for _k in cute.range(made.parts["v"].get(), 2):
+            nest(kind, made.parts["depth"][0] - 1, out, t)
+            v.set((lambda: made.itself.parts["v"].get())())
     elif kind == "when":
         with cute.when(t < 10 * depth):
             nest(kind, depth - 1, out, t)
@@ -352,15 +360,22 @@ def nest(kind, depth, out, t):
             nest(kind, depth - 1, out, t)
 
 
-@pytest.mark.parametrize("kind", ["range", "while", "when"])
-def test_a_nest_of_blocks_is_traced_in_time_that_is_no_power_of_its_depth(kind):
+@pytest.mark.parametrize("kind", ["range", "objects", "while", "when"])
+def test_a_nest_of_blocks_is_entered_no_more_often_than_the_square_of_its_depth(kind, monkeypatch):
+    depth, entered = 7, []
+
+    class Counting(control.Body):
+        def __init__(self, *given):
+            entered.append(1)
+            super().__init__(*given)
+
     def body(out, t):
         out[t] = 0.0
-        nest(kind, 10, out, t)
+        nest(kind, depth, out, t)
 
-    begin = time.process_time()
+    monkeypatch.setattr(control, "Body", Counting)
     require(body, np.where(INDEX < 10, 1, 0) if kind == "when" else 1)
-    assert time.process_time() - begin < 1.0  # 2**10 traces take more
+    assert depth <= len(entered) <= depth * (depth + 3) // 2  # 2**depth without `Iterations.again`
 
 
 def test_a_body_that_moves_in_the_second_trace_of_an_outer_one_is_refused():
