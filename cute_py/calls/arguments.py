@@ -327,6 +327,8 @@ def classify(
         found.append(classify(f"{name}_{word}", part, _note(value, key, annotation), mine, outer))
         keys.append(key)
     if all(part.kind == "static" for part in found):
+        if isinstance(annotation, Spec) and isinstance(value, (list, tuple)):
+            raise refusal("argument-list", operation=name, type=type(value).__name__)
         _require_no_arrays(name, value)
         static = Argument(name, "static", value)
         if found and is_frozen(value):  # a record, which may have many parts

@@ -62,6 +62,10 @@ WORDINGS = {
         {name} of {rank} modes, for a promise of {spec}
         one entry for each mode, or one number for all
         give cute.spec as many entries as the array has modes""",
+    "argument-list": """LeafTypeError
+        a {type} of numbers, for a parameter annotated as an array
+        an array
+        pass np.array(values), of the type of the elements""",
     "argument-hidden": """LeafTypeError
         an array inside of {type}
         arrays as arguments, or in tuples, lists, dicts and dataclasses of arguments
@@ -114,5 +118,6 @@ WORDINGS = {
     "kernel-number": """LeafTypeError
         {value!r}
         a number that {dtype} can represent
-        use a number of the tensor's type, or convert the tensor""",
+        use a number of the tensor's type, or convert the tensor; pass numbers in a list as an array
+            to the kernel, np.array(values), and load its elements""",
 }

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from cute_py.atoms.arch import DEVICES, holds, number, since
 from cute_py.codegen.instructions import OLDEST, TABLE, TARGETS, of_atom
 from cute_py.errors import refusal, suggestion
-from cute_py.plan.ops import Mma
-from cute_py.plan.walk import every
+from cute_py.plan.ops import Loop, Mma, While
+from cute_py.plan.walk import blocks_of, every
 
 if TYPE_CHECKING:
     from cute_py.errors import CuteError
-    from cute_py.plan.ops import Op
+    from cute_py.plan.ops import Block, Op
     from cute_py.plan.plan import Plan
 
 NEWEST = TARGETS[-1]
@@ -102,6 +102,7 @@ def require_runnable(plan: Plan, arch: str) -> None:
     shared memory of a block, if there is too little.
     """
     require_known(arch)
+    _require_shallow(plan.body, 0, 1)
     clusters = NEEDS[".reqnctapercluster"]
     if plan.launch.cluster != (1, 1, 1) and not holds(clusters.archs, arch):
         raise _lacking(plan, arch, clusters)
@@ -116,6 +117,20 @@ def require_runnable(plan: Plan, arch: str) -> None:
         raise refusal(
             "codegen-smem", operation=plan.name, bytes=plan.smem_bytes, arch=arch, most=most
         )
+
+
+LOOPS, BLOCKS = 20, 96  # that Python's compiler takes inside of each other, for printed kernels
+
+
+def _require_shallow(block: Block, loops: int, depth: int) -> None:
+    """Refuse loops and branches that are nested deeper than a printed kernel can be."""
+    for op in block:
+        count = loops + isinstance(op, (Loop, While))
+        if count > LOOPS or depth > BLOCKS:
+            facts = {"loops": count, "depth": depth, "most": LOOPS, "blocks": BLOCKS}
+            raise refusal("codegen-nested", operation="cute.compile", where=op.where, **facts)
+        for inner in blocks_of(op):
+            _require_shallow(inner, count, depth + 1)
 
 
 def _require_native(plan: Plan, arch: str, op: Mma) -> None:

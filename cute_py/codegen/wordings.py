@@ -13,6 +13,10 @@ WORDINGS = {
         {count} elements to print in one call
         at most {most}: vprintf of a GPU takes no more
         print parts of the tensor; the emulator prints any number""",
+    "codegen-nested": """LayoutError
+        {loops} run-time loops inside of each other, {depth} blocks deep
+        at most {most} loops and {blocks} blocks: the printed kernel is Python
+        join loops, for k in cute.range(n * m) with k // m and k % m; or emulate the kernel""",
     "codegen-missing": """LayoutError
         no {name} on this machine
         the packages of the extra `cuda` (Linux)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.layout.coords import coordinates
+from cute_py.layout.queries import rank
 from cute_py.layout.tuples import show
 from cute_py.tensor.elements import axes
 from cute_py.tensor.tensor import Tensor, require_tensor
@@ -78,8 +79,8 @@ def tensor_table(tensor: Tensor) -> str:
       (0,0)  (0,1)
       (1,0)  (1,1)
     """
-    rank = len(require_tensor(tensor, "print_tensor"))
-    if not 1 <= rank <= MOST_MODES:
+    modes = rank(require_tensor(tensor, "print_tensor").layout)
+    if not 1 <= modes <= MOST_MODES:
         raise refusal("print-rank", operation="print_tensor", tensor=tensor, most=MOST_MODES)
     return "\n".join(_slabs(_table(tensor, "print_tensor"), tensor.dtype))
 

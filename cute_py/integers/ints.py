@@ -154,6 +154,8 @@ def max_(a: Leaf, b: Leaf) -> Leaf:
     """
     if a.__class__ is int and b.__class__ is int:
         return a if a >= b else b
+    if _derives(a) or _derives(b):
+        return max_(normalize(a, "max"), normalize(b, "max"))
     return neg(_compute("min", neg(a), neg(b)))
 
 
@@ -305,6 +307,9 @@ def statement(question: str, a: object, b: object) -> str:
 
 def _compute(op: str, a: Leaf, b: Leaf) -> Leaf:
     for leaf in (a, b):
+        if _derives(leaf):
+            found: Leaf = _ON_INTS[op](normalize(a, op), normalize(b, op))
+            return found
         if leaf.__class__ is not int:
             result: Leaf = _method(leaf, "cute_compute", op)(op, a, b)
             if result is not NotImplemented:
@@ -314,11 +319,32 @@ def _compute(op: str, a: Leaf, b: Leaf) -> Leaf:
 
 def _decide(question: str, a: Leaf, b: Leaf) -> bool | None:
     for leaf in (a, b):
+        if _derives(leaf):
+            found: bool | None = _ON_INTS[question](normalize(a, question), normalize(b, question))
+            return found
         if leaf.__class__ is not int:
             answer: bool | None = _method(leaf, "cute_decide", question)(question, a, b)
             if answer is not NotImplemented:
                 return answer
     raise refusal("leaf-operands", operation=question, a=a, b=b)
+
+
+def _derives(x: object) -> bool:
+    """Tell whether x is of a class derived from int, whose numbers count as ints."""
+    return x.__class__ is not int and x.__class__ is not bool and isinstance(x, int)
+
+
+_ON_INTS: dict[str, Callable[[Leaf, Leaf], Any]] = {
+    "add": add,
+    "sub": sub,
+    "mul": mul,
+    "div": div,
+    "mod": mod,
+    "min": min_,
+    "same": same,
+    "less": less,
+    "divides": divides,
+}
 
 
 def _method(x: object, name: str, operation: str) -> Callable[..., Any]:

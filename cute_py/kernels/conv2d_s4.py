@@ -97,7 +97,7 @@ def conv2d_s4(
     the filter around: a convolution proper, and not a cross-correlation.
     """
     rest = X.shape[3] % WIDTH
-    if rest.__class__ is not int or rest:  # an integer at run time is not known to be 0
+    if not isinstance(rest, int) or rest:  # an integer at run time is not known to be 0
         rule = f"channels in whole vectors of {WIDTH}"
         raise refusal("gemm-config", operation="conv2d_s4", config=cfg, rule=rule)
     _N, P, Q, K = Y.shape

@@ -202,7 +202,7 @@ class _Tiles:
             )
 
     def _of_batch(self, j: Any, count: Any) -> tuple[Any, Any]:
-        return (j, 0) if self.L.__class__ is int else (j % count, j // count)
+        return (j, 0) if isinstance(self.L, int) else (j % count, j // count)
 
 
 class _Inputs:

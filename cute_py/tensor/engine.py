@@ -22,6 +22,7 @@ from cute_py.records import Record
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
     from typing import Any
 
     from cute_py.dtypes.table import Array, Dtype, DtypeLike
@@ -81,6 +82,10 @@ class Engine(Record):
         is known only when a kernel runs.
         """
         return self
+
+    def described(self, tensor: Any, form: str, asker: FrameType) -> str:
+        """Return the text of a tensor, as `str`, `format` or `repr` asks for it in a frame."""
+        return Record.__repr__(tensor) if form == "repr" else f"{self} o {tensor.layout}"
 
     def unbounded(self) -> Engine:
         """Return the engine for a tensor with a layout of its own: the storage alone bounds it."""

@@ -5,6 +5,8 @@ Registers of a kernel compute element by element; other engines refuse, with a f
 
 from __future__ import annotations
 
+import sys
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +71,7 @@ class Operators:
 
     def __format__(self, spec: str) -> str:
         try:
-            return format(str(self), spec)
+            return format(self.engine.described(self, "format", sys._getframe(1)), spec)
         except ValueError:
             self.engine.require_known(self, f"the format {spec!r}", "cute.print")
             raise

@@ -8,6 +8,8 @@ divide does: then each access is checked. Source: cutlass include/cute/tensor_im
 
 from __future__ import annotations
 
+import sys
+
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout import AbstractTensor, tuples
@@ -50,8 +52,8 @@ class Tensor(Operators, Record, AbstractTensor):
         layout: a Layout or ComposedLayout, or a shape (compact, leftmost mode fastest).
 
     Law: tensor[c] is the element at offset layout(c), and tensor[c with `_`][x] == tensor[c with x
-    for `_`]. len(tensor) is the rank. Raises CoordinateError, naming the first coordinate, if the
-    layout is out of the bounds of the memory.
+    for `_`]. len(tensor) is refused: `cute.rank` counts modes, `cute.size` elements. Raises
+    CoordinateError, naming the first coordinate, if the layout is out of the bounds of the memory.
 
     >>> import numpy as np
     >>> from cute_py import _
@@ -103,15 +105,27 @@ class Tensor(Operators, Record, AbstractTensor):
             self.engine.require_known(self, "a set, a dict or hash()", "cute.when and ==")
         return Record.__hash__(self)
 
+    def __copy__(self) -> Tensor:
+        """Return a copy of the elements, as NumPy does."""
+        return self.__deepcopy__({})
+
     def __deepcopy__(self, memo: dict[int, object]) -> Tensor:
-        """Return a copy of the elements; refuse for those of a kernel, which cute.copy moves."""
-        self.engine.require_known(self, "copy.deepcopy", "cute.make_rmem_tensor and cute.copy")
+        """Return a copy of the elements: registers of a kernel in new registers. Refuse for other
+        memory of a kernel, which cute.copy moves.
+        """
+        if self.engine.computes:
+            return self._operate("copy", self)  # type: ignore[no-any-return]
+        instead = "r = cute.make_fragment_like(x), and cute.copy(x, r)"
+        self.engine.require_known(self, "copy.copy or copy.deepcopy", instead)
         from copy import deepcopy
 
         return derived(deepcopy(self.engine, memo), self.layout)
 
     def __str__(self) -> str:
-        return f"{self.engine} o {self.layout}"
+        return self.engine.described(self, "str", sys._getframe(1))
+
+    def __repr__(self) -> str:
+        return self.engine.described(self, "repr", sys._getframe(1))
 
     # -- its parts
 
@@ -160,8 +174,17 @@ class Tensor(Operators, Record, AbstractTensor):
             return None
         return memory, self.engine.offset, (shape, strides)
 
-    def __len__(self) -> int:
-        return len(self.layout)
+    def __len__(self) -> NoReturn:
+        """Refuse: the first extent, as in NumPy, or the number of modes could be meant."""
+        raise refusal("tensor-length", operation="Tensor", tensor=self)
+
+    def __contains__(self, value: object) -> NoReturn:
+        """Refuse: elements of a kernel are not known, and those on the host are an array's."""
+        raise refusal("tensor-iteration", operation="Tensor", tensor=self)
+
+    def __reversed__(self) -> NoReturn:
+        """Refuse, as iteration does."""
+        raise refusal("tensor-iteration", operation="Tensor", tensor=self)
 
     def size(self) -> Leaf:
         """Return the number of elements."""

@@ -26,6 +26,11 @@ WORDINGS = {
         a coordinate or an index for each element
         use tensor[c] for c in coordinates(tensor.shape); in a kernel tensor[i] for i in
             cute.range(n), on the host to_numpy()""",
+    "tensor-length": """LeafTypeError
+        len of {tensor}
+        what is to be counted: modes, elements, or the extent of a mode
+        use cute.size(x, 0) for the extent of mode 0, x.size() for all elements, cute.rank(x) for
+            the number of modes""",
     "tensor-product": """LayoutError
         {tensor}
         a layout: a product needs more memory than the tensor has

@@ -20,7 +20,7 @@ from cute_py.layout.layout import Layout
 from cute_py.layout.modes import get
 from cute_py.layout.offsets import offsets
 from cute_py.layout.properties import is_injective
-from cute_py.layout.queries import is_static, size
+from cute_py.layout.queries import is_static, rank, size
 from cute_py.tensor.engine import Pointer
 from cute_py.tensor.tensor import Tensor
 from cute_py.tiled.fragments import holds, layout_of
@@ -120,7 +120,7 @@ def _require_parts(atom: Copy_Atom, src: AnyLayout, dst: AnyLayout) -> None:
     num_src, num_dst = atom.num_val_src, atom.num_val_dst
     accesses, rest = divmod(ints.as_int(size(src, 0), "copy"), num_src)
     arriving = ints.as_int(size(dst, 0), "copy")
-    modes = [tuples.product_each(x.shape)[1:] if len(x) > 1 else () for x in (src, dst)]
+    modes = [tuples.product_each(x.shape)[1:] if rank(x) > 1 else () for x in (src, dst)]
     same = len(modes[0]) == len(modes[1]) and all(
         ints.settle(ints.same, a, b, "copy") for a, b in zip(*modes, strict=True)
     )

@@ -18,7 +18,7 @@ from cute_py.layout.algebra.inverse import left_inverse, right_inverse
 from cute_py.layout.algebra.product import raked_product
 from cute_py.layout.layout import INTS, Layout, make_layout, on_inner, raw, raw_flat
 from cute_py.layout.modes import get, modes_of, slice_
-from cute_py.layout.queries import cosize, size
+from cute_py.layout.queries import cosize, rank, size
 from cute_py.layout.tuples import _
 from cute_py.records import Record, Value
 from cute_py.tensor.elements import reach
@@ -241,7 +241,7 @@ class ThrCopy(Record):
 
     def _partition(self, side: str, x: AnyLayout) -> Alike:
         by_thread = self.tiled_copy._tidfrg(side, x)
-        return part_at((self.thr_idx, _, whole(len(x))), by_thread)
+        return part_at((self.thr_idx, _, whole(rank(x))), by_thread)
 
     def retile_S(self, fragment: AnyLayout) -> Alike:
         """Return the fragment in the order in which the copy reads it; see `TiledCopy.retile`."""

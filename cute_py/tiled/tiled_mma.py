@@ -320,7 +320,7 @@ class ThrMMA(Record):
         v, *mnk = self.thr_vmnk
         thread = (v, tuple([mnk[i] for i in _MODES[operand]]))
         layout = self.tiled_mma._thrfrg(operand, x)
-        return part_at((thread, (_, (_,) * len(x))), layout)
+        return part_at((thread, (_, (_,) * rank(x))), layout)
 
     def make_fragment_A(self, part: AnyLayout) -> Alike:
         """Return registers for a part of A; for an atom that reads A from shared memory the pair

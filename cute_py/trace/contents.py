@@ -211,6 +211,11 @@ class Snapshot:
         return {**parts, **state} if isinstance(state, dict) and parts else state or parts or None
 
 
+def contents_of(value: object) -> object:
+    """Return the contents of a value, without arrays that are too large to compare."""
+    return Snapshot([]).contents(value)
+
+
 def _own_entries(kind: type) -> Iterator[tuple[str, object]]:
     """Give the attributes of a class that its user may change."""
     for name, value in vars(kind).items():
@@ -288,19 +293,24 @@ def same(a: Any, b: Any) -> bool:
     return _same(a, b, set())
 
 
-def _same(a: Any, b: Any, met: set[tuple[int, int]]) -> bool:
+def same_state(a: Any, b: Any) -> bool:
+    """Tell whether two readings cannot be told apart, but by the identity of objects: code would do
+    the same with both.
+    """
+    return _same(a, b, {})
+
+
+def _same(a: Any, b: Any, met: set[tuple[int, int]] | dict[object, int]) -> bool:
+    """Compare two readings. `met`: the pairs that are compared already; or, for `same_state`, the
+    partner of each part of a and of b, which stays its partner.
+    """
+    strict = isinstance(met, dict)
     if isinstance(a, Contents) and isinstance(b, Contents):
-        if (id(a), id(b)) in met:
-            return True
-        met.add((id(a), id(b)))
-        if not _alike(a.value, b.value) or (len(a.parts) != len(b.parts) and not a.grows):
-            return False
-        if any(_hides(key, b.value) for key in b.parts.keys() - a.parts.keys()):
-            return False
-        return all(key in b.parts and _same(x, b.parts[key], met) for key, x in a.parts.items())
+        known = _met(a, b, met)
+        return _same_parts(a, b, met) if known is None else known
     if isinstance(a, Unreadable) and isinstance(b, Unreadable):
         return a.value is b.value
-    if a is b or isinstance(b, (Int, Condition)):
+    if a is b or (isinstance(b, (Int, Condition)) and not strict):
         return True
     if type(a) is not type(b):
         return False
@@ -311,7 +321,31 @@ def _same(a: Any, b: Any, met: set[tuple[int, int]]) -> bool:
     try:
         return str(a) == str(b)
     except CuteError:  # made of values of an iteration that has ended
+        return not strict
+
+
+def _met(a: Contents, b: Contents, met: set[tuple[int, int]] | dict[object, int]) -> bool | None:
+    """Return what is known of two parts already, and remember that they are compared."""
+    if isinstance(met, dict):
+        keys = ("a", id(a)), ("b", id(b))
+        if any(key in met for key in keys):
+            return [met.get(key) for key in keys] == [id(b), id(a)]
+        met.update(zip(keys, (id(b), id(a)), strict=True))
+        return None
+    if (id(a), id(b)) in met:
         return True
+    met.add((id(a), id(b)))
+    return None
+
+
+def _same_parts(a: Contents, b: Contents, met: set[tuple[int, int]] | dict[object, int]) -> bool:
+    strict = isinstance(met, dict)
+    grows = a.grows and not strict
+    if not _alike(a.value, b.value, strict) or (len(a.parts) != len(b.parts) and not grows):
+        return False
+    if any(_hides(key, b.value) for key in b.parts.keys() - a.parts.keys()):
+        return False
+    return all(key in b.parts and _same(x, b.parts[key], met) for key, x in a.parts.items())
 
 
 def _hides(key: Any, value: object) -> bool:
@@ -322,18 +356,34 @@ def _hides(key: Any, value: object) -> bool:
     return held is not MISSING and not hasattr(type(held), "__get__")
 
 
-def _alike(a: Any, b: Any) -> bool:
-    """Tell whether two values are one, or containers, functions or iterators of one kind."""
+def _alike(a: Any, b: Any, strict: bool) -> bool:
+    """Tell whether two values are one, or containers, functions or iterators of one kind; `strict`:
+    or any objects of one class, as all of their parts are compared, or of two from one `class`.
+    """
     if a is b:
         return True
+    if strict and not any(map(is_foreign, (type(a), type(b)))):
+        return _twins(type(a), type(b))
     if type(a) is not type(b):
         return False
+    if strict and isinstance(a, type):
+        return _twins(a, b)
     if isinstance(a, FunctionType):
         return a.__code__ is b.__code__
     if isinstance(a, GeneratorType):
         return a.gi_code is b.gi_code
+    if strict:
+        return True
     iterates = hasattr(a, "__next__") and is_foreign(type(a))
     return isinstance(a, (*_CONTAINERS, CellType, MethodType)) or iterates
+
+
+def _twins(a: type, b: type) -> bool:
+    """Tell whether two classes are one, or may come from one statement; their attributes are
+    compared apart.
+    """
+    bases = ([x for x in kind.__bases__ if is_foreign(x)] for kind in (a, b))
+    return a is b or (a.__qualname__ == b.__qualname__ and next(bases) == next(bases))
 
 
 def unreadable_in(reading: object) -> object:

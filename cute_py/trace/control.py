@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
+from itertools import zip_longest
 
 from cute_py.errors import kernel_line, place_text, refusal, refusal_here
 from cute_py.integers import ints
@@ -18,16 +19,18 @@ from cute_py.plan.conditions import bounds_of, uniformity
 from cute_py.plan.ops import If, Leave, Let, Loop, Set, WaitUntil, While
 from cute_py.plan.walk import every
 from cute_py.tensor.tensor import require_tensor
+from cute_py.trace.askers import require_for
 from cute_py.trace.facts import learn
 from cute_py.trace.liveness import in_for_statement
 from cute_py.trace.lower import access, require_own
-from cute_py.trace.rebinding import Iterations, Rebinding
+from cute_py.trace.naming import written
+from cute_py.trace.rebinding import Iterations, Rebinding, Repeated
 from cute_py.trace.runtime_integers import Condition, Promised, as_condition, bare, new_symbol
-from cute_py.trace.state import Scope, current, emit, require_choice
+from cute_py.trace.state import Scope, current, emit, require_choice, text_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from typing import NoReturn
 
     from cute_py.layout.types import Leaf
@@ -76,37 +79,32 @@ class range_:
 
 
 def _loop(trace: Trace, loop: range_, line: tuple[str, int]) -> Iterator[Leaf]:
-    start, stop = bare(loop.start, "cute.range"), bare(loop.stop, "cute.range")
-    outer = trace.scope
-    counters = dict(trace.counters)
-    scope = uniformity(trace.uniform, start, stop)
-    names = Iterations()
-    runs: list[list[Op]] = []
+    """Trace the body twice, and record the loop. In the second trace of an enclosing body one trace
+    is enough if it ends where the first ones did: so a nest takes no time exponential in its depth.
+    """
+    bounds = bare(loop.start, "cute.range"), bare(loop.stop, "cute.range"), loop.step
+    scope = uniformity(trace.uniform, *bounds[:2])
+    counters, outer = dict(trace.counters), (trace.loops, trace.known)
+    names = Iterations(next(trace.known, None))
+    bodies: list[list[Op]] = []
     name = ""
-    for _trace in (1, 2):
-        trace.counters = dict(counters)
+    while names.again():
+        trace.counters, trace.loops, trace.known = dict(counters), [], iter(names.loops)
         name = trace.name_for("k")
-        inner = Scope("loop", outer, line)
-        trace.scope = inner
-        done = False
-        try:
-            yield _variable(trace, name, (start, stop, loop.step), scope)
-            done = True
-        finally:
-            if not done:
-                trace.leave("run-time loop", line)
-                names.locked.unlock()
-            finished = trace.scope is inner
-            trace.close(inner, outer)
-        if not finished:
-            raise refusal_here("trace-interleaved", operation="cute.range")
+        body = Body(trace, "loop", line)
+        with body.ending("cute.range"):
+            require_for(sys._getframe(), first=not bodies)
+            yield _variable(trace, name, bounds, scope)
+            require_for(sys._getframe(), first=False)
         trace.require_sound()
-        runs.append(inner.ops)
-        names.record()
+        bodies.append(body.inner.ops)
+        names.record(trace.loops)
+    trace.loops, trace.known = outer
+    trace.loops.append(names)
     names.locked.unlock()
-    _require_same(runs[0], runs[1])
-    names.check(_surely_runs(start, stop, loop.step))
-    trace.emit(Loop(name, start, stop, loop.step, tuple(runs[1]), scope, line=line))
+    _require_same(bodies[0], bodies[-1], "cute.range")
+    names.check(_surely_runs(*bounds))
+    trace.emit(Loop(name, *bounds, tuple(bodies[-1]), scope, line=line))
 
 
 def _surely_runs(start: Leaf, stop: Leaf, step: int) -> bool:
@@ -150,24 +148,17 @@ def count_bound(trace: Trace, x: Scalar, high: int | None) -> int | None:
     return _COUNT
 
 
-def _require_same(first: list[Op], second: list[Op]) -> None:
+def _require_same(first: Sequence[Op], second: Sequence[Op], operation: str) -> None:
     """Refuse a body that recorded other ops the second time, with the first line that differs."""
-    for a, b in zip(first, second, strict=False):
+    for a, b in zip_longest(first, second):
         if a != b:
-            _refuse_change(a, b)
-    if len(first) != len(second):
-        longer = first if len(first) > len(second) else second
-        _refuse_change(longer[min(len(first), len(second))], None)
-
-
-def _refuse_change(a: Op, b: Op | None) -> None:
-    raise refusal(
-        "trace-changes",
-        operation="cute.range",
-        first=str(a),
-        second="nothing" if b is None else str(b),
-        where=place_text(a.line),
-    )
+            if a is not None and b is not None and str(a) == str(b):
+                for block in a.blocks:
+                    _require_same(getattr(a, block), getattr(b, block), operation)
+            texts = ["nothing" if x is None else str(x) for x in (a, b)]
+            facts = dict(zip(("first", "second"), texts, strict=True))
+            where = place_text((b if a is None else a).line)
+            raise refusal("trace-changes", operation=operation, where=where, **facts)
 
 
 class Body:
@@ -189,7 +180,8 @@ class Body:
         whole = self.trace.scope is self.inner
         self.trace.close(self.inner, self.outer)
         if kind is not None:
-            self.trace.leave(self.inner.kind, self.line)
+            kind = self.inner.kind
+            self.trace.leave("run-time loop" if kind == "loop" else kind, self.line)
             return False
         if not whole:
             raise refusal_here("trace-interleaved", operation=operation)
@@ -264,16 +256,31 @@ class while_(BlockStatement):
 
     def _begin(self) -> None:
         trace, self.line = current(), kernel_line()
+        self.state = Repeated(self.condition, "cute.while_", self.line)
+        counters, first = dict(trace.counters), self._test(trace)
+        trace.counters = counters
+        second = self._test(trace)
+        _require_same(first, second, "cute.while_")
+        *test, last = second
+        assert isinstance(last, While)
+        self.test, self.cond = tuple(test), last.cond
+        self.body = Body(trace, "loop", self.line)
+        learn(self.body.inner, self.cond)
+        self.guard = Rebinding("cute.while_", "loop")
+
+    def _test(self, trace: Trace) -> list[Op]:
+        """Return the ops of the condition, and last a loop without them and without a body."""
         with trace.block("loop", self.line) as test:
             truth = as_condition(self.condition(), "cute.while_")
             if isinstance(truth, bool):
                 raise refusal_here("kernel-while", operation="cute.while_", value=truth)
-        self.test, self.cond = tuple(test.ops), truth.cond
-        self.body = Body(trace, "loop", self.line)
-        self.body.learn(truth)
-        self.guard = Rebinding("cute.while_", "loop")
+        self.state.record()
+        scope = uniformity(trace.uniform, truth.cond)
+        return [*test.ops, While((), truth.cond, (), scope, line=self.line)]
 
     def _record(self) -> None:
+        self.state.record()
+        self.state.locked.unlock()
         ops, trace = self.body.ops, self.body.trace
         if not self.test and not any(isinstance(op, Leave) for op in every(ops)):
             raise refusal_here("kernel-while", operation="cute.while_", value=self.cond)
@@ -432,18 +439,34 @@ class Var:
         self.scope.require_open(self)
         emit(Set, self.name, bare(value, "cute.var"))
 
+    def __copy__(self) -> Var:
+        """Return a new variable with the current value."""
+        promise = self.promise
+        ends = promise.low, promise.high
+        return Var(self.get(), *ends, multiple_of=promise.unit, uniform=promise.uniform)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Var:
+        return self.__copy__()
+
     def __str__(self) -> str:
-        return f"the variable {self.name}"
+        return text_for(sys._getframe(1), f"the variable {self.name}")
+
+    def __format__(self, spec: str) -> str:
+        return text_for(sys._getframe(1), f"the variable {written(self) or self.name}")
 
     def __bool__(self) -> bool:
         self._refuse()
 
     def _refuse(self, *operands: object) -> NoReturn:
-        raise refusal_here("kernel-variable", operation="cute.var", name=self.name)
+        name = written(self) or self.name
+        raise refusal_here("kernel-variable", operation="cute.var", name=name)
 
 
 _BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor", "lshift")
-_OTHERS = ("rshift", "lt", "le", "gt", "ge", "eq", "ne", "neg", "index", "int", "float", "hash")
+_OTHERS = (
+    *("rshift", "lt", "le", "gt", "ge", "eq", "ne", "neg", "pos", "invert", "abs", "round", "pow"),
+    *("divmod", "matmul", "index", "int", "float", "hash", "len", "iter"),
+)
 for _name in (*_OTHERS, *[f"{side}{name}" for side in ("", "r", "i") for name in _BINARY]):
     setattr(Var, f"__{_name}__", Var._refuse)
 

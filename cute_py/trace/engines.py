@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cute_py.dtypes.packing import PACKED
 from cute_py.dtypes.table import Dtype
-from cute_py.errors import refusal_here
+from cute_py.errors import is_own, refusal_here
 from cute_py.integers import ints
 from cute_py.layout.basis import add_coordinates, make_basis_like
 from cute_py.layout.coords import crd2idx
@@ -19,11 +19,13 @@ from cute_py.plan.functions import FUNCTIONS
 from cute_py.plan.plan import Registers
 from cute_py.tensor.engine import Engine
 from cute_py.tensor.tensor import derived
-from cute_py.trace.state import Scope, current
+from cute_py.trace.naming import called, variable
+from cute_py.trace.state import Scope, current, text_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
     from typing import Any, Self
 
     from cute_py.dtypes.table import DtypeLike
@@ -80,6 +82,12 @@ class KernelEngine(Engine):
     def operate(self, name: str, *operands: object) -> Alike:
         """Refuse: memory is not an operand."""
         raise refusal_here("engine-arithmetic", operation=name, engine=self)
+
+    def described(self, tensor: Any, form: str, asker: FrameType) -> str:
+        """Return the text of a tensor; for messages with the name of its variable."""
+        plain = super().described(tensor, form, asker)
+        name = variable(tensor) if form == "format" and is_own(asker) else ""
+        return plain if name in ("", self.name) else f"{name}, {plain}"
 
     def __str__(self) -> str:
         moved = "" if ints.is_zero(self.offset) else f"+{self.offset}"
@@ -373,6 +381,16 @@ class Register(Storage):
         if self.copied:
             raise refusal_here("kernel-element", operation="tensor")
         current().record.assign(self.element(offset), value)
+
+    def described(self, tensor: Any, form: str, asker: FrameType) -> str:
+        """Return the text of a tensor: for messages what the user's code calls it. Refuse to give
+        it to the user's code, but by `repr`.
+        """
+        plain = super().described(tensor, "str", asker)
+        if form == "repr" and not is_own(asker):
+            return f"<run-time registers {plain}>"
+        text = plain if form == "str" and is_own(asker) else called(tensor)
+        return text_for(asker, text)
 
     def element(self, offset: IntTuple) -> Any:
         """Return the tensor of one element, which aliases the storage."""

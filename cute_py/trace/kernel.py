@@ -28,9 +28,11 @@ from cute_py.plan.walk import divisors_in, storages
 from cute_py.tensor.tensor import derived, pointer_makers, register_allocators
 from cute_py.trace import arithmetic, copying, memory
 from cute_py.trace.arithmetic import new_registers
+from cute_py.trace.contents import contents_of, same
 from cute_py.trace.engines import GlobalMemory
 from cute_py.trace.lower import register
 from cute_py.trace.memory import Tensors, memory_at, registers_of
+from cute_py.trace.rebinding import refuse_recursion
 from cute_py.trace.runtime_integers import compare, new_symbol
 from cute_py.trace.state import Trace, hidden_refusal, raise_swallowed, recording
 
@@ -278,16 +280,28 @@ def _traced(kernel: Kernel, arguments: tuple[Argument, ...]) -> Plan:
             verify(plan)
     except CuteError as error:
         raise _located(_promising(error, state), state.root.line) from None
-    except (TypeError, ValueError, IndexError) as error:
+    except (TypeError, ValueError, IndexError, AttributeError) as error:
         found = _in_our_words(error, state, arguments)
         if found is None:
             raise
         raise _located(found.with_traceback(error.__traceback__), state.root.line) from None
+    except RecursionError as error:
+        raise _endless(error, state) from None
     finally:
         for each in state.locked:
             each.unlock()
         state.forget()
     return plan
+
+
+def _endless(error: RecursionError, state: Trace) -> Exception:
+    """Return the refusal of functions that call themselves; another recursion stays an error."""
+    frames = [frame for frame, _line in traceback.walk_tb(error.__traceback__)]
+    try:
+        refuse_recursion([frame.f_code for frame in frames if not is_hidden(frame)])
+    except CuteError as found:
+        return _located(found.with_traceback(error.__traceback__), state.root.line)
+    return error
 
 
 def _in_our_words(
@@ -302,15 +316,19 @@ def _in_our_words(
     if isinstance(error, IndexError):
         scalars = [a.name for a in arguments if getattr(a.value, "shape", None) == ()]
         return refusal("argument-modes", operation="kernel", name=scalars[0]) if scalars else None
+    if isinstance(error, AttributeError):
+        if error.name != "to" or not isinstance(error.obj, (int, float)):
+            return None
+        return refusal("trace-number-to", operation="kernel", value=error.obj)
     replaced = hidden_refusal(state)
     if replaced is not None or not _NAMES.search(str(error)):
         return replaced
-    facts = {"value": "a value", "use": f"a function of Python ({error})"}
-    instead = "cute.when, cute.where, or a tensor in memory"
+    facts: dict[str, Any] = {"value": "a value", "use": f"a function of Python ({error})"}
+    instead = "cute.when, cute.where; for a list np.array(values), passed to the kernel"
     return refusal("trace-python", operation="kernel", **facts, instead=instead)
 
 
-_NAMES = re.compile(r"\b(Int|Condition)\b")
+_NAMES = re.compile(r"\b(Int|Condition|Tensor|Var)\b")
 
 
 def _run(kernel: Kernel, arguments: tuple[Argument, ...], state: Trace) -> None:
@@ -322,12 +340,27 @@ def _run(kernel: Kernel, arguments: tuple[Argument, ...], state: Trace) -> None:
     bound = kernel.signature.bind_partial()
     given = [rebuilt(a, made) for a in arguments]
     bound.arguments.update(zip(kernel.signature.parameters, given, strict=True))
-    state.frame = sys._getframe()
+    state.frame, before = sys._getframe(), _containers(arguments)
     result = kernel.function(*bound.args, **bound.kwargs)
     raise_swallowed(state)
+    for name, held in _containers(arguments).items():
+        if not same(before[name], held):
+            kind = type(held.value).__name__
+            raise refusal("argument-changed", operation=kernel.__name__, name=name, type=kind)
     if result is not None and kernel.__name__ != "<lambda>":
         raise refusal("kernel-returns", operation=kernel.__name__, type=type(result).__name__)
     state.require_sound()
+
+
+def _containers(arguments: tuple[Argument, ...]) -> dict[str, Any]:
+    """Return what the lists, tuples and dicts contain that are compile-time values."""
+    found: dict[str, Any] = {}
+    for a in arguments:
+        if a.kind == "group":
+            found |= _containers(a.parts)
+        elif a.kind == "static" and isinstance(a.value, (list, tuple, dict)):
+            found[a.name] = contents_of(a.value)
+    return found
 
 
 def _plan(kernel: Kernel, state: Trace) -> Plan:

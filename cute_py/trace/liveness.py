@@ -50,12 +50,19 @@ def loaded_between(code: CodeType, first: int, last: int) -> set[object]:
     """Return the names that code loads between the instructions at two offsets (bytes); equal: in
     the loop that begins there.
     """
-    instructions, _position = _instructions(code)
+    instructions, start, end = _block(code, first, last)
+    return {word for x in instructions[start:end] if "LOAD" in x.opname for word in _words(x)}
+
+
+def _block(code: CodeType, first: int, last: int) -> tuple[list[dis.Instruction], int, int]:
+    """Return the instructions of code, and the numbers of those at two offsets (bytes); if they are
+    equal, of the ends of the loop that begins there.
+    """
     start, end = number_at(code, first), number_at(code, last)
     if start == end:
         body, after = loop_ends(code, first)
         start, end = (start, start) if body is None or after is None else (body, after)
-    return {word for x in instructions[start:end] if "LOAD" in x.opname for word in _words(x)}
+    return _instructions(code)[0], start, end
 
 
 def loop_ends(code: CodeType, offset: int) -> tuple[int | None, int | None]:
@@ -81,6 +88,29 @@ def in_for_statement(frame: FrameType) -> bool:
     )
 
 
+def asks_by_statement(frame: FrameType) -> bool:
+    """Return whether a frame is asking an iterator for its next value by a `for` statement."""
+    instructions, _position = _instructions(frame.f_code)
+    x = instructions[number_at(frame.f_code, frame.f_lasti)]
+    collects = frame.f_code.co_name in _COMPREHENSIONS or _collects(instructions, x)
+    return x.opname == "FOR_ITER" and not collects
+
+
+def delegates(frame: FrameType) -> bool:
+    """Return whether a frame is asking an iterator for its next value by `yield from`."""
+    instructions, _position = _instructions(frame.f_code)
+    return instructions[number_at(frame.f_code, frame.f_lasti)].opname == "SEND"
+
+
+def yields_between(code: CodeType, first: int, last: int) -> bool:
+    """Return whether code has a `yield` between the instructions at two offsets (bytes); equal: in
+    the loop that begins there, or by `yield from` there.
+    """
+    instructions, start, end = _block(code, first, last)
+    return any(x.opname in ("YIELD_VALUE", "SEND") for x in instructions[start : end + 1])
+
+
+_COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>")  # functions, up to Python 3.11
 _COLLECTS = ("LIST_APPEND", "SET_ADD", "MAP_ADD")
 
 
@@ -92,6 +122,11 @@ def _comprehends(instructions: list[dis.Instruction], start: int) -> bool:
     head = next((x for x in instructions[start:] if x.opname == "FOR_ITER"), None)
     if head is None:
         return False
+    return _collects(instructions, head)
+
+
+def _collects(instructions: list[dis.Instruction], head: dis.Instruction) -> bool:
+    """Return whether the loop that begins with an instruction is one of a comprehension."""
     back = [
         k
         for k, x in enumerate(instructions)

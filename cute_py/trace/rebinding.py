@@ -11,18 +11,41 @@ from __future__ import annotations
 import ast
 import linecache
 import sys
+from collections import Counter
 from functools import lru_cache
 from types import CodeType
 
 from cute_py.errors import is_own, place_text, refusal
-from cute_py.trace.contents import Locked, Snapshot, same, unreadable_in
+from cute_py.trace.askers import require_statement
+from cute_py.trace.contents import (
+    Contents,
+    Locked,
+    Snapshot,
+    same,
+    same_state,
+    unreadable_in,
+)
 from cute_py.trace.liveness import loaded_between, loop_ends, number_at, used_after, used_from
 from cute_py.trace.state import current
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
-    from typing import NoReturn
+    from typing import NoReturn, TypeAlias
+
+    Alike: TypeAlias = Callable[[object, object], bool]
+
+
+MOST_NESTED = 200  # blocks, from where on functions that call themselves are refused
+_RECURSION = 16  # calls of a function inside of itself, where these or Python's stack are reached
+
+
+def refuse_recursion(calls: list[CodeType]) -> None:
+    """Refuse functions that call themselves, maybe through each other, among nested calls."""
+    names = [code.co_name for code, count in Counter(calls).items() if count >= _RECURSION]
+    if names:
+        raise refusal("trace-recursion", operation="kernel", names=", ".join(names))
 
 
 class Entry:
@@ -32,6 +55,8 @@ class Entry:
 
     def __init__(self) -> None:
         self.frames = kernel_frames()
+        if current().scope.depth >= MOST_NESTED:
+            refuse_recursion([frame.f_code for frame in self.frames])
         self.places = [(frame.f_lineno, frame.f_lasti) for frame in self.frames]
         self.before = Snapshot(self.frames)
         self.locked = Locked(self.before.large)
@@ -72,6 +97,7 @@ class Rebinding(Entry):
             if id(frame) not in now:  # it has returned
                 continue
             (line, entry), code = self.places[i], frame.f_code
+            require_statement(frame, entry, self.operation)
             if frame.f_lasti != entry and (i or line != frame.f_lineno):
                 self._refuse_word(frame, leaves(code, line, frame.f_lineno))
             before, later = self.before.names[i], after.names[i]
@@ -86,39 +112,107 @@ class Rebinding(Entry):
 
 
 class Iterations(Entry):
-    """The names at the entry of a run-time loop, compared after each run of its body."""
+    """The names at the entry of a run-time loop, compared after each trace of its body.
 
-    def __init__(self) -> None:
+    `known`: the same of this loop, when the body of an enclosing one was traced before.
+    `loops`: the same of the loops inside, in the last trace; at first, in that of `known`.
+    """
+
+    def __init__(self, known: Iterations | None) -> None:
         super().__init__()
         self.seen = [self.before]
+        self.codes = [(frame.f_code, frame.f_lasti) for frame in self.frames]
+        self.known = known if known is not None and known.codes == self.codes else None
+        self.loops: list[Iterations] = self.known.loops if self.known else []
 
-    def record(self) -> None:
-        """Keep the names at the end of one trace of the body."""
+    def record(self, loops: list[Iterations]) -> None:
+        """Keep the names at the end of one trace of the body, and the loops inside."""
         self.seen.append(Snapshot(self.frames))
+        self.loops = loops
+
+    def again(self) -> bool:
+        """Tell whether the body must be traced: at first, and again where one trace does not show
+        what a second one would record. It does where it ended as those of `known` did: they have
+        shown that nothing moves from there on.
+        """
+        if len(self.seen) != 2:
+            return len(self.seen) < 2
+        if self.known is None:
+            return True
+        before, after = self.known.seen[-1], self.seen[-1]
+        return any(self._moving(i, before, after, same_state) for i in range(len(self.frames)))
+
+    def _body(self, i: int) -> tuple[int, int]:
+        """Return the numbers of the first instructions of an iteration, and after the loop."""
+        code, entry = self.codes[i]
+        start, end = loop_ends(code, entry)
+        if start is None or end is None:  # it calls what has the loop
+            start = end = number_at(code, entry) + 1
+        return start, end
+
+    def _moving(self, i: int, before: Snapshot, after: Snapshot, alike: Alike) -> set[str]:
+        names = changed(before.names[i], after.names[i], alike)
+        return used_from(self.codes[i][0], self._body(i)[0], names)
 
     def check(self, sure: bool) -> None:
         """Refuse loop-carried names and, in a loop that may not run (not `sure`), names that the
         body changes and the code after it uses.
         """
+        first, middle, last = self.seen[0], self.seen[1], self.seen[-1]
         for i, frame in enumerate(self.frames):
-            (line, entry), code = self.places[i], frame.f_code
-            before, middle, after = (x.names[i] for x in self.seen)
-            start, end = loop_ends(code, entry)
-            if start is None or end is None:  # it calls what has the loop
-                start = end = number_at(code, entry) + 1
-            moving = used_from(code, start, changed(middle, after))
+            code, entry = self.codes[i]
+            where, after = _where(frame, self.places[i][0]), last.names[i]
+            moving = self._moving(i, middle, last, same)
             if moving:
-                raise refusal(
-                    "trace-carried",
-                    operation="cute.range",
-                    names=", ".join(sorted(moving)),
-                    where=_where(frame, line),
-                )
+                names = ", ".join(sorted(moving))
+                raise refusal("trace-carried", operation="cute.range", names=names, where=where)
             if not sure:
-                used = used_from(code, end, changed(before, after))
+                used = used_from(code, self._body(i)[1], changed(first.names[i], after))
                 if used:
-                    refuse_rebound("cute.range", "loop", used, _where(frame, line))
+                    refuse_rebound("cute.range", "loop", used, where)
             refuse_unreadable(frame, (entry, entry), after, "cute.range")
+        self.frames, self.known = [], None
+
+
+class Repeated:
+    """What a function contains that is called in each iteration of a loop, compared after each of
+    its calls and after the body: a value that changes then would be that of the trace.
+    """
+
+    def __init__(
+        self, function: Callable[[], object], operation: str, line: tuple[str, int]
+    ) -> None:
+        self.function, self.operation, self.line = function, operation, line
+        self.seen: object = None
+        self.locked = Locked([])
+
+    def record(self) -> None:
+        """Read what the function contains now; refuse it if that has changed."""
+        reading = Snapshot([])
+        before, self.seen = self.seen, reading.contents(self.function)
+        names, where = sorted(_changed_parts(before, self.seen)), place_text(self.line)
+        if before is not None and names:
+            facts = {"names": ", ".join(names), "where": where}
+            raise refusal("trace-carried", operation=self.operation, **facts)
+        value = unreadable_in(self.seen)
+        if value is not None:
+            facts = {"name": "the condition", "type": type(value).__name__}
+            raise refusal("trace-unreadable", operation=self.operation, where=where, **facts)
+        self.locked.unlock()
+        self.locked = Locked(reading.large)
+        current().locked.append(self.locked)
+
+
+def _changed_parts(a: object, b: object) -> list[str]:
+    """Return the names of the parts of a value in which two readings differ, of a function its
+    variables.
+    """
+    if same(a, b):
+        return []
+    if not (isinstance(a, Contents) and isinstance(b, Contents)):
+        return ["the condition"]
+    keys = [k for k in a.parts if k not in b.parts or not same(a.parts[k], b.parts[k])]
+    return [str(key[-1] if isinstance(key, tuple) else key) for key in keys] or ["the condition"]
 
 
 def kernel_frames() -> list[FrameType]:
@@ -132,9 +226,10 @@ def kernel_frames() -> list[FrameType]:
     return found
 
 
-def changed(before: dict[str, object], after: dict[str, object]) -> list[str]:
-    """Return the names that are new, or contain something else than before."""
-    return [name for name, x in after.items() if name not in before or not same(before[name], x)]
+def changed(before: dict[str, object], after: dict[str, object], alike: Alike = same) -> list[str]:
+    """Return the names that are new, deleted, or contain something else than before."""
+    kept = [name for name in after if name in before and alike(before[name], after[name])]
+    return list((before.keys() | after.keys()) - set(kept))
 
 
 def refuse_unreadable(

@@ -29,7 +29,8 @@ from cute_py.plan.conditions import (
 )
 from cute_py.plan.ops.control import Let, Promise, let_bounds
 from cute_py.trace import facts
-from cute_py.trace.state import current, emit, require_choice
+from cute_py.trace.decided import decided
+from cute_py.trace.state import current, emit, require_choice, text_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,6 +46,10 @@ if TYPE_CHECKING:
     Binary: TypeAlias = Callable[["Int", object], Leaf]
 
 _set = object.__setattr__
+
+
+RUN_TIME = "<run-time"  # so begins the repr of a value that is known only at run time
+_POWERS = "x * x, or 1 << n for a power of two"
 
 
 class _RunTime:
@@ -84,11 +89,15 @@ class _RunTime:
     def _structure(self) -> int:
         return object.__hash__(self)
 
+    def _text(self) -> str:
+        """Return the text in the plan."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return text_for(sys._getframe(1), self._text())
+
     def __format__(self, spec: str) -> str:
-        try:
-            return format(str(self), spec)
-        except ValueError:
-            self._refuse(f"the format {spec!r}", "f'{x}', its text in the plan; or cute.print")
+        return format(text_for(sys._getframe(1), self._text()), spec)
 
     def __array__(self, *options: object) -> NoReturn:
         self._refuse("a NumPy function or index", "cute.where, or a tensor in memory")
@@ -102,8 +111,8 @@ class _RunTime:
     def __reduce__(self) -> NoReturn:
         self._refuse("pickle", "the plan of the kernel, which can be saved")
 
-    def __pow__(self, other: object, modulo: object = None) -> NoReturn:
-        self._refuse("**", "x * x, or 1 << n for a power of two")
+    def __pow__(self, other: object, modulo: object = None) -> Any:
+        self._refuse("**", _POWERS)
 
     __rpow__ = __pow__
 
@@ -115,13 +124,14 @@ class _RunTime:
 
 def _forms(op: str) -> tuple[Binary, Binary]:
     """Return an operator of a run-time integer, and its reflected form."""
-    return lambda self, other: operate(op, self, other), lambda self, other: operate(
-        op, other, self
+    return (
+        lambda self, other: decided(operate(op, self, other)),
+        lambda self, other: decided(operate(op, other, self)),
     )
 
 
 def _bitwise_form(kind: str) -> Binary:
-    return lambda self, other: _bitwise(kind, self, other)
+    return lambda self, other: decided(_bitwise(kind, self, other))
 
 
 class Int(_RunTime):
@@ -142,11 +152,11 @@ class Int(_RunTime):
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"Int is frozen: cannot set {name}; see cute.var for variables")
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return str(self.value)
 
     def __repr__(self) -> str:
-        return f"<run-time integer {self.value}>"
+        return f"{RUN_TIME} integer {self.value}>"
 
     __hash__ = _RunTime.__hash__
 
@@ -185,42 +195,91 @@ class Int(_RunTime):
     __mod__, __rmod__ = _forms("mod")
 
     def __divmod__(self, other: object) -> tuple[Leaf, Leaf]:
-        return self // other, self % other
+        return decided(self // other), decided(self % other)
+
+    def __rdivmod__(self, other: object) -> tuple[Leaf, Leaf]:
+        return decided(other // self), decided(other % self)
 
     def __neg__(self) -> Leaf:
-        return operate("sub", 0, self)
+        return decided(operate("sub", 0, self))  # type: ignore[no-any-return]
 
     def __pos__(self) -> Leaf:
         return self
 
     def __invert__(self) -> Leaf:
-        return operate("sub", -1, self)
+        return decided(operate("sub", -1, self))  # type: ignore[no-any-return]
 
     def __abs__(self) -> Leaf:
-        return operate("sub", 0, operate("min", self, -self))
+        return decided(operate("sub", 0, operate("min", self, -self)))  # type: ignore[no-any-return]
 
-    def __round__(self, digits: None = None) -> Leaf:
+    def __round__(self, digits: int | None = None) -> Leaf:
+        if digits is not None and digits < 0:
+            self._refuse("round() to tens or hundreds", "// and *")
         return self
+
+    def __trunc__(self) -> Leaf:
+        return self
+
+    __floor__ = __ceil__ = conjugate = __trunc__
+    numerator = real = property(__trunc__)
+    denominator, imag = property(lambda self: 1), property(lambda self: 0)
+
+    def is_integer(self) -> bool:
+        """Return True, as `int.is_integer` does."""
+        return True
+
+    def as_integer_ratio(self) -> tuple[Leaf, int]:
+        """Return the integer and 1, as `int.as_integer_ratio` does."""
+        return self, 1
+
+    def bit_length(self) -> int:
+        """Return the number of bits of a known value; refuse others."""
+        return self._known("bit_length()", "32 - cute.clz(x.to('u32')) for x >= 0").bit_length()
+
+    def bit_count(self) -> int:
+        """Return the number of ones among the bits of a known value; refuse others."""
+        return self._known("bit_count()", "cute.popc(x.to('u32')) for x >= 0").bit_count()
+
+    def to_bytes(self, *args: Any, **named: Any) -> bytes:
+        """Return the bytes of a known value; refuse others."""
+        return self._known("to_bytes()", "x.to('u32'), and cute.recast").to_bytes(*args, **named)
+
+    def _known(self, use: str, instead: str) -> int:
+        value = self.cute_value()
+        if value is None:
+            self._refuse(use, instead)
+        return value
+
+    def __bool__(self) -> bool:
+        truth = compare("ne", self, 0)
+        return truth if isinstance(truth, bool) else _RunTime.__bool__(self)
+
+    def __pow__(self, other: Any, modulo: Any = None) -> Any:
+        return pow(self._known("**", _POWERS), other, modulo)
+
+    def __rpow__(self, other: Any, modulo: Any = None) -> Any:
+        return pow(other, self._known("**", _POWERS), modulo)
 
     __and__, __or__, __xor__ = map(_bitwise_form, ("and", "or", "xor"))
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 
     def __lshift__(self, other: object) -> Leaf:
-        return _shift("shl", "mul", self, other)
+        return decided(_shift("shl", "mul", self, other))  # type: ignore[no-any-return]
 
     def __rshift__(self, other: object) -> Leaf:
-        return _shift("shr", "div", self, other)
+        return decided(_shift("shr", "div", self, other))  # type: ignore[no-any-return]
 
     def __rlshift__(self, other: object) -> Leaf:
-        return _shifted("shl", other, self)
+        return decided(_shifted("shl", other, self))  # type: ignore[no-any-return]
 
     def __rrshift__(self, other: object) -> Leaf:
-        return _shifted("shr", other, self)
+        return decided(_shifted("shr", other, self))  # type: ignore[no-any-return]
 
-    def __truediv__(self, other: object) -> NoReturn:
-        self._refuse("/", "// for integers")
+    def __truediv__(self, other: Any) -> Any:
+        return self._known("/", "// for integers") / other
 
-    __rtruediv__ = __truediv__
+    def __rtruediv__(self, other: Any) -> Any:
+        return other / self._known("/", "// for integers")
 
     def to(self, dtype: DtypeLike) -> Tensor:
         """Return the integer in a register of a type, for arithmetic with other registers."""
@@ -231,7 +290,8 @@ class Int(_RunTime):
         if value is None:
             self._refuse(
                 "a place that needs a number (range, a list index, a shape in NumPy)",
-                "cute.range(n) for a run-time loop, or a compile-time argument",
+                "cute.range(n) for a run-time loop, np.array(values), passed to the kernel, for a "
+                "list that is indexed, or a compile-time argument",
             )
         return value
 
@@ -278,11 +338,11 @@ class Condition(_RunTime):
         _set(self, "cond", cond)
         _set(self, "scope", scope)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return str(self.cond)
 
     def __repr__(self) -> str:
-        return f"<run-time condition {self.cond}>"
+        return f"{RUN_TIME} condition {self.cond}>"
 
     def __and__(self, other: object) -> Truth:
         return _joined("and", self, other)
@@ -292,6 +352,10 @@ class Condition(_RunTime):
 
     __rand__ = __and__
     __ror__ = __or__
+
+    def to(self, dtype: DtypeLike) -> NoReturn:
+        """Refuse: a condition is no number."""
+        self._refuse("to()", "cute.where(condition, 1, 0)")
 
     def __invert__(self) -> Condition:
         return Condition(_negated(self.cond), self.scope)

@@ -132,6 +132,8 @@ class Trace:
         self.roles: dict[str, Any] = {}  # see `roles.role`
         self.role: Any = None  # the one that is open
         self.role_chain: Any = None  # the roles that a cute.role would follow
+        self.loops: list[Any] = []  # those of the open body so far; see `control._loop`
+        self.known: Iterator[Any] = iter(())  # the same in the trace of the body before
         self.symbols: dict[str, SymInt] = {}  # see `runtime_integers.new_symbol`
         self.limits: dict[str, Any] = {}  # symbol -> exclusive upper limit: the grid, a loop's stop
         self.uniform: dict[str, str] = {}  # symbol -> the scope in which it is uniform
@@ -144,6 +146,7 @@ class Trace:
         self.refusals.clear()
         self.roles.clear()
         self.locked.clear()
+        self.loops.clear()
 
     # -- allocation of shared memory
 
@@ -307,6 +310,15 @@ def apart(trace: Trace) -> Iterator[Trace]:
     finally:
         trace.root.open = False
         _local.trace = outer
+
+
+def text_for(asker: FrameType, text: str) -> str:
+    """Return the text of a run-time value for this package; refuse to give it to the user's code,
+    which would take it for the text of a number.
+    """
+    if tracing() is not None and not is_own(asker):
+        raise refusal_here("trace-text", operation="kernel", text=text)
+    return text
 
 
 def require_choice(value: object, choices: tuple[object, ...], operation: str) -> None:

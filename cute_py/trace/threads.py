@@ -26,10 +26,18 @@ from cute_py.trace.arithmetic import (
     new_registers,
     require_domain,
 )
+from cute_py.trace.decided import decided
 from cute_py.trace.facts import learn
 from cute_py.trace.lower import access, register, require_own, widest_access
 from cute_py.trace.memory import element_register
-from cute_py.trace.runtime_integers import Condition, Int, as_condition, bare, new_symbol
+from cute_py.trace.runtime_integers import (
+    RUN_TIME,
+    Condition,
+    Int,
+    as_condition,
+    bare,
+    new_symbol,
+)
 from cute_py.trace.state import current, emit, number_within, require_choice
 
 TYPE_CHECKING = False
@@ -137,7 +145,7 @@ def thread_idx() -> Any:  # an integer or a tuple, like `block` of `launch`
     shape, tid = launched("cute.thread_idx"), thread_idx_linear()
     count = current().profiles[1]
     if not count:
-        return tid
+        return decided(tid)
     x, y, _z = shape.block
     parts = (ints.mod(tid, x), ints.mod(ints.div(tid, x), y), ints.div(tid, x * y))
     return parts[:count]
@@ -153,17 +161,17 @@ def block_idx() -> Any:
     shape = launched("cute.block_idx")
     count = current().profiles[0]
     parts = tuple([_root_symbol(f"bid_{a}", e) for a, e in zip("xyz", shape.grid, strict=True)])
-    return parts[:count] if count else parts[0]
+    return parts[:count] if count else decided(parts[0])
 
 
 def lane_idx() -> Leaf:
     """Return the thread's index in its warp, 0 to 31."""
-    return ints.mod(thread_idx_linear(), 32)
+    return decided(ints.mod(thread_idx_linear(), 32))
 
 
 def warp_idx() -> Leaf:
     """Return the warp's index in its block."""
-    return ints.div(thread_idx_linear(), 32)
+    return decided(ints.div(thread_idx_linear(), 32))
 
 
 def cluster_idx() -> Any:
@@ -190,7 +198,7 @@ def cluster_rank() -> Leaf:
         if count > 1:
             here = _root_symbol(f"bid_{a}", extent, "block")
             rank = ints.add(ints.mul(rank, count), ints.mod(here, count))
-    return rank
+    return decided(rank)
 
 
 GRID = {"bid_x": 2**31 - 1, "bid_y": 2**16 - 1, "bid_z": 2**16 - 1}  # limits of every GPU
@@ -447,6 +455,8 @@ def print_(text: str, *values: object) -> None:
     """
     if fields_of(text) != len(values):
         raise refusal_here("kernel-print", operation="cute.print", text=text, count=len(values))
+    if RUN_TIME in text:
+        raise refusal_here("trace-text", operation="cute.print", text=text)
     emit(ops.Print, text, tuple(map(_printed, values)))
 
 

@@ -8,7 +8,18 @@ WORDINGS = {
     "trace-number": """CuteError
         {value}, which is known only when the kernel runs, in int(), float() or a format
         a number that Python knows while the kernel is traced
-        use cute.print for its value, f'{{x}}' for its text in the plan, x.to(dtype) for numbers""",
+        use cute.print("{{}}", x) for its value, repr(x) for its text in the plan, x.to(dtype) for
+            numbers""",
+    "trace-text": """TraceError
+        {text}, which is known only at run time, in str(), print(), an f-string or another text
+        text that is known while the kernel is traced
+        use cute.print("x = {{}}", x), which writes the value from each thread; repr(x) is the
+            text in the plan""",
+    "trace-number-to": """TraceError
+        `to` of {value} ({type}), which is known while the kernel is traced
+        a run-time integer, or registers
+        use the number itself: a store, and arithmetic with registers, convert it; or fill
+            registers: r = cute.rmem(dtype, 1), and r.fill(number)""",
     "trace-undecided": """UndecidedError
         sizes and indices that leave open whether {question}
         one answer for every value that they can take
@@ -22,18 +33,24 @@ WORDINGS = {
         a value of the current trace
         make it inside of the kernel; keep no tensor or index in an object that outlives it""",
     "trace-changes": """TraceError
-        a loop body that records `{first}` at first and `{second}` the second time
+        a loop that records `{first}` at first and `{second}` the second time
         a body that records the same ops in every iteration
         let no Python value change from one iteration to the next (counter, list, iterator, rebound
             name): use cute.var, a register tensor, or Python's range to unroll""",
     "trace-carried": """TraceError
-        {names}, which the loop body changes in each iteration
+        {names}, which the loop changes in each iteration
         Python values that do not change from one iteration to the next
         use cute.var for a counter, a register tensor for a sum, Python's range to unroll""",
     "trace-iterated": """TraceError
         cute.range outside of a for statement (in list, sum, zip, enumerate, a comprehension ...)
         for k in cute.range(n): ...
         count with cute.var and sum in a register tensor, or use Python's range to unroll""",
+    "trace-asked": """TraceError
+        values that a generator gives from inside of it, asked for by list, sum, next, zip,
+            unpacking, a comprehension or the like
+        a for statement, or a with statement over a context manager: its body is a part of the block
+        write for x in generator: ... , count with cute.var and sum in a register tensor; or let the
+            generator use Python's range""",
     "trace-left": """TraceError
         {block}, left by break, return or an exception
         a body that runs to its end
@@ -52,6 +69,15 @@ WORDINGS = {
         {name}, in which a {type} stands, used inside of a run-time loop or branch
         iterators whose position can be read before and after the block
         make a list of it before the block, and use its elements by number""",
+    "trace-recursion": """TraceError
+        {names}, called from inside of itself without an end
+        a recursion that ends while the kernel is traced: on numbers that Python knows then
+        end it by a condition that is known at trace time; use cute.range or cute.while_ for a loop
+            that runs in the kernel""",
+    "argument-changed": """TraceError
+        {name}, a {type} that the kernel changes
+        a compile-time value, which stays as it is: it is read once, while the kernel is traced
+        pass np.array(values), which a kernel can write to; or change a copy of it""",
     "trace-leaves": """TraceError
         `{word}` inside of the branch
         a branch that runs to its end: it is traced once, whatever the condition
@@ -199,7 +225,7 @@ WORDINGS = {
     "kernel-print": """LayoutError
         {text!r} with {count} values
         a text with plain {{}}, and a value for each
-        write one {{}} for each value, and {{{{ }}}} for braces""",
+        write one {{}} for each value, cute.print("t = {{}}", t), and {{{{ }}}} for braces""",
     "kernel-barrier": """LayoutError
         barrier {id} of {threads} threads
         an id from 1 to 15 (0 is cute.syncthreads), and whole warps: a multiple of 32 threads

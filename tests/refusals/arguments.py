@@ -33,6 +33,18 @@ def promised(x: cute.spec(divisible_by=8, shape=(None, 48))):
     x[0, 0] = 1.0
 
 
+@cute.kernel
+def summed(x, values: cute.spec(divisible_by=2)):
+    cute.launch(grid=1, block=32)
+    x[0] = values[0] + values[1]
+
+
+@cute.kernel
+def stored(x, values):
+    cute.launch(grid=1, block=32)
+    values[0] = x[0]
+
+
 class Plain:
     """Not a dataclass."""
 
@@ -260,6 +272,12 @@ table-range: `TensorArray.update` is given more arrays than there are from its i
 argument-spec: `cute.spec` has entries for another number of modes
     - cute.trace(promised, X)
     + cute.trace(promised, ARRAYS["a"])
+argument-list: numbers in a list are passed for a parameter that is annotated as an array
+    - cute.trace(summed, ARRAYS["f"], [1.0, 2.0])
+    + cute.trace(summed, ARRAYS["f"], np.array([1.0, 2.0], np.float32))
+argument-changed: a kernel changes a list or dict that is an argument
+    - cute.trace(stored, ARRAYS["f"], [1.0, 2.0])
+    + cute.trace(stored, ARRAYS["f"], np.array([1.0, 2.0], np.float32))
 argument-hidden: an array is inside of an object that is a compile-time value
     - cute.trace(hidden, Plain(X))
     + cute.trace(first, X)

@@ -16,6 +16,8 @@ codegen-op: the plan has an op, or a function of a type, that has no PTX yet
     * cute.compile name="the init of mbarriers"
 codegen-print: more is printed in one call than vprintf takes
     * cute.print count=33, most=32
+codegen-nested: loops or branches are nested deeper than a kernel that is compiled can have them
+    * cute.compile loops=21, depth=21, most=20, blocks=96
 codegen-missing: a compiler is not installed
     * cute.compile name="numba-cuda"
 codegen-plan: something other than a plan is compiled

@@ -11,6 +11,10 @@ from tests.kernel_refusals import traced
 KEPT = []  # what a careless kernel leaves behind
 
 
+def steps(n):
+    yield from cute.range(n)
+
+
 def trace_python(x):
     """Python would need a value that is known only at run time: `if`, `while`, `and`, `range`, an
     index of a list
@@ -61,8 +65,42 @@ def trace_number(x):
     """Python would turn a value that is known only at run time into a number, with int(), float()
     or a format
     """
-    # right: x[0] = len(f"{cute.thread_idx()}")
+    # right: x[0] = len(repr(cute.thread_idx()))
     x[0] = len("%d" % cute.thread_idx())  # wrong  # noqa: UP031
+
+
+def trace_number_to(x):
+    """a number that is known while a kernel is traced is to become registers"""
+    n = 5
+    # right: x[0] = n
+    x[0] = n.to("s32")  # wrong
+
+
+def trace_text(x):
+    """the text of a value that is known only at run time is made in a kernel: str(), print(), an
+    f-string
+    """
+    # right: cute.print("i = {}", cute.thread_idx())
+    cute.print(f"i = {cute.thread_idx()}")  # wrong
+    x[0] = 1
+
+
+def trace_asked(x):
+    """a generator gives values from inside of a run-time loop or branch to something else than a
+    statement
+    """
+    # right: for k in steps(4): x[k] = 1
+    x[0] = len(list(steps(4)))  # wrong
+
+
+def trace_recursion(x):
+    """functions of a kernel call themselves without an end"""
+
+    def doubled(n):
+        # right: return n if n > 8 else doubled(2 * n)
+        return doubled(2 * n)  # wrong
+
+    x[doubled(1)] = 1
 
 
 def trace_unreadable(x):
@@ -100,20 +138,15 @@ def trace_left(x):
     x[0] = 1  # here
 
 
-def steps(n):
-    yield from cute.range(n)
-
-
 def trace_interleaved(x):
     """two run-time loops or branches do not nest"""
-    # right: for k in steps(4):
-    first, second = steps(4), steps(4)  # wrong
-    # right:     x[k] = 1
-    x[next(first)] = 1  # wrong
-    # right: for k in steps(4):
-    x[next(second)] = 1  # wrong
-    # right:     x[k] = 1
-    x[next(first, 0)] = 1  # wrong
+    outer, inner = (cute.when(cute.thread_idx() < n) for n in (8, 4))
+    outer.__enter__()
+    inner.__enter__()
+    # right: inner.__exit__(None, None, None)
+    outer.__exit__(None, None, None)  # wrong
+    # right: outer.__exit__(None, None, None)
+    x[0] = 1
 
 
 def trace_rebound(x):

@@ -31,6 +31,9 @@ tensor-bounds: a layout is out of the bounds of the memory
 tensor-iteration: a tensor is iterated over
     - list(make_tensor(np.zeros(4)))
     + list(np.array(make_tensor(np.zeros(4))))
+tensor-length: len() of a tensor
+    - len(make_tensor(np.zeros((4, 8))))
+    + cute.size(make_tensor(np.zeros((4, 8))), 0)
 tensor-product: a product needs more memory than the tensor has
     - cute.logical_product(make_tensor(np.zeros(4)), Layout(2))
     + cute.logical_product(Layout(4), Layout(2))

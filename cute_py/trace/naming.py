@@ -1,0 +1,78 @@
+"""What a message calls a value of a kernel: its name in the user's code, or the text there."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import sys
+import textwrap
+from itertools import islice
+
+from cute_py.errors import is_hidden
+from cute_py.layout.tuples import show
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from cute_py.tensor.tensor import Tensor
+
+_LONGEST = 60  # characters of a text
+
+
+def written(value: object) -> str:
+    """Return the name of a variable that holds a value, or else the text of the operand that the
+    user's code is at; "" if there is neither.
+    """
+    frame = _users()
+    return "" if frame is None else _variable(frame, value) or _operand(frame)
+
+
+def variable(value: object) -> str:
+    """Return the name of a variable that holds a value, or ""."""
+    frame = _users()
+    return "" if frame is None else _variable(frame, value)
+
+
+def _users() -> FrameType | None:
+    """Return the innermost frame of the user's code."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_hidden(frame):
+        frame = frame.f_back
+    return frame
+
+
+def _variable(frame: FrameType, value: object) -> str:
+    return next((name for name, x in frame.f_locals.items() if x is value), "")
+
+
+def called(tensor: Tensor) -> str:
+    """Return what a message calls a tensor in registers."""
+    name, one = written(tensor) or "a value", tensor.size() == 1
+    where = "a register" if one else f"registers of shape {show(tensor.shape)}"
+    return f"{name}, {tensor.dtype} in {where}"
+
+
+def _operand(frame: FrameType) -> str:
+    """Return the text of the only operand of what a frame is doing, or "": of a test, a call of one
+    argument, an index, an f-string.
+    """
+    positions = islice(frame.f_code.co_positions(), frame.f_lasti // 2, None)
+    first, last, start, end = next(positions)
+    if first is None or first != last or start is None or end is None:
+        return ""
+    line = linecache.getline(frame.f_code.co_filename, first).encode()
+    text = line[start:end].decode()
+    try:
+        node = ast.parse(textwrap.dedent(text), mode="eval").body
+    except SyntaxError:
+        return ""
+    if isinstance(node, ast.Call):
+        node = node.args[0] if len(node.args) == 1 and not node.keywords else ast.Constant("")
+    elif isinstance(node, ast.Subscript):
+        node = node.slice
+    elif isinstance(node, ast.JoinedStr):
+        held = [x.value for x in node.values if isinstance(x, ast.FormattedValue)]
+        node = held[0] if len(held) == 1 else ast.Constant("")
+    found = "" if isinstance(node, ast.Constant) else ast.unparse(node)
+    return found if len(found) <= _LONGEST else ""
