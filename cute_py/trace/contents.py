@@ -22,12 +22,10 @@ from types import (
 )
 
 from cute_py.calls.fingerprint.names import is_foreign, names_in
+from cute_py.calls.fingerprint.state import MISSING, content, contents, is_constant, row_of
 from cute_py.calls.fingerprint.values import (
-    MISSING,
     WRAPPERS,
     attributes,
-    content,
-    contents,
     is_array,
     is_opaque,
     wrapped_in,

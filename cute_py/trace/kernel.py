@@ -12,7 +12,7 @@ from threading import RLock
 from cute_py.calls import backends
 from cute_py.calls.arguments import EXTENT, REACH, Argument, annotations_of, classify, rebuilt
 from cute_py.calls.arrays import on_device
-from cute_py.calls.fingerprint.dependencies import Dependencies
+from cute_py.calls.fingerprint.dependencies import Dependencies, note_once
 from cute_py.calls.memo import Launches
 from cute_py.calls.torch_tensors import graph_break, leave_graphs
 from cute_py.dtypes.table import Promised, b1
@@ -137,7 +137,8 @@ class Kernel:
         )
 
     def _cached(self, arguments: tuple[Argument, ...], seen: Snapshot) -> Plan:
-        if not seen.complete:  # it reads globals by eval, exec or globals()
+        if not seen.complete:  # what it reads may have changed unseen
+            note_once(self.__name__, seen.reason)
             return _traced(self, arguments)
         key = (seen.key, *[argument.key for argument in arguments])
         known = self.plans.get(key)

@@ -4,25 +4,38 @@ The key of a number includes its type and sign (1, 1.0 and True differ, and so d
 key of a container or object is its current content. The key of a function is its code, defaults,
 closure and globals, and the attributes that the code reads of modules, classes and functions. So a
 kernel is traced again after a list, an attribute or a helper changes. Foreign code (this package,
-the standard library, installed packages), and objects whose content cannot be read, compare by
-identity.
+the standard library, installed packages) compares by identity. Where something is reached that may
+change without a trace, such as an iterator or a clock, the key is not `complete`: it tells nothing.
 """
 
 from __future__ import annotations
 
+import builtins
 import sys
 from functools import partial
 from operator import attrgetter
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+)
 
-from cute_py.calls.fingerprint.names import OWN, is_foreign, names_in
-from cute_py.calls.fingerprint.values import (
+from cute_py.calls.fingerprint.names import OWN, is_foreign, is_own, names_in
+from cute_py.calls.fingerprint.state import (
     MISSING,
+    content,
+    contents,
+    is_constant,
+    is_unknown,
+    row_of,
+)
+from cute_py.calls.fingerprint.values import (
     WRAPPERS,
     attributes,
     by_identity,
-    content,
-    contents,
     is_array,
     is_empty,
     is_fixed,
@@ -31,6 +44,7 @@ from cute_py.calls.fingerprint.values import (
     is_read,
     wrapped_in,
 )
+from cute_py.calls.fingerprint.varying import is_varying, varying_methods
 from cute_py.records import Value
 
 TYPE_CHECKING = False
@@ -138,7 +152,10 @@ class Traversal(Places):
         self.names, self.met = names, set[str]()
         self.stable = True
         self.complete = True  # whether the key tells all that code depends on
+        self.reason = ""  # why it does not
         self.reads = False  # whether attributes of any value are read
+        self.path: list[str] = []  # the names that lead to the value that is read
+        self.installed: list[ModuleType] = []  # modules that are not the user's
         self.seen: dict[int, int] = {}
         self.alive: list[object] = []  # so that no id is reused
         self.depth = 0
@@ -147,14 +164,16 @@ class Traversal(Places):
         self, values: tuple[Any, ...], function: Callable[..., Any] | None, names: tuple[str, ...]
     ) -> Hashable:
         """Return the key of the values and the function that the traversal starts from."""
-        if function is None:
-            return tuple(map(self.key, values))
-        self.back_reference(function)
-        return self.function(function, names), tuple(map(self.key, values))
+        if function is not None:
+            self.back_reference(function)
+        code = None if function is None else self.function(function, names)
+        return code, tuple(map(self.key, values)), self.outside()
 
     def key(self, value: Any) -> Hashable:
         """Return the key of a value."""
         kind: Any = type(value)
+        if kind is str:
+            self.met.add(value)  # perhaps the name of an attribute
         if kind in _EXACT:
             return kind, value
         if kind is float or kind is complex:
@@ -162,13 +181,21 @@ class Traversal(Places):
         if issubclass(kind, Value):
             return kind, value
         if self.depth == DEPTH:
-            self.stable = False
-            return Identity(value)
+            return self.unknown(value, f"is nested more than {DEPTH} deep")
         self.depth += 1
         try:
             return self.deep(value)
         finally:
             self.depth -= 1
+
+    def unknown(self, value: object, why: str = "", name: str = "") -> Hashable:
+        """Return the key of a value whose state cannot be read, which makes this one worthless."""
+        kind = type(value)
+        name = name or (self.path[-1] if self.path else "a value")
+        why = why or f"is a {kind.__module__}.{kind.__qualname__}, whose state cannot be read"
+        self.stable = self.complete = False
+        self.reason = self.reason or f"{name} {why}"
+        return Identity(value)
 
     def back_reference(self, value: object) -> Hashable:
         """Return a back reference to a value that was visited before; None on the first visit."""
@@ -185,11 +212,13 @@ class Traversal(Places):
         met = self.back_reference(value)
         if met is not None:
             return met
+        if is_varying(value):
+            return self.unknown(value, "gives something else at each call")
         if isinstance(value, FunctionType):
             return self.foreign(value) if is_foreign(value) else self.function(value)
         if isinstance(value, MethodType):
             return MethodType, self.key(value.__func__), self.key(value.__self__)
-        if isinstance(value, BuiltinFunctionType):
+        if isinstance(value, (BuiltinFunctionType, MethodWrapperType)):
             owner = value.__self__
             known = owner is None or isinstance(owner, (ModuleType, type))
             return Identity(value) if known else (value.__name__, self.key(owner))
@@ -209,7 +238,7 @@ class Traversal(Places):
         self.functions.append((value, code, value.__defaults__, more))
         self.met |= named.attributes
         if named.by_text:  # nothing tells what else it depends on
-            self.stable = self.complete = False
+            self.unknown(value, "computes the names that it reads (eval, globals ...)", value.__name__)
         return (
             code,
             self.key(value.__defaults__),
@@ -223,10 +252,11 @@ class Traversal(Places):
     def closure(self, value: Any) -> Hashable:
         """Return the key of the contents of a function's cells."""
         found = []
-        for cell in value.__closure__ or ():
+        names = value.__code__.co_freevars
+        for name, cell in zip(names, value.__closure__ or (), strict=True):
             held = content(cell)
             self.looked.append((content, cell, held))
-            found.append(None if held is MISSING else self.key(held))
+            found.append(None if held is MISSING else self.at(name, held))
         return tuple(found)
 
     def values(self, held: Mapping[str, Any], names: Iterable[str]) -> Hashable:
@@ -236,20 +266,48 @@ class Traversal(Places):
             value = held.get(name, MISSING)
             self.items.append((held.get, name, value))
             if value is not MISSING:
-                found.append((name, self.key(value)))
+                found.append((name, self.at(name, value)))
+            elif is_varying(vars(builtins).get(name)):
+                self.at(name, vars(builtins)[name])
         return tuple(found)
 
+    def at(self, name: str, value: Any) -> Hashable:
+        """Return the key of the value of a name."""
+        self.path.append(name)
+        found = self.key(value)
+        self.path.pop()
+        return found
+
     def foreign(self, value: Any) -> Hashable:
-        """Return the key of a foreign function, which may wrap one of the user's."""
+        """Return the key of a foreign function, which may wrap one of the user's, or keep many."""
         cells = [content(cell) for cell in value.__closure__ or ()]
         inner = [x for x in cells if isinstance(x, (FunctionType, MethodType, partial))]
+        inner += [x for x in cells if type(x) is dict and not is_own(value)]
         return Identity(value), *[self.key(x) for x in (*inner, *wrapped_in(value))]
 
     def module(self, value: ModuleType) -> Hashable:
         """Return the key of a module: for one of the user's, the attributes that the code reads."""
-        if is_foreign(value):
-            return Identity(value)
-        return Identity(value), self.named(vars(value))
+        if not is_foreign(value):
+            return Identity(value), self.named(vars(value))
+        if not is_own(value):
+            self.installed.append(value)
+        return Identity(value)
+
+    def outside(self) -> Hashable:
+        """Return the key of what the code reads of installed modules, when all its names are met:
+        of functions, which are not read, only those that vary.
+        """
+        found, done = [], set[tuple[str, str]]()
+        while True:
+            names = self.names | self.met
+            held = [(m.__name__, n, vars(m)) for m in self.installed for n in names if n in vars(m)]
+            todo = sorted([x for x in held if x[:2] not in done], key=lambda x: x[:2])
+            if not todo:
+                return tuple(found)
+            done |= {x[:2] for x in todo}
+            for module, name, values in todo:
+                if not isinstance(values[name], FunctionType) or is_varying(values[name]):
+                    found.append((module, name, self.at(name, values[name])))
 
     def named(self, held: Mapping[str, Any]) -> Hashable:
         """Return the key of the attributes of a module or function that the code reads."""
@@ -260,7 +318,7 @@ class Traversal(Places):
     def of_class(self, value: Any) -> Hashable:
         """Return the key of a class: its special methods and the attributes that the code reads."""
         if is_foreign(value) and all(map(is_foreign, value.__mro__)):
-            return Identity(value)
+            return self.installed_class(value)
         self.reads = True
         found = [Identity(value), self.key(type(value))]
         for cls in [x for x in value.__mro__ if not is_foreign(x)]:
@@ -270,6 +328,14 @@ class Traversal(Places):
             names = [name for name, x in held.items() if is_read(name, x, self.names)]
             found.append((Identity(cls), self.values(held, sorted(names))))
         return tuple(found)
+
+    def installed_class(self, value: type) -> Hashable:
+        """Return the key of a class that is not the user's."""
+        varying = varying_methods(value)
+        self.reads = self.reads or bool(varying)
+        for name in sorted(varying & self.names):
+            self.unknown(value, "gives something else at each call", name)
+        return Identity(value)
 
     # -- objects
 
@@ -283,14 +349,18 @@ class Traversal(Places):
             return Identity(value), getattr(value, "_version", None)
         if kind.__module__.partition(".")[0] == OWN:
             return self.own(value)
+        if is_unknown(value):
+            return self.unknown(value)
         cls, plain = self.key(kind), contents(value)
-        held = attributes(value) if not is_opaque(value) else {}
-        if plain is None and not held:
-            return self.leaf(value, cls)
-        if not is_fixed(value, plain is not None):
-            self.stable = False
+        constant = is_constant(row_of(kind))
+        held = {} if is_opaque(value) or (constant and is_foreign(kind)) else attributes(value)
+        self.stable = self.stable and is_fixed(value)
+        if constant:
+            cls = cls, self.constant(value)
+        elif plain is None and not held:
+            return cls if is_empty(value) else (cls, Identity(value))
         parts = tuple([(self.key(k), self.key(x)) for k, x in (plain or ())])
-        return cls, parts, tuple([(name, self.key(x)) for name, x in held.items()])
+        return cls, parts, tuple([(name, self.at(name, x)) for name, x in held.items()])
 
     def own(self, value: Any) -> Hashable:
         """Return the key of an object of this package: its content if it compares by content."""
@@ -304,19 +374,11 @@ class Traversal(Places):
             return type(value), tuple([(k, self.key(x)) for k, x in attributes(value).items()])
         return type(value), value
 
-    def leaf(self, value: Any, cls: Hashable) -> Hashable:
-        """Return the key of an object without visible content."""
-        foreign = is_foreign(type(value))
-        if not foreign or by_identity(value):
-            empty = is_empty(value)
-            self.stable = self.stable and (not empty or is_fixed(value))
-            return (cls, ()) if empty else Identity(value)
-        try:
-            hash(value)
-        except TypeError:
-            self.stable = False
-            return Identity(value)
-        return type(value), value
+    def constant(self, value: Any) -> Hashable:
+        """Return the key of an object that never changes; equal ones may differ, as 1.0 and 1.00 of
+        `Decimal` do.
+        """
+        return Identity(value) if by_identity(value) else (value, repr(value))
 
     def array(self, value: Any) -> Hashable:
         """Return the key of a NumPy array or scalar: its type, shape and bytes."""
@@ -324,9 +386,10 @@ class Traversal(Places):
         self.stable = self.stable and scalar
         if value.dtype.hasobject:
             return type(value), value.shape, self.key(value.tolist())
+        more = self.key(getattr(value, "__dict__", None))  # of a subclass
         data = value.tobytes()
         if len(data) > 64:
             from hashlib import blake2b
 
             data = blake2b(data).digest()
-        return type(value), repr(value.dtype), value.shape, data
+        return type(value), repr(value.dtype), value.shape, value.strides, data, more

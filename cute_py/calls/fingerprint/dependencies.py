@@ -7,9 +7,11 @@ is cheap: if they hold the same objects, and none of these can change, the key i
 
 from __future__ import annotations
 
+import warnings
+
 from cute_py.calls.fingerprint import Places, fingerprint
 from cute_py.calls.fingerprint.names import names_in
-from cute_py.calls.fingerprint.values import MISSING
+from cute_py.calls.fingerprint.state import MISSING
 from cute_py.integers.code import call, compared, constant, every, function, path
 
 TYPE_CHECKING = False
@@ -45,17 +47,19 @@ class Snapshot(Places):
 
     `stable`: the key is unchanged as long as the places hold the same objects. `complete`: it tells
     all that code depends on. `names`: the attributes that the code reads. `reads`: whether
-    attributes of any value are read.
+    attributes of any value are read. `reason`: why it is not complete, or "".
     """
 
-    __slots__ = ("complete", "generated", "key", "names", "reads", "stable")
+    __slots__ = ("complete", "generated", "key", "names", "reads", "reason", "stable")
 
     def __init__(self, key: Hashable, found: Traversal, before: Snapshot | None = None) -> None:
         """Keep the result of `fingerprint`, together with the places of another snapshot."""
         super().__init__(*([] if before is None else [before]), found)
-        self.key, self.names, self.reads = Key(key), found.names | found.met, found.reads
+        self.key, self.names = Key(key), found.names | found.met
+        self.reads = found.reads or bool(found.installed)
         self.stable: bool = found.stable and (before is None or before.stable)
         self.complete: bool = found.complete and (before is None or before.complete)
+        self.reason: str = (before.reason if before else "") or found.reason
         self.generated: Callable[[], bool] | None = None  # see `checker`
 
     def unchanged(self) -> bool:
@@ -141,6 +145,20 @@ class Dependencies:
         if not seen.reads or names == seen.names:
             return Snapshot((seen.key, key), found, seen)
         return Snapshot(*fingerprint(values, self.function, self.names, names), seen)
+
+
+_noted: set[str] = set()
+
+
+def note_once(name: str, reason: str) -> None:
+    """Tell once that a function is traced at each call, why, and what to do."""
+    text = (
+        f"{name} is traced anew at each call, which is slow: {reason}; take from it what the "
+        f"kernel needs before the call, and pass that"
+    )
+    if text not in _noted:
+        _noted.add(text)
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
 def _names_of_text(note: object) -> tuple[str, ...]:

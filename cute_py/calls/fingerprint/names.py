@@ -22,7 +22,10 @@ HEAP = 1 << 9  # the flag of a class made at run time (Py_TPFLAGS_HEAPTYPE)
 
 
 # what gives globals or modules whose names are computed, e.g. sys.modules and f.__globals__
-BY_TEXT = frozenset({"eval", "exec", "globals", "__globals__", "modules", "import_module"})
+BY_TEXT = frozenset(
+    {"eval", "exec", "globals", "__globals__", "modules", "import_module", "__import__"}
+    | {"_getframe", "currentframe", "f_globals", "f_locals"}
+)
 
 
 class Names(NamedTuple):
@@ -31,8 +34,8 @@ class Names(NamedTuple):
     Attributes:
         globals: those that it loads as globals, sorted.
         modules: those that it imports at run time, sorted.
-        attributes: every name, and every string that could be one: what it may read of a module or
-            a class.
+        attributes: those that it names, and every string that could be one: what it may read of a
+            module or a class.
         by_text: whether it may read globals whose names it computes: by eval, globals() and others.
     """
 
@@ -52,12 +55,13 @@ def names_in(code: CodeType) -> Names:
     loaded = {
         x for op, x in steps if op.startswith("LOAD") and ("GLOBAL" in op or op == "LOAD_NAME")
     }
+    attributes = {x for op, x in steps if "ATTR" in op or op in ("LOAD_METHOD", "IMPORT_FROM")}
     modules = {x for op, x in steps if op == "IMPORT_NAME"}
     return Names(
         tuple(sorted(loaded.union(*[x.globals for x in inner]))),
         tuple(sorted(modules.union(*[x.modules for x in inner]))),
         frozenset(
-            {*code.co_names, *_texts_in(code.co_consts)}.union(*[x.attributes for x in inner])
+            attributes.union(_texts_in(code.co_consts), *[x.attributes for x in inner])
         ),
         not BY_TEXT.isdisjoint(code.co_names) or any(x.by_text for x in inner),
     )
@@ -95,6 +99,12 @@ def is_foreign(value: Any) -> bool:  # a function, class or module
         return True
     module = sys.modules.get(name) if isinstance(value, type) else value
     return _is_installed(_file_of(module))
+
+
+def is_own(value: Any) -> bool:  # a function or module
+    """Return whether a function or module is of this package."""
+    name = value.__module__ if isinstance(value, FunctionType) else value.__name__
+    return _is_own(str(name))
 
 
 def _is_own(name: str) -> bool:

@@ -19,6 +19,7 @@ from types import (
 )
 
 from cute_py.calls.fingerprint.names import OWN, is_foreign
+from cute_py.calls.fingerprint.state import FIXED, is_constant, row_of
 from cute_py.records import Value
 
 TYPE_CHECKING = False
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-MISSING = object()  # the value of a cell or a name without one
 WRAPPERS = (staticmethod, classmethod, property)
 _UNREAD = frozenset({"__repr__", "__dict__", "__weakref__", "__doc__", "__module__"})
 DEPTH = 8  # of nested values that are examined
@@ -117,14 +117,6 @@ def _held(value: Any) -> list[Any]:
 # -- where to look
 
 
-def content(cell: Any) -> object:  # a cell
-    """Return the content of a closure cell; MISSING before it has a value."""
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return MISSING
-
-
 def wrapped_in(value: Any) -> list[Any]:
     """Return the functions that a property, method or decorated function wraps."""
     if isinstance(value, property):
@@ -145,40 +137,15 @@ def is_read(name: str, value: object, names: frozenset[str]) -> bool:
     return special or name in names
 
 
-def contents(value: Any) -> list[tuple[Any, Any]] | None:
-    """Return the items of a container, by key; the plain value of a subclassed number or text."""
-    from collections import deque
-    from collections.abc import Mapping, MappingView
-
-    if isinstance(value, (int, float, complex, str, bytes)):
-        base = next(x for x in (int, float, complex, str, bytes) if isinstance(value, x))
-        return [(base.__name__, base.__repr__(value))]
-    if isinstance(value, (tuple, list)):
-        return list(enumerate(value))
-    if isinstance(value, Mapping):
-        return list(value.items())
-    if isinstance(value, (set, frozenset)):
-        return sorted([(repr(x), x) for x in value], key=lambda item: item[0])
-    if isinstance(value, (range, slice)):
-        return [(name, getattr(value, name)) for name in ("start", "stop", "step")]
-    if isinstance(value, (bytearray, memoryview, deque, MappingView)) or (
-        type(value).__module__ == "array"
-    ):
-        return list(enumerate(value))
-    return None
-
-
-def is_fixed(value: Any, is_container: bool = False) -> bool:
+def is_fixed(value: Any) -> bool:
     """Return whether an object always has the same parts, which may change themselves."""
     kind: Any = type(value)
-    if isinstance(value, Enum) or kind in (frozenset, range, slice):
+    row = row_of(kind)
+    if isinstance(value, Enum) or is_frozen_record(kind) or (is_constant(row) and is_foreign(kind)):
         return True
-    if is_frozen_record(kind):
-        return True
-    if hasattr(value, "__dict__"):
+    if hasattr(value, "__dict__") or any(vars(cls).get("__slots__") for cls in kind.__mro__):
         return False
-    made = any("__slots__" in vars(cls) for cls in kind.__mro__)  # in Python
-    return issubclass(kind, tuple) or (is_foreign(kind) and not made and not is_container)
+    return row == "" or row in FIXED or is_constant(row)
 
 
 def is_opaque(value: Any) -> bool:

@@ -1,0 +1,194 @@
+"""The state of objects written in C: for which types it can be read, and how.
+
+Python shows the slots and the `__dict__` of an object, not the fields of a type that is written in
+C. So the state of an object is known if each class that adds such fields has a row here: it is
+read, or never changes. The state of all others is unknown, of an iterator or a file, say.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from types import MemberDescriptorType
+
+from cute_py.calls.fingerprint.names import is_foreign
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any, TypeAlias
+
+    Items: TypeAlias = list[tuple[Any, Any]]
+    Reader: TypeAlias = Callable[[Any], Items | None]
+
+MISSING = object()  # the value of a cell or a name without one
+POINTER = object.__basicsize__ // 2  # bytes
+
+
+def content(cell: Any) -> object:  # a cell
+    """Return the content of a closure cell; MISSING before it has a value."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return MISSING
+
+
+def contents(value: Any) -> Items | None:
+    """Return what an object holds by its row, by key: the items of a container, the plain value of
+    a subclassed number or text; None if its attributes are all that it has, or it has no row.
+    """
+    read = READ.get(row_of(type(value)) or "")
+    return None if read is None else read(value)
+
+
+def is_unknown(value: object) -> bool:
+    """Return whether the state of an object cannot be read.
+
+    >>> is_unknown([1]), is_unknown(len), is_unknown(iter([1]))
+    (False, False, True)
+    """
+    row = row_of(type(value))
+    return row is None or (READ.get(row) is not None and contents(value) is None)
+
+
+@lru_cache(maxsize=4096)
+def row_of(kind: type) -> str | None:
+    """Return the name of the row of a class, "" if it adds nothing to `object` that Python does not
+    show, None if it does, and has no row.
+    """
+    chain = [(cls, f"{cls.__module__}.{cls.__qualname__}") for cls in _bases(kind)]
+    constant = next((name for _cls, name in chain if is_constant(name)), None)
+    if constant is not None:
+        return constant
+    for cls, name in chain:
+        if name in READ:
+            return name
+        if _adds_fields(cls):
+            return None
+    return ""
+
+
+def is_constant(row: str | None) -> bool:
+    """Return whether objects with a row never change."""
+    return row is not None and (row in CONSTANT or row.endswith(_FUNCTIONS) or _RECORD in row)
+
+
+def _bases(kind: type) -> Iterator[type]:
+    """Give a class and the bases that its objects have their fields from."""
+    base: type | None = kind
+    while base is not None:
+        yield base
+        base = base.__base__
+
+
+def _adds_fields(kind: type) -> bool:
+    """Return whether the objects of a class have more fields than its base and its slots tell."""
+    base = kind.__base__
+    if base is None:
+        return False
+    has_dict = kind.__dictoffset__ and not base.__dictoffset__
+    shown = sum(isinstance(x, MemberDescriptorType) for x in vars(kind).values())
+    shown += kind.__weakrefoffset__ > 0 and not base.__weakrefoffset__
+    shown += bool(has_dict) and (kind.__dictoffset__ > 0 or kind.__itemsize__ > 0)
+    same = kind.__itemsize__ == base.__itemsize__
+    return not same or kind.__basicsize__ > base.__basicsize__ + POINTER * shown
+
+
+# -- the rows
+
+
+def _plain(kind: type) -> Reader:
+    return lambda x: [(kind.__name__, kind.__repr__(x))]
+
+
+def _items_of(kind: Any) -> Reader:
+    return lambda x: list(enumerate(kind.__iter__(x)))
+
+
+def _named(*names: str) -> Reader:
+    return lambda x: [(name, getattr(x, name)) for name in names]
+
+
+def _of_view(x: memoryview) -> Items | None:
+    try:
+        return [("form", (x.format, x.shape, x.strides)), ("bytes", x.tobytes())]
+    except ValueError:  # released
+        return None
+
+
+def _of_lock(x: Any) -> Items:
+    return [("text", repr(x))]
+
+
+def _as_made(x: Any) -> Items:
+    return [("made", x.__reduce__())]
+
+
+def _of_cached(x: Any) -> Items | None:
+    """Return nothing for a function that never changes; what others have kept is unknown."""
+    return [] if is_foreign(x.__wrapped__) else None
+
+
+def _of_ufunc(x: Any) -> Items | None:
+    """Return nothing for a function of numbers; one of objects calls a function of its author."""
+    return None if "O" in "".join(x.types) else []
+
+
+# those that keep their parts, though these may change themselves
+FIXED: dict[str, Reader] = {
+    **{f"builtins.{x.__name__}": _plain(x) for x in (int, float, complex, str, bytes)},
+    **{f"builtins.{x.__name__}": _items_of(x) for x in (tuple, frozenset)},
+    **dict.fromkeys(("builtins.range", "builtins.slice"), _named("start", "stop", "step")),
+    **{f"operator.{x}": _as_made for x in ("attrgetter", "itemgetter", "methodcaller")},
+    **{f"types.{x}": _named("__args__") for x in ("GenericAlias", "UnionType")},
+    "builtins.super": _named("__thisclass__", "__self_class__", "__self__"),
+}
+
+# those that may have other parts later; None: their attributes are all that they have
+READ: dict[str, Reader | None] = {
+    **FIXED,
+    **{f"builtins.{x.__name__}": _items_of(x) for x in (list, set)},
+    **{f"builtins.dict_{x}": lambda x: list(enumerate(x)) for x in ("keys", "values", "items")},
+    **{f"builtins.odict_{x}": lambda x: list(enumerate(x)) for x in ("keys", "values", "items")},
+    "builtins.dict": lambda x: list(dict.items(x)),
+    "builtins.mappingproxy": lambda x: list(x.items()),
+    "builtins.bytearray": lambda x: [("bytes", bytes(x))],
+    "builtins.memoryview": _of_view,
+    "builtins.cell": lambda x: [("content", content(x))],
+    "builtins.BaseException": _named("args"),
+    "collections.OrderedDict": lambda x: list(x.items()),
+    "collections.deque": lambda x: [("most", x.maxlen), *enumerate(x)],
+    "array.array": lambda x: [("type", x.typecode), ("bytes", x.tobytes())],
+    "_contextvars.ContextVar": lambda x: [("value", x.get(MISSING))],
+    "_contextvars.Context": lambda x: list(x.items()),
+    "weakref.ReferenceType": lambda x: [("object", x())],
+    "_thread.lock": _of_lock,
+    "_thread.RLock": _of_lock,
+    "functools._lru_cache_wrapper": _of_cached,
+    "numpy.ufunc": _of_ufunc,
+    **dict.fromkeys(("functools.partial", "types.SimpleNamespace", "_thread._local")),
+}
+
+# those that never change, by module; what reads one returns None for those of which that is untrue
+CONSTANT = frozenset(
+    f"{module}.{name}"
+    for module, names in {
+        "builtins": (
+            "builtin_function_or_method classmethod_descriptor code getset_descriptor "
+            "member_descriptor method_descriptor wrapper_descriptor PyCapsule"
+        ),
+        "_collections": "_tuplegetter",
+        "_struct": "Struct",
+        "datetime": "date time timedelta timezone",
+        "decimal": "Decimal",
+        "functools": "_lru_cache_wrapper",
+        "numpy": "_ArrayFunctionDispatcher dtype ufunc",
+        "pathlib": "PurePath",
+        "re": "Match Pattern",
+        "torch": "device dtype finfo iinfo layout memory_format qscheme",
+        "typing": "ParamSpec TypeAliasType TypeVar TypeVarTuple Union",
+        "zoneinfo": "ZoneInfo",
+    }.items()
+    for name in names.split()
+)
+_FUNCTIONS = (".cython_function_or_method", ".fused_cython_function", ".nb_func", ".nb_method")
+_RECORD = "pybind11_detail_function_record"
