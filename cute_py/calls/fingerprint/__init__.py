@@ -386,10 +386,10 @@ class Traversal(Places):
         self.stable = self.stable and scalar
         if value.dtype.hasobject:
             return type(value), value.shape, self.key(value.tolist())
-        more = self.key(getattr(value, "__dict__", None))  # of a subclass
+        more = value.strides, value.flags.writeable, self.key(getattr(value, "__dict__", None))
         data = value.tobytes()
         if len(data) > 64:
             from hashlib import blake2b
 
             data = blake2b(data).digest()
-        return type(value), repr(value.dtype), value.shape, value.strides, data, more
+        return type(value), repr(value.dtype), value.shape, data, more

@@ -8,7 +8,7 @@ read, or never changes. The state of all others is unknown, of an iterator or a 
 from __future__ import annotations
 
 from functools import lru_cache
-from types import MemberDescriptorType
+from types import FunctionType, MemberDescriptorType
 
 from cute_py.calls.fingerprint.names import is_foreign
 
@@ -125,12 +125,13 @@ def _as_made(x: Any) -> Items:
 
 def _of_cached(x: Any) -> Items | None:
     """Return nothing for a function that never changes; what others have kept is unknown."""
-    return [] if is_foreign(x.__wrapped__) else None
+    f = x.__wrapped__
+    return [] if isinstance(f, FunctionType) and is_foreign(f) else None
 
 
 def _of_ufunc(x: Any) -> Items | None:
     """Return nothing for a function of numbers; one of objects calls a function of its author."""
-    return None if "O" in "".join(x.types) else []
+    return None if set("".join(x.types)) <= set("O->") else []
 
 
 # those that keep their parts, though these may change themselves
@@ -161,6 +162,7 @@ READ: dict[str, Reader | None] = {
     "_contextvars.ContextVar": lambda x: [("value", x.get(MISSING))],
     "_contextvars.Context": lambda x: list(x.items()),
     "weakref.ReferenceType": lambda x: [("object", x())],
+    "weakref.finalize": lambda x: [("kept", x.peek())],
     "_thread.lock": _of_lock,
     "_thread.RLock": _of_lock,
     "functools._lru_cache_wrapper": _of_cached,

@@ -66,7 +66,7 @@ _KINDS = (FunctionType, BuiltinFunctionType)
 _found: tuple[int, dict[int, Any]] = 0, {}  # how many modules there were, what they have of these
 
 
-def is_varying(value: object) -> bool:
+def is_varying(value: Any) -> bool:
     """Return whether a function or class of installed code gives something else at each call.
 
     >>> import time
@@ -76,6 +76,9 @@ def is_varying(value: object) -> bool:
     global _found
     if _found[0] != len(sys.modules):
         _found = len(sys.modules), {id(x): x for x in _functions()}
+    owner = value.__self__ if isinstance(value, BuiltinFunctionType) else None
+    if isinstance(owner, type):  # a class method written in C: another object at each look
+        return value.__name__ in varying_methods(owner)
     return id(value) in _found[1]
 
 
@@ -87,6 +90,11 @@ def _functions() -> list[Any]:
             found += [x for x in held.values() if isinstance(x, _KINDS)]
         else:
             found += [held[name] for name in names if name in held]
+    for path, text in _METHODS.items():
+        module, _dot, name = path.partition(".")
+        held = vars(vars(sys.modules.get(module, object)).get(name, object))
+        methods = [held[x] for x in text.split() if x in held]
+        found += [getattr(x, "__func__", x) for x in methods]
     return found
 
 
