@@ -22,7 +22,7 @@ from types import (
 )
 
 from cute_py.calls.fingerprint.names import is_foreign, names_in
-from cute_py.calls.fingerprint.state import MISSING, content, contents, is_constant, row_of
+from cute_py.calls.fingerprint.state import MISSING, content, contents
 from cute_py.calls.fingerprint.values import (
     WRAPPERS,
     attributes,

@@ -7,6 +7,7 @@ import array
 import asyncio
 import collections
 import contextvars
+import copy
 import ctypes
 import dataclasses
 import datetime
@@ -610,9 +611,11 @@ def test_a_note_says_once_why_a_kernel_is_traced_at_each_call(monkeypatch):
         plans = [cute.trace(counted, np.zeros(32, np.int32)) for _ in range(2)]
     assert plans[0] != plans[1]
     assert [str(x.message) for x in found] == [
-        "counted is traced anew at each call, which is slow: numbers is a itertools.count, whose "
-        "state cannot be read; take from it what the kernel needs before the call, and pass that"
+        "counted is traced anew at each call, which is slow: numbers (itertools.count) has a "
+        "state that cannot be read; read it before the call, and pass the kernel the number or "
+        "text that it needs"
     ]
+    assert found[0].filename == __file__
 
 
 # -- what cannot change, or is compared
@@ -736,6 +739,33 @@ def test_what_cannot_change_unseen_is_replayed(name):
     kernel = kernel_of(lambda _x, s: s is not None)
     plans = [cute.trace(kernel, np.zeros(32, np.int32), (HELD,)) for _ in range(3)]
     assert plans[0] is plans[1] is plans[2]
+
+
+class Engine:
+    """Has attributes whose state cannot be read, and one that a kernel reads."""
+
+    def __init__(self):
+        self.width, self.file, self.rng = 1, io.StringIO(), random.Random()
+        self.parts = [io.StringIO(), (x for x in FIVE)]
+
+
+@pytest.mark.parametrize(
+    ("read", "known"),
+    [
+        (lambda x: x.width, True),
+        (lambda x: getattr(x, "width", 2), True),
+        (lambda x: x.file and 1, False),
+        (lambda x: len(x.parts), False),
+        (lambda x: len(vars(x)), False),
+        (lambda x: len(copy.copy(x).parts), False),
+        (lambda x: getattr(x, "ra"[::-1] + "ts", 1), False),
+    ],
+)
+def test_attributes_that_no_code_names_are_no_reason_to_trace_again(read, known):
+    engine = Engine()
+    kernel = kernel_of(lambda _x, s: read(s[0]))
+    plans = [cute.trace(kernel, np.zeros(32, np.int32), (engine,)) for _ in range(2)]
+    assert (plans[0] is plans[1]) == known
 
 
 CALLS = (

@@ -23,25 +23,22 @@ from types import (
     ModuleType,
 )
 
-from cute_py.calls.fingerprint.names import OWN, is_foreign, is_own, names_in
-from cute_py.calls.fingerprint.state import (
-    MISSING,
-    content,
-    contents,
-    is_constant,
-    is_unknown,
-    row_of,
-)
+from cute_py.calls.fingerprint.names import COMPUTED, OWN, WHOLE, is_foreign, is_own, names_in
+from cute_py.calls.fingerprint.places import Identity, Places
+from cute_py.calls.fingerprint.state import MISSING, READ, content, contents, is_constant, row_of
 from cute_py.calls.fingerprint.values import (
     WRAPPERS,
     attributes,
     by_identity,
+    digest,
     is_array,
     is_empty,
     is_fixed,
     is_frozen,
+    is_of_the_user,
     is_opaque,
     is_read,
+    memory_of,
     wrapped_in,
 )
 from cute_py.calls.fingerprint.varying import is_varying, varying_methods
@@ -49,12 +46,14 @@ from cute_py.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping, Sized
+    from collections.abc import Callable, Hashable, Iterable, Mapping
     from typing import Any
 
 DEPTH = 64  # of nested values; deeper objects compare by identity
 _EXACT = frozenset({bool, int, str, bytes, CodeType, type(None)})
 _MRO = attrgetter("__mro__")
+CONSTRUCTORS = frozenset({"__init__", "__new__", "__post_init__", "__init_subclass__", "__del__"})
+_IN_CELLS = (FunctionType, MethodType, partial, dict)
 _OF_ARRAYS = ("__dlpack__", "__cuda_array_interface__", "__array_interface__")
 
 
@@ -101,46 +100,6 @@ def fingerprint(
     return key, found
 
 
-class Identity:
-    """A key that compares an object by identity, and keeps it alive."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: object) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Identity) and self.value is other.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-
-class Places:
-    """Places that were read, with what they held.
-
-    Attributes:
-        items: (the `get` of a dict, name, value).
-        functions: (function, its code, defaults, defaults of keywords).
-        looked: (a function, its argument, its result): cells, and the bases of classes.
-        sizes: (a dict, its size): a larger one may have a new name that is read.
-    """
-
-    __slots__ = ("functions", "items", "looked", "sizes")
-
-    def __init__(self, *parts: Places) -> None:
-        """Start with the places of others."""
-        self.items: list[tuple[Callable[[str, object], object], str, object]] = []
-        self.functions: list[tuple[Any, object, object, object]] = []
-        self.looked: list[tuple[Callable[[Any], object], object, object]] = []
-        self.sizes: list[tuple[Sized, int]] = []
-        for x in parts:
-            self.items += x.items
-            self.functions += x.functions
-            self.looked += x.looked
-            self.sizes += x.sizes
-
-
 class Traversal(Places):
     """One traversal of a value and everything that it refers to: its key, and the places read. If
     `stable` is True, the key is unchanged as long as they hold the same objects.
@@ -156,6 +115,8 @@ class Traversal(Places):
         self.reads = False  # whether attributes of any value are read
         self.path: list[str] = []  # the names that lead to the value that is read
         self.installed: list[ModuleType] = []  # modules that are not the user's
+        self.kinds: dict[type, int] = {}  # the classes of objects
+        self.unread: list[tuple[str, Any]] = []  # attributes of objects that no code names
         self.seen: dict[int, int] = {}
         self.alive: list[object] = []  # so that no id is reused
         self.depth = 0
@@ -167,7 +128,7 @@ class Traversal(Places):
         if function is not None:
             self.back_reference(function)
         code = None if function is None else self.function(function, names)
-        return code, tuple(map(self.key, values)), self.outside()
+        return code, tuple(map(self.key, values)), self.outside(), self.rest()
 
     def key(self, value: Any) -> Hashable:
         """Return the key of a value."""
@@ -192,9 +153,9 @@ class Traversal(Places):
         """Return the key of a value whose state cannot be read, which makes this one worthless."""
         kind = type(value)
         name = name or (self.path[-1] if self.path else "a value")
-        why = why or f"is a {kind.__module__}.{kind.__qualname__}, whose state cannot be read"
+        of = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
         self.stable = self.complete = False
-        self.reason = self.reason or f"{name} {why}"
+        self.reason = self.reason or f"{name} {why or f'({of}) has a state that cannot be read'}"
         return Identity(value)
 
     def back_reference(self, value: object) -> Hashable:
@@ -238,7 +199,9 @@ class Traversal(Places):
         self.functions.append((value, code, value.__defaults__, more))
         self.met |= named.attributes
         if named.by_text:  # nothing tells what else it depends on
-            self.unknown(value, "computes the names that it reads (eval, globals ...)", value.__name__)
+            self.unknown(
+                value, "computes the names that it reads (eval, globals ...)", value.__name__
+            )
         return (
             code,
             self.key(value.__defaults__),
@@ -281,9 +244,17 @@ class Traversal(Places):
     def foreign(self, value: Any) -> Hashable:
         """Return the key of a foreign function, which may wrap one of the user's, or keep many."""
         cells = [content(cell) for cell in value.__closure__ or ()]
-        inner = [x for x in cells if isinstance(x, (FunctionType, MethodType, partial))]
-        inner += [x for x in cells if type(x) is dict and not is_own(value)]
+        kinds = (FunctionType, MethodType, partial) if is_own(value) else _IN_CELLS
+        inner = [x for x in cells if isinstance(x, kinds)]
         return Identity(value), *[self.key(x) for x in (*inner, *wrapped_in(value))]
+
+    def rest(self) -> Hashable:
+        """Return the key of attributes that no code names: what is unknown there has no effect."""
+        complete, reason, found = self.complete, self.reason, []
+        for name, value in self.unread:  # which grows
+            found.append((name, self.key(value)))
+        self.complete, self.reason = complete, reason
+        return tuple(found)
 
     def module(self, value: ModuleType) -> Hashable:
         """Return the key of a module: for one of the user's, the attributes that the code reads."""
@@ -297,7 +268,8 @@ class Traversal(Places):
         """Return the key of what the code reads of installed modules, when all its names are met:
         of functions, which are not read, only those that vary.
         """
-        found, done = [], set[tuple[str, str]]()
+        found: list[Hashable] = []
+        done = set[tuple[str, str]]()
         while True:
             names = self.names | self.met
             held = [(m.__name__, n, vars(m)) for m in self.installed for n in names if n in vars(m)]
@@ -306,16 +278,30 @@ class Traversal(Places):
                 return tuple(found)
             done |= {x[:2] for x in todo}
             for module, name, values in todo:
-                if not isinstance(values[name], FunctionType) or is_varying(values[name]):
+                if not is_plain(values[name]) and not _is_settled(values[name]):
                     found.append((module, name, self.at(name, values[name])))
 
     def named(self, held: Mapping[str, Any]) -> Hashable:
         """Return the key of the attributes of a module or function that the code reads."""
         self.reads = True
         self.sizes.append((held, len(held)))
-        return self.values(held, sorted(self.names & held.keys()))
+        names = held.keys() & self.names
+        if COMPUTED in self.names:
+            names = {name for name in held if not name.startswith("__")}
+        return self.values(held, sorted(names))
 
-    def of_class(self, value: Any) -> Hashable:
+    def class_of(self, kind: type) -> Hashable:
+        """Return the key of the class of an object, which is not made anew: without what makes
+        others, unless code asks for the class.
+        """
+        if not WHOLE.isdisjoint(self.names | self.met):
+            return self.key(kind)
+        if kind in self.kinds:
+            return "class", self.kinds[kind]
+        self.kinds[kind] = len(self.kinds)
+        return self.of_class(kind, CONSTRUCTORS)
+
+    def of_class(self, value: Any, without: frozenset[str] = frozenset()) -> Hashable:
         """Return the key of a class: its special methods and the attributes that the code reads."""
         if is_foreign(value) and all(map(is_foreign, value.__mro__)):
             return self.installed_class(value)
@@ -325,7 +311,7 @@ class Traversal(Places):
             held = vars(cls)
             self.looked.append((_MRO, cls, cls.__mro__))
             self.sizes.append((held, len(held)))
-            names = [name for name, x in held.items() if is_read(name, x, self.names)]
+            names = {name for name, x in held.items() if is_read(name, x, self.names)} - without
             found.append((Identity(cls), self.values(held, sorted(names))))
         return tuple(found)
 
@@ -341,26 +327,44 @@ class Traversal(Places):
 
     def object(self, value: Any) -> Hashable:
         """Return the key of an object: its class and its content."""
-        kind = type(value)
+        kind: Any = type(value)
         if is_array(value):
             return self.array(value)
-        if any(hasattr(kind, name) for name in _OF_ARRAYS):  # of another library
-            self.stable = False
-            return Identity(value), getattr(value, "_version", None)
+        if any(hasattr(kind, name) for name in _OF_ARRAYS):
+            return self.array_of_another(value)
         if kind.__module__.partition(".")[0] == OWN:
             return self.own(value)
-        if is_unknown(value):
+        row = row_of(kind)
+        parts = contents(value)
+        if row is None or (parts is None and READ.get(row) is not None):
             return self.unknown(value)
-        cls, plain = self.key(kind), contents(value)
-        constant = is_constant(row_of(kind))
-        held = {} if is_opaque(value) or (constant and is_foreign(kind)) else attributes(value)
+        cls = self.class_of(kind)
+        held = (
+            {} if is_opaque(value) or (is_constant(row) and is_foreign(kind)) else attributes(value)
+        )
         self.stable = self.stable and is_fixed(value)
-        if constant:
-            cls = cls, self.constant(value)
-        elif plain is None and not held:
+        if is_constant(row):
+            return cls, self.constant(value), self.attributes(kind, held)
+        if parts is None and not held:
             return cls if is_empty(value) else (cls, Identity(value))
-        parts = tuple([(self.key(k), self.key(x)) for k, x in (plain or ())])
-        return cls, parts, tuple([(name, self.at(name, x)) for name, x in held.items()])
+        found = tuple([(self.key(k), self.key(x)) for k, x in (parts or ())])
+        return cls, found, self.attributes(kind, held)
+
+    def attributes(self, kind: Any, held: Mapping[str, Any]) -> Hashable:
+        """Return the key of the attributes of an object; those of the user's which no code reads
+        are left for the end.
+        """
+        names = self.names | self.met
+        if is_of_the_user(kind) and WHOLE.isdisjoint(names):
+            self.unread += [(name, x) for name, x in held.items() if name not in names]
+            held = {name: x for name, x in held.items() if name in names}
+        return tuple([(name, self.at(name, x)) for name, x in held.items()])
+
+    def constant(self, value: Any) -> Hashable:
+        """Return the key of an object that never changes; equal ones may differ, as 1.0 and 1.00 of
+        `Decimal` do.
+        """
+        return Identity(value) if by_identity(value) else (value, repr(value))
 
     def own(self, value: Any) -> Hashable:
         """Return the key of an object of this package: its content if it compares by content."""
@@ -374,12 +378,6 @@ class Traversal(Places):
             return type(value), tuple([(k, self.key(x)) for k, x in attributes(value).items()])
         return type(value), value
 
-    def constant(self, value: Any) -> Hashable:
-        """Return the key of an object that never changes; equal ones may differ, as 1.0 and 1.00 of
-        `Decimal` do.
-        """
-        return Identity(value) if by_identity(value) else (value, repr(value))
-
     def array(self, value: Any) -> Hashable:
         """Return the key of a NumPy array or scalar: its type, shape and bytes."""
         scalar = not hasattr(value, "__setitem__")
@@ -387,9 +385,25 @@ class Traversal(Places):
         if value.dtype.hasobject:
             return type(value), value.shape, self.key(value.tolist())
         more = value.strides, value.flags.writeable, self.key(getattr(value, "__dict__", None))
-        data = value.tobytes()
-        if len(data) > 64:
-            from hashlib import blake2b
-
-            data = blake2b(data).digest()
+        data = digest(value.tobytes())
         return type(value), repr(value.dtype), value.shape, data, more
+
+    def array_of_another(self, value: Any) -> Hashable:
+        """Return the key of an array of another library: a tensor of torch knows how often it was
+        changed, but for changes in host memory that others share.
+        """
+        version = getattr(value, "_version", None)
+        if version is None:
+            return self.unknown(value)
+        self.stable = False
+        memory = memory_of(value)
+        return self.unknown(value) if memory is None else (Identity(value), version, memory)
+
+
+def _is_settled(value: Any) -> bool:
+    """Return whether what an installed module holds is a function or constant that stays."""
+    if isinstance(value, BuiltinFunctionType) and not isinstance(value.__self__, ModuleType | None):
+        return False
+    kind: Any = type(value)
+    functions = isinstance(value, (FunctionType, BuiltinFunctionType))
+    return not is_varying(value) if functions else is_constant(row_of(kind))

@@ -7,11 +7,14 @@ is cheap: if they hold the same objects, and none of these can change, the key i
 
 from __future__ import annotations
 
+import sys
 import warnings
 
-from cute_py.calls.fingerprint import Places, fingerprint
+from cute_py.calls.fingerprint import fingerprint
 from cute_py.calls.fingerprint.names import names_in
+from cute_py.calls.fingerprint.places import Places
 from cute_py.calls.fingerprint.state import MISSING
+from cute_py.errors import is_own
 from cute_py.integers.code import call, compared, constant, every, function, path
 
 TYPE_CHECKING = False
@@ -153,12 +156,20 @@ _noted: set[str] = set()
 def note_once(name: str, reason: str) -> None:
     """Tell once that a function is traced at each call, why, and what to do."""
     text = (
-        f"{name} is traced anew at each call, which is slow: {reason}; take from it what the "
-        f"kernel needs before the call, and pass that"
+        f"{name} is traced anew at each call, which is slow: {reason}; read it before the call, "
+        f"and pass the kernel the number or text that it needs"
     )
     if text not in _noted:
         _noted.add(text)
-        warnings.warn(text, RuntimeWarning, stacklevel=2)
+        warnings.warn(text, RuntimeWarning, stacklevel=_level())
+
+
+def _level() -> int:
+    """Return the level of the caller's first frame outside of this package, for `warnings`."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and is_own(frame):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def _names_of_text(note: object) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+_READ_AN_ATTRIBUTE = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM")
 OWN = __name__.partition(".")[0]
 HEAP = 1 << 9  # the flag of a class made at run time (Py_TPFLAGS_HEAPTYPE)
 
@@ -28,6 +29,16 @@ BY_TEXT = frozenset(
 )
 
 
+# what gives attributes whose names are computed; `getattr` does where its name is no constant
+COMPUTED = "__dict__"
+# what reads all attributes of an object, or its class
+WHOLE = frozenset(
+    {COMPUTED, "vars", "dir", "copy", "deepcopy", "replace", "asdict", "astuple", "fields", "dumps"}
+    | {"getmembers", "__slots__", "__getstate__", "__reduce__", "__reduce_ex__"}
+    | {"type", "__class__"}
+)
+
+
 class Names(NamedTuple):
     """The names in code and in the functions nested in it.
 
@@ -35,7 +46,7 @@ class Names(NamedTuple):
         globals: those that it loads as globals, sorted.
         modules: those that it imports at run time, sorted.
         attributes: those that it names, and every string that could be one: what it may read of a
-            module or a class.
+            module or a class. With `COMPUTED` that is any, with one of `WHOLE` any of an object.
         by_text: whether it may read globals whose names it computes: by eval, globals() and others.
     """
 
@@ -55,16 +66,30 @@ def names_in(code: CodeType) -> Names:
     loaded = {
         x for op, x in steps if op.startswith("LOAD") and ("GLOBAL" in op or op == "LOAD_NAME")
     }
-    attributes = {x for op, x in steps if "ATTR" in op or op in ("LOAD_METHOD", "IMPORT_FROM")}
+    attributes = {x for op, x in steps if op in _READ_AN_ATTRIBUTE}
+    attributes |= WHOLE & {*code.co_names}
+    if not {"vars", "__getattribute__"}.isdisjoint(code.co_names) or _computes(steps):
+        attributes.add(COMPUTED)
     modules = {x for op, x in steps if op == "IMPORT_NAME"}
     return Names(
         tuple(sorted(loaded.union(*[x.globals for x in inner]))),
         tuple(sorted(modules.union(*[x.modules for x in inner]))),
-        frozenset(
-            attributes.union(_texts_in(code.co_consts), *[x.attributes for x in inner])
-        ),
+        frozenset(attributes.union(_texts_in(code.co_consts), *[x.attributes for x in inner])),
         not BY_TEXT.isdisjoint(code.co_names) or any(x.by_text for x in inner),
     )
+
+
+def _computes(steps: list[tuple[str, Any]]) -> bool:
+    """Return whether code reads attributes by names that are no constants of a single call."""
+    for i, (op, name) in enumerate(steps):
+        if op.startswith("LOAD") and name in ("getattr", "hasattr"):
+            after = [x for x in steps[i + 1 : i + 12] if x[0] not in ("PUSH_NULL", "LOAD_ATTR")]
+            words = [op.partition("_")[0] for op, _name in after[:4]]
+            plain = words[:2] == ["LOAD", "LOAD"] and after[1][0] == "LOAD_CONST"
+            count = 3 if words[2] == "LOAD" else 2
+            if not plain or "CALL" not in after[count][0] or after[count][1] != count:
+                return True
+    return False
 
 
 def _texts_in(constants: Iterable[object]) -> Iterator[str]:

@@ -36,22 +36,13 @@ def contents(value: Any) -> Items | None:
     """Return what an object holds by its row, by key: the items of a container, the plain value of
     a subclassed number or text; None if its attributes are all that it has, or it has no row.
     """
-    read = READ.get(row_of(type(value)) or "")
+    kind: Any = type(value)
+    read = READ.get(row_of(kind) or "")
     return None if read is None else read(value)
 
 
-def is_unknown(value: object) -> bool:
-    """Return whether the state of an object cannot be read.
-
-    >>> is_unknown([1]), is_unknown(len), is_unknown(iter([1]))
-    (False, False, True)
-    """
-    row = row_of(type(value))
-    return row is None or (READ.get(row) is not None and contents(value) is None)
-
-
 @lru_cache(maxsize=4096)
-def row_of(kind: type) -> str | None:
+def row_of(kind: Any) -> str | None:
     """Return the name of the row of a class, "" if it adds nothing to `object` that Python does not
     show, None if it does, and has no row.
     """
@@ -67,6 +58,7 @@ def row_of(kind: type) -> str | None:
     return ""
 
 
+@lru_cache(maxsize=4096)
 def is_constant(row: str | None) -> bool:
     """Return whether objects with a row never change."""
     return row is not None and (row in CONSTANT or row.endswith(_FUNCTIONS) or _RECORD in row)
@@ -96,7 +88,7 @@ def _adds_fields(kind: type) -> bool:
 # -- the rows
 
 
-def _plain(kind: type) -> Reader:
+def _plain(kind: Any) -> Reader:
     return lambda x: [(kind.__name__, kind.__repr__(x))]
 
 

@@ -18,7 +18,7 @@ from types import (
     ModuleType,
 )
 
-from cute_py.calls.fingerprint.names import OWN, is_foreign
+from cute_py.calls.fingerprint.names import COMPUTED, OWN, is_foreign
 from cute_py.calls.fingerprint.state import FIXED, is_constant, row_of
 from cute_py.records import Value
 
@@ -87,6 +87,12 @@ def attributes(value: Any) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=4096)
+def is_of_the_user(kind: Any) -> bool:  # a class
+    """Return whether all code that knows the attributes of a class's objects is the user's."""
+    return all(x is object or not is_foreign(x) for x in kind.__mro__)
+
+
+@lru_cache(maxsize=4096)
 def slots_of(kind: Any) -> tuple[MemberDescriptorType, ...]:  # a class
     """Return the slots of a class and its bases, except special ones."""
     held = [(n, x) for cls in kind.__mro__ for n, x in vars(cls).items() if n[-2:] != "__"]
@@ -134,7 +140,8 @@ def is_read(name: str, value: object, names: frozenset[str]) -> bool:
     if name in _UNREAD or isinstance(value, (MemberDescriptorType, GetSetDescriptorType)):
         return False
     special = name.startswith("__") and isinstance(value, (FunctionType, *WRAPPERS))
-    return special or name in names
+    computed = COMPUTED in names and not name.startswith(("__", "_abc_"))
+    return special or computed or name in names
 
 
 def is_fixed(value: Any) -> bool:
@@ -169,3 +176,28 @@ def by_identity(value: object) -> bool:
     """Return whether an object compares by identity."""
     kind: Any = type(value)
     return bool(kind.__hash__ is object.__hash__)
+
+
+# -- arrays
+
+
+def digest(data: bytes) -> bytes:
+    """Return bytes as they are if they are few, else a hash of them."""
+    if len(data) <= 64:
+        return data
+    from hashlib import blake2b
+
+    return blake2b(data).digest()
+
+
+def memory_of(tensor: Any) -> bytes | None:  # of torch
+    """Return what a tensor in host memory holds, b"" for one on a device; None if it has no memory
+    of its own.
+    """
+    if tensor.device.type != "cpu":
+        return b""
+    try:
+        data = tensor.detach().contiguous().reshape(-1).view(sys.modules["torch"].uint8).numpy()
+    except (RuntimeError, TypeError, NotImplementedError):
+        return None
+    return digest(data.tobytes())

@@ -1,5 +1,5 @@
-"""Functions of Python, NumPy and torch whose results differ from call to call, though nothing that a
-kernel reaches has changed: clocks, random numbers, files, the environment, identities.
+"""Functions of Python, NumPy and torch whose results differ from call to call though nothing that
+a kernel reaches has changed: clocks, random numbers, files, the environment, identities.
 
 Installed code is not read, so these are known by name. Random numbers of a module, as those of
 `random.random`, are methods of an object whose state is unknown; they need no row.
@@ -8,10 +8,12 @@ Installed code is not read, so these are known by name. Random numbers of a modu
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
 from types import BuiltinFunctionType, FunctionType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
 # of each module, and of each class; "*": all functions
@@ -85,20 +87,25 @@ def is_varying(value: Any) -> bool:
 def _functions() -> list[Any]:
     found = []
     for module, text in _NAMES.items():
-        held, names = vars(sys.modules.get(module, object)), text.split()
+        held, names = _entries(sys.modules.get(module)), text.split()
         if text == "*":
             found += [x for x in held.values() if isinstance(x, _KINDS)]
         else:
             found += [held[name] for name in names if name in held]
     for path, text in _METHODS.items():
         module, _dot, name = path.partition(".")
-        held = vars(vars(sys.modules.get(module, object)).get(name, object))
+        held = _entries(_entries(sys.modules.get(module)).get(name))
         methods = [held[x] for x in text.split() if x in held]
         found += [getattr(x, "__func__", x) for x in methods]
     return found
 
 
-def varying_methods(kind: type) -> frozenset[str]:
+def _entries(value: object) -> Mapping[str, Any]:  # a module or class, or None
+    return getattr(value, "__dict__", {})
+
+
+@lru_cache(maxsize=4096)
+def varying_methods(kind: Any) -> frozenset[str]:
     """Return the names of the methods of a class that give something else at each call."""
     found = [_METHODS.get(f"{x.__module__}.{x.__qualname__}", "").split() for x in kind.__mro__]
     return frozenset().union(*found)
