@@ -73,12 +73,15 @@ def _bases(kind: type) -> Iterator[type]:
 
 
 def _adds_fields(kind: type) -> bool:
-    """Return whether the objects of a class have more fields than its base and its slots tell."""
+    """Return whether the objects of a class have more fields than its base and its slots tell. A
+    member of a type written in C is no slot: it may be an address.
+    """
     base = kind.__base__
     if base is None:
         return False
     has_dict = kind.__dictoffset__ and not base.__dictoffset__
-    shown = sum(isinstance(x, MemberDescriptorType) for x in vars(kind).values())
+    entries = vars(kind).values() if "__slots__" in vars(kind) else ()
+    shown = sum(isinstance(x, MemberDescriptorType) for x in entries)
     shown += kind.__weakrefoffset__ > 0 and not base.__weakrefoffset__
     shown += bool(has_dict) and (kind.__dictoffset__ > 0 or kind.__itemsize__ > 0)
     same = kind.__itemsize__ == base.__itemsize__
@@ -143,6 +146,7 @@ READ: dict[str, Reader | None] = {
     **{f"builtins.dict_{x}": lambda x: list(enumerate(x)) for x in ("keys", "values", "items")},
     **{f"builtins.odict_{x}": lambda x: list(enumerate(x)) for x in ("keys", "values", "items")},
     "builtins.dict": lambda x: list(dict.items(x)),
+    "collections.defaultdict": lambda x: list(dict.items(x)),
     "builtins.mappingproxy": lambda x: list(x.items()),
     "builtins.bytearray": lambda x: [("bytes", bytes(x))],
     "builtins.memoryview": _of_view,
