@@ -106,8 +106,8 @@ class Kernel:
         `now`: the dependencies, if they were just looked at.
         """
         known = self._notes
-        if known is None or not (known[0] is now or known[0].unchanged()):
-            seen = self.dependencies.snapshot()
+        seen = self.dependencies.snapshot() if now is None else now
+        if known is None or not (known[0] is seen or known[0].is_kept(seen)):
             self.signature = inspect.signature(self.function)  # its defaults may have changed
             parameters = self.signature.parameters.values()
             plain = all(p.kind in _BY_POSITION for p in parameters)
@@ -127,7 +127,7 @@ class Kernel:
     def plan(self, *args: object, **named: object) -> Plan:
         """Return the plan for such arguments, traced or cached."""
         seen = self.dependencies.snapshot()
-        arguments = self.arguments(*args, **named)
+        arguments = self._classified(self.notes(seen), args, named)
         return self._cached(arguments, self._with_statics(seen, arguments))
 
     def _with_statics(self, seen: Snapshot, arguments: tuple[Argument, ...]) -> Snapshot:

@@ -81,6 +81,10 @@ class Snapshot(Places):
             return False
         return not self.sizes or all(len(held) == count for held, count in self.sizes)
 
+    def is_kept(self, now: Snapshot) -> bool:
+        """Return whether the same objects have the same content as these have now."""
+        return self.unchanged() and self.complete and now.complete and self.key == now.key
+
     def checker(self) -> Callable[[], bool]:
         """Return `unchanged` specialized for these places: one expression without loops, since
         every known call evaluates it.
