@@ -39,7 +39,9 @@ class Key:
         self.parts, self.code = parts, hash(parts)
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Key) and self.parts == other.parts)
+        if self is other:
+            return True
+        return isinstance(other, Key) and self.code == other.code and self.parts == other.parts
 
     def __hash__(self) -> int:
         return self.code
