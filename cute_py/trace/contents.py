@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 import warnings
-from contextvars import ContextVar
 from dis import get_instructions
 from types import (
     BuiltinFunctionType,
@@ -247,8 +246,6 @@ def _state_of(value: Any) -> dict[Any, Any] | Unreadable | None:
     except (TypeError, ValueError, BufferError):
         pass
     kind: Any = type(value)
-    if isinstance(value, ContextVar):
-        return {"value": value.get(MISSING)}
     alone = kind.__reduce__ is object.__reduce__ and kind.__getstate__ is object.__getstate__
     if hasattr(value, "__dict__") and alone:
         return None  # its attributes are all

@@ -56,6 +56,10 @@ class Thing:
         return self.n
 
 
+class Slotted:
+    __slots__ = ("__weakref__",)
+
+
 class Pair(ctypes.Structure):
     _fields_ = (("a", ctypes.c_int), ("b", ctypes.c_int))
 
@@ -92,6 +96,12 @@ def local(value):
     made = threading.local()
     made.n = value
     return made
+
+
+def logger():
+    """Return a logger whose level is that of its parent."""
+    logging.getLogger("cute_py.test").setLevel(logging.DEBUG)
+    return logging.getLogger("cute_py.test.part")
 
 
 def mapped():
@@ -251,6 +261,16 @@ STATES = {
         lambda x: x[KEPT[0]],
         lambda x: x.__setitem__(KEPT[0], 2),
     ),
+    "level of a logger": (
+        logger,
+        lambda x: x.isEnabledFor(logging.DEBUG),
+        lambda _x: logging.getLogger("cute_py.test").setLevel(logging.INFO),
+    ),
+    "ref of slots": (
+        lambda: weakref.ref(KEPT[1]),
+        lambda x: x() is None,
+        lambda _x: KEPT.clear(),
+    ),
     "finalize": (
         lambda: weakref.finalize(KEPT[0], int),
         lambda x: x.alive,
@@ -368,7 +388,7 @@ STATES = {
 def start():
     """Set back what the rows share."""
     global HELD
-    KEPT[:], Thing.n, HELD = [Thing()], 1, None
+    KEPT[:], Thing.n, HELD = [Thing(), Slotted()], 1, None
     for entries in (ENTRIES, ORDERED):
         entries.clear()
         entries["n"] = 1

@@ -339,9 +339,8 @@ class Traversal(Places):
         if row is None or (parts is None and READ.get(row) is not None):
             return self.unknown(value)
         cls = self.class_of(kind)
-        held = (
-            {} if is_opaque(value) or (is_constant(row) and is_foreign(kind)) else attributes(value)
-        )
+        hidden = is_opaque(value) or (is_constant(row) and is_foreign(kind))
+        held = {} if hidden else attributes(value)
         self.stable = self.stable and is_fixed(value)
         if is_constant(row):
             return cls, self.constant(value), self.attributes(kind, held)
@@ -361,8 +360,8 @@ class Traversal(Places):
         return tuple([(name, self.at(name, x)) for name, x in held.items()])
 
     def constant(self, value: Any) -> Hashable:
-        """Return the key of an object that never changes; equal ones may differ, as 1.0 and 1.00 of
-        `Decimal` do.
+        """Return the key of an object that never changes; equal ones may differ, as times of two
+        zones do.
         """
         return Identity(value) if by_identity(value) else (value, repr(value))
 

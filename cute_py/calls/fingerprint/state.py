@@ -114,6 +114,24 @@ def _of_lock(x: Any) -> Items:
     return [("text", repr(x))]
 
 
+def _of_logger(x: Any) -> Items:
+    return [("levels", (x.getEffectiveLevel(), x.disabled, x.manager.disable))]
+
+
+def _of_reference(x: Any) -> Items | None:
+    """Return the object of a weak reference, if its content is what is kept of it."""
+    found = x()
+    return [("object", found)] if found is None or hasattr(found, "__dict__") else None
+
+
+def _of_decimal(x: Any) -> Items:
+    """Return a number, and the context that operations on it use."""
+    from decimal import getcontext
+
+    context = getcontext()
+    return [("text", str(x)), ("context", (context.prec, context.rounding))]
+
+
 def _as_made(x: Any) -> Items:
     return [("made", x.__reduce__())]
 
@@ -154,10 +172,12 @@ READ: dict[str, Reader | None] = {
     "builtins.BaseException": _named("args"),
     "collections.OrderedDict": lambda x: list(x.items()),
     "collections.deque": lambda x: [("most", x.maxlen), *enumerate(x)],
+    "decimal.Decimal": _of_decimal,
     "array.array": lambda x: [("type", x.typecode), ("bytes", x.tobytes())],
     "_contextvars.ContextVar": lambda x: [("value", x.get(MISSING))],
     "_contextvars.Context": lambda x: list(x.items()),
-    "weakref.ReferenceType": lambda x: [("object", x())],
+    "logging.Logger": _of_logger,
+    "weakref.ReferenceType": _of_reference,
     "weakref.finalize": lambda x: [("kept", x.peek())],
     "_thread.lock": _of_lock,
     "_thread.RLock": _of_lock,
@@ -177,7 +197,6 @@ CONSTANT = frozenset(
         "_collections": "_tuplegetter",
         "_struct": "Struct",
         "datetime": "date time timedelta timezone",
-        "decimal": "Decimal",
         "functools": "_lru_cache_wrapper",
         "numpy": "_ArrayFunctionDispatcher dtype ufunc",
         "pathlib": "PurePath",

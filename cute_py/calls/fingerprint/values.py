@@ -89,7 +89,8 @@ def attributes(value: Any) -> dict[str, Any]:
 @lru_cache(maxsize=4096)
 def is_of_the_user(kind: Any) -> bool:  # a class
     """Return whether all code that knows the attributes of a class's objects is the user's."""
-    return all(x is object or not is_foreign(x) for x in kind.__mro__)
+    made = hasattr(kind, "__dataclass_fields__")  # methods are generated, which read all fields
+    return not made and all(x is object or not is_foreign(x) for x in kind.__mro__)
 
 
 @lru_cache(maxsize=4096)
@@ -156,7 +157,7 @@ def is_fixed(value: Any) -> bool:
 
 
 def is_opaque(value: Any) -> bool:
-    """Return whether the content of an object never affects a plan: a logger."""
+    """Return whether the attributes of an object never affect a plan: a logger's, but its level."""
     logging = sys.modules.get("logging")
     return logging is not None and isinstance(value, logging.Logger)
 

@@ -36,6 +36,7 @@ _NAMES = {
     "posix": "*",
     "posixpath": "abspath expanduser expandvars ismount lexists realpath relpath",
     "random": "Random SystemRandom",
+    "resource": "*",
     "secrets": "*",
     "shutil": "disk_usage get_terminal_size which",
     "socket": "*",
@@ -53,6 +54,7 @@ _NAMES = {
         "multinomial normal rand rand_like randint randint_like randn randn_like randperm seed"
     ),
     "torch.cuda": "current_device current_stream memory_allocated",
+    "urllib.request": "*",
     "uuid": "getnode uuid1 uuid4",
     "weakref": "getweakrefcount getweakrefs",
 }
