@@ -20,7 +20,7 @@ from types import (
     ModuleType,
 )
 
-from cute_py.calls.fingerprint.names import is_foreign, names_in
+from cute_py.calls.fingerprint.names import COMPUTED, is_foreign, names_in
 from cute_py.calls.fingerprint.state import MISSING, content, contents
 from cute_py.calls.fingerprint.values import (
     WRAPPERS,
@@ -171,7 +171,9 @@ class Snapshot:
         """Return the attributes of a module that code reads; of a foreign one, the methods of
         objects among them, such as `random.random`.
         """
-        held = {name: vars(module)[name] for name in sorted(self.read_names & vars(module).keys())}
+        every = COMPUTED in self.read_names
+        names = [n for n in vars(module) if n in self.read_names or (every and n[:2] != "__")]
+        held = {name: vars(module)[name] for name in sorted(names)}
         if is_foreign(module):
             methods = (MethodType, BuiltinFunctionType)
             held = {name: x for name, x in held.items() if isinstance(x, methods)}

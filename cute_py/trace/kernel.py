@@ -139,18 +139,27 @@ class Kernel:
     def _cached(self, arguments: tuple[Argument, ...], seen: Snapshot) -> Plan:
         if not seen.complete:  # what it reads may have changed unseen
             note_once(self.__name__, seen.reason)
-            return _traced(self, arguments)
+            return self._anew(arguments)
         key = (seen.key, *[argument.key for argument in arguments])
         known = self.plans.get(key)
         if known is None:
             with self.tracing:  # concurrent calls get the same plan
                 known = self.plans.get(key)
                 if known is None:
-                    known = _traced(self, arguments)
-                    if len(self.plans) >= MOST_PLANS:
-                        self.plans.clear()
-                    self.plans[key] = known
+                    known = self._kept(key, _traced(self, arguments))
         return known
+
+    def _anew(self, arguments: tuple[Argument, ...]) -> Plan:
+        """Return a new plan; the last one if that is equal, so that it is compiled once."""
+        key, plan = tuple([argument.key for argument in arguments]), _traced(self, arguments)
+        last = self.plans.get(key)
+        return last if last == plan else self._kept(key, plan)
+
+    def _kept(self, key: Any, plan: Plan) -> Plan:
+        if len(self.plans) >= MOST_PLANS:
+            self.plans.clear()
+        self.plans[key] = plan
+        return plan
 
     def leaves(self, *args: object, **named: object) -> list[Any]:
         """Return the arrays and run-time numbers of a call, in the order of the parameters."""

@@ -41,7 +41,7 @@ from cute_py.calls.fingerprint.values import (
     memory_of,
     wrapped_in,
 )
-from cute_py.calls.fingerprint.varying import is_varying, varying_methods
+from cute_py.calls.fingerprint.varying import is_settled, is_varying, varying_methods
 from cute_py.records import Value
 
 TYPE_CHECKING = False
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
     from typing import Any
 
-DEPTH = 64  # of nested values; deeper objects compare by identity
+DEPTH = 64  # of nested values; what is deeper is unknown
 _EXACT = frozenset({bool, int, str, bytes, CodeType, type(None)})
 _MRO = attrgetter("__mro__")
 CONSTRUCTORS = frozenset({"__init__", "__new__", "__post_init__", "__init_subclass__", "__del__"})
@@ -278,7 +278,7 @@ class Traversal(Places):
                 return tuple(found)
             done |= {x[:2] for x in todo}
             for module, name, values in todo:
-                if not is_plain(values[name]) and not _is_settled(values[name]):
+                if not is_plain(values[name]) and not is_settled(values[name]):
                     found.append((module, name, self.at(name, values[name])))
 
     def named(self, held: Mapping[str, Any]) -> Hashable:
@@ -287,7 +287,7 @@ class Traversal(Places):
         self.sizes.append((held, len(held)))
         names = held.keys() & self.names
         if COMPUTED in self.names:
-            names = {name for name in held if not name.startswith("__")}
+            names |= {name for name in held if not name.startswith("__")}
         return self.values(held, sorted(names))
 
     def class_of(self, kind: type) -> Hashable:
@@ -397,12 +397,3 @@ class Traversal(Places):
         self.stable = False
         memory = memory_of(value)
         return self.unknown(value) if memory is None else (Identity(value), version, memory)
-
-
-def _is_settled(value: Any) -> bool:
-    """Return whether what an installed module holds is a function or constant that stays."""
-    if isinstance(value, BuiltinFunctionType) and not isinstance(value.__self__, ModuleType | None):
-        return False
-    kind: Any = type(value)
-    functions = isinstance(value, (FunctionType, BuiltinFunctionType))
-    return not is_varying(value) if functions else is_constant(row_of(kind))

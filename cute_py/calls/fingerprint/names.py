@@ -31,6 +31,10 @@ BY_TEXT = frozenset(
 
 # what gives attributes whose names are computed; `getattr` does where its name is no constant
 COMPUTED = "__dict__"
+_COMPUTE = frozenset(
+    {"vars", "dir", "__getattribute__", "attrgetter", "methodcaller", "getmembers"}
+    | {"getattr_static"}
+)
 # what reads all attributes of an object, or its class
 WHOLE = frozenset(
     {COMPUTED, "vars", "dir", "copy", "deepcopy", "replace", "asdict", "astuple", "fields", "dumps"}
@@ -68,7 +72,7 @@ def names_in(code: CodeType) -> Names:
     }
     attributes = {x for op, x in steps if op in _READ_AN_ATTRIBUTE}
     attributes |= WHOLE & {*code.co_names}
-    if not {"vars", "__getattribute__"}.isdisjoint(code.co_names) or _computes(steps):
+    if not _COMPUTE.isdisjoint(code.co_names) or _computes(steps):
         attributes.add(COMPUTED)
     modules = {x for op, x in steps if op == "IMPORT_NAME"}
     return Names(
@@ -82,8 +86,11 @@ def names_in(code: CodeType) -> Names:
 def _computes(steps: list[tuple[str, Any]]) -> bool:
     """Return whether code reads attributes by names that are no constants of a single call."""
     for i, (op, name) in enumerate(steps):
+        if op == "MATCH_CLASS":  # by `__match_args__`
+            return True
         if op.startswith("LOAD") and name in ("getattr", "hasattr"):
             after = [x for x in steps[i + 1 : i + 12] if x[0] not in ("PUSH_NULL", "LOAD_ATTR")]
+            after += [("", None)] * 4
             words = [op.partition("_")[0] for op, _name in after[:4]]
             plain = words[:2] == ["LOAD", "LOAD"] and after[1][0] == "LOAD_CONST"
             count = 3 if words[2] == "LOAD" else 2

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import sys
 from functools import lru_cache
-from types import BuiltinFunctionType, FunctionType
+from types import BuiltinFunctionType, FunctionType, ModuleType
+
+from cute_py.calls.fingerprint.state import is_constant, row_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,6 +86,15 @@ def is_varying(value: Any) -> bool:
     if isinstance(owner, type):  # a class method written in C: another object at each look
         return value.__name__ in varying_methods(owner)
     return id(value) in _found[1]
+
+
+def is_settled(value: Any) -> bool:
+    """Return whether what an installed module holds is a function or constant that stays."""
+    if isinstance(value, BuiltinFunctionType) and not isinstance(value.__self__, ModuleType | None):
+        return False
+    kind: Any = type(value)
+    functions = isinstance(value, (FunctionType, BuiltinFunctionType))
+    return not is_varying(value) if functions else is_constant(row_of(kind))
 
 
 def _functions() -> list[Any]:
