@@ -55,6 +55,8 @@ class Thing:
     def read(self):
         return self.n
 
+    load = random = time = open = wait = read
+
 
 class Slotted:
     __slots__ = ("__weakref__",)
@@ -795,6 +797,8 @@ def test_attributes_that_no_code_names_are_no_reason_to_trace_again(read, known)
 
 
 CALLS = (
+    "np.float32(1) + Thing().load() + Thing().random() + Thing().time()",
+    "os.sep + str(Thing().open()) + str(Thing().wait())",
     "math.sqrt(math.pi)",
     "np.float32(np.pi) + np.prod((2, 3)) + np.dtype('f4').itemsize",
     "time.sleep(0)",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
     from typing import Any
 
-    from cute_py.calls.fingerprint import Traversal
+    from cute_py.calls.fingerprint.traversal import Traversal
 
 
 MOST = 64  # snapshots kept for the values of calls; when there are more, all are evicted

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from functools import lru_cache
+from itertools import pairwise
 from types import CodeType, FunctionType
 from typing import NamedTuple
 
@@ -52,12 +53,14 @@ class Names(NamedTuple):
         attributes: those that it names, and every string that could be one: what it may read of a
             module or a class. With `COMPUTED` that is any, with one of `WHOLE` any of an object.
         by_text: whether it may read globals whose names it computes: by eval, globals() and others.
+        parts: of the globals that it only reads attributes of, as of a module, these attributes.
     """
 
     globals: tuple[str, ...]
     modules: tuple[str, ...]
     attributes: frozenset[str]
     by_text: bool
+    parts: dict[str, frozenset[str]]
 
 
 @lru_cache(maxsize=4096)
@@ -80,7 +83,21 @@ def names_in(code: CodeType) -> Names:
         tuple(sorted(modules.union(*[x.modules for x in inner]))),
         frozenset(attributes.union(_texts_in(code.co_consts), *[x.attributes for x in inner])),
         not BY_TEXT.isdisjoint(code.co_names) or any(x.by_text for x in inner),
+        _parts_in(steps, inner),
     )
+
+
+def _parts_in(steps: list[tuple[str, Any]], inner: list[Names]) -> dict[str, frozenset[str]]:
+    found: dict[str, set[str]] = {}
+    whole = {name for x in inner for name in x.globals if name not in x.parts}
+    for (op, name), (after, attribute) in pairwise([*steps, ("", None)]):
+        if op in ("LOAD_GLOBAL", "LOAD_NAME"):
+            found.setdefault(name, set()).add(attribute)
+            whole |= {name} if after not in _READ_AN_ATTRIBUTE else set()
+    for x in inner:
+        for name, attributes in x.parts.items():
+            found.setdefault(name, set()).update(attributes)
+    return {name: frozenset(x) for name, x in found.items() if name not in whole}
 
 
 def _computes(steps: list[tuple[str, Any]]) -> bool:

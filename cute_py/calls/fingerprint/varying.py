@@ -94,7 +94,7 @@ def is_settled(value: Any) -> bool:
         return False
     kind: Any = type(value)
     functions = isinstance(value, (FunctionType, BuiltinFunctionType))
-    return not is_varying(value) if functions else is_constant(row_of(kind))
+    return not is_varying(value) and (functions or is_constant(row_of(kind)))
 
 
 def _functions() -> list[Any]:
