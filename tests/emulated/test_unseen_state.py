@@ -18,6 +18,7 @@ import functools
 import importlib
 import io
 import itertools
+import json
 import logging
 import math
 import mmap
@@ -578,6 +579,22 @@ def depends(text, module, call):
 def test_what_differs_from_call_to_call_is_traced_at_each(text, module, call):
     importlib.import_module(module)
     assert not depends(text, module, call).complete
+
+
+def test_a_part_of_a_module_that_is_loaded_later_is_looked_at(monkeypatch):
+    """As `numpy.random` is, by the `__getattr__` of `numpy`."""
+    lazy = types.ModuleType("json.lazy")  # of the standard library, by its spec
+    lazy.__spec__ = json.__spec__
+    lazy.__getattr__ = lambda name: vars(lazy).setdefault(name, random.Random(1))
+    monkeypatch.setitem(globals(), "LAZY", lazy)
+
+    @cute.kernel
+    def kernel(x):
+        cute.launch(grid=1, block=32)
+        x[0] = LAZY.numbers.getrandbits(30)  # noqa: F821
+
+    plans = [cute.trace(kernel, np.zeros(32, np.int32)) for _ in range(3)]
+    assert plans[0] != plans[1] != plans[2]
 
 
 def test_the_environment_is_read_again(monkeypatch):

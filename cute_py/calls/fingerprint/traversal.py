@@ -250,11 +250,16 @@ class Traversal(Places):
             ]
             todo = sorted([x for x in held if x[:2] not in done], key=lambda x: x[:2])
             if not todo:
-                return tuple(found)
+                break
             done |= {x[:2] for x in todo}
             for module, name, values in todo:
                 if not is_plain(values[name]) and not is_settled(values[name]):
                     found.append((module, name, self.at(name, values[name])))
+        for installed, read in self.installed:
+            entries, wanted = vars(installed), names if read is None else read
+            if "__getattr__" in entries and not wanted <= entries.keys():
+                self.sizes.append((entries, len(entries)))  # the others may be loaded later
+        return tuple(found)
 
     def named(self, held: Mapping[str, Any]) -> Hashable:
         """Return the key of the attributes of a module or function that the code reads."""
