@@ -260,11 +260,12 @@ class Argument(NamedTuple):
         return self.kind, self.facts
 
     def statics(self) -> list[Any]:
-        """Return the compile-time values that refer to other values, and the classes of groups."""
+        """Return the compile-time values that refer to others, and the classes of groups."""
         if self.kind == "group":
             kind = [] if type(self.value) in (tuple, list, dict) else [type(self.value)]
             return [*kind, *[x for part in self.parts for x in part.statics()]]
-        return [] if self.kind != "static" or is_plain(self.value) else [self.value]
+        plain = is_plain(self.value) and type(self.value) is not str  # a name, perhaps
+        return [] if self.kind != "static" or plain else [self.value]
 
     def leaves(self) -> list[Argument]:
         """Return the arrays and run-time numbers, in order."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 import warnings
-from contextvars import ContextVar
 from dis import get_instructions
 from types import (
     BuiltinFunctionType,
@@ -21,13 +20,11 @@ from types import (
     ModuleType,
 )
 
-from cute_py.calls.fingerprint.names import is_foreign, names_in
+from cute_py.calls.fingerprint.names import COMPUTED, is_foreign, names_in
+from cute_py.calls.fingerprint.state import MISSING, content, contents
 from cute_py.calls.fingerprint.values import (
-    MISSING,
     WRAPPERS,
     attributes,
-    content,
-    contents,
     is_array,
     is_opaque,
     wrapped_in,
@@ -174,7 +171,9 @@ class Snapshot:
         """Return the attributes of a module that code reads; of a foreign one, the methods of
         objects among them, such as `random.random`.
         """
-        held = {name: vars(module)[name] for name in sorted(self.read_names & vars(module).keys())}
+        every = COMPUTED in self.read_names
+        names = [n for n in vars(module) if n in self.read_names or (every and n[:2] != "__")]
+        held = {name: vars(module)[name] for name in sorted(names)}
         if is_foreign(module):
             methods = (MethodType, BuiltinFunctionType)
             held = {name: x for name, x in held.items() if isinstance(x, methods)}
@@ -254,8 +253,6 @@ def _state_of(value: Any) -> dict[Any, Any] | Unreadable | None:
     except (TypeError, ValueError, BufferError):
         pass
     kind: Any = type(value)
-    if isinstance(value, ContextVar):
-        return {"value": value.get(MISSING)}
     alone = kind.__reduce__ is object.__reduce__ and kind.__getstate__ is object.__getstate__
     if hasattr(value, "__dict__") and alone:
         return None  # its attributes are all

@@ -12,6 +12,7 @@ from inspect import signature
 
 from cute_py.calls.arguments import number
 from cute_py.calls.fingerprint import fingerprint
+from cute_py.calls.fingerprint.dependencies import note_once
 from cute_py.dtypes.table import b1
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal_here
@@ -54,6 +55,7 @@ def formula(function: Callable[..., Any], dtype: DtypeLike = "f32") -> Formula:
     kind = as_dtype(dtype)
     parts, depends = fingerprint((function,))
     if not depends.complete:
+        note_once(getattr(function, "__name__", "a function"), depends.reason)
         return _traced(function, kind)
     key = parts, kind
     found = _known.get(key)

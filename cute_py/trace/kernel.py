@@ -12,7 +12,7 @@ from threading import RLock
 from cute_py.calls import backends
 from cute_py.calls.arguments import EXTENT, REACH, Argument, annotations_of, classify, rebuilt
 from cute_py.calls.arrays import on_device
-from cute_py.calls.fingerprint.dependencies import Dependencies
+from cute_py.calls.fingerprint.dependencies import Dependencies, note_once
 from cute_py.calls.memo import Launches
 from cute_py.calls.torch_tensors import graph_break, leave_graphs
 from cute_py.dtypes.table import Promised, b1
@@ -108,8 +108,8 @@ class Kernel:
         `now`: the dependencies, if they were just looked at.
         """
         known = self._notes
-        if known is None or not (known[0] is now or known[0].unchanged()):
-            seen = self.dependencies.snapshot()
+        seen = self.dependencies.snapshot() if now is None else now
+        if known is None or not (known[0] is seen or known[0].is_kept(seen)):
             self.signature = inspect.signature(self.function)  # its defaults may have changed
             parameters = self.signature.parameters.values()
             plain = all(p.kind in _BY_POSITION for p in parameters)
@@ -129,7 +129,7 @@ class Kernel:
     def plan(self, *args: object, **named: object) -> Plan:
         """Return the plan for such arguments, traced or cached."""
         seen = self.dependencies.snapshot()
-        arguments = self.arguments(*args, **named)
+        arguments = self._classified(self.notes(seen), args, named)
         return self._cached(arguments, self._with_statics(seen, arguments))
 
     def _with_statics(self, seen: Snapshot, arguments: tuple[Argument, ...]) -> Snapshot:
@@ -139,19 +139,29 @@ class Kernel:
         )
 
     def _cached(self, arguments: tuple[Argument, ...], seen: Snapshot) -> Plan:
-        if not seen.complete:  # it reads globals by eval, exec or globals()
-            return _traced(self, arguments)
+        if not seen.complete:  # what it reads may have changed unseen
+            note_once(self.__name__, seen.reason)
+            return self._anew(arguments)
         key = (seen.key, *[argument.key for argument in arguments])
         known = self.plans.get(key)
         if known is None:
             with self.tracing:  # concurrent calls get the same plan
                 known = self.plans.get(key)
                 if known is None:
-                    known = _traced(self, arguments)
-                    if len(self.plans) >= MOST_PLANS:
-                        self.plans.clear()
-                    self.plans[key] = known
+                    known = self._kept(key, _traced(self, arguments))
         return known
+
+    def _anew(self, arguments: tuple[Argument, ...]) -> Plan:
+        """Return a new plan; the last one if that is equal, so that it is compiled once."""
+        key, plan = tuple([argument.key for argument in arguments]), _traced(self, arguments)
+        last = self.plans.get(key)
+        return last if last == plan else self._kept(key, plan)
+
+    def _kept(self, key: Any, plan: Plan) -> Plan:
+        if len(self.plans) >= MOST_PLANS:
+            self.plans.clear()
+        self.plans[key] = plan
+        return plan
 
     def leaves(self, *args: object, **named: object) -> list[Any]:
         """Return the arrays and run-time numbers of a call, in the order of the parameters."""

@@ -83,6 +83,31 @@ WATCHED = {
     ),
     "class attribute": ("class C: n = 1", "C.n", "C.n = 2"),
     "class attribute by text": ("class C: n = 1", "getattr(C, 'n')", "C.n = 2"),
+    "class attribute by a name that is held": (
+        "class C: n = 1\nNAME = 'n'",
+        "getattr(C, NAME)",
+        "C.n = 2",
+    ),
+    "class attribute by a name that is passed": (
+        "class C: n = 1\nGIVEN = ('n',)",
+        "getattr(C, d)",
+        "C.n = 2",
+    ),
+    "class attribute by a computed name": (
+        "class C: n1 = 1",
+        "getattr(C, 'n' + str(1))",
+        "C.n1 = 2",
+    ),
+    "class attribute by attrgetter": (
+        "import operator\nclass C: n = 1\nf = operator.attrgetter('n')",
+        "f(C)",
+        "C.n = 2",
+    ),
+    "module attribute by a computed name": (
+        "import config; config.n1 = 1",
+        "vars(config)['n' + str(1)]",
+        "config.n1 = 2",
+    ),
     "class attribute that comes up": ("class C: pass", "getattr(C, 'n', 1)", "C.n = 2"),
     "class attribute that hides": (
         "class B: n = 1\nclass C(B): pass",

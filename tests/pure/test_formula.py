@@ -1,5 +1,6 @@
 """Formulas: functions of registers as graphs, against Python's numbers and central differences."""
 
+import itertools
 import math
 
 import pytest
@@ -179,6 +180,12 @@ def test_a_function_is_traced_once_until_it_changes():
     assert formula(scaled).number(2.0) == 6.0
     factor[0] = 2.0
     assert formula(scaled) is first
+
+
+def test_a_function_of_an_iterator_is_traced_each_time():
+    numbers = itertools.count(3)
+    for number in (3, 4):
+        assert formula(lambda x: x * next(numbers)).number(2.0) == 2 * number
 
 
 def test_a_function_of_globals_by_text_is_traced_each_time(monkeypatch):

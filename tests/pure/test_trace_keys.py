@@ -281,6 +281,20 @@ def test_default_and_keyword_arguments():
     assert [p.name for p in plans[3].params] == ["x", "more_other"]
 
 
+MULTIPLE = [4]
+
+
+def test_annotations_given_as_text_are_evaluated_again_when_a_list_in_them_changes():
+    @cute.kernel
+    def kernel(x: "cute.spec(divisible_by=MULTIPLE[0])"):
+        cute.launch(grid=1, block=32)
+        x[0] = 1.0
+
+    cute.trace(kernel, F[:36])
+    MULTIPLE[0] = 32
+    assert raised(lambda: cute.trace(kernel, F[:36])).code == "argument-promise"
+
+
 # -- where a kernel may stand
 
 

@@ -4,44 +4,20 @@ The key of a number includes its type and sign (1, 1.0 and True differ, and so d
 key of a container or object is its current content. The key of a function is its code, defaults,
 closure and globals, and the attributes that the code reads of modules, classes and functions. So a
 kernel is traced again after a list, an attribute or a helper changes. Foreign code (this package,
-the standard library, installed packages), and objects whose content cannot be read, compare by
-identity.
+the standard library, installed packages) compares by identity. Where something is reached that may
+change without a trace, such as an iterator or a clock, the key is not `complete`: it tells nothing.
 """
 
 from __future__ import annotations
 
-import sys
-from functools import partial
-from operator import attrgetter
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
-
-from cute_py.calls.fingerprint.names import OWN, is_foreign, names_in
-from cute_py.calls.fingerprint.values import (
-    MISSING,
-    WRAPPERS,
-    attributes,
-    by_identity,
-    content,
-    contents,
-    is_array,
-    is_empty,
-    is_fixed,
-    is_frozen,
-    is_opaque,
-    is_read,
-    wrapped_in,
-)
-from cute_py.records import Value
+from cute_py.calls.fingerprint.traversal import EXACT, Traversal, is_plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping, Sized
+    from collections.abc import Callable, Hashable
     from typing import Any
 
-DEPTH = 64  # of nested values; deeper objects compare by identity
-_EXACT = frozenset({bool, int, str, bytes, CodeType, type(None)})
-_MRO = attrgetter("__mro__")
-_OF_ARRAYS = ("__dlpack__", "__cuda_array_interface__", "__array_interface__")
+__all__ = ["fingerprint", "is_plain", "static_key"]
 
 
 def static_key(value: Any) -> Hashable:
@@ -53,15 +29,9 @@ def static_key(value: Any) -> Hashable:
     >>> static_key({"tile": (128, 128)}) == static_key({"tile": (128, 128)})
     True
     """
-    if type(value) in _EXACT:
+    if type(value) in EXACT:
         return type(value), value
     return fingerprint((value,))[0]
-
-
-def is_plain(value: object) -> bool:
-    """Return whether a value refers to no other objects: a number, text, layout or dtype."""
-    kind = type(value)
-    return kind in _EXACT or kind is float or kind is complex or issubclass(kind, Value)
 
 
 def fingerprint(
@@ -85,248 +55,3 @@ def fingerprint(
         found = Traversal(found.names | found.met)
         key = found.roots(values, function, names)
     return key, found
-
-
-class Identity:
-    """A key that compares an object by identity, and keeps it alive."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: object) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Identity) and self.value is other.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-
-class Places:
-    """Places that were read, with what they held.
-
-    Attributes:
-        items: (the `get` of a dict, name, value).
-        functions: (function, its code, defaults, defaults of keywords).
-        looked: (a function, its argument, its result): cells, and the bases of classes.
-        sizes: (a dict, its size): a larger one may have a new name that is read.
-    """
-
-    __slots__ = ("functions", "items", "looked", "sizes")
-
-    def __init__(self, *parts: Places) -> None:
-        """Start with the places of others."""
-        self.items: list[tuple[Callable[[str, object], object], str, object]] = []
-        self.functions: list[tuple[Any, object, object, object]] = []
-        self.looked: list[tuple[Callable[[Any], object], object, object]] = []
-        self.sizes: list[tuple[Sized, int]] = []
-        for x in parts:
-            self.items += x.items
-            self.functions += x.functions
-            self.looked += x.looked
-            self.sizes += x.sizes
-
-
-class Traversal(Places):
-    """One traversal of a value and everything that it refers to: its key, and the places read. If
-    `stable` is True, the key is unchanged as long as they hold the same objects.
-    """
-
-    def __init__(self, names: frozenset[str]) -> None:
-        """Read the attributes of these names of modules, classes and functions."""
-        super().__init__()
-        self.names, self.met = names, set[str]()
-        self.stable = True
-        self.complete = True  # whether the key tells all that code depends on
-        self.reads = False  # whether attributes of any value are read
-        self.seen: dict[int, int] = {}
-        self.alive: list[object] = []  # so that no id is reused
-        self.depth = 0
-
-    def roots(
-        self, values: tuple[Any, ...], function: Callable[..., Any] | None, names: tuple[str, ...]
-    ) -> Hashable:
-        """Return the key of the values and the function that the traversal starts from."""
-        if function is None:
-            return tuple(map(self.key, values))
-        self.back_reference(function)
-        return self.function(function, names), tuple(map(self.key, values))
-
-    def key(self, value: Any) -> Hashable:
-        """Return the key of a value."""
-        kind: Any = type(value)
-        if kind in _EXACT:
-            return kind, value
-        if kind is float or kind is complex:
-            return kind, repr(value)
-        if issubclass(kind, Value):
-            return kind, value
-        if self.depth == DEPTH:
-            self.stable = False
-            return Identity(value)
-        self.depth += 1
-        try:
-            return self.deep(value)
-        finally:
-            self.depth -= 1
-
-    def back_reference(self, value: object) -> Hashable:
-        """Return a back reference to a value that was visited before; None on the first visit."""
-        number = self.seen.setdefault(id(value), len(self.seen))
-        if number < len(self.alive):
-            return "again", number
-        self.alive.append(value)
-        return None
-
-    def deep(self, value: Any) -> Hashable:
-        """Return the key of a value that refers to other values."""
-        if type(value) is tuple:
-            return tuple, tuple(map(self.key, value))
-        met = self.back_reference(value)
-        if met is not None:
-            return met
-        if isinstance(value, FunctionType):
-            return self.foreign(value) if is_foreign(value) else self.function(value)
-        if isinstance(value, MethodType):
-            return MethodType, self.key(value.__func__), self.key(value.__self__)
-        if isinstance(value, BuiltinFunctionType):
-            owner = value.__self__
-            known = owner is None or isinstance(owner, (ModuleType, type))
-            return Identity(value) if known else (value.__name__, self.key(owner))
-        if isinstance(value, ModuleType):
-            return self.module(value)
-        if isinstance(value, type):
-            return self.of_class(value)
-        if isinstance(value, WRAPPERS):
-            return type(value), *[self.key(x) for x in wrapped_in(value)]
-        return self.object(value)
-
-    # -- code
-
-    def function(self, value: Any, names: tuple[str, ...] = ()) -> Hashable:
-        """Return the key of a function: its code, and everything that the code refers to."""
-        code, more, named = value.__code__, value.__kwdefaults__, names_in(value.__code__)
-        self.functions.append((value, code, value.__defaults__, more))
-        self.met |= named.attributes
-        if named.by_text:  # nothing tells what else it depends on
-            self.stable = self.complete = False
-        return (
-            code,
-            self.key(value.__defaults__),
-            more and self.values(more, tuple(more)),
-            self.closure(value),
-            self.values(value.__globals__, sorted({*named.globals, *names})),
-            self.values(sys.modules, named.modules),
-            self.named(vars(value)) if vars(value) else (),
-        )
-
-    def closure(self, value: Any) -> Hashable:
-        """Return the key of the contents of a function's cells."""
-        found = []
-        for cell in value.__closure__ or ():
-            held = content(cell)
-            self.looked.append((content, cell, held))
-            found.append(None if held is MISSING else self.key(held))
-        return tuple(found)
-
-    def values(self, held: Mapping[str, Any], names: Iterable[str]) -> Hashable:
-        """Return the key of the values of names in a dict, and record these places."""
-        found = []
-        for name in names:
-            value = held.get(name, MISSING)
-            self.items.append((held.get, name, value))
-            if value is not MISSING:
-                found.append((name, self.key(value)))
-        return tuple(found)
-
-    def foreign(self, value: Any) -> Hashable:
-        """Return the key of a foreign function, which may wrap one of the user's."""
-        cells = [content(cell) for cell in value.__closure__ or ()]
-        inner = [x for x in cells if isinstance(x, (FunctionType, MethodType, partial))]
-        return Identity(value), *[self.key(x) for x in (*inner, *wrapped_in(value))]
-
-    def module(self, value: ModuleType) -> Hashable:
-        """Return the key of a module: for one of the user's, the attributes that the code reads."""
-        if is_foreign(value):
-            return Identity(value)
-        return Identity(value), self.named(vars(value))
-
-    def named(self, held: Mapping[str, Any]) -> Hashable:
-        """Return the key of the attributes of a module or function that the code reads."""
-        self.reads = True
-        self.sizes.append((held, len(held)))
-        return self.values(held, sorted(self.names & held.keys()))
-
-    def of_class(self, value: Any) -> Hashable:
-        """Return the key of a class: its special methods and the attributes that the code reads."""
-        if is_foreign(value) and all(map(is_foreign, value.__mro__)):
-            return Identity(value)
-        self.reads = True
-        found = [Identity(value), self.key(type(value))]
-        for cls in [x for x in value.__mro__ if not is_foreign(x)]:
-            held = vars(cls)
-            self.looked.append((_MRO, cls, cls.__mro__))
-            self.sizes.append((held, len(held)))
-            names = [name for name, x in held.items() if is_read(name, x, self.names)]
-            found.append((Identity(cls), self.values(held, sorted(names))))
-        return tuple(found)
-
-    # -- objects
-
-    def object(self, value: Any) -> Hashable:
-        """Return the key of an object: its class and its content."""
-        kind = type(value)
-        if is_array(value):
-            return self.array(value)
-        if any(hasattr(kind, name) for name in _OF_ARRAYS):  # of another library
-            self.stable = False
-            return Identity(value), getattr(value, "_version", None)
-        if kind.__module__.partition(".")[0] == OWN:
-            return self.own(value)
-        cls, plain = self.key(kind), contents(value)
-        held = attributes(value) if not is_opaque(value) else {}
-        if plain is None and not held:
-            return self.leaf(value, cls)
-        if not is_fixed(value, plain is not None):
-            self.stable = False
-        parts = tuple([(self.key(k), self.key(x)) for k, x in (plain or ())])
-        return cls, parts, tuple([(name, self.key(x)) for name, x in held.items()])
-
-    def own(self, value: Any) -> Hashable:
-        """Return the key of an object of this package: its content if it compares by content."""
-        wrapped = tuple([self.key(x) for x in wrapped_in(value)])
-        if by_identity(value):
-            return Identity(value), wrapped
-        self.stable = self.stable and is_frozen(value)
-        try:
-            hash(value)
-        except TypeError:
-            return type(value), tuple([(k, self.key(x)) for k, x in attributes(value).items()])
-        return type(value), value
-
-    def leaf(self, value: Any, cls: Hashable) -> Hashable:
-        """Return the key of an object without visible content."""
-        foreign = is_foreign(type(value))
-        if not foreign or by_identity(value):
-            empty = is_empty(value)
-            self.stable = self.stable and (not empty or is_fixed(value))
-            return (cls, ()) if empty else Identity(value)
-        try:
-            hash(value)
-        except TypeError:
-            self.stable = False
-            return Identity(value)
-        return type(value), value
-
-    def array(self, value: Any) -> Hashable:
-        """Return the key of a NumPy array or scalar: its type, shape and bytes."""
-        scalar = not hasattr(value, "__setitem__")
-        self.stable = self.stable and scalar
-        if value.dtype.hasobject:
-            return type(value), value.shape, self.key(value.tolist())
-        data = value.tobytes()
-        if len(data) > 64:
-            from hashlib import blake2b
-
-            data = blake2b(data).digest()
-        return type(value), repr(value.dtype), value.shape, data

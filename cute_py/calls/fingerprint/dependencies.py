@@ -7,9 +7,14 @@ is cheap: if they hold the same objects, and none of these can change, the key i
 
 from __future__ import annotations
 
-from cute_py.calls.fingerprint import Places, fingerprint
+import sys
+import warnings
+
+from cute_py.calls.fingerprint import fingerprint
 from cute_py.calls.fingerprint.names import names_in
-from cute_py.calls.fingerprint.values import MISSING
+from cute_py.calls.fingerprint.places import Places
+from cute_py.calls.fingerprint.state import MISSING
+from cute_py.errors import is_own
 from cute_py.integers.code import call, compared, constant, every, function, path
 
 TYPE_CHECKING = False
@@ -18,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
     from typing import Any
 
-    from cute_py.calls.fingerprint import Traversal
+    from cute_py.calls.fingerprint.traversal import Traversal
 
 
 MOST = 64  # snapshots kept for the values of calls; when there are more, all are evicted
@@ -34,7 +39,9 @@ class Key:
         self.parts, self.code = parts, hash(parts)
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Key) and self.parts == other.parts)
+        if self is other:
+            return True
+        return isinstance(other, Key) and self.code == other.code and self.parts == other.parts
 
     def __hash__(self) -> int:
         return self.code
@@ -45,17 +52,19 @@ class Snapshot(Places):
 
     `stable`: the key is unchanged as long as the places hold the same objects. `complete`: it tells
     all that code depends on. `names`: the attributes that the code reads. `reads`: whether
-    attributes of any value are read.
+    attributes of any value are read. `reason`: why it is not complete, or "".
     """
 
-    __slots__ = ("complete", "generated", "key", "names", "reads", "stable")
+    __slots__ = ("complete", "generated", "key", "names", "reads", "reason", "stable")
 
     def __init__(self, key: Hashable, found: Traversal, before: Snapshot | None = None) -> None:
         """Keep the result of `fingerprint`, together with the places of another snapshot."""
         super().__init__(*([] if before is None else [before]), found)
-        self.key, self.names, self.reads = Key(key), found.names | found.met, found.reads
+        self.key, self.names = Key(key), found.names | found.met
+        self.reads = found.reads or bool(found.installed)
         self.stable: bool = found.stable and (before is None or before.stable)
         self.complete: bool = found.complete and (before is None or before.complete)
+        self.reason: str = (before.reason if before else "") or found.reason
         self.generated: Callable[[], bool] | None = None  # see `checker`
 
     def unchanged(self) -> bool:
@@ -73,6 +82,10 @@ class Snapshot(Places):
         if self.looked and not all(look(x) is value for look, x, value in self.looked):
             return False
         return not self.sizes or all(len(held) == count for held, count in self.sizes)
+
+    def is_kept(self, now: Snapshot) -> bool:
+        """Return whether the same objects have the same content as these have now."""
+        return self.unchanged() and self.complete and now.complete and self.key == now.key
 
     def checker(self) -> Callable[[], bool]:
         """Return `unchanged` specialized for these places: one expression without loops, since
@@ -141,6 +154,28 @@ class Dependencies:
         if not seen.reads or names == seen.names:
             return Snapshot((seen.key, key), found, seen)
         return Snapshot(*fingerprint(values, self.function, self.names, names), seen)
+
+
+_noted: set[str] = set()
+
+
+def note_once(name: str, reason: str) -> None:
+    """Tell once that a function is traced at each call, why, and what to do."""
+    text = (
+        f"{name} is traced anew at each call, which is slow: {reason}; read it before the call, "
+        f"and pass the kernel the number or text that it needs"
+    )
+    if text not in _noted:
+        _noted.add(text)
+        warnings.warn(text, RuntimeWarning, stacklevel=_level())
+
+
+def _level() -> int:
+    """Return the level of the caller's first frame outside of this package, for `warnings`."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and is_own(frame):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def _names_of_text(note: object) -> tuple[str, ...]:

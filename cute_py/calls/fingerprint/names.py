@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from functools import lru_cache
+from itertools import pairwise
 from types import CodeType, FunctionType
 from typing import NamedTuple
 
@@ -17,12 +18,30 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+_READ_AN_ATTRIBUTE = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM")
 OWN = __name__.partition(".")[0]
 HEAP = 1 << 9  # the flag of a class made at run time (Py_TPFLAGS_HEAPTYPE)
 
 
 # what gives globals or modules whose names are computed, e.g. sys.modules and f.__globals__
-BY_TEXT = frozenset({"eval", "exec", "globals", "__globals__", "modules", "import_module"})
+BY_TEXT = frozenset(
+    {"eval", "exec", "globals", "__globals__", "modules", "import_module", "__import__"}
+    | {"_getframe", "currentframe", "f_globals", "f_locals"}
+)
+
+
+# what gives attributes whose names are computed; `getattr` does where its name is no constant
+COMPUTED = "__dict__"
+_COMPUTE = frozenset(
+    {"vars", "dir", "__getattribute__", "attrgetter", "methodcaller", "getmembers"}
+    | {"getattr_static"}
+)
+# what reads all attributes of an object, or its class
+WHOLE = frozenset(
+    {COMPUTED, "vars", "dir", "copy", "deepcopy", "replace", "asdict", "astuple", "fields", "dumps"}
+    | {"getmembers", "__slots__", "__getstate__", "__reduce__", "__reduce_ex__"}
+    | {"type", "__class__"}
+)
 
 
 class Names(NamedTuple):
@@ -31,15 +50,17 @@ class Names(NamedTuple):
     Attributes:
         globals: those that it loads as globals, sorted.
         modules: those that it imports at run time, sorted.
-        attributes: every name, and every string that could be one: what it may read of a module or
-            a class.
+        attributes: those that it names, and every string that could be one: what it may read of a
+            module or a class. With `COMPUTED` that is any, with one of `WHOLE` any of an object.
         by_text: whether it may read globals whose names it computes: by eval, globals() and others.
+        parts: of the globals that it only reads attributes of, as of a module, these attributes.
     """
 
     globals: tuple[str, ...]
     modules: tuple[str, ...]
     attributes: frozenset[str]
     by_text: bool
+    parts: dict[str, frozenset[str]]
 
 
 @lru_cache(maxsize=4096)
@@ -52,15 +73,47 @@ def names_in(code: CodeType) -> Names:
     loaded = {
         x for op, x in steps if op.startswith("LOAD") and ("GLOBAL" in op or op == "LOAD_NAME")
     }
+    attributes = {x for op, x in steps if op in _READ_AN_ATTRIBUTE}
+    attributes |= WHOLE & {*code.co_names}
+    if not _COMPUTE.isdisjoint(code.co_names) or _computes(steps):
+        attributes.add(COMPUTED)
     modules = {x for op, x in steps if op == "IMPORT_NAME"}
     return Names(
         tuple(sorted(loaded.union(*[x.globals for x in inner]))),
         tuple(sorted(modules.union(*[x.modules for x in inner]))),
-        frozenset(
-            {*code.co_names, *_texts_in(code.co_consts)}.union(*[x.attributes for x in inner])
-        ),
+        frozenset(attributes.union(_texts_in(code.co_consts), *[x.attributes for x in inner])),
         not BY_TEXT.isdisjoint(code.co_names) or any(x.by_text for x in inner),
+        _parts_in(steps, inner),
     )
+
+
+def _parts_in(steps: list[tuple[str, Any]], inner: list[Names]) -> dict[str, frozenset[str]]:
+    found: dict[str, set[str]] = {}
+    whole = {name for x in inner for name in x.globals if name not in x.parts}
+    for (op, name), (after, attribute) in pairwise([*steps, ("", None)]):
+        if op in ("LOAD_GLOBAL", "LOAD_NAME"):
+            found.setdefault(name, set()).add(attribute)
+            whole |= {name} if after not in _READ_AN_ATTRIBUTE else set()
+    for x in inner:
+        for name, attributes in x.parts.items():
+            found.setdefault(name, set()).update(attributes)
+    return {name: frozenset(x) for name, x in found.items() if name not in whole}
+
+
+def _computes(steps: list[tuple[str, Any]]) -> bool:
+    """Return whether code reads attributes by names that are no constants of a single call."""
+    for i, (op, name) in enumerate(steps):
+        if op == "MATCH_CLASS":  # by `__match_args__`
+            return True
+        if op.startswith("LOAD") and name in ("getattr", "hasattr"):
+            after = [x for x in steps[i + 1 : i + 12] if x[0] not in ("PUSH_NULL", "LOAD_ATTR")]
+            after += [("", None)] * 4
+            words = [op.partition("_")[0] for op, _name in after[:4]]
+            plain = words[:2] == ["LOAD", "LOAD"] and after[1][0] == "LOAD_CONST"
+            count = 3 if words[2] == "LOAD" else 2
+            if not plain or "CALL" not in after[count][0] or after[count][1] != count:
+                return True
+    return False
 
 
 def _texts_in(constants: Iterable[object]) -> Iterator[str]:
@@ -95,6 +148,12 @@ def is_foreign(value: Any) -> bool:  # a function, class or module
         return True
     module = sys.modules.get(name) if isinstance(value, type) else value
     return _is_installed(_file_of(module))
+
+
+def is_own(value: Any) -> bool:  # a function or module
+    """Return whether a function or module is of this package."""
+    name = value.__module__ if isinstance(value, FunctionType) else value.__name__
+    return _is_own(str(name))
 
 
 def _is_own(name: str) -> bool:

@@ -18,7 +18,8 @@ from types import (
     ModuleType,
 )
 
-from cute_py.calls.fingerprint.names import OWN, is_foreign
+from cute_py.calls.fingerprint.names import COMPUTED, OWN, is_foreign
+from cute_py.calls.fingerprint.state import FIXED, is_constant, row_of
 from cute_py.records import Value
 
 TYPE_CHECKING = False
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-MISSING = object()  # the value of a cell or a name without one
 WRAPPERS = (staticmethod, classmethod, property)
 _UNREAD = frozenset({"__repr__", "__dict__", "__weakref__", "__doc__", "__module__"})
 DEPTH = 8  # of nested values that are examined
@@ -87,6 +87,13 @@ def attributes(value: Any) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=4096)
+def is_of_the_user(kind: Any) -> bool:  # a class
+    """Return whether all code that knows the attributes of a class's objects is the user's."""
+    made = hasattr(kind, "__dataclass_fields__")  # methods are generated, which read all fields
+    return not made and all(x is object or not is_foreign(x) for x in kind.__mro__)
+
+
+@lru_cache(maxsize=4096)
 def slots_of(kind: Any) -> tuple[MemberDescriptorType, ...]:  # a class
     """Return the slots of a class and its bases, except special ones."""
     held = [(n, x) for cls in kind.__mro__ for n, x in vars(cls).items() if n[-2:] != "__"]
@@ -117,14 +124,6 @@ def _held(value: Any) -> list[Any]:
 # -- where to look
 
 
-def content(cell: Any) -> object:  # a cell
-    """Return the content of a closure cell; MISSING before it has a value."""
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return MISSING
-
-
 def wrapped_in(value: Any) -> list[Any]:
     """Return the functions that a property, method or decorated function wraps."""
     if isinstance(value, property):
@@ -142,47 +141,23 @@ def is_read(name: str, value: object, names: frozenset[str]) -> bool:
     if name in _UNREAD or isinstance(value, (MemberDescriptorType, GetSetDescriptorType)):
         return False
     special = name.startswith("__") and isinstance(value, (FunctionType, *WRAPPERS))
-    return special or name in names
+    computed = COMPUTED in names and not name.startswith(("__", "_abc_"))
+    return special or computed or name in names
 
 
-def contents(value: Any) -> list[tuple[Any, Any]] | None:
-    """Return the items of a container, by key; the plain value of a subclassed number or text."""
-    from collections import deque
-    from collections.abc import Mapping, MappingView
-
-    if isinstance(value, (int, float, complex, str, bytes)):
-        base = next(x for x in (int, float, complex, str, bytes) if isinstance(value, x))
-        return [(base.__name__, base.__repr__(value))]
-    if isinstance(value, (tuple, list)):
-        return list(enumerate(value))
-    if isinstance(value, Mapping):
-        return list(value.items())
-    if isinstance(value, (set, frozenset)):
-        return sorted([(repr(x), x) for x in value], key=lambda item: item[0])
-    if isinstance(value, (range, slice)):
-        return [(name, getattr(value, name)) for name in ("start", "stop", "step")]
-    if isinstance(value, (bytearray, memoryview, deque, MappingView)) or (
-        type(value).__module__ == "array"
-    ):
-        return list(enumerate(value))
-    return None
-
-
-def is_fixed(value: Any, is_container: bool = False) -> bool:
+def is_fixed(value: Any) -> bool:
     """Return whether an object always has the same parts, which may change themselves."""
     kind: Any = type(value)
-    if isinstance(value, Enum) or kind in (frozenset, range, slice):
+    row = row_of(kind)
+    if isinstance(value, Enum) or is_frozen_record(kind) or (is_constant(row) and is_foreign(kind)):
         return True
-    if is_frozen_record(kind):
-        return True
-    if hasattr(value, "__dict__"):
+    if hasattr(value, "__dict__") or any(vars(cls).get("__slots__") for cls in kind.__mro__):
         return False
-    made = any("__slots__" in vars(cls) for cls in kind.__mro__)  # in Python
-    return issubclass(kind, tuple) or (is_foreign(kind) and not made and not is_container)
+    return row == "" or row in FIXED or is_constant(row)
 
 
 def is_opaque(value: Any) -> bool:
-    """Return whether the content of an object never affects a plan: a logger."""
+    """Return whether the attributes of an object never affect a plan: a logger's, but its level."""
     logging = sys.modules.get("logging")
     return logging is not None and isinstance(value, logging.Logger)
 
@@ -202,3 +177,28 @@ def by_identity(value: object) -> bool:
     """Return whether an object compares by identity."""
     kind: Any = type(value)
     return bool(kind.__hash__ is object.__hash__)
+
+
+# -- arrays
+
+
+def digest(data: bytes) -> bytes:
+    """Return bytes as they are if they are few, else a hash of them."""
+    if len(data) <= 64:
+        return data
+    from hashlib import blake2b
+
+    return blake2b(data).digest()
+
+
+def memory_of(tensor: Any) -> bytes | None:  # of torch
+    """Return what a tensor in host memory holds, b"" for one on a device; None if it has no memory
+    of its own.
+    """
+    if tensor.device.type != "cpu":
+        return b""
+    try:
+        data = tensor.detach().contiguous().reshape(-1).view(sys.modules["torch"].uint8).numpy()
+    except (RuntimeError, TypeError, NotImplementedError):
+        return None
+    return digest(data.tobytes())
