@@ -91,7 +91,8 @@ class Intrinsics:
         self.shared = {s.name: s.offset for s in plan.shared}
         self.multipliers, self.tables = multipliers(plan), tables(plan)
         self.wide = cluster_barriers(plan.body)
-        if fences_peers(plan):
+        spans = {s.name: (s.offset, s.offset + s.bytes) for s in plan.shared}
+        if fences_peers(plan.body, spans):
             self.wide |= {"fence.proxy.async"}
         self.floats = {
             p.name: p.dtype.bits

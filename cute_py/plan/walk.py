@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from cute_py.plan.conditions import Scalar
     from cute_py.plan.op import Block, Op
-    from cute_py.plan.plan import Plan
 
 
 def blocks_of(op: Op) -> tuple[Block, ...]:
@@ -137,15 +136,15 @@ def cluster_barriers(body: Block) -> frozenset[str]:
     return found if through or not read.isdisjoint(written) else frozenset()
 
 
-def fences_peers(plan: Plan) -> bool:
+def fences_peers(body: Block, spans: dict[str, tuple[int, int]]) -> bool:
     """Tell whether a proxy fence must reach the shared memory of other blocks of the cluster (PTX:
     `fence.proxy.async` with the space `.shared::cluster`, which takes longer than `.shared::cta`):
-    threads store there, or a multicast of TMA may come where threads store.
+    threads store there, or a multicast of TMA may come where threads store. `spans`: where each
+    shared storage begins and ends (bytes).
     """
-    ops = tuple(every(plan.body))
+    ops = tuple(every(body))
     held = [x for op in ops if not op.bulk for x in stored(op) if x.space == "smem"]
     sent = [x for op in ops if isinstance(op, TmaLoad) and op.multicast != 0 for x in stored(op)]
-    spans = {row.name: (row.offset, row.offset + row.bytes) for row in plan.shared}
     return any(x.rank is not None for x in held) or any(
         a < end and start < b
         for a, b in {spans[x.storage] for x in held}

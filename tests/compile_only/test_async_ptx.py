@@ -140,7 +140,7 @@ class Law:
         self.plan, self.env, self.maps = plan, env, TensorMaps(plan)
         self.starts = {s.name: env["smem"] + s.offset for s in plan.shared}
         self.wide = cluster_barriers(plan.body)
-        self.fence = "cluster" if fences_peers(plan) else "cta"
+        self.fence = "cluster" if fences(plan) else "cta"
 
     def __call__(self, op):
         return getattr(self, type(op).__name__)(op)
@@ -451,6 +451,10 @@ def test_instructions_are_those_of_the_ops(name):
     assert check(make(*given), len(name))
 
 
+def fences(plan):
+    return fences_peers(plan.body, {s.name: (s.offset, s.offset + s.bytes) for s in plan.shared})
+
+
 @cute.kernel
 def sent(x, first):
     """Threads store, and TMA of rank 0 loads over it: in one block, or by a multicast in two."""
@@ -464,11 +468,11 @@ def sent(x, first):
 
 def test_a_proxy_fence_reaches_other_blocks_where_threads_or_multicasts_store_there():
     x = np.zeros((4, 32), np.float32).T
-    assert [fences_peers(cute.trace(sent, x, first)) for first in (True, False)] == [True, False]
+    assert [fences(cute.trace(sent, x, first)) for first in (True, False)] == [True, False]
     for case in CASES["fences"]():
-        assert fences_peers(plan_of(*case)) == case[-1]["peer"]
+        assert fences(plan_of(*case)) == case[-1]["peer"]
     for how in ({"cluster": 2}, {"split": 2, "pdl": 1}):
-        assert not fences_peers(family("bf16", 128, 16, **how))
+        assert not fences(family("bf16", 128, 16, **how))
 
 
 @pytest.mark.parametrize("tid", [0, 31, 32, 127, 1023])
