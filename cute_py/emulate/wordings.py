@@ -240,6 +240,11 @@ WORDINGS = {
         threads that wait forever: {waits}
         somebody who ends each wait
         arrive, or store the value, on a path that does not wait for the same threads""",
+    "emulate-not-resident": """EmulationError
+        a wait that blocks of lower numbers do not end: {waits}
+        blocks that come to their end without those of higher numbers, which may begin later
+        let blocks wait for those of lower numbers; or launch with cute.launch(..., resident=True),
+            which requires that all blocks run at once""",
     "emulate-promise": """EmulationError
         {value} as {name}, by {who}
         {what}, as declared by as_int or var

@@ -73,7 +73,8 @@ def launch(
         allow_emulated: compile matrix instructions also for architectures that replace each by
             several slower ones, such as products of s4 on sm_90. `MMA_Atom.support` names them.
         resident: all blocks run at once, as blocks need that wait for each other in any order: a
-            launch of more blocks than the device has room for is refused.
+            launch of more blocks than the device has room for is refused. Without it, a block may
+            wait for those of lower numbers and of its cluster alone.
 
     """
     trace = current()

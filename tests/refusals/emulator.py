@@ -29,6 +29,24 @@ def grid(x):
     cute.launch(grid=x.shape[0] - 100, block=32)
 
 
+def first_waits(x):
+    cute.launch(grid=2, block=1)
+    wait_for_second(x)
+
+
+def first_waits_resident(x):
+    cute.launch(grid=2, block=1, resident=True)
+    wait_for_second(x)
+
+
+def wait_for_second(x):
+    flag = cute.local_tile(x, (1,), (0,))
+    with cute.when(cute.block_idx() == 0):
+        cute.wait_until(flag, "eq", 1)
+    with cute.otherwise():
+        cute.store_release(flag, 1)
+
+
 def emulate_bounds(x, t):
     """a thread accesses memory outside of an array or of a shared storage"""
     # right: x[t] = 1
@@ -135,6 +153,10 @@ emulate-arguments: a plan is given too few or too many arguments
 plan-launch:
     - cute.emulate(traced(grid), READ_ONLY)  # emulate(grid): given -36 blocks of the grid along x
     + cute.emulate(traced(grid), np.zeros(164, np.int32))
+emulate-not-resident: a block waits for one that may not have begun, and the launch does not say
+        that all run at once
+    - cute.emulate(traced(first_waits), np.zeros(64, np.int32))
+    + cute.emulate(traced(first_waits_resident), np.zeros(64, np.int32))
 emulate-checks: a check of the emulator is unknown
     * emulate name="races", known="shared, global", hint="leave it out for all checks"
 emulate-resident: a number of blocks that run at once is no positive integer
