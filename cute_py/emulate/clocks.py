@@ -62,9 +62,12 @@ class Agents:
     loads of each mbarrier, and the wgmmas of each warpgroup.
     """
 
-    def __init__(self, plan: Plan, warps: int, exist: Array | None, bars: list[str]) -> None:
+    def __init__(
+        self, plan: Plan, warps: int, exist: Array | None, bars: list[str], early: bool = False
+    ) -> None:
         """Number them; `exist` are the lanes that exist [1, warp, lane], None for all, and `bars`
-        the storages of mbarriers, which get slots of 8 bytes.
+        the storages of mbarriers, which get slots of 8 bytes; `early`: whether the kernels before
+        may still run, which get the last slot.
         """
         self.warps, self.threads = warps, warps * LANES
         whole = np.ones((warps, LANES), np.bool_)
@@ -75,6 +78,8 @@ class Agents:
         for bar in dict.fromkeys(bars):
             self.first_slot[bar] = self.slots
             self.slots += -(-rows[bar].bytes // 8)
+        self.before = self.slots
+        self.slots += early
         every = plan.ops
         groups = any(isinstance(op, ops.Wgmma | ops.WgCommit | ops.WgWait) for op in every)
         self.tma = KINDS * self.threads
@@ -408,6 +413,19 @@ class Clocks:
             np.maximum.at(together, index, clocks)
             clocks = together[index]
         self.acquire(who, clocks)
+
+    def wait_for_kernels(self, who: Acting) -> None:
+        """Let those who act know that the kernels before have ended."""
+        rows, parts = who.rows, who.parts
+        rank = self.rank[rows] if self.clock.shape[2] > 1 else 0
+        for half in (ORDER, self.memory):
+            self.clock[rows, parts, rank, half, self.agents.before] = through(np.int64(1))
+
+    def know_of_kernels(self, who: Acting) -> Array:
+        """Return which of those who act know that the kernels before have ended."""
+        known = self.clock[who.rows, who.parts, :, self.memory, self.agents.before]
+        ended: Array = known.max(axis=1) > LOW
+        return ended
 
     def ran(self, who: Acting) -> Array:
         """Return what has run before those who act, each of them [entry, rank, column], and let

@@ -25,7 +25,7 @@ from cute_py.emulate.pointers import by_array
 from cute_py.emulate.registers import View, flag, reader
 from cute_py.emulate.resources import Resources, is_strong
 from cute_py.emulate.scalars import Statics, condition, of_sizes, scalar
-from cute_py.emulate.spans import INDICES
+from cute_py.emulate.spans import INDICES, LANES
 from cute_py.emulate.timeline import recording
 from cute_py.plan import ops
 from cute_py.plan.conditions import Reg
@@ -99,6 +99,8 @@ class Program:
         steps = []
         for op in block:
             run = by_array(self.pointers, op, HANDLERS[type(op)](self, op))
+            if id(op) in self.resources.early:
+                run = _after_kernels(op, run)
             strong = self.communicates and is_strong(op)
             run = self.reported(op, run)
             steps.append(Step(op, run, strong, op.group != "thread"))
@@ -219,6 +221,24 @@ class _Same:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Same) and self.plan is other.plan
+
+
+def _after_kernels(op: ops.Op, run: Run) -> Run:
+    """Refuse an op by threads that do not know that the kernels before have ended."""
+
+    def checked(c: Cohort) -> Any:
+        clocks, releases = c.batch.clocks, c.batch.releases
+        assert clocks is not None
+        who = clocks.acting(c.span, c.mask)
+        for k in np.flatnonzero(~clocks.know_of_kernels(who)).tolist():
+            b, part = int(who.rows[k]), int(who.parts[k])
+            w, lane = int(clocks.warp[part]), int(clocks.lead[part])
+            if releases is None or not releases.knows_of_kernels(b, w * LANES + lane):
+                where = int(np.searchsorted(c.span.B, b)), int(np.searchsorted(c.span.W, w)), lane
+                raise c.fault("emulate-pdl", op, where, name=op.call)
+        return run(c)
+
+    return checked
 
 
 def program_of(

@@ -6,7 +6,8 @@ forever, unless `cute.launch(..., resident=True)` has the launch see to it that 
 once. That is no matter of the order in which an emulation happens to run them: before it, blocks
 run one by one, or cluster by cluster, without checks, and their memory is as before.
 Source: CUDA C++ Programming Guide, "Thread Hierarchy" ("thread blocks are required to execute
-independently"); Merrill and Garland, Single-pass Parallel Prefix Scan with Decoupled Look-back, 2016.
+independently"); Merrill and Garland, Single-pass Parallel Prefix Scan with Decoupled Look-back
+(2016).
 """
 
 from __future__ import annotations

@@ -136,6 +136,12 @@ class Releases:
                 )
         return result
 
+    def knows_of_kernels(self, b: int, thread: int) -> bool:
+        """Return whether a thread has acquired that the kernels before have ended."""
+        before = self.clocks.agents.before
+        of_blocks = (clock for key, clock in self.of(b, thread).items() if isinstance(key, int))
+        return any(clock[ORDER, before] > LOW for clock in of_blocks)
+
     def _present(self, b: int, thread: int) -> Known:
         """Return all that a thread knows, of itself included."""
         clocks = self.clocks

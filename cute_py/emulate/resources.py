@@ -12,6 +12,7 @@ from cute_py.emulate.shadow import Grain
 from cute_py.emulate.spans import LANES, Array
 from cute_py.emulate.storages import shared_stride, storages
 from cute_py.plan import ops
+from cute_py.plan.waits import unordered
 from cute_py.plan.walk import accesses, arrays, every, mbarriers, reads, writes
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Resources:
         registers: the register storages by name.
         agents: who touches shared memory.
         grain: how it is watched; None where it is not.
+        early: the ops that the kernels before may not have ended at, by identity.
     """
 
     def __init__(self, plan: Plan, checks: frozenset[str]) -> None:
@@ -57,7 +59,9 @@ class Resources:
         regs = (reg for op in every for reg in (*reads(op), *writes(op)))
         self.registers = storages(plan.storages, regs, "registers" in checks)
         bars = [bar.storage for op in every for bar in mbarriers(op)]
-        self.agents = Agents(plan, self.warps, self.mask, bars)
+        judged = plan.launch.pdl and "global" in checks
+        self.early = unordered(plan.body) if judged else frozenset()
+        self.agents = Agents(plan, self.warps, self.mask, bars, bool(self.early))
         self.grain = self._grain(every) if "shared" in checks and plan.shared else None
 
     def _grain(self, every: tuple[ops.Op, ...]) -> Grain:

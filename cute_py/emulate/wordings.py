@@ -245,6 +245,12 @@ WORDINGS = {
         blocks that come to their end without those of higher numbers, which may begin later
         let blocks wait for those of lower numbers; or launch with cute.launch(..., resident=True),
             which requires that all blocks run at once""",
+    "emulate-pdl": """EmulationError
+        {name} by {who}, which knows of no wait for the preceding kernels, with pdl=True
+        a wait first, of this thread or of one that it has synchronised with: the results of these
+            kernels may not be visible yet
+        call cute.griddepcontrol_wait() in this role, too, or let it wait for one that did: a
+            barrier, or the stages that it fills""",
     "emulate-promise": """EmulationError
         {value} as {name}, by {who}
         {what}, as declared by as_int or var

@@ -65,8 +65,9 @@ def launch(
         spill_bytes: the local memory per thread that spills may use, static; `cute.compile` refuses
             a kernel that spills more.
         pdl: programmatic dependent launch: blocks start while the preceding kernel drains, and
-            wait for it in `griddepcontrol_wait`, which must precede the first use of global memory.
-            Before sm_90, kernels run one after another.
+            wait for it in `griddepcontrol_wait`, which must precede the first use of global memory:
+            in each thread, or in one that it synchronises with. Before sm_90, kernels run one after
+            another.
         fma: contract products and sums of floating-point registers: where one addition or
             subtraction alone reads a product, both become `cute.fma`, which rounds once. The plan
             is rewritten, so the emulator and a GPU agree.
@@ -248,7 +249,8 @@ def threadfence(scope: str = "gpu") -> None:
 
 
 def griddepcontrol_wait() -> None:
-    """Wait until the preceding kernels have ended and their results are visible.
+    """Wait until the preceding kernels have ended and their results are visible: to the thread, and
+    to those that learn of its wait by a barrier or an mbarrier.
 
     For `cute.launch(..., pdl=True)`; without it, the wait has no effect. Source: PTX ISA,
     griddepcontrol; cutlass/arch/grid_dependency_control.h.

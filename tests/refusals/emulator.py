@@ -39,6 +39,26 @@ def first_waits_resident(x):
     wait_for_second(x)
 
 
+def late_wait(x):
+    cute.launch(grid=1, block=64, pdl=True)
+    with cute.when(cute.thread_idx() < 32):
+        cute.named_barrier(1, 64)
+        cute.griddepcontrol_wait()
+    with cute.otherwise():
+        cute.named_barrier(1, 64)
+        x[cute.thread_idx()] = 1
+
+
+def early_wait(x):
+    cute.launch(grid=1, block=64, pdl=True)
+    with cute.when(cute.thread_idx() < 32):
+        cute.griddepcontrol_wait()
+        cute.named_barrier(1, 64)
+    with cute.otherwise():
+        cute.named_barrier(1, 64)
+        x[cute.thread_idx()] = 1
+
+
 def wait_for_second(x):
     flag = cute.local_tile(x, (1,), (0,))
     with cute.when(cute.block_idx() == 0):
@@ -157,6 +177,10 @@ emulate-not-resident: a block waits for one that may not have begun, and the lau
         that all run at once
     - cute.emulate(traced(first_waits), np.zeros(64, np.int32))
     + cute.emulate(traced(first_waits_resident), np.zeros(64, np.int32))
+emulate-pdl: a thread uses global memory with pdl=True, and has not learnt of a wait for the
+        preceding kernels
+    - cute.emulate(traced(late_wait), np.zeros(64, np.int32))
+    + cute.emulate(traced(early_wait), np.zeros(64, np.int32))
 emulate-checks: a check of the emulator is unknown
     * emulate name="races", known="shared, global", hint="leave it out for all checks"
 emulate-resident: a number of blocks that run at once is no positive integer
