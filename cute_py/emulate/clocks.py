@@ -197,7 +197,7 @@ class Clocks:
         if fences and cluster > 1:
             self.visible = np.where(rank == 0, 1, halves - 1 + rank)
             halves += cluster - 1
-        self.fenced = np.unique(self.visible)
+        self.fenced = frozenset(self.visible.tolist())
         self.clock = np.full((self.rows, parts, cluster, halves, columns), LOW, np.int64)
         self.own = np.full((self.rows, 2, columns), LOW, np.int64)
         self.closed = {
