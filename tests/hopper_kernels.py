@@ -423,6 +423,71 @@ def histogram(x, y, wrong=""):
         y[cute.cluster_idx(), 32 * rank + tid] = counts[tid]
 
 
+TURNS = ((1, 0), (0, 0), (1, 2), (2, 0), (1, 1))  # rank and warp
+FENCES = (0, 2, 4)  # the turns whose proxy fence counts for TMA of rank 1
+
+
+@cute.kernel
+def fenced(x, flags, y, how, fence, peer=False):
+    """A warp stores to shared memory of rank 1, and TMA of rank 1 loads x over it. Warps take turns
+    between the two; that of one turn fences. A `peer` stores, or rank 1 itself.
+    """
+    cute.launch(grid=3, block=96, cluster=3)
+    rank, warp, lane = cute.cluster_rank(), cute.warp_idx(), cute.lane_idx()
+    shared = cute.smem("f32", cute.make_layout((4, 32), cute.LayoutRight), 128)
+    loaded, told = cute.mbarriers(1), cute.mbarriers(len(TURNS))
+    with cute.elect("block"):
+        loaded.init(1)
+        told.init(32)
+        cute.fence_mbarrier_init()
+    cute.cluster_sync()
+    turns = ((2, 1) if peer else TURNS[0], *TURNS[1:])
+    for k, (there, by) in enumerate(turns):
+        with cute.when((rank == there) & (warp == by)):
+            if k == 0:
+                for i in range(4):
+                    (cute.mapa(shared, 1) if peer else shared)[i, lane] = -1.0
+            else:
+                _take_turn(told, flags, how, k)
+            if k == fence:
+                cute.fence_proxy_async()
+            if k + 1 < len(turns):
+                _tell(told, flags, how, k + 1, turns[k + 1][0])
+            else:
+                with cute.elect():
+                    loaded.arrive_expect_tx(0, 512)
+                    source = cute.local_tile(cute.tma_tensor(x), (4, 32), (0, 0))
+                    cute.tma_load(source, shared, loaded, 0)
+        if how == "cluster":
+            cute.cluster_sync()
+    with cute.when((rank == 1) & (warp == 0)):
+        loaded.wait(0, 0)
+        for i in range(4):
+            y[i, lane] = shared[i, lane]
+    cute.cluster_sync()
+
+
+def _tell(told, flags, how, turn, rank):
+    """Let the warp of the next turn know, in the block of a rank."""
+    if how == "mbarrier":
+        told.arrive(turn, rank)
+    elif how == "flag":
+        cute.syncwarp()
+        with cute.elect():
+            cute.store_release(cute.local_tile(flags, (1,), (turn,)), 1)
+
+
+def _take_turn(told, flags, how, turn):
+    """Wait for the warp of the turn before."""
+    if how == "mbarrier":
+        told.wait(turn, 0)
+    elif how == "flag":
+        with cute.elect():
+            cute.wait_until(cute.local_tile(flags, (1,), (turn,)), "eq", 1)
+            flags[turn] = 0  # for the next launch
+        cute.syncwarp()
+
+
 @cute.kernel
 def added(x, y, width):
     """y = the sum of the rows of x, which 4 blocks add to shared memory of rank 2 atomically."""
@@ -545,6 +610,15 @@ def peers():
     for kind, width in (("f32", 1), ("f16", 2), ("f64", 1), ("u64", 1)):
         x = integers((4, 32 * width), kind)
         yield added, (x,), poisoned(32 * width, kind), x.sum(0).astype(x.dtype), {"width": width}
+
+
+def fences():
+    """Stores that a proxy fence of the right thread makes visible to TMA."""
+    x, flags = integers((4, 32), "f32"), np.zeros(len(TURNS), np.int32)
+    for how, fence, peer in itertools.product(("mbarrier", "cluster", "flag"), FENCES, (1, 0)):
+        if not (peer and how == "flag"):  # a flag orders no shared memory of other blocks
+            options = {"how": how, "fence": fence, "peer": bool(peer)}
+            yield fenced, (x, flags.copy()), poisoned(x.shape, "f32"), x, options
 
 
 def atomics_of_peers():
@@ -808,6 +882,7 @@ CASES = {
     "peers": lambda: [case for case in peers() if case[0] is not halo],
     "halo": lambda: [case for case in peers() if case[0] is halo],
     "atomics_of_peers": atomics_of_peers,
+    "fences": fences,
     "cluster": lambda: (
         [
             (shared_by_two, (x,), poisoned((64 * 4, 64), "f16"), np.vstack([x] * 4), {"rows": 64})

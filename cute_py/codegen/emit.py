@@ -71,8 +71,9 @@ class Emit:
         """Keep the builder, symbol -> 64-bit value, storage -> words, (space, storage) -> address
         of the first element, the kernel's line, the storages of unpacked flags, the address that
         the previous op of the chain left, the target, the arrays whose offsets fit 32 bits, the
-        parameters with the multipliers of divisors, the tensor maps of the plan, and its
-        `cluster_barriers`; `reached` is the address that this op leaves.
+        parameters with the multipliers of divisors, the tensor maps of the plan, and what orders
+        memory for all blocks of a cluster: mbarriers by their storages, fences by their rows;
+        `reached` is the address that this op leaves.
         """
         self.link, self.reached, self.arch, self.small = link, None, arch, small
         self.maps, self.wide = maps, wide

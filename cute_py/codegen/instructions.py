@@ -479,8 +479,8 @@ _ORDER = (
         scope=(("block", "cta"), ("gpu", "gpu"), ("system", "sys")),
     ),
     _row(
-        "fence.proxy.async", "fence.proxy.async.shared::cta;", "<", "membar, fence", "order",
-        "sm_90",
+        "fence.proxy.async", "fence.proxy.async.shared::{scope};", "<", "membar, fence", "order",
+        "sm_90", scope=_same("cta", "cluster"),
     ),
     _row(
         "fence.mbarrier_init", "fence.mbarrier_init.release.cluster;", "<", "membar, fence",

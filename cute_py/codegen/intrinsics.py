@@ -42,7 +42,14 @@ from cute_py.plan.access import Access
 from cute_py.plan.conditions import Compare, Reg, bounds_of
 from cute_py.plan.ops import Op
 from cute_py.plan.plan import MOST_ALIGNMENT, ScalarParam
-from cute_py.plan.walk import cluster_barriers, holds_numbers, parts, reads, writes
+from cute_py.plan.walk import (
+    cluster_barriers,
+    fences_peers,
+    holds_numbers,
+    parts,
+    reads,
+    writes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,6 +91,9 @@ class Intrinsics:
         self.shared = {s.name: s.offset for s in plan.shared}
         self.multipliers, self.tables = multipliers(plan), tables(plan)
         self.wide = cluster_barriers(plan.body)
+        spans = {s.name: (s.offset, s.offset + s.bytes) for s in plan.shared}
+        if fences_peers(plan.body, spans):
+            self.wide |= {"fence.proxy.async"}
         self.floats = {
             p.name: p.dtype.bits
             for p in plan.params

@@ -18,6 +18,7 @@ from cute_py.emulate.faults import CHECKS
 from cute_py.emulate.machine import Machine
 from cute_py.emulate.ops import HANDLERS
 from cute_py.emulate.program import program_of
+from cute_py.emulate.progress import require_progress
 from cute_py.emulate.regions import Regions
 from cute_py.emulate.report import Report
 from cute_py.emulate.timeline import Timeline
@@ -139,6 +140,7 @@ def _run(
         counts = (Timeline if timeline else Report)(program.plan)
     needs, shape = program.resources, program.grid(given.symbols)
     total = shape[0] * shape[1] * shape[2]
+    require_progress(program, given, shape)
     watch = None
     if "global" in program.checks and needs.traffic.written:
         watch = Regions(needs.traffic, given.arrays, counts, needs.agents.count, total)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from cute_py.emulate.clocks import RUN
 from cute_py.emulate.spans import LANES
 from cute_py.plan.setmaxnreg import registers_at_launch
 
@@ -164,7 +165,7 @@ class MaxNReg:
         who = int(span.B[where[0]]), int(span.W[where[1]]), 0
         clocks = self.clocks
         assert clocks is not None
-        if not last or not clocks.knows(who, who[0], last[0][1], alone=False, half=2):
+        if not last or not clocks.knows(who, who[0], last[0][1], alone=False, what=RUN):
             why = f"which nothing orders after the one before of warp {other}"
             raise self._refusal(op, span, where, why, FIXES["again"])
 

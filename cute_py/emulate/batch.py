@@ -23,6 +23,7 @@ from cute_py.emulate.releases import Releases
 from cute_py.emulate.shadow import Shadow
 from cute_py.emulate.spans import INDICES, LANES, Array, Clusters, Spans, Value
 from cute_py.emulate.storages import RegisterFile, SharedMemory
+from cute_py.plan.ops import Fence
 from cute_py.plan.walk import arrives_at_peers, cluster_barriers
 
 if TYPE_CHECKING:
@@ -130,7 +131,8 @@ def batch_of(grid: Grid, blocks: int, first: int) -> Batch:
 def _clocks(needs: Resources, blocks: int, clusters: Clusters) -> Clocks:
     body = needs.plan.body
     weak = arrives_at_peers(body) and not cluster_barriers(body)
-    return Clocks(needs.agents, blocks, clusters.size, clusters.rank, weak)
+    fences = any(isinstance(op, Fence) and op.kind == "proxy_async" for op in needs.plan.ops)
+    return Clocks(needs.agents, blocks, clusters.size, clusters.rank, weak, fences)
 
 
 def _symbols(warps: int, grid: tuple[int, int, int], blocks: int, first: int) -> dict[str, Value]:

@@ -15,6 +15,13 @@ Only release and acquire order memory: barriers for those who meet, bar.warp.syn
 warp, mbarriers from those who arrive to those who wait. Source: PTX ISA, Memory Consistency Model,
 "Causality order" and "Proxy-preserved base causality order".
 
+A proxy fence makes what a thread knows of visible to TMA and wgmma. It counts for a store if the
+thread that stored executes it, or a thread of the block that issues the asynchronous access, after
+it acquired the store. That of a third block does not: an asynchronous proxy is that of a block.
+Source: PTX ISA, "Proxy-preserved base causality order" (the same proxy "by the same thread block"),
+"Async proxy", fence.proxy.async. How the fence became known, by whatever barrier, makes no
+difference.
+
 As long as all blocks did the same, one row stands for all of them. Nothing here knows what memory
 is: who accesses it keeps the stamps, and asks whether they are ordered.
 """
@@ -42,6 +49,7 @@ WHO = WHOLE - 1
 # shared memory, which `tma_store_wait(read=True)` waits for, and write global memory later
 THREAD, COPY, BULK, BULK_WRITE = range(4)
 KINDS = 4
+ORDER, FENCED, RUN = range(3)  # what is known of an access
 
 
 def through(epoch: Array) -> Array:
@@ -54,9 +62,12 @@ class Agents:
     loads of each mbarrier, and the wgmmas of each warpgroup.
     """
 
-    def __init__(self, plan: Plan, warps: int, exist: Array | None, bars: list[str]) -> None:
+    def __init__(
+        self, plan: Plan, warps: int, exist: Array | None, bars: list[str], early: bool = False
+    ) -> None:
         """Number them; `exist` are the lanes that exist [1, warp, lane], None for all, and `bars`
-        the storages of mbarriers, which get slots of 8 bytes.
+        the storages of mbarriers, which get slots of 8 bytes; `early`: whether the kernels before
+        may still run, which get the last slot.
         """
         self.warps, self.threads = warps, warps * LANES
         whole = np.ones((warps, LANES), np.bool_)
@@ -67,6 +78,8 @@ class Agents:
         for bar in dict.fromkeys(bars):
             self.first_slot[bar] = self.slots
             self.slots += -(-rows[bar].bytes // 8)
+        self.before = self.slots
+        self.slots += early
         every = plan.ops
         groups = any(isinstance(op, ops.Wgmma | ops.WgCommit | ops.WgWait) for op in every)
         self.tma = KINDS * self.threads
@@ -146,10 +159,12 @@ class Clocks:
         column: agent -> its column of a clock.
         epoch: [row, column], the present epoch of each agent; equal for all parts of a warp.
         clock: [row, part, rank in the cluster, half, column], bounds: what is ordered before what
-            the part does next, and of that, what a proxy fence has made visible to TMA and wgmma.
-            Where there are mbarriers, also what has run by then, but orders no memory. Where
-            arrivals at mbarriers of peers order no memory (PTX: scope .cta), also what is ordered
-            without them.
+            the part does next, and of that, what a proxy fence has made visible to TMA and wgmma
+            that the first block of the cluster issues. Where there are mbarriers, also what has run
+            by then, but orders no memory. Where arrivals at mbarriers of peers order no memory
+            (PTX: scope .cta), also what is ordered without them. Where there are fences, also what
+            is visible to TMA and wgmma of each other block of the cluster.
+        visible: [block], which half says what is visible to TMA and wgmma that the block issues.
         memory: which of these says what is ordered in memory that threads read and write.
         own: [row, 2, column], the same of a thread and of its own copies and stores.
         closed: [row, part, k] for copies and stores: the epoch of the k-th last group.
@@ -158,10 +173,16 @@ class Clocks:
     """
 
     def __init__(
-        self, agents: Agents, blocks: int, cluster: int, rank: Array, weak: bool = False
+        self,
+        agents: Agents,
+        blocks: int,
+        cluster: int,
+        rank: Array,
+        weak: bool = False,
+        fences: bool = True,
     ) -> None:
         """Begin; `rank` is the rank of each block in its cluster of so many blocks; `weak`: whether
-        arrivals at mbarriers of peers order no memory.
+        arrivals at mbarriers of peers order no memory; `fences`: whether there are proxy fences.
         """
         self.agents, self.blocks, self.rank = agents, blocks, rank
         self.warps, self.kinds, self.fixed = agents.warps, len(agents.kinds), agents.fixed
@@ -172,6 +193,11 @@ class Clocks:
         self.epoch = np.ones((self.rows, columns), np.int64)
         self.memory = 3 if weak else 0
         halves = 4 if weak else 3 if agents.slots else 2
+        self.visible = np.full(blocks, 1)
+        if fences and cluster > 1:
+            self.visible = np.where(rank == 0, 1, halves - 1 + rank)
+            halves += cluster - 1
+        self.fenced = frozenset(self.visible.tolist())
         self.clock = np.full((self.rows, parts, cluster, halves, columns), LOW, np.int64)
         self.own = np.full((self.rows, 2, columns), LOW, np.int64)
         self.closed = {
@@ -332,7 +358,7 @@ class Clocks:
             for half in range(clocks.shape[2]):
                 known, own = (
                     clocks[each, rank, half, column],
-                    self.own[rows, int(half == 1), column],
+                    self.own[rows, int(half in self.fenced), column],
                 )
                 clocks[each, rank, half, column] = np.maximum(known, own)
         return clocks
@@ -388,6 +414,19 @@ class Clocks:
             clocks = together[index]
         self.acquire(who, clocks)
 
+    def wait_for_kernels(self, who: Acting) -> None:
+        """Let those who act know that the kernels before have ended."""
+        rows, parts = who.rows, who.parts
+        rank = self.rank[rows] if self.clock.shape[2] > 1 else 0
+        for half in (ORDER, self.memory):
+            self.clock[rows, parts, rank, half, self.agents.before] = through(np.int64(1))
+
+    def know_of_kernels(self, who: Acting) -> Array:
+        """Return which of those who act know that the kernels before have ended."""
+        known = self.clock[who.rows, who.parts, :, self.memory, self.agents.before]
+        ended: Array = known.max(axis=1) > LOW
+        return ended
+
     def ran(self, who: Acting) -> Array:
         """Return what has run before those who act, each of them [entry, rank, column], and let
         them go on. Only of plans with mbarriers.
@@ -406,11 +445,12 @@ class Clocks:
         self.clock[at] = np.maximum(self.clock[at], together[index])
 
     def fence(self, who: Acting) -> None:
-        """Make what these threads know of visible to TMA and wgmma."""
+        """Make what these threads know of visible to TMA and wgmma of their block, and what they
+        did themselves to those of all blocks.
+        """
         rows, parts = who.rows, who.parts
-        known = self.clock[rows, parts]
-        known[:, :, 1] = np.maximum(known[:, :, 1], known[:, :, 0])
-        self.clock[rows, parts] = known
+        ordered, half = self.clock[rows, parts, :, ORDER], self.visible[rows]
+        self.clock[rows, parts, :, half] = np.maximum(self.clock[rows, parts, :, half], ordered)
         for kind in self.agents.kinds:
             column = self.columns_of(kind, parts)
             self.own[rows, 1, column] = self.own[rows, 0, column]
@@ -499,21 +539,23 @@ class Clocks:
         return known
 
     def knows(
-        self, who: Thread, source: int, stamp: int, alone: bool = True, half: int = 0
+        self, who: Thread, source: int, stamp: int, alone: bool = True, what: int = ORDER
     ) -> bool:
         """Return whether a thread (block, warp, lane) knows of a stamp of a block's thread.
 
-        `alone`: it acts without other lanes of its warp; `half`: 1 for what is visible to TMA, 2
-        for what has run.
+        `alone`: it acts without other lanes of its warp; `what`: that it comes before, is visible
+        to TMA, or has run.
         """
         b, w, lane = who
         row, column = b if self.rows > 1 else 0, self.column[stamp & WHO]
-        if alone and source == b and stamp & WHO == w * LANES + lane:
-            return half != 1 or bool(stamp <= self.own[row, half, column])
+        mine = alone and source == b and stamp & WHO == w * LANES + lane
+        if mine and (what != FENCED or stamp <= self.own[row, FENCED, column]):
+            return True
         known = self.clock[row, self.of[w, lane]]
         rank = int(self.rank[source]) if len(known) > 1 else 0
-        bound = max(known[rank, ::2, column]) if half == 2 else known[rank, half, column]
-        return bool(stamp <= bound)
+        if what == RUN:  # what is ordered has run
+            return bool(stamp <= known[rank, ORDER : RUN + 1 : RUN, column].max())
+        return bool(stamp <= known[rank, self.visible[b] if what == FENCED else what, column])
 
     def stamps(self, rows: Array, who: Array) -> Array:
         """Return the stamps of agents now; `who` may have flags."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cute_py.emulate.clocks import BULK, EPOCH, SEVERAL, WHO, WHOLE
+from cute_py.emulate.clocks import BULK, EPOCH, FENCED, SEVERAL, WHO, WHOLE
 from cute_py.emulate.faults import line_of
 from cute_py.emulate.peers import Actor
 from cute_py.emulate.shadow import WRITE
@@ -175,8 +175,8 @@ class Engines:
         warps = who % self.agents.threads // LANES
         mine = (b == own) & (warps == by.warp) & (by.lanes == lane) & ~several
         rank = int(self.clusters.rank[b]) if clocks.clock.shape[2] > 1 else 0
-        clock = clocks.clock[own, by.part, rank, 1]
-        known = np.where(mine, clocks.own[own, 1, columns], clock[columns])
+        known = clocks.clock[own, by.part, rank, clocks.visible[own]][columns]
+        known = np.where(mine, np.maximum(known, clocks.own[own, FENCED, columns]), known)
         hidden = (who < BULK * self.agents.threads) & (written > known)
         if hidden.any():
             k = int(np.argmax(hidden))

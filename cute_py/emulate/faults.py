@@ -40,9 +40,10 @@ CHECKS = {
         ("race", "lanes", "copy-pending", "async-pending", "proxy-fence", "smem-unwritten"),
     ),
     "global": Check(
-        "accesses of global memory that nothing orders, and TMA where threads stored",
-        "Memory Consistency Model; Async proxy",
-        ("global-race", "proxy-global"),
+        "accesses of global memory that nothing orders, be it after the preceding kernels with "
+        "pdl=True, and TMA where threads stored",
+        "Memory Consistency Model; Async proxy; griddepcontrol",
+        ("global-race", "proxy-global", "pdl"),
     ),
     "registers": Check(
         "registers that are read before they are written, or while wgmma uses them",

@@ -262,7 +262,9 @@ class Machine:
         lead = min(self.cohorts, key=lambda c: c.position)
         text = "; ".join(waits) + self.residents.missing()
         op = lead.op if lead.wait is None else lead.wait.op
-        return self.batch.faults.fault("emulate-deadlock", op, waits=text)
+        later = self.residents.later and not self.batch.faults.plan.launch.resident
+        code = "emulate-not-resident" if later else "emulate-deadlock"
+        return self.batch.faults.fault(code, op, waits=text)
 
     def _held_up(self, c: Cohort) -> bool:
         """Tell whether others of its blocks wait for what is no barrier: a flag, an mbarrier."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cute_py.emulate.clocks import COPY, LOW, WHO, Acting, Agents, Clocks, through
+from cute_py.emulate.clocks import COPY, FENCED, LOW, WHO, Acting, Agents, Clocks, through
 from cute_py.emulate.faults import line_of
 from cute_py.emulate.phases import Phases
 from cute_py.emulate.spans import LANES, Array, Span, Thread
@@ -248,4 +248,4 @@ class Mbarriers:
         fenced = int(self.fenced[b, slot])
         if fenced and clocks.knows(who, b, fenced):
             return True
-        return clocks.knows(who, b, int(self.born[b, slot]), half=1)
+        return clocks.knows(who, b, int(self.born[b, slot]), what=FENCED)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cute_py.emulate.clocks import EPOCH, LOW, SEVERAL, THREAD, WHO, WHOLE
+from cute_py.emulate.clocks import EPOCH, FENCED, LOW, ORDER, SEVERAL, THREAD, WHO, WHOLE
 from cute_py.emulate.faults import line_of
 from cute_py.emulate.shadow import ATOMIC, READ, WRITE
 from cute_py.emulate.spans import LANES, Array, Span, Thread
@@ -83,20 +83,22 @@ class Peers:
 
     # -- what is known
 
-    def _bound(self, actor: Actor, block: int, column: int, half: int = 0) -> int:
+    def _bound(self, actor: Actor, block: int, column: int, half: int = ORDER) -> int:
         """Return the bound up to which a part knows an agent of a block."""
         known = self.clocks.clock[actor.block, actor.part, int(self.clusters.rank[block]), half]
         return int(known[column])
 
-    def _knows(self, actor: Actor, mark: Mark, half: int = 0) -> bool:
-        """Return whether a mark is ordered before what an actor does now."""
-        clocks = self.clocks
+    def _knows(self, actor: Actor, mark: Mark, what: int = ORDER) -> bool:
+        """Return whether a mark is ordered before what an actor does now, or fenced."""
+        clocks, epoch = self.clocks, mark.epoch << EPOCH
         own = (mark.block, mark.warp) == (actor.block, actor.warp)
-        if own and not half and mark.lanes == actor.lanes and mark.lanes & (mark.lanes - 1) == 0:
-            return True
+        if own and mark.lanes == actor.lanes and mark.lanes & (mark.lanes - 1) == 0:
+            column = clocks.columns_of(THREAD, np.array(actor.part))
+            if what == ORDER or epoch <= clocks.own[actor.block, FENCED, column]:
+                return True
+        half = int(clocks.visible[actor.block]) if what == FENCED else ORDER
         return all(
-            self._bound(actor, mark.block, int(clocks.columns_of(THREAD, part)), half)
-            >= mark.epoch << EPOCH
+            self._bound(actor, mark.block, int(clocks.columns_of(THREAD, part)), half) >= epoch
             for part in np.flatnonzero(clocks.warp == mark.warp)
             if mark.lanes & int(clocks.lanes[part])
         )
@@ -283,7 +285,7 @@ class Peers:
             if late is not None:
                 return k, late, False
             for mark in kept:
-                if mark.kind != READ and not self._knows(actor, mark, half=1):
+                if mark.kind != READ and not self._knows(actor, mark, FENCED):
                     return k, mark, True
             if writes:
                 del self.marks[block, g]

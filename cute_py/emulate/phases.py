@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from cute_py.emulate.clocks import EPOCH, WHO
+from cute_py.emulate.clocks import EPOCH, ORDER, RUN, WHO
 from cute_py.emulate.spans import LANES
 
 if TYPE_CHECKING:
@@ -109,10 +109,10 @@ class Phases:
         must know of all who waited for the phase before.
         """
         clocks = self.clocks
-        rank = int(clocks.rank[at[0]]) % len(arriving)
+        ran = arriving[int(clocks.rank[at[0]]) % len(arriving), (ORDER, RUN)].max(0)
         for event, op, span, thread in self.waited.pop(at, ()):
             stamps = np.array(event.stamps)
-            if (stamps > arriving[rank, ::2, clocks.column[stamps & WHO]].max(-1)).all():
+            if (stamps > ran[clocks.column[stamps & WHO]]).all():
                 self._refuse("late", op, span, thread, at)
         if at in self.ended:
             self.before[at] = self.ended[at]
@@ -133,7 +133,7 @@ class Phases:
         threads = [(event.block, *divmod(stamp & WHO, LANES)) for stamp in event.stamps]
         return all(
             any(
-                knows(who, other.block, stamp, event.alone and other.alone, half=2)
+                knows(who, other.block, stamp, event.alone and other.alone, what=RUN)
                 for who in threads
                 for stamp in other.stamps
             )

@@ -8,6 +8,7 @@ all runs of its plan, in several threads, too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -24,11 +25,11 @@ from cute_py.emulate.pointers import by_array
 from cute_py.emulate.registers import View, flag, reader
 from cute_py.emulate.resources import Resources, is_strong
 from cute_py.emulate.scalars import Statics, condition, of_sizes, scalar
-from cute_py.emulate.spans import INDICES
+from cute_py.emulate.spans import INDICES, LANES
 from cute_py.emulate.timeline import recording
-from cute_py.errors import refusal
 from cute_py.plan import ops
 from cute_py.plan.conditions import Reg
+from cute_py.plan.launch import require_launch
 from cute_py.plan.plan import ScalarParam
 from cute_py.plan.walk import arrays, every
 from cute_py.plan.walk import symbols_of as symbols_in
@@ -85,12 +86,10 @@ class Program:
 
     def grid(self, sizes: dict[str, int]) -> tuple[int, int, int]:
         """Return the blocks of the grid in (x, y, z), for these values of the symbols."""
-        x, y, z = grid = [extent(sizes) for extent in self.extents]
-        cluster = self.plan.launch.cluster
-        self.plan.launch.require_counts(self.plan.name, [count(sizes) for count in self.counts])
-        if min(grid) < 0 or any(n % c for n, c in zip(grid, cluster, strict=True)):
-            facts: dict[str, Any] = {"grid": (x, y, z), "cluster": cluster}
-            raise refusal("emulate-grid", operation=f"emulate({self.plan.name})", **facts)
+        x, y, z = [extent(sizes) for extent in self.extents]
+        launch = self.plan.launch
+        launch.require_counts(self.plan.name, [count(sizes) for count in self.counts])
+        require_launch(replace(launch, grid=(x, y, z)), f"emulate({self.plan.name})")
         return x, y, z
 
     # -- parts of ops
@@ -100,6 +99,8 @@ class Program:
         steps = []
         for op in block:
             run = by_array(self.pointers, op, HANDLERS[type(op)](self, op))
+            if id(op) in self.resources.early:
+                run = _after_kernels(op, run)
             strong = self.communicates and is_strong(op)
             run = self.reported(op, run)
             steps.append(Step(op, run, strong, op.group != "thread"))
@@ -220,6 +221,24 @@ class _Same:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Same) and self.plan is other.plan
+
+
+def _after_kernels(op: ops.Op, run: Run) -> Run:
+    """Refuse an op by threads that do not know that the kernels before have ended."""
+
+    def checked(c: Cohort) -> Any:
+        clocks, releases = c.batch.clocks, c.batch.releases
+        assert clocks is not None
+        who = clocks.acting(c.span, c.mask)
+        for k in np.flatnonzero(~clocks.know_of_kernels(who)).tolist():
+            b, part = int(who.rows[k]), int(who.parts[k])
+            w, lane = int(clocks.warp[part]), int(clocks.lead[part])
+            if releases is None or not releases.knows_of_kernels(b, w * LANES + lane):
+                where = int(np.searchsorted(c.span.B, b)), int(np.searchsorted(c.span.W, w)), lane
+                raise c.fault("emulate-pdl", op, where, name=op.call)
+        return run(c)
+
+    return checked
 
 
 def program_of(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from cute_py.emulate.clocks import LOW, WHO
+from cute_py.emulate.clocks import LOW, ORDER, WHO
 from cute_py.emulate.regions import THREADS
 from cute_py.emulate.spans import LANES, Array
 
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 Place: TypeAlias = tuple[str, int, int]
 Each: TypeAlias = list[tuple[Place, int, int]]  # a place, and the block and thread that touch it
 Known: TypeAlias = dict[Any, Any]
-# block -> its clock [column]; (block, agent) -> the bound of its stamps; Place -> version
+# block -> its clock [2, column], (block, agent) -> the bounds of its stamps [2]: what is ordered,
+# and what a proxy fence has made visible to TMA and wgmma of the block; Place -> version
 
 KEPT = 64  # acquires of one thread that are kept
 
@@ -129,11 +130,17 @@ class Releases:
                 block, stamp, place = int(blocks[k]), stamps[k], _place(t, int(g[k]))
                 clock, single = known.get(block), known.get((block, int(agents[k])))
                 result[k] = (
-                    (clock is not None and stamp <= clock[columns[k]])
-                    or (single is not None and stamp <= single)
+                    (clock is not None and stamp <= clock[ORDER, columns[k]])
+                    or (single is not None and stamp <= single[ORDER])
                     or (place in known and self.places[place].version <= known[place])
                 )
         return result
+
+    def knows_of_kernels(self, b: int, thread: int) -> bool:
+        """Return whether a thread has acquired that the kernels before have ended."""
+        before = self.clocks.agents.before
+        of_blocks = (clock for key, clock in self.of(b, thread).items() if isinstance(key, int))
+        return any(clock[ORDER, before] > LOW for clock in of_blocks)
 
     def _present(self, b: int, thread: int) -> Known:
         """Return all that a thread knows, of itself included."""
@@ -141,10 +148,10 @@ class Releases:
         own: Known = {}
         for kind in clocks.agents.kinds:
             agent = kind * self.threads + thread
-            own[b, agent] = clocks.own[b, 0, clocks.column[agent]]
+            own[b, agent] = clocks.own[b, :, clocks.column[agent]].copy()
         part = clocks.of[thread // LANES, thread % LANES]
         for peer, rank in self._cluster(b):
-            own[peer] = clocks.clock[b, part, rank, clocks.memory].copy()
+            own[peer] = clocks.clock[b, part, rank, (clocks.memory, clocks.visible[peer])]
         return merged(self.of(b, thread), own)
 
     def _cluster(self, b: int) -> list[tuple[int, int]]:
@@ -216,9 +223,9 @@ class Releases:
                 bounds.append((key[1], bound))
         if b not in known and not bounds:
             return
-        part = clocks.of[thread // LANES, thread % LANES]
-        seen = clocks.clock[b, part, self._rank(b), 0]
-        bounds = [(who, bound) for who, bound in bounds if bound > seen[clocks.column[who]]]
+        part, halves = clocks.of[thread // LANES, thread % LANES], (ORDER, clocks.visible[b])
+        seen = clocks.clock[b, part, self._rank(b), halves]
+        bounds = [x for x in bounds if (x[1] > seen[:, clocks.column[x[0]]]).any()]
         if not bounds and (b not in known or (known[b] <= seen).all()):
             return
         for who, _ in bounds:  # what a single lane of a warp released is known of that lane
@@ -227,11 +234,11 @@ class Releases:
         clock = np.full(clocks.clock.shape[2:], LOW, np.int64)
         rank = self._rank(b)
         if b in known:
-            clock[rank, 0] = clock[rank, clocks.memory] = known[b]
+            clock[rank, halves] = known[b]
         for who, bound in bounds:
             column = clocks.column[who]
-            clock[rank, 0, column] = max(clock[rank, 0, column], bound)
-            clock[rank, clocks.memory, column] = clock[rank, 0, column]
+            clock[rank, halves, column] = np.maximum(clock[rank, halves, column], bound)
+        clock[rank, clocks.memory] = clock[rank, ORDER]
         clocks.acquire(acts, clock[None])
 
     def _alone(self, b: int, thread: int) -> Acting:
@@ -258,7 +265,7 @@ class Releases:
                 seen.add(id(known))
                 for key, clock in known.items():
                     if isinstance(key, int):
-                        known[key] = np.concatenate([clock, clock[columns]])
+                        known[key] = np.concatenate([clock, clock[:, columns]], axis=1)
 
     def _all(self) -> list[Known]:
         held = [known for rows in self.log.values() for _, _, known in rows]

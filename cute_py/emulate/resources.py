@@ -12,7 +12,8 @@ from cute_py.emulate.shadow import Grain
 from cute_py.emulate.spans import LANES, Array
 from cute_py.emulate.storages import shared_stride, storages
 from cute_py.plan import ops
-from cute_py.plan.walk import accesses, arrays, mbarriers, reads, writes
+from cute_py.plan.waits import unordered
+from cute_py.plan.walk import accesses, arrays, every, mbarriers, reads, writes
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -36,6 +37,7 @@ class Resources:
         registers: the register storages by name.
         agents: who touches shared memory.
         grain: how it is watched; None where it is not.
+        early: the ops that the kernels before may not have ended at, by identity.
     """
 
     def __init__(self, plan: Plan, checks: frozenset[str]) -> None:
@@ -57,7 +59,9 @@ class Resources:
         regs = (reg for op in every for reg in (*reads(op), *writes(op)))
         self.registers = storages(plan.storages, regs, "registers" in checks)
         bars = [bar.storage for op in every for bar in mbarriers(op)]
-        self.agents = Agents(plan, self.warps, self.mask, bars)
+        judged = plan.launch.pdl and "global" in checks
+        self.early = unordered(plan.body) if judged else frozenset()
+        self.agents = Agents(plan, self.warps, self.mask, bars, bool(self.early))
         self.grain = self._grain(every) if "shared" in checks and plan.shared else None
 
     def _grain(self, every: tuple[ops.Op, ...]) -> Grain:
@@ -99,6 +103,7 @@ class Traffic:
         bits: of an op's number in a mark, which is (block of the grid + 1) << bits | op.
         ops, numbers, kinds: the ops that access global memory, their numbers, and what they are.
         communicates: whether a block may learn of another one while both run.
+        waits: whether one may wait for another one.
         releases: whether threads may learn of each other by memory, be it in a block.
     """
 
@@ -111,6 +116,7 @@ class Traffic:
         self.bits = len(self.ops).bit_length()  # of an op's number in a mark
         self.kinds = np.array([_kind(op) for op in self.ops] or [PLAIN])
         self.communicates = any(_learns(op) for op in self.ops)
+        self.waits = any(map(_waits, every))
         atomics = any(isinstance(op, ops.Atomic) and op.old is not None for op in every)
         fences = any(isinstance(op, ops.Fence) and op.kind in FENCES for op in every)
         self.releases = self.communicates or (atomics and fences)
@@ -148,6 +154,12 @@ def _kind(op: ops.Op) -> int:
 def is_strong(op: ops.Op) -> bool:
     """Tell whether an op accesses global memory in a way that may order it with others."""
     return bool(arrays(op)) and _kind(op) != PLAIN
+
+
+def _waits(op: ops.Op) -> bool:
+    """Tell whether an op may last until another block stores to global memory."""
+    inside = every((op,)) if isinstance(op, ops.While | ops.WaitUntil) else ()
+    return any(_learns(x) and arrays(x) for x in inside)
 
 
 def _learns(op: ops.Op) -> bool:

@@ -9,10 +9,6 @@ WORDINGS = {
         {value} as {name}
         {wanted}
         convert the array first, or trace the kernel with this one""",
-    "emulate-grid": """LayoutError
-        a grid of {grid} blocks, in clusters of {cluster}
-        extents of at least 0, which are multiples of those of a cluster
-        round up where sizes are divided: ceil_div(M, 128)""",
     "emulate-order": """LayoutError
         the order {order!r}
         "forward", "reversed" or a seed (int)
@@ -244,6 +240,17 @@ WORDINGS = {
         threads that wait forever: {waits}
         somebody who ends each wait
         arrive, or store the value, on a path that does not wait for the same threads""",
+    "emulate-not-resident": """EmulationError
+        a wait that blocks of lower numbers do not end: {waits}
+        blocks that come to their end without those of higher numbers, which may begin later
+        let blocks wait for those of lower numbers; or launch with cute.launch(..., resident=True),
+            which requires that all blocks run at once""",
+    "emulate-pdl": """EmulationError
+        {name} by {who}, which knows of no wait for the preceding kernels, with pdl=True
+        a wait first, of this thread or of one that it has synchronised with: the results of these
+            kernels may not be visible yet
+        call cute.griddepcontrol_wait() in this role, too, or let it wait for one that did: a
+            barrier, or the stages that it fills""",
     "emulate-promise": """EmulationError
         {value} as {name}, by {who}
         {what}, as declared by as_int or var

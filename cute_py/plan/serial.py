@@ -22,7 +22,7 @@ from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.integers.polynomial import Symbol, symbols_of
 from cute_py.integers.symbols import SymInt, terms_of
-from cute_py.plan import access, conditions, ops, plan
+from cute_py.plan import access, conditions, launch, ops, plan
 from cute_py.plan.op import saved_names
 from cute_py.plan.ops import matrix, memory, registers
 from cute_py.plan.verify import verify
@@ -54,7 +54,7 @@ _RECORDS: dict[str, Any] = {
         plan.Members,
         plan.TensorParam,
         plan.ScalarParam,
-        plan.Launch,
+        launch.Launch,
         plan.Shared,
         plan.Registers,
     )

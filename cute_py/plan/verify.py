@@ -5,15 +5,16 @@ from __future__ import annotations
 from math import gcd, prod
 
 from cute_py.errors import place_text, refusal
-from cute_py.integers import ints
 from cute_py.integers.polynomial import numbers_of, symbols_of
 from cute_py.integers.symbols import terms_of
 from cute_py.plan import ops
 from cute_py.plan.conditions import MOST, SCOPES, Reg, bounds_of
 from cute_py.plan.descriptors import require_shared_operands
+from cute_py.plan.launch import MOST_SHARED, require_launch
 from cute_py.plan.plan import MOST_TABLES, Plan, ScalarParam, TensorParam, bytes_of
 from cute_py.plan.setmaxnreg import require_registers
-from cute_py.plan.walk import accesses, arrays, blocks_of, every, integers_in, reads, writes
+from cute_py.plan.waits import require_wait, runs
+from cute_py.plan.walk import accesses, blocks_of, every, integers_in, reads, writes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from cute_py.plan.ops import Block
 
     Memory = TensorParam | ops.MakePtr
-
-MOST_SHARED = 227 * 1024  # bytes per block on sm_90
 
 
 def verify(plan: Plan) -> None:
@@ -158,7 +157,7 @@ def _assigned(
     for op in block:
         if isinstance(op, ops.Loop):
             inner = _assigned(op.body, set(known), units)
-            if _runs(op):
+            if runs(op):
                 known = inner
             continue
         if isinstance(op, ops.While):
@@ -173,12 +172,6 @@ def _assigned(
         _require(op, known, units)
         known = known | {key for reg in writes(op) for key in _keys(reg, units)}
     return known
-
-
-def _runs(op: ops.Loop) -> bool:
-    """Return whether a loop certainly runs at least once."""
-    a, b = (op.start, op.stop) if op.step > 0 else (op.stop, op.start)
-    return ints.less(a, b) is True
 
 
 def _keys(reg: Reg, units: dict[str, int]) -> list[tuple[str, int]]:
@@ -238,6 +231,15 @@ def _barriers(block: Block, scope: str, cause: ops.Op | None) -> None:
             scope, cause = max(scope, op.scope, key=SCOPES.index), op
 
 
+def _require_launch(plan: Plan) -> None:
+    require_launch(plan.launch, plan.name)
+
+
+def _require_wait(plan: Plan) -> None:
+    if plan.launch.pdl:
+        require_wait(plan.body, plan.name)
+
+
 def _require_tables(plan: Plan) -> None:
     """Refuse tables that a launch cannot compute or pass, and reads of tables that are missing."""
     tables = plan.launch.tables
@@ -271,31 +273,8 @@ def _require_shared_operands(plan: Plan) -> None:
     require_shared_operands(plan.body, {s.name: s.offset for s in plan.shared})
 
 
-def _require_wait(plan: Plan) -> None:
-    """Refuse a kernel that may start before others have ended, and whose threads use memory, or
-    end, before they wait. Where all threads end early, the kernel may end before the preceding
-    kernels, and the next one would not wait for these.
-    """
-    if plan.launch.pdl and not _waits(plan.body):
-        raise refusal("plan-pdl", operation=plan.name, where="its end")
-
-
-def _waits(block: Block) -> bool:
-    """Return whether a block waits for the preceding kernels in all threads; refuse a use of memory
-    before.
-    """
-    for op in block:
-        if isinstance(op, ops.GridDep) and op.kind == "wait":
-            return True
-        inside = [_waits(inner) for inner in blocks_of(op)]
-        if isinstance(op, ops.If) and all(inside):
-            return True
-        if not inside and (arrays(op) or (isinstance(op, ops.Leave) and op.target != "loop")):
-            raise refusal("plan-pdl", operation="kernel", where=_line(op))
-    return False
-
-
 PLAN_RULES = (
+    _require_launch,
     _require_sound_ops,
     _require_written_once,
     _require_assigned,

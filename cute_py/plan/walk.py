@@ -12,7 +12,7 @@ from cute_py.plan.access import Access
 from cute_py.plan.conditions import Compare, Reg, Test
 from cute_py.plan.op import Node, roles_of
 from cute_py.plan.ops.control import Let
-from cute_py.plan.ops.memory import MakePtr
+from cute_py.plan.ops.memory import MakePtr, TmaLoad
 from cute_py.plan.ops.order import MbarArrive
 from cute_py.plan.ops.registers import Map
 from cute_py.records import Text
@@ -93,6 +93,12 @@ def writes(op: Op) -> list[Reg]:
     return [reg for reg in parts(tuple(held)) if isinstance(reg, Reg)]
 
 
+def stored(op: Op) -> list[Access]:
+    """Return the accesses of memory that an op writes."""
+    held = tuple([getattr(op, name) for name, role in roles_of(op) if role == "stored"])
+    return [part for part in parts(held) if isinstance(part, Access)]
+
+
 def arrays(op: Op, written: bool = False) -> set[str]:
     """Return the names of the global arrays that an op reads or writes; with `written`, only those
     that it writes.
@@ -128,6 +134,22 @@ def cluster_barriers(body: Block) -> frozenset[str]:
     read = {name for op in ops for name in arrays(op) - arrays(op, written=True)}
     through = bool(pointers & (read | written) and read and written)  # they may be any array
     return found if through or not read.isdisjoint(written) else frozenset()
+
+
+def fences_peers(body: Block, spans: dict[str, tuple[int, int]]) -> bool:
+    """Tell whether a proxy fence must reach the shared memory of other blocks of the cluster (PTX:
+    `fence.proxy.async` with the space `.shared::cluster`, which takes longer than `.shared::cta`):
+    threads store there, or a multicast of TMA may come where threads store. `spans`: where each
+    shared storage begins and ends (bytes).
+    """
+    ops = tuple(every(body))
+    held = [x for op in ops if not op.bulk for x in stored(op) if x.space == "smem"]
+    sent = [x for op in ops if isinstance(op, TmaLoad) and op.multicast != 0 for x in stored(op)]
+    return any(x.rank is not None for x in held) or any(
+        a < end and start < b
+        for a, b in {spans[x.storage] for x in held}
+        for start, end in {spans[x.storage] for x in sent}
+    )
 
 
 def arrives_at_peers(body: Block) -> bool:

@@ -13,6 +13,14 @@ WORDINGS = {
         an op with {problem}
         fields that fit each other, and storages of the plan
         trace the kernel again; plans that are built by hand must follow plan/ops""",
+    "plan-launch": """LayoutError
+        {found} {what}
+        {least} to {most}: no GPU launches others
+        {fix}""",
+    "plan-clusters": """LayoutError
+        {grid} blocks of the grid along {axis}, in clusters of {cluster}
+        a multiple of {cluster}: a grid is a whole number of clusters
+        round up: cute.round_up(blocks, {cluster})""",
     "plan-tables": """LayoutError
         tables of {bytes} bytes
         at most {most} bytes in all tables of a kernel: entries are parameters of 8 bytes
@@ -32,9 +40,10 @@ WORDINGS = {
     "plan-pdl": """LayoutError
         an access of global memory, or a return, before a wait for the preceding kernels, with
             pdl=True
-        a wait first: the results of these kernels may not be visible yet
-        call cute.griddepcontrol_wait() before the first access, outside of loops and in all
-            branches""",
+        a wait first, of the thread, or of one that it synchronises with after it: the results of
+            these kernels may not be visible yet
+        call cute.griddepcontrol_wait() before the first access, outside of loops, for all threads
+            or in each role; a role that waits for stages of another one needs none""",
     "plan-twice": """LayoutError
         {reg}, in which one operation writes several values to a register
         registers that an operation writes once, or with one value

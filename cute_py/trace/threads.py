@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from cute_py.calls.arguments import number
 from cute_py.dtypes.table import b1, f64, s32, s64, u32
 from cute_py.errors import refusal_here
@@ -13,10 +11,10 @@ from cute_py.integers.symbols import terms_of
 from cute_py.plan import ops
 from cute_py.plan.conditions import bounds_of
 from cute_py.plan.functions import ATOMICS, REDUCTIONS
+from cute_py.plan.launch import MOST_GRID, MOST_THREADS, Launch, require_launch
 from cute_py.plan.ops.debug import fields_of
 from cute_py.plan.ops.memory import ADDED, MOST_PENDING
 from cute_py.plan.ops.registers import REDUX
-from cute_py.plan.plan import MOST_CLUSTER, MOST_THREADS, Launch
 from cute_py.tensor.tensor import Tensor, require_tensor
 from cute_py.trace.arithmetic import (
     apply,
@@ -67,22 +65,25 @@ def launch(
 
     Args:
         grid: the blocks, an integer or (x, y, z); run-time integers of the arguments are allowed.
-        block: the threads per block, static; up to 1024.
+            Less than 2^31 along x, and 2^16 along y and z; whole clusters.
+        block: the threads per block, static; up to 1024, and 64 along z.
         cluster: the blocks per cluster, static; up to 16, and every device with clusters has 8.
         min_blocks: the resident blocks per multiprocessor, static: like the second argument of
             CUDA's `__launch_bounds__`, it bounds the registers of a thread.
         spill_bytes: the local memory per thread that spills may use, static; `cute.compile` refuses
             a kernel that spills more.
         pdl: programmatic dependent launch: blocks start while the preceding kernel drains, and
-            wait for it in `griddepcontrol_wait`, which must precede the first use of global memory.
-            Before sm_90, kernels run one after another.
+            wait for it in `griddepcontrol_wait`, which must precede the first use of global memory:
+            in each thread, or in one that it synchronises with. Before sm_90, kernels run one after
+            another.
         fma: contract products and sums of floating-point registers: where one addition or
             subtraction alone reads a product, both become `cute.fma`, which rounds once. The plan
             is rewritten, so the emulator and a GPU agree.
         allow_emulated: compile matrix instructions also for architectures that replace each by
             several slower ones, such as products of s4 on sm_90. `MMA_Atom.support` names them.
         resident: all blocks run at once, as blocks need that wait for each other in any order: a
-            launch of more blocks than the device has room for is refused.
+            launch of more blocks than the device has room for is refused. Without it, a block may
+            wait for those of lower numbers and of its cluster alone.
 
     """
     trace = current()
@@ -99,12 +100,7 @@ def launch(
     words = {"pdl": pdl, "allow_emulated": allow_emulated, "resident": resident}
     options: Any = {name: bool(given) for name, given in words.items()}
     shape = Launch(**extents, min_blocks=least, spill_bytes=spills, **options)
-    if min(threads) < 1 or shape.threads > MOST_THREADS:
-        raise refusal_here("kernel-block", operation="cute.launch", block=block)
-    number_within(min(group), "cute.launch", 1)
-    number_within(prod(group), "cute.launch", 1, MOST_CLUSTER)
-    number_within(least, "cute.launch", 1)
-    number_within(spills, "cute.launch", 0)
+    require_launch(shape, "cute.launch", refusal_here)
     trace.launch, trace.contract = shape, bool(fma)
     trace.profiles = (_profile(grid), _profile(block))
 
@@ -201,7 +197,7 @@ def cluster_rank() -> Leaf:
     return decided(rank)
 
 
-GRID = {"bid_x": 2**31 - 1, "bid_y": 2**16 - 1, "bid_z": 2**16 - 1}  # limits of every GPU
+_BLOCKS = dict(zip(("bid_x", "bid_y", "bid_z"), MOST_GRID, strict=True))
 
 
 def _root_symbol(name: str, extent: object, uniform: str = "block") -> Leaf:
@@ -210,8 +206,8 @@ def _root_symbol(name: str, extent: object, uniform: str = "block") -> Leaf:
     if known is not None:
         return Int(known, trace.root)
     _low, high = bounds_of(extent)  # type: ignore[arg-type]
-    if name in GRID:
-        high = GRID[name] if high is None else min(high, GRID[name])
+    if name in _BLOCKS:
+        high = _BLOCKS[name] if high is None else min(high, _BLOCKS[name])
     inner, trace.scope = trace.scope, trace.root
     trace.limits[name] = extent
     try:
@@ -261,7 +257,8 @@ def threadfence(scope: str = "gpu") -> None:
 
 
 def griddepcontrol_wait() -> None:
-    """Wait until the preceding kernels have ended and their results are visible.
+    """Wait until the preceding kernels have ended and their results are visible: to the thread, and
+    to those that learn of its wait by a barrier or an mbarrier.
 
     For `cute.launch(..., pdl=True)`; without it, the wait has no effect. Source: PTX ISA,
     griddepcontrol; cutlass/arch/grid_dependency_control.h.

@@ -20,7 +20,7 @@ from cute_py.kernels.epilogue import Epilogue
 from cute_py.plan import ops
 from cute_py.plan.conditions import Compare, Reg
 from cute_py.plan.plan import multiplier
-from cute_py.plan.walk import accesses, cluster_barriers, parts, reads, writes
+from cute_py.plan.walk import accesses, cluster_barriers, fences_peers, parts, reads, writes
 from tests.compile_only.kernels_of_ops import cp_arrive, order
 from tests.emulated.plans import Maker, at
 from tests.hopper_family import PING, arguments, call_of, row, trace
@@ -140,6 +140,7 @@ class Law:
         self.plan, self.env, self.maps = plan, env, TensorMaps(plan)
         self.starts = {s.name: env["smem"] + s.offset for s in plan.shared}
         self.wide = cluster_barriers(plan.body)
+        self.fence = "cluster" if fences(plan) else "cta"
 
     def __call__(self, op):
         return getattr(self, type(op).__name__)(op)
@@ -162,7 +163,7 @@ class Law:
     def Fence(self, op):
         return [
             {
-                "proxy_async": "fence.proxy.async.shared::cta;",
+                "proxy_async": f"fence.proxy.async.shared::{self.fence};",
                 "mbarrier_init": "fence.mbarrier_init.release.cluster;",
                 "gpu": "fence.acq_rel.gpu;",
             }[op.kind]
@@ -448,6 +449,30 @@ PLANS = {
 def test_instructions_are_those_of_the_ops(name):
     make, *given = PLANS[name]
     assert check(make(*given), len(name))
+
+
+def fences(plan):
+    return fences_peers(plan.body, {s.name: (s.offset, s.offset + s.bytes) for s in plan.shared})
+
+
+@cute.kernel
+def sent(x, first):
+    """Threads store, and TMA of rank 0 loads over it: in one block, or by a multicast in two."""
+    cute.launch(grid=2, block=32, cluster=2)
+    shared, bars = cute.smem("f32", (32, 4), 128), cute.mbarriers(1)
+    other = cute.smem("f32", (32, 4), 128)
+    (shared if first else other)[cute.thread_idx(), 0] = 1
+    cute.fence_proxy_async()
+    cute.tma_load(cute.local_tile(cute.tma_tensor(x), (32, 4), (0, 0)), shared, bars, 0, 3)
+
+
+def test_a_proxy_fence_reaches_other_blocks_where_threads_or_multicasts_store_there():
+    x = np.zeros((4, 32), np.float32).T
+    assert [fences(cute.trace(sent, x, first)) for first in (True, False)] == [True, False]
+    for case in CASES["fences"]():
+        assert fences(plan_of(*case)) == case[-1]["peer"]
+    for how in ({"cluster": 2}, {"split": 2, "pdl": 1}):
+        assert not fences(family("bf16", 128, 16, **how))
 
 
 @pytest.mark.parametrize("tid", [0, 31, 32, 127, 1023])

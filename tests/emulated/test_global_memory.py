@@ -309,7 +309,7 @@ def meeting(missing, rounds=3):
 
     @cute.kernel
     def run(x, counter):
-        cute.launch(grid=4, block=64)
+        cute.launch(grid=4, block=64, resident=True)
         b, t, seen = cute.block_idx(), cute.thread_idx(), cute.var(0)
         for k in range(rounds):
             here = x[256 * k + 64 * ((b + 1) % 4) + t]
@@ -566,7 +566,7 @@ def test_a_flag_of_floats_is_compared_with_a_rounded_integer(kind, order):
 
 @cute.kernel
 def first_waits_for_last(flag, out):
-    cute.launch(grid=3, block=32)
+    cute.launch(grid=3, block=32, resident=True)
     b, t = cute.block_idx(), cute.thread_idx()
     with cute.when(t == 0):
         with cute.when(b == 0):
@@ -608,7 +608,7 @@ def test_a_number_of_blocks_is_at_least_one(resident):
 
 @cute.kernel
 def meets_all_blocks(counter, out):
-    cute.launch(grid=4, block=64)
+    cute.launch(grid=4, block=64, resident=True)
     with cute.when(cute.thread_idx() == 0):
         cute.atomic("add", at(counter), 1)
         cute.wait_until(at(counter), "eq", 4)

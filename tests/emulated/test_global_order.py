@@ -94,7 +94,7 @@ class Model:
 def kernel_of(steps):
     @cute.kernel
     def run(x, flags):
-        cute.launch(grid=BLOCKS, block=THREADS)
+        cute.launch(grid=BLOCKS, block=THREADS, resident=True)
         b, t = cute.block_idx(), cute.thread_idx()
         for number, step in enumerate(steps):
             with cute.when(b == step.block):

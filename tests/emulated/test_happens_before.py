@@ -54,7 +54,8 @@ KINDS = (
     ("syncwarp", "syncthreads", "hand over", "arrive", "await", "fence", "return"),
     ("commit", "wait 0", "wait 1", "commit stores", "wait for stores"),
 )
-OF_CLUSTERS = (*KINDS[:2], ("cluster sync", "tell", "multicast", "await"))
+OF_CLUSTERS = (*KINDS[:2], ("cluster sync", "tell", "answer", "multicast", "await", "fence"))
+TELLS = {"tell": 0, "answer": 1}  # the block that arrives at the mbarriers of both
 CODES = ("race", "copy-pending", "async-pending", "proxy-fence", "block-end")
 
 
@@ -70,18 +71,18 @@ class Step:
 
 class Model:
     """What each thread knows of each agent's accesses: how many of them are ordered before, and of
-    how many the asynchronous proxy knows.
+    how many the asynchronous proxy of each block knows.
     """
 
     def __init__(self):
-        self.known = np.zeros((2, THREADS, AGENTS), np.int64)
+        self.known = np.zeros((1 + BLOCKS, THREADS, AGENTS), np.int64)
         self.count = np.zeros(AGENTS, np.int64)
         self.alive = np.ones(THREADS, np.bool_)
         self.open = [[] for _ in range(AGENTS)]
         self.groups = [[] for _ in range(AGENTS)]
         self.writes = [[] for _ in range(THREADS)]
         self.reads = [[] for _ in range(THREADS)]
-        self.bars = np.zeros((MOST, BLOCKS, 2, AGENTS), np.int64)
+        self.bars = np.zeros((MOST, BLOCKS, 1 + BLOCKS, AGENTS), np.int64)
         self.reached = []  # block, agent, number
         self.wrong = False
 
@@ -91,8 +92,9 @@ class Model:
         agent = agent if engine else thread
         others = self.writes[element] + (self.reads[element] if write else [])
         late = [self.known[0, thread, who] < number for who, number in others]
-        if engine and not write:
-            late += [self.known[1, thread, who] < n for who, n in self.writes[element]]
+        if engine and agent >= BULK:
+            fenced, stores = self.known[1 + BLOCK[thread], thread], self.writes[element]
+            late += [fenced[who] < number for who, number in stores if who < BULK]
         self.wrong |= any(late)
         self.count[agent] += 1
         (self.writes if write else self.reads)[element].append((agent, self.count[agent]))
@@ -148,17 +150,21 @@ class Model:
         elif kind == "arrive":
             for b in range(BLOCKS):
                 self.arrive(blocks[b], step.bar, b)
-        elif kind == "tell":  # block 0 arrives at block 1's
-            self.count[blocks[0]] += 1
-            known[0, blocks[0], blocks[0]] = self.count[blocks[0]]
-            self.reached += [(1, t, self.count[t]) for t in blocks[0]]
-            self.arrive(blocks[0], step.bar, 1)
-            self.arrive(blocks[0], step.bar, 0)
+        elif kind in TELLS:
+            those, other = blocks[TELLS[kind]], 1 - TELLS[kind]
+            self.count[those] += 1
+            known[0, those, those] = self.count[those]
+            self.reached += [(other, t, self.count[t]) for t in those]
+            self.arrive(those, step.bar, 0)
+            self.arrive(those, step.bar, 1)
         elif kind == "await":
             told = np.swapaxes(self.bars[step.bar, BLOCK[threads]], 0, 1)
             known[:, threads] = np.maximum(known[:, threads], told)
         elif kind == "fence":
-            known[1, threads] = np.maximum(known[1, threads], known[0, threads])
+            for t in threads:
+                mine, fenced = [t, COPY + t], known[1 + BLOCK[t], t]
+                known[1:, t, mine] = known[0, t, mine]
+                fenced[:] = np.maximum(fenced, known[0, t])
         elif kind == "return":
             self.alive[threads] = False
         elif kind in ("commit", "commit stores"):
@@ -200,7 +206,7 @@ def made_of(m, number, step, S, A, B, bars, a):
     whole = box_of(S, 0, WIDTH)
     named = {"id": step.bar + 1, "threads": WIDTH}
     box = (number * BLOCKS + bid_x) * WIDTH
-    first = same(bid_x, 0)
+    first, second = same(bid_x, 0), same(bid_x, 1)
     load = m.op(ops.TmaLoad, A[0], (0,), whole, bar, 3)
     tell = m.op(ops.MbarArrive, bar, 0, 1), m.op(ops.MbarArrive, bar, 0, 0)
     given = {
@@ -210,6 +216,7 @@ def made_of(m, number, step, S, A, B, bars, a):
         "store": lambda: m.op(ops.TmaStore, B[0], (box,), whole),
         "multicast": lambda: m.op(ops.If, first, (load,), (), "block"),
         "tell": lambda: m.op(ops.If, first, tell, (), "block"),
+        "answer": lambda: m.op(ops.If, second, tell, (), "block"),
         "syncwarp": lambda: m.op(ops.Barrier, "warp"),
         "syncthreads": lambda: m.op(ops.Barrier),
         "cluster sync": lambda: m.op(ops.Barrier, "cluster"),
@@ -282,7 +289,7 @@ def programs(draw, cluster):
             places.remove("one")
         if kind == "return":
             alive = alive & ~MASKS[mask][1]
-        elif kind in ("arrive", "tell", "multicast"):
+        elif kind in ("arrive", *TELLS, "multicast"):
             there = (MASKS[mask][1] & alive).reshape(BLOCKS, WIDTH).sum(axis=1)
             if not there.all() or (kind == "arrive" and there[0] != there[1]):
                 continue
@@ -298,8 +305,9 @@ def judged(steps):
     model, counts = Model(), {}
     begin = [Step("write"), Step("fence"), Step("cluster sync")]
     for step in [*begin, *steps]:
-        if step.kind in ("arrive", "tell", "multicast"):
-            counts[step.bar] = int((MASKS[step.mask][1] & model.alive)[:WIDTH].sum())
+        if step.kind in ("arrive", *TELLS, "multicast"):
+            those = MASKS[step.mask][1] & model.alive & (TELLS.get(step.kind, 0) == BLOCK)
+            counts[step.bar] = int(those.sum())
         model.run(step)
     model.end()
     return model.wrong, counts

@@ -8,8 +8,11 @@ from cute_py import _
 from tests.emulated.test_roles import code_of
 from tests.emulated.test_threads import ORDERS
 from tests.hopper_kernels import (
+    TURNS,
     atomics_of_peers,
     combined,
+    fenced,
+    fences,
     halo,
     histogram,
     integers,
@@ -17,6 +20,9 @@ from tests.hopper_kernels import (
     plan_of,
     sum_of_peers,
 )
+from tests.sampling import quick
+
+SLOW = pytest.mark.slow
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -224,6 +230,34 @@ def test_tma_comes_after_what_peers_stored(engine, wrong):
         y[...] = 0
         cute.emulate(cute.trace(sent, x, y), x, y, order=order)
         assert np.array_equal(x, y)
+
+
+BY = ("mbarrier", "cluster", "flag")  # how threads tell each other
+
+
+@pytest.mark.parametrize("order", [ORDERS[0], *(pytest.param(x, marks=SLOW) for x in ORDERS[1:])])
+@pytest.mark.parametrize("how", BY)
+def test_a_proxy_fence_counts_of_who_stored_and_in_the_block_whose_tma_comes_next(how, order):
+    chosen = [case for case in fences() if case[-1]["how"] == how]
+    for case in chosen if order != ORDERS[0] else chosen[BY.index(how) :: 4]:
+        _kernel, inputs, output, expected, options = case
+        cute.emulate(plan_of(*case), *inputs, output, order=order)
+        assert np.array_equal(output, expected), options
+
+
+@pytest.mark.parametrize(
+    ("how", "fence", "peer"),
+    quick(
+        [("mbarrier", 1, False), ("cluster", 3, True), ("flag", 1, False)],
+        *(BY, (1, 3, None), (False, True)),
+    ),
+)
+def test_a_proxy_fence_of_a_third_block_counts_not(how, fence, peer):
+    """Told by mbarriers, barriers of the cluster, or flags; nor does none."""
+    x, y = integers((4, 32), "f32"), np.zeros((4, 32), np.float32)
+    told = "emulate-race" if peer and how == "flag" else "emulate-proxy-fence"
+    flags = np.zeros(len(TURNS), np.int32)
+    assert code_of(fenced, x, flags, y, how, fence, peer) == {told}
 
 
 def test_what_the_gpu_asks_of_a_report_counts_no_banks_of_other_blocks():

@@ -175,7 +175,7 @@ def test_barriers_of_parts_of_a_block():
 @cute.kernel
 def relay(turn, out):
     """Blocks wait for each other, the last one first; all are resident at once."""
-    cute.launch(grid=16, block=32)
+    cute.launch(grid=16, block=32, resident=True)
     block, tid = cute.block_idx(), cute.thread_idx()
     mine = 15 - block
     with cute.when(tid == 0):

@@ -29,6 +29,44 @@ def grid(x):
     cute.launch(grid=x.shape[0] - 100, block=32)
 
 
+def first_waits(x):
+    cute.launch(grid=2, block=1)
+    wait_for_second(x)
+
+
+def first_waits_resident(x):
+    cute.launch(grid=2, block=1, resident=True)
+    wait_for_second(x)
+
+
+def late_wait(x):
+    cute.launch(grid=1, block=64, pdl=True)
+    with cute.when(cute.thread_idx() < 32):
+        cute.named_barrier(1, 64)
+        cute.griddepcontrol_wait()
+    with cute.otherwise():
+        cute.named_barrier(1, 64)
+        x[cute.thread_idx()] = 1
+
+
+def early_wait(x):
+    cute.launch(grid=1, block=64, pdl=True)
+    with cute.when(cute.thread_idx() < 32):
+        cute.griddepcontrol_wait()
+        cute.named_barrier(1, 64)
+    with cute.otherwise():
+        cute.named_barrier(1, 64)
+        x[cute.thread_idx()] = 1
+
+
+def wait_for_second(x):
+    flag = cute.local_tile(x, (1,), (0,))
+    with cute.when(cute.block_idx() == 0):
+        cute.wait_until(flag, "eq", 1)
+    with cute.otherwise():
+        cute.store_release(flag, 1)
+
+
 def emulate_bounds(x, t):
     """a thread accesses memory outside of an array or of a shared storage"""
     # right: x[t] = 1
@@ -132,9 +170,17 @@ ROWS = """
 emulate-arguments: a plan is given too few or too many arguments
     - cute.emulate(traced(lambda x: None))
     + cute.emulate(traced(lambda: None))
-emulate-grid: a grid has negative extents, or parts of clusters
-    - cute.emulate(traced(grid), READ_ONLY)
+plan-launch:
+    - cute.emulate(traced(grid), READ_ONLY)  # emulate(grid): given -36 blocks of the grid along x
     + cute.emulate(traced(grid), np.zeros(164, np.int32))
+emulate-not-resident: a block waits for one that may not have begun, and the launch does not say
+        that all run at once
+    - cute.emulate(traced(first_waits), np.zeros(64, np.int32))
+    + cute.emulate(traced(first_waits_resident), np.zeros(64, np.int32))
+emulate-pdl: a thread uses global memory with pdl=True, and has not learnt of a wait for the
+        preceding kernels
+    - cute.emulate(traced(late_wait), np.zeros(64, np.int32))
+    + cute.emulate(traced(early_wait), np.zeros(64, np.int32))
 emulate-checks: a check of the emulator is unknown
     * emulate name="races", known="shared, global", hint="leave it out for all checks"
 emulate-resident: a number of blocks that run at once is no positive integer

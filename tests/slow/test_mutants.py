@@ -10,7 +10,7 @@ from tests.slow.mutants import COUNT, MODULES, chosen, problem, run, source_of
 
 pytestmark = pytest.mark.slow
 
-SCORE = 0.887  # killed, of those that are no equivalent
+SCORE = 0.897  # killed, of those that are no equivalent
 # edits that change nothing -> why
 EQUIVALENT = {
     **dict.fromkeys(
@@ -98,7 +98,6 @@ SILENT = {
     "split_k.SplitK.share: without self.tail()",
     "split_k.SplitK.share: without cute.named_barrier(BARRIER, self.threads)",
     "split_k.SplitK.summed: weaker self.part == number % self.parts",
-    "split_k.SplitK.release: without cute.fence_proxy_async()",
     "w4a16.gemm_w4a16: without cute.syncthreads()",
     "gemm_sm90.gemm_pingpong: not turned 1 - me",
     "gemm_sm90._Inputs.load: weaker first < end",

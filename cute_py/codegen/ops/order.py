@@ -14,11 +14,9 @@ from cute_py.plan.conditions import bounds_of
 
 if TYPE_CHECKING:
     from cute_py.codegen.emit import Emit
-    from cute_py.plan.access import Access
 
 FEW = 4  # ids of a named barrier
 _BARRIERS = {"block": "bar.block", "warp": "bar.warp"}
-_FENCES = {"proxy_async": "fence.proxy.async", "mbarrier_init": "fence.mbarrier_init"}
 
 
 @emits(ops.Barrier)
@@ -48,8 +46,10 @@ def _named_barrier(e: Emit, op: ops.Barrier) -> None:
 @emits(ops.Fence)
 def fence(e: Emit, op: ops.Fence) -> None:
     """Order memory, or the asynchronous proxy."""
-    if op.kind in _FENCES:
-        e.emit(_FENCES[op.kind])
+    if op.kind == "mbarrier_init":
+        e.emit("fence.mbarrier_init")
+    elif op.kind == "proxy_async":
+        e.emit("fence.proxy.async", scope=_scope(e, "fence.proxy.async"))
     else:
         e.emit("fence", scope=op.kind)
 
@@ -97,13 +97,13 @@ def mbar_arrive(e: Emit, op: ops.MbarArrive) -> None:
     if op.cluster_rank is not None:  # mapa takes a register
         given = [e.b.add(address, ir.Constant(I32, beyond)), e.scalars.narrow(op.cluster_rank)]
     modes: dict[str, Any] = {"bytes": op.bytes} if op.bytes else {}
-    modes |= {} if op.cluster_rank is None else {"scope": _scope(e, op.bar)}
+    modes |= {} if op.cluster_rank is None else {"scope": _scope(e, op.bar.storage)}
     e.emit(op.needs(), *given, **modes)
 
 
-def _scope(e: Emit, bar: Access) -> str:
-    """Return for whom an mbarrier orders memory."""
-    return "cluster" if bar.storage in e.wide else "cta"
+def _scope(e: Emit, what: str) -> str:
+    """Return for whom an mbarrier of a storage, or a fence, orders memory."""
+    return "cluster" if what in e.wide else "cta"
 
 
 @emits(ops.CpArrive)
@@ -116,7 +116,7 @@ def cp_arrive(e: Emit, op: ops.CpArrive) -> None:
 def mbar_wait(e: Emit, op: ops.MbarWait) -> None:
     """Wait for a phase of an mbarrier."""
     phase = e.scalars.narrow(op.phase)
-    e.emit("mbarrier.try_wait", Addresses(e, op.bar)[0], phase, scope=_scope(e, op.bar))
+    e.emit("mbarrier.try_wait", Addresses(e, op.bar)[0], phase, scope=_scope(e, op.bar.storage))
 
 
 @emits(ops.SetMaxNReg)

@@ -512,8 +512,15 @@ def thread_fence(op: ops.Fence) -> Run:
 
 @handles(ops.GridDep)
 def grid_dep(program: Program, op: ops.GridDep) -> Run:
-    """Change nothing: kernels run one after the other here."""
-    return lambda c: None
+    """Remember who has waited: kernels run one after the other here."""
+    if op.kind != "wait" or not program.resources.early:
+        return lambda c: None
+
+    def run(c: Cohort) -> None:
+        if c.batch.clocks is not None:
+            c.batch.clocks.wait_for_kernels(c.batch.clocks.acting(c.span, c.mask))
+
+    return run
 
 
 class RegisterWait(Wait):
