@@ -34,6 +34,7 @@ from cute_py.plan.recipes import (
     recipe,
     results,
 )
+from cute_py.plan.together import Together
 from cute_py.plan.walk import arrays, blocks_of, every, reads, writes
 
 TYPE_CHECKING = False
@@ -82,8 +83,9 @@ class Origins:
         self.lets = {op.var for op in every_op if isinstance(op, ops.Let)}
         self.writers = _writers(every_op, _recast(plan))
         self.made: dict[str | Named, dict[Key, list[tuple[Op, int]]]] = {}
+        self.together = Together(every_op, self.around, self.makers)
         self.numbers: dict[object, int] = {}
-        self.now: dict[Key, Origin | None] = {}
+        self.now: dict[Key, Origin | _Later | None] = {}
         self.stored: dict[int, Stored | None] = {}
         stores = [op for op in every_op if isinstance(op, STORES) and op.dst.space == space]
         self.needed = self._needed(stores)
@@ -143,12 +145,19 @@ class Origins:
         """Return the values that all ops that define one read; None if one of these is opaque."""
         found: list[Key] = []
         for op, at in (makers := self.makers(key)):
-            made = recipe(op, at)
-            if made is None or made.array in self.unsteady:
+            made = self.recipe(op, at)
+            if made is None:
                 return None
             found += self.keys(made.parts)
             found += self.keys(x for outer in self.around[id(op)] for x in controls(outer))
         return found if makers else None
+
+    def recipe(self, op: Op, at: int) -> Recipe | None:
+        """Return what a result of an op is computed from, alone or together with other threads;
+        None if that depends on data in another way.
+        """
+        found = self.together.recipe(op, at) or recipe(op, at)
+        return None if found is not None and found.array in self.unsteady else found
 
     def keys(self, parts: Iterable[Part]) -> Iterator[Key]:
         """Yield the elements and named values that parts read."""
@@ -183,7 +192,7 @@ class Origins:
     def _origin(self, part: Part) -> Origin | None:
         """Return the origin of a part of a recipe, as the values are now."""
         if isinstance(part, Named | Element):
-            return self.now.get(part)
+            return _found(self.now.get(part))
         if isinstance(part, Address):
             return self._integer(*part)
         name, parts = conditions(part)
@@ -198,7 +207,7 @@ class Origins:
         named = sorted(names & self.lets)
         if not named:
             return Origin(self.number("integer"), (Address(x, offset),))
-        given = [self.now.get(Named("let", name)) for name in named]
+        given = [_found(self.now.get(Named("let", name))) for name in named]
         outer = [self._integer(y) for y in self.atoms(p, self.lets)]
         return self._made(("sum", polynomial_key(p), offset), *given, *outer)
 
@@ -230,7 +239,7 @@ class Origins:
                 self.stored[id(op)] = self._store(op)
             elif id(op) in self.relevant:
                 given = [(key, at) for key, at in results(op) if key in self.needed]
-                self.now |= {key: self._result(recipe(op, at)) for key, at in given}
+                self.now |= {key: self._result(self.recipe(op, at)) for key, at in given}
 
     def _branch(self, op: ops.If) -> None:
         before = self.now
@@ -244,19 +253,18 @@ class Origins:
         for key in changed:
             self.now[key] = None
             if key in a and key in b:
-                chosen = self._made(("if", id(op)), a[key], b[key], self._origin(op.cond))
-                self.now[key] = chosen
+                ends_of = _found(a[key]), _found(b[key])
+                self.now[key] = self._made(("if", id(op)), *ends_of, self._origin(op.cond))
         self.now |= {k: a[k] for k in a.keys() & b.keys() if a[k] == b[k]}
 
     def _loop(self, op: ops.Loop | ops.While) -> None:
         """Follow the values through a loop: what it changes is known by what that depends on."""
         inner = _Loop(self, op)
-        after = {key: inner.origin(key, "after") for key in inner.changed}
         for key in inner.changed:
-            self.now[key] = inner.origin(key, "in") if isinstance(op, ops.Loop) else None
+            self.now[key] = _Later(inner, key, True) if isinstance(op, ops.Loop) else None
         for block in blocks_of(op):
             self._block(block)
-        self.now |= after
+        self.now |= {key: _Later(inner, key, False) for key in inner.changed}
 
     def _store(self, op: Op) -> Stored | None:
         """Return what an op stores now."""
@@ -286,22 +294,23 @@ class _Loop:
         self.changed = {key for x in known for key, _ in results(x) if key in origins.needed}
         self.loops = {x.var: x for x in (op, *inside) if isinstance(x, ops.Loop)}
         leaves = [x for x in inside if isinstance(x, ops.Leave) and x.target == "loop"]
+        self.known: dict[Key, tuple[tuple[Address, ...], set[str]] | None] = {}
         self.ends = [part for x in (op, *leaves) for part in controls(x)]
 
-    def origin(self, key: Key, when: str) -> Origin | None:
+    def origin(self, key: Key, inside: bool) -> Origin | None:
         """Return the origin of a value at the head of the loop, or after it."""
-        found = self._leaves(key)
+        if key not in self.known:
+            self.known[key] = self._leaves(key)
+        found = self.known[key]
         if found is None:
             return None
-        leaves, loaded = found
-        if when == "in" and isinstance(self.op, ops.Loop):
-            leaves[Address(sym(self.op.var, min=None))] = None
-        if len(leaves) > MOST:
-            return None
-        number = self.origins.number((when, id(self.op), key))
-        return Origin(number, tuple(leaves), frozenset(loaded))
+        leaves = found[0]
+        if inside and isinstance(self.op, ops.Loop):
+            leaves = (*leaves, Address(sym(self.op.var, min=None)))
+        number = self.origins.number(("loop", inside, id(self.op), key))
+        return Origin(number, leaves, frozenset(found[1]))
 
-    def _leaves(self, key: Key) -> tuple[dict[Address, None], set[str]] | None:
+    def _leaves(self, key: Key) -> tuple[tuple[Address, ...], set[str]] | None:
         """Return all leaves that a value may depend on, and arrays; None if anything else."""
         origins, leaves, loaded = self.origins, dict[Address, None](), set[str]()
         seen, left = set[Any](), [*self._read(self.ends), key]
@@ -309,25 +318,32 @@ class _Loop:
             x = left.pop()
             if x in seen:
                 continue
+            if len(leaves) >= MOST:
+                return None
             seen.add(x)
             if not isinstance(x, Named | Element):
                 leaves[Address(x)] = None
                 continue
             if x in self.entry or x not in self.changed:
-                before = self.entry.get(x)
+                before = _found(self.entry.get(x))
                 if before is None:
                     return None
                 leaves |= dict.fromkeys(before.leaves)
                 loaded |= before.arrays
             for op, at in origins.makers(x) if x in self.changed else ():
                 if id(op) in self.inside:
-                    made = recipe(op, at)
-                    if made is None or made.array in origins.unsteady:
+                    made = origins.recipe(op, at)
+                    if made is None:
                         return None
                     loaded |= {made.array} - {""}
-                    outer = [y for y in origins.around[id(op)] if id(y) in self.inside]
-                    left += self._read((*made.parts, *[p for y in outer for p in controls(y)]))
-        return leaves, loaded
+                    left += self._read((*made.parts, *self._controls(op)))
+        return tuple(leaves), loaded
+
+    def _controls(self, op: Op) -> Iterator[Part]:
+        """Yield what decides, in the loop, whether an op runs, and how often."""
+        for outer in self.origins.around[id(op)]:
+            if id(outer) in self.inside:
+                yield from controls(outer)
 
     def _read(self, parts: Iterable[Part]) -> Iterator[Key | SymInt]:
         """Yield the values that parts read, and the atoms of their integers that do not change in
@@ -342,6 +358,18 @@ class _Loop:
                 yield from (y for y in atoms if not _names(y) <= origins.fixed)
                 for name in _names(x) & (self.loops.keys() - {getattr(self.op, "var", "")}):
                     yield from self._read(controls(self.loops[name]))
+
+
+class _Later(NamedTuple):
+    """The origin of a value that a loop changes, found if it is asked for."""
+
+    loop: _Loop
+    key: Key
+    inside: bool
+
+
+def _found(x: Origin | _Later | None) -> Origin | None:
+    return x.loop.origin(x.key, x.inside) if isinstance(x, _Later) else x
 
 
 STORES = (ops.Store, ops.CpAsync)
