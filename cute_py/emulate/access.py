@@ -435,7 +435,11 @@ class Located(Vectors):
         """What identifies the values that the op stores; None if they depend on data."""
         resources = self.resources
         stored = (resources if self.smem else resources.traffic).origins.of(self.op)
-        return None if stored is None else Values(self.statics, stored, resources.traffic.numbers.get(id(self.op), 0))
+        return (
+            None
+            if stored is None
+            else Values(self.statics, stored, resources.traffic.numbers.get(id(self.op), 0))
+        )
 
     def _values_of(self, c: Cohort, place: Place, touch: Touch) -> Array:
         """Return for each entry of a touch what identifies the value."""

@@ -321,7 +321,9 @@ class GlobalMemory:
                 return
         region.since.marks[g] = t.marks
         region.since.stamps.put(g, t.stamps)
-        differs = (region.since.stamps.take(g) != t.stamps) | (region.since.marks.take(g) != t.marks)
+        differs = (region.since.stamps.take(g) != t.stamps) | (
+            region.since.marks.take(g) != t.marks
+        )
         if differs.any():
             self._remember_several(t, differs)
 
@@ -472,12 +474,13 @@ class GlobalMemory:
             **({"fix": fix} if code == "emulate-global-race" else {"op_name": t.op.call}),
         )
 
-
     def _word(self, op: ops.Op) -> str:
         """Return what an op does to global memory, in a word."""
         n = self.traffic.numbers[id(op)]
         writes = bool(arrays(op, written=True))
-        return _WORDS[int(self.traffic.kinds[n])] if self.traffic.kinds[n] or not writes else "write"
+        return (
+            _WORDS[int(self.traffic.kinds[n])] if self.traffic.kinds[n] or not writes else "write"
+        )
 
 
 _WORDS = {PLAIN: "read", STRONG_READ: "acquire", STRONG_WRITE: "atomic or release"}

@@ -1,4 +1,4 @@
-"""What identifies the values that threads store: numbers that are equal where the values must be."""
+"""What identifies the values that threads store: numbers, equal where the values must be."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 from cute_py.emulate.scalars import scalar
 
 if TYPE_CHECKING:
+    from cute_py.emulate.access import Located
     from cute_py.emulate.cohorts import Cohort
     from cute_py.emulate.scalars import Statics
-    from cute_py.emulate.access import Located
     from cute_py.emulate.spans import Array
     from cute_py.emulate.storages import Place
     from cute_py.plan.origins import Stored
@@ -53,9 +53,7 @@ class Values:
             found = [np.asarray(base(c)) for base in self.bases]
             found = [x.reshape(x.shape if x.ndim == 3 else (1, 1, 1)) for x in found]
             each = np.stack(np.broadcast_arrays(*found), -1)
-            for which, offsets, present in zip(
-                self.which, self.offsets, self.present, strict=True
-            ):
+            for which, offsets, present in zip(self.which, self.offsets, self.present, strict=True):
                 leaves = each[..., which] + offsets
                 held = np.where(present, mixed(held, leaves), held)
         return held.view(np.int64) | 1
@@ -77,7 +75,9 @@ def joined(values: Array, count: int, parts: int) -> Array:
 # -- lanes of one warp that store to one place of shared memory in one instruction
 
 
-def lanes_that_differ(c: Cohort, located: Located, place: Place) -> tuple[tuple[int, ...], int] | None:
+def lanes_that_differ(
+    c: Cohort, located: Located, place: Place
+) -> tuple[tuple[int, ...], int] | None:
     """Return a vector [block, warp, lane, vector] of one lane, and another lane that stores another
     value there, or one of which that is not known; None if there are no two.
     """

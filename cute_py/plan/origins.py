@@ -87,7 +87,10 @@ class Origins:
         self.numbers: dict[object, int] = {}
         self.now: dict[Key, Origin | _Later | None] = {}
         self.stored: dict[int, Stored | None] = {}
-        stores = [op for op in every_op if isinstance(op, STORES) and op.dst.space == space]
+        stores: list[Op] = []
+        for op in every_op:
+            if isinstance(op, STORES) and op.dst.space == space:
+                stores.append(op)
         self.needed = self._needed(stores)
         self.relevant = {id(op) for key in self.needed for op, _ in self.makers(key)}
         if stores:
@@ -136,7 +139,9 @@ class Origins:
                 left += reads[key]
                 if found is None:
                     opaque.add(key)
-        while more := [x for x, keys in reads.items() if x not in opaque and not opaque.isdisjoint(keys)]:
+        while more := [
+            x for x, keys in reads.items() if x not in opaque and not opaque.isdisjoint(keys)
+        ]:
             opaque.update(more)
         self.known = reads.keys() - opaque
         return {x for x in self.known if not isinstance(x, int)}
@@ -170,12 +175,14 @@ class Origins:
     # -- origins
 
     def number(self, what: object) -> int:
+        """Return the number of an expression."""
         return self.numbers.setdefault(what, len(self.numbers))
 
     def _made(self, what: object, *parts: Origin | None, array: str = "") -> Origin | None:
         """Return the origin of a function of others."""
         leaves: dict[Address, int] = {}
-        shape, loaded = [], {array} - {""}
+        shape: list[object] = [what]
+        loaded = {array} - {""}
         for part in parts:
             if part is None:
                 return None
@@ -184,10 +191,10 @@ class Origins:
         kept = tuple(leaves)
         if len(kept) > MOST:  # which elements of one base are loaded is a part of the expression
             kept = tuple(dict.fromkeys([Address(x.base) for x in leaves]))
-            shape.append(tuple([(kept.index(Address(x.base)), x.offset) for x in leaves]))
+            shape += [(kept.index(Address(x.base)), x.offset) for x in leaves]
         if len(kept) > MOST:
             return None
-        return Origin(self.number((what, *shape)), kept, frozenset(loaded))
+        return Origin(self.number(tuple(shape)), kept, frozenset(loaded))
 
     def _origin(self, part: Part) -> Origin | None:
         """Return the origin of a part of a recipe, as the values are now."""
@@ -403,7 +410,8 @@ def _writers(every_op: tuple[Op, ...], recast: set[str]) -> dict[str | Named, li
     """Return the ops that define each value: of registers, by storage."""
     found: dict[str | Named, list[Op]] = {}
     for op in every_op:
-        named = [key for key, _ in results(op)] if isinstance(op, ops.Let | ops.Set) else []
-        for key in (*named, *[reg.storage for reg in writes(op) if reg.storage not in recast]):
+        keys: list[str | Named] = [reg.storage for reg in writes(op) if reg.storage not in recast]
+        keys += [key for key, _ in results(op) if isinstance(key, Named)]
+        for key in keys:
             found.setdefault(key, []).append(op)
     return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, TypeAlias
 
-from cute_py.integers.symbols import SymInt, terms_of
+from cute_py.integers.symbols import SymInt
 from cute_py.plan import ops
 from cute_py.plan.access import Access
 from cute_py.plan.conditions import Compare, Logic, Not, Reg, Scalar, Test
@@ -19,7 +19,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from cute_py.plan.conditions import Cond
     from cute_py.plan.op import Op
 
 
@@ -41,7 +40,7 @@ class Element(NamedTuple):
     """An element of a register storage."""
 
     storage: str
-    index: int
+    at: int
 
 
 Key: TypeAlias = Named | Element
@@ -182,16 +181,15 @@ def _store(op: ops.Store, at: int) -> Recipe | None:
 
 
 def _let(op: ops.Let, _at: int) -> Recipe | None:
-    (kind, first), rest = (op.kind, op.operands[0]), op.operands[1:]
-    if kind == "reg":
-        return Recipe((kind, first.dtype.name), tuple(elements(first)))  # type: ignore[union-attr]
+    kind, first, rest = op.kind, op.operands[0], op.operands[1:]
+    if isinstance(first, Reg):
+        return Recipe((kind, first.dtype.name), (element(first, 0),))
     if kind == "var":
         return Recipe((kind,), (Named("var", str(first)),))
-    if kind == "where":
-        return Recipe((kind,), (first, *map(Address, rest)))  # type: ignore[arg-type]
-    name = (kind, first) if kind == "table" else (kind,)
-    given = rest if kind == "table" else op.operands
-    return Recipe(name, tuple(map(Address, given)))  # type: ignore[arg-type]
+    given: list[Any] = [*map(Address, rest)]  # type: ignore[arg-type]
+    if kind == "table":
+        return Recipe((kind, first), tuple(given))
+    return Recipe((kind,), (first if kind == "where" else Address(first), *given))  # type: ignore[arg-type]
 
 
 def _set(op: ops.Set, _at: int) -> Recipe | None:

@@ -1,8 +1,8 @@
 """`Together`: values that threads share because they compute or read them together.
 
-All lanes of a warp get one result of redux, vote, a shuffle from one lane, or a butterfly reduction,
-whatever the data. The threads of a block read one value from a place of shared memory, if only
-barriers of whole blocks and warps order them: between two of these nobody writes what somebody
+All lanes of a warp get one result of redux, vote, a shuffle from one lane, or a butterfly of
+shuffles, whatever the data. The threads of a block read one value from a place of shared memory, if
+only barriers of whole blocks and warps order them: between two of these nobody writes what somebody
 reads. Such a value is known by the op, the iterations of the loops around it, the block, and the
 warp or the place.
 """

@@ -104,11 +104,7 @@ def _write(located: Located, place: Place, c: Cohort, values: Array) -> None:
     written = located.store(c, place, values)
     if "shared" not in located.checks or not located.smem or located.packed:
         return
-    shadow, whole = c.batch.shadow, isinstance(located.op, ops.StMatrix)
-    if shadow is not None and place.blocks is None and not whole:
-        if not (shadow.touch(c.span, located, place, whole).who & SEVERAL).any():
-            return
-    found = lanes_that_differ(c, located, place)
+    found = lanes_that_differ(c, located, place) if _may_meet(located, place, c) else None
     if found is None:
         return
     where, other = found
@@ -119,11 +115,21 @@ def _write(located: Located, place: Place, c: Cohort, values: Array) -> None:
         "emulate-lanes",
         located.op,
         where[:3],
-        values="values, equal here by chance," if (bits[0] == bits[1]).all() else "different values",
+        values="values, equal here by chance,"
+        if (bits[0] == bits[1]).all()
+        else "different values",
         other=other,
         storage=located.access.storage,
         offset=int(np.broadcast_to(place.offsets, written.shape)[where]),
     )
+
+
+def _may_meet(located: Located, place: Place, c: Cohort) -> bool:
+    """Tell whether lanes of a warp may store to one address of shared memory."""
+    shadow = c.batch.shadow
+    if shadow is None or place.blocks is not None or isinstance(located.op, ops.StMatrix):
+        return True
+    return bool((shadow.touch(c.span, located, place, whole=False).who & SEVERAL).any())
 
 
 @handles(ops.Prefetch)
