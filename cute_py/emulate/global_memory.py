@@ -108,22 +108,25 @@ class GlobalMemory:
     def access(self, t: Touch) -> None:
         """Require that a read, a strong access, or a store of a value that others may store, is
         ordered after what it conflicts with, and remember it. Those of which none conflicts with
-        another one are kept together.
+        another one are kept together: stores of one value, or no stores.
         """
-        region, g = t.region, t.g
+        region, g, alike = t.region, t.g, t.region.alike
         self._require_one_proxy(t)
         self._require_ordered(t, region.last)
-        alike, joins = region.alike, np.zeros(len(g), np.bool_)
-        if alike is not None and t.values is not None:
-            joins = alike.take(g) == t.values
-        if region.strong or alike is not None or t.kind != PLAIN:
-            self._require_ordered(t, region.since, joins)
-        if alike is not None:
+        if alike is None:
+            if region.strong or t.kind != PLAIN:
+                self._require_ordered(t, region.since)
+        elif region.since.marks.take(g).any():
+            held = alike.take(g)
+            joins = np.zeros(len(g), np.bool_) if t.values is None else held == t.values
+            self._count_equal(t, joins)
+            self._require_ordered(_chosen(t, np.flatnonzero(~joins)), region.since)
             old = ~joins & (region.since.marks.take(g) != 0)
             if t.values is None:
-                old &= alike.take(g) != 0
+                old &= held != 0
             if old.any():
                 region.begin(g[old])
+        if alike is not None:
             alike[g] = 0 if t.values is None else t.values
         self._remember(t)
         region.strong |= t.kind == STRONG_WRITE
@@ -136,11 +139,10 @@ class GlobalMemory:
         region = t.region
         if region.alike is None:
             region.alike = np.zeros(len(region.last.marks), np.int64)
-        written = self._written(t)
+            region.entries = np.zeros(len(region.last.marks), np.int32)
         again = self._again(t)
-        self.regions.count(t, "rewritten", int(np.count_nonzero(written | again)))
-        self.regions.count(t, "equal", int(np.count_nonzero(again)))
-        if again.any() or region.lanes:
+        self._count_rewritten(t, again)
+        if region.loaded and (again.any() or region.lanes):
             self._keep_lanes(t, again)
         if self.releases is not None:
             self.releases.forget(t)
@@ -152,7 +154,7 @@ class GlobalMemory:
         self._require_one_proxy(t)
         self._require_ordered(t, region.last, write=True)
         self._require_ordered(t, region.since, write=True)
-        self.regions.count(t, "rewritten", int(np.count_nonzero(self._written(t))))
+        self._count_rewritten(t)
         if self.releases is not None:
             self.releases.forget(t)
         region.since.clear(g)
@@ -167,23 +169,18 @@ class GlobalMemory:
             k = int(np.argmax(several))
             raise self._race(t, k, int(last.marks[g[k]]), int(last.stamps.take(g[k])))
 
-    def _written(self, t: Touch) -> Array:
-        """Return which granules of a touch somebody has written."""
-        written: Array = t.region.last.marks.take(t.g) != 0
-        return written if t.region.alike is None else written | (t.region.alike.take(t.g) != 0)
-
     def _again(self, t: Touch) -> Array:
         """Return which entries of stores of values another thread stores to at once, after them;
         refuse those that store another value.
         """
-        assert t.values is not None
         region, each = t.region, np.arange(len(t.g))
-        if region.entries is None:
-            region.entries = np.zeros(len(region.last.marks), np.int32)
+        assert t.values is not None
+        assert region.entries is not None
         region.entries[t.g] = each
         winner = region.entries.take(t.g)
-        again: Array = (t.stamps[winner] != t.stamps) | (t.marks[winner] != t.marks)
+        again: Array = winner != each
         if again.any():
+            again &= (t.stamps[winner] != t.stamps) | (t.marks[winner] != t.marks)
             differs = t.values[winner] != t.values
             bad = again & (np.isin(t.g, t.g[differs]) if differs.any() else False)
             if bad.any():
@@ -191,15 +188,38 @@ class GlobalMemory:
                 raise self._race(t, k, int(t.marks[winner[k]]), int(t.stamps[winner[k]]))
         return again
 
+    def _count_rewritten(self, t: Touch, again: Array | bool = False) -> None:
+        """Count granules that somebody has written, in the report if there is one; `again`: which
+        several threads write now, with equal bits.
+        """
+        if self.regions.report is not None:
+            written = (t.region.last.marks.take(t.g) != 0) | again
+            if t.region.alike is not None:
+                written |= t.region.alike.take(t.g) != 0
+            self.regions.count(t, "rewritten", int(np.count_nonzero(written)))
+            self.regions.count(t, "equal", int(np.count_nonzero(again)))
+
+    def _count_equal(self, t: Touch, joins: Array) -> None:
+        """Count the granules to which others, in no order, have stored the same value."""
+        if self.regions.report is not None and joins.any():
+            joining = _chosen(t, np.flatnonzero(joins))
+            entries, marks, stamps = t.region.since.rows(joining.g)
+            bad = self._unordered(joining, entries, marks, stamps)
+            self.regions.count(t, "equal", len(np.unique(entries[bad])))
+
     def _keep_lanes(self, t: Touch, again: Array) -> None:
         """Keep which lanes took part in all instructions of an epoch of their warp by which several
         lanes stored to a granule.
         """
-        region, found = t.region, dict[LanesOf, int]()
+        region = t.region
         chosen = np.isin(t.g, t.g[again]) | np.isin(t.g, [key[0] for key in region.lanes])
-        for k in np.flatnonzero(chosen).tolist():
-            key = self._lanes_of(int(t.g[k]), int(t.marks[k]), int(t.stamps[k]))
-            found[key] = found.get(key, 0) | 1 << (int(t.stamps[k]) & WHO) % LANES
+        at = np.flatnonzero(chosen)
+        blocks, who = self.regions.blocks_of(t.marks[at]), t.stamps[at] & WHO
+        rows = np.stack([t.g[at], blocks, who // LANES, t.stamps[at] >> EPOCH])
+        each, index = np.unique(rows, axis=1, return_inverse=True)
+        bits = np.zeros(each.shape[1], np.int64)
+        np.bitwise_or.at(bits, index.reshape(-1), np.int64(1) << who % LANES)
+        found = dict(zip(map(tuple, each.T.tolist()), bits.tolist(), strict=True))
         for key, lanes in found.items():
             if key in region.lanes:
                 region.lanes[key] &= lanes
@@ -216,16 +236,13 @@ class GlobalMemory:
 
     # -- what orders them
 
-    def _require_ordered(
-        self, t: Touch, held: Accesses, joins: Array | None = None, write: bool = False
-    ) -> None:
+    def _require_ordered(self, t: Touch, held: Accesses, write: bool = False) -> None:
         """Refuse the first entry that is not ordered after accesses of its granule that it
         conflicts with: all of the last ones, and all of those since if it is a plain write.
 
         Args:
             t: the touch.
             held: the last accesses, or those since.
-            joins: which entries are stores of the value that others since store.
             write: whether it is a plain write.
         """
         entries, marks, stamps = held.rows(t.g)
@@ -236,10 +253,6 @@ class GlobalMemory:
             chosen = _CONFLICTS[t.kind][kinds]
             entries, marks, stamps, kinds = (x[chosen] for x in (entries, marks, stamps, kinds))
         bad = self._unordered(t, entries, marks, stamps)
-        if joins is not None and bad.any():
-            same = bad & joins[entries] & (kinds == ALIKE)
-            self.regions.count(t, "equal", len(np.unique(entries[same])))
-            bad &= ~same
         for j in np.flatnonzero(bad).tolist():
             k, mark, stamp = int(entries[j]), int(marks[j]), int(stamps[j])
             if kinds[j] != ALIKE or not self._is_own(t, k, mark, stamp):

@@ -121,10 +121,13 @@ class Region:
         lanes: of a granule, block, warp and epoch: the lanes (as bits) that took part in all
             instructions by which several lanes stored there.
         entries: numbers of entries of a touch, for a moment.
+        loaded: whether threads load from it.
     """
 
-    def __init__(self, low: int, size: int, granule: int, marks: Any, agents: int) -> None:
-        self.low, self.granule = low, granule
+    def __init__(
+        self, low: int, size: int, granule: int, marks: Any, agents: int, loaded: bool = True
+    ) -> None:
+        self.low, self.granule, self.loaded = low, granule, loaded
         count = -(-size // granule)
         self.last = Accesses(count, marks, agents)
         self.since = Accesses(count, marks, agents)
@@ -220,7 +223,8 @@ class Regions:
         held = [self.arrays[name] for name in names]
         low = min(array.address for array in held) // LANES * LANES
         high = max(array.address + array.nbytes for array in held)
-        region = Region(low, high - low, gcd(*map(self._grain, held)), self.marks, self.agents)
+        grain, loaded = gcd(*map(self._grain, held)), self.traffic.loads(names)
+        region = Region(low, high - low, grain, self.marks, self.agents, loaded)
         for name in names:
             self.of[name] = region
 

@@ -146,6 +146,11 @@ class Traffic:
         """Return whether any of these arrays may be written, be it through a pointer."""
         return not self.written.isdisjoint({*names, *self.pointers})
 
+    def loads(self, names: Collection[str]) -> bool:
+        """Return whether threads load from any of these arrays, be it through a pointer."""
+        loaded = {op.src.storage for op in self.ops if isinstance(op, ops.Load)}
+        return not loaded.isdisjoint({*names, *self.pointers})
+
     def changes(self, names: Collection[str]) -> bool:
         """Return whether what these arrays and pointers lead to may be written."""
         through = not self.pointers.isdisjoint(names) and bool(self.written)

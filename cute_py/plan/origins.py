@@ -79,7 +79,8 @@ class Origins:
             if isinstance(p, TensorParam):
                 self.fixed |= {name for x in (*p.shape, *p.stride) for name in _names(x)}
         self.unsteady = {name for op in every_op for name in arrays(op, written=True)}
-        self.unsteady |= {op.name for op in every_op if isinstance(op, ops.MakePtr)}
+        self.pointers = {op.name for op in every_op if isinstance(op, ops.MakePtr)}
+        self.unsteady |= self.pointers
         self.lets = {op.var for op in every_op if isinstance(op, ops.Let)}
         self.writers = _writers(every_op, _recast(plan))
         self.made: dict[str | Named, dict[Key, list[tuple[Op, int]]]] = {}
@@ -87,6 +88,7 @@ class Origins:
         self.numbers: dict[object, int] = {}
         self.now: dict[Key, Origin | _Later | None] = {}
         self.stored: dict[int, Stored | None] = {}
+        self.visited: set[int] = set()
         stores: list[Op] = []
         for op in every_op:
             if isinstance(op, STORES) and op.dst.space == space:
@@ -243,7 +245,10 @@ class Origins:
             elif isinstance(op, ops.Loop | ops.While):
                 self._loop(op)
             elif id(op) in self.known:
-                self.stored[id(op)] = self._store(op)
+                found = self._store(op)
+                again = id(op) in self.visited and self.stored[id(op)] != found
+                self.stored[id(op)] = None if again else found
+                self.visited.add(id(op))
             elif id(op) in self.relevant:
                 given = [(key, at) for key, at in results(op) if key in self.needed]
                 self.now |= {key: self._result(self.recipe(op, at)) for key, at in given}
@@ -281,7 +286,7 @@ class Origins:
             origin, place = self._result(made), address(op.dst, at)
             if origin is None:
                 return None
-            if place in origin.leaves:
+            if place in origin.leaves and op.dst.storage not in self.pointers:
                 leaves = tuple([x for x in origin.leaves if x != place])
                 number = self.number((origin.number, origin.leaves.index(place)))
                 origin = origin._replace(number=number, leaves=leaves)
