@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cute_py.emulate.clocks import EPOCH, SEVERAL, THREAD, WHO
+from cute_py.emulate.clocks import EPOCH, LOW, SEVERAL, THREAD, WHO
 from cute_py.emulate.faults import line_of
 from cute_py.emulate.regions import (
     CLOSED,
@@ -296,7 +296,9 @@ class GlobalMemory:
             lane = thread % LANES
             rows = b[near] if clocks.rows > 1 else np.zeros_like(near)
             by = rows, clocks.of[thread // LANES, lane], np.int64(1) << lane
-            bad[near] = ~clocks.ordered(stamps[near], by, half=clocks.memory)
+            # which lanes there were is not kept: all parts of their warp must be known
+            lanes = np.full(len(near), LOW)
+            bad[near] = ~clocks.ordered(stamps[near], by, lanes, clocks.memory, writes=True)
         if self.clusters.size > 1 and bad.any():
             self._in_clusters(t, bad, entries, marks, stamps)
         if self.releases is not None and bad.any():

@@ -384,6 +384,58 @@ def test_what_nothing_orders_with_stores_of_equal_bits_is_refused(kernel, orders
         assert outcome(kernel, order, equal=True) in CODES
 
 
+@pytest.mark.parametrize("stores", [False, True])
+@pytest.mark.parametrize("lane", [0, 31])
+def test_an_arrival_of_one_lane_does_not_tell_of_what_the_others_did_at_once(lane, stores):
+    """One lane of those that loaded, or stored one value, hands on what it did itself."""
+
+    @cute.kernel
+    def run(x, out):
+        cute.launch(grid=1, block=64)
+        t, bar = cute.thread_idx(), cute.mbarriers(1)
+        with cute.when(t == 0):
+            bar.init(1)
+        cute.syncthreads()
+        with cute.when(t < 32):
+            if stores:
+                x[0] = 2.0
+            else:
+                out[t] = x[0]
+        with cute.when(t == lane):
+            bar.arrive(0)
+        with cute.when(t == 40):
+            bar.wait(0, 0)
+            x[0] = 3.0
+
+    x, out = np.ones(2, f32), np.zeros(32, f32)
+    for order in ORDERS[:2]:
+        with pytest.raises(cute.EmulationError) as caught:
+            cute.emulate(cute.trace(run, x, out), x, out, order=order)
+        assert caught.value.code in CODES
+
+
+def test_a_block_of_a_cluster_knows_nothing_of_reads_in_other_clusters():
+    @cute.kernel
+    def run(x, out):
+        cute.launch(grid=4, block=32, cluster=2)
+        b, t, r = cute.block_idx(), cute.thread_idx(), held(0.0)
+        with cute.when(b < 2):
+            r[0] = x[0]
+        with cute.otherwise():
+            r[0] = x[0]
+        cute.cluster_sync()
+        with cute.when((b == 0) & (t == 0)):
+            x[0] = 2.0
+        out[32 * b + t] = r[0]
+
+    x, out = np.ones(2, f32), np.zeros(128, f32)
+    plan = cute.trace(run, x, out)
+    for order in ORDERS:
+        with pytest.raises(cute.EmulationError) as caught:
+            cute.emulate(plan, x, out, order=order)
+        assert caught.value.code in CODES
+
+
 def test_the_array_that_is_loaded_from_may_be_the_one_that_is_written():
     """Under two names: what is loaded may have been written before."""
 
