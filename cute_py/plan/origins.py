@@ -24,6 +24,7 @@ from cute_py.plan.recipes import (
     Address,
     Element,
     Key,
+    Makers,
     Named,
     Part,
     Recipe,
@@ -35,7 +36,7 @@ from cute_py.plan.recipes import (
     results,
 )
 from cute_py.plan.together import Together
-from cute_py.plan.walk import arrays, blocks_of, every, reads, writes
+from cute_py.plan.walk import arrays, blocks_of, every
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,8 +83,7 @@ class Origins:
         self.pointers = {op.name for op in every_op if isinstance(op, ops.MakePtr)}
         self.unsteady |= self.pointers
         self.lets = {op.var for op in every_op if isinstance(op, ops.Let)}
-        self.writers = _writers(every_op, _recast(plan))
-        self.made: dict[str | Named, dict[Key, list[tuple[Op, int]]]] = {}
+        self.makers = Makers(plan)
         self.together = Together(every_op, self.around, self.makers)
         self.numbers: dict[object, int] = {}
         self.now: dict[Key, Origin | _Later | None] = {}
@@ -94,7 +94,7 @@ class Origins:
             if isinstance(op, STORES) and op.dst.space == space:
                 stores.append(op)
         self.needed = self._needed(stores)
-        self.relevant = {id(op) for key in self.needed for op, _ in self.makers(key)}
+        self.relevant = {id(op) for key in self.needed for op, _ in self.makers.of(key)}
         if stores:
             self._block(plan.body)
 
@@ -110,16 +110,6 @@ class Origins:
             self.around[id(op)] = around
             for inner in blocks_of(op):
                 self._place(inner, (*around, op))
-
-    def makers(self, key: Key) -> list[tuple[Op, int]]:
-        """Return the ops that define a value, and which of their results it is."""
-        storage = key.storage if isinstance(key, Element) else key
-        if storage not in self.made:
-            found = self.made[storage] = {}
-            for op in self.writers.get(storage, ()):
-                for x, at in results(op):
-                    found.setdefault(x, []).append((op, at))
-        return self.made[storage].get(key, [])
 
     def _needed(self, stores: list[Op]) -> set[Key]:
         """Return what the values of stores are computed from, if nothing opaque is among it; the
@@ -151,7 +141,7 @@ class Origins:
     def _read(self, key: Key) -> list[Key] | None:
         """Return the values that all ops that define one read; None if one of these is opaque."""
         found: list[Key] = []
-        for op, at in (makers := self.makers(key)):
+        for op, at in (makers := self.makers.of(key)):
             made = self.recipe(op, at)
             if made is None:
                 return None
@@ -342,7 +332,7 @@ class _Loop:
                     return None
                 leaves |= dict.fromkeys(before.leaves)
                 loaded |= before.arrays
-            for op, at in origins.makers(x) if x in self.changed else ():
+            for op, at in origins.makers.of(x) if x in self.changed else ():
                 if id(op) in self.inside:
                     made = origins.recipe(op, at)
                     if made is None:
@@ -402,21 +392,3 @@ def _inside(atom: Atom) -> tuple[Polynomial, ...]:
     if isinstance(atom, FloorDiv):
         return atom.numerator, atom.divisor
     return getattr(atom, "options", ())
-
-
-def _recast(plan: Plan) -> set[str]:
-    """Return the register storages that are accessed as elements of another width."""
-    bits = {row.name: row.dtype.bits for row in plan.storages}
-    every_reg = (reg for op in plan.ops for reg in (*reads(op), *writes(op)))
-    return {reg.storage for reg in every_reg if reg.dtype.bits != bits[reg.storage]}
-
-
-def _writers(every_op: tuple[Op, ...], recast: set[str]) -> dict[str | Named, list[Op]]:
-    """Return the ops that define each value: of registers, by storage."""
-    found: dict[str | Named, list[Op]] = {}
-    for op in every_op:
-        keys: list[str | Named] = [reg.storage for reg in writes(op) if reg.storage not in recast]
-        keys += [key for key, _ in results(op) if isinstance(key, Named)]
-        for key in keys:
-            found.setdefault(key, []).append(op)
-    return found

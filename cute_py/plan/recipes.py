@@ -13,13 +13,14 @@ from cute_py.integers.symbols import SymInt
 from cute_py.plan import ops
 from cute_py.plan.access import Access
 from cute_py.plan.conditions import Compare, Logic, Not, Reg, Scalar, Test
-from cute_py.plan.walk import parts, writes
+from cute_py.plan.walk import parts, reads, writes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from cute_py.plan.op import Op
+    from cute_py.plan.plan import Plan
 
 
 class Address(NamedTuple):
@@ -78,6 +79,38 @@ def controls(op: Op) -> tuple[Part, ...]:
     if isinstance(op, ops.Loop):
         return Address(op.start), Address(op.stop)
     return (op.cond,) if isinstance(op, ops.If | ops.While | ops.Leave) else ()
+
+
+class Makers:
+    """Which ops of a plan define a value. Nothing is known of registers that are accessed as
+    elements of another width.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        bits = {row.name: row.dtype.bits for row in plan.storages}
+        self.ops: dict[str | Named, list[Op]] = {}
+        recast = set()
+        for op in plan.ops:
+            written = writes(op)
+            keys: list[str | Named] = [*dict.fromkeys([reg.storage for reg in written])]
+            keys += [x for x, _ in results(op) if isinstance(x, Named)]
+            for key in keys:
+                self.ops.setdefault(key, []).append(op)
+            regs = (*reads(op), *written)
+            recast |= {reg.storage for reg in regs if reg.dtype.bits != bits[reg.storage]}
+        for storage in recast:
+            self.ops.pop(storage, None)
+        self.found: dict[str | Named, dict[Key, list[tuple[Op, int]]]] = {}
+
+    def of(self, key: Key) -> list[tuple[Op, int]]:
+        """Return the ops that define a value, and which of their results it is."""
+        storage = key.storage if isinstance(key, Element) else key
+        if storage not in self.found:
+            found = self.found[storage] = {}
+            for op in self.ops.get(storage, ()):
+                for x, at in results(op):
+                    found.setdefault(x, []).append((op, at))
+        return self.found[storage].get(key, [])
 
 
 def element(reg: Reg, at: int) -> Element:

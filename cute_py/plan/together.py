@@ -17,11 +17,11 @@ from cute_py.plan.recipes import Address, Element, Recipe, element
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from cute_py.plan.conditions import Scalar
     from cute_py.plan.op import Op
-    from cute_py.plan.recipes import Key
+    from cute_py.plan.recipes import Makers
 
 THREAD = sym("tid", min=0)
 BLOCK = tuple([Address(sym(f"bid_{axis}", min=0)) for axis in "xyz"])
@@ -40,7 +40,7 @@ class Together:
         self,
         every_op: tuple[Op, ...],
         around: Mapping[int, tuple[Op, ...]],
-        makers: Callable[[Key], list[tuple[Op, int]]],
+        makers: Makers,
     ) -> None:
         self.around, self.makers = around, makers
         self.in_step = all(map(self._keeps_step, every_op))
@@ -94,7 +94,7 @@ class Together:
 
     def _only_maker(self, op: Op, key: Element) -> tuple[Op, int] | None:
         """Return the op that defines a value, if no other one does, and it is beside an op."""
-        makers = self.makers(key)
+        makers = self.makers.of(key)
         beside = len(makers) == 1 and self.around[id(makers[0][0])] == self.around[id(op)]
         return makers[0] if beside else None
 
