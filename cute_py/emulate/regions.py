@@ -3,7 +3,8 @@
 A region is cut into granules. For each are kept, in 16 bytes, the last plain write and the last
 access since, as a mark and a stamp. A mark says which op of which block it was, a stamp which agent
 of the block, and in which of its epochs. They take 4 bytes each, and 8 where the numbers are too
-large for that. Where there are several of which none comes after the others, a dict has them.
+large for that, and 12 more where stores of one value are. Where there are several accesses of which
+none comes after the others, a dict has them.
 """
 
 from __future__ import annotations
