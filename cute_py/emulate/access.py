@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,10 +13,11 @@ from cute_py.emulate.clocks import THREAD
 from cute_py.emulate.faults import first
 from cute_py.emulate.registers import flag
 from cute_py.emulate.releases import places_of
-from cute_py.emulate.resources import PLAIN
+from cute_py.emulate.resources import ALIKE, PLAIN
 from cute_py.emulate.scalars import condition, scalar
 from cute_py.emulate.shadow import ATOMIC, READ, WRITE
 from cute_py.emulate.storages import Place, Vectors
+from cute_py.emulate.values import Values, joined
 
 if TYPE_CHECKING:
     from cute_py.emulate.cohorts import Cohort
@@ -57,6 +58,7 @@ class Located(Vectors):
         """
         super().__init__(access, op, resources.shared)
         self.checks, self.counted = resources.checks, counted
+        self.resources, self.statics = resources, statics
         self.unit = unit or self.nbytes
         self.bases = [scalar(statics, base) for base in access.bases]
         self.inner = scalar(statics, access.inner)
@@ -394,7 +396,7 @@ class Located(Vectors):
         if not self.smem:
             touch = self.touch(c, place, kind)
             if touch is not None and c.batch.globals is not None:
-                c.batch.globals.read(touch)
+                c.batch.globals.access(touch)
             return touch
         if place.blocks is not None:
             self._judge_peers(c, place, READ)
@@ -417,32 +419,38 @@ class Located(Vectors):
         touch, watch, releases = self.touch(c, place), c.batch.globals, c.batch.releases
         if touch is None or watch is None:
             self.store(c, place, values)
-        elif touch.kind == PLAIN:
-            touch.same = partial(self._same, c, place, values, touch)
-            several = watch.write(touch)
+        elif touch.kind in (PLAIN, ALIKE):
+            if touch.kind == ALIKE:
+                touch.values = self._values_of(c, place, touch)
+            watch.store(touch)
             self.store(c, place, values)
-            if several:
-                watch.require_equal(touch)
-            touch.same = None
         else:
-            watch.read(touch)
+            watch.access(touch)
             self.store(c, place, values)
             if releases is not None:
                 releases.release(places_of(touch), releases.clocks.acting(c.span, c.mask))
 
-    def _same(self, c: Cohort, place: Place, values: Array, touch: Touch) -> Array:
-        """Return for each entry of a touch whether its bits are in memory."""
-        array = self.array(c)
-        granule, size = touch.region.granule, array.bits * self.width // 8
-        shape = (*c.span.shape, self.count, size // granule, granule)
-        wanted = np.broadcast_to(values, (*c.span.shape, self.count * self.width))
-        here = np.broadcast_to(self.load(c, place), wanted.shape)
-        octets = self._octets if self.bytewise else np.ascontiguousarray
-        bits = [octets(x).view(np.uint8).reshape(shape) for x in (wanted, here)]
-        same: Array = (bits[0] == bits[1]).all(-1)
+    @cached_property
+    def values(self) -> Values | None:
+        """What identifies the values that the op stores; None if they depend on data."""
+        resources = self.resources
+        stored = (resources if self.smem else resources.traffic).origins.of(self.op)
+        return (
+            None
+            if stored is None
+            else Values(self.statics, stored, resources.traffic.numbers.get(id(self.op), 0))
+        )
+
+    def _values_of(self, c: Cohort, place: Place, touch: Touch) -> Array:
+        """Return for each entry of a touch what identifies the value."""
+        assert self.values is not None
+        parts = max(1, self.array(c).bits * self.width // 8 // touch.region.granule)
+        values = joined(self.values(c), self.count, parts)
+        shape = (*c.span.shape, self.count, parts)
+        values = np.broadcast_to(values, shape)
         if place.active is None:
-            return same.reshape(-1)
-        return same[np.broadcast_to(place.active[..., None], same.shape)]
+            return values.reshape(-1)
+        return values[np.broadcast_to(place.active[..., None], shape)]
 
     def judge_write(
         self,

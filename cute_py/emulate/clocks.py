@@ -499,6 +499,7 @@ class Clocks:
         by: tuple[Array, Array, Array],
         writers: Array | None = None,
         half: int = 0,
+        writes: bool = False,
     ) -> Array:
         """Return which stamps are ordered before what lanes do now.
 
@@ -507,6 +508,8 @@ class Clocks:
             by: rows, parts, and of these parts the lanes (as bits) that act.
             writers: the lanes of stamps with the flag SEVERAL.
             half: `memory` for data of threads.
+            writes: whether they write: lanes that read may read what several of them wrote at once,
+                but who writes then is not ordered with the others.
         """
         rows, parts, lanes = by
         columns = self.column.take(stamps & WHO)
@@ -521,6 +524,7 @@ class Clocks:
             ordered = ordered & self._all_parts(stamps, rows, parts, bits, half)
         mine = (thread // LANES == self.warp[parts]) & (lanes & ~bits == 0)
         mine &= (who < KINDS * self.agents.threads) & (stamps & WHOLE == 0)
+        mine &= ~(several & writes)
         waited = (who < self.agents.threads) | (stamps <= self.own[rows, 0, columns])
         return ordered | (mine & waited)
 

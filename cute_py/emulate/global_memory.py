@@ -6,10 +6,13 @@ several of which none comes after the other. Two accesses of one granule, of whi
 be ordered. In a block the clocks say so; between blocks only what one has released and the other
 acquired (`releases`), and nothing where a plan never acquires: then no two blocks are ordered.
 
-Atomics, releases and acquires are strong: they do not race with each other, but with plain accesses
-that nothing orders. Equal bits that one op of the plan writes several times are no error; a report
-counts them. Source: PTX ISA, Memory Consistency Model, "Conflict and Data-races", "Morally strong
-operations"; the marks of a granule are those of FastTrack (Flanagan and Freund, 2009).
+Two kinds of writes do not race with each other, but with all else that nothing orders. Atomics,
+releases and acquires are strong. Stores of one op are alike if they store one value, whatever the
+arrays hold (`plan.origins`); equal bits alone are chance. A read races with a store of its value,
+too, but for lanes that took part in the instruction: that is their own store.
+
+Source: PTX ISA, Memory Consistency Model, "Conflict and Data-races", "Morally strong operations";
+the marks of a granule are those of FastTrack (Flanagan and Freund, 2009).
 """
 
 from __future__ import annotations
@@ -18,12 +21,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cute_py.emulate.clocks import EPOCH, SEVERAL, THREAD, WHO
+from cute_py.emulate.clocks import EPOCH, LOW, SEVERAL, THREAD, WHO
 from cute_py.emulate.faults import line_of
-from cute_py.emulate.regions import CLOSED, MANY, THREADS, Kept, Region, Regions, Touch
-from cute_py.emulate.resources import PLAIN, STRONG_READ, STRONG_WRITE
+from cute_py.emulate.regions import (
+    CLOSED,
+    MANY,
+    THREADS,
+    Accesses,
+    Kept,
+    LanesOf,
+    Region,
+    Regions,
+    Touch,
+)
+from cute_py.emulate.resources import ALIKE, PLAIN, STRONG_READ, STRONG_WRITE
 from cute_py.emulate.spans import LANES, Array
 from cute_py.plan import ops
+from cute_py.plan.walk import arrays
 
 if TYPE_CHECKING:
     from cute_py.emulate.clocks import Clocks
@@ -86,126 +100,189 @@ class GlobalMemory:
         agents = (ids & ((1 << THREADS) - 1)) + agent * clocks.agents.threads
         stamps = clocks.stamps(rows, agents if who is None else np.full_like(agents, who))
         marks = (b + (self.faults.first + 1)) << self.traffic.bits | n
-        kind = int(self.traffic.kinds[n])
+        kind = int(self.regions.kinds[n])
         return Touch(span, region, storage, op, kind, g, ids, stamps, marks)
 
     # -- reads and writes
 
-    def read(self, t: Touch) -> None:
-        """Require that a read, or a strong access, is ordered after what it sees, and remember it.
-
-        Strong accesses are kept among the reads: none of them conflicts with another one.
+    def access(self, t: Touch) -> None:
+        """Require that a read, a strong access, or a store of a value that others may store, is
+        ordered after what it conflicts with, and remember it. Those of which none conflicts with
+        another one are kept together: stores of one value, or no stores.
         """
-        region, g = t.region, t.g
-        wrote, access = region.wrote.take(g), _WORDS[t.kind]
-        if wrote.any():
-            writers = region.writer.take(g)
-            self._require(t, access, "write", wrote, writers)
-            self._require_one_proxy(t, access, wrote, writers)
-        if t.kind == STRONG_WRITE or (region.strong and t.kind == PLAIN):
-            self._after_others(t, access)
+        region, g, alike = t.region, t.g, t.region.alike
+        self._require_one_proxy(t)
+        self._require_ordered(t, region.last)
+        if alike is None:
+            if region.strong or t.kind != PLAIN:
+                self._require_ordered(t, region.since)
+        elif region.since.marks.take(g).any():
+            held = alike.take(g)
+            joins = np.zeros(len(g), np.bool_) if t.values is None else held == t.values
+            self._count_equal(t, joins)
+            self._require_ordered(_chosen(t, np.flatnonzero(~joins)), region.since)
+            old = ~joins & (region.since.marks.take(g) != 0)
+            if t.values is None:
+                old &= held != 0
+            if old.any():
+                region.begin(g[old])
+        if alike is not None:
+            alike[g] = 0 if t.values is None else t.values
         self._remember(t)
         region.strong |= t.kind == STRONG_WRITE
 
-    def write(self, t: Touch) -> bool:
-        """Require that a plain write is ordered after all accesses before, and remember it; return
-        whether some granule is written several times at once.
-        """
-        region, g = t.region, t.g
-        wrote = region.wrote.take(g)
-        if wrote.any():
-            writers = region.writer.take(g)
-            self._require(t, "write", "write", wrote, writers)
-            self._require_one_proxy(t, "write", wrote, writers)
-            self.regions.count(t, "rewritten", int(np.count_nonzero(wrote)))
-        if region.read.take(g).any():
-            self._after_others(t, "write")
-            region.read[g] = 0
-            for granule in region.many.keys() & set(g.tolist()) if region.many else ():
-                del region.many[granule]
+    def store(self, t: Touch) -> None:
+        """Require that plain stores of threads do not race, and remember them."""
+        if t.values is None:
+            self.write(t)
+            return
+        region = t.region
+        if region.alike is None:
+            region.alike = np.zeros(len(region.last.marks), np.int64)
+            region.entries = np.zeros(len(region.last.marks), np.int32)
+        again = self._again(t)
+        self._count_rewritten(t, again)
+        if region.loaded and (again.any() or region.lanes):
+            self._keep_lanes(t, again)
         if self.releases is not None:
             self.releases.forget(t)
-        region.wrote[g] = t.marks
-        region.writer.put(g, t.stamps)
-        several = (region.writer.take(g) != t.stamps) | (region.wrote.take(g) != t.marks)
-        if not several.any():
-            return False
-        self.regions.count(t, "rewritten", int(np.count_nonzero(several)))
-        region.writer.put(g[several], region.writer.take(g[several]) | SEVERAL)
-        return True
+        self.access(t)
 
-    def require_equal(self, t: Touch) -> None:
-        """Refuse threads that wrote different bits to one granule at once."""
-        assert t.same is not None
-        lost = ~t.same()
+    def write(self, t: Touch) -> None:
+        """Require that a plain write is ordered after all accesses before, and remember it."""
+        region, g = t.region, t.g
+        self._require_one_proxy(t)
+        self._require_ordered(t, region.last, write=True)
+        self._require_ordered(t, region.since, write=True)
+        self._count_rewritten(t)
+        if self.releases is not None:
+            self.releases.forget(t)
+        region.since.clear(g)
+        if region.alike is not None:
+            region.alike[g] = 0
+        last = region.last
+        last.clear(g)
+        last.marks[g] = t.marks
+        last.stamps.put(g, t.stamps)
+        several = (last.stamps.take(g) != t.stamps) | (last.marks.take(g) != t.marks)
+        if several.any():
+            k = int(np.argmax(several))
+            raise self._race(t, k, int(last.marks[g[k]]), int(last.stamps.take(g[k])))
+
+    def _again(self, t: Touch) -> Array:
+        """Return which entries of stores of values another thread stores to at once, after them;
+        refuse those that store another value.
+        """
+        region, each = t.region, np.arange(len(t.g))
+        assert t.values is not None
+        assert region.entries is not None
+        region.entries[t.g] = each
+        winner = region.entries.take(t.g)
+        again: Array = winner != each
+        if again.any():
+            again &= (t.stamps[winner] != t.stamps) | (t.marks[winner] != t.marks)
+            differs = t.values[winner] != t.values
+            bad = again & (np.isin(t.g, t.g[differs]) if differs.any() else False)
+            if bad.any():
+                k = int(np.argmax(bad))
+                raise self._race(t, k, int(t.marks[winner[k]]), int(t.stamps[winner[k]]))
+        return again
+
+    def _count_rewritten(self, t: Touch, again: Array | bool = False) -> None:
+        """Count granules that somebody has written, in the report if there is one; `again`: which
+        several threads write now, with equal bits.
+        """
+        if self.regions.report is not None:
+            written = (t.region.last.marks.take(t.g) != 0) | again
+            if t.region.alike is not None:
+                written |= t.region.alike.take(t.g) != 0
+            self.regions.count(t, "rewritten", int(np.count_nonzero(written)))
+            self.regions.count(t, "equal", int(np.count_nonzero(again)))
+
+    def _count_equal(self, t: Touch, joins: Array) -> None:
+        """Count the granules to which others, in no order, have stored the same value."""
+        if self.regions.report is not None and joins.any():
+            joining = _chosen(t, np.flatnonzero(joins))
+            entries, marks, stamps = t.region.since.rows(joining.g)
+            bad = self._unordered(joining, entries, marks, stamps)
+            self.regions.count(t, "equal", len(np.unique(entries[bad])))
+
+    def _keep_lanes(self, t: Touch, again: Array) -> None:
+        """Keep which lanes took part in all instructions of an epoch of their warp by which several
+        lanes stored to a granule.
+        """
         region = t.region
-        if lost.any():
-            k = int(np.argmax(lost))
-            mark, stamp = int(region.wrote[t.g[k]]), int(region.writer.take(t.g[k]))
-            raise self._race(t, k, "write", "write of other bits", mark, stamp & ~SEVERAL)
-        several = (region.writer.take(t.g) ^ t.stamps) & ~SEVERAL != 0
-        several |= region.wrote.take(t.g) != t.marks
-        self.regions.count(t, "equal", int(np.count_nonzero(several)))
+        chosen = np.isin(t.g, t.g[again]) | np.isin(t.g, [key[0] for key in region.lanes])
+        at = np.flatnonzero(chosen)
+        blocks, who = self.regions.blocks_of(t.marks[at]), t.stamps[at] & WHO
+        rows = np.stack([t.g[at], blocks, who // LANES, t.stamps[at] >> EPOCH])
+        each, index = np.unique(rows, axis=1, return_inverse=True)
+        bits = np.zeros(each.shape[1], np.int64)
+        np.bitwise_or.at(bits, index.reshape(-1), np.int64(1) << who % LANES)
+        found = dict(zip(map(tuple, each.T.tolist()), bits.tolist(), strict=True))
+        for key, lanes in found.items():
+            if key in region.lanes:
+                region.lanes[key] &= lanes
+            elif lanes & (lanes - 1):
+                before = zip(*region.since.rows(np.array(key[:1]))[1:], strict=True)
+                alone = [(m, s) for m, s in before if self._lanes_of(key[0], m, s) == key]
+                for _, stamp in alone:
+                    lanes &= 0 if stamp & SEVERAL else 1 << (stamp & WHO) % LANES
+                region.lanes[key] = lanes
+
+    def _lanes_of(self, granule: int, mark: int, stamp: int) -> LanesOf:
+        """Return granule, block, warp and epoch of an access."""
+        return granule, self.regions.blocks_of(mark), (stamp & WHO) // LANES, stamp >> EPOCH
 
     # -- what orders them
 
-    def _require(self, t: Touch, access: str, other: str, marks: Array, stamps: Array) -> None:
-        """Refuse the first entry that is not ordered after marked accesses of its granule."""
-        bad = self._unordered(t, np.arange(len(t.g)), marks, stamps, wrote=True)
-        if access == other == "write" and t.same is not None and bad.any():
-            maybe = bad & (self.regions.ops_of(marks) == self.regions.ops_of(t.marks))
-            if maybe.any():
-                equal = maybe & t.same()
-                self.regions.count(t, "equal", int(np.count_nonzero(equal)))
-                bad &= ~equal
-        if bad.any():
-            k = int(np.argmax(bad))
-            raise self._race(t, k, access, other, int(marks[k]), int(stamps[k]))
+    def _require_ordered(self, t: Touch, held: Accesses, write: bool = False) -> None:
+        """Refuse the first entry that is not ordered after accesses of its granule that it
+        conflicts with: all of the last ones, and all of those since if it is a plain write.
 
-    def _require_one_proxy(self, t: Touch, access: str, marks: Array, stamps: Array) -> None:
+        Args:
+            t: the touch.
+            held: the last accesses, or those since.
+            write: whether it is a plain write.
+        """
+        entries, marks, stamps = held.rows(t.g)
+        if not len(entries):
+            return
+        kinds = self.regions.kinds_of(marks)
+        if held is t.region.since and not write:
+            chosen = _CONFLICTS[t.kind][kinds]
+            entries, marks, stamps, kinds = (x[chosen] for x in (entries, marks, stamps, kinds))
+        bad = self._unordered(t, entries, marks, stamps)
+        for j in np.flatnonzero(bad).tolist():
+            k, mark, stamp = int(entries[j]), int(marks[j]), int(stamps[j])
+            if kinds[j] != ALIKE or not self._is_own(t, k, mark, stamp):
+                raise self._race(t, k, mark, stamp)
+
+    def _is_own(self, t: Touch, k: int, mark: int, stamp: int) -> bool:
+        """Tell whether entry k is a read of what lanes of its warp stored, it among them, in one
+        instruction.
+        """
+        block, thread = int(t.ids[k]) >> THREADS, int(t.ids[k]) & ((1 << THREADS) - 1)
+        key = granule, theirs, warp, _ = self._lanes_of(int(t.g[k]), mark, stamp)
+        assert granule == t.g[k]
+        mine = theirs - 1 == block + self.faults.first and warp == thread // LANES
+        lanes = t.region.lanes.get(key, 0) if isinstance(t.op, ops.Load) and mine else 0
+        return bool(lanes >> thread % LANES & 1)
+
+    def _require_one_proxy(self, t: Touch) -> None:
         """Refuse TMA where threads stored: no op here orders the two proxies in global memory."""
         if not isinstance(t.op, ops.TmaLoad | ops.TmaStore):
             return
-        stored = (marks != 0) & (stamps & WHO < self.clocks.agents.threads)
-        if stored.any():
-            k = int(np.argmax(stored))
-            marked = int(marks[k]), int(stamps[k]) & ~SEVERAL
-            raise self._race(t, k, access, "write", *marked, code="emulate-proxy-global")
+        for held in (t.region.last, t.region.since):
+            entries, marks, stamps = held.rows(t.g)
+            stored = self.regions.stores[self.regions.ops_of(marks)]
+            if stored.any():
+                j = int(np.argmax(stored))
+                marked = int(marks[j]), int(stamps[j])
+                raise self._race(t, int(entries[j]), *marked, code="emulate-proxy-global")
 
-    def _after_others(self, t: Touch, access: str) -> None:
-        """Refuse what is not ordered after the reads and the strong accesses since the last write:
-        a write after all, a read after those that write, an atomic after plain reads.
-        """
-        region = t.region
-        marks: Array = region.read.take(t.g)
-        entries, stamps = np.flatnonzero(marks > 0), region.reader.take(t.g)
-        marks, stamps = marks[entries], stamps[entries]
-        rows = [
-            (k, *kept)
-            for k in np.flatnonzero(region.read.take(t.g) < 0).tolist()
-            for kept in region.many[int(t.g[k])].values()
-        ]
-        if rows:
-            more = np.array(rows, np.int64)
-            entries = np.concatenate([entries, more[:, 0]])
-            marks = np.concatenate([marks, more[:, 1]])
-            stamps = np.concatenate([stamps, more[:, 2]])
-        kinds = self.traffic.kinds[self.regions.ops_of(marks)]
-        if access != "write":
-            chosen = kinds == (STRONG_WRITE if t.kind == PLAIN else PLAIN)
-            entries, marks, stamps, kinds = (x[chosen] for x in (entries, marks, stamps, kinds))
-        bad = self._unordered(t, entries, marks, stamps)
-        if bad.any():
-            j = int(np.argmax(bad))
-            verb = _WORDS[int(kinds[j])]
-            raise self._race(t, int(entries[j]), access, verb, int(marks[j]), int(stamps[j]))
-
-    def _unordered(
-        self, t: Touch, entries: Array, marks: Array, stamps: Array, wrote: bool = False
-    ) -> Array:
-        """Return which marked accesses are not ordered before entries of a touch; `wrote`: they are
-        plain writes. Where lanes of a warp made one with the same bits, each of them may read it.
-        """
+    def _unordered(self, t: Touch, entries: Array, marks: Array, stamps: Array) -> Array:
+        """Return which marked accesses are not ordered before entries of a touch."""
         clocks, ids, first = self.clocks, t.ids[entries], self.faults.first
         mine = (stamps ^ t.stamps[entries]) & (SEVERAL | WHO) == 0  # the same thread alone
         mine &= (self.regions.blocks_of(marks) == self.regions.blocks_of(t.marks[entries])) & (
@@ -219,11 +296,9 @@ class GlobalMemory:
             lane = thread % LANES
             rows = b[near] if clocks.rows > 1 else np.zeros_like(near)
             by = rows, clocks.of[thread // LANES, lane], np.int64(1) << lane
-            held = stamps[near] & ~SEVERAL if wrote else stamps[near]
-            bad[near] = ~clocks.ordered(held, by, half=clocks.memory)
-            if wrote and t.same is None:
-                alike = (stamps[near] & SEVERAL != 0) & ((held & WHO) // LANES == thread // LANES)
-                bad[near[alike]] = False
+            # which lanes there were is not kept: all parts of their warp must be known
+            lanes = np.full(len(near), LOW)
+            bad[near] = ~clocks.ordered(stamps[near], by, lanes, clocks.memory, writes=True)
         if self.clusters.size > 1 and bad.any():
             self._in_clusters(t, bad, entries, marks, stamps)
         if self.releases is not None and bad.any():
@@ -253,23 +328,25 @@ class GlobalMemory:
     def _remember(self, t: Touch) -> None:
         """Keep who reads, or accesses in a strong way: the last one, or several."""
         region, g = t.region, t.g
-        marks = region.read.take(g)
+        marks = region.since.marks.take(g)
         if marks.any():
             t = self._without_ordered(t, marks)
             region, g = t.region, t.g
             if not len(g):
                 return
-        region.read[g] = t.marks
-        region.reader.put(g, t.stamps)
-        differs = (region.reader.take(g) != t.stamps) | (region.read.take(g) != t.marks)
+        region.since.marks[g] = t.marks
+        region.since.stamps.put(g, t.stamps)
+        differs = (region.since.stamps.take(g) != t.stamps) | (
+            region.since.marks.take(g) != t.marks
+        )
         if differs.any():
             self._remember_several(t, differs)
 
     def _without_ordered(self, t: Touch, marks: Array) -> Touch:
         """Keep entries of which others read the granule, too, in `many`; return the others."""
         region = t.region
-        stamps = region.reader.take(t.g)
-        kinds = self.traffic.kinds[self.regions.ops_of(np.maximum(marks, 0))]
+        stamps = region.since.stamps.take(t.g)
+        kinds = self.regions.kinds_of(marks)
         later = marks == 0
         if not self.clocks.divided:  # lanes of one warp, in one epoch
             again = (
@@ -284,26 +361,26 @@ class GlobalMemory:
             later |= again
         # an access replaces those that conflict with no more than it does: a plain read conflicts
         # with atomics, an atomic with plain reads, a strong read with neither
-        less = (kinds == t.kind) | (kinds == STRONG_READ)
+        less = (kinds == t.kind) | ((kinds == STRONG_READ) & (t.kind != ALIKE))
         check = np.flatnonzero(~later & (marks > 0) & less)
         later[check] = ~self._unordered(t, check, marks[check], stamps[check])
         self._add(t, np.flatnonzero(~later & (marks != CLOSED)))
         # what came to `many` just now stays there with all of its entries
-        return _chosen(t, np.flatnonzero(later & (region.read.take(t.g) >= 0)))
+        return _chosen(t, np.flatnonzero(later & (region.since.marks.take(t.g) >= 0)))
 
     def _remember_several(self, t: Touch, differs: Array) -> None:
         """Keep entries of one touch that read one granule: lanes of a warp, or more."""
         region, g = t.region, t.g
         lanes = np.zeros(len(g), np.bool_)
         if not self.clocks.divided:
-            apart = (region.reader.take(g) ^ t.stamps) & ~SEVERAL & -LANES
-            lanes = differs & (region.read.take(g) == t.marks) & (apart == 0)
-            region.reader.put(g[lanes], region.reader.take(g[lanes]) | SEVERAL)
+            apart = (region.since.stamps.take(g) ^ t.stamps) & ~SEVERAL & -LANES
+            lanes = differs & (region.since.marks.take(g) == t.marks) & (apart == 0)
+            region.since.stamps.put(g[lanes], region.since.stamps.take(g[lanes]) | SEVERAL)
         self._add(t, np.flatnonzero(differs & ~lanes))
 
     def _add(self, t: Touch, entries: Array) -> None:
         """Add accesses to those of their granules, one for each warp while its lanes agree."""
-        if len(entries) and not self.traffic.communicates:
+        if len(entries) and not self.traffic.communicates and self.clusters.size == 1:
             entries = self._close(t, entries)
         if not len(entries):
             return
@@ -312,16 +389,16 @@ class GlobalMemory:
         _, first, count = np.unique(whole, axis=0, return_index=True, return_counts=True)
         for k, n in zip(entries[first].tolist(), count.tolist(), strict=True):
             granule, mark, stamp = int(t.g[k]), int(t.marks[k]), int(t.stamps[k])
-            known = region.many.get(granule)
+            known = region.since.many.get(granule)
             if known is None:
-                known = region.many[granule] = {}
-                old = int(region.read[granule])
+                known = region.since.many[granule] = {}
+                old = int(region.since.marks[granule])
                 if old > 0:
-                    before = int(region.reader.take(granule))
-                    kind = int(self.traffic.kinds[self.regions.ops_of(old)])
+                    before = int(region.since.stamps.take(granule))
+                    kind = int(self.regions.kinds[self.regions.ops_of(old)])
                     key = self.regions.blocks_of(old), kind, before & agent, before >> EPOCH
                     known[key] = old, before
-                region.read[granule] = MANY
+                region.since.marks[granule] = MANY
             warp = self.regions.blocks_of(mark), t.kind, stamp & agent
             self._keep(t, k, known, warp, (mark, stamp | (SEVERAL if n > 1 else 0)))
 
@@ -348,37 +425,30 @@ class GlobalMemory:
         """
         region = t.region
         g, marks = t.g[entries], t.marks[entries]
-        held = region.read.take(g)
+        held = region.since.marks.take(g)
         for k in np.flatnonzero(held == MANY).tolist():
-            held[k] = next(iter(region.many[int(g[k])].values()))[0]
+            held[k] = next(iter(region.since.many[int(g[k])].values()))[0]
         apart = (held > 0) & (self.regions.blocks_of(held) != self.regions.blocks_of(marks))
         granules, first = np.unique(g[apart], return_index=True)
         others = entries[np.flatnonzero(apart)[first]]
         for granule, k in zip(granules.tolist(), others.tolist(), strict=True):
-            kept = region.many.get(granule)
+            kept = region.since.many.get(granule)
             if kept is None:
-                row = int(region.read[granule]), int(region.reader.take(granule))
+                row = int(region.since.marks[granule]), int(region.since.stamps.take(granule))
             else:
                 row = next(iter(kept.values()))
             two = (row, (int(t.marks[k]), int(t.stamps[k])))
-            region.many[granule] = {
+            region.since.many[granule] = {
                 (self.regions.blocks_of(m), t.kind, s & WHO, s >> EPOCH): (m, s) for m, s in two
             }
-            region.read[granule] = CLOSED
-        rest: Array = entries[region.read.take(g) != CLOSED]
+            region.since.marks[granule] = CLOSED
+        rest: Array = entries[region.since.marks.take(g) != CLOSED]
         return rest
 
     # -- errors and counts
 
     def _race(
-        self,
-        t: Touch,
-        k: int,
-        access: str,
-        other: str,
-        mark: int,
-        stamp: int,
-        code: str = "emulate-global-race",
+        self, t: Touch, k: int, mark: int, stamp: int, code: str = "emulate-global-race"
     ) -> Exception:
         """Return the error of entry k, with who is not ordered before it."""
         faults, region = self.faults, t.region
@@ -401,7 +471,10 @@ class GlobalMemory:
         else:
             engine, wait = agents.engine(who)
             name, fix = f"{engine} of block {block}", wait if mine else fix
-        line = line_of(self.traffic.ops[self.regions.ops_of(mark)])
+        op = self.traffic.ops[self.regions.ops_of(mark)]
+        access, other = self._word(t.op), self._word(op)
+        if op is t.op and isinstance(op, ops.Store) and access == "write":
+            fix = _ONE_STORES
         return faults.at(
             code,
             t.op,
@@ -412,12 +485,28 @@ class GlobalMemory:
             coordinate=array.coordinate(max(offset, 0)),
             storage=t.storage,
             other=f"{other} by {name}",
-            other_line=line,
+            other_line=line_of(op),
             **({"fix": fix} if code == "emulate-global-race" else {"op_name": t.op.call}),
+        )
+
+    def _word(self, op: ops.Op) -> str:
+        """Return what an op does to global memory, in a word."""
+        n = self.traffic.numbers[id(op)]
+        writes = bool(arrays(op, written=True))
+        return (
+            _WORDS[int(self.traffic.kinds[n])] if self.traffic.kinds[n] or not writes else "write"
         )
 
 
 _WORDS = {PLAIN: "read", STRONG_READ: "acquire", STRONG_WRITE: "atomic or release"}
+# which kinds conflict with each other, those of a touch with those that are kept; an ALIKE store
+# with another one unless it joins it
+_CONFLICTS = np.array([[0, 0, 1, 1], [0, 0, 0, 1], [1, 0, 0, 1], [1, 1, 1, 1]], np.bool_)
+_ONE_STORES = (
+    "let one thread store it: with cute.when((cute.block_idx() == 0) & (cute.thread_idx() == 0)): "
+    "...; several may, if their value is made of numbers, arguments, and the same elements of "
+    "arrays that the kernel does not write"
+)
 _FIXES: dict[bool | None, str] = {
     True: "put cute.syncwarp() between the two, or let one lane do both",
     False: "put cute.syncthreads() between the two",

@@ -3,7 +3,8 @@
 A region is cut into granules. For each are kept, in 16 bytes, the last plain write and the last
 access since, as a mark and a stamp. A mark says which op of which block it was, a stamp which agent
 of the block, and in which of its epochs. They take 4 bytes each, and 8 where the numbers are too
-large for that.
+large for that, and 12 more where stores of one value are. Where there are several accesses of which
+none comes after the others, a dict has them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from cute_py.emulate.clocks import EPOCH, SEVERAL, WHO
-from cute_py.emulate.resources import STRONG_WRITE
+from cute_py.emulate.resources import ALIKE, STRONG_WRITE
 from cute_py.emulate.spans import LANES, Array
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ MANY, CLOSED = -1, -2  # marks: several readers; of two blocks, where no block i
 
 # the accesses of a granule: block, kind, agent and epoch -> mark and stamp
 Kept: TypeAlias = dict[tuple[int, int, int, int], tuple[int, int]]
+# granule, block, warp and epoch of accesses
+LanesOf: TypeAlias = tuple[int, int, int, int]
+NONE: Array = np.zeros(0, np.int64)
 
 
 class Stamps:
@@ -65,24 +69,86 @@ class Stamps:
         self.held[g] = stamps
 
 
+class Accesses:
+    """The accesses of each granule that are kept.
+
+    Attributes:
+        marks, stamps: of the access, if there is one; mark 0: none; MANY, CLOSED: `many` has them.
+    """
+
+    def __init__(self, count: int, marks: Any, agents: int) -> None:
+        self.marks: Array = np.zeros(count, marks)
+        self.stamps = Stamps(count, agents)
+        self.many: dict[int, Kept] = {}
+
+    def clear(self, g: Array) -> None:
+        """Keep no access of granules."""
+        self.marks[g] = 0
+        for granule in self.many.keys() & set(g.tolist()) if self.many else ():
+            del self.many[granule]
+
+    def rows(self, g: Array) -> tuple[Array, Array, Array]:
+        """Return the accesses of granules: the entry of `g` that each belongs to, and its mark and
+        stamp.
+        """
+        marks: Array = self.marks.take(g)
+        if not marks.any():
+            return NONE, NONE, NONE
+        entries, stamps = np.flatnonzero(marks > 0), self.stamps.take(g)
+        rows = [
+            (k, *kept)
+            for k in (np.flatnonzero(marks < 0).tolist() if self.many else ())
+            for kept in self.many[int(g[k])].values()
+        ]
+        marks, stamps = marks[entries], stamps[entries]
+        if not rows:
+            return entries, marks, stamps
+        more = np.array(rows, np.int64)
+        found = zip((entries, marks, stamps), more.T, strict=True)
+        entries, marks, stamps = (np.concatenate(each) for each in found)
+        return entries, marks, stamps
+
+
 class Region:
-    """Arrays whose memory overlaps: the marks and stamps of its granules.
+    """Arrays whose memory overlaps: the accesses of its granules.
 
     Attributes:
         low: the address of its first granule; granule: bytes.
-        wrote, writer: mark and stamp of the last plain write.
-        read, reader: of the access since then, if it is one thread's; MANY: `many` has them.
+        last: what all accesses must be ordered after: the last plain write.
+        since: the accesses since then, of which none conflicts with another one.
         strong: whether an atomic or a release was among these.
+        alike: what identifies the value that stores among these store, 0 for none; None: no store
+            of the plan has such values.
+        lanes: of a granule, block, warp and epoch: the lanes (as bits) that took part in all
+            instructions by which several lanes stored there.
+        entries: numbers of entries of a touch, for a moment.
+        loaded: whether threads load from it.
     """
 
-    def __init__(self, low: int, size: int, granule: int, marks: Any, agents: int) -> None:
-        self.low, self.granule = low, granule
+    def __init__(
+        self, low: int, size: int, granule: int, marks: Any, agents: int, loaded: bool = True
+    ) -> None:
+        self.low, self.granule, self.loaded = low, granule, loaded
         count = -(-size // granule)
-        self.wrote: Array = np.zeros(count, marks)
-        self.read: Array = np.zeros(count, marks)
-        self.writer, self.reader = Stamps(count, agents), Stamps(count, agents)
-        self.many: dict[int, Kept] = {}
+        self.last = Accesses(count, marks, agents)
+        self.since = Accesses(count, marks, agents)
         self.strong = False
+        self.alike: Array | None = None
+        self.lanes: dict[LanesOf, int] = {}
+        self.entries: Array | None = None
+
+    def begin(self, g: Array) -> None:
+        """Let all later accesses of granules be ordered after those since the last write, too: all
+        of these are ordered before the one that comes now, which conflicts with all of them.
+        """
+        last, since = self.last, self.since
+        marks = since.marks.take(g)
+        last.clear(g)
+        last.marks[g] = np.where(marks == CLOSED, MANY, marks)
+        last.stamps.put(g, since.stamps.take(g))
+        for granule in g[marks < 0].tolist():
+            last.many[granule] = since.many[granule]
+        since.clear(g)
 
 
 @dataclass(slots=True)
@@ -92,6 +158,7 @@ class Touch:
     Attributes:
         ids: (block of the batch) << 16 | thread of the block.
         stamps: of the agents that access; marks: of block and op.
+        values: what identifies the values to be stored, if the kind of the op is ALIKE.
         same: gives for each entry whether the bits to be written are there already.
     """
 
@@ -104,6 +171,7 @@ class Touch:
     ids: Array
     stamps: Array
     marks: Array
+    values: Array | None = None
     same: Callable[[], Array] | None = None
 
 
@@ -112,6 +180,8 @@ class Regions:
 
     Attributes:
         of: the region of an array, by its name.
+        kinds: what the ops that access global memory are, by number; stores: which are stores of
+            threads.
     """
 
     def __init__(
@@ -131,12 +201,31 @@ class Regions:
         for names in _overlapping(held):
             if traffic.watches(names):
                 self._watch(names)
+        self.stores, self.kinds = traffic.stores, self._kinds()
+
+    def _kinds(self) -> Array:
+        """Return what the ops that access global memory are: ALIKE, if their values are made of
+        what nothing in this run writes.
+        """
+        kinds = self.traffic.kinds.copy()
+        for n in np.flatnonzero(self.traffic.stores).tolist():
+            op = self.traffic.ops[n]
+            stored = self.traffic.origins.of(op)
+            if stored is not None and stored.arrays.isdisjoint(self.of):
+                kinds[n] = ALIKE
+        return kinds
+
+    def kinds_of(self, marks: Array) -> Array:
+        """Return what the ops are that marks name."""
+        found: Array = self.kinds[self.ops_of(np.maximum(marks, 0))]
+        return found
 
     def _watch(self, names: list[str]) -> None:
         held = [self.arrays[name] for name in names]
         low = min(array.address for array in held) // LANES * LANES
         high = max(array.address + array.nbytes for array in held)
-        region = Region(low, high - low, gcd(*map(self._grain, held)), self.marks, self.agents)
+        grain, loaded = gcd(*map(self._grain, held)), self.traffic.loads(names)
+        region = Region(low, high - low, grain, self.marks, self.agents, loaded)
         for name in names:
             self.of[name] = region
 
@@ -167,17 +256,18 @@ class Regions:
             array, region = self.arrays[name], self.of[name]
             start = array.address - region.low
             at = (start + np.arange(array.size) * array.bits // 8) // region.granule
-            none = (region.wrote[at] == 0) & ~self._strongly_written(region, at)
+            none = (region.last.marks[at] == 0) & ~self._stored_since(region, at)
             if array.inside is not None:
                 none &= array.inside
             found[name] = int(np.count_nonzero(none))
         return found
 
-    def _strongly_written(self, region: Region, at: Array) -> Array:
-        marks = region.read[at]
-        done = (marks > 0) & (self.traffic.kinds[self.ops_of(np.maximum(marks, 0))] == STRONG_WRITE)
-        for k in np.flatnonzero(marks < 0).tolist():
-            done[k] = STRONG_WRITE in {key[1] for key in region.many[int(at[k])]}
+    def _stored_since(self, region: Region, at: Array) -> Array:
+        """Return which granules atomics, or stores of one value, have written since."""
+        entries, marks, _ = region.since.rows(at)
+        kinds = self.kinds_of(marks)
+        done = np.zeros(len(at), np.bool_)
+        done[entries[(kinds == STRONG_WRITE) | (kinds == ALIKE)]] = True
         return done
 
 

@@ -39,7 +39,7 @@ class Counts:
         sectors: of 32 bytes, of global memory; an array aligned to 16 bytes begins one.
         bytes: that threads asked for, in both memories, and that TMA moved.
         rewritten: elements of global memory that had been written before.
-        equal: those of them that others wrote, in no order, with the same bits by the same op.
+        equal: those of them that others wrote, in no order, with the same value by the same op.
     """
 
     instructions: int = 0

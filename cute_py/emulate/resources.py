@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from math import gcd
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from cute_py.emulate.shadow import Grain
 from cute_py.emulate.spans import LANES, Array
 from cute_py.emulate.storages import shared_stride, storages
 from cute_py.plan import ops
+from cute_py.plan.origins import Origins
 from cute_py.plan.waits import unordered
 from cute_py.plan.walk import accesses, arrays, every, mbarriers, reads, writes
 
@@ -24,7 +26,8 @@ MULTIPROCESSORS = 132  # of an H100
 THREADS, BLOCKS, SHARED = 2048, 32, 228 * 1024  # that one holds
 RESERVED = 1024  # bytes of shared memory that each block takes besides its own
 FENCES = ("block", "gpu", "system")  # of threads
-PLAIN, STRONG_READ, STRONG_WRITE = range(3)
+# what an access to global memory is; ALIKE: a plain store of a value that has an origin
+PLAIN, STRONG_READ, STRONG_WRITE, ALIKE = range(4)
 
 
 class Resources:
@@ -64,6 +67,11 @@ class Resources:
         self.agents = Agents(plan, self.warps, self.mask, bars, bool(self.early))
         self.grain = self._grain(every) if "shared" in checks and plan.shared else None
 
+    @cached_property
+    def origins(self) -> Origins:
+        """What the values are made of that the plan stores to shared memory."""
+        return Origins(self.plan, "smem")
+
     def _grain(self, every: tuple[ops.Op, ...]) -> Grain:
         """Return the granule that all accesses are whole numbers of."""
         sizes = []
@@ -102,19 +110,22 @@ class Traffic:
         boxed: the arrays that TMA accesses, by elements.
         bits: of an op's number in a mark, which is (block of the grid + 1) << bits | op.
         ops, numbers, kinds: the ops that access global memory, their numbers, and what they are.
+        stores: which of them are plain stores of threads.
         communicates: whether a block may learn of another one while both run.
         waits: whether one may wait for another one.
         releases: whether threads may learn of each other by memory, be it in a block.
     """
 
     def __init__(self, plan: Plan) -> None:
-        every = plan.ops
+        self.plan, every = plan, plan.ops
         self.written = {name for op in every for name in arrays(op, written=True)}
         self.pointers = {op.name for op in every if isinstance(op, ops.MakePtr)}
         self.ops = [op for op in every if arrays(op)]
         self.numbers = {id(op): n for n, op in enumerate(self.ops)}
         self.bits = len(self.ops).bit_length()  # of an op's number in a mark
         self.kinds = np.array([_kind(op) for op in self.ops] or [PLAIN])
+        plain = [isinstance(op, ops.Store) and op.order == "weak" for op in self.ops]
+        self.stores = np.array(plain or [False])
         self.communicates = any(_learns(op) for op in self.ops)
         self.waits = any(map(_waits, every))
         atomics = any(isinstance(op, ops.Atomic) and op.old is not None for op in every)
@@ -132,9 +143,19 @@ class Traffic:
                 self.boxed.add(op.tensor)
         self.pointed = gcd(*[self.grains.get(name, 0) for name in self.pointers])
 
+    @cached_property
+    def origins(self) -> Origins:
+        """What the values are made of that the plan stores to global memory."""
+        return Origins(self.plan, "gmem")
+
     def watches(self, names: Collection[str]) -> bool:
         """Return whether any of these arrays may be written, be it through a pointer."""
         return not self.written.isdisjoint({*names, *self.pointers})
+
+    def loads(self, names: Collection[str]) -> bool:
+        """Return whether threads load from any of these arrays, be it through a pointer."""
+        loaded = {op.src.storage for op in self.ops if isinstance(op, ops.Load)}
+        return not loaded.isdisjoint({*names, *self.pointers})
 
     def changes(self, names: Collection[str]) -> bool:
         """Return whether what these arrays and pointers lead to may be written."""

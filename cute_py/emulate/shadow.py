@@ -243,10 +243,10 @@ class Shadow:
             return ""
         return f" since an mbarrier was there ({line_of(self.ops[self.wrote[row, granule]])})"
 
-    def _ordered(self, written: Array, touch: Touch, at: Array) -> Array:
+    def _ordered(self, written: Array, touch: Touch, at: Array, writes: bool = False) -> Array:
         writers = None if self.writers is None else self.writers.reshape(-1).take(at)
         by = touch.rows, touch.parts, touch.lanes
-        return self.clocks.ordered(written, by, writers, self.clocks.memory)
+        return self.clocks.ordered(written, by, writers, self.clocks.memory, writes)
 
     def _remember(self, readers: Readers, touch: Touch) -> None:
         clocks = self.clocks
@@ -267,7 +267,7 @@ class Shadow:
         touch = self.touch(span, vectors, place, whole)
         at = touch.rows * self.granules + touch.granules
         written = self.last.reshape(-1).take(at)
-        ordered = self._ordered(written, touch, at)
+        ordered = self._ordered(written, touch, at, writes=True)
         if not ordered.all():
             self._race(touch, ~ordered, "write", written)
         self._against(self.reads, touch, "write")

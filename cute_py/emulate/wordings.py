@@ -199,9 +199,10 @@ WORDINGS = {
         as many bytes announced as TMA loads bring
         announce the bytes of all boxes of the phase: elements * bits // 8""",
     "emulate-lanes": """EmulationError
-        different values that {who} and lane {other} of the same warp write to element {offset} of
-            {storage} at once
-        one value for each address in one instruction
+        {values} that {who} and lane {other} of the same warp write to element {offset} of {storage}
+            at once
+        one value for each address in one instruction, made of numbers, arguments, and the same
+            elements of arrays that the kernel does not write
         let one lane write, or use an atomic""",
     "emulate-table": """EmulationError
         the index {index}, in a table of {count} integers, by {who}

@@ -842,15 +842,15 @@ def test_a_granule_takes_16_bytes_and_more_once_epochs_are_large(agents):
     from cute_py.emulate.regions import Region
 
     region = Region(0, 800, 8, np.int32, agents)
-    held = region.wrote, region.read, region.writer.held, region.reader.held
+    held = [x for each in (region.last, region.since) for x in (each.marks, each.stamps.held)]
     assert sum(x.nbytes for x in held) == 16 * 100
     rng = np.random.default_rng(0)
     last = np.zeros(100, np.int64)
-    for most in (2, region.writer.epochs, region.writer.epochs + 1, 1 << 30):
+    for most in (2, region.last.stamps.epochs, region.last.stamps.epochs + 1, 1 << 30):
         g = rng.permutation(100)[:40]
         stamps = rng.integers(0, most, 40) << EPOCH | rng.integers(0, agents, 40)
         stamps[0] = (most - 1) << EPOCH | SEVERAL | (agents - 1)
         last[g] = stamps
-        region.writer.put(g, stamps)
-        assert region.writer.held.itemsize == (4 if most <= region.writer.epochs else 8)
-        np.testing.assert_array_equal(region.writer.take(np.arange(100)), last)
+        region.last.stamps.put(g, stamps)
+        assert region.last.stamps.held.itemsize == (4 if most <= region.last.stamps.epochs else 8)
+        np.testing.assert_array_equal(region.last.stamps.take(np.arange(100)), last)

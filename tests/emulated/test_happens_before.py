@@ -6,7 +6,8 @@ in a cluster the blocks meet, arrive at each other's mbarriers, and multicast. T
 each thread what it knows of every single access. The emulator must refuse a kernel exactly where
 the model finds two accesses of one element, one of them a write, that nothing orders, a fence that
 is missing, a TMA store that nobody waits for, or a block that others may reach when it has ended;
-in whatever order it runs.
+in whatever order it runs. Lanes of a warp may store one number to one element at once, and read it
+then, but not values that are equal by chance.
 """
 
 from dataclasses import dataclass
@@ -48,15 +49,17 @@ PLACES = {
     "next": ((tid + 1) % 64, (T + 1) % 64),
     "swapped": (tid // 2 * 2 + 1 - tid % 2, T ^ 1),
     "one": (tid * 0, 0 * T),
+    "pairs": (tid // 2, T // 2),
 }
+SHARED = ("one", "pairs")  # by several threads
 KINDS = (
-    ("write", "read", "copy", "store"),
+    ("write", "read", "copy", "store", "number", "chance"),
     ("syncwarp", "syncthreads", "hand over", "arrive", "await", "fence", "return"),
     ("commit", "wait 0", "wait 1", "commit stores", "wait for stores"),
 )
 OF_CLUSTERS = (*KINDS[:2], ("cluster sync", "tell", "answer", "multicast", "await", "fence"))
 TELLS = {"tell": 0, "answer": 1}  # the block that arrives at the mbarriers of both
-CODES = ("race", "copy-pending", "async-pending", "proxy-fence", "block-end")
+CODES = ("lanes", "race", "copy-pending", "async-pending", "proxy-fence", "block-end")
 
 
 @dataclass(frozen=True)
@@ -84,20 +87,29 @@ class Model:
         self.reads = [[] for _ in range(THREADS)]
         self.bars = np.zeros((MOST, BLOCKS, 1 + BLOCKS, AGENTS), np.int64)
         self.reached = []  # block, agent, number
-        self.wrong = False
+        self.wrong, self.steps = False, 0
 
-    def touch(self, thread, element, write, agent=None):
-        """Judge and count an access, by a thread or by an engine that it asks."""
+    def touch(self, thread, element, write, agent=None, number=False):
+        """Judge and count an access, by a thread or by an engine that it asks; `number`: a store of
+        one number.
+        """
         engine = agent is not None
         agent = agent if engine else thread
-        others = self.writes[element] + (self.reads[element] if write else [])
-        late = [self.known[0, thread, who] < number for who, number in others]
+        own = {step for who, _, step in self.writes[element] if who == thread and not engine}
+        step = (self.steps, thread // 32) if number else None
+        alike = {step} if write else own
+        others = [(who, n) for who, n, s in self.writes[element] if s is None or s not in alike]
+        others += self.reads[element] if write else []
+        late = [self.known[0, thread, who] < n for who, n in others]
         if engine and agent >= BULK:
-            fenced, stores = self.known[1 + BLOCK[thread], thread], self.writes[element]
-            late += [fenced[who] < number for who, number in stores if who < BULK]
+            fenced = self.known[1 + BLOCK[thread], thread]
+            late += [fenced[who] < n for who, n, _ in self.writes[element] if who < BULK]
         self.wrong |= any(late)
         self.count[agent] += 1
-        (self.writes if write else self.reads)[element].append((agent, self.count[agent]))
+        if write:
+            self.writes[element].append((agent, self.count[agent], step))
+        else:
+            self.reads[element].append((agent, self.count[agent]))
         if engine:
             self.open[agent].append(self.count[agent])
         else:
@@ -128,10 +140,12 @@ class Model:
         chosen, known = MASKS[step.mask][1] & self.alive, self.known
         threads, kind = np.flatnonzero(chosen), step.kind
         blocks = [np.flatnonzero(chosen & (b == BLOCK)) for b in range(BLOCKS)]
-        if kind in ("write", "read", "copy"):
+        self.steps += 1
+        if kind in KINDS[0] and kind != "store":
             for t in threads:
                 element = BLOCK[t] * WIDTH + PLACES[step.place][1][t]
-                self.touch(t, element, kind != "read", t + COPY if kind == "copy" else None)
+                copy = t + COPY if kind == "copy" else None
+                self.touch(t, element, kind != "read", copy, kind == "number")
         elif kind == "store":
             for t in threads:
                 for element in range(WIDTH):
@@ -200,7 +214,7 @@ class Model:
             self.wrong |= bool(self.known[0, block == BLOCK, agent].max() < number)
 
 
-def made_of(m, number, step, S, A, B, bars, a):
+def made_of(m, number, step, S, A, B, bars, a, fixed, held):
     """Return the op of a step."""
     place, bar = PLACES[step.place][0], at(bars, step.bar)
     whole = box_of(S, 0, WIDTH)
@@ -212,6 +226,8 @@ def made_of(m, number, step, S, A, B, bars, a):
     given = {
         "write": lambda: m.op(ops.Store, at(S, place), a),
         "read": lambda: m.op(ops.Load, a, at(S, place)),
+        "number": lambda: m.op(ops.Store, at(S, place), fixed),
+        "chance": lambda: m.op(ops.Store, at(S, place), held),
         "copy": lambda: m.op(ops.CpAsync, CP4, at(S, place), at(A, tid)),
         "store": lambda: m.op(ops.TmaStore, B[0], (box,), whole),
         "multicast": lambda: m.op(ops.If, first, (load,), (), "block"),
@@ -250,17 +266,20 @@ def plan_of(steps, counts, cluster):
     m = Maker(threads=WIDTH, grid=(BLOCKS, 1, 1), cluster=(BLOCKS if cluster else 1, 1, 1))
     A, B = m.tensor("A", "f32"), m.tensor("B", "f32")
     S, a = m.smem("S", "f32", WIDTH), m.reg("a", "f32")
+    fixed, held = m.reg("fixed", "f32"), m.reg("held", "f32")
     bars = m.smem("bars", "u64", MOST)
     inits = tuple(m.op(ops.MbarInit, at(bars, k), n) for k, n in counts.items())
     fenced = m.op(ops.Fence, "mbarrier_init")
     body = [
         m.op(ops.Fill, a, 1),
+        m.op(ops.Fill, fixed, 2),
+        m.op(ops.Load, held, at(A, tid)),
         m.op(ops.Store, at(S, tid), a),
         m.op(ops.If, same(tid, 0), (*inits, fenced), (), "thread"),
         m.op(ops.Fence, "proxy_async"),
         m.op(ops.Barrier, "cluster" if cluster else "block"),
     ]
-    given = S, A, B, bars, a
+    given = S, A, B, bars, a, fixed, held
     body += [made_of(m, number, step, *given) for number, step in enumerate(steps)]
     return m.plan(*body)
 
@@ -285,8 +304,8 @@ def programs(draw, cluster):
         elif kind == "return":
             masks = ["quarter", "odd", "another", "more in block 1"]
         mask, bar = draw(st.sampled_from(masks)), draw(st.integers(0, max(0, bars - 1)))
-        if kind != "read":
-            places.remove("one")
+        if kind in ("write", "copy", "store"):
+            places = [place for place in places if place not in SHARED]
         if kind == "return":
             alive = alive & ~MASKS[mask][1]
         elif kind in ("arrive", *TELLS, "multicast"):

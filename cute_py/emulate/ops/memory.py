@@ -11,7 +11,7 @@ from cute_py.atoms.copy import Copy_Op
 from cute_py.atoms.tensor_map import MOST_EXTENT, unreachable
 from cute_py.emulate.access import Located, slots_of
 from cute_py.emulate.bits import from_bytes, numpy_type, recast, to_bytes
-from cute_py.emulate.clocks import BULK, BULK_WRITE, COPY, THREAD
+from cute_py.emulate.clocks import BULK, BULK_WRITE, COPY, SEVERAL, THREAD
 from cute_py.emulate.cohorts import Cohort, Run
 from cute_py.emulate.numerics import function
 from cute_py.emulate.ops.order import require_warps, threads_of, value_at
@@ -22,6 +22,7 @@ from cute_py.emulate.releases import places_of, shared_places
 from cute_py.emulate.resources import PLAIN
 from cute_py.emulate.spans import LANES, Array
 from cute_py.emulate.storages import Place
+from cute_py.emulate.values import lanes_that_differ
 from cute_py.plan import ops
 
 if TYPE_CHECKING:
@@ -97,37 +98,38 @@ def store(program: Program, op: ops.Store) -> Run:
 
 
 def _write(located: Located, place: Place, c: Cohort, values: Array) -> None:
-    """Write values, and refuse where lanes of one warp write different ones to one address."""
+    """Write values, and refuse where lanes of one warp write different ones to one address, or such
+    that are equal by chance.
+    """
     written = located.store(c, place, values)
     if "shared" not in located.checks or not located.smem or located.packed:
         return
+    found = lanes_that_differ(c, located, place) if _may_meet(located, place, c) else None
+    if found is None:
+        return
+    where, other = found
     items = np.broadcast_to(place.items, written.shape)
     now = located.take(c, items, located.nbytes, place.blocks)
-    same = now.view(np.uint8) == np.ascontiguousarray(written).view(np.uint8)
-    if same.all():
-        return
-    differs = ~same.reshape(*written.shape, -1).all(-1)
-    if place.active is not None:
-        differs &= place.active
-    for where in np.argwhere(differs):
-        b, w, lane, v = (int(i) for i in where)
-        mine = items[b, w] == items[b, w, lane, v]
-        if place.blocks is not None:
-            mine &= place.blocks[b, w] == place.blocks[b, w, lane]
-        if place.active is not None:
-            mine = mine & np.broadcast_to(place.active, written.shape)[b, w]
-        mine[lane, v] = False
-        if mine.any():
-            other = int(np.argwhere(mine)[-1][0])
-            offset = int(np.broadcast_to(place.offsets, written.shape)[b, w, lane, v])
-            raise c.fault(
-                "emulate-lanes",
-                located.op,
-                (b, w, lane),
-                other=other,
-                storage=located.access.storage,
-                offset=offset,
-            )
+    bits = [np.ascontiguousarray(x[where]).view(np.uint8) for x in (now, written)]
+    raise c.fault(
+        "emulate-lanes",
+        located.op,
+        where[:3],
+        values="values, equal here by chance,"
+        if (bits[0] == bits[1]).all()
+        else "different values",
+        other=other,
+        storage=located.access.storage,
+        offset=int(np.broadcast_to(place.offsets, written.shape)[where]),
+    )
+
+
+def _may_meet(located: Located, place: Place, c: Cohort) -> bool:
+    """Tell whether lanes of a warp may store to one address of shared memory."""
+    shadow = c.batch.shadow
+    if shadow is None or place.blocks is not None or isinstance(located.op, ops.StMatrix):
+        return True
+    return bool((shadow.touch(c.span, located, place, whole=False).who & SEVERAL).any())
 
 
 @handles(ops.Prefetch)
@@ -449,11 +451,10 @@ class Box:
         where: tuple[int, int, int],
         index: Array,
         op: ops.TmaLoad | ops.TmaStore,
-        values: Array | None = None,
         agent: int = THREAD,
         who: int | None = None,
     ) -> None:
-        """Refuse a read of elements, or a write of values, that nothing orders; by an engine."""
+        """Refuse a read or a write of elements that nothing orders; by an engine."""
         watch = c.batch.globals
         region = None if watch is None else watch.regions.of.get(self.name)
         if watch is None or region is None:
@@ -466,18 +467,10 @@ class Box:
         touch = watch.touched(c.span, region, self.name, op, g, ids, agent, who)
         if touch is None:
             return
-        if values is None or touch.kind != PLAIN:
-            watch.read(touch)
-            return
-        each = array.itemsize // region.granule
-
-        def same() -> Array:
-            bits = [np.ascontiguousarray(x).view(np.uint8) for x in (array.data[index], values)]
-            return np.repeat((bits[0] == bits[1]).reshape(len(index), -1).all(-1), each)
-
-        touch.same = same
-        watch.write(touch)
-        touch.same = None
+        if touch.kind == PLAIN and isinstance(op, ops.TmaStore):
+            watch.write(touch)
+        else:
+            watch.access(touch)
 
 
 def pixels(
@@ -587,7 +580,7 @@ def tma_store(program: Program, op: ops.TmaStore) -> Run:
                 raise c.batch.faults.fault("emulate-read-only", op, storage=op.tensor)
             data = array.data
             result = values if combine is None else combine(data[at], values)
-            box.judge(c, where, at, op, result, agent=BULK_WRITE)
+            box.judge(c, where, at, op, agent=BULK_WRITE)
             data[at] = result
 
     return run
