@@ -7,6 +7,7 @@ beyond it.
 
 from __future__ import annotations
 
+from itertools import accumulate
 from math import gcd
 
 from cute_py.errors import refusal
@@ -86,31 +87,47 @@ def _is_one_to_one(steps: Steps, layout: Layout) -> bool:
     """Decide by removing modes whose index follows from the offset. The answer is no if two modes
     share an offset, or if there are more indices than offsets.
     """
-    core = list(steps)
-    while (known := next((mode for mode in core if _is_legible(mode, core)), None)) is not None:
-        core.remove(known)
+    core = _illegible(steps)
     if not core:
         return True
-    if any(_meet(a, b) for i, a in enumerate(core) for b in core[:i]):
-        return False
     d, s = [list(part) for part in zip(*core, strict=True)]
-    if product(tuple(s)) > reach(s, d) // gcd(*d) + 1:
+    if product(tuple(s)) > reach(s, d) // gcd(*d) + 1 or _two_meet(core):
         return False
     table = _tabulated(s, d, layout, "is_injective")
     return _count_distinct(table) == len(table)
 
 
-def _is_legible(mode: tuple[int, int], steps: Steps) -> bool:
-    """Return whether the mode's index follows from the offset: by its size, for a stride beyond
-    what the other modes reach together, or by its remainder modulo the other strides.
+def _illegible(steps: Steps) -> Steps:
+    """Return the modes whose indices do not follow from the offset: neither by size, for a stride
+    beyond what the other modes reach together, nor by the remainder modulo the other strides. Each
+    mode is judged without those that are known already.
     """
-    others = list(steps)
-    others.remove(mode)
-    d, s = mode
-    if d > sum([step * (extent - 1) for step, extent in others]):
-        return True
-    common = gcd(*[step for step, _ in others])
-    return common // gcd(common, d) >= s
+    core, before = list(steps), -1
+    while len(core) != before:
+        before = len(core)
+        total = sum([d * (s - 1) for d, s in core])
+        while core and core[-1][0] > total - core[-1][0] * (core[-1][1] - 1):
+            d, s = core.pop()
+            total -= d * (s - 1)
+        beyond = list(accumulate([d for d, _ in reversed(core)], gcd, initial=0))[-2::-1]
+        core, common, candidates = [], 0, core
+        for (d, s), rest in zip(candidates, beyond, strict=True):
+            others = gcd(common, rest)
+            if others // gcd(others, d) < s:
+                core.append((d, s))
+                common = gcd(common, d)
+    return core
+
+
+NEAR = 16
+
+
+def _two_meet(steps: Steps) -> bool:
+    """Return whether two of the modes, sorted by stride, are known to share an offset: of many
+    modes, neighbours alone are compared.
+    """
+    pairs = [(low, high) for k, high in enumerate(steps) for low in steps[max(k - NEAR, 0) : k]]
+    return any(_meet(low, high) for low, high in pairs)
 
 
 def _meet(a: tuple[int, int], b: tuple[int, int]) -> bool:
@@ -275,6 +292,8 @@ def contains(a: AnyLayout, b: AnyLayout) -> bool:
     >>> contains(Layout((4, 8), (8, 1)), Layout(16, 2)), contains(Layout(16, 2), Layout(4, 1))
     (True, False)
     """
+    for layout in (a, b):
+        require_mapped(layout, "contains")
     a, b = below_one_map(a, b)
     outer, inner = _bounds(a, "contains"), _bounds(b, "contains")
     if a == b:
@@ -303,6 +322,8 @@ def overlaps(a: AnyLayout, b: AnyLayout, offset: int = 0) -> bool:
     >>> overlaps(Layout(4, 2), Layout(4, 2), 1), overlaps(Layout(4, 2), Layout(4, 2), 6)
     (False, True)
     """
+    for layout in (a, b):
+        require_mapped(layout, "overlaps")
     shift = ints.as_int(ints.normalize(offset, "overlaps"), "overlaps")
     if shift == 0:
         a, b = below_one_map(a, b)

@@ -168,6 +168,22 @@ def filled(coord, shape):
     return coords
 
 
+def index_of(coord, shape):
+    """Return the index of a coordinate whose parts may be indices of nested modes."""
+    if not isinstance(coord, tuple):
+        return coord
+    index = 0
+    for part, mode in reversed(list(zip(coord, shape, strict=True))):
+        index = index * prod(model.leaves(mode)) + index_of(part, mode)
+    return index
+
+
+def packs(*call):
+    """Return whether the modes that move in the result fill 0, 1, 2, ... without a hole, once."""
+    *_, result = call
+    return sorted(model.sums(model.dense(result))) == list(range(max(table(result)) + 1))
+
+
 def inverse_is_right(layout, result):
     """layout(R(layout(i))) == layout(i)."""
     offsets = table(layout)
@@ -178,7 +194,13 @@ MEANINGS = {
     "ceil_div": ceil_div_is_right,
     "complement": complement_is_right,
     "composition": composition_is_right,
+    "crd2crd": lambda coord, source, target, result: (
+        index_of(result, target) == index_of(coord, source)
+    ),
     "left_inverse": inverse_is_right,
+    "make_fragment_like": packs,
+    "make_layout_like": packs,
+    "make_ordered_layout": packs,
     "logical_product": product_is_right,
     "raked_product": raked_product_is_right,
     "max_common_layout": common_layout_is_right,

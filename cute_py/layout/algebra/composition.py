@@ -358,26 +358,32 @@ def _packed(a: Layout, b: Layout) -> tuple[Layout, Callable[[int], Any], Callabl
     coordinate.
     """
     paths = sorted({step.path for step in a._d if step.__class__ is ScaledBasis})
+    places = {path: k for k, path in enumerate(paths)}
     odd = next((step for step in a._d if step.__class__ is not ScaledBasis and step), None)
     if odd is not None:
         raise refusal("mixed-strides", operation="composition", value=odd, basis=a)
     reach = 1 + sum(s * abs(d) for s, d in zip(b._s, b._d, strict=True))
     largest = max(abs(step.value) for step in a._d if step.__class__ is ScaledBasis)
-    radix = 4 * reach * (largest + 1)
+    bits = (4 * reach * (largest + 1)).bit_length()
+    half = 1 << bits - 1
 
     def pack(step: Leaf) -> int:
-        return step.value * radix ** paths.index(step.path) if step.__class__ is ScaledBasis else 0
+        return step.value << bits * places[step.path] if step.__class__ is ScaledBasis else 0
 
-    def steps(packed: int) -> list[tuple[int, ScaledBasis]]:
-        digits = []
-        for path in paths:  # signed digits, each between -radix/2 and radix/2
-            digit = (packed + radix // 2) % radix - radix // 2
-            packed = (packed - digit) // radix
-            digits.append((digit, ScaledBasis(1, path)))
+    def nonzero(packed: int) -> dict[int, int]:
+        digits = {}  # signed, each between -half and half
+        while packed:
+            k = ((packed & -packed).bit_length() - 1) // bits
+            digits[k] = ((packed >> bits * k) + half) % (2 * half) - half
+            packed -= digits[k] << bits * k
         return digits
 
+    def steps(packed: int) -> list[tuple[int, ScaledBasis]]:
+        digits = nonzero(packed)
+        return [(digits.get(k, 0), ScaledBasis(1, path)) for k, path in enumerate(paths)]
+
     def unpack(packed: int) -> Leaf:
-        parts = [digit * unit for digit, unit in steps(packed) if digit]
+        parts = [ScaledBasis(digit, paths[k]) for k, digit in nonzero(packed).items()]
         if len(parts) > 1:
             shown = " + ".join(map(str, parts))
             raise refusal("composition-diagonal", operation="composition", a=a, strides=shown)
