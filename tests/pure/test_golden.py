@@ -132,9 +132,12 @@ def raked_product_is_right(block, tiler, result):
 
 
 def common_vector(a, b):
-    """Return the largest n with a(R(k)) == b(R(k)) == k for k < n, R the right inverse of b."""
-    places = model.table(cute.right_inverse(b))
-    return next((k for k, x in enumerate(places) if not at(a, x) == at(b, x) == k), len(places))
+    """Return the largest n with a(R(k)) == b(R(k)) == k for k < n, R the right inverse of b, whose
+    values are indices of both.
+    """
+    places, size = model.table(cute.right_inverse(b)), cute.size(a)
+    ends = (k for k, x in enumerate(places) if x >= size or not at(a, x) == at(b, x) == k)
+    return next(ends, len(places))
 
 
 def common_layout_is_right(a, b, result):

@@ -8,7 +8,7 @@ derivation).
 from __future__ import annotations
 
 from itertools import accumulate
-from math import gcd
+from math import gcd, prod
 from operator import mul
 
 from cute_py.errors import LayoutError, refusal
@@ -78,8 +78,8 @@ def require_offsets(operation: str, *layouts: Layout) -> None:
 def common_run(
     operation: str, a: Layout, b: Layout, told: list[str] | None = None
 ) -> tuple[Layout, IntTuple]:
-    """Return R = right_inverse(b), and the largest known n with a(R(i)) == i for all i < n; `told`
-    receives the decisions.
+    """Return R = right_inverse(b), and the largest known n for which R(i) is an index of a and
+    a(R(i)) == i for all i < n; `told` receives the decisions.
     """
     require_offsets(operation, a, b)
     words = [] if told is None else told
@@ -92,12 +92,44 @@ def common_run(
             raise
         run = _first_values(a, inverse)
         words.append(f"no layout is a o right_inverse(b), which starts with 0 to {run - 1}")
-        return inverse, run
+        return inverse, _inside(a, inverse, run, words)
     extents, strides = coalesced(both)
     run = extents[0] if ints.is_one(strides[0]) else 1
     ahead = strides[1:2] if ints.is_one(strides[0]) else strides[:1]
     words += stops(f"a o right_inverse(b) = {both} counts to {run}", [(d, run) for d in ahead])
-    return inverse, run
+    return inverse, _inside(a, inverse, run, words)
+
+
+def _inside(a: Layout, inverse: Layout, run: IntTuple, told: list[str]) -> IntTuple:
+    """Return the largest known n <= run such that inverse(i) is an index of a for all i < n."""
+    size = a.size()
+    if ints.leq(inverse.cosize(), size):
+        return run
+    modes = list(zip(inverse._s, inverse._d, strict=True))
+    if a._kind == INTS == inverse._kind:
+        n = _first_beyond(modes, size)
+    else:
+        while len(modes) > 1 and not ints.leq(of_modes(modes).cosize(), size):
+            modes.pop()
+        inside = of_modes(modes)
+        n = inside.size() if ints.leq(inside.cosize(), size) else 1
+    if ints.leq(run, n):
+        return run
+    told.append(f"right_inverse(b) leaves the {size} indices of a after {n}")
+    return n if ints.leq(n, run) else 1
+
+
+def _first_beyond(modes: list[tuple[int, int]], size: int) -> int:
+    """Return the least index at which modes of strides >= 0 reach `size`, which they do reach."""
+    below, index = prod([extent for extent, _ in modes]), 0
+    reach = sum([(extent - 1) * step for extent, step in modes])
+    for extent, step in reversed(modes):
+        below //= extent
+        reach -= (extent - 1) * step
+        if size > reach:
+            steps = -((reach - size) // step)
+            index, size = index + steps * below, size - steps * step
+    return index
 
 
 def _first_values(a: Layout, inverse: Layout) -> int:
