@@ -7,7 +7,6 @@ beyond it.
 
 from __future__ import annotations
 
-from itertools import accumulate
 from math import gcd
 
 from cute_py.errors import refusal
@@ -31,14 +30,14 @@ from cute_py.layout.offsets import (
     values_at_all,
 )
 from cute_py.layout.offsets import offsets as offsets  # found here by Layout.offsets
+from cute_py.layout.one_to_one import first_gap, steps_of, undecided
 from cute_py.layout.tuples import product
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cute_py.layout.offsets import Table
+    from cute_py.layout.one_to_one import Steps
     from cute_py.layout.types import AnyLayout
-
-    Steps = list[tuple[int, int]]  # (|stride|, extent) of modes that move, the smallest first
 
 
 # -- injective
@@ -76,64 +75,16 @@ def _count_distinct(table: Table) -> int:
 
 
 def _steps(layout: Layout) -> Steps:
-    """Return the modes of nonzero stride, made positive: a mode of negative stride has the same
-    offsets from its other end.
-    """
-    pairs = zip(layout._s, layout._d, strict=True)
-    return sorted([(abs(d), s) for s, d in pairs if s > 1 and d])
+    return steps_of(zip(layout._s, layout._d, strict=True))
 
 
 def _is_one_to_one(steps: Steps, layout: Layout) -> bool:
-    """Decide by removing modes whose index follows from the offset. The answer is no if two modes
-    share an offset, or if there are more indices than offsets.
-    """
-    core = _illegible(steps)
+    core = undecided(steps)
     if not core:
-        return True
+        return core is not None
     d, s = [list(part) for part in zip(*core, strict=True)]
-    if product(tuple(s)) > reach(s, d) // gcd(*d) + 1 or _two_meet(core):
-        return False
     table = _tabulated(s, d, layout, "is_injective")
     return _count_distinct(table) == len(table)
-
-
-def _illegible(steps: Steps) -> Steps:
-    """Return the modes whose indices do not follow from the offset: neither by size, for a stride
-    beyond what the other modes reach together, nor by the remainder modulo the other strides. Each
-    mode is judged without those that are known already.
-    """
-    core, before = list(steps), -1
-    while len(core) != before:
-        before = len(core)
-        total = sum([d * (s - 1) for d, s in core])
-        while core and core[-1][0] > total - core[-1][0] * (core[-1][1] - 1):
-            d, s = core.pop()
-            total -= d * (s - 1)
-        beyond = list(accumulate([d for d, _ in reversed(core)], gcd, initial=0))[-2::-1]
-        core, common, candidates = [], 0, core
-        for (d, s), rest in zip(candidates, beyond, strict=True):
-            others = gcd(common, rest)
-            if others // gcd(others, d) < s:
-                core.append((d, s))
-                common = gcd(common, d)
-    return core
-
-
-NEAR = 16
-
-
-def _two_meet(steps: Steps) -> bool:
-    """Return whether two of the modes, sorted by stride, are known to share an offset: of many
-    modes, neighbours alone are compared.
-    """
-    pairs = [(low, high) for k, high in enumerate(steps) for low in steps[max(k - NEAR, 0) : k]]
-    return any(_meet(low, high) for low, high in pairs)
-
-
-def _meet(a: tuple[int, int], b: tuple[int, int]) -> bool:
-    """Return whether i steps of mode a are j steps of mode b, for i and j within their extents."""
-    common = gcd(a[0], b[0])
-    return b[0] // common < a[1] and a[0] // common < b[1]
 
 
 def _tabulated(s: list[int], d: list[int], layout: AnyLayout, operation: str) -> Table:
@@ -213,25 +164,13 @@ def _is_onto(layout: Layout, count: int) -> bool:
     end = low + count
     if count <= 0 or end > top + 1:
         return count <= 0
-    gap = _first_gap(steps)
+    gap = first_gap(steps)
     if gap >= end:
         return True
     if low <= gap or low <= top - gap < end:
         return False
     table = _tabulated([s for _, s in steps], [d for d, _ in steps], layout, "is_surjective")
     return _hits_all(table, low, count)
-
-
-def _first_gap(steps: Steps) -> int:
-    """Return the first offset that the modes do not reach: they fill all offsets below it, and
-    every later stride exceeds it.
-    """
-    filled = 1
-    for d, s in steps:
-        if d > filled:
-            break
-        filled += d * (s - 1)
-    return filled
 
 
 def _hits_all(table: Table, low: int, count: int) -> bool:
@@ -259,7 +198,7 @@ def _filled_aligned(layout: AnyLayout) -> int:
     inner = layout.inner
     if inner._kind != INTS or layout.offset != 0 or not _is_bijection(layout.outer):
         return 0
-    filled = _first_gap(_steps(inner))
+    filled = first_gap(_steps(inner))
     whole = filled == inner.cosize() and min(inner._d, default=0) >= 0
     return filled if whole and filled % layout.outer.period == 0 else 0
 
@@ -361,4 +300,4 @@ def _bounds(layout: AnyLayout, operation: str) -> tuple[int, int, bool] | None:
     steps = _steps(layout)
     span = sum([d * (s - 1) for d, s in steps])
     low = sum([d * (s - 1) for s, d in zip(layout._s, layout._d, strict=True) if d < 0])
-    return low, low + span, _first_gap(steps) == span + 1
+    return low, low + span, first_gap(steps) == span + 1

@@ -11,6 +11,7 @@ from cute_py.lazy import lazy
 __getattr__, __dir__ = lazy(
     __name__,
     {
+        "layout.algebra.complement": "tiles_over",
         "layout.composed": (
             "compose_special inverse_composed offset_composed query_composed slice_composed"
         ),

@@ -13,7 +13,7 @@ from math import prod
 from cute_py.errors import CuteError, refusal, shorten
 from cute_py.integers import ints
 from cute_py.integers.ints import add, divides, less, mul, same
-from cute_py.layout import Mapped
+from cute_py.layout import Mapped, special
 from cute_py.records import Value
 
 TYPE_CHECKING = False
@@ -292,16 +292,15 @@ def ceil_div(a: IntTuple, b: IntTuple) -> IntTuple:
     """Return how many `b` cover `a`, rounded up, mode by mode (missing modes of b count as 1).
 
     An integer b is used up from the left: ceil_div((8,4), 16) is (1,2). A Layout b gives the shape
-    of its complement in a. Raises LayoutError when b has more modes than a. Source: cutlass
+    of its complement in a. Raises LayoutError when b has more modes than a, or leaves some of a in
+    no tile. Source: cutlass
     int_tuple.hpp, layout.hpp `ceil_div`.
 
     >>> ceil_div(9, 4), ceil_div((8, 4), 16), ceil_div((9, 8), (4, 2))
     (3, (1, 2), (3, 4))
     """
     if is_shaped(b):
-        from cute_py import complement  # which is a layer above
-
-        return complement(b, read(a, "ceil_div")).shape
+        return special.tiles_over(b, read(a, "ceil_div")).shape
     a, b = read(a, "ceil_div"), read(b, "ceil_div")
     if a.__class__ is tuple and b.__class__ is tuple:
         return tuple([ceil_div(x, y) for x, y in _paired("ceil_div", a, b, fill=True)])

@@ -131,6 +131,20 @@ def raked_product_is_right(block, tiler, result):
     return product_is_right(block, tiler, cute.make_layout(blocks, copies))
 
 
+def tile_to_shape_is_right(block, shape, *rest):
+    """Each mode is (the block's, copies) of the shape's size, and no two copies overlap."""
+    result = rest[-1]
+    targets = shape if isinstance(shape, tuple) else (shape,)
+    modes = [(mode.shape, mode.stride) for mode in result]
+    sizes = [prod(model.leaves(mode[0])) for mode in modes] == [
+        prod(model.leaves(target)) for target in targets
+    ]
+    cells = len(set(model.table(block))) * prod(prod(model.leaves(s[1])) for s, _ in modes)
+    same = sorted(model.sums([(s, d) for m in modes for s, d in model.modes((m[0][0], m[1][0]))]))
+    whole = len(set(model.table(result))) == cells and same == sorted(model.table(block))
+    return sizes and whole
+
+
 def common_vector(a, b):
     """Return the largest n with a(R(k)) == b(R(k)) == k for k < n, R the right inverse of b, whose
     values are indices of both.
@@ -206,6 +220,9 @@ MEANINGS = {
     "make_ordered_layout": packs,
     "logical_product": product_is_right,
     "raked_product": raked_product_is_right,
+    "tile_to_shape": tile_to_shape_is_right,
+    "tiled_product": product_is_right,
+    "zipped_product": product_is_right,
     "max_common_layout": common_layout_is_right,
     "max_common_vector": lambda a, b, result: result == common_vector(a, b),
     "recast_layout": recast_is_right,
