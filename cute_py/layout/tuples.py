@@ -291,7 +291,9 @@ def prefix_product(x: IntTuple, start: IntTuple = 1) -> IntTuple:
 def ceil_div(a: IntTuple, b: IntTuple) -> IntTuple:
     """Return how many `b` cover `a`, rounded up, mode by mode (missing modes of b count as 1).
 
-    An integer b is used up from the left: ceil_div((8,4), 16) is (1,2). A Layout b gives the shape
+    An integer b is used up from the left: ceil_div((8,4), 16) is (1,2). What a mode leaves of it is
+    rounded up, too: ceil_div((5,8), 8) is (1,4), for tiles that reach over 5 of 8 rows, 2 columns
+    each. A Layout b gives the shape
     of its complement in a. Raises LayoutError when b has more modes than a, or leaves some of a in
     no tile. Source: cutlass
     int_tuple.hpp, layout.hpp `ceil_div`.

@@ -225,6 +225,9 @@ explain-subject: `explain` is called with something that has no derivation
 size-mismatch: layouts that are added have different sizes
     - cute.layout_add(Layout(4), Layout(6))
     + cute.layout_add(Layout(4), Layout(4, 2))
+tv-map: threads and values share elements of the tile, or leave some out
+    - cute.make_layout_tv(Layout((2, 4), (1, 0)), Layout(2))
+    + cute.make_layout_tv(Layout((2, 4), (1, 2)), Layout(2))
 layout-add: no layout computes the sum of two layouts
     - cute.layout_add(Layout((2, 3), (1, 5)), Layout((3, 2), (1, 7)))
     + cute.layout_add(Layout((2, 3), (1, 5)), Layout((2, 3), (1, 7)))

@@ -251,8 +251,8 @@ def make_layout_tv(thr: Layout, val: Layout) -> tuple[Any, Layout]:
     """Return (tiler, TV layout) of threads `thr` that each hold values `val`: (thread, value) ->
     index in the tile.
 
-    Law: the TV layout is a one-to-one map of (size(thr), size(val)) onto the tile.
-    Source: cutlass copy_atom.hpp `make_tiled_copy`.
+    Law: the TV layout is a one-to-one map of (size(thr), size(val)) onto the tile. Raises
+    LayoutError where threads and values leave elements of the tile out or share some. Source: cutlass copy_atom.hpp `make_tiled_copy`.
 
     >>> tiler, tv = make_layout_tv(Layout((4, 8), (8, 1)), Layout((2, 1)))
     >>> print(tiler, tv)
@@ -267,5 +267,8 @@ def make_layout_tv(thr: Layout, val: Layout) -> tuple[Any, Layout]:
         if layout.__class__ is Layout:
             require_offsets("make_layout_tv", layout)
     mn = raked_product(thr, val)
-    tv = right_inverse(mn).with_shape((thr.size(), val.size()))
-    return product_each(mn.shape), tv
+    inverse = right_inverse(mn)
+    if ints.same(inverse.size(), mn.size()) is False:
+        facts = {"count": inverse.size(), "size": mn.size()}
+        raise refusal("tv-map", operation="make_layout_tv", thr=thr, val=val, **facts)
+    return product_each(mn.shape), inverse.with_shape((thr.size(), val.size()))

@@ -1,0 +1,456 @@
+"""Oracles of layouts: their modes, the algebra, and questions about their offsets."""
+
+from itertools import pairwise
+from math import prod
+
+import cute_py as cute
+from tests import model
+from tests.oracles import operands, oracle
+from tests.oracles.operands import at, congruent, filled, index_of, split, values
+
+
+def sizes(x):
+    return [prod(model.leaves(mode)) for mode in (x if isinstance(x, tuple) else (x,))]
+
+
+# -- queries
+
+
+@oracle("stride", "cosize", "coshape", "coprofile")
+def queries(call, name):
+    layout = call.any_layout()
+    if name == "stride":
+        plain = call.layout()
+        assert call(name, plain) == plain.stride
+        return
+    plain = isinstance(layout, cute.Layout)
+    offsets = values(layout)
+    reach = 1 + (sum((s - 1) * abs(d) for s, d in model.modes(layout)) if plain else max(offsets))
+    assert call(name, layout) == (0 if name == "coprofile" else reach)
+
+
+@oracle("get_hier_coord", "get_flat_coord", "get_1d_coord")
+def coordinate_of(call, name):
+    layout = call.layout()
+    offsets = values(layout)
+    wanted = call.rng.choice(offsets) if call.rng.random() < 0.8 else call.rng.randint(-5, 99)
+    coord = call(name, layout, wanted)
+    index = index_of(coord, layout.shape)
+    assert 0 <= index < len(offsets)
+    assert offsets[index] == wanted
+    assert name != "get_hier_coord" or coord == split(index, layout.shape)
+
+
+# -- modes
+
+
+@oracle("flatten", "group_modes", "unflatten", "append", "prepend", "make_layout")
+def regrouped(call, name):
+    layout = call.any_layout()
+    offsets, rank = values(layout), len(sizes(layout.shape))
+    if name == "flatten":
+        result = call(name, layout)
+        assert not any(isinstance(mode, tuple) for mode in operands.wrap(result.shape))
+    elif name == "unflatten":
+        flat = call("flatten", layout)
+        result = call(name, flat, layout.shape)
+        assert result.shape == layout.shape
+    elif name == "group_modes":
+        begin = call.rng.randrange(rank)
+        end = call.rng.randint(begin + 1, rank)
+        result = call(name, layout, begin, end)
+        assert len(result.shape) == rank - (end - begin) + 1
+    else:
+        other = call.layout(8, 2)
+        if name == "make_layout":
+            layout = call.layout()
+            offsets = values(layout)
+            result = call(name, layout, other)
+            assert result.shape == (layout.shape, other.shape)
+        else:
+            result = call(name, layout, other)
+        if not isinstance(layout, cute.Layout):
+            return
+        pairs = (offsets, values(other)) if name != "prepend" else (values(other), offsets)
+        offsets = [x + y for y in pairs[1] for x in pairs[0]]
+    assert values(result) == offsets
+
+
+@oracle("get", "select", "take", "replace", "zip_")
+def picked(call, name):
+    layout = call.layout()
+    shape, stride = operands.wrap(layout.shape), operands.wrap(layout.stride)
+    k, rank = call.rng.randrange(len(shape)), len(shape)
+    if name == "get":
+        result, wanted = call(name, layout, k), (shape[k], stride[k])
+    elif name == "select":
+        order = call.rng.sample(range(rank), call.rng.randint(1, rank))
+        result = call(name, layout, order)
+        wanted = tuple(shape[i] for i in order), tuple(stride[i] for i in order)
+    elif name == "take":
+        result, wanted = call(name, layout, k, rank), (shape[k:], stride[k:])
+    elif name == "replace":
+        other = call.layout(8, 2)
+        result = call(name, layout, k, other)
+        wanted = tuple(
+            (*x[:k], y, *x[k + 1 :]) for x, y in ((shape, other.shape), (stride, other.stride))
+        )
+    else:
+        other = cute.Layout(layout.shape, call.like(layout.shape, operands.stride))
+        result = call(name, layout, other)
+        if rank == 1:
+            return
+        wanted = (
+            tuple(zip(shape, operands.wrap(other.shape), strict=True)),
+            tuple(zip(stride, operands.wrap(other.stride), strict=True)),
+        )
+    assert (result.shape, result.stride) == wanted
+
+
+@oracle("slice_", "slice_and_offset", "dice", "domain_offset")
+def sliced(call, name):
+    layout = call.any_layout()
+    coord = call.free_coordinate(layout.shape)
+    if name == "domain_offset":
+        coord = call.coordinate(layout.shape)
+        if isinstance(layout, cute.Layout):
+            moved, offset = call(name, coord, layout)
+            assert moved == layout
+            assert offset == at(layout, index_of(coord, layout.shape))
+        return
+    wanted = [at(layout, index_of(full, layout.shape)) for full in filled(coord, layout.shape)]
+    if name == "slice_and_offset":
+        sub, offset = call(name, coord, layout)
+        assert [at(sub, i) + offset for i in range(len(wanted))] == wanted
+        assert model.size((sub.shape, sub.shape)) == len(wanted)
+        return
+    layout = layout if isinstance(layout, cute.Layout) else layout.inner
+    part = call(name, coord, layout)
+    fixed = operands.at_fixed(coord, layout.shape, layout.stride, fixed=name == "dice")
+    assert model.modes(part) == [mode for mode in fixed]
+
+
+# -- one layout
+
+
+@oracle("coalesce", "filter", "filter_zeros")
+def simplified(call, name):
+    layout = call.any_layout()
+    result = call(name, layout)
+    if name == "coalesce":
+        assert values(result) == values(layout)
+    else:
+        assert set(values(result)) == set(values(layout))
+    if isinstance(result, cute.Layout):
+        if name == "filter":
+            assert (0 not in model.leaves(result.stride)) or result.shape == 1
+        if name == "coalesce":
+            least = len(model.fit_any(values(layout)))
+            assert len(model.modes(result)) == max(least, 1)
+
+
+@oracle("complement")
+def complement(call, name):
+    layout, target = call.any_layout(48), call.rng.choice((None, 1, 24, 60, 96))
+    if call.rng.random() < 0.2:
+        target = call.shape()
+    result = call(name, layout, *([] if target is None else [target]))
+    rest = values(result)
+    plain = isinstance(layout, cute.Layout)
+    base = model.sums(model.dense(layout)) if plain else sorted(set(values(layout)))
+    assert rest[0] == 0 and all(x < y for x, y in pairwise(rest))
+    both = {x + y for x in base for y in rest}
+    assert len(both) == len(base) * len(rest)
+    least = 1 if target is None else prod(model.leaves(target))
+    span = max(base) - min(base) if plain else max(base)
+    assert 1 + span + rest[-1] >= least
+
+
+@oracle("right_inverse", "left_inverse", "nullspace")
+def inverses(call, name):
+    layout = call.compact() if call.rng.random() < 0.2 else call.any_layout()
+    offsets = values(layout)
+    result = call(name, layout)
+    if name == "nullspace":
+        indices = values(result)
+        assert all(offsets[i] == offsets[0] for i in indices)
+        assert len(set(indices)) == len(indices)
+        if isinstance(layout, cute.Layout):
+            zeros = [s for s, d in model.modes(layout) if not d]
+            assert len(indices) == prod(zeros)
+    elif name == "right_inverse":
+        indices = values(result)
+        assert all(0 <= i < len(offsets) for i in indices), "values that are no indices"
+        assert [offsets[i] for i in indices] == list(range(len(indices)))
+        rising = isinstance(layout, cute.Layout) and min(model.leaves(layout.stride)) >= 0
+        if rising and len(set(offsets)) == len(offsets):
+            assert len(indices) == model.largest_right_inverse(layout)
+    else:
+        back = [at(result, offset) for offset in offsets]
+        assert [at(layout, i) for i in back] == offsets
+        if len(set(offsets)) == len(offsets):
+            assert back == list(range(len(offsets)))
+
+
+@oracle("is_injective", "is_surjective", "is_bijective", "is_permutation")
+def questions(call, name):
+    layout = call.compact() if call.rng.random() < 0.2 else call.any_layout()
+    offsets = values(layout)
+    plain = isinstance(layout, cute.Layout)
+    cosize = 1 + (sum((s - 1) * abs(d) for s, d in model.modes(layout)) if plain else max(offsets))
+    count = call.rng.choice((None, None, 1, len(offsets), call.rng.randint(0, 100)))
+    once, top = len(set(offsets)) == len(offsets), cosize if count is None else count
+    onto = set(offsets) >= set(range(top))
+    only = set(offsets) == set(range(top))
+    if name in ("is_injective", "is_permutation"):
+        permutes = once and sorted(offsets) == list(range(len(offsets)))
+        assert call(name, layout) is (once if name == "is_injective" else permutes)
+    else:
+        wanted = onto if name == "is_surjective" else once and only
+        assert call(name, layout, *([] if count is None else [count])) is wanted
+
+
+@oracle("offsets", "image", "holes", "offset_grid")
+def tables(call, name):
+    layout = call.any_layout()
+    wanted = values(layout)
+    result = call(name, layout)
+    if name == "offset_grid":
+        axes = sizes(layout.shape)
+        assert list(result.shape) == axes
+        assert result.flatten(order="F").tolist() == wanted
+        return
+    top = max(map(abs, wanted)) if not isinstance(layout, cute.Layout) else None
+    reach = top if top is not None else sum((s - 1) * abs(d) for s, d in model.modes(layout))
+    expected = {
+        "offsets": wanted,
+        "image": sorted(set(wanted)),
+        "holes": sorted(set(range(reach + 1)) - set(wanted)),
+    }
+    assert result.tolist() == expected[name]
+
+
+@oracle("fit")
+def fitted(call, name):
+    layout = call.any_layout()
+    table = values(layout)
+    if call.rng.random() < 0.2:
+        table = [call.rng.randint(-3, 20) for _ in range(call.rng.randint(1, 8))]
+        assert values(call(name, table)) == table
+        return
+    result = call(name, table, layout.shape)
+    assert values(result) == table
+    assert model.refines(result.shape, layout.shape)
+
+
+@oracle("upcast", "downcast", "max_alignment", "recast_layout")
+def recast(call, name):
+    layout, n = call.any_layout(), call.rng.choice((1, 2, 2, 3, 4, 8))
+    offsets = values(layout)
+    if name == "max_alignment":
+        n = call(name, layout)
+        if n and isinstance(layout, cute.Layout):
+            assert all(n * x in offsets for x in values(call("upcast", layout, n)))
+    elif name == "recast_layout":
+        old, new = (call.rng.choice((1, 2, 4, 6, 8, 16, 32)) for _ in range(2))
+        result = call(name, layout, old, new)
+        if min(model.leaves(operands.strides_of(layout)), default=0) >= 0:
+            bits = {x * old + bit for x in offsets for bit in range(old)}
+            assert bits <= {x * new + bit for x in values(result) for bit in range(new)}
+    elif name == "upcast":
+        result = call(name, layout, n)
+        if isinstance(layout, cute.Layout):
+            assert coarse(layout, result, n) == [(x + back_of(layout, n)) // n for x in offsets]
+    else:
+        result = call(name, layout, n)
+        parts = sorted(n * x + j for x in offsets for j in range(n))
+        assert sorted(values(result)) == parts
+
+
+def back_of(layout, n):
+    """Return how far the parts below n of strides below 0 lead back."""
+    return sum(
+        -d * (min(s, n // -d) - 1) for s, d in model.modes(layout) if d < 0 and d % n and s > 1
+    )
+
+
+def coarse(layout, result, n):
+    """Return result(c // group) for every c."""
+    found = [0]
+    for (s, d), (_, step) in zip(model.modes(layout), model.modes(result), strict=True):
+        group = -(-n // abs(d)) if d % n else 1
+        found = [x + i // group * step for i in range(s) for x in found]
+    return found
+
+
+# -- two layouts
+
+
+@oracle("composition", "compose")
+def composition(call, name):
+    a, b = call.any_layout(), call.any_layout(32)
+    if call.rng.random() < 0.1:
+        a = call.swizzle()
+    if call.rng.random() < 0.2 and isinstance(a, cute.Layout):
+        return by_mode(call, name, a)
+    result = call(name, a, b)
+    assert values(result) == [at(a, x) for x in values(b)]
+    assert model.refines(result.shape, b.shape) or not isinstance(result, cute.Layout)
+
+
+def by_mode(call, name, a):
+    shape, stride = operands.wrap(a.shape), operands.wrap(a.stride)
+    tiler = tuple(call.layout(12, 2) for _ in shape)
+    result = call(name, a, tiler) if name == "composition" else call(name, a, *tiler)
+    if len(tiler) > 1:
+        for k, part in enumerate(tiler):
+            mode = (shape[k], stride[k])
+            got = model.table((result.shape[k], result.stride[k]))
+            assert got == [model.value(model.modes(mode), x) for x in model.table(part)]
+
+
+@oracle("logical_divide", "zipped_divide", "tiled_divide", "flat_divide")
+def divides(call, name):
+    layout = call.any_layout(48)
+    tiler = call.layout(16, 2) if call.rng.random() < 0.6 else call.rng.randint(1, 9)
+    result = call(name, layout, tiler)
+    tile = values(tiler) if isinstance(tiler, cute.Layout) else list(range(tiler))
+    offsets = values(layout)
+    found = values(result)
+    assert found[: len(tile)] == [at(layout, x) for x in tile]
+    assert set(found) >= set(offsets)
+
+
+@oracle("tile_unzip")
+def unzipped(call, name):
+    a, b = (call.layout(24, 1) for _ in range(2))
+    tilers = tuple(call.rng.choice([n for n in range(1, 9) if x.size() % n == 0]) for x in (a, b))
+    whole = call("make_layout", a, b)
+    divided = call("logical_divide", whole, tilers)
+    result = call(name, divided, tilers)
+    first, second = (values(cute.Layout(s, d)) for s, d in zip(divided.shape, divided.stride, strict=True))
+    m, n = tilers
+    wanted = [
+        first[i + m * k] + second[j + n * h]
+        for h in range(len(second) // n)
+        for k in range(len(first) // m)
+        for j in range(n)
+        for i in range(m)
+    ]
+    assert values(result) == wanted
+
+
+@oracle("logical_product", "zipped_product", "tiled_product", "flat_product", "blocked_product", "raked_product")
+def products(call, name):
+    block = call.layout(24, 3)
+    tiler = call.layout(12, 2, down=False) if call.rng.random() < 0.6 else call.rng.randint(1, 6)
+    if call.rng.random() < 0.2:
+        block = call.swizzled(32)
+    result = call(name, block, tiler)
+    places = values(tiler) if isinstance(tiler, cute.Layout) else list(range(tiler))
+    blocks = values(block)
+    plain = isinstance(block, cute.Layout)
+    cells = values(result)
+    if plain:
+        # every copy is the block, moved; copies of different places share nothing
+        assert len(cells) == len(blocks) * len(places)
+        different = len(set(blocks)) * len(set(places))
+        assert len(set(cells)) == different
+        if name in ("logical_product", "zipped_product", "tiled_product", "flat_product"):
+            moves = [x - blocks[0] for x in cells[:: len(blocks)]]
+            assert cells == [x + move for move in moves for x in blocks]
+            order = sorted(range(len(places)), key=places.__getitem__)
+            assert all(
+                (moves[i] < moves[j]) == (places[i] < places[j]) for i, j in pairwise(order)
+            )
+        return
+    assert len(set(cells)) <= len(set(blocks)) * len(set(places))
+
+
+@oracle("tile_to_shape")
+def repeated(call, name):
+    block = call.layout(24, 3)
+    shape = tuple(s * call.rng.randint(1, 4) for s in sizes(block.shape))
+    if call.rng.random() < 0.2:
+        shape = (*shape, call.rng.randint(1, 3))
+    order = tuple(call.rng.randint(0, 3) for _ in shape)
+    shape = shape[0] if len(shape) == 1 and call.rng.random() < 0.5 else shape
+    more = [order] if isinstance(shape, tuple) and call.rng.random() < 0.5 else []
+    result = call(name, block, shape, *more)
+    assert sizes(result.shape) == sizes(shape)
+    copies = prod(sizes(shape)) // model.size(block)
+    assert len(set(values(result))) == len(set(values(block))) * copies
+
+
+@oracle("contains", "overlaps", "equivalent")
+def relations(call, name):
+    a, b = call.any_layout(), call.any_layout()
+    if call.rng.random() < 0.3:
+        b = call("coalesce", a)
+    x, y = values(a), values(b)
+    if name == "overlaps":
+        shift = call.rng.choice((0, 0, 1, -3, 17))
+        assert call(name, a, b, shift) is (not {v + shift for v in y}.isdisjoint(x))
+    else:
+        wanted = set(y) <= set(x) if name == "contains" else x == y
+        assert call(name, a, b) is wanted
+
+
+@oracle("max_common_layout", "max_common_vector")
+def common(call, name):
+    a = call.compact() if call.rng.random() < 0.4 else call.any_layout()
+    b = call.rng.choice((a, call.compact(), call.any_layout()))
+    x, y = values(a), values(b)
+    result = call(name, a, b)
+    if name == "max_common_layout":
+        indices = values(result)
+        assert all(0 <= i < min(len(x), len(y)) for i in indices), "values that are no indices"
+        assert [x[i] for i in indices] == [y[i] for i in indices] == list(range(len(indices)))
+        return
+    assert 1 <= result <= min(len(set(x)), len(set(y)))
+    plain = isinstance(a, cute.Layout) and isinstance(b, cute.Layout)
+    if plain and len(set(x)) == len(x) and len(set(y)) == len(y):
+        run = 0
+        while run in x and run in y and x.index(run) == y.index(run):
+            run += 1
+        assert result <= max(run, 1)
+        assert result == call("max_common_vector", b, a)
+
+
+@oracle("layout_add", "common_refinement")
+def sums(call, name):
+    a = call.layout()
+    b = cute.Layout(a.shape, call.like(a.shape, operands.stride))
+    if call.rng.random() < 0.5:
+        b = call.layout()
+    result = call(name, a, b)
+    x, y = values(a), values(b)
+    if name == "layout_add":
+        assert values(result) == [p + q for p, q in zip(x, y, strict=True)]
+    elif result is not None and len(x) == len(y):
+        cuts = set(ends(model.fit_any(x))) | set(ends(model.fit_any(y)))
+        assert set(ends([(s, 1) for s in result])) == cuts
+
+
+def ends(pairs):
+    """Return the products of the first extents."""
+    found, size = {1}, 1
+    for extent, _ in pairs:
+        size *= extent
+        found.add(size)
+    return found
+
+
+@oracle("domain_distribute", "make_layout_tv")
+def distributed(call, name):
+    if name == "domain_distribute":
+        shape, n = call.shape(), call.rng.randint(1, 24)
+        indices = values(call(name, shape, n))
+        assert indices[0] == 0 and all(x < y for x, y in pairwise(indices))
+        assert n % len(indices) == 0 and prod(model.leaves(shape)) % len(indices) == 0
+        assert indices[-1] < prod(model.leaves(shape))
+        return
+    thr, val = call.compact(16), call.compact(12)
+    tile, tv = call(name, thr, val)
+    assert sorted(values(tv)) == list(range(prod(model.leaves(tile))))
+    assert sizes(tv.shape) == [model.size(thr), model.size(val)]
