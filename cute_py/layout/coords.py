@@ -15,7 +15,6 @@ from cute_py.integers.ints import add, div, mod, mul
 from cute_py.layout.basis import ScaledBasis, make_basis_like, sum_steps
 from cute_py.layout.tuples import (
     congruent,
-    flatten,
     is_shaped,
     is_underscore,
     leaves,
@@ -26,7 +25,6 @@ from cute_py.layout.tuples import (
     read,
     show,
     transform_leaf,
-    wrap,
     wrong_argument,
 )
 from cute_py.records import Value
@@ -375,6 +373,9 @@ def _ascending(ranks: list[Any]) -> list[int]:
     def above(i: int, j: int) -> bool:
         return ints.settle(ints.less, ranks[j], ranks[i], "compact_order")
 
+    def compare(i: int, j: int) -> int:
+        return above(i, j) - above(j, i)
+
     if all(rank.__class__ is int for rank in ranks):
         return sorted(range(len(ranks)), key=ranks.__getitem__)
-    return sorted(range(len(ranks)), key=cmp_to_key(lambda i, j: above(i, j) - above(j, i)))
+    return sorted(range(len(ranks)), key=cmp_to_key(compare))

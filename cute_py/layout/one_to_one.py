@@ -1,5 +1,4 @@
-"""Whether modes of ints give each offset once, decided from extents and strides as far as they go.
-"""
+"""Whether modes of ints give each offset once, by extents and strides as far as these decide."""
 
 from __future__ import annotations
 

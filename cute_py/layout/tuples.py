@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from math import prod
 
-from cute_py.errors import CuteError, refusal, shorten
+from cute_py.errors import CuteError, readable, refusal, shorten
 from cute_py.integers import ints
 from cute_py.integers.ints import add, divides, less, mul, same
 from cute_py.layout import Mapped, special
@@ -530,7 +530,7 @@ def show(x: IntTuple) -> str:
     """
     if x.__class__ is tuple:
         return "(" + ",".join([show(mode) for mode in x]) + ")"
-    return "_" if x is None else str(x)
+    return "_" if x is None else str(readable(x))
 
 
 def _paired(

@@ -159,7 +159,7 @@ def index_of(coord, shape):
 
 
 def split(index, shape):
-    """Return the coordinate of an index, of the profile of the shape; the last mode is unbounded."""
+    """Return the coordinate of an index, of the shape's profile; the last mode is unbounded."""
     if not isinstance(shape, tuple):
         return index
     parts = []

@@ -76,7 +76,9 @@ def parts(guide, fine):
     return prod(model.leaves(fine))
 
 
-@oracle("inner_product", "transform_leaf", "round_up", "elem_less", "elem_leq", "elem_gtr", "elem_geq")
+@oracle(
+    "inner_product", "transform_leaf", "round_up", "elem_less", "elem_leq", "elem_gtr", "elem_geq"
+)
 def leaf_by_leaf(call, name):
     a, b = two(call)
     if name == "transform_leaf":

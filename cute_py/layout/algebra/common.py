@@ -252,7 +252,8 @@ def make_layout_tv(thr: Layout, val: Layout) -> tuple[Any, Layout]:
     index in the tile.
 
     Law: the TV layout is a one-to-one map of (size(thr), size(val)) onto the tile. Raises
-    LayoutError where threads and values leave elements of the tile out or share some. Source: cutlass copy_atom.hpp `make_tiled_copy`.
+    LayoutError where threads and values leave elements of the tile out or share some. Source:
+    cutlass copy_atom.hpp `make_tiled_copy`.
 
     >>> tiler, tv = make_layout_tv(Layout((4, 8), (8, 1)), Layout((2, 1)))
     >>> print(tiler, tv)

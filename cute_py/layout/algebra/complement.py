@@ -47,8 +47,8 @@ def complement(layout: AnyLayout, target: IntTuple = None) -> Alike:
     Law: the offsets layout(i) + R(j) are distinct, R increases strictly, and the cosize of
     (layout, R) is at least `target`. Where every stride is a multiple of the offsets filled below
     it, the two fill [0, n) without holes. Raises LayoutError, naming the modes, where two indices
-    of layout have the same offset, and UndecidedError where a symbol that may be 1 makes a difference. Source:
-    cutlass layout.hpp `complement`.
+    of layout have the same offset, and UndecidedError where a symbol that may be 1 makes a
+    difference. Source: cutlass layout.hpp `complement`.
 
     >>> print(complement(Layout(4, 2), 24), complement(Layout((2, 2), (1, 6)), 24))
     (2,3):(1,8) (3,2):(2,12)
@@ -366,7 +366,7 @@ def _is_reached(modes: Moving, wanted: IntTuple) -> bool:
 
 def tiles_over(tiler: AnyLayout, target: IntTuple) -> Alike:
     """Return complement(tiler, target), of a plain layout as `rest_of` does."""
-    return (rest_of if tiler.__class__ is Layout else complement)(tiler, target)
+    return rest_of(tiler, target) if isinstance(tiler, Layout) else complement(tiler, target)
 
 
 def hull(block: Layout, count: Leaf) -> Layout:

@@ -10,7 +10,9 @@ and (3).
 
 from __future__ import annotations
 
-from operator import lt
+from bisect import bisect_left
+from itertools import accumulate
+from operator import lt, mul
 
 from cute_py.errors import CuteError, format_mode, refusal, shorten
 from cute_py.integers import ints
@@ -124,19 +126,33 @@ def _plain(a: Layout, b: Layout) -> Layout | None:
     if len(extents) == 1:
         return with_strides(b, [step * strides[0] for step in b._d], INTS)
     used, modes = [0] * len(extents), []
+    below = list(accumulate(extents[:-1], mul, initial=1)) if len(extents) > MANY else []
     for extent, step in zip(b._s, b._d):  # noqa: B905 (hot; equal lengths)
-        mode = _split(extent, step, extents, strides, used) if step else [(extent, 0)]
+        mode = _split(extent, step, extents, strides, used, below) if step else [(extent, 0)]
         if not mode:
             return None
         modes.append(mode)
     return nested(b, modes, INTS) if all(map(lt, used[:-1], extents)) else None
 
 
+MANY = 16  # digits, from which on a stride's digit is found by bisection
+
+
 def _split(
-    extent: int, step: int, extents: list[int], strides: list[int], used: list[int]
+    extent: int,
+    step: int,
+    extents: list[int],
+    strides: list[int],
+    used: list[int],
+    below: list[int],
 ) -> Modes | None:
-    """`walk` for ints where every extent and stride divides; otherwise None, or no modes."""
+    """`walk` for ints where every extent and stride divides; otherwise None, or no modes. The
+    products of the extents below each digit find the first digit, if they are given.
+    """
     modes, k, last = [], 0, len(extents) - 1
+    if below and extent > 1 and step > 0:
+        k = bisect_left(below, True, key=lambda size: step % size != 0) - 1
+        step //= below[k]
     while extent > 1 and step > 0:
         while k < last and step % extents[k] == 0:
             step, k = step // extents[k], k + 1

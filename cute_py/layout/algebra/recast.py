@@ -32,9 +32,9 @@ def upcast(x: AnyLayout | Swizzle | int, n: int) -> Alike:
 
     Law: upcast(L, n)(c // group) == (L(c) + o) // n for every c, where group is, mode by mode, the
     number of neighbours that share a new element, and o is how far strides below 0 lead back in the
-    element of offset 0, which without them is 0. Raises LayoutError, naming the mode, where a stride
-    neither divides n nor is a multiple of it, and where the parts below n of several modes add up
-    to n or more. Source: cutlass layout.hpp `upcast`.
+    element of offset 0, which without them is 0. Raises LayoutError, naming the mode, where a
+    stride neither divides n nor is a multiple of it, and where the parts below n of several modes
+    add up to n or more. Source: cutlass layout.hpp `upcast`.
 
     >>> print(upcast(Layout((8, 4), (1, 8)), 4), upcast(Layout((8, 4), (4, 1)), 2))
     (2,4):(1,2) (8,2):(2,1)
@@ -124,7 +124,8 @@ def downcast(x: AnyLayout | Swizzle | int, n: int) -> Alike:
 
 def _split_unit(extent: Leaf, step: Leaf, n: int) -> list[tuple[Leaf, Leaf]]:
     """Return the modes of the parts of elements of stride 1 or -1."""
-    if n == 1 or not ints.less(getattr(step, "value", step), 0):
+    unit = step.value if step.__class__ is ScaledBasis else step
+    if n == 1 or not ints.less(unit, 0):
         return [(ints.mul(extent, n), step)]
     parts = (n, ints.neg(step))
     return [parts] if ints.is_one(extent) else [parts, (extent, ints.mul(step, n))]
