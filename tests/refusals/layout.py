@@ -159,7 +159,7 @@ composition-symbols: it is unknown whether extents and strides with symbols divi
 composition-carry: with symbols, modes of b may carry in a digit of a
     - composition(Layout((K, 8), (1, 100)), Layout((2, K), (1, 1)))
     + composition(Layout((K, 8), (1, 100)), Layout(K, 1))
-complement-overlap: the layout overlaps itself (or has a negative stride), so it has no complement
+complement-overlap: two indices of the layout have the same offset, so it has no complement
     - cute.complement(Layout((4, 2), (1, 2)), 16)
     + cute.complement(Layout((4, 2), (1, 4)), 16)
 complement-gap: a tile has a gap between its modes that is not a multiple of the modes below, so

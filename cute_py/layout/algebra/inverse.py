@@ -100,6 +100,8 @@ def _plain_right(layout: Layout) -> Layout | None:
 def _differ(steps: list[Any]) -> bool:
     """Return whether no two strides are known to be equal; zeros are ignored."""
     moving = [step for step in steps if not ints.is_zero(getattr(step, "value", step))]
+    if all(getattr(step, "value", step).__class__ is int for step in moving):
+        return len(set(moving)) == len(moving)
     return not any(ints.same(a, b) for k, a in enumerate(moving) for b in moving[:k])
 
 

@@ -204,7 +204,6 @@ def tile_to_shape(block: Layout, shape: IntTuple, order: IntTuple = LayoutLeft) 
     return _blocked(padded, Layout(copies, compact_order(copies, order)))
 
 
-@operation
 def _blocked(block: Layout, positions: Layout) -> Alike:
     """Return blocked_product, or that with copies beyond each other where no layout puts them into
     the gaps of the block.
