@@ -229,15 +229,15 @@ def _runs_back(layout: AnyLayout) -> bool:
 
 
 def _finer(layout: AnyLayout, n: int) -> Alike:
-    """Return the layout of parts of elements. A mode of stride -1 goes through these backwards, too;
-    `downcast` has them in rising order.
+    """Return the layout of parts of elements. A mode of stride -1 goes through them backwards, too,
+    where `downcast` has them in rising order.
     """
     if not _runs_back(layout):
         return downcast(layout, n)
     return _mirrored(downcast(_mirrored(layout), n))
 
 
-def _mirrored(layout: Layout) -> Layout:
+def _mirrored(layout: Alike) -> Layout:
     """Return the layout with every stride negated."""
     return Layout(layout.shape, transform_leaf(ints.neg, layout.stride))
 
