@@ -530,7 +530,10 @@ def show(x: IntTuple) -> str:
     """
     if x.__class__ is tuple:
         return "(" + ",".join([show(mode) for mode in x]) + ")"
-    return "_" if x is None else str(readable(x))
+    try:
+        return "_" if x is None else str(x)
+    except ValueError:  # Python writes integers of some thousand digits only
+        return str(readable(x))
 
 
 def _paired(

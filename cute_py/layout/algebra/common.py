@@ -103,12 +103,14 @@ def common_run(
 def _inside(a: Layout, inverse: Layout, run: IntTuple, told: list[str]) -> IntTuple:
     """Return the largest known n <= run such that inverse(i) is an index of a for all i < n."""
     size = a.size()
-    if ints.leq(inverse.cosize(), size):
-        return run
     modes = list(zip(inverse._s, inverse._d, strict=True))
     if a._kind == INTS == inverse._kind:
+        if sum([(extent - 1) * step for extent, step in modes]) < size:
+            return run
         n = _first_beyond(modes, size)
     else:
+        if ints.leq(inverse.cosize(), size):
+            return run
         while len(modes) > 1 and not ints.leq(of_modes(modes).cosize(), size):
             modes.pop()
         inside = of_modes(modes)
