@@ -60,6 +60,14 @@ def first_gap(steps: Steps, unit: int = 1) -> int:
     return filled
 
 
+def window(steps: Steps) -> tuple[int, int]:
+    """Return the largest step of which all strides are multiples, and how many offsets the modes
+    take up with the steps between: copies that far apart do not overlap.
+    """
+    step = gcd(*[d for d, _ in steps]) or 1
+    return step, step + sum([d * (s - 1) for d, s in steps])
+
+
 def _illegible(steps: Steps) -> Steps:
     """Return the modes whose indices do not follow from the offset: neither by size, for a stride
     beyond what the other modes reach together, nor by the remainder modulo the other strides. Each

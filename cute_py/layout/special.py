@@ -1,4 +1,5 @@
-"""The rules of operations for operands that are not plain layouts: swizzled, composed, F2, tensors.
+"""The rules of operations for operands that are not plain layouts: swizzled, composed, F2, tensors;
+and that of int tuples for layouts.
 
 The algebra of plain layouts is below the modules of these rules and imports none of them. Like the
 public names of `cute_py`, a rule loads on first use.

@@ -5,7 +5,7 @@ import pytest
 
 import cute_py as cute
 from cute_py import Layout, parse_layout
-from tests.oracles import ORACLES, Calls, bits, judge, layouts, tuples
+from tests.oracles import ORACLES, Calls, bits, judge, layouts, pairs, tuples
 from tests.sampling import each
 
 # decided by symbols, texts and classes, and not by tables: each has a test of its own
@@ -23,7 +23,7 @@ FUNCTIONS = {
 
 
 def test_every_function_has_an_oracle():
-    assert {bits, layouts, tuples}
+    assert {bits, layouts, pairs, tuples}
     assert set(ORACLES) | WITHOUT_TABLES == FUNCTIONS
 
 

@@ -11,14 +11,14 @@ layouts"; for coordinates NVIDIA's cutlass_compiler, test/Dialect `complement.ml
 from __future__ import annotations
 
 from itertools import pairwise
-from math import gcd, prod
+from math import prod
 
 from cute_py.errors import CuteError, refusal
 from cute_py.integers import ints
 from cute_py.layout import special
 from cute_py.layout.basis import ScaledBasis, sum_steps
 from cute_py.layout.layout import INTS, SYMBOLS, Layout, made, nested_in, raw_flat
-from cute_py.layout.one_to_one import first_gap, is_one_to_one, steps_of
+from cute_py.layout.one_to_one import first_gap, is_one_to_one, steps_of, window
 from cute_py.layout.queries import leaf_path
 from cute_py.layout.tuples import leaves, product, read, show
 
@@ -223,14 +223,6 @@ def _steps(modes: Moving) -> Steps:
     return steps_of([mode[:2] for mode in modes])
 
 
-def window(modes: Moving) -> tuple[int, int]:
-    """Return the largest step of which all strides are multiples, and how many offsets a layout of
-    these modes of ints takes up with the steps between: copies that far apart do not overlap.
-    """
-    step = gcd(*[stride for _, stride, _ in modes]) or 1
-    return step, step + sum([(extent - 1) * abs(stride) for extent, stride, _ in modes])
-
-
 def _gaps_or_window(layout: Layout, modes: Moving, told: list[str]) -> tuple[Any, Any, Any, Any]:
     """Return `gaps_of`; of modes that do so step into each other, or down, but never meet, the gap
     below their common step, and their window.
@@ -240,7 +232,7 @@ def _gaps_or_window(layout: Layout, modes: Moving, told: list[str]) -> tuple[Any
     except CuteError:
         if layout._kind == SYMBOLS or not is_one_to_one(_steps(modes)):
             raise
-    step, filled = window(modes)
+    step, filled = window(_steps(modes))
     told.append(f"but no two offsets are the same: one copy has {filled} offsets for itself")
     return [(step, 1)], filled, None, []
 
@@ -359,7 +351,8 @@ def _is_reached(modes: Moving, wanted: IntTuple) -> bool:
     step, reach all that is wanted.
     """
     up = all(stride > 0 for _, stride, _ in modes)
-    step, steps = window(modes)[0], _steps(modes)
+    steps = _steps(modes)
+    step, _ = window(steps)
     filled = first_gap(steps, step) if up else step
     return wanted is None or (is_one_to_one(steps) and bool(ints.leq(product(wanted), filled)))
 
@@ -385,7 +378,7 @@ def apart(block: Layout, count: Leaf) -> Layout:
     tiler of them is a layout.
     """
     modes = components(block, "complement").get((), [])
-    return raw_flat([count], [window(modes)[1]])
+    return raw_flat([count], [window(_steps(modes))[1]])
 
 
 def _plain_hull(block: Layout, count: Leaf) -> Layout | None:
