@@ -188,7 +188,10 @@ def refusal(code: str, *, operation: str, where: str | None = None, **facts: obj
     kind, given, required, fix = _wording(code)
     if "value" in facts and "{type}" in given:
         facts.setdefault("type", type(facts["value"]).__name__)
-    shown = {key: format_mode(value) if key == "mode" else value for key, value in facts.items()}
+    shown = {
+        key: format_mode(value) if key == "mode" else readable(value)
+        for key, value in facts.items()
+    }
     parts = (text.format(**shown) for text in (given, required, fix))
     message = "{}: given {}; required: {}; fix: {}".format(operation, *parts)
     _hide_frames()
@@ -196,6 +199,14 @@ def refusal(code: str, *, operation: str, where: str | None = None, **facts: obj
         message += f" ({where})"
     error = kind(message, code, {"operation": operation, **facts})
     return _told(error)
+
+
+READABLE = 8192  # bits, beyond which Python may refuse to write an integer as decimal
+
+
+def readable(x: object) -> object:
+    """Return an integer that is too long for decimals as hexadecimal text, all else as it is."""
+    return hex(x) if x.__class__ is int and x.bit_length() > READABLE else x
 
 
 def format_mode(path: object) -> str:

@@ -96,6 +96,13 @@ def fit(values):
     return pairs
 
 
+def fit_any(values):
+    """Return the modes of the fewest whose table is that of a layout."""
+    pairs = fit(values)
+    assert not isinstance(pairs, Departure)
+    return pairs
+
+
 def composed_table(a, b):
     """Return a(b(c)) for every coordinate c of b."""
     pairs = modes(a)

@@ -7,13 +7,14 @@ include/cute/stride.hpp.
 
 from __future__ import annotations
 
-from cute_py.errors import refusal
+from functools import cmp_to_key
+
+from cute_py.errors import CuteError, refusal
 from cute_py.integers import ints
 from cute_py.integers.ints import add, div, mod, mul
 from cute_py.layout.basis import ScaledBasis, make_basis_like, sum_steps
 from cute_py.layout.tuples import (
     congruent,
-    flatten,
     is_shaped,
     is_underscore,
     leaves,
@@ -24,7 +25,6 @@ from cute_py.layout.tuples import (
     read,
     show,
     transform_leaf,
-    wrap,
     wrong_argument,
 )
 from cute_py.records import Value
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from cute_py.errors import CuteError
     from cute_py.layout.types import Alike, IntTuple, Leaf
 
 
@@ -76,7 +75,7 @@ def crd2idx(coord: IntTuple, shape: IntTuple, stride: IntTuple = None) -> IntTup
         shape, stride = shape.shape, shape.stride
     coord, shape = read(coord, "crd2idx"), read(shape, "crd2idx")
     if stride is None:
-        return _horner(coord, shape)
+        return _horner(coord, shape, "crd2idx")
     return offset_at(coord, shape, _strides(stride, shape, "crd2idx"))
 
 
@@ -102,21 +101,21 @@ def offset_at(coord: IntTuple, shape: IntTuple, stride: IntTuple) -> IntTuple:
     return sum_steps(steps)
 
 
-def _horner(coord: IntTuple, shape: IntTuple) -> IntTuple:
+def _horner(coord: IntTuple, shape: IntTuple, operation: str) -> IntTuple:
     if coord.__class__ is not tuple:
         return coord
-    extents = list(leaves(_facing(coord, shape)))
+    extents = list(leaves(_facing(coord, shape, operation)))
     index: Any = 0
     for part, extent in zip(reversed(list(leaves(coord))), reversed(extents), strict=True):
         index = add(part, mul(extent, index))
     return index
 
 
-def _facing(coord: IntTuple, shape: IntTuple) -> IntTuple:
+def _facing(coord: IntTuple, shape: IntTuple, operation: str) -> IntTuple:
     try:
         return product_like(shape, coord)
-    except Exception as error:
-        raise odd_coordinate("crd2idx", coord, shape) from error
+    except CuteError as error:
+        raise odd_coordinate(operation, coord, shape) from error
 
 
 def _steps(
@@ -234,18 +233,15 @@ def crd2crd(coord: IntTuple, source: IntTuple, target: IntTuple) -> IntTuple:
     """Return the coordinate in shape `target` that has the same index as `coord` has in shape
     `source`.
 
-    Raises LayoutError when corresponding tuples have different ranks.
-    Source: cutlass stride.hpp `crd2crd`.
+    Law: crd2crd(c, s, t) == idx2crd(crd2idx(c, s), t). Raises LayoutError when the coordinate does
+    not have the profile of `source` or a coarser one. Source: cutlass stride.hpp `crd2crd`, which
+    goes mode by mode; that is the same where the modes have the same sizes.
 
-    >>> crd2crd((1, 3), (4, 8), (2, 16)), crd2crd(13, (4, 8), (2, 16))
-    ((1, 3), (1, 6))
+    >>> crd2crd((1, 5), (3, 6), (9, 2)), crd2crd(13, (4, 8), (2, (4, 4)))
+    ((7, 1), (1, (2, 1)))
     """
     coord, source, target = (read(x, "crd2crd") for x in (coord, source, target))
-    if coord.__class__ is tuple and source.__class__ is tuple and target.__class__ is tuple:
-        if not len(coord) == len(source) == len(target):
-            raise odd_coordinate("crd2crd", coord, target)
-        return tuple([crd2crd(*parts) for parts in zip(coord, source, target, strict=True)])
-    return _split(_horner(coord, source), target)
+    return _split(_horner(coord, source, "crd2crd"), target)
 
 
 def increment(coord: IntTuple, shape: IntTuple, order: IntTuple = None) -> IntTuple:
@@ -352,8 +348,9 @@ def compact_order(shape: IntTuple, order: IntTuple) -> IntTuple:
     """Return compact strides in the order that the leaves of `order` give: the smallest leaf is the
     fastest mode.
 
-    Leaves of equal order all start at the same stride, as in CuTe. Raises LayoutError unless
-    `order` is weakly congruent to `shape`. Source: cutlass stride.hpp `compact_order`.
+    Of leaves of equal order the leftmost is the fastest; CuTe starts them all at one stride, where
+    their elements would have the same offsets. Raises LayoutError unless `order` is weakly
+    congruent to `shape`. Source: cutlass stride.hpp `compact_order`.
 
     >>> compact_order((2, 3, 4, 5), (0, 2, 3, 1))
     (1, 10, 30, 2)
@@ -361,12 +358,24 @@ def compact_order(shape: IntTuple, order: IntTuple) -> IntTuple:
     if isinstance(order, Major):
         return compact_major(shape, 1, order)
     shape, order = read(shape, "compact_order"), read(order, "compact_order")
-    extents = wrap(flatten(product_like(shape, order)))
-    ranks = wrap(flatten(order))
+    extents, ranks = list(leaves(product_like(shape, order))), list(leaves(order))
+    starts: list[Any] = [1] * len(ranks)
+    current: Any = 1
+    for k in _ascending(ranks):
+        starts[k] = current
+        current = mul(current, extents[k])
+    return compact_major(shape, nested_like(order, starts))
 
-    def start(rank: IntTuple, part: IntTuple) -> IntTuple:
-        lower = [ints.settle(ints.less, r, rank, "compact_order") for r in ranks]
-        below = tuple([s for s, is_lower in zip(extents, lower, strict=True) if is_lower])
-        return compact_major(part, product(below))
 
-    return transform_leaf(start, order, shape)
+def _ascending(ranks: list[Any]) -> list[int]:
+    """Return the places of the ranks, the smallest first and the leftmost of equal ones."""
+
+    def above(i: int, j: int) -> bool:
+        return ints.settle(ints.less, ranks[j], ranks[i], "compact_order")
+
+    def compare(i: int, j: int) -> int:
+        return above(i, j) - above(j, i)
+
+    if all(rank.__class__ is int for rank in ranks):
+        return sorted(range(len(ranks)), key=ranks.__getitem__)
+    return sorted(range(len(ranks)), key=cmp_to_key(compare))

@@ -30,14 +30,14 @@ from cute_py.layout.offsets import (
     values_at_all,
 )
 from cute_py.layout.offsets import offsets as offsets  # found here by Layout.offsets
+from cute_py.layout.one_to_one import first_gap, steps_of, undecided
 from cute_py.layout.tuples import product
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cute_py.layout.offsets import Table
+    from cute_py.layout.one_to_one import Steps
     from cute_py.layout.types import AnyLayout
-
-    Steps = list[tuple[int, int]]  # (|stride|, extent) of modes that move, the smallest first
 
 
 # -- injective
@@ -75,48 +75,16 @@ def _count_distinct(table: Table) -> int:
 
 
 def _steps(layout: Layout) -> Steps:
-    """Return the modes of nonzero stride, made positive: a mode of negative stride has the same
-    offsets from its other end.
-    """
-    pairs = zip(layout._s, layout._d, strict=True)
-    return sorted([(abs(d), s) for s, d in pairs if s > 1 and d])
+    return steps_of(zip(layout._s, layout._d, strict=True))
 
 
 def _is_one_to_one(steps: Steps, layout: Layout) -> bool:
-    """Decide by removing modes whose index follows from the offset. The answer is no if two modes
-    share an offset, or if there are more indices than offsets.
-    """
-    core = list(steps)
-    while (known := next((mode for mode in core if _is_legible(mode, core)), None)) is not None:
-        core.remove(known)
+    core = undecided(steps)
     if not core:
-        return True
-    if any(_meet(a, b) for i, a in enumerate(core) for b in core[:i]):
-        return False
+        return core is not None
     d, s = [list(part) for part in zip(*core, strict=True)]
-    if product(tuple(s)) > reach(s, d) // gcd(*d) + 1:
-        return False
     table = _tabulated(s, d, layout, "is_injective")
     return _count_distinct(table) == len(table)
-
-
-def _is_legible(mode: tuple[int, int], steps: Steps) -> bool:
-    """Return whether the mode's index follows from the offset: by its size, for a stride beyond
-    what the other modes reach together, or by its remainder modulo the other strides.
-    """
-    others = list(steps)
-    others.remove(mode)
-    d, s = mode
-    if d > sum([step * (extent - 1) for step, extent in others]):
-        return True
-    common = gcd(*[step for step, _ in others])
-    return common // gcd(common, d) >= s
-
-
-def _meet(a: tuple[int, int], b: tuple[int, int]) -> bool:
-    """Return whether i steps of mode a are j steps of mode b, for i and j within their extents."""
-    common = gcd(a[0], b[0])
-    return b[0] // common < a[1] and a[0] // common < b[1]
 
 
 def _tabulated(s: list[int], d: list[int], layout: AnyLayout, operation: str) -> Table:
@@ -196,25 +164,13 @@ def _is_onto(layout: Layout, count: int) -> bool:
     end = low + count
     if count <= 0 or end > top + 1:
         return count <= 0
-    gap = _first_gap(steps)
+    gap = first_gap(steps)
     if gap >= end:
         return True
     if low <= gap or low <= top - gap < end:
         return False
     table = _tabulated([s for _, s in steps], [d for d, _ in steps], layout, "is_surjective")
     return _hits_all(table, low, count)
-
-
-def _first_gap(steps: Steps) -> int:
-    """Return the first offset that the modes do not reach: they fill all offsets below it, and
-    every later stride exceeds it.
-    """
-    filled = 1
-    for d, s in steps:
-        if d > filled:
-            break
-        filled += d * (s - 1)
-    return filled
 
 
 def _hits_all(table: Table, low: int, count: int) -> bool:
@@ -242,7 +198,7 @@ def _filled_aligned(layout: AnyLayout) -> int:
     inner = layout.inner
     if inner._kind != INTS or layout.offset != 0 or not _is_bijection(layout.outer):
         return 0
-    filled = _first_gap(_steps(inner))
+    filled = first_gap(_steps(inner))
     whole = filled == inner.cosize() and min(inner._d, default=0) >= 0
     return filled if whole and filled % layout.outer.period == 0 else 0
 
@@ -275,6 +231,8 @@ def contains(a: AnyLayout, b: AnyLayout) -> bool:
     >>> contains(Layout((4, 8), (8, 1)), Layout(16, 2)), contains(Layout(16, 2), Layout(4, 1))
     (True, False)
     """
+    for layout in (a, b):
+        require_mapped(layout, "contains")
     a, b = below_one_map(a, b)
     outer, inner = _bounds(a, "contains"), _bounds(b, "contains")
     if a == b:
@@ -303,6 +261,8 @@ def overlaps(a: AnyLayout, b: AnyLayout, offset: int = 0) -> bool:
     >>> overlaps(Layout(4, 2), Layout(4, 2), 1), overlaps(Layout(4, 2), Layout(4, 2), 6)
     (False, True)
     """
+    for layout in (a, b):
+        require_mapped(layout, "overlaps")
     shift = ints.as_int(ints.normalize(offset, "overlaps"), "overlaps")
     if shift == 0:
         a, b = below_one_map(a, b)
@@ -340,4 +300,4 @@ def _bounds(layout: AnyLayout, operation: str) -> tuple[int, int, bool] | None:
     steps = _steps(layout)
     span = sum([d * (s - 1) for d, s in steps])
     low = sum([d * (s - 1) for s, d in zip(layout._s, layout._d, strict=True) if d < 0])
-    return low, low + span, _first_gap(steps) == span + 1
+    return low, low + span, first_gap(steps) == span + 1

@@ -46,7 +46,7 @@ def size(x: LayoutLike, mode: Mode = ()) -> IntTuple:
     (32, 6)
     """
     if x.__class__ is Layout:
-        if mode == ():
+        if mode.__class__ is tuple and not mode:
             return x.size()
         if mode.__class__ is int and x.shape.__class__ is tuple and 0 <= mode < len(x.shape):
             return tuples.product(x.shape[mode])
@@ -108,7 +108,7 @@ def cosize(layout: AnyLayout, mode: Mode = ()) -> IntTuple:
     """
     if layout.__class__ is not Layout:
         return special.query_composed("cosize", layout, mode)
-    if layout._kind == INTS and mode == ():
+    if layout._kind == INTS and mode.__class__ is tuple and not mode:
         return 1 + sum([(s - 1) * abs(d) for s, d in zip(layout._s, layout._d, strict=True)])
     return tuples.product(coshape(layout, mode))
 

@@ -1,4 +1,5 @@
-"""The rules of operations for operands that are not plain layouts: swizzled, composed, F2, tensors.
+"""The rules of operations for operands that are not plain layouts: swizzled, composed, F2, tensors;
+and that of int tuples for layouts.
 
 The algebra of plain layouts is below the modules of these rules and imports none of them. Like the
 public names of `cute_py`, a rule loads on first use.
@@ -11,6 +12,7 @@ from cute_py.lazy import lazy
 __getattr__, __dir__ = lazy(
     __name__,
     {
+        "layout.algebra.complement": "tiles_over",
         "layout.composed": (
             "compose_special inverse_composed offset_composed query_composed slice_composed"
         ),

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from math import prod
 
-from cute_py.errors import CuteError, refusal, shorten
+from cute_py.errors import CuteError, readable, refusal, shorten
 from cute_py.integers import ints
 from cute_py.integers.ints import add, divides, less, mul, same
-from cute_py.layout import Mapped
+from cute_py.layout import Mapped, special
 from cute_py.records import Value
 
 TYPE_CHECKING = False
@@ -291,17 +291,18 @@ def prefix_product(x: IntTuple, start: IntTuple = 1) -> IntTuple:
 def ceil_div(a: IntTuple, b: IntTuple) -> IntTuple:
     """Return how many `b` cover `a`, rounded up, mode by mode (missing modes of b count as 1).
 
-    An integer b is used up from the left: ceil_div((8,4), 16) is (1,2). A Layout b gives the shape
-    of its complement in a. Raises LayoutError when b has more modes than a. Source: cutlass
+    An integer b is used up from the left: ceil_div((8,4), 16) is (1,2). What a mode leaves of it is
+    rounded up, too: ceil_div((5,8), 8) is (1,4), for tiles that reach over 5 of 8 rows, 2 columns
+    each. A Layout b gives the shape
+    of its complement in a. Raises LayoutError when b has more modes than a, or leaves some of a in
+    no tile. Source: cutlass
     int_tuple.hpp, layout.hpp `ceil_div`.
 
     >>> ceil_div(9, 4), ceil_div((8, 4), 16), ceil_div((9, 8), (4, 2))
     (3, (1, 2), (3, 4))
     """
     if is_shaped(b):
-        from cute_py import complement  # which is a layer above
-
-        return complement(b, read(a, "ceil_div")).shape
+        return special.tiles_over(b, read(a, "ceil_div")).shape
     a, b = read(a, "ceil_div"), read(b, "ceil_div")
     if a.__class__ is tuple and b.__class__ is tuple:
         return tuple([ceil_div(x, y) for x, y in _paired("ceil_div", a, b, fill=True)])
@@ -529,7 +530,10 @@ def show(x: IntTuple) -> str:
     """
     if x.__class__ is tuple:
         return "(" + ",".join([show(mode) for mode in x]) + ")"
-    return "_" if x is None else str(x)
+    try:
+        return "_" if x is None else str(x)
+    except ValueError:  # Python writes integers of some thousand digits only
+        return str(readable(x))
 
 
 def _paired(

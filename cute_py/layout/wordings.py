@@ -191,6 +191,10 @@ WORDINGS = {
         {a} of size {left} and {b} of size {right}
         layouts of the same size
         repeat the smaller one with a stride-0 mode""",
+    "tv-map": """LayoutError
+        threads {thr} with values {val}, of which {count} of {size} elements follow each other
+        each element of the tile in one place: thread and value layouts that fill 0, 1, 2, ... once
+        omit the stride, or pass the modes in one order, such as (32,4):(4,1)""",
     "layout-add": """LayoutError
         {a} and {b}: at index {index} the sum is {got}, but the layout that fits before it gives
             {fitted}

@@ -20,7 +20,7 @@ from cute_py.layout.algebra.recast import downcast, upcast
 from cute_py.layout.layout import INTS, Layout
 from cute_py.layout.modes import slice_and_offset, unflatten
 from cute_py.layout.queries import get_flat_coord, rank, size
-from cute_py.layout.tuples import _, is_underscore, product_each, show
+from cute_py.layout.tuples import _, is_underscore, product_each, show, transform_leaf
 from cute_py.tensor.tensor import Tensor, derived, require_tensor
 
 TYPE_CHECKING = False
@@ -173,7 +173,7 @@ def recast(tensor: Tensor, dtype: DtypeLike) -> Tensor:
     if down > 1:
         layout = _one_unit(layout)
         offset = _finer_origin(layout, offset, down)
-        layout = downcast(layout, down)
+        layout = _finer(layout, down)
     return derived(tensor.engine.recast(row, offset), layout)
 
 
@@ -223,9 +223,27 @@ def _one_unit(layout: AnyLayout) -> Alike:
     )
 
 
+def _runs_back(layout: AnyLayout) -> bool:
+    """Return whether the mode of unit stride goes from the end of memory to its start."""
+    return layout.__class__ is Layout and -1 in layout._d
+
+
+def _finer(layout: AnyLayout, n: int) -> Alike:
+    """Return the layout of parts of elements. A mode of stride -1 goes through them backwards, too,
+    where `downcast` has them in rising order.
+    """
+    if not _runs_back(layout):
+        return downcast(layout, n)
+    return _mirrored(downcast(_mirrored(layout), n))
+
+
+def _mirrored(layout: Alike) -> Layout:
+    """Return the layout with every stride negated."""
+    return Layout(layout.shape, transform_leaf(ints.neg, layout.stride))
+
+
 def _finer_origin(layout: AnyLayout, offset: Leaf, n: int) -> Leaf:
     """Return the origin in elements n times as small: the first part of an old element, or the last
     part if the mode of stride -1 is split.
     """
-    backwards = layout.__class__ is Layout and -1 in layout._d
-    return ints.add(ints.mul(offset, n), n - 1 if backwards else 0)
+    return ints.add(ints.mul(offset, n), n - 1 if _runs_back(layout) else 0)

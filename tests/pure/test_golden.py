@@ -131,10 +131,27 @@ def raked_product_is_right(block, tiler, result):
     return product_is_right(block, tiler, cute.make_layout(blocks, copies))
 
 
+def tile_to_shape_is_right(block, shape, *rest):
+    """Each mode is (the block's, copies) of the shape's size, and no two copies overlap."""
+    result = rest[-1]
+    targets = shape if isinstance(shape, tuple) else (shape,)
+    modes = [(mode.shape, mode.stride) for mode in result]
+    sizes = [prod(model.leaves(mode[0])) for mode in modes] == [
+        prod(model.leaves(target)) for target in targets
+    ]
+    cells = len(set(model.table(block))) * prod(prod(model.leaves(s[1])) for s, _ in modes)
+    same = sorted(model.sums([(s, d) for m in modes for s, d in model.modes((m[0][0], m[1][0]))]))
+    whole = len(set(model.table(result))) == cells and same == sorted(model.table(block))
+    return sizes and whole
+
+
 def common_vector(a, b):
-    """Return the largest n with a(R(k)) == b(R(k)) == k for k < n, R the right inverse of b."""
-    places = model.table(cute.right_inverse(b))
-    return next((k for k, x in enumerate(places) if not at(a, x) == at(b, x) == k), len(places))
+    """Return the largest n with a(R(k)) == b(R(k)) == k for k < n, R the right inverse of b, whose
+    values are indices of both.
+    """
+    places, size = model.table(cute.right_inverse(b)), cute.size(a)
+    ends = (k for k, x in enumerate(places) if x >= size or not at(a, x) == at(b, x) == k)
+    return next(ends, len(places))
 
 
 def common_layout_is_right(a, b, result):
@@ -168,6 +185,22 @@ def filled(coord, shape):
     return coords
 
 
+def index_of(coord, shape):
+    """Return the index of a coordinate whose parts may be indices of nested modes."""
+    if not isinstance(coord, tuple):
+        return coord
+    index = 0
+    for part, mode in reversed(list(zip(coord, shape, strict=True))):
+        index = index * prod(model.leaves(mode)) + index_of(part, mode)
+    return index
+
+
+def packs(*call):
+    """Return whether the modes that move in the result fill 0, 1, 2, ... without a hole, once."""
+    *_, result = call
+    return sorted(model.sums(model.dense(result))) == list(range(max(table(result)) + 1))
+
+
 def inverse_is_right(layout, result):
     """layout(R(layout(i))) == layout(i)."""
     offsets = table(layout)
@@ -178,9 +211,18 @@ MEANINGS = {
     "ceil_div": ceil_div_is_right,
     "complement": complement_is_right,
     "composition": composition_is_right,
+    "crd2crd": lambda coord, source, target, result: (
+        index_of(result, target) == index_of(coord, source)
+    ),
     "left_inverse": inverse_is_right,
+    "make_fragment_like": packs,
+    "make_layout_like": packs,
+    "make_ordered_layout": packs,
     "logical_product": product_is_right,
     "raked_product": raked_product_is_right,
+    "tile_to_shape": tile_to_shape_is_right,
+    "tiled_product": product_is_right,
+    "zipped_product": product_is_right,
     "max_common_layout": common_layout_is_right,
     "max_common_vector": lambda a, b, result: result == common_vector(a, b),
     "recast_layout": recast_is_right,

@@ -50,6 +50,8 @@ JUNK = (
     *(Layout(4), ROW, sym("N"), Layout((sym("N"), 4)), E(0), (E(0), E(1)), cute.Swizzle(2, 0, 3)),
     *map(parse_layout, ("Sw<2,0,3> o 0 o (8,8):(8,1)", "(4,5):(1@0,1@1)")),
     cute.to_f2(ROW),
+    *(np.int32(0), np.uint8(3), np.float32(2), np.bool_(True), np.array(3), np.array([1, 2])),
+    *(np.zeros((0,)), np.str_("4")),
 )
 OPERANDS = [
     *product(JUNK),

@@ -574,7 +574,9 @@ def test_max_common_vector_law(a, b):
     assert 1 <= vector <= len(places)
     for k, place in enumerate(places[:vector]):
         assert a(place) == b(place) == k
-    assert vector == len(places) or a(places[vector]) != vector
+    ends = vector == len(places) or places[vector] >= a.size() or a(places[vector]) != vector
+    assert ends
+    assert max(places[:vector]) < a.size()
 
 
 @given(

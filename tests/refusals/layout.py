@@ -159,7 +159,7 @@ composition-symbols: it is unknown whether extents and strides with symbols divi
 composition-carry: with symbols, modes of b may carry in a digit of a
     - composition(Layout((K, 8), (1, 100)), Layout((2, K), (1, 1)))
     + composition(Layout((K, 8), (1, 100)), Layout(K, 1))
-complement-overlap: the layout overlaps itself (or has a negative stride), so it has no complement
+complement-overlap: two indices of the layout have the same offset, so it has no complement
     - cute.complement(Layout((4, 2), (1, 2)), 16)
     + cute.complement(Layout((4, 2), (1, 4)), 16)
 complement-gap: a tile has a gap between its modes that is not a multiple of the modes below, so
@@ -225,6 +225,9 @@ explain-subject: `explain` is called with something that has no derivation
 size-mismatch: layouts that are added have different sizes
     - cute.layout_add(Layout(4), Layout(6))
     + cute.layout_add(Layout(4), Layout(4, 2))
+tv-map: threads and values share elements of the tile, or leave some out
+    - cute.make_layout_tv(Layout((2, 4), (1, 0)), Layout(2))
+    + cute.make_layout_tv(Layout((2, 4), (1, 2)), Layout(2))
 layout-add: no layout computes the sum of two layouts
     - cute.layout_add(Layout((2, 3), (1, 5)), Layout((3, 2), (1, 7)))
     + cute.layout_add(Layout((2, 3), (1, 5)), Layout((2, 3), (1, 7)))

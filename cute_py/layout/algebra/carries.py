@@ -186,8 +186,9 @@ def first_carry(s: list[int], d: list[int], extents: list[int]) -> list[int] | N
     tops = [peaks(extent, step, radices) for extent, step in zip(s, steps, strict=True)]
     coord = [0] * len(steps)
     fixed = [0] * len(radices)
+    below = [sum(peak) for peak in zip(*tops, strict=True)]
     for j in reversed(range(len(steps))):
-        below = [sum(peak) for peak in zip(*tops[:j], strict=True)] or [0] * len(radices)
+        below = [total - top for total, top in zip(below, tops[j], strict=True)]
         room = [size - f - low for size, f, low in zip(radices, fixed, below, strict=True)]
         index = _first_filling(s[j], steps[j], radices, room)
         if index is None:
@@ -250,17 +251,21 @@ def first_in_window(step: int, modulus: int, low: int, high: int) -> int | None:
     >>> first_in_window(7, 10, 2, 2), first_in_window(10**9, 10**9 + 1, 5, 6)
     (6, 999999995)
     """
-    step %= modulus
-    if low == 0:
-        return 0
-    if step == 0:
-        return None
-    if 2 * step > modulus:
-        step, low, high = modulus - step, modulus - high, modulus - low
-    i = -(-low // step)
-    if i * step <= high:
-        return i
-    lap = first_in_window(-modulus % step, step, low % step, high % step)
-    if lap is None:
-        return None
-    return -(-(low + modulus * lap) // step)
+    laps: list[tuple[int, int, int]] = []
+    while True:
+        step %= modulus
+        if low == 0:
+            found = 0
+            break
+        if step == 0:
+            return None
+        if 2 * step > modulus:
+            step, low, high = modulus - step, modulus - high, modulus - low
+        found = -(-low // step)
+        if found * step <= high:
+            break
+        laps.append((low, modulus, step))
+        step, modulus, low, high = -modulus % step, step, low % step, high % step
+    for start, length, hop in reversed(laps):
+        found = -(-(start + length * found) // hop)
+    return found

@@ -8,7 +8,7 @@ derivation).
 from __future__ import annotations
 
 from itertools import accumulate
-from math import gcd
+from math import gcd, prod
 from operator import mul
 
 from cute_py.errors import LayoutError, refusal
@@ -78,8 +78,8 @@ def require_offsets(operation: str, *layouts: Layout) -> None:
 def common_run(
     operation: str, a: Layout, b: Layout, told: list[str] | None = None
 ) -> tuple[Layout, IntTuple]:
-    """Return R = right_inverse(b), and the largest known n with a(R(i)) == i for all i < n; `told`
-    receives the decisions.
+    """Return R = right_inverse(b), and the largest known n for which R(i) is an index of a and
+    a(R(i)) == i for all i < n; `told` receives the decisions.
     """
     require_offsets(operation, a, b)
     words = [] if told is None else told
@@ -92,12 +92,46 @@ def common_run(
             raise
         run = _first_values(a, inverse)
         words.append(f"no layout is a o right_inverse(b), which starts with 0 to {run - 1}")
-        return inverse, run
+        return inverse, _inside(a, inverse, run, words)
     extents, strides = coalesced(both)
     run = extents[0] if ints.is_one(strides[0]) else 1
     ahead = strides[1:2] if ints.is_one(strides[0]) else strides[:1]
     words += stops(f"a o right_inverse(b) = {both} counts to {run}", [(d, run) for d in ahead])
-    return inverse, run
+    return inverse, _inside(a, inverse, run, words)
+
+
+def _inside(a: Layout, inverse: Layout, run: IntTuple, told: list[str]) -> IntTuple:
+    """Return the largest known n <= run such that inverse(i) is an index of a for all i < n."""
+    size = a.size()
+    modes = list(zip(inverse._s, inverse._d, strict=True))
+    if a._kind == INTS == inverse._kind:
+        if sum([(extent - 1) * step for extent, step in modes]) < size:
+            return run
+        n = _first_beyond(modes, size)
+    else:
+        if ints.leq(inverse.cosize(), size):
+            return run
+        while len(modes) > 1 and not ints.leq(of_modes(modes).cosize(), size):
+            modes.pop()
+        inside = of_modes(modes)
+        n = inside.size() if ints.leq(inside.cosize(), size) else 1
+    if ints.leq(run, n):
+        return run
+    told.append(f"right_inverse(b) leaves the {size} indices of a after {n}")
+    return n if ints.leq(n, run) else 1
+
+
+def _first_beyond(modes: list[tuple[int, int]], size: int) -> int:
+    """Return the least index at which modes of strides >= 0 reach `size`, which they do reach."""
+    below, index = prod([extent for extent, _ in modes]), 0
+    reach = sum([(extent - 1) * step for extent, step in modes])
+    for extent, step in reversed(modes):
+        below //= extent
+        reach -= (extent - 1) * step
+        if size > reach:
+            steps = -((reach - size) // step)
+            index, size = index + steps * below, size - steps * step
+    return index
 
 
 def _first_values(a: Layout, inverse: Layout) -> int:
@@ -219,8 +253,9 @@ def make_layout_tv(thr: Layout, val: Layout) -> tuple[Any, Layout]:
     """Return (tiler, TV layout) of threads `thr` that each hold values `val`: (thread, value) ->
     index in the tile.
 
-    Law: the TV layout is a one-to-one map of (size(thr), size(val)) onto the tile.
-    Source: cutlass copy_atom.hpp `make_tiled_copy`.
+    Law: the TV layout is a one-to-one map of (size(thr), size(val)) onto the tile. Raises
+    LayoutError where threads and values leave elements of the tile out or share some. Source:
+    cutlass copy_atom.hpp `make_tiled_copy`.
 
     >>> tiler, tv = make_layout_tv(Layout((4, 8), (8, 1)), Layout((2, 1)))
     >>> print(tiler, tv)
@@ -235,5 +270,8 @@ def make_layout_tv(thr: Layout, val: Layout) -> tuple[Any, Layout]:
         if layout.__class__ is Layout:
             require_offsets("make_layout_tv", layout)
     mn = raked_product(thr, val)
-    tv = right_inverse(mn).with_shape((thr.size(), val.size()))
-    return product_each(mn.shape), tv
+    inverse = right_inverse(mn)
+    if ints.same(inverse.size(), mn.size()) is False:
+        facts = {"count": inverse.size(), "size": mn.size()}
+        raise refusal("tv-map", operation="make_layout_tv", thr=thr, val=val, **facts)
+    return product_each(mn.shape), inverse.with_shape((thr.size(), val.size()))

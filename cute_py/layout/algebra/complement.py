@@ -13,11 +13,12 @@ from __future__ import annotations
 from itertools import pairwise
 from math import prod
 
-from cute_py.errors import refusal
+from cute_py.errors import CuteError, refusal
 from cute_py.integers import ints
 from cute_py.layout import special
 from cute_py.layout.basis import ScaledBasis, sum_steps
 from cute_py.layout.layout import INTS, SYMBOLS, Layout, made, nested_in, raw_flat
+from cute_py.layout.one_to_one import first_gap, is_one_to_one, steps_of, window
 from cute_py.layout.queries import leaf_path
 from cute_py.layout.tuples import leaves, product, read, show
 
@@ -25,6 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from cute_py.layout.one_to_one import Steps
     from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
 
     Modes = list[tuple[Any, Any]]  # (extent, stride)
@@ -44,12 +46,14 @@ def complement(layout: AnyLayout, target: IntTuple = None) -> Alike:
 
     Law: the offsets layout(i) + R(j) are distinct, R increases strictly, and the cosize of
     (layout, R) is at least `target`. Where every stride is a multiple of the offsets filled below
-    it, the two fill [0, n) without holes. Raises LayoutError, naming the modes, where layout
-    overlaps itself, and UndecidedError where a symbol that may be 1 makes a difference. Source:
-    cutlass layout.hpp `complement`.
+    it, the two fill [0, n) without holes. Raises LayoutError, naming the modes, where two indices
+    of layout have the same offset, and UndecidedError where a symbol that may be 1 makes a
+    difference. Source: cutlass layout.hpp `complement`.
 
     >>> print(complement(Layout(4, 2), 24), complement(Layout((2, 2), (1, 6)), 24))
     (2,3):(1,8) (3,2):(2,12)
+    >>> print(complement(Layout((2, 3), (5, 3)), 24), complement(Layout(4, -1), 8))
+    2:12 2:4
     >>> from cute_py import make_identity_layout
     >>> print(complement(make_identity_layout((4, 5)), (8, 15)))
     (2,3):(4@0,5@1)
@@ -194,7 +198,7 @@ def _part(target: IntTuple, path: tuple[int, ...]) -> IntTuple:
 def _filled_up(layout: Layout, modes: Moving, target: IntTuple, told: list[str]) -> Modes:
     """Return the gaps between modes, and how often all of it is repeated to reach `target`."""
     modes = modes if layout._kind == SYMBOLS else sorted(modes)
-    gaps, filled, loose, below = gaps_of(layout, modes, told)
+    gaps, filled, loose, below = _gaps_or_window(layout, modes, told)
     copies = _copies(filled, target)
     for (extent, stride), before in reversed(below):
         if ints.is_one(extent) is False:
@@ -213,6 +217,24 @@ def _filled_up(layout: Layout, modes: Moving, target: IntTuple, told: list[str])
     if target is not None:
         told.append(f"offsets filled: {filled}; {copies} of these reach {show(target)}")
     return [*gaps, (copies, filled)]
+
+
+def _steps(modes: Moving) -> Steps:
+    return steps_of([mode[:2] for mode in modes])
+
+
+def _gaps_or_window(layout: Layout, modes: Moving, told: list[str]) -> tuple[Any, Any, Any, Any]:
+    """Return `gaps_of`; of modes that do so step into each other, or down, but never meet, the gap
+    below their common step, and their window.
+    """
+    try:
+        return gaps_of(layout, modes, told)
+    except CuteError:
+        if layout._kind == SYMBOLS or not is_one_to_one(_steps(modes)):
+            raise
+    step, filled = window(_steps(modes))
+    told.append(f"but no two offsets are the same: one copy has {filled} offsets for itself")
+    return [(step, 1)], filled, None, []
 
 
 def gaps_of(layout: Layout, modes: Moving, told: list[str]) -> tuple[Any, Any, Any, Any]:
@@ -309,8 +331,13 @@ def rest_of(tiler: Layout, target: IntTuple) -> Layout:
     if plain is not None:
         return plain
     for path, modes in components(tiler, "complement").items():
-        _, _, loose, _ = gaps_of(tiler, modes, [])
         wanted = _part(target, path)
+        try:
+            _, _, loose, _ = gaps_of(tiler, modes, [])
+        except CuteError:
+            if tiler._kind == SYMBOLS or not _is_reached(modes, wanted):
+                raise
+            continue
         if loose is not None and wanted is not None:
             stride, extent, filled = loose
             covered = ints.mul(filled, ints.div(stride, filled))
@@ -319,15 +346,39 @@ def rest_of(tiler: Layout, target: IntTuple) -> Layout:
     return filling(tiler, target, [])
 
 
+def _is_reached(modes: Moving, wanted: IntTuple) -> bool:
+    """Return whether modes of ints that step into each other, with the offsets below their common
+    step, reach all that is wanted.
+    """
+    up = all(stride > 0 for _, stride, _ in modes)
+    steps = _steps(modes)
+    step, _ = window(steps)
+    filled = first_gap(steps, step) if up else step
+    return wanted is None or (is_one_to_one(steps) and bool(ints.leq(product(wanted), filled)))
+
+
+def tiles_over(tiler: AnyLayout, target: IntTuple) -> Alike:
+    """Return complement(tiler, target), of a plain layout as `rest_of` does."""
+    return rest_of(tiler, target) if isinstance(tiler, Layout) else complement(tiler, target)
+
+
 def hull(block: Layout, count: Leaf) -> Layout:
     """Return positions 0, 1, ... count - 1 (and on) for copies of `block` that do not overlap: its
     complement, open-ended, along the last component where block yields coordinates.
 
-    Raises LayoutError where block overlaps itself. Gaps that are not multiples only leave holes
-    between the copies.
+    Raises LayoutError where two indices of block have the same offset. Gaps that are not multiples
+    only leave holes between the copies.
     """
     plain = _plain_hull(block, count) if block._kind == INTS else None
     return _open_ended(block, count) if plain is None else plain
+
+
+def apart(block: Layout, count: Leaf) -> Layout:
+    """Return positions for `count` copies of a block of ints that leave its gaps alone: every
+    tiler of them is a layout.
+    """
+    modes = components(block, "complement").get((), [])
+    return raw_flat([count], [window(_steps(modes))[1]])
 
 
 def _plain_hull(block: Layout, count: Leaf) -> Layout | None:
@@ -344,7 +395,7 @@ def _plain_hull(block: Layout, count: Leaf) -> Layout | None:
 def _open_ended(block: Layout, count: Leaf) -> Layout:
     found: Modes = []
     for path, modes in (components(block, "complement") or {(): []}).items():
-        gaps, filled, _, _ = gaps_of(block, modes, [])
+        gaps, filled, _, _ = _gaps_or_window(block, modes, [])
         found += [(s, ScaledBasis(d, path) if path else d) for s, d in gaps]
     fitting = product(tuple([gap[0] for gap in found]))
     enough = ints.ceil_div(count, fitting)

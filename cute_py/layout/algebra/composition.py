@@ -10,7 +10,9 @@ and (3).
 
 from __future__ import annotations
 
-from operator import lt
+from bisect import bisect_left
+from itertools import accumulate
+from operator import lt, mul
 
 from cute_py.errors import CuteError, format_mode, refusal, shorten
 from cute_py.integers import ints
@@ -124,19 +126,33 @@ def _plain(a: Layout, b: Layout) -> Layout | None:
     if len(extents) == 1:
         return with_strides(b, [step * strides[0] for step in b._d], INTS)
     used, modes = [0] * len(extents), []
+    below = list(accumulate(extents[:-1], mul, initial=1)) if len(extents) > MANY else []
     for extent, step in zip(b._s, b._d):  # noqa: B905 (hot; equal lengths)
-        mode = _split(extent, step, extents, strides, used) if step else [(extent, 0)]
+        mode = _split(extent, step, extents, strides, used, below) if step else [(extent, 0)]
         if not mode:
             return None
         modes.append(mode)
     return nested(b, modes, INTS) if all(map(lt, used[:-1], extents)) else None
 
 
+MANY = 16  # digits, from which on a stride's digit is found by bisection
+
+
 def _split(
-    extent: int, step: int, extents: list[int], strides: list[int], used: list[int]
+    extent: int,
+    step: int,
+    extents: list[int],
+    strides: list[int],
+    used: list[int],
+    below: list[int],
 ) -> Modes | None:
-    """`walk` for ints where every extent and stride divides; otherwise None, or no modes."""
+    """`walk` for ints where every extent and stride divides; otherwise None, or no modes. The
+    products of the extents below each digit find the first digit, if they are given.
+    """
     modes, k, last = [], 0, len(extents) - 1
+    if below and extent > 1 and step > 0:
+        k = bisect_left(below, True, key=lambda size: step % size != 0) - 1
+        step //= below[k]
     while extent > 1 and step > 0:
         while k < last and step % extents[k] == 0:
             step, k = step // extents[k], k + 1
@@ -358,26 +374,32 @@ def _packed(a: Layout, b: Layout) -> tuple[Layout, Callable[[int], Any], Callabl
     coordinate.
     """
     paths = sorted({step.path for step in a._d if step.__class__ is ScaledBasis})
+    places = {path: k for k, path in enumerate(paths)}
     odd = next((step for step in a._d if step.__class__ is not ScaledBasis and step), None)
     if odd is not None:
         raise refusal("mixed-strides", operation="composition", value=odd, basis=a)
     reach = 1 + sum(s * abs(d) for s, d in zip(b._s, b._d, strict=True))
     largest = max(abs(step.value) for step in a._d if step.__class__ is ScaledBasis)
-    radix = 4 * reach * (largest + 1)
+    bits = (4 * reach * (largest + 1)).bit_length()
+    half = 1 << bits - 1
 
     def pack(step: Leaf) -> int:
-        return step.value * radix ** paths.index(step.path) if step.__class__ is ScaledBasis else 0
+        return step.value << bits * places[step.path] if step.__class__ is ScaledBasis else 0
 
-    def steps(packed: int) -> list[tuple[int, ScaledBasis]]:
-        digits = []
-        for path in paths:  # signed digits, each between -radix/2 and radix/2
-            digit = (packed + radix // 2) % radix - radix // 2
-            packed = (packed - digit) // radix
-            digits.append((digit, ScaledBasis(1, path)))
+    def nonzero(packed: int) -> dict[int, int]:
+        digits = {}  # signed, each between -half and half
+        while packed:
+            k = ((packed & -packed).bit_length() - 1) // bits
+            digits[k] = ((packed >> bits * k) + half) % (2 * half) - half
+            packed -= digits[k] << bits * k
         return digits
 
+    def steps(packed: int) -> list[tuple[int, ScaledBasis]]:
+        digits = nonzero(packed)
+        return [(digits.get(k, 0), ScaledBasis(1, path)) for k, path in enumerate(paths)]
+
     def unpack(packed: int) -> Leaf:
-        parts = [digit * unit for digit, unit in steps(packed) if digit]
+        parts = [ScaledBasis(digit, paths[k]) for k, digit in nonzero(packed).items()]
         if len(parts) > 1:
             shown = " + ".join(map(str, parts))
             raise refusal("composition-diagonal", operation="composition", a=a, strides=shown)

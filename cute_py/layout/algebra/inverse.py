@@ -50,8 +50,8 @@ def right_inverse(layout: AnyLayout) -> Alike:
     R covers the offsets 0, 1, ... as far as modes of the layout continue each other; 1:0 if no mode
     has stride 1. With symbols it extends as far as the strides are known to continue. With
     coordinate strides k is a coordinate, and R is nested like it. Every swizzled bijection of
-    powers of two has its inverse. R of a swizzled layout may exceed its size, where its last mode
-    is unbounded. Raises LayoutError where a swizzled layout does not reach offset 0.
+    powers of two has its inverse. Each R(k) is an index of the layout. Raises LayoutError where a
+    swizzled layout does not reach offset 0.
 
     >>> print(right_inverse(Layout((4, 8), (8, 1))), right_inverse(Layout((4, 8), (1, 5))))
     (8,4):(4,1) 4:1
@@ -100,6 +100,8 @@ def _plain_right(layout: Layout) -> Layout | None:
 def _differ(steps: list[Any]) -> bool:
     """Return whether no two strides are known to be equal; zeros are ignored."""
     moving = [step for step in steps if not ints.is_zero(getattr(step, "value", step))]
+    if all(getattr(step, "value", step).__class__ is int for step in moving):
+        return len(set(moving)) == len(moving)
     return not any(ints.same(a, b) for k, a in enumerate(moving) for b in moving[:k])
 
 

@@ -5,13 +5,13 @@ Source: cutlass include/cute/layout.hpp; Cecka, arXiv 2603.02298.
 
 from __future__ import annotations
 
-from cute_py.errors import refusal
+from cute_py.errors import LayoutError, refusal
 from cute_py.layout import AbstractComposed, special, tuples
-from cute_py.layout.algebra.complement import hull
+from cute_py.layout.algebra.complement import apart, hull
 from cute_py.layout.algebra.composition import composition
 from cute_py.layout.algebra.divide import as_layout, by_mode, halves, side_by_side, zipped
 from cute_py.layout.coords import LayoutLeft, compact_order
-from cute_py.layout.layout import Layout, make_layout, operation
+from cute_py.layout.layout import INTS, Layout, make_layout, operation
 from cute_py.layout.modes import append, zip_
 from cute_py.layout.queries import cosize
 from cute_py.layout.tuples import ceil_div, evenly_divides, product_each
@@ -138,7 +138,16 @@ def raked_product(block: Layout, tiler: Tiler) -> Alike:
     return _ranked(block, tiler, lambda blocks, copies: zip_(copies, blocks))
 
 
-def _ranked(block: Layout, tiler: Tiler, arrange: Callable[[Layout, Layout], Layout]) -> Alike:
+def _block_and_copies_apart(block: Layout, tiler: Layout) -> Pair:
+    return block, composition(apart(block, cosize(tiler)), tiler)
+
+
+def _ranked(
+    block: Layout,
+    tiler: Tiler,
+    arrange: Callable[[Layout, Layout], Layout],
+    split: Callable[[Layout, Tiler], Pair] = _block_and_copies,
+) -> Alike:
     """Return `arrange(block, copies)` of block and tiler padded to the same rank."""
     if not isinstance(tiler, (Layout, AbstractComposed)):
         tiler = as_layout(tiler, "product")
@@ -150,7 +159,7 @@ def _ranked(block: Layout, tiler: Tiler, arrange: Callable[[Layout, Layout], Lay
         # integers are one mode each, even if the copies skip gaps of the block and have several
         return arrange(*(map(make_layout, pair) if single else pair))
 
-    return _arranged(padded[0], padded[1], ranked, _block_and_copies)
+    return _arranged(padded[0], padded[1], ranked, split)
 
 
 @operation
@@ -164,11 +173,14 @@ def tile_to_shape(block: Layout, shape: IntTuple, order: IntTuple = LayoutLeft) 
             LayoutLeft or LayoutRight.
 
     Law: compatible(product_each(shape), result), and each mode of result is (block mode,
-    repetition). Raises LayoutError where the block does not divide the shape. Source: cutlass
-    layout.hpp `tile_to_shape`.
+    repetition). Copies of the block do not overlap; they fill its gaps where a layout does that,
+    and follow each other otherwise. Raises LayoutError where the block does not divide the shape.
+    Source: cutlass layout.hpp `tile_to_shape`.
 
     >>> print(tile_to_shape(Layout((2, 2)), (4, 6)), tile_to_shape(Layout((2, 2)), (4, 6), (2, 1)))
     ((2,2),(2,3)):((1,4),(2,8)) ((2,2),(2,3)):((1,12),(2,4))
+    >>> print(tile_to_shape(Layout(5, 2), 20), tile_to_shape(Layout(5, 2), 15))
+    ((5,((2,2)))):((2,((1,10)))) ((5,(3))):((2,(10)))
     """
     shape = tuples.read(shape, "tile_to_shape")
     rank = tuples.rank(shape)
@@ -189,5 +201,16 @@ def tile_to_shape(block: Layout, shape: IntTuple, order: IntTuple = LayoutLeft) 
             expressions=(f"tile_to_shape({block}, {rounded})",),
         )
     copies = ceil_div(target, block_shape)
-    positions = Layout(copies, compact_order(copies, order))
-    return blocked_product(padded, positions)
+    return _blocked(padded, Layout(copies, compact_order(copies, order)))
+
+
+def _blocked(block: Layout, positions: Layout) -> Alike:
+    """Return blocked_product, or that with copies beyond each other where no layout puts them into
+    the gaps of the block.
+    """
+    try:
+        return blocked_product(block, positions)
+    except LayoutError as error:
+        if error.code != "composition-departs" or block._kind != INTS:
+            raise
+    return _ranked(block, positions, zip_, _block_and_copies_apart)

@@ -300,6 +300,12 @@ def _chain(modes: Moving, equal: Callable[[Leaf, Leaf], bool | None]) -> tuple[M
     how many offsets these fill.
     """
     left, filled = list(modes), 1  # type: tuple[Moving, Any]
+    if all(mode[0].__class__ is int is mode[1].__class__ for mode in modes):
+        place, used = {mode[1]: mode for mode in reversed(modes)}, set()  # the first of each stride
+        while (next_one := place.get(filled)) is not None:
+            used.add(next_one)
+            filled *= next_one[0]
+        return [mode for mode in modes if mode not in used], filled
     while (found := next((mode for mode in left if equal(mode[1], filled)), None)) is not None:
         left.remove(found)
         filled = ints.mul(filled, found[0])

@@ -12,9 +12,9 @@ from cute_py.integers import ints
 from cute_py.layout import special
 from cute_py.layout.algebra.coalesce import coalesce
 from cute_py.layout.basis import ScaledBasis
-from cute_py.layout.layout import Layout, made
+from cute_py.layout.layout import Layout, made, nested
 from cute_py.layout.queries import leaf_path
-from cute_py.layout.tuples import nested_like, transform_leaf
+from cute_py.layout.tuples import transform_leaf
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,10 +30,11 @@ def upcast(x: AnyLayout | Swizzle | int, n: int) -> Alike:
         x: Layout, ComposedLayout, Swizzle or offset, in elements.
         n: how many old elements make a new one.
 
-    Law: upcast(L, n)(c // group) == L(c) // n for every c, where group is, mode by mode, the number
-    of neighbours that share a new element. Raises LayoutError, naming the mode, where a stride
-    neither divides n nor is a multiple of it, and where the parts below n of several modes add up
-    to n or more. Source: cutlass layout.hpp `upcast`.
+    Law: upcast(L, n)(c // group) == (L(c) + o) // n for every c, where group is, mode by mode, the
+    number of neighbours that share a new element, and o is how far strides below 0 lead back in the
+    element of offset 0, which without them is 0. Raises LayoutError, naming the mode, where a
+    stride neither divides n nor is a multiple of it, and where the parts below n of several modes
+    add up to n or more. Source: cutlass layout.hpp `upcast`.
 
     >>> print(upcast(Layout((8, 4), (1, 8)), 4), upcast(Layout((8, 4), (4, 1)), 2))
     (2,4):(1,2) (8,2):(2,1)
@@ -99,12 +100,13 @@ def downcast(x: AnyLayout | Swizzle | int, n: int) -> Alike:
         x: Layout, ComposedLayout, Swizzle or offset, in elements.
         n: into how many new elements an old one is split.
 
-    Law: downcast(L, n) at (n*c + j) in the stride-1 mode is n*L(c) + j for j < n. Raises
-    LayoutError where no mode, or more than one mode of more than one element, has stride 1 or -1.
-    Source: cutlass layout.hpp `downcast`.
+    Law: downcast(L, n) at (n*c + j) in the stride-1 mode is n*L(c) + j for j < n. A mode of stride
+    -1 becomes two: the parts of an element are in rising order, the elements in falling order.
+    Raises LayoutError where no mode, or more than one mode of more than one element, has stride 1
+    or -1. Source: cutlass layout.hpp `downcast`.
 
-    >>> print(downcast(Layout((8, 4), (4, 1)), 2))
-    (8,8):(8,1)
+    >>> print(downcast(Layout((8, 4), (4, 1)), 2), downcast(Layout((4, 2), (-1, 4)), 2))
+    (8,8):(8,1) ((2,4),2):((1,-2),8)
     """
     n = _factor(n, "downcast")
     if x.__class__ is not Layout:
@@ -115,9 +117,18 @@ def downcast(x: AnyLayout | Swizzle | int, n: int) -> Alike:
     if not units or len(wide) > 1:
         raise refusal("downcast-unit", operation="downcast", layout=x, n=n, count=len(units))
     leaf = (wide or units)[0]
-    s = [ints.mul(extent, n) if k == leaf else extent for k, extent in enumerate(x._s)]
-    d = [step if k == leaf else ints.mul(step, n) for k, step in enumerate(x._d)]
-    return made(Layout(nested_like(x.shape, s), nested_like(x.shape, d)), "downcast", x, n)
+    modes = [[(s, ints.mul(d, n))] for s, d in zip(x._s, x._d, strict=True)]
+    modes[leaf] = _split_unit(x._s[leaf], x._d[leaf], n)
+    return made(nested(x, modes), "downcast", x, n)
+
+
+def _split_unit(extent: Leaf, step: Leaf, n: int) -> list[tuple[Leaf, Leaf]]:
+    """Return the modes of the parts of elements of stride 1 or -1."""
+    unit = step.value if step.__class__ is ScaledBasis else step
+    if n == 1 or not ints.less(unit, 0):
+        return [(ints.mul(extent, n), step)]
+    parts = (n, ints.neg(step))
+    return [parts] if ints.is_one(extent) else [parts, (extent, ints.mul(step, n))]
 
 
 def _units(layout: Layout) -> list[int]:

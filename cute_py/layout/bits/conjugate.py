@@ -130,8 +130,11 @@ def _serves(g: F2Map, images: list[int], f: F2Map, bits: int, others: Modes) -> 
     if not involved and is_clear([*[(2, image) for image in idle.values()], *others], reads):
         return True
     apart = [images[bit] for bit in set_bits(involved)]
+    once = shared = 0
+    for image in [*apart, *idle.values()]:
+        once, shared = once | image, shared | once & image
     for bit, image in list(idle.items()):
-        if not any(image & other for other in [*apart, *[idle[k] for k in idle if k != bit]]):
+        if not image & shared:
             involved |= 1 << bit
             apart.append(idle.pop(bit))
     rest = [*[(2, image) for image in idle.values()], *others]
@@ -153,16 +156,20 @@ def bits_of(modes: Modes, period: int) -> int:
     known. Where two modes share bits, a sum can carry into all bits up to the largest.
     """
     groups: list[tuple[int, int]] = []  # (lowest bit, largest sum)
+    taken = 0
     for extent, step in modes:
         if ints.is_one(extent) or ints.divides(1 << period, step):
             continue
         if extent.__class__ is not int or step.__class__ is not int or step < 0:
             return -1
         low, top = step & -step, (extent - 1) * step
-        while met := [group for group in groups if span(low, top) & span(*group)]:
-            groups.remove(met[0])
-            low, top = min(low, met[0][0]), top + met[0][1]
+        while span(low, top) & taken:
+            met = next(group for group in groups if span(low, top) & span(*group))
+            groups.remove(met)
+            taken &= ~span(*met)
+            low, top = min(low, met[0]), top + met[1]
         groups.append((low, top))
+        taken |= span(low, top)
     return sum([span(*group) for group in groups])
 
 

@@ -139,7 +139,11 @@ class F2Map(Value):
 
 def images(values: Iterable[Leaf], operation: str) -> list[int]:
     """Return the images of bits as ints; refuse negative ones, whose set bits never end."""
-    if isinstance(values, type) or not hasattr(values, "__iter__"):
+    if (
+        isinstance(values, type)
+        or getattr(values, "ndim", 1) == 0
+        or not hasattr(values, "__iter__")
+    ):
         raise wrong_argument(operation, values, "the images of bits", "pass a tuple of integers")
     checked = []
     for value in values:

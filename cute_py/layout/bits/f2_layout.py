@@ -72,7 +72,11 @@ class F2Layout(Value, AbstractF2):
         return tuples.rank(self.shape)
 
     def __iter__(self) -> Iterator[F2Layout]:
-        return (self[i] for i in range(len(self)))
+        rest = self.bases
+        for shape in tuples.wrap(self.shape):
+            bits = tuples.product(shape).bit_length() - 1
+            yield F2Layout(shape, rest[:bits], self.offset)
+            rest = rest[bits:]
 
     def __getitem__(self, mode: Mode) -> F2Layout:
         """Return one mode (int, or a path such as (1, 0)), with the same offset of index 0."""

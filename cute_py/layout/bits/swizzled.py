@@ -139,7 +139,7 @@ def right_inverse_of(x: ComposedLayout) -> Alike:
     if ints.is_zero(x.offset) and x.outer.is_bijective():
         back = x.outer.inverse()
         plain = right_inverse(x.inner)
-        kept = _kept(back, plain, x.inner)
+        kept = _kept(back, plain)
     linear = None if ints.same(kept, x.size()) else _linear(x)
     if linear is not None:
         whole = linear.right_inverse()
@@ -147,7 +147,7 @@ def right_inverse_of(x: ComposedLayout) -> Alike:
             return from_f2(whole)
     if ints.is_zero(kept):
         raise refusal("inverse-offset", operation="right_inverse", layout=x)
-    return through(plain, back, kept)
+    return Layout(1, 0) if ints.is_one(kept) else through(plain, back, kept)
 
 
 def left_inverse_of(x: ComposedLayout) -> Alike:
@@ -186,20 +186,14 @@ def left_inverse_of(x: ComposedLayout) -> Alike:
     return ComposedLayout(plain, ints.neg(x.offset), composed(back, 0, Layout(count)))
 
 
-def _kept(back: F2Map, plain: Layout, *layouts: Layout) -> Leaf:
-    """Return the largest known n such that layout(plain(back(k))) == back(k) for every k < n: for
-    back(k) below the size of `plain`, and beyond it if both are unbounded.
-    """
+def _kept(back: F2Map, plain: Layout) -> Leaf:
+    """Return the largest known n such that back(k) is an index of `plain` for every k < n."""
     size = plain.size()
     if ints.divides(back.period, size):
         return size
     if size.__class__ is not int:  # the first modes alone are known
         known = [extent.__class__ is int for extent in plain._s]
         size = product(tuple(plain._s[: known.index(False)]))
-    elif size <= TRIED and all(x._kind == INTS for x in layouts):
-        values = [back(k) for k in range(size)]
-        if all(x(plain(value)) == value for x in layouts for value in values):
-            return size
     whole, rest = divmod(size, back.period)
     kept = 0
     for bit in reversed(range(back.bits)):
@@ -234,7 +228,7 @@ def common_layout(a: Alike, b: Alike, operation: str = "max_common_layout") -> A
                 limit //= 2
         return common
     back = a.outer.inverse()
-    kept = _kept(back, common, a.inner, b.inner)
+    kept = _kept(back, common)
     below = (1 << (kept - 1).bit_length()) - 1 if kept.__class__ is int else -1
     moves = involved_bits(back, below & back.period - 1)
     return through(common, back if moves else Swizzle(0, 0, 0), kept)
