@@ -83,10 +83,12 @@ def _loop(trace: Trace, loop: range_, line: tuple[str, int]) -> Iterator[Leaf]:
     names = Iterations()
     runs: list[list[Op]] = []
     name = ""
+    whole = outer.whole and _surely_runs(start, stop, loop.step)
     for _trace in (1, 2):
         trace.counters = dict(counters)
         name = trace.name_for("k")
         inner = Scope("loop", outer, line)
+        inner.whole = whole and bool(runs) and not any(isinstance(x, Leave) for x in every(runs[0]))
         trace.scope = inner
         done = False
         try:
@@ -127,6 +129,8 @@ def _variable(trace: Trace, name: str, bounds: tuple[Leaf, Leaf, int], scope: st
     unit = abs(step) if start.__class__ is int and start % abs(step) == 0 else 1
     if step > 0:
         trace.limits[name] = stop
+    if isinstance(start, int) and isinstance(stop, int) and unit == abs(step) and low != last:
+        trace.every.add(name)
     if low == last:
         last = None if last is None else last + unit  # keep a symbol: the body names it
     return new_symbol(trace, name, unit, low, last, scope)
@@ -390,6 +394,7 @@ def _leave(condition: object, target: str, operation: str) -> None:
     bare_condition(truth)
     emit(Leave, truth.cond, target, uniformity(trace.uniform, truth.cond))
     learn(trace.scope, truth.cond, truth=False)
+    trace.scope.divide()
 
 
 # -- variables, and waiting for a value in memory
