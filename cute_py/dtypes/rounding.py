@@ -41,9 +41,9 @@ def rounding_mode(name: str | None, operation: str, source: Dtype, to: Dtype) ->
         DtypeError: there is no such rounding.
 
     >>> from cute_py.dtypes.table import f32, s32
-    >>> rounding_mode("rna", "convert", f32, s32), rounding_mode("round_toward_zero", "to", f32, s32)
+    >>> rounding_mode("rna", "to", f32, s32), rounding_mode("round_toward_zero", "to", s32, f32)
     ('half_ulp_truncate', 'toward_zero')
-    >>> rounding_mode(None, "convert", f32, s32), rounding_mode(None, "convert", s32, f32)
+    >>> rounding_mode(None, "to", f32, s32), rounding_mode(None, "to", s32, f32)
     ('toward_zero', 'to_nearest')
     """
     if name is None:

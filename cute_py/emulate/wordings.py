@@ -48,8 +48,8 @@ WORDINGS = {
     "emulate-fit": """EmulationError
         {value} as an element of {dtype}, where it is {found}, by {who}
         an integer from {low} to {high}
-        use a type that holds it, as in x.to("s64"), or guard it; x.to("{dtype}", wrap=True) keeps the
-            low bits, and x.to("{dtype}", saturate=True) clamps""",
+        use a type that holds it, as in x.to("s64"), or guard it; x.to("{dtype}", wrap=True) keeps
+            the low bits, and x.to("{dtype}", saturate=True) clamps""",
     "emulate-bounds": """EmulationError
         {elements} of {space} storage {storage}{coordinate}, by {who}
         0 <= element < {limit}

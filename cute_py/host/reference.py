@@ -48,8 +48,9 @@ def tensor_map2(
         b: the second operand, of the same shape mode by mode.
         out: the tensor to store to; it may be a or b.
 
-    The results are converted to the dtype of `out` as by `convert`: rounded once to nearest even, or
-    toward zero if it has integers; integers keep their low bits, as in NumPy. Source: cutlass `TensorFuncBinaryOp`.
+    The results are converted to the dtype of `out` as by `convert`: floats rounded once to nearest
+    even, or toward zero to integers; integers keep their low bits, as in NumPy. Source: cutlass
+    `TensorFuncBinaryOp`.
 
     >>> from math import gcd
     >>> from cute_py import make_host_tensor

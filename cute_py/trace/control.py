@@ -88,7 +88,7 @@ def _loop(trace: Trace, loop: range_, line: tuple[str, int]) -> Iterator[Leaf]:
         trace.counters = dict(counters)
         name = trace.name_for("k")
         inner = Scope("loop", outer, line)
-        inner.whole = whole and bool(runs) and not any(isinstance(x, Leave) for x in every(runs[0]))
+        inner.whole = whole and _runs_to_its_end(runs)
         trace.scope = inner
         done = False
         try:
@@ -109,6 +109,11 @@ def _loop(trace: Trace, loop: range_, line: tuple[str, int]) -> Iterator[Leaf]:
     _require_same(runs[0], runs[1])
     names.check(_surely_runs(start, stop, loop.step))
     trace.emit(Loop(name, start, stop, loop.step, tuple(runs[1]), scope, line=line))
+
+
+def _runs_to_its_end(runs: list[list[Op]]) -> bool:
+    """Return whether no thread leaves a body before its end, as its first trace has found."""
+    return bool(runs) and not any(isinstance(op, Leave) for op in every(tuple(runs[0])))
 
 
 def _surely_runs(start: Leaf, stop: Leaf, step: int) -> bool:

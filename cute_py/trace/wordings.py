@@ -166,7 +166,8 @@ WORDINGS = {
     "kernel-fit": """LeafTypeError
         {value} as an element of {dtype}, where it is {found}
         an integer from {low} to {high}
-        use a type that holds it, as in x.to({wide}); {keep}x.to("{dtype}", saturate=True) clamps""",
+        use a type that holds it, as in x.to({wide}); {keep}x.to("{dtype}", saturate=True)
+            clamps""",
     "kernel-wrap": """LeafTypeError
         wrap=True{more} for a conversion from {a} to {b}
         integers that become integers and keep their low bits

@@ -35,6 +35,13 @@ def emulate_bounds(x, t):
     x[2 * t] = 1  # wrong
 
 
+def emulate_fit(x, t):
+    """an integer becomes an element of a type that does not hold it"""
+    n = cute.as_int(x[t])
+    # right: x[t] = (n << 28).to("s32", wrap=True)
+    x[t] = n << 28  # wrong
+
+
 def emulate_race(x, t):
     """two threads access shared memory, one of them writes, and nothing orders the two"""
     s = cute.smem("s32", 64)

@@ -63,7 +63,11 @@ def _selected(program: Program, op: ops.Map) -> list[Callable[[Cohort], Array]]:
     def not_test(c: Cohort) -> Array:
         return np.logical_not(test(c))
 
-    return [test, program.operand(a, op.dtype, op, test), program.operand(b, op.dtype, op, not_test)]
+    return [
+        test,
+        program.operand(a, op.dtype, op, test),
+        program.operand(b, op.dtype, op, not_test),
+    ]
 
 
 @handles(ops.Convert)
