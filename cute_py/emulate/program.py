@@ -35,7 +35,7 @@ from cute_py.plan.walk import symbols_of as symbols_in
 
 if TYPE_CHECKING:
     from cute_py.emulate.scalars import Condition, Evaluated
-    from cute_py.emulate.spans import Array
+    from cute_py.emulate.spans import Array, Value
     from cute_py.plan.access import Access
     from cute_py.plan.conditions import Scalar
     from cute_py.plan.plan import Plan
@@ -199,17 +199,16 @@ def _counting(op: ops.Op, run: Run) -> Run:
 
 def _given(c: Cohort, name: str, dtype: Dtype, require: Required | None) -> Array:
     """Return a number that the kernel is given, as an element."""
-    kept = c.span.cache
+    kept, number = c.span.cache, c.batch.given.numbers[name]
+    if require is not None:
+        require(c, number)
     if (name, dtype) not in kept:
-        number = np.asarray(c.batch.given.numbers[name])
-        if require is not None:
-            require(c, number.reshape(1, 1, 1))
-        kept[name, dtype] = elements(number, dtype).reshape(1, 1, 1, 1)
+        kept[name, dtype] = elements(np.asarray(number), dtype).reshape(1, 1, 1, 1)
     return kept[name, dtype]
 
 
 def fitting(
-    value: Scalar, dtype: Dtype, op: ops.Op, chosen: Callable[[Cohort], Array] | None
+    value: Scalar, dtype: Dtype, op: ops.Op, chosen: Callable[[Cohort], Array] | None = None
 ) -> Required | None:
     """Return a function that refuses values of an integer that a type does not hold; None for one
     that always fits, and for flags, which are whether it is not 0.
@@ -219,8 +218,8 @@ def fitting(
     if (least, most) == (0, 0) or not (low is None or high is None or low < least or high > most):
         return None
 
-    def require(c: Cohort, found: Array) -> None:
-        bad = (found < least) | (found > most)
+    def require(c: Cohort, found: Value) -> None:
+        bad = np.asarray((found < least) | (found > most))
         if not bad.any():
             return
         bad = bad & c.active()

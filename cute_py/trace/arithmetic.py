@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from cute_py.dtypes.table import Dtype, DtypeLike
     from cute_py.layout.types import IntTuple, Leaf
+    from cute_py.plan.conditions import Scalar
 
 
 def is_register(x: object) -> bool:
@@ -198,21 +199,29 @@ def integer_register(
     saturate: bool = False,
     wrap: bool = False,
 ) -> Tensor:
-    """Return a run-time integer in a register of a type; see `Int.to`. Conversions are those of
-    s32, or of s64 if it may be large.
+    """Return a run-time integer in a register of a type; see `Int.to`."""
+    kind, integer = as_dtype(dtype), bare(value)
+    mode = rounding_mode(rounding, "to", s64, kind)
+    saturate = saturate or mode == "to_nearest_satfinite"
+    converts = kind.is_float or saturate or wrap
+    exact = _type_of(integer) if converts else kind
+    for wanted in (kind, exact) if not saturate else (exact,):
+        if not wrap:
+            require_fit(integer, wanted, "to")
+    held = new_registers(exact, 1)
+    emit(Map, "copy", register(held, "to"), (integer,), exact)
+    return convert_registers(held, kind, rounding, saturate, wrap) if converts else held
+
+
+def _type_of(value: Scalar) -> Dtype:
+    """Return a type for all values of an integer: s32, s64, or that of a number that the kernel is
+    given.
     """
-    kind = as_dtype(dtype)
-    if not (kind.is_float or saturate or wrap):
-        held = new_registers(kind, 1)
-        assign(held, value)
-        return held
-    if kind.is_float and not saturate:
-        require_fit(bare(value), kind, "to")
-    low, high = bounds_of(bare(value))
-    small = low is not None and high is not None and s32.min <= low and high <= s32.max
-    wide = s64 if kind.is_float or low is None or low < 0 else u64
-    exact = integer_register(value, s32 if small else wide)
-    return convert_registers(exact, kind, rounding, saturate, wrap)
+    low, high = bounds_of(value)
+    if low is not None and high is not None and s32.min <= low and high <= s32.max:
+        return s32
+    given = current().params.get(str(value))
+    return u64 if getattr(given, "kind", None) is u64 else s64
 
 
 def as_registers(x: object, operation: str) -> Tensor:

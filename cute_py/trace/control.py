@@ -19,6 +19,7 @@ from cute_py.plan.ops import If, Leave, Let, Loop, Set, WaitUntil, While
 from cute_py.plan.walk import every
 from cute_py.tensor.tensor import require_tensor
 from cute_py.trace.facts import learn
+from cute_py.trace.fitting import require_fit
 from cute_py.trace.liveness import in_for_statement
 from cute_py.trace.lower import access, require_own
 from cute_py.trace.rebinding import Iterations, Rebinding
@@ -464,11 +465,14 @@ _FLAG = "wait for an mbarrier of this block, at which the other one arrives: cut
 def wait_until(element: Tensor, test: str, value: Leaf) -> None:
     """Wait until an element of memory compares `eq`, `ne`, `ge`, `gt`, `le` or `lt` to a value.
 
-    The element is of 32 or 64 bits. The value is an integer; for an element of f32 or f64 it is
-    rounded to that type, and NaN compares `ne` alone. The element is polled with acquire order:
-    writes before the release that made the comparison true are visible after the wait.
+    The element is of 32 or 64 bits. The value is an integer that its type holds; for an element of
+    f32 or f64 it is rounded to that type, and NaN compares `ne` alone. The element is polled with
+    acquire order: writes before the release that made the comparison true are visible after the
+    wait.
     """
     require_choice(test, ("eq", "ne", "ge", "gt", "le", "lt"), "wait_until")
     require_own(require_tensor(element, "wait_until"), "wait_until", _FLAG)
-    src = access(element, 1, "wait_until")
-    emit(WaitUntil, src, test, bare(value, "wait_until"))
+    src, wanted = access(element, 1, "wait_until"), bare(value, "wait_until")
+    if not src.dtype.is_float:
+        require_fit(wanted, src.dtype, "wait_until")
+    emit(WaitUntil, src, test, wanted)

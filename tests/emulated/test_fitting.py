@@ -89,7 +89,8 @@ WAYS = {
     "warp_reduce": lambda out, t, i: out.__setitem__(t, cute.warp_reduce("max", i)),
     "redux": lambda out, t, i: out.__setitem__(t, cute.redux("max", i)),
     "bfe": lambda out, t, i: out.__setitem__(t, cute.bfe(held(out.dtype), i, 1)),
-    "formula of two": lambda out, t, i: out.__setitem__(t, cute.maximum(i, 3)),
+    "wait_until": lambda out, t, i: cute.wait_until(element(out, t), "le", i),
+    "function of integers": lambda out, t, i: out.__setitem__(t, cute.maximum(i, 3)),
 }
 
 
@@ -295,6 +296,35 @@ def test_floats_round_integers_that_they_do_not_hold():
         assert np.array_equal(out, cute.convert(np.arange(64) + n, kind))
     with pytest.raises(cute.LeafTypeError, match="f16, where it is at least 1048576"):
         cute.trace(stores, np.zeros(64, np.float16), WAYS["to"], lambda t, n: t + 2**20, 0)
+
+
+@cute.kernel
+def unsigned(out, n: cute.u64):
+    cute.launch(grid=1, block=1)
+    out[0], out[1] = n.to("f64"), n.to("f64", "toward_zero")
+
+
+def test_a_number_becomes_a_float_from_its_own_type():
+    out = np.zeros(2)
+    unsigned(out, 2**64 - 1)
+    assert out.tolist() == [2.0**64, 2.0**64 - 2.0**11]
+
+
+@cute.kernel
+def filled_up(out, x, fill):
+    cute.launch(grid=1, block=32)
+    made = cute.rmem(x.dtype, 1)
+    cute.copy(cute.local_tile(x, (1,), (cute.thread_idx(),)), made, fill=fill)
+    out[cute.thread_idx()] = made
+
+
+def test_a_fill_is_a_number_of_the_type():
+    out, x = np.zeros(32, np.uint8), np.ones(20, np.uint8)
+    filled_up(out, x, 200)
+    assert out.tolist() == [1] * 20 + [200] * 12
+    for fill in (300, -1, 0.5):
+        with pytest.raises(cute.LeafTypeError, match="a number that u8 can represent"):
+            cute.trace(filled_up, out, x, fill)
 
 
 @cute.kernel
