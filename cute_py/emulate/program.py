@@ -29,6 +29,7 @@ from cute_py.emulate.timeline import recording
 from cute_py.errors import refusal
 from cute_py.plan import ops
 from cute_py.plan.conditions import Reg, bounds_of
+from cute_py.plan.functions import integers_of
 from cute_py.plan.plan import ScalarParam
 from cute_py.plan.walk import arrays, every
 from cute_py.plan.walk import symbols_of as symbols_in
@@ -155,11 +156,17 @@ class Program:
         return Located(self.resources, self.statics, access, op, unit, counted)
 
     def operand(
-        self, value: Any, dtype: Dtype, op: ops.Op, chosen: Callable[[Cohort], Array] | None = None
+        self,
+        value: Any,
+        dtype: Dtype,
+        op: ops.Map,
+        place: int = 0,
+        chosen: Callable[[Cohort], Array] | None = None,
     ) -> Callable[[Cohort], Array]:
         """Compile a value of `Map`: an array [block, warp, lane, element] that broadcasts.
 
-        `chosen` gives the elements for which it counts, all if None: an integer of these must fit.
+        `place` is its number among the operands. `chosen` gives the elements for which it counts,
+        all if None: an integer of these must fit.
         """
         if isinstance(value, Reg):
             return self.reader(value, op)
@@ -167,7 +174,7 @@ class Program:
             fixed = elements(np.asarray(value), dtype).reshape(1, 1, 1, 1)
             return lambda c: fixed
         name = str(value)
-        require = fitting(value, dtype, op, chosen)
+        require = fitting(value, dtype, op, integers_of(dtype, op.fn, place), chosen)
         if name in self.numbers:
             return lambda c: _given(c, name, dtype, require)
         evaluate = self.scalar(value)
@@ -208,14 +215,19 @@ def _given(c: Cohort, name: str, dtype: Dtype, require: Required | None) -> Arra
 
 
 def fitting(
-    value: Scalar, dtype: Dtype, op: ops.Op, chosen: Callable[[Cohort], Array] | None = None
+    value: Scalar,
+    dtype: Dtype,
+    op: ops.Op,
+    ends: tuple[int, int],
+    chosen: Callable[[Cohort], Array] | None = None,
 ) -> Required | None:
-    """Return a function that refuses values of an integer that a type does not hold; None for one
-    that always fits, and for flags, which are whether it is not 0.
+    """Return a function that refuses values of an integer that become elements of a type and are
+    not between two ends; None for one that always is, for flags, which are whether it is not 0, and
+    for floats.
     """
-    low, high = bounds_of(value)
-    least, most = (0, 0) if dtype.is_float or dtype is b1 else (int(dtype.min), int(dtype.max))
-    if (least, most) == (0, 0) or not (low is None or high is None or low < least or high > most):
+    (low, high), (least, most) = bounds_of(value), ends
+    inside = low is not None and high is not None and least <= low and high <= most
+    if inside or dtype.is_float or dtype is b1:
         return None
 
     def require(c: Cohort, found: Value) -> None:

@@ -78,7 +78,7 @@ def _operands(name: str, operands: tuple[Any, ...]) -> tuple[Dtype, IntTuple, tu
     kind = common_type(name, typed)
     require_domain(name, kind)
     shape = common_shape(name, operands)
-    sources = [_value(x, kind, name) for x in typed]
+    sources = [_value(x, kind, name, place) for place, x in enumerate(typed)]
     if selects:
         sources.insert(0, _flag(operands[0]))
     pairs = zip(operands, sources, strict=True)
@@ -175,7 +175,7 @@ def _assignable(target: IntTuple, shape: IntTuple) -> bool:
     return shapes_match(target, shape) or _broadcast(target, shape) == target
 
 
-def _value(x: Any, kind: Dtype, name: str) -> Value:
+def _value(x: Any, kind: Dtype, name: str, place: int = 0) -> Value:
     """Return an operand as a value of the plan, checked against the type of the others."""
     if is_register(x):
         return register(x, name)
@@ -187,7 +187,7 @@ def _value(x: Any, kind: Dtype, name: str) -> Value:
         if kind.is_float:
             raise refusal_here("kernel-types", operation=name, a=kind, b="integer")
         value = bare(x)
-        require_fit(value, kind, name)
+        require_fit(value, kind, name, place)
         return value
     return number(x, kind, name)
 

@@ -12,6 +12,7 @@ from cute_py.integers.polynomial import constant, evaluate, symbols_of
 from cute_py.integers.symbol_proofs import exception_to_leq
 from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import bounds_of
+from cute_py.plan.functions import integers_of
 from cute_py.trace.state import current
 
 TYPE_CHECKING = False
@@ -21,12 +22,19 @@ if TYPE_CHECKING:
     from cute_py.plan.conditions import Scalar
 
 
-def require_fit(value: Scalar, kind: Dtype, operation: str) -> None:
+def require_fit(value: Scalar, kind: Dtype, operation: str, place: int = 0) -> None:
     """Refuse an integer that becomes an element of a type whose range it surely leaves: by its
     bounds always, or for indices that all occur, where all threads come. Not all come to what
     `where` selects. A flag is whether an integer is not 0.
+
+    Args:
+        value: the integer.
+        kind: the type.
+        operation: a function of registers, or in words what takes the element.
+        place: the number of the operand.
+
     """
-    least, most = int(kind.min), int(kind.max)
+    least, most = integers_of(kind, operation, place)
     low, high = bounds_of(value)
     inside = low is not None and high is not None and least <= low and high <= most
     if inside or kind is b1:

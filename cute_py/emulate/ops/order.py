@@ -19,6 +19,7 @@ from cute_py.emulate.scalars import TESTS, uniform
 from cute_py.emulate.spans import LANES, Array, Span, Value
 from cute_py.emulate.storages import Place
 from cute_py.plan import ops
+from cute_py.plan.functions import integers_of
 
 if TYPE_CHECKING:
     from cute_py.emulate.clocks import Acting
@@ -614,7 +615,8 @@ SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 
 def _fitted(program: Program, op: ops.WaitUntil) -> Evaluated:
     """Compile the value; one that the type of the element does not hold is refused."""
-    value, require = program.scalar(op.value), fitting(op.value, op.src.dtype, op)
+    kind, value = op.src.dtype, program.scalar(op.value)
+    require = fitting(op.value, kind, op, integers_of(kind))
 
     def fitted(c: Cohort) -> Value:
         found = value(c)

@@ -41,7 +41,7 @@ def map_(program: Program, op: ops.Map) -> Run:
     if op.fn == "where":
         sources = _selected(program, op)
     else:
-        sources = [program.operand(s, op.dtype, op) for s in op.sources]
+        sources = [program.operand(s, op.dtype, op, k) for k, s in enumerate(op.sources)]
     compute, dst = function(op.fn, op.dtype), program.view(op.dst)
     assert (
         FUNCTIONS[op.fn].compares or op.dst.dtype is op.dtype or op.dst.dtype.bits == op.dtype.bits
@@ -63,11 +63,8 @@ def _selected(program: Program, op: ops.Map) -> list[Callable[[Cohort], Array]]:
     def not_test(c: Cohort) -> Array:
         return np.logical_not(test(c))
 
-    return [
-        test,
-        program.operand(a, op.dtype, op, test),
-        program.operand(b, op.dtype, op, not_test),
-    ]
+    chosen = ((1, a, test), (2, b, not_test))
+    return [test, *[program.operand(x, op.dtype, op, k, of) for k, x, of in chosen]]
 
 
 @handles(ops.Convert)
