@@ -333,6 +333,24 @@ def test_a_number_becomes_a_float_from_its_own_type():
 
 
 @cute.kernel
+def taken(out, x):
+    cute.launch(grid=1, block=32)
+    t = cute.thread_idx()
+    with cute.when(t < 20):
+        out[t] = cute.as_int(x[t])
+
+
+def test_an_integer_of_a_large_u64_is_refused():
+    x, out = np.full(32, 2**63 - 1, np.uint64), np.zeros(32, np.uint64)
+    x[20:] += 1
+    taken(out, x)
+    assert out.tolist() == [2**63 - 1] * 20 + [0] * 12
+    x[19] += 1
+    with pytest.raises(cute.EmulationError, match=r"u64 that is 9223372036854775808.*thread 19"):
+        taken(out, x)
+
+
+@cute.kernel
 def filled_up(out, x, fill):
     cute.launch(grid=1, block=32)
     made = cute.rmem(x.dtype, 1)
