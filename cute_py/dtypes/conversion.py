@@ -25,22 +25,24 @@ BLOCK = 1 << 15  # values per block: the temporaries stay in the CPU's cache
 
 
 def convert(
-    x: ArrayLike, dtype: DtypeLike, rounding: str = "to_nearest", saturate: bool = False
+    x: ArrayLike, dtype: DtypeLike, rounding: str | None = None, saturate: bool = False
 ) -> Any:  # a NumPy array, or a NumPy scalar for a scalar
     """Return x converted to dtype, each value rounded once from its exact value.
 
-    Float to float follows `rounding`; overflow becomes inf (e4m3: NaN), or the largest number if
-    the direction of rounding says so. Float to integer rounds to an integer (`to_nearest` is
-    cvt.rni, `toward_zero` cvt.rzi) and clamps, as PTX cvt always does; NaN gives 0, or
-    1 << (bits - 1) from f64 or to a 64-bit type. Integer to integer keeps the low bits (9 as s4 is
-    -7), or clamps if `saturate`. Anything to b1 is x != 0.
+    Float to float follows `rounding`, by default to nearest even; overflow becomes inf (e4m3: NaN),
+    or the largest number if the direction of rounding says so. Float to integer truncates, as in C
+    and NumPy, or rounds as `rounding` says (`to_nearest` is cvt.rni, `toward_zero` cvt.rzi), and
+    clamps, as PTX cvt always does; NaN gives 0, or 1 << (bits - 1) from f64 or to a 64-bit type.
+    Integer to integer keeps the low bits (9 as s4 is -7), or clamps if `saturate`. Anything to b1
+    is x != 0.
 
     Args:
         x: a Python or NumPy scalar, a NumPy (or ml_dtypes) array of any shape, or a list of
             numbers. tf32 values are float32 values.
         dtype: the type of the result.
         rounding: a key of `ROUNDINGS`, CUTLASS's enumerator (`round_to_nearest`) or the PTX
-            modifier (`rn`, `rz`, `rp`, `rm`, `rna`).
+            modifier (`rn`, `rz`, `rp`, `rm`, `rna`). None: `toward_zero` from floats to integers,
+            else `to_nearest`.
         saturate: float to float: inf and overflow become the largest number (PTX .satfinite).
             Integer to integer: clamp (PTX .sat).
 
@@ -52,8 +54,10 @@ def convert(
 
     >>> float(convert(65520.0, "f16")), float(convert(65520.0, "f16", "rz"))
     (inf, 65504.0)
-    >>> print(convert([1.5, 2.5, -300], "s8"), convert(9, "s4"), convert(9, "s4", saturate=True))
-    [   2    2 -128] -7 7
+    >>> print(convert([1.7, -1.7, -300.0], "s8"), convert([1.7, 2.5], "s8", "to_nearest"))
+    [   1   -1 -128] [2 2]
+    >>> print(convert(9, "s4"), convert(9, "s4", saturate=True))
+    -7 7
     >>> float(convert(1 + 2**-11, "tf32", "rna")) == 1 + 2**-10
     True
     """
@@ -65,7 +69,7 @@ def convert(
 
 
 def encode(
-    x: ArrayLike, dtype: DtypeLike, rounding: str = "to_nearest", saturate: bool = False
+    x: ArrayLike, dtype: DtypeLike, rounding: str | None = None, saturate: bool = False
 ) -> Any:  # a NumPy array, or a NumPy scalar for a scalar
     """Return the bit images of x converted to dtype, in the smallest unsigned type that fits.
 
@@ -163,18 +167,18 @@ def _exact(x: ArrayLike, floats: Array, operation: str) -> tuple[Array, Dtype]:
 
 
 def encoded(
-    x: ArrayLike, to: Dtype, rounding: str, saturate: bool, operation: str
+    x: ArrayLike, to: Dtype, rounding: str | None, saturate: bool, operation: str
 ) -> Any:  # array or scalar, as x is
     """Return `encode` of x for a `Dtype`; refusals name `operation`."""
     import numpy as np
 
-    mode = rounding_.rounding_mode(rounding, operation)
-    saturate = saturate or mode == "to_nearest_satfinite"
     _require_convertible(to, operation)
     scalar: object = x
     if isinstance(scalar, int) and not -(1 << 63) <= scalar < 1 << 64:
+        mode, saturate = _how(rounding, saturate, operation, u64, to)
         return _encode_big(scalar, to, mode, saturate).astype(storage(to))[0]
     values, source = read_values(x, operation)
+    mode, saturate = _how(rounding, saturate, operation, source, to)
     _require_convertible(source, operation)
     flat = values.reshape(-1)
     image = np.empty(flat.shape, storage(to))
@@ -182,6 +186,14 @@ def encoded(
         block = slice(start, start + BLOCK)
         image[block] = _encode_block(flat[block], source, to, mode, saturate)
     return image.reshape(values.shape)[()]
+
+
+def _how(
+    rounding: str | None, saturate: bool, operation: str, source: Dtype, to: Dtype
+) -> tuple[str, bool]:
+    """Return the key of `ROUNDINGS`, and whether to clamp."""
+    mode = rounding_.rounding_mode(rounding, operation, source, to)
+    return mode, saturate or mode == "to_nearest_satfinite"
 
 
 def _encode_block(values: Array, source: Dtype, to: Dtype, mode: str, saturate: bool) -> Array:

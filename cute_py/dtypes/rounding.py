@@ -33,16 +33,21 @@ _MODES = {
 }
 
 
-def rounding_mode(name: str, operation: str) -> str:
+def rounding_mode(name: str | None, operation: str, source: Dtype, to: Dtype) -> str:
     """Return the key of `ROUNDINGS` for a name: the key itself, or the name in CUTLASS, PTX or
-    CUDA.
+    CUDA. Without a name, floats become integers toward zero, as in C, and all else to nearest.
 
     Raises:
         DtypeError: there is no such rounding.
 
-    >>> rounding_mode("rna", "convert"), rounding_mode("round_toward_zero", "convert")
+    >>> from cute_py.dtypes.table import f32, s32
+    >>> rounding_mode("rna", "to", f32, s32), rounding_mode("round_toward_zero", "to", s32, f32)
     ('half_ulp_truncate', 'toward_zero')
+    >>> rounding_mode(None, "to", f32, s32), rounding_mode(None, "to", s32, f32)
+    ('toward_zero', 'to_nearest')
     """
+    if name is None:
+        return "toward_zero" if source.is_float and to.is_integer else "to_nearest"
     given: object = name  # from a user, so of any type
     mode = _MODES.get(given) if isinstance(given, str) else None
     if mode is not None:
@@ -54,7 +59,7 @@ def _nearest(name: object) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(str(name).lower(), _MODES, n=1)
-    return f"say {near[0]!r}" if near else "leave it out for ties to even"
+    return f"say {near[0]!r}" if near else "leave it out: ties to even, and toward zero to integers"
 
 
 class Parts:

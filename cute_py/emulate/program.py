@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from cute_py.dtypes.conversion import convert
-from cute_py.dtypes.table import Dtype, f32, f64
+from cute_py.dtypes.table import Dtype, b1, f32, f64
 from cute_py.emulate.access import Located
 from cute_py.emulate.arguments import symbols_of
 from cute_py.emulate.bits import numpy_type
 from cute_py.emulate.cohorts import Cohort, Run, Signal, Step
-from cute_py.emulate.faults import Faults, chosen
+from cute_py.emulate.faults import Faults, chosen, first
 from cute_py.emulate.pointers import by_array
 from cute_py.emulate.registers import View, flag, reader
 from cute_py.emulate.resources import Resources, is_strong
@@ -28,7 +28,8 @@ from cute_py.emulate.scalars import Statics, condition, of_sizes, scalar
 from cute_py.emulate.spans import INDICES, LANES
 from cute_py.emulate.timeline import recording
 from cute_py.plan import ops
-from cute_py.plan.conditions import Reg
+from cute_py.plan.conditions import Reg, bounds_of
+from cute_py.plan.functions import integers_of
 from cute_py.plan.launch import require_launch
 from cute_py.plan.plan import ScalarParam
 from cute_py.plan.walk import arrays, every
@@ -36,12 +37,14 @@ from cute_py.plan.walk import symbols_of as symbols_in
 
 if TYPE_CHECKING:
     from cute_py.emulate.scalars import Condition, Evaluated
-    from cute_py.emulate.spans import Array
+    from cute_py.emulate.spans import Array, Value
     from cute_py.plan.access import Access
+    from cute_py.plan.conditions import Scalar
     from cute_py.plan.plan import Plan
 
 KEPT = 64  # programs that are kept, the last ones asked for
 
+Required: TypeAlias = Callable[[Cohort, Any], None]  # of the values that threads have
 Handler: TypeAlias = Callable[["Program", Any], Run]
 HANDLERS: dict[type[ops.Op], Handler] = {}
 
@@ -153,22 +156,36 @@ class Program:
         """Compile an access; `counted` if the report counts its requests."""
         return Located(self.resources, self.statics, access, op, unit, counted)
 
-    def operand(self, value: Any, dtype: Dtype, op: ops.Op) -> Callable[[Cohort], Array]:
-        """Compile a value of `Map`: an array [block, warp, lane, element] that broadcasts."""
+    def operand(
+        self,
+        value: Any,
+        dtype: Dtype,
+        op: ops.Map,
+        place: int = 0,
+        chosen: Callable[[Cohort], Array] | None = None,
+    ) -> Callable[[Cohort], Array]:
+        """Compile a value of `Map`: an array [block, warp, lane, element] that broadcasts.
+
+        `place` is its number among the operands. `chosen` gives the elements for which it counts,
+        all if None: an integer of these must fit.
+        """
         if isinstance(value, Reg):
             return self.reader(value, op)
         if isinstance(value, bool | float | np.floating) or type(value) is int:
             fixed = elements(np.asarray(value), dtype).reshape(1, 1, 1, 1)
             return lambda c: fixed
         name = str(value)
+        require = fitting(value, dtype, op, integers_of(dtype, op.fn, place), chosen)
         if name in self.numbers:
-            return lambda c: _given(c, name, dtype)
+            return lambda c: _given(c, name, dtype, require)
         evaluate = self.scalar(value)
 
         def computed(c: Cohort) -> Array:
             found = np.asarray(evaluate(c))
             if found.ndim < 3:
                 found = found.reshape(1, 1, 1)
+            if require is not None:
+                require(c, found)
             return elements(found[..., None], dtype)
 
         return computed
@@ -188,18 +205,51 @@ def _counting(op: ops.Op, run: Run) -> Run:
     return counted
 
 
-def _given(c: Cohort, name: str, dtype: Dtype) -> Array:
+def _given(c: Cohort, name: str, dtype: Dtype, require: Required | None) -> Array:
     """Return a number that the kernel is given, as an element."""
-    kept = c.span.cache
+    kept, number = c.span.cache, c.batch.given.numbers[name]
+    if require is not None:
+        require(c, number)
     if (name, dtype) not in kept:
-        number = np.asarray(c.batch.given.numbers[name])
-        kept[name, dtype] = elements(number, dtype).reshape(1, 1, 1, 1)
+        kept[name, dtype] = elements(np.asarray(number), dtype).reshape(1, 1, 1, 1)
     return kept[name, dtype]
 
 
+def fitting(
+    value: Scalar,
+    dtype: Dtype,
+    op: ops.Op,
+    ends: tuple[int, int],
+    chosen: Callable[[Cohort], Array] | None = None,
+) -> Required | None:
+    """Return a function that refuses values of an integer that become elements of a type and are
+    not between two ends; None for one that always is, for flags, which are whether it is not 0, and
+    for floats.
+    """
+    (low, high), (least, most) = bounds_of(value), ends
+    inside = low is not None and high is not None and least <= low and high <= most
+    if inside or dtype.is_float or dtype is b1:
+        return None
+
+    def require(c: Cohort, found: Value) -> None:
+        bad = np.asarray((found < least) | (found > most))
+        if not bad.any():
+            return
+        bad = bad & c.active()
+        if chosen is not None:
+            bad = bad & chosen(c).any(-1)
+        if bad.any():
+            where = first(bad, c.span)
+            number = int(np.broadcast_to(found, bad.shape)[where])
+            facts = {"value": value, "dtype": dtype, "found": number, "low": least, "high": most}
+            raise c.fault("emulate-fit", op, where, **facts)
+
+    return require
+
+
 def elements(values: Array, dtype: Dtype) -> Array:
-    """Return numbers as elements of a type: rounded once, integers wrapped around at its width; a
-    flag is whether a number is not 0.
+    """Return numbers as elements of a type: rounded once, integers that fit as they are; a flag is
+    whether a number is not 0.
     """
     plain = dtype.bits >= 8 if dtype.is_integer else dtype in (f32, f64)
     return values.astype(numpy_type(dtype)) if plain else np.asarray(convert(values, dtype))

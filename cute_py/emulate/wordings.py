@@ -41,6 +41,15 @@ WORDINGS = {
         {given} from {name}
         {wanted}
         return a NumPy array for each output, in its type: x.astype(...)""",
+    "emulate-fit": """EmulationError
+        {value} as an element of {dtype}, where it is {found}, by {who}
+        an integer from {low} to {high}
+        use a type that holds it, as in x.to("s64"), or guard it; x.to("{dtype}", wrap=True) keeps
+            the low bits, and x.to("{dtype}", saturate=True) clamps""",
+    "emulate-unsigned": """EmulationError
+        an element of u64 that is {value}, as an integer, by {who}
+        less than 2**63: the integers of a kernel are signed, of 64 bits
+        compute with the element in registers, without cute.as_int""",
     "emulate-bounds": """EmulationError
         {elements} of {space} storage {storage}{coordinate}, by {who}
         0 <= element < {limit}

@@ -147,5 +147,5 @@ def _count(tensor: Tensor) -> int:
 def _in_order(tensor: Tensor, values: Any) -> Tensor:
     """Store values given in colexicographical order, converted to the dtype."""
     if tensor.dtype is not None:
-        values = convert(values, tensor.dtype)
+        values = convert(values, tensor.dtype, "to_nearest")
     return tensor.copy_(values.reshape(axes(tensor), order="F"))

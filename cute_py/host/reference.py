@@ -48,8 +48,9 @@ def tensor_map2(
         b: the second operand, of the same shape mode by mode.
         out: the tensor to store to; it may be a or b.
 
-    The results are converted to the dtype of `out`: floats rounded once to nearest even; integers
-    keep their low bits, as in NumPy. Source: cutlass `TensorFuncBinaryOp`.
+    The results are converted to the dtype of `out` as by `convert`: floats rounded once to nearest
+    even, or toward zero to integers; integers keep their low bits, as in NumPy. Source: cutlass
+    `TensorFuncBinaryOp`.
 
     >>> from math import gcd
     >>> from cute_py import make_host_tensor
@@ -278,4 +279,4 @@ def _final(values: Array, row: Dtype) -> Array:
         if row.is_float:
             return convert(values.astype(np.float64), row)  # type: ignore[no-any-return]
         return np.clip(values, int(row.min), int(row.max)).astype(row.numpy)
-    return convert(values, row, saturate=not row.is_float)  # type: ignore[no-any-return]
+    return convert(values, row, "to_nearest", saturate=not row.is_float)  # type: ignore[no-any-return]

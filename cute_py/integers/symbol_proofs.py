@@ -136,6 +136,16 @@ def prove_divides_ints(d: Leaf, e: Leaf) -> Proof:
     return _prove("divides", terms_of(d), terms_of(e))
 
 
+def exception_to_leq(a: Polynomial, b: Polynomial) -> Point | None:
+    """Return a point with a > b, sought where `_search` does; None if none is found.
+
+    >>> from cute_py.integers.symbols import sym, terms_of
+    >>> exception_to_leq(terms_of(sym("t", min=0, max=127) + 200), {(): 255})
+    {'t': 56}
+    """
+    return _search("leq", a, b, "")[2]
+
+
 def _prove(question: str, a: Polynomial, b: Polynomial) -> Proof:
     require_one_declaration(a, b)
     answer, reason, point = _verdict(question, a, b)

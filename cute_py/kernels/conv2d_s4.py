@@ -133,7 +133,7 @@ def conv2d_s4(
         sums = acc[_, _, j].to("f32") * alpha
         for tCgZ in source:
             sums += loaded(tCgZ[_, _, j], "f32") * beta
-        cute.copy(sums.to(Y.dtype, saturate=True), tCgY[_, _, j])
+        cute.copy(sums.to(Y.dtype, "to_nearest", saturate=True), tCgY[_, _, j])
 
 
 def choose_s4(tile: tuple[int, int, int] = (128, 128, 128)) -> GemmConfig:

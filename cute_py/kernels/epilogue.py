@@ -55,9 +55,11 @@ def activated(x: Any, name: str | None) -> Any:  # a Tensor in registers
 
 
 def converted(x: Tensor, dtype: Any) -> Tensor:
-    """Return x in another type, clamped to its finite range if that has 8 bits."""
+    """Return x in another type, rounded to nearest even, and clamped to its finite range if that
+    has 8 bits.
+    """
     kind = cute.dtype(dtype)
-    return x if x.dtype is kind else x.to(kind, saturate=kind.bits == 8)
+    return x if x.dtype is kind else x.to(kind, "to_nearest", saturate=kind.bits == 8)
 
 
 def loaded(part: Tensor, dtype: Any) -> Tensor:

@@ -71,7 +71,7 @@ def gemm_epilogue(
         added = cute.make_rmem_tensor(tDsC.shape, bias.dtype)
         cute.copy(tDgb, added)
         result += added.to(wide)
-    cute.copy(activated(result, activation).to(D.dtype), tDgD)
+    cute.copy(activated(result, activation).to(D.dtype, "to_nearest"), tDgD)
 
 
 def check() -> None:

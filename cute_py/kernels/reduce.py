@@ -45,10 +45,10 @@ def reduce_rows(
         first, end = tid + part * each, cute.min_(N, (part + 1) * each)
     total = started(fn, kind)
     for j in cute.range(first, end, threads):
-        total[0] = combined(fn, total, A[row, j].to(kind))
+        total[0] = combined(fn, total, A[row, j].to(kind, "to_nearest"))
     total = over_block(fn, total, cute.smem(kind, threads // 32), "propagate")
     with cute.when(tid == 0):
-        out[block] = total.to(out.dtype)
+        out[block] = total.to(out.dtype, "to_nearest")
 
 
 def matrix(A: cute.Tensor, kept: int) -> cute.Tensor:
@@ -162,15 +162,15 @@ def row_reduce(
     held = cute.make_rmem_tensor(part.shape, A.dtype)
     start, kind = identity(fn, A.dtype), cute.dtype(kind or out.dtype)
     cute.copy(part, held, fill=start) if start else cute.copy(part, held)
-    total = over_elements(fn, held.to(kind), "propagate")
+    total = over_elements(fn, held.to(kind, "to_nearest"), "propagate")
     if rows > 1:
         row, total = row * rows + cute.warp_idx(), over_lanes(fn, total, "propagate")
         with cute.when((cute.lane_idx() == 0) & (row < M)):
-            out[row] = total.to(out.dtype)
+            out[row] = total.to(out.dtype, "to_nearest")
         return
     total = over_block(fn, total, cute.smem(kind, copy.size() // 32), "propagate")
     with cute.when(tid == 0):
-        out[row] = total.to(out.dtype)
+        out[row] = total.to(out.dtype, "to_nearest")
 
 
 @cute.kernel
@@ -187,10 +187,10 @@ def reduce_columns(
     total = started(fn, kind)
     with cute.when(row < M):
         for j in cute.range(warp, N, warps):
-            total[0] = combined(fn, total, A[row, j].to(kind))
+            total[0] = combined(fn, total, A[row, j].to(kind, "to_nearest"))
     total = over_warps(fn, total, partial[lane, cute._], warp, "propagate")
     with cute.when((warp == 0) & (row < M)):
-        out[row] = total.to(out.dtype)
+        out[row] = total.to(out.dtype, "to_nearest")
 
 
 def over_warps(

@@ -287,8 +287,8 @@ class NumPy(Library):
         if x.dtype == kind.numpy and kind.name != "tf32":
             return x
         if x.ndim > 1 and abs(x.strides[-2]) < abs(x.strides[-1]):
-            return np.asarray(convert(x.swapaxes(-1, -2), kind)).swapaxes(-1, -2)
-        return np.asarray(convert(x, kind))
+            return np.asarray(convert(x.swapaxes(-1, -2), kind, "to_nearest")).swapaxes(-1, -2)
+        return np.asarray(convert(x, kind, "to_nearest"))
 
     def steps(self, x: Array) -> tuple[int, ...] | None:
         """Return the strides (elements); None where no kernel can read along them."""

@@ -64,7 +64,7 @@ def reference(product: Product) -> Array:
     factors = {"alpha": product.alpha, "beta": product.beta}
     with np.errstate(all="ignore"):
         x = values(a, b, product.c, product.bias, activation=product.request.activation, **factors)
-        return np.asarray(convert(x, product.kind, saturate=product.kind.bits == 8))
+        return np.asarray(convert(x, product.kind, "to_nearest", saturate=product.kind.bits == 8))
 
 
 def _numbers(x: Array, kind: Dtype) -> Array:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from cute_py.dtypes.table import Dtype
+
 
 @dataclass(frozen=True, slots=True)
 class Function:
@@ -292,3 +294,16 @@ ATOMICS: dict[str, tuple[str, ...]] = {
     "or": WORDS,
     "xor": WORDS,
 }
+
+
+def integers_of(dtype: Dtype, fn: str = "copy", place: int = 0) -> tuple[int, int]:
+    """Return the least and the greatest integer that an operand of a function may be: those of the
+    type. All other counts of a shift shift all bits out, so that one may leave it, within its bits.
+
+    >>> from cute_py.dtypes.table import u8
+    >>> integers_of(u8), integers_of(u8, "shl", 1)
+    ((0, 255), (-128, 255))
+    """
+    if fn in ("shl", "shr") and place == 1:
+        return -1 << dtype.bits - 1, (1 << dtype.bits) - 1
+    return int(dtype.min), int(dtype.max)

@@ -128,7 +128,7 @@ class Engine(Record):
         """Record the assignment of all elements of a tensor, in a kernel."""
         raise refusal("engine-unreadable", operation="Tensor", engine=self)
 
-    def convert(self, tensor: Alike, dtype: DtypeLike, how: tuple[str, bool]) -> Alike:
+    def convert(self, tensor: Alike, dtype: DtypeLike, how: tuple[Any, ...]) -> Alike:
         """Convert the elements of a tensor to another type; registers of a kernel can do this."""
         raise refusal("engine-arithmetic", operation="to", engine=self)
 

@@ -52,17 +52,29 @@ class Operators:
         self.engine.operate(f"i{name}", self, other)
         return self
 
-    def to(self, dtype: DtypeLike, rounding: str = "rn", saturate: bool = False) -> Any:
+    def to(
+        self,
+        dtype: DtypeLike,
+        rounding: str | None = None,
+        saturate: bool = False,
+        wrap: bool = False,
+    ) -> Any:
         """Return the elements in another type, in new registers of a kernel.
+
+        Integers keep their low bits, and floats become integers toward zero, clamped, as in C and
+        by `cute.convert`.
 
         Args:
             dtype: the new type.
-            rounding: if the new type is narrower: a name of `cute.ROUNDINGS`, or its name in
-                CUTLASS, PTX or CUDA. `half_ulp_trunc_dntz` is refused: no instruction rounds so.
+            rounding: how what the new type does not hold is rounded: a name of `cute.ROUNDINGS`, or
+                its name in CUTLASS, PTX or CUDA. None: `toward_zero` from floats to integers, else
+                `to_nearest`. `half_ulp_trunc_dntz` is refused: no instruction rounds so.
             saturate: clamp to the finite range of the new type.
+            wrap: say that the low bits of integers are meant, as `i.to(dtype, wrap=True)` of an
+                integer that is no element must; for integers that become integers.
 
         """
-        return self.engine.convert(self, dtype, (rounding, saturate))
+        return self.engine.convert(self, dtype, (rounding, saturate, wrap))
 
     def __bool__(self) -> bool:
         """Refuse memory of a kernel, whose values are not known yet; any other tensor is true."""
@@ -83,7 +95,7 @@ class Operators:
         return self._number("float(), math.sqrt() and the like")
 
     def __round__(self, digits: object = None) -> Any:
-        return self._number("round()", "x.to(dtype, rounding), which rounds")
+        return self._number("round()", "x.to(dtype, 'to_nearest'), which rounds")
 
     def __pow__(self, other: object) -> Any:
         return self._number("**", "x * x, or cute.exp2(y * cute.log2(x))")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from cute_py.calls.arguments import number
 from cute_py.dtypes.rounding import rounding_mode
-from cute_py.dtypes.table import b1, f32, s32, s64, u32
+from cute_py.dtypes.table import b1, f32, s32, s64, u32, u64
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal, refusal_here
 from cute_py.layout.layout import Layout
@@ -20,6 +20,7 @@ from cute_py.plan.ops import Convert, Fill, Let, Map, Reduce, Value
 from cute_py.tensor.tensor import Tensor, derived, require_tensor
 from cute_py.trace.control import branch
 from cute_py.trace.engines import Register, allocate_registers
+from cute_py.trace.fitting import require_fit
 from cute_py.trace.lower import register, sums_of
 from cute_py.trace.runtime_integers import Condition, Int, Promised, as_condition, bare
 from cute_py.trace.state import current, emit, require_choice
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from cute_py.dtypes.table import Dtype, DtypeLike
     from cute_py.layout.types import IntTuple, Leaf
+    from cute_py.plan.conditions import Scalar
 
 
 def is_register(x: object) -> bool:
@@ -76,7 +78,7 @@ def _operands(name: str, operands: tuple[Any, ...]) -> tuple[Dtype, IntTuple, tu
     kind = common_type(name, typed)
     require_domain(name, kind)
     shape = common_shape(name, operands)
-    sources = [_value(x, kind, name) for x in typed]
+    sources = [_value(x, kind, name, place) for place, x in enumerate(typed)]
     if selects:
         sources.insert(0, _flag(operands[0]))
     pairs = zip(operands, sources, strict=True)
@@ -173,7 +175,7 @@ def _assignable(target: IntTuple, shape: IntTuple) -> bool:
     return shapes_match(target, shape) or _broadcast(target, shape) == target
 
 
-def _value(x: Any, kind: Dtype, name: str) -> Value:
+def _value(x: Any, kind: Dtype, name: str, place: int = 0) -> Value:
     """Return an operand as a value of the plan, checked against the type of the others."""
     if is_register(x):
         return register(x, name)
@@ -184,20 +186,42 @@ def _value(x: Any, kind: Dtype, name: str) -> Value:
     if isinstance(x, Int):
         if kind.is_float:
             raise refusal_here("kernel-types", operation=name, a=kind, b="integer")
-        return bare(x)
+        value = bare(x)
+        require_fit(value, kind, name, place)
+        return value
     return number(x, kind, name)
 
 
-def integer_register(value: Leaf, dtype: DtypeLike) -> Tensor:
-    """Return a run-time integer in a register of a type, through s32, or s64 if it may be large."""
-    kind = as_dtype(dtype)
-    if not kind.is_float:
-        held = new_registers(kind, 1)
-        assign(held, value)
-        return held
-    low, high = bounds_of(bare(value))
-    small = low is not None and high is not None and s32.min <= low and high <= s32.max
-    return convert_registers(integer_register(value, s32 if small else s64), kind)
+def integer_register(
+    value: Leaf,
+    dtype: DtypeLike,
+    rounding: str | None = None,
+    saturate: bool = False,
+    wrap: bool = False,
+) -> Tensor:
+    """Return a run-time integer in a register of a type; see `Int.to`."""
+    kind, integer = as_dtype(dtype), bare(value)
+    mode = rounding_mode(rounding, "to", s64, kind)
+    saturate = saturate or mode == "to_nearest_satfinite"
+    converts = kind.is_float or saturate or wrap
+    exact = _type_of(integer) if converts else kind
+    for wanted in (kind, exact) if not saturate else (exact,):
+        if not wrap:
+            require_fit(integer, wanted, "to")
+    held = new_registers(exact, 1)
+    emit(Map, "copy", register(held, "to"), (integer,), exact)
+    return convert_registers(held, kind, rounding, saturate, wrap) if converts else held
+
+
+def _type_of(value: Scalar) -> Dtype:
+    """Return a type for all values of an integer: s32, s64, or that of a number that the kernel is
+    given.
+    """
+    low, high = bounds_of(value)
+    if low is not None and high is not None and s32.min <= low and high <= s32.max:
+        return s32
+    given = current().params.get(str(value))
+    return u64 if getattr(given, "kind", None) is u64 else s64
 
 
 def as_registers(x: object, operation: str) -> Tensor:
@@ -268,18 +292,28 @@ def assign(target: Tensor, value: Any) -> None:
 
 
 def convert_registers(
-    tensor: Tensor, dtype: DtypeLike, rounding: str = "rn", saturate: bool = False
+    tensor: Tensor,
+    dtype: DtypeLike,
+    rounding: str | None = None,
+    saturate: bool = False,
+    wrap: bool = False,
 ) -> Tensor:
     """Return the tensor's elements in another type, in new registers of the same shape.
 
     Args:
         tensor: registers.
         dtype: the new type.
-        rounding: a name of `cute.ROUNDINGS`, or its name in CUTLASS, PTX or CUDA.
+        rounding: a name of `cute.ROUNDINGS`, or its name in CUTLASS, PTX or CUDA. None: toward
+            zero from floats to integers, else to nearest.
         saturate: clamp to the finite range of the new type; `to_nearest_satfinite` does so too.
+        wrap: say that the low bits of integers are meant, which they keep anyway.
 
     """
-    kind, mode = as_dtype(dtype), rounding_mode(rounding, "to")
+    kind = as_dtype(dtype)
+    if wrap and (saturate or kind.is_float or tensor.dtype.is_float):
+        facts = {"a": tensor.dtype, "b": kind, "more": ", saturate=True" if saturate else ""}
+        raise refusal_here("kernel-wrap", operation="to", **facts)
+    mode = rounding_mode(rounding, "to", tensor.dtype, kind)
     if mode not in _ROUNDINGS:
         raise refusal_here(
             "kernel-lack",

@@ -21,6 +21,7 @@ from cute_py.plan.walk import every
 from cute_py.tensor.tensor import require_tensor
 from cute_py.trace.askers import require_for
 from cute_py.trace.facts import learn
+from cute_py.trace.fitting import require_fit
 from cute_py.trace.liveness import in_for_statement
 from cute_py.trace.lower import access, require_own
 from cute_py.trace.naming import written
@@ -85,6 +86,7 @@ def _loop(trace: Trace, loop: range_, line: tuple[str, int]) -> Iterator[Leaf]:
     bounds = bare(loop.start, "cute.range"), bare(loop.stop, "cute.range"), loop.step
     scope = uniformity(trace.uniform, *bounds[:2])
     counters, outer = dict(trace.counters), (trace.loops, trace.known)
+    whole = trace.scope.whole and _surely_runs(*bounds)
     names = Iterations(next(trace.known, None))
     bodies: list[list[Op]] = []
     name = ""
@@ -92,12 +94,14 @@ def _loop(trace: Trace, loop: range_, line: tuple[str, int]) -> Iterator[Leaf]:
         trace.counters, trace.loops, trace.known = dict(counters), [], iter(names.loops)
         name = trace.name_for("k")
         body = Body(trace, "loop", line)
+        body.inner.whole = whole and names.ends
         with body.ending("cute.range"):
             require_for(sys._getframe(), first=not bodies)
             yield _variable(trace, name, bounds, scope)
             require_for(sys._getframe(), first=False)
         trace.require_sound()
         bodies.append(body.inner.ops)
+        names.ends = not any(isinstance(op, Leave) for op in every(body.ops))
         names.record(trace.loops)
     trace.loops, trace.known = outer
     trace.loops.append(names)
@@ -125,6 +129,8 @@ def _variable(trace: Trace, name: str, bounds: tuple[Leaf, Leaf, int], scope: st
     unit = abs(step) if start.__class__ is int and start % abs(step) == 0 else 1
     if step > 0:
         trace.limits[name] = stop
+    if isinstance(start, int) and isinstance(stop, int) and unit == abs(step) and low != last:
+        trace.every.add(name)
     if low == last:
         last = None if last is None else last + unit  # keep a symbol: the body names it
     return new_symbol(trace, name, unit, low, last, scope)
@@ -397,6 +403,7 @@ def _leave(condition: object, target: str, operation: str) -> None:
     bare_condition(truth)
     emit(Leave, truth.cond, target, uniformity(trace.uniform, truth.cond))
     learn(trace.scope, truth.cond, truth=False)
+    trace.scope.divide()
 
 
 # -- variables, and waiting for a value in memory
@@ -477,11 +484,14 @@ _FLAG = "wait for an mbarrier of this block, at which the other one arrives: cut
 def wait_until(element: Tensor, test: str, value: Leaf) -> None:
     """Wait until an element of memory compares `eq`, `ne`, `ge`, `gt`, `le` or `lt` to a value.
 
-    The element is of 32 or 64 bits. The value is an integer; for an element of f32 or f64 it is
-    rounded to that type, and NaN compares `ne` alone. The element is polled with acquire order:
-    writes before the release that made the comparison true are visible after the wait.
+    The element is of 32 or 64 bits. The value is an integer that its type holds; for an element of
+    f32 or f64 it is rounded to that type, and NaN compares `ne` alone. The element is polled with
+    acquire order: writes before the release that made the comparison true are visible after the
+    wait.
     """
     require_choice(test, ("eq", "ne", "ge", "gt", "le", "lt"), "wait_until")
     require_own(require_tensor(element, "wait_until"), "wait_until", _FLAG)
-    src = access(element, 1, "wait_until")
-    emit(WaitUntil, src, test, bare(value, "wait_until"))
+    src, wanted = access(element, 1, "wait_until"), bare(value, "wait_until")
+    if not src.dtype.is_float:
+        require_fit(wanted, src.dtype, "wait_until")
+    emit(WaitUntil, src, test, wanted)

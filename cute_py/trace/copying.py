@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import copysign
 
 from cute_py.atoms.copy import Copy_Atom
+from cute_py.calls.arguments import number
 from cute_py.dtypes.table import b1
 from cute_py.errors import kernel_line, refusal_here
 from cute_py.plan.access import HINTS, LOAD_CACHES, STORE_CACHES, Access, hints_of
@@ -206,6 +207,8 @@ def _through_registers(op: Copy_Op | None, src: Tensor, dst: Tensor, options: Op
 def _memory(op: Copy_Op | None, tensor: Tensor, options: Options) -> Access:
     """Return the access of the side in memory, with the predicates of the options."""
     cache = options.cache if tensor.space == "gmem" else ""
+    if options.fill:
+        number(options.fill, tensor.dtype, "cute.copy")
     found = _accessed(op, tensor, "cute.copy", cache=cache, fill=options.fill)
     return found if options.pred is None else _predicated(found, options.pred)
 

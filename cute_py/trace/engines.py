@@ -407,7 +407,7 @@ class Register(Storage):
         """Record the assignment of a whole tensor."""
         current().record.assign(tensor, value)
 
-    def convert(self, tensor: Tensor, dtype: DtypeLike, how: tuple[str, bool]) -> Alike:
+    def convert(self, tensor: Tensor, dtype: DtypeLike, how: tuple[Any, ...]) -> Alike:
         """Record a conversion, and return its result in new registers."""
         return current().record.convert(tensor, dtype, *how)
 

@@ -27,6 +27,7 @@ MOST = 16  # facts that are tried, the innermost first
 
 def learn(scope: Scope, cond: Cond, truth: bool = True) -> None:
     """Add what a condition says, or its negation, to the facts of a block."""
+    scope.whole = False
     new = tuple(_facts(cond, truth))
     if new:
         scope.facts = (*new, *scope.facts)

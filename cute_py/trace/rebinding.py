@@ -116,6 +116,7 @@ class Iterations(Entry):
 
     `known`: the same of this loop, when the body of an enclosing one was traced before.
     `loops`: the same of the loops inside, in the last trace; at first, in that of `known`.
+    `ends`: whether no thread leaves a body before its end, as a trace has found.
     """
 
     def __init__(self, known: Iterations | None) -> None:
@@ -124,6 +125,7 @@ class Iterations(Entry):
         self.codes = [(frame.f_code, frame.f_lasti) for frame in self.frames]
         self.known = known if known is not None and known.codes == self.codes else None
         self.loops: list[Iterations] = self.known.loops if self.known else []
+        self.ends = self.known is not None and self.known.ends
 
     def record(self, loops: list[Iterations]) -> None:
         """Keep the names at the end of one trace of the body, and the loops inside."""

@@ -281,9 +281,26 @@ class Int(_RunTime):
     def __rtruediv__(self, other: Any) -> Any:
         return other / self._known("/", "// for integers")
 
-    def to(self, dtype: DtypeLike) -> Tensor:
-        """Return the integer in a register of a type, for arithmetic with other registers."""
-        return current().record.integer(self, dtype)
+    def to(
+        self,
+        dtype: DtypeLike,
+        rounding: str | None = None,
+        saturate: bool = False,
+        wrap: bool = False,
+    ) -> Tensor:
+        """Return the integer in a register of a type, for arithmetic with other registers.
+
+        An integer that an integer type does not hold is refused, by the tracer or the emulator; one
+        that a float does not hold is rounded.
+
+        Args:
+            dtype: the type.
+            rounding: to floats: as of registers; None: to nearest even.
+            saturate: clamp to the finite range of the type.
+            wrap: keep the low bits, as many as an integer type has.
+
+        """
+        return current().record.integer(self, dtype, rounding, saturate, wrap)
 
     def __index__(self) -> int:
         value = self.cute_value()

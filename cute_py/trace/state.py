@@ -40,11 +40,9 @@ if TYPE_CHECKING:
         def apply(self, name: str, *operands: Any) -> Tensor: ...
         def apply_in_place(self, name: str, target: Tensor, other: object) -> Tensor: ...
         def assign(self, target: Tensor, value: Any) -> None: ...
-        def convert(
-            self, tensor: Tensor, dtype: DtypeLike, rounding: str = "rn", saturate: bool = False
-        ) -> Tensor: ...
+        def convert(self, tensor: Tensor, dtype: DtypeLike, *how: Any) -> Tensor: ...
         def as_test(self, tensor: Tensor) -> Reg: ...
-        def integer(self, value: Leaf, dtype: DtypeLike) -> Tensor: ...
+        def integer(self, value: Leaf, dtype: DtypeLike, *how: Any) -> Tensor: ...
         def load_element(self, engine: KernelEngine, offset: IntTuple) -> Tensor: ...
         def store_element(self, engine: KernelEngine, offset: IntTuple, value: object) -> None: ...
         def store_all(self, target: Tensor, value: object) -> None: ...
@@ -69,6 +67,7 @@ class Scope:
         "premises",
         "proofs",
         "root",
+        "whole",
     )
 
     def __init__(self, kind: str, parent: Scope | None, line: tuple[str, int]) -> None:
@@ -83,9 +82,16 @@ class Scope:
         self.premises: Premises | None = None  # the facts that are known here; see `facts.decide`
         self.proofs: dict[Any, bool | None] = {}  # what facts have decided; see `facts.decide`
         self.open = True
+        self.whole = parent is None  # whether all threads are known to come
 
     def __repr__(self) -> str:
         return f"<{self.kind}>"
+
+    def divide(self) -> None:
+        """Note that threads may have left: not all of them come here, nor behind the block."""
+        scope: Scope | None = self
+        while scope is not None:
+            scope.whole, scope = False, scope.parent
 
     def require_open(self, value: object) -> None:
         """Refuse a value of this block if the block has ended, or is part of another trace."""
@@ -137,6 +143,7 @@ class Trace:
         self.symbols: dict[str, SymInt] = {}  # see `runtime_integers.new_symbol`
         self.limits: dict[str, Any] = {}  # symbol -> exclusive upper limit: the grid, a loop's stop
         self.uniform: dict[str, str] = {}  # symbol -> the scope in which it is uniform
+        self.every: set[str] = set()  # indices that have all values between their bounds
 
     def forget(self) -> None:
         """Drop what refers to frames, after the trace: they hold the caller's arrays and the trace,

@@ -210,6 +210,8 @@ def _root_symbol(name: str, extent: object, uniform: str = "block") -> Leaf:
         high = _BLOCKS[name] if high is None else min(high, _BLOCKS[name])
     inner, trace.scope = trace.scope, trace.root
     trace.limits[name] = extent
+    if isinstance(extent, int):
+        trace.every.add(name)
     try:
         return new_symbol(trace, name, 1, 0, None if high is None else high - 1, uniform)
     finally:

@@ -188,6 +188,15 @@ WORDINGS = {
         an array of elements of whole bytes, or of packed ones of 1, 2 or 4 bits
         pass it packed: cute.typed(words, dtype, packed=True); or copy it to registers or shared
             memory, where elements are packed, and recast that""",
+    "kernel-fit": """LeafTypeError
+        {value} as an element of {dtype}, where it is {found}
+        an integer from {low} to {high}
+        use a type that holds it, as in x.to({wide}); {keep}x.to("{dtype}", saturate=True)
+            clamps""",
+    "kernel-wrap": """LeafTypeError
+        wrap=True{more} for a conversion from {a} to {b}
+        integers that become integers and keep their low bits
+        leave wrap out: floats are rounded, and saturate=True clamps""",
     "kernel-types": """LeafTypeError
         {a} and {b}
         operands of one type

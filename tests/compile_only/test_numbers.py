@@ -60,28 +60,35 @@ def integers(out, n: cute.s64):
     t = cute.thread_idx()
     held = cute.rmem(out.dtype, 1)
     held.fill(0 if out.dtype.bits > 1 else False)
-    out[0, t] = t
-    out[1, t] = (t * n).to(out.dtype)
-    out[2, t] = held | (t - n)
-    out[3, t] = cute.where(t < 9, n, held)
+    out[0, t] = t.to(out.dtype, wrap=True)
+    out[1, t] = (t * n).to(out.dtype, wrap=True)
+    out[2, t] = held | (t - n).to(out.dtype, wrap=True)
+    out[3, t] = cute.where(t < 9, n.to(out.dtype, wrap=True), held)
+    out[4, t] = (t - n).to(out.dtype, saturate=True)
+    out[5, t] = cute.where(t < out.dtype.max, t, held)
 
 
 @pytest.mark.parametrize("kind", [*INTEGERS, *SMALL])
 @pytest.mark.parametrize("n", [0, 2, 4, -1, 1 << 40])
 def test_integers_become_elements(kind, n):
-    """They wrap around at the width of the type; a flag is whether they are not 0."""
+    """They wrap around at the width of the type, are clamped, or fit; a flag is whether they are
+    not 0.
+    """
     dtype, t = cute.dtype(kind), np.arange(32)
-    found, emitted = zeros(kind, (4, 32)), zeros(kind, (4, 32))
+    found, emitted = zeros(kind, (6, 32)), zeros(kind, (6, 32))
     plan = cute.trace(integers, typed(found, kind), n)
     cute.emulate(plan, typed(found, kind), n)
     host.run(plan, emitted, n)
     require_same(found, emitted)
     wanted = np.array([t, t * n, t - n, np.where(t < 9, n, 0)])
     if kind == "b1":
-        assert np.array_equal(found, wanted != 0)
+        assert np.array_equal(found[:4], wanted != 0)
     else:
+        clamped = np.clip(t - n, int(dtype.min), min(int(dtype.max), 2**63 - 1))
+        assert np.array_equal(found[4].astype(np.int64), clamped)
+        assert np.array_equal(found[5].astype(np.int64), np.where(t < dtype.max, t, 0))
         low = (wanted - int(dtype.min)) % (1 << dtype.bits) if dtype.bits < 64 else None
-        assert low is None or np.array_equal(found.astype(np.int64), low + int(dtype.min))
+        assert low is None or np.array_equal(found[:4].astype(np.int64), low + int(dtype.min))
 
 
 @cute.kernel
@@ -183,7 +190,7 @@ def test_conversions_mean_the_same(source):
     compared = [
         check_conversion(source, target, *way)
         for target in rng.choice(targets, 2, replace=False)
-        for way in (("rn", False), (rng.choice(ROUNDINGS), bool(rng.integers(2))))
+        for way in ((None, False), (rng.choice(ROUNDINGS), bool(rng.integers(2))))
     ]
     assert any(compared)
 

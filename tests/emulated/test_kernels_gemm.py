@@ -363,6 +363,15 @@ def test_the_epilogue_reads_c_only_where_beta_is_not_zero():
     assert np.isnan(d).all()
 
 
+def test_the_epilogue_rounds_to_integers_to_nearest_even():
+    a, b = np.full((64, 32), 0.25, np.float16), np.zeros((64, 32), np.float16)
+    b[:, 0] = np.arange(64)
+    d = np.zeros((64, 64), np.int32)
+    cfg = choose(a, b, TILE, outputs=(d, d))
+    gemm_epilogue(a, b, d, d, None, 2.0, 0.0, cfg)
+    np.testing.assert_array_equal(d, np.tile(np.rint(np.arange(64) / 2), (64, 1)))
+
+
 def test_the_epilogue_uses_the_memory_of_the_tiles_again():
     a, b = operands(np.random.default_rng(0), (128, 128, 64), "f16")
     d = poisoned((128, 128), np.float32)

@@ -192,7 +192,7 @@ def split_by_hand(width, step):
 def shared_bytes(x, apart):
     cute.launch(grid=1, block=64)
     held = cute.rmem("s4", 2)
-    held[0], held[1] = cute.thread_idx().to("s4"), 1
+    held[0], held[1] = cute.thread_idx().to("s4", wrap=True), 1
     cute.copy(held, cute.local_tile(x, (2,), (cute.thread_idx() // apart,)))
 
 

@@ -193,7 +193,7 @@ def check_pair(source, to, count):
         x = x.view(source.numpy) >> (np.arange(count) % source.bits).astype(source.numpy)
     x = x % 2 != 0 if source is cute.b1 else x.view(source.numpy)
     x, want = numpy_equivalent(x, source, to)
-    got = cute.convert(x, to, "rz" if to.is_integer else "rn")
+    got = cute.convert(x, to)
     if to.is_float:
         assert_same_bits(got, want)
     else:

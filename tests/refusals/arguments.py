@@ -84,7 +84,7 @@ def reread(old, new):
 @cute.kernel
 def third(x, n: cute.u64, mask):
     cute.launch(grid=1, block=1)
-    x[0] = (n // 3 ^ mask).to("s32")
+    x[0] = (n // 3 ^ mask).to("s32", wrap=True)
 
 
 def traced_with(mask):

@@ -48,7 +48,7 @@ dtype-scale: a block scale is converted like a number
     + cute.decode([127], "ue8m0")
 rounding-unknown: a rounding mode does not exist
     - cute.convert(1.0, "f16", "toward_zer")
-    - cute.convert(1.0, "f16", 3)  # fix: leave it out for ties to even
+    - cute.convert(1.0, "f16", 3)  # fix: leave it out: ties to even, and toward zero
     - cute.convert(1.0, "f16", True)  # given rounding True
     + cute.convert(1.0, "f16", "toward_zero")
 values-type: values to convert are not real numbers

@@ -73,6 +73,21 @@ def emulate_bounds(x, t):
     x[2 * t] = 1  # wrong
 
 
+def emulate_fit(x, t):
+    """an integer becomes an element of a type that does not hold it"""
+    n = cute.as_int(x[t])
+    # right: x[t] = (n << 28).to("s32", wrap=True)
+    x[t] = n << 28  # wrong
+
+
+def emulate_unsigned(x, t):
+    """an element of u64 is too large for the signed integers of a kernel"""
+    held = cute.rmem("u64", 1)
+    # right: held.fill(2**63 - 1)
+    held.fill(2**63)  # wrong
+    x[t] = cute.as_int(held[0]) // 2**62  # here
+
+
 def emulate_race(x, t):
     """two threads access shared memory, one of them writes, and nothing orders the two"""
     s = cute.smem("s32", 64)

@@ -151,6 +151,19 @@ def kernel_types(x, f):
     f[0] = f[0] + x[0]  # wrong
 
 
+def kernel_fit(x):
+    """an integer expression surely has values that the type does not hold"""
+    t = cute.thread_idx()
+    # right: x[t] = (t + 2**40).to("s32", wrap=True)
+    x[t] = t + 2**40  # wrong
+
+
+def kernel_wrap(x, f):
+    """`wrap=True` is asked for where no integer wraps"""
+    # right: x[0] = f[0].to("s32")
+    x[0] = f[0].to("s32", wrap=True)  # wrong
+
+
 def kernel_domain(x):
     """a function is not defined for the type"""
     # right: x[0] = x[1] // 2

@@ -20,7 +20,7 @@ from cute_py.emulate.program import Program, handles
 from cute_py.emulate.scalars import BITWISE, as_lanes, uniform
 from cute_py.emulate.spans import Array, Value
 from cute_py.plan import ops
-from cute_py.plan.conditions import Reg
+from cute_py.plan.conditions import MOST, Reg
 
 STEPS = 64  # iterations of a loop in a round, where it looks at nothing that others write
 
@@ -246,7 +246,10 @@ def let(program: Program, op: ops.Let) -> Run:
         require = _promise(program, op)
 
         def from_register(c: Cohort) -> None:
-            c.env[var] = value = uniform(read(c)[..., 0].astype(np.int64), c.mask)
+            held = read(c)[..., 0]
+            if held.dtype == np.uint64:
+                _require_signed(op, c, held)
+            c.env[var] = value = uniform(held.astype(np.int64), c.mask)
             require(c, value)
 
         return from_register
@@ -306,6 +309,15 @@ def _entry(program: Program, op: ops.Let) -> Run:
         c.env[op.var] = found if isinstance(index, np.ndarray) else int(found)
 
     return entry
+
+
+def _require_signed(op: ops.Let, c: Cohort, held: Array) -> None:
+    """Refuse elements of u64 that are no integers of a kernel, which are signed."""
+    bad = c.active() & (held > MOST)
+    if bad.any():
+        where = first(bad, c.span)
+        found = int(np.broadcast_to(held, bad.shape)[where])
+        raise c.fault("emulate-unsigned", op, where, value=found)
 
 
 def _promise(program: Program, op: ops.Let) -> Callable[[Cohort, Value], None]:

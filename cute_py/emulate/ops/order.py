@@ -12,13 +12,14 @@ from cute_py.emulate.access import Located, slots_of, taking_part
 from cute_py.emulate.cohorts import Cohort, Run, Signal, Wait, split
 from cute_py.emulate.divergence import running
 from cute_py.emulate.faults import first
-from cute_py.emulate.program import Program, handles
+from cute_py.emulate.program import Program, fitting, handles
 from cute_py.emulate.regions import THREADS
 from cute_py.emulate.releases import places_of
 from cute_py.emulate.scalars import TESTS, uniform
 from cute_py.emulate.spans import LANES, Array, Span, Value
 from cute_py.emulate.storages import Place
 from cute_py.plan import ops
+from cute_py.plan.functions import integers_of
 
 if TYPE_CHECKING:
     from cute_py.emulate.clocks import Acting
@@ -619,10 +620,24 @@ class ValueWait(Wait):
 SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 
 
+def _fitted(program: Program, op: ops.WaitUntil) -> Evaluated:
+    """Compile the value; one that the type of the element does not hold is refused."""
+    kind, value = op.src.dtype, program.scalar(op.value)
+    require = fitting(op.value, kind, op, integers_of(kind))
+
+    def fitted(c: Cohort) -> Value:
+        found = value(c)
+        if require is not None:
+            require(c, found)
+        return found
+
+    return fitted
+
+
 @handles(ops.WaitUntil)
 def wait_until(program: Program, op: ops.WaitUntil) -> Run:
     """Wait until an element of memory compares."""
-    located, value = program.access(op.src, op, counted=False), program.scalar(op.value)
+    located, value = program.access(op.src, op, counted=False), _fitted(program, op)
     located.keeps = False
     once = program.access(op.src, op)  # however often it looks, which is up to the order
 

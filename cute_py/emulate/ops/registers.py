@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce as combined
 from typing import Any
 
@@ -37,10 +38,10 @@ def _own(value: Any) -> Any:
 @handles(ops.Map)
 def map_(program: Program, op: ops.Map) -> Run:
     """Compute element by element."""
-    types = [op.dtype] * len(op.sources)
     if op.fn == "where":
-        types[0] = b1
-    sources = [program.operand(s, t, op) for s, t in zip(op.sources, types, strict=True)]
+        sources = _selected(program, op)
+    else:
+        sources = [program.operand(s, op.dtype, op, k) for k, s in enumerate(op.sources)]
     compute, dst = function(op.fn, op.dtype), program.view(op.dst)
     assert (
         FUNCTIONS[op.fn].compares or op.dst.dtype is op.dtype or op.dst.dtype.bits == op.dtype.bits
@@ -52,6 +53,18 @@ def map_(program: Program, op: ops.Map) -> Run:
         a, b = sources
         return lambda c: dst.put(c, compute(a(c), b(c)))
     return lambda c: dst.put(c, compute(*[source(c) for source in sources]))
+
+
+def _selected(program: Program, op: ops.Map) -> list[Callable[[Cohort], Array]]:
+    """Return the operands of `where`; those that it does not select need not fit the type."""
+    flag, a, b = op.sources
+    test = program.operand(flag, b1, op)
+
+    def not_test(c: Cohort) -> Array:
+        return np.logical_not(test(c))
+
+    chosen = ((1, a, test), (2, b, not_test))
+    return [test, *[program.operand(x, op.dtype, op, k, of) for k, x, of in chosen]]
 
 
 @handles(ops.Convert)

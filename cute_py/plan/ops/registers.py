@@ -114,7 +114,7 @@ class Map(Op):
 
 @dataclass(frozen=True, slots=True)
 class Convert(Op):
-    """dst[i] = src[i] in the type of dst: rounded (`rn rz rd ru`), clamped where `saturate`."""
+    """dst[i] = src[i] in the type of dst: rounded (`rn rz rd ru rna`), clamped where `saturate`."""
 
     dst: Reg = field(metadata=WRITTEN)
     src: Reg
