@@ -8,6 +8,7 @@ all runs of its plan, in several threads, too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -26,9 +27,9 @@ from cute_py.emulate.resources import Resources, is_strong
 from cute_py.emulate.scalars import Statics, condition, of_sizes, scalar
 from cute_py.emulate.spans import INDICES
 from cute_py.emulate.timeline import recording
-from cute_py.errors import refusal
 from cute_py.plan import ops
 from cute_py.plan.conditions import Reg
+from cute_py.plan.launch import require_launch
 from cute_py.plan.plan import ScalarParam
 from cute_py.plan.walk import arrays, every
 from cute_py.plan.walk import symbols_of as symbols_in
@@ -85,12 +86,10 @@ class Program:
 
     def grid(self, sizes: dict[str, int]) -> tuple[int, int, int]:
         """Return the blocks of the grid in (x, y, z), for these values of the symbols."""
-        x, y, z = grid = [extent(sizes) for extent in self.extents]
-        cluster = self.plan.launch.cluster
-        self.plan.launch.require_counts(self.plan.name, [count(sizes) for count in self.counts])
-        if min(grid) < 0 or any(n % c for n, c in zip(grid, cluster, strict=True)):
-            facts: dict[str, Any] = {"grid": (x, y, z), "cluster": cluster}
-            raise refusal("emulate-grid", operation=f"emulate({self.plan.name})", **facts)
+        x, y, z = [extent(sizes) for extent in self.extents]
+        launch = self.plan.launch
+        launch.require_counts(self.plan.name, [count(sizes) for count in self.counts])
+        require_launch(replace(launch, grid=(x, y, z)), f"emulate({self.plan.name})")
         return x, y, z
 
     # -- parts of ops

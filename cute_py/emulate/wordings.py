@@ -9,10 +9,6 @@ WORDINGS = {
         {value} as {name}
         {wanted}
         convert the array first, or trace the kernel with this one""",
-    "emulate-grid": """LayoutError
-        a grid of {grid} blocks, in clusters of {cluster}
-        extents of at least 0, which are multiples of those of a cluster
-        round up where sizes are divided: ceil_div(M, 128)""",
     "emulate-order": """LayoutError
         the order {order!r}
         "forward", "reversed" or a seed (int)

@@ -12,6 +12,7 @@ from cute_py.errors import refusal
 from cute_py.integers.polynomial import symbols_of
 from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import Scalar
+from cute_py.plan.launch import Launch, listed
 from cute_py.plan.op import FIXED, Node
 from cute_py.plan.ops import Block, Op, While
 from cute_py.plan.walk import blocks_of, computed_with, every, explain, reads, writes
@@ -101,7 +102,7 @@ class TensorParam(Node):
     def __str__(self) -> str:
         if self.members is not None:
             return f"param {self.name}: pointers to {self.shape[0]} arrays, {self.members}"
-        shape, stride = _listed(self.shape), _listed(self.stride)
+        shape, stride = listed(self.shape), listed(self.stride)
         kind = f"packed {self.dtype}" if self.packed else f"{self.dtype}"
         return f"param {self.name}: {kind} ({shape}):({stride}), {self.alignment} bytes"
 
@@ -127,55 +128,6 @@ class ScalarParam(Node):
         return f"param {self.name}: {self.kind}"
 
 
-@dataclass(frozen=True, slots=True)
-class Launch(Node):
-    """The launch shape: blocks, threads per block, and blocks per cluster, in (x, y, z).
-
-    `min_blocks`: the number of resident blocks per multiprocessor, which bounds the registers.
-    `spill_bytes`: the local memory per thread above which the kernel is refused.
-    `pdl`: blocks may start before the preceding kernel has ended; they wait by a `GridDep` op.
-    `allow_emulated`: architectures that replace an instruction by several slower ones are not
-    refused.
-    `counts`: expressions of parameters, such as numbers of tiles, that a launch requires to be
-    below 2**31. `divisors`: expressions of parameters by which the kernel divides: a launch passes
-    multipliers for them (`multiplier`). `tables`: rows of such expressions, from which the kernel
-    takes one by a run-time index: a launch passes their values (64 bits each), at most
-    `MOST_TABLES` bytes in all. `resident`: a launch requires that all blocks run at once.
-    """
-
-    grid: tuple[Scalar, Scalar, Scalar]
-    block: tuple[int, int, int]
-    cluster: tuple[int, int, int] = (1, 1, 1)
-    min_blocks: int = 1
-    spill_bytes: int = 0
-    pdl: bool = False
-    allow_emulated: bool = False
-    counts: tuple[Scalar, ...] = ()
-    divisors: tuple[Scalar, ...] = ()
-    tables: tuple[tuple[Scalar, ...], ...] = ()
-    resident: bool = False
-
-    def require_counts(self, name: str, values: Iterable[int]) -> None:
-        """Refuse values of `counts` of 2**31 and more."""
-        for count, value in zip(self.counts, values, strict=True):
-            if value >= 1 << 31:
-                raise refusal("plan-count", operation=name, count=count, value=value)
-
-    @property
-    def threads(self) -> int:
-        """Threads of a block."""
-        return self.block[0] * self.block[1] * self.block[2]
-
-    def __str__(self) -> str:
-        words = [f"launch grid ({_listed(self.grid)}) block ({_listed(self.block)})"]
-        words += [f"cluster ({_listed(self.cluster)})"] * (self.cluster != (1, 1, 1))
-        words += [f"min_blocks {self.min_blocks}"] * (self.min_blocks > 1)
-        words += [f"spill_bytes {self.spill_bytes}"] * (self.spill_bytes > 0)
-        words += ["pdl"] * self.pdl + ["allow_emulated"] * self.allow_emulated
-        words += ["resident"] * self.resident
-        return " ".join(words)
-
-
 MOST_TABLES = 2048  # bytes of the tables of a kernel
 
 
@@ -199,8 +151,6 @@ def multiplier(d: int) -> int:
     return -(-(1 << 31 + s) // d) + (s << 32)
 
 
-MOST_CLUSTER = 16  # blocks, on sm_90
-MOST_THREADS = 1024  # of a block
 MOST_ALIGNMENT = 1024  # of shared memory (bytes): the period of the widest swizzle
 
 
@@ -289,7 +239,7 @@ class Plan:
     def __str__(self) -> str:
         """Return the whole plan as text: one line per op, each with its line of the kernel."""
         head = [f"plan {self.name}", *[f"  {x}" for x in (*self.params, self.launch)]]
-        head += [f"  table {i}: {_listed(row)}" for i, row in enumerate(self.launch.tables)]
+        head += [f"  table {i}: {listed(row)}" for i, row in enumerate(self.launch.tables)]
         held = [f"  {x}" for x in (*self.shared, *self.storages)]
         return "\n".join([*head, *held, *_lines(self.body, 1)])
 
@@ -314,10 +264,6 @@ class Plan:
         from cute_py.plan.serial import loads  # which imports this module
 
         return loads(Path(path).read_text(encoding="utf-8"))
-
-
-def _listed(x: tuple[object, ...]) -> str:
-    return ",".join(map(str, x))
 
 
 def _lines(block: Block, depth: int) -> Iterator[str]:

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cute_py.plan.conditions import Cond, Scalar
+    from cute_py.plan.launch import Launch
     from cute_py.plan.ops import Block, Op
-    from cute_py.plan.plan import Launch, Plan
+    from cute_py.plan.plan import Plan
 
 REGISTERS = 1 << 16  # of a multiprocessor
 MOST = 256  # of a thread
@@ -33,7 +34,7 @@ Known = bool | None  # whether a thread reaches an op; None: this depends on run
 def registers_at_launch(launch: Launch) -> int:
     """Return the registers of a thread when its block begins.
 
-    >>> from cute_py.plan.plan import Launch
+    >>> from cute_py.plan.launch import Launch
     >>> registers_at_launch(Launch((1, 1, 1), (384, 1, 1)))
     168
     """

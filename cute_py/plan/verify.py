@@ -11,6 +11,7 @@ from cute_py.integers.symbols import terms_of
 from cute_py.plan import ops
 from cute_py.plan.conditions import MOST, SCOPES, Reg, bounds_of
 from cute_py.plan.descriptors import require_shared_operands
+from cute_py.plan.launch import MOST_SHARED, require_launch
 from cute_py.plan.plan import MOST_TABLES, Plan, ScalarParam, TensorParam, bytes_of
 from cute_py.plan.setmaxnreg import require_registers
 from cute_py.plan.walk import accesses, arrays, blocks_of, every, integers_in, reads, writes
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from cute_py.plan.ops import Block
 
     Memory = TensorParam | ops.MakePtr
-
-MOST_SHARED = 227 * 1024  # bytes per block on sm_90
 
 
 def verify(plan: Plan) -> None:
@@ -238,6 +237,10 @@ def _barriers(block: Block, scope: str, cause: ops.Op | None) -> None:
             scope, cause = max(scope, op.scope, key=SCOPES.index), op
 
 
+def _require_launch(plan: Plan) -> None:
+    require_launch(plan.launch, plan.name)
+
+
 def _require_tables(plan: Plan) -> None:
     """Refuse tables that a launch cannot compute or pass, and reads of tables that are missing."""
     tables = plan.launch.tables
@@ -296,6 +299,7 @@ def _waits(block: Block) -> bool:
 
 
 PLAN_RULES = (
+    _require_launch,
     _require_sound_ops,
     _require_written_once,
     _require_assigned,

@@ -13,6 +13,14 @@ WORDINGS = {
         an op with {problem}
         fields that fit each other, and storages of the plan
         trace the kernel again; plans that are built by hand must follow plan/ops""",
+    "plan-launch": """LayoutError
+        {found} {what}
+        {least} to {most}: no GPU launches others
+        {fix}""",
+    "plan-clusters": """LayoutError
+        {grid} blocks of the grid along {axis}, in clusters of {cluster}
+        a multiple of {cluster}: a grid is a whole number of clusters
+        round up: cute.round_up(blocks, {cluster})""",
     "plan-tables": """LayoutError
         tables of {bytes} bytes
         at most {most} bytes in all tables of a kernel: entries are parameters of 8 bytes

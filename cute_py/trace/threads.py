@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from cute_py.calls.arguments import number
 from cute_py.dtypes.table import b1, f64, s32, s64, u32
 from cute_py.errors import refusal_here
@@ -13,10 +11,10 @@ from cute_py.integers.symbols import terms_of
 from cute_py.plan import ops
 from cute_py.plan.conditions import bounds_of
 from cute_py.plan.functions import ATOMICS, REDUCTIONS
+from cute_py.plan.launch import MOST_GRID, MOST_THREADS, Launch, require_launch
 from cute_py.plan.ops.debug import fields_of
 from cute_py.plan.ops.memory import ADDED, MOST_PENDING
 from cute_py.plan.ops.registers import REDUX
-from cute_py.plan.plan import MOST_CLUSTER, MOST_THREADS, Launch
 from cute_py.tensor.tensor import Tensor, require_tensor
 from cute_py.trace.arithmetic import (
     apply,
@@ -59,7 +57,8 @@ def launch(
 
     Args:
         grid: the blocks, an integer or (x, y, z); run-time integers of the arguments are allowed.
-        block: the threads per block, static; up to 1024.
+            Less than 2^31 along x, and 2^16 along y and z; whole clusters.
+        block: the threads per block, static; up to 1024, and 64 along z.
         cluster: the blocks per cluster, static; up to 16, and every device with clusters has 8.
         min_blocks: the resident blocks per multiprocessor, static: like the second argument of
             CUDA's `__launch_bounds__`, it bounds the registers of a thread.
@@ -91,12 +90,7 @@ def launch(
     words = {"pdl": pdl, "allow_emulated": allow_emulated, "resident": resident}
     options: Any = {name: bool(given) for name, given in words.items()}
     shape = Launch(**extents, min_blocks=least, spill_bytes=spills, **options)
-    if min(threads) < 1 or shape.threads > MOST_THREADS:
-        raise refusal_here("kernel-block", operation="cute.launch", block=block)
-    number_within(min(group), "cute.launch", 1)
-    number_within(prod(group), "cute.launch", 1, MOST_CLUSTER)
-    number_within(least, "cute.launch", 1)
-    number_within(spills, "cute.launch", 0)
+    require_launch(shape, "cute.launch", refusal_here)
     trace.launch, trace.contract = shape, bool(fma)
     trace.profiles = (_profile(grid), _profile(block))
 
@@ -193,7 +187,7 @@ def cluster_rank() -> Leaf:
     return rank
 
 
-GRID = {"bid_x": 2**31 - 1, "bid_y": 2**16 - 1, "bid_z": 2**16 - 1}  # limits of every GPU
+_BLOCKS = dict(zip(("bid_x", "bid_y", "bid_z"), MOST_GRID, strict=True))
 
 
 def _root_symbol(name: str, extent: object, uniform: str = "block") -> Leaf:
@@ -202,8 +196,8 @@ def _root_symbol(name: str, extent: object, uniform: str = "block") -> Leaf:
     if known is not None:
         return Int(known, trace.root)
     _low, high = bounds_of(extent)  # type: ignore[arg-type]
-    if name in GRID:
-        high = GRID[name] if high is None else min(high, GRID[name])
+    if name in _BLOCKS:
+        high = _BLOCKS[name] if high is None else min(high, _BLOCKS[name])
     inner, trace.scope = trace.scope, trace.root
     trace.limits[name] = extent
     try:

@@ -95,9 +95,8 @@ WORDINGS = {
         call it once, at the top""",
     "kernel-block": """LayoutError
         {block}
-        one to three extents of at least 1, with a product of at most 1024 threads
-        use 128 or 256 threads; count the tiles of more than three modes in one extent of the grid,
-            and take them apart by // and %""",
+        one to three extents: x, y and z
+        count the tiles of more than three modes in one extent, and take them apart by // and %""",
     "kernel-grid": """LayoutError
         a grid of {grid}, where {name} is computed in the kernel
         an expression of the arguments' sizes, strides and run-time numbers, with + - * // % and

@@ -8,7 +8,8 @@ from cute_py.integers.symbols import sym
 from cute_py.plan import ops
 from cute_py.plan.access import Access
 from cute_py.plan.conditions import Compare, Reg
-from cute_py.plan.plan import Launch, Plan, Registers, ScalarParam, Shared, TensorParam
+from cute_py.plan.launch import Launch
+from cute_py.plan.plan import Plan, Registers, ScalarParam, Shared, TensorParam
 
 tid = sym("tid", min=0)
 bid_x, bid_y = sym("bid_x", min=0), sym("bid_y", min=0)

@@ -39,9 +39,9 @@ def test_unknown_order_is_refused():
 
 def test_negative_grid_is_refused():
     m = Maker(grid=(-1, 1, 1))
-    with pytest.raises(LayoutError, match="a grid of") as caught:
+    with pytest.raises(LayoutError, match="-1 blocks of the grid along x") as caught:
         emulate(m.plan())
-    assert caught.value.code == "emulate-grid"
+    assert caught.value.code == "plan-launch"
 
 
 @pytest.mark.parametrize(("grid", "cluster"), [(3, 2), ((2, 3), (2, 2)), ((4, 1), (1, 2))])
@@ -53,7 +53,7 @@ def test_a_grid_is_of_whole_clusters(grid, cluster):
 
     with pytest.raises(LayoutError, match="in clusters of") as caught:
         emulate(cute.trace(clustered, 1), 1)
-    assert caught.value.code == "emulate-grid"
+    assert caught.value.code == "plan-clusters"
 
 
 def test_an_empty_grid_runs_nothing():

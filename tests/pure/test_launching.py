@@ -357,18 +357,19 @@ def test_a_launch_may_overlap_the_kernel_before(gpu, arch, overlaps):
     ("block", "cluster", "words"),
     [
         ((2, 2, 128), 1, "128 threads in z; required: at most 64 on this device (sm_90a)"),
-        (1024, 1, "1024 threads in a block; required: at most 512"),
-        (32, 32, "32 blocks in a cluster; required: at most 16"),
+        ((1024, 1, 1), 1, "1024 threads in a block; required: at most 512"),
+        ((32, 1, 1), 32, "32 blocks in a cluster; required: at most 16"),
     ],
 )
 def test_blocks_and_clusters_beyond_the_device_are_refused(gpu, block, cluster, words):
     @cute.kernel
     def wide(x):
-        cute.launch(grid=32, block=block)
+        cute.launch(grid=32, block=32)
 
     gpu.raw.attributes["MAX_THREADS_PER_BLOCK"] = 512
-    plan = plan_of(wide, X)  # no kernel has clusters of 32 blocks, but a file may
-    plan = replace(plan, launch=replace(plan.launch, cluster=(cluster, 1, 1)))
+    plan = plan_of(wide, X)  # a plan that is built by hand may be larger than any GPU
+    shape = replace(plan.launch, block=block, cluster=(cluster, 1, 1))
+    plan = replace(plan, launch=shape)
     assert words in refused("launch-limit", plan, X)
 
 

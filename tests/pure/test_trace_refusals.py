@@ -1,9 +1,12 @@
 """Refusals of tracing: further cases of what tests/refusals has a row of."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 import cute_py as cute
+from cute_py.plan.verify import verify
 from tests.kernel_refusals import ARRAYS, marked_line, raised, traced
 from tests.kernel_refusals import require_teaching as teaches
 from tests.refusals.arguments import number
@@ -108,13 +111,72 @@ def test_an_alignment_is_a_power_of_two_that_a_block_has(value):
     assert raised(lambda: traced(lambda x: cute.smem("f32", 32, value))).code == "kernel-choice"
 
 
-@pytest.mark.parametrize("cluster", [0, 17, (4, 8)])
-def test_a_cluster_has_one_to_sixteen_blocks(cluster):
-    @cute.kernel
-    def clustered():
-        cute.launch(grid=(272, 8), block=32, cluster=cluster)
+def launching(shape):
+    """Return the plan of a kernel that launches so; a shape is text."""
 
-    assert raised(lambda: cute.trace(clustered)).code == "kernel-choice"
+    @cute.kernel
+    def empty(n: cute.s32, many: cute.s32(min=2**16), few: cute.s32(max=-1)):
+        eval(f"cute.launch({shape})", globals(), {"n": n, "many": many, "few": few})
+
+    return cute.trace(empty, 1, 2**16, -1)
+
+
+# what no GPU launches: the words of what is too large or too small, and the launch
+BEYOND = """
+70000 blocks of the grid along y; required: 0 to 65535: grid=(1, 70000), block=32
+65536 blocks of the grid along z; required: 0 to 65535: grid=(1, 1, 65536), block=32
+2147483648 blocks of the grid along x; required: 0 to 2147483647: grid=2**31, block=32
+-1 blocks of the grid along x: grid=-1, block=32
+many blocks of the grid along y: grid=(n, many), block=32
+few blocks of the grid along x: grid=few, block=32
+1025 threads of a block along x; required: 1 to 1024: grid=1, block=1025
+65 threads of a block along z; required: 1 to 64: grid=1, block=(1, 1, 65)
+2048 threads of a block; required: 1 to 1024: grid=1, block=(64, 32)
+0 threads of a block along y: grid=1, block=(32, 0)
+17 blocks of a cluster along x; required: 1 to 16: grid=17, block=32, cluster=17
+32 blocks of a cluster; required: 1 to 16: grid=(4, 8), block=32, cluster=(4, 8)
+0 blocks of a cluster along x: grid=4, block=32, cluster=0
+7 blocks of the grid along x, in clusters of 2: grid=7, block=32, cluster=2
+2*n+1 blocks of the grid along y, in clusters of 2: grid=(1, 2 * n + 1), block=32, cluster=(1, 2)
+0 min_blocks; required: 1 to 32: grid=1, block=32, min_blocks=0
+33 min_blocks: grid=1, block=32, min_blocks=33
+3072 threads of min_blocks blocks on a multiprocessor: grid=1, block=1024, min_blocks=3
+-1 spill_bytes: grid=1, block=32, spill_bytes=-1
+524289 spill_bytes; required: 0 to 524288: grid=1, block=32, spill_bytes=2**19 + 1
+"""
+WITHIN = """
+grid=2**31 - 1, block=32
+grid=(1, 65535, 65535), block=32
+grid=0, block=32
+grid=(many, n, n - 100), block=32
+grid=1, block=(1, 16, 64)
+grid=1, block=(1, 1024)
+grid=(4, 8), block=32, cluster=(4, 4)
+grid=(n, 2 * n), block=32, cluster=(3, 2)
+grid=1, block=64, min_blocks=32
+grid=1, block=32, spill_bytes=2**19
+"""
+
+
+@each(BEYOND.strip().splitlines())
+def test_what_no_gpu_launches_is_refused_when_it_is_traced(row):
+    words, _, shape = row.rpartition(": grid=")
+    error = raised(lambda: launching(f"grid={shape}"))
+    assert error.code in ("plan-launch", "plan-clusters")
+    assert f"given {words}" in str(error)
+    assert "(<string>:1)" in str(error)
+
+
+@each(WITHIN.strip().splitlines())
+def test_what_some_gpu_launches_is_traced(row):
+    assert launching(row).launch
+
+
+def test_a_plan_is_verified_by_the_limits_of_launches():
+    plan = launching("grid=8, block=32, cluster=2")
+    for change in ({"block": (0, 1, 1)}, {"grid": (1, 1 << 16, 1)}, {"cluster": (3, 1, 1)}):
+        wrong = dataclasses.replace(plan, launch=dataclasses.replace(plan.launch, **change))
+        assert raised(lambda wrong=wrong: verify(wrong)).code in ("plan-launch", "plan-clusters")
 
 
 def ring_of(stages=3, **options):

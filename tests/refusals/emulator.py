@@ -132,8 +132,8 @@ ROWS = """
 emulate-arguments: a plan is given too few or too many arguments
     - cute.emulate(traced(lambda x: None))
     + cute.emulate(traced(lambda: None))
-emulate-grid: a grid has negative extents, or parts of clusters
-    - cute.emulate(traced(grid), READ_ONLY)
+plan-launch:
+    - cute.emulate(traced(grid), READ_ONLY)  # emulate(grid): given -36 blocks of the grid along x
     + cute.emulate(traced(grid), np.zeros(164, np.int32))
 emulate-checks: a check of the emulator is unknown
     * emulate name="races", known="shared, global", hint="leave it out for all checks"

@@ -167,9 +167,23 @@ def kernel_launch_twice(x):
 
 
 def kernel_block(x):
-    """a block or a grid has a shape that a GPU cannot launch"""
-    # right: cute.launch(grid=1, block=(32, 32))
-    cute.launch(grid=1, block=(64, 32))  # wrong
+    """a block, a grid or a cluster has more than three extents"""
+    # right: cute.launch(grid=(4, 2, 2 * 3), block=32)
+    cute.launch(grid=(4, 2, 2, 3), block=32)  # wrong
+    x[0] = 1
+
+
+def plan_launch(x):
+    """a launch is beyond the limits of the hardware"""
+    # right: cute.launch(grid=(70000, 1), block=32)
+    cute.launch(grid=(1, 70000), block=32)  # wrong
+    x[0] = 1
+
+
+def plan_clusters(x):
+    """a grid is not a whole number of clusters"""
+    # right: cute.launch(grid=cute.round_up(7, 2), block=32, cluster=2)
+    cute.launch(grid=7, block=32, cluster=2)  # wrong
     x[0] = 1
 
 

@@ -34,8 +34,8 @@ from cute_py.errors import CuteError, refusal
 from cute_py.integers.code import FUNCTIONS, function, together, tree
 from cute_py.integers.polynomial import symbols_of
 from cute_py.integers.symbols import terms_of
+from cute_py.plan.launch import MOST_CLUSTER
 from cute_py.plan.plan import (
-    MOST_CLUSTER,
     ScalarParam,
     TensorParam,
     admits,
