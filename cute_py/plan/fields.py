@@ -28,7 +28,7 @@ LEAST, MOST = -1 << 63, (1 << 64) - 1  # the integers of a plan: numbers for s64
 def problem_of(kind: type, given: dict[str, Any]) -> str:
     """Return what is wrong with values for the fields of a record, in words; "" if they fit.
 
-    >>> from cute_py.plan.plan import Launch
+    >>> from cute_py.plan.launch import Launch
     >>> problem_of(Launch, {"grid": (1, 1, 1), "block": (32, 1)})
     'block=(32, 1) in Launch, not tuple[int, int, int]'
     >>> problem_of(Launch, {"grid": (1, 1, 1)})

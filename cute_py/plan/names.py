@@ -11,7 +11,7 @@ from cute_py.integers.polynomial import symbols_of
 from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan import ops
 from cute_py.plan.fields import shortened
-from cute_py.plan.op import Node
+from cute_py.plan.op import Node, roles_of
 from cute_py.plan.plan import Plan, ScalarParam, TensorParam
 from cute_py.plan.walk import accesses, blocks_of, integers_in, named, parts
 
@@ -46,8 +46,9 @@ def require_names(plan: Plan) -> None:
         raise _refused("Plan.load", f"the name {shortened(wrong[0])}")
     _require_sizes(plan, {*sizes})
     variables = {op.var for op in plan.ops if isinstance(op, ops.Set)}
-    given = {p.name for p in plan.params}
-    _require_defined(plan.body, {*sizes, *PLACES, *variables, *given})
+    arrays = {p.name for p in plan.params if isinstance(p, TensorParam)}
+    floats = {p.name for p in plan.params} - {*sizes} - arrays
+    _require_defined(plan.body, {*sizes, *PLACES, *variables}, arrays, floats)
 
 
 def _refused(operation: str, problem: str, **where: str) -> CuteError:
@@ -88,33 +89,48 @@ def _require_known(values: Iterable[Scalar], known: set[str], operation: str, **
                 raise _refused(operation, f"{s.name}, which is not defined", **at)
 
 
-def _require_defined(block: ops.Block, known: set[str]) -> set[str]:
+def _require_defined(
+    block: ops.Block, known: set[str], arrays: set[str], floats: set[str]
+) -> set[str]:
     """Refuse uses of names that no op before in the block, or around it, defines; return the names
     that are known after it.
+
+    Args:
+        block: the ops.
+        known: integers, variables and pointers that are defined before.
+        arrays: the parameters that are arrays.
+        floats: those that are floating-point numbers, which no integer is computed from.
+
     """
     known = {*known}
     for op in block:
         if isinstance(op, ops.While):
-            known = _require_defined(op.test, known)
-        _require_known(_integers(op), known, op.word, where=op.where)
-        unknown = _pointers(op) - known
+            known = _require_defined(op.test, known, arrays, floats)
+        _require_known(_integers(op, floats), known, op.word, where=op.where)
+        unknown = _named_by(op) - known - arrays
         if unknown:
             raise _refused(op.word, f"{min(unknown)}, which is not defined", where=op.where)
         inside = {*known, *named(op)}
         for inner in blocks_of(op):
-            _require_defined(inner, inside)
+            _require_defined(inner, inside, arrays, floats)
         known = known if op.repeats else inside
     return known
 
 
-def _integers(op: ops.Op) -> list[Scalar]:
-    """Return the integers of an op, and those that its accesses assert."""
+def _integers(op: ops.Op, floats: set[str]) -> list[Scalar]:
+    """Return the integers of an op, and those that its accesses assert; of its elements not those
+    that are floating-point parameters.
+    """
+    held = [getattr(op, name) for name, role in roles_of(op) if role == "elements"]
+    moved = [x for row in held if isinstance(row, tuple) for x in row if isinstance(x, SymInt)]
+    alone = {id(x) for x in moved if str(x) in floats}
     asserted = [x for a in accesses(op) for bound in a.asserted for x in parts(bound)]
-    return integers_in(op) + [x for x in asserted if not isinstance(x, Node)]
+    found = integers_in(op) + [x for x in asserted if not isinstance(x, Node)]
+    return [x for x in found if id(x) not in alone]
 
 
-def _pointers(op: ops.Op) -> set[str]:
-    """Return the names that an op uses as those of pointers or variables."""
+def _named_by(op: ops.Op) -> set[str]:
+    """Return the variables, pointers and arrays that an op uses by their names."""
     if isinstance(op, ops.Let) and op.kind == "var":
         return {str(op.operands[0])}
     return {x.storage for x in accesses(op) if x.space == "gmem"}

@@ -12,7 +12,7 @@ from cute_py.errors import refusal
 from cute_py.integers.polynomial import symbols_of
 from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import Scalar
-from cute_py.plan.launch import Launch, listed
+from cute_py.plan.launch import MOST_LOCAL, Launch, listed
 from cute_py.plan.op import FIXED, Node
 from cute_py.plan.ops import Block, Op, While
 from cute_py.plan.walk import blocks_of, computed_with, every, explain, reads, writes
@@ -42,6 +42,10 @@ def limits(declared: Scalar) -> tuple[int, float, float]:
     return unit, max(low, default=-inf), min(high, default=inf)
 
 
+def _alignment(x: int) -> str:
+    return "" if x > 0 and not x & (x - 1) else f"an alignment of {x} bytes"
+
+
 @dataclass(frozen=True, slots=True)
 class Members(Node):
     """The facts that all arrays of a table of pointers share; see `calls.tensor_array`.
@@ -55,6 +59,13 @@ class Members(Node):
     strides: tuple[tuple[int, int | None], ...] = field(metadata=FIXED)
     alignment: int = field(metadata=FIXED)
     packed: bool = False
+
+    def problem(self) -> str:
+        """Check for divisors, and an alignment that is a power of two."""
+        rows = (*self.extents, *self.strides)
+        if len(self.extents) != len(self.strides) or any(m < 1 for m, _n in rows):
+            return f"arrays of {self}"
+        return _alignment(self.alignment)
 
     def __str__(self) -> str:
         rows = [
@@ -99,6 +110,15 @@ class TensorParam(Node):
     members: Members | None = None
     small: bool = False
 
+    def problem(self) -> str:
+        """Check for a mode of each size and stride, and an alignment that is a power of two."""
+        numbers = [x for x in (*self.shape, *self.stride) if isinstance(x, int)]
+        if len(self.shape) != len(self.stride) or any(x < 0 for x in numbers):
+            return f"sizes ({listed(self.shape)}) and strides ({listed(self.stride)})"
+        if self.members is not None and not self.shape:
+            return "a table of pointers without modes"
+        return _alignment(self.alignment) or (self.members.problem() if self.members else "")
+
     def __str__(self) -> str:
         if self.members is not None:
             return f"param {self.name}: pointers to {self.shape[0]} arrays, {self.members}"
@@ -116,6 +136,12 @@ class ScalarParam(Node):
     low: int | None = None
     high: int | None = None
     multiple_of: int = 1
+
+    def problem(self) -> str:
+        """Check for bounds that some number is in."""
+        low, high = self.low, self.high
+        fits = self.multiple_of >= 1 and (low is None or high is None or low <= high)
+        return "" if fits else f"multiples of {self.multiple_of} from {low} to {high}"
 
     @property
     def kind(self) -> Dtype | Promised:
@@ -172,6 +198,13 @@ class Shared(Node):
         """The size (bytes)."""
         return -(-self.count * self.dtype.bits // 8)
 
+    def problem(self) -> str:
+        """Check for a place in shared memory."""
+        wrong = _alignment(self.alignment)
+        if not wrong and (min(self.count, self.offset) < 0 or self.offset % self.alignment):
+            wrong = f"{self.count} elements at byte {self.offset}"
+        return wrong
+
     def __str__(self) -> str:
         held = f"{self.dtype}[{self.count}] at {self.offset}, {self.bytes} bytes"
         return f"shared {self.name}: {held}"
@@ -184,6 +217,11 @@ class Registers(Node):
     name: str
     dtype: Dtype
     count: int
+
+    def problem(self) -> str:
+        """Check for what a thread can have, be it in local memory."""
+        fits = 0 <= self.count * self.dtype.bits <= 8 * MOST_LOCAL
+        return "" if fits else f"{self.count} elements of {self.dtype} in a thread"
 
     def __str__(self) -> str:
         return f"registers {self.name}: {self.dtype}[{self.count}]"

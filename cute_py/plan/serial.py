@@ -196,8 +196,8 @@ def _read(data: dict[str, Any]) -> plan.Plan:
         raise _no_plan("no symbols")
     names: dict[str, Leaf] = {name: _symbol(name, bounds) for name, bounds in declared.items()}
     read = _made(plan.Plan, {key: _decoded(x, names) for key, x in data.items()})
-    require_names(read)
     verify(read)
+    require_names(read)
     return read
 
 
