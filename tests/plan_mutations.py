@@ -89,6 +89,7 @@ def _near(rng, data, path):
 
 
 ALL = [()]
+SAID = []
 CHANGES = (_junk, _junk, _other, _near, _near)
 
 
@@ -132,6 +133,7 @@ def use(text, arguments=None, compiles=()):
             return step(*args, **named)
         except cute.CuteError as error:
             codes.append(error.code)
+            SAID.append(str(error))
             return None
 
     plan = allowed(loads, text)

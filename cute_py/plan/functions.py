@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from cute_py.dtypes.table import Dtype
+
 
 @dataclass(frozen=True, slots=True)
 class Function:
@@ -54,6 +56,12 @@ class Function:
     public: str = ""
     price: int = 1
     slopes: Callable[..., tuple[Any, ...]] | None = None
+
+    def takes(self, dtype: Dtype) -> bool:
+        """Return whether it is of this type."""
+        if self.domain == "word":
+            return dtype.name in ("s32", "u32")
+        return self.domain == "any" or (self.domain == "float") == dtype.is_float
 
 
 def _greater(f: Any, _y: Any, a: Any, b: Any) -> tuple[Any, ...]:

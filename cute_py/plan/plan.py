@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf, lcm
 from os import PathLike
 from pathlib import Path
 
 from cute_py.dtypes.table import Dtype, Promised
-from cute_py.errors import refusal
+from cute_py.errors import CuteError, refusal
 from cute_py.integers.polynomial import symbols_of
 from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import Scalar
 from cute_py.plan.launch import MOST_LOCAL, Launch, listed
-from cute_py.plan.op import FIXED, Node
+from cute_py.plan.op import FIXED, UNSAVED, Node
 from cute_py.plan.ops import Block, Op, While
 from cute_py.plan.walk import blocks_of, computed_with, every, explain, reads, writes
 
@@ -231,7 +232,7 @@ class Registers(Node):
 class Plan:
     """A traced kernel; the same for the emulator, the code generator and the printer.
 
-    Equality and hash leave source lines out.
+    Equality and hash leave source lines out. `foreign`: it was read from a file, see `trusted`.
     """
 
     name: str
@@ -240,6 +241,7 @@ class Plan:
     shared: tuple[Shared, ...]
     storages: tuple[Registers, ...]
     body: Block
+    foreign: bool = field(default=False, compare=False, repr=False, metadata=UNSAVED)
 
     @property
     def smem_bytes(self) -> int:
@@ -282,6 +284,21 @@ class Plan:
         return "\n".join([*head, *held, *_lines(self.body, 1)])
 
     __repr__ = __str__
+
+    @contextmanager
+    def trusted(self, operation: str) -> Iterator[None]:
+        """Return a context of what is done with the plan: in one that was read from a file, an
+        error that no rule foresaw is a refusal, too.
+        """
+        try:
+            yield
+        except CuteError:
+            raise
+        except Exception as error:
+            if not self.foreign:
+                raise
+            said = f"{type(error).__name__}: {error}"
+            raise refusal("plan-foreign", operation=operation, said=said) from error
 
     def explain(self) -> Text:
         """Return what one iteration of each loop does in a thread: the number of products, copies,

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ast
 import json
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 
 from cute_py.atoms.copy import Copy_Op
 from cute_py.atoms.mma import MMA_Atom
@@ -151,6 +151,10 @@ def loads(text: str) -> plan.Plan:
         return _read(data)
     except RecursionError:
         raise _no_plan("it is nested too deeply") from None
+    except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, CuteError):
+            raise
+        raise _no_plan(f"{type(error).__name__}: {error}") from error
 
 
 def _no_plan(said: object) -> CuteError:
@@ -195,7 +199,8 @@ def _read(data: dict[str, Any]) -> plan.Plan:
     if declared.__class__ is not dict:
         raise _no_plan("no symbols")
     names: dict[str, Leaf] = {name: _symbol(name, bounds) for name, bounds in declared.items()}
-    read = _made(plan.Plan, {key: _decoded(x, names) for key, x in data.items()})
+    given = {key: _decoded(x, names) for key, x in data.items()}
+    read: plan.Plan = replace(_made(plan.Plan, given), foreign=True)
     verify(read)
     require_names(read)
     return read
