@@ -1,4 +1,4 @@
-"""Plans of the shipped kernels, and their files with something changed: a file from a stranger."""
+"""Files of plans with something changed: a file from a stranger."""
 
 import copy
 import functools
@@ -7,45 +7,41 @@ import json
 import numpy as np
 
 import cute_py as cute
-from cute_py.kernels.samples import SAMPLES
 from cute_py.plan.plan import ScalarParam
 from cute_py.plan.serial import dumps, loads
-from tests.compile_only.kernels_of_ops import KERNELS
 
 QUOTES = '""";open("PWNED","w");"""'
-JUNK = (
-    *(None, True, False, 0, 1, -1, 2, 7, 1 << 16, 1 << 31, (1 << 63) - 1, 1 << 63, 1 << 64),
-    *(-(1 << 63), 10**9, 10**30, 10**400, 0.0, -0.0, 1.5, float("nan"), float("inf"), 1e300),
-    *("", "x", "tid", "bid_x", "None", "print", "__import__", "a\nb", "a'b", 'a"b', "\\", "\0"),
-    *(QUOTES, "11\nopen('PWNED','w')\n#", "\ud800", "\u2028", "x" * 5000, "{}", "%s", "../x"),
-    *([], {}, [0], [[]], ["x"], {"x": 1}, [0, 1, 1], [1, 1, 1, 1], [1 << 40, 1, 1], [0, 0, 0]),
-    *({"expr": "1"}, {"expr": ""}, {"expr": "tid"}, {"expr": "nowhere"}, {"expr": "tid//0"}),
-    *({"expr": "open('PWNED','w')"}, {"expr": "(" * 300 + "1" + ")" * 300}, {"expr": "tid.x"}),
-    *({"expr": "tid*" * 2000 + "tid"}, {"expr": "tid%bid_x"}, {"expr": "min(tid)"}),
-    *({"expr": "-" * 3000 + "1"}, {"expr": "1<<40"}, {"expr": "ceil_div(tid,0)"}, {"expr": 3}),
-    *({"expr": "9" * 5000}, {"expr": "min()"}, {"expr": "tid//bid_x//bid_y%tid"}),
-    *({"dtype": "f32"}, {"dtype": "s4"}, {"dtype": "os"}, {"dtype": 1}, {"dtype": "u64"}),
-    *({"mma": "UniversalFMA"}, {"mma": "os.system"}, {"mma": "SM90_64x9999x16_F32F16F16_SS"}),
-    *({"copy": "UniversalCopy<99999>"}, {"copy": "SM75_U32x4_LDSM_N"}, {"mma": "SM61_DP4A"}),
-    *({"is": "Reg"}, {"is": "Emulation", "name": "os.system", "fingerprint": "x"}, {"op": "X"}),
-    *({"is": "Emulation", "name": "x", "fingerprint": "x", "function": "os.system"}, {"is": []}),
-    {"is": "Not", "term": {"is": "Test", "reg": None}},
-    {"is": "Compare", "test": "is", "a": 0, "b": 1},
-    {"is": "Compare", "test": "lt", "a": {"expr": "tid"}, "b": 1},
-    {"is": "Logic", "test": "or", "terms": []},
+DEEP = (
     functools.reduce(lambda x, _: [x], range(500), 1),
     functools.reduce(lambda x, _: {"is": "Not", "term": x}, range(200), 1),
     functools.reduce(lambda x, _: {"x": x}, range(90), 1),
 )
-
-
-def shipped():
-    """Return (name, plan, arguments) of the kernels of the package and of `KERNELS`."""
-    found = [(name, KERNELS[name](), None) for name in KERNELS]
-    for name, (kind, call) in SAMPLES.items():
-        kernel, arguments = call((128, 128, 64), cute.dtype(kind))
-        found.append((name, cute.trace(kernel, *arguments), kernel.leaves(*arguments)))
-    return found
+NUMBERS = (
+    *(0, 1, -1, 2, 7, 1 << 16, 1 << 31, (1 << 63) - 1, 1 << 63, 1 << 64, -(1 << 63), 10**9),
+    *(10**30, 10**400, 0.0, -0.0, 1.5, float("nan"), float("inf"), 1e300, None, True, False),
+)
+TEXTS = (
+    *("", "x", "tid", "bid_x", "None", "print", "__import__", "a\nb", "a'b", 'a"b', "\\", "\0"),
+    *(QUOTES, "11\nopen('PWNED','w')\n#", "\ud800", "\u2028", "x" * 5000, "{}", "%s", "../x"),
+)
+EXPRESSIONS = (
+    *("1", "", "tid", "nowhere", "tid//0", "open('PWNED','w')", "(" * 300 + "1" + ")" * 300, "tid.x"),
+    *("tid*" * 2000 + "tid", "tid%bid_x", "min(tid)", "min()", "-" * 3000 + "1", "1<<40", "9" * 5000),
+    *("ceil_div(tid,0)", "tid//bid_x//bid_y%tid", "*".join(["(tid+bid_x+bid_y)"] * 60)),
+)
+RECORDS = (
+    *([], {}, [0], [[]], ["x"], {"x": 1}, [0, 1, 1], [1, 1, 1, 1], [1 << 40, 1, 1], [0, 0, 0]),
+    *({"dtype": x} for x in ("f32", "s4", "os", 1, "u64")),
+    *({"mma": x} for x in ("UniversalFMA", "os.system", "SM90_64x9999x16_F32F16F16_SS")),
+    *({"copy": x} for x in ("UniversalCopy<99999>", "SM75_U32x4_LDSM_N")),
+    *({"is": "Reg"}, {"is": "Emulation", "name": "os.system", "fingerprint": "x"}, {"op": "X"}),
+    {"is": "Emulation", "name": "x", "fingerprint": "x", "function": "os.system"},
+    {"is": "Not", "term": {"is": "Test", "reg": None}},
+    {"is": "Compare", "test": "is", "a": 0, "b": 1},
+    {"is": "Compare", "test": "lt", "a": {"expr": "tid"}, "b": 1},
+    {"is": "Logic", "test": "or", "terms": []},
+)
+JUNK = (*NUMBERS, *TEXTS, *({"expr": x} for x in EXPRESSIONS), {"expr": 3}, *RECORDS, *DEEP)
 
 
 def places(x, path=()):
@@ -61,55 +57,54 @@ def at(x, path):
     return functools.reduce(lambda part, key: part[key], path, x)
 
 
-def _junk(rng, data, path):
-    return rng.choice(JUNK)
+def other(rng, data, every, old):
+    """Return another part of the plan, of the same type if there is one."""
+    found = [at(data, path) for path in rng.sample(every, min(60, len(every)))]
+    return copy.deepcopy(rng.choice([x for x in found if type(x) is type(old)] or found))
 
 
-def _other(rng, data, path):
-    """Another part of the plan, of the same type if there is one."""
-    old = at(data, path)
-    alike = [p for p in rng.sample(ALL[0], min(60, len(ALL[0]))) if type(at(data, p)) is type(old)]
-    return copy.deepcopy(at(data, rng.choice(alike or ALL[0])))
-
-
-def _near(rng, data, path):
-    """A number or a text that is nearly the same, and lists with more or less in them."""
-    old = at(data, path)
+def near(rng, _data, _every, old):
+    """Return nearly the same number, text, list or record."""
     if isinstance(old, bool) or old is None:
         return not old
     if isinstance(old, (int, float)):
-        return rng.choice((old + 1, old - 1, -old, old * 2, old * 1000, old << 40 if old.__class__ is int else 0))
+        return rng.choice((old + 1, old - 1, -old, old * 2, old * 1000, int(old) << 40))
+    if isinstance(old, dict):
+        return dict([*old.items()][:-1])
+    i = rng.randrange(len(old) + 1)
     if isinstance(old, str):
-        i = rng.randrange(len(old) + 1)
-        return rng.choice((old[:i] + old[i + 1 :], old[:i] + rng.choice('9"x\n(') + old[i:], QUOTES))
-    if isinstance(old, list):
-        i = rng.randrange(len(old) + 1)
-        return rng.choice((old[:i] + old[i + 1 :], old[:i] + old[i - 1 : i] + old[i:], old[::-1], old * 2))
-    return dict([*old.items()][:-1])
+        return rng.choice((old[:i] + old[i + 1 :], old[:i] + rng.choice('9"x(') + old[i:], QUOTES))
+    more = old[:i] + old[i - 1 : i] + old[i:]
+    return rng.choice((old[:i] + old[i + 1 :], more, old[::-1], old * 2))
 
 
-ALL = [()]
-SAID = []
-CHANGES = (_junk, _junk, _other, _near, _near)
+def junk(rng, _data, _every, _old):
+    """Return something else."""
+    return rng.choice(JUNK)
+
+
+CHANGES = (junk, junk, other, near, near, near)
 
 
 def mutated(text, rng):
     """Return the text of a plan with one to three changes."""
     data = json.loads(text)
     for _change in range(rng.choice((1, 1, 1, 2, 3))):
-        ALL[0] = list(places(data))
-        # a place of the head as often as one of the body
-        head = [p for p in ALL[0] if p[0] != "body"]
-        path = rng.choice(rng.choice((ALL[0], ALL[0], head)) or ALL[0])
+        every = list(places(data))
+        head = [path for path in every if path[0] != "body"]  # as often as the body
+        path = rng.choice(rng.choice((every, every, head)) or [("body",)])
         if rng.random() < 0.15:
             del at(data, path[:-1])[path[-1]]
         else:
-            at(data, path[:-1])[path[-1]] = rng.choice(CHANGES)(rng, data, path)
+            new = rng.choice(CHANGES)(rng, data, every, at(data, path))
+            at(data, path[:-1])[path[-1]] = new
     made = json.dumps(data)
-    if rng.random() < 0.05:  # the text itself
-        i = rng.randrange(len(made))
-        made = rng.choice((made[:i], made[:i] + rng.choice('"{}[],:0\\') + made[i:], made.replace('"is"', '"op"', 1), made[:-1] + ', "name": "twice"}'))
-    return made
+    if rng.random() > 0.05:
+        return made
+    i = rng.randrange(len(made))  # the text itself
+    changed = made[:i] + rng.choice('"{}[],:0\\') + made[i:]
+    twice = made[:-1] + ', "name": "twice"}'
+    return rng.choice((made[:i], changed, made.replace('"is"', '"op"', 1), twice))
 
 
 def zeros_for(plan):
@@ -119,31 +114,32 @@ def zeros_for(plan):
         if isinstance(p, ScalarParam):
             found.append(1)
             continue
-        shape = [x if isinstance(x, int) else 64 for x in p.shape]
-        found.append(np.zeros([min(x, 256) for x in shape], p.dtype.numpy))
+        shape = [min(x, 256) if isinstance(x, int) else 64 for x in p.shape]
+        found.append(np.zeros(shape, p.dtype.numpy))
     return found
 
 
-def use(text, arguments=None, compiles=()):
-    """Read a plan, and do with it all that needs no GPU; return the codes of what is refused."""
-    codes = []
+def use(text, arguments=None, compiles=(), prints=False):
+    """Read a plan, and do with it what needs no GPU; return the refusals."""
+    refused = []
 
-    def allowed(step, *args, **named):
+    def allowed(step, *args):
         try:
-            return step(*args, **named)
+            return step(*args)
         except cute.CuteError as error:
-            codes.append(error.code)
-            SAID.append(str(error))
+            refused.append(error)
             return None
 
     plan = allowed(loads, text)
     if plan is None:
-        return codes
-    assert str(plan) and plan.explain() and plan.registers and hash(plan) is not None
+        return refused
+    assert str(plan)
+    assert plan.explain()
+    assert plan.registers >= 0
     assert loads(dumps(plan)) == plan
-    allowed(cute.source, plan)
-    given = zeros_for(plan) if arguments is None else copy.deepcopy(arguments)
-    allowed(cute.emulate, plan, *given)
+    if prints:
+        allowed(cute.source, plan)
+    allowed(cute.emulate, plan, *(zeros_for(plan) if arguments is None else copy.deepcopy(arguments)))
     for arch in compiles:
         allowed(cute.compile, plan, arch)
-    return codes
+    return refused
