@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MOST_THREADS = 1 << 28  # of a grid
 MOST_TURNS = 1 << 24  # of a loop and those around it, one after another
-MOST_STATE = 4  # times `memory`: of blocks that must run together, as they wait for each other
+MOST_STATE = 1 << 32  # bytes, or `memory`: of blocks that run together, as they may wait
 
 
 def require_room(program: Program, blocks: int, together: int, memory: int) -> None:
@@ -27,7 +27,8 @@ def require_room(program: Program, blocks: int, together: int, memory: int) -> N
     threads, state = blocks * plan.launch.threads, together * program.resources.bytes_per_block()
     most, found = MOST_THREADS, f"{threads} threads"
     if threads <= most:
-        most, found = MOST_STATE * memory, f"{state} bytes of state of {together} blocks together"
+        most = max(MOST_STATE, memory)
+        found = f"{state} bytes of state of {together} blocks together"
         if state <= most or not blocks:
             return
     facts = {"found": found, "most": most}
