@@ -25,8 +25,25 @@ TEXTS = (
     *(QUOTES, "11\nopen('PWNED','w')\n#", "\ud800", "\u2028", "x" * 5000, "{}", "%s", "../x"),
 )
 EXPRESSIONS = (
-    *("1", "", "tid", "nowhere", "tid//0", "open('PWNED','w')", "(" * 300 + "1" + ")" * 300, "tid.x"),
-    *("tid*" * 2000 + "tid", "tid%bid_x", "min(tid)", "min()", "-" * 3000 + "1", "1<<40", "9" * 5000),
+    *(
+        "1",
+        "",
+        "tid",
+        "nowhere",
+        "tid//0",
+        "open('PWNED','w')",
+        "(" * 300 + "1" + ")" * 300,
+        "tid.x",
+    ),
+    *(
+        "tid*" * 2000 + "tid",
+        "tid%bid_x",
+        "min(tid)",
+        "min()",
+        "-" * 3000 + "1",
+        "1<<40",
+        "9" * 5000,
+    ),
     *("ceil_div(tid,0)", "tid//bid_x//bid_y%tid", "*".join(["(tid+bid_x+bid_y)"] * 60)),
 )
 RECORDS = (
@@ -139,7 +156,9 @@ def use(text, arguments=None, compiles=(), prints=False):
     assert loads(dumps(plan)) == plan
     if prints:
         allowed(cute.source, plan)
-    allowed(cute.emulate, plan, *(zeros_for(plan) if arguments is None else copy.deepcopy(arguments)))
+    allowed(
+        cute.emulate, plan, *(zeros_for(plan) if arguments is None else copy.deepcopy(arguments))
+    )
     for arch in compiles:
         allowed(cute.compile, plan, arch)
     return refused

@@ -64,10 +64,10 @@ def problem_of(tree: ast.Module, calls: Collection[str]) -> str:
         return "no function after a docstring, or more than one"
     function = body[0]
     given = function.args
-    plain = [*given.args, *given.posonlyargs]
     more = [given.vararg, given.kwarg, *given.kwonlyargs, *given.defaults, function.returns]
-    more += [*function.decorator_list, *[x.annotation for x in plain]]
-    if any(x is not None for x in more) or getattr(function, "type_params", ()):
+    more += [*function.decorator_list, *[x.annotation for x in (*given.posonlyargs, *given.args)]]
+    more += getattr(function, "type_params", [])  # of Python 3.12
+    if any(x is not None for x in more):
         return "a function with decorators, annotations, defaults or type parameters"
     for node in (x for statement in function.body for x in ast.walk(statement)):
         if not isinstance(node, ALLOWED):

@@ -129,8 +129,7 @@ def _function(plan: Plan, text: str, calls: Mapping[str, object]) -> Any:
     scope, path = dict(calls), _file(plan.name, text)
     try:
         tree = ast.parse(text, path)
-        log = problem_of(tree, calls)
-        code = None if log else compile(tree, path, "exec")
+        code, log = compile(tree, path, "exec"), problem_of(tree, calls)
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         log = f"{type(error).__name__}: {error}"
     if log:

@@ -31,8 +31,7 @@ def require_room(program: Program, blocks: int, together: int, memory: int) -> N
         found = f"{state} bytes of state of {together} blocks together"
         if state <= most or not blocks:
             return
-    facts = {"found": found, "most": most}
-    raise refusal("emulate-large", operation=f"emulate({plan.name})", **facts)
+    raise refusal("emulate-large", operation=f"emulate({plan.name})", found=found, most=most)
 
 
 def may_leave(op: ops.Loop) -> bool:

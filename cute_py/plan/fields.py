@@ -64,7 +64,7 @@ def _checks(kind: Any) -> dict[str, tuple[str, bool, Fits]]:  # a class
         f.name: (
             str(f.type),
             f.default is MISSING and f.default_factory is MISSING,
-            _fits(eval(str(f.type), dict(known))),  # noqa: S307  (the text is of this package)
+            _fits(eval(str(f.type), dict(known))),  # the annotation, a text of this package
         )
         for f in fields(kind)
         if f.name in saved

@@ -169,8 +169,8 @@ def _data(text: str) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _no_plan(str(error)) from None
     if version != VERSION:
-        facts = {"version": shortened(version), "known": VERSION}
-        raise refusal("plan-version", operation="Plan.load", **facts)
+        found = shortened(version)
+        raise refusal("plan-version", operation="Plan.load", version=found, known=VERSION)
     if _is_deep(data):
         raise _no_plan(f"it is nested more than {DEEPEST} levels deep")
     return data  # type: ignore[no-any-return]

@@ -24,8 +24,9 @@ import pytest
 from cute_py.cli.main import main
 from cute_py.explore import answer, link_of, state_of
 from cute_py.explore.controls import PRESETS, controls
-from cute_py.explore.pages import PYODIDE, front_end, own
+from cute_py.explore.pages import PYODIDE, RUNTIME, front_end, own
 from cute_py.explore.states import PLAIN
+from cute_py.viz.html import hashed
 
 LINKS = (Path(__file__).parents[1] / "golden/links.txt").read_text().splitlines()
 SHA512 = "0YvXxEhfEdpLfb/XkM2BFAeMROq0iMUX2bzzH9pOttyMcWkwq+HbE5uyuGD82LN7y2q+SNvi/6V5JEsOlD2R1A=="
@@ -37,7 +38,9 @@ def value(page):
 
 
 def wait_for_value(page, text, timeout=10_000):
-    page.locator("output.value", has_text=re.compile(f"^{re.escape(text)}$")).wait_for(timeout=timeout)
+    page.locator("output.value", has_text=re.compile(f"^{re.escape(text)}$")).wait_for(
+        timeout=timeout
+    )
 
 
 def type_in(page, text):
@@ -290,6 +293,10 @@ def runtime(tmp_path_factory):
     with tarfile.open(archive) as packed:
         packed.extractall(folder, filter="data")
     return folder / "package"
+
+
+def test_the_runtime_has_the_hashes_that_pages_ask_for(runtime):
+    assert {name: hashed((runtime / name).read_bytes()) for name in RUNTIME} == RUNTIME
 
 
 @contextmanager

@@ -68,7 +68,7 @@ def refused(text):
 
 OP, LAUNCH = ("body", 0), ("launch",)
 WRONG = {  # of the kernel `order`: a path, a value, and what the refusal says
-    "code as a number of a line": ((*OP, "line"), ["x.py", "11\nopen('PWNED','w')\n#"], "tuple[str"),
+    "code as a number of a line": ((*OP, "line"), ["x", "1\nopen('PWNED','w')\n#"], "tuple[str"),
     "a flag as a number": ((*OP, "line"), ["x.py", True], "tuple[str, int]"),
     "half of a pair of UTF-16": ((*OP, "line"), ["\ud800", 1], "text"),
     "a name that is code": (("name",), QUOTES, "the name"),
