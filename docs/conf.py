@@ -65,7 +65,7 @@ CONTENTS = {
     "Guides": "kernels write_a_gemm operators emulator torch performance command_line",
     "API": """api/layouts api/algebra api/swizzles api/dtypes api/tensors api/atoms api/tiling
         api/kernels api/emulate api/operators api/pictures api/errors""",
-    "Reference": "errors differences coverage",
+    "Reference": "errors differences files coverage",
     "Project": """architecture README<../README> ../CONTRIBUTING ../CHANGELOG ../changelog.d/README
         ../benchmarks/README""",
 }
