@@ -23,7 +23,7 @@ from cute_py.dtypes.table import Dtype
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import CuteError, refusal
 from cute_py.integers import ints
-from cute_py.integers.polynomial import Symbol, numbers_of, symbols_of
+from cute_py.integers.polynomial import Min, Symbol, numbers_of, symbols_of
 from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan import access, conditions, launch, ops, plan
 from cute_py.plan.fields import LEAST, MOST, problem_of, shortened
@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 
 VERSION = 4
 DEEPEST = 128  # levels of a file: an op in a block, or a condition in another, takes two
-LONGEST = 1 << 14  # characters of an expression
+LONGEST = 1 << 13  # characters of an expression, as it is written and in normal form
+MOST_OPTIONS = 16  # of a minimum
 WIDEST = 1 << 256  # the bounds of a symbol: products of numbers of 64 bits
 MOST_TERMS = 1 << 10  # of an expression that is multiplied out
 
@@ -314,7 +315,14 @@ def _applied(rule: Any, left: ast.expr, right: ast.expr, names: dict[str, Leaf])
 
 
 def _small(x: Leaf) -> Leaf:
-    """Return a value; refuse numbers in it beyond 64 bits."""
+    """Return a value; refuse numbers in it beyond 64 bits, and normal forms that grow with each
+    step, as those of remainders of remainders.
+    """
+    atoms = [atom for monomial in terms_of(x) for atom in monomial]
+    if any(isinstance(atom, Min) and len(atom.options) > MOST_OPTIONS for atom in atoms):
+        raise ValueError("too many options")
+    if sum(len(atom.key) for atom in atoms) > LONGEST:
+        raise ValueError("too long")
     if all(LEAST <= n <= MOST for n in numbers_of(terms_of(x))):
         return x
     raise ValueError("beyond 64 bits")
