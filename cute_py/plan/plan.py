@@ -44,7 +44,7 @@ def limits(declared: Scalar) -> tuple[int, float, float]:
 
 
 def _alignment(x: int) -> str:
-    return "" if x > 0 and not x & (x - 1) else f"an alignment of {x} bytes"
+    return "" if x > 0 else f"an alignment of {x} bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Members(Node):
     packed: bool = False
 
     def problem(self) -> str:
-        """Check for divisors, and an alignment that is a power of two."""
+        """Check for divisors, and an alignment."""
         rows = (*self.extents, *self.strides)
         if len(self.extents) != len(self.strides) or any(m < 1 for m, _n in rows):
             return f"arrays of {self}"
@@ -112,7 +112,7 @@ class TensorParam(Node):
     small: bool = False
 
     def problem(self) -> str:
-        """Check for a mode of each size and stride, and an alignment that is a power of two."""
+        """Check for a mode of each size and stride, and an alignment."""
         numbers = [x for x in (*self.shape, *self.stride) if isinstance(x, int)]
         if len(self.shape) != len(self.stride) or any(x < 0 for x in numbers):
             return f"sizes ({listed(self.shape)}) and strides ({listed(self.stride)})"
@@ -315,10 +315,13 @@ class Plan:
 
     @staticmethod
     def load(path: str | PathLike[str]) -> Plan:
-        """Return the plan that `save` wrote."""
+        """Return the plan that `save` wrote; the file may be anybody's, see docs/files.md.
+
+        Raises LayoutError if it is no plan.
+        """
         from cute_py.plan.serial import loads  # which imports this module
 
-        return loads(Path(path).read_text(encoding="utf-8"))
+        return loads(Path(path).read_text(encoding="utf-8", errors="replace"))
 
 
 def _lines(block: Block, depth: int) -> Iterator[str]:

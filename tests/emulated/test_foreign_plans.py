@@ -5,6 +5,7 @@ and takes no memory or time that its size does not explain.
 import json
 import random
 from pathlib import Path
+from time import process_time
 
 import numpy as np
 import pytest
@@ -125,6 +126,37 @@ def test_a_key_twice_and_what_is_missing_are_refused(texts):
         del data[key]
         assert refused(json.dumps(data)).code in ("plan-text", "plan-version")
     assert "deep" in str(refused("[" * 100_000)) or "recursion" in str(refused("[" * 100_000))
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path):
+    path = tmp_path / "plan"
+    path.write_bytes(b"\xff\xfe\x00\x80" * 9)
+    with pytest.raises(cute.CuteError) as caught:
+        cute.Plan.load(path)
+    assert caught.value.code == "plan-text"
+    path.unlink()
+
+
+EXPRESSIONS = (
+    *("n" + "".join(f"%{p}" for p in range(97, 40, -1)), "(" * 90 + "n" + "%(tid+5)//3+1)" * 90),
+    *(
+        "(n+tid//3)" + "*(n+tid//3)" * 60,
+        f"min({','.join(f'n*{i}+tid//{i + 1}' for i in range(99))})",
+    ),
+    *("n" + "//3" * 2000, "n*" * 900 + "n", "-" * 2000 + "n", "9" * 5000, "n" + "*9" * 60),
+)
+
+
+def test_expressions_that_grow_are_refused_while_they_are_small(texts):
+    def check(text):
+        data = json.loads(texts["order"])
+        data["symbols"] |= {"n": [1, None, None], "tid": [1, 0, 31]}
+        data["launch"]["grid"][0] = {"expr": text}
+        begin = process_time()
+        assert refused(json.dumps(data)).code in ("plan-text", "plan-op")
+        assert process_time() - begin < 0.5
+
+    check_each(check, EXPRESSIONS, lambda text: text[:40])
 
 
 def test_an_emulation_names_no_function_of_python(texts):
