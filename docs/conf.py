@@ -65,7 +65,7 @@ CONTENTS = {
     "Guides": "kernels operators torch emulator performance gallery glossary faq",
     "API": """api/layouts api/algebra api/swizzles api/dtypes api/tensors api/atoms api/tiling
         api/kernels api/emulate api/operators api/pictures api/errors""",
-    "Reference": "errors differences coverage",
+    "Reference": "errors differences files coverage",
     "Project": """architecture measurements README<../README> ../CONTRIBUTING ../CHANGELOG
         ../changelog.d/README ../benchmarks/README""",
 }

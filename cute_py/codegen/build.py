@@ -319,7 +319,8 @@ def source(plan: Plan) -> Text:
     """
     try:
         require_plan(plan, "cute.source")
-        return Text(print_source(_through(REWRITES, Build(plan, NEWEST, plan))).source)
+        with plan.trusted("cute.source"):
+            return Text(print_source(_through(REWRITES, Build(plan, NEWEST, plan))).source)
     except CuteError as error:
         shorten(error)
         raise
@@ -362,9 +363,11 @@ def _compiled(plan: Plan, arch: str, spill_bytes: int | None, source: str) -> Co
         most = ints.as_int(ints.normalize(spill_bytes, "cute.compile"), "cute.compile")
     build = Build(plan, arch, plan, most, source)
     if wanted():  # all passes must run, to print them
-        return alone(lambda: _built(build))
+        with plan.trusted("cute.compile"):
+            return alone(lambda: _built(build))
     options = {"spill_bytes": most, "source": source}
-    return cached(lambda: _built(build), plan, arch, **options)
+    with plan.trusted("cute.compile"):
+        return cached(lambda: _built(build), plan, arch, **options)
 
 
 def _built(build: Build) -> Compiled:

@@ -6,6 +6,7 @@ drops the log of NVVM's errors.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import linecache
 import re
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from cute_py.codegen.arch import capability
 from cute_py.codegen.cache.files import source_file
 from cute_py.codegen.driver import MAP_BYTES
+from cute_py.codegen.executed import problem_of
 from cute_py.codegen.printer import Source, parameters
 from cute_py.codegen.toolchain import clipped
 from cute_py.errors import CuteError, refusal
@@ -124,14 +126,15 @@ def _renamed(ptx: str, name: str) -> tuple[str, str]:
 
 def _function(plan: Plan, text: str, calls: Mapping[str, object]) -> Any:
     """Return the kernel as a function, compiled from a file that profilers and tracebacks show."""
-    scope = dict(calls)
+    scope, path = dict(calls), _file(plan.name, text)
     try:
-        exec(compile(text, _file(plan.name, text), "exec"), scope)
-    except CuteError:
-        raise
-    except (Exception, SystemExit) as error:
+        tree = ast.parse(text, path)
+        code, log = compile(tree, path, "exec"), problem_of(tree, calls)
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         log = f"{type(error).__name__}: {error}"
-        raise refusal("codegen-source", operation=plan.name, log=clipped(log)) from None
+    if log:
+        raise refusal("codegen-source", operation=plan.name, log=clipped(log))
+    exec(code, scope)  # which defines the function, and runs nothing else
     function = scope.get(plan.name)
     wanted = [name for name, _kind in parameters(plan)]
     if not inspect.isfunction(function) or list(inspect.signature(function).parameters) != wanted:

@@ -10,7 +10,9 @@ from collections import Counter
 from keyword import iskeyword
 from typing import TYPE_CHECKING
 
+from cute_py.codegen import executed
 from cute_py.codegen.driver import MAP_BYTES
+from cute_py.codegen.executed import comment
 from cute_py.codegen.passes import names_in
 from cute_py.codegen.tensor_maps import TensorMaps
 from cute_py.errors import file_text, refusal
@@ -395,7 +397,8 @@ def _comment(op: Op, length: int, main: str) -> str:
     room, text = LONGEST - length - len(start) - 2, " ".join(str(op).split())
     if len(text) > room:
         text = f"{text[: room - 4].rstrip()} ..." if room >= LEAST else ""
-    return f"{start}  {text}" if text else start if line else ""
+    words = f"{place}  {text}" if line and text else place if line else f" {text}"
+    return f"  {comment(words)}" if line or text else ""
 
 
 # -- the docstring
@@ -412,7 +415,7 @@ def docstring(plan: Plan, file: str, intrinsics: Intrinsics, words: Iterable[str
 
     """
     lines = [
-        f'"""{plan.name}: a Numba kernel, printed by cute_py from a plan.',
+        f"{plan.name}: a Numba kernel, printed by cute_py from a plan.",
         "",
         "Each call is one op of the plan and emits its PTX. Its comment has the line"
         f"{f' of {file}' if file else ''} and the op.",
@@ -440,9 +443,8 @@ def docstring(plan: Plan, file: str, intrinsics: Intrinsics, words: Iterable[str
         ),
         *_section("Registers", _registers(plan, intrinsics)),
         *_section("Calls", (f"{word}_*: {WORDS[word]}" for word in WORDS if word in set(words))),
-        '"""',
     ]
-    return "\n".join(lines) + "\n"
+    return executed.docstring(lines) + "\n"
 
 
 def _section(title: str, rows: Iterable[str]) -> list[str]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from cute_py.emulate.arguments import Arguments
 from cute_py.emulate.batch import Grid, batch_of
+from cute_py.emulate.effort import require_room
 from cute_py.emulate.faults import CHECKS
 from cute_py.emulate.machine import Machine
 from cute_py.emulate.ops import HANDLERS
@@ -87,7 +88,7 @@ def emulate(
     _require_choices(order, resident, report)
     if named or not isinstance(plan, Plan):
         plan, args = _traced(plan, args, named)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), plan.trusted("cute.emulate"):
         given = Arguments(plan, args, arrays)
         program = program_of(plan, checks, report)
         return _run(program, given, order, memory, resident, progress)
@@ -140,13 +141,14 @@ def _run(
         counts = (Timeline if timeline else Report)(program.plan)
     needs, shape = program.resources, program.grid(given.symbols)
     total = shape[0] * shape[1] * shape[2]
+    together = max(1, memory // needs.bytes_per_block())
+    if program.together:
+        together = max(total, 1)
+    require_room(program, total, min(together, total), memory)
     require_progress(program, given, shape)
     watch = None
     if "global" in program.checks and needs.traffic.written:
         watch = Regions(needs.traffic, given.arrays, counts, needs.agents.count, total)
-    together = max(1, memory // needs.bytes_per_block())
-    if program.together:
-        together = max(total, 1)
     starts, grid = list(range(0, total, together)), Grid(needs, given, shape, counts, watch, {})
     for batch, start in enumerate(reversed(starts) if order == "reversed" else starts, 1):
         blocks = min(together, total - start)

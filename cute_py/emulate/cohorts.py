@@ -85,6 +85,7 @@ class Frame:
         again: what runs at the end of the steps instead of leaving, as a loop does.
         count: of a loop, the present value or round.
         bounds: of a loop whose lanes differ, its start and stop.
+        turns: of a loop, times those of the loops around it; 1 where that is not known.
     """
 
     steps: tuple[Step, ...]
@@ -96,6 +97,7 @@ class Frame:
     again: Any = None
     count: int = 0
     bounds: tuple[Value, Value] = (0, 0)
+    turns: int = 1
 
     def copy(self) -> Frame:
         """Return a copy that runs on its own."""

@@ -9,6 +9,10 @@ WORDINGS = {
         {value} as {name}
         {wanted}
         convert the array first, or trace the kernel with this one""",
+    "emulate-large": """EmulationError
+        {found}
+        at most {most}: the emulator is for small sizes
+        pass smaller arrays, or run it on a GPU; memory= is for the state of blocks""",
     "emulate-order": """LayoutError
         the order {order!r}
         "forward", "reversed" or a seed (int)

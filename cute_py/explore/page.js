@@ -1,19 +1,25 @@
 // The page: Python in a worker, and a second one kept warm; the state is the address's fragment.
 const cutePyPython = async (data) => {
   const parts = {};
+  const typed = async (name, response) => {
+    const [, ending] = name.match(/\.(\w+)$/);
+    const type = { mjs: "text/javascript", wasm: "application/wasm" }[ending] ?? "application/octet-stream";
+    if (!response.ok) throw new Error(`${name}: ${response.status}`);
+    return new Blob([await response.arrayBuffer()], { type });
+  };
   const read = async (name) => {
     const encoded = document.getElementById(name).textContent;
     const packed = await fetch(`data:application/octet-stream;base64,${encoded}`);
-    const plain = new Response(packed.body.pipeThrough(new DecompressionStream("gzip")));
-    const [, ending] = name.match(/\.(\w+)$/);
-    const type = { mjs: "text/javascript", wasm: "application/wasm" }[ending] ?? "application/octet-stream";
-    return new Blob([await plain.arrayBuffer()], { type });
+    return typed(name, new Response(packed.body.pipeThrough(new DecompressionStream("gzip"))));
   };
-  if (data.files) {
-    parts.files = {};
-    for (const name of data.files) parts.files[name] = await read(name);
+  const load = async (name, integrity) => { // refuses files with another hash
+    const options = { integrity, mode: "cors", credentials: "omit" };
+    return typed(name, await fetch(new URL(name, new URL(data.base, document.baseURI)), options));
+  };
+  parts.files = {};
+  for (const [name, integrity] of Object.entries(data.files)) {
+    parts.files[name] = data.base ? await load(name, integrity) : await read(name);
   }
-  parts.base = data.files ? "https://runtime.invalid/" : new URL(data.base, document.baseURI).href;
   parts.sources = data.sources ? new URL(data.sources, document.baseURI).href : await read("cute_py.zip");
   parts.warm = data.warm;
   const script = location.protocol === "file:" // where a blob makes no module worker

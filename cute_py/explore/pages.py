@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cute_py.errors import refusal
 from cute_py.explore.controls import controls
-from cute_py.viz.html import script
+from cute_py.viz.html import hashed, policy, script
 from cute_py.viz.scenes import as_json
 
 TYPE_CHECKING = False
@@ -19,14 +19,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 PYODIDE = "314.0.7"
-CDN = f"https://cdn.jsdelivr.net/pyodide/v{PYODIDE}/full/"
-RUNTIME = (
-    "pyodide.mjs",
-    "pyodide.asm.mjs",
-    "pyodide.asm.wasm",
-    "python_stdlib.zip",
-    "pyodide-lock.json",
-)
+CDN = f"https://cdn.jsdelivr.net/npm/pyodide@{PYODIDE}/"  # the files of the npm package
+# the files of the runtime, and what a browser must find in them (W3C, Subresource Integrity):
+# computed from the npm package, whose own hash `tests/browser` knows
+RUNTIME = {
+    "pyodide.mjs": "sha384-Lp79fMwxa4n2BLtugpUAoQMlbxIdg8iCUiP1r3h7nJLkQjwlXT1JzZTeHVL+f4Dg",
+    "pyodide.asm.mjs": "sha384-/2281iaC0Iimw0B3Kagy1DBfZcJG3W4KYW+EmOqhsdY3fR9BJ88FE2Zt6y0KQKpa",
+    "pyodide.asm.wasm": "sha384-y++qrQ72KPA1fTjLIuGMP+jppgGxjbLCgfdb0zMrnNnQVhxRUXTOTF6rTxNzllSu",
+    "python_stdlib.zip": "sha384-xW3A5jmenkrPXbsgrIaB1FCJh9OuLT7FRMagsJMgtlhVc19k/mSy3+7nMaF/d767",
+    "pyodide-lock.json": "sha384-o8SQQvpVlZnOl04+3dFTJipKxul9GbViVusA379wlOrfHSgxbzt0yPiqCTxOiYES",
+}
 PAGE = """
 :root { color-scheme: light dark; background: light-dark(#fff, #14171a); }
 body { max-width: 1060px; margin: 0 auto; padding: 20px 16px 40px; }
@@ -69,15 +71,15 @@ def site(runtime: Path | None) -> Iterator[tuple[str, bytes]]:
 
     Args:
         runtime: the folder of the npm package pyodide, which is copied; None: the page loads that
-            version from its CDN.
+            version from its CDN. A browser refuses other files than those of that package.
     """
     yield "cute_py.zip", sources()
-    base = CDN
+    where: dict[str, Any] = {"base": CDN, "files": RUNTIME}
     if runtime is not None:
-        base = "pyodide/"
-        for name, data in _runtime(runtime):
-            yield f"pyodide/{name}", data
-    yield "index.html", _page({"base": base, "sources": "cute_py.zip"}, {}).encode()
+        files = dict(_runtime(runtime))
+        where = {"base": "pyodide/", "files": {name: hashed(x) for name, x in files.items()}}
+        yield from ((f"pyodide/{name}", data) for name, data in files.items())
+    yield "index.html", _page({**where, "sources": "cute_py.zip"}, {}).encode()
 
 
 def single(runtime: Path | None) -> str:
@@ -87,7 +89,7 @@ def single(runtime: Path | None) -> str:
     True
     """
     files = dict(_runtime(runtime)) if runtime is not None else {}
-    where = {"files": list(files)} if files else {"base": CDN}
+    where = {"files": dict.fromkeys(files, "")} if files else {"base": CDN, "files": RUNTIME}
     return _page(where, {**files, "cute_py.zip": sources()})
 
 
@@ -120,11 +122,18 @@ def own(name: str) -> str:
 def _page(where: dict[str, Any], files: dict[str, bytes]) -> str:
     """Return the page, with files as gzip in base64."""
     data = {**controls(), **where, "worker": own("worker.js")}
+    program = f"{front_end()}\n{own('page.js')}"
+    allowed = {
+        "script-src": f"'{hashed(program.encode())}' blob: 'wasm-unsafe-eval'",
+        "worker-src": "blob: data:",
+        "connect-src": "'self' data: blob:" + f" {CDN}" * (where.get("base") == CDN),
+    }
     return "\n".join(
         [
             "<!doctype html>",
             '<html lang="en">',
             '<meta charset="utf-8">',
+            policy(allowed),
             '<meta name="viewport" content="width=device-width">',
             '<meta name="color-scheme" content="light dark">',
             "<title>CuTe layout explorer</title>",
@@ -135,7 +144,7 @@ def _page(where: dict[str, Any], files: dict[str, bytes]) -> str:
             '<div id="explorer"></div>',
             *[_element(name, content) for name, content in files.items()],
             f'<script type="application/json" id="data">{as_json(data)}</script>',
-            f"<script>{front_end()}\n{own('page.js')}</script>",
+            f"<script>{program}</script>",
             "",
         ]
     )

@@ -1,20 +1,16 @@
-// Python in a module worker. The first message says where the runtime is, `base` or `files` (blobs
-// by name), and has the `sources` of cute_py, a zip; the others are states, answered in their order.
-const start = async ({ base, files, sources, warm }) => {
-  const options = { indexURL: base };
-  let entry = `${base}pyodide.mjs`;
-  if (files) { // of a page that is one file
-    const link = (name) => URL.createObjectURL(files[name]);
-    const real = self.fetch;
-    self.fetch = (url, ...more) => {
-      const file = files[`${url.url ?? url}`.split("/").pop()];
-      return file ? Promise.resolve(new Response(file)) : real(url, ...more);
-    };
-    options.lockFileContents = await files["pyodide-lock.json"].text();
-    options.createPyodideModule = (await import(link("pyodide.asm.mjs"))).default;
-    entry = link("pyodide.mjs");
-  }
-  const { loadPyodide } = await import(entry);
+// Python in a module worker. The first message has the runtime, `files` (blobs by name), and the
+// `sources` of cute_py, a zip; the others are states, answered in their order.
+const start = async ({ files, sources, warm }) => {
+  const link = (name) => URL.createObjectURL(files[name]);
+  const real = self.fetch;
+  self.fetch = (url, ...more) => {
+    const file = files[`${url.url ?? url}`.split("/").pop()];
+    return file ? Promise.resolve(new Response(file)) : real(url, ...more);
+  };
+  const options = { indexURL: "https://runtime.invalid/" }; // all of it is in the files
+  options.lockFileContents = await files["pyodide-lock.json"].text();
+  options.createPyodideModule = (await import(link("pyodide.asm.mjs"))).default;
+  const { loadPyodide } = await import(link("pyodide.mjs"));
   const python = await loadPyodide(options);
   const zip = typeof sources === "string" ? await (await fetch(sources)).arrayBuffer()
     : await sources.arrayBuffer();

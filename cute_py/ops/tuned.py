@@ -85,7 +85,7 @@ def store(key: str, config: Config) -> None:
 
 def _loaded(key: str, all_for: Callable[[], Sequence[AnyConfig]]) -> AnyConfig | None:
     """Return the stored configuration of a key, one of those that are measured: its text says
-    which. A damaged file is removed.
+    which, and nothing else in the file has a use. A damaged file is removed.
     """
     if not _any_stored():
         return None
@@ -98,10 +98,12 @@ def _loaded(key: str, all_for: Callable[[], Sequence[AnyConfig]]) -> AnyConfig |
     if data is None:
         return None
     parts = unpack(key, data) or {}
-    for config in all_for():
-        if str(config) == parts.get("config"):
-            config = config.because(str(parts.get("why")), "stored by cute.tune")
-            _found[key] = config
-            return config
+    why = parts.get("why")
+    if isinstance(why, str) and why.isprintable() and parts.keys() == {"config", "why"}:
+        for config in all_for():
+            if str(config) == parts["config"]:
+                config = config.because(why, "stored by cute.tune")
+                _found[key] = config
+                return config
     files.remove(path)
     return None

@@ -56,6 +56,10 @@ class Reg(Node):
     def __len__(self) -> int:
         return len(self.index)
 
+    def problem(self) -> str:
+        """Check for elements."""
+        return "" if self.index else f"no registers of {self.storage}"
+
     def __str__(self) -> str:
         return f"{self.storage}[{runs(self.index)}]"
 
@@ -68,8 +72,12 @@ class Compare(Node):
     a: Scalar
     b: Scalar
 
+    def problem(self) -> str:
+        """Check for a known comparison."""
+        return "" if self.test in _SIGNS else f"the comparison {self.test}"
+
     def __str__(self) -> str:
-        return f"{self.a} {_SIGNS[self.test]} {self.b}"
+        return f"{self.a} {_SIGNS.get(self.test, self.test)} {self.b}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +86,11 @@ class Logic(Node):
 
     test: str
     terms: tuple[Cond, ...]
+
+    def problem(self) -> str:
+        """Check for a known connective of something."""
+        fits = self.test in ("and", "or") and self.terms
+        return "" if fits else f"{self.test} of {len(self.terms)} conditions"
 
     def __str__(self) -> str:
         return "(" + f" {self.test} ".join(map(str, self.terms)) + ")"
@@ -98,6 +111,11 @@ class Test(Node):
     """Whether a register of one element (b1) is set."""
 
     reg: Reg
+
+    def problem(self) -> str:
+        """Check for one flag."""
+        fits = len(self.reg) == 1 and self.reg.dtype.name == "b1"
+        return "" if fits else f"{len(self.reg)} elements of {self.reg.dtype} as a condition"
 
     def __str__(self) -> str:
         return str(self.reg)

@@ -57,6 +57,12 @@ class Function:
     price: int = 1
     slopes: Callable[..., tuple[Any, ...]] | None = None
 
+    def takes(self, dtype: Dtype) -> bool:
+        """Return whether it is of this type."""
+        if self.domain == "word":
+            return dtype.name in ("s32", "u32")
+        return self.domain == "any" or (self.domain == "float") == dtype.is_float
+
 
 def _greater(f: Any, _y: Any, a: Any, b: Any) -> tuple[Any, ...]:
     """Return the derivatives of a maximum: where a and b are equal, half of each."""

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf, lcm
 from os import PathLike
 from pathlib import Path
 
 from cute_py.dtypes.table import Dtype, Promised
-from cute_py.errors import refusal
+from cute_py.errors import CuteError, refusal
 from cute_py.integers.polynomial import symbols_of
 from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import Scalar
-from cute_py.plan.launch import Launch, listed
-from cute_py.plan.op import FIXED, Node
+from cute_py.plan.launch import MOST_LOCAL, Launch, listed
+from cute_py.plan.op import FIXED, UNSAVED, Node
 from cute_py.plan.ops import Block, Op, While
 from cute_py.plan.walk import blocks_of, computed_with, every, explain, reads, writes
 
@@ -42,6 +43,10 @@ def limits(declared: Scalar) -> tuple[int, float, float]:
     return unit, max(low, default=-inf), min(high, default=inf)
 
 
+def _alignment(x: int) -> str:
+    return "" if x > 0 else f"an alignment of {x} bytes"
+
+
 @dataclass(frozen=True, slots=True)
 class Members(Node):
     """The facts that all arrays of a table of pointers share; see `calls.tensor_array`.
@@ -55,6 +60,13 @@ class Members(Node):
     strides: tuple[tuple[int, int | None], ...] = field(metadata=FIXED)
     alignment: int = field(metadata=FIXED)
     packed: bool = False
+
+    def problem(self) -> str:
+        """Check for divisors, and an alignment."""
+        rows = (*self.extents, *self.strides)
+        if len(self.extents) != len(self.strides) or any(m < 1 for m, _n in rows):
+            return f"arrays of {self}"
+        return _alignment(self.alignment)
 
     def __str__(self) -> str:
         rows = [
@@ -99,6 +111,15 @@ class TensorParam(Node):
     members: Members | None = None
     small: bool = False
 
+    def problem(self) -> str:
+        """Check for a mode of each size and stride, and an alignment."""
+        numbers = [x for x in (*self.shape, *self.stride) if isinstance(x, int)]
+        if len(self.shape) != len(self.stride) or any(x < 0 for x in numbers):
+            return f"sizes ({listed(self.shape)}) and strides ({listed(self.stride)})"
+        if self.members is not None and not self.shape:
+            return "a table of pointers without modes"
+        return _alignment(self.alignment) or (self.members.problem() if self.members else "")
+
     def __str__(self) -> str:
         if self.members is not None:
             return f"param {self.name}: pointers to {self.shape[0]} arrays, {self.members}"
@@ -116,6 +137,12 @@ class ScalarParam(Node):
     low: int | None = None
     high: int | None = None
     multiple_of: int = 1
+
+    def problem(self) -> str:
+        """Check for bounds that some number is in."""
+        low, high = self.low, self.high
+        fits = self.multiple_of >= 1 and (low is None or high is None or low <= high)
+        return "" if fits else f"multiples of {self.multiple_of} from {low} to {high}"
 
     @property
     def kind(self) -> Dtype | Promised:
@@ -172,6 +199,13 @@ class Shared(Node):
         """The size (bytes)."""
         return -(-self.count * self.dtype.bits // 8)
 
+    def problem(self) -> str:
+        """Check for a place in shared memory."""
+        wrong = _alignment(self.alignment)
+        if not wrong and (min(self.count, self.offset) < 0 or self.offset % self.alignment):
+            wrong = f"{self.count} elements at byte {self.offset}"
+        return wrong
+
     def __str__(self) -> str:
         held = f"{self.dtype}[{self.count}] at {self.offset}, {self.bytes} bytes"
         return f"shared {self.name}: {held}"
@@ -185,6 +219,11 @@ class Registers(Node):
     dtype: Dtype
     count: int
 
+    def problem(self) -> str:
+        """Check for what a thread can have, be it in local memory."""
+        fits = 0 <= self.count * self.dtype.bits <= 8 * MOST_LOCAL
+        return "" if fits else f"{self.count} elements of {self.dtype} in a thread"
+
     def __str__(self) -> str:
         return f"registers {self.name}: {self.dtype}[{self.count}]"
 
@@ -193,7 +232,7 @@ class Registers(Node):
 class Plan:
     """A traced kernel; the same for the emulator, the code generator and the printer.
 
-    Equality and hash leave source lines out.
+    Equality and hash leave source lines out. `foreign`: it was read from a file, see `trusted`.
     """
 
     name: str
@@ -202,6 +241,7 @@ class Plan:
     shared: tuple[Shared, ...]
     storages: tuple[Registers, ...]
     body: Block
+    foreign: bool = field(default=False, compare=False, repr=False, metadata=UNSAVED)
 
     @property
     def smem_bytes(self) -> int:
@@ -245,6 +285,21 @@ class Plan:
 
     __repr__ = __str__
 
+    @contextmanager
+    def trusted(self, operation: str) -> Iterator[None]:
+        """Return a context of what is done with the plan: in one that was read from a file, an
+        error that no rule foresaw is a refusal, too.
+        """
+        try:
+            yield
+        except CuteError:
+            raise
+        except Exception as error:
+            if not self.foreign:
+                raise
+            said = f"{type(error).__name__}: {error}"
+            raise refusal("plan-foreign", operation=operation, said=said) from error
+
     def explain(self) -> Text:
         """Return what one iteration of each loop does in a thread: the number of products, copies,
         addresses, guards, waits and computed elements; see `walk.explain`. Before optimisations:
@@ -260,10 +315,13 @@ class Plan:
 
     @staticmethod
     def load(path: str | PathLike[str]) -> Plan:
-        """Return the plan that `save` wrote."""
+        """Return the plan that `save` wrote; the file may be anybody's, see docs/files.md.
+
+        Raises LayoutError if it is no plan.
+        """
         from cute_py.plan.serial import loads  # which imports this module
 
-        return loads(Path(path).read_text(encoding="utf-8"))
+        return loads(Path(path).read_text(encoding="utf-8", errors="replace"))
 
 
 def _lines(block: Block, depth: int) -> Iterator[str]:

@@ -8,19 +8,19 @@ from cute_py.errors import place_text, refusal
 from cute_py.integers.polynomial import numbers_of, symbols_of
 from cute_py.integers.symbols import terms_of
 from cute_py.plan import ops
-from cute_py.plan.conditions import MOST, SCOPES, Reg, bounds_of
+from cute_py.plan.access import Access
+from cute_py.plan.conditions import MOST, SCOPES, Compare, Logic, Reg, Test, bounds_of
 from cute_py.plan.descriptors import require_shared_operands
 from cute_py.plan.launch import MOST_SHARED, require_launch
 from cute_py.plan.plan import MOST_TABLES, Plan, ScalarParam, TensorParam, bytes_of
 from cute_py.plan.setmaxnreg import require_registers
 from cute_py.plan.waits import require_wait, runs
-from cute_py.plan.walk import accesses, blocks_of, every, integers_in, reads, writes
+from cute_py.plan.walk import accesses, blocks_of, every, integers_in, parts, reads, writes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cute_py.plan.access import Access
     from cute_py.plan.conditions import Scalar
     from cute_py.plan.ops import Block
 
@@ -44,11 +44,18 @@ def _require_sound_ops(plan: Plan) -> None:
     arrays |= {op.name: op for op in every(plan.body) if isinstance(op, ops.MakePtr)}
     known = {"gmem": set(arrays), "smem": {s.name for s in plan.shared}}
     for op in every(plan.body):
-        problem = op.problem() or _registers(op, bits) or _accesses(op, known, arrays)
+        problem = _parts(op) or op.problem() or _registers(op, bits)
+        problem = problem or _accesses(op, known, arrays)
         problem = problem or _peers(op, prod(plan.launch.cluster)) or _boxes(op, arrays)
         if problem:
             raise refusal("plan-op", operation=op.word, problem=problem, where=_line(op))
         _require_numbers(op)
+
+
+def _parts(op: ops.Op) -> str:
+    """Return what is wrong with the registers, accesses and conditions of an op by themselves."""
+    checked = (x for x in parts(op) if isinstance(x, (Reg, Access, Compare, Logic, Test)))
+    return next(filter(None, (x.problem() for x in checked)), "")
 
 
 def _registers(op: ops.Op, bits: dict[str, int]) -> str:
@@ -66,7 +73,7 @@ def _accesses(op: ops.Op, known: dict[str, set[str]], arrays: Mapping[str, Memor
     for x in accesses(op):
         if x.storage not in known.get(x.space, ()):
             return f"{x.space} {x.storage}, which the plan does not have"
-        problem = _access(x) or _unpacked(x, arrays)
+        problem = _unpacked(x, arrays)
         if problem:
             return problem
     return ""
@@ -94,16 +101,6 @@ def _boxes(op: ops.Op, arrays: Mapping[str, Memory]) -> str:
         return f"boxes of {op.tensor}, which is no array of the plan"
     fits = len(param.shape) == len(op.coord) and param.dtype.bits == op.box.tile.dtype.bits
     return "" if fits else f"boxes of {op.box.tile.dtype} at {len(op.coord)} coordinates of {param}"
-
-
-def _access(x: Access) -> str:
-    if any(not 0 <= b < len(x.bases) for b, _o in x.table):
-        return "a table that names a missing base"
-    if x.masks and len(x.masks) != x.count:
-        return f"{len(x.masks)} masks for {x.count} vectors"
-    if any(not 0 <= g < len(x.guards) for mask in x.masks for g in mask):
-        return "a mask that names a missing guard"
-    return "" if x.width > 0 else "vectors without elements"
 
 
 def _unpacked(x: Access, arrays: Mapping[str, Memory]) -> str:
@@ -231,13 +228,17 @@ def _barriers(block: Block, scope: str, cause: ops.Op | None) -> None:
             scope, cause = max(scope, op.scope, key=SCOPES.index), op
 
 
-def _require_launch(plan: Plan) -> None:
-    require_launch(plan.launch, plan.name)
-
-
 def _require_wait(plan: Plan) -> None:
     if plan.launch.pdl:
         require_wait(plan.body, plan.name)
+
+
+def _require_sound_head(plan: Plan) -> None:
+    """Refuse a launch that no GPU makes, and parameters and storages that are none."""
+    require_launch(plan.launch, plan.name)
+    for part in (*plan.params, *plan.shared, *plan.storages):
+        if problem := part.problem():
+            raise refusal("plan-op", operation=plan.name, problem=f"{part.name}: {problem}")
 
 
 def _require_tables(plan: Plan) -> None:
@@ -274,7 +275,7 @@ def _require_shared_operands(plan: Plan) -> None:
 
 
 PLAN_RULES = (
-    _require_launch,
+    _require_sound_head,
     _require_sound_ops,
     _require_written_once,
     _require_assigned,

@@ -29,6 +29,10 @@ WORDINGS = {
         text that is not a plan: {said}
         text that Plan.save wrote
         save the plan again""",
+    "plan-foreign": """LayoutError
+        a plan from a file, which ends in {said}
+        a plan that cute.trace made, as it was saved
+        save the plan again; if that does not help, it is an error of cute_py""",
     "plan-version": """LayoutError
         a plan of version {version}
         version {known}

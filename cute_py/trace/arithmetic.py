@@ -107,10 +107,8 @@ def common_type(name: str, operands: tuple[Any, ...]) -> Dtype:
 
 def require_domain(name: str, kind: Dtype) -> None:
     """Refuse a type that a function of `FUNCTIONS` does not accept."""
-    domain = FUNCTIONS[name].domain
-    word = kind in (s32, u32)
-    fits = {"any": True, "float": kind.is_float, "int": not kind.is_float, "word": word}[domain]
-    if not fits:
+    if not FUNCTIONS[name].takes(kind):
+        domain = FUNCTIONS[name].domain
         wanted = "s32 or u32" if domain == "word" else domain
         raise refusal_here("kernel-domain", operation=name, dtype=kind, domain=wanted)
 

@@ -125,7 +125,7 @@ class Iterations(Entry):
         self.codes = [(frame.f_code, frame.f_lasti) for frame in self.frames]
         self.known = known if known is not None and known.codes == self.codes else None
         self.loops: list[Iterations] = self.known.loops if self.known else []
-        self.ends = self.known is not None and self.known.ends
+        self.ends: bool = self.known is not None and self.known.ends
 
     def record(self, loops: list[Iterations]) -> None:
         """Keep the names at the end of one trace of the body, and the loops inside."""

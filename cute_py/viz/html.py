@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from base64 import b64encode
 from functools import cache
+from hashlib import sha384
 from html import escape
 from pathlib import Path
 
@@ -55,7 +56,7 @@ def to_html(x: Drawable, *, by: str | None = None, bits: int = 16) -> str:
         bits: the bits of an element, for banks.
 
     >>> from cute_py import Layout
-    >>> to_html(Layout((4, 8), (8, 1))).splitlines()[2]
+    >>> to_html(Layout((4, 8), (8, 1))).splitlines()[3]
     '<title>(4,8):(8,1)</title>'
     """
     drawn = picture_of(x, by, bits)
@@ -63,6 +64,7 @@ def to_html(x: Drawable, *, by: str | None = None, bits: int = 16) -> str:
         [
             "<!doctype html>",
             '<meta charset="utf-8">',
+            policy({"script-src": f"'{hashed(_program().encode())}'"}),
             f"<title>{escape(drawn.title)}</title>",
             '<meta name="color-scheme" content="light dark">',
             _element(drawn),
@@ -153,7 +155,37 @@ def live(drawn: Picture) -> str:
 def elements(scene: dict[str, Any]) -> str:
     """Return the elements of a scene and of the script that shows it."""
     data = f'<script type="application/json">{as_json(scene)}</script>'
-    return f"{data}<script>(() => {{\n{script()}{START}}})();</script>"
+    return f"{data}<script>{_program()}</script>"
+
+
+def _program() -> str:
+    return f"(() => {{\n{script()}{START}}})();"
+
+
+# -- what a page may do
+
+
+def policy(allowed: dict[str, str]) -> str:
+    """Return the element by which a page asks the browser to run its own scripts alone, and to load
+    nothing but images that it holds; `allowed`: more, by directive. Source: W3C, Content Security
+    Policy.
+
+    >>> policy({"worker-src": "blob:"}).count("default-src 'none'; worker-src blob:;")
+    1
+    """
+    fixed = {"style-src": "'unsafe-inline'", "img-src": "data: blob:", "base-uri": "'none'"}
+    rules = {"default-src": "'none'", **allowed, **fixed, "form-action": "'none'"}
+    text = "; ".join(f"{name} {value}" for name, value in rules.items())
+    return f'<meta http-equiv="Content-Security-Policy" content="{text}">'
+
+
+def hashed(content: bytes) -> str:
+    """Return a hash as pages name what they run.
+
+    >>> hashed(b"")[:20]
+    'sha384-OLBgp1GsljhM2'
+    """
+    return "sha384-" + b64encode(sha384(content).digest()).decode()
 
 
 # -- in a notebook: `%load_ext cute_py.viz`, for types that are not ours

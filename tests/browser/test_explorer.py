@@ -10,10 +10,12 @@ import hashlib
 import http.server
 import json
 import os
+import re
 import shutil
 import subprocess
 import tarfile
 import threading
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -22,8 +24,9 @@ import pytest
 from cute_py.cli.main import main
 from cute_py.explore import answer, link_of, state_of
 from cute_py.explore.controls import PRESETS, controls
-from cute_py.explore.pages import PYODIDE, front_end, own
+from cute_py.explore.pages import PYODIDE, RUNTIME, front_end, own
 from cute_py.explore.states import PLAIN
+from cute_py.viz.html import hashed
 
 LINKS = (Path(__file__).parents[1] / "golden/links.txt").read_text().splitlines()
 SHA512 = "0YvXxEhfEdpLfb/XkM2BFAeMROq0iMUX2bzzH9pOttyMcWkwq+HbE5uyuGD82LN7y2q+SNvi/6V5JEsOlD2R1A=="
@@ -35,8 +38,9 @@ def value(page):
 
 
 def wait_for_value(page, text, timeout=10_000):
-    script = "x => document.querySelector('output.value').textContent === x"
-    page.wait_for_function(script, arg=text, timeout=timeout)
+    page.locator("output.value", has_text=re.compile(f"^{re.escape(text)}$")).wait_for(
+        timeout=timeout
+    )
 
 
 def type_in(page, text):
@@ -291,6 +295,24 @@ def runtime(tmp_path_factory):
     return folder / "package"
 
 
+def test_the_runtime_has_the_hashes_that_pages_ask_for(runtime):
+    assert {name: hashed((runtime / name).read_bytes()) for name in RUNTIME} == RUNTIME
+
+
+@contextmanager
+def served(folder):
+    """Serve a folder; yield its address."""
+    quiet = type("Quiet", (http.server.SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
+    with http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(quiet, directory=folder)
+    ) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+        thread.join()
+
+
 @pytest.fixture(scope="session", params=["folder", "file"])
 def explorer(request, runtime, tmp_path_factory):
     """Return the address of the explorer, and whether it is one file."""
@@ -302,15 +324,8 @@ def explorer(request, runtime, tmp_path_factory):
         yield target.as_uri(), True
         return
     assert main(["explore", "-o", str(folder), "--runtime", str(runtime)]) == 0
-    quiet = type("Quiet", (http.server.SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
-    with http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0), partial(quiet, directory=folder)
-    ) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/", False
-        server.shutdown()
-        thread.join()
+    with served(folder) as address:
+        yield address, False
 
 
 @pytest.fixture(scope="session")
@@ -323,7 +338,8 @@ def ready(explorer, browser):
     page.on("request", lambda request: requests.append(request.url))
     page.goto(address)
     page.locator("canvas").first.wait_for(timeout=10_000)  # the preset, before Python
-    page.wait_for_function("document.documentElement.dataset.python === 'ready'", timeout=120_000)
+    # a page with a Content-Security-Policy evaluates no text, so wait_for_function cannot look
+    page.locator("html[data-python=ready]").wait_for(timeout=120_000)
     yield page, address
     page.close()
     assert not errors
@@ -362,12 +378,10 @@ def test_the_page_answers_typing_sliders_and_repairs(ready):
 
 def test_a_slow_expression_ends_the_worker_and_the_next_is_answered(ready):
     page, _ = ready
-    page.wait_for_function("document.documentElement.dataset.spare === 'ready'", timeout=60_000)
+    page.locator("html[data-spare=ready]").wait_for(timeout=60_000)
     copy = "copy(UniversalCopy<8>,(16,2):(2,1),(1,8),bits=8)"
     type_in(page, f"suggest_smem_layout((128,64),8,1,{copy})")
-    page.wait_for_function(
-        "/after 2 s/.test(document.querySelector('.refused').textContent)", timeout=30_000
-    )
+    page.locator(".refused", has_text="after 2 s").wait_for(timeout=30_000)
     type_in(page, "(3,5):(5,1)")
     wait_for_value(page, "(3,5):(5,1)", timeout=2_000)  # a worker takes 5 s to start
 
@@ -396,3 +410,23 @@ def test_a_reload_opens_the_same_state(ready):
     page.reload()
     wait_for_value(page, "(7,3):(3,1)", timeout=120_000)
     assert page.get_by_label("colour by").input_value() == "bank"
+
+
+def test_a_file_of_the_runtime_with_another_hash_is_refused(runtime, browser, tmp_path):
+    """As from a CDN that was broken into; and the page runs no script but its own."""
+    assert main(["explore", "-o", str(tmp_path), "--runtime", str(runtime)]) == 0
+    changed = tmp_path / "pyodide" / "pyodide.mjs"
+    changed.write_bytes(changed.read_bytes() + b"\n// changed\n")
+    with served(tmp_path) as address:
+        page = browser.new_page()
+        page.goto(address)
+        page.get_by_text("Python did not start").wait_for(timeout=30_000)
+        page.evaluate(
+            """() => {
+            const script = document.createElement("script");
+            script.textContent = "window.injected = true";
+            document.body.append(script);
+        }"""
+        )
+        assert not page.evaluate("window.injected")
+        page.close()

@@ -12,7 +12,8 @@ import pytest
 
 import cute_py as cute
 from cute_py.codegen import build, frontend
-from cute_py.codegen.cache import counts, files
+from cute_py.codegen.cache import counts, files, load
+from cute_py.codegen.cache.entry import pack, unpack
 from cute_py.codegen.cache.files import clear
 from cute_py.codegen.cache.key import ABOVE, _signature
 from cute_py.kernels import gemm_07_multistage
@@ -154,6 +155,29 @@ def test_a_damaged_entry_is_compiled_anew(place):
     path.write_bytes(path.read_bytes().replace(b"\x7fELF", b"\x7fELG"))
     assert code(cute.compile(small_plan(), "sm_80")) == code(first)
     assert counts["damaged"] == 1
+
+
+NUMBERS = {"registers": 1, "spill_bytes": 0, "stack_bytes": 0, "smem_bytes": 0}
+OTHER_PARTS = (
+    *({"cubin": "\x7fELF"}, {"ptx": b"ret;"}, {"log": {}}, {"more": "part"}, {"resources": "[]"}),
+    *({"resources": {}}, {"resources": NUMBERS | {"smem_bytes": "0"}}),
+    *({"resources": NUMBERS | {"registers": True}}, {"resources": NUMBERS | {"more": 1}}),
+)
+
+
+def test_an_entry_with_parts_of_other_types_is_no_kernel(place):
+    """Its hash is right: it is whole, but nobody stored it."""
+    cute.compile(small_plan(), "sm_80")
+    (path,) = entries(place)
+    whole = path.read_bytes()
+    parts = unpack(path.stem, whole)
+    missing = [{name: x for name, x in parts.items() if name != each} for each in parts]
+    for wrong in (*[parts | other for other in OTHER_PARTS], *missing):
+        path.write_bytes(pack(path.stem, wrong))
+        assert load(path.stem, small_plan(), "sm_80") is None
+        assert not path.exists()
+    path.write_bytes(whole)
+    assert load(path.stem, small_plan(), "sm_80") is not None
 
 
 def test_a_full_disk_does_not_stop_a_compile(place, monkeypatch):

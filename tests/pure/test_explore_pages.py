@@ -17,8 +17,18 @@ from cute_py.cli.main import main
 from cute_py.explore import answer, state_of
 from cute_py.explore.answers import FORMS
 from cute_py.explore.controls import PRESETS, TILINGS, controls
-from cute_py.explore.pages import CDN, RUNTIME, front_end, own, single, site, sources
+from cute_py.explore.pages import (
+    CDN,
+    PYODIDE,
+    RUNTIME,
+    front_end,
+    own,
+    single,
+    site,
+    sources,
+)
 from cute_py.expression import evaluate, functions
+from cute_py.viz.html import hashed, to_html
 from tests.pure.test_explore_repairs import REPAIRED
 from tests.sampling import each
 
@@ -136,6 +146,48 @@ def test_one_file_has_the_runtime_and_no_address(runtime):
     assert unpacked(embedded(html, "cute_py.zip")) == unpacked(sources())
     assert not re.search(r"https?://(?!runtime\.invalid/|www\.w3\.org/)", html)
     assert CDN in single(None)
+
+
+def executed(html):
+    """Return the scripts of a page that a browser would run."""
+    return re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+
+
+def policies(html):
+    """Return the directives of a page's policy, which stands before all else that is loaded."""
+    (found,) = re.findall(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', html)
+    assert html.index("Content-Security-Policy") < html.index("<title>")
+    return dict(rule.split(" ", 1) for rule in found.split("; "))
+
+
+def test_a_page_runs_its_own_script_alone(runtime):
+    for html, more in (
+        (single(runtime), ""),
+        (single(None), f" {CDN}"),
+        (dict(site(runtime))["index.html"].decode(), ""),
+    ):
+        rules = policies(html)
+        (script,) = executed(html)
+        assert rules["script-src"] == f"'{hashed(script.encode())}' blob: 'wasm-unsafe-eval'"
+        assert rules["connect-src"] == f"'self' data: blob:{more}"
+        assert rules["default-src"] == rules["base-uri"] == rules["form-action"] == "'none'"
+    html = to_html(cute.Layout((4, 8), (8, 1)))
+    (script,) = executed(html)
+    assert policies(html)["script-src"] == f"'{hashed(script.encode())}'"
+
+
+def test_each_file_of_the_runtime_has_its_hash(runtime):
+    """Of a folder those of its files, from the CDN those of the npm package of this version."""
+    for html, files in (
+        (dict(site(runtime))["index.html"].decode(), {}),
+        (single(None), RUNTIME),
+        (dict(site(None))["index.html"].decode(), RUNTIME),
+    ):
+        (data,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', html)
+        found = json.loads(data)["files"]
+        assert found == (files or {name: hashed((runtime / name).read_bytes()) for name in RUNTIME})
+    assert all(re.fullmatch(r"sha384-[A-Za-z0-9+/]{64}", x) for x in RUNTIME.values())
+    assert f"pyodide@{PYODIDE}/" in CDN
 
 
 def test_the_site_is_a_folder_of_files(runtime, tmp_path, capsys):

@@ -182,7 +182,9 @@ def test_a_configuration_that_there_is_not_is_removed(launched, place):
         assert not path.exists()
 
 
-@pytest.mark.parametrize("damage", ["", "one bit", "half", "another key", "other parts"])
+@pytest.mark.parametrize(
+    "damage", ["", "one bit", "half", "another key", "other parts", "numbers", "lines", "more"]
+)
 def test_a_damaged_file_is_removed_and_measured_anew(launched, place, damage):
     a, b = operands()
     rule, best = used(a, b), cute.tune(cute.ops.gemm, a, b)
@@ -196,6 +198,9 @@ def test_a_damaged_file_is_removed_and_measured_anew(launched, place, damage):
             "half": data[: len(data) // 2],
             "another key": tuned.pack("0" * 64, {"config": "{}"}),
             "other parts": tuned.pack(key, {"config": '{"atom": "none"}'}),
+            "numbers": tuned.pack(key, {"config": str(best), "why": {"n": 1}}),
+            "lines": tuned.pack(key, {"config": str(best), "why": "a\n\x1b[2Jb"}),
+            "more": tuned.pack(key, {"config": str(best), "why": "w", "then": "x"}),
         }[damage]
     )
     again()

@@ -201,6 +201,13 @@ def structured():
     return np.zeros(4, np.dtype([("a", "<f4"), ("b", "u1")]))["a"]
 
 
+def compiled(step):
+    """Do something with a plan from a file, as `cute.compile` does."""
+    plan = loads(dumps(cute.trace(waiting, X)))
+    with plan.trusted("cute.compile"):
+        step(plan)
+
+
 ROWS = """
 array-empty: a tensor is made of an empty array, or a kernel is given one
     - cute.trace(first, X[:0])
@@ -223,6 +230,9 @@ plan-op: an op of a plan that was loaded or built by hand is malformed
 plan-text: a file does not contain a plan
     - loads("plan waiting")
     + reread("waiting", "kernel")
+plan-foreign: a plan from a file ends in an error that no rule foresaw
+    - compiled(lambda plan: plan.params[3])  # which ends in IndexError
+    + compiled(lambda plan: plan.params[0])
 plan-version: a plan was saved by another version
     - reread('plan": 4', 'plan": 99')
     + reread('plan": 4', 'plan": 4')

@@ -180,6 +180,13 @@ def emulate_inline_result(x, t):
     x[t] = cute.inline_ptx("neg.s32 %0, %1;", "s32", x[t], emulate=lambda x: -1.0 * x)  # wrong
 
 
+def emulate_large(x, t):
+    """the emulator would take too long, or too much memory for blocks that wait for each other"""
+    # right: for _k in cute.range(4):
+    for _k in cute.range(1 << 30):  # wrong
+        x[t] = 1
+
+
 run = emulated
 ROWS = """
 emulate-arguments: a plan is given too few or too many arguments

@@ -18,6 +18,7 @@ from cute_py.codegen.cache import files
 from cute_py.codegen.cache.entry import pack, unpack
 from cute_py.codegen.cache.key import key_of
 from cute_py.errors import CuteError
+from cute_py.plan.fields import problem_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,10 +121,10 @@ def _parts(compiled: Compiled) -> dict[str, Any]:
 def _restored(parts: dict[str, Any] | None, plan: Plan, arch: str) -> Compiled | None:
     from cute_py.codegen.build import Compiled, Resources  # which imports this module
 
-    if parts is None:
+    parts = parts or {}
+    numbers = parts.get("resources")
+    given = {**numbers, "cubin": parts.get("cubin")} if isinstance(numbers, dict) else {}
+    if problem_of(Resources, given):  # of another version, or damaged
         return None
-    try:
-        resources = Resources(**parts.pop("resources"), cubin=parts["cubin"])
-        return Compiled(plan=plan, arch=arch, resources=resources, **parts)
-    except (TypeError, KeyError):  # the fields of another version
-        return None
+    given = {**parts, "resources": Resources(**given), "plan": plan, "arch": arch}
+    return None if problem_of(Compiled, given) else Compiled(**given)

@@ -87,4 +87,6 @@ def _decoded(kind: str, data: bytes) -> Part:
     if kind != "numbers":
         raise ValueError(kind)
     numbers: dict[str, int] = json.loads(text)
+    if numbers.__class__ is not dict or any(x.__class__ is not int for x in numbers.values()):
+        raise ValueError(kind)
     return numbers

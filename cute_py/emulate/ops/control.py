@@ -15,6 +15,7 @@ import numpy as np
 
 from cute_py.emulate.cohorts import Cohort, Frame, Run, Signal, split
 from cute_py.emulate.divergence import running
+from cute_py.emulate.effort import may_leave, turns
 from cute_py.emulate.faults import first
 from cute_py.emulate.program import Program, handles
 from cute_py.emulate.scalars import BITWISE, as_lanes, uniform
@@ -78,6 +79,7 @@ def loop(program: Program, op: ops.Loop) -> Run:
     body, var = program.block(op.body), op.var
     splits = op.scope != "thread" or program.blocks_in(op.body)
     goes_on: Callable[[Any, Any], Any] = operator.lt if step > 0 else operator.gt
+    leaves = may_leave(op)
 
     def again(c: Cohort, frame: Frame) -> bool:
         if c.mask is not None and not c.mask.any():
@@ -87,6 +89,8 @@ def loop(program: Program, op: ops.Loop) -> Run:
             return False
         frame.count = c.env[var] = value
         frame.pc = 0
+        if leaves:
+            turns(c, op, (value - frame.bounds[0]) // step)
         return True
 
     def again_apart(c: Cohort, frame: Frame) -> bool:
@@ -97,6 +101,8 @@ def loop(program: Program, op: ops.Loop) -> Run:
         if not mask.any():
             return False
         frame.count += 1
+        if leaves:
+            turns(c, op, frame.count)
         c.env[var], c.mask = value, mask
         frame.pc = 0
         return True
@@ -107,6 +113,7 @@ def loop(program: Program, op: ops.Loop) -> Run:
             if goes_on(first, last):
                 c.env[var] = first
                 frame = Frame(body, "loop", c.mask, again=again, count=first, bounds=(first, last))
+                frame.turns = 1 if leaves else turns(c, op, -((first - last) // step))
                 c.frames.append(frame)
                 return Signal.PUSHED
             return None
@@ -115,6 +122,8 @@ def loop(program: Program, op: ops.Loop) -> Run:
             if pattern is not None:
                 return split(c, pattern)
         frame = Frame(body, "loop", c.mask, again=again_apart, count=-1, bounds=(first, last))
+        most = np.where(c.active(), -((first - last) // step), 0).max()
+        frame.turns = 1 if leaves else turns(c, op, int(most))
         if again_apart(c, frame):
             c.frames.append(frame)
             return Signal.PUSHED
@@ -153,6 +162,7 @@ def while_(program: Program, op: ops.While) -> Run:
         if frame.kind == "while":
             frame.kind, frame.steps, frame.pc = "test", test, 0
             frame.count += 1
+            turns(c, op, frame.count)
             c.spun = frame.count % each == 0
             return True
         value = cond(c)

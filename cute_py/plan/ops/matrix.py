@@ -13,24 +13,33 @@ from cute_py.plan.ops.registers import values_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     from cute_py.dtypes.table import Dtype
+
+    Held: TypeAlias = tuple[Dtype, int, int]  # a type, the elements, those of a fragment
 
 Steps = tuple[tuple[int, int, int], ...]
 # mode of a descriptor -> 16-byte units in a row of its pattern
 UNITS = {"INTER": 1, "SW32": 2, "SW64": 4, "SW128": 8}
 
 
-def _fragments(atom: MMA_Atom, d: Reg, kinds: tuple[Dtype, Dtype], steps: Steps) -> str:
-    """Return what is wrong with the accumulators, the types of a and b, or the steps of a matrix
-    instruction.
+def _fragments(atom: MMA_Atom, d: Reg, a: Held, b: Held, steps: Steps) -> str:
+    """Return what is wrong with the types of d, a and b, or with the fragments that steps name.
+
+    `a`, `b`: (type, the number of elements, those of a fragment).
     """
-    if (d.dtype, *kinds) != (atom.c_type, atom.a_type, atom.b_type):
-        return f"{d.dtype} += {kinds[0]} * {kinds[1]} by {atom}"
+    if (d.dtype, a[0], b[0]) != (atom.c_type, atom.a_type, atom.b_type):
+        return f"{d.dtype} += {a[0]} * {b[0]} by {atom}"
     values = atom.values[2]
     if len(d) % values:
         return f"{len(d)} accumulators in fragments of {values}"
-    inside = all(0 <= i < len(d) // values for i, _a, _b in steps)
-    return "" if inside else "a step outside of d"
+    counts = len(d) // values, a[1] // a[2], b[1] // b[2]
+    for step in steps:
+        for side, i, count in zip("dab", step, counts, strict=True):
+            if not 0 <= i < count:
+                return f"a step outside of {side}"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +68,9 @@ class Mma(Op):
 
     def problem(self) -> str:
         """Check for whole fragments of accumulators, steps inside of them, and types."""
-        return _fragments(self.atom, self.d, (self.a.dtype, self.b.dtype), self.steps)
+        a, b = self.atom.values[:2]
+        left, right = (self.a.dtype, len(self.a), a), (self.b.dtype, len(self.b), b)
+        return _fragments(self.atom, self.d, left, right, self.steps)
 
     def lack(self) -> Lack | None:
         """A type with values, for the arithmetic of an atom without an instruction."""
@@ -119,16 +130,17 @@ class Wgmma(Op):
 
     def problem(self) -> str:
         """Check for whole fragments, steps inside of them, and types."""
-        m, n, k = self.atom.shape_mnk
-        for which, (x, rows) in enumerate(((self.a, m), (self.b, n)), 1):
-            each = self.atom.values[0] if isinstance(x, Reg) else rows * k
-            held = len(x) if isinstance(x, Reg) else x.access.count * x.access.width
-            if any(not 0 <= step[which] < held // each for step in self.steps):
-                return f"a step outside of {'dab'[which]}"
+        for x in (self.a, self.b):
             if isinstance(x, Tile) and x.mode not in UNITS:
                 return f"a descriptor of the mode {x.mode}"
-        left = self.a.dtype if isinstance(self.a, Reg) else self.a.access.dtype
-        return _fragments(self.atom, self.d, (left, self.b.access.dtype), self.steps)
+        m, n, k = self.atom.shape_mnk
+        left, right = (self._held(x, rows * k) for x, rows in ((self.a, m), (self.b, n)))
+        return _fragments(self.atom, self.d, left, right, self.steps)
+
+    def _held(self, x: Reg | Tile, each: int) -> Held:
+        if isinstance(x, Reg):
+            return x.dtype, len(x), self.atom.values[0]
+        return x.access.dtype, x.access.count * x.access.width, each
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from cute_py.dtypes.table import Dtype
 from cute_py.plan.conditions import Reg, Scalar, Value
-from cute_py.plan.functions import FUNCTIONS, REDUCTIONS
+from cute_py.plan.functions import FUNCTIONS, REDUCTIONS, Function
 from cute_py.plan.inline_ptx import is_collective, problem_of
 from cute_py.plan.op import ELEMENTS, UNSAVED, WRITTEN, Group, Lack, Node, Op
 
@@ -96,9 +96,21 @@ class Map(Op):
             return f"{self.fn} of {len(self.sources)} sources"
         if function.fixed and self.sources[-1].__class__ is not int:
             return f"{self.fn} of {self.sources[-1]}, not a number"
-        lengths = {len(x) for x in self.sources if isinstance(x, Reg)}
-        fits = lengths <= {1, len(self.dst)}
-        return "" if fits else f"sources of {lengths} for {len(self.dst)} elements"
+        regs = [x for x in self.sources if isinstance(x, Reg)]
+        lengths = {len(x) for x in regs}
+        if not lengths <= {1, len(self.dst)}:
+            return f"sources of {lengths} for {len(self.dst)} elements"
+        return self._types(function)
+
+    def _types(self, function: Function) -> str:
+        """Check for types of the sources and the result that the function has."""
+        made = "b1" if function.compares else self.dtype.name
+        regs = [x for x in self.sources[self.fn == "where" :] if isinstance(x, Reg)]
+        wrong = [x.dtype for x in regs if x.dtype is not self.dtype]
+        wrong += [self.dst.dtype] * (self.dst.dtype.name != made)
+        if wrong or not function.takes(self.dtype):
+            return f"{self.fn} of {', '.join(map(str, wrong or [self.dtype]))} in {self.dtype}"
+        return ""
 
     def lack(self) -> Lack | None:
         """A type with values, unless they are moved."""
