@@ -30,6 +30,7 @@ from cute_py.errors import refusal
 from cute_py.plan import ops
 from cute_py.plan.conditions import Reg
 from cute_py.plan.plan import ScalarParam
+from cute_py.plan.requirements import Requirements
 from cute_py.plan.walk import arrays, every
 from cute_py.plan.walk import symbols_of as symbols_in
 
@@ -81,6 +82,7 @@ class Program:
         self.together = self.communicates or self.resources.cluster > 1
         self.extents = [of_sizes(n) for n in plan.launch.grid]
         self.counts = [of_sizes(n) for n in plan.launch.counts]
+        self.requirements = Requirements(plan)
         self.body = self.block(plan.body)
 
     def grid(self, sizes: dict[str, int]) -> tuple[int, int, int]:
@@ -91,6 +93,7 @@ class Program:
         if min(grid) < 0 or any(n % c for n, c in zip(grid, cluster, strict=True)):
             facts: dict[str, Any] = {"grid": (x, y, z), "cluster": cluster}
             raise refusal("emulate-grid", operation=f"emulate({self.plan.name})", **facts)
+        self.requirements.test(sizes)
         return x, y, z
 
     # -- parts of ops

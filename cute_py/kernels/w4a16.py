@@ -15,8 +15,9 @@ import numpy as np
 import cute_py as cute
 from cute_py import _
 from cute_py.errors import refusal
+from cute_py.kernels.arrays import require_kind
 from cute_py.kernels.config import ATOMS, GemmConfig, MultistageConfig, Side
-from cute_py.kernels.stream_k import owned, shares
+from cute_py.kernels.stream_k import assume_shared_sums, owned, shares
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,6 +79,12 @@ def gemm_w4a16(A: Any, W: Any, D: Any, partial: Any, flags: Any, cfg: GemmConfig
     `partial` and `flags` are those of `gemm_stream_k`, for `choose_blocks` blocks.
     """
     (bM, bN, bK), of_a, mma = cfg.tile, cfg.operands()[0], cfg.tiled_mma(along_k=True)
+    cute.assume_shapes("MK XYW MN", A, W, D)
+    require_kind("gemm_w4a16", (mma.atom.a_type.name,), A=A)
+    cute.assume(W.shape[0] == cute.ceil_div(D.shape[1], bN))
+    cute.assume(W.shape[1] == cute.ceil_div(A.shape[1], bK))
+    cute.assume_compact(W[0, 0, _])
+    assume_shared_sums("gemm_w4a16", partial, flags, cfg)
     cute.launch(flags.shape[0], cfg.threads, min_blocks=cfg.min_blocks, resident=True)
     thr, m = mma.get_slice(cute.thread_idx()), cute.ceil_div(A.shape[0], bM)
     words, pitch = bN * bK // 8 + bN // 2, 4 * cfg.threads
