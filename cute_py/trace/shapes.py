@@ -5,9 +5,11 @@ from __future__ import annotations
 from cute_py.errors import refusal_here
 from cute_py.integers import ints
 from cute_py.layout.queries import rank
+from cute_py.plan import ops
+from cute_py.plan.conditions import Compare, Logic
 from cute_py.tensor.tensor import Tensor, require_tensor
-from cute_py.trace.runtime_integers import Condition, compare
-from cute_py.trace.state import current
+from cute_py.trace.runtime_integers import Condition, bare, compare
+from cute_py.trace.state import current, emit
 from cute_py.trace.threads import assume
 
 TYPE_CHECKING = False
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.layout.types import Leaf
+    from cute_py.plan.conditions import Cond
 
 
 def assume_shapes(modes: str, *arrays: Tensor | None) -> None:
@@ -52,7 +55,10 @@ def assume_shapes(modes: str, *arrays: Tensor | None) -> None:
         for i, letter in enumerate(word):
             place, extent = f"{name}.shape[{i}]", x.shape[i]
             first, known = found.setdefault(letter, (place, extent))
-            _assume(compare("eq", known, extent), f"{first} == {place}", known, extent)
+            cond = compare("eq", known, extent)
+            _require_possible(cond, f"{first} == {place}", known, extent)
+            if isinstance(cond, Condition):
+                assume(cond)
 
 
 def assume_compact(*arrays: Tensor | None) -> None:
@@ -75,19 +81,25 @@ def assume_compact(*arrays: Tensor | None) -> None:
         name = str(getattr(require_tensor(x, "cute.assume_compact").engine, "name", x))
         step: Any = 1
         for i in reversed(range(rank(x.layout))):
-            fits = compare("eq", x.stride[i], step)
-            if fits is not True:
-                alone = compare("eq", x.shape[i], 1)
-                fits = alone if fits is False or alone is True else fits | alone
-            _assume(fits, f"{name}.stride[{i}] == {step}", x.stride[i], step)
+            _state_step(f"{name}.stride[{i}] == {step}", x.stride[i], step, x.shape[i])
             step = ints.mul(step, x.shape[i])
 
 
-def _assume(cond: Any, text: str, *sides: Leaf) -> None:
-    """State a condition; refuse one that is false for all arguments."""
-    if isinstance(cond, Condition):
-        assume(cond)
-    elif not cond:
-        values = " and ".join(map(str, sides))
-        facts = {"cond": text, "values": values}
+def _state_step(text: str, stride: Leaf, step: Leaf, extent: Leaf) -> None:
+    """State that a stride is a step, or the extent of the mode 1."""
+    fits, alone = compare("eq", stride, step), compare("eq", extent, 1)
+    if fits is True or alone is True:
+        return
+    _require_possible(alone if fits is False else fits, text, stride, step)
+    test: Cond = Compare("eq", bare(stride), bare(step))
+    if isinstance(alone, Condition):
+        test = Logic("or", (test, alone.cond))
+    # it is no fact for proofs: one of a mode of extent 1 would leave out its guards
+    emit(ops.Promise, test)
+
+
+def _require_possible(cond: Any, text: str, *sides: Leaf) -> None:
+    """Refuse a condition that is false for all arguments."""
+    if cond is False:
+        facts = {"cond": text, "values": " and ".join(map(str, sides))}
         raise refusal_here("plan-requirement", operation=current().name, **facts)
