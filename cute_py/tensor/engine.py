@@ -68,6 +68,10 @@ class Engine(Record):
             return self
         return self.at(ints.add(self.offset, by))
 
+    def as_fragment(self, _role: str) -> Engine:
+        """Return the engine as the fragment of an operand of an MMA, which registers remember."""
+        return self
+
     def at(self, offset: IntTuple) -> Engine:
         """Return the engine with its origin at `offset` of the storage."""
         raise NotImplementedError

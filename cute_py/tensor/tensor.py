@@ -370,7 +370,7 @@ def make_tensor(
             layout = Layout(engine.size)
         else:
             raise refusal("tensor-layout", operation="make_tensor", engine=engine)
-    return Tensor(engine, layout)
+    return Tensor(engine.as_fragment(""), layout)  # in another order than a fragment has
 
 
 def make_coord_tensor(layout: LayoutLike) -> Tensor:

@@ -337,13 +337,16 @@ class SharedMemory(Storage):
 class Register(Storage):
     """A register storage: every thread has its own; indices are static.
 
-    `copied`: whether it is the copy of one element that tensor[coord] returned.
+    `role`: the operand of an MMA, A, B or C, that it was made for as a fragment, else "". `copied`:
+    whether it is the copy of one element that tensor[coord] returned.
     """
 
-    __slots__ = ("copied",)
+    __slots__ = ("copied", "role")
+    __match_args__ = (*Storage.__match_args__, "role")
     space = "rmem"
     computes = True
     copied: bool
+    role: str
 
     def __init__(
         self,
@@ -353,10 +356,15 @@ class Register(Storage):
         scope: Scope,
         offset: Leaf = 0,
         asserted: Asserted | None = None,
+        role: str = "",
         copied: bool = False,
     ) -> None:
         super().__init__(name, dtype, count, scope, offset, None)  # its indices are static
-        self._set(copied=copied)
+        self._set(copied=copied, role=role)
+
+    def as_fragment(self, role: str) -> Self:
+        """Return the storage as the fragment of an operand."""
+        return self if role == self.role else self._with(role=role)
 
     def at(self, offset: IntTuple) -> Self:
         """Return the storage with its origin at `offset` elements."""

@@ -257,6 +257,11 @@ WORDINGS = {
         an assertion that is always false: {text}
         a condition that can be true
         check the values that are known at trace time""",
+    "operand-order": """LayoutError
+        fragments made for {found}, in this order
+        acc, a, b; or CuTe's A, B, C, or D, A, B, C, of fragments that were all made for these
+        write cute.gemm(mma, acc, a, b); another order needs fragments from partition_fragment_A,
+            _B and _C, or make_fragment_A, _B and _C""",
     "kernel-modes": """LayoutError
         {name} of {rank} modes
         an array of {count}: ({modes})
