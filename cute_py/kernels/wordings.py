@@ -12,7 +12,7 @@ WORDINGS = {
     "kernel-argument": """LayoutError
         {given} as {name}
         {rule}
-        pass what the kernel's docstring says of {name}""",
+        convert it, or pass what the kernel's docstring says of {name}""",
     "gemm-config": """LayoutError
         {config}
         {rule}

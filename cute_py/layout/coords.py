@@ -178,7 +178,7 @@ def _refuse_coordinate(
     coord: IntTuple, shape: IntTuple, value: Leaf, mode: tuple[int, ...], part: IntTuple
 ) -> None:
     raise refusal(
-        "coordinate-range",
+        "coordinate-negative" if ints.less(value, 0) else "coordinate-range",
         operation="layout",
         coord=show(coord),
         shape=show(shape),

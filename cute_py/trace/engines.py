@@ -19,6 +19,7 @@ from cute_py.plan.functions import FUNCTIONS
 from cute_py.plan.plan import Registers
 from cute_py.tensor.engine import Engine
 from cute_py.tensor.tensor import derived
+from cute_py.trace.numpy_words import instead_of
 from cute_py.trace.state import Scope, current
 
 TYPE_CHECKING = False
@@ -76,6 +77,10 @@ class KernelEngine(Engine):
             or "with cute.when(x > 0): ... , cute.where(condition, a, b), cute.minimum, "
             "cute.maximum, p&q, p|q, ~p; cute.sqrt and the like; cute.as_int(x) for an index",
         )
+
+    def require_numpy(self, tensor: Any, name: str) -> None:
+        """Refuse a function of NumPy: a kernel has its own."""
+        self.require_known(tensor, f"numpy.{name}", instead_of(name))
 
     def operate(self, name: str, *operands: object) -> Alike:
         """Refuse: memory is not an operand."""

@@ -387,6 +387,11 @@ def _promising(error: CuteError, state: Trace) -> CuteError:
     if str(error.facts["operation"]).startswith(("partition_", "make_fragment_")) and sizes:
         promises = [f"take a tile first, which has static extents: cute.local_tile({sizes[0]}, ...)"]
     promises += [f"pass {name} as a compile-time number, without annotation" for name in numbers]
+    if error.facts["operation"] == "get_slice":
+        promises = [
+            "launch as many threads as there are slices, block=mma.size() or copy.size()",
+            f"take part with these alone: with cute.when({error.facts['question']}): ...",
+        ]
     if any(re.fullmatch(r"[mnv]\d+", name) for name in names):
         promises.append("give cute.as_int or cute.var the bounds low and high")
     promises = promises or ["use % or cute.min_ to bound it, or a static size"]
