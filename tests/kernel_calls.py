@@ -284,7 +284,8 @@ def _relu(X, G, Y, **_rest):
 def _():
     how = tile_copy_of((cute.f32, cute.f32), (4, 4), 1)
     function = function_of(ACTIVATIONS["relu"], False, (cute.f32,))
-    return {"X": numbers(1, 301), "G": None, "Y": blank(1, 301), "function": function, "copy": how}, _relu  # fmt: skip
+    given = {"X": numbers(1, 301), "G": None, "Y": blank(1, 301), "function": function}
+    return {**given, "copy": how}, _relu
 
 
 def _counted(x, counts, bins, **_rest):
@@ -536,8 +537,8 @@ def _():
     cfg = given.pop("cfg")
 
     def wanted(A, B, C, M, N, cfg):
-        assert M >= C.shape[0]
-        assert N >= C.shape[1]
+        assert C.shape[0] <= M
+        assert C.shape[1] <= N
         return _product(A, B, C)
 
     return {**given, "M": M, "N": N, "cfg": cfg}, wanted
@@ -634,8 +635,7 @@ class OfRecord(Call):
 
 def _attention(bias, lse, accum, **given):
     q, k, v = (plain(given[x]) for x in "qkv")
-    queries, keys = given.get("queries"), given.get("keys")
-    if queries is not None:
+    if given.get("queries") is not None:
         return _of_sequences(q, k, v, given)
     same(q.shape[:2], k.shape[:2], v.shape[:2])
     same(k.shape[2], v.shape[2])
@@ -706,7 +706,8 @@ def _sequences():
     o = blank(1, 2, 30, 40, dtype=np.float16)
     starts = {"queries": np.array([0, 11, 30], np.int32), "keys": np.array([0, 17, 41], np.int32)}
     given = {"q": q, "k": k, "v": v, "o": o, "bias": None, "lse": None, "accum": None, **starts}
-    return {**given, "scale": 0.125, "longest": 19, "chosen": fused_attention.choose(q, k, v, o)}, _attention  # fmt: skip
+    chosen = fused_attention.choose(q, k, v, o)
+    return {**given, "scale": 0.125, "longest": 19, "chosen": chosen}, _attention
 
 
 _record("fused_attention.fused_attention", _dense)

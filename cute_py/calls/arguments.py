@@ -187,10 +187,7 @@ def _array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:
     promise.require_rank(name, len(shape))
     _check_promise(promise, name, shape, address)
     fixed_strides = promise.stride or (None,) * len(shape)
-    for mode, (stride, wanted) in enumerate(zip(strides, fixed_strides, strict=True)):
-        if wanted is not None and stride != wanted:
-            facts = {"extent": f"stride {stride}", "mode": mode, "wanted": f"stride {wanted}"}
-            raise refusal("argument-promise", operation="kernel", name=name, **facts)
+    _check_strides(fixed_strides, strides, name)
     alignment = promise.alignment or gcd(address, VECTOR_BYTES) or VECTOR_BYTES
     unit = max(min(alignment, VECTOR_BYTES) * 8 // dtype.bits, 1)  # elements of the widest vector
     contiguous = unit_mode(strides)
@@ -244,6 +241,19 @@ def _check_promise(promise: Spec, name: str, shape: tuple[int, ...], address: in
             mode="address",
             wanted=wanted,
         )
+
+
+def _check_strides(promised: tuple[int | None, ...], strides: tuple[int, ...], name: str) -> None:
+    for mode, (stride, wanted) in enumerate(zip(strides, promised, strict=True)):
+        if wanted is not None and stride != wanted:
+            raise refusal(
+                "argument-promise",
+                operation="kernel",
+                name=name,
+                extent=f"stride {stride}",
+                mode=mode,
+                wanted=f"stride {wanted}",
+            )
 
 
 # -- the arguments of a call

@@ -51,7 +51,9 @@ def require_row_copy(operation: str, tile: Any, copy: cute.TiledCopy) -> None:
     fits = m == rows and columns % n == 0 and copy.size() % 32 == 0
     fits = fits and (rows == 1 or copy.size() == 32 * rows)
     rule = "a tile of one row, or a row for each warp, and the copy that row_copy returns with it"
-    require(fits, operation, "tile", f"{tile}, with a copy of {m}x{n} by {copy.size()} threads", rule)
+    require(
+        fits, operation, "tile", f"{tile}, with a copy of {m}x{n} by {copy.size()} threads", rule
+    )
 
 
 def assume_product(A: Any, B: Any, C: Any, bias: Any, D: Any) -> None:

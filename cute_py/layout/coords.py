@@ -178,14 +178,25 @@ def _refuse_coordinate(
     coord: IntTuple, shape: IntTuple, value: Leaf, mode: tuple[int, ...], part: IntTuple
 ) -> None:
     raise refusal(
-        "coordinate-negative" if ints.less(value, 0) else "coordinate-range",
+        "coordinate-range",
         operation="layout",
         coord=show(coord),
         shape=show(shape),
         value=value,
         mode=mode,
         size=product(part),
+        how=inside(value),
     )
+
+
+def inside(value: Leaf) -> str:
+    """Return how an entry of a coordinate that is outside of its mode comes inside."""
+    if ints.less(value, 0):
+        return (
+            "count from the end with the extent n: n - 1 is the last entry (x.shape[i] of a "
+            "tensor's mode, cute.size(x) of an index)"
+        )
+    return "stay inside the shape, or use crd2idx, whose last mode is unbounded"
 
 
 def idx2crd(index: Leaf, shape: IntTuple, stride: IntTuple = None) -> IntTuple:

@@ -49,15 +49,10 @@ WORDINGS = {
         coordinate {coord} for shape {shape}
         an index, or a tuple with the profile of the shape or a coarser one
         pass one entry per mode; an integer may index a nested mode""",
-    "coordinate-negative": """CoordinateError
-        coordinate {coord} for shape {shape}: {value} in mode {mode}
-        0 <= entry < {size}
-        count from the end with the extent: n - 1, where n is x.shape[i], or cute.size(x) for an
-            index of all""",
     "coordinate-range": """CoordinateError
         coordinate {coord} for shape {shape}: {value} in mode {mode}
         0 <= entry < {size}
-        stay inside the shape, or use crd2idx, whose last mode is unbounded""",
+        {how}""",
     "mode-range": """CoordinateError
         mode {mode} of {layout}
         a mode of rank {rank}: 0 to {last}

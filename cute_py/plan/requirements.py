@@ -11,7 +11,6 @@ from cute_py.integers.code import FUNCTIONS, function, together, tree
 from cute_py.integers.polynomial import symbols_of as symbols_in
 from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import Compare, Logic, Not
-from cute_py.plan.op import Op
 from cute_py.plan.ops import Promise
 from cute_py.plan.ops.control import Leave
 from cute_py.plan.plan import ScalarParam, TensorParam
@@ -20,8 +19,10 @@ from cute_py.plan.walk import every
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from typing import Any
 
-    from cute_py.plan.conditions import Cond, Scalar
+    from cute_py.integers.polynomial import Symbol
+    from cute_py.plan.conditions import Scalar
     from cute_py.plan.plan import Plan
 
 
@@ -82,7 +83,7 @@ def _known(p: TensorParam | ScalarParam) -> list[str]:
     return [f"{p.name}_{fact}{k}" for fact in ("shape", "stride") for k in range(len(p.shape))]
 
 
-def _compares(cond: Cond) -> Iterator[Compare | None]:
+def _compares(cond: Any) -> Iterator[Compare | None]:
     """Yield the comparisons of a condition, in order; None for what the host cannot test."""
     if isinstance(cond, Compare):
         yield cond
@@ -99,11 +100,11 @@ def _sides(test: Compare | None) -> tuple[Scalar, ...]:
     return () if test is None else (test.a, test.b)
 
 
-def _names(test: Compare | None) -> list[object]:
+def _names(test: Compare | None) -> list[Symbol]:
     return [s for x in _sides(test) for s in symbols_in(terms_of(x))]
 
 
-def _holds(cond: Cond, values: Iterator[int]) -> bool:
+def _holds(cond: Any, values: Iterator[int]) -> bool:
     """Return whether a condition is true, for the values of the sides of its comparisons."""
     if isinstance(cond, Not):
         return not _holds(cond.term, values)
@@ -111,4 +112,4 @@ def _holds(cond: Cond, values: Iterator[int]) -> bool:
         found = [_holds(term, values) for term in cond.terms]
         return all(found) if cond.test == "and" else any(found)
     a, b = next(values), next(values)
-    return {"lt": a < b, "le": a <= b, "eq": a == b, "ne": a != b}[cond.test]  # type: ignore[union-attr]
+    return {"lt": a < b, "le": a <= b, "eq": a == b, "ne": a != b}[cond.test]

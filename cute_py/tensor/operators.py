@@ -108,7 +108,7 @@ class Operators:
         if name and plain and (self.engine.records or not isinstance(inputs[0], Operators)):
             return self._operate(name, *inputs) if name != "eq" else False
         self.engine.require_numpy(self, ufunc.__name__)
-        arrays = [x.__array__() if isinstance(x, Operators) else x for x in inputs]  # type: ignore[attr-defined]
+        arrays = [x.__array__() if isinstance(x, Operators) else x for x in inputs]
         return getattr(ufunc, method)(*arrays, **options)
 
     def __array_function__(self, function: Any, types: Any, args: Any, named: Any) -> Any:

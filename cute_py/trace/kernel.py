@@ -385,7 +385,9 @@ def _promising(error: CuteError, state: Trace) -> CuteError:
     numbers = sorted(names & state.params.keys())
     promises = [f"annotate {name} with {_spec_of(name, names)}" for name in sizes]
     if str(error.facts["operation"]).startswith(("partition_", "make_fragment_")) and sizes:
-        promises = [f"take a tile first, which has static extents: cute.local_tile({sizes[0]}, ...)"]
+        promises = [
+            f"take a tile first, which has static extents: cute.local_tile({sizes[0]}, ...)"
+        ]
     promises += [f"pass {name} as a compile-time number, without annotation" for name in numbers]
     if error.facts["operation"] == "get_slice":
         promises = [

@@ -11,12 +11,20 @@ from tests.kernel_calls import CALLS, KERNELS, copied, plain
 from tests.sampling import check_each
 
 LONG = (
-    "gemm_sm90.gemm_cooperative gemm_sm90.gemm_pingpong gemm_11_persistent.gemm_persistent "
-    "gemm_12_ping_pong.gemm_ping_pong w4a16.gemm_w4a16 conv2d_s4.conv2d_s4 "
-    "stream_k.gemm_stream_k fused_attention.accumulated fused_attention.sequences "
-    "gemm_10_warp_specialised.gemm_warp_specialised gemm_08_epilogue.gemm_epilogue "
-    "gemm_06_ldmatrix.gemm_ldmatrix gemm_05_tensor_core.gemm_tensor_core"
-).split()
+    "gemm_05_tensor_core.gemm_tensor_core",
+    "gemm_06_ldmatrix.gemm_ldmatrix",
+    "gemm_08_epilogue.gemm_epilogue",
+    "gemm_10_warp_specialised.gemm_warp_specialised",
+    "gemm_11_persistent.gemm_persistent",
+    "gemm_12_ping_pong.gemm_ping_pong",
+    "gemm_sm90.gemm_cooperative",
+    "gemm_sm90.gemm_pingpong",
+    "stream_k.gemm_stream_k",
+    "w4a16.gemm_w4a16",
+    "conv2d_s4.conv2d_s4",
+    "fused_attention.accumulated",
+    "fused_attention.sequences",
+)  # to trace
 HALVES = (np.float16, cute.dtype("bf16").numpy)
 KINDS = ("f16", "bf16", "f32", "f64", "s8", "u8", "s32", "s64", "b1")
 
