@@ -16,7 +16,6 @@ from cute_py import _
 from cute_py.kernels.arrays import facts_of, require
 
 TILE = 32
-SIDES = {8: 128, 16: 64, 32: 64, 64: 32}  # of a tile by vectors, by the bits of an element
 
 PLAIN = cute.Layout((TILE, TILE), (TILE, 1))  # a column is in one bank: 32 wavefronts
 PADDED = cute.Layout((TILE, TILE), (TILE + 1, 1))
@@ -62,8 +61,8 @@ def transpose_vectors(A: cute.Tensor, B: cute.Tensor, threads: int) -> None:
     """
     _assume_transposed(A, B)
     rule = "an array of 1 to 8 bytes an element"
-    require(A.dtype.bits in SIDES, "transpose_vectors", "A", f"an array of {A.dtype}", rule)
-    side, width = SIDES[A.dtype.bits], 128 // A.dtype.bits
+    side, width = side_of(A.dtype.bits), 128 // A.dtype.bits
+    require(side > 0, "transpose_vectors", "A", f"an array of {A.dtype}", rule)
     A, B, (bx, by) = of_block(A, B, side, threads)
     # vectors of a row are permuted by the group of rows that a vector of a column covers
     swizzle = cute.Swizzle(3, width.bit_length() - 1, side.bit_length() - 1)
@@ -81,6 +80,11 @@ def transpose_vectors(A: cute.Tensor, B: cute.Tensor, threads: int) -> None:
     cute.syncthreads()
     cute.copy(thread.partition_S(turned), column)
     cute.copy(column, tBgB)
+
+
+def side_of(bits: int) -> int:
+    """Return the side of a tile by vectors, of elements of some bits; 0 if there is none."""
+    return {8: 128, 16: 64, 32: 64, 64: 32}.get(bits, 0)
 
 
 def _assume_transposed(A: Any, B: Any) -> None:

@@ -7,7 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from cute_py.kernels.arrays import facts_of
-from cute_py.kernels.transpose import SIDES, SWIZZLED, TILE, transpose_shared, transpose_vectors
+from cute_py.kernels.transpose import SWIZZLED, TILE, side_of, transpose_shared, transpose_vectors
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.call import Call
 from cute_py.ops.family import MOST_ALONG_YZ, BlockConfig, by_blocks
@@ -70,7 +70,7 @@ class Transposed(Problem):
 
     def threads_of(self, family: str) -> tuple[int, ...]:
         """Return how many threads a block of vectors may have: 8 read a row of its tile."""
-        rows = SIDES[self.kind.bits]
+        rows = side_of(self.kind.bits)
         return tuple([n for n in (256, 512, 128) if n <= 8 * rows]) if family == "vectors" else (0,)
 
     def call(self, choice: tuple[Any, ...] | None = None) -> Call:
@@ -78,7 +78,7 @@ class Transposed(Problem):
         family, config = self.chosen(choice)
         A, output = self.sides
         by_vectors = family.name == "vectors"
-        side = SIDES[self.kind.bits] if by_vectors else TILE
+        side = side_of(self.kind.bits) if by_vectors else TILE
         return Call(
             family.kernel,
             self.library,

@@ -223,7 +223,7 @@ class Launcher:
 
         def host(values: Sequence[Any]) -> tuple[Grid, list[int]]:
             given = {**env, **{n: int(values[i]) for i, n in numbers.items()}}
-            x, y, z, *found = self.blocks(*[given[name] for name in self.sizes])
+            x, y, z, *found = self.blocks(**{name: given[name] for name in self.sizes})
             plan.launch.require_counts(plan.name, found[:count])
             require_grid(self.driver, self.compiled, self.device, (x, y, z))
             self.required.test(given)
