@@ -40,7 +40,8 @@ class Requirements:
         self.promises = tuple(_promises(plan))
         sides = [x for op in self.promises for test in _compares(op.value) for x in _sides(test)]
         self.names = sorted({s.name for x in sides for s in symbols_in(terms_of(x))})
-        self.values = function(self.names, together([tree(x) for x in sides]), FUNCTIONS)
+        if sides:
+            self.values = function(self.names, together([tree(x) for x in sides]), FUNCTIONS)
 
     def test(self, sizes: Mapping[str, int]) -> None:
         """Refuse sizes and numbers, by name, for which a condition is false."""
