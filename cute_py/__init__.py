@@ -132,6 +132,7 @@ _HOME = {
     "trace.control": "break_if otherwise range=range_ return_if var=Var wait_until when while_",
     "trace.arithmetic": "as_int reduce",
     "trace.inline": "inline_ptx",
+    "trace.shapes": "assume_compact assume_shapes",
     "trace.tables": "make_table",
     "trace.threads": (
         "assert_ assume atomic atomic_cas block_idx cluster_idx cluster_rank cp_async_fence "

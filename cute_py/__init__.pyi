@@ -309,6 +309,8 @@ from cute_py.trace.control import while_ as while_
 from cute_py.trace.arithmetic import as_int as as_int
 from cute_py.trace.arithmetic import reduce as reduce
 from cute_py.trace.inline import inline_ptx as inline_ptx
+from cute_py.trace.shapes import assume_compact as assume_compact
+from cute_py.trace.shapes import assume_shapes as assume_shapes
 from cute_py.trace.tables import make_table as make_table
 from cute_py.trace.threads import assert_ as assert_
 from cute_py.trace.threads import assume as assume

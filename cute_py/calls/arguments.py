@@ -57,10 +57,11 @@ class Spec:
     shape: tuple[int | None, ...] | None = None
     alignment: int | None = None
     large: bool = False
+    stride: tuple[int | None, ...] | None = None
 
     def require_rank(self, name: str, rank: int) -> None:
         """Refuse an array whose number of modes differs from the promise."""
-        for given in (self.divisible_by, self.shape):
+        for given in (self.divisible_by, self.shape, self.stride):
             if isinstance(given, tuple) and len(given) != rank:
                 raise refusal("argument-spec", operation="kernel", name=name, rank=rank, spec=given)
 
@@ -80,6 +81,7 @@ def spec(
     shape: int | tuple[int | None, ...] | None = None,
     alignment: int | None = None,
     large: bool = False,
+    stride: int | tuple[int | None, ...] | None = None,
 ) -> Spec:
     """Annotate a kernel's parameter with properties that every array passed to it must have.
 
@@ -89,14 +91,20 @@ def spec(
         alignment: the alignment of the first element (bytes).
         large: whether extents, and what the host computes from them (the grid, numbers of tiles),
             may be 2**31 or more. The kernel then computes with them in 64 bits.
+        stride: the static strides (elements), None for run-time ones; an integer for an array of
+            one mode. With the static extents the layout of the array is then static.
 
     Every launch checks them.
     """
+    for each in stride if isinstance(stride, tuple) else (stride,):
+        if each is not None and ints.less(ints.normalize(each, "cute.spec"), 0):
+            raise refusal("argument-stride", operation="cute.spec", name="stride", strides=stride)
     for value in (divisible_by, shape, alignment):
         for each in value if isinstance(value, tuple) else (value,):
             if each is not None and ints.less(ints.normalize(each, "cute.spec"), 1):
                 raise refusal("extent-not-positive", operation="cute.spec", value=each, mode=())
-    return Spec(divisible_by, (shape,) if isinstance(shape, int) else shape, alignment, large)
+    shape, stride = ((x,) if isinstance(x, int) else x for x in (shape, stride))
+    return Spec(divisible_by, shape, alignment, large, stride)
 
 
 def typed(array: Any, dtype: DtypeLike, packed: bool = False) -> TypedArray:  # any array
@@ -178,6 +186,8 @@ def _array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:
         raise refusal("array-empty", operation="kernel", name=name, shape=shape)
     promise.require_rank(name, len(shape))
     _check_promise(promise, name, shape, address)
+    fixed_strides = promise.stride or (None,) * len(shape)
+    _check_strides(fixed_strides, strides, name)
     alignment = promise.alignment or gcd(address, VECTOR_BYTES) or VECTOR_BYTES
     unit = max(min(alignment, VECTOR_BYTES) * 8 // dtype.bits, 1)  # elements of the widest vector
     contiguous = unit_mode(strides)
@@ -189,7 +199,7 @@ def _array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:
         extents.append((divisor, fixed))
     steps: list[tuple[int, int | None]] = []
     for mode, stride in enumerate(strides):
-        if mode == contiguous or stride == 0:
+        if mode == contiguous or stride == 0 or fixed_strides[mode] is not None:
             steps.append((1, stride))
         else:
             steps.append((gcd(stride, unit), None))
@@ -231,6 +241,19 @@ def _check_promise(promise: Spec, name: str, shape: tuple[int, ...], address: in
             mode="address",
             wanted=wanted,
         )
+
+
+def _check_strides(promised: tuple[int | None, ...], strides: tuple[int, ...], name: str) -> None:
+    for mode, (stride, wanted) in enumerate(zip(strides, promised, strict=True)):
+        if wanted is not None and stride != wanted:
+            raise refusal(
+                "argument-promise",
+                operation="kernel",
+                name=name,
+                extent=f"stride {stride}",
+                mode=mode,
+                wanted=f"stride {wanted}",
+            )
 
 
 # -- the arguments of a call

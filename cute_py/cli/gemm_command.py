@@ -20,6 +20,7 @@ from cute_py.kernels.activations import listed as activations
 from cute_py.ops.memory import require_arrays
 from cute_py.ops.product import GEMM, Product, Request
 from cute_py.ops.reference import error_of
+from cute_py.plan.ops import Promise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -221,11 +222,12 @@ def summary(call: Call) -> str:
     if 0 in call.outputs[0].shape:
         return "none: the result is empty"
     plan: Plan = call.plan()
-    counts = Counter(type(op).__name__ for op in plan.ops)
+    steps = [op for op in plan.ops if not isinstance(op, Promise)]  # which take no instruction
+    counts = Counter(type(op).__name__ for op in steps)
     ops = ", ".join(f"{n} {name}" for name, n in counts.most_common(4))
     launch = f"{call.blocks} blocks of {plan.launch.threads} threads"
     memory = f"{plan.smem_bytes} bytes shared, about {plan.registers} registers"
-    return f"{launch}, {memory}, {len(plan.ops)} ops ({ops} ...)"
+    return f"{launch}, {memory}, {len(steps)} ops ({ops} ...)"
 
 
 # -- the operands

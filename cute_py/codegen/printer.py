@@ -339,7 +339,8 @@ class Source:
         return self.helpers["int32" if name in self.narrow else "int64"]
 
     def _promise(self, op: ops.Promise, depth: int) -> None:
-        self._line(depth, "pass", op)
+        if depth > 1:  # the block of a branch or loop is not empty
+            self._line(depth, "pass", op)
 
 
 def _is_counted(op: ops.Loop) -> bool:

@@ -32,6 +32,7 @@ from cute_py.plan.conditions import Reg, bounds_of
 from cute_py.plan.functions import integers_of
 from cute_py.plan.launch import require_launch
 from cute_py.plan.plan import ScalarParam
+from cute_py.plan.requirements import Requirements
 from cute_py.plan.walk import arrays, every
 from cute_py.plan.walk import symbols_of as symbols_in
 
@@ -85,6 +86,7 @@ class Program:
         self.together = self.communicates or self.resources.cluster > 1
         self.extents = [of_sizes(n) for n in plan.launch.grid]
         self.counts = [of_sizes(n) for n in plan.launch.counts]
+        self.requirements = Requirements(plan)
         self.body = self.block(plan.body)
 
     def grid(self, sizes: dict[str, int]) -> tuple[int, int, int]:
@@ -93,6 +95,7 @@ class Program:
         launch = self.plan.launch
         launch.require_counts(self.plan.name, [count(sizes) for count in self.counts])
         require_launch(replace(launch, grid=(x, y, z)), f"emulate({self.plan.name})")
+        self.requirements.test(sizes)
         return x, y, z
 
     # -- parts of ops
@@ -101,6 +104,8 @@ class Program:
         """Compile a block of ops."""
         steps = []
         for op in block:
+            if isinstance(op, ops.Promise) and op in self.requirements.promises:  # they hold
+                continue
             run = by_array(self.pointers, op, HANDLERS[type(op)](self, op))
             if id(op) in self.resources.early:
                 run = _after_kernels(op, run)

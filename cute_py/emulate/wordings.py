@@ -57,7 +57,8 @@ WORDINGS = {
     "emulate-bounds": """EmulationError
         {elements} of {space} storage {storage}{coordinate}, by {who}
         0 <= element < {limit}
-        guard the access at the ragged edge, or round the storage up to whole tiles""",
+        guard the access at the ragged edge: with cute.when(i < n): ... (cute.where computes both of
+            its values, with their loads), or round the storage up to whole tiles""",
     "emulate-split-byte": """EmulationError
         packed elements of {dtype} from element {offset} of {storage} on, {width} to a vector, by
             {who}

@@ -87,7 +87,17 @@ def normalize(x: object, operation: str = "Layout", also: str = "") -> Leaf:
             pass
     if hasattr(x, "engine"):
         x.engine.require_known(x, "a place that needs an integer (an index, cute.range, a shape)")
+    if kind in ("slice", "ellipsis"):
+        raise refusal("leaf-slice", operation=operation, given=_slice_text(x), also=also)
     raise refusal("leaf-type", operation=operation, value=x, type=kind, also=also)
+
+
+def _slice_text(x: Any) -> str:
+    """Return a slice as Python writes it."""
+    if x is ...:
+        return "..."
+    parts = ["" if n is None else str(n) for n in (x.start, x.stop, x.step)]
+    return ":".join(parts if parts[2] else parts[:2])
 
 
 # -- arithmetic

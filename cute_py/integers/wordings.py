@@ -1,6 +1,12 @@
 """Wordings: integers and symbols."""
 
 WORDINGS = {
+    "leaf-slice": """LeafTypeError
+        {given} as an index
+        integers or symbols{also}
+        write _ for all of a mode: x[i, _] (from cute_py import _); take a part as a tile:
+            cute.local_tile(x, (size,), (i,)), or all from an element on: cute.domain_offset((i,),
+            x)""",
     "leaf-type": """LeafTypeError
         {value!r} ({type})
         integers (Python or NumPy) or symbols{also}; bool and float are not sizes

@@ -7,8 +7,67 @@ from typing import Any
 
 import cute_py as cute
 from cute_py.calls.arguments import Spec, array_facts
+from cute_py.errors import refusal
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FLOATS = ("f16", "bf16", "f32", "f64")
 HELD_BITS = 1024  # of a row, in the registers of a thread
+
+
+def require(holds: bool, operation: str, name: str, given: object, rule: str) -> None:
+    """Refuse an argument of a kernel that does not hold to the rule, by its name."""
+    if not holds:
+        raise refusal("kernel-argument", operation=operation, name=name, given=given, rule=rule)
+
+
+def require_kind(operation: str, kinds: Sequence[str], **arrays: Any) -> None:
+    """Refuse arrays, by name, whose elements are of no type of these; None is not given."""
+    for name, x in arrays.items():
+        fits = x is None or x.dtype.name in kinds
+        rule = f"an array of {' or '.join(kinds)}"
+        require(fits, operation, name, x is not None and f"an array of {x.dtype}", rule)
+
+
+def require_threads(operation: str, threads: int) -> None:
+    """Refuse a number of threads that is no number of whole warps of a block."""
+    rule = "a multiple of 32 from 32 to 1024"
+    fits = threads % 32 == 0 and 32 <= threads <= 1024
+    require(fits, operation, "threads", threads, rule)
+
+
+def require_count(operation: str, **counts: int) -> None:
+    """Refuse numbers of blocks, or of what they share, that are no grid."""
+    for name, n in counts.items():
+        require(1 <= n < 1 << 16, operation, name, n, "a number from 1 to 65535")
+
+
+def require_row_copy(operation: str, tile: Any, copy: cute.TiledCopy) -> None:
+    """Refuse a tile and a copy that are not like those of `row_copy`."""
+    rows, columns = tile
+    m, n = copy.tile_shape
+    fits = m == rows and columns % n == 0 and copy.size() % 32 == 0
+    fits = fits and (rows == 1 or copy.size() == 32 * rows)
+    rule = "a tile of one row, or a row for each warp, and the copy that row_copy returns with it"
+    require(
+        fits, operation, "tile", f"{tile}, with a copy of {m}x{n} by {copy.size()} threads", rule
+    )
+
+
+def assume_product(A: Any, B: Any, C: Any, bias: Any, D: Any) -> None:
+    """State the shapes of D (M,N) = A (M,K) * B (N,K) transposed + C (M,N) + bias (N), and of
+    batches (..,L); a matrix without a mode L is that of all batches.
+    """
+    many = D is not None and cute.rank(D) > 2
+    a, b, c, d = (
+        word + "L" * (many and x is not None and cute.rank(x) > 2)
+        for word, x in (("MK", A), ("NK", B), ("MN", C), ("MN", D))
+    )
+    cute.assume_shapes(f"{a} {b} {c}? N? {d}", A, B, C, bias, D)
+    rule = "an array of a type of 8 bits or more"
+    require(D.dtype.bits >= 8, "gemm", "D", f"an array of {D.dtype}", rule)
 
 
 def facts_of(array: Any) -> tuple[cute.Dtype, int, int]:  # any array

@@ -96,10 +96,14 @@ def conv2d_s4(
     All are packed s4, and C is a multiple of 32. Y and Z are compact; Z may be None. `flip` turns
     the filter around: a convolution proper, and not a cross-correlation.
     """
+    cute.assume_shapes("NHWC KRSC NPQK? NPQK", X, F, Z, Y)
     rest = X.shape[3] % WIDTH
     if not isinstance(rest, int) or rest:  # an integer at run time is not known to be 0
         rule = f"channels in whole vectors of {WIDTH}"
         raise refusal("gemm-config", operation="conv2d_s4", config=cfg, rule=rule)
+    cute.assume((F.shape[1] == conv.filter[0]) & (F.shape[2] == conv.filter[1]))
+    conv.assume_output(X, Y)
+    cute.assume_compact(Z, Y)
     _N, P, Q, K = Y.shape
     (bM, bN, _bK), (ph, pw), (sh, sw) = cfg.tile, conv.padding, conv.stride
     mma, (of_a, of_b) = cfg.tiled_mma(), cfg.operands()

@@ -22,6 +22,7 @@ THREADS, BYTES = 256, 64  # of a block of copy_vectors, and of a thread's part
 @cute.kernel
 def copy_elements(A: cute.Tensor, B: cute.Tensor) -> None:
     """B = A for arrays (M,N), an element for each thread."""
+    cute.assume_shapes("MN MN", A, B)
     M, N = A.shape
     cute.launch(grid=(cute.ceil_div(N, COLUMNS), cute.ceil_div(M, ROWS)), block=(COLUMNS, ROWS))
     (bx, by), (tx, ty) = cute.block_idx(), cute.thread_idx()
@@ -33,6 +34,7 @@ def copy_elements(A: cute.Tensor, B: cute.Tensor) -> None:
 @cute.kernel
 def copy_tiles(A: cute.Tensor, B: cute.Tensor, copy: cute.TiledCopy) -> None:
     """B = A for arrays (M,N), a tile for each block."""
+    cute.assume_shapes("MN MN", A, B)
     M, N = A.shape
     bM, bN = copy.tile_shape
     cute.launch(grid=(cute.ceil_div(M, bM), cute.ceil_div(N, bN)), block=copy.size())
@@ -47,6 +49,7 @@ def copy_tiles(A: cute.Tensor, B: cute.Tensor, copy: cute.TiledCopy) -> None:
 @cute.kernel
 def copy_vectors(A: cute.Tensor, B: cute.Tensor, tile: Any, copy: cute.TiledCopy) -> None:
     """B = A for arrays (M,N), a tile (BM,BN) for each block, which the copy divides."""
+    cute.assume_shapes("MN MN", A, B)
     (M, N), (bM, bN) = A.shape, tile
     across = cute.ceil_div(N, bN)
     cute.launch(grid=cute.ceil_div(M, bM) * across, block=copy.size())

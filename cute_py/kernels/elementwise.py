@@ -37,6 +37,8 @@ def elementwise(X: Any, G: Any, Y: Any, function: Formula, copy: cute.TiledCopy)
         copy: how the threads share a tile (1,BN).
 
     """
+    cute.assume_shapes("MN MN? MN", X, G, Y)
+    cute.assume(Y.shape[0] == 1)
     cute.launch(grid=cute.ceil_div(Y.shape[1], copy.tile_shape[1]), block=copy.size())
     thread, at = copy.get_slice(cute.thread_idx()), (0, cute.block_idx())
 

@@ -18,6 +18,7 @@ import numpy as np
 
 import cute_py as cute
 from cute_py import _
+from cute_py.kernels.arrays import require_kind
 from cute_py.kernels.config import smem_atom
 
 LOG2_E = math.log2(math.e)
@@ -54,6 +55,10 @@ def flash_attention(
 
     With `causal`, query i sees the keys up to i + keys - queries, as the last query sees them all.
     """
+    cute.assume_shapes("BHQD BHKD BHKD BHQD", Q, K, V, O)
+    require_kind("flash_attention", ("f16", "bf16"), Q=Q)
+    require_kind("flash_attention", (Q.dtype.name,), K=K, V=V)
+    cute.assume(Q.shape[3] <= cfg.head_dim)
     (batch, heads, queries, d), keys = Q.shape, K.shape[2]
     bM, bN, bD = cfg.queries, cfg.keys, cfg.head_dim
     cute.launch(grid=(cute.ceil_div(queries, bM), heads, batch), block=32 * cfg.warps)

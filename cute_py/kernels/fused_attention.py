@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 import cute_py as cute
 from cute_py import _
 from cute_py.errors import refusal
-from cute_py.kernels.arrays import facts_of
+from cute_py.kernels.arrays import facts_of, require, require_kind
 from cute_py.kernels.config import GemmConfig, Side
 from cute_py.kernels.config import choose as choose_product
 from cute_py.kernels.flash_attention import LOG2_E, by_row, by_rows, mask, multiply
@@ -76,7 +76,9 @@ def choose(q: Any, k: Any, v: Any, o: Any, tile: Any = None, **options: Any) -> 
 
 
 @cute.kernel
-def fused_attention(x: Attention, scale: cute.f32, longest: cute.s32) -> None:
+def fused_attention(
+    x: Attention, scale: cute.f32, longest: Annotated[cute.s32, cute.s32(min=1)]
+) -> None:
     """O = softmax(scale * Q K^T + bias) V.
 
     Args:
@@ -85,12 +87,14 @@ def fused_attention(x: Attention, scale: cute.f32, longest: cute.s32) -> None:
         longest: the most queries of a sequence.
 
     """
+    _assume_attention(x, longest)
     (bM, bN, bK), across = x.scores.tile, x.scores.warps[1]
     tile, batch = (bM, bN), x.q.shape[0] if x.starts[0] is None else x.starts[0].shape[0] - 1
     cute.launch((cute.ceil_div(longest, bM), x.q.shape[1], batch), x.scores.threads)
     (block, head, b), tid = cute.block_idx(), cute.thread_idx()
     (mQ, queries), (mO, _n) = (rows_of(X, b, head, x.starts[0]) for X in (x.q, x.o))  # (rows,dim)
     (mK, stored), (mV, _n) = (rows_of(X, b, head, x.starts[1]) for X in (x.k, x.v))  # (rows,dim)
+    cute.assume(queries <= longest)
     first = block * bM
     cute.return_if(first >= queries)
     keys: Any = cute.min_(stored, first + bM) if x.causal else stored
@@ -187,12 +191,39 @@ def fused_attention(x: Attention, scale: cute.f32, longest: cute.s32) -> None:
             ) / LOG2_E
 
 
+def _assume_attention(x: Attention, longest: Any) -> None:
+    """State what the arrays have in common."""
+    cute.assume_shapes("BHQD BHKD BHKE BHQE BHQE?", x.q, x.k, x.v, x.o, x.accum)
+    kinds: tuple[str, ...] = ("f16", "bf16")
+    require_kind("fused_attention", kinds, q=x.q)
+    require_kind("fused_attention", (x.q.dtype.name,), k=x.k, v=x.v)
+    require_kind("fused_attention", (*kinds, "f32"), o=x.o, bias=x.bias)
+    require_kind("fused_attention", ("f32",), lse=x.lse, accum=x.accum)
+    queries, keys = x.starts
+    require_kind("fused_attention", ("s32",), starts=queries)
+    require_kind("fused_attention", ("s32",), starts=keys)
+    if x.accum is None:
+        cute.assume(x.v.shape[3] <= x.scores.tile[1])
+    if queries is None or keys is None:
+        require(queries is keys, "fused_attention", "starts", "one array", "both arrays, or none")
+        cute.assume_shapes("BHQD BHKD BHQK? BHQ?", x.q, x.k, x.bias, x.lse)
+        cute.assume(x.q.shape[2] <= longest)
+    else:
+        cute.assume_shapes("S S", queries, keys)
+        cute.assume(x.q.shape[0] == 1)
+        for y in (x.bias, x.lse):
+            if y is not None:
+                cute.assume((y.shape[0] == queries.shape[0] - 1) & (y.shape[1] == x.q.shape[1]))
+                cute.assume(y.shape[2] >= longest)
+
+
 def rows_of(X: cute.Tensor, b: Any, head: Any, starts: Any) -> tuple[cute.Tensor, Any]:
     """Return the rows (rows,dim) of a sequence, and how many there are."""
     if starts is None:
         return X[b, head, _, _], X.shape[2]
     start, end = (cute.as_int(starts[b + i], 0, uniform="block") for i in range(2))
     x, count = X[0, head, _, _], cute.max_(end - start, 0)
+    cute.assume((start <= end) & (end <= x.shape[0]))
     layout = cute.Layout((cute.max_(count, 1), x.shape[1]), x.stride)
     return cute.make_tensor(x.data.moved(start * x.stride[0]), layout), count
 

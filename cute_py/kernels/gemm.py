@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import cute_py as cute
 from cute_py import _
+from cute_py.kernels.arrays import assume_product
 from cute_py.kernels.config import MultistageConfig, Operand
 from cute_py.kernels.epilogue import Epilogue, activated, converted, loaded, loaded_row, row_part
 
@@ -32,6 +33,7 @@ def gemm(
     epilogue: Epilogue,
 ) -> None:
     """D = activation(alpha * A B^T + beta * C + bias), batch by batch."""
+    assume_product(A, B, C, bias, D)
     bM, bN, bK = config.tile
     bx, by, bz = _launched(config, D)
     mma, (of_a, of_b) = config.tiled_mma(along_k=True), config.operands()

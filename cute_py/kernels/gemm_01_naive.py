@@ -16,6 +16,7 @@ BM, BN = 8, 32
 @cute.kernel
 def gemm_naive(A: cute.Tensor, B: cute.Tensor, C: cute.Tensor) -> None:
     """C (M,N) = A (M,K) * B (N,K) transposed, added up in the type of C."""
+    cute.assume_shapes("MK NK MN", A, B, C)
     (M, K), (N, _k) = A.shape, B.shape
     cute.launch(grid=(cute.ceil_div(M, BM), cute.ceil_div(N, BN)), block=(BN, BM))
     (bx, by), (tx, ty) = cute.block_idx(), cute.thread_idx()

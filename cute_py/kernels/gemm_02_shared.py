@@ -17,6 +17,7 @@ TILE = 16
 @cute.kernel
 def gemm_shared(A: cute.Tensor, B: cute.Tensor, C: cute.Tensor) -> None:
     """C (M,N) = A (M,K) * B (N,K) transposed, added up in the type of C."""
+    cute.assume_shapes("MK NK MN", A, B, C)
     (M, K), (N, _k) = A.shape, B.shape
     cute.launch(grid=(cute.ceil_div(M, TILE), cute.ceil_div(N, TILE)), block=(TILE, TILE))
     (bx, by), (tx, ty) = cute.block_idx(), cute.thread_idx()

@@ -18,6 +18,7 @@ BM, BN, BK = 128, 128, 8
 @cute.kernel
 def gemm_registers(A: cute.Tensor, B: cute.Tensor, C: cute.Tensor) -> None:
     """C (M,N) = A (M,K) * B (N,K) transposed, added up in the type of C."""
+    cute.assume_shapes("MK NK MN", A, B, C)
     (M, K), (N, _k) = A.shape, B.shape
     fma = f"UniversalFMA<{C.dtype.name},{A.dtype.name},{B.dtype.name},{C.dtype.name}>"
     mma = cute.make_tiled_mma(fma, (16, 16, 1))

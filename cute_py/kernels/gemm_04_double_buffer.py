@@ -37,6 +37,7 @@ class Loads:
 @cute.kernel
 def sgemm_128x128(A: cute.Tensor, B: cute.Tensor, C: cute.Tensor, loads: Loads) -> None:
     """C (M,N) = A (M,K) * B (N,K) transposed, added up in the type of C."""
+    cute.assume_shapes("MK NK MN", A, B, C)
     (M, K), (N, _k) = A.shape, B.shape
     fma = f"UniversalFMA<{C.dtype.name},{A.dtype.name},{B.dtype.name},{C.dtype.name}>"
     mma = cute.make_tiled_mma(fma, LANES, (ROWS, COLUMNS, 1))

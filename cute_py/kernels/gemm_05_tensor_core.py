@@ -16,6 +16,7 @@ from cute_py.kernels.config import GemmConfig, choose
 @cute.kernel
 def gemm_tensor_core(A: cute.Tensor, B: cute.Tensor, C: cute.Tensor, cfg: GemmConfig) -> None:
     """C (M,N) = A (M,K) * B (N,K) transposed."""
+    cute.assume_shapes("MK NK MN", A, B, C)
     (M, K), (N, _k) = A.shape, B.shape
     bM, bN, bK = cfg.tile
     mma, (a, b) = cfg.tiled_mma(), cfg.operands()

@@ -28,6 +28,7 @@ def gemm_epilogue(
     activation: str | None = None,
 ) -> None:
     """D (M,N) = activation(alpha * A (M,K) * B (N,K) transposed + beta * C (M,N) + bias (N))."""
+    cute.assume_shapes("MK NK MN MN N?", A, B, C, D, bias)
     M, N = D.shape
     bM, bN, bK = cfg.tile
     mma, (of_a, of_b) = cfg.tiled_mma(), cfg.operands()
@@ -66,7 +67,7 @@ def gemm_epilogue(
         cute.copy(tDgC, before)
         result += before.to(wide) * beta.to(wide)
     if bias is not None:
-        rows = cute.make_tensor(bias.data, cute.Layout((M, N), (0, 1)))  # every row is the bias
+        rows = cute.make_tensor(bias.data, cute.Layout((M, N), (0, *bias.stride)))  # of all rows
         tDgb = out.partition_S(cute.local_tile(rows, (bM, bN), (bx, by)))
         added = cute.make_rmem_tensor(tDsC.shape, bias.dtype)
         cute.copy(tDgb, added)

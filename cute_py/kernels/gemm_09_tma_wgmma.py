@@ -24,6 +24,7 @@ def gemm_tma(
     stages: int = 3,
 ) -> None:
     """C (M,N) = A (M,K) * B (N,K) transposed, for f16 and bf16 with K contiguous."""
+    cute.assume_shapes("MK NK MN", A, B, C)
     (M, K), (N, _k) = A.shape, B.shape
     bM, bN, bK = tile
     cute.launch(grid=(cute.ceil_div(M, bM), cute.ceil_div(N, bN)), block=WARPGROUP + 32)

@@ -25,6 +25,7 @@ def gemm_warp_specialised(
     stages: int = 4,
 ) -> None:
     """C (M,N) = A (M,K) * B (N,K) transposed, for f16 and bf16 with K contiguous."""
+    cute.assume_shapes("MK NK MN", A, B, C)
     (M, K), (N, _k) = A.shape, B.shape
     bM, bN, bK = tile
     cute.launch(grid=(cute.ceil_div(M, bM), cute.ceil_div(N, bN)), block=3 * WARPGROUP)

@@ -39,6 +39,7 @@ def gemm_persistent(
     same shape, has their coordinates in D. K is not 0, and rows are multiples of 16 bytes; see
     `fewest` for the number of blocks.
     """
+    cute.assume_shapes("MK NK MN", A, B, D)
     (M, K), (N, _k) = A.shape, B.shape
     bM, bN, bK = tile
     m, n, depth = cute.ceil_div(M, bM), cute.ceil_div(N, bN), cute.ceil_div(K, bK)

@@ -6,12 +6,13 @@ that of gemm_08, since extents from a table are uniform.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 import cute_py as cute
 from cute_py import _
+from cute_py.kernels.arrays import require
 from cute_py.kernels.config import GemmConfig, choose
 
 
@@ -20,19 +21,24 @@ def gemm_array(
     A: Any,
     B: Any,
     C: Any,
-    M: cute.s32,
-    N: cute.s32,
+    M: Annotated[cute.s32, cute.s32(min=1)],
+    N: Annotated[cute.s32, cute.s32(min=1)],
     cfg: GemmConfig,
 ) -> None:
     """C[g] (m,n) = A[g] (m,k) * B[g] (n,k) transposed for every g, where A, B and C are tables
     (`cute.TensorArray`); no m exceeds M, no n N.
     """
+    for name, x in (("A", A), ("B", B), ("C", C)):
+        require(hasattr(x, "count"), "gemm_array", name, type(x).__name__, "a cute.TensorArray")
+    cute.assume((A.count == C.count) & (B.count == C.count))
     bM, bN, bK = cfg.tile
     mma, (of_a, of_b) = cfg.tiled_mma(), cfg.operands()
     grid = cute.ceil_div(M, bM), cute.ceil_div(N, bN), C.count
     cute.launch(grid=grid, block=cfg.threads, allow_emulated=cfg.emulated)
     (bx, by, group), tid = cute.block_idx(), cute.thread_idx()
     a, b, c = A[group], B[group], C[group]
+    cute.assume_shapes("MK NK MN", a, b, c)
+    cute.assume((c.shape[0] <= M) & (c.shape[1] <= N))
     cute.return_if((bx * bM >= c.shape[0]) | (by * bN >= c.shape[1]))
     gA = cute.local_tile(a, (bM, bK), (bx, _))  # (BM,BK,k)
     gB = cute.local_tile(b, (bN, bK), (by, _))  # (BN,BK,k)

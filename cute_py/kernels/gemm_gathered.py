@@ -10,11 +10,16 @@ import numpy as np
 
 import cute_py as cute
 from cute_py import _
+from cute_py.kernels.arrays import require
 from cute_py.kernels.config import GemmConfig, choose
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+
+# of the sums of a thread
+PAIRS = "a type whose sums are pairs of columns: f16, bf16, or f32 as cute.typed(A, 'tf32')"
 
 
 class GatheredRows:
@@ -38,7 +43,7 @@ class GatheredRows:
         self.rows = []
         for i in range(cute.size(self.own, 1)):
             row, _column = self.own[0, i, 0]
-            self.rows.append(_index(rows, block * bM + row))
+            self.rows.append(_index(rows, block * bM + row, X.shape[0]))
 
     def begin(self, tile: Any) -> None:
         """Move to a tile."""
@@ -55,11 +60,14 @@ class GatheredRows:
                 cute.copy(self.g2s, source, self.stored[_, i, j, stage])
 
 
-def _index(rows: Any, at: Any) -> Any:
-    """Return an element of an array of indices, 0 beyond its end."""
+def _index(rows: Any, at: Any, end: Any) -> Any:
+    """Return an element of an array of indices below an end, 0 beyond the last one."""
     held = cute.rmem(rows.dtype, 1)
     cute.copy(cute.local_tile(rows, (1,), (at,)), held)
-    return cute.as_int(held, 0)
+    index = cute.as_int(held, 0)
+    with cute.when(at < rows.shape[0]):  # known in this branch alone: accesses keep their guards
+        cute.assume(index < end)
+    return index
 
 
 @cute.kernel
@@ -72,8 +80,12 @@ def gemm_gathered(
     cfg: GemmConfig,
 ) -> None:
     """D[targets[m]] (N) = A[sources[m]] (K) * B (N,K) transposed, by an instruction of tensor
-    cores; the targets are distinct.
+    cores whose sums are pairs of columns: those of f16, bf16 or tf32. The targets are distinct.
+
+    Indices are values in memory: the emulator refuses those outside of A and D; on a GPU a row
+    outside of A counts as zeros, and one outside of D is not stored.
     """
+    cute.assume_shapes("RK NK QN M M", A, B, D, sources, targets)
     (M,), (N, _k) = sources.shape, B.shape
     bM, bN, bK = cfg.tile
     mma, (of_a, of_b) = cfg.tiled_mma(), cfg.operands()
@@ -84,6 +96,7 @@ def gemm_gathered(
     sB = cute.smem(B.dtype, of_b.smem)  # (BN,BK,stages)
     gB = cute.local_tile(B, (bN, bK), (by, _))  # (BN,BK,k)
     own = thread.partition_C(cute.make_identity_tensor((bM, bN)))  # (MMA,MMA_M,MMA_N)
+    require(own.shape[0] == (2, 2), "gemm_gathered", "A", f"an array of {A.dtype}", PAIRS)
     acc = thread.make_fragment_C(own)  # (MMA,MMA_M,MMA_N)
     acc.fill(0)
     gathered = GatheredRows(A, sources, of_a.g2s, sA, bx)
@@ -94,7 +107,7 @@ def gemm_gathered(
     for half in range(2):
         for i in range(cute.size(own, 1)):
             row, _column = own[(0, half), i, 0]
-            target = _index(targets, bx * bM + row)
+            target = _index(targets, bx * bM + row, D.shape[0])
             with cute.when(bx * bM + row < M):
                 for j in range(cute.size(own, 2)):
                     _row, column = own[(0, half), i, j]

@@ -14,6 +14,7 @@ from typing import Annotated, TypeAlias
 
 import cute_py as cute
 from cute_py import _
+from cute_py.kernels.arrays import assume_product
 from cute_py.kernels.config import LINE
 from cute_py.kernels.config_sm90 import (
     FEW_ROWS,
@@ -55,6 +56,7 @@ def gemm_cooperative(
     and D (M,N,L), bias (N). Blocks that run together compute `band` tiles of M. As many as
     `config.split` share the tiles of K of a tile.
     """
+    assume_product(A, B, C, bias, D)
     cute.launch(blocks, config.threads, config.cluster * config.split, pdl=bool(config.pdl))
     inputs = _Inputs(config, A, B)
     tiles = _Tiles(config, D, band, inputs.split)
@@ -91,6 +93,7 @@ def gemm_pingpong(
     """The same, with all of K in a block; two warpgroups take turns with the tensor cores, tile by
     tile.
     """
+    assume_product(A, B, C, bias, D)
     cute.launch(blocks, config.threads, pdl=bool(config.pdl))
     tiles, inputs = _Tiles(config, D, band), _Inputs(config, A, B)
     output = _Output(config, epilogue, (C, bias, D), (alpha, beta))

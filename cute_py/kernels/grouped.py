@@ -11,6 +11,7 @@ import numpy as np
 
 import cute_py as cute
 from cute_py import _
+from cute_py.kernels.arrays import require_count, require_kind
 from cute_py.kernels.config import GemmConfig, choose
 
 TYPE_CHECKING = False
@@ -34,6 +35,11 @@ def gemm_grouped(
     3) has M, N and K of each group, `starts` (groups, 3) its first elements in A, B and C. K, and
     the starts in A and B, are multiples of 8. Sizes may be 0: with K = 0, C_g is 0.
     """
+    cute.assume_shapes("A B C GX GX", A, B, C, sizes, starts)
+    cute.assume_compact(A, B, C)
+    cute.assume(sizes.shape[1] == 3)
+    require_kind("gemm_grouped", ("s32", "s64", "u32"), sizes=sizes, starts=starts)
+    require_count("gemm_grouped", blocks=blocks)
     bM, bN, bK = cfg.tile
     cute.launch(grid=blocks, block=cfg.threads)
     tid = cute.thread_idx()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 import cute_py as cute
+from cute_py.kernels.arrays import require, require_kind
 
 THREADS, BLOCKS = 256, 264  # two blocks for each multiprocessor of an H100
 
@@ -16,6 +17,12 @@ THREADS, BLOCKS = 256, 264  # two blocks for each multiprocessor of an H100
 @cute.kernel
 def histogram(x: cute.Tensor, counts: cute.Tensor, bins: int, width: int) -> None:
     """Counts (bins) += how often each number is in x (N), where all are below `bins`."""
+    cute.assume_shapes("N B", x, counts)
+    rule = "as many elements as a thread loads at a time, from 1 to 64"
+    require(1 <= width <= 64, "histogram", "width", width, rule)
+    require_kind("histogram", ("s32", "u32"), counts=counts)
+    require(x.dtype.is_integer, "histogram", "x", f"an array of {x.dtype}", "an array of integers")
+    cute.assume(counts.shape[0] == bins)
     (N,), tile = x.shape, THREADS * width
     tiles = cute.ceil_div(N, tile)
     blocks = cute.min_(tiles, BLOCKS)

@@ -19,6 +19,7 @@ import cute_py as cute
 from cute_py import _
 from cute_py.errors import refusal
 from cute_py.integers import ints
+from cute_py.kernels.arrays import require_kind
 from cute_py.kernels.config import GemmConfig, choose
 
 TYPE_CHECKING = False
@@ -52,6 +53,11 @@ class Conv2d:
         parts = zip((H, W), self.filter, self.padding, self.stride, self.dilation, strict=True)
         p, q = [(n + 2 * pad - d * (f - 1) - 1) // step + 1 for n, f, pad, step, d in parts]
         return p, q
+
+    def assume_output(self, X: Any, Y: Any) -> None:
+        """State that the output (N,P,Q,K) has the extents that follow from X (N,H,W,C)."""
+        P, Q = self.extents(*X.shape[1:3])
+        cute.assume((Y.shape[1] == P) & (Y.shape[2] == Q))
 
     def table(self, X: Any, vector: int) -> Any:
         """Return the distance of each filter position from the first one in X (N,H,W,C).
@@ -163,6 +169,11 @@ def conv2d_fprop(
     iterator: Any = Im2col,
 ) -> None:
     """Y (N,P,Q,K), compact, = the convolution of X (N,H,W,C) with F (K,R*S*C)."""
+    cute.assume_shapes("NHWC KE NPQK", X, F, Y)
+    require_kind("conv2d_fprop", (cfg.tiled_mma().atom.a_type.name,), X=X)
+    require_kind("conv2d_fprop", (cfg.tiled_mma().atom.b_type.name,), F=F)
+    conv.assume_output(X, Y)
+    cute.assume_compact(Y, F[0, _])
     M, N, C = Y.shape[0] * Y.shape[1] * Y.shape[2], Y.shape[3], X.shape[3]
     (bM, bN, bK), positions = cfg.tile, cute.product(conv.filter)
     mma, (of_a, of_b) = cfg.tiled_mma(), cfg.operands()

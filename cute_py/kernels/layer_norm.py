@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import cute_py as cute
-from cute_py.kernels.arrays import row_copy
+from cute_py.kernels.arrays import require_row_copy, row_copy
 from cute_py.kernels.reduce import THREADS, WARPS, over_block
 
 
@@ -34,6 +34,8 @@ def layer_norm(
             a row is too long for the registers.
 
     """
+    cute.assume_shapes("MN N? N? MN", A, weight, bias, B)
+    require_row_copy("layer_norm", tile, copy)
     M, N = A.shape
     cute.launch(grid=M, block=copy.size())
     cute.assume(tile[1] >= N)
@@ -68,6 +70,7 @@ def layer_norm(
 @cute.kernel
 def layer_norm_long(A: Any, weight: Any, bias: Any, B: Any, eps: cute.f32) -> None:
     """`layer_norm` for rows of any length."""
+    cute.assume_shapes("MN N? N? MN", A, weight, bias, B)
     M, N = A.shape
     cute.launch(grid=M, block=THREADS)
     row, tid = cute.block_idx(), cute.thread_idx()

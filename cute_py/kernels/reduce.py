@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import math
 import operator
+from string import ascii_uppercase
 from typing import Any
 
 import numpy as np
 
 import cute_py as cute
-from cute_py.kernels.arrays import row_copy
+from cute_py.kernels.arrays import require, require_row_copy, require_threads, row_copy
 
 THREADS = 128
 WARPS = THREADS // 32
+FUNCTIONS = ("add", "mul", "min", "max", "and", "or", "xor")
 
 
 @cute.kernel
@@ -33,6 +35,7 @@ def reduce_rows(
     """out[m] = A[m, :] combined by `fn` in the type `kind` (that of `out`); M are the first `kept`
     modes. With out (M,P) each of P blocks combines a part of a row.
     """
+    _assume_kept("reduce_rows", A, out, kept, threads, in_parts=True)
     A, out = matrix(A, kept), cute.group_modes(out, 0, kept)
     M, N = cute.size(A, 0), cute.size(A, 1)
     kind, in_parts = cute.dtype(kind or out.dtype), cute.rank(out) > 1
@@ -49,6 +52,23 @@ def reduce_rows(
     total = over_block(fn, total, cute.smem(kind, threads // 32), "propagate")
     with cute.when(tid == 0):
         out[block] = total.to(out.dtype, "to_nearest")
+
+
+def _assume_kept(
+    operation: str,
+    A: cute.Tensor,
+    out: cute.Tensor,
+    kept: int,
+    threads: int,
+    in_parts: bool = False,
+) -> None:
+    """State that `out` has the first modes of A, and perhaps one more: that of parts."""
+    require_threads(operation, threads)
+    most = cute.rank(A) - 1
+    require(1 <= kept <= most, operation, "kept", kept, f"a number of modes from 1 to {most}")
+    word = ascii_uppercase[: most + 1]
+    parts = "p" if in_parts and cute.rank(out) > kept else ""
+    cute.assume_shapes(f"{word} {word[:kept]}{parts}", A, out)
 
 
 def matrix(A: cute.Tensor, kept: int) -> cute.Tensor:
@@ -90,6 +110,7 @@ def identity(fn: str, kind: cute.Dtype) -> float:
     >>> identity("mul", f32), identity("max", f32), identity("min", s8), identity("and", s8)
     (1, -inf, 127, -1)
     """
+    require(fn in FUNCTIONS, "reduce", "fn", repr(fn), f"one of {', '.join(FUNCTIONS)}")
     if fn in ("min", "max"):
         least = fn == "max"
         if kind.is_float:
@@ -155,6 +176,9 @@ def row_reduce(
 
     A block keeps a tile (1,BN) in registers, or each of its warps a row of several.
     """
+    cute.assume_shapes("MN M", A, out)
+    require_row_copy("row_reduce", tile, copy)
+    cute.assume(A.shape[1] <= tile[1])
     M, rows = A.shape[0], tile[0]
     cute.launch(grid=cute.ceil_div(M, rows), block=copy.size())
     row, tid = cute.block_idx(), cute.thread_idx()
@@ -178,6 +202,7 @@ def reduce_columns(
     A: cute.Tensor, out: cute.Tensor, fn: str, kind: Any, kept: int, threads: int = THREADS
 ) -> None:
     """out[m] = A[m, :] combined by `fn` in the type `kind`, 32 neighbouring rows in a block."""
+    _assume_kept("reduce_columns", A, out, kept, threads)
     A, out, kind = matrix(A, kept), cute.group_modes(out, 0, kept), cute.dtype(kind)
     M, N = cute.size(A, 0), cute.size(A, 1)
     warps = threads // 32

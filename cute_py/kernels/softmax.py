@@ -8,13 +8,22 @@ in vectors; `softmax_any` chooses between the two. `softmax_columns` suits other
 from __future__ import annotations
 
 import math
+from string import ascii_uppercase
 from typing import Any
 
 import numpy as np
 
 import cute_py as cute
 from cute_py import _
-from cute_py.kernels.arrays import facts_of, row_copy
+from cute_py.kernels.arrays import (
+    FLOATS,
+    facts_of,
+    require,
+    require_kind,
+    require_row_copy,
+    require_threads,
+    row_copy,
+)
 from cute_py.kernels.reduce import THREADS, matrix, over_block, over_warps, started
 
 LOG2_E = math.log2(math.e)
@@ -26,6 +35,7 @@ def softmax(A: cute.Tensor, B: cute.Tensor, threads: int = THREADS) -> None:
 
     M are all modes but the last.
     """
+    _assume_same("softmax", A, B, threads)
     A, B = (matrix(x, cute.rank(x) - 1) for x in (A, B))
     M, N = cute.size(A, 0), cute.size(A, 1)
     cute.launch(grid=M, block=threads)
@@ -47,6 +57,14 @@ def softmax(A: cute.Tensor, B: cute.Tensor, threads: int = THREADS) -> None:
         B[row, j] = p.to(B.dtype)
 
 
+def _assume_same(operation: str, A: cute.Tensor, B: cute.Tensor, threads: int) -> None:
+    require_threads(operation, threads)
+    rank = cute.rank(A)
+    require(rank > 1, operation, "A", f"an array of {rank} mode", "two modes or more")
+    word = ascii_uppercase[:rank]
+    cute.assume_shapes(f"{word} {word}", A, B)
+
+
 def computed(A: cute.Tensor) -> cute.Dtype:
     """Return the type that a softmax of A is computed in."""
     return A.dtype if A.dtype.bits == 64 else cute.dtype("f32")
@@ -55,6 +73,7 @@ def computed(A: cute.Tensor) -> cute.Dtype:
 @cute.kernel
 def softmax_columns(A: cute.Tensor, B: cute.Tensor, threads: int = THREADS) -> None:
     """The same for arrays that are contiguous along M: 32 neighbouring rows in a block."""
+    _assume_same("softmax_columns", A, B, threads)
     A, B = (matrix(x, cute.rank(x) - 1) for x in (A, B))
     M, N = cute.size(A, 0), cute.size(A, 1)
     warps = threads // 32
@@ -83,6 +102,10 @@ def softmax_columns(A: cute.Tensor, B: cute.Tensor, threads: int = THREADS) -> N
 @cute.kernel
 def row_softmax(A: cute.Tensor, B: cute.Tensor, tile: Any, copy: cute.TiledCopy) -> None:
     """The same; a block keeps a tile (1,BN) in registers, or each of its warps a row of several."""
+    cute.assume_shapes("MN MN", A, B)
+    require_row_copy("row_softmax", tile, copy)
+    require_kind("row_softmax", FLOATS, A=A)  # those with -inf
+    cute.assume(A.shape[1] <= tile[1])
     cute.launch(grid=cute.ceil_div(A.shape[0], tile[0]), block=copy.size())
     row, thread = cute.block_idx(), copy.get_slice(cute.thread_idx())
     partial = cute.smem(computed(A), (copy.size() // 32, 2))
@@ -103,7 +126,7 @@ def row_softmax(A: cute.Tensor, B: cute.Tensor, tile: Any, copy: cute.TiledCopy)
 def softmax_any(A: Any, B: Any) -> None:
     """B[m, :] = exp(A[m, :] - max) / sum: rows stay in registers if they fit and A has -inf."""
     dtype, chosen = facts_of(A)[0], row_copy(A, B)
-    if chosen is None or dtype.name not in ("f16", "bf16", "f32", "f64"):
+    if chosen is None or dtype.name not in FLOATS:
         softmax(A, B)
     else:
         row_softmax(A, B, *chosen)

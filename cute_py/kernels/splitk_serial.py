@@ -11,6 +11,7 @@ import numpy as np
 
 import cute_py as cute
 from cute_py import _
+from cute_py.kernels.arrays import require_count, require_kind
 from cute_py.kernels.config import GemmConfig, choose
 
 
@@ -24,9 +25,13 @@ def gemm_splitk(
     cfg: GemmConfig,
 ) -> None:
     """C (M,N) = A (M,K) * B (N,K) transposed; `turns` holds a zero (s32) for each tile of C."""
+    cute.assume_shapes("MK NK MN XY", A, B, C, turns)
+    require_kind("gemm_splitk", ("s32",), turns=turns)
+    require_count("gemm_splitk", splits=splits)
     (M, K), (N, _k) = A.shape, B.shape
     bM, bN, bK = cfg.tile
     m, n = cute.ceil_div(M, bM), cute.ceil_div(N, bN)
+    cute.assume((turns.shape[0] == m) & (turns.shape[1] == n))
     mma, (a, b) = cfg.tiled_mma(), cfg.operands()
     cute.launch(grid=(m, n, splits), block=cfg.threads, allow_emulated=cfg.emulated)
     (bx, by, z), tid = cute.block_idx(), cute.thread_idx()

@@ -16,6 +16,7 @@ import numpy as np
 
 import cute_py as cute
 from cute_py import _
+from cute_py.kernels.arrays import require_kind
 from cute_py.kernels.config import GemmConfig, choose
 
 TYPE_CHECKING = False
@@ -37,6 +38,14 @@ def shares(tiles: Any, depth: Any, blocks: Any) -> Iterator[tuple[Any, Any, Any,
         first: Any = cute.var(cute.max_(begin - tile * depth, 0), 0, MOST, uniform="block").get()
         stop: Any = cute.var(cute.min_(end - tile * depth, depth), 1, MOST, uniform="block").get()
         yield tile, first, stop - first, ((tile + 1) * depth * blocks - 1) // units
+
+
+def assume_shared_sums(operation: str, partial: Any, flags: Any, cfg: GemmConfig) -> None:
+    """State what `owned` needs of the sums (blocks, BM*BN) and flags (blocks) of blocks."""
+    require_kind(operation, ("s32",), flags=flags)
+    cute.assume_shapes("BP B", partial, flags)
+    cute.assume(partial.shape[1] == cfg.tile[0] * cfg.tile[1])
+    cute.assume_compact(partial[0, _])
 
 
 @contextmanager
@@ -73,6 +82,8 @@ def gemm_stream_k(A: Any, B: Any, C: Any, partial: Any, flags: Any, cfg: GemmCon
     elements, each with a row of `partial` (blocks, BM*BN); as they wait for each other, a GPU must
     have room for all of them at once.
     """
+    cute.assume_shapes("MK NK MN", A, B, C)
+    assume_shared_sums("gemm_stream_k", partial, flags, cfg)
     (M, K), (N, _k), (bM, bN, bK) = A.shape, B.shape, cfg.tile
     cute.launch(grid=flags.shape[0], block=cfg.threads, resident=True)
     mma, (of_a, of_b) = cfg.tiled_mma(), cfg.operands()

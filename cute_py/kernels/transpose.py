@@ -13,7 +13,7 @@ import numpy as np
 
 import cute_py as cute
 from cute_py import _
-from cute_py.kernels.arrays import facts_of
+from cute_py.kernels.arrays import facts_of, require
 
 TILE = 32
 
@@ -25,6 +25,7 @@ SWIZZLED = cute.composition(cute.Swizzle(5, 0, 5), PLAIN)
 @cute.kernel
 def transpose_naive(A: cute.Tensor, B: cute.Tensor) -> None:
     """B (N,M) = transposed A (M,N), straight from global memory to global memory."""
+    cute.assume_shapes("MN NM", A, B)
     M, N = A.shape
     cute.launch(grid=(cute.ceil_div(N, TILE), cute.ceil_div(M, 8)), block=(TILE, 8))
     (bx, by), (tx, ty) = cute.block_idx(), cute.thread_idx()
@@ -39,6 +40,7 @@ def transpose_shared(A: cute.Tensor, B: cute.Tensor, layout: cute.Layout) -> Non
 
     With three modes, those of a batch: each matrix (M,N,l).
     """
+    _assume_transposed(A, B)
     A, B, (bx, by) = of_block(A, B, TILE, (TILE, 8))
     tx, ty = cute.thread_idx()
     s = cute.smem(A.dtype, layout)  # (TILE,TILE)
@@ -57,7 +59,10 @@ def transpose_vectors(A: cute.Tensor, B: cute.Tensor, threads: int) -> None:
 
     With three modes, those of a batch: each matrix (M,N,l).
     """
+    _assume_transposed(A, B)
+    rule = "an array of 1 to 8 bytes an element"
     side, width = side_of(A.dtype.bits), 128 // A.dtype.bits
+    require(side > 0, "transpose_vectors", "A", f"an array of {A.dtype}", rule)
     A, B, (bx, by) = of_block(A, B, side, threads)
     # vectors of a row are permuted by the group of rows that a vector of a column covers
     swizzle = cute.Swizzle(3, width.bit_length() - 1, side.bit_length() - 1)
@@ -78,8 +83,13 @@ def transpose_vectors(A: cute.Tensor, B: cute.Tensor, threads: int) -> None:
 
 
 def side_of(bits: int) -> int:
-    """Return the side of a tile by vectors, of elements of some bits."""
-    return {8: 128, 16: 64, 32: 64, 64: 32}[bits]
+    """Return the side of a tile by vectors, of elements of some bits; 0 if there is none."""
+    return {8: 128, 16: 64, 32: 64, 64: 32}.get(bits, 0)
+
+
+def _assume_transposed(A: Any, B: Any) -> None:
+    many = A is not None and cute.rank(A) > 2
+    cute.assume_shapes("MNL NML" if many else "MN NM", A, B)
 
 
 def of_block(A: cute.Tensor, B: cute.Tensor, side: int, threads: Any) -> tuple[Any, Any, Any]:

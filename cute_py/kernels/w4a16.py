@@ -15,8 +15,9 @@ import numpy as np
 import cute_py as cute
 from cute_py import _
 from cute_py.errors import refusal
+from cute_py.kernels.arrays import require_kind
 from cute_py.kernels.config import ATOMS, GemmConfig, MultistageConfig, Side
-from cute_py.kernels.stream_k import owned, shares
+from cute_py.kernels.stream_k import assume_shared_sums, owned, shares
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,12 +65,26 @@ def shuffle_weights(w: Any, scales: Any, group: int, cfg: GemmConfig) -> Any:  #
     return np.concatenate([words, found[1].view(np.uint32)], 2).view(WORDS[kind.name].numpy)
 
 
-def require_shuffled(W: Any, kind: Any, words: int, cfg: GemmConfig) -> None:
-    """Require that W was shuffled for tiles of so many words, and scales of a type."""
+def require_shuffled(A: Any, W: Any, D: Any, cfg: GemmConfig) -> None:
+    """State that W was shuffled for the tiles of a configuration, and the types and extents of A
+    (M,K) and D (M,N).
+    """
+    (_m, bN, bK), kind = cfg.tile, cfg.tiled_mma(along_k=True).atom.a_type
+    cute.assume_shapes("MK XYW MN", A, W, D)
+    require_kind("gemm_w4a16", (kind.name,), A=A)
     if W.dtype != (wanted := WORDS[kind.name]):
         rule = f"words of {wanted}, those of shuffle_weights for {kind}: these are {W.dtype}"
         raise refusal("gemm-config", operation="w4a16", config=cfg, rule=rule)
-    cute.assume(W.shape[2] == words)
+    cute.assume(W.shape[0] == cute.ceil_div(D.shape[1], bN))
+    cute.assume(W.shape[1] == cute.ceil_div(A.shape[1], bK))
+    cute.assume(W.shape[2] == words_of(cfg))
+    cute.assume_compact(W[0, 0, _])
+
+
+def words_of(cfg: GemmConfig) -> int:
+    """Return how many words a tile has: the weights, and the scales of its rows."""
+    _m, bN, bK = cfg.tile
+    return bN * bK // 8 + bN // 2
 
 
 @cute.kernel
@@ -78,12 +93,13 @@ def gemm_w4a16(A: Any, W: Any, D: Any, partial: Any, flags: Any, cfg: GemmConfig
     `partial` and `flags` are those of `gemm_stream_k`, for `choose_blocks` blocks.
     """
     (bM, bN, bK), of_a, mma = cfg.tile, cfg.operands()[0], cfg.tiled_mma(along_k=True)
+    require_shuffled(A, W, D, cfg)
+    assume_shared_sums("gemm_w4a16", partial, flags, cfg)
     cute.launch(flags.shape[0], cfg.threads, min_blocks=cfg.min_blocks, resident=True)
     thr, m = mma.get_slice(cute.thread_idx()), cute.ceil_div(A.shape[0], bM)
-    words, pitch = bN * bK // 8 + bN // 2, 4 * cfg.threads
+    words, pitch = words_of(cfg), 4 * cfg.threads
     pitch *= -(-words // pitch)  # of a stage
     copy = cute.suggest_tiled_copy((pitch, 1), W.dtype, cfg.threads, 0, 128, CP_ASYNC)
-    require_shuffled(W, A.dtype, words, cfg)
     sA, s2r = cute.smem(A.dtype, of_a.smem), cute.make_tiled_copy_A(of_a.s2r, mma)
     shared = cute.smem(W.dtype, cute.Layout((pitch, 1, cfg.stages)))
     order = cute.make_layout(*fragment_order(cfg)[0], cute.Layout(cfg.stages, 8 * pitch))

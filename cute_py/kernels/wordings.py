@@ -9,6 +9,10 @@ WORDINGS = {
         {dtype} elements, contiguous along mode {mode}, in rows aligned to {bits} bits only
         elements of less than a byte along K (mode 1), in rows that start at whole bytes
         transpose the array, or pad its rows to whole bytes""",
+    "kernel-argument": """LayoutError
+        {given} as {name}
+        {rule}
+        convert it, or pass what the kernel's docstring says of {name}""",
     "gemm-config": """LayoutError
         {config}
         {rule}

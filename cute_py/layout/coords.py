@@ -184,7 +184,18 @@ def _refuse_coordinate(
         value=value,
         mode=mode,
         size=product(part),
+        how=inside(value),
     )
+
+
+def inside(value: Leaf) -> str:
+    """Return how an entry of a coordinate that is outside of its mode comes inside."""
+    if ints.less(value, 0):
+        return (
+            "count from the end with the extent n: n - 1 is the last entry (x.shape[i] of a "
+            "tensor's mode, cute.size(x) of an index)"
+        )
+    return "stay inside the shape, or use crd2idx, whose last mode is unbounded"
 
 
 def idx2crd(index: Leaf, shape: IntTuple, stride: IntTuple = None) -> IntTuple:

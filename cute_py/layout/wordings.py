@@ -52,7 +52,7 @@ WORDINGS = {
     "coordinate-range": """CoordinateError
         coordinate {coord} for shape {shape}: {value} in mode {mode}
         0 <= entry < {size}
-        stay inside the shape, or use crd2idx, whose last mode is unbounded""",
+        {how}""",
     "mode-range": """CoordinateError
         mode {mode} of {layout}
         a mode of rank {rank}: 0 to {last}

@@ -9,6 +9,10 @@ WORDINGS = {
         {value} as {name}, an integer that the kernel computes with
         less than 2**63: the integers of a kernel are signed, of 64 bits
         compute in registers: {name}.to('u64')""",
+    "plan-requirement": """LayoutError
+        arguments for which {cond} is false: {values}
+        what the kernel states of them by cute.assume
+        pass arrays and numbers that agree, or correct the kernel's cute.assume""",
     "plan-op": """LayoutError
         an op with {problem}
         fields that fit each other, and storages of the plan

@@ -69,6 +69,13 @@ class Engine(Record):
             return self
         return self.at(ints.add(self.offset, by))
 
+    def require_numpy(self, _tensor: object, _name: str) -> None:
+        """Refuse a function of NumPy on elements that are known only at run time."""
+
+    def as_fragment(self, _role: str) -> Engine:
+        """Return the engine as the fragment of an operand of an MMA, which registers remember."""
+        return self
+
     def at(self, offset: IntTuple) -> Engine:
         """Return the engine with its origin at `offset` of the storage."""
         raise NotImplementedError

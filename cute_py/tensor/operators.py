@@ -5,6 +5,7 @@ Registers of a kernel compute element by element; other engines refuse, with a f
 
 from __future__ import annotations
 
+import operator
 import sys
 
 TYPE_CHECKING = False
@@ -38,12 +39,83 @@ def _forms(name: str) -> tuple[Binary, Binary, Binary]:
     )
 
 
+# the operators by NumPy's names: the name here, and Python's function
+UFUNCS = {
+    "add": ("add", operator.add),
+    "subtract": ("sub", operator.sub),
+    "multiply": ("mul", operator.mul),
+    "divide": ("div", operator.truediv),
+    "floor_divide": ("floordiv", operator.floordiv),
+    "remainder": ("mod", operator.mod),
+    "bitwise_and": ("and", operator.and_),
+    "bitwise_or": ("or", operator.or_),
+    "bitwise_xor": ("xor", operator.xor),
+    "left_shift": ("shl", operator.lshift),
+    "right_shift": ("shr", operator.rshift),
+    "less": ("lt", operator.lt),
+    "less_equal": ("le", operator.le),
+    "greater": ("gt", operator.gt),
+    "greater_equal": ("ge", operator.ge),
+    "not_equal": ("ne", operator.ne),
+    "equal": ("eq", operator.eq),
+}
+
+
+# attributes of arrays, and what a kernel writes
+_TURNED = "cute.make_tensor(x.data, cute.select(x.layout, (1, 0)))"
+_INSTEAD = {
+    "sum": "cute.reduce('add', x)",
+    "prod": "cute.reduce('mul', x)",
+    "max": "cute.reduce('max', x)",
+    "min": "cute.reduce('min', x)",
+    "mean": "cute.reduce('add', x) / n",
+    "astype": "x.to(dtype)",
+    "item": "x itself, a register; cute.as_int(x) for an index",
+    "T": _TURNED,
+    "transpose": _TURNED,
+    "reshape": "cute.make_tensor(x.data, layout)",
+    "view": "cute.make_tensor(x.data, layout)",
+    "ndim": "cute.rank(x)",
+    "numel": "cute.size(x)",
+    "clip": "cute.minimum(cute.maximum(x, low), high)",
+}
+
+
 class Operators:
     """`+ - * / // % & | ^ << >>`, their in-place forms, `-x ~x abs(x)`, and `< <= > >= !=`."""
 
     __slots__ = ()
     __array_priority__ = 1000.0  # NumPy's numbers leave the operators to this class
     engine: Engine
+
+    def __getattr__(self, name: str) -> Any:
+        """Refuse an attribute that a tensor does not have; name what does what an array's does."""
+        hint = _INSTEAD.get(name, "")
+        if not hint and not name.startswith("_"):
+            from cute_py import math as functions
+
+            hint = f"cute.{name}(x)" if name in dir(functions) else ""
+        said = f"{type(self).__name__!r} object has no attribute {name!r}"
+        raise AttributeError(f"{said}; write {hint}" if hint else said, name=name, obj=self)
+
+    def __array_ufunc__(
+        self, ufunc: Any, method: str, *inputs: Any, **options: Any
+    ) -> Any:  # a Tensor, or an array
+        """Answer a function of NumPy: an operator as Python's; any other from the elements of a
+        host tensor, refused in a kernel, which has functions of its own.
+        """
+        name, _function = UFUNCS.get(ufunc.__name__, ("", None))
+        plain = method == "__call__" and not options
+        if name and plain and (self.engine.records or not isinstance(inputs[0], Operators)):
+            return self._operate(name, *inputs) if name != "eq" else False
+        self.engine.require_numpy(self, ufunc.__name__)
+        arrays = [x.__array__() if isinstance(x, Operators) else x for x in inputs]
+        return getattr(ufunc, method)(*arrays, **options)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, named: Any) -> Any:
+        """Answer a function of NumPy that is no ufunc, such as numpy.where: the same."""
+        self.engine.require_numpy(self, function.__name__)
+        return function._implementation(*args, **named)
 
     def _operate(self, name: str, *operands: object) -> Any:  # a Tensor
         return self.engine.operate(name, *operands)

@@ -16,7 +16,7 @@ from cute_py.layout import AbstractTensor, tuples
 from cute_py.layout.basis import add_coordinates
 from cute_py.layout.build import fragment_layout, make_identity_layout, make_layout_like
 from cute_py.layout.composed import ComposedLayout
-from cute_py.layout.coords import check_coordinate, crd2idx
+from cute_py.layout.coords import check_coordinate, crd2idx, inside
 from cute_py.layout.layout import Layout
 from cute_py.layout.modes import slice_and_offset
 from cute_py.layout.queries import coprofile, inner_of
@@ -283,6 +283,7 @@ class Tensor(Operators, Record, AbstractTensor):
                 value=coord,
                 mode=(),
                 size=self.size(),
+                how=inside(coord),
             )
         offset = self.layout(coord)
         require_offset(self.engine, self.layout, coord, offset)
@@ -393,7 +394,7 @@ def make_tensor(
             layout = Layout(engine.size)
         else:
             raise refusal("tensor-layout", operation="make_tensor", engine=engine)
-    return Tensor(engine, layout)
+    return Tensor(engine.as_fragment(""), layout)  # in another order than a fragment has
 
 
 def make_coord_tensor(layout: LayoutLike) -> Tensor:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from cute_py.atoms.gmma import gmma_fragment
-from cute_py.errors import LayoutError, refusal
+from cute_py.errors import LayoutError, UndecidedError, refusal
 from cute_py.integers import ints
 from cute_py.layout import Mapped, tuples
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.layout import Layout
 from cute_py.layout.modes import slice_and_offset
 from cute_py.layout.tuples import _, show
-from cute_py.tensor.tensor import Tensor, make_fragment_like, make_rmem_tensor
+from cute_py.tensor.tensor import Tensor, derived, make_fragment_like, make_rmem_tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,8 +63,15 @@ def make_fragment(atom: MMA_Atom, operand: str, part: AnyLayout) -> Alike:
     if operand != "C" and getattr(atom, f"{operand.lower()}_memory") == "smem":
         return _descriptors(atom, operand, part, layout)
     unordered = operand == "C" or _is_in_coordinates(layout)
-    compact = Layout(layout.shape) if unordered else make_fragment_like(layout)
-    return make_rmem_tensor(compact, dtype) if isinstance(part, Tensor) else compact
+    try:
+        compact = Layout(layout.shape) if unordered else make_fragment_like(layout)
+    except UndecidedError as error:
+        facts = {**error.facts, "operation": f"make_fragment_{operand}"}
+        raise refusal(error.code, **facts) from None  # type: ignore[arg-type]
+    if not isinstance(part, Tensor):
+        return compact
+    held = make_rmem_tensor(compact, dtype)
+    return derived(held.engine.as_fragment(operand), held.layout)
 
 
 def holds(held: Dtype, wanted: Dtype) -> bool:

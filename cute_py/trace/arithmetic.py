@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from cute_py.calls.arguments import number
 from cute_py.dtypes.rounding import rounding_mode
-from cute_py.dtypes.table import b1, f32, s32, s64, u32, u64
+from cute_py.dtypes.table import b1, f32, s32, s64, u64
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal, refusal_here
 from cute_py.layout.layout import Layout

@@ -20,6 +20,7 @@ from cute_py.plan.plan import Registers
 from cute_py.tensor.engine import Engine
 from cute_py.tensor.tensor import derived
 from cute_py.trace.naming import called, variable
+from cute_py.trace.numpy_words import instead_of
 from cute_py.trace.state import Scope, current, text_for
 
 TYPE_CHECKING = False
@@ -78,6 +79,10 @@ class KernelEngine(Engine):
             or "with cute.when(x > 0): ... , cute.where(condition, a, b), cute.minimum, "
             "cute.maximum, p&q, p|q, ~p; cute.sqrt and the like; cute.as_int(x) for an index",
         )
+
+    def require_numpy(self, tensor: Any, name: str) -> None:
+        """Refuse a function of NumPy: a kernel has its own."""
+        self.require_known(tensor, f"numpy.{name}", instead_of(name))
 
     def operate(self, name: str, *operands: object) -> Alike:
         """Refuse: memory is not an operand."""
@@ -345,13 +350,16 @@ class SharedMemory(Storage):
 class Register(Storage):
     """A register storage: every thread has its own; indices are static.
 
-    `copied`: whether it is the copy of one element that tensor[coord] returned.
+    `role`: the operand of an MMA, A, B or C, that it was made for as a fragment, else "". `copied`:
+    whether it is the copy of one element that tensor[coord] returned.
     """
 
-    __slots__ = ("copied",)
+    __slots__ = ("copied", "role")
+    __match_args__ = (*Storage.__match_args__, "role")
     space = "rmem"
     computes = True
     copied: bool
+    role: str
 
     def __init__(
         self,
@@ -361,10 +369,15 @@ class Register(Storage):
         scope: Scope,
         offset: Leaf = 0,
         asserted: Asserted | None = None,
+        role: str = "",
         copied: bool = False,
     ) -> None:
         super().__init__(name, dtype, count, scope, offset, None)  # its indices are static
-        self._set(copied=copied)
+        self._set(copied=copied, role=role)
+
+    def as_fragment(self, role: str) -> Self:
+        """Return the storage as the fragment of an operand."""
+        return self if role == self.role else self._with(role=role)
 
     def at(self, offset: IntTuple) -> Self:
         """Return the storage with its origin at `offset` elements."""

@@ -426,8 +426,17 @@ def _promising(error: CuteError, state: Trace) -> CuteError:
     names = set(re.findall(r"[A-Za-z_]\w*", assumption)) & state.symbols.keys()
     sizes = [name for name in state.params if any(n.startswith(f"{name}_s") for n in names)]
     numbers = sorted(names & state.params.keys())
-    promises = [f"annotate {name} with cute.spec(divisible_by=..., shape=...)" for name in sizes]
+    promises = [f"annotate {name} with {_spec_of(name, names)}" for name in sizes]
+    if str(error.facts["operation"]).startswith(("partition_", "make_fragment_")) and sizes:
+        promises = [
+            f"take a tile first, which has static extents: cute.local_tile({sizes[0]}, ...)"
+        ]
     promises += [f"pass {name} as a compile-time number, without annotation" for name in numbers]
+    if error.facts["operation"] == "get_slice":
+        promises = [
+            "launch as many threads as there are slices, block=mma.size() or copy.size()",
+            f"take part with these alone: with cute.when({error.facts['question']}): ...",
+        ]
     if any(re.fullmatch(r"[mnv]\d+", name) for name in names):
         promises.append("give cute.as_int or cute.var the bounds low and high")
     promises = promises or ["use % or cute.min_ to bound it, or a static size"]
@@ -436,6 +445,15 @@ def _promising(error: CuteError, state: Trace) -> CuteError:
         "promise": f"to settle that {assumption}, {', or '.join(promises)}",
     }
     return refusal("trace-undecided", **facts).with_traceback(error.__traceback__)
+
+
+def _spec_of(name: str, symbols: set[str]) -> str:
+    """Return the promises of an array that would settle a question about some of its sizes."""
+    kinds = {
+        word: any(x.startswith(f"{name}_{word}") for x in symbols) for word in ("shape", "stride")
+    }
+    words = ["divisible_by=..., shape=..."] * kinds["shape"] + ["stride=..."] * kinds["stride"]
+    return f"cute.spec({', '.join(words)})"
 
 
 def _parameter(state: Trace, leaf: Argument) -> Any:  # a Tensor, or an Int

@@ -126,6 +126,8 @@ def access(tensor: Tensor, width: int, operation: str, **more: Any) -> Access:
             found["rank"] = bare(engine.rank, "cute.mapa")
     else:
         how = f"{COPY}; x[i] is a copy in registers, cute.local_tile(x, (1,), (i,)) is the element"
+        if getattr(engine, "copied", False):  # its place in memory is not known any more
+            how = "pass the element itself, cute.local_tile(x, (1,), (i,)); x[i] is a copy of it"
         facts = {"tensor": tensor, "wanted": "gmem or smem", "how": how}
         raise refusal_here("kernel-space", operation=operation, **facts)
     if asserted:

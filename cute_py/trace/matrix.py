@@ -12,19 +12,26 @@ from cute_py.trace.lower import register
 from cute_py.trace.state import emit
 
 
-def gemm(mma: TiledMMA | MMA_Atom, acc: Tensor, a: Tensor, b: Tensor) -> None:
+def gemm(mma: TiledMMA | MMA_Atom, *fragments: Tensor) -> None:
     """Compute acc += a * b for fragments of a thread: acc (V,M,N), a (V,M) or (V,M,K), b (V,N) or
     (V,N,K).
 
+    Args:
+        mma: the tiled MMA, or an atom.
+        fragments: acc, a and b. Where all were made as fragments (`make_fragment_A`, _B or _C,
+            `partition_fragment_A`, ...), also in the orders of CuTe: A, B and C, as C++ has it; or
+            D, A, B and C, for D = A * B + C.
+
     Instructions are issued along K outermost, then along M, and along N in serpentine order, which
     reuses the fragments of a. Raises LayoutError if shapes, memory spaces or types do not fit the
-    atom.
+    atom, and for an order that contradicts what fragments were made for.
     """
     atom = mma.atom if isinstance(mma, TiledMMA) else mma
     if not isinstance(atom, MMA_Atom):
         raise refusal_here(
             "tiled-kind", operation="cute.gemm", value=mma, kind="TiledMMA or an MMA_Atom"
         )
+    acc, a, b = _in_order(fragments)
     m, n, k = extents_of_product(atom, acc, a, b, "cute.gemm")
     steps = tuple(
         (i + m * j, i + m * kk, j + n * kk)
@@ -34,6 +41,24 @@ def gemm(mma: TiledMMA | MMA_Atom, acc: Tensor, a: Tensor, b: Tensor) -> None:
     )
     d, x, y = (register(t, "cute.gemm") for t in (acc, a, b))
     emit(Mma, atom, d, x, y, steps)
+
+
+def _in_order(fragments: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Return the fragments of sums, A and B, from any order that their roles allow."""
+    roles = "".join([getattr(getattr(x, "engine", None), "role", "") or "?" for x in fragments])
+    if len(roles) == 3 and all(x in (y, "?") for x, y in zip(roles, "CAB", strict=True)):
+        return fragments
+    if roles == "ABC":
+        return fragments[2], fragments[0], fragments[1]
+    if roles != "CABC":
+        found = ", ".join(roles.replace("?", "-")) or "none"
+        raise refusal_here("operand-order", operation="cute.gemm", found=found)
+    d, a, b, c = fragments
+    if d.engine != c.engine:
+        d[...] = c
+    elif d.layout != c.layout:
+        raise refusal_here("operand-order", operation="cute.gemm", found="D over a part of C")
+    return d, a, b
 
 
 def extents_of_product(

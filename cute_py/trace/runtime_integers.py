@@ -28,8 +28,10 @@ from cute_py.plan.conditions import (
     uniformity,
 )
 from cute_py.plan.ops.control import Let, Promise, let_bounds
+from cute_py.tensor.operators import UFUNCS
 from cute_py.trace import facts
 from cute_py.trace.decided import decided
+from cute_py.trace.numpy_words import instead_of_integers
 from cute_py.trace.state import current, emit, require_choice, text_for
 
 TYPE_CHECKING = False
@@ -141,9 +143,21 @@ class Int(_RunTime):
     """
 
     __slots__ = ("scope", "value")
-    __array_ufunc__ = None
     value: SymInt
     scope: Scope
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """Answer an operator with NumPy's numbers as Python does; refuse other functions."""
+        numbers = [x.item() if getattr(x, "shape", None) == () else x for x in inputs]
+        known = UFUNCS.get(ufunc.__name__)
+        if known is None or method != "__call__" or any(hasattr(x, "dtype") for x in numbers):
+            name = ufunc.__name__
+            self._refuse(f"numpy.{name}", instead_of_integers(name))
+        return known[1](*numbers)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, named: Any) -> NoReturn:
+        name = function.__name__
+        self._refuse(f"numpy.{name}", instead_of_integers(name))
 
     def __init__(self, value: SymInt, scope: Scope) -> None:
         _set(self, "value", value)

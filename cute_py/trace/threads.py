@@ -472,10 +472,14 @@ def _printed(x: Any) -> Value:
 
 
 def assume(condition: object) -> None:
-    """Promise that a condition is true from here to the end of the block, for proofs.
+    """State that a condition is true from here to the end of the block, for proofs and checks.
 
-    Only the emulator checks it: a false promise is undefined behaviour on a GPU. `cute.assert_`
-    tests a condition in the kernel.
+    What is about sizes, strides and run-time integers of arguments alone, at the beginning of a
+    kernel (outside of branches and loops, before any `cute.return_if`), every launch tests on the
+    host, as it does the grid. Any other promise only the emulator checks: there a false one is
+    undefined behaviour on a GPU. `cute.assert_` tests a condition in the kernel.
+
+    Raises TraceError where the condition is false whatever the arguments are.
 
     >>> # in a kernel: cute.assume(n <= 4096)
     """

@@ -291,6 +291,23 @@ WORDINGS = {
         an assertion that is always false: {text}
         a condition that can be true
         check the values that are known at trace time""",
+    "operand-order": """LayoutError
+        fragments made for {found}, in this order
+        acc, a, b; or CuTe's A, B, C, or D, A, B, C, of fragments that were all made for these
+        write cute.gemm(mma, acc, a, b); another order needs fragments from partition_fragment_A,
+            _B and _C, or make_fragment_A, _B and _C""",
+    "kernel-modes": """LayoutError
+        {name} of {rank} modes
+        an array of {count}: ({modes})
+        reshape or index it before the call""",
+    "kernel-none": """LayoutError
+        None in place of an array ({modes})
+        an array: the kernel does not do without this one
+        pass it""",
+    "kernel-letters": """LayoutError
+        {modes!r} for {count} arrays
+        a word for each array, with a letter for each of its modes
+        write them by blanks: cute.assume_shapes('MK NK MN', A, B, C)""",
     "kernel-copy": """LeafTypeError
         {count} arguments, without an atom as the first
         copy(src, dst) or copy(atom, src, dst) with a Copy_Atom or TiledCopy

@@ -19,7 +19,7 @@ from tests.sampling import in_turn, quick
 @pytest.mark.parametrize(
     ("most", "things"),
     [
-        (60, (w4a16.gemm_w4a16, w4a16.fragment_order, w4a16.shuffle_weights, w4a16.choose_tile)),
+        (61, (w4a16.gemm_w4a16, w4a16.fragment_order, w4a16.shuffle_weights, w4a16.choose_tile)),
         (90, (conv2d_s4.conv2d_s4, conv2d_s4.Vectors, conv2d_s4.choose_s4, conv2d_s4.nibbles)),
     ],
 )
@@ -186,7 +186,7 @@ def test_words_for_another_tile_are_refused():
     a, d, partial = (np.zeros(shape, np.float32) for shape in ((16, 128), (16, 128), (1, 2048)))
     arrays = a.astype(np.float16), words, d, partial, np.zeros(1, np.int32)
     error = raised(lambda: w4a16.gemm_w4a16(*arrays, CONFIGS["rows"]))
-    assert error.code == "emulate-assume"
+    assert error.code == "plan-requirement"
 
 
 # -- convolution of nibbles

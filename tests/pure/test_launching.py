@@ -138,6 +138,30 @@ def test_a_grid_of_the_same_run_time_numbers_is_computed_once(gpu, monkeypatch):
 
 
 @cute.kernel
+def agreed(x, y, n: cute.s32):
+    cute.assume_shapes("N N", x, y)
+    cute.assume(n <= x.shape[0])
+    cute.launch(grid=1, block=32)
+    with cute.when(cute.thread_idx() < n):
+        y[cute.thread_idx()] = 1.0
+
+
+def test_what_a_kernel_states_of_its_arguments_is_tested_at_each_launch(gpu):
+    """By the host, for sizes and run-time numbers: nothing is launched where it is false."""
+    plan, shorter = plan_of(agreed, X, X, 1), Array((992,))
+    cute.run(plan, X, X, 1000)
+    for arrays, n in (
+        ((X, shorter), 1),
+        ((shorter, X), 1),
+        ((X, X), 1001),
+        ((shorter, shorter), 993),
+    ):
+        assert "is false" in refused("plan-requirement", plan, *arrays, n)
+    cute.run(plan, shorter, shorter, 992)
+    assert len(gpu.raw.launches) == 2
+
+
+@cute.kernel
 def paired(x, n: cute.s32):
     cute.launch(grid=n, block=32, cluster=2)
     x[cute.thread_idx()] = 1.0

@@ -74,6 +74,12 @@ def waiting(x):
     cute.syncwarp()
 
 
+@cute.kernel
+def agreed(x, y):
+    cute.launch(grid=1, block=32)
+    cute.assume(x.shape[0] == y.shape[0])
+
+
 def reread(old, new):
     """Return a plan that went through text, one part of it replaced."""
     text = dumps(cute.trace(waiting, X))
@@ -224,6 +230,9 @@ plan-integer: a number among the integers of a kernel has more than 64 bits
 plan-unsigned: a run-time number is too large for the signed integers of a kernel
     - emulated(2**63)
     + emulated(2**63 - 1)
+plan-requirement: arguments are not what a kernel states of them by `cute.assume`
+    - agreed(X, X[:8])
+    + agreed(X, X)
 plan-op: an op of a plan that was loaded or built by hand is malformed
     - reread('"warp"', '"grid"')
     + reread('"warp"', '"block"')

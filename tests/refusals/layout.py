@@ -38,6 +38,11 @@ def symbolic():
 
 
 ROWS = """
+leaf-slice: a slice or dots are given as an index
+    - ROW(slice(None), 0)
+    - ROW(slice(1, 3), 0)  # given 1:3
+    - ROW(..., 0)  # given ...
+    + ROW(cute._, 0)
 leaf-type: a leaf, index or number is a bool, a float, text or anything else that is not an integer
     - Layout(4.0)
     - sym("M", multiple_of=2.0)  # sym: given 2.0 (float)
@@ -121,6 +126,7 @@ coordinate-profile: a coordinate nests finer than, or across, the shape
     + ROW(1, 2)
 coordinate-range: a coordinate or index is negative or outside of the shape
     - ROW(4, 0)
+    - ROW(-1, 0)  # n - 1 is the last entry
     + ROW(3, 0)
 mode-range: an index names a mode that the layout does not have
     - cute.get(ROW, 2)

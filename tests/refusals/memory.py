@@ -315,6 +315,31 @@ def tiled_kind(h):
     cute.gemm("SM80_16x8x16_F32F16F16F32_TN", *fragments())  # wrong
 
 
+def operand_order(h):
+    """fragments are given to `cute.gemm` in an order that contradicts what they were made for"""
+    acc, a, b = fragments()
+    # right: cute.gemm(MMA, acc, a, b)
+    cute.gemm(MMA, a, b, acc)  # wrong
+
+
+def kernel_modes(a):
+    """an array has another number of modes than a kernel states"""
+    # right: cute.assume_shapes("MN", a)
+    cute.assume_shapes("MNK", a)  # wrong
+
+
+def kernel_none(a):
+    """None is given for an array that a kernel needs"""
+    # right: cute.assume_shapes("MN N?", a, None)
+    cute.assume_shapes("MN N", a, None)  # wrong
+
+
+def kernel_letters(x, f):
+    """`cute.assume_shapes` has not a word for each array"""
+    # right: cute.assume_shapes("M M", x, f)
+    cute.assume_shapes("M", x, f)  # wrong
+
+
 def kernel_fragment(h):
     """`cute.gemm` is given something other than a fragment"""
     # right: cute.gemm(MMA.atom, *fragments())
@@ -324,10 +349,9 @@ def kernel_fragment(h):
 
 def operand_shape(h):
     """the fragments of a product do not match each other or the atom"""
-    # right: acc, a, b = fragments()
-    acc, a, _b = fragments()  # wrong
-    # right: cute.gemm(MMA, acc, a[_, _, 0], b[_, _, 0])
-    cute.gemm(MMA, acc, a, a)  # wrong  # here
+    acc, a, b = fragments()
+    b = cute.make_rmem_tensor(a.layout, "f16")  # wrong
+    cute.gemm(MMA, acc, a, b)  # here
 
 
 def kernel_operand_type(h):

@@ -8,7 +8,7 @@ import numpy as np
 
 import cute_py as cute
 from cute_py.cli.main import main as command
-from cute_py.kernels import fused_attention
+from cute_py.kernels import fused_attention, histogram
 from cute_py.kernels.config import choose_config
 from cute_py.kernels.implicit_gemm import Conv2d
 from cute_py.ops import gemm
@@ -53,6 +53,9 @@ config-types: no instruction multiplies the two types
         f32*f32"
 config-bits: rows of elements below a byte do not start at whole bytes
     * choose dtype="b1", mode="1", bits="4"
+kernel-argument: an argument of a kernel of `cute_py.kernels` is not what its docstring says
+    - histogram.histogram(np.zeros(64, np.float32), np.zeros(8, np.int32), 8, 4)
+    + histogram.histogram(np.zeros(64, np.uint8), np.zeros(8, np.int32), 8, 4)
 gemm-config: the parts of a configuration do not fit each other or the operands
     - gemm(square, square, config="stages=1")
     - gemm(square, square, config=choose_config(3, 3, 3, "f32", ("MN", "MN")))  # required:

@@ -42,6 +42,7 @@ from cute_py.plan.plan import (
     limits,
     multiplier,
 )
+from cute_py.plan.requirements import Requirements
 from cute_py.plan.walk import arrays, every
 
 if TYPE_CHECKING:
@@ -72,9 +73,11 @@ class Launcher:
         grid, counts = compiled.plan.launch.grid, compiled.plan.launch.counts
         divisors, tables = compiled.plan.launch.divisors, compiled.plan.launch.tables
         found = (*grid, *counts, *divisors, *[x for row in tables for x in row])
+        self.required = Requirements(compiled.plan)
         self.sizes = sorted({s.name for x in found for s in symbols_of(terms_of(x))})
         blocks = together([tree(x) for x in found])
         self.blocks = function(self.sizes, blocks, FUNCTIONS)  # of sizes and run-time numbers
+        computed_with = {*self.sizes, *self.required.names}
         self.parameters = parameters(compiled.plan)
         self.kinds = words_of(self.parameters, tables)
         params = compiled.plan.params
@@ -82,7 +85,7 @@ class Launcher:
         self.maps = [(place[x.tensor], x) for x in TensorMaps(compiled.plan).names]
         # run-time numbers that the host computes with, by the index of their value
         self.numbers = {place[p.name]: p.name for p in params
-                        if isinstance(p, ScalarParam) and p.name in self.sizes}  # fmt: skip
+                        if isinstance(p, ScalarParam) and p.name in computed_with}  # fmt: skip
         self.arrays = [(place[p.name], p, list(map(limits, (*p.shape, *p.stride))))
                        for p in params if isinstance(p, TensorParam)]  # fmt: skip
         self.extents = [x for _i, p, _bounds in self.arrays for x in _names(p)]
@@ -217,14 +220,13 @@ class Launcher:
         plan, count = self.compiled.plan, len(self.compiled.plan.launch.counts)
         rows = count + len(plan.launch.divisors)
         numbers = self.numbers
-        sizes = {name: env[name] for name in self.sizes if name in env}
 
         def host(values: Sequence[Any]) -> tuple[Grid, list[int]]:
-            x, y, z, *found = self.blocks(
-                **sizes, **{n: int(values[i]) for i, n in numbers.items()}
-            )
+            given = {**env, **{n: int(values[i]) for i, n in numbers.items()}}
+            x, y, z, *found = self.blocks(**{name: given[name] for name in self.sizes})
             plan.launch.require_counts(plan.name, found[:count])
             require_grid(self.driver, self.compiled, self.device, (x, y, z))
+            self.required.test(given)
             if self.room is not None:
                 require_room(self.compiled, x * y * z, self.room)
             computed = [_wrapped(n) for n in found[count:]]

@@ -11,7 +11,7 @@ from cute_py.errors import refusal
 from cute_py.layout import AbstractF2, tuples
 from cute_py.layout.bits import gf2
 from cute_py.layout.bits.f2 import images
-from cute_py.layout.coords import check_coordinate, crd2idx
+from cute_py.layout.coords import check_coordinate, crd2idx, inside
 from cute_py.layout.modes import slice_, with_zeros
 from cute_py.layout.tuples import canonical, has_underscore, is_underscore, leaves, show
 from cute_py.records import Value
@@ -116,6 +116,7 @@ class F2Layout(Value, AbstractF2):
                 value=index,
                 mode=(),
                 size=self.size(),
+                how=inside(index),
             )
         return self.offset ^ gf2.apply(self.bases, index)
 

@@ -29,7 +29,6 @@ def control(x, x_shape0):
     tid = thread_index()
     bid_x, bid_y, bid_z = block_index()
     v0 = int64(0)
-    pass  # line 16  promise 32 <= x_shape0
     v0 = int64(value_0(tid))  # line 17  v0 := tid
     while True:  # line 18  while n0 < 40
         n0 = v0  # line 18  n0 = var(v0)

@@ -48,29 +48,29 @@ def reduce_rows(A, A_shape0, A_shape1, A_stride0, out, out_shape0):
     r11 = undefined(1)
     r13 = undefined(4)
     r14 = undefined(1)
-    r0 = fill_0(r0)  # line 82  r0[0] = 0.0
+    r0 = fill_0(r0)  # line 102  r0[0] = 0.0
     A_at = begin_0(A_stride0, bid_x, tid, A)
-    for k0 in range(int32(value_0(tid)), int32(value_1(A_shape1)), int32(128)):  # line 47  for k0 in tid .. A_sha ...
-        x0, A_at = load_0(A_stride0, bid_x, k0, A, A_at, x0)  # line 48  x0[0] = load A[A_stride0*bid_x+k0 + [0]]
-        r1 = map_copy_0(x0)  # line 48  r1[0] = copy.f32(x0[0])
-        r2 = map_add_0(r0, r1)  # line 76  r2[0] = add.f32(r0[0], r1[0])
-        r0 = map_copy_1(r0, r2)  # line 48  r0[0] = copy.f32(r2[0])
+    for k0 in range(int32(value_0(tid)), int32(value_1(A_shape1)), int32(128)):  # line 50  for k0 in tid .. A_sha ...
+        x0, A_at = load_0(A_stride0, bid_x, k0, A, A_at, x0)  # line 51  x0[0] = load A[A_stride0*bid_x+k0 + [0]]
+        r1 = map_copy_0(x0)  # line 51  r1[0] = copy.f32(x0[0])
+        r2 = map_add_0(r0, r1)  # line 96  r2[0] = add.f32(r0[0], r1[0])
+        r0 = map_copy_1(r0, r2)  # line 51  r0[0] = copy.f32(r2[0])
         A_at = advance_0(A_at)
-    r3 = shuffle_bfly_0(r0, r3)  # line 125  shuffle bfly r3[0] r0[0] 16 32
-    r4 = map_add_1(r0, r3)  # line 125  r4[0] = add.f32(r0[0], r3[0])
-    r5 = shuffle_bfly_1(r4, r5)  # line 125  shuffle bfly r5[0] r4[0] 8 32
-    r6 = map_add_2(r4, r5)  # line 125  r6[0] = add.f32(r4[0], r5[0])
-    r7 = shuffle_bfly_2(r6, r7)  # line 125  shuffle bfly r7[0] r6[0] 4 32
-    r8 = map_add_3(r6, r7)  # line 125  r8[0] = add.f32(r6[0], r7[0])
-    r9 = shuffle_bfly_3(r8, r9)  # line 125  shuffle bfly r9[0] r8[0] 2 32
-    r10 = map_add_4(r8, r9)  # line 125  r10[0] = add.f32(r8[0], r9[0])
-    r11 = shuffle_bfly_4(r10, r11)  # line 125  shuffle bfly r11[0] r10[0] 1 32
-    r12 = map_add_5(r10, r11)  # line 125  r12[0] = add.f32(r10[0], r11[0])
-    if holds_0(tid):  # line 114  if tid%32 == 0 (thread)
-        store_0(tid, smem, r12)  # line 115  store s0[tid//32 + [0]] = r12[0]
-    barrier_0()  # line 116  barrier block sync
-    r13 = load_1(smem, r13)  # line 118  r13[0:4] = load s0[0 + [0]] x4
-    r14 = reduce_add_0(r13, r14)  # line 134  reduce add r14[0] r13[0:4]
-    if holds_1(tid):  # line 50  if tid == 0 (thread)
-        r15 = map_copy_2(r14)  # line 51  r15[0] = copy.f32(r14[0])
-        store_1(bid_x, out, r15)  # line 51  store out[bid_x + [0]] = r15[0]
+    r3 = shuffle_bfly_0(r0, r3)  # line 146  shuffle bfly r3[0] r0[0] 16 32
+    r4 = map_add_1(r0, r3)  # line 146  r4[0] = add.f32(r0[0], r3[0])
+    r5 = shuffle_bfly_1(r4, r5)  # line 146  shuffle bfly r5[0] r4[0] 8 32
+    r6 = map_add_2(r4, r5)  # line 146  r6[0] = add.f32(r4[0], r5[0])
+    r7 = shuffle_bfly_2(r6, r7)  # line 146  shuffle bfly r7[0] r6[0] 4 32
+    r8 = map_add_3(r6, r7)  # line 146  r8[0] = add.f32(r6[0], r7[0])
+    r9 = shuffle_bfly_3(r8, r9)  # line 146  shuffle bfly r9[0] r8[0] 2 32
+    r10 = map_add_4(r8, r9)  # line 146  r10[0] = add.f32(r8[0], r9[0])
+    r11 = shuffle_bfly_4(r10, r11)  # line 146  shuffle bfly r11[0] r10[0] 1 32
+    r12 = map_add_5(r10, r11)  # line 146  r12[0] = add.f32(r10[0], r11[0])
+    if holds_0(tid):  # line 135  if tid%32 == 0 (thread)
+        store_0(tid, smem, r12)  # line 136  store s0[tid//32 + [0]] = r12[0]
+    barrier_0()  # line 137  barrier block sync
+    r13 = load_1(smem, r13)  # line 139  r13[0:4] = load s0[0 + [0]] x4
+    r14 = reduce_add_0(r13, r14)  # line 155  reduce add r14[0] r13[0:4]
+    if holds_1(tid):  # line 53  if tid == 0 (thread)
+        r15 = map_copy_2(r14)  # line 54  r15[0] = copy.f32(r14[0])
+        store_1(bid_x, out, r15)  # line 54  store out[bid_x + [0]] = r15[0]

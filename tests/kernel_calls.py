@@ -1,0 +1,715 @@
+"""A small call of each kernel of `cute_py.kernels`, and what it should give: for contradictions."""
+
+import importlib
+import pkgutil
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+import cute_py as cute
+import cute_py.kernels
+from cute_py.calls.arrays import TypedArray
+from cute_py.kernels import (
+    arrays,
+    conv2d_s4,
+    copy,
+    flash_attention,
+    fused_attention,
+    implicit_gemm,
+    layer_norm,
+    w4a16,
+)
+from cute_py.kernels.activations import ACTIVATIONS
+from cute_py.kernels.config import choose
+from cute_py.kernels.elementwise import function_of, tile_copy_of
+from cute_py.kernels.epilogue import Epilogue
+from cute_py.kernels.gemm_04_double_buffer import choose as choose_loads
+from cute_py.kernels.transpose import SWIZZLED
+from tests.hopper_family import row
+
+M, N, K = 33, 24, 40  # no extent is that of another mode
+
+
+def kernels():
+    """Return all public kernels, by "module.name"."""
+    found = {}
+    for each in pkgutil.iter_modules(cute_py.kernels.__path__):
+        module = importlib.import_module(f"cute_py.kernels.{each.name}")
+        for name, x in vars(module).items():
+            here = isinstance(x, cute.Kernel) and x.function.__module__ == module.__name__
+            if here and not name.startswith("_"):
+                found[f"{each.name}.{name}"] = x
+    return found
+
+
+KERNELS = kernels()
+CALLS = {}
+
+
+@dataclass
+class Call:
+    """A call, and what it gives.
+
+    Attributes:
+        kernel: its name in `KERNELS`.
+        arguments: by name, in order.
+        wanted: a function of the arguments that returns the results by name, in f64; it raises
+            where they contradict each other.
+        error: how far a result may be from that.
+        values: the arguments that hold indices or sizes, and more than the greatest of them.
+    """
+
+    kernel: str
+    arguments: dict[str, Any]
+    wanted: Any
+    error: float = 0.0
+    values: dict[str, int] = None
+
+    def run(self, **changed):
+        """Run the kernel with some arguments changed; return all."""
+        given = {name: copied(x) for name, x in {**self.arguments, **changed}.items()}
+        KERNELS[self.kernel](*self.given(given))
+        return given
+
+    def given(self, arguments):
+        """Return what the kernel takes."""
+        return list(arguments.values())
+
+
+def copied(x):
+    """Return an argument with memory of its own, with the same strides."""
+    if isinstance(x, np.ndarray):
+        held = np.empty(sum((n - 1) * d for n, d in zip(x.shape, x.strides, strict=True))
+                        + x.itemsize, np.uint8)  # fmt: skip
+        new = np.ndarray(x.shape, x.dtype, held, strides=x.strides)
+        new[...] = x
+        return new
+    if isinstance(x, TypedArray):
+        return cute.typed(copied(x.array), x.dtype, x.packed)
+    return x
+
+
+def plain(x):
+    """Return the numbers of an argument in f64."""
+    if isinstance(x, TypedArray):
+        if x.packed:
+            words = np.ascontiguousarray(x.array)
+            values = cute.unpack(words.ravel(), x.dtype).astype(np.float64)
+            return values.reshape(*words.shape[:-1], -1)
+        x = x.array
+    return np.asarray(x).astype(np.float64)
+
+
+def same(*extents):
+    """Require that extents agree."""
+    if any(x != extents[0] for x in extents):
+        raise ValueError(f"{extents} differ")
+
+
+def numbers(*shape, dtype=np.float32, seed=0):
+    """Return small integers."""
+    return np.random.default_rng(seed + sum(shape)).integers(-4, 5, shape).astype(dtype)
+
+
+def blank(*shape, dtype=np.float32):
+    """Return an array of what no test expects."""
+    return np.full(shape, np.nan if np.dtype(dtype).kind == "f" else -77, dtype)
+
+
+def call(name, error=0.0, values=None, of=None):
+    """Decorate a function that returns (arguments, wanted) of a call."""
+    kind = of or Call
+
+    def keep(make):
+        CALLS[name] = lambda: kind(name, *make(), error, values or {})
+        return make
+
+    return keep
+
+
+# -- memory
+
+
+def _copied(A, B, **_rest):
+    same(A.shape, B.shape)
+    assert A.ndim == 2
+    return {"B": plain(A)}
+
+
+@call("copy.copy_elements")
+def _():
+    return {"A": numbers(M, N), "B": blank(M, N)}, _copied
+
+
+@call("copy.copy_tiles")
+def _():
+    a, b = numbers(M, N), blank(M, N)
+    return {"A": a, "B": b, "copy": arrays.tile_copy((32, 32), 128, a, b)}, _copied
+
+
+@call("copy.copy_vectors")
+def _():
+    a, b = numbers(M, N), blank(M, N)
+    tile, how = copy.choose(a, b)
+    return {"A": a, "B": b, "tile": tile, "copy": how}, _copied
+
+
+def _transposed(A, B, **_rest):
+    assert A.ndim in (2, 3)
+    same(A.swapaxes(0, 1).shape, B.shape)
+    return {"B": plain(A).swapaxes(0, 1)}
+
+
+@call("transpose.transpose_naive")
+def _():
+    return {"A": numbers(M, N), "B": blank(N, M)}, _transposed
+
+
+@call("transpose.transpose_shared")
+def _():
+    return {"A": numbers(M, N, 2), "B": blank(N, M, 2), "layout": SWIZZLED}, _transposed
+
+
+@call("transpose.transpose_vectors")
+def _():
+    return {"A": numbers(36, N), "B": blank(N, 36), "threads": 256}, _transposed
+
+
+# -- rows
+
+_SUMS = {"add": np.add, "max": np.maximum, "min": np.minimum, "mul": np.multiply}
+
+
+def _reduced(A, out, fn="add", kept=1, **_rest):
+    rows = plain(A)
+    assert 1 <= kept < rows.ndim
+    wanted = _SUMS[fn].reduce(rows.reshape(*rows.shape[:kept], -1), -1)
+    if out.ndim == kept + 1:  # by parts
+        flat = rows.reshape(*rows.shape[:kept], -1, order="F")
+        each = -(-flat.shape[-1] // out.shape[-1])
+        parts = [flat[..., i * each : (i + 1) * each] for i in range(out.shape[-1])]
+        wanted = np.stack([_SUMS[fn].reduce(part, -1) for part in parts], -1)
+    same(wanted.shape, out.shape)
+    return {"out": wanted}
+
+
+@call("reduce.reduce_rows")
+def _():
+    given = {"A": numbers(5, M, N), "out": blank(5, M), "fn": "add", "kind": None, "kept": 2}
+    return {**given, "threads": 64}, _reduced
+
+
+@call("reduce.row_reduce")
+def _():
+    a = numbers(M, N)
+    tile, how = arrays.row_copy(a, rows=4)
+    return {"A": a, "out": blank(M), "tile": tile, "copy": how, "fn": "add"}, _reduced
+
+
+@call("reduce.reduce_columns")
+def _():
+    a = np.asfortranarray(numbers(M, N))
+    given = {"A": a, "out": blank(M), "fn": "max", "kind": "f32", "kept": 1, "threads": 64}
+    return given, _reduced
+
+
+def _softmax(A, B, **_rest):
+    same(A.shape, B.shape)
+    assert A.ndim > 1
+    x = plain(A)
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return {"B": e / e.sum(-1, keepdims=True)}
+
+
+@call("softmax.softmax", 1e-3)
+def _():
+    return {"A": numbers(M, 3, N), "B": blank(M, 3, N), "threads": 64}, _softmax
+
+
+@call("softmax.softmax_columns", 1e-3)
+def _():
+    made = (np.asfortranarray(x) for x in (numbers(M, N), blank(M, N)))
+    return {**dict(zip("AB", made, strict=True)), "threads": 64}, _softmax
+
+
+def _softmax_2(A, B, **_rest):
+    assert A.ndim == 2
+    return _softmax(A, B)
+
+
+@call("softmax.row_softmax", 1e-3)
+def _():
+    a, b = numbers(M, N), blank(M, N)
+    tile, how = arrays.row_copy(a, b, rows=4)
+    return {"A": a, "B": b, "tile": tile, "copy": how}, _softmax_2
+
+
+def _normalized(A, weight, bias, B, eps, **_rest):
+    same(A.shape, B.shape)
+    (_rows, n) = A.shape
+    weight, bias = (
+        np.full(n, d, np.float64) if x is None else plain(x) for x, d in ((weight, 1), (bias, 0))
+    )
+    same((n,), weight.shape, bias.shape)
+    return {"B": layer_norm.reference(plain(A), weight, bias, eps)}
+
+
+def _norm():
+    a, weight, bias = numbers(M, N), numbers(N), numbers(N, seed=1)
+    return {"A": a, "weight": weight, "bias": bias, "B": blank(M, N), "eps": 1e-3}
+
+
+@call("layer_norm.layer_norm", 2e-2)
+def _():
+    given = _norm()
+    tile, how = arrays.row_copy(given["A"], given["B"])
+    return {**given, "tile": tile, "copy": how}, _normalized
+
+
+@call("layer_norm.layer_norm_long", 2e-2)
+def _():
+    return _norm(), _normalized
+
+
+def _relu(X, G, Y, **_rest):
+    same(X.shape, Y.shape)
+    assert X.ndim == 2
+    assert X.shape[0] == 1
+    assert G is None
+    return {"Y": np.maximum(plain(X), 0)}
+
+
+@call("elementwise.elementwise")
+def _():
+    how = tile_copy_of((cute.f32, cute.f32), (4, 4), 1)
+    function = function_of(ACTIVATIONS["relu"], False, (cute.f32,))
+    given = {"X": numbers(1, 301), "G": None, "Y": blank(1, 301), "function": function}
+    return {**given, "copy": how}, _relu
+
+
+def _counted(x, counts, bins, **_rest):
+    same(counts.shape, (bins,))
+    assert x.ndim == 1
+    assert x.dtype.kind in "iu"
+    return {"counts": np.bincount(plain(x).astype(int), minlength=bins).astype(np.float64)}
+
+
+@call("histogram.histogram", values={"x": 64})
+def _():
+    x = np.random.default_rng(0).integers(0, 64, 500).astype(np.uint8)
+    return {"x": x, "counts": np.zeros(64, np.int32), "bins": 64, "width": 4}, _counted
+
+
+# -- products
+
+
+def _product(A, B, C=None, D=None, **_rest):
+    out = "C" if D is None else "D"
+    (m, k), (n, k_b), result = A.shape, B.shape, C if D is None else D
+    same(k, k_b)
+    same((m, n), result.shape)
+    return {out: plain(A) @ plain(B).T}
+
+
+def _operands(dtype=np.float16, out=np.float32, k=K):
+    return {"A": numbers(M, k, dtype=dtype), "B": numbers(N, k, dtype=dtype, seed=1),
+            "C": blank(M, N, dtype=out)}  # fmt: skip
+
+
+def _with_config(given, *size, **how):
+    return {**given, "cfg": choose(given["A"], given["B"], *size, **how)}
+
+
+@call("gemm_01_naive.gemm_naive")
+def _():
+    return _operands(np.float32), _product
+
+
+@call("gemm_02_shared.gemm_shared")
+def _():
+    return _operands(np.float32), _product
+
+
+@call("gemm_03_registers.gemm_registers")
+def _():
+    return _operands(np.float32), _product
+
+
+@call("gemm_04_double_buffer.sgemm_128x128")
+def _():
+    given = _operands(np.float32)
+    return {**given, "loads": choose_loads(given["A"], given["B"])}, _product
+
+
+PLAIN = {"ldmatrix": False, "asynchronous": False}
+
+
+@call("gemm_05_tensor_core.gemm_tensor_core")
+def _():
+    return _with_config(_operands(), (64, 64), 2, **PLAIN), _product
+
+
+@call("gemm_06_ldmatrix.gemm_ldmatrix")
+def _():
+    return _with_config(_operands(), (64, 64), 2, asynchronous=False), _product
+
+
+@call("gemm_07_multistage.gemm_multistage")
+def _():
+    return _with_config(_operands(), (64, 64)), _product
+
+
+def _finished(A, B, C, D, bias, alpha, beta, **_rest):
+    result = alpha * _product(A, B, C)["C"]
+    same(result.shape, D.shape, C.shape)
+    if bias is not None:
+        same(bias.shape, result.shape[1:])
+    return {"D": result + beta * plain(C) + (0 if bias is None else plain(bias))}
+
+
+@call("gemm_08_epilogue.gemm_epilogue")
+def _():
+    given = _operands()
+    c, d, bias = numbers(M, N, seed=2), given.pop("C"), numbers(N, seed=3)
+    cfg = choose(given["A"], given["B"], (64, 64), outputs=(c, d))
+    return {**given, "C": c, "D": d, "bias": bias, "alpha": 2.0, "beta": 3.0, "cfg": cfg}, _finished
+
+
+def _hopper(tile, name="C", **more):
+    given = _operands()
+    given[name] = blank(M, N, dtype=np.float16 if name == "D" else np.float32)
+    if name == "D":
+        del given["C"]
+    return {**given, **more, "tile": tile}, _product
+
+
+@call("gemm_09_tma_wgmma.gemm_tma")
+def _():
+    return _hopper((64, 64, 64))
+
+
+@call("gemm_10_warp_specialised.gemm_warp_specialised")
+def _():
+    return _hopper((128, 64, 64))
+
+
+@call("gemm_11_persistent.gemm_persistent")
+def _():
+    return _hopper((128, 64, 64), "D", blocks=2)
+
+
+@call("gemm_12_ping_pong.gemm_ping_pong")
+def _():
+    return _hopper((64, 64, 64), "D", blocks=2)
+
+
+def _batched(A, B, C, bias, D, alpha, beta, epilogue, **_rest):
+    x, y, d = (v[..., None] if v.ndim == 2 else v for v in (plain(A), plain(B), plain(D)))
+    assert x.shape[2] in (1 if A.ndim == 2 else d.shape[2], d.shape[2])
+    assert y.shape[2] in (1 if B.ndim == 2 else d.shape[2], d.shape[2])
+    same(x.shape[1], y.shape[1])
+    same((x.shape[0], y.shape[0]), d.shape[:2])
+    many = np.ones((1, 1, d.shape[2]))
+    total = alpha * np.einsum("mkl,nkl->mnl", x * many, y * many)
+    if epilogue.source:
+        assert C is not None
+        same(C.shape, D.shape)
+        total = total + beta * plain(C).reshape(d.shape)
+    if epilogue.bias:
+        same(bias.shape, (d.shape[1],))
+        total = total + plain(bias)[:, None]
+    return {"D": total.reshape(D.shape)}
+
+
+def _gemm(kind=np.float16, result=np.float32):
+    given = {"A": numbers(2, M, K, dtype=kind).transpose(1, 2, 0),
+             "B": numbers(2, N, K, dtype=kind, seed=1).transpose(1, 2, 0),
+             "C": numbers(2, M, N, dtype=result, seed=2).transpose(1, 2, 0),
+             "bias": numbers(N, dtype=result, seed=3),
+             "D": blank(2, M, N, dtype=result).transpose(1, 2, 0)}  # fmt: skip
+    return given | {"alpha": 2.0, "beta": 3.0}, Epilogue("f32", True, True, True)
+
+
+@call("gemm.gemm")
+def _():
+    given, last = _gemm()
+    a, b, d = (given[x][..., 0] for x in "ABD")
+    config = choose(a, b, (64, 64), outputs=(d,))
+    return {**given, "config": config, "epilogue": last}, _batched
+
+
+@call("gemm_sm90.gemm_cooperative")
+def _():
+    given, last = _gemm(np.float16, np.float16)
+    config = row("f16", 64, 64, 1)
+    return {**given, "blocks": 2, "band": 1, "config": config, "epilogue": last}, _batched
+
+
+@call("gemm_sm90.gemm_pingpong")
+def _():
+    given, last = _gemm(np.float16, np.float16)
+    config = row("f16", 64, 64, 1, "pingpong")
+    return {**given, "blocks": 2, "band": 1, "config": config, "epilogue": last}, _batched
+
+
+def _split(A, B, C, turns, splits, cfg, **_rest):
+    assert splits >= 1
+    same(turns.shape, tuple(-(-n // t) for n, t in zip(C.shape, cfg.tile, strict=False)))
+    return {**_product(A, B, C), "turns": np.zeros(turns.shape)}
+
+
+@call("splitk_serial.gemm_splitk", values={"turns": 5})
+def _():
+    given, cfg = _operands(), None
+    cfg = choose(given["A"], given["B"], (64, 64), 2, **PLAIN)
+    return {**given, "turns": np.zeros((1, 1), np.int32), "splits": 2, "cfg": cfg}, _split
+
+
+def _shared(A, B, C, partial, flags, cfg, **_rest):
+    same(partial.shape, (*flags.shape, cfg.tile[0] * cfg.tile[1]))
+    return {**_product(A, B, C), "flags": np.zeros(flags.shape)}
+
+
+@call("stream_k.gemm_stream_k")
+def _():
+    given = _with_config(_operands(k=136), (64, 64))
+    cfg = given.pop("cfg")
+    sums = {"partial": np.zeros((3, 64 * 64), np.float32), "flags": np.zeros(3, np.int32)}
+    return {**given, **sums, "cfg": cfg}, _shared
+
+
+@call("w4a16.gemm_w4a16")
+def _():
+    cfg, rng = w4a16.choose_tile(10, "f16"), np.random.default_rng(0)
+    w, scales = rng.integers(-8, 8, (N, 200)), np.full((N, 2), 2, np.float16)
+    dense = w * scales.astype(float).repeat(128, 1)[:, :200]
+    words = w4a16.shuffle_weights(w, scales, 128, cfg)
+
+    def wanted(A, W, D, partial, flags, cfg):
+        same(W.shape, words.shape)
+        assert (plain(W) == plain(words)).all()
+        same(partial.shape, (*flags.shape, cfg.tile[0] * cfg.tile[1]))
+        same(A.shape[0], D.shape[0])
+        full = np.zeros((128, 256))  # whole tiles, as W has them
+        full[:N, :200] = dense
+        return {"D": plain(A) @ full[: D.shape[1], : A.shape[1]].T}
+
+    a, d = numbers(10, 200, dtype=np.float16), blank(10, N)
+    sums = {"partial": np.zeros((2, 16 * 128), np.float32), "flags": np.zeros(2, np.int32)}
+    return {"A": a, "W": words, "D": d, **sums, "cfg": cfg}, wanted
+
+
+def _of_groups(A, B, C, sizes, starts, **_rest):
+    same(sizes.shape, starts.shape)
+    same(sizes.shape[1], 3)
+    assert A.ndim == B.ndim == C.ndim == 1
+    result = plain(C) * np.nan
+    a, b = plain(A), plain(B)
+    for (m, n, k), (p, q, r) in zip(sizes.astype(int), starts.astype(int), strict=True):
+        x, y = a[p : p + m * k].reshape(m, k), b[q : q + n * k].reshape(n, k)
+        result[r : r + m * n].reshape(m, n)[...] = x @ y.T
+    return {"C": result}
+
+
+@call("grouped.gemm_grouped", values={"sizes": 400, "starts": 4000})
+def _():
+    sizes = np.array([(M, N, K), (5, 9, 16)], np.int32)
+    ends = np.array([[M * K, N * K, M * N]])
+    starts = np.concatenate([np.zeros((1, 3), int), ends]).astype(np.int32)
+    a, b = (numbers(n, dtype=np.float16) for n in (M * K + 80, N * K + 144))
+    cfg = choose(np.zeros((8, 8), a.dtype), np.zeros((8, 8), a.dtype), (64, 64))
+    given = {"A": a, "B": b, "C": blank(M * N + 45), "sizes": sizes, "starts": starts}
+    return {**given, "blocks": 2, "cfg": cfg}, _of_groups
+
+
+class OfTables(Call):
+    """A call whose first arguments are tables of one array."""
+
+    def given(self, arguments):
+        """Return what the kernel takes."""
+        return [cute.TensorArray([x]) if name in "ABC" else x for name, x in arguments.items()]
+
+
+@call("gemm_array.gemm_array", of=OfTables)
+def _():
+    given = _with_config(_operands(), (64, 64))
+    cfg = given.pop("cfg")
+
+    def wanted(A, B, C, M, N, cfg):
+        assert C.shape[0] <= M
+        assert C.shape[1] <= N
+        return _product(A, B, C)
+
+    return {**given, "M": M, "N": N, "cfg": cfg}, wanted
+
+
+def _scattered(A, B, D, sources, targets, **_rest):
+    same(A.shape[1], B.shape[1])
+    same(D.shape[1], B.shape[0])
+    same(sources.shape, targets.shape)
+    result = plain(D)
+    result[plain(targets).astype(int)] = plain(A)[plain(sources).astype(int)] @ plain(B).T
+    return {"D": result}
+
+
+@call("gemm_gathered.gemm_gathered", values={"sources": 33, "targets": 30})
+def _():
+    given = _operands()
+    rng = np.random.default_rng(0)
+    rows = {"sources": rng.integers(0, M, 20), "targets": rng.permutation(30)[:20]}
+    cfg = choose(given["A"], given["B"], (64, 64))
+    return {"A": given["A"], "B": given["B"], "D": np.zeros((30, N), np.float32), **rows,
+            "cfg": cfg}, _scattered  # fmt: skip
+
+
+CONV = implicit_gemm.Conv2d((3, 3), (1, 2), (2, 1), (1, 2))
+
+
+@call("implicit_gemm.conv2d_fprop")
+def _():
+    x, f = numbers(2, 9, 8, 32, dtype=np.float16), numbers(24, 288, dtype=np.float16)
+    y = blank(2, *CONV.extents(9, 8), 24)
+
+    def wanted(X, F, Y, conv, cfg):
+        (k, e), c = F.shape, X.shape[3]
+        same(e, 9 * c)
+        same(Y.shape, (X.shape[0], *conv.extents(*X.shape[1:3]), k))
+        return {"Y": implicit_gemm.reference(plain(X), plain(F).reshape(k, 3, 3, c), conv)}
+
+    return {"X": x, "F": f, "Y": y, "conv": CONV, "cfg": choose(f, f, (64, 64))}, wanted
+
+
+@call("conv2d_s4.conv2d_s4")
+def _():
+    rng = np.random.default_rng(0)
+    x, f = rng.integers(-8, 8, (1, 9, 8, 32)), rng.integers(-8, 8, (24, 3, 3, 32))
+    shape = 1, *CONV.extents(9, 8), 24
+    z, y = conv2d_s4.nibbles(rng.integers(-8, 8, shape)), conv2d_s4.nibbles(np.zeros(shape, int))
+
+    def wanted(X, F, Z, Y, alpha, beta, conv, cfg):
+        x, f, y = map(plain, (X, F, Y))
+        same(x.shape[3], f.shape[3])
+        same(f.shape[1:3], conv.filter)
+        result = alpha * implicit_gemm.reference(x, f, conv)
+        if Z is not None:
+            same(Z.array.shape, Y.array.shape)
+            result = result + beta * plain(Z)
+        same(result.shape, y.shape)
+        return {"Y": np.clip(np.rint(result), -8, 7)}
+
+    given = {"X": conv2d_s4.nibbles(x), "F": conv2d_s4.nibbles(f), "Z": z, "Y": y}
+    cfg = conv2d_s4.choose_s4((64, 64, 128))
+    return {**given, "alpha": 2.0**-7, "beta": 1.0, "conv": CONV, "cfg": cfg}, wanted
+
+
+# -- attention
+
+
+@call("flash_attention.flash_attention", 5e-2)
+def _():
+    q, k, v = (numbers(1, 2, n, 32, dtype=np.float16, seed=s) for s, n in enumerate((19, 26, 26)))
+
+    def wanted(Q, K, V, O, scale, cfg, causal):  # noqa: E741
+        same(Q.shape[:2], K.shape[:2], V.shape[:2])
+        same(K.shape[2], V.shape[2])
+        same(Q.shape[3], K.shape[3], V.shape[3])
+        same(O.shape, Q.shape)
+        return {"O": flash_attention.reference(plain(Q), plain(K), plain(V), scale, causal)}
+
+    cfg = flash_attention.AttentionConfig(64, 64, 32)
+    given = {"Q": q, "K": k, "V": v, "O": np.zeros_like(q) * np.nan, "scale": 0.125}
+    return {**given, "cfg": cfg, "causal": True}, wanted
+
+
+class OfRecord(Call):
+    """A call whose first arguments are fields of one."""
+
+    def given(self, arguments):
+        """Return what the kernel takes."""
+        fields = {**arguments}
+        scale, longest, chosen = (fields.pop(x) for x in ("scale", "longest", "chosen"))
+        starts = fields.pop("queries", None), fields.pop("keys", None)
+        return replace(chosen, **fields, starts=starts), scale, longest
+
+
+def _attention(bias, lse, accum, **given):
+    q, k, v = (plain(given[x]) for x in "qkv")
+    if given.get("queries") is not None:
+        return _of_sequences(q, k, v, given)
+    same(q.shape[:2], k.shape[:2], v.shape[:2])
+    same(k.shape[2], v.shape[2])
+    same(q.shape[3], k.shape[3])
+    wanted = (*q.shape[:3], v.shape[3])
+    same(wanted, given["o"].shape)
+    assert given["longest"] >= q.shape[2]
+    more = 0
+    if bias is not None:
+        assert bias.dtype.kind not in "biu"
+        same(bias.shape, (*q.shape[:3], k.shape[2]))
+        more = plain(bias)
+    if accum is not None:
+        same(accum.shape, wanted)
+    o, logs = fused_attention.reference(q, k, v, given["scale"], False, more)
+    if lse is None:
+        return {"o": o}
+    same(lse.shape, q.shape[:3])
+    return {"o": o, "lse": logs}
+
+
+def _of_sequences(q, k, v, given):
+    queries, keys = (given[x].astype(int) for x in ("queries", "keys"))
+    same(queries.shape, keys.shape)
+    same(q.shape[:2], k.shape[:2], v.shape[:2])
+    same(q.shape[0], 1)
+    same(k.shape[2], v.shape[2])
+    same(q.shape[3], k.shape[3])
+    same((*q.shape[:3], v.shape[3]), given["o"].shape)
+    assert (np.diff(queries) <= given["longest"]).all()
+    assert queries.max() <= q.shape[2]
+    assert keys.max() <= k.shape[2]
+    o = plain(given["o"])
+    for i in range(len(queries) - 1):
+        a, b = slice(*queries[i : i + 2]), slice(*keys[i : i + 2])
+        part = q[:, :, a], k[:, :, b], v[:, :, b]
+        o[:, :, a] = fused_attention.reference(*part, given["scale"])[0]
+    return {"o": o}
+
+
+def _record(name, make):
+    def made():
+        return OfRecord("fused_attention.fused_attention", *make(), 5e-2, VALUES.get(name, {}))
+
+    CALLS[name] = made
+
+
+VALUES = {"fused_attention.sequences": {"queries": 50, "keys": 60}}
+
+
+def _dense():
+    q, k, v = (numbers(1, 2, n, d, dtype=np.float16, seed=s)
+               for s, (n, d) in enumerate(((19, 40), (26, 40), (26, 24))))  # fmt: skip
+    o, bias = blank(1, 2, 19, 24, dtype=np.float16), numbers(1, 2, 19, 26, dtype=np.float16, seed=9)
+    lse = blank(1, 2, 19)
+    chosen = fused_attention.choose(q, k, v, o)
+    given = {"q": q, "k": k, "v": v, "o": o, "bias": bias, "lse": lse, "accum": None}
+    return {**given, "scale": 0.125, "longest": 19, "chosen": chosen}, _attention
+
+
+def _accumulated():
+    given, wanted = _dense()
+    return {**given, "bias": None, "accum": blank(1, 2, 19, 24)}, wanted
+
+
+def _sequences():
+    q, k, v = (numbers(1, 2, n, 40, dtype=np.float16, seed=n) for n in (30, 41, 41))
+    o = blank(1, 2, 30, 40, dtype=np.float16)
+    starts = {"queries": np.array([0, 11, 30], np.int32), "keys": np.array([0, 17, 41], np.int32)}
+    given = {"q": q, "k": k, "v": v, "o": o, "bias": None, "lse": None, "accum": None, **starts}
+    chosen = fused_attention.choose(q, k, v, o)
+    return {**given, "scale": 0.125, "longest": 19, "chosen": chosen}, _attention
+
+
+_record("fused_attention.fused_attention", _dense)
+_record("fused_attention.accumulated", _accumulated)
+_record("fused_attention.sequences", _sequences)
