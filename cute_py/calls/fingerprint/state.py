@@ -155,6 +155,8 @@ FIXED: dict[str, Reader] = {
     **{f"operator.{x}": _as_made for x in ("attrgetter", "itemgetter", "methodcaller")},
     **{f"types.{x}": _named("__args__") for x in ("GenericAlias", "UnionType")},
     "builtins.super": _named("__thisclass__", "__self_class__", "__self__"),
+    "typing._AnnotatedAlias": _named("__origin__", "__metadata__"),
+    "typing._GenericAlias": _named("__origin__", "__args__"),
 }
 
 # those that may have other parts later; None: their attributes are all that they have
