@@ -77,9 +77,7 @@ def choose(q: Any, k: Any, v: Any, o: Any, tile: Any = None, **options: Any) -> 
 
 
 @cute.kernel
-def fused_attention(
-    x: Attention, scale: cute.f32, longest: Annotated[cute.s32, cute.s32(min=1)]
-) -> None:
+def fused_attention(x: Attention, scale: cute.f32, longest: Count) -> None:
     """O = softmax(scale * Q K^T + bias) V.
 
     Args:
