@@ -30,7 +30,7 @@ from functools import reduce
 from math import copysign
 
 from cute_py.calls.arrays import LIBRARIES, READERS, VECTOR_BYTES
-from cute_py.calls.torch_tensors import FORWARD
+from cute_py.calls.torch_tensors import FORWARD, not_inlined
 from cute_py.integers.code import (
     assigned,
     call,
@@ -179,7 +179,8 @@ class Signature:
         if aligned not in self.makers:
             self.makers[aligned] = self._maker(aligned)
         guards = [make([args[i] for i in places]) for make, places in self.guards.items()]
-        return self.makers[aligned](args, known, self.memo.find, *guards)
+        made = self.makers[aligned](args, known, self.memo.find, *guards)
+        return not_inlined(made)  # it reads addresses
 
     def _maker(self, aligned: bool) -> Callable[..., Replay]:
         """Return the function that creates `replay`; `aligned`: for addresses that are multiples of

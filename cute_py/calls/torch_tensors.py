@@ -202,13 +202,18 @@ _called: list[Any] = []  # the code of the functions that graphs call
 
 
 def graph_break(function: Any) -> Any:
-    """Let `torch.compile` call a function between two graphs instead of tracing it.
+    """Let `torch.compile` call a function between two graphs instead of tracing it."""
+    return not_compiled(not_inlined(function))
+
+
+def not_inlined(function: Any) -> Any:
+    """Let `torch.compile` end a graph before a call of a function.
 
     `torch.compiler.disable` would import torch._dynamo, and cost a microsecond a call.
     """
     function._torchdynamo_disable = True
     function._torchdynamo_disable_msg = "cute_py runs between the graphs"
-    return not_compiled(function)
+    return function
 
 
 def not_compiled(function: Any) -> Any:
