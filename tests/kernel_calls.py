@@ -455,7 +455,8 @@ def _():
 
 def _split(A, B, C, turns, splits, cfg, **_rest):
     assert splits >= 1
-    same(turns.shape, tuple(-(-n // t) for n, t in zip(C.shape, cfg.tile, strict=False)))
+    tiles = [-(-n // t) for n, t in zip(C.shape, cfg.tile, strict=False)]
+    assert all(x >= n for x, n in zip(turns.shape, tiles, strict=True))  # others stay zeros
     return {**_product(A, B, C), "turns": np.zeros(turns.shape)}
 
 

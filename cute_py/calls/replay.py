@@ -179,8 +179,9 @@ class Signature:
         if aligned not in self.makers:
             self.makers[aligned] = self._maker(aligned)
         guards = [make([args[i] for i in places]) for make, places in self.guards.items()]
-        made = self.makers[aligned](args, known, self.memo.find, *guards)
-        return not_inlined(made)  # it reads addresses
+        made: Replay = self.makers[aligned](args, known, self.memo.find, *guards)
+        not_inlined(made)  # it reads addresses
+        return made
 
     def _maker(self, aligned: bool) -> Callable[..., Replay]:
         """Return the function that creates `replay`; `aligned`: for addresses that are multiples of

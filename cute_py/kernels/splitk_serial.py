@@ -24,7 +24,8 @@ def gemm_splitk(
     splits: int,
     cfg: GemmConfig,
 ) -> None:
-    """C (M,N) = A (M,K) * B (N,K) transposed; `turns` holds a zero (s32) for each tile of C."""
+    """C (M,N) = A (M,K) * B (N,K) transposed; `turns` holds a zero (s32) for each tile of C,
+    or more."""
     cute.assume_shapes("MK NK MN XY", A, B, C, turns)
     require_kind("gemm_splitk", ("s32",), turns=turns)
     require_count("gemm_splitk", splits=splits)
