@@ -24,8 +24,7 @@ def gemm_splitk(
     splits: int,
     cfg: GemmConfig,
 ) -> None:
-    """C (M,N) = A (M,K) * B (N,K) transposed; `turns` holds a zero (s32) for each tile of C,
-    or more."""
+    """C (M,N) = A (M,K) * B (N,K) transposed; `turns` has a zero (s32) for each tile of C."""
     cute.assume_shapes("MK NK MN XY", A, B, C, turns)
     require_kind("gemm_splitk", ("s32",), turns=turns)
     require_count("gemm_splitk", splits=splits)
