@@ -150,6 +150,20 @@ def is_foreign(value: Any) -> bool:  # a function, class or module
     return _is_installed(_file_of(module))
 
 
+def place_of(kind: Any) -> str:  # a class
+    """Return the module and the name of a class, without what is private of the module's: there
+    Python moves its classes from one version to the next.
+
+    >>> from collections import deque
+    >>> from pathlib import Path  # pathlib._local.Path in Python 3.13
+    >>> place_of(deque), place_of(Path)
+    ('collections.deque', 'pathlib.Path')
+    """
+    first, *parts = str(kind.__module__).split(".")
+    public = [x for x in parts if not x.startswith("_")]
+    return ".".join([first.lstrip("_"), *public, kind.__qualname__])
+
+
 def is_own(value: Any) -> bool:  # a function or module
     """Return whether a function or module is of this package."""
     name = value.__module__ if isinstance(value, FunctionType) else value.__name__
