@@ -7,7 +7,7 @@ from bisect import bisect_right
 from functools import lru_cache
 from types import CodeType
 
-from cute_py.calls.fingerprint.names import names_in
+from cute_py.calls.fingerprint.names import accesses, names_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -218,11 +218,6 @@ _ANY = (*_CELL, *_TEXT)
 
 
 def _accesses(x: dis.Instruction, kinds: tuple[str, ...]) -> list[tuple[str, object]]:
-    """Return what an instruction does, in turn, with names of a kind: (verb, name). Python 3.13 and
-    later have instructions of two accesses.
-    """
-    if not any(kind in x.opname for kind in kinds):
-        return []
-    verbs = [verb for verb in x.opname.split("_") if verb in _VERBS]
-    words = x.argval if isinstance(x.argval, tuple) else (x.argval,)
-    return list(zip(verbs, words, strict=False))
+    """Return what an instruction does, in turn, with names of a kind: (verb, name)."""
+    found = [(op.partition("_")[0], name) for op, name in accesses(x) if any(k in op for k in kinds)]
+    return [(verb, name) for verb, name in found if verb in _VERBS]
