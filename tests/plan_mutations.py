@@ -7,7 +7,7 @@ import json
 import numpy as np
 
 import cute_py as cute
-from cute_py.plan.plan import ScalarParam
+from cute_py.plan.params import ScalarParam
 from cute_py.plan.serial import dumps, loads
 
 QUOTES = '""";open("PWNED","w");"""'

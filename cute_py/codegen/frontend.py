@@ -20,7 +20,7 @@ from cute_py.codegen.executed import problem_of
 from cute_py.codegen.printer import Source, parameters
 from cute_py.codegen.toolchain import clipped
 from cute_py.errors import CuteError, refusal
-from cute_py.plan.plan import bytes_of
+from cute_py.plan.params import bytes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -41,7 +41,7 @@ from cute_py.plan import ops
 from cute_py.plan.access import Access
 from cute_py.plan.conditions import Compare, Reg, bounds_of
 from cute_py.plan.ops import Op
-from cute_py.plan.plan import MOST_ALIGNMENT, ScalarParam
+from cute_py.plan.params import MOST_ALIGNMENT, ScalarParam
 from cute_py.plan.walk import (
     cluster_barriers,
     fences_peers,

@@ -20,7 +20,7 @@ from cute_py.integers import ints
 from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan import ops
 from cute_py.plan.conditions import bounds_of, fits
-from cute_py.plan.plan import ScalarParam, TensorParam, bytes_of
+from cute_py.plan.params import ScalarParam, TensorParam, bytes_of
 from cute_py.plan.walk import every
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def parameter_bytes(plan: Plan) -> int:
 
 
 def multipliers(plan: Plan) -> dict[Scalar, str]:
-    """Return the parameters with the multipliers of divisors (`plan.multiplier`), by divisor."""
+    """Return the parameters with the multipliers of divisors (`params.multiplier`), by divisor."""
     divisors = plan.launch.divisors
     return dict(zip(divisors, _numbered(plan, "multiplier", len(divisors)), strict=True))
 

@@ -22,7 +22,8 @@ from cute_py.plan.walk import blocks_of, every, reads, writes
 if TYPE_CHECKING:
     from cute_py.dtypes.table import Dtype
     from cute_py.plan.ops import Block, Op
-    from cute_py.plan.plan import Plan, Registers
+    from cute_py.plan.params import Registers
+    from cute_py.plan.plan import Plan
 
 I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
 F32, F64 = ir.FloatType(), ir.DoubleType()

@@ -20,7 +20,7 @@ from cute_py.calls.arrays import (
 from cute_py.dtypes.table import u8
 from cute_py.emulate.storages import Global
 from cute_py.errors import refusal
-from cute_py.plan.plan import ScalarParam, TensorParam
+from cute_py.plan.params import ScalarParam, TensorParam
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

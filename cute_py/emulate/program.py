@@ -31,7 +31,7 @@ from cute_py.plan import ops
 from cute_py.plan.conditions import Reg, bounds_of
 from cute_py.plan.functions import integers_of
 from cute_py.plan.launch import require_launch
-from cute_py.plan.plan import ScalarParam
+from cute_py.plan.params import ScalarParam
 from cute_py.plan.requirements import Requirements
 from cute_py.plan.walk import arrays, every
 from cute_py.plan.walk import symbols_of as symbols_in

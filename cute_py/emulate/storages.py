@@ -27,7 +27,7 @@ from cute_py.dtypes.table import u8
 from cute_py.emulate.bits import item_type, numpy_type
 from cute_py.emulate.spans import LANES, Array
 from cute_py.errors import refusal
-from cute_py.plan.plan import admits
+from cute_py.plan.params import admits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from cute_py.plan.access import Access
     from cute_py.plan.conditions import Reg, Scalar
     from cute_py.plan.ops import Op
-    from cute_py.plan.plan import Plan, Registers, Shared, TensorParam
+    from cute_py.plan.params import Registers, Shared, TensorParam
+    from cute_py.plan.plan import Plan
 
 ALIGN = 128  # bytes
 

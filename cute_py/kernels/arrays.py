@@ -44,16 +44,18 @@ def require_count(operation: str, **counts: int) -> None:
         require(1 <= n < 1 << 16, operation, name, n, "a number from 1 to 65535")
 
 
-def require_row_copy(operation: str, tile: Any, copy: cute.TiledCopy) -> None:
-    """Refuse a tile and a copy that are not like those of `row_copy`."""
+def require_row_copy(operation: str, tile: Any, copy: cute.TiledCopy, N: Any) -> None:
+    """Refuse a tile and a copy that are not like those of `row_copy`, and state that the tile holds
+    N elements of a row.
+    """
     rows, columns = tile
     m, n = copy.tile_shape
     fits = m == rows and columns % n == 0 and copy.size() % 32 == 0
     fits = fits and (rows == 1 or copy.size() == 32 * rows)
     rule = "a tile of one row, or a row for each warp, and the copy that row_copy returns with it"
-    require(
-        fits, operation, "tile", f"{tile}, with a copy of {m}x{n} by {copy.size()} threads", rule
-    )
+    given = f"{tile}, with a copy of {m}x{n} by {copy.size()} threads"
+    require(fits, operation, "tile", given, rule)
+    cute.assume(columns >= N)
 
 
 def assume_product(A: Any, B: Any, C: Any, bias: Any, D: Any) -> None:

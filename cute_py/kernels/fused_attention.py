@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from cute_py.kernels.config import GemmConfig, Side
 from cute_py.kernels.config import choose as choose_product
 from cute_py.kernels.flash_attention import LOG2_E, by_row, by_rows, mask, multiply
 
+Count: TypeAlias = Annotated[cute.s32, cute.s32(min=1)]
 LEAST = -1e38  # in place of -infinity, for rows without keys so far
 
 
@@ -76,9 +77,7 @@ def choose(q: Any, k: Any, v: Any, o: Any, tile: Any = None, **options: Any) -> 
 
 
 @cute.kernel
-def fused_attention(
-    x: Attention, scale: cute.f32, longest: Annotated[cute.s32, cute.s32(min=1)]
-) -> None:
+def fused_attention(x: Attention, scale: cute.f32, longest: Count) -> None:
     """O = softmax(scale * Q K^T + bias) V.
 
     Args:

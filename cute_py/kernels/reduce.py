@@ -177,8 +177,7 @@ def row_reduce(
     A block keeps a tile (1,BN) in registers, or each of its warps a row of several.
     """
     cute.assume_shapes("MN M", A, out)
-    require_row_copy("row_reduce", tile, copy)
-    cute.assume(A.shape[1] <= tile[1])
+    require_row_copy("row_reduce", tile, copy, A.shape[1])
     M, rows = A.shape[0], tile[0]
     cute.launch(grid=cute.ceil_div(M, rows), block=copy.size())
     row, tid = cute.block_idx(), cute.thread_idx()

@@ -103,9 +103,8 @@ def softmax_columns(A: cute.Tensor, B: cute.Tensor, threads: int = THREADS) -> N
 def row_softmax(A: cute.Tensor, B: cute.Tensor, tile: Any, copy: cute.TiledCopy) -> None:
     """The same; a block keeps a tile (1,BN) in registers, or each of its warps a row of several."""
     cute.assume_shapes("MN MN", A, B)
-    require_row_copy("row_softmax", tile, copy)
+    require_row_copy("row_softmax", tile, copy, A.shape[1])
     require_kind("row_softmax", FLOATS, A=A)  # those with -inf
-    cute.assume(A.shape[1] <= tile[1])
     cute.launch(grid=cute.ceil_div(A.shape[0], tile[0]), block=copy.size())
     row, thread = cute.block_idx(), copy.get_slice(cute.thread_idx())
     partial = cute.smem(computed(A), (copy.size() // 32, 2))

@@ -40,10 +40,13 @@ def shares(tiles: Any, depth: Any, blocks: Any) -> Iterator[tuple[Any, Any, Any,
         yield tile, first, stop - first, ((tile + 1) * depth * blocks - 1) // units
 
 
-def assume_shared_sums(operation: str, partial: Any, flags: Any, cfg: GemmConfig) -> None:
-    """State what `owned` needs of the sums (blocks, BM*BN) and flags (blocks) of blocks."""
+def assume_shared_sums(operation: str, cfg: GemmConfig, words: str, *arrays: Any) -> None:
+    """State the shapes of arrays, by words as those of `cute.assume_shapes`, and what `owned` needs
+    of the last two: the sums (blocks, BM*BN) and flags (blocks) of blocks.
+    """
+    partial, flags = arrays[-2:]
     require_kind(operation, ("s32",), flags=flags)
-    cute.assume_shapes("BP B", partial, flags)
+    cute.assume_shapes(f"{words} BP B", *arrays)
     cute.assume(partial.shape[1] == cfg.tile[0] * cfg.tile[1])
     cute.assume_compact(partial[0, _])
 
@@ -82,16 +85,14 @@ def gemm_stream_k(A: Any, B: Any, C: Any, partial: Any, flags: Any, cfg: GemmCon
     elements, each with a row of `partial` (blocks, BM*BN); as they wait for each other, a GPU must
     have room for all of them at once.
     """
-    cute.assume_shapes("MK NK MN", A, B, C)
-    assume_shared_sums("gemm_stream_k", partial, flags, cfg)
+    assume_shared_sums("gemm_stream_k", cfg, "MK NK MN", A, B, C, partial, flags)
     (M, K), (N, _k), (bM, bN, bK) = A.shape, B.shape, cfg.tile
     cute.launch(grid=flags.shape[0], block=cfg.threads, resident=True)
     mma, (of_a, of_b) = cfg.tiled_mma(), cfg.operands()
     sA, sB = cute.smem(A.dtype, of_a.smem), cute.smem(B.dtype, of_b.smem)  # (BM or BN,BK,stages)
     s2r_a, s2r_b = cute.make_tiled_copy_A(of_a.s2r, mma), cute.make_tiled_copy_B(of_b.s2r, mma)
-    thr, m = mma.get_slice(cute.thread_idx()), cute.ceil_div(M, bM)
-    tiles = m * cute.ceil_div(N, bN)
-    for tile, first, count, last in shares(tiles, cute.ceil_div(K, bK), flags.shape[0]):
+    thr, m, n = mma.get_slice(cute.thread_idx()), cute.ceil_div(M, bM), cute.ceil_div(N, bN)
+    for tile, first, count, last in shares(m * n, cute.ceil_div(K, bK), flags.shape[0]):
         tCgC = thr.partition_C(cute.local_tile(C, (bM, bN), (tile % m, tile // m)))
         acc = thr.make_fragment_C(tCgC)  # (MMA,MMA_M,MMA_N)
         acc.fill(0)

@@ -65,12 +65,12 @@ def shuffle_weights(w: Any, scales: Any, group: int, cfg: GemmConfig) -> Any:  #
     return np.concatenate([words, found[1].view(np.uint32)], 2).view(WORDS[kind.name].numpy)
 
 
-def require_shuffled(A: Any, W: Any, D: Any, cfg: GemmConfig) -> None:
+def require_shuffled(A: Any, W: Any, D: Any, partial: Any, flags: Any, cfg: GemmConfig) -> None:
     """State that W was shuffled for the tiles of a configuration, and the types and extents of A
-    (M,K) and D (M,N).
+    (M,K), D (M,N), sums and flags.
     """
     (_m, bN, bK), kind = cfg.tile, cfg.tiled_mma(along_k=True).atom.a_type
-    cute.assume_shapes("MK XYW MN", A, W, D)
+    assume_shared_sums("gemm_w4a16", cfg, "MK XYW MN", A, W, D, partial, flags)
     require_kind("gemm_w4a16", (kind.name,), A=A)
     if W.dtype != (wanted := WORDS[kind.name]):
         rule = f"words of {wanted}, those of shuffle_weights for {kind}: these are {W.dtype}"
@@ -93,8 +93,7 @@ def gemm_w4a16(A: Any, W: Any, D: Any, partial: Any, flags: Any, cfg: GemmConfig
     `partial` and `flags` are those of `gemm_stream_k`, for `choose_blocks` blocks.
     """
     (bM, bN, bK), of_a, mma = cfg.tile, cfg.operands()[0], cfg.tiled_mma(along_k=True)
-    require_shuffled(A, W, D, cfg)
-    assume_shared_sums("gemm_w4a16", partial, flags, cfg)
+    require_shuffled(A, W, D, partial, flags, cfg)
     cute.launch(flags.shape[0], cfg.threads, min_blocks=cfg.min_blocks, resident=True)
     thr, m = mma.get_slice(cute.thread_idx()), cute.ceil_div(A.shape[0], bM)
     words, pitch = words_of(cfg), 4 * cfg.threads

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from cute_py.plan.conditions import Reg
 from cute_py.plan.ops import Block, Map, Op
-from cute_py.plan.plan import Plan, Registers
+from cute_py.plan.params import Registers
+from cute_py.plan.plan import Plan
 from cute_py.plan.walk import blocks_of, every, named, reads, storages, writes
 
 TYPE_CHECKING = False

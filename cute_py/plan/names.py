@@ -12,7 +12,7 @@ from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan import ops
 from cute_py.plan.fields import shortened
 from cute_py.plan.op import Node, roles_of
-from cute_py.plan.plan import Plan, ScalarParam, TensorParam
+from cute_py.plan.params import ScalarParam, TensorParam
 from cute_py.plan.walk import accesses, blocks_of, integers_in, named, parts
 
 TYPE_CHECKING = False
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from cute_py.errors import CuteError
     from cute_py.plan.conditions import Scalar
+    from cute_py.plan.plan import Plan
 
 PLACES = ("tid", "bid_x", "bid_y", "bid_z")  # of the thread in its block, of the block in the grid
 

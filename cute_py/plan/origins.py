@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from cute_py.integers.polynomial import FloorDiv, polynomial_key, symbols_of
 from cute_py.integers.symbols import SymInt, sym, terms_of
 from cute_py.plan import ops
-from cute_py.plan.plan import ScalarParam, TensorParam
+from cute_py.plan.params import ScalarParam, TensorParam
 from cute_py.plan.recipes import (
     Address,
     Element,
@@ -28,6 +28,7 @@ from cute_py.plan.recipes import (
     Named,
     Part,
     Recipe,
+    Together,
     address,
     conditions,
     controls,
@@ -35,7 +36,6 @@ from cute_py.plan.recipes import (
     recipe,
     results,
 )
-from cute_py.plan.together import Together
 from cute_py.plan.walk import arrays, blocks_of, every
 
 TYPE_CHECKING = False

@@ -13,7 +13,7 @@ from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import Compare, Logic, Not
 from cute_py.plan.ops import Promise
 from cute_py.plan.ops.control import Leave
-from cute_py.plan.plan import ScalarParam, TensorParam
+from cute_py.plan.params import ScalarParam, TensorParam
 from cute_py.plan.walk import every
 
 TYPE_CHECKING = False

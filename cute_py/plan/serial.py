@@ -25,7 +25,7 @@ from cute_py.errors import CuteError, refusal
 from cute_py.integers import ints
 from cute_py.integers.polynomial import Min, Symbol, numbers_of, symbols_of
 from cute_py.integers.symbols import SymInt, terms_of
-from cute_py.plan import access, conditions, launch, ops, plan
+from cute_py.plan import access, conditions, launch, ops, params, plan
 from cute_py.plan.fields import LEAST, MOST, problem_of, shortened
 from cute_py.plan.names import require_names
 from cute_py.plan.op import saved_names
@@ -62,12 +62,12 @@ _RECORDS: dict[str, Any] = {
         conditions.Logic,
         conditions.Not,
         conditions.Test,
-        plan.Members,
-        plan.TensorParam,
-        plan.ScalarParam,
+        params.Members,
+        params.TensorParam,
+        params.ScalarParam,
         launch.Launch,
-        plan.Shared,
-        plan.Registers,
+        params.Shared,
+        params.Registers,
     )
 }
 

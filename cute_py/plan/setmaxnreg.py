@@ -13,7 +13,7 @@ from cute_py.integers.polynomial import symbols_of
 from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import Compare, Logic, Not
 from cute_py.plan.ops import If, Leave, SetMaxNReg
-from cute_py.plan.walk import blocks_of
+from cute_py.plan.walk import blocks_of, every
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from cute_py.plan.conditions import Cond, Scalar
     from cute_py.plan.launch import Launch
     from cute_py.plan.ops import Block, Op
-    from cute_py.plan.plan import Plan
 
 REGISTERS = 1 << 16  # of a multiprocessor
 MOST = 256  # of a thread
@@ -41,24 +40,23 @@ def registers_at_launch(launch: Launch) -> int:
     return min(REGISTERS // (launch.threads * launch.min_blocks) // 8 * 8, MOST)
 
 
-def require_registers(plan: Plan) -> None:
-    """Refuse a plan in which only part of a warpgroup executes `setmaxnreg`, in which it increases
+def require_registers(body: Block, launch: Launch) -> None:
+    """Refuse a body in which only part of a warpgroup executes `setmaxnreg`, in which it increases
     a number to less or decreases it to more, or in which the warpgroups ask for more registers than
     the block has.
     """
-    if any(isinstance(op, SetMaxNReg) for op in plan.ops):
-        held = _Held(plan)
-        held.walk(plan.body, [True] * plan.launch.threads)
+    if any(isinstance(op, SetMaxNReg) for op in every(body)):
+        held = _Held(launch)
+        held.walk(body, [True] * launch.threads)
         held.require_sum()
 
 
 class _Held:
     """The numbers of registers that a thread of each warpgroup may end up with."""
 
-    def __init__(self, plan: Plan) -> None:
-        threads = plan.launch.threads
-        self.plan, self.first = plan, registers_at_launch(plan.launch)
-        self.counts = [{self.first} for _ in range(0, threads, WARPGROUP)]
+    def __init__(self, launch: Launch) -> None:
+        self.first = registers_at_launch(launch)
+        self.counts = [{self.first} for _ in range(0, launch.threads, WARPGROUP)]
         self.last: Op | None = None
 
     def walk(self, block: Block, here: list[Known]) -> list[Known]:

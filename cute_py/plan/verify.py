@@ -12,7 +12,8 @@ from cute_py.plan.access import Access
 from cute_py.plan.conditions import MOST, SCOPES, Compare, Logic, Reg, Test, bounds_of
 from cute_py.plan.descriptors import require_shared_operands
 from cute_py.plan.launch import MOST_SHARED, require_launch
-from cute_py.plan.plan import MOST_TABLES, Plan, ScalarParam, TensorParam, bytes_of
+from cute_py.plan.params import MOST_TABLES, ScalarParam, TensorParam, bytes_of
+from cute_py.plan.plan import Plan
 from cute_py.plan.setmaxnreg import require_registers
 from cute_py.plan.waits import require_wait, runs
 from cute_py.plan.walk import accesses, blocks_of, every, integers_in, parts, reads, writes
@@ -233,6 +234,10 @@ def _require_wait(plan: Plan) -> None:
         require_wait(plan.body, plan.name)
 
 
+def _require_registers(plan: Plan) -> None:
+    require_registers(plan.body, plan.launch)
+
+
 def _require_sound_head(plan: Plan) -> None:
     """Refuse a launch that no GPU makes, and parameters and storages that are none."""
     require_launch(plan.launch, plan.name)
@@ -283,6 +288,6 @@ PLAN_RULES = (
     _require_shared,
     _require_tables,
     _require_wait,
-    require_registers,
+    _require_registers,
     _require_shared_operands,
 )

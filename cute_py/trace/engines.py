@@ -16,7 +16,7 @@ from cute_py.layout.layout import Layout
 from cute_py.layout.queries import size
 from cute_py.layout.tuples import flatten, is_underscore, product, show
 from cute_py.plan.functions import FUNCTIONS
-from cute_py.plan.plan import Registers
+from cute_py.plan.params import Registers
 from cute_py.tensor.engine import Engine
 from cute_py.tensor.tensor import derived
 from cute_py.trace.naming import called, variable

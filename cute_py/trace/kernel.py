@@ -22,7 +22,8 @@ from cute_py.plan.collector import uncollected
 from cute_py.plan.conditions import MOST
 from cute_py.plan.contraction import contracted
 from cute_py.plan.ops import Map
-from cute_py.plan.plan import Members, Plan, ScalarParam, TensorParam
+from cute_py.plan.params import Members, ScalarParam, TensorParam
+from cute_py.plan.plan import Plan
 from cute_py.plan.verify import verify
 from cute_py.plan.walk import divisors_in, storages
 from cute_py.tensor.tensor import derived, pointer_makers, register_allocators

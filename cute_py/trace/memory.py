@@ -18,7 +18,7 @@ from cute_py.layout.tuples import _
 from cute_py.plan.conditions import Reg, uniformity
 from cute_py.plan.launch import MOST_SHARED
 from cute_py.plan.ops import Let, Load, MakePtr, Store
-from cute_py.plan.plan import MOST_ALIGNMENT, Shared
+from cute_py.plan.params import MOST_ALIGNMENT, Shared
 from cute_py.tensor.tensor import Tensor, as_layout, derived
 from cute_py.trace.arithmetic import assign, is_register, new_registers
 from cute_py.trace.copying import copy

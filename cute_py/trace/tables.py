@@ -10,7 +10,7 @@ from cute_py.integers.polynomial import content, symbols_of
 from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import bounds_of, uniformity
 from cute_py.plan.ops import Let
-from cute_py.plan.plan import MOST_TABLES, bytes_of
+from cute_py.plan.params import MOST_TABLES, bytes_of
 from cute_py.trace.runtime_integers import Int, bare, new_symbol
 from cute_py.trace.state import current, emit
 

@@ -21,7 +21,7 @@ from cute_py.codegen.passes.strength import small_arrays
 from cute_py.codegen.printer import multipliers, parameters
 from cute_py.codegen.storage import F32, F64, I8, I32, I64, is_loose, word_count
 from cute_py.plan import ops
-from cute_py.plan.plan import ScalarParam, multiplier
+from cute_py.plan.params import ScalarParam, multiplier
 from tests.compile_only import exact
 from tests.compile_only.jit import Code
 

@@ -12,7 +12,8 @@ from cute_py.plan import ops
 from cute_py.plan.access import Access
 from cute_py.plan.conditions import Reg
 from cute_py.plan.launch import Launch
-from cute_py.plan.plan import Plan, Registers, ScalarParam, Shared, TensorParam
+from cute_py.plan.params import Registers, ScalarParam, Shared, TensorParam
+from cute_py.plan.plan import Plan
 from tests.compile_only.on_host import prepared, wanted
 
 # -- a kernel's integers

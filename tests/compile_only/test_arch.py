@@ -29,7 +29,7 @@ from cute_py.kernels.config import choose
 from cute_py.kernels.gemm_07_multistage import gemm_multistage
 from cute_py.plan import ops
 from cute_py.plan.conditions import Reg
-from cute_py.plan.plan import ScalarParam
+from cute_py.plan.params import ScalarParam
 
 
 def refused(plan, arch, code):

@@ -19,7 +19,7 @@ from cute_py.integers.symbols import SymInt, sym, symbols_of, terms_of
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.plan import ops
 from cute_py.plan.conditions import Compare, Reg
-from cute_py.plan.plan import multiplier
+from cute_py.plan.params import multiplier
 from cute_py.plan.walk import accesses, cluster_barriers, fences_peers, parts, reads, writes
 from tests.compile_only.kernels_of_ops import cp_arrive, order
 from tests.emulated.plans import Maker, at

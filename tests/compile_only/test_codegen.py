@@ -195,9 +195,9 @@ def test_more_blocks_a_multiprocessor_leave_fewer_registers(blocks, least, most)
 
 def test_more_blocks_than_a_multiprocessor_has_threads_for_are_refused():
     x = np.zeros(1000, np.float32)
-    with pytest.raises(cute.CuteError, match="minnctapersm will be ignored") as caught:
-        cute.compile(cute.trace(tuned, x, x, 40, 0), "sm_90a")
-    assert caught.value.code == "codegen-ptxas"
+    with pytest.raises(cute.CuteError, match="min_blocks") as caught:
+        cute.trace(tuned, x, x, 40, 0)
+    assert caught.value.code == "plan-launch"
 
 
 def test_a_kernel_states_what_may_spill():

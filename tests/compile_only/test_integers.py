@@ -14,7 +14,8 @@ from cute_py.plan import ops
 from cute_py.plan.access import Access
 from cute_py.plan.conditions import Compare, Reg
 from cute_py.plan.launch import Launch
-from cute_py.plan.plan import Plan, Registers, ScalarParam, TensorParam, multiplier
+from cute_py.plan.params import Registers, ScalarParam, TensorParam, multiplier
+from cute_py.plan.plan import Plan
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 

@@ -111,16 +111,17 @@ def test_each_rewrite_prints_what_it_changed(monkeypatch, capsys):
     """The pipeline counts its stages and lets addresses walk; there is no wait to be dropped."""
     monkeypatch.setenv("CUTE_PY_DEBUG", "lowered")
     cute.compile(plan_of("gemm_07_multistage"), "sm_80")
-    _start, waits, sums, zeros, counters, addresses = capsys.readouterr().err.split("== ")
+    printed = capsys.readouterr().err
+    _start, waits, sums, zeros, counters, addresses = re.split(r"(?m)^== ", printed)
     assert waits == "gemm_multistage sm_80 waits\nunchanged\n"
     assert sums == "gemm_multistage sm_80 sums\nunchanged\n"
     assert zeros == "gemm_multistage sm_80 zeros\nunchanged\n"
-    assert "= where(3 <= n0+1, 0, n0+1)  # line 67" in counters
-    assert "turn1 := n0  # line 67" in counters  # the stage that is filled next
+    assert "= where(3 <= n0+1, 0, n0+1)  # line 68" in counters
+    assert "turn1 := n0  # line 68" in counters  # the stage that is filled next
     assert re.search(
-        r"^A_at around for k0 .*: from .*, 32 per iteration  # \S+:67$", addresses, re.M
+        r"^A_at around for k0 .*: from .*, 32 per iteration  # \S+:68$", addresses, re.M
     )
-    assert re.search(r"^B_at in cp_async: from .*32\*k0.*  # \S+:58$", addresses, re.M)
+    assert re.search(r"^B_at in cp_async: from .*32\*k0.*  # \S+:59$", addresses, re.M)
 
 
 def test_a_rewrite_of_ones_own_is_a_line_of_the_list(monkeypatch, capsys):

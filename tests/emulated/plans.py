@@ -9,7 +9,8 @@ from cute_py.plan import ops
 from cute_py.plan.access import Access
 from cute_py.plan.conditions import Compare, Reg
 from cute_py.plan.launch import Launch
-from cute_py.plan.plan import Plan, Registers, ScalarParam, Shared, TensorParam
+from cute_py.plan.params import Registers, ScalarParam, Shared, TensorParam
+from cute_py.plan.plan import Plan
 
 tid = sym("tid", min=0)
 bid_x, bid_y = sym("bid_x", min=0), sym("bid_y", min=0)

@@ -17,7 +17,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "emulator.md").read_text(encoding="
 # what would leave the memory of the emulator, or has no meaning that could be carried out
 ALWAYS = {
     *("op", "bounds", "padding", "alignment", "read-only", "deadlock", "pointer", "split-byte"),
-    *("table", "not-resident", "fit", "unsigned"),
+    *("table", "not-resident", "fit", "unsigned", "large"),
     *("mbarrier-unset", "mbarrier-arrivals", "mbarrier-bytes", "cluster-rank"),
     *("inline", "inline-result"),
     *("map", "coordinate", "multicast", "wgmma-start", "wgmma-address"),

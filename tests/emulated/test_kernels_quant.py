@@ -19,7 +19,7 @@ from tests.sampling import in_turn, quick
 @pytest.mark.parametrize(
     ("most", "things"),
     [
-        (61, (w4a16.gemm_w4a16, w4a16.fragment_order, w4a16.shuffle_weights, w4a16.choose_tile)),
+        (60, (w4a16.gemm_w4a16, w4a16.fragment_order, w4a16.shuffle_weights, w4a16.choose_tile)),
         (90, (conv2d_s4.conv2d_s4, conv2d_s4.Vectors, conv2d_s4.choose_s4, conv2d_s4.nibbles)),
     ],
 )

@@ -67,7 +67,7 @@ def test_lessons_for_hopper_are_short_and_stand_alone(name, most):
 @pytest.mark.parametrize(
     ("most", "things"),
     [
-        (52, (stream_k.gemm_stream_k, stream_k.shares, stream_k.owned)),
+        (50, (stream_k.gemm_stream_k, stream_k.shares, stream_k.owned)),
         (
             60,
             (

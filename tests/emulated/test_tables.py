@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 import cute_py as cute
 from cute_py.plan import ops
-from cute_py.plan.plan import MOST_TABLES, Plan
+from cute_py.plan.params import MOST_TABLES
+from cute_py.plan.plan import Plan
 from cute_py.plan.serial import dumps, loads
 
 RULES = {

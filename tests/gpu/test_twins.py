@@ -19,7 +19,7 @@ import pytest
 import cute_py as cute
 import cute_py.emulate as emulator
 from cute_py.plan.ops import Fill, TmaLoad
-from cute_py.plan.plan import TensorParam
+from cute_py.plan.params import TensorParam
 from tests.gpu.harness import DRY, SPILLS, assert_same, copied, launched, require_any
 
 require_any()

@@ -47,8 +47,8 @@ def oracle(*names):
 
     def register(check):
         for name in names:
-            assert name not in ORACLES, name
-            ORACLES[name] = check
+            known = ORACLES.setdefault(name, check)  # pytest may load a module twice
+            assert known.__qualname__ == check.__qualname__, name
         return check
 
     return register

@@ -20,7 +20,7 @@ from cute_py.codegen.driver import streams
 from cute_py.codegen.driver.streams import stream_number
 from cute_py.codegen.launch import run
 from cute_py.codegen.launch.prepared import RECENT, Block, Prepared
-from cute_py.plan.plan import multiplier
+from cute_py.plan.params import multiplier
 from tests.fake_gpu import LIMITS, Array, Launching, Status, install
 
 

@@ -155,6 +155,8 @@ def is_fixed(value: Any) -> bool:
         return True
     if is_constant(row) and is_foreign(kind):
         return True
+    if row in FIXED and kind.__module__ == "typing":  # an alias, which caches in its attributes
+        return True
     if hasattr(value, "__dict__") or any(vars(cls).get("__slots__") for cls in kind.__mro__):
         return False
     return row == "" or row in FIXED or is_constant(row)

@@ -35,13 +35,7 @@ from cute_py.integers.code import FUNCTIONS, function, together, tree
 from cute_py.integers.polynomial import symbols_of
 from cute_py.integers.symbols import terms_of
 from cute_py.plan.launch import MOST_CLUSTER
-from cute_py.plan.plan import (
-    ScalarParam,
-    TensorParam,
-    admits,
-    limits,
-    multiplier,
-)
+from cute_py.plan.params import ScalarParam, TensorParam, admits, limits, multiplier
 from cute_py.plan.requirements import Requirements
 from cute_py.plan.walk import arrays, every
 

@@ -19,7 +19,7 @@ from cute_py.integers.polynomial import value as value_of
 from cute_py.integers.symbol_forms import substitute
 from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan import ops
-from cute_py.plan.plan import TensorParam
+from cute_py.plan.params import TensorParam
 from cute_py.plan.walk import arrays, blocks_of, every, named
 
 if TYPE_CHECKING:
