@@ -156,8 +156,6 @@ FIXED: dict[str, Reader] = {
     "types.GenericAlias": _named("__origin__", "__args__"),
     **dict.fromkeys(("types.UnionType", "typing.Union"), _named("__args__")),  # one, from 3.14 on
     "builtins.super": _named("__thisclass__", "__self_class__", "__self__"),
-    "typing._AnnotatedAlias": _named("__origin__", "__metadata__"),
-    "typing._GenericAlias": _named("__origin__", "__args__"),
 }
 
 # those that may have other parts later; None: their attributes are all that they have

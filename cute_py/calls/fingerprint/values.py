@@ -155,8 +155,6 @@ def is_fixed(value: Any) -> bool:
         return True
     if is_constant(row) and is_foreign(kind):
         return True
-    if row in FIXED and kind.__module__ == "typing":  # an alias, which caches in its attributes
-        return True
     if hasattr(value, "__dict__") or any(vars(cls).get("__slots__") for cls in kind.__mro__):
         return False
     return row == "" or row in FIXED or is_constant(row)
@@ -167,8 +165,9 @@ def _is_form(kind: Any) -> bool:  # a class
     """Return whether the objects of a class are forms and aliases of types, as `Optional`, `List`,
     `Annotated[int, 1]` and `list[int]`.
     """
-    made = kind.__module__ == "typing" and {x.__name__ for x in kind.__mro__}
-    return issubclass(kind, GenericAlias) or bool(made and not _FORMS.isdisjoint(made))
+    if kind.__module__ == "typing":
+        return not _FORMS.isdisjoint([x.__name__ for x in kind.__mro__])
+    return issubclass(kind, GenericAlias) and is_foreign(kind)
 
 
 def is_opaque(value: Any) -> bool:
