@@ -140,9 +140,7 @@ def _collecting(code: CodeType) -> frozenset[int]:
     of the function: what collects a value says below how many iterators its collection lies.
     """
     instructions, position = _instructions(code)
-    loops = {
-        k: position[x.argval] for k, x in enumerate(instructions) if x.opname == "FOR_ITER"
-    }
+    loops = {k: position[x.argval] for k, x in enumerate(instructions) if x.opname == "FOR_ITER"}
     found: set[int] = set()
     for k, x in enumerate(instructions):
         if x.opname in _COLLECTS and x.arg and x.arg > 1:
@@ -219,5 +217,6 @@ _ANY = (*_CELL, *_TEXT)
 
 def _accesses(x: dis.Instruction, kinds: tuple[str, ...]) -> list[tuple[str, object]]:
     """Return what an instruction does, in turn, with names of a kind: (verb, name)."""
-    found = [(op.partition("_")[0], name) for op, name in accesses(x) if any(k in op for k in kinds)]
+    named = [step for step in accesses(x) if any(kind in step[0] for kind in kinds)]
+    found = [(op.partition("_")[0], name) for op, name in named]
     return [(verb, name) for verb, name in found if verb in _VERBS]
