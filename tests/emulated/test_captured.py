@@ -141,6 +141,27 @@ def test_types_that_annotate_as_text_are_known(form):
     assert seen.stable
 
 
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="the `type` statement is of Python 3.12")
+@each(("Annotated[cute.s32, cute.s32(min=1)]", "cute.s32", "Other"))
+def test_a_type_statement_names_what_annotates(form):
+    scope = {"cute": cute, "Annotated": typing.Annotated}
+    exec(
+        f"type Size = {form}\ntype Other = cute.s32\n"
+        "def bare(x, n: Size):\n    cute.launch(grid=1, block=32)\n    x[0] = n\n"
+        "def text(x, n: 'Size'):\n    cute.launch(grid=1, block=32)\n    x[0] = n\n",
+        scope,
+    )
+    for name in ("bare", "text"):
+        kernel, x = cute.kernel(scope[name]), np.zeros(32, np.int32)
+        for n in (3, 5):
+            kernel(x, n)
+            assert x[0] == n
+        assert len(kernel.plans) == 1  # for any number
+        seen = kernel.dependencies.snapshot()
+        assert seen.stable
+        assert seen.complete
+
+
 def test_a_class_is_watched_through_an_alias(module):
     class C:
         n = 1

@@ -132,6 +132,14 @@ def _of_decimal(x: Any) -> Items:
     return [("text", str(x)), ("context", (context.prec, context.rounding))]
 
 
+def _of_type_statement(x: Any) -> Items | None:
+    """Return what has a name by a `type` statement, which is evaluated when it is first needed."""
+    try:
+        return [("value", x.__value__)]
+    except Exception:
+        return None
+
+
 def _as_made(x: Any) -> Items:
     return [("made", x.__reduce__())]
 
@@ -155,6 +163,7 @@ FIXED: dict[str, Reader] = {
     **{f"operator.{x}": _as_made for x in ("attrgetter", "itemgetter", "methodcaller")},
     "types.GenericAlias": _named("__origin__", "__args__"),
     **dict.fromkeys(("types.UnionType", "typing.Union"), _named("__args__")),  # one, from 3.14 on
+    "typing.TypeAliasType": _of_type_statement,
     "builtins.super": _named("__thisclass__", "__self_class__", "__self__"),
 }
 
@@ -203,7 +212,7 @@ CONSTANT = frozenset(
         "pathlib": "PurePath",
         "re": "Match Pattern",
         "torch": "device dtype finfo iinfo layout memory_format qscheme",
-        "typing": "ParamSpec TypeAliasType TypeVar TypeVarTuple",
+        "typing": "ParamSpec TypeVar TypeVarTuple",
         "zoneinfo": "ZoneInfo",
     }.items()
     for name in names.split()
