@@ -456,11 +456,21 @@ def annotations_of(function: Callable[..., Any]) -> dict[str, object]:
     found: dict[str, object] = {}
     scope = {**function.__globals__, **_closure(function)}
     for name, note in getattr(function, "__annotations__", {}).items():
-        value = _evaluated(note, scope) if isinstance(note, str) else note
+        value = _meant(_evaluated(note, scope) if isinstance(note, str) else note)
         promises = (Spec, Dtype, Promised)
         more = [x for x in getattr(value, "__metadata__", ()) if isinstance(x, promises)]
         found[name] = more[0] if more else value
     return found
+
+
+def _meant(note: Any, depth: int = 8) -> object:
+    """Return what has a name by a `type` statement (Python 3.12), or by some that name each other;
+    the name if it cannot be evaluated.
+    """
+    try:
+        return _meant(note.__value__, depth - 1) if depth and hasattr(note, "__value__") else note
+    except Exception:
+        return note
 
 
 def _evaluated(text: str, scope: dict[str, Any]) -> object:

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from functools import lru_cache
 from types import CodeType
 
-from cute_py.calls.fingerprint.names import names_in
+from cute_py.calls.fingerprint.names import accesses, names_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ def used_from(code: CodeType, start: int, names: list[str]) -> set[str]:
     writes them; see `used_after`.
     """
     if not (code.co_flags & 0x1):  # a module, or text that is executed: globals stay readable
-        return {n for n in names if n in code.co_names and _reads(code, start, n, "NAME")}
+        return {n for n in names if n in code.co_names and _reads(code, start, n, _TEXT)}
     cells, found = {*code.co_cellvars, *code.co_freevars}, set()
     for name in names:
-        kind = "" if name in cells else "FAST" if name in code.co_varnames else "GLOBAL"
-        if _reads(code, start, name, kind) or (kind == "GLOBAL" and _inner_reads(code, name)):
+        kind = _CELL if name in cells else _FAST if name in code.co_varnames else _GLOBAL
+        if _reads(code, start, name, kind) or (kind is _GLOBAL and _inner_reads(code, name)):
             found.add(name)
     return found
 
@@ -51,7 +51,13 @@ def loaded_between(code: CodeType, first: int, last: int) -> set[object]:
     the loop that begins there.
     """
     instructions, start, end = _block(code, first, last)
-    return {word for x in instructions[start:end] if "LOAD" in x.opname for word in _words(x)}
+    return {
+        word
+        for x in instructions[start:end]
+        if "AND_CLEAR" not in x.opname
+        for verb, word in _accesses(x, _ANY)
+        if verb == "LOAD"
+    }
 
 
 def _block(code: CodeType, first: int, last: int) -> tuple[list[dis.Instruction], int, int]:
@@ -84,16 +90,15 @@ def in_for_statement(frame: FrameType) -> bool:
     start = number_at(frame.f_code, frame.f_lasti)
     name = instructions[start].opname
     return name == "GET_YIELD_FROM_ITER" or (
-        name == "GET_ITER" and not _comprehends(instructions, start)
+        name == "GET_ITER" and not _comprehends(frame.f_code, start)
     )
 
 
 def asks_by_statement(frame: FrameType) -> bool:
     """Return whether a frame is asking an iterator for its next value by a `for` statement."""
     instructions, _position = _instructions(frame.f_code)
-    x = instructions[number_at(frame.f_code, frame.f_lasti)]
-    collects = frame.f_code.co_name in _COMPREHENSIONS or _collects(instructions, x)
-    return x.opname == "FOR_ITER" and not collects
+    number = number_at(frame.f_code, frame.f_lasti)
+    return instructions[number].opname == "FOR_ITER" and number not in _collecting(frame.f_code)
 
 
 def delegates(frame: FrameType) -> bool:
@@ -110,29 +115,38 @@ def yields_between(code: CodeType, first: int, last: int) -> bool:
     return any(x.opname in ("YIELD_VALUE", "SEND") for x in instructions[start : end + 1])
 
 
-_COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>")  # functions, up to Python 3.11
 _COLLECTS = ("LIST_APPEND", "SET_ADD", "MAP_ADD")
 
 
-def _comprehends(instructions: list[dis.Instruction], start: int) -> bool:
+def _comprehends(code: CodeType, start: int) -> bool:
     """Return whether the iterator of GET_ITER is for a comprehension or a generator expression."""
+    instructions, _position = _instructions(code)
     after = [x.opname for x in instructions[start + 1 : start + 4]]
     if any(name.startswith(("CALL", "PRECALL")) for name in after[:2]):
         return True  # compiled to a function, which is called immediately
-    head = next((x for x in instructions[start:] if x.opname == "FOR_ITER"), None)
-    if head is None:
-        return False
-    return _collects(instructions, head)
+    return _next_loop(code, start) in _collecting(code)
 
 
-def _collects(instructions: list[dis.Instruction], head: dis.Instruction) -> bool:
-    """Return whether the loop that begins with an instruction is one of a comprehension."""
-    back = [
-        k
-        for k, x in enumerate(instructions)
-        if x.opname.startswith("JUMP_BACKWARD") and x.argval == head.offset
-    ]
-    return any(instructions[k - 1].opname in _COLLECTS for k in back)
+def _next_loop(code: CodeType, start: int) -> int | None:
+    """Return the number of the first FOR_ITER from an instruction on."""
+    instructions, _position = _instructions(code)
+    numbers = range(start, len(instructions))
+    return next((k for k in numbers if instructions[k].opname == "FOR_ITER"), None)
+
+
+@lru_cache(maxsize=256)
+def _collecting(code: CodeType) -> frozenset[int]:
+    """Return the numbers of the FOR_ITER of comprehensions, which Python 3.12 and later have inside
+    of the function: what collects a value says below how many iterators its collection lies.
+    """
+    instructions, position = _instructions(code)
+    loops = {k: position[x.argval] for k, x in enumerate(instructions) if x.opname == "FOR_ITER"}
+    found: set[int] = set()
+    for k, x in enumerate(instructions):
+        if x.opname in _COLLECTS and x.arg and x.arg > 1:
+            around = [head for head, end in loops.items() if head < k < end]
+            found.update(around[1 - x.arg :])
+    return frozenset(found)
 
 
 @lru_cache(maxsize=256)
@@ -149,11 +163,7 @@ def number_at(code: CodeType, offset: int) -> int:
     return max(bisect_right(instructions, offset, key=lambda x: x.offset) - 1, 0)
 
 
-def _words(x: dis.Instruction) -> tuple[object, ...]:
-    return x.argval if isinstance(x.argval, tuple) else (x.argval,)
-
-
-def _reads(code: CodeType, start: int, name: str, kind: str) -> bool:
+def _reads(code: CodeType, start: int, name: str, kinds: tuple[str, ...]) -> bool:
     """Return whether some path from an instruction reads a name before writing it."""
     instructions, position = _instructions(code)
     seen: set[int] = set()
@@ -164,10 +174,12 @@ def _reads(code: CodeType, start: int, name: str, kind: str) -> bool:
             continue
         seen.add(k)
         x = instructions[k]
-        access = _access(x, name, kind)
-        if access == "read":
+        verbs = [verb for verb, word in _accesses(x, kinds) if word == name]
+        if verbs and "AND_CLEAR" in x.opname:
+            k, verbs = _given_back(code, k, name)
+        if verbs[:1] == ["LOAD"]:
             return True
-        if access == "write" or x.opname.startswith(("RETURN", "RAISE", "RERAISE")):
+        if verbs or x.opname.startswith(("RETURN", "RAISE", "RERAISE")):
             continue
         jumps = isinstance(x.argval, int) and x.opcode in _JUMPS and x.argval in position
         if jumps:
@@ -177,19 +189,34 @@ def _reads(code: CodeType, start: int, name: str, kind: str) -> bool:
     return False
 
 
+def _given_back(code: CodeType, start: int, name: str) -> tuple[int, list[str]]:
+    """Return the number of the instruction that gives a name back what it had before a
+    comprehension with a variable of this name, which has set it aside by an instruction; and what
+    else that instruction does with the name.
+    """
+    instructions, position = _instructions(code)
+    loop = _next_loop(code, start)
+    first = len(instructions) if loop is None else position[instructions[loop].argval]
+    for k in range(first, len(instructions)):
+        verbs = [verb for verb, word in _accesses(instructions[k], _FAST) if word == name]
+        if verbs:
+            return k, verbs[1:]
+    return start, ["LOAD"]
+
+
 _JUMPS = {*dis.hasjrel, *dis.hasjabs}
 _ALWAYS = ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP", "JUMP_ABSOLUTE")
+_VERBS = ("LOAD", "STORE", "DELETE")
+# what instructions are called that access names of a kind
+_FAST = ("FAST",)
+_CELL = ("DEREF", "CLOSURE", "FAST")
+_GLOBAL = ("GLOBAL",)
+_TEXT = ("NAME", "GLOBAL")
+_ANY = (*_CELL, *_TEXT)
 
 
-def _access(x: dis.Instruction, name: str, kind: str) -> str:
-    """Return the first access of an instruction to a name: "read", "write" or ""."""
-    words = _words(x)
-    if kind not in x.opname or name not in words:
-        return ""
-    if "AND_CLEAR" in x.opname:
-        return ""
-    verbs = [v for v in x.opname.split("_") if v in ("LOAD", "STORE", "DELETE")]
-    if len(verbs) < len(words):
-        verbs = verbs * len(words)
-    first = next(v for v, word in zip(verbs, words, strict=False) if word == name)
-    return "read" if first == "LOAD" else "write"
+def _accesses(x: dis.Instruction, kinds: tuple[str, ...]) -> list[tuple[str, object]]:
+    """Return what an instruction does, in turn, with names of a kind: (verb, name)."""
+    named = [step for step in accesses(x) if any(kind in step[0] for kind in kinds)]
+    found = [(op.partition("_")[0], name) for op, name in named]
+    return [(verb, name) for verb, name in found if verb in _VERBS]

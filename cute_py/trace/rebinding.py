@@ -282,7 +282,7 @@ def leaves(code: CodeType, line: int, end: int | None = None) -> tuple[str, int]
     With `end`, code up to that line may have entered and left the block by other ways than its own
     `with` statement: a class, a context manager or an ExitStack around it.
     """
-    tree = _tree(code.co_filename)
+    tree = _tree_of(code)
     if tree is None:
         return None
     block = _block_at(tree, line)
@@ -314,6 +314,33 @@ def _head(block: ast.With) -> int:
 
 def _spans(block: ast.With, line: int) -> bool:
     return block.lineno <= line <= (block.end_lineno or 0)
+
+
+def _tree_of(code: CodeType) -> ast.AST | None:
+    """Return the source that code is from: not another one that has the same name of a file, as
+    "<string>" may have, or what the file was before.
+    """
+    for _known_or_read_again in range(2):
+        tree = _tree(code.co_filename)
+        if tree is None or code.co_name == "<module>":
+            return tree
+        name = "" if code.co_name.startswith("<") else code.co_name  # a lambda, a comprehension
+        if (code.co_firstlineno, name) in _scopes(tree):
+            return tree
+        linecache.checkcache(code.co_filename)
+    return None
+
+
+@lru_cache(maxsize=64)
+def _scopes(tree: ast.AST) -> frozenset[tuple[int, str]]:
+    """Return the first line and the name of whatever may have code of its own."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.add((min(x.lineno for x in (node, *node.decorator_list)), node.name))
+        elif isinstance(node, ast.expr):
+            found.add((node.lineno, ""))
+    return frozenset(found)
 
 
 def _tree(filename: str) -> ast.AST | None:

@@ -5,6 +5,7 @@ fresh kernel: on the emulator, and at known calls on a GPU.
 import logging
 import sys
 import types
+import typing
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from cute_py.calls.fingerprint.dependencies import Dependencies
 from cute_py.kernels.samples import SAMPLES
 from tests.emulated.captures import LOOKED_AT, WATCHED
 from tests.fake_gpu import Array, install
+from tests.sampling import each
 
 CASES = {**WATCHED, **LOOKED_AT}
 USUAL = (
@@ -112,6 +114,69 @@ def test_kernels_of_the_library_are_traced_once(name):
     assert cute.trace(kernel, *arguments) is plan
     assert len(kernel.plans) == count
     assert kernel.dependencies.snapshot().stable
+
+
+FORMS = (
+    "Annotated[cute.s32, cute.s32(min=1)]",
+    "Optional[int]",
+    "Union[int, str]",
+    "Literal[1]",
+    "List[int]",
+    "Tuple[int, ...]",
+    "Callable[[int], int]",
+    "ClassVar[int]",
+    "Any",
+    "list[int]",
+    "int | None",
+)
+
+
+@each(FORMS)
+def test_types_that_annotate_as_text_are_known(form):
+    """Whether it is the text of a type, or the name of one."""
+    scope = {name: getattr(typing, name) for name in typing.__all__} | {"cute": cute}
+    exec(f"alias = {form}\ndef f(x: 'alias', y: {form!r}): pass", scope)
+    seen = Dependencies(scope["f"]).snapshot()
+    assert seen.complete
+    assert seen.stable
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="the `type` statement is of Python 3.12")
+@each(("Annotated[cute.s32, cute.s32(min=1)]", "cute.s32", "Other"))
+def test_a_type_statement_names_what_annotates(form):
+    scope = {"cute": cute, "Annotated": typing.Annotated}
+    exec(
+        f"type Size = {form}\ntype Other = cute.s32\n"
+        "def bare(x, n: Size):\n    cute.launch(grid=1, block=32)\n    x[0] = n\n"
+        "def text(x, n: 'Size'):\n    cute.launch(grid=1, block=32)\n    x[0] = n\n",
+        scope,
+    )
+    for name in ("bare", "text"):
+        kernel, x = cute.kernel(scope[name]), np.zeros(32, np.int32)
+        for n in (3, 5):
+            kernel(x, n)
+            assert x[0] == n
+        assert len(kernel.plans) == 1  # for any number
+        seen = kernel.dependencies.snapshot()
+        assert seen.stable
+        assert seen.complete
+
+
+def test_a_class_is_watched_through_an_alias(module):
+    class C:
+        n = 1
+
+    alias = types.GenericAlias(C, int)
+
+    @cute.kernel
+    def kernel(x):
+        cute.launch(grid=1, block=32)
+        x[0] = alias.n
+
+    module.GIVEN = ()
+    assert result(kernel, module) == 1
+    C.n = 2
+    assert result(kernel, module) == 2
 
 
 def test_what_is_installed_is_no_part_of_what_is_watched(module):

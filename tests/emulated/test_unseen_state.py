@@ -6,6 +6,7 @@ is no reason to trace again.
 import array
 import asyncio
 import collections
+import contextlib
 import contextvars
 import copy
 import ctypes
@@ -29,6 +30,7 @@ import queue
 import random
 import re
 import struct
+import sys
 import threading
 import types
 import typing
@@ -39,8 +41,9 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.calls.fingerprint import dependencies
+from cute_py.calls.fingerprint import dependencies, state, varying
 from cute_py.calls.fingerprint.dependencies import Dependencies
+from cute_py.calls.fingerprint.names import place_of
 from tests.sampling import check_each, each, in_turn
 
 FIVE = [1, 2, 3, 4, 5]
@@ -539,7 +542,12 @@ VARYING = {
     "secrets": ("secrets.randbits(9)", "secrets.token_bytes()", "secrets.choice([1])"),
     "uuid": ("uuid.uuid4()", "uuid.uuid1()"),
     "datetime": ("datetime.datetime.now()", "datetime.date.today()", "datetime.datetime.utcnow()"),
-    "pathlib": ("pathlib.Path.read_text(pathlib.Path('a'))", "pathlib.Path.cwd()"),
+    "pathlib": (
+        "pathlib.Path.read_text(pathlib.Path('a'))",
+        "pathlib.Path.is_file(pathlib.Path('a'))",
+        "pathlib.Path.exists(pathlib.Path('a'))",
+        "pathlib.Path.cwd()",
+    ),
     "threading": ("threading.get_ident()", "threading.current_thread()"),
     "builtins": ("input()", "open('a').read()", "id(HELD)", "hash(HELD)"),
     "sys": ("sys._getframe()",),
@@ -578,8 +586,46 @@ def depends(text, module, call):
     name=lambda x: f"{x[2]} by {x[0]!r}",
 )
 def test_what_differs_from_call_to_call_is_traced_at_each(text, module, call):
-    importlib.import_module(module)
+    importlib.import_module(f"{module}.random" if module == "numpy" else module)
     assert not depends(text, module, call).complete
+
+
+PLACE = pathlib.Path("a")
+
+
+@each(("exists()", "is_file()", "is_symlink()", "resolve()", "read_text()", "stat()", "glob('a')"))
+def test_what_a_path_tells_of_files_is_read_at_each_call(call):
+    scope = {"PLACE": PLACE, "__name__": "of_the_user"}
+    exec(f"def f(): return PLACE.{call}", scope)
+    assert not Dependencies(scope["f"]).snapshot().complete
+
+
+def kinds_below(kind):
+    """Return a class and those that derive from it."""
+    return {kind}.union(*map(kinds_below, type.__subclasses__(kind)))
+
+
+RECENT = {"typing.TypeAliasType": (3, 12), "typing.Union": (3, 14)}
+
+
+def test_the_rows_are_of_types_that_there_are():
+    """On each version of Python, which moves them from module to module."""
+    rows = {*state.READ, *state.CONSTANT} - {x for x, n in RECENT.items() if n > sys.version_info}
+    rows = {x for x in rows if not x.startswith("torch.")}
+    for module in {x.rpartition(".")[0] for x in rows}:
+        with contextlib.suppress(ImportError):  # those of `_thread`
+            importlib.import_module(module)
+    assert rows <= {place_of(x) for x in kinds_below(object)}
+
+
+def test_the_functions_that_vary_are_functions_that_there_are():
+    recent = {"is_junction", "info", "process_cpu_count", "uuid6", "uuid7", "uuid8", "walk"}
+    for module, text in varying._NAMES.items():
+        if module.partition(".")[0] not in ("torch", "locale", "resource", "posix"):
+            names = {*text.split()} - recent - {"*"}
+            assert names <= {*dir(importlib.import_module(module))}, module
+    for kind in (pathlib.Path, datetime.datetime, datetime.date):
+        assert {*varying._METHODS[place_of(kind)].split()} <= {*dir(kind)} | recent
 
 
 def test_a_part_of_a_module_that_is_loaded_later_is_looked_at(monkeypatch):

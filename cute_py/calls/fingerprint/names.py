@@ -15,6 +15,7 @@ from typing import NamedTuple
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from dis import Instruction
     from types import ModuleType
     from typing import Any
 
@@ -68,11 +69,9 @@ def names_in(code: CodeType) -> Names:
     """Return the names in code."""
     from dis import get_instructions
 
-    steps = [(x.opname, x.argval) for x in get_instructions(code)]
+    steps = [step for x in get_instructions(code) for step in accesses(x)]
     inner = [names_in(x) for x in code.co_consts if isinstance(x, CodeType)]
-    loaded = {
-        x for op, x in steps if op.startswith("LOAD") and ("GLOBAL" in op or op == "LOAD_NAME")
-    }
+    loaded = {x for op, x in steps if _loads_a_global(op)}
     attributes = {x for op, x in steps if op in _READ_AN_ATTRIBUTE}
     attributes |= WHOLE & {*code.co_names}
     if not _COMPUTE.isdisjoint(code.co_names) or _computes(steps):
@@ -87,11 +86,25 @@ def names_in(code: CodeType) -> Names:
     )
 
 
+def accesses(x: Instruction) -> list[tuple[str, Any]]:
+    """Return what an instruction does, in turn: (operation, argument). Python 3.13 and later have
+    some that access two variables, as LOAD_FAST_LOAD_FAST.
+    """
+    if "FAST" not in x.opname or not isinstance(x.argval, tuple):
+        return [(x.opname, x.argval)]
+    verbs = [word for word in x.opname.split("_") if word in ("LOAD", "STORE")]
+    return [(f"{verb}_FAST", name) for verb, name in zip(verbs, x.argval, strict=True)]
+
+
+def _loads_a_global(op: str) -> bool:
+    return op.startswith("LOAD") and ("GLOBAL" in op or op == "LOAD_NAME")
+
+
 def _parts_in(steps: list[tuple[str, Any]], inner: list[Names]) -> dict[str, frozenset[str]]:
     found: dict[str, set[str]] = {}
     whole = {name for x in inner for name in x.globals if name not in x.parts}
     for (op, name), (after, attribute) in pairwise([*steps, ("", None)]):
-        if op in ("LOAD_GLOBAL", "LOAD_NAME"):
+        if _loads_a_global(op):
             found.setdefault(name, set()).add(attribute)
             whole |= {name} if after not in _READ_AN_ATTRIBUTE else set()
     for x in inner:
@@ -148,6 +161,20 @@ def is_foreign(value: Any) -> bool:  # a function, class or module
         return True
     module = sys.modules.get(name) if isinstance(value, type) else value
     return _is_installed(_file_of(module))
+
+
+def place_of(kind: Any) -> str:  # a class
+    """Return the module and the name of a class, without what is private of the module's: there
+    Python moves its classes from one version to the next.
+
+    >>> from collections import deque
+    >>> from pathlib import Path  # pathlib._local.Path in Python 3.13
+    >>> place_of(deque), place_of(Path)
+    ('collections.deque', 'pathlib.Path')
+    """
+    first, *parts = str(kind.__module__).split(".")
+    public = [x for x in parts if not x.startswith("_")]
+    return ".".join([first.lstrip("_"), *public, kind.__qualname__])
 
 
 def is_own(value: Any) -> bool:  # a function or module

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from types import FunctionType, MemberDescriptorType
 
-from cute_py.calls.fingerprint.names import is_foreign
+from cute_py.calls.fingerprint.names import is_foreign, place_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def row_of(kind: Any) -> str | None:
     """Return the name of the row of a class, "" if it adds nothing to `object` that Python does not
     show, None if it does, and has no row.
     """
-    chain = [(cls, f"{cls.__module__}.{cls.__qualname__}") for cls in _bases(kind)]
+    chain = [(cls, place_of(cls)) for cls in _bases(kind)]
     constant = next((name for _cls, name in chain if is_constant(name)), None)
     if constant is not None:
         return constant
@@ -132,6 +132,14 @@ def _of_decimal(x: Any) -> Items:
     return [("text", str(x)), ("context", (context.prec, context.rounding))]
 
 
+def _of_type_statement(x: Any) -> Items | None:
+    """Return what has a name by a `type` statement, which is evaluated when it is first needed."""
+    try:
+        return [("value", x.__value__)]
+    except Exception:
+        return None
+
+
 def _as_made(x: Any) -> Items:
     return [("made", x.__reduce__())]
 
@@ -153,10 +161,10 @@ FIXED: dict[str, Reader] = {
     **{f"builtins.{x.__name__}": _items_of(x) for x in (tuple, frozenset)},
     **dict.fromkeys(("builtins.range", "builtins.slice"), _named("start", "stop", "step")),
     **{f"operator.{x}": _as_made for x in ("attrgetter", "itemgetter", "methodcaller")},
-    **{f"types.{x}": _named("__args__") for x in ("GenericAlias", "UnionType")},
+    "types.GenericAlias": _named("__origin__", "__args__"),
+    **dict.fromkeys(("types.UnionType", "typing.Union"), _named("__args__")),  # one, from 3.14 on
+    "typing.TypeAliasType": _of_type_statement,
     "builtins.super": _named("__thisclass__", "__self_class__", "__self__"),
-    "typing._AnnotatedAlias": _named("__origin__", "__metadata__"),
-    "typing._GenericAlias": _named("__origin__", "__args__"),
 }
 
 # those that may have other parts later; None: their attributes are all that they have
@@ -176,16 +184,16 @@ READ: dict[str, Reader | None] = {
     "collections.deque": lambda x: [("most", x.maxlen), *enumerate(x)],
     "decimal.Decimal": _of_decimal,
     "array.array": lambda x: [("type", x.typecode), ("bytes", x.tobytes())],
-    "_contextvars.ContextVar": lambda x: [("value", x.get(MISSING))],
-    "_contextvars.Context": lambda x: list(x.items()),
+    "contextvars.ContextVar": lambda x: [("value", x.get(MISSING))],
+    "contextvars.Context": lambda x: list(x.items()),
     "logging.Logger": _of_logger,
     "weakref.ReferenceType": _of_reference,
     "weakref.finalize": lambda x: [("kept", x.peek())],
-    "_thread.lock": _of_lock,
-    "_thread.RLock": _of_lock,
+    "thread.lock": _of_lock,
+    "thread.RLock": _of_lock,
     "functools._lru_cache_wrapper": _of_cached,
     "numpy.ufunc": _of_ufunc,
-    **dict.fromkeys(("functools.partial", "types.SimpleNamespace", "_thread._local")),
+    **dict.fromkeys(("functools.partial", "types.SimpleNamespace", "thread._local")),
 }
 
 # those that never change, by module; what reads one returns None for those of which that is untrue
@@ -196,15 +204,15 @@ CONSTANT = frozenset(
             "builtin_function_or_method classmethod_descriptor code getset_descriptor "
             "member_descriptor method_descriptor wrapper_descriptor PyCapsule"
         ),
-        "_collections": "_tuplegetter",
-        "_struct": "Struct",
+        "collections": "_tuplegetter",
+        "struct": "Struct",
         "datetime": "date time timedelta timezone",
         "functools": "_lru_cache_wrapper",
         "numpy": "_ArrayFunctionDispatcher dtype ufunc",
         "pathlib": "PurePath",
         "re": "Match Pattern",
         "torch": "device dtype finfo iinfo layout memory_format qscheme",
-        "typing": "ParamSpec TypeAliasType TypeVar TypeVarTuple Union",
+        "typing": "ParamSpec TypeVar TypeVarTuple",
         "zoneinfo": "ZoneInfo",
     }.items()
     for name in names.split()

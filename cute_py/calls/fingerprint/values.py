@@ -12,6 +12,7 @@ from functools import lru_cache
 from types import (
     CodeType,
     FunctionType,
+    GenericAlias,
     GetSetDescriptorType,
     MemberDescriptorType,
     MethodType,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 WRAPPERS = (staticmethod, classmethod, property)
 _UNREAD = frozenset({"__repr__", "__dict__", "__weakref__", "__doc__", "__module__"})
+_FORMS = frozenset({"_SpecialForm", "_BaseGenericAlias"})  # of `typing`, in all versions
 DEPTH = 8  # of nested values that are examined
 _EXACT = (bool, int, str, bytes, CodeType, type, ModuleType, type(None))
 
@@ -149,19 +151,33 @@ def is_fixed(value: Any) -> bool:
     """Return whether an object always has the same parts, which may change themselves."""
     kind: Any = type(value)
     row = row_of(kind)
-    if isinstance(value, Enum) or is_frozen_record(kind) or (is_constant(row) and is_foreign(kind)):
+    if isinstance(value, Enum) or is_frozen_record(kind) or _is_form(kind):
         return True
-    if row in FIXED and kind.__module__ == "typing":  # an alias, which caches in its attributes
+    if is_constant(row) and is_foreign(kind):
         return True
     if hasattr(value, "__dict__") or any(vars(cls).get("__slots__") for cls in kind.__mro__):
         return False
     return row == "" or row in FIXED or is_constant(row)
 
 
+@lru_cache(maxsize=1024)
+def _is_form(kind: Any) -> bool:  # a class
+    """Return whether the objects of a class are forms and aliases of types, as `Optional`, `List`,
+    `Annotated[int, 1]` and `list[int]`.
+    """
+    if kind.__module__ == "typing":
+        return not _FORMS.isdisjoint([x.__name__ for x in kind.__mro__])
+    return issubclass(kind, GenericAlias) and is_foreign(kind)
+
+
 def is_opaque(value: Any) -> bool:
-    """Return whether the attributes of an object never affect a plan: a logger's, but its level."""
+    """Return whether the attributes of an object never affect a plan: a logger's, but its level,
+    or are not its own: an alias has those of its class.
+    """
     logging = sys.modules.get("logging")
-    return logging is not None and isinstance(value, logging.Logger)
+    return isinstance(value, GenericAlias) or (
+        logging is not None and isinstance(value, logging.Logger)
+    )
 
 
 def is_array(value: object) -> bool:

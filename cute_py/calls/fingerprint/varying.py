@@ -11,6 +11,7 @@ import sys
 from functools import lru_cache
 from types import BuiltinFunctionType, FunctionType, ModuleType
 
+from cute_py.calls.fingerprint.names import place_of
 from cute_py.calls.fingerprint.state import is_constant, row_of
 
 TYPE_CHECKING = False
@@ -34,7 +35,7 @@ _NAMES = {
     "locale": "*",
     "numpy": "fromfile genfromtxt geterr get_printoptions load loadtxt memmap",
     "numpy.random": "default_rng MT19937 PCG64 PCG64DXSM Philox RandomState SFC64 SeedSequence",
-    "os": "getenv getenvb get_exec_path popen walk",
+    "os": "fwalk getenv getenvb get_exec_path popen process_cpu_count walk",
     "posix": "*",
     "posixpath": "abspath expanduser expandvars ismount lexists realpath relpath",
     "random": "Random SystemRandom",
@@ -57,15 +58,16 @@ _NAMES = {
     ),
     "torch.cuda": "current_device current_stream memory_allocated",
     "urllib.request": "*",
-    "uuid": "getnode uuid1 uuid4",
+    "uuid": "getnode uuid1 uuid4 uuid6 uuid7 uuid8",
     "weakref": "getweakrefcount getweakrefs",
 }
 _METHODS = {
     "datetime.date": "today",
     "datetime.datetime": "now today utcnow",
     "pathlib.Path": (
-        "cwd exists expanduser glob group home is_dir is_file iterdir lstat open owner read_bytes "
-        "read_text resolve rglob stat samefile"
+        "absolute cwd exists expanduser glob group home info is_block_device is_char_device is_dir "
+        "is_fifo is_file is_junction is_mount is_socket is_symlink iterdir lstat open owner "
+        "read_bytes read_text readlink resolve rglob stat samefile walk"
     ),
 }
 _KINDS = (FunctionType, BuiltinFunctionType)
@@ -105,10 +107,10 @@ def _functions() -> list[Any]:
             found += [x for x in held.values() if isinstance(x, _KINDS)]
         else:
             found += [held[name] for name in names if name in held]
-    for path, text in _METHODS.items():
+    for path in _METHODS:
         module, _dot, name = path.partition(".")
-        held = _entries(_entries(sys.modules.get(module)).get(name))
-        methods = [held[x] for x in text.split() if x in held]
+        kind = _entries(sys.modules.get(module)).get(name, object)
+        methods = [getattr(kind, x) for x in varying_methods(kind) if hasattr(kind, x)]
         found += [getattr(x, "__func__", x) for x in methods]
     return found
 
@@ -120,5 +122,5 @@ def _entries(value: object) -> Mapping[str, Any]:  # a module or class, or None
 @lru_cache(maxsize=4096)
 def varying_methods(kind: Any) -> frozenset[str]:
     """Return the names of the methods of a class that give something else at each call."""
-    found = [_METHODS.get(f"{x.__module__}.{x.__qualname__}", "").split() for x in kind.__mro__]
+    found = [_METHODS.get(place_of(x), "").split() for x in kind.__mro__]
     return frozenset().union(*found)
