@@ -144,9 +144,9 @@ class GlobalMemory:
         self._count_rewritten(t, again)
         if region.loaded and (again.any() or region.lanes):
             self._keep_lanes(t, again)
+        self.access(t)
         if self.releases is not None:
             self.releases.forget(t)
-        self.access(t)
 
     def write(self, t: Touch) -> None:
         """Require that a plain write is ordered after all accesses before, and remember it."""

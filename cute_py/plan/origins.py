@@ -128,7 +128,7 @@ class Origins:
             if key not in reads:
                 found = self._read(key)
                 reads[key] = found or []
-                left += reads[key]
+                left += (*reads[key], *self._controls(key))
                 if found is None:
                     opaque.add(key)
         while more := [
@@ -146,8 +146,14 @@ class Origins:
             if made is None:
                 return None
             found += self.keys(made.parts)
-            found += self.keys(x for outer in self.around[id(op)] for x in controls(outer))
         return found if makers else None
+
+    def _controls(self, key: Key) -> Iterator[Key]:
+        """Yield what decides whether ops that define a value run. It makes another value of it only
+        after a branch or loop, not in it: that is found in the flow.
+        """
+        for op, _ in self.makers.of(key):
+            yield from self.keys(x for outer in self.around[id(op)] for x in controls(outer))
 
     def recipe(self, op: Op, at: int) -> Recipe | None:
         """Return what a result of an op is computed from, alone or together with other threads;

@@ -36,6 +36,7 @@ def arguments(equal):
     rng = np.random.default_rng(5)
     x = np.ones(256, f32) if equal else rng.integers(-9, 9, 256).astype(f32)
     i = np.zeros(8, np.int32) if equal else rng.integers(0, 8, 8).astype(np.int32)
+    i[7] = 0  # a counter
     return x, np.zeros(64, f32), i, np.int32(3), f32(0.5)
 
 
@@ -190,6 +191,29 @@ def before_and_after_a_barrier(x, out, i, n, alpha, b, t):
     out[b] = x[0]
 
 
+def is_last(count, t):
+    """Tell all threads whether their block is the last one to come to a counter."""
+    found = cute.smem("s32", 1)
+    with cute.when(t == 0):
+        cute.threadfence()
+        found[0] = cute.atomic("add", count, 1, old=True)
+        cute.threadfence()
+    cute.syncthreads()
+    return cute.as_int(found[0], 0, uniform="block") == 2
+
+
+@case(ALIKE)
+def in_a_branch_that_a_counter_decides(x, out, i, n, alpha, b, t):
+    with cute.when(is_last(cute.local_tile(i, (1,), (7,)), t)):
+        out[0] = 2.0
+
+
+@case(ALIKE)
+def over_a_counter_that_all_have_counted(x, out, i, n, alpha, b, t):
+    with cute.when(is_last(cute.local_tile(i, (1,), (7,)), t)):
+        i[7] = 0
+
+
 # -- equal by chance
 
 
@@ -249,6 +273,23 @@ def changed_under_a_condition(x, out, i, n, alpha, b, t):
     with cute.when(x[b] < 0.0):
         r[0] = 1.0
     out[0] = r[0]
+
+
+@case(CHANCE)
+def changed_where_a_counter_says(x, out, i, n, alpha, b, t):
+    r = held(x[0])
+    with cute.when(is_last(cute.local_tile(i, (1,), (7,)), t)):
+        r[0] = x[1]
+    out[0] = r[0]
+
+
+@case(CHANCE)
+def changed_in_a_loop_where_a_counter_says(x, out, i, n, alpha, b, t):
+    r = held(x[0])
+    for _k in cute.range(n):
+        out[0] = r[0]
+        with cute.when(is_last(cute.local_tile(i, (1,), (7,)), t)):
+            r[0] = x[1]
 
 
 @case(CHANCE)
