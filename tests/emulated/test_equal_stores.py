@@ -87,6 +87,24 @@ def tiles_that_overlap(x, out, i, n, alpha, b, t):
 
 
 @case(ALIKE)
+def sums_of_tiles_that_overlap(x, out, i, n, alpha, b, t):
+    start, total = cute.min_(b * 24, 20), held(0.0)
+    with cute.when(t < 24):
+        for k in cute.range(n):
+            total[0] = total[0] + x[start + t + k] * x[k * n + start + t]
+        out[start + t] = total[0]
+
+
+@case(ALIKE)
+def many_elements_of_tiles_that_overlap(x, out, i, n, alpha, b, t):
+    start, total = cute.min_(b * 24, 20), held(0.0)
+    with cute.when(t < 24):
+        for k in range(24):
+            total[0] = total[0] + x[start + t + n * k]
+        out[start + t] = total[0]
+
+
+@case(ALIKE)
 def elements_in_a_loop(x, out, i, n, alpha, b, t):
     for k in cute.range(4):
         out[k] = x[k]
@@ -244,6 +262,24 @@ def a_sum_of_the_block_in_a_loop(x, out, i, n, alpha, b, t):
     for k in cute.range(4):
         total[0] = total[0] + x[4 * b + k]
     out[0] = total[0]
+
+
+@case(CHANCE)
+def sums_that_begin_elsewhere(x, out, i, n, alpha, b, t):
+    start, total = cute.min_(b * 24, 20), held(0.0)
+    with cute.when(t < 24):
+        for k in cute.range(n):
+            total[0] = total[0] + x[t + k] * x[k * start + t]
+        out[start + t] = total[0]
+
+
+@case(CHANCE)
+def many_elements_of_which_one_differs(x, out, i, n, alpha, b, t):
+    start, total = cute.min_(b * 24, 20), held(0.0)
+    with cute.when(t < 24):
+        for k in range(24):
+            total[0] = total[0] + x[start + t + n * k + (b if k == 20 else 0)]
+        out[start + t] = total[0]
 
 
 @case(CHANCE)
