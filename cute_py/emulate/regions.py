@@ -69,6 +69,14 @@ class Stamps:
         self.held[g] = stamps
 
 
+    def copy(self, g: Array, other: Stamps) -> None:
+        """Set the stamps of granules to those of others of as many agents."""
+        if self.held.dtype == other.held.dtype:
+            self.held[g] = other.held.take(g)
+        else:
+            self.put(g, other.take(g))
+
+
 class Accesses:
     """The accesses of each granule that are kept.
 
@@ -145,7 +153,7 @@ class Region:
         marks = since.marks.take(g)
         last.clear(g)
         last.marks[g] = np.where(marks == CLOSED, MANY, marks)
-        last.stamps.put(g, since.stamps.take(g))
+        last.stamps.copy(g, since.stamps)
         for granule in g[marks < 0].tolist():
             last.many[granule] = since.many[granule]
         since.clear(g)
