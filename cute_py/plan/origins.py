@@ -122,21 +122,25 @@ class Origins:
                 reads[id(op)] = [key for x in made if x for key in self.keys(x.parts)]
             self.stored[id(op)] = None
         left = [key for keys in reads.values() for key in keys]
+        self.known, needed = set(reads), set[Key]()
         opaque: set[Key | int] = set()
         while left:
-            key = left.pop()
-            if key not in reads:
-                found = self._read(key)
-                reads[key] = found or []
-                left += (*reads[key], *self._controls(key))
-                if found is None:
-                    opaque.add(key)
-        while more := [
-            x for x, keys in reads.items() if x not in opaque and not opaque.isdisjoint(keys)
-        ]:
-            opaque.update(more)
-        self.known = reads.keys() - opaque
-        return {x for x in self.known if not isinstance(x, int)}
+            while left:
+                key = left.pop()
+                if key not in reads:
+                    found = self._read(key)
+                    reads[key] = found or []
+                    left += reads[key]
+                    if found is None:
+                        opaque.add(key)
+            while more := [
+                x for x, keys in reads.items() if x not in opaque and not opaque.isdisjoint(keys)
+            ]:
+                opaque.update(more)
+            self.known = reads.keys() - opaque
+            needed = {x for x in self.known if not isinstance(x, int)}
+            left = [x for key in needed for x in self._controls(key) if x not in reads]
+        return needed
 
     def _read(self, key: Key) -> list[Key] | None:
         """Return the values that all ops that define one read; None if one of these is opaque."""
