@@ -430,18 +430,18 @@ class GlobalMemory:
             held[k] = next(iter(region.since.many[int(g[k])].values()))[0]
         apart = (held > 0) & (self.regions.blocks_of(held) != self.regions.blocks_of(marks))
         granules, first = np.unique(g[apart], return_index=True)
-        others = entries[np.flatnonzero(apart)[first]]
-        for granule, k in zip(granules.tolist(), others.tolist(), strict=True):
-            kept = region.since.many.get(granule)
-            if kept is None:
-                row = int(region.since.marks[granule]), int(region.since.stamps.take(granule))
-            else:
-                row = next(iter(kept.values()))
-            two = (row, (int(t.marks[k]), int(t.stamps[k])))
+        at = np.flatnonzero(apart)[first]
+        before = held[at].tolist(), region.since.stamps.take(granules).tolist()
+        now = marks[at].tolist(), t.stamps[entries[at]].tolist()
+        for granule, *two in zip(
+            granules.tolist(), zip(*before, strict=True), zip(*now, strict=True), strict=True
+        ):
+            if kept := region.since.many.get(granule):
+                two[0] = next(iter(kept.values()))
             region.since.many[granule] = {
                 (self.regions.blocks_of(m), t.kind, s & WHO, s >> EPOCH): (m, s) for m, s in two
             }
-            region.since.marks[granule] = CLOSED
+        region.since.marks[granules] = CLOSED
         rest: Array = entries[region.since.marks.take(g) != CLOSED]
         return rest
 

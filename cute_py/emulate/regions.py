@@ -68,7 +68,6 @@ class Stamps:
             self.held = self.take(np.arange(len(self.held)))
         self.held[g] = stamps
 
-
     def copy(self, g: Array, other: Stamps) -> None:
         """Set the stamps of granules to those of others of as many agents."""
         if self.held.dtype == other.held.dtype:

@@ -191,7 +191,9 @@ class Origins:
             shape.append((part.number, *[leaves.setdefault(x, len(leaves)) for x in part.leaves]))
             loaded |= part.arrays
         kept = tuple(leaves)
-        if len(kept) > MOST:  # how leaves differ by numbers and arguments is a part of the expression
+        if (
+            len(kept) > MOST
+        ):  # how leaves differ by numbers and arguments is a part of the expression
             split = [(*self.split(terms_of(x.base)), x.offset) for x in leaves]
             bases = [Address(SymInt(p)) for p, _, _ in split]
             kept = tuple(dict.fromkeys(bases))
