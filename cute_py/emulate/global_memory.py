@@ -380,7 +380,7 @@ class GlobalMemory:
 
     def _add(self, t: Touch, entries: Array) -> None:
         """Add accesses to those of their granules, one for each warp while its lanes agree."""
-        if len(entries) and not self.traffic.communicates and self.clusters.size == 1:
+        if len(entries) and not self.traffic.communicates:
             entries = self._close(t, entries)
         if not len(entries):
             return
@@ -420,15 +420,15 @@ class GlobalMemory:
         known[(*warp, epoch)] = mark, stamp
 
     def _close(self, t: Touch, entries: Array) -> Array:
-        """Keep two blocks of granules that several access, as no block is ordered with another;
-        return the entries of other granules.
+        """Keep blocks of two clusters of granules that several access, as no cluster is ordered
+        with another; return the entries of other granules.
         """
         region = t.region
         g, marks = t.g[entries], t.marks[entries]
         held = region.since.marks.take(g)
         for k in np.flatnonzero(held == MANY).tolist():
             held[k] = next(iter(region.since.many[int(g[k])].values()))[0]
-        apart = (held > 0) & (self.regions.blocks_of(held) != self.regions.blocks_of(marks))
+        apart = (held > 0) & (self._cluster_of(held) != self._cluster_of(marks))
         granules, first = np.unique(g[apart], return_index=True)
         at = np.flatnonzero(apart)[first]
         before = held[at].tolist(), region.since.stamps.take(granules).tolist()
@@ -444,6 +444,13 @@ class GlobalMemory:
         region.since.marks[granules] = CLOSED
         rest: Array = entries[region.since.marks.take(g) != CLOSED]
         return rest
+
+    def _cluster_of(self, marks: Array) -> Array:
+        """Return the clusters of the blocks that marks name; -1 for those of other batches."""
+        blocks, of = self.regions.blocks_of(marks) - 1 - self.faults.first, self.clusters.of
+        inside = (blocks >= 0) & (blocks < len(of))
+        clusters: Array = np.where(inside, of.take(blocks, mode="clip"), -1)
+        return clusters
 
     # -- errors and counts
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from cute_py.plan.ops import Op
 
 THREADS = 16  # bits of a thread's number in the `ids` of a touch
-MANY, CLOSED = -1, -2  # marks: several readers; of two blocks, where no block is ordered
+MANY, CLOSED = -1, -2  # marks: several accesses; of two clusters, where no cluster is ordered
 
 # the accesses of a granule: block, kind, agent and epoch -> mark and stamp
 Kept: TypeAlias = dict[tuple[int, int, int, int], tuple[int, int]]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
+from cute_py.emulate.global_memory import GlobalMemory
 from tests.sampling import in_turn
 
 f32 = np.float32
@@ -510,6 +511,35 @@ def test_a_block_of_a_cluster_knows_nothing_of_reads_in_other_clusters():
     for order in ORDERS:
         with pytest.raises(cute.EmulationError) as caught:
             cute.emulate(plan, x, out, order=order)
+        assert caught.value.code in CODES
+
+
+@pytest.mark.parametrize("cluster", [1, 2])
+@pytest.mark.parametrize("stores", [False, True])
+def test_what_is_kept_of_a_place_does_not_grow_with_the_blocks(monkeypatch, stores, cluster):
+    """Of two clusters, the accesses are enough to refuse whatever conflicts with any of them."""
+
+    @cute.kernel
+    def run(x, out, last):
+        cute.launch(grid=32, block=64, cluster=cluster)
+        b, t = cute.block_idx(), cute.thread_idx()
+        if stores:
+            x[0] = 2.0
+        else:
+            out[64 * b + t] = x[0]
+        if cluster > 1:
+            cute.cluster_sync()
+        with cute.when((b == last) & (t == 0)):
+            x[0] = 3.0
+
+    kept, keep = [], GlobalMemory._keep
+    monkeypatch.setattr(GlobalMemory, "_keep", lambda *args: (kept.append(args), keep(*args)))
+    x, out = np.ones(2, f32), np.zeros(2048, f32)
+    cute.emulate(cute.trace(run, x, out, 32), x, out)
+    assert len(kept) < 32
+    for last in (0, 1, 2, 31):
+        with pytest.raises(cute.EmulationError) as caught:
+            cute.emulate(cute.trace(run, x, out, last), x, out)
         assert caught.value.code in CODES
 
 
