@@ -396,8 +396,8 @@ class GlobalMemory:
                 if old > 0:
                     before = int(region.since.stamps.take(granule))
                     kind = int(self.regions.kinds[self.regions.ops_of(old)])
-                    key = self.regions.blocks_of(old), kind, before & agent, before >> EPOCH
-                    known[key] = old, before
+                    key = self.regions.blocks_of(old), kind, before & agent
+                    known[key] = {before >> EPOCH: (old, before)}
                 region.since.marks[granule] = MANY
             warp = self.regions.blocks_of(mark), t.kind, stamp & agent
             self._keep(t, k, known, warp, (mark, stamp | (SEVERAL if n > 1 else 0)))
@@ -409,15 +409,15 @@ class GlobalMemory:
         in one epoch is one of them; what is ordered before the new one is left out.
         """
         mark, stamp = row
-        epoch, same = stamp >> EPOCH, [key for key in known if key[:3] == warp]
-        for key in same:
-            old, before = known[key]
-            if key[3] == epoch or len(same) > EPOCHS:
+        own = known.setdefault(warp, {})
+        full = len(own) > EPOCHS
+        for epoch, (old, before) in list(own.items()):
+            if epoch == stamp >> EPOCH or full:
                 stamp |= SEVERAL if (before ^ stamp) & (SEVERAL | WHO) else 0
             elif self._unordered(t, np.array([k]), np.array([old]), np.array([before])).any():
                 continue
-            del known[key]
-        known[(*warp, epoch)] = mark, stamp
+            del own[epoch]
+        own[stamp >> EPOCH] = mark, stamp
 
     def _close(self, t: Touch, entries: Array) -> Array:
         """Keep blocks of two clusters of granules that several access, as no cluster is ordered
@@ -427,7 +427,7 @@ class GlobalMemory:
         g, marks = t.g[entries], t.marks[entries]
         held = region.since.marks.take(g)
         for k in np.flatnonzero(held == MANY).tolist():
-            held[k] = next(iter(region.since.many[int(g[k])].values()))[0]
+            held[k] = (region.first(int(g[k])) or (0,))[0]
         apart = (held > 0) & (self._cluster_of(held) != self._cluster_of(marks))
         granules, first = np.unique(g[apart], return_index=True)
         at = np.flatnonzero(apart)[first]
@@ -436,10 +436,9 @@ class GlobalMemory:
         for granule, *two in zip(
             granules.tolist(), zip(*before, strict=True), zip(*now, strict=True), strict=True
         ):
-            if kept := region.since.many.get(granule):
-                two[0] = next(iter(kept.values()))
+            two[0] = region.first(granule) or two[0]
             region.since.many[granule] = {
-                (self.regions.blocks_of(m), t.kind, s & WHO, s >> EPOCH): (m, s) for m, s in two
+                (self.regions.blocks_of(m), t.kind, s & WHO): {s >> EPOCH: (m, s)} for m, s in two
             }
         region.since.marks[granules] = CLOSED
         rest: Array = entries[region.since.marks.take(g) != CLOSED]

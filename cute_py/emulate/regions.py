@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 THREADS = 16  # bits of a thread's number in the `ids` of a touch
 MANY, CLOSED = -1, -2  # marks: several accesses; of two clusters, where no cluster is ordered
 
-# the accesses of a granule: block, kind, agent and epoch -> mark and stamp
-Kept: TypeAlias = dict[tuple[int, int, int, int], tuple[int, int]]
+# the accesses of a granule: block, kind and agent -> epoch -> mark and stamp
+Kept: TypeAlias = dict[tuple[int, int, int], dict[int, tuple[int, int]]]
 # granule, block, warp and epoch of accesses
 LanesOf: TypeAlias = tuple[int, int, int, int]
 NONE: Array = np.zeros(0, np.int64)
@@ -105,7 +105,8 @@ class Accesses:
         rows = [
             (k, *kept)
             for k in (np.flatnonzero(marks < 0).tolist() if self.many else ())
-            for kept in self.many[int(g[k])].values()
+            for epochs in self.many[int(g[k])].values()
+            for kept in epochs.values()
         ]
         marks, stamps = marks[entries], stamps[entries]
         if not rows:
@@ -143,6 +144,11 @@ class Region:
         self.alike: Array | None = None
         self.lanes: dict[LanesOf, int] = {}
         self.entries: Array | None = None
+
+    def first(self, granule: int) -> tuple[int, int] | None:
+        """Return mark and stamp of the first access of a granule, if there are several."""
+        many = self.since.many.get(granule, {})
+        return next((kept for epochs in many.values() for kept in epochs.values()), None)
 
     def begin(self, g: Array) -> None:
         """Let all later accesses of granules be ordered after those since the last write, too: all
