@@ -144,9 +144,9 @@ class GlobalMemory:
         self._count_rewritten(t, again)
         if region.loaded and (again.any() or region.lanes):
             self._keep_lanes(t, again)
+        self.access(t)
         if self.releases is not None:
             self.releases.forget(t)
-        self.access(t)
 
     def write(self, t: Touch) -> None:
         """Require that a plain write is ordered after all accesses before, and remember it."""
@@ -380,7 +380,7 @@ class GlobalMemory:
 
     def _add(self, t: Touch, entries: Array) -> None:
         """Add accesses to those of their granules, one for each warp while its lanes agree."""
-        if len(entries) and not self.traffic.communicates and self.clusters.size == 1:
+        if len(entries) and not self.traffic.communicates:
             entries = self._close(t, entries)
         if not len(entries):
             return
@@ -396,8 +396,8 @@ class GlobalMemory:
                 if old > 0:
                     before = int(region.since.stamps.take(granule))
                     kind = int(self.regions.kinds[self.regions.ops_of(old)])
-                    key = self.regions.blocks_of(old), kind, before & agent, before >> EPOCH
-                    known[key] = old, before
+                    key = self.regions.blocks_of(old), kind, before & agent
+                    known[key] = {before >> EPOCH: (old, before)}
                 region.since.marks[granule] = MANY
             warp = self.regions.blocks_of(mark), t.kind, stamp & agent
             self._keep(t, k, known, warp, (mark, stamp | (SEVERAL if n > 1 else 0)))
@@ -409,41 +409,47 @@ class GlobalMemory:
         in one epoch is one of them; what is ordered before the new one is left out.
         """
         mark, stamp = row
-        epoch, same = stamp >> EPOCH, [key for key in known if key[:3] == warp]
-        for key in same:
-            old, before = known[key]
-            if key[3] == epoch or len(same) > EPOCHS:
+        own = known.setdefault(warp, {})
+        full = len(own) > EPOCHS
+        for epoch, (old, before) in list(own.items()):
+            if epoch == stamp >> EPOCH or full:
                 stamp |= SEVERAL if (before ^ stamp) & (SEVERAL | WHO) else 0
             elif self._unordered(t, np.array([k]), np.array([old]), np.array([before])).any():
                 continue
-            del known[key]
-        known[(*warp, epoch)] = mark, stamp
+            del own[epoch]
+        own[stamp >> EPOCH] = mark, stamp
 
     def _close(self, t: Touch, entries: Array) -> Array:
-        """Keep two blocks of granules that several access, as no block is ordered with another;
-        return the entries of other granules.
+        """Keep blocks of two clusters of granules that several access, as no cluster is ordered
+        with another; return the entries of other granules.
         """
         region = t.region
         g, marks = t.g[entries], t.marks[entries]
         held = region.since.marks.take(g)
         for k in np.flatnonzero(held == MANY).tolist():
-            held[k] = next(iter(region.since.many[int(g[k])].values()))[0]
-        apart = (held > 0) & (self.regions.blocks_of(held) != self.regions.blocks_of(marks))
+            held[k] = (region.first(int(g[k])) or (0,))[0]
+        apart = (held > 0) & (self._cluster_of(held) != self._cluster_of(marks))
         granules, first = np.unique(g[apart], return_index=True)
-        others = entries[np.flatnonzero(apart)[first]]
-        for granule, k in zip(granules.tolist(), others.tolist(), strict=True):
-            kept = region.since.many.get(granule)
-            if kept is None:
-                row = int(region.since.marks[granule]), int(region.since.stamps.take(granule))
-            else:
-                row = next(iter(kept.values()))
-            two = (row, (int(t.marks[k]), int(t.stamps[k])))
+        at = np.flatnonzero(apart)[first]
+        before = held[at].tolist(), region.since.stamps.take(granules).tolist()
+        now = marks[at].tolist(), t.stamps[entries[at]].tolist()
+        for granule, *two in zip(
+            granules.tolist(), zip(*before, strict=True), zip(*now, strict=True), strict=True
+        ):
+            two[0] = region.first(granule) or two[0]
             region.since.many[granule] = {
-                (self.regions.blocks_of(m), t.kind, s & WHO, s >> EPOCH): (m, s) for m, s in two
+                (self.regions.blocks_of(m), t.kind, s & WHO): {s >> EPOCH: (m, s)} for m, s in two
             }
-            region.since.marks[granule] = CLOSED
+        region.since.marks[granules] = CLOSED
         rest: Array = entries[region.since.marks.take(g) != CLOSED]
         return rest
+
+    def _cluster_of(self, marks: Array) -> Array:
+        """Return the clusters of the blocks that marks name; -1 for those of other batches."""
+        blocks, of = self.regions.blocks_of(marks) - 1 - self.faults.first, self.clusters.of
+        inside = (blocks >= 0) & (blocks < len(of))
+        clusters: Array = np.where(inside, of.take(blocks, mode="clip"), -1)
+        return clusters
 
     # -- errors and counts
 

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from cute_py.plan.ops import Op
 
 THREADS = 16  # bits of a thread's number in the `ids` of a touch
-MANY, CLOSED = -1, -2  # marks: several readers; of two blocks, where no block is ordered
+MANY, CLOSED = -1, -2  # marks: several accesses; of two clusters, where no cluster is ordered
 
-# the accesses of a granule: block, kind, agent and epoch -> mark and stamp
-Kept: TypeAlias = dict[tuple[int, int, int, int], tuple[int, int]]
+# the accesses of a granule: block, kind and agent -> epoch -> mark and stamp
+Kept: TypeAlias = dict[tuple[int, int, int], dict[int, tuple[int, int]]]
 # granule, block, warp and epoch of accesses
 LanesOf: TypeAlias = tuple[int, int, int, int]
 NONE: Array = np.zeros(0, np.int64)
@@ -68,6 +68,13 @@ class Stamps:
             self.held = self.take(np.arange(len(self.held)))
         self.held[g] = stamps
 
+    def copy(self, g: Array, other: Stamps) -> None:
+        """Set the stamps of granules to those of others of as many agents."""
+        if self.held.dtype == other.held.dtype:
+            self.held[g] = other.held.take(g)
+        else:
+            self.put(g, other.take(g))
+
 
 class Accesses:
     """The accesses of each granule that are kept.
@@ -98,7 +105,8 @@ class Accesses:
         rows = [
             (k, *kept)
             for k in (np.flatnonzero(marks < 0).tolist() if self.many else ())
-            for kept in self.many[int(g[k])].values()
+            for epochs in self.many[int(g[k])].values()
+            for kept in epochs.values()
         ]
         marks, stamps = marks[entries], stamps[entries]
         if not rows:
@@ -137,6 +145,11 @@ class Region:
         self.lanes: dict[LanesOf, int] = {}
         self.entries: Array | None = None
 
+    def first(self, granule: int) -> tuple[int, int] | None:
+        """Return mark and stamp of the first access of a granule, if there are several."""
+        many = self.since.many.get(granule, {})
+        return next((kept for epochs in many.values() for kept in epochs.values()), None)
+
     def begin(self, g: Array) -> None:
         """Let all later accesses of granules be ordered after those since the last write, too: all
         of these are ordered before the one that comes now, which conflicts with all of them.
@@ -145,7 +158,7 @@ class Region:
         marks = since.marks.take(g)
         last.clear(g)
         last.marks[g] = np.where(marks == CLOSED, MANY, marks)
-        last.stamps.put(g, since.stamps.take(g))
+        last.stamps.copy(g, since.stamps)
         for granule in g[marks < 0].tolist():
             last.many[granule] = since.many[granule]
         since.clear(g)

@@ -42,7 +42,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from cute_py.integers.polynomial import Atom, Polynomial
+    from cute_py.integers.polynomial import Atom, Monomial, Polynomial
     from cute_py.plan.conditions import Scalar
     from cute_py.plan.op import Block, Op
     from cute_py.plan.plan import Plan
@@ -122,21 +122,25 @@ class Origins:
                 reads[id(op)] = [key for x in made if x for key in self.keys(x.parts)]
             self.stored[id(op)] = None
         left = [key for keys in reads.values() for key in keys]
+        self.known, needed = set(reads), set[Key]()
         opaque: set[Key | int] = set()
         while left:
-            key = left.pop()
-            if key not in reads:
-                found = self._read(key)
-                reads[key] = found or []
-                left += reads[key]
-                if found is None:
-                    opaque.add(key)
-        while more := [
-            x for x, keys in reads.items() if x not in opaque and not opaque.isdisjoint(keys)
-        ]:
-            opaque.update(more)
-        self.known = reads.keys() - opaque
-        return {x for x in self.known if not isinstance(x, int)}
+            while left:
+                key = left.pop()
+                if key not in reads:
+                    found = self._read(key)
+                    reads[key] = found or []
+                    left += reads[key]
+                    if found is None:
+                        opaque.add(key)
+            while more := [
+                x for x, keys in reads.items() if x not in opaque and not opaque.isdisjoint(keys)
+            ]:
+                opaque.update(more)
+            self.known = reads.keys() - opaque
+            needed = {x for x in self.known if not isinstance(x, int)}
+            left = [x for key in needed for x in self._controls(key) if x not in reads]
+        return needed
 
     def _read(self, key: Key) -> list[Key] | None:
         """Return the values that all ops that define one read; None if one of these is opaque."""
@@ -146,8 +150,14 @@ class Origins:
             if made is None:
                 return None
             found += self.keys(made.parts)
-            found += self.keys(x for outer in self.around[id(op)] for x in controls(outer))
         return found if makers else None
+
+    def _controls(self, key: Key) -> Iterator[Key]:
+        """Yield what decides whether ops that define a value run. It makes another value of it only
+        after a branch or loop, not in it: that is found in the flow.
+        """
+        for op, _ in self.makers.of(key):
+            yield from self.keys(x for outer in self.around[id(op)] for x in controls(outer))
 
     def recipe(self, op: Op, at: int) -> Recipe | None:
         """Return what a result of an op is computed from, alone or together with other threads;
@@ -181,9 +191,16 @@ class Origins:
             shape.append((part.number, *[leaves.setdefault(x, len(leaves)) for x in part.leaves]))
             loaded |= part.arrays
         kept = tuple(leaves)
-        if len(kept) > MOST:  # which elements of one base are loaded is a part of the expression
-            kept = tuple(dict.fromkeys([Address(x.base) for x in leaves]))
-            shape += [(kept.index(Address(x.base)), x.offset) for x in leaves]
+        if (
+            len(kept) > MOST
+        ):  # how leaves differ by numbers and arguments is a part of the expression
+            split = [(*self.split(terms_of(x.base)), x.offset) for x in leaves]
+            bases = [Address(SymInt(p)) for p, _, _ in split]
+            kept = tuple(dict.fromkeys(bases))
+            shape += [
+                (kept.index(base), polynomial_key(fixed), offset)
+                for base, (_, fixed, offset) in zip(bases, split, strict=True)
+            ]
         if len(kept) > MOST:
             return None
         return Origin(self.number(tuple(shape)), kept, frozenset(loaded))
@@ -207,18 +224,33 @@ class Origins:
         if not named:
             return Origin(self.number("integer"), (Address(x, offset),))
         given = [_found(self.now.get(Named("let", name))) for name in named]
-        outer = [self._integer(y) for y in self.atoms(p, self.lets)]
+        outer = [self._integer(y) for y in self.sums(p, self.lets)]
         return self._made(("sum", polynomial_key(p), offset), *given, *outer)
 
-    def atoms(self, p: Polynomial, without: set[str]) -> list[SymInt]:
-        """Return the largest atoms of a polynomial that have none of these names, once each."""
+    def sums(self, p: Polynomial, without: set[str]) -> list[SymInt]:
+        """Return the sums that a polynomial is computed from besides numbers, arguments and these
+        names: the factor of each product that has one of these, the terms without, and what is
+        inside of such atoms.
+        """
+        factors: dict[Monomial, Polynomial] = {}
         found: dict[SymInt, None] = {}
-        for atom in (atom for m in p for atom in m):
-            if without.isdisjoint(s.name for s in atom.symbols):
-                found[SymInt({(atom,): 1})] = None
-            else:
-                found |= dict.fromkeys(x for q in _inside(atom) for x in self.atoms(q, without))
-        return list(found)
+        for m, count in self.split(p)[0].items():
+            moving = [x for x in m if not without.isdisjoint(s.name for s in x.symbols)]
+            still = tuple([x for x in m if x not in moving])
+            factors.setdefault(tuple(moving), {})[still] = count
+            inside = [q for x in moving for q in _inside(x)]
+            found |= dict.fromkeys(x for q in inside for x in self.sums(q, without))
+        terms = [self.split(q)[0] for q in factors.values()]
+        return list(found | {SymInt(q): None for q in terms if q})
+
+    def split(self, p: Polynomial) -> tuple[Polynomial, Polynomial]:
+        """Return the terms of a polynomial that are not made of arguments alone, and those that
+        are.
+        """
+        parts: tuple[Polynomial, Polynomial] = {}, {}
+        for m, count in p.items():
+            parts[all(s.name in self.fixed for x in m for s in x.symbols)][m] = count
+        return parts
 
     def _result(self, made: Recipe | None) -> Origin | None:
         if made is None or made.array in self.unsteady:
@@ -356,8 +388,7 @@ class _Loop:
         moving = origins.lets | self.loops.keys()
         for x in (x for part in parts for x in needs(part)):
             if not isinstance(x, Named | Element):
-                atoms = origins.atoms(terms_of(x), moving)
-                yield from (y for y in atoms if not _names(y) <= origins.fixed)
+                yield from origins.sums(terms_of(x), moving)
                 for name in _names(x) & (self.loops.keys() - {getattr(self.op, "var", "")}):
                     yield from self._read(controls(self.loops[name]))
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
+from cute_py.emulate.global_memory import GlobalMemory
 from tests.sampling import in_turn
 
 f32 = np.float32
@@ -36,6 +37,7 @@ def arguments(equal):
     rng = np.random.default_rng(5)
     x = np.ones(256, f32) if equal else rng.integers(-9, 9, 256).astype(f32)
     i = np.zeros(8, np.int32) if equal else rng.integers(0, 8, 8).astype(np.int32)
+    i[7] = 0  # a counter
     return x, np.zeros(64, f32), i, np.int32(3), f32(0.5)
 
 
@@ -83,6 +85,24 @@ def tiles_that_overlap(x, out, i, n, alpha, b, t):
     start = cute.min_(b * 24, 20)
     with cute.when(t < 24):
         out[start + t] = x[start + t] + 1.0
+
+
+@case(ALIKE)
+def sums_of_tiles_that_overlap(x, out, i, n, alpha, b, t):
+    start, total = cute.min_(b * 24, 20), held(0.0)
+    with cute.when(t < 24):
+        for k in cute.range(n):
+            total[0] = total[0] + x[start + t + k] * x[k * n + start + t]
+        out[start + t] = total[0]
+
+
+@case(ALIKE)
+def many_elements_of_tiles_that_overlap(x, out, i, n, alpha, b, t):
+    start, total = cute.min_(b * 24, 20), held(0.0)
+    with cute.when(t < 24):
+        for k in range(24):
+            total[0] = total[0] + x[start + t + n * k]
+        out[start + t] = total[0]
 
 
 @case(ALIKE)
@@ -190,6 +210,29 @@ def before_and_after_a_barrier(x, out, i, n, alpha, b, t):
     out[b] = x[0]
 
 
+def is_last(count, t):
+    """Tell all threads whether their block is the last one to come to a counter."""
+    found = cute.smem("s32", 1)
+    with cute.when(t == 0):
+        cute.threadfence()
+        found[0] = cute.atomic("add", count, 1, old=True)
+        cute.threadfence()
+    cute.syncthreads()
+    return cute.as_int(found[0], 0, uniform="block") == 2
+
+
+@case(ALIKE)
+def in_a_branch_that_a_counter_decides(x, out, i, n, alpha, b, t):
+    with cute.when(is_last(cute.local_tile(i, (1,), (7,)), t)):
+        out[0] = 2.0
+
+
+@case(ALIKE)
+def over_a_counter_that_all_have_counted(x, out, i, n, alpha, b, t):
+    with cute.when(is_last(cute.local_tile(i, (1,), (7,)), t)):
+        i[7] = 0
+
+
 # -- equal by chance
 
 
@@ -223,6 +266,24 @@ def a_sum_of_the_block_in_a_loop(x, out, i, n, alpha, b, t):
 
 
 @case(CHANCE)
+def sums_that_begin_elsewhere(x, out, i, n, alpha, b, t):
+    start, total = cute.min_(b * 24, 20), held(0.0)
+    with cute.when(t < 24):
+        for k in cute.range(n):
+            total[0] = total[0] + x[t + k] * x[k * start + t]
+        out[start + t] = total[0]
+
+
+@case(CHANCE)
+def many_elements_of_which_one_differs(x, out, i, n, alpha, b, t):
+    start, total = cute.min_(b * 24, 20), held(0.0)
+    with cute.when(t < 24):
+        for k in range(24):
+            total[0] = total[0] + x[start + t + n * k + (b if k == 20 else 0)]
+        out[start + t] = total[0]
+
+
+@case(CHANCE)
 def as_many_as_data_say(x, out, i, n, alpha, b, t):
     total = held(0.0)
     for k in cute.range(cute.as_int(i[b], 0, 8)):
@@ -249,6 +310,23 @@ def changed_under_a_condition(x, out, i, n, alpha, b, t):
     with cute.when(x[b] < 0.0):
         r[0] = 1.0
     out[0] = r[0]
+
+
+@case(CHANCE)
+def changed_where_a_counter_says(x, out, i, n, alpha, b, t):
+    r = held(x[0])
+    with cute.when(is_last(cute.local_tile(i, (1,), (7,)), t)):
+        r[0] = x[1]
+    out[0] = r[0]
+
+
+@case(CHANCE)
+def changed_in_a_loop_where_a_counter_says(x, out, i, n, alpha, b, t):
+    r = held(x[0])
+    for _k in cute.range(n):
+        out[0] = r[0]
+        with cute.when(is_last(cute.local_tile(i, (1,), (7,)), t)):
+            r[0] = x[1]
 
 
 @case(CHANCE)
@@ -433,6 +511,35 @@ def test_a_block_of_a_cluster_knows_nothing_of_reads_in_other_clusters():
     for order in ORDERS:
         with pytest.raises(cute.EmulationError) as caught:
             cute.emulate(plan, x, out, order=order)
+        assert caught.value.code in CODES
+
+
+@pytest.mark.parametrize("cluster", [1, 2])
+@pytest.mark.parametrize("stores", [False, True])
+def test_what_is_kept_of_a_place_does_not_grow_with_the_blocks(monkeypatch, stores, cluster):
+    """Of two clusters, the accesses are enough to refuse whatever conflicts with any of them."""
+
+    @cute.kernel
+    def run(x, out, last):
+        cute.launch(grid=32, block=64, cluster=cluster)
+        b, t = cute.block_idx(), cute.thread_idx()
+        if stores:
+            x[0] = 2.0
+        else:
+            out[64 * b + t] = x[0]
+        if cluster > 1:
+            cute.cluster_sync()
+        with cute.when((b == last) & (t == 0)):
+            x[0] = 3.0
+
+    kept, keep = [], GlobalMemory._keep
+    monkeypatch.setattr(GlobalMemory, "_keep", lambda *args: (kept.append(args), keep(*args)))
+    x, out = np.ones(2, f32), np.zeros(2048, f32)
+    cute.emulate(cute.trace(run, x, out, 32), x, out)
+    assert len(kept) < 32
+    for last in (0, 1, 2, 31):
+        with pytest.raises(cute.EmulationError) as caught:
+            cute.emulate(cute.trace(run, x, out, last), x, out)
         assert caught.value.code in CODES
 
 
