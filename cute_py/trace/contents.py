@@ -315,9 +315,14 @@ def _same(a: Any, b: Any, met: set[tuple[int, int]] | dict[object, int]) -> bool
     if isinstance(a, Contents) or not _is_own(a):
         return False
     try:
-        return str(a) == str(b)
+        return _described(a) == _described(b)
     except CuteError:  # made of values of an iteration that has ended
         return not strict
+
+
+def _described(value: Any) -> tuple[str, object]:
+    """Return what tells a value of this package from others; the text of memory has no type."""
+    return str(value), getattr(value, "dtype", None)
 
 
 def _met(a: Contents, b: Contents, met: set[tuple[int, int]] | dict[object, int]) -> bool | None:
