@@ -56,6 +56,11 @@ class Thing:
     def read(self):
         return self.n
 
+    @staticmethod
+    @functools.cache
+    def kept(n):
+        return n
+
     load = random = time = open = wait = read
 
 
@@ -128,6 +133,16 @@ def cached():
 def forget(f):
     f.number[0] = 2
     f.cache_clear()
+
+
+@functools.lru_cache(maxsize=2)
+def bounded(n):
+    return n
+
+
+@functools.cache
+def unbounded(n, *more, by=1):
+    return {"n": n * by, "more": more}
 
 
 def generated():
@@ -306,6 +321,11 @@ STATES = {
         lambda x: x.__setstate__((int, (2,), {}, {})),
     ),
     "lru_cache": (cached, lambda x: x(), forget),
+    "result of lru_cache": (
+        lambda: functools.cache(lambda: [1]),
+        lambda x: x()[0],
+        lambda x: set_first(x()),
+    ),
     "results of lru_cache": (cached, lambda x: x.cache_info().currsize, lambda x: x()),
     "singledispatch": (
         lambda: functools.singledispatch(lambda _x: 1),
@@ -787,6 +807,33 @@ def test_what_cannot_change_unseen_is_replayed(name):
         plans = [cute.trace(kernel, np.zeros(32, np.int32), given) for _ in range(3)]
         assert plans[0] is plans[1] is plans[2]
         assert seen_by(kernel, given).complete
+
+
+@each(
+    (
+        lambda x: bounded(1) + bounded(2),
+        lambda x: unbounded(3)["n"] + unbounded(1, 2, by=3)["n"],
+        lambda x: Thing.kept(2) + Thing.kept(3),
+    )
+)
+def test_a_function_that_keeps_its_results_is_no_reason_to_trace_at_each_call(read):
+    for f in (bounded, unbounded):
+        f.cache_clear()
+    kernel = kernel_of(lambda x, _s: read(x))
+    plans = []
+    for _ in range(4):
+        plans.append(cute.trace(kernel, np.zeros(32, np.int32), None))
+        bounded(2), bounded(1), bounded(2)  # in another order
+    assert plans[1] is plans[2] is plans[3]
+    assert seen_by(kernel, None).complete
+
+
+def test_a_function_that_keeps_many_results_is_traced_at_each_call():
+    kernel = kernel_of(lambda _x, _s: unbounded(1)["n"])
+    for n in range(300):
+        unbounded(n)
+    assert not seen_by(kernel, None).complete
+    unbounded.cache_clear()
 
 
 class Engine:

@@ -1,4 +1,4 @@
-"""A block that gives a name another value of the kernel: an integer of run time, a condition, memory.
+"""A block that gives a name another value of the kernel: an integer, a condition, memory.
 
 The plan has one value after the block, whatever threads took it, so it must be the one before.
 """

@@ -18,7 +18,16 @@ from types import (
 
 from cute_py.calls.fingerprint.names import COMPUTED, OWN, WHOLE, is_foreign, is_own, names_in
 from cute_py.calls.fingerprint.places import Identity, Places
-from cute_py.calls.fingerprint.state import MISSING, READ, content, contents, is_constant, row_of
+from cute_py.calls.fingerprint.state import (
+    CACHED,
+    MISSING,
+    READ,
+    content,
+    contents,
+    is_constant,
+    kept_by,
+    row_of,
+)
 from cute_py.calls.fingerprint.values import (
     WRAPPERS,
     attributes,
@@ -314,6 +323,8 @@ class Traversal(Places):
             return self.array_of_another(value)
         if kind.__module__.partition(".")[0] == OWN:
             return self.own(value)
+        if isinstance(value, CACHED):
+            return self.cached(value)
         row = row_of(kind)
         parts = contents(value)
         if row is None or (parts is None and READ.get(row) is not None):
@@ -338,6 +349,16 @@ class Traversal(Places):
             self.unread += [(name, x) for name, x in held.items() if name not in names]
             held = {name: x for name, x in held.items() if name in names}
         return tuple([(name, self.at(name, x)) for name, x in held.items()])
+
+    def cached(self, value: Any) -> Hashable:
+        """Return the key of a function that keeps its results, and of these."""
+        if isinstance(value.__wrapped__, FunctionType) and is_foreign(value.__wrapped__):
+            return Identity(value)
+        self.stable, found = False, kept_by(value)
+        if found is None or "cache_info" in self.names | self.met:  # which counts all calls
+            return self.unknown(value)
+        f, pairs = found
+        return self.key(f), frozenset([(self.key(k), self.key(x)) for k, x in pairs])
 
     def constant(self, value: Any) -> Hashable:
         """Return the key of an object that never changes; equal ones may differ, as times of two
