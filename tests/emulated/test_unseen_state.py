@@ -705,6 +705,22 @@ class Open:
     more: list = dataclasses.field(default_factory=list)
 
 
+class Hashed:
+    """Has the methods of an object that name it."""
+
+    def __init__(self, n=1):
+        self.n = n
+
+    def __eq__(self, other):
+        return self.n == other.n
+
+    def __hash__(self):
+        return hash((self.n, "Hashed"))
+
+    def __repr__(self):
+        return f"<{self.n} at {id(self):x}>"
+
+
 class Lazy:
     @functools.cached_property
     def n(self):
@@ -757,6 +773,8 @@ KNOWN = {
     "type variable": T,
     "partial": functools.partial(helper),
     "cached method": Lazy(),
+    "hashed": Hashed(),
+    "by hash": {Hashed(): 1},
     "cache of the library": functools.lru_cache(re.escape),
     "attrgetter": operator.attrgetter("n"),
     "struct": struct.Struct("i"),
@@ -877,6 +895,7 @@ CALLS = (
     "re.compile('a').match('a').group()",
     "dataclasses.replace(Config(), n=2)",
     "uuid.UUID(int=1).hex",
+    "{Hashed(2): 1}[Hashed(2)]",
 )
 
 

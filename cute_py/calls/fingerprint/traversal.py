@@ -55,6 +55,7 @@ DEPTH = 64  # of nested values; what is deeper is unknown
 EXACT = frozenset({bool, int, str, bytes, CodeType, type(None)})
 _MRO = attrgetter("__mro__")
 CONSTRUCTORS = frozenset({"__init__", "__new__", "__post_init__", "__init_subclass__", "__del__"})
+_OF_OBJECTS = frozenset({"hash", "id"})  # as all objects call them in their own such methods
 _IN_CELLS = (FunctionType, MethodType, partial, dict)
 _OF_ARRAYS = ("__dlpack__", "__cuda_array_interface__", "__array_interface__")
 
@@ -173,7 +174,12 @@ class Traversal(Places):
             self.key(value.__defaults__),
             more and self.values(more, tuple(more)),
             self.closure(value),
-            self.values(value.__globals__, sorted({*named.globals, *names}), named.parts),
+            self.values(
+                value.__globals__,
+                sorted({*named.globals, *names}),
+                named.parts,
+                _OF_OBJECTS if code.co_name in ("__hash__", "__repr__") else frozenset(),
+            ),
             self.values(sys.modules, named.modules),
             self.named(vars(value)) if vars(value) else (),
         )
@@ -193,9 +199,10 @@ class Traversal(Places):
         held: Mapping[str, Any],
         names: Iterable[str],
         parts: Mapping[str, frozenset[str]] = MappingProxyType({}),
+        same: frozenset[str] = frozenset(),
     ) -> Hashable:
         """Return the key of the values of names in a dict, and record these places; `parts`: the
-        attributes that are read of some, if they are modules.
+        attributes that are read of some, if they are modules; `same`: builtins that do not vary.
         """
         found = []
         for name in names:
@@ -205,7 +212,7 @@ class Traversal(Places):
                 found.append((name, self.of_installed(value, parts[name])))
             elif value is not MISSING:
                 found.append((name, self.at(name, value)))
-            elif is_varying(vars(builtins).get(name)):
+            elif name not in same and is_varying(vars(builtins).get(name)):
                 self.at(name, vars(builtins)[name])
         return tuple(found)
 
