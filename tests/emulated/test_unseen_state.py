@@ -905,3 +905,47 @@ def test_functions_that_give_the_same_are_no_reason_to_trace_again(call):
     exec(f"def f(): return {call}", scope)
     seen = Dependencies(scope["f"]).snapshot()
     assert seen.complete, seen.reason
+
+
+# -- what tracing itself changes
+
+
+class Squares:
+    n = 2
+
+    @functools.cached_property
+    def kept(self):
+        return self.n
+
+    @functools.cache  # noqa: B019
+    def cached(self):
+        return self.n
+
+    def memo(self, kept={}):  # noqa: B006
+        return kept.setdefault(self, self.n)
+
+
+def again(read, forget):
+    """Return what a kernel stores while the number changes, and what is kept is forgotten."""
+    squares, stored, x = Squares(), [], np.zeros(32, np.int32)
+    kernel = kernel_of(lambda _x, _s: read(squares))
+    for _ in range(2):
+        for n in (2, 3, 2):
+            squares.n = n
+            kernel(x, None)
+            stored.append(int(x[0]))
+        forget(squares)
+    return stored
+
+
+@pytest.mark.parametrize(
+    ("read", "forget"),
+    [
+        (lambda s: s.kept, lambda s: vars(s).pop("kept")),
+        (lambda s: s.cached(), lambda _s: Squares.cached.cache_clear()),
+        (lambda s: s.memo(), lambda _s: Squares.memo.__defaults__[0].clear()),
+    ],
+)
+def test_a_plan_whose_trace_changed_what_it_read_is_not_replayed(read, forget):
+    """The first value is kept by what the trace called, until that is forgotten."""
+    assert again(read, forget) == [2] * 6
