@@ -330,7 +330,10 @@ class Int(_RunTime):
         return value
 
     def __float__(self) -> float:
-        return float(int(self))
+        value = self.cute_value()
+        if value is None:
+            self._refuse("float(), math.sqrt() and the like", "x.to(dtype), cute.sqrt and the like")
+        return float(value)
 
     def __int__(self) -> int:
         """Return a constant; refuse others by an error that is no TypeError, which "%d" hides."""

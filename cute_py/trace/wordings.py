@@ -6,10 +6,10 @@ WORDINGS = {
         a value that is known at trace time
         use {instead}""",
     "trace-number": """CuteError
-        {value}, which is known only when the kernel runs, in int(), float(), math.sqrt(), a format
+        {value}, which is known only when the kernel runs, in int(), float() or a format
         a number that Python knows while the kernel is traced
         use cute.print("{{}}", x) for its value, repr(x) for its text in the plan, x.to(dtype) for
-            numbers, cute.sqrt and the like of these""",
+            numbers""",
     "trace-text": """TraceError
         {text}, which is known only at run time, in str(), print(), an f-string or another text
         text that is known while the kernel is traced
