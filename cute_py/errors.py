@@ -289,9 +289,11 @@ def is_own(frame: FrameType) -> bool:
 
 
 def is_hidden(frame: FrameType) -> bool:
-    """Return whether a frame is none of the user's: of this package, or of one that calls it."""
-    module: str = frame.f_globals.get("__name__", "")
-    return is_own(frame) or module.partition(".")[0] in PASSED
+    """Return whether a frame is none of the user's: of this package, of one that calls it, or of
+    the standard library, such as a logger that asks for a text.
+    """
+    name: str = frame.f_globals.get("__name__", "").partition(".")[0]
+    return is_own(frame) or name in PASSED or name in sys.stdlib_module_names
 
 
 # -- tracebacks without the frames of this package

@@ -30,7 +30,6 @@ from cute_py.calls.fingerprint.values import (
     wrapped_in,
 )
 from cute_py.errors import CuteError
-from cute_py.trace.runtime_integers import Condition, Int
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -307,7 +306,7 @@ def _same(a: Any, b: Any, met: set[tuple[int, int]] | dict[object, int]) -> bool
         return _same_parts(a, b, met) if known is None else known
     if isinstance(a, Unreadable) and isinstance(b, Unreadable):
         return a.value is b.value
-    if a is b or (isinstance(b, (Int, Condition)) and not strict):
+    if a is b:
         return True
     if type(a) is not type(b):
         return False
@@ -316,9 +315,14 @@ def _same(a: Any, b: Any, met: set[tuple[int, int]] | dict[object, int]) -> bool
     if isinstance(a, Contents) or not _is_own(a):
         return False
     try:
-        return str(a) == str(b)
+        return _described(a) == _described(b)
     except CuteError:  # made of values of an iteration that has ended
         return not strict
+
+
+def _described(value: Any) -> tuple[str, object]:
+    """Return what tells a value of this package from others; the text of memory has no type."""
+    return str(value), getattr(value, "dtype", None)
 
 
 def _met(a: Contents, b: Contents, met: set[tuple[int, int]] | dict[object, int]) -> bool | None:

@@ -69,7 +69,8 @@ class Mbarriers:
         return self.count
 
     def __repr__(self) -> str:
-        return f"mbarriers({self.count})" + ("" if self.rank is None else f"@{self.rank}")
+        there = "" if self.rank is None else f"@{bare(self.rank)}"
+        return f"mbarriers({self.count}) at {self.tensor.engine}{there}"
 
     def _at(self, index: Leaf) -> Access:
         engine = self.tensor.engine

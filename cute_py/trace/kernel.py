@@ -149,7 +149,10 @@ class Kernel:
             with self.tracing:  # concurrent calls get the same plan
                 known = self.plans.get(key)
                 if known is None:
-                    known = self._kept(key, _traced(self, arguments))
+                    known = _traced(self, arguments)
+                    now = self._with_statics(self.dependencies.snapshot(), arguments)
+                    if now.key == seen.key:  # else another call must change it, too
+                        self._kept(key, known)
         return known
 
     def _anew(self, arguments: tuple[Argument, ...]) -> Plan:

@@ -85,7 +85,10 @@ class _RunTime:
     def __hash__(self) -> int:
         """Refuse to be looked up by the user's code; this package hashes layouts by structure."""
         if not is_own(sys._getframe(1)):
-            self._refuse("a set, a dict or hash()", "cute.when and ==, or cute.where(i == 3, a, b)")
+            self._refuse(
+                "a set, a dict, hash() or functools.cache",
+                "cute.when and ==, or cute.where(i == 3, a, b); a function that keeps no results",
+            )
         return self._structure()
 
     def _structure(self) -> int:
@@ -102,7 +105,7 @@ class _RunTime:
         return format(text_for(sys._getframe(1), self._text()), spec)
 
     def __array__(self, *options: object) -> NoReturn:
-        self._refuse("a NumPy function or index", "cute.where, or a tensor in memory")
+        self._refuse("a NumPy function or index", "x.to(dtype), cute.where, or a tensor in memory")
 
     def __copy__(self) -> Any:
         return self
@@ -325,6 +328,12 @@ class Int(_RunTime):
                 "list that is indexed, or a compile-time argument",
             )
         return value
+
+    def __float__(self) -> float:
+        value = self.cute_value()
+        if value is None:
+            self._refuse("float(), math.sqrt() and the like", "x.to(dtype), cute.sqrt and the like")
+        return float(value)
 
     def __int__(self) -> int:
         """Return a constant; refuse others by an error that is no TypeError, which "%d" hides."""

@@ -8,6 +8,7 @@ from cute_py.errors import refusal_here
 from cute_py.integers import ints
 from cute_py.integers.polynomial import content, symbols_of
 from cute_py.integers.symbols import terms_of
+from cute_py.layout.tuples import show
 from cute_py.plan.conditions import bounds_of, uniformity
 from cute_py.plan.ops import Let
 from cute_py.plan.params import MOST_TABLES, bytes_of
@@ -41,7 +42,7 @@ class Table:
         return iter(self._entries)
 
     def __repr__(self) -> str:
-        return f"<table of {len(self)} integers>"
+        return f"<table {show(tuple(map(bare, self._entries)))}>"
 
     def __getitem__(self, index: Leaf) -> Leaf:
         """Return an entry. Raises CoordinateError for an index outside of the table."""

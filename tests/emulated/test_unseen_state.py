@@ -59,6 +59,11 @@ class Thing:
     def read(self):
         return self.n
 
+    @staticmethod
+    @functools.cache
+    def kept(n):
+        return n
+
     load = random = time = open = wait = read
 
 
@@ -131,6 +136,16 @@ def cached():
 def forget(f):
     f.number[0] = 2
     f.cache_clear()
+
+
+@functools.lru_cache(maxsize=2)
+def bounded(n):
+    return n
+
+
+@functools.cache
+def unbounded(n, *more, by=1):
+    return {"n": n * by, "more": more}
 
 
 def generated():
@@ -309,6 +324,11 @@ STATES = {
         lambda x: x.__setstate__((int, (2,), {}, {})),
     ),
     "lru_cache": (cached, lambda x: x(), forget),
+    "result of lru_cache": (
+        lambda: functools.cache(lambda: [1]),
+        lambda x: x()[0],
+        lambda x: set_first(x()),
+    ),
     "results of lru_cache": (cached, lambda x: x.cache_info().currsize, lambda x: x()),
     "singledispatch": (
         lambda: functools.singledispatch(lambda _x: 1),
@@ -731,6 +751,22 @@ class Open:
     more: list = dataclasses.field(default_factory=list)
 
 
+class Hashed:
+    """Has the methods of an object that name it."""
+
+    def __init__(self, n=1):
+        self.n = n
+
+    def __eq__(self, other):
+        return self.n == other.n
+
+    def __hash__(self):
+        return hash((self.n, "Hashed"))
+
+    def __repr__(self):
+        return f"<{self.n} at {id(self):x}>"
+
+
 class Lazy:
     @functools.cached_property
     def n(self):
@@ -783,6 +819,8 @@ KNOWN = {
     "type variable": T,
     "partial": functools.partial(helper),
     "cached method": Lazy(),
+    "hashed": Hashed(),
+    "by hash": {Hashed(): 1},
     "cache of the library": functools.lru_cache(re.escape),
     "attrgetter": operator.attrgetter("n"),
     "struct": struct.Struct("i"),
@@ -835,6 +873,33 @@ def test_what_cannot_change_unseen_is_replayed(name):
         assert seen_by(kernel, given).complete
 
 
+@each(
+    (
+        lambda x: bounded(1) + bounded(2),
+        lambda x: unbounded(3)["n"] + unbounded(1, 2, by=3)["n"],
+        lambda x: Thing.kept(2) + Thing.kept(3),
+    )
+)
+def test_a_function_that_keeps_its_results_is_no_reason_to_trace_at_each_call(read):
+    for f in (bounded, unbounded):
+        f.cache_clear()
+    kernel = kernel_of(lambda x, _s: read(x))
+    plans = []
+    for _ in range(4):
+        plans.append(cute.trace(kernel, np.zeros(32, np.int32), None))
+        bounded(2), bounded(1), bounded(2)  # in another order
+    assert plans[1] is plans[2] is plans[3]
+    assert seen_by(kernel, None).complete
+
+
+def test_a_function_that_keeps_many_results_is_traced_at_each_call():
+    kernel = kernel_of(lambda _x, _s: unbounded(1)["n"])
+    for n in range(300):
+        unbounded(n)
+    assert not seen_by(kernel, None).complete
+    unbounded.cache_clear()
+
+
 class Engine:
     """Has attributes whose state cannot be read, and one that a kernel reads."""
 
@@ -876,6 +941,7 @@ CALLS = (
     "re.compile('a').match('a').group()",
     "dataclasses.replace(Config(), n=2)",
     "uuid.UUID(int=1).hex",
+    "{Hashed(2): 1}[Hashed(2)]",
 )
 
 
@@ -885,3 +951,47 @@ def test_functions_that_give_the_same_are_no_reason_to_trace_again(call):
     exec(f"def f(): return {call}", scope)
     seen = Dependencies(scope["f"]).snapshot()
     assert seen.complete, seen.reason
+
+
+# -- what tracing itself changes
+
+
+class Squares:
+    n = 2
+
+    @functools.cached_property
+    def kept(self):
+        return self.n
+
+    @functools.cache  # noqa: B019
+    def cached(self):
+        return self.n
+
+    def memo(self, kept={}):  # noqa: B006
+        return kept.setdefault(self, self.n)
+
+
+def again(read, forget):
+    """Return what a kernel stores while the number changes, and what is kept is forgotten."""
+    squares, stored, x = Squares(), [], np.zeros(32, np.int32)
+    kernel = kernel_of(lambda _x, _s: read(squares))
+    for _ in range(2):
+        for n in (2, 3, 2):
+            squares.n = n
+            kernel(x, None)
+            stored.append(int(x[0]))
+        forget(squares)
+    return stored
+
+
+@pytest.mark.parametrize(
+    ("read", "forget"),
+    [
+        (lambda s: s.kept, lambda s: vars(s).pop("kept")),
+        (lambda s: s.cached(), lambda _s: Squares.cached.cache_clear()),
+        (lambda s: s.memo(), lambda _s: Squares.memo.__defaults__[0].clear()),
+    ],
+)
+def test_a_plan_whose_trace_changed_what_it_read_is_not_replayed(read, forget):
+    """The first value is kept by what the trace called, until that is forgotten."""
+    assert again(read, forget) == [2] * 6

@@ -8,6 +8,8 @@ import contextlib
 import copy
 import functools
 import itertools
+import json
+import logging
 import math
 
 import numpy as np
@@ -544,6 +546,29 @@ def test_messages_say_what_the_user_wrote():
         assert "rmem_ptr" not in str(caught.value)
 
     check_each(check, said)
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (json.dumps, ("a value, ",)),
+        (lambda t: logging.Formatter("%(t)s").formatMessage(logging.makeLogRecord({"t": t})), ()),
+        (math.sqrt, ("given tid, ", "cute.sqrt", "x.to(dtype)")),
+        (float, ("given tid, ", "x.to(dtype)")),
+        (np.float32, ("given tid, ", "x.to(dtype)")),
+        (functools.cache(lambda t: t), ("given tid, ", "functools.cache")),
+    ],
+)
+def test_a_refusal_has_the_line_of_the_user_and_a_fix_for_what_asked(ask, words):
+    def kernel(x):
+        cute.launch(grid=1, block=N)
+        ask(cute.thread_idx())
+
+    with pytest.raises(CuteError) as caught:
+        cute.trace(cute.kernel(kernel), np.zeros(N, np.float32))
+    assert "(test_trace_values.py:" in str(caught.value)
+    for word in words:
+        assert word in str(caught.value)
 
 
 def test_the_repr_of_run_time_values_is_for_debugging():

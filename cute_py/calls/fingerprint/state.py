@@ -8,9 +8,9 @@ read, or never changes. The state of all others is unknown, of an iterator or a 
 from __future__ import annotations
 
 from functools import lru_cache
-from types import FunctionType, MemberDescriptorType
+from types import MemberDescriptorType
 
-from cute_py.calls.fingerprint.names import is_foreign, place_of
+from cute_py.calls.fingerprint.names import place_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MISSING = object()  # the value of a cell or a name without one
 POINTER = object.__basicsize__ // 2  # bytes
+CACHED = type(lru_cache(len))  # what functools.cache and lru_cache return
+MOST_KEPT = 256  # results of a function, from where on it costs less to trace
 
 
 def content(cell: Any) -> object:  # a cell
@@ -144,10 +146,26 @@ def _as_made(x: Any) -> Items:
     return [("made", x.__reduce__())]
 
 
-def _of_cached(x: Any) -> Items | None:
-    """Return nothing for a function that never changes; what others have kept is unknown."""
-    f = x.__wrapped__
-    return [] if isinstance(f, FunctionType) and is_foreign(f) else None
+def kept_by(cached: Any) -> tuple[Any, Items] | None:
+    """Return the function that `functools.cache` or `lru_cache` wraps, and what it has kept: the
+    results by their arguments, as the collector of garbage sees them. None if these are many, or
+    are elsewhere than in Python 3.10 to 3.13: the class, a link for each result, all by arguments.
+    """
+    from gc import get_referents
+
+    try:
+        count, most = cached.cache_info().currsize, cached.cache_parameters()["maxsize"]
+    except AttributeError:  # of a method, which has no place of its own
+        return None
+    parts = get_referents(cached) if count <= MOST_KEPT else []
+    last = 1 if most is None else 1 + 3 * count  # a link is the arguments, the result, its class
+    entries = parts[last] if last + 1 < len(parts) else None
+    if type(entries) is not dict or len(entries) != count:
+        return None
+    if most is None:
+        return parts[last + 1], list(entries.items())
+    pairs = list(zip(parts[1:last:3], parts[2:last:3], strict=True))
+    return (parts[last + 1], pairs) if all(x in entries for x, _result in pairs) else None
 
 
 def _of_ufunc(x: Any) -> Items | None:
@@ -191,7 +209,6 @@ READ: dict[str, Reader | None] = {
     "weakref.finalize": lambda x: [("kept", x.peek())],
     "thread.lock": _of_lock,
     "thread.RLock": _of_lock,
-    "functools._lru_cache_wrapper": _of_cached,
     "numpy.ufunc": _of_ufunc,
     **dict.fromkeys(("functools.partial", "types.SimpleNamespace", "thread._local")),
 }

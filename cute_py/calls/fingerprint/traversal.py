@@ -18,7 +18,16 @@ from types import (
 
 from cute_py.calls.fingerprint.names import COMPUTED, OWN, WHOLE, is_foreign, is_own, names_in
 from cute_py.calls.fingerprint.places import Identity, Places
-from cute_py.calls.fingerprint.state import MISSING, READ, content, contents, is_constant, row_of
+from cute_py.calls.fingerprint.state import (
+    CACHED,
+    MISSING,
+    READ,
+    content,
+    contents,
+    is_constant,
+    kept_by,
+    row_of,
+)
 from cute_py.calls.fingerprint.values import (
     WRAPPERS,
     attributes,
@@ -46,6 +55,7 @@ DEPTH = 64  # of nested values; what is deeper is unknown
 EXACT = frozenset({bool, int, str, bytes, CodeType, type(None)})
 _MRO = attrgetter("__mro__")
 CONSTRUCTORS = frozenset({"__init__", "__new__", "__post_init__", "__init_subclass__", "__del__"})
+_OF_OBJECTS = frozenset({"hash", "id"})  # as all objects call them in their own such methods
 _IN_CELLS = (FunctionType, MethodType, partial, dict)
 _OF_ARRAYS = ("__dlpack__", "__cuda_array_interface__", "__array_interface__")
 
@@ -164,7 +174,12 @@ class Traversal(Places):
             self.key(value.__defaults__),
             more and self.values(more, tuple(more)),
             self.closure(value),
-            self.values(value.__globals__, sorted({*named.globals, *names}), named.parts),
+            self.values(
+                value.__globals__,
+                sorted({*named.globals, *names}),
+                named.parts,
+                _OF_OBJECTS if code.co_name in ("__hash__", "__repr__") else frozenset(),
+            ),
             self.values(sys.modules, named.modules),
             self.named(vars(value)) if vars(value) else (),
         )
@@ -184,9 +199,10 @@ class Traversal(Places):
         held: Mapping[str, Any],
         names: Iterable[str],
         parts: Mapping[str, frozenset[str]] = MappingProxyType({}),
+        same: frozenset[str] = frozenset(),
     ) -> Hashable:
         """Return the key of the values of names in a dict, and record these places; `parts`: the
-        attributes that are read of some, if they are modules.
+        attributes that are read of some, if they are modules; `same`: builtins that do not vary.
         """
         found = []
         for name in names:
@@ -196,7 +212,7 @@ class Traversal(Places):
                 found.append((name, self.of_installed(value, parts[name])))
             elif value is not MISSING:
                 found.append((name, self.at(name, value)))
-            elif is_varying(vars(builtins).get(name)):
+            elif name not in same and is_varying(vars(builtins).get(name)):
                 self.at(name, vars(builtins)[name])
         return tuple(found)
 
@@ -314,6 +330,8 @@ class Traversal(Places):
             return self.array_of_another(value)
         if kind.__module__.partition(".")[0] == OWN:
             return self.own(value)
+        if isinstance(value, CACHED):
+            return self.cached(value)
         row = row_of(kind)
         parts = contents(value)
         if row is None or (parts is None and READ.get(row) is not None):
@@ -338,6 +356,16 @@ class Traversal(Places):
             self.unread += [(name, x) for name, x in held.items() if name not in names]
             held = {name: x for name, x in held.items() if name in names}
         return tuple([(name, self.at(name, x)) for name, x in held.items()])
+
+    def cached(self, value: Any) -> Hashable:
+        """Return the key of a function that keeps its results, and of these."""
+        if isinstance(value.__wrapped__, FunctionType) and is_foreign(value.__wrapped__):
+            return Identity(value)
+        self.stable, found = False, kept_by(value)
+        if found is None or "cache_info" in self.names | self.met:  # which counts all calls
+            return self.unknown(value)
+        f, pairs = found
+        return self.key(f), frozenset([(self.key(k), self.key(x)) for k, x in pairs])
 
     def constant(self, value: Any) -> Hashable:
         """Return the key of an object that never changes; equal ones may differ, as times of two
