@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cute_py.integers.code import function, tree
+from cute_py.integers.code import called, function, tree
 from cute_py.plan.conditions import Compare, Logic, Not
 
 if TYPE_CHECKING:
@@ -106,8 +106,9 @@ BITWISE: dict[str, Callable[[Value, Value], Value]] = {
 }
 
 # what the trees of expressions call
-CALLS = {"//": "_floor", "%": "_rest"}
-FUNCTIONS = {"min": least, "ceil_div": ceil_div, "_floor": floor, "_rest": rest}
+CALLS = {"//": "floor", "%": "rest"}
+_RULES = {"min": least, "ceil_div": ceil_div, "floor": floor, "rest": rest}
+FUNCTIONS = {called(name): rule for name, rule in _RULES.items()}
 
 
 def _in_words(call: Callable[..., Value], given: list[Value]) -> Value:
@@ -159,7 +160,7 @@ class Expression:
         moving = hoist.rest(written)
         self.names = tuple(sorted(hoist.dynamic))
         self.numbers = tuple(hoist.numbers)
-        names = (*self.names, *(f"_{n}" for n in self.numbers))
+        names = (*self.names, *map(str, self.numbers))
         self.call = function(names, moving, FUNCTIONS)
 
     def __call__(self, c: Cohort) -> Value:
@@ -185,7 +186,9 @@ class Number:
 
 
 class _Hoist:
-    """Takes the largest static parts out of a tree, as names `_n`; the terms of a sum together."""
+    """Takes the largest static parts out of a tree, as names `0`, `1` ..., which no symbol has; the
+    terms of a sum together.
+    """
 
     def __init__(self, statics: Statics) -> None:
         self.statics = statics
@@ -213,7 +216,7 @@ class _Hoist:
         number = self.statics.number(node)
         if number not in self.numbers:
             self.numbers.append(number)
-        return ast.Name(f"_{number}", ast.Load())
+        return ast.Name(str(number), ast.Load())
 
     def sum(self, node: ast.BinOp) -> ast.expr:
         terms = _terms(node, 1)

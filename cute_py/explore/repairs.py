@@ -179,7 +179,7 @@ def _integers(text: str, tokens: list[Token], said: str) -> Iterator[str]:
             found.append((0.0, k, _spliced(text, tokens[k - 1].start, token.end, token.text)))
         n = value_of(token)
         for m in _candidates(n, near) - ({0} if negative else set()):
-            cost = abs(log2((m + 0.5) / (n + 0.5))) + (0 if m in fix else 2)
+            cost = abs(log2(2 * m + 1) - log2(2 * n + 1)) + (0 if m in fix else 2)
             found.append((cost, k, _spliced(text, token.start, token.end, str(m))))
     counts = dict.fromkeys(range(len(tokens)), 0)
     for _, k, each in sorted(found):

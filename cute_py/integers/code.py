@@ -27,8 +27,14 @@ if TYPE_CHECKING:
 
     Scope = Mapping[str, object]
 
-# the functions that trees call, under the names that the text of an expression uses
-FUNCTIONS = {"ceil_div": ints.ceil_div, "min": min}
+
+def called(name: str) -> str:
+    """Return the name of a function in trees: it ends with a blank, so that no size has it."""
+    return f"{name} "
+
+
+# the functions that trees call: those that the text of an expression uses
+FUNCTIONS = {called("ceil_div"): ints.ceil_div, called("min"): min}
 
 
 def tree(x: object, calls: Mapping[str, str] | None = None) -> ast.expr:
@@ -36,7 +42,7 @@ def tree(x: object, calls: Mapping[str, str] | None = None) -> ast.expr:
 
     Args:
         x: an int or a SymInt.
-        calls: "//" or "%" -> the name of a function to call instead of the operator.
+        calls: "//" or "%" -> the name of a function to call instead of the operator; see `called`.
 
     The tree has `+ - * // %` and calls of `min` and `ceil_div`. A name is the declared size (8*m if
     8 divides it).
@@ -45,7 +51,7 @@ def tree(x: object, calls: Mapping[str, str] | None = None) -> ast.expr:
     >>> from cute_py.integers.symbols import sym
     >>> M = sym("M", multiple_of=8)
     >>> ast.unparse(tree(M // 16 * 3 - 1)), ast.unparse(tree(M % 3, {"%": "rest"}))
-    ('3 * (M // 16) - 1', 'rest(M, 3)')
+    ('3 * (M // 16) - 1', 'rest (M, 3)')
     """
     written: ast.expr = Writer(_Code(calls or {})).expression(terms_of(x))
     return written
@@ -216,7 +222,7 @@ class _Code:
         return self.ast.BinOp(a, self.operators[operator], b)
 
     def function(self, name: str, arguments: Sequence[ast.expr]) -> ast.expr:
-        return self.ast.Call(self.ast.Name(name, self.ast.Load()), list(arguments), [])
+        return self.ast.Call(self.ast.Name(called(name), self.ast.Load()), list(arguments), [])
 
     def length(self, written: ast.expr) -> int:
         return sum(1 for _ in self.ast.walk(written))

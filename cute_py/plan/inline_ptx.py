@@ -28,10 +28,10 @@ TOGETHER = frozenset(("activemask", "elect", "match", "mma", "movmatrix", "redux
 
 _TOKEN = re.compile(
     r"\s+|//[^\n]*|/\*.*?\*/"
-    r"|(?P<special>%%[A-Za-z_][\w.]*)|(?P<operand>%\d+)"
+    r"|(?P<special>%%[A-Za-z_][\w.]*)|(?P<operand>%\d{1,4})"
     r"|(?P<number>0[fFdD][0-9a-fA-F]+|0[xX][0-9a-fA-F]+U?|\d+\.\d+(?:[eE][+-]?\d+)?|\d+U?)"
     r"|(?P<word>\.?[A-Za-z_$][\w$]*(?:(?:\.|::)\w+)*)|(?P<sign>[{}(),;|@!+<>-])|(?P<other>.)",
-    re.DOTALL,
+    re.ASCII | re.DOTALL,
 )
 
 
@@ -94,7 +94,8 @@ def as_llvm(text: str) -> str:
             return token[1:]
         if found.lastgroup == "operand":
             return f"${{{token[1:]}}}"
-        return "" if token.startswith(("//", "/*")) else token.replace("$", "$$")
+        # a comment separates what is before and after it
+        return " " if token.startswith(("//", "/*")) else token.replace("$", "$$")
 
     return f"{{ {' '.join(_TOKEN.sub(written, text).split())} }}"
 
@@ -133,6 +134,8 @@ class _Check:
                 self.registers.add(token.text)
             elif token.kind == "number" and before.text == "<":
                 name = next(x.text for x in reversed(words[: words.index(before)]))
+                if not token.text.isdecimal() or len(token.text) > 4:
+                    return Problem(token.text, "it is no number of registers below 10,000")
                 self.registers.update(f"{name}{i}" for i in range(min(int(token.text), 256)))
             elif token.kind != "word" and token.text not in "<>":
                 return Problem(token.text, "it is no name of a register")

@@ -6,6 +6,9 @@ emulator looks values up by them.
 
 from __future__ import annotations
 
+from keyword import iskeyword
+from unicodedata import normalize
+
 from cute_py.errors import refusal
 from cute_py.integers.polynomial import symbols_of
 from cute_py.integers.symbols import SymInt, terms_of
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from cute_py.plan.plan import Plan
 
 PLACES = ("tid", "bid_x", "bid_y", "bid_z")  # of the thread in its block, of the block in the grid
+LONGEST = 250  # characters of a name
 
 
 def require_names(plan: Plan) -> None:
@@ -39,17 +43,24 @@ def require_names(plan: Plan) -> None:
         twice = next(name for name in once if once.count(name) > 1)
         raise _refused(plan.name, f"two things of the name {shortened(twice)}")
     made = {name for op in plan.ops for name in named(op)}
-    wrong = [name for name in (*once, *made) if not name.isidentifier()]
-    wrong += made & taken
-    if not (plan.name.isidentifier() or plan.name == "<lambda>"):
+    variables = {op.var for op in plan.ops if isinstance(op, ops.Set)}
+    wrong = [name for name in (*once, *made, *variables) if not _is_name(name)]
+    wrong += (made | variables) & taken
+    if not (_is_name(plan.name) or plan.name == "<lambda>"):
         wrong.append(plan.name)
     if wrong:
         raise _refused("Plan.load", f"the name {shortened(wrong[0])}")
     _require_sizes(plan, {*sizes})
-    variables = {op.var for op in plan.ops if isinstance(op, ops.Set)}
     arrays = {p.name for p in plan.params if isinstance(p, TensorParam)}
     floats = {p.name for p in plan.params} - {*sizes} - arrays
-    _require_defined(plan.body, {*sizes, *PLACES, *variables}, arrays, floats)
+    _require_defined(plan.body, {*sizes, *PLACES}, arrays, floats)
+
+
+def _is_name(x: str) -> bool:
+    """Return whether a text is a name that Python reads as it is written, and can assign to."""
+    if len(x) > LONGEST or not x.isidentifier() or iskeyword(x) or x == "__debug__":
+        return False
+    return normalize("NFKC", x) == x
 
 
 def _refused(operation: str, problem: str, **where: str) -> CuteError:
@@ -112,9 +123,12 @@ def _require_defined(
         if unknown:
             raise _refused(op.word, f"{min(unknown)}, which is not defined", where=op.where)
         inside = {*known, *named(op)}
-        for inner in blocks_of(op):
-            _require_defined(inner, inside, arrays, floats)
+        ends = [_require_defined(inner, inside, arrays, floats) for inner in blocks_of(op)]
         known = known if op.repeats else inside
+        if isinstance(op, ops.If):
+            known |= set.intersection(*ends)
+        elif isinstance(op, ops.Set):
+            known.add(op.var)
     return known
 
 

@@ -76,7 +76,7 @@ _RECORDS: dict[str, Any] = {
 
 
 def dumps(x: plan.Plan) -> str:
-    """Return a plan as text; `loads` restores an equal plan."""
+    """Return a plan as text; `loads` restores an equal plan (as far as its NaN equal another)."""
     head = {
         "cute_py plan": VERSION,
         "name": x.name,

@@ -199,6 +199,62 @@ def test_names_are_defined_once_and_before_they_are_used():
         assert "the name" in said or "text" in said
 
 
+@pytest.mark.parametrize(
+    "name", ["\uff54id", "\u017f", "\U0001d42did", "__debug__", "class", "None", "n" * 251]
+)
+def test_names_are_what_python_reads_and_assigns(name):
+    """It reads others as they are normalised: `tid` for the first."""
+
+    @cute.kernel
+    def run(x, extent: cute.s32):
+        cute.launch(grid=1, block=32)
+        for _k in cute.range(extent):
+            x[cute.thread_idx()] += 1.0
+
+    text = dumps(cute.trace(run, np.zeros(32, np.float32), 4))
+    loop = next(op["var"] for op in json.loads(text)["body"] if op["op"] == "Loop")
+    for old in ("run", "extent", loop):
+        wrong = refused(text.replace(f'"{old}"', json.dumps(name)))
+        assert wrong.code in ("plan-op", "plan-text")
+
+
+def test_variables_are_given_a_value_before_they_are_used():
+    @cute.kernel
+    def run(x, n: cute.s32):
+        cute.launch(grid=1, block=32)
+        t, v = cute.thread_idx(), cute.var(0)
+        with cute.when(t < n):
+            v.set(5)
+        with cute.otherwise():
+            v.set(7)
+        x[t] = v.get()
+
+    def without(block, number):
+        """Remove the n-th op that sets the variable."""
+        for op in [*block]:
+            if op["op"] == "Set":
+                number[0] -= 1
+                if number[0] == -1:
+                    block.remove(op)
+            for inner in (op.get("then", []), op.get("other", [])):
+                without(inner, number)
+        return block
+
+    def left(*numbers):
+        data = json.loads(text)
+        for n in numbers:
+            without(data["body"], [n])
+        return json.dumps(data)
+
+    text = dumps(cute.trace(run, np.zeros(32, np.int32), 4))
+
+    x = np.zeros(32, np.int32)
+    cute.emulate(loads(left(0)), x, 4)  # both branches set it
+    assert x.tolist() == [5] * 4 + [7] * 28
+    for numbers in ((0, 0), (0, 1)):  # in one branch alone
+        assert "not defined" in str(refused(left(*numbers)))
+
+
 def test_an_error_that_no_rule_foresaw_is_a_refusal_in_a_plan_from_a_file():
     @cute.kernel
     def run(x):

@@ -5,7 +5,7 @@ import pytest
 
 import cute_py as cute
 from cute_py.plan import ops
-from cute_py.plan.inline_ptx import problem_of
+from cute_py.plan.inline_ptx import as_llvm, problem_of
 from tests.coverage import covers
 from tests.kernel_refusals import traced
 from tests.sampling import each
@@ -121,6 +121,10 @@ REFUSED = {
     '.pragma "nounroll"; mov.b32 %0, %1;': ".pragma",
     "/* ld */ st.global.u32 [%1], %1; mov.b32 %0, %1;": "st.global.u32",
     "mov.b32 %0, %1; // ; \n exit;": "exit",
+    ".reg .b32 t<1U>; mov.b32 %0, %1;": "1U",
+    ".reg .b32 t<123456>; mov.b32 %0, %1;": "123456",
+    "mov.b32 %0, %" + "1" * 5000 + ";": "%1111",
+    "mov.b32 %0, %\u0661; mov.b32 %0, %1;": "%",
     "": "%0",
 }
 ALLOWED = (
@@ -148,6 +152,14 @@ def test_a_text_beyond_registers_is_refused(text):
 @pytest.mark.parametrize("text", ALLOWED)
 def test_a_text_of_registers_is_accepted(text):
     assert problem_of(text, 1, 1) is None
+
+
+@pytest.mark.parametrize("comment", ["/**/", "/* a */", "// a\n"])
+def test_a_comment_joins_no_words(comment):
+    """The text that was checked sets a predicate, and no number of registers."""
+    text = f".reg .b32 maxnreg; mov.b32 %0, %1; set{comment}maxnreg.inc.sync.aligned.u32 240;"
+    assert problem_of(text, 1, 1) is None
+    assert "set maxnreg.inc" in as_llvm(text)
 
 
 @pytest.mark.parametrize("kind", ["s8", "b1", "e4m3", "s4"])

@@ -53,6 +53,13 @@ def refused(call, code="cache-folder"):
     return str(caught.value)
 
 
+def test_a_kernel_of_a_long_name_is_kept(place):
+    """In characters that take four bytes each."""
+    path = files.source_file("\U00020000" * 200, "text")
+    assert path.read_text() == "text"
+    assert kept()
+
+
 # -- who may write
 
 

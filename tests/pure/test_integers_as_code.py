@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cute_py.integers.code import FUNCTIONS, function, tree
+from cute_py.integers.code import FUNCTIONS, called, function, tree
 from cute_py.integers.ints import ceil_div, min_
 from cute_py.integers.symbols import subs, sym
 from tests.symbol_trees import POOL, TREES, assignments, build, concrete
@@ -35,7 +35,8 @@ def least(first, *others):
     return first
 
 
-ARRAYS = {"min": least, "ceil_div": lambda a, b: -(-a // b), "floor": floor, "rest": rest}
+RULES = {"min": least, "ceil_div": lambda a, b: -(-a // b), "floor": floor, "rest": rest}
+ARRAYS = {called(name): rule for name, rule in RULES.items()}
 
 
 @given(TREES, st.integers(0, 2**32))
@@ -73,23 +74,32 @@ def test_operators_that_are_called_leave_none_of_theirs(operations):
         (N - 2 * M, "N - 2 * M"),
         (-N, "-N"),
         (-(N // 3), "-(N // 3)"),
-        (ceil_div(M, 64) * ceil_div(N, 3), "ceil_div(M, 64) * ceil_div(N, 3)"),
-        (min_(min_(M, N), 64), "min(M, N, 64)"),
+        (ceil_div(M, 64) * ceil_div(N, 3), "ceil_div (M, 64) * ceil_div (N, 3)"),
+        (min_(min_(M, N), 64), "min (M, N, 64)"),
         (K * (i % 8), "K * (i % 8)"),
     ],
 )
 def test_a_tree_is_the_text_of_the_expression(x, text):
     assert ast.unparse(tree(x)) == text
-    assert eval(str(x), dict(FUNCTIONS), {"M": 48, "N": 7, "K": 128, "i": 21}) == function(
-        NAMES, tree(x), FUNCTIONS
-    )(**{**dict.fromkeys(NAMES, 0), "M": 48, "N": 7, "K": 128, "i": 21})
+    assert eval(
+        str(x), {"ceil_div": ceil_div, "min": min}, {"M": 48, "N": 7, "K": 128, "i": 21}
+    ) == function(NAMES, tree(x), FUNCTIONS)(
+        **{**dict.fromkeys(NAMES, 0), "M": 48, "N": 7, "K": 128, "i": 21}
+    )
 
 
 def test_names_are_bound_when_the_function_is_made():
-    scope = {"min": min}
+    scope = {called("min"): min}
     made = function(["a"], tree(min_(sym("a"), sym("b"))), scope | {"b": 5})
-    scope["min"] = max
+    scope[called("min")] = max
     assert [made(3), made(9)] == [3, 5]
+
+
+def test_sizes_may_have_the_names_of_functions():
+    least, up, low = (sym(name) for name in ("min", "ceil_div", "floor"))
+    x = min_(ceil_div(least, 4) * ceil_div(up, 8), 9) + low // 5
+    for calls, scope in (({}, FUNCTIONS), ({"//": "floor"}, ARRAYS)):
+        assert function(["min", "ceil_div", "floor"], tree(x, calls), scope)(5, 17, 44) == 6 + 8
 
 
 def test_a_function_may_be_made_of_statements():

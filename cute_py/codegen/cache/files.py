@@ -30,6 +30,7 @@ PART = ".part"  # the suffix of a file that is being written
 TRIES = 20  # while another process clears the cache
 DEFAULT = "1G"
 ENTRY = ".kernel"
+LONGEST = 48  # characters of the name of a file: systems take 255 bytes
 ABANDONED = 3600  # seconds after which a part is abandoned
 _FACTORS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -207,7 +208,8 @@ def keep_source(name: str, text: str) -> None:
 
 def _of_source(name: str, text: str) -> tuple[Path, bytes]:
     data = text.encode()
-    return place() / SOURCES / sha256(data).hexdigest()[:16] / f"{name}.py", data
+    short = name[:LONGEST]
+    return place() / SOURCES / sha256(data).hexdigest()[:16] / f"{short}.py", data
 
 
 def _keep(path: Path, data: bytes) -> None:
