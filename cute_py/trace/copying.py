@@ -79,6 +79,8 @@ def copy(
     """
     atom, src, dst = _arguments(args)
     _require_pair(src, dst)
+    if fill.__class__ is not int or fill:
+        fill = _filling(fill, src)
     if hints_of(cache) is None:
         words = (*LOAD_CACHES, *STORE_CACHES, *HINTS)
         known = f"{', '.join(words)}; of each kind one, joined by dots"
@@ -99,6 +101,13 @@ def copy(
             _copy(atom, src, dst, options)
         return
     _copy(atom, src, dst, options)
+
+
+def _filling(fill: Any, src: Tensor) -> float:
+    """Return the number that fills registers; a zero is one of every type."""
+    if fill.__class__ is float and fill == 0:
+        return float(fill) if src.dtype.is_float else 0
+    return number(fill, src.dtype, "cute.copy")
 
 
 def _takes_flags(op: Copy_Op | None, src: Tensor, dst: Tensor, pred: Tensor) -> bool:
@@ -207,8 +216,6 @@ def _through_registers(op: Copy_Op | None, src: Tensor, dst: Tensor, options: Op
 def _memory(op: Copy_Op | None, tensor: Tensor, options: Options) -> Access:
     """Return the access of the side in memory, with the predicates of the options."""
     cache = options.cache if tensor.space == "gmem" else ""
-    if options.fill:
-        number(options.fill, tensor.dtype, "cute.copy")
     found = _accessed(op, tensor, "cute.copy", cache=cache, fill=options.fill)
     return found if options.pred is None else _predicated(found, options.pred)
 
