@@ -139,7 +139,7 @@ def number_problem(x: object, dtype: Dtype) -> str:
     elif dtype.is_float:
         fits = x.__class__ in (int, float)
     else:
-        fits = x == 0 or (x.__class__ is int and dtype.min <= x <= dtype.max)  # type: ignore[operator]
+        fits = x == 0 or (x.__class__ is int and dtype.min <= x <= dtype.max)
     return "" if fits else f"{x} as an element of {dtype}"
 
 

@@ -79,8 +79,7 @@ def copy(
     """
     atom, src, dst = _arguments(args)
     _require_pair(src, dst)
-    if fill.__class__ is not int or fill:
-        fill = _filling(fill, src)
+    fill = _filling(fill, src)
     if hints_of(cache) is None:
         words = (*LOAD_CACHES, *STORE_CACHES, *HINTS)
         known = f"{', '.join(words)}; of each kind one, joined by dots"
@@ -105,8 +104,8 @@ def copy(
 
 def _filling(fill: Any, src: Tensor) -> float:
     """Return the number that fills registers; a zero is one of every type."""
-    if fill.__class__ is float and fill == 0:
-        return float(fill) if src.dtype.is_float else 0
+    if fill.__class__ in (int, float) and fill == 0:
+        return fill if src.dtype.is_float else 0
     return number(fill, src.dtype, "cute.copy")
 
 

@@ -33,6 +33,7 @@ from cute_py.trace.contents import contents_of, same
 from cute_py.trace.engines import GlobalMemory
 from cute_py.trace.lower import register
 from cute_py.trace.memory import Tensors, memory_at, registers_of
+from cute_py.trace.misfits import misfit
 from cute_py.trace.rebinding import refuse_recursion
 from cute_py.trace.runtime_integers import compare, new_symbol
 from cute_py.trace.state import Trace, hidden_refusal, raise_swallowed, recording
@@ -292,7 +293,7 @@ def _traced(kernel: Kernel, arguments: tuple[Argument, ...]) -> Plan:
     except CuteError as error:
         raise _located(_promising(error, state), state.root.line) from None
     except (TypeError, ValueError, IndexError, AttributeError) as error:
-        found = _in_our_words(error, state, arguments)
+        found = _in_our_words(error, state, arguments) or _misfitting(kernel, arguments)
         if found is None:
             raise
         raise _located(found.with_traceback(error.__traceback__), state.root.line) from None
@@ -337,6 +338,16 @@ def _in_our_words(
     facts: dict[str, Any] = {"value": "a value", "use": f"a function of Python ({error})"}
     instead = "cute.when, cute.where; for a list np.array(values), passed to the kernel"
     return refusal("trace-python", operation="kernel", **facts, instead=instead)
+
+
+def _misfitting(kernel: Kernel, arguments: tuple[Argument, ...]) -> CuteError | None:
+    """Return the refusal of an argument that is not of its annotated class, or None."""
+    found = misfit(kernel.notes(), dict(zip(kernel.signature.parameters, arguments, strict=True)))
+    if found is None:
+        return None
+    name, value, kind = found
+    facts: dict[str, Any] = {"name": name, "value": value, "kind": kind}
+    return refusal("argument-class", operation=kernel.__name__, **facts)
 
 
 _NAMES = re.compile(r"\b(Int|Condition|Tensor|Var)\b")

@@ -115,7 +115,7 @@ class Map(Op):
         if wrong or not function.takes(self.dtype):
             return f"{self.fn} of {', '.join(map(str, wrong or [self.dtype]))} in {self.dtype}"
         given = self.sources[self.fn == "where" : len(self.sources) - function.fixed]
-        numbers = (x for x in given if x is None or isinstance(x, (int, float)))
+        numbers = (x for x in given if isinstance(x, (int, float)))
         return next(filter(None, (number_problem(x, self.dtype) for x in numbers)), "")
 
     def lack(self) -> Lack | None:
