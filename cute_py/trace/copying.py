@@ -178,6 +178,8 @@ def _require_pair(src: Tensor, dst: Tensor) -> None:
 
 def _copy(op: Copy_Op | None, src: Tensor, dst: Tensor, options: Options) -> None:
     """Record the op for the memory spaces and the instruction."""
+    if getattr(dst.engine, "copied", False):
+        raise refusal_here("kernel-element", operation="cute.copy")
     spaces = src.space, dst.space
     if op is not None and op.completion not in ("immediate", "cp_async"):
         raise refusal_here("kernel-atom", operation="cute.copy", atom=op)

@@ -372,6 +372,8 @@ def _run(kernel: Kernel, arguments: tuple[Argument, ...], state: Trace) -> None:
     if result is not None and kernel.__name__ != "<lambda>":
         raise refusal("kernel-returns", operation=kernel.__name__, type=type(result).__name__)
     state.require_sound()
+    for statement, place in state.blockless.values():
+        raise refusal("kernel-blockless", operation=statement.operation, where=place)
 
 
 def _containers(arguments: tuple[Argument, ...]) -> dict[str, Any]:

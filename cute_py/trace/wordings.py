@@ -229,7 +229,8 @@ WORDINGS = {
     "kernel-element": """LayoutError
         an assignment to a copy of one element, such as tensor[i][j] = value
         an assignment to a tensor
-        write tensor[i, j] = value; x.fill(value) and x += value change the copy only""",
+        write tensor[i, j] = value, or pass the element: cute.local_tile(x, (1,), (i,));
+            x.fill(value) and x += value change the copy only""",
     "kernel-print": """LayoutError
         {text!r} with {count} values
         a text with plain {{}}, and a value for each
@@ -275,6 +276,10 @@ WORDINGS = {
         the variable {name} as a value
         x.get() to read a cute.var, x.set(value) to write it
         write x.set(x.get() + 1) for x += 1""",
+    "kernel-blockless": """TraceError
+        a statement without a block
+        a block, which it is about
+        write with in front of it, and its block below: with cute.when(i < n): ...""",
     "kernel-otherwise": """TraceError
         cute.otherwise without a cute.when right before it
         with cute.when(condition): ... and then with cute.otherwise(): ...
