@@ -13,10 +13,6 @@ WORDINGS = {
         an array of {given} to read as {dtype}
         an array of the storage type of {dtype}
         convert it: cute.convert(array, dtype)""",
-    "argument-class": """LeafTypeError
-        {value!r:.60} as {name}
-        {kind}, as the kernel's annotation says
-        pass a {kind}, or correct the annotation""",
     "argument-number": """LayoutError
         {value} as {name}
         a number {wanted}, as the kernel's annotation promises
