@@ -549,7 +549,7 @@ def number(x: object, kind: Dtype | Promised, name: str) -> int | float | bool:
     real = isinstance(x, (int, float)) and not isinstance(x, bool)
     if kind.is_float and real and _fits(x, kind):  # type: ignore[arg-type]
         return float(x)  # type: ignore[arg-type]
-    if not kind.is_float and hasattr(x, "__index__") and not isinstance(x, bool):
+    if not kind.is_float and hasattr(x, "__index__") and not isinstance(x, (bool, type)):
         value = int(x)
         if kind.min <= value <= kind.max:
             return value

@@ -26,9 +26,10 @@ def require(holds: bool, operation: str, name: str, given: object, rule: str) ->
 def require_kind(operation: str, kinds: Sequence[str], **arrays: Any) -> None:
     """Refuse arrays, by name, whose elements are of no type of these; None is not given."""
     for name, x in arrays.items():
-        fits = x is None or x.dtype.name in kinds
+        kind = getattr(x, "dtype", None)
         rule = f"an array of {' or '.join(kinds)}"
-        require(fits, operation, name, x is not None and f"an array of {x.dtype}", rule)
+        fits = x is None or (kind is not None and kind.name in kinds)
+        require(fits, operation, name, f"an array of {kind}" if kind else x, rule)
 
 
 def require_threads(operation: str, threads: int) -> None:

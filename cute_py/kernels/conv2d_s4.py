@@ -88,7 +88,7 @@ def conv2d_s4(
     alpha: cute.f32,
     beta: cute.f32,
     conv: Conv2d,
-    cfg: GemmConfig,
+    cfg: MultistageConfig,
     flip: bool = False,
 ) -> None:
     """Y (N,P,Q,K) = alpha * the convolution of X (N,H,W,C) with F (K,R,S,C) + beta * Z, saturated.

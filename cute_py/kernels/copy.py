@@ -47,7 +47,9 @@ def copy_tiles(A: cute.Tensor, B: cute.Tensor, copy: cute.TiledCopy) -> None:
 
 
 @cute.kernel
-def copy_vectors(A: cute.Tensor, B: cute.Tensor, tile: Any, copy: cute.TiledCopy) -> None:
+def copy_vectors(
+    A: cute.Tensor, B: cute.Tensor, tile: tuple[int, int], copy: cute.TiledCopy
+) -> None:
     """B = A for arrays (M,N), a tile (BM,BN) for each block, which the copy divides."""
     cute.assume_shapes("MN MN", A, B)
     (M, N), (bM, bN) = A.shape, tile

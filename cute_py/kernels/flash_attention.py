@@ -54,6 +54,7 @@ def flash_attention(
     """O = softmax(scale * Q K^T) V of (batch, heads, rows, head_dim) arrays of f16 or bf16.
 
     With `causal`, query i sees the keys up to i + keys - queries, as the last query sees them all.
+    `scale` is above 0: the greatest score is found before it is scaled.
     """
     cute.assume_shapes("BHQD BHKD BHKD BHQD", Q, K, V, O)
     require_kind("flash_attention", ("f16", "bf16"), Q=Q)
@@ -102,6 +103,7 @@ def flash_attention(
     read_q = cute.make_tiled_copy_A(rows, mma).get_slice(tid)
     read_k = cute.make_tiled_copy_B(rows, mma).get_slice(tid)
     read_v = cute.make_tiled_copy_B(columns, mma).get_slice(tid)
+    cute.assert_(scale > 0.0, "scale is above 0")  # noqa: PT009
     factor = scale.to("f32") * LOG2_E
     first = block * bM + keys - queries + 1  # keys that the first row sees
     whole, tiles = keys // bN, cute.ceil_div(keys, bN)  # tiles without a mask, and all

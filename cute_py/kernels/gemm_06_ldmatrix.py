@@ -11,11 +11,11 @@ import numpy as np
 
 import cute_py as cute
 from cute_py import _
-from cute_py.kernels.config import GemmConfig, choose
+from cute_py.kernels.config import MultistageConfig, choose
 
 
 @cute.kernel
-def gemm_ldmatrix(A: cute.Tensor, B: cute.Tensor, C: cute.Tensor, cfg: GemmConfig) -> None:
+def gemm_ldmatrix(A: cute.Tensor, B: cute.Tensor, C: cute.Tensor, cfg: MultistageConfig) -> None:
     """C (M,N) = A (M,K) * B (N,K) transposed."""
     cute.assume_shapes("MK NK MN", A, B, C)
     (M, K), (N, _k) = A.shape, B.shape

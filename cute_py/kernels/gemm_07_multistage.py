@@ -10,11 +10,11 @@ import numpy as np
 
 import cute_py as cute
 from cute_py import _
-from cute_py.kernels.config import GemmConfig, flagship
+from cute_py.kernels.config import MultistageConfig, flagship
 
 
 @cute.kernel
-def gemm_multistage(A: cute.Tensor, B: cute.Tensor, C: cute.Tensor, cfg: GemmConfig) -> None:
+def gemm_multistage(A: cute.Tensor, B: cute.Tensor, C: cute.Tensor, cfg: MultistageConfig) -> None:
     """C (M,N) = A (M,K) * B (N,K) transposed."""
     cute.assume_shapes("MK NK MN", A, B, C)
     (M, K), (N, _k) = A.shape, B.shape

@@ -11,7 +11,7 @@ import numpy as np
 
 import cute_py as cute
 from cute_py import _
-from cute_py.kernels.config import GemmConfig, choose
+from cute_py.kernels.config import MultistageConfig, choose
 from cute_py.kernels.epilogue import activated
 
 
@@ -24,7 +24,7 @@ def gemm_epilogue(
     bias: cute.Tensor | None,
     alpha: cute.f64,
     beta: cute.f64,
-    cfg: GemmConfig,
+    cfg: MultistageConfig,
     activation: str | None = None,
 ) -> None:
     """D (M,N) = activation(alpha * A (M,K) * B (N,K) transposed + beta * C (M,N) + bias (N))."""

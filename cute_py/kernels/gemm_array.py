@@ -13,7 +13,7 @@ import numpy as np
 import cute_py as cute
 from cute_py import _
 from cute_py.kernels.arrays import require
-from cute_py.kernels.config import GemmConfig, choose
+from cute_py.kernels.config import MultistageConfig, choose
 
 
 @cute.kernel
@@ -23,7 +23,7 @@ def gemm_array(
     C: Any,
     M: Annotated[cute.s32, cute.s32(min=1)],
     N: Annotated[cute.s32, cute.s32(min=1)],
-    cfg: GemmConfig,
+    cfg: MultistageConfig,
 ) -> None:
     """C[g] (m,n) = A[g] (m,k) * B[g] (n,k) transposed for every g, where A, B and C are tables
     (`cute.TensorArray`); no m exceeds M, no n N.

@@ -11,7 +11,7 @@ import numpy as np
 import cute_py as cute
 from cute_py import _
 from cute_py.kernels.arrays import require
-from cute_py.kernels.config import GemmConfig, choose
+from cute_py.kernels.config import MultistageConfig, choose
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def gemm_gathered(
     D: cute.Tensor,
     sources: cute.Tensor,
     targets: cute.Tensor,
-    cfg: GemmConfig,
+    cfg: MultistageConfig,
 ) -> None:
     """D[targets[m]] (N) = A[sources[m]] (K) * B (N,K) transposed, by an instruction of tensor
     cores whose sums are pairs of columns: those of f16, bf16 or tf32. The targets are distinct.

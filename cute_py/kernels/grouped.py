@@ -12,7 +12,7 @@ import numpy as np
 import cute_py as cute
 from cute_py import _
 from cute_py.kernels.arrays import require_count, require_kind
-from cute_py.kernels.config import GemmConfig, choose
+from cute_py.kernels.config import MultistageConfig, choose
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def gemm_grouped(
     sizes: cute.Tensor,
     starts: cute.Tensor,
     blocks: int,
-    cfg: GemmConfig,
+    cfg: MultistageConfig,
 ) -> None:
     """C_g (M,N) = A_g (M,K) * B_g (N,K) transposed, for each group g.
 

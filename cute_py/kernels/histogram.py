@@ -22,6 +22,7 @@ def histogram(x: cute.Tensor, counts: cute.Tensor, bins: int, width: int) -> Non
     require(1 <= width <= 64, "histogram", "width", width, rule)
     require_kind("histogram", ("s32", "u32"), counts=counts)
     require(x.dtype.is_integer, "histogram", "x", f"an array of {x.dtype}", "an array of integers")
+    require(hasattr(bins, "__index__"), "histogram", "bins", bins, "a number of bins")
     cute.assume(counts.shape[0] == bins)
     (N,), tile = x.shape, THREADS * width
     tiles = cute.ceil_div(N, tile)

@@ -20,7 +20,7 @@ from cute_py import _
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.kernels.arrays import require_kind
-from cute_py.kernels.config import GemmConfig, choose
+from cute_py.kernels.config import MultistageConfig, choose
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def conv2d_fprop(
     F: cute.Tensor,
     Y: cute.Tensor,
     conv: Conv2d,
-    cfg: GemmConfig,
+    cfg: MultistageConfig,
     iterator: Any = Im2col,
 ) -> None:
     """Y (N,P,Q,K), compact, = the convolution of X (N,H,W,C) with F (K,R*S*C)."""

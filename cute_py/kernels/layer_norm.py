@@ -19,7 +19,13 @@ from cute_py.kernels.reduce import THREADS, WARPS, over_block
 
 @cute.kernel
 def layer_norm(
-    A: Any, weight: Any, bias: Any, B: Any, eps: cute.f32, tile: Any, copy: cute.TiledCopy
+    A: Any,
+    weight: Any,
+    bias: Any,
+    B: Any,
+    eps: cute.f32,
+    tile: tuple[int, int],
+    copy: cute.TiledCopy,
 ) -> None:
     """B[m, :] = (A[m, :] - mean) / sqrt(variance + eps) * weight + bias, computed in f32.
 

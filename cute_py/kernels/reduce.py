@@ -167,7 +167,7 @@ def _has_nan(fn: str, x: cute.Tensor) -> bool:
 def row_reduce(
     A: cute.Tensor,
     out: cute.Tensor,
-    tile: Any,
+    tile: tuple[int, int],
     copy: cute.TiledCopy,
     fn: str = "add",
     kind: Any = None,

@@ -100,7 +100,9 @@ def softmax_columns(A: cute.Tensor, B: cute.Tensor, threads: int = THREADS) -> N
 
 
 @cute.kernel
-def row_softmax(A: cute.Tensor, B: cute.Tensor, tile: Any, copy: cute.TiledCopy) -> None:
+def row_softmax(
+    A: cute.Tensor, B: cute.Tensor, tile: tuple[int, int], copy: cute.TiledCopy
+) -> None:
     """The same; a block keeps a tile (1,BN) in registers, or each of its warps a row of several."""
     cute.assume_shapes("MN MN", A, B)
     require_row_copy("row_softmax", tile, copy, A.shape[1])

@@ -12,7 +12,7 @@ import numpy as np
 import cute_py as cute
 from cute_py import _
 from cute_py.kernels.arrays import require_count, require_kind
-from cute_py.kernels.config import GemmConfig, choose
+from cute_py.kernels.config import MultistageConfig, choose
 
 
 @cute.kernel
@@ -22,7 +22,7 @@ def gemm_splitk(
     C: cute.Tensor,
     turns: cute.Tensor,
     splits: int,
-    cfg: GemmConfig,
+    cfg: MultistageConfig,
 ) -> None:
     """C (M,N) = A (M,K) * B (N,K) transposed; `turns` has a zero (s32) for each tile of C."""
     cute.assume_shapes("MK NK MN XY", A, B, C, turns)

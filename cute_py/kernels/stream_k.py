@@ -17,7 +17,7 @@ import numpy as np
 import cute_py as cute
 from cute_py import _
 from cute_py.kernels.arrays import require_kind
-from cute_py.kernels.config import GemmConfig, choose
+from cute_py.kernels.config import GemmConfig, MultistageConfig, choose
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def owned(mma: Any, acc: Any, span: Any, partial: Any, flags: Any) -> Iterator[N
 
 
 @cute.kernel
-def gemm_stream_k(A: Any, B: Any, C: Any, partial: Any, flags: Any, cfg: GemmConfig) -> None:
+def gemm_stream_k(A: Any, B: Any, C: Any, partial: Any, flags: Any, cfg: MultistageConfig) -> None:
     """C (M,N) = A (M,K) * B (N,K) transposed. There are as many blocks as `flags` (s32, zeros) has
     elements, each with a row of `partial` (blocks, BM*BN); as they wait for each other, a GPU must
     have room for all of them at once.

@@ -13,7 +13,7 @@ import numpy as np
 
 import cute_py as cute
 from cute_py import _
-from cute_py.kernels.arrays import facts_of, require
+from cute_py.kernels.arrays import facts_of, require, require_threads
 
 TILE = 32
 
@@ -60,6 +60,7 @@ def transpose_vectors(A: cute.Tensor, B: cute.Tensor, threads: int) -> None:
     With three modes, those of a batch: each matrix (M,N,l).
     """
     _assume_transposed(A, B)
+    require_threads("transpose_vectors", threads)
     rule = "an array of 1 to 8 bytes an element"
     side, width = side_of(A.dtype.bits), 128 // A.dtype.bits
     require(side > 0, "transpose_vectors", "A", f"an array of {A.dtype}", rule)

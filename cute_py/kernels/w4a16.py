@@ -88,7 +88,7 @@ def words_of(cfg: GemmConfig) -> int:
 
 
 @cute.kernel
-def gemm_w4a16(A: Any, W: Any, D: Any, partial: Any, flags: Any, cfg: GemmConfig) -> None:
+def gemm_w4a16(A: Any, W: Any, D: Any, partial: Any, flags: Any, cfg: MultistageConfig) -> None:
     """D (M,N) = A (M,K) * W transposed, of W from `shuffle_weights` with the same configuration.
     `partial` and `flags` are those of `gemm_stream_k`, for `choose_blocks` blocks.
     """

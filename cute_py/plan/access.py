@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cute_py.dtypes.table import Dtype
-from cute_py.plan.conditions import BITS, MOST, Cond, Scalar, runs
+from cute_py.plan.conditions import BITS, MOST, Cond, Scalar, number_problem, runs
 from cute_py.plan.op import FIXED, Lack, Node
 
 _LONGEST = 100  # characters of a table that is printed in full
@@ -117,13 +117,17 @@ class Access(Node):
         return len(self.table)
 
     def problem(self) -> str:
-        """Check for vectors of elements, masks and bases that it has, and a swizzle of offsets."""
+        """Check for vectors of elements, masks and bases that it has, a fill of its type, and a
+        swizzle of offsets.
+        """
         if any(not 0 <= b < len(self.bases) or abs(o) > MOST for b, o in self.table):
             return "a table that names a missing base, or an offset beyond 64 bits"
         if self.masks and len(self.masks) != self.count:
             return f"{len(self.masks)} masks for {self.count} vectors"
         if any(not 0 <= g < len(self.guards) for mask in self.masks for g in mask):
             return "a mask that names a missing guard"
+        if self.fill is not None and (problem := number_problem(self.fill, self.dtype)):
+            return problem
         b, m, s = self.swizzle or (0, 0, 0)
         if min(b, m) < 0 or abs(s) < b or b + m + abs(s) >= BITS:
             return f"the swizzle {self.swizzle}"

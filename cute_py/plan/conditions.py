@@ -127,6 +127,22 @@ Value: TypeAlias = Reg | Scalar | float | bool  # an operand: registers, or a nu
 _SIGNS = {"lt": "<", "le": "<=", "eq": "==", "ne": "!="}
 
 
+def number_problem(x: object, dtype: Dtype) -> str:
+    """Return what is wrong with a number as an element of a type, or "".
+
+    >>> from cute_py.dtypes.table import f32, s8
+    >>> number_problem(float("-inf"), f32), number_problem(float("-inf"), s8)
+    ('', '-inf as an element of s8')
+    """
+    if dtype.kind == "bool":
+        fits = x in (0, 1)
+    elif dtype.is_float:
+        fits = x.__class__ in (int, float)
+    else:
+        fits = x == 0 or (x.__class__ is int and dtype.min <= x <= dtype.max)
+    return "" if fits else f"{x} as an element of {dtype}"
+
+
 def runs(index: tuple[int, ...]) -> str:
     """Return indices as text, with runs as slices: `0:8`, `0:8:2`, `3`, `0,5,7`.
 

@@ -78,6 +78,15 @@ _INSTEAD = {
     "ndim": "cute.rank(x)",
     "numel": "cute.size(x)",
     "clip": "cute.minimum(cute.maximum(x, low), high)",
+    "clamp": "cute.minimum(cute.maximum(x, low), high)",
+    "abs": "abs(x)",
+    "pow": "x * x, or cute.exp2(y * cute.log2(x))",
+    "float": "x.to('f32')",
+    "half": "x.to('f16')",
+    "double": "x.to('f64')",
+    "int": "x.to('s32')",
+    "copy": "copy.copy(x), of registers",
+    "clone": "copy.copy(x), of registers",
 }
 
 
@@ -161,10 +170,10 @@ class Operators:
             raise
 
     def __int__(self) -> int:
-        return self._number("int()")
+        return self._number("int()", "x.to('s32'); cute.as_int(x) for an index")
 
     def __float__(self) -> float:
-        return self._number("float(), math.sqrt() and the like")
+        return self._number("float(), math.sqrt() and the like", "x.to('f32'); cute.sqrt(x)")
 
     def __round__(self, digits: object = None) -> Any:
         return self._number("round()", "x.to(dtype, 'to_nearest'), which rounds")

@@ -302,6 +302,7 @@ class Tensor(Operators, Record, AbstractTensor):
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> Any:
         """Return the elements for `numpy.asarray`."""
+        self.engine.require_known(self, "a number or an array of NumPy", "x.to('f32') and the like")
         from cute_py.tensor.elements import as_array
 
         return as_array(self, dtype, copy)

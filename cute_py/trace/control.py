@@ -27,12 +27,12 @@ from cute_py.trace.lower import access, require_own
 from cute_py.trace.naming import written
 from cute_py.trace.rebinding import Iterations, Rebinding, Repeated
 from cute_py.trace.runtime_integers import Condition, Promised, as_condition, bare, new_symbol
-from cute_py.trace.state import Scope, current, emit, require_choice, text_for
+from cute_py.trace.state import Scope, current, emit, require_choice, text_for, tracing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import NoReturn
+    from typing import NoReturn, Self
 
     from cute_py.layout.types import Leaf
     from cute_py.plan.conditions import Scalar
@@ -216,6 +216,13 @@ class BlockStatement:
     body: Body
     guard: Rebinding  # of the names outside of the block
 
+    def __new__(cls, *_args: object, **_named: object) -> Self:
+        """Return a statement that is still to record its block."""
+        new = object.__new__(cls)
+        if (trace := tracing()) is not None:
+            trace.blockless[id(new)] = new, place_text(kernel_line())
+        return new
+
     def _begin(self) -> None:
         """Open the block: set `body` and `guard`."""
         raise NotImplementedError
@@ -224,8 +231,12 @@ class BlockStatement:
         """Record the op that contains the ops of the block."""
         raise NotImplementedError
 
-    def __enter__(self) -> None:
+    def _start(self) -> None:
+        current().blockless.pop(id(self), None)
         self._begin()
+
+    def __enter__(self) -> None:
+        self._start()
         self.guard.refuse_leaving()
 
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
@@ -236,7 +247,7 @@ class BlockStatement:
 
     def __call__(self, body: Callable[[], object]) -> None:
         """`@cute.when(condition)` above a function without arguments records it as the block."""
-        self._begin()
+        self._start()
         try:
             with self.body.ending(self.operation):
                 body()

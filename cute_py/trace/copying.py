@@ -79,6 +79,7 @@ def copy(
     """
     atom, src, dst = _arguments(args)
     _require_pair(src, dst)
+    fill = _filling(fill, src)
     if hints_of(cache) is None:
         words = (*LOAD_CACHES, *STORE_CACHES, *HINTS)
         known = f"{', '.join(words)}; of each kind one, joined by dots"
@@ -99,6 +100,13 @@ def copy(
             _copy(atom, src, dst, options)
         return
     _copy(atom, src, dst, options)
+
+
+def _filling(fill: Any, src: Tensor) -> float:
+    """Return the number that fills registers; a zero is one of every type."""
+    if fill.__class__ in (int, float) and fill == 0:
+        return fill if src.dtype.is_float else 0
+    return number(fill, src.dtype, "cute.copy")
 
 
 def _takes_flags(op: Copy_Op | None, src: Tensor, dst: Tensor, pred: Tensor) -> bool:
@@ -170,6 +178,8 @@ def _require_pair(src: Tensor, dst: Tensor) -> None:
 
 def _copy(op: Copy_Op | None, src: Tensor, dst: Tensor, options: Options) -> None:
     """Record the op for the memory spaces and the instruction."""
+    if getattr(dst.engine, "copied", False):
+        raise refusal_here("kernel-element", operation="cute.copy")
     spaces = src.space, dst.space
     if op is not None and op.completion not in ("immediate", "cp_async"):
         raise refusal_here("kernel-atom", operation="cute.copy", atom=op)
@@ -207,8 +217,6 @@ def _through_registers(op: Copy_Op | None, src: Tensor, dst: Tensor, options: Op
 def _memory(op: Copy_Op | None, tensor: Tensor, options: Options) -> Access:
     """Return the access of the side in memory, with the predicates of the options."""
     cache = options.cache if tensor.space == "gmem" else ""
-    if options.fill:
-        number(options.fill, tensor.dtype, "cute.copy")
     found = _accessed(op, tensor, "cute.copy", cache=cache, fill=options.fill)
     return found if options.pred is None else _predicated(found, options.pred)
 

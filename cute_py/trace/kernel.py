@@ -33,6 +33,7 @@ from cute_py.trace.contents import contents_of, same
 from cute_py.trace.engines import GlobalMemory
 from cute_py.trace.lower import register
 from cute_py.trace.memory import Tensors, memory_at, registers_of
+from cute_py.trace.naming import misfit
 from cute_py.trace.rebinding import refuse_recursion
 from cute_py.trace.runtime_integers import compare, new_symbol
 from cute_py.trace.state import Trace, hidden_refusal, raise_swallowed, recording
@@ -295,7 +296,7 @@ def _traced(kernel: Kernel, arguments: tuple[Argument, ...]) -> Plan:
     except CuteError as error:
         raise _located(_promising(error, state), state.root.line) from None
     except (TypeError, ValueError, IndexError, AttributeError) as error:
-        found = _in_our_words(error, state, arguments)
+        found = _in_our_words(error, state, arguments) or _misfitting(kernel, arguments)
         if found is None:
             raise
         raise _located(found.with_traceback(error.__traceback__), state.root.line) from None
@@ -342,6 +343,16 @@ def _in_our_words(
     return refusal("trace-python", operation="kernel", **facts, instead=instead)
 
 
+def _misfitting(kernel: Kernel, arguments: tuple[Argument, ...]) -> CuteError | None:
+    """Return the refusal of an argument that is not of its annotated class, or None."""
+    found = misfit(kernel.notes(), dict(zip(kernel.signature.parameters, arguments, strict=True)))
+    if found is None:
+        return None
+    name, value, kind = found
+    facts: dict[str, Any] = {"name": name, "value": value, "kind": kind}
+    return refusal("argument-class", operation=kernel.__name__, **facts)
+
+
 _NAMES = re.compile(r"\b(Int|Condition|Tensor|Var)\b")
 
 
@@ -364,6 +375,8 @@ def _run(kernel: Kernel, arguments: tuple[Argument, ...], state: Trace) -> None:
     if result is not None and kernel.__name__ != "<lambda>":
         raise refusal("kernel-returns", operation=kernel.__name__, type=type(result).__name__)
     state.require_sound()
+    for statement, place in state.blockless.values():
+        raise refusal("kernel-blockless", operation=statement.operation, where=place)
 
 
 def _containers(arguments: tuple[Argument, ...]) -> dict[str, Any]:

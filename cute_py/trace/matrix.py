@@ -31,7 +31,7 @@ def gemm(mma: TiledMMA | MMA_Atom, *fragments: Tensor) -> None:
         raise refusal_here(
             "tiled-kind", operation="cute.gemm", value=mma, kind="TiledMMA or an MMA_Atom"
         )
-    acc, a, b = _in_order(fragments)
+    acc, a, b = _in_order(atom, fragments)
     m, n, k = extents_of_product(atom, acc, a, b, "cute.gemm")
     steps = tuple(
         (i + m * j, i + m * kk, j + n * kk)
@@ -43,9 +43,9 @@ def gemm(mma: TiledMMA | MMA_Atom, *fragments: Tensor) -> None:
     emit(Mma, atom, d, x, y, steps)
 
 
-def _in_order(fragments: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+def _in_order(atom: MMA_Atom, fragments: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """Return the fragments of sums, A and B, from any order that their roles allow."""
-    roles = "".join([getattr(getattr(x, "engine", None), "role", "") or "?" for x in fragments])
+    roles = "".join([_role(atom, x) or "?" for x in fragments])
     if len(roles) == 3 and all(x in (y, "?") for x, y in zip(roles, "CAB", strict=True)):
         return fragments
     if roles == "ABC":
@@ -59,6 +59,17 @@ def _in_order(fragments: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     elif d.layout != c.layout:
         raise refusal_here("operand-order", operation="cute.gemm", found="D over a part of C")
     return d, a, b
+
+
+def _role(atom: MMA_Atom, x: Tensor) -> str:
+    """Return what a tensor was made for as a fragment, as long as it has the elements of one in its
+    first mode; "" for others, such as sums that a new layout turned into an operand.
+    """
+    role: str = getattr(getattr(x, "engine", None), "role", "")
+    if not role or not rank(x.layout):
+        return ""
+    tv = {"A": atom.a_tv, "B": atom.b_tv, "C": atom.c_tv}[role]
+    return role if int(size(x.layout, 0)) == int(size(tv, 1)) else ""
 
 
 def extents_of_product(

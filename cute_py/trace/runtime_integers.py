@@ -105,7 +105,11 @@ class _RunTime:
         return format(text_for(sys._getframe(1), self._text()), spec)
 
     def __array__(self, *options: object) -> NoReturn:
-        self._refuse("a NumPy function or index", "x.to(dtype), cute.where, or a tensor in memory")
+        self._refuse(
+            "a NumPy function or index",
+            "x.to(dtype), as n.to('s32') for numpy.int32(n); as an index "
+            "cute.where, or an array in memory: an argument, cute.smem",
+        )
 
     def __copy__(self) -> Any:
         return self
@@ -125,6 +129,9 @@ class _RunTime:
         self._refuse("@", "cute.gemm")
 
     __rmatmul__ = __matmul__
+
+
+_QUOTIENT = "// for integers; n.to('f32') / 2 is a float"
 
 
 def _forms(op: str) -> tuple[Binary, Binary]:
@@ -293,10 +300,10 @@ class Int(_RunTime):
         return decided(_shifted("shr", other, self))  # type: ignore[no-any-return]
 
     def __truediv__(self, other: Any) -> Any:
-        return self._known("/", "// for integers") / other
+        return self._known("/", _QUOTIENT) / other
 
     def __rtruediv__(self, other: Any) -> Any:
-        return other / self._known("/", "// for integers")
+        return other / self._known("/", _QUOTIENT)
 
     def to(
         self,
@@ -487,6 +494,9 @@ def operate(op: str, a: object, b: object) -> Leaf:
     """Return the result of an operator of run-time integers: add sub mul div mod min."""
     if isinstance(a, _REFLECTED) or isinstance(b, _REFLECTED):
         return NotImplemented  # type: ignore[no-any-return]
+    for x, other in ((a, b), (b, a)):
+        if isinstance(x, float) and isinstance(other, Int):
+            other._refuse("arithmetic with a float", "n.to('f32'), then * and the like")
     x, y = ints.normalize(a, op), ints.normalize(b, op)
     if op in ("div", "mod") and _of_any_sign(y):
         quotient = _let("div", x, y)

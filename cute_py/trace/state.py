@@ -134,6 +134,7 @@ class Trace:
         self.frame: FrameType | None = None  # the one that calls the kernel's function
         self.refusals: list[CuteError] = []
         self.poison = ""  # the block that was left by break, return or an exception
+        self.blockless: dict[int, tuple[Any, str]] = {}  # statements whose blocks have not begun
         self.branch: Any = None  # the branch that a cute.otherwise would follow; see `control.when`
         self.roles: dict[str, Any] = {}  # see `roles.role`
         self.role: Any = None  # the one that is open
@@ -154,6 +155,7 @@ class Trace:
         self.roles.clear()
         self.locked.clear()
         self.loops.clear()
+        self.blockless.clear()
 
     # -- allocation of shared memory
 

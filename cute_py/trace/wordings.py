@@ -229,7 +229,8 @@ WORDINGS = {
     "kernel-element": """LayoutError
         an assignment to a copy of one element, such as tensor[i][j] = value
         an assignment to a tensor
-        write tensor[i, j] = value; x.fill(value) and x += value change the copy only""",
+        write tensor[i, j] = value, or pass the element: cute.local_tile(x, (1,), (i,));
+            x.fill(value) and x += value change the copy only""",
     "kernel-print": """LayoutError
         {text!r} with {count} values
         a text with plain {{}}, and a value for each
@@ -275,6 +276,14 @@ WORDINGS = {
         the variable {name} as a value
         x.get() to read a cute.var, x.set(value) to write it
         write x.set(x.get() + 1) for x += 1""",
+    "argument-class": """LeafTypeError
+        {value!r:.60} as {name}
+        {kind}, as the kernel's annotation says
+        pass a {kind}, or correct the annotation""",
+    "kernel-blockless": """TraceError
+        a statement without a block
+        a block, which it is about
+        write with in front of it, and its block below: with cute.when(i < n): ...""",
     "kernel-otherwise": """TraceError
         cute.otherwise without a cute.when right before it
         with cute.when(condition): ... and then with cute.otherwise(): ...
@@ -295,7 +304,8 @@ WORDINGS = {
         fragments made for {found}, in this order
         acc, a, b; or CuTe's A, B, C, or D, A, B, C, of fragments that were all made for these
         write cute.gemm(mma, acc, a, b); another order needs fragments from partition_fragment_A,
-            _B and _C, or make_fragment_A, _B and _C""",
+            _B and _C, or make_fragment_A, _B and _C; what was made for another operand is one after
+            cute.make_tensor(x.data, layout)""",
     "kernel-modes": """LayoutError
         {name} of {rank} modes
         an array of {count}: ({modes})

@@ -91,3 +91,11 @@ def test_four_heads_of_1024_take_at_most_4_seconds():
 def test_the_kernel_is_short():
     parts = (flash_attention, file.multiply, file.mask, file.weigh, file.by_rows, file.by_row)
     assert code_lines(*parts, file.as_operand_a, AttentionConfig) <= 140
+
+
+@pytest.mark.parametrize("scale", [0.0, -0.5, np.nan])
+def test_a_scale_that_turns_scores_around_is_refused(scale):
+    """The greatest score is found before it is scaled."""
+    arrays = inputs((1, 1, 16, 16, 32), "f16")
+    with pytest.raises(cute.EmulationError, match="scale is above 0"):
+        flash_attention(*arrays, scale, AttentionConfig(32, 32, 32, 2))

@@ -75,7 +75,18 @@ def test_with_an_unknown_role_only_our_order_is_taken(unknown):
     assert not accepted(("D", "A", "B", "C"), tuple(unknown))
 
 
-def test_a_new_layout_over_a_fragment_is_no_fragment():
+AS_A = cute.Layout(((2, 2, 2), 1, 1), ((1, 2, 4), 0, 0))  # 16x8 sums, two side by side
+VIEWS = {
+    "make_tensor": lambda x: cute.make_tensor(x.data, AS_A),
+    "composition": lambda x: cute.composition(x, AS_A),
+    "with_layout": lambda x: x.with_layout(AS_A),
+    "coalesce": cute.coalesce,
+    "copies": lambda x: cute.composition(x.to("f32").to("f16"), AS_A),
+}
+
+
+@each(VIEWS)
+def test_a_new_layout_over_a_fragment_is_no_fragment(view):
     """Sums become an operand so: what it was made for does not matter any more."""
 
     @cute.kernel
@@ -87,8 +98,7 @@ def test_a_new_layout_over_a_fragment_is_no_fragment():
         C = cute.local_tile(C, (16, 8), (0, 0))
         first = thr.make_fragment_C(thr.partition_C(A))  # ((2,2),1,2)
         cute.copy(thr.partition_C(A), first)
-        layout = cute.Layout(((2, 2, 2), 1, 1), ((1, 2, 4), 0, 0))
-        a, b = cute.make_tensor(first.data, layout), thr.partition_fragment_B(B)
+        a, b = VIEWS[view](first), thr.partition_fragment_B(B)
         cute.copy(thr.partition_B(B), b)
         acc = thr.make_fragment_C(thr.partition_C(C))
         acc.fill(0)

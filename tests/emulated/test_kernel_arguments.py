@@ -7,8 +7,9 @@ import cute_py as cute
 from cute_py.calls.arrays import TypedArray
 from cute_py.emulate.arguments import Arguments
 from cute_py.plan.requirements import Requirements
+from tests.hopper_family import row
 from tests.kernel_calls import CALLS, KERNELS, copied, plain
-from tests.sampling import check_each
+from tests.sampling import check_each, each
 
 LONG = (
     "gemm_05_tensor_core.gemm_tensor_core",
@@ -87,6 +88,8 @@ def array_changes(x):
 
 def number_changes(x):
     """Yield (words, changed number)."""
+    if isinstance(x, float):
+        yield from ((str(other), other) for other in (0.0, -x))
     if isinstance(x, int):
         for other in (x + 1, x - 1, 0, -1, 3 * x, 2**31):
             if other != x:
@@ -100,7 +103,7 @@ def changes(call):
             yield from ((f"{name} {words}", name, new) for words, new in array_changes(x))
         elif isinstance(x, bool):
             yield f"{name} not {x}", name, not x
-        elif isinstance(x, int):
+        elif isinstance(x, (int, float)):
             yield from ((f"{name} {words}", name, new) for words, new in number_changes(x))
         elif isinstance(x, str):
             yield f"{name} nonsense", name, "nonsense"
@@ -170,6 +173,20 @@ def require_none(problem):
 
 def test_every_kernel_has_a_call():
     assert {make().kernel for make in CALLS.values()} == set(KERNELS)
+
+
+@each(CALLS)
+def test_what_is_no_such_thing_is_refused_by_the_name_of_the_argument(name):
+    """Also a configuration of another kernel."""
+    call = CALLS[name]()
+    free = "kind", "causal", "chosen"  # a word, a truth, and a record of arrays
+    for argument, x in call.arguments.items():
+        for other in (object(), row("f16", 64, 64, 1), cute.Layout(32)):
+            if is_array(x) or x is None or argument in free or isinstance(other, type(x)):
+                continue
+            with pytest.raises(cute.CuteError) as caught:
+                call.run(**{argument: other})
+            assert argument in str(caught.value)
 
 
 def _quick(names):

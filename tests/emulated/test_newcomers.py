@@ -1,5 +1,6 @@
 """Mistakes of newcomers: the refusal names a fix which, followed to the letter, works."""
 
+import math
 from functools import partial
 
 import numpy as np
@@ -133,6 +134,47 @@ VALUES = {
     "x.item": (lambda t, x: x[t].item(), "x itself", lambda t, x: x[t], X),
     "x.sqrt": (lambda t, x: x[t].sqrt(), "cute.sqrt(x)", lambda t, x: cute.sqrt(x[t]), X**0.5),
     "x.ndim": (lambda t, x: x.ndim, "cute.rank(x)", lambda t, x: float(cute.rank(x)), 1),
+    "x.abs": (lambda t, x: x[t].abs(), "abs(x)", lambda t, x: abs(x[t]), X),
+    "x.float": (lambda t, x: x[t].float(), "x.to('f32')", lambda t, x: x[t].to("f32"), X),
+    "x.clamp": (
+        lambda t, x: x[t].clamp(1, 2),
+        "cute.minimum(cute.maximum(x, low), high)",
+        lambda t, x: cute.minimum(cute.maximum(x[t], 1.0), 2.0),
+        np.clip(X, 1, 2),
+    ),
+    "int": (lambda t, x: int(x[t]), "x.to('s32')", lambda t, x: x[t].to("s32").to("f32"), X // 1),
+    "float": (lambda t, x: float(x[t]), "x.to('f32')", lambda t, x: x[t].to("f32"), X),
+    "math.sqrt": (
+        lambda t, x: math.sqrt(x[t]),
+        "cute.sqrt(x)",
+        lambda t, x: cute.sqrt(x[t]),
+        X**0.5,
+    ),
+    "np.float32": (lambda t, x: np.float32(x[t]), "x.to('f32')", lambda t, x: x[t].to("f32"), X),
+    "np.int32 of an index": (
+        lambda t, x: np.int32(t),
+        "n.to('s32')",
+        lambda t, x: t.to("s32").to("f32"),
+        T,
+    ),
+    "an index times a float": (
+        lambda t, x: t * 0.5,
+        "n.to('f32')",
+        lambda t, x: t.to("f32") * 0.5,
+        T / 2,
+    ),
+    "a float minus an index": (
+        lambda t, x: 0.5 - t,
+        "n.to('f32')",
+        lambda t, x: 0.5 - t.to("f32"),
+        0.5 - T,
+    ),
+    "half of an index": (
+        lambda t, x: t / 2,
+        "n.to('f32') / 2",
+        lambda t, x: t.to("f32") / 2,
+        T / 2,
+    ),
     "x.reshape": (
         lambda t, x: x.reshape(4, 8)[0, 1],
         "cute.make_tensor(x.data, layout)",
@@ -155,6 +197,34 @@ def refuses(body, words, block=N):
     with pytest.raises((cute.CuteError, AttributeError)) as caught:
         ran(body, X, np.zeros(N, np.float32), block=block)
     assert words in str(caught.value)
+
+
+def test_a_branch_without_with():
+    def body(t, x, out):
+        cute.when(t < 4)
+        out[t] = x[t]
+
+    def right(t, x, out):
+        with cute.when(t < 4):
+            out[t] = x[t]
+
+    refuses(body, "write with in front of it")
+    out = np.zeros(N, np.float32)
+    ran(right, X, out)
+    assert (out == X * (T < 4)).all()
+
+
+def test_a_copy_to_a_copy_of_an_element():
+    def body(t, x, out):
+        cute.copy(x[t], out[t])
+
+    def right(t, x, out):
+        cute.copy(*(cute.local_tile(each, (1,), (t,)) for each in (x, out)))
+
+    refuses(body, "cute.local_tile(x, (1,), (i,))")
+    out = np.zeros(N, np.float32)
+    ran(right, X, out)
+    assert (out == X).all()
 
 
 def test_operators_with_numbers_of_numpy_are_those_of_python():

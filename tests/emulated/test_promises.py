@@ -174,3 +174,28 @@ def test_the_refusal_of_a_barrier_names_the_promise():
         cute.trace(kernel, i32(3), np.zeros(1, np.int32))
     assert caught.value.code == "plan-divergent"
     assert "uniform='block'" in str(caught.value)
+
+
+def tiled(states):
+    """Return a kernel that copies tiles of an array of two elements, and what it may know of it."""
+
+    def run(x, out):
+        if states:
+            cute.assume(x.shape[0] == 2)
+        cute.launch(grid=cute.ceil_div(out.shape[0], 2), block=1)
+        held = cute.make_rmem_tensor(2, x.dtype)
+        cute.copy(cute.local_tile(x, (2,), cute.block_idx()), held)
+        cute.copy(held, cute.local_tile(out, (2,), cute.block_idx()))
+
+    run.__annotations__ = {} if states else {"x": cute.spec(shape=(2,))}
+    return cute.kernel(run)
+
+
+@pytest.mark.parametrize("states", [True, False])
+def test_a_stated_extent_is_like_a_static_one(states):
+    """Its only tile is known: another one is refused, as no guard is left to leave it out."""
+    x, out = i32(7, 8), i32(0, 0)
+    tiled(states)(x, out)
+    assert out.tolist() == [7, 8]
+    with pytest.raises(cute.EmulationError, match="entry 1 of mode 1"):
+        tiled(states)(x, i32(0, 0, 0, 0))

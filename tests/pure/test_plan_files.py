@@ -146,6 +146,8 @@ def wrong_plans():
     yield "too many registers", changed(plan, ops.Store, src=longer)
     yield "a function without sources", changed(plan, ops.Map, sources=())
     yield "an unknown function", changed(plan, ops.Map, fn="pow")
+    filled = dataclasses.replace(load.src, dtype=cute.s32, fill=float("-inf"))
+    yield "a fill of another type", changed(plan, ops.Load, src=filled)
     yield "a step of 0", changed(plan, ops.Loop, step=0)
     yield "an unknown scope", changed(plan, ops.If, scope="grid")
     hopper = hopper_plan()

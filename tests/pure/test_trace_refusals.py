@@ -73,6 +73,31 @@ def test_an_asynchronous_copy_does_not_fill_in_a_negative_zero():
     assert raised(lambda: traced(filled)).code == "kernel-fill"
 
 
+def test_what_fills_registers_is_a_number_of_their_type():
+    """Whether the copy can leave out loads or not; a zero is one of every type."""
+    wrong = {np.int32: (-np.inf, np.nan, 1.5, 2**40), bool: (-np.inf, 2), np.uint8: (-1, 300)}
+    of_any = (None, "0", np.zeros(2), 1j)
+
+    def filled(x, fill, first):
+        cute.launch(grid=1, block=1)
+        held = cute.make_rmem_tensor(8, x.dtype)
+        cute.copy(cute.local_tile(x, (8,), (first,)), held, fill=fill)
+        cute.copy(held, cute.make_rmem_tensor(8, x.dtype), fill=fill)
+        cute.copy(held, cute.local_tile(x, (8,), (0,)))
+
+    kernel = cute.kernel(filled)
+    for kind in (*wrong, np.float32):
+        x = np.ones(11, kind)
+        for fill in (*wrong.get(kind, ()), *of_any):
+            for first in (0, 1):
+                error = raised(lambda fill=fill, x=x, first=first: kernel(x, fill, first))
+                assert error.code == "kernel-number", (kind, fill)
+        for fill in (0, 0.0, -0.0, x[0].item()):
+            x[8:] = 1
+            kernel(x, fill, 1)
+            assert x[:8].tolist() == [1] * 3 + [fill] * 5
+
+
 @pytest.mark.parametrize("fn", ["and", "or", "xor"])
 def test_floats_have_no_bits_to_combine(fn):
     def combined(f):

@@ -112,6 +112,12 @@ PAIRED = np.zeros(8, [("number", "i4"), ("flag", "i2")])  # packed: six bytes fr
 
 
 @cute.kernel
+def copied_by(x, copy: cute.TiledCopy):
+    cute.launch(grid=1, block=copy.size())
+    cute.syncwarp()
+
+
+@cute.kernel
 def counted(x, n: cute.s32(min=8, multiple_of=8)):
     cute.launch(grid=1, block=32)
     x[n] = 1
@@ -257,6 +263,9 @@ argument-recursive: a kernel is given a list that contains itself
 argument-type: an array does not have the type of its annotation, or of `typed`
     - cute.trace(floats, X)
     + cute.trace(floats, F)
+argument-class: a kernel fails in the words of Python, and an argument is not of its annotated class
+    - cute.trace(copied_by, X, 32)
+    + cute.trace(copied_by, X, cute.suggest_tiled_copy((8, 8), "s32", 32))
 argument-number: a run-time number does not keep the promises of its annotation
     - cute.trace(counted, X, 12)
     + cute.trace(counted, X, 16)

@@ -251,6 +251,14 @@ def kernel_variable(x):
     x[0] = count  # wrong
 
 
+def kernel_blockless(x):
+    """`cute.when` and the like stand without a `with` in front of them"""
+    cute.when(cute.thread_idx() < 4)  # wrong
+    # right: with cute.when(cute.thread_idx() < 4):
+    # right:     cute.syncwarp()
+    x[cute.thread_idx()] = 1
+
+
 def kernel_otherwise(x):
     """`cute.otherwise` does not follow a `cute.when`"""
     with cute.when(cute.thread_idx() < 7):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from cute_py.dtypes.table import Dtype
-from cute_py.plan.conditions import Reg, Scalar, Value
+from cute_py.plan.conditions import Reg, Scalar, Value, number_problem
 from cute_py.plan.functions import FUNCTIONS, REDUCTIONS, Function
 from cute_py.plan.inline_ptx import is_collective, problem_of
 from cute_py.plan.op import ELEMENTS, UNSAVED, WRITTEN, Group, Lack, Node, Op
@@ -53,6 +53,10 @@ class Fill(Op):
     def consistent(self) -> bool:
         """Always."""
         return True
+
+    def problem(self) -> str:
+        """Check for a number of the type."""
+        return "" if self.value is None else number_problem(self.value, self.dst.dtype)
 
     def lack(self) -> Lack | None:
         """A type with values."""
@@ -110,7 +114,9 @@ class Map(Op):
         wrong += [self.dst.dtype] * (self.dst.dtype.name != made)
         if wrong or not function.takes(self.dtype):
             return f"{self.fn} of {', '.join(map(str, wrong or [self.dtype]))} in {self.dtype}"
-        return ""
+        given = self.sources[self.fn == "where" : len(self.sources) - function.fixed]
+        numbers = (x for x in given if isinstance(x, (int, float)))
+        return next(filter(None, (number_problem(x, self.dtype) for x in numbers)), "")
 
     def lack(self) -> Lack | None:
         """A type with values, unless they are moved."""

@@ -27,5 +27,5 @@ def copy_vectors(A, A_shape0, A_shape1, A_stride0, B, B_shape0, B_shape1, B_stri
     tid = thread_index()
     bid_x, bid_y, bid_z = block_index()
     fragment0 = undefined(16)
-    fragment0 = load_0(A_shape0, A_shape1, A_stride0, bid_x, multiplier0, tid, A, fragment0)  # line 61
-    store_0(A_shape1, B_shape0, B_shape1, B_stride0, bid_x, multiplier0, tid, B, fragment0)  # line 62
+    fragment0 = load_0(A_shape0, A_shape1, A_stride0, bid_x, multiplier0, tid, A, fragment0)  # line 63
+    store_0(A_shape1, B_shape0, B_shape1, B_stride0, bid_x, multiplier0, tid, B, fragment0)  # line 64

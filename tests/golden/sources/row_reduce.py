@@ -44,8 +44,8 @@ def row_reduce(A, A_shape0, A_shape1, A_stride0, out, out_shape0):
     r10 = undefined(1)
     r12 = undefined(1)
     r13 = undefined(1)
-    fragment0 = load_0(A_shape1, A_stride0, bid_x, tid, A, fragment0)  # line 188  fragment0[0:32] = load A[A_stri ...
-    r0 = map_copy_0(fragment0)  # line 189  r0[0:32] = copy.f32(fragment0[0:32])
+    fragment0 = load_0(A_shape1, A_stride0, bid_x, tid, A, fragment0)  # line 187  fragment0[0:32] = load A[A_stri ...
+    r0 = map_copy_0(fragment0)  # line 188  r0[0:32] = copy.f32(fragment0[0:32])
     r1 = reduce_add_0(r0, r1)  # line 155  reduce add r1[0] r0[0:32]
     r2 = shuffle_bfly_0(r1, r2)  # line 146  shuffle bfly r2[0] r1[0] 16 32
     r3 = map_add_0(r1, r2)  # line 146  r3[0] = add.f32(r1[0], r2[0])
@@ -62,6 +62,6 @@ def row_reduce(A, A_shape0, A_shape1, A_stride0, out, out_shape0):
     barrier_0()  # line 137  barrier block sync
     r12 = load_1(smem, r12)  # line 139  r12[0] = load s0[0 + [0]]
     r13 = reduce_add_1(r12, r13)  # line 155  reduce add r13[0] r12[0]
-    if holds_1(tid):  # line 196  if tid == 0 (thread)
-        r14 = map_copy_1(r13)  # line 197  r14[0] = copy.f32(r13[0])
-        store_1(bid_x, out, r14)  # line 197  store out[bid_x + [0]] = r14[0]
+    if holds_1(tid):  # line 195  if tid == 0 (thread)
+        r14 = map_copy_1(r13)  # line 196  r14[0] = copy.f32(r13[0])
+        store_1(bid_x, out, r14)  # line 196  store out[bid_x + [0]] = r14[0]

@@ -53,9 +53,9 @@ def row_softmax(A, A_shape0, A_shape1, A_stride0, B, B_shape0, B_shape1, B_strid
     r26 = undefined(1)
     r28 = undefined(1)
     r29 = undefined(1)
-    fragment0 = load_0(A_shape1, A_stride0, bid_x, tid, A, fragment0)  # softmax.py:115  fragment0[0:32] = load A[ ...
-    r0 = map_copy_0(fragment0)  # softmax.py:116  r0[0:32] = copy.f32(fragment0[0:32])
-    r1 = reduce_max_0(r0, r1)  # softmax.py:119  reduce max r1[0] r0[0:32]
+    fragment0 = load_0(A_shape1, A_stride0, bid_x, tid, A, fragment0)  # softmax.py:116  fragment0[0:32] = load A[ ...
+    r0 = map_copy_0(fragment0)  # softmax.py:117  r0[0:32] = copy.f32(fragment0[0:32])
+    r1 = reduce_max_0(r0, r1)  # softmax.py:120  reduce max r1[0] r0[0:32]
     r2 = shuffle_bfly_0(r1, r2)  # line 146  shuffle bfly r2[0] r1[0] 16 32
     r3 = map_max_0(r1, r2)  # line 146  r3[0] = max.f32(r1[0], r2[0])
     r4 = shuffle_bfly_1(r3, r4)  # line 146  shuffle bfly r4[0] r3[0] 8 32
@@ -71,10 +71,10 @@ def row_softmax(A, A_shape0, A_shape1, A_stride0, B, B_shape0, B_shape1, B_strid
     barrier_0()  # line 137  barrier block sync
     r12 = load_1(smem, r12)  # line 139  r12[0] = load s0[0 + [0]]
     r13 = reduce_max_1(r12, r13)  # line 155  reduce max r13[0] r12[0]
-    r14 = map_sub_0(r0, r13)  # softmax.py:122  r14[0:32] = sub.f32(r0[0:32], r13[0])
-    r15 = map_mul_0(r14)  # softmax.py:122  r15[0:32] = mul.f32(r14[0:32], 1.4426950408889634)
-    r16 = map_exp2_0(r15)  # softmax.py:122  r16[0:32] = exp2.f32(r15[0:32])
-    r17 = reduce_add_0(r16, r17)  # softmax.py:119  reduce add r17[0] r16[0:32]
+    r14 = map_sub_0(r0, r13)  # softmax.py:123  r14[0:32] = sub.f32(r0[0:32], r13[0])
+    r15 = map_mul_0(r14)  # softmax.py:123  r15[0:32] = mul.f32(r14[0:32], 1.4426950408889634)
+    r16 = map_exp2_0(r15)  # softmax.py:123  r16[0:32] = exp2.f32(r15[0:32])
+    r17 = reduce_add_0(r16, r17)  # softmax.py:120  reduce add r17[0] r16[0:32]
     r18 = shuffle_bfly_5(r17, r18)  # line 146  shuffle bfly r18[0] r17[0] 16 32
     r19 = map_add_0(r17, r18)  # line 146  r19[0] = add.f32(r17[0], r18[0])
     r20 = shuffle_bfly_6(r19, r20)  # line 146  shuffle bfly r20[0] r19[0] 8 32
@@ -90,7 +90,7 @@ def row_softmax(A, A_shape0, A_shape1, A_stride0, B, B_shape0, B_shape1, B_strid
     barrier_0()  # line 137  barrier block sync
     r28 = load_2(smem, r28)  # line 139  r28[0] = load s0[1 + [0]]
     r29 = reduce_add_1(r28, r29)  # line 155  reduce add r29[0] r28[0]
-    r30 = map_rcp_0(r29)  # softmax.py:123  r30[0] = rcp.f32(r29[0])
-    r31 = map_mul_1(r16, r30)  # softmax.py:123  r31[0:32] = mul.f32(r16[0:32], r30[0])
-    r32 = map_copy_1(r31)  # softmax.py:123  r32[0:32] = copy.f32(r31[0:32])
-    store_2(B_shape0, B_shape1, B_stride0, bid_x, tid, B, r32)  # softmax.py:123  store B[B_stride0*bid_x+4*tid + ...
+    r30 = map_rcp_0(r29)  # softmax.py:124  r30[0] = rcp.f32(r29[0])
+    r31 = map_mul_1(r16, r30)  # softmax.py:124  r31[0:32] = mul.f32(r16[0:32], r30[0])
+    r32 = map_copy_1(r31)  # softmax.py:124  r32[0:32] = copy.f32(r31[0:32])
+    store_2(B_shape0, B_shape1, B_stride0, bid_x, tid, B, r32)  # softmax.py:124  store B[B_stride0*bid_x+4*tid + ...
