@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import gcd
-from typing import Any
+from typing import Any, TypeAlias
 
 import cute_py as cute
 from cute_py.calls.arguments import Spec, array_facts
@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+Tile: TypeAlias = tuple[int, int]  # rows and columns
 FLOATS = ("f16", "bf16", "f32", "f64")
 HELD_BITS = 1024  # of a row, in the registers of a thread
 

@@ -13,19 +13,13 @@ from typing import Any
 import numpy as np
 
 import cute_py as cute
-from cute_py.kernels.arrays import require_row_copy, row_copy
+from cute_py.kernels.arrays import Tile, require_row_copy, row_copy
 from cute_py.kernels.reduce import THREADS, WARPS, over_block
 
 
 @cute.kernel
 def layer_norm(
-    A: Any,
-    weight: Any,
-    bias: Any,
-    B: Any,
-    eps: cute.f32,
-    tile: tuple[int, int],
-    copy: cute.TiledCopy,
+    A: Any, weight: Any, bias: Any, B: Any, eps: cute.f32, tile: Tile, copy: cute.TiledCopy
 ) -> None:
     """B[m, :] = (A[m, :] - mean) / sqrt(variance + eps) * weight + bias, computed in f32.
 
