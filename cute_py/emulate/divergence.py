@@ -73,9 +73,10 @@ def _must_gather(c: Cohort, step: Step) -> bool:
     come to one, too. Anything else that a part of a warp executes is refused at once.
     """
     assert c.mask is not None
+    missing = (running(c) & ~c.mask).any(-1) & c.mask.any(-1)  # of warps of which some have come
     if c.divided:
-        return bool((running(c) & ~c.mask).any())
-    if not step.op.rejoins or not (running(c) & ~c.mask).any():
+        return bool(missing.any())
+    if not step.op.rejoins or not missing.any():
         return False
     return any(
         frame.pending is not None and any(other.op.rejoins for other in frame.other)
@@ -114,7 +115,12 @@ def divided(c: Cohort) -> list[Cohort]:
     for b, w in np.ndindex(c.span.nB, c.span.nW):
         one = c.part(np.array([b]), np.array([w]))
         one.divided, one.spun = c.divided, c.spun
-        parts += _parts(one, None if free is None else free[b, w]) if apart[b, w] else [one]
+        if apart[b, w]:
+            parts += _parts(one, None if free is None else free[b, w])
+            continue
+        if isinstance(one.wait, LanesWait) and not isinstance(one.wait, GroupWait):
+            one.wait = None  # all of this warp have come
+        parts.append(one)
     return parts
 
 

@@ -38,6 +38,7 @@ MASKS = {
     "all": lambda t: t >= 0,
     "first warp": lambda t: t < 32,
     "half": lambda t: t % 32 < 16,
+    "one and a half": lambda t: t < 48,
     "half of one": lambda t: t < 16,
     "odd": lambda t: t % 2 > 0,
     "one": lambda t: t < 1,
@@ -439,8 +440,16 @@ def test_a_planted_defect_is_noticed(name):
         assert not agrees(program, ("forward",))
 
 
+def met_before(mask):
+    """A warp that is whole in a branch of some goes on to what the other one waits for."""
+    met = Branch(mask, (Step("syncwarp"),), (Step("syncwarp"),))
+    return met, Branch("one", (Step("release"),)), Branch("half", (Step("wait"),))
+
+
 @fewer(8)
 @example((IN_BOTH,))
+@example(met_before("first warp"))
+@example(met_before("one and a half"))
 @example((Branch("all", (Step("write"), Step("shuffle"), Step("read", "swapped"))),))
 @given(programs())
 def test_lanes_that_run_apart_agree_with_the_model(program):
