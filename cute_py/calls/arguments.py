@@ -425,7 +425,7 @@ def _field_note(cls: Any, key: object) -> object:  # a dataclass
     note = next(f.type for f in fields(cls) if f.name == key)
     if isinstance(note, str):
         note = _evaluated(note, vars(sys.modules.get(cls.__module__, builtins)))
-    return note
+    return _promise(str(key), note)
 
 
 def _require_no_arrays(name: str, value: object) -> None:
@@ -450,17 +450,30 @@ def rebuilt(argument: Argument, made: dict[str, object]) -> Any:
 
 
 def annotations_of(function: Callable[..., Any]) -> dict[str, object]:
-    """Return the annotations of a function as values, of `Annotated[type, promise]` the promise;
-    one that does not evaluate stays text.
-    """
+    """Return the annotations of a function as values; one that does not evaluate stays text."""
     found: dict[str, object] = {}
     scope = {**function.__globals__, **_closure(function)}
     for name, note in getattr(function, "__annotations__", {}).items():
-        value = _meant(_evaluated(note, scope) if isinstance(note, str) else note)
-        promises = (Spec, Dtype, Promised)
-        more = [x for x in getattr(value, "__metadata__", ()) if isinstance(x, promises)]
-        found[name] = more[0] if more else value
+        found[name] = _promise(name, _evaluated(note, scope) if isinstance(note, str) else note)
     return found
+
+
+def _promise(name: str, note: Any) -> object:
+    """Return what an annotation says of an argument: of `Annotated[type, ...]` the promise that is
+    among the rest, or the type. Refuse several promises, and one of another type.
+    """
+    note = _meant(note)
+    if not hasattr(note, "__metadata__"):
+        return note
+    kind = _meant(note.__origin__)
+    found = [x for x in note.__metadata__ if isinstance(x, (Spec, Dtype, Promised))]
+    if not found:
+        return kind
+    other = isinstance(kind, Dtype) and getattr(found[0], "dtype", found[0]) is not kind
+    if len(found) > 1 or other:
+        shown = ", ".join(map(str, [kind, *found]))
+        raise refusal("argument-annotated", operation="kernel", name=name, value=shown)
+    return found[0]
 
 
 def _meant(note: Any, depth: int = 8) -> object:

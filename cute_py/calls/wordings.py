@@ -5,6 +5,10 @@ WORDINGS = {
         an array without modes as {name}
         an array of one mode or more
         pass array.reshape(1), or annotate the parameter with a dtype to take a number""",
+    "argument-annotated": """LayoutError
+        {name} annotated with {value}
+        one promise next to the type, and of the same type
+        write it once: Annotated[cute.s32, cute.s32(min=1, multiple_of=4)]""",
     "argument-recursive": """LeafTypeError
         a {type} that contains itself
         containers whose parts are arrays, numbers and compile-time values

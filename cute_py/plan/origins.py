@@ -228,7 +228,7 @@ class Origins:
         return self._made(("sum", polynomial_key(p), offset), *given, *outer)
 
     def sums(self, p: Polynomial, without: set[str]) -> list[SymInt]:
-        """Return the sums that a polynomial is computed from besides numbers, arguments and these
+        """Return the sums that a polynomial is computed from, but for numbers, arguments and these
         names: the factor of each product that has one of these, the terms without, and what is
         inside of such atoms.
         """

@@ -282,7 +282,7 @@ class Together:
         return Recipe(("together", id(op), at), (*map(Address, (*places, *times)), *BLOCK))
 
     def _places(self, op: Op, at: int) -> tuple[Scalar, ...] | None:
-        """Return what threads that share the value agree on, besides the block."""
+        """Return what threads that share the value agree on, next to the block."""
         if isinstance(op, ops.Redux | ops.Vote):
             return (THREAD // 32,)
         if isinstance(op, ops.Shuffle):
@@ -321,10 +321,10 @@ class Together:
         return int(lane) if fits and self._only_maker(op, x) else 0
 
     def _only_maker(self, op: Op, key: Element) -> tuple[Op, int] | None:
-        """Return the op that defines a value, if no other one does, and it is beside an op."""
+        """Return the op that defines a value, if it is the only one, in the block of an op."""
         makers = self.makers.of(key)
-        beside = len(makers) == 1 and self.around[id(makers[0][0])] == self.around[id(op)]
-        return makers[0] if beside else None
+        here = len(makers) == 1 and self.around[id(makers[0][0])] == self.around[id(op)]
+        return makers[0] if here else None
 
     def _keeps_step(self, op: Op) -> bool:
         """Tell whether an op orders threads, if it does, with all others of its block or warp."""

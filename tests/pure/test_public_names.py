@@ -6,8 +6,11 @@ import pickle
 import runpy
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
+import numpy as np
 import pytest
 
 import cute_py as cute
@@ -128,6 +131,23 @@ def test_a_dtype_or_a_promise_annotates_a_parameter(tmp_path):
     assert list(names["y"][:10]) == [*range(1, 17, 2), 1, 1]
     with pytest.raises(cute.CuteError, match="multiple"):
         names["axpy"](names["x"], names["y"], 2.0, 6, True)
+
+
+def test_a_word_next_to_a_dtype_leaves_a_number_of_the_launch():
+    @dataclass
+    class Scale:
+        by: Annotated[cute.f32, "factor"]
+
+    @cute.kernel
+    def scale(x, alpha: Annotated[cute.f32, "factor"], more: Scale):
+        cute.launch(grid=1, block=32)
+        x[cute.thread_idx()] = x[cute.thread_idx()] * alpha * more.by
+
+    x = np.ones(32, np.float32)
+    for factor in (2.0, 3.0):
+        scale(x, factor, Scale(factor))
+    assert len(scale.plans) == 1
+    assert list(x[:2]) == [36, 36]
 
 
 @pytest.mark.slow  # .ci/run checks the shipped kernels so

@@ -1,5 +1,7 @@
 """Refusals of kernels as calls: their arguments, their functions, and plans that were saved."""
 
+from typing import Annotated
+
 import numpy as np
 
 import cute_py as cute
@@ -25,6 +27,15 @@ def number(x, n: cute.s32):
 def floats(x: cute.f32):
     cute.launch(grid=1, block=32)
     x[0] = 1.0
+
+
+def annotated(*promises):
+    def kernel(x, n):
+        cute.launch(grid=1, block=32)
+        x[0] = n
+
+    kernel.__annotations__["n"] = Annotated[cute.s32, *promises]
+    return cute.kernel(kernel)
 
 
 @cute.kernel
@@ -266,6 +277,10 @@ argument-type: an array does not have the type of its annotation, or of `typed`
 argument-class: a kernel fails in the words of Python, and an argument is not of its annotated class
     - cute.trace(copied_by, X, 32)
     + cute.trace(copied_by, X, cute.suggest_tiled_copy((8, 8), "s32", 32))
+argument-annotated: `Annotated` has several promises, or one of another type
+    - cute.trace(annotated(cute.s32(min=1), cute.s32(max=9)), X, 5)
+    + cute.trace(annotated(cute.s32(min=1, max=9)), X, 5)
+    - cute.trace(annotated(cute.u8(min=1)), X, 5) # n annotated with s32, u8(min=1)
 argument-number: a run-time number does not keep the promises of its annotation
     - cute.trace(counted, X, 12)
     + cute.trace(counted, X, 16)
