@@ -85,7 +85,7 @@ def near(rng, _data, _every, old):
     if isinstance(old, bool) or old is None:
         return not old
     if isinstance(old, (int, float)):
-        return rng.choice((old + 1, old - 1, -old, old * 2, old * 1000, int(old) << 40))
+        return rng.choice((old + 1, old - 1, -old, old * 2, old * 1000, old * (1 << 40)))
     if isinstance(old, dict):
         return dict([*old.items()][:-1])
     i = rng.randrange(len(old) + 1)
