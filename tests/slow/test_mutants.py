@@ -10,7 +10,7 @@ from tests.slow.mutants import COUNT, MODULES, chosen, problem, run, source_of
 
 pytestmark = pytest.mark.slow
 
-SCORE = 0.897  # killed, of those that are no equivalent
+SCORE = 0.903  # killed, of those that are no equivalent
 # edits that change nothing -> why
 EQUIVALENT = {
     **dict.fromkeys(
@@ -23,6 +23,10 @@ EQUIVALENT = {
             "fused_attention.fused_attention.bring: always j < columns",
         ),
         "a tile past the last is loaded as zeros, and never read",
+    ),
+    **dict.fromkeys(
+        ("gemm_gathered._index: weaker at < rows.shape[0]",),
+        "the index past the last is 0, which is below every end",
     ),
     **dict.fromkeys(
         ("flash_attention.flash_attention.step: always there(n + 1)",),
@@ -54,7 +58,6 @@ EQUIVALENT = {
     **dict.fromkeys(
         (
             "splitk_serial.gemm_splitk: weaker tid == 0 (3)",
-            "stream_k.owned: weaker tid == 0",
             "stream_k.owned: weaker tid == 0 (2)",
             "splitk_serial.gemm_splitk: other half of (tid == 0) & (z + 1 == splits)",
         ),
@@ -97,7 +100,6 @@ SILENT = {
     "split_k.SplitK.__init__: without cute.fence_mbarrier_init()",
     "split_k.SplitK.share: without self.tail()",
     "split_k.SplitK.share: without cute.named_barrier(BARRIER, self.threads)",
-    "split_k.SplitK.summed: weaker self.part == number % self.parts",
     "w4a16.gemm_w4a16: without cute.syncthreads()",
     "gemm_sm90.gemm_pingpong: not turned 1 - me",
     "gemm_sm90._Inputs.load: weaker first < end",
