@@ -155,6 +155,8 @@ def min_(a: Leaf, b: Leaf) -> Leaf:
     """
     if a.__class__ is int and b.__class__ is int:
         return a if a <= b else b
+    if not (is_leaf(a) and is_leaf(b)):
+        return given(min_(normalize(a, "min_"), normalize(b, "min_")))
     return given(_compute("min", a, b))
 
 
@@ -166,8 +168,8 @@ def max_(a: Leaf, b: Leaf) -> Leaf:
     """
     if a.__class__ is int and b.__class__ is int:
         return a if a >= b else b
-    if _derives(a) or _derives(b):
-        return given(max_(normalize(a, "max"), normalize(b, "max")))
+    if not (is_leaf(a) and is_leaf(b)):
+        return given(max_(normalize(a, "max_"), normalize(b, "max_")))
     return given(neg(_compute("min", neg(a), neg(b))))
 
 
