@@ -4,8 +4,7 @@ import numpy as np
 
 import cute_py as cute
 from cute_py.kernels.config_sm90 import warpgroup_config
-from cute_py.kernels.epilogue import factors as factors_of
-from cute_py.kernels.epilogue import linear_combination
+from cute_py.kernels.epilogue import LinearCombination
 from cute_py.kernels.gemm_sm90 import KERNELS
 from tests.emulated.kernel_data import integers, plain, poisoned, stored
 
@@ -81,7 +80,7 @@ def arguments(config, shape, result, last=None, batch=(), shared=(), seed=0):
         batch: (L,) or ().
         shared: letters of operands that the products of a batch have in common.
     """
-    (M, N, K), rng, last = shape, np.random.default_rng(seed), last or linear_combination()
+    (M, N, K), rng, last = shape, np.random.default_rng(seed), last or LinearCombination()
     sides, numbers = [], []
     for letter, rows, side, kind in zip(
         "AB", (M, N), (config.a, config.b), kinds_of(config), strict=True
@@ -104,21 +103,13 @@ def arguments(config, shape, result, last=None, batch=(), shared=(), seed=0):
     bias = integers(rng, (N,), "s8").astype(C.dtype)
     D = poisoned(C.shape, C.dtype)
     C, D = (x.transpose(1, 2, 0) if batch else x for x in (C, D))
-    terms = C if last.source else None, bias if "row" in last.arrays else None
+    terms = C if last.source else None, bias if last.bias else None
     return (*sides, *terms, D), exact if batch else exact[0]
 
 
 def call_of(config, arrays, last, blocks=3, band=2, factors=(1.0, 0.0)):
-    """Return the arguments of the kernel, for operands of `arguments`."""
-    return (*product_of(*arrays, *factors), blocks, band, config, last)
-
-
-def product_of(A, B, C, bias, D, alpha=1.0, beta=0.0):
-    """Return the arguments of a kernel for products with a linear combination as their epilogue, up
-    to the numbers; C and bias may be None.
-    """
-    terms = tuple([x for x in (C, bias) if x is not None])
-    return A, B, terms, (D,), factors_of(alpha=alpha, beta=beta)
+    """Return the arguments of the kernel."""
+    return (*arrays, *factors, blocks, band, config, last)
 
 
 def trace(config, *call):

@@ -60,20 +60,22 @@ def require_row_copy(operation: str, tile: Any, copy: cute.TiledCopy, N: Any) ->
     cute.assume(columns >= N)
 
 
-def assume_product(A: Any, B: Any, arrays: Any, outputs: Any, spreads: Sequence[str]) -> None:
+def assume_product(
+    A: Any, B: Any, arrays: dict[str, Any], outputs: dict[str, Any], spreads: Sequence[str]
+) -> None:
     """State the shapes of outputs (M,N) of a product of A (M,K) and B (N,K), with arrays that are
     spread over them: matrices (M,N), rows (N), columns (M) or one element; and of batches (..,L).
     What has no mode L is that of all.
     """
     own = {"matrix": "MN", "row": "N", "column": "M"}
-    found = [("MK", A), ("NK", B), *[("MN", x) for x in outputs]]
-    found += [(own[n], x) for n, x in zip(spreads, arrays, strict=True) if n in own]
-    many = cute.rank(outputs[0]) > 2
+    found = [("MK", A), ("NK", B), *[("MN", x) for x in outputs.values()]]
+    found += [(own[n], x) for n, x in zip(spreads, arrays.values(), strict=True) if n in own]
+    many = cute.rank(found[2][1]) > 2
     words = [word + "L" * (many and cute.rank(x) > len(word)) for word, x in found]
     cute.assume_shapes(" ".join(words), *[x for _word, x in found])
-    for x in outputs:
+    for name, x in outputs.items():
         rule = "an array of a type of 8 bits or more"
-        require(x.dtype.bits >= 8, "gemm", "outputs", f"an array of {x.dtype}", rule)
+        require(x.dtype.bits >= 8, "gemm", name, f"an array of {x.dtype}", rule)
 
 
 def facts_of(array: Any) -> tuple[cute.Dtype, int, int]:  # any array

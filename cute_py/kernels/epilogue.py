@@ -1,13 +1,15 @@
 """What happens to the sums of a GEMM on their way to D and other outputs: a function of registers.
 
-`Epilogue` is such a function, traced, and how its arrays are spread over D. `linear_combination`
-makes the usual ones: scaled, added, activated. The kernels call `finished`.
+`Epilogue` is such a function, traced, and how its arrays are spread over D. `LinearCombination`
+is the usual one: scaled, added, activated. The kernels call `finished`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, make_dataclass
+import ast
+from dataclasses import dataclass
 from functools import lru_cache
+from inspect import signature
 from typing import Any
 
 import cute_py as cute
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
 SPREADS = ("matrix", "row", "column", "one")  # how an array is spread over D: as (M,N) ... ()
 
 
-@dataclass(frozen=True, slots=True)
 class Epilogue:
     """What happens to the sums, element by element; each step rounds.
 
@@ -34,17 +35,15 @@ class Epilogue:
         formula: of the sums, the arrays and the numbers, in this order; its results are the
             elements of D, then those of other outputs.
         arrays: for each array how it is spread over D, one of `SPREADS`.
-        activation: the price of what is no linear combination, or of all of a user's function.
+        price: about how many instructions it takes next to a linear combination.
+        compute: type of the steps: f32, f64 or s32.
     """
 
+    __slots__ = ()
+    compute: str
     formula: Formula
-    arrays: tuple[str, ...] = ()
-    activation: int = field(default=0, compare=False)
-
-    @property
-    def compute(self) -> str:
-        """The type of the steps: f32, f64 or s32."""
-        return self.formula.dtype.name
+    arrays: tuple[str, ...]
+    price: int
 
     @property
     def is_plain(self) -> bool:
@@ -52,80 +51,155 @@ class Epilogue:
         return not self.formula.steps and len(self.formula.results) == 1
 
     @property
-    def source(self) -> bool:
-        """Whether arrays are read that have an element for each of D."""
+    def is_sum(self) -> bool:
+        """Whether D gets the sums and a matrix with a factor."""
+        return self.formula == _combined(_sum_of(self.compute))
+
+    @property
+    def has_source(self) -> bool:
+        """Whether a matrix is read that has an element for each of D."""
         return "matrix" in self.arrays
 
     @property
-    def outputs(self) -> int:
-        """How many arrays are written."""
-        return len(self.formula.results)
-
-    @property
     def is_light(self) -> bool:
-        """Whether it takes little more than the time of a linear combination."""
-        return self.activation < SPECIAL
+        """Whether it takes less time than one special function, next to a linear combination."""
+        return self.price < SPECIAL
 
     @property
     def is_in_place(self) -> bool:
         """Whether an element needs few registers next to its sum; those of a row are read for
         all.
         """
-        if self.source or self.outputs > 1:
+        if self.has_source or len(self.formula.results) > 1:
             return False
-        if not self.activation:
-            return True
-        return self.is_light or (self.compute == "f32" and self.formula.holds(1) == 1)
+        few = self.compute == "f32" and self.formula.holds(1) == 1
+        return not self.price or few or self.is_light
 
 
-@lru_cache(maxsize=512)
-def linear_combination(
-    compute: str = "f32",
-    alpha: bool = False,
-    source: bool = False,
-    bias: bool = False,
-    activation: str | None = None,
-) -> Epilogue:
-    """Return the epilogue activation(alpha * sums + beta * C + bias).
+@dataclass(frozen=True, slots=True)
+class EpilogueFunction(Epilogue):
+    """A function of the user."""
 
-    Args:
+    formula: Formula
+    arrays: tuple[str, ...] = ()
+
+    @property
+    def compute(self) -> str:  # type: ignore[override]
+        """The type of the steps."""
+        return self.formula.dtype.name
+
+    @property
+    def price(self) -> int:  # type: ignore[override]
+        """About how many instructions it takes."""
+        return self.formula.price
+
+
+@dataclass(frozen=True, slots=True)
+class LinearCombination(Epilogue):
+    """activation(alpha * sums + beta * C + bias); the numbers are alpha and beta.
+
+    Attributes:
         compute: type of the steps: f32, f64 or s32.
         alpha: whether the sums are multiplied by alpha.
         source: whether beta * C is added; C is (M,N).
         bias: whether bias is added, one number a column.
         activation: a name of `ACTIVATIONS`, or None.
-
-    Its arrays are C and bias, those that there are; its numbers alpha and beta.
     """
-    arrays = ["C"] * source + ["bias"] * bias
 
-    is_scaled = alpha
+    compute: str = "f32"
+    alpha: bool = False
+    source: bool = False
+    bias: bool = False
+    activation: str | None = None
 
-    def combined(sums: Any, alpha: Any, beta: Any, C: Any = None, bias: Any = None) -> Any:
-        x = sums * alpha if is_scaled else sums
-        x = x if C is None else x + C * beta
-        x = x if bias is None else x + bias
-        return x if activation is None else ACTIVATIONS[activation].function(x)
+    @property
+    def formula(self) -> Formula:  # type: ignore[override]
+        """The function."""
+        return _combined(self)
 
-    made = formula(combined, compute, ("sums", *arrays, "alpha", "beta"))
-    spreads = tuple(["matrix" if name == "C" else "row" for name in arrays])
-    price = 0 if activation is None else max(ACTIVATIONS[activation].formula.price, 1)
-    return Epilogue(made, spreads, price)
+    @property
+    def arrays(self) -> tuple[str, ...]:  # type: ignore[override]
+        """How C and bias are spread, those that there are."""
+        return ("matrix",) * self.source + ("row",) * self.bias
+
+    @property
+    def price(self) -> int:  # type: ignore[override]
+        """About how many instructions the activation takes; 0 without one."""
+        name = self.activation
+        return 0 if name is None else max(ACTIVATIONS[name].formula.price, 1)
 
 
-def factors(**numbers: float) -> Any:
-    """Return run-time numbers of an epilogue as an argument of a kernel."""
-    return _factors(tuple(numbers))(*numbers.values())
+@lru_cache(maxsize=8)
+def _sum_of(compute: str) -> LinearCombination:
+    return LinearCombination(compute, source=True)
 
 
 @lru_cache(maxsize=512)
-def _factors(names: tuple[str, ...]) -> Any:  # a class
-    return make_dataclass("Factors", [(name, cute.f64) for name in names], frozen=True)
+def _combined(x: LinearCombination) -> Formula:
+    def combined(sums: Any, alpha: Any, beta: Any, C: Any = None, bias: Any = None) -> Any:
+        found = sums * alpha if x.alpha else sums
+        found = found if C is None else found + C * beta
+        found = found if bias is None else found + bias
+        name = x.activation
+        return found if name is None else ACTIVATIONS[name].function(found)
+
+    arrays = ("C",) * x.source + ("bias",) * x.bias
+    return formula(combined, x.compute, ("sums", *arrays, "alpha", "beta"))
 
 
-def numbers_of(x: Any, compute: str) -> list[Any]:
-    """Return the numbers of `factors` in a kernel, in a type, each read where it is first used."""
-    return [Later(lambda n=n: getattr(x, n).to(compute)) for n in x.__dataclass_fields__]
+# -- kernels
+
+_BODIES: dict[str, Callable[..., None]] = {}  # by the name of the kernel
+
+
+def product_kernel(body: Callable[..., None]) -> Any:  # a cute.Kernel
+    """Decorate what a kernel for products does: a function (A, B, arrays by name, outputs by name,
+    numbers, *rest). The kernel has the parameters of a linear combination in their place: C and
+    bias, which may be None, D, alpha and beta.
+    """
+    _BODIES[body.__name__] = body
+    return _kernel(body, ("C", "bias"), ("D",), ("alpha", "beta"))
+
+
+@lru_cache(maxsize=256)
+def kernel_with(
+    kernel: Any, arrays: tuple[str, ...], outputs: tuple[str, ...], numbers: tuple[str, ...]
+) -> Any:
+    """Return a `product_kernel` with parameters for another epilogue: arrays, outputs (D first),
+    and numbers, in the place of those of a linear combination.
+    """
+    return _kernel(_BODIES[kernel.__name__], arrays, outputs, numbers)
+
+
+def _kernel(
+    body: Callable[..., None],
+    arrays: tuple[str, ...],
+    outputs: tuple[str, ...],
+    numbers: tuple[str, ...],
+) -> Any:
+    code, rest = body.__code__, tuple(signature(body).parameters)[5:]
+    parts = ["{" + ", ".join(f"{x!r}: {x}" for x in names) + "}" for names in (arrays, outputs)]
+    text = f"""
+def make(body):
+    def {body.__name__}({", ".join(("A", "B", *arrays, *outputs, *numbers, *rest))}):
+        body(A, B, {", ".join(parts)}, ({"".join(f"{x}, " for x in numbers)}), {", ".join(rest)})
+    return {body.__name__}
+"""
+    tree, scope = ast.parse(text), dict[str, Any]()
+    for node in ast.walk(tree):
+        for end in ("lineno", "end_lineno"):
+            if hasattr(node, end):
+                setattr(node, end, code.co_firstlineno)
+    exec(compile(tree, code.co_filename, "exec"), body.__globals__, scope)
+    made = scope["make"](body)
+    notes = dict.fromkeys(numbers, cute.f64)
+    made.__annotations__ = notes | {x: body.__annotations__[x] for x in rest}
+    made.__doc__, made.__module__ = body.__doc__, body.__module__
+    made.__qualname__ = body.__qualname__
+    return cute.kernel(made)
+
+
+# -- in a kernel
 
 
 def finished(
@@ -137,12 +211,13 @@ def finished(
         epilogue: what happens to them.
         sums: in registers, of any shape.
         load: from the number of an array, its elements in registers of that shape and type.
-        numbers: those of `numbers_of`.
+        numbers: run-time numbers, each read where it is first used.
 
     """
     compute = epilogue.compute
     arrays = [Later(lambda i=i: load(i)) for i in range(len(epilogue.arrays))]
-    found = replayed(epilogue.formula, converted(sums, compute), *arrays, *numbers)
+    factors = [Later(lambda x=x: x.to(compute)) for x in numbers]
+    found = replayed(epilogue.formula, converted(sums, compute), *arrays, *factors)
     return found if found.__class__ is tuple else (found,)
 
 
@@ -196,6 +271,11 @@ def loaded_part(part: tuple[Tensor, Layout], coord: Any, shape: Any, dtype: Any)
     return loaded(once, dtype).with_layout(spread)
 
 
+def given(arrays: dict[str, Any]) -> dict[str, Any]:
+    """Return the arrays without those that are None."""
+    return {name: x for name, x in arrays.items() if x is not None}
+
+
 class Terms:
     """The arrays of an epilogue at a tile of D, as a thread needs them."""
 
@@ -203,7 +283,7 @@ class Terms:
         self,
         thr: Any,
         epilogue: Epilogue,
-        arrays: Sequence[Tensor],
+        arrays: dict[str, Tensor],
         tile: tuple[int, int],
         place: tuple[Any, Any, Any],
     ) -> None:
@@ -220,7 +300,7 @@ class Terms:
         self.epilogue = epilogue
         self.parts = [
             _part(thr, of_batch(x, spread, place[2]), spread, tile, place)
-            for x, spread in zip(arrays, epilogue.arrays, strict=True)
+            for x, spread in zip(arrays.values(), epilogue.arrays, strict=True)
         ]
 
     def at(self, coord: Any, shape: Any) -> Callable[[int], Tensor]:

@@ -11,7 +11,7 @@ import cute_py as cute
 from cute_py import _
 from cute_py.kernels.arrays import assume_product
 from cute_py.kernels.config import MultistageConfig, Operand
-from cute_py.kernels.epilogue import Epilogue, Terms, converted, finished, numbers_of
+from cute_py.kernels.epilogue import Epilogue, Terms, converted, finished, given, product_kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,30 +20,30 @@ if TYPE_CHECKING:
     from cute_py.tensor.tensor import Tensor
 
 
-@cute.kernel
+@product_kernel
 def gemm(
     A: Any,
     B: Any,
-    arrays: Any,
-    outputs: Any,
-    factors: Any,
+    arrays: dict[str, Any],
+    outputs: dict[str, Any],
+    numbers: tuple[Any, ...],
     config: MultistageConfig,
     epilogue: Epilogue,
 ) -> None:
-    """Compute the outputs (D, ...) = f(A B^T, *arrays, *factors), batch by batch.
+    """Compute the outputs (D, ...) = f(A B^T, *arrays, *numbers), batch by batch.
 
     Args:
         A: (M,K) or (M,K,L).
         B: (N,K) or (N,K,L).
-        arrays: what the epilogue reads: matrices (M,N), rows (N), columns (M) or one element (1),
-            all with or without a mode L.
-        outputs: D, and others like it: (M,N) or (M,N,L).
-        factors: numbers, as `factors` makes them.
+        arrays: by name what the epilogue reads: matrices (M,N), rows (N), columns (M) or one
+            element (1), all with or without a mode L.
+        outputs: by name D, and others like it: (M,N) or (M,N,L).
+        numbers: those of the epilogue.
         config: how it is computed.
         epilogue: f.
 
     """
-    D = outputs[0]
+    arrays, (D, *others) = given(arrays), outputs.values()
     assume_product(A, B, arrays, outputs, epilogue.arrays)
     bM, bN, bK = config.tile
     bx, by, bz = _launched(config, D)
@@ -70,17 +70,14 @@ def gemm(
         cute.syncthreads()  # all have read the tiles that D takes the place of
 
     terms = Terms(thr, epilogue, arrays, (bM, bN), (bx, by, bz))
-    more = [
-        thr.partition_C(cute.local_tile(_matrix(x, bz), (bM, bN), (bx, by))) for x in outputs[1:]
-    ]
+    more = [thr.partition_C(cute.local_tile(_matrix(x, bz), (bM, bN), (bx, by))) for x in others]
     by_matrix = config.stores_matrices and D.dtype.bits == 16
-    numbers = numbers_of(factors, epilogue.compute)
     with cute.when(thr.thr_vmnk[3] < 1):  # warps along K have the same sums
         # all at once, or a column of atoms at a time: few registers next to acc
         for j in (_,) if epilogue.is_in_place else range(cute.size(acc, 2)):
             sums = acc[_, _, j]  # (MMA, MMA_M)
-            x, *others = finished(epilogue, sums, terms.at((_, _, j), sums.shape), numbers)
-            for each, part in zip(others, more, strict=True):
+            x, *rest = finished(epilogue, sums, terms.at((_, _, j), sums.shape), numbers)
+            for each, part in zip(rest, more, strict=True):
                 cute.copy(converted(each, part.dtype), part[_, _, j])
             x = converted(x, D.dtype)
             if by_matrix and j is _:

@@ -27,10 +27,11 @@ from cute_py.kernels.epilogue import (
     Epilogue,
     converted,
     finished,
+    given,
     loaded,
     loaded_part,
-    numbers_of,
     of_batch,
+    product_kernel,
     spread_part,
 )
 from cute_py.kernels.split_k import SplitK, sums_layout
@@ -47,27 +48,27 @@ MANY = 180  # sums of a thread, of 240 registers
 Count: TypeAlias = Annotated[cute.s32, cute.s32(min=1, max=2**16 - 1)]
 
 
-@cute.kernel
+@product_kernel
 def gemm_cooperative(
     A: Any,
     B: Any,
-    arrays: Any,
-    outputs: Any,
-    factors: Any,
+    arrays: dict[str, Any],
+    outputs: dict[str, Any],
+    numbers: tuple[Any, ...],
     blocks: Count,
     band: Count,
     config: WarpgroupConfig,
     epilogue: Epilogue,
 ) -> None:
-    """Compute the outputs (D, ...) = f(A B^T, *arrays, *factors), batch by batch; arguments are
+    """Compute the outputs (D, ...) = f(A B^T, *arrays, *numbers), batch by batch; arguments are
     those of `gemm`. Blocks that run together compute `band` tiles of M. As many as `config.split`
     share the tiles of K of a tile.
     """
-    assume_product(A, B, arrays, outputs, epilogue.arrays)
+    assume_product(A, B, given(arrays), outputs, epilogue.arrays)
     cute.launch(blocks, config.threads, config.cluster * config.split, pdl=bool(config.pdl))
     inputs = _Inputs(config, A, B)
-    tiles = _Tiles(config, outputs[0], band, inputs.split)
-    output = _Output(config, epilogue, arrays, outputs, factors, inputs.split)
+    tiles = _Tiles(config, outputs["D"], band, inputs.split)
+    output = _Output(config, epilogue, given(arrays), outputs, numbers, inputs.split)
     if config.pdl:
         tiles.overlap((A, B))
     warps, registers = 4 * config.consumers, config.registers
@@ -83,13 +84,13 @@ def gemm_cooperative(
             inputs.ring.tail()
 
 
-@cute.kernel
+@product_kernel
 def gemm_pingpong(
     A: Any,
     B: Any,
-    arrays: Any,
-    outputs: Any,
-    factors: Any,
+    arrays: dict[str, Any],
+    outputs: dict[str, Any],
+    numbers: tuple[Any, ...],
     blocks: Count,
     band: Count,
     config: WarpgroupConfig,
@@ -98,10 +99,10 @@ def gemm_pingpong(
     """The same, with all of K in a block; two warpgroups take turns with the tensor cores, tile by
     tile.
     """
-    assume_product(A, B, arrays, outputs, epilogue.arrays)
+    assume_product(A, B, given(arrays), outputs, epilogue.arrays)
     cute.launch(blocks, config.threads, pdl=bool(config.pdl))
-    tiles, inputs = _Tiles(config, outputs[0], band), _Inputs(config, A, B)
-    output = _Output(config, epilogue, arrays, outputs, factors)
+    tiles, inputs = _Tiles(config, outputs["D"], band), _Inputs(config, A, B)
+    output = _Output(config, epilogue, given(arrays), outputs, numbers)
     turns = _initialized(2, arrivals=4)  # a warpgroup may multiply
     if config.pdl:
         tiles.overlap((A, B))
@@ -334,12 +335,12 @@ class _Output:
         epilogue: Epilogue,
         arrays: Any,
         outputs: Any,
-        factors: Any,
+        numbers: tuple[Any, ...],
         split: SplitK | None = None,
     ) -> None:
         self.config, self.epilogue, self.split = config, epilogue, split
-        self.arrays, (self.D, *self.more) = list(arrays), outputs
-        self.numbers = numbers_of(factors, epilogue.compute)
+        self.arrays, (self.D, *self.more) = list(arrays.values()), outputs.values()
+        self.numbers = numbers
         self.parts = store_parts(config, self.D.dtype)
         self.me, self.thread = cute.warp_idx() // 4, cute.thread_idx() % WARPGROUP
         if config.store:
@@ -356,7 +357,7 @@ class _Output:
     @property
     def loads_source(self) -> bool:
         """Whether TMA loads the first matrix, C, to the shared memory of D."""
-        return bool(self.config.prefetch) and self.epilogue.source
+        return bool(self.config.prefetch) and self.epilogue.has_source
 
     def _source(self) -> Tensor:
         """Return C for TMA."""

@@ -207,8 +207,8 @@ def all_for(product: Product) -> list[GemmConfig]:
 def facts(product: Product) -> tuple[object, ...]:
     """Return all that the configuration of a product may depend on."""
     sides = [(kind.name, *x) for x, kind in zip(product.rows, product.kinds, strict=True)]
-    terms = [None if x is None else dtype_of(x).name for x in (product.c, product.bias)]
-    terms.append(str(source_by_tma(product)))
+    terms = [(name, dtype_of(x).name) for name, x in product.terms.items()]
+    terms.append(("by TMA", str(source_by_tma(product))))
     how = product.kind.name, repr(product.epilogue()), product.request.fast_accum
     gpu, shape = product.gpu, (product.M, product.N, product.K)
     return shape, prod(product.batch), tuple(sides), tuple(terms), how, gpu, gpu and gpu.name

@@ -173,7 +173,6 @@ class Formula(Value):
         enough = not any(map(found.reads, range(count)))
         return found if enough else _differentiated(self, n, of_result=False)
 
-
     def gradients(self, wanted: Sequence[int]) -> Formula:
         """Return the gradients of some inputs, whose inputs are those of this formula, then the
         gradient of each result.

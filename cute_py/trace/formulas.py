@@ -45,8 +45,9 @@ def formula(
     """Return a function of registers of a type as a formula; its inputs are the parameters without
     defaults, or those named: the first one, then others by keyword, in any order.
 
-    A function may return a dict of results by name. It is traced again where something has changed that it depends on. Raises what the
-    function raises, and LayoutError where it does more than arithmetic of registers.
+    A function may return a dict of results by name. It is traced again where something has changed
+    that it depends on. Raises what the function raises, and LayoutError where it does more than
+    arithmetic of registers.
 
     >>> print(formula(lambda x: x * x + 1))
     (x): f32
@@ -157,7 +158,8 @@ def replayed(formula: Formula, *given: Any) -> Any:
         return apply(fn, *values)
 
     result = formula.replay(rule, *given)
-    found = [x if is_register(x) else _filled(like, x) for x in (result if result.__class__ is tuple else (result,))]
+    several = result if result.__class__ is tuple else (result,)
+    found = [x if is_register(x) else _filled(like, x) for x in several]
     return tuple(found) if result.__class__ is tuple else found[0]
 
 
