@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from inspect import signature
 from typing import Any
 
@@ -215,8 +215,8 @@ def finished(
 
     """
     compute = epilogue.compute
-    arrays = [Later(lambda i=i: load(i)) for i in range(len(epilogue.arrays))]
-    factors = [Later(lambda x=x: x.to(compute)) for x in numbers]
+    arrays = [Later(partial(load, i)) for i in range(len(epilogue.arrays))]
+    factors = [Later(partial(x.to, compute)) for x in numbers]
     found = replayed(epilogue.formula, converted(sums, compute), *arrays, *factors)
     return found if found.__class__ is tuple else (found,)
 

@@ -485,8 +485,8 @@ class _Output:
             mode = int(spread == "row")
             tile = cute.local_tile(x, self.config.tile[mode : mode + 1], (place[mode],))
             tile = cute.domain_offset(at[mode : mode + 1], tile)
-            part = spread_part(thr, tile, size, 0, mode)
-            return loaded_part(part, (_, _, _), sums.shape, compute)
+            mine = spread_part(thr, tile, size, 0, mode)
+            return loaded_part(mine, (_, _, _), sums.shape, compute)
 
         return finished(self.epilogue, sums, load, self.numbers)
 

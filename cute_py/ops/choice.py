@@ -172,11 +172,12 @@ def gemm_config(*args: Any, **named: Any) -> GemmConfig:
     >>> print(gemm_config(a, np.ones((128, 8), np.float16)[::2, ::2]).reasons[-1])
     B: copied first, as no kernel reads its strides
     """
-    from cute_py.ops.product import GEMM, Product
+    from cute_py.ops.product import GEMM
 
-    request, library = GEMM.taken(GEMM.bound(*args, **named))
+    ours, given = GEMM.requested(*args, **named)
+    request, library = ours.taken(given)
     with library.inside():
-        product = Product(request, library)
+        product: Any = ours.problem(request, library)
         product.require_some("cute.ops.gemm_config")
         found = choose(product)
         why = found.why()

@@ -21,7 +21,7 @@ from cute_py.ops.call import Call
 from cute_py.ops.choice import all_for, choose, facts
 from cute_py.ops.libraries import Words
 from cute_py.ops.operands import aligned, broadcast, ready, ready_row, rows_of, shown
-from cute_py.ops.operator import operator
+from cute_py.ops.operator import Operator, Variants, operator
 from cute_py.ops.problem import Problem
 from cute_py.ops.reference import values
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from cute_py.ops.family import Reads
     from cute_py.ops.libraries import Gpu, Library
     from cute_py.ops.operands import Rows
+    from cute_py.plan.formula import Formula
+    from cute_py.trace.kernel import Kernel
 
 FLOATS = ("f16", "bf16", "tf32", "f32", "f64", "e4m3", "e5m2")
 TYPES = (*FLOATS, "s8", "u8")  # of operands
@@ -190,11 +192,13 @@ class Product(Problem):
         """The terms as a kernel can read them: matrices as [L, M, N], rows, columns and single
         elements as [n] or [L, n].
         """
-        library, batch = self.library, self.batch
-        return [
-            ready(library, x, batch) if spread == "matrix" else ready_row(library, x)
-            for x, spread in zip(self.terms.values(), self.spreads, strict=True)
-        ]
+        held = zip(self.terms.values(), self.spreads, strict=True)
+        return [self.as_read(x, spread) for x, spread in held]
+
+    def as_read(self, x: Any, spread: str) -> Any:
+        """Return one of these arrays."""
+        library = self.library
+        return ready(library, x, self.batch) if spread == "matrix" else ready_row(library, x)
 
     @property
     def source(self) -> Any:
@@ -219,9 +223,9 @@ class Product(Problem):
             A, B = (cute.typed(x, "tf32") for x in (A, B))
         m, n, _k = config.tile
         return Call(
-            kernel,
+            self.kernel(kernel),
             library,
-            reads=(A, B, *self._in_places([self._read_by(x, shares) for x in self.arrays])),
+            reads=(A, B, *self.in_places([self._read_by(x, shares) for x in self.arrays])),
             outputs=tuple(outputs),
             numbers=tuple(self.factors.values()),
             more=more,
@@ -238,9 +242,9 @@ class Product(Problem):
         """
         if self.kinds[0].is_float:
             return answer
-        whole = _are_whole((self.request.alpha, self.request.beta))
+        whole = are_whole((self.request.alpha, self.request.beta))
         return lambda args, values: (
-            answer(args, values) if _are_whole(values[-2:]) is whole else None
+            answer(args, values) if are_whole(values[-2:]) is whole else None
         )
 
     def _read_by(self, x: Any, shares: bool) -> Any:
@@ -249,7 +253,11 @@ class Product(Problem):
             return self.matrices(x, shares)
         return x if len(x.shape) < 2 else self.library.ordered(x, (1, 0))
 
-    def _in_places(self, arrays: list[Any]) -> list[Any]:
+    def kernel(self, of_family: Kernel) -> Kernel:
+        """Return the kernel that computes this, of a family."""
+        return of_family
+
+    def in_places(self, arrays: list[Any]) -> list[Any]:
         """Return arrays of the epilogue in the places that they have in a request, None in those of
         others.
         """
@@ -324,7 +332,7 @@ def result_type(first: Dtype, given: DtypeLike | None) -> Dtype:
 
 
 def compute_type(
-    first: Dtype, factors: tuple[float, float], activation: str | None, integers: bool
+    first: Dtype, factors: Sequence[float], activation: str | None, integers: bool
 ) -> Dtype:
     """Return the type that the epilogue computes in.
 
@@ -338,12 +346,20 @@ def compute_type(
     if first.is_float:
         return as_dtype("f64") if first.name == "f64" else f32
     kept = activation is None or ACTIVATIONS[activation].keeps_integers
-    return s32 if _are_whole(factors) and integers and kept else f32
+    return s32 if are_whole(factors) and integers and kept else f32
 
 
-def _are_whole(factors: Sequence[float]) -> bool:
+def are_whole(factors: Sequence[float]) -> bool:
     """Tell whether factors are integers that fit in s32."""
     return all(float(x).is_integer() and abs(x) < LARGEST for x in factors)
+
+
+def _by_epilogue(
+    function: Any, terms: dict[str, Any], named: dict[str, Any]
+) -> tuple[Operator, dict[str, Any]]:
+    from cute_py.ops.epilogues import bound
+
+    return bound(function, terms, named)
 
 
 @operator(
@@ -352,6 +368,7 @@ def _are_whole(factors: Sequence[float]) -> bool:
     numbers={"alpha": 1, "beta": 0},
     choices={"activation": lambda: (None, *ACTIVATIONS)},
     configs=GemmConfig,
+    variants=Variants("epilogue", "terms", _by_epilogue),
     words=Words(
         "product",
         "multiply in parts along M or N",
@@ -374,8 +391,11 @@ def gemm(
     out: Any = None,
     checks: bool | str = False,
     fast_accum: bool = False,
-) -> Any:  # an array of the operands' library
-    """Return activation(alpha * a @ b + beta * c + bias), as `numpy.matmul` counts the modes.
+    epilogue: Callable[..., Any] | Formula | None = None,
+    **terms: Any,
+) -> Any:  # an array of the operands' library, or several by name
+    """Return activation(alpha * a @ b + beta * c + bias), as `numpy.matmul` counts the modes; or
+    what a function gives for a @ b.
 
     Args:
         a: (..., M, K), of f16, bf16, tf32 (`cute.typed`), f32, f64, s8, u8, e4m3 or e5m2. It may
@@ -396,6 +416,10 @@ def gemm(
         checks: those of the emulator, as in `cute.emulate`: True, False or names ("shared,global").
         fast_accum: of e4m3 and e5m2 on compute capability 9.0, whose tensor cores sum with about 14
             bits: True keeps all sums there, False adds them to sums of f32 every 128 of K.
+        epilogue: a function (sums, name, ...) of registers, in the place of alpha to activation:
+            docs/epilogues.md.
+        terms: what it reads, by the names of its parameters: numbers, or arrays (M,N), (N), (M,1)
+            or () with batch modes; and where results but D go, by their names.
 
     Batch modes broadcast as in NumPy. Floats are summed in f32 (f64 in f64), integers in
     s32, which wraps; the epilogue is computed in that type, each step rounded. Integers with

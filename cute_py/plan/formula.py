@@ -191,6 +191,19 @@ class Formula(Value):
             found.append(_bare(total))
         return f.formula(tuple(found))
 
+    def reordered(
+        self, inputs: Sequence[str], order: Sequence[int], outputs: tuple[str, ...]
+    ) -> Formula:
+        """Return the same function with its inputs in another order, `order`, and other names."""
+        moved = {Place(n): Place(i) for i, n in enumerate(order)}
+
+        def at(x: Any) -> Any:
+            return moved.get(x, x) if x.__class__ is Place else x
+
+        steps = [x._replace(sources=tuple(map(at, x.sources))) for x in self.steps]
+        results = tuple(map(at, self.results))
+        return Formula(tuple(inputs), self.dtype, tuple(steps), results, outputs)
+
 
 class Later(NamedTuple):
     """An input of a formula that is made where it is first read."""

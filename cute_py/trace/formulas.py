@@ -15,7 +15,7 @@ from cute_py.calls.fingerprint import fingerprint
 from cute_py.calls.fingerprint.dependencies import note_once
 from cute_py.dtypes.table import b1
 from cute_py.dtypes.table import dtype as as_dtype
-from cute_py.errors import refusal_here
+from cute_py.errors import CuteError, refusal, refusal_here
 from cute_py.plan.conditions import Reg
 from cute_py.plan.formula import CONVERT, Builder, Place
 from cute_py.plan.functions import FUNCTIONS
@@ -85,6 +85,11 @@ def _traced(function: Callable[..., Any], kind: Dtype, inputs: tuple[str, ...]) 
             few = 1 if inputs else len(given)
             more = dict(zip(names[few:], given[few:], strict=True))
             result = function(*given[:few], **more)
+        except CuteError as error:
+            if error.code != "kernel-no-launch":
+                raise
+            name, _, _said = str(error).partition(":")
+            raise refusal("kernel-formula", operation=state.name, op=name) from None
         finally:
             state.forget()
         for op in state.root.ops:
@@ -121,7 +126,9 @@ class _Reader:
     def result(self, x: Any) -> Any:
         """Return what a function gives back, as a value or a number."""
         if not is_register(x):
-            return number(x, self.made.dtype, "formula")
+            if x is None or isinstance(x, (tuple, list, str)):
+                raise refusal("formula-result", operation=self.state.name, value=x)
+            return number(x, self.made.dtype, self.state.name)
         (found,) = self.elements(register(x, "formula"))
         return found
 
