@@ -11,7 +11,7 @@ from __future__ import annotations
 from hashlib import sha256
 from inspect import Parameter, Signature, signature
 from math import prod
-from types import FunctionType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 OPTIONAL = ("c", "alpha", "beta", "bias", "activation")  # those of gemm that a function may have
 TAKEN = (*[x for x in GEMM.parameters if x not in OPTIONAL], "epilogue", "D")
 INSIDE = ("A", "B", "blocks", "band")  # parameters of kernels
+CODE = FunctionType, BuiltinFunctionType, ModuleType, type
 KINDS = (f32, f64, s32)  # in which an epilogue may compute
 
 
@@ -226,20 +227,23 @@ class Function:
         more: the names of its results after D.
         formulas: by the type in which it computes.
         unchanged: tells whether all that it depends on is as it was.
-        operators: by the names of what it reads, and which of these are numbers.
+        depends_on_code: whether that is functions, classes and modules alone.
+        forms: its operators by what they are given, and which of it are numbers.
     """
 
     def __init__(self, function: Any) -> None:
         """Read the parameters, and trace the function in f32."""
         self.function: Any = function
-        self.operators: dict[Any, Operator] = {}
+        self.forms: dict[Any, Operator] = {}
         self.unchanged: Callable[[], bool] = lambda: True
         if isinstance(function, Formula):
             self.first, *names = function.inputs
             self.names = self.needed = tuple(names)
-            self.more = function.outputs[1:]
+            self.more, self.depends_on_code = function.outputs[1:], True
             return
         seen = Dependencies(function).snapshot()
+        values = [*[x for _get, _name, x in seen.items], *[x for _of, _at, x in seen.looked]]
+        self.depends_on_code = seen.complete and all(isinstance(x, CODE) for x in values)
         self.unchanged = seen.checker() if seen.stable and seen.complete else bool
         parameters = list(signature(function).parameters.values())
         kinds = {Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD}
@@ -277,20 +281,15 @@ class Function:
         """Return the operator, for parameters that are arrays and numbers; others have their
         defaults.
         """
-        found = self.operators.get((arrays, numbers))
-        if found is None:
-            formulas: dict[Dtype, Any] = {}
-            for kind in KINDS:
-                try:
-                    formulas[kind] = self.traced(kind, (*arrays, *numbers))
-                except CuteError as error:
-                    if kind is f32:
-                        raise
-                    formulas[kind] = error
-            found = self.operators[arrays, numbers] = _operator(
-                formulas, arrays, numbers, self.more
-            )
-        return found
+        formulas: dict[Dtype, Any] = {}
+        for kind in KINDS:
+            try:
+                formulas[kind] = self.traced(kind, (*arrays, *numbers))
+            except CuteError as error:
+                if kind is f32:
+                    raise
+                formulas[kind] = error
+        return _operator(formulas, arrays, numbers, self.more)
 
 
 def _refused(code: str, function: Any, **facts: Any) -> CuteError:
@@ -351,6 +350,10 @@ def _template() -> Any:
 # -- requests
 
 
+USUAL = {name: GEMM.parameters[name].default for name in GEMM.numbers}
+NUMBERS = int, float, np.number, np.bool_
+
+
 def bound(function: Any, terms: dict[str, Any], named: dict[str, Any]) -> tuple[Operator, Any]:
     """Return the operator for an epilogue, and the arguments that it gets.
 
@@ -360,25 +363,65 @@ def bound(function: Any, terms: dict[str, Any], named: dict[str, Any]) -> tuple[
         named: those that it has.
 
     """
-    known = _known(function)
-    given = dict(terms)
+    form, given, rest = arguments_of(parameters_of(function), terms, named)
+    return operator_for(function, form), {**rest, **given}
+
+
+def arguments_of(
+    own: tuple[str, ...], terms: dict[str, Any], named: dict[str, Any]
+) -> tuple[tuple[tuple[str, bool], ...], dict[str, Any], dict[str, Any]]:
+    """Return the form of a call, as `operator_for` has it, what the function gets, and the rest;
+    `own`: the names of its parameters.
+    """
+    given = {name: x for name, x in terms.items() if x is not None}
+    rest = {name: x for name, x in named.items() if name not in OPTIONAL}
     for name in OPTIONAL:
-        x = named.pop(name)
-        if name in known.names:
+        x = named[name]
+        is_usual = x is None or (isinstance(x, NUMBERS) and x == USUAL.get(name))
+        if x is not None and (name in own or not is_usual):
             given[name] = x
-        elif not (x is None or (name in GEMM.numbers and _is_number(x) and x == USUAL[name])):
-            raise _refused("epilogue-name", function, name=name, why="the function has none")
-    missing = [x for x in known.needed if given.get(x) is None]
+    return tuple([(name, isinstance(x, NUMBERS)) for name, x in given.items()]), given, rest
+
+
+def parameters_of(function: Any) -> tuple[str, ...]:
+    """Return the names of the parameters of an epilogue, after the first."""
+    return _known(function).names
+
+
+def operator_for(function: Any, form: tuple[tuple[str, bool], ...]) -> Operator:
+    """Return the operator for an epilogue that is given what has these names; True: a number."""
+    known = _known(function)
+    found = known.forms.get(form)
+    if found is None:
+        found = known.forms[form] = _checked(known, form)
+    return found
+
+
+def depends_on_code(function: Any) -> bool:
+    """Return whether an epilogue depends on code alone: on no numbers of globals or closures, whose
+    changes a graph would not notice.
+    """
+    return _known(function).depends_on_code
+
+
+# `torch.compile` calls these where it traces
+parameters_of._dynamo_marked_constant = True  # type: ignore[attr-defined]
+depends_on_code._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def _checked(known: Function, form: tuple[tuple[str, bool], ...]) -> Operator:
+    """Return the same; refuse names that the function has not, and some without an argument."""
+    given, function = dict(form), known.function
+    missing = [x for x in known.needed if x not in given]
     if missing:
         raise _refused("epilogue-missing", function, name=missing[0])
-    strange = [x for x in given if x not in known.names and x not in known.more]
-    if strange:
-        facts = {"name": strange[0], "why": "the function has no such parameter or result"}
-        raise _refused("epilogue-name", function, **facts)
-    reads = [x for x in known.names if given.get(x) is not None]
-    numbers = tuple([x for x in reads if _is_number(given[x])])
-    found = known.operator(tuple([x for x in reads if x not in numbers]), numbers)
-    return found, {**named, **{x: y for x, y in given.items() if y is not None}}
+    for name in given:
+        if name not in known.names and name not in known.more:
+            why = "the function has no such parameter or result"
+            raise _refused("epilogue-name", function, name=name, why=why)
+    reads = [x for x in known.names if x in given]
+    numbers = tuple([x for x in reads if given[x]])
+    return known.operator(tuple([x for x in reads if not given[x]]), numbers)
 
 
 def _known(function: Any) -> Function:
@@ -395,10 +438,3 @@ def _known(function: Any) -> Function:
             _functions.clear()
         known = _functions[key] = Function(function)
     return known
-
-
-USUAL = {name: GEMM.parameters[name].default for name in GEMM.numbers}
-
-
-def _is_number(x: Any) -> bool:
-    return isinstance(x, (int, float, np.number, np.bool_))

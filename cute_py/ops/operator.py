@@ -21,6 +21,7 @@ from cute_py.calls.fingerprint.dependencies import Dependencies
 from cute_py.calls.memo import Memo
 from cute_py.calls.torch_tensors import (
     DECLARE,
+    IN_GRAPHS,
     OPERATORS,
     graph_break,
     is_followed,
@@ -214,6 +215,15 @@ def make(known, request, answered, traced, is_traced, CuteError, shorten, varied
 
     def varied(self, function: Any, more: dict[str, Any], named: dict[str, Any]) -> Any:
         """Return the result of a request with a function of the user; several results by name."""
+        assert self.variants is not None
+        if is_traced():
+            load_operators()
+            return IN_GRAPHS[self.short](function, more, named)
+        return self.varied_apart(function, more, named)
+
+    @graph_break
+    def varied_apart(self, function: Any, more: dict[str, Any], named: dict[str, Any]) -> Any:
+        """Return the same, between two graphs."""
         assert self.variants is not None
         try:
             found, arguments = self.variants.find(function, more, named)

@@ -14,9 +14,15 @@ import torch
 
 from cute_py.calls.torch_tensors import NAMES, dtype_of_torch
 from cute_py.dtypes.table import f32, f64
-from cute_py.ops.epilogues import FusedProduct
-from cute_py.ops.product import gemm
-from cute_py.torch.declared import Declared
+from cute_py.ops.epilogues import (
+    FusedProduct,
+    arguments_of,
+    depends_on_code,
+    operator_for,
+    parameters_of,
+)
+from cute_py.ops.product import GEMM, gemm
+from cute_py.torch.declared import DECLARED, Declared, torch_dtype
 from cute_py.torch.gemm import of_operands, order_of
 
 if TYPE_CHECKING:
@@ -30,6 +36,35 @@ def declare(ours: Operator) -> None:
     problem.keeps = ("a", "b", *problem.reads)
     problem.gradient = staticmethod(partial(gradients, problem))
     Declared(ours).define()
+
+
+def in_graph(function: Any, terms: dict[str, Any], named: dict[str, Any]) -> Any:
+    """Return the result of a product that `torch.compile` traces."""
+    form, given, rest = arguments_of(parameters_of(function), terms, named)
+    short, names, outputs = signature_of(function, form)
+    written = rest["out"] is not None or any(name in given for name in outputs)
+    is_simple = depends_on_code(function) and isinstance(rest["config"], (str, type(None)))
+    if written or rest["checks"] or not is_simple:
+        return GEMM.varied_apart(function, terms, named)  # which ends the graph
+    values: list[Any] = []
+    for name in names:
+        x = given[name] if name in given else rest[name]
+        if name == "out_dtype" and x is not None:
+            x = torch_dtype(GEMM.name, x if isinstance(x, str) else x.name)
+        values.append("" if name == "checks" else x)
+    result = getattr(torch.ops.cute_py, short)(*values)
+    return dict(zip(outputs, result, strict=True)) if len(outputs) > 1 else result
+
+
+def signature_of(function: Any, form: Any) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """Return the name of the operator for an epilogue, and those of its arguments and results."""
+    ours = operator_for(function, form)
+    if ours.short not in DECLARED:
+        declare(ours)
+    return ours.short, DECLARED[ours.short].names, ("D", *ours.outputs[1:])
+
+
+signature_of._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def gradients(
