@@ -56,8 +56,13 @@ class Epilogue:
         return self.formula == _combined(_sum_of(self.compute))
 
     @property
+    def matrices(self) -> int:
+        """How many arrays are read that have an element for each of D."""
+        return self.arrays.count("matrix")
+
+    @property
     def has_source(self) -> bool:
-        """Whether a matrix is read that has an element for each of D."""
+        """Whether there is one."""
         return "matrix" in self.arrays
 
     @property

@@ -362,13 +362,19 @@ def _by_epilogue(
     return bound(function, terms, named)
 
 
+def _with_epilogue(function: Any, terms: dict[str, Any], given: tuple[Any, ...]) -> Any:
+    from cute_py.ops.epilogues import call
+
+    return call(function, terms, given)
+
+
 @operator(
     Product,
     arrays=("a", "b", "c", "bias", "out"),
     numbers={"alpha": 1, "beta": 0},
     choices={"activation": lambda: (None, *ACTIVATIONS)},
     configs=GemmConfig,
-    variants=Variants("epilogue", "terms", _by_epilogue),
+    variants=Variants("epilogue", "terms", _by_epilogue, _with_epilogue),
     words=Words(
         "product",
         "multiply in parts along M or N",

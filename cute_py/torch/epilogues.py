@@ -15,11 +15,14 @@ import torch
 from cute_py.calls.torch_tensors import NAMES, dtype_of_torch
 from cute_py.dtypes.table import f32, f64
 from cute_py.ops.epilogues import (
+    OWN,
     FusedProduct,
     arguments_of,
+    combined_of,
     depends_on_code,
     operator_for,
     parameters_of,
+    with_combined,
 )
 from cute_py.ops.product import GEMM, gemm
 from cute_py.torch.declared import DECLARED, Declared, torch_dtype
@@ -38,14 +41,15 @@ def declare(ours: Operator) -> None:
     Declared(ours).define()
 
 
-def in_graph(function: Any, terms: dict[str, Any], named: dict[str, Any]) -> Any:
+def in_graph(function: Any, terms: dict[str, Any], own: tuple[Any, ...]) -> Any:
     """Return the result of a product that `torch.compile` traces."""
+    named = dict(zip(OWN, own, strict=True))
     form, given, rest = arguments_of(parameters_of(function), terms, named)
     short, names, outputs = signature_of(function, form)
     written = rest["out"] is not None or any(name in given for name in outputs)
     is_simple = depends_on_code(function) and isinstance(rest["config"], (str, type(None)))
     if written or rest["checks"] or not is_simple:
-        return GEMM.varied_apart(function, terms, named)  # which ends the graph
+        return GEMM.varied_apart(function, terms, own)  # which ends the graph
     values: list[Any] = []
     for name in names:
         x = given[name] if name in given else rest[name]
@@ -53,7 +57,11 @@ def in_graph(function: Any, terms: dict[str, Any], named: dict[str, Any]) -> Any
             x = torch_dtype(GEMM.name, x if isinstance(x, str) else x.name)
         values.append("" if name == "checks" else x)
     result = getattr(torch.ops.cute_py, short)(*values)
-    return dict(zip(outputs, result, strict=True)) if len(outputs) > 1 else result
+    if len(outputs) == 1:
+        return result
+    return with_combined(
+        dict(zip(outputs, result, strict=True)), combined_of(function), {}, rest["backend"]
+    )
 
 
 def signature_of(function: Any, form: Any) -> tuple[str, tuple[str, ...], tuple[str, ...]]:

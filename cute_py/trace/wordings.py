@@ -213,6 +213,10 @@ WORDINGS = {
         {op} in a function of registers
         arithmetic of the registers that it is given, numbers, cute.math and conversions
         read memory and other registers before, and pass their elements""",
+    "formula-combined": """LayoutError
+        arithmetic with the {fn} over all elements, which is known when all are stored
+        a result of its own: return {{"D": x, "most": cute.reduce("max", x, mode=1)}}
+        compute with it after the product, or pass what an earlier one gave as an array""",
     "formula-result": """LayoutError
         {value!r} as the result of a function of registers
         registers, a number, or a dict of these by name

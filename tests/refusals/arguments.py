@@ -367,6 +367,9 @@ kernel-arguments: a kernel is called with too few, too many or unknown arguments
 kernel-returns: a kernel returns a value
     - cute.trace(returning, ARRAYS["x"])
     + cute.trace(storing, ARRAYS["x"])
+formula-combined: a function of registers computes with what `cute.reduce` gives over all elements
+    - formula(lambda x: 1 - cute.reduce("max", x))
+    + formula(lambda x: {"D": x, "most": cute.reduce("max", x)})
 formula-result: a function of registers gives back what is neither registers nor a number
     - formula(lambda x: None)
     + formula(lambda x: x)
