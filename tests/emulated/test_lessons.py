@@ -2,7 +2,7 @@
 answers, each of which must show its witness; and one of them in Jupyter. The unanswered run leaves
 executed copies in `build/lessons`, which the documentation site shows.
 
-A test that is not slow takes at most 1.5 seconds, so that the 24 runs take less than 36.
+A test that is not slow takes at most 1.5 seconds, so that the 27 runs take less than 41.
 """
 
 import ast
@@ -82,6 +82,8 @@ def run(lesson, kind, answers=None):
             code = found[1] + answers[found[2]][kind == "wrong"] + found[4]
         with redirect_stdout(StringIO()) as printed:
             value = run_cell(code, names, f"<cell {number + 1}>")
+            if found and kind == "wrong":  # later cells use the right answer
+                run_cell("\n".join((found[1], answers[found[2]][0])), names, f"<{found[2]}>")
         text, page = shown(value)
         if found:
             assert text.startswith(found[2])
@@ -119,7 +121,8 @@ def checks(monkeypatch):
     module = import_module("checks")
     monkeypatch.setattr(module, "gpu", lambda: False)
     yield module
-    sys.modules.pop("checks", None)
+    for name in [each for each in sys.modules if each.partition(".")[0] == "checks"]:
+        del sys.modules[name]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -129,8 +132,8 @@ def _loaded():
         cute.source(sample("gemm_01", 64, 64, 64))
 
 
-def test_there_are_eight_lessons_with_three_exercises_and_at_most_twenty_cells():
-    assert [lesson.name[:2] for lesson in LESSONS] == [f"0{i}" for i in range(1, 9)]
+def test_there_are_nine_lessons_with_three_exercises_and_at_most_twenty_cells():
+    assert [lesson.name[:2] for lesson in LESSONS] == [f"0{i}" for i in range(1, 10)]
     total, readme = 0, (FOLDER.parent / "README.md").read_text(encoding="utf-8")
     for lesson in LESSONS:
         assert f"(notebooks/{lesson.name})" in readme
@@ -199,7 +202,7 @@ def test_anything_may_be_an_answer(lesson, checks):
 
 def test_an_answer_is_right_in_any_form(checks):
     """Laws compare functions, not how they are written."""
-    block, atom = cute.Layout((2, 2)), checks.ATOM
+    block, atom = cute.Layout((2, 2)), checks.tiles.ATOM
     copies = cute.Copy_Atom("UniversalCopy<128>", "f16")
     for name, answer in (
         ("1.1", cute.Layout((4, (2, 4)), (1, (4, 8)))),
@@ -207,6 +210,9 @@ def test_an_answer_is_right_in_any_form(checks):
         ("2.3", cute.Layout((2, 2), (1, 16))),
         ("2.4", 3),
         ("3.1", [4 * (lane * 5 % 32) for lane in range(32)]),
+        ("3.1", range(0, 12 * 32, 12)),
+        ("3.1", 12 * np.arange(32)),
+        ("3.1", tuple(np.arange(32, dtype=np.int32) * 20)),
         ("3.2", cute.Layout((32, 32), (1, 35))),
         ("4.2", cute.fit(lambda t, v: t // 4 + 8 * (4 * (t % 4) + v), (32, 4))),
         ("4.3", atom.c_tv),
@@ -214,6 +220,50 @@ def test_an_answer_is_right_in_any_form(checks):
         ("5.4", cute.make_tiled_copy(copies, cute.Layout((32, 4), (4, 1)), cute.Layout((1, 8)))),
     ):
         assert checks.check(name, answer).right, name
+
+
+def test_natural_mistakes_are_explained(checks):
+    """Offsets for numbers, another divide, words for bytes: the verdict says what was meant."""
+    a, tiler = cute.Layout((8, 6), (6, 1)), (2, 3)
+    for name, answer, says in (
+        ("2.1", cute.Layout((4, 6), (12, 1)), "offsets .* in memory.* by their number"),
+        ("2.1", cute.Layout((4, (2, 3)), (12, (1, 2))), "offsets .* in memory"),
+        ("2.1", cute.Layout((4, 6), (1, 8)), "is at 6, and should be at 12"),
+        ("2.2", cute.logical_divide(a, tiler), "logical_divide returns.*sizes \\(8, 6\\)"),
+        ("2.2", cute.tiled_divide(a, tiler), "tiled_divide returns.*sizes \\(6, 4, 2\\)"),
+        ("2.2", cute.flat_divide(a, tiler), "flat_divide returns"),
+        ("2.2", cute.zipped_divide(cute.Layout((8, 6)), tiler), "the number of an element"),
+        ("2.2", cute.zipped_divide(a, (4, 2)), "modes of the sizes \\(8, 6\\), not \\(6, 8\\)"),
+        ("2.2", cute.zipped_divide(a, tiler)(None, 0), "6 elements, not 48"),
+        ("3.1", [3 * lane for lane in range(32)], "one in each bank: a word has 4 bytes"),
+        ("3.1", range(32), "address 1 is no multiple of 4"),
+        ("3.1", range(0, 128, 4), "lanes 0 and 1 read neighbouring words"),
+        ("3.1", [12.0 * lane for lane in range(32)], "integers in the list"),
+        ("3.1", lambda lane: 12 * lane, "required: a list, a range or an array"),
+    ):
+        verdict = checks.check(name, answer)
+        assert verdict.right is False
+        assert re.search(says, verdict.text), verdict.text
+
+
+def test_lesson_7_does_not_say_the_fix_unless_it_is_asked_to(checks):
+    lesson = LESSONS[6]
+    found = [
+        *run(lesson, "unanswered")[0].values(),
+        *run(lesson, "wrong", answers_of(lesson))[0].values(),
+    ]
+    assert len(found) == 10
+    for verdict, _page in found:
+        assert "required: " in verdict.text
+        assert "fix: " not in verdict.text
+        assert re.search(
+            r"\(<cell \d+>:\d+\)\nFor a fix, write check\(..., hint=True\)", verdict.text
+        )
+    names = {}
+    run_cell(code_of(lesson)[0], names, "<first>")
+    broken = exercise_of(code_of(lesson)[2])
+    code = broken[3] + broken[4].replace(")", ", hint=True)")
+    assert "fix: put cute.syncthreads() between the two" in run_cell(code, names, "<hint>").text
 
 
 def test_the_site_shows_the_outputs_of_an_executed_copy(tmp_path, monkeypatch):
