@@ -18,7 +18,7 @@ WORDINGS = {
         shape and stride of the same profile
         nest the stride like the shape, or leave the stride out for a compact layout""",
     "too-deep": """LayoutError
-        a nest deeper than {limit} levels
+        tuples nested deeper than {limit} levels
         at most {limit} levels
         flatten the tuple, or group fewer modes""",
     "not-a-layout": """LeafTypeError
@@ -268,7 +268,7 @@ WORDINGS = {
         close the bracket, or remove it
         {marked}""",
     "text-too-deep": """ParseError
-        a nest deeper than {limit} levels at position {position}
+        tuples nested deeper than {limit} levels at position {position}
         at most {limit} levels
         flatten the tuple, or group fewer modes
         {marked}""",

@@ -247,7 +247,7 @@ plan-integer: a number among the integers of a kernel has more than 64 bits
 plan-unsigned: a run-time number is too large for the signed integers of a kernel
     - emulated(2**63)
     + emulated(2**63 - 1)
-plan-requirement: arguments are not what a kernel states of them by `cute.assume`
+plan-requirement: arguments are not what a kernel states about them with `cute.assume`
     - agreed(X, X[:8])
     + agreed(X, X)
 plan-op: an op of a plan that was loaded or built by hand is malformed
@@ -256,8 +256,8 @@ plan-op: an op of a plan that was loaded or built by hand is malformed
 plan-text: a file does not contain a plan
     - loads("plan waiting")
     + reread("waiting", "kernel")
-plan-foreign: a plan from a file ends in an error that no rule foresaw
-    - compiled(lambda plan: plan.params[3])  # which ends in IndexError
+plan-foreign: a plan from a file fails with an error that no rule foresaw
+    - compiled(lambda plan: plan.params[3])  # which fails with IndexError
     + compiled(lambda plan: plan.params[0])
 plan-version: a plan was saved by another version
     - reread('plan": 4', 'plan": 99')
@@ -347,7 +347,7 @@ argument-device: an array is imported through DLPack from a device other than th
     * kernel type="Foreign", device="of DLPack type 10"
 argument-import: an array supports one protocol alone, and its methods fail
     * kernel type="Foreign", reason="BufferError: no"
-argument-dlpack: an array on the GPU supports DLPack alone, and no library to import it is installed
+argument-dlpack: an array on the GPU supports only DLPack, and no library to import it is installed
     * kernel type="Foreign"
 argument-promise: an array does not have the properties that `cute.spec` declares
     - cute.trace(promised, np.zeros((63, 48), np.float32))

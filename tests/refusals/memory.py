@@ -335,7 +335,7 @@ def kernel_none(a):
 
 
 def kernel_letters(x, f):
-    """`cute.assume_shapes` has not a word for each array"""
+    """`cute.assume_shapes` does not have a word for each array"""
     # right: cute.assume_shapes("M M", x, f)
     cute.assume_shapes("M", x, f)  # wrong
 

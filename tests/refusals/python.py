@@ -104,7 +104,7 @@ def trace_recursion(x):
 
 
 def trace_unreadable(x):
-    """a run-time loop or branch uses an iterator whose position nothing tells"""
+    """a run-time loop or branch uses an iterator whose position cannot be read"""
     # right: rows = list(csv.reader(["1", "2"]))
     rows = csv.reader(["1", "2"])  # wrong
     with cute.when(cute.thread_idx() < 3):  # here
@@ -252,7 +252,7 @@ def kernel_variable(x):
 
 
 def kernel_blockless(x):
-    """`cute.when` and the like stand without a `with` in front of them"""
+    """`cute.when` or the like is written without `with` in front of it"""
     cute.when(cute.thread_idx() < 4)  # wrong
     # right: with cute.when(cute.thread_idx() < 4):
     # right:     cute.syncwarp()
