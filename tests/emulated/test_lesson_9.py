@@ -1,8 +1,6 @@
 """Lesson 9: natural mistakes in each of its eight steps, and what the learner is told of each."""
 
 import re
-from contextlib import redirect_stdout
-from io import StringIO
 
 import pytest
 
@@ -176,8 +174,7 @@ def before(step):
             return names, found, answers[step][0]
         if found:  # without its check
             code = "\n".join((found[1], answers[found[2]][0]))
-        with redirect_stdout(StringIO()):
-            run_cell(code, names, f"<cell {number + 1}>")
+        run_cell(code, names, f"<cell {number + 1}>")
     raise LookupError(step)
 
 
@@ -188,9 +185,8 @@ def explained(step, mistakes):
     def check(case):
         old, new, says = case
         assert right.count(old) >= 1
-        with redirect_stdout(StringIO()):
-            code = found[1] + right.replace(old, new) + found[4]
-            verdict = run_cell(code, names, f"<{step}>")
+        code = found[1] + right.replace(old, new) + found[4]
+        _printed, verdict = run_cell(code, names, f"<{step}>")
         assert verdict.right is False, verdict.text
         assert re.search(says, verdict.text), verdict.text
 
