@@ -102,6 +102,7 @@ SOUGHT = {
         "# The emulator": "emulator",
         "## What it finds": "race, races, race condition, deadlock, out of bounds, sanitizer",
     },
+    "docs/kernels": {"# Kernels": "kernel, kernels, language", "## Loops": "loop, loops"},
     "docs/performance": {"# Performance": "performance, benchmark, benchmarks, speed, cublas"},
     "docs/write_a_gemm": {"# Write a GEMM": "gemm, matmul, matrix multiplication"},
     "docs/explorer": {"# The explorer": "explorer, playground, visualize"},
@@ -238,7 +239,8 @@ def sought(docname, text):
     for heading, words in SOUGHT.get(docname, {}).items():
         parts = text.partition(f"{heading}\n")
         assert parts[1], f"{docname} has no heading {heading!r}"
-        text = f"{parts[0]}{parts[1]}\n```{{index}} {words}\n```\n{parts[2]}"
+        main = ", ".join(f"! {word}" for word in words.split(", "))  # found before all else
+        text = f"{parts[0]}{parts[1]}\n```{{index}} {main}\n```\n{parts[2]}"
     return text
 
 
