@@ -207,3 +207,79 @@ def test_natural_mistakes_are_explained(step):
 @pytest.mark.parametrize("step", MISTAKES)
 def test_all_mistakes_are_explained(step):
     explained(step, MISTAKES[step])
+
+
+# step -> other right answers
+OTHERS = {
+    "9.2": """
+def zeros(tCgC, t):
+    acc = cute.rmem("f32", tCgC.shape)
+    acc.fill(0)
+    return acc
+
+
+def multiply(acc, a, b, t):
+    thr = MMA.get_slice(t)
+    tCrA, tCrB = thr.partition_fragment_A(a), thr.partition_fragment_B(b)
+    cute.copy(thr.partition_A(a), tCrA)
+    cute.copy(thr.partition_B(b), tCrB)
+    for k in range(2):
+        cute.gemm(MMA, acc, tCrA[_, _, k], tCrB[_, _, k])
+
+""",
+    "9.3": """
+def fetch(g, s, t):
+    thr = LOAD.get_slice(t)
+    cute.copy(LOAD, thr.partition_S(g), thr.partition_D(s))
+    cute.cp_async_fence()
+
+
+def arrive():
+    cute.cp_async_wait(0)
+    cute.syncthreads()
+
+""",
+    "9.5": """
+rows = cute.composition(cute.Swizzle(3, 3, 3), cute.Layout((8, 32), (32, 1)))
+swizzled = cute.tile_to_shape(rows, (64, 32))
+""",
+    "9.6": """
+def start(tile, gA, gB, sA, sB, t):
+    for g, s in (gA, sA), (gB, sB):
+        fetch(g[_, _, tile], s[_, _, tile % STAGES], t)
+    cute.cp_async_fence()
+
+
+def main_loop(acc, gA, gB, sA, sB, t):
+    for tile in range(STAGES):
+        start(tile, gA, gB, sA, sB, t)
+    for tile in cute.range(gA.shape[2]):
+        cute.cp_async_wait(STAGES - 1)
+        cute.syncthreads()
+        multiply(acc, sA[_, _, tile % STAGES], sB[_, _, tile % STAGES], t)
+        cute.syncthreads()
+        start(tile + STAGES, gA, gB, sA, sB, t)
+
+""",
+    "9.7": """
+ZFILL = cute.Copy_Atom("SM80_CP_ASYNC_CACHEGLOBAL_ZFILL<128>", "f16")
+LOAD = cute.make_tiled_copy(ZFILL, THREADS, VECTOR)
+
+
+def start(tile, gA, gB, sA, sB, t):
+    thr, stage = LOAD.get_slice(t), tile % STAGES
+    for g, s in (gA, sA), (gB, sB):
+        parts = thr.partition_S(g[_, _, tile]), thr.partition_D(s[_, _, stage])
+        cute.copy(LOAD, *parts, pred=tile < cute.size(gA, 2))
+    cute.cp_async_fence()
+
+""",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", OTHERS)
+def test_other_answers_are_right(step):
+    names, found, _right = before(step)
+    _printed, verdict = run_cell(found[1] + OTHERS[step] + found[4], names, f"<{step}>")
+    assert verdict.right, verdict.text
