@@ -76,7 +76,7 @@ def crd2idx(coord: IntTuple, shape: IntTuple, stride: IntTuple = None) -> IntTup
     coord, shape = read(coord, "crd2idx"), read(shape, "crd2idx")
     if stride is None:
         return _horner(coord, shape, "crd2idx")
-    return offset_at(coord, shape, _strides(stride, shape, "crd2idx"))
+    return ints.given(offset_at(coord, shape, _strides(stride, shape, "crd2idx")))
 
 
 def odd_coordinate(operation: str, coord: IntTuple, shape: IntTuple) -> CuteError:
@@ -217,8 +217,8 @@ def idx2crd(index: Leaf, shape: IntTuple, stride: IntTuple = None) -> IntTuple:
         strides = (None,) * len(shape) if stride is None else stride
         return tuple([idx2crd(*parts) for parts in zip(index, shape, strides, strict=True)])
     if stride is None:
-        return _split(index, shape)
-    return transform_leaf(lambda s, d: _digit(index, s, d), shape, stride)
+        return ints.given(_split(index, shape))
+    return ints.given(transform_leaf(lambda s, d: _digit(index, s, d), shape, stride))
 
 
 def _split(index: Leaf, shape: IntTuple) -> IntTuple:

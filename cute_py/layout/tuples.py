@@ -308,7 +308,7 @@ def ceil_div(a: IntTuple, b: IntTuple) -> IntTuple:
         return tuple([ceil_div(x, y) for x, y in _paired("ceil_div", a, b, fill=True)])
     if a.__class__ is tuple:
         return _fold_division(ceil_div, a, b)
-    return ints.ceil_div(a, _divisor(a, b, "ceil_div"))
+    return ints.given(ints.ceil_div(a, _divisor(a, b, "ceil_div")))
 
 
 def _fold_division(
@@ -334,7 +334,7 @@ def round_up(a: IntTuple, b: IntTuple) -> IntTuple:
         return tuple([round_up(x, y) for x, y in _paired("round_up", a, b, fill=True)])
     if a.__class__ is tuple or b.__class__ is tuple:
         raise mismatch("round_up", a, b)
-    return mul(ints.ceil_div(a, _divisor(a, b, "round_up")), b)
+    return ints.given(mul(ints.ceil_div(a, _divisor(a, b, "round_up")), b))
 
 
 def shape_div(a: IntTuple, b: IntTuple) -> IntTuple:

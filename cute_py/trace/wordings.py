@@ -20,6 +20,10 @@ WORDINGS = {
         a run-time integer, or registers
         use the number itself: a store, and arithmetic with registers, convert it; or fill
             registers: r = cute.rmem(dtype, 1), and r.fill(number)""",
+    "trace-one-number": """TraceError
+        {use} of {value}, which is one integer
+        what a tuple has, or what an integer has: operators, and to(dtype) for registers
+        use {instead}""",
     "trace-undecided": """UndecidedError
         sizes and indices that leave open whether {question}
         one answer for every value that they can take
