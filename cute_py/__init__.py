@@ -7,7 +7,7 @@
 - Print and draw them: `print_layout`, `print_tv`, `print_mma`, `print_copy`, `to_svg`, `to_html`,
   `to_latex`; notebooks draw them by themselves; docs/pictures.md.
 - Write kernels: `kernel`, `launch`, `smem`, `copy`, `gemm`, `trace`, `emulate`, `run`; the language
-  is in docs/kernels.md, and twelve steps to a fast product are in docs/write_a_gemm.md.
+  is in docs/kernels.md, and twelve steps to a fast GEMM are in docs/write_a_gemm.md.
 - Compute on arrays: `ops.gemm`, `ops.softmax`, `ops.reduce`, `ops.transpose`, `ops.activation`, all
   in docs/operators.md; how fast they are, and how that is measured, in docs/performance.md.
   With gradients, and in graphs of torch: docs/torch.md.
