@@ -83,8 +83,8 @@ WORDINGS = {
         write n for n:1, or build a Layout""",
     "composition-departs": """LayoutError
         a={a} and b={b}: at coordinate number {index}, {place} reaches index {visited} of a, which
-            is {got}, but the layout that fits all coordinates before gives {fitted}
-        a(b(c)) that some layout refining b's shape computes
+            is {got}, but the layout that fits all earlier coordinates gives {fitted}
+        a layout, with a shape that refines b's, that gives a(b(c)) for every c
         {repairs}""",
     "composition-too-large": """LayoutError
         a={a} and b={b}, whose carries may cancel or whose strides differ in sign
