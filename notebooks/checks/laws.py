@@ -42,7 +42,9 @@ def unanswered(answer, seen=()):
         nodes = list(ast.walk(ast.parse(dedent(getsource(function)))))
     except (OSError, SyntaxError):
         return False
-    if any(isinstance(node, ast.Constant) and node.value is ... for node in nodes):
+    places = [x.value for x in nodes if isinstance(x, ast.Expr | ast.Assign | ast.Return)]
+    places += [x for place in places if isinstance(place, ast.Tuple) for x in place.elts]
+    if any(isinstance(x, ast.Constant) and x.value is ... for x in places):
         return True
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
     read = [function.__globals__[name] for name in names if name in function.__globals__]

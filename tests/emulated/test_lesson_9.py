@@ -29,6 +29,7 @@ MISTAKES = {
         ("MMA.get_slice(t).", "MMA.", r"get_slice\(t\) of it is the view of thread t"),
         ("partition_C(gC)", "partition_C(C)", r"take a tile first.*local_tile\(C"),
         ("return ", "", r"is a `return` missing\?"),
+        ("partition_C(gC)", "partition_C(gC[...])", r"write _ for all of a mode"),
     ],
     "9.2": [
         ("    acc.fill(0)\n", "", r"a read of register .* fix: fill the tensor first"),
