@@ -56,7 +56,7 @@ def softmax(
     config: BlockConfig | str | None = None,
     checks: bool | str = False,
 ) -> Any:  # an array of the operand's library
-    """Return exp(x - m) / sum(exp(x - m)) along one mode, where m is the greatest of it.
+    """Return exp(x - m) / sum(exp(x - m)) along one mode, where m is its maximum.
 
     Args:
         x: an array of any strides, of floats of 8 to 64 bits.
