@@ -274,7 +274,7 @@ argument-recursive: a kernel is given a list that contains itself
 argument-type: an array does not have the type of its annotation, or of `typed`
     - cute.trace(floats, X)
     + cute.trace(floats, F)
-argument-class: a kernel fails in the words of Python, and an argument is not of its annotated class
+argument-class: a kernel fails with an error of Python, and an argument is not of its annotated class
     - cute.trace(copied_by, X, 32)
     + cute.trace(copied_by, X, cute.suggest_tiled_copy((8, 8), "s32", 32))
 argument-annotated: `Annotated` has several promises, or one of another type
@@ -299,7 +299,7 @@ argument-split: a tensor of packed elements begins inside of a byte
 table-empty: a `TensorArray` is made of no arrays
     - table([])
     + table([WORDS])
-table-array: a member of a `TensorArray` is no array
+table-array: a member of a `TensorArray` is not an array
     - table([3])
     + table([WORDS])
 table-memory: members of a `TensorArray` are in several memories
@@ -345,7 +345,7 @@ argument-tensor: a tensor of torch is sparse, quantized, meta, or of torch.func
 argument-device: an array is imported through DLPack from a device other than the host and NVIDIA
         GPUs
     * kernel type="Foreign", device="of DLPack type 10"
-argument-import: an array supports one protocol alone, and its methods fail
+argument-import: an array supports only one protocol, and its methods fail
     * kernel type="Foreign", reason="BufferError: no"
 argument-dlpack: an array on the GPU supports only DLPack, and no library to import it is installed
     * kernel type="Foreign"

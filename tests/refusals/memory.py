@@ -194,7 +194,7 @@ def kernel_shapes(f):
 
 
 def kernel_element(a):
-    """an element of an element is assigned, as in C's `a[i][j] = x`"""
+    """a copy of one element is assigned to, as in C's `a[i][j] = x`"""
     # right: a[3, 0] = 1.0
     a[3][0] = 1.0  # wrong
 

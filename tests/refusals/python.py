@@ -93,8 +93,7 @@ def trace_text(x):
 
 
 def trace_asked(x):
-    """a generator gives values from inside of a run-time loop or branch to something else than a
-    statement
+    """a generator gives values from inside of a run-time loop or branch to something other than a statement
     """
     # right: for k in steps(4): x[k] = 1
     x[0] = len(list(steps(4)))  # wrong
@@ -347,7 +346,7 @@ def plan_pdl(x):
 
 
 def plan_setmaxnreg_part(x):
-    """only a part of a warpgroup comes to setmaxnreg"""
+    """only a part of a warpgroup reaches setmaxnreg"""
     cute.launch(grid=1, block=256)
     # right: with cute.when(cute.thread_idx() < 128):
     with cute.when(cute.thread_idx() < 32):  # wrong
