@@ -274,7 +274,8 @@ argument-recursive: a kernel is given a list that contains itself
 argument-type: an array does not have the type of its annotation, or of `typed`
     - cute.trace(floats, X)
     + cute.trace(floats, F)
-argument-class: a kernel fails with an error of Python, and an argument is not of its annotated class
+argument-class: a kernel fails with an error of Python, and an argument is not of its annotated
+        class
     - cute.trace(copied_by, X, 32)
     + cute.trace(copied_by, X, cute.suggest_tiled_copy((8, 8), "s32", 32))
 argument-annotated: `Annotated` has several promises, or one of another type
