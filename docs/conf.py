@@ -59,7 +59,7 @@ CALLED = {"trace": trace, "emulate": cute.emulate.emulate, "explore": cute.explo
 # caption -> pages, in the order of the sidebar
 CONTENTS = {
     "Tutorials": "install ../notebooks/* write_a_gemm",
-    "How-to guides": "how_to coming_from torch pictures explorer command_line",
+    "How-to guides": "how_to epilogues coming_from torch pictures explorer command_line",
     "Explanation": "algebra emulator performance faq architecture measurements",
     "Reference": "kernels operators glossary errors gallery differences coverage files",
     "Reference: API": """api/layouts api/algebra api/swizzles api/dtypes api/tensors api/atoms
@@ -83,10 +83,11 @@ SOUGHT = {
         "## A transpose without bank conflicts": "transpose",
         "## Softmax, a warp for each row": "softmax",
         "## Many small matrix products on tensor cores": "batched, tensor core, tensor cores",
-        "## A matrix product with bias and SwiGLU": "epilogue, bias, swiglu, fusion",
+        "## A matrix product with bias and SwiGLU": "swiglu",
         "## A ring of TMA loads, with roles": "tma, warp specialization, producer, pipeline",
         "## Find out why a kernel is wrong, or slow": "debug, debugging, print, profile, profiling",
     },
+    "docs/epilogues": {"# Epilogues": "epilogue, epilogues, fusion, bias, residual"},
     "docs/coming_from": {
         "# Coming from CuTe C++, CuTe DSL or Triton": "migration, porting",
         "## CuTe C++": "cutlass",

@@ -213,6 +213,10 @@ WORDINGS = {
         {op} in a function of registers
         arithmetic of the registers that it is given, numbers, cute.math and conversions
         read memory and other registers before, and pass their elements""",
+    "formula-result": """LayoutError
+        {value!r} as the result of a function of registers
+        registers, a number, or a dict of these by name
+        return one value; several as {{"D": x, "aux": y}}""",
     "kernel-ptx": """LayoutError
         PTX with {token!r}: {why}
         instructions on registers: operands %0, %1 ... (outputs, then inputs), registers that `.reg`
