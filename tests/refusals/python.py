@@ -94,7 +94,7 @@ def trace_text(x):
 
 def trace_asked(x):
     """a generator gives values from inside of a run-time loop or branch to something other than a
-        statement
+    statement
     """
     # right: for k in steps(4): x[k] = 1
     x[0] = len(list(steps(4)))  # wrong
