@@ -54,6 +54,8 @@ def _tables(package):
 def _imported(package, module, name):
     """Return the lines of a name."""
     public, _, there = name.partition("=")
+    if package is cute.ops and name in cute.ops.operators():
+        return []
     if module == "trace.math":  # a type checker does not see how it is made
         return [_function(name)]
     if package is cute and isinstance(getattr(cute, public, None), cute.Dtype) and public != "void":
@@ -100,11 +102,43 @@ def _packages():
     yield from ("", "__version__: str", "_HOME: dict[str, str]", "_loaded_at: int")
 
 
+OPERATORS = """\
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar, overload
+from numpy.typing import NDArray
+from cute_py.dtypes.table import DtypeLike
+from cute_py.ops.family import BlockConfig
+from cute_py.ops.operator import Operator
+from cute_py.records import Text
+_Array = TypeVar("_Array")
+def operators() -> dict[str, Operator]: ...
+class _Operator(Protocol):
+    operator: Operator
+    explain: Callable[..., Text]"""
+
+
 def _operators():
-    return [
-        "from cute_py.ops.operator import Operator as _Operator",
-        "def operators() -> dict[str, _Operator]: ...",
-    ]
+    """Yield the operators: what NumPy reads gives an array of NumPy, and any other array one of its
+    library; then what they do, which editors show.
+    """
+    yield from OPERATORS.splitlines()
+    for name, operator in cute.ops.operators().items():
+        function = operator.public.__wrapped__
+        first, *others = inspect.signature(function).parameters.values()
+        yield f"class _{name}(_Operator, Protocol):"
+        for kind, made in (("NDArray[Any] | Sequence[Any]", "NDArray[Any]"), ("_Array",) * 2):
+            taken = ["self", f"{first.name}: {kind}", *map(_parameter, others)]
+            if keyword := [k for k, p in enumerate(others) if p.kind is p.KEYWORD_ONLY]:
+                taken.insert(2 + keyword[0], "*")
+            yield "    @overload"
+            yield f"    def __call__({', '.join(taken)}) -> {made}: ..."
+        yield f"{name}: _{name}"
+        does = " ".join(inspect.getdoc(function).split("\n\n")[0].split())
+        yield f'"""{does}"""'
+
+
+def _parameter(p):
+    return f"{p.name}: {p.annotation}" + (" = ..." if p.default is not p.empty else "")
 
 
 def _rows():

@@ -279,7 +279,7 @@ def _arguments(name: str, given: tuple[int, ...], usual: Usual) -> tuple[int, ..
 
 
 def _has_default(name: str, usual: Usual) -> bool:
-    """Return whether the template arguments may be left out: of cp.async.cg, which has one width."""
+    """Return whether the template arguments may be left out, as of cp.async.cg: one width."""
     return len(usual) == 1 and name.startswith("SM80_")
 
 

@@ -145,7 +145,7 @@ def ceil_div(a: Leaf, b: Leaf) -> Leaf:
     return div(add(a, sub(b, 1)), b)
 
 
-def min_(a: Leaf, b: Leaf) -> Leaf:
+def min_(a: Leaf, b: Leaf) -> int:
     """Return the smaller of a and b.
 
     >>> min_(3, 4)
@@ -153,10 +153,10 @@ def min_(a: Leaf, b: Leaf) -> Leaf:
     """
     if a.__class__ is int and b.__class__ is int:
         return a if a <= b else b
-    return _compute("min", a, b)
+    return _compute("min", a, b)  # type: ignore[return-value]
 
 
-def max_(a: Leaf, b: Leaf) -> Leaf:
+def max_(a: Leaf, b: Leaf) -> int:
     """Return the larger of a and b.
 
     >>> max_(3, 4)
@@ -166,7 +166,7 @@ def max_(a: Leaf, b: Leaf) -> Leaf:
         return a if a >= b else b
     if _derives(a) or _derives(b):
         return max_(normalize(a, "max"), normalize(b, "max"))
-    return neg(_compute("min", neg(a), neg(b)))
+    return neg(_compute("min", neg(a), neg(b)))  # type: ignore[return-value]
 
 
 def neg(a: Leaf) -> Leaf:

@@ -284,7 +284,7 @@ def _require_tv(tv: AnyLayout) -> int:
     require_numbers(tv, "picture_tv")
     if tuples.rank(tv.shape) != 2:
         raise refusal("viz-tv", operation="picture_tv", layout=tv, rank=tuples.rank(tv.shape))
-    return size(tv, 0)  # type: ignore[no-any-return]
+    return size(tv, 0)
 
 
 def tile_of(tile: Tiler) -> tuple[IntTuple, list[Labels]]:

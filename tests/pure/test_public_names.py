@@ -148,7 +148,10 @@ def test_the_probe_of_an_import_loads_nothing_to_guess_from():
         "print({'difflib', 'cute_py.atoms.sm80'} & {*sys.modules})"
     )
     done = subprocess.run(
-        [sys.executable, "-S", "-c", code], cwd=Path(cute.__file__).parents[1], text=True, capture_output=True
+        [sys.executable, "-S", "-c", code],
+        cwd=Path(cute.__file__).parents[1],
+        text=True,
+        capture_output=True,
     )
     assert done.stdout.strip() == "set()"
 

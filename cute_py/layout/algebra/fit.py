@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from cute_py.dtypes.table import Array
     from cute_py.errors import CuteError
-    from cute_py.layout.types import Alike, IntTuple
+    from cute_py.layout.types import Alike, AnyMapped, IntTuple
 
     Modes = list[tuple[int, int]]  # (extent, stride)
     Table = Any  # of entries in colexicographical order: a list of ints, or a NumPy array
@@ -46,7 +46,7 @@ GROWTH = 8  # by how much more next
 IDENTITY = Swizzle(0, 0, 0)
 
 
-def fit(table: object, shape: IntTuple = None, coshape: IntTuple = None) -> Alike:
+def fit(table: object, shape: IntTuple = None, coshape: IntTuple = None) -> AnyMapped:
     """Return the layout that has the offsets of a table: a Layout, else Swizzle o offset o Layout,
     else an F2Layout.
 
@@ -302,7 +302,7 @@ def wrong_entries(values: Table, extents: list[int], modes: list[Modes]) -> list
     for extent, part in zip(extents, modes, strict=True):
         axis = look_up(*_split(part), np.arange(extent, dtype=np.int64))
         total = np.add.outer(axis, total).reshape(-1)
-    return np.flatnonzero(total + origin != values)[:2].tolist()  # type: ignore[no-any-return]
+    return np.flatnonzero(total + origin != values)[:2].tolist()
 
 
 def _tried(values: Table, extents: list[int]) -> str:
