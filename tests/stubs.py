@@ -1,5 +1,5 @@
-"""The stubs of the packages whose names load on first use, from their tables `_HOME`: a type checker
-and an editor read these files, and see the public names alone.
+"""The stubs of the packages whose names load on first use, from their tables `_HOME`: type checkers
+and editors read these files, and see the public names alone.
 """
 
 import inspect

@@ -1,4 +1,14 @@
-"""What a user calls on arrays: it chooses a kernel and its configuration, and runs it."""
+"""What a user calls on arrays: it chooses a kernel and its configuration, and runs it.
+
+- `gemm`: products of matrices, with the epilogues of BLAS and of neural networks
+- `softmax`: along one mode
+- `reduce`: sums, products, extremes and bits along some modes
+- `transpose`: matrices with rows and columns exchanged, in memory
+- `activation`: what may follow a product, alone, and its derivative
+
+Each has `explain`, which says what a call would run. `gemm_config` and `choose_config` return the
+configuration of a product, a `GemmConfig`.
+"""
 
 from __future__ import annotations
 

@@ -241,5 +241,5 @@ class _Order:
         rows = self.promised(rows, 1, most)
         i, j = first + inside % rows, inside // rows
         if self.schedule == "snake":
-            j = choose(compare("eq", number % 2, 0), j, n - 1 - j)
+            j = choose(compare("eq", number % 2, 0), j, n - 1 - j)  # type: ignore[assignment]
         return self.promised(i, 0), self.promised(j, 0)  # short parts of many coordinates
