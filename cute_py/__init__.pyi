@@ -141,7 +141,27 @@ from cute_py.layout.algebra.coalesce import coalesce as coalesce
 from cute_py.layout.algebra.coalesce import filter as filter
 from cute_py.layout.algebra.coalesce import filter_zeros as filter_zeros
 from cute_py.layout.algebra.composition import compose as compose
-from cute_py.layout.algebra.composition import composition as composition
+from typing import Any, TypeVar, overload
+from cute_py.layout import AbstractTensor, Mapped
+_Tensor = TypeVar("_Tensor", bound=AbstractTensor)
+_Kind = TypeVar("_Kind", bound=Mapped)
+@overload
+def composition(a: Layout, b: int | tuple[Any, ...] | Layout) -> Layout:
+    """Return the layout R with R(c) == a(b(c)) for every coordinate c of b."""
+@overload
+def composition(a: _Tensor, b: Any) -> _Tensor: ...
+@overload
+def composition(a: Mapped, b: F2Layout) -> F2Layout: ...
+@overload
+def composition(a: Layout, b: ComposedLayout | F2Map) -> ComposedLayout: ...
+@overload
+def composition(a: _Kind, b: Any) -> _Kind: ...
+@overload
+def composition(a: F2Map, b: F2Map) -> F2Map: ...
+@overload
+def composition(a: F2Map, b: Layout) -> ComposedLayout: ...
+@overload
+def composition(a: F2Map, b: ComposedLayout) -> ComposedLayout | Layout: ...
 from cute_py.layout.algebra.complement import complement as complement
 from cute_py.layout.algebra.inverse import left_inverse as left_inverse
 from cute_py.layout.algebra.inverse import nullspace as nullspace

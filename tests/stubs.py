@@ -24,6 +24,32 @@ HEAD = (
 )
 
 
+# The class of a composition follows from both operands; its module cannot name all classes.
+COMPOSITION = """\
+from typing import Any, TypeVar, overload
+from cute_py.layout import AbstractTensor, Mapped
+_Tensor = TypeVar("_Tensor", bound=AbstractTensor)
+_Kind = TypeVar("_Kind", bound=Mapped)
+@overload
+def composition(a: Layout, b: int | tuple[Any, ...] | Layout) -> Layout:
+    DOES
+@overload
+def composition(a: _Tensor, b: Any) -> _Tensor: ...
+@overload
+def composition(a: Mapped, b: F2Layout) -> F2Layout: ...
+@overload
+def composition(a: Layout, b: ComposedLayout | F2Map) -> ComposedLayout: ...
+@overload
+def composition(a: _Kind, b: Any) -> _Kind: ...
+@overload
+def composition(a: F2Map, b: F2Map) -> F2Map: ...
+@overload
+def composition(a: F2Map, b: Layout) -> ComposedLayout: ...
+@overload
+def composition(a: F2Map, b: ComposedLayout) -> ComposedLayout | Layout: ...
+"""
+
+
 def stub_of(package):
     """Return the path of a package's stub."""
     return Path(package.__file__).with_suffix(".pyi")
@@ -54,6 +80,8 @@ def _tables(package):
 def _imported(package, module, name):
     """Return the lines of a name."""
     public, _, there = name.partition("=")
+    if name == "composition":
+        return COMPOSITION.replace("DOES", _does(cute.composition)).splitlines()
     if package is cute.ops and name in cute.ops.operators():
         return []
     if module == "trace.math":  # a type checker does not see how it is made
@@ -133,8 +161,12 @@ def _operators():
             yield "    @overload"
             yield f"    def __call__({', '.join(taken)}) -> {made}: ..."
         yield f"{name}: _{name}"
-        does = " ".join(inspect.getdoc(function).split("\n\n")[0].split())
-        yield f'"""{does}"""'
+        yield _does(function)
+
+
+def _does(function):
+    """Return what a function does as a docstring; editors show the one of a stub."""
+    return f'"""{" ".join(inspect.getdoc(function).split(chr(10) * 2)[0].split())}"""'
 
 
 def _parameter(p):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.layout import AbstractTensor, special, tuples
+from cute_py.layout import AbstractComposed, AbstractTensor, Mapped, special, tuples
 from cute_py.layout.coords import check_coordinate, odd_coordinate, offset_at
 from cute_py.layout.layout import INTS, Layout, kind_of, made, on_inner, raw
 from cute_py.layout.queries import at_path, rank
@@ -19,11 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, overload
 
-    from cute_py.layout.composed import ComposedLayout
     from cute_py.layout.types import (
         Alike,
         AnyLayout,
-        AnyMapped,
         IntTuple,
         Kind,
         LayoutLike,
@@ -209,7 +207,7 @@ def _transpose(part: IntTuple) -> IntTuple:
 if TYPE_CHECKING:
 
     @overload
-    def slice_(coord: IntTuple, x: ComposedLayout) -> Layout | ComposedLayout: ...
+    def slice_(coord: IntTuple, x: AbstractComposed) -> Mapped: ...
     @overload
     def slice_(coord: IntTuple, x: Kind | Nest) -> Kind: ...
 
@@ -269,7 +267,7 @@ if TYPE_CHECKING:
     @overload
     def slice_and_offset(coord: IntTuple, x: Layout) -> tuple[Layout, int]: ...
     @overload
-    def slice_and_offset(coord: IntTuple, x: AnyLayout) -> tuple[AnyMapped, int]: ...
+    def slice_and_offset(coord: IntTuple, x: AnyLayout) -> tuple[Mapped, int]: ...
 
 
 def slice_and_offset(coord: IntTuple, x: AnyLayout) -> tuple[Any, Any]:

@@ -15,20 +15,13 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     from cute_py.integers.ints import CuteInt
-    from cute_py.layout.bits.f2 import F2Map
-    from cute_py.layout.bits.f2_layout import F2Layout
-    from cute_py.layout.composed import ComposedLayout
-    from cute_py.layout.layout import Layout
-
-    AnyMapped: TypeAlias = Layout | ComposedLayout | F2Layout  # the simplest that there is
 
     # What is returned is of the class of an operand: a Layout of a Layout, a Tensor of a Tensor. An
     # operand that is none of these, a nest, says nothing of the result.
     Kind = TypeVar("Kind", bound=Mapped, default=Any)
     TensorKind = TypeVar("TensorKind", bound=AbstractTensor)
-    Map = TypeVar("Map", bound=Mapped | F2Map, default=Any)
     Number = TypeVar("Number", bound=int | CuteInt, default=Any)
-    Same = TypeVar("Same", bound=Any)  # of any class
+    Same = TypeVar("Same", bound=Any)  # of any class, such as a Swizzle
 
     Nest: TypeAlias = tuple[Any, ...]  # an int tuple that is no integer
 

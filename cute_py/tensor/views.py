@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import overload
 
     from cute_py.dtypes.table import DtypeLike
-    from cute_py.layout.types import Alike, AnyLayout, AnyMapped, IntTuple, Leaf, Tiler
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf, Tiler
 
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     @overload
     def inner_partition(x: Layout, tiler: Tiler, coord: IntTuple) -> tuple[Layout, int]: ...
     @overload
-    def inner_partition(x: AnyLayout, tiler: Tiler, coord: IntTuple) -> tuple[AnyMapped, int]: ...
+    def inner_partition(x: AnyLayout, tiler: Tiler, coord: IntTuple) -> tuple[AnyLayout, int]: ...
 
 
 def inner_partition(x: AnyLayout, tiler: Tiler, coord: IntTuple) -> Alike:
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     @overload
     def outer_partition(x: Layout, tiler: Tiler, coord: IntTuple) -> tuple[Layout, int]: ...
     @overload
-    def outer_partition(x: AnyLayout, tiler: Tiler, coord: IntTuple) -> tuple[AnyMapped, int]: ...
+    def outer_partition(x: AnyLayout, tiler: Tiler, coord: IntTuple) -> tuple[AnyLayout, int]: ...
 
 
 def outer_partition(x: AnyLayout, tiler: Tiler, coord: IntTuple) -> Alike:
@@ -94,7 +94,7 @@ if TYPE_CHECKING:
     @overload
     def local_tile(
         x: AnyLayout, tiler: Tiler, coord: IntTuple, proj: IntTuple = ...
-    ) -> tuple[AnyMapped, int]: ...
+    ) -> tuple[AnyLayout, int]: ...
 
 
 def local_tile(x: AnyLayout, tiler: Tiler, coord: IntTuple, proj: IntTuple = None) -> Alike:
@@ -131,7 +131,7 @@ if TYPE_CHECKING:
     @overload
     def local_partition(
         x: AnyLayout, thr_layout: Layout, index: Leaf, proj: IntTuple = ...
-    ) -> tuple[AnyMapped, int]: ...
+    ) -> tuple[AnyLayout, int]: ...
 
 
 def local_partition(x: AnyLayout, thr_layout: Layout, index: Leaf, proj: IntTuple = None) -> Alike:

@@ -249,7 +249,7 @@ class TiledMMA(Value):
         layout = self._thrfrg(operand, reference)
         if operand != "C" or size(self.thr_layout_vmnk, 3) > 1:
             layout = composition(layout, ((_, self._broadcast(operand)), _))
-        return composition(layout, (_thread_to_vmnk(self.thr_layout_vmnk), _))
+        return composition(layout, (_thread_to_vmnk(self.thr_layout_vmnk), _))  # type: ignore[no-any-return]
 
     def _broadcast(self, operand: str) -> tuple[Tiler, Tiler]:
         """Return a tiler that turns the operand's two thread modes into (ThrM,ThrN,ThrK), with

@@ -39,45 +39,16 @@ from cute_py.layout.tuples import is_underscore, nested_like, show
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any, NoReturn, overload
+    from typing import Any, NoReturn
 
-    from cute_py.layout.bits.f2 import F2Map
-    from cute_py.layout.bits.f2_layout import F2Layout
-    from cute_py.layout.composed import ComposedLayout
-    from cute_py.layout.types import (
-        Alike,
-        AnyLayout,
-        AnyMapped,
-        Kind,
-        Leaf,
-        Nest,
-        TensorKind,
-        Tiler,
-    )
+    from cute_py.layout.bits.swizzle import Swizzle
+    from cute_py.layout.types import Kind, Leaf, Tiler
 
     Modes = list[tuple[Any, Any]]  # (extent, stride)
     Told = list[tuple[list[str], list[Any]]]  # see walked
 
 
-if TYPE_CHECKING:
-
-    @overload
-    def composition(a: Layout, b: int | Nest | Layout) -> Layout: ...
-    @overload
-    def composition(a: TensorKind, b: Tiler) -> TensorKind: ...
-    @overload
-    def composition(a: AnyMapped, b: F2Layout) -> F2Layout: ...
-    @overload
-    def composition(a: Layout, b: ComposedLayout | F2Map) -> ComposedLayout: ...
-    @overload
-    def composition(a: Kind, b: Tiler) -> Kind: ...
-    @overload
-    def composition(a: F2Map, b: Layout) -> ComposedLayout: ...
-    @overload
-    def composition(a: F2Map, b: Tiler) -> Alike: ...
-
-
-def composition(a: AnyLayout | F2Map, b: Tiler) -> Alike:
+def composition(a: Kind | Swizzle, b: Tiler) -> Kind:
     """Return the layout R with R(c) == a(b(c)) for every coordinate c of b.
 
     R's shape refines b's: each leaf of b is kept or split into nested modes. b may reach past a,
@@ -115,7 +86,7 @@ def composition(a: AnyLayout | F2Map, b: Tiler) -> Alike:
         raise
 
 
-def compose(layout: Kind | F2Map, *tilers: Tiler) -> Kind:
+def compose(layout: Kind | Swizzle, *tilers: Tiler) -> Kind:
     """Return composition(layout, tiler); several tilers form a by-mode tiler, as in
     `Layout.compose`.
 

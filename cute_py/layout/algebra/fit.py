@@ -19,7 +19,7 @@ from cute_py.layout.algebra.coalesce import coalesced
 from cute_py.layout.bits.f2_convert import from_f2, table_bases, table_misfit
 from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.bits.swizzle import Swizzle
-from cute_py.layout.composed import composed
+from cute_py.layout.composed import ComposedLayout, composed
 from cute_py.layout.coords import coordinates, idx2crd
 from cute_py.layout.layout import Layout, nested, of_modes, offset_of, raw_flat
 from cute_py.layout.offsets import MOST, SMALL, look_up, offsets, outer_sums, sums_of
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from cute_py.dtypes.table import Array
     from cute_py.errors import CuteError
-    from cute_py.layout.types import Alike, AnyMapped, IntTuple
+    from cute_py.layout.types import Alike, IntTuple
 
     Modes = list[tuple[int, int]]  # (extent, stride)
     Table = Any  # of entries in colexicographical order: a list of ints, or a NumPy array
@@ -46,7 +46,9 @@ GROWTH = 8  # by how much more next
 IDENTITY = Swizzle(0, 0, 0)
 
 
-def fit(table: object, shape: IntTuple = None, coshape: IntTuple = None) -> AnyMapped:
+def fit(
+    table: object, shape: IntTuple = None, coshape: IntTuple = None
+) -> Layout | ComposedLayout | F2Layout:
     """Return the layout that has the offsets of a table: a Layout, else Swizzle o offset o Layout,
     else an F2Layout.
 

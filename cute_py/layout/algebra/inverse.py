@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.layout.algebra.complement import Moving
-    from cute_py.layout.types import AnyLayout, Map
+    from cute_py.layout.types import AnyLayout, Same
 
     Modes = list[tuple[Any, Any]]  # (extent, stride)
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 NOWHERE = raw_flat([1], [0])  # the inverse of a layout that stays at 0
 
 
-def right_inverse(layout: Map) -> Map:
+def right_inverse(layout: Same) -> Same:
     """Return the largest layout R with layout(R(k)) == k for every k < size(R).
 
     R covers the offsets 0, 1, ... as far as modes of the layout continue each other; 1:0 if no mode
@@ -153,7 +153,7 @@ def _by_component(
     return nested_in(inverses) if inverses else NOWHERE
 
 
-def left_inverse(layout: Map) -> Map:
+def left_inverse(layout: Same) -> Same:
     """Return the layout R with R(layout(i)) == i for an injective layout, and an inverse up to
     broadcast modes otherwise.
 

@@ -19,10 +19,10 @@ from cute_py.layout.tuples import transform_leaf
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cute_py.layout.bits.swizzle import Swizzle
-    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf, Map, Number
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf, Same
 
 
-def upcast(x: Map | Number, n: int) -> Map:
+def upcast(x: Same, n: int) -> Same:
     """Return the layout in elements n times as large: offsets divided by n, runs of contiguous
     elements merged.
 
@@ -92,7 +92,7 @@ def _coarser_stride(step: Leaf, n: int) -> IntTuple:
     return 1 if ints.settle(ints.less, 0, step, "upcast") else -1
 
 
-def downcast(x: Map | Number, n: int) -> Map:
+def downcast(x: Same, n: int) -> Same:
     """Return the layout in elements n times as small: the mode of stride 1 grows, all other strides
     are multiplied.
 
@@ -153,7 +153,7 @@ def _runs_on(layout: Layout, units: list[int], leaf: int, step: Leaf) -> bool:
     return bool(ints.same(step, layout._s[units[-1]])) and all(map(ints.is_one, between))
 
 
-def recast_layout(x: Map | Number, old: object, new: object) -> Map:
+def recast_layout(x: Same, old: object, new: object) -> Same:
     """Return the layout of the same memory read in elements of `new` bits instead of `old` bits.
 
     Args:
