@@ -150,7 +150,7 @@ def _operators():
     library; then what they do, which editors show.
     """
     yield from OPERATORS.splitlines()
-    for name, operator in cute.ops.operators().items():
+    for name, operator in sorted(cute.ops.operators().items()):
         function = operator.public.__wrapped__
         first, *others = inspect.signature(function).parameters.values()
         yield f"class _{name}(_Operator, Protocol):"

@@ -111,7 +111,7 @@ def _runtime(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 def front_end() -> str:
     """Return the scripts that a page and a notebook share."""
-    return f"{script()}\n{own('style.js')}\n{own('explorer.js')}"
+    return "\n".join([script(), *map(own, ("style.js", "links.js", "explorer.js"))])
 
 
 def own(name: str) -> str:
