@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 
 import cute_py as cute
+from cute_py.cli.explore_command import Local
 from cute_py.cli.main import main
 from cute_py.explore import answer, link_of, state_of
 from cute_py.explore.controls import PRESETS, controls
@@ -351,6 +352,27 @@ def test_presets_are_there_before_python(widget):
     page.get_by_role("button", name="TiledMMA").click()
     e = PRESETS["start here"]["TiledMMA"]["e"]
     wait_for_value(page, answer({"v": 1, "e": e})["value"])
+
+
+def test_the_page_of_the_command_is_answered_by_its_process(browser):
+    with Local() as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        page = browser.new_page()
+        errors = []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("request", lambda r: r.url.startswith(server.address) or errors.append(r.url))
+        page.goto(f"{server.address}#v1&e=(7,3):(3,1)")
+        wait_for_value(page, "(7,3):(3,1)", timeout=3_000)
+        type_in(page, "size((7,(3,2)))")
+        wait_for_value(page, "42")
+        type_in(page, "(4,8")
+        page.locator(".refused dd").first.wait_for()
+        server.shutdown()
+        server.server_close()
+        type_in(page, "(5,5):(5,1)")
+        page.locator(".refused", has_text="start it again").wait_for()
+        page.close()
+        assert not errors
 
 
 # -- pages with their own Python
