@@ -206,9 +206,9 @@ def _found(name: str) -> object:
 
 def __getattr__(name: str) -> object:
     """Let `lazy` take over at the first name that is asked for (PEP 562)."""
-    from cute_py.lazy import lazy
+    from cute_py.lazy import lazy, meant
 
-    get, names = lazy(__name__, _HOME, _found, _listed, _unlisted)
+    get, names = lazy(__name__, _HOME, _found, _listed, _unlisted, meant)
     globals().update(__getattr__=get, __dir__=names)
     return get(name)
 

@@ -23,7 +23,7 @@ from cute_py.kernels import (
 from cute_py.kernels.activations import ACTIVATIONS
 from cute_py.kernels.config import choose
 from cute_py.kernels.elementwise import function_of, tile_copy_of
-from cute_py.kernels.epilogue import Epilogue
+from cute_py.kernels.epilogue import LinearCombination
 from cute_py.kernels.gemm_04_double_buffer import choose as choose_loads
 from cute_py.kernels.transpose import SWIZZLED
 from tests.hopper_family import row
@@ -428,7 +428,7 @@ def _gemm(kind=np.float16, result=np.float32):
              "C": numbers(2, M, N, dtype=result, seed=2).transpose(1, 2, 0),
              "bias": numbers(N, dtype=result, seed=3),
              "D": blank(2, M, N, dtype=result).transpose(1, 2, 0)}  # fmt: skip
-    return given | {"alpha": 2.0, "beta": 3.0}, Epilogue("f32", True, True, True)
+    return given | {"alpha": 2.0, "beta": 3.0}, LinearCombination("f32", True, True, True)
 
 
 @call("gemm.gemm")

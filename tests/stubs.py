@@ -2,7 +2,9 @@
 and editors read these files, and see the public names alone.
 """
 
+import ast
 import inspect
+import re
 from pathlib import Path
 
 import cute_py as cute
@@ -134,8 +136,6 @@ OPERATORS = """\
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar, overload
 from numpy.typing import NDArray
-from cute_py.dtypes.table import DtypeLike
-from cute_py.ops.family import BlockConfig
 from cute_py.ops.operator import Operator
 from cute_py.records import Text
 _Array = TypeVar("_Array")
@@ -149,9 +149,11 @@ def _operators():
     """Yield the operators: what NumPy reads gives an array of NumPy, and any other array one of its
     library; then what they do, which editors show.
     """
+    functions = [x.public.__wrapped__ for _, x in sorted(cute.ops.operators().items())]
+    yield from sorted({line for function in functions for line in _types_of(function)})
     yield from OPERATORS.splitlines()
-    for name, operator in sorted(cute.ops.operators().items()):
-        function = operator.public.__wrapped__
+    for function in functions:
+        name = function.__name__
         first, *others = inspect.signature(function).parameters.values()
         yield f"class _{name}(_Operator, Protocol):"
         for kind, made in (("NDArray[Any] | Sequence[Any]", "NDArray[Any]"), ("_Array",) * 2):
@@ -164,13 +166,25 @@ def _operators():
         yield _does(function)
 
 
-def _does(function):
-    """Return what a function does as a docstring; editors show the one of a stub."""
-    return f'"""{" ".join(inspect.getdoc(function).split(chr(10) * 2)[0].split())}"""'
+def _types_of(function):
+    """Yield the imports of cute_py that the annotations of a function need."""
+    used = set(re.findall(r"\w+", " ".join(map(str, function.__annotations__.values()))))
+    for x in ast.walk(ast.parse(inspect.getsource(inspect.getmodule(function)))):
+        if isinstance(x, ast.ImportFrom) and x.module.startswith("cute_py"):
+            for name in used.intersection(each.name for each in x.names):
+                if name not in dir(cute.ops):
+                    yield f"from {x.module} import {name}"
 
 
 def _parameter(p):
+    if p.kind is p.VAR_KEYWORD:
+        return f"**{p.name}: {p.annotation}"
     return f"{p.name}: {p.annotation}" + (" = ..." if p.default is not p.empty else "")
+
+
+def _does(function):
+    """Return what a function does as a docstring; editors show the one of a stub."""
+    return f'"""{" ".join(inspect.getdoc(function).split(chr(10) * 2)[0].split())}"""'
 
 
 def _rows():

@@ -40,6 +40,7 @@ PROMISED = {
     "docs/install.md": {"python", "sh", "text"},
     "docs/algebra.md": {"python"},
     "docs/how_to.md": {"python"},
+    "docs/epilogues.md": {"python"},
     "docs/index.md": {"python"},
     "docs/command_line.md": {"console"},
     "docs/architecture.md": {"python"},

@@ -122,6 +122,5 @@ WORDINGS = {
     "kernel-number": """LeafTypeError
         {value!r}
         a number that {dtype} can represent
-        use a number of the tensor's type, or convert the tensor; pass numbers in a list as an array
-            to the kernel, np.array(values), and load its elements""",
+        use a number of that type, or a tensor of another one""",
 }

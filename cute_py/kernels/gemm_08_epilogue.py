@@ -11,8 +11,8 @@ import numpy as np
 
 import cute_py as cute
 from cute_py import _
+from cute_py.kernels.activations import ACTIVATIONS
 from cute_py.kernels.config import MultistageConfig, choose
-from cute_py.kernels.epilogue import activated
 
 
 @cute.kernel
@@ -72,7 +72,9 @@ def gemm_epilogue(
         added = cute.make_rmem_tensor(tDsC.shape, bias.dtype)
         cute.copy(tDgb, added)
         result += added.to(wide)
-    cute.copy(activated(result, activation).to(D.dtype, "to_nearest"), tDgD)
+    if activation is not None:
+        result = ACTIVATIONS[activation].function(result)
+    cute.copy(result.to(D.dtype, "to_nearest"), tDgD)
 
 
 def check() -> None:

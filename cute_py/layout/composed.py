@@ -102,7 +102,7 @@ class ComposedLayout(Value, AbstractComposed):
         c = coord[0] if len(coord) == 1 else coord
         if has_underscore(c):
             return slice_composed(c, self)[0]
-        return applied(self.outer, add_coordinates(self.offset, self.inner(c)))
+        return ints.given(applied(self.outer, add_coordinates(self.offset, self.inner(c))))
 
     def size(self) -> IntTuple:
         """Return the number of coordinates (elements)."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.layout import Mapped
-    from cute_py.layout.types import Alike, IntTuple, Leaf, Nest, Number
+    from cute_py.layout.types import Alike, AnyInt, IntTuple, Leaf, Nest, Number
 
 
 class Major(Value):
@@ -61,7 +61,7 @@ GenColMajor = LayoutLeft
 GenRowMajor = LayoutRight
 
 
-def crd2idx(coord: IntTuple, shape: IntTuple, stride: IntTuple = None) -> int:
+def crd2idx(coord: IntTuple, shape: IntTuple, stride: IntTuple = None) -> AnyInt:
     """Return the offset of `coord` in shape:stride, or its index in `shape` if there is no stride.
 
     A part of the coordinate may be an integer where the shape is a tuple: it is split
@@ -77,7 +77,7 @@ def crd2idx(coord: IntTuple, shape: IntTuple, stride: IntTuple = None) -> int:
     coord, shape = read(coord, "crd2idx"), read(shape, "crd2idx")
     if stride is None:
         return _horner(coord, shape, "crd2idx")
-    return offset_at(coord, shape, _strides(stride, shape, "crd2idx"))
+    return ints.given(offset_at(coord, shape, _strides(stride, shape, "crd2idx")))
 
 
 def odd_coordinate(operation: str, coord: IntTuple, shape: IntTuple) -> CuteError:
@@ -218,8 +218,8 @@ def idx2crd(index: Leaf, shape: Number | Nest | Mapped, stride: IntTuple = None)
         strides = (None,) * len(shape) if stride is None else stride
         return tuple([idx2crd(*parts) for parts in zip(index, shape, strides, strict=True)])
     if stride is None:
-        return _split(index, shape)
-    return transform_leaf(lambda s, d: _digit(index, s, d), shape, stride)
+        return ints.given(_split(index, shape))
+    return ints.given(transform_leaf(lambda s, d: _digit(index, s, d), shape, stride))
 
 
 def _split(index: Leaf, shape: IntTuple) -> IntTuple:

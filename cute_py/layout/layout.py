@@ -130,7 +130,7 @@ class Layout(Value, Mapped):
                 offset = _offset_inside(c, self.shape, self.stride)
                 if offset is not None:
                     return offset
-        return self._at(c)
+        return ints.given(self._at(c))
 
     def _at(self, coord: IntTuple) -> IntTuple:
         if has_underscore(coord):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from cute_py.layout.types import (
         Alike,
+        AnyInt,
         AnyLayout,
         IntTuple,
         Kind,
@@ -265,9 +266,9 @@ def _kept(coord: IntTuple, part: IntTuple, free: bool) -> list[Any]:
 if TYPE_CHECKING:
 
     @overload
-    def slice_and_offset(coord: IntTuple, x: Layout) -> tuple[Layout, int]: ...
+    def slice_and_offset(coord: IntTuple, x: Layout) -> tuple[Layout, AnyInt]: ...
     @overload
-    def slice_and_offset(coord: IntTuple, x: AnyLayout) -> tuple[Mapped, int]: ...
+    def slice_and_offset(coord: IntTuple, x: AnyLayout) -> tuple[Mapped, AnyInt]: ...
 
 
 def slice_and_offset(coord: IntTuple, x: AnyLayout) -> tuple[Any, Any]:
@@ -333,7 +334,7 @@ if TYPE_CHECKING:
     @overload
     def domain_offset(coord: IntTuple, layout: TensorKind) -> TensorKind: ...
     @overload
-    def domain_offset(coord: IntTuple, layout: Kind) -> tuple[Kind, int]: ...
+    def domain_offset(coord: IntTuple, layout: Kind) -> tuple[Kind, AnyInt]: ...
 
 
 def domain_offset(coord: IntTuple, layout: AnyLayout) -> Any:

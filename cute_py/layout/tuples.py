@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
-    from cute_py.layout.types import Alike, IntTuple, Leaf, Nest, Number
+    from cute_py.layout.types import Alike, AnyInt, IntTuple, Leaf, Nest, Number
 
 MAX_DEPTH = 64
 
@@ -118,7 +118,7 @@ def depth(x: IntTuple) -> int:
     return 0
 
 
-def product(x: IntTuple) -> int:
+def product(x: IntTuple) -> AnyInt:
     """Return the product of the leaves, the number of elements of a shape.
 
     >>> product((2, (3, 4))), product(())
@@ -134,7 +134,7 @@ def product(x: IntTuple) -> int:
     return total
 
 
-def product_each(x: IntTuple) -> tuple[int, ...]:
+def product_each(x: IntTuple) -> tuple[AnyInt, ...]:
     """Return the flat tuple of the sizes of the top-level modes.
 
     >>> product_each(((2, 3), 4))
@@ -154,7 +154,7 @@ def product_like(x: Number | Nest | Mapped, guide: IntTuple) -> Number:
     return transform_leaf(lambda _leaf, part: product(part), guide, x)
 
 
-def inner_product(a: IntTuple, b: IntTuple) -> int:
+def inner_product(a: IntTuple, b: IntTuple) -> AnyInt:
     """Return the sum of the products of corresponding leaves.
 
     Raises LayoutError when the ranks differ.
@@ -308,7 +308,7 @@ def ceil_div(a: Number | Nest | Mapped, b: IntTuple) -> Number:
         return tuple([ceil_div(x, y) for x, y in _paired("ceil_div", a, b, fill=True)])
     if a.__class__ is tuple:
         return _fold_division(ceil_div, a, b)
-    return ints.ceil_div(a, _divisor(a, b, "ceil_div"))  # type: ignore[arg-type]
+    return ints.given(ints.ceil_div(a, _divisor(a, b, "ceil_div")))  # type: ignore[arg-type]
 
 
 def _fold_division(
@@ -334,7 +334,7 @@ def round_up(a: Number | Nest | Mapped, b: IntTuple) -> Number:
         return tuple([round_up(x, y) for x, y in _paired("round_up", a, b, fill=True)])
     if a.__class__ is tuple or b.__class__ is tuple:
         raise mismatch("round_up", a, b)
-    return mul(ints.ceil_div(a, _divisor(a, b, "round_up")), b)  # type: ignore[arg-type]
+    return ints.given(mul(ints.ceil_div(a, _divisor(a, b, "round_up")), b))  # type: ignore[arg-type]
 
 
 def shape_div(a: Number | Nest | Mapped, b: IntTuple) -> Number:

@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
+    from cute_py.integers.ints import AnyInt as AnyInt
     from cute_py.integers.ints import CuteInt
 
     # What is returned is of the class of an operand: a Layout of a Layout, a Tensor of a Tensor. An

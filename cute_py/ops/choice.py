@@ -172,11 +172,12 @@ def gemm_config(*args: Any, **named: Any) -> GemmConfig:
     >>> print(gemm_config(a, np.ones((128, 8), np.float16)[::2, ::2]).reasons[-1])
     B: copied first, as no kernel reads its strides
     """
-    from cute_py.ops.product import GEMM, Product
+    from cute_py.ops.product import GEMM
 
-    request, library = GEMM.taken(GEMM.bound(*args, **named))
+    ours, given = GEMM.requested(*args, **named)
+    request, library = ours.taken(given)
     with library.inside():
-        product = Product(request, library)
+        product: Any = ours.problem(request, library)
         product.require_some("cute.ops.gemm_config")
         found = choose(product)
         why = found.why()
@@ -207,8 +208,8 @@ def all_for(product: Product) -> list[GemmConfig]:
 def facts(product: Product) -> tuple[object, ...]:
     """Return all that the configuration of a product may depend on."""
     sides = [(kind.name, *x) for x, kind in zip(product.rows, product.kinds, strict=True)]
-    terms = [None if x is None else dtype_of(x).name for x in (product.c, product.bias)]
-    terms.append(str(source_by_tma(product)))
+    terms = [(name, dtype_of(x).name) for name, x in product.terms.items()]
+    terms.append(("by TMA", str(source_by_tma(product))))
     how = product.kind.name, repr(product.epilogue()), product.request.fast_accum
     gpu, shape = product.gpu, (product.M, product.N, product.K)
     return shape, prod(product.batch), tuple(sides), tuple(terms), how, gpu, gpu and gpu.name

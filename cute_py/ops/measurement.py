@@ -83,7 +83,8 @@ def tune(operator: Any, *args: Any, **named: Any) -> Config:
         known = ", ".join(x.name for x in REGISTRY.values() if x.configs)
         facts: dict[str, Any] = {"name": "operator", "value": operator, "choices": known}
         raise refusal("ops-choice", operation="cute.tune", **facts)
-    request, library = found.taken(found.bound(*args, **named))
+    found, given = found.requested(*args, **named)
+    request, library = found.taken(given)
     if library.on_host:
         raise refusal("ops-tune-host", operation="cute.tune")
     if request.config is not None:

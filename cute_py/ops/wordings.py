@@ -85,4 +85,24 @@ WORDINGS = {
         a {result} that needs about {needed} ({arrays} of arrays, {state} to emulate)
         at most the {available} that are free
         {parts}, or use narrower types""",
+    "epilogue-parameters": """LeafTypeError
+        {function} as an epilogue
+        a function of the sums, and of what it reads by name: def f(sums, bias, scale): ...
+        write the parameters out, without * or **""",
+    "epilogue-name": """LayoutError
+        {name} with the epilogue {function}, though {why}
+        the parameters of the function and its results, by their names
+        rename it, or leave it out""",
+    "epilogue-missing": """LayoutError
+        no {name} for the epilogue {function}
+        each parameter of the function, as an array or a number
+        pass {name}=..., or give the parameter a default""",
+    "epilogue-results": """LayoutError
+        results {names} of the epilogue {function}
+        a result, or a dict of results with D among them
+        call the result of the product D, which goes to out=""",
+    "epilogue-overlap": """LayoutError
+        {name} and {other}, which share memory
+        outputs that are apart
+        pass other arrays, or leave one out""",
 }

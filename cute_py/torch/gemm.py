@@ -58,8 +58,7 @@ def _forward(ctx: Any, run: Callable[..., Any], *args: Any) -> Any:
     ctx.save_for_backward(a if wanted[1] else None, b if wanted[0] else None, saved)
     ctx.set_materialize_grads(False)
     ctx.run, ctx.activation, ctx.given = run, activation, (alpha, beta, backend, dtype, fast)
-    ctx.of_a = (a.shape, a.dtype, _by_columns(a)) if wanted[0] else None
-    ctx.of_b = (b.shape, b.dtype, _by_columns(b)) if wanted[1] else None
+    ctx.of_a, ctx.of_b = (order_of(x) if w else None for x, w in zip((a, b), wanted, strict=False))
     ctx.of_c = (c.shape, c.dtype) if wanted[2] else None
     ctx.of_bias = bias.dtype if wanted[5] else None
     return (result, saved) if with_input else (result,)
@@ -96,19 +95,7 @@ def _backward(ctx: Any, g: Any, *_of_saved: None) -> tuple[Any, ...]:
     def product(x: Any, y: Any, kind: Any) -> Any:
         return ctx.run(x, y, None, alpha, 0.0, None, None, kind, backend, None, dtype, "", fast)
 
-    if ctx.of_a is not None:  # g b^T, in the order in memory of a
-        shape, kind, by_columns = ctx.of_a
-        x, wide = _typed(g, b.dtype), _sum_type(kind, shape, g)
-        made = product(b, x.mT, wide).mT if by_columns else product(x, b.mT, wide)
-        found[0] = made if wide is kind and made.shape == shape else _summed(made, shape, kind)
-    if ctx.of_b is not None:  # a^T g
-        shape, kind, by_columns = ctx.of_b
-        x, y = a, _typed(g, a.dtype)
-        if len(shape) == 2 < a.dim():  # one matrix for the whole batch
-            x, y = (z.reshape(prod(z.shape[:-1]), z.shape[-1]) for z in (x, y))
-        wide = _sum_type(kind, shape, y)
-        made = product(y.mT, x, wide).mT if by_columns else product(x.mT, y, wide)
-        found[1] = made if wide is kind and made.shape == shape else _summed(made, shape, kind)
+    found[0], found[1] = of_operands(product, g, (a, b), (ctx.of_a, ctx.of_b))
     if ctx.of_c is not None:
         found[2] = _summed(g if beta == 1 else g * beta, *ctx.of_c)
     if ctx.of_bias is not None:
@@ -116,6 +103,40 @@ def _backward(ctx: Any, g: Any, *_of_saved: None) -> tuple[Any, ...]:
         sums = g.sum(tuple(range(g.dim() - 1)), dtype=kind if kind in WIDE else g.dtype)
         found[5] = _typed(sums, kind)
     return tuple(found)
+
+
+def order_of(x: Any) -> tuple[Any, Any, bool]:
+    """Return what the gradient of an operand depends on: its shape, type and order in memory."""
+    return x.shape, x.dtype, _by_columns(x)
+
+
+def of_operands(
+    product: Callable[[Any, Any, Any], Any], g: Any, operands: Any, wanted: Any
+) -> tuple[Any, Any]:
+    """Return the gradients of operands a and b from that of their product.
+
+    Args:
+        product: (x, y, type of the result) -> x @ y.
+        g: the gradient of a @ b.
+        operands: a and b; None where the gradient of the other one is not wanted.
+        wanted: for each, what `order_of` returns, or None.
+
+    """
+    (a, b), (of_a, of_b), found = operands, wanted, [None, None]
+    if of_a is not None:  # g b^T, in the order in memory of a
+        shape, kind, by_columns = of_a
+        x, wide = _typed(g, b.dtype), _sum_type(kind, shape, g)
+        made = product(b, x.mT, wide).mT if by_columns else product(x, b.mT, wide)
+        found[0] = made if wide is kind and made.shape == shape else _summed(made, shape, kind)
+    if of_b is not None:  # a^T g
+        shape, kind, by_columns = of_b
+        x, y = a, _typed(g, a.dtype)
+        if len(shape) == 2 < a.dim():  # one matrix for the whole batch
+            x, y = (z.reshape(prod(z.shape[:-1]), z.shape[-1]) for z in (x, y))
+        wide = _sum_type(kind, shape, y)
+        made = product(y.mT, x, wide).mT if by_columns else product(x.mT, y, wide)
+        found[1] = made if wide is kind and made.shape == shape else _summed(made, shape, kind)
+    return found[0], found[1]
 
 
 def _widened(x: Any, kind: Dtype | None) -> Any:

@@ -81,7 +81,8 @@ class range_:
 
 def _loop(trace: Trace, loop: range_, line: tuple[str, int]) -> Iterator[Leaf]:
     """Trace the body twice, and record the loop. In the second trace of an enclosing body one trace
-    is enough if it ends where the first ones did: so a nest takes no time exponential in its depth.
+    is enough if it ends where the first ones did: below n loops a body is traced n + 1 times, the
+    fewest in which each of the loops goes on once.
     """
     bounds = bare(loop.start, "cute.range"), bare(loop.stop, "cute.range"), loop.step
     scope = uniformity(trace.uniform, *bounds[:2])

@@ -15,7 +15,7 @@ from cute_py.calls.fingerprint import fingerprint
 from cute_py.calls.fingerprint.dependencies import note_once
 from cute_py.dtypes.table import b1
 from cute_py.dtypes.table import dtype as as_dtype
-from cute_py.errors import refusal_here
+from cute_py.errors import CuteError, refusal, refusal_here
 from cute_py.plan.conditions import Reg
 from cute_py.plan.formula import CONVERT, Builder, Place
 from cute_py.plan.functions import FUNCTIONS
@@ -39,12 +39,15 @@ MOST = 4096  # formulas that are kept; when there are more, all are forgotten
 _known: dict[Any, Formula] = {}
 
 
-def formula(function: Callable[..., Any], dtype: DtypeLike = "f32") -> Formula:
+def formula(
+    function: Callable[..., Any], dtype: DtypeLike = "f32", inputs: tuple[str, ...] = ()
+) -> Formula:
     """Return a function of registers of a type as a formula; its inputs are the parameters without
-    defaults.
+    defaults, or those named: the first one, then others by keyword, in any order.
 
-    A function is traced again where something has changed that it depends on. Raises what the
-    function raises, and LayoutError where it does more than arithmetic of registers.
+    A function may return a dict of results by name. It is traced again where something has changed
+    that it depends on. Raises what the function raises, and LayoutError where it does more than
+    arithmetic of registers.
 
     >>> print(formula(lambda x: x * x + 1))
     (x): f32
@@ -56,22 +59,22 @@ def formula(function: Callable[..., Any], dtype: DtypeLike = "f32") -> Formula:
     parts, depends = fingerprint((function,))
     if not depends.complete:
         note_once(getattr(function, "__name__", "a function"), depends.reason)
-        return _traced(function, kind)
-    key = parts, kind
+        return _traced(function, kind, inputs)
+    key = parts, kind, inputs
     found = _known.get(key)
     if found is None:
         if len(_known) >= MOST:
             _known.clear()
-        found = _known.setdefault(key, _traced(function, kind))
+        found = _known.setdefault(key, _traced(function, kind, inputs))
     return found
 
 
-def _traced(function: Callable[..., Any], kind: Dtype) -> Formula:
+def _traced(function: Callable[..., Any], kind: Dtype, inputs: tuple[str, ...]) -> Formula:
     code: Any = getattr(function, "__code__", None)
     line = ("", 0) if code is None else (code.co_filename, code.co_firstlineno)
     state = Trace(getattr(function, "__name__", "formula"), line, Recorder())
     parameters = signature(function).parameters.values()
-    names = tuple([x.name for x in parameters if x.default is x.empty])
+    names = inputs or tuple([x.name for x in parameters if x.default is x.empty])
     read = _Reader(Builder(names, kind), state)
     with apart(state):
         given = [new_registers(kind, 1, name) for name in names]
@@ -79,15 +82,22 @@ def _traced(function: Callable[..., Any], kind: Dtype) -> Formula:
             read.values[register(x, "formula").storage, 0] = Place(n)
         state.frame = sys._getframe()
         try:
-            result = function(*given)
+            few = 1 if inputs else len(given)
+            more = dict(zip(names[few:], given[few:], strict=True))
+            result = function(*given[:few], **more)
+        except CuteError as error:
+            if error.code != "kernel-no-launch":
+                raise
+            name, _, _said = str(error).partition(":")
+            raise refusal("kernel-formula", operation=state.name, op=name) from None
         finally:
             state.forget()
         for op in state.root.ops:
             read.op(op)
-        if not is_register(result):
-            return read.made.formula(number(result, kind, "formula"))
-        (found,) = read.elements(register(result, "formula"))
-    return read.made.formula(found)
+        if not isinstance(result, dict):
+            return read.made.formula(read.result(result))
+        found = tuple([read.result(x) for x in result.values()])
+    return read.made.formula(found, tuple(result))
 
 
 class _Reader:
@@ -113,6 +123,15 @@ class _Reader:
         for i, x in zip(op.dst.index, found, strict=True):
             self.values[op.dst.storage, i] = x
 
+    def result(self, x: Any) -> Any:
+        """Return what a function gives back, as a value or a number."""
+        if not is_register(x):
+            if x is None or isinstance(x, (tuple, list, str)):
+                raise refusal("formula-result", operation=self.state.name, value=x)
+            return number(x, self.made.dtype, self.state.name)
+        (found,) = self.elements(register(x, "formula"))
+        return found
+
     def mapped(self, op: Map) -> list[Any]:
         """Return the values that a map computes."""
         count = len(op.dst)
@@ -133,7 +152,9 @@ class _Reader:
 
 
 def replayed(formula: Formula, *given: Any) -> Any:
-    """Record a formula in a kernel for tensors in registers; return its result, of their shape."""
+    """Record a formula in a kernel for tensors in registers; return its result, of their shape, or
+    a tuple of several.
+    """
     like = next(x for x in given if is_register(x))
 
     def rule(fn: str, dtype: Dtype, *values: Any) -> Any:
@@ -144,7 +165,9 @@ def replayed(formula: Formula, *given: Any) -> Any:
         return apply(fn, *values)
 
     result = formula.replay(rule, *given)
-    return result if is_register(result) else _filled(like, result)
+    several = result if result.__class__ is tuple else (result,)
+    found = [x if is_register(x) else _filled(like, x) for x in several]
+    return tuple(found) if result.__class__ is tuple else found[0]
 
 
 def _filled(like: Tensor, value: Any) -> Tensor:

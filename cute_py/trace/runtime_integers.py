@@ -285,10 +285,10 @@ class Int(_RunTime):
         return truth if isinstance(truth, bool) else _RunTime.__bool__(self)
 
     def __pow__(self, other: Any, modulo: Any = None) -> Any:
-        return pow(self._known("**", _POWERS), other, modulo)
+        return decided(pow(self._known("**", _POWERS), other, modulo))
 
     def __rpow__(self, other: Any, modulo: Any = None) -> Any:
-        return pow(other, self._known("**", _POWERS), modulo)
+        return decided(pow(other, self._known("**", _POWERS), modulo))
 
     __and__, __or__, __xor__ = map(_bitwise_form, ("and", "or", "xor"))
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__

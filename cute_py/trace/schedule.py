@@ -26,14 +26,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cute_py.layout.types import Leaf
+    from cute_py.layout.types import AnyInt, Leaf
     from cute_py.trace.runtime_integers import Int
 
 MOST = 2**31 - 1  # tiles
 ORDERS = ("grouped", "snake", "rows", "columns")
 
 
-def fewest_blocks(tiles: Leaf, most: Leaf) -> int:
+def fewest_blocks(tiles: Leaf, most: Leaf) -> AnyInt:
     """Return the fewest blocks that compute tiles in as many waves as `most` blocks.
 
     Args:

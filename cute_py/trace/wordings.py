@@ -20,6 +20,10 @@ WORDINGS = {
         a run-time integer, or registers
         use the number itself: a store, and arithmetic with registers, convert it; or fill
             registers: r = cute.rmem(dtype, 1), and r.fill(number)""",
+    "trace-one-number": """TraceError
+        {use} of {value}, which is one integer
+        what a tuple has, or what an integer has: operators, and to(dtype) for registers
+        use {instead}""",
     "trace-undecided": """UndecidedError
         sizes and indices that leave open whether {question}
         one answer for every value that they can take
@@ -209,6 +213,10 @@ WORDINGS = {
         {op} in a function of registers
         arithmetic of the registers that it is given, numbers, cute.math and conversions
         read memory and other registers before, and pass their elements""",
+    "formula-result": """LayoutError
+        {value!r} as the result of a function of registers
+        registers, a number, or a dict of these by name
+        return one value; several as {{"D": x, "aux": y}}""",
     "kernel-ptx": """LayoutError
         PTX with {token!r}: {why}
         instructions on registers: operands %0, %1 ... (outputs, then inputs), registers that `.reg`

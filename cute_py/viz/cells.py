@@ -176,7 +176,7 @@ def slabs(x: object, cells: Cells, modes: IntTuple, labels: Sequence[Labels] = (
     return tuple(tuple(grids[k::depth]) for k in range(depth))
 
 
-def _slab_title(rest: list[int], index: int) -> str:
+def _slab_title(rest: Sequence[int], index: int) -> str:
     if not rest:
         return ""
     if len(rest) == 1:

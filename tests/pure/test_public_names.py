@@ -3,10 +3,12 @@
 import builtins
 import inspect
 import pickle
+import re
 import runpy
 import subprocess
 import sys
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +16,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
+from cute_py.lazy import names_elsewhere
 from cute_py.plan.functions import PUBLIC
 from tests.sampling import each
 from tests.stubs import PACKAGES, stub_of, stub_text
@@ -134,6 +137,17 @@ def test_an_unknown_name_is_an_attribute_error_that_says_what_was_meant(package,
         getattr(package, name)
     said = f"module '{package.__name__}' has no attribute '{name}'; did you mean '{meant}'?"
     assert str(caught.value) == str(pickle.loads(pickle.dumps(caught.value))) == said
+
+
+def test_names_of_other_libraries_are_unknown_with_what_they_are_called_here():
+    names = names_elsewhere()
+    assert len(names) > 100
+    for name, use in names.items():
+        with pytest.raises(AttributeError) as caught:
+            getattr(cute, name)
+        assert str(caught.value).endswith(f"'{name}'; use {use}")
+        for path in re.findall(r"cute((?:\.\w+)+)", use):
+            attrgetter(path[1:])(cute)  # or it is an AttributeError
 
 
 @pytest.mark.parametrize("package", LAZY)

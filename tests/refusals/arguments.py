@@ -367,6 +367,9 @@ kernel-arguments: a kernel is called with too few, too many or unknown arguments
 kernel-returns: a kernel returns a value
     - cute.trace(returning, ARRAYS["x"])
     + cute.trace(storing, ARRAYS["x"])
+formula-result: a function of registers gives back what is neither registers nor a number
+    - formula(lambda x: None)
+    + formula(lambda x: x)
 kernel-formula: a function of registers does more than arithmetic of those that it is given
     - formula(neighbour)
     + traced(with_neighbour)

@@ -22,6 +22,10 @@ class OnDevice:
 tall, square = np.ones((3, 2), np.float32), np.ones((3, 3), np.float32)
 
 
+def twice(out):
+    gemm(square, square, epilogue=lambda x: {"D": x, "aux": x}, out=out, aux=out)
+
+
 def strided(x):
     cute.launch(grid=1, block=1)
     Conv2d((3, 3)).table(x, 8)
@@ -56,6 +60,21 @@ config-bits: rows of elements below a byte do not start at whole bytes
 kernel-argument: an argument of a kernel of `cute_py.kernels` is not what its docstring says
     - histogram.histogram(np.zeros(64, np.float32), np.zeros(8, np.int32), 8, 4)
     + histogram.histogram(np.zeros(64, np.uint8), np.zeros(8, np.int32), 8, 4)
+epilogue-parameters: an epilogue is no function whose parameters have names
+    - gemm(square, square, epilogue=lambda *sums: sums)
+    + gemm(square, square, epilogue=lambda sums: sums)
+epilogue-name: a parameter, result or argument of an epilogue has a name that it cannot have
+    - gemm(square, square, epilogue=lambda sums, out: sums + out)
+    + gemm(square, square, epilogue=lambda sums, more: sums + more, more=1.0)
+epilogue-missing: an epilogue reads what the call does not give
+    - gemm(square, square, epilogue=lambda sums, scale: sums * scale)
+    + gemm(square, square, epilogue=lambda sums, scale: sums * scale, scale=2.0)
+epilogue-results: an epilogue gives results by name, and none is D
+    - gemm(square, square, epilogue=lambda sums: {"C": sums})
+    + gemm(square, square, epilogue=lambda sums: {"D": sums})
+epilogue-overlap: outputs of an epilogue share memory
+    - twice(square.copy())
+    + gemm(square, square, epilogue=lambda x: {"D": x, "aux": x}, aux=square.copy())
 gemm-config: the parts of a configuration do not fit each other or the operands
     - gemm(square, square, config="stages=1")
     - gemm(square, square, config=choose_config(3, 3, 3, "f32", ("MN", "MN")))  # required:

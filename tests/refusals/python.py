@@ -76,6 +76,13 @@ def trace_number_to(x):
     x[0] = n.to("s32")  # wrong
 
 
+def trace_one_number(x):
+    """an integer of a kernel is used as a tuple, or asked for what no integer has"""
+    # right: t = cute.thread_idx()
+    t = cute.thread_idx().x  # wrong
+    x[t] = 1
+
+
 def trace_text(x):
     """the text of a value that is known only at run time is made in a kernel: str(), print(), an
     f-string

@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cute_py.layout.types import AnyLayout, IntTuple, Kind, Leaf, Nest
+    from cute_py.layout.types import AnyInt, AnyLayout, IntTuple, Kind, Leaf, Nest
 
 _MATRIX = ("rows", "columns")
 
@@ -305,7 +305,7 @@ def permuted(layout: Kind | Nest, order: IntTuple) -> Kind:
     return select(layout, modes)
 
 
-def capacity(layout: AnyLayout) -> int:
+def capacity(layout: AnyLayout) -> AnyInt:
     """Return how many elements CUTLASS allots: extent times stride of the mode of largest stride.
 
     It counts the padding after the last line, which `cosize` leaves out. The two agree for packed
