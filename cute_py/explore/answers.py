@@ -33,9 +33,8 @@ def answer(state: Any) -> dict[str, Any]:
 
     Returns a dict with `v`, `value` (text), `scene` (None without a picture), `reason` (why a value
     that could be drawn is not), `hint` and `tries` (what it lacks, and expressions that have it),
-    `operands` (the scene
-    of an operation's operands and its result, or None), `why` (the scene of the derivation, or
-    None) and `sel`; for `as` with `v` and `text`; or with `v` and `error`, whose
+    `operands` (the scene of an operation's operands and its result, or None), `why` (the scene of
+    the derivation, or None) and `sel`; for `as` with `v` and `text`; or with `v` and `error`, whose
     entries are `code`, `given`, `required`, `fix` and `repairs`, expressions that have a value. It
     never raises.
 
@@ -61,9 +60,9 @@ def answer(state: Any) -> dict[str, Any]:
 def _answer(state: Any) -> dict[str, Any]:
     given = checked(state, FORMS)
     value = value_of(given["e"])
-    if given.get("as"):
-        return {"v": VERSION, "text": _as(given, value)}
     hint, tries, drawn = hints(given["e"], value)
+    if given.get("as"):
+        return {"v": VERSION, "text": _as(given, drawn)}
     scene, reason = _scene(drawn, given["by"] or None, given["bits"])
     return {
         "v": VERSION,
@@ -235,9 +234,13 @@ def _by(value: Any, given: dict[str, Any]) -> str | None:
 def _python(value: Any, given: dict[str, Any]) -> str:
     from cute_py.explore.python_text import python_of
 
-    by = f", by={given['by']!r}" if given["by"] else ""
-    made = f"x = {python_of(given['e'])}\ncute.show(x{by}, bits={given['bits']})\n"
-    return f"import cute_py as cute\n\n{made}"
+    x = "cute.Layout(x)" if hints(given["e"], value_of(given["e"]))[0] else "x"
+    if _scene(value, None, given["bits"])[0] is None:
+        last = f"print({x})"
+    else:
+        by = _by(value, given)
+        last = f"cute.show({x}{f', by={by!r}' if by else ''}, bits={given['bits']})"
+    return f"import cute_py as cute\n\nx = {python_of(given['e'])}\n{last}\n"
 
 
 FORMS: dict[str, tuple[str, Callable[[Any, dict[str, Any]], str]]] = {

@@ -91,7 +91,7 @@ def controls() -> dict[str, Any]:
     """Return the data of the front end, as JSON; the presets have their answers.
 
     >>> sorted(controls())[:4]
-    ['atoms', 'by', 'failed', 'forms']
+    ['atoms', 'by', 'entries', 'failed']
     """
     return {
         "plain": PLAIN,

@@ -1,5 +1,9 @@
 """What the explorer says beyond the value: Python with the same value, hints, and symbols."""
 
+from contextlib import redirect_stdout
+from io import StringIO
+from itertools import cycle
+
 import pytest
 
 import cute_py as cute
@@ -8,6 +12,7 @@ from cute_py.explore.controls import PRESETS, controls
 from cute_py.explore.operands import value_of
 from cute_py.explore.python_text import python_of
 from cute_py.expression import evaluate, functions
+from cute_py.viz.build import BY
 from tests.pure.test_explore import LARGE
 from tests.sampling import each
 
@@ -67,6 +72,23 @@ def test_python_is_written_as_calls():
         "x = cute.zipped_divide(cute.Layout((8, 8), (8, 1)), (4, 2))\n"
         "cute.show(x, by='tile', bits=16)\n"
     )
+
+
+@each(list(zip([*WITH_VALUES, "(4,8)", "8"], cycle(["", *BY]), strict=False)))
+def test_what_is_copied_runs(case):
+    e, by = case
+    text = answer({"v": 1, "e": e, "by": by, "as": "python"})["text"]
+    with redirect_stdout(StringIO()) as printed:
+        exec(text, {})
+    has_picture = "cute.show(" in text
+    assert has_picture == bool(answer({"v": 1, "e": e})["scene"])
+    assert has_picture or printed.getvalue().strip()
+
+
+def test_a_shape_is_copied_as_it_is_drawn():
+    state = {"v": 1, "e": "(4,8)"}
+    assert answer({**state, "as": "svg"}) == answer({"v": 1, "e": "(4,8):(1,4)", "as": "svg"})
+    assert "cute.show(cute.Layout(x)" in answer({**state, "as": "python"})["text"]
 
 
 @each(LARGE)
