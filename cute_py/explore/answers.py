@@ -10,7 +10,7 @@ from cute_py.layout import Mapped, tuples
 from cute_py.layout.algebra.proofs import symbols_of_layout
 from cute_py.layout.coords import LayoutLeft, LayoutRight
 from cute_py.layout.layout import Layout, make_layout
-from cute_py.viz.cells import require_small
+from cute_py.viz.cells import TileTV, require_small
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -234,13 +234,15 @@ def _by(value: Any, given: dict[str, Any]) -> str | None:
 def _python(value: Any, given: dict[str, Any]) -> str:
     from cute_py.explore.python_text import python_of
 
+    made = python_of(given["e"])
     x = "cute.Layout(x)" if hints(given["e"], value_of(given["e"]))[0] else "x"
     if _scene(value, None, given["bits"])[0] is None:
-        last = f"print({x})"
-    else:
-        by = _by(value, given)
-        last = f"cute.show({x}{f', by={by!r}' if by else ''}, bits={given['bits']})"
-    return f"import cute_py as cute\n\nx = {python_of(given['e'])}\n{last}\n"
+        return f"import cute_py as cute\n\nx = {made}\nprint({x})\n"
+    by = _by(value, given)
+    if isinstance(value, TileTV) and by in ("thread", "value"):  # of the picture, in Python
+        made, by = f"{made[:-1]}, {by!r})", None
+    options = f"by={by!r}, bits={given['bits']}" if by else f"bits={given['bits']}"
+    return f"import cute_py as cute\n\nx = {made}\ncute.show({x}, {options})\n"
 
 
 FORMS: dict[str, tuple[str, Callable[[Any, dict[str, Any]], str]]] = {
