@@ -162,7 +162,7 @@ COPY = """() => {
 
 
 def test_a_shared_link_shows_before_there_is_an_answer(widget):
-    e = "composition((6,2):(8,2),(4,3):(3,1))"
+    e = "zipped_divide((12,8):(8,1),(4,2))"  # no preset
     page, _ = widget(link_of({"v": 1, "e": e}))
     made = answer({"v": 1, "e": e})["value"]
     wait_for_value(page, made)
@@ -174,7 +174,7 @@ def test_a_shared_link_shows_before_there_is_an_answer(widget):
     assert state_of(link) == {"v": 1, "e": e}
     other, _ = widget(link, kernel=lambda state: None)
     wait_for_value(other, made)
-    other.locator("canvas").nth(2).wait_for()
+    other.locator("canvas").nth(1).wait_for()
     assert other.get_by_label("expression").input_value() == e
 
 
