@@ -124,7 +124,7 @@ def _block_of(
     """Launch a grid, as one mode if it is flat, and return the place of the block in it."""
     if not config.flat:
         cute.launch(grid=grid, block=config.threads, **how)
-        return cute.block_idx()  # type: ignore[no-any-return]
+        return cute.block_idx()  # type: ignore[return-value]
     x, y, z = grid
     cute.launch(grid=x * y * z, block=config.threads, **how)
     i = cute.block_idx()

@@ -493,7 +493,7 @@ class _Output:
     def _part(self, x: Tensor, at: Any, size: Any, place: Any) -> Tensor:
         """Return a part (64, width) of the block's tile of a matrix."""
         tile = cute.local_tile(_matrix(x, place[2]), self.config.tile[:2], place[:2])
-        return cute.local_tile(cute.domain_offset(at, tile), size, (0, 0))  # type: ignore[no-any-return]
+        return cute.local_tile(cute.domain_offset(at, tile), size, (0, 0))
 
 
 def _to_shared(thr: Any, x: Tensor, target: Tensor) -> None:

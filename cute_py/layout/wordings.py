@@ -289,8 +289,8 @@ WORDINGS = {
         pass these arguments, in this order
         {marked}""",
     "text-operands": """ParseError
-        {name} at position {position} applied to {operands}: {problem}
-        operands of the kinds that it takes
+        {name} at position {position} applied to ({operands})
+        operands of the kinds that {form} takes
         compare the operands with the documentation of {name}
         {marked}""",
     "text-pointer-width": """ParseError
@@ -353,8 +353,8 @@ WORDINGS = {
     "tools-symbols": """LayoutError
         {layout}, whose offsets depend on symbols
         numbers as sizes and strides
-        put numbers in for the symbols: substitute(layout, M=128); or ask prove_equal,
-            prove_bijective or formula""",
+        put numbers in for the symbols: substitute(layout, {{"M": 128}}); or ask
+            prove_equal, prove_bijective or formula""",
     "tools-size": """LayoutError
         {layout}, for which {size} offsets would have to be tabulated
         at most {limit}

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from cute_py.calls.backends import Launch
     from cute_py.dtypes.table import Array, Dtype
+    from cute_py.kernels.configuration import Config
     from cute_py.ops.call import Call
     from cute_py.ops.operator import Operator
     from cute_py.ops.problem import Problem
@@ -54,7 +55,7 @@ class Ready(NamedTuple):
     values: list[tuple[Any, ...]]
 
 
-def tune(operator: Any, *args: Any, **named: Any) -> Any:  # a Config
+def tune(operator: Any, *args: Any, **named: Any) -> Config:
     """Return the fastest configuration of a call, and let later calls of equal facts use it.
 
     Args:
@@ -100,7 +101,7 @@ def tune(operator: Any, *args: Any, **named: Any) -> Any:  # a Config
     if was_measured:
         store(key, best)
         found.known.clear()  # answers by the rule's choices
-    return best
+    return best  # type: ignore[no-any-return]
 
 
 def fastest(

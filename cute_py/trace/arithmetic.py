@@ -386,7 +386,7 @@ def as_int(
     *,
     multiple_of: int = 1,
     uniform: str = "thread",
-) -> Leaf:
+) -> Int:
     """Return the single element of an integer register tensor as a run-time integer, for indices.
 
     The bounds, the divisor and `uniform` are promises, used in proofs; only the emulator checks
@@ -409,4 +409,4 @@ def as_int(
     promise = Promised("as_int", low, high, multiple_of, uniform)
     name = current().integer_name()
     emit(Let, name, "reg", (register(tensor, "as_int"),))
-    return promise.of(name, tensor.dtype)
+    return promise.of(name, tensor.dtype)  # type: ignore[return-value]

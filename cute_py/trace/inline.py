@@ -20,11 +20,31 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType
-    from typing import Any
+    from typing import Any, overload
 
     from cute_py.dtypes.table import DtypeLike
 
 _HERE = "cute.inline_ptx"
+
+
+if TYPE_CHECKING:
+
+    @overload
+    def inline_ptx(
+        text: str,
+        outputs: tuple[DtypeLike, ...],
+        inputs: Tensor | tuple[Tensor, ...] = ...,
+        *,
+        emulate: Callable[..., Any],
+    ) -> tuple[Tensor, ...]: ...
+    @overload
+    def inline_ptx(
+        text: str,
+        outputs: DtypeLike,
+        inputs: Tensor | tuple[Tensor, ...] = ...,
+        *,
+        emulate: Callable[..., Any],
+    ) -> Tensor: ...
 
 
 def inline_ptx(

@@ -186,7 +186,7 @@ cli-layout: the value of an option is not a layout
     - main("mma", "SM80_16x8x16_F32F16F16F32_TN", "--perm", "Sw<2,0,3>")
     + main("mma", "SM80_16x8x16_F32F16F16F32_TN", "--perm", "(32,16,16)")
 cli-format: the name of a file does not say in which format a picture is written
-    - main("show", "(4,8):(8,1)", "-o", "layout.png")
+    - main("show", "(4,8):(8,1)", "-o", "layout.gif")
 cli-memory: memory runs out in the middle
     * gemm what="a product"
 cli-matrix: a file holds no numbers, or an operand that is no matrix
@@ -198,6 +198,8 @@ cli-npy: a file is missing, or is no array that can be read without unpickling
     - main("gemm", "no.npy", "file.npy")
 cli-shtab: the completion of a shell is asked for where shtab is missing or too old for it
     * completion found="no package shtab", shell="bash"
+cli-picture: a picture is to be a file of a format for which cairosvg is missing
+    * -o form="png", reason="No module named 'cairosvg'"
 cli-package: a package that a command needs is missing or broken
     * cute-py reason="No module named 'numpy'"
 cli-stream: the input cannot be read or the output cannot be written

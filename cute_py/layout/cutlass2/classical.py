@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
+    from cute_py.layout.types import AnyInt, AnyLayout, IntTuple, Kind, Leaf, Nest
 
 _MATRIX = ("rows", "columns")
 
@@ -285,7 +285,7 @@ def tensor_bhmk(B: Leaf, H: Leaf, M: Leaf, K: Leaf) -> Layout:
 # -- any layout
 
 
-def permuted(layout: AnyLayout, order: IntTuple) -> Alike:
+def permuted(layout: Kind | Nest, order: IntTuple) -> Kind:
     """Return the layout with mode order[i] as its mode i, as numpy.transpose does to an array.
 
     A store through it permutes the data: CUTLASS's permute layouts do this to a matrix whose modes
@@ -305,7 +305,7 @@ def permuted(layout: AnyLayout, order: IntTuple) -> Alike:
     return select(layout, modes)
 
 
-def capacity(layout: AnyLayout) -> Leaf:
+def capacity(layout: AnyLayout) -> AnyInt:
     """Return how many elements CUTLASS allots: extent times stride of the mode of largest stride.
 
     It counts the padding after the last line, which `cosize` leaves out. The two agree for packed

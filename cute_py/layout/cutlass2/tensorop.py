@@ -190,7 +190,7 @@ def _named(like: F, form: Form, transposed: bool = False) -> Callable[[Callable[
 
         done: Any = wraps(row)(tile)
         done.__signature__, done.__annotations__ = call, like.__annotations__
-        return done  # type: ignore[no-any-return]
+        return done
 
     return make
 
