@@ -145,6 +145,9 @@ class _Operator(Protocol):
     explain: Callable[..., Text]"""
 
 
+SEVERAL = "epilogue: Callable[..., dict[str, Any]]"
+
+
 def _operators():
     """Yield the operators: what NumPy reads gives an array of NumPy, and any other array one of its
     library; then what they do, which editors show.
@@ -156,8 +159,17 @@ def _operators():
         name = function.__name__
         first, *others = inspect.signature(function).parameters.values()
         yield f"class _{name}(_Operator, Protocol):"
-        for kind, made in (("NDArray[Any] | Sequence[Any]", "NDArray[Any]"), ("_Array",) * 2):
+        ways = [
+            ("NDArray[Any] | Sequence[Any]", "NDArray[Any]", False),
+            ("_Array", "_Array", False),
+        ]
+        if any(p.name == "epilogue" for p in others):  # one that gives several results
+            several = [(kind, f"dict[str, {made}]", True) for kind, made, _ in ways]
+            ways = [way for pair in zip(several, ways, strict=True) for way in pair]
+        for kind, made, has_several in ways:
             taken = ["self", f"{first.name}: {kind}", *map(_parameter, others)]
+            if has_several:
+                taken = [SEVERAL if x.startswith("epilogue:") else x for x in taken]
             if keyword := [k for k, p in enumerate(others) if p.kind is p.KEYWORD_ONLY]:
                 taken.insert(2 + keyword[0], "*")
             yield "    @overload"
