@@ -138,6 +138,7 @@ from typing import Any, Protocol, TypeVar, overload
 from numpy.typing import NDArray
 from cute_py.ops.operator import Operator
 from cute_py.records import Text
+from cute_py.tensor.tensor import Tensor
 _Array = TypeVar("_Array")
 def operators() -> dict[str, Operator]: ...
 class _Operator(Protocol):
@@ -145,7 +146,9 @@ class _Operator(Protocol):
     explain: Callable[..., Text]"""
 
 
-SEVERAL = "epilogue: Callable[..., dict[str, Any]]"
+NUMPY = "NDArray[Any] | Sequence[Any]"
+ONE_RESULT = "epilogue: Callable[..., Tensor] | Formula | None = ..."
+SEVERAL = "epilogue: Callable[..., Any]"
 
 
 def _operators():
@@ -159,17 +162,16 @@ def _operators():
         name = function.__name__
         first, *others = inspect.signature(function).parameters.values()
         yield f"class _{name}(_Operator, Protocol):"
-        ways = [
-            ("NDArray[Any] | Sequence[Any]", "NDArray[Any]", False),
-            ("_Array", "_Array", False),
-        ]
-        if any(p.name == "epilogue" for p in others):  # one that gives several results
-            several = [(kind, f"dict[str, {made}]", True) for kind, made, _ in ways]
-            ways = [way for pair in zip(several, ways, strict=True) for way in pair]
-        for kind, made, has_several in ways:
+        ways = [(NUMPY, "NDArray[Any]", ""), ("_Array", "_Array", "")]
+        if any(p.name == "epilogue" for p in others):  # a function, which may give several results
+            ways = [
+                (kind, each, epilogue)
+                for kind, made, _any in ways
+                for each, epilogue in ((made, ONE_RESULT), (f"dict[str, {made}]", SEVERAL))
+            ]
+        for kind, made, epilogue in ways:
             taken = ["self", f"{first.name}: {kind}", *map(_parameter, others)]
-            if has_several:
-                taken = [SEVERAL if x.startswith("epilogue:") else x for x in taken]
+            taken = [epilogue if x.startswith("epilogue:") else x for x in taken]
             if keyword := [k for k, p in enumerate(others) if p.kind is p.KEYWORD_ONLY]:
                 taken.insert(2 + keyword[0], "*")
             yield "    @overload"
