@@ -168,7 +168,7 @@ OPERATORS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {}
 
 
 # (function, arguments of other names, the operator's own) -> the result, as a graph has it
-IN_GRAPHS: dict[str, Callable[[Any, dict[str, Any], dict[str, Any]], Any]] = {}
+IN_GRAPHS: dict[str, Callable[[Any, dict[str, Any], tuple[Any, ...]], Any]] = {}
 DECLARE: list[Callable[[Any], None]] = []  # registers an operator that is made later
 
 

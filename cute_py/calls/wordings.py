@@ -112,7 +112,7 @@ WORDINGS = {
         an array whose memory can be shared
         copy it: numpy.array(x)""",
     "argument-dlpack": """LeafTypeError
-        an array on the GPU ({type}) that supports DLPack alone
+        an array on the GPU ({type}) that supports only DLPack
         torch or CuPy, to import it
         pip install torch or cupy, or pass an array with __cuda_array_interface__""",
     "argument-promise": """LayoutError

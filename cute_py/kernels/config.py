@@ -104,7 +104,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class GemmConfig(Config):
-    """How a product is computed. `GemmConfig(...)` is a `MultistageConfig`, the one of all GPUs.
+    """How a product is computed. `GemmConfig(...)` is a `MultistageConfig`, the one for all GPUs.
     Raises LayoutError where the parts do not fit each other.
 
     Attributes:

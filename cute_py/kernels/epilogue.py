@@ -14,7 +14,7 @@ from typing import Any
 
 import cute_py as cute
 from cute_py import _
-from cute_py.kernels.activations import ACTIVATIONS, SPECIAL
+from cute_py.kernels.activations import ACTIVATIONS, SPECIAL, activated
 from cute_py.plan.formula import Formula, Later
 from cute_py.trace.formulas import formula, replayed
 
@@ -56,8 +56,13 @@ class Epilogue:
         return self.formula == _combined(_sum_of(self.compute))
 
     @property
+    def matrices(self) -> int:
+        """How many arrays are read that have an element for each of D."""
+        return self.arrays.count("matrix")
+
+    @property
     def has_source(self) -> bool:
-        """Whether a matrix is read that has an element for each of D."""
+        """Whether there is one."""
         return "matrix" in self.arrays
 
     @property
@@ -140,8 +145,7 @@ def _combined(x: LinearCombination) -> Formula:
         found = sums * alpha if x.alpha else sums
         found = found if C is None else found + C * beta
         found = found if bias is None else found + bias
-        name = x.activation
-        return found if name is None else ACTIVATIONS[name].function(found)
+        return activated(found, x.activation)
 
     arrays = ("C",) * x.source + ("bias",) * x.bias
     return formula(combined, x.compute, ("sums", *arrays, "alpha", "beta"))

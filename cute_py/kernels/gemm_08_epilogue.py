@@ -11,7 +11,7 @@ import numpy as np
 
 import cute_py as cute
 from cute_py import _
-from cute_py.kernels.activations import ACTIVATIONS
+from cute_py.kernels.activations import activated
 from cute_py.kernels.config import MultistageConfig, choose
 
 
@@ -72,9 +72,7 @@ def gemm_epilogue(
         added = cute.make_rmem_tensor(tDsC.shape, bias.dtype)
         cute.copy(tDgb, added)
         result += added.to(wide)
-    if activation is not None:
-        result = ACTIVATIONS[activation].function(result)
-    cute.copy(result.to(D.dtype, "to_nearest"), tDgD)
+    cute.copy(activated(result, activation).to(D.dtype, "to_nearest"), tDgD)
 
 
 def check() -> None:

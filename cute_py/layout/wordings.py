@@ -18,7 +18,7 @@ WORDINGS = {
         shape and stride of the same profile
         nest the stride like the shape, or leave the stride out for a compact layout""",
     "too-deep": """LayoutError
-        a nest deeper than {limit} levels
+        tuples nested deeper than {limit} levels
         at most {limit} levels
         flatten the tuple, or group fewer modes""",
     "not-a-layout": """LeafTypeError
@@ -83,8 +83,8 @@ WORDINGS = {
         write n for n:1, or build a Layout""",
     "composition-departs": """LayoutError
         a={a} and b={b}: at coordinate number {index}, {place} reaches index {visited} of a, which
-            is {got}, but the layout that fits all coordinates before gives {fitted}
-        a(b(c)) that some layout refining b's shape computes
+            is {got}, but the layout that fits all earlier coordinates gives {fitted}
+        a layout, with a shape that refines b's, that gives a(b(c)) for every c
         {repairs}""",
     "composition-too-large": """LayoutError
         a={a} and b={b}, whose carries may cancel or whose strides differ in sign
@@ -268,7 +268,7 @@ WORDINGS = {
         close the bracket, or remove it
         {marked}""",
     "text-too-deep": """ParseError
-        a nest deeper than {limit} levels at position {position}
+        tuples nested deeper than {limit} levels at position {position}
         at most {limit} levels
         flatten the tuple, or group fewer modes
         {marked}""",

@@ -43,7 +43,7 @@ class _softmax(_Operator, Protocol):
     @overload
     def __call__(self, x: _Array, dim: int = ..., *, out: Any = ..., backend: str = ..., config: BlockConfig | str | None = ..., checks: bool | str = ...) -> _Array: ...
 softmax: _softmax
-"""Return exp(x - m) / sum(exp(x - m)) along one mode, where m is the greatest of it."""
+"""Return exp(x - m) / sum(exp(x - m)) along one mode, where m is its maximum."""
 class _transpose(_Operator, Protocol):
     @overload
     def __call__(self, a: NDArray[Any] | Sequence[Any], *, out: Any = ..., backend: str = ..., config: BlockConfig | str | None = ..., checks: bool | str = ...) -> NDArray[Any]: ...

@@ -12,7 +12,7 @@ from hashlib import sha256
 from inspect import Parameter, Signature, signature
 from math import prod
 from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -24,8 +24,9 @@ from cute_py.kernels.config import GemmConfig
 from cute_py.kernels.epilogue import EpilogueFunction, kernel_with
 from cute_py.ops.call import apart
 from cute_py.ops.operands import broadcast
-from cute_py.ops.operator import Operator
+from cute_py.ops.operator import Operator, Variants
 from cute_py.ops.product import GEMM, Product, are_whole, compute_type
+from cute_py.ops.reductions import reduce
 from cute_py.plan.formula import CONVERT, Formula
 from cute_py.plan.functions import FUNCTIONS
 from cute_py.records import Text
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
 
 OPTIONAL = ("c", "alpha", "beta", "bias", "activation")  # those of gemm that a function may have
 TAKEN = (*[x for x in GEMM.parameters if x not in OPTIONAL], "epilogue", "D")
+OWN = tuple(GEMM.parameters)  # a, b, those of `OPTIONAL`, and others
+BACKEND, MODES = OWN.index("backend"), {0: -2, 1: -1, None: (-2, -1)}
+FIRST, LAST = OWN.index("c"), OWN.index("activation") + 1  # where those are
 INSIDE = ("A", "B", "blocks", "band")  # parameters of kernels
 CODE = FunctionType, BuiltinFunctionType, ModuleType, type
 KINDS = (f32, f64, s32)  # in which an epilogue may compute
@@ -53,8 +57,10 @@ class FusedProduct(Product):
             none of that type.
         reads, numbers: the names of what it reads: arrays, and numbers.
         more: the names of its results after D.
+        combined: those of which all elements are combined next; they have the type of the steps.
     """
 
+    combined: ClassVar[tuple[str, ...]]
     formulas: ClassVar[dict[Dtype, Formula | CuteError]]
     reads: ClassVar[tuple[str, ...]]
     numbers: ClassVar[tuple[str, ...]]
@@ -73,6 +79,8 @@ class FusedProduct(Product):
             given = getattr(request, name)
             self.results[name] = shape, kind if given is None else self._type_of(name, given)
         self.compute = self._computed_in([own for _x, own, _spread in found.values()])
+        for name in self.combined:
+            self.results[name] = shape, self.compute
         self.spreads = tuple([spread for _x, _own, spread in found.values()])
         self.terms = {name: self._known(x, own) for name, (x, own, _spread) in found.items()}
         for name in self.results:
@@ -225,17 +233,20 @@ class Function:
         first: the name of its first parameter, the sums.
         names: those of its other parameters; `needed` of those without default.
         more: the names of its results after D.
-        formulas: by the type in which it computes.
+        combined: those that are combined over elements: name, function, modes.
         unchanged: tells whether all that it depends on is as it was.
         depends_on_code: whether that is functions, classes and modules alone.
         forms: its operators by what they are given, and which of it are numbers.
+        plans: how known calls are made, by the names and types of what they are given.
     """
 
     def __init__(self, function: Any) -> None:
         """Read the parameters, and trace the function in f32."""
         self.function: Any = function
         self.forms: dict[Any, Operator] = {}
+        self.plans: dict[Any, Plan] = {}
         self.unchanged: Callable[[], bool] = lambda: True
+        self.combined: tuple[tuple[str, str, Any], ...] = ()
         if isinstance(function, Formula):
             self.first, *names = function.inputs
             self.names = self.needed = tuple(names)
@@ -256,14 +267,21 @@ class Function:
         for name in self.names:
             if name in TAKEN:
                 raise _refused("epilogue-name", function, name=name, why="gemm has it itself")
-        results = self.traced(f32, self.needed).outputs
-        if results and "D" not in results:
+        first = formula(function, f32, (self.first, *self.needed))
+        results = first.outputs
+        self.combined = tuple([(name, fn, MODES[mode]) for name, fn, mode in first.reductions])
+        if any(x[0] == "D" for x in self.combined) or (results and "D" not in results):
             raise _refused("epilogue-results", function, names=", ".join(results))
         self.more = tuple([x for x in results if x != "D"])
         for name in self.more:
             if name in TAKEN or name in self.names:
                 why = "gemm or the function has a parameter of that name"
                 raise _refused("epilogue-name", function, name=name, why=why)
+
+    @property
+    def names_combined(self) -> tuple[str, ...]:
+        """The names of results that are combined over elements."""
+        return tuple([x[0] for x in self.combined])
 
     def traced(self, kind: Dtype, reads: tuple[str, ...]) -> Formula:
         """Return the function in a type, with D as its first result."""
@@ -273,7 +291,7 @@ class Function:
         if not found.outputs:
             return found
         by_name = dict(zip(found.outputs, found.results, strict=True))
-        names = ("D", *self.more) if "D" in by_name and hasattr(self, "more") else found.outputs
+        names = ("D", *self.more)
         results = tuple([by_name[x] for x in names])
         return Formula(found.inputs, found.dtype, found.steps, results, names)
 
@@ -289,7 +307,7 @@ class Function:
                 if kind is f32:
                     raise
                 formulas[kind] = error
-        return _operator(formulas, arrays, numbers, self.more)
+        return _operator(formulas, arrays, numbers, self.more, self.names_combined)
 
 
 def _refused(code: str, function: Any, **facts: Any) -> CuteError:
@@ -302,16 +320,18 @@ def _operator(
     arrays: tuple[str, ...],
     numbers: tuple[str, ...],
     more: tuple[str, ...],
+    combined: tuple[str, ...],
 ) -> Operator:
     """Return the operator of an epilogue; equal ones have the same."""
     texts = [str(x) for x in formulas.values() if isinstance(x, Formula)]
-    key = "\n".join([*texts, repr((arrays, numbers, more))])
+    key = "\n".join([*texts, repr((arrays, numbers, more, combined))])
     if key in _operators:
         return _operators[key]
     if len(_operators) >= MOST:
         _operators.clear()
     short = f"gemm_{sha256(key.encode()).hexdigest()[:12]}"
     facts = {"formulas": formulas, "reads": arrays, "numbers": numbers, "more": more}
+    facts["combined"] = combined
     problem: Any = type("FusedProduct", (FusedProduct,), {**facts, "__module__": __name__})
     made = FunctionType(_template.__code__, globals(), short)
     made.__doc__ = _template.__doc__
@@ -335,11 +355,12 @@ def _signature(
     arrays: tuple[str, ...], numbers: tuple[str, ...], more: tuple[str, ...]
 ) -> Signature:
     """Return the signature of the operator of an epilogue."""
-    either, by_name = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
+    either = Parameter.POSITIONAL_OR_KEYWORD
     own = [Parameter(x, either, annotation="Any") for x in arrays]
     own += [Parameter(x, either, annotation="float") for x in numbers]
     a, b, *rest = [x for name, x in GEMM.parameters.items() if name not in OPTIONAL]
-    outputs = [Parameter(x, by_name, default=None, annotation="Any") for x in more]
+    rest = [x.replace(kind=either) for x in rest]
+    outputs = [Parameter(x, either, default=None, annotation="Any") for x in more]
     return Signature([a, b, *own, *rest, *outputs])
 
 
@@ -364,7 +385,86 @@ def bound(function: Any, terms: dict[str, Any], named: dict[str, Any]) -> tuple[
 
     """
     form, given, rest = arguments_of(parameters_of(function), terms, named)
-    return operator_for(function, form), {**rest, **given}
+    combined = _known(function).names_combined  # whose outputs are not the product's
+    return operator_for(function, form), rest | {
+        x: y for x, y in given.items() if x not in combined
+    }
+
+
+class Plan(NamedTuple):
+    """How a call is made.
+
+    Attributes:
+        public: the function of the operator.
+        names: what it takes after a and b.
+        more: its outputs after D.
+        own: which of `OPTIONAL` it takes, each with its place in a call.
+        usual: numbers of `OPTIONAL` that it does not take, which have their defaults: (place in a
+            call, default).
+        combined: as `Function` has it.
+    """
+
+    public: Callable[..., Any]
+    names: tuple[str, ...]
+    more: tuple[str, ...]
+    own: tuple[tuple[str, int], ...]
+    usual: tuple[tuple[int, float], ...]
+    combined: tuple[tuple[str, str, Any], ...]
+
+
+def call(function: Any, terms: dict[str, Any], given: tuple[Any, ...]) -> Any:
+    """Return the result of `gemm` with an epilogue: D, or all results by name.
+
+    Args:
+        function: the epilogue.
+        terms: the arguments that `gemm` does not have itself.
+        given: those that it has, in the order of `OWN`.
+
+    """
+    known = _known(function)
+    key = (*terms, *map(type, terms.values()), *map(type, given[FIRST:LAST]))
+    plan = known.plans.get(key)
+    if plan is None:
+        plan = known.plans[key] = _planned(function, known, terms, given)
+    public, names, more, own, usual, combined = plan
+    for i, number in usual:
+        if given[i] != number:
+            raise _refused("epilogue-name", function, name=OWN[i], why="the function has none")
+    held = terms
+    if own:
+        held = terms.copy()
+        for x, i in own:
+            held[x] = given[i]
+    values = [held[x] for x in names]
+    if not more:
+        return public(*given[:FIRST], *values, *given[LAST:])
+    hidden = [x[0] for x in combined]
+    outputs = [None if x in hidden else held.get(x) for x in more]
+    result = public(*given[:FIRST], *values, *given[LAST:], *outputs)
+    found = dict(zip(("D", *more), result, strict=True))
+    return with_combined(found, combined, held, given[BACKEND]) if combined else found
+
+
+def with_combined(
+    found: dict[str, Any], combined: Any, outputs: dict[str, Any], backend: str
+) -> dict[str, Any]:
+    """Return results by name, some with their elements combined, in the arrays that are given."""
+    for name, fn, modes in combined:
+        out = outputs.get(name)
+        kind = None if out is None else dtype_of(out)
+        found[name] = reduce(found[name], fn, modes, out_dtype=kind, out=out, backend=backend)
+    return found
+
+
+def _planned(function: Any, known: Function, terms: dict[str, Any], given: tuple[Any, ...]) -> Plan:
+    """Return how calls like this one are made."""
+    named = dict(zip(OWN, given, strict=True))
+    ours, arguments = bound(function, terms, named)
+    problem: Any = ours.problem
+    own = tuple([(x, OWN.index(x)) for x in OPTIONAL if x in arguments])
+    usual = [(OWN.index(x), y) for x, y in USUAL.items() if x not in arguments]
+    names = (*problem.reads, *problem.numbers)
+    return Plan(ours.public, names, problem.more, own, tuple(usual), known.combined)
 
 
 def arguments_of(
@@ -404,7 +504,13 @@ def depends_on_code(function: Any) -> bool:
     return _known(function).depends_on_code
 
 
+def combined_of(function: Any) -> tuple[tuple[str, str, Any], ...]:
+    """Return the results of an epilogue that are combined over elements: name, function, modes."""
+    return _known(function).combined
+
+
 # `torch.compile` calls these where it traces
+combined_of._dynamo_marked_constant = True  # type: ignore[attr-defined]
 parameters_of._dynamo_marked_constant = True  # type: ignore[attr-defined]
 depends_on_code._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
@@ -438,3 +544,7 @@ def _known(function: Any) -> Function:
             _functions.clear()
         known = _functions[key] = Function(function)
     return known
+
+
+# the next calls come here at once
+GEMM.variants = Variants("epilogue", "terms", bound, call)

@@ -203,6 +203,7 @@ class ProductFacts:
         more, terms = 0.0, self.epilogue
         if terms.has_source:
             more += BY_TMA if config.prefetch else LOADED
+        more += LOADED * (terms.matrices - terms.has_source + len(terms.formula.results) - 1)
         if not terms.is_plain and not terms.is_sum:
             more += LIGHT if terms.is_light else HEAVY
         way = DIRECT if not config.store else PARTS[0] if config.store < config.tile[1] else 1
@@ -211,16 +212,18 @@ class ProductFacts:
     @property
     def memory(self) -> float:
         """How long memory takes to read A, B and C, and to write D (microseconds)."""
-        (M, N, K), of_d = self.shape, self.result.bits * (2 if self.epilogue.has_source else 1)
+        (M, N, K), terms = self.shape, self.epilogue
+        of_d = self.result.bits * (terms.matrices + len(terms.formula.results))
         return self.batch * ((M + N) * K * self.kinds[0].bits + M * N * of_d) / 8 / MEMORY
 
     @property
     def weight(self) -> int:
         """How heavy the epilogue is, as `Row.most` counts."""
         more = self.epilogue
+        is_wide = more.has_source or len(more.formula.results) > 1
         if not more.is_light:
-            return 4 if more.has_source else 2
-        return 3 if more.has_source else int(not more.is_plain)
+            return 4 if is_wide else 2
+        return 3 if is_wide else int(not more.is_plain)
 
 
 class Estimate(NamedTuple):

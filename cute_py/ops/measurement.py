@@ -69,7 +69,7 @@ def tune(operator: Any, *args: Any, **named: Any) -> Config:
     processes (docs/kernels.md, Cache). `explain()` of the result lists what was measured. Where
     there is one configuration nothing is: the result is the rule's choice.
 
-    Raises CuteError for arguments that `operator` refuses, and for arrays of the host.
+    Raises CuteError for arguments that `operator` does not take, and for arrays of the host.
 
     >>> import cute_py as cute
     >>> import numpy as np

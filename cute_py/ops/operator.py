@@ -115,11 +115,13 @@ class Variants(NamedTuple):
         more: the one that has the arguments of others names.
         find: (the function, the arguments by other names, those of this operator's names) -> that
             operator and its arguments.
+        call: (the function, the arguments by other names, the others in order) -> the result.
     """
 
     name: str
     more: str
     find: Callable[[Any, dict[str, Any], dict[str, Any]], tuple[Operator, dict[str, Any]]]
+    call: Callable[[Any, dict[str, Any], tuple[Any, ...]], Any]
 
 
 class Operator:
@@ -175,12 +177,12 @@ class Operator:
         whole, varied = signature(function), self.variants
         bare = [x.replace(annotation=Parameter.empty) for x in whole.parameters.values()]
         parameters = whole.replace(parameters=bare, return_annotation=Parameter.empty)
-        named = ", ".join([f"{x!r}: {x}" for x in self.parameters])
+        own = ", ".join(self.parameters)
         apart = (
             varied
             and f"""
         if {varied.name} is not None or {varied.more}:
-            return varied({varied.name}, {varied.more}, {{{named}}})"""
+            return varied({varied.name}, {varied.more}, ({own}))"""
         )
         text = f"""
 def make(known, request, answered, traced, is_traced, CuteError, shorten, varied):
@@ -213,27 +215,24 @@ def make(known, request, answered, traced, is_traced, CuteError, shorten, varied
 
     # -- variants
 
-    def varied(self, function: Any, more: dict[str, Any], named: dict[str, Any]) -> Any:
-        """Return the result of a request with a function of the user; several results by name."""
-        assert self.variants is not None
+    def varied(self, function: Any, more: dict[str, Any], given: tuple[Any, ...]) -> Any:
+        """Return the result of a request with a function of the user; several results by name.
+        `given`: the operator's own arguments, in the order of its parameters.
+        """
         if is_traced():
             load_operators()
-            return IN_GRAPHS[self.short](function, more, named)
-        return self.varied_apart(function, more, named)
+            return IN_GRAPHS[self.short](function, more, given)
+        return self.varied_apart(function, more, given)
 
     @graph_break
-    def varied_apart(self, function: Any, more: dict[str, Any], named: dict[str, Any]) -> Any:
+    def varied_apart(self, function: Any, more: dict[str, Any], given: tuple[Any, ...]) -> Any:
         """Return the same, between two graphs."""
         assert self.variants is not None
         try:
-            found, arguments = self.variants.find(function, more, named)
+            return self.variants.call(function, more, given)
         except CuteError as error:
             shorten(error)
             raise
-        result = found.public(**arguments)
-        if len(found.outputs) == 1:
-            return result
-        return dict(zip(("D", *found.outputs[1:]), result, strict=True))
 
     def requested(self, *args: Any, **named: Any) -> tuple[Operator, Any]:
         """Return the operator of a call with these arguments, this one or a variant, and the

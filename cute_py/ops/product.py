@@ -362,13 +362,19 @@ def _by_epilogue(
     return bound(function, terms, named)
 
 
+def _with_epilogue(function: Any, terms: dict[str, Any], given: tuple[Any, ...]) -> Any:
+    from cute_py.ops.epilogues import call
+
+    return call(function, terms, given)
+
+
 @operator(
     Product,
     arrays=("a", "b", "c", "bias", "out"),
     numbers={"alpha": 1, "beta": 0},
     choices={"activation": lambda: (None, *ACTIVATIONS)},
     configs=GemmConfig,
-    variants=Variants("epilogue", "terms", _by_epilogue),
+    variants=Variants("epilogue", "terms", _by_epilogue, _with_epilogue),
     words=Words(
         "product",
         "multiply in parts along M or N",
@@ -405,14 +411,14 @@ def gemm(
         alpha: factor of the product: a number, or an array of no modes that has no gradient.
         beta: factor of c, alike.
         bias: (N), added to each row.
-        activation: None or a name: "relu", "gelu" (with erf) ...; a refusal lists all.
+        activation: None or a name: "relu", "gelu" (with erf) ...; the error lists all.
         out_dtype: of the result; None: that of the operands (f32 for tf32, s32 for integers).
-        backend: "gpu" or "emulator", which refuse arrays elsewhere; "auto" takes what fits them.
+        backend: "gpu" or "emulator", with arrays that are there; "auto" takes what fits them.
         config: what `choose_config` returns, or changes to that as text, "tile=64x64x32,stages=2".
         dtype: of the operands, which are converted to it first.
         out: where the result goes; None: a new array. It may be an operand. On a GPU the kernel
             writes to it directly if its rows are contiguous, as aligned as those of a new one, and
-            share no memory with the operands. After a refusal `out` is unchanged.
+            share no memory with the operands. After an error `out` is unchanged.
         checks: those of the emulator, as in `cute.emulate`: True, False or names ("shared,global").
         fast_accum: of e4m3 and e5m2 on compute capability 9.0, whose tensor cores sum with about 14
             bits: True keeps all sums there, False adds them to sums of f32 every 128 of K.

@@ -23,7 +23,7 @@ WORDINGS = {
         count modes from 0, or from the end: -1 is the last""",
     "ops-nothing": """LayoutError
         {value!r} of no elements, along a mode of extent 0
-        a reduction that has a result for nothing (add, mul, and, or, xor), or elements
+        a reduction that has a result for no elements (add, mul, and, or, xor), or elements
         leave empty arrays out, or join them with an array of one element""",
     "ops-family": """LayoutError
         {config} for these arrays
@@ -40,7 +40,7 @@ WORDINGS = {
     "ops-dtype": """DtypeError
         operands of {a} and {b}
         {known}, the same for both (s8 and u8, e4m3 and e5m2 mix)
-        convert them first, or pass dtype='bf16', say""",
+        convert them first, or pass dtype='bf16', for example""",
     "ops-out-dtype": """DtypeError
         {name} of {dtype}
         {known}
@@ -76,11 +76,11 @@ WORDINGS = {
     "ops-read-only": """LayoutError
         an array as out that is read-only
         an array that can be written
-        pass a copy of it, or no out""",
+        pass a copy of it, or omit out""",
     "ops-overlap": """LayoutError
         out of shape {shape} and strides {strides} bytes, whose elements share memory
-        an array whose elements are apart
-        pass a copy of it, or no out""",
+        an array whose elements do not share memory
+        pass a copy of it, or omit out""",
     "ops-memory": """CuteError
         a {result} that needs about {needed} ({arrays} of arrays, {state} to emulate)
         at most the {available} that are free

@@ -62,9 +62,10 @@ class Formula(Value):
         steps: what is computed, in an order in which that is possible.
         result: the value, or number, that it returns; or a tuple of several.
         outputs: the names of several.
+        reductions: (name, function, mode) of results that are combined over all elements.
     """
 
-    __slots__ = ("_facts", "dtype", "inputs", "outputs", "result", "steps")
+    __slots__ = ("_facts", "dtype", "inputs", "outputs", "reductions", "result", "steps")
     __match_args__ = ("inputs", "dtype", "steps", "result")
 
     inputs: tuple[str, ...]
@@ -72,6 +73,7 @@ class Formula(Value):
     steps: tuple[Step, ...]
     result: Any
     outputs: tuple[str, ...]
+    reductions: tuple[tuple[str, str, int | None], ...]
     _facts: str
 
     def __init__(
@@ -81,9 +83,10 @@ class Formula(Value):
         steps: tuple[Step, ...],
         result: Any,
         outputs: tuple[str, ...] = (),
+        reductions: tuple[tuple[str, str, int | None], ...] = (),
     ) -> None:
         self.inputs, self.dtype, self.steps, self.result = inputs, dtype, steps, result
-        self.outputs = outputs
+        self.outputs, self.reductions = outputs, reductions
         self._facts = self._shown(tuple([f"x{i}" for i in range(len(inputs))]))
 
     def _key(self) -> tuple[Any, ...]:
@@ -243,7 +246,7 @@ class Builder:
         n = place.n - len(self._inputs) if place.__class__ is Place else -1
         return self._steps[n] if n >= 0 else None
 
-    def formula(self, result: Any, outputs: tuple[str, ...] = ()) -> Formula:
+    def formula(self, result: Any) -> Formula:
         """Return the formula, without the steps that the result, or several, do not need."""
         first, steps = len(self._inputs), self._steps
         several = result if result.__class__ is tuple else (result,)
@@ -261,7 +264,7 @@ class Builder:
         short = tuple([steps[i]._replace(sources=tuple(map(at, steps[i].sources))) for i in kept])
         moved_to = tuple(map(at, several))
         found = moved_to if result.__class__ is tuple else moved_to[0]
-        return Formula(self._inputs, self.dtype, short, found, outputs)
+        return Formula(self._inputs, self.dtype, short, found)
 
     def __getattr__(self, fn: str) -> Callable[..., Any]:
         if fn not in FUNCTIONS:

@@ -52,7 +52,7 @@ class Tensor(Operators, Record, AbstractTensor):
         layout: a Layout or ComposedLayout, or a shape (compact, leftmost mode fastest).
 
     Law: tensor[c] is the element at offset layout(c), and tensor[c with `_`][x] == tensor[c with x
-    for `_`]. len(tensor) is refused: `cute.rank` counts modes, `cute.size` elements. Raises
+    for `_`]. len(tensor) is an error: `cute.rank` counts modes, `cute.size` elements. Raises
     CoordinateError, naming the first coordinate, if the layout is out of the bounds of the memory.
 
     >>> import numpy as np

@@ -17,7 +17,7 @@ from cute_py.dtypes.table import b1
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import CuteError, refusal, refusal_here
 from cute_py.plan.conditions import Reg
-from cute_py.plan.formula import CONVERT, Builder, Place
+from cute_py.plan.formula import CONVERT, Builder, Formula, Place
 from cute_py.plan.functions import FUNCTIONS
 from cute_py.plan.ops import Convert, Fill, Map
 from cute_py.trace.arithmetic import apply, assign, convert_registers, is_register, new_registers
@@ -28,10 +28,9 @@ from cute_py.trace.state import Trace, apart
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, NoReturn
 
     from cute_py.dtypes.table import Dtype, DtypeLike
-    from cute_py.plan.formula import Formula
     from cute_py.plan.ops import Op
     from cute_py.tensor.tensor import Tensor
 
@@ -80,7 +79,7 @@ def _traced(function: Callable[..., Any], kind: Dtype, inputs: tuple[str, ...]) 
         given = [new_registers(kind, 1, name) for name in names]
         for n, x in enumerate(given):
             read.values[register(x, "formula").storage, 0] = Place(n)
-        state.frame = sys._getframe()
+        state.frame, state.of_all = sys._getframe(), OfAll
         try:
             few = 1 if inputs else len(given)
             more = dict(zip(names[few:], given[few:], strict=True))
@@ -96,8 +95,36 @@ def _traced(function: Callable[..., Any], kind: Dtype, inputs: tuple[str, ...]) 
             read.op(op)
         if not isinstance(result, dict):
             return read.made.formula(read.result(result))
-        found = tuple([read.result(x) for x in result.values()])
-    return read.made.formula(found, tuple(result))
+        several = {k: x.tensor if isinstance(x, OfAll) else x for k, x in result.items()}
+        places = tuple([read.result(x) for x in several.values()])
+    combined = [(k, x.fn, x.mode) for k, x in result.items() if isinstance(x, OfAll)]
+    found = read.made.formula(places)
+    return Formula(
+        found.inputs, found.dtype, found.steps, found.result, tuple(result), tuple(combined)
+    )
+
+
+class OfAll:
+    """A result that is combined over elements, as `cute.reduce` gives it in a formula; nothing is
+    computed from it.
+    """
+
+    __slots__ = ("fn", "mode", "tensor")
+
+    def __init__(self, fn: str, tensor: Tensor, mode: int | None) -> None:
+        if mode not in (None, 0, 1) or isinstance(mode, bool):
+            facts: dict[str, Any] = {"value": mode, "choices": "0 for rows, 1 for columns, None"}
+            raise refusal("kernel-choice", operation="cute.reduce", **facts)
+        self.fn, self.tensor, self.mode = fn, tensor, mode
+
+    def __repr__(self) -> str:
+        return f"cute.reduce({self.fn!r}, ...), which is known when all elements are stored"
+
+    def _refuse(self, *_others: object) -> NoReturn:
+        raise refusal("formula-combined", operation="cute.reduce", fn=self.fn)
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _refuse
+    __rtruediv__ = __neg__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = _refuse
 
 
 class _Reader:
@@ -126,7 +153,7 @@ class _Reader:
     def result(self, x: Any) -> Any:
         """Return what a function gives back, as a value or a number."""
         if not is_register(x):
-            if x is None or isinstance(x, (tuple, list, str)):
+            if x is None or isinstance(x, (tuple, list, str, OfAll)):
                 raise refusal("formula-result", operation=self.state.name, value=x)
             return number(x, self.made.dtype, self.state.name)
         (found,) = self.elements(register(x, "formula"))

@@ -71,8 +71,8 @@ def launch(
         cluster: the blocks per cluster, static; up to 16, and every device with clusters has 8.
         min_blocks: the resident blocks per multiprocessor, static: like the second argument of
             CUDA's `__launch_bounds__`, it bounds the registers of a thread.
-        spill_bytes: the local memory per thread that spills may use, static; `cute.compile` refuses
-            a kernel that spills more.
+        spill_bytes: the local memory per thread that spills may use, static; it is an error in
+            `cute.compile` if a kernel spills more.
         pdl: programmatic dependent launch: blocks start while the preceding kernel drains, and
             wait for it in `griddepcontrol_wait`, which must precede the first use of global memory:
             in each thread, or in one that it synchronises with. Before sm_90, kernels run one after
@@ -83,7 +83,7 @@ def launch(
         allow_emulated: compile matrix instructions also for architectures that replace each by
             several slower ones, such as products of s4 on sm_90. `MMA_Atom.support` names them.
         resident: all blocks run at once, as blocks need that wait for each other in any order: a
-            launch of more blocks than the device has room for is refused. Without it, a block may
+            launch of more blocks than the device has room for is an error. Without it, a block may
             wait for those of lower numbers and of its cluster alone.
 
     """

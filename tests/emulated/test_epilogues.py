@@ -172,6 +172,30 @@ def test_a_function_in_f64_is_computed_in_f64():
     np.testing.assert_array_equal(found, a @ b + 2.0**-40)
 
 
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_results_over_all_elements(batch):
+    _rng, a, b = operands(7, batch)
+    row = np.arange(N, dtype=np.float32)
+    sums_given = np.full((*batch, N), np.nan)
+
+    def epilogue(acc, row):
+        z = acc + row
+        return {
+            "D": z,
+            "most": cute.reduce("max", z, mode=1),
+            "sums": cute.reduce("add", z, mode=0),
+            "squares": cute.reduce("add", z * z),
+        }
+
+    found = cute.ops.gemm(a, b, epilogue=epilogue, row=row, sums=sums_given, out_dtype="f32")
+    z = sums(a, b) + row
+    wanted = {"D": z, "most": z.max(-1), "sums": z.sum(-2), "squares": (z * z).sum((-2, -1))}
+    assert found["sums"] is sums_given
+    for name, x in wanted.items():
+        assert found[name].shape == x.shape
+        np.testing.assert_array_equal(found[name], x, err_msg=name)
+
+
 # -- the fields of gemm are functions, too
 
 
@@ -309,6 +333,11 @@ def test_explain_shows_the_function_and_its_price():
     (lambda acc: {"E": acc}, {}, "epilogue-results", "E"),
     (lambda acc: (acc, acc), {}, "formula-result", "value"),
     (lambda acc: None, {}, "formula-result", "None"),
+    (lambda acc: cute.reduce("max", acc), {}, "formula-result", "max"),
+    (lambda acc: {"D": cute.reduce("max", acc)}, {}, "epilogue-results", "D"),
+    (lambda acc: 1 - cute.reduce("max", acc), {}, "formula-combined", "max"),
+    (lambda acc: {"D": acc, "m": cute.reduce("max", acc, mode=2)}, {}, "kernel-choice", "2"),
+    (lambda acc: {"D": acc, "m": cute.reduce("add", acc)}, {"m": np.ones(3)}, "ops-shape", "out"),
     (lambda *acc: acc, {}, "epilogue-parameters", "lambda"),
     (lambda acc, **more: acc, {}, "epilogue-parameters", "lambda"),
     (lambda: 1, {}, "epilogue-parameters", "lambda"),

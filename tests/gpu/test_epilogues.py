@@ -20,7 +20,7 @@ def on_gpu(x):
     return torch.from_numpy(np.ascontiguousarray(x)).cuda()
 
 
-@fewer(2)
+@fewer(10)
 @given(trees, st.lists(trees, max_size=2), st.integers(0, 99), st.sampled_from(["f16", "bf16"]))
 def test_random_functions_equal_numpy(tree, others, seed, kind):
     rng = np.random.default_rng(seed)
@@ -44,7 +44,9 @@ SIZES = ((512, 512, 512), (300, 264, 136), (8, 4096, 1024), (4096, 4096, 256), (
 
 
 @pytest.mark.parametrize("shape", SIZES)
-@pytest.mark.parametrize("config", [None, "family=multistage", "family=pingpong"])
+@pytest.mark.parametrize(
+    "config", [None, "schedule=multistage", "schedule=cooperative", "schedule=pingpong"]
+)
 def test_families_agree(shape, config):
     m, n, k = shape
     made = torch.Generator("cuda").manual_seed(0)
@@ -60,10 +62,10 @@ def test_families_agree(shape, config):
         return {"D": acc * scale + residual, "aux": acc * column + row}
 
     terms = {"column": column, "row": row, "residual": residual}
-    try:
-        cute.ops.gemm_config(a, b, config=config)
-    except cute.CuteError:
-        pytest.skip("no such family here")
+    if config and "multistage" not in config and torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("a family of compute capability 9.0")
+    if shape == (129, 77, 65) and config and "multistage" not in config:
+        pytest.skip("TMA does not read such rows")
     found = cute.ops.gemm(
         a, b, epilogue=epilogue, scale=0.5, aux=aux, config=config, out_dtype="f32", **terms
     )

@@ -111,18 +111,18 @@ ops-shape: c, bias or out has another shape than the result asks for
         shape (3,3)
     - gemm(square, square, out=[])  # given out of shape list; required: shape (3,3)
     + gemm(square, square, bias=np.ones(3, np.float32))
-ops-empty: a configuration is asked for of a product without elements
+ops-empty: a configuration is requested for a product without elements
     * cute.ops.gemm_config shape="(0,64)", operator="cute.ops.gemm"
 ops-mode: a mode is named that the array does not have, or one twice
     - cute.ops.softmax(square, 2)
     + cute.ops.softmax(square, 1)
-ops-nothing: a reduction that has no result for nothing is taken along an empty mode
+ops-nothing: a reduction without a result for no elements is taken along an empty mode
     - cute.ops.reduce(square[:, :0], "max", 1)
     + cute.ops.reduce(square[:, :0], "add", 1)
 ops-family: a configuration is of a family whose kernel does not read the arrays
     - cute.ops.transpose(square, config="family=vectors")
     + cute.ops.transpose(square, config="family=elements")
-config-block: a part of a configuration is none that a kernel can be launched with
+config-block: a kernel cannot be launched with a part of its configuration
     - cute.ops.softmax(square, config="family=rows,threads=33")
     - cute.ops.reduce(square, config="parts=0")  # required: parts of at least 1
     + cute.ops.softmax(square, config="family=rows,threads=64")
@@ -182,7 +182,7 @@ ops-memory: arrays and the emulator's state would not fit into free memory
 cli-arch: `--arch` names an unknown architecture
     - main("atoms", "--arch", "sm_99")
     + main("atoms", "--arch", "sm_90")
-cli-layout: an option holds no layout
+cli-layout: the value of an option is not a layout
     - main("mma", "SM80_16x8x16_F32F16F16F32_TN", "--perm", "Sw<2,0,3>")
     + main("mma", "SM80_16x8x16_F32F16F16F32_TN", "--perm", "(32,16,16)")
 cli-format: the name of a file does not say in which format a picture is written
@@ -208,7 +208,7 @@ cli-gemm: a command is given no operands, or both files and sizes
     - main("gemm")
 cli-generated: an option of generated data is given, and all operands are files
     - main("run", "softmax", "a.npy", "--type", "f16")
-cli-out-dtype: a result of a type that NumPy lacks is to be written
+cli-out-dtype: a result is written whose type NumPy lacks
     - main("gemm", "--m", "8", "--n", "8", "--k", "8", "--out-dtype", "bf16", "-o", "d.npy")
 torch-no-backward: an operator that was registered without `backward`, or one that changes its
         arguments, gets a tensor that autograd follows
@@ -217,16 +217,16 @@ torch-twice: a derivative of an operator of torch is differentiated again
     * torch.ops.cute_py.gemm
 torch-rounded: a gradient is wanted through `dtype` of integers
     * torch.ops.cute_py.gemm dtype="s8"
-torch-parameter: `register` names what is no parameter of the kernel
+torch-parameter: `register` names something that is not a parameter of the kernel
     * cute_py.torch.register name="z", place="outputs", signature="scale(x, y, alpha: cute.f32)"
 torch-name: the name of a registered operator does not have two parts
     * cute_py.torch.register name="scale"
 torch-rules: a rule of `register` is given without what it needs
     * cute_py.torch.register names="backward", other="fake"
-torch-schema: `schema` says of the kernel's arguments or results what does not hold
+torch-schema: `schema` does not match the kernel's arguments or results
     * cute_py.torch.register schema="(Tensor x, Tensor y) -> ()", wanted="(Tensor x, Tensor(a1!) y)
         -> ()"
-torch-writes: a registered kernel writes an array that is none of its outputs
+torch-writes: a registered kernel writes an array that is not one of its outputs
     * torch.ops.cute_kernels.split outputs="low", written="high, low"
 torch-result: `fake` returns something other than a new tensor for each output
     * torch.ops.cute_kernels.split found="['Tensor']", wanted="low, high"

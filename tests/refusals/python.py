@@ -93,7 +93,7 @@ def trace_text(x):
 
 
 def trace_asked(x):
-    """a generator gives values from inside of a run-time loop or branch to something else than a
+    """a generator gives values from inside of a run-time loop or branch to something other than a
     statement
     """
     # right: for k in steps(4): x[k] = 1
@@ -111,7 +111,7 @@ def trace_recursion(x):
 
 
 def trace_unreadable(x):
-    """a run-time loop or branch uses an iterator whose position nothing tells"""
+    """a run-time loop or branch uses an iterator whose position cannot be read"""
     # right: rows = list(csv.reader(["1", "2"]))
     rows = csv.reader(["1", "2"])  # wrong
     with cute.when(cute.thread_idx() < 3):  # here
@@ -259,7 +259,7 @@ def kernel_variable(x):
 
 
 def kernel_blockless(x):
-    """`cute.when` and the like stand without a `with` in front of them"""
+    """`cute.when` or the like is written without `with` in front of it"""
     cute.when(cute.thread_idx() < 4)  # wrong
     # right: with cute.when(cute.thread_idx() < 4):
     # right:     cute.syncwarp()
@@ -347,7 +347,7 @@ def plan_pdl(x):
 
 
 def plan_setmaxnreg_part(x):
-    """only a part of a warpgroup comes to setmaxnreg"""
+    """only a part of a warpgroup reaches setmaxnreg"""
     cute.launch(grid=1, block=256)
     # right: with cute.when(cute.thread_idx() < 128):
     with cute.when(cute.thread_idx() < 32):  # wrong

@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch")
 import cute_py as cute  # noqa: E402
 from cute_py.calls.torch_tensors import OPERATORS  # noqa: E402
 from cute_py.ops.product import GEMM  # noqa: E402
-from cute_py.torch.epilogues import differentiated  # noqa: E402
+from cute_py.torch.gemm import differentiated  # noqa: E402
 from tests.sampling import each  # noqa: E402
 
 F = torch.nn.functional
@@ -36,6 +36,20 @@ FUNCTIONS = {
     "gate": (
         lambda acc, residual: residual * cute.rcp(cute.exp(-acc) + 1),
         lambda acc, residual: residual * torch.sigmoid(acc),
+    ),
+    "over all elements": (
+        lambda acc, bias: {
+            "D": acc + bias,
+            "norms": cute.reduce("add", acc * acc, mode=1),
+            "most": cute.reduce("max", acc, mode=0),
+            "total": cute.reduce("add", acc * bias),
+        },
+        lambda acc, bias: {
+            "D": acc + bias,
+            "norms": (acc * acc).sum(1),
+            "most": acc.amax(0),
+            "total": (acc * bias).sum(),
+        },
     ),
     "square": (lambda acc: acc * acc, lambda acc: acc * acc),
     "one": (lambda acc, one: cute.tanh(acc) * one, lambda acc, one: torch.tanh(acc) * one),
@@ -138,6 +152,9 @@ def written(a, b, residual):
 MODELS = {
     "a function": lambda a, b, r: cute.ops.gemm(a, b, epilogue=FUNCTIONS["gate"][0], residual=r),
     "a lambda": lambda a, b, r: cute.ops.gemm(a, b, epilogue=lambda x, r: x * 0.5 + r, r=r),
+    "over all elements": lambda a, b, r: cute.ops.gemm(
+        a, b, epilogue=lambda x, r: {"D": x, "most": cute.reduce("max", x + r, mode=1)}, r=r
+    )["most"],
     "results": lambda a, b, r: sum(
         cute.ops.gemm(
             a, b, epilogue=lambda x, r, s: {"D": x * s, "aux": x + r}, r=r, s=2.0
