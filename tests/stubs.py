@@ -138,11 +138,17 @@ from typing import Any, Protocol, TypeVar, overload
 from numpy.typing import NDArray
 from cute_py.ops.operator import Operator
 from cute_py.records import Text
+from cute_py.tensor.tensor import Tensor
 _Array = TypeVar("_Array")
 def operators() -> dict[str, Operator]: ...
 class _Operator(Protocol):
     operator: Operator
     explain: Callable[..., Text]"""
+
+
+NUMPY = "NDArray[Any] | Sequence[Any]"
+ONE_RESULT = "epilogue: Callable[..., Tensor] | Formula | None = ..."
+SEVERAL = "epilogue: Callable[..., Any]"
 
 
 def _operators():
@@ -156,8 +162,16 @@ def _operators():
         name = function.__name__
         first, *others = inspect.signature(function).parameters.values()
         yield f"class _{name}(_Operator, Protocol):"
-        for kind, made in (("NDArray[Any] | Sequence[Any]", "NDArray[Any]"), ("_Array",) * 2):
+        ways = [(NUMPY, "NDArray[Any]", ""), ("_Array", "_Array", "")]
+        if any(p.name == "epilogue" for p in others):  # a function, which may give several results
+            ways = [
+                (kind, each, epilogue)
+                for kind, made, _any in ways
+                for each, epilogue in ((made, ONE_RESULT), (f"dict[str, {made}]", SEVERAL))
+            ]
+        for kind, made, epilogue in ways:
             taken = ["self", f"{first.name}: {kind}", *map(_parameter, others)]
+            taken = [epilogue if x.startswith("epilogue:") else x for x in taken]
             if keyword := [k for k, p in enumerate(others) if p.kind is p.KEYWORD_ONLY]:
                 taken.insert(2 + keyword[0], "*")
             yield "    @overload"

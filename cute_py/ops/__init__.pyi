@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar, overload
 from numpy.typing import NDArray
 from cute_py.ops.operator import Operator
 from cute_py.records import Text
+from cute_py.tensor.tensor import Tensor
 _Array = TypeVar("_Array")
 def operators() -> dict[str, Operator]: ...
 class _Operator(Protocol):
@@ -25,9 +26,13 @@ activation: _activation
 """Return an activation of each element; or, with the gradient of the result, that of the input."""
 class _gemm(_Operator, Protocol):
     @overload
-    def __call__(self, a: NDArray[Any] | Sequence[Any], b: Any, c: Any = ..., alpha: float = ..., beta: float = ..., bias: Any = ..., activation: str | None = ..., out_dtype: DtypeLike | None = ..., backend: str = ..., config: GemmConfig | str | None = ..., *, dtype: DtypeLike | None = ..., out: Any = ..., checks: bool | str = ..., fast_accum: bool = ..., epilogue: Callable[..., Any] | Formula | None = ..., **terms: Any) -> NDArray[Any]: ...
+    def __call__(self, a: NDArray[Any] | Sequence[Any], b: Any, c: Any = ..., alpha: float = ..., beta: float = ..., bias: Any = ..., activation: str | None = ..., out_dtype: DtypeLike | None = ..., backend: str = ..., config: GemmConfig | str | None = ..., *, dtype: DtypeLike | None = ..., out: Any = ..., checks: bool | str = ..., fast_accum: bool = ..., epilogue: Callable[..., Tensor] | Formula | None = ..., **terms: Any) -> NDArray[Any]: ...
     @overload
-    def __call__(self, a: _Array, b: Any, c: Any = ..., alpha: float = ..., beta: float = ..., bias: Any = ..., activation: str | None = ..., out_dtype: DtypeLike | None = ..., backend: str = ..., config: GemmConfig | str | None = ..., *, dtype: DtypeLike | None = ..., out: Any = ..., checks: bool | str = ..., fast_accum: bool = ..., epilogue: Callable[..., Any] | Formula | None = ..., **terms: Any) -> _Array: ...
+    def __call__(self, a: NDArray[Any] | Sequence[Any], b: Any, c: Any = ..., alpha: float = ..., beta: float = ..., bias: Any = ..., activation: str | None = ..., out_dtype: DtypeLike | None = ..., backend: str = ..., config: GemmConfig | str | None = ..., *, dtype: DtypeLike | None = ..., out: Any = ..., checks: bool | str = ..., fast_accum: bool = ..., epilogue: Callable[..., Any], **terms: Any) -> dict[str, NDArray[Any]]: ...
+    @overload
+    def __call__(self, a: _Array, b: Any, c: Any = ..., alpha: float = ..., beta: float = ..., bias: Any = ..., activation: str | None = ..., out_dtype: DtypeLike | None = ..., backend: str = ..., config: GemmConfig | str | None = ..., *, dtype: DtypeLike | None = ..., out: Any = ..., checks: bool | str = ..., fast_accum: bool = ..., epilogue: Callable[..., Tensor] | Formula | None = ..., **terms: Any) -> _Array: ...
+    @overload
+    def __call__(self, a: _Array, b: Any, c: Any = ..., alpha: float = ..., beta: float = ..., bias: Any = ..., activation: str | None = ..., out_dtype: DtypeLike | None = ..., backend: str = ..., config: GemmConfig | str | None = ..., *, dtype: DtypeLike | None = ..., out: Any = ..., checks: bool | str = ..., fast_accum: bool = ..., epilogue: Callable[..., Any], **terms: Any) -> dict[str, _Array]: ...
 gemm: _gemm
 """Return activation(alpha * a @ b + beta * c + bias), as `numpy.matmul` counts the modes; or what a function gives for a @ b."""
 class _reduce(_Operator, Protocol):
