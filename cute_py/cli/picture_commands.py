@@ -12,6 +12,7 @@ from cute_py.cli.arguments import count
 from cute_py.cli.expression_commands import add_symbols, symbols_of, text_of, value_of
 from cute_py.cli.output import Output, as_json, write
 from cute_py.errors import CuteError, refusal, suggestion
+from cute_py.explore.answers import hints
 from cute_py.expression import evaluate
 from cute_py.layout.layout import Layout
 from cute_py.layout.tuples import Underscore, leaves
@@ -49,7 +50,7 @@ SHARP = 2  # pixels of a PNG for one of the SVG
 
 def add_show(command: ArgumentParser) -> None:
     """Add the arguments of `show`."""
-    command.set_defaults(run=drawn, value=value_of, marked=True)
+    command.set_defaults(run=drawn, value=_shown, marked=True)
     command.add_argument("text", metavar="EXPR", help="the expression; - reads it from the input")
     add_symbols(command)
     add_drawing(command)
@@ -119,8 +120,10 @@ def drawn(given: Namespace) -> None:
     if isinstance(made, bytes):
         with Output(given.output or "-") as file:
             file.write(made)
-        return
-    write(made if made.endswith("\n") else made + "\n", given.output)
+    else:
+        write(made if made.endswith("\n") else made + "\n", given.output)
+    if getattr(given, "hint", ""):
+        print(given.hint, file=sys.stderr)
 
 
 def _converted(form: str, svg: str) -> bytes:
@@ -147,6 +150,14 @@ def _format(given: Namespace) -> str:
         known = ", ".join(f".{each}" for each in ENDINGS)
         raise refusal("cli-format", operation="-o", path=given.output, known=known)
     return ENDINGS.get(ending, "text")
+
+
+def _shown(given: Namespace) -> Value:
+    """Return the value of the expression that is given; of a shape a layout, and a hint."""
+    text = text_of(given)
+    hint, tries, value = hints(text, evaluate(text, symbols_of(given.symbol)))
+    given.hint = f"{hint} Write {' or '.join(tries)}." if hint else ""
+    return value
 
 
 def _tv(given: Namespace) -> Value:

@@ -171,6 +171,13 @@ def test_pictures_are_made_by_the_package(run, ending, tmp_path):
     assert len(file.read_bytes()) > 2000  # of an empty picture less
 
 
+def test_a_shape_is_shown_as_a_layout_and_that_is_said(run):
+    code, out, err = run("show", "(4,8)")
+    assert (code, out) == (0, viz.to_text(Layout((4, 8))) + "\n")
+    assert err.endswith("Write (4,8):(1,4) or (4,8):(8,1).\n")
+    assert "strides" in err
+
+
 def test_show_reads_symbols_and_the_input(run, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO("(4,8):(8,1)"))
     picture = viz.to_text(Layout((4, 8), (8, 1))) + "\n"
@@ -264,7 +271,7 @@ def test_atoms_as_json_holds_the_rows(run):
         (("copy", "UniversalCopy<64>", "--thr", "(4,4)", "--val", "(1,1)"), "make_tiled_copy"),
         (("show", "(4,8):(8,1)", "-o", "a.gif"), "a name that ends in .txt, .tex, .svg, .html"),
         (("show", "(4,8):(8,1)", "--by", "thread"), "required: offset, bank, tile"),
-        (("show", "(128,128)", "-o", "a.tex"), "a tuple of numbers is a text"),
+        (("show", "shape((8,8):(8,1))", "-o", "a.tex"), "a tuple of numbers is a text"),
         (("show", "(128,128):(1,128)", "-o", "a.tex"), "fix: write SVG with to_svg"),
         (("show", "(100000,10000):(1,100000)"), "with 1000000000 cells"),
         (("show", "(2,2,2,2,2)" + ":(1,2,4,8,16)"), "at most 4 modes"),
