@@ -343,8 +343,12 @@ class _Output:
         self.numbers = numbers
         self.parts = store_parts(config, self.D.dtype)
         self.me, self.thread = cute.warp_idx() // 4, cute.thread_idx() % WARPGROUP
+        self.targets: list[Tensor | None] = [None for _x in self.more]
         if config.store:
             self.target = cute.tma_tensor(self.D)
+            self.targets = [
+                cute.tma_tensor(x) if x.dtype is self.D.dtype else None for x in self.more
+            ]
             self.ring = cute.PipelineTmaStore(1, WARPGROUP, 1 + self.me, self.thread)
             self.shared = {
                 width: cute.smem(self.D.dtype, layout, 1024, name=f"sD{width}")
@@ -411,32 +415,55 @@ class _Output:
     def _store(self, sums: Tensor, row: Any, parts: Any, place: tuple[Any, Any, Any]) -> None:
         """Store some columns of 64 rows, which leave together."""
         self._acquire()
-        stores = []
+        stores, later = [], []
         for column, width, slot in parts:
             at, size, staged = (row, column), (64, width), None
             if self.config.store:
                 staged = self.shared[width][_, _, slot, self.me]
                 stores.append((staged, self._part(self.target, at, size, place)))
-            self._write(sums, at, width, place, staged)
+            later.append((staged, at, width, self._write(sums, at, width, place, staged)))
         if self.config.store:
             self.ring.commit(*stores)
+        for i, target in enumerate(self.targets):
+            if target is not None:
+                self._store_next(i, target, later, place)
 
-    def _write(self, sums: Tensor, at: Any, width: int, place: Any, staged: Tensor | None) -> None:
-        """Write a part (64, width) of a tile to shared memory, or to D. An epilogue that needs many
-        registers takes few columns at a time.
+    def _store_next(self, i: int, target: Tensor, held: list[Any], place: Any) -> None:
+        """Store the same part of another output, which is in registers, by way of the same shared
+        memory.
+        """
+        self.ring.acquire()
+        stores = []
+        for staged, at, width, pieces in held:
+            for thr, column, columns, more in pieces:
+                part = cute.local_tile(staged, (64, columns), (0, column // columns))
+                _to_shared(thr, more[i], part)
+            stores.append((staged, self._part(target, at, (64, width), place)))
+        self.ring.commit(*stores)
+
+    def _write(
+        self, sums: Tensor, at: Any, width: int, place: Any, staged: Tensor | None
+    ) -> list[Any]:
+        """Write a part (64, width) of a tile to shared memory, or to D; return what leaves next: of
+        some columns the slice of the MMA, the first, how many, and the other outputs. An epilogue
+        that needs many registers takes few columns at a time.
         """
         (row, column), mma = at, row_mma(self.config)
         step = self._columns(width)
         thr = row_mma(self.config, step).get_slice(self.thread)
         if self.arrays:
             cute.syncwarp()  # loads of the next part would take registers
+        later = []
         for j in range(0, width, step):
             x = mma.columns_C(sums, column + j, step)
             part = None if staged is None else cute.local_tile(staged, (64, step), (0, j // step))
             x, *more = self._finished(thr, x, (row, column + j), place, part)
-            for each, other in zip(more, self.more, strict=True):
-                to = self._part(other, (row, column + j), (64, step), place)
-                cute.copy(converted(each, other.dtype), thr.partition_C(to))
+            more = [converted(y, to.dtype) for y, to in zip(more, self.more, strict=True)]
+            for y, to, target in zip(more, self.more, self.targets, strict=True):
+                if target is None:
+                    other = self._part(to, (row, column + j), (64, step), place)
+                    cute.copy(y, thr.partition_C(other))
+            later.append((thr, j, step, more))
             x = converted(x, self.D.dtype)
             if part is not None:
                 if self.loads_source:
@@ -445,6 +472,7 @@ class _Output:
             else:
                 part = self._part(self.D, (row, column + j), (64, step), place)
                 cute.copy(x, thr.partition_C(part))
+        return later
 
     def _columns(self, width: int) -> int:
         """Return how many columns to take at a time: all, or few where registers are few."""

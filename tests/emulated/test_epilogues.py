@@ -14,6 +14,7 @@ from cute_py.ops.product import GEMM
 from cute_py.trace.formulas import formula
 from tests.emulated.kernel_data import integers, poisoned
 from tests.hopper_family import CONFIGS, arguments, result_of
+from tests.hopper_family import row as row_of
 from tests.sampling import fewer
 
 M, N, K = 33, 24, 40
@@ -256,20 +257,42 @@ def test_all_families_take_functions(name):
     )
 
     def epilogue(acc, column, one, residual, row, scale):
-        return {"D": acc * scale + residual, "aux": acc + one + column * row}
+        x = acc + one + column * row
+        return {"D": acc * scale + residual, "aux": x, "next": acc * 2}
 
     names = "column", "one", "residual", "row"
     last = EpilogueFunction(
         formula(epilogue, "f32", ("acc", *names, "scale")), ("column", "one", "matrix", "row")
     )
-    kernel = kernel_with(KERNELS[config.schedule], names, ("D", "aux"), ("scale",))
-    aux = poisoned((rows, columns), np.float32)
+    kernel = kernel_with(KERNELS[config.schedule], names, ("D", "aux", "next"), ("scale",))
+    aux, following = poisoned((rows, columns), np.float32), poisoned((rows, columns), D.dtype)
     blocks = 2 * config.cluster * config.split
-    call = A, B, column, one, residual, row, D, aux, 2.0, blocks, 2, config, last
+    call = A, B, column, one, residual, row, D, aux, following, 2.0, blocks, 2, config, last
     cute.emulate(kernel, *call, checks=True)
     wanted = (exact * 2 + residual).astype(D.dtype)
     np.testing.assert_array_equal(D.astype(float), wanted.astype(float))
     np.testing.assert_array_equal(aux, exact + 3 + column[:, None].astype(float) * row)
+    wanted = (exact * 2).astype(D.dtype).astype(float)
+    np.testing.assert_array_equal(following.astype(float), wanted)
+
+
+@pytest.mark.parametrize("tile", [(64, 64, 1), (128, 64, 2)])
+def test_the_first_matrix_comes_by_tma_where_the_configuration_says_so(tile):
+    config = row_of("bf16", *tile, prefetch=1)
+    shape = config.tile[0] + 8, config.tile[1] + 8, 136
+    (A, B, C, bias, D), exact = arguments(config, shape, "bf16", LinearCombination(source=True))
+    assert bias is None
+    wide = integers(np.random.default_rng(0), shape[:2], "s8").astype(np.float32)
+
+    def epilogue(acc, C, wide):
+        return {"D": acc + C * 2, "aux": acc + wide}
+
+    last = EpilogueFunction(formula(epilogue, "f32", ("acc", "C", "wide")), ("matrix", "matrix"))
+    kernel = kernel_with(KERNELS["cooperative"], ("C", "wide"), ("D", "aux"), ())
+    aux = poisoned(shape[:2], D.dtype)
+    cute.emulate(kernel, A, B, C, wide, D, aux, 2, 1, config, last, checks=True)
+    for x, wanted in ((D, exact + C.astype(float) * 2), (aux, exact + wide)):
+        np.testing.assert_array_equal(x.astype(float), wanted.astype(D.dtype).astype(float))
 
 
 def test_kernels_name_parameters_as_the_function_does():
