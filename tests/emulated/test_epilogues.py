@@ -230,6 +230,75 @@ def test_the_formula_of_the_fields():
     assert not LinearCombination(source=True, bias=True).is_sum
 
 
+# -- the epilogues of CUTLASS 2.x
+
+SCALES = {  # the six kinds of ScaleType, as functions and as NumPy has them
+    "Default": (
+        lambda x, alpha, beta, C: x * alpha + C * beta,
+        lambda x, alpha, beta, C: x * alpha + C * beta,
+    ),
+    "NoBetaScaling": (lambda x, alpha, C: x * alpha + C, lambda x, alpha, C: x * alpha + C),
+    "OnlyAlphaScaling": (lambda x, alpha: x * alpha, lambda x, alpha: x * alpha),
+    "PerChannelScaling": (
+        lambda x, of_x, of_c, C: x * of_x + C * of_c,
+        lambda x, of_x, of_c, C: x * of_x + C * of_c,
+    ),
+    "OnlyAlphaPerChannelScaling": (lambda x, of_x: x * of_x, lambda x, of_x: x * of_x),
+    "Nothing": (lambda x: x, lambda x: x),
+}
+
+
+@pytest.mark.parametrize("kind", SCALES)
+def test_k01_kinds_of_scaling_are_functions(kind):
+    rng, a, b = operands(8)
+    function, model = SCALES[kind]
+    names = function.__code__.co_varnames[1:]
+    given = {"alpha": 2.0, "beta": -3.0}
+    given |= {x: rng.integers(-3, 4, N).astype(np.float32) for x in ("of_x", "of_c")}
+    given["C"] = rng.integers(-3, 4, (M, N)).astype(np.float16)
+    given = {x: y for x, y in given.items() if x in names}
+    found = cute.ops.gemm(a, b, epilogue=function, out_dtype="f32", **given)
+    np.testing.assert_array_equal(found, model(sums(a, b), **given))
+
+
+def test_k02_k07_relu_has_a_threshold_and_passes_nan():
+    _rng, a, b = operands(9)
+    a[0, 0] = np.nan
+
+    def relu(x, alpha, beta, C, threshold):
+        x = x * alpha + C * beta
+        return cute.where(x < threshold, threshold, x)
+
+    C = np.ones((M, N), np.float32)
+    found = cute.ops.gemm(
+        a, b, epilogue=relu, alpha=2.0, beta=3.0, C=C, threshold=-1.5, out_dtype="f32"
+    )
+    x = sums(a, b) * 2 + 3
+    np.testing.assert_array_equal(found, np.where(x < -1.5, -1.5, x))
+    assert np.isnan(found[0]).all()
+
+
+def test_k04_factors_are_numbers_in_memory_or_one_for_each_matrix():
+    _rng, a, b = operands(10, (3,))
+    scaled = lambda x, alpha: x * alpha  # noqa: E731
+    each = np.array([2.0, 2.0, 2.0], np.float32)
+    results = [
+        cute.ops.gemm(a, b, epilogue=scaled, alpha=alpha, out_dtype="f32")
+        for alpha in (2.0, np.array(2.0, np.float32), each[:, None, None])
+    ]
+    for found in results:
+        np.testing.assert_array_equal(found, sums(a, b) * 2)
+
+
+def test_k08_channels_have_factors_of_their_own():
+    rng, a, b = operands(11)
+    of_x, of_c = (rng.integers(-3, 4, N).astype(np.float32) for _ in range(2))
+    C = rng.integers(-3, 4, (M, N)).astype(np.float32)
+    function = lambda x, of_x, of_c, C: x * of_x + C * of_c  # noqa: E731
+    found = cute.ops.gemm(a, b, epilogue=function, of_x=of_x, of_c=of_c, C=C, out_dtype="f32")
+    np.testing.assert_array_equal(found, sums(a, b) * of_x + C * of_c)
+
+
 # -- the kernels of Hopper
 
 FAMILIES = (
