@@ -18,6 +18,7 @@ from cute_py.kernels import (
     fused_attention,
     implicit_gemm,
     layer_norm,
+    sum_parts,
     w4a16,
 )
 from cute_py.kernels.activations import ACTIVATIONS
@@ -451,6 +452,29 @@ def _():
     given, last = _gemm(np.float16, np.float16)
     config = row("f16", 64, 64, 1, "pingpong")
     return {**given, "blocks": 2, "band": 1, "config": config, "epilogue": last}, _batched
+
+
+def _summed(P, C, bias, D, alpha, beta, count, copy, epilogue):
+    x, d = plain(P), plain(D)
+    same(x.shape[2], count)
+    same(x.shape[:2], d.shape[:2])
+    same(d.ndim == 2 or d.shape[2], 1)
+    total = alpha * x.sum(2).reshape(d.shape)
+    if epilogue.source:
+        same(C.shape[:2], d.shape[:2])
+        total = total + beta * plain(C).reshape(d.shape)
+    if epilogue.bias:
+        same(bias.shape, (d.shape[1],))
+        total = total + (plain(bias) if d.ndim == 2 else plain(bias)[:, None])
+    return {"D": total}
+
+
+@call("sum_parts.sum_parts")
+def _():
+    given = {"P": numbers(3, M, N).transpose(1, 2, 0), "C": numbers(M, N, seed=1),
+             "bias": numbers(N, seed=2), "D": blank(M, N), "alpha": 2.0, "beta": 3.0,
+             "count": 3, "copy": sum_parts.parts_copy(N)}  # fmt: skip
+    return {**given, "epilogue": LinearCombination("f32", True, True, True)}, _summed
 
 
 def _split(A, B, C, turns, splits, cfg, **_rest):

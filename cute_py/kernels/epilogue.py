@@ -15,6 +15,7 @@ from typing import Any
 import cute_py as cute
 from cute_py import _
 from cute_py.kernels.activations import ACTIVATIONS, SPECIAL, activated
+from cute_py.kernels.arrays import require
 from cute_py.plan.formula import Formula, Later
 from cute_py.trace.formulas import formula, replayed
 
@@ -157,9 +158,9 @@ _BODIES: dict[str, Callable[..., None]] = {}  # by the name of the kernel
 
 
 def product_kernel(body: Callable[..., None]) -> Any:  # a cute.Kernel
-    """Decorate what a kernel for products does: a function (A, B, arrays by name, outputs by name,
-    numbers, *rest). The kernel has the parameters of a linear combination in their place: C and
-    bias, which may be None, D, alpha and beta.
+    """Decorate what a kernel for products does: a function (operands, arrays by name, outputs by
+    name, numbers, *rest). The kernel has the parameters of a linear combination in their place: C
+    and bias, which may be None, D, alpha and beta.
     """
     _BODIES[body.__name__] = body
     return _kernel(body, ("C", "bias"), ("D",), ("alpha", "beta"))
@@ -181,12 +182,15 @@ def _kernel(
     outputs: tuple[str, ...],
     numbers: tuple[str, ...],
 ) -> Any:
-    code, rest = body.__code__, tuple(signature(body).parameters)[5:]
+    code, names = body.__code__, tuple(signature(body).parameters)
+    first = names.index("arrays")
+    operands, rest = names[:first], names[first + 3 :]
     parts = ["{" + ", ".join(f"{x!r}: {x}" for x in names) + "}" for names in (arrays, outputs)]
+    factors = f"({''.join(f'{x}, ' for x in numbers)})"
     text = f"""
 def make(body):
-    def {body.__name__}({", ".join(("A", "B", *arrays, *outputs, *numbers, *rest))}):
-        body(A, B, {", ".join(parts)}, ({"".join(f"{x}, " for x in numbers)}), {", ".join(rest)})
+    def {body.__name__}({", ".join((*operands, *arrays, *outputs, *numbers, *rest))}):
+        body({", ".join((*operands, *parts, factors, *rest))})
     return {body.__name__}
 """
     tree, scope = ast.parse(text), dict[str, Any]()
@@ -241,13 +245,13 @@ def loaded(part: Tensor, dtype: Any) -> Tensor:
 
 
 def spread_part(
-    thr: Any, x: Tensor, tile: tuple[int, int], by: Any, mode: int = 1
+    partition: Callable[[Any], Any], x: Tensor, tile: tuple[int, int], by: Any, mode: int = 1
 ) -> tuple[Tensor, Layout]:
     """Return a row that all rows of a tile of D share, or a column, from a thread's first element
     on, and where its accumulators (MMA, MMA_M, MMA_N) are in it.
 
     Args:
-        thr: the thread's slice of the tiled MMA.
+        partition: as `Terms` takes it.
         x: of N elements in global memory, or of M.
         tile: BLK_M and BLK_N.
         by: which tile of N, or of M.
@@ -255,7 +259,7 @@ def spread_part(
 
     """
     strides = (1 - mode, mode)  # along the other mode nothing moves
-    places, first = thr.partition_C(cute.Layout(tile, strides))
+    places, first = partition(cute.Layout(tile, strides))
     return cute.domain_offset(first, cute.local_tile(x, (tile[mode],), (by,))), places
 
 
@@ -275,9 +279,21 @@ def loaded_part(part: tuple[Tensor, Layout], coord: Any, shape: Any, dtype: Any)
     return loaded(once, dtype).with_layout(spread)
 
 
-def given(arrays: dict[str, Any]) -> dict[str, Any]:
-    """Return the arrays without those that are None."""
-    return {name: x for name, x in arrays.items() if x is not None}
+def given(arrays: dict[str, Any], epilogue: Epilogue, operation: str) -> dict[str, Any]:
+    """Return the arrays without those that are None; refuse others than the epilogue reads."""
+    require_epilogue(epilogue, operation)
+    found = {name: x for name, x in arrays.items() if x is not None}
+    if len(found) != len(epilogue.arrays):
+        absent = next((x for x in arrays if x not in found), "")
+        name = absent if len(found) < len(epilogue.arrays) else next(iter(found))
+        rule = f"{len(epilogue.arrays)} arrays, as the epilogue reads"
+        require(False, operation, name, arrays[name], rule)
+    return found
+
+
+def require_epilogue(x: object, operation: str) -> None:
+    """Refuse what is no epilogue."""
+    require(isinstance(x, Epilogue), operation, "epilogue", x, "an Epilogue")
 
 
 class Terms:
@@ -285,7 +301,7 @@ class Terms:
 
     def __init__(
         self,
-        thr: Any,
+        partition: Callable[[Any], Any],
         epilogue: Epilogue,
         arrays: dict[str, Tensor],
         tile: tuple[int, int],
@@ -294,7 +310,7 @@ class Terms:
         """Find the parts of arrays.
 
         Args:
-            thr: the thread's slice of the tiled MMA.
+            partition: returns what the thread has of a tile: `partition_C` of its slice.
             epilogue: whose arrays they are.
             arrays: in global memory.
             tile: BLK_M and BLK_N.
@@ -303,7 +319,7 @@ class Terms:
         """
         self.epilogue = epilogue
         self.parts = [
-            _part(thr, of_batch(x, spread, place[2]), spread, tile, place)
+            _part(partition, of_batch(x, spread, place[2]), spread, tile, place)
             for x, spread in zip(arrays.values(), epilogue.arrays, strict=True)
         ]
 
@@ -321,13 +337,13 @@ class Terms:
         return load
 
 
-def _part(thr: Any, x: Tensor, spread: str, tile: tuple[int, int], place: Any) -> Any:
+def _part(partition: Any, x: Tensor, spread: str, tile: tuple[int, int], place: Any) -> Any:
     if spread == "matrix":
-        return thr.partition_C(cute.local_tile(x, tile, place[:2]))  # (MMA, MMA_M, MMA_N)
+        return partition(cute.local_tile(x, tile, place[:2]))  # (MMA, MMA_M, MMA_N)
     if spread == "one":
         return x
     mode = int(spread == "row")
-    return spread_part(thr, x, tile, place[mode], mode)
+    return spread_part(partition, x, tile, place[mode], mode)
 
 
 def of_batch(x: Tensor, spread: str, batch: Any) -> Tensor:

@@ -43,7 +43,7 @@ def gemm(
         epilogue: f.
 
     """
-    arrays, (D, *others) = given(arrays), outputs.values()
+    arrays, (D, *others) = given(arrays, epilogue, "gemm"), outputs.values()
     assume_product(A, B, arrays, outputs, epilogue.arrays)
     bM, bN, bK = config.tile
     bx, by, bz = _launched(config, D)
@@ -69,7 +69,7 @@ def gemm(
     if config.store:
         cute.syncthreads()  # all have read the tiles that D takes the place of
 
-    terms = Terms(thr, epilogue, arrays, (bM, bN), (bx, by, bz))
+    terms = Terms(thr.partition_C, epilogue, arrays, (bM, bN), (bx, by, bz))
     more = [thr.partition_C(cute.local_tile(_matrix(x, bz), (bM, bN), (bx, by))) for x in others]
     by_matrix = config.stores_matrices and D.dtype.bits == 16
     with cute.when(thr.thr_vmnk[3] < 1):  # warps along K have the same sums

@@ -64,11 +64,12 @@ def gemm_cooperative(
     those of `gemm`. Blocks that run together compute `band` tiles of M. As many as `config.split`
     share the tiles of K of a tile.
     """
-    assume_product(A, B, given(arrays), outputs, epilogue.arrays)
+    arrays = given(arrays, epilogue, "gemm_cooperative")
+    assume_product(A, B, arrays, outputs, epilogue.arrays)
     cute.launch(blocks, config.threads, config.cluster * config.split, pdl=bool(config.pdl))
     inputs = _Inputs(config, A, B)
     tiles = _Tiles(config, outputs["D"], band, inputs.split)
-    output = _Output(config, epilogue, given(arrays), outputs, numbers, inputs.split)
+    output = _Output(config, epilogue, arrays, outputs, numbers, inputs.split)
     if config.pdl:
         tiles.overlap((A, B))
     warps, registers = 4 * config.consumers, config.registers
@@ -99,10 +100,11 @@ def gemm_pingpong(
     """The same, with all of K in a block; two warpgroups take turns with the tensor cores, tile by
     tile.
     """
-    assume_product(A, B, given(arrays), outputs, epilogue.arrays)
+    arrays = given(arrays, epilogue, "gemm_pingpong")
+    assume_product(A, B, arrays, outputs, epilogue.arrays)
     cute.launch(blocks, config.threads, pdl=bool(config.pdl))
     tiles, inputs = _Tiles(config, outputs["D"], band), _Inputs(config, A, B)
-    output = _Output(config, epilogue, given(arrays), outputs, numbers)
+    output = _Output(config, epilogue, arrays, outputs, numbers)
     turns = _initialized(2, arrivals=4)  # a warpgroup may multiply
     if config.pdl:
         tiles.overlap((A, B))
@@ -513,7 +515,7 @@ class _Output:
             mode = int(spread == "row")
             tile = cute.local_tile(x, self.config.tile[mode : mode + 1], (place[mode],))
             tile = cute.domain_offset(at[mode : mode + 1], tile)
-            mine = spread_part(thr, tile, size, 0, mode)
+            mine = spread_part(thr.partition_C, tile, size, 0, mode)
             return loaded_part(mine, (_, _, _), sums.shape, compute)
 
         return finished(self.epilogue, sums, load, self.numbers)

@@ -16,8 +16,9 @@ from cute_py.errors import refusal
 from cute_py.kernels.activations import ACTIVATIONS
 from cute_py.kernels.config import ATOMS, GemmConfig
 from cute_py.kernels.epilogue import Epilogue, LinearCombination
+from cute_py.kernels.sum_parts import parts_copy, sum_parts
 from cute_py.layout.tuples import ceil_div
-from cute_py.ops.call import Call
+from cute_py.ops.call import Call, Output
 from cute_py.ops.choice import all_for, choose, facts
 from cute_py.ops.libraries import Words
 from cute_py.ops.operands import aligned, broadcast, ready, ready_row, rows_of, shown
@@ -215,7 +216,10 @@ class Product(Problem):
         library, L = self.library, prod(self.batch)
         taken, *operands, kernel, config, epilogue, more, why = choose(self, choice)
         config, epilogue = choice or shared(config, epilogue, why)
+        parts: int = config.parts  # type: ignore[attr-defined]  # all classes have it
         shares = taken.reads.shares
+        if parts > 1:
+            return self._in_parts(parts, operands, kernel, (config, epilogue), more)
         reads = [*operands, *self.arrays]
         outputs = [self.writes_matrices(reads, shares, name) for name in self.results]
         A, B = (self.matrices(x, shares) for x in operands)
@@ -235,6 +239,60 @@ class Product(Problem):
             block_bytes=config.block_bytes if library.on_host else 0,
             inputs=self,
         )
+
+    def _in_parts(
+        self,
+        count: int,
+        operands: list[Any],
+        kernel: Kernel,
+        choice: tuple[GemmConfig, Epilogue],
+        more: tuple[int, ...],
+    ) -> Call:
+        """Return the call that adds up the products of parts of K, which is made after them."""
+        library, (config, epilogue) = self.library, choice
+        m, n, _k = config.tile
+        plain = LinearCombination()
+        made = library.empty((count, self.M, self.N), f32)
+        A, B, P = (
+            library.ordered(x, (1, 2, 0))
+            for x in (*[self._parts_of_k(x, count) for x in operands], made)
+        )
+        if self.kinds[0].name == "tf32":
+            A, B = (cute.typed(x, "tf32") for x in (A, B))
+        first = Call(
+            kernel,
+            library,
+            reads=(A, B, None, None),
+            outputs=(Output(P, made, made.shape),),
+            numbers=(1.0, 0.0),
+            more=more,
+            statics=(config, plain),
+            choice=(config, plain),
+            blocks=count * ceil_div(self.M, m) * ceil_div(self.N, n),
+            block_bytes=config.block_bytes if library.on_host else 0,
+        )
+        copy = parts_copy(self.N)
+        bM, bN = copy.tile_shape
+        return Call(
+            self.kernel(sum_parts),
+            library,
+            reads=(P, *self.in_places([self._read_by(x, True) for x in self.arrays])),
+            outputs=tuple(
+                [self.writes_matrices([*operands, *self.arrays], True, x) for x in self.results]
+            ),
+            numbers=tuple(self.factors.values()),
+            statics=(count, copy, epilogue),
+            choice=(config, epilogue),
+            blocks=ceil_div(self.M, bM) * ceil_div(self.N, bN),
+            block_bytes=1 << 14,
+            inputs=self,
+            first=first,
+        )
+
+    def _parts_of_k(self, x: Any, count: int) -> Any:
+        """Return [1, rows, K] as [count, rows, K / count]."""
+        _one, rows, K = x.shape
+        return self.library.ordered(x.reshape((rows, count, K // count)), (1, 0, 2))
 
     def guarded(self, answer: Answer) -> Answer:
         """Return an answer that checks whether factors of integers are whole: others are computed
