@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 PARTS = (2, 4, 8, 16, 32, 64, 128)  # of K, that are tried
 LEAST, MOST_SUMS = 256, 1 << 26  # elements of K in a part, at least; sums of parts, at most
-WORTH_PARTS = 0.92  # of the time without parts, from which on they are taken
-# microseconds for a second kernel, and bytes that it reads in one
-ADDING, ADDED = 3.0, 2.5e6
+# microseconds without parts, from which on they are tried, and of that time, at which they are
+# taken: estimates of long K are low; microseconds for a second kernel, and bytes that it reads in one
+SHORTEST, WORTH_PARTS, ADDING, ADDED = 8.0, 1.08, 1.5, 4e6
 NONE_READ = Taken(
     (MULTISTAGE,),
     OperandReads(whole=True),
@@ -228,9 +228,12 @@ def _maybe_in_parts(
     (M, N, K), kind = problem.shape, problem.kinds[0]
     usual = kind.is_float and kind.bits < 64 and problem.epilogue.compute == "f32"
     tiles = ceil_div(M, 128) * ceil_div(N, 128)
-    if not usual or problem.batch > 1 or 2 * tiles > problem.multiprocessors:
+    if not usual or problem.batch > 1 or tiles > problem.multiprocessors:
         return config, why
-    best, count = min(x.time for x in candidates(problem)) * WORTH_PARTS, 1
+    alone = min(x.time for x in candidates(problem))
+    if alone < SHORTEST:
+        return config, why
+    best, count = alone * WORTH_PARTS, 1
     for parts in PARTS:
         each = K // parts
         fits = K % parts == 0 and each * kind.bits % (8 * VECTOR_BYTES) == 0 and each >= LEAST
