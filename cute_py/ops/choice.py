@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 PARTS = (2, 4, 8, 16, 32, 64, 128)  # of K, that are tried
 LEAST, MOST_SUMS = 256, 1 << 26  # elements of K in a part, at least; sums of parts, at most
-# microseconds without parts, from which on they are tried, and of that time, at which they are
-# taken: estimates of long K are low; microseconds for a second kernel, and bytes that it reads in one
+# microseconds without parts, from which on they are tried; of that time, what they may take
+# (estimates of long K are low); microseconds for a second kernel, and bytes that it reads in one
 SHORTEST, WORTH_PARTS, ADDING, ADDED = 8.0, 1.08, 1.5, 4e6
 NONE_READ = Taken(
     (MULTISTAGE,),
