@@ -6,6 +6,11 @@ too, and must come before the end of the next phase. Otherwise they may belong t
 another order. What counts is what has run: TMA loads run after their thread, and a wgmma after all
 warps of its warpgroup, though neither orders memory. Source: PTX ISA, "Phase of the mbarrier
 object", mbarrier.try_wait.
+
+Arrivals without bytes are equal tokens. Where lanes arrive at several mbarriers, one after the
+other, with nothing in between (a stage is released in all blocks of a cluster), each of these is as
+good as made from the first on: another arrival that comes after the first, and counts in the place
+of a later one, tells all that the later one would. docs/emulator.md has the argument.
 """
 
 from __future__ import annotations
@@ -29,6 +34,11 @@ UNORDERED = {
     "arrive": (
         "an arrival",
         "nothing orders it after the phase before, in which it may count",
+        "wait for the phase before this line, or synchronise with a thread that has waited",
+    ),
+    "load": (
+        "a TMA load",
+        "nothing orders it after the phase before, in which its bytes may count",
         "wait for the phase before this line, or synchronise with a thread that has waited",
     ),
     "early": (
@@ -68,20 +78,26 @@ class Phases:
         self.before: dict[At, list[Event]] = {}  # of the one before that
         # for the phase before, with the place of each wait
         self.waited: dict[At, list[tuple[Event, Op, Span, Thread]]] = defaultdict(list)
+        self.runs: dict[tuple[int, int, bytes], Event] = {}  # block, warp, lanes: their last run
 
     def begin(self, at: At) -> None:
         """Forget the phases of an mbarrier that is initialised."""
         for held in (self.came, self.ended, self.before, self.waited):
             held.pop(at, None)
 
-    def arrive(self, op: Op, span: Span, thread: Thread, lanes: Array, at: At) -> None:
-        """Require that lanes of a warp arrive after the phase before, and remember it. Of another
-        block they need not: a stage is released in all blocks of a cluster, one after another.
+    def arrive(
+        self, op: Op, span: Span, thread: Thread, lanes: Array, at: At, again: bool = False
+    ) -> None:
+        """Require that lanes of a warp arrive after the phase before, and remember it; `again`:
+        they have arrived just before, and done nothing since.
         """
         event = self._event(span, thread, lanes)
-        if event.block == at[0] and not self._follows(event, self.ended.get(at)):
+        if not self._follows(event, self.ended.get(at)):
             self._refuse("arrive", op, span, thread, at)
-        self.came[at].append(event)
+        run = event.block, int(span.W[thread[1]]), lanes.tobytes()
+        if not again or run not in self.runs:
+            self.runs[run] = event
+        self.came[at].append(self.runs[run])
 
     def passed(self, op: Op, span: Span, thread: Thread, lanes: Array, at: At) -> None:
         """Require that lanes have waited after the end of the phase before the one that they waited
@@ -91,6 +107,12 @@ class Phases:
         if not self._follows(event, self.before.get(at)):
             self._refuse("early", op, span, thread, at)
         self.waited[at].append((event, op, span, thread))
+
+    def load(self, op: Op, span: Span, thread: Thread, at: At) -> None:
+        """Require that a TMA load is issued after the phase before the one that counts its bytes."""
+        event = self._event(span, thread, np.arange(LANES) == thread[2])
+        if not self._follows(event, self.ended.get(at)):
+            self._refuse("load", op, span, thread, at)
 
     def issue(self, block: int, warp: int, lane: int) -> Array:
         """Return what has run before a copy that a lane issues [rank, column]."""

@@ -536,6 +536,8 @@ def tma_load(program: Program, op: ops.TmaLoad) -> Run:
                     engines.touch(op, c.span, target, where, offsets[where], agent, True, other)
                     if other is not None:
                         engines.reach(op, c.span, where, b, agent)
+                if bars.phases is not None:
+                    bars.phases.load(op, c.span, where, (b, slot))
                 _put(c, target, b, offsets[where], values)
                 bars.land(b, slot, box.bytes, ran)
                 if c.batch.report is not None:

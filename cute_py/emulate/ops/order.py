@@ -315,6 +315,7 @@ def mbar_arrive(program: Program, op: ops.MbarArrive) -> Run:
     """Arrive, each thread once, and announce bytes."""
     located = program.access(op.bar, op, unit=8, counted=False)
     rank = None if op.cluster_rank is None else program.scalar(op.cluster_rank)
+    again = id(op) in program.resources.again
 
     def run(c: Cohort) -> None:
         place = located(c)
@@ -325,7 +326,7 @@ def mbar_arrive(program: Program, op: ops.MbarArrive) -> Run:
             b = int(c.span.B[group.where[0]])
             if rank is not None:
                 b = c.peer(op, group.where, int(group.keys[1]))
-            arrive(op, c, group, (b, group.keys[0]), op.bytes)
+            arrive(op, c, group, (b, group.keys[0]), op.bytes, again=again)
 
     return run
 
@@ -337,9 +338,10 @@ def arrive(
     at: tuple[int, int],
     nbytes: int,
     copies: bool = False,
+    again: bool = False,
 ) -> None:
     """Let lanes of a warp arrive at an mbarrier of a block: `at`, block and slot; `copies`: once
-    their cp.asyncs are complete.
+    their cp.asyncs are complete; `again`: just after another arrival.
     """
     bars, clocks, (b, slot) = c.batch.mbarriers, c.batch.clocks, at
     row, warp, _ = group.where
@@ -352,10 +354,10 @@ def arrive(
         some = group.lanes & (np.cumsum(group.lanes) <= max(1, min(pending, several - 1)))
         for lanes in (some, group.lanes & ~some):
             part = Group((row, warp, int(lanes.argmax())), lanes, group.keys)
-            arrive(op, c, part, at, nbytes, copies)
+            arrive(op, c, part, at, nbytes, copies, again)
         return
     if bars.phases is not None:
-        bars.phases.arrive(op, c.span, group.where, group.lanes, at)
+        bars.phases.arrive(op, c.span, group.where, group.lanes, at, again)
     if clocks is not None:
         own, w = int(c.span.B[row]), int(c.span.W[warp])
         who = clocks.lanes_of(own, w, group.lanes)
