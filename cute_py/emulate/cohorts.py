@@ -38,7 +38,7 @@ class Step:
 
     op: Op
     run: Run
-    strong: bool = False  # others may run before the next op: what they see depends on it
+    strong: bool = False  # others may run before it, and after: what they see depends on it
     whole: bool = False  # all lanes of a warp execute it together
 
 
@@ -65,6 +65,10 @@ class Wait:
 
     def wake(self, c: Cohort) -> None:
         """Take what the end of the wait brings."""
+
+    def ended_by(self, op: Op) -> bool:
+        """Return whether an op of others may end it."""
+        return False
 
     def mismatch(self, c: Cohort) -> dict[str, Any] | None:
         """Return the facts of a wrong count of bytes; None where that is not what is wrong."""

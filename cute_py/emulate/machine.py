@@ -15,14 +15,14 @@ from __future__ import annotations
 import random
 from collections import deque
 from typing import TYPE_CHECKING
-from zlib import crc32
 
 import numpy as np
 
 from cute_py.emulate.cohorts import Cohort, Frame, Signal, joined, split
 from cute_py.emulate.divergence import divided, force, gather, merged, wait_for_others
-from cute_py.emulate.faults import line_of
-from cute_py.errors import ranges
+from cute_py.emulate.spins import Spins
+from cute_py.emulate.stuck import stuck
+from cute_py.emulate.turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,11 +30,8 @@ if TYPE_CHECKING:
     from cute_py.emulate.batch import Batch
     from cute_py.emulate.program import Program
     from cute_py.emulate.spans import Array
-    from cute_py.errors import CuteError
-
-MOST_ROUNDS = 1 << 14  # in which memory does not change
-MOST_CHANGES = 1 << 22  # rounds in which it does
-LOOKS = 1 << 12  # rounds from one look to the next, after looks at 1, 2, 4, 8, ...
+    from cute_py.emulate.turns import Chooser
+    from cute_py.plan.ops import Op
 
 
 class Machine:
@@ -44,11 +41,15 @@ class Machine:
         self,
         program: Program,
         batch: Batch,
-        order: str | int,
+        order: str | int | Chooser,
         progress: Callable[[float], None] | None = None,
         resident: int | None = None,
     ) -> None:
-        self.batch, self.order, self.progress = batch, order, progress
+        self.program, self.batch, self.progress = program, batch, progress
+        self.turns: Turns | None = None
+        if not isinstance(order, str | int):
+            self.turns, order = Turns(program, batch, order), "forward"
+        self.order = order
         self.part = 0.0  # that is done, as the outermost loop tells it
         self.random = random.Random(order if isinstance(order, int) else 0)
         self.apart = program.communicates  # whether blocks stay cohorts of their own
@@ -83,10 +84,12 @@ class Machine:
         that changes nothing any more.
         """
         spins = any(c.spun for c in self.cohorts)
-        woken = gather(self.cohorts) | self._wake()
+        woken, batch = gather(self.cohorts) | self._wake(), self.batch
         if not woken and (not spins or self.spins.is_idle(self.cohorts)):
+            if self.turns is not None and self.turns.take(self.cohorts):
+                return [c for c in self.cohorts if c.wait is None]
             if not self._divide() and not force(self.cohorts):
-                raise self._stuck()
+                raise stuck(self.program, batch, self.cohorts, self.residents)
             self.spins.moved()
         for c in self.cohorts:
             c.spun = False
@@ -158,6 +161,8 @@ class Machine:
             while pc < count:
                 step = steps[pc]
                 c.op = step.op
+                if step.strong and self._stops(c, step.op):
+                    return
                 if step.whole and (wait := wait_for_others(c, step)) is not None:
                     c.wait = wait
                     return
@@ -165,6 +170,9 @@ class Machine:
                 if signal is not None:
                     break
                 pc = frame.pc = pc + 1
+                if step.strong and self.turns is not None:
+                    self.turns.done()
+                    return
                 if step.strong and not alone:
                     return
             if signal is None:
@@ -187,6 +195,19 @@ class Machine:
             elif isinstance(signal, list):
                 self._replace(c, signal)
                 return
+
+    def _stops(self, c: Cohort, op: Op) -> bool:
+        """Set warps, and blocks that may be chosen, apart before a strong operation; return whether
+        others are to run first.
+        """
+        span = c.span
+        parts = np.arange(span.nW)[None]
+        if self.turns is not None:
+            parts = np.arange(span.nB * span.nW).reshape(span.nB, span.nW)
+        if parts.size > 1:
+            self._replace(c, split(c, parts))
+            return True
+        return self.turns is not None and self.turns.stops(c, op)
 
     def _leave(self, c: Cohort, frame: Frame) -> list[Cohort] | None:
         """Go round a loop again, to the other branch, or back to the frame outside."""
@@ -234,57 +255,6 @@ class Machine:
         if self.residents.later:
             self.cohorts += self.residents.begin()
 
-    # -- when nothing can run
-
-    def _stuck(self) -> CuteError:
-        """Return the error that says who waits for what."""
-        waits = []
-        for c in self.cohorts:
-            blocks = [self.batch.faults.block(int(b)) for b in c.span.B[:3]]
-            more = f" and {c.span.nB - 3} more" if c.span.nB > 3 else ""
-            who = f"warps {ranges(c.span.W)} of block {', '.join(map(str, blocks))}{more}"
-            if c.divided:
-                who = f"lanes {ranges(np.flatnonzero(c.active()))} of {who.removeprefix('warps ')}"
-                who = who.replace("of ", "of warp ", 1)
-            if c.wait is None:
-                waits.append(f"{who}: a loop that changes nothing ({line_of(c.op)})")
-            else:
-                waits.append(f"{who}: {c.wait.describe(c)} ({line_of(c.wait.op)})")
-        for c in self.cohorts:
-            if c.wait is not None and c.wait.whole and not self._held_up(c):
-                return self._divergent(c, waits)
-        for c in self.cohorts:
-            wrong = None if c.wait is None else c.wait.mismatch(c)
-            if wrong is not None and c.wait is not None:
-                return self.batch.faults.at(
-                    "emulate-mbarrier-bytes", c.wait.op, c.span, wrong.pop("where"), **wrong
-                )
-        lead = min(self.cohorts, key=lambda c: c.position)
-        text = "; ".join(waits) + self.residents.missing()
-        op = lead.op if lead.wait is None else lead.wait.op
-        later = self.residents.later and not self.batch.faults.plan.launch.resident
-        code = "emulate-not-resident" if later else "emulate-deadlock"
-        return self.batch.faults.fault(code, op, waits=text)
-
-    def _held_up(self, c: Cohort) -> bool:
-        """Tell whether others of its blocks wait for what is no barrier: a flag, an mbarrier."""
-        waits = [x.wait for x in self.cohorts if np.isin(x.span.B, c.span.B).any()]
-        return any(w is None or w.reason for w in waits)
-
-    def _divergent(self, c: Cohort, waits: list[str]) -> CuteError:
-        b = int(c.span.B[0])
-        assert c.wait is not None
-        ended = np.flatnonzero(self.batch.ended[b] & ~self.batch.barriers.left[b])
-        others = [f"warps {ranges(ended)} have ended"] if len(ended) else []
-        others += [text for k, text in zip(self.cohorts, waits, strict=True) if k is not c]
-        return self.batch.faults.at(
-            "emulate-barrier-divergent",
-            c.wait.op,
-            c.span,
-            (0, 0),
-            others="; ".join(others) or "no other warp will come",
-        )
-
 
 # -- which blocks have begun
 
@@ -327,65 +297,3 @@ class Residents:
         first = self.batch.faults.block(int(self.later[0][0]))
         count = sum(map(len, self.later))
         return f"; block {first} and {count - 1} more have not begun: {self.most} run at once"
-
-
-# -- whether anything can still end a loop
-
-
-class Spins:
-    """Counts the rounds in which all cohorts that can run do nothing but go round loops. If a whole
-    round changes no byte of memory or registers and no variable, the next one will not either.
-    """
-
-    def __init__(self, batch: Batch) -> None:
-        self.batch = batch
-        self.rounds = self.changed = 0
-        self.memory = self.seen = -1
-
-    def moved(self) -> None:
-        """Begin to count again: somebody has left a loop, or ended."""
-        self.rounds = self.changed = 0
-        self.seen = -1
-
-    def is_idle(self, cohorts: list[Cohort]) -> bool:
-        """Count a round; return whether it, and so each later one, changes nothing, or whether
-        there were too many.
-        """
-        self.rounds += 1
-        looks = self.rounds & (self.rounds - 1) == 0 or self.rounds % LOOKS == 0
-        known = self.seen
-        if looks or known >= 0:
-            memory = self._memory()
-            self.seen = self._registers(cohorts, memory)
-            if self.seen == known:
-                return True
-            if memory != self.memory:
-                self.memory, self.changed = memory, self.rounds
-        self.seen = self.seen if looks else -1
-        return self.rounds - self.changed > MOST_ROUNDS or self.rounds > MOST_CHANGES
-
-    def _memory(self) -> int:
-        """Return a number that differs where memory does."""
-        total = crc32(self.batch.smem.data)
-        for array in self.batch.given.arrays.values():
-            if array.writable:
-                total = crc32(_bytes(array.data), total)
-        return total
-
-    def _registers(self, cohorts: list[Cohort], total: int) -> int:
-        """Return a number that differs where registers, variables or places in the program do."""
-        for registers in self.batch.registers.values():
-            total = crc32(_bytes(next(iter(registers.views.values()))), total)
-        for c in sorted(cohorts, key=lambda c: (tuple(c.span.B), tuple(c.span.W))):
-            for name in sorted(c.env):
-                total = crc32(_bytes(np.asarray(c.env[name])), crc32(name.encode(), total))
-            place = [(frame.kind, frame.pc, id(frame.steps)) for frame in c.frames]
-            total = crc32(repr((place, c.wait is None)).encode(), total)
-            if c.mask is not None:
-                total = crc32(_bytes(c.mask), total)
-        return total
-
-
-def _bytes(array: Array) -> Array:
-    held = np.ascontiguousarray(array)
-    return held.reshape(-1).view(np.uint8) if held.size else b""

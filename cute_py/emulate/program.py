@@ -21,9 +21,10 @@ from cute_py.emulate.arguments import symbols_of
 from cute_py.emulate.bits import numpy_type
 from cute_py.emulate.cohorts import Cohort, Run, Signal, Step
 from cute_py.emulate.faults import Faults, chosen, first
+from cute_py.emulate.observed import target
 from cute_py.emulate.pointers import by_array
 from cute_py.emulate.registers import View, flag, reader
-from cute_py.emulate.resources import Resources, is_strong
+from cute_py.emulate.resources import Resources
 from cute_py.emulate.scalars import Statics, condition, of_sizes, scalar
 from cute_py.emulate.spans import INDICES, LANES
 from cute_py.emulate.timeline import recording
@@ -109,7 +110,8 @@ class Program:
             run = by_array(self.pointers, op, HANDLERS[type(op)](self, op))
             if id(op) in self.resources.early:
                 run = _after_kernels(op, run)
-            strong = self.communicates and is_strong(op)
+            access = target(op)
+            strong = access is not None and access.storage in self.resources.observed
             run = self.reported(op, run)
             steps.append(Step(op, run, strong, op.group != "thread"))
         return tuple(steps)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cute_py.emulate.clocks import Agents
+from cute_py.emulate.observed import observed
 from cute_py.emulate.shadow import Grain
 from cute_py.emulate.spans import LANES, Array
 from cute_py.emulate.storages import shared_stride, storages
@@ -41,6 +42,7 @@ class Resources:
         agents: who touches shared memory.
         grain: how it is watched; None where it is not.
         again: the arrivals at mbarriers that follow another one at once, by identity.
+        observed: the storages at which the order of strong operations may be seen.
         early: the ops that the kernels before may not have ended at, by identity.
     """
 
@@ -64,7 +66,7 @@ class Resources:
         self.registers = storages(plan.storages, regs, "registers" in checks)
         bars = [bar.storage for op in every for bar in mbarriers(op)]
         judged = plan.launch.pdl and "global" in checks
-        self.again = arrivals_again(plan.body)
+        self.again, self.observed = arrivals_again(plan.body), observed(plan)
         self.early = unordered(plan.body) if judged else frozenset()
         self.agents = Agents(plan, self.warps, self.mask, bars, bool(self.early))
         self.grain = self._grain(every) if "shared" in checks and plan.shared else None
@@ -172,11 +174,6 @@ def _kind(op: ops.Op) -> int:
         return STRONG_WRITE
     strong = isinstance(op, ops.WaitUntil) or (isinstance(op, ops.Load) and op.order != "weak")
     return STRONG_READ if strong else PLAIN
-
-
-def is_strong(op: ops.Op) -> bool:
-    """Tell whether an op accesses global memory in a way that may order it with others."""
-    return bool(arrays(op)) and _kind(op) != PLAIN
 
 
 def _waits(op: ops.Op) -> bool:

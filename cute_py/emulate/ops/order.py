@@ -12,6 +12,7 @@ from cute_py.emulate.access import Located, slots_of, taking_part
 from cute_py.emulate.cohorts import Cohort, Run, Signal, Wait, split
 from cute_py.emulate.divergence import running
 from cute_py.emulate.faults import first
+from cute_py.emulate.observed import effect, target
 from cute_py.emulate.program import Program, fitting, handles
 from cute_py.emulate.regions import THREADS
 from cute_py.emulate.releases import places_of
@@ -55,6 +56,12 @@ class BarrierWait(Wait):
         number = self.wanted[b][0]
         arrived = int(c.batch.barriers.arrived[b, number])
         return f"barrier {number}, where {arrived} of {self.threads} threads have arrived"
+
+    def ended_by(self, op: ops.Op) -> bool:
+        """Return whether an op is one at the barrier."""
+        own = self.op
+        same = isinstance(op, ops.Barrier) and isinstance(own, ops.Barrier)
+        return same and (op.scope, op.id) == (own.scope, own.id)
 
 
 @handles(ops.Barrier)
@@ -201,6 +208,10 @@ class ClusterWait(Wait):
         cluster = int(c.batch.barriers.clusters.of[c.span.B[0]])
         arrived = int(c.batch.barriers.cluster_arrived[cluster])
         return f"the barrier of its cluster, where {arrived} threads have arrived"
+
+    def ended_by(self, op: ops.Op) -> bool:
+        """Return whether an op arrives there."""
+        return isinstance(op, ops.Barrier) and op.scope == "cluster"
 
     def wake(self, c: Cohort) -> None:
         """Take what the blocks of the cluster know."""
@@ -426,6 +437,11 @@ class PhaseWait(Wait):
             missing += f" and {left} bytes" if left > 0 else f" and has {-left} bytes too many"
         return f"phase {parity} of {c.batch.agents.mbarrier(slot)}, which lacks {missing}"
 
+    def ended_by(self, op: ops.Op) -> bool:
+        """Return whether an op arrives at the mbarrier, or loads for it."""
+        arrives = isinstance(op, ops.MbarArrive | ops.CpArrive | ops.TmaLoad)
+        return arrives and op.bar.storage == self.located.access.storage
+
     def mismatch(self, c: Cohort) -> dict[str, Any] | None:
         """Return the facts of a wrong count of bytes: all have arrived, and bytes are left."""
         slots, _, waits = self._lanes(c)
@@ -543,6 +559,10 @@ class RegisterWait(Wait):
         """Return what is asked for."""
         return f"{self.n} registers a thread, which other warps have not released"
 
+    def ended_by(self, op: ops.Op) -> bool:
+        """Return whether an op releases registers."""
+        return isinstance(op, ops.SetMaxNReg) and op.kind == "dec"
+
     def wake(self, c: Cohort) -> None:
         """Take them."""
         c.batch.maxnreg.take(c.span, self.n)
@@ -611,6 +631,12 @@ class ValueWait(Wait):
         words = self.words if np.ndim(wanted) else self.words.rpartition(" ")[0] + f" {wanted}"
         lanes = np.broadcast_to(seen, c.span.shape)[c.active()]
         return f"{words}, which is {lanes[0]}"
+
+    def ended_by(self, op: ops.Op) -> bool:
+        """Return whether an op writes to the element, or to others of its storage."""
+        access = target(op)
+        same = access is not None and access.storage == self.located.access.storage
+        return same and effect(op) != "read"
 
     def wake(self, c: Cohort) -> None:
         """Acquire what was released with the value."""
