@@ -1,0 +1,286 @@
+"""`Search`: one run of each class of orders, where classes differ in who comes first at some place.
+
+Two orders that differ in neighbours that do not depend on each other are one class (Mazurkiewicz
+trace). Each run begins anew with the choices of the last one up to a point, and chooses otherwise
+there. After each operation, and for those that still wait, an earlier one that it depends on, and
+that nothing else orders before it, is a race: the other order is left to be tried. Source sets say
+whose turn that needs, sleep sets whose turn would only repeat a class that has been seen.
+Source: Abdulla, Aronis, Jonsson, Sagonas, Optimal Dynamic Partial Order Reduction (2014);
+Godefroid, Partial-Order Methods (1996).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from cute_py.emulate.orders.witness import candidates, usual
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cute_py.emulate.turns import Event, Turn, Who
+
+Clock: TypeAlias = "dict[Who, int]"  # the last operation of each that comes before
+MOST_EVENTS = 5000  # of a run
+
+
+class Cut(Exception):  # noqa: N818  # no error: the run is not needed
+    """Each choice leads to a class that has been seen."""
+
+
+class TooLong(Exception):  # noqa: N818
+    """A run has more strong operations than the bound."""
+
+
+@dataclass(slots=True)
+class Node:
+    """A state: who can go on, whose turn has been or will be tried, and who need not go first."""
+
+    able: dict[Who, Event]
+    asleep: dict[Who, Event]
+    blocked: frozenset[Who]  # those that wait for a value, or would find the same again
+    todo: set[Who]
+    done: dict[Who, Event] = field(default_factory=dict)
+    chosen: Who = (-1, -1, -1)
+
+
+@dataclass(slots=True)
+class Step:
+    """An operation of the present run.
+
+    Attributes:
+        turn: it; clock: what comes before it, itself included.
+        before, after: the integer at its place, if it is one.
+        found: what stood there, in words.
+    """
+
+    turn: Turn
+    clock: Clock
+    before: int | None
+    after: int | None = None
+
+    @property
+    def event(self) -> Event:
+        """What it does."""
+        return self.turn.event
+
+
+class Search:
+    """A search through the classes of orders of a kernel; `brute`: through all orders.
+
+    Attributes:
+        stack: the states of the present run, as far as others may be tried there.
+        steps: its operations.
+        races: pairs of operations, with who does them, that nothing orders: why there is a search.
+        apart: pairs of operations of lanes of one warp that nothing orders, of which only one
+            order can be tried.
+    """
+
+    def __init__(self, brute: bool = False) -> None:
+        self.brute = brute
+        self.stack: list[Node] = []
+        self.races: dict[tuple[Event, Event], None] = {}
+        self.apart: dict[tuple[Event, Event], None] = {}
+        self.together: set[Event] = set()
+        self.spun: set[Event] = set()  # that have been taken to repeat themselves
+        self.divided = False  # whether lanes went on though nobody had a turn
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin a run."""
+        self.steps: list[Step] = []
+        self.clocks: dict[Who, Clock] = {}  # after the last operation of each
+        self.known: dict[Who, tuple[Turn, Clock]] = {}  # before the next one
+        self.counts: dict[Who, int] = {}
+        self.fresh = len(self.stack) - 1  # the first state that the last run did not have
+        self.turns: list[Turn] = []  # those that there were at last
+        self.waiting: list[Turn] = []  # they, where nobody could go on
+
+    def next(self) -> bool:
+        """Prepare the next run; return whether there is one."""
+        while self.stack:
+            node = self.stack[-1]
+            node.done[node.chosen] = node.able[node.chosen]
+            left = [w for w in node.todo if w not in node.done and w not in node.asleep]
+            if left:
+                node.chosen = min(left)
+                return True
+            self.stack.pop()
+        return False
+
+    # -- a run
+
+    def choose(self, turns: list[Turn]) -> Turn | None:
+        """Return whose turn it is; None where nobody can go on."""
+        depth, able = len(self.steps), candidates(turns)
+        self.divided = self.divided or bool(self.waiting and able)
+        self.waiting, self.turns = [], turns
+        self.spun |= {t.event for t in turns if t.spins and not t.exact and t.event.who not in able}
+        fresh = depth >= self.fresh
+        if fresh and not self.brute:
+            for turn in turns:
+                self._blocked_races(turn, able)
+        if not able:
+            self.waiting = turns
+            return None
+        if depth == len(self.stack):
+            self.stack.append(self._node(turns, able))
+        node = self.stack[depth]
+        turn = able[node.chosen]
+        if fresh and not self.brute:
+            self._races(turn, range(depth))
+        self._take(turn)
+        return turn
+
+    def done(self, turn: Turn) -> None:
+        """Take note of what an operation has left."""
+        self.steps[-1].after = turn.number()
+
+    def refused(self) -> None:
+        """End a run that is refused: those that still had a turn might have come before."""
+        if not self.brute and len(self.steps) > self.fresh:
+            for turn in self.turns:
+                if not self.steps or turn is not self.steps[-1].turn:
+                    self._races(turn, range(len(self.steps)))
+
+    def _node(self, turns: list[Turn], able: dict[Who, Turn]) -> Node:
+        """Return a new state."""
+        events = {who: turn.event for who, turn in able.items()}
+        asleep: dict[Who, Event] = {}
+        if self.stack and not self.brute:
+            up = self.stack[-1]
+            last = up.able[up.chosen]
+            quiet = {**up.asleep, **up.done}
+            asleep = {w: e for w, e in quiet.items() if w != up.chosen and not e.depends(last)}
+        awake = [who for who in events if who not in asleep]
+        if not awake:
+            raise Cut
+        if len(self.stack) >= MOST_EVENTS:
+            raise TooLong
+        first = usual(awake, self.counts)
+        blocked = frozenset(t.event.who for t in turns if t.event.who not in able)
+        node = Node(events, asleep, blocked, set(events) if self.brute else {first})
+        node.chosen = first
+        return node
+
+    def _take(self, turn: Turn) -> None:
+        """Add an operation to the run."""
+        event, index = turn.event, len(self.steps)
+        clock = dict(self._before(turn))
+        for step in self.steps:
+            if event.depends(step.event):
+                _join(clock, step.clock)
+        clock[event.who] = index
+        self.steps.append(Step(turn, clock, turn.number()))
+        self.clocks[event.who] = clock
+        self.counts[event.who] = self.counts.get(event.who, 0) + 1
+        if event.together:
+            self.together.add(event)
+
+    def _before(self, turn: Turn) -> Clock:
+        """Return what comes before an operation without its place: what its thread has done, and
+        what that knows by barriers and mbarriers.
+        """
+        held = self.known.get(turn.event.who)
+        if held is not None and held[0] is turn:
+            return held[1]
+        clock = dict(self.clocks.get(turn.event.who, {}))
+        for index in range(len(self.steps) - 1, -1, -1):
+            step = self.steps[index]
+            if index > clock.get(step.event.who, -1) and turn.knows(step.turn):
+                _join(clock, step.clock)
+        self.known[turn.event.who] = turn, clock
+        return clock
+
+    # -- races
+
+    def _blocked_races(self, turn: Turn, able: dict[Who, Turn]) -> None:
+        """Find the races of one that cannot go on: with the last operation, if that is why, with
+        all where it has just come, or where nobody can.
+        """
+        event, depth = turn.event, len(self.steps)
+        if event.who in able or not depth:
+            return
+        before = self.stack[depth - 1]
+        is_new = event.who == before.chosen or event.who not in {*before.able, *before.blocked}
+        if not able or is_new:
+            self._races(turn, range(depth))
+        elif event.who in before.able:
+            self._races(turn, range(depth - 1, depth))
+
+    def _races(self, turn: Turn, among: range) -> None:
+        """Let the other order of an operation and each that it races with be tried."""
+        event, mine = turn.event, self._before(turn)
+        covered = dict(mine)
+        for j in range(len(self.steps) - 1, -1, -1):
+            step = self.steps[j]
+            other = step.event
+            if j <= covered.get(other.who, -1) or not event.depends(other):
+                continue
+            _join(covered, step.clock)
+            if j not in among or not self._reverses(j, turn):
+                continue
+            if other.who[:2] == event.who[:2]:
+                self.apart[other, event] = None
+                continue
+            self.races[other, event] = None
+            node = self.stack[j]
+            able = self._initials(j, turn, mine) & set(node.able)
+            if not able:
+                node.todo |= set(node.able)
+            elif not able & (node.todo | set(node.asleep)):
+                node.todo.add(min(able))
+
+    def _reverses(self, j: int, turn: Turn) -> bool:
+        """Return whether an operation could have been done without the j-th, which it depends on:
+        a wait that is false until then could not, nor one more round of a loop that waits.
+        """
+        step, event = self.steps[j], turn.event
+        later = any(event.depends(s.event) for s in self.steps[j + 1 :])
+        if turn.look is not None:
+            found = self._without(step, turn, later)
+            if found is not None:
+                return turn.holds(found)
+        return later or event.who not in self.stack[j].blocked
+
+    def _without(self, step: Step, turn: Turn, later: bool) -> int | None:
+        """Return the integer that would be found without an operation, where that is known."""
+        now = turn.number()
+        if now is None or step.before is None or step.event.places != turn.event.places:
+            return None
+        if not later:
+            return step.before
+        if step.event.effect != "add" or step.after is None:
+            return None
+        bits = turn.located.dtype.bits
+        value = (now - step.after + step.before) % 2**bits
+        return value - 2**bits if turn.located.dtype.is_signed and value >> (bits - 1) else value
+
+    def _initials(self, j: int, turn: Turn, mine: Clock) -> set[Who]:
+        """Return who may begin what comes before an operation and does not need the j-th."""
+        event = turn.event
+        after = range(j + 1, len(self.steps))
+        apart = [k for k in after if self.steps[k].clock.get(self.steps[j].event.who, -1) < j]
+        able, seen = set(), set()
+        for k in apart:
+            step = self.steps[k]
+            if step.event.who not in seen:
+                seen.add(step.event.who)
+                if not self._needs(step.clock, [e for e in apart if e < k]):
+                    able.add(step.event.who)
+        free = event.who not in seen and not self._needs(mine, apart)
+        if free and not any(event.depends(self.steps[e].event) for e in apart):
+            able.add(event.who)
+        return able
+
+    def _needs(self, clock: Clock, among: Iterable[int]) -> bool:
+        """Return whether any of these operations comes before a clock."""
+        return any(clock.get(self.steps[e].event.who, -1) >= e for e in among)
+
+
+def _join(clock: Clock, other: Clock) -> None:
+    """Let a clock know what another one does."""
+    for who, index in other.items():
+        if index > clock.get(who, -1):
+            clock[who] = index
