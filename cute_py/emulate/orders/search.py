@@ -39,7 +39,7 @@ class Node:
 
     able: dict[Who, Event]
     asleep: dict[Who, Event]
-    blocked: frozenset[Who]  # those that wait for a value, or would find the same again
+    blocked: dict[Who, Event]  # those that wait for a value, or would find the same again
     todo: set[Who]
     done: dict[Who, Event] = field(default_factory=dict)
     chosen: Who = (-1, -1, -1)
@@ -159,7 +159,7 @@ class Search:
         if len(self.stack) >= MOST_EVENTS:
             raise TooLong
         first = usual(awake, self.counts)
-        blocked = frozenset(t.event.who for t in turns if t.event.who not in able)
+        blocked = {t.event.who: t.event for t in turns if t.event.who not in able}
         node = Node(events, asleep, blocked, set(events) if self.brute else {first})
         node.chosen = first
         return node
@@ -242,7 +242,8 @@ class Search:
             found = self._without(step, turn, later)
             if found is not None:
                 return turn.holds(found)
-        return later or event.who not in self.stack[j].blocked
+        own = self.clocks.get(event.who, {}).get(event.who, -1)
+        return later or own > j or self.stack[j].blocked.get(event.who) != event
 
     def _without(self, step: Step, turn: Turn, later: bool) -> int | None:
         """Return the integer that would be found without an operation, where that is known."""
