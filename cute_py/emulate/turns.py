@@ -41,14 +41,16 @@ class Event:
         who: that does it; op: what.
         effect: read, write, update, or the function of an atomic that commutes.
         places: the bytes; None: anywhere in global memory.
-        together: whether lanes that do it at once would find other values in another order.
+        several: whether lanes may do it one after the other, with others in between.
+        meet: whether lanes would find, or leave, other values in another order of these alone.
     """
 
     who: Who
     op: ops.Op
     effect: str
     places: frozenset[At] | None
-    together: bool = False
+    several: bool = False
+    meet: bool = False
 
     def depends(self, other: Event) -> bool:
         """Return whether the two may not be exchanged: they meet, and are not both reads, or both
@@ -208,7 +210,7 @@ class Turns:
         who = int(c.span.B[0]) + self.batch.faults.first, int(c.span.W[0]), int(lanes[0])
         does = effect(op)
         if at.pointer and isinstance(c.env.get(f"array of {at.pointer}"), np.ndarray):
-            return Event(who, op, does, None, True)
+            return Event(who, op, does, None, several=True, meet=True)
         place = at(c)
         shape = (*c.span.shape, at.count)
         active = c.active()[..., None] if place.active is None else place.active
@@ -221,9 +223,10 @@ class Turns:
         else:
             blocks, starts = np.full(starts.shape, -1), starts + at.array(c).address
         each = {*zip(blocks.tolist(), starts.tolist(), strict=True)}
-        together = len(each) < starts.size and does in ("write", "update")
+        meet = len(each) < starts.size and does in ("write", "update")
+        several = starts.size * at.width > 1 and not isinstance(op, ops.WaitUntil)
         places = frozenset((b, start + k) for b, start in each for k in range(at.nbytes))
-        return Event(who, op, does, places, together)
+        return Event(who, op, does, places, several, meet)
 
     def _judge(self, turn: Turn) -> None:
         """Find out whether a turn is able, or spins."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from cute_py.emulate.turns import Event
 
-MEMORY = 1 << 32
+MEMORY, BATCH = 1 << 32, 1 << 30  # bytes of state: at most, and of blocks that no order concerns
 WORDS = {"read": "a read", "write": "a write", "update": "an atomic"}
 
 
@@ -95,6 +95,9 @@ class Checked:
         self.program = program_of(given.plan)
         self.shape = self.program.grid(given.symbols)
         self.total = self.shape[0] * self.shape[1] * self.shape[2]
+        fit = BATCH // self.program.resources.bytes_per_block()
+        apart = self.program.together or self.program.resources.observed
+        self.together = max(1, self.total if apart else min(fit, self.total))
         self.runs = self.classes = 0
         self.first: int | None = None
         self.complete = True
@@ -105,7 +108,7 @@ class Checked:
     def orders(self, most: int, seconds: float) -> Orders:
         """Run one order of each class, within bounds."""
         begin = perf_counter()
-        require_room(self.program, self.total, self.total, MEMORY)
+        require_room(self.program, self.total, self.together, MEMORY)
         error = self._progress()
         if error is not None:
             self.runs, self.classes = 1, 1
@@ -138,7 +141,7 @@ class Checked:
         with kept(self.given):
             try:
                 run_batches(
-                    self.program, self.given, self.shape, self.total or 1, self.search, self.resident
+                    self.program, self.given, self.shape, self.together, self.search, self.resident
                 )
             except Cut:
                 return
@@ -208,11 +211,13 @@ class Checked:
     def _not_tried(self) -> Iterator[str]:
         """Yield what no run has tried."""
         search, plan, needs = self.search, self.given.plan, self.program.resources
-        for event in search.together:
-            yield f"other orders of the lanes of one atomic ({line_of(event.op)})"
-        for a, b in search.apart:
+        raced = [event for pair in search.races for event in pair if event.several]
+        for event in [*search.meet, *raced]:
+            yield f"other orders of the lanes of one operation ({line_of(event.op)})"
+        for a, b in search.lanes:
             lines = dict.fromkeys((line_of(a.op), line_of(b.op)))
-            yield f"other orders of lanes of one warp ({', '.join(lines)})"
+            if search.races or a.depends(b):
+                yield f"other orders of lanes of one warp ({', '.join(lines)})"
         if search.divided:
             yield "other orders of lanes of one warp that wait for each other"
         for event in search.spun:
@@ -238,7 +243,7 @@ def _past(search: Search) -> set[int]:
     clocks = [search.clocks.get(t.event.who, {}) for t in search.waiting]
     if not clocks and search.steps:
         clocks = [search.steps[-1].clock]
-    races = {e for pair in search.races for e in pair} | {e for p in search.apart for e in p}
+    races = {event for pair in search.races for event in pair}
     matter = set()
     for k, step in enumerate(search.steps):
         before = any(clock.get(step.event.who, -1) >= k for clock in clocks)

@@ -73,18 +73,21 @@ class Search:
         stack: the states of the present run, as far as others may be tried there.
         steps: its operations.
         races: pairs of operations, with who does them, that nothing orders: why there is a search.
-        apart: pairs of operations of lanes of one warp that nothing orders, of which only one
-            order can be tried.
+        meet: operations whose lanes would find other values in another order of these.
+        lanes: pairs of operations of lanes of one warp that nothing orders: the emulator runs one
+            branch after the other.
+        spun: operations that have been taken to repeat themselves.
+        divided: whether lanes went on though nobody had a turn, as their warp was divided.
     """
 
     def __init__(self, brute: bool = False) -> None:
         self.brute = brute
         self.stack: list[Node] = []
         self.races: dict[tuple[Event, Event], None] = {}
-        self.apart: dict[tuple[Event, Event], None] = {}
-        self.together: set[Event] = set()
-        self.spun: set[Event] = set()  # that have been taken to repeat themselves
-        self.divided = False  # whether lanes went on though nobody had a turn
+        self.lanes: dict[tuple[Event, Event], None] = {}
+        self.meet: set[Event] = set()
+        self.spun: set[Event] = set()
+        self.divided = False
         self.begin()
 
     def begin(self) -> None:
@@ -168,6 +171,9 @@ class Search:
         """Add an operation to the run."""
         event, index = turn.event, len(self.steps)
         clock = dict(self._before(turn))
+        last = next((s for s in reversed(self.steps) if s.event.who[:2] == event.who[:2]), None)
+        if last is not None and last.event.who not in clock:
+            self.lanes[last.event, event] = None
         for step in self.steps:
             if event.depends(step.event):
                 _join(clock, step.clock)
@@ -175,8 +181,8 @@ class Search:
         self.steps.append(Step(turn, clock, turn.number()))
         self.clocks[event.who] = clock
         self.counts[event.who] = self.counts.get(event.who, 0) + 1
-        if event.together:
-            self.together.add(event)
+        if event.meet:
+            self.meet.add(event)
 
     def _before(self, turn: Turn) -> Clock:
         """Return what comes before an operation without its place: what its thread has done, and
@@ -222,7 +228,6 @@ class Search:
             if j not in among or not self._reverses(j, turn):
                 continue
             if other.who[:2] == event.who[:2]:
-                self.apart[other, event] = None
                 continue
             self.races[other, event] = None
             node = self.stack[j]
