@@ -10,8 +10,6 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from cute_py.emulate.arguments import Arguments, plan_and_leaves
 from cute_py.emulate.effort import require_room
 from cute_py.emulate.faults import CHECKS
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from cute_py.emulate.program import Program
-    from cute_py.emulate.turns import Chooser
 
 MEMORY = 1 << 30
 
@@ -75,6 +72,7 @@ def emulate(
         EmulationError: the kernel does something that is undefined on a GPU.
         LayoutError: the arguments do not fit the plan, or an option is unknown.
 
+    >>> import numpy as np
     >>> import cute_py as cute
     >>> @cute.kernel
     ... def double(x):
@@ -86,8 +84,7 @@ def emulate(
     [0.0, 2.0, 4.0, 6.0]
     """
     _require_choices(order, resident, report)
-    if named or not isinstance(plan, Plan):
-        plan, args = plan_and_leaves(plan, args, named, "cute.emulate")
+    plan, args = plan_and_leaves(plan, args, named, "cute.emulate")
     with quietly(), plan.trusted("cute.emulate"):
         given = Arguments(plan, args, arrays)
         program = program_of(plan, checks, report)
@@ -133,10 +130,10 @@ def _run(
     shape = program.grid(given.symbols)
     total = shape[0] * shape[1] * shape[2]
     together = max(1, memory // program.resources.bytes_per_block())
-    chooser: str | int | Chooser = order
+    chooser: Any = order
     if isinstance(order, Witness):
         chooser, resident = order.replay(), resident or order.resident
-    if program.together or chooser is not order:
+    if program.together or isinstance(order, Witness):
         together = max(total, 1)
     require_room(program, total, min(together, total), memory)
     require_progress(program, given, shape)

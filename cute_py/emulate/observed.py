@@ -8,12 +8,13 @@ and `cute.check_orders` choose among them.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from cute_py.plan import ops
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container
 
     from cute_py.plan.access import Access
     from cute_py.plan.plan import Plan
@@ -39,34 +40,35 @@ def effect(op: ops.Op) -> str:
     return "write" if isinstance(op, ops.Store) else "read"
 
 
+def writes_to(op: ops.Op, storages: Container[str], takes: bool = True) -> bool:
+    """Tell whether a strong operation writes to one of these storages; `takes`: count `cas`, which
+    takes a lock as a rule, and does not end a loop that waits for it.
+    """
+    access = target(op)
+    if access is None or access.storage not in storages or effect(op) == "read":
+        return False
+    return takes or not (isinstance(op, ops.Atomic) and op.fn == "cas")
+
+
 def observed(plan: Plan) -> frozenset[str]:
     """Return the storages at which the order of strong operations may be seen. Those that may share
-    memory are taken together: arrays, if there are pointers, and overlapping shared storages.
+    memory count as one: arrays, if there are pointers, and overlapping shared storages.
     """
-    effects: dict[str, set[str]] = {}
-    group = _groups(plan)
-    for op in plan.ops:
-        access = target(op)
-        if access is not None:
-            effects.setdefault(group(access), set()).add(effect(op))
-        elif isinstance(op, ops.TmaStore) and op.reduce:
-            effects.setdefault(op.tensor, set()).add(op.reduce)
-    seen = {name for name, each in effects.items() if len(each) > 1 or not each <= {*COMMUTING}}
-    accesses = [access for op in plan.ops if (access := target(op)) is not None]
-    return frozenset(access.storage for access in accesses if group(access) in seen)
-
-
-def _groups(plan: Plan):  # type: ignore[no-untyped-def]
-    """Return a function of an access: the name of its storage, or of all that may overlap."""
     pointed = any(isinstance(op, ops.MakePtr) for op in plan.ops)
     spans = sorted((row.offset, row.offset + row.bytes) for row in plan.shared)
-    overlap = any(start < end for (_, end), (start, _) in zip(spans, spans[1:], strict=False))
-
-    def group(access: Access) -> str:
-        shared = access.space == "smem"
-        return access.space if (overlap if shared else pointed) else access.storage
-
-    return group
+    overlap = any(start < end for (_, end), (start, _) in pairwise(spans))
+    effects: dict[str, set[str]] = {}
+    names: dict[str, str] = {}  # of storages -> what they count as
+    for op in plan.ops:
+        access, reduced = target(op), isinstance(op, ops.TmaStore) and op.reduce
+        if access is not None:
+            one = overlap if access.space == "smem" else pointed
+            names[access.storage] = group = access.space if one else access.storage
+            effects.setdefault(group, set()).add(effect(op))
+        elif reduced and isinstance(op, ops.TmaStore):
+            effects.setdefault("gmem" if pointed else op.tensor, set()).add(op.reduce)
+    seen = {group for group, each in effects.items() if len(each) > 1 or not each <= {*COMMUTING}}
+    return frozenset(name for name, group in names.items() if group in seen)
 
 
 def rounds(op: ops.Op) -> bool:
@@ -74,8 +76,3 @@ def rounds(op: ops.Op) -> bool:
     if isinstance(op, ops.Atomic):
         return op.fn == "add" and op.dst.dtype.is_float
     return isinstance(op, ops.TmaStore) and op.reduce == "add" and op.box.tile.dtype.is_float
-
-
-def lines_that_round(every: Iterable[ops.Op]) -> list[tuple[str, int]]:
-    """Return the lines of ops that add floats to memory."""
-    return sorted({op.line for op in every if rounds(op)})

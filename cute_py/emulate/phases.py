@@ -109,7 +109,7 @@ class Phases:
         self.waited[at].append((event, op, span, thread))
 
     def load(self, op: Op, span: Span, thread: Thread, at: At) -> None:
-        """Require that a TMA load is issued after the phase before the one that counts its bytes."""
+        """Require that a TMA load is issued after the phase before that which counts its bytes."""
         event = self._event(span, thread, np.arange(LANES) == thread[2])
         if not self._follows(event, self.ended.get(at)):
             self._refuse("load", op, span, thread, at)

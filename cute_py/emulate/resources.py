@@ -16,7 +16,7 @@ from cute_py.emulate.storages import shared_stride, storages
 from cute_py.plan import ops
 from cute_py.plan.origins import Origins
 from cute_py.plan.waits import unordered
-from cute_py.plan.walk import accesses, arrivals_again, arrays, every, mbarriers, reads, writes
+from cute_py.plan.walk import accesses, arrays, arrivals_again, every, mbarriers, reads, writes
 
 if TYPE_CHECKING:
     from collections.abc import Collection

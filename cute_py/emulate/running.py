@@ -41,8 +41,10 @@ def run_batches(
         given: its arguments.
         shape: the blocks in (x, y, z).
         together: the blocks of a batch.
-        order, resident, progress: as those of `emulate`.
+        order: as that of `emulate`, or who chooses.
+        resident: as that of `emulate`.
         counts: what counts, if anything does.
+        progress: as that of `emulate`.
     """
     needs, total = program.resources, shape[0] * shape[1] * shape[2]
     watch = None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cute_py.emulate.faults import line_of
-from cute_py.emulate.observed import effect, target
+from cute_py.emulate.observed import target, writes_to
 from cute_py.errors import ranges
 from cute_py.plan import ops
 from cute_py.plan.walk import blocks_of
@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 Ender = tuple["Cohort", ops.Op]  # who would end a wait, and by which op
 
 
-def stuck(
-    program: Program, batch: Batch, cohorts: list[Cohort], residents: Residents
-) -> CuteError:
+def stuck(program: Program, batch: Batch, cohorts: list[Cohort], residents: Residents) -> CuteError:
     """Return the error that says who waits for what."""
     waits = [f"{_who(batch, c)}: {_what(c)}" for c in cohorts]
     for c in cohorts:
@@ -93,11 +91,11 @@ def _circle(program: Program, batch: Batch, cohorts: list[Cohort]) -> str:
         circle = _from(c, enders)
         if circle:
             steps = [
-                f"{_who(batch, waiting)} ({line_of(_op(waiting))}) for {_who(batch, ender)}, to "
+                f"{_who(batch, waiting)} at {line_of(_op(waiting))} for {_who(batch, ender)} to "
                 f"come to {line_of(op)}"
                 for waiting, (ender, op) in circle
             ]
-            return f"; a circle of waits: {', '.join(steps)}"
+            return f"; a circle of waits: {', and '.join(steps)}"
     alone = next((c for c in cohorts if not enders[id(c)]), None)
     return "" if alone is None else f"; nobody who is left would end that of {_who(batch, alone)}"
 
@@ -134,12 +132,7 @@ def _enders(program: Program, c: Cohort, cohorts: list[Cohort]) -> Iterator[Ende
 def _loop_ends(c: Cohort) -> Callable[[ops.Op], bool]:
     """Return whether an op may end the loop in which a cohort looks at memory."""
     looked = {access.storage for op in _of_loop(c) if (access := target(op)) is not None}
-
-    def ends(op: ops.Op) -> bool:
-        access = target(op)
-        return access is not None and access.storage in looked and effect(op) != "read"
-
-    return ends
+    return lambda op: writes_to(op, looked, takes=False)
 
 
 def _of_loop(c: Cohort) -> Iterator[ops.Op]:

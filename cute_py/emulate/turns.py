@@ -14,7 +14,7 @@ import numpy as np
 
 from cute_py.emulate.clocks import RUN
 from cute_py.emulate.cohorts import Wait
-from cute_py.emulate.observed import effect, target
+from cute_py.emulate.observed import effect, target, writes_to
 from cute_py.emulate.ops.order import ValueWait
 from cute_py.emulate.spans import LANES
 from cute_py.plan import ops
@@ -92,9 +92,7 @@ class Turn(Wait):
 
     def ended_by(self, op: ops.Op) -> bool:
         """Return whether an op writes to the storage."""
-        access = target(op)
-        same = access is not None and access.storage == self.located.access.storage
-        return same and effect(op) != "read"
+        return writes_to(op, {self.located.access.storage}, takes=self.look is not None)
 
     def found(self) -> bytes:
         """Return what stands at its places now."""
@@ -102,7 +100,7 @@ class Turn(Wait):
             return b""
         values: Array = self.located.load(self.c, self.place)
         active = self.c.active()[..., None] if self.place.active is None else self.place.active
-        return values[np.broadcast_to(active, values.shape)].tobytes()
+        return bytes(values[np.broadcast_to(active, values.shape)].tobytes())
 
     def number(self) -> int | None:
         """Return the integer at its place; None for floats, and for several places."""

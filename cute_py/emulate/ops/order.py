@@ -12,7 +12,7 @@ from cute_py.emulate.access import Located, slots_of, taking_part
 from cute_py.emulate.cohorts import Cohort, Run, Signal, Wait, split
 from cute_py.emulate.divergence import running
 from cute_py.emulate.faults import first
-from cute_py.emulate.observed import effect, target
+from cute_py.emulate.observed import writes_to
 from cute_py.emulate.program import Program, fitting, handles
 from cute_py.emulate.regions import THREADS
 from cute_py.emulate.releases import places_of
@@ -60,8 +60,9 @@ class BarrierWait(Wait):
     def ended_by(self, op: ops.Op) -> bool:
         """Return whether an op is one at the barrier."""
         own = self.op
-        same = isinstance(op, ops.Barrier) and isinstance(own, ops.Barrier)
-        return same and (op.scope, op.id) == (own.scope, own.id)
+        if not isinstance(op, ops.Barrier) or not isinstance(own, ops.Barrier):
+            return False
+        return (op.scope, op.id) == (own.scope, own.id)
 
 
 @handles(ops.Barrier)
@@ -439,8 +440,9 @@ class PhaseWait(Wait):
 
     def ended_by(self, op: ops.Op) -> bool:
         """Return whether an op arrives at the mbarrier, or loads for it."""
-        arrives = isinstance(op, ops.MbarArrive | ops.CpArrive | ops.TmaLoad)
-        return arrives and op.bar.storage == self.located.access.storage
+        if not isinstance(op, ops.MbarArrive | ops.CpArrive | ops.TmaLoad):
+            return False
+        return op.bar.storage == self.located.access.storage
 
     def mismatch(self, c: Cohort) -> dict[str, Any] | None:
         """Return the facts of a wrong count of bytes: all have arrived, and bytes are left."""
@@ -634,9 +636,7 @@ class ValueWait(Wait):
 
     def ended_by(self, op: ops.Op) -> bool:
         """Return whether an op writes to the element, or to others of its storage."""
-        access = target(op)
-        same = access is not None and access.storage == self.located.access.storage
-        return same and effect(op) != "read"
+        return writes_to(op, {self.located.access.storage})
 
     def wake(self, c: Cohort) -> None:
         """Acquire what was released with the value."""

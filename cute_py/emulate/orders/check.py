@@ -1,19 +1,21 @@
-"""`check_orders`: whether a kernel does the same in every order of its threads, for its arguments."""
+"""`check_orders`: whether a kernel is well in every order of its threads, for its arguments."""
 
 from __future__ import annotations
 
+from itertools import product
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from cute_py.emulate.arguments import Arguments, plan_and_leaves
 from cute_py.emulate.effort import require_room
 from cute_py.emulate.faults import line_of
-from cute_py.emulate.observed import lines_that_round
-from cute_py.emulate.orders.found import Orders, Result
+from cute_py.emulate.observed import rounds
+from cute_py.emulate.orders.found import Orders, Result, choice_of, reasons_of
 from cute_py.emulate.orders.search import Cut, Search, TooLong
-from cute_py.emulate.orders.witness import Choice, Witness
+from cute_py.emulate.orders.witness import Witness
 from cute_py.emulate.program import program_of
 from cute_py.emulate.progress import kept, require_progress
+from cute_py.emulate.report import Report
 from cute_py.emulate.running import quietly, run_batches
 from cute_py.errors import CuteError, EmulationError, place_text, refusal, shorten
 from cute_py.plan import ops
@@ -21,10 +23,7 @@ from cute_py.plan import ops
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cute_py.emulate.turns import Event
-
 MEMORY, BATCH = 1 << 32, 1 << 30  # bytes of state: at most, and of blocks that no order concerns
-WORDS = {"read": "a read", "write": "a write", "update": "an atomic"}
 
 
 def check_orders(
@@ -81,7 +80,7 @@ def check_orders(
 def _require(most: object, seconds: object, resident: object) -> None:
     """Refuse bounds that are none."""
     for name, value, kinds in (("most", most, int), ("seconds", seconds, (int, float))):
-        if isinstance(value, bool) or not isinstance(value, kinds) or not value > 0:  # type: ignore[arg-type, operator]
+        if isinstance(value, bool) or not isinstance(value, kinds) or not value > 0:
             raise refusal("orders-bound", operation="cute.check_orders", name=name, value=value)
     if resident is not None and not (isinstance(resident, int) and resident >= 1):
         raise refusal("emulate-resident", operation="cute.check_orders", resident=resident)
@@ -90,7 +89,9 @@ def _require(most: object, seconds: object, resident: object) -> None:
 class Checked:
     """The runs of a kernel, with the same arguments each time."""
 
-    def __init__(self, given: Arguments, resident: int | None, search: Search | None = None) -> None:
+    def __init__(
+        self, given: Arguments, resident: int | None, search: Search | None = None
+    ) -> None:
         self.given, self.resident, self.search = given, resident, search or Search()
         self.program = program_of(given.plan)
         self.shape = self.program.grid(given.symbols)
@@ -100,7 +101,7 @@ class Checked:
         self.together = max(1, self.total if apart else min(fit, self.total))
         self.runs = self.classes = 0
         self.first: int | None = None
-        self.complete = True
+        self.report = Report(given.plan) if any(map(rounds, given.plan.ops)) else None
         self.limits: list[str] = []
         self.results: dict[Any, tuple[Result, int]] = {}
         self.witness: Witness | None = None
@@ -141,7 +142,13 @@ class Checked:
         with kept(self.given):
             try:
                 run_batches(
-                    self.program, self.given, self.shape, self.together, self.search, self.resident
+                    self.program,
+                    self.given,
+                    self.shape,
+                    self.together,
+                    self.search,
+                    self.resident,
+                    self.report,
                 )
             except Cut:
                 return
@@ -177,40 +184,28 @@ class Checked:
         traffic = self.program.resources.traffic
         return name in traffic.written or not traffic.pointers.isdisjoint(traffic.written)
 
-    # -- a witness
-
     def _witness(self, error: EmulationError) -> Witness:
         """Return the order of the last run, cut to what matters for how it ended."""
-        search = self.search
-        steps = search.steps
-        matter = _past(search)
-        choices = [
-            Choice(s.event.who, line_of(s.event.op), _what(s.event, self.given), _seen(s.before))
-            for k, s in enumerate(steps)
-            if k in matter
-        ]
-        turns = [(k, s.event.who) for k, s in enumerate(steps)]
-        return Witness(str(error), choices, turns, self.resident)
-
-    # -- what is told
+        steps, names = self.search.steps, self.given.arrays
+        choices = [choice_of(steps[k], names) for k in _matter(self.search)]
+        turns = [(k, step.event.who) for k, step in enumerate(steps)]
+        return Witness(str(error), dict.fromkeys(choices), turns, self.resident)
 
     def _found(self) -> Orders:
-        rounds = [place_text(line) for line in lines_that_round(self.given.plan.ops)]
         bounded = [*self.limits, *dict.fromkeys(self._not_tried())]
-        results = [
-            Result(r.code, r.message, r.arrays, classes) for r, classes in self.results.values()
-        ]
-        proved = not bounded and all(r.code is None for r in results)
-        if rounds:
-            bounded.append(f"the rounding of sums of floats by atomics ({', '.join(rounds)})")
-        reasons = dict.fromkeys(_reason(a, b, self.given) for a, b in self.search.races)
+        results = [Result(r.code, r.message, r.arrays, n) for r, n in self.results.values()]
+        proved = not bounded and all(result.code is None for result in results)
+        if self.report is not None and self.report.rounded:
+            lines = ", ".join(map(place_text, sorted(self.report.rounded)))
+            bounded.append(f"the rounding of sums of floats by atomics ({lines})")
+        reasons = reasons_of(self.search.races, self.given.arrays)
         return Orders(
             proved, self.classes, results, bounded, self.witness, reasons, self.runs, self.first
         )
 
     def _not_tried(self) -> Iterator[str]:
         """Yield what no run has tried."""
-        search, plan, needs = self.search, self.given.plan, self.program.resources
+        search, needs = self.search, self.program.resources
         raced = [event for pair in search.races for event in pair if event.several]
         for event in [*search.meet, *raced]:
             yield f"other orders of the lanes of one operation ({line_of(event.op)})"
@@ -225,67 +220,34 @@ class Checked:
         most = self.resident or needs.most_resident()
         if self.program.communicates and most < self.total:
             yield f"other orders in which blocks begin and end: {most} of {self.total} run at once"
-        for op in plan.ops:
+        for op in self.given.plan.ops:
             if isinstance(op, ops.TmaStore) and op.reduce and op.tensor in needs.observed:
                 yield f"other orders of reductions by TMA ({line_of(op)})"
-        arrays = [x for x in self.given.arrays.values() if x.name in needs.observed]
-        for x in arrays:
-            for y in self.given.arrays.values():
-                apart = x.address + x.nbytes <= y.address or y.address + y.nbytes <= x.address
-                if x is not y and not apart and y.name not in needs.observed:
-                    yield f"other orders of what {x.name} and {y.name} share"
+        yield from self._shared()
+
+    def _shared(self) -> Iterator[str]:
+        """Yield arrays that share memory with those at which an order may be seen."""
+        arrays, seen = list(self.given.arrays.values()), self.program.resources.observed
+        for x, y in product(arrays, arrays):
+            apart = x.address + x.nbytes <= y.address or y.address + y.nbytes <= x.address
+            if x.name in seen and y.name not in seen and not apart and self._writes(y.name):
+                yield f"other orders of what {x.name} and {y.name} share"
 
 
-def _past(search: Search) -> set[int]:
-    """Return the operations that matter for how a run ends: those before the last one of the thread
-    that is refused, or before any thread that waits; all where nobody knows.
+def _matter(search: Search) -> list[int]:
+    """Return the operations of a run that matter for how it ends: of those that race, the ones
+    before the last operation, or before those that wait, and those that these wait for.
     """
-    clocks = [search.clocks.get(t.event.who, {}) for t in search.waiting]
-    if not clocks and search.steps:
-        clocks = [search.steps[-1].clock]
+    waiting = search.waiting
+    clocks = [search.clocks.get(turn.event.who, {}) for turn in waiting]
+    clocks = clocks or [step.clock for step in search.steps[-1:]]
     races = {event for pair in search.races for event in pair}
-    matter = set()
-    for k, step in enumerate(search.steps):
-        before = any(clock.get(step.event.who, -1) >= k for clock in clocks)
-        waited = any(t.event.depends(step.event) for t in search.waiting)
-        if (before or waited) and step.event in races:
-            matter.add(k)
-    return matter
-
-
-def _what(event: Event, given: Arguments) -> str:
-    """Return an operation in words: an atomic add of count[0]."""
-    op = event.op
-    if isinstance(op, ops.Atomic):
-        return f"atomic {op.fn} of {_place(event, given)}"
-    word = {"Store": "store_release to", "WaitUntil": "wait_until of", "Load": "load_acquire of"}
-    return f"{word[type(op).__name__]} {_place(event, given)}"
-
-
-def _place(event: Event, given: Arguments) -> str:
-    """Return the elements of an operation in words."""
-    access = event.op.dst if isinstance(event.op, ops.Atomic | ops.Store) else event.op.src  # type: ignore[attr-defined]
-    if event.places is None:
-        return str(access.storage)
-    size, first = max(1, access.dtype.bits // 8), min(event.places)
-    array = given.arrays.get(access.storage)
-    if first[0] < 0 and array is not None:
-        return f"{access.storage}[{(first[1] - array.address) // size}]"
-    return str(access.storage)
-
-
-def _seen(number: int | None) -> str:
-    return "what is no integer" if number is None else str(number)
-
-
-def _reason(a: Event, b: Event, given: Arguments) -> str:
-    """Return a pair of operations that nothing orders, in words."""
-    first, last = a.who, b.who
-    who = f"warps {first[1]} and {last[1]}" if first[0] == last[0] else ""
-    who = who or f"blocks {first[0]} and {last[0]}"
-    if a.op is b.op:
-        return f"{line_of(a.op)}: {_what(a, given)} by {who}, nothing orders them"
-    return (
-        f"{line_of(a.op)}: {_what(a, given)}, and {line_of(b.op)}: {_what(b, given)}, "
-        f"by {who}, nothing orders them"
-    )
+    return [
+        k
+        for k, step in enumerate(search.steps)
+        if step.event in races
+        and (
+            any(clock.get(step.event.who, -1) >= k for clock in clocks)
+            or any(turn.event.depends(step.event) for turn in waiting)
+        )
+    ]

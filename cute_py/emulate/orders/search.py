@@ -25,11 +25,11 @@ Clock: TypeAlias = "dict[Who, int]"  # the last operation of each that comes bef
 MOST_EVENTS = 5000  # of a run
 
 
-class Cut(Exception):  # noqa: N818  # no error: the run is not needed
+class Cut(Exception):  # no error: the run is not needed
     """Each choice leads to a class that has been seen."""
 
 
-class TooLong(Exception):  # noqa: N818
+class TooLong(Exception):
     """A run has more strong operations than the bound."""
 
 
@@ -260,7 +260,7 @@ class Search:
         if step.event.effect != "add" or step.after is None:
             return None
         bits = turn.located.dtype.bits
-        value = (now - step.after + step.before) % 2**bits
+        value: int = (now - step.after + step.before) % 2**bits
         return value - 2**bits if turn.located.dtype.is_signed and value >> (bits - 1) else value
 
     def _initials(self, j: int, turn: Turn, mine: Clock) -> set[Who]:

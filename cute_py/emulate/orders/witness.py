@@ -26,7 +26,8 @@ class Choice:
 
     def __str__(self) -> str:
         block, warp, lane = self.who
-        return f"block {block}, warp {warp}, lane {lane}: {self.what}, found {self.found} ({self.line})"
+        who = f"block {block}, warp {warp}, lane {lane}"
+        return f"{who}: {self.what}, found {self.found} ({self.line})"
 
 
 class Witness(Record):
@@ -92,5 +93,5 @@ def candidates(turns: list[Turn]) -> dict[Who, Turn]:
 
 
 def usual(able: Iterable[Who], counts: dict[Who, int]) -> Who:
-    """Return whose turn it is if nothing else is said: who has had the fewest, of these the first."""
+    """Return whose turn it is if nothing else is said: who has had the fewest, or the first."""
     return min(able, key=lambda who: (counts.get(who, 0), who))
