@@ -110,11 +110,14 @@ class Program:
             run = by_array(self.pointers, op, HANDLERS[type(op)](self, op))
             if id(op) in self.resources.early:
                 run = _after_kernels(op, run)
-            access = target(op)
-            strong = access is not None and access.storage in self.resources.observed
             run = self.reported(op, run)
-            steps.append(Step(op, run, strong, op.group != "thread"))
+            steps.append(Step(op, run, self.strong(op), op.group != "thread"))
         return tuple(steps)
+
+    def strong(self, op: ops.Op) -> bool:
+        """Tell whether others may run before and after an op, as what it finds depends on that."""
+        access = target(op)
+        return access is not None and access.storage in self.resources.observed
 
     def reported(self, op: ops.Op, run: Run) -> Run:
         """Return a compiled op that also tells the report of the run, if there is one."""

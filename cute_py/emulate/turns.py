@@ -99,8 +99,8 @@ class Turn(Wait):
         if self.event.places is None:
             return b""
         values: Array = self.located.load(self.c, self.place)
-        active = self.c.active()[..., None] if self.place.active is None else self.place.active
-        return bytes(values[np.broadcast_to(active, values.shape)].tobytes())
+        each = np.broadcast_to(values, (*self.c.span.shape, values.shape[-1]))
+        return bytes(each[self.c.active()].tobytes())
 
     def number(self) -> int | None:
         """Return the integer at its place; None for floats, and for several places."""

@@ -57,15 +57,13 @@ def check_orders(
     >>> import numpy as np
     >>> import cute_py as cute
     >>> @cute.kernel
-    ... def tickets(count, first):
-    ...     cute.launch(grid=2, block=32)
-    ...     with cute.when(cute.thread_idx() == 0):
-    ...         ticket = cute.as_int(cute.atomic("add", count, 1, old=True))
-    ...         with cute.when(ticket == 0):
-    ...             first[0] = cute.block_idx()
-    >>> found = check_orders(tickets, np.zeros(1, np.int32), np.zeros(1, np.int32))
-    >>> found.proved, found.classes, [int(x.arrays["first"][0]) for x in found.results]
-    (True, 2, [0, 1])
+    ... def queue(count, order):
+    ...     cute.launch(grid=2, block=1)
+    ...     next_one = cute.local_tile(count, (1,), (0,))
+    ...     order[cute.as_int(cute.atomic("add", next_one, 1, old=True))] = cute.block_idx()
+    >>> found = check_orders(queue, np.zeros(1, np.int32), np.zeros(2, np.int32))
+    >>> found.proved, found.classes, [x.arrays["order"].tolist() for x in found.results]
+    (True, 2, [[0, 1], [1, 0]])
     """
     try:
         _require(most, seconds, resident)

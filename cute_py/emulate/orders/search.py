@@ -132,7 +132,7 @@ class Search:
         node = self.stack[depth]
         turn = able[node.chosen]
         if fresh and not self.brute:
-            self._races(turn, range(depth))
+            self._races(turn)
         self._take(turn)
         return turn
 
@@ -145,7 +145,7 @@ class Search:
         if not self.brute and len(self.steps) > self.fresh:
             for turn in self.turns:
                 if not self.steps or turn is not self.steps[-1].turn:
-                    self._races(turn, range(len(self.steps)))
+                    self._races(turn)
 
     def _node(self, turns: list[Turn], able: dict[Who, Turn]) -> Node:
         """Return a new state."""
@@ -202,20 +202,18 @@ class Search:
     # -- races
 
     def _blocked_races(self, turn: Turn, able: dict[Who, Turn]) -> None:
-        """Find the races of one that cannot go on: with the last operation, if that is why, with
-        all where it has just come, or where nobody can.
+        """Find the races of one that cannot go on: where it has just come, or where what it waits
+        for has changed, as it might have gone on before.
         """
         event, depth = turn.event, len(self.steps)
         if event.who in able or not depth:
             return
         before = self.stack[depth - 1]
         is_new = event.who == before.chosen or event.who not in {*before.able, *before.blocked}
-        if not able or is_new:
-            self._races(turn, range(depth))
-        elif event.who in before.able:
-            self._races(turn, range(depth - 1, depth))
+        if is_new or event.depends(self.steps[-1].event):
+            self._races(turn)
 
-    def _races(self, turn: Turn, among: range) -> None:
+    def _races(self, turn: Turn) -> None:
         """Let the other order of an operation and each that it races with be tried."""
         event, mine = turn.event, self._before(turn)
         covered = dict(mine)
@@ -225,7 +223,7 @@ class Search:
             if j <= covered.get(other.who, -1) or not event.depends(other):
                 continue
             _join(covered, step.clock)
-            if j not in among or not self._reverses(j, turn):
+            if not self._reverses(j, turn):
                 continue
             if other.who[:2] == event.who[:2]:
                 continue
