@@ -62,7 +62,7 @@ CALLED = {"trace": trace, "emulate": cute.emulate.emulate, "explore": cute.explo
 CONTENTS = {
     "Tutorials": "install algebra ../notebooks/* write_a_gemm",
     "How-to": "how_to coming_from pictures explorer command_line",
-    "Guides": "kernels operators torch emulator performance gallery glossary faq",
+    "Guides": "kernels operators torch emulator orders performance gallery glossary faq",
     "API": """api/layouts api/algebra api/swizzles api/dtypes api/tensors api/atoms api/tiling
         api/kernels api/emulate api/operators api/pictures api/errors""",
     "Reference": "errors differences files coverage",

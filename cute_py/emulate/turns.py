@@ -109,6 +109,12 @@ class Turn(Wait):
             return None
         return int.from_bytes(self.found()[: dtype.bits // 8], "little", signed=dtype.is_signed)
 
+    def wrapped(self, number: int) -> int:
+        """Return an integer as its place holds it."""
+        dtype = self.located.dtype
+        low: int = number % 2**dtype.bits
+        return low - 2**dtype.bits if dtype.is_signed and low >> (dtype.bits - 1) else low
+
     def holds(self, number: int) -> bool:
         """Return whether a wait would be over if this number were there."""
         assert self.look is not None

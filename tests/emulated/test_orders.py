@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import cute_py as cute
+from cute_py.cli.main import main
 from tests.emulated.test_roles import crossed, integers
+from tests.kernel_calls import CALLS, KERNELS
 from tests.order_kernels import ZOO, at, counter, ticket
 from tests.sampling import each
 
@@ -330,3 +332,68 @@ def test_a_race_is_a_fault_of_every_order():
 def test_bounds_are_numbers_above_0(bound):
     with pytest.raises(cute.LayoutError, match=next(iter(bound))):
         cute.check_orders(counter, np.zeros(1, np.int32), np.zeros(8, np.int32), 1, 1, **bound)
+
+
+# -- shipped kernels, and the command line
+
+
+SHOWN = (
+    "gemm_09",
+    "gemm_10",
+    "splitk_serial",
+    "stream_k",
+    "grouped",
+    "flash_attention.flash_attention",
+)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(x, marks=() if x.startswith(SHOWN) else pytest.mark.slow) for x in CALLS],
+)
+def test_shipped_kernels_have_one_class(name):
+    call = CALLS[name]()
+    found = cute.check_orders(KERNELS[call.kernel], *call.given(call.arguments))
+    assert (found.proved, found.classes, found.runs, found.bounded) == (True, 1, 1, ()), found
+
+
+FILE = """
+import numpy as np
+import cute_py as cute
+
+@cute.kernel
+def tickets(count, out, room):
+    cute.launch(grid=1, block=64)
+    with cute.when(cute.thread_idx() % 32 == 0):
+        here = cute.local_tile(count, (1,), (0,))
+        mine = cute.as_int(cute.atomic("add", here, 1, old=True))
+        out[mine - cute.warp_idx() + room] = 1
+
+def right():
+    return tickets, np.zeros(1, np.int32), np.zeros(4, np.int32), 2
+"""
+
+
+def test_a_kernel_of_a_file_is_checked_at_the_command_line(tmp_path, capsys):
+    file = tmp_path / "mine.py"
+    file.write_text(FILE)
+    np.save(tmp_path / "out.npy", np.zeros(4, np.int32))
+
+    def printed(name, *arguments):
+        code = main(["check-orders", f"{file}:{name}", *arguments])
+        output, error = capsys.readouterr()
+        return code, output, error
+
+    code, output, _ = printed("tickets", "1:s32", str(tmp_path / "out.npy"), "0")
+    assert code == 1
+    assert "refused, emulate-bounds" in output
+    assert "mine.py:11" in output
+    code, output, _ = printed("right")
+    assert code == 0
+    assert output.startswith("proved for every order: 2 classes of orders in 2 runs")
+    code, output, _ = printed("tickets", "1:s32", "4:s32", "2", "--most", "1")
+    assert code == 1
+    assert "more than 1 runs" in output
+    for name in ("nothing", "FILE", "np"):
+        code, _, error = printed(name)
+        assert (code, error.startswith("check-orders: given ")) == (2, True)

@@ -177,10 +177,8 @@ class NoSleep(Search):
 class LastRaceOnly(Search):
     """Tries the other order of the last race alone."""
 
-    def _reverses(self, j, turn):
-        later = [s.event for s in self.steps[j + 1 :] if turn.event.depends(s.event)]
-        own = all(event.who == turn.event.who for event in later)
-        return own and super()._reverses(j, turn)
+    def _last(self, event, mine):
+        return super()._last(event, mine)[:1]
 
 
 class NoWaiting(Search):
@@ -196,8 +194,9 @@ class NoWaiting(Search):
 class StaleWaits(Search):
     """Takes one that waited at a state to wait for what it does later."""
 
-    def _reverses(self, j, turn):
-        return turn.event.who not in self.stack[j].blocked and super()._reverses(j, turn)
+    def _reversed(self, turn, last):
+        found = super()._reversed(turn, last)
+        return [j for j in found if turn.event.who not in self.stack[j].blocked]
 
 
 @pytest.mark.parametrize("mutant", [LastRaceOnly, NoWaiting, StaleWaits])

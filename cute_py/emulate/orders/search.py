@@ -12,6 +12,7 @@ Godefroid, Partial-Order Methods (1996).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import TYPE_CHECKING, TypeAlias
 
 from cute_py.emulate.orders.witness import candidates, usual
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 Clock: TypeAlias = "dict[Who, int]"  # the last operation of each that comes before
 MOST_EVENTS = 5000  # of a run
+MOST_SUMS = 8  # that are left out one by one, and together
 
 
 class Cut(Exception):  # no error: the run is not needed
@@ -216,15 +218,8 @@ class Search:
     def _races(self, turn: Turn) -> None:
         """Let the other order of an operation and each that it races with be tried."""
         event, mine = turn.event, self._before(turn)
-        covered = dict(mine)
-        for j in range(len(self.steps) - 1, -1, -1):
-            step = self.steps[j]
-            other = step.event
-            if j <= covered.get(other.who, -1) or not event.depends(other):
-                continue
-            _join(covered, step.clock)
-            if not self._reverses(j, turn):
-                continue
+        for j in self._reversed(turn, self._last(event, mine)):
+            other = self.steps[j].event
             if other.who[:2] == event.who[:2]:
                 continue
             self.races[other, event] = None
@@ -235,31 +230,46 @@ class Search:
             elif not able & (node.todo | set(node.asleep)):
                 node.todo.add(min(able))
 
-    def _reverses(self, j: int, turn: Turn) -> bool:
-        """Return whether an operation could have been done without the j-th, which it depends on:
-        a wait that is false until then could not, nor one more round of a loop that waits.
-        """
-        step, event = self.steps[j], turn.event
-        later = any(event.depends(s.event) for s in self.steps[j + 1 :])
-        if turn.look is not None:
-            found = self._without(step, turn, later)
-            if found is not None:
-                return turn.holds(found)
-        own = self.clocks.get(event.who, {}).get(event.who, -1)
-        return later or own > j or self.stack[j].blocked.get(event.who) != event
+    def _last(self, event: Event, mine: Clock) -> list[int]:
+        """Return the operations that one depends on, and that nothing else orders before it."""
+        found, covered = [], dict(mine)
+        for j in range(len(self.steps) - 1, -1, -1):
+            step = self.steps[j]
+            if j > covered.get(step.event.who, -1) and event.depends(step.event):
+                found.append(j)
+                _join(covered, step.clock)
+        return found
 
-    def _without(self, step: Step, turn: Turn, later: bool) -> int | None:
-        """Return the integer that would be found without an operation, where that is known."""
-        now = turn.number()
-        if now is None or step.before is None or step.event.places != turn.event.places:
+    def _reversed(self, turn: Turn, last: list[int]) -> list[int]:
+        """Return those of the last operations without which this one could have been done, too: a
+        wait that is false until then could not, nor one more round of a loop that waits.
+        """
+        values = None if turn.look is None else self._without(turn, last)
+        if values is not None:
+            return [j for j in last if any(j in left and turn.holds(n) for left, n in values)]
+        event = turn.event
+        own = self.clocks.get(event.who, {}).get(event.who, -1)
+        if len(last) == 1 and own < last[0] and self.stack[last[0]].blocked.get(event.who) == event:
+            return []
+        return last
+
+    def _without(self, turn: Turn, last: list[int]) -> list[tuple[tuple[int, ...], int]] | None:
+        """Return what a wait would find without any one or several of the last operations, where
+        that is known: of one, or of sums.
+        """
+        now, steps = turn.number(), [self.steps[j] for j in last]
+        alike = all(step.event.places == turn.event.places for step in steps)
+        if now is None or not alike or len(last) > MOST_SUMS:
             return None
-        if not later:
-            return step.before
-        if step.event.effect != "add" or step.after is None:
-            return None
-        bits = turn.located.dtype.bits
-        value: int = (now - step.after + step.before) % 2**bits
-        return value - 2**bits if turn.located.dtype.is_signed and value >> (bits - 1) else value
+        if len(last) == 1:
+            return None if steps[0].before is None else [((last[0],), steps[0].before)]
+        added = {}
+        for j, step in zip(last, steps, strict=True):
+            if step.event.effect != "add" or step.before is None or step.after is None:
+                return None
+            added[j] = step.after - step.before
+        sets = [c for n in range(1, len(last) + 1) for c in combinations(last, n)]
+        return [(left, turn.wrapped(now - sum(added[j] for j in left))) for left in sets]
 
     def _initials(self, j: int, turn: Turn, mine: Clock) -> set[Who]:
         """Return who may begin what comes before an operation and does not need the j-th."""
