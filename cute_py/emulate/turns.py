@@ -142,6 +142,9 @@ def _stamp(c: Cohort, who: Who) -> int:
 class Chooser(Protocol):
     """What is asked who goes first."""
 
+    def enter(self, batch: Batch) -> None:
+        """Take note of the blocks that run."""
+
     def choose(self, turns: list[Turn]) -> Turn | None:
         """Return whose turn it is, of those that stand before a strong operation; None: nobody's,
         as none is able.
@@ -156,6 +159,7 @@ class Turns:
 
     def __init__(self, program: Program, batch: Batch, chooser: Chooser) -> None:
         self.program, self.batch, self.chooser = program, batch, chooser
+        chooser.enter(batch)
         self.located: dict[int, Located] = {}
         self.waits: dict[int, Callable[[], ValueWait]] = {}
         self.granted: Turn | None = None

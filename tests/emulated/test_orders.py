@@ -314,6 +314,17 @@ def test_arrays_are_left_as_they_were():
     assert cute.check_orders(cute.trace(kernel, x), x).proved
 
 
+def test_nothing_is_printed(capsys):
+    @cute.kernel
+    def kernel(count):
+        cute.launch(grid=1, block=64)
+        with cute.when(cute.thread_idx() % 32 == 0):
+            cute.print("ticket", ticket(count))
+
+    assert cute.check_orders(kernel, np.zeros(1, np.int32)).classes == 2
+    assert capsys.readouterr().out == ""
+
+
 def test_a_race_is_a_fault_of_every_order():
     @cute.kernel
     def kernel(x):

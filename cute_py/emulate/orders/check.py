@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import redirect_stdout
+from io import StringIO
 from itertools import product
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -38,7 +40,8 @@ def check_orders(
 
     One run proves all orders where all that threads learn of each other is ordered: then there is
     one class of orders. Where atomics, releases, acquires and waits for values meet at a place and
-    nothing orders them, one order of each class is run. The arrays are left as they were.
+    nothing orders them, one order of each class is run. The arrays are left as they were, and
+    nothing is printed.
 
     Args:
         kernel: the kernel, or its plan.
@@ -137,7 +140,7 @@ class Checked:
         self.runs += 1
         self.search.begin()
         error: EmulationError | None = None
-        with kept(self.given):
+        with kept(self.given), redirect_stdout(StringIO()):
             try:
                 run_batches(
                     self.program,
@@ -157,6 +160,7 @@ class Checked:
             except EmulationError as refused:
                 error = refused
                 self.search.refused()
+            self.search.end()
             self.classes += 1
             self._add(error)
 
@@ -213,6 +217,8 @@ class Checked:
                 yield f"other orders of lanes of one warp ({', '.join(lines)})"
         if search.divided:
             yield "other orders of lanes of one warp that wait for each other"
+        for op in search.again:
+            yield f"other orders in which warps get and give registers ({line_of(op)})"
         for event in search.spun:
             yield f"more rounds of the loop that waits at {line_of(event.op)}"
         most = self.resident or needs.most_resident()

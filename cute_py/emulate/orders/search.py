@@ -20,7 +20,9 @@ from cute_py.emulate.orders.witness import candidates, usual
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from cute_py.emulate.batch import Batch
     from cute_py.emulate.turns import Event, Turn, Who
+    from cute_py.plan.ops import Op
 
 Clock: TypeAlias = "dict[Who, int]"  # the last operation of each that comes before
 MOST_EVENTS = 5000  # of a run
@@ -79,6 +81,7 @@ class Search:
         lanes: pairs of operations of lanes of one warp that nothing orders: the emulator runs one
             branch after the other.
         spun: operations that have been taken to repeat themselves.
+        again: the setmaxnregs that a warp has come to after another one.
         divided: whether lanes went on though nobody had a turn, as their warp was divided.
     """
 
@@ -89,6 +92,7 @@ class Search:
         self.lanes: dict[tuple[Event, Event], None] = {}
         self.meet: set[Event] = set()
         self.spun: set[Event] = set()
+        self.again: set[Op] = set()
         self.divided = False
         self.begin()
 
@@ -101,6 +105,7 @@ class Search:
         self.fresh = len(self.stack) - 1  # the first state that the last run did not have
         self.turns: list[Turn] = []  # those that there were at last
         self.waiting: list[Turn] = []  # they, where nobody could go on
+        self.batch: Batch | None = None
 
     def next(self) -> bool:
         """Prepare the next run; return whether there is one."""
@@ -115,6 +120,15 @@ class Search:
         return False
 
     # -- a run
+
+    def enter(self, batch: Batch) -> None:
+        """Take note of the blocks that run."""
+        self.batch = batch
+
+    def end(self) -> None:
+        """Take note of what a run has done."""
+        asked = self.batch.maxnreg.asked if self.batch is not None else {}
+        self.again |= {op for each in asked.values() for op, _ in each[1:]}
 
     def choose(self, turns: list[Turn]) -> Turn | None:
         """Return whose turn it is; None where nobody can go on."""

@@ -10,6 +10,7 @@ from cute_py.records import Record
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from cute_py.emulate.batch import Batch
     from cute_py.emulate.turns import Turn, Who
 
 
@@ -67,6 +68,9 @@ class Replay:
     def __init__(self, turns: dict[int, Who]) -> None:
         self.turns, self.depth = turns, 0
         self.counts: dict[Who, int] = {}
+
+    def enter(self, batch: Batch) -> None:
+        """Take note of nothing."""
 
     def choose(self, turns: list[Turn]) -> Turn | None:
         """Return whose turn it is; None where nobody can go on."""
