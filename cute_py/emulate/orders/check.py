@@ -21,10 +21,12 @@ from cute_py.emulate.report import Report
 from cute_py.emulate.running import quietly, run_batches
 from cute_py.errors import CuteError, EmulationError, place_text, refusal, shorten
 from cute_py.plan import ops
+from cute_py.plan.walk import symbols_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+BLOCKS = {"bid_x", "bid_y", "bid_z"}
 MEMORY, BATCH = 1 << 32, 1 << 30  # bytes of state: at most, and of blocks that no order concerns
 
 
@@ -93,13 +95,17 @@ class Checked:
     def __init__(
         self, given: Arguments, resident: int | None, search: Search | None = None
     ) -> None:
-        self.given, self.resident, self.search = given, resident, search or Search()
-        self.program = program_of(given.plan)
+        self.given, self.resident = given, resident
+        self.program = program = program_of(given.plan)
+        needs = program.resources
+        alike = needs.cluster == 1 and not symbols_of(given.plan.body).keys() & BLOCKS
+        apart = not program.together and needs.observed <= needs.shared.keys()
+        self.search = search or Search(alike=alike, apart=apart)
         self.shape = self.program.grid(given.symbols)
         self.total = self.shape[0] * self.shape[1] * self.shape[2]
-        fit = BATCH // self.program.resources.bytes_per_block()
-        apart = self.program.together or self.program.resources.observed
-        self.together = max(1, self.total if apart else min(fit, self.total))
+        fit = BATCH // needs.bytes_per_block()
+        meet = bool(program.together or needs.observed)
+        self.together = max(1, self.total if meet else min(fit, self.total))
         self.runs = self.classes = 0
         self.first: int | None = None
         self.report = Report(given.plan) if any(map(rounds, given.plan.ops)) else None
@@ -161,6 +167,8 @@ class Checked:
                 error = refused
                 self.search.refused()
             self.search.end()
+            if self.search.repeats:
+                return
             self.classes += 1
             self._add(error)
 

@@ -73,6 +73,10 @@ class Step:
 class Search:
     """A search through the classes of orders of a kernel; `brute`: through all orders.
 
+    Blocks that do the same, whatever their number (`alike`), may exchange their roles as long as
+    none has begun: one of them stands for all. Those that learn nothing of each other (`apart`) are
+    searched one by one: the orders of one are the same in all orders of the others.
+
     Attributes:
         stack: the states of the present run, as far as others may be tried there.
         steps: its operations.
@@ -85,8 +89,11 @@ class Search:
         divided: whether lanes went on though nobody had a turn, as their warp was divided.
     """
 
-    def __init__(self, brute: bool = False) -> None:
-        self.brute = brute
+    def __init__(self, brute: bool = False, alike: bool = False, apart: bool = False) -> None:
+        self.brute, self.alike, self.apart = brute, alike, apart
+        self.block = -1  # that is searched, where blocks are apart; -1: none yet
+        self.blocks: set[int] = set()  # that are to be
+        self.repeats = False  # whether the run is the first one of another block, once more
         self.stack: list[Node] = []
         self.races: dict[tuple[Event, Event], None] = {}
         self.lanes: dict[tuple[Event, Event], None] = {}
@@ -109,6 +116,7 @@ class Search:
 
     def next(self) -> bool:
         """Prepare the next run; return whether there is one."""
+        self.repeats = False
         while self.stack:
             node = self.stack[-1]
             node.done[node.chosen] = node.able[node.chosen]
@@ -117,7 +125,9 @@ class Search:
                 node.chosen = min(left)
                 return True
             self.stack.pop()
-        return False
+        self.repeats = any(block > self.block for block in self.blocks)
+        self.block = min((b for b in self.blocks if b > self.block), default=self.block)
+        return self.repeats
 
     # -- a run
 
@@ -237,12 +247,24 @@ class Search:
             if other.who[:2] == event.who[:2]:
                 continue
             self.races[other, event] = None
+            if self.apart and event.who[0] != self.block:
+                self.blocks.add(event.who[0])
+                continue
             node = self.stack[j]
-            able = self._initials(j, turn, mine) & set(node.able)
+            able = {self._of_all(w, j) for w in self._initials(j, turn, mine) & set(node.able)}
             if not able:
-                node.todo |= set(node.able)
+                node.todo |= {self._of_all(who, j) for who in node.able}
             elif not able & (node.todo | set(node.asleep)):
                 node.todo.add(min(able))
+
+    def _of_all(self, who: Who, j: int) -> Who:
+        """Return who stands for a thread at the j-th state: that of the first block that has done
+        nothing yet, of one such.
+        """
+        begun = {step.event.who[0] for step in self.steps[:j]}
+        if not self.alike or who[0] in begun:
+            return who
+        return min(w for w in self.stack[j].able if w[0] not in begun and w[1:] == who[1:])
 
     def _last(self, event: Event, mine: Clock) -> list[int]:
         """Return the operations that one depends on, and that nothing else orders before it."""
