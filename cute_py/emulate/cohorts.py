@@ -90,6 +90,7 @@ class Frame:
         count: of a loop, the present value or round.
         bounds: of a loop whose lanes differ, its start and stop.
         turns: of a loop, times those of the loops around it; 1 where that is not known.
+        calm: of a loop of arrivals alone: others do not run in between.
     """
 
     steps: tuple[Step, ...]
@@ -102,6 +103,7 @@ class Frame:
     count: int = 0
     bounds: tuple[Value, Value] = (0, 0)
     turns: int = 1
+    calm: bool = False
 
     def copy(self) -> Frame:
         """Return a copy that runs on its own."""

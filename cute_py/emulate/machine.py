@@ -183,7 +183,7 @@ class Machine:
                 if not c.frames:
                     self._end(c)
                     return
-                if not alone or c.spun:
+                if not (alone or frame.calm) or c.spun:
                     self._join()
                     return
             elif signal is Signal.BLOCKED:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from itertools import pairwise
 
 from cute_py.integers.polynomial import Symbol, divisors_of
 from cute_py.integers.polynomial import symbols_of as symbols_of_terms
@@ -12,7 +11,7 @@ from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan.access import Access
 from cute_py.plan.conditions import Compare, Reg, Test
 from cute_py.plan.op import Node, roles_of
-from cute_py.plan.ops.control import Let, Set
+from cute_py.plan.ops.control import Let
 from cute_py.plan.ops.memory import MakePtr, TmaLoad
 from cute_py.plan.ops.order import MbarArrive
 from cute_py.plan.ops.registers import Map
@@ -156,19 +155,6 @@ def fences_peers(body: Block, spans: dict[str, tuple[int, int]]) -> bool:
 def arrives_at_peers(body: Block) -> bool:
     """Tell whether threads arrive at mbarriers of other blocks of their cluster."""
     return any(isinstance(op, MbarArrive) and op.cluster_rank is not None for op in every(body))
-
-
-def arrivals_again(body: Block) -> frozenset[int]:
-    """Return the arrivals without bytes, by identity, just before which the same threads arrive,
-    with nothing but integers in between.
-    """
-    found = set()
-    for block in (body, *(inner for op in every(body) for inner in blocks_of(op))):
-        moving = [op for op in block if not isinstance(op, Let | Set)]
-        for before, op in pairwise(moving):
-            if isinstance(before, MbarArrive) and isinstance(op, MbarArrive) and not op.bytes:
-                found |= {id(op)} if before.bar.guards == op.bar.guards else set()
-    return frozenset(found)
 
 
 def mbarriers(op: Op) -> list[Access]:

@@ -77,9 +77,10 @@ def test_a_ring_of_a_cluster_of_two_by_two_is_one_class():
 
 
 @cute.kernel
-def stores_of_a_square(out, late, ranks):
+def stores_of_a_square(out, late, ranks, how):
     """Blocks of a cluster of 2 by 2 store to those of their row and column, and release what they
-    have read to these `ranks`; `late`: after the first release they still read.
+    have read to all four `ranks`: one by one, in a loop, or by a lane each; `late`: after the first
+    release they still read.
     """
     cute.launch(grid=(2, 2), block=64, cluster=(2, 2))
     full, empty = cute.mbarriers(1), cute.mbarriers(1)
@@ -97,30 +98,58 @@ def stores_of_a_square(out, late, ranks):
                 with cute.when(rank != 3 - to):
                     cute.mapa(stage, to)[rank] = k
                     full.arrive(0, to)
-    with cute.when(t == 0):
+    with cute.when(t < 32):
         total = cute.var(0)
+
+        def read():
+            with cute.when(t == 0):
+                for other in range(4):
+                    with cute.when(rank != 3 - other):
+                        total.set(total.get() + cute.as_int(stage[other]))
+
         for k in range(4):
             full.wait(0, k % 2)
-            for number, to in enumerate(ranks):
-                if number == (1 if late else 0):
-                    for other in range(4):
-                        with cute.when(rank != 3 - other):
-                            total.set(total.get() + cute.as_int(stage[other]))
-                empty.arrive(0, to)
-        out[cute.block_idx()] = total.get()
+            if not late:
+                read()
+            if how == "lanes":
+                cute.syncwarp()
+                with cute.when(t < 4):
+                    empty.arrive(0, t)
+            elif how == "loop":
+                with cute.when(t == 0):
+                    for to in cute.range(4):
+                        empty.arrive(0, to)
+            else:
+                with cute.when(t == 0):
+                    for number, to in enumerate(ranks):
+                        if late and number == 1:
+                            read()
+                        empty.arrive(0, to)
+            if late:
+                read()
+        with cute.when(t == 0):
+            out[cute.block_idx()] = total.get()
     cute.cluster_sync()
 
 
-@each([(0, 1, 2, 3), (3, 2, 1, 0), (2, 0, 3, 1)])
-def test_a_token_of_a_run_of_arrivals_is_as_good_as_another(ranks):
+HOW = [((0, 1, 2, 3), ""), ((3, 2, 1, 0), ""), ((2, 0, 3, 1), ""), ((), "loop"), ((), "lanes")]
+
+
+@pytest.mark.parametrize(
+    "how", [pytest.param(x, marks=pytest.mark.slow if x in HOW[:3:2] else ()) for x in HOW]
+)
+def test_a_token_of_a_run_of_arrivals_is_as_good_as_another(how):
     """Released to all four, a stage is released to one block that does not fill it, too: its next
     token may come before that of the block across.
     """
-    found = cute.check_orders(stores_of_a_square, np.zeros((2, 2), np.int32), False, ranks)
+    plan = cute.trace(stores_of_a_square, np.zeros((2, 2), np.int32), False, *how)
+    found = cute.check_orders(plan, np.zeros((2, 2), np.int32))
     assert found.proved, found
     assert (found.results[0].arrays["out"] == 3 * (0 + 1 + 2 + 3)).all()
-    for order in ORDERS:
-        assert code_of(stores_of_a_square, np.zeros((2, 2), np.int32), True, ranks, order=order)
+    assert {code_of(plan, np.zeros((2, 2), np.int32), order=x) for x in ("reversed", 0)} == {None}
+    late = cute.trace(stores_of_a_square, np.zeros((2, 2), np.int32), True, *how)
+    for order in ("forward", "reversed", 0):
+        assert code_of(late, np.zeros((2, 2), np.int32), order=order)
 
 
 # -- what is not proved is said

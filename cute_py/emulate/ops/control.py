@@ -22,6 +22,7 @@ from cute_py.emulate.scalars import BITWISE, as_lanes, uniform
 from cute_py.emulate.spans import Array, Value
 from cute_py.plan import ops
 from cute_py.plan.conditions import MOST, Reg
+from cute_py.plan.tokens import only_arrives
 
 STEPS = 64  # iterations of a loop in a round, where it looks at nothing that others write
 
@@ -79,7 +80,7 @@ def loop(program: Program, op: ops.Loop) -> Run:
     body, var = program.block(op.body), op.var
     splits = op.scope != "thread" or program.blocks_in(op.body)
     goes_on: Callable[[Any, Any], Any] = operator.lt if step > 0 else operator.gt
-    leaves = may_leave(op)
+    leaves, calm = may_leave(op), only_arrives(op)
 
     def again(c: Cohort, frame: Frame) -> bool:
         if c.mask is not None and not c.mask.any():
@@ -114,6 +115,7 @@ def loop(program: Program, op: ops.Loop) -> Run:
                 c.env[var] = first
                 frame = Frame(body, "loop", c.mask, again=again, count=first, bounds=(first, last))
                 frame.turns = 1 if leaves else turns(c, op, -((first - last) // step))
+                frame.calm = calm
                 c.frames.append(frame)
                 return Signal.PUSHED
             return None

@@ -327,20 +327,31 @@ def mbar_arrive(program: Program, op: ops.MbarArrive) -> Run:
     """Arrive, each thread once, and announce bytes."""
     located = program.access(op.bar, op, unit=8, counted=False)
     rank = None if op.cluster_rank is None else program.scalar(op.cluster_rank)
-    again = id(op) in program.resources.again
+    before = program.resources.before
 
     def run(c: Cohort) -> None:
-        place = located(c)
-        keys = [slots_of(located, c, place)]
+        place, phases = located(c), c.batch.mbarriers.phases
+        keys, chosen = [slots_of(located, c, place)], taking_part(c, place)
         if rank is not None:
             keys.append(np.asarray(rank(c)))
-        for group in groups_of(c, taking_part(c, place), *keys):
+        if phases is not None:
+            phases.begin_arrivals(c.span, chosen, before.of(op, is_later(c)), before.runs)
+        for group in groups_of(c, chosen, *keys):
             b = int(c.span.B[group.where[0]])
             if rank is not None:
                 b = c.peer(op, group.where, int(group.keys[1]))
-            arrive(op, c, group, (b, group.keys[0]), op.bytes, again=again)
+            arrive(op, c, group, (b, group.keys[0]), op.bytes)
 
     return run
+
+
+def is_later(c: Cohort) -> bool:
+    """Tell whether the innermost loop of a cohort is in a later iteration than its first."""
+    for frame in reversed(c.frames):
+        if frame.again is not None:
+            first = 0 if isinstance(frame.bounds[0], np.ndarray) else frame.bounds[0]
+            return frame.kind == "loop" and frame.count != first
+    return False
 
 
 def arrive(
@@ -350,10 +361,9 @@ def arrive(
     at: tuple[int, int],
     nbytes: int,
     copies: bool = False,
-    again: bool = False,
 ) -> None:
     """Let lanes of a warp arrive at an mbarrier of a block: `at`, block and slot; `copies`: once
-    their cp.asyncs are complete; `again`: just after another arrival.
+    their cp.asyncs are complete.
     """
     bars, clocks, (b, slot) = c.batch.mbarriers, c.batch.clocks, at
     row, warp, _ = group.where
@@ -366,10 +376,10 @@ def arrive(
         some = group.lanes & (np.cumsum(group.lanes) <= max(1, min(pending, several - 1)))
         for lanes in (some, group.lanes & ~some):
             part = Group((row, warp, int(lanes.argmax())), lanes, group.keys)
-            arrive(op, c, part, at, nbytes, copies, again)
+            arrive(op, c, part, at, nbytes, copies)
         return
     if bars.phases is not None:
-        bars.phases.arrive(op, c.span, group.where, group.lanes, at, again)
+        bars.phases.arrive(op, c.span, group.where, group.lanes, at, copies or nbytes > 0)
     if clocks is not None:
         own, w = int(c.span.B[row]), int(c.span.W[warp])
         who = clocks.lanes_of(own, w, group.lanes)
