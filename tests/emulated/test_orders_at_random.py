@@ -28,6 +28,7 @@ from cute_py.plan.tokens import Last
 from tests.emulated.test_orders import stores_of_a_square
 from tests.order_kernels import at, ticket
 
+SLOW = pytest.mark.slow
 MOST, SECONDS = 2000, 8.0  # of the search through all orders of one kernel
 
 
@@ -144,7 +145,7 @@ def equal_blocks(program, blocks):
     return kernel
 
 
-@pytest.mark.parametrize("first", [0, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("first", [0, pytest.param(100, marks=SLOW)])
 def test_one_block_stands_for_those_that_do_the_same(first):
     """Results are those of all orders; there are fewer classes than with blocks that differ."""
     fewer = 0
@@ -219,7 +220,7 @@ def test_a_search_finds_the_results_of_all_orders_of_random_kernels():
     assert False not in [agrees(*drawn(seed)) for seed in range(8)]
 
 
-@pytest.mark.slow
+@SLOW
 @pytest.mark.parametrize("first", range(1000, 1400, 50))
 def test_a_search_finds_the_results_of_all_orders_of_many_kernels(first):
     found = {seed: agrees(*drawn(seed)) for seed in range(first, first + 50)}
@@ -480,7 +481,7 @@ def test_all_orders_of_a_ring_are_many():
     assert checked(plan, tiles())[1].classes == 1
 
 
-@pytest.mark.slow
+@SLOW
 @pytest.mark.parametrize("first", range(2000, 2650, 50))
 def test_one_order_of_many_mbarriers_tells_of_all(first):
     found = {seed: one_verdict(*drawn_sync(seed)) for seed in range(first, first + 50)}
@@ -488,36 +489,48 @@ def test_one_order_of_many_mbarriers_tells_of_all(first):
     assert list(found.values()).count(None) < 25
 
 
-class AtRandom:
-    """Chooses at random."""
+class Delay:
+    """Chooses at random, but lets a thread of one block stand still after some of its operations
+    for as long as others can go on.
+    """
 
     def __init__(self, seed):
         self.random = random.Random(seed)
+        self.block, self.left = self.random.randrange(4), self.random.randint(1, 20)
 
     def enter(self, batch):
         pass
 
     def choose(self, here):
         able = [turn for turn in here if turn.able]
-        return self.random.choice(able) if able else None
+        free = [turn for turn in able if self.left or turn.event.who[:2] != (self.block, 0)]
+        chosen = self.random.choice(free or able) if able else None
+        self.left -= self.left > 0 and chosen.event.who[:2] == (self.block, 0)
+        return chosen
 
     def done(self, turn):
         pass
 
 
-@pytest.mark.parametrize("how", ["", "loop", "lanes"])
+@pytest.mark.parametrize("how", ["", *(pytest.param(x, marks=SLOW) for x in ("loop", "lanes"))])
 def test_tokens_may_be_counted_in_each_others_place(how):
-    """In orders in which others run between any two arrivals, data are right, and nothing races
-    or waits forever: `mbarriers` alone, which judges phases, is not checked.
+    """In orders in which others run between any two arrivals, data are right, and nothing races or
+    waits forever: `mbarriers` alone, which judges phases, is not checked. If it is, it tells that
+    some of these orders do count an arrival in another phase.
     """
     given = np.zeros((2, 2), np.int32)
     plan = cute.trace(stores_of_a_square, given, False, (0, 1, 2, 3), how)
     choices = patch.object(Program, "strong", lambda self, op: isinstance(op, SYNC))
     with choices, patch.object(machine, "Turns", Fine), quietly(), plan.trusted("cute.emulate"):
-        program = Program(plan, ALL - {"mbarriers"}, False)
+        judged, program = (Program(plan, ALL - {x}, False) for x in ("", "mbarriers"))
+        codes = []
         for seed in range(4):
-            given[:] = 0
             arguments = Arguments(plan, (given,))
-            shape = program.grid(arguments.symbols)
-            run_batches(program, arguments, shape, 4, AtRandom(seed))
+            try:
+                run_batches(judged, arguments, (2, 2, 1), 4, Delay(seed))
+            except cute.EmulationError as error:
+                codes.append(error.code)
+            given[:] = 0
+            run_batches(program, arguments, (2, 2, 1), 4, Delay(seed))
             assert (given == 3 * (0 + 1 + 2 + 3)).all()
+    assert {*codes} == ({"emulate-mbarrier-phase"} if how != "lanes" else set())
