@@ -201,12 +201,14 @@ class Machine:
         others are to run first.
         """
         span = c.span
-        parts = np.arange(span.nW)[None]
-        if self.turns is not None:
-            parts = np.arange(span.nB * span.nW).reshape(span.nB, span.nW)
-        if parts.size > 1:
-            self._replace(c, split(c, parts))
-            return True
+        if span.nW > 1 or (span.nB > 1 and self.turns is not None):
+            each = np.arange(span.nB * span.nW).reshape(span.nB, span.nW)
+            parts = each % span.nW if self.turns is None else each
+            if c.mask is not None:  # those that do nothing here go on together
+                parts = np.where(c.mask.any(-1), parts, -1)
+            if (parts != parts[0, 0]).any():
+                self._replace(c, split(c, parts))
+                return True
         return self.turns is not None and self.turns.stops(c, op)
 
     def _leave(self, c: Cohort, frame: Frame) -> list[Cohort] | None:
