@@ -15,7 +15,7 @@ WORDINGS = {
         pass smaller arrays, or run it on a GPU; memory= is for the state of blocks""",
     "emulate-order": """LayoutError
         the order {order!r}
-        "forward", "reversed", a seed (int), or the witness of cute.check_orders
+        "forward", "reversed" or a seed (int), or a witness of cute.check_orders
         leave it out for the forward order""",
     "orders-bound": """LayoutError
         {name}={value!r}
