@@ -52,6 +52,8 @@ class Before:
                 known = self.found.get((id(op), later), frozenset())
                 self.found[id(op), later] = known | last
                 last = frozenset({Last.ARRIVED})
+            elif op.blocks and not any(isinstance(x, ops.MbarArrive) for x in every((op,))):
+                last = _OTHER
             elif isinstance(op, ops.If):
                 last = self._block(op.then, last, later) | self._block(op.other, last, later)
             elif isinstance(op, ops.Loop):

@@ -1,5 +1,7 @@
 """`cute.check_orders`: what is proved, what is found, and that a witness repeats it."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -285,6 +287,10 @@ def test_a_witness_is_cut_to_what_matters():
 
     found = cute.check_orders(kernel, np.zeros(2, np.int32), np.zeros(2, np.int32))
     assert [choice.who for choice in found.witness.choices] == [(0, 1, 0)]
+    assert found.witness.turns == ((0, (0, 1, 0)),)
+    again = pickle.loads(pickle.dumps(found.witness))
+    assert again == found.witness
+    assert code_of(kernel, np.zeros(2, np.int32), np.zeros(2, np.int32), order=again) == "bounds"
 
 
 def test_a_deadlock_prints_its_circle():

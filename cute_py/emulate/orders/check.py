@@ -14,7 +14,7 @@ from cute_py.emulate.faults import line_of
 from cute_py.emulate.observed import rounds
 from cute_py.emulate.orders.found import Orders, Result, choice_of, reasons_of
 from cute_py.emulate.orders.search import Cut, Search, TooLong
-from cute_py.emulate.orders.witness import Witness
+from cute_py.emulate.orders.witness import Witness, usual
 from cute_py.emulate.program import program_of
 from cute_py.emulate.progress import kept, require_progress
 from cute_py.emulate.report import Report
@@ -25,6 +25,8 @@ from cute_py.plan.walk import symbols_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from cute_py.emulate.turns import Who
 
 BLOCKS = {"bid_x", "bid_y", "bid_z"}
 MEMORY, BATCH = 1 << 32, 1 << 30  # bytes of state: at most, and of blocks that no order concerns
@@ -196,9 +198,15 @@ class Checked:
 
     def _witness(self, error: EmulationError) -> Witness:
         """Return the order of the last run, cut to what matters for how it ended."""
-        steps, names = self.search.steps, self.given.arrays
-        choices = [choice_of(steps[k], names) for k in _matter(self.search)]
-        turns = [(k, step.event.who) for k, step in enumerate(steps)]
+        search, names = self.search, self.given.arrays
+        choices = [choice_of(search.steps[k], names) for k in _matter(search)]
+        turns: list[tuple[int, Who]] = []
+        counts: dict[Who, int] = {}
+        for k, step in enumerate(search.steps):
+            who = step.event.who
+            if usual(search.stack[k].able, counts) != who:
+                turns.append((k, who))
+            counts[who] = counts.get(who, 0) + 1
         return Witness(str(error), dict.fromkeys(choices), turns, self.resident)
 
     def _found(self) -> Orders:
@@ -223,6 +231,8 @@ class Checked:
             lines = dict.fromkeys((line_of(a.op), line_of(b.op)))
             if search.races or a.depends(b):
                 yield f"other orders of lanes of one warp ({', '.join(lines)})"
+        if search.strays:
+            yield "what else a kernel may do that does not do the same each time"
         if search.divided:
             yield "other orders of lanes of one warp that wait for each other"
         for op in search.again:

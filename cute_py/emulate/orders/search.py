@@ -86,6 +86,7 @@ class Search:
             branch after the other.
         spun: operations that have been taken to repeat themselves.
         again: the setmaxnregs that a warp has come to after another one.
+        strays: whether a run has not done the same as the one before, up to where it should.
         divided: whether lanes went on though nobody had a turn, as their warp was divided.
     """
 
@@ -100,7 +101,7 @@ class Search:
         self.meet: set[Event] = set()
         self.spun: set[Event] = set()
         self.again: set[Op] = set()
-        self.divided = False
+        self.divided = self.strays = False
         self.begin()
 
     def begin(self) -> None:
@@ -156,6 +157,9 @@ class Search:
         if depth == len(self.stack):
             self.stack.append(self._node(turns, able))
         node = self.stack[depth]
+        if node.chosen not in able:
+            self.strays = True
+            raise Cut
         turn = able[node.chosen]
         if fresh and not self.brute:
             self._races(turn)
