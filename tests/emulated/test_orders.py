@@ -268,7 +268,7 @@ def test_reasons_name_line_place_and_threads():
     found = cute.check_orders(kernel, *arrays(), *broken)
     (reason,) = found.reasons
     assert "order_kernels.py:" in reason
-    assert "atomic add of count[0], by warps 0-3 of block 0" in reason
+    assert "atomic add of count[0] by warps 0, 1, 2 and 3 of block 0, nothing orders them" in reason
     (choice,) = found.witness.choices
     assert choice.who[1] > 0
     assert choice.found == "0"

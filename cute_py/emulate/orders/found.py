@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cute_py.emulate.turns import Event
     from cute_py.plan.access import Access
 
-SHOWN = 8  # reasons that are printed
+SHOWN, MANY = 8, 4  # reasons that are printed; numbers that are listed one by one
 
 
 class Result(Record):
@@ -141,17 +141,23 @@ def reasons_of(races: Iterable[tuple[Event, Event]], arrays: dict[str, Global]) 
         each = {f"{line_of(event.op)}: {_what(event, arrays)}" for event in pair}
         found.setdefault(tuple(sorted(each)), set()).update(event.who for event in pair)
     return [
-        f"{', and '.join(key)}, by {_who(who)}: nothing orders them" for key, who in found.items()
+        f"{' and '.join(key)} by {_who(who)}, nothing orders them" for key, who in found.items()
     ]
 
 
 def _who(who: Iterable[tuple[int, int, int]]) -> str:
     """Return blocks in words, or the warps of one."""
     blocks = sorted({block for block, _, _ in who})
-    warps = sorted({warp for _, warp, _ in who})
     if len(blocks) > 1:
-        return f"blocks {ranges(blocks)}"
-    return f"warps {ranges(warps)} of block {blocks[0]}"
+        return f"blocks {_listed(blocks)}"
+    return f"warps {_listed(sorted({warp for _, warp, _ in who}))} of block {blocks[0]}"
+
+
+def _listed(numbers: list[int]) -> str:
+    if len(numbers) > MANY:
+        return ranges(numbers)
+    *others, last = map(str, numbers)
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _what(event: Event, arrays: dict[str, Global]) -> str:
