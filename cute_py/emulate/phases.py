@@ -96,12 +96,15 @@ class Phases:
         for held in (self.came, self.ended, self.before, self.waited):
             held.pop(at, None)
 
-    def begin_arrivals(self, span: Span, lanes: Array, last: Last, runs: bool) -> None:
-        """Take note of lanes [block, warp, lane] that are about to arrive, each at its mbarrier,
-        and of what they did last; `runs`: whether arrivals may come directly after others.
+    def begin_arrivals(
+        self, span: Span, lanes: Array, last: Last, runs: bool, several: bool
+    ) -> None:
+        """Take note of lanes [block, warp, lane] that are about to arrive, and of what they did
+        last; `runs`: whether arrivals may come directly after others; `several`: whether they
+        arrive at several mbarriers.
         """
         self.last, self.keeps, self.together = last, runs, {}
-        if last is Last.MET and int(lanes.sum()) > 1:
+        if last is Last.MET and several:
             for b, w in np.argwhere(lanes.sum(-1) > 1).tolist():
                 key = int(span.B[b]), int(span.W[w])
                 if self._alike(*key, lanes[b, w]):
@@ -124,18 +127,18 @@ class Phases:
         event, ended = self._event(span, thread, lanes), self.ended.get(at, ())
         if not self._follows(event, [x.event if more else x.token for x in ended]):
             self._refuse("arrive", op, span, thread, at)
-        token = event if more else self._token(event, int(span.W[thread[1]]), lanes)
+        token = self._token(event, int(span.W[thread[1]]), lanes, more)
         self.came[at].append(Arrival(event, token))
 
-    def _token(self, event: Event, warp: int, lanes: Array) -> Event:
+    def _token(self, event: Event, warp: int, lanes: Array, more: bool) -> Event:
         """Return what tells as much as an arrival of lanes: the first one of their run, or that of
-        any lane which met the others of its warp before.
+        any lane which met the others of its warp before; itself if it does `more`.
         """
         keys = [(event.block, warp, lane) for lane in np.flatnonzero(lanes).tolist()]
         token = event
-        if self.last is Last.MET:
+        if self.last is Last.MET and not more:
             token = self.together.get((event.block, warp), event)
-        elif self.last is Last.ARRIVED:
+        elif self.last is Last.ARRIVED and not more:
             first = self.runs.get(keys[0], event)
             token = first if all(self.runs.get(key) == first for key in keys) else event
         if self.keeps:

@@ -9,7 +9,7 @@ import cute_py as cute
 from cute_py.cli.main import main
 from tests.emulated.test_roles import crossed, integers
 from tests.kernel_calls import CALLS, KERNELS
-from tests.order_kernels import ZOO, at, counter, ticket
+from tests.order_kernels import ZOO, at, counter, rows, ticket
 from tests.sampling import each
 
 ORDERS = ("forward", "reversed", 0, 1, 2)
@@ -152,6 +152,44 @@ def test_a_token_of_a_run_of_arrivals_is_as_good_as_another(how):
     late = cute.trace(stores_of_a_square, np.zeros((2, 2), np.int32), True, *how)
     for order in ("forward", "reversed", 0):
         assert code_of(late, np.zeros((2, 2), np.int32), order=order)
+
+
+def test_an_arrival_with_bytes_begins_a_run():
+    """Who knows the run before knows nothing of it: its arrival at bar 3 may come too early."""
+
+    @cute.kernel
+    def kernel(x, out, knows):
+        cute.launch(grid=1, block=128)
+        bars, t = cute.mbarriers(6), cute.thread_idx()
+        s = cute.smem("f32", cute.Layout((8, 32), (32, 1)), 1024)
+        with cute.when(t == 0):
+            bars.init(1)
+            cute.fence_mbarrier_init()
+        cute.syncthreads()
+        with cute.when(t == 0):
+            bars.arrive(0)
+            bars.wait(1, 0)
+            out[0, 0] = 1
+            bars.arrive_expect_tx(2, 1024)
+            bars.arrive(3)
+            cute.tma_load(cute.local_tile(cute.tma_tensor(x), (8, 32), (0, 0)), s, bars, 2)
+            bars.wait(2, 0)
+        with cute.when(t == 32):
+            bars.wait(0, 0)
+            bars.arrive(1)
+            if knows:
+                bars.wait(3, 0)
+            bars.arrive(5)
+        with cute.when(t == 64):
+            bars.wait(5, 0)
+            bars.arrive(4)
+        with cute.when(t == 96):
+            bars.wait(4, 0)
+            bars.arrive(3)
+
+    for order in ORDERS:
+        assert code_of(kernel, *rows(), False, order=order) == "mbarrier-phase", order
+        assert code_of(kernel, *rows(), True, order=order) is None
 
 
 # -- what is not proved is said

@@ -332,10 +332,13 @@ def mbar_arrive(program: Program, op: ops.MbarArrive) -> Run:
     def run(c: Cohort) -> None:
         place, phases = located(c), c.batch.mbarriers.phases
         keys, chosen = [slots_of(located, c, place)], taking_part(c, place)
+        several = place.offsets.shape[2] > 1
         if rank is not None:
             keys.append(np.asarray(rank(c)))
+            several = several or keys[1].size > 1
         if phases is not None:
-            phases.begin_arrivals(c.span, chosen, before.of(op, is_later(c)), before.runs)
+            last = before.of(op, is_later(c))
+            phases.begin_arrivals(c.span, chosen, last, before.runs, several)
         for group in groups_of(c, chosen, *keys):
             b = int(c.span.B[group.where[0]])
             if rank is not None:
