@@ -90,7 +90,7 @@ class Frame:
         count: of a loop, the present value or round.
         bounds: of a loop whose lanes differ, its start and stop.
         turns: of a loop, times those of the loops around it; 1 where that is not known.
-        calm: of a loop of arrivals alone: others do not run in between.
+        calm: of arrivals alone, in a loop or a branch: others do not run after it.
     """
 
     steps: tuple[Step, ...]

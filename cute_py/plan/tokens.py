@@ -72,6 +72,7 @@ class Before:
         return last
 
 
-def only_arrives(op: ops.Loop) -> bool:
-    """Tell whether a loop does nothing but arrive at mbarriers."""
-    return all(isinstance(x, (ops.MbarArrive, ops.Let, ops.Set)) for x in op.body)
+def only_arrives(*blocks: Block) -> bool:
+    """Tell whether blocks do nothing but arrive at mbarriers."""
+    moving = [op for block in blocks for op in block if not isinstance(op, (ops.Let, ops.Set))]
+    return bool(moving) and all(isinstance(op, ops.MbarArrive) for op in moving)

@@ -50,6 +50,7 @@ def branch(program: Program, op: ops.If) -> Run:
     cond = program.condition(op.cond)
     then, other = program.block(op.then), program.block(op.other)
     masks = op.scope == "thread" and not program.blocks_in(op.then, op.other)
+    calm = only_arrives(op.then, op.other)
 
     def run(c: Cohort) -> Signal | list[Cohort] | None:
         value = cond(c)
@@ -58,14 +59,15 @@ def branch(program: Program, op: ops.If) -> Run:
             steps = then if every else other
             if not steps:
                 return None
-            c.frames.append(Frame(steps, "then" if every else "other", c.mask))
+            c.frames.append(Frame(steps, "then" if every else "other", c.mask, calm=calm))
             return Signal.PUSHED
         if not masks:
             pattern = by_warp(c, value)
             if (pattern != pattern.flat[0]).any():
                 return split(c, pattern)
         left = lanes_left(c, value)
-        frame = Frame(then, "then", c.mask, pending=left if other else None, other=other)
+        pending = left if other else None
+        frame = Frame(then, "then", c.mask, pending=pending, other=other, calm=calm)
         c.frames.append(frame)
         c.mask = lanes_where(c, value)
         return Signal.PUSHED
@@ -80,7 +82,7 @@ def loop(program: Program, op: ops.Loop) -> Run:
     body, var = program.block(op.body), op.var
     splits = op.scope != "thread" or program.blocks_in(op.body)
     goes_on: Callable[[Any, Any], Any] = operator.lt if step > 0 else operator.gt
-    leaves, calm = may_leave(op), only_arrives(op)
+    leaves, calm = may_leave(op), only_arrives(op.body)
 
     def again(c: Cohort, frame: Frame) -> bool:
         if c.mask is not None and not c.mask.any():
