@@ -171,6 +171,9 @@ class Machine:
                     c.wait = wait
                     return
                 signal = step.run(c)
+                if step.loud:
+                    c.done += 1
+                    c.met = c.done if step.meets else c.met
                 if signal is not None:
                     break
                 pc = frame.pc = pc + 1

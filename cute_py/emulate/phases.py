@@ -21,7 +21,6 @@ import numpy as np
 
 from cute_py.emulate.clocks import EPOCH, ORDER, RUN, WHO
 from cute_py.emulate.spans import LANES
-from cute_py.plan.tokens import Last
 
 if TYPE_CHECKING:
     from cute_py.emulate.clocks import Clocks
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from cute_py.plan.ops import Op
 
 At = tuple[int, int]  # block and slot of an mbarrier
+APART = -2  # what threads have done before an arrival that is in no run
 UNORDERED = {
     "arrive": (
         "an arrival",
@@ -85,10 +85,10 @@ class Phases:
         self.before: dict[At, list[Arrival]] = {}  # of the one before that
         # for the phase before, with the place of each wait
         self.waited: dict[At, list[tuple[Event, Op, Span, Thread]]] = defaultdict(list)
-        # block, warp, lane -> the beginning of the run of arrivals that the lane is in
-        self.runs: dict[tuple[int, int, int], Event] = {}
-        # of lanes that arrive now: what they did last, all of a warp, and whether runs are kept
-        self.last, self.keeps = Last.OTHER, False
+        # block, warp, lanes -> the beginning of their run of arrivals, and what they had done then
+        self.runs: dict[tuple[int, int, bytes], tuple[Event, int]] = {}
+        # of those who arrive now: what they have done, and lanes of one warp that have just met
+        self.done = -1
         self.together: dict[tuple[int, int], Event] = {}
 
     def begin(self, at: At) -> None:
@@ -96,15 +96,12 @@ class Phases:
         for held in (self.came, self.ended, self.before, self.waited):
             held.pop(at, None)
 
-    def begin_arrivals(
-        self, span: Span, lanes: Array, last: Last, runs: bool, several: bool
-    ) -> None:
-        """Take note of lanes [block, warp, lane] that are about to arrive, and of what they did
-        last; `runs`: whether arrivals may come directly after others; `several`: whether they
-        arrive at several mbarriers.
+    def begin_arrivals(self, span: Span, lanes: Array, done: int, met: bool) -> None:
+        """Take note of lanes [block, warp, lane] that are about to arrive, each at its mbarrier.
+        They have `done` so many steps; `met`: that was a barrier, just before.
         """
-        self.last, self.keeps, self.together = last, runs, {}
-        if last is Last.MET and several:
+        self.done, self.together = done, {}
+        if met:
             for b, w in np.argwhere(lanes.sum(-1) > 1).tolist():
                 key = int(span.B[b]), int(span.W[w])
                 if self._alike(*key, lanes[b, w]):
@@ -134,15 +131,11 @@ class Phases:
         """Return what tells as much as an arrival of lanes: the first one of their run, or that of
         any lane which met the others of its warp before; itself if it does `more`.
         """
-        keys = [(event.block, warp, lane) for lane in np.flatnonzero(lanes).tolist()]
-        token = event
-        if self.last is Last.MET and not more:
-            token = self.together.get((event.block, warp), event)
-        elif self.last is Last.ARRIVED and not more:
-            first = self.runs.get(keys[0], event)
-            token = first if all(self.runs.get(key) == first for key in keys) else event
-        if self.keeps:
-            self.runs |= dict.fromkeys(keys, token)
+        key = event.block, warp, lanes.tobytes()
+        token, done = self.runs.get(key, (event, -1))
+        if more or done != self.done:
+            token = event if more else self.together.get((event.block, warp), event)
+        self.runs[key] = token, self.done
         return token
 
     def passed(self, op: Op, span: Span, thread: Thread, lanes: Array, at: At) -> None:

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from cute_py.plan.conditions import Scalar
     from cute_py.plan.plan import Plan
 
+# ops that neither touch memory nor wait, and arrivals: the others do within their blocks
+QUIET = (ops.Let, ops.Set, ops.Promise, ops.Leave, ops.If, ops.Loop, ops.While, ops.MbarArrive)
 KEPT = 64  # programs that are kept, the last ones asked for
 
 Required: TypeAlias = Callable[[Cohort, Any], None]  # of the values that threads have
@@ -111,7 +113,9 @@ class Program:
             if id(op) in self.resources.early:
                 run = _after_kernels(op, run)
             run = self.reported(op, run)
-            steps.append(Step(op, run, self.strong(op), op.group != "thread"))
+            whole, loud = op.group != "thread", not isinstance(op, QUIET)
+            meets = isinstance(op, ops.Barrier) and op.kind == "sync"
+            steps.append(Step(op, run, self.strong(op), whole, loud, meets))
         return tuple(steps)
 
     def strong(self, op: ops.Op) -> bool:

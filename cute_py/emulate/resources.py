@@ -15,7 +15,6 @@ from cute_py.emulate.spans import LANES, Array
 from cute_py.emulate.storages import shared_stride, storages
 from cute_py.plan import ops
 from cute_py.plan.origins import Origins
-from cute_py.plan.tokens import Before
 from cute_py.plan.waits import unordered
 from cute_py.plan.walk import accesses, arrays, every, mbarriers, reads, writes
 
@@ -42,7 +41,6 @@ class Resources:
         registers: the register storages by name.
         agents: who touches shared memory.
         grain: how it is watched; None where it is not.
-        before: what threads did last before they arrive at mbarriers.
         observed: the storages at which the order of strong operations may be seen.
         early: the ops that the kernels before may not have ended at, by identity.
     """
@@ -67,7 +65,7 @@ class Resources:
         self.registers = storages(plan.storages, regs, "registers" in checks)
         bars = [bar.storage for op in every for bar in mbarriers(op)]
         judged = plan.launch.pdl and "global" in checks
-        self.before, self.observed = Before(plan.body), observed(plan)
+        self.observed = observed(plan)
         self.early = unordered(plan.body) if judged else frozenset()
         self.agents = Agents(plan, self.warps, self.mask, bars, bool(self.early))
         self.grain = self._grain(every) if "shared" in checks and plan.shared else None

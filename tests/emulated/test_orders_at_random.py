@@ -24,7 +24,6 @@ from cute_py.emulate.orders.search import Search
 from cute_py.emulate.program import Program
 from cute_py.emulate.running import quietly, run_batches
 from cute_py.plan import ops
-from cute_py.plan.tokens import Last
 from tests.emulated.test_orders import stores_of_a_square
 from tests.order_kernels import at, ticket
 
@@ -314,6 +313,13 @@ class Fine(turns.Turns):
             wait = PhaseWait(op, at, self.program.scalar(op.phase))
         return Look(c, op, who, wait)
 
+    def stops(self, c, op):
+        """Stop, but not in a run of arrivals."""
+        run = isinstance(op, ops.MbarArrive) and c.done == self.done.get(id(c))
+        if isinstance(op, ops.MbarArrive):
+            self.done[id(c)] = c.done
+        return not run and super().stops(c, op)
+
     def _judge(self, turn):
         pass
 
@@ -322,9 +328,7 @@ class Fine(turns.Turns):
 
 
 def is_choice(program, op):
-    """Tell whether an op is a choice: all that synchronise, but in a run of arrivals the first."""
-    if isinstance(op, ops.MbarArrive):
-        return program.resources.before.of(op, False) is not Last.ARRIVED
+    """Tell whether an op is a choice."""
     return isinstance(op, SYNC)
 
 

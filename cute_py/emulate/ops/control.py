@@ -22,9 +22,14 @@ from cute_py.emulate.scalars import BITWISE, as_lanes, uniform
 from cute_py.emulate.spans import Array, Value
 from cute_py.plan import ops
 from cute_py.plan.conditions import MOST, Reg
-from cute_py.plan.tokens import only_arrives
 
 STEPS = 64  # iterations of a loop in a round, where it looks at nothing that others write
+
+
+def only_arrives(*blocks: ops.Block) -> bool:
+    """Tell whether blocks do nothing but arrive at mbarriers."""
+    moving = [op for block in blocks for op in block if not isinstance(op, ops.Let | ops.Set)]
+    return bool(moving) and all(isinstance(op, ops.MbarArrive) for op in moving)
 
 
 def lanes_where(c: Cohort, value: Array) -> Array:

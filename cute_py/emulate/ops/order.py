@@ -13,6 +13,7 @@ from cute_py.emulate.cohorts import Cohort, Run, Signal, Wait, split
 from cute_py.emulate.divergence import running
 from cute_py.emulate.faults import first
 from cute_py.emulate.observed import writes_to
+from cute_py.emulate.phases import APART
 from cute_py.emulate.program import Program, fitting, handles
 from cute_py.emulate.regions import THREADS
 from cute_py.emulate.releases import places_of
@@ -327,7 +328,6 @@ def mbar_arrive(program: Program, op: ops.MbarArrive) -> Run:
     """Arrive, each thread once, and announce bytes."""
     located = program.access(op.bar, op, unit=8, counted=False)
     rank = None if op.cluster_rank is None else program.scalar(op.cluster_rank)
-    before = program.resources.before
 
     def run(c: Cohort) -> None:
         place, phases = located(c), c.batch.mbarriers.phases
@@ -337,8 +337,7 @@ def mbar_arrive(program: Program, op: ops.MbarArrive) -> Run:
             keys.append(np.asarray(rank(c)))
             several = several or keys[1].size > 1
         if phases is not None:
-            last = before.of(op, is_later(c))
-            phases.begin_arrivals(c.span, chosen, last, before.runs, several)
+            phases.begin_arrivals(c.span, chosen, c.done, several and c.met == c.done)
         for group in groups_of(c, chosen, *keys):
             b = int(c.span.B[group.where[0]])
             if rank is not None:
@@ -346,15 +345,6 @@ def mbar_arrive(program: Program, op: ops.MbarArrive) -> Run:
             arrive(op, c, group, (b, group.keys[0]), op.bytes)
 
     return run
-
-
-def is_later(c: Cohort) -> bool:
-    """Tell whether the innermost loop of a cohort is in a later iteration than its first."""
-    for frame in reversed(c.frames):
-        if frame.again is not None:
-            first = 0 if isinstance(frame.bounds[0], np.ndarray) else frame.bounds[0]
-            return frame.kind == "loop" and frame.count != first
-    return False
 
 
 def arrive(
@@ -400,8 +390,11 @@ def cp_arrive(program: Program, op: ops.CpArrive) -> Run:
     located = program.access(op.bar, op, unit=8, counted=False)
 
     def run(c: Cohort) -> None:
-        place = located(c)
-        for group in groups_of(c, taking_part(c, place), slots_of(located, c, place)):
+        place, phases = located(c), c.batch.mbarriers.phases
+        chosen = taking_part(c, place)
+        if phases is not None:
+            phases.begin_arrivals(c.span, chosen, APART, False)
+        for group in groups_of(c, chosen, slots_of(located, c, place)):
             b = int(c.span.B[group.where[0]])
             arrive(op, c, group, (b, group.keys[0]), 0, copies=True)
 
