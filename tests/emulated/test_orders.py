@@ -81,8 +81,8 @@ def test_a_ring_of_a_cluster_of_two_by_two_is_one_class():
 @cute.kernel
 def stores_of_a_square(out, late, ranks, how):
     """Blocks of a cluster of 2 by 2 store to those of their row and column, and release what they
-    have read to all four `ranks`: one by one, in a loop, or by a lane each; `late`: after the first
-    release they still read.
+    have read to all four `ranks`: one by one, in a loop, in branches, or by a lane each; `late`:
+    after the first release they still read.
     """
     cute.launch(grid=(2, 2), block=64, cluster=(2, 2))
     full, empty = cute.mbarriers(1), cute.mbarriers(1)
@@ -121,6 +121,12 @@ def stores_of_a_square(out, late, ranks, how):
                 with cute.when(t == 0):
                     for to in cute.range(4):
                         empty.arrive(0, to)
+            elif how == "branches":
+                with cute.when(t == 0):
+                    for to in range(4):
+                        with cute.when(rank != to):
+                            empty.arrive(0, to)
+                    empty.arrive(0)
             else:
                 with cute.when(t == 0):
                     for number, to in enumerate(ranks):
@@ -135,6 +141,7 @@ def stores_of_a_square(out, late, ranks, how):
 
 
 HOW = [((0, 1, 2, 3), ""), ((3, 2, 1, 0), ""), ((2, 0, 3, 1), ""), ((), "loop"), ((), "lanes")]
+HOW += [((), "branches")]
 
 
 @pytest.mark.parametrize(
