@@ -242,8 +242,8 @@ class NoSleep(Search):
 class LastRaceOnly(Search):
     """Tries the other order of the last race alone."""
 
-    def _last(self, event, mine):
-        return super()._last(event, mine)[:1]
+    def _reversed(self, turn, last):
+        return super()._reversed(turn, last)[:1]
 
 
 class NoWaiting(Search):

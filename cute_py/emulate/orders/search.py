@@ -11,6 +11,7 @@ Godefroid, Partial-Order Methods (1996).
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, TypeAlias
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from cute_py.emulate.batch import Batch
-    from cute_py.emulate.turns import Event, Turn, Who
+    from cute_py.emulate.turns import At, Event, Turn, Who
     from cute_py.plan.ops import Op
 
 Clock: TypeAlias = "dict[Who, int]"  # the last operation of each that comes before
-MOST_EVENTS = 5000  # of a run
+MOST_EVENTS = 4000  # of a run
 MOST_SUMS = 8  # that are left out one by one, and together
 
 
@@ -109,7 +110,10 @@ class Search:
         self.steps: list[Step] = []
         self.clocks: dict[Who, Clock] = {}  # after the last operation of each
         self.known: dict[Who, tuple[Turn, Clock]] = {}  # before the next one
-        self.counts: dict[Who, int] = {}
+        self.by: dict[Who, list[int]] = {}  # the operations of each
+        self.at: dict[At, list[int]] = {}  # and at each place
+        self.anywhere: list[int] = []
+        self.warps: dict[tuple[int, int], Event] = {}  # the last one of each warp
         self.fresh = len(self.stack) - 1  # the first state that the last run did not have
         self.turns: list[Turn] = []  # those that there were at last
         self.waiting: list[Turn] = []  # they, where nobody could go on
@@ -191,7 +195,7 @@ class Search:
             raise Cut
         if len(self.stack) >= MOST_EVENTS:
             raise TooLong
-        first = usual(awake, self.counts)
+        first = usual(awake, {who: len(steps) for who, steps in self.by.items()})
         blocked = {t.event.who: t.event for t in turns if t.event.who not in able}
         node = Node(events, asleep, blocked, set(events) if self.brute else {first})
         node.chosen = first
@@ -200,17 +204,21 @@ class Search:
     def _take(self, turn: Turn) -> None:
         """Add an operation to the run."""
         event, index = turn.event, len(self.steps)
-        clock = dict(self._before(turn))
-        last = next((s for s in reversed(self.steps) if s.event.who[:2] == event.who[:2]), None)
-        if last is not None and last.event.who not in clock:
-            self.lanes[last.event, event] = None
-        for step in self.steps:
-            if event.depends(step.event):
-                _join(clock, step.clock)
+        mine = self._before(turn)
+        clock = dict(mine)
+        last = self.warps.get(event.who[:2])
+        if last is not None and last.who not in clock:
+            self.lanes[last, event] = None
+        for j in self._last(event, mine):
+            _join(clock, self.steps[j].clock)
         clock[event.who] = index
         self.steps.append(Step(turn, clock, turn.number()))
-        self.clocks[event.who] = clock
-        self.counts[event.who] = self.counts.get(event.who, 0) + 1
+        self.clocks[event.who], self.warps[event.who[:2]] = clock, event
+        self.by.setdefault(event.who, []).append(index)
+        for place in event.places or ():
+            self.at.setdefault(place, []).append(index)
+        if event.places is None:
+            self.anywhere.append(index)
         if event.meet:
             self.meet.add(event)
 
@@ -222,10 +230,10 @@ class Search:
         if held is not None and held[0] is turn:
             return held[1]
         clock = dict(self.clocks.get(turn.event.who, {}))
-        for index in range(len(self.steps) - 1, -1, -1):
-            step = self.steps[index]
-            if index > clock.get(step.event.who, -1) and turn.knows(step.turn):
-                _join(clock, step.clock)
+        for steps in self.by.values():  # who knows one of these knows those before, too
+            known = bisect_left(steps, True, key=lambda j: not turn.knows(self.steps[j].turn))
+            if known:
+                _join(clock, self.steps[steps[known - 1]].clock)
         self.known[turn.event.who] = turn, clock
         return clock
 
@@ -273,7 +281,9 @@ class Search:
     def _last(self, event: Event, mine: Clock) -> list[int]:
         """Return the operations that one depends on, and that nothing else orders before it."""
         found, covered = [], dict(mine)
-        for j in range(len(self.steps) - 1, -1, -1):
+        here = {j for place in event.places or () for j in self.at.get(place, ())}
+        meet = here.union(self.anywhere) if event.places else range(len(self.steps))
+        for j in sorted(meet, reverse=True):
             step = self.steps[j]
             if j > covered.get(step.event.who, -1) and event.depends(step.event):
                 found.append(j)
