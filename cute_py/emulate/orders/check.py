@@ -119,8 +119,9 @@ class Checked:
         """Run one order of each class, within bounds."""
         begin = perf_counter()
         require_room(self.program, self.total, self.together, MEMORY)
-        error = self._progress()
-        if error is not None:
+        try:
+            require_progress(self.program, self.given, self.shape)
+        except EmulationError as error:
             self.runs, self.classes = 1, 1
             self._add(error)
             return self._found()
@@ -135,13 +136,6 @@ class Checked:
                 self.limits.append(f"what takes longer than {seconds} seconds (seconds=)")
                 break
         return self._found()
-
-    def _progress(self) -> EmulationError | None:
-        try:
-            require_progress(self.program, self.given, self.shape)
-        except EmulationError as error:
-            return error
-        return None
 
     def _run(self) -> None:
         """Run one order, and keep what it leads to."""

@@ -56,15 +56,8 @@ class Orders(Record):
     """
 
     __slots__ = __match_args__ = (
-        "proved",
-        "classes",
-        "results",
-        "bounded",
-        "witness",
-        "reasons",
-        "runs",
-        "first",
-    )
+        "proved", "classes", "results", "bounded", "witness", "reasons", "runs", "first",
+    )  # fmt: skip
 
     def __init__(
         self,
