@@ -1,16 +1,16 @@
 """CuTe in Python: exact layout algebra, and GPU kernels that an emulator checks on any computer.
 
-`import cute_py as cute`, and then, by use:
+`import cute_py as cute`, and then, by what you want to do:
 
 - Explore layouts: `Layout`, `composition`, `zipped_divide`, `Swizzle`, `make_tiled_mma`, `explain`;
-  every term with an example in docs/glossary.md.
+  docs/glossary.md explains every term with an example.
 - Print and draw them: `print_layout`, `print_tv`, `print_mma`, `print_copy`, `to_svg`, `to_html`,
-  `to_latex`; a notebook draws them unasked; docs/pictures.md.
+  `to_latex`; notebooks draw them by themselves; docs/pictures.md.
 - Write kernels: `kernel`, `launch`, `smem`, `copy`, `gemm`, `trace`, `emulate`, `run`; the language
-  in docs/kernels.md, and twelve steps to a fast product in docs/write_a_gemm.md.
+  is in docs/kernels.md, and twelve steps to a fast GEMM are in docs/write_a_gemm.md.
 - Compute on arrays: `ops.gemm`, `ops.softmax`, `ops.reduce`, `ops.transpose`, `ops.activation`, all
-  in docs/operators.md; how fast products are, and how that is measured, in docs/performance.md.
-  With gradients and in graphs of torch: docs/torch.md.
+  in docs/operators.md; how fast they are, and how that is measured, in docs/performance.md.
+  With gradients, and in graphs of torch: docs/torch.md.
 """
 
 # Names are resolved on first use (PEP 562), so that the import costs next to nothing.
@@ -207,9 +207,9 @@ def _found(name: str) -> object:
 
 def __getattr__(name: str) -> object:
     """Let `lazy` take over at the first name that is asked for (PEP 562)."""
-    from cute_py.lazy import lazy
+    from cute_py.lazy import lazy, meant
 
-    get, names = lazy(__name__, _HOME, _found, _listed, _unlisted)
+    get, names = lazy(__name__, _HOME, _found, _listed, _unlisted, meant)
     globals().update(__getattr__=get, __dir__=names)
     return get(name)
 

@@ -1,4 +1,4 @@
-"""Public names, for type checkers; from `_HOME` of cute_py, cutlass2, host."""
+"""Public names of cute_py, for type checkers; from `_HOME`."""
 
 from cute_py.trace.runtime_integers import Condition as _Condition, Int as _Int
 from cute_py.dtypes.table import Promised as _Promised
@@ -141,7 +141,27 @@ from cute_py.layout.algebra.coalesce import coalesce as coalesce
 from cute_py.layout.algebra.coalesce import filter as filter
 from cute_py.layout.algebra.coalesce import filter_zeros as filter_zeros
 from cute_py.layout.algebra.composition import compose as compose
-from cute_py.layout.algebra.composition import composition as composition
+from typing import Any, TypeVar, overload
+from cute_py.layout import AbstractTensor, Mapped
+_Tensor = TypeVar("_Tensor", bound=AbstractTensor)
+_Kind = TypeVar("_Kind", bound=Mapped)
+@overload
+def composition(a: Layout, b: int | tuple[Any, ...] | Layout) -> Layout:
+    """Return the layout R with R(c) == a(b(c)) for every coordinate c of b."""
+@overload
+def composition(a: _Tensor, b: Any) -> _Tensor: ...
+@overload
+def composition(a: Mapped, b: F2Layout) -> F2Layout: ...
+@overload
+def composition(a: Layout, b: ComposedLayout | F2Map) -> ComposedLayout: ...
+@overload
+def composition(a: _Kind, b: Any) -> _Kind: ...
+@overload
+def composition(a: F2Map, b: F2Map) -> F2Map: ...
+@overload
+def composition(a: F2Map, b: Layout) -> ComposedLayout: ...
+@overload
+def composition(a: F2Map, b: ComposedLayout) -> ComposedLayout | Layout: ...
 from cute_py.layout.algebra.complement import complement as complement
 from cute_py.layout.algebra.inverse import left_inverse as left_inverse
 from cute_py.layout.algebra.inverse import nullspace as nullspace
@@ -298,11 +318,11 @@ from cute_py.trace.schedule import hilbert_order as hilbert_order
 from cute_py.trace.schedule import tiles as tiles
 from cute_py.trace.control import break_if as break_if
 from cute_py.trace.control import otherwise as otherwise
-from cute_py.trace.control import range_ as range_
-range = range_
+from cute_py.trace.control import range_ as _range
+range = _range
 from cute_py.trace.control import return_if as return_if
-from cute_py.trace.control import Var as Var
-var = Var
+from cute_py.trace.control import Var as _Var
+var = _Var
 from cute_py.trace.control import wait_until as wait_until
 from cute_py.trace.control import when as when
 from cute_py.trace.control import while_ as while_
@@ -327,8 +347,8 @@ from cute_py.trace.threads import lane_idx as lane_idx
 from cute_py.trace.threads import launch as launch
 from cute_py.trace.threads import load_acquire as load_acquire
 from cute_py.trace.threads import named_barrier as named_barrier
-from cute_py.trace.threads import print_ as print_
-print = print_
+from cute_py.trace.threads import print_ as _print
+print = _print
 from cute_py.trace.threads import redux as redux
 from cute_py.trace.threads import shuffle as shuffle
 from cute_py.trace.threads import store_release as store_release

@@ -8,6 +8,8 @@
     mma(SM80_16x8x8_F32F16F16F32_TN, (2,2,1))   a TiledMMA: an atom, how many, and the tile
     copy(UniversalCopy<128>, (32,4):(4,1), (1,8), bits=16)   a TiledCopy: threads and values
     make_tiled_copy(Copy_Atom(UniversalCopy<128>, 16), (32,4):(4,1), (1,8))   the same, as in Python
+    cute.composition(cute.Layout((6,2), (8,2)), 4)   any of them as Python spells it
+    substitute((M,8):(8,1), M=4)                numbers for declared symbols
     tv(((4,8),2):((16,1),8), (8,8))             the picture of a thread-value layout over a tile
     bank_conflicts(copy(...), (8,64):(64,1))    the wavefronts of a TiledCopy to shared memory
     suggest_smem_layout((64,64), 16, 1, (copy(...),))   a layout without bank conflicts
@@ -83,6 +85,9 @@ def _public(modules: str) -> frozenset[str]:
 _ATOMS = (*[f"SM{digit}" for digit in range(10)], "Universal", "DefaultCopy", "AutoVectorizing")
 TILED = ("mma", "copy", "make_tiled_mma", "make_tiled_copy", "Copy_Atom")
 OF_ATOMS = frozenset((*TILED, "tv", "bank_conflicts", "suggest_smem_layout"))
+OWN = OF_ATOMS | {"substitute"}  # whose operands the language spells otherwise than Python
+TEXTS = (*TILED, "sym")  # that take a text, the name of an instruction or a symbol
+PACKAGES = ("analysis", "atoms", "cutlass2")  # that Python may write before a name
 BY_EXTENTS = _public(_CLOSED) | {"make_fragment_like"}  # which only lays out what others fill
 BY_COORDINATES = _public(_ENUMERATED) - BY_EXTENTS
 CONSTANTS = ("GenColMajor", "GenRowMajor", "LayoutLeft", "LayoutRight")
@@ -166,7 +171,7 @@ def _shortened_list(values: list[Value], count: int) -> str:
 
 
 def _value(name: str) -> Value:
-    return globals()[f"_{name}"] if name in OF_ATOMS else getattr(cute_py, name)
+    return globals()[f"_{name}"] if name in OWN else getattr(cute_py, name)
 
 
 def _mma(atom: Value, atoms: Value = (1, 1, 1), tile: Value = (_, _, _)) -> Value:
@@ -185,17 +190,20 @@ def _copy(op: Value, threads: Value = None, values: Value = None, bits: int = 16
     return make_tiled_copy(atom, *[1 if x is None else x for x in (threads, values)])
 
 
-_make_tiled_mma = _mma
+def _make_tiled_mma(
+    atom: Value, atom_layout_mnk: Value = (1, 1, 1), permutation_mnk: Value = (_, _, _)
+) -> Value:
+    return _mma(atom, atom_layout_mnk, permutation_mnk)
 
 
-def _make_tiled_copy(atom: Value, threads: Value, values: Value = 1) -> Value:
+def _make_tiled_copy(atom: Value, thr_layout: Value = 1, val_layout: Value = 1) -> Value:
     from cute_py.tiled.tiled_copy import make_tiled_copy
 
-    return make_tiled_copy(atom, threads, values)
+    return make_tiled_copy(atom, thr_layout, val_layout)
 
 
-def _Copy_Atom(op: Value, bits: int) -> Value:
-    return _copy(op, bits=bits)
+def _Copy_Atom(op: Value, dtype: int) -> Value:
+    return _copy(op, bits=dtype)
 
 
 def _tv(tv: Value, tile: Value) -> Value:
@@ -204,10 +212,16 @@ def _tv(tv: Value, tile: Value) -> Value:
     return TileTV(tv, tile)
 
 
-def _bank_conflicts(access: Value, layout: Value, bits: Value = None) -> Value:
+def _bank_conflicts(
+    access: Value, smem_layout: Value = None, bits: Value = None, side: Value = None
+) -> Value:
     from cute_py.analysis.banks import bank_conflicts
 
-    return bank_conflicts(access, layout, bits=bits)
+    return bank_conflicts(access, smem_layout, bits=bits, side=side)
+
+
+def _substitute(x: Value, **values: Value) -> Value:
+    return cute_py.substitute(x, values)
 
 
 def _suggest_smem_layout(tile: Value, bits: int, major: int, accesses: Value) -> Value:
@@ -225,11 +239,24 @@ class Expression(Notation):
     __slots__ = ()
 
     def named(self) -> Value:
-        """Read what begins with a name: also that of an instruction."""
+        """Read what begins with a name, `cute.` before it: also that of an instruction."""
+        if self.token.text == "cute":
+            self.unqualified()
         text = self.token.text
         return (
             self.atom() if text.startswith(_ATOMS) and text not in self.symbols else super().named()
         )
+
+    def unqualified(self) -> None:
+        """Step over `cute.` and `cute.atoms.`, which Python writes before a name."""
+        name = self.token
+        for known in (("cute",), PACKAGES):
+            follower = self._scan(self.token.end)
+            if self.token.text in known and follower.kind == ".":
+                self.advance()
+                self.advance()
+        if self.token.kind != "name":
+            raise self.fail("a name after 'cute.'", name)
 
     def atom(self) -> Value:
         """Read `SM61_DP4A` or `UniversalCopy<128>`, an MMA atom or the instruction of a copy."""
@@ -274,6 +301,13 @@ class Expression(Notation):
         begun = [each for each in known if each[:4] == name.text[:4]] or known  # of a thousand
         close = get_close_matches(name.text, begun, 3, 0.5)
         repairs = tuple([self.spliced(name.start, name.end, each) for each in close])
+        if name.text[0].isupper() and name.text[1:].isdecimal() | (len(name.text) == 1):
+            symbol = f"sym('{name.text}')"
+            repairs = (self.spliced(name.start, name.end, symbol),)
+            other = f"write {symbol}, or declare it: --symbol {name.text} at the command line"
+            return self.refuse(
+                "expression-name", name, name=name.text, hint=other, expressions=repairs
+            )
         hint = completions(name.text, known) or suggestion(name.text, close, 0.5) or other
         return self.refuse("expression-name", name, name=name.text, hint=hint, expressions=repairs)
 
@@ -333,7 +367,7 @@ class Expression(Notation):
 
     def check_operand(self, name: Token, function: Callable[..., Value], operand: Value) -> None:
         """Refuse a text, and a layout with too many coordinates to enumerate."""
-        if operand.__class__ is str and name.text != "sym":
+        if operand.__class__ is str and name.text not in TEXTS:
             raise self.fail(f"layouts and integers as operands of {name.text}", name)
         if name.text in (*BY_EXTENTS, *TILED):
             return

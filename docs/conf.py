@@ -2,21 +2,19 @@
 
 The sources are the pages and lessons where GitHub shows them, so a link works in both places. This
 file adds what only the site has: toctrees, the reference from docstrings, the pictures of `picture`
-blocks, the outputs of executed lessons, and the explorer.
+blocks, the outputs of the lessons, which it runs, and the explorer.
 """
 
 import ast
 import inspect
-import json
-import os
 import re
+import sys
 from html import escape
 from pathlib import Path
 
 from docutils.nodes import SkipNode
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.ext.napoleon import GoogleDocstring
-from sphinx.util import logging
 from sphinx.util.inspect import stringify_signature
 
 import cute_py as cute
@@ -25,9 +23,9 @@ from cute_py.explore.states import link_of
 from cute_py.expression import evaluate
 from cute_py.trace.kernel import trace
 
-log = logging.getLogger(__name__)
 ROOT = Path(__file__).parents[1]
-EXECUTED = ROOT / "build" / "lessons"  # tests/emulated/test_lessons.py leaves them there
+sys.path.insert(0, str(ROOT / "docs"))
+import lessons  # noqa: E402
 
 project = "cute_py"
 author = copyright = "the cute_py authors"
@@ -60,14 +58,62 @@ CALLED = {"trace": trace, "emulate": cute.emulate.emulate, "explore": cute.explo
 
 # caption -> pages, in the order of the sidebar
 CONTENTS = {
-    "Tutorials": "install algebra ../notebooks/* write_a_gemm",
-    "How-to": "how_to coming_from pictures explorer command_line",
-    "Guides": "kernels operators torch emulator orders performance gallery glossary faq",
-    "API": """api/layouts api/algebra api/swizzles api/dtypes api/tensors api/atoms api/tiling
-        api/kernels api/emulate api/operators api/pictures api/errors""",
-    "Reference": "errors differences files coverage",
-    "Project": """architecture measurements README<../README> ../CONTRIBUTING ../CHANGELOG
-        ../changelog.d/README ../benchmarks/README""",
+    "Tutorials": "install ../notebooks/* write_a_gemm",
+    "How-to guides": "how_to epilogues coming_from torch pictures explorer command_line",
+    "Explanation": "algebra emulator orders performance figures faq architecture measurements",
+    "Reference": "kernels operators glossary errors gallery differences coverage files",
+    "Reference: API": """api/layouts api/algebra api/swizzles api/dtypes api/tensors api/atoms
+        api/tiling api/kernels api/emulate api/operators api/pictures api/errors""",
+    "Project": """README<../README> ../CONTRIBUTING ../CHANGELOG ../changelog.d/README
+        ../benchmarks/README""",
+}
+
+# what readers type into the search -> the heading that they look for, which is found first
+SOUGHT = {
+    "docs/install": {
+        "# Install, and your first kernel": "install, installation, setup, requirements, pip",
+        "## Your first kernel": "quickstart, getting started, hello world, first kernel, example",
+        "## When something fails": "troubleshooting, doctor, driver",
+    },
+    "docs/how_to": {
+        "# How to ...": "how to, howto, recipe, recipes, cookbook, examples",
+        "## Element by element": "elementwise, element-wise, vector add",
+        "## A stencil with a halo": "stencil, halo, convolution",
+        "## A sum: shuffles, then one atomic for each block": "reduction, sum, atomics, shuffle",
+        "## A transpose without bank conflicts": "transpose",
+        "## Softmax, a warp for each row": "softmax",
+        "## Many small matrix products on tensor cores": "batched, tensor core, tensor cores",
+        "## A matrix product with bias and SwiGLU": "swiglu",
+        "## A ring of TMA loads, with roles": "tma, warp specialization, producer, pipeline",
+        "## Find out why a kernel is wrong, or slow": "debug, debugging, print, profile, profiling",
+    },
+    "docs/epilogues": {"# Epilogues": "epilogue, epilogues, fusion, bias, residual"},
+    "docs/coming_from": {
+        "# Coming from CuTe C++, CuTe DSL or Triton": "migration, porting",
+        "## CuTe C++": "cutlass",
+        "## CuTe DSL": "cute dsl",
+        "## Triton": "triton",
+    },
+    "docs/torch": {
+        "# torch": "pytorch, torch",
+        "## Gradients": "gradient, gradients, autograd, backward",
+        "## Your own kernels": "custom operator, custom op, register",
+    },
+    "docs/emulator": {
+        "# The emulator": "emulator",
+        "## What it finds": "race, races, race condition, deadlock, out of bounds, sanitizer",
+    },
+    "docs/orders": {"# Every order": "order, orders, interleaving, model checking"},
+    "docs/kernels": {"# Kernels": "kernel, kernels, language", "## Loops": "loop, loops"},
+    "docs/performance": {"# Performance": "performance, benchmark, benchmarks, speed, cublas"},
+    "docs/write_a_gemm": {"# Write a GEMM": "gemm, matmul, matrix multiplication"},
+    "docs/explorer": {"# The explorer": "explorer, playground, visualize"},
+    "docs/faq": {"# Questions and limitations": "faq, limitations, limits, license"},
+    "docs/errors": {"# Errors": "error, errors, error code"},
+    "notebooks/01_layouts": {"# Lesson 1: layouts": "tutorial, lesson, lessons, layout"},
+    "notebooks/03_swizzles_and_banks": {
+        "# Lesson 3: banks, swizzles and the solver": "swizzle, bank conflict, bank conflicts"
+    },
 }
 
 
@@ -79,23 +125,14 @@ def toctrees():
 
 
 def lesson(path):
-    """Return a lesson as Markdown, with the outputs of its executed copy if that is up to date."""
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    copy = EXECUTED / path.name
-    executed = json.loads(copy.read_text(encoding="utf-8"))["cells"] if copy.exists() else []
-    if [cell["source"] for cell in executed] == [cell["source"] for cell in cells]:
-        cells = executed
-    elif "CUTE_PY_EXECUTED" in os.environ:
-        log.warning("%s has not been executed", path.name)
-    for cell in cells:
-        code = cell["cell_type"] == "code"
-        yield fenced("python", cell["source"]) if code else "".join(cell["source"])
-        for output in cell.get("outputs", ()):
-            data = output.get("data", {})
-            if "text/html" in data:
-                yield fenced("{raw} html", data["text/html"])
-            else:
-                yield fenced("text", output.get("text") or data["text/plain"])
+    """Return a lesson as Markdown, with what its cells show."""
+    for cell, printed, text, page in lessons.outputs(path):
+        source = "".join(cell["source"])
+        yield fenced("python", source) if cell["cell_type"] == "code" else source
+        if printed:
+            yield fenced("text", printed)
+        if text:
+            yield fenced("{raw} html", page) if page else fenced("text", text)
     yield f"{{download}}`This lesson as a notebook <{path.name}>`"
 
 
@@ -199,12 +236,22 @@ def filled(text):
     return text
 
 
+def sought(docname, text):
+    """Return the text of a page with what readers search for, as entries of the index."""
+    for heading, words in SOUGHT.get(docname, {}).items():
+        parts = text.partition(f"{heading}\n")
+        assert parts[1], f"{docname} has no heading {heading!r}"
+        main = ", ".join(f"! {word}" for word in words.split(", "))  # found before all else
+        text = f"{parts[0]}{parts[1]}\n```{{index}} {main}\n```\n{parts[2]}"
+    return text
+
+
 def read(app, docname, content):
     """Change the source of a page into what the site shows."""
     path = app.env.doc2path(docname)
     if path.suffix == ".ipynb":
         content[0] = "\n\n".join(lesson(path))
-    content[0] = filled(content[0])
+    content[0] = sought(docname, filled(content[0]))
     if docname == root_doc:
         content[0] += "".join(toctrees())
     if docname == "docs/explorer":

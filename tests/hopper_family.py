@@ -4,7 +4,7 @@ import numpy as np
 
 import cute_py as cute
 from cute_py.kernels.config_sm90 import warpgroup_config
-from cute_py.kernels.epilogue import Epilogue
+from cute_py.kernels.epilogue import LinearCombination
 from cute_py.kernels.gemm_sm90 import KERNELS
 from tests.emulated.kernel_data import integers, plain, poisoned, stored
 
@@ -80,7 +80,7 @@ def arguments(config, shape, result, last=None, batch=(), shared=(), seed=0):
         batch: (L,) or ().
         shared: letters of operands that the products of a batch have in common.
     """
-    (M, N, K), rng, last = shape, np.random.default_rng(seed), last or Epilogue()
+    (M, N, K), rng, last = shape, np.random.default_rng(seed), last or LinearCombination()
     sides, numbers = [], []
     for letter, rows, side, kind in zip(
         "AB", (M, N), (config.a, config.b), kinds_of(config), strict=True

@@ -18,12 +18,13 @@ from cute_py.kernels import (
     fused_attention,
     implicit_gemm,
     layer_norm,
+    sum_parts,
     w4a16,
 )
 from cute_py.kernels.activations import ACTIVATIONS
 from cute_py.kernels.config import choose
 from cute_py.kernels.elementwise import function_of, tile_copy_of
-from cute_py.kernels.epilogue import Epilogue
+from cute_py.kernels.epilogue import LinearCombination
 from cute_py.kernels.gemm_04_double_buffer import choose as choose_loads
 from cute_py.kernels.transpose import SWIZZLED
 from tests.hopper_family import row
@@ -428,7 +429,7 @@ def _gemm(kind=np.float16, result=np.float32):
              "C": numbers(2, M, N, dtype=result, seed=2).transpose(1, 2, 0),
              "bias": numbers(N, dtype=result, seed=3),
              "D": blank(2, M, N, dtype=result).transpose(1, 2, 0)}  # fmt: skip
-    return given | {"alpha": 2.0, "beta": 3.0}, Epilogue("f32", True, True, True)
+    return given | {"alpha": 2.0, "beta": 3.0}, LinearCombination("f32", True, True, True)
 
 
 @call("gemm.gemm")
@@ -451,6 +452,29 @@ def _():
     given, last = _gemm(np.float16, np.float16)
     config = row("f16", 64, 64, 1, "pingpong")
     return {**given, "blocks": 2, "band": 1, "config": config, "epilogue": last}, _batched
+
+
+def _summed(P, C, bias, D, alpha, beta, count, copy, epilogue):
+    x, d = plain(P), plain(D)
+    same(x.shape[2], count)
+    same(x.shape[:2], d.shape[:2])
+    same(d.ndim == 2 or d.shape[2], 1)
+    total = alpha * x.sum(2).reshape(d.shape)
+    if epilogue.source:
+        same(C.shape[:2], d.shape[:2])
+        total = total + beta * plain(C).reshape(d.shape)
+    if epilogue.bias:
+        same(bias.shape, (d.shape[1],))
+        total = total + (plain(bias) if d.ndim == 2 else plain(bias)[:, None])
+    return {"D": total}
+
+
+@call("sum_parts.sum_parts")
+def _():
+    given = {"P": numbers(3, M, N).transpose(1, 2, 0), "C": numbers(M, N, seed=1),
+             "bias": numbers(N, seed=2), "D": blank(M, N), "alpha": 2.0, "beta": 3.0,
+             "count": 3, "copy": sum_parts.parts_copy(N)}  # fmt: skip
+    return {**given, "epilogue": LinearCombination("f32", True, True, True)}, _summed
 
 
 def _split(A, B, C, turns, splits, cfg, **_rest):

@@ -6,6 +6,7 @@
 - ```console lists `$ cute-py ...` commands, each followed by what a terminal shows.
 - ```sh is a command to type. A quick one is run; .ci/run runs the two commands of the README.
 - ```text is what the command of the ```sh block before it prints, or a picture with a test here.
+- ```diff is a kernel with what is new in it; tests/test_write_a_gemm.py compares it with its file.
 - ```{names} and ```{picture} are what docs/conf.py fills in; tests/test_site.py reads them.
 
 In what is printed `...` stands for any text, and times and rounding errors for any others; of what
@@ -32,7 +33,7 @@ from tests.conftest import compute_capability
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-LANGUAGES = ("python", "console", "sh", "text", "toml", "{names}", "{picture}")
+LANGUAGES = ("python", "console", "sh", "text", "toml", "diff", "{names}", "{picture}")
 
 # Pages that must go on showing runnable code, and in which languages.
 PROMISED = {
@@ -40,6 +41,7 @@ PROMISED = {
     "docs/install.md": {"python", "sh", "text"},
     "docs/algebra.md": {"python"},
     "docs/how_to.md": {"python"},
+    "docs/epilogues.md": {"python"},
     "docs/index.md": {"python"},
     "docs/command_line.md": {"console"},
     "docs/architecture.md": {"python"},

@@ -1,5 +1,6 @@
 """The site that docs/conf.py makes: the reference has every public name, the sidebar every page."""
 
+import json
 import re
 from html import unescape
 from importlib.util import module_from_spec, spec_from_file_location
@@ -54,6 +55,25 @@ def test_every_page_is_in_the_sidebar(conf):
     assert len(listed) == len(set(listed))
     for page in [*DOCS.glob("**/*.md"), *DOCS.parent.glob("*.md")]:
         assert page in found or page.stem == "index", f"{page.name} is not in CONTENTS"
+
+
+def test_readers_find_their_way_by_what_they_want(conf):
+    """The sidebar has the four kinds of pages, and a search for a word finds one heading first."""
+    captions = ["Tutorials", "How-to guides", "Explanation", "Reference"]
+    assert list(conf.CONTENTS)[:4] == captions
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    assert re.findall(r"(?m)^## ([\w-]+(?: guides)?),", index) == captions
+    words = []
+    for name, headings in conf.SOUGHT.items():
+        path = DOCS.parent / name
+        page = path.with_suffix(".md" if name.startswith("docs/") else ".ipynb")
+        text = page.read_text(encoding="utf-8")
+        if page.suffix == ".ipynb":
+            text = "".join(json.loads(text)["cells"][0]["source"])
+        assert conf.sought(name, text).count("```{index} ! ") == len(headings)
+        words += [word for each in headings.values() for word in each.split(", ")]
+    assert len(words) == len(set(words))
+    assert {"install", "quickstart", "softmax", "debug"} <= set(words)
 
 
 def test_pictures_of_the_gallery_are_live_and_open_in_the_explorer(conf):

@@ -23,8 +23,29 @@ REFUSED = {
     r"(?<!/)doors?": "function, entry point",
     r"floors? (?:above|below)": "layer",
     r"kin": "the like, related",
+    r"parts? (?:the|its) modes|lines part": "separate",
+    r"as buttons": "buttons with",
+    r"unasked": "by itself",
+    r"in silence": "silently",
+    r"of yours": "your own",
+    r"products of files": "matrix products",
+    r"in mode the whole": "of the whole mode",
+    r"(?:checked|explored) by its law": "compared with its law",
+    r"instructions as rows": "a menu of instructions",
+    r"(?:lists|says) what it can become": "lists the names that begin with it",
+    r"the whole of it": "all of this is",
+    r"an? nest deeper": "tuples nested deeper",
 }
 WORDS = re.compile(rf"\b(?:{'|'.join(REFUSED)})\b", re.IGNORECASE)
+
+# In the pages for users a mistake is an error: "refuse" is a word of those who work on the library.
+REFUSE = re.compile(r"\brefus(?:ed?|es|ing|als?)\b", re.IGNORECASE)
+FIRST = (
+    "install algebra how_to coming_from explorer pictures gallery command_line index faq operators"
+)
+FIRST += " epilogues torch performance kernels write_a_gemm files emulator glossary"
+FIRST_PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in FIRST.split())]
+FIRST_PAGES += [*ROOT.glob("docs/api/*.md"), *ROOT.glob("notebooks/*.ipynb")]
 
 PAGES = [
     *ROOT.glob("*.md"),
@@ -38,11 +59,11 @@ FOLDERS = sorted(path.name for path in PACKAGE.iterdir() if path.name != "__pyca
 FOLDERS = [name for name in FOLDERS if (PACKAGE / name).is_dir() or name.endswith(".py")]
 
 
-def found(place, text):
-    """Return each refused word of a text with its line and what to write instead."""
+def found(place, text, words=WORDS):
+    """Return each refused word of a text with its line."""
     hits = []
     for number, line in enumerate(text.splitlines(), start=1):
-        for match in WORDS.finditer(line):
+        for match in words.finditer(line):
             hits.append(f"{place}:{number}: {match[0]!r}")
     return hits
 
@@ -60,6 +81,11 @@ def own_text(page):
 @each(PAGES, name=lambda page: page.name)
 def test_page_speaks_plain_english(page):
     assert found(page.name, own_text(page)) == []
+
+
+@each(FIRST_PAGES, name=lambda page: page.name)
+def test_what_users_read_first_speaks_of_errors(page):
+    assert found(page.name, page.read_text(encoding="utf-8"), REFUSE) == []
 
 
 def test_causes_of_refusals_are_told_in_plain_english():

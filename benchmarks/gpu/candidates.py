@@ -8,7 +8,7 @@ from typing import Any
 import cute_py as cute
 from benchmarks.gpu.cases import BITS, Row
 from cute_py.kernels.config import ATOMS, MultistageConfig, Side
-from cute_py.kernels.epilogue import Epilogue
+from cute_py.kernels.epilogue import LinearCombination
 from cute_py.kernels.transpose import PADDED, SWIZZLED
 from cute_py.ops.gemm_tiles import overlapping
 from cute_py.ops.libraries import Gpu
@@ -130,7 +130,7 @@ def product(
     )
     config = overlapping(config, (*row.shape, 1), cute.dtype(row.result), H200)
     compute = row.result if row.result in ("s32", "f64") else "f32"
-    return Candidate("gemm", (config, Epilogue(compute)), _note(config), spill)
+    return Candidate("gemm", (config, LinearCombination(compute)), _note(config), spill)
 
 
 def _gemms(row: Row) -> list[Candidate]:

@@ -57,16 +57,16 @@ def call_of(text: str) -> tuple[str, Any, tuple[Any, ...]]:
 def chosen() -> list[tuple[Any, Any, str]]:
     """Return (configuration, epilogue, type of D) of all that the rule may choose for bf16."""
     from cute_py.kernels.config_sm90 import can_load_source, warpgroup_config
-    from cute_py.kernels.epilogue import Epilogue
+    from cute_py.kernels.epilogue import LinearCombination
     from cute_py.ops.gemm_tiles_sm90 import ROWS
 
     light = {"alpha": True, "bias": True}
     epilogues = (
-        Epilogue(),
-        Epilogue(**light, activation="relu"),
-        Epilogue(**light, activation="gelu"),
-        Epilogue(**light, source=True, activation="relu"),
-        Epilogue(**light, source=True, activation="gelu"),
+        LinearCombination(),
+        LinearCombination(**light, activation="relu"),
+        LinearCombination(**light, activation="gelu"),
+        LinearCombination(**light, source=True, activation="relu"),
+        LinearCombination(**light, source=True, activation="gelu"),
     )
     found = []
     for row in ROWS:

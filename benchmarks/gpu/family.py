@@ -35,7 +35,7 @@ from cute_py.kernels.config_sm90 import (
     WarpgroupConfig,
     warpgroup_config,
 )
-from cute_py.kernels.epilogue import Epilogue
+from cute_py.kernels.epilogue import LinearCombination
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.gemm_tiles_sm90 import ProductFacts, for_hopper, units_of
 from cute_py.ops.libraries import Gpu
@@ -62,7 +62,7 @@ class Variant(NamedTuple):
     config: WarpgroupConfig
     band: int = 8
     blocks: int = 0  # 0: the fewest with as many waves as on all multiprocessors
-    epilogue: Epilogue = Epilogue()
+    epilogue: LinearCombination = LinearCombination()
 
     @property
     def label(self) -> str:
@@ -116,7 +116,7 @@ def made(text: str, kind: str, majors: tuple[str, str], result: str) -> Variant:
     tile = tuple(map(int, words[ping].split("x")))
     parts: dict[str, Any] = {}
     numbers = {"band": 8, "blocks": 0}
-    one_pass, epilogue = True, Epilogue(compute="s32" if kind == "s8" else "f32")
+    one_pass, epilogue = True, LinearCombination(compute="s32" if kind == "s8" else "f32")
     for word in words[ping + 1 :]:
         letters, digits = re.fullmatch(r"([a-zA-Z]*)(\d*)", word).groups()  # type: ignore[union-attr]
         if word == "c":
@@ -228,7 +228,7 @@ class Job(NamedTuple):
 
     config: WarpgroupConfig
     kinds: tuple[str, str]
-    epilogue: Epilogue
+    epilogue: LinearCombination
 
 
 def job_of(case: Case, variant: Variant) -> Job:
@@ -249,7 +249,9 @@ def compiled(job: Job, spill_bytes: int = 0) -> tuple[Any, str, float]:
     return found, "", time.perf_counter() - began
 
 
-def arguments(config: WarpgroupConfig, types: tuple[str, str], last: Epilogue) -> tuple[Any, Any]:
+def arguments(
+    config: WarpgroupConfig, types: tuple[str, str], last: LinearCombination
+) -> tuple[Any, Any]:
     """Return the kernel of a configuration, and arrays and numbers for it; `types` of A and D."""
     import ml_dtypes
     import numpy as np
@@ -284,7 +286,7 @@ def chosen(case: Case) -> Job | None:
         return None
     gelu = case.epilogue == "gelu"
     compute = "s32" if case.kind == "s8" else "f32"
-    last = Epilogue(compute, False, case.epilogue == "C", gelu, "gelu" if gelu else None)
+    last = LinearCombination(compute, False, case.epilogue == "C", gelu, "gelu" if gelu else None)
     (M, N, K), bytes = case.shape, kinds[0].bits // 8
     pitches = [K if x == "K" else n for x, n in zip(case.majors, (M, N), strict=True)]
     apart = math.gcd(128, pitches[0] * bytes), math.gcd(128, pitches[1] * bytes)

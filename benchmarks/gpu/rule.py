@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 from benchmarks.gpu.family import CASES, TORCH, Job, compiled, made
 from cute_py.codegen.build import UNLIMITED
 from cute_py.kernels.config_sm90 import WarpgroupConfig
-from cute_py.kernels.epilogue import Epilogue
+from cute_py.kernels.epilogue import LinearCombination
 from cute_py.ops import gemm_tiles_sm90
 from cute_py.ops.libraries import Gpu
 
@@ -67,11 +67,11 @@ class Group(NamedTuple):
         return (0, 1) if self.unit == 8 else (0,)
 
     @property
-    def epilogue(self) -> Epilogue:
+    def epilogue(self) -> LinearCombination:
         """What happens to the sums."""
         compute = "s32" if self.kind == "s8" else "f32"
         gelu, beta = self.terms == "gelu", self.terms == "beta"
-        return Epilogue(compute, False, beta, gelu, "gelu" if gelu else None)
+        return LinearCombination(compute, False, beta, gelu, "gelu" if gelu else None)
 
 
 GROUPS = {

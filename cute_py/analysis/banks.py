@@ -25,6 +25,8 @@ from cute_py.analysis.requests import Access, Requests, requests_of, require_wid
 from cute_py.atoms.copy import value_type
 from cute_py.atoms.wavefronts import BANKS, LANES, phase_wavefronts, phase_words
 from cute_py.errors import ranges, refusal
+from cute_py.integers import ints
+from cute_py.layout import Mapped
 from cute_py.records import Shown
 
 TYPE_CHECKING = False
@@ -180,6 +182,9 @@ def bank_conflicts(
     requests  lanes  wavefronts  conflicts
           1x  0-3             4  bank 0: lanes 0 | 1 | 2 | 3
     """
+    if isinstance(access, Mapped):  # whose modes could be read as addresses
+        kind = type(access).__name__
+        raise refusal("access-subject", operation="bank_conflicts", value=access, type=kind)
     if hasattr(access, "__iter__"):
         return _report(_of_addresses(access, bits), "")
     if smem_layout is None:
@@ -189,7 +194,7 @@ def bank_conflicts(
 
 
 def _of_addresses(addresses: Iterable[int | None], bits: int | None) -> Requests:
-    given = [-1 if address is None else address for address in addresses]
+    given = [-1 if x is None else _address(x) for x in addresses]
     if not 0 < len(given) <= LANES or max(given) < 0:
         raise refusal("access-lanes", operation="bank_conflicts", count=len(given), most=LANES)
     if bits is None:
@@ -206,6 +211,10 @@ def _of_addresses(addresses: Iterable[int | None], bits: int | None) -> Requests
             )
     row = given + [-1] * (LANES - len(given))
     return Requests(f"{bits}-bit addresses", [row], [0], bits, 8)
+
+
+def _address(x: object) -> int:
+    return ints.as_int(ints.normalize(x, "bank_conflicts"), "bank_conflicts")
 
 
 def request_words(requests: Requests, starts: Array = None) -> Array:

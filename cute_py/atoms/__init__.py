@@ -30,7 +30,7 @@ _HOME = {
 
 def _row(name: str) -> object:
     """Return the row of a name, None if there is none."""
-    if not name.startswith(("SM", "Universal")):
+    if not name.startswith(("SM", "Universal", "Default", "AutoVectorizing")):
         return None
     from cute_py.atoms.registry import get, get_copy, has
     from cute_py.errors import CuteError
@@ -42,10 +42,10 @@ def _row(name: str) -> object:
 
 
 def _rows() -> list[str]:
-    """Return the names of all rows."""
-    from cute_py.atoms.registry import copy_rows, names
+    """Return the names of all rows, without copies that need template arguments (`get_copy`)."""
+    from cute_py.atoms.registry import copy_names, names, needs_arguments
 
-    return [*names(), *(op.name for op in copy_rows())]
+    return [*names(), *(each for each in copy_names() if not needs_arguments(each))]
 
 
 __getattr__, __dir__ = lazy(__name__, _HOME, _row, _rows)

@@ -37,14 +37,14 @@ from cute_py.layout.tuples import congruent
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cute_py.dtypes.table import DtypeLike
-    from cute_py.layout.types import Alike, AnyLayout
+    from cute_py.layout.types import AnyLayout
 
 # name of the swizzle -> B of Sw<B,4,3> on byte addresses; a row is 16 << B bytes
 SWIZZLES = {"INTER": 0, "SW32": 1, "SW64": 2, "SW128": 3}
 MAJORS = ("K", "MN")
 
 
-def gmma_layout_atom(major: str, swizzle: str, dtype: DtypeLike | int) -> Alike:
+def gmma_layout_atom(major: str, swizzle: str, dtype: DtypeLike | int) -> Layout | ComposedLayout:
     """Return the shared-memory layout atom of a warpgroup matrix instruction.
 
     Args:
@@ -65,7 +65,7 @@ def gmma_layout_atom(major: str, swizzle: str, dtype: DtypeLike | int) -> Alike:
     row = 128 << SWIZZLES[swizzle]  # bits
     in_bits = Layout((8, row), (row, 1)) if major == "K" else Layout((row, 8), (1, row))
     swizzle_of_bits = downcast(Swizzle(SWIZZLES[swizzle], 4, 3), 8)
-    return composed(upcast(swizzle_of_bits, bits), 0, upcast(in_bits, bits))
+    return composed(upcast(swizzle_of_bits, bits), 0, upcast(in_bits, bits))  # type: ignore[no-any-return]
 
 
 def byte_swizzle(layout: AnyLayout, dtype: DtypeLike | int) -> Swizzle:
@@ -106,7 +106,7 @@ def is_standard(swizzle: Swizzle) -> bool:
 # -- CuTe's names
 
 
-def Layout_K_INTER_Atom(dtype: DtypeLike | int) -> Alike:
+def Layout_K_INTER_Atom(dtype: DtypeLike | int) -> Layout | ComposedLayout:
     """Return the K-major atom without swizzle; see `gmma_layout_atom`.
 
     >>> print(Layout_K_INTER_Atom("f16"))
@@ -115,7 +115,7 @@ def Layout_K_INTER_Atom(dtype: DtypeLike | int) -> Alike:
     return gmma_layout_atom("K", "INTER", dtype)
 
 
-def Layout_K_SW32_Atom(dtype: DtypeLike | int) -> Alike:
+def Layout_K_SW32_Atom(dtype: DtypeLike | int) -> Layout | ComposedLayout:
     """Return the K-major atom of 32-byte rows; see `gmma_layout_atom`.
 
     >>> print(Layout_K_SW32_Atom("f16"))
@@ -124,7 +124,7 @@ def Layout_K_SW32_Atom(dtype: DtypeLike | int) -> Alike:
     return gmma_layout_atom("K", "SW32", dtype)
 
 
-def Layout_K_SW64_Atom(dtype: DtypeLike | int) -> Alike:
+def Layout_K_SW64_Atom(dtype: DtypeLike | int) -> Layout | ComposedLayout:
     """Return the K-major atom of 64-byte rows; see `gmma_layout_atom`.
 
     >>> print(Layout_K_SW64_Atom("f16"))
@@ -133,7 +133,7 @@ def Layout_K_SW64_Atom(dtype: DtypeLike | int) -> Alike:
     return gmma_layout_atom("K", "SW64", dtype)
 
 
-def Layout_K_SW128_Atom(dtype: DtypeLike | int) -> Alike:
+def Layout_K_SW128_Atom(dtype: DtypeLike | int) -> Layout | ComposedLayout:
     """Return the K-major atom of 128-byte rows; see `gmma_layout_atom`.
 
     >>> print(Layout_K_SW128_Atom("f16"))
@@ -142,7 +142,7 @@ def Layout_K_SW128_Atom(dtype: DtypeLike | int) -> Alike:
     return gmma_layout_atom("K", "SW128", dtype)
 
 
-def Layout_MN_INTER_Atom(dtype: DtypeLike | int) -> Alike:
+def Layout_MN_INTER_Atom(dtype: DtypeLike | int) -> Layout | ComposedLayout:
     """Return the MN-major atom without swizzle; see `gmma_layout_atom`.
 
     >>> print(Layout_MN_INTER_Atom("f16"))
@@ -151,7 +151,7 @@ def Layout_MN_INTER_Atom(dtype: DtypeLike | int) -> Alike:
     return gmma_layout_atom("MN", "INTER", dtype)
 
 
-def Layout_MN_SW32_Atom(dtype: DtypeLike | int) -> Alike:
+def Layout_MN_SW32_Atom(dtype: DtypeLike | int) -> Layout | ComposedLayout:
     """Return the MN-major atom of 32-byte rows; see `gmma_layout_atom`.
 
     >>> print(Layout_MN_SW32_Atom("f16"))
@@ -160,7 +160,7 @@ def Layout_MN_SW32_Atom(dtype: DtypeLike | int) -> Alike:
     return gmma_layout_atom("MN", "SW32", dtype)
 
 
-def Layout_MN_SW64_Atom(dtype: DtypeLike | int) -> Alike:
+def Layout_MN_SW64_Atom(dtype: DtypeLike | int) -> Layout | ComposedLayout:
     """Return the MN-major atom of 64-byte rows; see `gmma_layout_atom`.
 
     >>> print(Layout_MN_SW64_Atom("f16"))
@@ -169,7 +169,7 @@ def Layout_MN_SW64_Atom(dtype: DtypeLike | int) -> Alike:
     return gmma_layout_atom("MN", "SW64", dtype)
 
 
-def Layout_MN_SW128_Atom(dtype: DtypeLike | int) -> Alike:
+def Layout_MN_SW128_Atom(dtype: DtypeLike | int) -> Layout | ComposedLayout:
     """Return the MN-major atom of 128-byte rows; see `gmma_layout_atom`.
 
     >>> print(Layout_MN_SW128_Atom("f16"))
@@ -328,10 +328,10 @@ def _in_units(layout: AnyLayout, bits: int, major: str) -> Layout:
             raise _not_canonical(layout, bits, major, f"offset {layout.offset} inside the swizzle")
         inner = layout.inner
     try:
-        units: Layout = recast_layout(inner, bits, UNIT_BITS)
+        units = recast_layout(inner, bits, UNIT_BITS)
     except LayoutError as error:
         raise _not_canonical(layout, bits, major, "runs shorter than 16 bytes") from error
-    return units
+    return units  # type: ignore[return-value]
 
 
 def _not_canonical(tile: AnyLayout, bits: int, major: str, found: str) -> Exception:

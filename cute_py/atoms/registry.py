@@ -234,6 +234,16 @@ def copy_names() -> tuple[str, ...]:
     return tuple(name for tables in _tables() for table in tables for name in table)
 
 
+def needs_arguments(name: str) -> bool:
+    """Return whether a copy instruction of this name is one only with template arguments.
+
+    >>> needs_arguments("UniversalCopy"), needs_arguments("SM75_U32x4_LDSM_N")
+    (True, False)
+    """
+    _, families = _table(_home(name, _COPY_HOMES, _PLAIN))
+    return name in families and not _has_default(name, families[name][1])
+
+
 def _split(name: str) -> tuple[str, tuple[int, ...]]:
     """Split a name into the name without template arguments, and the arguments."""
     if not isinstance(name, str):
@@ -257,8 +267,8 @@ def _split(name: str) -> tuple[str, tuple[int, ...]]:
 
 
 def _arguments(name: str, given: tuple[int, ...], usual: Usual) -> tuple[int, ...]:
-    """Return the template arguments; cp.async.cg, which has one width, has a default."""
-    if not given and len(usual) == 1 and name.startswith("SM80_"):
+    """Return the template arguments."""
+    if not given and _has_default(name, usual):
         return usual[0]
     if len(given) != len(usual[0]):
         example = f"{name}<{','.join(map(str, usual[0]))}>"
@@ -266,6 +276,11 @@ def _arguments(name: str, given: tuple[int, ...], usual: Usual) -> tuple[int, ..
             "copy-arguments", operation="get_copy", name=name, given=given, example=example
         )
     return given
+
+
+def _has_default(name: str, usual: Usual) -> bool:
+    """Return whether the template arguments may be left out, as of cp.async.cg: one width."""
+    return len(usual) == 1 and name.startswith("SM80_")
 
 
 def _table(module: str) -> Table:

@@ -167,6 +167,11 @@ _IMAGES = {8: "uint8", 16: "int16"}  # bits -> the integers that NumPy and torch
 OPERATORS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {}
 
 
+# (function, arguments of other names, the operator's own) -> the result, as a graph has it
+IN_GRAPHS: dict[str, Callable[[Any, dict[str, Any], tuple[Any, ...]], Any]] = {}
+DECLARE: list[Callable[[Any], None]] = []  # registers an operator that is made later
+
+
 def load_operators() -> bool:
     """Register the operators of torch; `torch.compile` calls this where it traces a call of it."""
     import_module("cute_py.torch")

@@ -112,7 +112,7 @@ WORDINGS = {
         an array whose memory can be shared
         copy it: numpy.array(x)""",
     "argument-dlpack": """LeafTypeError
-        an array on the GPU ({type}) that supports DLPack alone
+        an array on the GPU ({type}) that supports only DLPack
         torch or CuPy, to import it
         pip install torch or cupy, or pass an array with __cuda_array_interface__""",
     "argument-promise": """LayoutError
@@ -122,6 +122,5 @@ WORDINGS = {
     "kernel-number": """LeafTypeError
         {value!r}
         a number that {dtype} can represent
-        use a number of the tensor's type, or convert the tensor; pass numbers in a list as an array
-            to the kernel, np.array(values), and load its elements""",
+        use a number of that type, or a tensor of another one""",
 }

@@ -41,9 +41,9 @@ COMMANDS = {
         'show "Sw<2,3,3> o (8,32):(32,1)" --by bank\nshow "mma(SM61_DP4A, (2,2,1))" -o mma.svg',
     ),
     "explore": (
-        "picture_commands",
-        "write the layout explorer as pages for a browser",
-        "explore -o site\nexplore -o page.html --runtime node_modules/pyodide",
+        "explore_command",
+        "open the layout explorer in a browser, or write it as pages",
+        "explore\nexplore -o site\nexplore -o page.html --runtime node_modules/pyodide",
     ),
     "functions": ("expression_commands", "list the functions that eval knows", "functions"),
     "tv": (

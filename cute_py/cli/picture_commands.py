@@ -1,10 +1,9 @@
-"""`cute-py show`, `tv`, `mma`, `copy`, `atoms` and `explore`: pictures, lists of instructions."""
+"""`cute-py show`, `tv`, `mma`, `copy` and `atoms`: pictures, lists of instructions."""
 
 from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
 from cute_py.atoms.arch import ARCHS
 from cute_py.atoms.copy import Copy_Atom
@@ -13,6 +12,7 @@ from cute_py.cli.arguments import count
 from cute_py.cli.expression_commands import add_symbols, symbols_of, text_of, value_of
 from cute_py.cli.output import Output, as_json, write
 from cute_py.errors import CuteError, refusal, suggestion
+from cute_py.explore.answers import hints
 from cute_py.expression import evaluate
 from cute_py.layout.layout import Layout
 from cute_py.layout.tuples import Underscore, leaves
@@ -21,7 +21,7 @@ from cute_py.tiled.tiled_mma import make_tiled_mma
 from cute_py.viz.build import BY, picture_of, picture_operand
 from cute_py.viz.html import to_html
 from cute_py.viz.latex import to_latex
-from cute_py.viz.svg import to_svg
+from cute_py.viz.svg import FAMILY, FITS, to_svg
 from cute_py.viz.text import to_text
 
 TYPE_CHECKING = False
@@ -35,19 +35,22 @@ if TYPE_CHECKING:
     from cute_py.layout.types import Tiler
 
 ATOM = "its name, or the beginning of it; the command atoms lists them"
-RENDERERS: dict[str, Callable[..., str]] = {
+RENDERERS: dict[str, Callable[..., str | bytes]] = {
     "text": to_text,
     "svg": to_svg,
     "html": to_html,
     "latex": to_latex,
     "json": lambda x, by, bits: as_json(picture_of(x, by, bits).as_data()),
+    "png": lambda x, by, bits: _converted("png", to_svg(x, by=by, bits=bits)),
+    "pdf": lambda x, by, bits: _converted("pdf", to_svg(x, by=by, bits=bits)),
 }
-ENDINGS = {"txt": "text", "svg": "svg", "html": "html", "tex": "latex", "json": "json"}
+ENDINGS = {"txt": "text", "tex": "latex", **{x: x for x in ("svg", "html", "json", "png", "pdf")}}
+SHARP = 2  # pixels of a PNG for one of the SVG
 
 
 def add_show(command: ArgumentParser) -> None:
     """Add the arguments of `show`."""
-    command.set_defaults(run=drawn, value=value_of, marked=True)
+    command.set_defaults(run=drawn, value=_shown, marked=True)
     command.add_argument("text", metavar="EXPR", help="the expression; - reads it from the input")
     add_symbols(command)
     add_drawing(command)
@@ -113,8 +116,29 @@ def drawn(given: Namespace) -> None:
     if form == "text":
         is_terminal = not given.output and sys.stdout.isatty()
         options["ansi"] = is_terminal and "NO_COLOR" not in os.environ
-    text = RENDERERS[form](value, **options)
-    write(text if text.endswith("\n") else text + "\n", given.output)
+    made = RENDERERS[form](value, **options)
+    if isinstance(made, bytes):
+        with Output(given.output or "-") as file:
+            file.write(made)
+    else:
+        write(made if made.endswith("\n") else made + "\n", given.output)
+    if getattr(given, "hint", ""):
+        print(given.hint, file=sys.stderr)
+
+
+def _converted(form: str, svg: str) -> bytes:
+    """Return a picture as PNG or PDF, on white. The package takes no list of fonts, and no size
+    that fits a page.
+    """
+    try:
+        import cairosvg
+    except (ImportError, OSError) as error:  # the package, or the library cairo that it needs
+        raise refusal("cli-picture", operation="-o", form=form, reason=error) from None
+    plain = svg.replace(FAMILY, "monospace").replace(FITS, "")
+    made: bytes = getattr(cairosvg, f"svg2{form}")(
+        bytestring=plain.encode(), background_color="white", scale=SHARP if form == "png" else 1
+    )
+    return made
 
 
 def _format(given: Namespace) -> str:
@@ -126,6 +150,14 @@ def _format(given: Namespace) -> str:
         known = ", ".join(f".{each}" for each in ENDINGS)
         raise refusal("cli-format", operation="-o", path=given.output, known=known)
     return ENDINGS.get(ending, "text")
+
+
+def _shown(given: Namespace) -> Value:
+    """Return the value of the expression that is given; of a shape a layout, and a hint."""
+    text = text_of(given)
+    hint, tries, value = hints(text, evaluate(text, symbols_of(given.symbol)))
+    given.hint = f"{hint} Write {' or '.join(tries)}." if hint else ""
+    return value
 
 
 def _tv(given: Namespace) -> Value:
@@ -200,40 +232,3 @@ def _require_arch(arch: str) -> None:
 
 def _fields(row: MMA_Atom | Copy_Op) -> dict[str, object]:
     return {"atom": str(row), **{key: getattr(row, key) for key in type(row).__slots__}}
-
-
-# -- the explorer
-
-
-def add_explore(command: ArgumentParser) -> None:
-    """Add the arguments of `explore`."""
-    from cute_py.explore.pages import PYODIDE
-
-    command.set_defaults(run=_explore)
-    command.add_argument(
-        "-o", dest="output", metavar="DIR", required=True, help="a folder, or a file page.html"
-    )
-    command.add_argument(
-        "--runtime",
-        metavar="DIR",
-        type=Path,
-        help=f"the folder of the npm package pyodide {PYODIDE}; without it, pages load Pyodide "
-        "from its CDN",
-    )
-
-
-def _explore(given: Namespace) -> None:
-    from cute_py.explore.pages import single, site
-
-    if given.output.endswith((".html", ".htm")):
-        write(single(given.runtime), given.output)
-        return
-    folder = Path(given.output)
-    for name, content in site(given.runtime):
-        path = folder / name
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise Output(str(folder))._refused(error.strerror) from None
-        with Output(str(path)) as file:
-            file.write(content)

@@ -33,6 +33,10 @@ WORDINGS = {
         {found}
         the package shtab, which writes what {shell} reads
         pip install -U "cute-py[completion]\"""",
+    "cli-picture": """CuteError
+        a picture as {form} without the package that makes it: {reason}
+        the package cairosvg, and the library cairo
+        pip install "cute-py[pictures]", or write an .svg, .html or .tex file""",
     "cli-package": """CuteError
         a package that cannot be imported: {reason}
         the packages that cute-py needs

@@ -340,12 +340,12 @@ def compile(
     Args:
         plan: the plan to compile.
         arch: sm_80, sm_89, sm_90a, ...
-        spill_bytes: the bytes per thread that may spill to local memory before the kernel is
-            refused. None: the number in `cute.launch`, 0 by default.
+        spill_bytes: the bytes per thread that may spill to local memory before it is an
+            error. None: the number in `cute.launch`, 0 by default.
         source: an edited copy of `cute.source(plan)` to compile instead. It may call the ops of the
             plan only.
 
-    Raises LayoutError if the architecture cannot run the plan, if a compiler is missing or refuses
+    Raises LayoutError if the architecture cannot run the plan, if a compiler is missing or rejects
     the text, if ptxas reports serialization, and if more registers spill than allowed. A kernel
     that was compiled before comes from the cache on disk.
     """

@@ -78,10 +78,10 @@ WORDINGS = {
         {log}""",
     "codegen-stalls": """LayoutError
         {found} in the loop of warpgroup products on {arch}
-        a loop that waits for its tiles alone: offsets of tiles in uniform registers, no spills, no
+        a loop that waits only for its tiles: offsets of tiles in uniform registers, no spills, no
             fence of the whole GPU
-        compute the offsets of tiles from block indices, loop variables and tid // 32, let a role of
-            its own issue the loads, or allow slow code with spill_bytes=65536""",
+        compute the offsets of tiles from block indices, loop variables and tid // 32, let a
+            separate role issue the loads, or allow slow code with spill_bytes=65536""",
     "cache-folder": """CuteError
         the folder {path}: {reason}
         a folder that only this user can write to, with room for a few files

@@ -73,7 +73,7 @@ def encode(
 ) -> Any:  # a NumPy array, or a NumPy scalar for a scalar
     """Return the bit images of x converted to dtype, in the smallest unsigned type that fits.
 
-    Arguments and refusals as for `convert`. The image of a negative integer is its two's complement
+    Arguments and errors as for `convert`. The image of a negative integer is its two's complement
     in dtype.bits bits.
 
     >>> encode([0, 7, -8, -1], "s4"), hex(encode(1.5, "bf16"))

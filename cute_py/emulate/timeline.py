@@ -19,13 +19,14 @@ from cute_py.plan import ops
 from cute_py.records import Shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from cute_py.emulate.access import Located
     from cute_py.emulate.scalars import Evaluated
     from cute_py.plan.plan import Plan
 
 MOST_EVENTS = 2000
+LONGEST = 64  # events of a repetition that the text folds
 # op that starts work -> the ops that close a group of it, and that wait for groups
 _GROUPS: dict[type[ops.Op], tuple[type[ops.Op], type[ops.Op]]] = {
     ops.CpAsync: (ops.CpCommit, ops.CpWait),
@@ -186,12 +187,36 @@ class Timeline(Shown, Report):
     def __str__(self) -> str:
         more = "" if self.complete else "the first "
         lines = [f"order, not time: {more}{len(self.events)} events of block (0,0,0)"]
-        for number, (event, count) in enumerate(zip(self.events, self.in_flight(), strict=True)):
-            who = _warps(event.warps)
-            lines.append(
-                f"{number:>4}  {who:<12}  {count:>2} in flight  {event.name} {event.where}"
-            )
+        shown = [
+            f"  {_warps(event.warps):<12}  {count:>2} in flight  {event.name} {event.where}"
+            for event, count in zip(self.events, self.in_flight(), strict=True)
+        ]
+        for start, period, times in folded(shown):
+            lines += [f"{k:>4}{shown[k]}" for k in range(start, start + period)]
+            if times > 1:
+                what = "this event" if period == 1 else f"these {period} events"
+                lines.append(f"      {what} {times} times, to {start + period * times - 1}")
         return "\n".join(lines)
+
+
+def folded(rows: Sequence[object]) -> Iterator[tuple[int, int, int]]:
+    """Yield the parts of a sequence in which rows repeat: start, how many rows, how many times. Of
+    the repetitions that begin at a row, the one that saves most is taken.
+
+    >>> list(folded("abababc"))
+    [(0, 2, 3), (6, 1, 1)]
+    """
+    at = 0
+    while at < len(rows):
+        period, times = 1, 1
+        for length in range(1, min(LONGEST, (len(rows) - at) // 2) + 1):
+            first, count = rows[at : at + length], 1
+            while rows[at + count * length : at + (count + 1) * length] == first:
+                count += 1
+            if (count - 1) * length > (times - 1) * period:
+                period, times = length, count
+        yield at, period, times
+        at += period * times
 
 
 def _warps(warps: Sequence[int]) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from cute_py.errors import CuteError, refusal
+from cute_py.explore.operands import value_of
 from cute_py.explore.states import VERSION, checked
-from cute_py.expression import evaluate
 from cute_py.expression import show as text_of
 from cute_py.layout import Mapped, tuples
-from cute_py.viz.cells import require_small
+from cute_py.layout.algebra.proofs import symbols_of_layout
+from cute_py.layout.coords import LayoutLeft, LayoutRight
+from cute_py.layout.layout import Layout, make_layout
+from cute_py.viz.cells import TileTV, require_small
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 MOST_CELLS = 1 << 15  # of a live picture
+SIZES = (8, 4, 16, 64, 128, 2, 1)  # to try for symbols
+NO_STRIDES = "This is a shape; a layout has strides, too. It is drawn with those of LayoutLeft."
 
 
 def answer(state: Any) -> dict[str, Any]:
@@ -27,9 +32,9 @@ def answer(state: Any) -> dict[str, Any]:
             `as`, one of FORMS, if that form of the value is wanted alone.
 
     Returns a dict with `v`, `value` (text), `scene` (None without a picture), `reason` (why a value
-    that could be drawn is not), `operands` (the scene
-    of an operation's operands and its result, or None), `why` (the scene of the derivation, or
-    None) and `sel`; for `as` with `v` and `text`; or with `v` and `error`, whose
+    that could be drawn is not), `hint` and `tries` (what it lacks, and expressions that have it),
+    `operands` (the scene of an operation's operands and its result, or None), `why` (the scene of
+    the derivation, or None) and `sel`; for `as` with `v` and `text`; or with `v` and `error`, whose
     entries are `code`, `given`, `required`, `fix` and `repairs`, expressions that have a value. It
     never raises.
 
@@ -54,15 +59,18 @@ def answer(state: Any) -> dict[str, Any]:
 
 def _answer(state: Any) -> dict[str, Any]:
     given = checked(state, FORMS)
-    value = evaluate(given["e"])
+    value = value_of(given["e"])
+    hint, tries, drawn = hints(given["e"], value)
     if given.get("as"):
-        return {"v": VERSION, "text": _as(given, value)}
-    scene, reason = _scene(value, given["by"] or None, given["bits"])
+        return {"v": VERSION, "text": _as(given, drawn)}
+    scene, reason = _scene(drawn, given["by"] or None, given["bits"])
     return {
         "v": VERSION,
         "value": text_of(value),
         "scene": scene,
         "reason": reason,
+        "hint": hint,
+        "tries": tries,
         "operands": _operands(given, value),
         "why": _why(value),
         "sel": given["sel"],
@@ -126,6 +134,60 @@ def _why(value: Any) -> dict[str, Any] | None:
     return scene(value.why()) if hasattr(value, "why") else None
 
 
+# -- what a value lacks for a picture
+
+
+def hints(text: str, value: Any) -> tuple[str, list[str], Any]:
+    """Return what a value lacks ("" if nothing), expressions that have it, and what is drawn.
+
+    Args:
+        text: the expression.
+        value: its value.
+
+    >>> hint, tries, drawn = hints("(4,8)", (4, 8))
+    >>> tries, print(drawn)
+    (4,8):(1,4)
+    (['(4,8):(1,4)', '(4,8):(8,1)'], None)
+    """
+    if _is_shape(text, value):
+        tries = [str(make_layout(value, order)) for order in (LayoutLeft, LayoutRight)]
+        return NO_STRIDES, list(dict.fromkeys(tries)), Layout(value)
+    if isinstance(value, Mapped) and hasattr(value, "why"):
+        return "", _with_numbers(text, value), value
+    return "", [], value
+
+
+def _is_shape(text: str, value: Any) -> bool:
+    """Return whether the text is a tuple of sizes, and no call whose value is one."""
+    bare = not any(sign.isalpha() for sign in text)
+    return (
+        bare
+        and value.__class__ is tuple
+        and bool(value)
+        and all(map(_is_size, tuples.leaves(value)))
+    )
+
+
+def _is_size(leaf: object) -> bool:
+    return leaf.__class__ is int and leaf > 0
+
+
+def _with_numbers(text: str, value: Any) -> list[str]:
+    """Return the expression with numbers for its symbols, the first that they admit."""
+    symbols = [str(symbol) for symbol in symbols_of_layout(value)]
+    for size in SIZES if symbols else ():
+        made = f"substitute({text}, {', '.join([f'{name}={size}' for name in symbols])})"
+        try:
+            value_of(made)
+        except CuteError:
+            continue
+        return [made]
+    return []
+
+
+# -- refusals
+
+
 def error_of(error: CuteError) -> dict[str, Any]:
     """Return the parts of a refusal, without repairs."""
     head, _, rest = str(error).partition("; required: ")
@@ -170,11 +232,17 @@ def _by(value: Any, given: dict[str, Any]) -> str | None:
 
 
 def _python(value: Any, given: dict[str, Any]) -> str:
-    by = f", by={given['by']!r}" if given["by"] else ""
-    return (
-        "import cute_py as cute\nfrom cute_py.expression import evaluate\n\n"
-        f"x = evaluate({given['e']!r})\ncute.show(x{by}, bits={given['bits']})\n"
-    )
+    from cute_py.explore.python_text import python_of
+
+    made = python_of(given["e"])
+    x = "cute.Layout(x)" if hints(given["e"], value_of(given["e"]))[0] else "x"
+    if _scene(value, None, given["bits"])[0] is None:
+        return f"import cute_py as cute\n\nx = {made}\nprint({x})\n"
+    by = _by(value, given)
+    if isinstance(value, TileTV) and by in ("thread", "value"):  # of the picture, in Python
+        made, by = f"{made[:-1]}, {by!r})", None
+    options = f"by={by!r}, bits={given['bits']}" if by else f"bits={given['bits']}"
+    return f"import cute_py as cute\n\nx = {made}\ncute.show({x}, {options})\n"
 
 
 FORMS: dict[str, tuple[str, Callable[[Any, dict[str, Any]], str]]] = {

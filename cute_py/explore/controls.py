@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from inspect import getdoc
+from re import split
+
+import cute_py
+from cute_py import expression
 from cute_py.atoms.copy import Copy_Atom
 from cute_py.atoms.search import listed
 from cute_py.errors import CuteError, refusal
 from cute_py.explore.answers import FORMS, answer, error_of
-from cute_py.explore.states import PLAIN
+from cute_py.explore.states import ENTRIES, PLAIN, WIDEST
 from cute_py.expression import CONSTANTS, functions
 from cute_py.viz.build import BY
 
@@ -86,7 +91,7 @@ def controls() -> dict[str, Any]:
     """Return the data of the front end, as JSON; the presets have their answers.
 
     >>> sorted(controls())[:4]
-    ['atoms', 'by', 'failed', 'forms']
+    ['atoms', 'by', 'entries', 'failed']
     """
     return {
         "plain": PLAIN,
@@ -96,6 +101,11 @@ def controls() -> dict[str, Any]:
             for name, state in presets.items()
         ],
         "names": sorted([*functions(), *CONSTANTS]),
+        "notation": _notation(),
+        "functions": [[name, _does(name)] for name in functions()],
+        "version": f"cute_py {cute_py.__version__}",
+        "entries": list(ENTRIES),
+        "widest": WIDEST,
         "atoms": _atoms(),
         "tilings": TILINGS,
         "by": list(BY),
@@ -105,6 +115,29 @@ def controls() -> dict[str, Any]:
         "failed": error_of(refusal("explore-limit", operation="explore", reason="failure")),
         "warm": [{**PLAIN, "e": e} for e in WARM],
     }
+
+
+# where the language has its own function, what does it in Python
+_LIKE = {
+    "Copy_Atom": cute_py.Copy_Atom,
+    "bank_conflicts": cute_py.analysis.bank_conflicts,
+    "copy": cute_py.make_tiled_copy,
+    "mma": cute_py.make_tiled_mma,
+    "tv": cute_py.viz.picture_tv,
+}
+
+
+def _does(name: str) -> str:
+    """Return what a function does, in a sentence."""
+    text = getdoc(_LIKE.get(name) or getattr(cute_py, name)) or ""
+    return " ".join(text.split("\n\n")[0].split())
+
+
+def _notation() -> list[list[str]]:
+    """Return examples of the notation and what they are, from the page of the language."""
+    lines = (expression.__doc__ or "").splitlines()
+    rows = [split(r" {3,}", line.strip()) for line in lines if line.startswith("    ")]
+    return [[row[0], row[-1]] for row in rows if "..." not in row[0]]
 
 
 def _shown(found: dict[str, Any]) -> dict[str, Any]:

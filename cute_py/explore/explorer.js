@@ -2,7 +2,6 @@
 // notebook share it; they differ in `ask(state, isStale)`, which resolves to the answer.
 const cutePyExplorer = (host, data, ask, options = {}) => {
   const doc = host.ownerDocument, view = doc.defaultView;
-  const ENTRIES = ["e", "by", "bits", "cells", "sel"];
   const put = (parent, tag, props = {}) => parent.appendChild(Object.assign(doc.createElement(tag), props));
   const labelled = (parent, text, tag, props = {}) => {
     const label = put(parent, "label");
@@ -10,26 +9,7 @@ const cutePyExplorer = (host, data, ask, options = {}) => {
     return put(label, tag, { ariaLabel: text, ...props });
   };
 
-  // -- links, as in states.py
-  const quoted = (text) => encodeURIComponent(text.toWellFormed ? text.toWellFormed() : text)
-    .replace(/%(2C|3A|3C|3E|40|2B|5B|5D|3D)/g, decodeURIComponent)
-    .replace(/[!']/g, (c) => `%${c.charCodeAt(0).toString(16)}`);
-  const linkOf = (state) => [`#v${state.v}`, ...ENTRIES.filter((name) => name === "e" || `${state[name]}` !== `${data.plain[name]}`)
-    .map((name) => `${name}=${quoted(`${state[name]}`)}`)].join("&");
-  const unquoted = (text) => {
-    try { return decodeURIComponent(text); } catch { return text; } // broken codes stay as they are
-  };
-  const number = (text) => /^\d{1,9}$/.test(text) ? +text : text;
-  const stateOf = (link) => {
-    const [version, ...entries] = link.replace(/^#/, "").split("&");
-    const found = { ...data.plain, v: number(version.replace(/^v/, "")) };
-    for (const entry of entries) {
-      const at = entry.indexOf("="), name = at < 0 ? entry : entry.slice(0, at);
-      const value = unquoted(at < 0 ? "" : entry.slice(at + 1));
-      if (ENTRIES.includes(name)) found[name] = name === "bits" ? number(value) : value;
-    }
-    return found;
-  };
+  const { linkOf, stateOf, packed, unpacked } = cutePyLinks(data);
 
   // -- elements
   host.replaceChildren();
@@ -55,6 +35,7 @@ const cutePyExplorer = (host, data, ask, options = {}) => {
   const controls = put(root, "div", { className: "controls" });
   const status = put(root, "div", { className: "status" });
   status.setAttribute("role", "status");
+  const hinted = put(root, "div", { className: "hinted", hidden: true });
   const refused = put(root, "div", { className: "refused", hidden: true });
   const result = put(root, "div", { className: "result" });
   const head = put(result, "div", { className: "head" });
@@ -65,25 +46,41 @@ const cutePyExplorer = (host, data, ask, options = {}) => {
   const say = (said) => { status.textContent = said; };
 
   // -- the state, and its answer
-  let state = { ...data.plain }, timer, turn = 0, shown = "";
-  const known = (given) => data.presets.find(({ state }) => ENTRIES.every((name) => name === "sel"
+  let state = { ...data.plain }, timer, turn = 0, shown = "", last = null, typed = 0;
+  const known = (given) => data.presets.find(({ state }) => data.entries.every((name) => name === "sel"
     || `${state[name] ?? data.plain[name]}` === `${given[name]}`) && given.v === data.plain.v)?.answer;
   const change = (changes, wait = 0) => {
     Object.assign(state, { v: data.plain.v, sel: "" }, changes);
+    if (!(Number.isInteger(state.bits) && state.bits > 0 && state.bits <= data.widest) && !("bits" in changes)) {
+      state.bits = data.plain.bits; // of a bad link, which was refused
+    }
     refresh();
     view.clearTimeout(timer);
-    timer = view.setTimeout(send, wait);
+    const isStep = !wait || Date.now() - typed > STEP;
+    typed = wait ? Date.now() : 0;
+    timer = view.setTimeout(() => send(isStep), wait);
   };
-  const send = async () => {
+  const send = async (isStep = false) => {
     const mine = ++turn, given = { ...state }, early = known(given);
-    if (options.onstate) options.onstate(linkOf(state));
+    if (options.onstate) options.onstate(linkOf(state), isStep);
     if (early) show({ ...early, sel: given.sel });
     say(early ? "" : options.waiting?.() ?? "");
     const found = await ask(given, () => mine !== turn);
     if (mine === turn && found) {
       say("");
+      last = [linkOf(given), found];
       show(found);
     }
+  };
+  const showPacked = async (text) => {
+    const mine = turn;
+    try {
+      const found = await unpacked(text);
+      if (!found || mine !== turn || last?.[0] === linkOf(state)) return;
+      show({ ...found, sel: state.sel });
+      const waits = options.waiting?.() ?? "";
+      say(waits && `This is what the link says. ${waits}`);
+    } catch { /* not of ours: Python answers */ }
   };
   const show = (found) => {
     const same = JSON.stringify([found, state.cells]);
@@ -91,6 +88,10 @@ const cutePyExplorer = (host, data, ask, options = {}) => {
     shown = same;
     refused.replaceChildren();
     refused.hidden = !found.error;
+    hinted.replaceChildren();
+    hinted.hidden = !(found.hint || found.tries?.length);
+    if (found.hint) put(hinted, "span", { textContent: found.hint });
+    tryThese(hinted, found.tries ?? []);
     result.classList.toggle("old", !!found.error);
     if (found.error) return refuse(found.error);
     value.textContent = found.value;
@@ -120,8 +121,11 @@ const cutePyExplorer = (host, data, ask, options = {}) => {
       put(facts, "dt", { textContent: part });
       put(facts, "dd", { textContent: error[part] });
     }
-    if (error.repairs.length) put(refused, "span", { textContent: "Try" });
-    for (const e of error.repairs) put(refused, "button", { textContent: e, onclick: () => change({ e }) });
+    tryThese(refused, error.repairs);
+  };
+  const tryThese = (parent, expressions) => {
+    if (expressions.length) put(parent, "span", { textContent: "Try" });
+    for (const e of expressions) put(parent, "button", { textContent: e, onclick: () => change({ e }) });
   };
 
   // -- controls
@@ -214,7 +218,10 @@ const cutePyExplorer = (host, data, ask, options = {}) => {
     }
     say(`Copied ${what}: ${made.length} characters.`);
   };
-  put(copies, "button", { textContent: "copy link", onclick: () => copy("the link", (options.base?.() ?? "") + linkOf(state)) });
+  put(copies, "button", { textContent: "copy link", onclick: async () => {
+    const link = linkOf(state), drawn = last?.[0] === link && !last[1].error ? `&d=${await packed(last[1])}` : "";
+    copy("the link", (options.base?.() ?? "") + link + (drawn.length <= LONGEST ? drawn : ""));
+  } });
   for (const [form, what] of Object.entries(data.forms)) {
     put(copies, "button", { textContent: `copy ${what}`, onclick: async () => {
       const found = await ask({ ...state, as: form }, () => false);
@@ -256,6 +263,27 @@ const cutePyExplorer = (host, data, ask, options = {}) => {
     e.preventDefault();
   };
 
+  // -- what there is: notation, functions, version
+  const about = put(root, "details", { className: "about" });
+  put(about, "summary", { textContent: "notation, functions, version" });
+  about.ontoggle = () => {
+    if (about.children.length > 1) return;
+    const rows = (parent, pairs) => pairs.forEach(([term, text]) => {
+      put(put(parent, "dt"), "button", { textContent: term, onclick: () => change({ e: parent === notation ? term : `${term}(` }) });
+      put(parent, "dd", { textContent: text });
+    });
+    const notation = put(about, "dl");
+    rows(notation, data.notation);
+    const search = labelled(about, "functions", "input", { type: "search", oninput: () => list(search.value) });
+    const functions = put(about, "dl");
+    const list = (part) => {
+      functions.replaceChildren();
+      rows(functions, data.functions.filter(([name, text]) => `${name} ${text}`.toLowerCase().includes(part.toLowerCase())));
+    };
+    list("");
+    put(about, "p", { textContent: `${data.version}. In Python, help(cute.NAME) says more of a function; docs/explorer.md and docs/glossary.md are of this page and of the terms.` });
+  };
+
   // -- begin
   arch.value = "sm_80";
   listAtoms();
@@ -264,7 +292,11 @@ const cutePyExplorer = (host, data, ask, options = {}) => {
     shown = "";
     refresh();
     send();
+    const drawn = link.match(/&d=([\w-]+)/)?.[1];
+    if (drawn) showPacked(drawn);
   };
   return { open, say, state: () => ({ ...state }) };
 };
 const WAIT = 100; // milliseconds after the last key
+const STEP = 1500; // milliseconds between keys of two steps of the history
+const LONGEST = 8000; // characters of the answer in a link

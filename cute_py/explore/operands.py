@@ -1,13 +1,15 @@
-"""Expressions whose whole text is one operation, which are drawn with its operands; and where the
-calls of an expression are.
+"""Expressions whose whole text is one operation, which are drawn with its operands; their values,
+with symbols; and where the calls of an expression are.
 """
 
 from __future__ import annotations
 
+from re import findall
 from typing import Any
 
 from cute_py.errors import CuteError
-from cute_py.expression import evaluate
+from cute_py.expression import evaluate, functions
+from cute_py.integers.symbols import sym
 from cute_py.layout.notation.parse_tokens import Reader
 from cute_py.viz.operations import NAMES, operation
 
@@ -23,11 +25,22 @@ if TYPE_CHECKING:
     Call: TypeAlias = tuple[int, list[tuple[int, int]], int]
 
 
+def value_of(text: str) -> Any:
+    """Return the value of an expression, in which capital letters that it does not have, such as M
+    or K1, are symbols.
+
+    >>> print(value_of("coalesce((M,8):(8,1))"))
+    (M,8):(8,1)
+    """
+    letters = set(findall(r"(?<!sym\()(?<![\w'\"])[A-Z]\d?(?![\w'\"<])", text)) - {"E", "S"}
+    return evaluate(text, {name: sym(name) for name in letters.difference(functions())})
+
+
 def with_operands(text: str, result: Any, by: str | None, bits: int) -> Picture | None:
     """Return the picture of an operation's operands and its result, linked; None for a text that is
     no operation on layouts, and for large ones.
 
-    >>> drawn = with_operands("composition(8:2, 4:2)", evaluate("composition(8:2, 4:2)"), None, 16)
+    >>> drawn = with_operands("composition(8:2, 4:2)", value_of("composition(8:2, 4:2)"), None, 16)
     >>> [grid.title for grid in drawn.grids[0]]
     ['a = 8:2', 'b = 4:2', 'composition(a, b)']
     """
@@ -45,13 +58,13 @@ def _operation(text: str) -> tuple[str, list[Any]] | None:
         if start == tokens[0].start and end == tokens[-1].start:
             name = text[start : places[0][0] - 1].strip() if places else ""
             if name in NAMES:
-                return name, [evaluate(text[a:b]) for a, b in places if "=" not in text[a:b]]
+                return name, [value_of(text[a:b]) for a, b in places if "=" not in text[a:b]]
             return None
     depth = 0
     for token in tokens:
         depth += (token.kind in "([{<") - (token.kind in ")]}>")
         if token.text == "o" and token.kind == "name" and not depth:
-            parts = [evaluate(text[: token.start]), evaluate(text[token.end :])]
+            parts = [value_of(text[: token.start]), value_of(text[token.end :])]
             return ("composition", parts) if not isinstance(parts[1], int) else None
     return None
 

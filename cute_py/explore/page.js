@@ -28,16 +28,17 @@ const cutePyPython = async (data) => {
   const begin = () => {
     const worker = new Worker(script, { type: "module" });
     const next = () => new Promise((resolve, reject) => {
-      worker.onmessage = ({ data: said }) => said.failed ? reject(new Error(said.failed)) : resolve(said);
+      worker.onmessage = ({ data: said }) => said.warm ? (worker.isWarm = true) : said.failed ? reject(new Error(said.failed)) : resolve(said);
       worker.onerror = (event) => reject(new Error(event.message || "the worker ended"));
     });
     const ready = next();
     worker.postMessage(parts);
     return { worker, next, ready };
   };
+  const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
   let now = begin(), spare = null, tail = Promise.resolve();
   const page = document.documentElement.dataset; // for those who watch
-  const keepWarm = () => now.ready.then(() => (spare ??= begin()).ready).then(() => { page.spare = "ready"; }, () => {});
+  const keepWarm = () => now.ready.then(() => pause(1000)).then(() => (spare ??= begin()).ready).then(() => { page.spare = "ready"; }, () => {});
   keepWarm();
   const run = async (state, isStale) => {
     await now.ready;
@@ -45,7 +46,8 @@ const cutePyPython = async (data) => {
     const reply = now.next();
     now.worker.postMessage(state);
     let timer;
-    const late = new Promise((resolve) => { timer = setTimeout(resolve, data.limit); });
+    const limit = data.limit * (now.worker.isWarm ? 1 : 5); // first answers import what they need
+    const late = new Promise((resolve) => { timer = setTimeout(resolve, limit); });
     const said = await Promise.race([reply.catch((error) => ({ failed: error.message })), late]);
     clearTimeout(timer);
     if (said?.answer) return said.answer;
@@ -62,6 +64,17 @@ const cutePyPython = async (data) => {
   };
 };
 
+// Python in the process that the page came from, as of `cute-py explore`.
+const cutePyLocal = async (data) => ({
+  ready: Promise.resolve(),
+  ask: async (state) => {
+    const signal = AbortSignal.timeout(5 * data.limit);
+    const response = await fetch("answer", { method: "POST", body: JSON.stringify(state), signal }).catch(() => null);
+    if (!response) return { v: 1, error: signal.aborted ? data.slow : { ...data.failed, given: "cute-py explore has ended", fix: "start it again" } };
+    return response.json();
+  },
+});
+
 {
   const data = JSON.parse(document.getElementById("data").textContent);
   let python = null, started = false;
@@ -74,14 +87,14 @@ const cutePyPython = async (data) => {
     }
   }, {
     waiting: () => started ? "" : "Python is starting; this takes some seconds.",
-    onstate: (link) => {
+    onstate: (link, isStep) => {
       try {
-        history.replaceState(null, "", link);
+        history[isStep ? "pushState" : "replaceState"](null, "", link);
       } catch { /* in a frame that may not change its address */ }
     },
     base: () => location.href.split("#")[0],
   });
-  python = cutePyPython(data);
+  python = data.local ? cutePyLocal(data) : cutePyPython(data);
   python.then(({ ready }) => ready).then(() => {
     started = true;
     document.documentElement.dataset.python = "ready";

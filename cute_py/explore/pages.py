@@ -93,6 +93,11 @@ def single(runtime: Path | None) -> str:
     return _page(where, {**files, "cute_py.zip": sources()})
 
 
+def local_page() -> str:
+    """Return the page that asks the server that it came from."""
+    return _page({"local": True}, {})
+
+
 def _runtime(folder: Path) -> Iterator[tuple[str, bytes]]:
     """Yield the names and the contents of the files of the runtime."""
     for name in RUNTIME:
@@ -111,7 +116,7 @@ def _runtime(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 def front_end() -> str:
     """Return the scripts that a page and a notebook share."""
-    return f"{script()}\n{own('style.js')}\n{own('explorer.js')}"
+    return "\n".join([script(), *map(own, ("style.js", "links.js", "explorer.js"))])
 
 
 def own(name: str) -> str:
@@ -140,7 +145,7 @@ def _page(where: dict[str, Any], files: dict[str, bytes]) -> str:
             '<link rel="icon" href="data:,">',
             f"<style>{PAGE}</style>",
             "<h1>CuTe layout explorer</h1>",
-            "<p>Type a layout, an atom or an operation: cute_py answers, in this browser.</p>",
+            "<p>Type a layout, an atom or an operation: cute_py answers, on this computer.</p>",
             '<div id="explorer"></div>',
             *[_element(name, content) for name, content in files.items()],
             f'<script type="application/json" id="data">{as_json(data)}</script>',

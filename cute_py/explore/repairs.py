@@ -13,9 +13,8 @@ from re import findall
 from time import monotonic
 
 from cute_py.errors import CuteError
-from cute_py.explore.operands import CLOSING, OPENING, calls_of, tokens_of
-from cute_py.expression import evaluate
-from cute_py.layout.notation.parse_tokens import number as value_of
+from cute_py.explore.operands import CLOSING, OPENING, calls_of, tokens_of, value_of
+from cute_py.layout.notation.parse_tokens import number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def repairs(text: str, error: CuteError) -> list[str]:
     """Return expressions that have a value, close to a text that was refused.
 
     >>> try:
-    ...     evaluate("complement((4,2):(1,2), 24)")
+    ...     value_of("complement((4,2):(1,2), 24)")
     ... except CuteError as error:
     ...     repairs("complement((4,2):(1,2), 24)", error)[:2]
     ['complement((4,2):(1,4), 24)', 'complement((4,2):(2,1), 24)']
@@ -94,7 +93,7 @@ class _Trial:
     def evaluate(self, text: str) -> None:
         """Keep a text that has a value, and the refusal of one that has not."""
         try:
-            evaluate(text)
+            value_of(text)
         except CuteError as error:
             self.refused.append((text, error))
         except (ImportError, RecursionError, MemoryError, OverflowError):
@@ -142,7 +141,7 @@ def _strides(text: str, tokens: list[Token]) -> Iterator[str]:
             continue
         first, last = _operand(tokens, k - 1, -1), _operand(tokens, k + 1, 1)
         try:
-            shape = evaluate(text[tokens[first].start : sign.start])
+            shape = value_of(text[tokens[first].start : sign.start])
             strides = [show(make(shape)) for make in (compact_col_major, compact_row_major)]
         except CuteError:
             continue
@@ -177,7 +176,7 @@ def _integers(text: str, tokens: list[Token], said: str) -> Iterator[str]:
         negative = signs[1] == "-" and signs[0] in _BEFORE_SIGN
         if negative:
             found.append((0.0, k, _spliced(text, tokens[k - 1].start, token.end, token.text)))
-        n = value_of(token)
+        n = number(token)
         for m in _candidates(n, near) - ({0} if negative else set()):
             cost = abs(log2(2 * m + 1) - log2(2 * n + 1)) + (0 if m in fix else 2)
             found.append((cost, k, _spliced(text, token.start, token.end, str(m))))
@@ -233,7 +232,7 @@ def _with_tile(text: str, error: CuteError, call: Call) -> Iterator[str]:
     if text[name:].startswith("tv") and len(arguments) == 2:
         shown = text[slice(*arguments[0])]
         try:
-            yield _spliced(text, *arguments[1], str(evaluate(f"cosize({shown})")))
+            yield _spliced(text, *arguments[1], str(value_of(f"cosize({shown})")))
         except CuteError:
             return
 
@@ -257,7 +256,7 @@ def _reversed(text: str, error: CuteError, call: Call) -> Iterator[str]:
 
 def _with_bits(text: str, error: CuteError, call: Call) -> Iterator[str]:
     """Yield the text with the width of an access."""
-    yield f"{text[: call[2]]},32{text[call[2] :]}"
+    yield f"{text[: call[2]]},bits=32{text[call[2] :]}"
 
 
 def _twice(text: str, error: CuteError, call: Call) -> Iterator[str]:
@@ -271,6 +270,7 @@ _RULES: dict[str, Any] = {
     "text-arguments": _other_arguments,
     "mma-atom": _other_arguments,
     "copy-op": _other_arguments,
+    "access-layout": _other_arguments,
     "access-subject": _other_arguments,
     "classical-shape": _twice,
     "copy-values": _with_values,

@@ -45,6 +45,15 @@ const STYLE = `
 .explorer dd { margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; font: 13px/1.55 var(--code); }
 .explorer .refused > span { color: var(--soft); margin-right: 6px; }
 .explorer .refused > button { margin: 8px 6px 0 0; font: 13px/1.4 var(--code); text-align: left; overflow-wrap: anywhere; background: var(--field); border-color: var(--accent); }
+.explorer .hinted { margin-bottom: 10px; color: var(--soft); }
+.explorer .hinted > span { margin-right: 6px; }
+.explorer .hinted > button { margin: 2px 6px 2px 0; font: 13px/1.4 var(--code); text-align: left; overflow-wrap: anywhere; }
+.explorer .about { margin-top: 18px; color: var(--soft); }
+.explorer .about dl { margin: 10px 0; align-items: baseline; }
+.explorer .about dt button { font: 13px/1.4 var(--code); min-height: 24px; padding: 0 7px; overflow-wrap: anywhere; text-align: left; }
+.explorer .about dd { font: inherit; }
+.explorer .about dl { grid-template-columns: minmax(9em, max-content) 1fr; }
+.explorer input[type=search] { font: inherit; color: inherit; background: var(--field); border: 1px solid var(--line); border-radius: 6px; min-height: 32px; padding: 3px 9px; max-width: 18em; }
 .explorer .head { display: flex; flex-wrap: wrap; gap: 8px 16px; justify-content: space-between; align-items: start; margin-bottom: 10px; }
 .explorer .value { font: 600 16px/1.5 var(--code); overflow-wrap: anywhere; white-space: pre-wrap; min-width: 0; max-height: 14em; overflow-y: auto; }
 .explorer .lines { font: 13px/1.5 var(--code); }

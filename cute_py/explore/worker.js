@@ -1,6 +1,6 @@
 // Python in a module worker. The first message has the runtime, `files` (blobs by name), and the
 // `sources` of cute_py, a zip; the others are states, answered in their order.
-const start = async ({ files, sources, warm }) => {
+const start = async ({ files, sources }) => {
   const link = (name) => URL.createObjectURL(files[name]);
   const real = self.fetch;
   self.fetch = (url, ...more) => {
@@ -21,9 +21,15 @@ sys.path.insert(0, "/cute_py_sources")
 from cute_py.explore import answer
 lambda text: json.dumps(answer(json.loads(text)))
 `);
-  for (const state of warm) answer(JSON.stringify(state)); // what it imports takes seconds
   return answer;
 };
+
+// What answers import takes seconds: after the first answer, one at a time between others.
+const warmUp = ([state, ...others]) => setTimeout(() => {
+  if (!state) return self.postMessage({ warm: true });
+  answer(JSON.stringify(state));
+  warmUp(others);
+}, 50);
 
 let answer;
 self.onmessage = async ({ data }) => {
@@ -31,6 +37,7 @@ self.onmessage = async ({ data }) => {
     if (!answer) {
       answer = await start(data);
       self.postMessage({ ready: true });
+      warmUp(data.warm);
     } else self.postMessage({ answer: JSON.parse(answer(JSON.stringify(data))) });
   } catch (error) { // its last line says what went wrong
     self.postMessage({ failed: `${error.message ?? error}`.trim().split("\n").pop() });

@@ -103,6 +103,11 @@ ACTIVATIONS: dict[str, Activation] = {
 }
 
 
+def activated(x: Any, name: str | None) -> Any:  # a Tensor in registers
+    """Return an activation of x, element by element."""
+    return x if name is None else ACTIVATIONS[name].function(x)
+
+
 def listed() -> str:
     """Return the names of all, as a sentence has them."""
     *names, last = ACTIVATIONS

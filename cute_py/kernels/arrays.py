@@ -60,18 +60,22 @@ def require_row_copy(operation: str, tile: Any, copy: cute.TiledCopy, N: Any) ->
     cute.assume(columns >= N)
 
 
-def assume_product(A: Any, B: Any, C: Any, bias: Any, D: Any) -> None:
-    """State the shapes of D (M,N) = A (M,K) * B (N,K) transposed + C (M,N) + bias (N), and of
-    batches (..,L); a matrix without a mode L is that of all batches.
+def assume_product(
+    A: Any, B: Any, arrays: dict[str, Any], outputs: dict[str, Any], spreads: Sequence[str]
+) -> None:
+    """State the shapes of outputs (M,N) of a product of A (M,K) and B (N,K), with arrays that are
+    spread over them: matrices (M,N), rows (N), columns (M) or one element; and of batches (..,L).
+    What has no mode L is that of all.
     """
-    many = D is not None and cute.rank(D) > 2
-    a, b, c, d = (
-        word + "L" * (many and x is not None and cute.rank(x) > 2)
-        for word, x in (("MK", A), ("NK", B), ("MN", C), ("MN", D))
-    )
-    cute.assume_shapes(f"{a} {b} {c}? N? {d}", A, B, C, bias, D)
-    rule = "an array of a type of 8 bits or more"
-    require(D.dtype.bits >= 8, "gemm", "D", f"an array of {D.dtype}", rule)
+    own = {"matrix": "MN", "row": "N", "column": "M"}
+    found = [("MK", A), ("NK", B), *[("MN", x) for x in outputs.values()]]
+    found += [(own[n], x) for n, x in zip(spreads, arrays.values(), strict=True) if n in own]
+    many = cute.rank(found[2][1]) > 2
+    words = [word + "L" * (many and cute.rank(x) > len(word)) for word, x in found]
+    cute.assume_shapes(" ".join(words), *[x for _word, x in found])
+    for name, x in outputs.items():
+        rule = "an array of a type of 8 bits or more"
+        require(x.dtype.bits >= 8, "gemm", name, f"an array of {x.dtype}", rule)
 
 
 def facts_of(array: Any) -> tuple[cute.Dtype, int, int]:  # any array

@@ -59,6 +59,7 @@ VECTOR_BYTES = 16  # the widest load, and the chunk of a swizzle
 CHUNK = VECTOR_BYTES * 8  # bits: a row of ldmatrix
 LINE = 1024  # bits: all banks, once
 K_BYTES = {"f64": 128, "f32": 32}  # of a tile's K: of FMA all of it is in registers; others 64
+MOST_PARTS = 256  # of K
 MOST_PREFETCHED = 64  # tiles: each is an instruction of the kernel
 LARGEST = {8: 64}  # bytes of an accumulator -> most of M and N; others 128
 
@@ -104,7 +105,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class GemmConfig(Config):
-    """How a product is computed. `GemmConfig(...)` is a `MultistageConfig`, the one of all GPUs.
+    """How a product is computed. `GemmConfig(...)` is a `MultistageConfig`, the one for all GPUs.
     Raises LayoutError where the parts do not fit each other.
 
     Attributes:
@@ -202,6 +203,7 @@ class MultistageConfig(GemmConfig):
         pdl: 1: blocks start while the previous kernel is still running, and wait for its results
             (programmatic dependent launch).
         prefetch: tiles of K prefetched to L2 before that wait.
+        parts: parts of K that are products of their own, whose sums a second kernel adds.
         ldmatrix: 1: ldmatrix reads the tiles where it can, and shared memory is swizzled for it;
             0: threads load single elements, and rows are plain.
         flat: 1: the grid has one mode; for more than 65,535 tiles along N, or products in a batch.
@@ -216,6 +218,7 @@ class MultistageConfig(GemmConfig):
     stmatrix: int = part(0)
     pdl: int = part(0)
     prefetch: int = part(0)
+    parts: int = part(1)
     ldmatrix: int = part(1, counts=())
     flat: int = part(0, counts=())
 
@@ -351,6 +354,11 @@ def _lanes(m: int, n: int, k: int) -> cute.Layout:
     return cute.Layout(((8, m // 8), (2, 2, n // 4), k), ((2, 32), (1, 16, 4 * m), m * n))
 
 
+def rule_of_parts(config: Any) -> tuple[str, bool]:
+    """Return what must hold of the parts of K, and whether it does not."""
+    return f"from 1 to {MOST_PARTS} parts of K", not 1 <= config.parts <= MOST_PARTS
+
+
 def _rules(config: MultistageConfig, has_others: bool) -> list[tuple[str, bool]]:
     """Return rules, and whether each is broken; whether there are parts of the other schedules."""
     (m, n, k), threads = config.tile, config.threads
@@ -370,6 +378,7 @@ def _rules(config: MultistageConfig, has_others: bool) -> list[tuple[str, bool]]
             config.prefetch > MOST_PREFETCHED,
         ),
         ("a cluster, a split and a two_level of the other schedules alone", has_others),
+        rule_of_parts(config),
         (
             "a stmatrix, a pdl, an ldmatrix and a flat of 0 or 1",
             not {config.stmatrix, config.pdl, config.ldmatrix, config.flat} <= {0, 1},

@@ -20,6 +20,7 @@ from cute_py.kernels.config import (
     GemmConfig,
     MultistageConfig,
     Side,
+    rule_of_parts,
 )
 from cute_py.kernels.configuration import configured, part, parts_by_name, told
 
@@ -72,6 +73,7 @@ class WarpgroupConfig(GemmConfig):
         two_level: 1: the sums of each tile of K are added to sums in f32, as products of 8-bit
             floats have fewer bits.
         split: blocks of a cluster that share the tiles of K of a tile of D, and add their sums.
+        parts: parts of K that are products of their own, whose sums a second kernel adds.
     """
 
     warps: tuple[int, int] | tuple[int, int, int] = field(
@@ -85,6 +87,7 @@ class WarpgroupConfig(GemmConfig):
     cluster: int = part(1, about=("tile",))
     two_level: int = part(0)
     split: int = part(1, about=("tile",))
+    parts: int = part(1)
 
     @property
     def family(self) -> str:
@@ -423,6 +426,7 @@ def _rules_of_parts(config: WarpgroupConfig) -> list[tuple[str, bool]]:
             "a pdl, a two_level and a prefetch of 0 or 1",
             not {config.pdl, config.two_level, config.prefetch} <= {0, 1},
         ),
+        rule_of_parts(config),
         (
             "C by TMA (prefetch) where 64 rows a warpgroup that share a tile leave in one pass, "
             "with all of K in a block",

@@ -1,8 +1,8 @@
-"""The GEMM behind `cute.ops.gemm`: D = activation(alpha * A B^T + beta * C + bias), any types.
+"""The GEMM behind `cute.ops.gemm`: D = f(A B^T), any types.
 
 One kernel for tensor cores and for plain multiply-adds, for operands that are contiguous along
 either mode, and for batches. `GemmConfig` says how, `Epilogue` what happens to the sums. A is
-(M,K,L), B (N,K,L), C and D (M,N,L), bias (N); L counts the batch.
+(M,K,L), B (N,K,L), D (M,N,L); L counts the batch.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import cute_py as cute
 from cute_py import _
 from cute_py.kernels.arrays import assume_product
 from cute_py.kernels.config import MultistageConfig, Operand
-from cute_py.kernels.epilogue import Epilogue, activated, converted, loaded, loaded_row, row_part
+from cute_py.kernels.epilogue import Epilogue, Terms, converted, finished, given, product_kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,20 +20,31 @@ if TYPE_CHECKING:
     from cute_py.tensor.tensor import Tensor
 
 
-@cute.kernel
+@product_kernel
 def gemm(
     A: Any,
     B: Any,
-    C: Any,
-    bias: Any,
-    D: Any,
-    alpha: cute.f64,
-    beta: cute.f64,
+    arrays: dict[str, Any],
+    outputs: dict[str, Any],
+    numbers: tuple[Any, ...],
     config: MultistageConfig,
     epilogue: Epilogue,
 ) -> None:
-    """D = activation(alpha * A B^T + beta * C + bias), batch by batch."""
-    assume_product(A, B, C, bias, D)
+    """Compute the outputs (D, ...) = f(A B^T, *arrays, *numbers), batch by batch.
+
+    Args:
+        A: (M,K) or (M,K,L).
+        B: (N,K) or (N,K,L).
+        arrays: by name what the epilogue reads: matrices (M,N), rows (N), columns (M) or one
+            element (1), all with or without a mode L.
+        outputs: by name D, and others like it: (M,N) or (M,N,L).
+        numbers: those of the epilogue.
+        config: how it is computed.
+        epilogue: f.
+
+    """
+    arrays, (D, *others) = given(arrays, epilogue, "gemm"), outputs.values()
+    assume_product(A, B, arrays, outputs, epilogue.arrays)
     bM, bN, bK = config.tile
     bx, by, bz = _launched(config, D)
     mma, (of_a, of_b) = config.tiled_mma(along_k=True), config.operands()
@@ -58,23 +69,16 @@ def gemm(
     if config.store:
         cute.syncthreads()  # all have read the tiles that D takes the place of
 
-    def part(matrix: Tensor) -> Any:  # a Tensor
-        return thr.partition_C(cute.local_tile(matrix, (bM, bN), (bx, by)))  # (MMA, MMA_M, MMA_N)
-
-    tCgC = part(_matrix(C, bz)) if epilogue.source else None
-    shared = row_part(thr, bias, (bM, bN), by) if epilogue.bias else None
+    terms = Terms(thr.partition_C, epilogue, arrays, (bM, bN), (bx, by, bz))
+    more = [thr.partition_C(cute.local_tile(_matrix(x, bz), (bM, bN), (bx, by))) for x in others]
     by_matrix = config.stores_matrices and D.dtype.bits == 16
     with cute.when(thr.thr_vmnk[3] < 1):  # warps along K have the same sums
         # all at once, or a column of atoms at a time: few registers next to acc
         for j in (_,) if epilogue.is_in_place else range(cute.size(acc, 2)):
-            x = converted(acc[_, _, j], epilogue.compute)  # (MMA, MMA_M)
-            if epilogue.alpha:
-                x = x * alpha.to(epilogue.compute)
-            if tCgC is not None:
-                x = x + loaded(tCgC[_, _, j], epilogue.compute) * beta.to(epilogue.compute)
-            if shared is not None:
-                x = x + loaded_row(shared, (_, _, j), x)
-            x = activated(x, epilogue.activation)
+            sums = acc[_, _, j]  # (MMA, MMA_M)
+            x, *rest = finished(epilogue, sums, terms.at((_, _, j), sums.shape), numbers)
+            for each, part in zip(rest, more, strict=True):
+                cute.copy(converted(each, part.dtype), part[_, _, j])
             x = converted(x, D.dtype)
             if by_matrix and j is _:
                 _store_matrices(mma, x, sD)
@@ -120,7 +124,7 @@ def _block_of(
     """Launch a grid, as one mode if it is flat, and return the place of the block in it."""
     if not config.flat:
         cute.launch(grid=grid, block=config.threads, **how)
-        return cute.block_idx()  # type: ignore[no-any-return]
+        return cute.block_idx()  # type: ignore[return-value]
     x, y, z = grid
     cute.launch(grid=x * y * z, block=config.threads, **how)
     i = cute.block_idx()

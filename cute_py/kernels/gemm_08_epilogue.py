@@ -11,8 +11,8 @@ import numpy as np
 
 import cute_py as cute
 from cute_py import _
+from cute_py.kernels.activations import activated
 from cute_py.kernels.config import MultistageConfig, choose
-from cute_py.kernels.epilogue import activated
 
 
 @cute.kernel

@@ -1,8 +1,8 @@
 """The GEMMs of `cute.ops.gemm` on Hopper: TMA loads tiles, warpgroups multiply them by wgmma.
 
-D = activation(alpha * A B^T + beta * C + bias), as in `gemm.py`, for K of at least 1. Blocks are
-persistent: each computes tile after tile of D, and one warp loads ahead of the warpgroups that
-multiply. In `gemm_cooperative` these share a tile; blocks of a cluster may share its tiles of K. In
+The outputs are (D, ...) = f(A B^T), as in `gemm.py`, for K of at least 1. Blocks are persistent:
+each computes tile after tile of D, and one warp loads ahead of the warpgroups that multiply. In
+`gemm_cooperative` these share a tile; blocks of a cluster may share its tiles of K. In
 `gemm_pingpong` each of two has a tile of its own, and one stores while the other multiplies.
 `config.store` says how D leaves: by TMA, or from registers where TMA cannot write it.
 """
@@ -23,7 +23,17 @@ from cute_py.kernels.config_sm90 import (
     store_layouts,
     store_parts,
 )
-from cute_py.kernels.epilogue import Epilogue, activated, converted, loaded, loaded_row, row_part
+from cute_py.kernels.epilogue import (
+    Epilogue,
+    converted,
+    finished,
+    given,
+    loaded,
+    loaded_part,
+    of_batch,
+    product_kernel,
+    spread_part,
+)
 from cute_py.kernels.split_k import SplitK, sums_layout
 
 TYPE_CHECKING = False
@@ -38,29 +48,28 @@ MANY = 180  # sums of a thread, of 240 registers
 Count: TypeAlias = Annotated[cute.s32, cute.s32(min=1, max=2**16 - 1)]
 
 
-@cute.kernel
+@product_kernel
 def gemm_cooperative(
     A: Any,
     B: Any,
-    C: Any,
-    bias: Any,
-    D: Any,
-    alpha: cute.f64,
-    beta: cute.f64,
+    arrays: dict[str, Any],
+    outputs: dict[str, Any],
+    numbers: tuple[Any, ...],
     blocks: Count,
     band: Count,
     config: WarpgroupConfig,
     epilogue: Epilogue,
 ) -> None:
-    """D = activation(alpha * A B^T + beta * C + bias), batch by batch: A is (M,K,L), B (N,K,L), C
-    and D (M,N,L), bias (N). Blocks that run together compute `band` tiles of M. As many as
-    `config.split` share the tiles of K of a tile.
+    """Compute the outputs (D, ...) = f(A B^T, *arrays, *numbers), batch by batch; arguments are
+    those of `gemm`. Blocks that run together compute `band` tiles of M. As many as `config.split`
+    share the tiles of K of a tile.
     """
-    assume_product(A, B, C, bias, D)
+    arrays = given(arrays, epilogue, "gemm_cooperative")
+    assume_product(A, B, arrays, outputs, epilogue.arrays)
     cute.launch(blocks, config.threads, config.cluster * config.split, pdl=bool(config.pdl))
     inputs = _Inputs(config, A, B)
-    tiles = _Tiles(config, D, band, inputs.split)
-    output = _Output(config, epilogue, (C, bias, D), (alpha, beta), inputs.split)
+    tiles = _Tiles(config, outputs["D"], band, inputs.split)
+    output = _Output(config, epilogue, arrays, outputs, numbers, inputs.split)
     if config.pdl:
         tiles.overlap((A, B))
     warps, registers = 4 * config.consumers, config.registers
@@ -76,15 +85,13 @@ def gemm_cooperative(
             inputs.ring.tail()
 
 
-@cute.kernel
+@product_kernel
 def gemm_pingpong(
     A: Any,
     B: Any,
-    C: Any,
-    bias: Any,
-    D: Any,
-    alpha: cute.f64,
-    beta: cute.f64,
+    arrays: dict[str, Any],
+    outputs: dict[str, Any],
+    numbers: tuple[Any, ...],
     blocks: Count,
     band: Count,
     config: WarpgroupConfig,
@@ -93,10 +100,11 @@ def gemm_pingpong(
     """The same, with all of K in a block; two warpgroups take turns with the tensor cores, tile by
     tile.
     """
-    assume_product(A, B, C, bias, D)
+    arrays = given(arrays, epilogue, "gemm_pingpong")
+    assume_product(A, B, arrays, outputs, epilogue.arrays)
     cute.launch(blocks, config.threads, pdl=bool(config.pdl))
-    tiles, inputs = _Tiles(config, D, band), _Inputs(config, A, B)
-    output = _Output(config, epilogue, (C, bias, D), (alpha, beta))
+    tiles, inputs = _Tiles(config, outputs["D"], band), _Inputs(config, A, B)
+    output = _Output(config, epilogue, arrays, outputs, numbers)
     turns = _initialized(2, arrivals=4)  # a warpgroup may multiply
     if config.pdl:
         tiles.overlap((A, B))
@@ -328,28 +336,38 @@ class _Output:
         config: WarpgroupConfig,
         epilogue: Epilogue,
         arrays: Any,
-        factors: Any,
+        outputs: Any,
+        numbers: tuple[Any, ...],
         split: SplitK | None = None,
     ) -> None:
         self.config, self.epilogue, self.split = config, epilogue, split
-        (self.C, self.bias, self.D), self.factors = arrays, factors
+        self.arrays, (self.D, *self.more) = list(arrays.values()), outputs.values()
+        self.numbers = numbers
         self.parts = store_parts(config, self.D.dtype)
         self.me, self.thread = cute.warp_idx() // 4, cute.thread_idx() % WARPGROUP
+        self.targets: list[Tensor | None] = [None for _x in self.more]
         if config.store:
             self.target = cute.tma_tensor(self.D)
+            self.targets = [
+                cute.tma_tensor(x) if x.dtype is self.D.dtype else None for x in self.more
+            ]
             self.ring = cute.PipelineTmaStore(1, WARPGROUP, 1 + self.me, self.thread)
             self.shared = {
                 width: cute.smem(self.D.dtype, layout, 1024, name=f"sD{width}")
                 for width, layout in store_layouts(config, self.D.dtype).items()
             }  # width -> (64, width, slots, warpgroups)
         if self.loads_source:
-            self.source, self.full = cute.tma_tensor(self.C), _initialized(config.consumers)
+            self.source, self.full = self._source(), _initialized(config.consumers)
             self.parity = cute.var(1, 0, 1)
 
     @property
     def loads_source(self) -> bool:
-        """Whether TMA loads C to the shared memory of D."""
-        return bool(self.config.prefetch) and self.epilogue.source
+        """Whether TMA loads the first matrix, C, to the shared memory of D."""
+        return bool(self.config.prefetch) and self.epilogue.has_source
+
+    def _source(self) -> Tensor:
+        """Return C for TMA."""
+        return cute.tma_tensor(self.arrays[self.epilogue.arrays.index("matrix")])
 
     def load(self, k: Any, depth: Any, place: tuple[Any, Any, Any]) -> None:
         """Load C of a tile, in iteration k of its products. A part at every second one: all at once
@@ -357,7 +375,7 @@ class _Output:
         """
         if not self.loads_source:
             return
-        row, bits = 64 * self.me, 64 * self.config.tile[1] * self.C.dtype.bits
+        row, bits = 64 * self.me, 64 * self.config.tile[1] * self.D.dtype.bits
         for i, (column, width, slot) in enumerate(self.parts[0]):
             with cute.when((k == cute.min_(2 * i + 1, depth - 1)) & (self.thread == 0)):
                 if i == 0:
@@ -399,29 +417,56 @@ class _Output:
     def _store(self, sums: Tensor, row: Any, parts: Any, place: tuple[Any, Any, Any]) -> None:
         """Store some columns of 64 rows, which leave together."""
         self._acquire()
-        stores = []
+        stores, later = [], []
         for column, width, slot in parts:
             at, size, staged = (row, column), (64, width), None
             if self.config.store:
                 staged = self.shared[width][_, _, slot, self.me]
                 stores.append((staged, self._part(self.target, at, size, place)))
-            self._write(sums, at, width, place, staged)
+            later.append((staged, at, width, self._write(sums, at, width, place, staged)))
         if self.config.store:
             self.ring.commit(*stores)
+        for i, target in enumerate(self.targets):
+            if target is not None:
+                self._store_next(i, target, later, place)
 
-    def _write(self, sums: Tensor, at: Any, width: int, place: Any, staged: Tensor | None) -> None:
-        """Write a part (64, width) of a tile to shared memory, or to D. An epilogue that needs many
-        registers takes few columns at a time.
+    def _store_next(self, i: int, target: Tensor, held: list[Any], place: Any) -> None:
+        """Store the same part of another output, which is in registers, by way of the same shared
+        memory.
+        """
+        self.ring.acquire()
+        stores = []
+        for staged, at, width, pieces in held:
+            for thr, column, columns, more in pieces:
+                part = cute.local_tile(staged, (64, columns), (0, column // columns))
+                _to_shared(thr, more[i], part)
+            stores.append((staged, self._part(target, at, (64, width), place)))
+        self.ring.commit(*stores)
+
+    def _write(
+        self, sums: Tensor, at: Any, width: int, place: Any, staged: Tensor | None
+    ) -> list[Any]:
+        """Write a part (64, width) of a tile to shared memory, or to D; return what leaves next: of
+        some columns the slice of the MMA, the first, how many, and the other outputs. An epilogue
+        that needs many registers takes few columns at a time.
         """
         (row, column), mma = at, row_mma(self.config)
         step = self._columns(width)
         thr = row_mma(self.config, step).get_slice(self.thread)
-        if self.epilogue.bias or self.epilogue.source:
+        if self.arrays:
             cute.syncwarp()  # loads of the next part would take registers
+        later = []
         for j in range(0, width, step):
             x = mma.columns_C(sums, column + j, step)
             part = None if staged is None else cute.local_tile(staged, (64, step), (0, j // step))
-            x = self._finished(thr, x, (row, column + j), place, part)
+            x, *more = self._finished(thr, x, (row, column + j), place, part)
+            more = [converted(y, to.dtype) for y, to in zip(more, self.more, strict=True)]
+            for y, to, target in zip(more, self.more, self.targets, strict=True):
+                if target is None:
+                    other = self._part(to, (row, column + j), (64, step), place)
+                    cute.copy(y, thr.partition_C(other))
+            later.append((thr, j, step, more))
+            x = converted(x, self.D.dtype)
             if part is not None:
                 if self.loads_source:
                     cute.syncwarp()  # lanes have read C where others write D
@@ -429,12 +474,13 @@ class _Output:
             else:
                 part = self._part(self.D, (row, column + j), (64, step), place)
                 cute.copy(x, thr.partition_C(part))
+        return later
 
     def _columns(self, width: int) -> int:
         """Return how many columns to take at a time: all, or few where registers are few."""
         (m, n, _k), epilogue = self.config.tile, self.epilogue
         sums = m * n // self.config.warpgroups // WARPGROUP  # of a thread
-        if epilogue == Epilogue(epilogue.compute):
+        if epilogue.is_plain:
             return width
         alone = self.config.schedule == "cooperative" and self.config.split == 1
         light = alone and epilogue.is_light
@@ -449,29 +495,35 @@ class _Output:
         if self.split is not None:
             self.split.tail()
 
-    def _finished(self, thr: Any, x: Tensor, at: Any, place: Any, shared: Tensor | None) -> Tensor:
-        """Return the elements of D for the sums of a part of a tile; `shared` may have those of
-        C.
+    def _finished(
+        self, thr: Any, sums: Tensor, at: Any, place: Any, shared: Tensor | None
+    ) -> tuple[Tensor, ...]:
+        """Return the elements of the outputs for the sums of a part of a tile; `shared` may have
+        those of C.
         """
-        epilogue, compute = self.epilogue, self.epilogue.compute
-        size = 64, thr.tiled_mma.tile_size(1)
-        x = converted(x, compute)
-        if epilogue.alpha:
-            x = x * self.factors[0].to(compute)
-        if epilogue.source:
-            source = shared if self.loads_source else self._part(self.C, at, size, place)
-            part = thr.partition_C(source)
-            x = x + loaded(part, compute) * self.factors[1].to(compute)
-        if epilogue.bias:
-            row = cute.local_tile(self.bias, self.config.tile[1:2], (place[1],))
-            row = row_part(thr, cute.domain_offset(at[1:], row), size, 0)
-            x = x + loaded_row(row, (_, _, _), x)
-        return converted(activated(x, epilogue.activation), self.D.dtype)
+        size, compute = (64, thr.tiled_mma.tile_size(1)), self.epilogue.compute
+        first = self.epilogue.arrays.index("matrix") if self.loads_source else None
+
+        def load(i: int) -> Tensor:
+            spread = self.epilogue.arrays[i]
+            if spread == "matrix":
+                part = shared if i == first else self._part(self.arrays[i], at, size, place)
+                return loaded(thr.partition_C(part), compute)
+            x = of_batch(self.arrays[i], spread, place[2])
+            if spread == "one":
+                return loaded(x, compute)
+            mode = int(spread == "row")
+            tile = cute.local_tile(x, self.config.tile[mode : mode + 1], (place[mode],))
+            tile = cute.domain_offset(at[mode : mode + 1], tile)
+            mine = spread_part(thr.partition_C, tile, size, 0, mode)
+            return loaded_part(mine, (_, _, _), sums.shape, compute)
+
+        return finished(self.epilogue, sums, load, self.numbers)
 
     def _part(self, x: Tensor, at: Any, size: Any, place: Any) -> Tensor:
         """Return a part (64, width) of the block's tile of a matrix."""
         tile = cute.local_tile(_matrix(x, place[2]), self.config.tile[:2], place[:2])
-        return cute.local_tile(cute.domain_offset(at, tile), size, (0, 0))  # type: ignore[no-any-return]
+        return cute.local_tile(cute.domain_offset(at, tile), size, (0, 0))
 
 
 def _to_shared(thr: Any, x: Tensor, target: Tensor) -> None:

@@ -23,7 +23,7 @@ WORDINGS = {
         {fix}""",
     "gemm-config-text": """LayoutError
         {text!r}
-        parts like tile=64x64x32, warps=2x2, stages=3, by commas, each once
+        parts like tile=64x64x32, warps=2x2, stages=3, separated by commas, each once
         leave out what need not change""",
     "conv2d": """LayoutError
         a filter of {filter}, and activations {layout}, in vectors of {vector}

@@ -63,7 +63,7 @@ class ScaledBasis(Value):
                 return ints.same(values[0], values[1])
             zero = [ints.is_zero(value) for value in values]
             return None if None in zero else all(zero)
-        return NotImplemented  # type: ignore[no-any-return]
+        return NotImplemented
 
     def cute_value(self) -> int | None:
         """Return None: a step along a mode is not a number, even if its value is known."""
@@ -107,7 +107,7 @@ def E(*path: int) -> ScaledBasis:
     return ScaledBasis(1, path)
 
 
-def make_basis_like(shape: object, path: tuple[int, ...] = ()) -> object:
+def make_basis_like(shape: object, path: tuple[int, ...] = ()) -> ScaledBasis | tuple[Any, ...]:
     """Return strides congruent to `shape` that map a coordinate to itself.
 
     >>> print(*make_basis_like((4, (2, 3))))

@@ -56,7 +56,7 @@ class ComposedLayout(Value, AbstractComposed):
     inner: Any
 
     def __init__(self, outer: OffsetMap, offset: IntTuple, inner: AnyLayout) -> None:
-        if not callable(outer) or isinstance(outer, type):  # type: ignore[redundant-expr]
+        if not callable(outer) or isinstance(outer, type):
             raise refusal(
                 "composed-outer", operation="ComposedLayout", value=outer, type=type(outer).__name__
             )
@@ -102,7 +102,7 @@ class ComposedLayout(Value, AbstractComposed):
         c = coord[0] if len(coord) == 1 else coord
         if has_underscore(c):
             return slice_composed(c, self)[0]
-        return applied(self.outer, add_coordinates(self.offset, self.inner(c)))
+        return ints.given(applied(self.outer, add_coordinates(self.offset, self.inner(c))))
 
     def size(self) -> IntTuple:
         """Return the number of coordinates (elements)."""
@@ -227,7 +227,7 @@ def slice_composed(coord: IntTuple, x: AnyLayout) -> tuple[Any, Any]:
     if is_underscore(coord) or (coord.__class__ is tuple and _all_free(coord)):
         return composed(x.outer, x.offset, slice_(coord, x.inner)), 0
     if x.outer.__class__ is Swizzle and free.__class__ is Layout and total.__class__ is int:
-        return special.sliced(x.outer, total, free)  # type: ignore[no-any-return]
+        return special.sliced(x.outer, total, free)
     return composed(x.outer, total, free), 0
 
 
@@ -254,7 +254,8 @@ def query_composed(name: str, x: AnyLayout, mode: Mode = ()) -> IntTuple:
         return x.cosize() if mode == () else x[mode].cosize()
     x = x.layout if isinstance(x, AbstractTensor) else x
     x = x if x.__class__ is Layout else require_composed(x, name)
-    part: Alike = modes.get(x, mode) if mode != () else x
+    whole: Alike = x
+    part: Alike = modes.get(whole, mode) if mode != () else whole
     if part.__class__ is Layout:
         return getattr(queries, name)(part)
     return special.reach_of(part, name)

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from cute_py.layout.types import Alike, IntTuple, Leaf
+    from cute_py.layout import Mapped
+    from cute_py.layout.types import Alike, AnyInt, IntTuple, Leaf, Nest, Number
 
 
 class Major(Value):
@@ -60,7 +61,7 @@ GenColMajor = LayoutLeft
 GenRowMajor = LayoutRight
 
 
-def crd2idx(coord: IntTuple, shape: IntTuple, stride: IntTuple = None) -> IntTuple:
+def crd2idx(coord: IntTuple, shape: IntTuple, stride: IntTuple = None) -> AnyInt:
     """Return the offset of `coord` in shape:stride, or its index in `shape` if there is no stride.
 
     A part of the coordinate may be an integer where the shape is a tuple: it is split
@@ -76,7 +77,7 @@ def crd2idx(coord: IntTuple, shape: IntTuple, stride: IntTuple = None) -> IntTup
     coord, shape = read(coord, "crd2idx"), read(shape, "crd2idx")
     if stride is None:
         return _horner(coord, shape, "crd2idx")
-    return offset_at(coord, shape, _strides(stride, shape, "crd2idx"))
+    return ints.given(offset_at(coord, shape, _strides(stride, shape, "crd2idx")))
 
 
 def odd_coordinate(operation: str, coord: IntTuple, shape: IntTuple) -> CuteError:
@@ -198,7 +199,7 @@ def inside(value: Leaf) -> str:
     return "stay inside the shape, or use crd2idx, whose last mode is unbounded"
 
 
-def idx2crd(index: Leaf, shape: IntTuple, stride: IntTuple = None) -> IntTuple:
+def idx2crd(index: Leaf, shape: Number | Nest | Mapped, stride: IntTuple = None) -> Number:
     """Return the coordinate of `index` in `shape` (colexicographical), or in the compact layout
     shape:stride.
 
@@ -217,8 +218,8 @@ def idx2crd(index: Leaf, shape: IntTuple, stride: IntTuple = None) -> IntTuple:
         strides = (None,) * len(shape) if stride is None else stride
         return tuple([idx2crd(*parts) for parts in zip(index, shape, strides, strict=True)])
     if stride is None:
-        return _split(index, shape)
-    return transform_leaf(lambda s, d: _digit(index, s, d), shape, stride)
+        return ints.given(_split(index, shape))
+    return ints.given(transform_leaf(lambda s, d: _digit(index, s, d), shape, stride))
 
 
 def _split(index: Leaf, shape: IntTuple) -> IntTuple:
@@ -240,7 +241,7 @@ def _digit(index: Leaf, extent: Leaf, stride: IntTuple) -> IntTuple:
     return mod(div(index, stride), extent)
 
 
-def crd2crd(coord: IntTuple, source: IntTuple, target: IntTuple) -> IntTuple:
+def crd2crd(coord: IntTuple, source: IntTuple, target: Number | Nest | Mapped) -> Number:
     """Return the coordinate in shape `target` that has the same index as `coord` has in shape
     `source`.
 
@@ -255,7 +256,7 @@ def crd2crd(coord: IntTuple, source: IntTuple, target: IntTuple) -> IntTuple:
     return _split(_horner(coord, source, "crd2crd"), target)
 
 
-def increment(coord: IntTuple, shape: IntTuple, order: IntTuple = None) -> IntTuple:
+def increment(coord: Number | Nest, shape: IntTuple, order: IntTuple = None) -> Number:
     """Return the coordinate after `coord` in `shape`, leftmost mode first, or in the given order of
     modes.
 
@@ -294,7 +295,7 @@ def _order(order: object, paths: list[tuple[int, ...]]) -> list[tuple[int, ...]]
     if any(path not in paths for path in named):
         wanted = "coordinate strides that name modes of the shape"
         raise wrong_argument("increment", order, wanted, "write (E(1), E(0)) for mode 1 first")
-    return named  # type: ignore[return-value]
+    return named
 
 
 def coordinates(shape: IntTuple) -> Iterator[Any]:
@@ -308,7 +309,9 @@ def coordinates(shape: IntTuple) -> Iterator[Any]:
         yield _split(index, shape)
 
 
-def compact_major(shape: IntTuple, current: IntTuple = 1, major: Major = LayoutLeft) -> IntTuple:
+def compact_major(
+    shape: Number | Nest | Mapped, current: IntTuple = 1, major: Major = LayoutLeft
+) -> Number:
     """Return the strides that pack `shape` densely from `current` on; modes of extent 1 get stride
     0.
 
@@ -337,7 +340,7 @@ def packed_strides(shape: IntTuple, current: Leaf, major: Major) -> IntTuple:
     return nested_like(shape, strides)
 
 
-def compact_col_major(shape: IntTuple, current: IntTuple = 1) -> IntTuple:
+def compact_col_major(shape: Number | Nest | Mapped, current: IntTuple = 1) -> Number:
     """Return compact strides, leftmost mode fastest.
 
     >>> compact_col_major((4, 8))
@@ -346,7 +349,7 @@ def compact_col_major(shape: IntTuple, current: IntTuple = 1) -> IntTuple:
     return compact_major(shape, current, LayoutLeft)
 
 
-def compact_row_major(shape: IntTuple, current: IntTuple = 1) -> IntTuple:
+def compact_row_major(shape: Number | Nest | Mapped, current: IntTuple = 1) -> Number:
     """Return compact strides, rightmost mode fastest.
 
     >>> compact_row_major((4, 8))
@@ -355,7 +358,7 @@ def compact_row_major(shape: IntTuple, current: IntTuple = 1) -> IntTuple:
     return compact_major(shape, current, LayoutRight)
 
 
-def compact_order(shape: IntTuple, order: IntTuple) -> IntTuple:
+def compact_order(shape: Number | Nest | Mapped, order: IntTuple) -> Number:
     """Return compact strides in the order that the leaves of `order` give: the smallest leaf is the
     fastest mode.
 

@@ -30,12 +30,12 @@ from cute_py.records import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any, Concatenate, ParamSpec
+    from typing import Any, TypeVar
 
     from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf, Mode, Tiler
     from cute_py.records import Text
 
-    Others = ParamSpec("Others")
+    Function = TypeVar("Function", bound=Callable[..., Any])
 
 # _kind: all int; int extents with coordinate strides; symbols somewhere
 INTS, BASIS, SYMBOLS = 0, 1, 2
@@ -110,8 +110,8 @@ class Layout(Value, Mapped):
         """Return one mode (int, or a path such as (1, 0)), or a run of modes (slice)."""
         if isinstance(mode, slice):
             begin, end, step = mode.indices(len(self))
-            return cute_py.select(self, list(range(begin, end, step)))  # type: ignore[no-any-return]
-        return cute_py.get(self, mode)  # type: ignore[no-any-return]
+            return cute_py.select(self, list(range(begin, end, step)))
+        return cute_py.get(self, mode)
 
     def __call__(self, *coord: IntTuple) -> IntTuple:
         """Return the offset of a coordinate or index, or the sublayout where the coordinate has
@@ -130,7 +130,7 @@ class Layout(Value, Mapped):
                 offset = _offset_inside(c, self.shape, self.stride)
                 if offset is not None:
                     return offset
-        return self._at(c)
+        return ints.given(self._at(c))
 
     def _at(self, coord: IntTuple) -> IntTuple:
         if has_underscore(coord):
@@ -161,17 +161,17 @@ class Layout(Value, Mapped):
 
     def compose(self, *tilers: Tiler) -> Layout:
         """Return composition(self, tiler); several arguments form a by-mode tiler."""
-        return cute_py.compose(self, *tilers)  # type: ignore[no-any-return]
+        return cute_py.compose(self, *tilers)
 
     def with_shape(self, *shape: IntTuple) -> Layout:
         """Return this layout read with another shape: composition(self, Layout(shape))."""
         other = Layout(shape[0] if len(shape) == 1 else shape)
-        return cute_py.composition(self, other)  # type: ignore[no-any-return]
+        return cute_py.composition(self, other)
 
     def tile(self, *tilers: Tiler) -> Layout:
         """Return tiled_divide(self, tiler); several arguments form a by-mode tiler."""
         tiler = tilers[0] if len(tilers) == 1 else tilers
-        return cute_py.tiled_divide(self, tiler)  # type: ignore[no-any-return]
+        return cute_py.tiled_divide(self, tiler)
 
     def get_hier_coord(self, index: Leaf) -> IntTuple:
         """Return the coordinate, congruent to the shape, whose offset is `index`. The layout must
@@ -298,9 +298,7 @@ def made(layout: Layout, operation: str, *operands: object) -> Layout:
     return layout
 
 
-def operation(
-    function: Callable[Concatenate[Layout, Others], Alike],
-) -> Callable[Concatenate[AnyLayout, Others], Alike]:
+def operation(function: Function) -> Function:
     """Make a function of a Layout, and of other operands, a public operation.
 
     It changes the inner layout of a composed layout, and the layout of a tensor. Its result records

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.layout import AbstractTensor, special, tuples
+from cute_py.layout import AbstractComposed, AbstractTensor, Mapped, special, tuples
 from cute_py.layout.coords import check_coordinate, odd_coordinate, offset_at
 from cute_py.layout.layout import INTS, Layout, kind_of, made, on_inner, raw
 from cute_py.layout.queries import at_path, rank
@@ -17,15 +17,26 @@ from cute_py.layout.tuples import is_underscore, mismatch
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, overload
 
-    from cute_py.layout.types import Alike, AnyLayout, IntTuple, LayoutLike, Mode
+    from cute_py.layout.types import (
+        Alike,
+        AnyInt,
+        AnyLayout,
+        IntTuple,
+        Kind,
+        LayoutLike,
+        Mode,
+        Nest,
+        Number,
+        TensorKind,
+    )
 
 
 MOST_MODES = 1 << 16  # that append and prepend add
 
 
-def get(x: LayoutLike, mode: Mode) -> Alike:
+def get(x: Kind | Number | Nest, mode: Mode) -> Kind:
     """Return the mode at an index or path, as a layout (or int tuple).
 
     >>> print(get(Layout((4, (2, 3)), (6, (1, 2))), (1, 0)))
@@ -56,7 +67,7 @@ def modes_of(layout: Layout) -> list[Layout]:
     return modes
 
 
-def take(x: LayoutLike, begin: int, end: int) -> Alike:
+def take(x: Kind | Number | Nest, begin: int, end: int) -> Kind:
     """Return modes begin to end - 1.
 
     >>> print(take(Layout((2, 3, 4)), 1, 3))
@@ -67,7 +78,7 @@ def take(x: LayoutLike, begin: int, end: int) -> Alike:
     return select(x, list(range(begin, end)))
 
 
-def select(x: LayoutLike, modes: Mode) -> Alike:
+def select(x: Kind | Number | Nest, modes: Mode) -> Kind:
     """Return the modes of the given indices, in that order.
 
     >>> print(select(Layout((2, 3, 4)), [2, 0]))
@@ -78,7 +89,7 @@ def select(x: LayoutLike, modes: Mode) -> Alike:
     return each(x, "select", lambda part: tuple([at_path(part, i, x) for i in modes]), modes)
 
 
-def group_modes(x: LayoutLike, begin: int, end: int | None = None) -> Alike:
+def group_modes(x: Kind | Number | Nest, begin: int, end: int | None = None) -> Kind:
     """Return the layout with modes begin to end - 1 gathered into one; by default `end` is the
     rank.
 
@@ -96,7 +107,7 @@ def group_modes(x: LayoutLike, begin: int, end: int | None = None) -> Alike:
     return each(x, "group_modes", group, begin, stop)
 
 
-def flatten(x: LayoutLike) -> Alike:
+def flatten(x: Kind | Number | Nest) -> Kind:
     """Return the layout (or int tuple) with all leaves at top level.
 
     >>> print(flatten(Layout((2, (3, 4)))))
@@ -105,7 +116,7 @@ def flatten(x: LayoutLike) -> Alike:
     return each(x, "flatten", tuples.flatten)
 
 
-def unflatten(x: LayoutLike, profile: IntTuple) -> Alike:
+def unflatten(x: Kind | Number | Nest, profile: IntTuple) -> Kind:
     """Return the flat layout (or int tuple) nested as `profile` is.
 
     >>> print(unflatten(Layout((2, 3, 4)), ((0, 0), 0)))
@@ -114,7 +125,7 @@ def unflatten(x: LayoutLike, profile: IntTuple) -> Alike:
     return each(x, "unflatten", lambda part: tuples.unflatten(part, profile), profile)
 
 
-def append(x: LayoutLike, mode: Mode = None, up_to_rank: int | None = None) -> Alike:
+def append(x: Kind | Number | Nest, mode: Mode = None, up_to_rank: int | None = None) -> Kind:
     """Return the layout with `mode` (default 1:0) added at the end, once, or repeatedly up to a
     rank.
 
@@ -124,7 +135,7 @@ def append(x: LayoutLike, mode: Mode = None, up_to_rank: int | None = None) -> A
     return _extend("append", x, mode, up_to_rank, front=False)
 
 
-def prepend(x: LayoutLike, mode: Mode = None, up_to_rank: int | None = None) -> Alike:
+def prepend(x: Kind | Number | Nest, mode: Mode = None, up_to_rank: int | None = None) -> Kind:
     """Return the layout with `mode` (default 1:0) added in front, once, or repeatedly up to a rank.
 
     >>> print(prepend(Layout((2, 3))))
@@ -151,7 +162,7 @@ def _extend(name: str, x: LayoutLike, mode: Mode, target: int | None, *, front: 
     return _pair(x, mode, name, extend)
 
 
-def replace(x: LayoutLike, index: int, mode: Mode) -> Alike:
+def replace(x: Kind | Number | Nest, index: int, mode: Mode) -> Kind:
     """Return the layout with mode `index` replaced.
 
     >>> print(replace(Layout((2, 3)), 1, Layout(5, 7)))
@@ -167,7 +178,7 @@ def replace(x: LayoutLike, index: int, mode: Mode) -> Alike:
     return _pair(x, mode, "replace", swap)
 
 
-def zip_(x: LayoutLike, other: LayoutLike | None = None) -> Alike:
+def zip_(x: Kind | Number | Nest, other: LayoutLike | None = None) -> Kind:
     """Return the transpose of two levels of modes: ((a,b),(c,d)) becomes ((a,c),(b,d)); two layouts
     are paired first.
 
@@ -194,7 +205,15 @@ def _transpose(part: IntTuple) -> IntTuple:
 # -- slices: fix part of a coordinate, keep the rest
 
 
-def slice_(coord: IntTuple, x: AnyLayout) -> Alike:
+if TYPE_CHECKING:
+
+    @overload
+    def slice_(coord: IntTuple, x: AbstractComposed) -> Mapped: ...
+    @overload
+    def slice_(coord: IntTuple, x: Kind | Nest) -> Kind: ...
+
+
+def slice_(coord: IntTuple, x: LayoutLike) -> Alike:
     """Return the modes that `coord` leaves free (`_` or None), from any depth, side by side;
     of a tensor, that part of it.
 
@@ -212,7 +231,7 @@ def slice_(coord: IntTuple, x: AnyLayout) -> Alike:
     return slice_and_offset(coord, x)[0]
 
 
-def dice(coord: IntTuple, x: AnyLayout) -> Alike:
+def dice(coord: IntTuple, x: Kind | Nest) -> Kind:
     """Return the modes that `coord` fixes, which `slice_` drops.
 
     >>> from cute_py.layout.tuples import _
@@ -244,6 +263,14 @@ def _kept(coord: IntTuple, part: IntTuple, free: bool) -> list[Any]:
     return [kept for pair in zip(coord, part, strict=True) for kept in _kept(*pair, free)]
 
 
+if TYPE_CHECKING:
+
+    @overload
+    def slice_and_offset(coord: IntTuple, x: Layout) -> tuple[Layout, AnyInt]: ...
+    @overload
+    def slice_and_offset(coord: IntTuple, x: AnyLayout) -> tuple[Mapped, AnyInt]: ...
+
+
 def slice_and_offset(coord: IntTuple, x: AnyLayout) -> tuple[Any, Any]:
     """Return the sublayout that `coord` leaves free, and the offset that its fixed part adds.
 
@@ -257,7 +284,7 @@ def slice_and_offset(coord: IntTuple, x: AnyLayout) -> tuple[Any, Any]:
     (8):(1) 16
     """
     if x.__class__ is not Layout:
-        return special.slice_composed(coord, x)  # type: ignore[no-any-return]
+        return special.slice_composed(coord, x)
     if coord.__class__ is tuple and x._kind == INTS:
         shape: list[Any] = []
         stride: list[Any] = []
@@ -300,6 +327,14 @@ def with_zeros(coord: IntTuple) -> IntTuple:
     if coord.__class__ is tuple:
         return tuple([with_zeros(c) for c in coord])
     return 0 if is_underscore(coord) else coord
+
+
+if TYPE_CHECKING:
+
+    @overload
+    def domain_offset(coord: IntTuple, layout: TensorKind) -> TensorKind: ...
+    @overload
+    def domain_offset(coord: IntTuple, layout: Kind) -> tuple[Kind, AnyInt]: ...
 
 
 def domain_offset(coord: IntTuple, layout: AnyLayout) -> Any:

@@ -52,7 +52,7 @@ def offsets(layout: Alike) -> Array:
     [[0, 0], [0, 1]]
     """
     if isinstance(layout, Mapped) and not has_numpy():
-        return _in_lists(layout)  # type: ignore[return-value]
+        return _in_lists(layout)
     if layout.__class__ is Layout:
         return _of_layout(layout)
     if isinstance(layout, AbstractComposed):
@@ -139,11 +139,11 @@ def offset_grid(layout: AnyLayout) -> Array:
     table: Any = offsets(layout)
     axes = tuples.product_each(layout.shape)
     if table.__class__ is list:
-        return _nested(table, list(tuples.wrap(axes)))  # type: ignore[return-value]
+        return _nested(table, list(tuples.wrap(axes)))
     import numpy as np
 
     if table.ndim == 1:
-        return table.reshape(axes, order="F")  # type: ignore[no-any-return]
+        return table.reshape(axes, order="F")
     return np.stack([part.reshape(axes, order="F") for part in table.T], axis=-1)
 
 
@@ -160,7 +160,7 @@ def image(layout: AnyLayout) -> Array:
     >>> image(Layout((2, 3), (4, 1)))
     array([0, 1, 2, 4, 5, 6])
     """
-    return distinct(offsets(layout))  # type: ignore[no-any-return]
+    return distinct(offsets(layout))
 
 
 def distinct(table: Table) -> Any:
@@ -202,7 +202,7 @@ def holes(layout: AnyLayout) -> Array:
     if cosize > MOST:
         raise refusal("tools-size", operation="holes", layout=layout, size=cosize, limit=MOST)
     if table.__class__ is list:
-        return sorted({*range(cosize)}.difference(table))  # type: ignore[return-value]
+        return sorted({*range(cosize)}.difference(table))
     import numpy as np
 
     return np.flatnonzero(~marks(table, 0, cosize))
@@ -213,7 +213,7 @@ def one_axis(layout: AnyLayout, operation: str) -> Array:
     table: Any = offsets(layout)
     if table[0].__class__ is list or getattr(table, "ndim", 1) > 1:
         raise refusal("tools-basis", operation=operation, layout=layout)
-    return table  # type: ignore[no-any-return]
+    return table
 
 
 # -- layouts
@@ -390,7 +390,7 @@ def look_up(s: list[int], d: list[int], values: Array) -> Array:
     for extent, step in zip(s[:-1], d[:-1], strict=True):
         values, digit = np.divmod(values, extent)
         total += digit * step
-    return total + values * d[-1]  # type: ignore[no-any-return]
+    return total + values * d[-1]
 
 
 def _one_by_one(function: OffsetMap, arguments: Sequence[int], whole: AnyLayout) -> Array:

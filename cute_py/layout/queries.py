@@ -16,7 +16,7 @@ from cute_py.layout.tuples import is_underscore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cute_py.layout.types import Alike, AnyLayout, IntTuple, LayoutLike, Leaf, Mode
+    from cute_py.layout.types import Alike, AnyInt, AnyLayout, IntTuple, LayoutLike, Leaf, Mode
 
 
 def shape(x: LayoutLike, mode: Mode = ()) -> IntTuple:
@@ -39,7 +39,7 @@ def stride(layout: AnyLayout, mode: Mode = ()) -> IntTuple:
     return at_path(layout.stride, mode, layout)
 
 
-def size(x: LayoutLike, mode: Mode = ()) -> IntTuple:
+def size(x: LayoutLike, mode: Mode = ()) -> AnyInt:
     """Return the number of coordinates of a layout or shape (elements), or of the mode at a path.
 
     >>> size(Layout((4, 8))), size((4, (2, 3)), 1)
@@ -95,7 +95,7 @@ def _magnitude(step: Leaf) -> IntTuple:
     return ints.abs_(step)
 
 
-def cosize(layout: AnyLayout, mode: Mode = ()) -> IntTuple:
+def cosize(layout: AnyLayout, mode: Mode = ()) -> AnyInt:
     """Return one more than the largest offset that the strides can reach, taken in magnitude
     (elements).
 
@@ -249,7 +249,7 @@ def get_flat_coord(layout: Layout, index: Leaf) -> IntTuple:
     return flat if len(flat) > 1 else flat[0]
 
 
-def get_1d_coord(layout: Layout, index: Leaf) -> IntTuple:
+def get_1d_coord(layout: Layout, index: Leaf) -> AnyInt:
     """Return the index i with layout(i) == index.
 
     >>> get_1d_coord(Layout((4, 8), (8, 1)), 11)

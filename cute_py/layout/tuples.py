@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
-    from cute_py.layout.types import Alike, IntTuple, Leaf
+    from cute_py.layout.types import Alike, AnyInt, IntTuple, Leaf, Nest, Number
 
 MAX_DEPTH = 64
 
@@ -118,7 +118,7 @@ def depth(x: IntTuple) -> int:
     return 0
 
 
-def product(x: IntTuple) -> IntTuple:
+def product(x: IntTuple) -> AnyInt:
     """Return the product of the leaves, the number of elements of a shape.
 
     >>> product((2, (3, 4))), product(())
@@ -134,7 +134,7 @@ def product(x: IntTuple) -> IntTuple:
     return total
 
 
-def product_each(x: IntTuple) -> IntTuple:
+def product_each(x: IntTuple) -> tuple[AnyInt, ...]:
     """Return the flat tuple of the sizes of the top-level modes.
 
     >>> product_each(((2, 3), 4))
@@ -144,7 +144,7 @@ def product_each(x: IntTuple) -> IntTuple:
     return tuple([product(mode) for mode in wrap(x)])
 
 
-def product_like(x: IntTuple, guide: IntTuple) -> IntTuple:
+def product_like(x: Number | Nest | Mapped, guide: IntTuple) -> Number:
     """Return `x` with every part that corresponds to a leaf of `guide` replaced by its product.
 
     >>> product_like(((2, 3), (4, 5)), (0, (0, 0)))
@@ -154,7 +154,7 @@ def product_like(x: IntTuple, guide: IntTuple) -> IntTuple:
     return transform_leaf(lambda _leaf, part: product(part), guide, x)
 
 
-def inner_product(a: IntTuple, b: IntTuple) -> IntTuple:
+def inner_product(a: IntTuple, b: IntTuple) -> AnyInt:
     """Return the sum of the products of corresponding leaves.
 
     Raises LayoutError when the ranks differ.
@@ -264,7 +264,7 @@ def wrong_argument(operation: str, value: object, wanted: str, remedy: str) -> C
     )
 
 
-def repeat_like(x: IntTuple, value: Leaf) -> IntTuple:
+def repeat_like(x: Number | Nest | Mapped, value: Leaf) -> Number:
     """Return the profile of `x` with `value` at every leaf.
 
     >>> repeat_like((2, (3, 4)), 0)
@@ -273,7 +273,7 @@ def repeat_like(x: IntTuple, value: Leaf) -> IntTuple:
     return transform_leaf(lambda _leaf: value, x)
 
 
-def prefix_product(x: IntTuple, start: IntTuple = 1) -> IntTuple:
+def prefix_product(x: Number | Nest | Mapped, start: IntTuple = 1) -> Number:
     """Return the exclusive products from the left: the compact column-major strides with pycute's
     size-1 convention.
 
@@ -288,7 +288,7 @@ def prefix_product(x: IntTuple, start: IntTuple = 1) -> IntTuple:
     return nested_like(x, strides)
 
 
-def ceil_div(a: IntTuple, b: IntTuple) -> IntTuple:
+def ceil_div(a: Number | Nest | Mapped, b: IntTuple) -> Number:
     """Return how many `b` cover `a`, rounded up, mode by mode (missing modes of b count as 1).
 
     An integer b is used up from the left: ceil_div((8,4), 16) is (1,2). What a mode leaves of it is
@@ -308,7 +308,7 @@ def ceil_div(a: IntTuple, b: IntTuple) -> IntTuple:
         return tuple([ceil_div(x, y) for x, y in _paired("ceil_div", a, b, fill=True)])
     if a.__class__ is tuple:
         return _fold_division(ceil_div, a, b)
-    return ints.ceil_div(a, _divisor(a, b, "ceil_div"))
+    return ints.given(ints.ceil_div(a, _divisor(a, b, "ceil_div")))  # type: ignore[arg-type]
 
 
 def _fold_division(
@@ -321,7 +321,7 @@ def _fold_division(
     return tuple(modes)
 
 
-def round_up(a: IntTuple, b: IntTuple) -> IntTuple:
+def round_up(a: Number | Nest | Mapped, b: IntTuple) -> Number:
     """Return the smallest multiple of `b` that is at least `a`, mode by mode.
 
     Raises LayoutError when the profiles do not match.
@@ -334,10 +334,10 @@ def round_up(a: IntTuple, b: IntTuple) -> IntTuple:
         return tuple([round_up(x, y) for x, y in _paired("round_up", a, b, fill=True)])
     if a.__class__ is tuple or b.__class__ is tuple:
         raise mismatch("round_up", a, b)
-    return mul(ints.ceil_div(a, _divisor(a, b, "round_up")), b)
+    return ints.given(mul(ints.ceil_div(a, _divisor(a, b, "round_up")), b))  # type: ignore[arg-type]
 
 
-def shape_div(a: IntTuple, b: IntTuple) -> IntTuple:
+def shape_div(a: Number | Nest | Mapped, b: IntTuple) -> Number:
     """Return a divided by b where one divides the other, rounded up to 1; an integer b is used up
     from the left.
 
@@ -352,15 +352,15 @@ def shape_div(a: IntTuple, b: IntTuple) -> IntTuple:
     if a.__class__ is tuple:
         return _fold_division(shape_div, a, b)
     b = _divisor(a, b, "shape_div")
-    down, up = divides(b, a), divides(a, b)
+    down, up = divides(b, a), divides(a, b)  # type: ignore[arg-type]
     if down is False and up is False:
         raise refusal("not-divisible", operation="shape_div", a=a, b=b)
     if not down and not up:
-        ints.settle(divides, b, a, "shape_div")
-    return ints.div(a, b) if down else 1
+        ints.settle(divides, b, a, "shape_div")  # type: ignore[arg-type]
+    return ints.div(a, b) if down else 1  # type: ignore[arg-type]
 
 
-def elem_scale(a: IntTuple, b: IntTuple) -> IntTuple:
+def elem_scale(a: Number | Nest | Mapped, b: IntTuple) -> Number:
     """Return a with every leaf multiplied by the size of the corresponding part of b.
 
     >>> elem_scale((2, 3), ((2, 2), 5))

@@ -18,7 +18,7 @@ WORDINGS = {
         shape and stride of the same profile
         nest the stride like the shape, or leave the stride out for a compact layout""",
     "too-deep": """LayoutError
-        a nest deeper than {limit} levels
+        tuples nested deeper than {limit} levels
         at most {limit} levels
         flatten the tuple, or group fewer modes""",
     "not-a-layout": """LeafTypeError
@@ -83,8 +83,8 @@ WORDINGS = {
         write n for n:1, or build a Layout""",
     "composition-departs": """LayoutError
         a={a} and b={b}: at coordinate number {index}, {place} reaches index {visited} of a, which
-            is {got}, but the layout that fits all coordinates before gives {fitted}
-        a(b(c)) that some layout refining b's shape computes
+            is {got}, but the layout that fits all earlier coordinates gives {fitted}
+        a layout, with a shape that refines b's, that gives a(b(c)) for every c
         {repairs}""",
     "composition-too-large": """LayoutError
         a={a} and b={b}, whose carries may cancel or whose strides differ in sign
@@ -268,7 +268,7 @@ WORDINGS = {
         close the bracket, or remove it
         {marked}""",
     "text-too-deep": """ParseError
-        a nest deeper than {limit} levels at position {position}
+        tuples nested deeper than {limit} levels at position {position}
         at most {limit} levels
         flatten the tuple, or group fewer modes
         {marked}""",
@@ -289,8 +289,8 @@ WORDINGS = {
         pass these arguments, in this order
         {marked}""",
     "text-operands": """ParseError
-        {name} at position {position} applied to {operands}: {problem}
-        operands of the kinds that it takes
+        {name} at position {position} applied to ({operands})
+        operands of the kinds that {form} takes
         compare the operands with the documentation of {name}
         {marked}""",
     "text-pointer-width": """ParseError
@@ -353,8 +353,8 @@ WORDINGS = {
     "tools-symbols": """LayoutError
         {layout}, whose offsets depend on symbols
         numbers as sizes and strides
-        put numbers in for the symbols: substitute(layout, M=128); or ask prove_equal,
-            prove_bijective or formula""",
+        put numbers in for the symbols: substitute(layout, {{"M": 128}}); or ask
+            prove_equal, prove_bijective or formula""",
     "tools-size": """LayoutError
         {layout}, for which {size} offsets would have to be tabulated
         at most {limit}

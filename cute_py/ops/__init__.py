@@ -1,4 +1,14 @@
-"""What a user calls on arrays: it chooses a kernel and its configuration, and runs it."""
+"""What a user calls on arrays: it chooses a kernel and its configuration, and runs it.
+
+- `gemm`: products of matrices, with the epilogues of BLAS and of neural networks
+- `softmax`: along one mode
+- `reduce`: sums, products, extremes and bits along some modes
+- `transpose`: matrices with rows and columns exchanged, in memory
+- `activation`: what may follow a product, alone, and its derivative
+
+Each has `explain`, which says what a call would run. `gemm_config` and `choose_config` return the
+configuration of a product, a `GemmConfig`.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +16,7 @@ from cute_py.lazy import lazy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cute_py.kernels.config import GemmConfig as GemmConfig
-    from cute_py.kernels.config import choose_config as choose_config
-    from cute_py.ops.activations import activation as activation
-    from cute_py.ops.choice import gemm_config as gemm_config
     from cute_py.ops.operator import Operator
-    from cute_py.ops.product import gemm as gemm
-    from cute_py.ops.reductions import reduce as reduce
-    from cute_py.ops.softmaxes import softmax as softmax
-    from cute_py.ops.transposes import transpose as transpose
 
 # module -> the public names that it defines
 _HOME = {

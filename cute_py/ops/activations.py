@@ -103,10 +103,10 @@ def activation(
     Args:
         x: an array of any strides, of floats. With g: the input of the activation, or its result
             where the derivative follows from that (`Activation.keeps_input`).
-        name: "relu", "gelu" (with erf) ...; a refusal lists all.
+        name: "relu", "gelu" (with erf) ...; the error lists all.
         g: of the shape of x; None: the activation itself.
         out: where the result goes; None: a new array. It may be an operand.
-        backend: "gpu" or "emulator", which refuse arrays elsewhere; "auto" takes what fits them.
+        backend: "gpu" or "emulator", with arrays that are there; "auto" takes what fits them.
         checks: those of the emulator, as in `cute.emulate`.
 
     The result has the type of g, or of x. It is computed in f32 (f64 with f64), and rounded once,

@@ -221,7 +221,9 @@ def in_place(call: Call, arrays: Sequence[Any], outputs: int, otherwise: Answer)
 
     """
     given, outs = arrays[: len(arrays) - outputs], arrays[len(arrays) - outputs :]
-    if call.workspace or call.first or len(call.reads) != len(given):
+    if call.first is not None:
+        return _after_another(call, call.first, arrays, outputs, otherwise)
+    if call.workspace or len(call.reads) != len(given):
         return None
     pairs = zip(map(unwrapped, call.reads), map(unwrapped, given), strict=True)
     if not all(_is_there(x, y) for x, y in pairs if x is not None):
@@ -240,6 +242,61 @@ def in_place(call: Call, arrays: Sequence[Any], outputs: int, otherwise: Answer)
         return _into_the_given(call, known, read, arrays, otherwise)
     make = _into_a_new_one if outputs == 1 else _into_new
     return make(call, known, read, len(places))
+
+
+def _after_another(
+    call: Call, first: Call, arrays: Sequence[Any], outputs: int, otherwise: Answer
+) -> Answer | None:
+    """Return the same for a call that reads what another one writes: the arrays are those that the
+    other one reads, then those of this one.
+    """
+    given, outs = arrays[: len(arrays) - outputs], arrays[len(arrays) - outputs :]
+    own = [x for x in first.reads if x is not None]
+    reads = [*own, *call.reads[1:]]
+    known, before = call.launched, first.launched
+    is_plain = not (call.workspace or first.workspace or first.first or call.library.on_host)
+    if not is_plain or known is None or before is None or len(reads) != len(given):
+        return None
+    pairs = zip(map(unwrapped, reads), map(unwrapped, given), strict=True)
+    if not all(_is_there(x, y) for x, y in pairs if x is not None):
+        return None
+    new = outs[0] is None
+    if len({x is None for x in outs}) > 1 or any(x.direct is new for x in call.outputs):
+        return None
+    places = [i for i, x in enumerate(arrays) if x is not None]
+    theirs = [places.index(i) for i in range(len(own))]
+    mine = [places.index(i + len(own)) for i, x in enumerate(call.reads[1:]) if x is not None]
+    written = [] if new else list(range(len(places) - outputs, len(places)))
+    seen = [unwrapped(x) for x in arrays if x is not None]
+    bounds = [(j, i, *apart(seen[j], seen[i])) for j in written for i in range(j)]
+    make, address_in, aligned = _maker(first, first.outputs[0])
+    makers = [_maker(call, x) for x in call.outputs]
+    go, go_before = known.launch.go, before.launch.go
+    still, still_before = known.unchanged, before.unchanged
+    usual, count, note = (*first.numbers, *first.more), len(places), call.library.note
+
+    def answer(args: Any, values: Any) -> Any:
+        if not (still() and still_before()):
+            return None
+        for j, i, low, high in bounds:
+            if low < values[i] - values[j] < high:
+                return otherwise(args, values)
+        between = make()
+        place = address_in(between)
+        made = args[len(given) : len(given) + outputs] if written else [x[0]() for x in makers]
+        at = [values[j] for j in written]
+        at = at or [x[1](y) for x, y in zip(makers, made, strict=True)]
+        is_other = any(x % VECTOR_BYTES != y[2] for x, y in zip(at, makers, strict=True))
+        if place % VECTOR_BYTES != aligned or (is_other and not written):
+            return None
+        go_before((*[values[i] for i in theirs], place, *usual))
+        go((place, *[values[i] for i in mine], *at, *values[count:], *call.more))
+        if written and note is not None:
+            for x in made:
+                note(x)
+        return made[0] if outputs == 1 else tuple(made)
+
+    return answer
 
 
 def _is_there(x: Any, y: Any) -> bool:

@@ -6,16 +6,22 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from math import prod
+from math import gcd, prod
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cute_py.calls.arrays import VECTOR_BYTES, dtype_of, strides_of
-from cute_py.errors import CuteError
+from cute_py.dtypes.table import f32
+from cute_py.errors import CuteError, refusal
 from cute_py.kernels.config import GemmConfig, MultistageConfig
+from cute_py.kernels.config_sm90 import CLASSES
+from cute_py.kernels.configuration import parts_of
+from cute_py.kernels.epilogue import LinearCombination
+from cute_py.layout.tuples import ceil_div
 from cute_py.ops.family import Taken, asked_by, changed_for, take
 from cute_py.ops.family import choose as choose_least
-from cute_py.ops.gemm_families import FAMILIES, MULTISTAGE, ROWS, OperandReads
-from cute_py.ops.gemm_tiles_sm90 import ProductFacts
+from cute_py.ops.gemm_families import FAMILIES, MULTISTAGE, ROWS, OperandReads, by_tma
+from cute_py.ops.gemm_tiles_sm90 import ProductFacts, candidates
 from cute_py.ops.operands import rows_of
 from cute_py.ops.tuned import winner
 
@@ -29,6 +35,11 @@ if TYPE_CHECKING:
 
     Reasons = Callable[[], tuple[str, ...]]
 
+PARTS = (2, 4, 8, 16, 32, 64, 128)  # of K, that are tried
+LEAST, MOST_SUMS = 256, 1 << 26  # elements of K in a part, at least; sums of parts, at most
+WORTH_PARTS = 0.92  # of the time without parts, from which on they are taken
+# microseconds for a second kernel, and bytes that it reads in one
+ADDING, ADDED = 3.0, 2.5e6
 NONE_READ = Taken(
     (MULTISTAGE,),
     OperandReads(whole=True),
@@ -117,9 +128,10 @@ def _choice(
     taken = _taken(problem, given)
     (A, B), problem = product.operands(taken.reads), _as_read(product, problem, taken.reads)
     given = given if product.K else None
-    config, why = (known, tuple) if known else _config(problem, taken, given)
+    found: tuple[Any, Reasons] = (known, tuple) if known else _config(problem, taken, given)
+    config, why = found
     family, epilogue = FAMILIES[config.family], problem.epilogue
-    numbers = family.numbers(config, problem)
+    numbers = family.numbers(config, in_parts(problem, config.parts))
     return Choice(taken, A, B, family.kernel, config, epilogue, numbers, why)
 
 
@@ -145,16 +157,95 @@ def _config(
     change some of its parts; return it, and why.
     """
     if isinstance(given, GemmConfig):
-        fitting = FAMILIES[given.family].fits(given, problem)
+        parts: int = given.parts  # type: ignore[attr-defined]  # all classes have it
+        require_parts(problem, parts)
+        fitting = FAMILIES[given.family].fits(given, in_parts(problem, parts))
         return fitting, lambda: fitting.reasons
+    if given is not None:
+        count = parts_of(given, CLASSES).get("parts", 1)
+        require_parts(problem, count)
+        problem = in_parts(problem, count)
     rule, path = taken, [taken.reason]
     if problem.gpu is None:  # what is measured on a GPU says nothing of the emulator
         rule, path = taken._replace(families=(MULTISTAGE,)), []
     config, why = choose_least(rule, problem)
     if not given:
+        if problem.gpu is not None and rule.first.reads is by_tma:
+            config, why = _maybe_in_parts(rule, problem, config, why)
         return config, lambda: (*path, *why())
     config = changed_for(taken, config.because(*path, *why()), given, problem)
     return config, lambda: config.reasons
+
+
+# -- K in parts that are products of their own
+
+
+def in_parts(problem: ProductFacts, count: int) -> ProductFacts:
+    """Return a product whose batch are the parts of K of another one."""
+    if count == 1:
+        return problem
+    (M, N, K), plain = problem.shape, LinearCombination()
+    each, (a, b) = K // count, problem.kinds
+    runs = [
+        gcd(VECTOR_BYTES, each * kind.bits // 8) if major == "K" else VECTOR_BYTES
+        for kind, major in zip((a, b), problem.majors, strict=True)
+    ]
+    return replace(
+        problem,
+        shape=(M, N, each),
+        batch=count,
+        result=f32,
+        epilogue=plain,
+        source_by_tma=False,
+        addressed=(gcd(problem.addressed[0], runs[0]), gcd(problem.addressed[1], runs[1])),
+        aligned=(gcd(problem.aligned[0], runs[0]), gcd(problem.aligned[1], runs[1])),
+    )
+
+
+def require_parts(problem: ProductFacts, count: int) -> None:
+    """Refuse a number of parts of K that a product cannot have."""
+    if count == 1:
+        return
+    kind, K = problem.kinds[0], problem.shape[2]
+    rules = {
+        "parts of a product that is no batch": problem.batch == 1,
+        "parts of a product of floats that are summed in f32": kind.is_float and kind.bits < 64,
+        f"parts that divide K={K}": count >= 1 and K % max(count, 1) == 0,
+        "an epilogue in f32": problem.epilogue.compute == "f32",
+    }
+    for rule, holds in rules.items():
+        if not holds:
+            given = f"parts={count}"
+            raise refusal("gemm-config", operation="cute.ops.gemm", config=given, rule=rule)
+
+
+def _maybe_in_parts(
+    rule: Taken, problem: ProductFacts, config: GemmConfig, why: Reasons
+) -> tuple[GemmConfig, Reasons]:
+    """Return another configuration where K in parts, and a kernel that adds these up, take less
+    time by their estimates.
+    """
+    (M, N, K), kind = problem.shape, problem.kinds[0]
+    usual = kind.is_float and kind.bits < 64 and problem.epilogue.compute == "f32"
+    tiles = ceil_div(M, 128) * ceil_div(N, 128)
+    if not usual or problem.batch > 1 or 2 * tiles > problem.multiprocessors:
+        return config, why
+    best, count = min(x.time for x in candidates(problem)) * WORTH_PARTS, 1
+    for parts in PARTS:
+        each = K // parts
+        fits = K % parts == 0 and each * kind.bits % (8 * VECTOR_BYTES) == 0 and each >= LEAST
+        if fits and M * N * parts <= MOST_SUMS:
+            found = min(candidates(in_parts(problem, parts)), key=attrgetter("time"))
+            adding = ADDING + 4 * M * N * (parts + 1) / ADDED
+            if found.time + adding < best:
+                best, count = found.time + adding, parts
+    if count == 1:
+        return config, why
+    chosen: tuple[Any, Reasons] = choose_least(rule, in_parts(problem, count))
+    config, inner = chosen
+    said = f"parts: K in {count}, added up by a second kernel, about {best:.1f} us"
+    made: Any = config
+    return replace(made, parts=count), lambda: (*inner(), said)
 
 
 def gemm_config(*args: Any, **named: Any) -> GemmConfig:
@@ -172,11 +263,12 @@ def gemm_config(*args: Any, **named: Any) -> GemmConfig:
     >>> print(gemm_config(a, np.ones((128, 8), np.float16)[::2, ::2]).reasons[-1])
     B: copied first, as no kernel reads its strides
     """
-    from cute_py.ops.product import GEMM, Product
+    from cute_py.ops.product import GEMM
 
-    request, library = GEMM.taken(GEMM.bound(*args, **named))
+    ours, given = GEMM.requested(*args, **named)
+    request, library = ours.taken(given)
     with library.inside():
-        product = Product(request, library)
+        product: Any = ours.problem(request, library)
         product.require_some("cute.ops.gemm_config")
         found = choose(product)
         why = found.why()
@@ -207,8 +299,8 @@ def all_for(product: Product) -> list[GemmConfig]:
 def facts(product: Product) -> tuple[object, ...]:
     """Return all that the configuration of a product may depend on."""
     sides = [(kind.name, *x) for x, kind in zip(product.rows, product.kinds, strict=True)]
-    terms = [None if x is None else dtype_of(x).name for x in (product.c, product.bias)]
-    terms.append(str(source_by_tma(product)))
+    terms = [(name, dtype_of(x).name) for name, x in product.terms.items()]
+    terms.append(("by TMA", str(source_by_tma(product))))
     how = product.kind.name, repr(product.epilogue()), product.request.fast_accum
     gpu, shape = product.gpu, (product.M, product.N, product.K)
     return shape, prod(product.batch), tuple(sides), tuple(terms), how, gpu, gpu and gpu.name

@@ -143,7 +143,7 @@ def _require_result(config: WarpgroupConfig, problem: ProductFacts) -> None:
     (M, N, _K), result = problem.shape, problem.result
     # the pitch of one row does not matter
     addressable = M * problem.batch == 1 or N * result.bits % (8 * VECTOR_BYTES) == 0
-    source = problem.source_by_tma if problem.epilogue.source else None
+    source = problem.source_by_tma if problem.epilogue.has_source else None
     require_result(config, result, addressable, source)
 
 

@@ -59,7 +59,7 @@ class Asked:
 
     def blocks(self, m: int, n: int) -> int:
         """Return how many tiles of m x n the product has."""
-        return ceil_div(self.M, m) * ceil_div(self.N, n) * self.batch  # type: ignore[no-any-return]
+        return ceil_div(self.M, m) * ceil_div(self.N, n) * self.batch
 
     def fills(self, m: int, n: int) -> bool:
         """Tell whether blocks of m x n give (nearly) all multiprocessors work."""

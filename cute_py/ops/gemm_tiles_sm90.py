@@ -195,15 +195,16 @@ class ProductFacts:
     @property
     def forms(self) -> Forms:
         """What configurations depend on."""
-        source_by_tma = self.source_by_tma and self.epilogue.source and self.by_tma
+        source_by_tma = self.source_by_tma and self.epilogue.has_source and self.by_tma
         return Forms(self.kinds, self.majors, self.result, self.by_tma, source_by_tma)
 
     def end(self, config: WarpgroupConfig) -> float:
         """Return how long the epilogue of an element of a warpgroup takes (microseconds)."""
         more, terms = 0.0, self.epilogue
-        if terms.source:
+        if terms.has_source:
             more += BY_TMA if config.prefetch else LOADED
-        if terms.alpha or terms.bias or terms.activation:
+        more += LOADED * (terms.matrices - terms.has_source + len(terms.formula.results) - 1)
+        if not terms.is_plain and not terms.is_sum:
             more += LIGHT if terms.is_light else HEAVY
         way = DIRECT if not config.store else PARTS[0] if config.store < config.tile[1] else 1
         return END * way + more
@@ -211,16 +212,18 @@ class ProductFacts:
     @property
     def memory(self) -> float:
         """How long memory takes to read A, B and C, and to write D (microseconds)."""
-        (M, N, K), of_d = self.shape, self.result.bits * (2 if self.epilogue.source else 1)
+        (M, N, K), terms = self.shape, self.epilogue
+        of_d = self.result.bits * (terms.matrices + len(terms.formula.results))
         return self.batch * ((M + N) * K * self.kinds[0].bits + M * N * of_d) / 8 / MEMORY
 
     @property
     def weight(self) -> int:
         """How heavy the epilogue is, as `Row.most` counts."""
         more = self.epilogue
+        is_wide = more.has_source or len(more.formula.results) > 1
         if not more.is_light:
-            return 4 if more.source else 2
-        return 3 if more.source else int(more.alpha or more.bias or more.activation is not None)
+            return 4 if is_wide else 2
+        return 3 if is_wide else int(not more.is_plain)
 
 
 class Estimate(NamedTuple):
@@ -282,7 +285,7 @@ def _ways(problem: ProductFacts, config: WarpgroupConfig) -> list[str]:
             "elements of 2 or 4 bytes" if result.bits not in (16, 32) else "rows of whole 16 bytes"
         )
         way = f"direct stores of {result}: TMA writes {cause}"
-    if not problem.epilogue.source:
+    if not problem.epilogue.has_source:
         return [f"D: {way}"]
     read = "by TMA, while a tile is multiplied"
     if not config.prefetch:
@@ -301,7 +304,7 @@ def _launched_early(config: WarpgroupConfig) -> WarpgroupConfig:
 def candidates(problem: ProductFacts) -> list[Estimate]:
     """Return the rows that the kernels have for a problem, and that fit the GPU."""
     p = problem
-    is_batch = p.batch > 1 and p.epilogue.source
+    is_batch = p.batch > 1 and p.epilogue.has_source
     clusters = (1,) if min(p.pitches) >= SECTOR or is_batch else (1, 2)
     facts = p.forms, p.weight, int(p.two_level), is_batch
     found = _fitting(ROWS, *facts, clusters, _has_few_tiles(p))

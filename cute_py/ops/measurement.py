@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from cute_py.calls.backends import Launch
     from cute_py.dtypes.table import Array, Dtype
+    from cute_py.kernels.configuration import Config
     from cute_py.ops.call import Call
     from cute_py.ops.operator import Operator
     from cute_py.ops.problem import Problem
@@ -54,7 +55,7 @@ class Ready(NamedTuple):
     values: list[tuple[Any, ...]]
 
 
-def tune(operator: Any, *args: Any, **named: Any) -> Any:  # a Config
+def tune(operator: Any, *args: Any, **named: Any) -> Config:
     """Return the fastest configuration of a call, and let later calls of equal facts use it.
 
     Args:
@@ -68,7 +69,7 @@ def tune(operator: Any, *args: Any, **named: Any) -> Any:  # a Config
     processes (docs/kernels.md, Cache). `explain()` of the result lists what was measured. Where
     there is one configuration nothing is: the result is the rule's choice.
 
-    Raises CuteError for arguments that `operator` refuses, and for arrays of the host.
+    Raises CuteError for arguments that `operator` does not take, and for arrays of the host.
 
     >>> import cute_py as cute
     >>> import numpy as np
@@ -82,7 +83,8 @@ def tune(operator: Any, *args: Any, **named: Any) -> Any:  # a Config
         known = ", ".join(x.name for x in REGISTRY.values() if x.configs)
         facts: dict[str, Any] = {"name": "operator", "value": operator, "choices": known}
         raise refusal("ops-choice", operation="cute.tune", **facts)
-    request, library = found.taken(found.bound(*args, **named))
+    found, given = found.requested(*args, **named)
+    request, library = found.taken(given)
     if library.on_host:
         raise refusal("ops-tune-host", operation="cute.tune")
     if request.config is not None:
@@ -99,7 +101,7 @@ def tune(operator: Any, *args: Any, **named: Any) -> Any:  # a Config
     if was_measured:
         store(key, best)
         found.known.clear()  # answers by the rule's choices
-    return best
+    return best  # type: ignore[no-any-return]
 
 
 def fastest(

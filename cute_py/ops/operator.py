@@ -12,7 +12,7 @@ import ast
 from collections import namedtuple
 from inspect import Parameter, signature
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from cute_py.calls.arrays import imported, on_device, unwrapped
 from cute_py.calls.fingerprint.dependencies import Dependencies
 from cute_py.calls.memo import Memo
 from cute_py.calls.torch_tensors import (
+    DECLARE,
+    IN_GRAPHS,
     OPERATORS,
     graph_break,
     is_followed,
@@ -75,6 +77,7 @@ def operator(
     choices: Mapping[str, Choices] | None = None,
     configs: type[Config] | tuple[()] = (),
     words: Words | None = None,
+    variants: Variants | None = None,
 ) -> Callable[[Callable[P, R]], Public[P, R]]:
     """Make the function below a public one that a kernel answers.
 
@@ -88,6 +91,7 @@ def operator(
             function that returns these words, of a table that grows.
         configs: what `config` may be next to text.
         words: for refusals.
+        variants: where a function of the user makes a request one of another operator.
 
     The function's body is its documentation; the result has its parameters. What a problem declares
     more (`Problem.gradient`, `autocast` ...) is said there.
@@ -95,12 +99,29 @@ def operator(
 
     def made(function: Callable[P, R]) -> Public[P, R]:
         facts = arrays, numbers or {}, choices or {}, configs, words or Words()
-        found = Operator(function, problem, *facts)
+        found = Operator(function, problem, *facts, variants=variants)
         REGISTRY[function.__name__] = found
         public: Public[P, R] = found.public
         return public
 
     return made
+
+
+class Variants(NamedTuple):
+    """Where a function of the user makes a request one of another operator.
+
+    Attributes:
+        name: the parameter that is the function.
+        more: the one that has the arguments of others names.
+        find: (the function, the arguments by other names, those of this operator's names) -> that
+            operator and its arguments.
+        call: (the function, the arguments by other names, the others in order) -> the result.
+    """
+
+    name: str
+    more: str
+    find: Callable[[Any, dict[str, Any], dict[str, Any]], tuple[Operator, dict[str, Any]]]
+    call: Callable[[Any, dict[str, Any], tuple[Any, ...]], Any]
 
 
 class Operator:
@@ -125,16 +146,24 @@ class Operator:
         choices: Mapping[str, Choices],
         configs: type[Config] | tuple[()],
         words: Words,
+        name: str = "",
+        outputs: Sequence[str] = (),
+        variants: Variants | None = None,
     ) -> None:
-        self.short, self.name = function.__name__, f"cute.ops.{function.__name__}"
+        self.short, self.name = function.__name__, name or f"cute.ops.{function.__name__}"
         self.problem, self.arrays, self.words = problem, tuple(arrays), words
         problem.operation = self.name
-        self.outputs = tuple([name for name in arrays if name.startswith("out")])
+        written = [x for x in arrays if x.startswith("out")]
+        self.outputs, self.variants = tuple(outputs or written), variants
         self.numbers = dict(numbers)
         self.choices: dict[str, Choices] = {"backend": BACKENDS, **choices}
         self.configs = configs
-        self.flags = [x for x, p in signature(function).parameters.items() if _is_flag(p)]
-        self.parameters = signature(function).parameters
+        self.parameters = {
+            x: p
+            for x, p in signature(function).parameters.items()
+            if p.kind is not p.VAR_KEYWORD and (variants is None or x != variants.name)
+        }
+        self.flags = [x for x, p in self.parameters.items() if _is_flag(p)]
         fields = (*arrays, *numbers, *[x for x in self.parameters if x not in (*arrays, *numbers)])
         defaults = [self.parameters[x].default for x in fields]
         given = [None if x is Parameter.empty else x for x in defaults]
@@ -145,11 +174,19 @@ class Operator:
 
     def _public(self, function: Callable[..., Any]) -> Any:
         """Return the function that a user calls: a known request passes through it alone."""
-        bare = [x.replace(annotation=Parameter.empty) for x in self.parameters.values()]
-        parameters = signature(function).replace(parameters=bare, return_annotation=Parameter.empty)
+        whole, varied = signature(function), self.variants
+        bare = [x.replace(annotation=Parameter.empty) for x in whole.parameters.values()]
+        parameters = whole.replace(parameters=bare, return_annotation=Parameter.empty)
+        own = ", ".join(self.parameters)
+        apart = (
+            varied
+            and f"""
+        if {varied.name} is not None or {varied.more}:
+            return varied({varied.name}, {varied.more}, ({own}))"""
+        )
         text = f"""
-def make(known, request, answered, traced, is_traced, CuteError, shorten):
-    def {self.short}{parameters}:
+def make(known, request, answered, traced, is_traced, CuteError, shorten, varied):
+    def {self.short}{parameters}:{apart or ""}
         given = {", ".join(self.request._fields)},
         try:
             try:
@@ -169,12 +206,49 @@ def make(known, request, answered, traced, is_traced, CuteError, shorten):
                 if hasattr(node, end):
                     setattr(node, end, code.co_firstlineno)
         exec(compile(tree, code.co_filename, "exec"), function.__globals__, made)
-        more = self.answered, self.traced, is_traced, CuteError, shorten
+        more = self.answered, self.traced, is_traced, CuteError, shorten, self.varied
         public = made["make"](self.known, self.request, *more)
         for name in ("__doc__", "__module__", "__qualname__", "__annotations__"):
             setattr(public, name, getattr(function, name))
         public.__wrapped__, public.operator, public.explain = function, self, self.explain
         return not_compiled(public)
+
+    # -- variants
+
+    def varied(self, function: Any, more: dict[str, Any], given: tuple[Any, ...]) -> Any:
+        """Return the result of a request with a function of the user; several results by name.
+        `given`: the operator's own arguments, in the order of its parameters.
+        """
+        if is_traced():
+            load_operators()
+            return IN_GRAPHS[self.short](function, more, given)
+        return self.varied_apart(function, more, given)
+
+    @graph_break
+    def varied_apart(self, function: Any, more: dict[str, Any], given: tuple[Any, ...]) -> Any:
+        """Return the same, between two graphs."""
+        assert self.variants is not None
+        try:
+            return self.variants.call(function, more, given)
+        except CuteError as error:
+            shorten(error)
+            raise
+
+    def requested(self, *args: Any, **named: Any) -> tuple[Operator, Any]:
+        """Return the operator of a call with these arguments, this one or a variant, and the
+        request.
+        """
+        variants = self.variants
+        if variants is None:
+            return self, self.bound(*args, **named)
+        given = signature(self.public).bind(*args, **named)
+        given.apply_defaults()
+        function = given.arguments.pop(variants.name)
+        more = given.arguments.pop(variants.more)
+        if function is None and not more:
+            return self, self.request(**given.arguments)
+        found, arguments = variants.find(function, more, given.arguments)
+        return found, found.bound(**arguments)
 
     # -- a request
 
@@ -191,7 +265,7 @@ def make(known, request, answered, traced, is_traced, CuteError, shorten):
         the graph.
         """
         load_operators()
-        return OPERATORS[self.short][1](self.request(*given))
+        return self._of_torch()[1](self.request(*given))
 
     @graph_break
     def answered(self, given: Any, choice: tuple[Any, ...] | None = None) -> Any:
@@ -205,7 +279,7 @@ def make(known, request, answered, traced, is_traced, CuteError, shorten):
         held = [unwrapped(x) for x in arrays if x is not None]
         if held and all(map(is_tensor, held)) and is_in_mode(held[0]):
             load_operators()
-            return OPERATORS[self.short][0](given)
+            return self._of_torch()[0](given)
         if is_followed(arrays):
             result = self._followed(given)
             self.known.keep(given, outside_autograd(arrays, self._by(None), self._again))
@@ -237,7 +311,12 @@ def make(known, request, answered, traced, is_traced, CuteError, shorten):
             for name in self.arrays:
                 require_no_gradient(getattr(given, name), name, self.name)
         load_operators()
-        return OPERATORS[self.short][0](given)
+        return self._of_torch()[0](given)
+
+    def _of_torch(self) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+        if self.short not in OPERATORS:
+            DECLARE[0](self)
+        return OPERATORS[self.short]
 
     def _again(self, args: tuple[Any, ...], _values: Any) -> Any:
         """Answer a request with an operand that autograd follows."""
@@ -255,9 +334,10 @@ def make(known, request, answered, traced, is_traced, CuteError, shorten):
 
     def explain(self, *args: Any, **named: Any) -> Text:
         """Return how a call with these arguments is computed and why, without computing it."""
-        request, library = self.taken(self.bound(*args, **named))
+        found, given = self.requested(*args, **named)
+        request, library = found.taken(given)
         with library.inside():
-            problem = self.problem(request, library)
+            problem = found.problem(request, library)
             problem.require_some(f"{self.name}.explain")
             return problem.explained()
 

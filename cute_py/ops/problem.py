@@ -352,11 +352,13 @@ class Problem:
         """Return a view with the modes in another order; without modes, with one of one element."""
         return self.library.ordered(x, modes) if modes else x.reshape((1,))
 
-    def writes_matrices(self, reads: Sequence[Any], shares: bool = False) -> Output:
-        """Return the output (..., rows, columns) as kernels write matrices: (rows, columns) or
+    def writes_matrices(
+        self, reads: Sequence[Any], shares: bool = False, name: str = "out"
+    ) -> Output:
+        """Return an output (..., rows, columns) as kernels write matrices: (rows, columns) or
         (rows, columns, L).
         """
-        library, out, shape, kind = self.library, self.request.out, self.shape, self.kind
+        library, out, (shape, kind) = self.library, getattr(self.request, name), self.results[name]
         form = prod(shape[:-2]), *shape[-2:]
         view = directly(out, form, reads)
         if view is None and form[0] == 1 and not library.on_host:

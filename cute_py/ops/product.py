@@ -15,13 +15,14 @@ from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
 from cute_py.kernels.activations import ACTIVATIONS
 from cute_py.kernels.config import ATOMS, GemmConfig
-from cute_py.kernels.epilogue import Epilogue
+from cute_py.kernels.epilogue import Epilogue, LinearCombination
+from cute_py.kernels.sum_parts import parts_copy, sum_parts
 from cute_py.layout.tuples import ceil_div
-from cute_py.ops.call import Call
+from cute_py.ops.call import Call, Output
 from cute_py.ops.choice import all_for, choose, facts
 from cute_py.ops.libraries import Words
 from cute_py.ops.operands import aligned, broadcast, ready, ready_row, rows_of, shown
-from cute_py.ops.operator import operator
+from cute_py.ops.operator import Operator, Variants, operator
 from cute_py.ops.problem import Problem
 from cute_py.ops.reference import values
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from cute_py.ops.family import Reads
     from cute_py.ops.libraries import Gpu, Library
     from cute_py.ops.operands import Rows
+    from cute_py.plan.formula import Formula
+    from cute_py.trace.kernel import Kernel
 
 FLOATS = ("f16", "bf16", "tf32", "f32", "f64", "e4m3", "e5m2")
 TYPES = (*FLOATS, "s8", "u8")  # of operands
@@ -46,11 +49,12 @@ class Product(Problem):
     Attributes:
         a, b: the operands (..., M, K) and (..., K, N), converted.
         A, B: the same as [L, M, K] and [L, N, K]; L counts the batch.
-        c, bias: what is added, or None.
+        terms: the arrays that the epilogue reads, by name, converted.
+        spreads: how each is spread over the result, as `Epilogue.arrays` has it.
         kinds: types of the operands.
         compute: that of the epilogue.
         batch, M, N, K: extents.
-        factors: alpha and beta as they were given; `alpha` is 0 if there is nothing to add up.
+        factors: the numbers of the epilogue by name; alpha is 0 if there is nothing to add up.
     """
 
     hint = "; bias has one number per column"
@@ -71,13 +75,9 @@ class Product(Problem):
         library.require_room((a.shape, first.bits), (b.shape, second.bits), (shape, first.bits))
         self.a, self.b = library.converted(a, first), library.converted(b, second)
         self.copied: tuple[object, tuple[Any, Any]] = None, (None, None)  # of the last path
-        self.factors = self.number("alpha", request.alpha), self.number("beta", request.beta)
-        self.alpha, self.beta = self.factors[0] if self.K else 0.0, self.factors[1]
-        if self.beta != 0 and request.c is None:
-            raise refusal("ops-no-c", operation=self.operation, beta=request.beta)
-        self.results["out"] = shape, result_type(first, self._out_type())
-        self._read_terms()
-        self.require_out("out")
+        self.terms: dict[str, Any] = {}
+        self.factors: dict[str, float] = {}
+        self._read_epilogue(shape, result_type(first, self._out_type()))
 
     @property
     def is_known(self) -> bool:
@@ -112,10 +112,11 @@ class Product(Problem):
 
     def gathered(self) -> list[str]:
         """Return the names of the arrays that were copied because no kernel reads their strides."""
-        sides = [("C", self.c, self.source), ("bias", self.bias, self.row)]
+        held = zip(self.terms.items(), self.arrays, strict=True)
+        sides = [(name, x, y) for (name, x), y in held]
         if self.K:
             sides += [("A", self.a, self.A), ("B", self.b, self.B)]
-        return [n for n, x, y in sides if x is not None and address_of(x) != address_of(y)]
+        return [name for name, x, y in sides if address_of(x) != address_of(y)]
 
     def operands(self, reads: Any) -> tuple[Any, Any]:  # of OperandReads
         """Return A and B as a family reads them, copied where it says so."""
@@ -146,23 +147,29 @@ class Product(Problem):
         given, out = self.request.out_dtype, self.request.out
         return given if given is not None or not hasattr(out, "dtype") else dtype_of(out)
 
-    def _read_terms(self) -> None:
-        """Read c and the bias, and say in which type they are added."""
-        (c, c_kind), (bias, bias_kind) = (
-            self._term("c", self.shape) if self.beta != 0 else (None, s32),
-            self._term("bias", self.shape[-1:]),
-        )
-        integers = not any(kind.is_float for kind in (c_kind, bias_kind, self.kind))
-        activation = self.request.activation
-        self.compute = compute_type(self.kinds[0], self.factors, activation, integers)
-        self.c, self.bias = self._known(c, c_kind), self._known(bias, bias_kind)
+    def _read_epilogue(self, shape: tuple[int, ...], kind: Dtype) -> None:
+        """Read what the epilogue reads, and say in which type it computes, and what it gives."""
+        request = self.request
+        given = self.number("alpha", request.alpha), self.number("beta", request.beta)
+        self.factors = {"alpha": given[0] if self.K else 0.0, "beta": given[1]}
+        if given[1] != 0 and request.c is None:
+            raise refusal("ops-no-c", operation=self.operation, beta=request.beta)
+        self.results["out"] = shape, kind
+        found = {}
+        if given[1] != 0 and request.c is not None:
+            found["C"] = self._term("c", shape)
+        if request.bias is not None:
+            found["bias"] = self._term("bias", shape[-1:])
+        integers = not any(x.is_float for x in (kind, *[kind for _x, kind in found.values()]))
+        self.compute = compute_type(self.kinds[0], given, request.activation, integers)
+        self.terms = {name: self._known(*x) for name, x in found.items()}
+        self.spreads = ("matrix",) * ("C" in found) + ("row",) * ("bias" in found)
+        self.require_out("out")
 
     def _term(self, name: str, shape: tuple[int, ...]) -> tuple[Any, Dtype]:
         """Return an array that is added, and its type."""
-        given, modes = getattr(self.request, name), min(len(shape), 2)
-        if given is None:
-            return None, s32
-        x, kind = self.library.read(given, name)
+        modes = min(len(shape), 2)
+        x, kind = self.library.read(getattr(self.request, name), name)
         found = tuple(x.shape)
         more = zip(found[:-modes][::-1], shape[:-modes][::-1], strict=False)
         fits = len(found) <= len(shape) and all(n in (1, m) for n, m in more)
@@ -172,7 +179,7 @@ class Product(Problem):
 
     def _known(self, x: Any, kind: Dtype) -> Any:
         """Return an array of the host in a type that the kernel converts from."""
-        if x is None or kind.name in OUT or not self.library.on_host:
+        if kind.name in OUT or not self.library.on_host:
             return x
         return x.astype(self.compute.numpy)
 
@@ -182,14 +189,23 @@ class Product(Problem):
         return self.library.gpu(self.a)
 
     @cached_property
-    def source(self) -> Any:
-        """C as [L, M, N] that a kernel can read; None if nothing is added."""
-        return None if self.c is None else ready(self.library, self.c, self.batch)
+    def arrays(self) -> list[Any]:
+        """The terms as a kernel can read them: matrices as [L, M, N], rows, columns and single
+        elements as [n] or [L, n].
+        """
+        held = zip(self.terms.values(), self.spreads, strict=True)
+        return [self.as_read(x, spread) for x, spread in held]
 
-    @cached_property
-    def row(self) -> Any:
-        """The bias as a contiguous row; None if there is none."""
-        return None if self.bias is None else ready_row(self.library, self.bias)
+    def as_read(self, x: Any, spread: str) -> Any:
+        """Return one of these arrays."""
+        library = self.library
+        return ready(library, x, self.batch) if spread == "matrix" else ready_row(library, x)
+
+    @property
+    def source(self) -> Any:
+        """The first matrix that the epilogue reads, C; None if there is none."""
+        spreads = self.spreads
+        return self.arrays[spreads.index("matrix")] if "matrix" in spreads else None
 
     # -- the call
 
@@ -200,19 +216,22 @@ class Product(Problem):
         library, L = self.library, prod(self.batch)
         taken, *operands, kernel, config, epilogue, more, why = choose(self, choice)
         config, epilogue = choice or shared(config, epilogue, why)
-        C, bias = self.source, self.row
+        parts: int = config.parts  # type: ignore[attr-defined]  # all classes have it
         shares = taken.reads.shares
-        output = self.writes_matrices((*operands, C, bias), shares=shares)
-        A, B, C = (None if x is None else self.matrices(x, shares) for x in (*operands, C))
+        if parts > 1:
+            return self._in_parts(parts, operands, kernel, (config, epilogue), more)
+        reads = [*operands, *self.arrays]
+        outputs = [self.writes_matrices(reads, shares, name) for name in self.results]
+        A, B = (self.matrices(x, shares) for x in operands)
         if self.kinds[0].name == "tf32":
             A, B = (cute.typed(x, "tf32") for x in (A, B))
         m, n, _k = config.tile
         return Call(
-            kernel,
+            self.kernel(kernel),
             library,
-            reads=(A, B, C, bias),
-            outputs=(output,),
-            numbers=(self.alpha, self.beta),
+            reads=(A, B, *self.in_places([self._read_by(x, shares) for x in self.arrays])),
+            outputs=tuple(outputs),
+            numbers=tuple(self.factors.values()),
             more=more,
             statics=(config, epilogue),
             choice=(config, epilogue),
@@ -221,21 +240,98 @@ class Product(Problem):
             inputs=self,
         )
 
+    def _in_parts(
+        self,
+        count: int,
+        operands: list[Any],
+        kernel: Kernel,
+        choice: tuple[GemmConfig, Epilogue],
+        more: tuple[int, ...],
+    ) -> Call:
+        """Return the call that adds up the products of parts of K, which is made after them."""
+        library, (config, epilogue) = self.library, choice
+        m, n, _k = config.tile
+        plain = LinearCombination()
+        made = library.empty((count, self.M, self.N), f32)
+        A, B, P = (
+            library.ordered(x, (1, 2, 0))
+            for x in (*[self._parts_of_k(x, count) for x in operands], made)
+        )
+        if self.kinds[0].name == "tf32":
+            A, B = (cute.typed(x, "tf32") for x in (A, B))
+        first = Call(
+            kernel,
+            library,
+            reads=(A, B, None, None),
+            outputs=(Output(P, made, made.shape),),
+            numbers=(1.0, 0.0),
+            more=more,
+            statics=(config, plain),
+            choice=(config, plain),
+            blocks=count * ceil_div(self.M, m) * ceil_div(self.N, n),
+            block_bytes=config.block_bytes if library.on_host else 0,
+        )
+        copy = parts_copy(self.N)
+        bM, bN = copy.tile_shape
+        return Call(
+            self.kernel(sum_parts),
+            library,
+            reads=(P, *self.in_places([self._read_by(x, True) for x in self.arrays])),
+            outputs=tuple(
+                [self.writes_matrices([*operands, *self.arrays], True, x) for x in self.results]
+            ),
+            numbers=tuple(self.factors.values()),
+            statics=(count, copy, epilogue),
+            choice=(config, epilogue),
+            blocks=ceil_div(self.M, bM) * ceil_div(self.N, bN),
+            block_bytes=1 << 14,
+            inputs=self,
+            first=first,
+        )
+
+    def _parts_of_k(self, x: Any, count: int) -> Any:
+        """Return [1, rows, K] as [count, rows, K / count]."""
+        _one, rows, K = x.shape
+        return self.library.ordered(x.reshape((rows, count, K // count)), (1, 0, 2))
+
     def guarded(self, answer: Answer) -> Answer:
         """Return an answer that checks whether factors of integers are whole: others are computed
         in another type.
         """
         if self.kinds[0].is_float:
             return answer
-        whole = _are_whole((self.request.alpha, self.request.beta))
+        whole = are_whole((self.request.alpha, self.request.beta))
         return lambda args, values: (
-            answer(args, values) if _are_whole(values[-2:]) is whole else None
+            answer(args, values) if are_whole(values[-2:]) is whole else None
         )
+
+    def _read_by(self, x: Any, shares: bool) -> Any:
+        """Return an array of the epilogue as the kernel counts its modes."""
+        if len(x.shape) > 2:
+            return self.matrices(x, shares)
+        return x if len(x.shape) < 2 else self.library.ordered(x, (1, 0))
+
+    def kernel(self, of_family: Kernel) -> Kernel:
+        """Return the kernel that computes this, of a family."""
+        return of_family
+
+    def in_places(self, arrays: list[Any]) -> list[Any]:
+        """Return arrays of the epilogue in the places that they have in a request, None in those of
+        others.
+        """
+        held = dict(zip(self.terms, arrays, strict=True))
+        return [held.get(name) for name in ("C", "bias")]
+
+    def values(self, a: Any, b: Any, terms: dict[str, Any], factors: dict[str, float]) -> Any:
+        """Return the result of operands and terms of float64, by NumPy."""
+        activation = self.request.activation
+        return values(a, b, terms.get("C"), terms.get("bias"), activation=activation, **factors)
 
     def epilogue(self) -> Epilogue:
         """Return the epilogue."""
-        terms = self.c is not None, self.bias is not None
-        return Epilogue(self.compute.name, self.alpha != 1, *terms, self.request.activation)
+        terms = "C" in self.terms, "bias" in self.terms
+        scaled = self.factors["alpha"] != 1
+        return LinearCombination(self.compute.name, scaled, *terms, self.request.activation)
 
     def candidates(self) -> list[tuple[GemmConfig, Epilogue]]:
         """Return the choices that `cute.tune` measures, the rule's first."""
@@ -294,7 +390,7 @@ def result_type(first: Dtype, given: DtypeLike | None) -> Dtype:
 
 
 def compute_type(
-    first: Dtype, factors: tuple[float, float], activation: str | None, integers: bool
+    first: Dtype, factors: Sequence[float], activation: str | None, integers: bool
 ) -> Dtype:
     """Return the type that the epilogue computes in.
 
@@ -308,12 +404,26 @@ def compute_type(
     if first.is_float:
         return as_dtype("f64") if first.name == "f64" else f32
     kept = activation is None or ACTIVATIONS[activation].keeps_integers
-    return s32 if _are_whole(factors) and integers and kept else f32
+    return s32 if are_whole(factors) and integers and kept else f32
 
 
-def _are_whole(factors: Sequence[float]) -> bool:
+def are_whole(factors: Sequence[float]) -> bool:
     """Tell whether factors are integers that fit in s32."""
     return all(float(x).is_integer() and abs(x) < LARGEST for x in factors)
+
+
+def _by_epilogue(
+    function: Any, terms: dict[str, Any], named: dict[str, Any]
+) -> tuple[Operator, dict[str, Any]]:
+    from cute_py.ops.epilogues import bound
+
+    return bound(function, terms, named)
+
+
+def _with_epilogue(function: Any, terms: dict[str, Any], given: tuple[Any, ...]) -> Any:
+    from cute_py.ops.epilogues import call
+
+    return call(function, terms, given)
 
 
 @operator(
@@ -322,6 +432,7 @@ def _are_whole(factors: Sequence[float]) -> bool:
     numbers={"alpha": 1, "beta": 0},
     choices={"activation": lambda: (None, *ACTIVATIONS)},
     configs=GemmConfig,
+    variants=Variants("epilogue", "terms", _by_epilogue, _with_epilogue),
     words=Words(
         "product",
         "multiply in parts along M or N",
@@ -344,8 +455,11 @@ def gemm(
     out: Any = None,
     checks: bool | str = False,
     fast_accum: bool = False,
-) -> Any:  # an array of the operands' library
-    """Return activation(alpha * a @ b + beta * c + bias), as `numpy.matmul` counts the modes.
+    epilogue: Callable[..., Any] | Formula | None = None,
+    **terms: Any,
+) -> Any:  # an array of the operands' library, or several by name
+    """Return activation(alpha * a @ b + beta * c + bias), as `numpy.matmul` counts the modes; or
+    what a function gives for a @ b.
 
     Args:
         a: (..., M, K), of f16, bf16, tf32 (`cute.typed`), f32, f64, s8, u8, e4m3 or e5m2. It may
@@ -355,17 +469,21 @@ def gemm(
         alpha: factor of the product: a number, or an array of no modes that has no gradient.
         beta: factor of c, alike.
         bias: (N), added to each row.
-        activation: None or a name: "relu", "gelu" (with erf) ...; a refusal lists all.
+        activation: None or a name: "relu", "gelu" (with erf) ...; the error lists all.
         out_dtype: of the result; None: that of the operands (f32 for tf32, s32 for integers).
-        backend: "gpu" or "emulator", which refuse arrays elsewhere; "auto" takes what fits them.
+        backend: "gpu" or "emulator", with arrays that are there; "auto" takes what fits them.
         config: what `choose_config` returns, or changes to that as text, "tile=64x64x32,stages=2".
         dtype: of the operands, which are converted to it first.
         out: where the result goes; None: a new array. It may be an operand. On a GPU the kernel
             writes to it directly if its rows are contiguous, as aligned as those of a new one, and
-            share no memory with the operands. After a refusal `out` is unchanged.
+            share no memory with the operands. After an error `out` is unchanged.
         checks: those of the emulator, as in `cute.emulate`: True, False or names ("shared,global").
         fast_accum: of e4m3 and e5m2 on compute capability 9.0, whose tensor cores sum with about 14
             bits: True keeps all sums there, False adds them to sums of f32 every 128 of K.
+        epilogue: a function (sums, name, ...) of registers, in the place of alpha to activation:
+            docs/epilogues.md.
+        terms: what it reads, by the names of its parameters: numbers, or arrays (M,N), (N), (M,1)
+            or () with batch modes; and where results but D go, by their names.
 
     Batch modes broadcast as in NumPy. Floats are summed in f32 (f64 in f64), integers in
     s32, which wraps; the epilogue is computed in that type, each step rounded. Integers with

@@ -169,7 +169,7 @@ def reduce(
         out_dtype: of the result; None: that of x, for sums and products of integers s32 or u32 at
             least.
         out: where the result goes; None: a new array.
-        backend: "gpu" or "emulator", which refuse arrays elsewhere; "auto" takes what fits them.
+        backend: "gpu" or "emulator", with arrays that are there; "auto" takes what fits them.
         config: what cute.ops.reduce.explain shows, or text: "family=rows,parts=8".
         checks: those of the emulator, as in `cute.emulate`.
 
@@ -178,7 +178,7 @@ def reduce(
     rounded once; one of integers wraps, one of floats that is too large is infinite (e4m3: NaN).
     Floats become integers rounded to the nearest and clamped, NaN as 0. The order is fixed, so that
     equal calls give equal bits. NaN makes a float result NaN. Of no elements a sum is 0, a product
-    1, "and" has all bits of x, "or" and "xor" none; extremes are refused. For gradients see
+    1, "and" has all bits of x, "or" and "xor" none; extremes are errors. For gradients see
     docs/torch.md. Raises CuteError.
 
     >>> reduce([[1.0, 2.0], [3.0, 4.0]], "max", 0)

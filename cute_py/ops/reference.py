@@ -61,9 +61,8 @@ def values(
 def reference(product: Product) -> Array:
     """Return what the result should be: computed in float64, rounded to its type."""
     a, b = (_numbers(x, t) for x, t in zip((product.a, product.b), product.kinds, strict=True))
-    factors = {"alpha": product.alpha, "beta": product.beta}
     with np.errstate(all="ignore"):
-        x = values(a, b, product.c, product.bias, activation=product.request.activation, **factors)
+        x = product.values(a, b, product.terms, product.factors)
         return np.asarray(convert(x, product.kind, "to_nearest", saturate=product.kind.bits == 8))
 
 
@@ -85,11 +84,9 @@ def bound(call: Call, expected: Array) -> Array:
     a, b = (
         np.abs(_numbers(x, t)) for x, t in zip((product.a, product.b), product.kinds, strict=True)
     )
-    size = abs(product.alpha) * (a @ b)
-    if product.c is not None:
-        size = size + np.abs(product.beta * product.c.astype(np.float64))
-    if product.bias is not None:
-        size = size + np.abs(product.bias.astype(np.float64))
+    terms = {name: np.abs(x.astype(np.float64)) for name, x in product.terms.items()}
+    factors = {name: abs(x) for name, x in product.factors.items()}
+    size = values(a, b, terms.get("C"), terms.get("bias"), **factors)
     steps = product.K / call.config.mma_atom.shape_mnk[2] + EPILOGUE
     unit = 2.0**-53 if product.compute.name == "f64" else 2.0**-24
     if product.compute.name == "s32":

@@ -56,13 +56,13 @@ def softmax(
     config: BlockConfig | str | None = None,
     checks: bool | str = False,
 ) -> Any:  # an array of the operand's library
-    """Return exp(x - m) / sum(exp(x - m)) along one mode, where m is the greatest of it.
+    """Return exp(x - m) / sum(exp(x - m)) along one mode, where m is its maximum.
 
     Args:
         x: an array of any strides, of floats of 8 to 64 bits.
         dim: the mode; negative numbers count from the end.
         out: where the result goes; None: a new array. It may be `x`.
-        backend: "gpu" or "emulator", which refuse arrays elsewhere; "auto" takes what fits them.
+        backend: "gpu" or "emulator", with arrays that are there; "auto" takes what fits them.
         config: what cute.ops.softmax.explain shows, or text: "family=rows".
         checks: those of the emulator, as in `cute.emulate`.
 

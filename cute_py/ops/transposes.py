@@ -106,7 +106,7 @@ def transpose(
     Args:
         a: an array of any strides, of floats or integers of 8 to 64 bits.
         out: where the result goes; None: a new array with contiguous rows.
-        backend: "gpu" or "emulator", which refuse arrays elsewhere; "auto" takes what fits them.
+        backend: "gpu" or "emulator", with arrays that are there; "auto" takes what fits them.
         config: what cute.ops.transpose.explain shows, or text: "family=elements".
         checks: those of the emulator, as in `cute.emulate`.
 

@@ -23,7 +23,7 @@ WORDINGS = {
         count modes from 0, or from the end: -1 is the last""",
     "ops-nothing": """LayoutError
         {value!r} of no elements, along a mode of extent 0
-        a reduction that has a result for nothing (add, mul, and, or, xor), or elements
+        a reduction that has a result for no elements (add, mul, and, or, xor), or elements
         leave empty arrays out, or join them with an array of one element""",
     "ops-family": """LayoutError
         {config} for these arrays
@@ -40,7 +40,7 @@ WORDINGS = {
     "ops-dtype": """DtypeError
         operands of {a} and {b}
         {known}, the same for both (s8 and u8, e4m3 and e5m2 mix)
-        convert them first, or pass dtype='bf16', say""",
+        convert them first, or pass dtype='bf16', for example""",
     "ops-out-dtype": """DtypeError
         {name} of {dtype}
         {known}
@@ -76,13 +76,33 @@ WORDINGS = {
     "ops-read-only": """LayoutError
         an array as out that is read-only
         an array that can be written
-        pass a copy of it, or no out""",
+        pass a copy of it, or omit out""",
     "ops-overlap": """LayoutError
         out of shape {shape} and strides {strides} bytes, whose elements share memory
-        an array whose elements are apart
-        pass a copy of it, or no out""",
+        an array whose elements do not share memory
+        pass a copy of it, or omit out""",
     "ops-memory": """CuteError
         a {result} that needs about {needed} ({arrays} of arrays, {state} to emulate)
         at most the {available} that are free
         {parts}, or use narrower types""",
+    "epilogue-parameters": """LeafTypeError
+        {function} as an epilogue
+        a function of the sums, and of what it reads by name: def f(sums, bias, scale): ...
+        write the parameters out, without * or **""",
+    "epilogue-name": """LayoutError
+        {name} with the epilogue {function}, though {why}
+        the parameters of the function and its results, by their names
+        rename it, or leave it out""",
+    "epilogue-missing": """LayoutError
+        no {name} for the epilogue {function}
+        each parameter of the function, as an array or a number
+        pass {name}=..., or give the parameter a default""",
+    "epilogue-results": """LayoutError
+        results {names} of the epilogue {function}
+        a result, or a dict of results with D among them
+        call the result of the product D, which goes to out=""",
+    "epilogue-overlap": """LayoutError
+        {name} and {other}, which share memory
+        outputs that are apart
+        pass other arrays, or leave one out""",
 }

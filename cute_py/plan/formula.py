@@ -20,7 +20,7 @@ from cute_py.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any, TypeAlias
 
     from cute_py.dtypes.table import Dtype
@@ -60,22 +60,33 @@ class Formula(Value):
         inputs: their names.
         dtype: of the inputs.
         steps: what is computed, in an order in which that is possible.
-        result: the value, or number, that it returns.
+        result: the value, or number, that it returns; or a tuple of several.
+        outputs: the names of several.
+        reductions: (name, function, mode) of results that are combined over all elements.
     """
 
-    __slots__ = ("_facts", "dtype", "inputs", "result", "steps")
+    __slots__ = ("_facts", "dtype", "inputs", "outputs", "reductions", "result", "steps")
     __match_args__ = ("inputs", "dtype", "steps", "result")
 
     inputs: tuple[str, ...]
     dtype: Dtype
     steps: tuple[Step, ...]
     result: Any
+    outputs: tuple[str, ...]
+    reductions: tuple[tuple[str, str, int | None], ...]
     _facts: str
 
     def __init__(
-        self, inputs: tuple[str, ...], dtype: Dtype, steps: tuple[Step, ...], result: Any
+        self,
+        inputs: tuple[str, ...],
+        dtype: Dtype,
+        steps: tuple[Step, ...],
+        result: Any,
+        outputs: tuple[str, ...] = (),
+        reductions: tuple[tuple[str, str, int | None], ...] = (),
     ) -> None:
         self.inputs, self.dtype, self.steps, self.result = inputs, dtype, steps, result
+        self.outputs, self.reductions = outputs, reductions
         self._facts = self._shown(tuple([f"x{i}" for i in range(len(inputs))]))
 
     def _key(self) -> tuple[Any, ...]:
@@ -95,7 +106,14 @@ class Formula(Value):
             for name, step in zip(names[len(inputs) :], self.steps, strict=True)
         ]
         head = f"({', '.join(inputs)}): {self.dtype}"
-        return "\n".join([head, *lines, f"return {shown(self.result)}"])
+        said = [f"{x}=" for x in self.outputs] or [""] * len(self.results)
+        found = [f"{name}{shown(x)}" for name, x in zip(said, self.results, strict=True)]
+        return "\n".join([head, *lines, f"return {', '.join(found)}"])
+
+    @property
+    def results(self) -> tuple[Any, ...]:
+        """The values, or numbers, that it returns."""
+        return self.result if self.result.__class__ is tuple else (self.result,)
 
     # -- facts
 
@@ -107,8 +125,13 @@ class Formula(Value):
     @property
     def held(self) -> int:
         """The most values that are needed at once; conditions are predicates, and count 0."""
-        wide = [True] * len(self.inputs) + [x.dtype is not b1 for x in self.steps]
-        last = {self.result.n: len(wide)} if self.result.__class__ is Place else {}
+        return self.holds(len(self.inputs))
+
+    def holds(self, count: int) -> int:
+        """Return the same, without inputs but the first ones, of this number."""
+        wide = [i < count for i in range(len(self.inputs))]
+        wide += [x.dtype is not b1 for x in self.steps]
+        last = {x.n: len(wide) for x in self.results if x.__class__ is Place}
         first = len(self.inputs)
         for i, step in reversed(tuple(enumerate(self.steps, first))):
             for x in step.reads:
@@ -117,19 +140,29 @@ class Formula(Value):
         return max(counts[first - 1 :], default=0)
 
     def reads(self, n: int) -> bool:
-        """Tell whether the result depends on input n."""
+        """Tell whether a result depends on input n."""
         place = Place(n)
-        return self.result == place or any(place in step.reads for step in self.steps)
+        return place in self.results or any(place in step.reads for step in self.steps)
 
     # -- values
 
     def replay(self, rule: Rule, *given: Any) -> Any:
-        """Return the result for values of the inputs, each step by `rule(fn, dtype, *values)`."""
+        """Return the result for values of the inputs, each step by `rule(fn, dtype, *values)`. An
+        input that is `Later` is made where it is first read.
+        """
         values = list(given)
+
+        def value(x: Any) -> Any:
+            if x.__class__ is not Place:
+                return x
+            if values[x.n].__class__ is Later:
+                values[x.n] = values[x.n].make()
+            return values[x.n]
+
         for step in self.steps:
-            found = [values[x.n] if x.__class__ is Place else x for x in step.sources]
-            values.append(rule(step.fn, step.dtype, *found))
-        return values[self.result.n] if self.result.__class__ is Place else self.result
+            values.append(rule(step.fn, step.dtype, *map(value, step.sources)))
+        found = tuple(map(value, self.results))
+        return found if self.result.__class__ is tuple else found[0]
 
     def number(self, *given: float) -> float:
         """Return the result for Python's numbers."""
@@ -143,6 +176,43 @@ class Formula(Value):
         enough = not any(map(found.reads, range(count)))
         return found if enough else _differentiated(self, n, of_result=False)
 
+    def gradients(self, wanted: Sequence[int]) -> Formula:
+        """Return the gradients of some inputs, whose inputs are those of this formula, then the
+        gradient of each result.
+        """
+        first, count = len(self.inputs), len(self.results)
+        names = tuple([f"gradient{j}" for j in range(count)])
+        f = Builder((*self.inputs, *names), self.dtype)
+        values = [f.input(i) for i in range(first)]
+        found = []
+        for n in wanted:
+            total: Any = 0.0
+            by_x = _changes(f, self, n, values)
+            for j, x in enumerate(self.results):
+                change = by_x.get(_bare(_value(values, x)), 0.0)
+                total = f.add(total, f.mul(change, f.input(first + j)))
+            found.append(_bare(total))
+        return f.formula(tuple(found))
+
+    def reordered(
+        self, inputs: Sequence[str], order: Sequence[int], outputs: tuple[str, ...]
+    ) -> Formula:
+        """Return the same function with its inputs in another order, `order`, and other names."""
+        moved = {Place(n): Place(i) for i, n in enumerate(order)}
+
+        def at(x: Any) -> Any:
+            return moved.get(x, x) if x.__class__ is Place else x
+
+        steps = [x._replace(sources=tuple(map(at, x.sources))) for x in self.steps]
+        results = tuple(map(at, self.results))
+        return Formula(tuple(inputs), self.dtype, tuple(steps), results, outputs)
+
+
+class Later(NamedTuple):
+    """An input of a formula that is made where it is first read."""
+
+    make: Callable[[], Any]
+
 
 def _number(fn: str, _dtype: Dtype, *values: Any) -> Any:
     return values[0] if fn == CONVERT else FUNCTIONS[fn].model(*values)  # not rounded
@@ -155,7 +225,7 @@ class Builder:
     """A formula that is being made; as an attribute, each function of `FUNCTIONS` on its terms."""
 
     def __init__(self, inputs: tuple[str, ...], dtype: Dtype) -> None:
-        self._inputs, self._dtype = inputs, dtype
+        self._inputs, self.dtype = inputs, dtype
         self._steps: list[Step] = []
         self._known: dict[Any, Place] = {}
 
@@ -177,9 +247,10 @@ class Builder:
         return self._steps[n] if n >= 0 else None
 
     def formula(self, result: Any) -> Formula:
-        """Return the formula, without the steps that the result does not need."""
+        """Return the formula, without the steps that the result, or several, do not need."""
         first, steps = len(self._inputs), self._steps
-        used = {result.n} if result.__class__ is Place else set()
+        several = result if result.__class__ is tuple else (result,)
+        used = {x.n for x in several if x.__class__ is Place}
         for i in range(len(steps) - 1, -1, -1):
             if first + i in used:
                 used |= {x.n for x in steps[i].reads}
@@ -191,7 +262,9 @@ class Builder:
             return moved[x.n] if x.__class__ is Place else x
 
         short = tuple([steps[i]._replace(sources=tuple(map(at, steps[i].sources))) for i in kept])
-        return Formula(self._inputs, self._dtype, short, at(result))
+        moved_to = tuple(map(at, several))
+        found = moved_to if result.__class__ is tuple else moved_to[0]
+        return Formula(self._inputs, self.dtype, short, found)
 
     def __getattr__(self, fn: str) -> Callable[..., Any]:
         if fn not in FUNCTIONS:
@@ -208,7 +281,7 @@ class Builder:
             return found
         sources = tuple([x.place if x.__class__ is Term else x for x in values])
         kinds = [x.dtype for x in values[fn == "where" :] if x.__class__ is Term]
-        kind = b1 if FUNCTIONS[fn].compares else kinds[0] if kinds else self._dtype
+        kind = b1 if FUNCTIONS[fn].compares else kinds[0] if kinds else self.dtype
         return Term(self, self.step(fn, kind, sources))
 
 
@@ -224,7 +297,7 @@ class Term:
     def dtype(self) -> Dtype:
         """Its type."""
         step = self.f.made(self.place)
-        return self.f._dtype if step is None else step.dtype
+        return self.f.dtype if step is None else step.dtype
 
     def __neg__(self) -> Any:
         return self.f.neg(self)
@@ -314,16 +387,31 @@ def _differentiated(given: Formula, n: int, of_result: bool) -> Formula:
     the input that holds it.
     """
     f, first = Builder((*given.inputs, "result", "gradient"), given.dtype), len(given.inputs)
-    values: list[Any] = [f.input(i) for i in range(first)]
-    by_x: dict[Any, Any] = {Place(n): 1.0}  # the derivatives of values
-    for i, step in enumerate(given.steps, first):
-        terms = [values[x.n] if x.__class__ is Place else x for x in step.sources]
-        made = Term(f, f.step(step.fn, step.dtype, tuple(map(_bare, terms))))
-        y = f.input(first) if of_result and given.result == Place(i) else made
-        values.append(y)
-        by_x[y.place] = _change(f, step.fn, y, terms, by_x)
-    result = values[given.result.n] if given.result.__class__ is Place else given.result
+    values = [f.input(i) for i in range(first)]
+    by_x = _changes(f, given, n, values, f.input(first) if of_result else None)
+    result = _value(values, given.result)
     return f.formula(_bare(f.mul(by_x.get(_bare(result), 0.0), f.input(first + 1))))
+
+
+def _changes(
+    f: Builder, given: Formula, n: int, values: list[Any], known: Any = None
+) -> dict[Any, Any]:
+    """Return the derivatives of all values by input n; `values` are those of the inputs, and get
+    those of the steps. `known`: the result, where it is an input.
+    """
+    first = len(given.inputs)
+    by_x: dict[Any, Any] = {Place(n): 1.0}
+    for i, step in enumerate(given.steps, first):
+        terms = [_value(values, x) for x in step.sources]
+        made = Term(f, f.step(step.fn, step.dtype, tuple(map(_bare, terms))))
+        y = known if known is not None and given.result == Place(i) else made
+        values[i:] = [y]
+        by_x[y.place] = _change(f, step.fn, y, terms, by_x)
+    return by_x
+
+
+def _value(values: list[Any], x: Any) -> Any:
+    return values[x.n] if x.__class__ is Place else x
 
 
 def _bare(x: Any) -> Any:

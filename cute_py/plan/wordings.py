@@ -11,7 +11,7 @@ WORDINGS = {
         compute in registers: {name}.to('u64')""",
     "plan-requirement": """LayoutError
         arguments for which {cond} is false: {values}
-        what the kernel states of them by cute.assume
+        what the kernel states about them with cute.assume
         pass arrays and numbers that agree, or correct the kernel's cute.assume""",
     "plan-op": """LayoutError
         an op with {problem}
@@ -34,9 +34,9 @@ WORDINGS = {
         text that Plan.save wrote
         save the plan again""",
     "plan-foreign": """LayoutError
-        a plan from a file, which ends in {said}
+        a plan from a file, which fails with {said}
         a plan that cute.trace made, as it was saved
-        save the plan again; if that does not help, it is an error of cute_py""",
+        save the plan again; if that does not help, report it as a bug of cute_py""",
     "plan-version": """LayoutError
         a plan of version {version}
         version {known}

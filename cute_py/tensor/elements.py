@@ -135,7 +135,7 @@ def yields_coordinates(layout: AnyLayout) -> bool:
 
 def axes(tensor: Tensor) -> tuple[int, ...]:
     """Return the shape of the array of all elements: the sizes of the top-level modes."""
-    return tuples.product_each(tensor.shape)  # type: ignore[no-any-return]
+    return tuples.product_each(tensor.shape)
 
 
 def to_numpy(tensor: Tensor) -> Array:

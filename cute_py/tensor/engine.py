@@ -198,7 +198,7 @@ class Pointer(Engine):
         return Pointer(self.dtype, self.base, self.space, offset)
 
     def recast(self, dtype: Dtype, offset: Leaf) -> Pointer:
-        """Return the pointer to elements of `dtype`; refuse an address that is misaligned."""
+        """Return the pointer to elements of `dtype`; a misaligned address is an error."""
         return Pointer(dtype, self.base, self.space, offset)
 
 

@@ -29,7 +29,7 @@ from cute_py.tensor.operators import Operators
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, NoReturn
+    from typing import Any, NoReturn, overload
 
     from numpy.typing import ArrayLike
 
@@ -52,7 +52,7 @@ class Tensor(Operators, Record, AbstractTensor):
         layout: a Layout or ComposedLayout, or a shape (compact, leftmost mode fastest).
 
     Law: tensor[c] is the element at offset layout(c), and tensor[c with `_`][x] == tensor[c with x
-    for `_`]. len(tensor) is refused: `cute.rank` counts modes, `cute.size` elements. Raises
+    for `_`]. len(tensor) is an error: `cute.rank` counts modes, `cute.size` elements. Raises
     CoordinateError, naming the first coordinate, if the layout is out of the bounds of the memory.
 
     >>> import numpy as np
@@ -514,6 +514,14 @@ def make_host_tensor(
     layout = as_layout(layout, "make_host_tensor")
     tensor = Tensor(allocate(dtype, ints.as_int(layout.cosize(), "make_host_tensor")), layout)
     return tensor if values is None else tensor.copy_(values)
+
+
+if TYPE_CHECKING:
+
+    @overload
+    def make_fragment_like(layout: Tensor, dtype: DtypeLike | None = ...) -> Tensor: ...
+    @overload
+    def make_fragment_like(layout: LayoutLike, dtype: DtypeLike | None = ...) -> Layout: ...
 
 
 def make_fragment_like(layout: AnyLayout, dtype: DtypeLike | None = None) -> Alike:

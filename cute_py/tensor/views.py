@@ -25,8 +25,22 @@ from cute_py.tensor.tensor import Tensor, derived, require_tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import overload
+
     from cute_py.dtypes.table import DtypeLike
-    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf, Tiler
+    from cute_py.layout.types import Alike, AnyInt, AnyLayout, IntTuple, Leaf, Tiler
+
+
+if TYPE_CHECKING:
+
+    @overload
+    def inner_partition(x: Tensor, tiler: Tiler, coord: IntTuple) -> Tensor: ...
+    @overload
+    def inner_partition(x: Layout, tiler: Tiler, coord: IntTuple) -> tuple[Layout, AnyInt]: ...
+    @overload
+    def inner_partition(
+        x: AnyLayout, tiler: Tiler, coord: IntTuple
+    ) -> tuple[AnyLayout, AnyInt]: ...
 
 
 def inner_partition(x: AnyLayout, tiler: Tiler, coord: IntTuple) -> Alike:
@@ -47,6 +61,18 @@ def inner_partition(x: AnyLayout, tiler: Tiler, coord: IntTuple) -> Alike:
     return _part((_whole(tile), _filled(coord, rest)), tiled)
 
 
+if TYPE_CHECKING:
+
+    @overload
+    def outer_partition(x: Tensor, tiler: Tiler, coord: IntTuple) -> Tensor: ...
+    @overload
+    def outer_partition(x: Layout, tiler: Tiler, coord: IntTuple) -> tuple[Layout, AnyInt]: ...
+    @overload
+    def outer_partition(
+        x: AnyLayout, tiler: Tiler, coord: IntTuple
+    ) -> tuple[AnyLayout, AnyInt]: ...
+
+
 def outer_partition(x: AnyLayout, tiler: Tiler, coord: IntTuple) -> Alike:
     """Return the element at `coord` of every tile.
 
@@ -59,6 +85,20 @@ def outer_partition(x: AnyLayout, tiler: Tiler, coord: IntTuple) -> Alike:
     tiled = zipped_divide(x, tiler)
     tile, rest = rank(tiled, 0), rank(tiled, 1)
     return _part((_filled(coord, tile), _whole(rest)), tiled)
+
+
+if TYPE_CHECKING:
+
+    @overload
+    def local_tile(x: Tensor, tiler: Tiler, coord: IntTuple, proj: IntTuple = ...) -> Tensor: ...
+    @overload
+    def local_tile(
+        x: Layout, tiler: Tiler, coord: IntTuple, proj: IntTuple = ...
+    ) -> tuple[Layout, AnyInt]: ...
+    @overload
+    def local_tile(
+        x: AnyLayout, tiler: Tiler, coord: IntTuple, proj: IntTuple = ...
+    ) -> tuple[AnyLayout, AnyInt]: ...
 
 
 def local_tile(x: AnyLayout, tiler: Tiler, coord: IntTuple, proj: IntTuple = None) -> Alike:
@@ -80,6 +120,22 @@ def local_tile(x: AnyLayout, tiler: Tiler, coord: IntTuple, proj: IntTuple = Non
     if proj is not None:
         tiler, coord = (_projected("local_tile", proj, entries) for entries in (tiler, coord))
     return inner_partition(x, tiler, coord)
+
+
+if TYPE_CHECKING:
+
+    @overload
+    def local_partition(
+        x: Tensor, thr_layout: Layout, index: Leaf, proj: IntTuple = ...
+    ) -> Tensor: ...
+    @overload
+    def local_partition(
+        x: Layout, thr_layout: Layout, index: Leaf, proj: IntTuple = ...
+    ) -> tuple[Layout, AnyInt]: ...
+    @overload
+    def local_partition(
+        x: AnyLayout, thr_layout: Layout, index: Leaf, proj: IntTuple = ...
+    ) -> tuple[AnyLayout, AnyInt]: ...
 
 
 def local_partition(x: AnyLayout, thr_layout: Layout, index: Leaf, proj: IntTuple = None) -> Alike:

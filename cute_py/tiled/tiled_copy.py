@@ -95,7 +95,7 @@ class TiledCopy(Value):
 
     def size(self) -> int:
         """Return the number of threads."""
-        return size(self.layout_tv, 0)  # type: ignore[no-any-return]
+        return size(self.layout_tv, 0)
 
     @property
     def tile_shape(self) -> tuple[int, ...]:
@@ -148,7 +148,7 @@ class TiledCopy(Value):
     def _layout_tv(self, side: str) -> Layout:
         shape = tuple([tuples.shape_of(part) for part in self.tiler_mn])
         by_thread = self._tile_to_threads(side, Layout(shape), Layout(1, 0))
-        return slice_((_, _, 0), by_thread)  # type: ignore[no-any-return]
+        return slice_((_, _, 0), by_thread)
 
     # -- one thread
 

@@ -102,7 +102,7 @@ class TiledMMA(Value):
 
     def size(self) -> int:
         """Return the number of threads."""
-        return size(self.thr_layout_vmnk)  # type: ignore[no-any-return]
+        return size(self.thr_layout_vmnk)
 
     @property
     def tile_shape(self) -> tuple[int, int, int]:
@@ -159,7 +159,7 @@ class TiledMMA(Value):
                 last=first + count - 1,
                 unit=min(unit, n),
             )
-        return composition(domain_offset(origin, part), shape)  # type: ignore[no-any-return]
+        return composition(domain_offset(origin, part), shape)
 
     # -- the whole tile, by threads and values
 
@@ -270,7 +270,7 @@ def _thread_to_vmnk(threads: Layout) -> Layout:
     inverse = right_inverse(make_layout(threads, complement(threads)))
     if inverse.size() < cosize(threads):
         raise refusal("tiled-holes", operation="get_layout_TV", layout=threads)
-    return composition(Layout((threads.size(), 1), (1, 0)), inverse)  # type: ignore[no-any-return]
+    return composition(Layout((threads.size(), 1), (1, 0)), inverse)
 
 
 def _regroup(by_thread: Layout, rest: Layout) -> Layout:

@@ -88,10 +88,11 @@ def _known_name(name: str) -> str:
 
 def _torch_type(operation: str, x: Any) -> Any:
     """Return the torch.dtype of an element type."""
-    return None if x is None else _torch_dtype(operation, x.name if isinstance(x, Dtype) else x)
+    return None if x is None else torch_dtype(operation, x.name if isinstance(x, Dtype) else x)
 
 
-def _torch_dtype(operation: str, name: str) -> Any:
+def torch_dtype(operation: str, name: str) -> Any:
+    """Return the torch.dtype of an element type, by its name."""
     found = as_dtype(name)
     if found.name not in NAMES:
         facts: dict[str, Any] = {"name": "out_dtype", "dtype": found, "known": ", ".join(NAMES)}
@@ -100,7 +101,7 @@ def _torch_dtype(operation: str, name: str) -> Any:
 
 
 # `torch.compile` calls these where it traces
-_torch_dtype._dynamo_marked_constant = True  # type: ignore[attr-defined]
+torch_dtype._dynamo_marked_constant = True  # type: ignore[attr-defined]
 _known_name._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 

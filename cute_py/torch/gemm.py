@@ -1,24 +1,41 @@
-"""The operator `torch.ops.cute_py.gemm`: `cute.ops.gemm` with its derivative and rules of torch."""
+"""The operator `torch.ops.cute_py.gemm`: `cute.ops.gemm` with its derivative and rules of torch;
+and those of products with a function as their epilogue, each with its own derivative.
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from cute_py.calls.torch_tensors import NAMES
-from cute_py.dtypes.table import Dtype
+from cute_py.calls.torch_tensors import NAMES, dtype_of_torch
+from cute_py.dtypes.table import Dtype, f32, f64
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
 from cute_py.kernels.activations import ACTIVATIONS
 from cute_py.ops.activations import activation
+from cute_py.ops.epilogues import (
+    OWN,
+    FusedProduct,
+    arguments_of,
+    combined_of,
+    depends_on_code,
+    operator_for,
+    parameters_of,
+    with_combined,
+)
 from cute_py.ops.product import GEMM as OURS
-from cute_py.torch.declared import DECLARED, Declared
+from cute_py.ops.product import gemm as product_of
+from cute_py.torch.declared import DECLARED, Declared, torch_dtype
 from cute_py.torch.operators import Gradient, cast, compose, public
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from cute_py.ops.operator import Operator
+    from cute_py.plan.formula import Formula
 
 GEMM = Declared(OURS)
 # the factors as numbers, and as tensors
@@ -58,8 +75,7 @@ def _forward(ctx: Any, run: Callable[..., Any], *args: Any) -> Any:
     ctx.save_for_backward(a if wanted[1] else None, b if wanted[0] else None, saved)
     ctx.set_materialize_grads(False)
     ctx.run, ctx.activation, ctx.given = run, activation, (alpha, beta, backend, dtype, fast)
-    ctx.of_a = (a.shape, a.dtype, _by_columns(a)) if wanted[0] else None
-    ctx.of_b = (b.shape, b.dtype, _by_columns(b)) if wanted[1] else None
+    ctx.of_a, ctx.of_b = (order_of(x) if w else None for x, w in zip((a, b), wanted, strict=False))
     ctx.of_c = (c.shape, c.dtype) if wanted[2] else None
     ctx.of_bias = bias.dtype if wanted[5] else None
     return (result, saved) if with_input else (result,)
@@ -96,19 +112,7 @@ def _backward(ctx: Any, g: Any, *_of_saved: None) -> tuple[Any, ...]:
     def product(x: Any, y: Any, kind: Any) -> Any:
         return ctx.run(x, y, None, alpha, 0.0, None, None, kind, backend, None, dtype, "", fast)
 
-    if ctx.of_a is not None:  # g b^T, in the order in memory of a
-        shape, kind, by_columns = ctx.of_a
-        x, wide = _typed(g, b.dtype), _sum_type(kind, shape, g)
-        made = product(b, x.mT, wide).mT if by_columns else product(x, b.mT, wide)
-        found[0] = made if wide is kind and made.shape == shape else _summed(made, shape, kind)
-    if ctx.of_b is not None:  # a^T g
-        shape, kind, by_columns = ctx.of_b
-        x, y = a, _typed(g, a.dtype)
-        if len(shape) == 2 < a.dim():  # one matrix for the whole batch
-            x, y = (z.reshape(prod(z.shape[:-1]), z.shape[-1]) for z in (x, y))
-        wide = _sum_type(kind, shape, y)
-        made = product(y.mT, x, wide).mT if by_columns else product(x.mT, y, wide)
-        found[1] = made if wide is kind and made.shape == shape else _summed(made, shape, kind)
+    found[0], found[1] = of_operands(product, g, (a, b), (ctx.of_a, ctx.of_b))
     if ctx.of_c is not None:
         found[2] = _summed(g if beta == 1 else g * beta, *ctx.of_c)
     if ctx.of_bias is not None:
@@ -116,6 +120,40 @@ def _backward(ctx: Any, g: Any, *_of_saved: None) -> tuple[Any, ...]:
         sums = g.sum(tuple(range(g.dim() - 1)), dtype=kind if kind in WIDE else g.dtype)
         found[5] = _typed(sums, kind)
     return tuple(found)
+
+
+def order_of(x: Any) -> tuple[Any, Any, bool]:
+    """Return what the gradient of an operand depends on: its shape, type and order in memory."""
+    return x.shape, x.dtype, _by_columns(x)
+
+
+def of_operands(
+    product: Callable[[Any, Any, Any], Any], g: Any, operands: Any, wanted: Any
+) -> tuple[Any, Any]:
+    """Return the gradients of operands a and b from that of their product.
+
+    Args:
+        product: (x, y, type of the result) -> x @ y.
+        g: the gradient of a @ b.
+        operands: a and b; None where the gradient of the other one is not wanted.
+        wanted: for each, what `order_of` returns, or None.
+
+    """
+    (a, b), (of_a, of_b), found = operands, wanted, [None, None]
+    if of_a is not None:  # g b^T, in the order in memory of a
+        shape, kind, by_columns = of_a
+        x, wide = _typed(g, b.dtype), _sum_type(kind, shape, g)
+        made = product(b, x.mT, wide).mT if by_columns else product(x, b.mT, wide)
+        found[0] = made if wide is kind and made.shape == shape else _summed(made, shape, kind)
+    if of_b is not None:  # a^T g
+        shape, kind, by_columns = of_b
+        x, y = a, _typed(g, a.dtype)
+        if len(shape) == 2 < a.dim():  # one matrix for the whole batch
+            x, y = (z.reshape(prod(z.shape[:-1]), z.shape[-1]) for z in (x, y))
+        wide = _sum_type(kind, shape, y)
+        made = product(y.mT, x, wide).mT if by_columns else product(x.mT, y, wide)
+        found[1] = made if wide is kind and made.shape == shape else _summed(made, shape, kind)
+    return found[0], found[1]
 
 
 def _widened(x: Any, kind: Dtype | None) -> Any:
@@ -215,3 +253,107 @@ for _which, _factors in {
     _schema = GEMM.numbers.replace(ALPHA[0], _factors[0]).replace(BETA[0], _factors[1])
     compose(f"cute_py::gemm.{_which}({_schema}) -> Tensor", _with_tensors)
     compose(f"cute_py::gemm.{_which}_out({_schema}, *, Tensor(a!) out) -> ()", _with_tensors)
+
+
+# -- functions as epilogues
+#
+# The derivative of a function is a function, so one product gives all that is needed: it computes
+# the sums again, and from them and the gradients of the results those of the sums and of what the
+# function reads. It leaves the sums out where the derivative does not read them.
+
+
+def declare(ours: Operator) -> None:
+    """Register the operator of an epilogue."""
+    problem: Any = ours.problem
+    problem.keeps = ("a", "b", *problem.reads)
+    problem.gradient = staticmethod(partial(gradients, problem))
+    Declared(ours).define()
+
+
+def in_graph(function: Any, terms: dict[str, Any], own: tuple[Any, ...]) -> Any:
+    """Return the result of a product that `torch.compile` traces."""
+    named = dict(zip(OWN, own, strict=True))
+    form, given, rest = arguments_of(parameters_of(function), terms, named)
+    short, names, outputs = signature_of(function, form)
+    written = rest["out"] is not None or any(name in given for name in outputs)
+    is_simple = depends_on_code(function) and isinstance(rest["config"], (str, type(None)))
+    if written or rest["checks"] or not is_simple:
+        return OURS.varied_apart(function, terms, own)  # which ends the graph
+    values: list[Any] = []
+    for name in names:
+        x = given[name] if name in given else rest[name]
+        if name == "out_dtype" and x is not None:
+            x = torch_dtype(OURS.name, x if isinstance(x, str) else x.name)
+        values.append("" if name == "checks" else x)
+    result = getattr(torch.ops.cute_py, short)(*values)
+    if len(outputs) == 1:
+        return result
+    return with_combined(
+        dict(zip(outputs, result, strict=True)), combined_of(function), {}, rest["backend"]
+    )
+
+
+def signature_of(function: Any, form: Any) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """Return the name of the operator for an epilogue, and those of its arguments and results."""
+    ours = operator_for(function, form)
+    if ours.short not in DECLARED:
+        declare(ours)
+    return ours.short, DECLARED[ours.short].names, ("D", *ours.outputs[1:])
+
+
+signature_of._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def gradients(
+    problem: type[FusedProduct], request: Any, *of_results: Any, **kept: Any
+) -> dict[str, Any]:
+    """Return the gradients of the arrays, by name.
+
+    Args:
+        problem: that of the operator.
+        request: with shapes for the arrays.
+        of_results: the gradients of the results; None where nobody used one.
+        kept: the arrays.
+
+    """
+    a, b, reads = kept["a"], kept["b"], problem.reads
+    kind = f64 if torch.float64 in (a.dtype, *[x.dtype for x in kept.values()]) else f32
+    derivative = differentiated(problem.formula(kind), reads, problem.numbers)
+    given = {name: kept[name] for name in reads}
+    for name, g in zip(derivative.inputs[1 + len(reads) :], of_results, strict=False):
+        given[name] = a.new_zeros((), dtype=getattr(torch, NAMES[kind.name])) if g is None else g
+    x, y = (a, b) if derivative.reads(0) else (a[..., :0], b[..., :0, :])
+    numbers = {name: getattr(request, name) for name in problem.numbers}
+    found = product_of(
+        x,
+        y,
+        epilogue=derivative,
+        out_dtype=kind,
+        backend=request.backend,
+        dtype=request.dtype,
+        fast_accum=request.fast_accum,
+        **given,
+        **numbers,
+    )
+    sums, *others = found.values() if isinstance(found, dict) else (found,)
+    made = {name: g.sum_to_size(kept[name].shape) for name, g in zip(reads, others, strict=True)}
+
+    def product(x: Any, y: Any, to: Any) -> Any:
+        how = {"backend": request.backend, "fast_accum": request.fast_accum}
+        return product_of(x, y, out_dtype=dtype_of_torch(to), **how)
+
+    made["a"], made["b"] = of_operands(product, sums, (a, b), (order_of(a), order_of(b)))
+    return made
+
+
+def differentiated(function: Formula, reads: tuple[str, ...], numbers: tuple[str, ...]) -> Formula:
+    """Return the gradients of the sums, as D, and of the arrays, as a function of the sums, the
+    arrays, the gradients of the results, and the numbers.
+    """
+    count = len(reads)
+    found = function.gradients(range(1 + count))
+    first, inputs = 1 + count + len(numbers), found.inputs  # first: of the gradients
+    order = [*range(1 + count), *range(first, len(inputs)), *range(1 + count, first)]
+    names = [x if i < first else f"{x}_of_result" for i, x in enumerate(inputs)]
+    outputs = ("D", *[f"gradient_of_{x}" for x in reads])
+    return found.reordered([names[i] for i in order], order, outputs)

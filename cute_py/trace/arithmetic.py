@@ -339,10 +339,15 @@ def reduce(fn: str, tensor: Tensor, mode: int | None = None) -> Tensor:
         tensor: registers.
         mode: the mode to reduce; None reduces all modes to one element.
 
+    In the epilogue of a product it is one of its results, over the rows (mode 0), the columns (1)
+    or all elements (None) of each matrix.
+
     >>> # in a kernel: m = cute.reduce("max", scores, mode=1)   # (rows)
     """
     require_choice(fn, REDUCTIONS, "reduce")
     tensor = as_registers(tensor, "reduce")
+    if current().of_all is not None:
+        return current().of_all(fn, tensor, mode)  # type: ignore[no-any-return]
     src = register(tensor, "reduce")
     require_domain(fn, tensor.dtype)
     if mode is None:
@@ -381,7 +386,7 @@ def as_int(
     *,
     multiple_of: int = 1,
     uniform: str = "thread",
-) -> Leaf:
+) -> Int:
     """Return the single element of an integer register tensor as a run-time integer, for indices.
 
     The bounds, the divisor and `uniform` are promises, used in proofs; only the emulator checks
@@ -404,4 +409,4 @@ def as_int(
     promise = Promised("as_int", low, high, multiple_of, uniform)
     name = current().integer_name()
     emit(Let, name, "reg", (register(tensor, "as_int"),))
-    return promise.of(name, tensor.dtype)
+    return promise.of(name, tensor.dtype)  # type: ignore[return-value]

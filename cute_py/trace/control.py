@@ -48,7 +48,7 @@ class range_:
     """`for k in cute.range(n)` or `(start, stop, step)`: a loop that runs in the kernel.
 
     The body is traced twice, and must record the same ops both times: a Python value that changes
-    from one iteration to the next is refused. Use `cute.var` for a counter, and register tensors
+    from one iteration to the next is an error. Use `cute.var` for a counter, and register tensors
     for sums. Python's own `range` unrolls the loop.
     """
 
@@ -81,7 +81,8 @@ class range_:
 
 def _loop(trace: Trace, loop: range_, line: tuple[str, int]) -> Iterator[Leaf]:
     """Trace the body twice, and record the loop. In the second trace of an enclosing body one trace
-    is enough if it ends where the first ones did: so a nest takes no time exponential in its depth.
+    is enough if it ends where the first ones did: below n loops a body is traced n + 1 times, the
+    fewest in which each of the loops goes on once.
     """
     bounds = bare(loop.start, "cute.range"), bare(loop.stop, "cute.range"), loop.step
     scope = uniformity(trace.uniform, *bounds[:2])
@@ -311,8 +312,8 @@ class while_(BlockStatement):
 class when(BlockStatement):
     """`with cute.when(condition):` records a branch for the threads where the condition is true.
 
-    The tracer runs the body once, whatever the condition will be. So it refuses a name that is
-    rebound, or a list or object that is changed, in the body and used after it; and `return`,
+    The tracer runs the body once, whatever the condition will be. So it is an error to use a name
+    after the body that the body rebinds, or a list or object that it changes; and so are `return`,
     `break` and `continue` in the body. If the condition is known at trace time, the body is
     recorded without a branch, or left out.
     """

@@ -15,9 +15,9 @@ from cute_py.calls.fingerprint import fingerprint
 from cute_py.calls.fingerprint.dependencies import note_once
 from cute_py.dtypes.table import b1
 from cute_py.dtypes.table import dtype as as_dtype
-from cute_py.errors import refusal_here
+from cute_py.errors import CuteError, refusal, refusal_here
 from cute_py.plan.conditions import Reg
-from cute_py.plan.formula import CONVERT, Builder, Place
+from cute_py.plan.formula import CONVERT, Builder, Formula, Place
 from cute_py.plan.functions import FUNCTIONS
 from cute_py.plan.ops import Convert, Fill, Map
 from cute_py.trace.arithmetic import apply, assign, convert_registers, is_register, new_registers
@@ -28,10 +28,9 @@ from cute_py.trace.state import Trace, apart
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, NoReturn
 
     from cute_py.dtypes.table import Dtype, DtypeLike
-    from cute_py.plan.formula import Formula
     from cute_py.plan.ops import Op
     from cute_py.tensor.tensor import Tensor
 
@@ -39,12 +38,15 @@ MOST = 4096  # formulas that are kept; when there are more, all are forgotten
 _known: dict[Any, Formula] = {}
 
 
-def formula(function: Callable[..., Any], dtype: DtypeLike = "f32") -> Formula:
+def formula(
+    function: Callable[..., Any], dtype: DtypeLike = "f32", inputs: tuple[str, ...] = ()
+) -> Formula:
     """Return a function of registers of a type as a formula; its inputs are the parameters without
-    defaults.
+    defaults, or those named: the first one, then others by keyword, in any order.
 
-    A function is traced again where something has changed that it depends on. Raises what the
-    function raises, and LayoutError where it does more than arithmetic of registers.
+    A function may return a dict of results by name. It is traced again where something has changed
+    that it depends on. Raises what the function raises, and LayoutError where it does more than
+    arithmetic of registers.
 
     >>> print(formula(lambda x: x * x + 1))
     (x): f32
@@ -56,38 +58,73 @@ def formula(function: Callable[..., Any], dtype: DtypeLike = "f32") -> Formula:
     parts, depends = fingerprint((function,))
     if not depends.complete:
         note_once(getattr(function, "__name__", "a function"), depends.reason)
-        return _traced(function, kind)
-    key = parts, kind
+        return _traced(function, kind, inputs)
+    key = parts, kind, inputs
     found = _known.get(key)
     if found is None:
         if len(_known) >= MOST:
             _known.clear()
-        found = _known.setdefault(key, _traced(function, kind))
+        found = _known.setdefault(key, _traced(function, kind, inputs))
     return found
 
 
-def _traced(function: Callable[..., Any], kind: Dtype) -> Formula:
+def _traced(function: Callable[..., Any], kind: Dtype, inputs: tuple[str, ...]) -> Formula:
     code: Any = getattr(function, "__code__", None)
     line = ("", 0) if code is None else (code.co_filename, code.co_firstlineno)
     state = Trace(getattr(function, "__name__", "formula"), line, Recorder())
     parameters = signature(function).parameters.values()
-    names = tuple([x.name for x in parameters if x.default is x.empty])
+    names = inputs or tuple([x.name for x in parameters if x.default is x.empty])
     read = _Reader(Builder(names, kind), state)
     with apart(state):
         given = [new_registers(kind, 1, name) for name in names]
         for n, x in enumerate(given):
             read.values[register(x, "formula").storage, 0] = Place(n)
-        state.frame = sys._getframe()
+        state.frame, state.of_all = sys._getframe(), OfAll
         try:
-            result = function(*given)
+            few = 1 if inputs else len(given)
+            more = dict(zip(names[few:], given[few:], strict=True))
+            result = function(*given[:few], **more)
+        except CuteError as error:
+            if error.code != "kernel-no-launch":
+                raise
+            name, _, _said = str(error).partition(":")
+            raise refusal("kernel-formula", operation=state.name, op=name) from None
         finally:
             state.forget()
         for op in state.root.ops:
             read.op(op)
-        if not is_register(result):
-            return read.made.formula(number(result, kind, "formula"))
-        (found,) = read.elements(register(result, "formula"))
-    return read.made.formula(found)
+        if not isinstance(result, dict):
+            return read.made.formula(read.result(result))
+        several = {k: x.tensor if isinstance(x, OfAll) else x for k, x in result.items()}
+        places = tuple([read.result(x) for x in several.values()])
+    combined = [(k, x.fn, x.mode) for k, x in result.items() if isinstance(x, OfAll)]
+    found = read.made.formula(places)
+    return Formula(
+        found.inputs, found.dtype, found.steps, found.result, tuple(result), tuple(combined)
+    )
+
+
+class OfAll:
+    """A result that is combined over elements, as `cute.reduce` gives it in a formula; nothing is
+    computed from it.
+    """
+
+    __slots__ = ("fn", "mode", "tensor")
+
+    def __init__(self, fn: str, tensor: Tensor, mode: int | None) -> None:
+        if mode not in (None, 0, 1) or isinstance(mode, bool):
+            facts: dict[str, Any] = {"value": mode, "choices": "0 for rows, 1 for columns, None"}
+            raise refusal("kernel-choice", operation="cute.reduce", **facts)
+        self.fn, self.tensor, self.mode = fn, tensor, mode
+
+    def __repr__(self) -> str:
+        return f"cute.reduce({self.fn!r}, ...), which is known when all elements are stored"
+
+    def _refuse(self, *_others: object) -> NoReturn:
+        raise refusal("formula-combined", operation="cute.reduce", fn=self.fn)
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _refuse
+    __rtruediv__ = __neg__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = _refuse
 
 
 class _Reader:
@@ -113,6 +150,15 @@ class _Reader:
         for i, x in zip(op.dst.index, found, strict=True):
             self.values[op.dst.storage, i] = x
 
+    def result(self, x: Any) -> Any:
+        """Return what a function gives back, as a value or a number."""
+        if not is_register(x):
+            if x is None or isinstance(x, (tuple, list, str, OfAll)):
+                raise refusal("formula-result", operation=self.state.name, value=x)
+            return number(x, self.made.dtype, self.state.name)
+        (found,) = self.elements(register(x, "formula"))
+        return found
+
     def mapped(self, op: Map) -> list[Any]:
         """Return the values that a map computes."""
         count = len(op.dst)
@@ -133,7 +179,9 @@ class _Reader:
 
 
 def replayed(formula: Formula, *given: Any) -> Any:
-    """Record a formula in a kernel for tensors in registers; return its result, of their shape."""
+    """Record a formula in a kernel for tensors in registers; return its result, of their shape, or
+    a tuple of several.
+    """
     like = next(x for x in given if is_register(x))
 
     def rule(fn: str, dtype: Dtype, *values: Any) -> Any:
@@ -144,7 +192,9 @@ def replayed(formula: Formula, *given: Any) -> Any:
         return apply(fn, *values)
 
     result = formula.replay(rule, *given)
-    return result if is_register(result) else _filled(like, result)
+    several = result if result.__class__ is tuple else (result,)
+    found = [x if is_register(x) else _filled(like, x) for x in several]
+    return tuple(found) if result.__class__ is tuple else found[0]
 
 
 def _filled(like: Tensor, value: Any) -> Tensor:

@@ -141,7 +141,7 @@ def mapa(shared: Mbarriers | Tensor, rank: Leaf) -> Mbarriers | Tensor:
     before the first access, between accesses that depend on each other, and before the end. Threads
     may arrive at the mbarriers; a block initializes, and waits at, its own. Raises LayoutError for
     a tensor that is not in shared memory of this block, and for a rank that the cluster lacks;
-    ldmatrix, cp.async, TMA and wgmma refuse the result.
+    ldmatrix, cp.async, TMA and wgmma do not take it.
     Source: PTX ISA, mapa; ld, st, atom (.shared::cluster).
 
     >>> # in a kernel: total = mine + cute.mapa(sums, 1 - cute.cluster_rank())[0]
@@ -181,7 +181,7 @@ def tma_tensor(tensor: Tensor) -> Tensor:
     array, perhaps recast to a type of the same width.
 
     Law: local_tile(tma_tensor(x), ...) has the shape of local_tile(x, ...). Slices of it are
-    tensors of coordinates too; a view that the kernel makes of a part of x is refused.
+    tensors of coordinates too; a view that the kernel makes of a part of x is an error.
     """
     engine, layout = require_tensor(tensor, "cute.tma_tensor").engine, tensor.layout
     if not isinstance(engine, GlobalMemory) or not is_whole(engine, layout):

@@ -20,11 +20,31 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType
-    from typing import Any
+    from typing import Any, overload
 
     from cute_py.dtypes.table import DtypeLike
 
 _HERE = "cute.inline_ptx"
+
+
+if TYPE_CHECKING:
+
+    @overload
+    def inline_ptx(
+        text: str,
+        outputs: tuple[DtypeLike, ...],
+        inputs: Tensor | tuple[Tensor, ...] = ...,
+        *,
+        emulate: Callable[..., Any],
+    ) -> tuple[Tensor, ...]: ...
+    @overload
+    def inline_ptx(
+        text: str,
+        outputs: DtypeLike,
+        inputs: Tensor | tuple[Tensor, ...] = ...,
+        *,
+        emulate: Callable[..., Any],
+    ) -> Tensor: ...
 
 
 def inline_ptx(
@@ -40,7 +60,7 @@ def inline_ptx(
         text: instructions on registers, each with its `;`. Operands are those of CUDA's `asm`:
             `%0` on are the outputs, then the inputs; `%%laneid` is a special register. `.reg`
             declares more registers. Memory, labels, branches, calls, barriers and exits are
-            refused, and so are instructions that the PTX ISA 9.0 does not have.
+            errors, and so are instructions that the PTX ISA 9.0 does not have.
         outputs: the type of the output, or a tuple of types, of 16, 32 or 64 bits.
         inputs: the input registers, or a tuple of them; their shapes are repeated as in `x + y`.
         emulate: a function that computes the same on the emulator. It gets a NumPy array for each
@@ -49,7 +69,7 @@ def inline_ptx(
 
     Text and function are part of the plan and of its keys, and so are the numbers and text that the
     function reads of its defaults, closure and globals. A saved plan has no function: it compiles,
-    and is refused on the emulator. The instructions run in order, together with all lanes of a warp
+    but cannot be emulated. The instructions run in order, together with all lanes of a warp
     that reach them, and are not left out if no output is used. Source: PTX ISA.
 
     >>> # y = cute.inline_ptx("add.sat.s32 %0, %1, %2;", "s32", (a, b), emulate=add_sat)

@@ -30,12 +30,13 @@ from cute_py.tensor.tensor import derived, pointer_makers, register_allocators
 from cute_py.trace import arithmetic, copying, memory
 from cute_py.trace.arithmetic import new_registers
 from cute_py.trace.contents import contents_of, same
+from cute_py.trace.decided import Decided, one_number
 from cute_py.trace.engines import GlobalMemory
 from cute_py.trace.lower import register
 from cute_py.trace.memory import Tensors, memory_at, registers_of
 from cute_py.trace.naming import misfit
 from cute_py.trace.rebinding import refuse_recursion
-from cute_py.trace.runtime_integers import compare, new_symbol
+from cute_py.trace.runtime_integers import Int, compare, new_symbol
 from cute_py.trace.state import Trace, hidden_refusal, raise_swallowed, recording
 
 TYPE_CHECKING = False
@@ -332,6 +333,8 @@ def _in_our_words(
         scalars = [a.name for a in arguments if getattr(a.value, "shape", None) == ()]
         return refusal("argument-modes", operation="kernel", name=scalars[0]) if scalars else None
     if isinstance(error, AttributeError):
+        if isinstance(error.obj, (Int, Decided)):
+            return one_number(f".{error.name}", error.obj)
         if error.name != "to" or not isinstance(error.obj, (int, float)):
             return None
         return refusal("trace-number-to", operation="kernel", value=error.obj)

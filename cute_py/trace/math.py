@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from cute_py.errors import refusal_here
+from cute_py.integers import ints
 from cute_py.integers.ints import is_leaf
 from cute_py.plan.functions import FUNCTIONS, PUBLIC, Function
 from cute_py.trace.arithmetic import apply, common_type
@@ -56,7 +57,7 @@ def _extreme(fn: str) -> Callable[..., Tensor]:
 def _where(fn: str) -> Callable[..., Tensor]:
     def function(condition: object, a: Any, b: Any) -> Any:  # an integer if a and b are
         if is_leaf(a) and is_leaf(b):
-            return choose(condition, a, b)
+            return ints.given(choose(condition, a, b))
         return apply(fn, condition, a, b)
 
     return function

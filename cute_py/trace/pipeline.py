@@ -42,7 +42,7 @@ from cute_py.trace.threads import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import Any, Self
+    from typing import Any, Self, overload
 
     from cute_py.layout.types import Leaf
 
@@ -407,6 +407,22 @@ class PipelineTmaStore:
         """
         with branch(self.leads):
             tma_store_wait(0)
+
+
+if TYPE_CHECKING:
+
+    @overload
+    def pipeline(stages: int) -> Pipeline: ...
+    @overload
+    def pipeline(
+        stages: int,
+        bytes: int | None = ...,
+        consumers: int | str | None = ...,
+        *,
+        tiles: Sequence[Any] | None = ...,
+        count: int | None = ...,
+        cluster: int | None = ...,
+    ) -> TmaPipeline: ...
 
 
 def pipeline(

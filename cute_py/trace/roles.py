@@ -209,7 +209,7 @@ def _joined(chain: Chain, trace: Trace) -> tuple[Op, ...]:
 # -- one thread
 
 
-def elect_one(scope: str = "warp") -> Any:  # a bool or a Condition
+def elect_one(scope: str = "warp") -> Condition | bool:
     """Return the condition that is true in one thread of each warp, the first one.
 
     Args:

@@ -36,7 +36,7 @@ from cute_py.trace.state import current, emit, require_choice, text_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any, NoReturn, TypeAlias
 
     from cute_py.dtypes.table import Dtype, DtypeLike
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from cute_py.tensor.tensor import Tensor
     from cute_py.trace.state import Scope, Trace
 
-    Binary: TypeAlias = Callable[["Int", object], Leaf]
+    Binary: TypeAlias = Callable[["Int", object], "Int"]
 
 _set = object.__setattr__
 
@@ -156,6 +156,12 @@ class Int(_RunTime):
     value: SymInt
     scope: Scope
 
+    if TYPE_CHECKING:  # where `launch` was given tuples, `thread_idx()` is a tuple
+
+        def __iter__(self) -> Iterator[Int]: ...  # type: ignore[override]
+
+        def __getitem__(self, mode: object) -> Int: ...  # type: ignore[override]
+
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         """Answer an operator with NumPy's numbers as Python does; refuse other functions."""
         numbers = [x.item() if getattr(x, "shape", None) == () else x for x in inputs]
@@ -218,30 +224,30 @@ class Int(_RunTime):
     __floordiv__, __rfloordiv__ = _forms("div")
     __mod__, __rmod__ = _forms("mod")
 
-    def __divmod__(self, other: object) -> tuple[Leaf, Leaf]:
+    def __divmod__(self, other: object) -> tuple[Int, Int]:
         return decided(self // other), decided(self % other)
 
-    def __rdivmod__(self, other: object) -> tuple[Leaf, Leaf]:
+    def __rdivmod__(self, other: object) -> tuple[Int, Int]:
         return decided(other // self), decided(other % self)
 
-    def __neg__(self) -> Leaf:
+    def __neg__(self) -> Int:
         return decided(operate("sub", 0, self))  # type: ignore[no-any-return]
 
-    def __pos__(self) -> Leaf:
+    def __pos__(self) -> Int:
         return self
 
-    def __invert__(self) -> Leaf:
+    def __invert__(self) -> Int:
         return decided(operate("sub", -1, self))  # type: ignore[no-any-return]
 
-    def __abs__(self) -> Leaf:
+    def __abs__(self) -> Int:
         return decided(operate("sub", 0, operate("min", self, -self)))  # type: ignore[no-any-return]
 
-    def __round__(self, digits: int | None = None) -> Leaf:
+    def __round__(self, digits: int | None = None) -> Int:
         if digits is not None and digits < 0:
             self._refuse("round() to tens or hundreds", "// and *")
         return self
 
-    def __trunc__(self) -> Leaf:
+    def __trunc__(self) -> Int:
         return self
 
     __floor__ = __ceil__ = conjugate = __trunc__
@@ -252,7 +258,7 @@ class Int(_RunTime):
         """Return True, as `int.is_integer` does."""
         return True
 
-    def as_integer_ratio(self) -> tuple[Leaf, int]:
+    def as_integer_ratio(self) -> tuple[Int, int]:
         """Return the integer and 1, as `int.as_integer_ratio` does."""
         return self, 1
 
@@ -279,24 +285,24 @@ class Int(_RunTime):
         return truth if isinstance(truth, bool) else _RunTime.__bool__(self)
 
     def __pow__(self, other: Any, modulo: Any = None) -> Any:
-        return pow(self._known("**", _POWERS), other, modulo)
+        return decided(pow(self._known("**", _POWERS), other, modulo))
 
     def __rpow__(self, other: Any, modulo: Any = None) -> Any:
-        return pow(other, self._known("**", _POWERS), modulo)
+        return decided(pow(other, self._known("**", _POWERS), modulo))
 
     __and__, __or__, __xor__ = map(_bitwise_form, ("and", "or", "xor"))
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 
-    def __lshift__(self, other: object) -> Leaf:
+    def __lshift__(self, other: object) -> Int:
         return decided(_shift("shl", "mul", self, other))  # type: ignore[no-any-return]
 
-    def __rshift__(self, other: object) -> Leaf:
+    def __rshift__(self, other: object) -> Int:
         return decided(_shift("shr", "div", self, other))  # type: ignore[no-any-return]
 
-    def __rlshift__(self, other: object) -> Leaf:
+    def __rlshift__(self, other: object) -> Int:
         return decided(_shifted("shl", other, self))  # type: ignore[no-any-return]
 
-    def __rrshift__(self, other: object) -> Leaf:
+    def __rrshift__(self, other: object) -> Int:
         return decided(_shifted("shr", other, self))  # type: ignore[no-any-return]
 
     def __truediv__(self, other: Any) -> Any:

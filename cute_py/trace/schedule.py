@@ -13,6 +13,7 @@ from math import prod
 from cute_py.errors import refusal_here
 from cute_py.integers import ints
 from cute_py.layout.queries import rank
+from cute_py.layout.tuples import wrap
 from cute_py.plan.conditions import uniformity
 from cute_py.tensor.tensor import Tensor
 from cute_py.trace.arithmetic import as_int
@@ -25,13 +26,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cute_py.layout.types import Leaf
+    from cute_py.layout.types import AnyInt, Leaf
+    from cute_py.trace.runtime_integers import Int
 
 MOST = 2**31 - 1  # tiles
 ORDERS = ("grouped", "snake", "rows", "columns")
 
 
-def fewest_blocks(tiles: Leaf, most: Leaf) -> Leaf:
+def fewest_blocks(tiles: Leaf, most: Leaf) -> AnyInt:
     """Return the fewest blocks that compute tiles in as many waves as `most` blocks.
 
     Args:
@@ -44,7 +46,7 @@ def fewest_blocks(tiles: Leaf, most: Leaf) -> Leaf:
     (128, 100)
     """
     tiles, most = (at_least(x, 1, "cute.fewest_blocks") for x in (tiles, most))
-    return _ceil(tiles, _ceil(tiles, most))
+    return _ceil(tiles, _ceil(tiles, most))  # type: ignore[no-any-return]
 
 
 def _ceil(a: Leaf, b: Leaf) -> Leaf:
@@ -109,7 +111,7 @@ def tiles(
     step: Leaf | None = None,
     depth: Leaf | None = None,
     extra: Leaf = 0,
-) -> Iterator[tuple[Leaf, ...]]:
+) -> Iterator[tuple[Int, ...]]:
     """`for i, j in cute.tiles(m, n):` loops over the tiles of the block, out of m by n.
 
     Args:
@@ -185,11 +187,10 @@ def _shares(
 
 def _number() -> tuple[Leaf, Leaf]:
     """Return the number of the cluster in the grid, x fastest, and how many there are."""
-    shape, here = launched("cute.tiles"), cluster_idx()
+    shape, here = launched("cute.tiles"), wrap(cluster_idx())
     counts = [g // c for g, c in zip(shape.grid, shape.cluster, strict=True)]
-    parts = here if isinstance(here, tuple) else (here,)
     number: Leaf = 0
-    for x, extent in reversed([*zip(parts, counts, strict=False)]):
+    for x, extent in reversed([*zip(here, counts, strict=False)]):
         number = number * extent + x
     return number, prod(counts[1:], start=counts[0])
 
@@ -240,5 +241,5 @@ class _Order:
         rows = self.promised(rows, 1, most)
         i, j = first + inside % rows, inside // rows
         if self.schedule == "snake":
-            j = choose(compare("eq", number % 2, 0), j, n - 1 - j)
+            j = choose(compare("eq", number % 2, 0), j, n - 1 - j)  # type: ignore[assignment]
         return self.promised(i, 0), self.promised(j, 0)  # short parts of many coordinates

@@ -77,9 +77,9 @@ def make_table(entries: Iterable[Leaf]) -> Table:
             quotients, remainders and minima.
 
     In the kernel `table[i]` is an integer for a run-time i, from 0 to len(table) - 1: one load from
-    the constant bank. The emulator refuses other indices. On a GPU an index that is not known to be
-    inside, such as a number from memory, is compared, and traps outside. Raises LayoutError for
-    other entries, such as those of a thread, and for more than 2 KB.
+    the constant bank. Another index is an error on the emulator. On a GPU an index that is not
+    known to be inside, such as a number from memory, is compared, and traps outside. Raises
+    LayoutError for other entries, such as those of a thread, and for more than 2 KB.
 
     Source: cutlass include/cutlass/conv/threadblock/conv2d_params.h (steps of an iterator, which
     the host computes).

@@ -8,6 +8,7 @@ from cute_py.errors import refusal_here
 from cute_py.integers import ints
 from cute_py.integers.polynomial import symbols_of
 from cute_py.integers.symbols import terms_of
+from cute_py.layout.tuples import wrap
 from cute_py.plan import ops
 from cute_py.plan.conditions import bounds_of
 from cute_py.plan.functions import ATOMICS, REDUCTIONS
@@ -70,8 +71,8 @@ def launch(
         cluster: the blocks per cluster, static; up to 16, and every device with clusters has 8.
         min_blocks: the resident blocks per multiprocessor, static: like the second argument of
             CUDA's `__launch_bounds__`, it bounds the registers of a thread.
-        spill_bytes: the local memory per thread that spills may use, static; `cute.compile` refuses
-            a kernel that spills more.
+        spill_bytes: the local memory per thread that spills may use, static; it is an error in
+            `cute.compile` if a kernel spills more.
         pdl: programmatic dependent launch: blocks start while the preceding kernel drains, and
             wait for it in `griddepcontrol_wait`, which must precede the first use of global memory:
             in each thread, or in one that it synchronises with. Before sm_90, kernels run one after
@@ -82,7 +83,7 @@ def launch(
         allow_emulated: compile matrix instructions also for architectures that replace each by
             several slower ones, such as products of s4 on sm_90. `MMA_Atom.support` names them.
         resident: all blocks run at once, as blocks need that wait for each other in any order: a
-            launch of more blocks than the device has room for is refused. Without it, a block may
+            launch of more blocks than the device has room for is an error. Without it, a block may
             wait for those of lower numbers and of its cluster alone.
 
     """
@@ -136,15 +137,15 @@ def launched(operation: str) -> Launch:
     return shape
 
 
-def thread_idx() -> Any:  # an integer or a tuple, like `block` of `launch`
+def thread_idx() -> Int:
     """Return the thread's index in its block: an integer, or (x, y, ...) if `block` was a tuple."""
     shape, tid = launched("cute.thread_idx"), thread_idx_linear()
     count = current().profiles[1]
     if not count:
-        return decided(tid)
+        return decided(tid)  # type: ignore[no-any-return]
     x, y, _z = shape.block
     parts = (ints.mod(tid, x), ints.mod(ints.div(tid, x), y), ints.div(tid, x * y))
-    return parts[:count]
+    return parts[:count]  # type: ignore[return-value]
 
 
 def thread_idx_linear() -> Leaf:
@@ -152,37 +153,37 @@ def thread_idx_linear() -> Leaf:
     return _root_symbol("tid", launched("cute.thread_idx").threads, "thread")
 
 
-def block_idx() -> Any:
+def block_idx() -> Int:
     """Return the block's index in the grid: an integer, or (x, y, ...) if `grid` was a tuple."""
     shape = launched("cute.block_idx")
     count = current().profiles[0]
     parts = tuple([_root_symbol(f"bid_{a}", e) for a, e in zip("xyz", shape.grid, strict=True)])
-    return parts[:count] if count else decided(parts[0])
+    return parts[:count] if count else decided(parts[0])  # type: ignore[return-value]
 
 
-def lane_idx() -> Leaf:
+def lane_idx() -> Int:
     """Return the thread's index in its warp, 0 to 31."""
-    return decided(ints.mod(thread_idx_linear(), 32))
+    return decided(ints.mod(thread_idx_linear(), 32))  # type: ignore[no-any-return]
 
 
-def warp_idx() -> Leaf:
+def warp_idx() -> Int:
     """Return the warp's index in its block."""
-    return decided(ints.div(thread_idx_linear(), 32))
+    return decided(ints.div(thread_idx_linear(), 32))  # type: ignore[no-any-return]
 
 
-def cluster_idx() -> Any:
+def cluster_idx() -> Int:
     """Return the index of the block's cluster in the grid: an integer, or (x, y, ...) if `grid` was
     a tuple. Without `cluster=` in `launch`, each block is a cluster.
 
     >>> # in a kernel: cute.launch(grid=8, block=32, cluster=2); cute.cluster_idx() is 0 to 3
     """
-    cluster, here = launched("cute.cluster_idx").cluster, block_idx()
-    if not isinstance(here, tuple):
-        return ints.div(here, cluster[0])
-    return tuple([ints.div(x, c) for x, c in zip(here, cluster, strict=False)])
+    cluster = launched("cute.cluster_idx").cluster
+    here: Any = block_idx()
+    place: Any = [ints.div(x, c) for x, c in zip(wrap(here), cluster, strict=False)]
+    return tuple(place) if here.__class__ is tuple else place[0]  # type: ignore[return-value]
 
 
-def cluster_rank() -> Leaf:
+def cluster_rank() -> Int:
     """Return the rank of the block in its cluster: x fastest, then y, then z. Source: PTX ISA,
     %cluster_ctarank.
 
@@ -194,7 +195,7 @@ def cluster_rank() -> Leaf:
         if count > 1:
             here = _root_symbol(f"bid_{a}", extent, "block")
             rank = ints.add(ints.mul(rank, count), ints.mod(here, count))
-    return decided(rank)
+    return decided(rank)  # type: ignore[no-any-return]
 
 
 _BLOCKS = dict(zip(("bid_x", "bid_y", "bid_z"), MOST_GRID, strict=True))

@@ -20,6 +20,10 @@ WORDINGS = {
         a run-time integer, or registers
         use the number itself: a store, and arithmetic with registers, convert it; or fill
             registers: r = cute.rmem(dtype, 1), and r.fill(number)""",
+    "trace-one-number": """TraceError
+        {use} of {value}, which is one integer
+        what a tuple has, or what an integer has: operators, and to(dtype) for registers
+        use {instead}""",
     "trace-undecided": """UndecidedError
         sizes and indices that leave open whether {question}
         one answer for every value that they can take
@@ -66,7 +70,7 @@ WORDINGS = {
         write to a register tensor or a cute.var made before the {kind}, or use
             cute.where(condition, a, b)""",
     "trace-unreadable": """TraceError
-        {name}, in which a {type} stands, used inside of a run-time loop or branch
+        {name}, which holds a {type}, used inside of a run-time loop or branch
         iterators whose position can be read before and after the block
         make a list of it before the block, and use its elements by number""",
     "trace-recursion": """TraceError
@@ -209,6 +213,14 @@ WORDINGS = {
         {op} in a function of registers
         arithmetic of the registers that it is given, numbers, cute.math and conversions
         read memory and other registers before, and pass their elements""",
+    "formula-combined": """LayoutError
+        arithmetic with the {fn} over all elements, which is known when all are stored
+        a result of its own: return {{"D": x, "most": cute.reduce("max", x, mode=1)}}
+        compute with it after the product, or pass what an earlier one gave as an array""",
+    "formula-result": """LayoutError
+        {value!r} as the result of a function of registers
+        registers, a number, or a dict of these by name
+        return one value; several as {{"D": x, "aux": y}}""",
     "kernel-ptx": """LayoutError
         PTX with {token!r}: {why}
         instructions on registers: operands %0, %1 ... (outputs, then inputs), registers that `.reg`
@@ -282,7 +294,7 @@ WORDINGS = {
         pass a {kind}, or correct the annotation""",
     "kernel-blockless": """TraceError
         a statement without a block
-        a block, which it is about
+        a block, to which it applies
         write with in front of it, and its block below: with cute.when(i < n): ...""",
     "kernel-otherwise": """TraceError
         cute.otherwise without a cute.when right before it
@@ -312,12 +324,12 @@ WORDINGS = {
         reshape or index it before the call""",
     "kernel-none": """LayoutError
         None in place of an array ({modes})
-        an array: the kernel does not do without this one
+        an array: the kernel needs this one
         pass it""",
     "kernel-letters": """LayoutError
         {modes!r} for {count} arrays
         a word for each array, with a letter for each of its modes
-        write them by blanks: cute.assume_shapes('MK NK MN', A, B, C)""",
+        separate them by blanks: cute.assume_shapes('MK NK MN', A, B, C)""",
     "kernel-copy": """LeafTypeError
         {count} arguments, without an atom as the first
         copy(src, dst) or copy(atom, src, dst) with a Copy_Atom or TiledCopy
@@ -394,7 +406,7 @@ WORDINGS = {
         start the later role at the warp after the earlier one""",
     "role-nested": """LayoutError
         role {name!r} inside of role {outer!r}
-        roles next to each other: a warp has one
+        roles side by side: a warp has only one
         end role {outer!r} first, or branch on its threads: cute.when(me.thread < 64)""",
     "role-name": """LayoutError
         a second role {name!r}, of warps {warps}; the first is of warps {others}

@@ -176,7 +176,7 @@ def slabs(x: object, cells: Cells, modes: IntTuple, labels: Sequence[Labels] = (
     return tuple(tuple(grids[k::depth]) for k in range(depth))
 
 
-def _slab_title(rest: list[int], index: int) -> str:
+def _slab_title(rest: Sequence[int], index: int) -> str:
     if not rest:
         return ""
     if len(rest) == 1:
@@ -284,7 +284,7 @@ def _require_tv(tv: AnyLayout) -> int:
     require_numbers(tv, "picture_tv")
     if tuples.rank(tv.shape) != 2:
         raise refusal("viz-tv", operation="picture_tv", layout=tv, rank=tuples.rank(tv.shape))
-    return size(tv, 0)  # type: ignore[no-any-return]
+    return size(tv, 0)
 
 
 def tile_of(tile: Tiler) -> tuple[IntTuple, list[Labels]]:

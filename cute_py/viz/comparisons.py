@@ -109,7 +109,7 @@ def _coloured_alike(drawn: Picture) -> Picture:
 
 
 def diff(a: AnyLayout | str, b: AnyLayout | str, *, bits: int = 16) -> Picture:
-    """Return both layouts side by side, with colours and frames for the cells that moved alone.
+    """Return both layouts side by side, with colours and frames only for the cells that moved.
 
     Args:
         a: a layout, or its text.

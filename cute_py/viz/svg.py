@@ -54,6 +54,7 @@ PART = 32  # rows of such a part, at least
 NUDGE = 2  # to the right: padding cannot centre texts better than to half a character
 BLANK = "\N{FIGURE SPACE}"
 FAMILY = "ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace"
+FITS = ' style="max-width:100%;height:auto"'  # of its page
 LABEL, INK, HEAVY = "#767676", "#000", "#333"
 
 
@@ -89,7 +90,7 @@ def _head(title: str, width: int, height: int) -> list[str]:
     wide = min(width, WIDEST)
     return [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide}" height="{height * wide // width}" '
-        f'viewBox="0 0 {width} {height}" style="max-width:100%;height:auto">',
+        f'viewBox="0 0 {width} {height}"{FITS}>',
         f"<title>{escape(title)}</title>",
         f'<g font-family="{FAMILY}" font-size="{FONT}" xml:space="preserve">',
     ]

@@ -21,6 +21,8 @@ from pathlib import Path
 
 import pytest
 
+import cute_py as cute
+from cute_py.cli.explore_command import Local
 from cute_py.cli.main import main
 from cute_py.explore import answer, link_of, state_of
 from cute_py.explore.controls import PRESETS, controls
@@ -123,6 +125,88 @@ def test_broken_links_are_refused_in_words(widget, link):
     page, _ = widget(link)
     page.locator(".refused dd").first.wait_for()
     assert "required" in page.locator(".refused").inner_text()
+
+
+@pytest.mark.parametrize("link", ["#v1&e=4:1&bits=-5", "#v1&e=4:1&bits=x", "#v1&e=4:1&bits=0"])
+def test_a_bad_link_is_repaired_by_the_next_entry(widget, link):
+    page, states = widget(link)
+    page.locator(".refused dd").first.wait_for()
+    type_in(page, "(4,8):(8,1)")
+    wait_for_value(page, "(4,8):(8,1)")
+    assert not page.locator(".refused").is_visible()
+    assert states[-1] == {**PLAIN, "e": "(4,8):(8,1)"}
+    assert page.evaluate("model.values.link") == "#v1&e=(4,8):(8,1)"
+
+
+def test_a_shape_is_drawn_and_its_strides_are_offered(widget):
+    page, _ = widget("#v1&e=(4,8)")
+    wait_for_value(page, "(4,8)")
+    page.locator("canvas").first.wait_for()
+    page.locator(".hinted").get_by_role("button", name="(4,8):(8,1)").click()
+    wait_for_value(page, "(4,8):(8,1)")
+    assert not page.locator(".hinted").is_visible()
+
+
+def test_symbols_get_numbers(widget):
+    page, _ = widget("#v1&e=(M,8):(8,1)")
+    wait_for_value(page, "(M,8):(8,1)")
+    page.locator(".hinted button").first.click()
+    wait_for_value(page, "(8,8):(8,1)")
+    page.locator("canvas").first.wait_for()
+
+
+COPY = """() => {
+  window.copied = [];
+  navigator.clipboard.writeText = async (text) => { window.copied.push(text); };
+}"""
+
+
+def test_a_shared_link_shows_before_there_is_an_answer(widget):
+    e = "zipped_divide((12,8):(8,1),(4,2))"  # no preset
+    page, _ = widget(link_of({"v": 1, "e": e}))
+    made = answer({"v": 1, "e": e})["value"]
+    wait_for_value(page, made)
+    page.evaluate(COPY)
+    page.get_by_role("button", name="copy link").click()
+    page.wait_for_function("window.copied.length")
+    link = page.evaluate("window.copied[0]")
+    assert 100 < len(link) < 8000
+    assert state_of(link) == {"v": 1, "e": e}
+    other, _ = widget(link, kernel=lambda state: None)
+    wait_for_value(other, made)
+    other.locator("canvas").nth(1).wait_for()
+    assert other.get_by_label("expression").input_value() == e
+
+
+@pytest.mark.parametrize("data", ["", "zzz", "eJw", "_" * 500, "q1YqVbIyrAUA"])
+def test_data_of_a_link_that_is_none_does_no_harm(widget, data):
+    page, _ = widget(f"#v1&e=(4,8):(8,1)&d={data}")
+    wait_for_value(page, "(4,8):(8,1)")
+    assert not page.locator(".refused").is_visible()
+
+
+def test_python_is_copied_as_calls(widget):
+    page, _ = widget("#v1&e=zipped_divide((8,8):(8,1),(4,2))")
+    page.evaluate(COPY)
+    page.get_by_role("button", name="copy Python").click()
+    page.wait_for_function("window.copied.length")
+    assert "cute.zipped_divide(cute.Layout((8, 8), (8, 1)), (4, 2))" in page.evaluate("copied[0]")
+
+
+def test_a_panel_lists_the_notation_the_functions_and_the_version(widget):
+    page, _ = widget()
+    page.get_by_text("notation, functions, version").click()
+    panel = page.locator(".about")
+    panel.get_by_text(f"cute_py {cute.__version__}").wait_for()
+    rows = panel.locator("dl").nth(1).locator("dt")
+    assert rows.count() == len(controls()["functions"])
+    page.get_by_label("functions", exact=True).fill("blocked_prod")
+    assert rows.all_text_contents() == ["blocked_product"]
+    rows.get_by_role("button").click()
+    assert page.get_by_label("expression").input_value() == "blocked_product("
+    e = controls()["notation"][0][0]
+    panel.get_by_role("button", name=e, exact=True).click()
+    wait_for_value(page, answer({"v": 1, "e": e})["value"])
 
 
 # the colour of the middle of the first cell
@@ -270,6 +354,27 @@ def test_presets_are_there_before_python(widget):
     wait_for_value(page, answer({"v": 1, "e": e})["value"])
 
 
+def test_the_page_of_the_command_is_answered_by_its_process(browser):
+    with Local() as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        page = browser.new_page()
+        errors = []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("request", lambda r: r.url.startswith(server.address) or errors.append(r.url))
+        page.goto(f"{server.address}#v1&e=(7,3):(3,1)")
+        wait_for_value(page, "(7,3):(3,1)", timeout=3_000)
+        type_in(page, "size((7,(3,2)))")
+        wait_for_value(page, "42")
+        type_in(page, "(4,8")
+        page.locator(".refused dd").first.wait_for()
+        server.shutdown()
+        server.server_close()
+        type_in(page, "(5,5):(5,1)")
+        page.locator(".refused", has_text="start it again").wait_for()
+        page.close()
+        assert not errors
+
+
 # -- pages with their own Python
 
 
@@ -374,6 +479,30 @@ def test_the_page_answers_typing_sliders_and_repairs(ready):
     button.click()
     wait_for_value(page, answer({"v": 1, "e": repair})["value"])
     assert state_of("#" + page.url.partition("#")[2])["e"] == repair
+
+
+def test_the_history_of_the_browser_has_the_steps(ready):
+    page, _ = ready
+    for e in ("(2,3):(3,1)", "(3,4):(4,1)"):
+        page.evaluate("document.querySelector('.explorer textarea').value = ''")
+        box = page.get_by_label("expression")
+        box.fill(e)
+        box.press("Enter")
+        wait_for_value(page, e)
+    page.go_back()
+    wait_for_value(page, "(2,3):(3,1)")
+    assert page.get_by_label("expression").input_value() == "(2,3):(3,1)"
+    page.go_forward()
+    wait_for_value(page, "(3,4):(4,1)")
+
+
+def test_the_first_answer_takes_seconds(explorer, browser):
+    """Less than 3 s on a machine with two cores that does nothing else, more where it does."""
+    address, _ = explorer
+    page = browser.new_page()
+    page.goto(f"{address}#v1&e=(7,3):(3,1)")
+    wait_for_value(page, "(7,3):(3,1)", timeout=10_000)
+    page.close()
 
 
 def test_a_slow_expression_ends_the_worker_and_the_next_is_answered(ready):

@@ -16,7 +16,7 @@ import pytest
 import cute_py as cute
 from cute_py import _
 from cute_py.integers.symbols import SymInt, sym, symbols_of, terms_of
-from cute_py.kernels.epilogue import Epilogue
+from cute_py.kernels.epilogue import LinearCombination
 from cute_py.plan import ops
 from cute_py.plan.conditions import Compare, Reg
 from cute_py.plan.params import multiplier
@@ -381,7 +381,7 @@ def first_of(name, last=False):
 
 
 def family(*of_row, **parts):
-    config, last = row(*of_row, **parts), Epilogue()
+    config, last = row(*of_row, **parts), LinearCombination()
     arrays, _exact = arguments(config, config.tile, "bf16")
     return trace(config, *call_of(config, arrays, last))
 

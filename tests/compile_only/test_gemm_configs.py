@@ -10,7 +10,7 @@ import pytest
 
 import cute_py as cute
 from cute_py.kernels.config import choose_config
-from cute_py.kernels.epilogue import Epilogue
+from cute_py.kernels.epilogue import LinearCombination
 from cute_py.kernels.gemm import gemm
 from cute_py.ops.gemm_families import changed
 from cute_py.ops.gemm_tiles import Asked, for_gpu, shared_bytes
@@ -99,7 +99,7 @@ def traced(config, kind, majors, out=None, batch=()):
     if batch:
         d = np.zeros((*batch, 256, 256), result.numpy).transpose(1, 2, 0)
     compute = compute_type(dtype, (1.0, 0.0), None, not result.is_float)
-    last = Epilogue(compute.name, False, False, False, None)
+    last = LinearCombination(compute.name, False, False, False, None)
     return cute.trace(gemm, a, b, None, None, d, 1.0, 0.0, config, last)
 
 

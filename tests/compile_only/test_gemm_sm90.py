@@ -9,7 +9,7 @@ import pytest
 
 import cute_py as cute
 from cute_py.kernels.config_sm90 import can_load_source
-from cute_py.kernels.epilogue import Epilogue
+from cute_py.kernels.epilogue import LinearCombination
 from cute_py.ops.gemm_tiles_sm90 import ROWS
 from cute_py.plan import ops
 from tests.hopper_family import CONFIGS, HALVES, arguments, call_of, result_of, row, trace
@@ -19,7 +19,7 @@ pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cu
 from cute_py.codegen.sass import may_stall, product_loops, stalls
 from cute_py.codegen.toolchain import FORBIDDEN
 
-FULL = Epilogue(alpha=True, source=True, bias=True, activation="gelu")
+FULL = LinearCombination(alpha=True, source=True, bias=True, activation="gelu")
 RELU = replace(FULL, activation="relu")
 # the fullest epilogues that configurations have registers for
 HEAVY = {
@@ -30,12 +30,12 @@ HEAVY = {
     "256x160": FULL,
     "256x168": replace(RELU, source=False),
     "256x176": replace(RELU, source=False),
-    "pp-128x192": Epilogue(alpha=True, bias=True),
-    "192x192": Epilogue(bias=True),
+    "pp-128x192": LinearCombination(alpha=True, bias=True),
+    "192x192": LinearCombination(bias=True),
 }
 # the heaviest epilogue of each weight of `Problem`, and how D leaves
 WEIGHTS = (
-    Epilogue(),
+    LinearCombination(),
     replace(RELU, source=False),
     replace(FULL, source=False),
     RELU,
@@ -46,7 +46,7 @@ WAYS = ("2 bytes", "4 bytes", "direct")
 
 def plan_of(config, result, last=None):
     """Return the plan for arrays of any size whose rows are multiples of 16 bytes."""
-    last = last or Epilogue()
+    last = last or LinearCombination()
     last = replace(last, compute="s32") if "S32" in config.atom else last
     arrays, _exact = arguments(config, (64, 64, 128), result, last)
     return trace(config, *call_of(config, arrays, last))

@@ -14,7 +14,7 @@ from cute_py.dtypes.table import from_numpy
 from cute_py.emulate.numerics import function as rule_of
 from cute_py.kernels.activations import ACTIVATIONS, Activation
 from cute_py.kernels.elementwise import elementwise, function_of, tile_copy_of
-from cute_py.kernels.epilogue import Epilogue
+from cute_py.kernels.epilogue import LinearCombination
 from cute_py.ops.product import compute_type
 from cute_py.ops.reference import error_of
 from cute_py.trace import formulas
@@ -169,11 +169,15 @@ def test_weights_registers_and_integers():
     assert [name for name, row in rows if row.formula.held > 1] == ["silu"]
     assert max(row.slope for _name, row in rows) == 1.13
     for name in (None, *TUNED):
-        few = {kind: Epilogue(kind, activation=name).is_in_place for kind in ("f32", "f64")}
+        few = {
+            kind: LinearCombination(kind, activation=name).is_in_place for kind in ("f32", "f64")
+        }
         assert few == {"f32": name != "silu", "f64": name in (None, "relu")}
-        assert not Epilogue(source=True, activation=name).is_in_place
+        assert not LinearCombination(source=True, activation=name).is_in_place
         weight = 2 if name not in (None, "relu") else int(name == "relu")
-        assert problem((512, 512, 512), epilogue=Epilogue(activation=name)).weight == weight
+        assert (
+            problem((512, 512, 512), epilogue=LinearCombination(activation=name)).weight == weight
+        )
         kind = compute_type(cute.s8, (1, 0), name, integers=True)
         assert kind is (cute.s32 if name in (None, "relu") else cute.f32)
 
@@ -189,7 +193,7 @@ def test_a_row_is_traced_once_for_a_type(monkeypatch):
         assert not row.is_light
         assert not row.keeps_integers
         assert row.slope == 1.5
-    assert [kind.name for _function, kind in count] == ["f32", "f64", "s32"]
+    assert [kind.name for _function, kind, _inputs in count] == ["f32", "f64", "s32"]
 
 
 def test_a_new_row_is_all_that_an_activation_needs(softplus, capsys, tmp_path, monkeypatch):
@@ -203,7 +207,7 @@ def test_a_new_row_is_all_that_an_activation_needs(softplus, capsys, tmp_path, m
     assert error_of(call.run(), call, judge=True).within
     with pytest.raises(cute.CuteError, match="'sigmoid', 'softplus'; f"):
         cute.ops.gemm(a, b, activation="softmax")
-    heavy = problem((512, 512, 512), epilogue=Epilogue(activation="softplus"))
+    heavy = problem((512, 512, 512), epilogue=LinearCombination(activation="softplus"))
     assert heavy.weight == 2
     np.save("a.npy", a)
     np.save("b.npy", b)

@@ -12,7 +12,7 @@ from benchmarks.gpu.building import arguments, shapes_of
 from benchmarks.gpu.candidates import candidates
 from benchmarks.gpu.cases import ROWS
 from cute_py.kernels.config import GemmConfig, Side
-from cute_py.kernels.epilogue import Epilogue
+from cute_py.kernels.epilogue import LinearCombination
 
 
 def integers(shape, dtype=np.float32, seed=0):
@@ -28,7 +28,7 @@ def test_bands_and_stores_by_rows_cover_every_tile_once(shape, band, store):
     atom, side = "SM80_16x8x16_F32F16F16F32_TN", Side("K", 8)
     more = {"band": band, "store": store if n % 8 == 0 else 2, "min_blocks": 2}
     config = GemmConfig(atom, (64, 64, 32), (2, 2), 3, side, side, True, **more)
-    kernels.KERNELS["gemm"](a, b, None, None, c, 1.0, 0.0, config, Epilogue())
+    kernels.KERNELS["gemm"](a, b, None, None, c, 1.0, 0.0, config, LinearCombination())
     wanted = (a.astype(np.float64) @ b.astype(np.float64).T).astype(np.float16)
     np.testing.assert_array_equal(c, wanted)
 

@@ -8,7 +8,7 @@ import pytest
 import cute_py as cute
 from cute_py.errors import CuteError
 from cute_py.kernels.config_sm90 import warpgroup_config
-from cute_py.kernels.epilogue import Epilogue
+from cute_py.kernels.epilogue import LinearCombination
 from cute_py.kernels.gemm_sm90 import KERNELS
 from cute_py.kernels.split_k import SplitK
 from cute_py.ops.gemm_families import changed
@@ -17,7 +17,7 @@ from tests.hopper_family import CONFIGS, PING, arguments, call_of, result_of, ro
 from tests.hopper_kernels import CASES
 from tests.sampling import in_turn, pairwise, quick
 
-FULL = Epilogue(alpha=True, source=True, bias=True, activation="relu")
+FULL = LinearCombination(alpha=True, source=True, bias=True, activation="relu")
 # those that are emulated at every run: each schedule, major, type and way of D once
 OFTEN = (
     *("64x32-pdl", "pp-128x128", "nt", "tf32-direct", "u8"),
@@ -27,7 +27,7 @@ OFTEN = (
 
 def last_of(config, last=None):
     """Return an epilogue whose sums are of the type of the products."""
-    last = last or Epilogue()
+    last = last or LinearCombination()
     return replace(last, compute="s32") if "S32" in config.atom else last
 
 
@@ -161,7 +161,9 @@ def test_c_by_tma_needs_room_for_a_tile():
 )
 def test_a_product_is_in_flight_while_the_next_is_issued(config, groups):
     """Where sums have two levels, each is waited for: it is added to those of f32."""
-    plan = trace(config, *call_of(config, arguments(config, (64, 16, 64), "bf16")[0], Epilogue()))
+    plan = trace(
+        config, *call_of(config, arguments(config, (64, 16, 64), "bf16")[0], LinearCombination())
+    )
     assert {op.n for op in plan.ops if isinstance(op, ops.WgWait)} == groups
 
 
@@ -255,7 +257,9 @@ def test_k_is_split_by_clusters_whose_stages_have_room_for_sums(parts):
 def test_rows_of_a_that_are_outside_are_not_loaded(rows):
     config = row("bf16", 64, 16, 1)
     check(config, (rows, 24, 72), "bf16")
-    plan = trace(config, *call_of(config, arguments(config, (rows, 24, 72), "bf16")[0], Epilogue()))
+    plan = trace(
+        config, *call_of(config, arguments(config, (rows, 24, 72), "bf16")[0], LinearCombination())
+    )
     loads = [op for op in plan.ops if isinstance(op, ops.TmaLoad) and op.tensor == "A"]
     assert [op.box.extents[1] for op in loads if op.guard is not None] == [16] * 4
 
@@ -267,7 +271,10 @@ def test_a_batch_may_share_an_operand(shared):
 
 def test_activations_are_those_of_the_other_kernel():
     """With erf: the numbers of gelu, column by column."""
-    config, last = row("f16", 64, 16, 1, result="f32"), Epilogue(activation="gelu", bias=True)
+    config, last = (
+        row("f16", 64, 16, 1, result="f32"),
+        LinearCombination(activation="gelu", bias=True),
+    )
     arrays, exact = arguments(config, (64, 16, 16), "f32", last)
     cute.emulate(KERNELS["cooperative"], *call_of(config, arrays, last))
     x = exact + arrays[3]
@@ -348,5 +355,5 @@ def test_one_plan_serves_all_sizes_blocks_and_bands():
     config, plans = CONFIGS["64x32-pdl"], set()
     for shape, blocks, band in (((64, 32, 64), 1, 1), ((1000, 8, 72), 5, 3), ((8, 800, 8), 7, 9)):
         arrays, _exact = arguments(config, shape, "bf16")
-        plans.add(trace(config, *call_of(config, arrays, Epilogue(), blocks, band)))
+        plans.add(trace(config, *call_of(config, arrays, LinearCombination(), blocks, band)))
     assert len(plans) == 1

@@ -1,22 +1,16 @@
 """The lessons in `notebooks` run as plain Python: unanswered, with their solutions, and with wrong
-answers, each of which must show its witness; and one of them in Jupyter. The unanswered run leaves
-executed copies in `build/lessons`, which the documentation site shows.
+answers, each of which must show its witness; and one of them in Jupyter.
 
-A test that is not slow takes at most 1.5 seconds, so that the 24 runs take less than 36.
+A test that is not slow takes at most 1.5 seconds, so that the 27 runs take less than 41.
 """
 
-import ast
-import json
-import linecache
 import os
 import re
 import subprocess
 import sys
-from contextlib import redirect_stdout
 from importlib import import_module
-from importlib.util import find_spec
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from inspect import signature
-from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -27,12 +21,13 @@ from cute_py.kernels.samples import sample
 from tests.test_site import configuration
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
-EXECUTED = FOLDER.parent / "build" / "lessons"
 LESSONS = sorted(FOLDER.glob("*.ipynb"))
 
-
-def cells_of(lesson):
-    return json.loads(lesson.read_text(encoding="utf-8"))["cells"]
+# what runs cells, as for the site
+_spec = spec_from_file_location("lessons", FOLDER.parent / "docs" / "lessons.py")
+lessons = module_from_spec(_spec)
+_spec.loader.exec_module(lessons)
+cells_of, run_cell, shown = lessons.cells_of, lessons.run_cell, lessons.shown
 
 
 def code_of(lesson):
@@ -55,58 +50,24 @@ def answers_of(lesson):
     return {name: (each["right"], each["wrong"]) for name, each in answers.items()}
 
 
-def run_cell(code, names, name):
-    """Run a cell, and return the value of its last expression as a notebook does."""
-    # kernels name their lines, so that the lines must be found under the cell's name
-    linecache.cache[name] = (len(code), None, code.splitlines(True), name)
-    tree = ast.parse(code)
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-    exec(compile(tree, name, "exec"), names)
-    return eval(compile(ast.Expression(last.value), name, "eval"), names) if last else None
-
-
-def shown(value):
-    """Return text and HTML of a value, as a notebook asks for them."""
-    page = getattr(value, "_repr_html_", lambda: None)()
-    return repr(value), page or ""
-
-
 def run(lesson, kind, answers=None):
-    """Run all cells of a lesson, and return (verdict, HTML) of its exercises by name, and the
-    outputs of each cell as a notebook stores them.
+    """Run all cells of a lesson; return (verdict, HTML) of its exercises by name, and what all
+    cells print.
     """
-    names, verdicts, outputs = {"__name__": "__main__"}, {}, []
+    names, verdicts, said = {"__name__": "__main__"}, {}, []
     for number, code in enumerate(code_of(lesson)):
         found = exercise_of(code)
         if found and answers:
             code = found[1] + answers[found[2]][kind == "wrong"] + found[4]
-        with redirect_stdout(StringIO()) as printed:
-            value = run_cell(code, names, f"<cell {number + 1}>")
-        text, page = shown(value)
+        printed, value = run_cell(code, names, f"<cell {number + 1}>")
+        said.append(printed)
         if found:
+            if kind == "wrong":  # later cells use the right answer
+                run_cell("\n".join((found[1], answers[found[2]][0])), names, f"<{found[2]}>")
+            text, page = shown(value)
             assert text.startswith(found[2])
             verdicts[found[2]] = value, page
-        outputs.append([])
-        if printed.getvalue():
-            said = {"output_type": "stream", "name": "stdout", "text": printed.getvalue()}
-            outputs[-1].append(said)
-        if value is not None:
-            data = {"text/plain": text} | ({"text/html": page} if page else {})
-            result = {"output_type": "execute_result", "execution_count": number + 1}
-            outputs[-1].append(result | {"metadata": {}, "data": data})
-    return verdicts, outputs
-
-
-def keep(lesson, outputs, folder=EXECUTED):
-    """Write the executed copy of a lesson."""
-    notebook = json.loads(lesson.read_text(encoding="utf-8"))
-    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    for number, (cell, found) in enumerate(zip(code, outputs, strict=True), 1):
-        cell.update(outputs=found, execution_count=number)
-    folder.mkdir(parents=True, exist_ok=True)
-    part = folder / f"{lesson.name}.{os.getpid()}"  # the site may be reading the copy
-    part.write_text(json.dumps(notebook, indent=1), encoding="utf-8")
-    part.replace(folder / lesson.name)
+    return verdicts, "".join(said)
 
 
 by_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.stem)
@@ -115,11 +76,10 @@ by_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson
 @pytest.fixture(autouse=True)
 def checks(monkeypatch):
     """The module of the folder that the lessons import, without a GPU; none is left behind."""
-    monkeypatch.syspath_prepend(str(FOLDER))
-    module = import_module("checks")
-    monkeypatch.setattr(module, "gpu", lambda: False)
-    yield module
-    sys.modules.pop("checks", None)
+    with lessons.checks():
+        module = import_module("checks")
+        monkeypatch.setattr(module, "gpu", lambda: False)
+        yield module
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -129,8 +89,8 @@ def _loaded():
         cute.source(sample("gemm_01", 64, 64, 64))
 
 
-def test_there_are_eight_lessons_with_three_exercises_and_at_most_twenty_cells():
-    assert [lesson.name[:2] for lesson in LESSONS] == [f"0{i}" for i in range(1, 9)]
+def test_there_are_nine_lessons_with_three_exercises_and_at_most_twenty_cells():
+    assert [lesson.name[:2] for lesson in LESSONS] == [f"0{i}" for i in range(1, 10)]
     total, readme = 0, (FOLDER.parent / "README.md").read_text(encoding="utf-8")
     for lesson in LESSONS:
         assert f"(notebooks/{lesson.name})" in readme
@@ -152,12 +112,11 @@ def test_there_are_eight_lessons_with_three_exercises_and_at_most_twenty_cells()
 
 @by_lesson
 def test_lesson_runs_unanswered(lesson):
-    verdicts, outputs = run(lesson, "unanswered")
+    verdicts, _ = run(lesson, "unanswered")
     assert not any(verdict.right for verdict, _ in verdicts.values())
     # an exercise without an answer says so; a kernel that is to be changed is refused
     for verdict, _ in verdicts.values():
         assert verdict.right is False or "no answer yet" in verdict.text
-    keep(lesson, outputs)
 
 
 @by_lesson
@@ -199,7 +158,7 @@ def test_anything_may_be_an_answer(lesson, checks):
 
 def test_an_answer_is_right_in_any_form(checks):
     """Laws compare functions, not how they are written."""
-    block, atom = cute.Layout((2, 2)), checks.ATOM
+    block, atom = cute.Layout((2, 2)), checks.tiles.ATOM
     copies = cute.Copy_Atom("UniversalCopy<128>", "f16")
     for name, answer in (
         ("1.1", cute.Layout((4, (2, 4)), (1, (4, 8)))),
@@ -207,6 +166,9 @@ def test_an_answer_is_right_in_any_form(checks):
         ("2.3", cute.Layout((2, 2), (1, 16))),
         ("2.4", 3),
         ("3.1", [4 * (lane * 5 % 32) for lane in range(32)]),
+        ("3.1", range(0, 12 * 32, 12)),
+        ("3.1", 12 * np.arange(32)),
+        ("3.1", tuple(np.arange(32, dtype=np.int32) * 20)),
         ("3.2", cute.Layout((32, 32), (1, 35))),
         ("4.2", cute.fit(lambda t, v: t // 4 + 8 * (4 * (t % 4) + v), (32, 4))),
         ("4.3", atom.c_tv),
@@ -216,25 +178,58 @@ def test_an_answer_is_right_in_any_form(checks):
         assert checks.check(name, answer).right, name
 
 
-def test_the_site_shows_the_outputs_of_an_executed_copy(tmp_path, monkeypatch):
-    """Those of another version of the lesson are left out, and named where all must be shown."""
-    conf = configuration()
-    monkeypatch.setattr(conf, "EXECUTED", tmp_path)
-    source, warned = LESSONS[1], []
-    monkeypatch.setattr(conf.log, "warning", lambda *said: warned.append(said))
-    plain = list(conf.lesson(source))
-    keep(source, run(source, "unanswered")[1], tmp_path)
-    full = list(conf.lesson(source))
-    outputs = [part for part in full if part not in plain]
-    assert [part for part in full if part in plain] == plain
-    assert any(part.startswith("``````text\n((4,3),(2,4)):") for part in outputs)
-    assert sum('<img alt="' in part for part in outputs) >= 3
-    assert warned == []
-    copy = tmp_path / source.name
-    copy.write_text(copy.read_text(encoding="utf-8").replace("(8, 6)", "(8, 7)"), encoding="utf-8")
-    monkeypatch.setenv("CUTE_PY_EXECUTED", "1")
-    assert list(conf.lesson(source)) == plain
-    assert [said[-1] for said in warned] == [source.name]
+def test_natural_mistakes_are_explained(checks):
+    """Offsets for numbers, another divide, words for bytes: the verdict says what was meant."""
+    a, tiler = cute.Layout((8, 6), (6, 1)), (2, 3)
+    for name, answer, says in (
+        ("2.1", cute.Layout((4, 6), (12, 1)), "offsets .* in memory.* by their number"),
+        ("2.1", cute.Layout((4, (2, 3)), (12, (1, 2))), "offsets .* in memory"),
+        ("2.1", cute.Layout((4, 6), (1, 8)), "is at 6, and should be at 12"),
+        ("2.2", cute.logical_divide(a, tiler), "logical_divide returns.*sizes \\(8, 6\\)"),
+        ("2.2", cute.tiled_divide(a, tiler), "tiled_divide returns.*sizes \\(6, 4, 2\\)"),
+        ("2.2", cute.flat_divide(a, tiler), "flat_divide returns"),
+        ("2.2", cute.zipped_divide(cute.Layout((8, 6)), tiler), "the number of an element"),
+        ("2.2", cute.zipped_divide(a, (4, 2)), "modes of the sizes \\(8, 6\\), not \\(6, 8\\)"),
+        ("2.2", cute.zipped_divide(a, tiler)(None, 0), "6 elements, not 48"),
+        ("3.1", [3 * lane for lane in range(32)], "one in each bank: a word has 4 bytes"),
+        ("3.1", range(32), "address 1 is no multiple of 4"),
+        ("3.1", range(0, 128, 4), "lanes 0 and 1 read neighbouring words"),
+        ("3.1", [12.0 * lane for lane in range(32)], "integers in the list"),
+        ("3.1", lambda lane: 12 * lane, "required: a list, a range or an array"),
+    ):
+        verdict = checks.check(name, answer)
+        assert verdict.right is False
+        assert re.search(says, verdict.text), verdict.text
+
+
+def test_lesson_7_does_not_say_the_fix_unless_it_is_asked_to(checks):
+    lesson = LESSONS[6]
+    found = [
+        *run(lesson, "unanswered")[0].values(),
+        *run(lesson, "wrong", answers_of(lesson))[0].values(),
+    ]
+    assert len(found) == 10
+    for verdict, _page in found:
+        assert "required: " in verdict.text
+        assert "fix: " not in verdict.text
+        assert re.search(
+            r"\(<cell \d+>:\d+\)\nFor a fix, write check\(..., hint=True\)", verdict.text
+        )
+    names = {}
+    run_cell(code_of(lesson)[0], names, "<first>")
+    broken = exercise_of(code_of(lesson)[2])
+    code = broken[3] + broken[4].replace(")", ", hint=True)")
+    assert "fix: put cute.syncthreads() between the two" in run_cell(code, names, "<hint>")[1].text
+
+
+def test_the_site_shows_what_the_cells_of_a_lesson_do():
+    """The README's own command for the site needs no run of the tests before."""
+    parts = list(configuration().lesson(LESSONS[1]))
+    assert any(part.startswith("``````text\n((4,3),(2,4)):") for part in parts)
+    assert any("no answer yet" in part for part in parts)
+    assert sum('<img alt="' in part for part in parts) >= 3
+    code = [f"``````python\n{code}\n``````" for code in code_of(LESSONS[1])]
+    assert [part for part in parts if part in code] == code
 
 
 # -- Jupyter

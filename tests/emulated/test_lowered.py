@@ -10,7 +10,7 @@ from cute_py.codegen.build import lowered
 from cute_py.integers.polynomial import FloorDiv
 from cute_py.integers.symbols import terms_of
 from cute_py.kernels.config import GemmConfig, Side
-from cute_py.kernels.epilogue import Epilogue
+from cute_py.kernels.epilogue import LinearCombination
 from cute_py.kernels.gemm import gemm
 from cute_py.kernels.gemm_09_tma_wgmma import gemm_tma
 from cute_py.plan import ops
@@ -32,7 +32,7 @@ def product(stages, K, majors="KK"):
     sides = [Side("K" if m == "K" else "MN", 8) for m in majors]
     config = GemmConfig(ATOM, (64, 64, 32), (2, 2), stages, *sides, True, pdl=1)
     arrays = [a, b, None, None, D]
-    plan = cute.trace(gemm, *arrays, 1.0, 0.0, config, Epilogue())
+    plan = cute.trace(gemm, *arrays, 1.0, 0.0, config, LinearCombination())
     return plan, arrays, A.astype(np.float32) @ B.astype(np.float32).T
 
 
@@ -140,7 +140,7 @@ def test_prefetched_tiles_and_matrix_stores_change_no_result(K):
     side = Side("K", 8)
     parts = {"store": 8, "stmatrix": 1, "pdl": 1, "prefetch": 2}
     config = GemmConfig(ATOM, (64, 64, 32), (2, 2), 3, side, side, True, **parts)
-    plan = cute.trace(gemm, A, B, None, None, D, 1.0, 0.0, config, Epilogue())
+    plan = cute.trace(gemm, A, B, None, None, D, 1.0, 0.0, config, LinearCombination())
     kinds = [type(op) for op in plan.ops]
     assert kinds.index(ops.Prefetch) < kinds.index(ops.GridDep) < kinds.index(ops.CpAsync)
     assert kinds.count(ops.Prefetch) == 4
@@ -156,7 +156,7 @@ def test_a_bias_is_loaded_once_a_column(activation):
     bias, D = rng.integers(-9, 10, 72).astype(np.float32), np.zeros((100, 72), np.float32)
     side = Side("K", 8)
     config = GemmConfig(ATOM, (64, 64, 32), (2, 2), 3, side, side, True, store=4)
-    epilogue = Epilogue(bias=True, activation=activation)
+    epilogue = LinearCombination(bias=True, activation=activation)
     plan = cute.trace(gemm, A, B, None, bias, D, 1.0, 0.0, config, epilogue)
     loads = [op.src for op in plan.ops if isinstance(op, ops.Load) and op.src.storage == "bias"]
     assert sum(x.count * x.width for x in loads) == 64 // 2 // 4  # two warps, four lanes a row

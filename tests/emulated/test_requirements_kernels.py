@@ -7,7 +7,7 @@ from numpy.random import default_rng
 import cute_py as cute
 from cute_py import _
 from cute_py.kernels.config import choose
-from cute_py.kernels.epilogue import Epilogue
+from cute_py.kernels.epilogue import LinearCombination
 from cute_py.kernels.gemm import gemm
 from cute_py.kernels.splitk_serial import gemm_splitk
 from tests.emulated.kernel_data import operands, poisoned, reference
@@ -96,7 +96,7 @@ def test_i06_k34_the_result_may_have_strides_of_both_modes():
 
 def gemm_kernel(a, b, c, d, beta):
     """The kernel of the operator by itself: D = A B^T + beta * C, without copies on the host."""
-    config, epilogue = choose(a, b, (64, 64)), Epilogue(source=c is not None)
+    config, epilogue = choose(a, b, (64, 64)), LinearCombination(source=c is not None)
     arguments = a, b, c, None, d, 1.0, beta
     plan = cute.trace(gemm, *arguments, config, epilogue)
     cute.emulate(plan, *[x for x in arguments if x is not None])

@@ -1,10 +1,15 @@
 """The timeline of an emulated kernel: what ran in which order, and what was in flight."""
 
+import re
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import cute_py as cute
 from cute_py import viz
+from cute_py.emulate.timeline import folded
 from cute_py.errors import LayoutError
 from cute_py.kernels.gemm_10_warp_specialised import gemm_warp_specialised
 from cute_py.kernels.samples import SAMPLES
@@ -42,6 +47,41 @@ def test_groups_fly_from_their_copies_to_the_wait_that_needed_them(multistage):
     assert own == groups
     assert max(multistage.in_flight()) == 2
     assert multistage.in_flight()[-1] == 0
+
+
+def unfolded(text):
+    """Return the events of a text, each line with its number, with what it folds."""
+    found = []
+    for line in text.splitlines()[1:]:
+        told = re.fullmatch(r" {6}(?:this event|these (\d+) events) (\d+) times, to (\d+)", line)
+        if told is None:
+            assert int(line[:4]) == len(found)
+            found.append(line[4:])
+            continue
+        period = int(told[1] or 1)
+        found += found[-period:] * (int(told[2]) - 1)
+        assert len(found) == int(told[3]) + 1
+    return found
+
+
+@pytest.mark.parametrize("which", ["multistage", "specialised"])
+def test_the_text_folds_repeats_and_says_how_often(which, request):
+    shown = request.getfixturevalue(which)
+    lines = str(shown).splitlines()
+    assert len(lines) < len(shown.events)
+    found = unfolded(str(shown))
+    assert len(found) == len(shown.events)
+    for line, event, count in zip(found, shown.events, shown.in_flight(), strict=True):
+        assert line.endswith(f"{count:>2} in flight  {event.name} {event.where}")
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=40))
+def test_what_is_folded_covers_the_rows_in_order(rows):
+    made = []
+    for start, period, times in folded(rows):
+        assert start == len(made)
+        made += rows[start : start + period] * times
+    assert made == rows
 
 
 def test_warps_with_the_same_events_are_one_role(multistage, specialised):

@@ -17,7 +17,7 @@ import cute_py as cute
 from cute_py.codegen.driver.devices import arch_of
 from cute_py.kernels import gemm_04_double_buffer as gemm_04
 from cute_py.kernels.config import choose, choose_config
-from cute_py.kernels.epilogue import Epilogue
+from cute_py.kernels.epilogue import LinearCombination
 from cute_py.kernels.gemm import gemm
 from cute_py.kernels.gemm_01_naive import gemm_naive
 from cute_py.kernels.gemm_02_shared import gemm_shared
@@ -144,7 +144,7 @@ def traced_operator(kind, shape, majors, gpu):
     chosen = choose_config(m, n, k, kind, words, aligned)
     config = for_gpu(Asked(m, n, k, 1, chosen, dtype, result, gpu))
     compute = compute_type(dtype, (1.0, 0.0), None, not result.is_float)
-    last = Epilogue(compute.name, False, False, False, None)
+    last = LinearCombination(compute.name, False, False, False, None)
     a, b, d = read_as(kind, a), read_as(kind, b), np.zeros((m, n), result.numpy)
     return cute.trace(gemm, a, b, None, None, d, 1.0, 0.0, config, last)
 

@@ -4,6 +4,7 @@ import io
 import json
 import sys
 import xml.etree.ElementTree as ET
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +13,7 @@ from cute_py import atoms, viz
 from cute_py.atoms.copy import Copy_Atom
 from cute_py.atoms.registry import copy_rows
 from cute_py.cli.main import REFUSED, main
+from cute_py.cli.picture_commands import _converted
 from cute_py.layout.layout import Layout
 from cute_py.tiled.tiled_copy import make_tiled_copy
 from cute_py.tiled.tiled_mma import make_tiled_mma
@@ -132,6 +134,50 @@ def test_show_draws_an_expression_in_the_format_of_the_file(run, text, tmp_path)
         assert file.read_text(encoding="utf-8") == render(x)
 
 
+MAGIC = {"png": b"\x89PNG\r\n\x1a\n", "pdf": b"%PDF-"}
+
+
+@pytest.mark.parametrize("ending", MAGIC)
+def test_pictures_for_slides_and_papers_need_a_package(run, ending, tmp_path, monkeypatch):
+    file = tmp_path / f"picture.{ending}"
+    asked = {}
+
+    def made(**given):
+        asked.update(given)
+        return MAGIC[ending]
+
+    package = SimpleNamespace(**{f"svg2{ending}": made})
+    monkeypatch.setitem(sys.modules, "cairosvg", package)
+    assert run("show", "(4,8):(8,1)", "-o", str(file)) == (0, "", "")
+    assert file.read_bytes() == MAGIC[ending]
+    assert 'font-family="monospace"' in asked["bytestring"].decode()
+    monkeypatch.setitem(sys.modules, "cairosvg", None)
+    file.unlink()
+    code, out, err = run("show", "(4,8):(8,1)", "-o", str(file))
+    assert (code, out) == (2, "")
+    assert 'pip install "cute-py[pictures]"' in err
+    assert not file.exists()
+    with pytest.raises(cute.CuteError) as raised:
+        _converted(ending, "")
+    assert raised.value.code == "cli-picture"
+
+
+@pytest.mark.parametrize("ending", MAGIC)
+def test_pictures_are_made_by_the_package(run, ending, tmp_path):
+    pytest.importorskip("cairosvg", reason="needs the extra `pictures`")
+    file = tmp_path / f"picture.{ending}"
+    assert run("show", "Sw<2,0,3> o 0 o (8,8):(8,1)", "-o", str(file)) == (0, "", "")
+    assert file.read_bytes().startswith(MAGIC[ending])
+    assert len(file.read_bytes()) > 2000  # of an empty picture less
+
+
+def test_a_shape_is_shown_as_a_layout_and_that_is_said(run):
+    code, out, err = run("show", "(4,8)")
+    assert (code, out) == (0, viz.to_text(Layout((4, 8))) + "\n")
+    assert err.endswith("Write (4,8):(1,4) or (4,8):(8,1).\n")
+    assert "strides" in err
+
+
 def test_show_reads_symbols_and_the_input(run, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO("(4,8):(8,1)"))
     picture = viz.to_text(Layout((4, 8), (8, 1))) + "\n"
@@ -223,9 +269,9 @@ def test_atoms_as_json_holds_the_rows(run):
         (("copy", "UniversalCopy<128"), "fix: did you mean UniversalCopy<128>?"),
         (("copy", "SM75_U32x4_LDSM_X"), "SM75_U32x4_LDSM_X"),
         (("copy", "UniversalCopy<64>", "--thr", "(4,4)", "--val", "(1,1)"), "make_tiled_copy"),
-        (("show", "(4,8):(8,1)", "-o", "a.png"), "a name that ends in .txt, .svg, .html"),
+        (("show", "(4,8):(8,1)", "-o", "a.gif"), "a name that ends in .txt, .tex, .svg, .html"),
         (("show", "(4,8):(8,1)", "--by", "thread"), "required: offset, bank, tile"),
-        (("show", "(128,128)", "-o", "a.tex"), "a tuple of numbers is a text"),
+        (("show", "shape((8,8):(8,1))", "-o", "a.tex"), "a tuple of numbers is a text"),
         (("show", "(128,128):(1,128)", "-o", "a.tex"), "fix: write SVG with to_svg"),
         (("show", "(100000,10000):(1,100000)"), "with 1000000000 cells"),
         (("show", "(2,2,2,2,2)" + ":(1,2,4,8,16)"), "at most 4 modes"),
@@ -260,7 +306,7 @@ def test_text_that_is_no_expression_is_marked(run, text):
         ("tv", AMPERE, "--operand", "D"),
         ("tv", AMPERE, "--operand", "AB"),
         ("tv", AMPERE, "--operand", ""),
-        ("mma", AMPERE, "--format", "png"),
+        ("mma", AMPERE, "--format", "gif"),
         ("copy", "UniversalCopy<64>", "--bits", "0"),
         ("atoms", "--format", "svg"),
     ],

@@ -68,7 +68,7 @@ def test_composition_departs_tells_place_values_and_repairs():
     for words in (
         "a=(4,6):(1,5) and b=3:3",
         "reaches index 6 of a, which is 7",
-        "the layout that fits all coordinates before gives 6",
+        "the layout that fits all earlier coordinates gives 6",
         "shrink b from 3 to 2",
         "pad extent 4 of a to 5",
         "make_composed_layout((4,6):(1,5), 0, 3:3)",

@@ -170,7 +170,7 @@ def test_what_needs_too_much_memory_is_refused(monkeypatch):
     def too_much(text):
         raise MemoryError
 
-    monkeypatch.setattr("cute_py.explore.answers.evaluate", too_much)
+    monkeypatch.setattr("cute_py.explore.answers.value_of", too_much)
     assert asked("(4,8)")["error"]["code"] == "explore-limit"
 
 

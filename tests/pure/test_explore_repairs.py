@@ -48,7 +48,7 @@ REPAIRED = [
     ("select((4,8):(8,1), (0,3))", "mode-range", "select((4,8):(8,1), (0,1))"),
     ("((4,8):(8,1))[5]", "mode-range", "((4,8):(8,1))[1]"),
     (f"bank_conflicts({COPY},(4,8):(8,1))", "partition-divides", None),
-    ("bank_conflicts((0,4,8), 7)", "access-bits", "bank_conflicts((0,4,8), 7,32)"),
+    ("bank_conflicts((0,4,8), 7)", "access-bits", "bank_conflicts((0,4,8), 7,bits=32)"),
     ("layout_add((3,2):(2,3), 8:1)", "size-mismatch", "layout_add((4,2):(2,3), 8:1)"),
     ("shape_div(8,7)", "not-divisible", "shape_div(8,8)"),
     ("tensor_op_swizzle(8, 0)", "tensor-op-crosswise", "tensor_op_swizzle(8, 64)"),

@@ -393,7 +393,7 @@ def test_long_expressions_are_refused():
 
 def test_deep_calls_are_refused():
     assert evaluate(f"size({'wrap(' * 60}4{')' * 61}") == 4
-    with pytest.raises(ParseError, match="a nest deeper than") as raised:
+    with pytest.raises(ParseError, match="tuples nested deeper than") as raised:
         evaluate("wrap(" * 100 + "4" + ")" * 100)
     assert raised.value.code == "text-too-deep"
 

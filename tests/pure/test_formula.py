@@ -249,4 +249,8 @@ def test_more_than_arithmetic_is_refused():
     for function in (branched, unwritten, lambda x: cute.shuffle(x, 1)):
         assert refused(function) == "kernel-formula"
     assert isinstance(formula(lambda x: x), Formula)
-    assert refused(lambda x: "x") == "kernel-number"
+    assert refused(lambda x: "x") == "formula-result"
+    assert refused(lambda x: 2 * cute.reduce("max", x)) == "formula-combined"
+    assert refused(lambda x: {"D": x, "m": cute.reduce("max", x, mode=2)}) == "kernel-choice"
+    found = formula(lambda x: {"D": x, "m": cute.reduce("max", x + 1, mode=1)})
+    assert (found.outputs, found.reductions) == (("D", "m"), (("m", "max", 1),))

@@ -12,7 +12,7 @@ from cute_py.errors import CuteError
 from cute_py.kernels.config import GemmConfig, MultistageConfig, choose_config
 from cute_py.kernels.config_sm90 import CLASSES, WarpgroupConfig, warpgroup_config
 from cute_py.kernels.configuration import parts_by_name, parts_of, still_true
-from cute_py.kernels.epilogue import Epilogue
+from cute_py.kernels.epilogue import LinearCombination
 from cute_py.ops.family import asked_by, take
 from cute_py.ops.gemm_families import FAMILIES, HOPPER, PACKED, ROWS, changed, is_large
 from cute_py.ops.gemm_tiles_sm90 import ProductFacts
@@ -27,7 +27,7 @@ GPUS = [Gpu(232448, 132, x) for x in ((8, 0), (8, 9), HOPPER, (12, 0))]
 
 def problem(shape, kinds, majors=("K", "K"), addressed=(16, 16), aligned=(16, 16), gpu=GPUS[2]):
     kinds, result = (cute.dtype(kinds[0]), cute.dtype(kinds[1])), cute.f32
-    facts = shape, 1, kinds, majors, (128, 128), result, Epilogue(), False, gpu, False
+    facts = shape, 1, kinds, majors, (128, 128), result, LinearCombination(), False, gpu, False
     return ProductFacts(*facts, addressed, aligned)
 
 

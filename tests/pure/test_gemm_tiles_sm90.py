@@ -13,7 +13,7 @@ import cute_py as cute
 from benchmarks.gpu.rule import GROUPS, label, updated
 from cute_py.kernels.activations import ACTIVATIONS
 from cute_py.kernels.config_sm90 import HOPPER_SMEM, store_bytes
-from cute_py.kernels.epilogue import Epilogue
+from cute_py.kernels.epilogue import LinearCombination
 from cute_py.ops.gemm_tiles_sm90 import (
     NARROW,
     OTHERS,
@@ -39,7 +39,7 @@ def problem(shape, kind="bf16", **named):
     kinds = cute.dtype(kind), cute.dtype(kind)
     result = cute.dtype(named.pop("result", RESULTS[kind]))
     usual = {"batch": 1, "majors": ("K", "K"), "pitches": (128, 128), "fast_accum": False}
-    more = {"epilogue": Epilogue(), "gpu": H200} | usual | named
+    more = {"epilogue": LinearCombination(), "gpu": H200} | usual | named
     return ProductFacts(shape=shape, kinds=kinds, result=result, **more)
 
 
@@ -56,7 +56,7 @@ def problems(draw):
         majors=(draw(sides), draw(sides)),
         pitches=(draw(pitches), draw(pitches)),
         result=draw(st.sampled_from([RESULTS[kind], "f32"])),
-        epilogue=Epilogue("f32", *terms, draw(st.sampled_from([None, *ACTIVATIONS]))),
+        epilogue=LinearCombination("f32", *terms, draw(st.sampled_from([None, *ACTIVATIONS]))),
         fast_accum=draw(st.booleans()),
         gpu=replace(H200, multiprocessors=draw(st.sampled_from([132, 114, 78, 16, 1]))),
     )

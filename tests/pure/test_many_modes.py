@@ -60,9 +60,8 @@ def slow_calls(n, families, chosen=lambda _name: True):
     found = []
     for family in families:
         for name, operands in calls(family(n)).items():
-            if chosen(name):
-                if all(seconds(name, operands) > SECONDS for _ in range(3)):
-                    found.append((family.__name__, name))
+            if chosen(name) and all(seconds(name, operands) > SECONDS for _ in range(3)):
+                found.append((family.__name__, name))
     return found
 
 

@@ -478,7 +478,9 @@ def test_arguments_that_do_not_fit_are_refused_with_the_parameters():
 
 
 def test_operands_of_the_wrong_kind_are_refused_at_the_call():
-    with pytest.raises(ParseError, match="min at position 7 applied to : TypeError") as raised:
+    with pytest.raises(
+        ParseError, match=r"min at position 7 applied to \(\); required: .* min\("
+    ) as raised:
         parse_layout("Layout(min(), 2)")
     assert raised.value.code == "text-operands"
 
@@ -512,7 +514,7 @@ def nested(level):
 def test_64_levels_are_read_and_one_more_is_refused():
     assert cute.depth(parse_layout(nested(64)).shape) == 64
     assert parse_layout(repr(parse_layout(nested(64)))) == parse_layout(nested(64))
-    with pytest.raises(LayoutError, match="a nest deeper than 64 levels"):
+    with pytest.raises(LayoutError, match="tuples nested deeper than 64 levels"):
         parse_layout(nested(65))
 
 
@@ -533,7 +535,9 @@ def test_64_levels_are_read_and_one_more_is_refused():
     ids=lambda text: text[:12],
 )
 def test_deep_nests_are_refused_where_they_get_too_deep(text):
-    with pytest.raises(ParseError, match=r"a nest deeper than \d+ levels at position") as raised:
+    with pytest.raises(
+        ParseError, match=r"tuples nested deeper than \d+ levels at position"
+    ) as raised:
         parse_layout(text)
     assert raised.value.code == "text-too-deep"
     assert raised.value.facts["position"] < len(text)

@@ -12,7 +12,7 @@ import cute_py as cute
 from cute_py.emulate import HANDLERS
 from cute_py.kernels import transpose
 from cute_py.kernels.config import flagship
-from cute_py.kernels.epilogue import Epilogue
+from cute_py.kernels.epilogue import LinearCombination
 from cute_py.kernels.gemm_07_multistage import gemm_multistage
 from cute_py.kernels.gemm_09_tma_wgmma import gemm_tma
 from cute_py.plan import ops
@@ -235,7 +235,7 @@ def test_text_of_the_plans_for_hopper_is_stable(name, request):
     """The flagships of the cooperative kernel and of the one with two tiles."""
     config = HALVES[name]
     arrays, _exact = arguments(config, (64, 64, 64), "bf16")
-    plan = trace(config, *call_of(config, arrays, Epilogue()))
+    plan = trace(config, *call_of(config, arrays, LinearCombination()))
     text = re.sub(r"  # line \d+", "", str(plan)) + "\n"
     path = GOLDEN / f"hopper-{name}.txt"
     if request.config.getoption("--update-golden"):

@@ -3,10 +3,12 @@
 import builtins
 import inspect
 import pickle
+import re
 import runpy
 import subprocess
 import sys
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated
 
@@ -14,8 +16,10 @@ import numpy as np
 import pytest
 
 import cute_py as cute
+from cute_py.lazy import names_elsewhere
 from cute_py.plan.functions import PUBLIC
 from tests.sampling import each
+from tests.stubs import PACKAGES, stub_of, stub_text
 
 # public name -> (module, name there), and which of them `dir(cute)` leaves to their packages
 TABLES = {package: dict(package._HOME) for package in (cute, cute.cutlass2, cute.host)}
@@ -29,74 +33,13 @@ HOMES = {
 UNLISTED = {*cute.cutlass2.__all__, *cute.host.__all__}
 LAZY = [*TABLES, cute.ops, cute.atoms, cute.viz, cute.analysis]
 KERNELS = Path(__file__).parents[2] / "docs" / "kernels.md"  # its code is run by test_docs
-STUB = Path(cute.__file__).with_suffix(".pyi")
 
 
-def function_text(name):
-    """Return the declaration of a function of registers."""
-    parameters = inspect.signature(getattr(cute, name)).parameters.values()
-    kinds = (f"{p.annotation} = " if p.default is not p.empty else "object" for p in parameters)
-    defaults = ("" if p.default is p.empty else f'"{p.default}"' for p in parameters)
-    taken = ", ".join(
-        f"{p.name}: {kind}{default}"
-        for p, kind, default in zip(parameters, kinds, defaults, strict=True)
-    )
-    return f"def {name}({taken}) -> Tensor: ..."
-
-
-def dtype_text(name):
-    """Return the declaration of a dtype: it is a value, and an annotation of a parameter, which is
-    a number of the kernel then."""
-    dtype = getattr(cute, name)
-    inside = {"float": "Tensor", "bool": "_Condition"}.get(dtype.kind, "_Int")
-    lines = [f"class {name}({inside}, metaclass=_Type):"]
-    if not dtype.is_integer:
-        return [f"{lines[0]} ..."]
-    numbers = "min: int | None = None, max: int | None = None, multiple_of: int = 1"
-    made = f"    def __new__(cls, {numbers}) -> _Promised: ...  # type: ignore[misc]"
-    return [*lines, made]
-
-
-def stub_text():
-    """Return what __init__.pyi has to say: an import of every public name from the module that
-    defines it."""
-    lines = ['"""Public names, for type checkers; from `_HOME` of cute_py, cutlass2, host."""', ""]
-    lines += [
-        "from cute_py.trace.runtime_integers import Condition as _Condition, Int as _Int",
-        "from cute_py.dtypes.table import Promised as _Promised",
-        "class _Type(type, Dtype): ...",
-    ]
-    for package, table in TABLES.items():
-        for module, names in table.items():
-            for name in sorted(names.split()):
-                public, _, there = name.partition("=")
-                if module == "trace.math":  # made from rows, which a type checker does not see
-                    lines.append(function_text(name))
-                    continue
-                if isinstance(getattr(package, public), cute.Dtype) and public != "void":
-                    lines += dtype_text(public)
-                    continue
-                lines.append(f"from cute_py.{module} import {there or name} as {there or public}")
-                if there:
-                    lines.append(f"{public} = {there}")
-    functions = {
-        "emulate": "emulate",
-        "explore": "explore.widget",
-        "math": "trace",
-        "trace": "trace.kernel",
-    }
-    for package in sorted(cute._PACKAGES):
-        home = f"cute_py.{functions[package]}" if package in functions else "cute_py"
-        lines.append(f"from {home} import {package} as {package}")
-    return "\n".join(
-        [*lines, "", "__version__: str", "_HOME: dict[str, str]", "_loaded_at: int", ""]
-    )
-
-
-def test_the_stub_lists_what_the_package_resolves(request):
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
+def test_the_stub_lists_what_the_package_resolves(package, request):
     if request.config.getoption("--update-golden", default=False):
-        STUB.write_text(stub_text())
-    assert STUB.read_text() == stub_text()
+        stub_of(package).write_text(stub_text(package))
+    assert stub_of(package).read_text() == stub_text(package)
 
 
 SCRIPT = """
@@ -196,6 +139,17 @@ def test_an_unknown_name_is_an_attribute_error_that_says_what_was_meant(package,
     assert str(caught.value) == str(pickle.loads(pickle.dumps(caught.value))) == said
 
 
+def test_names_of_other_libraries_are_unknown_with_what_they_are_called_here():
+    names = names_elsewhere()
+    assert len(names) > 100
+    for name, use in names.items():
+        with pytest.raises(AttributeError) as caught:
+            getattr(cute, name)
+        assert str(caught.value).endswith(f"'{name}'; use {use}")
+        for path in re.findall(r"cute((?:\.\w+)+)", use):
+            attrgetter(path[1:])(cute)  # or it is an AttributeError
+
+
 @pytest.mark.parametrize("package", LAZY)
 def test_a_name_like_no_other_is_only_unknown(package):
     with pytest.raises(AttributeError, match=r"has no attribute 'qqqqqq'$"):
@@ -208,7 +162,10 @@ def test_the_probe_of_an_import_loads_nothing_to_guess_from():
         "print({'difflib', 'cute_py.atoms.sm80'} & {*sys.modules})"
     )
     done = subprocess.run(
-        [sys.executable, "-S", "-c", code], cwd=STUB.parents[1], text=True, capture_output=True
+        [sys.executable, "-S", "-c", code],
+        cwd=Path(cute.__file__).parents[1],
+        text=True,
+        capture_output=True,
     )
     assert done.stdout.strip() == "set()"
 

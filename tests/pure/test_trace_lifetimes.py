@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.kernels.epilogue import Epilogue
+from cute_py.kernels.epilogue import LinearCombination
 from cute_py.kernels.gemm import gemm
 from cute_py.kernels.gemm_sm90 import KERNELS
 from cute_py.ops import product
@@ -108,6 +108,6 @@ def test_the_first_product_of_a_kind_holds_no_operand(monkeypatch):
 
 def test_a_kernel_for_hopper_holds_no_frame(monkeypatch):
     forget_plans(monkeypatch, KERNELS["cooperative"])
-    config, last = HALVES["64x32-pdl"], Epilogue()
+    config, last = HALVES["64x32-pdl"], LinearCombination()
     arrays, _exact = arguments(config, (64, 32, 64), "bf16", last)
     assert not alive_after(lambda: trace_of(config, *call_of(config, arrays, last)))

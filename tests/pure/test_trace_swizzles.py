@@ -10,7 +10,7 @@ import cute_py as cute
 from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.kernels import gemm_07_multistage as multistage
 from cute_py.kernels.config import GemmConfig, Side
-from cute_py.kernels.epilogue import Epilogue
+from cute_py.kernels.epilogue import LinearCombination
 from cute_py.kernels.gemm import gemm
 from cute_py.plan import ops
 from cute_py.plan.walk import accesses, every
@@ -69,4 +69,6 @@ def test_the_stage_of_the_operator_is_outside_of_the_swizzle(
     kind = {"int8": (np.int32, "s32"), "float64": (np.float64, "f64")}
     result, compute = kind.get(np.dtype(dtype).name, (np.float32, "f32"))
     d = np.zeros((256, 256), result)
-    require_outside(cute.trace(gemm, a, b, None, None, d, 1.0, 0.0, config, Epilogue(compute)))
+    require_outside(
+        cute.trace(gemm, a, b, None, None, d, 1.0, 0.0, config, LinearCombination(compute))
+    )

@@ -460,6 +460,16 @@ KNOWN = {
     "block": lambda t: cute.block_idx() + 5,
     "warp": lambda t: cute.warp_idx() ^ 5,
     "difference": lambda t: t + 5 - t,
+    "minimum": lambda t: cute.min_(t + 5, 5),
+    "maximum": lambda t: cute.max_(t, 40) - 35,
+    "tiles": lambda t: cute.ceil_div(t + 129, 32),
+    "multiple": lambda t: cute.round_up(t + 1, 32) % 27,
+    "choice": lambda t: cute.where(t < 0, t, 5),
+    "layout": lambda t: cute.make_layout((4, 8), (0, 0))((t % 4, t // 4)) + 5,
+    "offset": lambda t: cute.crd2idx((t, 5), (N, 8), (0, 1)),
+    "coordinate": lambda t: cute.idx2crd(t + 5 * N - t, (N, 8))[1],
+    "power": lambda t: (t // N) ** 2 + 5,
+    "halves": lambda t: divmod(t // N + 11, 2)[0],
 }
 USES = {
     "bit_length": lambda n: n.bit_length(),
@@ -499,6 +509,12 @@ def test_an_integer_that_is_known_becomes_registers():
         require(lambda out, t: _store(out, t, KNOWN[known](t).to("f32") * 2.0), 10)
 
     check_each(check, KNOWN)
+
+
+def test_an_integer_is_no_tuple():
+    for function in (iter, len, lambda n: n[0], lambda n: n.x):
+        require(lambda out, t, f=function: f(cute.block_idx()), code="trace-one-number")
+    require(lambda out, t: t.x, code="trace-one-number")
 
 
 def _store(out, t, value):

@@ -247,7 +247,7 @@ plan-integer: a number among the integers of a kernel has more than 64 bits
 plan-unsigned: a run-time number is too large for the signed integers of a kernel
     - emulated(2**63)
     + emulated(2**63 - 1)
-plan-requirement: arguments are not what a kernel states of them by `cute.assume`
+plan-requirement: arguments are not what a kernel states about them with `cute.assume`
     - agreed(X, X[:8])
     + agreed(X, X)
 plan-op: an op of a plan that was loaded or built by hand is malformed
@@ -256,8 +256,8 @@ plan-op: an op of a plan that was loaded or built by hand is malformed
 plan-text: a file does not contain a plan
     - loads("plan waiting")
     + reread("waiting", "kernel")
-plan-foreign: a plan from a file ends in an error that no rule foresaw
-    - compiled(lambda plan: plan.params[3])  # which ends in IndexError
+plan-foreign: a plan from a file fails with an error that no rule foresaw
+    - compiled(lambda plan: plan.params[3])  # which fails with IndexError
     + compiled(lambda plan: plan.params[0])
 plan-version: a plan was saved by another version
     - reread('plan": 4', 'plan": 99')
@@ -274,7 +274,8 @@ argument-recursive: a kernel is given a list that contains itself
 argument-type: an array does not have the type of its annotation, or of `typed`
     - cute.trace(floats, X)
     + cute.trace(floats, F)
-argument-class: a kernel fails in the words of Python, and an argument is not of its annotated class
+argument-class: a kernel fails with an error of Python, and an argument is not of its annotated
+        class
     - cute.trace(copied_by, X, 32)
     + cute.trace(copied_by, X, cute.suggest_tiled_copy((8, 8), "s32", 32))
 argument-annotated: `Annotated` has several promises, or one of another type
@@ -299,7 +300,7 @@ argument-split: a tensor of packed elements begins inside of a byte
 table-empty: a `TensorArray` is made of no arrays
     - table([])
     + table([WORDS])
-table-array: a member of a `TensorArray` is no array
+table-array: a member of a `TensorArray` is not an array
     - table([3])
     + table([WORDS])
 table-memory: members of a `TensorArray` are in several memories
@@ -345,9 +346,9 @@ argument-tensor: a tensor of torch is sparse, quantized, meta, or of torch.func
 argument-device: an array is imported through DLPack from a device other than the host and NVIDIA
         GPUs
     * kernel type="Foreign", device="of DLPack type 10"
-argument-import: an array supports one protocol alone, and its methods fail
+argument-import: an array supports only one protocol, and its methods fail
     * kernel type="Foreign", reason="BufferError: no"
-argument-dlpack: an array on the GPU supports DLPack alone, and no library to import it is installed
+argument-dlpack: an array on the GPU supports only DLPack, and no library to import it is installed
     * kernel type="Foreign"
 argument-promise: an array does not have the properties that `cute.spec` declares
     - cute.trace(promised, np.zeros((63, 48), np.float32))
@@ -367,6 +368,12 @@ kernel-arguments: a kernel is called with too few, too many or unknown arguments
 kernel-returns: a kernel returns a value
     - cute.trace(returning, ARRAYS["x"])
     + cute.trace(storing, ARRAYS["x"])
+formula-combined: a function of registers computes with what `cute.reduce` gives over all elements
+    - formula(lambda x: 1 - cute.reduce("max", x))
+    + formula(lambda x: {"D": x, "most": cute.reduce("max", x)})
+formula-result: a function of registers gives back what is neither registers nor a number
+    - formula(lambda x: None)
+    + formula(lambda x: x)
 kernel-formula: a function of registers does more than arithmetic of those that it is given
     - formula(neighbour)
     + traced(with_neighbour)

@@ -265,8 +265,7 @@ emulate-wgmma-fence: accumulators, or A in registers, are written and then used 
     * warpgroup registers="a[0:8]", who="block (0, 0, 0), warp 0"
 emulate-mbarrier-unset: an mbarrier is used that was not initialised
     * ring name="mbarrier empty[0]", state="nothing has initialised", who=FIRST
-emulate-mbarrier-early: an mbarrier is used by who does not know of its init: a barrier, or a fence,
-        is missing
+emulate-mbarrier-early: an mbarrier is used, and the barrier or fence after its init is missing
     * kernel name="mbarrier bar[0]", who=FIRST, missing="a barrier after its init"
 emulate-mbarrier-again: an mbarrier is initialised again while it is valid
     * kernel name="mbarrier bar[0]", who=FIRST, other="kernel.py:5"

@@ -194,7 +194,7 @@ def kernel_shapes(f):
 
 
 def kernel_element(a):
-    """an element of an element is assigned, as in C's `a[i][j] = x`"""
+    """a copy of one element is assigned to, as in C's `a[i][j] = x`"""
     # right: a[3, 0] = 1.0
     a[3][0] = 1.0  # wrong
 
@@ -335,7 +335,7 @@ def kernel_none(a):
 
 
 def kernel_letters(x, f):
-    """`cute.assume_shapes` has not a word for each array"""
+    """`cute.assume_shapes` does not have a word for each array"""
     # right: cute.assume_shapes("M M", x, f)
     cute.assume_shapes("M", x, f)  # wrong
 

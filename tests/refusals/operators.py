@@ -22,6 +22,10 @@ class OnDevice:
 tall, square = np.ones((3, 2), np.float32), np.ones((3, 3), np.float32)
 
 
+def twice(out):
+    gemm(square, square, epilogue=lambda x: {"D": x, "aux": x}, out=out, aux=out)
+
+
 def strided(x):
     cute.launch(grid=1, block=1)
     Conv2d((3, 3)).table(x, 8)
@@ -56,6 +60,21 @@ config-bits: rows of elements below a byte do not start at whole bytes
 kernel-argument: an argument of a kernel of `cute_py.kernels` is not what its docstring says
     - histogram.histogram(np.zeros(64, np.float32), np.zeros(8, np.int32), 8, 4)
     + histogram.histogram(np.zeros(64, np.uint8), np.zeros(8, np.int32), 8, 4)
+epilogue-parameters: an epilogue is no function whose parameters have names
+    - gemm(square, square, epilogue=lambda *sums: sums)
+    + gemm(square, square, epilogue=lambda sums: sums)
+epilogue-name: a parameter, result or argument of an epilogue has a name that it cannot have
+    - gemm(square, square, epilogue=lambda sums, out: sums + out)
+    + gemm(square, square, epilogue=lambda sums, more: sums + more, more=1.0)
+epilogue-missing: an epilogue reads what the call does not give
+    - gemm(square, square, epilogue=lambda sums, scale: sums * scale)
+    + gemm(square, square, epilogue=lambda sums, scale: sums * scale, scale=2.0)
+epilogue-results: an epilogue gives results by name, and none is D
+    - gemm(square, square, epilogue=lambda sums: {"C": sums})
+    + gemm(square, square, epilogue=lambda sums: {"D": sums})
+epilogue-overlap: outputs of an epilogue share memory
+    - twice(square.copy())
+    + gemm(square, square, epilogue=lambda x: {"D": x, "aux": x}, aux=square.copy())
 gemm-config: the parts of a configuration do not fit each other or the operands
     - gemm(square, square, config="stages=1")
     - gemm(square, square, config=choose_config(3, 3, 3, "f32", ("MN", "MN")))  # required:
@@ -92,18 +111,18 @@ ops-shape: c, bias or out has another shape than the result asks for
         shape (3,3)
     - gemm(square, square, out=[])  # given out of shape list; required: shape (3,3)
     + gemm(square, square, bias=np.ones(3, np.float32))
-ops-empty: a configuration is asked for of a product without elements
+ops-empty: a configuration is requested for a product without elements
     * cute.ops.gemm_config shape="(0,64)", operator="cute.ops.gemm"
 ops-mode: a mode is named that the array does not have, or one twice
     - cute.ops.softmax(square, 2)
     + cute.ops.softmax(square, 1)
-ops-nothing: a reduction that has no result for nothing is taken along an empty mode
+ops-nothing: a reduction without a result for no elements is taken along an empty mode
     - cute.ops.reduce(square[:, :0], "max", 1)
     + cute.ops.reduce(square[:, :0], "add", 1)
 ops-family: a configuration is of a family whose kernel does not read the arrays
     - cute.ops.transpose(square, config="family=vectors")
     + cute.ops.transpose(square, config="family=elements")
-config-block: a part of a configuration is none that a kernel can be launched with
+config-block: a kernel cannot be launched with a part of its configuration
     - cute.ops.softmax(square, config="family=rows,threads=33")
     - cute.ops.reduce(square, config="parts=0")  # required: parts of at least 1
     + cute.ops.softmax(square, config="family=rows,threads=64")
@@ -163,11 +182,11 @@ ops-memory: arrays and the emulator's state would not fit into free memory
 cli-arch: `--arch` names an unknown architecture
     - main("atoms", "--arch", "sm_99")
     + main("atoms", "--arch", "sm_90")
-cli-layout: an option holds no layout
+cli-layout: the value of an option is not a layout
     - main("mma", "SM80_16x8x16_F32F16F16F32_TN", "--perm", "Sw<2,0,3>")
     + main("mma", "SM80_16x8x16_F32F16F16F32_TN", "--perm", "(32,16,16)")
 cli-format: the name of a file does not say in which format a picture is written
-    - main("show", "(4,8):(8,1)", "-o", "layout.png")
+    - main("show", "(4,8):(8,1)", "-o", "layout.gif")
 cli-memory: memory runs out in the middle
     * gemm what="a product"
 cli-matrix: a file holds no numbers, or an operand that is no matrix
@@ -179,6 +198,8 @@ cli-npy: a file is missing, or is no array that can be read without unpickling
     - main("gemm", "no.npy", "file.npy")
 cli-shtab: the completion of a shell is asked for where shtab is missing or too old for it
     * completion found="no package shtab", shell="bash"
+cli-picture: a picture is to be a file of a format for which cairosvg is missing
+    * -o form="png", reason="No module named 'cairosvg'"
 cli-package: a package that a command needs is missing or broken
     * cute-py reason="No module named 'numpy'"
 cli-stream: the input cannot be read or the output cannot be written
@@ -189,7 +210,7 @@ cli-kernel: a command is given no kernel of a file
     - main("check-orders", "nowhere.py:kernel")
 cli-generated: an option of generated data is given, and all operands are files
     - main("run", "softmax", "a.npy", "--type", "f16")
-cli-out-dtype: a result of a type that NumPy lacks is to be written
+cli-out-dtype: a result is written whose type NumPy lacks
     - main("gemm", "--m", "8", "--n", "8", "--k", "8", "--out-dtype", "bf16", "-o", "d.npy")
 torch-no-backward: an operator that was registered without `backward`, or one that changes its
         arguments, gets a tensor that autograd follows
@@ -198,16 +219,16 @@ torch-twice: a derivative of an operator of torch is differentiated again
     * torch.ops.cute_py.gemm
 torch-rounded: a gradient is wanted through `dtype` of integers
     * torch.ops.cute_py.gemm dtype="s8"
-torch-parameter: `register` names what is no parameter of the kernel
+torch-parameter: `register` names something that is not a parameter of the kernel
     * cute_py.torch.register name="z", place="outputs", signature="scale(x, y, alpha: cute.f32)"
 torch-name: the name of a registered operator does not have two parts
     * cute_py.torch.register name="scale"
 torch-rules: a rule of `register` is given without what it needs
     * cute_py.torch.register names="backward", other="fake"
-torch-schema: `schema` says of the kernel's arguments or results what does not hold
+torch-schema: `schema` does not match the kernel's arguments or results
     * cute_py.torch.register schema="(Tensor x, Tensor y) -> ()", wanted="(Tensor x, Tensor(a1!) y)
         -> ()"
-torch-writes: a registered kernel writes an array that is none of its outputs
+torch-writes: a registered kernel writes an array that is not one of its outputs
     * torch.ops.cute_kernels.split outputs="low", written="high, low"
 torch-result: `fake` returns something other than a new tensor for each output
     * torch.ops.cute_kernels.split found="['Tensor']", wanted="low, high"

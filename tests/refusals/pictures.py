@@ -79,6 +79,7 @@ solver-layout: the search starts from something other than a plain layout
 access-subject: an analysis is requested of something that does not access memory
     - coalescing(Layout(4), Layout(4))
     - bank_conflicts(7, Layout(4))  # a TiledCopy or an Access
+    - bank_conflicts(Layout((4, 8)), Layout(4))  # a TiledCopy or an Access
     - coalescing(Layout(4), Layout(4))  # a TiledCopy or an Access
     + coalescing(Access(Layout((4, 1)), 32, "f32"), Layout(4))
 access-layout: an access is analysed without the layout of its tensor

@@ -76,6 +76,13 @@ def trace_number_to(x):
     x[0] = n.to("s32")  # wrong
 
 
+def trace_one_number(x):
+    """an integer of a kernel is used as a tuple, or asked for what no integer has"""
+    # right: t = cute.thread_idx()
+    t = cute.thread_idx().x  # wrong
+    x[t] = 1
+
+
 def trace_text(x):
     """the text of a value that is known only at run time is made in a kernel: str(), print(), an
     f-string
@@ -86,7 +93,7 @@ def trace_text(x):
 
 
 def trace_asked(x):
-    """a generator gives values from inside of a run-time loop or branch to something else than a
+    """a generator gives values from inside of a run-time loop or branch to something other than a
     statement
     """
     # right: for k in steps(4): x[k] = 1
@@ -104,7 +111,7 @@ def trace_recursion(x):
 
 
 def trace_unreadable(x):
-    """a run-time loop or branch uses an iterator whose position nothing tells"""
+    """a run-time loop or branch uses an iterator whose position cannot be read"""
     # right: rows = list(csv.reader(["1", "2"]))
     rows = csv.reader(["1", "2"])  # wrong
     with cute.when(cute.thread_idx() < 3):  # here
@@ -252,7 +259,7 @@ def kernel_variable(x):
 
 
 def kernel_blockless(x):
-    """`cute.when` and the like stand without a `with` in front of them"""
+    """`cute.when` or the like is written without `with` in front of it"""
     cute.when(cute.thread_idx() < 4)  # wrong
     # right: with cute.when(cute.thread_idx() < 4):
     # right:     cute.syncwarp()
@@ -340,7 +347,7 @@ def plan_pdl(x):
 
 
 def plan_setmaxnreg_part(x):
-    """only a part of a warpgroup comes to setmaxnreg"""
+    """only a part of a warpgroup reaches setmaxnreg"""
     cute.launch(grid=1, block=256)
     # right: with cute.when(cute.thread_idx() < 128):
     with cute.when(cute.thread_idx() < 32):  # wrong

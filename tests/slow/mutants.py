@@ -24,7 +24,7 @@ import numpy as np
 import cute_py as cute
 from cute_py.errors import CuteError
 from cute_py.kernels.config import choose
-from cute_py.kernels.epilogue import Epilogue
+from cute_py.kernels.epilogue import LinearCombination
 from cute_py.ops.gemm_families import changed
 from tests.hopper_family import PING, arguments, call_of, row
 
@@ -206,7 +206,7 @@ def require_gemm(module):
     for parts in ("store=1,pdl=1,prefetch=1", "tile=32x32x32,warps=1x1x2"):
         d = np.full((72, 40), np.nan, np.float16)
         config = changed(choose(a, b, (64, 64), outputs=[d]), parts)
-        module.gemm(a, b, None, None, d, 1.0, 0.0, config, Epilogue())
+        module.gemm(a, b, None, None, d, 1.0, 0.0, config, LinearCombination())
         assert (d == (a.astype(np.float32) @ b.astype(np.float32).T)).all()
 
 
@@ -226,7 +226,11 @@ def require_hopper(kernels, *configs):
     """Multiply through a family for Hopper: four tiles, of a block or a cluster."""
     for config in configs:
         (m, n, k), result = config.tile, "f32" if config.two_level else "bf16"
-        last = Epilogue(alpha=True, source=True, bias=True) if config.prefetch else Epilogue()
+        last = (
+            LinearCombination(alpha=True, source=True, bias=True)
+            if config.prefetch
+            else LinearCombination()
+        )
         arrays, exact = arguments(config, (m + 8, n + 8, 2 * k + 16), result, last)
         C, bias, D = arrays[2:]
         blocks = config.cluster * config.split

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 def run(plan: Plan, *args: Any, stream: Any = None) -> None:
     """Compile a plan for the device of the arrays, and launch it; kernels are cached per plan.
 
-    A kernel whose registers spill runs here: it is correct, but slower. `compile` refuses it; `run`
-    warns if more spills than `cute.launch` states.
+    A kernel whose registers spill runs here: it is correct, but slower. It is an
+    error in `compile`; `run` warns if more spills than `cute.launch` states.
 
     Args:
         plan: the plan to run.

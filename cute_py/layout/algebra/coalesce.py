@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from cute_py.layout.types import Alike, AnyLayout, IntTuple
+    from cute_py.layout.types import Alike, IntTuple, Kind
 
     Leaves = tuple[list[Any], list[Any]]
 
 
-def coalesce(layout: AnyLayout, profile: IntTuple = None) -> Alike:
+def coalesce(layout: Kind, profile: IntTuple = None) -> Kind:
     """Return the layout with the fewest modes that computes the same function of the index.
 
     Args:
@@ -42,11 +42,12 @@ def coalesce(layout: AnyLayout, profile: IntTuple = None) -> Alike:
         return on_inner("coalesce", lambda inner: coalesce(inner, profile), layout)
     if profile.__class__ is tuple:
         return by_profile("coalesce", coalesce, layout, profile)
-    return made(raw_flat(*coalesced(layout), layout._kind), "coalesce", layout)
+    kind = layout._kind  # type: ignore[attr-defined]
+    return made(raw_flat(*coalesced(layout), kind), "coalesce", layout)
 
 
 @operation
-def filter_zeros(layout: Layout, profile: IntTuple = None) -> Alike:
+def filter_zeros(layout: Kind, profile: IntTuple = None) -> Kind:
     """Return the layout with every stride-0 mode (or every mode whose entry in `profile` is 0)
     shrunk to extent 1.
 
@@ -70,7 +71,7 @@ def _without(guide: IntTuple, shape: IntTuple) -> IntTuple:
 
 
 @operation
-def filter(layout: Layout, profile: IntTuple = None) -> Alike:
+def filter(layout: Kind, profile: IntTuple = None) -> Kind:
     """Return the layout without its stride-0 and extent-1 modes, coalesced; `1:0` if nothing is
     left.
 
@@ -84,7 +85,7 @@ def filter(layout: Layout, profile: IntTuple = None) -> Alike:
     return coalesce(filter_zeros(layout))
 
 
-def by_profile(name: str, change: Callable[..., Any], layout: Layout, profile: IntTuple) -> Layout:
+def by_profile(name: str, change: Callable[..., Any], layout: Alike, profile: IntTuple) -> Layout:
     """Apply `change(mode, part of the profile)` to the modes that the profile names; keep the
     others.
     """
@@ -95,7 +96,7 @@ def by_profile(name: str, change: Callable[..., Any], layout: Layout, profile: I
     return make_layout(*modes, *whole[len(profile) :]) if modes else layout
 
 
-def coalesced(layout: Layout) -> Leaves:
+def coalesced(layout: Alike) -> Leaves:
     """Return the leaves of coalesce(layout): extents and strides, never empty."""
     return merged(layout._s, layout._d, layout._kind)
 

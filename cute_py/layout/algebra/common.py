@@ -26,13 +26,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cute_py.layout.types import Alike, AnyLayout, IntTuple
+    from cute_py.layout.types import AnyLayout, IntTuple
 
 
 TRIED = 1 << 12  # indices of layouts with symbols that are tried
 
 
-def max_common_layout(a: AnyLayout, b: AnyLayout) -> Alike:
+def max_common_layout(a: AnyLayout, b: AnyLayout) -> Layout:
     """Return the layout R of the longest contiguous run that a and b share: a(R(i)) == b(R(i)) ==
     i.
 
@@ -49,7 +49,7 @@ def max_common_layout(a: AnyLayout, b: AnyLayout) -> Alike:
     return made(composition(inverse, Layout(run)), "max_common_layout", a, b)
 
 
-def max_common_vector(a: AnyLayout, b: AnyLayout) -> IntTuple:
+def max_common_vector(a: AnyLayout, b: AnyLayout) -> int:
     """Return how many elements are contiguous and in the same order in both a and b, from index 0
     on (elements).
 
@@ -178,7 +178,7 @@ def domain_distribute(a: AnyLayout, n: int) -> Layout:
         part = gcd(ints.as_int(extent, "domain_distribute"), rest)
         parts.append(part)
         rest //= part
-    return coalesce(Layout(tuple(parts), compact_col_major(extents)))  # type: ignore[no-any-return]
+    return coalesce(Layout(tuple(parts), compact_col_major(extents)))
 
 
 def layout_add(a: Layout, b: Layout) -> Layout:
@@ -246,7 +246,7 @@ def _fitted_sum(a: Layout, b: Layout) -> Layout:
             got=values[wrong[0]],
             fitted=offset_of(wrong[0], s, d),
         )
-    return coalesce(of_modes(modes))  # type: ignore[no-any-return]
+    return coalesce(of_modes(modes))
 
 
 def make_layout_tv(thr: Layout, val: Layout) -> tuple[Any, Layout]:

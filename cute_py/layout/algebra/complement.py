@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Leaves = tuple[list[Any], list[Any]]
 
 
-def complement(layout: AnyLayout, target: IntTuple = None) -> Alike:
+def complement(layout: AnyLayout, target: IntTuple = None) -> Layout:
     """Return the ordered layout R that fills the offsets that `layout` leaves out: (layout, R) is
     one-to-one and reaches `target`.
 

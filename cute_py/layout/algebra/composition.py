@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from cute_py.layout.bits.swizzle import Swizzle
-    from cute_py.layout.types import Alike, AnyLayout, Leaf, Tiler
+    from cute_py.layout.types import Kind, Leaf, Tiler
 
     Modes = list[tuple[Any, Any]]  # (extent, stride)
     Told = list[tuple[list[str], list[Any]]]  # see walked
 
 
-def composition(a: AnyLayout | Swizzle, b: Tiler) -> Alike:
+def composition(a: Kind | Swizzle, b: Tiler) -> Kind:
     """Return the layout R with R(c) == a(b(c)) for every coordinate c of b.
 
     R's shape refines b's: each leaf of b is kept or split into nested modes. b may reach past a,
@@ -86,7 +86,7 @@ def composition(a: AnyLayout | Swizzle, b: Tiler) -> Alike:
         raise
 
 
-def compose(layout: AnyLayout | Swizzle, *tilers: Tiler) -> Alike:
+def compose(layout: Kind | Swizzle, *tilers: Tiler) -> Kind:
     """Return composition(layout, tiler); several tilers form a by-mode tiler, as in
     `Layout.compose`.
 

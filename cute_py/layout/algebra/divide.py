@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from cute_py.layout.types import Alike, IntTuple, Tiler
+    from cute_py.layout.types import Alike, IntTuple, Kind, Tiler
 
     Pair = tuple[Layout, Layout]  # tile and rest, or block and copies
 
 
 @operation
-def logical_divide(layout: Layout, tiler: Tiler) -> Alike:
+def logical_divide(layout: Kind, tiler: Tiler) -> Kind:
     """Return (tile, rest): composition(layout, (tiler, complement(tiler, size(layout)))).
 
     Args:
@@ -55,7 +55,7 @@ def logical_divide(layout: Layout, tiler: Tiler) -> Alike:
 
 
 def by_mode(
-    operation: str, layout: Layout, tiler: Tiler, split: Callable[[Layout, Tiler], Layout]
+    operation: str, layout: Alike, tiler: Tiler, split: Callable[[Layout, Tiler], Layout]
 ) -> Layout:
     """Return the layout with each mode that has a tiler replaced by `split(mode, its tiler)`."""
     if tiler.__class__ is not tuple:
@@ -103,7 +103,7 @@ def _divided(layout: Layout, tiler: Tiler) -> Layout:
     if layout.shape.__class__ is int and layout._kind == INTS:
         return make_layout(*_tile_and_rest(layout, tiler))
     tiler = tiler if tiler.__class__ is Layout else as_layout(tiler, "logical_divide")
-    return composition(layout, make_layout(tiler, rest_beyond(layout, tiler)))  # type: ignore[no-any-return]
+    return composition(layout, make_layout(tiler, rest_beyond(layout, tiler)))
 
 
 def _tile_and_rest(layout: Layout, tiler: Tiler) -> Pair:
@@ -119,10 +119,10 @@ def _tile_and_rest(layout: Layout, tiler: Tiler) -> Pair:
     pair = tiler, rest_beyond(layout, tiler)
     if tiler._kind != INTS:
         return halves(composition(layout, make_layout(*pair)))
-    return tuple([with_strides(x, [d * stride for d in x._d], INTS) for x in pair])  # type: ignore[return-value]
+    return tuple([with_strides(x, [d * stride for d in x._d], INTS) for x in pair])
 
 
-def by_ints(layout: Layout, tiler: Tiler) -> Pair | None:
+def by_ints(layout: Alike, tiler: Tiler) -> Pair | None:
     """The shortcut of `zipped` for flat modes of ints and a tuple of ints; None for others."""
     s, d = layout._s, layout._d
     flat = not layout._kind and layout.shape.__class__ is tuple and len(s) == len(layout.shape)
@@ -182,7 +182,7 @@ def check_rank(operation: str, layout: Layout, tiler: tuple[Any, ...]) -> None:
 
 
 @operation
-def zipped_divide(layout: Layout, tiler: Tiler) -> Alike:
+def zipped_divide(layout: Kind, tiler: Tiler) -> Kind:
     """Return ((tile0, tile1, ...), (rest0, rest1, ...)): logical_divide with tiles and rests
     gathered.
 
@@ -195,7 +195,7 @@ def zipped_divide(layout: Layout, tiler: Tiler) -> Alike:
     return make_layout(*_zipped(layout, tiler))
 
 
-def _zipped(layout: Layout, tiler: Tiler) -> Pair:
+def _zipped(layout: Alike, tiler: Tiler) -> Pair:
     def whole(mode: Layout) -> Pair:
         return mode, raw(1, 0, [1], [0])
 
@@ -204,7 +204,7 @@ def _zipped(layout: Layout, tiler: Tiler) -> Pair:
 
 
 @operation
-def tiled_divide(layout: Layout, tiler: Tiler) -> Alike:
+def tiled_divide(layout: Kind, tiler: Tiler) -> Kind:
     """Return ((tile0, tile1, ...), rest0, rest1, ...): zipped_divide with the rests side by side.
 
     >>> print(tiled_divide(Layout((8, 6)), (4, 3)))
@@ -214,7 +214,7 @@ def tiled_divide(layout: Layout, tiler: Tiler) -> Alike:
 
 
 @operation
-def flat_divide(layout: Layout, tiler: Tiler) -> Alike:
+def flat_divide(layout: Kind, tiler: Tiler) -> Kind:
     """Return (tile0, tile1, ..., rest0, rest1, ...): zipped_divide with everything side by side.
 
     >>> print(flat_divide(Layout((8, 6)), (4, 3)))
@@ -239,7 +239,7 @@ def side_by_side(pair: Pair, *, flat: bool = False) -> Layout:
 
 
 @operation
-def tile_unzip(layout: Layout, tiler: Tiler) -> Alike:
+def tile_unzip(layout: Kind, tiler: Tiler) -> Kind:
     """Return the layout with the pairs that correspond to the leaves of `tiler` gathered:
     ((A,a),(B,b),c) -> ((A,B),(a,b,c)).
 

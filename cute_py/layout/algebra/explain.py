@@ -39,7 +39,7 @@ DEPTH = 32  # how many steps back a history is shown
 
 
 def explain(subject: object, *operands: AnyLayout) -> Text:
-    """Return the derivation of an operation's result, of a layout, or of a refusal.
+    """Return the derivation of an operation's result, of a layout, or of an error.
 
     Args:
         subject: an operation (function or name) with its operands; or a Layout, whose history is

@@ -19,7 +19,7 @@ from cute_py.layout.algebra.coalesce import coalesced
 from cute_py.layout.bits.f2_convert import from_f2, table_bases, table_misfit
 from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.bits.swizzle import Swizzle
-from cute_py.layout.composed import composed
+from cute_py.layout.composed import ComposedLayout, composed
 from cute_py.layout.coords import coordinates, idx2crd
 from cute_py.layout.layout import Layout, nested, of_modes, offset_of, raw_flat
 from cute_py.layout.offsets import MOST, SMALL, look_up, offsets, outer_sums, sums_of
@@ -46,7 +46,9 @@ GROWTH = 8  # by how much more next
 IDENTITY = Swizzle(0, 0, 0)
 
 
-def fit(table: object, shape: IntTuple = None, coshape: IntTuple = None) -> Alike:
+def fit(
+    table: object, shape: IntTuple = None, coshape: IntTuple = None
+) -> Layout | ComposedLayout | F2Layout:
     """Return the layout that has the offsets of a table: a Layout, else Swizzle o offset o Layout,
     else an F2Layout.
 
@@ -302,7 +304,7 @@ def wrong_entries(values: Table, extents: list[int], modes: list[Modes]) -> list
     for extent, part in zip(extents, modes, strict=True):
         axis = look_up(*_split(part), np.arange(extent, dtype=np.int64))
         total = np.add.outer(axis, total).reshape(-1)
-    return np.flatnonzero(total + origin != values)[:2].tolist()  # type: ignore[no-any-return]
+    return np.flatnonzero(total + origin != values)[:2].tolist()
 
 
 def _tried(values: Table, extents: list[int]) -> str:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.layout.algebra.complement import Moving
-    from cute_py.layout.types import Alike, AnyLayout
+    from cute_py.layout.types import AnyLayout, Same
 
     Modes = list[tuple[Any, Any]]  # (extent, stride)
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 NOWHERE = raw_flat([1], [0])  # the inverse of a layout that stays at 0
 
 
-def right_inverse(layout: AnyLayout) -> Alike:
+def right_inverse(layout: Same) -> Same:
     """Return the largest layout R with layout(R(k)) == k for every k < size(R).
 
     R covers the offsets 0, 1, ... as far as modes of the layout continue each other; 1:0 if no mode
@@ -153,7 +153,7 @@ def _by_component(
     return nested_in(inverses) if inverses else NOWHERE
 
 
-def left_inverse(layout: AnyLayout) -> Alike:
+def left_inverse(layout: Same) -> Same:
     """Return the layout R with R(layout(i)) == i for an injective layout, and an inverse up to
     broadcast modes otherwise.
 
@@ -347,7 +347,7 @@ def _without(row: list[int], known: list[int], lead: int) -> list[int]:
 # -- broadcasts
 
 
-def nullspace(layout: AnyLayout) -> Alike:
+def nullspace(layout: AnyLayout) -> Layout:
     """Return the layout of the indices that broadcast modes reach: layout(R(i)) == 0 for every i <
     size(R).
 

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cute_py.layout.algebra.divide import Pair
-    from cute_py.layout.types import Alike, IntTuple, Tiler
+    from cute_py.layout.types import Alike, IntTuple, Kind, Tiler
 
 
 @operation
-def logical_product(block: Layout, tiler: Tiler) -> Alike:
+def logical_product(block: Kind, tiler: Tiler) -> Kind:
     """Return (block, repetition): (block, composition(complement of block, tiler)).
 
     Args:
@@ -55,7 +55,7 @@ def _block_and_copies(block: Layout, tiler: Tiler) -> Pair:
 
 
 @operation
-def zipped_product(block: Layout, tiler: Tiler) -> Alike:
+def zipped_product(block: Kind, tiler: Tiler) -> Kind:
     """Return ((block0, block1, ...), (copies0, copies1, ...)): logical_product, gathered.
 
     >>> print(zipped_product(Layout((2, 2)), (3, 4)))
@@ -69,7 +69,7 @@ def _zipped(block: Layout, tiler: Tiler) -> Pair:
 
 
 def _arranged(
-    block: Layout,
+    block: Alike,
     tiler: Tiler,
     arrange: Callable[[Pair], Layout],
     split: Callable[[Layout, Tiler], Pair] = _zipped,
@@ -91,7 +91,7 @@ def _as_pair(mode: Layout) -> Pair:
 
 
 @operation
-def tiled_product(block: Layout, tiler: Tiler) -> Alike:
+def tiled_product(block: Kind, tiler: Tiler) -> Kind:
     """Return ((block0, block1, ...), copies0, copies1, ...): zipped_product with the copies side by
     side.
 
@@ -102,7 +102,7 @@ def tiled_product(block: Layout, tiler: Tiler) -> Alike:
 
 
 @operation
-def flat_product(block: Layout, tiler: Tiler) -> Alike:
+def flat_product(block: Kind, tiler: Tiler) -> Kind:
     """Return (block0, block1, ..., copies0, copies1, ...): zipped_product with everything side by
     side.
 
@@ -113,7 +113,7 @@ def flat_product(block: Layout, tiler: Tiler) -> Alike:
 
 
 @operation
-def blocked_product(block: Layout, tiler: Tiler) -> Alike:
+def blocked_product(block: Kind, tiler: Tiler) -> Kind:
     """Return the product mode by mode, block inside grid: mode i is (block_i, tiler_i).
 
     Law: rank is the larger of both ranks; result((b_i, t_i)...) == block(b) + R(t).
@@ -126,7 +126,7 @@ def blocked_product(block: Layout, tiler: Tiler) -> Alike:
 
 
 @operation
-def raked_product(block: Layout, tiler: Tiler) -> Alike:
+def raked_product(block: Kind, tiler: Tiler) -> Kind:
     """Return the product mode by mode, grid inside block: mode i is (tiler_i, block_i), the blocks
     interleaved.
 
@@ -143,7 +143,7 @@ def _block_and_copies_apart(block: Layout, tiler: Layout) -> Pair:
 
 
 def _ranked(
-    block: Layout,
+    block: Alike,
     tiler: Tiler,
     arrange: Callable[[Layout, Layout], Layout],
     split: Callable[[Layout, Tiler], Pair] = _block_and_copies,
@@ -163,7 +163,7 @@ def _ranked(
 
 
 @operation
-def tile_to_shape(block: Layout, shape: IntTuple, order: IntTuple = LayoutLeft) -> Alike:
+def tile_to_shape(block: Kind, shape: IntTuple, order: IntTuple = LayoutLeft) -> Kind:
     """Return the block repeated until it has the size of `shape`, mode by mode.
 
     Args:
@@ -204,7 +204,7 @@ def tile_to_shape(block: Layout, shape: IntTuple, order: IntTuple = LayoutLeft) 
     return _blocked(padded, Layout(copies, compact_order(copies, order)))
 
 
-def _blocked(block: Layout, positions: Layout) -> Alike:
+def _blocked(block: Alike, positions: Layout) -> Alike:
     """Return blocked_product, or that with copies beyond each other where no layout puts them into
     the gaps of the block.
     """

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.layout.algebra.complement import Moving
-    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf, Same
 
     Verdict = tuple[bool | None, Callable[[], Proof]]  # for every value of the symbols; and why
 
@@ -373,7 +373,7 @@ def symbols_of_layout(layout: AnyLayout) -> list[Any]:
     return [found[name] for name in sorted(found)]
 
 
-def substitute(x: IntTuple, values: Alike) -> Alike:
+def substitute(x: Same, values: Alike) -> Same:
     """Return a layout, int tuple or integer with symbols replaced by numbers (or expressions).
 
     Raises LayoutError for a value that the declaration of its symbol does not admit.

@@ -19,10 +19,10 @@ from cute_py.layout.tuples import transform_leaf
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cute_py.layout.bits.swizzle import Swizzle
-    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf, Same
 
 
-def upcast(x: AnyLayout | Swizzle | int, n: int) -> Alike:
+def upcast(x: Same, n: int) -> Same:
     """Return the layout in elements n times as large: offsets divided by n, runs of contiguous
     elements merged.
 
@@ -92,7 +92,7 @@ def _coarser_stride(step: Leaf, n: int) -> IntTuple:
     return 1 if ints.settle(ints.less, 0, step, "upcast") else -1
 
 
-def downcast(x: AnyLayout | Swizzle | int, n: int) -> Alike:
+def downcast(x: Same, n: int) -> Same:
     """Return the layout in elements n times as small: the mode of stride 1 grows, all other strides
     are multiplied.
 
@@ -153,7 +153,7 @@ def _runs_on(layout: Layout, units: list[int], leaf: int, step: Leaf) -> bool:
     return bool(ints.same(step, layout._s[units[-1]])) and all(map(ints.is_one, between))
 
 
-def recast_layout(x: AnyLayout | Swizzle | int, old: object, new: object) -> Alike:
+def recast_layout(x: Same, old: object, new: object) -> Same:
     """Return the layout of the same memory read in elements of `new` bits instead of `old` bits.
 
     Args:
@@ -187,7 +187,7 @@ def max_alignment(x: AnyLayout | Swizzle | int) -> int:
     (32, 4)
     """
     if x.__class__ is not Layout:
-        return _special("max_alignment", x, None)  # type: ignore[no-any-return]
+        return _special("max_alignment", x, None)
     from cute_py.layout.algebra.common import require_offsets
     from cute_py.layout.algebra.divide import logical_divide
     from cute_py.layout.algebra.inverse import right_inverse
@@ -219,5 +219,5 @@ def _factor(n: Leaf, operation: str) -> int:
     return value
 
 
-def _special(name: str, x: AnyLayout | Swizzle | int, n: Leaf) -> Alike:
+def _special(name: str, x: Alike, n: Leaf) -> Alike:
     return special.alignment_of(x) if n is None else special.recast_special(name, x, n)

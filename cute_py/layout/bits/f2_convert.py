@@ -159,7 +159,7 @@ def table_misfit(table: Alike) -> tuple[int, int, int] | None:
 # -- back to layouts
 
 
-def from_f2(f2: F2Layout) -> Alike:
+def from_f2(f2: F2Layout) -> Layout | ComposedLayout | F2Layout:
     """Return the simplest layout that is the same function: a Layout, else a ComposedLayout with
     the smallest Swizzle, else the F2Layout itself.
 
@@ -284,7 +284,7 @@ def f2_columns(x: AnyLayout | Swizzle | F2Map, operation: str) -> Sequence[int]:
     return f2.bases
 
 
-def from_f2_matrix(matrix: Array, shape: IntTuple = None) -> Alike:
+def from_f2_matrix(matrix: Array, shape: IntTuple = None) -> Layout | ComposedLayout | F2Layout:
     """Return the layout of a bit matrix: a Layout if there is one, else Swizzle o Layout, else an
     F2Layout.
 
@@ -388,7 +388,7 @@ def to_linear_bases(
 def from_linear_bases(
     bases: Mapping[Any, Iterable[Any]] | Iterable[tuple[Any, Iterable[Any]]],
     coshape: IntTuple = None,
-) -> Alike:
+) -> Layout | ComposedLayout | F2Layout:
     """Return the layout of linear-layout bases: one mode for each entry, in the order given.
 
     Args:

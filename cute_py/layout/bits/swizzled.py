@@ -241,7 +241,7 @@ def common_vector(a: Alike, b: Alike) -> int:
     from cute_py.layout.algebra.common import max_common_vector
 
     if _alike(a, b) or all(ints.is_zero(getattr(x, "offset", 0)) for x in (a, b)):
-        return common_layout(a, b, "max_common_vector").size()  # type: ignore[no-any-return]
+        return common_layout(a, b, "max_common_vector").size()
     vector: int = max_common_vector(*_inner_layouts(a, b, "max_common_vector"))
     return min(vector, _unmoved(a, b))
 

@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
+    from cute_py.layout.types import AnyInt, AnyLayout, IntTuple, Kind, Leaf, Nest
 
 _MATRIX = ("rows", "columns")
 
@@ -205,7 +205,7 @@ def tensor_nhwc(N: Leaf, H: Leaf, W: Leaf, C: Leaf, strides: IntTuple = None) ->
 def tensor_ndhwc(N: Leaf, D: Leaf, H: Leaf, W: Leaf, C: Leaf, strides: IntTuple = None) -> Layout:
     """Return (N,D,H,W,C):(s3,s2,s1,s0,1), volumes with the channels contiguous.
 
-    Arguments and refusals as `tensor_nhwc`. Source: cutlass/layout/tensor.h `TensorNDHWC`.
+    Arguments and errors as for `tensor_nhwc`. Source: cutlass/layout/tensor.h `TensorNDHWC`.
 
     >>> print(tensor_ndhwc(1, 2, 3, 4, 5))
     (1,2,3,4,5):(120,60,20,5,1)
@@ -216,7 +216,7 @@ def tensor_ndhwc(N: Leaf, D: Leaf, H: Leaf, W: Leaf, C: Leaf, strides: IntTuple 
 def filter_krsc(K: Leaf, R: Leaf, S: Leaf, C: Leaf, strides: IntTuple = None) -> Layout:
     """Return (K,R,S,C):(R*S*C,S*C,C,1), K filters of R by S taps over C channels.
 
-    Law: packed, offset(k, r, s, c) == c + C*(s + S*(r + R*k)). Arguments and refusals as
+    Law: packed, offset(k, r, s, c) == c + C*(s + S*(r + R*k)). Arguments and errors as for
     `tensor_nhwc`. Source: cutlass/conv/conv2d_problem_size.h `filter_extent`, as a `TensorNHWC`.
 
     >>> filter_krsc(2, 3, 3, 4)(1, 2, 2, 3)
@@ -285,7 +285,7 @@ def tensor_bhmk(B: Leaf, H: Leaf, M: Leaf, K: Leaf) -> Layout:
 # -- any layout
 
 
-def permuted(layout: AnyLayout, order: IntTuple) -> Alike:
+def permuted(layout: Kind | Nest, order: IntTuple) -> Kind:
     """Return the layout with mode order[i] as its mode i, as numpy.transpose does to an array.
 
     A store through it permutes the data: CUTLASS's permute layouts do this to a matrix whose modes
@@ -305,7 +305,7 @@ def permuted(layout: AnyLayout, order: IntTuple) -> Alike:
     return select(layout, modes)
 
 
-def capacity(layout: AnyLayout) -> Leaf:
+def capacity(layout: AnyLayout) -> AnyInt:
     """Return how many elements CUTLASS allots: extent times stride of the mode of largest stride.
 
     It counts the padding after the last line, which `cosize` leaves out. The two agree for packed

@@ -190,7 +190,7 @@ def _named(like: F, form: Form, transposed: bool = False) -> Callable[[Callable[
 
         done: Any = wraps(row)(tile)
         done.__signature__, done.__annotations__ = call, like.__annotations__
-        return done  # type: ignore[no-any-return]
+        return done
 
     return make
 
@@ -202,7 +202,7 @@ def _named(like: F, form: Form, transposed: bool = False) -> Callable[[Callable[
 def tensor_op_multiplicand_congruous() -> None:
     """Return the tile of an operand whose M or N is contiguous, which ldmatrix.trans reads.
 
-    Arguments, law and refusals as `tensor_op_multiplicand`, except for 32 bits. ldmatrix cannot
+    Arguments, law and errors as for `tensor_op_multiplicand`, except for 32 bits. ldmatrix cannot
     transpose 32-bit elements, so CUTLASS arranges them for loads of single elements: offset c +
     s*ld with chunk c//4 % 8 XORed by 2*(s % 4), for contiguous and ld multiples of 32, ld a power
     of two. Source: cutlass tensor_op_multiplicand_sm75.h `TensorOpMultiplicandCongruous`.
@@ -253,7 +253,7 @@ def row_major_tensor_op_multiplicand_congruous() -> None:
 def tensor_op_multiplicand_crosswise() -> None:
     """Return the tile of an operand whose K is contiguous, which ldmatrix reads; crosswise is K.
 
-    Arguments, law and refusals as `tensor_op_multiplicand`. CUTLASS puts stages side by side,
+    Arguments, law and errors as for `tensor_op_multiplicand`. CUTLASS puts stages side by side,
     ld = crosswise*stages. With `stages=` they are outermost: the addresses differ, are equally
     conflict-free, and a Swizzle exists for every number of stages. Source: cutlass
     tensor_op_multiplicand_sm75.h `TensorOpMultiplicandCrosswise`.

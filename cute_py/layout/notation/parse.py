@@ -410,12 +410,10 @@ class Notation(Reader):
         """Return the arguments by parameter; refuse arguments that do not fit."""
         from inspect import signature
 
-        accepted = signature(function)
         try:
-            return accepted.bind(*args, **named).arguments
+            return signature(function).bind(*args, **named).arguments
         except TypeError as problem:
-            bare = [p.replace(annotation=p.empty) for p in accepted.parameters.values()]
-            form = str(accepted.replace(parameters=bare, return_annotation=accepted.empty))
+            form = _parameters(function)
             raise self.refuse(
                 "text-arguments", name, name=name.text, problem=problem, form=form
             ) from None
@@ -438,8 +436,17 @@ class Notation(Reader):
                 name,
                 name=name.text,
                 operands=", ".join([show(x) for x in (*args, *named.values())]),
-                problem=f"{type(problem).__name__}: {problem}",
+                form=name.text + _parameters(function),
             ) from problem
+
+
+def _parameters(function: Callable[..., Value]) -> str:
+    """Return the parameters of a function as Python writes them, without types."""
+    from inspect import signature
+
+    accepted = signature(function)
+    bare = [p.replace(annotation=p.empty) for p in accepted.parameters.values()]
+    return str(accepted.replace(parameters=bare, return_annotation=accepted.empty))
 
 
 def _minimum(*values: Leaf) -> Leaf:

@@ -1,6 +1,6 @@
 """gemm: a Numba kernel, printed by cute_py from a plan.
 
-Each call is one op of the plan and emits its PTX. Its comment has the line of gemm.py and the op.
+Each call is one op of the plan and emits its PTX. Its comment has the line of epilogue.py and the op.
 Registers are tuples of 32-bit words, addresses numbers of bytes.
 cute.compile(plan, arch, source=text) compiles an edited copy of this text.
 
@@ -84,102 +84,102 @@ def gemm(
     r41 = undefined(8)
     turn0 = int32(0)
     turn1 = int32(0)
-    x0 = map_copy_0(alpha)  # line 23  x0[0] = copy.f64(alpha)
-    x1 = map_copy_1(beta)  # line 23  x1[0] = copy.f64(beta)
-    fragment0 = fill_0(fragment0)  # line 52  fragment0[0:32] = 0.0
-    cp_async_0(A_shape0, A_shape1, A_stride0, bid_x, tid, A, smem)  # line 57  cp_async sA0[0 + Sw<2,3,3>(8*tid + ...
-    cp_async_1(B_shape0, B_shape1, B_stride1, bid_y, tid, B, smem)  # line 57  cp_async sB0[0 + Sw<3,3,3>(8*tid + ...
-    cp_async_commit_0()  # line 57  cp_async_commit
-    cp_async_2(A_shape0, A_shape1, A_stride0, bid_x, tid, A, smem)  # line 57  cp_async sA0[2048 + Sw<2,3,3>(8*tid ...
-    cp_async_3(B_shape0, B_shape1, B_stride1, bid_y, tid, B, smem)  # line 57  cp_async sB0[2048 + Sw<3,3,3>(8*tid ...
-    cp_async_commit_0()  # line 57  cp_async_commit
-    cp_async_wait_0()  # line 57  cp_async_wait 1
-    barrier_0()  # line 57  barrier block sync
-    fragment1 = ldmatrix_0(tid, smem, fragment1)  # line 57  fragment1[0:8,16:24] = ldmatrix sA0[-1024*(tid//64) + ...
-    fragment2 = ldmatrix_1(tid, smem, fragment2)  # line 57  fragment2[0:16] = ldmatrix sB0[0 + Sw<3,3,3>(8*(tid// ...
-    turn0 = int32(0)  # line 57  turn0 := 0
-    turn1 = int32(2)  # line 57  turn1 := 2
+    x0 = map_copy_0(alpha)  # gemm.py:23  x0[0] = copy.f64(alpha)
+    x1 = map_copy_1(beta)  # gemm.py:23  x1[0] = copy.f64(beta)
+    fragment0 = fill_0(fragment0)  # gemm.py:63  fragment0[0:32] = 0.0
+    cp_async_0(A_shape0, A_shape1, A_stride0, bid_x, tid, A, smem)  # gemm.py:68  cp_async sA0[0 + Sw<2,3,3>(8*tid ...
+    cp_async_1(B_shape0, B_shape1, B_stride1, bid_y, tid, B, smem)  # gemm.py:68  cp_async sB0[0 + Sw<3,3,3>(8*tid ...
+    cp_async_commit_0()  # gemm.py:68  cp_async_commit
+    cp_async_2(A_shape0, A_shape1, A_stride0, bid_x, tid, A, smem)  # gemm.py:68  cp_async sA0[2048 + Sw<2,3,3>(8* ...
+    cp_async_3(B_shape0, B_shape1, B_stride1, bid_y, tid, B, smem)  # gemm.py:68  cp_async sB0[2048 + Sw<3,3,3>(8* ...
+    cp_async_commit_0()  # gemm.py:68  cp_async_commit
+    cp_async_wait_0()  # gemm.py:68  cp_async_wait 1
+    barrier_0()  # gemm.py:68  barrier block sync
+    fragment1 = ldmatrix_0(tid, smem, fragment1)  # gemm.py:68  fragment1[0:8,16:24] = ldmatrix sA0[-1024*(tid//64 ...
+    fragment2 = ldmatrix_1(tid, smem, fragment2)  # gemm.py:68  fragment2[0:16] = ldmatrix sB0[0 + Sw<3,3,3>(8*(ti ...
+    turn0 = int32(0)  # gemm.py:68  turn0 := 0
+    turn1 = int32(2)  # gemm.py:68  turn1 := 2
     A_at = begin_0(A_stride0, bid_x, tid, A)
     B_at = begin_1(B_stride1, bid_y, tid, B)
-    k0 = int32(0)  # line 57  for k0 in 0 .. ceil_div(A_shape1,32)-1
-    while holds_0(A_shape1, k0):  # line 57  for k0 in 0 .. ceil_div(A_shape1,32)-1
-        n0 = turn0  # line 57  n0 = var(turn0)
-        n1 = turn1  # line 57  n1 = var(turn1)
-        fragment1 = ldmatrix_2(n0, tid, smem, fragment1)  # line 57  fragment1[8:16,24:32] = ldmatrix sA0[2048*n0- ...
-        fragment2 = ldmatrix_3(n0, tid, smem, fragment2)  # line 57  fragment2[16:32] = ldmatrix sB0[2048*n0+1024 ...
-        A_at = cp_async_4(A_shape0, A_shape1, A_stride0, bid_x, k0, n1, tid, A, A_at, smem)  # line 57
-        B_at = cp_async_5(B_shape0, B_shape1, B_stride1, bid_y, k0, n1, tid, B, B_at, smem)  # line 57
-        cp_async_commit_0()  # line 57  cp_async_commit
-        fragment0 = mma_0(fragment0, fragment1, fragment2)  # line 57  fragment0[0:32] += fragment1[0:8,16:24] * f ...
-        cp_async_wait_0()  # line 57  cp_async_wait 1
-        barrier_0()  # line 57  barrier block sync
-        fragment1 = ldmatrix_4(n0, tid, smem, fragment1)  # line 57  fragment1[0:8,16:24] = ldmatrix sA0[2048*((n0 ...
-        fragment2 = ldmatrix_5(n0, tid, smem, fragment2)  # line 57  fragment2[0:16] = ldmatrix sB0[2048*((n0+1)%3 ...
-        fragment0 = mma_1(fragment0, fragment1, fragment2)  # line 57  fragment0[0:32] += fragment1[8:16,24:32] * ...
-        n2 = let_where_0(n0)  # line 57  n2 = where(3 <= n0+1, 0, n0+1)
-        turn0 = int32(value_0(n2))  # line 57  turn0 := n2
-        turn1 = int32(value_1(n0))  # line 57  turn1 := n0
+    k0 = int32(0)  # gemm.py:68  for k0 in 0 .. ceil_div(A_shape1,32)-1
+    while holds_0(A_shape1, k0):  # gemm.py:68  for k0 in 0 .. ceil_div(A_shape1,32)-1
+        n0 = turn0  # gemm.py:68  n0 = var(turn0)
+        n1 = turn1  # gemm.py:68  n1 = var(turn1)
+        fragment1 = ldmatrix_2(n0, tid, smem, fragment1)  # gemm.py:68  fragment1[8:16,24:32] = ldmatrix sA0[2048* ...
+        fragment2 = ldmatrix_3(n0, tid, smem, fragment2)  # gemm.py:68  fragment2[16:32] = ldmatrix sB0[2048*n0+10 ...
+        A_at = cp_async_4(A_shape0, A_shape1, A_stride0, bid_x, k0, n1, tid, A, A_at, smem)  # gemm.py:68
+        B_at = cp_async_5(B_shape0, B_shape1, B_stride1, bid_y, k0, n1, tid, B, B_at, smem)  # gemm.py:68
+        cp_async_commit_0()  # gemm.py:68  cp_async_commit
+        fragment0 = mma_0(fragment0, fragment1, fragment2)  # gemm.py:68  fragment0[0:32] += fragment1[0:8,16:24] ...
+        cp_async_wait_0()  # gemm.py:68  cp_async_wait 1
+        barrier_0()  # gemm.py:68  barrier block sync
+        fragment1 = ldmatrix_4(n0, tid, smem, fragment1)  # gemm.py:68  fragment1[0:8,16:24] = ldmatrix sA0[2048*( ...
+        fragment2 = ldmatrix_5(n0, tid, smem, fragment2)  # gemm.py:68  fragment2[0:16] = ldmatrix sB0[2048*((n0+1 ...
+        fragment0 = mma_1(fragment0, fragment1, fragment2)  # gemm.py:68  fragment0[0:32] += fragment1[8:16,24:32] ...
+        n2 = let_where_0(n0)  # gemm.py:68  n2 = where(3 <= n0+1, 0, n0+1)
+        turn0 = int32(value_0(n2))  # gemm.py:68  turn0 := n2
+        turn1 = int32(value_1(n0))  # gemm.py:68  turn1 := n0
         A_at = advance_0(A_stride0, A_at)
         B_at = advance_1(B_stride1, B_at)
-        k0 = next_0(k0)  # line 57  for k0 in 0 .. ceil_div(A_shape1,32)-1
-    cp_async_wait_1()  # line 57  cp_async_wait 0
-    fragment1 = ldmatrix_6(A_shape1, tid, smem, fragment1)  # line 57  fragment1[8:16,24:32] = ldmatrix sA0[2048*c ...
-    fragment2 = ldmatrix_7(A_shape1, tid, smem, fragment2)  # line 57  fragment2[16:32] = ldmatrix sB0[2048*ceil_d ...
-    fragment0 = mma_0(fragment0, fragment1, fragment2)  # line 57  fragment0[0:32] += fragment1[0:8,16:24] * fragm ...
-    fragment0 = mma_1(fragment0, fragment1, fragment2)  # line 57  fragment0[0:32] += fragment1[8:16,24:32] * frag ...
-    r0 = to_f32_0(x0)  # line 72  r0[0] = to.f32(x0[0]) rn
-    r1 = map_mul_0(fragment0, r0)  # line 72  r1[0:8] = mul.f32(fragment0[0:8], r0[0])
-    fragment3 = load_0(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, fragment3)  # epilogue.py:68
-    r2 = to_f32_1(fragment3)  # epilogue.py:62  r2[0:8] = to.f32(fragment3[0:8]) rn
-    r3 = to_f32_2(x1)  # line 74  r3[0] = to.f32(x1[0]) rn
-    r4 = map_mul_1(r2, r3)  # line 74  r4[0:8] = mul.f32(r2[0:8], r3[0])
-    r5 = map_add_0(r1, r4)  # line 74  r5[0:8] = add.f32(r1[0:8], r4[0:8])
-    fragment4 = load_1(bias_shape0, bid_y, tid, bias, fragment4)  # epilogue.py:68  fragment4[0,1] = load bias[64* ...
-    r6 = to_f32_3(fragment4)  # epilogue.py:62  r6[0,1] = to.f32(fragment4[0,1]) rn
-    r7 = map_add_1(r5, r6)  # line 76  r7[0:8] = add.f32(r5[0:8], r6[0,1,0,1,0,1,0,1])
-    r8 = map_lt_0(r7, r8)  # activations.py:83  r8[0:8] = lt.f32(r7[0:8], 0.0)
-    r9 = map_where_0(r7, r8)  # activations.py:83  r9[0:8] = where.f32(r8[0:8], 0.0, r7[0:8])
-    r10 = to_bf16_0(r9)  # epilogue.py:62  r10[0:8] = to.bf16(r9[0:8]) rn
-    store_0(D_shape0, D_shape1, D_stride0, D_stride2, bid_x, bid_y, bid_z, tid, D, r10)  # line 82  store D[64*D_s ...
-    r11 = to_f32_4(x0)  # line 72  r11[0] = to.f32(x0[0]) rn
-    r12 = map_mul_2(fragment0, r11)  # line 72  r12[0:8] = mul.f32(fragment0[8:16], r11[0])
-    fragment5 = load_2(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, fragment5)  # epilogue.py:68
-    r13 = to_f32_5(fragment5)  # epilogue.py:62  r13[0:8] = to.f32(fragment5[0:8]) rn
-    r14 = to_f32_6(x1)  # line 74  r14[0] = to.f32(x1[0]) rn
-    r15 = map_mul_3(r13, r14)  # line 74  r15[0:8] = mul.f32(r13[0:8], r14[0])
-    r16 = map_add_2(r12, r15)  # line 74  r16[0:8] = add.f32(r12[0:8], r15[0:8])
-    fragment6 = load_3(bias_shape0, bid_y, tid, bias, fragment6)  # epilogue.py:68  fragment6[0,1] = load bias[64* ...
-    r17 = to_f32_7(fragment6)  # epilogue.py:62  r17[0,1] = to.f32(fragment6[0,1]) rn
-    r18 = map_add_3(r16, r17)  # line 76  r18[0:8] = add.f32(r16[0:8], r17[0,1,0,1,0,1,0,1])
-    r19 = map_lt_1(r18, r19)  # activations.py:83  r19[0:8] = lt.f32(r18[0:8], 0.0)
-    r20 = map_where_1(r18, r19)  # activations.py:83  r20[0:8] = where.f32(r19[0:8], 0.0, r18[0:8])
-    r21 = to_bf16_1(r20)  # epilogue.py:62  r21[0:8] = to.bf16(r20[0:8]) rn
-    store_1(D_shape0, D_shape1, D_stride0, D_stride2, bid_x, bid_y, bid_z, tid, D, r21)  # line 82  store D[64*D_s ...
-    r22 = to_f32_8(x0)  # line 72  r22[0] = to.f32(x0[0]) rn
-    r23 = map_mul_4(fragment0, r22)  # line 72  r23[0:8] = mul.f32(fragment0[16:24], r22[0])
-    fragment7 = load_4(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, fragment7)  # epilogue.py:68
-    r24 = to_f32_9(fragment7)  # epilogue.py:62  r24[0:8] = to.f32(fragment7[0:8]) rn
-    r25 = to_f32_10(x1)  # line 74  r25[0] = to.f32(x1[0]) rn
-    r26 = map_mul_5(r24, r25)  # line 74  r26[0:8] = mul.f32(r24[0:8], r25[0])
-    r27 = map_add_4(r23, r26)  # line 74  r27[0:8] = add.f32(r23[0:8], r26[0:8])
-    fragment8 = load_5(bias_shape0, bid_y, tid, bias, fragment8)  # epilogue.py:68  fragment8[0,1] = load bias[64* ...
-    r28 = to_f32_11(fragment8)  # epilogue.py:62  r28[0,1] = to.f32(fragment8[0,1]) rn
-    r29 = map_add_5(r27, r28)  # line 76  r29[0:8] = add.f32(r27[0:8], r28[0,1,0,1,0,1,0,1])
-    r30 = map_lt_2(r29, r30)  # activations.py:83  r30[0:8] = lt.f32(r29[0:8], 0.0)
-    r31 = map_where_2(r29, r30)  # activations.py:83  r31[0:8] = where.f32(r30[0:8], 0.0, r29[0:8])
-    r32 = to_bf16_2(r31)  # epilogue.py:62  r32[0:8] = to.bf16(r31[0:8]) rn
-    store_2(D_shape0, D_shape1, D_stride0, D_stride2, bid_x, bid_y, bid_z, tid, D, r32)  # line 82  store D[64*D_s ...
-    r33 = to_f32_12(x0)  # line 72  r33[0] = to.f32(x0[0]) rn
-    r34 = map_mul_6(fragment0, r33)  # line 72  r34[0:8] = mul.f32(fragment0[24:32], r33[0])
-    fragment9 = load_6(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, fragment9)  # epilogue.py:68
-    r35 = to_f32_13(fragment9)  # epilogue.py:62  r35[0:8] = to.f32(fragment9[0:8]) rn
-    r36 = to_f32_14(x1)  # line 74  r36[0] = to.f32(x1[0]) rn
-    r37 = map_mul_7(r35, r36)  # line 74  r37[0:8] = mul.f32(r35[0:8], r36[0])
-    r38 = map_add_6(r34, r37)  # line 74  r38[0:8] = add.f32(r34[0:8], r37[0:8])
-    fragment10 = load_7(bias_shape0, bid_y, tid, bias, fragment10)  # epilogue.py:68  fragment10[0,1] = load bias[ ...
-    r39 = to_f32_15(fragment10)  # epilogue.py:62  r39[0,1] = to.f32(fragment10[0,1]) rn
-    r40 = map_add_7(r38, r39)  # line 76  r40[0:8] = add.f32(r38[0:8], r39[0,1,0,1,0,1,0,1])
-    r41 = map_lt_3(r40, r41)  # activations.py:83  r41[0:8] = lt.f32(r40[0:8], 0.0)
-    r42 = map_where_3(r40, r41)  # activations.py:83  r42[0:8] = where.f32(r41[0:8], 0.0, r40[0:8])
-    r43 = to_bf16_3(r42)  # epilogue.py:62  r43[0:8] = to.bf16(r42[0:8]) rn
-    store_3(D_shape0, D_shape1, D_stride0, D_stride2, bid_x, bid_y, bid_z, tid, D, r43)  # line 82  store D[64*D_s ...
+        k0 = next_0(k0)  # gemm.py:68  for k0 in 0 .. ceil_div(A_shape1,32)-1
+    cp_async_wait_1()  # gemm.py:68  cp_async_wait 0
+    fragment1 = ldmatrix_6(A_shape1, tid, smem, fragment1)  # gemm.py:68  fragment1[8:16,24:32] = ldmatrix sA0[204 ...
+    fragment2 = ldmatrix_7(A_shape1, tid, smem, fragment2)  # gemm.py:68  fragment2[16:32] = ldmatrix sB0[2048*cei ...
+    fragment0 = mma_0(fragment0, fragment1, fragment2)  # gemm.py:68  fragment0[0:32] += fragment1[0:8,16:24] * fr ...
+    fragment0 = mma_1(fragment0, fragment1, fragment2)  # gemm.py:68  fragment0[0:32] += fragment1[8:16,24:32] * f ...
+    r0 = to_f32_0(x0)  # line 224  r0[0] = to.f32(x0[0]) rn
+    r1 = map_mul_0(fragment0, r0)  # line 224  r1[0:8] = mul.f32(fragment0[0:8], r0[0])
+    fragment3 = load_0(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, fragment3)  # line 239  fragment3[0:8] ...
+    r2 = to_f32_1(fragment3)  # line 233  r2[0:8] = to.f32(fragment3[0:8]) rn
+    r3 = to_f32_2(x1)  # line 224  r3[0] = to.f32(x1[0]) rn
+    r4 = map_mul_1(r2, r3)  # line 224  r4[0:8] = mul.f32(r2[0:8], r3[0])
+    r5 = map_add_0(r1, r4)  # line 224  r5[0:8] = add.f32(r1[0:8], r4[0:8])
+    fragment4 = load_1(bias_shape0, bid_y, tid, bias, fragment4)  # line 239  fragment4[0,1] = load bias[64*bid_y+ ...
+    r6 = to_f32_3(fragment4)  # line 233  r6[0,1] = to.f32(fragment4[0,1]) rn
+    r7 = map_add_1(r5, r6)  # line 224  r7[0:8] = add.f32(r5[0:8], r6[0,1,0,1,0,1,0,1])
+    r8 = map_lt_0(r7, r8)  # line 224  r8[0:8] = lt.f32(r7[0:8], 0.0)
+    r9 = map_where_0(r7, r8)  # line 224  r9[0:8] = where.f32(r8[0:8], 0.0, r7[0:8])
+    r10 = to_bf16_0(r9)  # line 233  r10[0:8] = to.bf16(r9[0:8]) rn
+    store_0(D_shape0, D_shape1, D_stride0, D_stride2, bid_x, bid_y, bid_z, tid, D, r10)  # gemm.py:86
+    r11 = to_f32_4(x0)  # line 224  r11[0] = to.f32(x0[0]) rn
+    r12 = map_mul_2(fragment0, r11)  # line 224  r12[0:8] = mul.f32(fragment0[8:16], r11[0])
+    fragment5 = load_2(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, fragment5)  # line 239  fragment5[0:8] ...
+    r13 = to_f32_5(fragment5)  # line 233  r13[0:8] = to.f32(fragment5[0:8]) rn
+    r14 = to_f32_6(x1)  # line 224  r14[0] = to.f32(x1[0]) rn
+    r15 = map_mul_3(r13, r14)  # line 224  r15[0:8] = mul.f32(r13[0:8], r14[0])
+    r16 = map_add_2(r12, r15)  # line 224  r16[0:8] = add.f32(r12[0:8], r15[0:8])
+    fragment6 = load_3(bias_shape0, bid_y, tid, bias, fragment6)  # line 239  fragment6[0,1] = load bias[64*bid_y+ ...
+    r17 = to_f32_7(fragment6)  # line 233  r17[0,1] = to.f32(fragment6[0,1]) rn
+    r18 = map_add_3(r16, r17)  # line 224  r18[0:8] = add.f32(r16[0:8], r17[0,1,0,1,0,1,0,1])
+    r19 = map_lt_1(r18, r19)  # line 224  r19[0:8] = lt.f32(r18[0:8], 0.0)
+    r20 = map_where_1(r18, r19)  # line 224  r20[0:8] = where.f32(r19[0:8], 0.0, r18[0:8])
+    r21 = to_bf16_1(r20)  # line 233  r21[0:8] = to.bf16(r20[0:8]) rn
+    store_1(D_shape0, D_shape1, D_stride0, D_stride2, bid_x, bid_y, bid_z, tid, D, r21)  # gemm.py:86
+    r22 = to_f32_8(x0)  # line 224  r22[0] = to.f32(x0[0]) rn
+    r23 = map_mul_4(fragment0, r22)  # line 224  r23[0:8] = mul.f32(fragment0[16:24], r22[0])
+    fragment7 = load_4(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, fragment7)  # line 239  fragment7[0:8] ...
+    r24 = to_f32_9(fragment7)  # line 233  r24[0:8] = to.f32(fragment7[0:8]) rn
+    r25 = to_f32_10(x1)  # line 224  r25[0] = to.f32(x1[0]) rn
+    r26 = map_mul_5(r24, r25)  # line 224  r26[0:8] = mul.f32(r24[0:8], r25[0])
+    r27 = map_add_4(r23, r26)  # line 224  r27[0:8] = add.f32(r23[0:8], r26[0:8])
+    fragment8 = load_5(bias_shape0, bid_y, tid, bias, fragment8)  # line 239  fragment8[0,1] = load bias[64*bid_y+ ...
+    r28 = to_f32_11(fragment8)  # line 233  r28[0,1] = to.f32(fragment8[0,1]) rn
+    r29 = map_add_5(r27, r28)  # line 224  r29[0:8] = add.f32(r27[0:8], r28[0,1,0,1,0,1,0,1])
+    r30 = map_lt_2(r29, r30)  # line 224  r30[0:8] = lt.f32(r29[0:8], 0.0)
+    r31 = map_where_2(r29, r30)  # line 224  r31[0:8] = where.f32(r30[0:8], 0.0, r29[0:8])
+    r32 = to_bf16_2(r31)  # line 233  r32[0:8] = to.bf16(r31[0:8]) rn
+    store_2(D_shape0, D_shape1, D_stride0, D_stride2, bid_x, bid_y, bid_z, tid, D, r32)  # gemm.py:86
+    r33 = to_f32_12(x0)  # line 224  r33[0] = to.f32(x0[0]) rn
+    r34 = map_mul_6(fragment0, r33)  # line 224  r34[0:8] = mul.f32(fragment0[24:32], r33[0])
+    fragment9 = load_6(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, fragment9)  # line 239  fragment9[0:8] ...
+    r35 = to_f32_13(fragment9)  # line 233  r35[0:8] = to.f32(fragment9[0:8]) rn
+    r36 = to_f32_14(x1)  # line 224  r36[0] = to.f32(x1[0]) rn
+    r37 = map_mul_7(r35, r36)  # line 224  r37[0:8] = mul.f32(r35[0:8], r36[0])
+    r38 = map_add_6(r34, r37)  # line 224  r38[0:8] = add.f32(r34[0:8], r37[0:8])
+    fragment10 = load_7(bias_shape0, bid_y, tid, bias, fragment10)  # line 239  fragment10[0,1] = load bias[64*bid ...
+    r39 = to_f32_15(fragment10)  # line 233  r39[0,1] = to.f32(fragment10[0,1]) rn
+    r40 = map_add_7(r38, r39)  # line 224  r40[0:8] = add.f32(r38[0:8], r39[0,1,0,1,0,1,0,1])
+    r41 = map_lt_3(r40, r41)  # line 224  r41[0:8] = lt.f32(r40[0:8], 0.0)
+    r42 = map_where_3(r40, r41)  # line 224  r42[0:8] = where.f32(r41[0:8], 0.0, r40[0:8])
+    r43 = to_bf16_3(r42)  # line 233  r43[0:8] = to.bf16(r42[0:8]) rn
+    store_3(D_shape0, D_shape1, D_stride0, D_stride2, bid_x, bid_y, bid_z, tid, D, r43)  # gemm.py:86

@@ -1,0 +1,58 @@
+"""Public names of cute_py.ops, for type checkers; from `_HOME`."""
+
+from cute_py.kernels.config import GemmConfig as GemmConfig
+from cute_py.kernels.config import choose_config as choose_config
+from cute_py.ops.choice import gemm_config as gemm_config
+from cute_py.dtypes.table import DtypeLike
+from cute_py.ops.family import BlockConfig
+from cute_py.plan.formula import Formula
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar, overload
+from numpy.typing import NDArray
+from cute_py.ops.operator import Operator
+from cute_py.records import Text
+from cute_py.tensor.tensor import Tensor
+_Array = TypeVar("_Array")
+def operators() -> dict[str, Operator]: ...
+class _Operator(Protocol):
+    operator: Operator
+    explain: Callable[..., Text]
+class _activation(_Operator, Protocol):
+    @overload
+    def __call__(self, x: NDArray[Any] | Sequence[Any], name: str, g: Any = ..., *, out: Any = ..., backend: str = ..., checks: bool | str = ...) -> NDArray[Any]: ...
+    @overload
+    def __call__(self, x: _Array, name: str, g: Any = ..., *, out: Any = ..., backend: str = ..., checks: bool | str = ...) -> _Array: ...
+activation: _activation
+"""Return an activation of each element; or, with the gradient of the result, that of the input."""
+class _gemm(_Operator, Protocol):
+    @overload
+    def __call__(self, a: NDArray[Any] | Sequence[Any], b: Any, c: Any = ..., alpha: float = ..., beta: float = ..., bias: Any = ..., activation: str | None = ..., out_dtype: DtypeLike | None = ..., backend: str = ..., config: GemmConfig | str | None = ..., *, dtype: DtypeLike | None = ..., out: Any = ..., checks: bool | str = ..., fast_accum: bool = ..., epilogue: Callable[..., Tensor] | Formula | None = ..., **terms: Any) -> NDArray[Any]: ...
+    @overload
+    def __call__(self, a: NDArray[Any] | Sequence[Any], b: Any, c: Any = ..., alpha: float = ..., beta: float = ..., bias: Any = ..., activation: str | None = ..., out_dtype: DtypeLike | None = ..., backend: str = ..., config: GemmConfig | str | None = ..., *, dtype: DtypeLike | None = ..., out: Any = ..., checks: bool | str = ..., fast_accum: bool = ..., epilogue: Callable[..., Any], **terms: Any) -> dict[str, NDArray[Any]]: ...
+    @overload
+    def __call__(self, a: _Array, b: Any, c: Any = ..., alpha: float = ..., beta: float = ..., bias: Any = ..., activation: str | None = ..., out_dtype: DtypeLike | None = ..., backend: str = ..., config: GemmConfig | str | None = ..., *, dtype: DtypeLike | None = ..., out: Any = ..., checks: bool | str = ..., fast_accum: bool = ..., epilogue: Callable[..., Tensor] | Formula | None = ..., **terms: Any) -> _Array: ...
+    @overload
+    def __call__(self, a: _Array, b: Any, c: Any = ..., alpha: float = ..., beta: float = ..., bias: Any = ..., activation: str | None = ..., out_dtype: DtypeLike | None = ..., backend: str = ..., config: GemmConfig | str | None = ..., *, dtype: DtypeLike | None = ..., out: Any = ..., checks: bool | str = ..., fast_accum: bool = ..., epilogue: Callable[..., Any], **terms: Any) -> dict[str, _Array]: ...
+gemm: _gemm
+"""Return activation(alpha * a @ b + beta * c + bias), as `numpy.matmul` counts the modes; or what a function gives for a @ b."""
+class _reduce(_Operator, Protocol):
+    @overload
+    def __call__(self, x: NDArray[Any] | Sequence[Any], op: str = ..., dim: int | Sequence[int] | None = ..., *, keepdim: bool = ..., out_dtype: DtypeLike | None = ..., out: Any = ..., backend: str = ..., config: BlockConfig | str | None = ..., checks: bool | str = ...) -> NDArray[Any]: ...
+    @overload
+    def __call__(self, x: _Array, op: str = ..., dim: int | Sequence[int] | None = ..., *, keepdim: bool = ..., out_dtype: DtypeLike | None = ..., out: Any = ..., backend: str = ..., config: BlockConfig | str | None = ..., checks: bool | str = ...) -> _Array: ...
+reduce: _reduce
+"""Return the elements of an array combined along some of its modes."""
+class _softmax(_Operator, Protocol):
+    @overload
+    def __call__(self, x: NDArray[Any] | Sequence[Any], dim: int = ..., *, out: Any = ..., backend: str = ..., config: BlockConfig | str | None = ..., checks: bool | str = ...) -> NDArray[Any]: ...
+    @overload
+    def __call__(self, x: _Array, dim: int = ..., *, out: Any = ..., backend: str = ..., config: BlockConfig | str | None = ..., checks: bool | str = ...) -> _Array: ...
+softmax: _softmax
+"""Return exp(x - m) / sum(exp(x - m)) along one mode, where m is its maximum."""
+class _transpose(_Operator, Protocol):
+    @overload
+    def __call__(self, a: NDArray[Any] | Sequence[Any], *, out: Any = ..., backend: str = ..., config: BlockConfig | str | None = ..., checks: bool | str = ...) -> NDArray[Any]: ...
+    @overload
+    def __call__(self, a: _Array, *, out: Any = ..., backend: str = ..., config: BlockConfig | str | None = ..., checks: bool | str = ...) -> _Array: ...
+transpose: _transpose
+"""Return the matrices of `a` (..., M, N) transposed, (..., N, M), in memory."""

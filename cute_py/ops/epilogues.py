@@ -1,0 +1,550 @@
+"""Products whose epilogue is a function: `gemm(a, b, epilogue=function, bias=bias, ...)`.
+
+Each function gets an operator of its own, whose arrays, numbers and outputs are the function's
+parameters and results. So known calls, refusals, rules of torch and `explain` are those of every
+operator. Its gradient is a product too: one kernel computes the sums again, and from them the
+gradients of all that the function reads.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from inspect import Parameter, Signature, signature
+from math import prod
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from cute_py.calls.arrays import address_of, dtype_of
+from cute_py.calls.fingerprint.dependencies import Dependencies
+from cute_py.dtypes.table import f32, f64, s32
+from cute_py.errors import CuteError, refusal
+from cute_py.kernels.config import GemmConfig
+from cute_py.kernels.epilogue import EpilogueFunction, kernel_with
+from cute_py.ops.call import apart
+from cute_py.ops.operands import broadcast
+from cute_py.ops.operator import Operator, Variants
+from cute_py.ops.product import GEMM, Product, are_whole, compute_type
+from cute_py.ops.reductions import reduce
+from cute_py.plan.formula import CONVERT, Formula
+from cute_py.plan.functions import FUNCTIONS
+from cute_py.records import Text
+from cute_py.trace.formulas import formula
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from cute_py.calls.memo import Answer
+    from cute_py.dtypes.table import Dtype
+    from cute_py.trace.kernel import Kernel
+
+OPTIONAL = ("c", "alpha", "beta", "bias", "activation")  # those of gemm that a function may have
+TAKEN = (*[x for x in GEMM.parameters if x not in OPTIONAL], "epilogue", "D")
+OWN = tuple(GEMM.parameters)  # a, b, those of `OPTIONAL`, and others
+BACKEND, MODES = OWN.index("backend"), {0: -2, 1: -1, None: (-2, -1)}
+FIRST, LAST = OWN.index("c"), OWN.index("activation") + 1  # where those are
+INSIDE = ("A", "B", "blocks", "band")  # parameters of kernels
+CODE = FunctionType, BuiltinFunctionType, ModuleType, type
+KINDS = (f32, f64, s32)  # in which an epilogue may compute
+
+
+class FusedProduct(Product):
+    """The arrays of a request as the kernel reads them.
+
+    Attributes:
+        formulas: the function by the type in which it computes; None, and the refusal, where it is
+            none of that type.
+        reads, numbers: the names of what it reads: arrays, and numbers.
+        more: the names of its results after D.
+        combined: those of which all elements are combined next; they have the type of the steps.
+    """
+
+    combined: ClassVar[tuple[str, ...]]
+    formulas: ClassVar[dict[Dtype, Formula | CuteError]]
+    reads: ClassVar[tuple[str, ...]]
+    numbers: ClassVar[tuple[str, ...]]
+    more: ClassVar[tuple[str, ...]]
+    hint = "; it is spread over the result as NumPy does: (M,N), (N), (M,1) or ()"
+
+    def _read_epilogue(self, shape: tuple[int, ...], kind: Dtype) -> None:
+        """Read what the function reads, and say in which type it computes, and what it gives."""
+        request, found = self.request, {}
+        for name in self.reads:
+            x, own = self.library.read(getattr(request, name), name)
+            found[name] = x, own, self._spread(name, tuple(x.shape), shape)
+        self.factors = {x: self.number(x, getattr(request, x)) for x in self.numbers}
+        self.results["out"] = shape, kind
+        for name in self.more:
+            given = getattr(request, name)
+            self.results[name] = shape, kind if given is None else self._type_of(name, given)
+        self.compute = self._computed_in([own for _x, own, _spread in found.values()])
+        for name in self.combined:
+            self.results[name] = shape, self.compute
+        self.spreads = tuple([spread for _x, _own, spread in found.values()])
+        self.terms = {name: self._known(x, own) for name, (x, own, _spread) in found.items()}
+        for name in self.results:
+            self.require_out(name)
+        self._require_apart()
+
+    def _type_of(self, name: str, x: Any) -> Dtype:
+        with_type = getattr(x, "dtype", None)
+        if with_type is None:
+            raise refusal("ops-array", operation=self.operation, name=name, value=type(x).__name__)
+        return dtype_of(x)
+
+    def _spread(self, name: str, given: tuple[int, ...], shape: tuple[int, ...]) -> str:
+        """Return how an array is spread over the result; refuse one that cannot be."""
+        try:
+            fits = broadcast(given, shape) == shape
+        except ValueError:
+            fits = False
+        if not fits:
+            raise self.wrong_shape(name, given, shape)
+        m, n = (1, 1, *given)[-2:]
+        if m == 1 and n == 1:
+            return "one"
+        return "row" if m == 1 else "column" if n == 1 else "matrix"
+
+    def _computed_in(self, kinds: list[Dtype]) -> Dtype:
+        """Return the type in which the function computes."""
+        kinds = [*kinds, *[kind for _shape, kind in self.results.values()]]
+        if f64 in (self.kinds[0], *kinds):
+            return f64
+        integers = not any(x.is_float for x in kinds)
+        found = compute_type(self.kinds[0], tuple(self.factors.values()), None, integers)
+        return found if isinstance(self.formulas.get(found), Formula) else f32
+
+    def _require_apart(self) -> None:
+        """Refuse outputs that share memory with each other."""
+        given = [(x, y) for x in self.results if (y := getattr(self.request, x)) is not None]
+        for i, (name, x) in enumerate(given):
+            for other, y in given[:i]:
+                low, high = apart(x, y)
+                if 0 not in x.shape and low < address_of(y) - address_of(x) < high:
+                    raise refusal(
+                        "epilogue-overlap", operation=self.operation, name=name, other=other
+                    )
+
+    def as_read(self, x: Any, spread: str) -> Any:
+        """Return a matrix as [L, M, N]; else the elements, as [n], or as [L, n] of a batch."""
+        if spread == "matrix":
+            return super().as_read(x, spread)
+        n = 1 if spread == "one" else x.shape[-1 if spread == "row" else -2]
+        if prod(x.shape[:-2]) == 1:
+            return super().as_read(x.reshape((n,)), spread)
+        x = self.library.spread(x.reshape((*x.shape[:-2], n)), (*self.batch, n))
+        return self.library.contiguous(x.reshape((prod(self.batch), n)))
+
+    # -- how it is computed
+
+    @classmethod
+    def formula(cls, kind: Dtype) -> Formula:
+        """Return the function in a type."""
+        found = cls.formulas[kind]
+        if isinstance(found, CuteError):
+            raise found
+        return found
+
+    def epilogue(self) -> EpilogueFunction:
+        """Return the epilogue."""
+        return EpilogueFunction(self.formula(self.compute), self.spreads)
+
+    def kernel(self, of_family: Kernel) -> Kernel:
+        """Return the kernel of a family, with the arrays, outputs and numbers of the function."""
+        names = [
+            tuple([f"{x}_" if x in INSIDE else x for x in some])
+            for some in (self.reads, ("D", *self.more), self.numbers)
+        ]
+        found: Kernel = kernel_with(of_family, *names)
+        return found
+
+    def in_places(self, arrays: list[Any]) -> list[Any]:
+        """Return the arrays in the places that they have in a request: all are there."""
+        return arrays
+
+    def guarded(self, answer: Answer) -> Answer:
+        """Return an answer that checks whether numbers are whole, where that decides the type."""
+        count = len(self.numbers)
+        if self.kinds[0].is_float or not count:
+            return answer
+        whole = are_whole(tuple(self.factors.values()))
+        return lambda args, values: (
+            answer(args, values) if are_whole(values[-count:]) is whole else None
+        )
+
+    def explained(self) -> Text:
+        """Return how the product is computed, and the function with its price."""
+        last = self.epilogue()
+        head = f"epilogue, about {last.price} instructions an element:"
+        lines = "\n".join([f"  {line}" for line in str(last.formula).splitlines()])
+        return Text(f"{super().explained()}\n{head}\n{lines}")
+
+    def values(self, a: Any, b: Any, terms: dict[str, Any], factors: dict[str, float]) -> Any:
+        """Return the first result for operands and terms of float64, by NumPy."""
+        return self.all_values(a @ b, terms, factors)[0]
+
+    @classmethod
+    def all_values(
+        cls, sums: Any, terms: Mapping[str, Any], factors: Mapping[str, float]
+    ) -> tuple[Any, ...]:
+        """Return all results for arrays of float64 that fit each other."""
+        found = cls.formula(f64 if isinstance(cls.formulas[f64], Formula) else f32)
+        given = [sums, *[terms[x] for x in cls.reads], *[factors[x] for x in cls.numbers]]
+        result = found.replay(_by_numpy, *given)
+        shape = np.shape(sums)
+        several = result if result.__class__ is tuple else (result,)
+        return tuple([np.broadcast_to(x, shape) for x in several])
+
+    # -- rules of torch
+
+    @staticmethod
+    def batched(named: dict[str, Any], ranks: dict[str, int]) -> dict[str, Any]:
+        """Return arrays of a batch with two modes at least next to it."""
+        found = {}
+        for name, rank in ranks.items():
+            if rank < 2:
+                x = named[name]
+                found[name] = x.reshape((x.shape[0], *[1] * (2 - rank), *x.shape[1:]))
+        return found
+
+
+def _by_numpy(fn: str, _dtype: Dtype, *values: Any) -> Any:
+    if fn == CONVERT:
+        return values[0]
+    model = FUNCTIONS[fn].model
+    if not any(isinstance(x, np.ndarray) for x in values):
+        return model(*values)
+    kind = bool if FUNCTIONS[fn].compares else np.float64
+    return np.vectorize(model, otypes=[kind])(*values)
+
+
+# -- operators
+
+MOST = 1024  # functions and operators that are kept; when there are more, all are forgotten
+_functions: dict[Any, Function] = {}
+_operators: dict[Any, Operator] = {}
+
+
+class Function:
+    """An epilogue, traced.
+
+    Attributes:
+        first: the name of its first parameter, the sums.
+        names: those of its other parameters; `needed` of those without default.
+        more: the names of its results after D.
+        combined: those that are combined over elements: name, function, modes.
+        unchanged: tells whether all that it depends on is as it was.
+        depends_on_code: whether that is functions, classes and modules alone.
+        forms: its operators by what they are given, and which of it are numbers.
+        plans: how known calls are made, by the names and types of what they are given.
+    """
+
+    def __init__(self, function: Any) -> None:
+        """Read the parameters, and trace the function in f32."""
+        self.function: Any = function
+        self.forms: dict[Any, Operator] = {}
+        self.plans: dict[Any, Plan] = {}
+        self.unchanged: Callable[[], bool] = lambda: True
+        self.combined: tuple[tuple[str, str, Any], ...] = ()
+        if isinstance(function, Formula):
+            self.first, *names = function.inputs
+            self.names = self.needed = tuple(names)
+            self.more, self.depends_on_code = function.outputs[1:], True
+            return
+        seen = Dependencies(function).snapshot()
+        values = [*[x for _get, _name, x in seen.items], *[x for _of, _at, x in seen.looked]]
+        self.depends_on_code = seen.complete and all(isinstance(x, CODE) for x in values)
+        self.unchanged = seen.checker() if seen.stable and seen.complete else bool
+        parameters = list(signature(function).parameters.values())
+        kinds = {Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD}
+        named = {Parameter.KEYWORD_ONLY, Parameter.POSITIONAL_OR_KEYWORD}
+        plain = parameters and parameters[0].kind in kinds
+        if not plain or any(x.kind not in named for x in parameters[1:]):
+            raise _refused("epilogue-parameters", function)
+        self.first, self.names = parameters[0].name, tuple([x.name for x in parameters[1:]])
+        self.needed = tuple([x.name for x in parameters[1:] if x.default is x.empty])
+        for name in self.names:
+            if name in TAKEN:
+                raise _refused("epilogue-name", function, name=name, why="gemm has it itself")
+        first = formula(function, f32, (self.first, *self.needed))
+        results = first.outputs
+        self.combined = tuple([(name, fn, MODES[mode]) for name, fn, mode in first.reductions])
+        if any(x[0] == "D" for x in self.combined) or (results and "D" not in results):
+            raise _refused("epilogue-results", function, names=", ".join(results))
+        self.more = tuple([x for x in results if x != "D"])
+        for name in self.more:
+            if name in TAKEN or name in self.names:
+                why = "gemm or the function has a parameter of that name"
+                raise _refused("epilogue-name", function, name=name, why=why)
+
+    @property
+    def names_combined(self) -> tuple[str, ...]:
+        """The names of results that are combined over elements."""
+        return tuple([x[0] for x in self.combined])
+
+    def traced(self, kind: Dtype, reads: tuple[str, ...]) -> Formula:
+        """Return the function in a type, with D as its first result."""
+        if isinstance(self.function, Formula):
+            return self.function
+        found = formula(self.function, kind, (self.first, *reads))
+        if not found.outputs:
+            return found
+        by_name = dict(zip(found.outputs, found.results, strict=True))
+        names = ("D", *self.more)
+        results = tuple([by_name[x] for x in names])
+        return Formula(found.inputs, found.dtype, found.steps, results, names)
+
+    def operator(self, arrays: tuple[str, ...], numbers: tuple[str, ...]) -> Operator:
+        """Return the operator, for parameters that are arrays and numbers; others have their
+        defaults.
+        """
+        formulas: dict[Dtype, Any] = {}
+        for kind in KINDS:
+            try:
+                formulas[kind] = self.traced(kind, (*arrays, *numbers))
+            except CuteError as error:
+                if kind is f32:
+                    raise
+                formulas[kind] = error
+        return _operator(formulas, arrays, numbers, self.more, self.names_combined)
+
+
+def _refused(code: str, function: Any, **facts: Any) -> CuteError:
+    name = getattr(function, "__name__", type(function).__name__)
+    return refusal(code, operation=GEMM.name, function=name, **facts)
+
+
+def _operator(
+    formulas: dict[Dtype, Any],
+    arrays: tuple[str, ...],
+    numbers: tuple[str, ...],
+    more: tuple[str, ...],
+    combined: tuple[str, ...],
+) -> Operator:
+    """Return the operator of an epilogue; equal ones have the same."""
+    texts = [str(x) for x in formulas.values() if isinstance(x, Formula)]
+    key = "\n".join([*texts, repr((arrays, numbers, more, combined))])
+    if key in _operators:
+        return _operators[key]
+    if len(_operators) >= MOST:
+        _operators.clear()
+    short = f"gemm_{sha256(key.encode()).hexdigest()[:12]}"
+    facts = {"formulas": formulas, "reads": arrays, "numbers": numbers, "more": more}
+    facts["combined"] = combined
+    problem: Any = type("FusedProduct", (FusedProduct,), {**facts, "__module__": __name__})
+    made = FunctionType(_template.__code__, globals(), short)
+    made.__doc__ = _template.__doc__
+    made.__signature__ = _signature(arrays, numbers, more)  # type: ignore[attr-defined]
+    outputs = ("out", *more)
+    found = _operators[key] = Operator(
+        made,
+        problem,
+        ("a", "b", *arrays, *outputs),
+        dict.fromkeys(numbers, 1.0),
+        {},
+        GemmConfig,
+        GEMM.words,
+        name=GEMM.name,
+        outputs=outputs,
+    )
+    return found
+
+
+def _signature(
+    arrays: tuple[str, ...], numbers: tuple[str, ...], more: tuple[str, ...]
+) -> Signature:
+    """Return the signature of the operator of an epilogue."""
+    either = Parameter.POSITIONAL_OR_KEYWORD
+    own = [Parameter(x, either, annotation="Any") for x in arrays]
+    own += [Parameter(x, either, annotation="float") for x in numbers]
+    a, b, *rest = [x for name, x in GEMM.parameters.items() if name not in OPTIONAL]
+    rest = [x.replace(kind=either) for x in rest]
+    outputs = [Parameter(x, either, default=None, annotation="Any") for x in more]
+    return Signature([a, b, *own, *rest, *outputs])
+
+
+def _template() -> Any:
+    """Return f(a @ b, ...), where f is the function of an epilogue; see `cute.ops.gemm`."""
+
+
+# -- requests
+
+
+USUAL = {name: GEMM.parameters[name].default for name in GEMM.numbers}
+NUMBERS = int, float, np.number, np.bool_
+
+
+def bound(function: Any, terms: dict[str, Any], named: dict[str, Any]) -> tuple[Operator, Any]:
+    """Return the operator for an epilogue, and the arguments that it gets.
+
+    Args:
+        function: the epilogue.
+        terms: the arguments that `gemm` does not have itself.
+        named: those that it has.
+
+    """
+    form, given, rest = arguments_of(parameters_of(function), terms, named)
+    combined = _known(function).names_combined  # whose outputs are not the product's
+    return operator_for(function, form), rest | {
+        x: y for x, y in given.items() if x not in combined
+    }
+
+
+class Plan(NamedTuple):
+    """How a call is made.
+
+    Attributes:
+        public: the function of the operator.
+        names: what it takes after a and b.
+        more: its outputs after D.
+        own: which of `OPTIONAL` it takes, each with its place in a call.
+        usual: numbers of `OPTIONAL` that it does not take, which have their defaults: (place in a
+            call, default).
+        combined: as `Function` has it.
+    """
+
+    public: Callable[..., Any]
+    names: tuple[str, ...]
+    more: tuple[str, ...]
+    own: tuple[tuple[str, int], ...]
+    usual: tuple[tuple[int, float], ...]
+    combined: tuple[tuple[str, str, Any], ...]
+
+
+def call(function: Any, terms: dict[str, Any], given: tuple[Any, ...]) -> Any:
+    """Return the result of `gemm` with an epilogue: D, or all results by name.
+
+    Args:
+        function: the epilogue.
+        terms: the arguments that `gemm` does not have itself.
+        given: those that it has, in the order of `OWN`.
+
+    """
+    known = _known(function)
+    key = (*terms, *map(type, terms.values()), *map(type, given[FIRST:LAST]))
+    plan = known.plans.get(key)
+    if plan is None:
+        plan = known.plans[key] = _planned(function, known, terms, given)
+    public, names, more, own, usual, combined = plan
+    for i, number in usual:
+        if given[i] != number:
+            raise _refused("epilogue-name", function, name=OWN[i], why="the function has none")
+    held = terms
+    if own:
+        held = terms.copy()
+        for x, i in own:
+            held[x] = given[i]
+    values = [held[x] for x in names]
+    if not more:
+        return public(*given[:FIRST], *values, *given[LAST:])
+    hidden = [x[0] for x in combined]
+    outputs = [None if x in hidden else held.get(x) for x in more]
+    result = public(*given[:FIRST], *values, *given[LAST:], *outputs)
+    found = dict(zip(("D", *more), result, strict=True))
+    return with_combined(found, combined, held, given[BACKEND]) if combined else found
+
+
+def with_combined(
+    found: dict[str, Any], combined: Any, outputs: dict[str, Any], backend: str
+) -> dict[str, Any]:
+    """Return results by name, some with their elements combined, in the arrays that are given."""
+    for name, fn, modes in combined:
+        out = outputs.get(name)
+        kind = None if out is None else dtype_of(out)
+        found[name] = reduce(found[name], fn, modes, out_dtype=kind, out=out, backend=backend)
+    return found
+
+
+def _planned(function: Any, known: Function, terms: dict[str, Any], given: tuple[Any, ...]) -> Plan:
+    """Return how calls like this one are made."""
+    named = dict(zip(OWN, given, strict=True))
+    ours, arguments = bound(function, terms, named)
+    problem: Any = ours.problem
+    own = tuple([(x, OWN.index(x)) for x in OPTIONAL if x in arguments])
+    usual = [(OWN.index(x), y) for x, y in USUAL.items() if x not in arguments]
+    names = (*problem.reads, *problem.numbers)
+    return Plan(ours.public, names, problem.more, own, tuple(usual), known.combined)
+
+
+def arguments_of(
+    own: tuple[str, ...], terms: dict[str, Any], named: dict[str, Any]
+) -> tuple[tuple[tuple[str, bool], ...], dict[str, Any], dict[str, Any]]:
+    """Return the form of a call, as `operator_for` has it, what the function gets, and the rest;
+    `own`: the names of its parameters.
+    """
+    given = {name: x for name, x in terms.items() if x is not None}
+    rest = {name: x for name, x in named.items() if name not in OPTIONAL}
+    for name in OPTIONAL:
+        x = named[name]
+        is_usual = x is None or (isinstance(x, NUMBERS) and x == USUAL.get(name))
+        if x is not None and (name in own or not is_usual):
+            given[name] = x
+    return tuple([(name, isinstance(x, NUMBERS)) for name, x in given.items()]), given, rest
+
+
+def parameters_of(function: Any) -> tuple[str, ...]:
+    """Return the names of the parameters of an epilogue, after the first."""
+    return _known(function).names
+
+
+def operator_for(function: Any, form: tuple[tuple[str, bool], ...]) -> Operator:
+    """Return the operator for an epilogue that is given what has these names; True: a number."""
+    known = _known(function)
+    found = known.forms.get(form)
+    if found is None:
+        found = known.forms[form] = _checked(known, form)
+    return found
+
+
+def depends_on_code(function: Any) -> bool:
+    """Return whether an epilogue depends on code alone: on no numbers of globals or closures, whose
+    changes a graph would not notice.
+    """
+    return _known(function).depends_on_code
+
+
+def combined_of(function: Any) -> tuple[tuple[str, str, Any], ...]:
+    """Return the results of an epilogue that are combined over elements: name, function, modes."""
+    return _known(function).combined
+
+
+# `torch.compile` calls these where it traces
+combined_of._dynamo_marked_constant = True  # type: ignore[attr-defined]
+parameters_of._dynamo_marked_constant = True  # type: ignore[attr-defined]
+depends_on_code._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def _checked(known: Function, form: tuple[tuple[str, bool], ...]) -> Operator:
+    """Return the same; refuse names that the function has not, and some without an argument."""
+    given, function = dict(form), known.function
+    missing = [x for x in known.needed if x not in given]
+    if missing:
+        raise _refused("epilogue-missing", function, name=missing[0])
+    for name in given:
+        if name not in known.names and name not in known.more:
+            why = "the function has no such parameter or result"
+            raise _refused("epilogue-name", function, name=name, why=why)
+    reads = [x for x in known.names if x in given]
+    numbers = tuple([x for x in reads if given[x]])
+    return known.operator(tuple([x for x in reads if not given[x]]), numbers)
+
+
+def _known(function: Any) -> Function:
+    key: Any = function
+    if isinstance(function, Formula):
+        key = function, function.inputs, function.outputs
+    elif type(function) is not FunctionType:
+        if not callable(function):
+            raise _refused("epilogue-parameters", function)
+        return Function(function)
+    known = _functions.get(key)
+    if known is None or not known.unchanged():
+        if len(_functions) >= MOST:
+            _functions.clear()
+        known = _functions[key] = Function(function)
+    return known
+
+
+# the next calls come here at once
+GEMM.variants = Variants("epilogue", "terms", bound, call)

@@ -1,0 +1,126 @@
+"""Epilogues as functions on a GPU: random ones against NumPy, all families, graphs, gradients."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cute_py as cute
+from tests.emulated.test_epilogues import SHAPES, K, M, N, evaluated, function_of, sums, trees
+from tests.gpu.harness import require_gpu, torch
+from tests.sampling import fewer
+
+require_gpu()
+import cute_py.torch  # noqa: E402
+
+F = torch.nn.functional
+
+
+def on_gpu(x):
+    return torch.from_numpy(np.ascontiguousarray(x)).cuda()
+
+
+@fewer(10)
+@given(trees, st.lists(trees, max_size=2), st.integers(0, 99), st.sampled_from(["f16", "bf16"]))
+def test_random_functions_equal_numpy(tree, others, seed, kind):
+    rng = np.random.default_rng(seed)
+    a, b = (rng.integers(-3, 4, s).astype(np.float32) for s in ((M, K), (K, N)))
+    results = {"D": ("add", "acc", tree), **{f"more{i}": t for i, t in enumerate(others)}}
+    function, names = function_of(results)
+    arrays = {x: rng.integers(-3, 4, SHAPES[x]).astype(np.float32) for x in names if x in SHAPES}
+    numbers = {"number": 1.5} if "number" in names else {}
+    held = {x: on_gpu(y) for x, y in arrays.items()}
+    low = [on_gpu(x).to(torch.float16 if kind == "f16" else torch.bfloat16) for x in (a, b)]
+    for _ in range(2):  # the second call is known
+        found = cute.ops.gemm(*low, epilogue=function, out_dtype="f32", **held, **numbers)
+        values = {"acc": sums(a, b), **arrays, **numbers}
+        for name, each in results.items():
+            got = found[name] if others else found
+            wanted = np.broadcast_to(evaluated(each, values, 1), (M, N))
+            np.testing.assert_array_equal(got.cpu().numpy(), wanted, err_msg=name)
+
+
+PING = "schedule=pingpong,tile=128x64x64"
+SIZES = ((512, 512, 512), (300, 264, 136), (8, 4096, 1024), (4096, 4096, 256), (129, 77, 65))
+
+
+@pytest.mark.parametrize("shape", SIZES)
+@pytest.mark.parametrize("config", [None, "schedule=multistage", "schedule=cooperative", PING])
+def test_families_agree(shape, config):
+    m, n, k = shape
+    made = torch.Generator("cuda").manual_seed(0)
+
+    def drawn(*size):
+        return torch.randint(-3, 4, size, generator=made, device="cuda").to(torch.bfloat16)
+
+    a, b = drawn(m, k), drawn(n, k).mT
+    column, row, residual = drawn(m, 1).float(), drawn(n), drawn(m, n)
+    aux = torch.full((m, n), torch.nan, device="cuda")
+
+    def epilogue(acc, column, row, residual, scale):
+        return {"D": acc * scale + residual, "aux": acc * column + row}
+
+    terms = {"column": column, "row": row, "residual": residual}
+    if config and "multistage" not in config and torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("a family of compute capability 9.0")
+    if shape == (129, 77, 65) and config and "multistage" not in config:
+        pytest.skip("TMA does not read such rows")
+    found = cute.ops.gemm(
+        a, b, epilogue=epilogue, scale=0.5, aux=aux, config=config, out_dtype="f32", **terms
+    )
+    exact = a.float() @ b.float()
+    assert torch.equal(found["D"], exact * 0.5 + residual.float())
+    assert torch.equal(aux, exact * column + row.float())
+
+
+def test_a_graph_replays_with_new_values():
+    a, b, bias = (torch.randn(s, device="cuda").half() for s in ((128, 64), (64, 96), (96,)))
+
+    def call():
+        return cute.ops.gemm(
+            a, b, epilogue=lambda x, bias, s: {"D": x * s, "aux": x + bias}, bias=bias, s=2.0
+        )
+
+    call()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = call()
+    for _ in range(2):
+        for x in (a, b, bias):
+            x.copy_(torch.randn_like(x))
+        graph.replay()
+        exact = a.float() @ b.float()
+        torch.testing.assert_close(found["D"].float(), exact * 2, rtol=2e-3, atol=2e-2)
+        torch.testing.assert_close(found["aux"].float(), exact + bias.float(), rtol=2e-3, atol=2e-2)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_gradients_are_those_of_torch():
+    def tensor(*shape):
+        return torch.randn(shape, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+
+    given = tensor(256, 128), tensor(128, 192), tensor(192), tensor(256, 192)
+
+    def ours(a, b, bias, residual):
+        return cute.ops.gemm(
+            a, b, epilogue=lambda x, bias, r: cute.gelu(x + bias) + r, bias=bias, r=residual
+        )
+
+    def theirs(a, b, bias, residual):
+        return F.gelu(a.float() @ b.float() + bias.float()) + residual.float()
+
+    g = torch.randn(256, 192, device="cuda")
+    found = torch.autograd.grad(ours(*given), given, g.bfloat16())
+    wanted = torch.autograd.grad(theirs(*given), given, g.bfloat16().float())
+    for x, y in zip(found, wanted, strict=True):
+        assert ((x.float() - y.float()).norm() / y.float().norm()).item() < 1e-2
+    compiled = torch.compile(ours, fullgraph=True)
+    torch.testing.assert_close(compiled(*given), ours(*given))
+
+
+def test_a_hundred_calls_give_the_same_bits():
+    a, b = (torch.randn(s, device="cuda").bfloat16() for s in ((1000, 512), (512, 776)))
+    first = cute.ops.gemm(a, b, epilogue=lambda x: cute.tanh(x))
+    for _ in range(100):
+        assert torch.equal(cute.ops.gemm(a, b, epilogue=lambda x: cute.tanh(x)), first)

@@ -1,0 +1,212 @@
+"""Epilogues as functions in torch: gradients against torch's own, and the rules of torch."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import cute_py as cute  # noqa: E402
+from cute_py.calls.torch_tensors import OPERATORS  # noqa: E402
+from cute_py.ops.product import GEMM  # noqa: E402
+from cute_py.torch.gemm import differentiated  # noqa: E402
+from tests.sampling import each  # noqa: E402
+
+F = torch.nn.functional
+SHAPES = {"bias": (5,), "column": (9, 1), "residual": (9, 5), "one": ()}
+
+
+def scaled(acc, bias, scale):
+    return acc * scale + bias
+
+
+def fused(acc, bias, column, residual, scale):
+    z = acc * scale + bias * column
+    return {"aux": z, "D": cute.gelu(z) + residual}
+
+
+# name -> (the function, the same of torch)
+FUNCTIONS = {
+    "linear": (scaled, lambda acc, bias, scale: acc * scale + bias),
+    "several results": (
+        fused,
+        lambda acc, bias, column, residual, scale: {
+            "D": F.gelu(acc * scale + bias * column) + residual,
+            "aux": acc * scale + bias * column,
+        },
+    ),
+    "gate": (
+        lambda acc, residual: residual * cute.rcp(cute.exp(-acc) + 1),
+        lambda acc, residual: residual * torch.sigmoid(acc),
+    ),
+    "over all elements": (
+        lambda acc, bias: {
+            "D": acc + bias,
+            "norms": cute.reduce("add", acc * acc, mode=1),
+            "most": cute.reduce("max", acc, mode=0),
+            "total": cute.reduce("add", acc * bias),
+        },
+        lambda acc, bias: {
+            "D": acc + bias,
+            "norms": (acc * acc).sum(1),
+            "most": acc.amax(0),
+            "total": (acc * bias).sum(),
+        },
+    ),
+    "square": (lambda acc: acc * acc, lambda acc: acc * acc),
+    "one": (lambda acc, one: cute.tanh(acc) * one, lambda acc, one: torch.tanh(acc) * one),
+    "branches": (
+        lambda acc, column: cute.where(acc < 0, acc * column, acc),
+        lambda acc, column: torch.where(acc < 0, acc * column, acc),
+    ),
+    "no sums": (
+        lambda acc, bias, residual: {"D": acc, "aux": bias * residual},
+        lambda acc, bias, residual: {"D": acc, "aux": (bias * residual).expand(9, 5)},
+    ),
+}
+
+
+def operands(name, kind, seed=0):
+    made = torch.Generator().manual_seed(seed)
+
+    def tensor(*shape):
+        return torch.randn(shape, generator=made, dtype=torch.float64).to(kind).requires_grad_()
+
+    function = FUNCTIONS[name][0]
+    names = function.__code__.co_varnames[1 : function.__code__.co_argcount]
+    terms = {x: tensor(*SHAPES[x]) for x in names if x in SHAPES}
+    return tensor(9, 7), tensor(7, 5), terms, {"scale": 0.5} if "scale" in names else {}
+
+
+def results(found):
+    return found if isinstance(found, dict) else {"D": found}
+
+
+@each(FUNCTIONS)
+def test_gradients_are_those_of_torch(name):
+    function, model = FUNCTIONS[name]
+    for kind, error in ((torch.float32, 1e-4), (torch.float64, 1e-12)):
+        a, b, terms, numbers = operands(name, kind)
+        found = results(cute.ops.gemm(a, b, epilogue=function, **terms, **numbers))
+        wanted = results(model(a @ b, **terms, **numbers))
+        assert found.keys() == wanted.keys()
+        inputs = [a, b, *terms.values()]
+        gs = [torch.randn(x.shape, dtype=kind) for x in found.values()]
+        for x, y in zip(found.values(), wanted.values(), strict=True):
+            torch.testing.assert_close(x, y, rtol=error, atol=error)
+        ours = torch.autograd.grad(list(found.values()), inputs, gs, retain_graph=True)
+        theirs = torch.autograd.grad(list(wanted.values()), inputs, gs, retain_graph=True)
+        for x, y in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(x, y, rtol=error, atol=error)
+        if len(found) > 1:  # of one result alone
+            ours = torch.autograd.grad(found["D"].sum(), inputs, allow_unused=True)
+            theirs = torch.autograd.grad(wanted["D"].sum(), inputs, allow_unused=True)
+            for x, y in zip(ours, theirs, strict=True):
+                y = torch.zeros_like(x) if y is None else y
+                torch.testing.assert_close(x, y, rtol=error, atol=error)
+
+
+def test_terms_of_a_batch_have_gradients():
+    a, b = torch.randn(3, 4, 6, requires_grad=True), torch.randn(6, 5, requires_grad=True)
+    row = torch.randn(3, 1, 5, requires_grad=True)
+    found = cute.ops.gemm(a, b, epilogue=lambda x, row: cute.tanh(x + row), row=row)
+    wanted = torch.tanh(a @ b + row)
+    for x, y in zip(
+        *(torch.autograd.grad(z.sum(), (a, b, row)) for z in (found, wanted)), strict=True
+    ):
+        torch.testing.assert_close(x, y, rtol=1e-4, atol=1e-5)
+
+
+def operator_of(name):
+    a, b, terms, numbers = operands(name, torch.float32)
+    function = FUNCTIONS[name][0]
+    cute.ops.gemm(a, b, epilogue=function, **terms, **numbers)
+    ours, _request = GEMM.requested(a, b, epilogue=function, **terms, **numbers)
+    assert ours.short in OPERATORS
+    return getattr(torch.ops.cute_py, ours.short), (a, b, *terms.values(), *numbers.values())
+
+
+@each(["linear", "several results"])
+def test_the_operator_follows_the_rules_of_torch(name):
+    op, arguments = operator_of(name)
+    torch.library.opcheck(op.default, arguments)
+
+
+def test_the_operator_has_a_rule_for_vmap():
+    op, (a, b, bias, scale) = operator_of("linear")
+    many = torch.randn(3, 5)
+    found = torch.vmap(lambda bias: op(a.detach(), b.detach(), bias, scale))(many)
+    wanted = torch.stack([(a @ b * scale + x).detach() for x in many])
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+    assert bias.shape == (5,)
+
+
+FACTOR = 0.5
+
+
+def written(a, b, residual):
+    out = torch.empty(9, 5)
+    a, b, residual = (x.detach() for x in (a, b, residual))
+    cute.ops.gemm(a, b, epilogue=lambda x, residual: x * residual, residual=residual, out=out)
+    return out
+
+
+MODELS = {
+    "a function": lambda a, b, r: cute.ops.gemm(a, b, epilogue=FUNCTIONS["gate"][0], residual=r),
+    "a lambda": lambda a, b, r: cute.ops.gemm(a, b, epilogue=lambda x, r: x * 0.5 + r, r=r),
+    "over all elements": lambda a, b, r: cute.ops.gemm(
+        a, b, epilogue=lambda x, r: {"D": x, "most": cute.reduce("max", x + r, mode=1)}, r=r
+    )["most"],
+    "results": lambda a, b, r: sum(
+        cute.ops.gemm(
+            a, b, epilogue=lambda x, r, s: {"D": x * s, "aux": x + r}, r=r, s=2.0
+        ).values()
+    ),
+    "types": lambda a, b, r: cute.ops.gemm(
+        a, b, epilogue=lambda x, bias: x + bias, bias=r[0], out_dtype="f64"
+    ),
+    "checks": lambda a, b, r: cute.ops.gemm(
+        a, b, epilogue=lambda x, r: x + r, r=r, checks="global"
+    ),
+    "an output": written,
+    "a global": lambda a, b, r: cute.ops.gemm(a, b, epilogue=lambda x, r: x * FACTOR + r, r=r),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@each(MODELS)
+def test_compiled_models_give_the_same(name):
+    """In one graph, but for outputs that are given and the emulator's checks."""
+    torch._dynamo.reset()
+    model, whole = MODELS[name], name not in ("checks", "an output", "a global")
+    inputs = [torch.randn(s, requires_grad=True) for s in ((9, 7), (7, 5), (9, 5))]
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=whole)
+    found, wanted = compiled(*inputs), model(*inputs)
+    torch.testing.assert_close(found, wanted)
+    if wanted.requires_grad:
+        for x, y in zip(
+            *(torch.autograd.grad(z.sum(), inputs) for z in (found, wanted)), strict=True
+        ):
+            torch.testing.assert_close(x, y)
+    torch._dynamo.reset()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_compiled_model_notices_that_a_global_has_changed(monkeypatch):
+    torch._dynamo.reset()
+    a, b = torch.randn(9, 7), torch.randn(7, 5)
+    compiled = torch.compile(
+        lambda a, b: cute.ops.gemm(a, b, epilogue=lambda x: x * FACTOR), backend="aot_eager"
+    )
+    for factor in (0.5, 3.0, 0.5):
+        monkeypatch.setitem(globals(), "FACTOR", factor)
+        torch.testing.assert_close(compiled(a, b), a @ b * factor, rtol=1e-4, atol=1e-5)
+    torch._dynamo.reset()
+
+
+def test_a_derivative_reads_the_sums_only_where_it_must():
+    a, b, terms, numbers = operands("linear", torch.float32)
+    ours, _request = GEMM.requested(a, b, epilogue=scaled, **terms, **numbers)
+    problem = ours.problem
+    found = differentiated(problem.formula(cute.f32), problem.reads, problem.numbers)
+    assert not found.reads(0)
+    assert found.inputs == ("acc", "bias", "gradient0_of_result", "scale")
+    assert found.outputs == ("D", "gradient_of_bias")
