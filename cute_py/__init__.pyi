@@ -359,6 +359,7 @@ from cute_py.trace.threads import threadfence as threadfence
 from cute_py.trace.threads import vote as vote
 from cute_py.trace.threads import warp_idx as warp_idx
 from cute_py.trace.threads import warp_reduce as warp_reduce
+from cute_py.emulate.orders.check import check_orders as check_orders
 from cute_py.codegen.build import compile as compile
 from cute_py.codegen.build import source as source
 from cute_py.codegen.launch.run import run as run

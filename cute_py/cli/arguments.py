@@ -21,7 +21,7 @@ class _Lines(RawDescriptionHelpFormatter):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._action_max_length = 14
+        self._action_max_length = 16
 
 
 class Parser(ArgumentParser):

@@ -87,6 +87,11 @@ COMMANDS = {
         "compile a kernel for a GPU, without having one",
         "compile gemm --arch sm_80 --sass",
     ),
+    "check-orders": (
+        "orders_command",
+        "prove a kernel for every order of its threads",
+        "check-orders my.py:kernel 1:s32 64x32:f16 3\ncheck-orders my.py:case",
+    ),
     "doctor": (
         "installation_commands",
         "show what is installed, and what to install",
@@ -197,5 +202,7 @@ def _parser(words: Sequence[str] | None = None) -> ArgumentParser:
         examples = "\n  cute-py ".join(["example:", *example.splitlines()])
         command = commands.add_parser(name, help=does, description=sentence, epilog=examples)
         if words is None or name == called:
-            getattr(import_module(f"cute_py.cli.{module}"), f"add_{name}")(command)
+            getattr(import_module(f"cute_py.cli.{module}"), f"add_{name.replace('-', '_')}")(
+                command
+            )
     return parser

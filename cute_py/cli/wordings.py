@@ -49,6 +49,12 @@ WORDINGS = {
         {given}
         two .npy files, or --m, --n and --k for generated data
         cute-py gemm a.npy b.npy -o d.npy, or cute-py gemm --m 512 --n 512 --k 512""",
+    "cli-kernel": """LayoutError
+        {given}
+        FILE.py:NAME, where NAME is a kernel, or a function without parameters that returns a kernel
+            and its arguments
+        name it as in my.py:kernel, with its arguments after it; cute-py check-orders --help
+            lists what they may be""",
     "cli-generated": """CuteError
         --{name} with operands from files alone
         an operand as a shape, whose data are generated

@@ -10,18 +10,15 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from cute_py.emulate.arguments import Arguments
-from cute_py.emulate.batch import Grid, batch_of
+from cute_py.emulate.arguments import Arguments, plan_and_leaves
 from cute_py.emulate.effort import require_room
 from cute_py.emulate.faults import CHECKS
-from cute_py.emulate.machine import Machine
 from cute_py.emulate.ops import HANDLERS
+from cute_py.emulate.orders.witness import Witness
 from cute_py.emulate.program import program_of
 from cute_py.emulate.progress import require_progress
-from cute_py.emulate.regions import Regions
 from cute_py.emulate.report import Report
+from cute_py.emulate.running import quietly, run_batches
 from cute_py.emulate.timeline import Timeline
 from cute_py.errors import CuteError, refusal, shorten
 from cute_py.plan.plan import Plan
@@ -39,7 +36,7 @@ def emulate(
     *args: Any,
     checks: bool | str | Iterable[str] = True,
     report: bool | str = False,
-    order: str | int = "forward",
+    order: str | int | Witness = "forward",
     memory: int = MEMORY,
     resident: int | None = None,
     progress: Callable[[float, int], None] | None = None,
@@ -61,7 +58,7 @@ def emulate(
             checked.
         report: True returns counts by line; "timeline" also what the first block did, in order.
         order: which of several runnable warps, or communicating blocks, goes first: "forward",
-            "reversed", or a seed.
+            "reversed", or a seed; or the witness of `cute.check_orders`, which repeats an order.
         memory: the limit for the state of the blocks that run together (bytes).
         resident: the number of communicating blocks that run at a time. By default, as many as
             the 132 multiprocessors of an H100 hold with these threads and this shared memory.
@@ -75,6 +72,7 @@ def emulate(
         EmulationError: the kernel does something that is undefined on a GPU.
         LayoutError: the arguments do not fit the plan, or an option is unknown.
 
+    >>> import numpy as np
     >>> import cute_py as cute
     >>> @cute.kernel
     ... def double(x):
@@ -86,9 +84,8 @@ def emulate(
     [0.0, 2.0, 4.0, 6.0]
     """
     _require_choices(order, resident, report)
-    if named or not isinstance(plan, Plan):
-        plan, args = _traced(plan, args, named)
-    with np.errstate(all="ignore"), plan.trusted("cute.emulate"):
+    plan, args = plan_and_leaves(plan, args, named, "cute.emulate")
+    with quietly(), plan.trusted("cute.emulate"):
         given = Arguments(plan, args, arrays)
         program = program_of(plan, checks, report)
         return _run(program, given, order, memory, resident, progress)
@@ -106,31 +103,22 @@ class Prepared:
         self,
         args: Sequence[Any],
         report: bool | str = False,
-        order: str | int = "forward",
+        order: str | int | Witness = "forward",
         memory: int = MEMORY,
         resident: int | None = None,
         progress: Callable[[float, int], None] | None = None,
     ) -> Report | None:
         """Run the plan; the options are those of `emulate`."""
         _require_choices(order, resident, report)
-        with np.errstate(all="ignore"):
+        with quietly():
             program = program_of(self.given.plan, self.checks, report)
             return _run(program, self.given.over(args), order, memory, resident, progress)
-
-
-def _traced(kernel: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Plan, Any]:
-    """Return the plan of a kernel for its arguments, and the arrays and numbers among them."""
-    if isinstance(kernel, Plan) or not hasattr(kernel, "leaves"):
-        kind = type(kernel).__name__
-        given = f"a {kind} with {', '.join(named)}=" if named else f"a {kind}"
-        raise refusal("emulate-plan", operation="cute.emulate", given=given)
-    return kernel.plan(*args, **named), kernel.leaves(*args, **named)
 
 
 def _run(
     program: Program,
     given: Arguments,
-    order: str | int,
+    order: str | int | Witness,
     memory: int,
     resident: int | None,
     progress: Callable[[float, int], None] | None,
@@ -139,28 +127,17 @@ def _run(
     timeline, counts = program.counted == "timeline", None
     if program.counted:
         counts = (Timeline if timeline else Report)(program.plan)
-    needs, shape = program.resources, program.grid(given.symbols)
+    shape = program.grid(given.symbols)
     total = shape[0] * shape[1] * shape[2]
-    together = max(1, memory // needs.bytes_per_block())
-    if program.together:
+    together = max(1, memory // program.resources.bytes_per_block())
+    chooser: Any = order
+    if isinstance(order, Witness):
+        chooser, resident = order.replay(), resident or order.resident
+    if program.together or isinstance(order, Witness):
         together = max(total, 1)
     require_room(program, total, min(together, total), memory)
     require_progress(program, given, shape)
-    watch = None
-    if "global" in program.checks and needs.traffic.written:
-        watch = Regions(needs.traffic, given.arrays, counts, needs.agents.count, total)
-    starts, grid = list(range(0, total, together)), Grid(needs, given, shape, counts, watch, {})
-    for batch, start in enumerate(reversed(starts) if order == "reversed" else starts, 1):
-        blocks = min(together, total - start)
-        state = batch_of(grid, blocks, start)
-        before = (batch - 1) * together
-        part = _part_of(progress, before, blocks, total)
-        Machine(program, state, order, part, resident).run()
-        state.maxnreg.require_together(state.spans)
-        if progress is not None:
-            progress(min(before + together, total), total)
-    if counts is not None and watch is not None:
-        counts.unwritten = watch.unwritten()
+    run_batches(program, given, shape, together, chooser, resident, counts, progress)
     if isinstance(counts, Timeline):
         counts.finish()
     return counts
@@ -170,19 +147,10 @@ def _require_choices(order: object, resident: object, report: object) -> None:
     """Refuse an unknown order or report, and a number of resident blocks that is none."""
     if isinstance(report, str) and report != "timeline":
         raise refusal("emulate-report", operation="emulate", report=report)
-    if order not in ("forward", "reversed") and not isinstance(order, int):
+    if not isinstance(order, int | Witness) and order not in ("forward", "reversed"):
         raise refusal("emulate-order", operation="emulate", order=order)
     if resident is not None and not (isinstance(resident, int) and resident >= 1):
         raise refusal("emulate-resident", operation="emulate", resident=resident)
-
-
-def _part_of(
-    progress: Callable[[float, int], None] | None, before: int, blocks: int, total: int
-) -> Callable[[float], None] | None:
-    """Return what tells the part of a batch that is done (0 to 1) as blocks of the whole grid."""
-    if progress is None:
-        return None
-    return lambda part: progress(before + blocks * part, total)
 
 
 __all__ = ["CHECKS", "HANDLERS", "Prepared", "Report", "emulate"]

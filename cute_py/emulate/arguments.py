@@ -21,11 +21,10 @@ from cute_py.dtypes.table import u8
 from cute_py.emulate.storages import Global
 from cute_py.errors import refusal
 from cute_py.plan.params import ScalarParam, TensorParam
+from cute_py.plan.plan import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    from cute_py.plan.plan import Plan
 
 LEADS = 16  # the first byte of an element counts from the array's address modulo its size
 NOWHERE = -1
@@ -131,6 +130,21 @@ def _others(arrays: Iterable[Any], plan: Plan) -> list[Global]:
 def _nowhere(plan: Plan) -> Global:
     """Return an array of no elements."""
     return Global(TensorParam("no array", u8, (0,), (1,), 1), np.zeros(0, np.uint8), plan)
+
+
+def plan_and_leaves(
+    kernel: Any, args: tuple[Any, ...], named: dict[str, Any], operation: str
+) -> tuple[Plan, Any]:
+    """Return the plan of a kernel for its arguments, and the arrays and numbers among them; or a
+    plan and what it is given.
+    """
+    if isinstance(kernel, Plan) and not named:
+        return kernel, args
+    if isinstance(kernel, Plan) or not hasattr(kernel, "leaves"):
+        kind = type(kernel).__name__
+        given = f"a {kind} with {', '.join(named)}=" if named else f"a {kind}"
+        raise refusal("emulate-plan", operation=operation, given=given)
+    return kernel.plan(*args, **named), kernel.leaves(*args, **named)
 
 
 def symbols_of(param: TensorParam | ScalarParam) -> list[str]:

@@ -38,8 +38,10 @@ class Step:
 
     op: Op
     run: Run
-    strong: bool = False  # others may run before the next op: what they see depends on it
+    strong: bool = False  # others may run before it, and after: what they see depends on it
     whole: bool = False  # all lanes of a warp execute it together
+    loud: bool = True  # it may touch memory or wait: more than integers, control and arrivals
+    meets: bool = False  # those who come to it know of each other after it
 
 
 class Wait:
@@ -66,6 +68,10 @@ class Wait:
     def wake(self, c: Cohort) -> None:
         """Take what the end of the wait brings."""
 
+    def ended_by(self, op: Op) -> bool:
+        """Return whether an op of others may end it."""
+        return False
+
     def mismatch(self, c: Cohort) -> dict[str, Any] | None:
         """Return the facts of a wrong count of bytes; None where that is not what is wrong."""
         return None
@@ -86,6 +92,7 @@ class Frame:
         count: of a loop, the present value or round.
         bounds: of a loop whose lanes differ, its start and stop.
         turns: of a loop, times those of the loops around it; 1 where that is not known.
+        calm: of arrivals alone, in a loop or a branch: others do not run after it.
     """
 
     steps: tuple[Step, ...]
@@ -98,6 +105,7 @@ class Frame:
     count: int = 0
     bounds: tuple[Value, Value] = (0, 0)
     turns: int = 1
+    calm: bool = False
 
     def copy(self) -> Frame:
         """Return a copy that runs on its own."""
@@ -111,7 +119,15 @@ class Frame:
 
 @dataclass(slots=True, eq=False)
 class Cohort:
-    """Threads of a batch at one program position: a span, the lanes that take part, the frames."""
+    """Threads of a batch at one program position: a span, the lanes that take part, the frames.
+
+    Attributes:
+        op: the one that runs, for errors.
+        spun: whether it went round a loop, and others are to run first.
+        divided: whether other lanes of its warp, the only one, are another cohort.
+        forced: whether the next op is executed without these.
+        done: how many loud steps its threads have done, or more; met: the last where they met.
+    """
 
     batch: Batch
     span: Span
@@ -119,10 +135,12 @@ class Cohort:
     frames: list[Frame]
     env: dict[str, Value]
     wait: Wait | None = None
-    op: Any = None  # the op that runs, for errors
-    spun: bool = False  # whether it went round a loop, and others are to run first
-    divided: bool = False  # whether other lanes of its warp, the only one, are another cohort
-    forced: bool = False  # whether the next op is executed without these
+    op: Any = None
+    spun: bool = False
+    divided: bool = False
+    forced: bool = False
+    done: int = 0
+    met: int = -1
 
     @property
     def position(self) -> tuple[tuple[int, int, int], ...]:
@@ -171,7 +189,9 @@ class Cohort:
         mask = cut(self.mask)
         if mask is not None and mask.all():
             mask = None
-        return Cohort(self.batch, span, mask, frames, env, self.wait, divided=self.divided)
+        one = Cohort(self.batch, span, mask, frames, env, self.wait, divided=self.divided)
+        one.done, one.met = self.done, self.met
+        return one
 
 
 def split(cohort: Cohort, pattern: Array) -> list[Cohort]:
@@ -232,7 +252,7 @@ def joined(a: Cohort, b: Cohort) -> Cohort | None:
             )
         frames.append(frame)
     env = {name: join(a.env[name], b.env[name]) for name in a.env if name in b.env}
-    return Cohort(a.batch, span, lanes(a.mask, b.mask), frames, env)
+    return Cohort(a.batch, span, lanes(a.mask, b.mask), frames, env, done=max(a.done, b.done) + 1)
 
 
 def _alike(a: Cohort, b: Cohort) -> bool:

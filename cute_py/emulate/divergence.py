@@ -164,7 +164,7 @@ def _lanes(c: Cohort, lanes: Array, frames: list[Frame]) -> Cohort:
         frame.saved = lanes
         if frame.pending is not None:
             frame.pending = None
-    return Cohort(c.batch, c.span, lanes, held, dict(c.env), divided=True)
+    return Cohort(c.batch, c.span, lanes, held, dict(c.env), divided=True, done=c.done + 1)
 
 
 # -- joining
@@ -196,6 +196,7 @@ def merged(a: Cohort, b: Cohort) -> Cohort | None:
     env = {**a.env, **b.env}
     env |= {name: pick(a.env[name], b.env[name]) for name in a.env if name in b.env}
     one = Cohort(a.batch, a.span, whole, frames, env, a.wait, divided=True)
+    one.done = max(a.done, b.done) + 1
     if not (running(one) & ~whole).any():
         one.divided = False
         del one.batch.alive[_key(one)]
@@ -261,7 +262,7 @@ def _gathered(cohorts: list[Cohort], here: list[Cohort]) -> bool:
     if clocks is not None:
         clocks.meet_warps(clocks.acting(here[0].span, lanes))
     for c in here:
-        c.wait = None
+        c.wait, c.done = None, c.done + 1
         c.frames[-1].pc += 1
     return True
 

@@ -21,8 +21,8 @@ import numpy as np
 
 from cute_py.emulate.cohorts import Cohort, Frame, Signal, joined, split
 from cute_py.emulate.divergence import divided, force, gather, merged, wait_for_others
-from cute_py.emulate.faults import line_of
-from cute_py.errors import ranges
+from cute_py.emulate.stuck import stuck
+from cute_py.emulate.turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from cute_py.emulate.batch import Batch
     from cute_py.emulate.program import Program
     from cute_py.emulate.spans import Array
-    from cute_py.errors import CuteError
+    from cute_py.emulate.turns import Chooser
+    from cute_py.plan.ops import Op
 
 MOST_ROUNDS = 1 << 14  # in which memory does not change
 MOST_CHANGES = 1 << 22  # rounds in which it does
@@ -44,11 +45,15 @@ class Machine:
         self,
         program: Program,
         batch: Batch,
-        order: str | int,
+        order: str | int | Chooser,
         progress: Callable[[float], None] | None = None,
         resident: int | None = None,
     ) -> None:
-        self.batch, self.order, self.progress = batch, order, progress
+        self.program, self.batch, self.progress = program, batch, progress
+        self.turns: Turns | None = None
+        if not isinstance(order, str | int):
+            self.turns, order = Turns(program, batch, order), "forward"
+        self.order = order
         self.part = 0.0  # that is done, as the outermost loop tells it
         self.random = random.Random(order if isinstance(order, int) else 0)
         self.apart = program.communicates  # whether blocks stay cohorts of their own
@@ -83,10 +88,12 @@ class Machine:
         that changes nothing any more.
         """
         spins = any(c.spun for c in self.cohorts)
-        woken = gather(self.cohorts) | self._wake()
+        woken, batch = gather(self.cohorts) | self._wake(), self.batch
         if not woken and (not spins or self.spins.is_idle(self.cohorts)):
+            if self.turns is not None and self.turns.take(self.cohorts):
+                return [c for c in self.cohorts if c.wait is None]
             if not self._divide() and not force(self.cohorts):
-                raise self._stuck()
+                raise stuck(self.program, batch, self.cohorts, self.residents)
             self.spins.moved()
         for c in self.cohorts:
             c.spun = False
@@ -158,13 +165,21 @@ class Machine:
             while pc < count:
                 step = steps[pc]
                 c.op = step.op
+                if step.strong and self._stops(c, step.op):
+                    return
                 if step.whole and (wait := wait_for_others(c, step)) is not None:
                     c.wait = wait
                     return
                 signal = step.run(c)
+                if step.loud:
+                    c.done += 1
+                    c.met = c.done if step.meets else c.met
                 if signal is not None:
                     break
                 pc = frame.pc = pc + 1
+                if step.strong and self.turns is not None:
+                    self.turns.done()
+                    return
                 if step.strong and not alone:
                     return
             if signal is None:
@@ -175,7 +190,7 @@ class Machine:
                 if not c.frames:
                     self._end(c)
                     return
-                if not alone or c.spun:
+                if not (alone or frame.calm) or c.spun:
                     self._join()
                     return
             elif signal is Signal.BLOCKED:
@@ -187,6 +202,21 @@ class Machine:
             elif isinstance(signal, list):
                 self._replace(c, signal)
                 return
+
+    def _stops(self, c: Cohort, op: Op) -> bool:
+        """Set warps, and blocks that may be chosen, apart before a strong operation; return whether
+        others are to run first.
+        """
+        span = c.span
+        if span.nW > 1 or (span.nB > 1 and self.turns is not None):
+            each = np.arange(span.nB * span.nW).reshape(span.nB, span.nW)
+            parts = each % span.nW if self.turns is None else each
+            if c.mask is not None:  # those that do nothing here go on together
+                parts = np.where(c.mask.any(-1), parts, -1)
+            if (parts != parts[0, 0]).any():
+                self._replace(c, split(c, parts))
+                return True
+        return self.turns is not None and self.turns.stops(c, op)
 
     def _leave(self, c: Cohort, frame: Frame) -> list[Cohort] | None:
         """Go round a loop again, to the other branch, or back to the frame outside."""
@@ -233,57 +263,6 @@ class Machine:
         self.spins.moved()
         if self.residents.later:
             self.cohorts += self.residents.begin()
-
-    # -- when nothing can run
-
-    def _stuck(self) -> CuteError:
-        """Return the error that says who waits for what."""
-        waits = []
-        for c in self.cohorts:
-            blocks = [self.batch.faults.block(int(b)) for b in c.span.B[:3]]
-            more = f" and {c.span.nB - 3} more" if c.span.nB > 3 else ""
-            who = f"warps {ranges(c.span.W)} of block {', '.join(map(str, blocks))}{more}"
-            if c.divided:
-                who = f"lanes {ranges(np.flatnonzero(c.active()))} of {who.removeprefix('warps ')}"
-                who = who.replace("of ", "of warp ", 1)
-            if c.wait is None:
-                waits.append(f"{who}: a loop that changes nothing ({line_of(c.op)})")
-            else:
-                waits.append(f"{who}: {c.wait.describe(c)} ({line_of(c.wait.op)})")
-        for c in self.cohorts:
-            if c.wait is not None and c.wait.whole and not self._held_up(c):
-                return self._divergent(c, waits)
-        for c in self.cohorts:
-            wrong = None if c.wait is None else c.wait.mismatch(c)
-            if wrong is not None and c.wait is not None:
-                return self.batch.faults.at(
-                    "emulate-mbarrier-bytes", c.wait.op, c.span, wrong.pop("where"), **wrong
-                )
-        lead = min(self.cohorts, key=lambda c: c.position)
-        text = "; ".join(waits) + self.residents.missing()
-        op = lead.op if lead.wait is None else lead.wait.op
-        later = self.residents.later and not self.batch.faults.plan.launch.resident
-        code = "emulate-not-resident" if later else "emulate-deadlock"
-        return self.batch.faults.fault(code, op, waits=text)
-
-    def _held_up(self, c: Cohort) -> bool:
-        """Tell whether others of its blocks wait for what is no barrier: a flag, an mbarrier."""
-        waits = [x.wait for x in self.cohorts if np.isin(x.span.B, c.span.B).any()]
-        return any(w is None or w.reason for w in waits)
-
-    def _divergent(self, c: Cohort, waits: list[str]) -> CuteError:
-        b = int(c.span.B[0])
-        assert c.wait is not None
-        ended = np.flatnonzero(self.batch.ended[b] & ~self.batch.barriers.left[b])
-        others = [f"warps {ranges(ended)} have ended"] if len(ended) else []
-        others += [text for k, text in zip(self.cohorts, waits, strict=True) if k is not c]
-        return self.batch.faults.at(
-            "emulate-barrier-divergent",
-            c.wait.op,
-            c.span,
-            (0, 0),
-            others="; ".join(others) or "no other warp will come",
-        )
 
 
 # -- which blocks have begun

@@ -21,9 +21,10 @@ from cute_py.emulate.arguments import symbols_of
 from cute_py.emulate.bits import numpy_type
 from cute_py.emulate.cohorts import Cohort, Run, Signal, Step
 from cute_py.emulate.faults import Faults, chosen, first
+from cute_py.emulate.observed import target
 from cute_py.emulate.pointers import by_array
 from cute_py.emulate.registers import View, flag, reader
-from cute_py.emulate.resources import Resources, is_strong
+from cute_py.emulate.resources import Resources
 from cute_py.emulate.scalars import Statics, condition, of_sizes, scalar
 from cute_py.emulate.spans import INDICES, LANES
 from cute_py.emulate.timeline import recording
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from cute_py.plan.conditions import Scalar
     from cute_py.plan.plan import Plan
 
+# ops that neither touch memory nor wait, and arrivals: the others do within their blocks
+QUIET = (ops.Let, ops.Set, ops.Promise, ops.Leave, ops.If, ops.Loop, ops.While, ops.MbarArrive)
 KEPT = 64  # programs that are kept, the last ones asked for
 
 Required: TypeAlias = Callable[[Cohort, Any], None]  # of the values that threads have
@@ -109,10 +112,16 @@ class Program:
             run = by_array(self.pointers, op, HANDLERS[type(op)](self, op))
             if id(op) in self.resources.early:
                 run = _after_kernels(op, run)
-            strong = self.communicates and is_strong(op)
             run = self.reported(op, run)
-            steps.append(Step(op, run, strong, op.group != "thread"))
+            whole, loud = op.group != "thread", not isinstance(op, QUIET)
+            meets = isinstance(op, ops.Barrier) and op.kind == "sync"
+            steps.append(Step(op, run, self.strong(op), whole, loud, meets))
         return tuple(steps)
+
+    def strong(self, op: ops.Op) -> bool:
+        """Tell whether others may run before and after an op, as what it finds depends on that."""
+        access = target(op)
+        return access is not None and access.storage in self.resources.observed
 
     def reported(self, op: ops.Op, run: Run) -> Run:
         """Return a compiled op that also tells the report of the run, if there is one."""

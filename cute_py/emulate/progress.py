@@ -41,13 +41,13 @@ def require_progress(program: Program, given: Arguments, shape: tuple[int, int, 
         body = rebuilt(plan.body, lambda op: () if isinstance(op, ops.Print) else (op,))
         silent = replace(plan, body=body)
     alone = program_of(silent, checks=False)
-    with _kept(given):
+    with kept(given):
         batch = batch_of(Grid(alone.resources, given, shape, None, None, {}), total, 0)
         Machine(alone, batch, "forward", resident=1).run()
 
 
 @contextmanager
-def _kept(given: Arguments) -> Iterator[None]:
+def kept(given: Arguments) -> Iterator[None]:
     """Leave the memory of arrays as it was."""
     arrays = [array for array in given.arrays.values() if array.writable]
     before = [array.data.copy() for array in arrays]

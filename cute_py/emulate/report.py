@@ -67,12 +67,17 @@ class Report:
     """Counts by source line: `report.lines[file, line]`, `report.total`; its text is a table.
 
     `unwritten`: how many elements of each array that the kernel writes no thread has written.
+    `rounded`: the lines that add several floats to one element by atomics: the sum is rounded after
+    each of them, so that its last bits depend on the order of threads.
     """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.lines: dict[tuple[str, int], Counts] = {op.line: Counts() for op in plan.ops}
         self.unwritten: dict[str, int] = {}
+        self.rounded: set[tuple[str, int]] = set()
+        # address of memory -> its elements that floats were added to, and the lines that did
+        self._sums: dict[int, tuple[Array, set[tuple[str, int]]]] = {}
 
     @property
     def total(self) -> Counts:
@@ -109,6 +114,15 @@ class Report:
         """Count bytes that an engine moved."""
         self.of(op).bytes += nbytes
 
+    def adds(self, op: ops.Op, memory: Array, index: Array) -> None:
+        """Remember that floats were added to elements of memory, one after the other."""
+        fresh: tuple[Array, set[tuple[str, int]]] = np.zeros(memory.size, np.bool_), set()
+        seen, lines = self._sums.setdefault(memory.ctypes.data, fresh)
+        lines.add(op.line)
+        if seen[index].any() or len(np.unique(index)) < index.size:
+            self.rounded |= lines
+        seen[index] = True
+
     # -- showing
 
     def _rows(self) -> list[list[str]]:
@@ -126,14 +140,18 @@ class Report:
         for place, *cells in rows:
             right = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
             lines.append("  ".join([place.ljust(widths[0]), *right]))
-        return "\n".join([*lines, *self._never_written()])
+        return "\n".join([*lines, *self._notes()])
 
     def __repr__(self) -> str:
         return str(self)
 
-    def _never_written(self) -> list[str]:
+    def _notes(self) -> list[str]:
         rows = [(n, name) for name, n in self.unwritten.items() if n]
-        return [f"never written: {n} element{'s' * (n > 1)} of {name}" for n, name in rows]
+        notes = [f"never written: {n} element{'s' * (n > 1)} of {name}" for n, name in rows]
+        if self.rounded:
+            lines = ", ".join(map(place_text, sorted(self.rounded)))
+            notes.append(f"order-dependent in their last bits: sums of floats by atomics ({lines})")
+        return notes
 
     def _repr_html_(self) -> str | None:
         """Return the table for notebooks; None, for text, with CUTE_PY_PICTURES=0."""
@@ -146,7 +164,7 @@ class Report:
         )
         head = "".join(f"<th>{name}</th>" for name in rows[0])
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        return table + "".join(f"<p>{escape(line)}</p>" for line in self._never_written())
+        return table + "".join(f"<p>{escape(line)}</p>" for line in self._notes())
 
 
 def _requests(span: Span, vectors: Vectors, place: Place, start: int) -> tuple[Counts, int]:

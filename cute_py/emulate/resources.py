@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cute_py.emulate.clocks import Agents
+from cute_py.emulate.observed import observed
 from cute_py.emulate.shadow import Grain
 from cute_py.emulate.spans import LANES, Array
 from cute_py.emulate.storages import shared_stride, storages
@@ -40,6 +41,7 @@ class Resources:
         registers: the register storages by name.
         agents: who touches shared memory.
         grain: how it is watched; None where it is not.
+        observed: the storages at which the order of strong operations may be seen.
         early: the ops that the kernels before may not have ended at, by identity.
     """
 
@@ -63,6 +65,7 @@ class Resources:
         self.registers = storages(plan.storages, regs, "registers" in checks)
         bars = [bar.storage for op in every for bar in mbarriers(op)]
         judged = plan.launch.pdl and "global" in checks
+        self.observed = observed(plan)
         self.early = unordered(plan.body) if judged else frozenset()
         self.agents = Agents(plan, self.warps, self.mask, bars, bool(self.early))
         self.grain = self._grain(every) if "shared" in checks and plan.shared else None
@@ -170,11 +173,6 @@ def _kind(op: ops.Op) -> int:
         return STRONG_WRITE
     strong = isinstance(op, ops.WaitUntil) or (isinstance(op, ops.Load) and op.order != "weak")
     return STRONG_READ if strong else PLAIN
-
-
-def is_strong(op: ops.Op) -> bool:
-    """Tell whether an op accesses global memory in a way that may order it with others."""
-    return bool(arrays(op)) and _kind(op) != PLAIN
 
 
 def _waits(op: ops.Op) -> bool:

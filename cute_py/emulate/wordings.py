@@ -15,8 +15,12 @@ WORDINGS = {
         pass smaller arrays, or run it on a GPU; memory= is for the state of blocks""",
     "emulate-order": """LayoutError
         the order {order!r}
-        "forward", "reversed" or a seed (int)
+        "forward", "reversed" or a seed (int), or a witness of cute.check_orders
         leave it out for the forward order""",
+    "orders-bound": """LayoutError
+        {name}={value!r}
+        a number above 0
+        leave it out for most=1000 runs and seconds=60""",
     "emulate-checks": """LayoutError
         the check {name!r}
         True, False, or names among {known}

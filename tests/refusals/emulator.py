@@ -25,6 +25,11 @@ def doubled(x, t):
     x[t] = 2 * x[t]
 
 
+def doubled_by_all(x):
+    cute.launch(grid=1, block=64)
+    doubled(x, cute.thread_idx())
+
+
 def grid(x):
     cute.launch(grid=x.shape[0] - 100, block=32)
 
@@ -315,6 +320,9 @@ emulate-argument: an argument is no array of the parameter's type, rank, sizes, 
 emulate-order: the order of running is unknown
     - emulated(doubled, order="random")
     + emulated(doubled, order="reversed")
+orders-bound: a bound of the search through orders is no number above 0
+    - cute.check_orders(traced(doubled_by_all), np.zeros(64, np.int32), most=0)
+    + cute.check_orders(traced(doubled_by_all), np.zeros(64, np.int32), most=10)
 emulate-read-only: a kernel writes to a read-only array
     - emulated(doubled, READ_ONLY)
     + emulated(doubled, READ_ONLY.copy())

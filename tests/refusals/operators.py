@@ -206,6 +206,8 @@ cli-stream: the input cannot be read or the output cannot be written
     * cute-py reason="the system error 'No space left on device'"
 cli-gemm: a command is given no operands, or both files and sizes
     - main("gemm")
+cli-kernel: a command is given no kernel of a file
+    - main("check-orders", "nowhere.py:kernel")
 cli-generated: an option of generated data is given, and all operands are files
     - main("run", "softmax", "a.npy", "--type", "f16")
 cli-out-dtype: a result is written whose type NumPy lacks

@@ -26,6 +26,12 @@ from cute_py.plan.conditions import MOST, Reg
 STEPS = 64  # iterations of a loop in a round, where it looks at nothing that others write
 
 
+def only_arrives(*blocks: ops.Block) -> bool:
+    """Tell whether blocks do nothing but arrive at mbarriers."""
+    moving = [op for block in blocks for op in block if not isinstance(op, ops.Let | ops.Set)]
+    return bool(moving) and all(isinstance(op, ops.MbarArrive) for op in moving)
+
+
 def lanes_where(c: Cohort, value: Array) -> Array:
     """Return the lanes that take part and where a condition holds."""
     return value if c.mask is None else c.mask & value
@@ -49,6 +55,7 @@ def branch(program: Program, op: ops.If) -> Run:
     cond = program.condition(op.cond)
     then, other = program.block(op.then), program.block(op.other)
     masks = op.scope == "thread" and not program.blocks_in(op.then, op.other)
+    calm = only_arrives(op.then, op.other)
 
     def run(c: Cohort) -> Signal | list[Cohort] | None:
         value = cond(c)
@@ -57,14 +64,15 @@ def branch(program: Program, op: ops.If) -> Run:
             steps = then if every else other
             if not steps:
                 return None
-            c.frames.append(Frame(steps, "then" if every else "other", c.mask))
+            c.frames.append(Frame(steps, "then" if every else "other", c.mask, calm=calm))
             return Signal.PUSHED
         if not masks:
             pattern = by_warp(c, value)
             if (pattern != pattern.flat[0]).any():
                 return split(c, pattern)
         left = lanes_left(c, value)
-        frame = Frame(then, "then", c.mask, pending=left if other else None, other=other)
+        pending = left if other else None
+        frame = Frame(then, "then", c.mask, pending=pending, other=other, calm=calm)
         c.frames.append(frame)
         c.mask = lanes_where(c, value)
         return Signal.PUSHED
@@ -79,7 +87,7 @@ def loop(program: Program, op: ops.Loop) -> Run:
     body, var = program.block(op.body), op.var
     splits = op.scope != "thread" or program.blocks_in(op.body)
     goes_on: Callable[[Any, Any], Any] = operator.lt if step > 0 else operator.gt
-    leaves = may_leave(op)
+    leaves, calm = may_leave(op), only_arrives(op.body)
 
     def again(c: Cohort, frame: Frame) -> bool:
         if c.mask is not None and not c.mask.any():
@@ -114,6 +122,7 @@ def loop(program: Program, op: ops.Loop) -> Run:
                 c.env[var] = first
                 frame = Frame(body, "loop", c.mask, again=again, count=first, bounds=(first, last))
                 frame.turns = 1 if leaves else turns(c, op, -((first - last) // step))
+                frame.calm = calm
                 c.frames.append(frame)
                 return Signal.PUSHED
             return None

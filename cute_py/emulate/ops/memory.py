@@ -14,6 +14,7 @@ from cute_py.emulate.bits import from_bytes, numpy_type, recast, to_bytes
 from cute_py.emulate.clocks import BULK, BULK_WRITE, COPY, SEVERAL, THREAD
 from cute_py.emulate.cohorts import Cohort, Run
 from cute_py.emulate.numerics import function
+from cute_py.emulate.observed import rounds
 from cute_py.emulate.ops.order import require_warps, threads_of, value_at
 from cute_py.emulate.pointers import define
 from cute_py.emulate.program import Program, handles
@@ -235,6 +236,7 @@ def atomic(program: Program, op: ops.Atomic) -> Run:
     old = None if op.old is None else program.view(op.old)
     compare = None if op.compare is None else program.reader(op.compare, op)
     combine = _COMBINED.get(op.fn) or function(op.fn, op.dst.dtype)
+    rounded = rounds(op)
 
     def run(c: Cohort) -> None:
         place = located(c)
@@ -256,6 +258,8 @@ def atomic(program: Program, op: ops.Atomic) -> Run:
         if compare is not None:
             given.append(np.broadcast_to(compare(c), shape)[active])
         data, index = _elements(located, c, place, active)
+        if rounded and c.batch.report is not None:
+            c.batch.report.adds(op, data, index)
         before = _combined(data, index, given, combine)
         if old is not None:
             result = np.zeros(shape, before.dtype)
@@ -536,6 +540,8 @@ def tma_load(program: Program, op: ops.TmaLoad) -> Run:
                     engines.touch(op, c.span, target, where, offsets[where], agent, True, other)
                     if other is not None:
                         engines.reach(op, c.span, where, b, agent)
+                if bars.phases is not None:
+                    bars.phases.load(op, c.span, where, (b, slot))
                 _put(c, target, b, offsets[where], values)
                 bars.land(b, slot, box.bytes, ran)
                 if c.batch.report is not None:
@@ -579,6 +585,8 @@ def tma_store(program: Program, op: ops.TmaStore) -> Run:
             if not array.writable:
                 raise c.batch.faults.fault("emulate-read-only", op, storage=op.tensor)
             data = array.data
+            if rounds(op) and c.batch.report is not None:
+                c.batch.report.adds(op, data, at)
             result = values if combine is None else combine(data[at], values)
             box.judge(c, where, at, op, agent=BULK_WRITE)
             data[at] = result

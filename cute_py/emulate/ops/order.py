@@ -12,6 +12,8 @@ from cute_py.emulate.access import Located, slots_of, taking_part
 from cute_py.emulate.cohorts import Cohort, Run, Signal, Wait, split
 from cute_py.emulate.divergence import running
 from cute_py.emulate.faults import first
+from cute_py.emulate.observed import writes_to
+from cute_py.emulate.phases import APART
 from cute_py.emulate.program import Program, fitting, handles
 from cute_py.emulate.regions import THREADS
 from cute_py.emulate.releases import places_of
@@ -55,6 +57,13 @@ class BarrierWait(Wait):
         number = self.wanted[b][0]
         arrived = int(c.batch.barriers.arrived[b, number])
         return f"barrier {number}, where {arrived} of {self.threads} threads have arrived"
+
+    def ended_by(self, op: ops.Op) -> bool:
+        """Return whether an op is one at the barrier."""
+        own = self.op
+        if not isinstance(op, ops.Barrier) or not isinstance(own, ops.Barrier):
+            return False
+        return (op.scope, op.id) == (own.scope, own.id)
 
 
 @handles(ops.Barrier)
@@ -202,6 +211,10 @@ class ClusterWait(Wait):
         arrived = int(c.batch.barriers.cluster_arrived[cluster])
         return f"the barrier of its cluster, where {arrived} threads have arrived"
 
+    def ended_by(self, op: ops.Op) -> bool:
+        """Return whether an op arrives there."""
+        return isinstance(op, ops.Barrier) and op.scope == "cluster"
+
     def wake(self, c: Cohort) -> None:
         """Take what the blocks of the cluster know."""
         clocks = c.batch.clocks
@@ -317,11 +330,15 @@ def mbar_arrive(program: Program, op: ops.MbarArrive) -> Run:
     rank = None if op.cluster_rank is None else program.scalar(op.cluster_rank)
 
     def run(c: Cohort) -> None:
-        place = located(c)
-        keys = [slots_of(located, c, place)]
+        place, phases = located(c), c.batch.mbarriers.phases
+        keys, chosen = [slots_of(located, c, place)], taking_part(c, place)
+        several = place.offsets.shape[2] > 1
         if rank is not None:
             keys.append(np.asarray(rank(c)))
-        for group in groups_of(c, taking_part(c, place), *keys):
+            several = several or keys[1].size > 1
+        if phases is not None:
+            phases.begin_arrivals(c.span, chosen, c.done, several and c.met == c.done)
+        for group in groups_of(c, chosen, *keys):
             b = int(c.span.B[group.where[0]])
             if rank is not None:
                 b = c.peer(op, group.where, int(group.keys[1]))
@@ -355,7 +372,7 @@ def arrive(
             arrive(op, c, part, at, nbytes, copies)
         return
     if bars.phases is not None:
-        bars.phases.arrive(op, c.span, group.where, group.lanes, at)
+        bars.phases.arrive(op, c.span, group.where, group.lanes, at, copies or nbytes > 0)
     if clocks is not None:
         own, w = int(c.span.B[row]), int(c.span.W[warp])
         who = clocks.lanes_of(own, w, group.lanes)
@@ -373,8 +390,11 @@ def cp_arrive(program: Program, op: ops.CpArrive) -> Run:
     located = program.access(op.bar, op, unit=8, counted=False)
 
     def run(c: Cohort) -> None:
-        place = located(c)
-        for group in groups_of(c, taking_part(c, place), slots_of(located, c, place)):
+        place, phases = located(c), c.batch.mbarriers.phases
+        chosen = taking_part(c, place)
+        if phases is not None:
+            phases.begin_arrivals(c.span, chosen, APART, False)
+        for group in groups_of(c, chosen, slots_of(located, c, place)):
             b = int(c.span.B[group.where[0]])
             arrive(op, c, group, (b, group.keys[0]), 0, copies=True)
 
@@ -423,6 +443,12 @@ class PhaseWait(Wait):
         if left:
             missing += f" and {left} bytes" if left > 0 else f" and has {-left} bytes too many"
         return f"phase {parity} of {c.batch.agents.mbarrier(slot)}, which lacks {missing}"
+
+    def ended_by(self, op: ops.Op) -> bool:
+        """Return whether an op arrives at the mbarrier, or loads for it."""
+        if not isinstance(op, ops.MbarArrive | ops.CpArrive | ops.TmaLoad):
+            return False
+        return op.bar.storage == self.located.access.storage
 
     def mismatch(self, c: Cohort) -> dict[str, Any] | None:
         """Return the facts of a wrong count of bytes: all have arrived, and bytes are left."""
@@ -541,6 +567,10 @@ class RegisterWait(Wait):
         """Return what is asked for."""
         return f"{self.n} registers a thread, which other warps have not released"
 
+    def ended_by(self, op: ops.Op) -> bool:
+        """Return whether an op releases registers."""
+        return isinstance(op, ops.SetMaxNReg) and op.kind == "dec"
+
     def wake(self, c: Cohort) -> None:
         """Take them."""
         c.batch.maxnreg.take(c.span, self.n)
@@ -609,6 +639,10 @@ class ValueWait(Wait):
         words = self.words if np.ndim(wanted) else self.words.rpartition(" ")[0] + f" {wanted}"
         lanes = np.broadcast_to(seen, c.span.shape)[c.active()]
         return f"{words}, which is {lanes[0]}"
+
+    def ended_by(self, op: ops.Op) -> bool:
+        """Return whether an op writes to the element, or to others of its storage."""
+        return writes_to(op, {self.located.access.storage})
 
     def wake(self, c: Cohort) -> None:
         """Acquire what was released with the value."""

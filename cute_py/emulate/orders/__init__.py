@@ -1,0 +1,1 @@
+"""`cute.check_orders`: a kernel in every order of its threads, from one run where that suffices."""

@@ -1,0 +1,173 @@
+"""`Orders`: what `cute.check_orders` has found, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cute_py.emulate.faults import line_of
+from cute_py.emulate.orders.witness import Choice
+from cute_py.errors import ranges
+from cute_py.plan import ops
+from cute_py.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cute_py.emulate.orders.search import Step
+    from cute_py.emulate.orders.witness import Witness
+    from cute_py.emulate.storages import Global
+    from cute_py.emulate.turns import Event
+    from cute_py.plan.access import Access
+
+SHOWN, MANY = 8, 4  # reasons that are printed; numbers that are listed one by one
+
+
+class Result(Record):
+    """A result that some orders have.
+
+    Attributes:
+        code: of the refusal; None where all is well.
+        message: of the refusal; "" where all is well.
+        arrays: what the kernel has left in the arrays that it writes, by name; {} of a refusal.
+        classes: how many classes of orders have it.
+    """
+
+    __slots__ = __match_args__ = ("code", "message", "arrays", "classes")
+
+    def __init__(
+        self, code: str | None, message: str, arrays: dict[str, Any], classes: int
+    ) -> None:
+        self.code, self.message, self.arrays, self.classes = code, message, arrays, classes
+
+
+class Orders(Record):
+    """What is known of a kernel in every order of its threads, for these arguments.
+
+    Attributes:
+        proved: whether no order is refused: all classes have been run, and are well.
+        classes: of orders that have been run; all orders of one do the same.
+        results: the distinct results.
+        bounded: what has not been tried; () where all has.
+        witness: an order that is refused, for `order=` of `cute.emulate`; None if none has been
+            found.
+        reasons: why one class is not enough: pairs of operations that nothing orders.
+        runs: how many runs this took, those that were cut short included.
+        first: which of them was the first that was refused; None if none was.
+    """
+
+    __slots__ = __match_args__ = (
+        "proved", "classes", "results", "bounded", "witness", "reasons", "runs", "first",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        proved: bool,
+        classes: int,
+        results: Iterable[Result],
+        bounded: Iterable[str],
+        witness: Witness | None,
+        reasons: Iterable[str],
+        runs: int,
+        first: int | None = None,
+    ) -> None:
+        self.proved, self.classes, self.results = proved, classes, tuple(results)
+        self.bounded, self.witness, self.reasons = tuple(bounded), witness, tuple(reasons)
+        self.runs, self.first = runs, first
+
+    def __str__(self) -> str:
+        lines = [self._verdict()]
+        if self.reasons:
+            lines.append("explored, as the result may depend on who comes first:")
+            lines += [f"  {reason}" for reason in self.reasons[:SHOWN]]
+            if len(self.reasons) > SHOWN:
+                lines.append(f"  and {len(self.reasons) - SHOWN} more")
+        lines += self._results()
+        lines += [f"not tried: {what}" for what in self.bounded]
+        if self.witness is not None:
+            lines += ["an order that is refused (order=found.witness repeats it):"]
+            lines += [str(self.witness)]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _results(self) -> list[str]:
+        codes: dict[str, list[Result]] = {}
+        for result in self.results:
+            codes.setdefault(result.code or "", []).append(result)
+        lines = []
+        for code, each in codes.items():
+            classes = _count(sum(result.classes for result in each), "class", "classes")
+            how = f"refused, {code}" if code else "well"
+            different = f", {len(each)} different results" if len(each) > 1 else ""
+            lines.append(f"{classes}: {how}{different}")
+        return lines
+
+    def _verdict(self) -> str:
+        classes = _count(self.classes, "class", "classes")
+        runs = f"{classes} of orders in {_count(self.runs, 'run', 'runs')}"
+        if self.proved and self.classes == 1:
+            return f"proved for every order: {runs}, as all that matters is ordered"
+        if self.proved:
+            return f"proved for every order: {runs}"
+        if self.witness is not None:
+            return f"refused in some order: {runs}"
+        return f"not proved: {runs}, and none was refused"
+
+
+def _count(n: int, one: str, more: str) -> str:
+    return f"{n} {one if n == 1 else more}"
+
+
+# -- operations in words
+
+
+def choice_of(step: Step, arrays: dict[str, Global]) -> Choice:
+    """Return an operation of a run as one of a witness."""
+    event, found = step.event, "no integer" if step.before is None else str(step.before)
+    return Choice(event.who, line_of(event.op), _what(event, arrays), found)
+
+
+def reasons_of(races: Iterable[tuple[Event, Event]], arrays: dict[str, Global]) -> list[str]:
+    """Return pairs of operations that nothing orders in words, each with all who do them."""
+    found: dict[tuple[str, ...], set[tuple[int, int, int]]] = {}
+    for pair in races:
+        each = {f"{line_of(event.op)}: {_what(event, arrays)}" for event in pair}
+        found.setdefault(tuple(sorted(each)), set()).update(event.who for event in pair)
+    return [
+        f"{' and '.join(key)} by {_who(who)}, nothing orders them" for key, who in found.items()
+    ]
+
+
+def _who(who: Iterable[tuple[int, int, int]]) -> str:
+    """Return blocks in words, or the warps of one."""
+    blocks = sorted({block for block, _, _ in who})
+    if len(blocks) > 1:
+        return f"blocks {_listed(blocks)}"
+    return f"warps {_listed(sorted({warp for _, warp, _ in who}))} of block {blocks[0]}"
+
+
+def _listed(numbers: list[int]) -> str:
+    if len(numbers) > MANY:
+        return ranges(numbers)
+    *others, last = map(str, numbers)
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _what(event: Event, arrays: dict[str, Global]) -> str:
+    """Return an operation in words: atomic add of count[0]."""
+    op = event.op
+    if isinstance(op, ops.Atomic):
+        return f"atomic {op.fn} of {_place(event, op.dst, arrays)}"
+    if isinstance(op, ops.Store):
+        return f"store_release to {_place(event, op.dst, arrays)}"
+    assert isinstance(op, ops.Load | ops.WaitUntil)
+    name = "wait_until" if isinstance(op, ops.WaitUntil) else "load_acquire"
+    return f"{name} of {_place(event, op.src, arrays)}"
+
+
+def _place(event: Event, access: Access, arrays: dict[str, Global]) -> str:
+    """Return the first element of an operation in words."""
+    array, size = arrays.get(access.storage), max(1, access.dtype.bits // 8)
+    if event.places and array is not None:
+        return f"{access.storage}[{(min(event.places)[1] - array.address) // size}]"
+    return access.storage
