@@ -56,6 +56,8 @@ def _who(batch: Batch, c: Cohort) -> str:
     blocks = [batch.faults.block(int(b)) for b in c.span.B[:3]]
     more = f" and {c.span.nB - 3} more" if c.span.nB > 3 else ""
     of = f"of block {', '.join(map(str, blocks))}{more}"
+    name = batch.faults.plan.launch.role_of(int(min(c.span.W)), int(max(c.span.W)) + 1)
+    of = f"(role {name!r}) {of}" if name else of
     if c.divided:
         return f"lanes {ranges(np.flatnonzero(c.active()))} of warp {ranges(c.span.W)} {of}"
     return f"warps {ranges(c.span.W)} {of}"

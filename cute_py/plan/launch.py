@@ -48,6 +48,7 @@ class Launch(Node):
     multipliers for them (`multiplier`). `tables`: rows of such expressions, from which the kernel
     takes one by a run-time index: a launch passes their values (64 bits each), at most
     `MOST_TABLES` bytes in all. `resident`: a launch requires that all blocks run at once.
+    `roles`: (name, first warp, end) of those of a block, for messages.
     """
 
     grid: tuple[Scalar, Scalar, Scalar]
@@ -61,6 +62,11 @@ class Launch(Node):
     divisors: tuple[Scalar, ...] = ()
     tables: tuple[tuple[Scalar, ...], ...] = ()
     resident: bool = False
+    roles: tuple[tuple[str, int, int], ...] = ()
+
+    def role_of(self, first: int, end: int) -> str:
+        """Return the name of the role that has some warps of a block, "" if none has all."""
+        return next((name for name, a, b in self.roles if a <= first < end <= b), "")
 
     def require_counts(self, name: str, values: Iterable[int]) -> None:
         """Refuse values of `counts` of 2**31 and more."""

@@ -404,6 +404,7 @@ def _plan(kernel: Kernel, state: Trace) -> Plan:
             counts=tuple(state.counts),
             divisors=divisors_in(tuple(state.root.ops), state.taken),
             tables=tuple(state.tables),
+            roles=tuple([(x.name, x.warps.start, x.warps.stop) for x in state.roles.values()]),
         ),
         tuple(state.shared.values()),
         _used_registers(state),

@@ -319,6 +319,32 @@ def test_reasons_name_line_place_and_threads():
     assert choice.found == "0"
 
 
+def test_witnesses_and_deadlocks_name_roles():
+    @cute.kernel
+    def kernel(counts, out):
+        cute.launch(grid=1, block=96)
+        with cute.role("first", warps=range(2)), cute.when(cute.thread_idx() % 32 == 0):
+            out[ticket(counts) - cute.warp_idx()] = 1
+        with cute.role("last", warps=2), cute.when(cute.thread_idx() % 32 == 0):
+            ticket(counts, 1)
+
+    found = cute.check_orders(kernel, np.zeros(2, np.int32), np.zeros(2, np.int32))
+    (choice,) = found.witness.choices
+    assert str(choice).startswith("block 0, warp 1 (role 'first'), lane 0: atomic add of counts[0]")
+
+    @cute.kernel
+    def waiting(flags):
+        cute.launch(grid=1, block=64)
+        for name, warp in (("load", 0), ("multiply", 1)):
+            with cute.role(name, warps=warp), cute.when(cute.thread_idx() % 32 == 0):
+                cute.wait_until(at(flags, warp), "eq", 1)
+                cute.store_release(at(flags, 1 - warp), 1)
+
+    with pytest.raises(cute.EmulationError, match=r"warp 0 \(role 'load'\) of block") as caught:
+        cute.emulate(waiting, np.zeros(2, np.int32))
+    assert "(role 'multiply')" in str(caught.value)
+
+
 def test_a_witness_is_cut_to_what_matters():
     @cute.kernel
     def kernel(counts, out):

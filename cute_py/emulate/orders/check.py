@@ -193,7 +193,8 @@ class Checked:
     def _witness(self, error: EmulationError) -> Witness:
         """Return the order of the last run, cut to what matters for how it ended."""
         search, names = self.search, self.given.arrays
-        choices = [choice_of(search.steps[k], names) for k in _matter(search)]
+        launch = self.given.plan.launch
+        choices = [choice_of(search.steps[k], names, launch) for k in _matter(search)]
         turns: list[tuple[int, Who]] = []
         counts: dict[Who, int] = {}
         for k, step in enumerate(search.steps):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cute_py.emulate.storages import Global
     from cute_py.emulate.turns import Event
     from cute_py.plan.access import Access
+    from cute_py.plan.launch import Launch
 
 SHOWN, MANY = 8, 4  # reasons that are printed; numbers that are listed one by one
 
@@ -121,10 +122,12 @@ def _count(n: int, one: str, more: str) -> str:
 # -- operations in words
 
 
-def choice_of(step: Step, arrays: dict[str, Global]) -> Choice:
+def choice_of(step: Step, arrays: dict[str, Global], launch: Launch) -> Choice:
     """Return an operation of a run as one of a witness."""
     event, found = step.event, "no integer" if step.before is None else str(step.before)
-    return Choice(event.who, line_of(event.op), _what(event, arrays), found)
+    warp = event.who[1]
+    role = launch.role_of(warp, warp + 1)
+    return Choice(event.who, line_of(event.op), _what(event, arrays), found, role)
 
 
 def reasons_of(races: Iterable[tuple[Event, Event]], arrays: dict[str, Global]) -> list[str]:

@@ -16,18 +16,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A strong operation in a witness: whose turn it was, its line, what it did where, and what it
-    found there.
+    """A strong operation in a witness: whose turn it was, its line, what it did where, what it
+    found there, and the role that the warp has, if any.
     """
 
     who: Who
     line: str
     what: str
     found: str
+    role: str = ""
 
     def __str__(self) -> str:
         block, warp, lane = self.who
-        who = f"block {block}, warp {warp}, lane {lane}"
+        role = f" (role {self.role!r})" if self.role else ""
+        who = f"block {block}, warp {warp}{role}, lane {lane}"
         return f"{who}: {self.what}, found {self.found} ({self.line})"
 
 
