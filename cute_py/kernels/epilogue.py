@@ -184,9 +184,9 @@ def _kernel(
     code, rest = body.__code__, tuple(signature(body).parameters)[5:]
     parts = ["{" + ", ".join(f"{x!r}: {x}" for x in names) + "}" for names in (arrays, outputs)]
     text = f"""
-def make(body):
+def make(_body):
     def {body.__name__}({", ".join(("A", "B", *arrays, *outputs, *numbers, *rest))}):
-        body(A, B, {", ".join(parts)}, ({"".join(f"{x}, " for x in numbers)}), {", ".join(rest)})
+        _body(A, B, {", ".join(parts)}, ({"".join(f"{x}, " for x in numbers)}), {", ".join(rest)})
     return {body.__name__}
 """
     tree, scope = ast.parse(text), dict[str, Any]()
