@@ -186,7 +186,8 @@ class Operator:
         )
         # parameters, which a user may name, begin with no _
         text = f"""
-def make(_known, _request, _answered, _traced, _is_traced, _CuteError, _Overflow, _shorten, _varied):
+def make(_known, _request, _answered, _traced, _is_traced, _errors, _shorten, _varied):
+    _CuteError, _Overflow = _errors
     def {self.short}{parameters}:{apart or ""}
         _given = {", ".join(self.request._fields)},
         try:
@@ -207,8 +208,8 @@ def make(_known, _request, _answered, _traced, _is_traced, _CuteError, _Overflow
                 if hasattr(node, end):
                     setattr(node, end, code.co_firstlineno)
         exec(compile(tree, code.co_filename, "exec"), function.__globals__, made)
-        errors = CuteError, OverflowError, shorten
-        more = self.answered, self.traced, is_traced, *errors, self.varied
+        errors = CuteError, OverflowError
+        more = self.answered, self.traced, is_traced, errors, shorten, self.varied
         public = made["make"](self.known, self.request, *more)
         for name in ("__doc__", "__module__", "__qualname__", "__annotations__"):
             setattr(public, name, getattr(function, name))

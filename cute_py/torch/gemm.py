@@ -372,6 +372,6 @@ def differentiated(
     own, stem = inputs[:first], "gradient"
     while any(x.startswith(stem) for x in own):
         stem += "_"
-    names = [*own, *[f"{stem}{i}" for i in range(first, len(inputs))]]
+    names = [*own, *[f"{stem}{i}_of_result" for i in range(len(inputs) - first)]]
     outputs = ("D", *[f"{stem}_of_{x}" for x in reads])
     return found.reordered([names[i] for i in order], order, outputs)
