@@ -188,9 +188,9 @@ def _kernel(
     parts = ["{" + ", ".join(f"{x!r}: {x}" for x in names) + "}" for names in (arrays, outputs)]
     factors = f"({''.join(f'{x}, ' for x in numbers)})"
     text = f"""
-def make(body):
+def make(_body):
     def {body.__name__}({", ".join((*operands, *arrays, *outputs, *numbers, *rest))}):
-        body({", ".join((*operands, *parts, factors, *rest))})
+        _body({", ".join((*operands, *parts, factors, *rest))})
     return {body.__name__}
 """
     tree, scope = ast.parse(text), dict[str, Any]()

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from math import gcd
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 import cute_py as cute
 from cute_py.calls.arrays import (
     LIBRARIES,
@@ -19,6 +21,7 @@ from cute_py.calls.arrays import (
     address_reader,
     dtype_of,
     on_device,
+    strides_of,
     unwrapped,
 )
 from cute_py.codegen.driver.streams import device_of
@@ -33,6 +36,9 @@ if TYPE_CHECKING:
     from cute_py.ops.libraries import Library
     from cute_py.plan.plan import Plan
     from cute_py.trace.kernel import Kernel
+
+MOST_WORK = 10_000  # to tell whether two arrays share memory, as NumPy counts it
+PRETENDED = 1 << 40  # an address
 
 
 class Output(NamedTuple):
@@ -204,6 +210,31 @@ def apart(x: Any, y: Any) -> tuple[int, int]:
     """
     (begin, end), (first, last) = span(x), span(y)
     return begin - last, end - first
+
+
+def overlap(x: Any, y: Any) -> bool:
+    """Tell whether two arrays share memory; also where that would take too long to tell."""
+    (low, high), far = apart(x, y), address_of(y) - address_of(x)
+    if 0 in x.shape or 0 in y.shape or not low < far < high:
+        return False
+    try:
+        most: Any = MOST_WORK
+        return np.shares_memory(_bytes_of(x, 0), _bytes_of(y, far), max_work=most)
+    except np.exceptions.TooHardError:
+        return True
+
+
+def _bytes_of(x: Any, far: int) -> np.ndarray[Any, Any]:
+    """Return an array with the strides of x, without memory that could be read."""
+    size = bytes_each(x)
+    facts: dict[str, Any] = {
+        "data": (PRETENDED + far, False),
+        "shape": tuple(x.shape),
+        "strides": tuple([step * size for step in strides_of(x)]),
+        "typestr": f"|V{size}",
+        "version": 3,
+    }
+    return np.asarray(type("Pretended", (), {"__array_interface__": facts})())
 
 
 # -- repeated calls

@@ -10,22 +10,24 @@ from __future__ import annotations
 
 from hashlib import sha256
 from inspect import Parameter, Signature, signature
+from keyword import iskeyword
 from math import prod
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from cute_py.calls.arrays import address_of, dtype_of
+from cute_py.calls.arrays import dtype_of
 from cute_py.calls.fingerprint.dependencies import Dependencies
+from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.dtypes.table import f32, f64, s32
 from cute_py.errors import CuteError, refusal
 from cute_py.kernels.config import GemmConfig
 from cute_py.kernels.epilogue import EpilogueFunction, kernel_with
-from cute_py.ops.call import apart
+from cute_py.ops.call import overlap
 from cute_py.ops.operands import broadcast
 from cute_py.ops.operator import Operator, Variants
-from cute_py.ops.product import GEMM, Product, are_whole, compute_type
+from cute_py.ops.product import GEMM, OUT, Product, are_whole, compute_type
 from cute_py.ops.reductions import reduce
 from cute_py.plan.formula import CONVERT, Formula
 from cute_py.plan.functions import FUNCTIONS
@@ -42,7 +44,8 @@ if TYPE_CHECKING:
 OPTIONAL = ("c", "alpha", "beta", "bias", "activation")  # those of gemm that a function may have
 TAKEN = (*[x for x in GEMM.parameters if x not in OPTIONAL], "epilogue", "D")
 OWN = tuple(GEMM.parameters)  # a, b, those of `OPTIONAL`, and others
-BACKEND, MODES = OWN.index("backend"), {0: -2, 1: -1, None: (-2, -1)}
+BACKEND, CHECKS = OWN.index("backend"), OWN.index("checks")
+MODES = {0: -2, 1: -1, None: (-2, -1)}  # of `cute.reduce`, as `reduce` counts them
 FIRST, LAST = OWN.index("c"), OWN.index("activation") + 1  # where those are
 INSIDE = ("A", "B", "blocks", "band")  # parameters of kernels
 CODE = FunctionType, BuiltinFunctionType, ModuleType, type
@@ -58,9 +61,11 @@ class FusedProduct(Product):
         reads, numbers: the names of what it reads: arrays, and numbers.
         more: the names of its results after D.
         combined: those of which all elements are combined next; they have the type of the steps.
+        ways: how, as `Function.combined` has it.
     """
 
     combined: ClassVar[tuple[str, ...]]
+    ways: ClassVar[tuple[tuple[str, str, Any], ...]]
     formulas: ClassVar[dict[Dtype, Formula | CuteError]]
     reads: ClassVar[tuple[str, ...]]
     numbers: ClassVar[tuple[str, ...]]
@@ -120,11 +125,30 @@ class FusedProduct(Product):
         given = [(x, y) for x in self.results if (y := getattr(self.request, x)) is not None]
         for i, (name, x) in enumerate(given):
             for other, y in given[:i]:
-                low, high = apart(x, y)
-                if 0 not in x.shape and low < address_of(y) - address_of(x) < high:
+                if overlap(x, y):
                     raise refusal(
                         "epilogue-overlap", operation=self.operation, name=name, other=other
                     )
+
+    def require_combined(self, outputs: dict[str, Any]) -> None:
+        """Refuse arrays for results that are combined over elements which cannot take them: before
+        anything is computed.
+        """
+        modes = {name: (fn, of) for name, fn, of in self.ways}
+        shape = self.shape
+        for name, x in outputs.items():
+            (fn, of), kind = modes[name], self._type_of(name, x)
+            if self.compute.is_float and fn in ("add", "mul") and not kind.is_float:
+                known = ", ".join(x for x in OUT if as_dtype(x).is_float)
+                facts: dict[str, Any] = {"name": name, "dtype": kind, "known": known}
+                raise refusal("ops-out-dtype", operation=self.operation, **facts)
+            places = of if of.__class__ is tuple else (of,)
+            kept = [n for i, n in enumerate(shape) if i - len(shape) not in places]
+            self.results[name] = tuple(kept), kind
+        self.request = self.request._replace(**outputs)
+        for name in outputs:
+            self.require_out(name)
+        self._require_apart()
 
     def as_read(self, x: Any, spread: str) -> Any:
         """Return a matrix as [L, M, N]; else the elements, as [n], or as [L, n] of a batch."""
@@ -153,7 +177,7 @@ class FusedProduct(Product):
     def kernel(self, of_family: Kernel) -> Kernel:
         """Return the kernel of a family, with the arrays, outputs and numbers of the function."""
         names = [
-            tuple([f"{x}_" if x in INSIDE else x for x in some])
+            tuple([f"{x}_" if x.rstrip("_") in INSIDE else x for x in some])
             for some in (self.reads, ("D", *self.more), self.numbers)
         ]
         found: Kernel = kernel_with(of_family, *names)
@@ -247,16 +271,27 @@ class Function:
         self.plans: dict[Any, Plan] = {}
         self.unchanged: Callable[[], bool] = lambda: True
         self.combined: tuple[tuple[str, str, Any], ...] = ()
+        self.more: tuple[str, ...] = ()
         if isinstance(function, Formula):
             self.first, *names = function.inputs
             self.names = self.needed = tuple(names)
             self.more, self.depends_on_code = function.outputs[1:], True
             return
-        seen = Dependencies(function).snapshot()
-        values = [*[x for _get, _name, x in seen.items], *[x for _of, _at, x in seen.looked]]
-        self.depends_on_code = seen.complete and all(isinstance(x, CODE) for x in values)
-        self.unchanged = seen.checker() if seen.stable and seen.complete else bool
-        parameters = list(signature(function).parameters.values())
+        self.depends_on_code, self.unchanged = False, bool
+        if type(function) is FunctionType:  # others are read anew in each call
+            seen = Dependencies(function).snapshot()
+            values = [*[x for _get, _name, x in seen.items], *[x for _of, _at, x in seen.looked]]
+            self.depends_on_code = seen.complete and all(isinstance(x, CODE) for x in values)
+            self.unchanged = seen.checker() if seen.stable and seen.complete else bool
+        self._read_parameters(function)
+        self._read_results(function)
+
+    def _read_parameters(self, function: Any) -> None:
+        """Read the parameters; refuse those that are none of a product."""
+        try:
+            parameters = list(signature(function).parameters.values())
+        except ValueError:  # of NumPy's functions, say
+            raise _refused("epilogue-parameters", function) from None
         kinds = {Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD}
         named = {Parameter.KEYWORD_ONLY, Parameter.POSITIONAL_OR_KEYWORD}
         plain = parameters and parameters[0].kind in kinds
@@ -264,24 +299,32 @@ class Function:
             raise _refused("epilogue-parameters", function)
         self.first, self.names = parameters[0].name, tuple([x.name for x in parameters[1:]])
         self.needed = tuple([x.name for x in parameters[1:] if x.default is x.empty])
-        for name in self.names:
-            if name in TAKEN:
-                raise _refused("epilogue-name", function, name=name, why="gemm has it itself")
-        first = formula(function, f32, (self.first, *self.needed))
+        for x in parameters[1:]:
+            self._require_name(x.name, TAKEN, "gemm has it itself")
+            if x.name in USUAL and x.default not in (x.empty, USUAL[x.name]):
+                why = f"gemm has a default of its own for it, {USUAL[x.name]}"
+                raise _refused("epilogue-name", function, name=x.name, why=why)
+
+    def _read_results(self, function: Any) -> None:
+        """Read the results; refuse names that are none of a product."""
+        first = _first(function, (self.first, *self.needed))
         results = first.outputs
         self.combined = tuple([(name, fn, MODES[mode]) for name, fn, mode in first.reductions])
         if any(x[0] == "D" for x in self.combined) or (results and "D" not in results):
-            raise _refused("epilogue-results", function, names=", ".join(results))
+            raise _refused("epilogue-results", function, names=", ".join(map(str, results)))
         self.more = tuple([x for x in results if x != "D"])
         for name in self.more:
-            if name in TAKEN or name in self.names:
-                why = "gemm or the function has a parameter of that name"
-                raise _refused("epilogue-name", function, name=name, why=why)
+            why = "gemm or the function has a parameter of that name"
+            self._require_name(name, (*TAKEN, *self.names), why)
 
-    @property
-    def names_combined(self) -> tuple[str, ...]:
-        """The names of results that are combined over elements."""
-        return tuple([x[0] for x in self.combined])
+    def _require_name(self, name: Any, taken: tuple[str, ...], why: str) -> None:
+        """Refuse the name of a parameter or a result that is taken, or no plain name."""
+        plain = isinstance(name, str) and name.isidentifier() and name.isascii()
+        if not plain or name.startswith("_") or iskeyword(name):
+            why = "names are ASCII letters, digits and _, a letter first"
+        elif name not in taken:
+            return
+        raise _refused("epilogue-name", self.function, name=name, why=why)
 
     def traced(self, kind: Dtype, reads: tuple[str, ...]) -> Formula:
         """Return the function in a type, with D as its first result."""
@@ -304,10 +347,21 @@ class Function:
             try:
                 formulas[kind] = self.traced(kind, (*arrays, *numbers))
             except CuteError as error:
-                if kind is f32:
-                    raise
                 formulas[kind] = error
-        return _operator(formulas, arrays, numbers, self.more, self.names_combined)
+        if not any(isinstance(x, Formula) for x in formulas.values()):
+            raise formulas[f32]
+        return _operator(formulas, arrays, numbers, self.more, self.combined)
+
+
+def _first(function: Any, inputs: tuple[str, ...]) -> Formula:
+    """Return a function as a formula in f32, or in s32 if it computes with integers alone."""
+    try:
+        return formula(function, f32, inputs)
+    except CuteError as error:
+        try:
+            return formula(function, s32, inputs)
+        except CuteError:
+            raise error from None
 
 
 def _refused(code: str, function: Any, **facts: Any) -> CuteError:
@@ -320,18 +374,18 @@ def _operator(
     arrays: tuple[str, ...],
     numbers: tuple[str, ...],
     more: tuple[str, ...],
-    combined: tuple[str, ...],
+    ways: tuple[tuple[str, str, Any], ...],
 ) -> Operator:
     """Return the operator of an epilogue; equal ones have the same."""
     texts = [str(x) for x in formulas.values() if isinstance(x, Formula)]
-    key = "\n".join([*texts, repr((arrays, numbers, more, combined))])
+    key = "\n".join([*texts, repr((arrays, numbers, more, ways))])
     if key in _operators:
         return _operators[key]
     if len(_operators) >= MOST:
         _operators.clear()
     short = f"gemm_{sha256(key.encode()).hexdigest()[:12]}"
     facts = {"formulas": formulas, "reads": arrays, "numbers": numbers, "more": more}
-    facts["combined"] = combined
+    facts |= {"ways": ways, "combined": tuple([x[0] for x in ways])}
     problem: Any = type("FusedProduct", (FusedProduct,), {**facts, "__module__": __name__})
     made = FunctionType(_template.__code__, globals(), short)
     made.__doc__ = _template.__doc__
@@ -385,7 +439,7 @@ def bound(function: Any, terms: dict[str, Any], named: dict[str, Any]) -> tuple[
 
     """
     form, given, rest = arguments_of(parameters_of(function), terms, named)
-    combined = _known(function).names_combined  # whose outputs are not the product's
+    combined = [x[0] for x in combined_of(function)]  # whose outputs are not the product's
     return operator_for(function, form), rest | {
         x: y for x, y in given.items() if x not in combined
     }
@@ -440,19 +494,44 @@ def call(function: Any, terms: dict[str, Any], given: tuple[Any, ...]) -> Any:
         return public(*given[:FIRST], *values, *given[LAST:])
     hidden = [x[0] for x in combined]
     outputs = [None if x in hidden else held.get(x) for x in more]
-    result = public(*given[:FIRST], *values, *given[LAST:], *outputs)
+    arguments = (*given[:FIRST], *values, *given[LAST:], *outputs)
+    wanted = {x: held[x] for x in hidden if held.get(x) is not None}
+    if wanted:
+        _require_combined(public, arguments, wanted)
+    result = public(*arguments)
     found = dict(zip(("D", *more), result, strict=True))
-    return with_combined(found, combined, held, given[BACKEND]) if combined else found
+    if not combined:
+        return found
+    return with_combined(found, combined, wanted, given[BACKEND], given[CHECKS])
+
+
+def _require_combined(public: Any, arguments: tuple[Any, ...], outputs: dict[str, Any]) -> None:
+    """Refuse arrays for results that are combined over elements which cannot take them."""
+    ours: Operator = public.operator
+    for name, x in outputs.items():
+        if not hasattr(x, "dtype") or not hasattr(x, "shape"):
+            value = type(x).__name__
+            raise refusal("ops-array", operation=ours.name, name=name, value=value)
+    request, library = ours.taken(ours.bound(*arguments)._replace(**outputs))
+    own = {x: getattr(request, x) for x in outputs}
+    with library.inside():
+        problem: Any = ours.problem(request._replace(**dict.fromkeys(outputs)), library)
+        problem.require_combined(own)
 
 
 def with_combined(
-    found: dict[str, Any], combined: Any, outputs: dict[str, Any], backend: str
+    found: dict[str, Any],
+    combined: Any,
+    outputs: dict[str, Any],
+    backend: str,
+    checks: bool | str = False,
 ) -> dict[str, Any]:
     """Return results by name, some with their elements combined, in the arrays that are given."""
     for name, fn, modes in combined:
         out = outputs.get(name)
         kind = None if out is None else dtype_of(out)
-        found[name] = reduce(found[name], fn, modes, out_dtype=kind, out=out, backend=backend)
+        how: dict[str, Any] = {"out_dtype": kind, "out": out, "backend": backend, "checks": checks}
+        found[name] = reduce(found[name], fn, modes, **how)
     return found
 
 

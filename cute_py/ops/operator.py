@@ -182,20 +182,22 @@ class Operator:
             varied
             and f"""
         if {varied.name} is not None or {varied.more}:
-            return varied({varied.name}, {varied.more}, ({own}))"""
+            return _varied({varied.name}, {varied.more}, ({own}))"""
         )
+        # parameters, which a user may name, begin with no _
         text = f"""
-def make(known, request, answered, traced, is_traced, CuteError, shorten, varied):
+def make(_known, _request, _answered, _traced, _is_traced, _errors, _shorten, _varied):
+    _CuteError, _Overflow = _errors
     def {self.short}{parameters}:{apart or ""}
-        given = {", ".join(self.request._fields)},
+        _given = {", ".join(self.request._fields)},
         try:
             try:
-                found = traced(given) if is_traced() else known.replay(given)
-            except OverflowError:  # of a number, which is refused below
-                found = None
-            return answered(request(*given)) if found is None else found
-        except CuteError as error:
-            shorten(error)
+                _found = _traced(_given) if _is_traced() else _known.replay(_given)
+            except _Overflow:  # of a number, which is refused below
+                _found = None
+            return _answered(_request(*_given)) if _found is None else _found
+        except _CuteError as _error:
+            _shorten(_error)
             raise
     return {self.short}
 """
@@ -206,7 +208,8 @@ def make(known, request, answered, traced, is_traced, CuteError, shorten, varied
                 if hasattr(node, end):
                     setattr(node, end, code.co_firstlineno)
         exec(compile(tree, code.co_filename, "exec"), function.__globals__, made)
-        more = self.answered, self.traced, is_traced, CuteError, shorten, self.varied
+        errors = CuteError, OverflowError
+        more = self.answered, self.traced, is_traced, errors, shorten, self.varied
         public = made["make"](self.known, self.request, *more)
         for name in ("__doc__", "__module__", "__qualname__", "__annotations__"):
             setattr(public, name, getattr(function, name))

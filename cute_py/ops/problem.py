@@ -297,7 +297,7 @@ class Problem:
             by = ", as out_dtype says" if hasattr(self.request, "out_dtype") else ""
             facts = {"name": name, "dtype": out.dtype, "known": f"{kind}{by}"}
             raise refusal("ops-out-dtype", operation=self.operation, **facts)
-        self.require_memory(out, shape)
+        self.require_memory(name, out, shape)
 
     def wrong_shape(
         self, name: str, given: tuple[int, ...] | str, wanted: tuple[int, ...]
@@ -307,13 +307,13 @@ class Problem:
         facts = {"name": name, "shape": found, "wanted": shown(wanted), "hint": self.hint}
         return refusal("ops-shape", operation=self.operation, **facts)
 
-    def require_memory(self, out: Any, shape: tuple[int, ...] | str) -> None:
+    def require_memory(self, name: str, out: Any, shape: tuple[int, ...] | str) -> None:
         """Refuse memory that cannot be written element by element."""
         if self.library.is_read_only(out):
-            raise refusal("ops-read-only", operation=self.operation)
+            raise refusal("ops-read-only", operation=self.operation, name=name)
         if not is_apart(out):
             strides = [step * bytes_each(out) for step in strides_of(out)]
-            facts = {"shape": shown(shape), "strides": shown(strides)}
+            facts = {"name": name, "shape": shown(shape), "strides": shown(strides)}
             raise refusal("ops-overlap", operation=self.operation, **facts)
 
     def writes(

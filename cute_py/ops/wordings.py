@@ -74,13 +74,13 @@ WORDINGS = {
         how many multiprocessors the GPU has, which decides the tile
         pass --multiprocessors N; cute-py doctor prints it on a machine with that GPU""",
     "ops-read-only": """LayoutError
-        an array as out that is read-only
+        an array as {name} that is read-only
         an array that can be written
-        pass a copy of it, or omit out""",
+        pass a copy of it, or omit {name}""",
     "ops-overlap": """LayoutError
-        out of shape {shape} and strides {strides} bytes, whose elements share memory
+        {name} of shape {shape} and strides {strides} bytes, whose elements share memory
         an array whose elements do not share memory
-        pass a copy of it, or omit out""",
+        pass a copy of it, or omit {name}""",
     "ops-memory": """CuteError
         a {result} that needs about {needed} ({arrays} of arrays, {state} to emulate)
         at most the {available} that are free

@@ -176,19 +176,21 @@ class Formula(Value):
         enough = not any(map(found.reads, range(count)))
         return found if enough else _differentiated(self, n, of_result=False)
 
-    def gradients(self, wanted: Sequence[int]) -> Formula:
+    def gradients(self, wanted: Sequence[int], used: Sequence[bool] | None = None) -> Formula:
         """Return the gradients of some inputs, whose inputs are those of this formula, then the
-        gradient of each result.
+        gradient of each result; `used`: of which results there is one, if not of all.
         """
-        first, count = len(self.inputs), len(self.results)
-        names = tuple([f"gradient{j}" for j in range(count)])
+        first, results = len(self.inputs), self.results
+        if used is not None:
+            results = tuple([x for x, there in zip(results, used, strict=True) if there])
+        names = tuple([f"gradient{j}" for j in range(len(results))])
         f = Builder((*self.inputs, *names), self.dtype)
         values = [f.input(i) for i in range(first)]
         found = []
         for n in wanted:
             total: Any = 0.0
             by_x = _changes(f, self, n, values)
-            for j, x in enumerate(self.results):
+            for j, x in enumerate(results):
                 change = by_x.get(_bare(_value(values, x)), 0.0)
                 total = f.add(total, f.mul(change, f.input(first + j)))
             found.append(_bare(total))
@@ -428,6 +430,8 @@ def _change(f: Builder, fn: str, y: Term, terms: list[Any], by_x: dict[Any, Any]
         condition, a, b = terms
         return f.where(_passed(f, condition, a, b, y), *changes[1:])
     if fn == CONVERT:
+        if y.dtype.is_integer:  # in steps
+            return 0.0
         place = _bare(changes[0])
         return place if place.__class__ is not Place else _converted(f, place, y.dtype)
     if slopes is None or all(_is(x, 0) for x in changes):

@@ -120,7 +120,7 @@ WORDS = {
     "bool | str": Word("str", "x or False", _checks_text, (bool,)),
     "DtypeLike | None": Word("str?", "x", _type_name, NAMED),
     "config": Word(
-        "str?", "None if x is None else CONFIGS.get(x, x)", _config_text, (str, type(None))
+        "str?", "None if x is None else _CONFIGS.get(x, x)", _config_text, (str, type(None))
     ),
     "int | Sequence[int] | None": Word("int[1]?", "None if x is None else tuple(x)", _modes),
 }
@@ -156,8 +156,8 @@ class Declared:
             return Word("Tensor" if p.default is Parameter.empty else "Tensor?")
         if name == "out_dtype":
             theirs = partial(_torch_type, self.ours.name)
-            return Word("ScalarType?", "None if x is None else dtype_of_torch(x)", theirs, NAMED)
-        return WORDS[name] if name in WORDS else WORDS[str(p.annotation)]
+            return Word("ScalarType?", "None if x is None else _dtype_of_torch(x)", theirs, NAMED)
+        return WORDS["config" if name == "config" else str(p.annotation)]
 
     def _default(self, name: str, p: Parameter) -> Any:
         if p.default is Parameter.empty:
@@ -185,12 +185,12 @@ class Declared:
 def given({", ".join(parts)}):
     return {", ".join(values)},
 def computed({", ".join(parts)}):
-    given = {", ".join(values)},
-    found = known.replay(given)
-    return asked(given) if found is None else found
+    _given = {", ".join(values)},
+    _found = _known.replay(_given)
+    return _asked(_given) if _found is None else _found
 """
-        scope = {"dtype_of_torch": dtype_of_torch, "CONFIGS": CONFIGS}
-        scope |= {"known": self.ours.known, "asked": self.ours.asked}
+        scope = {"_dtype_of_torch": dtype_of_torch, "_CONFIGS": CONFIGS}
+        scope |= {"_known": self.ours.known, "_asked": self.ours.asked}
         exec(compile(text, f"<torch.ops.cute_py.{self.ours.short}>", "exec"), scope)
         return scope["given"], scope["computed"]
 

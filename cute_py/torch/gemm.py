@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from functools import partial
 from math import prod
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,7 +14,7 @@ import torch
 from cute_py.calls.torch_tensors import NAMES, dtype_of_torch
 from cute_py.dtypes.table import Dtype, f32, f64
 from cute_py.dtypes.table import dtype as as_dtype
-from cute_py.errors import refusal
+from cute_py.errors import CuteError, refusal
 from cute_py.kernels.activations import ACTIVATIONS
 from cute_py.ops.activations import activation
 from cute_py.ops.epilogues import (
@@ -28,7 +29,7 @@ from cute_py.ops.epilogues import (
 )
 from cute_py.ops.product import GEMM as OURS
 from cute_py.ops.product import gemm as product_of
-from cute_py.torch.declared import DECLARED, Declared, torch_dtype
+from cute_py.torch.declared import DECLARED, NAMED, Declared, torch_dtype
 from cute_py.torch.operators import Gradient, cast, compose, public
 
 if TYPE_CHECKING:
@@ -272,18 +273,27 @@ def declare(ours: Operator) -> None:
 
 def in_graph(function: Any, terms: dict[str, Any], own: tuple[Any, ...]) -> Any:
     """Return the result of a product that `torch.compile` traces."""
+    if type(function) is FunctionType:
+        repr(function)  # ends the graph if a default, or a variable around it, is no constant
     named = dict(zip(OWN, own, strict=True))
     form, given, rest = arguments_of(parameters_of(function), terms, named)
-    short, names, outputs = signature_of(function, form)
-    written = rest["out"] is not None or any(name in given for name in outputs)
+    found = signature_of(function, form)
     is_simple = depends_on_code(function) and isinstance(rest["config"], (str, type(None)))
-    if written or rest["checks"] or not is_simple:
+    is_simple = (
+        is_simple and isinstance(rest["out_dtype"], NAMED) and isinstance(rest["dtype"], NAMED)
+    )
+    if found is None or rest["checks"] or not is_simple:
         return OURS.varied_apart(function, terms, own)  # which ends the graph
+    short, names, outputs = found
+    if rest["out"] is not None or any(name in given for name in outputs):
+        return OURS.varied_apart(function, terms, own)
     values: list[Any] = []
     for name in names:
         x = given[name] if name in given else rest[name]
         if name == "out_dtype" and x is not None:
             x = torch_dtype(OURS.name, x if isinstance(x, str) else x.name)
+        elif name == "dtype" and isinstance(x, Dtype):
+            x = x.name
         values.append("" if name == "checks" else x)
     result = getattr(torch.ops.cute_py, short)(*values)
     if len(outputs) == 1:
@@ -293,9 +303,14 @@ def in_graph(function: Any, terms: dict[str, Any], own: tuple[Any, ...]) -> Any:
     )
 
 
-def signature_of(function: Any, form: Any) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """Return the name of the operator for an epilogue, and those of its arguments and results."""
-    ours = operator_for(function, form)
+def signature_of(function: Any, form: Any) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
+    """Return the name of the operator for an epilogue, and those of its arguments and results; None
+    where there is none, which the call refuses.
+    """
+    try:
+        ours = operator_for(function, form)
+    except CuteError:
+        return None
     if ours.short not in DECLARED:
         declare(ours)
     return ours.short, DECLARED[ours.short].names, ("D", *ours.outputs[1:])
@@ -305,7 +320,7 @@ signature_of._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def gradients(
-    problem: type[FusedProduct], request: Any, *of_results: Any, **kept: Any
+    problem: type[FusedProduct], request: Any, /, *of_results: Any, **kept: Any
 ) -> dict[str, Any]:
     """Return the gradients of the arrays, by name.
 
@@ -316,44 +331,47 @@ def gradients(
         kept: the arrays.
 
     """
-    a, b, reads = kept["a"], kept["b"], problem.reads
+    a, b, reads, dtype = kept["a"], kept["b"], problem.reads, request.dtype
+    given_as = None if dtype is None else as_dtype(dtype)
+    if given_as is not None and a.is_floating_point() and not given_as.is_float:
+        raise refusal("torch-rounded", operation=public("cute_py::gemm"), dtype=dtype)
     kind = f64 if torch.float64 in (a.dtype, *[x.dtype for x in kept.values()]) else f32
-    derivative = differentiated(problem.formula(kind), reads, problem.numbers)
+    used = [g is not None for g in of_results]
+    derivative = differentiated(problem.formula(kind), reads, problem.numbers, used)
     given = {name: kept[name] for name in reads}
-    for name, g in zip(derivative.inputs[1 + len(reads) :], of_results, strict=False):
-        given[name] = a.new_zeros((), dtype=getattr(torch, NAMES[kind.name])) if g is None else g
+    names = derivative.inputs[1 + len(reads) :]
+    given |= zip(names, [g for g in of_results if g is not None], strict=False)
     x, y = (a, b) if derivative.reads(0) else (a[..., :0], b[..., :0, :])
     numbers = {name: getattr(request, name) for name in problem.numbers}
+    how = {"backend": request.backend, "fast_accum": request.fast_accum}
     found = product_of(
-        x,
-        y,
-        epilogue=derivative,
-        out_dtype=kind,
-        backend=request.backend,
-        dtype=request.dtype,
-        fast_accum=request.fast_accum,
-        **given,
-        **numbers,
+        x, y, epilogue=derivative, out_dtype=kind, dtype=dtype, **how, **given, **numbers
     )
     sums, *others = found.values() if isinstance(found, dict) else (found,)
     made = {name: g.sum_to_size(kept[name].shape) for name, g in zip(reads, others, strict=True)}
+    how["dtype"] = None if given_as is not None and given_as.bits == 8 else dtype
 
     def product(x: Any, y: Any, to: Any) -> Any:
-        how = {"backend": request.backend, "fast_accum": request.fast_accum}
         return product_of(x, y, out_dtype=dtype_of_torch(to), **how)
 
-    made["a"], made["b"] = of_operands(product, sums, (a, b), (order_of(a), order_of(b)))
+    wide = _widened(a, given_as), _widened(b, given_as)
+    made["a"], made["b"] = of_operands(product, sums, wide, (order_of(a), order_of(b)))
     return made
 
 
-def differentiated(function: Formula, reads: tuple[str, ...], numbers: tuple[str, ...]) -> Formula:
+def differentiated(
+    function: Formula, reads: tuple[str, ...], numbers: tuple[str, ...], used: Any = None
+) -> Formula:
     """Return the gradients of the sums, as D, and of the arrays, as a function of the sums, the
-    arrays, the gradients of the results, and the numbers.
+    arrays, the gradients of the results (of those `used`, if it is given), and the numbers.
     """
     count = len(reads)
-    found = function.gradients(range(1 + count))
+    found = function.gradients(range(1 + count), used)
     first, inputs = 1 + count + len(numbers), found.inputs  # first: of the gradients
     order = [*range(1 + count), *range(first, len(inputs)), *range(1 + count, first)]
-    names = [x if i < first else f"{x}_of_result" for i, x in enumerate(inputs)]
-    outputs = ("D", *[f"gradient_of_{x}" for x in reads])
+    own, stem = inputs[:first], "gradient"
+    while any(x.startswith(stem) for x in own):
+        stem += "_"
+    names = [*own, *[f"{stem}{i}_of_result" for i in range(len(inputs) - first)]]
+    outputs = ("D", *[f"{stem}_of_{x}" for x in reads])
     return found.reordered([names[i] for i in order], order, outputs)

@@ -20,7 +20,14 @@ from cute_py.plan.conditions import Reg
 from cute_py.plan.formula import CONVERT, Builder, Formula, Place
 from cute_py.plan.functions import FUNCTIONS
 from cute_py.plan.ops import Convert, Fill, Map
-from cute_py.trace.arithmetic import apply, assign, convert_registers, is_register, new_registers
+from cute_py.trace.arithmetic import (
+    apply,
+    assign,
+    convert_registers,
+    is_register,
+    new_registers,
+    require_domain,
+)
 from cute_py.trace.kernel import Recorder
 from cute_py.trace.lower import register
 from cute_py.trace.state import Trace, apart
@@ -93,7 +100,7 @@ def _traced(function: Callable[..., Any], kind: Dtype, inputs: tuple[str, ...]) 
             state.forget()
         for op in state.root.ops:
             read.op(op)
-        if not isinstance(result, dict):
+        if not isinstance(result, dict) or not result:
             return read.made.formula(read.result(result))
         several = {k: x.tensor if isinstance(x, OfAll) else x for k, x in result.items()}
         places = tuple([read.result(x) for x in several.values()])
@@ -115,7 +122,11 @@ class OfAll:
         if mode not in (None, 0, 1) or isinstance(mode, bool):
             facts: dict[str, Any] = {"value": mode, "choices": "0 for rows, 1 for columns, None"}
             raise refusal("kernel-choice", operation="cute.reduce", **facts)
-        self.fn, self.tensor, self.mode = fn, tensor, mode
+        if tensor.dtype is not b1:
+            require_domain(fn, tensor.dtype)
+        held = new_registers(tensor.dtype, tensor.shape)  # tensor may change later
+        assign(held, tensor)
+        self.fn, self.tensor, self.mode = fn, held, mode
 
     def __repr__(self) -> str:
         return f"cute.reduce({self.fn!r}, ...), which is known when all elements are stored"
@@ -123,8 +134,18 @@ class OfAll:
     def _refuse(self, *_others: object) -> NoReturn:
         raise refusal("formula-combined", operation="cute.reduce", fn=self.fn)
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _refuse
-    __rtruediv__ = __neg__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = _refuse
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        self._refuse()
+
+    __hash__ = None  # type: ignore[assignment]
+    __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __pow__ = _refuse
+    __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = _refuse
+    __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = __rand__ = __ror__ = _refuse
+    __rxor__ = __rlshift__ = __rrshift__ = __neg__ = __pos__ = __abs__ = __invert__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __float__ = __int__ = __index__ = _refuse
+    __getitem__ = __iter__ = __eq__ = __ne__ = _refuse
 
 
 class _Reader:
@@ -152,9 +173,9 @@ class _Reader:
 
     def result(self, x: Any) -> Any:
         """Return what a function gives back, as a value or a number."""
+        if x is None or isinstance(x, (tuple, list, str, dict, OfAll)):
+            raise refusal("formula-result", operation=self.state.name, value=x)
         if not is_register(x):
-            if x is None or isinstance(x, (tuple, list, str, OfAll)):
-                raise refusal("formula-result", operation=self.state.name, value=x)
             return number(x, self.made.dtype, self.state.name)
         (found,) = self.elements(register(x, "formula"))
         return found
@@ -193,12 +214,13 @@ def replayed(formula: Formula, *given: Any) -> Any:
 
     result = formula.replay(rule, *given)
     several = result if result.__class__ is tuple else (result,)
-    found = [x if is_register(x) else _filled(like, x) for x in several]
+    count = like.size()
+    found = [x if is_register(x) and x.size() == count else _filled(like, x) for x in several]
     return tuple(found) if result.__class__ is tuple else found[0]
 
 
 def _filled(like: Tensor, value: Any) -> Tensor:
-    """Return registers of a tensor's shape and type that hold a number."""
-    made = new_registers(like.dtype, like.shape)
+    """Return registers of a tensor's shape that hold one element, or a number in its type."""
+    made = new_registers(value.dtype if is_register(value) else like.dtype, like.shape)
     assign(made, value)
     return made

@@ -429,7 +429,7 @@ def test_explain_shows_the_function_and_its_price():
     (lambda acc: {"D": cute.reduce("max", acc)}, {}, "epilogue-results", "D"),
     (lambda acc: 1 - cute.reduce("max", acc), {}, "formula-combined", "max"),
     (lambda acc: {"D": acc, "m": cute.reduce("max", acc, mode=2)}, {}, "kernel-choice", "2"),
-    (lambda acc: {"D": acc, "m": cute.reduce("add", acc)}, {"m": np.ones(3)}, "ops-shape", "out"),
+    (lambda acc: {"D": acc, "m": cute.reduce("add", acc)}, {"m": np.ones(3)}, "ops-shape", "m"),
     (lambda *acc: acc, {}, "epilogue-parameters", "lambda"),
     (lambda acc, **more: acc, {}, "epilogue-parameters", "lambda"),
     (lambda: 1, {}, "epilogue-parameters", "lambda"),

@@ -175,7 +175,7 @@ ops-read-only: out cannot be written
     - gemm(square, square, out=np.broadcast_to(np.float32(0), (3, 3)))
     + gemm(square, square, out=np.zeros((3, 3), np.float32))
 ops-overlap: elements of out share memory
-    * cute.ops.gemm shape="(4,4)", strides="(0,4)"
+    * cute.ops.gemm name="out", shape="(4,4)", strides="(0,4)"
 ops-memory: arrays and the emulator's state would not fit into free memory
     * cute.ops.gemm needed="2.2 MiB", arrays="351.6 KiB", state="1.9 MiB", available="1.1 MiB",
         result="product", parts="multiply in parts along M or N"

@@ -115,6 +115,66 @@ def test_terms_of_a_batch_have_gradients():
         torch.testing.assert_close(x, y, rtol=1e-4, atol=1e-5)
 
 
+# -- derivatives
+
+
+@each(["request", "problem", "kept", "bool", "int", "str", "gradient", "gradient_of_t"])
+def test_names_of_our_own_are_those_of_arguments_too(name):
+    scope = {"cute": cute}
+    exec(f"def f(x, t, {name}):\n    return cute.tanh(x) * t + t * {name}", scope)
+    a, b, t, more = (torch.randn(s, requires_grad=True) for s in ((9, 7), (7, 5), (5,), (9, 1)))
+    for x in (more, 2.0):
+        found = cute.ops.gemm(a, b, epilogue=scope["f"], t=t, **{name: x})
+        wanted = torch.tanh(a @ b) * t + t * x
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+        inputs = (a, b, t, more) if x is more else (a, b, t)
+        for g, h in zip(
+            *(torch.autograd.grad(y.sum(), inputs) for y in (found, wanted)), strict=True
+        ):
+            torch.testing.assert_close(g, h, rtol=1e-4, atol=1e-5)
+
+
+@each(["log", "sqrt", "rcp"])
+def test_a_result_that_nobody_uses_has_no_part_in_gradients(name):
+    """Its derivative may be infinite, and 0 times that is NaN."""
+    a, b = torch.zeros(3, 4, requires_grad=True), torch.randn(4, 5)
+    function = getattr(cute, name)
+    found = cute.ops.gemm(a, b, epilogue=lambda x: {"D": x * 2, "aux": function(x)})
+    (g,) = torch.autograd.grad(found["D"].sum(), a)
+    torch.testing.assert_close(g, 2 * b.sum(1).expand(3, 4))
+
+
+def test_a_conversion_to_integers_has_the_derivative_zero():
+    a, b = torch.randn(3, 4, requires_grad=True), torch.randn(4, 5)
+    found = cute.ops.gemm(a, b, epilogue=lambda x: x.to("s32").to("f32") + x * 2)
+    (g,) = torch.autograd.grad(found.sum(), a)
+    torch.testing.assert_close(g, 2 * b.sum(1).expand(3, 4))
+
+
+@each([None, "bf16", "tf32", "e4m3"])
+def test_operands_of_another_type_have_the_gradients_of_the_plain_product(dtype):
+    inputs = [torch.randn(16, 16) for _ in range(2)]
+    if dtype is None:  # 8-bit floats themselves
+        inputs = [x.to(torch.float8_e4m3fn) for x in inputs]
+    a, b = (x.requires_grad_() for x in inputs)
+    g, how = torch.randn(16, 16) * 1e-3, {"dtype": dtype, "out_dtype": "f32"}
+    found = cute.ops.gemm(a, b, epilogue=lambda x: x + 1, **how)
+    wanted = cute.ops.gemm(a, b, **how)
+    for x, y in zip(*(torch.autograd.grad(z, (a, b), g) for z in (found, wanted)), strict=True):
+        assert torch.equal(x.float(), y.float())
+
+
+def test_a_product_of_rounded_integers_has_no_gradient():
+    a, b = torch.randn(16, 16, requires_grad=True), torch.randn(16, 16)
+    found = cute.ops.gemm(a, b, epilogue=lambda x: x + 1, dtype="s8", out_dtype="f32")
+    with pytest.raises(cute.CuteError) as caught:
+        found.sum().backward()
+    assert caught.value.code == "torch-rounded"
+
+
+# -- the operator
+
+
 def operator_of(name):
     a, b, terms, numbers = operands(name, torch.float32)
     function = FUNCTIONS[name][0]
@@ -199,6 +259,35 @@ def test_a_compiled_model_notices_that_a_global_has_changed(monkeypatch):
     for factor in (0.5, 3.0, 0.5):
         monkeypatch.setitem(globals(), "FACTOR", factor)
         torch.testing.assert_close(compiled(a, b), a @ b * factor, rtol=1e-4, atol=1e-5)
+    torch._dynamo.reset()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_functions_made_in_a_graph_may_read_what_is_no_constant():
+    """They end the graph; so does what is refused, which gives the same error."""
+
+    class Model(torch.nn.Module):
+        factor = 2.0
+
+        def forward(self, a, b, s):
+            first = cute.ops.gemm(a, b, epilogue=lambda x: x * self.factor)
+            second = cute.ops.gemm(a, b, epilogue=lambda x: x * s)
+            return first + second + cute.ops.gemm(a, b, epilogue=lambda x, k=s: x + k)
+
+    torch._dynamo.reset()
+    model, (a, b) = Model(), (torch.randn(9, 7), torch.randn(7, 5))
+    compiled = torch.compile(model, backend="aot_eager")
+    for s in (0.5, 3.0, 4.0):
+        model.factor = s + 1
+        wanted = a @ b * (2 * s + 2) + s
+        torch.testing.assert_close(compiled(a, b, s), wanted, rtol=1e-4, atol=1e-4)
+    torch._dynamo.reset()
+    compiled = torch.compile(
+        lambda a, b: cute.ops.gemm(a, b, epilogue=lambda x: x, alpha=2.0), backend="aot_eager"
+    )
+    with pytest.raises(cute.CuteError) as caught:
+        compiled(a, b)
+    assert caught.value.code == "epilogue-name"
     torch._dynamo.reset()
 
 
