@@ -291,6 +291,31 @@ def test_functions_made_in_a_graph_may_read_what_is_no_constant():
     torch._dynamo.reset()
 
 
+def helper(x):
+    return x * 2
+
+
+def of_helpers(x):
+    return outer(x) + 1
+
+
+def outer(x, again=True):
+    return outer(helper(x), False) if again else x
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_compiled_model_notices_that_a_helper_was_replaced(monkeypatch):
+    torch._dynamo.reset()
+    a, b = torch.randn(9, 7), torch.randn(7, 5)
+    compiled = torch.compile(
+        lambda a, b: cute.ops.gemm(a, b, epilogue=of_helpers), backend="aot_eager", fullgraph=True
+    )
+    torch.testing.assert_close(compiled(a, b), a @ b * 2 + 1, rtol=1e-4, atol=1e-5)
+    monkeypatch.setitem(globals(), "helper", lambda x: x * 3)
+    torch.testing.assert_close(compiled(a, b), a @ b * 3 + 1, rtol=1e-4, atol=1e-5)
+    torch._dynamo.reset()
+
+
 def test_a_derivative_reads_the_sums_only_where_it_must():
     a, b, terms, numbers = operands("linear", torch.float32)
     ours, _request = GEMM.requested(a, b, epilogue=scaled, **terms, **numbers)
