@@ -377,7 +377,7 @@ def _operator(
     ways: tuple[tuple[str, str, Any], ...],
 ) -> Operator:
     """Return the operator of an epilogue; equal ones have the same."""
-    texts = [str(x) for x in formulas.values() if isinstance(x, Formula)]
+    texts = [x.named for x in formulas.values() if isinstance(x, Formula)]
     key = "\n".join([*texts, repr((arrays, numbers, more, ways))])
     if key in _operators:
         return _operators[key]

@@ -92,11 +92,19 @@ class Formula(Value):
     def _key(self) -> tuple[Any, ...]:
         return (self._facts,)  # which tells 0.0 from -0.0 and from 0; names are no facts
 
+    @property
+    def named(self) -> str:
+        """The same facts, with the names: formulas with equal ones are equal in all."""
+        return repr((self.inputs, self._facts))
+
     def __str__(self) -> str:
         return self._shown(self.inputs)
 
     def _shown(self, inputs: tuple[str, ...]) -> str:
-        names = [*inputs, *[f"t{i}" for i in range(len(self.steps))]]
+        stem = "t"
+        while any(x.startswith(stem) and x[len(stem) :].isdigit() for x in inputs):
+            stem += "t"
+        names = [*inputs, *[f"{stem}{i}" for i in range(len(self.steps))]]
 
         def shown(x: Any) -> str:
             return names[x.n] if x.__class__ is Place else repr(x)

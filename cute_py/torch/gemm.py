@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from cute_py.plan.formula import Formula
 
 GEMM = Declared(OURS)
+HERE = __name__.partition(".")[0]
 # the factors as numbers, and as tensors
 ALPHA, BETA = ("Scalar alpha=1.0", "Tensor? alpha=None"), ("Scalar beta=0.0", "Tensor? beta=None")
 ARGUMENTS, DTYPE = len(GEMM.names), GEMM.names.index("dtype")
@@ -275,6 +276,7 @@ def in_graph(function: Any, terms: dict[str, Any], own: tuple[Any, ...]) -> Any:
     """Return the result of a product that `torch.compile` traces."""
     if type(function) is FunctionType:
         repr(function)  # ends the graph if a default, or a variable around it, is no constant
+        _note_helpers(function)
     named = dict(zip(OWN, own, strict=True))
     form, given, rest = arguments_of(parameters_of(function), terms, named)
     found = signature_of(function, form)
@@ -301,6 +303,40 @@ def in_graph(function: Any, terms: dict[str, Any], own: tuple[Any, ...]) -> Any:
     return with_combined(
         dict(zip(outputs, result, strict=True)), combined_of(function), {}, rest["backend"]
     )
+
+
+def _note_helpers(function: Any) -> None:
+    """Let a graph depend on the functions that a function calls by their global names."""
+    try:
+        function.__globals__  # noqa: B018
+    except AttributeError:  # it is made in the graph
+        return
+    for way in helpers_of(function):
+        found = function
+        for name in way:
+            found = found.__globals__[name]
+        assert type(found) is FunctionType  # this looks at it
+
+
+def helpers_of(function: Any) -> tuple[tuple[str, ...], ...]:
+    """Return the ways to functions of the user that a function calls: global names, each in the
+    module of the one before.
+    """
+    found, seen = list[tuple[str, ...]](), {function}
+    left: list[tuple[tuple[str, ...], Any]] = [((), function)]
+    while left:
+        way, caller = left.pop()
+        for name in caller.__code__.co_names:
+            x: Any = caller.__globals__.get(name)
+            own = type(x) is not FunctionType or str(x.__module__).partition(".")[0] == HERE
+            if not own and x not in seen:
+                seen.add(x)
+                found.append((*way, name))
+                left.append((found[-1], x))
+    return tuple(found)
+
+
+helpers_of._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def signature_of(function: Any, form: Any) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:

@@ -48,6 +48,17 @@ def test_any_plain_name_is_that_of_an_argument_and_of_a_result():
             np.testing.assert_array_equal(found[x], exact * i)
 
 
+@pytest.mark.parametrize("name", ["t0", "t1", "inf", "nan", "x0"])
+def test_names_that_texts_of_formulas_have_are_told_apart(name):
+    a, b, exact = operands()
+    number = float(name) if name in ("inf", "nan") else 5.0
+    texts = ("({0} - (x + 1))", "((x + 1) - {0})", "((x + 1) - (x + 1))", "({0} - {0})")
+    for text in (*texts, *[x.replace("{0}", f"float('{number}')") for x in texts[:2]]):
+        code = text.format(name)
+        found = gemm(a, b, epilogue=function_of(f", {name}: {code}"), **{name: 2.0})
+        np.testing.assert_array_equal(found, eval(code, {"x": exact, name: 2.0}) + exact * 0.0)
+
+
 def test_names_that_kernels_have_may_come_together():
     a, b, exact = operands()
     found = gemm(a, b, epilogue=lambda x, A, A_, A__: x + A * A_ - A__, A=1.0, A_=2.0, A__=4.0)
