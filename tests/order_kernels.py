@@ -262,3 +262,58 @@ def counter(count, out, tiles, blocks):
             now = tile.get()
             out[now] = 1
             tile.set(ticket(count))
+
+
+# -- values that were there earlier
+
+
+@row(s32(1, 1, 1), (0,), (2,), "global-race")
+@cute.kernel
+def a_flag_that_is_set_and_reset(flag, own, x, last):
+    """Who waits for 0 may go on at once."""
+    cute.launch(grid=2, block=32)
+    with cute.when(cute.thread_idx() == 0):
+        with cute.when(cute.block_idx() == 0):
+            cute.store_release(at(flag), 1)
+            x[0] = 4
+            cute.store_release(at(flag), last)
+        with cute.otherwise():
+            for _ in range(3):
+                ticket(own)
+            cute.wait_until(at(flag), "eq", last)
+            x[0] = 5
+
+
+@row(s32(1, 1, 1), (-1, 2), (1, 4), "global-race")
+@cute.kernel
+def a_sum_of_some(count, own, x, first, wanted):
+    """Of first, 1 and 2: what block 1 adds may be enough."""
+    cute.launch(grid=3, block=32)
+    with cute.when(cute.thread_idx() == 0):
+        with cute.when(cute.block_idx() == 0):
+            cute.atomic("add", at(count), first)
+            x[0] = 4
+            cute.threadfence()
+            cute.atomic("add", at(count), 1)
+        with cute.when(cute.block_idx() == 1):
+            cute.atomic("add", at(count), 2)
+        with cute.when(cute.block_idx() == 2):
+            for _ in range(5):
+                ticket(own)
+            cute.wait_until(at(count), "eq", wanted)
+            x[0] = 5
+
+
+@row(s32(2), (0,), (1,), "global-race")
+@cute.kernel
+def the_second_warp_first(x, stride):
+    """In both blocks: neither sees the counter of the other."""
+    cute.launch(grid=2, block=64)
+    count = cute.smem("s32", 1)
+    with cute.when(cute.thread_idx() == 0):
+        count[0] = 0
+    cute.syncthreads()
+    with cute.when(cute.thread_idx() % 32 == 0):
+        mine = ticket(count)
+        with cute.when((mine == 0) & (cute.warp_idx() == 1)):
+            x[stride * cute.block_idx()] += 1

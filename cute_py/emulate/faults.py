@@ -68,8 +68,8 @@ CHECKS = {
         ("block-end", "peer-begin"),
     ),
     "convergence": Check(
-        "warp instructions and setmaxnreg by a part of those who must come, and arrivals that may "
-        "count for the phase before",
+        "warp instructions and setmaxnreg by only some of the threads that must execute them, and "
+        "arrivals that may count for the phase before",
         "shfl.sync, vote.sync, bar.warp.sync, barrier, setmaxnreg",
         ("shuffle", "warp-divergent", "barrier-phase", "setmaxnreg"),
     ),

@@ -101,7 +101,10 @@ class GlobalMemory:
         stamps = clocks.stamps(rows, agents if who is None else np.full_like(agents, who))
         marks = (b + (self.faults.first + 1)) << self.traffic.bits | n
         kind = int(self.regions.kinds[n])
-        return Touch(span, region, storage, op, kind, g, ids, stamps, marks)
+        touch = Touch(span, region, storage, op, kind, g, ids, stamps, marks)
+        if self.regions.footprint is not None:
+            self.regions.footprint.add(touch, b + self.faults.first)
+        return touch
 
     # -- reads and writes
 

@@ -18,6 +18,7 @@ import numpy as np
 from cute_py.emulate.clocks import EPOCH, SEVERAL, WHO
 from cute_py.emulate.resources import ALIKE, STRONG_WRITE
 from cute_py.emulate.spans import LANES, Array
+from cute_py.plan.walk import arrays
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -180,7 +181,7 @@ class Touch:
     storage: str
     op: Op
     kind: int
-    g: Array
+    g: Array  # granules
     ids: Array
     stamps: Array
     marks: Array
@@ -188,10 +189,46 @@ class Touch:
     same: Callable[[], Array] | None = None
 
 
+class Footprint:
+    """Which blocks have touched the granules of regions, over several runs of a kernel.
+
+    Attributes:
+        held: by the address of a region and for each of its granules, the least and the greatest
+            block, and whether it was touched by a store, by an atomic, and by anything but atomics.
+    """
+
+    def __init__(self) -> None:
+        """Start with nothing."""
+        self.held: dict[int, tuple[Array, Array, Array, Array, Array]] = {}
+
+    def add(self, t: Touch, blocks: Array) -> None:
+        """Take note of a touch of granules by blocks of the grid."""
+        if t.region.low not in self.held:
+            size = len(t.region.last.marks)
+            least, most = np.full(size, np.iinfo(np.int64).max), np.full(size, -1, np.int64)
+            stored, summed, plain = (np.zeros(size, np.bool_) for _ in range(3))
+            self.held[t.region.low] = least, most, stored, summed, plain
+        least, most, stored, summed, plain = self.held[t.region.low]
+        np.minimum.at(least, t.g, blocks)
+        np.maximum.at(most, t.g, blocks)
+        is_strong = t.kind == STRONG_WRITE
+        (summed if is_strong else plain)[t.g] = True
+        if not is_strong and arrays(t.op, written=True):
+            stored[t.g] = True
+
+    def meets(self) -> bool:
+        """Tell whether two blocks have touched a granule, not both by atomics, nor by reads."""
+        return any(
+            bool(((least < most) & (stored | (summed & plain))).any())
+            for least, most, stored, summed, plain in self.held.values()
+        )
+
+
 class Regions:
     """The regions of a run, over all of its batches: of the arrays that the plan writes.
 
     Attributes:
+        footprint: takes note of what is touched, over several runs; None: nobody asks.
         of: the region of an array, by its name.
         kinds: what the ops that access global memory are, by number; stores: which are stores of
             threads.
@@ -204,12 +241,14 @@ class Regions:
         report: Report | None,
         agents: int,
         blocks: int,
+        footprint: Footprint | None = None,
     ) -> None:
         """Watch the arrays that are written; `agents`: of a block; `blocks`: of the grid."""
         self.traffic, self.report, self.agents = traffic, report, agents
         small = (blocks + 1) << traffic.bits < 1 << 31
         self.marks: Any = np.int32 if small else np.int64
         self.arrays = held
+        self.footprint = footprint
         self.of: dict[str, Region] = {}
         for names in _overlapping(held):
             if traffic.watches(names):
@@ -284,11 +323,11 @@ class Regions:
         return done
 
 
-def _overlapping(arrays: dict[str, Global]) -> list[list[str]]:
+def _overlapping(held: dict[str, Global]) -> list[list[str]]:
     """Return the names of arrays in groups whose memory overlaps."""
     groups: list[list[str]] = []
     end = -1
-    for name, array in sorted(arrays.items(), key=lambda row: row[1].address):
+    for name, array in sorted(held.items(), key=lambda row: row[1].address):
         if array.address >= end:
             groups.append([])
         groups[-1].append(name)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from cute_py.emulate.arguments import Arguments
     from cute_py.emulate.program import Program
+    from cute_py.emulate.regions import Footprint
     from cute_py.emulate.report import Report
     from cute_py.emulate.turns import Chooser
 
@@ -33,6 +34,7 @@ def run_batches(
     resident: int | None = None,
     counts: Report | None = None,
     progress: Callable[[float, int], None] | None = None,
+    footprint: Footprint | None = None,
 ) -> None:
     """Run all blocks of a grid of this shape, so many together.
 
@@ -45,11 +47,13 @@ def run_batches(
         resident: as that of `emulate`.
         counts: what counts, if anything does.
         progress: as that of `emulate`.
+        footprint: what takes note of which blocks touch what, if anything does.
     """
     needs, total = program.resources, shape[0] * shape[1] * shape[2]
     watch = None
     if "global" in program.checks and needs.traffic.written:
-        watch = Regions(needs.traffic, given.arrays, counts, needs.agents.count, total)
+        agents = needs.agents.count
+        watch = Regions(needs.traffic, given.arrays, counts, agents, total, footprint)
     starts, grid = list(range(0, total, together)), Grid(needs, given, shape, counts, watch, {})
     for batch, start in enumerate(reversed(starts) if order == "reversed" else starts, 1):
         blocks = min(together, total - start)

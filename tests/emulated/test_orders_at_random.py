@@ -227,6 +227,51 @@ def test_a_search_finds_the_results_of_all_orders_of_many_kernels(first):
     assert list(found.values()).count(None) < 5
 
 
+def touching(programs):
+    """Return a kernel of blocks that run these programs, and store plainly in between."""
+
+    @cute.kernel
+    def kernel(counts, x, out):
+        cute.launch(grid=len(programs), block=32, resident=True)
+        with cute.when(cute.thread_idx() == 0):
+            for p, program in enumerate(programs):
+                with cute.when(cute.block_idx() == p):
+                    for i, (kind, place, value) in enumerate(program):
+                        if kind == "touch":
+                            x[place] = 8 * p + i
+                            cute.threadfence()
+                        else:
+                            record((kind, place, value, 0), counts, out, 8 * p + i)
+
+    return kernel
+
+
+@pytest.mark.parametrize("first", [0, *(pytest.param(n, marks=SLOW) for n in range(500, 900, 50))])
+def test_what_is_proved_is_refused_in_no_order(first):
+    """Law: proved if no order is refused, of all; sums and flags that pass a value twice."""
+    kinds = ("touch", "add", "add", "store", "exch", "eq", "ge", "ne", "lt", "touch", "eq")
+    proved = 0
+    for seed in range(first, first + (50 if first else 8)):
+        rng = random.Random(seed)
+        n = rng.choice((2, 3, 3))
+        programs = [
+            [
+                (rng.choice(kinds), rng.choice((0, 0, 0, 1)), rng.choice((-2, -1, 1, 1, 2, 3)))
+                for _ in range(rng.randint(1, 4 if n == 2 else 3))
+            ]
+            for _ in range(n)
+        ]
+        arrays = np.zeros(2, np.int32), np.zeros(2, np.int32), np.full(32, -1, np.int32)
+        plan = cute.trace(touching(programs), *arrays)
+        brute, _ = checked(plan, arrays, brute=True)
+        found, orders = checked(plan, arrays, search=None)
+        if not (brute.limits or found.limits):
+            refused = any(result.code for result, _ in brute.results.values())
+            assert orders.proved is not refused, programs
+            proved += orders.proved
+    assert proved > 1
+
+
 # -- mutants of the search
 
 
@@ -242,8 +287,8 @@ class NoSleep(Search):
 class LastRaceOnly(Search):
     """Tries the other order of the last race alone."""
 
-    def _reversed(self, turn, last):
-        return super()._reversed(turn, last)[:1]
+    def _reversed(self, turn, mine):
+        return super()._reversed(turn, mine)[:1]
 
 
 class NoWaiting(Search):
@@ -259,9 +304,9 @@ class NoWaiting(Search):
 class StaleWaits(Search):
     """Takes one that waited at a state to wait for what it does later."""
 
-    def _reversed(self, turn, last):
-        found = super()._reversed(turn, last)
-        return [j for j in found if turn.event.who not in self.stack[j].blocked]
+    def _reversed(self, turn, mine):
+        found = super()._reversed(turn, mine)
+        return [left for left in found if turn.event.who not in self.stack[left[0]].blocked]
 
 
 @pytest.mark.parametrize("mutant", [LastRaceOnly, NoWaiting, StaleWaits])

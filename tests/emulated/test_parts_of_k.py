@@ -58,15 +58,23 @@ SMALL = ((256, 256, 65536), (64, 64, 65536), (128, 128, 32768), (2048, 64, 8192)
 LARGE = ((4096, 4096, 4096), (512, 512, 512), (16, 1536, 2048), (8, 28672, 4096))
 
 
-def test_the_rule_takes_parts_where_d_is_small_and_k_is_long():
+@pytest.mark.parametrize("shape", [*SMALL, *LARGE])
+def test_the_rule_takes_parts_where_d_is_small_and_k_is_long(shape):
     gpu = gpu_of("sm_90a")
-    for shape in (*SMALL, *LARGE):
-        call = call_on(gpu, shape, "bf16")
-        assert (call.config.parts > 1) is (shape in SMALL), shape
-        if shape in SMALL:
-            assert call.config.reasons[-1].startswith(f"parts: K in {call.config.parts}")
-            assert call.first.blocks <= 4 * gpu.multiprocessors
-            cute.trace(call.first.kernel, *call.first.arguments)
-            call.plan()
+    call = call_on(gpu, shape, "bf16")
+    assert (call.config.parts > 1) is (shape in SMALL)
+    if shape in SMALL:
+        assert call.config.reasons[-1].startswith(f"parts: K in {call.config.parts}")
+        assert call.first.blocks <= 4 * gpu.multiprocessors
+
+
+def test_the_kernels_of_parts_are_traced_for_a_gpu():
+    call = call_on(gpu_of("sm_90a"), (64, 64, 65536), "bf16")
+    assert cute.trace(call.first.kernel, *call.first.arguments).launch.threads > 128
+    assert call.plan().launch.threads == 128
+
+
+def test_the_rule_takes_no_parts_of_integers_and_f64():
+    gpu = gpu_of("sm_90a")
     assert call_on(gpu, SMALL[0], "s8").config.parts == 1
     assert call_on(gpu, SMALL[0], "f64", majors=("K", "MN")).config.parts == 1

@@ -17,6 +17,7 @@ from cute_py.emulate.orders.search import Cut, Search, TooLong
 from cute_py.emulate.orders.witness import Witness, usual
 from cute_py.emulate.program import program_of
 from cute_py.emulate.progress import kept, require_progress
+from cute_py.emulate.regions import Footprint
 from cute_py.emulate.report import Report
 from cute_py.emulate.running import quietly, run_batches
 from cute_py.errors import CuteError, EmulationError, place_text, refusal, shorten
@@ -103,6 +104,7 @@ class Checked:
         alike = needs.cluster == 1 and not symbols_of(given.plan.body).keys() & BLOCKS
         apart = not program.together and needs.observed <= needs.shared.keys()
         self.search = search or Search(alike=alike, apart=apart)
+        self.footprint = Footprint() if self.search.apart else None
         self.shape = self.program.grid(given.symbols)
         self.total = self.shape[0] * self.shape[1] * self.shape[2]
         fit = BATCH // needs.bytes_per_block()
@@ -127,7 +129,7 @@ class Checked:
             return self._found()
         while True:
             self._run()
-            if not self.search.next():
+            if not (self.search.next() or self._meet()):
                 break
             if self.runs >= most:
                 self.limits.append(f"more than {most} runs (most=)")
@@ -136,6 +138,17 @@ class Checked:
                 self.limits.append(f"what takes longer than {seconds} seconds (seconds=)")
                 break
         return self._found()
+
+    def _meet(self) -> bool:
+        """Begin a search through the orders of all blocks, if those that were searched one by one
+        have met in global memory; return whether there is one.
+        """
+        is_right = self.witness is None and bool(self.search.races)
+        if self.footprint is None or not is_right or not self.footprint.meets():
+            return False
+        self.search, self.footprint = Search(alike=self.search.alike), None
+        self.classes, self.results = 0, {}
+        return True
 
     def _run(self) -> None:
         """Run one order, and keep what it leads to."""
@@ -152,6 +165,7 @@ class Checked:
                     self.search,
                     self.resident,
                     self.report,
+                    footprint=self.footprint,
                 )
             except Cut:
                 return
@@ -234,6 +248,8 @@ class Checked:
             yield f"other orders in which warps get and give registers ({line_of(op)})"
         for event in search.spun:
             yield f"more rounds of the loop that waits at {line_of(event.op)}"
+        for event in search.wide:
+            yield f"other orders of what the wait at {line_of(event.op)} may come before"
         most = self.resident or needs.most_resident()
         if self.program.communicates and most < self.total:
             yield f"other orders in which blocks begin and end: {most} of {self.total} run at once"

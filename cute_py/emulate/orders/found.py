@@ -11,12 +11,12 @@ from cute_py.plan import ops
 from cute_py.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from cute_py.emulate.orders.search import Step
     from cute_py.emulate.orders.witness import Witness
     from cute_py.emulate.storages import Global
-    from cute_py.emulate.turns import Event
+    from cute_py.emulate.turns import Event, Who
     from cute_py.plan.access import Access
     from cute_py.plan.launch import Launch
 
@@ -132,21 +132,24 @@ def choice_of(step: Step, arrays: dict[str, Global], launch: Launch) -> Choice:
 
 def reasons_of(races: Iterable[tuple[Event, Event]], arrays: dict[str, Global]) -> list[str]:
     """Return pairs of operations that nothing orders in words, each with all who do them."""
-    found: dict[tuple[str, ...], set[tuple[int, int, int]]] = {}
-    for pair in races:
-        each = {f"{line_of(event.op)}: {_what(event, arrays)}" for event in pair}
-        found.setdefault(tuple(sorted(each)), set()).update(event.who for event in pair)
+    found: dict[tuple[str, ...], set[tuple[Who, Who]]] = {}
+    for a, b in races:
+        each = {f"{line_of(event.op)}: {_what(event, arrays)}" for event in (a, b)}
+        found.setdefault(tuple(sorted(each)), set()).add((a.who, b.who))
     return [
-        f"{' and '.join(key)} by {_who(who)}, nothing orders them" for key, who in found.items()
+        f"{' and '.join(key)} by {_who(pairs)}, nothing orders them" for key, pairs in found.items()
     ]
 
 
-def _who(who: Iterable[tuple[int, int, int]]) -> str:
-    """Return blocks in words, or the warps of one."""
-    blocks = sorted({block for block, _, _ in who})
-    if len(blocks) > 1:
+def _who(pairs: Collection[tuple[Who, Who]]) -> str:
+    """Return blocks in words, or warps where each pair is of one block."""
+    both = [who for pair in pairs for who in pair]
+    blocks = sorted({block for block, _, _ in both})
+    if any(a[0] != b[0] for a, b in pairs):
         return f"blocks {_listed(blocks)}"
-    return f"warps {_listed(sorted({warp for _, warp, _ in who}))} of block {blocks[0]}"
+    warps = _listed(sorted({warp for _, warp, _ in both}))
+    of = "each of the blocks" if len(blocks) > 1 else "block"
+    return f"warps {warps} of {of} {_listed(blocks)}"
 
 
 def _listed(numbers: list[int]) -> str:

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import TYPE_CHECKING, TypeAlias
 
+from cute_py.emulate.orders.waits import last_of, left_out
 from cute_py.emulate.orders.witness import candidates, usual
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 Clock: TypeAlias = "dict[Who, int]"  # the last operation of each that comes before
 MOST_EVENTS = 4000  # of a run
-MOST_SUMS = 8  # that are left out one by one, and together
 
 
 class Cut(Exception):  # no error: the run is not needed
@@ -86,6 +85,7 @@ class Search:
         lanes: pairs of operations of lanes of one warp that nothing orders: the emulator runs one
             branch after the other.
         spun: operations that have been taken to repeat themselves.
+        wide: waits that might be over without too many sets of operations.
         again: the setmaxnregs that a warp has come to after another one.
         strays: whether a run has not done the same as the one before, up to where it should.
         divided: whether lanes went on though nobody had a turn, as their warp was divided.
@@ -101,6 +101,7 @@ class Search:
         self.lanes: dict[tuple[Event, Event], None] = {}
         self.meet: set[Event] = set()
         self.spun: set[Event] = set()
+        self.wide: set[Event] = set()
         self.again: set[Op] = set()
         self.divided = self.strays = False
         self.begin()
@@ -209,7 +210,7 @@ class Search:
         last = self.warps.get(event.who[:2])
         if last is not None and last.who not in clock:
             self.lanes[last, event] = None
-        for j in self._last(event, mine):
+        for j in last_of(self.steps, self._among(event)):
             _join(clock, self.steps[j].clock)
         clock[event.who] = index
         self.steps.append(Step(turn, clock, turn.number()))
@@ -253,17 +254,15 @@ class Search:
 
     def _races(self, turn: Turn) -> None:
         """Let the other order of an operation and each that it races with be tried."""
-        event, mine = turn.event, self._before(turn)
-        for j in self._reversed(turn, self._last(event, mine)):
-            other = self.steps[j].event
-            if other.who[:2] == event.who[:2]:
-                continue
-            self.races[other, event] = None
-            if self.apart and event.who[0] != self.block:
-                self.blocks.add(event.who[0])
+        mine = self._before(turn)
+        for left in self._reversed(turn, mine):
+            j = left[0]
+            self.races[self.steps[j].event, turn.event] = None
+            if self.apart and turn.event.who[0] != self.block:
+                self.blocks.add(turn.event.who[0])
                 continue
             node = self.stack[j]
-            able = {self._of_all(w, j) for w in self._initials(j, turn, mine) & set(node.able)}
+            able = {self._of_all(w, j) for w in self._initials(left, turn, mine) & set(node.able)}
             if not able:
                 node.todo |= {self._of_all(who, j) for who in node.able}
             elif not able & (node.todo | set(node.asleep)):
@@ -278,54 +277,39 @@ class Search:
             return who
         return min(w for w in self.stack[j].able if w[0] not in begun and w[1:] == who[1:])
 
-    def _last(self, event: Event, mine: Clock) -> list[int]:
-        """Return the operations that one depends on, and that nothing else orders before it."""
-        found, covered = [], dict(mine)
-        here = {j for place in event.places or () for j in self.at.get(place, ())}
-        meet = here.union(self.anywhere) if event.places else range(len(self.steps))
-        for j in sorted(meet, reverse=True):
-            step = self.steps[j]
-            if j > covered.get(step.event.who, -1) and event.depends(step.event):
-                found.append(j)
-                _join(covered, step.clock)
-        return found
+    def _reversed(self, turn: Turn, mine: Clock) -> list[tuple[int, ...]]:
+        """Return what an operation might come before: each time operations that it depends on, that
+        its thread does not know of, and without which it could be done.
 
-    def _reversed(self, turn: Turn, last: list[int]) -> list[int]:
-        """Return those of the last operations without which this one could have been done, too: a
-        wait that is false until then could not, nor one more round of a loop that waits.
+        A wait could not where it is false without them, nor one more round of a loop that waits.
         """
-        values = None if turn.look is None else self._without(turn, last)
-        if values is not None:
-            return [j for j in last if any(j in left and turn.holds(n) for left, n in values)]
-        event = turn.event
+        event, known = turn.event, dict(mine)
+        among = self._among(event)
+        for j in among:
+            if self.steps[j].event.who[:2] == event.who[:2]:
+                _join(known, self.steps[j].clock)
+        free = [j for j in among if j > known.get(self.steps[j].event.who, -1)]
+        last = last_of(self.steps, free)
+        if turn.look is not None:
+            sets = left_out(turn, self.steps, among, free)
+            self.wide |= {event} if sets is None else set()
+            return [(j,) for j in last] if sets is None else sets
         own = self.clocks.get(event.who, {}).get(event.who, -1)
         if len(last) == 1 and own < last[0] and self.stack[last[0]].blocked.get(event.who) == event:
             return []
-        return last
+        return [(j,) for j in last]
 
-    def _without(self, turn: Turn, last: list[int]) -> list[tuple[tuple[int, ...], int]] | None:
-        """Return what a wait would find without any one or several of the last operations, where
-        that is known: of one, or of sums.
-        """
-        now, steps = turn.number(), [self.steps[j] for j in last]
-        alike = all(step.event.places == turn.event.places for step in steps)
-        if now is None or not alike or len(last) > MOST_SUMS:
-            return None
-        if len(last) == 1:
-            return None if steps[0].before is None else [((last[0],), steps[0].before)]
-        added = {}
-        for j, step in zip(last, steps, strict=True):
-            if step.event.effect != "add" or step.before is None or step.after is None:
-                return None
-            added[j] = step.after - step.before
-        sets = [c for n in range(1, len(last) + 1) for c in combinations(last, n)]
-        return [(left, turn.wrapped(now - sum(added[j] for j in left))) for left in sets]
+    def _among(self, event: Event) -> list[int]:
+        """Return the operations of the run that one depends on, in order."""
+        here = {j for place in event.places or () for j in self.at.get(place, ())}
+        meet = here.union(self.anywhere) if event.places else range(len(self.steps))
+        return [j for j in sorted(meet) if event.depends(self.steps[j].event)]
 
-    def _initials(self, j: int, turn: Turn, mine: Clock) -> set[Who]:
-        """Return who may begin what comes before an operation and does not need the j-th."""
+    def _initials(self, left: tuple[int, ...], turn: Turn, mine: Clock) -> set[Who]:
+        """Return who may begin what comes before an operation and does not need those left out."""
         event = turn.event
-        after = range(j + 1, len(self.steps))
-        apart = [k for k in after if self.steps[k].clock.get(self.steps[j].event.who, -1) < j]
+        after = range(left[0] + 1, len(self.steps))
+        apart = [k for k in after if not self._needs(self.steps[k].clock, left)]
         able, seen = set(), set()
         for k in apart:
             step = self.steps[k]
