@@ -159,6 +159,7 @@ _PACKAGES = (
     "cutlass2",
     "dtypes",
     "emulate",
+    "epilogues",
     "explore",
     "host",
     "math",

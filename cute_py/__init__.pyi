@@ -448,6 +448,7 @@ from cute_py import atoms as atoms
 from cute_py import cutlass2 as cutlass2
 from cute_py import dtypes as dtypes
 from cute_py.emulate import emulate as emulate
+from cute_py import epilogues as epilogues
 from cute_py.explore.widget import explore as explore
 from cute_py import host as host
 from cute_py.trace import math as math

@@ -21,6 +21,7 @@ from cute_py.calls.arrays import dtype_of
 from cute_py.calls.fingerprint.dependencies import Dependencies
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.dtypes.table import f32, f64, s32
+from cute_py.epilogues import linear_combination
 from cute_py.errors import CuteError, refusal
 from cute_py.kernels.config import GemmConfig
 from cute_py.kernels.epilogue import EpilogueFunction, kernel_with
@@ -427,6 +428,7 @@ def _template() -> Any:
 
 USUAL = {name: GEMM.parameters[name].default for name in GEMM.numbers}
 NUMBERS = int, float, np.number, np.bool_
+BETAS = "beta_ptr_array", "beta_ptr"  # of `linear_combination`, the first goes before the others
 
 
 def bound(function: Any, terms: dict[str, Any], named: dict[str, Any]) -> tuple[Operator, Any]:
@@ -438,6 +440,7 @@ def bound(function: Any, terms: dict[str, Any], named: dict[str, Any]) -> tuple[
         named: those that it has.
 
     """
+    named = without_source(function, terms, named)
     form, given, rest = arguments_of(parameters_of(function), terms, named)
     combined = [x[0] for x in combined_of(function)]  # whose outputs are not the product's
     return operator_for(function, form), rest | {
@@ -475,6 +478,9 @@ def call(function: Any, terms: dict[str, Any], given: tuple[Any, ...]) -> Any:
         given: those that it has, in the order of `OWN`.
 
     """
+    if function is linear_combination:
+        named = without_source(function, terms, dict(zip(OWN, given, strict=True)))
+        given = tuple(named.values())
     known = _known(function)
     key = (*terms, *map(type, terms.values()), *map(type, given[FIRST:LAST]))
     plan = known.plans.get(key)
@@ -544,6 +550,21 @@ def _planned(function: Any, known: Function, terms: dict[str, Any], given: tuple
     usual = [(OWN.index(x), y) for x, y in USUAL.items() if x not in arguments]
     names = (*problem.reads, *problem.numbers)
     return Plan(ours.public, names, problem.more, own, tuple(usual), known.combined)
+
+
+def without_source(function: Any, terms: dict[str, Any], named: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments that `gemm` has itself, without c where `linear_combination` leaves it
+    unread: beta is the number 0. Refuse another beta without c.
+    """
+    if function is not linear_combination:
+        return named
+    beta = next((x for n in BETAS if (x := terms.get(n)) is not None), named["beta"])
+    if isinstance(beta, NUMBERS) and beta == 0:
+        return named | {"c": None}
+    if named["c"] is None:
+        said = beta if isinstance(beta, NUMBERS) else "an array"
+        raise refusal("ops-no-c", operation=GEMM.name, beta=said)
+    return named
 
 
 def arguments_of(

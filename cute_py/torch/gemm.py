@@ -26,6 +26,7 @@ from cute_py.ops.epilogues import (
     operator_for,
     parameters_of,
     with_combined,
+    without_source,
 )
 from cute_py.ops.product import GEMM as OURS
 from cute_py.ops.product import gemm as product_of
@@ -277,7 +278,7 @@ def in_graph(function: Any, terms: dict[str, Any], own: tuple[Any, ...]) -> Any:
     if type(function) is FunctionType:
         repr(function)  # ends the graph if a default, or a variable around it, is no constant
         _note_helpers(function)
-    named = dict(zip(OWN, own, strict=True))
+    named = without_source(function, terms, dict(zip(OWN, own, strict=True)))
     form, given, rest = arguments_of(parameters_of(function), terms, named)
     found = signature_of(function, form)
     is_simple = depends_on_code(function) and isinstance(rest["config"], (str, type(None)))
