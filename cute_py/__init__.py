@@ -131,6 +131,7 @@ _HOME = {
     "trace.schedule": "fewest_blocks hilbert_order tiles",
     "trace.control": "break_if otherwise range=range_ return_if var=Var wait_until when while_",
     "trace.arithmetic": "as_int reduce",
+    "trace.formulas": "pairs",
     "trace.inline": "inline_ptx",
     "trace.shapes": "assume_compact assume_shapes",
     "trace.tables": "make_table",

@@ -15,6 +15,7 @@ import cute_py as cute
 __all__ = (
     "SCALE_TYPES",
     "clamp",
+    "geglu",
     "gelu",
     "gelu_tanh",
     "hardswish",
@@ -28,6 +29,7 @@ __all__ = (
     "relu",
     "sigmoid",
     "silu",
+    "swiglu",
     "tanh",
 )
 
@@ -198,6 +200,31 @@ def hardswish(sums: Any) -> Any:
     array([[ 4.        , -0.33333333]])
     """
     return sums * clamp(sums + 3, 0, 6) * (1 / 6)
+
+
+# -- gates: the columns of the product are gate, up, gate, up, ...; the result has half as many
+
+
+def swiglu(sums: Any) -> Any:
+    """Return silu(gate) * up of neighbouring columns (arXiv:2002.05202): (M,N/2).
+
+    >>> a, b = [[1.0, 1.0]], [[0.0, 3.0], [0.0, 3.0]]
+    >>> cute.ops.gemm(a, b, epilogue=cute.epilogues.swiglu)
+    array([[0.]])
+    """
+    gate, up = cute.pairs(sums)
+    return silu(gate) * up
+
+
+def geglu(sums: Any) -> Any:
+    """Return gelu_tanh(gate) * up of neighbouring columns (arXiv:2002.05202): (M,N/2).
+
+    >>> a, b = [[1.0, 1.0]], [[0.0, 3.0], [0.0, 3.0]]
+    >>> cute.ops.gemm(a, b, epilogue=cute.epilogues.geglu)
+    array([[0.]])
+    """
+    gate, up = cute.pairs(sums)
+    return gelu_tanh(gate) * up
 
 
 # -- ranges

@@ -8,6 +8,7 @@ gradients of all that the function reads.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from hashlib import sha256
 from inspect import Parameter, Signature, signature
 from keyword import iskeyword
@@ -24,7 +25,7 @@ from cute_py.dtypes.table import f32, f64, s32
 from cute_py.epilogues import linear_combination
 from cute_py.errors import CuteError, refusal
 from cute_py.kernels.config import GemmConfig
-from cute_py.kernels.epilogue import EpilogueFunction, kernel_with
+from cute_py.kernels.epilogue import EpilogueFunction, PairedFunction, kernel_with
 from cute_py.ops.call import overlap
 from cute_py.ops.operands import broadcast
 from cute_py.ops.operator import Operator, Variants
@@ -32,11 +33,12 @@ from cute_py.ops.product import GEMM, OUT, Product, are_whole, compute_type
 from cute_py.ops.reductions import reduce
 from cute_py.plan.formula import CONVERT, Formula
 from cute_py.plan.functions import FUNCTIONS
+from cute_py.plan.pairs import ANY, PAIRED, WHOLE, MixedError, has_pairs, is_wide, split
 from cute_py.records import Text
 from cute_py.trace.formulas import formula
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from cute_py.calls.memo import Answer
     from cute_py.dtypes.table import Dtype
@@ -51,6 +53,13 @@ FIRST, LAST = OWN.index("c"), OWN.index("activation") + 1  # where those are
 INSIDE = ("A", "B", "blocks", "band")  # parameters of kernels
 CODE = FunctionType, BuiltinFunctionType, ModuleType, type
 KINDS = (f32, f64, s32)  # in which an epilogue may compute
+# the columns of a product that an element of an array stands for
+COLUMNS: dict[str | None, int] = {
+    "matrix": WHOLE,
+    "row": WHOLE,
+    "matrix of pairs": PAIRED,
+    "row of pairs": PAIRED,
+}
 
 
 class FusedProduct(Product):
@@ -63,6 +72,8 @@ class FusedProduct(Product):
         more: the names of its results after D.
         combined: those of which all elements are combined next; they have the type of the steps.
         ways: how, as `Function.combined` has it.
+        pairs: whether the function combines neighbouring columns.
+        wide: for each result whether it has N columns, not N / 2.
     """
 
     combined: ClassVar[tuple[str, ...]]
@@ -71,23 +82,28 @@ class FusedProduct(Product):
     reads: ClassVar[tuple[str, ...]]
     numbers: ClassVar[tuple[str, ...]]
     more: ClassVar[tuple[str, ...]]
+    pairs: ClassVar[bool]
     hint = "; it is spread over the result as NumPy does: (M,N), (N), (M,1) or ()"
 
     def _read_epilogue(self, shape: tuple[int, ...], kind: Dtype) -> None:
         """Read what the function reads, and say in which type it computes, and what it gives."""
         request, found = self.request, {}
+        if self.pairs and shape[-1] % 2:
+            raise self._refused_pairs(f"{shape[-1]} columns")
         for name in self.reads:
             x, own = self.library.read(getattr(request, name), name)
             found[name] = x, own, self._spread(name, tuple(x.shape), shape)
         self.factors = {x: self.number(x, getattr(request, x)) for x in self.numbers}
-        self.results["out"] = shape, kind
-        for name in self.more:
-            given = getattr(request, name)
-            self.results[name] = shape, kind if given is None else self._type_of(name, given)
+        self.spreads = tuple([spread for _x, _own, spread in found.values()])
+        self.wide = self._wide()
+        half = (*shape[:-1], shape[-1] // 2)
+        for name, wide in zip(("out", *self.more), self.wide, strict=True):
+            given = None if name == "out" else getattr(request, name)
+            own = kind if given is None else self._type_of(name, given)
+            self.results[name] = shape if wide else half, own
         self.compute = self._computed_in([own for _x, own, _spread in found.values()])
         for name in self.combined:
-            self.results[name] = shape, self.compute
-        self.spreads = tuple([spread for _x, _own, spread in found.values()])
+            self.results[name] = self.results[name][0], self.compute
         self.terms = {name: self._known(x, own) for name, (x, own, _spread) in found.items()}
         for name in self.results:
             self.require_out(name)
@@ -101,16 +117,28 @@ class FusedProduct(Product):
 
     def _spread(self, name: str, given: tuple[int, ...], shape: tuple[int, ...]) -> str:
         """Return how an array is spread over the result; refuse one that cannot be."""
-        try:
-            fits = broadcast(given, shape) == shape
-        except ValueError:
-            fits = False
-        if not fits:
+        found = spread_of(given, shape, self.pairs)
+        if found is None:
             raise self.wrong_shape(name, given, shape)
-        m, n = (1, 1, *given)[-2:]
-        if m == 1 and n == 1:
-            return "one"
-        return "row" if m == 1 else "column" if n == 1 else "matrix"
+        return found
+
+    def _wide(self) -> tuple[bool, ...]:
+        """Return which results have N columns; refuse values of N that meet others of N / 2."""
+        if not self.pairs:
+            return (True,) * (1 + len(self.more))
+        try:
+            function = next(x for x in self.formulas.values() if isinstance(x, Formula))
+            return is_wide(function, self.columns(self.spreads))
+        except MixedError as error:
+            raise self._refused_pairs(f"values of N and of N/2 columns in `{error}`") from None
+
+    @classmethod
+    def columns(cls, spreads: Sequence[str | None]) -> list[int]:
+        """Return the columns that each input of the function stands for, as `plan.pairs` does."""
+        return [WHOLE, *[COLUMNS.get(x, ANY) for x in spreads], *[ANY for _x in cls.numbers]]
+
+    def _refused_pairs(self, given: str) -> CuteError:
+        return refusal("epilogue-pairs", operation=self.operation, given=given)
 
     def _computed_in(self, kinds: list[Dtype]) -> Dtype:
         """Return the type in which the function computes."""
@@ -136,9 +164,8 @@ class FusedProduct(Product):
         anything is computed.
         """
         modes = {name: (fn, of) for name, fn, of in self.ways}
-        shape = self.shape
         for name, x in outputs.items():
-            (fn, of), kind = modes[name], self._type_of(name, x)
+            shape, (fn, of), kind = self.results[name][0], modes[name], self._type_of(name, x)
             if self.compute.is_float and fn in ("add", "mul") and not kind.is_float:
                 known = ", ".join(x for x in OUT if as_dtype(x).is_float)
                 facts: dict[str, Any] = {"name": name, "dtype": kind, "known": known}
@@ -153,9 +180,9 @@ class FusedProduct(Product):
 
     def as_read(self, x: Any, spread: str) -> Any:
         """Return a matrix as [L, M, N]; else the elements, as [n], or as [L, n] of a batch."""
-        if spread == "matrix":
-            return super().as_read(x, spread)
-        n = 1 if spread == "one" else x.shape[-1 if spread == "row" else -2]
+        if spread.startswith("matrix"):
+            return super().as_read(x, "matrix")
+        n = 1 if spread == "one" else x.shape[-2 if spread == "column" else -1]
         if prod(x.shape[:-2]) == 1:
             return super().as_read(x.reshape((n,)), spread)
         x = self.library.spread(x.reshape((*x.shape[:-2], n)), (*self.batch, n))
@@ -173,7 +200,16 @@ class FusedProduct(Product):
 
     def epilogue(self) -> EpilogueFunction:
         """Return the epilogue."""
-        return EpilogueFunction(self.formula(self.compute), self.spreads)
+        function = self.formula(self.compute)
+        if not self.pairs:
+            return EpilogueFunction(function, self.spreads)
+        pairs = split(function, self.columns(self.spreads))
+        return PairedFunction(pairs, self.spreads, self.wide)
+
+    @property
+    def source(self) -> Any:
+        """The first matrix that the epilogue reads; None also where it combines columns."""
+        return None if self.pairs else super().source
 
     def kernel(self, of_family: Kernel) -> Kernel:
         """Return the kernel of a family, with the arrays, outputs and numbers of the function."""
@@ -202,24 +238,39 @@ class FusedProduct(Product):
         """Return how the product is computed, and the function with its price."""
         last = self.epilogue()
         head = f"epilogue, about {last.price} instructions an element:"
-        lines = "\n".join([f"  {line}" for line in str(last.formula).splitlines()])
+        lines = "\n".join([f"  {line}" for line in str(self.formula(self.compute)).splitlines()])
         return Text(f"{super().explained()}\n{head}\n{lines}")
 
     def values(self, a: Any, b: Any, terms: dict[str, Any], factors: dict[str, float]) -> Any:
         """Return the first result for operands and terms of float64, by NumPy."""
         return self.all_values(a @ b, terms, factors)[0]
 
-    @classmethod
     def all_values(
-        cls, sums: Any, terms: Mapping[str, Any], factors: Mapping[str, float]
+        self, sums: Any, terms: Mapping[str, Any], factors: Mapping[str, float]
     ) -> tuple[Any, ...]:
         """Return all results for arrays of float64 that fit each other."""
-        found = cls.formula(f64 if isinstance(cls.formulas[f64], Formula) else f32)
-        given = [sums, *[terms[x] for x in cls.reads], *[factors[x] for x in cls.numbers]]
+        found = self.formula(f64 if isinstance(self.formulas[f64], Formula) else f32)
+        given = [sums, *[terms[x] for x in self.reads], *[factors[x] for x in self.numbers]]
+        if self.pairs:
+            kinds = self.columns(self.spreads)
+            found = split(found, kinds)
+            given = [
+                y
+                for x, kind in zip(given, kinds, strict=True)
+                for y in ((x[..., ::2], x[..., 1::2]) if kind == WHOLE else (x,))
+            ]
         result = found.replay(_by_numpy, *given)
-        shape = np.shape(sums)
-        several = result if result.__class__ is tuple else (result,)
-        return tuple([np.broadcast_to(x, shape) for x in several])
+        several = list(result) if result.__class__ is tuple else [result]
+        shape = (*np.shape(sums)[:-1], np.shape(sums)[-1] // (1 + self.pairs))
+        several = [np.broadcast_to(x, shape) for x in several]
+        return tuple(
+            [
+                np.stack([several.pop(0), several.pop(0)], -1).reshape(np.shape(sums))
+                if self.pairs and wide
+                else several.pop(0)
+                for wide in self.wide
+            ]
+        )
 
     # -- rules of torch
 
@@ -232,6 +283,21 @@ class FusedProduct(Product):
                 x = named[name]
                 found[name] = x.reshape((x.shape[0], *[1] * (2 - rank), *x.shape[1:]))
         return found
+
+
+def spread_of(given: tuple[int, ...], shape: tuple[int, ...], pairs: bool) -> str | None:
+    """Return how an array is spread over a result of a shape, or with `pairs` over one of half as
+    many columns, as NumPy does; None where it cannot be.
+    """
+    forms = [shape, (*shape[:-1], shape[-1] // 2)][: 1 + pairs]
+    for form, of_pairs in zip(forms, ("", " of pairs"), strict=False):
+        with suppress(ValueError):
+            if broadcast(given, form) == form:
+                m, n = (1, 1, *given)[-2:]
+                if m == 1 and n == 1:
+                    return "one"
+                return ("row" if m == 1 else "column" if n == 1 else "matrix") + of_pairs
+    return None
 
 
 def _by_numpy(fn: str, _dtype: Dtype, *values: Any) -> Any:
@@ -385,8 +451,14 @@ def _operator(
     if len(_operators) >= MOST:
         _operators.clear()
     short = f"gemm_{sha256(key.encode()).hexdigest()[:12]}"
-    facts = {"formulas": formulas, "reads": arrays, "numbers": numbers, "more": more}
+    facts: dict[str, Any] = {
+        "formulas": formulas,
+        "reads": arrays,
+        "numbers": numbers,
+        "more": more,
+    }
     facts |= {"ways": ways, "combined": tuple([x[0] for x in ways])}
+    facts |= {"pairs": any(isinstance(x, Formula) and has_pairs(x) for x in formulas.values())}
     problem: Any = type("FusedProduct", (FusedProduct,), {**facts, "__module__": __name__})
     made = FunctionType(_template.__code__, globals(), short)
     made.__doc__ = _template.__doc__

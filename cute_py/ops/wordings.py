@@ -101,6 +101,10 @@ WORDINGS = {
         results {names} of the epilogue {function}
         a result, or a dict of results with D among them
         call the result of the product D, which goes to out=""",
+    "epilogue-pairs": """LayoutError
+        {given}, with an epilogue that combines pairs of neighbouring columns
+        N even, and in each step values of N columns alone, or of N/2 as cute.pairs gives them
+        pass arrays of N/2 columns, (M,1) or () for what meets pairs, and of N before that""",
     "epilogue-overlap": """LayoutError
         {name} and {other}, which share memory
         outputs that are apart

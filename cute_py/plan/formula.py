@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     Rule: TypeAlias = Callable[..., Any]  # (fn, dtype, *values) -> the value
 
 CONVERT = "to"  # the step that changes the type; its sources: a value, the rounding, saturate
+FIRST, SECOND, JOIN = "first", "second", "join"  # steps of neighbouring columns; see `pairs`
+PRICES = {CONVERT: 2, FIRST: 0, SECOND: 0, JOIN: 0}  # of steps that are no rows of `FUNCTIONS`
 # comparisons that a bound does not pass, or passes, on the side of the result
 LOOSE, TIGHT = {"lt": "le", "gt": "ge"}, {"le": "lt", "ge": "gt"}
 RATES = {"exp": 1.0, "exp2": log(2)}
@@ -129,7 +131,7 @@ class Formula(Value):
     @property
     def price(self) -> int:
         """About how many instructions it takes of a GPU's time; see `Function.price`."""
-        return sum(2 if x.fn == CONVERT else FUNCTIONS[x.fn].price for x in self.steps)
+        return sum(PRICES[x.fn] if x.fn in PRICES else FUNCTIONS[x.fn].price for x in self.steps)
 
     @property
     def held(self) -> int:

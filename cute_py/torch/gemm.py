@@ -25,11 +25,13 @@ from cute_py.ops.epilogues import (
     depends_on_code,
     operator_for,
     parameters_of,
+    spread_of,
     with_combined,
     without_source,
 )
 from cute_py.ops.product import GEMM as OURS
 from cute_py.ops.product import gemm as product_of
+from cute_py.plan.pairs import gradients as gradients_of_pairs
 from cute_py.torch.declared import DECLARED, NAMED, Declared, torch_dtype
 from cute_py.torch.operators import Gradient, cast, compose, public
 
@@ -374,7 +376,11 @@ def gradients(
         raise refusal("torch-rounded", operation=public("cute_py::gemm"), dtype=dtype)
     kind = f64 if torch.float64 in (a.dtype, *[x.dtype for x in kept.values()]) else f32
     used = [g is not None for g in of_results]
-    derivative = differentiated(problem.formula(kind), reads, problem.numbers, used)
+    columns = None
+    if problem.pairs:
+        shape = (*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
+        columns = problem.columns([spread_of(kept[x].shape, shape, pairs=True) for x in reads])
+    derivative = differentiated(problem.formula(kind), reads, problem.numbers, used, columns)
     given = {name: kept[name] for name in reads}
     names = derivative.inputs[1 + len(reads) :]
     given |= zip(names, [g for g in of_results if g is not None], strict=False)
@@ -397,13 +403,21 @@ def gradients(
 
 
 def differentiated(
-    function: Formula, reads: tuple[str, ...], numbers: tuple[str, ...], used: Any = None
+    function: Formula,
+    reads: tuple[str, ...],
+    numbers: tuple[str, ...],
+    used: Any = None,
+    columns: Any = None,
 ) -> Formula:
     """Return the gradients of the sums, as D, and of the arrays, as a function of the sums, the
     arrays, the gradients of the results (of those `used`, if it is given), and the numbers.
+    `columns`: those that each input of a function of pairs stands for.
     """
     count = len(reads)
-    found = function.gradients(range(1 + count), used)
+    if columns is None:
+        found = function.gradients(range(1 + count), used)
+    else:
+        found = gradients_of_pairs(function, columns, range(1 + count), used)
     first, inputs = 1 + count + len(numbers), found.inputs  # first: of the gradients
     order = [*range(1 + count), *range(first, len(inputs)), *range(1 + count, first)]
     own, stem = inputs[:first], "gradient"

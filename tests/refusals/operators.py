@@ -72,6 +72,10 @@ epilogue-missing: an epilogue reads what the call does not give
 epilogue-results: an epilogue gives results by name, and none is D
     - gemm(square, square, epilogue=lambda sums: {"C": sums})
     + gemm(square, square, epilogue=lambda sums: {"D": sums})
+epilogue-pairs: an epilogue combines neighbouring columns where there are no pairs of them
+    - gemm(square, square, epilogue=lambda sums: cute.pairs(sums)[0])
+    - gemm(square, tall, epilogue=lambda x: cute.pairs(x)[0] + x)  # of N/2 columns in
+    + gemm(square, tall, epilogue=lambda sums: cute.pairs(sums)[0])
 epilogue-overlap: outputs of an epilogue share memory
     - twice(square.copy())
     + gemm(square, square, epilogue=lambda x: {"D": x, "aux": x}, aux=square.copy())
