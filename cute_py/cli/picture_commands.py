@@ -9,6 +9,7 @@ from cute_py.atoms.arch import ARCHS
 from cute_py.atoms.copy import Copy_Atom
 from cute_py.atoms.search import listed, table_text
 from cute_py.cli.arguments import count
+from cute_py.cli.epilogue_text import text_of_epilogue
 from cute_py.cli.expression_commands import add_symbols, symbols_of, text_of, value_of
 from cute_py.cli.output import Output, as_json, write
 from cute_py.errors import CuteError, refusal, suggestion
@@ -50,8 +51,16 @@ SHARP = 2  # pixels of a PNG for one of the SVG
 
 def add_show(command: ArgumentParser) -> None:
     """Add the arguments of `show`."""
-    command.set_defaults(run=drawn, value=_shown, marked=True)
-    command.add_argument("text", metavar="EXPR", help="the expression; - reads it from the input")
+    command.set_defaults(run=_show, value=_shown, marked=True)
+    command.add_argument(
+        "text",
+        metavar="EXPR",
+        help="the expression; - reads it from the input; or an epilogue, as text: epilogues.NAME, "
+        "or FILE.py:FUNCTION",
+    )
+    command.add_argument(
+        "--given", metavar="NAMES", help="parameters of an epilogue that have defaults: c,beta_ptr"
+    )
     add_symbols(command)
     add_drawing(command)
 
@@ -106,6 +115,15 @@ def add_atoms(command: ArgumentParser) -> None:
 
 
 # -- pictures
+
+
+def _show(given: Namespace) -> None:
+    """Write an epilogue as text, or the picture of an expression."""
+    text = text_of_epilogue(given.text, given.given)
+    if text is None:
+        drawn(given)
+    else:
+        write(f"{text}\n", given.output)
 
 
 def drawn(given: Namespace) -> None:

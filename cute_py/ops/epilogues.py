@@ -13,6 +13,7 @@ from hashlib import sha256
 from inspect import Parameter, Signature, signature
 from keyword import iskeyword
 from math import prod
+from textwrap import indent
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -33,7 +34,16 @@ from cute_py.ops.product import GEMM, OUT, Product, are_whole, compute_type
 from cute_py.ops.reductions import reduce
 from cute_py.plan.formula import CONVERT, Formula
 from cute_py.plan.functions import FUNCTIONS
-from cute_py.plan.pairs import ANY, PAIRED, WHOLE, MixedError, has_pairs, is_wide, split
+from cute_py.plan.pairs import (
+    ANY,
+    PAIRED,
+    WHOLE,
+    MixedError,
+    gradients,
+    has_pairs,
+    is_wide,
+    split,
+)
 from cute_py.records import Text
 from cute_py.trace.formulas import formula
 
@@ -679,6 +689,36 @@ def depends_on_code(function: Any) -> bool:
 def combined_of(function: Any) -> tuple[tuple[str, str, Any], ...]:
     """Return the results of an epilogue that are combined over elements: name, function, modes."""
     return _known(function).combined
+
+
+def described(function: Any, given: tuple[str, ...] = ()) -> Text:
+    """Return what an epilogue computes, as text: its steps, their price, and its gradients.
+
+    Args:
+        function: the epilogue.
+        given: the parameters with defaults that it is given.
+
+    """
+    known = _known(function)
+    for name in given:
+        if name not in known.names:
+            raise _refused("epilogue-name", function, name=name, why="it has no such parameter")
+    reads = [x for x in known.names if x in (*known.needed, *USUAL, *given)]
+    found, columns = _first(function, (known.first, *reads)), [WHOLE, *[ANY for _x in reads]]
+    price = (split(found, columns).price + 1) // 2 if has_pairs(found) else found.price
+    name = getattr(function, "__name__", "function")
+    parts = [(f"{name}, about {price} instructions an element", str(found))]
+    over = {-2: "rows", -1: "columns", (-2, -1): "rows and columns"}
+    combined = [f"{x}: {fn} over {over[of]}" for x, fn, of in known.combined]
+    if combined:
+        parts.append(("combined by a second kernel", "\n".join(combined)))
+    if found.dtype.is_float:
+        wanted, used = range(1 + len(reads)), [True] * len(found.results)
+        made = gradients(found, columns, wanted, used)
+        outputs = tuple([f"of_{x}" for x in found.inputs])
+        made = made.reordered(made.inputs, range(len(made.inputs)), outputs)
+        parts.append(("gradients", str(made)))
+    return Text("\n".join([f"{head}:\n{indent(text, '  ')}" for head, text in parts]))
 
 
 # `torch.compile` calls these where it traces

@@ -75,6 +75,8 @@ def gradients(
     formula: Formula, inputs: Sequence[int], wanted: Sequence[int], used: Sequence[bool]
 ) -> Formula:
     """Return what `Formula.gradients` does, for values of these columns."""
+    if not has_pairs(formula):
+        return formula.gradients(wanted, used)
     parts = [2 if x == WHOLE else 1 for x in inputs]
     of_results = [2 if x else 1 for x in is_wide(formula, inputs)]
     places = [sum(parts[:n]) + i for n in wanted for i in range(parts[n])]

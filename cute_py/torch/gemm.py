@@ -414,10 +414,8 @@ def differentiated(
     `columns`: those that each input of a function of pairs stands for.
     """
     count = len(reads)
-    if columns is None:
-        found = function.gradients(range(1 + count), used)
-    else:
-        found = gradients_of_pairs(function, columns, range(1 + count), used)
+    used = [True] * len(function.results) if used is None else used
+    found = gradients_of_pairs(function, columns, range(1 + count), used)
     first, inputs = 1 + count + len(numbers), found.inputs  # first: of the gradients
     order = [*range(1 + count), *range(first, len(inputs)), *range(1 + count, first)]
     own, stem = inputs[:first], "gradient"

@@ -75,7 +75,6 @@ epilogue-results: an epilogue gives results by name, and none is D
 epilogue-pairs: an epilogue combines neighbouring columns where there are no pairs of them
     - gemm(square, square, epilogue=lambda sums: cute.pairs(sums)[0])
     - gemm(square, tall, epilogue=lambda x: cute.pairs(x)[0] + x)  # of N/2 columns in
-    + gemm(square, tall, epilogue=lambda sums: cute.pairs(sums)[0])
 epilogue-overlap: outputs of an epilogue share memory
     - twice(square.copy())
     + gemm(square, square, epilogue=lambda x: {"D": x, "aux": x}, aux=square.copy())
@@ -210,6 +209,8 @@ cli-stream: the input cannot be read or the output cannot be written
     * cute-py reason="the system error 'No space left on device'"
 cli-gemm: a command is given no operands, or both files and sizes
     - main("gemm")
+cli-epilogue: `cute-py show` is given no function of a file or of `cute.epilogues`
+    - main("show", "epilogues.relo")
 cli-kernel: a command is given no kernel of a file
     - main("check-orders", "nowhere.py:kernel")
 cli-generated: an option of generated data is given, and all operands are files
