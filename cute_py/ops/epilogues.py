@@ -261,26 +261,7 @@ class FusedProduct(Product):
         """Return all results for arrays of float64 that fit each other."""
         found = self.formula(f64 if isinstance(self.formulas[f64], Formula) else f32)
         given = [sums, *[terms[x] for x in self.reads], *[factors[x] for x in self.numbers]]
-        if self.pairs:
-            kinds = self.columns(self.spreads)
-            found = split(found, kinds)
-            given = [
-                y
-                for x, kind in zip(given, kinds, strict=True)
-                for y in ((x[..., ::2], x[..., 1::2]) if kind == WHOLE else (x,))
-            ]
-        result = found.replay(_by_numpy, *given)
-        several = list(result) if result.__class__ is tuple else [result]
-        shape = (*np.shape(sums)[:-1], np.shape(sums)[-1] // (1 + self.pairs))
-        several = [np.broadcast_to(x, shape) for x in several]
-        return tuple(
-            [
-                np.stack([several.pop(0), several.pop(0)], -1).reshape(np.shape(sums))
-                if self.pairs and wide
-                else several.pop(0)
-                for wide in self.wide
-            ]
-        )
+        return by_numpy(found, self.columns(self.spreads), given)
 
     # -- rules of torch
 
@@ -308,6 +289,36 @@ def spread_of(given: tuple[int, ...], shape: tuple[int, ...], pairs: bool) -> st
                     return "one"
                 return ("row" if m == 1 else "column" if n == 1 else "matrix") + of_pairs
     return None
+
+
+def by_numpy(formula: Formula, columns: Sequence[int], given: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the results of an epilogue by NumPy, each of all its elements.
+
+    Args:
+        formula: the function.
+        columns: those that each input stands for, as `plan.pairs` has it.
+        given: the sums, and the other inputs: arrays and numbers of float64.
+
+    """
+    *batch, m, n = np.shape(given[0])
+    if not has_pairs(formula):
+        found = formula.replay(_by_numpy, *given)
+        several = found if found.__class__ is tuple else (found,)
+        return tuple([np.broadcast_to(x, (*batch, m, n)) for x in several])
+    inputs: list[Any] = []
+    for x, kind in zip(given, columns, strict=True):
+        inputs += [x[..., ::2], x[..., 1::2]] if kind == WHOLE else [x]
+    found = split(formula, columns).replay(_by_numpy, *inputs)
+    several = found if found.__class__ is tuple else (found,)
+    values = iter([np.broadcast_to(x, (*batch, m, n // 2)) for x in several])
+    return tuple(
+        [
+            np.stack([next(values), next(values)], -1).reshape((*batch, m, n))
+            if wide
+            else next(values)
+            for wide in is_wide(formula, columns)
+        ]
+    )
 
 
 def _by_numpy(fn: str, _dtype: Dtype, *values: Any) -> Any:

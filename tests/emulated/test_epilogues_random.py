@@ -1,0 +1,110 @@
+"""Random epilogues: operations, inputs, outputs, reductions, pairs and types, against NumPy; and
+their gradients against differences.
+"""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import cute_py as cute
+from cute_py.ops.epilogues import _known, by_numpy
+from cute_py.plan.pairs import ANY, PAIRED, WHOLE, gradients, is_wide
+from cute_py.trace.formulas import formula
+from tests.epilogue_functions import (
+    EXACT,
+    HALVES,
+    SHAPES,
+    SMOOTH,
+    K,
+    M,
+    N,
+    epilogues,
+    function_of,
+    model_of,
+)
+
+KINDS = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64}
+KINDS |= {"s8": np.int8, "u8": np.uint8}
+OUTPUTS = ("f32", "f64", "f16", "s32", "s8")
+kinds = st.tuples(*[st.sampled_from([*KINDS])] * 2, st.sampled_from(OUTPUTS))
+
+
+def check_values(made, seed, kinds, other):
+    """Compare the results of a random function with NumPy; `other`: the type of an output."""
+    of_operands, of_terms, out_dtype = kinds
+    rng = np.random.default_rng(seed)
+
+    def drawn(shape, kind):
+        least = 0 if kind == "u8" else -3
+        return rng.integers(least, 4, shape).astype(KINDS[kind])
+
+    a, b = drawn((M, K), of_operands), drawn((K, N), of_operands)
+    function, names = function_of(made, EXACT)
+    terms = {x: drawn((SHAPES | HALVES)[x], of_terms) for x in names if x != "number"}
+    terms |= {"number": 1.5} if "number" in names else {}
+    values = {x: y if x == "number" else y.astype(float) for x, y in terms.items()}
+    wanted = model_of(made, EXACT)({"acc": a.astype(float) @ b.astype(float), **values})
+    given = {}
+    for name in [x for x in wanted if x != "D" and np.ndim(wanted[x]) == 2]:
+        given[name] = np.zeros((M, wanted[name].shape[1]), cute.dtype(other).numpy)
+    found = cute.ops.gemm(a, b, epilogue=function, out_dtype=out_dtype, **terms, **given)
+    found = found if isinstance(found, dict) else {"D": found}
+    assert found.keys() == wanted.keys()
+    for name, x in found.items():
+        exact = wanted[name]
+        if x.dtype.kind in "iu":
+            info = np.iinfo(x.dtype)
+            exact = np.clip(np.rint(exact), info.min, info.max)
+        exact = np.broadcast_to(exact, x.shape).astype(x.dtype)
+        np.testing.assert_array_equal(x, exact, err_msg=name)
+
+
+test_random_epilogues_equal_numpy = pytest.mark.slow(
+    settings(max_examples=60)(
+        given(epilogues(EXACT), st.integers(0, 99), kinds, st.sampled_from(OUTPUTS))(check_values)
+    )
+)
+
+
+def spread(shape):
+    """Return the columns that an element of an array stands for."""
+    n = (1, *shape)[-1]
+    return WHOLE if n == N else PAIRED if n == N // 2 else ANY
+
+
+def check_gradients(made, seed):
+    """Compare the gradients of a random function with central differences of its formula."""
+    rng = np.random.default_rng(seed)
+    function, names = function_of(made, SMOOTH)
+    found = formula(function, "f64", ("acc", *names))
+    if not isinstance(found.result, tuple):
+        found = _known(function).traced(cute.f64, tuple(names))
+    shapes = [(M, N), *[(SHAPES | HALVES).get(x, ()) for x in names]]
+    columns = [spread(x) for x in shapes]
+    values = [rng.standard_normal(x) for x in shapes]
+    kinds = [WHOLE if x else PAIRED for x in is_wide(found, columns)]
+    weights = [rng.standard_normal((M, N // kind)) for kind in kinds]
+    derivative = gradients(found, columns, range(len(values)), [True] * len(weights))
+    slopes = by_numpy(derivative, [*columns, *kinds], [*values, *weights])
+
+    def total(*values):
+        results = by_numpy(found, columns, values)
+        return sum((x * y).sum() for x, y in zip(results, weights, strict=True))
+
+    for n, (x, slope) in enumerate(zip(values, slopes, strict=True)):
+        change, step = rng.standard_normal(x.shape), 1e-6
+        moved = [total(*values[:n], x + s * change, *values[n + 1 :]) for s in (step, -step)]
+        wanted = (moved[0] - moved[1]) / (2 * step)
+        along = (slope * np.broadcast_to(change, slope.shape)).sum()
+        assert along == pytest.approx(wanted, rel=1e-5, abs=1e-5), found
+
+
+random_functions = given(epilogues(SMOOTH, 6), st.integers(0, 99))
+test_gradients_of_a_few_random_epilogues = settings(max_examples=10)(
+    random_functions(check_gradients)
+)
+test_gradients_of_random_epilogues = pytest.mark.slow(
+    settings(max_examples=60)(random_functions(check_gradients))
+)
