@@ -153,7 +153,7 @@ WARM = (
 )
 
 
-def _operands(op: Copy_Op) -> str:
+def copy_operands(op: Copy_Op) -> str:
     """Return the instruction, with the width of its values where that is not 16 bits."""
     for bits in (16, 8, 32, 64, 128, 4, 6):
         try:
@@ -171,5 +171,5 @@ def _atoms() -> dict[str, dict[str, list[str]]]:
     for kind, rows in zip(("mma", "copy"), both, strict=True):
         for row in rows:
             of_arch = found.setdefault(row.min_arch, {"mma": [], "copy": []})
-            of_arch[kind].append(str(row) if kind == "mma" else _operands(row))
+            of_arch[kind].append(str(row) if kind == "mma" else copy_operands(row))
     return dict(sorted(found.items(), key=lambda item: (len(item[0].rstrip("af")), item[0])))
