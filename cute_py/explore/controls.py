@@ -11,6 +11,7 @@ from cute_py.atoms.copy import Copy_Atom
 from cute_py.atoms.search import listed
 from cute_py.errors import CuteError, refusal
 from cute_py.explore.answers import FORMS, answer, error_of
+from cute_py.explore.patterns import PATTERNS
 from cute_py.explore.states import ENTRIES, PLAIN, WIDEST
 from cute_py.expression import CONSTANTS, functions
 from cute_py.viz.build import BY
@@ -99,6 +100,10 @@ def controls() -> dict[str, Any]:
             {"tab": tab, "name": name, "state": state, "answer": _shown(answer({**PLAIN, **state}))}
             for tab, presets in PRESETS.items()
             for name, state in presets.items()
+        ]
+        + [
+            {"tab": "patterns", "name": name, "state": state}
+            for name, (state, _) in PATTERNS.items()
         ],
         "names": sorted([*functions(), *CONSTANTS]),
         "notation": _notation(),

@@ -3,7 +3,7 @@
 WORDINGS = {
     "explore-state": """ParseError
         {name}={value!r}
-        v=1, texts e, by, cells and sel, and bits from 1 to 1024
+        v=1, texts e, by, cells, sel and was, and bits from 1 to 1024
         open the link with the version that made it, or begin with #v1&e=(4,8):(8,1)""",
     "explore-limit": """ParseError
         an expression that ends in a {reason}
