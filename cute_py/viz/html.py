@@ -85,7 +85,7 @@ def fragment(x: Drawable) -> str | None:
     if _is_too_large(x):
         return None
     if isinstance(x, Derivation):
-        return f'<div class="cute-py">{outline(x.step, _image)}{elements(tree(x.step))}</div>'
+        return f'<div class="cute-py">{outline(x.step, image)}{elements(tree(x.step))}</div>'
     try:
         drawn = picture_of(x)
     except CuteError:
@@ -104,10 +104,11 @@ def _is_too_large(x: Drawable) -> bool:
 
 
 def _element(drawn: Picture) -> str:
-    return f'<div class="cute-py">{_image(drawn)}{live(drawn)}</div>'
+    return f'<div class="cute-py">{image(drawn)}{live(drawn)}</div>'
 
 
-def _image(drawn: Picture) -> str:
+def image(drawn: Picture) -> str:
+    """Return a picture as an image element, which notebooks show without trust in scripts."""
     data = b64encode(to_svg(drawn).encode()).decode()
     return (
         f'<img alt="{escape(drawn.title)}" style="max-width:100%;height:auto" '
