@@ -11,6 +11,7 @@ import zlib
 from base64 import b64encode
 from functools import partial
 from itertools import product
+from math import prod
 from re import escape, split
 from typing import Any, NamedTuple
 
@@ -170,19 +171,23 @@ def _numbered(text: str) -> tuple[list[Any], list[Choice]]:
         end = token.end
     if not numbers:
         raise refusal("interact-values", operation="interact", name="the expression", value=text)
-    cells = max(1, picture_of(value_of(text)).cells)
-    limit = min(MOST_PICTURES, MOST_CELLS // cells)
-    most = max(k for k in range(1, MOST_NEAR + 1) if k == 1 or k ** len(numbers) <= limit)
-    found = []
-    for k, n in enumerate(numbers):
-        values = _near(n, most)
-        found.append(Choice(f"integer {k + 1}", values, values.index(n)))
-    return [*parts, text[end:]], found
+    cells = picture_of(value_of(text)).cells
+    for most in range(MOST_NEAR, 1, -1):
+        values = [_near(n, most) for n in numbers]
+        # as if each integer scaled the picture, which is more than it does
+        scale = prod([sum(each) / max(n, 1) for n, each in zip(numbers, values, strict=True)])
+        if prod(map(len, values)) <= MOST_PICTURES and cells * scale <= MOST_CELLS:
+            break
+    else:
+        raise _too_many(f"{len(numbers)} integers of an expression with {cells} cells")
+    names = [f"integer {k + 1}" for k in range(len(numbers))]
+    pairs = zip(names, values, numbers, strict=True)
+    return [*parts, text[end:]], [Choice(name, each, each.index(n)) for name, each, n in pairs]
 
 
 def _near(n: int, most: int) -> list[int]:
     """Return n and the numbers next to it, halves and doubles first."""
-    others = [2 * n, n // 2, n + 1, n - 1, 4 * n, n // 4, n + 2, n - 2]
+    others = [n // 2, 2 * n, n + 1, n - 1, 4 * n, n // 4, n + 2, n - 2]
     least = min(n, 1)
     found = list(dict.fromkeys([n, *[m for m in others if m >= least]]))
     return sorted(found[:most])

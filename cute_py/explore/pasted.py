@@ -64,8 +64,8 @@ def _layout(text: str) -> str:
 def _unless_offsets(text: str) -> str:
     """Return an expression as it is; raise CuteError for a tuple of offsets."""
     value = value_of(text)
-    if value.__class__ is tuple and 0 in tuples.leaves(value) and text[0] in "([":
-        return str(fit(text))
+    if value.__class__ is tuple and (text[0] == "[" or 0 in tuples.leaves(value)):
+        return str(fit(text))  # a list, or what is no shape
     return text
 
 

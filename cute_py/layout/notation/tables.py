@@ -128,8 +128,8 @@ def _numbers(text: str) -> list[Cells]:
     inside = found[1].strip().removeprefix("[").removesuffix("]")
     rows = [findall(r"[+-]?\d+", row) for row in inside.replace("]", "\n").splitlines()]
     rows = [row for row in rows if row]
-    if len(rows) == 1:
-        return [{j: int(x) for j, x in enumerate(rows[0])}]
+    if len(rows) < 2:
+        return [{j: int(x) for j, x in enumerate(rows[0])}] if rows else []
     return [{(i, j): int(x) for i, row in enumerate(rows) for j, x in enumerate(row)}]
 
 
