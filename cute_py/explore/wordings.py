@@ -40,5 +40,6 @@ WORDINGS = {
     "interact-many": """LayoutError
         {given}
         at most {pictures} pictures, with {cells} cells in all, since a notebook keeps them
-        give fewer values or a smaller layout, or use cute.explore, which asks the kernel""",
+        name the integers that should change, give fewer values, or use cute.explore, which asks the
+            kernel""",
 }
