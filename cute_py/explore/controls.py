@@ -7,10 +7,10 @@ from re import split
 
 import cute_py
 from cute_py import expression
-from cute_py.atoms.copy import Copy_Atom
 from cute_py.atoms.search import listed
-from cute_py.errors import CuteError, refusal
+from cute_py.errors import refusal
 from cute_py.explore.answers import FORMS, answer, error_of
+from cute_py.explore.pasted import copy_operands
 from cute_py.explore.patterns import PATTERNS
 from cute_py.explore.states import ENTRIES, PLAIN, WIDEST
 from cute_py.expression import CONSTANTS, functions
@@ -20,7 +20,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cute_py.atoms.copy import Copy_Op
 
 LIMIT = 2000  # milliseconds that a page waits for an answer
 ATOM = "SM80_16x8x16_F32BF16BF16F32_TN"
@@ -156,17 +155,6 @@ WARM = (
     "composition((6,2):(1,7),(3,2):(2,3))",
     "mma(SM61_DP4A)",
 )
-
-
-def copy_operands(op: Copy_Op) -> str:
-    """Return the instruction, with the width of its values where that is not 16 bits."""
-    for bits in (16, 8, 32, 64, 128, 4, 6):
-        try:
-            Copy_Atom(op, bits)
-        except CuteError:
-            continue
-        return str(op) if bits == 16 else f"{op},bits={bits}"
-    return str(op)
 
 
 def _atoms() -> dict[str, dict[str, list[str]]]:

@@ -170,7 +170,7 @@ def _numbered(text: str) -> tuple[list[Any], list[Choice]]:
         numbers.append(int(token.text, 0))
         end = token.end
     if not numbers:
-        raise refusal("interact-values", operation="interact", name="the expression", value=text)
+        raise refusal("interact-values", operation="interact", name="make", value=text)
     cells = picture_of(value_of(text)).cells
     for most in range(MOST_NEAR, 1, -1):
         values = [_near(n, most) for n in numbers]

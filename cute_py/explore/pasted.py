@@ -7,7 +7,7 @@ from __future__ import annotations
 from re import DOTALL, fullmatch, sub
 from typing import Any
 
-from cute_py.atoms.copy import Copy_Op
+from cute_py.atoms.copy import Copy_Atom, Copy_Op
 from cute_py.atoms.mma import MMA_Atom
 from cute_py.errors import CuteError
 from cute_py.explore.operands import value_of
@@ -80,10 +80,19 @@ def _instruction(text: str) -> str:
         return f"mma({name})"
     if not isinstance(value, Copy_Op):
         return _unless_offsets(text)
-    from cute_py.explore.controls import copy_operands
-
     width = _WIDTHS.get(kind) or sub(r"\D", "", kind) if kind else ""
     return f"copy({name},bits={width})" if width else f"copy({copy_operands(value)})"
+
+
+def copy_operands(op: Copy_Op) -> str:
+    """Return the instruction, with the width of its values where that is not 16 bits."""
+    for bits in (16, 8, 32, 64, 128, 4, 6):
+        try:
+            Copy_Atom(op, bits)
+        except CuteError:
+            continue
+        return str(op) if bits == 16 else f"{op},bits={bits}"
+    return str(op)
 
 
 def _of_table(text: str) -> str:
