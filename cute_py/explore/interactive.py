@@ -61,7 +61,7 @@ class Interactive:
     def __repr__(self) -> str:
         text, drawn = self.frames[self.first]
         lines = [f"{each.name}: {', '.join(map(text_of, each.values))}" for each in self.choices]
-        return "\n".join([*lines, text, "", str(drawn)])
+        return "\n".join([*lines, text, str(drawn)])
 
     def _repr_html_(self) -> str:
         """Return an element that needs nothing else: an image, which scripts replace."""
@@ -114,14 +114,13 @@ def interact(
     >>> interact("zipped_divide((4,4):(4,1), tile)", tile=[(2, 2), (4, 1)])
     tile: (2,2), (4,1)
     zipped_divide((4,4):(4,1), (2,2))
-    <BLANKLINE>
     ((2,2),(2,2)):((4,1),(8,2))
          0   1   2   3
       +----------------
-    0 |  0   2   8  10
-    1 |  4   6  12  14
-    2 |  1   3   9  11
-    3 |  5   7  13  15
+    0 |  0   8   2  10
+    1 |  4  12   6  14
+    2 |  1   9   3  11
+    3 |  5  13   7  15
     """
     found = [Choice(name, _values(name, values)) for name, values in choices.items()]
     if isinstance(make, str):

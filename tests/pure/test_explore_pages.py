@@ -196,7 +196,7 @@ def test_the_site_is_a_folder_of_files(runtime, tmp_path, capsys):
     found = {str(path.relative_to(target)) for path in target.rglob("*") if path.is_file()}
     assert found == {"index.html", "cute_py.zip", *(f"pyodide/{name}" for name in RUNTIME)}
     assert (target / "index.html").read_bytes() == dict(site(runtime))["index.html"]
-    assert len((target / "index.html").read_bytes()) < 330_000
+    assert len((target / "index.html").read_bytes()) < 340_000
     assert capsys.readouterr().out == ""
 
 

@@ -1,7 +1,9 @@
 """The gallery of the explorer: each pattern opens, and is what its explanation says."""
 
+import re
 from collections import Counter
 from itertools import product
+from pathlib import Path
 
 import pytest
 
@@ -118,6 +120,13 @@ def test_a_pattern_opens_and_is_what_it_says(name):
     others = [value_of(each["e"]) for other, (each, _) in PATTERNS.items() if other != name]
     same = [x for x in others if x.shape == value_of(state["e"]).shape and LAWS[name](x)]
     assert len(same) <= 1  # the crosswise multiplicand is the swizzle of 64 bytes
+
+
+def test_the_page_of_the_explorer_lists_the_patterns():
+    page = (Path(__file__).parents[2] / "docs/explorer.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| ([^|]*) \| `([^`]*)` \|$", page, re.MULTILINE)
+    assert listed == [(name, state["e"]) for name, (state, _) in PATTERNS.items()]
+    assert {*LAWS} == {*PATTERNS}
 
 
 def test_another_expression_has_no_explanation():
