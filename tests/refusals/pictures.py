@@ -145,7 +145,7 @@ interact-values: a choice has no values, or a text in place of a list
     - cute.interact("(n,8):(8,1)", n="48")
     - cute.interact("(n,8):(8,1)", n=[])  # given n=[]; required: a list or range
     - cute.interact("(n,8):(8,1)", n=4)  # given n=4
-    - cute.interact("LayoutLeft")  # given make='LayoutLeft'; required: ... an expression with integers
+    - cute.interact("LayoutLeft")  # given make='LayoutLeft'; ... an expression with integers
     + cute.interact("(n,8):(8,1)", n=[4, 8])
 interact-name: an expression does not have the name of a choice
     - cute.interact("(4,8):(8,1)", n=[4, 8])
