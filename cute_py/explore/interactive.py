@@ -10,15 +10,16 @@ import json
 import zlib
 from base64 import b64encode
 from functools import partial
-from itertools import product
+from itertools import islice, product
 from math import prod
 from re import escape, split
 from typing import Any, NamedTuple
 
 from cute_py.errors import CuteError, refusal
-from cute_py.explore.answers import error_of
+from cute_py.explore.answers import error_of, hints
 from cute_py.explore.operands import tokens_of, value_of
 from cute_py.expression import show as text_of
+from cute_py.layout.notation.parse_tokens import number
 from cute_py.viz.build import picture_of
 from cute_py.viz.comparisons import before_and_after
 from cute_py.viz.html import elements, image
@@ -137,8 +138,9 @@ def interact(
 
 
 def _values(name: str, values: Any) -> list[Any]:
-    """Return the values of a choice; refuse a text, and none."""
-    found = [] if isinstance(values, str) or not hasattr(values, "__iter__") else list(values)
+    """Return the values of a choice, one more than may be at most; refuse a text, and none."""
+    listed = hasattr(values, "__iter__") and not isinstance(values, str)
+    found = list(islice(values, MOST_PICTURES + 1)) if listed else []
     if not found:
         raise refusal("interact-values", operation="interact", name=name, value=values)
     return found
@@ -150,7 +152,7 @@ def _values(name: str, values: Any) -> list[Any]:
 def _named(text: str, found: list[Choice]) -> tuple[list[Any], list[Choice]]:
     """Return the parts of an expression with names."""
     names = [each.name for each in found]
-    parts: list[Any] = split(rf"(?<![\w.])({'|'.join(map(escape, names))})(?!\w)", text)
+    parts: list[Any] = split(rf"(?<![\w.])({'|'.join(map(escape, names))})(?!\w|\s*=)", text)
     missing = [name for name in names if name not in parts[1::2]]
     if missing:
         raise refusal("interact-name", operation="interact", name=missing[0], text=text)
@@ -166,11 +168,11 @@ def _numbered(text: str) -> tuple[list[Any], list[Choice]]:
     tokens = [token for token in tokens_of(text) if token.kind == "number"]
     for token in tokens:
         parts += [text[end : token.start], len(numbers)]
-        numbers.append(int(token.text, 0))
+        numbers.append(number(token))
         end = token.end
     if not numbers:
         raise refusal("interact-values", operation="interact", name="make", value=text)
-    cells = picture_of(value_of(text)).cells
+    cells = picture_of(_value(text)).cells
     for most in range(MOST_NEAR, 1, -1):
         values = [_near(n, most) for n in numbers]
         # as if each integer scaled the picture, which is more than it does
@@ -192,10 +194,15 @@ def _near(n: int, most: int) -> list[int]:
     return sorted(found[:most])
 
 
+def _value(text: str) -> Any:
+    """Return what is drawn of an expression; a shape as the layout that the explorer draws."""
+    return hints(text, value_of(text))[2]
+
+
 def _of_text(parts: list[Any], found: list[Choice]) -> Iterator[tuple[str, Callable[[], Any]]]:
     for values in product(*[each.values for each in found]):
         text = "".join([text_of(values[x]) if isinstance(x, int) else x for x in parts])
-        yield text, partial(value_of, text)
+        yield text, partial(_value, text)
 
 
 def _of_function(

@@ -4,7 +4,7 @@ import base64
 import json
 import re
 import zlib
-from itertools import product
+from itertools import count, product
 
 import pytest
 from hypothesis import given
@@ -66,6 +66,17 @@ def test_a_combination_without_a_value_shows_its_error():
         value_of("composition((6,2):(1,7), (3,2):(2,3))")
     assert frames[0]["error"]["code"] == raised.value.code
     assert "scene" in frames[1]
+
+
+def test_names_of_arguments_and_endless_choices():
+    text = "copy(UniversalCopy<32>, threads=threads, values=n)"
+    keyword = cute.interact(text, n=[(1, 2)], threads=[4, 8])
+    assert keyword.frames[1][0] == "copy(UniversalCopy<32>, threads=8, values=(1,2))"
+    with pytest.raises(CuteError) as raised:
+        cute.interact("(n,8):(8,1)", n=count(1))
+    assert raised.value.code == "interact-many"
+    shape = cute.interact("(4,n)", n=[2])
+    assert kept(shape)[1][0]["scene"] == viz.scene(cute.Layout((4, 2)))
 
 
 def test_functions_tile_shapes_and_atoms_are_choices():
