@@ -12,6 +12,7 @@ from base64 import b64encode
 from functools import partial
 from itertools import islice, product
 from math import prod
+from pathlib import Path
 from re import escape, split
 from typing import Any, NamedTuple
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from cute_py.viz.build import Drawable
 
+KIND = "cute-py-choices"
 MOST_PICTURES = 1 << 10
 MOST_CELLS = 1 << 17  # of all pictures
 MOST_NEAR = 8  # values of an integer that gets a slider without being asked for
@@ -69,7 +71,6 @@ class Interactive:
         shown = self.frames[self.first][1]
         frames = json.dumps([_shown(*frame) for frame in self.frames], separators=(",", ":"))
         scene = {
-            "v": 1,
             "choices": [
                 {**each._asdict(), "values": list(map(text_of, each.values))}
                 for each in self.choices
@@ -77,7 +78,8 @@ class Interactive:
             "frames": b64encode(zlib.compress(frames.encode(), 9)).decode(),
         }
         still = image(shown) if isinstance(shown, Picture) else ""
-        return f'<div class="cute-py">{still}{elements(scene)}</div>'
+        script = Path(__file__).with_name("choices.js").read_text(encoding="utf-8")
+        return f'<div class="{KIND}">{still}{elements(scene, KIND, script)}</div>'
 
 
 def _shown(text: str, drawn: Picture | CuteError) -> dict[str, Any]:

@@ -41,44 +41,8 @@ const cutePy = (host, scene, options = {}) => {
     details.open = open;
     node.operands.forEach((operand) => tree(details, operand, false));
   };
-  // choices: a picture, or an error, for each combination, the last one running fastest
-  async function play() {
-    const row = put(root, "div", "display:flex;flex-wrap:wrap;gap:6px 18px;margin:6px 0");
-    const said = put(root, "div", `font:13px ${MONO}${WRAP}`), place = put(root, "div");
-    said.setAttribute("role", "status");
-    const inputs = scene.choices.map(({ name, values, first }) => {
-      const label = put(row, "label", "display:flex;gap:6px;align-items:center", { textContent: name });
-      const slides = values.every((value) => /^-?\d+$/.test(value));
-      const input = put(label, slides ? "input" : "select", "", slides ? { type: "range", min: 0, max: values.length - 1 } : {});
-      if (!slides) values.forEach((textContent, value) => put(input, "option", "", { value, textContent }));
-      const shown = put(label, "output", `min-width:3ch;font:13px ${MONO}`);
-      input.value = first;
-      input.setAttribute("aria-label", name);
-      input.oninput = () => { shown.textContent = slides ? values[input.value] : ""; step(); };
-      return input;
-    });
-    const packed = Uint8Array.from(atob(scene.frames), (c) => c.charCodeAt(0));
-    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
-    let frames = null, sel = "";
-    const step = () => {
-      if (!frames) return;
-      const frame = frames[scene.choices.reduce((n, { values }, k) => n * values.length + +inputs[k].value, 0)];
-      said.textContent = frame.text;
-      place.replaceChildren();
-      for (const part of frame.error ? ["given", "required", "fix"] : []) {
-        put(place, "div", WRAP.slice(1), { textContent: `${part}: ${frame.error[part]}` });
-      }
-      const kept = sel[0] === frame.scene?.link[0].toUpperCase() ? sel : "";
-      if (frame.scene) cutePy(put(place, "div"), frame.scene, { sel: kept, onselect: (found) => { sel = found; } });
-    };
-    inputs.forEach((input) => input.oninput());
-    frames = await new Response(stream).json();
-    step();
-  }
   if (scene.v !== 1) root.textContent = "This scene needs a newer cute_py.";
   else if (scene.tree) tree(root, scene.tree, true);
-  else if (scene.choices && !view.DecompressionStream) throw new Error("this browser has no DecompressionStream");
-  else if (scene.choices) play();
   if (!scene.panels || scene.v !== 1) return {};
 
   // elements

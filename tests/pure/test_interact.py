@@ -21,7 +21,7 @@ from tests.sampling import fewer
 def kept(found):
     """Return the choices and the frames that a notebook keeps."""
     html = found._repr_html_()
-    assert html.startswith('<div class="cute-py">')
+    assert html.startswith('<div class="cute-py-choices">')
     (scene,) = re.findall(r'<script type="application/json">(.*?)</script>', html)
     scene = json.loads(scene)
     return scene["choices"], json.loads(zlib.decompress(base64.b64decode(scene["frames"])))
