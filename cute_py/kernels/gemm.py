@@ -19,7 +19,7 @@ from cute_py.kernels.epilogue import (
     given,
     product_kernel,
 )
-from cute_py.kernels.pairs import as_taken, stored_to
+from cute_py.kernels.pairs import as_taken, columns_of, stored_to
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def gemm(
     arrays, (D, *others) = given(arrays, epilogue, "gemm"), outputs.values()
     assume_product(A, B, arrays, outputs, epilogue)
     bM, bN, bK = config.tile
-    bx, by, bz = _launched(config, D, D.shape[1] if epilogue.is_wide() else B.shape[0])
+    bx, by, bz = _launched(config, D, columns_of(B, outputs, epilogue))
     mma, (of_a, of_b) = config.tiled_mma(along_k=True), config.operands()
     thr = mma.get_slice(cute.thread_idx())
 

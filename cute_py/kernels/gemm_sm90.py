@@ -34,7 +34,7 @@ from cute_py.kernels.epilogue import (
     product_kernel,
     spread_part,
 )
-from cute_py.kernels.pairs import as_taken, by_spread, shape_of, twice
+from cute_py.kernels.pairs import as_taken, by_spread, columns_of, shape_of, twice
 from cute_py.kernels.split_k import SplitK, sums_layout
 
 TYPE_CHECKING = False
@@ -69,7 +69,7 @@ def gemm_cooperative(
     assume_product(A, B, arrays, outputs, epilogue)
     cute.launch(blocks, config.threads, config.cluster * config.split, pdl=bool(config.pdl))
     inputs = _Inputs(config, A, B)
-    tiles = _Tiles(config, outputs["D"], _columns(B, outputs, epilogue), band, inputs.split)
+    tiles = _Tiles(config, outputs["D"], columns_of(B, outputs, epilogue), band, inputs.split)
     output = _Output(config, epilogue, arrays, outputs, numbers, inputs.split)
     if config.pdl:
         tiles.overlap((A, B))
@@ -104,7 +104,7 @@ def gemm_pingpong(
     arrays = given(arrays, epilogue, "gemm_pingpong")
     assume_product(A, B, arrays, outputs, epilogue)
     cute.launch(blocks, config.threads, pdl=bool(config.pdl))
-    tiles = _Tiles(config, outputs["D"], _columns(B, outputs, epilogue), band)
+    tiles = _Tiles(config, outputs["D"], columns_of(B, outputs, epilogue), band)
     inputs = _Inputs(config, A, B)
     output = _Output(config, epilogue, arrays, outputs, numbers)
     turns = _initialized(2, arrivals=4)  # a warpgroup may multiply
@@ -143,11 +143,6 @@ def _initialized(count: int, arrivals: int = 1) -> Any:  # Mbarriers
         cute.fence_mbarrier_init()
     cute.syncthreads()
     return bars
-
-
-def _columns(B: Tensor, outputs: dict[str, Any], epilogue: Epilogue) -> Any:
-    """Return N, of D where it has so many columns."""
-    return outputs["D"].shape[1] if epilogue.is_wide() else B.shape[0]
 
 
 class _Tiles:

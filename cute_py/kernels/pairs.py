@@ -24,11 +24,12 @@ def in_pairs(part: Any) -> Any:
     """Return a thread's part (MMA, MMA_M, MMA_N) of a tile, a tensor or a layout, as ((2, ...), M,
     N): the two of a pair first.
     """
+    given = "an odd number of columns of a thread"
+    require(cute.size(part) % 2 == 0, "gemm", "config", given, "pairs of columns")
     if isinstance(part.shape[0], tuple) and part.shape[0][0] == 2:
         return part
     own, n = cute.size(part, 0), cute.size(part, 2)
-    even = (own == 1 and n % 2 == 0) or own % 2 == 0
-    require(even, "gemm", "config", "an odd number of columns of a thread", "pairs of columns")
+    require((n if own == 1 else own) % 2 == 0, "gemm", "config", given, "pairs of columns")
     if own == 1:  # neighbours are along N
         halves = cute.logical_divide(part, (_, _, 2))  # (1, MMA_M, (2, MMA_N / 2))
         part = cute.select(_sliced(halves, (0, _, (_, _))), (1, 0, 2))
@@ -85,6 +86,11 @@ def joined(first: Tensor, second: Tensor, shape: Any) -> Tensor:
 
 
 # -- as an `Epilogue` says
+
+
+def columns_of(B: Tensor, outputs: dict[str, Tensor], epilogue: Any) -> Any:
+    """Return N, of D where it has so many columns, else of B (N,K)."""
+    return outputs["D"].shape[1] if epilogue.is_wide() else B.shape[0]
 
 
 def by_spread(partition: Any, spread: str, epilogue: Any) -> Any:
