@@ -6,11 +6,19 @@ import numpy as np
 from hypothesis import strategies as st
 
 import cute_py as cute
+from cute_py.plan.pairs import ANY, PAIRED, WHOLE
+from tests.approximate import Approximate, approximately
 
 M, N, K = 7, 6, 9
 # arrays that are spread over N columns, and over those of pairs; a number
 SHAPES = {"full": (M, N), "row": (N,), "column": (M, 1), "one": ()}
 HALVES = {"half": (M, N // 2), "half_row": (N // 2,), "column": (M, 1), "one": ()}
+
+
+def columns_of(shape):
+    """Return the columns that an element of an array stands for."""
+    n = (1, *shape)[-1]
+    return WHOLE if n == N else PAIRED if n == N // 2 else ANY
 
 
 def _of(name):
@@ -132,12 +140,24 @@ def function_of(made, rows):
     return function, names
 
 
+AXES = {0: -2, 1: -1, None: (-2, -1)}
+
+
 def model_of(made, rows):
     """Return the same function of arrays; results are spread over their elements first."""
     ways = {"add": np.sum, "max": np.max, "min": np.min}
 
     def combined(fn, mode, x):
-        axes = {0: -2, 1: -1, None: (-2, -1)}[mode]
-        return ways[fn](np.broadcast_to(x, (M, x.shape[-1] if x.ndim else N)), axes)
+        return ways[fn](np.broadcast_to(x, (M, x.shape[-1] if x.ndim else N)), AXES[mode])
 
     return results_of(made, rows, np, lambda z: (z[..., ::2], z[..., 1::2]), combined)
+
+
+def approximate_model_of(made, rows):
+    """Return the same function of arrays with bounds of their errors."""
+
+    def combined(fn, mode, x):
+        columns = x.value.shape[-1] if x.value.ndim else N
+        return x.spread((M, columns)).combined(fn, AXES[mode])
+
+    return results_of(made, rows, approximately, Approximate.halves, combined)

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cute_py as cute
-from cute_py.ops.epilogues import _known, by_numpy
-from cute_py.plan.pairs import ANY, PAIRED, WHOLE, gradients, is_wide
-from cute_py.trace.formulas import formula
+from cute_py.ops.epilogues import Function, by_numpy
+from cute_py.plan.pairs import PAIRED, WHOLE, gradients, is_wide
+from tests.approximate import Approximate
 from tests.epilogue_functions import (
     EXACT,
     HALVES,
@@ -20,6 +20,8 @@ from tests.epilogue_functions import (
     K,
     M,
     N,
+    approximate_model_of,
+    columns_of,
     epilogues,
     function_of,
     model_of,
@@ -68,21 +70,52 @@ test_random_epilogues_equal_numpy = pytest.mark.slow(
 )
 
 
-def spread(shape):
-    """Return the columns that an element of an array stands for."""
-    n = (1, *shape)[-1]
-    return WHOLE if n == N else PAIRED if n == N // 2 else ANY
+FLOATS = {x: KINDS[x] for x in ("f16", "bf16", "f32", "f64")}
+UNITS = {"f32": 2.0**-24, "f64": 2.0**-53}  # half the distance of 1 to the next
+floats = st.tuples(*[st.sampled_from([*FLOATS])] * 2, st.sampled_from(["f16", "f32", "f64"]))
+
+
+def check_bounds(made, seed, kinds):
+    """Compare the results of a random function of floats with NumPy's, within what rounding may do
+    to them.
+    """
+    of_operands, of_terms, out_dtype = kinds
+    rng, of_sums = np.random.default_rng(seed), UNITS["f64" if of_operands == "f64" else "f32"]
+    a, b = (rng.standard_normal(s).astype(FLOATS[of_operands]) for s in ((M, K), (K, N)))
+    function, names = function_of(made, SMOOTH)
+    arrays, shapes = {*names} - {"number"}, SHAPES | HALVES | {"number": ()}
+    in_f64 = "f64" in (of_operands, out_dtype, *[of_terms for _x in arrays])
+    unit = UNITS["f64" if in_f64 else "f32"]
+    terms = {x: rng.standard_normal(shapes[x]).astype(FLOATS[of_terms]) for x in names}
+    terms |= {"number": 1.5} if "number" in names else {}
+    exact, sizes = a.astype(float) @ b.astype(float), abs(a.astype(float)) @ abs(b.astype(float))
+    values = {"acc": Approximate(exact, K * of_sums * sizes, unit)}
+    values |= {x: Approximate(y, np.zeros(np.shape(y)), unit) for x, y in terms.items()}
+    found = cute.ops.gemm(a, b, epilogue=function, out_dtype=out_dtype, **terms)
+    found = found if isinstance(found, dict) else {"D": found}
+    for name, wanted in approximate_model_of(made, SMOOTH)(values).items():
+        kind = np.finfo(found[name].dtype)
+        bound = wanted.error + float(kind.eps) / 2 * (abs(wanted.value) + wanted.error)
+        bound += float(kind.smallest_subnormal)
+        bound = np.where(abs(wanted.value) + bound < float(kind.max), bound, np.inf)
+        difference = abs(found[name].astype(float) - wanted.value)
+        assert (difference <= bound).all(), (name, difference, bound)
+
+
+few_of = given(epilogues(SMOOTH), st.integers(0, 99), floats)
+test_a_few_random_epilogues_are_within_bounds = settings(max_examples=4)(few_of(check_bounds))
+test_random_epilogues_are_within_bounds = pytest.mark.slow(
+    settings(max_examples=60)(few_of(check_bounds))
+)
 
 
 def check_gradients(made, seed):
     """Compare the gradients of a random function with central differences of its formula."""
     rng = np.random.default_rng(seed)
     function, names = function_of(made, SMOOTH)
-    found = formula(function, "f64", ("acc", *names))
-    if not isinstance(found.result, tuple):
-        found = _known(function).traced(cute.f64, tuple(names))
+    found = Function(function).traced(cute.f64, tuple(names))
     shapes = [(M, N), *[(SHAPES | HALVES).get(x, ()) for x in names]]
-    columns = [spread(x) for x in shapes]
+    columns = [columns_of(x) for x in shapes]
     values = [rng.standard_normal(x) for x in shapes]
     kinds = [WHOLE if x else PAIRED for x in is_wide(found, columns)]
     weights = [rng.standard_normal((M, N // kind)) for kind in kinds]
