@@ -55,7 +55,8 @@ if TYPE_CHECKING:
     from cute_py.trace.kernel import Kernel
 
 OPTIONAL = ("c", "alpha", "beta", "bias", "activation")  # those of gemm that a function may have
-TAKEN = (*[x for x in GEMM.parameters if x not in OPTIONAL], "epilogue", "D")
+KEPT = ("deterministic", "stream", "workspace")  # for arguments that gemm may have
+TAKEN = (*[x for x in GEMM.parameters if x not in OPTIONAL], "epilogue", "D", *KEPT)
 OWN = tuple(GEMM.parameters)  # a, b, those of `OPTIONAL`, and others
 BACKEND, CHECKS = OWN.index("backend"), OWN.index("checks")
 MODES = {0: -2, 1: -1, None: (-2, -1)}  # of `cute.reduce`, as `reduce` counts them
@@ -388,7 +389,7 @@ class Function:
         self.first, self.names = parameters[0].name, tuple([x.name for x in parameters[1:]])
         self.needed = tuple([x.name for x in parameters[1:] if x.default is x.empty])
         for x in parameters[1:]:
-            self._require_name(x.name, TAKEN, "gemm has it itself")
+            self._require_name(x.name, TAKEN, "gemm has or keeps an argument of that name")
             if x.name in USUAL and x.default not in (x.empty, USUAL[x.name]):
                 why = f"gemm has a default of its own for it, {USUAL[x.name]}"
                 raise _refused("epilogue-name", function, name=x.name, why=why)

@@ -85,6 +85,10 @@ WORDINGS = {
         a {result} that needs about {needed} ({arrays} of arrays, {state} to emulate)
         at most the {available} that are free
         {parts}, or use narrower types""",
+    "ops-argument": """LayoutError
+        {name}, and no {function}
+        an argument that the signature names; others are parameters of the function {function}
+        leave {name} out, or pass {function}=..., a function that has such a parameter""",
     "epilogue-parameters": """LeafTypeError
         {function} as an epilogue
         a function of the sums, and of what it reads by name: def f(sums, bias, scale): ...

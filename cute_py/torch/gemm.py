@@ -277,6 +277,8 @@ def declare(ours: Operator) -> None:
 
 def in_graph(function: Any, terms: dict[str, Any], own: tuple[Any, ...]) -> Any:
     """Return the result of a product that `torch.compile` traces."""
+    if function is None:
+        return OURS.varied_apart(function, terms, own)  # which refuses it
     if type(function) is FunctionType:
         repr(function)  # ends the graph if a default, or a variable around it, is no constant
         _note_helpers(function)

@@ -15,7 +15,7 @@ from cute_py.trace.formulas import formula
 from tests.emulated.kernel_data import integers, poisoned
 from tests.hopper_family import CONFIGS, arguments, result_of
 from tests.hopper_family import row as row_of
-from tests.sampling import fewer
+from tests.sampling import each, fewer
 
 M, N, K = 33, 24, 40
 SHAPES = {
@@ -458,18 +458,34 @@ def test_outputs_do_not_overlap():
     assert caught.value.code == "epilogue-overlap"
 
 
-def test_an_output_may_take_the_place_of_what_is_read():
+PLACES = {  # of what is read, in the memory (M + 1, N) of an output that is its first M rows
+    "the same": lambda x: x[:-1],
+    "the next rows": lambda x: x[1:],
+    "reversed": lambda x: x[-2::-1],
+    "a row": lambda x: x[1],
+    "a column": lambda x: x[:-1, 1:2],
+}
+
+
+@each(("out", "aux"), PLACES)
+def test_an_output_may_take_the_place_of_what_is_read(output, place):
     rng, a, b = operands()
-    residual = rng.integers(-3, 4, (M, N)).astype(np.float32)
+    memory = rng.integers(-3, 4, (M + 1, N)).astype(np.float32)
+    residual = PLACES[place](memory)
     wanted = sums(a, b) + residual
-    cute.ops.gemm(
-        a, b, epilogue=lambda x, residual: x + residual, residual=residual, out=residual,
-        out_dtype="f32",
+    found = cute.ops.gemm(
+        a, b, epilogue=lambda x, residual: {"D": x + residual, "aux": x + residual},
+        residual=residual, out_dtype="f32", **{output: memory[:-1]},
     )  # fmt: skip
-    np.testing.assert_array_equal(residual, wanted)
+    np.testing.assert_array_equal(memory[:-1], wanted)
+    for x in found.values():
+        np.testing.assert_array_equal(x, wanted)
 
 
 def test_terms_without_a_function_are_refused():
     _rng, a, b = operands()
-    with pytest.raises(cute.CuteError, match="scale"):
+    with pytest.raises(cute.CuteError, match="scale") as caught:
         cute.ops.gemm(a, b, scale=2.0)
+    assert caught.value.code == "ops-argument"
+    with pytest.raises(cute.CuteError, match="scale"):
+        cute.ops.gemm.explain(a, b, scale=2.0)

@@ -379,5 +379,6 @@ formula-result: a function of registers gives back what is neither registers nor
     + formula(lambda x: x)
 kernel-formula: a function of registers does more than arithmetic of those that it is given
     - formula(neighbour)
+    - formula(lambda x: x + cute.thread_idx())  # given cute.thread_idx in a function of registers
     + traced(with_neighbour)
 """
