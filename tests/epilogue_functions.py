@@ -9,10 +9,11 @@ import cute_py as cute
 from cute_py.plan.pairs import ANY, PAIRED, WHOLE
 from tests.approximate import Approximate, approximately
 
-M, N, K = 7, 6, 9
+M, N, K = 9, 16, 24  # rows of whole 16 bytes, as most families of kernels read them
 # arrays that are spread over N columns, and over those of pairs; a number
-SHAPES = {"full": (M, N), "row": (N,), "column": (M, 1), "one": ()}
-HALVES = {"half": (M, N // 2), "half_row": (N // 2,), "column": (M, 1), "one": ()}
+ANYWHERE = {"column": (M, 1), "one": (), "ones": (1, 1)}
+SHAPES = {"full": (M, N), "row": (N,), "of_rows": (1, N), **ANYWHERE}
+HALVES = {"half": (M, N // 2), "half_row": (N // 2,), **ANYWHERE}
 
 
 def columns_of(shape):

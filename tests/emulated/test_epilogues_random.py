@@ -2,6 +2,8 @@
 their gradients against differences.
 """
 
+from functools import partial
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -30,11 +32,21 @@ from tests.epilogue_functions import (
 KINDS = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64}
 KINDS |= {"s8": np.int8, "u8": np.uint8}
 OUTPUTS = ("f32", "f64", "f16", "s32", "s8")
+checked = partial(cute.ops.gemm, checks=True)
 kinds = st.tuples(*[st.sampled_from([*KINDS])] * 2, st.sampled_from(OUTPUTS))
 
 
-def check_values(made, seed, kinds, other):
-    """Compare the results of a random function with NumPy; `other`: the type of an output."""
+def check_values(made, seed, kinds, other, multiply):
+    """Compare the results of a random function with NumPy.
+
+    Args:
+        made: as `epilogues` draws it.
+        seed: of the values.
+        kinds: types of operands, of what else is read, and of D.
+        other: of other outputs, which are given.
+        multiply: what computes them.
+
+    """
     of_operands, of_terms, out_dtype = kinds
     rng = np.random.default_rng(seed)
 
@@ -51,7 +63,7 @@ def check_values(made, seed, kinds, other):
     given = {}
     for name in [x for x in wanted if x != "D" and np.ndim(wanted[x]) == 2]:
         given[name] = np.zeros((M, wanted[name].shape[1]), cute.dtype(other).numpy)
-    found = cute.ops.gemm(a, b, epilogue=function, out_dtype=out_dtype, **terms, **given)
+    found = multiply(a, b, epilogue=function, out_dtype=out_dtype, **terms, **given)
     found = found if isinstance(found, dict) else {"D": found}
     assert found.keys() == wanted.keys()
     for name, x in found.items():
@@ -63,10 +75,12 @@ def check_values(made, seed, kinds, other):
         np.testing.assert_array_equal(x, exact, err_msg=name)
 
 
+exact_functions = given(
+    epilogues(EXACT), st.integers(0, 99), kinds, st.sampled_from(OUTPUTS), st.just(checked)
+)
+test_a_few_random_epilogues_equal_numpy = settings(max_examples=4)(exact_functions(check_values))
 test_random_epilogues_equal_numpy = pytest.mark.slow(
-    settings(max_examples=60)(
-        given(epilogues(EXACT), st.integers(0, 99), kinds, st.sampled_from(OUTPUTS))(check_values)
-    )
+    settings(max_examples=60)(exact_functions(check_values))
 )
 
 

@@ -1,14 +1,15 @@
 """Epilogues as functions on a GPU: random ones against NumPy, all families, graphs, gradients."""
 
+import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cute_py as cute
-from tests.emulated.test_epilogues import SHAPES, K, M, N, evaluated, function_of, sums, trees
+from tests.emulated.test_epilogues_random import OUTPUTS, check_values, kinds
+from tests.epilogue_functions import EXACT, epilogues
 from tests.gpu.harness import require_gpu, torch
-from tests.sampling import fewer
 
 require_gpu()
 import cute_py.torch  # noqa: E402
@@ -17,27 +18,27 @@ F = torch.nn.functional
 
 
 def on_gpu(x):
-    return torch.from_numpy(np.ascontiguousarray(x)).cuda()
+    x = np.array(x, order="C")
+    if x.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(x.view(np.int16)).cuda().view(torch.bfloat16)
+    return torch.from_numpy(x).cuda()
 
 
-@fewer(10)
-@given(trees, st.lists(trees, max_size=2), st.integers(0, 99), st.sampled_from(["f16", "bf16"]))
-def test_random_functions_equal_numpy(tree, others, seed, kind):
-    rng = np.random.default_rng(seed)
-    a, b = (rng.integers(-3, 4, s).astype(np.float32) for s in ((M, K), (K, N)))
-    results = {"D": ("add", "acc", tree), **{f"more{i}": t for i, t in enumerate(others)}}
-    function, names = function_of(results)
-    arrays = {x: rng.integers(-3, 4, SHAPES[x]).astype(np.float32) for x in names if x in SHAPES}
-    numbers = {"number": 1.5} if "number" in names else {}
-    held = {x: on_gpu(y) for x, y in arrays.items()}
-    low = [on_gpu(x).to(torch.float16 if kind == "f16" else torch.bfloat16) for x in (a, b)]
-    for _ in range(2):  # the second call is known
-        found = cute.ops.gemm(*low, epilogue=function, out_dtype="f32", **held, **numbers)
-        values = {"acc": sums(a, b), **arrays, **numbers}
-        for name, each in results.items():
-            got = found[name] if others else found
-            wanted = np.broadcast_to(evaluated(each, values, 1), (M, N))
-            np.testing.assert_array_equal(got.cpu().numpy(), wanted, err_msg=name)
+def multiply(a, b, **named):
+    """Return the product of arrays of NumPy on the GPU; twice, as the second call is known."""
+    held = {x: on_gpu(y) if isinstance(y, np.ndarray) else y for x, y in named.items()}
+    a, b = on_gpu(a), on_gpu(b)
+    for _ in range(2):
+        found = cute.ops.gemm(a, b, **held)
+    if not isinstance(found, dict):
+        return found.cpu().numpy()
+    return {x: y.cpu().numpy() for x, y in found.items()}
+
+
+@settings(max_examples=30)
+@given(epilogues(EXACT), st.integers(0, 99), kinds, st.sampled_from(OUTPUTS))
+def test_random_functions_equal_numpy(made, seed, kinds, other):
+    check_values(made, seed, kinds, other, multiply)
 
 
 PING = "schedule=pingpong,tile=128x64x64"
