@@ -65,8 +65,13 @@ class Epilogue:
 
     @property
     def matrices(self) -> int:
-        """How many arrays are read that have an element for each of D."""
-        return self.arrays.count("matrix")
+        """How many arrays are read that have an element for each of D, or for each pair."""
+        return sum(x.startswith("matrix") for x in self.arrays)
+
+    @property
+    def outputs(self) -> int:
+        """How many there are."""
+        return len(self.formula.results)
 
     @property
     def has_source(self) -> bool:
@@ -120,6 +125,11 @@ class PairedFunction(EpilogueFunction):
     wide: tuple[bool, ...] = ()
     in_pairs = True
     is_plain = is_sum = has_source = is_in_place = False
+
+    @property
+    def outputs(self) -> int:
+        """How many there are."""
+        return len(self.wide)
 
     def is_wide(self, output: int = 0) -> bool:
         """Whether an output has the columns of the sums."""
