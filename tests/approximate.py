@@ -96,7 +96,7 @@ class approximately:
     def exp(x):
         """Return e^x."""
         found = np.exp(x.value)
-        return x.rounded(found, found * np.expm1(x.error), ULPS)
+        return x.rounded(found, found * np.expm1(np.minimum(x.error, 700)), ULPS)
 
     @staticmethod
     def maximum(x, y):

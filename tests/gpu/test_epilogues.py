@@ -74,6 +74,35 @@ def test_families_agree(shape, config):
     assert torch.equal(aux, exact * column + row.float())
 
 
+@pytest.mark.parametrize("shape", [x for x in SIZES if x[1] % 8 == 0] + [(1, 4096, 512)])
+@pytest.mark.parametrize("config", [None, "schedule=multistage", "schedule=cooperative", PING])
+def test_families_combine_pairs_of_columns(shape, config):
+    m, n, k = shape
+    made = torch.Generator("cuda").manual_seed(0)
+
+    def drawn(*size):
+        return torch.randint(-3, 4, size, generator=made, device="cuda").to(torch.bfloat16)
+
+    a, b = drawn(m, k), drawn(n, k).mT
+    if config and "multistage" not in config and torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("a family of compute capability 9.0")
+    terms = {"row": drawn(n), "residual": drawn(m, n // 2), "column": drawn(m, 1).float()}
+
+    def epilogue(acc, row, residual, column):
+        first, second = cute.pairs(acc + row)
+        return {"D": first * column - second + residual, "z": acc}
+
+    found = cute.ops.gemm(a, b, epilogue=epilogue, config=config, out_dtype="f32", **terms)
+    exact = a.float() @ b.float()
+    row, residual, column = (x.float() for x in terms.values())
+    z = exact + row
+    assert torch.equal(found["D"], z[:, ::2] * column - z[:, 1::2] + residual)
+    assert torch.equal(found["z"].float(), exact)
+    gated = cute.ops.gemm(a, b, epilogue=cute.epilogues.swiglu, config=config, out_dtype="f32")
+    wanted = F.silu(exact[:, ::2]) * exact[:, 1::2]
+    torch.testing.assert_close(gated, wanted, rtol=1e-5, atol=1e-3)
+
+
 def test_a_graph_replays_with_new_values():
     a, b, bias = (torch.randn(s, device="cuda").half() for s in ((128, 64), (64, 96), (96,)))
 
