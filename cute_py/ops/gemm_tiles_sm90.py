@@ -188,9 +188,11 @@ class ProductFacts:
 
     @property
     def by_tma(self) -> bool:
-        """Whether TMA writes D: rows of whole 16 bytes, of elements of 2 or 4 bytes."""
-        bits = self.result.bits
-        return bits in (16, 32) and self.shape[1] * bits % (8 * VECTOR_BYTES) == 0
+        """Whether TMA writes D: rows of whole 16 bytes, of elements of 2 or 4 bytes, none for a
+        pair of columns.
+        """
+        bits, is_wide = self.result.bits, self.epilogue.is_wide()
+        return is_wide and bits in (16, 32) and self.shape[1] * bits % (8 * VECTOR_BYTES) == 0
 
     @property
     def forms(self) -> Forms:
@@ -203,7 +205,7 @@ class ProductFacts:
         more, terms = 0.0, self.epilogue
         if terms.has_source:
             more += BY_TMA if config.prefetch else LOADED
-        more += LOADED * (terms.matrices - terms.has_source + len(terms.formula.results) - 1)
+        more += LOADED * (terms.matrices - terms.has_source + terms.outputs - 1)
         if not terms.is_plain and not terms.is_sum:
             more += LIGHT if terms.is_light else HEAVY
         way = DIRECT if not config.store else PARTS[0] if config.store < config.tile[1] else 1
@@ -213,14 +215,14 @@ class ProductFacts:
     def memory(self) -> float:
         """How long memory takes to read A, B and C, and to write D (microseconds)."""
         (M, N, K), terms = self.shape, self.epilogue
-        of_d = self.result.bits * (terms.matrices + len(terms.formula.results))
+        of_d = self.result.bits * (terms.matrices + terms.outputs)
         return self.batch * ((M + N) * K * self.kinds[0].bits + M * N * of_d) / 8 / MEMORY
 
     @property
     def weight(self) -> int:
         """How heavy the epilogue is, as `Row.most` counts."""
         more = self.epilogue
-        is_wide = more.has_source or len(more.formula.results) > 1
+        is_wide = more.matrices > 0 or more.outputs > 1
         if not more.is_light:
             return 4 if is_wide else 2
         return 3 if is_wide else int(not more.is_plain)
