@@ -66,7 +66,7 @@ WORDINGS = {
     "occupancy-arch": """LayoutError
         {arch}
         one of {known}
-        add a row to DEVICES for another architecture""",
+        add a row to SPECS in atoms/devices.py for another architecture""",
     "occupancy-range": """LayoutError
         {value} {what}
         {least} to {most}
@@ -97,7 +97,7 @@ WORDINGS = {
         use powers of two: (128, 128, 8) of (8, 8)""",
     "model-plan": """LayoutError
         plan {name}
-        a loop with products of single threads (UniversalFMA)
+        a loop with multiply-adds of single threads (UniversalFMA, or fma)
         trace a kernel like gemm_04_double_buffer.sgemm_128x128""",
     "model-latency": """LayoutError
         {latency} cycles of latency, and {ffma} multiply-adds

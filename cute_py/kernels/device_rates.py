@@ -7,7 +7,7 @@ are arguments at run time, so that compilers neither unroll nor shorten the loop
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import cute_py as cute
 
@@ -100,9 +100,7 @@ def chase(
 
 
 @cute.kernel
-def chase_shared(
-    links: cute.Tensor, out: cute.Tensor, cycles: cute.Tensor, steps: Count
-) -> None:
+def chase_shared(links: cute.Tensor, out: cute.Tensor, cycles: cute.Tensor, steps: Count) -> None:
     """The same in shared memory, for 1024 links."""
     cute.launch(grid=1, block=32)
     held, place, t = cute.smem("s32", LINKS), cute.rmem("s32", 1), cute.thread_idx()
@@ -122,8 +120,8 @@ def chase_shared(
 def read_shared(
     out: cute.Tensor, cycles: cute.Tensor, rounds: Count, ways: int = 1, blocks: int = 1
 ) -> None:
-    """out[t] = the sum (u32) of the words i of shared memory, each i*i, that thread t reads: 8 a round,
-    `ways` words of a bank at once in each warp.
+    """out[t] = the sum (u32) of the words i of shared memory, each i*i, that thread t reads: 8 a
+    round, `ways` words of a bank at once in each warp.
     """
     cute.launch(grid=blocks, block=MANY)
     words, t = cute.smem("u32", WORDS), cute.thread_idx()
@@ -135,7 +133,9 @@ def read_shared(
     start = now(found[0])
     for k in cute.range(rounds):
         for i in range(CHAINS):
-            found[0] = found[0] + words[k % PARTS * (WORDS // PARTS) + i * 32 * ways + t % 32 * ways]
+            found[0] = (
+                found[0] + words[k % PARTS * (WORDS // PARTS) + i * 32 * ways + t % 32 * ways]
+            )
     cute.syncthreads()
     mark(cycles, start, found[0])
     out[cute.block_idx() * MANY + t] = found[0]
@@ -146,14 +146,20 @@ def read_shared(
 
 @cute.kernel
 def multiply_add(
-    x: cute.Tensor, out: cute.Tensor, cycles: cute.Tensor, rounds: Count, blocks: int = 1
+    x: cute.Tensor,
+    out: cute.Tensor,
+    cycles: cute.Tensor,
+    rounds: Count,
+    blocks: int = 1,
+    count: int = CHAINS,
+    threads: int = MANY,
 ) -> None:
-    """out[t] = the sum of 8 chains, that of chain i i*x[0]^n + ...: n = 4*rounds times
-    y = y*x[0] + x[1] (f32) from i.
+    """out[t] = the sum of `count` chains, of 4*rounds times y = y*x[0] + x[1] (f32), from i of
+    chain i.
     """
-    cute.launch(grid=blocks, block=MANY)
+    cute.launch(grid=blocks, block=threads)
     a, b, t = x[0], x[1], cute.thread_idx()
-    chains = [cute.rmem("f32", 1) for _ in range(CHAINS)]
+    chains = [cute.rmem("f32", 1) for _ in range(count)]
     for i, each in enumerate(chains):
         each.fill(i)
     cute.syncthreads()
@@ -162,10 +168,10 @@ def multiply_add(
         for _again in range(4):
             for each in chains:
                 each[0] = cute.fma(each[0], a, b)
-    total = sum(each[0] for each in chains[1:]) + chains[0][0]
+    total = sum((each[0] for each in chains[1:]), chains[0][0])
     cute.syncthreads()
     mark(cycles, start, total)
-    out[cute.block_idx() * MANY + t] = total
+    out[cute.block_idx() * threads + t] = total
 
 
 @cute.kernel
@@ -184,7 +190,7 @@ def exponentials(
     for _round in cute.range(rounds):
         for each in chains:
             each[0] = cute.exp2(each[0] - 1.0)
-    total = sum(each[0] for each in chains[1:]) + chains[0][0]
+    total = sum((each[0] for each in chains[1:]), chains[0][0])
     cute.syncthreads()
     mark(cycles, start, total)
     out[cute.block_idx() * MANY + t] = total
@@ -194,7 +200,7 @@ def exponentials(
 def products(
     x: cute.Tensor, out: cute.Tensor, cycles: cute.Tensor, rounds: Count, blocks: int = 1
 ) -> None:
-    """out[t] = a sum of products of f16 by mma.sync: 16 * rounds * x[0]^2, in 4 tiles of 16x8."""
+    """out[t] = 8 * 16 * rounds * x[0]^2, of products of f16 by mma.sync in 8 tiles of 16x8."""
     cute.launch(grid=blocks, block=THREADS)
     mma, t = cute.make_tiled_mma(ATOM), cute.thread_idx()
     a = cute.rmem("f16", mma.partition_shape_A((16, 16)))  # (MMA,1,1)
@@ -209,7 +215,7 @@ def products(
     for _round in cute.range(rounds):
         for each in sums:
             cute.gemm(mma, each, a, b)
-    total = sum(each[0] for each in sums[1:]) + sums[0][0]
+    total = sum((each[0] for each in sums[1:]), sums[0][0])
     cute.syncthreads()
     mark(cycles, start, total)
     out[cute.block_idx() * THREADS + t] = total
@@ -219,7 +225,7 @@ def products(
 def warpgroup_products(
     x: cute.Tensor, out: cute.Tensor, cycles: cute.Tensor, rounds: Count, blocks: int = 1
 ) -> None:
-    """out[t] = a sum of products of f16 by wgmma: 64 * rounds * x[0]^2, of 64x256x64 a warpgroup."""
+    """out[t] = 64 * rounds * x[0]^2, of products of f16 by wgmma: 64x256x64 a warpgroup."""
     cute.launch(grid=blocks, block=THREADS)
     (M, N, K), t = WIDE, cute.thread_idx()
     mma = cute.make_tiled_mma(f"SM90_{M}x{N}x16_F32F16F16_SS")

@@ -118,7 +118,8 @@ def warp_tile_cycles(
     """Return what the fragments of a warp take from shared memory for one k.
 
     Args:
-        Mf, Nf: the tile of a thread.
+        Mf: rows of the tile of a thread.
+        Nf: its columns.
         lanes: (rows, columns) of lanes; those of a row share A, those of a column B.
         bandwidth: of shared memory (bytes a cycle).
 
@@ -214,7 +215,7 @@ def counts_of_plan(plan: Plan) -> Counts:
     """Return the same, counted in the main loop of a plan: its first loop with products.
 
     Law: of `gemm_04_double_buffer.sgemm_128x128` they are `instruction_counts((128, 128, 8), (8,
-    8))`. Raises LayoutError for a plan without products of single threads in a loop.
+    8))`. Raises LayoutError for a plan without multiply-adds in a loop.
 
     >>> import numpy as np
     >>> import cute_py as cute
@@ -225,14 +226,20 @@ def counts_of_plan(plan: Plan) -> Counts:
     """
     for loop in every(plan.body):
         inside = [op for block in blocks_of(loop) for op in every(block)] if loop.repeats else []
-        products = [op for op in inside if isinstance(op, ops.Mma) and op.atom.num_threads == 1]
-        if products:
+        ffma = sum(_products(op) for op in inside)
+        if ffma:
             loads = [(op.src.space, op.dst) for op in inside if isinstance(op, ops.Load)]
             stores = [(op.dst.space, op.src) for op in inside if isinstance(op, ops.Store)]
             ldg, lds, sts = _bits(loads, "gmem"), _bits(loads, "smem"), _bits(stores, "smem")
-            ffma = sum(len(op.steps) for op in products)
             return Counts(plan.launch.threads, ldg // 32, sts // 32, lds // 64, ffma)
     raise refusal("model-plan", operation="counts_of_plan", name=plan.name)
+
+
+def _products(op: ops.Op) -> int:
+    """Return the multiply-adds of a thread in an op."""
+    if isinstance(op, ops.Mma):
+        return len(op.steps) if op.atom.num_threads == 1 else 0
+    return len(op.dst) if isinstance(op, ops.Map) and op.fn == "fma" else 0
 
 
 def _bits(moved: list[tuple[str, Reg]], space: str) -> int:
@@ -296,9 +303,7 @@ def ratio_ld_ffma(
     return loads / products
 
 
-def is_valid(
-    tile: tuple[int, int, int], thread: tuple[int, int], latency: float
-) -> bool:
+def is_valid(tile: tuple[int, int, int], thread: tuple[int, int], latency: float) -> bool:
     """Tell whether the multiply-adds of a tile of K cover L_ldg + L_sts; else other warps must.
 
     Formula: n_ffma > L_ldg + L_sts. Source: S1:423-435.

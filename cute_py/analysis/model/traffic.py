@@ -110,7 +110,7 @@ def required_hit_rate(
     >>> round(required_hit_rate(V100, 14, (64, 64)), 4)
     0.0573
     >>> [round(required_hit_rate(V100, 112, (n, n), 2), 4) for n in (96, 128)]
-    [0.8719, 0.5461]
+    [0.872, 0.5461]
     >>> required_hit_rate(V100, 112, (64, 64), 2)
     """
     need = bandwidth_need(peak, gemm_ratio(*tile, bytes))
@@ -158,7 +158,7 @@ class WaveTraffic(NamedTuple):
     def hit_rate(self) -> float:
         """The part that L2 delivers; 0 where a form counts more than what is asked for."""
         asked = self.a_requested + self.b_requested
-        return max(1 - (self.a_dram + self.b_dram) / asked, 0.0)
+        return max((asked - self.a_dram - self.b_dram) / asked, 0.0)
 
 
 def requests(
@@ -215,8 +215,8 @@ def l2_hit_rate(
     not matter. Source: S1:314-317.
 
     >>> def forms(M, N):
-    ...     found = l2_hit_rate(M, N, literal=True), l2_hit_rate(M, N), l2_hit_rate(M, N, exact=True)
-    ...     return " / ".join(f"{x:.4f}" for x in found)
+    ...     others = l2_hit_rate(M, N), l2_hit_rate(M, N, exact=True)
+    ...     return " / ".join(f"{x:.4f}" for x in (l2_hit_rate(M, N, literal=True), *others))
     >>> forms(4096, 4096), forms(8192, 8192)
     ('0.7969 / 0.8812 / 0.8844', '0.5969 / 0.7906 / 0.7906')
     >>> forms(16384, 16384), forms(4096, 20480)
@@ -237,8 +237,8 @@ def rectangular_wave(Wm: int, Wn: int, Mt: int, Nt: int, *, literal: bool = Fals
     0.99997
     """
     require_positive("rectangular_wave", Wm=Wm, Wn=Wn, Mt=Mt, Nt=Nt)
-    blocks = Wm * Wn / (1 if literal else Mt * Nt)
-    return 1 - (Wm + Wn) / ((Mt + Nt) * blocks)
+    asked = (Mt + Nt) * Wm * Wn
+    return (asked - (Wm + Wn) * (1 if literal else Mt * Nt)) / asked
 
 
 def flat_bound(Mt: int, Nt: int) -> float:
@@ -318,11 +318,11 @@ def predict(
         peak: of the multiply-adds (TFLOPS); None: that of f32, or of f16 for 2 bytes.
         hit: the L2 hit rate; None: `l2_hit_rate`, the exact form.
 
-    Formula: P_ldg = `load_bandwidth(hit)`; P_gemm = P_ldg * ratio where that is below the peak, else
-    the peak. Source: S1:318-332. It is not valid, and says so, where A and B fit into L2 together,
-    where there is less than one wave of tiles, and where DRAM would deliver more than it can. S1
-    finds errors below 10 % where A and B exceed L2 five times. Raises LayoutError for numbers of
-    the device that are not known.
+    Formula: P_ldg = `load_bandwidth(hit)`; P_gemm = P_ldg * ratio where that is below the peak,
+    else the peak. Source: S1:318-332. It is not valid, and says so, where A and B fit into L2
+    together, where there is less than one wave of tiles, and where DRAM would deliver more than it
+    can. S1 finds errors below 10 % where A and B exceed L2 five times. Raises LayoutError for
+    numbers of the device that are not known.
 
     >>> from cute_py.atoms.devices import V100
     >>> [round(predict(V100, (8192,) * 3, (n, n), hit=0.1).tflops, 2) for n in (64, 32)]
