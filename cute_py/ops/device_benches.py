@@ -28,7 +28,7 @@ class Size(NamedTuple):
 
     Attributes:
         processors: blocks of the kernels that measure instructions, one a multiprocessor.
-        blocks: for each of these, of those that read L2; and of those that move DRAM.
+        blocks: for each of these, of those that move memory; all of them run at once.
         dram: parts of an array in DRAM, of 16 words for each thread.
         sets: (parts, rounds) of the arrays that are read from L2; odd, as XOR leaves these alone.
         rounds: of instructions.
@@ -37,7 +37,7 @@ class Size(NamedTuple):
     """
 
     processors: int
-    blocks: tuple[int, int]
+    blocks: int
     dram: int
     sets: tuple[tuple[int, int], ...]
     rounds: int
@@ -45,13 +45,13 @@ class Size(NamedTuple):
     apart: int
 
 
-SMALL = Size(1, (1, 2), 3, ((1, 3),), 2, 50, 32)  # for the emulator
+SMALL = Size(1, 1, 3, ((1, 3),), 2, 50, 32)  # for the emulator
 SETS = ((1, 201), (3, 67), (5, 41), (7, 29), (9, 23), (11, 19), (13, 15), (17, 13), (41, 5))
 
 
 def for_gpu(processors: int) -> Size:
     """Return the size for a GPU with so many multiprocessors: 1 GiB of an H200."""
-    return Size(processors, (2, 8), 63, SETS, 2000, 4096, 8192)
+    return Size(processors, 2, 247, SETS, 2000, 4096, 8192)
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def benches(size: Size, capability: tuple[int, int] = (9, 0)) -> Iterator[Bench]
 
 
 def _of_memory(size: Size) -> Iterator[Bench]:
-    blocks = size.processors * size.blocks[1]
+    blocks = size.processors * size.blocks
     yield _reading("dram read", blocks, size.dram, 1)
     x = np.zeros(size.dram * _part(blocks), np.uint32)
     row = np.arange(7, 7 + rates.VECTOR, dtype=np.uint32)
@@ -110,7 +110,7 @@ def _of_memory(size: Size) -> Iterator[Bench]:
     args = a, b, *copies.choose(a, b)
     yield Bench("dram copy", copies.copy_vectors, args, 1, a, 2 * a.nbytes)
     for parts, rounds in size.sets:
-        yield _reading("l2 read", size.processors * size.blocks[0], parts, rounds)
+        yield _reading("l2 read", blocks, parts, rounds)
 
 
 def _part(blocks: int) -> int:

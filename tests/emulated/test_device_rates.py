@@ -77,9 +77,9 @@ def test_o22_ways_are_the_words_of_a_bank_at_once():
 def test_o22_arrays_of_a_gpu_are_larger_than_l2_and_sums_are_exact():
     size = for_gpu(132)
     part = rates.THREADS * rates.VECTOR * rates.AHEAD * 4  # bytes of a block
-    dram = size.dram * size.processors * size.blocks[1] * part
+    dram = size.dram * size.processors * size.blocks * part
     assert dram > 16 * cute.analysis.model.H200.l2_bytes
-    sets = [parts * size.processors * size.blocks[0] * part for parts, _ in size.sets]
+    sets = [parts * size.processors * size.blocks * part for parts, _ in size.sets]
     assert sets[0] < 8 << 20
     assert sets[-1] > 2 * cute.analysis.model.H200.l2_bytes
     assert all(parts % 2 and rounds % 2 for parts, rounds in (*size.sets, (size.dram, 1)))
