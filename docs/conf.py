@@ -60,7 +60,7 @@ CALLED = {"trace": trace, "emulate": cute.emulate.emulate, "explore": cute.explo
 CONTENTS = {
     "Tutorials": "install ../notebooks/* write_a_gemm",
     "How-to guides": "how_to epilogues coming_from torch pictures explorer command_line",
-    "Explanation": "algebra emulator orders performance figures faq architecture measurements",
+    "Explanation": "algebra emulator orders performance model figures faq architecture measurements",
     "Reference": "kernels operators glossary errors gallery differences coverage files",
     "Reference: API": """api/layouts api/algebra api/swizzles api/dtypes api/tensors api/atoms
         api/tiling api/kernels api/emulate api/operators api/pictures api/errors""",

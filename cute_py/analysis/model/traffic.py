@@ -302,7 +302,7 @@ def predict(
     shape: tuple[int, int, int],
     tile: tuple[int, int],
     *,
-    blocks_each: int = 1,
+    blocks_each: float = 1,
     bytes: float = 4,
     peak: float | None = None,
     hit: float | None = None,
@@ -313,7 +313,8 @@ def predict(
         device: the GPU.
         shape: (M, N, K).
         tile: (Mt, Nt).
-        blocks_each: blocks that a multiprocessor runs at once; see `occupancy`.
+        blocks_each: blocks that a multiprocessor runs at once; see `occupancy`. 1/2 where two load
+            one tile together, as a cluster with multicast does.
         bytes: of an element of A and B.
         peak: of the multiply-adds (TFLOPS); None: that of f32, or of f16 for 2 bytes.
         hit: the L2 hit rate; None: `l2_hit_rate`, the exact form.
@@ -334,7 +335,7 @@ def predict(
     require_positive("predict", M=M, N=N, K=K, Mt=Mt, Nt=Nt, blocks_each=blocks_each, bytes=bytes)
     if peak is None:
         peak = device.known("peak_f16" if bytes == 2 else "peak_f32", "predict")
-    blocks = device.known("multiprocessors", "predict") * blocks_each
+    blocks = max(int(device.known("multiprocessors", "predict") * blocks_each), 1)
     tiles, ratio = ceil_div(M, Mt) * ceil_div(N, Nt), gemm_ratio(Mt, Nt, bytes)
     if hit is None:
         hit = l2_hit_rate(M, N, tile, min(blocks, tiles), exact=True)
