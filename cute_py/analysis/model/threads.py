@@ -214,8 +214,8 @@ def instruction_counts(tile: tuple[int, int, int], thread: tuple[int, int]) -> C
 def counts_of_plan(plan: Plan) -> Counts:
     """Return the same, counted in the main loop of a plan: its first loop with products.
 
-    Law: of `gemm_04_double_buffer.sgemm_128x128` they are `instruction_counts((128, 128, 8), (8,
-    8))`. Raises LayoutError for a plan without multiply-adds in a loop.
+    Law: of `gemm_04_double_buffer.sgemm_128x128` they are those of `instruction_counts` for (128,
+    128, 8) and (8, 8). Raises LayoutError for a plan without multiply-adds in a loop.
 
     >>> import numpy as np
     >>> import cute_py as cute
