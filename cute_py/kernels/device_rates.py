@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import cute_py as cute
+from cute_py.kernels.arrays import require, require_count, require_kind, require_threads
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,6 +45,39 @@ def mark(cycles: cute.Tensor, start: cute.Tensor, last: cute.Tensor) -> None:
         cycles[cute.block_idx()] = taken
 
 
+def require_clocked(
+    operation: str, kind: str, out: cute.Tensor, cycles: cute.Tensor, blocks: int, threads: int
+) -> None:
+    """Refuse a result that has no element for each thread, and cycles without one for each block.
+    Launch these.
+    """
+    cute.assume_shapes("T B", out, cycles)
+    require_kind(operation, (kind,), out=out)
+    require_kind(operation, ("s64",), cycles=cycles)
+    require_count(operation, blocks=blocks)
+    cute.assume(out.shape[0] == blocks * threads)
+    cute.assume(cycles.shape[0] == blocks)
+    cute.launch(grid=blocks, block=threads)
+
+
+def require_operand(operation: str, kind: str, x: cute.Tensor, extent: int) -> None:
+    """Refuse an operand of another type, or with other than `extent` elements."""
+    cute.assume_shapes("N", x)
+    require_kind(operation, (kind,), x=x)
+    cute.assume(x.shape[0] == extent)
+
+
+def require_links(
+    operation: str, links: cute.Tensor, out: cute.Tensor, cycles: cute.Tensor
+) -> None:
+    """Refuse arrays of other types than those of a chain, and results of several elements."""
+    cute.assume_shapes("N O C", links, out, cycles)
+    require_kind(operation, ("s32",), links=links, out=out)
+    require_kind(operation, ("s64",), cycles=cycles)
+    cute.assume(out.shape[0] == 1)
+    cute.assume(cycles.shape[0] == 1)
+
+
 # -- memory
 
 
@@ -53,8 +87,14 @@ def read_words(x: cute.Tensor, out: cute.Tensor, rounds: Count, blocks: int = 1)
 
     x has whole parts of 4*4*256 words for each block. Loads pass L1 by.
     """
+    cute.assume_shapes("N T", x, out)
+    require_kind("read_words", ("u32",), x=x, out=out)
+    require_count("read_words", blocks=blocks)
+    step = blocks * THREADS
+    cute.assume(x.shape[0] % (step * VECTOR * AHEAD) == 0)
+    cute.assume(out.shape[0] == step)
     cute.launch(grid=blocks, block=THREADS)
-    t, step = cute.block_idx() * THREADS + cute.thread_idx(), blocks * THREADS
+    t = cute.block_idx() * THREADS + cute.thread_idx()
     found, held = cute.rmem("u32", VECTOR), [cute.rmem("u32", VECTOR) for _ in range(AHEAD)]
     found.fill(0)
     for _round in cute.range(rounds):
@@ -70,9 +110,13 @@ def read_words(x: cute.Tensor, out: cute.Tensor, rounds: Count, blocks: int = 1)
 @cute.kernel
 def write_words(x: cute.Tensor, value: cute.u32, blocks: int = 1) -> None:
     """x[i] = value + i % 4 (u32), for whole parts of 4*256 words for each block."""
+    cute.assume_shapes("N", x)
+    require_kind("write_words", ("u32",), x=x)
+    require_count("write_words", blocks=blocks)
+    step = blocks * THREADS
+    cute.assume(x.shape[0] % (step * VECTOR) == 0)
     cute.launch(grid=blocks, block=THREADS)
-    t, step = cute.block_idx() * THREADS + cute.thread_idx(), blocks * THREADS
-    held = cute.rmem("u32", VECTOR)
+    t, held = cute.block_idx() * THREADS + cute.thread_idx(), cute.rmem("u32", VECTOR)
     for i in range(VECTOR):
         held[i] = value + i
     for part in cute.range(x.shape[0] // (step * VECTOR)):
@@ -87,6 +131,7 @@ def chase(
 
     A step is a load and its address, one multiply-add of integers.
     """
+    require_links("chase", links, out, cycles)
     cute.launch(grid=1, block=1)
     place = cute.rmem("s32", 1)
     place[0] = links[0]
@@ -102,6 +147,8 @@ def chase(
 @cute.kernel
 def chase_shared(links: cute.Tensor, out: cute.Tensor, cycles: cute.Tensor, steps: Count) -> None:
     """The same in shared memory, for 1024 links."""
+    require_links("chase_shared", links, out, cycles)
+    cute.assume(links.shape[0] == LINKS)
     cute.launch(grid=1, block=32)
     held, place, t = cute.smem("s32", LINKS), cute.rmem("s32", 1), cute.thread_idx()
     for i in range(LINKS // 32):
@@ -123,7 +170,9 @@ def read_shared(
     """out[t] = the sum (u32) of the words i of shared memory, each i*i, that thread t reads: 8 a
     round, `ways` words of a bank at once in each warp.
     """
-    cute.launch(grid=blocks, block=MANY)
+    rule = "1 to 4, for which a round stays in its part"
+    require(1 <= ways <= 4, "read_shared", "ways", ways, rule)
+    require_clocked("read_shared", "u32", out, cycles, blocks, MANY)
     words, t = cute.smem("u32", WORDS), cute.thread_idx()
     for i in range(WORDS // MANY):
         words[i * MANY + t] = ((i * MANY + t) * (i * MANY + t)).to("u32")
@@ -157,7 +206,10 @@ def multiply_add(
     """out[t] = the sum of `count` chains, of 4*rounds times y = y*x[0] + x[1] (f32), from i of
     chain i.
     """
-    cute.launch(grid=blocks, block=threads)
+    require_operand("multiply_add", "f32", x, 2)
+    require(1 <= count <= 64, "multiply_add", "count", count, "1 to 64 chains")
+    require_threads("multiply_add", threads)
+    require_clocked("multiply_add", "f32", out, cycles, blocks, threads)
     a, b, t = x[0], x[1], cute.thread_idx()
     chains = [cute.rmem("f32", 1) for _ in range(count)]
     for i, each in enumerate(chains):
@@ -181,7 +233,8 @@ def exponentials(
     """out[t] = the sum of 8 chains of `rounds` times y = 2^(y - 1) (f32) from x[i], which lead
     from below 2 to 1.
     """
-    cute.launch(grid=blocks, block=MANY)
+    require_operand("exponentials", "f32", x, CHAINS)
+    require_clocked("exponentials", "f32", out, cycles, blocks, MANY)
     chains, t = [cute.rmem("f32", 1) for _ in range(CHAINS)], cute.thread_idx()
     for i, each in enumerate(chains):
         each[0] = x[i]
@@ -201,7 +254,8 @@ def products(
     x: cute.Tensor, out: cute.Tensor, cycles: cute.Tensor, rounds: Count, blocks: int = 1
 ) -> None:
     """out[t] = 8 * 16 * rounds * x[0]^2, of products of f16 by mma.sync in 8 tiles of 16x8."""
-    cute.launch(grid=blocks, block=THREADS)
+    require_operand("products", "f16", x, 1)
+    require_clocked("products", "f32", out, cycles, blocks, THREADS)
     mma, t = cute.make_tiled_mma(ATOM), cute.thread_idx()
     a = cute.rmem("f16", mma.partition_shape_A((16, 16)))  # (MMA,1,1)
     b = cute.rmem("f16", mma.partition_shape_B((8, 16)))  # (MMA,1,1)
@@ -226,7 +280,8 @@ def warpgroup_products(
     x: cute.Tensor, out: cute.Tensor, cycles: cute.Tensor, rounds: Count, blocks: int = 1
 ) -> None:
     """out[t] = 64 * rounds * x[0]^2, of products of f16 by wgmma: 64x256x64 a warpgroup."""
-    cute.launch(grid=blocks, block=THREADS)
+    require_operand("warpgroup_products", "f16", x, 1)
+    require_clocked("warpgroup_products", "f32", out, cycles, blocks, THREADS)
     (M, N, K), t = WIDE, cute.thread_idx()
     mma = cute.make_tiled_mma(f"SM90_{M}x{N}x16_F32F16F16_SS")
     atom = cute.atoms.Layout_K_SW128_Atom("f16")
@@ -257,7 +312,7 @@ def warpgroup_products(
 @cute.kernel
 def barriers(out: cute.Tensor, cycles: cute.Tensor, rounds: Count) -> None:
     """out[t] = how many barriers of 256 threads there were: `rounds`."""
-    cute.launch(grid=1, block=THREADS)
+    require_clocked("barriers", "s32", out, cycles, 1, THREADS)
     done = cute.rmem("s32", 1)
     done.fill(0)
     cute.syncthreads()
@@ -272,6 +327,8 @@ def barriers(out: cute.Tensor, cycles: cute.Tensor, rounds: Count) -> None:
 @cute.kernel
 def one_word(out: cute.Tensor) -> None:
     """out[0] = 1 (u32): a launch and hardly more."""
+    cute.assume_shapes("N", out)
+    require_kind("one_word", ("u32",), out=out)
     cute.launch(grid=1, block=32)
     with cute.when(cute.thread_idx() == 0):
         out[0] = cute.rmem("u32", 1).fill(1)
