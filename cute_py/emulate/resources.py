@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cute_py.atoms.devices import H100
+from cute_py.atoms.arch import CHIPS, DEVICES
 from cute_py.emulate.clocks import Agents
 from cute_py.emulate.observed import observed
 from cute_py.emulate.shadow import Grain
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from cute_py.plan.plan import Plan
 
-MULTIPROCESSORS = H100.multiprocessors or 1
+MULTIPROCESSORS, LIMITS = CHIPS["sm_90"].multiprocessors, DEVICES["sm_90"]  # of an H100
 FENCES = ("block", "gpu", "system")  # of threads
 # what an access to global memory is; ALIKE: a plain store of a value that has an origin
 PLAIN, STRONG_READ, STRONG_WRITE, ALIKE = range(4)
@@ -97,9 +97,8 @@ class Resources:
 
     def most_resident(self) -> int:
         """Return how many blocks run at once, by their threads and shared memory."""
-        has = H100.limits
-        by_shared = has.shared // (self.stride + has.shared_reserved)
-        each = min(has.warps // self.warps, has.blocks, by_shared)
+        by_shared = LIMITS.shared // (self.stride + LIMITS.shared_reserved)
+        each = min(LIMITS.warps // self.warps, LIMITS.blocks, by_shared)
         return MULTIPROCESSORS * max(1, each)
 
 

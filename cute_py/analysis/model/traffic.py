@@ -8,6 +8,7 @@ Speeds are in TFLOPS of 2^40, bandwidths in GiB/s: TFLOPS * 1024 / (FLOP/B) is G
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 from typing import NamedTuple
 
 from cute_py.analysis.resources import wave
@@ -139,7 +140,7 @@ def smallest_tile(
     """
     require_positive("smallest_tile", peak=peak, bytes=bytes)
     least = peak * KILO / load_bandwidth(device, hit) * bytes  # of n, as the ratio is n / bytes
-    n = STEP * max(ceil_div(int(-(-least // 1)), STEP), 1)
+    n = STEP * max(ceil(least / STEP), 1)
     return n, n
 
 
