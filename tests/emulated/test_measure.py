@@ -103,11 +103,8 @@ def test_o22_a_device_is_made_of_what_is_measured(benchmark):
     machine, out = benchmark
     found = json.loads(out.read_text())
     rows, spec = found["rows"], found["spec"]
-    assert (spec["name"], spec["multiprocessors"], spec["l2_bytes"]) == (
-        "NVIDIA H200",
-        132,
-        60 << 20,
-    )
+    assert (spec["name"], spec["multiprocessors"]) == ("NVIDIA H200", 132)
+    assert spec["l2_bytes"] == 60 << 20
     assert spec["limits"] == asdict(model.H200.limits)
     assert {row["row"] for row in rows} == set(device.ROWS)
     value = {row["row"]: row["value"] for row in rows}
