@@ -33,6 +33,10 @@ WORDINGS = {
         {config}
         {rule}
         change one part of what `explain` of the operator shows""",
+    "device-wrong": """LayoutError
+        a wrong result of the kernel for "{row}"
+        the result that the emulator gives
+        check the driver and the GPU: `cute-py doctor`, and compute-sanitizer""",
     "ops-empty": """LayoutError
         a result of shape {shape}
         a result with elements: no kernel computes an empty one

@@ -12,6 +12,7 @@ from cute_py.kernels import fused_attention, histogram
 from cute_py.kernels.config import choose_config
 from cute_py.kernels.implicit_gemm import Conv2d
 from cute_py.ops import gemm
+from cute_py.ops.device_benches import SMALL, benches
 
 
 class OnDevice:
@@ -20,6 +21,9 @@ class OnDevice:
 
 
 tall, square = np.ones((3, 2), np.float32), np.ones((3, 3), np.float32)
+
+
+*_, LAUNCH = benches(SMALL)
 
 
 def twice(out):
@@ -187,6 +191,9 @@ ops-read-only: out cannot be written
     + gemm(square, square, out=np.zeros((3, 3), np.float32))
 ops-overlap: elements of out share memory
     * cute.ops.gemm name="out", shape="(4,4)", strides="(0,4)"
+device-wrong: a kernel that measures a GPU computes something else
+    - LAUNCH.require(np.zeros(1, np.uint32))
+    + LAUNCH.require(np.ones(1, np.uint32))
 ops-memory: arrays and the emulator's state would not fit into free memory
     * cute.ops.gemm needed="2.2 MiB", arrays="351.6 KiB", state="1.9 MiB", available="1.1 MiB",
         result="product", parts="multiply in parts along M or N"
