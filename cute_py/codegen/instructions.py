@@ -599,6 +599,11 @@ _ASYNC = (
         "wgmma.wait_group", "wgmma.wait_group.sync.aligned {n};", "<", "wgmma.wait_group", "order",
         "sm_90a", n=(),
     ),
+    _row(  # for ptxas, which moves the wait above arithmetic: a sleep stays, here of 0 ns for one x
+        "wgmma.after",
+        "{{ .reg .pred p; setp.eq.s32 p, {x}, 0x7FFFBEEF; @p nanosleep.u32 0; }}",
+        "< x:b32", "nanosleep", "order", "sm_90a",
+    ),
     _row("held", "", "<", "none: registers of instructions in flight", "order", n=()),
 )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
@@ -176,6 +177,9 @@ def wg_wait(e: Emit, op: ops.WgWait) -> None:
     """Wait for groups of products. All registers that they use are results of the wait, so that no
     access to them is moved above it.
     """
+    if op.after is not None:
+        words = [w for i in range(len(op.after)) for w in e.words.get_words(op.after, i, 1)]
+        e.emit("wgmma.after", reduce(e.b.and_, words))
     row = TABLE["wgmma.wait_group"]
     for words in e.words.words.values():
         words[:] = e.emit(holding(row, len(words)), old=list(words), n=op.n)
