@@ -604,6 +604,9 @@ _ASYNC = (
         "{{ .reg .pred p; setp.eq.s32 p, {x}, 0x7FFFBEEF; @p nanosleep.u32 0; }}",
         "< x:b32", "nanosleep", "order", "sm_90a",
     ),
+    _row(  # "order": nobody keeps it for the next iteration
+        "descriptor", "add.s64 {d}, {x}, {n};", "d:b64 < x:b64", "add", "order", "sm_90a", n=(),
+    ),
     _row("held", "", "<", "none: registers of instructions in flight", "order", n=()),
 )  # fmt: skip
 

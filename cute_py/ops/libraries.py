@@ -150,6 +150,10 @@ class Library:
         made[...] = 0
         return made
 
+    def as_bytes(self, x: Any) -> Any:
+        """Return a view of flags as u8."""
+        return x.view("u1")
+
     def assign(self, target: Any, x: Any) -> None:
         """Copy [L, rows, columns] to a matrix along its columns: by our kernel if it transposes."""
         if strides_of(x)[-1] == 1 or min(x.shape[1:]) == 1:
@@ -223,6 +227,10 @@ class Torch(Library):
     def empty(self, shape: tuple[int, ...], kind: Dtype) -> Any:
         """Return a new array, on the device of the library."""
         return self.maker(shape, kind)()
+
+    def as_bytes(self, x: Any) -> Any:
+        """Return a view of flags as u8."""
+        return x.view(self.torch.uint8)
 
     def maker(self, shape: tuple[int, ...], kind: Dtype) -> Callable[[], Any]:
         """Return a function that makes an array."""

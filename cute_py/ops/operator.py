@@ -75,7 +75,7 @@ def operator(
     arrays: Sequence[str],
     numbers: Mapping[str, float] | None = None,
     choices: Mapping[str, Choices] | None = None,
-    configs: type[Config] | tuple[()] = (),
+    configs: type[Config] | tuple[type[Config], ...] = (),
     words: Words | None = None,
     variants: Variants | None = None,
 ) -> Callable[[Callable[P, R]], Public[P, R]]:
@@ -108,11 +108,11 @@ def operator(
 
 
 class Variants(NamedTuple):
-    """Where a function of the user makes a request one of another operator.
+    """Where a function of the user, or a flag, makes a request one of another operator.
 
     Attributes:
-        name: the parameter that is the function.
-        more: the one that has the arguments of others names.
+        name: the parameter that is the function, or the flag.
+        more: the one that has the arguments of others names; "": `name` is a flag.
         find: (the function, the arguments by other names, those of this operator's names) -> that
             operator and its arguments.
         call: (the function, the arguments by other names, the others in order) -> the result.
@@ -144,7 +144,7 @@ class Operator:
         arrays: Sequence[str],
         numbers: Mapping[str, float],
         choices: Mapping[str, Choices],
-        configs: type[Config] | tuple[()],
+        configs: type[Config] | tuple[type[Config], ...],
         words: Words,
         name: str = "",
         outputs: Sequence[str] = (),
@@ -184,6 +184,10 @@ class Operator:
         if {varied.name} is not None or {varied.more}:
             return _varied({varied.name}, {varied.more}, ({own}))"""
         )
+        if varied and not varied.more:
+            apart = f"""
+        if {varied.name} is not False:
+            return _varied({varied.name}, {{}}, ({own}))"""
         # parameters, which a user may name, begin with no _
         text = f"""
 def make(_known, _request, _answered, _traced, _is_traced, _errors, _shorten, _varied):
@@ -224,7 +228,9 @@ def make(_known, _request, _answered, _traced, _is_traced, _errors, _shorten, _v
         """
         if is_traced():
             load_operators()
-            return IN_GRAPHS[self.short](function, more, given)
+            found = IN_GRAPHS.get(self.short, self.variants and self.variants.call)
+            assert found is not None
+            return found(function, more, given)
         return self.varied_apart(function, more, given)
 
     @graph_break
@@ -239,8 +245,10 @@ def make(_known, _request, _answered, _traced, _is_traced, _errors, _shorten, _v
             raise
 
     def _require_function(self, function: Any, more: dict[str, Any]) -> None:
-        """Refuse arguments for a function of the user where there is none."""
-        if function is None and self.variants is not None:
+        """Refuse arguments for a function of the user where there is none, and what is no flag."""
+        if self.variants is not None and not self.variants.more:
+            self._require_flag(self.variants.name, function)
+        elif function is None and self.variants is not None:
             facts: dict[str, Any] = {"name": next(iter(more)), "function": self.variants.name}
             raise refusal("ops-argument", operation=self.name, **facts)
 
@@ -254,8 +262,8 @@ def make(_known, _request, _answered, _traced, _is_traced, _errors, _shorten, _v
         given = signature(self.public).bind(*args, **named)
         given.apply_defaults()
         function = given.arguments.pop(variants.name)
-        more = given.arguments.pop(variants.more)
-        if function is None and not more:
+        more = given.arguments.pop(variants.more) if variants.more else {}
+        if (function is None or function is False) and not more:
             return self, self.request(**given.arguments)
         self._require_function(function, more)
         found, arguments = variants.find(function, more, given.arguments)
@@ -383,15 +391,17 @@ def make(_known, _request, _answered, _traced, _is_traced, _errors, _shorten, _v
         for name in self.choices:
             self.require_choice(name, getattr(given, name))
         for name in self.flags:
-            x = getattr(given, name)
-            if not isinstance(x, np.bool_) and not (isinstance(x, int) and x in (0, 1)):
-                self.refuse(name, getattr(given, name), "True, False")
+            self._require_flag(name, getattr(given, name))
         config: object = getattr(given, "config", None)
         if config is not None and not isinstance(config, (self.configs, str)):
             self.refuse("config", config, self.words.config)
         if config is not None and self.problem.families:  # also where no kernel is needed
             self.problem.require_config(config)
         self._require_checks(given.checks)
+
+    def _require_flag(self, name: str, x: object) -> None:
+        if not isinstance(x, np.bool_) and not (isinstance(x, int) and x in (0, 1)):
+            self.refuse(name, x, "True, False")
 
     def require_choice(self, name: str, value: object) -> None:
         """Refuse a word that is none of the choices of a parameter."""

@@ -89,6 +89,7 @@ def _extended(e: Emit, value: Any, kind: Any, reg: Any) -> Any:
 
 # -- warpgroups
 
+MANY = 12  # fragments of a tile, whose descriptors would fill the uniform registers
 _LAYOUTS = {"INTER": 0, "SW128": 1, "SW64": 2, "SW32": 3}  # bits 62 and 63 of a descriptor
 
 
@@ -117,7 +118,10 @@ class _Descriptors:
             return self._descriptor(b.add(address, ir.Constant(I32, beyond)))
         x, (_base, static) = self.x, self.x.table[vector]
         at = x.swizzled(self.start + static) + self.addresses.parts[0][1]
-        return b.add(self.first, ir.Constant(I64, at * x.dtype.bits // 8 >> 4))
+        beyond = at * x.dtype.bits // 8 >> 4
+        if len(x.table) >= MANY * self.each:
+            return self.e.emit("descriptor", self.first, n=beyond)[0]
+        return b.add(self.first, ir.Constant(I64, beyond))
 
 
 @emits(ops.Wgmma)
