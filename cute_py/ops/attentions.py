@@ -376,7 +376,7 @@ WITH_LSE = Operator(
     choices=CHOICES,
     configs=CONFIGS,
     words=WORDS,
-    variants=Variants("return_lse", "", _by_lse, _with_lse),
+    variants=Variants("return_lse", "", _by_lse, _with_lse, (WITH_LSE,)),
 )
 def attention(
     q: Any,

@@ -116,12 +116,14 @@ class Variants(NamedTuple):
         find: (the function, the arguments by other names, those of this operator's names) -> that
             operator and its arguments.
         call: (the function, the arguments by other names, the others in order) -> the result.
+        others: those operators that are there beforehand.
     """
 
     name: str
     more: str
     find: Callable[[Any, dict[str, Any], dict[str, Any]], tuple[Operator, dict[str, Any]]]
     call: Callable[[Any, dict[str, Any], tuple[Any, ...]], Any]
+    others: tuple[Operator, ...] = ()
 
 
 class Operator:

@@ -69,10 +69,6 @@ WORDINGS = {
         {name}={value!r}
         {name}=None, or 1: no kernel does more yet
         leave it out""",
-    "attention-function": """LeafTypeError
-        {value!r} as {name}
-        a function, and arrays of this place that neither autograd nor a graph follows
-        pass a function of registers; compute outside of torch.compile, under torch.no_grad()""",
     "ops-empty": """LayoutError
         a result of shape {shape}
         a result with elements: no kernel computes an empty one

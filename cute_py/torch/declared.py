@@ -114,7 +114,7 @@ def _no_function(x: Any) -> None:
     """Refuse a function of the user, which no operator of torch takes."""
     if x is not None:
         facts: dict[str, Any] = {"name": "function", "value": x}
-        raise refusal("attention-function", operation="torch.ops.cute_py", **facts)
+        raise refusal("torch-function", operation="torch.ops.cute_py", **facts)
 
 
 NAMED = (str, Dtype, type(None))
@@ -415,6 +415,7 @@ def _is_low(x: Any) -> bool:
 
 def declare_all() -> None:
     """Register the operators that have no rules of torch of their own."""
-    for ours in operators().values():
-        if ours.short not in DECLARED:
-            Declared(ours).define()
+    for found in operators().values():
+        for ours in (found, *(found.variants.others if found.variants else ())):
+            if ours.short not in DECLARED:
+                Declared(ours).define()

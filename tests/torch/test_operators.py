@@ -257,3 +257,32 @@ def test_several_outputs_have_gradients_of_each():
     finally:
         del REGISTRY["doubled"]
         DECLARED.pop("doubled", None)
+
+
+def test_attention_in_graphs_and_with_functions():
+    """As SDPA of torch; a flag gives the logs, too; functions stay outside of graphs."""
+    q, k, v = (torch.randn(1, 2, n, 8) for n in (5, 9, 9))
+    named = {"layout": "BHMK", "causal": "top_left"}
+    want = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    def attended(*arrays, **given):
+        return cute.ops.attention(*arrays, **given)
+
+    by_graph = torch.compile(attended, backend="eager", fullgraph=True)
+    assert torch.allclose(by_graph(q, k, v, **named), want, atol=1e-5)
+    found, lse = by_graph(q, k, v, return_lse=True, **named)
+    assert torch.allclose(found, want, atol=1e-5)
+    assert torch.allclose(lse, cute.ops.attention(q, k, v, return_lse=True, **named)[1])
+    mask = torch.rand(5, 9) > 0.3
+    want = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    found = cute.ops.attention(q, k, v, layout="BHMK", bias=mask)
+    assert torch.allclose(found, want.nan_to_num(), atol=1e-5)
+
+    def score(s, b, h, i, j):
+        return s * 2.0
+
+    plain = torch.compile(lambda x: cute.ops.attention(x, k, v, layout="BHMK", score=score))
+    doubled = torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=2 * 8**-0.5)
+    assert torch.allclose(plain(q), doubled, atol=1e-5)
+    with pytest.raises(cute.CuteError, match="as function"):
+        cute.ops.attention(q.requires_grad_(), k, v, layout="BHMK", score=score)
+    torch._dynamo.reset()
