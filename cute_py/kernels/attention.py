@@ -183,11 +183,12 @@ class Scores:
         self.factor = LOG2_E if self.rule.scaled else scale * LOG2_E  # of exponents
         self.scale = 1.0 if self.rule.scaled else scale
 
-    def of_rows(self, kind: str, value: Any) -> cute.Tensor:
-        """Return value(row of the tile) for each row of the thread."""
+    def of_rows(self, kind: str, base: Any) -> cute.Tensor:
+        """Return base + the row of the tile for each row of the thread."""
         found = cute.rmem(kind, self.shape)
+        first = (base + self.rows[0]).to("s32")  # the others have static distances from it
         for r, row in enumerate(self.rows):
-            found[r] = value(row).to("s32").to(kind)
+            found[r] = (first + (row - self.rows[0])).to(kind)
         return found
 
     def spread(self, x: cute.Tensor) -> cute.Tensor:
@@ -230,11 +231,11 @@ class Scores:
                 acc[...] = acc + more.to("f32")
         begin = key + self.start
         if slope is not None:
-            near = self.of_rows("f32", lambda row: first + row + sight.shift - begin)
+            near = self.of_rows("f32", first + sight.shift - begin)
             far = self.along("f32") - self.spread(near)
             acc[...] = acc - cute.maximum(far, -far) * slope
         if rule.score is not None or rule.mask is not None:
-            i = self.spread(self.of_rows("s32", lambda row: first + row)) + self.along("s32") * 0
+            i = self.spread(self.of_rows("s32", first)) + self.along("s32") * 0
             j = self.along("s32") + begin.to("s32")
             if rule.score is not None:
                 acc[...] = rule.score(acc, *head, i, j)
@@ -250,12 +251,12 @@ class Scores:
         ends = cute.rmem("s32", self.shape)
         ends[...] = left
         if rule.ends:
-            right = self.of_rows("s32", lambda row: near + row + sight.right + 1)
+            right = self.of_rows("s32", near + sight.right + 1)
             ends[...] = cute.minimum(right, left)
         columns = self.along("s32")
         seen = self.spread(ends) > columns
         if rule.begins:
-            begins = self.of_rows("s32", lambda row: near + row - sight.left)
+            begins = self.of_rows("s32", near - sight.left)
             seen = seen & (self.spread(begins) <= columns)
         acc[...] = cute.where(seen, acc, -math.inf)
 

@@ -264,6 +264,7 @@ def test_attention_in_graphs_and_with_functions():
     q, k, v = (torch.randn(1, 2, n, 8) for n in (5, 9, 9))
     named = {"layout": "BHMK", "causal": "top_left"}
     want = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
     def attended(*arrays, **given):
         return cute.ops.attention(*arrays, **given)
 
