@@ -7,20 +7,33 @@ read the rows, warps do; what is left, f32, is read by a warp for each query.
 from __future__ import annotations
 
 from math import gcd
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cute_py.calls.arrays import VECTOR_BYTES, address_of, strides_of
+from cute_py.errors import refusal
 from cute_py.kernels.attention_rows import RowsAttention, attention_rows
 from cute_py.kernels.attention_sm90 import WarpgroupAttention, attention_sm90
 from cute_py.kernels.flash_attention import AttentionConfig, flash_attention
 from cute_py.layout.tuples import ceil_div
-from cute_py.ops.family import Estimate, Family, Reads
+from cute_py.ops.family import Estimate, Family, Reads, asked_by, changed_for, choose, take
 from cute_py.ops.operands import bytes_each, is_apart
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 USUAL = 132  # multiprocessors, where they are not known
+
+
+class Sizes(NamedTuple):
+    """Batch, heads of queries and of keys, queries, keys, and columns of q and v."""
+
+    B: int
+    H: int
+    G: int
+    M: int
+    N: int
+    D: int
+    E: int
 
 
 def _by_warpgroups(problem: Any) -> Reads:
@@ -114,3 +127,27 @@ def vector_of(arrays: Sequence[Any]) -> int:
         steps = [n * size for n in (x.shape[3], *strides_of(x)[:3])]
         found.append(gcd(VECTOR_BYTES, address_of(x), *steps))
     return 8 * min(found)
+
+
+def configured(problem: Any) -> Any:
+    """Return the configuration that a problem asks for, by its class or by text, or the one of the
+    first family that takes it; refuse one that does not hold its rows.
+    """
+    given, families = problem.request.config, FAMILIES
+    if problem.gpu is None:  # the emulator takes longer for TMA and wgmma
+        families = (*families[1:], families[0])
+    taken = take(families, problem, asked_by(families, given))
+    if not taken.reads.takes:
+        why = taken.reads.why
+        raise refusal("ops-family", operation=problem.operation, config=given, why=why)
+    config, why = choose(taken, problem)
+    config = config.because(taken.reason, *why())
+    if isinstance(given, str):
+        config = changed_for(taken, config, given, problem)
+    elif given is not None:
+        config = given
+    D, E = problem.sizes.D, problem.sizes.E
+    if getattr(config, "head_dim", D) < D or (config.value_dim or config.head_dim) < E:
+        rule = f"dims of at least {D} and {E}"
+        raise refusal("config-attention", operation=problem.operation, config=config, rule=rule)
+    return config

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 from inspect import signature
 from math import inf, isfinite
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,9 +18,9 @@ from cute_py.kernels.attention import Rule, reference
 from cute_py.kernels.attention_sm90 import WarpgroupAttention
 from cute_py.kernels.configuration import changed
 from cute_py.layout.tuples import ceil_div
-from cute_py.ops.attention_families import CONFIGS, FAMILIES
+from cute_py.ops.attention_families import CONFIGS, FAMILIES, Sizes, configured
 from cute_py.ops.call import Call
-from cute_py.ops.family import asked_by, changed_for, choose, take
+from cute_py.ops.family import asked_by
 from cute_py.ops.libraries import Words
 from cute_py.ops.operands import shown
 from cute_py.ops.operator import Operator, Variants, operator
@@ -28,14 +28,11 @@ from cute_py.ops.problem import Problem
 from cute_py.ops.tuned import winner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from cute_py.dtypes.table import Dtype, DtypeLike
     from cute_py.kernels.configuration import Config
     from cute_py.ops.libraries import Library
-
-    Causal: TypeAlias = bool | str
-    Scoring: TypeAlias = Callable[..., Any] | None
 
 TYPES = ("f16", "bf16", "f32")
 ORDERS = {"BMHK": (0, 2, 1, 3), "BHMK": (0, 1, 2, 3)}  # of (batch, heads, rows, dim), both ways
@@ -53,18 +50,6 @@ def _reference(
     options = {x: y for x, y in named.items() if x in OPTIONS}
     o, lse = reference(*[x.transpose(ORDERS[layout]) for x in (q, k, v)], **options)
     return o.transpose(ORDERS[layout]), lse
-
-
-class Sizes(NamedTuple):
-    """Batch, heads of queries and of keys, queries, keys, and columns of q and v."""
-
-    B: int
-    H: int
-    G: int
-    M: int
-    N: int
-    D: int
-    E: int
 
 
 class Attention(Problem):
@@ -208,11 +193,6 @@ class Attention(Problem):
         """The modes of the request's arrays as (batch, heads, rows, dim), and back."""
         return ORDERS[self.request.layout]
 
-    @property
-    def asked(self) -> type[Config] | None:
-        """The class of configurations that is asked for."""
-        return asked_by(self.families, self.request.config)
-
     @cached_property
     def gpu(self) -> Any:
         """The facts of the GPU that has the arrays; None for the host."""
@@ -254,29 +234,11 @@ class Attention(Problem):
             changed(kind(), config, [x.config for x in cls.families], kind)
 
     def _config(self) -> Any:
-        given = self.request.config
-        if given is None:
+        if self.request.config is None:
             found = winner(self.facts, lambda: [x for (x,) in self.candidates()])
             if found is not None:
                 return found
-        families = self.families
-        if self.gpu is None:  # the emulator takes longer for TMA and wgmma
-            families = (*families[1:], families[0])
-        taken = take(families, self, self.asked)
-        if not taken.reads.takes:
-            why = taken.reads.why
-            raise refusal("ops-family", operation=self.operation, config=given, why=why)
-        config, why = choose(taken, self)
-        config = config.because(taken.reason, *why())
-        if isinstance(given, str):
-            config = changed_for(taken, config, given, self)
-        elif given is not None:
-            config = given
-        dims = getattr(config, "head_dim", MOST), config.value_dim or config.head_dim
-        if dims[0] < self.sizes.D or dims[1] < self.sizes.E:
-            rule = f"dims of at least {self.sizes.D} and {self.sizes.E}"
-            raise refusal("config-attention", operation=self.operation, config=config, rule=rule)
-        return config
+        return configured(self)
 
     def call(self, choice: tuple[Any, ...] | None = None) -> Call:
         """Return the call of a kernel, by what was chosen before, if given."""
@@ -337,9 +299,9 @@ def attention_lse(
     v: Any,
     *,
     bias: Any = None,
-    score: Scoring = None,
-    mask: Scoring = None,
-    causal: Causal = False,
+    score: Any = None,
+    mask: Any = None,
+    causal: bool | str = False,
     window: tuple[int, int] = (-1, -1),
     scale: float | None = None,
     softcap: float = 0.0,
@@ -384,9 +346,9 @@ def attention(
     v: Any,
     *,
     bias: Any = None,
-    score: Scoring = None,
-    mask: Scoring = None,
-    causal: Causal = False,
+    score: Any = None,
+    mask: Any = None,
+    causal: bool | str = False,
     window: tuple[int, int] = (-1, -1),
     scale: float | None = None,
     softcap: float = 0.0,
@@ -404,46 +366,37 @@ def attention(
     """Return softmax(scores) v, where the scores are scale * q k^T, without a matrix of scores.
 
     Args:
-        q: queries (B, Mq, H, D), of f16, bf16 or f32; D is contiguous, at most 256.
-        k: keys (B, Mk, Hk, D). H is a multiple of Hk: that many heads share one of k and v, head h
-            reads h // (H / Hk).
-        v: values (B, Mk, Hk, E), at most 256 columns.
-        bias: is added to the scores, f16, bf16 or f32; or a mask of bool, where True is seen. It
-            broadcasts to (B, H, Mq, Mk).
+        q: queries (B, Mq, H, D), of f16, bf16 or f32, D contiguous. D and E are at most 256.
+        k: keys (B, Mk, Hk, D); H / Hk heads of queries share one of k and v: h reads h // (H / Hk).
+        v: values (B, Mk, Hk, E).
+        bias: floats that are added to the scores, or bool, where True is seen; it broadcasts to
+            (B, H, Mq, Mk).
         score: f(s, b, h, i, j), a function of the score in registers, and of the numbers of batch,
-            head, query and key; it is applied to scores after all but masks.
+            head, query and key; it is applied after all but masks.
         mask: f(b, h, i, j), whether query i sees key j.
         causal: whether a query sees no key behind it: True where Mq == Mk, "top_left" (query i is
-            next to key i, torch) or "bottom_right" (the last query is next to the last key,
-            flash-attn).
-        window: how many keys a query sees before and behind the one next to it, that of
-            "bottom_right" unless causal says else; -1: all.
+            next to key i, torch) or "bottom_right" (the last ones are, flash-attn).
+        window: how many keys before and behind the one next to it a query sees; -1: all.
         scale: of the products; None: D ** -0.5.
         softcap: c above 0 makes a score c * tanh(score / c).
-        alibi_slopes: (H) or (B, H) of f32: a slope times the distance from the key next to the
-            query is subtracted.
-        layout: "BMHK", as above, or "BHMK": (B, H, Mq, D), (B, Hk, Mk, D), (B, Hk, Mk, E).
-        return_lse: whether (result, lse) is returned: f32 (B, H, Mq), the natural logarithm of the
-            sum of exponentials of a query's scores, -infinity for one that sees no key. Of keys in
-            parts, the results of which are (o, l) each, the whole is the sum of o * exp(l - L),
-            with L the logarithm of the sum of exp(l).
-        out: where the result goes, as q with E columns; None: a new array.
-        out_dtype: of the result; None: that of q, which is the only one now.
-        split_kv: parts of the keys; None or 1: there is no kernel for more yet.
-        exact: whether sums are rescaled whenever the greatest score of a row grows, and not only
-            where it grows by more than a factor of 2^8. Both are right: weights are up to 2^8 then,
-            in the 16 bits that they have anyway.
+        alibi_slopes: (H) or (B, H), f32, times the distance from the key next to the query, is
+            subtracted.
+        layout: "BMHK", as above, or "BHMK", with heads before rows.
+        return_lse: whether it is (result, lse): f32 (B, H, Mq), the natural logarithm of the sum
+            of exponentials of a query's scores, -infinity for one that sees no key.
+        out: where the result (B, Mq, H, E) goes; None: a new array.
+        out_dtype, split_kv: the type of q, and 1 part of the keys; there are no others now.
+        exact: whether sums are rescaled whenever the greatest score of a row grows, not only where
+            it does by more than a factor of 2^8, which differs by roundings (docs/attention.md).
         backend: "gpu" or "emulator", with arrays that are there; "auto" takes what fits them.
         config: what cute.ops.attention.explain shows, or text: "family=warps".
         checks: those of the emulator, as in `cute.emulate`.
 
-    It is computed in f32, with weights in the type of v. A query that sees no key gives 0. Equal
-    calls give equal bits. There is no derivative yet: operands that need a gradient are an error.
-    Raises CuteError.
+    It is computed in f32, with weights in the type of v; equal calls give equal bits. A query that
+    sees no key gives 0. Operands that need a gradient are an error. Raises CuteError.
 
-    >>> import numpy as np
-    >>> q = k = np.zeros((1, 4, 2, 8), np.float16)
+    >>> q = np.zeros((1, 4, 2, 8), np.float16)
     >>> v = np.arange(64, dtype=np.float16).reshape(1, 4, 2, 8)
-    >>> attention(q, k, v, causal=True)[0, :, 0, 0]
+    >>> attention(q, q, v, causal=True)[0, :, 0, 0]
     array([ 0.,  8., 16., 24.], dtype=float16)
     """

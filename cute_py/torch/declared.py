@@ -118,7 +118,7 @@ def _no_function(x: Any) -> None:
 
 
 NAMED = (str, Dtype, type(None))
-# annotation of a parameter -> its word
+# annotation of a parameter, or its name -> its word
 WORDS = {
     "bool": Word("bool", theirs=bool, plain=(int,)),
     "int": Word("int"),
@@ -133,8 +133,9 @@ WORDS = {
     "float | None": Word("float?"),
     "int | None": Word("int?"),
     "tuple[int, int]": Word("int[2]", "tuple(x)", list, (tuple, list)),
-    "Causal": Word("str", "_CAUSAL.get(x, x)", str, (bool, str)),
-    "Scoring": Word("str?", "None", _no_function, (type(None),)),
+    "causal": Word("str", "_CAUSAL.get(x, x)", str, (bool, str)),
+    "score": Word("str?", "None", _no_function, (type(None),)),
+    "mask": Word("str?", "None", _no_function, (type(None),)),
     "int | Sequence[int] | None": Word("int[1]?", "None if x is None else tuple(x)", _modes),
 }
 
@@ -170,7 +171,7 @@ class Declared:
         if name == "out_dtype":
             theirs = partial(_torch_type, self.ours.name)
             return Word("ScalarType?", "None if x is None else _dtype_of_torch(x)", theirs, NAMED)
-        return WORDS["config" if name == "config" else str(p.annotation)]
+        return WORDS[name if name in WORDS else str(p.annotation)]
 
     def _default(self, name: str, p: Parameter) -> Any:
         if p.default is Parameter.empty:
