@@ -369,8 +369,7 @@ def attention(
         q: queries (B, Mq, H, D), of f16, bf16 or f32, D contiguous. D and E are at most 256.
         k: keys (B, Mk, Hk, D); H / Hk heads of queries share one of k and v: h reads h // (H / Hk).
         v: values (B, Mk, Hk, E).
-        bias: floats that are added to the scores, or bool, where True is seen; it broadcasts to
-            (B, H, Mq, Mk).
+        bias: is added to scores, or of bool: True is seen. It broadcasts to (B, H, Mq, Mk).
         score: f(s, b, h, i, j), a function of the score in registers, and of the numbers of batch,
             head, query and key; it is applied after all but masks.
         mask: f(b, h, i, j), whether query i sees key j.
@@ -385,7 +384,8 @@ def attention(
         return_lse: whether it is (result, lse): f32 (B, H, Mq), the natural logarithm of the sum
             of exponentials of a query's scores, -infinity for one that sees no key.
         out: where the result (B, Mq, H, E) goes; None: a new array.
-        out_dtype, split_kv: the type of q, and 1 part of the keys; there are no others now.
+        out_dtype: of the result: that of q, the only one now.
+        split_kv: parts of the keys: 1, the only number now.
         exact: whether sums are rescaled whenever the greatest score of a row grows, not only where
             it does by more than a factor of 2^8, which differs by roundings (docs/attention.md).
         backend: "gpu" or "emulator", with arrays that are there; "auto" takes what fits them.

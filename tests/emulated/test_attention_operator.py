@@ -184,11 +184,11 @@ def of_row(row):
     return family, kind, (q, k, v), options, exact
 
 
-FEW = 3  # of the rows, in a quick run
+FEW = (0, 4)  # of the rows, in a quick run
 
 
 @pytest.mark.parametrize(
-    "row", [pytest.param(x, marks=[] if i < FEW else pytest.mark.slow) for i, x in enumerate(ROWS)]
+    "row", [pytest.param(x, marks=[] if i in FEW else pytest.mark.slow) for i, x in enumerate(ROWS)]
 )
 def test_options_in_pairs(row):
     family, kind, arrays, options, exact = of_row(row)
