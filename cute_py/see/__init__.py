@@ -1,0 +1,1 @@
+"""What a kernel's lines make: `layouts`, a table of all tensors with who holds which element."""

@@ -1,0 +1,134 @@
+"""The numbers of a traced kernel: what its symbols are for one thread and arguments of some sizes,
+and where the elements of a tensor then are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cute_py.emulate.scalars import BITWISE
+from cute_py.errors import refusal
+from cute_py.integers.polynomial import evaluate, symbols_of
+from cute_py.integers.symbols import SymInt, terms_of
+from cute_py.layout import tuples
+from cute_py.layout.basis import ScaledBasis
+from cute_py.layout.composed import ComposedLayout
+from cute_py.layout.layout import Layout
+from cute_py.layout.offsets import offsets
+from cute_py.plan.ops.control import Let
+from cute_py.trace.runtime_integers import Int
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from cute_py.layout.types import AnyLayout, IntTuple
+    from cute_py.plan.op import Op
+    from cute_py.tensor.tensor import Tensor
+
+THREAD = "tid"
+
+
+def bare(x: Any) -> Any:
+    """Return shapes, strides and layouts with symbols in place of the integers of a trace."""
+    if x.__class__ is tuple:
+        return tuple([bare(each) for each in x])
+    if x.__class__ is Layout:
+        return Layout(bare(x.shape), bare(x.stride))
+    if x.__class__ is ComposedLayout:
+        return ComposedLayout(x.outer, bare(x.offset), bare(x.inner))
+    if x.__class__ is ScaledBasis:
+        return ScaledBasis(bare(x.value), x.path)
+    return x.value if isinstance(x, Int) else x
+
+
+class Numbers:
+    """The value of each symbol: sizes, strides and numbers of the arguments, thread, block, and the
+    integers that the kernel defines, loop variables at their start.
+    """
+
+    def __init__(self, known: Mapping[str, int], integers: Mapping[str, Op], row: str) -> None:
+        self.known, self.integers, self.row = dict(known), integers, row
+
+    def at(self, thread: int) -> Numbers:
+        """Return the numbers of a thread."""
+        return Numbers({**self.known, THREAD: thread}, self.integers, self.row)
+
+    def of(self, x: Any) -> Any:
+        """Return shapes, strides and layouts as numbers."""
+        if x.__class__ is tuple:
+            return tuple([self.of(each) for each in x])
+        if x.__class__ is Layout:
+            return Layout(self.of(x.shape), self.of(x.stride))
+        if x.__class__ is ComposedLayout:
+            return ComposedLayout(x.outer, self.of(x.offset), self.of(x.inner))
+        if x.__class__ is ScaledBasis:
+            return ScaledBasis(self.of(x.value), x.path)
+        if isinstance(x, Int):
+            x = x.value
+        if x.__class__ is not SymInt:
+            return x
+        p = terms_of(x)
+        return evaluate(p, {s.name: self._named(s.name) // s.multiple_of for s in symbols_of(p)})
+
+    def _named(self, name: str) -> int:
+        """Return the value of a symbol; refuse one that is known only when the kernel runs."""
+        if name not in self.known:
+            op: Any = self.integers.get(name)
+            if op.__class__ is Let and op.kind in BITWISE:
+                self.known[name] = int(BITWISE[op.kind](*map(self.of, op.operands)))
+            elif op is not None and op.__class__ is not Let:  # a loop
+                self.known[name] = self.of(op.start)
+            else:
+                raise refusal("see-run-time", operation="owners", name=name, row=self.row)
+        return self.known[name]
+
+    def depends(self, x: Any, name: str = THREAD) -> bool:
+        """Return whether shapes, strides or layouts are other ones for other threads."""
+        if x.__class__ is tuple:
+            return any(self.depends(each, name) for each in x)
+        if x.__class__ is Layout:
+            return self.depends((x.shape, x.stride), name)
+        if x.__class__ is ComposedLayout:
+            return self.depends((x.offset, x.inner), name)
+        if x.__class__ is ScaledBasis or isinstance(x, Int):
+            return self.depends(x.value, name)
+        if x.__class__ is not SymInt:
+            return False
+        named = {s.name for s in symbols_of(terms_of(x))}
+        lets = [self.integers.get(each) for each in named]
+        more = [op.operands for op in lets if op.__class__ is Let]  # type: ignore[union-attr]
+        return name in named or any(self.depends(each, name) for each in more)
+
+
+def places(tensor: Tensor, numbers: Numbers) -> Any:  # an array [element, coordinate]
+    """Return where the elements of a tensor in memory are, in colexicographical order: offsets in
+    its storage, or coordinates in the argument (elements).
+    """
+    engine, layout = tensor.engine, numbers.of(tensor.layout)
+    origin = numbers.of(engine.offset)
+    if origin.__class__ is not tuple:
+        return np.asarray(offsets(layout)).reshape(-1, 1) + origin
+    paths = _paths(origin)
+    return np.stack(
+        [np.asarray(offsets(_along(layout, path))) + start for path, start in paths.items()], 1
+    )
+
+
+def _paths(origin: IntTuple, path: tuple[int, ...] = ()) -> dict[tuple[int, ...], int]:
+    """Return the entries of a coordinate by their paths."""
+    if origin.__class__ is tuple:
+        pairs = enumerate(origin)
+        return {p: x for k, each in pairs for p, x in _paths(each, (*path, k)).items()}
+    return {path: origin}
+
+
+def _along(layout: AnyLayout, path: tuple[int, ...]) -> Layout:
+    """Return the layout of one entry of the coordinates that a layout yields."""
+
+    def step(d: Any) -> int:
+        return int(d.value) if d.__class__ is ScaledBasis and d.path == path else 0
+
+    return Layout(layout.shape, tuples.transform_leaf(step, layout.stride))
