@@ -18,6 +18,7 @@ from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import Layout
 from cute_py.layout.offsets import offsets
 from cute_py.plan.ops.control import Let
+from cute_py.trace.engines import Guarded
 from cute_py.trace.runtime_integers import Int
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from cute_py.tensor.tensor import Tensor
 
 THREAD = "tid"
+OUTSIDE = -(1 << 60)  # a place that no element has
 
 
 def bare(x: Any) -> Any:
@@ -103,25 +105,36 @@ class Numbers:
         return name in named or any(self.depends(each, name) for each in more)
 
 
-def places(tensor: Tensor, numbers: Numbers) -> Any:  # an array [element, coordinate]
-    """Return where the elements of a tensor in memory are, in colexicographical order: offsets in
-    its storage, or coordinates in the argument (elements).
+def places(tensor: Tensor, numbers: Numbers, linear: bool) -> Any:  # an array [element, entry]
+    """Return where the elements of a tensor in memory are, in colexicographical order.
+
+    Args:
+        tensor: a tensor of a kernel, in memory or of coordinates.
+        numbers: those of the thread.
+        linear: whether a part of an argument is placed by offsets in memory, as the argument
+            itself is; else by coordinates in the argument.
+
     """
     engine, layout = tensor.engine, numbers.of(tensor.layout)
     origin = numbers.of(engine.offset)
     if origin.__class__ is not tuple:
         return np.asarray(offsets(layout)).reshape(-1, 1) + origin
-    paths = _paths(origin)
-    return np.stack(
-        [np.asarray(offsets(_along(layout, path))) + start for path, start in paths.items()], 1
+    entries = _entries(origin)
+    found = np.stack([np.asarray(offsets(_along(layout, p))) + x for p, x in entries.items()], 1)
+    if not linear or not isinstance(engine, Guarded):
+        return found
+    shape, stride = (
+        np.asarray([*_entries(numbers.of(x)).values()]) for x in (engine.shape, engine.stride)
     )
+    inside = ((found >= 0) & (found < shape)).all(1)
+    return np.where(inside, found @ stride + numbers.of(engine.memory.offset), OUTSIDE)[:, None]
 
 
-def _paths(origin: IntTuple, path: tuple[int, ...] = ()) -> dict[tuple[int, ...], int]:
+def _entries(origin: IntTuple, path: tuple[int, ...] = ()) -> dict[tuple[int, ...], int]:
     """Return the entries of a coordinate by their paths."""
     if origin.__class__ is tuple:
         pairs = enumerate(origin)
-        return {p: x for k, each in pairs for p, x in _paths(each, (*path, k)).items()}
+        return {p: x for k, each in pairs for p, x in _entries(each, (*path, k)).items()}
     return {path: origin}
 
 

@@ -12,18 +12,12 @@ import inspect
 import sys
 from typing import NamedTuple
 
-from cute_py.atoms.copy import Copy_Atom
-from cute_py.atoms.mma import MMA_Atom
 from cute_py.errors import is_hidden, is_own
-from cute_py.layout import Mapped
-from cute_py.layout.composed import ComposedLayout
-from cute_py.layout.layout import Layout
 from cute_py.plan.ops.control import Let, Loop
 from cute_py.plan.walk import every
 from cute_py.tensor.tensor import Tensor
-from cute_py.tiled.tiled_copy import TiledCopy
-from cute_py.tiled.tiled_mma import TiledMMA
 from cute_py.trace.kernel import traced
+from cute_py.trace.shown import KINDS
 from cute_py.trace.state import tracing
 
 TYPE_CHECKING = False
@@ -37,7 +31,6 @@ if TYPE_CHECKING:
     from cute_py.plan.plan import Plan
     from cute_py.trace.kernel import Kernel
 
-KINDS = (Tensor, Layout, ComposedLayout, TiledMMA, TiledCopy, MMA_Atom, Copy_Atom)
 MOST = 64  # entries of a list or tuple that are looked at
 
 
@@ -75,7 +68,8 @@ class Seen(NamedTuple):
         plan: the plan.
         sightings: in the order of the trace.
         made: id of a tensor -> the call that returned it.
-        kept: these tensors, so that no id is used again.
+        filled: the tensors that calls returned or copied to, so that no id is used again.
+        shown: the calls of `cute.print` and `cute.show` with tensors and layouts.
         integers: the names of loop variables and other integers -> the op that defines them.
 
     """
@@ -83,20 +77,21 @@ class Seen(NamedTuple):
     plan: Plan
     sightings: list[Sighting]
     made: dict[int, Made]
-    kept: list[Tensor]
+    filled: list[tuple[Tensor, Made]]
+    shown: list[Any]
     integers: dict[str, Op]
 
 
 def watched(kernel: Kernel, arguments: tuple[Argument, ...]) -> Seen:
     """Trace a kernel, and return what has been seen."""
-    watch, before = _Watch(), sys.gettrace()
+    watch, before, shown = _Watch(), sys.gettrace(), list[Any]()
     sys.settrace(watch.entered)
     try:
-        plan = traced(kernel, arguments)
+        plan = traced(kernel, arguments, shown)
     finally:
         sys.settrace(before)
     defined = {op.var: op for op in every(plan.body) if isinstance(op, (Let, Loop))}
-    return Seen(plan, watch.sightings, watch.made, watch.kept, defined)
+    return Seen(plan, watch.sightings, watch.made, watch.filled, shown, defined)
 
 
 class _Frame:
@@ -114,7 +109,7 @@ class _Watch:
     def __init__(self) -> None:
         self.sightings: list[Sighting] = []
         self.made: dict[int, Made] = {}
-        self.kept: list[Tensor] = []
+        self.filled: list[tuple[Tensor, Made]] = []
         self.frames: dict[FrameType, _Frame] = {}
         self.kinds: dict[int, str] = {}  # by the id of the globals: whose code it is
 
@@ -162,9 +157,19 @@ class _Watch:
                 self.sightings.append(Sighting(*where, label, x, role))
 
     def _returned(self, made: Made, event: str, value: object) -> None:
+        """Note what a call of this package has returned, or copied to."""
         if event == "return" and value.__class__ is Tensor:
             self.made.setdefault(id(value), made)
-            self.kept.append(value)  # type: ignore[arg-type]
+            self.filled.append((value, made))  # type: ignore[arg-type]
+        elif event == "return" and made.name == "copy" and _is_one_for_one(made.given):
+            self.filled.append((made.given["args"][-1], made))
+
+
+def _is_one_for_one(given: dict[str, Any]) -> bool:
+    """Return whether a copy gives each register the element of the same index."""
+    *atom, _source, target = given["args"]
+    op = getattr(getattr(atom[0], "atom", atom[0]), "op", None) if atom else None
+    return target.space == "rmem" and (op is None or op.src_tv == op.dst_tv)
 
 
 def _yields(code: CodeType) -> bool:
@@ -184,7 +189,7 @@ def _same(a: Any, b: Any) -> bool:
 
 def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Yield (name, value) of what the table lists: the value, its entries or its attributes."""
-    if isinstance(value, KINDS) or isinstance(value, Mapped):
+    if isinstance(value, KINDS):
         yield name, value
     elif value.__class__ is tuple:
         for k, x in enumerate(value[:MOST]):

@@ -298,7 +298,10 @@ def _no_kernel(function: object) -> str:
     return "an async function" if inspect.iscoroutinefunction(function) else ""
 
 
-def traced(kernel: Kernel, arguments: tuple[Argument, ...]) -> Plan:
+def traced(kernel: Kernel, arguments: tuple[Argument, ...], shown: Any = None) -> Plan:
+    """Return the plan of a kernel, traced now. What it prints and shows by `cute.print(x)` and
+    `cute.show(x)` is appended to the list `shown`, or else written after the trace.
+    """
     code = kernel.function.__code__
     state = Trace(kernel.__name__, (code.co_filename, code.co_firstlineno), Recorder())
     try:
@@ -320,6 +323,10 @@ def traced(kernel: Kernel, arguments: tuple[Argument, ...]) -> Plan:
         for each in state.locked:
             each.unlock()
         state.forget()
+    if shown is not None:
+        shown += state.shown
+    elif state.shown:
+        backends.shower()(kernel, arguments)
     return plan
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from cute_py.errors import refusal
 from cute_py.layout import tuples
+from cute_py.trace.shown import noted
 from cute_py.viz.build import named, picture_of
 from cute_py.viz.cells import is_layout
 from cute_py.viz.operations import operation, operation_of
@@ -38,6 +39,9 @@ def show(*values: Drawable, by: str | None = None, bits: int = 16, link: str = "
             the values share. Linked elements have the colour that they have in the first picture,
             unless `by` is given.
 
+    In a kernel, the pictures are shown after it is traced, with their line; those of a partition
+    are of who holds which element, see `cute.layouts`.
+
     Raises LayoutError for another `link`, and what `picture_of` raises.
 
     >>> from cute_py import Layout
@@ -53,6 +57,8 @@ def show(*values: Drawable, by: str | None = None, bits: int = 16, link: str = "
         raise refusal("viz-link", operation="show", link=link)
     if len(values) == 1 and isinstance(values[0], tuple) and len(values[0]) > 1:
         values = values[0]
+    if noted("show", values):
+        return Picture("shown when the kernel has been traced", ())
     if len(values) == 1:
         drawn = picture_of(values[0], by, bits)
         return replace(drawn, link=link or drawn.link)
