@@ -126,6 +126,7 @@ TABLES = (
     "trace.wordings",
     "viz.wordings",
     "analysis.wordings",
+    "see.wordings",
     "kernels.wordings",
     "codegen.wordings",
     "ops.wordings",

@@ -79,30 +79,53 @@ class Numbers:
         """Return the value of a symbol; refuse one that is known only when the kernel runs."""
         if name not in self.known:
             op: Any = self.integers.get(name)
-            if op.__class__ is Let and op.kind in BITWISE:
-                self.known[name] = int(BITWISE[op.kind](*map(self.of, op.operands)))
-            elif op is not None and op.__class__ is not Let:  # a loop
-                self.known[name] = self.of(op.start)
-            else:
-                raise refusal("see-run-time", operation="owners", name=name, row=self.row)
+            if not _is_computed(op):
+                self.require({name})
+            self.known[name] = int(
+                BITWISE[op.kind](*map(self.of, op.operands))
+                if op.__class__ is Let
+                else self.of(op.start)
+            )
         return self.known[name]
 
-    def depends(self, x: Any, name: str = THREAD) -> bool:
-        """Return whether shapes, strides or layouts are other ones for other threads."""
+    def require(self, names: set[str]) -> None:
+        """Refuse names whose values are known only when the kernel runs."""
+        unknown = {x for x in names if x not in self.known and not _is_computed(self.integers.get(x))}
+        unknown.discard(THREAD)
+        if unknown:
+            given = ", ".join([f"{name!r}: 0" for name in sorted(unknown)])
+            facts: dict[str, Any] = {"row": self.row, "names": ", ".join(sorted(unknown))}
+            raise refusal("see-run-time", operation="owners", given=f"{{{given}}}", **facts)
+
+    def names(self, x: Any) -> set[str]:
+        """Return the names of all symbols that shapes, strides or layouts depend on, those among
+        them from which the kernel computes others.
+        """
         if x.__class__ is tuple:
-            return any(self.depends(each, name) for each in x)
+            return {name for each in x for name in self.names(each)}
         if x.__class__ is Layout:
-            return self.depends((x.shape, x.stride), name)
+            return self.names((x.shape, x.stride))
         if x.__class__ is ComposedLayout:
-            return self.depends((x.offset, x.inner), name)
+            return self.names((x.offset, x.inner))
         if x.__class__ is ScaledBasis or isinstance(x, Int):
-            return self.depends(x.value, name)
+            return self.names(x.value)
         if x.__class__ is not SymInt:
-            return False
-        named = {s.name for s in symbols_of(terms_of(x))}
-        lets = [self.integers.get(each) for each in named]
-        more = [op.operands for op in lets if op.__class__ is Let]  # type: ignore[union-attr]
-        return name in named or any(self.depends(each, name) for each in more)
+            return set()
+        found = {s.name for s in symbols_of(terms_of(x))}
+        ops: list[Any] = [self.integers.get(name) for name in found]
+        parts = [op.operands if op.__class__ is Let else op.start for op in ops if op is not None]
+        return found | self.names(tuple(parts))
+
+    def depends(self, x: Any) -> bool:
+        """Return whether shapes, strides or layouts are other ones for other threads."""
+        return THREAD in self.names(x)
+
+
+def _is_computed(op: Any) -> bool:
+    """Return whether an integer of a kernel is computed from others by a function: a loop variable
+    is its start.
+    """
+    return op is not None and (op.__class__ is not Let or op.kind in BITWISE)
 
 
 def places(tensor: Tensor, numbers: Numbers, linear: bool) -> Any:  # an array [element, entry]

@@ -190,22 +190,34 @@ class Lineage:
         held[_registers(fragment, thread)] = index
         return root, held[_registers(tensor, thread)]
 
+    def has_origin(self, tensor: Tensor) -> bool:
+        """Return whether it is known what a tensor holds elements of."""
+        if tensor.space != "rmem":
+            return True
+        found = self._origins(tensor)
+        return bool(found) and self.has_origin(next(found[0][1].operands()))
+
     def _origin(self, tensor: Tensor) -> tuple[Tensor, Made]:
+        """Return the largest of `_origins`, the first of them; refuse registers without one."""
+        found = self._origins(tensor)
+        if not found:
+            raise refusal("see-registers", operation="owners", row=self.numbers.row)
+        return found[0]
+
+    def _origins(self, tensor: Tensor) -> list[tuple[Tensor, Made]]:
         """Return the registers that were made for, or filled from, elements of another tensor, one
-        for one, and that a tensor is a view of; and the call. Refuse registers of another origin.
+        for one, and that a tensor is a view of, and the calls; the largest first.
         """
         own = self.made(tensor)
         if own is not None and (own.name in FRAGMENTS or _is_like(tensor, own)):
-            return tensor, own
+            return [(tensor, own)]
         found = [
             (each, made)
             for each, made in self.seen.filled
             if _storage(each) == _storage(tensor)
             and (made.name in FRAGMENTS or _is_like(each, made))
         ]
-        if not found:
-            raise refusal("see-registers", operation="owners", row=self.numbers.row)
-        return max(found, key=lambda pair: pair[0].size())  # the first of the largest
+        return sorted(found, key=lambda pair: -int(pair[0].size()))
 
 
 def _is_like(tensor: Tensor, made: Made) -> bool:
@@ -257,6 +269,8 @@ def owners_of(tensor: Tensor, lineage: Lineage, threads: tuple[int, ...]) -> Own
     count = int(tuples.product(values))
     root, _index = lineage.part(tensor, first)
     whole = lineage.whole(root)
+    used = [(x.engine.offset, x.layout) for x in (root, whole)]
+    numbers.require(numbers.names(tuple(used)))
     shape = first.of(whole.shape)
     largest = max(len(asked) * count, int(tuples.product(shape)))
     if largest > MOST_PAIRS:

@@ -10,21 +10,23 @@ from cute_py.layout import tuples
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.layout import Layout
 from cute_py.records import Shown
+from cute_py.see.numbers import Numbers, bare
+from cute_py.see.owners import Lineage, Owners, owners_of
 from cute_py.see.statements import statement_at
 from cute_py.see.watch import watched
 from cute_py.tensor.tensor import Tensor
 from cute_py.trace.engines import Guarded
-from cute_py.trace.runtime_integers import bared
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from cute_py.see.numbers import Numbers
-    from cute_py.see.owners import Owners
     from cute_py.see.watch import Seen, Sighting
     from cute_py.trace.kernel import Kernel
+
+
+MEMORIES = ("gmem", "smem", "rmem", "coordinates")
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,29 +95,22 @@ class Row(Shown):
         Raises LayoutError for registers of another origin, for places that depend on what is known
         only when the kernel runs, and for too many elements.
         """
-        from cute_py.see.owners import Lineage, owners_of
-
         if self.value.__class__ is not Tensor:
             kind = type(self.value).__name__
             raise refusal("see-kind", operation="owners", name=self.name, kind=kind)
-        found = owners_of(self.value, Lineage(self.seen, self._numbers(at)), self._threads(threads))
-        return found
+        return owners_of(self.value, Lineage(self.seen, self._numbers(at)), self._threads(threads))
 
     def drawn(self) -> Any:
         """Return what pictures show: of a part of a tensor its owners, else the layout in numbers,
         or the tiled operation.
         """
-        from cute_py.see.owners import Lineage
-
         if self.value.__class__ is Tensor:
             lineage = Lineage(self.seen, self._numbers(None))
-            if self.memory == "rmem" or lineage.differs(self.value, self._threads(None)):
+            if lineage.has_origin(self.value) and lineage.differs(self.value, self._threads(None)):
                 return self.owners()
         return self._numbers(None).at(0).of(self.layout)
 
     def _numbers(self, at: Mapping[str, int] | None) -> Numbers:
-        from cute_py.see.numbers import Numbers
-
         first = {"bid_x": 0, "bid_y": 0, "bid_z": 0}
         return Numbers({**first, **self.sizes, **(at or {})}, self.seen.integers, self.name)
 
@@ -124,7 +119,7 @@ class Row(Shown):
         launch = self.seen.plan.launch
         if threads is None:
             warps = {name: (start, stop) for name, start, stop in launch.roles}
-            start, stop = warps.get(self.role, (0, launch.threads))
+            start, stop = warps.get(self.role, (0, -(-launch.threads // 32)))
             return tuple(range(32 * start, min(32 * stop, launch.threads)))
         numbers = tuple(threads)
         if not numbers or min(numbers) < 0 or max(numbers) >= launch.threads:
@@ -133,9 +128,9 @@ class Row(Shown):
         return numbers
 
 
-def rows_of(kernel: Kernel, arguments: tuple[Any, ...]) -> tuple[Row, ...]:
-    """Trace a kernel, and return its rows: all tensors, and the layouts, tiled operations and atoms
-    of its own lines.
+def rows_of(kernel: Kernel, arguments: tuple[Any, ...]) -> tuple[Seen, tuple[Row, ...]]:
+    """Trace a kernel, and return what was seen and its rows: all tensors, and the layouts, tiled
+    operations and atoms of its own lines.
     """
     seen, code = watched(kernel, arguments), kernel.function.__code__
     found: dict[Any, Row] = {}
@@ -145,7 +140,7 @@ def rows_of(kernel: Kernel, arguments: tuple[Any, ...]) -> tuple[Row, ...]:
             row = row_of(x, seen)
             files.setdefault(x.file, len(files))
             found.setdefault((x.file, row.line, x.name, x.role, row.memory, row.described), row)
-    return tuple(sorted(found.values(), key=lambda row: (files[row.file], row.line)))
+    return seen, tuple(sorted(found.values(), key=lambda row: (files[row.file], row.line)))
 
 
 def row_of(x: Sighting, seen: Seen) -> Row:
@@ -153,7 +148,7 @@ def row_of(x: Sighting, seen: Seen) -> Row:
     statement = statement_at(x.file, x.line)
     made, modes = statement.of(x.name)
     is_tensor = x.value.__class__ is Tensor
-    layout = plain(x.value) if is_tensor else bared(x.value)
+    layout = layout_of(x.value, seen) if is_tensor else bare(x.value)
     shape = tuples.wrap(getattr(layout, "shape", ()))
     named = modes if len(modes) == len(shape) else ()
     staged = [size for name, size in zip(named, shape, strict=False) if name.startswith("stage")]
@@ -168,7 +163,7 @@ def row_of(x: Sighting, seen: Seen) -> Row:
         dtype=getattr(x.value.dtype, "name", "") if is_tensor else "",
         layout=layout,
         modes=named,
-        made=made or ("an argument" if x.name in x.value_names else ""),
+        made=made or ("an argument" if statement.text.startswith("def ") else statement.text),
         role=x.role,
         stages=stages if stages.__class__ is int else 0,
         value=x.value,
@@ -177,18 +172,26 @@ def row_of(x: Sighting, seen: Seen) -> Row:
     )
 
 
-def plain(tensor: Tensor) -> Any:
+def layout_of(tensor: Tensor, seen: Seen) -> Any:
     """Return the layout of a tensor as CuTe prints it: of a part of an argument with its strides in
-    memory, in place of the coordinates that predicates need.
+    memory, in place of the coordinates that predicates need; TMA's keep these.
     """
-    engine, layout = tensor.engine, bared(tensor.layout)
-    if not isinstance(engine, Guarded) or layout.__class__ is not Layout:
+    engine, layout = tensor.engine, bare(tensor.layout)
+    if not isinstance(engine, Guarded) or _is_tma(tensor, seen):
         return layout
 
     def step(d: Any) -> Any:
         stride = engine.stride
         for k in d.path if d.__class__ is ScaledBasis else ():
             stride = stride[k]
-        return ints.mul(d.value, bared(stride)) if d.__class__ is ScaledBasis else d
+        return ints.mul(d.value, bare(stride)) if d.__class__ is ScaledBasis else d
 
     return Layout(layout.shape, tuples.transform_leaf(step, layout.stride))
+
+
+def _is_tma(tensor: Tensor, seen: Seen) -> bool:
+    """Return whether a tensor is a `cute.tma_tensor`, or a part of one."""
+    made = seen.made.get(id(tensor))
+    while made is not None and made.name != "tma_tensor":
+        made = seen.made.get(id(next(made.operands(), None)))
+    return made is not None

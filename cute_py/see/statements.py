@@ -59,7 +59,8 @@ def _statements(source: str) -> dict[int, Statement]:
             last = body[0].lineno - 1 if body else node.end_lineno or node.lineno
             last = max(last, node.lineno)
             made = _statement(node, lines[node.lineno - 1 : last])
-            found.update(dict.fromkeys(range(node.lineno, last + 1), made))
+            first = min([x.lineno for x in getattr(node, "decorator_list", ())] + [node.lineno])
+            found.update(dict.fromkeys(range(first, last + 1), made))
     return found
 
 
@@ -70,9 +71,20 @@ def _statement(node: ast.stmt, lines: list[str]) -> Statement:
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
     pairs = [pair for target in targets for pair in _assigned(target, node.value)]
     names = tuple([ast.unparse(target) for target, _ in pairs])
-    makers = tuple([ast.unparse(value) for _, value in pairs])
+    makers = tuple([_text(value, lines, node.lineno) for _, value in pairs])
     comment = lines[-1].rpartition("#")[2] if "#" in lines[-1] else ""
-    return Statement(node.lineno, ast.unparse(node), names, makers, _shapes(comment, len(names)))
+    text = _text(node, lines, node.lineno)
+    return Statement(node.lineno, text, names, makers, _shapes(comment, len(names)))
+
+
+def _text(node: ast.stmt | ast.expr, lines: list[str], first: int) -> str:
+    """Return the text of a part of a statement whose lines begin at `first`: as it is written, if
+    that is in one line.
+    """
+    if node.lineno != node.end_lineno:
+        return ast.unparse(node)
+    line = lines[node.lineno - first].encode()
+    return line[node.col_offset : node.end_col_offset].decode()
 
 
 def _assigned(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:

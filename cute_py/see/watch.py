@@ -84,7 +84,8 @@ class Seen(NamedTuple):
 
 def watched(kernel: Kernel, arguments: tuple[Argument, ...]) -> Seen:
     """Trace a kernel, and return what has been seen."""
-    watch, before, shown = _Watch(), sys.gettrace(), list[Any]()
+    watch, before = _Watch(), sys.gettrace()
+    shown: list[Any] = []
     sys.settrace(watch.entered)
     try:
         plan = traced(kernel, arguments, shown)

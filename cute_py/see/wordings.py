@@ -18,9 +18,9 @@ WORDINGS = {
         a tensor
         name a partition of one; cute.show(row) draws a {kind}""",
     "see-run-time": """LayoutError
-        {row}, which depends on {name}, known only when the kernel runs
-        a number for it
-        pass one: owners(at={{{name!r}: 0}})""",
+        {row}, which depends on {names}, known only when the kernel runs
+        numbers for them
+        pass them: owners(at={given})""",
     "see-registers": """LayoutError
         {row}, registers that no partition made or filled
         a fragment of a partition, a view of one, or registers that a copy fills

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     Grids: TypeAlias = tuple[tuple[Grid, ...], ...]
     Labels: TypeAlias = Sequence[str]
+    Holders: TypeAlias = list[dict[int, list[int]]]  # of each element: value -> threads
 
 MOST_CELLS = 1 << 18
 MOST_PAIRS = 1 << 22  # threads often share elements: 128 share each of a warpgroup's A
@@ -314,7 +315,7 @@ def held(tv: AnyLayout, threads: Mapping[int, int], shape: IntTuple, by: str = "
     require_small(tv, size(tv), "pairs of thread and value")
     indices = values_of(tv)
     count = size(tv, 0)
-    holders: list[dict[int, list[int]]] = [{} for _ in range(elements)]
+    holders: Holders = [{} for _ in range(elements)]
     for value in range(size(tv, 1)):
         for t, thread in threads.items():
             place = indices[t + count * value]
@@ -330,9 +331,27 @@ def held(tv: AnyLayout, threads: Mapping[int, int], shape: IntTuple, by: str = "
                     index=tuples.show(place),
                 )
             holders[index].setdefault(value, []).append(thread)
+    return _held_cells(holders, by)
+
+
+def _held_cells(holders: Holders, by: str) -> Cells:
+    """Return the cells of elements, each with the threads of each value that holds it."""
     cells = [_holder_cell(each, by) for each in holders]
     lines, colours = zip(*cells, strict=True)
     return Cells(lines, colours, tuple(holders))
+
+
+def picture_owners(owners: Any, by: str = "thread") -> Picture:  # `Owners` of the layer `see`
+    """Return the whole with the threads and values of each element, as `picture_tv` does."""
+    modes, labels = tile_of(owners.shape)
+    elements = tuples.product(modes)
+    require_small(owners, elements)
+    holders: Holders = [{} for _ in range(elements)]
+    for value, indices in zip(owners.numbers, owners.table.T.tolist(), strict=True):
+        for thread, index in zip(owners.threads, indices, strict=True):
+            if index >= 0:
+                holders[index].setdefault(value, []).append(thread)
+    return Picture(owners.title, slabs(owners, _held_cells(holders, by), modes, labels))
 
 
 def _index(coord: IntTuple, shape: IntTuple) -> int:

@@ -114,12 +114,12 @@ def _coloured_alike(drawn: Picture) -> Picture:
     return replace(drawn, grids=_mapped(drawn, change))
 
 
-def diff(a: AnyLayout | str, b: AnyLayout | str, *, bits: int = 16) -> Picture:
+def diff(a: Any, b: Any, *, bits: int = 16) -> Any:  # layouts or their texts; a Picture
     """Return both layouts side by side, with colours and frames only for the cells that moved.
 
     Args:
-        a: a layout, or its text.
-        b: a layout of as many elements.
+        a: a layout, or its text; or a table of `cute.layouts`.
+        b: a layout of as many elements; or a table, of which the rows that differ are returned.
         bits: the width of an element, for bytes and banks (bits).
 
     Law: a cell is marked where `a(i) != b(i)`. Raises LayoutError for different sizes, and what
@@ -129,6 +129,8 @@ def diff(a: AnyLayout | str, b: AnyLayout | str, *, bits: int = 16) -> Picture:
     >>> diff(Layout((2, 2)), Layout((2, 2), (2, 1))).title
     '(2,2):(1,2) to (2,2):(2,1): 2 of 4 elements moved'
     """
+    if type(a).__name__ == "Layouts":  # of a layer above
+        return a.diff(b)
     a, b = named(a), named(b)
     for x in (a, b):
         if not is_layout(x):
