@@ -92,6 +92,12 @@ COMMANDS = {
         "prove a kernel for every order of its threads",
         "check-orders my.py:kernel 1:s32 64x32:f16 3\ncheck-orders my.py:case",
     ),
+    "layouts": (
+        "layouts_command",
+        "print the tensors of a kernel, and who holds which element",
+        'layouts my.py:kernel --args "f16[256,256] f32[256,256]"\n'
+        "layouts my.py:case --name tCsA -o tCsA.svg",
+    ),
     "doctor": (
         "installation_commands",
         "show what is installed, and what to install",

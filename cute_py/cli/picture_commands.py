@@ -110,7 +110,7 @@ def add_atoms(command: ArgumentParser) -> None:
 
 def drawn(given: Namespace) -> None:
     """Write the picture of what `given.value`, a function of the arguments, returns."""
-    form = _format(given)
+    form = format_of(given)
     value = given.value(given)
     options = {"by": given.by, "bits": given.bits}
     if form == "text":
@@ -141,7 +141,7 @@ def _converted(form: str, svg: str) -> bytes:
     return made
 
 
-def _format(given: Namespace) -> str:
+def format_of(given: Namespace) -> str:
     """Return the format that is asked for, or that the name of the file means."""
     if given.format:
         return str(given.format)
