@@ -70,6 +70,8 @@ class Cells:
         self.integers = {name: self._part("integers", name, 1, threads) for name in names}
         self.firsts = [part.first for part in self.parts]
         self.tables: dict[str, dict[int, list[int]]] = {}
+        self.known: dict[tuple[int, frozenset[str]], dict[str, Any]] = {}
+        self.same: dict[str, dict[str, Any]] = {}
 
     def _unit(self) -> int:
         """Return the bits that all moves are whole numbers of."""
@@ -121,17 +123,35 @@ class Cells:
 
     # -- which element a cell belongs to
 
-    def elements(self, cells: Array, names: set[str]) -> list[dict[str, Any]]:
+    def storages(self) -> dict[str, dict[str, Any]]:
+        """Return what has elements, by name, as JSON."""
+        found: dict[str, dict[str, Any]] = {}
+        for array in self.arrays.values():
+            kind = {"memory": "global", "dtype": str(array.dtype)}
+            found[array.name] = {**kind, "shape": list(array.shape)}
+        for row in self.needs.plan.shared:
+            kind = {"memory": "shared", "dtype": str(row.dtype)}
+            sizes = None if row.layout is None else extents(row.layout.shape)
+            found[row.name] = {**kind, "shape": sizes, "byte": row.offset, "bytes": row.bytes}
+        for x in self.needs.registers.values():
+            found[x.name] = {"memory": "registers", "dtype": str(x.dtype), "count": x.count}
+        return found
+
+    def elements(self, cells: Array, names: frozenset[str]) -> list[dict[str, Any]]:
         """Return the elements that cells are part of, each once, as JSON; `names`: the storages
-        that are meant where several are in one place.
+        that are meant where several are in one place. Cell 0 is none.
         """
-        found: dict[tuple[Any, ...], dict[str, Any]] = {}
+        found: dict[int, dict[str, Any]] = {}
         for cell in cells[cells > 0].tolist():
-            element = self._element(cell, names)
-            found.setdefault(tuple(map(str, element.values())), element)
+            key = cell, names
+            if key not in self.known:
+                element = self._element(cell, names)
+                self.known[key] = self.same.setdefault(str(element), element)
+            element = self.known[key]
+            found[id(element)] = element
         return list(found.values())
 
-    def _element(self, cell: int, names: set[str]) -> dict[str, Any]:
+    def _element(self, cell: int, names: frozenset[str]) -> dict[str, Any]:
         part = self.parts[bisect_right(self.firsts, cell) - 1]
         owner, own = divmod(cell - part.first, part.each)
         if part.memory == "global":
@@ -145,7 +165,7 @@ class Cells:
         element = own // self.width(dtype)
         return {**found, "element": element, "register": element * dtype.bits // (8 * WORD)}
 
-    def _in_global(self, bit: int, names: set[str]) -> dict[str, Any]:
+    def _in_global(self, bit: int, names: frozenset[str]) -> dict[str, Any]:
         held = [
             x for x in self.arrays.values() if 0 <= bit - 8 * x.address < max(8, 8 * x.nbytes)
         ]
@@ -154,7 +174,7 @@ class Cells:
         found = {"memory": "global", "name": array.name, "coord": list(array.position(offset))}
         return {**found, "byte": offset * array.bits // 8}
 
-    def _in_shared(self, block: int, bit: int, names: set[str]) -> dict[str, Any]:
+    def _in_shared(self, block: int, bit: int, names: frozenset[str]) -> dict[str, Any]:
         rows = self.needs.plan.shared
         held = [x for x in rows if x.offset * 8 <= bit < (x.offset + x.bytes) * 8]
         row = next((x for x in held if x.name in names), held[0])
@@ -195,10 +215,14 @@ def coordinates(row: Shared) -> dict[int, list[int]]:
     """
     if row.layout is None:
         return {}
-    shape = row.layout.shape
-    sizes = [_size(mode) for mode in (shape if isinstance(shape, tuple) else (shape,))]
+    sizes = extents(row.layout.shape)
     places = np.indices(sizes[::-1]).reshape(len(sizes), -1)[::-1].T.tolist()
     return dict(zip(row.layout.offsets().tolist(), places, strict=True))
+
+
+def extents(shape: Any) -> list[int]:
+    """Return the size of each mode of a shape, which may be nested."""
+    return [_size(mode) for mode in (shape if isinstance(shape, tuple) else (shape,))]
 
 
 def _size(mode: Any) -> int:

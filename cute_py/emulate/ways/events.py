@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,16 +11,35 @@ from cute_py.emulate.spans import Array
 from cute_py.plan.walk import accesses, arrays
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from cute_py.emulate.ways.cells import Cells
     from cute_py.emulate.ways.moves import Flow, Seen
 
 Data = dict[str, Any]
+Part = tuple["Seen", "Flow", Array, Array]
 
 
-def events_of(cells: Cells, seen: Seen, flow: Flow, src: Array, dst: Array) -> list[Data]:
-    """Return the events of a flow: one for each warp, or for each row of each matrix instruction.
+class Side:
+    """One direction of a way.
+
+    Attributes:
+        cells: the numbers of cells.
+        parts: what moved, in the order of the run.
+        ends: the elements of arrays that it comes to: array and coordinate.
+    """
+
+    def __init__(
+        self, cells: Cells, parts: list[Part], ends: list[tuple[str, tuple[int, ...]]]
+    ) -> None:
+        self.cells, self.parts, self.ends = cells, parts, ends
+
+    def __iter__(self) -> Iterator[Data]:
+        for part in self.parts:
+            yield from events_of(self.cells, *part)
+
+
+def events_of(cells: Cells, seen: Seen, flow: Flow, src: Array, dst: Array) -> Iterator[Data]:
+    """Yield the events of a flow: one for each warp, or for each row of each matrix instruction;
+    none where a value stays in its place while others are joined to it.
 
     Args:
         cells: the numbers of cells.
@@ -27,13 +47,14 @@ def events_of(cells: Cells, seen: Seen, flow: Flow, src: Array, dst: Array) -> l
         flow: the rows that move anything.
         src, dst: the cells of them that do, 0 for others.
     """
-    names = {x.storage for x in accesses(seen.op)} | arrays(seen.op)
+    names = frozenset(arrays(seen.op) | {x.storage for x in accesses(seen.op)})
     if flow.product is not None:
-        return list(_products(cells, seen, flow, src, dst, names))
+        yield from _products(cells, seen, flow, src, dst, names)
+        return
     warps: dict[tuple[Any, ...], list[int]] = {}
-    for row, who in enumerate(flow.who.tolist()):
-        warps.setdefault(_warp(cells, who), []).append(row)
-    found = []
+    stays = (src[:, :, None] == dst[:, None]).any(-1)
+    for row in np.flatnonzero((src.astype(np.bool_) & ~stays).any(-1)).tolist():
+        warps.setdefault(_warp(cells, int(flow.who[row])), []).append(row)
     for rows in warps.values():
         moves: list[Data] = []
         for row in rows:
@@ -43,8 +64,7 @@ def events_of(cells: Cells, seen: Seen, flow: Flow, src: Array, dst: Array) -> l
             }
             if move not in moves[-1:]:  # other cells of the same elements
                 moves.append(move)
-        found.append(_event(cells, seen, flow.who[rows], moves))
-    return found
+        yield _event(cells, seen, flow.who[rows], moves)
 
 
 def _warp(cells: Cells, thread: int) -> tuple[Any, ...]:
@@ -60,7 +80,7 @@ def _event(cells: Cells, seen: Seen, who: Array, moves: list[Data]) -> Data:
     return {
         "step": seen.step,
         "event": seen.event if first["block"] == [0, 0, 0] else None,
-        "op": op.word,
+        "op": op.stem,
         "share": op.share,
         "file": op.line[0],
         "line": op.line[1],
@@ -72,7 +92,7 @@ def _event(cells: Cells, seen: Seen, who: Array, moves: list[Data]) -> Data:
 
 
 def _products(
-    cells: Cells, seen: Seen, flow: Flow, src: Array, dst: Array, names: set[str]
+    cells: Cells, seen: Seen, flow: Flow, src: Array, dst: Array, names: frozenset[str]
 ) -> Iterator[Data]:
     """Yield an event for each row of an operand and each instruction that multiplies it."""
     product = flow.product

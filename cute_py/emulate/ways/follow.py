@@ -18,7 +18,7 @@ from cute_py.emulate.running import quietly, run_batches
 from cute_py.emulate.spans import LANES, Array, Span
 from cute_py.emulate.timeline import Timeline
 from cute_py.emulate.ways.cells import Cells
-from cute_py.emulate.ways.events import events_of
+from cute_py.emulate.ways.events import Side
 from cute_py.emulate.ways.moves import RULES, Flow, Seen, capture, touched
 from cute_py.emulate.ways.way import Way
 from cute_py.errors import CuteError, refusal, shorten, suggestion
@@ -28,7 +28,7 @@ from cute_py.plan.walk import arrays, blocks_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from cute_py.emulate.storages import Global
+    from cute_py.emulate.storages import Global, Place, Vectors
 
 MEMORY = 1 << 30  # bytes of the state of blocks that run together
 WRITTEN = re.compile(r"\s*(.+?)\s*\[([^\[\]]*)\]\s*")
@@ -122,21 +122,23 @@ class Trail(Timeline):
         threads = _threads(c.span, first, self.cells.threads)
         self.seen.append(Seen(len(self.seen), op, threads, first, active, loops, event, got))
 
+    def access(self, span: Span, vectors: Vectors, place: Place, start: int) -> None:
+        """Count nothing: a way does not show it."""
+
     def way(self, element: Any) -> Way:
         """Return the way of an element: ("A", (5, 17)) or "A[5,17]"."""
         array, coord = self._element(element)
         offset = sum(x * stride for x, stride in zip(coord, array.strides, strict=True))
         start = self.cells.of_array(array, np.array(offset))
-        forwards, becomes = self._walk(start, backwards=False)
-        back, made_of = self._walk(start, backwards=True)
-        return Way(self, (array.name, coord), forwards, back, becomes, made_of)
+        sides = [self._walk(start, backwards) for backwards in (False, True)]
+        return Way(self, (array.name, coord), *sides)
 
-    def _walk(self, start: Array, backwards: bool) -> tuple[list[Any], list[tuple[str, Any]]]:
-        """Return the events of a walk from some cells, and the elements of arrays at its end."""
+    def _walk(self, start: Array, backwards: bool) -> Side:
+        """Walk from some cells through all that ops did, to the elements of arrays at the end."""
         marks, ends = (np.zeros(self.cells.count, np.bool_) for _ in range(2))
         marks[start] = True
         live = np.full(self.blocks, self.cells.needs.cluster > 1)  # blocks that hold marks
-        walk, events = (_back if backwards else _on), []
+        walk, parts = (_back if backwards else _on), []
         for seen in reversed(self.seen) if backwards else self.seen:
             near = live[seen.threads[:, 0, 0] // self.cells.threads]
             near = near if near.all() else near | touched(self.cells, seen, marks)
@@ -148,13 +150,14 @@ class Trail(Timeline):
                 for flow, src, dst in walk(marks, flows, keeps):
                     ends[src if backwards else dst] = True
                     live[flow.who // self.cells.threads] = True
-                    events += events_of(self.cells, part, flow, src, dst)
+                    parts.append((part, flow, src, dst))
         limit, plan = self.cells.shared.first, self.given.plan
-        names = {name for op in plan.ops for name in arrays(op, written=not backwards)}
+        names = frozenset(x for op in plan.ops for x in arrays(op, written=not backwards))
         found = self.cells.elements(np.flatnonzero(marks[1:limit] & ends[1:limit]) + 1, names)
         order = list(self.given.arrays)
         named = sorted((order.index(x["name"]), x["name"], tuple(x["coord"])) for x in found)
-        return events[:: -1 if backwards else 1], [(name, coord) for _, name, coord in named]
+        parts = parts[:: -1 if backwards else 1]
+        return Side(self.cells, parts, [(name, coord) for _, name, coord in named])
 
     def _element(self, element: Any) -> tuple[Global, tuple[int, ...]]:
         """Return the array and the coordinate that an element is named by."""
