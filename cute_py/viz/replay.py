@@ -121,10 +121,10 @@ def _by_lane(
     )
     framed = [cell[3] for cell in chain.from_iterable(rows)]
     marked = tuple([k for k, has_frame in enumerate(framed) if has_frame])
-    return _grid(title, rows, [f"T{lane}" for lane in lanes], columns, holders, marked)
+    return noted(title, rows, [f"T{lane}" for lane in lanes], columns, holders, marked)
 
 
-def _grid(
+def noted(
     title: str,
     rows: Sequence[Sequence[tuple[str, int | None, str, int]]],
     labels: list[str],
@@ -181,7 +181,7 @@ def timeline(found: Found, by: str, bits: int) -> Picture:
     legend = ", ".join(f"{_initials(name)} {name}" for name in names)
     title = f"order, not time: {first}{count} events of block (0,0,0): {legend}"
     linked = tuple([key for *_, key in chain.from_iterable(rows)])
-    grid = _grid("", rows, labels, list(map(str, range(count))), linked)
+    grid = noted("", rows, labels, list(map(str, range(count))), linked)
     return Picture(title, ((grid,),), link="offset")
 
 
