@@ -23,9 +23,8 @@ WORD = re.compile(r"[^\s\[]+\[[^\]]*\]|\S+")  # blanks inside of brackets part n
 def add_layouts(command: ArgumentParser) -> None:
     """Add the arguments of `layouts`."""
     command.add_argument("kernel", metavar="FILE.py:KERNEL", help=KERNEL)
-    command.add_argument(
-        "--args", metavar="TEXT", default="", help=f"of the kernel, with blanks between: {ARGUMENTS}"
-    )
+    what = f"of the kernel, with blanks between: {ARGUMENTS}"
+    command.add_argument("--args", metavar="TEXT", default="", help=what)
     command.add_argument("--line", type=count, metavar="N", help="only what this line makes")
     command.add_argument(
         "--name", help="a picture of who holds which element: of tCsA, or a slice, tCsA[_,_,0]"

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cute_py.emulate.scalars import BITWISE
 from cute_py.errors import refusal
 from cute_py.integers.polynomial import evaluate, symbols_of
 from cute_py.integers.symbols import SymInt, terms_of
@@ -17,7 +16,7 @@ from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import Layout
 from cute_py.layout.offsets import offsets
-from cute_py.plan.ops.control import Let
+from cute_py.plan.ops.control import OF_TWO, Let
 from cute_py.trace.engines import Guarded
 from cute_py.trace.runtime_integers import Int
 
@@ -81,17 +80,19 @@ class Numbers:
             op: Any = self.integers.get(name)
             if not _is_computed(op):
                 self.require({name})
-            self.known[name] = int(
-                BITWISE[op.kind](*map(self.of, op.operands))
-                if op.__class__ is Let
-                else self.of(op.start)
-            )
+            self.known[name] = self.of(op.start) if op.__class__ is not Let else self._computed(op)
         return self.known[name]
+
+    def _computed(self, op: Let) -> int:
+        """Return the value of an integer that the kernel computes."""
+        from cute_py.emulate.scalars import BITWISE  # loads the emulator
+
+        return int(BITWISE[op.kind](*map(self.of, op.operands)))
 
     def require(self, names: set[str]) -> None:
         """Refuse names whose values are known only when the kernel runs."""
-        unknown = {x for x in names if x not in self.known and not _is_computed(self.integers.get(x))}
-        unknown.discard(THREAD)
+        open_ = names - self.known.keys() - {THREAD}
+        unknown = {name for name in open_ if not _is_computed(self.integers.get(name))}
         if unknown:
             given = ", ".join([f"{name!r}: 0" for name in sorted(unknown)])
             facts: dict[str, Any] = {"row": self.row, "names": ", ".join(sorted(unknown))}
@@ -125,7 +126,7 @@ def _is_computed(op: Any) -> bool:
     """Return whether an integer of a kernel is computed from others by a function: a loop variable
     is its start.
     """
-    return op is not None and (op.__class__ is not Let or op.kind in BITWISE)
+    return op is not None and (op.__class__ is not Let or op.kind in OF_TWO)
 
 
 def places(tensor: Tensor, numbers: Numbers, linear: bool) -> Any:  # an array [element, entry]

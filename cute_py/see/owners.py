@@ -35,9 +35,12 @@ if TYPE_CHECKING:
 
     Array = Any  # of NumPy
 
-FRAGMENTS = ("partition_fragment_A", "partition_fragment_B", "partition_fragment_C")
-LIKE = ("make_fragment_A make_fragment_B make_fragment_C make_fragment_like make_tensor_like to "
-        "copy").split()  # fmt: skip
+# what makes registers for a partition of a tensor, and for the elements of a tensor, or fills them
+FRAGMENTS = tuple([f"partition_fragment_{operand}" for operand in "ABC"])
+LIKE = (
+    *[f"make_fragment_{operand}" for operand in "ABC"],
+    *("make_fragment_like", "make_tensor_like", "to", "copy"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,9 +108,7 @@ class Owners(Shown):
         numbers = tuple([self.numbers[k] for k in kept])
         whole = f"{self.whole}[{tuples.show(coord).strip('()')}]"
         values: Any = self.values if len(kept) == table.shape[1] else len(kept)
-        return Owners(
-            self.name, whole, part.shape, self.threads, values, numbers, table[:, kept]
-        )
+        return Owners(self.name, whole, part.shape, self.threads, values, numbers, table[:, kept])
 
     @property
     def title(self) -> str:
@@ -148,7 +149,7 @@ class Lineage:
             return made.name in FRAGMENTS or self.differs(next(made.operands()), threads)
         own = _slice(self.made(tensor))
         return self.numbers.depends((tensor.engine.offset, tensor.layout)) or not all(
-            [_takes_part(own, self.numbers.at(thread)) for thread in threads]
+            _takes_part(own, self.numbers.at(thread)) for thread in threads
         )
 
     def whole(self, tensor: Tensor) -> Tensor:
@@ -186,7 +187,8 @@ class Lineage:
         root, index = self.part(source, thread)
         if made.name in FRAGMENTS:
             index = index[_indices(made, Layout(thread.of(source.shape)), thread)]
-        held = np.full(max(tensor.engine.count, fragment.engine.count), -1)
+        count = max([int(_registers(x, thread).max()) for x in (tensor, fragment)]) + 1
+        held = np.full(count, -1)
         held[_registers(fragment, thread)] = index
         return root, held[_registers(tensor, thread)]
 

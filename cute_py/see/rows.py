@@ -40,8 +40,8 @@ class Row(Shown):
         name: what the line calls the value: `tCsA`, `pieces[0]`, `a.g2s`.
         memory: gmem, smem, rmem or coordinates of a tensor, "" of anything else.
         dtype: the name of the type of its elements.
-        layout: as CuTe prints it, with symbols for what is known only at run time; a tiled operation
-            or an atom is itself.
+        layout: as CuTe prints it, with symbols for what is known only at run time; a tiled
+            operation or an atom is itself.
         modes: the names of the modes in the comment of the line, () where it has none.
         made: what the line assigns.
         role: the role that the line is in.

@@ -27,9 +27,9 @@ def show_all(kernel: Kernel, arguments: tuple[Argument, ...]) -> None:
     sizes, known = sizes_of(arguments), {id(row.value): row for row in reversed(rows)}
     done = set[tuple[object, ...]]()
     for place, how, values in seen.shown:
-        names = _names(*place, len(values))
-        for name, x in zip(names, values, strict=True):
-            row = known.get(id(x)) or row_of(Sighting(*place, "", name, x, ""), seen)
+        file, line = place
+        for name, x in zip(_names(file, line, len(values)), values, strict=True):
+            row = known.get(id(x)) or row_of(Sighting(file, line, "", name, x, ""), seen)
             row = replace(row, name=name or row.name, sizes=sizes)
             key = place, name, row.described
             if key not in done:

@@ -15,7 +15,7 @@ from cute_py.trace.kernel import Kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     from cute_py.calls.arguments import Argument
@@ -124,7 +124,7 @@ class Layouts(_Table):
 
     def lines(self) -> list[tuple[str, ...]]:
         """Return the cells; roles and stages have a column where the kernel has them."""
-        columns = {
+        columns: dict[str, Callable[[Row], str]] = {
             "line": self._lines,
             "role": lambda row: row.role,
             "name": lambda row: row.name,
@@ -138,7 +138,8 @@ class Layouts(_Table):
         for name in ("role", "stages"):
             if not any(getattr(row, name) for row in self.rows):
                 del columns[name]
-        return [(*columns,), *[tuple([f(row) for f in columns.values()]) for row in self.rows]]
+        cells = [tuple([cell(row) for cell in columns.values()]) for row in self.rows]
+        return [tuple(columns), *cells]
 
     def _lines(self, row: Row) -> str:
         """Return the line of a row, with its file if it is not that of the first row."""
@@ -205,9 +206,9 @@ def layouts(kernel: Kernel, *args: object, **named: object) -> Layouts:
         args: its arguments; of arrays only shapes, strides and types are looked at.
         named: more of them, by name.
 
-    A row for each tensor, layout, tiled operation and atom that a line gives a name: of the kernel,
-    and tensors also of the functions that it calls. It has the line and its text, memory, dtype,
-    layout, the names of the modes in the comment of the line, and what made it. Sizes that are known
+    It has a row for each tensor, layout, tiled operation and atom that a line of the kernel gives a
+    name, and for the tensors of the functions that it calls: line and text, memory, dtype, layout,
+    the names of the modes in the comment of the line, and what made it. Sizes that are known only
     at run time are symbols; pictures take those of the arguments. `row.owners()` is which thread
     holds which element.
 

@@ -91,7 +91,7 @@ def watched(kernel: Kernel, arguments: tuple[Argument, ...]) -> Seen:
         plan = traced(kernel, arguments, shown)
     finally:
         sys.settrace(before)
-    defined = {op.var: op for op in every(plan.body) if isinstance(op, (Let, Loop))}
+    defined: dict[str, Op] = {op.var: op for op in every(plan.body) if isinstance(op, (Let, Loop))}
     return Seen(plan, watch.sightings, watch.made, watch.filled, shown, defined)
 
 
@@ -161,7 +161,7 @@ class _Watch:
         """Note what a call of this package has returned, or copied to."""
         if event == "return" and value.__class__ is Tensor:
             self.made.setdefault(id(value), made)
-            self.filled.append((value, made))  # type: ignore[arg-type]
+            self.filled.append((value, made))
         elif event == "return" and made.name == "copy" and _is_one_for_one(made.given):
             self.filled.append((made.given["args"][-1], made))
 
@@ -196,17 +196,17 @@ def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         for k, x in enumerate(value[:MOST]):
             yield from _parts(f"{name}[{k}]", x)
     elif value.__class__ is dict:
-        for k, x in [*value.items()][:MOST]:
-            yield from _parts(f"{name}[{k!r}]", x)
+        for key, x in [*value.items()][:MOST]:
+            yield from _parts(f"{name}[{key!r}]", x)
     elif not _is_ours(value):
-        for k, x in _attributes(value):
+        for attribute, x in _attributes(value):
             if isinstance(x, KINDS):
-                yield f"{name}.{k}", x
+                yield f"{name}.{attribute}", x
 
 
 def _is_ours(value: object) -> bool:
-    """Return whether a value is of Python or of this package, whose objects hold what has a name."""
-    module = type(value).__module__
+    """Return whether a value is of Python or of this package: its objects hold what has a name."""
+    module: str = type(value).__module__
     ours = module.partition(".")[0] == __name__.partition(".")[0]
     return module == "builtins" or (ours and not module.startswith("cute_py.kernels"))
 

@@ -136,7 +136,7 @@ class Kernel:
         return plan
 
     def known(self, make: Callable[..., Any], *args: object, **named: object) -> Any:
-        """Return make(kernel, arguments) for such arguments, made or cached: a plan, for example."""
+        """Return make(kernel, arguments) for such arguments, such as a plan, made or cached."""
         seen = self.dependencies.snapshot()
         arguments = self._classified(self.notes(seen), args, named)
         return self._cached(arguments, self._with_statics(seen, arguments), make)

@@ -20,6 +20,7 @@ from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import INTS, Layout
 from cute_py.layout.queries import is_static, size
+from cute_py.plan.collector import uncollected
 from cute_py.records import Record
 from cute_py.viz.picture import COLOURS, Cell, Facts, Grid, Picture
 
@@ -346,12 +347,15 @@ def picture_owners(owners: Any, by: str = "thread") -> Picture:  # `Owners` of t
     modes, labels = tile_of(owners.shape)
     elements = tuples.product(modes)
     require_small(owners, elements)
+    require_small(owners, owners.table.size, "pairs of thread and value")
     holders: Holders = [{} for _ in range(elements)]
-    for value, indices in zip(owners.numbers, owners.table.T.tolist(), strict=True):
-        for thread, index in zip(owners.threads, indices, strict=True):
-            if index >= 0:
-                holders[index].setdefault(value, []).append(thread)
-    return Picture(owners.title, slabs(owners, _held_cells(holders, by), modes, labels))
+    with uncollected():
+        for value, indices in zip(owners.numbers, owners.table.T.tolist(), strict=True):
+            for thread, index in zip(owners.threads, indices, strict=True):
+                if index >= 0:
+                    holders[index].setdefault(value, []).append(thread)
+        grids = slabs(owners, _held_cells(holders, by), modes, labels)
+    return Picture(owners.title, grids)
 
 
 def _index(coord: IntTuple, shape: IntTuple) -> int:
@@ -376,6 +380,11 @@ def _holder_cell(values: dict[int, list[int]], by: str) -> Cell:
     """Return the cell of an element, a line for each set of threads that has it."""
     if not values:
         return NOBODY
+    if len(values) == 1:
+        ((value, threads),) = values.items()
+        if len(threads) == 1:  # the usual case, fast
+            first = value if by == "value" else threads[0]
+            return Cell((f"T{threads[0]} V{value}",), first % len(COLOURS))
     groups = by_threads(values)
     lines = tuple(f"T{_spans(threads)} V{spans(held)}" for threads, held in groups)
     numbers = values if by == "value" else [min(threads) for threads, _ in groups]

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from cute_py.layout.types import AnyLayout
     from cute_py.viz.build import Drawable
     from cute_py.viz.picture import Grid
 

@@ -123,7 +123,9 @@ def test_owners_are_the_elements_that_a_thread_reads(data):
     shape, strides, shared = data.draw(wholes(tile))
     part, _start = cut(cute.Layout(shape), 0)
     x = numbered(shape, strides, np.float32)
-    require_owners(read, "part", x, cut, threads, shape, shared, threads=threads, values=part.size())
+    require_owners(
+        read, "part", x, cut, threads, shape, shared, threads=threads, values=part.size()
+    )
 
 
 @cute.kernel
