@@ -165,6 +165,7 @@ _PACKAGES = (
     "host",
     "math",
     "ops",
+    "see",
     "tiled",
     "torch",
     "trace",

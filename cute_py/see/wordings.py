@@ -45,4 +45,8 @@ WORDINGS = {
         {type}
         a kernel, and its arguments
         put @cute.kernel above the function, and pass it first""",
+    "see-picture": """LayoutError
+        {row}, with {what}
+        at most {most} in a picture of the page
+        pass smaller arrays, or select a part in the kernel: cute.show({part})""",
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, chain
 from operator import mul
 from typing import NamedTuple
 
@@ -140,13 +140,14 @@ def value_cells(values: list[Any], bank_bits: int = 0) -> Cells:
         colours = tuple([bank * len(COLOURS) // BANKS for bank in banks])
         return Cells(lines, colours, tuple(values))
     whole = values[0].__class__ is int
-    texts = map(str if whole else _coordinate, values)
+    texts = map(str if whole else coordinate_text, values)
     sums = values if whole else [sum(tuples.leaves(value)) for value in values]
     colours = tuple([each % len(COLOURS) for each in sums])
     return Cells(tuple(zip(texts)), colours, tuple(values))
 
 
-def _coordinate(value: IntTuple) -> str:
+def coordinate_text(value: IntTuple) -> str:
+    """Return a coordinate as text; one of integers alone, the usual case, is fast."""
     return f"({','.join(map(str, value))})" if is_flat(value) else tuples.show(value)
 
 
@@ -348,12 +349,19 @@ def picture_owners(owners: Any, by: str = "thread") -> Picture:  # `Owners` of t
     elements = tuples.product(modes)
     require_small(owners, elements)
     require_small(owners, owners.table.size, "pairs of thread and value")
+    alike: dict[bytes, list[int]] = {}  # rows of threads that have the same elements
+    for k, row in enumerate(owners.table):
+        alike.setdefault(row.tobytes(), []).append(k)
     holders: Holders = [{} for _ in range(elements)]
     with uncollected():
-        for value, indices in zip(owners.numbers, owners.table.T.tolist(), strict=True):
-            for thread, index in zip(owners.threads, indices, strict=True):
+        for rows in alike.values():
+            threads = [owners.threads[k] for k in rows]
+            for value, index in zip(owners.numbers, owners.table[rows[0]].tolist(), strict=True):
                 if index >= 0:
-                    holders[index].setdefault(value, []).append(thread)
+                    holders[index].setdefault(value, []).extend(threads)
+        if len(alike) < len(owners.threads):
+            for held in chain.from_iterable([each.values() for each in holders]):
+                held.sort()
         grids = slabs(owners, _held_cells(holders, by), modes, labels)
     return Picture(owners.title, grids)
 

@@ -36,7 +36,7 @@ from itertools import chain
 from cute_py.layout import tuples
 from cute_py.layout.algebra.explain import Derivation
 from cute_py.viz.build import picture_of
-from cute_py.viz.cells import by_threads, spans
+from cute_py.viz.cells import by_threads, coordinate_text, spans
 from cute_py.viz.picture import RGB, mode_sizes
 
 TYPE_CHECKING = False
@@ -160,7 +160,7 @@ def _numbers(facts: Facts) -> dict[str, Any]:
     if first.__class__ is int:
         return {"offset": list(facts.cells)}
     if first.__class__ is not dict:
-        return {"coordinate": [tuples.show(each) for each in facts.cells]}
+        return {"coordinate": [coordinate_text(each) for each in facts.cells]}
     sets: dict[tuple[int, ...], int] = {}
     threads: list[Any] = []
     values: list[Any] = []
