@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cute_py.errors import LayoutError, refusal
+from cute_py.errors import LayoutError, ranges, refusal
 from cute_py.layout import tuples
 from cute_py.layout.algebra.fit import fit
 from cute_py.layout.coords import crd2idx, idx2crd
@@ -89,7 +89,9 @@ class Owners(Shown):
     def __call__(self, thread: int, value: int) -> IntTuple | None:
         """Return the coordinate of a value of a thread; None for one that has no element."""
         if thread not in self.threads or value not in self.numbers:
-            raise refusal("see-value", operation="owners", x=self, thread=thread, value=value)
+            facts: dict[str, Any] = {"name": self.name, "thread": thread, "value": value}
+            known = {"threads": ranges(self.threads), "values": ranges(self.numbers)}
+            raise refusal("see-value", operation="owners", **facts, **known)
         index = int(self.table[self.threads.index(thread), self.numbers.index(value)])
         return None if index < 0 else idx2crd(index, self.shape)
 
