@@ -41,9 +41,9 @@ WORDS = re.compile(rf"\b(?:{'|'.join(REFUSED)})\b", re.IGNORECASE)
 # In the pages for users a mistake is an error: "refuse" is a word of those who work on the library.
 REFUSE = re.compile(r"\brefus(?:ed?|es|ing|als?)\b", re.IGNORECASE)
 FIRST = (
-    "install algebra how_to coming_from explorer pictures see gallery command_line index faq operators"
+    "install algebra how_to coming_from explorer pictures gallery command_line index faq operators"
 )
-FIRST += " epilogues torch performance kernels write_a_gemm files emulator glossary"
+FIRST += " see epilogues torch performance kernels write_a_gemm files emulator glossary"
 FIRST_PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in FIRST.split())]
 FIRST_PAGES += [*ROOT.glob("docs/api/*.md"), *ROOT.glob("notebooks/*.ipynb")]
 
