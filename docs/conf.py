@@ -59,7 +59,7 @@ CALLED = {"trace": trace, "emulate": cute.emulate.emulate, "explore": cute.explo
 # caption -> pages, in the order of the sidebar
 CONTENTS = {
     "Tutorials": "install ../notebooks/* write_a_gemm",
-    "How-to guides": "how_to epilogues coming_from torch pictures explorer command_line",
+    "How-to guides": "how_to epilogues coming_from torch pictures see explorer command_line",
     "Explanation": "algebra emulator orders performance figures faq architecture measurements",
     "Reference": "kernels operators glossary errors gallery differences coverage files",
     "Reference: API": """api/layouts api/algebra api/swizzles api/dtypes api/tensors api/atoms
@@ -107,6 +107,7 @@ SOUGHT = {
     "docs/kernels": {"# Kernels": "kernel, kernels, language", "## Loops": "loop, loops"},
     "docs/performance": {"# Performance": "performance, benchmark, benchmarks, speed, cublas"},
     "docs/write_a_gemm": {"# Write a GEMM": "gemm, matmul, matrix multiplication"},
+    "docs/see": {"# See a kernel": "layouts, thread-value, partition, who holds what, inspect"},
     "docs/explorer": {"# The explorer": "explorer, playground, visualize"},
     "docs/faq": {"# Questions and limitations": "faq, limitations, limits, license"},
     "docs/errors": {"# Errors": "error, errors, error code"},

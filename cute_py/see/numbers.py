@@ -21,10 +21,10 @@ from cute_py.trace.engines import Guarded
 from cute_py.trace.runtime_integers import Int
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
-    from cute_py.layout.types import AnyLayout, IntTuple
+    from cute_py.layout.types import IntTuple
     from cute_py.plan.op import Op
     from cute_py.tensor.tensor import Tensor
 
@@ -32,22 +32,37 @@ THREAD = "tid"
 OUTSIDE = -(1 << 60)  # a place that no element has
 
 
+def changed(x: Any, change: Callable[[SymInt], Any]) -> Any:
+    """Return shapes, strides and layouts, or what else x is, with `change` applied to its symbols,
+    those behind the integers of a trace, too.
+    """
+    if x.__class__ is tuple:
+        return tuple([changed(each, change) for each in x])
+    if x.__class__ is Layout:
+        return Layout(changed(x.shape, change), changed(x.stride, change))
+    if x.__class__ is ComposedLayout:
+        return ComposedLayout(x.outer, changed(x.offset, change), changed(x.inner, change))
+    if x.__class__ is ScaledBasis:
+        return ScaledBasis(changed(x.value, change), x.path)
+    if isinstance(x, (Int, SymInt)):
+        return change(getattr(x, "value", x))
+    return x
+
+
 def bare(x: Any) -> Any:
     """Return shapes, strides and layouts with symbols in place of the integers of a trace."""
-    if x.__class__ is tuple:
-        return tuple([bare(each) for each in x])
-    if x.__class__ is Layout:
-        return Layout(bare(x.shape), bare(x.stride))
-    if x.__class__ is ComposedLayout:
-        return ComposedLayout(x.outer, bare(x.offset), bare(x.inner))
-    if x.__class__ is ScaledBasis:
-        return ScaledBasis(bare(x.value), x.path)
-    return x.value if isinstance(x, Int) else x
+    return changed(x, lambda symbol: symbol)
 
 
 class Numbers:
     """The value of each symbol: sizes, strides and numbers of the arguments, thread, block, and the
     integers that the kernel defines, loop variables at their start.
+
+    Args:
+        known: name -> value.
+        integers: name -> the op that defines it.
+        row: the name of a row, for errors.
+
     """
 
     def __init__(self, known: Mapping[str, int], integers: Mapping[str, Op], row: str) -> None:
@@ -59,74 +74,55 @@ class Numbers:
 
     def of(self, x: Any) -> Any:
         """Return shapes, strides and layouts as numbers."""
-        if x.__class__ is tuple:
-            return tuple([self.of(each) for each in x])
-        if x.__class__ is Layout:
-            return Layout(self.of(x.shape), self.of(x.stride))
-        if x.__class__ is ComposedLayout:
-            return ComposedLayout(x.outer, self.of(x.offset), self.of(x.inner))
-        if x.__class__ is ScaledBasis:
-            return ScaledBasis(self.of(x.value), x.path)
-        if isinstance(x, Int):
-            x = x.value
-        if x.__class__ is not SymInt:
-            return x
-        p = terms_of(x)
+        return changed(x, self._value)
+
+    def _value(self, symbol: SymInt) -> int:
+        p = terms_of(symbol)
         return evaluate(p, {s.name: self._named(s.name) // s.multiple_of for s in symbols_of(p)})
 
     def _named(self, name: str) -> int:
         """Return the value of a symbol; refuse one that is known only when the kernel runs."""
         if name not in self.known:
-            op: Any = self.integers.get(name)
-            if not _is_computed(op):
-                self.require({name})
-            self.known[name] = self.of(op.start) if op.__class__ is not Let else self._computed(op)
+            self.require({name})
+            op: Any = self.integers[name]
+            self.known[name] = _computed(op, self) if op.__class__ is Let else self.of(op.start)
         return self.known[name]
 
-    def _computed(self, op: Let) -> int:
-        """Return the value of an integer that the kernel computes."""
-        from cute_py.emulate.scalars import BITWISE  # loads the emulator
-
-        return int(BITWISE[op.kind](*map(self.of, op.operands)))
-
     def require(self, names: set[str]) -> None:
-        """Refuse names whose values are known only when the kernel runs."""
-        open_ = names - self.known.keys() - {THREAD}
-        unknown = {name for name in open_ if not _is_computed(self.integers.get(name))}
+        """Refuse names whose values are known only when the kernel runs: those that are neither
+        known nor computed from others by a function. A loop variable is its start.
+        """
+        ops: dict[str, Any] = {name: self.integers.get(name) for name in names - self.known.keys()}
+        unknown = [
+            name
+            for name, op in sorted(ops.items())
+            if name != THREAD and (op is None or (op.__class__ is Let and op.kind not in OF_TWO))
+        ]
         if unknown:
-            given = ", ".join([f"{name!r}: 0" for name in sorted(unknown)])
-            facts: dict[str, Any] = {"row": self.row, "names": ", ".join(sorted(unknown))}
+            given = ", ".join([f"{name!r}: 0" for name in unknown])
+            facts: dict[str, Any] = {"row": self.row, "names": ", ".join(unknown)}
             raise refusal("see-run-time", operation="owners", given=f"{{{given}}}", **facts)
 
     def names(self, x: Any) -> set[str]:
-        """Return the names of all symbols that shapes, strides or layouts depend on, those among
-        them from which the kernel computes others.
+        """Return the names of all symbols that shapes, strides or layouts depend on, and those from
+        which the kernel computes them.
         """
-        if x.__class__ is tuple:
-            return {name for each in x for name in self.names(each)}
-        if x.__class__ is Layout:
-            return self.names((x.shape, x.stride))
-        if x.__class__ is ComposedLayout:
-            return self.names((x.offset, x.inner))
-        if x.__class__ is ScaledBasis or isinstance(x, Int):
-            return self.names(x.value)
-        if x.__class__ is not SymInt:
-            return set()
-        found = {s.name for s in symbols_of(terms_of(x))}
+        found: set[str] = set()
+        changed(x, lambda symbol: found.update(s.name for s in symbols_of(terms_of(symbol))) or 1)
         ops: list[Any] = [self.integers.get(name) for name in found]
         parts = [op.operands if op.__class__ is Let else op.start for op in ops if op is not None]
-        return found | self.names(tuple(parts))
+        return found | self.names(tuple(parts)) if parts else found
 
     def depends(self, x: Any) -> bool:
         """Return whether shapes, strides or layouts are other ones for other threads."""
         return THREAD in self.names(x)
 
 
-def _is_computed(op: Any) -> bool:
-    """Return whether an integer of a kernel is computed from others by a function: a loop variable
-    is its start.
-    """
-    return op is not None and (op.__class__ is not Let or op.kind in OF_TWO)
+def _computed(op: Let, numbers: Numbers) -> int:
+    """Return the value of an integer that a kernel computes from two."""
+    from cute_py.emulate.scalars import BITWISE  # loads the emulator
+
+    return int(BITWISE[op.kind](*map(numbers.of, op.operands)))
 
 
 def places(tensor: Tensor, numbers: Numbers, linear: bool) -> Any:  # an array [element, entry]
@@ -143,8 +139,7 @@ def places(tensor: Tensor, numbers: Numbers, linear: bool) -> Any:  # an array [
     origin = numbers.of(engine.offset)
     if origin.__class__ is not tuple:
         return np.asarray(offsets(layout)).reshape(-1, 1) + origin
-    entries = _entries(origin)
-    found = np.stack([np.asarray(offsets(_along(layout, p))) + x for p, x in entries.items()], 1)
+    found = np.stack([_along(layout, path) + x for path, x in _entries(origin).items()], 1)
     if not linear or not isinstance(engine, Guarded):
         return found
     shape, stride = (
@@ -154,18 +149,18 @@ def places(tensor: Tensor, numbers: Numbers, linear: bool) -> Any:  # an array [
     return np.where(inside, found @ stride + numbers.of(engine.memory.offset), OUTSIDE)[:, None]
 
 
-def _entries(origin: IntTuple, path: tuple[int, ...] = ()) -> dict[tuple[int, ...], int]:
+def _entries(coord: IntTuple, path: tuple[int, ...] = ()) -> dict[tuple[int, ...], int]:
     """Return the entries of a coordinate by their paths."""
-    if origin.__class__ is tuple:
-        pairs = enumerate(origin)
+    if coord.__class__ is tuple:
+        pairs = enumerate(coord)
         return {p: x for k, each in pairs for p, x in _entries(each, (*path, k)).items()}
-    return {path: origin}
+    return {path: coord}
 
 
-def _along(layout: AnyLayout, path: tuple[int, ...]) -> Layout:
-    """Return the layout of one entry of the coordinates that a layout yields."""
+def _along(layout: Layout, path: tuple[int, ...]) -> Any:  # an array
+    """Return one entry of the coordinates that a layout yields."""
 
     def step(d: Any) -> int:
         return int(d.value) if d.__class__ is ScaledBasis and d.path == path else 0
 
-    return Layout(layout.shape, tuples.transform_leaf(step, layout.stride))
+    return np.asarray(offsets(Layout(layout.shape, tuples.transform_leaf(step, layout.stride))))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cute_py.errors import LayoutError, refusal
+from cute_py.errors import LayoutError, ranges, refusal
 from cute_py.layout import tuples
 from cute_py.layout.algebra.fit import fit
 from cute_py.layout.coords import crd2idx, idx2crd
@@ -87,11 +87,15 @@ class Owners(Shown):
             return None
 
     def __call__(self, thread: int, value: int) -> IntTuple | None:
-        """Return the coordinate of a value of a thread; None for one that has no element."""
+        """Return the coordinate of a value of a thread, an integer for each mode of the whole; None
+        for a value that has no element.
+        """
         if thread not in self.threads or value not in self.numbers:
-            raise refusal("see-value", operation="owners", x=self, thread=thread, value=value)
+            facts: dict[str, Any] = {"name": self.name, "thread": thread, "value": value}
+            known = {"threads": ranges(self.threads), "values": ranges(self.numbers)}
+            raise refusal("see-value", operation="owners", **facts, **known)
         index = int(self.table[self.threads.index(thread), self.numbers.index(value)])
-        return None if index < 0 else idx2crd(index, self.shape)
+        return None if index < 0 else idx2crd(index, tuples.product_each(tuples.wrap(self.shape)))
 
     def holders(self, *coord: IntTuple) -> list[tuple[int, int]]:
         """Return (thread, value) of all that hold the element at a coordinate of the whole."""
@@ -122,7 +126,8 @@ class Owners(Shown):
 
         count = int(tuples.product(self.shape))
         if count > MOST_TEXTS or tuples.rank(self.shape) > 4:
-            return f"{self.title}\n{count} elements: owners[...] is the picture of a slice"
+            free = "_," * (tuples.rank(self.shape) - 1) + "0"
+            return f"{self.title}\n{count} elements; a slice has a picture: owners[{free}]"
         return str(to_text(self))
 
     __repr__ = __str__

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from cute_py.errors import file_text, refusal
+from cute_py.errors import file_text, ranges, refusal
 from cute_py.integers import ints
 from cute_py.layout import tuples
 from cute_py.layout.basis import ScaledBasis
@@ -123,7 +123,7 @@ class Row(Shown):
             return tuple(range(32 * start, min(32 * stop, launch.threads)))
         numbers = tuple(threads)
         if not numbers or min(numbers) < 0 or max(numbers) >= launch.threads:
-            facts: dict[str, Any] = {"threads": numbers, "last": launch.threads - 1}
+            facts: dict[str, Any] = {"threads": ranges(numbers), "last": launch.threads - 1}
             raise refusal("see-threads", operation="owners", **facts)
         return numbers
 

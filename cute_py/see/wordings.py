@@ -30,13 +30,14 @@ WORDINGS = {
         threads from 0 to {last}
         leave threads= out for all of them""",
     "see-value": """CoordinateError
-        value {value} of thread {thread} of {x.name}
-        a thread of {x.threads} and a value of {x.numbers}
+        value {value} of thread {thread} of {name}
+        a thread of {threads} and a value of {values}
         ask for one of these""",
     "see-size": """LayoutError
-        {row}, with {count} pairs of thread and value
+        {row}, with {count} elements, or pairs of thread and value
         at most {most}
-        ask for some threads, owners(threads=range(32)), or pass smaller arguments""",
+        ask for some threads, owners(threads=range(32)), for a part of the tensor, or pass smaller
+            arguments""",
     "see-diff": """LeafTypeError
         a table and {value!r} ({type})
         two tables of cute.layouts

@@ -69,7 +69,7 @@ class Kernel:
         self.function = function
         self.signature = inspect.signature(function)
         self.plans: dict[Any, Plan] = {}
-        self._made: dict[Callable[..., Any], dict[Any, Any]] = {traced: self.plans}
+        self.tables: dict[Any, Any] = {}  # what else was made of a trace, as `plans`
         self.tracing = RLock()
         self.dependencies = Dependencies(function)
         self.by_position: list[str] | None = None  # the parameters, if all can be passed so
@@ -150,11 +150,11 @@ class Kernel:
     def _cached(
         self, arguments: tuple[Argument, ...], seen: Snapshot, make: Callable[..., Any]
     ) -> Any:
-        made = self._made.setdefault(make, {})
+        made = self.plans if make is traced else self.tables
         if not seen.complete:  # what it reads may have changed unseen
             note_once(self.__name__, seen.reason)
             return self._anew(arguments, make, made)
-        key = (seen.key, *[argument.key for argument in arguments])
+        key = (make, seen.key, *[argument.key for argument in arguments])
         known = made.get(key)
         if known is None:
             with self.tracing:  # concurrent calls get the same plan
@@ -170,7 +170,7 @@ class Kernel:
         self, arguments: tuple[Argument, ...], make: Callable[..., Any], made: dict[Any, Any]
     ) -> Any:
         """Return a new plan; the last one if that is equal, so that it is compiled once."""
-        key, new = tuple([argument.key for argument in arguments]), make(self, arguments)
+        key, new = (make, *[argument.key for argument in arguments]), make(self, arguments)
         last = made.get(key)
         return last if last == new else _keep(made, key, new)
 

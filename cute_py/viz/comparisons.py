@@ -15,10 +15,20 @@ from cute_py.viz.picture import Facts, Picture
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
+    from typing import Any, Protocol, TypeVar, overload
 
+    from cute_py.layout.types import AnyLayout
     from cute_py.viz.build import Drawable
     from cute_py.viz.picture import Grid
+
+    Differences = TypeVar("Differences", covariant=True)
+
+    class Table(Protocol[Differences]):
+        """A table that compares itself with another one, such as `Layouts` of a layer above."""
+
+        def diff(self, other: object, /) -> Differences:
+            """Return what differs."""
+
 
 LINKS = ("thread", "element", "offset")
 
@@ -113,7 +123,15 @@ def _coloured_alike(drawn: Picture) -> Picture:
     return replace(drawn, grids=_mapped(drawn, change))
 
 
-def diff(a: Any, b: Any, *, bits: int = 16) -> Any:  # layouts or their texts; a Picture
+if TYPE_CHECKING:
+
+    @overload
+    def diff(a: Table[Differences], b: object, *, bits: int = ...) -> Differences: ...
+    @overload
+    def diff(a: AnyLayout | str, b: AnyLayout | str, *, bits: int = ...) -> Picture: ...
+
+
+def diff(a: Any, b: Any, *, bits: int = 16) -> Any:
     """Return both layouts side by side, with colours and frames only for the cells that moved.
 
     Args:
