@@ -18,7 +18,7 @@ from cute_py.dtypes.table import u8
 from cute_py.emulate.access import Located
 from cute_py.emulate.cohorts import Cohort
 from cute_py.emulate.ops.matrix import THREADS, WARPS, lanes_of
-from cute_py.emulate.ops.memory import Box, givers, matrix_rows
+from cute_py.emulate.ops.memory import Box, givers, matrix_rows, ranks
 from cute_py.emulate.ops.order import threads_of, value_at
 from cute_py.emulate.ops.registers import source_lanes
 from cute_py.emulate.program import Program
@@ -366,13 +366,17 @@ def _matrix(cells: Cells, seen: Seen, name: str, side: str) -> Array:
 
 @moves(ops.Atomic)
 def atomic(cells: Cells, seen: Seen) -> Iterator[Stage]:
-    """Memory is joined with registers, and the old values with both: others may come before."""
+    """Memory is joined with registers, one thread after the other; each gets what was there."""
     op = seen.op
     dst, active, _ = _memory(cells, seen, "dst")
-    sources = [dst, *_operands(cells, seen, op.src, op.compare or ())]
-    yield [_joined(sources, dst, seen, active)], False
+    sources = _operands(cells, seen, op.src, op.compare or ())
+    flows = [_joined(sources if op.fn == "exch" else [dst, *sources], dst, seen, active)]
     if op.old is not None:
-        yield [_joined([dst], _registers(cells, seen, op.old), seen, active)], False
+        flows.append(_joined([dst], _registers(cells, seen, op.old), seen, active))
+    turns = ranks(flows[0].dst[:, 0])
+    for turn in range(turns.max(initial=-1) + 1):
+        rows = np.flatnonzero(turns == turn)
+        yield [flow.of(rows) for flow in flows], False
 
 
 @moves(ops.TmaLoad, ops.TmaStore)
