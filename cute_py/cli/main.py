@@ -92,6 +92,12 @@ COMMANDS = {
         "prove a kernel for every order of its threads",
         "check-orders my.py:kernel 1:s32 64x32:f16 3\ncheck-orders my.py:case",
     ),
+    "follow": (
+        "follow_command",
+        "follow one element of an array through a kernel on the emulator",
+        "follow my.py:kernel 64x64:f16 64x64:f16 64x64:f32 --element A[5,17]\n"
+        "follow my.py:case --element D[3,4] -o way.html",
+    ),
     "doctor": (
         "installation_commands",
         "show what is installed, and what to install",
