@@ -85,4 +85,5 @@ def _argument(text: str, command: str) -> Any:
 
 
 def _refused(given: Namespace, what: str) -> Exception:
-    return refusal("cli-kernel", operation=given.command, given=what, text=given.kernel)
+    command = given.command
+    return refusal("cli-kernel", operation=command, command=command, given=what, text=given.kernel)

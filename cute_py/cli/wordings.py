@@ -53,7 +53,7 @@ WORDINGS = {
         {given}
         FILE.py:NAME, where NAME is a kernel, or a function without parameters that returns a kernel
             and its arguments
-        name it as in my.py:kernel, with its arguments after it; cute-py check-orders --help
+        name it as in my.py:kernel, with its arguments after it; cute-py {command} --help
             lists what they may be""",
     "cli-generated": """CuteError
         --{name} with operands from files alone

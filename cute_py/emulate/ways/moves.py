@@ -26,6 +26,7 @@ from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan import ops
 from cute_py.plan.access import Access
 from cute_py.plan.conditions import Reg
+from cute_py.plan.functions import FUNCTIONS
 from cute_py.plan.walk import parts, writes
 
 if TYPE_CHECKING:
@@ -347,6 +348,9 @@ def computed(cells: Cells, seen: Seen) -> Iterator[Stage]:
             sources = [x.reshape(*made.shape[:4], -1) for x in sources]
         if op.group == "warp":
             sources = [_of_lanes(x, seen) for x in sources]
+        if isinstance(op, ops.Map) and FUNCTIONS[op.fn].moves:
+            sources = [_by_cell(x, made) for x in sources]
+            made = made.reshape(*made.shape[:3], -1, 1)
         flows.append(_joined(sources, made, seen))
     yield flows, False
 
@@ -355,6 +359,13 @@ def _of_lanes(src: Array, seen: Seen) -> Array:
     """Return the cells of all lanes that take part, for each lane."""
     own = np.where(seen.active[..., None, None], src, 0)
     return np.moveaxis(own, 2, 3).reshape(*src.shape[:2], 1, src.shape[3], -1)
+
+
+def _by_cell(src: Array, made: Array) -> Array:
+    """Return the cells of a source for each cell that is made, where elements keep their bits."""
+    whole = np.broadcast_to(src, (*made.shape[:4], src.shape[-1]))
+    alike = src.shape[-1] == made.shape[-1]
+    return whole.reshape(*made.shape[:3], -1, 1) if alike else whole.repeat(made.shape[-1], 3)
 
 
 @moves(ops.Let, ops.Set)
