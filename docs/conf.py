@@ -60,7 +60,7 @@ CALLED = {"trace": trace, "emulate": cute.emulate.emulate, "explore": cute.explo
 CONTENTS = {
     "Tutorials": "install ../notebooks/* write_a_gemm",
     "How-to guides": "how_to epilogues coming_from torch pictures see explorer command_line",
-    "Explanation": "algebra emulator orders performance figures faq architecture measurements",
+    "Explanation": "algebra emulator orders follow performance figures faq architecture measurements",
     "Reference": "kernels operators glossary errors gallery differences coverage files",
     "Reference: API": """api/layouts api/algebra api/swizzles api/dtypes api/tensors api/atoms
         api/tiling api/kernels api/emulate api/operators api/pictures api/errors""",
@@ -104,6 +104,7 @@ SOUGHT = {
         "## What it finds": "race, races, race condition, deadlock, out of bounds, sanitizer",
     },
     "docs/orders": {"# Every order": "order, orders, interleaving, model checking"},
+    "docs/follow": {"# The way of one element": "follow, trace an element, dataflow, provenance"},
     "docs/kernels": {"# Kernels": "kernel, kernels, language", "## Loops": "loop, loops"},
     "docs/performance": {"# Performance": "performance, benchmark, benchmarks, speed, cublas"},
     "docs/write_a_gemm": {"# Write a GEMM": "gemm, matmul, matrix multiplication"},

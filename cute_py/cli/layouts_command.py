@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from cute_py.cli.arguments import count
-from cute_py.cli.kernel_files import ARGUMENTS, KERNEL, argument_of, kernel_of
+from cute_py.cli.kernel_call import add_call, call_of
 from cute_py.cli.output import write
 from cute_py.cli.picture_commands import add_drawing, drawn, format_of
 from cute_py.errors import refusal
@@ -17,14 +15,10 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from typing import Any
 
-WORD = re.compile(r"[^\s\[]+\[[^\]]*\]|\S+")  # blanks inside of brackets part no words
-
 
 def add_layouts(command: ArgumentParser) -> None:
     """Add the arguments of `layouts`."""
-    command.add_argument("kernel", metavar="FILE.py:KERNEL", help=KERNEL)
-    what = f"of the kernel, with blanks between: {ARGUMENTS}"
-    command.add_argument("--args", metavar="TEXT", default="", help=what)
+    add_call(command)
     command.add_argument("--line", type=count, metavar="N", help="only what this line makes")
     command.add_argument(
         "--name", help="a picture of who holds which element: of tCsA, or a slice, tCsA[_,_,0]"
@@ -34,9 +28,7 @@ def add_layouts(command: ArgumentParser) -> None:
 
 
 def _run(given: Namespace) -> None:
-    kernel, *more = kernel_of(given.kernel, given.command, bool(given.args))
-    arguments = [argument_of(text, given.command) for text in WORD.findall(given.args)]
-    table = layouts(kernel, *more, *arguments)
+    table = layouts(*call_of(given))
     if given.line is not None:
         table = table.at(given.line)
     if given.name is None:

@@ -98,6 +98,12 @@ COMMANDS = {
         'layouts my.py:kernel --args "f16[256,256] f32[256,256]"\n'
         "layouts my.py:case --name tCsA -o tCsA.svg",
     ),
+    "follow": (
+        "follow_command",
+        "follow one element of an array through a kernel on the emulator",
+        "follow my.py:kernel 64x64:f16 64x64:f16 64x64:f32 --element A[5,17]\n"
+        "follow my.py:case --element D[3,4] -o way.html",
+    ),
     "doctor": (
         "installation_commands",
         "show what is installed, and what to install",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cute_py.cli.arguments import count, real
 from cute_py.cli.gemm_command import WRONG
-from cute_py.cli.kernel_files import ARGUMENTS, KERNEL, argument_of, kernel_of
+from cute_py.cli.kernel_call import add_call, call_of
 from cute_py.emulate.orders.check import check_orders
 
 TYPE_CHECKING = False
@@ -14,10 +14,7 @@ if TYPE_CHECKING:
 
 def add_check_orders(command: ArgumentParser) -> None:
     """Add the arguments of `check-orders`."""
-    command.add_argument("kernel", metavar="FILE.py:KERNEL", help=KERNEL)
-    command.add_argument(
-        "arguments", metavar="ARGUMENT", nargs="*", help=f"of the kernel: {ARGUMENTS}"
-    )
+    add_call(command)
     command.add_argument("--most", type=count, default=1000, help="the most runs (1000)")
     command.add_argument("--seconds", type=real, default=60, help="no run begins after them (60)")
     command.add_argument(
@@ -27,8 +24,7 @@ def add_check_orders(command: ArgumentParser) -> None:
 
 
 def _run(given: Namespace) -> int:
-    kernel, *more = kernel_of(given.kernel, given.command, bool(given.arguments))
-    arguments = [*more, *[argument_of(text, given.command) for text in given.arguments]]
+    kernel, *arguments = call_of(given)
     found = check_orders(
         kernel, *arguments, most=given.most, seconds=given.seconds, resident=given.resident
     )

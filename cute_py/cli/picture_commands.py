@@ -85,9 +85,14 @@ def add_copy(command: ArgumentParser) -> None:
 
 
 def add_drawing(command: ArgumentParser) -> None:
-    """Add the options of a picture: its colours, its format and its file."""
+    """Add the options of a picture: its colours, and where it goes."""
     command.add_argument("--by", choices=BY, help="what the colours tell apart")
     command.add_argument("--bits", type=count, default=16, help="bits of an element (%(default)s)")
+    add_output(command)
+
+
+def add_output(command: ArgumentParser) -> None:
+    """Add the options of a format and a file."""
     command.add_argument(
         "--format", choices=RENDERERS, help="(default: by the name of the file, else text)"
     )

@@ -75,7 +75,7 @@ class Program:
     """
 
     def __init__(self, plan: Plan, checks: frozenset[str], counted: bool | str) -> None:
-        """Compile; `checks`: the names of checks; `counted`: for a report, or a word of `KEEPERS`."""
+        """Compile; `checks`: names of checks; `counted`: for a report, or a word of `KEEPERS`."""
         self.plan, self.checks, self.counted = plan, checks, counted
         for op in plan.ops:
             if type(op) not in HANDLERS:

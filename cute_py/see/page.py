@@ -131,7 +131,9 @@ class Page(Shown):
         allowed = {"script-src": f"'{hashed(_program().encode())}'"}
         title = f"{self.table.title()}: layouts and threads, line by line"
         style = PAGE.replace("1060px", "1600px")
-        return framed(title, allowed, style, [f"<h1>{escape(self.table.title())}</h1>", self._element()])
+        return framed(
+            title, allowed, style, [f"<h1>{escape(self.table.title())}</h1>", self._element()]
+        )
 
     def save(self, path: str | Path) -> None:
         """Write the page to a file."""
@@ -166,7 +168,9 @@ def _own(name: str) -> str:
 def _data(kernel: Kernel, table: Layouts, plan: Plan, ran: Timeline | None) -> dict[str, Any]:
     code = kernel.function.__code__
     start = (code.co_filename, code.co_firstlineno)
-    source = Source([start, *[(row.file, row.line) for row in table], *[op.line for op in plan.ops]])
+    source = Source(
+        [start, *[(row.file, row.line) for row in table], *[op.line for op in plan.ops]]
+    )
     pictures = _Pictures(table)
     rows = [_row(row, pictures) for row in table]
     return {
@@ -257,9 +261,7 @@ class _Pictures:
             "explore": _link(shown, row),
         }
 
-    def _placed(
-        self, panels: list[dict[str, Any]], whole: Tensor, numbers: Numbers
-    ) -> int | None:
+    def _placed(self, panels: list[dict[str, Any]], whole: Tensor, numbers: Numbers) -> int | None:
         """Give each panel the offset in its storage of each of its cells, and return the number of
         the storage; None where it is not known, or for what is not in memory.
         """
@@ -331,7 +333,9 @@ def _timeline(ran: Timeline, source: Source) -> dict[str, Any]:
     names = [f"warps {','.join(map(str, event.warps))}: {event.name}" for event in ran.events]
     lines = [source.number(*event.line) for event in ran.events]
     return {
-        "panels": [_part(panel, start, min(start + WINDOW, count)) for start in range(0, count, WINDOW)],
+        "panels": [
+            _part(panel, start, min(start + WINDOW, count)) for start in range(0, count, WINDOW)
+        ],
         "events": [list(pair) for pair in zip(names, lines, strict=True)],
         "complete": ran.complete,
     }

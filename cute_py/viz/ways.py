@@ -67,9 +67,7 @@ def _registers(name: str, lit: list[Element], storage: Any) -> Grid:
     """Return the elements of a register storage of all lanes of a warp."""
     block, warp = lit[0]["block"], lit[0]["warp"]
     own = [x for x in lit if (x["block"], x["warp"]) == (block, warp)]
-    places = {
-        (x["lane"], x["element"]): f"{name}[{x['element']}] of lane {x['lane']}" for x in own
-    }
+    places = {(x["lane"], x["element"]): f"{name}[{x['element']}] of lane {x['lane']}" for x in own}
     title = f"{name} of block {_tuple(block)} warp {warp}"
     return _window(title, places, (LANES, storage["count"]), ("lane", "element"), LANES)
 

@@ -295,18 +295,24 @@ def _combined(
     data: Array, index: Array, given: list[Array], combine: Callable[..., Array]
 ) -> Array:
     """Combine values into data in order; return what each found."""
-    before = np.empty(index.shape, data.dtype)
-    order = np.argsort(index, kind="stable")
-    ranked = index[order]
-    starts = np.r_[True, ranked[1:] != ranked[:-1]] if len(ranked) else np.zeros(0, np.bool_)
-    begin = np.maximum.accumulate(np.where(starts, np.arange(len(ranked)), 0))
-    rank = np.arange(len(ranked)) - begin
+    before, rank = np.empty(index.shape, data.dtype), ranks(index)
     for r in range(int(rank.max(initial=-1)) + 1):
-        now = order[rank == r]
+        now = rank == r
         found = data[index[now]]
         before[now] = found
         data[index[now]] = combine(found, *[values[now] for values in given])
     return before
+
+
+def ranks(index: Array) -> Array:
+    """Return for each entry how many of the same number come before it."""
+    order = np.argsort(index, kind="stable")
+    ranked = index[order]
+    starts = np.r_[True, ranked[1:] != ranked[:-1]][: len(ranked)]
+    begin = np.maximum.accumulate(np.where(starts, np.arange(len(ranked)), 0))
+    found = np.empty(len(ranked), np.int64)
+    found[order] = np.arange(len(ranked)) - begin
+    return found
 
 
 # -- cp.async

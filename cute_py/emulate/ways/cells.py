@@ -166,9 +166,7 @@ class Cells:
         return {**found, "element": element, "register": element * dtype.bits // (8 * WORD)}
 
     def _in_global(self, bit: int, names: frozenset[str]) -> dict[str, Any]:
-        held = [
-            x for x in self.arrays.values() if 0 <= bit - 8 * x.address < max(8, 8 * x.nbytes)
-        ]
+        held = [x for x in self.arrays.values() if 0 <= bit - 8 * x.address < max(8, 8 * x.nbytes)]
         array = next((x for x in held if x.name in names), held[0])
         offset = (bit - 8 * array.address) // array.bits
         found = {"memory": "global", "name": array.name, "coord": list(array.position(offset))}

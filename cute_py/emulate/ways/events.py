@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,8 +19,9 @@ Data = dict[str, Any]
 Part = tuple["Seen", "Flow", Array, Array]
 
 
+@dataclass(slots=True, eq=False)
 class Side:
-    """One direction of a way.
+    """One direction of a way, its events made as they are asked for.
 
     Attributes:
         cells: the numbers of cells.
@@ -27,10 +29,9 @@ class Side:
         ends: the elements of arrays that it comes to: array and coordinate.
     """
 
-    def __init__(
-        self, cells: Cells, parts: list[Part], ends: list[tuple[str, tuple[int, ...]]]
-    ) -> None:
-        self.cells, self.parts, self.ends = cells, parts, ends
+    cells: Cells
+    parts: list[Part]
+    ends: list[tuple[str, tuple[int, ...]]]
 
     def __iter__(self) -> Iterator[Data]:
         for part in self.parts:
@@ -45,7 +46,8 @@ def events_of(cells: Cells, seen: Seen, flow: Flow, src: Array, dst: Array) -> I
         cells: the numbers of cells.
         seen: the op.
         flow: the rows that move anything.
-        src, dst: the cells of them that do, 0 for others.
+        src: the cells of them that do, 0 for others.
+        dst: the same of what is made.
     """
     names = frozenset(arrays(seen.op) | {x.storage for x in accesses(seen.op)})
     if flow.product is not None:
@@ -76,7 +78,9 @@ def _event(cells: Cells, seen: Seen, who: Array, moves: list[Data]) -> Data:
     op, first = seen.op, cells.thread(int(who[0]))
     alone = op.group == "thread" and bool((who == who[0]).all())
     row = tuple(np.argwhere(seen.threads == who[0])[0])
-    loops = {name: int(np.broadcast_to(x, seen.threads.shape)[row]) for name, x in seen.loops.items()}
+    loops = {
+        name: int(np.broadcast_to(x, seen.threads.shape)[row]) for name, x in seen.loops.items()
+    }
     return {
         "step": seen.step,
         "event": seen.event if first["block"] == [0, 0, 0] else None,
@@ -97,6 +101,7 @@ def _products(
     """Yield an event for each row of an operand and each instruction that multiplies it."""
     product = flow.product
     assert product is not None
+    assert flow.line is not None
     wide, across = product.wide[1], product.across
     sums = dst.reshape(len(dst), len(product.steps), across, wide)
     factors = src.reshape(len(src), -1, product.wide[0])
@@ -106,7 +111,7 @@ def _products(
         data: Data = {
             "instruction": product.steps[instruction],
             "operand": product.operand.upper(),
-            mine: [int(product.row[row])],
+            mine: [int(flow.line[row])],
             others: np.flatnonzero(own.any(-1)).tolist(),
             "k": np.flatnonzero(factors[row].any(-1)).tolist(),
         }

@@ -1,4 +1,4 @@
-"""`follow`: run a kernel once, keep what its ops did, and walk from an element through all moves."""
+"""`follow`: run a kernel once, keep what its ops did, and walk from an element along its moves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cute_py.emulate.spans import LANES, Array, Span
 from cute_py.emulate.timeline import Timeline
 from cute_py.emulate.ways.cells import Cells
 from cute_py.emulate.ways.events import Side
-from cute_py.emulate.ways.moves import RULES, Flow, Seen, capture, touched
+from cute_py.emulate.ways.moves import RULES, Flow, Seen, capture
 from cute_py.emulate.ways.way import Way
 from cute_py.errors import CuteError, refusal, shorten, suggestion
 from cute_py.plan import ops
@@ -114,13 +114,14 @@ class Trail(Timeline):
             run_batches(program, given, shape, together, counts=self)
         self.finish()
 
-    def keep(self, op: ops.Op, c: Cohort, got: Any, active: Array, loops: dict[str, Any]) -> None:
-        """Keep an execution."""
-        first = c.batch.faults.first
-        known = op.share in ("copies", "products") and c.span.B[0] + first == 0 and self.complete
+    def keep(self, op: ops.Op, c: Cohort, *what: Any) -> None:
+        """Keep an execution: the lanes that took part, the loops around it, what the run knew."""
+        first, span, step = c.batch.faults.first, c.span, len(self.seen)
+        known = op.share in ("copies", "products") and span.B[0] + first == 0 and self.complete
         event = len(self.events) - 1 if known else None
-        threads = _threads(c.span, first, self.cells.threads)
-        self.seen.append(Seen(len(self.seen), op, threads, first, active, loops, event, got))
+        own = span.W[:, None] * LANES + np.arange(LANES)
+        threads = (span.B + first)[:, None, None] * self.cells.threads + own
+        self.seen.append(Seen(step, event, op, threads, first, *what))
 
     def access(self, span: Span, vectors: Vectors, place: Place, start: int) -> None:
         """Count nothing: a way does not show it."""
@@ -130,34 +131,33 @@ class Trail(Timeline):
         array, coord = self._element(element)
         offset = sum(x * stride for x, stride in zip(coord, array.strides, strict=True))
         start = self.cells.of_array(array, np.array(offset))
-        sides = [self._walk(start, backwards) for backwards in (False, True)]
-        return Way(self, (array.name, coord), *sides)
+        return Way(self, (array.name, coord), start)
 
-    def _walk(self, start: Array, backwards: bool) -> Side:
+    def walk(self, start: Array, backwards: bool) -> Side:
         """Walk from some cells through all that ops did, to the elements of arrays at the end."""
         marks, ends = (np.zeros(self.cells.count, np.bool_) for _ in range(2))
         marks[start] = True
         live = np.full(self.blocks, self.cells.needs.cluster > 1)  # blocks that hold marks
-        walk, parts = (_back if backwards else _on), []
+        found = []
         for seen in reversed(self.seen) if backwards else self.seen:
             near = live[seen.threads[:, 0, 0] // self.cells.threads]
-            near = near if near.all() else near | touched(self.cells, seen, marks)
+            near = near if near.all() else near | seen.touches(self.cells, marks)
             if not near.any():
                 continue
             part = seen if near.all() else seen.of(np.flatnonzero(near))
             stages = RULES[type(seen.op)](self.cells, part)
             for flows, keeps in reversed(list(stages)) if backwards else stages:
-                for flow, src, dst in walk(marks, flows, keeps):
+                for flow, src, dst in _step(marks, flows, keeps, backwards):
                     ends[src if backwards else dst] = True
                     live[flow.who // self.cells.threads] = True
-                    parts.append((part, flow, src, dst))
+                    found.append((part, flow, src, dst))
         limit, plan = self.cells.shared.first, self.given.plan
         names = frozenset(x for op in plan.ops for x in arrays(op, written=not backwards))
-        found = self.cells.elements(np.flatnonzero(marks[1:limit] & ends[1:limit]) + 1, names)
+        held = self.cells.elements(np.flatnonzero(marks[1:limit] & ends[1:limit]) + 1, names)
         order = list(self.given.arrays)
-        named = sorted((order.index(x["name"]), x["name"], tuple(x["coord"])) for x in found)
-        parts = parts[:: -1 if backwards else 1]
-        return Side(self.cells, parts, [(name, coord) for _, name, coord in named])
+        last = sorted((order.index(x["name"]), x["name"], tuple(x["coord"])) for x in held)
+        found = found[::-1] if backwards else found
+        return Side(self.cells, found, [(name, coord) for _, name, coord in last])
 
     def _element(self, element: Any) -> tuple[Global, tuple[int, ...]]:
         """Return the array and the coordinate that an element is named by."""
@@ -175,41 +175,32 @@ class Trail(Timeline):
             raise refusal("follow-name", operation="cute.follow", **facts)
         array, coord = known[name], coord if isinstance(coord, tuple) else (coord,)
         sizes = zip(coord, array.shape, strict=False)
-        inside = len(coord) == len(array.shape) and all(type(x) is int and 0 <= x < n for x, n in sizes)
+        inside = len(coord) == len(array.shape) and all(
+            type(x) is int and 0 <= x < n for x, n in sizes
+        )
         if not inside:
             facts = {"coord": coord, "name": name, "shape": array.shape}
             raise refusal("follow-outside", operation="cute.follow", **facts)
         return array, coord
 
 
-# -- one op
-
-
-def _on(marks: Array, flows: list[Flow], keeps: bool) -> Iterator[tuple[Flow, Array, Array]]:
-    """Move marks from sources to what is made of them; yield each flow of any, and its cells."""
-    held = [marks[flow.src] for flow in flows]
-    if not keeps:
-        for flow in flows:
-            marks[flow.dst] = False
-    for flow, on in zip(flows, held, strict=True):
+def _step(
+    marks: Array, flows: list[Flow], keeps: bool, backwards: bool
+) -> Iterator[tuple[Flow, Array, Array]]:
+    """Move marks through flows at once, from sources to what is made of them or back; yield each
+    flow that has any, its sources and what is made, 0 where that is not marked.
+    """
+    ends = [(x.dst, x.src) if backwards else (x.src, x.dst) for x in flows]
+    held = [marks[near] for near, _ in ends]
+    for flow in () if keeps else flows:
+        marks[flow.dst] = False
+    for flow, (near, far), on in zip(flows, ends, held, strict=True):
         rows = np.flatnonzero(on.any(-1))
         if len(rows):
-            marks[flow.dst[rows]] = True
-            yield flow.of(rows), np.where(on[rows], flow.src[rows], 0), flow.dst[rows]
-
-
-def _back(marks: Array, flows: list[Flow], keeps: bool) -> Iterator[tuple[Flow, Array, Array]]:
-    """Move marks from what is made to its sources; yield as `_on`."""
-    held = [marks[flow.dst] for flow in flows]
-    if not keeps:
-        for flow in flows:
-            marks[flow.dst] = False
-    for flow, on in zip(flows, held, strict=True):
-        rows = np.flatnonzero(on.any(-1))
-        if len(rows):
-            marks[flow.src[rows]] = True
+            marks[far[rows]] = True
             marks[0] = False
-            yield flow.of(rows), flow.src[rows], np.where(on[rows], flow.dst[rows], 0)
+            sides = np.where(on[rows], near[rows], 0), far[rows]
+            yield flow.of(rows), *(sides[::-1] if backwards else sides)
 
 
 # -- while the kernel runs
@@ -219,15 +210,16 @@ def _keeper(program: Program, op: ops.Op, run: Run) -> Run:
     """Return a compiled op that a trail keeps, if it moves anything."""
     if type(op) not in RULES:
         return run
-    known, loops = capture(program, op), _loops(program.plan.body).get(id(op), ())
+    ask, loops = capture(program, op), _loops(program.plan.body).get(id(op), ())
 
     def keeping(c: Cohort) -> Signal | list[Cohort] | None:
         trail, active = c.batch.report, c.active()
         assert isinstance(trail, Trail)
-        got, around = known(c), {name: c.env[name] for name in loops}
+        around = {name: c.env[name] for name in loops}
+        got = ask(c, trail.cells)
         signal = run(c)
         if not isinstance(signal, list):  # parts of the cohort execute it again
-            trail.keep(op, c, got, active, around)
+            trail.keep(op, c, active, around, got)
         return signal
 
     return keeping
@@ -245,12 +237,3 @@ def _loops(body: ops.Block, around: tuple[str, ...] = ()) -> dict[int, tuple[str
         for block in blocks_of(op):
             found |= _loops(block, inner)
     return found
-
-
-def _threads(span: Span, first: int, threads: int) -> Array:
-    """Return the numbers in the grid of a span's threads [block, warp, lane]."""
-    key = "threads of the grid"
-    if key not in span.cache:
-        own = span.W[:, None] * LANES + np.arange(LANES)
-        span.cache[key] = (span.B + first)[:, None, None] * threads + own
-    return span.cache[key]

@@ -12,6 +12,7 @@ from cute_py.plan.conditions import runs
 from cute_py.records import Shown
 
 if TYPE_CHECKING:
+    from cute_py.emulate.spans import Array
     from cute_py.emulate.ways.events import Data, Side
     from cute_py.emulate.ways.follow import Trail
 
@@ -25,30 +26,46 @@ LONGEST = 32  # characters of numbers that the text shows in full
 class Way(Shown):
     """The moves of one element in one run, in the emulator's order of ops: an order, not time.
 
-    An event is what one warp did: `as_data` says what is in it. There is none where a value stays in
-    its place while others are joined to it, as an accumulator does.
+    An event is what one warp did: `as_data` says what is in it. There is none where a value stays
+    in its place while others are joined to it, as an accumulator does.
 
     Attributes:
         element: the array and the coordinate.
-        becomes: the elements of arrays that hold something of its first value after the run.
-        made_of: the elements of arrays whose first values its last value was made of; none if the
-            kernel does not write it.
         timeline: that of the first block in the same run.
     """
 
-    def __init__(self, trail: Trail, element: Element, on: Side, back: Side) -> None:
-        self.timeline, self.element, self._sides = trail, element, (on, back)
-        self.becomes, self.made_of = on.ends, back.ends
+    def __init__(self, trail: Trail, element: Element, start: Array) -> None:
+        self.timeline, self.element, self._start = trail, element, start
+
+    @cached_property
+    def _on(self) -> Side:
+        return self.timeline.walk(self._start, backwards=False)
+
+    @cached_property
+    def _back(self) -> Side:
+        return self.timeline.walk(self._start, backwards=True)
+
+    @property
+    def becomes(self) -> list[Element]:
+        """The elements of arrays that hold something of its first value after the run."""
+        return self._on.ends
+
+    @property
+    def made_of(self) -> list[Element]:
+        """The elements of arrays whose first values its last value is made of; none if the kernel
+        does not write it.
+        """
+        return self._back.ends
 
     @cached_property
     def forwards(self) -> list[Data]:
         """The events that move its first value, or anything made of it."""
-        return list(self._sides[0])
+        return list(self._on)
 
     @cached_property
     def backwards(self) -> list[Data]:
         """The events that move what its last value is made of."""
-        return list(self._sides[1])
+        return list(self._back)
 
     def of(self, element: Any) -> Way:
         """Return the way of another element in the same run; see `cute.follow`."""
@@ -94,8 +111,8 @@ class Way(Shown):
     def __str__(self) -> str:
         lines = [f"{_named(self.element)} in {self.timeline.plan.name}: order, not time"]
         for title, side, ends in (
-            ("becomes", self._sides[0], self.becomes),
-            ("was made of", self._sides[1], self.made_of),
+            ("becomes", self._on, self.becomes),
+            ("was made of", self._back, self.made_of),
         ):
             if ends:
                 found = list(islice(_lines(side), MOST_LINES + 1))
@@ -108,7 +125,7 @@ class Way(Shown):
 
 def _named(element: Element) -> str:
     name, coord = element
-    return f"{name}[{','.join(map(str, coord))}]"
+    return f"{name}[{', '.join(map(str, coord))}]"
 
 
 def _elements(ends: list[Element]) -> str:
@@ -147,12 +164,10 @@ def _lines(side: Iterable[Data]) -> Iterator[str]:
 def _products(products: list[Data]) -> str:
     """Return products in words; A and B of one are told apart."""
     each = {
-        (p["instruction"], m, n, k)
-        for p in products
-        for m, n, k in product(p["m"], p["n"], p["k"])
+        (p["instruction"], m, n, k) for p in products for m, n, k in product(p["m"], p["n"], p["k"])
     }
     numbers = runs(tuple(sorted({p["instruction"] for p in products})))
-    return f"{len(each)} of instruction {numbers}"
+    return f"{len(each)} products of instruction {numbers}"
 
 
 def _cells(found: list[Data]) -> str:
