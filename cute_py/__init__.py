@@ -153,6 +153,7 @@ _HOME = {
     "viz.latex": "to_latex",
     "viz.comparisons": "diff show",
     "see.table": "layouts",
+    "explore.interactive": "interact",
 }
 # reached as cute.atoms and so on; cute.trace, cute.emulate and cute.explore are functions as well
 _PACKAGES = (
