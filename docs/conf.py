@@ -59,8 +59,8 @@ CALLED = {"trace": trace, "emulate": cute.emulate.emulate, "explore": cute.explo
 # caption -> pages, in the order of the sidebar
 CONTENTS = {
     "Tutorials": "install ../notebooks/* write_a_gemm",
-    "How-to guides": "how_to epilogues coming_from torch pictures see explorer command_line",
-    "Explanation": "algebra emulator orders follow performance figures faq architecture measurements",
+    "How-to guides": "how_to epilogues coming_from torch pictures see follow explorer command_line",
+    "Explanation": "algebra emulator orders performance figures faq architecture measurements",
     "Reference": "kernels operators glossary errors gallery differences coverage files",
     "Reference: API": """api/layouts api/algebra api/swizzles api/dtypes api/tensors api/atoms
         api/tiling api/kernels api/emulate api/operators api/pictures api/errors""",

@@ -104,6 +104,12 @@ COMMANDS = {
         "follow my.py:kernel 64x64:f16 64x64:f16 64x64:f32 --element A[5,17]\n"
         "follow my.py:case --element D[3,4] -o way.html",
     ),
+    "see": (
+        "see_command",
+        "write a kernel as a page: its source, with pictures of what each line makes",
+        'see my.py:kernel --args "f16[256,256] f32[256,256]" -o kernel.html\n'
+        "see my.py:case --run --at tCsA -o kernel.html",
+    ),
     "doctor": (
         "installation_commands",
         "show what is installed, and what to install",

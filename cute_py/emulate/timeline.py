@@ -168,7 +168,7 @@ class Timeline(Shown, Report):
     # -- showing
 
     def rows(self) -> list[tuple[str, list[int], list[int]]]:
-        """Return a name for warps that executed the same events, with their role; the warps; and the
+        """Return warps that executed the same events: their name and role, their numbers, the
         events.
         """
         own: dict[int, list[int]] = {}

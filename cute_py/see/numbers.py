@@ -44,9 +44,9 @@ def changed(x: Any, change: Callable[[SymInt], Any]) -> Any:
         return ComposedLayout(x.outer, changed(x.offset, change), changed(x.inner, change))
     if x.__class__ is ScaledBasis:
         return ScaledBasis(changed(x.value, change), x.path)
-    if isinstance(x, (Int, SymInt)):
-        return change(getattr(x, "value", x))
-    return x
+    if isinstance(x, Int):
+        return change(x.value)
+    return change(x) if isinstance(x, SymInt) else x
 
 
 def bare(x: Any) -> Any:
@@ -107,8 +107,14 @@ class Numbers:
         """Return the names of all symbols that shapes, strides or layouts depend on, and those from
         which the kernel computes them.
         """
-        found: set[str] = set()
-        changed(x, lambda symbol: found.update(s.name for s in symbols_of(terms_of(symbol))) or 1)
+        terms: list[Any] = []
+
+        def noted(symbol: SymInt) -> SymInt:
+            terms.append(terms_of(symbol))
+            return symbol
+
+        changed(x, noted)
+        found = {symbol.name for symbol in symbols_of(*terms)}
         ops: list[Any] = [self.integers.get(name) for name in found]
         parts = [op.operands if op.__class__ is Let else op.start for op in ops if op is not None]
         return found | self.names(tuple(parts)) if parts else found

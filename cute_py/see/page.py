@@ -1,19 +1,19 @@
-"""`see`: a kernel as a page. The source is on the left; a line shows its tensors as pictures, what it
-compiles to, and what a run of it did.
+"""`see`: a kernel as a page. The source is on the left; a line shows its tensors as pictures, what
+it compiles to, and what a run of it did.
 
-The page holds one dict of JSON, `Page.data`:
+`page.js` draws it from one dict of JSON, `Page.data`:
 
-    title, note    the kernel, and what was run
     source         functions: `name`, `file`, `first` line, `lines`, and `at`: for each line the
                    number of its statement, or None
-    statements     `rows` that it makes, rows that it `uses`, `ops` of the plan as (text, how many),
-                   and `counts` of the run or None
-    rows           of `cute.layouts`: their texts, `bits` of an element, `picture` (its number, or
-                   None, and `reason`), `storage` (what links elements; None for nothing), and
-                   `explore`, the link of the explorer
-    pictures       packed: `panels` as in scenes, each with `places`, the offset in the storage of
-                   each cell, and `at`, what sliders show it: {"stages": 1}
-    timeline       packed: `panels`, and `events` as (text, number of the statement); or None
+    statements     the numbers of the `rows` that it makes and that it `uses`, `ops` of the plan as
+                   (text, how many), and `counts` of the run or None
+    rows           of `cute.layouts`: their texts, `bits` of an element, `explore`, the link of the
+                   explorer, `picture` (its number, or None, and `reason`), and `storage`, what
+                   links its elements, or None
+    pictures       packed: the panels of scenes, with `places`, the offset of each cell in the
+                   storage, and `at`, what sliders show it: {"stages": 1}
+    timeline       packed: a scene; `events`: for each (text, number of the statement)
+    first          the number of the statement that is shown first
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ import numpy as np
 from cute_py.emulate import emulate
 from cute_py.emulate.arguments import Arguments
 from cute_py.emulate.progress import kept
+from cute_py.emulate.timeline import Timeline
 from cute_py.errors import CuteError, refusal
-from cute_py.explore.pages import PAGE, framed, own
+from cute_py.explore.pages import PAGE, framed
 from cute_py.explore.states import link_of
 from cute_py.expression import MAX_EXPRESSION
 from cute_py.layout import Mapped, tuples
@@ -42,22 +43,21 @@ from cute_py.see.source import Source
 from cute_py.see.table import Layouts, layouts
 from cute_py.tensor.tensor import Tensor
 from cute_py.viz.build import picture_of
-from cute_py.viz.html import MOST_CELLS, MOST_GRIDS, hashed, script
-from cute_py.viz.scenes import as_json, scene_of
+from cute_py.viz.html import MOST_CELLS, MOST_GRIDS, elements, hashed, program
+from cute_py.viz.picture import RGB
+from cute_py.viz.scenes import scene_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cute_py.emulate.timeline import Timeline
     from cute_py.plan.plan import Plan
     from cute_py.see.numbers import Numbers
     from cute_py.see.rows import Row
     from cute_py.trace.kernel import Kernel
 
 NOWHERE = -(1 << 52)  # a place that no element has, as JavaScript counts exactly
-WINDOW = 200  # events of a timeline that are shown at a time
-NOT_RUN = "not run: see(..., run=True) counts bank conflicts and sectors, and has the timeline"
+TEXTS = ("line", "name", "role", "memory", "dtype", "modes", "made")  # of a row
 
 
 def see(
@@ -95,21 +95,24 @@ def see(
     ...     cute.launch(grid=1, block=32)
     ...     x[cute.thread_idx()] *= 2.0
     >>> page = cute.see(twice, np.ones(32, np.float32), run=True)
-    >>> page.data["rows"][0]["layout"], page.data["note"]
-    ('x_shape0:1', 'run on the emulator')
+    >>> page.data["rows"][0]["layout"], page.data["statements"][2]["counts"]["sectors"]
+    ('x_shape0:1', 8)
     """
     table = layouts(kernel, *args, **named)
+    first = None
     if at is not None:
-        at = (table.at(at).rows[0] if isinstance(at, int) else table[at]).line
-    seen, _rows = kernel.known(rows_of, *args, **named)
-    ran = _ran(seen.plan, kernel.leaves(*args, **named)) if run else None
-    return Page(table, {**_data(kernel, table, seen.plan, ran), "line": at, "explorer": explorer})
+        first = (table.at(at).rows[0] if isinstance(at, int) else table[at]).place
+    plan = kernel.known(rows_of, *args, **named)[0].plan
+    ran = _ran(plan, kernel.leaves(*args, **named)) if run else None
+    code = kernel.function.__code__
+    return _made(table, plan, ran, (code.co_filename, code.co_firstlineno), first, explorer)
 
 
 def _ran(plan: Plan, leaves: list[Any]) -> Timeline:
     """Return the timeline of a run, after which arrays are as before."""
     with kept(Arguments(plan, tuple(leaves))):
-        found: Any = emulate(plan, *leaves, report="timeline")
+        found = emulate(plan, *leaves, report="timeline")
+    assert isinstance(found, Timeline)
     return found
 
 
@@ -128,12 +131,10 @@ class Page(Shown):
 
     def to_html(self) -> str:
         """Return the page, which needs no other file, no network and no Python."""
-        allowed = {"script-src": f"'{hashed(_program().encode())}'"}
-        title = f"{self.table.title()}: layouts and threads, line by line"
+        title = self.table.title()
+        allowed = {"script-src": f"'{hashed(program(*_script()).encode())}'"}
         style = PAGE.replace("1060px", "1600px")
-        return framed(
-            title, allowed, style, [f"<h1>{escape(self.table.title())}</h1>", self._element()]
-        )
+        return framed(title, allowed, style, [f"<h1>{escape(title)}</h1>", self._element()])
 
     def save(self, path: str | Path) -> None:
         """Write the page to a file."""
@@ -141,9 +142,8 @@ class Page(Shown):
 
     def _element(self) -> str:
         """Return the page as an element: the table, which the script replaces."""
-        data = f'<script type="application/json">{as_json(self.data)}</script>'
-        table = self.table.to_html()
-        return f'<div class="cute-see">{table}{data}<script>{_program()}</script></div>'
+        kind = _script()[0]
+        return f'<div class="{kind}">{self.table.to_html()}{elements(self.data, *_script())}</div>'
 
     def _repr_html_(self) -> str | None:
         return None if self.table._repr_html_() is None else self._element()
@@ -154,74 +154,62 @@ class Page(Shown):
     __repr__ = __str__
 
 
-def _program() -> str:
-    return f"(() => {{\n{script()}{own('style.js')}{_own('page.js')}}})();"
+def _script() -> tuple[str, str, str]:
+    """Return what `program` takes."""
+    text = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
+    return "cute-see", "cutePySee", text
 
 
-def _own(name: str) -> str:
-    return Path(__file__).with_name(name).read_text(encoding="utf-8")
-
-
-# -- what the page shows
-
-
-def _data(kernel: Kernel, table: Layouts, plan: Plan, ran: Timeline | None) -> dict[str, Any]:
-    code = kernel.function.__code__
-    start = (code.co_filename, code.co_firstlineno)
-    source = Source(
-        [start, *[(row.file, row.line) for row in table], *[op.line for op in plan.ops]]
-    )
-    pictures = _Pictures(table)
-    rows = [_row(row, pictures) for row in table]
-    return {
-        "v": 1,
-        "title": table.name,
-        "note": NOT_RUN if ran is None else "run on the emulator",
-        "source": source.functions,
-        "statements": _statements(source, table, plan, ran),
-        "rows": rows,
-        "pictures": list(pictures.known),
-        "timeline": None if ran is None else packed(_timeline(ran, source)),
-    }
-
-
-def _statements(
-    source: Source, table: Layouts, plan: Plan, ran: Timeline | None
-) -> list[dict[str, Any]]:
-    """Return what each statement makes, uses, compiles to and did."""
-    rows: list[Any] = [(source.number(row.file, row.line), row) for row in table]
+def _made(
+    table: Layouts,
+    plan: Plan,
+    ran: Timeline | None,
+    start: tuple[str, int],
+    first: tuple[str, int] | None,
+    explorer: str,
+) -> Page:
+    source = Source([start, *[row.place for row in table], *[op.line for op in plan.ops]])
     made, ops, counts = _by_number(), _by_number(), _by_number()
-    for k, (number, _each) in enumerate(rows):
-        made[number][k] += 1
+    for k, row in enumerate(table):
+        made[source.number(*row.place)][k] += 1
     for op in plan.ops:
         ops[source.number(*op.line)][str(op)] += 1
     for line, found in ran.lines.items() if ran is not None else ():
         counts[source.number(*line)].update(asdict(found))
-    return [
-        {
-            "rows": list(made[k]),
-            "uses": source.uses(k, rows),
-            "ops": [list(pair) for pair in ops[k].items()],
-            "counts": dict(counts[k]) or None,
-        }
-        for k in range(len(source.statements))
-    ]
+    pictures = _Pictures(table)
+    rows = [pictures.row(row) for row in table]
+    if first is None and rows:  # a partition, the more to look at
+        parts = [row.place for row, each in zip(table, rows, strict=True) if each.get("title")]
+        first = [*parts, table.rows[0].place][0]
+    data = {
+        "v": 1,
+        "title": table.name,
+        "palette": list(RGB),
+        "explorer": explorer,
+        "source": source.functions,
+        "statements": [
+            {
+                "rows": list(made[k]),
+                "uses": source.uses(k, table),
+                "ops": list(map(list, ops[k].items())),
+                "counts": dict(counts[k]) or None,
+            }
+            for k in range(len(source.statements))
+        ],
+        "rows": rows,
+        "pictures": list(pictures.known),
+        "timeline": None if ran is None else packed(scene_of(picture_of(ran))),
+        "events": [
+            [f"warps {','.join(map(str, x.warps))}: {x.name}", source.number(*x.line)]
+            for x in (ran.events if ran is not None else ())
+        ],
+        "first": None if first is None else source.number(*first),
+    }
+    return Page(table, data)
 
 
 def _by_number() -> defaultdict[int | None, Counter[Any]]:
     return defaultdict(Counter)
-
-
-def _row(row: Row, pictures: _Pictures) -> dict[str, Any]:
-    """Return the texts of a row, and its picture."""
-    names = ("line", "name", "role", "memory", "dtype", "modes", "made", "stages", "function")
-    shown = {name: getattr(row, name) for name in names}
-    try:
-        drawn: dict[str, Any] = pictures.of(row)
-    except CuteError as error:
-        drawn = {"picture": None, "reason": str(error).partition(": given ")[2] or str(error)}
-    bits = row.value.dtype.bits if row.dtype else 16
-    return {**shown, "layout": row.described, "bits": bits, **drawn}
 
 
 # -- pictures
@@ -235,9 +223,18 @@ class _Pictures:
         self.modes = {row.name: row.modes for row in reversed(table.rows)}
         self.storages: dict[str, int] = {}
 
-    def of(self, row: Row) -> dict[str, Any]:
+    def row(self, row: Row) -> dict[str, Any]:
+        """Return the texts of a row, and its picture."""
+        try:
+            drawn = self._drawn(row)
+        except CuteError as error:
+            drawn = {"picture": None, "reason": str(error).partition(": given ")[2] or str(error)}
+        texts = {name: getattr(row, name) for name in TEXTS}
+        return {**texts, "layout": row.described, "bits": row.bits, **drawn}
+
+    def _drawn(self, row: Row) -> dict[str, Any]:
         """Return the number of a row's picture, what links its elements, and its expression."""
-        numbers = row._numbers(None)
+        numbers = row.numbers()
         _require_small(row, numbers.of(getattr(row.layout, "shape", ())))
         shown = row.drawn()
         whole = row.value if row.value.__class__ is Tensor else None
@@ -247,19 +244,13 @@ class _Pictures:
             lineage = Lineage(row.seen, numbers)
             whole = lineage.whole(lineage.part(row.value, numbers.at(shown.threads[0]))[0])
             names, title = self.modes.get(shown.whole, ()), f"of {shown.whole}"
-        drawn = scene_of(picture_of(shown))
-        found: dict[str, Any] = {"panels": drawn["panels"]}
+        scene = scene_of(picture_of(shown))
         if isinstance(shown, Mapped | Owners):
-            _set_sliders(drawn, names)
-        storage = None if whole is None else self._placed(found["panels"], whole, numbers)
-        text = packed(found)
-        return {
-            "picture": self.known.setdefault(text, len(self.known)),
-            "reason": "",
-            "title": title,
-            "storage": storage,
-            "explore": _link(shown, row),
-        }
+            _set_sliders(scene, names)
+        storage = None if whole is None else self._placed(scene["panels"], whole, numbers)
+        number = self.known.setdefault(packed(scene["panels"]), len(self.known))
+        link = _link(shown, row.bits)
+        return {"picture": number, "title": title, "storage": storage, "explore": link}
 
     def _placed(self, panels: list[dict[str, Any]], whole: Tensor, numbers: Numbers) -> int | None:
         """Give each panel the offset in its storage of each of its cells, and return the number of
@@ -275,80 +266,45 @@ class _Pictures:
         for panel in panels:
             start = panel["start"]
             panel["places"] = placed[start : start + len(panel["colour"])].tolist()
-        return self.storages.setdefault(f"{whole.space} {whole.engine.name}", len(self.storages))
+        storage = f"{whole.space} {getattr(whole.engine, 'name', '')}"
+        return self.storages.setdefault(storage, len(self.storages))
 
 
 def _require_small(row: Row, shape: Any) -> None:
     """Refuse more elements than a picture of the page may have."""
     count, parts = int(tuples.product(shape)), int(tuples.product(tuples.wrap(shape)[2:]))
-    if count > MOST_CELLS or parts > MOST_GRIDS:
-        rest = tuples.rank(shape) - 2
-        part = f"{row.name}[_, _{', 0' * rest}]" if rest > 0 else f"a tile of {row.name}"
-        what = f"{count} elements" if count > MOST_CELLS else f"{parts} parts of two modes"
-        most = MOST_CELLS if count > MOST_CELLS else MOST_GRIDS
-        facts: dict[str, Any] = {"row": row.name, "what": what, "part": part, "most": most}
-        raise refusal("see-picture", operation="see", **facts)
+    for n, most, what in (
+        (count, MOST_CELLS, "elements"),
+        (parts, MOST_GRIDS, "parts of two modes"),
+    ):
+        if n > most:
+            rest = "".join([", 0" for _ in tuples.wrap(shape)[2:]])
+            facts: dict[str, Any] = {"row": row.name, "what": f"{n} {what}", "most": most}
+            raise refusal("see-picture", operation="see", part=f"{row.name}[_, _{rest}]", **facts)
 
 
-def _set_sliders(drawn: dict[str, Any], names: tuple[str, ...]) -> None:
+def _set_sliders(scene: dict[str, Any], names: tuple[str, ...]) -> None:
     """Give the panels of a layout's modes 2 and 3 the entries of sliders."""
-    sizes = len(drawn["places"]), len(drawn["places"][0])
+    sizes = len(scene["places"]), len(scene["places"][0])
     labels = [names[k] if k < len(names) else f"mode {k}" for k in (2, 3)]
-    for i, row in enumerate(drawn["places"]):
+    for i, row in enumerate(scene["places"]):
         for j, at in enumerate(row):
             pairs = zip(labels, (i, j), sizes, strict=True)
-            drawn["panels"][at]["at"] = {label: k for label, k, size in pairs if size > 1}
+            scene["panels"][at]["at"] = {label: k for label, k, size in pairs if size > 1}
 
 
-def _link(shown: Any, row: Row) -> str:
+def _link(shown: Any, bits: int) -> str:
     """Return the link of the explorer for what a row shows, "" where no expression says it."""
-    bits = row.value.dtype.bits if row.dtype else 16
+    text = str(shown)
     if isinstance(shown, Owners):
         tv, tile = shown.layout, shown.shape
+        text = "" if tv is None else f"tv({tv}, {tuples.show(tile)})"
     elif hasattr(shown, "get_layoutS_TV"):
-        tv, tile = shown.get_layoutS_TV(), shown.tiler_mn
+        text = f"tv({shown.get_layoutS_TV()}, {tuples.show(shown.tiler_mn)})"
     elif hasattr(shown, "atom_layout_mnk"):
         tile = tuples.show(shown.permutation_mnk)
-        return _link_of(f"mma({shown.atom}, {shown.atom_layout_mnk}, {tile})", bits)
+        text = f"mma({shown.atom}, {shown.atom_layout_mnk}, {tile})"
     elif hasattr(shown, "dst_tv"):
-        return _link_of(f"copy({shown.op}, bits={shown.dtype.bits})", bits)
-    else:
-        return _link_of(str(shown), bits)
-    return "" if tv is None else _link_of(f"tv({tv}, {tuples.show(tile)})", bits)
-
-
-def _link_of(expression: str, bits: int) -> str:
-    if len(expression) > MAX_EXPRESSION:
-        return ""
-    return link_of({"v": 1, "e": expression, "bits": bits})
-
-
-# -- the timeline
-
-
-def _timeline(ran: Timeline, source: Source) -> dict[str, Any]:
-    """Return the timeline in parts of `WINDOW` events, and the statement of each event."""
-    (panel,) = scene_of(picture_of(ran))["panels"]
-    count = panel["columns"]
-    names = [f"warps {','.join(map(str, event.warps))}: {event.name}" for event in ran.events]
-    lines = [source.number(*event.line) for event in ran.events]
-    return {
-        "panels": [
-            _part(panel, start, min(start + WINDOW, count)) for start in range(0, count, WINDOW)
-        ],
-        "events": [list(pair) for pair in zip(names, lines, strict=True)],
-        "complete": ran.complete,
-    }
-
-
-def _part(panel: dict[str, Any], start: int, stop: int) -> dict[str, Any]:
-    """Return some columns of a panel whose cells run along its rows."""
-    rows, columns = panel["rows"], panel["columns"]
-    lists = {
-        name: [x for i in range(rows) for x in each[i * columns + start : i * columns + stop]]
-        for name, each in panel.items()
-        if isinstance(each, list) and len(each) == rows * columns
-    }
-    labels = [str(n) for n in range(start, stop)]
-    sizes = {"columns": stop - start, "column_labels": labels, "shape": [stop - start, rows]}
-    return {**panel, **lists, **sizes, "at": {"part": start // WINDOW}}
+        text = f"copy({shown.op}, bits={shown.dtype.bits})"
+    fits = text and len(text) <= MAX_EXPRESSION
+    return link_of({"v": 1, "e": text, "bits": bits}) if fits else ""

@@ -12,7 +12,7 @@ from cute_py.layout.layout import Layout
 from cute_py.records import Shown
 from cute_py.see.numbers import Numbers, bare
 from cute_py.see.owners import Lineage, Owners, owners_of
-from cute_py.see.statements import statement_at
+from cute_py.see.source import statement_at
 from cute_py.see.watch import watched
 from cute_py.tensor.tensor import Tensor
 from cute_py.trace.engines import Guarded
@@ -66,6 +66,16 @@ class Row(Shown):
     sizes: Mapping[str, int] = field(repr=False)
 
     @property
+    def place(self) -> tuple[str, int]:
+        """The file and the line."""
+        return self.file, self.line
+
+    @property
+    def bits(self) -> int:
+        """The width of an element (bits), 16 for what has none."""
+        return int(self.value.dtype.bits) if self.dtype else 16
+
+    @property
     def where(self) -> str:
         """The file and line as text."""
         return f"{file_text(self.file)}:{self.line}"
@@ -98,19 +108,20 @@ class Row(Shown):
         if self.value.__class__ is not Tensor:
             kind = type(self.value).__name__
             raise refusal("see-kind", operation="owners", name=self.name, kind=kind)
-        return owners_of(self.value, Lineage(self.seen, self._numbers(at)), self._threads(threads))
+        return owners_of(self.value, Lineage(self.seen, self.numbers(at)), self._threads(threads))
 
     def drawn(self) -> Any:
         """Return what pictures show: of a part of a tensor its owners, else the layout in numbers,
         or the tiled operation.
         """
         if self.value.__class__ is Tensor:
-            lineage = Lineage(self.seen, self._numbers(None))
+            lineage = Lineage(self.seen, self.numbers())
             if lineage.has_origin(self.value) and lineage.differs(self.value, self._threads(None)):
                 return self.owners()
-        return self._numbers(None).at(0).of(self.layout)
+        return self.numbers().at(0).of(self.layout)
 
-    def _numbers(self, at: Mapping[str, int] | None) -> Numbers:
+    def numbers(self, at: Mapping[str, int] | None = None) -> Numbers:
+        """Return the values of symbols; see `owners`."""
         first = {"bid_x": 0, "bid_y": 0, "bid_z": 0}
         return Numbers({**first, **self.sizes, **(at or {})}, self.seen.integers, self.name)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from cute_py.errors import CuteError, place_text
 from cute_py.see.rows import Row, row_of, rows_of
-from cute_py.see.statements import statement_at
+from cute_py.see.source import statement_at
 from cute_py.see.table import sizes_of
 from cute_py.see.watch import Sighting
 from cute_py.viz.build import picture_of

@@ -8,7 +8,7 @@ from cute_py.errors import refusal
 from cute_py.layout import tuples
 from cute_py.layout.algebra.explain import Derivation
 from cute_py.layout.layout import Layout
-from cute_py.viz import replay, ways
+from cute_py.viz import replay
 from cute_py.viz.cells import (
     Cells,
     grid_of,
@@ -416,7 +416,7 @@ DRAWN: dict[str, tuple[Callable[..., Picture], tuple[str, ...]]] = {
     "BankConflicts": (replay.banks, ("wavefront",)),
     "Coalescing": (replay.sectors, ("sector",)),
     "Timeline": (replay.timeline, ("op",)),
-    "Way": (ways.way, ("element",)),
+    "Way": (replay.way, ("element",)),
 }
 # the other public types, and why they have no picture; a subclass has the reason of its base
 UNDRAWN = {

@@ -191,5 +191,6 @@ def before_and_after(
     """
     a, b = before[1], after[1]
     if by is None and is_layout(a) and is_layout(b) and _size(a) == _size(b):
-        return diff(a, b, bits=bits)
+        changed: Picture = diff(a, b, bits=bits)
+        return changed
     return replace(show(a, b, by=by, bits=bits), title=f"{before[0]} to {after[0]}")

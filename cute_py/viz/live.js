@@ -159,7 +159,7 @@ const cutePy = (host, scene, options = {}) => {
   }
   const layout = () => {
     width = host.clientWidth;
-    const pixels = min(width || 900, 900);
+    const pixels = min(width || 900, 900) / (options.across ?? 1);
     const columns = places[0].map((_, j) => places.flatMap((row) => panels[row[j]] || []));
     const sum = (f) => columns.reduce((n, column) => n + max(0, ...column.map(f)), 0);
     const fits = (p) => wraps ? (pixels - p.left - 2) / p.columns

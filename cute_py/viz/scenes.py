@@ -33,7 +33,6 @@ from __future__ import annotations
 import json
 from itertools import chain
 
-from cute_py.layout import tuples
 from cute_py.layout.algebra.explain import Derivation
 from cute_py.viz.build import picture_of
 from cute_py.viz.cells import by_threads, coordinate_text, spans

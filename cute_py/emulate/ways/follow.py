@@ -18,9 +18,8 @@ from cute_py.emulate.running import quietly, run_batches
 from cute_py.emulate.spans import LANES, Array, Span
 from cute_py.emulate.timeline import Timeline
 from cute_py.emulate.ways.cells import Cells
-from cute_py.emulate.ways.events import Side
 from cute_py.emulate.ways.moves import RULES, Flow, Seen, capture
-from cute_py.emulate.ways.way import Way
+from cute_py.emulate.ways.way import Side, Way
 from cute_py.errors import CuteError, refusal, shorten, suggestion
 from cute_py.plan import ops
 from cute_py.plan.walk import arrays, blocks_of
