@@ -360,6 +360,7 @@ from cute_py.trace.threads import vote as vote
 from cute_py.trace.threads import warp_idx as warp_idx
 from cute_py.trace.threads import warp_reduce as warp_reduce
 from cute_py.emulate.orders.check import check_orders as check_orders
+from cute_py.emulate.ways.follow import follow as follow
 from cute_py.codegen.build import compile as compile
 from cute_py.codegen.build import source as source
 from cute_py.codegen.launch.run import run as run
@@ -454,6 +455,7 @@ from cute_py.explore.widget import explore as explore
 from cute_py import host as host
 from cute_py.trace import math as math
 from cute_py import ops as ops
+from cute_py import see as see
 from cute_py import tiled as tiled
 from cute_py import torch as torch
 from cute_py.trace.kernel import trace as trace

@@ -100,13 +100,13 @@ COMMANDS = {
     ),
     "follow": (
         "follow_command",
-        "follow one element of an array through a kernel on the emulator",
+        "follow one element of an array through a kernel",
         "follow my.py:kernel 64x64:f16 64x64:f16 64x64:f32 --element A[5,17]\n"
         "follow my.py:case --element D[3,4] -o way.html",
     ),
     "see": (
         "see_command",
-        "write a kernel as a page: its source, with pictures of what each line makes",
+        "write a kernel as a page: source and pictures",
         'see my.py:kernel --args "f16[256,256] f32[256,256]" -o kernel.html\n'
         "see my.py:case --run --at tCsA -o kernel.html",
     ),

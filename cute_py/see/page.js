@@ -40,7 +40,7 @@ const cutePySee = (host, data) => {
   new view.MutationObserver(theme).observe(doc.body, { attributes: true });
   theme();
 
-  // -- what is packed, see `packing.py`
+  // -- what is packed, see `packed` of `viz/scenes.py`
   const whole = (x) => {
     if (Array.isArray(x)) return x.map(whole);
     if (x === null || typeof x !== "object") return x;

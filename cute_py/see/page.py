@@ -37,7 +37,6 @@ from cute_py.layout import Mapped, tuples
 from cute_py.records import Shown
 from cute_py.see.numbers import OUTSIDE, places
 from cute_py.see.owners import Lineage, Owners
-from cute_py.see.packing import packed
 from cute_py.see.rows import rows_of
 from cute_py.see.source import Source
 from cute_py.see.table import Layouts, layouts
@@ -45,7 +44,7 @@ from cute_py.tensor.tensor import Tensor
 from cute_py.viz.build import picture_of
 from cute_py.viz.html import MOST_CELLS, MOST_GRIDS, elements, hashed, program
 from cute_py.viz.picture import RGB
-from cute_py.viz.scenes import scene_of
+from cute_py.viz.scenes import packed, scene_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -57,6 +57,8 @@ see-size: owners would have more elements, or pairs of thread and value, than ar
 see-diff: a table is compared with something else
     - cute.diff(TABLE, Layout(4))
     + cute.diff(TABLE, TABLE)
+see-picture: the page of a kernel leaves out the picture of a large tensor, and says so
+    * see row="A", what="16777216 elements", most=65536, part="A[_, _]"
 see-kernel: the tensors of something that is no kernel are asked for
     - cute.layouts(print)
     + cute.layouts(scaled, np.zeros((4, 32), np.float32), np.zeros(1, np.int32))
