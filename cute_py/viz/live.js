@@ -309,7 +309,7 @@ const cutePy = (host, scene, options = {}) => {
     step[name] = min(step[name] ?? 0, last);
     if (!last) continue;
     const label = put(steps, "label", "display:flex;gap:8px", { textContent: name });
-    const input = sliders[name] = put(label, "input", "", { type: "range", min: 0, max: last, value: step[name] });
+    const input = sliders[name] = put(label, "input", "", { type: "range", min: 0, max: last, value: step[name], ariaLabel: name });
     const said = put(label, "output");
     input.oninput = () => {
       step[name] = +input.value;

@@ -49,7 +49,7 @@ def test_tables_are_those_that_were_read(name, request):
 
 @pytest.mark.parametrize("name", quick([("gemv.gemv",), ("sum_parts.sum_parts",)], CALLS))
 def test_all_kernels_have_a_table_whose_lines_make_what_it_says(name):
-    table = cute.layouts(KERNELS[name], *CALLS[name]().args)
+    table = cute.layouts(KERNELS[name], *CALLS[name]().arguments.values())
     assert len(table)
     refused = re.compile("known only when|no partition|elements, or pairs|required: a tensor")
     for row in table:
