@@ -55,7 +55,7 @@ def framed(panel, at=None):
         const r = devicePixelRatio, { width, height } = over;
         const { data } = over.getContext("2d").getImageData(0, 0, width, height);
         const red = (x, y) => { const k = 4 * (Math.floor(y * r) * width + Math.floor(x * r));
-          return data[k + 3] && data[k] > 128 && data[k + 1] < 128; };
+          return data[k] > data[k + 1] + 64; };
         return at.flatMap(([x, y], k) => red(x + 1, y) || red(x + size - 1, y) ? [k] : []); }""",
         [[[round(x), round(y + panel.size / 2)] for x, y in corners], panel.size],
     )
