@@ -48,7 +48,7 @@ def shown(page, made, *names):
 
 
 def framed(panel, at=None):
-    """Return the cells with a red edge, and the one at the cursor, which has its own."""
+    """Return the cells with a red edge, without those at and next to the cursor, which is wide."""
     corners = map(panel.corner, range(len(panel.spec["colour"])))
     red = panel.canvas.evaluate(
         """(over, [at, size]) => {
@@ -57,9 +57,15 @@ def framed(panel, at=None):
         const red = (x, y) => { const k = 4 * (Math.floor(y * r) * width + Math.floor(x * r));
           return data[k] > data[k + 1] + 64; };
         return at.flatMap(([x, y], k) => red(x + 1, y) || red(x + size - 1, y) ? [k] : []); }""",
-        [[[round(x), round(y + panel.size / 2)] for x, y in corners], panel.size],
+        [[[int(x), int(y + panel.size / 2)] for x, y in corners], panel.size],
     )
-    return set(red) | ({at} if at is not None else set())
+    return set(red) - around(panel, at)
+
+
+def around(panel, at):
+    """Return the cells at and next to a cell."""
+    rows = panel.spec["rows"]
+    return set() if at is None else {at, at - 1, at + 1, at - rows, at + rows}
 
 
 def test_hovering_lights_the_element_and_the_thread(open_page, made):
@@ -71,12 +77,15 @@ def test_hovering_lights_the_element_and_the_thread(open_page, made):
     first.point(k)
     place = first.spec["places"][k]
     for panel, at in ((first, k), (second, None)):
-        assert framed(panel, at) == {n for n, p in enumerate(panel.spec["places"]) if p == place}
+        same = {n for n, p in enumerate(panel.spec["places"]) if p == place}
+        assert framed(panel, at) == same - around(panel, at)
+        assert same
     page.get_by_label("a cell lights").select_option("thread")
     (first,) = shown(page, made, part)
     first.point(k)
     threads = first.spec["thread"]
-    assert framed(first, k) == {n for n, t in enumerate(threads) if t == threads[k]}
+    same = {n for n, t in enumerate(threads) if t == threads[k]}
+    assert framed(first, k) == same - around(first, k) != set()
 
 
 def test_a_slider_the_keys_and_the_timeline(open_page, made):

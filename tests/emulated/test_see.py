@@ -49,13 +49,15 @@ def test_tables_are_those_that_were_read(name, request):
 
 @pytest.mark.parametrize("name", quick([("gemv.gemv",), ("sum_parts.sum_parts",)], CALLS))
 def test_all_kernels_have_a_table_whose_lines_make_what_it_says(name):
-    table = cute.layouts(KERNELS[name], *CALLS[name]().arguments.values())
+    call = CALLS[name]()
+    table = cute.layouts(KERNELS[call.kernel], *call.given(call.arguments))
     assert len(table)
     refused = re.compile("known only when|no partition|elements, or pairs|required: a tensor")
     for row in table:
         lines = Path(row.file).read_text(encoding="utf-8").splitlines()
         word = re.split(r"[.\[]", row.name)[0]
-        assert re.search(rf"\b{word}\b", " ".join(lines[row.line - 1 : row.line + 12])), row
+        if row.made != "an argument":
+            assert re.search(rf"\b{word}\b", " ".join(lines[row.line - 1 : row.line + 12])), row
         assert list(table.at(row.line)).count(row) == 1
         try:
             owners = row.owners()
