@@ -54,7 +54,12 @@ napoleon_use_ivar = True
 
 OF_TORCH = ("gemm", "Linear", "register")
 # packages that are functions as well
-CALLED = {"trace": trace, "emulate": cute.emulate.emulate, "explore": cute.explore.explore}
+CALLED = {
+    "trace": trace,
+    "emulate": cute.emulate.emulate,
+    "explore": cute.explore.explore,
+    "see": cute.see.see,
+}
 
 # caption -> pages, in the order of the sidebar
 CONTENTS = {
