@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import sys
 from dataclasses import replace
 
@@ -28,24 +27,14 @@ def show_all(kernel: Kernel, arguments: tuple[Argument, ...]) -> None:
     done = set[tuple[object, ...]]()
     for place, how, values in seen.shown:
         file, line = place
-        for name, x in zip(_names(file, line, len(values)), values, strict=True):
-            row = known.get(id(x)) or row_of(Sighting(file, line, "", name, x, ""), seen)
-            row = replace(row, name=name or row.name, sizes=sizes)
-            key = place, name, row.described
+        text = statement_at(file, line).text
+        for x in values:
+            row = known.get(id(x)) or row_of(Sighting(file, line, "", text, x, ""), seen)
+            row = replace(row, sizes=sizes)
+            key = place, row.name, row.described
             if key not in done:
                 done.add(key)
                 _write(f"{place_text(place)}: {row.name}", row, how)
-
-
-def _names(file: str, line: int, count: int) -> list[str]:
-    """Return the texts of the arguments of the call at a line, "" where they are not known."""
-    text = statement_at(file, line).text
-    try:
-        calls = [x for x in ast.walk(ast.parse(text)) if isinstance(x, ast.Call)]
-    except SyntaxError:
-        calls = []
-    names = [[ast.unparse(x) for x in call.args] for call in calls]
-    return next((found for found in names if len(found) == count), [""] * count)
 
 
 def _write(title: str, row: Row, how: str) -> None:

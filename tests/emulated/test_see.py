@@ -5,6 +5,8 @@ import json
 import re
 from base64 import b64decode
 from dataclasses import asdict
+from html import unescape
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -86,6 +88,65 @@ def test_tables_of_two_configurations_differ_where_their_rows_do():
     for row in a:
         mine, theirs = ([x.described for x in table if x.name == row.name] for table in (a, b))
         assert (mine != theirs) == (row.name in changed), row.name
+
+
+def test_a_table_has_the_same_cells_as_text_in_rich_and_in_a_notebook(monkeypatch):
+    from rich.console import Console
+
+    kernel, arguments = sample("gemm_02")
+    table = cute.layouts(kernel, *arguments)
+    console = Console(width=400, record=True, file=StringIO())
+    console.print(table)
+    rich, page = console.export_text(), table._repr_html_()
+    head, *rows = table.lines()
+    for number, cells in enumerate(rows):
+        for text in (str(table), rich):
+            line = text.splitlines()[-len(rows) :][number]
+            assert [cell for cell in cells if cell] == re.split(r" {2,}", line.strip())
+    found = re.findall(r"<t[hd]>(.*?)</t[hd]>", page)
+    assert list(map(unescape, found)) == [*head, *[cell for cells in rows for cell in cells]]
+    monkeypatch.setenv("CUTE_PY_PICTURES", "0")
+    assert table._repr_html_() is None
+
+
+def test_print_and_show_in_a_kernel_write_a_line_and_the_owners_once(capsys):
+    @cute.kernel
+    def twice(x: cute.Tensor):
+        cute.launch(grid=1, block=8)
+        part = cute.local_partition(x, cute.Layout(8), cute.thread_idx())
+        for _ in range(2):
+            cute.print(part)
+        cute.show(x, part[0])
+        part[0] = part[1]
+
+    x = np.zeros(16, np.float32)
+    plain = cute.layouts(twice, x)
+    capsys.readouterr()
+    twice(x)
+    twice(x)
+    written = capsys.readouterr().out
+    line = plain["part"].line
+    assert written.count(f"test_see.py:{line + 2}: part: gmem f32 {plain['part'].described}\n") == 1
+    assert written.count(f"test_see.py:{line + 3}: x: gmem f32") == 1
+    assert written.count(f"{plain['part'].owners()}\n") == 1
+    assert written.count("test_see.py:") == 3
+
+
+def test_the_command_writes_tables_and_pictures(tmp_path, capsys):
+    kernel, arguments = sample("gemm_02", (32, 32, 32))
+    table = cute.layouts(kernel, *arguments)
+    path = Path(__file__).parents[2] / "cute_py/kernels/gemm_02_shared.py"
+    given = ("layouts", f"{path}:gemm_shared", *["f32[32,32]"] * 3)
+    for more, text in (
+        (("--line", str(table["sA"].line)), f"{table.at(table['sA'].line)}\n"),
+        (("--name", "sA[0,_]"), f"{viz.to_text(table['sA'].owners()[0, None])}\n"),
+    ):
+        assert main([*given, *more]) == 0
+        assert capsys.readouterr().out == text, more
+    assert main([*given, "-o", str(tmp_path / "x.html")]) == 0
+    assert table.to_html() in (tmp_path / "x.html").read_text(encoding="utf-8")
+    assert main([*given, "-o", str(tmp_path / "x.svg")]) == 2
+    assert "--name makes a picture" in capsys.readouterr().err
 
 
 # -- what is packed
