@@ -26,7 +26,7 @@ const cutePySee = (host, data) => {
     .see code, .see li { font: 12px/1.5 ui-monospace, monospace; overflow-wrap: anywhere; }
     .see .soft { color: var(--soft); }
     .see button, .see select { font: inherit; color: inherit; background: var(--fill); border: 1px solid var(--line); border-radius: 6px; padding: 1px 8px; cursor: pointer; }
-    .see [role=status] { position: sticky; bottom: 0; background: light-dark(#fff, #14171a); }
+    .see [role=status] { position: sticky; bottom: 0; background: var(--jp-layout-color0, light-dark(#fff, #14171a)); }
     .see .run { grid-column: 1 / -1; }
     .see .play { display: flex; flex-wrap: wrap; gap: 8px; align-items: center; }
     @media (max-width: 800px) { .see { grid-template-columns: minmax(0, 1fr); } .see .source { max-height: 40vh; position: static; } }
@@ -60,6 +60,7 @@ const cutePySee = (host, data) => {
   const panelsOf = (n) => known[n] ??= unpacked(data.pictures[n]);
 
   // -- the source
+  const pages = doc.querySelectorAll(".see").length; // of a notebook
   const source = put(root, "div", { className: "source", tabIndex: 0 }, "listbox", `source of ${data.title}`);
   const lines = data.statements.map(() => []); // of each statement its elements
   data.source.forEach(({ name, file, first, lines: texts, at }, part) => {
@@ -71,7 +72,7 @@ const cutePySee = (host, data) => {
       if (n === null) return line.setAttribute("role", "presentation");
       const { rows } = data.statements[n];
       if (rows.length) line.dataset.rows = rows.length;
-      Object.assign(line, { id: `cute-see-${part}-${first + k}`, onclick: () => choose(n) });
+      Object.assign(line, { id: `cute-see-${pages}-${part}-${first + k}`, onclick: () => choose(n) });
       line.setAttribute("role", lines[n].length ? "presentation" : "option");
       lines[n].push(line);
     });
@@ -175,15 +176,21 @@ const cutePySee = (host, data) => {
       drawn.go(...cells[slider.value]);
     };
     slider.oninput = show;
+    const step = () => {
+      if (!host.isConnected || slider.value === slider.max) return pause();
+      slider.value++;
+      show();
+    };
+    const pause = () => {
+      timer = view.clearInterval(timer);
+      button.textContent = "play";
+    };
     button.onclick = () => {
-      if (timer) timer = view.clearInterval(timer);
-      else timer = view.setInterval(() => {
-        if (!host.isConnected || slider.value === slider.max) return button.onclick();
-        slider.value++;
-        show();
-      }, 250);
-      button.textContent = timer ? "pause" : "play";
-      if (timer) show();
+      if (timer) return pause();
+      if (slider.value === slider.max) slider.value = 0;
+      timer = view.setInterval(step, 250);
+      button.textContent = "pause";
+      show();
     };
   });
   choose(data.first ?? 0);

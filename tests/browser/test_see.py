@@ -32,7 +32,7 @@ def shown(page, made, *names):
     rows = [next(k for k, x in enumerate(data["rows"]) if x["name"] == name) for name in names]
     statement = next(n for n, x in enumerate(data["statements"]) if rows[0] in x["rows"])
     part, at = next((k, x) for k, x in enumerate(data["source"]) if statement in x["at"])
-    page.locator(f"#cute-see-{part}-{at['first'] + at['at'].index(statement)}").click()
+    page.locator(f"#cute-see-1-{part}-{at['first'] + at['at'].index(statement)}").click()
     for box in page.locator(".rows input:enabled").all():
         box.set_checked(box.get_attribute("aria-label").removeprefix("picture of ") in names)
     specs = [panel for k in rows for panel in opened(data["pictures"][data["rows"][k]["picture"]])]
