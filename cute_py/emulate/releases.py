@@ -181,9 +181,10 @@ class Releases:
             if record is not None:
                 self._take(record.for_block(b, "gpu"), {place: record.version}, b, thread)
 
-    def update(self, each: Each) -> None:
-        """Let atomics, one after the other, find what is at a place, and pass it on with what their
-        threads knew at their last fence.
+    def update(self, each: Each, finds: bool) -> None:
+        """Let atomics, one after the other, pass on what is at a place with what their threads knew
+        at their last fence; `finds`: whether they return what they find, so that their threads may
+        acquire it.
         """
         for place, b, thread in each:
             record = self.places.get(place)
@@ -192,7 +193,8 @@ class Releases:
             record.version += 1
             if (b, thread) in self.fences:
                 record.add(b, *self.fences[b, thread])
-            self.found.setdefault((b, thread), []).append((place, record.copy()))
+            if finds:
+                self.found.setdefault((b, thread), []).append((place, record.copy()))
 
     def fence(self, ids: Array, scope: str, who: Acting) -> None:
         """Acquire what threads have found, and keep what they know for their next atomics."""

@@ -31,10 +31,25 @@ SLOW = pytest.mark.slow
 MOST, SECONDS = 2000, 8.0  # of the search through all orders of one kernel
 
 
-def checked(plan, arrays, brute=False, search=Search):
+class Brute(Search):
+    """Tries all orders."""
+
+    def _races(self, turn):
+        pass
+
+    def _asleep(self):
+        return {}
+
+    def _node(self, turns, able):
+        node = super()._node(turns, able)
+        node.todo = {*able}
+        return node
+
+
+def checked(plan, arrays, search=Search):
     """Return the runs of a plan, and what they have found; `search` None: the usual one."""
     with quietly(), plan.trusted("cute.check_orders"):
-        runs = Checked(Arguments(plan, arrays), None, search and search(brute))
+        runs = Checked(Arguments(plan, arrays), None, search and search())
         return runs, runs.orders(MOST, SECONDS)
 
 
@@ -114,7 +129,7 @@ def counts():
 def agrees(programs, by_warp, shared, search=Search):
     """Return whether a search finds the results of all orders; None if there are too many."""
     plan = cute.trace(strong(programs, by_warp, shared), *counts())
-    brute, _ = checked(plan, counts(), brute=True)
+    brute, _ = checked(plan, counts(), search=Brute)
     found, orders = checked(plan, counts(), search=search)
     if brute.limits or found.limits:
         return None
@@ -156,7 +171,7 @@ def test_one_block_stands_for_those_that_do_the_same(first):
             for _ in range(rng.randint(2, 3))
         ]
         plan = cute.trace(equal_blocks(program, rng.choice((2, 3))), *counts())
-        brute, _ = checked(plan, counts(), brute=True)
+        brute, _ = checked(plan, counts(), search=Brute)
         found, _ = checked(plan, counts(), search=None)
         other, _ = checked(plan, counts())
         if not (brute.limits or found.limits or other.limits):
@@ -263,7 +278,7 @@ def test_what_is_proved_is_refused_in_no_order(first):
         ]
         arrays = np.zeros(2, np.int32), np.zeros(2, np.int32), np.full(32, -1, np.int32)
         plan = cute.trace(touching(programs), *arrays)
-        brute, _ = checked(plan, arrays, brute=True)
+        brute, _ = checked(plan, arrays, search=Brute)
         found, orders = checked(plan, arrays, search=None)
         if not (brute.limits or found.limits):
             refused = any(result.code for result, _ in brute.results.values())
@@ -278,10 +293,8 @@ def test_what_is_proved_is_refused_in_no_order(first):
 class NoSleep(Search):
     """Repeats classes that it has seen: too many runs."""
 
-    def _node(self, turns, able):
-        node = super()._node(turns, able)
-        node.asleep = {}
-        return node
+    def _asleep(self):
+        return {}
 
 
 class LastRaceOnly(Search):
@@ -393,7 +406,7 @@ def each_sync_is_a_choice():
 def all_orders(plan, arrays):
     """Return the runs of a plan in all orders of what synchronises."""
     with quietly(), plan.trusted("cute.check_orders"):
-        runs = Checked(Arguments(plan, arrays), None, Search(brute=True))
+        runs = Checked(Arguments(plan, arrays), None, Brute())
         with each_sync_is_a_choice():
             runs.program = Program(plan, runs.program.checks, False)
             runs.orders(MOST, SECONDS)

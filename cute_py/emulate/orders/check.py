@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from contextlib import redirect_stdout
+from dataclasses import replace
 from io import StringIO
-from itertools import product
+from itertools import combinations
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from cute_py.emulate.arguments import Arguments, plan_and_leaves
 from cute_py.emulate.effort import require_room
 from cute_py.emulate.faults import line_of
-from cute_py.emulate.observed import rounds
+from cute_py.emulate.observed import rounds, touched
 from cute_py.emulate.orders.found import Orders, Result, choice_of, reasons_of
 from cute_py.emulate.orders.search import Cut, Search, TooLong
 from cute_py.emulate.orders.witness import Witness, usual
@@ -216,15 +217,15 @@ class Checked:
             if usual(search.stack[k].able, counts) != who:
                 turns.append((k, who))
             counts[who] = counts.get(who, 0) + 1
-        return Witness(str(error), dict.fromkeys(choices), turns, self.resident)
+        return Witness(str(error), tuple(dict.fromkeys(choices)), tuple(turns), self.resident)
 
     def _found(self) -> Orders:
-        bounded = [*self.limits, *dict.fromkeys(self._not_tried())]
-        results = [Result(r.code, r.message, r.arrays, n) for r, n in self.results.values()]
+        bounded = tuple(dict.fromkeys(self._not_tried()))
+        results = tuple(replace(result, classes=n) for result, n in self.results.values())
         proved = not bounded and all(result.code is None for result in results)
         if self.report is not None and self.report.rounded:
             lines = ", ".join(map(place_text, sorted(self.report.rounded)))
-            bounded.append(f"the rounding of sums of floats by atomics ({lines})")
+            bounded += (f"the rounding of sums of floats by atomics ({lines})",)
         reasons = reasons_of(self.search.races, self.given.arrays)
         return Orders(
             proved, self.classes, results, bounded, self.witness, reasons, self.runs, self.first
@@ -232,38 +233,20 @@ class Checked:
 
     def _not_tried(self) -> Iterator[str]:
         """Yield what no run has tried."""
-        search, needs = self.search, self.program.resources
-        raced = [event for pair in search.races for event in pair if event.several]
-        for event in [*search.meet, *raced]:
-            yield f"other orders of the lanes of one operation ({line_of(event.op)})"
-        for a, b in search.lanes:
-            lines = dict.fromkeys((line_of(a.op), line_of(b.op)))
-            if search.races or a.depends(b):
-                yield f"other orders of lanes of one warp ({', '.join(lines)})"
-        if search.strays:
-            yield "what else a kernel may do that does not do the same each time"
-        if search.divided:
-            yield "other orders of lanes of one warp that wait for each other"
-        for op in search.again:
-            yield f"other orders in which warps get and give registers ({line_of(op)})"
-        for event in search.spun:
-            yield f"more rounds of the loop that waits at {line_of(event.op)}"
-        for event in search.wide:
-            yield f"other orders of what the wait at {line_of(event.op)} may come before"
+        needs, plan = self.program.resources, self.given.plan
+        yield from self.limits
         most = self.resident or needs.most_resident()
         if self.program.communicates and most < self.total:
             yield f"other orders in which blocks begin and end: {most} of {self.total} run at once"
-        for op in self.given.plan.ops:
+        yield from self.search.not_tried()
+        for op in plan.ops:
             if isinstance(op, ops.TmaStore) and op.reduce and op.tensor in needs.observed:
                 yield f"other orders of reductions by TMA ({line_of(op)})"
-        yield from self._shared()
-
-    def _shared(self) -> Iterator[str]:
-        """Yield arrays that share memory with those at which an order may be seen."""
-        arrays, seen = list(self.given.arrays.values()), self.program.resources.observed
-        for x, y in product(arrays, arrays):
+        names = {*map(touched, plan.ops)}
+        strong = [array for array in self.given.arrays.values() if array.name in names]
+        for x, y in combinations(strong, 2):  # at both, or at none, orders are tried
             apart = x.address + x.nbytes <= y.address or y.address + y.nbytes <= x.address
-            if x.name in seen and y.name not in seen and not apart and self._writes(y.name):
+            if not apart and not {x.name, y.name} <= needs.observed:
                 yield f"other orders of what {x.name} and {y.name} share"
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cute_py.emulate.faults import line_of
 from cute_py.emulate.orders.witness import Choice
 from cute_py.errors import ranges
 from cute_py.plan import ops
-from cute_py.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 SHOWN, MANY = 8, 4  # reasons that are printed; numbers that are listed one by one
 
 
-class Result(Record):
+@dataclass(frozen=True, slots=True)
+class Result:
     """A result that some orders have.
 
     Attributes:
@@ -33,15 +34,14 @@ class Result(Record):
         classes: how many classes of orders have it.
     """
 
-    __slots__ = __match_args__ = ("code", "message", "arrays", "classes")
-
-    def __init__(
-        self, code: str | None, message: str, arrays: dict[str, Any], classes: int
-    ) -> None:
-        self.code, self.message, self.arrays, self.classes = code, message, arrays, classes
+    code: str | None
+    message: str
+    arrays: dict[str, Any]
+    classes: int
 
 
-class Orders(Record):
+@dataclass(frozen=True, slots=True, repr=False)
+class Orders:
     """What is known of a kernel in every order of its threads, for these arguments.
 
     Attributes:
@@ -56,24 +56,14 @@ class Orders(Record):
         first: which of them was the first that was refused; None if none was.
     """
 
-    __slots__ = __match_args__ = (
-        "proved", "classes", "results", "bounded", "witness", "reasons", "runs", "first",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        proved: bool,
-        classes: int,
-        results: Iterable[Result],
-        bounded: Iterable[str],
-        witness: Witness | None,
-        reasons: Iterable[str],
-        runs: int,
-        first: int | None = None,
-    ) -> None:
-        self.proved, self.classes, self.results = proved, classes, tuple(results)
-        self.bounded, self.witness, self.reasons = tuple(bounded), witness, tuple(reasons)
-        self.runs, self.first = runs, first
+    proved: bool
+    classes: int
+    results: tuple[Result, ...]
+    bounded: tuple[str, ...]
+    witness: Witness | None
+    reasons: tuple[str, ...]
+    runs: int
+    first: int | None = None
 
     def __str__(self) -> str:
         lines = [self._verdict()]
@@ -144,10 +134,10 @@ def reasons_of(races: Iterable[tuple[Event, Event]], arrays: dict[str, Global]) 
 def _who(pairs: Collection[tuple[Who, Who]]) -> str:
     """Return blocks in words, or warps where each pair is of one block."""
     both = [who for pair in pairs for who in pair]
-    blocks = sorted({block for block, _, _ in both})
+    blocks = sorted({who[0] for who in both})
     if any(a[0] != b[0] for a, b in pairs):
         return f"blocks {_listed(blocks)}"
-    warps = _listed(sorted({warp for _, warp, _ in both}))
+    warps = _listed(sorted({who[1] for who in both}))
     of = "each of the blocks" if len(blocks) > 1 else "block"
     return f"warps {warps} of {of} {_listed(blocks)}"
 

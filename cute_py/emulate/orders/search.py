@@ -15,15 +15,16 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from cute_py.emulate.faults import line_of
 from cute_py.emulate.orders.waits import last_of, left_out
 from cute_py.emulate.orders.witness import candidates, usual
+from cute_py.emulate.turns import Chooser
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from cute_py.emulate.batch import Batch
     from cute_py.emulate.turns import At, Event, Turn, Who
-    from cute_py.plan.ops import Op
 
 Clock: TypeAlias = "dict[Who, int]"  # the last operation of each that comes before
 MOST_EVENTS = 4000  # of a run
@@ -45,8 +46,8 @@ class Node:
     asleep: dict[Who, Event]
     blocked: dict[Who, Event]  # those that wait for a value, or would find the same again
     todo: set[Who]
+    chosen: Who
     done: dict[Who, Event] = field(default_factory=dict)
-    chosen: Who = (-1, -1, -1)
 
 
 @dataclass(slots=True)
@@ -56,7 +57,6 @@ class Step:
     Attributes:
         turn: it; clock: what comes before it, itself included.
         before, after: the integer at its place, if it is one.
-        found: what stood there, in words.
     """
 
     turn: Turn
@@ -69,9 +69,15 @@ class Step:
         """What it does."""
         return self.turn.event
 
+    def added(self) -> int | None:
+        """Return what a sum has added to its place; None of others, and of what is no integer."""
+        is_sum = self.event.effect.startswith("add ")
+        known = is_sum and self.before is not None and self.after is not None
+        return self.after - self.before if known else None  # type: ignore[operator]
 
-class Search:
-    """A search through the classes of orders of a kernel; `brute`: through all orders.
+
+class Search(Chooser):
+    """A search through the classes of orders of a kernel.
 
     Blocks that do the same, whatever their number (`alike`), may exchange their roles as long as
     none has begun: one of them stands for all. Those that learn nothing of each other (`apart`) are
@@ -81,29 +87,19 @@ class Search:
         stack: the states of the present run, as far as others may be tried there.
         steps: its operations.
         races: pairs of operations, with who does them, that nothing orders: why there is a search.
-        meet: operations whose lanes would find other values in another order of these.
-        lanes: pairs of operations of lanes of one warp that nothing orders: the emulator runs one
-            branch after the other.
-        spun: operations that have been taken to repeat themselves.
-        wide: waits that might be over without too many sets of operations.
-        again: the setmaxnregs that a warp has come to after another one.
-        strays: whether a run has not done the same as the one before, up to where it should.
-        divided: whether lanes went on though nobody had a turn, as their warp was divided.
+        untried: what no run has tried, in words.
+        lanes: the same, of lanes of one warp: where there are races, they matter.
     """
 
-    def __init__(self, brute: bool = False, alike: bool = False, apart: bool = False) -> None:
-        self.brute, self.alike, self.apart = brute, alike, apart
+    def __init__(self, alike: bool = False, apart: bool = False) -> None:
+        self.alike, self.apart = alike, apart
         self.block = -1  # that is searched, where blocks are apart; -1: none yet
         self.blocks: set[int] = set()  # that are to be
         self.repeats = False  # whether the run is the first one of another block, once more
         self.stack: list[Node] = []
         self.races: dict[tuple[Event, Event], None] = {}
-        self.lanes: dict[tuple[Event, Event], None] = {}
-        self.meet: set[Event] = set()
-        self.spun: set[Event] = set()
-        self.wide: set[Event] = set()
-        self.again: set[Op] = set()
-        self.divided = self.strays = False
+        self.untried: dict[str, None] = {}
+        self.lanes: dict[str, None] = {}
         self.begin()
 
     def begin(self) -> None:
@@ -114,7 +110,7 @@ class Search:
         self.by: dict[Who, list[int]] = {}  # the operations of each
         self.at: dict[At, list[int]] = {}  # and at each place
         self.anywhere: list[int] = []
-        self.warps: dict[tuple[int, int], Event] = {}  # the last one of each warp
+        self.warps: dict[Who, Event] = {}  # the last one of each warp
         self.fresh = len(self.stack) - 1  # the first state that the last run did not have
         self.turns: list[Turn] = []  # those that there were at last
         self.waiting: list[Turn] = []  # they, where nobody could go on
@@ -135,6 +131,10 @@ class Search:
         self.block = min((b for b in self.blocks if b > self.block), default=self.block)
         return self.repeats
 
+    def not_tried(self) -> list[str]:
+        """Return what no run has tried, in words."""
+        return [*self.untried, *(self.lanes if self.races else ())]
+
     # -- a run
 
     def enter(self, batch: Batch) -> None:
@@ -144,17 +144,20 @@ class Search:
     def end(self) -> None:
         """Take note of what a run has done."""
         asked = self.batch.maxnreg.asked if self.batch is not None else {}
-        self.again |= {op for each in asked.values() for op, _ in each[1:]}
+        for op in {op for each in asked.values() for op, _ in each[1:]}:
+            self._skips(f"other orders in which warps get and give registers ({line_of(op)})")
 
     def choose(self, turns: list[Turn]) -> Turn | None:
         """Return whose turn it is; None where nobody can go on."""
         depth, able = len(self.steps), candidates(turns)
-        self.divided = self.divided or bool(self.waiting and able)
+        if self.waiting and able:
+            self._skips("other orders of lanes of one warp that wait for each other")
         self.waiting, self.turns = [], turns
-        self.spun |= {t.event for t in turns if t.spins and not t.exact and t.event.who not in able}
         fresh = depth >= self.fresh
-        if fresh and not self.brute:
-            for turn in turns:
+        for turn in turns:
+            if turn.spins and not turn.exact and turn.event.who not in able:
+                self._skips(f"more rounds of the loop that waits at {line_of(turn.op)}")
+            if fresh:
                 self._blocked_races(turn, able)
         if not able:
             self.waiting = turns
@@ -163,10 +166,10 @@ class Search:
             self.stack.append(self._node(turns, able))
         node = self.stack[depth]
         if node.chosen not in able:
-            self.strays = True
+            self._skips("what else a kernel may do that does not do the same each time")
             raise Cut
         turn = able[node.chosen]
-        if fresh and not self.brute:
+        if fresh:
             self._races(turn)
         self._take(turn)
         return turn
@@ -177,40 +180,42 @@ class Search:
 
     def refused(self) -> None:
         """End a run that is refused: those that still had a turn might have come before."""
-        if not self.brute and len(self.steps) > self.fresh:
-            for turn in self.turns:
-                if not self.steps or turn is not self.steps[-1].turn:
-                    self._races(turn)
+        for turn in self.turns if len(self.steps) > self.fresh else ():
+            if not self.steps or turn is not self.steps[-1].turn:
+                self._races(turn)
+
+    def _skips(self, what: str) -> None:
+        self.untried[what] = None
 
     def _node(self, turns: list[Turn], able: dict[Who, Turn]) -> Node:
         """Return a new state."""
-        events = {who: turn.event for who, turn in able.items()}
-        asleep: dict[Who, Event] = {}
-        if self.stack and not self.brute:
-            up = self.stack[-1]
-            last = up.able[up.chosen]
-            quiet = {**up.asleep, **up.done}
-            asleep = {w: e for w, e in quiet.items() if w != up.chosen and not e.depends(last)}
-        awake = [who for who in events if who not in asleep]
+        asleep = self._asleep()
+        awake = [who for who in able if who not in asleep]
         if not awake:
             raise Cut
         if len(self.stack) >= MOST_EVENTS:
             raise TooLong
         first = usual(awake, {who: len(steps) for who, steps in self.by.items()})
-        blocked = {t.event.who: t.event for t in turns if t.event.who not in able}
-        node = Node(events, asleep, blocked, set(events) if self.brute else {first})
-        node.chosen = first
-        return node
+        events = {turn.event.who: turn.event for turn in turns}
+        blocked = {who: event for who, event in events.items() if who not in able}
+        return Node({who: events[who] for who in able}, asleep, blocked, {first}, first)
+
+    def _asleep(self) -> dict[Who, Event]:
+        """Return who need not go first in a new state: those whose turn has been tried before what
+        has been done now, and does not depend on it.
+        """
+        if not self.stack:
+            return {}
+        up = self.stack[-1]
+        last, quiet = up.able[up.chosen], {**up.asleep, **up.done}
+        return {w: e for w, e in quiet.items() if w != up.chosen and not e.depends(last)}
 
     def _take(self, turn: Turn) -> None:
         """Add an operation to the run."""
         event, index = turn.event, len(self.steps)
-        mine = self._before(turn)
-        clock = dict(mine)
-        last = self.warps.get(event.who[:2])
-        if last is not None and last.who not in clock:
-            self.lanes[last, event] = None
-        for j in last_of(self.steps, self._among(event)):
+        clock, among = dict(self._before(turn)), self._among(event)
+        self._lanes(turn, [j for j in among if clock.get(self.steps[j].event.who, -1) < j])
+        for j in last_of(self.steps, among):
             _join(clock, self.steps[j].clock)
         clock[event.who] = index
         self.steps.append(Step(turn, clock, turn.number()))
@@ -220,22 +225,49 @@ class Search:
             self.at.setdefault(place, []).append(index)
         if event.places is None:
             self.anywhere.append(index)
-        if event.meet:
-            self.meet.add(event)
+
+    def _lanes(self, turn: Turn, free: list[int]) -> None:
+        """Take note of lanes whose order may matter, where an operation depends on those in `free`,
+        which its threads do not know of: the emulator runs them one after the other.
+        """
+        event, others = turn.event, [self.steps[j].event for j in free]
+        parts = [other for other in others if other.several]
+        if event.meet or (others and event.several):
+            parts.append(event)
+        for part in parts:
+            self._skips(f"other orders of the lanes of one operation ({line_of(part.op)})")
+        last = self.warps.get(event.who[:2])
+        if last is None:
+            return
+        of_warp = [other for other in others if other.who[:2] == event.who[:2]]
+        if last.who == event.who:
+            same = self.steps[self.by[event.who][-1]].turn
+            reads = last.effect == event.effect == "read"
+            of_warp += [] if reads or turn.knows(same) else [last]
+        elif last.who not in self._before(turn):
+            self.lanes[_lanes_of(last, event)] = None
+        for other in of_warp:
+            self._skips(_lanes_of(other, event))
 
     def _before(self, turn: Turn) -> Clock:
-        """Return what comes before an operation without its place: what its thread has done, and
-        what that knows by barriers and mbarriers.
+        """Return what comes before an operation without its place: what its threads have done, and
+        what all of them know by barriers and mbarriers.
         """
-        held = self.known.get(turn.event.who)
+        who = turn.event.who
+        held = self.known.get(who)
         if held is not None and held[0] is turn:
             return held[1]
-        clock = dict(self.clocks.get(turn.event.who, {}))
+        clock: Clock = {}
+        for by, known in self.clocks.items():
+            if by == who:
+                _join(clock, known)
+            elif by[:2] == who[:2] and {*who[2:]} < {*by[2:]}:  # with lanes that may be late
+                _join(clock, {each: index for each, index in known.items() if each != by})
         for steps in self.by.values():  # who knows one of these knows those before, too
-            known = bisect_left(steps, True, key=lambda j: not turn.knows(self.steps[j].turn))
-            if known:
-                _join(clock, self.steps[steps[known - 1]].clock)
-        self.known[turn.event.who] = turn, clock
+            known_of = bisect_left(steps, True, key=lambda j: not turn.knows(self.steps[j].turn))
+            if known_of:
+                _join(clock, self.steps[steps[known_of - 1]].clock)
+        self.known[who] = turn, clock
         return clock
 
     # -- races
@@ -261,11 +293,13 @@ class Search:
             if self.apart and turn.event.who[0] != self.block:
                 self.blocks.add(turn.event.who[0])
                 continue
-            node = self.stack[j]
-            able = {self._of_all(w, j) for w in self._initials(left, turn, mine) & set(node.able)}
+            node, first = self.stack[j], self._initials(left, turn, mine)
+            if not first <= {*node.able, *node.blocked}:
+                self._skips(_lanes_of(self.steps[j].event, turn.event))
+            able = {self._of_all(who, j) for who in first & {*node.able}}
             if not able:
                 node.todo |= {self._of_all(who, j) for who in node.able}
-            elif not able & (node.todo | set(node.asleep)):
+            elif not able & (node.todo | {*node.asleep}):
                 node.todo.add(min(able))
 
     def _of_all(self, who: Who, j: int) -> Who:
@@ -292,8 +326,11 @@ class Search:
         last = last_of(self.steps, free)
         if turn.look is not None:
             sets = left_out(turn, self.steps, among, free)
-            self.wide |= {event} if sets is None else set()
-            return [(j,) for j in last] if sets is None else sets
+            if sets is not None:
+                return sets
+            self._skips(
+                f"other orders of what the wait at {line_of(event.op)} may come before"
+            )
         own = self.clocks.get(event.who, {}).get(event.who, -1)
         if len(last) == 1 and own < last[0] and self.stack[last[0]].blocked.get(event.who) == event:
             return []
@@ -310,17 +347,17 @@ class Search:
         event = turn.event
         after = range(left[0] + 1, len(self.steps))
         apart = [k for k in after if not self._needs(self.steps[k].clock, left)]
-        able, seen = set(), set()
+        first, seen = set(), set()
         for k in apart:
             step = self.steps[k]
             if step.event.who not in seen:
                 seen.add(step.event.who)
                 if not self._needs(step.clock, [e for e in apart if e < k]):
-                    able.add(step.event.who)
+                    first.add(step.event.who)
         free = event.who not in seen and not self._needs(mine, apart)
         if free and not any(event.depends(self.steps[e].event) for e in apart):
-            able.add(event.who)
-        return able
+            first.add(event.who)
+        return first
 
     def _needs(self, clock: Clock, among: Iterable[int]) -> bool:
         """Return whether any of these operations comes before a clock."""
@@ -332,3 +369,8 @@ def _join(clock: Clock, other: Clock) -> None:
     for who, index in other.items():
         if index > clock.get(who, -1):
             clock[who] = index
+
+
+def _lanes_of(a: Event, b: Event) -> str:
+    lines = ", ".join(dict.fromkeys((line_of(a.op), line_of(b.op))))
+    return f"other orders of lanes of one warp ({lines})"

@@ -53,39 +53,28 @@ def last_of(steps: list[Step], among: list[int]) -> list[int]:
 
 
 def _value(turn: Turn, steps: list[Step], here: list[int], left: tuple[int, ...]) -> int | None:
-    """Return what a wait would find without some of the operations, where that is known."""
-    number = steps[here[0]].before
-    for j in here:
-        step = steps[j]
-        if step.event.places != turn.event.places or turn.number() is None:
-            return None
-        if j in left:
-            continue
-        if number is None or step.before is None or step.after is None:
-            return None
-        if step.event.effect in ("write", "update") or j < left[0]:
-            number = step.after  # it comes after all that it depends on
-        elif step.event.effect == "add":
-            number += step.after - step.before
-        else:
-            return None
+    """Return what a wait would find without some of the operations, where that is known: what was
+    there before the first of them, and the sums since then.
+    """
+    number = None if turn.number() is None else steps[left[0]].before
+    for j in here[here.index(left[0]) :]:
+        same = steps[j].event.places == turn.event.places
+        more = steps[j].added() if j not in left else 0
+        number = None if number is None or more is None or not same else number + more
     return number
 
 
 def _never_holds(turn: Turn, free: list[Step]) -> bool:
     """Tell whether a wait is surely not over without any of several sums."""
-    now, added = turn.number(), dict[tuple[int, int, int], list[int]]()
-    if now is None:
-        return False
+    now, sums = turn.number(), {step.event.who: [0] for step in free}
     for step in reversed(free):
-        is_sum = step.event.effect == "add" and step.event.places == turn.event.places
-        if not is_sum or step.before is None or step.after is None:
+        more = step.added() if step.event.places == turn.event.places else None
+        if now is None or more is None:
             return False
-        sums = added.setdefault(step.event.who, [0])
-        sums.append(sums[-1] + step.after - step.before)
+        sums[step.event.who].append(sums[step.event.who][-1] + more)
     values = {(now, False)}  # what may be left, and whether anything is left out
-    for sums in added.values():
-        values = {(v - s, out or k > 0) for v, out in values for k, s in enumerate(sums)}
+    for each in sums.values():
+        values = {(v - s, out or k > 0) for v, out in values for k, s in enumerate(each)}
         if len(values) > MOST_SETS:
             return False
     return not any(out and turn.holds(turn.wrapped(v)) for v, out in values)
