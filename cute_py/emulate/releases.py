@@ -113,8 +113,12 @@ class Releases:
             self.together[key] = merged(*last.values())
         return self.together[key]
 
-    def known(self, t: Touch, entries: Array, blocks: Array, stamps: Array) -> Array:
-        """Return which stamps of blocks of the batch entries of a touch know of."""
+    def known(
+        self, t: Touch, entries: Array, blocks: Array, stamps: Array, written: Array
+    ) -> Array:
+        """Return which stamps of blocks of the batch entries of a touch know of; `written`: which
+        are of atomics and releases, of which the value that was acquired at a place tells, too.
+        """
         g, ids, agents = t.g[entries], t.ids[entries], stamps & WHO
         result = np.zeros(len(ids), np.bool_)
         columns = self.clocks.column.take(agents)
@@ -132,7 +136,11 @@ class Releases:
                 result[k] = (
                     (clock is not None and stamp <= clock[ORDER, columns[k]])
                     or (single is not None and stamp <= single[ORDER])
-                    or (place in known and self.places[place].version <= known[place])
+                    or (
+                        bool(written[k])
+                        and place in known
+                        and self.places[place].version <= known[place]
+                    )
                 )
         return result
 
