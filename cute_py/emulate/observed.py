@@ -43,9 +43,10 @@ def effect(op: ops.Op) -> str:
 
 def touched(op: ops.Op) -> str | None:
     """Return the storage at which an operation is strong, a reduction by TMA included."""
+    if isinstance(op, ops.TmaStore):
+        return op.tensor if op.reduce else None
     access = target(op)
-    reduces = isinstance(op, ops.TmaStore) and op.reduce
-    return op.tensor if reduces else None if access is None else access.storage
+    return None if access is None else access.storage
 
 
 def writes_to(op: ops.Op, storages: Container[str], takes: bool = True) -> bool:

@@ -14,8 +14,8 @@ from cute_py.emulate.effort import require_room
 from cute_py.emulate.faults import line_of
 from cute_py.emulate.observed import rounds, touched
 from cute_py.emulate.orders.found import Orders, Result, choice_of, reasons_of
-from cute_py.emulate.orders.search import Cut, Search, TooLong
-from cute_py.emulate.orders.witness import Witness, usual
+from cute_py.emulate.orders.search import Cut, Search
+from cute_py.emulate.orders.witness import Witness
 from cute_py.emulate.program import program_of
 from cute_py.emulate.progress import kept, require_progress
 from cute_py.emulate.regions import Footprint
@@ -28,7 +28,7 @@ from cute_py.plan.walk import symbols_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cute_py.emulate.turns import Who
+    from cute_py.emulate.orders.search import Step
 
 BLOCKS = {"bid_x", "bid_y", "bid_z"}
 MEMORY, BATCH = 1 << 32, 1 << 30  # bytes of state: at most, and of blocks that no order concerns
@@ -115,8 +115,8 @@ class Checked:
         self.first: int | None = None
         self.report = Report(given.plan) if any(map(rounds, given.plan.ops)) else None
         self.limits: list[str] = []
-        self.results: dict[Any, tuple[Result, int]] = {}
-        self.witness: Witness | None = None
+        self.results: dict[Any, Result] = {}
+        self.witnesses: list[Witness] = []
 
     def orders(self, most: int, seconds: float) -> Orders:
         """Run one order of each class, within bounds."""
@@ -128,23 +128,21 @@ class Checked:
             self.runs, self.classes = 1, 1
             self._add(error)
             return self._found()
-        while True:
+        while not self.limits:
             self._run()
             if not (self.search.next() or self._meet()):
                 break
             if self.runs >= most:
                 self.limits.append(f"more than {most} runs (most=)")
-                break
-            if perf_counter() - begin > seconds:
+            elif perf_counter() - begin > seconds:
                 self.limits.append(f"what takes longer than {seconds} seconds (seconds=)")
-                break
         return self._found()
 
     def _meet(self) -> bool:
         """Begin a search through the orders of all blocks, if those that were searched one by one
         have met in global memory; return whether there is one.
         """
-        is_right = self.witness is None and bool(self.search.races)
+        is_right = not self.witnesses and bool(self.search.races)
         if self.footprint is None or not is_right or not self.footprint.meets():
             return False
         self.search, self.footprint = Search(alike=self.search.alike), None
@@ -158,21 +156,9 @@ class Checked:
         error: EmulationError | None = None
         with kept(self.given), redirect_stdout(StringIO()):
             try:
-                run_batches(
-                    self.program,
-                    self.given,
-                    self.shape,
-                    self.together,
-                    self.search,
-                    self.resident,
-                    self.report,
-                    footprint=self.footprint,
-                )
+                what = self.program, self.given, self.shape, self.together, self.search
+                run_batches(*what, self.resident, self.report, footprint=self.footprint)
             except Cut:
-                return
-            except TooLong:
-                limit = f"orders of more than {len(self.search.steps)} strong operations"
-                self.limits += [limit] if limit not in self.limits else []
                 return
             except EmulationError as refused:
                 error = refused
@@ -184,52 +170,38 @@ class Checked:
             self._add(error)
 
     def _add(self, error: EmulationError | None) -> None:
-        """Keep a result, and the shortest witness of a refusal."""
-        arrays: dict[str, Any] = {}
+        """Keep a result, and the witness of a refusal."""
         if error is None:
-            held = [(n, x) for n, x in self.given.arrays.items() if x.writable and self._writes(n)]
-            arrays = {name: x.data.copy() for name, x in held}
-            key: Any = tuple((name, x.tobytes()) for name, x in arrays.items())
+            watches = self.program.resources.traffic.watches
+            held = [(n, x) for n, x in self.given.arrays.items() if x.writable and watches([n])]
+            new = Result(None, "", {name: x.data.copy() for name, x in held}, 0)
+            key: Any = tuple((name, x.tobytes()) for name, x in new.arrays.items())
         else:
-            key = error.code, error.facts.get("where")
+            new, key = Result(error.code, str(error), {}, 0), (error.code, error.facts.get("where"))
             self.first = self.first or self.runs
-            witness = self._witness(error)
-            if self.witness is None or len(witness.choices) < len(self.witness.choices):
-                self.witness = witness
-        code, message = (None, "") if error is None else (error.code, str(error))
-        result, classes = self.results.get(key, (Result(code, message, arrays, 0), 0))
-        self.results[key] = result, classes + 1
-
-    def _writes(self, name: str) -> bool:
-        """Tell whether the kernel may write to an array."""
-        traffic = self.program.resources.traffic
-        return name in traffic.written or not traffic.pointers.isdisjoint(traffic.written)
+            self.witnesses.append(self._witness(error))
+        old = self.results.get(key, new)
+        self.results[key] = replace(old, classes=old.classes + 1)
 
     def _witness(self, error: EmulationError) -> Witness:
         """Return the order of the last run, cut to what matters for how it ended."""
-        search, names = self.search, self.given.arrays
-        launch = self.given.plan.launch
-        choices = [choice_of(search.steps[k], names, launch) for k in _matter(search)]
-        turns: list[tuple[int, Who]] = []
-        counts: dict[Who, int] = {}
-        for k, step in enumerate(search.steps):
-            who = step.event.who
-            if usual(search.stack[k].able, counts) != who:
-                turns.append((k, who))
-            counts[who] = counts.get(who, 0) + 1
-        return Witness(str(error), tuple(dict.fromkeys(choices)), tuple(turns), self.resident)
+        search, given = self.search, self.given
+        choices = [choice_of(x, given.arrays, given.plan.launch) for x in _matter(search)]
+        each = [(step.index, step.event.who) for step in search.steps]
+        turns = tuple((k, who) for k, who in each if who != search.stack[k].usual)
+        return Witness(str(error), tuple(dict.fromkeys(choices)), turns, self.resident)
 
     def _found(self) -> Orders:
         bounded = tuple(dict.fromkeys(self._not_tried()))
-        results = tuple(replace(result, classes=n) for result, n in self.results.values())
+        results = tuple(self.results.values())
         proved = not bounded and all(result.code is None for result in results)
         if self.report is not None and self.report.rounded:
             lines = ", ".join(map(place_text, sorted(self.report.rounded)))
             bounded += (f"the rounding of sums of floats by atomics ({lines})",)
         reasons = reasons_of(self.search.races, self.given.arrays)
-        return Orders(
-            proved, self.classes, results, bounded, self.witness, reasons, self.runs, self.first
-        )
+        witness = min(self.witnesses, key=lambda x: len(x.choices), default=None)
+        what = proved, self.classes, results, bounded, witness, reasons
+        return Orders(*what, self.runs, self.first)
 
     def _not_tried(self) -> Iterator[str]:
         """Yield what no run has tried."""
@@ -238,7 +210,7 @@ class Checked:
         most = self.resident or needs.most_resident()
         if self.program.communicates and most < self.total:
             yield f"other orders in which blocks begin and end: {most} of {self.total} run at once"
-        yield from self.search.not_tried()
+        yield from (*self.search.untried, *(self.search.lanes if self.search.races else ()))
         for op in plan.ops:
             if isinstance(op, ops.TmaStore) and op.reduce and op.tensor in needs.observed:
                 yield f"other orders of reductions by TMA ({line_of(op)})"
@@ -250,20 +222,16 @@ class Checked:
                 yield f"other orders of what {x.name} and {y.name} share"
 
 
-def _matter(search: Search) -> list[int]:
+def _matter(search: Search) -> list[Step]:
     """Return the operations of a run that matter for how it ends: of those that race, the ones
     before the last operation, or before those that wait, and those that these wait for.
     """
-    waiting = search.waiting
-    clocks = [search.clocks.get(turn.event.who, {}) for turn in waiting]
-    clocks = clocks or [step.clock for step in search.steps[-1:]]
+    waiting = search.turns if search.stuck else []
+    clocks = [search.before(turn) for turn in waiting] or [x.clock for x in search.steps[-1:]]
     races = {event for pair in search.races for event in pair}
-    return [
-        k
-        for k, step in enumerate(search.steps)
-        if step.event in races
-        and (
-            any(clock.get(step.event.who, -1) >= k for clock in clocks)
-            or any(turn.event.depends(step.event) for turn in waiting)
-        )
-    ]
+
+    def matters(step: Step) -> bool:
+        ended = any(turn.event.depends(step.event) for turn in waiting)
+        return step.event in races and (ended or any(map(step.precedes, clocks)))
+
+    return list(filter(matters, search.steps))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cute_py.emulate.faults import line_of
+from cute_py.emulate.observed import target
 from cute_py.emulate.orders.witness import Choice
 from cute_py.errors import ranges
 from cute_py.plan import ops
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
     from cute_py.emulate.orders.witness import Witness
     from cute_py.emulate.storages import Global
     from cute_py.emulate.turns import Event, Who
-    from cute_py.plan.access import Access
     from cute_py.plan.launch import Launch
 
 SHOWN, MANY = 8, 4  # reasons that are printed; numbers that are listed one by one
+WORDS: dict[type[ops.Op], str] = {
+    ops.Store: "store_release to", ops.Load: "load_acquire of", ops.WaitUntil: "wait_until of",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +85,9 @@ class Orders:
     __repr__ = __str__
 
     def _results(self) -> list[str]:
-        codes: dict[str, list[Result]] = {}
-        for result in self.results:
-            codes.setdefault(result.code or "", []).append(result)
         lines = []
-        for code, each in codes.items():
+        for code in dict.fromkeys(result.code for result in self.results):
+            each = [result for result in self.results if result.code == code]
             classes = _count(sum(result.classes for result in each), "class", "classes")
             how = f"refused, {code}" if code else "well"
             different = f", {len(each)} different results" if len(each) > 1 else ""
@@ -96,10 +97,9 @@ class Orders:
     def _verdict(self) -> str:
         classes = _count(self.classes, "class", "classes")
         runs = f"{classes} of orders in {_count(self.runs, 'run', 'runs')}"
-        if self.proved and self.classes == 1:
-            return f"proved for every order: {runs}, as all that matters is ordered"
         if self.proved:
-            return f"proved for every order: {runs}"
+            alone = ", as all that matters is ordered" if self.classes == 1 else ""
+            return f"proved for every order: {runs}{alone}"
         if self.witness is not None:
             return f"refused in some order: {runs}"
         return f"not proved: {runs}, and none was refused"
@@ -120,15 +120,15 @@ def choice_of(step: Step, arrays: dict[str, Global], launch: Launch) -> Choice:
     return Choice(event.who, line_of(event.op), _what(event, arrays), found, role)
 
 
-def reasons_of(races: Iterable[tuple[Event, Event]], arrays: dict[str, Global]) -> list[str]:
+def reasons_of(races: Iterable[tuple[Event, Event]], arrays: dict[str, Global]) -> tuple[str, ...]:
     """Return pairs of operations that nothing orders in words, each with all who do them."""
     found: dict[tuple[str, ...], set[tuple[Who, Who]]] = {}
     for a, b in races:
         each = {f"{line_of(event.op)}: {_what(event, arrays)}" for event in (a, b)}
         found.setdefault(tuple(sorted(each)), set()).add((a.who, b.who))
-    return [
+    return tuple(
         f"{' and '.join(key)} by {_who(pairs)}, nothing orders them" for key, pairs in found.items()
-    ]
+    )
 
 
 def _who(pairs: Collection[tuple[Who, Who]]) -> str:
@@ -151,19 +151,10 @@ def _listed(numbers: list[int]) -> str:
 
 def _what(event: Event, arrays: dict[str, Global]) -> str:
     """Return an operation in words: atomic add of count[0]."""
-    op = event.op
-    if isinstance(op, ops.Atomic):
-        return f"atomic {op.fn} of {_place(event, op.dst, arrays)}"
-    if isinstance(op, ops.Store):
-        return f"store_release to {_place(event, op.dst, arrays)}"
-    assert isinstance(op, ops.Load | ops.WaitUntil)
-    name = "wait_until" if isinstance(op, ops.WaitUntil) else "load_acquire"
-    return f"{name} of {_place(event, op.src, arrays)}"
-
-
-def _place(event: Event, access: Access, arrays: dict[str, Global]) -> str:
-    """Return the first element of an operation in words."""
+    op, access = event.op, target(event.op)
+    assert access is not None
+    name = f"atomic {op.fn} of" if isinstance(op, ops.Atomic) else WORDS[type(op)]
     array, size = arrays.get(access.storage), max(1, access.dtype.bits // 8)
-    if event.places and array is not None:
-        return f"{access.storage}[{(min(event.places)[1] - array.address) // size}]"
-    return access.storage
+    if not event.places or array is None:
+        return f"{name} {access.storage}"
+    return f"{name} {access.storage}[{(min(event.places)[1] - array.address) // size}]"

@@ -34,17 +34,17 @@ class Cut(Exception):  # no error: the run is not needed
     """Each choice leads to a class that has been seen."""
 
 
-class TooLong(Exception):
-    """A run has more strong operations than the bound."""
-
-
 @dataclass(slots=True)
 class Node:
-    """A state: who can go on, whose turn has been or will be tried, and who need not go first."""
+    """A state: who stands before what, and can go on (the others wait for a value, or would find
+    the same again); whose turn it is if nothing else is said; who need not go first; whose turn
+    will be, is and has been tried.
+    """
 
-    able: dict[Who, Event]
+    events: dict[Who, Event]
+    able: set[Who]
+    usual: Who
     asleep: dict[Who, Event]
-    blocked: dict[Who, Event]  # those that wait for a value, or would find the same again
     todo: set[Who]
     chosen: Who
     done: dict[Who, Event] = field(default_factory=dict)
@@ -52,22 +52,23 @@ class Node:
 
 @dataclass(slots=True)
 class Step:
-    """An operation of the present run.
+    """An operation of the present run: which it is, and what.
 
     Attributes:
-        turn: it; clock: what comes before it, itself included.
+        clock: what comes before it, itself included.
         before, after: the integer at its place, if it is one.
     """
 
+    index: int
     turn: Turn
+    event: Event
     clock: Clock
     before: int | None
     after: int | None = None
 
-    @property
-    def event(self) -> Event:
-        """What it does."""
-        return self.turn.event
+    def precedes(self, clock: Clock) -> bool:
+        """Return whether it comes before what has a clock."""
+        return clock.get(self.event.who, -1) >= self.index
 
     def added(self) -> int | None:
         """Return what a sum has added to its place; None of others, and of what is no integer."""
@@ -105,15 +106,12 @@ class Search(Chooser):
     def begin(self) -> None:
         """Begin a run."""
         self.steps: list[Step] = []
-        self.clocks: dict[Who, Clock] = {}  # after the last operation of each
-        self.known: dict[Who, tuple[Turn, Clock]] = {}  # before the next one
+        self.known: dict[Turn, Clock] = {}  # what comes before each that there was
         self.by: dict[Who, list[int]] = {}  # the operations of each
-        self.at: dict[At, list[int]] = {}  # and at each place
-        self.anywhere: list[int] = []
-        self.warps: dict[Who, Event] = {}  # the last one of each warp
+        self.at: dict[At | None, list[int]] = {}  # and at each place; None: anywhere
         self.fresh = len(self.stack) - 1  # the first state that the last run did not have
         self.turns: list[Turn] = []  # those that there were at last
-        self.waiting: list[Turn] = []  # they, where nobody could go on
+        self.stuck = False  # whether none of them could go on
         self.batch: Batch | None = None
 
     def next(self) -> bool:
@@ -121,19 +119,15 @@ class Search(Chooser):
         self.repeats = False
         while self.stack:
             node = self.stack[-1]
-            node.done[node.chosen] = node.able[node.chosen]
+            node.done[node.chosen] = node.events[node.chosen]
             left = [w for w in node.todo if w not in node.done and w not in node.asleep]
             if left:
                 node.chosen = min(left)
                 return True
             self.stack.pop()
-        self.repeats = any(block > self.block for block in self.blocks)
-        self.block = min((b for b in self.blocks if b > self.block), default=self.block)
+        later = [block for block in self.blocks if block > self.block]
+        self.repeats, self.block = bool(later), min(later, default=self.block)
         return self.repeats
-
-    def not_tried(self) -> list[str]:
-        """Return what no run has tried, in words."""
-        return [*self.untried, *(self.lanes if self.races else ())]
 
     # -- a run
 
@@ -150,17 +144,15 @@ class Search(Chooser):
     def choose(self, turns: list[Turn]) -> Turn | None:
         """Return whose turn it is; None where nobody can go on."""
         depth, able = len(self.steps), candidates(turns)
-        if self.waiting and able:
+        if self.stuck and able:
             self._skips("other orders of lanes of one warp that wait for each other")
-        self.waiting, self.turns = [], turns
-        fresh = depth >= self.fresh
+        self.turns, self.stuck, fresh = turns, not able, depth >= self.fresh
         for turn in turns:
             if turn.spins and not turn.exact and turn.event.who not in able:
                 self._skips(f"more rounds of the loop that waits at {line_of(turn.op)}")
-            if fresh:
-                self._blocked_races(turn, able)
+            if fresh and turn.event.who not in able and self._is_new(turn.event):
+                self._races(turn)
         if not able:
-            self.waiting = turns
             return None
         if depth == len(self.stack):
             self.stack.append(self._node(turns, able))
@@ -189,42 +181,36 @@ class Search(Chooser):
 
     def _node(self, turns: list[Turn], able: dict[Who, Turn]) -> Node:
         """Return a new state."""
-        asleep = self._asleep()
+        asleep = self._asleep() if self.stack else {}
         awake = [who for who in able if who not in asleep]
         if not awake:
             raise Cut
         if len(self.stack) >= MOST_EVENTS:
-            raise TooLong
-        first = usual(awake, {who: len(steps) for who, steps in self.by.items()})
+            self._skips(f"orders of more than {MOST_EVENTS} strong operations")
+            raise Cut
         events = {turn.event.who: turn.event for turn in turns}
-        blocked = {who: event for who, event in events.items() if who not in able}
-        return Node({who: events[who] for who in able}, asleep, blocked, {first}, first)
+        counts = {who: len(steps) for who, steps in self.by.items()}
+        first = usual(awake, counts)
+        return Node(events, {*able}, usual(able, counts), asleep, {first}, first)
 
     def _asleep(self) -> dict[Who, Event]:
-        """Return who need not go first in a new state: those whose turn has been tried before what
-        has been done now, and does not depend on it.
-        """
-        if not self.stack:
-            return {}
+        """Return whose turn has been tried before what was done last, and does not depend on it."""
         up = self.stack[-1]
-        last, quiet = up.able[up.chosen], {**up.asleep, **up.done}
+        last, quiet = up.events[up.chosen], {**up.asleep, **up.done}
         return {w: e for w, e in quiet.items() if w != up.chosen and not e.depends(last)}
 
     def _take(self, turn: Turn) -> None:
         """Add an operation to the run."""
         event, index = turn.event, len(self.steps)
-        clock, among = dict(self._before(turn)), self._among(event)
-        self._lanes(turn, [j for j in among if clock.get(self.steps[j].event.who, -1) < j])
+        clock, among = dict(self.before(turn)), self._among(event)
+        self._lanes(turn, [j for j in among if not self.steps[j].precedes(clock)])
         for j in last_of(self.steps, among):
             _join(clock, self.steps[j].clock)
         clock[event.who] = index
-        self.steps.append(Step(turn, clock, turn.number()))
-        self.clocks[event.who], self.warps[event.who[:2]] = clock, event
+        self.steps.append(Step(index, turn, event, clock, turn.number()))
         self.by.setdefault(event.who, []).append(index)
-        for place in event.places or ():
+        for place in event.places or (None,):
             self.at.setdefault(place, []).append(index)
-        if event.places is None:
-            self.anywhere.append(index)
 
     def _lanes(self, turn: Turn, free: list[int]) -> None:
         """Take note of lanes whose order may matter, where an operation depends on those in `free`,
@@ -236,57 +222,50 @@ class Search(Chooser):
             parts.append(event)
         for part in parts:
             self._skips(f"other orders of the lanes of one operation ({line_of(part.op)})")
-        last = self.warps.get(event.who[:2])
-        if last is None:
-            return
-        of_warp = [other for other in others if other.who[:2] == event.who[:2]]
-        if last.who == event.who:
-            same = self.steps[self.by[event.who][-1]].turn
-            reads = last.effect == event.effect == "read"
-            of_warp += [] if reads or turn.knows(same) else [last]
-        elif last.who not in self._before(turn):
-            self.lanes[_lanes_of(last, event)] = None
-        for other in of_warp:
+        ours = [other for other in others if other.who[:2] == event.who[:2]]
+        last = next((s for s in reversed(self.steps) if s.event.who[:2] == event.who[:2]), None)
+        if last is not None and last.event.who != event.who:
+            if last.event.who not in self.before(turn):
+                self.lanes[_lanes_of(last.event, event)] = None
+        elif last is not None and not last.event.effect == event.effect == "read":
+            ours += [] if turn.knows(last.turn) else [last.event]
+        for other in ours:
             self._skips(_lanes_of(other, event))
 
-    def _before(self, turn: Turn) -> Clock:
+    def before(self, turn: Turn) -> Clock:
         """Return what comes before an operation without its place: what its threads have done, and
         what all of them know by barriers and mbarriers.
         """
-        who = turn.event.who
-        held = self.known.get(who)
-        if held is not None and held[0] is turn:
-            return held[1]
-        clock: Clock = {}
-        for by, known in self.clocks.items():
+        if turn in self.known:
+            return self.known[turn]
+        clock, who = self.known.setdefault(turn, {}), turn.event.who
+        for by, steps in self.by.items():
             if by == who:
-                _join(clock, known)
+                _join(clock, self.steps[steps[-1]].clock)
             elif by[:2] == who[:2] and {*who[2:]} < {*by[2:]}:  # with lanes that may be late
-                _join(clock, {each: index for each, index in known.items() if each != by})
-        for steps in self.by.values():  # who knows one of these knows those before, too
-            known_of = bisect_left(steps, True, key=lambda j: not turn.knows(self.steps[j].turn))
-            if known_of:
-                _join(clock, self.steps[steps[known_of - 1]].clock)
-        self.known[who] = turn, clock
+                own = self.steps[steps[-1]].clock
+                _join(clock, {other: index for other, index in own.items() if other != by})
+            # who knows one of these knows those before, too
+            count = bisect_left(steps, True, key=lambda j: not turn.knows(self.steps[j].turn))
+            if count:
+                _join(clock, self.steps[steps[count - 1]].clock)
         return clock
 
     # -- races
 
-    def _blocked_races(self, turn: Turn, able: dict[Who, Turn]) -> None:
-        """Find the races of one that cannot go on: where it has just come, or where what it waits
-        for has changed, as it might have gone on before.
+    def _is_new(self, event: Event) -> bool:
+        """Tell whether one that cannot go on has just come, or what it waits for has changed, as it
+        might have gone on before.
         """
-        event, depth = turn.event, len(self.steps)
-        if event.who in able or not depth:
-            return
-        before = self.stack[depth - 1]
-        is_new = event.who == before.chosen or event.who not in {*before.able, *before.blocked}
-        if is_new or event.depends(self.steps[-1].event):
-            self._races(turn)
+        if not self.steps:
+            return False
+        before, last = self.stack[len(self.steps) - 1], self.steps[-1].event
+        has_come = event.who == last.who or event.who not in before.events
+        return has_come or event.depends(last)
 
     def _races(self, turn: Turn) -> None:
         """Let the other order of an operation and each that it races with be tried."""
-        mine = self._before(turn)
+        mine = self.before(turn)
         for left in self._reversed(turn, mine):
             j = left[0]
             self.races[self.steps[j].event, turn.event] = None
@@ -294,9 +273,9 @@ class Search(Chooser):
                 self.blocks.add(turn.event.who[0])
                 continue
             node, first = self.stack[j], self._initials(left, turn, mine)
-            if not first <= {*node.able, *node.blocked}:
+            if not first <= node.events.keys():
                 self._skips(_lanes_of(self.steps[j].event, turn.event))
-            able = {self._of_all(who, j) for who in first & {*node.able}}
+            able = {self._of_all(who, j) for who in first & node.able}
             if not able:
                 node.todo |= {self._of_all(who, j) for who in node.able}
             elif not able & (node.todo | {*node.asleep}):
@@ -322,46 +301,42 @@ class Search(Chooser):
         for j in among:
             if self.steps[j].event.who[:2] == event.who[:2]:
                 _join(known, self.steps[j].clock)
-        free = [j for j in among if j > known.get(self.steps[j].event.who, -1)]
+        free = [j for j in among if not self.steps[j].precedes(known)]
         last = last_of(self.steps, free)
         if turn.look is not None:
             sets = left_out(turn, self.steps, among, free)
             if sets is not None:
                 return sets
-            self._skips(
-                f"other orders of what the wait at {line_of(event.op)} may come before"
-            )
-        own = self.clocks.get(event.who, {}).get(event.who, -1)
-        if len(last) == 1 and own < last[0] and self.stack[last[0]].blocked.get(event.who) == event:
-            return []
+            self._skips(f"other orders of what the wait at {line_of(event.op)} may come before")
+        own = self.by.get(event.who, [-1])[-1]
+        if len(last) == 1 and own < last[0]:
+            node = self.stack[last[0]]
+            last = last if event.who in node.able or node.events.get(event.who) != event else []
         return [(j,) for j in last]
 
     def _among(self, event: Event) -> list[int]:
         """Return the operations of the run that one depends on, in order."""
-        here = {j for place in event.places or () for j in self.at.get(place, ())}
-        meet = here.union(self.anywhere) if event.places else range(len(self.steps))
-        return [j for j in sorted(meet) if event.depends(self.steps[j].event)]
+        places = self.at if event.places is None else (*event.places, None)
+        here = {j for place in places for j in self.at.get(place, ())}
+        return [j for j in sorted(here) if event.depends(self.steps[j].event)]
 
     def _initials(self, left: tuple[int, ...], turn: Turn, mine: Clock) -> set[Who]:
         """Return who may begin what comes before an operation and does not need those left out."""
         event = turn.event
         after = range(left[0] + 1, len(self.steps))
         apart = [k for k in after if not self._needs(self.steps[k].clock, left)]
-        first, seen = set(), set()
-        for k in apart:
-            step = self.steps[k]
-            if step.event.who not in seen:
-                seen.add(step.event.who)
-                if not self._needs(step.clock, [e for e in apart if e < k]):
-                    first.add(step.event.who)
-        free = event.who not in seen and not self._needs(mine, apart)
-        if free and not any(event.depends(self.steps[e].event) for e in apart):
-            first.add(event.who)
-        return first
+        next_of = {self.steps[k].event.who: self.steps[k] for k in reversed(apart)}
+        first = {
+            who
+            for who, step in next_of.items()
+            if not self._needs(step.clock, [e for e in apart if e < step.index])
+        }
+        needs = self._needs(mine, apart) or any(event.depends(self.steps[e].event) for e in apart)
+        return first if needs or event.who in next_of else {*first, event.who}
 
     def _needs(self, clock: Clock, among: Iterable[int]) -> bool:
-        """Return whether any of these operations comes before a clock."""
-        return any(clock.get(self.steps[e].event.who, -1) >= e for e in among)
+        """Return whether any of these operations comes before what has a clock."""
+        return any(self.steps[e].precedes(clock) for e in among)
 
 
 def _join(clock: Clock, other: Clock) -> None:

@@ -28,18 +28,15 @@ def left_out(
     found: list[tuple[int, ...]] = []
     looked, sets = 0, set[tuple[int, ...]]({()})
     while sets:
-        more: set[tuple[int, ...]] = set()
-        for left in sorted(sets):
-            for j in last_of(steps, [k for k in free if k not in left]):
-                new = tuple(sorted((*left, j)))
-                if new not in more and not any({*known} <= {*new} for known in found):
-                    more.add(new)
-        looked += len(more)
+        rest = {left: [k for k in free if k not in left] for left in sets}
+        more = {tuple(sorted((*x, j))) for x in sets for j in last_of(steps, rest[x])}
+        sets = {x for x in more if not any({*known} <= {*x} for known in found)}
+        looked += len(sets)
         if looked > MOST_SETS:
             return None
-        values = {left: _value(turn, steps, here, left) for left in sorted(more)}
+        values = {left: _value(turn, steps, here, left) for left in sorted(sets)}
         over = [left for left, n in values.items() if n is None or turn.holds(turn.wrapped(n))]
-        found, sets = found + over, more.difference(over)
+        found, sets = found + over, sets.difference(over)
     return found
 
 
@@ -47,7 +44,7 @@ def last_of(steps: list[Step], among: list[int]) -> list[int]:
     """Return those of some operations that none of the others comes after, the last one first."""
     found: list[int] = []
     for j in reversed(among):
-        if not any(steps[k].clock.get(steps[j].event.who, -1) >= j for k in found):
+        if not any(steps[j].precedes(steps[k].clock) for k in found):
             found.append(j)
     return found
 
@@ -67,11 +64,13 @@ def _value(turn: Turn, steps: list[Step], here: list[int], left: tuple[int, ...]
 def _never_holds(turn: Turn, free: list[Step]) -> bool:
     """Tell whether a wait is surely not over without any of several sums."""
     now, sums = turn.number(), {step.event.who: [0] for step in free}
+    if now is None:
+        return False
     for step in reversed(free):
-        more = step.added() if step.event.places == turn.event.places else None
-        if now is None or more is None:
+        more, each = step.added(), sums[step.event.who]
+        if more is None or step.event.places != turn.event.places:
             return False
-        sums[step.event.who].append(sums[step.event.who][-1] + more)
+        each.append(each[-1] + more)
     values = {(now, False)}  # what may be left, and whether anything is left out
     for each in sums.values():
         values = {(v - s, out or k > 0) for v, out in values for k, s in enumerate(each)}
