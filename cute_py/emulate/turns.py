@@ -70,11 +70,12 @@ class Turn(Wait):
         event: it.
         able: whether the operation can be done now, and would do something.
         spins: whether it is one more round of a loop that has changed nothing, and would find the
-            same again; `exact`: nothing that the thread holds has changed, either.
+            same again; `exact`: nothing that the thread holds has changed, either; `once`: it looks
+            at nothing else in a round.
         stamps: of its threads, by which others know what they did before.
     """
 
-    able = spins = exact = False
+    able = spins = exact = once = False
 
     def __init__(self, c: Cohort, event: Event, located: Located, look: ValueWait | None) -> None:
         super().__init__(event.op)
@@ -165,21 +166,24 @@ class Chooser:
 
 @dataclass(slots=True)
 class Look:
-    """What a thread did last.
+    """What a thread did in a loop.
 
     Attributes:
-        op, places: what, and where; found: what it found there, and left.
-        round: the loop that it is in, the rounds of those around it, and its own; None: none.
+        turn: before it; found: what it found there, and left.
+        round: the loop, the rounds of those around it, and its own.
         held: what it held before; None: it does more in the loop than to look.
         times: how often it has found the same in a row before.
     """
 
-    op: ops.Op
-    places: frozenset[At] | None
+    turn: Turn
     found: bytes
-    round: Round | None
+    round: Round
     held: tuple[object, ...] | None
     times: int = 0
+
+    def repeats(self, turn: Turn) -> bool:
+        """Return whether a turn is before the same operation at the same place."""
+        return self.turn.op is turn.op and self.turn.event.places == turn.event.places
 
 
 class Turns:
@@ -190,7 +194,7 @@ class Turns:
         chooser.enter(batch)
         self.located: dict[int, Located] = {}
         self.granted: Turn | None = None
-        self.last: dict[Who, Look] = {}
+        self.looks: dict[Who, list[Look]] = {}  # since they changed something, the last few
         self.pure: dict[int, bool] = {}  # loops that do nothing but look, by identity
 
     def stops(self, c: Cohort, op: ops.Op) -> bool:
@@ -206,9 +210,9 @@ class Turns:
         """Note that the operation has been done."""
         if self.granted is not None:
             turn, self.granted = self.granted, None
-            last = self.last.get(turn.event.who)
-            if last is not None and last.found != turn.found():
-                del self.last[turn.event.who]
+            looks = self.looks.get(turn.event.who)
+            if looks and looks[-1].found != turn.found():
+                looks.clear()
             self.chooser.done(turn)
 
     def take(self, cohorts: list[Cohort]) -> bool:
@@ -270,22 +274,27 @@ class Turns:
     def _judge(self, turn: Turn) -> None:
         """Find out whether a turn is able, or spins."""
         turn.able = turn.look is None or turn.look.ready(turn.c) is True
-        last, event, here = self.last.get(turn.event.who), turn.event, _round(turn.c)
         turn.spins = turn.exact = False
-        if not turn.able or last is None or here is None or event.places is None:
+        here, looks = _round(turn.c), self.looks.get(turn.event.who, [])
+        last = next((k for k in reversed(range(len(looks))) if looks[k].repeats(turn)), -1)
+        if not turn.able or last < 0 or here is None:
             return
-        if last.op is turn.op and last.places == event.places and last.found == turn.found():
-            next_one = last.round is not None and (*last.round[:2], last.round[2] + 1) == here
-            turn.exact = next_one and last.held is not None and last.held == self._held(turn.c)
-            turn.spins = turn.exact or last.times >= ROUNDS
+        old, turn.once = looks[last], last == len(looks) - 1
+        if all(look.found == look.turn.found() for look in looks[last:]):
+            next_one = (*old.round[:2], old.round[2] + 1) == here
+            turn.exact = next_one and old.held is not None and old.held == self._held(turn.c)
+            turn.spins = turn.exact or (turn.once and old.times >= ROUNDS)
 
     def _remember(self, turn: Turn) -> None:
-        event, old = turn.event, self.last.get(turn.event.who)
-        held = self._held(turn.c)
-        new = Look(event.op, event.places, turn.found(), _round(turn.c), held)
-        if old is not None and (old.op, old.places, old.found) == (new.op, new.places, new.found):
-            new.times = old.times + 1
-        self.last[event.who] = new
+        """Keep what a thread in a loop is about to do; of what else it does, nothing is known."""
+        here, looks = _round(turn.c), self.looks.setdefault(turn.event.who, [])
+        if here is None or turn.event.places is None:
+            looks.clear()
+            return
+        new = Look(turn, turn.found(), here, self._held(turn.c))
+        if looks and looks[-1].repeats(turn) and looks[-1].found == new.found:
+            new.times = looks[-1].times + 1
+        self.looks[turn.event.who] = [*looks[1 - KEPT :], new]
 
     def _held(self, c: Cohort) -> tuple[object, ...] | None:
         """Return what the threads of a cohort hold, and where they stand; None where they do more
@@ -313,6 +322,7 @@ class Turns:
 
 
 ROUNDS = 3  # of a loop with something of its own that changes, such as a counter
+KEPT = 16  # looks of a thread
 LOOKS = (  # ops that touch nothing but registers, and loads
     ops.Let, ops.Set, ops.Promise, ops.If, ops.Loop, ops.While, ops.Leave, ops.Load, ops.Fill,
     ops.Map, ops.Convert, ops.Reduce, ops.Shuffle, ops.Vote, ops.Redux, ops.Fence, ops.Assert,

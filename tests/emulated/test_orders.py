@@ -29,9 +29,8 @@ def code_of(plan, *arrays, **options):
 def test_a_fault_of_some_order_is_found_and_repeated(name):
     kernel, arrays, broken, _, codes, options = ZOO[name]
     given = arrays()
-    found = cute.check_orders(kernel, *given, *broken, **options)
+    found = cute.check_orders(kernel, *given, *broken, most=SEARCHED, **options)
     assert not found.proved
-    assert found.first <= SEARCHED
     told = {x.code.removeprefix("emulate-") for x in found.results if x.code}
     assert told == {*codes}, told
     assert all(not x.any() for x in given) or name == "a_load_a_phase_ahead"
@@ -313,7 +312,7 @@ def test_reasons_name_line_place_and_threads():
     found = cute.check_orders(kernel, *arrays(), *broken)
     (reason,) = found.reasons
     assert "order_kernels.py:" in reason
-    assert "atomic add of count[0] by warps 0, 1, 2 and 3 of block 0, nothing orders them" in reason
+    assert "atomic add of count[0] by warps 0-3 of block 0, nothing orders them" in reason
     (choice,) = found.witness.choices
     assert choice.who[1] > 0
     assert choice.found == "0"

@@ -300,14 +300,14 @@ class NoSleep(Search):
 class LastRaceOnly(Search):
     """Tries the other order of the last race alone."""
 
-    def _reversed(self, turn, mine):
-        return super()._reversed(turn, mine)[:1]
+    def _reversed(self, turn):
+        return super()._reversed(turn)[:1]
 
 
 class NoWaiting(Search):
     """Ignores those that wait."""
 
-    def _is_new(self, event):
+    def _is_new(self, turn):
         return False
 
     def refused(self):
@@ -317,8 +317,8 @@ class NoWaiting(Search):
 class StaleWaits(Search):
     """Takes one that waited at a state to wait for what it does later."""
 
-    def _reversed(self, turn, mine):
-        found = super()._reversed(turn, mine)
+    def _reversed(self, turn):
+        found = super()._reversed(turn)
         who, nodes = turn.event.who, self.stack
         return [x for x in found if who not in nodes[x[0]].events or who in nodes[x[0]].able]
 

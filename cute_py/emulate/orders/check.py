@@ -5,12 +5,11 @@ from __future__ import annotations
 from contextlib import redirect_stdout
 from dataclasses import replace
 from io import StringIO
-from itertools import combinations
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from cute_py.emulate.arguments import Arguments, plan_and_leaves
-from cute_py.emulate.effort import require_room
+from cute_py.emulate.effort import require_resident, require_room
 from cute_py.emulate.faults import line_of
 from cute_py.emulate.observed import rounds, touched
 from cute_py.emulate.orders.found import Orders, Result, choice_of, reasons_of
@@ -18,7 +17,7 @@ from cute_py.emulate.orders.search import Cut, Search
 from cute_py.emulate.orders.witness import Witness
 from cute_py.emulate.program import program_of
 from cute_py.emulate.progress import kept, require_progress
-from cute_py.emulate.regions import Footprint
+from cute_py.emulate.regions import Footprint, overlapping
 from cute_py.emulate.report import Report
 from cute_py.emulate.running import quietly, run_batches
 from cute_py.errors import CuteError, EmulationError, place_text, refusal, shorten
@@ -89,8 +88,7 @@ def _require(most: object, seconds: object, resident: object) -> None:
     for name, value, kinds in (("most", most, int), ("seconds", seconds, (int, float))):
         if isinstance(value, bool) or not isinstance(value, kinds) or not value > 0:
             raise refusal("orders-bound", operation="cute.check_orders", name=name, value=value)
-    if resident is not None and not (isinstance(resident, int) and resident >= 1):
-        raise refusal("emulate-resident", operation="cute.check_orders", resident=resident)
+    require_resident(resident, "cute.check_orders")
 
 
 class Checked:
@@ -108,11 +106,9 @@ class Checked:
         self.footprint = Footprint() if self.search.apart else None
         self.shape = self.program.grid(given.symbols)
         self.total = self.shape[0] * self.shape[1] * self.shape[2]
-        fit = BATCH // needs.bytes_per_block()
-        meet = bool(program.together or needs.observed)
+        meet, fit = program.together or needs.observed, BATCH // needs.bytes_per_block()
         self.together = max(1, self.total if meet else min(fit, self.total))
         self.runs = self.classes = 0
-        self.first: int | None = None
         self.report = Report(given.plan) if any(map(rounds, given.plan.ops)) else None
         self.limits: list[str] = []
         self.results: dict[Any, Result] = {}
@@ -122,12 +118,6 @@ class Checked:
         """Run one order of each class, within bounds."""
         begin = perf_counter()
         require_room(self.program, self.total, self.together, MEMORY)
-        try:
-            require_progress(self.program, self.given, self.shape)
-        except EmulationError as error:
-            self.runs, self.classes = 1, 1
-            self._add(error)
-            return self._found()
         while not self.limits:
             self._run()
             if not (self.search.next() or self._meet()):
@@ -156,6 +146,8 @@ class Checked:
         error: EmulationError | None = None
         with kept(self.given), redirect_stdout(StringIO()):
             try:
+                if self.runs == 1:
+                    require_progress(self.program, self.given, self.shape)
                 what = self.program, self.given, self.shape, self.together, self.search
                 run_batches(*what, self.resident, self.report, footprint=self.footprint)
             except Cut:
@@ -178,7 +170,6 @@ class Checked:
             key: Any = tuple((name, x.tobytes()) for name, x in new.arrays.items())
         else:
             new, key = Result(error.code, str(error), {}, 0), (error.code, error.facts.get("where"))
-            self.first = self.first or self.runs
             self.witnesses.append(self._witness(error))
         old = self.results.get(key, new)
         self.results[key] = replace(old, classes=old.classes + 1)
@@ -200,8 +191,7 @@ class Checked:
             bounded += (f"the rounding of sums of floats by atomics ({lines})",)
         reasons = reasons_of(self.search.races, self.given.arrays)
         witness = min(self.witnesses, key=lambda x: len(x.choices), default=None)
-        what = proved, self.classes, results, bounded, witness, reasons
-        return Orders(*what, self.runs, self.first)
+        return Orders(proved, self.classes, results, bounded, witness, reasons, self.runs)
 
     def _not_tried(self) -> Iterator[str]:
         """Yield what no run has tried."""
@@ -214,12 +204,11 @@ class Checked:
         for op in plan.ops:
             if isinstance(op, ops.TmaStore) and op.reduce and op.tensor in needs.observed:
                 yield f"other orders of reductions by TMA ({line_of(op)})"
-        names = {*map(touched, plan.ops)}
-        strong = [array for array in self.given.arrays.values() if array.name in names]
-        for x, y in combinations(strong, 2):  # at both, or at none, orders are tried
-            apart = x.address + x.nbytes <= y.address or y.address + y.nbytes <= x.address
-            if not apart and not {x.name, y.name} <= needs.observed:
-                yield f"other orders of what {x.name} and {y.name} share"
+        strong = {*map(touched, plan.ops)}
+        for names in overlapping(self.given.arrays):
+            shared = [name for name in names if name in strong]
+            if len(shared) > 1 and not needs.observed.issuperset(shared):
+                yield f"other orders of what {' and '.join(shared)} share"
 
 
 def _matter(search: Search) -> list[Step]:

@@ -12,7 +12,7 @@ from cute_py.errors import ranges
 from cute_py.plan import ops
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Iterator
 
     from cute_py.emulate.orders.search import Step
     from cute_py.emulate.orders.witness import Witness
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cute_py.emulate.turns import Event, Who
     from cute_py.plan.launch import Launch
 
-SHOWN, MANY = 8, 4  # reasons that are printed; numbers that are listed one by one
+SHOWN = 8  # reasons that are printed
 WORDS: dict[type[ops.Op], str] = {
     ops.Store: "store_release to", ops.Load: "load_acquire of", ops.WaitUntil: "wait_until of",
 }  # fmt: skip
@@ -56,7 +56,6 @@ class Orders:
             found.
         reasons: why one class is not enough: pairs of operations that nothing orders.
         runs: how many runs this took, those that were cut short included.
-        first: which of them was the first that was refused; None if none was.
     """
 
     proved: bool
@@ -66,7 +65,6 @@ class Orders:
     witness: Witness | None
     reasons: tuple[str, ...]
     runs: int
-    first: int | None = None
 
     def __str__(self) -> str:
         lines = [self._verdict()]
@@ -84,15 +82,13 @@ class Orders:
 
     __repr__ = __str__
 
-    def _results(self) -> list[str]:
-        lines = []
+    def _results(self) -> Iterator[str]:
         for code in dict.fromkeys(result.code for result in self.results):
             each = [result for result in self.results if result.code == code]
             classes = _count(sum(result.classes for result in each), "class", "classes")
             how = f"refused, {code}" if code else "well"
             different = f", {len(each)} different results" if len(each) > 1 else ""
-            lines.append(f"{classes}: {how}{different}")
-        return lines
+            yield f"{classes}: {how}{different}"
 
     def _verdict(self) -> str:
         classes = _count(self.classes, "class", "classes")
@@ -143,10 +139,7 @@ def _who(pairs: Collection[tuple[Who, Who]]) -> str:
 
 
 def _listed(numbers: list[int]) -> str:
-    if len(numbers) > MANY:
-        return ranges(numbers)
-    *others, last = map(str, numbers)
-    return f"{', '.join(others)} and {last}" if others else last
+    return ranges(numbers) if len(numbers) > 2 else " and ".join(map(str, numbers))
 
 
 def _what(event: Event, arrays: dict[str, Global]) -> str:

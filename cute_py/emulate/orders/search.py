@@ -21,8 +21,7 @@ from cute_py.emulate.orders.witness import candidates, usual
 from cute_py.emulate.turns import Chooser
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
+    from cute_py.emulate.agreements import MaxNReg
     from cute_py.emulate.batch import Batch
     from cute_py.emulate.turns import At, Event, Turn, Who
 
@@ -112,7 +111,7 @@ class Search(Chooser):
         self.fresh = len(self.stack) - 1  # the first state that the last run did not have
         self.turns: list[Turn] = []  # those that there were at last
         self.stuck = False  # whether none of them could go on
-        self.batch: Batch | None = None
+        self.registers: list[MaxNReg] = []  # of all batches
 
     def next(self) -> bool:
         """Prepare the next run; return whether there is one."""
@@ -133,12 +132,11 @@ class Search(Chooser):
 
     def enter(self, batch: Batch) -> None:
         """Take note of the blocks that run."""
-        self.batch = batch
+        self.registers.append(batch.maxnreg)
 
     def end(self) -> None:
         """Take note of what a run has done."""
-        asked = self.batch.maxnreg.asked if self.batch is not None else {}
-        for op in {op for each in asked.values() for op, _ in each[1:]}:
+        for op in (op for x in self.registers for each in x.asked.values() for op, _ in each[1:]):
             self._skips(f"other orders in which warps get and give registers ({line_of(op)})")
 
     def choose(self, turns: list[Turn]) -> Turn | None:
@@ -150,16 +148,13 @@ class Search(Chooser):
         for turn in turns:
             if turn.spins and not turn.exact and turn.event.who not in able:
                 self._skips(f"more rounds of the loop that waits at {line_of(turn.op)}")
-            if fresh and turn.event.who not in able and self._is_new(turn.event):
+            if fresh and turn.event.who not in able and self._is_new(turn):
                 self._races(turn)
         if not able:
             return None
         if depth == len(self.stack):
             self.stack.append(self._node(turns, able))
         node = self.stack[depth]
-        if node.chosen not in able:
-            self._skips("what else a kernel may do that does not do the same each time")
-            raise Cut
         turn = able[node.chosen]
         if fresh:
             self._races(turn)
@@ -253,26 +248,21 @@ class Search(Chooser):
 
     # -- races
 
-    def _is_new(self, event: Event) -> bool:
+    def _is_new(self, turn: Turn) -> bool:
         """Tell whether one that cannot go on has just come, or what it waits for has changed, as it
         might have gone on before.
         """
-        if not self.steps:
-            return False
-        before, last = self.stack[len(self.steps) - 1], self.steps[-1].event
-        has_come = event.who == last.who or event.who not in before.events
-        return has_come or event.depends(last)
+        return turn not in self.known or turn.event.depends(self.steps[-1].event)
 
     def _races(self, turn: Turn) -> None:
         """Let the other order of an operation and each that it races with be tried."""
-        mine = self.before(turn)
-        for left in self._reversed(turn, mine):
+        for left in self._reversed(turn):
             j = left[0]
             self.races[self.steps[j].event, turn.event] = None
             if self.apart and turn.event.who[0] != self.block:
                 self.blocks.add(turn.event.who[0])
                 continue
-            node, first = self.stack[j], self._initials(left, turn, mine)
+            node, first = self.stack[j], self._initials(left, turn)
             if not first <= node.events.keys():
                 self._skips(_lanes_of(self.steps[j].event, turn.event))
             able = {self._of_all(who, j) for who in first & node.able}
@@ -290,13 +280,13 @@ class Search(Chooser):
             return who
         return min(w for w in self.stack[j].able if w[0] not in begun and w[1:] == who[1:])
 
-    def _reversed(self, turn: Turn, mine: Clock) -> list[tuple[int, ...]]:
+    def _reversed(self, turn: Turn) -> list[tuple[int, ...]]:
         """Return what an operation might come before: each time operations that it depends on, that
         its thread does not know of, and without which it could be done.
 
         A wait could not where it is false without them, nor one more round of a loop that waits.
         """
-        event, known = turn.event, dict(mine)
+        event, known = turn.event, dict(self.before(turn))
         among = self._among(event)
         for j in among:
             if self.steps[j].event.who[:2] == event.who[:2]:
@@ -309,7 +299,7 @@ class Search(Chooser):
                 return sets
             self._skips(f"other orders of what the wait at {line_of(event.op)} may come before")
         own = self.by.get(event.who, [-1])[-1]
-        if len(last) == 1 and own < last[0]:
+        if turn.once and len(last) == 1 and own < last[0]:
             node = self.stack[last[0]]
             last = last if event.who in node.able or node.events.get(event.who) != event else []
         return [(j,) for j in last]
@@ -320,23 +310,17 @@ class Search(Chooser):
         here = {j for place in places for j in self.at.get(place, ())}
         return [j for j in sorted(here) if event.depends(self.steps[j].event)]
 
-    def _initials(self, left: tuple[int, ...], turn: Turn, mine: Clock) -> set[Who]:
+    def _initials(self, left: tuple[int, ...], turn: Turn) -> set[Who]:
         """Return who may begin what comes before an operation and does not need those left out."""
-        event = turn.event
-        after = range(left[0] + 1, len(self.steps))
-        apart = [k for k in after if not self._needs(self.steps[k].clock, left)]
-        next_of = {self.steps[k].event.who: self.steps[k] for k in reversed(apart)}
+        out, known = [self.steps[j] for j in left], self.before(turn)
+        apart = [s for s in self.steps[left[0] + 1 :] if not any(x.precedes(s.clock) for x in out)]
         first = {
-            who
-            for who, step in next_of.items()
-            if not self._needs(step.clock, [e for e in apart if e < step.index])
+            step.event.who
+            for n, step in enumerate(apart)
+            if not any(x.precedes(step.clock) for x in apart[:n])
         }
-        needs = self._needs(mine, apart) or any(event.depends(self.steps[e].event) for e in apart)
-        return first if needs or event.who in next_of else {*first, event.who}
-
-    def _needs(self, clock: Clock, among: Iterable[int]) -> bool:
-        """Return whether any of these operations comes before what has a clock."""
-        return any(self.steps[e].precedes(clock) for e in among)
+        needs = any(x.precedes(known) or turn.event.depends(x.event) for x in apart)
+        return first if needs else {*first, turn.event.who}
 
 
 def _join(clock: Clock, other: Clock) -> None:

@@ -28,8 +28,8 @@ def left_out(
     found: list[tuple[int, ...]] = []
     looked, sets = 0, set[tuple[int, ...]]({()})
     while sets:
-        rest = {left: [k for k in free if k not in left] for left in sets}
-        more = {tuple(sorted((*x, j))) for x in sets for j in last_of(steps, rest[x])}
+        rest = {left: last_of(steps, [k for k in free if k not in left]) for left in sets}
+        more = {tuple(sorted((*left, j))) for left, last in rest.items() for j in last}
         sets = {x for x in more if not any({*known} <= {*x} for known in found)}
         looked += len(sets)
         if looked > MOST_SETS:
