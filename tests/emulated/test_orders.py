@@ -7,6 +7,8 @@ import pytest
 
 import cute_py as cute
 from cute_py.cli.main import main
+from cute_py.kernels.epilogue import LinearCombination
+from tests import hopper_family as family
 from tests.emulated.test_roles import crossed, integers
 from tests.kernel_calls import CALLS, KERNELS
 from tests.order_kernels import ZOO, at, counter, rows, ticket
@@ -377,6 +379,15 @@ SHOWN = (
 def test_shipped_kernels_have_one_class(name):
     call = CALLS[name]()
     found = cute.check_orders(KERNELS[call.kernel], *call.given(call.arguments))
+    assert (found.proved, found.classes, found.runs, found.bounded) == (True, 1, 1, ()), found
+
+
+@pytest.mark.parametrize("tiles", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 3))])
+def test_blocks_of_a_cluster_that_share_k_have_one_class(tiles):
+    config, last = family.row("bf16", 64, 16, 1, split=2), LinearCombination()
+    arrays, _ = family.arguments(config, (64 * tiles, 16, 200), "bf16", last)
+    call = family.call_of(config, arrays, last, blocks=2)
+    found = cute.check_orders(family.KERNELS[config.schedule], *call)
     assert (found.proved, found.classes, found.runs, found.bounded) == (True, 1, 1, ()), found
 
 
