@@ -100,8 +100,10 @@ class Checked:
         self.given, self.resident = given, resident
         self.program = program = program_of(given.plan)
         needs = program.resources
-        alike = needs.cluster == 1 and not symbols_of(given.plan.body).keys() & BLOCKS
-        apart = not program.together and needs.observed <= needs.shared.keys()
+        alike = apart = False
+        if needs.observed:
+            alike = needs.cluster == 1 and not symbols_of(given.plan.body).keys() & BLOCKS
+            apart = not program.together and needs.observed <= needs.shared.keys()
         self.search = search or Search(alike=alike, apart=apart)
         self.footprint = Footprint() if self.search.apart else None
         self.shape = self.program.grid(given.symbols)
