@@ -89,13 +89,13 @@ def see(
 
     >>> import numpy as np
     >>> import cute_py as cute
-    >>> @cute.kernel
-    ... def twice(x):
-    ...     cute.launch(grid=1, block=32)
-    ...     x[cute.thread_idx()] *= 2.0
-    >>> page = cute.see(twice, np.ones(32, np.float32), run=True)
-    >>> page.data["rows"][0]["layout"], page.data["statements"][2]["counts"]["sectors"]
-    ('x_shape0:1', 8)
+    >>> from cute_py.kernels.gemm_02_shared import gemm_shared
+    >>> x, y = np.ones((16, 16), np.float32), np.zeros((16, 16), np.float32)
+    >>> page = cute.see(gemm_shared, x, x, y, run=True)
+    >>> [row["name"] for row in page.data["rows"]]
+    ['A', 'B', 'C', 'gA', 'gB', 'gC', 'sA', 'sB', 'acc']
+    >>> sum(each["counts"]["sectors"] for each in page.data["statements"] if each["counts"])
+    96
     """
     table = layouts(kernel, *args, **named)
     first = None
