@@ -143,6 +143,7 @@ _HOME = {
         "store_release syncthreads syncwarp thread_idx threadfence vote warp_idx warp_reduce"
     ),
     "emulate.orders.check": "check_orders",
+    "emulate.ways.follow": "follow",
     "codegen.build": "compile source",
     "codegen.launch.run": "run",
     "analysis.solver": "suggest_smem_layout",
@@ -152,6 +153,7 @@ _HOME = {
     "viz.html": "to_html",
     "viz.latex": "to_latex",
     "viz.comparisons": "diff show",
+    "see.table": "layouts",
     "explore.interactive": "interact",
 }
 # reached as cute.atoms and so on; cute.trace, cute.emulate and cute.explore are functions as well
@@ -166,6 +168,7 @@ _PACKAGES = (
     "host",
     "math",
     "ops",
+    "see",
     "tiled",
     "torch",
     "trace",

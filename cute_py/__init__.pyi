@@ -361,6 +361,7 @@ from cute_py.trace.threads import vote as vote
 from cute_py.trace.threads import warp_idx as warp_idx
 from cute_py.trace.threads import warp_reduce as warp_reduce
 from cute_py.emulate.orders.check import check_orders as check_orders
+from cute_py.emulate.ways.follow import follow as follow
 from cute_py.codegen.build import compile as compile
 from cute_py.codegen.build import source as source
 from cute_py.codegen.launch.run import run as run
@@ -376,6 +377,7 @@ from cute_py.viz.html import to_html as to_html
 from cute_py.viz.latex import to_latex as to_latex
 from cute_py.viz.comparisons import diff as diff
 from cute_py.viz.comparisons import show as show
+from cute_py.see.table import layouts as layouts
 from cute_py.explore.interactive import interact as interact
 def bfe(x: object, pos: object, len: object) -> Tensor: ...
 def bfi(x: object, y: object, pos: object, len: object) -> Tensor: ...
@@ -455,6 +457,7 @@ from cute_py.explore.widget import explore as explore
 from cute_py import host as host
 from cute_py.trace import math as math
 from cute_py import ops as ops
+from cute_py import see as see
 from cute_py import tiled as tiled
 from cute_py import torch as torch
 from cute_py.trace.kernel import trace as trace

@@ -97,9 +97,14 @@ def add_copy(command: ArgumentParser) -> None:
 
 
 def add_drawing(command: ArgumentParser) -> None:
-    """Add the options of a picture: its colours, its format and its file."""
+    """Add the options of a picture: its colours, and where it goes."""
     command.add_argument("--by", choices=BY, help="what the colours tell apart")
     command.add_argument("--bits", type=count, default=16, help="bits of an element (%(default)s)")
+    add_output(command)
+
+
+def add_output(command: ArgumentParser) -> None:
+    """Add the options of a format and a file."""
     command.add_argument(
         "--format", choices=RENDERERS, help="(default: by the name of the file, else text)"
     )
@@ -155,7 +160,7 @@ def _text_of_epilogue(text: str, given: str | None) -> str | None:
 
 def drawn(given: Namespace) -> None:
     """Write the picture of what `given.value`, a function of the arguments, returns."""
-    form = _format(given)
+    form = format_of(given)
     value = given.value(given)
     options = {"by": given.by, "bits": given.bits}
     if form == "text":
@@ -186,7 +191,7 @@ def _converted(form: str, svg: str) -> bytes:
     return made
 
 
-def _format(given: Namespace) -> str:
+def format_of(given: Namespace) -> str:
     """Return the format that is asked for, or that the name of the file means."""
     if given.format:
         return str(given.format)
