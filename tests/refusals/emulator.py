@@ -332,8 +332,8 @@ orders-bound: a bound of the search through orders is no number above 0
     - cute.check_orders(traced(doubled_by_all), np.zeros(64, np.int32), most=0)
     + cute.check_orders(traced(doubled_by_all), np.zeros(64, np.int32), most=10)
 follow-device: an element is followed through arrays of a GPU
-    - cute.follow(doubled_by_all, OfGpu(), element=("x", 1))
-    + cute.follow(doubled_by_all, np.zeros(64, np.int32), element=("x", 1))
+    - cute.follow(cute.kernel(doubled_by_all), OfGpu(), element=("x", 1))
+    + cute.follow(cute.kernel(doubled_by_all), np.zeros(64, np.int32), element=("x", 1))
 follow-element: what is followed is no array and coordinate
     - cute.follow(traced(doubled_by_all), np.zeros(64, np.int32), element="x")
     + cute.follow(traced(doubled_by_all), np.zeros(64, np.int32), element="x[1]")
