@@ -22,7 +22,7 @@ WORDINGS = {
         a layout, an atom, an expression or a link
         pass an expression as text, such as 'mma(SM61_DP4A,(2,2,1))', or use cute.show""",
     "explore-slow": """ParseError
-        an expression without an answer after {seconds} s; its worker was ended
+        an expression without an answer after {seconds} s, which was stopped
         values that take less time
         use smaller shapes, or cute_py from Python""",
     "explore-runtime": """CuteError

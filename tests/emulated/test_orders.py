@@ -504,7 +504,7 @@ def test_a_kernel_of_a_file_is_checked_at_the_command_line(tmp_path, capsys):
 
     code, output, _ = printed("tickets", "1:s32", str(tmp_path / "out.npy"), "0")
     assert code == 1
-    assert "refused, emulate-bounds" in output
+    assert "an error, emulate-bounds" in output
     assert "mine.py:11" in output
     code, output, _ = printed("right")
     assert code == 0

@@ -73,7 +73,7 @@ def wait_for_second(x):
 
 
 def emulate_bounds(x, t):
-    """a thread accesses memory outside of an array or of a shared storage"""
+    """a thread accesses memory outside an array or of a shared storage"""
     # right: x[t] = 1
     x[2 * t] = 1  # wrong
 
@@ -130,7 +130,7 @@ def emulate_promise(x, t):
 
 
 def emulate_table(x, t):
-    """a run-time index is outside of a table of `cute.make_table`"""
+    """a run-time index is outside a table of `cute.make_table`"""
     # right: x[t] = cute.make_table([1, 2])[cute.as_int(x[t]) % 2].to("s32")
     x[t] = cute.make_table([1, 2])[cute.as_int(x[t])].to("s32")  # wrong
 
@@ -226,7 +226,7 @@ emulate-split-byte: a plan accesses packed elements that share a byte with other
 emulate-pointer: a thread accesses memory through a pointer into none of the arrays
     * kernel storage="ptr0", address="0x7f0000001000", nearest="x, from 0x7f0000000000 to
         0x7f0000000400", who=FIRST
-emulate-mode: a coordinate is outside of its mode, and leads to the element of another one
+emulate-mode: a coordinate is outside its mode, and leads to the element of another one
     * kernel entry="16", mode="mode 1", who="block (0, 0, 0), warp 0, lane 16 (thread 16)",
         offset="16", space="gmem", storage="x", extent="16"
 emulate-padding: a thread accesses the padding between the rows of a strided view

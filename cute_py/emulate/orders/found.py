@@ -85,7 +85,7 @@ class Orders(Record):
         lines += self._results()
         lines += [f"not tried: {what}" for what in self.bounded]
         if self.witness is not None:
-            lines += ["an order that is refused (order=found.witness repeats it):"]
+            lines += ["an order that fails (order=found.witness repeats it):"]
             lines += [str(self.witness)]
         return "\n".join(lines)
 
@@ -98,7 +98,7 @@ class Orders(Record):
         lines = []
         for code, each in codes.items():
             classes = _count(sum(result.classes for result in each), "class", "classes")
-            how = f"refused, {code}" if code else "well"
+            how = f"an error, {code}" if code else "no error"
             different = f", {len(each)} different results" if len(each) > 1 else ""
             lines.append(f"{classes}: {how}{different}")
         return lines
@@ -111,8 +111,8 @@ class Orders(Record):
         if self.proved:
             return f"proved for every order: {runs}"
         if self.witness is not None:
-            return f"refused in some order: {runs}"
-        return f"not proved: {runs}, and none was refused"
+            return f"fails in some order: {runs}"
+        return f"not proved: {runs}, and none of them failed"
 
 
 def _count(n: int, one: str, more: str) -> str:
