@@ -151,6 +151,7 @@ _HOME = {
     "viz.html": "to_html",
     "viz.latex": "to_latex",
     "viz.comparisons": "diff show",
+    "explore.interactive": "interact",
 }
 # reached as cute.atoms and so on; cute.trace, cute.emulate and cute.explore are functions as well
 _PACKAGES = (

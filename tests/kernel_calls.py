@@ -22,10 +22,11 @@ from cute_py.kernels import (
     w4a16,
 )
 from cute_py.kernels.activations import ACTIVATIONS
-from cute_py.kernels.config import choose
+from cute_py.kernels.config import Side, choose
 from cute_py.kernels.elementwise import function_of, tile_copy_of
 from cute_py.kernels.epilogue import LinearCombination
 from cute_py.kernels.gemm_04_double_buffer import choose as choose_loads
+from cute_py.kernels.gemv import VectorConfig
 from cute_py.kernels.transpose import SWIZZLED
 from tests.hopper_family import row
 
@@ -452,6 +453,14 @@ def _():
     given, last = _gemm(np.float16, np.float16)
     config = row("f16", 64, 64, 1, "pingpong")
     return {**given, "blocks": 2, "band": 1, "config": config, "epilogue": last}, _batched
+
+
+@call("gemv.gemv")
+def _():
+    given, last = _gemm(np.float16, np.float16)
+    sides = Side("K", 8), Side("K", 8)
+    config = VectorConfig("UniversalFMA<f32,f16,f16,f32>", (4, 8, 256), (1, 8, 32), 1, *sides)
+    return {**given, "config": config, "epilogue": last}, _batched
 
 
 def _summed(P, C, bias, D, alpha, beta, count, copy, epilogue):

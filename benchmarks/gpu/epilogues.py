@@ -9,7 +9,6 @@ the function; `on_gpu` and `on_host` are those of `benchmarks.gpu.operators`.
 from __future__ import annotations
 
 import argparse
-import json
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ import torch
 
 import cute_py as cute
 import cute_py.torch
-from benchmarks.gpu.operators import drawn, on_gpu, on_host
+from benchmarks.gpu.operators import drawn, on_gpu, on_host, save
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -105,10 +104,7 @@ def main() -> None:
             a, b = sorted(times, key=lambda x: x[0] / x[1])[1]
             rows.append({"row": name, "other_us": round(a, 2), "ours_us": round(b, 2)})
             print(f"{name:48} {a:9.2f} {b:9.2f} {a / b:7.3f}", flush=True)
-    if options.out:
-        device = torch.cuda.get_device_name()
-        facts = {"device": device, "torch": torch.__version__, "cute_py": cute.__version__}
-        options.out.write_text(json.dumps({"environment": facts, "rows": rows}, indent=1) + "\n")
+    save(options.out, rows)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import random
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import torch
 
 import cute_py as cute
-from benchmarks.gpu.operators import drawn, on_gpu
+from benchmarks.gpu.operators import drawn, on_gpu, save
 
 SHAPES = (
     *((256, 256, 65536), (64, 64, 65536), (128, 128, 32768), (256, 512, 16384)),
@@ -70,10 +69,7 @@ def main() -> None:
         text = " ".join(map(str, shape))
         more = row.get("by_parts_us", "")
         print(f"{text:22} {row['parts']:4} {row['torch_us']:8.2f} {ratio:7.3f} {more}", flush=True)
-    if options.out:
-        device = torch.cuda.get_device_name()
-        facts = {"device": device, "torch": torch.__version__, "cute_py": cute.__version__}
-        options.out.write_text(json.dumps({"environment": facts, "rows": rows}, indent=1) + "\n")
+    save(options.out, rows)
 
 
 if __name__ == "__main__":

@@ -143,6 +143,14 @@ def on_host(call: Callable[[], Any]) -> float:
     return best
 
 
+def save(path: Path | None, rows: list[dict[str, Any]]) -> None:
+    """Write rows to a file, if there is one, with what measured them."""
+    if path is not None:
+        device = torch.cuda.get_device_name()
+        facts = {"device": device, "torch": torch.__version__, "cute_py": cute.__version__}
+        path.write_text(json.dumps({"environment": facts, "rows": rows}, indent=1) + "\n")
+
+
 def main() -> None:
     """Check, time, print and save."""
     parser = argparse.ArgumentParser()
@@ -156,10 +164,7 @@ def main() -> None:
         a, b = timed(ours), timed(theirs)
         rows.append({"row": name, "ours_us": round(a, 2), "torch_us": round(b, 2)})
         print(f"{name:48} {a:9.2f} {b:9.2f} {b / a:7.3f}", flush=True)
-    if options.out:
-        device = torch.cuda.get_device_name()
-        facts = {"device": device, "torch": torch.__version__, "cute_py": cute.__version__}
-        options.out.write_text(json.dumps({"environment": facts, "rows": rows}, indent=1) + "\n")
+    save(options.out, rows)
 
 
 if __name__ == "__main__":

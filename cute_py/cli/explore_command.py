@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 HOST = "127.0.0.1"
-LONGEST = 1 << 16  # bytes of a question
+LONGEST = 1 << 18  # bytes of a question, which may hold a table
 
 
 def add_explore(command: ArgumentParser) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # module -> the public names that it defines
 _HOME = {
     "explore.answers": "answer",
+    "explore.interactive": "interact",
     "explore.states": "link_of state_of",
     "explore.widget": "explore",
 }

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from cute_py.errors import CuteError, refusal
 from cute_py.explore.operands import value_of
+from cute_py.explore.pasted import pasted
+from cute_py.explore.patterns import explanation
 from cute_py.explore.states import VERSION, checked
+from cute_py.explore.tiles import tiles
 from cute_py.expression import show as text_of
 from cute_py.layout import Mapped, tuples
 from cute_py.layout.algebra.proofs import symbols_of_layout
@@ -28,15 +31,19 @@ def answer(state: Any) -> dict[str, Any]:
     Args:
         state: `v`, 1; `e`, the expression; `by`, what the colours tell apart, and `bits`, the width
             of an element (bits), as for `cute.show`; `cells`, what the cells of a layout show:
-            "" (values), "index" or "coordinate"; `sel`, what is selected, such as "T5"; and
-            `as`, one of FORMS, if that form of the value is wanted alone.
+            "" (values), "index" or "coordinate"; `sel`, what is selected, such as "T5"; `was`, an
+            expression to compare with, or ""; `as`, one of FORMS, if that form of the value is
+            wanted alone; and `read` or `find`, a text whose expression is wanted alone, as for
+            `pasted`: any, or the layout of offsets.
 
     Returns a dict with `v`, `value` (text), `scene` (None without a picture), `reason` (why a value
     that could be drawn is not), `hint` and `tries` (what it lacks, and expressions that have it),
-    `operands` (the scene of an operation's operands and its result, or None), `why` (the scene of
-    the derivation, or None) and `sel`; for `as` with `v` and `text`; or with `v` and `error`, whose
-    entries are `code`, `given`, `required`, `fix` and `repairs`, expressions that have a value. It
-    never raises.
+    `operands` (the scene of an operation's operands and its result, or None), `before` (the scene
+    of `was` next to the value, or None), `tiles` (what the function `tiles` offers), `pattern`
+    (what a pattern of the gallery shows, or ""), `why` (the scene of the derivation, or None) and
+    `sel`; for `as` with `v` and `text`; for `read` and `find` with `v` and `e`; or with `v` and
+    `error`, whose entries are `code`, `given`, `required`, `fix` and `repairs`, expressions that
+    have a value. It never raises.
 
     >>> found = answer({"v": 1, "e": "composition((6,2):(1,7), (3,2):(2,3))"})["error"]
     >>> found["code"], found["repairs"][0]
@@ -59,19 +66,25 @@ def answer(state: Any) -> dict[str, Any]:
 
 def _answer(state: Any) -> dict[str, Any]:
     given = checked(state, FORMS)
+    if text := given.get("read") or given.get("find"):
+        return {"v": VERSION, "e": pasted(text, offsets="find" in given)}
     value = value_of(given["e"])
     hint, tries, drawn = hints(given["e"], value)
     if given.get("as"):
         return {"v": VERSION, "text": _as(given, drawn)}
     scene, reason = _scene(drawn, given["by"] or None, given["bits"])
+    before, missing = _before(given, drawn) if given["was"] else (None, "")
     return {
         "v": VERSION,
         "value": text_of(value),
         "scene": scene,
-        "reason": reason,
+        "reason": reason or missing,
         "hint": hint,
         "tries": tries,
         "operands": _operands(given, value),
+        "before": before,
+        "tiles": list(tiles(given["e"], value)),
+        "pattern": explanation(given["e"]),
         "why": _why(value),
         "sel": given["sel"],
     }
@@ -79,6 +92,9 @@ def _answer(state: Any) -> dict[str, Any]:
 
 def _repairs(state: Any, error: CuteError) -> list[str]:
     """Return the repairs of the expression of a state, none if the state itself is refused."""
+    if isinstance(state, dict) and (state.get("read") or state.get("find")):
+        named: Any = error.facts.get("expressions", ())
+        return list(named)
     text = state.get("e") if isinstance(state, dict) else None
     if text.__class__ is not str or error.code == "explore-state":
         return []
@@ -102,6 +118,21 @@ def _scene(value: Any, by: str | None, bits: int) -> tuple[dict[str, Any] | None
         if error.code.startswith(("viz-", "tools-symbols")):
             return None, "{required}; {fix}".format(**error_of(error))
         raise
+
+
+def _before(given: dict[str, Any], value: Any) -> tuple[dict[str, Any] | None, str]:
+    """Return the scene of the expression before next to the value; or None, and why."""
+    from cute_py.viz.comparisons import before_and_after
+    from cute_py.viz.scenes import scene_of
+
+    try:
+        before = value_of(given["was"])
+        before = hints(given["was"], before)[2]
+        require_small(value, _cells(before) + _cells(value), most=MOST_CELLS)
+        pair = (given["was"], before), (given["e"], value)
+        return scene_of(before_and_after(*pair, _by(value, given), given["bits"])), ""
+    except CuteError as error:
+        return None, "{required}; {fix}".format(**error_of(error))
 
 
 def _cells(value: Any) -> int:

@@ -7,10 +7,11 @@ from re import split
 
 import cute_py
 from cute_py import expression
-from cute_py.atoms.copy import Copy_Atom
 from cute_py.atoms.search import listed
-from cute_py.errors import CuteError, refusal
+from cute_py.errors import refusal
 from cute_py.explore.answers import FORMS, answer, error_of
+from cute_py.explore.pasted import copy_operands
+from cute_py.explore.patterns import PATTERNS
 from cute_py.explore.states import ENTRIES, PLAIN, WIDEST
 from cute_py.expression import CONSTANTS, functions
 from cute_py.viz.build import BY
@@ -19,7 +20,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cute_py.atoms.copy import Copy_Op
 
 LIMIT = 2000  # milliseconds that a page waits for an answer
 ATOM = "SM80_16x8x16_F32BF16BF16F32_TN"
@@ -99,6 +99,10 @@ def controls() -> dict[str, Any]:
             {"tab": tab, "name": name, "state": state, "answer": _shown(answer({**PLAIN, **state}))}
             for tab, presets in PRESETS.items()
             for name, state in presets.items()
+        ]
+        + [
+            {"tab": "patterns", "name": name, "state": state}
+            for name, (state, _) in PATTERNS.items()
         ],
         "names": sorted([*functions(), *CONSTANTS]),
         "notation": _notation(),
@@ -153,17 +157,6 @@ WARM = (
 )
 
 
-def _operands(op: Copy_Op) -> str:
-    """Return the instruction, with the width of its values where that is not 16 bits."""
-    for bits in (16, 8, 32, 64, 128, 4, 6):
-        try:
-            Copy_Atom(op, bits)
-        except CuteError:
-            continue
-        return str(op) if bits == 16 else f"{op},bits={bits}"
-    return str(op)
-
-
 def _atoms() -> dict[str, dict[str, list[str]]]:
     """Return the first operands of `mma` and `copy`, by the architecture that brought them."""
     found: dict[str, dict[str, list[str]]] = {}
@@ -171,5 +164,5 @@ def _atoms() -> dict[str, dict[str, list[str]]]:
     for kind, rows in zip(("mma", "copy"), both, strict=True):
         for row in rows:
             of_arch = found.setdefault(row.min_arch, {"mma": [], "copy": []})
-            of_arch[kind].append(str(row) if kind == "mma" else _operands(row))
+            of_arch[kind].append(str(row) if kind == "mma" else copy_operands(row))
     return dict(sorted(found.items(), key=lambda item: (len(item[0].rstrip("af")), item[0])))

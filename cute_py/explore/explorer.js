@@ -26,11 +26,12 @@ const cutePyExplorer = (host, data, ask, options = {}) => {
   tabs.setAttribute("role", "tablist");
   const chips = put(root, "div", { className: "chips" });
   const entry = put(root, "div", { className: "entry" });
-  const text = put(entry, "textarea", { rows: 1, spellcheck: false, maxLength: 1 << 14, placeholder: "(4,8):(8,1)" });
+  const text = put(entry, "textarea", { rows: 1, spellcheck: false, maxLength: 1 << 16, placeholder: "(4,8):(8,1)" });
   text.setAttribute("aria-label", "expression");
   text.setAttribute("aria-autocomplete", "list");
   const names = put(entry, "ul", { hidden: true });
   names.setAttribute("role", "listbox");
+  const search = put(root, "details", { className: "search" });
   const sliders = put(root, "div", { className: "sliders" });
   const controls = put(root, "div", { className: "controls" });
   const status = put(root, "div", { className: "status" });
@@ -72,6 +73,15 @@ const cutePyExplorer = (host, data, ask, options = {}) => {
       show(found);
     }
   };
+  const read = (what) => { // a text that becomes an expression: as pasted, or offsets whose layout is found
+    view.clearTimeout(timer);
+    timer = view.setTimeout(async () => {
+      const mine = ++turn, found = await ask({ ...state, ...what }, () => mine !== turn);
+      if (mine !== turn || !found) return;
+      if (found.error) show(found);
+      else change({ e: found.e });
+    }, WAIT);
+  };
   const showPacked = async (text) => {
     const mine = turn;
     try {
@@ -89,11 +99,17 @@ const cutePyExplorer = (host, data, ask, options = {}) => {
     refused.replaceChildren();
     refused.hidden = !found.error;
     hinted.replaceChildren();
-    hinted.hidden = !(found.hint || found.tries?.length);
-    if (found.hint) put(hinted, "span", { textContent: found.hint });
+    const said = found.pattern || found.hint;
+    hinted.hidden = !(said || found.tries?.length);
+    if (said) put(hinted, "span", { textContent: said });
     tryThese(hinted, found.tries ?? []);
     result.classList.toggle("old", !!found.error);
     if (found.error) return refuse(found.error);
+    const [begin, shapes] = found.tiles ?? ["", []];
+    tile.replaceChildren();
+    choices(tile, [["", "choose"], ...shapes.map((each) => [`${begin}${each})`, each])]);
+    tile.value = [...tile.options].find((option) => option.value === state.e)?.value ?? "";
+    tile.disabled = !shapes.length;
     value.textContent = found.value;
     value.classList.toggle("lines", found.value.includes("\n"));
     picture.replaceChildren();
@@ -102,7 +118,7 @@ const cutePyExplorer = (host, data, ask, options = {}) => {
       state.sel = sel;
       if (options.onstate) options.onstate(linkOf(state));
     };
-    const scene = found.operands ?? found.scene;
+    const scene = found.before ?? found.operands ?? found.scene;
     const cells = ["index", "coordinate"].includes(state.cells) ? state.cells : "";
     picture.classList.toggle("untitled", scene?.title === found.value);
     if (found.reason) put(picture, "p", { textContent: `No picture. Required: ${found.reason}.` });
@@ -136,6 +152,7 @@ const cutePyExplorer = (host, data, ask, options = {}) => {
     by.value = state.by;
     cells.value = state.cells;
     bits.value = state.bits;
+    compare.checked = !!state.was;
     const bms = state.e.match(SWIZZLE)?.slice(1) ?? ["", "", ""];
     swizzles.forEach((input, k) => { input.value = bms[k]; });
     const found = numbers();
@@ -194,11 +211,17 @@ const cutePyExplorer = (host, data, ask, options = {}) => {
     const wide = state.e.match(/,\s*bits=\d+/)?.[0] ?? "";
     change({ e: `${kind}(${atom}${tiling.value && `,${tiling.value}`}${wide})` });
   } });
+  const tile = labelled(controls, "tile", "select", { disabled: true, onchange: () => { if (tile.value) change({ e: tile.value }); } });
+  const compare = labelled(controls, "before and after", "input", { type: "checkbox", onchange: () => change({ was: compare.checked ? state.e : "" }) });
+  put(search, "summary", { textContent: "Which layout has these offsets?" });
+  const offsets = labelled(search, "offsets, a line for each row, or a printed table", "textarea", {
+    rows: 4, spellcheck: false, maxLength: 1 << 16, placeholder: "0 4 1 5", oninput: () => { if (offsets.value.trim()) read({ find: offsets.value }); },
+  });
   const openTab = (name) => {
     for (const tab of tabs.children) tab.setAttribute("aria-selected", tab.textContent === name);
     chips.replaceChildren();
     for (const preset of data.presets.filter(({ tab }) => tab === name)) {
-      put(chips, "button", { textContent: preset.name, onclick: () => change({ ...data.plain, ...preset.state }) });
+      put(chips, "button", { textContent: preset.name, onclick: () => change({ ...data.plain, was: state.was, ...preset.state }) });
     }
   };
   for (const name of new Set(data.presets.map(({ tab }) => tab))) {
@@ -250,7 +273,11 @@ const cutePyExplorer = (host, data, ask, options = {}) => {
     text.focus();
     change({ e: text.value }, WAIT);
   };
-  text.oninput = () => { suggest(); change({ e: text.value }, WAIT); };
+  text.oninput = ({ inputType }) => {
+    if (inputType === "insertFromPaste") return read({ read: text.value });
+    suggest();
+    change({ e: text.value }, WAIT);
+  };
   text.onblur = () => { names.hidden = true; };
   text.onkeydown = (e) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[e.key];

@@ -10,8 +10,8 @@ const cutePyLinks = (data) => {
     try { return decodeURIComponent(text); } catch { return text; } // broken codes stay as they are
   };
   const packed = async (answer) => {
-    const { v, value, scene, operands, reason, hint, tries } = answer;
-    const json = JSON.stringify({ v, value, scene: operands ? null : scene, operands, reason, hint, tries });
+    const { v, value, scene, operands, before, pattern, reason, hint, tries } = answer;
+    const json = JSON.stringify({ v, value, scene: operands || before ? null : scene, operands: before ? null : operands, before, pattern, reason, hint, tries });
     const stream = new Blob([json]).stream().pipeThrough(new CompressionStream("deflate-raw"));
     const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
     return btoa([...bytes].map((byte) => String.fromCharCode(byte)).join("")).replace(/[+/=]/g, (c) => ({ "+": "-", "/": "_" })[c] ?? "");

@@ -53,15 +53,13 @@ def with_operands(text: str, result: Any, by: str | None, bits: int) -> Picture 
 
 def _operation(text: str) -> tuple[str, list[Any]] | None:
     """Return the name and the operands of the operation that is the whole text."""
-    tokens = tokens_of(text)
-    for start, places, end in calls_of(text, tokens):
-        if start == tokens[0].start and end == tokens[-1].start:
-            name = text[start : places[0][0] - 1].strip() if places else ""
-            if name in NAMES:
-                return name, [value_of(text[a:b]) for a, b in places if "=" not in text[a:b]]
-            return None
+    if found := whole_call(text):
+        name, places = found
+        if name in NAMES:
+            return name, [value_of(text[a:b]) for a, b in places if "=" not in text[a:b]]
+        return None
     depth = 0
-    for token in tokens:
+    for token in tokens_of(text):
         depth += (token.kind in "([{<") - (token.kind in ")]}>")
         if token.text == "o" and token.kind == "name" and not depth:
             parts = [value_of(text[: token.start]), value_of(text[token.end :])]
@@ -70,6 +68,20 @@ def _operation(text: str) -> tuple[str, list[Any]] | None:
 
 
 # -- where the calls of an expression and their arguments are in its text
+
+
+def whole_call(text: str) -> tuple[str, list[tuple[int, int]]] | None:
+    """Return the function and the places of the arguments of the call that is the whole text.
+
+    >>> whole_call("size((2,3))"), whole_call("size(2)+1")
+    (('size', [(5, 10)]), None)
+    """
+    tokens = tokens_of(text)
+    for start, places, end in calls_of(text, tokens):
+        if start == tokens[0].start and end == tokens[-1].start:
+            return text[start : text.index("(", start)].strip(), places
+    return None
+
 
 OPENING, CLOSING = frozenset("([{<"), frozenset(")]}>")
 

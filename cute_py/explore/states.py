@@ -18,9 +18,17 @@ if TYPE_CHECKING:
 
 VERSION = 1
 WIDEST = 1 << 10  # bits of an element
-PLAIN: dict[str, Any] = {"v": VERSION, "e": "", "by": "", "bits": 16, "cells": "", "sel": ""}
+PLAIN: dict[str, Any] = {
+    "v": VERSION,
+    "e": "",
+    "by": "",
+    "bits": 16,
+    "cells": "",
+    "sel": "",
+    "was": "",
+}
 READABLE = "(),:<>@*+-._[]="  # characters that stay as they are
-ENTRIES = ("e", "by", "bits", "cells", "sel")
+ENTRIES = ("e", "by", "bits", "cells", "sel", "was")
 
 
 def checked(state: Any, forms: Collection[str]) -> dict[str, Any]:
@@ -31,6 +39,9 @@ def checked(state: Any, forms: Collection[str]) -> dict[str, Any]:
     form = given.get("as")
     if form and not (form.__class__ is str and form in forms):
         raise refusal("explore-state", operation="explore", name="as", value=form)
+    for name in ("read", "find"):
+        if given.get(name, "").__class__ is not str:
+            raise refusal("explore-state", operation="explore", name=name, value=given[name])
     for name, default in PLAIN.items():
         x = given[name]
         good = x.__class__ is default.__class__

@@ -45,6 +45,9 @@ const STYLE = `
 .explorer dd { margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; font: 13px/1.55 var(--code); }
 .explorer .refused > span { color: var(--soft); margin-right: 6px; }
 .explorer .refused > button { margin: 8px 6px 0 0; font: 13px/1.4 var(--code); text-align: left; overflow-wrap: anywhere; background: var(--field); border-color: var(--accent); }
+.explorer .search { margin-top: 8px; color: var(--soft); }
+.explorer .search textarea { font-size: 14px; margin-bottom: 8px; color: var(--ink); }
+.explorer input[type=checkbox] { width: 20px; height: 20px; margin: 6px 0; }
 .explorer .hinted { margin-bottom: 10px; color: var(--soft); }
 .explorer .hinted > span { margin-right: 6px; }
 .explorer .hinted > button { margin: 2px 6px 2px 0; font: 13px/1.4 var(--code); text-align: left; overflow-wrap: anywhere; }

@@ -7,6 +7,7 @@ from functools import cache
 
 from cute_py.errors import CuteError, refusal
 from cute_py.explore.answers import answer
+from cute_py.explore.pasted import pasted
 from cute_py.explore.states import PLAIN, link_of, state_of
 
 TYPE_CHECKING = False
@@ -18,8 +19,8 @@ def explore(x: object = None) -> Any:
     """Return a widget that shows and changes a layout, an atom or any expression.
 
     Args:
-        x: an expression, as for `cute-py show`; a link of the explorer, "#v1&e=..."; a layout or
-            an atom; None: an example.
+        x: an expression, as for `cute-py show`, or a printed layout or table; a link of the
+            explorer, "#v1&e=..."; a layout or an atom; None: an example.
 
     The result's `link` is the link of what is shown. Needs the package anywidget. Raises
     LayoutError for a value that no expression gives.
@@ -40,7 +41,7 @@ def _link(x: object) -> str:
     if x is None:
         return ""
     if isinstance(x, str):
-        return x if x.startswith("#") else link_of({"v": PLAIN["v"], "e": x})
+        return x if x.startswith("#") else link_of({"v": PLAIN["v"], "e": pasted(x)})
     for e in (str(x), f"mma({x})", f"copy({x})"):
         if "value" in answer({**PLAIN, "e": e}):
             return link_of({"v": PLAIN["v"], "e": e})

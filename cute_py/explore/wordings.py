@@ -3,7 +3,7 @@
 WORDINGS = {
     "explore-state": """ParseError
         {name}={value!r}
-        v=1, texts e, by, cells and sel, and bits from 1 to 1024
+        v=1, texts e, by, cells, sel and was, and bits from 1 to 1024
         open the link with the version that made it, or begin with #v1&e=(4,8):(8,1)""",
     "explore-limit": """ParseError
         an expression that ends in a {reason}
@@ -29,4 +29,17 @@ WORDINGS = {
         the folder {path}, which has no {missing}
         the files of the package pyodide
         unpack the npm package pyodide {version} and name its folder, or leave --runtime out""",
+    "interact-values": """LayoutError
+        {name}={value!r}
+        a list or range of values, or an expression with integers
+        write values in a list: tile=[(4, 2), (8, 8)], bits=range(4)""",
+    "interact-name": """LayoutError
+        the choice {name!r}, which is no name in {text!r}
+        choices whose names stand in the expression
+        write the name where its values belong, as in 'composition(Sw<b,0,3>, (8,8):(8,1))'""",
+    "interact-many": """LayoutError
+        {given}
+        at most {pictures} pictures, with {cells} cells in all, since a notebook keeps them
+        name the integers that should change, give fewer values, or use cute.explore, which asks the
+            kernel""",
 }

@@ -350,6 +350,14 @@ WORDINGS = {
         entry {value}
         entries below 2**61 in magnitude
         subtract the first entry, or count in larger elements""",
+    "table-offsets": """LayoutError
+        a text with {count} tables of offsets: {text!r}
+        one table, or numbers alone, with blanks or commas between them and a line for each row
+        paste one table, without other words""",
+    "table-title": """LayoutError
+        a table with {got} at {coord} below {layout}, which has {wanted} there
+        a table of the offsets of the layout above it
+        paste the layout without the table, or the table without the layout: fit reads that""",
     "tools-symbols": """LayoutError
         {layout}, whose offsets depend on symbols
         numbers as sizes and strides

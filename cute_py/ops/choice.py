@@ -17,10 +17,11 @@ from cute_py.kernels.config import GemmConfig, MultistageConfig
 from cute_py.kernels.config_sm90 import CLASSES
 from cute_py.kernels.configuration import parts_of
 from cute_py.kernels.epilogue import LinearCombination
+from cute_py.kernels.gemv import VectorConfig
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.family import Taken, asked_by, changed_for, take
 from cute_py.ops.family import choose as choose_least
-from cute_py.ops.gemm_families import FAMILIES, MULTISTAGE, ROWS, OperandReads, by_tma
+from cute_py.ops.gemm_families import FAMILIES, MULTISTAGE, ROWS, TILED, OperandReads, by_tma
 from cute_py.ops.gemm_tiles_sm90 import ProductFacts, candidates
 from cute_py.ops.operands import rows_of
 from cute_py.ops.tuned import winner
@@ -137,8 +138,9 @@ def _choice(
 
 def _taken(problem: ProductFacts, given: GemmConfig | str | None) -> Taken:
     """Return which families compute a product, by a configuration if one is given."""
-    kind = asked_by(ROWS, given)  # refuses text that is no configuration
-    return take(ROWS, problem, kind) if problem.shape[2] else NONE_READ
+    kind = asked_by(TILED, given)  # refuses text that is no configuration
+    known = ROWS if given is None or kind is VectorConfig else TILED
+    return take(known, problem, kind) if problem.shape[2] else NONE_READ
 
 
 def _as_read(product: Product, problem: ProductFacts, reads: OperandReads) -> ProductFacts:
@@ -294,8 +296,9 @@ def all_for(product: Product) -> list[GemmConfig]:
     read = _as_read(product, problem, taken.reads)
     first, _why = _config(read, taken, None)
     more = [*taken.first.others(read, first)]
-    if other.first is not taken.first and not any((*taken.reads.copies, *other.reads.copies)):
-        more.append(_config(problem, other, None)[0])
+    for each in (take(TILED, problem), other):
+        if each.first is not taken.first and not any((*taken.reads.copies, *each.reads.copies)):
+            more.append(_config(problem, each, None)[0])
     return list(dict.fromkeys([first, *more]))
 
 

@@ -29,7 +29,7 @@ class Reads:
 
     Attributes:
         takes: whether it computes the problem unless another one is asked for.
-        why: why it does, or does not.
+        why: why it does, or does not; "" where that is the next one's to say.
         copies: for each operand, what is copied first, in the words of the family; "" for none.
         said: why, for the reader; "" without copies.
     """
@@ -141,6 +141,7 @@ def take(families: Sequence[Family], problem: Any, asked: type[Config] | None = 
             break
         if each.reads is not first.reads:
             first, reads = each, each.reads(problem)
+            why = why or reads.why
     if not reads.takes:
         first, reads = earlier
     said = f"; copied first: {reads.said}" if reads.said else ""

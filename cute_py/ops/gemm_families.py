@@ -24,7 +24,9 @@ from cute_py.kernels.config_sm90 import (
 from cute_py.kernels.configuration import given_as, parts_of
 from cute_py.kernels.gemm import gemm as gemm_multistage
 from cute_py.kernels.gemm_sm90 import gemm_cooperative, gemm_pingpong
+from cute_py.kernels.gemv import VectorConfig, gemv
 from cute_py.layout.tuples import ceil_div
+from cute_py.ops import gemm_vectors
 from cute_py.ops.family import MOST_ALONG_YZ, Estimate, Family, Reads, named_by
 from cute_py.ops.gemm_tiles import Asked, all_for_gpu, for_gpu
 from cute_py.ops.gemm_tiles_sm90 import (
@@ -114,6 +116,14 @@ def by_vectors(problem: ProductFacts) -> OperandReads:
 def by_elements(_problem: ProductFacts) -> OperandReads:
     """Return how threads read the operands of plain multiply-adds: as they are."""
     return OperandReads(whole=True)
+
+
+def by_registers(problem: ProductFacts) -> OperandReads:
+    """Return how threads read a product with one row or one column: as it is."""
+    if min(problem.shape[:2]) > 1:
+        return OperandReads(False)
+    why = gemm_vectors.why_not(problem)
+    return OperandReads(not why, why or "one row or one column", shares=True)
 
 
 # -- the families of warpgroups
@@ -209,6 +219,15 @@ def _all_tiles(problem: ProductFacts, config: MultistageConfig) -> list[Multista
     return [_placed(x, problem) for x in all_for_gpu(_asked(problem, config))]
 
 
+# -- the family of one row or one column
+
+
+def _fits_vectors(config: VectorConfig, problem: ProductFacts) -> VectorConfig:
+    _require_sides(config, problem, problem.aligned)
+    _require_types(config, problem)
+    return config
+
+
 # -- the rows
 
 COOPERATIVE = Family(
@@ -235,12 +254,24 @@ MULTISTAGE = Family(
     changed=_changed_in_place,
     others=_all_tiles,
 )
+GEMV = Family(
+    "gemv",
+    gemv,
+    VectorConfig,
+    gemm_vectors.configs,
+    by_registers,
+    "multiply-adds from registers",
+    fits=_fits_vectors,
+    others=gemm_vectors.others,
+)
 ROWS = (
+    GEMV,
     COOPERATIVE,
     replace(COOPERATIVE, name="pingpong", kernel=gemm_pingpong),
     MULTISTAGE,
     replace(MULTISTAGE, name="simt", reads=by_elements, means="cp.async and FMA"),
 )
+TILED = ROWS[1:]  # those of which text may change parts
 FAMILIES = {row.name: row for row in ROWS}
 
 # -- a configuration that is given
@@ -253,7 +284,7 @@ def changed(config: GemmConfig, text: str) -> GemmConfig:
     SM80_16x8x16_F32F16F16F32_TN tile=64x128x32 warps=2x2 stages=3 A=Kx8 B=Kx8 cp.async
     """
     with given_as(text):
-        named = named_by(ROWS, parts_of(text, CLASSES))
+        named = named_by(TILED, parts_of(text, CLASSES))
     return configuration.changed(config, text, CLASSES, named)  # type: ignore[no-any-return]
 
 

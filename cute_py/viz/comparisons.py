@@ -152,3 +152,19 @@ def diff(a: AnyLayout | str, b: AnyLayout | str, *, bits: int = 16) -> Picture:
 
     title = f"{a} to {b}: {len(moved)} of {sizes[0]} elements moved"
     return replace(drawn, title=title, grids=_mapped(drawn, change))
+
+
+def before_and_after(
+    before: tuple[str, Any], after: tuple[str, Any], by: str | None, bits: int
+) -> Picture:
+    """Return two values, each with its name, side by side: as `diff` shows two layouts of one size,
+    unless the colours are chosen; else as `show`.
+
+    >>> from cute_py import Layout
+    >>> before_and_after(("a", Layout(4)), ("b", Layout(4, 2)), None, 16).title
+    '4:1 to 4:2: 3 of 4 elements moved'
+    """
+    a, b = before[1], after[1]
+    if by is None and is_layout(a) and is_layout(b) and _size(a) == _size(b):
+        return diff(a, b, bits=bits)
+    return replace(show(a, b, by=by, bits=bits), title=f"{before[0]} to {after[0]}")

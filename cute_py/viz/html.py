@@ -85,7 +85,7 @@ def fragment(x: Drawable) -> str | None:
     if _is_too_large(x):
         return None
     if isinstance(x, Derivation):
-        return f'<div class="cute-py">{outline(x.step, _image)}{elements(tree(x.step))}</div>'
+        return f'<div class="cute-py">{outline(x.step, image)}{elements(tree(x.step))}</div>'
     try:
         drawn = picture_of(x)
     except CuteError:
@@ -104,10 +104,11 @@ def _is_too_large(x: Drawable) -> bool:
 
 
 def _element(drawn: Picture) -> str:
-    return f'<div class="cute-py">{_image(drawn)}{live(drawn)}</div>'
+    return f'<div class="cute-py">{image(drawn)}{live(drawn)}</div>'
 
 
-def _image(drawn: Picture) -> str:
+def image(drawn: Picture) -> str:
+    """Return a picture as an image element, which notebooks show without trust in scripts."""
     data = b64encode(to_svg(drawn).encode()).decode()
     return (
         f'<img alt="{escape(drawn.title)}" style="max-width:100%;height:auto" '
@@ -118,18 +119,18 @@ def _image(drawn: Picture) -> str:
 # -- live pictures: a scene, and the script `live.js` that draws it where scripts may run
 
 # Each scene is drawn in place of its siblings, once. A page that runs scripts late does not say
-# which one runs, so that all scenes of the page are looked for.
+# which one runs, so that all scenes of the page that have this kind are looked for.
 START = """
 const own = document.currentScript;
 const all = own ? [own.previousElementSibling]
-  : document.querySelectorAll(".cute-py > script[type='application/json']");
+  : document.querySelectorAll(".KIND > script[type='application/json']");
 for (const data of all) {
   const host = data.parentNode, old = [...host.children].filter((x) => x.tagName !== "SCRIPT");
   if (host.dataset.live) continue;
   host.dataset.live = "1";
   const box = host.insertBefore(document.createElement("div"), data);
   try {
-    cutePy(box, JSON.parse(data.textContent));
+    DRAW(box, JSON.parse(data.textContent));
     for (const x of old) x.remove();
   } catch (error) {
     box.remove();
@@ -152,14 +153,17 @@ def live(drawn: Picture) -> str:
     return "" if drawn.cells > MOST_LIVE else elements(scene_of(drawn))
 
 
-def elements(scene: dict[str, Any]) -> str:
-    """Return the elements of a scene and of the script that shows it."""
+def elements(scene: dict[str, Any], kind: str = "cute-py", more: str = "") -> str:
+    """Return the elements of a scene and of the script that shows it, in an element of the class
+    `kind`; `more`: a script that defines the function `cutePyChoices`, which draws it.
+    """
     data = f'<script type="application/json">{as_json(scene)}</script>'
-    return f"{data}<script>{_program()}</script>"
+    return f"{data}<script>{_program(kind, more)}</script>"
 
 
-def _program() -> str:
-    return f"(() => {{\n{script()}{START}}})();"
+def _program(kind: str = "cute-py", more: str = "") -> str:
+    start = START.replace("KIND", kind).replace("DRAW", "cutePyChoices" if more else "cutePy")
+    return f"(() => {{\n{script()}{more}{start}}})();"
 
 
 # -- what a page may do

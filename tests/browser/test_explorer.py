@@ -27,8 +27,10 @@ from cute_py.cli.main import main
 from cute_py.explore import answer, link_of, state_of
 from cute_py.explore.controls import PRESETS, controls
 from cute_py.explore.pages import PYODIDE, RUNTIME, front_end, own
+from cute_py.explore.patterns import PATTERNS
 from cute_py.explore.states import PLAIN
 from cute_py.viz.html import hashed
+from tests.pure.test_explore_pasted import cpp_latex, cpp_table
 
 LINKS = (Path(__file__).parents[1] / "golden/links.txt").read_text().splitlines()
 SHA512 = "0YvXxEhfEdpLfb/XkM2BFAeMROq0iMUX2bzzH9pOttyMcWkwq+HbE5uyuGD82LN7y2q+SNvi/6V5JEsOlD2R1A=="
@@ -331,6 +333,92 @@ def test_presets_are_behind_their_tabs(widget, tab):
     page.get_by_role("button", name=name, exact=True).click()
     wait_for_value(page, answer({"v": 1, **state})["value"])
     assert not page.evaluate("document.documentElement.scrollWidth > innerWidth")
+
+
+PASTE = """text => {
+  const box = document.querySelector("textarea[aria-label=expression]");
+  box.value = text;
+  box.dispatchEvent(new InputEvent("input", { inputType: "insertFromPaste" }));
+}"""
+
+
+@pytest.mark.parametrize(
+    ("text", "e"),
+    [
+        ("Sw<3,4,3> o smem_ptr[16b](unset) o (_8,_64):(_64,_1)", "Sw<3,3,3> o 0 o (8,64):(64,1)"),
+        (cpp_table(cute.Layout((4, 8), (8, 1)), "(_4,_8):(_8,_1)"), "(4,8):(8,1)"),
+        (cpp_latex(cute.Layout((4, 8), (8, 1)), ""), "(4,8):(8,1)"),
+        ("MMA_Atom<cute::SM80_16x8x8_F32F16F16F32_TN>", "mma(SM80_16x8x8_F32F16F16F32_TN)"),
+        ("size((2,3))", "size((2,3))"),
+    ],
+)
+def test_what_is_pasted_becomes_an_expression(widget, text, e):
+    page, _ = widget()
+    page.evaluate(PASTE, text)
+    wait_for_value(page, answer({"v": 1, "e": e})["value"])
+    assert page.get_by_label("expression").input_value() == e
+    assert state_of(page.evaluate("model.values.link"))["e"] == e
+
+
+def test_offsets_find_their_layout_or_the_first_that_departs(widget):
+    page, _ = widget()
+    page.get_by_text("Which layout has these offsets?").click()
+    box = page.get_by_label("offsets, a line for each row")
+    box.fill("0 4 1 5\n8 12 9 13")
+    wait_for_value(page, "(2,(2,2)):(8,(4,1))")
+    assert page.get_by_label("expression").input_value() == "(2,(2,2)):(8,(4,1))"
+    box.fill("0 1 2 9")
+    page.locator(".refused", has_text="up to index 3, where the table has 9").wait_for()
+    page.locator(".refused button").first.click()
+    wait_for_value(page, answer({"v": 1, "e": "fit((0,1,2,3))"})["value"])
+
+
+def test_a_tile_shape_is_a_choice(widget):
+    page, _ = widget("#v1&e=(8,8):(8,1)")
+    wait_for_value(page, "(8,8):(8,1)")
+    tile = page.get_by_label("tile", exact=True)
+    tile.select_option("(4,2)")
+    e = "zipped_divide((8,8):(8,1),(4,2))"
+    wait_for_value(page, answer({"v": 1, "e": e})["value"])
+    assert page.get_by_label("expression").input_value() == e
+    assert tile.input_value() == e
+    tile.select_option("(2,2)")  # another tile, not a tile of the tiles
+    wait_for_value(page, answer({"v": 1, "e": "zipped_divide((8,8):(8,1),(2,2))"})["value"])
+    type_in(page, "size((2,3))")
+    wait_for_value(page, "6")
+    assert tile.is_disabled()
+
+
+def test_before_and_after_stay_next_to_each_other(widget):
+    page, _ = widget("#v1&e=(4,8):(8,1)")
+    wait_for_value(page, "(4,8):(8,1)")
+    page.get_by_label("before and after").check()
+    page.get_by_label("integer 3", exact=True).focus()
+    page.keyboard.press("ArrowLeft")
+    wait_for_value(page, "(4,8):(7,1)")
+    page.get_by_text("(4,8):(8,1) to (4,8):(7,1): 24 of 32 elements moved").wait_for()
+    assert page.locator(".result canvas[tabindex]").count() == 2
+    link = page.evaluate("model.values.link")
+    assert state_of(link) == {"v": 1, "e": "(4,8):(7,1)", "was": "(4,8):(8,1)"}
+    other, _ = widget(link)
+    other.get_by_text("24 of 32 elements moved").wait_for()
+    assert other.get_by_label("before and after").is_checked()
+    other.get_by_label("before and after").uncheck()
+    other.wait_for_function("!model.values.link.includes('was=')")
+
+
+def test_each_pattern_opens_with_its_explanation(widget):
+    page, _ = widget()
+    page.get_by_role("tab", name="patterns").click()
+    assert page.locator(".chips button").all_text_contents() == [*PATTERNS]
+    for name in [*PATTERNS][::3]:
+        state, says = PATTERNS[name]
+        page.get_by_role("button", name=name, exact=True).click()
+        wait_for_value(page, answer({"v": 1, **state})["value"])
+        assert page.locator(".hinted").inner_text() == says
+    type_in(page, "4:1")
+    wait_for_value(page, "4:1")
+    assert not page.locator(".hinted").is_visible()
 
 
 def test_what_is_not_drawn_says_why(widget):

@@ -290,3 +290,85 @@ def test_the_pointer_is_answered_within_16_ms_at_128_by_128(open_page):
     panel.point(0)
     milliseconds = page.evaluate(HOVER)
     assert milliseconds[90] <= 16
+
+
+# -- choices: a picture for each combination
+
+
+def chosen(open_page, found, **options):
+    return open_page(f'<meta charset="utf-8">{found._repr_html_()}', **options)
+
+
+def test_a_slider_and_a_menu_choose_the_picture(open_page):
+    tiles = [(2, 2), (4, 1), (0, 1)]
+    found = cute.interact("zipped_divide((4,n):(n,1), tile)", n=range(4, 7, 2), tile=tiles)
+    page = chosen(open_page, found)
+    page.locator("canvas").first.wait_for()
+    assert page.locator("img").count() == 0
+
+    def shown():
+        return page.locator("[role=status]").first.text_content()
+
+    assert shown() == "zipped_divide((4,4):(4,1), (2,2))"
+    page.get_by_label("n", exact=True).focus()
+    page.keyboard.press("ArrowRight")
+    assert shown() == "zipped_divide((4,6):(6,1), (2,2))"
+    page.get_by_label("tile").select_option("(4,1)")
+    assert shown() == found.frames[4][0]
+    panel = viz.scene(cute.zipped_divide(Layout((4, 6), (6, 1)), (4, 1)))["panels"][0]
+    canvas = Panel(page, 0, panel)
+    canvas.canvas.hover(position=dict(zip("xy", (z + 4 for z in canvas.corner(5)), strict=True)))
+    page.get_by_text(f"index 5, offset {panel['offset'][5]},").wait_for()
+    page.get_by_label("tile").select_option("(0,1)")
+    page.get_by_text("required: ").wait_for()
+    assert page.locator("canvas").count() == 0
+
+
+def test_a_selection_stays_from_picture_to_picture(open_page):
+    page = chosen(open_page, cute.interact("(4,4):(s,1)", s=[4, 5]))
+    page.locator("canvas[tabindex]").focus()
+    page.keyboard.press("Enter")
+    page.get_by_text("Selected O0: 1 cells").wait_for()
+    plain = chosen(open_page, cute.interact("(4,4):(s,1)", s=[4, 5]))
+    for each in (page, plain):
+        each.get_by_label("s", exact=True).focus()
+        each.keyboard.press("ArrowRight")
+    pixels = [
+        each.locator("canvas").first.evaluate(
+            "x => [...x.getContext('2d').getImageData(0, 0, x.width, x.height).data].join()"
+        )
+        for each in (page, plain)
+    ]
+    assert pixels[0] != pixels[1]  # the other cells are hatched
+
+
+def test_pictures_with_and_without_choices_share_a_page(open_page):
+    """Also where scripts run late, and look for all that is on the page, as in JupyterLab."""
+    html = cute.interact("(4,n):(n,1)", n=[4, 5])._repr_html_() + fragment(Layout((2, 2)))
+    page = open_page(f'<meta charset="utf-8">{html}')
+    page.locator("canvas").nth(3).wait_for()
+    late = open_page('<meta charset="utf-8"><div id="host"></div>')
+    late.evaluate(
+        """html => {
+        const host = document.getElementById("host");
+        host.innerHTML = html;
+        for (const old of host.querySelectorAll("script:not([type])")) {
+          const made = document.createElement("script");
+          made.type = "module"; // such a script is no document.currentScript
+          made.textContent = old.textContent;
+          old.replaceWith(made);
+        }
+      }""",
+        html,
+    )
+    late.locator("canvas").nth(3).wait_for()
+    assert late.locator("img").count() == 0
+
+
+def test_the_image_stays_where_a_browser_unpacks_nothing(browser, tmp_path):
+    page = browser.new_page()
+    page.add_init_script("delete window.DecompressionStream")
+    (tmp_path / "x.html").write_text(cute.interact("(4,n):(n,1)", n=[4, 5])._repr_html_())
+    page.goto((tmp_path / "x.html").as_uri())
+    assert page.locator("img").count() == 1
+    page.close()

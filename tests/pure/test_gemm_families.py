@@ -14,7 +14,15 @@ from cute_py.kernels.config_sm90 import CLASSES, WarpgroupConfig, warpgroup_conf
 from cute_py.kernels.configuration import parts_by_name, parts_of, still_true
 from cute_py.kernels.epilogue import LinearCombination
 from cute_py.ops.family import asked_by, take
-from cute_py.ops.gemm_families import FAMILIES, HOPPER, PACKED, ROWS, changed, is_large
+from cute_py.ops.gemm_families import (
+    FAMILIES,
+    HOPPER,
+    PACKED,
+    ROWS,
+    TILED,
+    changed,
+    is_large,
+)
 from cute_py.ops.gemm_tiles_sm90 import ProductFacts
 from cute_py.ops.libraries import Gpu
 
@@ -149,7 +157,7 @@ def test_mixed_types_are_those_that_wgmma_multiplies():
     ],
 )
 def test_parts_that_one_class_has_choose_it(config, wanted):
-    assert asked_by(ROWS, config) is wanted
+    assert asked_by(TILED, config) is wanted
 
 
 @pytest.mark.parametrize(
@@ -218,7 +226,7 @@ def test_reasons_about_a_part_go_when_it_changes():
 
 def test_families_are_rows():
     """Each has a configuration of its class alone, which names it."""
-    assert list(FAMILIES) == ["cooperative", "pingpong", "multistage", "simt"]
+    assert list(FAMILIES) == ["gemv", "cooperative", "pingpong", "multistage", "simt"]
     for config in CONFIGS:
         family = FAMILIES[config.family]
         assert family.config is type(config)

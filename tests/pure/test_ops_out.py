@@ -17,9 +17,11 @@ import cute_py as cute
 from cute_py.atoms import tensor_map
 from cute_py.calls import arrays, backends
 from cute_py.dtypes.conversion import strided
+from cute_py.kernels.config import MultistageConfig
 from cute_py.kernels.config_sm90 import WarpgroupConfig
-from cute_py.kernels.gemm import gemm
+from cute_py.kernels.gemv import VectorConfig
 from cute_py.ops.call import apart
+from cute_py.ops.gemm_families import FAMILIES
 from cute_py.ops.libraries import Gpu, Torch, Words
 from cute_py.ops.operands import span
 from cute_py.ops.product import Product, Request, taken
@@ -236,12 +238,13 @@ def unreadable(x):
 
 def require_true(config):
     """Require that no reason of a configuration is about a part that it does not have."""
-    (m, n, _k), by_tma = config.tile, f"by TMA, {config.store} columns"
+    (m, n, _k), by_tma = config.tile, f"by TMA, {getattr(config, 'store', 0)} columns"
+    tiles = {WarpgroupConfig: f"{m}x{n} {getattr(config, 'schedule', '')}", MultistageConfig: "M="}
     wanted = {
-        "C": "by TMA" if config.prefetch else "by loads",
-        "D": by_tma if config.store else "direct",
+        "C": "by TMA" if getattr(config, "prefetch", 0) else "by loads",
+        "D": by_tma if getattr(config, "store", 0) else "direct",
         "programmatic dependent launch": "on" if config.pdl else "off",
-        "tile": f"{m}x{n} {config.schedule}" if isinstance(config, WarpgroupConfig) else "M=",
+        "tile": tiles.get(type(config), f"{max(m, n)} rows of the matrix"),
         "stages": str(config.stages),
     }
     for reason in config.reasons:
@@ -276,7 +279,9 @@ def require_explained(a, b, **named):
     assert ("out" in [name for name, *_ in said]) is (
         out is not None and not call.outputs[0].direct
     )
-    assert ("TMA" in path) is isinstance(config, WarpgroupConfig) is (call.kernel is not gemm)
+    ways = {"TMA and": WarpgroupConfig, "cp.async and": MultistageConfig, "multiply": VectorConfig}
+    assert [kind for text, kind in ways.items() if path.strip().startswith(text)] == [type(config)]
+    assert call.kernel is FAMILIES[config.family].kernel
     if isinstance(config, WarpgroupConfig):
         seen = [*call.reads[:2], *[D] * bool(config.store), *[call.reads[2]] * config.prefetch]
         assert [unreadable(x) for x in seen] == [""] * len(seen), config.reasons
@@ -332,10 +337,11 @@ def test_random_calls_do_what_their_explanation_says(launched, seed):
         a, b, named = drawn(rng)
         try:
             config = require_explained(a, b, **named)
-            seen["TMA" if isinstance(config, WarpgroupConfig) else "cp.async"] += 1
+            seen[config.way] += 1
         except cute.CuteError as error:
             seen[error.code] += 1
-    assert set(seen) == {"TMA", "cp.async", "ops-overlap"}
+    seen["cp.async"] += seen.pop("through registers", 0)
+    assert set(seen) == {"TMA", "cp.async", "to registers", "ops-overlap"}
     assert min(seen.values()) >= 3, seen
 
 

@@ -334,6 +334,14 @@ fit-key: the coordinates of a table have different profiles
 fit-incomplete: a coordinate of a table is missing
     - cute.fit({(0, 0): 0, (1, 1): 1})
     + cute.fit({(0, 0): 0, (1, 0): 1})
+table-offsets: a text to fit has other words than offsets, or several tables
+    - cute.fit("four eight")
+    - cute.fit("")  # given a text with 0 tables of offsets: ''
+    - cute.fit(str(cute.show(ROW, Layout((4, 8)))))  # given a text with 2 tables of offsets
+    + cute.fit("0 1 2")
+table-title: a printed table has another offset than the layout above it
+    - cute.parse_layout(str(cute.to_text(ROW)).replace(" 9 ", "99 "))
+    + cute.parse_layout(str(cute.to_text(ROW)))
 fit-shape: table and shape have different sizes
     - cute.fit([0, 1, 2], shape=(2, 2))
     + cute.fit([0, 1, 2, 3], shape=(2, 2))

@@ -141,6 +141,20 @@ explore-anywidget: a notebook without anywidget is asked for the explorer
     * explore reason="No module named 'anywidget'"
 explore-value: a value that no expression gives is explored
     * explore value=2.5
+interact-values: a choice has no values, or a text in place of a list
+    - cute.interact("(n,8):(8,1)", n="48")
+    - cute.interact("(n,8):(8,1)", n=[])  # given n=[]; required: a list or range
+    - cute.interact("(n,8):(8,1)", n=4)  # given n=4
+    - cute.interact("LayoutLeft")  # given make='LayoutLeft'; ... an expression with integers
+    + cute.interact("(n,8):(8,1)", n=[4, 8])
+interact-name: an expression does not have the name of a choice
+    - cute.interact("(4,8):(8,1)", n=[4, 8])
+    + cute.interact("(n,8):(8,1)", n=[4, 8])
+interact-many: choices have more combinations than a notebook can keep
+    - cute.interact("(n,8):(8,1)", n=range(2000))
+    - cute.interact("(n,512):(512,1)", n=[128, 256, 512])  # over 131072 cells in all pictures
+    - cute.interact("(2,2,2,2,2,2):(1,2,4,8,16,32) o (2,2,2,2):(1,2,4,8)")  # 20 integers
+    + cute.interact("(n,8):(8,1)", n=range(1, 9))
 explore-slow: an expression takes longer than a page waits
     * explore seconds=2
 explore-runtime: a folder without the files of Pyodide is named

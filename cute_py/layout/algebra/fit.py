@@ -22,6 +22,7 @@ from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.composed import ComposedLayout, composed
 from cute_py.layout.coords import coordinates, idx2crd
 from cute_py.layout.layout import Layout, nested, of_modes, offset_of, raw_flat
+from cute_py.layout.notation.tables import offsets_of
 from cute_py.layout.offsets import MOST, SMALL, look_up, offsets, outer_sums, sums_of
 from cute_py.layout.queries import is_static
 from cute_py.layout.tuples import canonical, leaves, product, show
@@ -55,7 +56,8 @@ def fit(
     Args:
         table: offsets (elements, negative ones too): a flat list or NumPy array in
             colexicographical order; an n-d one, whose axes are the modes, axis 0 the fastest; a
-            dict from coordinates to offsets; or a function of one argument for each mode.
+            dict from coordinates to offsets; a function of one argument for each mode; or a text:
+            numbers, each line a row, or what a `print_layout` or `print_latex` printed.
         shape: the shape of a flat table or a function; the result's shape refines it.
         coshape: with it, entries are coordinates in coshape (a last axis, or tuples), and the
             offset of one is its colexicographical index.
@@ -69,6 +71,8 @@ def fit(
 
     >>> print(fit([0, 4, 1, 5, 2, 6, 3, 7]), fit([0, 1, 3, 2]), fit([[0, 1, 2], [4, 5, 6]]))
     (2,4):(4,1) Sw<1,0,1> o 0 o 4:1 (2,3):(4,1)
+    >>> print(fit("0 1 2"), fit("0 1 2 | 4 5 6".replace("|", chr(10))))
+    3:1 (2,3):(4,1)
     >>> print(fit(lambda lane, v: (lane // 4 + v // 2 * 8, lane % 4 * 2 + v % 2), (32, 4), (16, 8)))
     ((4,8),(2,2)):((32,1),(16,8))
     """
@@ -398,6 +402,8 @@ def _read(
         return offsets(table), table.shape
     if hasattr(table, "keys"):
         return _of_mapping(table)
+    if table.__class__ is str:
+        return _of_mapping(offsets_of(table))
     if callable(table):
         return _of_function(table, shape), shape
     return _of_array(table, coshape)

@@ -42,6 +42,7 @@ from cute_py.layout.notation.parse_types import (
     read_type,
     static_int,
 )
+from cute_py.layout.notation.tables import is_table, require_same
 from cute_py.layout.tuples import MAX_DEPTH, _, leaves, show, wrong_argument
 
 TYPE_CHECKING = False
@@ -64,7 +65,8 @@ def parse_layout(text: str, symbols: Mapping[str, Leaf] | None = None) -> Alike:
     Args:
         text: what CuTe C++, CuTe DSL, pycute or this project print: `(4,8):(8,1)`,
             `Layout((4, 8), (8, 1))`, `Layout<Shape<_4,_8>, Stride<_8,_1>>`,
-            `Sw<3,4,3> o 0 o (8,64):(64,1)`, `tensor<ptr<f32, gmem> o (?,8):(8,1)>`.
+            `Sw<3,4,3> o 0 o (8,64):(64,1)`, `tensor<ptr<f32, gmem> o (?,8):(8,1)>`. A printed table
+            may follow the layout; `fit` reads a table without one.
         symbols: the values of the names in the text, `{"M": sym("M")}`.
 
     Returns:
@@ -77,7 +79,7 @@ def parse_layout(text: str, symbols: Mapping[str, Leaf] | None = None) -> Alike:
 
     Law: parse_layout(str(x)) == x == parse_layout(repr(x)), of layouts with symbols where these are
     given. Raises ParseError with `facts["position"]` where the text cannot be read; LayoutError
-    where it is not a valid layout, such as (4,8):1.
+    where it is not a valid layout, such as (4,8):1, or where the table below it says otherwise.
 
     >>> print(parse_layout("((_2,_4),_8):((_1,_16),_2)"), parse_layout("(?{div=8},4):(1@1,1@0)"))
     ((2,4),8):((1,16),2) (s0,4):(1@1,1@0)
@@ -141,7 +143,8 @@ class Notation(Reader):
             raise self.fail("'o' and a layout")
         if self.token.kind == "end" or (self.tensor and self.token.kind in (":", "=")):
             return value
-        if callable(value) and _is_grid(self.text[self.last.end :]):
+        if callable(value) and _is_table(rest := self.text[self.last.end :]):
+            require_same(value, rest)
             return value
         raise self.fail("the end of the text")
 
@@ -472,7 +475,8 @@ def _is_int_tuple(x: Value) -> bool:
     return all(ints.is_leaf(leaf) for leaf in leaves(x))
 
 
-def _is_grid(rest: str) -> bool:
-    """Return whether `rest` is the table of offsets that C++'s print_layout puts below a layout."""
-    lines = rest.split("\n", 3)
-    return len(lines) > 2 and not lines[0].strip() and lines[2].lstrip().startswith("+-")
+def _is_table(rest: str) -> bool:
+    """Return whether `rest` is what print functions put below a layout: a table of its offsets, or
+    of the threads and values of a tile.
+    """
+    return rest.lstrip(" ").startswith(("\n", "over (", ": each cell")) and is_table(rest)
