@@ -86,8 +86,8 @@ WORDINGS = {
         an element of the array; this one is between two of its rows
         check the strides from which the address is computed, and guard the last columns""",
     "emulate-alignment": """EmulationError
-        an access of {bytes} bytes to element {offset} of {storage}, {remainder} bytes past such a
-            multiple, by {who}
+        an access of {bytes} bytes to element {offset} of {storage}, {remainder} bytes past a
+            multiple of {bytes}, by {who}
         addresses that are multiples of {bytes} bytes
         use narrower vectors, pad the strides, or pass an array that is aligned""",
     "emulate-read-only": """EmulationError
@@ -161,7 +161,7 @@ WORDINGS = {
         call cute.fence_mbarrier_init() after the init, then cute.syncthreads() or
             cute.cluster_sync()""",
     "emulate-mbarrier-again": """EmulationError
-        a second init of {name} by {who}, where there is a valid mbarrier since {other}
+        a second init of {name} by {who}, whose memory holds a valid mbarrier since {other}
         memory without a valid mbarrier: PTX leaves a second mbarrier.init undefined
         let one thread initialise it once, outside loops; for other arrivals use another mbarrier,
             or call its inval() first""",
@@ -212,7 +212,8 @@ WORDINGS = {
         coordinates of TMA within 32 signed bits: larger ones would wrap around
         guard the copy, or bound the coordinate: cute.min_(i, n)""",
     "emulate-mbarrier-bytes": """EmulationError
-        a wait of {who} for {name}, where all have arrived, and which {what} than announced
+        a wait of {who} for {name}, at which all threads have arrived, but which {what} than
+            announced
         as many announced bytes as the TMA loads bring
         announce the bytes of all boxes of the phase: elements * bits // 8""",
     "emulate-lanes": """EmulationError
@@ -259,7 +260,7 @@ WORDINGS = {
         a thread that ends each wait
         arrive, or store the value, on a path that does not wait for the same threads""",
     "emulate-not-resident": """EmulationError
-        a wait that blocks of lower numbers do not end: {waits}
+        a wait that no block of a lower number ends: {waits}
         blocks that can end without blocks of higher numbers, which may begin later
         let blocks wait only for those of lower numbers; or use cute.launch(..., resident=True),
             which requires that all blocks run at once""",

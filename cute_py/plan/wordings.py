@@ -53,7 +53,7 @@ WORDINGS = {
         call cute.griddepcontrol_wait() before the first access, outside loops, in all threads or in
             each role; a role that waits for stages of another one needs none""",
     "plan-twice": """LayoutError
-        {reg}, in which one operation writes several values to a register
+        {reg}, where one operation writes several values to one register
         registers that an operation writes once, or with one value
         use a tensor without modes of stride 0; sum along a mode with cute.reduce(fn, x, mode)""",
     "plan-box": """LayoutError

@@ -400,7 +400,7 @@ def test_a_wait_that_nobody_ends_is_named():
         with cute.when(cute.thread_idx() == 0):
             cute.wait_until(at(flag), "eq", 1)
 
-    with pytest.raises(cute.EmulationError, match="nobody who is left would end"):
+    with pytest.raises(cute.EmulationError, match="no other thread would end the wait"):
         cute.emulate(kernel, np.zeros(1, np.int32))
 
 

@@ -288,8 +288,8 @@ emulate-mbarrier-lost: the memory of an mbarrier is used for something else mean
 emulate-mbarrier-phase: an arrival or a wait at an mbarrier may be of another phase in another order
         of threads
     * kernel what="a wait", name="mbarrier bar[0]", who=FIRST, why="nothing orders it after the
-        phase before, and while that one is open, it returns at once", fix="wait for each phase in
-        turn, or synchronise with a thread that has waited for the one before"
+        previous phase, and while that is open, it returns at once", fix="wait for each phase in
+        turn, or synchronise with a thread that has waited for the previous one"
 emulate-map: TMA is given an array that it cannot address
     * gemm name="A", found="a pitch of 270 bytes, with rows of 270 bytes"
 emulate-coordinate: TMA is given a coordinate that does not fit 32 bits
