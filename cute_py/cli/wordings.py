@@ -55,6 +55,10 @@ WORDINGS = {
             and its arguments
         write my.py:kernel, and its arguments after it; cute-py check-orders --help lists what they
             may be""",
+    "cli-epilogue": """LayoutError
+        {text}, which is not a function
+        epilogues.NAME, a function of cute.epilogues, or FILE.py:FUNCTION
+        write cute-py show epilogues.relu, or my.py:function{hint}""",
     "cli-generated": """CuteError
         --{name} with operands that all come from files
         an operand given as a shape, for which data are generated
