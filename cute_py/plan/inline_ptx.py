@@ -122,7 +122,7 @@ class _Check:
             return Problem((rest or tokens)[0].text, "an instruction begins with its name")
         name = rest[0].text.partition(".")[0]
         if name not in ALONE | TOGETHER:
-            return Problem(rest[0].text, "it is no instruction that uses registers alone")
+            return Problem(rest[0].text, "it is not an instruction that uses registers alone")
         return self._operands(rest[1:], guarded=rest is not tokens)
 
     def _declaration(self, tokens: list[_Token]) -> Problem | None:
@@ -135,10 +135,10 @@ class _Check:
             elif token.kind == "number" and before.text == "<":
                 name = next(x.text for x in reversed(words[: words.index(before)]))
                 if not token.text.isdecimal() or len(token.text) > 4:
-                    return Problem(token.text, "it is no number of registers below 10,000")
+                    return Problem(token.text, "it is not a number of registers below 10,000")
                 self.registers.update(f"{name}{i}" for i in range(min(int(token.text), 256)))
             elif token.kind != "word" and token.text not in "<>":
-                return Problem(token.text, "it is no name of a register")
+                return Problem(token.text, "it is not the name of a register")
         return None
 
     def _operands(self, tokens: list[_Token], guarded: bool) -> Problem | None:
@@ -169,7 +169,7 @@ class _Check:
             if number >= self.count:
                 return Problem(token.text, f"there are {self.count} operands, from %0 on")
         elif token.kind == "word" and token.text.partition(".")[0] not in self.registers:
-            return Problem(token.text, "it is no register that the text declares")
+            return Problem(token.text, "it is not a register that the text declares")
         return None
 
     def unused(self) -> Problem | None:

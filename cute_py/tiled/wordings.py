@@ -13,7 +13,7 @@ WORDINGS = {
     "tiled-holes": """LayoutError
         thread layout {layout}, which skips thread indices
         threads without holes, or holes that repeat evenly
-        use 1, 2 or a multiple of 4 quad pairs; get_slice and partition_A work without that""",
+        use 1, 2 or a multiple of 4 quad pairs; get_slice and partition_A work for any number""",
     "tiled-overlap": """LayoutError
         atom layout {atoms}
         an atom layout that gives every atom its own threads, from 0 up, one mode after another
@@ -72,7 +72,7 @@ WORDINGS = {
         a multiple of the threads of the copy atom
         use a thread layout of a multiple of {needed} threads""",
     "copy-values": """LayoutError
-        {values} values a thread for {atom}, which moves {needed}
+        {values} values per thread for {atom}, which moves {needed}
         a multiple of the values that the copy atom moves per thread
         use a value layout of a multiple of {needed} values, or a narrower copy atom""",
     "copy-map": """LayoutError

@@ -130,7 +130,7 @@ def vector_swizzle(h):
 
 
 def vector_extent(odd):
-    """a vector may be only partly inside of an extent"""
+    """a vector may be only partly inside an extent"""
     row = cute.local_tile(odd, (1, 64), (0, 0))
     # right: cute.copy(row, cute.rmem("f32", (1, 64)))
     wide = cute.Copy_Atom("UniversalCopy<128>", "f32")  # wrong
@@ -212,7 +212,7 @@ def table_entry(x):
 
 
 def table_index(x):
-    """an index is outside of a table of `cute.make_table`"""
+    """an index is outside a table of `cute.make_table`"""
     # right: x[cute.make_table([x.shape[0] - 1, 4])[cute.thread_idx() % 2]] = 1
     x[cute.make_table([x.shape[0] - 1, 4])[cute.thread_idx() + 2]] = 1  # wrong
 
