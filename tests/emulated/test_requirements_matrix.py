@@ -13,7 +13,7 @@ from tests.emulated.kernel_data import operands, plain, poisoned, reference, sto
 
 
 @cute.kernel
-def tile_products(A, B, C, D, mma):
+def tile_products(A, B, C, D, mma, serpentine: str = "N"):
     """D = A B^T + C, a tile (M,N,K) of the instruction for each block."""
     m, n, k = mma.tile_shape
     cute.launch(grid=D.shape[2], block=mma.size())
@@ -29,7 +29,7 @@ def tile_products(A, B, C, D, mma):
     cute.copy(tA, a)
     cute.copy(tB, b)
     cute.copy(thr.partition_C(gC), acc)
-    cute.gemm(mma, acc, a, b)
+    cute.gemm(mma, acc, a, b, serpentine=serpentine)
     cute.copy(acc, thr.partition_C(gD))
 
 
@@ -89,12 +89,23 @@ def test_f27_xor_popc_counts_the_bits_that_differ():
 # -- G: threads and warps
 
 
+def order_of(rows, kernel, *arguments):
+    """The (m, n) of each instruction of the one product of a kernel, which has `rows` along M."""
+    (op,) = [op for op in cute.trace(kernel, *arguments).ops if isinstance(op, Mma)]
+    return [(d % rows, d // rows) for d, _a, _b in op.steps]
+
+
+def down_and_up(m, n):
+    """CUTLASS's order: M inside of N, from the end where n is odd."""
+    return [(m - 1 - i if j % 2 else i, j) for j in range(n) for i in range(m)]
+
+
 @pytest.mark.parametrize("majors", [(1, 1), (1, 0), (0, 1), (0, 0)], ids=str)
 def test_g01_one_thread_multiplies_8x8x4(majors):
     mma = cute.make_tiled_mma("UniversalFMA<f32>")
 
     @cute.kernel
-    def run(A, B, C):
+    def run(A, B, C, serpentine: str):
         cute.launch(grid=1, block=1)
         thr = mma.get_slice(cute.thread_idx())
         gA, gB = cute.local_tile(A, (8, 4), (0, 0)), cute.local_tile(B, (8, 4), (0, 0))
@@ -104,13 +115,16 @@ def test_g01_one_thread_multiplies_8x8x4(majors):
         acc.fill(0)
         cute.copy(thr.partition_A(gA), a)
         cute.copy(thr.partition_B(gB), b)
-        cute.gemm(mma, acc, a, b)
+        cute.gemm(mma, acc, a, b, serpentine=serpentine)
         cute.copy(acc, thr.partition_C(gC))
 
     a, b = operands(default_rng(0), (8, 8, 4), "f32", majors)
-    c = poisoned((8, 8), np.float32)
-    run(a, b, c)
-    np.testing.assert_array_equal(c, reference(a, b))
+    for serpentine in ("M", "N"):
+        c = poisoned((8, 8), np.float32)
+        run(a, b, c, serpentine)
+        np.testing.assert_array_equal(c, reference(a, b))
+    assert order_of(8, run, a, b, c, "M") == 4 * down_and_up(8, 8)
+    assert order_of(8, run, a, b, c, "N") == 4 * [at[::-1] for at in down_and_up(8, 8)]
 
 
 @pytest.mark.parametrize(("name", "most"), [("UniversalFMA<f32>", 99), ("SM61_DP4A", 127)])
@@ -150,15 +164,14 @@ def test_g13_a_warp_multiplies_64x64x32():
     a, b = operands(default_rng(0), (64, 64, 32), "f16")
     c = np.zeros((64, 64, 1), np.float32)
     d = np.zeros_like(c)
-    tile_products(a[..., None], b[..., None], c, d, mma)
+    arrays = a[..., None], b[..., None], c, d, mma
+    tile_products(*arrays, serpentine="M")
     np.testing.assert_array_equal(d[..., 0], reference(a, b))
-    (op,) = [
-        op
-        for op in cute.trace(tile_products, a[..., None], b[..., None], c, d, mma).ops
-        if isinstance(op, Mma)
-    ]
-    order = [(d % 4, d // 4) for d, _a, _b in op.steps[:32]]
-    assert order[6:10] == [(0, 6), (0, 7), (1, 7), (1, 6)]  # forth and back along N
+    order = order_of(4, tile_products, *arrays, "M")
+    assert order[2:6] == [(2, 0), (3, 0), (3, 1), (2, 1)]
+    assert order == 2 * down_and_up(4, 8)
+    along_n = order_of(4, tile_products, *arrays)
+    assert along_n[6:10] == [(0, 6), (0, 7), (1, 7), (1, 6)]  # forth and back along N
 
 
 def test_g14_f32_in_shared_memory_becomes_tf32_before_the_product():
