@@ -28,7 +28,7 @@ from cute_py.trace.hopper import (
     warpgroup_wait,
 )
 from cute_py.trace.matrix import gemm
-from cute_py.trace.operands import Operand, completion, filled
+from cute_py.trace.operands import Operand, Tiles, completion, filled
 from cute_py.trace.runtime_integers import Condition, compare
 from cute_py.trace.state import at_least, number_within, require_choice
 from cute_py.trace.threads import (
@@ -74,6 +74,7 @@ def mainloop(
     transform: Transform | None = None,
     ring: TmaPipeline | None = None,
     fill: bool = True,
+    clear: str = "zfill",
 ) -> None:
     """Add the products of tiles of a and b to acc, in a software pipeline.
 
@@ -92,6 +93,10 @@ def mainloop(
             .tile, .stage, which may be read, and .block.
         ring: the `cute.pipeline` of operands that complete on mbarriers.
         fill: False where another role fills the ring (`TmaPipeline.fill`), as for warpgroups.
+        clear: what of the shared memory of tiles that cp.async copies is cleared (CUTLASS's
+            SharedMemoryClearOption): "zfill", what lies outside of the arrays, as the instruction
+            says; "none", that of the first tiles and of the last one alone, so that rows outside
+            keep what the stage had; "last_stage", as "zfill", and at the end the last stage.
 
     If an operand arrives by cp.async, stages - 1 tiles are in flight while one is read
     (MmaMultistage). Otherwise the next tile is held in registers, and shared memory has two stages
@@ -111,10 +116,11 @@ def mainloop(
     Source: cutlass mma_multistage.h, mma_pipelined.h; epilogue_base.h (sums of warps along K).
     """
     span = _span_of((a, b), first, count, barrier, thread, transform, fill)
+    require_choice(clear, ("zfill", "none", "last_stage"), "cute.mainloop")
     if mma.atom.b_memory == "smem":
         _of_warpgroups(mma, acc, (a, b), span, ring)
         return
-    loop = _MainLoop(mma, acc, (a, b), span)
+    loop = _MainLoop(mma, acc, (a, b), span, clear)
     some = compare("lt", 0, loop.count)
     if some is False:
         return
@@ -282,9 +288,15 @@ class _Filling:
 
 class _MainLoop:
     def __init__(
-        self, mma: TiledMMA, acc: Tensor, operands: tuple[Operand, Operand], span: _Span
+        self,
+        mma: TiledMMA,
+        acc: Tensor,
+        operands: tuple[Operand, Operand],
+        span: _Span,
+        clear: str,
     ) -> None:
         self.mma, self.acc, self.span, self.operands = mma, acc, span, operands
+        self.clear = clear
         self.stages = _stages(*operands)
         self.iterators = [x.iterator(span.thread) for x in operands]
         self.parts = [
@@ -300,6 +312,8 @@ class _MainLoop:
         vectors = sum(x.vectors for x in tiles)
         for x in tiles:
             x.split(-(-vectors // self.steps))
+            if clear == "none":
+                x.leave(self.stages)
         self.kinds = [completion(x) for x in self.iterators]
         self.ahead = self.stages - 1 if "cp_async" in self.kinds else 1
         self.each = 0  # asynchronous pieces that are issued before a product
@@ -319,6 +333,11 @@ class _MainLoop:
             self.in_stages()
         else:
             self.in_ring(_checked(ring, self.iterators, self.stages))
+        if self.clear == "last_stage":
+            self.synchronize()
+            for x in self.iterators:
+                if isinstance(x, Tiles):
+                    x.stored[_, _, _, self.stages - 1].fill(0)
         if others is not False:
             self.add_shares(share)
 
