@@ -331,6 +331,9 @@ from cute_py.trace.arithmetic import reduce as reduce
 from cute_py.trace.inline import inline_ptx as inline_ptx
 from cute_py.trace.shapes import assume_compact as assume_compact
 from cute_py.trace.shapes import assume_shapes as assume_shapes
+from cute_py.trace.machine import Semaphore as Semaphore
+from cute_py.trace.machine import sm_idx as sm_idx
+from cute_py.trace.machine import smem_address as smem_address
 from cute_py.trace.tables import make_table as make_table
 from cute_py.trace.threads import assert_ as assert_
 from cute_py.trace.threads import assume as assume
@@ -427,6 +430,13 @@ from cute_py.layout.cutlass2.tensorop import tensor_op_multiplicand_congruous as
 from cute_py.layout.cutlass2.tensorop import tensor_op_multiplicand_crosswise as tensor_op_multiplicand_crosswise
 from cute_py.layout.cutlass2.tensorop import tensor_op_multiplicand_in_coordinates as tensor_op_multiplicand_in_coordinates
 from cute_py.layout.cutlass2.tensorop import tensor_op_swizzle as tensor_op_swizzle
+from cute_py.atoms.arch import ARCH_TAGS as ARCH_TAGS
+from cute_py.atoms.arch import NumThreadsPerHalfWarp as NumThreadsPerHalfWarp
+from cute_py.atoms.arch import NumThreadsPerQuad as NumThreadsPerQuad
+from cute_py.atoms.arch import NumThreadsPerQuadPair as NumThreadsPerQuadPair
+from cute_py.atoms.arch import NumThreadsPerWarp as NumThreadsPerWarp
+from cute_py.atoms.arch import NumThreadsPerWarpGroup as NumThreadsPerWarpGroup
+from cute_py.atoms.arch import NumWarpsPerWarpGroup as NumWarpsPerWarpGroup
 from cute_py.tiled.thread_maps import ThreadMap as ThreadMap
 from cute_py.tiled.thread_maps import raked_arrangement as raked_arrangement
 from cute_py.tiled.thread_maps import simt_transpose_padding as simt_transpose_padding

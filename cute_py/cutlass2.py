@@ -11,6 +11,7 @@ from cute_py.lazy import lazy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from cute_py.atoms.arch import *  # noqa: F403
     from cute_py.layout.cutlass2.classical import *  # noqa: F403
     from cute_py.layout.cutlass2.tensorop import *  # noqa: F403
     from cute_py.tiled.access_iterators import *  # noqa: F403
@@ -33,6 +34,10 @@ _HOME = {
         "tensor_op_multiplicand tensor_op_multiplicand_congruous "
         "tensor_op_multiplicand_crosswise tensor_op_multiplicand_in_coordinates "
         "tensor_op_swizzle"
+    ),
+    "atoms.arch": (
+        "ARCH_TAGS NumThreadsPerHalfWarp NumThreadsPerQuad NumThreadsPerQuadPair "
+        "NumThreadsPerWarp NumThreadsPerWarpGroup NumWarpsPerWarpGroup"
     ),
     "tiled.thread_maps": (
         "ThreadMap raked_arrangement simt_transpose_padding stripmined_thread_map "

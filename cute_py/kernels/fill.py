@@ -27,7 +27,9 @@ def fill_value(X: Any, number: cute.f64, integer: cute.s64) -> None:
     cute.launch(grid=cute.ceil_div(cute.size(X.layout), THREADS), block=THREADS)
     i = cute.block_idx() * THREADS + cute.thread_idx()
     with cute.when(i < cute.size(X.layout)):
-        X[i] = _register(number, "f64").to(X.dtype, "to_nearest")[0] if X.dtype.is_float else integer
+        X[i] = (
+            _register(number, "f64").to(X.dtype, "to_nearest")[0] if X.dtype.is_float else integer
+        )
 
 
 @cute.kernel

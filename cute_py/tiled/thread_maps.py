@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cute_py.atoms.arch import NumThreadsPerWarp
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout.algebra.composition import composition
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     Pair: TypeAlias = tuple[int, int]
 
-WARP = 32
+WARP = NumThreadsPerWarp
 ACCESS_BITS = 128  # the widest load and store
 
 

@@ -471,6 +471,14 @@ WORDINGS = {
         {atom}, whose operands are in shared memory
         a ring that another role fills, and no transform
         pass ring= and fill=False, and call ring.fill(k, a, b) in the role that loads""",
+    "smem-address": """LayoutError
+        {tensor}
+        a tensor in shared memory
+        copy it to shared memory first; the address of global memory is that of the array""",
+    "semaphore-lock": """LayoutError
+        {tensor}
+        elements of s32 in global memory
+        take one of an array of zeros: cute.local_tile(locks, (1,), (i,))""",
     "mainloop-sums": """LayoutError
         several atoms along K, on {threads} threads
         stages that hold one accumulator of each thread

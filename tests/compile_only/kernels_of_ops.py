@@ -47,6 +47,12 @@ def memory(x):
 
 
 @cute.kernel
+def addresses(x):
+    cute.launch(grid=1, block=32)
+    x[cute.thread_idx()] = cute.smem_address(cute.smem("f32", 64))
+
+
+@cute.kernel
 def order(x):
     cute.launch(grid=4, block=32, pdl=True)
     cute.griddepcontrol_wait()
@@ -97,6 +103,7 @@ KERNELS = {
     "registers": traced(registers, np.float32),
     "memory": traced(memory, np.int32),
     "stmatrix": stmatrix,
+    "addresses": traced(addresses, np.uint32),
     "order": traced(order, np.int32),
     "debug": traced(debug, np.float32),
     "cp_arrive": cp_arrive,

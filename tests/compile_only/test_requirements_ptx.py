@@ -62,3 +62,25 @@ def test_f17_locks_are_read_and_written_in_order(order):
     assert re.search(
         r"ld\.acquire\.gpu\.global" if order == "acquire" else r"st\.release\.gpu", text
     )
+
+
+def test_f01_f11_the_multiprocessor_and_addresses_are_read():
+    @cute.kernel
+    def here(out):
+        cute.launch(grid=1, block=32)
+        tid, held = cute.thread_idx(), cute.smem("f32", 64)
+        out[tid, 0] = cute.sm_idx()
+        out[tid, 1] = cute.smem_address(cute.local_tile(held, (1,), (tid,)))
+
+    compiled = cute.compile(cute.trace(here, np.zeros((32, 2), np.uint32)), "sm_80")
+    assert re.search(r"mov\.u32 \w+, %smid;", compiled.ptx)
+    assert compiled.cubin[:4] == b"\x7fELF"
+
+
+def test_f05_a_load_prefetches_128_bytes_into_l2():
+    a = np.zeros(128, np.float32)
+    compiled = cute.compile(cute.trace(copy, a, a.copy(), "L2::128B", "wb"), "sm_80")
+    assert re.search(r"ld\.global\.L2::128B\.v4\.b32", compiled.ptx)
+    b = np.zeros(128, np.float32)
+    copy(a + 1, b, "L2::128B", "wb")
+    assert (b == 1).all()

@@ -31,6 +31,61 @@ def test_e06_blocks_append_in_order(order):
     np.testing.assert_array_equal(out, np.arange(64))
 
 
+@cute.kernel
+def append_by_semaphore(turn, out):
+    """The same by a semaphore: all threads of a block write its part, in its turn."""
+    cute.launch(grid=out.shape[0], block=64)
+    b, tid = cute.block_idx(), cute.thread_idx()
+    lock = cute.Semaphore(turn)
+    lock.wait(b)
+    seen = lock.fetch()
+    out[b, tid] = seen
+    lock.release((b + 1) % 64)
+
+
+@pytest.mark.parametrize("order", ["forward", "reversed", 0, 1])
+def test_e06_f17_a_semaphore_lets_blocks_in_by_turns(order):
+    """Thread 0 fetches the state, the others have -1; after the last release it is 0 again."""
+    turn, out = np.zeros(1, np.int32), np.full((64, 64), -9, np.int32)
+    for _launch in range(2):
+        cute.emulate(cute.trace(append_by_semaphore, turn, out), turn, out, order=order)
+        np.testing.assert_array_equal(out[:, 0], np.arange(64))
+        assert (out[:, 1:] == -1).all()
+        assert turn[0] == 0
+
+
+def test_f01_the_multiprocessor_has_a_number():
+    @cute.kernel
+    def here(out, lanes):
+        cute.launch(grid=4, block=64)
+        b, tid = cute.block_idx(), cute.thread_idx()
+        out[b, tid] = cute.sm_idx()
+        lanes[b, tid] = cute.lane_idx()
+
+    out, lanes = np.full((4, 64), 999, np.uint32), np.zeros((4, 64), np.int32)
+    here(out, lanes)
+    assert out.max() < 132
+    np.testing.assert_array_equal(lanes, np.tile(np.arange(64) % 32, (4, 1)))
+
+
+def test_f11_an_address_is_the_offset_in_the_window_of_shared_memory():
+    @cute.kernel
+    def addresses(out):
+        cute.launch(grid=2, block=32)
+        b, tid = cute.block_idx(), cute.thread_idx()
+        first, second = cute.smem("u8", 3), cute.smem("f16", (8, 32))
+        out[b, 0, tid] = cute.smem_address(first)
+        out[b, 1, tid] = cute.smem_address(second[_, tid])
+
+    out = np.zeros((2, 2, 32), np.uint32)
+    plan = cute.trace(addresses, out)
+    cute.emulate(plan, out)
+    first, second = plan.shared
+    for b in range(2):
+        assert (out[b, 0] == first.offset).all()
+        np.testing.assert_array_equal(out[b, 1], second.offset + 16 * np.arange(32))
+
+
 @pytest.mark.parametrize("size", [49_152, 102_400])
 def test_e07_more_than_48_kib_of_shared_memory(size):
     @cute.kernel

@@ -409,3 +409,30 @@ def test_h09_crosswise_s4_128x128x128():
     crosswise = cutlass2.row_major_tensor_op_multiplicand_crosswise
     assert core.smem_a == crosswise(4, 128, 128, 128, stages=2)
     assert core.policy.operator.atom.saturate
+
+
+# -- E02, F02
+
+
+def test_e02_groups_of_threads():
+    found = {name: getattr(cutlass2, name) for name in cutlass2.__all__ if name.startswith("Num")}
+    assert found == {
+        "NumThreadsPerWarp": 32,
+        "NumThreadsPerWarpGroup": 128,
+        "NumWarpsPerWarpGroup": 4,
+        "NumThreadsPerHalfWarp": 16,
+        "NumThreadsPerQuad": 4,
+        "NumThreadsPerQuadPair": 8,
+    }
+
+
+def test_f02_tags_name_the_least_compute_capability_and_atoms_refuse_lower_ones():
+    wanted = [50, 60, 61, 70, 72, 75, 80, 86, 89, 90]
+    assert list(cutlass2.ARCH_TAGS.items()) == [(f"Sm{n}", n) for n in wanted]
+    for atom in cute.atoms.find():
+        least = int(atom.min_arch.removeprefix("sm_").rstrip("a"))
+        for n in wanted:
+            if n < least:
+                assert not atom.support(f"sm_{n}"), (atom, n)
+    assert cute.atoms.SM80_16x8x16_F32F16F16F32_TN.support("sm_80") == "native"
+    assert not cute.atoms.SM80_16x8x16_F32F16F16F32_TN.support("sm_50")

@@ -360,5 +360,17 @@ def kernel_operand_type(h):
     cute.gemm(MMA, *fragments("bf16"))  # wrong
 
 
+def smem_address(h):
+    """the address of something outside of shared memory is asked for"""
+    # right: cute.smem_address(cute.smem("f16", 8))
+    cute.smem_address(h)  # wrong
+
+
+def semaphore_lock(f, x):
+    """a semaphore is made of a word that is no s32 of global memory"""
+    # right: cute.Semaphore(x).wait(0)
+    cute.Semaphore(f).wait(0)  # wrong
+
+
 run = traced
 ROWS = ""

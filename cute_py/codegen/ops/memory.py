@@ -270,6 +270,13 @@ def _add_vectors(e: Emit, op: ops.Atomic, name: str, modes: dict[str, Any]) -> N
             e.words.put_words(op.old, v * x.width, x.width, old)
 
 
+@emits(ops.SharedAddress)
+def shared_address(e: Emit, op: ops.SharedAddress) -> None:
+    """Take the address that an access would have."""
+    address, beyond = Addresses(e, op.src)[0]
+    e.words.put(op.dst, 0, e.b.add(address, ir.Constant(I32, beyond)))
+
+
 @emits(ops.Prefetch)
 def prefetch(e: Emit, op: ops.Prefetch) -> None:
     """Emit one prefetch per vector; none where the guard is false."""

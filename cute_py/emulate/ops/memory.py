@@ -133,6 +133,18 @@ def _may_meet(located: Located, place: Place, c: Cohort) -> bool:
     return bool((shadow.touch(c.span, located, place, whole=False).who & SEVERAL).any())
 
 
+@handles(ops.SharedAddress)
+def shared_address(program: Program, op: ops.SharedAddress) -> Run:
+    """Return where the element is in the shared memory of the block."""
+    located, dst = program.access(op.src, op, unit=1, counted=False), program.view(op.dst)
+
+    def run(c: Cohort) -> None:
+        offsets = located(c).offsets * op.src.dtype.bits // 8 + located.start
+        dst.put(c, np.broadcast_to(offsets, (*c.span.shape, 1)).astype(np.uint32))
+
+    return run
+
+
 @handles(ops.Prefetch)
 def prefetch(program: Program, op: ops.Prefetch) -> Run:
     """Change nothing: a prefetch of any address is allowed."""

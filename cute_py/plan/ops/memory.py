@@ -526,6 +526,35 @@ class BulkWait(Op):
 
 
 @dataclass(frozen=True, slots=True)
+class SharedAddress(Op):
+    """Set dst to the address of an element in the shared memory of the block (bytes): the first
+    byte of the window has address 0. Source: PTX ISA, cvta.to.shared.
+    """
+
+    dst: Reg = field(metadata=WRITTEN)
+    src: Access = field(metadata=PREFETCHED)
+
+    word: ClassVar[str] = "shared_address"
+    call: ClassVar[str] = "cute.smem_address"
+    purpose: ClassVar[str] = "the address of an element of shared memory (bytes)"
+    share: ClassVar[str] = "registers"
+
+    def problem(self) -> str:
+        """Check for one element of shared memory, and a word."""
+        src = self.src
+        if src.space != "smem" or src.count * src.width != 1:
+            return f"the address of {src.count * src.width} elements in {src.space}"
+        return (
+            ""
+            if (self.dst.dtype.name, len(self.dst)) == ("u32", 1)
+            else f"an address in {self.dst}"
+        )
+
+    def __str__(self) -> str:
+        return f"{self.dst} = &{self.src}"
+
+
+@dataclass(frozen=True, slots=True)
 class Prefetch(Op):
     """Prefetch an access of global memory into the L2 cache."""
 
