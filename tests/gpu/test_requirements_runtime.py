@@ -98,7 +98,7 @@ def test_e06_f17_64_blocks_append_in_order_a_thousand_times():
     arrays = [np.zeros(1, np.int32), np.zeros(1, np.int32), np.full(64, -1, np.int32)]
     plan = cute.trace(append_by_semaphore, *arrays)
     with driver().inside(0):
-        turn, count = DeviceArray(arrays[0]), DeviceArray(arrays[1])
+        turn = DeviceArray(arrays[0])
         for _repeat in range(1000):
             with DeviceArray(arrays[2]) as out, DeviceArray(arrays[1]) as count:
                 cute.run(plan, turn, count, out)
