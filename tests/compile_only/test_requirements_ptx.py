@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import cute_py as cute
+from cute_py.host.random_numbers import RULES
+from cute_py.kernels.fill import fill_random, fill_value
 from cute_py.plan.ops import Loop
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
@@ -84,3 +86,32 @@ def test_f05_a_load_prefetches_128_bytes_into_l2():
     b = np.zeros(128, np.float32)
     copy(a + 1, b, "L2::128B", "wb")
     assert (b == 1).all()
+
+
+@pytest.mark.parametrize("rule", ["d07", *RULES])
+def test_d07_d08_d09_fills_compile_without_contractions(rule):
+    """One rounding each: the host's values are those of separate products and sums."""
+    x = np.zeros((5, 7), np.float16)
+    if rule == "d07":
+        plan = cute.trace(fill_value, x, 1.5, 0)
+    else:
+        plan = cute.trace(fill_random, x, rule, 1, 2, 0.5, 2.0, None)
+    compiled = cute.compile(plan, "sm_80")
+    assert compiled.cubin[:4] == b"\x7fELF"
+    assert "fma.rn.f64" not in compiled.ptx
+
+
+def test_e06_a_semaphore_is_an_acquire_and_a_release():
+    @cute.kernel
+    def turns(turn, out):
+        cute.launch(grid=4, block=64)
+        lock = cute.Semaphore(turn)
+        lock.wait(cute.block_idx())
+        out[cute.thread_idx()] = lock.fetch()
+        lock.release(cute.block_idx() + 1)
+
+    arrays = np.zeros(1, np.int32), np.zeros(64, np.int32)
+    compiled = cute.compile(cute.trace(turns, *arrays), "sm_80")
+    assert len(re.findall(r"ld\.acquire\.gpu", compiled.ptx)) == 2
+    assert len(re.findall(r"st\.release\.gpu", compiled.ptx)) == 1
+    assert compiled.resources.instructions["BAR"] == 2
