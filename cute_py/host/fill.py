@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cute_py.dtypes.table import Dtype
 
 MOST_BITS = 52  # fractional bits of a double
+CHUNK = 1 << 13  # elements whose numbers are computed at a time, in the caches of a processor
 
 
 def tensor_fill(tensor: Any, value: object) -> Any:  # a Tensor, or an array
@@ -122,11 +123,13 @@ def _random(
         return _kernels().random(tensor, operation, words, parameters, bits)
     require_tensor(tensor, operation)
     kept = kept_bits(tensor.dtype, operation, parameters, bits)
-    with np.errstate(over="ignore"):  # of unsigned integers
-        index = np.arange(_count(tensor), dtype=np.uint64)
-        key = np.uint64(words[0]), np.uint64(words[1])
+    key, count = (np.uint64(words[0]), np.uint64(words[1])), _count(tensor)
+    values = np.empty(count)
+    for first in range(0, count, CHUNK):
+        index = np.arange(first, min(first + CHUNK, count), dtype=np.uint64)
         found = pair(index, key, lambda x: x.astype(np.float64))
-    return _in_order(tensor, RULES[operation](*found, *parameters, kept, np))
+        values[first : first + CHUNK] = RULES[operation](*found, *parameters, kept, np)
+    return _in_order(tensor, values)
 
 
 def kept_bits(
