@@ -1,5 +1,7 @@
 """Acceptance examples of the inventory that no other test shows: run time, functions, buffers."""
 
+import math
+
 import numpy as np
 import pytest
 from numpy.random import default_rng
@@ -196,7 +198,51 @@ def test_f31_atomic_add_1024_ones():
     assert out[0] == 1024
 
 
-# -- A: types in shared memory
+# -- A: functors, and types in shared memory
+
+
+def test_a15_functors_keep_nan_and_add_in_the_type_of_the_sums():
+    """maximum(NaN, 0) is NaN and maximum(-1, 0) 0; f16 of 300 * 300 + 1 in f32 is 90001."""
+
+    @cute.kernel
+    def combine(A, B, C):
+        cute.launch(grid=1, block=32)
+        tid = cute.thread_idx()
+        held = cute.rmem("f32", (1, 1, 1))
+        a, b = cute.rmem("f16", (1, 1, 1)), cute.rmem("f16", (1, 1, 1))
+        held.fill(1)
+        a.fill(300)
+        b.fill(300)
+        cute.gemm(cute.make_tiled_mma("UniversalFMA<f32,f16,f16,f32>"), held, a, b)
+        B[tid] = cute.maximum(A[tid], 0.0, nan="propagate")
+        C[tid, 0], C[tid, 1], C[tid, 2] = A[tid] + A[tid], A[tid] * A[tid], held[0]
+
+    a = np.array([np.nan, -1.0, *range(30)], np.float32)
+    b, c = np.zeros(32, np.float32), np.zeros((32, 3), np.float32)
+    combine(a, b, c)
+    np.testing.assert_array_equal(b, np.maximum(a, 0))
+    np.testing.assert_array_equal(c, np.stack([a + a, a * a, np.full(32, 90001.0)], 1))
+
+
+def test_a16_a19_static_sequences_and_scalar_functions():
+    """make_index_sequence is Python's range while tracing; lcm and min are Python's functions, and
+    maximum takes -inf.
+    """
+    seen = []
+
+    @cute.kernel
+    def least(A, B):
+        cute.launch(grid=1, block=32)
+        for i in range(4):
+            seen.append(i)
+        tid, wide = cute.thread_idx(), math.lcm(4, 8)
+        B[tid, min(wide, 1)] = cute.maximum(-math.inf, A[tid])
+        B[tid, 0] = cute.minimum(A[tid], wide)
+
+    a, b = np.arange(-16, 16).astype(np.float32), np.zeros((32, 2), np.float32)
+    least(a, b)
+    assert tuple(seen[:4]) == (0, 1, 2, 3)
+    np.testing.assert_array_equal(b, np.stack([np.minimum(a, 8), a], 1))
 
 
 def test_a09_a_buffer_has_its_bytes_and_is_aligned():
