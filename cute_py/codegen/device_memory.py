@@ -18,7 +18,6 @@ from cute_py.errors import CuteError, refusal
 
 if TYPE_CHECKING:
     from cute_py.dtypes.table import Array
-    from cute_py.tensor.tensor import Tensor
 
 
 class DeviceAllocation:
@@ -106,7 +105,7 @@ class DeviceArray(DeviceView):
 _copies: dict[int, DeviceAllocation] = {}
 
 
-def _owner(tensor: Tensor, operation: str) -> Array:
+def _owner(tensor: Any, operation: str) -> Array:
     """Return the array that owns the memory of a host tensor; refuse other tensors."""
     memory = getattr(tensor.engine, "memory", None)
     if tensor.space != "host" or memory is None:
@@ -127,7 +126,7 @@ def has_gpu() -> bool:
         return False
 
 
-def on_device(tensor: Tensor) -> DeviceAllocation | None:
+def on_device(tensor: Any) -> DeviceAllocation | None:
     """Return the copy of a host tensor's memory, None if there is none."""
     return _copies.get(id(_owner(tensor, "device_backed")))
 
@@ -144,7 +143,7 @@ def _copied(owner: Array, again: bool) -> DeviceAllocation:
     return found
 
 
-def device_view(tensor: Tensor) -> Any:  # an array, or the tensor
+def device_view(tensor: Any) -> Any:  # an array, or the tensor
     """See `Tensor.device_view`."""
     owner = _owner(tensor, "device_view")
     if not has_gpu():
@@ -159,17 +158,17 @@ def device_view(tensor: Tensor) -> Any:  # an array, or the tensor
     return replace(array, array=view) if isinstance(array, TypedArray) else view
 
 
-def sync_device(tensor: Tensor) -> None:
+def sync_device(tensor: Any) -> None:
     """See `Tensor.sync_device`."""
     owner = _owner(tensor, "sync_device")
     if has_gpu():
         _copied(owner, again=True)
 
 
-def sync_host(tensor: Tensor) -> None:
+def sync_host(tensor: Any) -> None:
     """See `Tensor.sync_host`."""
     owner = _owner(tensor, "sync_host")
     found = _copies.get(id(owner))
     if found is not None:
-        tensor.engine.require_writeable()  # type: ignore[attr-defined]
+        tensor.engine.require_writeable()
         found.copy("cuMemcpyDtoH", owner.ctypes.data)

@@ -24,7 +24,7 @@ from cute_py.layout.tuples import has_underscore, show
 from cute_py.records import Record
 from cute_py.tensor.elements import require_inside, require_offset, yields_coordinates
 from cute_py.tensor.engine import Coordinates, Engine, Memory, Pointer
-from cute_py.tensor.host_views import HostViews
+from cute_py.tensor.host_engine import HostViews
 from cute_py.tensor.operators import Operators
 
 TYPE_CHECKING = False
