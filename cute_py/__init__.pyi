@@ -334,6 +334,8 @@ from cute_py.trace.shapes import assume_shapes as assume_shapes
 from cute_py.trace.machine import Semaphore as Semaphore
 from cute_py.trace.machine import sm_idx as sm_idx
 from cute_py.trace.machine import smem_address as smem_address
+from cute_py.trace.wmma import Wmma as Wmma
+from cute_py.trace.wmma import WmmaFragment as WmmaFragment
 from cute_py.trace.tables import make_table as make_table
 from cute_py.trace.threads import assert_ as assert_
 from cute_py.trace.threads import assume as assume

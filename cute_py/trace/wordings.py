@@ -471,6 +471,11 @@ WORDINGS = {
         {atom}, whose operands are in shared memory
         a ring that another role fills, and no transform
         pass ring= and fill=False, and call ring.fill(k, a, b) in the role that loads""",
+    "wmma-fragment": """LayoutError
+        {what}, of {shape}
+        (16,16,16), (32,8,16) or (8,32,16) of f16 with sums of f32 or f16, and tiles (M,K), (N,K)
+            and (M,N) of shared memory with one contiguous mode and lines of whole 16 bytes
+        copy tiles to shared memory first, or use cute.gemm with an MMA atom""",
     "smem-address": """LayoutError
         {tensor}
         a tensor in shared memory

@@ -115,3 +115,29 @@ def test_e06_a_semaphore_is_an_acquire_and_a_release():
     assert len(re.findall(r"ld\.acquire\.gpu", compiled.ptx)) == 2
     assert len(re.findall(r"st\.release\.gpu", compiled.ptx)) == 1
     assert compiled.resources.instructions["BAR"] == 2
+
+
+@pytest.mark.parametrize("shape", [(16, 16, 16), (32, 8, 16), (8, 32, 16)], ids=str)
+def test_f29_wmma_instructions_are_those_of_the_shape(shape):
+    (m, n, k), w = shape, cute.Wmma(shape, "f16")
+
+    @cute.kernel
+    def run(out):
+        cute.launch(grid=1, block=32)
+        a, b = (cute.smem("f16", cute.Layout((rows, k), (k, 1))) for rows in (m, n))
+        c = cute.smem("f16", cute.Layout((m, n)))
+        w.store(w.mma(w.load("A", a), w.load("B", b), w.load("C", c)), c)
+        cute.syncthreads()
+        out[cute.thread_idx()] = c[cute.thread_idx() % m, 0]
+
+    compiled = cute.compile(cute.trace(run, np.zeros(32, np.float16)), "sm_80")
+    found = set(re.findall(r"wmma\.[\w.]+", compiled.ptx))
+    name = f"m{m}n{n}k{k}"
+    assert found == {
+        f"wmma.load.a.sync.aligned.row.{name}.shared.f16",
+        f"wmma.load.b.sync.aligned.col.{name}.shared.f16",
+        f"wmma.load.c.sync.aligned.col.{name}.shared.f16",
+        f"wmma.mma.sync.aligned.row.col.{name}.f16.f16",
+        f"wmma.store.d.sync.aligned.col.{name}.shared.f16",
+    }
+    assert compiled.resources.instructions["HMMA"] > 0

@@ -7,6 +7,9 @@ import pytest
 
 import cute_py as cute
 from cute_py import host
+from cute_py.plan import ops
+from tests.coverage import covers
+from tests.emulated.test_requirements_matrix import wmma_products
 from tests.gpu.harness import DRY
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
@@ -122,6 +125,23 @@ def test_e07_more_than_48_kib_of_shared_memory(size):
     with driver().inside(0), DeviceArray(a) as x, DeviceArray(np.zeros_like(a)) as y:
         reverse(x, y)
         np.testing.assert_array_equal(y.to_host(), a[::-1])
+
+
+@covers(ops.WmmaLoad, ops.WmmaStore)
+@pytest.mark.parametrize("shape", [(16, 16, 16), (32, 8, 16), (8, 32, 16)], ids=str)
+@pytest.mark.parametrize("majors", [(1, 1, 1), (0, 0, 0), (1, 0, 1)], ids=str)
+@pytest.mark.parametrize("sums", ["f32", "f16"])
+def test_f29_wmma_loads_multiplies_and_stores(shape, majors, sums):
+    (m, n, k), rng = shape, np.random.default_rng(0)
+    a, b = (rng.integers(-4, 5, (rows, k)).astype(np.float16) for rows in (m, n))
+    c = rng.integers(-9, 10, (m, n)).astype(cute.dtype(sums).numpy)
+    with driver().inside(0):
+        arrays = [DeviceArray(x) for x in (a, b, c, np.zeros_like(c), np.zeros_like(c))]
+        wmma_products(*arrays, cute.Wmma(shape, sums), majors)
+        d, ones = arrays[3].to_host(), arrays[4].to_host()
+    exact = a.astype(np.float64) @ b.astype(np.float64).T
+    np.testing.assert_array_equal(d, 2 * exact + c)
+    np.testing.assert_array_equal(ones, exact + 3)
 
 
 def test_f01_f11_where_a_thread_runs_and_where_its_shared_memory_is():
