@@ -17,15 +17,17 @@ from cute_py.tensor.tensor import Tensor, require_tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypeVar
 
     from cute_py.dtypes.table import Dtype
+
+    T = TypeVar("T")  # a Tensor, or an array
 
 MOST_BITS = 52  # fractional bits of a double
 CHUNK = 1 << 13  # elements whose numbers are computed at a time, in the caches of a processor
 
 
-def tensor_fill(tensor: Any, value: object) -> Any:  # a Tensor, or an array
+def tensor_fill(tensor: T, value: object) -> T:
     """Store one value in every element, and return the tensor; of an array, by a kernel. Source:
     cutlass `TensorFill`.
 
@@ -35,8 +37,10 @@ def tensor_fill(tensor: Any, value: object) -> Any:  # a Tensor, or an array
      [1.5 1.5 1.5]]
     """
     if _is_array(tensor):
-        return _kernels().filled(tensor, value)
-    return require_tensor(tensor, "tensor_fill").fill(value)
+        _kernels().filled(tensor, value)
+    else:
+        require_tensor(tensor, "tensor_fill").fill(value)
+    return tensor
 
 
 def tensor_fill_sequential(tensor: Tensor, start: int = 0, step: int = 1) -> Tensor:
@@ -56,8 +60,8 @@ def tensor_fill_sequential(tensor: Tensor, start: int = 0, step: int = 1) -> Ten
 
 
 def tensor_fill_random_uniform(
-    tensor: Any, seed: int, high: float = 1.0, low: float = 0.0, fraction_bits: int | None = None
-) -> Any:  # a Tensor, or an array
+    tensor: T, seed: int, high: float = 1.0, low: float = 0.0, fraction_bits: int | None = None
+) -> T:
     """Store uniform random values, and return the tensor.
 
     Args:
@@ -80,16 +84,17 @@ def tensor_fill_random_uniform(
     """
     if not low < high:
         raise refusal("random-range", operation="tensor_fill_random_uniform", low=low, high=high)
-    return _random(tensor, "tensor_fill_random_uniform", seed, (low, high), fraction_bits)
+    _random(tensor, "tensor_fill_random_uniform", seed, (low, high), fraction_bits)
+    return tensor
 
 
 def tensor_fill_random_gaussian(
-    tensor: Any,
+    tensor: T,
     seed: int,
     mean: float = 0.0,
     stddev: float = 1.0,
     fraction_bits: int | None = None,
-) -> Any:  # a Tensor, or an array
+) -> T:
     """Store normally distributed random values, and return the tensor.
 
     Args:
@@ -109,18 +114,20 @@ def tensor_fill_random_gaussian(
     """
     if not stddev >= 0:
         raise refusal("random-stddev", operation="tensor_fill_random_gaussian", value=stddev)
-    return _random(tensor, "tensor_fill_random_gaussian", seed, (mean, stddev), fraction_bits)
+    _random(tensor, "tensor_fill_random_gaussian", seed, (mean, stddev), fraction_bits)
+    return tensor
 
 
 def _random(
     tensor: Any, operation: str, seed: int, parameters: tuple[float, float], bits: int | None
-) -> Any:
+) -> None:
     """Fill a tensor, or an array by a kernel, by the rule of an operation."""
     import numpy as np
 
     words = seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF
     if _is_array(tensor):
-        return _kernels().random(tensor, operation, words, parameters, bits)
+        _kernels().random(tensor, operation, words, parameters, bits)
+        return
     require_tensor(tensor, operation)
     kept = kept_bits(tensor.dtype, operation, parameters, bits)
     key, count = (np.uint64(words[0]), np.uint64(words[1])), _count(tensor)
@@ -129,7 +136,7 @@ def _random(
         index = np.arange(first, min(first + CHUNK, count), dtype=np.uint64)
         found = pair(index, key, lambda x: x.astype(np.float64))
         values[first : first + CHUNK] = RULES[operation](*found, *parameters, kept, np)
-    return _in_order(tensor, values)
+    _in_order(tensor, values)
 
 
 def kept_bits(

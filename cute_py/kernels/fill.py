@@ -71,15 +71,14 @@ def _register(n: Any, kind: str = "u64") -> cute.Tensor:
 
 def random(
     x: Any, operation: str, words: tuple[int, int], parameters: tuple[float, float], bits: Any
-) -> Any:
+) -> None:
     """Fill an array by a rule; the arguments are those of `host.fill`."""
     array = imported(x)
     kept = kept_bits(dtype_of(array), operation, parameters, bits)
     fill_random(array, operation, *words, *map(float, parameters), kept)
-    return x
 
 
-def filled(x: Any, value: Any) -> Any:
+def filled(x: Any, value: Any) -> None:
     """Fill an array with one value, rounded to its type."""
     array = imported(x)
     kind = dtype_of(array)
@@ -87,7 +86,6 @@ def filled(x: Any, value: Any) -> Any:
         fill_value(array, float(value), 0)
     else:
         fill_value(array, 0.0, number(value, kind, "tensor_fill"))
-    return x
 
 
 def check() -> None:
