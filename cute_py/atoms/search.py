@@ -57,7 +57,7 @@ def find(
     >>> find(a="s8", arch="sm_90a")[0].shape_mnk
     (64, 256, 32)
     >>> print(find(a="f16", shape=(16, 8, 8))[0])
-    SM75_16x8x8_F32F16F16F32_TN
+    SM80_16x8x8_F32F16F16F32_TN
     >>> print(find(a="bf16", arch="sm_80", sparse=True, runnable=False)[0])
     SM80_SPARSE_16x8x32_F32BF16BF16F32_TN
     """
