@@ -328,6 +328,7 @@ from cute_py.trace.control import when as when
 from cute_py.trace.control import while_ as while_
 from cute_py.trace.arithmetic import as_int as as_int
 from cute_py.trace.arithmetic import reduce as reduce
+from cute_py.trace.formulas import pairs as pairs
 from cute_py.trace.inline import inline_ptx as inline_ptx
 from cute_py.trace.shapes import assume_compact as assume_compact
 from cute_py.trace.shapes import assume_shapes as assume_shapes
@@ -493,6 +494,7 @@ from cute_py import atoms as atoms
 from cute_py import cutlass2 as cutlass2
 from cute_py import dtypes as dtypes
 from cute_py.emulate import emulate as emulate
+from cute_py import epilogues as epilogues
 from cute_py.explore.widget import explore as explore
 from cute_py import host as host
 from cute_py.trace import math as math

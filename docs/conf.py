@@ -10,6 +10,7 @@ import inspect
 import re
 import sys
 from html import escape
+from operator import attrgetter
 from pathlib import Path
 
 from docutils.nodes import SkipNode
@@ -60,7 +61,8 @@ CALLED = {"trace": trace, "emulate": cute.emulate.emulate, "explore": cute.explo
 CONTENTS = {
     "Tutorials": "install ../notebooks/* write_a_gemm",
     "How-to guides": "how_to epilogues coming_from torch pictures explorer command_line",
-    "Explanation": "algebra emulator orders performance figures faq architecture measurements",
+    "Explanation": """algebra emulator orders performance model figures faq architecture
+        measurements""",
     "Reference": "kernels operators glossary errors gallery differences coverage files",
     "Reference: API": """api/layouts api/algebra api/swizzles api/dtypes api/tensors api/atoms
         api/tiling api/kernels api/emulate api/operators api/pictures api/errors""",
@@ -145,8 +147,8 @@ def homes():
     """Return the public names by the module or package that a `names` block lists."""
     found = {module: names(defined) for module, defined in cute._HOME.items()}
     top = {id(getattr(cute, name)) for each in found.values() for name in each}
-    for package in cute._PACKAGES:
-        module = getattr(cute, package)
+    for package in (*cute._PACKAGES, "analysis.model"):
+        module = attrgetter(package)(cute)
         listed = [name for name in getattr(module, "__all__", ()) if name not in CALLED]
         new = [name for name in listed if id(getattr(module, name)) not in top]
         found[package] = [package] * (package in CALLED) + [f"{package}.{name}" for name in new]
@@ -169,8 +171,7 @@ def reference(match):
 
 def value_of(name):
     """Return the value of a public name, such as `Layout` or `analysis.wave`."""
-    package, _, last = name.rpartition(".")
-    return getattr(getattr(cute, package) if package else cute, last)
+    return attrgetter(name)(cute)
 
 
 def unloaded(name):

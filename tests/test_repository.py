@@ -337,14 +337,14 @@ def test_a_test_of_torch_is_skipped_without_it(small_suite):
 
 def test_a_test_that_takes_long_fails(small_suite):
     """Of processor time: to sleep takes none, to wait for a process takes that process's."""
-    report = small_suite("tests/test_long.py", "--seconds=0.06")
+    report = small_suite("tests/test_long.py", "--seconds=0.03")
     assert "2 failed, 1 passed" in report
-    said = r"took 0\.\d\d s of processor time.*takes at most 0\.06 s: split it"
+    said = r"took 0\.\d\d s of processor time.*takes at most 0\.03 s: split it"
     assert len(re.findall(said, report)) == 2
 
 
 def test_a_slow_test_may_take_long(small_suite):
-    assert "3 passed" in small_suite("tests/test_long.py", "--seconds=0.06", "--slow")
+    assert "3 passed" in small_suite("tests/test_long.py", "--seconds=0.03", "--slow")
 
 
 def test_warnings_are_errors_but_for_those_of_the_compilers():

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import numpy as np
 
 from cute_py.calls.arguments import typed
-from cute_py.cli.arguments import count, real
+from cute_py.cli.arguments import count, module_of, real
 from cute_py.cli.gemm_command import WRONG, load
 from cute_py.dtypes.table import dtype, tf32
 from cute_py.emulate.orders.check import check_orders
@@ -61,12 +59,9 @@ def _found(text: str, with_arguments: bool) -> tuple[Any, ...]:
     path, _, name = text.rpartition(":")
     if not path or not Path(path).is_file():
         raise _refused(text, f"no file {path or text}")
-    spec = spec_from_file_location(Path(path).stem, path)
-    if spec is None or spec.loader is None:
+    module = module_of(path)
+    if module is None:
         raise _refused(text, f"{path}, which is no file of Python")
-    sys.path.insert(0, str(Path(path).parent))
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
     held = getattr(module, name, None)
     if hasattr(held, "leaves"):
         return (held,)

@@ -11,7 +11,15 @@ import cute_py as cute
 from cute_py import _
 from cute_py.kernels.arrays import assume_product
 from cute_py.kernels.config import MultistageConfig, Operand
-from cute_py.kernels.epilogue import Epilogue, Terms, converted, finished, given, product_kernel
+from cute_py.kernels.epilogue import (
+    Epilogue,
+    Terms,
+    converted,
+    finished,
+    given,
+    product_kernel,
+)
+from cute_py.kernels.pairs import as_taken, columns_of, stored_to
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,49 +52,55 @@ def gemm(
 
     """
     arrays, (D, *others) = given(arrays, epilogue, "gemm"), outputs.values()
-    assume_product(A, B, arrays, outputs, epilogue.arrays)
+    assume_product(A, B, arrays, outputs, epilogue)
     bM, bN, bK = config.tile
-    bx, by, bz = _launched(config, D)
+    bx, by, bz = _launched(config, D, columns_of(B, outputs, epilogue))
     mma, (of_a, of_b) = config.tiled_mma(along_k=True), config.operands()
     thr = mma.get_slice(cute.thread_idx())
 
     gA = cute.local_tile(_matrix(A, bz), (bM, bK), (bx, _))  # (BLK_M, BLK_K, k)
     gB = cute.local_tile(_matrix(B, bz), (bN, bK), (by, _))  # (BLK_N, BLK_K, k)
-    gD = cute.local_tile(_matrix(D, bz), (bM, bN), (bx, by))  # (BLK_M, BLK_N)
+    gD, tile = _matrix(D, bz), (bM, bN)  # (M, N)
+    by_rows = bool(config.store) and epilogue.is_wide()
     with cute.union():
         with cute.struct():
             a = _staged(gA, of_a, cute.make_tiled_copy_A, mma, "sA")
             b = _staged(gB, of_b, cute.make_tiled_copy_B, mma, "sB")
-        sD = cute.smem(D.dtype, config.store_layout(D.dtype)) if config.store else gD
-    tCgD, tCsD = thr.partition_C(gD), thr.partition_C(sD)  # (MMA, MMA_M, MMA_N)
-    acc = thr.make_fragment_C(tCgD)  # (MMA, MMA_M, MMA_N)
+        sD: Any = cute.smem(D.dtype, config.store_layout(D.dtype)) if by_rows else None
+    acc = thr.make_fragment_C(thr.partition_C(cute.make_identity_tensor(tile)))
     acc.fill(0)
     if config.pdl:
         _prefetch(config, a, b)  # while the previous kernel is running
         cute.griddepcontrol_wait()
         cute.griddepcontrol_launch_dependents()
     cute.mainloop(mma, acc, a, b)
-    if config.store:
+    if by_rows:
         cute.syncthreads()  # all have read the tiles that D takes the place of
 
-    terms = Terms(thr.partition_C, epilogue, arrays, (bM, bN), (bx, by, bz))
-    more = [thr.partition_C(cute.local_tile(_matrix(x, bz), (bM, bN), (bx, by))) for x in others]
+    terms = Terms(thr.partition_C, epilogue, arrays, tile, (bx, by, bz))
+    parts = [
+        stored_to(thr.partition_C, epilogue, i, _matrix(x, bz), tile, (bx, by))
+        for i, x in enumerate((D, *others))
+    ]  # (MMA, MMA_M, MMA_N)
+    if by_rows:
+        parts[0] = as_taken(thr.partition_C(sD), epilogue)
+    acc = as_taken(acc, epilogue)
     by_matrix = config.stores_matrices and D.dtype.bits == 16
     with cute.when(thr.thr_vmnk[3] < 1):  # warps along K have the same sums
         # all at once, or a column of atoms at a time: few registers next to acc
         for j in (_,) if epilogue.is_in_place else range(cute.size(acc, 2)):
             sums = acc[_, _, j]  # (MMA, MMA_M)
-            x, *rest = finished(epilogue, sums, terms.at((_, _, j), sums.shape), numbers)
-            for each, part in zip(rest, more, strict=True):
+            x, *rest = finished(epilogue, sums, terms.at((_, _, j), sums), numbers)
+            for each, part in zip(rest, parts[1:], strict=True):
                 cute.copy(converted(each, part.dtype), part[_, _, j])
             x = converted(x, D.dtype)
             if by_matrix and j is _:
                 _store_matrices(mma, x, sD)
             else:
-                cute.copy(x, tCsD[_, _, j])
-    if config.store:
+                cute.copy(x, parts[0][_, _, j])
+    if by_rows:
         cute.syncthreads()
-        _write_rows(config, sD, gD)
+        _write_rows(config, sD, cute.local_tile(gD, tile, (bx, by)))
 
 
 def _staged(tiles: Tensor, how: Operand, make: Any, mma: Any, name: str) -> cute.Operand:
@@ -103,9 +117,9 @@ def _prefetch(config: MultistageConfig, *operands: cute.Operand) -> None:
             cute.prefetch(mine[_, _, _, k])
 
 
-def _launched(config: MultistageConfig, D: Tensor) -> tuple[Any, Any, Any]:
+def _launched(config: MultistageConfig, D: Tensor, N: Any) -> tuple[Any, Any, Any]:
     """State the launch shape, and return the block's tile of M, of N, and of the batch."""
-    (bM, bN, _bK), (M, N) = config.tile, D.shape[:2]
+    (bM, bN, _bK), M = config.tile, D.shape[0]
     m, n = cute.ceil_div(M, bM), cute.ceil_div(N, bN)
     L = D.shape[2] if cute.rank(D) > 2 else 1
     how: Any = {"min_blocks": config.min_blocks, "spill_bytes": config.spill_bytes}

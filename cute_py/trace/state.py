@@ -125,6 +125,7 @@ class Trace:
         self.launch: Any = None
         self.tables: dict[tuple[Any, ...], int] = {}  # the rows of `Launch.tables`, numbered
         self.of_all: Any = None  # in a formula: makes a result over all elements, see `formulas`
+        self.pairs: dict[str, Any] = {}  # in a formula: what `pairs` gave, see `formulas`
         self.contract = False  # whether products and sums become fma
         self.large = False  # whether an argument's extents may be 2**31 or more
         self.counts: dict[SymInt, None] = {}  # numbers of tiles: see `Launch.counts`

@@ -297,11 +297,11 @@ def atomic(program: Program, op: ops.Atomic) -> Run:
             if c.batch.releases is not None and place.blocks is None:
                 chosen = c.active()[..., None] if place.active is None else place.active
                 each = shared_places(c.span, located.start, place.offsets, chosen)
-                c.batch.releases.update(each)
+                c.batch.releases.update(each, old is not None)
         else:
             touch = located.judge_read(c, place)
             if touch is not None and c.batch.releases is not None:
-                c.batch.releases.update(places_of(touch))
+                c.batch.releases.update(places_of(touch), old is not None)
         shape = (*c.span.shape, located.count * located.width)
         active = np.broadcast_to(
             True if place.active is None else _by_element(place.active, located), shape
