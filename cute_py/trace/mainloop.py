@@ -304,7 +304,7 @@ class _MainLoop:
         for x in tiles:
             x.split(-(-vectors // self.steps))
             if span.clear == "none":
-                x.leave(self.stages)
+                x.leave(ints.add(span.first, self.stages))
         self.kinds = [completion(x) for x in self.iterators]
         self.ahead = self.stages - 1 if "cp_async" in self.kinds else 1
         self.each = 0  # asynchronous pieces that are issued before a product

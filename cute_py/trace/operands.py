@@ -126,11 +126,12 @@ class Tiles:
         self.pieces = [(self.source, self.stored)]
         self.held: list[Tensor] = []
         self.tile: Leaf = 0
-        self.plain, self.zeroed = g2s, 0
+        self.plain = g2s
+        self.zeroed: Leaf | None = None
 
-    def leave(self, first: int) -> None:
-        """Fill with zeros only in the first tiles, so many, and in the last one: of the others all
-        that is multiplied with what is stored is inside of the arrays.
+    def leave(self, first: Leaf) -> None:
+        """Fill with zeros only in tiles before `first` and in the last one: of the others all that
+        is multiplied with what is stored is inside of the arrays.
         """
         op = str(self.g2s.atom.op)
         if "_ZFILL" in op:
@@ -140,7 +141,7 @@ class Tiles:
     def _move(self, source: Tensor, stored: Tensor) -> None:
         """Copy a piece by cp.async, with zeros outside where this tile has them."""
         inner: bool | Condition = False
-        if self.zeroed:
+        if self.zeroed is not None:
             inner = compare("le", self.zeroed, self.tile) & compare("lt", self.tile + 1, self.count)
         if not isinstance(inner, Condition):
             copy(self.plain if inner else self.g2s, source, stored)

@@ -63,7 +63,7 @@ LOAD = cute.make_tiled_copy(
 
 
 @cute.kernel
-def product(A, B, C, left, clear: str):
+def product(A, B, C, left, clear: str, first: int = 0):
     """C = A B^T in shared memory of NaNs; `left` is the last stage of A afterwards."""
     (m, n, k), tid = TILE, None
     grid = cute.ceil_div(C.shape[0], m), cute.ceil_div(C.shape[1], n)
@@ -79,7 +79,7 @@ def product(A, B, C, left, clear: str):
     tC = FMA.get_slice(tid).partition_C(cute.local_tile(C, (m, n), (x, y)))
     acc = FMA.get_slice(tid).make_fragment_C(tC)
     acc.fill(0)
-    cute.mainloop(FMA, acc, a, b, clear=clear)
+    cute.mainloop(FMA, acc, a, b, first, clear=clear)
     cute.copy(acc, tC)
     cute.syncthreads()
     with cute.when((x == 0) & (y == 0)):
@@ -97,6 +97,14 @@ def test_h14_nothing_outside_of_the_arrays_is_multiplied(clear, K):
     np.testing.assert_array_equal(c, reference(a, b))
     if K == 48:  # the last of six tiles is in the last of three stages
         assert (left == 0).all() == (clear == "last_stage")
+
+
+def test_h14_the_first_tiles_of_any_range_are_filled():
+    """Tiles 4 to 8 of 9, in stages that nothing filled before."""
+    a, b = operands(default_rng(0), (40, 35, 70), "f32")
+    c = poisoned((40, 35), np.float32)
+    product(a, b, c, poisoned(256, np.float32), "none", 4)
+    np.testing.assert_array_equal(c, reference(a[:, 32:], b[:, 32:]))
 
 
 def test_h14_only_none_copies_without_zeros():
