@@ -158,6 +158,10 @@ WORDINGS = {
         {status} from the driver
         a working device with free memory
         check nvidia-smi; restart the process if a kernel failed earlier""",
+    "device-modes": """LayoutError
+        a device view of {layout}
+        a plain layout without nested modes, whose modes are those of an array
+        flatten the tensor, and group the modes again in the kernel""",
     "launch-driver": """LayoutError
         no CUDA driver: {said}
         an NVIDIA GPU with its driver, and the extra `cuda`

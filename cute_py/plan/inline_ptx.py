@@ -24,7 +24,9 @@ shl shr sin slct sqrt sub subc szext tanh testp vabsdiff vabsdiff2 vabsdiff4 vad
 vavrg4 vmad vmax vmax2 vmax4 vmin vmin2 vmin4 vset vset2 vset4 vshl vshr vsub vsub2 vsub4 xor
 """
 ALONE = frozenset(_WORDS.split())
-TOGETHER = frozenset(("activemask", "elect", "match", "mma", "movmatrix", "redux", "shfl", "vote"))
+TOGETHER = frozenset(
+    ("activemask", "elect", "match", "mma", "movmatrix", "redux", "shfl", "vote", "wmma")
+)
 
 _TOKEN = re.compile(
     r"\s+|//[^\n]*|/\*.*?\*/"
@@ -121,7 +123,8 @@ class _Check:
         if not rest or rest[0].kind != "word":
             return Problem((rest or tokens)[0].text, "an instruction begins with its name")
         name = rest[0].text.partition(".")[0]
-        if name not in ALONE | TOGETHER:
+        moves = name == "wmma" and not rest[0].text.startswith("wmma.mma.")
+        if name not in ALONE | TOGETHER or moves:
             return Problem(rest[0].text, "it is not an instruction that uses registers alone")
         return self._operands(rest[1:], guarded=rest is not tokens)
 

@@ -105,6 +105,10 @@ WORDINGS = {
         {layout} by {n}: a swizzle above negative strides
         nonnegative strides below a swizzle
         reverse the mode first, or recast the tensor without the swizzle""",
+    "host-only": """LayoutError
+        {tensor}
+        a tensor in the memory of this process
+        make one with make_host_tensor, or make_tensor of a NumPy array""",
     "thread-range": """CoordinateError
         thread {index} of {layout}
         0 <= thread < {count}

@@ -475,6 +475,19 @@ WORDINGS = {
         {atom}, whose operands are in shared memory
         a ring that another role fills, and no transform
         pass ring= and fill=False, and call ring.fill(k, a, b) in the role that loads""",
+    "wmma-fragment": """LayoutError
+        {what}, of {shape}
+        (16,16,16), (32,8,16) or (8,32,16) of f16 with sums of f32 or f16, and tiles (M,K), (N,K)
+            and (M,N) of shared memory with one contiguous mode and lines of whole 16 bytes
+        copy tiles to shared memory first, or use cute.gemm with an MMA atom""",
+    "smem-address": """LayoutError
+        {tensor}
+        a tensor in shared memory
+        copy it to shared memory first; the address of global memory is that of the array""",
+    "semaphore-lock": """LayoutError
+        {tensor}
+        elements of s32 in global memory
+        take one of an array of zeros: cute.local_tile(locks, (1,), (i,))""",
     "mainloop-sums": """LayoutError
         several atoms along K, on {threads} threads
         stages with room for one accumulator of each thread

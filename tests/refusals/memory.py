@@ -360,5 +360,23 @@ def kernel_operand_type(h):
     cute.gemm(MMA, *fragments("bf16"))  # wrong
 
 
+def wmma_fragment(h):
+    """wmma is asked for shapes, types or tiles that its instructions do not have"""
+    # right: cute.Wmma((16, 16, 16), "f32").fill(0.0)
+    cute.Wmma((16, 16, 8), "f32").fill(0.0)  # wrong
+
+
+def smem_address(h):
+    """the address of something outside of shared memory is asked for"""
+    # right: cute.smem_address(cute.smem("f16", 8))
+    cute.smem_address(h)  # wrong
+
+
+def semaphore_lock(f, x):
+    """a semaphore is made of a word that is no s32 of global memory"""
+    # right: cute.Semaphore(x).wait(0)
+    cute.Semaphore(f).wait(0)  # wrong
+
+
 run = traced
 ROWS = ""
