@@ -56,6 +56,8 @@ def pytest_addoption(parser):
 def pytest_collection_modifyitems(config, items):
     kept, left_out = [], []
     for item in items:
+        if " at 0x" in item.nodeid:
+            raise pytest.UsageError(f"{item.nodeid}: an address, another one in each process")
         folder = folder_of(item.path)
         item.add_marker(folder if folder in GROUPS else "pure")
         if folder == "slow":

@@ -157,8 +157,8 @@ class TileAccessDesc:
     def predicates(
         self, start: Pair, extent: Pair, steady: bool = False, vectors: int = 1, elements: int = 1
     ) -> PredicateVector:
-        """Return which accesses of a thread are inside (CUTLASS's compute_predicates_): access v of
-        vector (c, s) is predicate v + vectors * (c + iterations[0] * s).
+        """Return which accesses of a thread are inside, as `compute_predicates_` of CUTLASS does:
+        access v of vector (c, s) is predicate v + vectors * (c + iterations[0] * s).
 
         Args:
             start: coordinate of the thread's first access, (contiguous, strided).

@@ -74,7 +74,7 @@ FILLS = [
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", "f64", "s8"])
-@pytest.mark.parametrize(("fill", "args"), FILLS, ids=str)
+@pytest.mark.parametrize(("fill", "args"), FILLS, ids=lambda x: getattr(x, "__name__", str(x)))
 def test_d07_d08_d09_a_kernel_fills_with_the_values_of_the_host(fill, args, dtype):
     if dtype == "s8" and fill is host.tensor_fill:
         args = (3,)
