@@ -1,4 +1,4 @@
-"""The layouts and thread maps of CUTLASS 2.x by their names.
+"""The layouts, thread maps and threadblocks of CUTLASS 2.x by their names.
 
 >>> from cute_py import cutlass2
 >>> print(cutlass2.row_major((4, 8)))
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from cute_py.layout.cutlass2.classical import *  # noqa: F403
     from cute_py.layout.cutlass2.tensorop import *  # noqa: F403
     from cute_py.tiled.thread_maps import *  # noqa: F403
+    from cute_py.tiled.threadblocks import *  # noqa: F403
 
 # module -> the public names that it defines
 _HOME = {
@@ -31,6 +32,10 @@ _HOME = {
         "tensor_op_swizzle"
     ),
     "tiled.thread_maps": "stripmined_thread_map transposed_thread_map warp_raked_thread_map",
+    "tiled.threadblocks": (
+        "DefaultGemmConfiguration ThreadblockSwizzle batched_swizzle default_gemm_configuration "
+        "identity_swizzle k_partition k_partition_by_floor"
+    ),
 }
 
 __getattr__, __dir__ = lazy(__name__, _HOME)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import cute_py as cute
 from cute_py import _
 from cute_py.kernels.arrays import assume_product
-from cute_py.kernels.config import MultistageConfig, Operand
+from cute_py.kernels.config import MultistageConfig
 from cute_py.kernels.epilogue import Epilogue, Terms, converted, finished, given, product_kernel
 
 TYPE_CHECKING = False
@@ -43,56 +43,98 @@ def gemm(
         epilogue: f.
 
     """
-    arrays, (D, *others) = given(arrays, epilogue, "gemm"), outputs.values()
+    arrays = given(arrays, epilogue, "gemm")
     assume_product(A, B, arrays, outputs, epilogue.arrays)
-    bM, bN, bK = config.tile
-    bx, by, bz = _launched(config, D)
-    mma, (of_a, of_b) = config.tiled_mma(along_k=True), config.operands()
-    thr = mma.get_slice(cute.thread_idx())
-
-    gA = cute.local_tile(_matrix(A, bz), (bM, bK), (bx, _))  # (BLK_M, BLK_K, k)
-    gB = cute.local_tile(_matrix(B, bz), (bN, bK), (by, _))  # (BLK_N, BLK_K, k)
-    gD = cute.local_tile(_matrix(D, bz), (bM, bN), (bx, by))  # (BLK_M, BLK_N)
-    with cute.union():
-        with cute.struct():
-            a = _staged(gA, of_a, cute.make_tiled_copy_A, mma, "sA")
-            b = _staged(gB, of_b, cute.make_tiled_copy_B, mma, "sB")
-        sD = cute.smem(D.dtype, config.store_layout(D.dtype)) if config.store else gD
-    tCgD, tCsD = thr.partition_C(gD), thr.partition_C(sD)  # (MMA, MMA_M, MMA_N)
-    acc = thr.make_fragment_C(tCgD)  # (MMA, MMA_M, MMA_N)
-    acc.fill(0)
+    bx, by, bz = _launched(config, outputs["D"])
+    block = BlockTiles(A, B, config, epilogue, (arrays, outputs, numbers))
+    a, b = block.operands((bx, by, bz))
+    acc = block.sums((bx, by, bz))
     if config.pdl:
         _prefetch(config, a, b)  # while the previous kernel is running
         cute.griddepcontrol_wait()
         cute.griddepcontrol_launch_dependents()
-    cute.mainloop(mma, acc, a, b)
-    if config.store:
-        cute.syncthreads()  # all have read the tiles that D takes the place of
-
-    terms = Terms(thr.partition_C, epilogue, arrays, (bM, bN), (bx, by, bz))
-    more = [thr.partition_C(cute.local_tile(_matrix(x, bz), (bM, bN), (bx, by))) for x in others]
-    by_matrix = config.stores_matrices and D.dtype.bits == 16
-    with cute.when(thr.thr_vmnk[3] < 1):  # warps along K have the same sums
-        # all at once, or a column of atoms at a time: few registers next to acc
-        for j in (_,) if epilogue.is_in_place else range(cute.size(acc, 2)):
-            sums = acc[_, _, j]  # (MMA, MMA_M)
-            x, *rest = finished(epilogue, sums, terms.at((_, _, j), sums.shape), numbers)
-            for each, part in zip(rest, more, strict=True):
-                cute.copy(converted(each, part.dtype), part[_, _, j])
-            x = converted(x, D.dtype)
-            if by_matrix and j is _:
-                _store_matrices(mma, x, sD)
-            else:
-                cute.copy(x, tCsD[_, _, j])
-    if config.store:
-        cute.syncthreads()
-        _write_rows(config, sD, gD)
+    cute.mainloop(block.mma, acc, a, b)
+    block.finish((bx, by, bz), acc)
 
 
-def _staged(tiles: Tensor, how: Operand, make: Any, mma: Any, name: str) -> cute.Operand:
-    """Return an operand of the main loop: its tiles (BLK, BLK_K, k) and how they are copied."""
-    s2r = make(how.s2r, mma) if how.by_matrix else None  # plain loads take neighbours together
-    return cute.Operand(tiles, cute.smem(tiles.dtype, how.smem, name=name), how.g2s, s2r)
+class BlockTiles:
+    """What a block has to compute tiles of D, one after the other: its shared memory, the part of
+    a thread, and what the epilogue reads and writes. A place is the number of the tile of M, of N,
+    and of the batch.
+    """
+
+    def __init__(
+        self,
+        A: Tensor,
+        B: Tensor,
+        config: MultistageConfig,
+        epilogue: Epilogue,
+        terms: tuple[dict[str, Any], dict[str, Any], tuple[Any, ...]],
+    ) -> None:
+        """Begin; `terms`: the arrays, outputs and numbers of the epilogue."""
+        self.A, self.B, self.config, self.epilogue = A, B, config, epilogue
+        self.arrays, self.outputs, self.numbers = terms
+        self.mma, self.how = config.tiled_mma(along_k=True), config.operands()
+        self.thr = self.mma.get_slice(cute.thread_idx())
+        D = self.outputs["D"]
+        with cute.union():
+            with cute.struct():
+                self.shared = [
+                    cute.smem(x.dtype, how.smem, name=name)
+                    for x, how, name in zip((A, B), self.how, ("sA", "sB"), strict=True)
+                ]
+            self.sD = cute.smem(D.dtype, config.store_layout(D.dtype)) if config.store else None
+
+    def _tile(self, x: Tensor, place: tuple[Any, Any, Any]) -> Tensor:
+        """Return a tile (BLK_M, BLK_N) of a result."""
+        return cute.local_tile(_matrix(x, place[2]), self.config.tile[:2], place[:2])
+
+    def operands(self, place: tuple[Any, Any, Any]) -> tuple[cute.Operand, cute.Operand]:
+        """Return the operands of the main loop: tiles (BLK, BLK_K, k) and how they are copied."""
+        found, (*_mn, bK) = [], self.config.tile
+        for i, make in enumerate((cute.make_tiled_copy_A, cute.make_tiled_copy_B)):
+            x, how, rows = (self.A, self.B)[i], self.how[i], self.config.tile[i]
+            tiles = cute.local_tile(_matrix(x, place[2]), (rows, bK), (place[i], _))
+            # plain loads take neighbours together
+            s2r = make(how.s2r, self.mma) if how.by_matrix else None
+            found.append(cute.Operand(tiles, self.shared[i], how.g2s, s2r))
+        return found[0], found[1]
+
+    def sums(self, place: tuple[Any, Any, Any]) -> Tensor:
+        """Return accumulators (MMA, MMA_M, MMA_N), zeros."""
+        acc = self.thr.make_fragment_C(self.thr.partition_C(self._tile(self.outputs["D"], place)))
+        acc.fill(0)
+        return acc
+
+    def finish(self, place: tuple[Any, Any, Any], acc: Tensor) -> None:
+        """Write what the epilogue makes of the sums."""
+        config, epilogue, thr = self.config, self.epilogue, self.thr
+        D, *others = self.outputs.values()
+        gD = self._tile(D, place)  # (BLK_M, BLK_N)
+        sD = gD if self.sD is None else self.sD
+        tCsD = thr.partition_C(sD)  # (MMA, MMA_M, MMA_N)
+        if config.store:
+            cute.syncthreads()  # all have read the tiles that D takes the place of
+        terms = Terms(thr.partition_C, epilogue, self.arrays, config.tile[:2], place)
+        more = [thr.partition_C(self._tile(x, place)) for x in others]
+        by_matrix = config.stores_matrices and D.dtype.bits == 16
+        with cute.when(thr.thr_vmnk[3] < 1):  # warps along K have the same sums
+            # all at once, or a column of atoms at a time: few registers next to acc
+            for j in (_,) if epilogue.is_in_place else range(cute.size(acc, 2)):
+                sums = acc[_, _, j]  # (MMA, MMA_M)
+                x, *rest = finished(
+                    epilogue, sums, terms.at((_, _, j), sums.shape), self.numbers
+                )
+                for each, part in zip(rest, more, strict=True):
+                    cute.copy(converted(each, part.dtype), part[_, _, j])
+                x = converted(x, D.dtype)
+                if by_matrix and j is _:
+                    _store_matrices(self.mma, x, sD)
+                else:
+                    cute.copy(x, tCsD[_, _, j])
+        if config.store:
+            cute.syncthreads()
+            _write_rows(config, sD, gD)
 
 
 def _prefetch(config: MultistageConfig, *operands: cute.Operand) -> None:

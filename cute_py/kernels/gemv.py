@@ -17,7 +17,7 @@ import numpy as np
 import cute_py as cute
 from cute_py import _
 from cute_py.kernels.arrays import assume_product, require
-from cute_py.kernels.config import GemmConfig, Side, rule_of_parts
+from cute_py.kernels.config import GemmConfig, Side
 from cute_py.kernels.configuration import part
 from cute_py.kernels.epilogue import (
     Epilogue,
@@ -30,6 +30,7 @@ from cute_py.kernels.epilogue import (
     of_batch,
     product_kernel,
 )
+from cute_py.kernels.splits import Split
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,12 +47,12 @@ class VectorConfig(GemmConfig):
     Attributes:
         reasons: why each part was chosen; not compared.
         pdl: as in `MultistageConfig`.
-        parts: as in `MultistageConfig`.
+        parts: as in `WarpgroupConfig`.
     """
 
     reasons: tuple[str, ...] = field(default=(), compare=False, repr=False)
     pdl: int = part(0)
-    parts: int = part(1)
+    parts: Split = part(Split(), text="split", reads=Split.of, takes=Split.is_of_products)
 
     @property
     def family(self) -> str:
@@ -108,7 +109,8 @@ class VectorConfig(GemmConfig):
         yield "stages of 1", self.stages != 1
         yield "parts of this family alone", has_others
         yield "a pdl of 0 or 1", self.pdl not in (0, 1)
-        yield rule_of_parts(self)
+        yield self.parts.rule
+        yield "parts of K that are products of their own", not self.parts.is_of_products()
         whole = all(x % t == 0 for x, t in zip(self.tile, warps, strict=True))
         yield "a tile that the threads divide", not whole
         yield "a thread for each element of D along the longer mode", max(m, n) > self.threads
