@@ -34,6 +34,7 @@ from cute_py.dtypes.conversion import convert
 from cute_py.dtypes.table import Dtype, from_numpy
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import CuteError, DtypeError, refusal
+from cute_py.ops import workspaces
 from cute_py.ops.memory import require_arrays, require_memory
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
     from cute_py.codegen.driver import Driver
     from cute_py.dtypes.table import Array, DtypeLike
+    from cute_py.kernels.splits import Workspace
     from cute_py.ops.call import Call
 
 
@@ -150,6 +152,14 @@ class Library:
         made[...] = 0
         return made
 
+    def workspace(self, x: Any, wanted: Workspace, kind: Dtype) -> tuple[Any, Any]:
+        """Return sums and locks for a kernel on the current stream of the device of an array."""
+        return workspaces.new(self, wanted, kind)
+
+    def seen_as(self, x: Any, kind: Dtype) -> Any:
+        """Return bytes as elements of a type, on the same memory."""
+        return x.view(kind.numpy)
+
     def assign(self, target: Any, x: Any) -> None:
         """Copy [L, rows, columns] to a matrix along its columns: by our kernel if it transposes."""
         if strides_of(x)[-1] == 1 or min(x.shape[1:]) == 1:
@@ -220,6 +230,14 @@ class Torch(Library):
         """Return an array whose last mode is contiguous."""
         return x.contiguous()
 
+    def workspace(self, x: Any, wanted: Workspace, kind: Dtype) -> tuple[Any, Any]:
+        """Return sums and locks of the current stream."""
+        return workspaces.of_stream(self, x, wanted, kind)
+
+    def seen_as(self, x: Any, kind: Dtype) -> Any:
+        """Return bytes as elements of a type, on the same memory."""
+        return x.view(getattr(self.torch, NAMES[kind.name]))
+
     def empty(self, shape: tuple[int, ...], kind: Dtype) -> Any:
         """Return a new array, on the device of the library."""
         return self.maker(shape, kind)()
@@ -252,6 +270,10 @@ class CuPy(Library):
     def spread(self, x: Any, shape: tuple[int, ...]) -> Any:
         """Return a view with modes of size 1 repeated."""
         return self.cupy.broadcast_to(x, shape)
+
+    def workspace(self, x: Any, wanted: Workspace, kind: Dtype) -> tuple[Any, Any]:
+        """Return sums and locks of the current stream."""
+        return workspaces.of_stream(self, x, wanted, kind)
 
     def empty(self, shape: tuple[int, ...], kind: Dtype) -> Any:
         """Return a new array on the current device."""

@@ -123,7 +123,7 @@ USUAL = VectorConfig(
         ({"b": Side("MN", 8)}, "whole vectors of each thread"),
         ({"stages": 2}, "stages of 1"),
         ({"pdl": 2}, "a pdl of 0 or 1"),
-        ({"parts": 0}, "parts of K"),
+        ({"parts": Split("parallel", 0)}, "parts of K"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(parts, rule):

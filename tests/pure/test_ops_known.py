@@ -206,7 +206,7 @@ def test_a_known_call_in_parts_launches_both_kernels(gpu, steps, given):
         b = Matrix((K, N), address=(1 << 21) + 4096 * i)
         bias = Matrix((N,), np.float32, address=(1 << 25) + 4096 * i)
         out = Matrix((M, N), address=(1 << 23) + 4096 * i) if given else None
-        found = cute.ops.gemm(a, b, bias=bias, out=out, config="parts=2", alpha=1.5 + i)
+        found = cute.ops.gemm(a, b, bias=bias, out=out, config="split=parallel:2", alpha=1.5 + i)
         assert out is None or found is out
         first, second = gpu.raw.launches[-2:]
         assert (a.address in first[3], b.address in first[3]) == (True, True)
