@@ -15,6 +15,7 @@ from cute_py.kernels.epilogue import Epilogue, Terms, converted, finished, given
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from cute_py.tensor.tensor import Tensor
@@ -45,16 +46,34 @@ def gemm(
     """
     arrays = given(arrays, epilogue, "gemm")
     assume_product(A, B, arrays, outputs, epilogue.arrays)
-    bx, by, bz = _launched(config, outputs["D"])
+    bx, by, first = _launched(config, outputs["D"])
     block = BlockTiles(A, B, config, epilogue, (arrays, outputs, numbers))
-    a, b = block.operands((bx, by, bz))
-    acc = block.sums((bx, by, bz))
-    if config.pdl:
-        _prefetch(config, a, b)  # while the previous kernel is running
-        cute.griddepcontrol_wait()
-        cute.griddepcontrol_launch_dependents()
-    cute.mainloop(block.mma, acc, a, b)
-    block.finish((bx, by, bz), acc)
+    if config.batches and config.pdl:
+        _follow()
+    for bz in _products(config, outputs["D"], first):
+        a, b = block.operands((bx, by, bz))
+        acc = block.sums((bx, by, bz))
+        if config.batches:
+            cute.syncthreads()  # all have read the tiles before
+        elif config.pdl:
+            _prefetch(config, a, b)  # while the previous kernel is running
+            _follow()
+        cute.mainloop(block.mma, acc, a, b)
+        block.finish((bx, by, bz), acc)
+
+
+def _follow() -> None:
+    """Wait for the previous kernel, and let the next one begin."""
+    cute.griddepcontrol_wait()
+    cute.griddepcontrol_launch_dependents()
+
+
+def _products(config: MultistageConfig, D: Tensor, first: Any) -> Iterator[Any]:
+    """Yield the products of a batch that a block computes, from its first one on."""
+    if not config.batches:
+        yield first
+        return
+    yield from cute.range(first, D.shape[2] if cute.rank(D) > 2 else 1, config.batches)
 
 
 class BlockTiles:
@@ -149,14 +168,14 @@ def _launched(config: MultistageConfig, D: Tensor) -> tuple[Any, Any, Any]:
     """State the launch shape, and return the block's tile of M, of N, and of the batch."""
     (bM, bN, _bK), (M, N) = config.tile, D.shape[:2]
     m, n = cute.ceil_div(M, bM), cute.ceil_div(N, bN)
-    L = D.shape[2] if cute.rank(D) > 2 else 1
+    L = config.batches or (D.shape[2] if cute.rank(D) > 2 else 1)
     how: Any = {"min_blocks": config.min_blocks, "spill_bytes": config.spill_bytes}
     how |= {"pdl": bool(config.pdl), "allow_emulated": config.emulated}
     if not config.band:
         return _block_of((m, n, L), config, how)
     bands = cute.ceil_div(m, config.band)  # the last one may extend past M: nothing is stored there
     x, y, z = _block_of((config.band, n, bands * L), config, how)
-    band, batch = (z, 0) if cute.rank(D) == 2 else (z % bands, z // bands)
+    band, batch = (z, 0) if cute.rank(D) == 2 and not config.batches else (z % bands, z // bands)
     return band * config.band + x, y, batch
 
 
