@@ -20,7 +20,7 @@ from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
 from cute_py.kernels.arrays import facts_of, narrowed
 from cute_py.kernels.configuration import Config, part, told
-from cute_py.kernels.splits import Split
+from cute_py.kernels.splits import NO_SPLIT, Split
 from cute_py.layout.tuples import ceil_div
 from cute_py.tiled.suggest import lanes_across
 
@@ -220,7 +220,10 @@ class MultistageConfig(GemmConfig):
     stmatrix: int = part(0)
     pdl: int = part(0)
     prefetch: int = part(0)
-    parts: Split = part(Split(), text="split", reads=Split.of)
+    parts: Split = field(
+        default=NO_SPLIT,
+        metadata=told(text="split", reads=Split.of),
+    )
     batches: int = part(0)
     ldmatrix: int = part(1, counts=())
     flat: int = part(0, counts=())

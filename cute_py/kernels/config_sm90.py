@@ -22,7 +22,7 @@ from cute_py.kernels.config import (
     Side,
 )
 from cute_py.kernels.configuration import configured, part, parts_by_name, told
-from cute_py.kernels.splits import Split, blocks_of_cluster
+from cute_py.kernels.splits import NO_SPLIT, Split, blocks_of_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,7 +88,10 @@ class WarpgroupConfig(GemmConfig):
     cluster: int = part(1, about=("tile",))
     two_level: int = part(0)
     split: int = part(1, about=("tile",), reads=blocks_of_cluster)
-    parts: Split = part(Split(), text="split", reads=Split.of, takes=Split.is_of_products)
+    parts: Split = field(
+        default=NO_SPLIT,
+        metadata=told(text="split", reads=Split.of, takes=Split.is_of_products),
+    )
 
     @property
     def family(self) -> str:

@@ -106,7 +106,8 @@ class BlockTiles:
 
     def _tile(self, x: Tensor, place: tuple[Any, Any, Any]) -> Tensor:
         """Return a tile (BLK_M, BLK_N) of a result."""
-        return cute.local_tile(_matrix(x, place[2]), self.config.tile[:2], place[:2])
+        found: Tensor = cute.local_tile(_matrix(x, place[2]), self.config.tile[:2], place[:2])
+        return found
 
     def operands(self, place: tuple[Any, Any, Any]) -> tuple[cute.Operand, cute.Operand]:
         """Return the operands of the main loop: tiles (BLK, BLK_K, k) and how they are copied."""
@@ -141,9 +142,7 @@ class BlockTiles:
             # all at once, or a column of atoms at a time: few registers next to acc
             for j in (_,) if epilogue.is_in_place else range(cute.size(acc, 2)):
                 sums = acc[_, _, j]  # (MMA, MMA_M)
-                x, *rest = finished(
-                    epilogue, sums, terms.at((_, _, j), sums.shape), self.numbers
-                )
+                x, *rest = finished(epilogue, sums, terms.at((_, _, j), sums.shape), self.numbers)
                 for each, part in zip(rest, more, strict=True):
                     cute.copy(converted(each, part.dtype), part[_, _, j])
                 x = converted(x, D.dtype)

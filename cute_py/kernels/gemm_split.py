@@ -16,7 +16,7 @@ from cute_py.kernels.arrays import assume_product, require, require_kind
 from cute_py.kernels.config import MultistageConfig, choose_config
 from cute_py.kernels.epilogue import Epilogue, LinearCombination, given, product_kernel
 from cute_py.kernels.gemm import BlockTiles
-from cute_py.kernels.splits import SCHEDULES, SETS, SHARES, Split, Sums
+from cute_py.kernels.splits import SCHEDULES, SETS, SHARES, Split, Sums, workspace_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,7 +100,8 @@ def check() -> None:
 
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-4, 5, (n, 200)).astype(np.float16) for n in (70, 40))
-    for split, shape in ((Split("serial", 3), (3, 32 * 64)), (Split("stream", 2), (2, 2 * 32 * 64))):
+    for split in (Split("serial", 3), Split("stream", 2)):
+        shape = tuple(workspace_of(split, (32, 64, 32), 3) or ())
         config = replace(choose_config(70, 40, 200, "f16"), tile=(32, 64, 32), parts=split)
         partial, flags = np.full(shape, np.nan, np.float32), np.zeros(shape[0], np.int32)
         d = np.full((70, 40), np.nan, np.float32)

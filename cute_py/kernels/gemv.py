@@ -18,7 +18,7 @@ import cute_py as cute
 from cute_py import _
 from cute_py.kernels.arrays import assume_product, require
 from cute_py.kernels.config import GemmConfig, Side
-from cute_py.kernels.configuration import part
+from cute_py.kernels.configuration import part, told
 from cute_py.kernels.epilogue import (
     Epilogue,
     LinearCombination,
@@ -30,7 +30,7 @@ from cute_py.kernels.epilogue import (
     of_batch,
     product_kernel,
 )
-from cute_py.kernels.splits import Split
+from cute_py.kernels.splits import NO_SPLIT, Split
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +52,10 @@ class VectorConfig(GemmConfig):
 
     reasons: tuple[str, ...] = field(default=(), compare=False, repr=False)
     pdl: int = part(0)
-    parts: Split = part(Split(), text="split", reads=Split.of, takes=Split.is_of_products)
+    parts: Split = field(
+        default=NO_SPLIT,
+        metadata=told(text="split", reads=Split.of, takes=Split.is_of_products),
+    )
 
     @property
     def family(self) -> str:

@@ -63,7 +63,7 @@ class Split:
         """Return what text means; None for other text."""
         how, colon, count = text.partition(":")
         if text == "none":
-            return Split()
+            return NO_SPLIT
         if how not in (PRODUCTS, TURNS, SHARES) or (colon and not count.isdecimal()):
             return None
         return Split(how, int(count[:10]) if colon else None)
@@ -94,6 +94,9 @@ class Split:
         )
         fits = known and (self.count is None or 1 <= self.count <= most)
         return f"from 1 to {most} parts of K, added in a way that is known", not fits
+
+
+NO_SPLIT = Split()
 
 
 class Workspace(NamedTuple):
@@ -196,7 +199,8 @@ class Turns:
     """
 
     def __init__(self, split: Split, tiles: Any, K: Any, depth: int, flags: Tensor) -> None:
-        self.grid, self.slices = (tiles, split.count), split.count
+        self.slices = split.count or 1
+        self.grid = tiles, self.slices
         self.K, self.depth, self.flags = K, depth, flags
 
     def spans(self) -> Iterator[Span]:
@@ -228,7 +232,7 @@ class Shares:
     """
 
     def __init__(self, split: Split, tiles: Any, K: Any, depth: int, flags: Tensor) -> None:
-        self.grid = self.blocks = split.count
+        self.grid = self.blocks = split.count or 1
         self.tiles, self.depth, self.flags = tiles, cute.ceil_div(K, depth), flags
         rest = tiles % self.blocks
         wave = cute.where((rest > 0) & (tiles > self.blocks), self.blocks, 0)

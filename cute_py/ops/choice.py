@@ -18,7 +18,7 @@ from cute_py.kernels.config_sm90 import CLASSES
 from cute_py.kernels.configuration import parts_of
 from cute_py.kernels.epilogue import LinearCombination
 from cute_py.kernels.gemv import VectorConfig
-from cute_py.kernels.splits import MOST_PARTS, PRODUCTS, TURNS, Split
+from cute_py.kernels.splits import MOST_PARTS, NO_SPLIT, PRODUCTS, TURNS, Split
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.family import Taken, asked_by, changed_for, take
 from cute_py.ops.family import choose as choose_least
@@ -173,7 +173,7 @@ def _config(
         made: Any = _counted(given, problem)
         fitting = FAMILIES[given.family].fits(made, in_parts(problem, made.parts.products))
         return fitting, lambda: fitting.reasons
-    whole, split = problem, Split()
+    whole, split = problem, NO_SPLIT
     if given is not None:
         split = _number(parts_of(given, CLASSES).get("parts", split), problem)
         problem = in_parts(problem, split.products)

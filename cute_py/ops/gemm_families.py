@@ -26,7 +26,7 @@ from cute_py.kernels.gemm import gemm as gemm_multistage
 from cute_py.kernels.gemm_sm90 import gemm_cooperative, gemm_pingpong
 from cute_py.kernels.gemm_split import gemm_split
 from cute_py.kernels.gemv import VectorConfig, gemv
-from cute_py.kernels.splits import Split
+from cute_py.kernels.splits import NO_SPLIT, Split
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops import gemm_vectors
 from cute_py.ops.family import MOST_ALONG_YZ, Estimate, Family, Reads, named_by
@@ -209,7 +209,7 @@ def _placed(config: MultistageConfig, problem: ProductFacts) -> MultistageConfig
         return config
     m, n = (ceil_div(x, y) for x, y in zip(problem.shape, config.tile[:2], strict=False))
     band = config.band if config.band <= m else 0
-    along_z = (min(config.batches, problem.batch) or problem.batch) * (ceil_div(m, band) if band else 1)
+    along_z = (config.batches or problem.batch) * (ceil_div(m, band) if band else 1)
     flat = int(max(n, along_z) > MOST_ALONG_YZ)
     known = (band, flat) == (config.band, config.flat)
     return config if known else replace(config, band=band, flat=flat)
@@ -224,9 +224,10 @@ def _fits_all(config: MultistageConfig, problem: ProductFacts) -> MultistageConf
 def _changed_in_place(
     config: MultistageConfig, text: str, problem: ProductFacts
 ) -> MultistageConfig:
-    split = parts_of(text, CLASSES).get("parts", Split())
-    more = {"band": 0, "prefetch": 0} if split.in_memory else {}
-    made: Any = changed(replace(config, flat=0, **more), text)
+    split = parts_of(text, CLASSES).get("parts", NO_SPLIT)
+    config = replace(config, flat=0)
+    given = replace(config, band=0, prefetch=0) if split.in_memory else config
+    made: Any = changed(given, text)
     return _placed(made, problem)
 
 

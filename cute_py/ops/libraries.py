@@ -7,7 +7,7 @@ use, and results go back to the caller's library.
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import import_module
@@ -29,7 +29,7 @@ from cute_py.calls.arrays import (
 )
 from cute_py.calls.torch_tensors import NAMES, is_tensor, tensor_view
 from cute_py.codegen.driver import driver
-from cute_py.codegen.driver.streams import current_stream, device_of, own_stream
+from cute_py.codegen.driver.streams import current_stream, device_of, own_stream, stream_number
 from cute_py.dtypes.conversion import convert
 from cute_py.dtypes.table import Dtype, from_numpy
 from cute_py.dtypes.table import dtype as as_dtype
@@ -38,7 +38,7 @@ from cute_py.ops import workspaces
 from cute_py.ops.memory import require_arrays, require_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
     from cute_py.codegen.driver import Driver
@@ -408,6 +408,28 @@ LIMITS = (
     "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN",
     "MULTIPROCESSOR_COUNT",
 )
+
+
+@contextmanager
+def on_stream(x: Any, stream: Any, operation: str) -> Iterator[None]:
+    """Make a stream of any library the current one of the library of an array, for a block; refuse
+    one of another GPU, where its library says so.
+    """
+    array, number = unwrapped(x), stream_number(stream)
+    theirs = getattr(getattr(stream, "device", None), "index", None)
+    if theirs not in (None, device_of(array)):
+        given = f"a stream of GPU {theirs} with arrays of GPU {device_of(array)}"
+        raise refusal("ops-stream", operation=operation, given=given)
+    if is_tensor(array):
+        import torch
+
+        with torch.cuda.stream(torch.cuda.ExternalStream(number, array.device)):
+            yield
+        return
+    import cupy
+
+    with array.device, cupy.cuda.ExternalStream(number) if number else cupy.cuda.Stream.null:
+        yield
 
 
 # -- arrays of other libraries

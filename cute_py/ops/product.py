@@ -226,10 +226,11 @@ class Product(Problem):
         A, B = (self.matrices(x, shares) for x in operands)
         if self.kinds[0].name == "tf32":
             A, B = (cute.typed(x, "tf32") for x in (A, B))
+        terms = self.in_places([self._read_by(x, shares) for x in self.arrays])
         return Call(
             self.kernel(kernel),
             library,
-            reads=(A, B, *self._workspace(config), *self.in_places([self._read_by(x, shares) for x in self.arrays])),
+            reads=(A, B, *self._workspace(config), *terms),
             outputs=tuple(outputs),
             numbers=tuple(self.factors.values()),
             more=more,
@@ -243,7 +244,8 @@ class Product(Problem):
     def _tiles(self, config: GemmConfig) -> int:
         """Return how many tiles the result has."""
         m, n, _k = config.tile
-        return prod(self.batch) * ceil_div(self.M, m) * ceil_div(self.N, n)
+        tiles: int = ceil_div(self.M, m) * ceil_div(self.N, n)
+        return prod(self.batch) * tiles
 
     def workspace(self, config: GemmConfig) -> tuple[Workspace | None, Dtype]:
         """Return what blocks leave for each other, and the type of the sums."""
@@ -468,6 +470,7 @@ def gemm(
     dtype: DtypeLike | None = None,
     out: Any = None,
     checks: bool | str = False,
+    stream: Any = None,
     fast_accum: bool = False,
     epilogue: Callable[..., Any] | Formula | None = None,
     **terms: Any,
@@ -492,6 +495,7 @@ def gemm(
             writes to it directly if its rows are contiguous, as aligned as those of a new one, and
             share no memory with the operands. After an error `out` is unchanged.
         checks: those of the emulator, as in `cute.emulate`: True, False or names ("shared,global").
+        stream: of the GPU, of any library or as a number, for the work; None: the current one.
         fast_accum: of e4m3 and e5m2 on compute capability 9.0, whose tensor cores sum with about 14
             bits: True keeps all sums there, False adds them to sums of f32 every 128 of K.
         epilogue: a function (sums, name, ...) of registers, in the place of alpha to activation:

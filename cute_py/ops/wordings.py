@@ -65,6 +65,10 @@ WORDINGS = {
         {value}
         all arrays where the {result} is computed: on one GPU (torch, CuPy), or on the host (NumPy)
         move the arrays (x.cuda(), x.cpu(), cupy.asarray), or leave backend out""",
+    "ops-stream": """CuteError
+        {given}
+        a stream of the GPU that has the arrays
+        leave stream out, or move the arrays (x.cuda(), cupy.asarray)""",
     "ops-tune-host": """CuteError
         operands on the host
         arrays of a GPU, whose configurations can be measured

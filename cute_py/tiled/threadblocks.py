@@ -114,6 +114,11 @@ def batched_swizzle(tiles: tuple[Leaf, Leaf], batch: Leaf) -> ThreadblockSwizzle
 # -- parts of K
 
 
+def _require_slices(slices: Leaf, operation: str) -> None:
+    if ints.less(slices, 1) is True:
+        raise refusal("threadblock-choice", operation=operation, given=slices, known="1, 2, 3 ...")
+
+
 def k_partition(K: Leaf, depth: Leaf, slices: Leaf, z: Leaf) -> tuple[Leaf, Leaf]:
     """Return the first element of K of a slice, and its end; the last slices may be empty.
 
@@ -130,6 +135,7 @@ def k_partition(K: Leaf, depth: Leaf, slices: Leaf, z: Leaf) -> tuple[Leaf, Leaf
     >>> sizes[0], sizes[17:]
     (224, [224, 64, 0])
     """
+    _require_slices(slices, "k_partition")
     each = ints.mul(ints.ceil_div(ints.ceil_div(K, depth), slices), depth)
     first = ints.mul(z, each)
     return ints.min_(first, K), ints.min_(ints.add(first, each), K)
@@ -142,6 +148,7 @@ def k_partition_by_floor(K: Leaf, slices: int, z: int) -> tuple[Leaf, Leaf]:
     >>> k_partition_by_floor(4096, 20, 0), k_partition_by_floor(4096, 20, 19)
     ((0, 204), (3876, 4096))
     """
+    _require_slices(slices, "k_partition_by_floor")
     each = ints.div(K, slices)
     return ints.mul(z, each), K if z == slices - 1 else ints.mul(z + 1, each)
 
@@ -203,8 +210,8 @@ def default_gemm_configuration(operator_class: str) -> DefaultGemmConfiguration:
     "tensor_op"; refuse other classes.
 
     >>> found = default_gemm_configuration("tensor_op")
-    >>> found.tile, found.warps, found.alignment("f16"), found.alignment("s8"), found.saturates("s8")
-    ((128, 256, 32), (2, 4, 1), 8, 16, True)
+    >>> found.tile, found.warps, found.alignment("f16"), found.saturates("s8")
+    ((128, 256, 32), (2, 4, 1), 8, True)
     """
     if operator_class not in CLASSES:
         known = ", ".join(map(repr, CLASSES))
