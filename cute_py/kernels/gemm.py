@@ -122,7 +122,8 @@ class BlockTiles:
 
     def sums(self, place: tuple[Any, Any, Any]) -> Tensor:
         """Return accumulators (MMA, MMA_M, MMA_N), zeros."""
-        acc = self.thr.make_fragment_C(self.thr.partition_C(self._tile(self.outputs["D"], place)))
+        tile = self.thr.partition_C(self._tile(self.outputs["D"], place))
+        acc: Tensor = self.thr.make_fragment_C(tile)
         acc.fill(0)
         return acc
 

@@ -19,6 +19,7 @@ from cute_py.kernels.epilogue import Epilogue, LinearCombination
 from cute_py.kernels.splits import workspace_of
 from cute_py.kernels.sum_parts import parts_copy, sum_parts
 from cute_py.layout.tuples import ceil_div
+from cute_py.ops import workspaces
 from cute_py.ops.call import Call, Output
 from cute_py.ops.choice import all_for, choose, facts, products_of
 from cute_py.ops.libraries import Words
@@ -60,6 +61,7 @@ class Product(Problem):
     """
 
     hint = "; bias has one number per column"
+    memory: Any = None  # the caller's workspace
     autocast = "lower"
     types, reference = TYPES, staticmethod(values)
 
@@ -254,7 +256,11 @@ class Product(Problem):
 
     def _workspace(self, config: GemmConfig) -> tuple[Any, ...]:
         wanted, kind = self.workspace(config)
-        return () if wanted is None else self.library.workspace(self.a, wanted, kind)
+        if wanted is None:
+            return ()
+        if self.memory is not None:
+            return workspaces.within(self.library, self.memory, wanted, kind)
+        return self.library.workspace(self.a, wanted, kind)
 
     def _in_parts(
         self,
