@@ -122,7 +122,6 @@ class Gemm:
     def __init__(self, *args: Any, **named: Any) -> None:
         """Take the arguments of `cute.ops.gemm`, for later."""
         self._operator, self._request = GEMM.requested(*args, **named)
-        self._choice: Any = None
         self._memory: Any = None
 
     def can_implement(self) -> Answer:
@@ -208,8 +207,8 @@ class Gemm:
             problem.memory = self._memory
             if 0 in problem.shape:
                 return library, problem, None
-            call = problem.call(self._choice)
-            self._choice = call.choice
+            call = problem.call()
+        self._request = self._request._replace(config=call.config)  # no other from now on
         gpu, atom = problem.gpu, call.config.mma_atom
         least = number(atom.min_arch)
         exact = atom.min_arch.endswith("a")
@@ -224,13 +223,8 @@ class Gemm:
         """Return a workspace as bytes of the library; refuse what is none."""
         given = "no workspace"
         if workspace is not None:
-            self._operator.require_place(
-                {
-                    name: on_device(x)
-                    for name, x in (("a", self._request.a), ("workspace", workspace))
-                },
-                "auto",
-            )
+            both = ("a", self._request.a), ("workspace", workspace)
+            self._operator.require_place({name: on_device(x) for name, x in both}, "auto")
             x = workspace if library.on_host else adopted(workspace, "cute.ops.Gemm.initialize")
             if not library.on_host:
                 first = device_of(self._request.a)
