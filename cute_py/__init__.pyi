@@ -429,6 +429,13 @@ from cute_py.layout.cutlass2.tensorop import tensor_op_swizzle as tensor_op_swiz
 from cute_py.tiled.thread_maps import stripmined_thread_map as stripmined_thread_map
 from cute_py.tiled.thread_maps import transposed_thread_map as transposed_thread_map
 from cute_py.tiled.thread_maps import warp_raked_thread_map as warp_raked_thread_map
+from cute_py.tiled.threadblocks import DefaultGemmConfiguration as DefaultGemmConfiguration
+from cute_py.tiled.threadblocks import ThreadblockSwizzle as ThreadblockSwizzle
+from cute_py.tiled.threadblocks import batched_swizzle as batched_swizzle
+from cute_py.tiled.threadblocks import default_gemm_configuration as default_gemm_configuration
+from cute_py.tiled.threadblocks import identity_swizzle as identity_swizzle
+from cute_py.tiled.threadblocks import k_partition as k_partition
+from cute_py.tiled.threadblocks import k_partition_by_floor as k_partition_by_floor
 from cute_py.host.reference import reference_gemm as reference_gemm
 from cute_py.host.reference import tensor_add as tensor_add
 from cute_py.host.reference import tensor_div as tensor_div

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cute_py as cute
 from cute_py import _
-from cute_py.cutlass2 import k_partition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -206,7 +205,7 @@ class Turns:
     def spans(self) -> Iterator[Span]:
         """Yield the tile of the block."""
         self.tile, self.z = cute.block_idx()
-        first, end = k_partition(self.K, self.depth, self.slices, self.z)
+        first, end = cute.k_partition(self.K, self.depth, self.slices, self.z)
         tiles = [_within(cute.ceil_div(x, self.depth)) for x in (first, end)]
         yield Span(self.tile, tiles[0], _within(tiles[1] - tiles[0]))
 

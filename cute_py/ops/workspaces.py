@@ -17,17 +17,16 @@ from cute_py.dtypes.table import s32
 if TYPE_CHECKING:
     from cute_py.dtypes.table import Dtype
     from cute_py.kernels.splits import Workspace
-    from cute_py.ops.libraries import Library
 
 # by library, GPU, stream and type of the sums
 _held: dict[tuple[str, int, int, str], tuple[Any, Any]] = {}
 
 
-def of_stream(library: Library, x: Any, wanted: Workspace, kind: Dtype) -> tuple[Any, Any]:
+def of_stream(library: Any, x: Any, wanted: Workspace, kind: Dtype) -> tuple[Any, Any]:
     """Return sums (slots, elements) and locks (slots) for kernels on the current stream.
 
     Args:
-        library: of the arrays.
+        library: of the arrays, a `Library`.
         x: one of them.
         wanted: how many.
         kind: of the sums.
@@ -49,7 +48,7 @@ def of_stream(library: Library, x: Any, wanted: Workspace, kind: Dtype) -> tuple
     return sums[: prod(wanted)].reshape(tuple(wanted)), locks[: wanted.slots]
 
 
-def new(library: Library, wanted: Workspace, kind: Dtype) -> tuple[Any, Any]:
+def new(library: Any, wanted: Workspace, kind: Dtype) -> tuple[Any, Any]:
     """Return the same as new arrays."""
     return library.empty(tuple(wanted), kind), library.zeros((wanted.slots,), s32)
 
@@ -72,7 +71,7 @@ def _sums_of(wanted: Workspace, kind: Dtype) -> int:
     return prod(wanted) * kind.bits // 8
 
 
-def within(library: Library, memory: Any, wanted: Workspace, kind: Dtype) -> tuple[Any, Any]:
+def within(library: Any, memory: Any, wanted: Workspace, kind: Dtype) -> tuple[Any, Any]:
     """Return the sums and the locks within the bytes of a caller, of `bytes_of` at least."""
     size, whole = _sums_of(wanted, kind), bytes_of(wanted, kind)
     sums = library.seen_as(memory[:size], kind).reshape(tuple(wanted))

@@ -9,6 +9,7 @@ import cute_py as cute
 from cute_py.kernels.config import Side
 from cute_py.kernels.epilogue import LinearCombination
 from cute_py.kernels.gemv import VectorConfig
+from cute_py.kernels.splits import Split
 from cute_py.ops import gemm_vectors
 from cute_py.ops.gemm_tiles_sm90 import ProductFacts
 from cute_py.ops.without_gpu import call_on, gpu_of

@@ -1,4 +1,4 @@
-"""The threadblocks of CUTLASS 2.x: every tile once, by the log of the launch; parts of K; defaults."""
+"""The threadblocks of CUTLASS 2.x: every tile once, by one log; parts of K; defaults."""
 
 from itertools import product
 from math import prod
