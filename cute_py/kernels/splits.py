@@ -28,6 +28,7 @@ MOST_PARTS, MOST_BLOCKS = 256, 65535  # of K; that share tiles
 PRODUCTS, TURNS, SHARES = "parallel", "serial", "stream"
 SETS = 2  # of the sums of a block: those that begin a tile, and others
 VECTOR_BITS = 128
+TOGETHER = 8  # vectors that a thread reads at a time
 
 
 def blocks_of_cluster(text: str) -> int | None:
@@ -140,10 +141,11 @@ class Sums:
         width = gcd(count, VECTOR_BITS // self.kind.bits)
         shape, pitch = (width, count // width), self.partial.stride[0]
         layout = cute.Layout(
-            (shape, threads, SETS, self.partial.shape[0]),
-            ((1, width * threads), width, threads * count, pitch),
+            (*shape, threads, SETS, self.partial.shape[0]),
+            (1, width * threads, width, threads * count, pitch),
         )
-        there = cute.make_tensor(self.partial.data, layout)[_, self.thread % threads, number, slot]
+        all_sums = cute.make_tensor(self.partial.data, layout)
+        there = all_sums[_, _, self.thread % threads, number, slot]
         return cute.composition(sums, cute.Layout(shape)), there
 
     def share(self, sums: Tensor, slot: Any, number: Any = 0) -> None:
@@ -151,17 +153,26 @@ class Sums:
         mine, there = self._at(sums, slot, number)
         cute.copy(mine, there, pred=self.first)
 
-    def read(self, sums: Tensor, slot: Any, number: Any = 0) -> Tensor:
-        """Return the sums that are there, in registers (vector, vectors)."""
-        _mine, there = self._at(sums, slot, number)
+    def add(self, sums: Tensor, slot: Any, end: Any = None) -> None:
+        """Add to sums in registers those of a slot, which begin the tile, and of the slots after it
+        before `end`, which do not. They are added up first, a piece at a time: few registers.
+        """
+        mine, first = self._at(sums, slot, 0)
+        count = cute.size(mine, 1)
+        piece = (cute.size(mine, 0), gcd(count, TOGETHER))
+        for i in range(count // piece[1]):
+            total = self._read(cute.local_tile(first, piece, (0, i)))
+            for other in () if end is None else cute.range(slot + 1, end):
+                _mine, there = self._at(sums, other, 1)
+                total += self._read(cute.local_tile(there, piece, (0, i)))
+            own = cute.local_tile(mine, piece, (0, i))
+            own += total
+
+    def _read(self, there: Tensor) -> Tensor:
+        """Return sums of memory in registers."""
         held = cute.make_rmem_tensor(there.shape, self.kind)
         cute.copy(there, held)
         return held
-
-    def add(self, sums: Tensor, more: Tensor) -> None:
-        """Add what was read to sums in registers."""
-        mine = cute.composition(sums, cute.Layout(more.shape))
-        mine += more
 
 
 def _raise(flags: Tensor, at: Any, value: Any) -> None:
@@ -214,7 +225,7 @@ class Turns:
         """Run the body in the block with the last slice, with the sums of all."""
         _await(self.flags, span.tile, self.z)
         with cute.when(self.z > 0):
-            sums.add(acc, sums.read(acc, span.tile))
+            sums.add(acc, span.tile)
         with cute.when(self.z + 1 < self.slices):
             sums.share(acc, span.tile)
             _raise(self.flags, span.tile, self.z + 1)
@@ -272,12 +283,9 @@ class Shares:
         """Add the sums of the blocks before, in the order of K: the first has begun the tile."""
         block, first_unit = cute.block_idx(), span.tile * self.depth
         first = _within(((first_unit + 1) * self.sharers - 1) // cute.max_(self.units, 1))
-        self._take(first)
-        total = sums.read(acc, first)
-        for peer in cute.range(first + 1, block):
+        for peer in cute.range(first, block):
             self._take(peer)
-            total += sums.read(acc, peer, 1)
-        sums.add(acc, total)
+        sums.add(acc, first, block)
 
     def _take(self, peer: Any) -> None:
         """Wait for the sums of a block, and clear its lock for the next launch."""

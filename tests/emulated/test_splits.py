@@ -124,10 +124,7 @@ def exchange(own: cute.Tensor, partial: cute.Tensor, out: cute.Tensor):
         sums.share(acc, peer, int(peer > 0))
     cute.syncthreads()
     cute.copy(thr.partition_C(cute.local_tile(own[PEERS - 1, _, _], (16, 16), (0, 0))), acc)
-    total = sums.read(acc, 0)
-    for peer in range(1, PEERS - 1):
-        total += sums.read(acc, peer, 1)
-    sums.add(acc, total)
+    sums.add(acc, 0, cute.block_idx() + PEERS - 1)
     cute.copy(acc, result)
 
 
