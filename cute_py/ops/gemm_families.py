@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 PACKED = 512  # from this size on, copying to aligned rows costs less than it saves
 HOPPER = (9, 0)
 ANY_MAJOR = ("f16", "bf16")  # types of which wgmma reads operands in any order
+SPILLED = 384  # bytes of a thread, outside of the main loop, for the schedule of a split of K
 WORTH = 1.5  # times the least estimated time: slower configurations are not measured
 
 
@@ -226,8 +227,10 @@ def _changed_in_place(
 ) -> MultistageConfig:
     split = parts_of(text, CLASSES).get("parts", NO_SPLIT)
     config = replace(config, flat=0)
-    given = replace(config, band=0, prefetch=0) if split.in_memory else config
-    made: Any = changed(given, text)
+    if split.in_memory:
+        spills = max(config.spill_bytes, SPILLED)
+        config = replace(config, band=0, prefetch=0, spill_bytes=spills)
+    made: Any = changed(config, text)
     return _placed(made, problem)
 
 
