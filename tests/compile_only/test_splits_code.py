@@ -1,4 +1,4 @@
-"""The machine code of kernels in which blocks split K: nothing is spilled, all blocks share one main loop."""
+"""The machine code of kernels in which blocks split K: no spills, and one main loop."""
 
 from functools import cache
 

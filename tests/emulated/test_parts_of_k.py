@@ -78,3 +78,12 @@ def test_the_rule_takes_no_parts_of_integers_and_f64():
     gpu = gpu_of("sm_90a")
     assert call_on(gpu, SMALL[0], "s8").config.parts.products == 1
     assert call_on(gpu, SMALL[0], "f64", majors=("K", "MN")).config.parts.products == 1
+
+
+def test_i11_the_sums_of_16_parts_are_in_memory():
+    call = call_on(gpu_of("sm_80"), (M, N, K), "f16", config="split=parallel:16")
+    (made,) = call.first.outputs
+    assert (made.made.shape, made.made.kind) == ((16, M, N), cute.f32)
+    _rng, a, b, exact = operands()
+    found = cute.ops.gemm(a, b, config="split=parallel:16", out_dtype="f32")
+    np.testing.assert_array_equal(found, exact)

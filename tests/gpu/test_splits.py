@@ -27,7 +27,6 @@ def test_the_kernel_gives_the_bits_of_the_emulator(kind, split):
     a, b = (rng.integers(-4, 5, (rows, k)).astype(dtype) for rows in (m, n))
     config = replace(choose_config(m, n, k, kind), tile=(32, 32, 16 if kind == "f32" else 64))
     config = replace(config, warps=(8, 8) if kind == "f32" else (2, 2), parts=split)
-    held = config.mma_atom.c_type.numpy
     wanted = workspace_of(split, config.tile, 9)
     partial = np.zeros(tuple(wanted), config.mma_atom.c_type.numpy)
     flags, d = np.zeros(wanted.slots, np.int32), np.zeros((m, n), np.float32)
