@@ -13,8 +13,10 @@ import numpy as np
 from cute_py.atoms.arch import number
 from cute_py.calls.arrays import VECTOR_BYTES, address_of, dtype_of, on_device, strides_of
 from cute_py.codegen.driver.streams import device_of
+from cute_py.dtypes.table import s32
 from cute_py.errors import CuteError, DtypeError, refusal
 from cute_py.ops import workspaces
+from cute_py.ops.choice import choose
 from cute_py.ops.libraries import adopted
 from cute_py.ops.operands import shown
 from cute_py.ops.product import GEMM
@@ -22,7 +24,9 @@ from cute_py.ops.product import GEMM
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from cute_py.ops.call import Call
+    from cute_py.dtypes.table import Dtype
+    from cute_py.kernels.config import GemmConfig
+    from cute_py.kernels.splits import Workspace
     from cute_py.ops.libraries import Library
     from cute_py.ops.product import Product
 
@@ -122,20 +126,20 @@ class Gemm:
     def __init__(self, *args: Any, **named: Any) -> None:
         """Take the arguments of `cute.ops.gemm`, for later."""
         self._operator, self._request = GEMM.requested(*args, **named)
+        self._config: Any = None
         self._memory: Any = None
 
     def can_implement(self) -> Answer:
         """Return whether the product can be computed, as a status and in words."""
         try:
-            self._prepared()
+            self._chosen()
         except CuteError as error:
             return Answer(Status.of(error), str(error))
         return Answer(Status.Success, Status.Success.words)
 
     def workspace_size(self) -> int:
         """Return how large the workspace is (bytes); 0 where none is needed."""
-        _library, problem, call = self._prepared()
-        return 0 if call is None else workspaces.bytes_of(*problem.workspace(call.config))
+        return workspaces.bytes_of(*self._wanted(self._chosen()[1]))
 
     def initialize(self, workspace: Any = None, stream: Any = None) -> None:
         """Take a workspace, and clear its locks; the product keeps it.
@@ -148,9 +152,9 @@ class Gemm:
 
         Without this, `run` takes one of the operands' library.
         """
-        library, problem, call = self._prepared()
-        wanted, kind = problem.workspace(call.config) if call else (None, None)
-        if wanted is None or kind is None:
+        library, problem = self._chosen()
+        wanted, kind = self._wanted(problem)
+        if wanted is None:
             return
         self._memory = self._required(library, workspace, workspaces.bytes_of(wanted, kind))
         with self._on(stream), library.inside():
@@ -181,12 +185,12 @@ class Gemm:
 
         """
         with self._on(stream):
-            library, problem, call = self._prepared()
+            library, problem = self._chosen()
             with library.inside():
-                if call is None:
+                if 0 in problem.shape:
                     return problem.without_kernel(self._request)
                 checks = {"checks": self._request.checks} if library.on_host else {}
-                return problem.given_back(self._request, call.run(**checks))
+                return problem.given_back(self._request, problem.call().run(**checks))
 
     def __call__(self, stream: Any = None) -> Any:
         """Do the same as `run`."""
@@ -199,25 +203,25 @@ class Gemm:
             return nullcontext()
         return self._operator.on(stream, self._request[: len(self._operator.arrays)])
 
-    def _prepared(self) -> tuple[Library, Product, Call | None]:
-        """Return the library of the arrays, the problem and the call; None for an empty result."""
+    def _chosen(self) -> tuple[Library, Product]:
+        """Return the library of the arrays and the problem, with the configuration that is chosen
+        when this is called first.
+        """
         request, library = self._operator.taken(self._request)
         with library.inside():
             problem: Any = self._operator.problem(request, library)
             problem.memory = self._memory
-            if 0 in problem.shape:
-                return library, problem, None
-            call = problem.call()
-        self._request = self._request._replace(config=call.config)  # no other from now on
-        gpu, atom = problem.gpu, call.config.mma_atom
-        least = number(atom.min_arch)
-        exact = atom.min_arch.endswith("a")
-        has = least if gpu is None else 10 * gpu.capability[0] + gpu.capability[1]
-        if has < least or (exact and has != least):
-            given = f"{atom} on a GPU of compute capability {has // 10}.{has % 10}"
-            facts = {"given": given, "least": atom.min_arch}
-            raise refusal("gemm-arch", operation="cute.ops.Gemm", **facts)
-        return library, problem, call
+            if self._config is None and 0 not in problem.shape:
+                found = choose(problem)
+                _require_arch(found.config, problem)
+                self._config = found.config.because(*found.why())
+                self._request = self._request._replace(config=self._config)
+                problem.request = request._replace(config=self._config)
+        return library, problem
+
+    def _wanted(self, problem: Product) -> tuple[Workspace | None, Dtype]:
+        """Return the workspace that the product takes, and the type of the sums."""
+        return (None, s32) if self._config is None else problem.workspace(self._config)
 
     def _required(self, library: Library, workspace: Any, size: int) -> Any:
         """Return a workspace as bytes of the library; refuse what is none."""
@@ -235,6 +239,18 @@ class Gemm:
                 return x
         facts: dict[str, Any] = {"given": given, "size": size, "bytes": VECTOR_BYTES}
         raise refusal("gemm-workspace", operation="cute.ops.Gemm.initialize", **facts)
+
+
+def _require_arch(config: GemmConfig, problem: Product) -> None:
+    """Refuse a configuration whose instruction the GPU lacks."""
+    least = config.mma_atom.min_arch
+    if problem.gpu is None:
+        return
+    major, minor = problem.gpu.capability
+    has, exact = 10 * major + minor, least.endswith("a")
+    if has < number(least) or (exact and has != number(least)):
+        given = f"{config.mma_atom} on a GPU of compute capability {major}.{minor}"
+        raise refusal("gemm-arch", operation="cute.ops.Gemm", given=given, least=least)
 
 
 def _facts_of(x: Any) -> Any:
