@@ -25,7 +25,7 @@ _HOME = {
     "kernels.config": "GemmConfig choose_config",
     "ops.activations": "activation",
     "ops.choice": "gemm_config",
-    "ops.device": "Gemm Status",
+    "ops.prepared": "Gemm Status",
     "ops.product": "gemm",
     "ops.reductions": "reduce",
     "ops.softmaxes": "softmax",
