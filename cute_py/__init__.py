@@ -131,6 +131,7 @@ _HOME = {
     "trace.schedule": "fewest_blocks hilbert_order tiles",
     "trace.control": "break_if otherwise range=range_ return_if var=Var wait_until when while_",
     "trace.arithmetic": "as_int reduce",
+    "trace.formulas": "pairs",
     "trace.inline": "inline_ptx",
     "trace.shapes": "assume_compact assume_shapes",
     "trace.tables": "make_table",
@@ -142,6 +143,7 @@ _HOME = {
         "store_release syncthreads syncwarp thread_idx threadfence vote warp_idx warp_reduce"
     ),
     "emulate.orders.check": "check_orders",
+    "emulate.ways.follow": "follow",
     "codegen.build": "compile source",
     "codegen.launch.run": "run",
     "analysis.solver": "suggest_smem_layout",
@@ -151,6 +153,7 @@ _HOME = {
     "viz.html": "to_html",
     "viz.latex": "to_latex",
     "viz.comparisons": "diff show",
+    "see.table": "layouts",
     "explore.interactive": "interact",
 }
 # reached as cute.atoms and so on; cute.trace, cute.emulate and cute.explore are functions as well
@@ -160,10 +163,12 @@ _PACKAGES = (
     "cutlass2",
     "dtypes",
     "emulate",
+    "epilogues",
     "explore",
     "host",
     "math",
     "ops",
+    "see",
     "tiled",
     "torch",
     "trace",

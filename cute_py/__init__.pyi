@@ -328,6 +328,7 @@ from cute_py.trace.control import when as when
 from cute_py.trace.control import while_ as while_
 from cute_py.trace.arithmetic import as_int as as_int
 from cute_py.trace.arithmetic import reduce as reduce
+from cute_py.trace.formulas import pairs as pairs
 from cute_py.trace.inline import inline_ptx as inline_ptx
 from cute_py.trace.shapes import assume_compact as assume_compact
 from cute_py.trace.shapes import assume_shapes as assume_shapes
@@ -360,6 +361,7 @@ from cute_py.trace.threads import vote as vote
 from cute_py.trace.threads import warp_idx as warp_idx
 from cute_py.trace.threads import warp_reduce as warp_reduce
 from cute_py.emulate.orders.check import check_orders as check_orders
+from cute_py.emulate.ways.follow import follow as follow
 from cute_py.codegen.build import compile as compile
 from cute_py.codegen.build import source as source
 from cute_py.codegen.launch.run import run as run
@@ -375,6 +377,7 @@ from cute_py.viz.html import to_html as to_html
 from cute_py.viz.latex import to_latex as to_latex
 from cute_py.viz.comparisons import diff as diff
 from cute_py.viz.comparisons import show as show
+from cute_py.see.table import layouts as layouts
 from cute_py.explore.interactive import interact as interact
 def bfe(x: object, pos: object, len: object) -> Tensor: ...
 def bfi(x: object, y: object, pos: object, len: object) -> Tensor: ...
@@ -456,10 +459,12 @@ from cute_py import atoms as atoms
 from cute_py import cutlass2 as cutlass2
 from cute_py import dtypes as dtypes
 from cute_py.emulate import emulate as emulate
+from cute_py import epilogues as epilogues
 from cute_py.explore.widget import explore as explore
 from cute_py import host as host
 from cute_py.trace import math as math
 from cute_py import ops as ops
+from cute_py import see as see
 from cute_py import tiled as tiled
 from cute_py import torch as torch
 from cute_py.trace.kernel import trace as trace

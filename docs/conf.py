@@ -10,6 +10,7 @@ import inspect
 import re
 import sys
 from html import escape
+from operator import attrgetter
 from pathlib import Path
 
 from docutils.nodes import SkipNode
@@ -54,13 +55,19 @@ napoleon_use_ivar = True
 
 OF_TORCH = ("gemm", "Linear", "register")
 # packages that are functions as well
-CALLED = {"trace": trace, "emulate": cute.emulate.emulate, "explore": cute.explore.explore}
+CALLED = {
+    "trace": trace,
+    "emulate": cute.emulate.emulate,
+    "explore": cute.explore.explore,
+    "see": cute.see.see,
+}
 
 # caption -> pages, in the order of the sidebar
 CONTENTS = {
     "Tutorials": "install ../notebooks/* write_a_gemm",
-    "How-to guides": "how_to epilogues coming_from torch pictures explorer command_line",
-    "Explanation": "algebra emulator orders performance figures faq architecture measurements",
+    "How-to guides": "how_to epilogues coming_from torch pictures see follow explorer command_line",
+    "Explanation": """algebra emulator orders performance model figures faq architecture
+        measurements""",
     "Reference": "kernels operators glossary errors gallery differences coverage files",
     "Reference: API": """api/layouts api/algebra api/swizzles api/dtypes api/tensors api/atoms
         api/tiling api/kernels api/emulate api/operators api/pictures api/errors""",
@@ -104,9 +111,11 @@ SOUGHT = {
         "## What it finds": "race, races, race condition, deadlock, out of bounds, sanitizer",
     },
     "docs/orders": {"# Every order": "order, orders, interleaving, model checking"},
+    "docs/follow": {"# The way of one element": "follow, trace an element, dataflow, provenance"},
     "docs/kernels": {"# Kernels": "kernel, kernels, language", "## Loops": "loop, loops"},
     "docs/performance": {"# Performance": "performance, benchmark, benchmarks, speed, cublas"},
     "docs/write_a_gemm": {"# Write a GEMM": "gemm, matmul, matrix multiplication"},
+    "docs/see": {"# See a kernel": "layouts, thread-value, partition, who holds what, inspect"},
     "docs/explorer": {"# The explorer": "explorer, playground, visualize"},
     "docs/faq": {"# Questions and limitations": "faq, limitations, limits, license"},
     "docs/errors": {"# Errors": "error, errors, error code"},
@@ -145,8 +154,8 @@ def homes():
     """Return the public names by the module or package that a `names` block lists."""
     found = {module: names(defined) for module, defined in cute._HOME.items()}
     top = {id(getattr(cute, name)) for each in found.values() for name in each}
-    for package in cute._PACKAGES:
-        module = getattr(cute, package)
+    for package in (*cute._PACKAGES, "analysis.model"):
+        module = attrgetter(package)(cute)
         listed = [name for name in getattr(module, "__all__", ()) if name not in CALLED]
         new = [name for name in listed if id(getattr(module, name)) not in top]
         found[package] = [package] * (package in CALLED) + [f"{package}.{name}" for name in new]
@@ -169,8 +178,7 @@ def reference(match):
 
 def value_of(name):
     """Return the value of a public name, such as `Layout` or `analysis.wave`."""
-    package, _, last = name.rpartition(".")
-    return getattr(getattr(cute, package) if package else cute, last)
+    return attrgetter(name)(cute)
 
 
 def unloaded(name):

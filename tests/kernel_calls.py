@@ -22,6 +22,9 @@ from cute_py.kernels import (
     sum_parts,
     w4a16,
 )
+from cute_py.kernels import (
+    device_rates as rates,
+)
 from cute_py.kernels.activations import ACTIVATIONS
 from cute_py.kernels.config import Side, choose
 from cute_py.kernels.elementwise import function_of, tile_copy_of
@@ -30,6 +33,7 @@ from cute_py.kernels.gemm_04_double_buffer import choose as choose_loads
 from cute_py.kernels.gemv import VectorConfig
 from cute_py.kernels.splits import Split
 from cute_py.kernels.transpose import SWIZZLED
+from cute_py.ops.device_benches import links
 from tests.hopper_family import row
 
 M, N, K = 33, 24, 40  # no extent is that of another mode
@@ -118,7 +122,8 @@ def numbers(*shape, dtype=np.float32, seed=0):
 
 def blank(*shape, dtype=np.float32):
     """Return an array of what no test expects."""
-    return np.full(shape, np.nan if np.dtype(dtype).kind == "f" else -77, dtype)
+    empty = {"f": np.nan, "u": 77}.get(np.dtype(dtype).kind, -77)
+    return np.full(shape, empty, dtype)
 
 
 def call(name, error=0.0, values=None, of=None):
@@ -303,6 +308,186 @@ def _counted(x, counts, bins, **_rest):
 def _():
     x = np.random.default_rng(0).integers(0, 64, 500).astype(np.uint8)
     return {"x": x, "counts": np.zeros(64, np.int32), "bins": 64, "width": 4}, _counted
+
+
+# -- rates of a GPU
+
+PART = rates.THREADS * rates.VECTOR * rates.AHEAD
+
+
+def words(*shape):
+    """Return random numbers of u32."""
+    return np.random.default_rng(0).integers(0, 1 << 32, shape, np.uint32)
+
+
+def stopped(blocks=1):
+    """Return the cycles of blocks, which the emulator has none of."""
+    return np.zeros(blocks, np.int64)
+
+
+def require_rows(out, cycles, blocks, threads):
+    same(out.shape, (blocks * threads,))
+    same(cycles.shape, (blocks,))
+    assert cycles.dtype == np.int64
+
+
+def _words_read(x, out, rounds, blocks):
+    threads = blocks * rates.THREADS
+    same(out.shape, (threads,))
+    assert x.dtype == out.dtype == np.uint32
+    assert rounds > 0
+    found = np.bitwise_xor.reduce(x.reshape(-1, threads, rates.VECTOR), (0, 2))
+    return {"out": plain(found * (rounds % 2))}
+
+
+@call("device_rates.read_words")
+def _():
+    return {"x": words(2 * PART), "out": blank(256, dtype=np.uint32), "rounds": 3, "blocks": 1}, (
+        _words_read
+    )
+
+
+def _words_written(x, value, blocks):
+    rows = x.reshape(-1, blocks * rates.THREADS, rates.VECTOR)
+    assert x.dtype == np.uint32
+    assert 0 <= value < 1 << 32
+    return {"x": plain(((value + np.arange(4)) % (1 << 32) + 0 * plain(rows)).reshape(-1))}
+
+
+@call("device_rates.write_words")
+def _():
+    return {"x": words(2 * PART), "value": 7, "blocks": 2}, _words_written
+
+
+def _chased(links, out, cycles, steps, **_rest):
+    require_rows(out, cycles, 1, 1)
+    assert links.dtype == out.dtype == np.int32
+    assert links.ndim == 1
+    assert steps > 0
+    place, seen = links[0], {}
+    for step in range(steps):
+        if place in seen:  # a cycle
+            left = (steps - step) % (step - seen[place])
+            for _ in range(left):
+                place = links[place]
+            break
+        seen[place] = step
+        assert place >= 0
+        place = links[place]
+    return {"out": plain(np.array([place]))}
+
+
+@call("device_rates.chase", values={"links": 64})
+def _():
+    table, _ = links(64, 1, 64)
+    out = blank(1, dtype=np.int32)
+    return {"links": table, "out": out, "cycles": stopped(), "steps": 9, "cache": "cg"}, _chased
+
+
+@call("device_rates.chase_shared", values={"links": 1024})
+def _():
+    table, _ = links(1024, 1, 1024)
+    out = blank(1, dtype=np.int32)
+
+    def wanted(links, out, cycles, steps):
+        same(links.shape, (1024,))
+        return _chased(links, out, cycles, steps)
+
+    return {"links": table, "out": out, "cycles": stopped(), "steps": 9}, wanted
+
+
+def _shared_read(out, cycles, rounds, ways, blocks):
+    require_rows(out, cycles, blocks, 1024)
+    assert out.dtype == np.uint32
+    assert 1 <= ways <= 4
+    lane, found = np.arange(len(out)) % 32, np.zeros(len(out), np.uint64)
+    for k in range(rounds):
+        for i in range(rates.CHAINS):
+            found += ((k % 8 * 1024 + i * 32 * ways + lane * ways) ** 2).astype(np.uint64)
+    return {"out": plain(found % (1 << 32))}
+
+
+@call("device_rates.read_shared")
+def _():
+    out = blank(1024, dtype=np.uint32)
+    return {"out": out, "cycles": stopped(), "rounds": 3, "ways": 2, "blocks": 1}, _shared_read
+
+
+def _chains(step, kind, extent):
+    """Return what instructions should give; `step` from their operand, the rounds and the rest."""
+
+    def wanted(x, out, cycles, rounds, blocks, *rest, **more):
+        more = {**dict(zip(("count", "threads"), rest, strict=False)), **more}
+        threads = more.pop("threads", 1024 if kind == np.float32 else 256)
+        require_rows(out, cycles, blocks, threads)
+        same(x.shape, (extent,))
+        assert (x.dtype, out.dtype) == (kind, np.float32)
+        assert rounds > 0
+        return {"out": np.full(out.shape, step(plain(x), rounds, **more))}
+
+    return wanted
+
+
+def _added(x, rounds, count):
+    y = np.arange(count)
+    for _ in range(4 * rounds):
+        y = y * x[0] + x[1]
+    return y.sum()
+
+
+def _exponentials(x, rounds):
+    for _ in range(rounds):
+        x = np.exp2(x - 1)
+    return x.sum()
+
+
+@call("device_rates.multiply_add")
+def _():
+    given = {"x": np.ones(2, np.float32), "out": blank(64), "cycles": stopped(), "rounds": 3}
+    return {**given, "blocks": 1, "count": 3, "threads": 64}, _chains(_added, np.float32, 2)
+
+
+@call("device_rates.exponentials", error=1e-4)
+def _():
+    x = np.linspace(0.5, 1.5, 8).astype(np.float32)
+    given = {"x": x, "out": blank(1024), "cycles": stopped(), "rounds": 3, "blocks": 1}
+    return given, _chains(_exponentials, np.float32, 8)
+
+
+@call("device_rates.products")
+def _():
+    given = {"x": np.full(1, 2, np.float16), "out": blank(256), "cycles": stopped(), "rounds": 3}
+    return {**given, "blocks": 1}, _chains(lambda x, n: 128 * n * x[0] ** 2, np.float16, 1)
+
+
+@call("device_rates.warpgroup_products")
+def _():
+    given = {"x": np.full(1, 2, np.float16), "out": blank(256), "cycles": stopped(), "rounds": 3}
+    return {**given, "blocks": 1}, _chains(lambda x, n: 64 * n * x[0] ** 2, np.float16, 1)
+
+
+def _counted_barriers(out, cycles, rounds):
+    require_rows(out, cycles, 1, 256)
+    assert out.dtype == np.int32
+    assert rounds > 0
+    return {"out": np.full(256, rounds)}
+
+
+@call("device_rates.barriers")
+def _():
+    out = blank(256, dtype=np.int32)
+    return {"out": out, "cycles": stopped(), "rounds": 3}, _counted_barriers
+
+
+def _one_word(out):
+    assert out.dtype == np.uint32
+    assert out.ndim == 1
+    return {"out": np.concatenate([[1], plain(out)[1:]])}
+
+
+@call("device_rates.one_word")
+def _():
+    return {"out": words(4)}, _one_word
 
 
 # -- products

@@ -10,7 +10,8 @@ HEAD = "## Every file\n"
 LAYERS = (
     *("records.py", "lazy.py", "errors.py", "dtypes", "integers", "layout", "tensor", "host"),
     *("atoms", "tiled", "plan", "calls", "trace", "emulate", "codegen", "analysis", "viz"),
-    *("cutlass2.py", "kernels", "ops", "torch", "expression.py", "explore", "cli"),
+    *("cutlass2.py", "epilogues.py", "kernels", "ops", "torch", "expression.py", "explore"),
+    *("see", "cli"),
     "__main__.py",
 )
 

@@ -48,6 +48,7 @@ PROMISED = {
     "docs/emulator.md": {"python"},
     "docs/glossary.md": {"python"},
     "docs/pictures.md": {"python", "console"},
+    "docs/see.md": {"python", "console"},
 }
 
 

@@ -4,6 +4,7 @@ import json
 import re
 from html import unescape
 from importlib.util import module_from_spec, spec_from_file_location
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -39,8 +40,8 @@ def test_every_public_name_is_on_one_page_of_the_reference(conf):
     values = {id(conf.value_of(name)) for name in shown if not name.startswith("torch.")}
     functions = {each for each in cute._PACKAGES if callable(getattr(cute, each))}
     assert functions <= set(shown)
-    for package in (None, *cute._PACKAGES):
-        names = dir(cute) if package is None else getattr(getattr(cute, package), "__all__", ())
+    for package in (None, *cute._PACKAGES, "analysis.model"):
+        names = dir(cute) if package is None else getattr(attrgetter(package)(cute), "__all__", ())
         for name in names:
             if not name.startswith("__") and name not in cute._PACKAGES:
                 full = f"{package}.{name}" if package else name

@@ -43,7 +43,7 @@ REFUSE = re.compile(r"\brefus(?:ed?|es|ing|als?)\b", re.IGNORECASE)
 FIRST = (
     "install algebra how_to coming_from explorer pictures gallery command_line index faq operators"
 )
-FIRST += " epilogues torch performance kernels write_a_gemm files emulator glossary"
+FIRST += " see epilogues torch performance kernels write_a_gemm files emulator glossary"
 FIRST_PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in FIRST.split())]
 FIRST_PAGES += [*ROOT.glob("docs/api/*.md"), *ROOT.glob("notebooks/*.ipynb")]
 

@@ -3,7 +3,8 @@
     python -m benchmarks.gpu.figures [--write docs/figures]
 
 Reads `results/hopper.json` and `random.json` (of `benchmarks.gpu.family`), `ladder.json` and
-`operators.json`; needs no GPU. Without `--write` it prints the rows.
+`operators.json`, and `device_model.json` where it is; needs no GPU. Without `--write` it prints the
+rows.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import Any, NamedTuple
 from benchmarks.gpu import ladder
 from benchmarks.gpu.family import CASES, title
 from benchmarks.gpu.users import KINDS, NAMES, PRODUCTS, RESULTS
+from cute_py.analysis import model
+from cute_py.ops.without_gpu import call_on, gpu_of
 
 GPU = "one H200, torch 2.11"
 STYLE = """
@@ -124,6 +127,59 @@ def products() -> list[tuple[str, float, float]]:
     return found
 
 
+def predicted(shape: tuple[int, int, int]) -> model.Prediction:
+    """Return what the analytic model says of a product of bf16 on an H200, with the tile that the
+    rule chooses; blocks of a cluster share one, as they load it once.
+    """
+    config: Any = call_on(gpu_of("sm_90a"), shape, "bf16").config
+    m, n, *_ = getattr(config, "tile", (1, 1))
+    shared = getattr(config, "cluster", 1)
+    tile = (m * shared, n) if m <= n else (m, n * shared)
+    return model.predict(model.H200, shape, tile, blocks_each=1 / shared, bytes=2)
+
+
+def modelled() -> list[Group]:
+    """Return speeds (TFLOP/s) by size, predicted and measured: cute.ops.gemm, and gemm_04."""
+    us = {record["case"]: record["us"]["burst"]["ops.gemm"] for record in _read("hopper.json")}
+    sizes = sorted(int(case) for case in us if case.isdecimal())
+    large = [(n, predicted((n, n, n)), 2 * n**3 / us[str(n)] / 1e6) for n in sizes]
+    small = [
+        (n, model.predict(model.H200, (n, n, n), (128, 128), blocks_each=2), speed)
+        for n, speed in _of_gemm_04()
+    ]
+    groups = {"bf16, cute.ops.gemm": large, "f32, gemm_04": small}
+    return [(name, [bar for x in found for bar in _pair(*x)]) for name, found in groups.items()]
+
+
+def _of_gemm_04() -> list[tuple[int, float]]:
+    """Return sizes and speeds (TFLOP/s), of all sizes where these were measured."""
+    if (RESULTS / "device_model.json").is_file():
+        return [(x["size"], x["tflops"]) for x in _read("device_model.json")["products"]]
+    rows = _read("ladder.json")["rows"]
+    return [(4096, row["tflops"]) for row in rows if row["kernel"] == "gemm_04"]
+
+
+def _pair(n: int, found: model.Prediction, speed: float) -> list[Bar]:
+    said = found.tflops * 2**40 / 1e12
+    label = f"{n}^3, predicted" + ("" if found.valid else ", not valid")
+    return [
+        Bar(label, said, str(found), "peer"),
+        Bar(f"{n}^3, measured", speed, f"{speed / said:.2f} of it", "win"),
+    ]
+
+
+def judged() -> list[tuple[str, float, float]]:
+    """Return random products: name, the predicted time (us), and the speed of it that we reach."""
+    rows = []
+    for record in _read("random.json"):
+        M, N, K = map(int, record["case"].split("x"))
+        found = predicted((M, N, K))
+        us = 2 * M * N * K / (found.tflops * 2**40) * 1e6
+        name = record["case"] + ("" if found.valid else ", not valid")
+        rows.append((name, us, us / record["us"]["burst"]["ops.gemm"]))
+    return rows
+
+
 # -- drawing
 
 
@@ -187,8 +243,8 @@ def _logarithmic(values: list[float], left: float = LEFT, right: float = WIDE - 
     return lambda x: left + (right - left) * (log10(x) - low) / (high - low)
 
 
-def points(name: str, found: list[tuple[str, float, float]]) -> str:
-    """Return our speed (up) over the time that cuBLAS takes (to the right, logarithmic)."""
+def points(name: str, found: list[tuple[str, float, float]], other: str = "cuBLAS") -> str:
+    """Return our speed (up) over the time that another takes (to the right, logarithmic)."""
     high, left, right, top = 300, 60, WIDE - 24, 48
     times, speeds = [us for _, us, _ in found], [speed for *_, speed in found]
     least, most = floor(10 * min(speeds)) / 10, ceil(10 * max(speeds)) / 10
@@ -208,11 +264,11 @@ def points(name: str, found: list[tuple[str, float, float]]) -> str:
     body.append(_line("one", left, right, up(1), up(1)))
     for case, us, speed in found:
         kind = "win" if speed >= 1 else "loss"
-        told = escape(f"{case}: {speed:.2f}x, cuBLAS {us:,.1f} us")
+        told = escape(f"{case}: {speed:.2f}x, {other} {us:,.1f} us")
         place = f'cx="{across(us):.2f}" cy="{up(speed):.2f}"'
         body.append(f'<circle class="{kind}" {place} r="4"><title>{told}</title></circle>')
     y = top + high + 40
-    body.append(f'<text class="soft end" x="{right}" y="{y}">time of cuBLAS</text>')
+    body.append(f'<text class="soft end" x="{right}" y="{y}">time of {other}</text>')
     return page(name, y + 16, body)
 
 
@@ -223,6 +279,14 @@ FIGURES: dict[str, Callable[[], str]] = {
         f"90 random products of bf16: speed against cuBLAS ({GPU})", products()
     ),
     "ladder.svg": lambda: bars("Twelve steps to a fast product (one H200)", steps(), ratios=False),
+    "model.svg": lambda: bars(
+        "Predicted and measured: TFLOP/s (one H200)", modelled(), ratios=False
+    ),
+    "model_random.svg": lambda: points(
+        "90 random products of bf16: measured speed over predicted (one H200)",
+        judged(),
+        "the model",
+    ),
     "operators.svg": lambda: bars(f"Other operators: speed against torch ({GPU})", operators()),
 }
 
@@ -235,7 +299,7 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="a folder for the pictures")
     options = parser.parse_args()
     if options.write is None:
-        for group, each in (*gemm(), *steps(), *operators()):
+        for group, each in (*gemm(), *steps(), *modelled(), *operators()):
             print(
                 group, *[f"  {bar.label}: {bar.value:.2f} ({bar.told})" for bar in each], sep="\n"
             )

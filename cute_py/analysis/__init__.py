@@ -3,7 +3,8 @@
 `bank_conflicts` counts the wavefronts of shared memory, `coalescing` the sectors of global memory,
 `vector_width` finds the widest access, `registers` and `occupancy` count the registers of a thread
 and the blocks of a multiprocessor. `swizzle_solver` and `suggest_smem_layout` search for shared
-memory layouts without conflicts. Names load on first use.
+memory layouts without conflicts. `model` predicts the speed of products (docs/model.md). Names load
+on first use.
 
 >>> from cute_py import analysis
 >>> analysis.occupancy("sm_70", threads=256, registers=128).warps
@@ -11,6 +12,8 @@ memory layouts without conflicts. Names load on first use.
 """
 
 from __future__ import annotations
+
+from importlib import import_module
 
 from cute_py.lazy import lazy
 
@@ -22,4 +25,10 @@ _HOME = {
     "analysis.solver": "SmemSolution suggest_smem_layout swizzle_solver",
 }
 
-__getattr__, __dir__ = lazy(__name__, _HOME)
+
+def _found(name: str) -> object:
+    """Return the package `model`, by its name."""
+    return import_module("cute_py.analysis.model") if name == "model" else None
+
+
+__getattr__, __dir__ = lazy(__name__, _HOME, _found, lambda: ["model"])

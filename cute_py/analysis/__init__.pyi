@@ -17,3 +17,4 @@ from cute_py.analysis.resources import wave as wave
 from cute_py.analysis.solver import SmemSolution as SmemSolution
 from cute_py.analysis.solver import suggest_smem_layout as suggest_smem_layout
 from cute_py.analysis.solver import swizzle_solver as swizzle_solver
+from cute_py.analysis import model as model

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from cute_py.analysis import plain
 from cute_py.atoms.copy import value_type
+from cute_py.atoms.devices import SECTOR
 from cute_py.atoms.wavefronts import LANES
 from cute_py.dtypes.table import Dtype
 from cute_py.errors import refusal
@@ -346,8 +347,6 @@ def _are_vectors(grid: Array, count: int) -> bool:
 
 
 # -- sectors of global memory
-
-SECTOR = 32  # bytes
 
 
 @dataclass(frozen=True, slots=True)

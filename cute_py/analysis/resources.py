@@ -7,8 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cute_py.atoms.arch import DEVICES as DEVICES
-from cute_py.atoms.arch import DeviceLimits as DeviceLimits
 from cute_py.atoms.arch import number
+from cute_py.atoms.devices import DeviceLimits as DeviceLimits
 from cute_py.errors import refusal
 from cute_py.layout.tuples import ceil_div, product
 from cute_py.tiled.tiled_mma import TiledMMA

@@ -66,9 +66,41 @@ WORDINGS = {
     "occupancy-arch": """LayoutError
         {arch}
         one of {known}
-        add a row to DEVICES for another architecture""",
+        add a row to SPECS in atoms/devices.py for another architecture""",
     "occupancy-range": """LayoutError
         {value} {what}
         {least} to {most}
         use smaller blocks or tiles, or fewer registers""",
+    "model-positive": """LayoutError
+        {what}={value}
+        a positive number
+        see the units in the docstring""",
+    "model-hit": """LayoutError
+        a hit rate of {value}
+        0 to 1
+        l2_hit_rate computes one of a wave""",
+    "model-forms": """LayoutError
+        literal=True and exact=True
+        one form at most
+        leave one of them out""",
+    "model-lanes": """LayoutError
+        lanes {lanes}
+        (rows, columns) of the 32 lanes of a warp
+        pass (1, 32), (2, 16), (4, 8), (8, 4), (16, 2) or (32, 1)""",
+    "model-registers": """LayoutError
+        {registers} registers of a thread
+        enough for a tile whose multiply-adds cover shared memory: 96 for 8x8
+        allow more registers, or hide the latency by more warps""",
+    "model-tiles": """LayoutError
+        a tile {tile} of tiles {thread}
+        (Mt, Nt, Kt) that (Mf, Nf) divides, and as many loads for each thread
+        use powers of two: (128, 128, 8) of (8, 8)""",
+    "model-plan": """LayoutError
+        plan {name}
+        a loop with multiply-adds of single threads (UniversalFMA, or fma)
+        trace a kernel like gemm_04_double_buffer.sgemm_128x128""",
+    "model-latency": """LayoutError
+        {latency} cycles of latency, and {ffma} multiply-adds
+        more multiply-adds than cycles of latency
+        use larger tiles, or hide the latency by more warps; is_valid tells""",
 }

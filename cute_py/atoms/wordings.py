@@ -128,4 +128,12 @@ WORDINGS = {
         a box {box} over {multicast} CTAs
         extents, from the outermost on, that the CTAs divide
         use a tile that is a multiple of the number of CTAs""",
+    "device-rate": """LayoutError
+        {what} of {name} as {value}
+        a positive number, or None
+        leave out what is not known""",
+    "device-unknown": """LayoutError
+        {name}, of which {what} is not known
+        a device with that number
+        measure it with cute.analysis.model.measure(), or set it by dataclasses.replace""",
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 
 from cute_py.errors import suggestion
 
@@ -94,3 +96,14 @@ def real(text: str) -> float:
         raise ArgumentTypeError(
             f"given {text!r}; required: a number; fix: write 0.5, for example"
         ) from None
+
+
+def module_of(path: str) -> Any:
+    """Return the module that a file of Python holds, run anew; None where it is no such file."""
+    spec = spec_from_file_location(Path(path).stem, path) if Path(path).is_file() else None
+    if spec is None or spec.loader is None:
+        return None
+    sys.path.insert(0, str(Path(path).parent))
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

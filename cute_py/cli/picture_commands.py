@@ -1,14 +1,16 @@
-"""`cute-py show`, `tv`, `mma`, `copy` and `atoms`: pictures, lists of instructions."""
+"""`cute-py show`, `tv`, `mma`, `copy` and `atoms`: pictures, lists of instructions, epilogues."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 
+from cute_py import epilogues
 from cute_py.atoms.arch import ARCHS
 from cute_py.atoms.copy import Copy_Atom
 from cute_py.atoms.search import listed, table_text
-from cute_py.cli.arguments import count
+from cute_py.cli.arguments import count, module_of
 from cute_py.cli.expression_commands import add_symbols, symbols_of, text_of, value_of
 from cute_py.cli.output import Output, as_json, write
 from cute_py.errors import CuteError, refusal, suggestion
@@ -28,6 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable
+    from typing import Any
 
     from cute_py.atoms.copy import Copy_Op
     from cute_py.atoms.mma import MMA_Atom
@@ -46,12 +49,21 @@ RENDERERS: dict[str, Callable[..., str | bytes]] = {
 }
 ENDINGS = {"txt": "text", "tex": "latex", **{x: x for x in ("svg", "html", "json", "png", "pdf")}}
 SHARP = 2  # pixels of a PNG for one of the SVG
+NAMED = re.compile(r"epilogues\.(\w*)|.+\.py:(\w*)")  # an epilogue
 
 
 def add_show(command: ArgumentParser) -> None:
     """Add the arguments of `show`."""
-    command.set_defaults(run=drawn, value=_shown, marked=True)
-    command.add_argument("text", metavar="EXPR", help="the expression; - reads it from the input")
+    command.set_defaults(run=_show, value=_shown, marked=True)
+    command.add_argument(
+        "text",
+        metavar="EXPR",
+        help="the expression; - reads it from the input; or an epilogue, as text: epilogues.NAME, "
+        "or FILE.py:FUNCTION",
+    )
+    command.add_argument(
+        "--given", metavar="NAMES", help="parameters of an epilogue that have defaults: c,beta_ptr"
+    )
     add_symbols(command)
     add_drawing(command)
 
@@ -85,9 +97,14 @@ def add_copy(command: ArgumentParser) -> None:
 
 
 def add_drawing(command: ArgumentParser) -> None:
-    """Add the options of a picture: its colours, its format and its file."""
+    """Add the options of a picture: its colours, and where it goes."""
     command.add_argument("--by", choices=BY, help="what the colours tell apart")
     command.add_argument("--bits", type=count, default=16, help="bits of an element (%(default)s)")
+    add_output(command)
+
+
+def add_output(command: ArgumentParser) -> None:
+    """Add the options of a format and a file."""
     command.add_argument(
         "--format", choices=RENDERERS, help="(default: by the name of the file, else text)"
     )
@@ -108,9 +125,42 @@ def add_atoms(command: ArgumentParser) -> None:
 # -- pictures
 
 
+def _show(given: Namespace) -> None:
+    """Write an epilogue as text, or the picture of an expression."""
+    text = _text_of_epilogue(given.text, given.given)
+    if text is None:
+        drawn(given)
+    else:
+        write(f"{text}\n", given.output)
+
+
+def _text_of_epilogue(text: str, given: str | None) -> str | None:
+    """Return what an epilogue computes, as text; None where a text names none.
+
+    Args:
+        text: what the command got.
+        given: the parameters with defaults that are given, by name, with commas in between.
+
+    """
+    found = NAMED.fullmatch(text)
+    if found is None:
+        return None
+    name = found[2] if found[1] is None else found[1]
+    held: Any = epilogues
+    if found[1] is None:
+        held = module_of(text.rpartition(":")[0])
+    function = getattr(held, name, None)
+    if held is None or not callable(function):
+        known = suggestion(name, epilogues.__all__) if found[2] is None else ""
+        raise refusal("cli-epilogue", operation="show", text=text, hint=known and f"; {known}")
+    from cute_py.ops.epilogues import described
+
+    return str(described(function, tuple(given.split(",")) if given else ()))
+
+
 def drawn(given: Namespace) -> None:
     """Write the picture of what `given.value`, a function of the arguments, returns."""
-    form = _format(given)
+    form = format_of(given)
     value = given.value(given)
     options = {"by": given.by, "bits": given.bits}
     if form == "text":
@@ -141,7 +191,7 @@ def _converted(form: str, svg: str) -> bytes:
     return made
 
 
-def _format(given: Namespace) -> str:
+def format_of(given: Namespace) -> str:
     """Return the format that is asked for, or that the name of the file means."""
     if given.format:
         return str(given.format)

@@ -53,8 +53,12 @@ WORDINGS = {
         {given}
         FILE.py:NAME, where NAME is a kernel, or a function without parameters that returns a kernel
             and its arguments
-        name it as in my.py:kernel, with its arguments after it; cute-py check-orders --help
-            lists what they may be""",
+        name it as in my.py:kernel, with its arguments after it; cute-py {command} --help lists
+            what they may be""",
+    "cli-epilogue": """LayoutError
+        {text}, which is no function
+        epilogues.NAME, a function of cute.epilogues, or FILE.py:FUNCTION
+        name it as in cute-py show epilogues.relu, or my.py:function{hint}""",
     "cli-generated": """CuteError
         --{name} with operands from files alone
         an operand as a shape, whose data are generated

@@ -91,6 +91,7 @@ class Machine:
         woken, batch = gather(self.cohorts) | self._wake(), self.batch
         if not woken and (not spins or self.spins.is_idle(self.cohorts)):
             if self.turns is not None and self.turns.take(self.cohorts):
+                self.spins.moved()
                 return [c for c in self.cohorts if c.wait is None]
             if not self._divide() and not force(self.cohorts):
                 raise stuck(self.program, batch, self.cohorts, self.residents)

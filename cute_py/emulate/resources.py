@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cute_py.atoms.arch import CHIPS, DEVICES
 from cute_py.emulate.clocks import Agents
 from cute_py.emulate.observed import observed
 from cute_py.emulate.shadow import Grain
@@ -23,9 +24,7 @@ if TYPE_CHECKING:
 
     from cute_py.plan.plan import Plan
 
-MULTIPROCESSORS = 132  # of an H100
-THREADS, BLOCKS, SHARED = 2048, 32, 228 * 1024  # that one holds
-RESERVED = 1024  # bytes of shared memory that each block takes besides its own
+MULTIPROCESSORS, LIMITS = CHIPS["sm_90"].multiprocessors, DEVICES["sm_90"]  # of an H100
 FENCES = ("block", "gpu", "system")  # of threads
 # what an access to global memory is; ALIKE: a plain store of a value that has an origin
 PLAIN, STRONG_READ, STRONG_WRITE, ALIKE = range(4)
@@ -98,8 +97,8 @@ class Resources:
 
     def most_resident(self) -> int:
         """Return how many blocks run at once, by their threads and shared memory."""
-        by_threads = THREADS // (self.warps * LANES)
-        each = min(by_threads, BLOCKS, SHARED // (self.stride + RESERVED))
+        by_shared = LIMITS.shared // (self.stride + LIMITS.shared_reserved)
+        each = min(LIMITS.warps // self.warps, LIMITS.blocks, by_shared)
         return MULTIPROCESSORS * max(1, each)
 
 

@@ -287,4 +287,20 @@ WORDINGS = {
         the failed assertion {text!r} ({cond}), by {who}
         a condition that is true
         see the values with cute.print""",
+    "follow-device": """LayoutError
+        {value} on a GPU
+        arrays of the host: the emulator runs the kernel
+        pass x.cpu() or numpy.asarray(x), of a small size""",
+    "follow-element": """LayoutError
+        the element {value!r}
+        the name of an array and a coordinate
+        write element=("A", (5, 17)) or element="A[5,17]\"""",
+    "follow-name": """LayoutError
+        an element of {name!r}
+        one of the arrays: {known}
+        {hint}""",
+    "follow-outside": """LayoutError
+        the coordinate {coord} of {name}
+        an integer for each mode, inside of the shape {shape}
+        count from 0: the last element is one less than the extent""",
 }

@@ -79,7 +79,7 @@ class Interactive:
         }
         still = image(shown) if isinstance(shown, Picture) else ""
         script = Path(__file__).with_name("choices.js").read_text(encoding="utf-8")
-        return f'<div class="{KIND}">{still}{elements(scene, KIND, script)}</div>'
+        return f'<div class="{KIND}">{still}{elements(scene, KIND, "cutePyChoices", script)}</div>'
 
 
 def _shown(text: str, drawn: Picture | CuteError) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-import cute_py as cute
+from cute_py import epilogues
 from cute_py.errors import CuteError
 from cute_py.trace.formulas import formula
 
@@ -80,23 +80,23 @@ class Activation:
 
 ACTIVATIONS: dict[str, Activation] = {
     "relu": Activation(
-        lambda x: cute.where(x < 0, 0, x),  # NaN passes
+        epilogues.relu,
         lambda x: np.where(x < 0, 0, x),
         "torch.nn.functional.relu",
     ),
     "gelu": Activation(
-        lambda x: cute.gelu(x),
+        epilogues.gelu,
         lambda x: np.asarray(0.5 * x * (1 + np.vectorize(erf, "d")(x / 2**0.5))),
         "Hendrycks and Gimpel, Gaussian error linear units (arXiv:1606.08415): the one with erf",
     ),
     "silu": Activation(
-        lambda x: x * cute.rcp(cute.exp(-x) + 1),
+        epilogues.silu,
         lambda x: x / (1 + np.exp(-x)),
         "Hendrycks and Gimpel, Gaussian error linear units (arXiv:1606.08415), section 2",
     ),
-    "tanh": Activation(lambda x: cute.tanh(x), np.tanh, "torch.nn.functional.tanh"),
+    "tanh": Activation(epilogues.tanh, np.tanh, "torch.nn.functional.tanh"),
     "sigmoid": Activation(
-        lambda x: cute.rcp(cute.exp(-x) + 1),
+        epilogues.sigmoid,
         lambda x: 1 / (1 + np.exp(-x)),
         "torch.nn.functional.sigmoid",
     ),

@@ -61,21 +61,36 @@ def require_row_copy(operation: str, tile: Any, copy: cute.TiledCopy, N: Any) ->
 
 
 def assume_product(
-    A: Any, B: Any, arrays: dict[str, Any], outputs: dict[str, Any], spreads: Sequence[str]
+    A: Any, B: Any, arrays: dict[str, Any], outputs: dict[str, Any], epilogue: Any
 ) -> None:
-    """State the shapes of outputs (M,N) of a product of A (M,K) and B (N,K), with arrays that are
-    spread over them: matrices (M,N), rows (N), columns (M) or one element; and of batches (..,L).
-    What has no mode L is that of all.
+    """State the shapes of outputs (M,N) of a product of A (M,K) and B (N,K), with the arrays that
+    an `Epilogue` spreads over them; and of batches (..,L).
     """
-    own = {"matrix": "MN", "row": "N", "column": "M"}
-    found = [("MK", A), ("NK", B), *[("MN", x) for x in outputs.values()]]
-    found += [(own[n], x) for n, x in zip(spreads, arrays.values(), strict=True) if n in own]
-    many = cute.rank(found[2][1]) > 2
-    words = [word + "L" * (many and cute.rank(x) > len(word)) for word, x in found]
-    cute.assume_shapes(" ".join(words), *[x for _word, x in found])
+    assume_words([("MK", A), ("NK", B)], arrays, outputs, epilogue)
     for name, x in outputs.items():
         rule = "an array of a type of 8 bits or more"
         require(x.dtype.bits >= 8, "gemm", name, f"an array of {x.dtype}", rule)
+
+
+def assume_words(
+    first: list[tuple[str, Any]], arrays: dict[str, Any], outputs: dict[str, Any], epilogue: Any
+) -> None:
+    """State the shapes of outputs (M,N), and of the arrays of an epilogue: matrices (M,N), rows
+    (N), columns (M) or one element; with N / 2 columns, H, where they are those of pairs. What has
+    no mode L is that of all. `first`: other arrays, by the words of their modes, one of which has
+    N.
+    """
+    own = {"matrix": "MN", "row": "N", "column": "M", "matrix of pairs": "MH", "row of pairs": "H"}
+    results = [("MN" if epilogue.is_wide(i) else "MH", x) for i, x in enumerate(outputs.values())]
+    of_arrays = zip(epilogue.arrays, arrays.values(), strict=True)
+    found = [*first, *results, *[(own[n], x) for n, x in of_arrays if n in own]]
+    many = cute.rank(results[0][1]) > 2
+    words = [word + "L" * (many and cute.rank(x) > len(word)) for word, x in found]
+    cute.assume_shapes(" ".join(words), *[x for _word, x in found])
+    halves = [x.shape[word.index("H")] for word, x in found if "H" in word]
+    wide = next(x.shape[word.index("N")] for word, x in found if "N" in word)
+    for n in halves[:1]:
+        cute.assume(wide == 2 * n)
 
 
 def facts_of(array: Any) -> tuple[cute.Dtype, int, int]:  # any array

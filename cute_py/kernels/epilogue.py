@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from inspect import signature
 from typing import Any
 
@@ -16,6 +16,7 @@ import cute_py as cute
 from cute_py import _
 from cute_py.kernels.activations import ACTIVATIONS, SPECIAL, activated
 from cute_py.kernels.arrays import require
+from cute_py.kernels.pairs import by_spread, half, joined, shape_of, tile_of_pairs, twice
 from cute_py.plan.formula import Formula, Later
 from cute_py.trace.formulas import formula, replayed
 
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from cute_py.layout.layout import Layout
     from cute_py.tensor.tensor import Tensor
 
-SPREADS = ("matrix", "row", "column", "one")  # how an array is spread over D: as (M,N) ... ()
+# how an array is spread over D: as (M,N) ... (); as (M,N/2) or (N/2) over pairs of columns
+SPREADS = ("matrix", "row", "column", "one", "matrix of pairs", "row of pairs")
 
 
 class Epilogue:
@@ -45,6 +47,11 @@ class Epilogue:
     formula: Formula
     arrays: tuple[str, ...]
     price: int
+    in_pairs = False  # whether neighbouring columns are combined
+
+    def is_wide(self, _output: int = 0) -> bool:
+        """Whether an output, by its number, has the columns of the sums, not one for each pair."""
+        return True
 
     @property
     def is_plain(self) -> bool:
@@ -58,8 +65,13 @@ class Epilogue:
 
     @property
     def matrices(self) -> int:
-        """How many arrays are read that have an element for each of D."""
-        return self.arrays.count("matrix")
+        """How many arrays are read that have an element for each of D, or for each pair."""
+        return sum(x.startswith("matrix") for x in self.arrays)
+
+    @property
+    def outputs(self) -> int:
+        """How many there are."""
+        return len(self.formula.results)
 
     @property
     def has_source(self) -> bool:
@@ -98,6 +110,35 @@ class EpilogueFunction(Epilogue):
     def price(self) -> int:  # type: ignore[override]
         """About how many instructions it takes."""
         return self.formula.price
+
+
+@dataclass(frozen=True, slots=True)
+class PairedFunction(EpilogueFunction):
+    """A function of the user that combines neighbouring columns, as `plan.pairs.split` makes it:
+    the formula has two inputs for the sums and for each array of N columns, and two results for
+    each output of N columns.
+
+    Attributes:
+        wide: which outputs have N columns; others have N / 2.
+    """
+
+    wide: tuple[bool, ...] = ()
+    in_pairs = True
+    is_plain = is_sum = has_source = is_in_place = False
+
+    @property
+    def outputs(self) -> int:
+        """How many there are."""
+        return len(self.wide)
+
+    def is_wide(self, output: int = 0) -> bool:
+        """Whether an output has the columns of the sums."""
+        return self.wide[output]
+
+    @property
+    def price(self) -> int:  # type: ignore[override]
+        """About how many instructions it takes for an element of the sums."""
+        return (self.formula.price + 1) // 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,10 +264,32 @@ def finished(
 
     """
     compute = epilogue.compute
-    arrays = [Later(partial(load, i)) for i in range(len(epilogue.arrays))]
     factors = [Later(partial(x.to, compute)) for x in numbers]
+    if isinstance(epilogue, PairedFunction):
+        return _finished_pairs(epilogue, converted(sums, compute), load, factors)
+    arrays = [Later(partial(load, i)) for i in range(len(epilogue.arrays))]
     found = replayed(epilogue.formula, converted(sums, compute), *arrays, *factors)
     return found if found.__class__ is tuple else (found,)
+
+
+def _finished_pairs(
+    epilogue: PairedFunction, sums: Tensor, load: Callable[[int], Tensor], factors: list[Later]
+) -> tuple[Tensor, ...]:
+    """Return the same where neighbouring columns are combined: the sums are `in_pairs`."""
+    given: list[Any] = [half(sums, 0), half(sums, 1)]
+    for i, spread in enumerate(epilogue.arrays):
+        whole = cache(partial(load, i))
+        if spread in ("matrix", "row"):
+            given += [Later(partial(lambda x, which: half(x(), which), whole, k)) for k in (0, 1)]
+        else:
+            given.append(Later(whole))
+    found = list(replayed(epilogue.formula, *given, *factors))
+    return tuple(
+        [
+            joined(found.pop(0), found.pop(0), sums.shape) if wide else found.pop(0)
+            for wide in epilogue.wide
+        ]
+    )
 
 
 def converted(x: Tensor, dtype: Any) -> Tensor:
@@ -245,7 +308,12 @@ def loaded(part: Tensor, dtype: Any) -> Tensor:
 
 
 def spread_part(
-    partition: Callable[[Any], Any], x: Tensor, tile: tuple[int, int], by: Any, mode: int = 1
+    partition: Callable[[Any], Any],
+    x: Tensor,
+    tile: tuple[int, int],
+    by: Any,
+    mode: int = 1,
+    pairs: bool = False,
 ) -> tuple[Tensor, Layout]:
     """Return a row that all rows of a tile of D share, or a column, from a thread's first element
     on, and where its accumulators (MMA, MMA_M, MMA_N) are in it.
@@ -256,11 +324,13 @@ def spread_part(
         tile: BLK_M and BLK_N.
         by: which tile of N, or of M.
         mode: 1 for a row, 0 for a column.
+        pairs: whether a row has an element for each pair of columns.
 
     """
     strides = (1 - mode, mode)  # along the other mode nothing moves
-    places, first = partition(cute.Layout(tile, strides))
-    return cute.domain_offset(first, cute.local_tile(x, (tile[mode],), (by,))), places
+    places, first = partition(twice(tile, 0) if pairs else cute.Layout(tile, strides))
+    own = cute.local_tile(x, (tile[mode] // 2 if pairs else tile[mode],), (by,))
+    return cute.domain_offset(first, own), places
 
 
 def loaded_part(part: tuple[Tensor, Layout], coord: Any, shape: Any, dtype: Any) -> Tensor:
@@ -319,18 +389,19 @@ class Terms:
         """
         self.epilogue = epilogue
         self.parts = [
-            _part(partition, of_batch(x, spread, place[2]), spread, tile, place)
+            _part(by_spread(partition, spread, epilogue), x, spread, tile, place)
             for x, spread in zip(arrays.values(), epilogue.arrays, strict=True)
         ]
 
-    def at(self, coord: Any, shape: Any) -> Callable[[int], Tensor]:
-        """Return what loads the elements of an array, by its number, for accumulators of a shape at
-        a coordinate.
+    def at(self, coord: Any, sums: Tensor) -> Callable[[int], Tensor]:
+        """Return what loads the elements of an array, by its number, for accumulators at a
+        coordinate.
         """
         arrays, compute = self.epilogue.arrays, self.epilogue.compute
 
         def load(i: int) -> Tensor:
-            if arrays[i] in ("row", "column"):
+            if arrays[i] in ("row", "column", "row of pairs"):
+                shape = shape_of(sums, arrays[i], self.epilogue)
                 return loaded_part(self.parts[i], coord, shape, compute)
             return loaded(self.parts[i] if arrays[i] == "one" else self.parts[i][coord], compute)
 
@@ -338,16 +409,19 @@ class Terms:
 
 
 def _part(partition: Any, x: Tensor, spread: str, tile: tuple[int, int], place: Any) -> Any:
-    if spread == "matrix":
-        return partition(cute.local_tile(x, tile, place[:2]))  # (MMA, MMA_M, MMA_N)
+    x = of_batch(x, spread, place[2])
     if spread == "one":
         return x
-    mode = int(spread == "row")
-    return spread_part(partition, x, tile, place[mode], mode)
+    if spread == "matrix":
+        return partition(cute.local_tile(x, tile, place[:2]))  # (MMA, MMA_M, MMA_N)
+    if spread == "matrix of pairs":
+        return partition(tile_of_pairs(x, tile, place[:2]))
+    mode = int(spread != "column")
+    return spread_part(partition, x, tile, place[mode], mode, spread == "row of pairs")
 
 
 def of_batch(x: Tensor, spread: str, batch: Any) -> Tensor:
     """Return what one matrix of a batch has of an array, which may be that of all."""
-    own = 2 if spread == "matrix" else 1
+    own = 2 if spread.startswith("matrix") else 1
     found = x if cute.rank(x) == own else x[(_,) * own + (batch,)]
     return cute.local_tile(found, (1,), (0,)) if spread == "one" else found

@@ -11,7 +11,15 @@ import cute_py as cute
 from cute_py import _
 from cute_py.kernels.arrays import assume_product
 from cute_py.kernels.config import MultistageConfig
-from cute_py.kernels.epilogue import Epilogue, Terms, converted, finished, given, product_kernel
+from cute_py.kernels.epilogue import (
+    Epilogue,
+    Terms,
+    converted,
+    finished,
+    given,
+    product_kernel,
+)
+from cute_py.kernels.pairs import as_taken, columns_of, stored_to
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,14 +53,14 @@ def gemm(
 
     """
     arrays = given(arrays, epilogue, "gemm")
-    assume_product(A, B, arrays, outputs, epilogue.arrays)
-    bx, by, first = _launched(config, outputs["D"])
+    assume_product(A, B, arrays, outputs, epilogue)
+    bx, by, first = _launched(config, outputs["D"], columns_of(B, outputs, epilogue))
     block = BlockTiles(A, B, config, epilogue, (arrays, outputs, numbers))
     if config.batches and config.pdl:
         _follow()
     for bz in _products(config, outputs["D"], first):
         a, b = block.operands((bx, by, bz))
-        acc = block.sums((bx, by, bz))
+        acc = block.sums()
         if config.batches:
             cute.syncthreads()  # all have read the tiles before
         elif config.pdl:
@@ -102,12 +110,9 @@ class BlockTiles:
                     cute.smem(x.dtype, how.smem, name=name)
                     for x, how, name in zip((A, B), self.how, ("sA", "sB"), strict=True)
                 ]
-            self.sD = cute.smem(D.dtype, config.store_layout(D.dtype)) if config.store else None
-
-    def _tile(self, x: Tensor, place: tuple[Any, Any, Any]) -> Tensor:
-        """Return a tile (BLK_M, BLK_N) of a result."""
-        found: Tensor = cute.local_tile(_matrix(x, place[2]), self.config.tile[:2], place[:2])
-        return found
+            self.sD: Any = None
+            if config.store and epilogue.is_wide():
+                self.sD = cute.smem(D.dtype, config.store_layout(D.dtype))
 
     def operands(self, place: tuple[Any, Any, Any]) -> tuple[cute.Operand, cute.Operand]:
         """Return the operands of the main loop: tiles (BLK, BLK_K, k) and how they are copied."""
@@ -120,40 +125,44 @@ class BlockTiles:
             found.append(cute.Operand(tiles, self.shared[i], how.g2s, s2r))
         return found[0], found[1]
 
-    def sums(self, place: tuple[Any, Any, Any]) -> Tensor:
+    def sums(self) -> Tensor:
         """Return accumulators (MMA, MMA_M, MMA_N), zeros."""
-        tile = self.thr.partition_C(self._tile(self.outputs["D"], place))
-        acc: Tensor = self.thr.make_fragment_C(tile)
+        tile = cute.make_identity_tensor(self.config.tile[:2])
+        acc: Tensor = self.thr.make_fragment_C(self.thr.partition_C(tile))
         acc.fill(0)
         return acc
 
     def finish(self, place: tuple[Any, Any, Any], acc: Tensor) -> None:
         """Write what the epilogue makes of the sums."""
-        config, epilogue, thr = self.config, self.epilogue, self.thr
-        D, *others = self.outputs.values()
-        gD = self._tile(D, place)  # (BLK_M, BLK_N)
-        sD = gD if self.sD is None else self.sD
-        tCsD = thr.partition_C(sD)  # (MMA, MMA_M, MMA_N)
-        if config.store:
+        config, epilogue, partition = self.config, self.epilogue, self.thr.partition_C
+        tile, by_rows = config.tile[:2], self.sD is not None
+        if by_rows:
             cute.syncthreads()  # all have read the tiles that D takes the place of
-        terms = Terms(thr.partition_C, epilogue, self.arrays, config.tile[:2], place)
-        more = [thr.partition_C(self._tile(x, place)) for x in others]
+        terms = Terms(partition, epilogue, self.arrays, tile, place)
+        results = [_matrix(x, place[2]) for x in self.outputs.values()]  # (M, N)
+        parts = [
+            stored_to(partition, epilogue, i, x, tile, place[:2]) for i, x in enumerate(results)
+        ]  # (MMA, MMA_M, MMA_N)
+        if by_rows:
+            parts[0] = as_taken(partition(self.sD), epilogue)
+        acc = as_taken(acc, epilogue)
+        D = results[0]
         by_matrix = config.stores_matrices and D.dtype.bits == 16
-        with cute.when(thr.thr_vmnk[3] < 1):  # warps along K have the same sums
+        with cute.when(self.thr.thr_vmnk[3] < 1):  # warps along K have the same sums
             # all at once, or a column of atoms at a time: few registers next to acc
             for j in (_,) if epilogue.is_in_place else range(cute.size(acc, 2)):
                 sums = acc[_, _, j]  # (MMA, MMA_M)
-                x, *rest = finished(epilogue, sums, terms.at((_, _, j), sums.shape), self.numbers)
-                for each, part in zip(rest, more, strict=True):
+                x, *rest = finished(epilogue, sums, terms.at((_, _, j), sums), self.numbers)
+                for each, part in zip(rest, parts[1:], strict=True):
                     cute.copy(converted(each, part.dtype), part[_, _, j])
                 x = converted(x, D.dtype)
                 if by_matrix and j is _:
-                    _store_matrices(self.mma, x, sD)
+                    _store_matrices(self.mma, x, self.sD)
                 else:
-                    cute.copy(x, tCsD[_, _, j])
-        if config.store:
+                    cute.copy(x, parts[0][_, _, j])
+        if by_rows:
             cute.syncthreads()
-            _write_rows(config, sD, gD)
+            _write_rows(config, self.sD, cute.local_tile(D, tile, place[:2]))
 
 
 def _prefetch(config: MultistageConfig, *operands: cute.Operand) -> None:
@@ -164,9 +173,9 @@ def _prefetch(config: MultistageConfig, *operands: cute.Operand) -> None:
             cute.prefetch(mine[_, _, _, k])
 
 
-def _launched(config: MultistageConfig, D: Tensor) -> tuple[Any, Any, Any]:
+def _launched(config: MultistageConfig, D: Tensor, N: Any) -> tuple[Any, Any, Any]:
     """State the launch shape, and return the block's tile of M, of N, and of the batch."""
-    (bM, bN, _bK), (M, N) = config.tile, D.shape[:2]
+    (bM, bN, _bK), M = config.tile, D.shape[0]
     m, n = cute.ceil_div(M, bM), cute.ceil_div(N, bN)
     L = config.batches or (D.shape[2] if cute.rank(D) > 2 else 1)
     how: Any = {"min_blocks": config.min_blocks, "spill_bytes": config.spill_bytes}

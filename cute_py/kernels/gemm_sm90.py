@@ -34,6 +34,7 @@ from cute_py.kernels.epilogue import (
     product_kernel,
     spread_part,
 )
+from cute_py.kernels.pairs import as_taken, by_spread, columns_of, shape_of, twice
 from cute_py.kernels.split_k import SplitK, sums_layout
 
 TYPE_CHECKING = False
@@ -65,10 +66,10 @@ def gemm_cooperative(
     share the tiles of K of a tile.
     """
     arrays = given(arrays, epilogue, "gemm_cooperative")
-    assume_product(A, B, arrays, outputs, epilogue.arrays)
+    assume_product(A, B, arrays, outputs, epilogue)
     cute.launch(blocks, config.threads, config.cluster * config.split, pdl=bool(config.pdl))
     inputs = _Inputs(config, A, B)
-    tiles = _Tiles(config, outputs["D"], band, inputs.split)
+    tiles = _Tiles(config, outputs["D"], columns_of(B, outputs, epilogue), band, inputs.split)
     output = _Output(config, epilogue, arrays, outputs, numbers, inputs.split)
     if config.pdl:
         tiles.overlap((A, B))
@@ -101,9 +102,10 @@ def gemm_pingpong(
     tile.
     """
     arrays = given(arrays, epilogue, "gemm_pingpong")
-    assume_product(A, B, arrays, outputs, epilogue.arrays)
+    assume_product(A, B, arrays, outputs, epilogue)
     cute.launch(blocks, config.threads, pdl=bool(config.pdl))
-    tiles, inputs = _Tiles(config, outputs["D"], band), _Inputs(config, A, B)
+    tiles = _Tiles(config, outputs["D"], columns_of(B, outputs, epilogue), band)
+    inputs = _Inputs(config, A, B)
     output = _Output(config, epilogue, arrays, outputs, numbers)
     turns = _initialized(2, arrivals=4)  # a warpgroup may multiply
     if config.pdl:
@@ -149,12 +151,12 @@ class _Tiles:
     """
 
     def __init__(
-        self, config: WarpgroupConfig, D: Tensor, band: Any, split: SplitK | None = None
+        self, config: WarpgroupConfig, D: Tensor, N: Any, band: Any, split: SplitK | None = None
     ) -> None:
         (bM, bN, _bK), self.cluster, self.band = config.tile, config.cluster, band
         self.config, self.split = config, split
         self.L = D.shape[2] if cute.rank(D) > 2 else 1
-        self.m, self.n = cute.ceil_div(D.shape[0], bM), cute.ceil_div(D.shape[1], bN)
+        self.m, self.n = cute.ceil_div(D.shape[0], bM), cute.ceil_div(N, bN)
 
     def of_block(self, start: Any = None, step: Any = None) -> Iterator[tuple[Any, Any, Any]]:
         """Yield the tiles of a block or warpgroup: the coordinates along M, N and the batch."""
@@ -346,10 +348,12 @@ class _Output:
         self.parts = store_parts(config, self.D.dtype)
         self.me, self.thread = cute.warp_idx() // 4, cute.thread_idx() % WARPGROUP
         self.targets: list[Tensor | None] = [None for _x in self.more]
-        if config.store:
+        self.by_tma = bool(config.store) and epilogue.is_wide()
+        if self.by_tma:
             self.target = cute.tma_tensor(self.D)
             self.targets = [
-                cute.tma_tensor(x) if x.dtype is self.D.dtype else None for x in self.more
+                cute.tma_tensor(x) if x.dtype is self.D.dtype and epilogue.is_wide(i) else None
+                for i, x in enumerate(self.more, 1)
             ]
             self.ring = cute.PipelineTmaStore(1, WARPGROUP, 1 + self.me, self.thread)
             self.shared = {
@@ -389,7 +393,7 @@ class _Output:
         if self.loads_source:
             self.parity.set(1 - self.parity.get())
             self.full.wait(self.me, self.parity.get())
-        elif self.config.store:
+        elif self.by_tma:
             self.ring.acquire()
 
     def store(self, sums: Tensor, place: tuple[Any, Any, Any]) -> None:
@@ -420,11 +424,11 @@ class _Output:
         stores, later = [], []
         for column, width, slot in parts:
             at, size, staged = (row, column), (64, width), None
-            if self.config.store:
+            if self.by_tma:
                 staged = self.shared[width][_, _, slot, self.me]
                 stores.append((staged, self._part(self.target, at, size, place)))
             later.append((staged, at, width, self._write(sums, at, width, place, staged)))
-        if self.config.store:
+        if self.by_tma:
             self.ring.commit(*stores)
         for i, target in enumerate(self.targets):
             if target is not None:
@@ -461,10 +465,9 @@ class _Output:
             part = None if staged is None else cute.local_tile(staged, (64, step), (0, j // step))
             x, *more = self._finished(thr, x, (row, column + j), place, part)
             more = [converted(y, to.dtype) for y, to in zip(more, self.more, strict=True)]
-            for y, to, target in zip(more, self.more, self.targets, strict=True):
+            for i, (y, target) in enumerate(zip(more, self.targets, strict=True), 1):
                 if target is None:
-                    other = self._part(to, (row, column + j), (64, step), place)
-                    cute.copy(y, thr.partition_C(other))
+                    self._write_directly(thr, i, y, (row, column + j), step, place)
             later.append((thr, j, step, more))
             x = converted(x, self.D.dtype)
             if part is not None:
@@ -472,9 +475,17 @@ class _Output:
                     cute.syncwarp()  # lanes have read C where others write D
                 _to_shared(thr, x, part)
             else:
-                part = self._part(self.D, (row, column + j), (64, step), place)
-                cute.copy(x, thr.partition_C(part))
+                self._write_directly(thr, 0, x, (row, column + j), step, place)
         return later
+
+    def _write_directly(
+        self, thr: Any, output: int, x: Tensor, at: Any, columns: int, place: Any
+    ) -> None:
+        """Write a part of a tile of an output from registers, by its number."""
+        target = (self.D, *self.more)[output]
+        spread = "matrix" if self.epilogue.is_wide(output) else "matrix of pairs"
+        part = self._part(target, at, (64, columns), place, spread)
+        cute.copy(x, by_spread(thr.partition_C, spread, self.epilogue)(part))
 
     def _columns(self, width: int) -> int:
         """Return how many columns to take at a time: all, or few where registers are few."""
@@ -490,7 +501,7 @@ class _Output:
 
     def tail(self) -> None:
         """Wait until all of D is written, and the sums of this block are read."""
-        if self.config.store:
+        if self.by_tma:
             self.ring.tail()
         if self.split is not None:
             self.split.tail()
@@ -504,26 +515,36 @@ class _Output:
         size, compute = (64, thr.tiled_mma.tile_size(1)), self.epilogue.compute
         first = self.epilogue.arrays.index("matrix") if self.loads_source else None
 
+        sums = as_taken(sums, self.epilogue)
+
         def load(i: int) -> Tensor:
             spread = self.epilogue.arrays[i]
-            if spread == "matrix":
-                part = shared if i == first else self._part(self.arrays[i], at, size, place)
-                return loaded(thr.partition_C(part), compute)
+            partition = by_spread(thr.partition_C, spread, self.epilogue)
+            if spread.startswith("matrix"):
+                part = shared if i == first else self._part(self.arrays[i], at, size, place, spread)
+                return loaded(partition(part), compute)
             x = of_batch(self.arrays[i], spread, place[2])
             if spread == "one":
                 return loaded(x, compute)
-            mode = int(spread == "row")
-            tile = cute.local_tile(x, self.config.tile[mode : mode + 1], (place[mode],))
-            tile = cute.domain_offset(at[mode : mode + 1], tile)
-            mine = spread_part(thr.partition_C, tile, size, 0, mode)
-            return loaded_part(mine, (_, _, _), sums.shape, compute)
+            mode, pairs = int(spread != "column"), spread == "row of pairs"
+            each = 2 if pairs else 1
+            tile = cute.local_tile(x, (self.config.tile[mode] // each,), (place[mode],))
+            tile = cute.domain_offset((at[mode] // each,), tile)
+            mine = spread_part(partition, tile, size, 0, mode, pairs)
+            return loaded_part(mine, (_, _, _), shape_of(sums, spread, self.epilogue), compute)
 
         return finished(self.epilogue, sums, load, self.numbers)
 
-    def _part(self, x: Tensor, at: Any, size: Any, place: Any) -> Tensor:
-        """Return a part (64, width) of the block's tile of a matrix."""
-        tile = cute.local_tile(_matrix(x, place[2]), self.config.tile[:2], place[:2])
-        return cute.local_tile(cute.domain_offset(at, tile), size, (0, 0))
+    def _part(self, x: Tensor, at: Any, size: Any, place: Any, spread: str = "matrix") -> Tensor:
+        """Return a part (64, width) of the block's tile of a matrix; each column twice where it has
+        one for each pair.
+        """
+        each = 2 if spread == "matrix of pairs" else 1
+        (m, n, _k), (row, column), (rows, columns) = self.config.tile, at, size
+        tile = cute.local_tile(_matrix(x, place[2]), (m, n // each), place[:2])
+        tile = cute.domain_offset((row, column // each), tile)
+        part = cute.local_tile(tile, (rows, columns // each), (0, 0))
+        return part if each == 1 else cute.composition(part, twice(size))
 
 
 def _to_shared(thr: Any, x: Tensor, target: Tensor) -> None:

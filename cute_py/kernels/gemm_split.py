@@ -16,6 +16,7 @@ from cute_py.kernels.arrays import assume_product, require, require_kind
 from cute_py.kernels.config import MultistageConfig, choose_config
 from cute_py.kernels.epilogue import Epilogue, LinearCombination, given, product_kernel
 from cute_py.kernels.gemm import BlockTiles
+from cute_py.kernels.pairs import columns_of
 from cute_py.kernels.splits import SCHEDULES, SETS, SHARES, Split, Sums, workspace_of
 
 TYPE_CHECKING = False
@@ -51,8 +52,8 @@ def gemm_split(
     """
     arrays, D = given(arrays, epilogue, "gemm_split"), outputs["D"]
     split = _required(config, partial, flags)
-    assume_product(A, B, arrays, outputs, epilogue.arrays)
-    (bM, bN, bK), (M, N) = config.tile, D.shape[:2]
+    assume_product(A, B, arrays, outputs, epilogue)
+    (bM, bN, bK), M, N = config.tile, D.shape[0], columns_of(B, outputs, epilogue)
     m, n = cute.ceil_div(M, bM), cute.ceil_div(N, bN)
     L = D.shape[2] if cute.rank(D) > 2 else 1
     schedule = SCHEDULES[split.how](split, m * n * L, A.shape[1], bK, flags)
@@ -68,7 +69,7 @@ def gemm_split(
     for span in schedule.spans():
         of_n = span.tile // m
         place = span.tile % m, *((of_n, 0) if isinstance(L, int) else (of_n % n, of_n // n))
-        acc = block.sums(place)
+        acc = block.sums()
         cute.syncthreads()  # all have read the tiles before
         cute.mainloop(block.mma, acc, *block.operands(place), span.first, span.count)
         with schedule.whole(span, acc, sums):

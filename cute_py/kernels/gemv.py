@@ -30,6 +30,7 @@ from cute_py.kernels.epilogue import (
     of_batch,
     product_kernel,
 )
+from cute_py.kernels.pairs import as_taken, columns_of, stored_to
 from cute_py.kernels.splits import NO_SPLIT, Split
 
 TYPE_CHECKING = False
@@ -93,12 +94,15 @@ class VectorConfig(GemmConfig):
         )
         return cute.make_tiled_mma(self.mma_atom, threads, permutation)
 
-    def result_copy(self) -> cute.TiledCopy:
-        """Return how threads share a tile of D: one element each of the longer mode."""
+    def result_copy(self, in_pairs: bool = False) -> cute.TiledCopy:
+        """Return how threads share a tile of D: one element each of the longer mode, or a pair of
+        neighbouring columns.
+        """
         m, n, _k = self.tile
-        threads = cute.Layout((m, 1)) if m > n else cute.Layout((1, n))
+        each = 2 if in_pairs and n % 2 == 0 else 1
+        threads = cute.Layout((m, 1)) if m > n else cute.Layout((1, n // each))
         return cute.make_tiled_copy(
-            cute.Copy_Atom("UniversalCopy<32>", "f32"), threads, cute.Layout((1, 1))
+            cute.Copy_Atom("UniversalCopy<32>", "f32"), threads, cute.Layout((1, each))
         )
 
     def rules(self, has_others: bool) -> Iterable[tuple[str, bool]]:
@@ -165,10 +169,10 @@ def gemv(
         epilogue: f.
 
     """
-    arrays, (D, *others) = given(arrays, epilogue, "gemv"), outputs.values()
+    arrays, D = given(arrays, epilogue, "gemv"), outputs["D"]
     require(isinstance(config, VectorConfig), "gemv", "config", config, "a VectorConfig")
-    assume_product(A, B, arrays, outputs, epilogue.arrays)
-    (bM, bN, bK), (M, N) = config.tile, D.shape[:2]
+    assume_product(A, B, arrays, outputs, epilogue)
+    (bM, bN, bK), M, N = config.tile, D.shape[0], columns_of(B, outputs, epilogue)
     L = D.shape[2] if cute.rank(D) > 2 else 1
     m, n = cute.ceil_div(M, bM), cute.ceil_div(N, bN)
     grid = (n, m, L) if config.warps[1] > 1 else (m, n, L)
@@ -197,22 +201,18 @@ def gemv(
         cute.copy(acc, mine)
     cute.syncthreads()
 
-    copy = config.result_copy()
+    copy, tile, place = config.result_copy(epilogue.in_pairs), (bM, bN), (bx, by, bz)
     with cute.when(cute.thread_idx() < copy.size()):
-        thread = copy.get_slice(cute.thread_idx())
-
-        def own(x: Any) -> Any:  # the part (CPY, CPY_M, CPY_N) of a matrix
-            tile = cute.local_tile(of_batch(x, "matrix", bz), (bM, bN), (bx, by))
-            return thread.partition_S(tile)
-
+        own = copy.get_slice(cute.thread_idx()).partition_S  # (CPY, CPY_M, CPY_N) of a tile
         total: Any = None
         for t in range(parts):
-            x = loaded(thread.partition_S(sums[_, _, t]), "f32")
+            x = loaded(own(sums[_, _, t]), "f32")
             total = x if total is None else total + x
-        terms = Terms(thread.partition_S, epilogue, arrays, (bM, bN), (bx, by, bz))
-        found = finished(epilogue, total, terms.at((_, _, _), total.shape), numbers)
-        for x, to in zip(found, (D, *others), strict=True):
-            cute.copy(converted(x, to.dtype), own(to))
+        total, terms = as_taken(total, epilogue), Terms(own, epilogue, arrays, tile, place)
+        found = finished(epilogue, total, terms.at((_, _, _), total), numbers)
+        for i, (x, to) in enumerate(zip(found, outputs.values(), strict=True)):
+            part = stored_to(own, epilogue, i, of_batch(to, "matrix", bz), tile, place[:2])
+            cute.copy(converted(x, to.dtype), part)
 
 
 def check() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 import cute_py as cute
 from cute_py import _
-from cute_py.kernels.arrays import require
+from cute_py.kernels.arrays import assume_words, require
 from cute_py.kernels.epilogue import (
     Epilogue,
     LinearCombination,
@@ -24,6 +24,7 @@ from cute_py.kernels.epilogue import (
     of_batch,
     product_kernel,
 )
+from cute_py.kernels.pairs import as_taken, stored_to
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,36 +57,34 @@ def sum_parts(
     """
     require(type(count) is int and count >= 1, "sum_parts", "count", count, "a number from 1 on")
     require(isinstance(copy, cute.TiledCopy), "sum_parts", "copy", copy, "a TiledCopy")
-    arrays, (D, *others) = given(arrays, epilogue, "sum_parts"), outputs.values()
-    own, many = {"matrix": "MN", "row": "N", "column": "M"}, cute.rank(D) > 2
-    tied = [("MN", x) for x in outputs.values()]
-    tied += [(own[n], x) for n, x in zip(epilogue.arrays, arrays.values(), strict=True) if n in own]
-    words = [word + "L" * (many and cute.rank(x) > len(word)) for word, x in tied]
-    cute.assume_shapes(" ".join(["MNS", *words]), P, *[x for _word, x in tied])
+    arrays, (D, *_others) = given(arrays, epilogue, "sum_parts"), outputs.values()
+    assume_words([("MNS", P)], arrays, outputs, epilogue)
     cute.assume(P.shape[2] == count)
-    if many:
+    if cute.rank(D) > 2:
         cute.assume(D.shape[2] == 1)
     bM, bN = copy.tile_shape
     cute.launch(
-        grid=(cute.ceil_div(D.shape[1], bN), cute.ceil_div(D.shape[0], bM)), block=copy.size()
+        grid=(cute.ceil_div(P.shape[1], bN), cute.ceil_div(D.shape[0], bM)), block=copy.size()
     )
     thread, (bx, by) = copy.get_slice(cute.thread_idx()), cute.block_idx()
 
+    tile, place = (bM, bN), (by, bx)
+
     def part(x: Tensor) -> Any:  # a Tensor
-        matrix = of_batch(x, "matrix", 0)
-        return thread.partition_S(
-            cute.local_tile(matrix, (bM, bN), (by, bx))
-        )  # (CPY, CPY_M, CPY_N)
+        return thread.partition_S(cute.local_tile(x, tile, place))  # (CPY, CPY_M, CPY_N)
 
     total: Any = None
     for first in range(0, count, TOGETHER):
         ahead = range(first, min(first + TOGETHER, count))
         for x in [loaded(part(P[_, _, s]), "f32") for s in ahead]:
             total = x if total is None else total + x
-    terms = Terms(thread.partition_S, epilogue, arrays, (bM, bN), (by, bx, 0))
-    found = finished(epilogue, total, terms.at((_, _, _), total.shape), numbers)
-    for x, to in zip(found, (D, *others), strict=True):
-        cute.copy(converted(x, to.dtype), part(to))
+    terms = Terms(thread.partition_S, epilogue, arrays, tile, (*place, 0))
+    total = as_taken(total, epilogue)
+    found = finished(epilogue, total, terms.at((_, _, _), total), numbers)
+    for i, (x, to) in enumerate(zip(found, outputs.values(), strict=True)):
+        to = of_batch(to, "matrix", 0)
+        target = stored_to(thread.partition_S, epilogue, i, to, tile, place)
+        cute.copy(converted(x, to.dtype), target)
 
 
 def parts_copy(N: int) -> cute.TiledCopy:

@@ -3,8 +3,8 @@
 from cute_py.kernels.config import GemmConfig as GemmConfig
 from cute_py.kernels.config import choose_config as choose_config
 from cute_py.ops.choice import gemm_config as gemm_config
-from cute_py.ops.device import Gemm as Gemm
-from cute_py.ops.device import Status as Status
+from cute_py.ops.prepared import Gemm as Gemm
+from cute_py.ops.prepared import Status as Status
 from cute_py.dtypes.table import DtypeLike
 from cute_py.ops.family import BlockConfig
 from cute_py.plan.formula import Formula

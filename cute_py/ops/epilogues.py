@@ -8,10 +8,12 @@ gradients of all that the function reads.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from hashlib import sha256
 from inspect import Parameter, Signature, signature
 from keyword import iskeyword
 from math import prod
+from textwrap import indent
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -21,9 +23,10 @@ from cute_py.calls.arrays import dtype_of
 from cute_py.calls.fingerprint.dependencies import Dependencies
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.dtypes.table import f32, f64, s32
+from cute_py.epilogues import linear_combination
 from cute_py.errors import CuteError, refusal
 from cute_py.kernels.config import GemmConfig
-from cute_py.kernels.epilogue import EpilogueFunction, kernel_with
+from cute_py.kernels.epilogue import EpilogueFunction, PairedFunction, kernel_with
 from cute_py.ops.call import overlap
 from cute_py.ops.operands import broadcast
 from cute_py.ops.operator import Operator, Variants
@@ -31,18 +34,29 @@ from cute_py.ops.product import GEMM, OUT, Product, are_whole, compute_type
 from cute_py.ops.reductions import reduce
 from cute_py.plan.formula import CONVERT, Formula
 from cute_py.plan.functions import FUNCTIONS
+from cute_py.plan.pairs import (
+    ANY,
+    PAIRED,
+    WHOLE,
+    MixedError,
+    gradients,
+    has_pairs,
+    is_wide,
+    split,
+)
 from cute_py.records import Text
 from cute_py.trace.formulas import formula
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from cute_py.calls.memo import Answer
     from cute_py.dtypes.table import Dtype
     from cute_py.trace.kernel import Kernel
 
 OPTIONAL = ("c", "alpha", "beta", "bias", "activation")  # those of gemm that a function may have
-TAKEN = (*[x for x in GEMM.parameters if x not in OPTIONAL], "epilogue", "D")
+KEPT = ("deterministic", "stream", "workspace")  # for arguments that gemm may have
+TAKEN = (*[x for x in GEMM.parameters if x not in OPTIONAL], "epilogue", "D", *KEPT)
 OWN = tuple(GEMM.parameters)  # a, b, those of `OPTIONAL`, and others
 BACKEND, CHECKS = OWN.index("backend"), OWN.index("checks")
 MODES = {0: -2, 1: -1, None: (-2, -1)}  # of `cute.reduce`, as `reduce` counts them
@@ -50,6 +64,13 @@ FIRST, LAST = OWN.index("c"), OWN.index("activation") + 1  # where those are
 INSIDE = ("A", "B", "blocks", "band")  # parameters of kernels
 CODE = FunctionType, BuiltinFunctionType, ModuleType, type
 KINDS = (f32, f64, s32)  # in which an epilogue may compute
+# the columns of a product that an element of an array stands for
+COLUMNS: dict[str | None, int] = {
+    "matrix": WHOLE,
+    "row": WHOLE,
+    "matrix of pairs": PAIRED,
+    "row of pairs": PAIRED,
+}
 
 
 class FusedProduct(Product):
@@ -62,6 +83,8 @@ class FusedProduct(Product):
         more: the names of its results after D.
         combined: those of which all elements are combined next; they have the type of the steps.
         ways: how, as `Function.combined` has it.
+        pairs: whether the function combines neighbouring columns.
+        wide: for each result whether it has N columns, not N / 2.
     """
 
     combined: ClassVar[tuple[str, ...]]
@@ -70,23 +93,28 @@ class FusedProduct(Product):
     reads: ClassVar[tuple[str, ...]]
     numbers: ClassVar[tuple[str, ...]]
     more: ClassVar[tuple[str, ...]]
+    pairs: ClassVar[bool]
     hint = "; it is spread over the result as NumPy does: (M,N), (N), (M,1) or ()"
 
     def _read_epilogue(self, shape: tuple[int, ...], kind: Dtype) -> None:
         """Read what the function reads, and say in which type it computes, and what it gives."""
         request, found = self.request, {}
+        if self.pairs and shape[-1] % 2:
+            raise self._refused_pairs(f"{shape[-1]} columns")
         for name in self.reads:
             x, own = self.library.read(getattr(request, name), name)
             found[name] = x, own, self._spread(name, tuple(x.shape), shape)
         self.factors = {x: self.number(x, getattr(request, x)) for x in self.numbers}
-        self.results["out"] = shape, kind
-        for name in self.more:
-            given = getattr(request, name)
-            self.results[name] = shape, kind if given is None else self._type_of(name, given)
+        self.spreads = tuple([spread for _x, _own, spread in found.values()])
+        self.wide = self._wide()
+        half = (*shape[:-1], shape[-1] // 2)
+        for name, wide in zip(("out", *self.more), self.wide, strict=True):
+            given = None if name == "out" else getattr(request, name)
+            own = kind if given is None else self._type_of(name, given)
+            self.results[name] = shape if wide else half, own
         self.compute = self._computed_in([own for _x, own, _spread in found.values()])
         for name in self.combined:
-            self.results[name] = shape, self.compute
-        self.spreads = tuple([spread for _x, _own, spread in found.values()])
+            self.results[name] = self.results[name][0], self.compute
         self.terms = {name: self._known(x, own) for name, (x, own, _spread) in found.items()}
         for name in self.results:
             self.require_out(name)
@@ -100,16 +128,28 @@ class FusedProduct(Product):
 
     def _spread(self, name: str, given: tuple[int, ...], shape: tuple[int, ...]) -> str:
         """Return how an array is spread over the result; refuse one that cannot be."""
-        try:
-            fits = broadcast(given, shape) == shape
-        except ValueError:
-            fits = False
-        if not fits:
+        found = spread_of(given, shape, self.pairs)
+        if found is None:
             raise self.wrong_shape(name, given, shape)
-        m, n = (1, 1, *given)[-2:]
-        if m == 1 and n == 1:
-            return "one"
-        return "row" if m == 1 else "column" if n == 1 else "matrix"
+        return found
+
+    def _wide(self) -> tuple[bool, ...]:
+        """Return which results have N columns; refuse values of N that meet others of N / 2."""
+        if not self.pairs:
+            return (True,) * (1 + len(self.more))
+        try:
+            function = next(x for x in self.formulas.values() if isinstance(x, Formula))
+            return is_wide(function, self.columns(self.spreads))
+        except MixedError as error:
+            raise self._refused_pairs(f"values of N and of N/2 columns in `{error}`") from None
+
+    @classmethod
+    def columns(cls, spreads: Sequence[str | None]) -> list[int]:
+        """Return the columns that each input of the function stands for, as `plan.pairs` does."""
+        return [WHOLE, *[COLUMNS.get(x, ANY) for x in spreads], *[ANY for _x in cls.numbers]]
+
+    def _refused_pairs(self, given: str) -> CuteError:
+        return refusal("epilogue-pairs", operation=self.operation, given=given)
 
     def _computed_in(self, kinds: list[Dtype]) -> Dtype:
         """Return the type in which the function computes."""
@@ -135,9 +175,8 @@ class FusedProduct(Product):
         anything is computed.
         """
         modes = {name: (fn, of) for name, fn, of in self.ways}
-        shape = self.shape
         for name, x in outputs.items():
-            (fn, of), kind = modes[name], self._type_of(name, x)
+            shape, (fn, of), kind = self.results[name][0], modes[name], self._type_of(name, x)
             if self.compute.is_float and fn in ("add", "mul") and not kind.is_float:
                 known = ", ".join(x for x in OUT if as_dtype(x).is_float)
                 facts: dict[str, Any] = {"name": name, "dtype": kind, "known": known}
@@ -152,9 +191,9 @@ class FusedProduct(Product):
 
     def as_read(self, x: Any, spread: str) -> Any:
         """Return a matrix as [L, M, N]; else the elements, as [n], or as [L, n] of a batch."""
-        if spread == "matrix":
-            return super().as_read(x, spread)
-        n = 1 if spread == "one" else x.shape[-1 if spread == "row" else -2]
+        if spread.startswith("matrix"):
+            return super().as_read(x, "matrix")
+        n = 1 if spread == "one" else x.shape[-2 if spread == "column" else -1]
         if prod(x.shape[:-2]) == 1:
             return super().as_read(x.reshape((n,)), spread)
         x = self.library.spread(x.reshape((*x.shape[:-2], n)), (*self.batch, n))
@@ -172,7 +211,16 @@ class FusedProduct(Product):
 
     def epilogue(self) -> EpilogueFunction:
         """Return the epilogue."""
-        return EpilogueFunction(self.formula(self.compute), self.spreads)
+        function = self.formula(self.compute)
+        if not self.pairs:
+            return EpilogueFunction(function, self.spreads)
+        pairs = split(function, self.columns(self.spreads))
+        return PairedFunction(pairs, self.spreads, self.wide)
+
+    @property
+    def source(self) -> Any:
+        """The first matrix that the epilogue reads; None also where it combines columns."""
+        return None if self.pairs else super().source
 
     def kernel(self, of_family: Kernel) -> Kernel:
         """Return the kernel of a family, with the arrays, outputs and numbers of the function."""
@@ -201,24 +249,20 @@ class FusedProduct(Product):
         """Return how the product is computed, and the function with its price."""
         last = self.epilogue()
         head = f"epilogue, about {last.price} instructions an element:"
-        lines = "\n".join([f"  {line}" for line in str(last.formula).splitlines()])
+        lines = "\n".join([f"  {line}" for line in str(self.formula(self.compute)).splitlines()])
         return Text(f"{super().explained()}\n{head}\n{lines}")
 
     def values(self, a: Any, b: Any, terms: dict[str, Any], factors: dict[str, float]) -> Any:
         """Return the first result for operands and terms of float64, by NumPy."""
         return self.all_values(a @ b, terms, factors)[0]
 
-    @classmethod
     def all_values(
-        cls, sums: Any, terms: Mapping[str, Any], factors: Mapping[str, float]
+        self, sums: Any, terms: Mapping[str, Any], factors: Mapping[str, float]
     ) -> tuple[Any, ...]:
         """Return all results for arrays of float64 that fit each other."""
-        found = cls.formula(f64 if isinstance(cls.formulas[f64], Formula) else f32)
-        given = [sums, *[terms[x] for x in cls.reads], *[factors[x] for x in cls.numbers]]
-        result = found.replay(_by_numpy, *given)
-        shape = np.shape(sums)
-        several = result if result.__class__ is tuple else (result,)
-        return tuple([np.broadcast_to(x, shape) for x in several])
+        found = self.formula(f64 if isinstance(self.formulas[f64], Formula) else f32)
+        given = [sums, *[terms[x] for x in self.reads], *[factors[x] for x in self.numbers]]
+        return by_numpy(found, self.columns(self.spreads), given)
 
     # -- rules of torch
 
@@ -231,6 +275,51 @@ class FusedProduct(Product):
                 x = named[name]
                 found[name] = x.reshape((x.shape[0], *[1] * (2 - rank), *x.shape[1:]))
         return found
+
+
+def spread_of(given: tuple[int, ...], shape: tuple[int, ...], pairs: bool) -> str | None:
+    """Return how an array is spread over a result of a shape, or with `pairs` over one of half as
+    many columns, as NumPy does; None where it cannot be.
+    """
+    forms = [shape, (*shape[:-1], shape[-1] // 2)][: 1 + pairs]
+    for form, of_pairs in zip(forms, ("", " of pairs"), strict=False):
+        with suppress(ValueError):
+            if broadcast(given, form) == form:
+                m, n = (1, 1, *given)[-2:]
+                if m == 1 and n == 1:
+                    return "one"
+                return ("row" if m == 1 else "column" if n == 1 else "matrix") + of_pairs
+    return None
+
+
+def by_numpy(formula: Formula, columns: Sequence[int], given: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the results of an epilogue by NumPy, each of all its elements.
+
+    Args:
+        formula: the function.
+        columns: those that each input stands for, as `plan.pairs` has it.
+        given: the sums, and the other inputs: arrays and numbers of float64.
+
+    """
+    *batch, m, n = np.shape(given[0])
+    if not has_pairs(formula):
+        found = formula.replay(_by_numpy, *given)
+        several = found if found.__class__ is tuple else (found,)
+        return tuple([np.broadcast_to(x, (*batch, m, n)) for x in several])
+    inputs: list[Any] = []
+    for x, kind in zip(given, columns, strict=True):
+        inputs += [x[..., ::2], x[..., 1::2]] if kind == WHOLE else [x]
+    found = split(formula, columns).replay(_by_numpy, *inputs)
+    several = found if found.__class__ is tuple else (found,)
+    values = iter([np.broadcast_to(x, (*batch, m, n // 2)) for x in several])
+    return tuple(
+        [
+            np.stack([next(values), next(values)], -1).reshape((*batch, m, n))
+            if wide
+            else next(values)
+            for wide in is_wide(formula, columns)
+        ]
+    )
 
 
 def _by_numpy(fn: str, _dtype: Dtype, *values: Any) -> Any:
@@ -300,7 +389,7 @@ class Function:
         self.first, self.names = parameters[0].name, tuple([x.name for x in parameters[1:]])
         self.needed = tuple([x.name for x in parameters[1:] if x.default is x.empty])
         for x in parameters[1:]:
-            self._require_name(x.name, TAKEN, "gemm has it itself")
+            self._require_name(x.name, TAKEN, "gemm has or keeps an argument of that name")
             if x.name in USUAL and x.default not in (x.empty, USUAL[x.name]):
                 why = f"gemm has a default of its own for it, {USUAL[x.name]}"
                 raise _refused("epilogue-name", function, name=x.name, why=why)
@@ -384,8 +473,14 @@ def _operator(
     if len(_operators) >= MOST:
         _operators.clear()
     short = f"gemm_{sha256(key.encode()).hexdigest()[:12]}"
-    facts = {"formulas": formulas, "reads": arrays, "numbers": numbers, "more": more}
+    facts: dict[str, Any] = {
+        "formulas": formulas,
+        "reads": arrays,
+        "numbers": numbers,
+        "more": more,
+    }
     facts |= {"ways": ways, "combined": tuple([x[0] for x in ways])}
+    facts |= {"pairs": any(isinstance(x, Formula) and has_pairs(x) for x in formulas.values())}
     problem: Any = type("FusedProduct", (FusedProduct,), {**facts, "__module__": __name__})
     made = FunctionType(_template.__code__, globals(), short)
     made.__doc__ = _template.__doc__
@@ -427,6 +522,7 @@ def _template() -> Any:
 
 USUAL = {name: GEMM.parameters[name].default for name in GEMM.numbers}
 NUMBERS = int, float, np.number, np.bool_
+BETAS = "beta_ptr_array", "beta_ptr"  # of `linear_combination`, the first goes before the others
 
 
 def bound(function: Any, terms: dict[str, Any], named: dict[str, Any]) -> tuple[Operator, Any]:
@@ -438,6 +534,7 @@ def bound(function: Any, terms: dict[str, Any], named: dict[str, Any]) -> tuple[
         named: those that it has.
 
     """
+    named = without_source(function, terms, named)
     form, given, rest = arguments_of(parameters_of(function), terms, named)
     combined = [x[0] for x in combined_of(function)]  # whose outputs are not the product's
     return operator_for(function, form), rest | {
@@ -475,6 +572,9 @@ def call(function: Any, terms: dict[str, Any], given: tuple[Any, ...]) -> Any:
         given: those that it has, in the order of `OWN`.
 
     """
+    if function is linear_combination:
+        named = without_source(function, terms, dict(zip(OWN, given, strict=True)))
+        given = tuple(named.values())
     known = _known(function)
     key = (*terms, *map(type, terms.values()), *map(type, given[FIRST:LAST]))
     plan = known.plans.get(key)
@@ -546,6 +646,21 @@ def _planned(function: Any, known: Function, terms: dict[str, Any], given: tuple
     return Plan(ours.public, names, problem.more, own, tuple(usual), known.combined)
 
 
+def without_source(function: Any, terms: dict[str, Any], named: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments that `gemm` has itself, without c where `linear_combination` leaves it
+    unread: beta is the number 0. Refuse another beta without c.
+    """
+    if function is not linear_combination:
+        return named
+    beta = next((x for n in BETAS if (x := terms.get(n)) is not None), named["beta"])
+    if isinstance(beta, NUMBERS) and beta == 0:
+        return named | {"c": None}
+    if named["c"] is None:
+        said = beta if isinstance(beta, NUMBERS) else "an array"
+        raise refusal("ops-no-c", operation=GEMM.name, beta=said)
+    return named
+
+
 def arguments_of(
     own: tuple[str, ...], terms: dict[str, Any], named: dict[str, Any]
 ) -> tuple[tuple[tuple[str, bool], ...], dict[str, Any], dict[str, Any]]:
@@ -586,6 +701,36 @@ def depends_on_code(function: Any) -> bool:
 def combined_of(function: Any) -> tuple[tuple[str, str, Any], ...]:
     """Return the results of an epilogue that are combined over elements: name, function, modes."""
     return _known(function).combined
+
+
+def described(function: Any, given: tuple[str, ...] = ()) -> Text:
+    """Return what an epilogue computes, as text: its steps, their price, and its gradients.
+
+    Args:
+        function: the epilogue.
+        given: the parameters with defaults that it is given.
+
+    """
+    known = _known(function)
+    for name in given:
+        if name not in known.names:
+            raise _refused("epilogue-name", function, name=name, why="it has no such parameter")
+    reads = [x for x in known.names if x in (*known.needed, *USUAL, *given)]
+    found, columns = _first(function, (known.first, *reads)), [WHOLE, *[ANY for _x in reads]]
+    price = (split(found, columns).price + 1) // 2 if has_pairs(found) else found.price
+    name = getattr(function, "__name__", "function")
+    parts = [(f"{name}, about {price} instructions an element", str(found))]
+    over = {-2: "rows", -1: "columns", (-2, -1): "rows and columns"}
+    combined = [f"{x}: {fn} over {over[of]}" for x, fn, of in known.combined]
+    if combined:
+        parts.append(("combined by a second kernel", "\n".join(combined)))
+    if found.dtype.is_float:
+        wanted, used = range(1 + len(reads)), [True] * len(found.results)
+        made = gradients(found, columns, wanted, used)
+        outputs = tuple([f"of_{x}" for x in found.inputs])
+        made = made.reordered(made.inputs, range(len(made.inputs)), outputs)
+        parts.append(("gradients", str(made)))
+    return Text("\n".join([f"{head}:\n{indent(text, '  ')}" for head, text in parts]))
 
 
 # `torch.compile` calls these where it traces

@@ -19,6 +19,7 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import NamedTuple
 
+from cute_py.atoms.devices import HOPPER, SECTOR
 from cute_py.errors import CuteError
 from cute_py.kernels.config import VECTOR_BYTES
 from cute_py.kernels.config_sm90 import (
@@ -40,8 +41,12 @@ if TYPE_CHECKING:
     from cute_py.ops.libraries import Gpu
 
 PDL_BELOW = 50.0  # microseconds; longer kernels lose up to 2 %
-# microseconds: of a launch, and more of one with clusters; from a load to its arrival
-LAUNCH, CLUSTERED, LATENCY = 1.38, 0.199, 0.955
+# what is of the device: microseconds of a launch, and from a load to its arrival; bytes a
+# microsecond, read or written; multiprocessors that clusters can use, by their blocks
+LAUNCH, LATENCY, MEMORY = HOPPER.launch, HOPPER.latency, HOPPER.memory
+USED = dict(HOPPER.clusters)
+H200, OTHERS = USED[1][0], min(USED.values())
+CLUSTERED = 0.199  # more microseconds of a launch with clusters
 # microseconds of the products of a tile of K (128 bytes): for each element of D; for each row of A
 # or B, as much as multiprocessors are busy
 AREA, SIDES = 1.53e-5, 2.07e-4
@@ -50,13 +55,8 @@ STEP = 0.0996, 2.91e-4, 0.131
 # microseconds to load a row of 128 bytes of A or B, by what divides its pitch; times as much for
 # both blocks of a pair of multiprocessors
 LOAD, PAIRED = {128: 6.72e-4, 64: 8.42e-4, 32: 8.42e-4, 16: 1.49e-3}, 1.49
-# multiprocessors of an H200 that clusters of so many blocks can use, and how many of them work
-# before both of a pair do; others: the fewest of these
-H200, USED, OTHERS = 132, {1: (132, 66), 2: (132, 66), 3: (117, 57), 6: (102, 48)}, (102, 48)
 # more microseconds for each row outside of A or B: of all blocks, and of a block
 OUTSIDE = 3.1e-5, 9.3e-5
-MEMORY = 4.39e6  # bytes a microsecond, read or written
-SECTOR = 32  # bytes of L2 that are read together
 SHARP, AMONG = 8, 2  # how sharp the maximum of products and loads is, and that of both and memory
 # microseconds to store an element of a warpgroup; more of the last tile, for each byte, as all
 # blocks store at once
@@ -188,9 +188,11 @@ class ProductFacts:
 
     @property
     def by_tma(self) -> bool:
-        """Whether TMA writes D: rows of whole 16 bytes, of elements of 2 or 4 bytes."""
-        bits = self.result.bits
-        return bits in (16, 32) and self.shape[1] * bits % (8 * VECTOR_BYTES) == 0
+        """Whether TMA writes D: rows of whole 16 bytes, of elements of 2 or 4 bytes, none for a
+        pair of columns.
+        """
+        bits, is_wide = self.result.bits, self.epilogue.is_wide()
+        return is_wide and bits in (16, 32) and self.shape[1] * bits % (8 * VECTOR_BYTES) == 0
 
     @property
     def forms(self) -> Forms:
@@ -203,7 +205,7 @@ class ProductFacts:
         more, terms = 0.0, self.epilogue
         if terms.has_source:
             more += BY_TMA if config.prefetch else LOADED
-        more += LOADED * (terms.matrices - terms.has_source + len(terms.formula.results) - 1)
+        more += LOADED * (terms.matrices - terms.has_source + terms.outputs - 1)
         if not terms.is_plain and not terms.is_sum:
             more += LIGHT if terms.is_light else HEAVY
         way = DIRECT if not config.store else PARTS[0] if config.store < config.tile[1] else 1
@@ -213,14 +215,14 @@ class ProductFacts:
     def memory(self) -> float:
         """How long memory takes to read A, B and C, and to write D (microseconds)."""
         (M, N, K), terms = self.shape, self.epilogue
-        of_d = self.result.bits * (terms.matrices + len(terms.formula.results))
+        of_d = self.result.bits * (terms.matrices + terms.outputs)
         return self.batch * ((M + N) * K * self.kinds[0].bits + M * N * of_d) / 8 / MEMORY
 
     @property
     def weight(self) -> int:
         """How heavy the epilogue is, as `Row.most` counts."""
         more = self.epilogue
-        is_wide = more.has_source or len(more.formula.results) > 1
+        is_wide = more.matrices > 0 or more.outputs > 1
         if not more.is_light:
             return 4 if is_wide else 2
         return 3 if is_wide else int(not more.is_plain)

@@ -65,6 +65,8 @@ def _all(problem: ProductFacts) -> Iterator[VectorConfig]:
     for across, along in ALONG_K if major == "K" else ACROSS:
         rows = across * (1 if major == "K" else width)
         m, n = (1, rows) if wide else (rows, 1)
+        if problem.epilogue.in_pairs and n % 2:
+            continue
         warps = (1, across, along) if wide else (across, 1, along)
         a, b = sides[::-1] if wide else sides
         why = f"tile: {rows} rows of the matrix, {along} threads for each"

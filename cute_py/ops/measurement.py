@@ -149,7 +149,7 @@ def measured(calls: Sequence[Call], rest: float = 0.0) -> list[float]:
             ]
             right = same_results(ready, operands, stream)
             chosen = [x for x, same in zip(ready, right, strict=True) if same]
-            times = iter(_timed(chosen, stream, rest))
+            times = iter(times_of(chosen, stream, rest))
             return [next(times) if same else inf for same in right]
         finally:
             driver().raw.cuStreamDestroy(stream)
@@ -297,7 +297,8 @@ def is_close(x: Array, y: Array, kind: Dtype) -> bool:
 # -- times
 
 
-def _timed(ready: Sequence[Ready], stream: Any, rest: float) -> list[float]:
+def times_of(ready: Sequence[Ready], stream: Any, rest: float = 0.0) -> list[float]:
+    """Return the times of calls that compute the same (microseconds): see `measured`."""
     by = driver().call
     events = [by("cuEventCreate", 0) for _ in range(2)]
 

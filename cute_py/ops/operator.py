@@ -257,10 +257,17 @@ def make(_known, _request, _answered, _traced, _is_traced, _errors, _shorten, _v
         """Return the same, between two graphs."""
         assert self.variants is not None
         try:
+            self._require_function(function, more)
             return self.variants.call(function, more, given)
         except CuteError as error:
             shorten(error)
             raise
+
+    def _require_function(self, function: Any, more: dict[str, Any]) -> None:
+        """Refuse arguments for a function of the user where there is none."""
+        if function is None and self.variants is not None:
+            facts: dict[str, Any] = {"name": next(iter(more)), "function": self.variants.name}
+            raise refusal("ops-argument", operation=self.name, **facts)
 
     def requested(self, *args: Any, **named: Any) -> tuple[Operator, Any]:
         """Return the operator of a call with these arguments, this one or a variant, and the
@@ -276,6 +283,7 @@ def make(_known, _request, _answered, _traced, _is_traced, _errors, _shorten, _v
         more = given.arguments.pop(variants.more)
         if function is None and not more:
             return self, self.request(**given.arguments)
+        self._require_function(function, more)
         found, arguments = variants.find(function, more, given.arguments)
         return found, found.bound(**arguments)
 

@@ -33,6 +33,10 @@ WORDINGS = {
         {config}
         {rule}
         change one part of what `explain` of the operator shows""",
+    "device-wrong": """LayoutError
+        a wrong result of the kernel for "{row}"
+        the result that the emulator gives
+        check the driver and the GPU: `cute-py doctor`, and compute-sanitizer""",
     "ops-empty": """LayoutError
         a result of shape {shape}
         a result with elements: no kernel computes an empty one
@@ -101,6 +105,10 @@ WORDINGS = {
         a {result} that needs about {needed} ({arrays} of arrays, {state} to emulate)
         at most the {available} that are free
         {parts}, or use narrower types""",
+    "ops-argument": """LayoutError
+        {name}, and no {function}
+        an argument that the signature names; others are parameters of the function {function}
+        leave {name} out, or pass {function}=..., a function that has such a parameter""",
     "epilogue-parameters": """LeafTypeError
         {function} as an epilogue
         a function of the sums, and of what it reads by name: def f(sums, bias, scale): ...
@@ -117,6 +125,10 @@ WORDINGS = {
         results {names} of the epilogue {function}
         a result, or a dict of results with D among them
         call the result of the product D, which goes to out=""",
+    "epilogue-pairs": """LayoutError
+        {given}, with an epilogue that combines pairs of neighbouring columns
+        N even, and in each step values of N columns alone, or of N/2 as cute.pairs gives them
+        pass arrays of N/2 columns, (M,1) or () for what meets pairs, and of N before that""",
     "epilogue-overlap": """LayoutError
         {name} and {other}, which share memory
         outputs that are apart

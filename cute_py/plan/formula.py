@@ -4,9 +4,10 @@ Its steps apply functions of `FUNCTIONS` to inputs, numbers and earlier steps; e
 `replay` computes it with any rules: those that record ops in a kernel, Python's numbers, arrays.
 
 A derivative follows from the `slopes` of the rows, forwards from the inputs, so a branch of `where`
-that is not taken gives no NaN. Three forms have rules of their own, which need the result alone:
+that is not taken gives no NaN. Three forms have rules of their own. Two need the result alone:
 `where(x < c, c, x)` and its like, whose derivative at the bound is 0; and 1 / (exp(u) + c), whose
-derivative is -y (1 - c y) u'. These and rows like tanh leave derivatives that read no input.
+derivative is -y (1 - c y) u'. These and rows like tanh leave derivatives that read no input. The
+third is `where(x == 0, 0, x * y)`, which is the product of finite numbers, and has its derivative.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     Rule: TypeAlias = Callable[..., Any]  # (fn, dtype, *values) -> the value
 
 CONVERT = "to"  # the step that changes the type; its sources: a value, the rounding, saturate
+FIRST, SECOND, JOIN = "first", "second", "join"  # steps of neighbouring columns; see `pairs`
+PRICES = {CONVERT: 2, FIRST: 0, SECOND: 0, JOIN: 0}  # of steps that are no rows of `FUNCTIONS`
 # comparisons that a bound does not pass, or passes, on the side of the result
 LOOSE, TIGHT = {"lt": "le", "gt": "ge"}, {"le": "lt", "ge": "gt"}
 RATES = {"exp": 1.0, "exp2": log(2)}
@@ -128,7 +131,7 @@ class Formula(Value):
     @property
     def price(self) -> int:
         """About how many instructions it takes of a GPU's time; see `Function.price`."""
-        return sum(2 if x.fn == CONVERT else FUNCTIONS[x.fn].price for x in self.steps)
+        return sum(PRICES[x.fn] if x.fn in PRICES else FUNCTIONS[x.fn].price for x in self.steps)
 
     @property
     def held(self) -> int:
@@ -436,6 +439,8 @@ def _change(f: Builder, fn: str, y: Term, terms: list[Any], by_x: dict[Any, Any]
     slopes = None if fn == CONVERT else FUNCTIONS[fn].slopes
     if fn == "where":
         condition, a, b = terms
+        if _is(a, 0) and _is_guarded(f, condition, b):
+            return changes[2]
         return f.where(_passed(f, condition, a, b, y), *changes[1:])
     if fn == CONVERT:
         if y.dtype.is_integer:  # in steps
@@ -470,6 +475,15 @@ def _passed(f: Builder, condition: Any, a: Any, b: Any, y: Term) -> Any:
     if p != value.place or q.__class__ is Place or q != bound:
         return condition
     return getattr(f, (LOOSE if value is b else TIGHT).get(fn, fn))(y, bound)
+
+
+def _is_guarded(f: Builder, condition: Any, product: Any) -> bool:
+    """Tell whether a condition is that a factor of a product is 0."""
+    test, made = f.made(_bare(condition)), f.made(_bare(product))
+    if test is None or made is None or (test.fn, made.fn) != ("eq", "mul"):
+        return False
+    factor, zero = test.sources if test.sources[0].__class__ is Place else test.sources[::-1]
+    return zero.__class__ is not Place and zero == 0 and factor in made.sources
 
 
 def _logistic(f: Builder, fn: str, terms: list[Any]) -> tuple[Place, float, float] | None:

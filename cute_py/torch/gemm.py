@@ -25,10 +25,13 @@ from cute_py.ops.epilogues import (
     depends_on_code,
     operator_for,
     parameters_of,
+    spread_of,
     with_combined,
+    without_source,
 )
 from cute_py.ops.product import GEMM as OURS
 from cute_py.ops.product import gemm as product_of
+from cute_py.plan.pairs import gradients as gradients_of_pairs
 from cute_py.torch.declared import DECLARED, NAMED, Declared, torch_dtype
 from cute_py.torch.operators import Gradient, cast, compose, public
 
@@ -274,10 +277,12 @@ def declare(ours: Operator) -> None:
 
 def in_graph(function: Any, terms: dict[str, Any], own: tuple[Any, ...]) -> Any:
     """Return the result of a product that `torch.compile` traces."""
+    if function is None:
+        return OURS.varied_apart(function, terms, own)  # which refuses it
     if type(function) is FunctionType:
         repr(function)  # ends the graph if a default, or a variable around it, is no constant
         _note_helpers(function)
-    named = dict(zip(OWN, own, strict=True))
+    named = without_source(function, terms, dict(zip(OWN, own, strict=True)))
     form, given, rest = arguments_of(parameters_of(function), terms, named)
     found = signature_of(function, form)
     is_simple = depends_on_code(function) and isinstance(rest["config"], (str, type(None)))
@@ -373,7 +378,11 @@ def gradients(
         raise refusal("torch-rounded", operation=public("cute_py::gemm"), dtype=dtype)
     kind = f64 if torch.float64 in (a.dtype, *[x.dtype for x in kept.values()]) else f32
     used = [g is not None for g in of_results]
-    derivative = differentiated(problem.formula(kind), reads, problem.numbers, used)
+    columns = None
+    if problem.pairs:
+        shape = (*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
+        columns = problem.columns([spread_of(kept[x].shape, shape, pairs=True) for x in reads])
+    derivative = differentiated(problem.formula(kind), reads, problem.numbers, used, columns)
     given = {name: kept[name] for name in reads}
     names = derivative.inputs[1 + len(reads) :]
     given |= zip(names, [g for g in of_results if g is not None], strict=False)
@@ -396,13 +405,19 @@ def gradients(
 
 
 def differentiated(
-    function: Formula, reads: tuple[str, ...], numbers: tuple[str, ...], used: Any = None
+    function: Formula,
+    reads: tuple[str, ...],
+    numbers: tuple[str, ...],
+    used: Any = None,
+    columns: Any = None,
 ) -> Formula:
     """Return the gradients of the sums, as D, and of the arrays, as a function of the sums, the
     arrays, the gradients of the results (of those `used`, if it is given), and the numbers.
+    `columns`: those that each input of a function of pairs stands for.
     """
     count = len(reads)
-    found = function.gradients(range(1 + count), used)
+    used = [True] * len(function.results) if used is None else used
+    found = gradients_of_pairs(function, columns, range(1 + count), used)
     first, inputs = 1 + count + len(numbers), found.inputs  # first: of the gradients
     order = [*range(1 + count), *range(first, len(inputs)), *range(1 + count, first)]
     own, stem = inputs[:first], "gradient"

@@ -17,11 +17,12 @@ from cute_py.dtypes.table import b1
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import CuteError, refusal, refusal_here
 from cute_py.plan.conditions import Reg
-from cute_py.plan.formula import CONVERT, Builder, Formula, Place
+from cute_py.plan.formula import CONVERT, FIRST, SECOND, Builder, Formula, Place
 from cute_py.plan.functions import FUNCTIONS
 from cute_py.plan.ops import Convert, Fill, Map
 from cute_py.trace.arithmetic import (
     apply,
+    as_registers,
     assign,
     convert_registers,
     is_register,
@@ -30,7 +31,7 @@ from cute_py.trace.arithmetic import (
 )
 from cute_py.trace.kernel import Recorder
 from cute_py.trace.lower import register
-from cute_py.trace.state import Trace, apart
+from cute_py.trace.state import Trace, apart, current
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -109,6 +110,34 @@ def _traced(function: Callable[..., Any], kind: Dtype, inputs: tuple[str, ...]) 
     return Formula(
         found.inputs, found.dtype, found.steps, found.result, tuple(result), tuple(combined)
     )
+
+
+def pairs(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the values in the columns 2j, and those in the columns 2j + 1, of N columns: both have
+    N/2. For the function of an epilogue, `cute.ops.gemm(a, b, epilogue=...)`.
+
+    Args:
+        x: registers of N columns: the sums, or what was computed of them.
+
+    What meets the result has N/2 columns, too, and so has a result of the function that is made of
+    it: arrays of (M,N/2) or (N/2), and those of (M,1) or (). Raises LayoutError elsewhere.
+
+    >>> import cute_py as cute
+    >>> def product(sums):
+    ...     gate, up = cute.pairs(sums)
+    ...     return gate * up
+    >>> cute.ops.gemm([[1.0]], [[2.0, 3.0, 4.0, 5.0]], epilogue=product)
+    array([[ 6., 20.]])
+    """
+    state, given = current(), as_registers(x, "cute.pairs")
+    if state.of_all is None:
+        raise refusal("formula-pairs", operation="cute.pairs")
+    held = new_registers(given.dtype, given.shape)  # x may change later
+    assign(held, given)
+    both = [new_registers(given.dtype, given.shape) for _fn in (FIRST, SECOND)]
+    for fn, made in zip((FIRST, SECOND), both, strict=True):
+        state.pairs[register(made, "cute.pairs").storage] = fn, register(held, "cute.pairs")
+    return both[0], both[1]
 
 
 class OfAll:
@@ -193,6 +222,11 @@ class _Reader:
     def elements(self, x: Reg) -> list[Any]:
         """Return the values in registers; refuse those that the function has not computed."""
         held = self.state.registers[x.storage]
+        if x.storage in self.state.pairs:
+            fn, of = self.state.pairs[x.storage]
+            for i, value in enumerate(self.elements(of)):
+                made = self.made.step(fn, x.dtype, (value,))
+                self.values.setdefault((x.storage, i), made)
         found = [self.values.get((x.storage, i)) for i in x.index]
         if held.dtype is not x.dtype or None in found:
             raise refusal_here("kernel-formula", operation=self.state.name, op="other registers")

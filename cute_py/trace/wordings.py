@@ -213,6 +213,10 @@ WORDINGS = {
         {op} in a function of registers
         arithmetic of the registers that it is given, numbers, cute.math and conversions
         read memory and other registers before, and pass their elements""",
+    "formula-pairs": """LayoutError
+        a call outside of the function of an epilogue
+        the function of `cute.ops.gemm(a, b, epilogue=...)`
+        in a kernel, slice the accumulators: x[(0, _), _, _] and x[(1, _), _, _]""",
     "formula-combined": """LayoutError
         arithmetic with the {fn} over all elements, which is known when all are stored
         a result of its own: return {{"D": x, "most": cute.reduce("max", x, mode=1)}}

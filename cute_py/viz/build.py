@@ -14,6 +14,7 @@ from cute_py.viz.cells import (
     grid_of,
     held,
     numbered,
+    picture_owners,
     picture_tv,
     require_numbers,
     require_small,
@@ -89,11 +90,13 @@ def reason_of(x: object) -> str:
 
 
 def named(x: Drawable) -> Drawable:
-    """Return the MMA atom of a name, the layout of a derivation or of another text, and anything
-    else as it is.
+    """Return the MMA atom of a name, the layout of a derivation or of another text, what a row of
+    `cute.layouts` has a picture of, and anything else as it is.
     """
     if isinstance(x, Derivation):
         return x.step.layout
+    if type(x).__name__ == "Row":  # of a layer above
+        return x.drawn()
     if not isinstance(x, str):
         return x
     from cute_py.atoms import registry
@@ -402,6 +405,7 @@ DRAWN: dict[str, tuple[Callable[..., Picture], tuple[str, ...]]] = {
     "Swizzle": (_swizzle, OFFSETS[:2]),
     "F2Map": (_bits, ("bit",)),
     "TileTV": (lambda x, by, bits: picture_tv(x.tv, x.tile, by), THREADS),
+    "Owners": (lambda x, by, bits: picture_owners(x, by), THREADS),
     "MMA_Atom": (_mma, THREADS),
     "TiledMMA": (_mma, THREADS),
     "ThrMMA": (_mma, THREADS),
@@ -412,6 +416,7 @@ DRAWN: dict[str, tuple[Callable[..., Picture], tuple[str, ...]]] = {
     "BankConflicts": (replay.banks, ("wavefront",)),
     "Coalescing": (replay.sectors, ("sector",)),
     "Timeline": (replay.timeline, ("op",)),
+    "Way": (replay.way, ("element",)),
 }
 # the other public types, and why they have no picture; a subclass has the reason of its base
 UNDRAWN = {

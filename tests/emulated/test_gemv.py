@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 
 import cute_py as cute
+from cute_py.epilogues import swiglu
 from cute_py.kernels.config import Side
-from cute_py.kernels.epilogue import LinearCombination
+from cute_py.kernels.epilogue import LinearCombination, PairedFunction
 from cute_py.kernels.gemv import VectorConfig
 from cute_py.kernels.splits import Split
 from cute_py.ops import gemm_vectors
 from cute_py.ops.gemm_tiles_sm90 import ProductFacts
 from cute_py.ops.without_gpu import call_on, gpu_of
+from cute_py.plan.pairs import WHOLE, split
+from cute_py.trace.formulas import formula
 from tests.emulated.kernel_data import poisoned
 from tests.sampling import pairwise, quick
 
@@ -53,6 +56,42 @@ def test_every_configuration_is_exact(kind, major, is_row, n):
     cute.ops.gemm(a, b, config=found[n % len(found)], out=out, checks=True, **more)
     exact = a.astype(np.float64) @ b.astype(np.float64) + 2 * c + bias
     np.testing.assert_array_equal(out, np.maximum(exact, 0))
+
+
+@pytest.mark.parametrize("major", ["K", "MN"])
+def test_pairs_of_columns_and_several_results(major):
+    a, b = operands("f16", major, True)
+    bias = np.arange(ROWS, dtype=np.float32)
+    row, each = bias[::2], np.array([2.0, -1.0], np.float32)[:, None, None]
+
+    def epilogue(sums, bias, row, each):
+        first, second = cute.pairs(sums + bias)
+        return {"D": first * each + second + row, "z": sums}
+
+    problem = {"bias": bias, "row": row, "each": each}
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    z = exact + bias
+    for config in configs("f16", major, True):
+        named = {"epilogue": epilogue, "out_dtype": "f32", "config": config, "checks": True}
+        if config.tile[1] % 2:
+            with pytest.raises(cute.LayoutError, match="pairs of columns"):
+                cute.ops.gemm(a, b, **named, **problem)
+            continue
+        found = cute.ops.gemm(a, b, **named, **problem)
+        np.testing.assert_array_equal(found["D"], z[..., ::2] * each + z[..., 1::2] + row)
+        np.testing.assert_array_equal(found["z"], exact)
+
+
+def test_pairs_get_threads_with_both_columns():
+    epilogue = PairedFunction(split(formula(swiglu), [WHOLE]), (), (False,))
+    shape, kinds = (1, ROWS, K), (cute.f16, cute.f16)
+    for major in ("K", "MN"):
+        facts = ProductFacts(
+            shape, L, kinds, ("K", major), (128, 128), cute.f16, epilogue, False, H200
+        )
+        found = gemm_vectors.others(facts)
+        assert found
+        assert all(x.tile[1] % 2 == 0 for x in found)
 
 
 @pytest.mark.parametrize("order", ["reversed", 3])

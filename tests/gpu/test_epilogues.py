@@ -1,14 +1,15 @@
 """Epilogues as functions on a GPU: random ones against NumPy, all families, graphs, gradients."""
 
+import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cute_py as cute
-from tests.emulated.test_epilogues import SHAPES, K, M, N, evaluated, function_of, sums, trees
+from tests.emulated.test_epilogues_random import OUTPUTS, check_values, kinds
+from tests.epilogue_functions import EXACT, epilogues
 from tests.gpu.harness import require_gpu, torch
-from tests.sampling import fewer
 
 require_gpu()
 import cute_py.torch  # noqa: E402
@@ -17,27 +18,27 @@ F = torch.nn.functional
 
 
 def on_gpu(x):
-    return torch.from_numpy(np.ascontiguousarray(x)).cuda()
+    x = np.array(x, order="C")
+    if x.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(x.view(np.int16)).cuda().view(torch.bfloat16)
+    return torch.from_numpy(x).cuda()
 
 
-@fewer(10)
-@given(trees, st.lists(trees, max_size=2), st.integers(0, 99), st.sampled_from(["f16", "bf16"]))
-def test_random_functions_equal_numpy(tree, others, seed, kind):
-    rng = np.random.default_rng(seed)
-    a, b = (rng.integers(-3, 4, s).astype(np.float32) for s in ((M, K), (K, N)))
-    results = {"D": ("add", "acc", tree), **{f"more{i}": t for i, t in enumerate(others)}}
-    function, names = function_of(results)
-    arrays = {x: rng.integers(-3, 4, SHAPES[x]).astype(np.float32) for x in names if x in SHAPES}
-    numbers = {"number": 1.5} if "number" in names else {}
-    held = {x: on_gpu(y) for x, y in arrays.items()}
-    low = [on_gpu(x).to(torch.float16 if kind == "f16" else torch.bfloat16) for x in (a, b)]
-    for _ in range(2):  # the second call is known
-        found = cute.ops.gemm(*low, epilogue=function, out_dtype="f32", **held, **numbers)
-        values = {"acc": sums(a, b), **arrays, **numbers}
-        for name, each in results.items():
-            got = found[name] if others else found
-            wanted = np.broadcast_to(evaluated(each, values, 1), (M, N))
-            np.testing.assert_array_equal(got.cpu().numpy(), wanted, err_msg=name)
+def multiply(a, b, **named):
+    """Return the product of arrays of NumPy on the GPU; twice, as the second call is known."""
+    held = {x: on_gpu(y) if isinstance(y, np.ndarray) else y for x, y in named.items()}
+    a, b = on_gpu(a), on_gpu(b)
+    for _ in range(2):
+        found = cute.ops.gemm(a, b, **held)
+    if not isinstance(found, dict):
+        return found.cpu().numpy()
+    return {x: y.cpu().numpy() for x, y in found.items()}
+
+
+@settings(max_examples=30)
+@given(epilogues(EXACT), st.integers(0, 99), kinds, st.sampled_from(OUTPUTS))
+def test_random_functions_equal_numpy(made, seed, kinds, other):
+    check_values(made, seed, kinds, other, multiply)
 
 
 PING = "schedule=pingpong,tile=128x64x64"
@@ -71,6 +72,35 @@ def test_families_agree(shape, config):
     exact = a.float() @ b.float()
     assert torch.equal(found["D"], exact * 0.5 + residual.float())
     assert torch.equal(aux, exact * column + row.float())
+
+
+@pytest.mark.parametrize("shape", [x for x in SIZES if x[1] % 8 == 0] + [(1, 4096, 512)])
+@pytest.mark.parametrize("config", [None, "schedule=multistage", "schedule=cooperative", PING])
+def test_families_combine_pairs_of_columns(shape, config):
+    m, n, k = shape
+    made = torch.Generator("cuda").manual_seed(0)
+
+    def drawn(*size):
+        return torch.randint(-3, 4, size, generator=made, device="cuda").to(torch.bfloat16)
+
+    a, b = drawn(m, k), drawn(n, k).mT
+    if config and "multistage" not in config and torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("a family of compute capability 9.0")
+    terms = {"row": drawn(n), "residual": drawn(m, n // 2), "column": drawn(m, 1).float()}
+
+    def epilogue(acc, row, residual, column):
+        first, second = cute.pairs(acc + row)
+        return {"D": first * column - second + residual, "z": acc}
+
+    found = cute.ops.gemm(a, b, epilogue=epilogue, config=config, out_dtype="f32", **terms)
+    exact = a.float() @ b.float()
+    row, residual, column = (x.float() for x in terms.values())
+    z = exact + row
+    assert torch.equal(found["D"], z[:, ::2] * column - z[:, 1::2] + residual)
+    assert torch.equal(found["z"].float(), exact)
+    gated = cute.ops.gemm(a, b, epilogue=cute.epilogues.swiglu, config=config, out_dtype="f32")
+    wanted = F.silu(exact[:, ::2]) * exact[:, 1::2]
+    torch.testing.assert_close(gated, wanted, rtol=1e-5, atol=1e-3)
 
 
 def test_a_graph_replays_with_new_values():

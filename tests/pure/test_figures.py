@@ -5,6 +5,7 @@ import re
 import xml.etree.ElementTree as ET
 from math import log
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -93,6 +94,19 @@ def test_dots_are_the_random_products():
     ups = [float(dot.get("cy")) for dot in found]
     speeds = [row["us"]["burst"]["cuBLAS"] / row["us"]["burst"]["ops.gemm"] for row in rows]
     assert sorted(range(90), key=ups.__getitem__) == sorted(range(90), key=lambda k: -speeds[k])
+
+
+def test_predictions_are_those_that_the_page_speaks_of():
+    """docs/model.md: how many random products the model holds for, and the ratios by size."""
+    found = figures.judged()
+    page = " ".join((ROOT / "docs" / "model.md").read_text(encoding="utf-8").split())
+    assert sum("not valid" not in name for name, *_ in found) == 1
+    assert "Of the ninety products of random sizes one is large enough" in page
+    assert f"the median is {median(speed for *_, speed in found):.2f} of the prediction" in page
+    by_size = {bar.label: bar for _, each in figures.modelled()[:1] for bar in each}
+    assert by_size["5000^3, measured"].told == "0.74 of it"
+    assert round(by_size["8192^3, measured"].value) == 829
+    assert "829 TFLOP/s" in page
 
 
 @pytest.mark.parametrize("name", figures.FIGURES)

@@ -31,7 +31,7 @@ HOMES = {
     for public, _, there in (name.partition("=") for name in names.split())
 }
 UNLISTED = {*cute.cutlass2.__all__, *cute.host.__all__}
-LAZY = [*TABLES, cute.ops, cute.atoms, cute.viz, cute.analysis]
+LAZY = [*TABLES, cute.ops, cute.atoms, cute.viz, cute.analysis, cute.analysis.model]
 KERNELS = Path(__file__).parents[2] / "docs" / "kernels.md"  # its code is run by test_docs
 
 

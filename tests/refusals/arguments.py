@@ -371,10 +371,14 @@ kernel-returns: a kernel returns a value
 formula-combined: a function of registers computes with what `cute.reduce` gives over all elements
     - formula(lambda x: 1 - cute.reduce("max", x))
     + formula(lambda x: {"D": x, "most": cute.reduce("max", x)})
+formula-pairs: `cute.pairs` is called outside of the function of an epilogue
+    - traced(lambda x: cute.pairs(cute.rmem("f32", 2)))
+    + formula(lambda x: cute.pairs(x)[0])
 formula-result: a function of registers gives back what is neither registers nor a number
     - formula(lambda x: None)
     + formula(lambda x: x)
 kernel-formula: a function of registers does more than arithmetic of those that it is given
     - formula(neighbour)
+    - formula(lambda x: x + cute.thread_idx())  # given cute.thread_idx in a function of registers
     + traced(with_neighbour)
 """

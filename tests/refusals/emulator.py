@@ -6,6 +6,14 @@ import cute_py as cute
 from tests.kernel_refusals import traced
 
 FIRST = "block (0, 0, 0), warp 0, lane 0 (thread 0)"
+
+
+class OfGpu:
+    """An array of 64 integers on a GPU that is none."""
+
+    __cuda_array_interface__ = {"shape": (64,), "typestr": "<i4", "data": (0, False), "version": 3}  # noqa: RUF012
+
+
 READ_ONLY = np.zeros(64, np.int32)
 READ_ONLY.flags.writeable = False
 
@@ -323,6 +331,18 @@ emulate-order: the order of running is unknown
 orders-bound: a bound of the search through orders is no number above 0
     - cute.check_orders(traced(doubled_by_all), np.zeros(64, np.int32), most=0)
     + cute.check_orders(traced(doubled_by_all), np.zeros(64, np.int32), most=10)
+follow-device: an element is followed through arrays of a GPU
+    - cute.follow(cute.kernel(doubled_by_all), OfGpu(), element=("x", 1))
+    + cute.follow(cute.kernel(doubled_by_all), np.zeros(64, np.int32), element=("x", 1))
+follow-element: what is followed is no array and coordinate
+    - cute.follow(traced(doubled_by_all), np.zeros(64, np.int32), element="x")
+    + cute.follow(traced(doubled_by_all), np.zeros(64, np.int32), element="x[1]")
+follow-name: the element of no array is followed
+    - cute.follow(traced(doubled_by_all), np.zeros(64, np.int32), element="y[1]")
+    + cute.follow(traced(doubled_by_all), np.zeros(64, np.int32), element="x[1]")
+follow-outside: an element outside of its array is followed
+    - cute.follow(traced(doubled_by_all), np.zeros(64, np.int32), element=("x", 64))
+    + cute.follow(traced(doubled_by_all), np.zeros(64, np.int32), element=("x", 63))
 emulate-read-only: a kernel writes to a read-only array
     - emulated(doubled, READ_ONLY)
     + emulated(doubled, READ_ONLY.copy())

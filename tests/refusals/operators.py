@@ -12,6 +12,7 @@ from cute_py.kernels import fused_attention, histogram
 from cute_py.kernels.config import choose_config
 from cute_py.kernels.implicit_gemm import Conv2d
 from cute_py.ops import Gemm, gemm
+from cute_py.ops.device_benches import SMALL, benches
 
 
 class OnDevice:
@@ -20,6 +21,9 @@ class OnDevice:
 
 
 tall, square = np.ones((3, 2), np.float32), np.ones((3, 3), np.float32)
+
+
+*_, LAUNCH = benches(SMALL)
 
 
 def twice(out):
@@ -64,11 +68,17 @@ config-bits: rows of elements below a byte do not start at whole bytes
 kernel-argument: an argument of a kernel of `cute_py.kernels` is not what its docstring says
     - histogram.histogram(np.zeros(64, np.float32), np.zeros(8, np.int32), 8, 4)
     + histogram.histogram(np.zeros(64, np.uint8), np.zeros(8, np.int32), 8, 4)
+ops-argument: an argument of an epilogue is given without one
+    - gemm(square, square, scale=2.0)
+    + gemm(square, square, scale=2.0, epilogue=lambda sums, scale: sums * scale)
 epilogue-parameters: an epilogue is no function whose parameters have names
     - gemm(square, square, epilogue=lambda *sums: sums)
     + gemm(square, square, epilogue=lambda sums: sums)
 epilogue-name: a parameter, result or argument of an epilogue has a name that it cannot have
     - gemm(square, square, epilogue=lambda sums, out: sums + out)
+    - gemm(square, square, epilogue=lambda sums, stream: sums)  # given stream with the epilogue
+    - gemm(square, square, epilogue=lambda sums: sums, row=square[0])  # given row with the
+    - gemm(square, square, square, epilogue=lambda sums: sums)  # given c with the epilogue
     + gemm(square, square, epilogue=lambda sums, more: sums + more, more=1.0)
 epilogue-missing: an epilogue reads what the call does not give
     - gemm(square, square, epilogue=lambda sums, scale: sums * scale)
@@ -76,6 +86,9 @@ epilogue-missing: an epilogue reads what the call does not give
 epilogue-results: an epilogue gives results by name, and none is D
     - gemm(square, square, epilogue=lambda sums: {"C": sums})
     + gemm(square, square, epilogue=lambda sums: {"D": sums})
+epilogue-pairs: an epilogue combines neighbouring columns where there are no pairs of them
+    - gemm(square, square, epilogue=lambda sums: cute.pairs(sums)[0])
+    - gemm(square, tall, epilogue=lambda x: cute.pairs(x)[0] + x)  # of N/2 columns in
 epilogue-overlap: outputs of an epilogue share memory
     - twice(square.copy())
     + gemm(square, square, epilogue=lambda x: {"D": x, "aux": x}, aux=square.copy())
@@ -117,6 +130,7 @@ ops-shape: c, bias or out has another shape than the result asks for
     - gemm(square, square, out=np.ones((3, 4), np.float32))  # given out of shape (3,4); required:
         shape (3,3)
     - gemm(square, square, out=[])  # given out of shape list; required: shape (3,3)
+    - gemm(square, square, epilogue=lambda x, y: x + y, y=np.ones(4))  # given y of shape (4);
     + gemm(square, square, bias=np.ones(3, np.float32))
 ops-empty: a configuration is requested for a product without elements
     * cute.ops.gemm_config shape="(0,64)", operator="cute.ops.gemm"
@@ -172,6 +186,7 @@ ops-no-gpu: arrays are not where the product is computed
     - gemm(square, square, backend="gpu")
     - gemm(OnDevice(), square)  # given b on the host
     - gemm(square, OnDevice(), backend="emulator")  # given b on the device
+    - gemm(square, square, epilogue=lambda x, y: x + y, y=OnDevice())  # given a, b on the host
     + gemm(square, square, backend="emulator")
 ops-stream: a stream for arrays of the host, or of another GPU
     - gemm(square, square, stream=3)
@@ -197,6 +212,9 @@ ops-read-only: out cannot be written
     + gemm(square, square, out=np.zeros((3, 3), np.float32))
 ops-overlap: elements of out share memory
     * cute.ops.gemm name="out", shape="(4,4)", strides="(0,4)"
+device-wrong: a kernel that measures a GPU computes something else
+    - LAUNCH.require(np.zeros(1, np.uint32))
+    + LAUNCH.require(np.ones(1, np.uint32))
 ops-memory: arrays and the emulator's state would not fit into free memory
     * cute.ops.gemm needed="2.2 MiB", arrays="351.6 KiB", state="1.9 MiB", available="1.1 MiB",
         result="product", parts="multiply in parts along M or N"
@@ -227,6 +245,8 @@ cli-stream: the input cannot be read or the output cannot be written
     * cute-py reason="the system error 'No space left on device'"
 cli-gemm: a command is given no operands, or both files and sizes
     - main("gemm")
+cli-epilogue: `cute-py show` is given no function of a file or of `cute.epilogues`
+    - main("show", "epilogues.relo")
 cli-kernel: a command is given no kernel of a file
     - main("check-orders", "nowhere.py:kernel")
 cli-generated: an option of generated data is given, and all operands are files

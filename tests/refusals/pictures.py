@@ -1,11 +1,14 @@
 """Refusals of pictures, the explorer and analyses."""
 
+import numpy as np
+
 import cute_py as cute
 from cute_py import E, Layout, Swizzle, sym, viz
 from cute_py.analysis import (
     Access,
     bank_conflicts,
     coalescing,
+    model,
     occupancy,
     registers,
     suggest_smem_layout,
@@ -13,10 +16,13 @@ from cute_py.analysis import (
     vector_width,
 )
 from cute_py.atoms.copy import Copy_Atom
+from cute_py.kernels.copy import copy_elements
+from cute_py.kernels.gemm_01_naive import gemm_naive
 from cute_py.tiled.suggest import suggest_tiled_copy
 from cute_py.tiled.tiled_copy import make_tiled_copy
 from cute_py.tiled.tiled_mma import make_tiled_mma
 
+SQUARES = tuple(np.ones((32, 32), np.float32) for _ in range(2))
 AMPERE = "SM80_16x8x16_F32BF16BF16F32_TN"
 KIB = 1024
 
@@ -131,6 +137,32 @@ occupancy-range: threads, registers or bytes are out of range
     - occupancy("sm_90", 25 * 32, 80)  # given 71680 registers of a block, as allocated; required: 1
         to 65536
     + occupancy("sm_80", 1024, 32)
+model-positive: a number of the analytic model is not positive
+    - model.gemm_ratio(0, 128)
+    - model.bandwidth_need(14, -1)  # given ratio=-1
+    - model.thread_tile_registers(8, 0)  # given Nf=0
+    + model.gemm_ratio(128, 128)
+model-hit: a hit rate is no part of 1
+    - model.load_bandwidth(model.V100, 1.5)
+    + model.load_bandwidth(model.V100, 1)
+model-forms: two forms of a hit rate are asked for at once
+    - model.l2_hit_rate(4096, 4096, literal=True, exact=True)
+    + model.l2_hit_rate(4096, 4096, exact=True)
+model-lanes: lanes of a warp are not 32
+    - model.warp_tile_cycles(lanes=(4, 4))
+    + model.warp_tile_cycles(lanes=(4, 8))
+model-registers: no tile of a thread fits into its registers and covers shared memory
+    - model.thread_tile_choice(64)
+    + model.thread_tile_choice(96)
+model-tiles: a tile does not divide among the threads
+    - model.instruction_counts((100, 128, 8), (8, 8))
+    + model.instruction_counts((96, 128, 12), (8, 8))
+model-plan: instructions are counted of a plan without multiply-adds in a loop
+    - model.counts_of_plan(cute.trace(copy_elements, *SQUARES))
+    + model.counts_of_plan(cute.trace(gemm_naive, *SQUARES, SQUARES[0]))
+model-latency: the multiply-adds of a tile do not cover the latency of memory
+    - model.beta(419, 256)
+    + model.beta(419, 512)
 explore-state: a link is of another version, or has entries of another type
     * explore name="v", value=2
 explore-limit: an expression of a link needs more than the memory or the stack

@@ -1,8 +1,10 @@
 """Refusals of atoms, tensor maps, tiled operations and thread maps."""
 
+from dataclasses import replace
+
 import cute_py as cute
 from cute_py import Layout, atoms, sym
-from cute_py.atoms import Copy_Atom, gmma, make_tma_atom
+from cute_py.atoms import Copy_Atom, devices, gmma, make_tma_atom
 from cute_py.atoms.copy_sm90 import SM90_TMA_LOAD, SM90_TMA_LOAD_MULTICAST
 from cute_py.atoms.copy_universal import move
 from cute_py.tiled.checks import check_copy, check_gemm
@@ -153,6 +155,13 @@ tma-row: the rows of a box are not a multiple of 16 bytes
 tma-span: the rows of a box are wider than the swizzle
     - tma(layout=cute.composition(cute.Swizzle(2, 3, 3), cute.Layout((64, 64), (64, 1))))
     + tma()
+device-rate: a number of a GPU is not positive
+    - replace(devices.H200, l2=0)
+    - replace(devices.H200, dram_latency=(400, -1))  # given dram_latency of H200 as -1
+    + replace(devices.H200, l2=None)
+device-unknown: a number of a GPU is asked for that no source gives
+    - devices.H100.known("ex2_rate", "known")
+    + devices.H100.known("l2", "known")
 tma-multicast: a box cannot be split among the CTAs
     - tma(multicast=3)
     + tma(op=SM90_TMA_LOAD_MULTICAST, multicast=2)

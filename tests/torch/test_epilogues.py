@@ -5,6 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import cute_py as cute  # noqa: E402
+from cute_py import epilogues  # noqa: E402
 from cute_py.calls.torch_tensors import OPERATORS  # noqa: E402
 from cute_py.ops.product import GEMM  # noqa: E402
 from cute_py.torch.gemm import differentiated  # noqa: E402
@@ -51,6 +52,25 @@ FUNCTIONS = {
             "total": (acc * bias).sum(),
         },
     ),
+    "linear combination": (
+        lambda acc, residual, bias, one: epilogues.linear_combination(
+            acc, alpha_ptr=one, beta_ptr=bias, c=residual
+        ),
+        lambda acc, residual, bias, one: acc * one + bias * residual,
+    ),
+    "hardswish": (
+        lambda acc, bias: epilogues.hardswish(epilogues.only_alpha_scaling(acc, bias)),
+        lambda acc, bias: F.hardswish(acc * bias),
+    ),
+    "tanh form of gelu": (epilogues.gelu_tanh, lambda acc: F.gelu(acc, approximate="tanh")),
+    "leaky relu": (
+        lambda acc, bias: epilogues.leaky_relu(acc + bias),
+        lambda acc, bias: F.leaky_relu(acc + bias),
+    ),
+    "clamp": (
+        lambda acc, bias: epilogues.clamp(acc * bias, -0.5, 0.5) + epilogues.relu(acc, bias),
+        lambda acc, bias: (acc * bias).clamp(-0.5, 0.5) + torch.where(acc < bias, bias, acc),
+    ),
     "square": (lambda acc: acc * acc, lambda acc: acc * acc),
     "one": (lambda acc, one: cute.tanh(acc) * one, lambda acc, one: torch.tanh(acc) * one),
     "branches": (
@@ -62,6 +82,8 @@ FUNCTIONS = {
         lambda acc, bias, residual: {"D": acc, "aux": (bias * residual).expand(9, 5)},
     ),
 }
+
+NAMED = ("linear combination", "hardswish", "tanh form of gelu", "leaky relu", "clamp")
 
 
 def operands(name, kind, seed=0):
@@ -83,7 +105,8 @@ def results(found):
 @each(FUNCTIONS)
 def test_gradients_are_those_of_torch(name):
     function, model = FUNCTIONS[name]
-    for kind, error in ((torch.float32, 1e-4), (torch.float64, 1e-12)):
+    kinds = ((torch.float32, 1e-4), (torch.float64, 1e-12))
+    for kind, error in kinds[name in NAMED :]:
         a, b, terms, numbers = operands(name, kind)
         found = results(cute.ops.gemm(a, b, epilogue=function, **terms, **numbers))
         wanted = results(model(a @ b, **terms, **numbers))
@@ -102,6 +125,22 @@ def test_gradients_are_those_of_torch(name):
             for x, y in zip(ours, theirs, strict=True):
                 y = torch.zeros_like(x) if y is None else y
                 torch.testing.assert_close(x, y, rtol=error, atol=error)
+
+
+def test_a_factor_that_is_0_has_its_gradient():
+    """Where beta is 0, c has no part in a `linear_combination`; the derivative is c there too."""
+    a, b, c = (torch.randn(s, requires_grad=True) for s in ((9, 7), (7, 5), (9, 5)))
+    beta = torch.zeros((), requires_grad=True)
+    found = cute.ops.gemm(a, b, c, beta=beta, epilogue=epilogues.linear_combination)
+    g = torch.randn(9, 5)
+    ours = torch.autograd.grad(found, (c, beta, a), g)
+    for x, y in zip(ours, (torch.zeros(9, 5), (g * c).sum(), g @ b.T), strict=True):
+        torch.testing.assert_close(x, y, rtol=1e-4, atol=1e-5)
+    for scale in (0, 2):  # numbers; c is unread with 0
+        found = cute.ops.gemm(a, b, c, 1, scale, epilogue=epilogues.linear_combination)
+        torch.testing.assert_close(found, a @ b + scale * c, rtol=1e-4, atol=1e-5)
+        (of_c,) = torch.autograd.grad(found, (c,), g, allow_unused=True)
+        assert of_c is None if scale == 0 else torch.equal(of_c, g * 2)
 
 
 def test_terms_of_a_batch_have_gradients():
@@ -219,6 +258,10 @@ MODELS = {
         cute.ops.gemm(
             a, b, epilogue=lambda x, r, s: {"D": x * s, "aux": x + r}, r=r, s=2.0
         ).values()
+    ),
+    "by name": lambda a, b, r: (
+        cute.ops.gemm(a, b, r, 2.0, 0.5, epilogue=epilogues.linear_combination)
+        + cute.ops.gemm(a, b, r, epilogue=epilogues.linear_combination)
     ),
     "types": lambda a, b, r: cute.ops.gemm(
         a, b, epilogue=lambda x, bias: x + bias, bias=r[0], out_dtype="f64"
