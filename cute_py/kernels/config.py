@@ -246,13 +246,13 @@ class MultistageConfig(GemmConfig):
     @property
     def threads(self) -> int:
         """Threads of a block."""
-        return prod(self.warps) * (1 if self.simt else 32)
+        return prod(self.atoms_mnk) * (1 if self.simt else 32)
 
     @property
     def atoms_mnk(self) -> tuple[int, int, int]:
         """Atoms side by side in M, N and K."""
         m, n, k = (*self.warps, 1)[:3]
-        return m, n, k
+        return m, n, k * self.parts.slices
 
     @property
     def stores_matrices(self) -> bool:

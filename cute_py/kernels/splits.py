@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MOST = 2**31 - 1  # tiles
 MOST_PARTS, MOST_BLOCKS = 256, 65535  # of K; that share tiles
-PRODUCTS, TURNS, SHARES = "parallel", "serial", "stream"
+PRODUCTS, TURNS, SHARES, SLICES = HOW = "parallel", "serial", "stream", "slice"
 SETS = 2  # of the sums of a block: those that begin a tile, and others
 VECTOR_BITS = 128
 TOGETHER = 8  # vectors that a thread reads at a time
@@ -48,7 +48,7 @@ class Split:
     Attributes:
         how: "none"; "parallel": parts are products of their own, whose sums a second kernel adds;
             "serial": blocks of a tile add to the sums of others in turn; "stream": all blocks have
-            equal shares of the last tiles.
+            equal shares of the last tiles; "slice": warps of a block share each tile of K.
         count: how many parts, or with "stream" how many blocks; None: as many as the rule finds.
 
     >>> Split.of("parallel:8"), str(Split("serial", 3)), Split.of("8")
@@ -64,7 +64,7 @@ class Split:
         how, colon, count = text.partition(":")
         if text == "none":
             return NO_SPLIT
-        if how not in (PRODUCTS, TURNS, SHARES) or (colon and not count.isdecimal()):
+        if how not in HOW or (colon and not count.isdecimal()):
             return None
         return Split(how, int(count[:10]) if colon else None)
 
@@ -75,6 +75,11 @@ class Split:
     def products(self) -> int:
         """How many products of their own the parts are."""
         return self.count or 1 if self.how == PRODUCTS else 1
+
+    @property
+    def slices(self) -> int:
+        """How many times as many warps of a block share each tile of K."""
+        return self.count or 1 if self.how == SLICES else 1
 
     def is_of_products(self) -> bool:
         """Return whether K is not split, or the parts are products of their own."""
@@ -89,9 +94,7 @@ class Split:
     def rule(self) -> tuple[str, bool]:
         """What must hold of it, and whether it does not."""
         most: int = MOST_BLOCKS if self.how == SHARES else MOST_PARTS
-        known = self.how in ("none", PRODUCTS, TURNS, SHARES) and (
-            self.count is None or type(self.count) is int
-        )
+        known = self.how in ("none", *HOW) and (self.count is None or type(self.count) is int)
         fits = known and (self.count is None or 1 <= self.count <= most)
         return f"from 1 to {most} parts of K, added in a way that is known", not fits
 

@@ -18,7 +18,15 @@ from cute_py.kernels.config_sm90 import CLASSES
 from cute_py.kernels.configuration import parts_of
 from cute_py.kernels.epilogue import LinearCombination
 from cute_py.kernels.gemv import VectorConfig
-from cute_py.kernels.splits import MOST_PARTS, NO_SPLIT, PRODUCTS, TURNS, Split
+from cute_py.kernels.splits import (
+    MOST_PARTS,
+    NO_SPLIT,
+    PRODUCTS,
+    SHARES,
+    SLICES,
+    TURNS,
+    Split,
+)
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.family import Taken, asked_by, changed_for, take
 from cute_py.ops.family import choose as choose_least
@@ -233,8 +241,8 @@ def _number(split: Split, problem: ProductFacts, tile: tuple[int, int, int] | No
         (M, N, K), (m, n, k) = problem.shape, tile
         tiles, depth = ceil_div(M, m) * ceil_div(N, n) * problem.batch, ceil_div(K, k)
         most = problem.multiprocessors
-        count = min(most // tiles, depth) if split.how == TURNS else min(most, tiles * depth)
-        split = replace(split, count=min(max(count, 1), MOST_PARTS))
+        counts = {TURNS: min(most // tiles, depth), SHARES: min(most, tiles * depth), SLICES: 2}
+        split = replace(split, count=min(max(counts[split.how], 1), MOST_PARTS))
     _require_parts(problem, split.products)
     return split
 

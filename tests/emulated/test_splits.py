@@ -164,6 +164,18 @@ def test_k06_the_epilogue_follows_the_whole_sum(kind, text):
     np.testing.assert_array_equal(found, np.maximum(2 * (a @ b) + 3 * c + bias, 0))
 
 
+def test_warps_share_tiles_of_k():
+    """By either name; the sums of the warps are added before the epilogue."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-3, 4, s).astype(np.float16) for s in ((20, 72), (72, 16)))
+    tile = "tile=32x32x64,warps=1x1"
+    configs = [cute.ops.gemm_config(a, b, config=f"{tile}{x}") for x in (",split=slice", "x2")]
+    assert [x.atoms_mnk for x in configs] == [(1, 1, 2)] * 2
+    assert [x.threads for x in configs] == [64, 64]
+    found = cute.ops.gemm(a, b, config=f"{tile},split=slice:2", checks=True, out_dtype="f32")
+    np.testing.assert_array_equal(found, a.astype(float) @ b.astype(float))
+
+
 def test_a_batch_is_split_with_a_function_as_epilogue():
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-3, 4, s).astype(np.float16) for s in ((2, 9, 72), (72, 16)))
@@ -211,6 +223,7 @@ def test_i20_few_tiles_and_a_long_k_are_split():
         ("split=serial:5", "serial:5", "serial:5"),
         ("split=stream", "stream:108", "stream:128"),
         ("split=stream:7,tile=64x64x64", "stream:7", "stream:7"),
+        ("split=slice:2", "slice:2", "slice:2"),
         ("split=none", "none", "none"),
     ],
 )
@@ -234,6 +247,7 @@ def test_a_number_alone_is_a_cluster():
     [
         ("split=serial:0", "from 1 to 256 parts"),
         ("split=serial:257", "from 1 to 256 parts"),
+        ("split=slice:3", "a K that the atoms' K divides"),
         ("split=stream:0", "from 1 to 65535 parts"),
         ("split=parallel:0", "from 1 to 256 parts"),
         ("split=parallel:3", "divide K=4096"),
