@@ -25,9 +25,7 @@ def compiled(arch, how):
     return _compiled(arch, how)
 
 
-@pytest.mark.parametrize(
-    ("arch", "how"), quick([("sm_80", "stream"), ("sm_90a", "serial:4")], ARCHS, HOW)
-)
+@pytest.mark.parametrize(("arch", "how"), quick([("sm_90a", "stream")], ARCHS, HOW))
 def test_blocks_share_one_main_loop(arch, how, compiled):
     call, found = compiled
     assert (found.resources.spill_bytes, found.resources.stack_bytes) == (0, 0)

@@ -30,22 +30,46 @@ def split_product(split, shape, order="forward", launches=1, checks=True):
         np.testing.assert_array_equal(found, a @ b.T)
 
 
-def products(split, a, b, order="forward", launches=1, checks=True):
-    """Yield the products of launches that share a workspace."""
+def arguments(split, a, b):
+    """Return the arguments of a product, with memory for the sums that is not cleared."""
     (m, k), n = a.shape, len(b)
     usual = choose_config(m, n, k, "f32", alignment=4)
     config = replace(usual, tile=TILE, warps=WARPS, stages=2, parts=split)
-    tiles = -(-m // TILE[0]) * -(-n // TILE[1])
-    wanted = workspace_of(split, TILE, tiles)
+    wanted = workspace_of(split, TILE, -(-m // TILE[0]) * -(-n // TILE[1]))
     sums, locks = np.full(tuple(wanted), np.nan, np.float32), np.zeros(wanted.slots, np.int32)
     d = poisoned((m, n), np.float32)
-    given = a, b, sums, locks, None, None, d, 1.0, 0.0, config, LinearCombination()
-    plan = cute.trace(gemm_split, *given)
+    return (a, b, sums, locks, None, None, d, 1.0, 0.0), (config, LinearCombination())
+
+
+def products(split, a, b, order="forward", launches=1, checks=True):
+    """Yield the products of launches that share a workspace."""
+    given, statics = arguments(split, a, b)
+    plan = cute.trace(gemm_split, *given, *statics)
+    given = [x for x in given if x is not None]
+    locks, d = given[3:5]
     for _launch in range(launches):  # the locks are zero again after each
         d.fill(np.nan)
-        cute.emulate(plan, a, b, sums, locks, d, 1.0, 0.0, order=order, checks=checks)
+        cute.emulate(plan, *given, order=order, checks=checks)
         assert not locks.any()
         yield d
+
+
+@pytest.mark.parametrize(
+    ("split", "shape"),
+    [
+        (Split("serial", 3), (8, 8, 40)),
+        (Split("stream", 3), (8, 16, 40)),
+        (Split("stream", 4), (8, 24, 20)),
+        (Split("stream", 5), (8, 8, 40)),  # blocks between the first and the last of a tile
+    ],
+    ids=str,
+)
+def test_every_order_of_the_threads_gives_the_same_bits(split, shape):
+    (m, n, k), rng = shape, np.random.default_rng(0)
+    a, b = (rng.normal(size=(rows, k)).astype(np.float32) for rows in (m, n))
+    given, statics = arguments(split, a, b)
+    found = cute.check_orders(gemm_split, *given, *statics)
+    assert (found.proved, found.classes, found.bounded) == (True, 1, ())
 
 
 @pytest.mark.parametrize("splits", quick([(3,), (20,)], range(1, 21)))
