@@ -192,7 +192,7 @@ def _config(
     if not given:
         if problem.gpu is not None and rule.first.reads is by_tma:
             config, why = _maybe_in_parts(rule, problem, config, why)
-        elif problem.gpu is not None and problem.gpu.capability != HOPPER:
+        elif problem.gpu is not None and isinstance(config, MultistageConfig):
             config, why = _filled(rule, problem, config, why)
         return config, lambda: (*path, *why())
     changed: Any = changed_for(taken, config.because(*path, *why()), given, problem)
@@ -303,7 +303,9 @@ def _filled(
     """Return another configuration, with K in parts, where D has too few tiles for a GPU that is
     not Hopper, whose times are not estimated.
     """
-    count = _most_parts(problem) if problem.shape[2] >= LONG and _may_be_in_parts(problem) else 1
+    is_other = problem.gpu is not None and problem.gpu.capability != HOPPER
+    few = is_other and problem.shape[2] >= LONG and _may_be_in_parts(problem)
+    count = _most_parts(problem) if few else 1
     if count == 1:
         return config, why
     chosen: tuple[Any, Reasons] = choose_least(rule, in_parts(problem, count))
