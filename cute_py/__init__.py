@@ -134,6 +134,8 @@ _HOME = {
     "trace.formulas": "pairs",
     "trace.inline": "inline_ptx",
     "trace.shapes": "assume_compact assume_shapes",
+    "trace.machine": "Semaphore sm_idx smem_address",
+    "trace.wmma": "Wmma WmmaFragment",
     "trace.tables": "make_table",
     "trace.threads": (
         "assert_ assume atomic atomic_cas block_idx cluster_idx cluster_rank cp_async_fence "

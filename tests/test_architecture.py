@@ -31,7 +31,10 @@ def holds_code(file):
 
 def index():
     """Return the index: a heading for each layer, a line for each file."""
-    lines = [HEAD, "A line each, from below; the sentences are those of the files.\n"]
+    lines = [
+        HEAD,
+        "One line for each file, from the lowest layer up, taken from the files themselves.\n",
+    ]
     package = ROOT / "cute_py"
     for layer in LAYERS:
         place = package / layer

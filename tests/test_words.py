@@ -35,6 +35,11 @@ REFUSED = {
     r"(?:lists|says) what it can become": "lists the names that begin with it",
     r"the whole of it": "all of this is",
     r"an? nest deeper": "tuples nested deeper",
+    r"(?:is|are) still to come": "is missing",
+    r"is no (?:name|instruction)": "is not a name, an instruction",
+    r"nobody who is left": "no other thread",
+    r"past such a multiple": "past a multiple of 16",
+    r"stands? in the expression": "is in the expression",
 }
 WORDS = re.compile(rf"\b(?:{'|'.join(REFUSED)})\b", re.IGNORECASE)
 

@@ -1,4 +1,4 @@
-"""`cute-py check-orders FILE.py:KERNEL`: whether a kernel is well in every order of its threads."""
+"""`cute-py check-orders FILE.py:KERNEL`: whether a kernel is right in every order."""
 
 from __future__ import annotations
 

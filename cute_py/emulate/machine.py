@@ -306,7 +306,8 @@ class Residents:
             return ""
         first = self.batch.faults.block(int(self.later[0][0]))
         count = sum(map(len, self.later))
-        return f"; block {first} and {count - 1} more have not begun: {self.most} run at once"
+        which = f"{first} and {count - 1} more have" if count > 1 else f"{first} has"
+        return f"; block {which} not begun: {self.most} run at once"
 
 
 # -- whether anything can still end a loop

@@ -1,36 +1,46 @@
 """Fill host tensors: one value, a sequence, random values with a chosen number of fractional bits.
 
-Random values come from NumPy's Generator (PCG64), element by element in colexicographical order:
-the same seed gives the same tensor for every layout. Source: cutlass
-reference/host/tensor_fill.h.
+Random values are those of `random_numbers`, by the number of the element in colexicographical
+order: the same seed gives the same tensor for every layout. What is no `Tensor`, an array of NumPy
+or of a GPU, is filled by a kernel, with the same values. Source: cutlass
+reference/host/tensor_fill.h, reference/device/tensor_fill.h.
 """
 
 from __future__ import annotations
 
 from cute_py.dtypes.conversion import convert
 from cute_py.errors import refusal
+from cute_py.host.random_numbers import RULES, pair
 from cute_py.integers import ints
 from cute_py.tensor.elements import axes
 from cute_py.tensor.tensor import Tensor, require_tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypeVar
 
-    from cute_py.dtypes.table import Array
+    from cute_py.dtypes.table import Dtype
+
+    T = TypeVar("T")  # a Tensor, or an array
 
 MOST_BITS = 52  # fractional bits of a double
+CHUNK = 1 << 13  # elements whose numbers are computed at a time, in the caches of a processor
 
 
-def tensor_fill(tensor: Tensor, value: object) -> Tensor:
-    """Store one value in every element, and return the tensor. Source: cutlass `TensorFill`.
+def tensor_fill(tensor: T, value: object) -> T:
+    """Store one value in every element, and return the tensor; of an array, by a kernel. Source:
+    cutlass `TensorFill`.
 
     >>> from cute_py import make_host_tensor
     >>> print(tensor_fill(make_host_tensor((2, 3), "f16"), 1.5).to_numpy())
     [[1.5 1.5 1.5]
      [1.5 1.5 1.5]]
     """
-    return require_tensor(tensor, "tensor_fill").fill(value)
+    if _is_array(tensor):
+        _kernels().filled(tensor, value)
+    else:
+        require_tensor(tensor, "tensor_fill").fill(value)
+    return tensor
 
 
 def tensor_fill_sequential(tensor: Tensor, start: int = 0, step: int = 1) -> Tensor:
@@ -50,13 +60,14 @@ def tensor_fill_sequential(tensor: Tensor, start: int = 0, step: int = 1) -> Ten
 
 
 def tensor_fill_random_uniform(
-    tensor: Tensor, seed: int, high: float = 1.0, low: float = 0.0, fraction_bits: int | None = None
-) -> Tensor:
+    tensor: T, seed: int, high: float = 1.0, low: float = 0.0, fraction_bits: int | None = None
+) -> T:
     """Store uniform random values, and return the tensor.
 
     Args:
-        tensor: the tensor to fill.
-        seed: the same seed gives the same values.
+        tensor: the tensor to fill; an array of NumPy or of a GPU is filled by a kernel, with the
+            same values.
+        seed: the same seed, of 64 bits, gives the same values.
         high: the upper bound.
         low: the lower bound.
         fraction_bits: the number of bits to keep after the binary point, rounding halves away from
@@ -71,34 +82,24 @@ def tensor_fill_random_uniform(
     >>> bool((values * 4 == (values * 4).round()).all()), float(values.min()), float(values.max())
     (True, -4.0, 4.0)
     """
-    import numpy as np
-
-    require_tensor(tensor, "tensor_fill_random_uniform")
     if not low < high:
         raise refusal("random-range", operation="tensor_fill_random_uniform", low=low, high=high)
-    values = np.random.default_rng(seed).uniform(low, high, _count(tensor))
-    bits = _fraction_bits(tensor, fraction_bits)
-    if bits is not None:
-        least, most = np.ceil(low * 2.0**bits), np.floor(high * 2.0**bits)
-        if least > most:
-            operation = "tensor_fill_random_uniform"
-            raise refusal("random-bits", operation=operation, low=low, high=high, bits=bits)
-        values = np.clip(_rounded(values * 2.0**bits), least, most) / 2.0**bits
-    return _in_order(tensor, values)
+    _random(tensor, "tensor_fill_random_uniform", seed, (low, high), fraction_bits)
+    return tensor
 
 
 def tensor_fill_random_gaussian(
-    tensor: Tensor,
+    tensor: T,
     seed: int,
     mean: float = 0.0,
     stddev: float = 1.0,
     fraction_bits: int | None = None,
-) -> Tensor:
+) -> T:
     """Store normally distributed random values, and return the tensor.
 
     Args:
-        tensor: the tensor to fill.
-        seed: the same seed gives the same values.
+        tensor: as for `tensor_fill_random_uniform`.
+        seed: the same seed, of 64 bits, gives the same values.
         mean: the mean of the distribution.
         stddev: the standard deviation, at least 0.
         fraction_bits: as for `tensor_fill_random_uniform`.
@@ -111,33 +112,58 @@ def tensor_fill_random_gaussian(
     >>> bool((values * 4 == (values * 4).round()).all()), round(float(values.std()))
     (True, 2)
     """
-    import numpy as np
-
-    require_tensor(tensor, "tensor_fill_random_gaussian")
     if not stddev >= 0:
         raise refusal("random-stddev", operation="tensor_fill_random_gaussian", value=stddev)
-    values = np.random.default_rng(seed).normal(mean, stddev, _count(tensor))
-    bits = _fraction_bits(tensor, fraction_bits)
-    if bits is not None:
-        values = _rounded(values * 2.0**bits) / 2.0**bits
-    return _in_order(tensor, values)
+    _random(tensor, "tensor_fill_random_gaussian", seed, (mean, stddev), fraction_bits)
+    return tensor
 
 
-def _fraction_bits(tensor: Tensor, bits: int | None) -> int | None:
-    """Return the number of fractional bits to keep, None for all."""
+def _random(
+    tensor: Any, operation: str, seed: int, parameters: tuple[float, float], bits: int | None
+) -> None:
+    """Fill a tensor, or an array by a kernel, by the rule of an operation."""
+    import numpy as np
+
+    words = seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF
+    if _is_array(tensor):
+        _kernels().random(tensor, operation, words, parameters, bits)
+        return
+    require_tensor(tensor, operation)
+    kept = kept_bits(tensor.dtype, operation, parameters, bits)
+    key, count = (np.uint64(words[0]), np.uint64(words[1])), _count(tensor)
+    values = np.empty(count)
+    for first in range(0, count, CHUNK):
+        index = np.arange(first, min(first + CHUNK, count), dtype=np.uint64)
+        found = pair(index, key, lambda x: x.astype(np.float64))
+        values[first : first + CHUNK] = RULES[operation](*found, *parameters, kept, np)
+    _in_order(tensor, values)
+
+
+def kept_bits(
+    dtype: Dtype | None, operation: str, parameters: tuple[float, float], bits: int | None
+) -> int | None:
+    """Return the number of fractional bits to keep, None for all; refuse bounds without a value."""
     if bits is None:
-        return None if tensor.dtype is None or tensor.dtype.is_float else 0
-    if type(bits) is not int or not 0 <= bits <= MOST_BITS:
+        bits = None if dtype is None or dtype.is_float else 0
+    elif type(bits) is not int or not 0 <= bits <= MOST_BITS:
         raise refusal("fraction-bits", operation="tensor_fill_random", value=bits, most=MOST_BITS)
+    if bits is None or operation != "tensor_fill_random_uniform":
+        return bits
+    low, high = parameters
+    if -(-low * 2.0**bits // 1) > high * 2.0**bits // 1:
+        raise refusal("random-bits", operation=operation, low=low, high=high, bits=bits)
     return bits
 
 
-def _rounded(values: Array) -> Array:
-    """Return the values rounded to integers, halves away from zero, as C's llround does."""
-    import numpy as np
+def _is_array(x: object) -> bool:
+    """Return whether x is an array of a library, on the host or on a GPU, and no `Tensor`."""
+    return x.__class__ is not Tensor and hasattr(x, "shape") and hasattr(x, "dtype")
 
-    whole = np.trunc(values)
-    return whole + np.sign(values) * (np.abs(values - whole) >= 0.5)  # type: ignore[no-any-return]
+
+def _kernels() -> Any:  # the module
+    from importlib import import_module  # tensors are filled without the tracer
+
+    return import_module("cute_py.kernels.fill")
 
 
 def _count(tensor: Tensor) -> int:

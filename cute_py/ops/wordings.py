@@ -27,12 +27,12 @@ WORDINGS = {
         leave empty arrays out, or join them with an array of one element""",
     "ops-family": """LayoutError
         {config} for these arrays
-        a family whose kernel reads them; {why}
+        a family whose kernel can read them; {why}
         leave config out, or name another family""",
     "config-block": """LayoutError
         {config}
         {rule}
-        change one part of what `explain` of the operator shows""",
+        change one part of the configuration that `explain` of the operator shows""",
     "device-wrong": """LayoutError
         a wrong result of the kernel for "{row}"
         the result that the emulator gives
@@ -59,7 +59,7 @@ WORDINGS = {
         pass c, or leave beta out""",
     "ops-library": """LeafTypeError
         an array of {type}
-        arrays of torch or CuPy, or one of these libraries installed to view them
+        arrays of torch or CuPy, or one of these libraries installed to view other arrays
         pip install torch or cupy; calling a kernel directly needs neither""",
     "ops-choice": """LeafTypeError
         {name}={value!r}
@@ -87,11 +87,11 @@ WORDINGS = {
         leave config out, or change parts of what `explain` shows on this GPU""",
     "ops-tune-host": """CuteError
         operands on the host
-        arrays of a GPU, whose configurations can be measured
+        arrays on a GPU, where configurations can be measured
         move the arrays (x.cuda(), cupy.asarray)""",
     "ops-chip": """LayoutError
         {arch}, for which no typical GPU is known
-        how many multiprocessors the GPU has, which decides the tile
+        the number of multiprocessors of the GPU, which decides the tile
         pass --multiprocessors N; cute-py doctor prints it on a machine with that GPU""",
     "ops-read-only": """LayoutError
         an array as {name} that is read-only
@@ -111,7 +111,7 @@ WORDINGS = {
         leave {name} out, or pass {function}=..., a function that has such a parameter""",
     "epilogue-parameters": """LeafTypeError
         {function} as an epilogue
-        a function of the sums, and of what it reads by name: def f(sums, bias, scale): ...
+        a function of the sums, and of named parameters: def f(sums, bias, scale): ...
         write the parameters out, without * or **""",
     "epilogue-name": """LayoutError
         {name} with the epilogue {function}, though {why}
@@ -131,6 +131,6 @@ WORDINGS = {
         pass arrays of N/2 columns, (M,1) or () for what meets pairs, and of N before that""",
     "epilogue-overlap": """LayoutError
         {name} and {other}, which share memory
-        outputs that are apart
+        outputs that do not share memory
         pass other arrays, or leave one out""",
 }

@@ -39,6 +39,6 @@ WORDINGS = {
         leave it out for the first that the values share""",
     "viz-diff": """LayoutError
         {a} of {m} elements and {b} of {n}
-        two layouts with equally many elements
+        two layouts with the same number of elements
         compare the part that both have, or draw both with show""",
 }

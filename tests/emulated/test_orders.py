@@ -307,7 +307,7 @@ def test_a_wait_that_nobody_ends_is_named():
         with cute.when(cute.thread_idx() == 0):
             cute.wait_until(at(flag), "eq", 1)
 
-    with pytest.raises(cute.EmulationError, match="nobody who is left would end"):
+    with pytest.raises(cute.EmulationError, match="no other thread would end the wait"):
         cute.emulate(kernel, np.zeros(1, np.int32))
 
 
@@ -420,7 +420,7 @@ def test_a_kernel_of_a_file_is_checked_at_the_command_line(tmp_path, capsys):
 
     code, output, _ = printed("tickets", "1:s32", str(tmp_path / "out.npy"), "0")
     assert code == 1
-    assert "refused, emulate-bounds" in output
+    assert "an error, emulate-bounds" in output
     assert "mine.py:11" in output
     code, output, _ = printed("right")
     assert code == 0

@@ -149,7 +149,7 @@ def role_warpgroups(x):
 
 
 def role_nested(x):
-    """a role begins inside of another one"""
+    """a role begins inside another one"""
     cute.launch(grid=1, block=256)
     # right: with cute.role("multiply", warps=range(4)) as me, cute.when(me.thread < 64):
     with cute.role("multiply", warps=range(4)), cute.role("load", warps=range(4, 8)):  # wrong
@@ -157,7 +157,7 @@ def role_nested(x):
 
 
 def role_outside(x):
-    """a thread of the role is elected outside of a role"""
+    """a thread of the role is elected outside a role"""
     # right: with cute.role("store", warps=0), cute.elect("role"):
     with cute.elect("role"):  # wrong
         x[0] = 1

@@ -106,6 +106,9 @@ random-stddev: a standard deviation is negative
 fraction-bits: a number of fractional bits is invalid
     - cute.tensor_fill_random_uniform(host(4, "f32"), 0, fraction_bits=-1)
     + cute.tensor_fill_random_uniform(host(4, "f32"), 0, fraction_bits=1)
+host-only: the copy on a GPU of registers or coordinates is asked for
+    - cute.make_identity_tensor((2, 2)).host_view()
+    + host((2, 2), "f32").host_view()
 print-rank: a tensor has too many modes to be printed
     - cute.print_tensor(host((1, 1, 1, 1, 1), "f32"))
     + str(host((1, 1, 1, 1), "f32"))

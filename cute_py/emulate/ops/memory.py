@@ -128,9 +128,61 @@ def _write(located: Located, place: Place, c: Cohort, values: Array) -> None:
 def _may_meet(located: Located, place: Place, c: Cohort) -> bool:
     """Tell whether lanes of a warp may store to one address of shared memory."""
     shadow = c.batch.shadow
-    if shadow is None or place.blocks is not None or isinstance(located.op, ops.StMatrix):
+    if (
+        shadow is None
+        or place.blocks is not None
+        or isinstance(located.op, (ops.StMatrix, ops.WmmaStore))
+    ):
         return True
     return bool((shadow.touch(c.span, located, place, whole=False).who & SEVERAL).any())
+
+
+WMMA_BYTES = 32  # the alignment of a tile
+
+
+@handles(ops.WmmaLoad)
+def wmma_load(program: Program, op: ops.WmmaLoad) -> Run:
+    """Load the elements of a fragment, in the emulator's order: the whole warp reads them."""
+    tile = program.access(op.tile, op, unit=WMMA_BYTES, counted=False)
+    cells, dst = program.access(op.cells, op), program.view(op.dst)
+
+    def run(c: Cohort) -> None:
+        require_warps(op, c)
+        tile(c)
+        place = cells(c)
+        cells.judge_read(c, place, whole=True)
+        dst.put(c, recast(cells.load(c, place), op.cells.dtype, op.dst.dtype))
+
+    return run
+
+
+@handles(ops.WmmaStore)
+def wmma_store(program: Program, op: ops.WmmaStore) -> Run:
+    """Store the elements of a fragment, in the emulator's order: the whole warp writes them."""
+    tile = program.access(op.tile, op, unit=WMMA_BYTES, counted=False)
+    cells, read = program.access(op.cells, op), program.reader(op.src, op)
+
+    def run(c: Cohort) -> None:
+        require_warps(op, c)
+        tile(c)
+        place = cells(c)
+        values = recast(np.ascontiguousarray(read(c)), op.src.dtype, op.cells.dtype)
+        _write(cells, place, c, values)
+        cells.judge_write(c, place, whole=True)
+
+    return run
+
+
+@handles(ops.SharedAddress)
+def shared_address(program: Program, op: ops.SharedAddress) -> Run:
+    """Return where the element is in the shared memory of the block."""
+    located, dst = program.access(op.src, op, unit=1, counted=False), program.view(op.dst)
+
+    def run(c: Cohort) -> None:
+        offsets = located(c).offsets * op.src.dtype.bits // 8 + located.start
+        dst.put(c, np.broadcast_to(offsets, (*c.span.shape, 1)).astype(np.uint32))
+
+    return run
 
 
 @handles(ops.Prefetch)

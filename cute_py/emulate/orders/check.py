@@ -1,4 +1,4 @@
-"""`check_orders`: whether a kernel is well in every order of its threads, for its arguments."""
+"""`check_orders`: whether a kernel is correct in every order of its threads, for its arguments."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def check_orders(
     resident: int | None = None,
     **named: Any,
 ) -> Orders:
-    """Find out whether a kernel is well in every order in which its threads may run.
+    """Find out whether a kernel is correct in every order in which its threads may run.
 
     One run proves all orders where all that threads learn of each other is ordered: then there is
     one class of orders. Where atomics, releases, acquires and waits for values meet at a place and

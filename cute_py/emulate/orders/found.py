@@ -76,7 +76,7 @@ class Orders:
         lines += self._results()
         lines += [f"not tried: {what}" for what in self.bounded]
         if self.witness is not None:
-            lines += ["an order that is refused (order=found.witness repeats it):"]
+            lines += ["an order that fails (order=found.witness repeats it):"]
             lines += [str(self.witness)]
         return "\n".join(lines)
 
@@ -86,7 +86,7 @@ class Orders:
         for code in dict.fromkeys(result.code for result in self.results):
             each = [result for result in self.results if result.code == code]
             classes = _count(sum(result.classes for result in each), "class", "classes")
-            how = f"refused, {code}" if code else "well"
+            how = f"an error, {code}" if code else "no error"
             different = f", {len(each)} different results" if len(each) > 1 else ""
             yield f"{classes}: {how}{different}"
 
@@ -97,8 +97,8 @@ class Orders:
             alone = ", as all that matters is ordered" if self.classes == 1 else ""
             return f"proved for every order: {runs}{alone}"
         if self.witness is not None:
-            return f"refused in some order: {runs}"
-        return f"not proved: {runs}, and none was refused"
+            return f"fails in some order: {runs}"
+        return f"not proved: {runs}, and none of them failed"
 
 
 def _count(n: int, one: str, more: str) -> str:
