@@ -476,6 +476,13 @@ from cute_py.tiled.epilogue_maps import default_epilogue_simt as default_epilogu
 from cute_py.tiled.epilogue_maps import default_epilogue_tensor_op as default_epilogue_tensor_op
 from cute_py.tiled.epilogue_maps import simt_epilogue as simt_epilogue
 from cute_py.tiled.epilogue_maps import tensor_op_epilogue as tensor_op_epilogue
+from cute_py.tiled.threadblocks import DefaultGemmConfiguration as DefaultGemmConfiguration
+from cute_py.tiled.threadblocks import ThreadblockSwizzle as ThreadblockSwizzle
+from cute_py.tiled.threadblocks import batched_swizzle as batched_swizzle
+from cute_py.tiled.threadblocks import default_gemm_configuration as default_gemm_configuration
+from cute_py.tiled.threadblocks import identity_swizzle as identity_swizzle
+from cute_py.tiled.threadblocks import k_partition as k_partition
+from cute_py.tiled.threadblocks import k_partition_by_floor as k_partition_by_floor
 from cute_py.host.reference import reference_gemm as reference_gemm
 from cute_py.host.reference import tensor_add as tensor_add
 from cute_py.host.reference import tensor_div as tensor_div

@@ -1,4 +1,4 @@
-"""The layouts, thread maps and default parts of CUTLASS 2.x by their names.
+"""The layouts, thread maps, default parts and threadblocks of CUTLASS 2.x by their names.
 
 >>> from cute_py import cutlass2
 >>> print(cutlass2.row_major((4, 8)))
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cute_py.tiled.epilogue_maps import *  # noqa: F403
     from cute_py.tiled.output_maps import *  # noqa: F403
     from cute_py.tiled.thread_maps import *  # noqa: F403
+    from cute_py.tiled.threadblocks import *  # noqa: F403
 
 # module -> the public names that it defines
 _HOME = {
@@ -58,6 +59,10 @@ _HOME = {
     "tiled.epilogue_maps": (
         "EpilogueMap EpilogueParts default_epilogue_simt default_epilogue_tensor_op simt_epilogue "
         "tensor_op_epilogue"
+    ),
+    "tiled.threadblocks": (
+        "DefaultGemmConfiguration ThreadblockSwizzle batched_swizzle default_gemm_configuration "
+        "identity_swizzle k_partition k_partition_by_floor"
     ),
 }
 

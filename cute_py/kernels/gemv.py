@@ -17,8 +17,8 @@ import numpy as np
 import cute_py as cute
 from cute_py import _
 from cute_py.kernels.arrays import assume_product, require
-from cute_py.kernels.config import GemmConfig, Side, rule_of_parts
-from cute_py.kernels.configuration import part
+from cute_py.kernels.config import GemmConfig, Side
+from cute_py.kernels.configuration import part, told
 from cute_py.kernels.epilogue import (
     Epilogue,
     LinearCombination,
@@ -31,6 +31,7 @@ from cute_py.kernels.epilogue import (
     product_kernel,
 )
 from cute_py.kernels.pairs import as_taken, columns_of, stored_to
+from cute_py.kernels.splits import NO_SPLIT, Split
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,12 +48,15 @@ class VectorConfig(GemmConfig):
     Attributes:
         reasons: why each part was chosen; not compared.
         pdl: as in `MultistageConfig`.
-        parts: as in `MultistageConfig`.
+        parts: as in `WarpgroupConfig`.
     """
 
     reasons: tuple[str, ...] = field(default=(), compare=False, repr=False)
     pdl: int = part(0)
-    parts: int = part(1)
+    parts: Split = field(
+        default=NO_SPLIT,
+        metadata=told(text="split", reads=Split.of, takes=Split.is_of_products),
+    )
 
     @property
     def family(self) -> str:
@@ -112,7 +116,8 @@ class VectorConfig(GemmConfig):
         yield "stages of 1", self.stages != 1
         yield "parts of this family alone", has_others
         yield "a pdl of 0 or 1", self.pdl not in (0, 1)
-        yield rule_of_parts(self)
+        yield self.parts.rule
+        yield "parts of K that are products of their own", not self.parts.is_of_products()
         whole = all(x % t == 0 for x, t in zip(self.tile, warps, strict=True))
         yield "a tile that the threads divide", not whole
         yield "a thread for each element of D along the longer mode", max(m, n) > self.threads

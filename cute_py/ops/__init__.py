@@ -6,8 +6,10 @@
 - `transpose`: matrices with rows and columns exchanged, in memory
 - `activation`: what may follow a product, alone, and its derivative
 
-Each has `explain`, which says what a call would run. `gemm_config` and `choose_config` return the
-configuration of a product, a `GemmConfig`.
+- `Gemm`: a product that is prepared once and run often, with a workspace of the caller
+
+Each function has `explain`, which says what a call would run. `gemm_config` and `choose_config`
+return the configuration of a product, a `GemmConfig`.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ _HOME = {
     "kernels.config": "GemmConfig choose_config",
     "ops.activations": "activation",
     "ops.choice": "gemm_config",
+    "ops.prepared": "Gemm Status",
     "ops.product": "gemm",
     "ops.reductions": "reduce",
     "ops.softmaxes": "softmax",

@@ -69,6 +69,22 @@ WORDINGS = {
         {value}
         all arrays where the {result} is computed: on one GPU (torch, CuPy), or on the host (NumPy)
         move the arrays (x.cuda(), x.cpu(), cupy.asarray), or leave backend out""",
+    "ops-stream": """CuteError
+        {given}
+        a stream of the GPU that has the arrays
+        leave stream out, or move the arrays (x.cuda(), cupy.asarray)""",
+    "gemm-workspace": """LayoutError
+        {given}
+        {size} bytes (u8) where the operands are, in one mode, that begin at a multiple of {bytes}
+        allocate workspace_size() bytes, or leave initialize out: run makes a workspace""",
+    "gemm-update": """LayoutError
+        {given}
+        an array of the same type, shape, strides and alignment
+        make another Gemm, which chooses anew""",
+    "gemm-arch": """LayoutError
+        {given}
+        {least}, whose instruction it is
+        leave config out, or change parts of what `explain` shows on this GPU""",
     "ops-tune-host": """CuteError
         operands on the host
         arrays on a GPU, where configurations can be measured

@@ -201,4 +201,8 @@ WORDINGS = {
         {atom}
         an atom of one warp whose A and B are whole 8x8 matrices of 16-bit rows in registers
         ldmatrix does not feed this atom; use plain loads, or descriptors""",
+    "threadblock-choice": """LayoutError
+        {given!r}
+        one of {known}
+        take the largest that D has tiles for, or the class of the instructions""",
 }

@@ -11,7 +11,7 @@ from cute_py.cli.main import main as command
 from cute_py.kernels import fused_attention, histogram
 from cute_py.kernels.config import choose_config
 from cute_py.kernels.implicit_gemm import Conv2d
-from cute_py.ops import gemm
+from cute_py.ops import Gemm, gemm
 from cute_py.ops.device_benches import SMALL, benches
 
 
@@ -28,6 +28,10 @@ tall, square = np.ones((3, 2), np.float32), np.ones((3, 3), np.float32)
 
 def twice(out):
     gemm(square, square, epilogue=lambda x: {"D": x, "aux": x}, out=out, aux=out)
+
+
+def split():
+    return Gemm(square, square, config="tile=32x32x8,split=serial:2")
 
 
 def strided(x):
@@ -91,6 +95,9 @@ epilogue-overlap: outputs of an epilogue share memory
 gemm-config: the parts of a configuration do not fit each other or the operands
     - gemm(square, square, config="stages=1")
     - gemm(square, square, config=choose_config(3, 3, 3, "f32", ("MN", "MN")))  # required:
+    - gemm(square, square, config="split=serial:0")  # required: from 1 to 256 parts of K
+    - gemm(square, square, config="split=stream:2,band=1")  # required: no band, prefetch, flat and
+    - gemm(square, square, config="split=parallel:2")  # required: parts that divide K=3
     + gemm(square, square, config="stages=2")
 config-shared: a configuration for Hopper takes more shared memory than a block has
     * config(tile=128x256x64,stages=9): GemmConfig parts="tile=128x256x64, stages=9", bytes=442512,
@@ -181,6 +188,20 @@ ops-no-gpu: arrays are not where the product is computed
     - gemm(square, OnDevice(), backend="emulator")  # given b on the device
     - gemm(square, square, epilogue=lambda x, y: x + y, y=OnDevice())  # given a, b on the host
     + gemm(square, square, backend="emulator")
+ops-stream: a stream for arrays of the host, or of another GPU
+    - gemm(square, square, stream=3)
+    + gemm(square, square)
+gemm-workspace: a product that needs a workspace gets none, or one that is too small
+    - split().initialize()
+    - split().initialize(np.zeros(8, np.uint8))  # given an array of u8 of shape (8); required:
+    + split().initialize(np.zeros(5000, np.uint8))
+gemm-update: an array takes the place of another kind of array
+    - split().update(a=tall)
+    - split().update(bias=tall)  # given bias of an array of f32 of shape (3,2) in place of none
+    + split().update(a=2 * square)
+gemm-arch: a product of a GPU has a configuration for another one
+    * cute.ops.Gemm given="SM90_64x64x16_F32BF16BF16_SS on a GPU of compute capability 8.0",
+        least="sm_90a"
 ops-tune-host: arrays of the host, whose configurations cannot be measured
     * cute.tune
 ops-chip: the kernel of an architecture is asked for whose GPUs may have any number of

@@ -254,6 +254,13 @@ copy-aligned: an access does not start at a multiple of its alignment
 retile-values: a fragment is not whole tiles of the copy that retiles it
     - COPY.retile(Layout((3, 1, 1)))
     + COPY.retile(Layout((4, 1, 1)))
+threadblock-choice: a swizzle, a class of instructions, or a number of slices that CUTLASS has not
+    - cute.identity_swizzle((5, 7, 1), 3)
+    - cute.k_partition(64, 8, 0, 0)  # given 0; required: one of 1, 2, 3 ...
+    - cute.k_partition_by_floor(64, 0, 0)  # given 0; required: one of 1, 2, 3 ...
+    - cute.default_gemm_configuration("sparse")  # given 'sparse'; required: one of 'simt',
+        'tensor_op'
+    + cute.identity_swizzle((5, 7, 1), 4)
 copy-codomain: a thread-value layout reaches addresses that the data does not have
     - cute.make_cotiled_copy(CP_ASYNC_128, Layout((32, 8), (8, 1)), Layout((8, 16), (16, 1)))
     + cute.make_cotiled_copy(CP_ASYNC_128, Layout((16, 8), (8, 1)), Layout((8, 16), (16, 1)))

@@ -84,49 +84,49 @@ def gemm(
     r41 = undefined(8)
     turn0 = int32(0)
     turn1 = int32(0)
-    x0 = map_copy_0(alpha)  # gemm.py:31  x0[0] = copy.f64(alpha)
-    x1 = map_copy_1(beta)  # gemm.py:31  x1[0] = copy.f64(beta)
-    fragment0 = fill_0(fragment0)  # gemm.py:71  fragment0[0:32] = 0.0
-    cp_async_0(A_shape0, A_shape1, A_stride0, bid_x, tid, A, smem)  # gemm.py:76  cp_async sA0[0 + Sw<2,3,3>(8*tid ...
-    cp_async_1(B_shape0, B_shape1, B_stride1, bid_y, tid, B, smem)  # gemm.py:76  cp_async sB0[0 + Sw<3,3,3>(8*tid ...
-    cp_async_commit_0()  # gemm.py:76  cp_async_commit
-    cp_async_2(A_shape0, A_shape1, A_stride0, bid_x, tid, A, smem)  # gemm.py:76  cp_async sA0[2048 + Sw<2,3,3>(8* ...
-    cp_async_3(B_shape0, B_shape1, B_stride1, bid_y, tid, B, smem)  # gemm.py:76  cp_async sB0[2048 + Sw<3,3,3>(8* ...
-    cp_async_commit_0()  # gemm.py:76  cp_async_commit
-    cp_async_wait_0()  # gemm.py:76  cp_async_wait 1
-    barrier_0()  # gemm.py:76  barrier block sync
-    fragment1 = ldmatrix_0(tid, smem, fragment1)  # gemm.py:76  fragment1[0:8,16:24] = ldmatrix sA0[-1024*(tid//64 ...
-    fragment2 = ldmatrix_1(tid, smem, fragment2)  # gemm.py:76  fragment2[0:16] = ldmatrix sB0[0 + Sw<3,3,3>(8*(ti ...
-    turn0 = int32(0)  # gemm.py:76  turn0 := 0
-    turn1 = int32(2)  # gemm.py:76  turn1 := 2
+    x0 = map_copy_0(alpha)  # gemm.py:32  x0[0] = copy.f64(alpha)
+    x1 = map_copy_1(beta)  # gemm.py:32  x1[0] = copy.f64(beta)
+    fragment0 = fill_0(fragment0)  # gemm.py:132  fragment0[0:32] = 0.0
+    cp_async_0(A_shape0, A_shape1, A_stride0, bid_x, tid, A, smem)  # gemm.py:69  cp_async sA0[0 + Sw<2,3,3>(8*tid ...
+    cp_async_1(B_shape0, B_shape1, B_stride1, bid_y, tid, B, smem)  # gemm.py:69  cp_async sB0[0 + Sw<3,3,3>(8*tid ...
+    cp_async_commit_0()  # gemm.py:69  cp_async_commit
+    cp_async_2(A_shape0, A_shape1, A_stride0, bid_x, tid, A, smem)  # gemm.py:69  cp_async sA0[2048 + Sw<2,3,3>(8* ...
+    cp_async_3(B_shape0, B_shape1, B_stride1, bid_y, tid, B, smem)  # gemm.py:69  cp_async sB0[2048 + Sw<3,3,3>(8* ...
+    cp_async_commit_0()  # gemm.py:69  cp_async_commit
+    cp_async_wait_0()  # gemm.py:69  cp_async_wait 1
+    barrier_0()  # gemm.py:69  barrier block sync
+    fragment1 = ldmatrix_0(tid, smem, fragment1)  # gemm.py:69  fragment1[0:8,16:24] = ldmatrix sA0[-1024*(tid//64 ...
+    fragment2 = ldmatrix_1(tid, smem, fragment2)  # gemm.py:69  fragment2[0:16] = ldmatrix sB0[0 + Sw<3,3,3>(8*(ti ...
+    turn0 = int32(0)  # gemm.py:69  turn0 := 0
+    turn1 = int32(2)  # gemm.py:69  turn1 := 2
     A_at = begin_0(A_stride0, bid_x, tid, A)
     B_at = begin_1(B_stride1, bid_y, tid, B)
-    k0 = int32(0)  # gemm.py:76  for k0 in 0 .. ceil_div(A_shape1,32)-1
-    while holds_0(A_shape1, k0):  # gemm.py:76  for k0 in 0 .. ceil_div(A_shape1,32)-1
-        n0 = turn0  # gemm.py:76  n0 = var(turn0)
-        n1 = turn1  # gemm.py:76  n1 = var(turn1)
-        fragment1 = ldmatrix_2(n0, tid, smem, fragment1)  # gemm.py:76  fragment1[8:16,24:32] = ldmatrix sA0[2048* ...
-        fragment2 = ldmatrix_3(n0, tid, smem, fragment2)  # gemm.py:76  fragment2[16:32] = ldmatrix sB0[2048*n0+10 ...
-        A_at = cp_async_4(A_shape0, A_shape1, A_stride0, bid_x, k0, n1, tid, A, A_at, smem)  # gemm.py:76
-        B_at = cp_async_5(B_shape0, B_shape1, B_stride1, bid_y, k0, n1, tid, B, B_at, smem)  # gemm.py:76
-        cp_async_commit_0()  # gemm.py:76  cp_async_commit
-        fragment0 = mma_0(fragment0, fragment1, fragment2)  # gemm.py:76  fragment0[0:32] += fragment1[0:8,16:24] ...
-        cp_async_wait_0()  # gemm.py:76  cp_async_wait 1
-        barrier_0()  # gemm.py:76  barrier block sync
-        fragment1 = ldmatrix_4(n0, tid, smem, fragment1)  # gemm.py:76  fragment1[0:8,16:24] = ldmatrix sA0[2048*( ...
-        fragment2 = ldmatrix_5(n0, tid, smem, fragment2)  # gemm.py:76  fragment2[0:16] = ldmatrix sB0[2048*((n0+1 ...
-        fragment0 = mma_1(fragment0, fragment1, fragment2)  # gemm.py:76  fragment0[0:32] += fragment1[8:16,24:32] ...
-        n2 = let_where_0(n0)  # gemm.py:76  n2 = where(3 <= n0+1, 0, n0+1)
-        turn0 = int32(value_0(n2))  # gemm.py:76  turn0 := n2
-        turn1 = int32(value_1(n0))  # gemm.py:76  turn1 := n0
+    k0 = int32(0)  # gemm.py:69  for k0 in 0 .. ceil_div(A_shape1,32)-1
+    while holds_0(A_shape1, k0):  # gemm.py:69  for k0 in 0 .. ceil_div(A_shape1,32)-1
+        n0 = turn0  # gemm.py:69  n0 = var(turn0)
+        n1 = turn1  # gemm.py:69  n1 = var(turn1)
+        fragment1 = ldmatrix_2(n0, tid, smem, fragment1)  # gemm.py:69  fragment1[8:16,24:32] = ldmatrix sA0[2048* ...
+        fragment2 = ldmatrix_3(n0, tid, smem, fragment2)  # gemm.py:69  fragment2[16:32] = ldmatrix sB0[2048*n0+10 ...
+        A_at = cp_async_4(A_shape0, A_shape1, A_stride0, bid_x, k0, n1, tid, A, A_at, smem)  # gemm.py:69
+        B_at = cp_async_5(B_shape0, B_shape1, B_stride1, bid_y, k0, n1, tid, B, B_at, smem)  # gemm.py:69
+        cp_async_commit_0()  # gemm.py:69  cp_async_commit
+        fragment0 = mma_0(fragment0, fragment1, fragment2)  # gemm.py:69  fragment0[0:32] += fragment1[0:8,16:24] ...
+        cp_async_wait_0()  # gemm.py:69  cp_async_wait 1
+        barrier_0()  # gemm.py:69  barrier block sync
+        fragment1 = ldmatrix_4(n0, tid, smem, fragment1)  # gemm.py:69  fragment1[0:8,16:24] = ldmatrix sA0[2048*( ...
+        fragment2 = ldmatrix_5(n0, tid, smem, fragment2)  # gemm.py:69  fragment2[0:16] = ldmatrix sB0[2048*((n0+1 ...
+        fragment0 = mma_1(fragment0, fragment1, fragment2)  # gemm.py:69  fragment0[0:32] += fragment1[8:16,24:32] ...
+        n2 = let_where_0(n0)  # gemm.py:69  n2 = where(3 <= n0+1, 0, n0+1)
+        turn0 = int32(value_0(n2))  # gemm.py:69  turn0 := n2
+        turn1 = int32(value_1(n0))  # gemm.py:69  turn1 := n0
         A_at = advance_0(A_stride0, A_at)
         B_at = advance_1(B_stride1, B_at)
-        k0 = next_0(k0)  # gemm.py:76  for k0 in 0 .. ceil_div(A_shape1,32)-1
-    cp_async_wait_1()  # gemm.py:76  cp_async_wait 0
-    fragment1 = ldmatrix_6(A_shape1, tid, smem, fragment1)  # gemm.py:76  fragment1[8:16,24:32] = ldmatrix sA0[204 ...
-    fragment2 = ldmatrix_7(A_shape1, tid, smem, fragment2)  # gemm.py:76  fragment2[16:32] = ldmatrix sB0[2048*cei ...
-    fragment0 = mma_0(fragment0, fragment1, fragment2)  # gemm.py:76  fragment0[0:32] += fragment1[0:8,16:24] * fr ...
-    fragment0 = mma_1(fragment0, fragment1, fragment2)  # gemm.py:76  fragment0[0:32] += fragment1[8:16,24:32] * f ...
+        k0 = next_0(k0)  # gemm.py:69  for k0 in 0 .. ceil_div(A_shape1,32)-1
+    cp_async_wait_1()  # gemm.py:69  cp_async_wait 0
+    fragment1 = ldmatrix_6(A_shape1, tid, smem, fragment1)  # gemm.py:69  fragment1[8:16,24:32] = ldmatrix sA0[204 ...
+    fragment2 = ldmatrix_7(A_shape1, tid, smem, fragment2)  # gemm.py:69  fragment2[16:32] = ldmatrix sB0[2048*cei ...
+    fragment0 = mma_0(fragment0, fragment1, fragment2)  # gemm.py:69  fragment0[0:32] += fragment1[0:8,16:24] * fr ...
+    fragment0 = mma_1(fragment0, fragment1, fragment2)  # gemm.py:69  fragment0[0:32] += fragment1[8:16,24:32] * f ...
     r0 = to_f32_0(x0)  # line 271  r0[0] = to.f32(x0[0]) rn
     r1 = map_mul_0(fragment0, r0)  # line 271  r1[0:8] = mul.f32(fragment0[0:8], r0[0])
     fragment3 = load_0(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, fragment3)  # line 306  fragment3[0:8] ...
@@ -140,7 +140,7 @@ def gemm(
     r8 = map_lt_0(r7, r8)  # line 271  r8[0:8] = lt.f32(r7[0:8], 0.0)
     r9 = map_where_0(r7, r8)  # line 271  r9[0:8] = where.f32(r8[0:8], 0.0, r7[0:8])
     r10 = to_bf16_0(r9)  # line 300  r10[0:8] = to.bf16(r9[0:8]) rn
-    store_0(D_shape0, D_shape1, D_stride0, D_stride2, bid_x, bid_y, bid_z, tid, D, r10)  # gemm.py:100
+    store_0(D_shape0, D_shape1, D_stride0, D_stride2, bid_x, bid_y, bid_z, tid, D, r10)  # gemm.py:162
     r11 = to_f32_4(x0)  # line 271  r11[0] = to.f32(x0[0]) rn
     r12 = map_mul_2(fragment0, r11)  # line 271  r12[0:8] = mul.f32(fragment0[8:16], r11[0])
     fragment5 = load_2(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, fragment5)  # line 306  fragment5[0:8] ...
@@ -154,7 +154,7 @@ def gemm(
     r19 = map_lt_1(r18, r19)  # line 271  r19[0:8] = lt.f32(r18[0:8], 0.0)
     r20 = map_where_1(r18, r19)  # line 271  r20[0:8] = where.f32(r19[0:8], 0.0, r18[0:8])
     r21 = to_bf16_1(r20)  # line 300  r21[0:8] = to.bf16(r20[0:8]) rn
-    store_1(D_shape0, D_shape1, D_stride0, D_stride2, bid_x, bid_y, bid_z, tid, D, r21)  # gemm.py:100
+    store_1(D_shape0, D_shape1, D_stride0, D_stride2, bid_x, bid_y, bid_z, tid, D, r21)  # gemm.py:162
     r22 = to_f32_8(x0)  # line 271  r22[0] = to.f32(x0[0]) rn
     r23 = map_mul_4(fragment0, r22)  # line 271  r23[0:8] = mul.f32(fragment0[16:24], r22[0])
     fragment7 = load_4(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, fragment7)  # line 306  fragment7[0:8] ...
@@ -168,7 +168,7 @@ def gemm(
     r30 = map_lt_2(r29, r30)  # line 271  r30[0:8] = lt.f32(r29[0:8], 0.0)
     r31 = map_where_2(r29, r30)  # line 271  r31[0:8] = where.f32(r30[0:8], 0.0, r29[0:8])
     r32 = to_bf16_2(r31)  # line 300  r32[0:8] = to.bf16(r31[0:8]) rn
-    store_2(D_shape0, D_shape1, D_stride0, D_stride2, bid_x, bid_y, bid_z, tid, D, r32)  # gemm.py:100
+    store_2(D_shape0, D_shape1, D_stride0, D_stride2, bid_x, bid_y, bid_z, tid, D, r32)  # gemm.py:162
     r33 = to_f32_12(x0)  # line 271  r33[0] = to.f32(x0[0]) rn
     r34 = map_mul_6(fragment0, r33)  # line 271  r34[0:8] = mul.f32(fragment0[24:32], r33[0])
     fragment9 = load_6(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, fragment9)  # line 306  fragment9[0:8] ...
@@ -182,4 +182,4 @@ def gemm(
     r41 = map_lt_3(r40, r41)  # line 271  r41[0:8] = lt.f32(r40[0:8], 0.0)
     r42 = map_where_3(r40, r41)  # line 271  r42[0:8] = where.f32(r41[0:8], 0.0, r40[0:8])
     r43 = to_bf16_3(r42)  # line 300  r43[0:8] = to.bf16(r42[0:8]) rn
-    store_3(D_shape0, D_shape1, D_stride0, D_stride2, bid_x, bid_y, bid_z, tid, D, r43)  # gemm.py:100
+    store_3(D_shape0, D_shape1, D_stride0, D_stride2, bid_x, bid_y, bid_z, tid, D, r43)  # gemm.py:162
