@@ -22,7 +22,7 @@ BY = SimpleNamespace(where=cute.where, sqrt=cute.sqrt, floor=cute.floor)
 
 
 @cute.kernel
-def fill_value(X: Any, number: cute.f64, integer: cute.s64) -> None:
+def _fill_value(X: Any, number: cute.f64, integer: cute.s64) -> None:
     """X = number, or integer where X has integers."""
     cute.launch(grid=cute.ceil_div(cute.size(X.layout), THREADS), block=THREADS)
     i = cute.block_idx() * THREADS + cute.thread_idx()
@@ -33,7 +33,7 @@ def fill_value(X: Any, number: cute.f64, integer: cute.s64) -> None:
 
 
 @cute.kernel
-def fill_random(
+def _fill_random(
     X: Any,
     operation: str,
     low_word: cute.s64,
@@ -75,7 +75,7 @@ def random(
     """Fill an array by a rule; the arguments are those of `host.fill`."""
     array = imported(x)
     kept = kept_bits(dtype_of(array), operation, parameters, bits)
-    fill_random(array, operation, *words, *map(float, parameters), kept)
+    _fill_random(array, operation, *words, *map(float, parameters), kept)
 
 
 def filled(x: Any, value: Any) -> None:
@@ -83,9 +83,9 @@ def filled(x: Any, value: Any) -> None:
     array = imported(x)
     kind = dtype_of(array)
     if kind.is_float:
-        fill_value(array, float(value), 0)
+        _fill_value(array, float(value), 0)
     else:
-        fill_value(array, 0.0, number(value, kind, "tensor_fill"))
+        _fill_value(array, 0.0, number(value, kind, "tensor_fill"))
 
 
 def check() -> None:

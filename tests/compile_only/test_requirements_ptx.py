@@ -7,7 +7,7 @@ import pytest
 
 import cute_py as cute
 from cute_py.host.random_numbers import RULES
-from cute_py.kernels.fill import fill_random, fill_value
+from cute_py.kernels.fill import _fill_random, _fill_value
 from cute_py.plan.ops import Loop
 from tests.sampling import quick
 
@@ -94,9 +94,9 @@ def test_d07_d08_d09_fills_compile_without_contractions(rule):
     """One rounding each: the host's values are those of separate products and sums."""
     x = np.zeros((5, 7), np.float16)
     if rule == "d07":
-        plan = cute.trace(fill_value, x, 1.5, 0)
+        plan = cute.trace(_fill_value, x, 1.5, 0)
     else:
-        plan = cute.trace(fill_random, x, rule, 1, 2, 0.5, 2.0, None)
+        plan = cute.trace(_fill_random, x, rule, 1, 2, 0.5, 2.0, None)
     compiled = cute.compile(plan, "sm_80")
     assert compiled.cubin[:4] == b"\x7fELF"
     assert "fma.rn.f64" not in compiled.ptx
