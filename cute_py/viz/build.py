@@ -424,6 +424,8 @@ UNDRAWN = {
     "Plan": "a plan is a text, a line for each op: print it",
     "Kernel": "a kernel has a plan for each kind of arguments: print cute.trace(kernel, ...)",
     "Compiled": "compiled code is a text: print its source, ptx or sass",
+    "Gemm": "a prepared product is a call: print cute.ops.gemm_config(a, b).explain()",
+    "Status": "a status is a name and a text",
     "Report": "a report is a table of counts, which notebooks show as one",
     "Copy_Op": "an instruction moves bits: Copy_Atom(op, dtype) has a picture",
     "Operand": "an operand is a part of an MMA atom, which has a picture",

@@ -32,13 +32,17 @@ HELPERS = (
     "config",
     "config_sm90",
     "configuration",
+    "device_rates",
     "epilogue",
     "gemm",
     "gemm_sm90",
+    "gemm_split",
+    "pairs",
     "samples",
     "split_k",
+    "splits",
     "wordings",
-)  # of the ladder
+)  # of the ladder, of the operators, and of the measurement of a GPU
 SHOWN = [
     module.name
     for module in pkgutil.iter_modules(cute_py.kernels.__path__)

@@ -51,9 +51,9 @@ def test_each_epilogue_with_a_name_is_shown(capsys):
 @pytest.mark.parametrize(("words", "said"), [
     (["epilogues.relo"], "did you mean relu"),
     (["epilogues."], "epilogues.NAME"),
-    (["epilogues.SCALE_TYPES"], "no function"),
-    (["nowhere.py:relu"], "no function"),
-    ([f"{__file__}:nothing"], "no function"),
+    (["epilogues.SCALE_TYPES"], "not a function"),
+    (["nowhere.py:relu"], "not a function"),
+    ([f"{__file__}:nothing"], "not a function"),
     (["epilogues.relu", "--given", "slope"], "slope"),
 ])  # fmt: skip
 def test_what_is_no_epilogue_is_an_error(capsys, words, said):
