@@ -368,6 +368,21 @@ def test_gpu_tests_skip_slow_ones_wait_and_golden_files_are_compared(small_suite
     assert "1 failed, 1 skipped, 1 deselected" in report
 
 
+@pytest.mark.parametrize("option", [(), ("--hangs=0.5",)])
+def test_a_gpu_test_that_hangs_ends_its_process(tmp_path, monkeypatch, request, option):
+    """After the least of what it says and what the option says."""
+    monkeypatch.setenv("CUTE_PY_GPU_DRY", "sm_90a")
+    run = request.getfixturevalue("small_suite")
+    marker = "" if option else "@pytest.mark.hangs(0.5)\n"
+    (tmp_path / "tests" / "gpu" / "test_gpu.py").write_text(
+        f"import pytest, time\n{marker}def test_hangs():\n    time.sleep(60)\n"
+    )
+    report = run("tests/gpu", *option)
+    assert "Timeout (0:00:00.500000)!" in report
+    assert "in test_hangs" in report
+    assert "passed" not in report
+
+
 def test_slow_tests_run_and_golden_files_are_written_where_that_is_said(small_suite):
     options = ("--slow", "--update-golden", "-m", "pure")
     assert "2 passed, 1 deselected" in small_suite("tests/gpu", "tests/test_any.py", *options)

@@ -41,12 +41,15 @@ class DeviceAllocation:
         self.free.atexit = False  # the driver ends before
 
     def copy(self, function: str, host: int) -> None:
-        """Copy all bytes from or to an address of the host, after all work is done."""
+        """Copy all bytes from or to an address of the host, after all work is done. They are there
+        for all streams then: the driver returns while it still moves the last ones to the device.
+        """
         to, out = (self.address, host) if function.endswith("HtoD") else (host, self.address)
         if self.nbytes:
             with self.driver.inside(self.device):
                 self.driver.call("cuCtxSynchronize")
                 self.driver.call(function, to, out, self.nbytes)
+                self.driver.call("cuCtxSynchronize")
 
 
 def _free(by: Any, device: int, address: int) -> None:

@@ -410,6 +410,9 @@ LIMITS = (
 )
 
 
+LEGACY = 1  # the default stream, as 0 is; torch takes either number for a stream of its own
+
+
 @contextmanager
 def on_stream(x: Any, stream: Any, operation: str) -> Iterator[None]:
     """Make a stream of any library the current one of the library of an array, for a block; refuse
@@ -423,7 +426,10 @@ def on_stream(x: Any, stream: Any, operation: str) -> Iterator[None]:
     if is_tensor(array):
         import torch
 
-        with torch.cuda.stream(torch.cuda.ExternalStream(number, array.device)):
+        its: Any = torch.cuda.default_stream(array.device)
+        if number > LEGACY:
+            its = torch.cuda.ExternalStream(number, array.device)
+        with torch.cuda.stream(its):
             yield
         return
     import cupy

@@ -34,7 +34,8 @@ def smem_address(element: Tensor) -> Tensor:
         element: a tensor of one element in shared memory, such as `sA[_][0:1]` or a tile of it;
             the first one of a larger tensor counts.
 
-    Law: it is the offset in the window of shared memory, which begins at 0. Source:
+    Law: it is the offset in the window of shared memory, where the memory of the block begins at a
+    multiple of 1024: at 0 on the emulator, behind what the system has on a GPU. Source:
     cutlass/arch/memory.h `cutlass_get_smem_pointer`; cute/arch/util.hpp `cast_smem_ptr_to_uint`.
 
     >>> # in a kernel: address = cute.smem_address(cute.smem("f32", 128))

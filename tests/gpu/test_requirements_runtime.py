@@ -21,9 +21,13 @@ if DRY:
     pytest.skip("memory and launches need a GPU", allow_module_level=True)
 
 
-def free_bytes():
+def bytes_at(address):
+    """Return the size of what is allocated at an address, 0 where nothing is. What is free would
+    depend on other processes.
+    """
     with driver().inside(0):
-        return int(driver().raw.cuMemGetInfo()[1])
+        status, *found = driver().raw.cuMemGetAddressRange(address)
+    return 0 if int(status) else int(found[1])
 
 
 def test_d04_two_launches_on_the_device_view_and_back():
@@ -46,22 +50,24 @@ def test_d04_two_launches_on_the_device_view_and_back():
 
 def test_d05_the_memory_returns_after_the_scope():
     size = 1 << 30
-    before = free_bytes()
+    with driver().inside(0):
+        total = int(driver().raw.cuMemGetInfo()[2])
 
     def scope():
         held = DeviceAllocation(size)
-        assert before - free_bytes() >= size
-        return held.nbytes
+        assert bytes_at(held.address) >= held.nbytes == size
+        return held.address
 
-    assert scope() == size
-    gc.collect()
-    assert before - free_bytes() < size // 4
-    tensor = cute.make_host_tensor(size // 4, "f32")
-    tensor.sync_device()
-    assert before - free_bytes() >= size
+    for _ in range(total // size + 2):  # more than there is, one after the other
+        address = scope()
+        gc.collect()
+        assert bytes_at(address) == 0
+    tensor = cute.make_host_tensor(size // 64, "f32")
+    address = tensor.device_view().address
+    assert bytes_at(address) >= size // 16
     del tensor
     gc.collect()
-    assert before - free_bytes() < size // 4
+    assert bytes_at(address) == 0
 
 
 FILLS = [
@@ -97,6 +103,7 @@ def append_by_semaphore(turn, count, out):
     lock.release((b + 1) % 64)
 
 
+@pytest.mark.hangs(60)
 def test_e06_f17_64_blocks_append_in_order_a_thousand_times():
     arrays = [np.zeros(1, np.int32), np.zeros(1, np.int32), np.full(64, -1, np.int32)]
     plan = cute.trace(append_by_semaphore, *arrays)
@@ -161,5 +168,7 @@ def test_f01_f11_where_a_thread_runs_and_where_its_shared_memory_is():
         out = x.to_host()
     assert len(np.unique(out[:, 0])) > 1
     assert out[:, 0].max() < driver().limit(0, "MULTIPROCESSOR_COUNT")
-    assert (out[:, 1] == first.offset).all()
-    assert (out[:, 2] == second.offset + 4 * np.arange(32)).all()
+    begin = int(out[0, 1, 0]) - first.offset  # 1024 on compute capability 9.0
+    assert begin % 1024 == 0
+    assert (out[:, 1] == begin + first.offset).all()
+    assert (out[:, 2] == begin + second.offset + 4 * np.arange(32)).all()

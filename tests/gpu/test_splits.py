@@ -14,6 +14,7 @@ from cute_py.ops import Gemm, Status
 from tests.gpu.harness import HAS_GPU, assert_same, both, require_any, torch
 
 require_any()
+pytestmark = pytest.mark.hangs(120)
 on_gpu = pytest.mark.skipif(not HAS_GPU, reason="needs an NVIDIA GPU")
 SPLITS = (Split("serial", 1), Split("serial", 3), Split("stream", 1), Split("stream", 7))
 
@@ -123,11 +124,27 @@ def test_streams_are_given_as_numbers_or_by_their_library():
     torch.cuda.synchronize()
     for given in (stream, stream.cuda_stream, 0):
         found = cute.ops.gemm(a, b, stream=given)
-        rows = cute.ops.softmax(found.float(), stream=given)
+        torch.cuda.synchronize()
+        rows = found.float()
+        torch.cuda.synchronize()  # no stream of torch waits for another
+        rows = cute.ops.softmax(rows, stream=given)
         torch.cuda.synchronize()
         assert torch.equal(found.double(), a.double() @ b.double())
         assert torch.allclose(rows.sum(1), torch.ones(64, device="cuda"))
     assert torch.cuda.current_stream() != stream
+
+
+@on_gpu
+@pytest.mark.parametrize("number", [0, 1])  # both are the default stream
+def test_the_default_stream_by_its_number_waits_for_what_was_begun(number):
+    a, b = whole(64, 4096), whole(4096, 64)
+    cute.ops.gemm(a, b, out_dtype="f32", stream=number)  # so that it is compiled
+    wanted = 2 * (a.double() @ b.double())
+    torch.cuda.synchronize()
+    torch.cuda._sleep(50_000_000)  # cycles
+    a *= 2
+    found = cute.ops.gemm(a, b, out_dtype="f32", stream=number)
+    assert torch.equal(found.double(), wanted)
 
 
 @on_gpu
