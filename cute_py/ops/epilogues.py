@@ -170,6 +170,25 @@ class FusedProduct(Product):
                         "epilogue-overlap", operation=self.operation, name=name, other=other
                     )
 
+    @classmethod
+    def _outputs_combined(cls, named: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arrays that are given for results which are combined over elements."""
+        return {x: named[x] for x in cls.combined if named.get(x) is not None}
+
+    def require_whole(self, ours: Operator, request: Any, named: dict[str, Any]) -> None:
+        """Refuse arrays among the arguments of a call for results that they cannot take."""
+        outputs = self._outputs_combined(named)
+        if outputs:
+            _require_combined(ours, request, outputs)
+
+    def whole(self, result: Any, named: dict[str, Any]) -> Any:
+        """Return the results of a call of `gemm` with these arguments, by what a kernel gave."""
+        if not self.more:
+            return result
+        found = dict(zip(("D", *self.more), result, strict=True))
+        outputs, request = self._outputs_combined(named), self.request
+        return with_combined(found, self.ways, outputs, request.backend, request.checks)
+
     def require_combined(self, outputs: dict[str, Any]) -> None:
         """Refuse arrays for results that are combined over elements which cannot take them: before
         anything is computed.
@@ -597,7 +616,8 @@ def call(function: Any, terms: dict[str, Any], given: tuple[Any, ...]) -> Any:
     arguments = (*given[:FIRST], *values, *given[LAST:], *outputs)
     wanted = {x: held[x] for x in hidden if held.get(x) is not None}
     if wanted:
-        _require_combined(public, arguments, wanted)
+        ours: Operator = public.operator  # type: ignore[attr-defined]
+        _require_combined(ours, ours.bound(*arguments), wanted)
     result = public(*arguments)
     found = dict(zip(("D", *more), result, strict=True))
     if not combined:
@@ -605,14 +625,13 @@ def call(function: Any, terms: dict[str, Any], given: tuple[Any, ...]) -> Any:
     return with_combined(found, combined, wanted, given[BACKEND], given[CHECKS])
 
 
-def _require_combined(public: Any, arguments: tuple[Any, ...], outputs: dict[str, Any]) -> None:
+def _require_combined(ours: Operator, request: Any, outputs: dict[str, Any]) -> None:
     """Refuse arrays for results that are combined over elements which cannot take them."""
-    ours: Operator = public.operator
     for name, x in outputs.items():
         if not hasattr(x, "dtype") or not hasattr(x, "shape"):
             value = type(x).__name__
             raise refusal("ops-array", operation=ours.name, name=name, value=value)
-    request, library = ours.taken(ours.bound(*arguments)._replace(**outputs))
+    request, library = ours.taken(request._replace(**outputs))
     own = {x: getattr(request, x) for x in outputs}
     with library.inside():
         problem: Any = ours.problem(request._replace(**dict.fromkeys(outputs)), library)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -62,6 +62,7 @@ class Product(Problem):
 
     hint = "; bias has one number per column"
     memory: Any = None  # the caller's workspace
+    combined: ClassVar[tuple[str, ...]] = ()  # results of which all elements are combined next
     autocast = "lower"
     types, reference = TYPES, staticmethod(values)
 
@@ -343,6 +344,13 @@ class Product(Problem):
         """
         held = dict(zip(self.terms, arrays, strict=True))
         return [held.get(name) for name in ("C", "bias")]
+
+    def require_whole(self, ours: Operator, request: Any, named: dict[str, Any]) -> None:
+        """Refuse arrays among the arguments of a call for results that they cannot take."""
+
+    def whole(self, result: Any, named: dict[str, Any]) -> Any:
+        """Return the results of a call of `gemm` with these arguments, by what a kernel gave."""
+        return result
 
     def values(self, a: Any, b: Any, terms: dict[str, Any], factors: dict[str, float]) -> Any:
         """Return the result of operands and terms of float64, by NumPy."""
