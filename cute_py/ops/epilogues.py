@@ -100,7 +100,7 @@ class FusedProduct(Product):
         """Read what the function reads, and say in which type it computes, and what it gives."""
         request, found = self.request, {}
         if self.pairs and shape[-1] % 2:
-            raise self._refused_pairs(f"{shape[-1]} columns")
+            raise _refused_pairs(self.operation, f"{shape[-1]} columns")
         for name in self.reads:
             x, own = self.library.read(getattr(request, name), name)
             found[name] = x, own, self._spread(name, tuple(x.shape), shape)
@@ -141,15 +141,12 @@ class FusedProduct(Product):
             function = next(x for x in self.formulas.values() if isinstance(x, Formula))
             return is_wide(function, self.columns(self.spreads))
         except MixedError as error:
-            raise self._refused_pairs(f"values of N and of N/2 columns in `{error}`") from None
+            raise _mixed(self.operation, error) from None
 
     @classmethod
     def columns(cls, spreads: Sequence[str | None]) -> list[int]:
         """Return the columns that each input of the function stands for, as `plan.pairs` does."""
         return [WHOLE, *[COLUMNS.get(x, ANY) for x in spreads], *[ANY for _x in cls.numbers]]
-
-    def _refused_pairs(self, given: str) -> CuteError:
-        return refusal("epilogue-pairs", operation=self.operation, given=given)
 
     def _computed_in(self, kinds: list[Dtype]) -> Dtype:
         """Return the type in which the function computes."""
@@ -472,6 +469,14 @@ def _first(function: Any, inputs: tuple[str, ...]) -> Formula:
             raise error from None
 
 
+def _mixed(operation: str, error: MixedError) -> CuteError:
+    return _refused_pairs(operation, f"values of N and of N/2 columns in `{error}`")
+
+
+def _refused_pairs(operation: str, given: str) -> CuteError:
+    return refusal("epilogue-pairs", operation=operation, given=given)
+
+
 def _refused(code: str, function: Any, **facts: Any) -> CuteError:
     name = getattr(function, "__name__", type(function).__name__)
     return refusal(code, operation=GEMM.name, function=name, **facts)
@@ -736,7 +741,10 @@ def described(function: Any, given: tuple[str, ...] = ()) -> Text:
             raise _refused("epilogue-name", function, name=name, why="it has no such parameter")
     reads = [x for x in known.names if x in (*known.needed, *USUAL, *given)]
     found, columns = _first(function, (known.first, *reads)), [WHOLE, *[ANY for _x in reads]]
-    price = (split(found, columns).price + 1) // 2 if has_pairs(found) else found.price
+    try:
+        price = (split(found, columns).price + 1) // 2 if has_pairs(found) else found.price
+    except MixedError as error:
+        raise _mixed(GEMM.name, error) from None
     name = getattr(function, "__name__", "function")
     parts = [(f"{name}, about {price} instructions an element", str(found))]
     over = {-2: "rows", -1: "columns", (-2, -1): "rows and columns"}
