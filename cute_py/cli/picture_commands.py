@@ -129,9 +129,18 @@ def _show(given: Namespace) -> None:
     """Write an epilogue as text, or the picture of an expression."""
     text = _text_of_epilogue(given.text, given.given)
     if text is None:
+        if given.given is not None:
+            raise _no_epilogue(f"--given with {given.text}, which is not a function")
         drawn(given)
-    else:
-        write(f"{text}\n", given.output)
+        return
+    form = format_of(given)
+    if form != "text":
+        raise _no_epilogue(f"{given.text} as {form}")
+    write(f"{text}\n", given.output)
+
+
+def _no_epilogue(given: str, hint: str = "") -> CuteError:
+    return refusal("cli-epilogue", operation="show", given=given, hint=hint and f"; {hint}")
 
 
 def _text_of_epilogue(text: str, given: str | None) -> str | None:
@@ -151,8 +160,9 @@ def _text_of_epilogue(text: str, given: str | None) -> str | None:
         held = module_of(text.rpartition(":")[0])
     function = getattr(held, name, None)
     if held is None or not callable(function):
-        known = suggestion(name, epilogues.__all__) if found[2] is None else ""
-        raise refusal("cli-epilogue", operation="show", text=text, hint=known and f"; {known}")
+        functions = [x for x in epilogues.__all__ if callable(getattr(epilogues, x))]
+        known = suggestion(name, functions) if found[2] is None else ""
+        raise _no_epilogue(f"{text}, which is not a function", known)
     from cute_py.ops.epilogues import described
 
     return str(described(function, tuple(given.split(",")) if given else ()))

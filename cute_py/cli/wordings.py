@@ -56,8 +56,8 @@ WORDINGS = {
         write my.py:kernel, and its arguments after it; cute-py {command} --help lists what they
             may be""",
     "cli-epilogue": """LayoutError
-        {text}, which is not a function
-        epilogues.NAME, a function of cute.epilogues, or FILE.py:FUNCTION
+        {given}
+        epilogues.NAME, a function of cute.epilogues, or FILE.py:FUNCTION, as text
         write cute-py show epilogues.relu, or my.py:function{hint}""",
     "cli-generated": """CuteError
         --{name} with operands that all come from files

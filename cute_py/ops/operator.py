@@ -269,6 +269,11 @@ def make(_known, _request, _answered, _traced, _is_traced, _errors, _shorten, _v
             facts: dict[str, Any] = {"name": next(iter(more)), "function": self.variants.name}
             raise refusal("ops-argument", operation=self.name, **facts)
 
+    def arguments(self, *args: Any, **named: Any) -> dict[str, Any]:
+        """Return the arguments of a call by name, with those for a function of the user."""
+        given = signature(self.public).bind(*args, **named).arguments
+        return given | (given.pop(self.variants.more, {}) if self.variants else {})
+
     def requested(self, *args: Any, **named: Any) -> tuple[Operator, Any]:
         """Return the operator of a call with these arguments, this one or a variant, and the
         request.
@@ -329,16 +334,20 @@ def make(_known, _request, _answered, _traced, _is_traced, _errors, _shorten, _v
                 return problem.without_kernel(given)
             call = problem.call(choice)
             result = call.run(**{"checks": given.checks} if library.on_host else {})
-        if library.on_host:
-            for name in self.outputs:
-                if is_tensor(getattr(given, name)):
-                    note_written(getattr(given, name))
+        self.note_outputs(given, library)
         again = in_place(call, arrays, len(self.outputs), self._by(call.choice))
         if again is not None or choice is None:
             answer = unchanged(problem.guarded(again or self._by(call.choice)))
             if answer is not None:
                 self.known.keep(given, outside_autograd(arrays, answer, self._again))
         return problem.given_back(given, result)
+
+    def note_outputs(self, given: Any, library: Library) -> None:
+        """Tell autograd that tensors of the host were written; a GPU's are noted where they are."""
+        if library.on_host:
+            for name in self.outputs:
+                if is_tensor(getattr(given, name)):
+                    note_written(getattr(given, name))
 
     def _followed(self, given: Any) -> Any:
         """Return the result of a request with an operand that autograd follows, by the operator of

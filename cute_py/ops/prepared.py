@@ -5,20 +5,34 @@ Source: cutlass gemm/device/gemm.h, cutlass/cutlass.h.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakSet
 
 import numpy as np
 
 from cute_py.atoms.arch import number
-from cute_py.calls.arrays import VECTOR_BYTES, address_of, dtype_of, on_device, strides_of
+from cute_py.calls.arrays import (
+    VECTOR_BYTES,
+    TypedArray,
+    address_of,
+    dtype_of,
+    imported,
+    on_device,
+    on_host,
+    strides_of,
+    unwrapped,
+)
 from cute_py.codegen.driver.streams import device_of
 from cute_py.dtypes.table import s32
 from cute_py.errors import CuteError, DtypeError, refusal
 from cute_py.ops import workspaces
+from cute_py.ops.call import overlap
 from cute_py.ops.choice import choose
-from cute_py.ops.libraries import adopted
+from cute_py.ops.libraries import adopted, reading
 from cute_py.ops.operands import shown
+from cute_py.ops.operator import STREAM
 from cute_py.ops.product import GEMM
 
 if TYPE_CHECKING:
@@ -124,15 +138,19 @@ class Gemm:
     """
 
     def __init__(self, *args: Any, **named: Any) -> None:
-        """Take the arguments of `cute.ops.gemm`, for later."""
-        self._operator, self._request = GEMM.requested(*args, **named)
+        """Take the arguments of `cute.ops.gemm`, for later; `stream` is that of all runs."""
+        self._given = GEMM.arguments(*args, **named)
+        self._stream = self._given.pop(STREAM, None)
         self._config: Any = None
         self._memory: Any = None
+        self._clears = False
+        self._operator, self._request = GEMM.requested(**self._given)
 
     def can_implement(self) -> Answer:
         """Return whether the product can be computed, as a status and in words."""
         try:
-            self._chosen()
+            with self._on(None):
+                self._chosen()
         except CuteError as error:
             return Answer(Status.of(error), str(error))
         return Answer(Status.Success, Status.Success.words)
@@ -146,60 +164,73 @@ class Gemm:
 
         Args:
             workspace: an array of bytes (u8), where the operands are, of `workspace_size` at least,
-                that begins at a multiple of 16. Kernels of one stream may share one. None where
-                none is needed.
-            stream: on which the locks are cleared; None: the current one.
+                that begins at a multiple of 16 and shares no memory with an array of the product.
+                Products whose kernels are on one stream may share one. None where none is needed.
+            stream: on which the locks are cleared; None: as `run` has it.
 
         Without this, `run` takes one of the operands' library.
         """
-        library, problem = self._chosen()
-        wanted, kind = self._wanted(problem)
-        if wanted is None:
-            return
-        self._memory = self._required(library, workspace, workspaces.bytes_of(wanted, kind))
-        with self._on(stream), library.inside():
-            _sums, locks = workspaces.within(library, self._memory, wanted, kind)
-            locks[...] = 0
+        with self._on(stream):
+            library, problem = self._chosen()
+            wanted, kind = self._wanted(problem)
+            if wanted is None:
+                return
+            size = workspaces.bytes_of(wanted, kind)
+            memory = self._required(library, problem, workspace, size)
+            self._memory, self._clears = memory, False
+            self._note_shared((address_of(memory), wanted, kind))
+            with library.inside():
+                workspaces.within(library, memory, wanted, kind)[1][...] = 0
 
     def update(self, **named: Any) -> Gemm:
         """Exchange arrays and numbers, by their names, for others that are alike; return this.
 
         An array must have the type, shape and strides of the one before, and be as aligned.
         """
+        numbers = self._operator.numbers
+        arrays = [x for x, y in self._given.items() if hasattr(y, "shape")]
+        known = dict.fromkeys((*self._operator.arrays, *numbers, *arrays))
         for name, x in named.items():
-            old = getattr(self._request, name, None)
-            if name not in self._operator.arrays and name not in self._operator.numbers:
-                known = ", ".join((*self._operator.arrays, *self._operator.numbers))
-                self._operator.refuse(name, x, f"a name among {known}")
-            if name in self._operator.arrays and _facts_of(x) != _facts_of(old):
-                given = f"{name} of {_told(x)} in place of {_told(old)}"
-                raise refusal("gemm-update", operation="cute.ops.Gemm.update", given=given)
-        self._request = self._request._replace(**named)
+            if name not in known:
+                self._operator.refuse(name, x, f"a name among {', '.join(known)}")
+            if name in numbers and not getattr(x, "shape", ()):
+                continue
+            new, old = _facts_of(name, x), _facts_of(name, self._given.get(name))
+            if new != old or name in numbers:
+                given = f"{name} of {_told(new)} in place of {_told(old)}"
+                raise refusal("gemm-update", operation=UPDATE, given=given)
+        exchanged = self._given | named  # a factor that is no longer 0 may need another operator
+        self._operator, self._request = GEMM.requested(**exchanged)
+        self._given = exchanged
         return self
 
     def run(self, stream: Any = None) -> Any:
-        """Compute the product and return it, in `out` if that was given.
+        """Compute the product and return it as `cute.ops.gemm` does, in `out` if that was given.
 
         Args:
-            stream: of the GPU, of any library or as a number; None: the current one.
+            stream: of the GPU, of any library or as a number; None: the one that the product was
+                made with, or else the current one.
 
         """
         with self._on(stream):
             library, problem = self._chosen()
             with library.inside():
-                if 0 in problem.shape:
-                    return problem.without_kernel(self._request)
+                if problem.is_known:
+                    return problem.whole(problem.without_kernel(self._request), self._given)
+                self._prepare(library, problem)
                 checks = {"checks": self._request.checks} if library.on_host else {}
-                return problem.given_back(self._request, problem.call().run(**checks))
+                result = problem.call().run(**checks)
+                self._operator.note_outputs(self._request, library)
+                return problem.whole(problem.given_back(self._request, result), self._given)
 
     def __call__(self, stream: Any = None) -> Any:
         """Do the same as `run`."""
         return self.run(stream)
 
     def _on(self, stream: Any) -> AbstractContextManager[Any]:
+        """Make a stream the current one for a block; None: that of all runs, if there is one."""
+        stream = self._stream if stream is None else stream
         if stream is None:
-            from contextlib import nullcontext
-
             return nullcontext()
         return self._operator.on(stream, self._request[: len(self._operator.arrays)])
 
@@ -210,35 +241,90 @@ class Gemm:
         request, library = self._operator.taken(self._request)
         with library.inside():
             problem: Any = self._operator.problem(request, library)
+            problem.require_whole(self._operator, self._request, self._given)
             problem.memory = self._memory
             if self._config is None and 0 not in problem.shape:
                 found = choose(problem)
                 _require_arch(found.config, problem)
                 self._config = found.config.because(*found.why())
+                self._given["config"] = self._config
                 self._request = self._request._replace(config=self._config)
                 problem.request = request._replace(config=self._config)
         return library, problem
+
+    # -- the workspace
 
     def _wanted(self, problem: Product) -> tuple[Workspace | None, Dtype]:
         """Return the workspace that the product takes, and the type of the sums."""
         return (None, s32) if self._config is None else problem.workspace(self._config)
 
-    def _required(self, library: Library, workspace: Any, size: int) -> Any:
+    def _required(self, library: Library, problem: Product, workspace: Any, size: int) -> Any:
         """Return a workspace as bytes of the library; refuse what is none."""
         given = "no workspace"
         if workspace is not None:
             both = ("a", self._request.a), ("workspace", workspace)
             self._operator.require_place({name: on_device(x) for name, x in both}, "auto")
-            x = workspace if library.on_host else adopted(workspace, "cute.ops.Gemm.initialize")
-            if not library.on_host:
+            if library.on_host:
+                x = on_host(imported(workspace), "workspace", INITIALIZE)
+            else:
+                x = adopted(workspace, INITIALIZE)
                 first = device_of(self._request.a)
                 self._operator.require_one_gpu({"a": first, "workspace": device_of(x)})
-            given = _told(x)
-            flat = dtype_of(x).name == "u8" and len(x.shape) == 1 and strides_of(x) == (1,)
-            if flat and x.shape[0] >= size and address_of(x) % VECTOR_BYTES == 0:
-                return x
-        facts: dict[str, Any] = {"given": given, "size": size, "bytes": VECTOR_BYTES}
-        raise refusal("gemm-workspace", operation="cute.ops.Gemm.initialize", **facts)
+            given = type(x).__name__
+            if hasattr(x, "shape") and hasattr(x, "dtype"):
+                given = _told((dtype_of(x), tuple(x.shape)))
+            if _is_workspace(x, size):
+                if not library.is_read_only(x):
+                    self._require_apart(problem, x, size)
+                    return x
+                given = "an array that cannot be written"
+        raise _no_workspace(given, size)
+
+    def _require_apart(self, problem: Product, memory: Any, size: int) -> None:
+        """Refuse a workspace that shares memory with an array of the product."""
+        held = problem.request._asdict() | {x: self._given.get(x) for x in problem.combined}
+        for name, x in held.items():
+            array = unwrapped(x)
+            if hasattr(array, "shape") and overlap(memory, array):
+                raise _no_workspace(f"a workspace that shares memory with {name}", size)
+
+    def _note_shared(self, layout: tuple[Any, ...]) -> None:
+        """Remember where the locks are; where others have theirs elsewhere in the same memory, the
+        sums of one are on the locks of another.
+        """
+        self._layout = layout
+        for other in _with_workspaces:
+            if layout != other._layout and overlap(self._memory, other._memory):
+                self._clears = other._clears = True
+        _with_workspaces.add(self)
+
+    def _prepare(self, library: Library, problem: Product) -> None:
+        """Refuse arrays that share memory with the caller's workspace, and clear its locks where
+        another product, or a run on the host that was stopped, may have left something there.
+        """
+        wanted, kind = self._wanted(problem)
+        if self._memory is None or wanted is None:
+            return
+        self._require_apart(problem, self._memory, workspaces.bytes_of(wanted, kind))
+        if self._clears or library.on_host:
+            workspaces.within(library, self._memory, wanted, kind)[1][...] = 0
+
+
+INITIALIZE, UPDATE = "cute.ops.Gemm.initialize", "cute.ops.Gemm.update"
+_with_workspaces: WeakSet[Gemm] = WeakSet()
+
+
+def _is_workspace(x: Any, size: int) -> bool:
+    """Tell whether x is `size` bytes in one mode at least, that begin at a multiple of 16."""
+    if not hasattr(x, "shape") or isinstance(x, TypedArray) or dtype_of(x).name != "u8":
+        return False
+    flat = len(x.shape) == 1 and strides_of(x) == (1,)
+    return flat and x.shape[0] >= size and address_of(x) % VECTOR_BYTES == 0
+
+
+def _no_workspace(given: str, size: int) -> CuteError:
+    facts: dict[str, Any] = {"given": given, "size": size, "bytes": VECTOR_BYTES}
+    return refusal("gemm-workspace", operation=INITIALIZE, **facts)
 
 
 def _require_arch(config: GemmConfig, problem: Product) -> None:
@@ -253,16 +339,23 @@ def _require_arch(config: GemmConfig, problem: Product) -> None:
         raise refusal("gemm-arch", operation="cute.ops.Gemm", given=given, least=least)
 
 
-def _facts_of(x: Any) -> Any:
+def _facts_of(name: str, x: Any) -> Any:
     """Return what an array must have in common with the one that it takes the place of."""
-    if x is None or not hasattr(x, "shape"):
-        return None if x is None else type(x)
-    on_gpu = on_device(x)
-    steps = strides_of(x if on_gpu else np.asarray(x))
-    return dtype_of(x), tuple(x.shape), steps, address_of(x) % VECTOR_BYTES, on_gpu
+    if x is None:
+        return None
+    with reading(x, name, UPDATE):
+        x = imported(x)
+        if on_device(x):
+            return dtype_of(x), tuple(x.shape), strides_of(unwrapped(x)), _place(x), True
+        x = on_host(x, name, UPDATE)
+        array = np.asarray(unwrapped(x))
+        kind = dtype_of(x if hasattr(x, "dtype") else array)
+        return kind, array.shape, array.strides, _place(array), False
 
 
-def _told(x: Any) -> str:
-    if not hasattr(x, "shape"):
-        return "none" if x is None else type(x).__name__
-    return f"an array of {dtype_of(x)} of shape {shown(tuple(x.shape))}"
+def _place(x: Any) -> int:
+    return address_of(x) % VECTOR_BYTES
+
+
+def _told(facts: Any) -> str:
+    return f"an array of {facts[0]} of shape {shown(facts[1])}" if facts else "none"

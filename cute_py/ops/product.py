@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -62,6 +62,7 @@ class Product(Problem):
 
     hint = "; bias has one number per column"
     memory: Any = None  # the caller's workspace
+    combined: ClassVar[tuple[str, ...]] = ()  # results of which all elements are combined next
     autocast = "lower"
     types, reference = TYPES, staticmethod(values)
 
@@ -344,6 +345,13 @@ class Product(Problem):
         held = dict(zip(self.terms, arrays, strict=True))
         return [held.get(name) for name in ("C", "bias")]
 
+    def require_whole(self, ours: Operator, request: Any, named: dict[str, Any]) -> None:
+        """Refuse arrays among the arguments of a call for results that they cannot take."""
+
+    def whole(self, result: Any, named: dict[str, Any]) -> Any:
+        """Return the results of a call of `gemm` with these arguments, by what a kernel gave."""
+        return result
+
     def values(self, a: Any, b: Any, terms: dict[str, Any], factors: dict[str, float]) -> Any:
         """Return the result of operands and terms of float64, by NumPy."""
         activation = self.request.activation
@@ -509,12 +517,13 @@ def gemm(
         terms: what it reads, by the names of its parameters: numbers, or arrays (M,N), (N), (M,1)
             or () with batch modes; and where results but D go, by their names.
 
-    Batch modes broadcast as in NumPy. Floats are summed in f32 (f64 in f64), integers in
-    s32, which wraps; the epilogue is computed in that type, each step rounded. Integers with
-    factors that are not whole, or with float terms, results or activations, go through f32. The
-    result is rounded to nearest even; integers and 8-bit floats clamp to their finite range. With
-    K = 0 the product is 0; with M, N or the batch 0 the result is empty. NaN and inf propagate. The
-    result is an array of the library of `a`. For gradients see docs/torch.md. Raises CuteError.
+    Batch modes broadcast as in NumPy. Floats are summed in f32 (f64 in f64), integers in s32, which
+    wraps, and to which wider terms wrap; the epilogue is computed in that type, each step rounded.
+    Integers with factors that are not whole, or with float terms, results or activations, go
+    through f32. The result is rounded to nearest even; integers and 8-bit floats clamp to their
+    finite range. With K = 0 the product is 0; with M, N or the batch 0 the result is empty. NaN and
+    inf propagate. The result is an array of the library of `a`. For gradients see docs/torch.md.
+    Raises CuteError.
 
     >>> gemm([[1.0, 2.0]], [[3.0], [4.0]], alpha=2)
     array([[22.]])

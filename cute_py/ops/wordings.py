@@ -75,7 +75,7 @@ WORDINGS = {
         leave stream out, or move the arrays (x.cuda(), cupy.asarray)""",
     "gemm-workspace": """LayoutError
         {given}
-        {size} bytes (u8) where the operands are, in one mode, that begin at a multiple of {bytes}
+        {size} bytes (u8), apart but where the operands are, in one mode, at a multiple of {bytes}
         allocate workspace_size() bytes, or leave initialize out: run makes a workspace""",
     "gemm-update": """LayoutError
         {given}

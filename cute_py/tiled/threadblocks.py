@@ -45,7 +45,7 @@ class ThreadblockSwizzle(Value):
     __slots__ = __match_args__ = ("tiles", "log", "batch")
 
     def __init__(self, tiles: tuple[Leaf, Leaf, Leaf], log: int = 0, batch: Leaf = 1) -> None:
-        self.tiles, self.log, self.batch = tiles, log, batch
+        self.tiles, self.log, self.batch = _checked(tiles, log, batch)
 
     @property
     def grid(self) -> tuple[Leaf, Leaf, Leaf]:
@@ -64,12 +64,14 @@ class ThreadblockSwizzle(Value):
         """Return the same; None for a block without a tile."""
         i, j, k = self.place(x, y, z)
         found: Any = i, j, k
-        return found if i < self.tiles[0] and j < self.tiles[1] else None
+        most = *self.tiles[:2], self.grid[2]
+        return found if all(0 <= at < n for at, n in zip(found, most, strict=True)) else None
 
     def batches(self, z: int) -> range:
         """Return the products of the blocks with this z: it, and every further one by the extent of
         the grid (where CUTLASS drops those from 65,536 on).
         """
+        _at_least(0, "batches", z=z)
         return range(z, ints.as_int(self.batch, "batches"), ints.as_int(self.grid[2], "batches"))
 
 
@@ -88,13 +90,14 @@ def identity_swizzle(tiles: tuple[Leaf, Leaf, Leaf], N: int = 1) -> ThreadblockS
     >>> identity_swizzle((5, 7, 3), 4).grid
     (20, 2, 3)
     """
-    if N not in (1, 2, 4, 8):
+    if N not in (1, 2, 4, 8) or isinstance(N, bool):
         raise refusal(
             "threadblock-choice", operation="identity_swizzle", given=N, known="1, 2, 4, 8"
         )
-    columns = ints.as_int(tiles[1], "identity_swizzle")
+    launch = ThreadblockSwizzle(tiles)
+    columns = ints.as_int(launch.tiles[1], "identity_swizzle")
     log = next((log for most, least, log in LOGS if most <= N and columns >= least), 0)
-    return ThreadblockSwizzle(tiles, log)
+    return ThreadblockSwizzle(launch.tiles, log)
 
 
 def batched_swizzle(tiles: tuple[Leaf, Leaf], batch: Leaf) -> ThreadblockSwizzle:
@@ -111,12 +114,42 @@ def batched_swizzle(tiles: tuple[Leaf, Leaf], batch: Leaf) -> ThreadblockSwizzle
     return ThreadblockSwizzle((*tiles, 1), 0, batch)
 
 
+def _checked(tiles: Any, log: Any, batch: Leaf) -> tuple[tuple[Leaf, Leaf, Leaf], int, Leaf]:
+    """Return what a launch is made of, as integers; refuse what is none."""
+    where, most = "ThreadblockSwizzle", LOGS[0][2]
+    if not isinstance(tiles, (tuple, list)) or len(tiles) != 3:
+        rule = "tiles along M and N, and slices of K"
+        raise refusal("threadblock-range", operation=where, name="tiles", value=tiles, rule=rule)
+    if log not in range(most + 1) or isinstance(log, bool):
+        rule = f"from 0 to {most}"
+        raise refusal("threadblock-range", operation=where, name="log", value=log, rule=rule)
+    m, n, k, batch = _at_least(0, where, M=tiles[0], N=tiles[1], slices=tiles[2], batch=batch)
+    if ints.is_one(k) is False and ints.is_one(batch) is False:
+        rule = "1 slice of K where there are several products"
+        raise refusal("threadblock-range", operation=where, name="slices", value=k, rule=rule)
+    return (m, n, k), log, batch
+
+
+def _at_least(least: int, operation: str, **given: Any) -> list[Leaf]:
+    """Return integers, also of run time; refuse those that are known to be less."""
+    found = [ints.normalize(x, operation) for x in given.values()]
+    for name, x in zip(given, found, strict=True):
+        if ints.less(x, least) is True:
+            rule = f"at least {least}"
+            raise refusal("threadblock-range", operation=operation, name=name, value=x, rule=rule)
+    return found
+
+
 # -- parts of K
 
 
-def _require_slices(slices: Leaf, operation: str) -> None:
-    if ints.less(slices, 1) is True:
-        raise refusal("threadblock-choice", operation=operation, given=slices, known="1, 2, 3 ...")
+def _slice(K: Leaf, slices: Leaf, z: Leaf, operation: str) -> list[Leaf]:
+    """Return the same as integers; refuse a slice that is none of them."""
+    (K, z), (slices,) = _at_least(0, operation, K=K, z=z), _at_least(1, operation, slices=slices)
+    if ints.less(z, slices) is False:
+        rule = f"less than {slices} slices"
+        raise refusal("threadblock-range", operation=operation, name="z", value=z, rule=rule)
+    return [K, slices, z]
 
 
 def k_partition(K: Leaf, depth: Leaf, slices: Leaf, z: Leaf) -> tuple[Leaf, Leaf]:
@@ -135,7 +168,8 @@ def k_partition(K: Leaf, depth: Leaf, slices: Leaf, z: Leaf) -> tuple[Leaf, Leaf
     >>> sizes[0], sizes[17:]
     (224, [224, 64, 0])
     """
-    _require_slices(slices, "k_partition")
+    K, slices, z = _slice(K, slices, z, "k_partition")
+    (depth,) = _at_least(1, "k_partition", depth=depth)
     each = ints.mul(ints.ceil_div(ints.ceil_div(K, depth), slices), depth)
     first = ints.mul(z, each)
     return ints.min_(first, K), ints.min_(ints.add(first, each), K)
@@ -148,7 +182,7 @@ def k_partition_by_floor(K: Leaf, slices: int, z: int) -> tuple[Leaf, Leaf]:
     >>> k_partition_by_floor(4096, 20, 0), k_partition_by_floor(4096, 20, 19)
     ((0, 204), (3876, 4096))
     """
-    _require_slices(slices, "k_partition_by_floor")
+    K, slices, z = _slice(K, slices, z, "k_partition_by_floor")
     each = ints.div(K, slices)
     return ints.mul(z, each), K if z == slices - 1 else ints.mul(z + 1, each)
 
@@ -213,7 +247,7 @@ def default_gemm_configuration(operator_class: str) -> DefaultGemmConfiguration:
     >>> found.tile, found.warps, found.alignment("f16"), found.saturates("s8")
     ((128, 256, 32), (2, 4, 1), 8, True)
     """
-    if operator_class not in CLASSES:
+    if operator_class not in [*CLASSES]:
         known = ", ".join(map(repr, CLASSES))
         facts = {"given": operator_class, "known": known}
         raise refusal("threadblock-choice", operation="default_gemm_configuration", **facts)

@@ -205,4 +205,8 @@ WORDINGS = {
         {given!r}
         one of {known}
         take the largest that D has tiles for, or the class of the instructions""",
+    "threadblock-range": """LayoutError
+        {name}={value}
+        {rule}
+        pass sizes from 1 on, and blocks, slices and products that count from 0""",
 }

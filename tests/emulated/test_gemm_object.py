@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
+from cute_py.epilogues import linear_combination, quantized_with_amax
 from cute_py.ops import Gemm, Status
 
 rng = np.random.default_rng(0)
@@ -94,6 +95,40 @@ def test_i15_only_arrays_that_are_alike_are_exchanged(named):
         Gemm(A, B).update(**named)
 
 
+def test_i15_lists_have_a_shape_too():
+    product = Gemm([[1.0, 2.0]], [[3.0], [4.0]])
+    assert product.update(a=[[2.0, 2.0]]).run() == [[14.0]]
+    with pytest.raises(cute.LayoutError, match=r"shape \(2,2\) in place of .* \(1,2\)"):
+        product.update(a=[[1.0, 2.0], [3.0, 4.0]])
+
+
+def test_i15_a_factor_that_is_no_longer_0_brings_its_array():
+    """`linear_combination` leaves c unread where beta is 0."""
+    c = np.arange(108, dtype=np.float32).reshape(9, 12)
+    named = {"epilogue": linear_combination, "beta": 0, "out_dtype": "f32"}
+    product = Gemm(A, B, c, **named)
+    np.testing.assert_array_equal(product.run(), WANTED)
+    np.testing.assert_array_equal(product.update(beta=2.0).run(), WANTED + 2 * c)
+    np.testing.assert_array_equal(product.update(c=-c).run(), WANTED - 2 * c)
+    with pytest.raises(cute.CuteError, match=r"beta=2\.0 without c"):
+        Gemm(A, B, **named).update(beta=2.0)
+
+
+def test_i15_results_are_those_of_gemm():
+    """By name where there are several, and combined over elements where they are."""
+    greatest = np.full(9, np.nan, np.float32)
+    named = {"epilogue": quantized_with_amax, "scale": 0.5, "out_dtype": "s8"}
+    wanted = cute.ops.gemm(A, B, **named)
+    for more in ({}, {"amax": greatest}):
+        found = Gemm(A, B, **named, **more).run()
+        assert list(found) == ["D", "amax"]
+        for name, x in wanted.items():
+            np.testing.assert_array_equal(found[name], x)
+    assert found["amax"] is greatest
+    wrong = Gemm(A, B, **named, amax=np.zeros(3, np.float32)).can_implement()
+    assert wrong.status is Status.InvalidProblem
+
+
 def test_i15_options_are_not_exchanged():
     with pytest.raises(cute.LeafTypeError, match="a name among a, b"):
         Gemm(A, B).update(config="stages=2")
@@ -115,8 +150,51 @@ def test_i15_an_empty_product_needs_nothing():
     assert product.run().shape == (0, 12)
 
 
+def test_products_of_any_sizes_share_a_workspace():
+    """The sums of one may be where the locks of the other are."""
+    products, wanted = [], []
+    for split, (m, k, n) in (("serial:2", (9, 64, 12)), ("serial:2", (64, 64, 32))):
+        a, b = (rng.integers(-3, 4, s).astype(np.float16) for s in ((m, k), (k, n)))
+        products.append(Gemm(a, b, config=f"tile=32x32x32,split={split}", out_dtype="f32"))
+        wanted.append(a.astype(np.float32) @ b.astype(np.float32))
+    memory = np.empty(max(x.workspace_size() for x in products), np.uint8)
+    for x in products:
+        x.initialize(memory)
+    for i in (0, 1, 0, 1):
+        np.testing.assert_array_equal(products[i].run(), wanted[i])
+
+
+def test_a_workspace_is_apart_from_the_operands():
+    memory = np.zeros(8192, np.uint8)
+    a = memory[:1152].view(np.float16).reshape(9, 64)
+    out = memory[4096:4528].view(np.float32).reshape(9, 12)
+    for name, product in (("a", Gemm(a, B, **SERIAL)), ("out", Gemm(A, B, out=out, **SERIAL))):
+        with pytest.raises(cute.LayoutError, match=f"shares memory with {name};"):
+            product.initialize(memory)
+    product = Gemm(A, B, **SERIAL)
+    product.initialize(memory)
+    with pytest.raises(cute.LayoutError, match="shares memory with a;"):
+        product.update(a=a).run()
+
+
+@pytest.mark.parametrize("given", [5, "memory", [0] * 8192, np.broadcast_to(np.uint8(0), 8192)])
+def test_what_cannot_be_written_is_no_workspace(given):
+    memory = np.zeros(8192, np.uint8)
+    memory.flags.writeable = False
+    for wrong in (given, memory):
+        with pytest.raises(cute.LayoutError, match=r"given .*; required: 4100 bytes"):
+            Gemm(A, B, **SERIAL).initialize(wrong)
+
+
 def test_a_stream_is_for_arrays_of_a_gpu():
-    for call in (Gemm(A, B).run, lambda stream: cute.ops.gemm(A, B, stream=stream)):
+    of_all_runs = Gemm(A, B, stream=3)
+    assert of_all_runs.can_implement().status is not Status.Success
+    for call in (
+        Gemm(A, B).run,
+        Gemm(A, B).initialize,
+        lambda stream: of_all_runs.run(),
+        lambda stream: cute.ops.gemm(A, B, stream=stream),
+    ):
         with pytest.raises(cute.CuteError, match="stream=3 with arrays on the host"):
             call(stream=3)
 

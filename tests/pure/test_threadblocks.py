@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import cute_py as cute
 from cute_py.cutlass2 import (
+    ThreadblockSwizzle,
     batched_swizzle,
     default_gemm_configuration,
     identity_swizzle,
@@ -42,6 +43,16 @@ def test_i02_the_tile_is_by_the_log_of_the_launch():
     assert sorted(found) == all_tiles(9, 5, 1)
     by_n = {(x // 8, y * 8 + x % 8) for x, y, _z in product(*map(range, launch.grid))}
     assert len({(i, j) for i, j, _k in found} - by_n) == 21
+
+
+@pytest.mark.parametrize("place", [(-1, 0, 0), (0, -1, 0), (40, 0, 0), (0, 1, 0), (0, 0, 1)])
+def test_a_place_outside_of_the_grid_has_no_tile(place):
+    assert identity_swizzle((5, 7, 1), 8).tile(*place) is None
+
+
+def test_products_have_one_slice():
+    with pytest.raises(cute.LayoutError, match="slices=3; required: 1 slice of K"):
+        ThreadblockSwizzle((5, 7, 3), batch=4)
 
 
 @pytest.mark.parametrize("batch", [1, 3, 65535, 65536, 65537, 200000])

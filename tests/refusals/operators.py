@@ -194,6 +194,7 @@ ops-stream: a stream for arrays of the host, or of another GPU
 gemm-workspace: a product that needs a workspace gets none, or one that is too small
     - split().initialize()
     - split().initialize(np.zeros(8, np.uint8))  # given an array of u8 of shape (8); required:
+    - split().initialize([0] * 8)  # given list; required:
     + split().initialize(np.zeros(5000, np.uint8))
 gemm-update: an array takes the place of another kind of array
     - split().update(a=tall)
@@ -247,6 +248,8 @@ cli-gemm: a command is given no operands, or both files and sizes
     - main("gemm")
 cli-epilogue: `cute-py show` is given no function of a file or of `cute.epilogues`
     - main("show", "epilogues.relo")
+    - main("show", "epilogues.relu", "-o", "x.svg")  # given epilogues.relu as svg
+    - main("show", "(8,8)", "--given", "c")  # given --given with (8,8), which is not a function
 cli-kernel: a command is given no kernel of a file
     - main("check-orders", "nowhere.py:kernel")
 cli-generated: an option of generated data is given, and all operands are files

@@ -256,11 +256,19 @@ retile-values: a fragment is not whole tiles of the copy that retiles it
     + COPY.retile(Layout((4, 1, 1)))
 threadblock-choice: a swizzle, a class of instructions, or a number of slices that CUTLASS has not
     - cute.identity_swizzle((5, 7, 1), 3)
-    - cute.k_partition(64, 8, 0, 0)  # given 0; required: one of 1, 2, 3 ...
-    - cute.k_partition_by_floor(64, 0, 0)  # given 0; required: one of 1, 2, 3 ...
     - cute.default_gemm_configuration("sparse")  # given 'sparse'; required: one of 'simt',
         'tensor_op'
     + cute.identity_swizzle((5, 7, 1), 4)
+threadblock-range: a size, or a place that a launch or a split of K does not have
+    - cute.k_partition(64, 8, 0, 0)  # given slices=0; required: at least 1;
+    - cute.k_partition(64, 0, 2, 0)  # given depth=0; required: at least 1;
+    - cute.k_partition(64, 8, 2, 2)  # given z=2; required: less than 2 slices;
+    - cute.k_partition_by_floor(64, 3, 3)  # given z=3; required: less than 3 slices;
+    - cute.k_partition_by_floor(64, 3, -1)  # given z=-1; required: at least 0;
+    - cute.identity_swizzle((5, -7, 1))  # given N=-7; required: at least 0;
+    - cute.identity_swizzle((5, 7))  # given tiles=(5, 7); required: tiles along M and N,
+    - cute.batched_swizzle((5, 7), 3).batches(-1)  # given z=-1; required: at least 0;
+    + cute.k_partition(64, 8, 2, 1)
 copy-codomain: a thread-value layout reaches addresses that the data does not have
     - cute.make_cotiled_copy(CP_ASYNC_128, Layout((32, 8), (8, 1)), Layout((8, 16), (16, 1)))
     + cute.make_cotiled_copy(CP_ASYNC_128, Layout((16, 8), (8, 1)), Layout((8, 16), (16, 1)))
