@@ -306,3 +306,29 @@ def test_the_command_writes_a_page(tmp_path):
     text = out.read_text(encoding="utf-8")
     assert "gemm_shared (gemm_02_shared.py)" in text
     assert not re.search(r"https?:", text)
+
+
+def test_lines_are_those_of_python(tmp_path, monkeypatch):
+    """Form feeds and other ends of lines of Unicode end none; a # of a string is no comment."""
+    monkeypatch.syspath_prepend(tmp_path)
+    lines = (
+        "# one \f two \x1c three \u2028 four \x85",
+        "import cute_py as cute",
+        "def named(x, _text): return x",
+        "@cute.kernel",
+        "def odd(x):",
+        "    cute.launch(grid=1, block=32)",
+        "    first = cute.smem('f32', (4, 8))  # (M,\fK)",
+        "    other = named(cute.smem('f32', (2, 3)), '# (P,Q)')",
+        "    third = named(cute.smem('f32', (2, 3)), '# (P,Q)')  # (R,S), #1",
+        "    x[cute.thread_idx()] = 0.0",
+    )
+    (tmp_path / "lines_of_python.py").write_text("\n".join(lines), encoding="utf-8")
+    from lines_of_python import odd
+
+    table = cute.layouts(odd, np.zeros(32, np.float32))
+    assert [(row.made, row.modes) for row in table if row.name != "x"] == [
+        ("cute.smem('f32', (4, 8))", ("M", "K")),
+        ("named(cute.smem('f32', (2, 3)), '# (P,Q)')", ()),
+        ("named(cute.smem('f32', (2, 3)), '# (P,Q)')", ("R", "S")),
+    ]

@@ -43,8 +43,9 @@ def follow(kernel: Any, *args: Any, element: Any, **named: Any) -> Way:
 
     Law: forwards and backwards are one relation: y is in the `becomes` of x if and only if x is in
     the `made_of` of y. Copies, shuffles and matrix products are followed exactly. All other
-    arithmetic joins its operands, and so do atomics and ops that combine the lanes of a warp. An
-    address and a condition are no operands: what they are computed from is not followed.
+    arithmetic joins its operands, and so do atomics and ops that combine the lanes of a warp, those
+    of `Wmma` with its opaque fragments among them. An address and a condition are no operands: what
+    they are computed from is not followed.
 
     Args:
         kernel: the kernel, or a plan.
