@@ -145,8 +145,10 @@ def test_the_command_writes_tables_and_pictures(tmp_path, capsys):
         assert capsys.readouterr().out == text, more
     assert main([*given, "-o", str(tmp_path / "x.html")]) == 0
     assert table.to_html() in (tmp_path / "x.html").read_text(encoding="utf-8")
-    assert main([*given, "-o", str(tmp_path / "x.svg")]) == 2
-    assert "--name makes a picture" in capsys.readouterr().err
+    for option, value in (("-o", str(tmp_path / "x.svg")), ("--format", "svg"), ("--by", "bank")):
+        assert main([*given, option, value]) == 2
+        wanted = "--by" if option == "--by" else "the format svg"
+        assert f"layouts: given {wanted} for a table" in capsys.readouterr().err
 
 
 # -- what is packed
