@@ -183,8 +183,8 @@ def kept_bits(
     most = MOST_NUMBER if dtype is None or not dtype.is_float else min(dtype.max, MOST_NUMBER)
     if not all(-most <= x <= most for x in parameters):
         first, second = parameters
-        facts = {"first": first, "second": second, "dtype": dtype or "f64", "most": most}
-        raise refusal("random-finite", operation=operation, **facts)
+        facts: dict[str, Any] = {"first": first, "second": second, "most": most}
+        raise refusal("random-finite", operation=operation, dtype=dtype or "f64", **facts)
     if bits is None or operation != "tensor_fill_random_uniform":
         return bits
     low, high = parameters

@@ -108,8 +108,8 @@ class Owners(Shown):
         """Return the owners of a slice of the whole: `_` keeps a mode. Raises CoordinateError for a
         slice outside of it.
         """
-        kept = tuples.is_underscore
-        self._index(tuples.transform_leaf(lambda x: 0 if kept(x) else x, tuples.wrap(coord)))
+        every = tuples.is_underscore
+        self._index(tuples.transform_leaf(lambda x: 0 if every(x) else x, tuples.wrap(coord)))
         part, start = slice_and_offset(coord, Layout(self.shape))
         index = np.full(int(tuples.product(self.shape)) + 1, -1)
         index[np.asarray(offsets(part)) + start] = np.arange(part.size())

@@ -37,6 +37,11 @@ viz-type: a picture is requested of something that has none
 viz-by: the colours of a picture cannot tell apart what they are asked to
     - viz.picture_of(Layout(4), "thread")
     + viz.picture_of(Layout(4), "bank")
+viz-bits: elements have no bits, or a part of one
+    - viz.picture_of(Layout(4), "bank", 0)
+    - cute.show(Layout(4), bits=2.5)  # given bits=2.5
+    - cute.interact("(n,8):(8,1)", n=[4, 8], bits=-8)  # given bits=-8
+    + viz.picture_of(Layout(4), "bank", 4)
 viz-latex: a picture has more cells than TeX can set
     - viz.to_latex(Layout((64, 128)))
     + viz.to_latex(Layout((8, 8)))
@@ -186,6 +191,7 @@ interact-values: a choice has no values, or a text in place of a list
     - cute.interact("(n,8):(8,1)", n="48")
     - cute.interact("(n,8):(8,1)", n=[])  # given n=[]; required: a list or range
     - cute.interact("(n,8):(8,1)", n=4)  # given n=4
+    - cute.interact(5)  # given make=5
     - cute.interact("LayoutLeft")  # given make='LayoutLeft'; ... an expression with integers
     + cute.interact("(n,8):(8,1)", n=[4, 8])
 interact-name: an expression does not have the name of a choice
