@@ -473,7 +473,7 @@ WORDINGS = {
         pass ring=cute.pipeline(stages, tiles=(sA, sB), consumers=...)""",
     "mainloop-warpgroups": """LayoutError
         {atom}, whose operands are in shared memory
-        a ring that another role fills, and no transform
+        a ring that another role fills, without transform and clear
         pass ring= and fill=False, and call ring.fill(k, a, b) in the role that loads""",
     "wmma-fragment": """LayoutError
         {what}, of {shape}
