@@ -83,7 +83,7 @@ def _instruction(text: str) -> str:
         return f"mma({name})"
     if not isinstance(value, Copy_Op) or kind not in (None, *_WIDTHS):
         return _unless_offsets(text)
-    width = _WIDTHS.get(kind)
+    width = _WIDTHS[kind] if kind else 0
     return f"copy({name},bits={width})" if width else f"copy({copy_operands(value)})"
 
 

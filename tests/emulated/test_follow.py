@@ -277,6 +277,25 @@ def test_forwards_and_backwards_are_inverse(name):
     require_inverse(name)
 
 
+def test_coordinates_are_those_of_numpy_too():
+    C, D = np.zeros((16, 16), np.float32), np.zeros((16, 16), np.float32)
+    (where,) = np.argwhere(np.arange(256).reshape(16, 16) == 37)
+    assert cute.follow(through_wmma, C, D, element=("C", tuple(where))).becomes == [("D", (2, 5))]
+    with pytest.raises(LayoutError):
+        cute.follow(through_wmma, C, D, element=("C", (True, 5)))
+
+
+def test_the_text_of_a_constant_says_no_more_than_is_true():
+    @cute.kernel
+    def ones(x):
+        cute.launch(grid=1, block=32)
+        x[cute.thread_idx()] = 1.0
+
+    way = cute.follow(ones, np.zeros(32, np.float32), element="x[3]")
+    assert (way.becomes, way.made_of) == ([], [])
+    assert "no array keeps anything of it, and it is made of no element" in str(way)
+
+
 # -- every op
 
 

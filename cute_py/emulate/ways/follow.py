@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from math import prod
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -174,9 +175,12 @@ class Trail(Timeline):
             facts = {"name": name, "known": ", ".join(known), "hint": hint}
             raise refusal("follow-name", operation="cute.follow", **facts)
         array, coord = known[name], coord if isinstance(coord, tuple) else (coord,)
+        coord = tuple(
+            [index(x) if hasattr(x, "__index__") and x.__class__ is not bool else x for x in coord]
+        )  # of NumPy, too
         sizes = zip(coord, array.shape, strict=False)
         inside = len(coord) == len(array.shape) and all(
-            type(x) is int and 0 <= x < n for x, n in sizes
+            x.__class__ is int and 0 <= x < n for x, n in sizes
         )
         if not inside:
             facts = {"coord": coord, "name": name, "shape": array.shape}
