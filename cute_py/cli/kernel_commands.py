@@ -45,9 +45,10 @@ def _layouts(given: Namespace) -> None:
 def _write_table(table: Layouts, given: Namespace) -> None:
     """Write a table as text, or as a page."""
     form = format_of(given)
-    if form not in ("text", "html"):
-        known = ".txt or .html for a table; --name makes a picture"
-        raise refusal("cli-format", operation="-o", path=given.output, known=known)
+    drawing = "" if form in ("text", "html") else f"the format {form}"
+    drawing = "--by" if given.by else drawing
+    if drawing:
+        raise refusal("cli-table", operation="layouts", option=drawing)
     page = f'<!doctype html>\n<meta charset="utf-8">\n<title>{table.name}</title>\n'
     write(f"{table}\n" if form == "text" else f"{page}{table.to_html()}\n", given.output)
 

@@ -13,6 +13,10 @@ WORDINGS = {
         the file {path}
         a name that ends in {known}
         rename it, or pass --format""",
+    "cli-table": """LayoutError
+        {option} for a table
+        text or html for a table; a picture of one tensor for the others
+        add --name tCsA for a picture, or leave it out""",
     "cli-memory": """CuteError
         {what}, for which memory ran out
         more free memory

@@ -129,8 +129,10 @@ def interact(
     if isinstance(make, str):
         parts, found = _named(make, found) if found else _numbered(make)
         frames = _of_text(parts, found)
-    else:
+    elif callable(make):
         frames = _of_function(make, found)
+    else:
+        raise refusal("interact-values", operation="interact", name="make", value=make)
     count, first = 1, 0
     for each in found:
         count, first = count * len(each.values), first * len(each.values) + each.first

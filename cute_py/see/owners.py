@@ -16,7 +16,7 @@ import numpy as np
 from cute_py.errors import LayoutError, ranges, refusal
 from cute_py.layout import tuples
 from cute_py.layout.algebra.fit import fit
-from cute_py.layout.coords import crd2idx, idx2crd
+from cute_py.layout.coords import idx2crd
 from cute_py.layout.layout import Layout, make_layout
 from cute_py.layout.modes import slice_and_offset
 from cute_py.layout.offsets import offsets
@@ -98,12 +98,18 @@ class Owners(Shown):
         return None if index < 0 else idx2crd(index, tuples.product_each(tuples.wrap(self.shape)))
 
     def holders(self, *coord: IntTuple) -> list[tuple[int, int]]:
-        """Return (thread, value) of all that hold the element at a coordinate of the whole."""
-        found = np.argwhere(self.table == crd2idx(coord, self.shape)).tolist()
+        """Return (thread, value) of all that hold the element at a coordinate of the whole. Raises
+        CoordinateError for one outside of it.
+        """
+        found = np.argwhere(self.table == self._index(coord)).tolist()
         return [(self.threads[t], self.numbers[v]) for t, v in found]
 
     def __getitem__(self, coord: IntTuple) -> Owners:
-        """Return the owners of a slice of the whole: `_` keeps a mode."""
+        """Return the owners of a slice of the whole: `_` keeps a mode. Raises CoordinateError for a
+        slice outside of it.
+        """
+        every = tuples.is_underscore
+        self._index(tuples.transform_leaf(lambda x: 0 if every(x) else x, tuples.wrap(coord)))
         part, start = slice_and_offset(coord, Layout(self.shape))
         index = np.full(int(tuples.product(self.shape)) + 1, -1)
         index[np.asarray(offsets(part)) + start] = np.arange(part.size())
@@ -113,6 +119,14 @@ class Owners(Shown):
         whole = f"{self.whole}[{tuples.show(coord).strip('()')}]"
         values: Any = self.values if len(kept) == table.shape[1] else len(kept)
         return Owners(self.name, whole, part.shape, self.threads, values, numbers, table[:, kept])
+
+    def _index(self, coord: tuple[Any, ...]) -> int:
+        """Return the index of a coordinate of the whole; refuse one outside of it."""
+        index = Layout(self.shape)(*coord)
+        if not 0 <= index < tuples.product(self.shape):
+            facts: dict[str, Any] = {"name": self.whole, "coord": coord, "shape": self.shape}
+            raise refusal("see-coordinate", operation="owners", **facts)
+        return int(index)
 
     @property
     def title(self) -> str:

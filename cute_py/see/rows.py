@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from cute_py.errors import file_text, ranges, refusal
+from cute_py.errors import file_text, refusal, suggestion
 from cute_py.integers import ints
 from cute_py.layout import tuples
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.layout import Layout
 from cute_py.records import Shown
-from cute_py.see.numbers import Numbers, bare
+from cute_py.see.numbers import THREAD, Numbers, bare
 from cute_py.see.owners import Lineage, Owners, owners_of
 from cute_py.see.source import statement_at
 from cute_py.see.watch import watched
@@ -103,7 +103,8 @@ class Row(Shown):
         Law: the element is the one that an access of the thread to this value touches. Registers
         hold the elements of the partition that they were made for, or were first filled from.
         Raises LayoutError for registers of another origin, for places that depend on what is known
-        only when the kernel runs, and for too many elements.
+        only when the kernel runs, and for too many elements; CoordinateError for threads and
+        symbols that the kernel does not have.
         """
         if self.value.__class__ is not Tensor:
             kind = type(self.value).__name__
@@ -122,8 +123,23 @@ class Row(Shown):
 
     def numbers(self, at: Mapping[str, int] | None = None) -> Numbers:
         """Return the values of symbols; see `owners`."""
-        first = {"bid_x": 0, "bid_y": 0, "bid_z": 0}
-        return Numbers({**first, **self.sizes, **(at or {})}, self.seen.integers, self.name)
+        first: dict[str, int] = {"bid_x": 0, "bid_y": 0, "bid_z": 0, **self.sizes}
+        numbers = Numbers({**first, **(at or {})}, self.seen.integers, self.name)
+        if at:
+            self._require_symbols(at, {*first, *self.seen.integers}, numbers)
+        return numbers
+
+    def _require_symbols(self, at: Mapping[str, object], names: set[str], numbers: Numbers) -> None:
+        """Refuse values of symbols that no tensor depends on, and what is no integer."""
+        tensors = [x.value for x in self.seen.sightings if x.value.__class__ is Tensor]
+        names |= numbers.names(tuple([(x.engine.offset, x.layout) for x in tensors]))
+        names -= {THREAD}  # which `threads` asks for
+        for name, value in at.items():
+            if name not in names or type(value) is not int:
+                hint = suggestion(str(name), names) or "use one of these, and an integer"
+                facts: dict[str, Any] = {"name": name, "value": value, "hint": hint}
+                known = ", ".join(sorted(names))
+                raise refusal("see-symbol", operation="owners", known=known, **facts)
 
     def _threads(self, threads: Iterable[int] | None) -> tuple[int, ...]:
         """Return the numbers of threads; refuse those that the block does not have."""
@@ -132,11 +148,18 @@ class Row(Shown):
             warps = {name: (start, stop) for name, start, stop in launch.roles}
             start, stop = warps.get(self.role, (0, -(-launch.threads // 32)))
             return tuple(range(32 * start, min(32 * stop, launch.threads)))
-        numbers = tuple(threads)
-        if not numbers or min(numbers) < 0 or max(numbers) >= launch.threads:
-            facts: dict[str, Any] = {"threads": ranges(numbers), "last": launch.threads - 1}
-            raise refusal("see-threads", operation="owners", **facts)
-        return numbers
+        numbers = []
+        for each in threads if hasattr(threads, "__iter__") else (threads,):
+            if type(each) is not int or not 0 <= each < launch.threads:
+                raise self._no_threads(repr(each))
+            numbers.append(each)
+        if not numbers:
+            raise self._no_threads("none")
+        return tuple(numbers)
+
+    def _no_threads(self, given: str) -> Exception:
+        last = self.seen.plan.launch.threads - 1
+        return refusal("see-threads", operation="owners", threads=given, last=last)
 
 
 def rows_of(kernel: Kernel, arguments: tuple[Any, ...]) -> tuple[Seen, tuple[Row, ...]]:

@@ -61,7 +61,7 @@ def _statements(source: str) -> dict[int, Statement]:
         module = ast.parse(source)
     except SyntaxError:
         return {}
-    lines, found = source.splitlines(), dict[int, Statement]()
+    lines, found = source.split("\n"), dict[int, Statement]()  # Python's lines: no form feeds
     for node in ast.walk(module):
         if isinstance(node, ast.stmt):
             body = getattr(node, "body", None)
@@ -81,7 +81,7 @@ def _statement(node: ast.stmt, lines: list[str]) -> Statement:
     pairs = [pair for target in targets for pair in _assigned(target, node.value)]
     names = tuple([ast.unparse(target) for target, _ in pairs])
     makers = tuple([_text(value, lines, node.lineno) for _, value in pairs])
-    comment = lines[-1].rpartition("#")[2] if "#" in lines[-1] else ""
+    comment = lines[-1].encode()[node.end_col_offset :].decode().partition("#")[2]
     text = _text(node, lines, node.lineno)
     return Statement(node.lineno, text, names, makers, _shapes(comment, len(names)))
 

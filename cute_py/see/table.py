@@ -107,9 +107,11 @@ class Layouts(_Table):
         found = [row for row in self.rows if row.line == line]
         if not found:
             lines = sorted({row.line for row in self.rows})
-            near = min(lines, key=lambda each: abs(each - line), default=0)
+            hint = "pass the number of a line"
+            if type(line) is int and lines:
+                hint = f"the nearest is {min(lines, key=lambda each: abs(each - line))}"
             facts: dict[str, Any] = {"line": line, "known": ", ".join(map(str, lines))}
-            raise refusal("see-line", operation="layouts", hint=f"the nearest is {near}", **facts)
+            raise refusal("see-line", operation="layouts", hint=hint, **facts)
         return Layouts(self.name, found)
 
     def memory(self, memory: str) -> Layouts:

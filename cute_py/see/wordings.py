@@ -21,18 +21,26 @@ WORDINGS = {
         {row}, which depends on {names}, known only when the kernel runs
         numbers for them
         pass them: owners(at={given})""",
+    "see-symbol": """CoordinateError
+        at={{{name!r}: {value!r}}}
+        an integer for one of {known}
+        {hint}""",
     "see-registers": """LayoutError
         {row}, registers that no partition made or filled
         a fragment of a partition, a view of one, or registers that a copy fills
         ask for the owners of the tensor in memory that they are loaded from or stored to""",
     "see-threads": """CoordinateError
-        threads {threads}
-        threads from 0 to {last}
+        threads: {threads}
+        integers from 0 to {last}
         leave threads= out for all of them""",
     "see-value": """CoordinateError
         value {value} of thread {thread} of {name}
         a thread of {threads} and a value of {values}
         ask for one of these""",
+    "see-coordinate": """CoordinateError
+        coordinate {coord} of {name}
+        a coordinate inside of the shape {shape}
+        count from 0""",
     "see-size": """LayoutError
         {row}, with {count} elements, or pairs of thread and value
         at most {most}

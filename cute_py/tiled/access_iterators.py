@@ -19,6 +19,7 @@ from cute_py.tiled.thread_maps import ThreadMap, numbers, require_divides
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Any
 
     from cute_py.tiled.thread_maps import Pair
 
@@ -49,16 +50,19 @@ class PredicateVector:
     words: tuple[int, ...] = field(default=())
 
     def __post_init__(self) -> None:
-        """Fill the words; refuse predicates that do not fit a byte."""
+        """Fill the words; refuse predicates that do not fit a byte, and other words."""
         numbers("PredicateVector", self.count, self.per_byte, self.first_bit)
         if self.first_bit < 0 or not 0 < self.per_byte <= 8 - self.first_bit:
             given = self.per_byte, self.first_bit
             raise refusal(
                 "predicate-bits", operation="PredicateVector", per_byte=given[0], first=given[1]
             )
+        _bytes, words = predicate_storage(self.count, self.per_byte)
         if not self.words:
-            _bytes, words = predicate_storage(self.count, self.per_byte)
             object.__setattr__(self, "words", (ALL,) * words)
+        if len(self.words) != words or not all(0 <= word <= ALL for word in self.words):
+            facts: dict[str, Any] = {"given": self.words, "words": words, "count": self.count}
+            raise refusal("predicate-words", operation="PredicateVector", **facts)
 
     def place(self, i: int) -> Pair:
         """Return the (word, bit) of a predicate.
@@ -80,7 +84,7 @@ class PredicateVector:
         """Return the vector with predicate i as given."""
         word, bit = self.place(i)
         words = list(self.words)
-        words[word] = words[word] & ~(1 << bit) | value << bit
+        words[word] = words[word] & ~(1 << bit) | bool(value) << bit
         return replace(self, words=tuple(words))
 
     def clear(self) -> PredicateVector:
@@ -141,7 +145,8 @@ class TileAccessDesc:
     delta: Pair
 
     def params(self, stride: int) -> TileAccessParams:
-        """Return the steps in memory whose lines are `stride` elements apart.
+        """Return the steps in memory whose lines are `stride` elements apart. Raises LayoutError
+        for steps of no whole bytes.
 
         >>> from cute_py.tiled.thread_maps import warp_raked_thread_map
         >>> threads = warp_raked_thread_map((128, 32), 128, (8, 4), 8)
@@ -152,6 +157,10 @@ class TileAccessDesc:
         strided = stride * self.delta[1]
         advance = self.shape[1] * stride if self.advance_rank else self.shape[0]
         steps = (strided, advance, advance - (self.iterations[1] - 1) * strided)
+        for step in (strided, advance):
+            if step * self.element_bits % 8:
+                part, whole = "bits of a byte", "the bits of a step"
+                require_divides("TileAccessDesc.params", 8, step * self.element_bits, part, whole)
         return TileAccessParams(stride, *[each * self.element_bits // 8 for each in steps])
 
     def predicates(

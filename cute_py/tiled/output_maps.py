@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from cute_py.errors import refusal
 from cute_py.layout.layout import Layout, make_layout
 from cute_py.layout.modes import get
 from cute_py.tiled.thread_maps import WARP, numbers, require_divides
@@ -304,7 +305,7 @@ def default_thread_map_simt(
         warp: (M, N) of a warp.
         elements: of one access.
         bits: of an element.
-        lanes: (rows, columns) of the lanes of a warp.
+        lanes: (rows, columns) of the 32 lanes of a warp.
         lane: consecutive rows of a lane.
         partitions_k: warps that split K.
 
@@ -313,8 +314,10 @@ def default_thread_map_simt(
     ((4, 1, 2, 1), 8, (4, 0), (32, 0))
     """
     name = "default_thread_map_simt"
-    rows, lane = numbers(name, lanes[0], lane)
+    rows, columns, lane = numbers(name, *lanes, lane)
     warps_m, threads = _threads_of(name, block, warp, partitions_k)
+    if rows * columns != WARP:
+        raise refusal("thread-map-warps", operation=name, threads=threads, arrangement=lanes)
     require_divides(name, rows * lane, warp[0], "rows of all lanes", "the rows of a warp")
     groups = warp[0] // (rows * lane)
     shape = OutputTileShape(block[1], 1, rows, warps_m, 1)

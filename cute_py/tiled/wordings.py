@@ -165,6 +165,10 @@ WORDINGS = {
         {per_byte} predicates of a byte, from bit {first} on
         at least one, and none past bit 7
         use 4 of a byte from bit 0 on, as CUTLASS does""",
+    "predicate-words": """LayoutError
+        the words {given} for {count} predicates
+        {words} numbers of 32 bits
+        leave words out, and use set, clear and enable""",
     "predicate-index": """CoordinateError
         predicate {i}
         0 to {last}

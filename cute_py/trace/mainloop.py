@@ -95,6 +95,7 @@ def mainloop(
         fill: False where another role fills the ring (`TmaPipeline.fill`), as for warpgroups.
         clear: what cp.async clears outside of the arrays: "zfill", all, as its atom says; "none",
             the first tiles and the last one; "last_stage", all, and at the end the last stage.
+            Copies by TMA clear all: there is no other choice for warpgroups.
 
     If an operand arrives by cp.async, stages - 1 tiles are in flight while one is read
     (MmaMultistage). Otherwise the next tile is held in registers, and shared memory has two stages
@@ -194,7 +195,8 @@ def _of_warpgroups(
     ring: TmaPipeline | None,
 ) -> None:
     """Add products that read both operands from the stages of a ring that another role fills."""
-    if span.fill or span.transform is not None or mma.atom.a_memory != "smem":
+    plain = span.transform is None and span.clear == "zfill"
+    if span.fill or not plain or mma.atom.a_memory != "smem":
         raise refusal_here("mainloop-warpgroups", operation="cute.mainloop", atom=mma.atom)
     iterators = [x.iterator(span.thread) for x in operands]
     ring, thread = _checked(ring, iterators, _stages(*operands)), mma.get_slice(span.thread)

@@ -131,9 +131,11 @@ class Tiles:
 
     def leave(self, first: Leaf) -> None:
         """Fill with zeros only in tiles before `first` and in the last one: of the others all that
-        is multiplied with what is stored is inside of the arrays.
+        is multiplied with what is stored is inside of the arrays. Refuse cp.async without zeros.
         """
         op = str(self.g2s.atom.op)
+        if op.startswith("SM80_CP_ASYNC") and "_ZFILL" not in op:
+            raise refusal_here("mainloop-clear", operation="cute.mainloop", atom=op)
         if "_ZFILL" in op:
             atom = Copy_Atom(op.replace("_ZFILL", ""), self.g2s.atom.dtype)
             self.plain, self.zeroed = TiledCopy(atom, self.g2s.layout_tv, self.g2s.tiler_mn), first

@@ -73,7 +73,8 @@ class Wmma:
 
     def __post_init__(self) -> None:
         """Refuse what PTX does not have."""
-        object.__setattr__(self, "shape", tuple(self.shape))
+        given: Any = self.shape
+        object.__setattr__(self, "shape", tuple(given) if given.__class__ is list else given)
         object.__setattr__(self, "sums", as_dtype(self.sums))
         if self.shape not in SHAPES or self.sums not in (f16, f32):
             raise self._wrong(f"{self.shape} with sums of {self.sums}")

@@ -463,6 +463,10 @@ WORDINGS = {
         tiles (BLK_MN, BLK_K, k) in global memory, and stages (BLK_MN, BLK_K, stages) in shared
             memory
         keep the last mode: cute.local_tile(x, (128, 64), (i, _)), and one tile for each stage""",
+    "mainloop-clear": """LayoutError
+        clear="none" with {atom}, which never fills with zeros
+        an instruction with ZFILL: the first tiles and the last one are filled
+        load with SM80_CP_ASYNC_CACHEALWAYS_ZFILL, or leave clear out where all tiles are whole""",
     "mainloop-count": """LayoutError
         iterators without a count
         the number of tiles
@@ -473,7 +477,7 @@ WORDINGS = {
         pass ring=cute.pipeline(stages, tiles=(sA, sB), consumers=...)""",
     "mainloop-warpgroups": """LayoutError
         {atom}, whose operands are in shared memory
-        a ring that another role fills, and no transform
+        a ring that another role fills, without transform and clear
         pass ring= and fill=False, and call ring.fill(k, a, b) in the role that loads""",
     "wmma-fragment": """LayoutError
         {what}, of {shape}

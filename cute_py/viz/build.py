@@ -61,13 +61,16 @@ def picture_of(x: Drawable, by: str | None = None, bits: int = 16) -> Picture:
             blocks inside of heavy lines. The first is the default.
         bits: the bits of an element, for banks.
 
-    Raises LayoutError for symbolic layouts, ranks above 4, more than 2**18 cells and a `by` that
-    does not apply; ParseError for other texts; LeafTypeError for anything else.
+    Raises LayoutError for symbolic layouts, ranks above 4, more than 2**18 cells, a `by` that does
+    not apply and `bits` that are no positive integer; ParseError for other texts; LeafTypeError for
+    anything else.
 
     >>> from cute_py import Swizzle
     >>> [grid.title for grid in picture_of(Swizzle(2, 0, 3)).grids[0]]
     ['before', 'after']
     """
+    if type(bits) is not int or bits < 1:
+        raise refusal("viz-bits", operation="picture_of", bits=bits)
     x = named(x)
     if x.__class__ is tuple:
         return _panels(x, by, bits)

@@ -148,6 +148,8 @@ def diff(a: Any, b: Any, *, bits: int = 16) -> Any:
     """
     if type(a).__name__ == "Layouts":  # of a layer above
         return a.diff(b)
+    if type(b).__name__ == "Layouts":
+        return b.diff(a)  # an error, which says what a table is compared with
     a, b = named(a), named(b)
     for x in (a, b):
         if not is_layout(x):

@@ -9,6 +9,10 @@ WORDINGS = {
         by={by!r} for {value}
         {allowed}
         choose one of these, or leave `by` out""",
+    "viz-bits": """LayoutError
+        bits={bits!r}
+        an integer of at least 1
+        pass the bits of an element: 16 for f16""",
     "viz-latex": """LayoutError
         {title}, with {count} cells
         at most {most} cells, since TeX runs out of memory

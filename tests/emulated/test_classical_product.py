@@ -8,6 +8,7 @@ import cute_py as cute
 from cute_py import _, cutlass2
 from cute_py.plan.ops import CpAsync
 from tests.emulated.kernel_data import operands, poisoned, reference
+from tests.refusals.hopper import of_warpgroups
 
 
 @pytest.mark.parametrize("warps", [(64, 32, 8), (32, 64, 8), (64, 64, 4)], ids=str)
@@ -116,3 +117,18 @@ def test_h14_only_none_copies_without_zeros():
         )
         names[clear] = {"ZFILL" in str(op.atom) for op in plan.ops if isinstance(op, CpAsync)}
     assert names == {"zfill": {True}, "none": {True, False}, "last_stage": {True}}
+
+
+@pytest.mark.parametrize("clear", ["zfill", "none", "last_stage"])
+def test_h14_warpgroups_leave_no_choice_of_what_is_cleared(clear):
+    @cute.kernel
+    def run():
+        cute.launch(grid=1, block=128)
+        taken, ring = of_warpgroups()
+        cute.mainloop(*taken, count=1, ring=ring, fill=False, clear=clear)
+
+    if clear == "zfill":
+        assert cute.trace(run).ops
+        return
+    with pytest.raises(cute.LayoutError, match="without transform and clear"):
+        cute.trace(run)

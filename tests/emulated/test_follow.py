@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import fields
 from functools import cache
 from itertools import product
 
@@ -10,8 +11,10 @@ import pytest
 
 import cute_py as cute
 from cute_py import viz
+from cute_py.emulate.ways.moves import RULES
 from cute_py.errors import LayoutError
 from cute_py.kernels.samples import SAMPLES
+from cute_py.plan import ops
 from cute_py.plan.params import TensorParam
 from cute_py.plan.walk import arrays as names_of
 from tests.kernel_calls import CALLS, KERNELS
@@ -272,3 +275,89 @@ QUICK = ["transpose.transpose_shared", "softmax.softmax", "gemm_gathered.gemm_ga
 @pytest.mark.parametrize("name", quick([(name,) for name in QUICK], CALLS))
 def test_forwards_and_backwards_are_inverse(name):
     require_inverse(name)
+
+
+def test_coordinates_are_those_of_numpy_too():
+    C, D = np.zeros((16, 16), np.float32), np.zeros((16, 16), np.float32)
+    (where,) = np.argwhere(np.arange(256).reshape(16, 16) == 37)
+    assert cute.follow(through_wmma, C, D, element=("C", tuple(where))).becomes == [("D", (2, 5))]
+    with pytest.raises(LayoutError):
+        cute.follow(through_wmma, C, D, element=("C", (True, 5)))
+
+
+def test_the_text_of_a_constant_says_no_more_than_is_true():
+    @cute.kernel
+    def ones(x):
+        cute.launch(grid=1, block=32)
+        x[cute.thread_idx()] = 1.0
+
+    way = cute.follow(ones, np.zeros(32, np.float32), element="x[3]")
+    assert (way.becomes, way.made_of) == ([], [])
+    assert "no array keeps anything of it, and it is made of no element" in str(way)
+
+
+# -- every op
+
+
+MADE_OF_NO_OPERAND = {"SharedAddress"}  # an address
+
+
+def test_every_op_that_writes_has_a_rule():
+    written = {
+        kind.__name__
+        for kind in ops.OPS
+        if any(x.metadata.get("role") in ("written", "updated", "stored") for x in fields(kind))
+    }
+    assert {"Load", "Store", "WmmaLoad", "TmaStore"} <= written
+    assert written - MADE_OF_NO_OPERAND == written & {kind.__name__ for kind in RULES}
+
+
+@cute.kernel
+def through_wmma(C, D):
+    """D = C, through a fragment of sums."""
+    cute.launch(grid=1, block=32)
+    w, tile = cute.Wmma(), cute.smem("f32", cute.Layout((16, 16), (20, 1)))
+    for i in cute.range(cute.thread_idx(), 256, 32):
+        tile[i % 16, i // 16] = C[i % 16, i // 16]
+    cute.syncthreads()
+    held = w.load("C", tile)
+    cute.syncthreads()
+    w.store(held, tile)
+    cute.syncthreads()
+    for i in cute.range(cute.thread_idx(), 256, 32):
+        D[i % 16, i // 16] = tile[i % 16, i // 16]
+
+
+def test_opaque_fragments_are_loaded_and_stored_exactly():
+    C, D = np.zeros((16, 16), np.float32), np.zeros((16, 16), np.float32)
+    way = cute.follow(through_wmma, C, D, element="C[3,5]")
+    assert [e["op"] for e in way.forwards if e["op"].startswith("wmma")] == [
+        "wmma_load",
+        "wmma_store",
+    ]
+    assert way.becomes == [("D", (3, 5))]
+    assert way.of("D[9,2]").made_of == [("C", (9, 2))]
+
+
+@cute.kernel
+def wmma_sums(A, B, D):
+    """D is row 3 of A B^T, twice."""
+    cute.launch(grid=1, block=32)
+    w, held = cute.Wmma(), [cute.smem("f16", cute.Layout((16, 16), (16, 1))) for _ in range(2)]
+    out = cute.smem("f32", cute.Layout((16, 16), (16, 1)))
+    for i in cute.range(cute.thread_idx(), 256, 32):
+        held[0][i // 16, i % 16] = A[i // 16, i % 16]
+        held[1][i // 16, i % 16] = B[i // 16, i % 16]
+    cute.syncthreads()
+    w.store(w.mma(w.load("A", held[0]), w.load("B", held[1]), w.fill(0.0)), out)
+    cute.syncthreads()
+    D[cute.thread_idx()] = out[3, cute.thread_idx() % 16]
+
+
+def test_sums_by_wmma_are_made_of_both_fragments():
+    A, B = np.zeros((17, 16), np.float16), np.zeros((16, 16), np.float16)
+    way = cute.follow(wmma_sums, A, B, np.zeros(32, np.float32), element="A[3,5]")
+    assert way.becomes == [("D", (i,)) for i in range(32)]
+    assert way.of("A[16,0]").becomes == []
+    every = [(name, (i, j)) for name in "AB" for i in range(16) for j in range(16)]
+    assert way.of("D[0]").made_of == every

@@ -130,6 +130,14 @@ def test_f29_wmma_loads_multiplies_and_stores(shape, majors, sums):
     np.testing.assert_array_equal(more, plain(a) @ plain(b).T + 3)
 
 
+@pytest.mark.parametrize("shape", [16, (16, 16), "abc", None])
+def test_f29_other_shapes_are_refused(shape):
+    with pytest.raises(cute.LayoutError) as caught:
+        cute.Wmma(shape)
+    assert caught.value.code == "wmma-fragment"
+    assert cute.Wmma([16, 16, 16]) == cute.Wmma()
+
+
 @refuses(ops.WmmaLoad, ops.WmmaStore)
 @pytest.mark.parametrize("first", [0, 8])
 def test_f29_a_tile_begins_at_a_multiple_of_32_bytes(first):

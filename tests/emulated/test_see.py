@@ -145,8 +145,10 @@ def test_the_command_writes_tables_and_pictures(tmp_path, capsys):
         assert capsys.readouterr().out == text, more
     assert main([*given, "-o", str(tmp_path / "x.html")]) == 0
     assert table.to_html() in (tmp_path / "x.html").read_text(encoding="utf-8")
-    assert main([*given, "-o", str(tmp_path / "x.svg")]) == 2
-    assert "--name makes a picture" in capsys.readouterr().err
+    for option, value in (("-o", str(tmp_path / "x.svg")), ("--format", "svg"), ("--by", "bank")):
+        assert main([*given, option, value]) == 2
+        wanted = "--by" if option == "--by" else "the format svg"
+        assert f"layouts: given {wanted} for a table" in capsys.readouterr().err
 
 
 # -- what is packed
@@ -306,3 +308,29 @@ def test_the_command_writes_a_page(tmp_path):
     text = out.read_text(encoding="utf-8")
     assert "gemm_shared (gemm_02_shared.py)" in text
     assert not re.search(r"https?:", text)
+
+
+def test_lines_are_those_of_python(tmp_path, monkeypatch):
+    """Form feeds and other ends of lines of Unicode end none; a # of a string is no comment."""
+    monkeypatch.syspath_prepend(tmp_path)
+    lines = (
+        "# one \f two \x1c three \u2028 four \x85",
+        "import cute_py as cute",
+        "def named(x, _text): return x",
+        "@cute.kernel",
+        "def odd(x):",
+        "    cute.launch(grid=1, block=32)",
+        "    first = cute.smem('f32', (4, 8))  # (M,\fK)",
+        "    other = named(cute.smem('f32', (2, 3)), '# (P,Q)')",
+        "    third = named(cute.smem('f32', (2, 3)), '# (P,Q)')  # (R,S), #1",
+        "    x[cute.thread_idx()] = 0.0",
+    )
+    (tmp_path / "lines_of_python.py").write_text("\n".join(lines), encoding="utf-8")
+    from lines_of_python import odd
+
+    table = cute.layouts(odd, np.zeros(32, np.float32))
+    assert [(row.made, row.modes) for row in table if row.name != "x"] == [
+        ("cute.smem('f32', (4, 8))", ("M", "K")),
+        ("named(cute.smem('f32', (2, 3)), '# (P,Q)')", ()),
+        ("named(cute.smem('f32', (2, 3)), '# (P,Q)')", ("R", "S")),
+    ]

@@ -10,6 +10,7 @@ import pytest
 
 import cute_py as cute
 from cute_py import cutlass2
+from cute_py.errors import LayoutError
 from cute_py.tiled.coverage import coverage
 from cute_py.tiled.tiled_mma import make_tiled_mma
 
@@ -51,6 +52,21 @@ def test_j05_increments_of_f16_with_256_elements_to_a_line():
     assert params[1:] == (2048, 16384, 14336)
     contiguous = cutlass2.tile_access_desc(threads, 16, 0).params(256)
     assert contiguous[1:] == (2048, 256, 256 - 2048)
+
+
+def test_j06_any_truth_value_sets_one_bit():
+    vector = cutlass2.PredicateVector(5).clear()
+    assert vector.set(0, 2) == vector.set(0, True)
+    assert vector.enable().set(0, 0) == vector.enable().set(0, False)
+
+
+def test_j05_steps_are_whole_bytes():
+    threads = cutlass2.warp_raked_thread_map((64, 32), 32, (1, 32), 64)
+    desc = cutlass2.tile_access_desc(threads, 4, 1)
+    assert desc.params(254).inc_advance == 32 * 254 // 2
+    single = cutlass2.warp_raked_thread_map((256, 1), 32, (32, 1), 8)
+    with pytest.raises(LayoutError, match=r"and 1020 .the bits of a step."):
+        cutlass2.tile_access_desc(single, 4, 1).params(255)
 
 
 def test_j06_a18_bits_of_predicates_are_cutlasss():

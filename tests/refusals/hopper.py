@@ -259,6 +259,18 @@ def mainloop_operand(h):
     cute.Operand(cute.local_tile(h, (1, 32), (0, _)), cute.smem("f16", (1, 32, 2)))  # wrong
 
 
+def mainloop_clear(h):
+    """the main loop is to fill some tiles with zeros, by an instruction that fills none"""
+    mma, acc, _x, _y = operands()
+    tiles = cute.local_tile(h, (1, 64), (0, _))
+    # right: atom = cute.Copy_Atom("SM80_CP_ASYNC_CACHEALWAYS_ZFILL<32>", "f16")
+    atom = cute.Copy_Atom("SM80_CP_ASYNC_CACHEALWAYS<32>", "f16")  # wrong
+    load = cute.make_tiled_copy(atom, cute.Layout((1, 32), (32, 1)), cute.Layout((1, 2)))
+    held = cute.smem("f16", cute.Layout((1, 64, 2), (64, 1, 64)))
+    x = cute.Operand(tiles, held, load)
+    cute.mainloop(mma, acc, x, x, count=1, clear="none")  # here
+
+
 def mainloop_count(x):
     """neither `cute.mainloop` nor an iterator says how many tiles there are"""
     # right: cute.mainloop(*operands(), count=1)

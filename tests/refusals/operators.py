@@ -227,6 +227,8 @@ cli-layout: the value of an option is not a layout
     + main("mma", "SM80_16x8x16_F32F16F16F32_TN", "--perm", "(32,16,16)")
 cli-format: the name of a file does not say in which format a picture is written
     - main("show", "(4,8):(8,1)", "-o", "layout.gif")
+cli-table: a table is asked for with options of a picture
+    * layouts option="the format json"
 cli-memory: memory runs out in the middle
     * gemm what="a product"
 cli-matrix: a file holds no numbers, or an operand that is no matrix

@@ -12,6 +12,7 @@ from cute_py.cutlass2 import (
     default_instruction,
     default_mma_core_tensor_op,
     default_mma_tensor_op,
+    default_thread_map_simt,
     tile_access_desc,
 )
 from cute_py.tiled.checks import check_copy, check_gemm
@@ -294,6 +295,7 @@ thread-map-divides: threads or accesses do not divide the tile
 thread-map-warps: a warp arrangement does not have 32 lanes, or threads are not whole warps
     - warp_raked_thread_map((128, 32), 100, (8, 4), 8)
     - warp_raked_thread_map((128, 32), 128, (8, 8), 8)  # 32 lanes in a warp
+    - default_thread_map_simt((128, 128), (32, 64), 1, 32, (4, 4))  # given 256 threads and (4, 4)
     + warp_raked_thread_map((128, 32), 128, (8, 4), 8)
 thread-map-transpose: a thread map of wide accesses is transposed
     - transposed_thread_map(stripmined_thread_map((8, 128), 64, 2))
@@ -304,6 +306,9 @@ thread-map-atom: a copy atom moves more than one access of the thread map
 predicate-bits: predicates do not fit into a byte
     - PredicateVector(17, 8, 1)
     + PredicateVector(17, 4, 1)
+predicate-words: the words of a vector of predicates are too few or too wide
+    - PredicateVector(17, words=(1,))
+    + PredicateVector(17, words=(1, 1))
 predicate-index: a predicate past the last one is asked for
     - PredicateVector(17)[17]
     + PredicateVector(17)[16]

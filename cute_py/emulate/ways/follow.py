@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from math import prod
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,8 +44,9 @@ def follow(kernel: Any, *args: Any, element: Any, **named: Any) -> Way:
 
     Law: forwards and backwards are one relation: y is in the `becomes` of x if and only if x is in
     the `made_of` of y. Copies, shuffles and matrix products are followed exactly. All other
-    arithmetic joins its operands, and so do atomics and ops that combine the lanes of a warp. An
-    address and a condition are no operands: what they are computed from is not followed.
+    arithmetic joins its operands, and so do atomics and ops that combine the lanes of a warp, those
+    of `Wmma` with its opaque fragments among them. An address and a condition are no operands: what
+    they are computed from is not followed.
 
     Args:
         kernel: the kernel, or a plan.
@@ -173,9 +175,12 @@ class Trail(Timeline):
             facts = {"name": name, "known": ", ".join(known), "hint": hint}
             raise refusal("follow-name", operation="cute.follow", **facts)
         array, coord = known[name], coord if isinstance(coord, tuple) else (coord,)
+        coord = tuple(
+            [index(x) if hasattr(x, "__index__") and x.__class__ is not bool else x for x in coord]
+        )  # of NumPy, too
         sizes = zip(coord, array.shape, strict=False)
         inside = len(coord) == len(array.shape) and all(
-            type(x) is int and 0 <= x < n for x, n in sizes
+            x.__class__ is int and 0 <= x < n for x, n in sizes
         )
         if not inside:
             facts = {"coord": coord, "name": name, "shape": array.shape}

@@ -163,7 +163,7 @@ def moves(*kinds: type[ops.Op]) -> Callable[[Rule], Rule]:
 def capture(program: Program, op: Any) -> Callable[[Cohort, Cells], dict[str, Any]]:
     """Compile what is kept of an op, before it is executed."""
     known: dict[str, Callable[[Cohort, Cells], Any]] = {}
-    for name in ("src", "dst", "a", "b"):
+    for name in ("src", "dst", "cells", "a", "b"):
         held = getattr(op, name, None)
         held = held.access if isinstance(held, ops.Tile) else held
         if isinstance(held, Access):
@@ -294,14 +294,16 @@ def _joined(sources: list[Array], dst: Array, seen: Seen, active: Array | None =
 
 
 @moves(ops.Load, ops.Store, ops.CpAsync, ops.LdMatrix, ops.StMatrix, ops.Shuffle)
+@moves(ops.WmmaLoad, ops.WmmaStore)
 def copied(cells: Cells, seen: Seen) -> Iterator[Stage]:
     """Bits one by one; where a guard of a source does not hold, a constant or nothing."""
-    (src, reads), (dst, writes) = (_side(cells, seen, name) for name in ("src", "dst"))
+    ends = [name if hasattr(seen.op, name) else "cells" for name in ("src", "dst")]  # of Wmma
+    (src, reads), (dst, writes) = (_side(cells, seen, name) for name in ends)
     if "lanes" in seen.got:
         src = np.take_along_axis(src, seen.got["lanes"][..., None, None], axis=2)
     src, dst = (x.reshape(*seen.threads.shape, -1, 1) for x in (src, dst))
     reads, writes = (np.repeat(x, src.shape[3] // x.shape[-1], axis=-1) for x in (reads, writes))
-    if getattr(seen.op.src, "fill", None) is not None:
+    if getattr(getattr(seen.op, ends[0]), "fill", None) is not None:
         src, reads = np.where(reads[..., None], src, 0), writes
     yield [_flow(src, dst, seen.threads[..., None], reads & writes)], False
 

@@ -62,7 +62,7 @@ class Way(Shown):
     @property
     def made_of(self) -> list[Element]:
         """The elements of arrays whose first values its last value is made of; none if the kernel
-        does not write it.
+        does not write it, or writes a constant.
         """
         return self._back.ends
 
@@ -128,7 +128,7 @@ class Way(Shown):
                 lines += [f"it {title} {_elements(ends)}:", *found[:MOST_LINES]]
                 lines += ["  ..."] * (len(found) > MOST_LINES)
         if len(lines) == 1:
-            lines.append("the kernel neither reads nor writes it")
+            lines.append("no array keeps anything of it, and it is made of no element of one")
         return "\n".join(lines)
 
 
