@@ -75,10 +75,12 @@ class VectorConfig(GemmConfig):
 
     @property
     def lanes_along_k(self) -> int:
-        """Lanes of a warp that share a row of the matrix."""
-        rows, along = max(self.warps[:2]), prod(self.warps[2:])
+        """Lanes of a warp that share a row of the matrix: where columns are contiguous, none, since
+        neighbours read neighbours in a column. A quarter of a warp is loaded at a time: of lanes
+        along K, each would take half a sector.
+        """
         is_major = (self.a if self.tile[0] > self.tile[1] else self.b).major == "K"
-        return gcd(along, 32, 32 if is_major else max(32 // rows, 1))
+        return gcd(prod(self.warps[2:]), 32) if is_major else 1
 
     def tiled_mma(self, along_k: bool = True) -> Any:  # a TiledMMA
         """Return the multiply-add over the threads of a block. Neighbours along the contiguous mode
@@ -196,7 +198,8 @@ def gemv(
     for i in cute.range(cute.size(gA, 2)):
         a, b = _held(tAgA[_, _, _, i], config.a), _held(tBgB[_, _, _, i], config.b)
         cute.gemm(mma, acc, a, b)
-    acc = cute.warp_reduce("add", acc, lanes)
+    if lanes > 1:
+        acc = cute.warp_reduce("add", acc, lanes)
     with cute.when(k % lanes == 0):
         cute.copy(acc, mine)
     cute.syncthreads()

@@ -348,8 +348,9 @@ def _combined(
 ) -> Array:
     """Combine values into data in order; return what each found."""
     before, rank = np.empty(index.shape, data.dtype), ranks(index)
-    for r in range(int(rank.max(initial=-1)) + 1):
-        now = rank == r
+    order = np.argsort(rank, kind="stable")  # the first of each element, the second of each, ...
+    ends = np.cumsum(np.bincount(rank))
+    for now in np.split(order, ends[:-1]):
         found = data[index[now]]
         before[now] = found
         data[index[now]] = combine(found, *[values[now] for values in given])
