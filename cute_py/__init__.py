@@ -134,6 +134,8 @@ _HOME = {
     "trace.formulas": "pairs",
     "trace.inline": "inline_ptx",
     "trace.shapes": "assume_compact assume_shapes",
+    "trace.machine": "Semaphore sm_idx smem_address",
+    "trace.wmma": "Wmma WmmaFragment",
     "trace.tables": "make_table",
     "trace.threads": (
         "assert_ assume atomic atomic_cas block_idx cluster_idx cluster_rank cp_async_fence "
@@ -143,6 +145,7 @@ _HOME = {
         "store_release syncthreads syncwarp thread_idx threadfence vote warp_idx warp_reduce"
     ),
     "emulate.orders.check": "check_orders",
+    "emulate.ways.follow": "follow",
     "codegen.build": "compile source",
     "codegen.launch.run": "run",
     "analysis.solver": "suggest_smem_layout",
@@ -152,6 +155,7 @@ _HOME = {
     "viz.html": "to_html",
     "viz.latex": "to_latex",
     "viz.comparisons": "diff show",
+    "see.table": "layouts",
     "explore.interactive": "interact",
 }
 # reached as cute.atoms and so on; cute.trace, cute.emulate and cute.explore are functions as well
@@ -166,6 +170,7 @@ _PACKAGES = (
     "host",
     "math",
     "ops",
+    "see",
     "tiled",
     "torch",
     "trace",

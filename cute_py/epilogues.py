@@ -232,7 +232,7 @@ def geglu(sums: Any) -> Any:
 
 def clamp(sums: Any, low: Any, high: Any) -> Any:
     """Return the sums, or the bound that they are beyond; NaN stays. An integer type has the bounds
-    `cute.s4.min` and `cute.s4.max`; a result of integers is rounded afterwards.
+    `s4.min` and `s4.max`; a result of integers is rounded afterwards.
 
     >>> a, b = [[1.0, 1.0]], [[75.0, -2.0], [75.0, -2.0]]
     >>> cute.ops.gemm(a, b, epilogue=cute.epilogues.clamp, low=-8, high=7, out_dtype="s8")

@@ -126,6 +126,7 @@ TABLES = (
     "trace.wordings",
     "viz.wordings",
     "analysis.wordings",
+    "see.wordings",
     "kernels.wordings",
     "codegen.wordings",
     "ops.wordings",
@@ -385,7 +386,7 @@ def file_text(path: str) -> str:
     folder, _, name = path.replace("\\", "/").rpartition("/")
     typed = name.removeprefix("<ipython-input-") if name.startswith("<ipython-input-") else ""
     if not typed and not folder.rpartition("/")[2].startswith("ipykernel_"):
-        return name
+        return path if path.startswith("<") else name  # <stdin>, or an example of a page
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     numbers = getattr(getattr(shell, "compile", None), "_filename_map", {})
     return f"cell [{numbers.get(path, typed.partition('-')[0] or '?')}]"

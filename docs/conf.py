@@ -55,12 +55,17 @@ napoleon_use_ivar = True
 
 OF_TORCH = ("gemm", "Linear", "register")
 # packages that are functions as well
-CALLED = {"trace": trace, "emulate": cute.emulate.emulate, "explore": cute.explore.explore}
+CALLED = {
+    "trace": trace,
+    "emulate": cute.emulate.emulate,
+    "explore": cute.explore.explore,
+    "see": cute.see.see,
+}
 
 # caption -> pages, in the order of the sidebar
 CONTENTS = {
     "Tutorials": "install ../notebooks/* write_a_gemm",
-    "How-to guides": "how_to epilogues coming_from torch pictures explorer command_line",
+    "How-to guides": "how_to epilogues coming_from torch pictures see follow explorer command_line",
     "Explanation": """algebra emulator orders performance model figures faq architecture
         measurements""",
     "Reference": "kernels operators attention glossary errors gallery differences coverage files",
@@ -106,9 +111,11 @@ SOUGHT = {
         "## What it finds": "race, races, race condition, deadlock, out of bounds, sanitizer",
     },
     "docs/orders": {"# Every order": "order, orders, interleaving, model checking"},
+    "docs/follow": {"# The way of one element": "follow, trace an element, dataflow, provenance"},
     "docs/kernels": {"# Kernels": "kernel, kernels, language", "## Loops": "loop, loops"},
     "docs/performance": {"# Performance": "performance, benchmark, benchmarks, speed, cublas"},
     "docs/write_a_gemm": {"# Write a GEMM": "gemm, matmul, matrix multiplication"},
+    "docs/see": {"# See a kernel": "layouts, thread-value, partition, who holds what, inspect"},
     "docs/explorer": {"# The explorer": "explorer, playground, visualize"},
     "docs/faq": {"# Questions and limitations": "faq, limitations, limits, license"},
     "docs/errors": {"# Errors": "error, errors, error code"},

@@ -9,7 +9,6 @@ import ctypes
 import faulthandler
 import gc
 import os
-import sys
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +22,7 @@ SECONDS = 1.0  # of processor time, of a test that is not slow; its fixtures are
 HANGS = 600  # seconds after which a test on a GPU ends its process: xdist fails it, and goes on
 NOISE = 2.0  # times what a test takes on a quiet machine, where others use its caches
 YARDSTICK = 0.1  # seconds of `slowness`, where that was set
+STDERR = pytest.StashKey[int]()
 # How many registers a kernel takes is up to the compilers that are installed.
 SPILLS = "ignore:.* bytes per thread spill to local memory:RuntimeWarning"
 
@@ -49,13 +49,26 @@ def pytest_addoption(parser):
         help=f"processor time that a test may take without --slow ({SECONDS}; 0: any)",
     )
     group.addoption(
+        "--hangs",
+        type=float,
+        default=HANGS,
+        help=f"seconds after which a test on a GPU ends its process, at most ({HANGS})",
+    )
+    group.addoption(
         "--update-golden", action="store_true", help="rewrite golden files instead of comparing"
     )
+
+
+def pytest_configure(config):
+    """Keep stderr as it is before output is captured: what hangs is told there."""
+    config.stash[STDERR] = os.dup(2)
 
 
 def pytest_collection_modifyitems(config, items):
     kept, left_out = [], []
     for item in items:
+        if " at 0x" in item.nodeid:
+            raise pytest.UsageError(f"{item.nodeid}: an address, another one in each process")
         folder = folder_of(item.path)
         item.add_marker(folder if folder in GROUPS else "pure")
         if folder == "slow":
@@ -111,7 +124,8 @@ def pytest_runtest_call(item):
     """
     start = processor_seconds()
     if item.get_closest_marker("gpu"):
-        faulthandler.dump_traceback_later(HANGS, exit=True, file=sys.__stderr__)
+        there = item.config.stash[STDERR]
+        faulthandler.dump_traceback_later(seconds_of(item), exit=True, file=there)
     result = yield
     faulthandler.cancel_dump_traceback_later()
     used, most = processor_seconds() - start, item.config.getoption("--seconds")
@@ -123,6 +137,12 @@ def pytest_runtest_call(item):
             pytrace=False,
         )
     return result
+
+
+def seconds_of(item):
+    """Return after how many seconds a test on a GPU hangs."""
+    marker = item.get_closest_marker("hangs")
+    return min(item.config.getoption("--hangs"), *(marker.args if marker else ()), HANGS)
 
 
 def processor_seconds():

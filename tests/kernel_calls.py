@@ -3,6 +3,7 @@
 import importlib
 import pkgutil
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from cute_py.kernels.elementwise import function_of, tile_copy_of
 from cute_py.kernels.epilogue import LinearCombination
 from cute_py.kernels.gemm_04_double_buffer import choose as choose_loads
 from cute_py.kernels.gemv import VectorConfig
+from cute_py.kernels.splits import Split
 from cute_py.kernels.transpose import SWIZZLED
 from cute_py.ops.device_benches import links
 from tests.hopper_family import row
@@ -627,6 +629,25 @@ def _():
     a, b, d = (given[x][..., 0] for x in "ABD")
     config = choose(a, b, (64, 64), outputs=(d,))
     return {**given, "config": config, "epilogue": last}, _batched
+
+
+def _split_batch(partial, flags, config, **given):
+    tiles = prod(-(-n // t) for n, t in zip(given["D"].shape, (*config.tile[:2], 1), strict=False))
+    assert flags.shape[0] >= tiles
+    same(flags.shape, partial.shape[:1])
+    return {**_batched(config=config, **given), "flags": np.zeros(flags.shape)}
+
+
+@call("gemm_split.gemm_split")
+def _():
+    given, last = _gemm()
+    a, b, d = (given[x][..., 0] for x in "ABD")
+    config = replace(choose(a, b, (64, 64), outputs=(d,)), parts=Split("serial", 2))
+    tiles = prod(-(-n // t) for n, t in zip(given["D"].shape, (64, 64, 1), strict=True))
+    sums = {"partial": blank(tiles, 64 * 64), "flags": np.zeros(tiles, np.int32)}
+    rest = {x: y for x, y in given.items() if x not in "AB"}
+    held = {"A": given["A"], "B": given["B"], **sums, **rest}
+    return {**held, "config": config, "epilogue": last}, _split_batch
 
 
 @call("gemm_sm90.gemm_cooperative")

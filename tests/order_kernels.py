@@ -317,3 +317,112 @@ def the_second_warp_first(x, stride):
         mine = ticket(count)
         with cute.when((mine == 0) & (cute.warp_idx() == 1)):
             x[stride * cute.block_idx()] += 1
+
+
+@row(s32(1, 1, 1), ("lt", 2), ("eq", 1), "global-race")
+@cute.kernel
+def a_count_that_is_reset(count, own, x, test, value):
+    """A plain store sets back what was added: 0, 5, 0 and 1 are below 2, but for one."""
+    cute.launch(grid=1, block=64)
+    with cute.when(cute.thread_idx() == 0):
+        cute.atomic("add", at(count), 5)
+        count[0] = 0
+    cute.syncthreads()
+    with cute.when(cute.thread_idx() == 0):
+        x[0] = 1
+        cute.threadfence()
+        cute.atomic("add", at(count), 1)
+    with cute.when(cute.thread_idx() == 32):
+        for _ in range(5):
+            ticket(own)
+        cute.wait_until(at(count), test, value)
+        x[0] = 2
+
+
+@row(s32(1, 1, 1), (True,), (False,), "global-race")
+@cute.kernel
+def a_plain_store_to_a_flag(flag, own, out, reads):
+    """It knows of the release, not of another one that may still look."""
+    cute.launch(grid=3, block=32, resident=True)
+    b = cute.block_idx()
+    with cute.when(cute.thread_idx() == 0):
+        with cute.when(b == 0):
+            cute.store_release(at(flag), 1)
+        with cute.when((b == 1) & reads):
+            out[0] = cute.as_int(cute.load_acquire(at(flag)))
+        with cute.when(b == 2):
+            for _ in range(3):
+                ticket(own)
+            cute.wait_until(at(flag), "ge", 1)
+            flag[0] = 7
+
+
+@row(s32(1, 1, 1, 1), (0,), (1,), "global-race")
+@cute.kernel
+def a_sum_that_finds_nothing(count, other, x, out, wanted):
+    """An atomic without its old value acquires nothing, whatever fence follows."""
+    cute.launch(grid=2, block=32, resident=True)
+    with cute.when(cute.thread_idx() == 0):
+        with cute.when(cute.block_idx() == 0):
+            x[0] = 1
+            cute.threadfence()
+            cute.atomic("add", at(count), 1)
+            cute.store_release(at(other), 1)
+        with cute.otherwise():
+            cute.wait_until(at(other), "ge", wanted)
+            cute.atomic("add", at(count), 1)
+            cute.threadfence()
+            out[0] = x[0]
+
+
+@row(lambda: (np.array([2**32 - 1, 0], np.uint32), np.zeros(8, np.int32)), (0,), (1,), "bounds")
+@cute.kernel
+def a_carry(x, out, room):
+    """A word and the two of which it is one are added to: 1 is carried, or not."""
+    cute.launch(grid=1, block=64)
+    wide, t = cute.recast(x, "u64"), cute.thread_idx()
+    with cute.when(t == 0):
+        cute.atomic("add", at(x), 1)
+    with cute.when(t == 32):
+        cute.atomic("add", at(wide), 1)
+    cute.syncthreads()
+    with cute.when(t == 0):
+        out[room - cute.as_int(x[1])] = 1
+
+
+# -- loops
+
+
+@row(s32(1, 1, 1), (True,), (False,), "global-race")
+@cute.kernel
+def a_loop_that_looks_at_two(a, b, x, late):
+    """Broken, x is stored to after both flags."""
+    cute.launch(grid=1, block=64)
+    with cute.when(cute.thread_idx() == 0):
+        found = cute.var(0)
+        with cute.while_(lambda: found.get() < 2):
+            first = cute.as_int(cute.load_acquire(at(a)))
+            found.set(first + cute.as_int(cute.load_acquire(at(b))))
+        x[0] = 1
+    with cute.when(cute.thread_idx() == 32):
+        if not late:
+            x[0] = 2
+        cute.store_release(at(a), 1)
+        cute.store_release(at(b), 1)
+        if late:
+            x[0] = 2
+
+
+@row(s32(1), (2,), (1,), "deadlock")
+@cute.kernel
+def a_loop_that_adds(count, taken):
+    """What the loop adds until it has found 1 is what the other one waits for."""
+    cute.launch(grid=1, block=64)
+    with cute.when(cute.thread_idx() == 0):
+        found = cute.var(0)
+        with cute.while_(lambda: found.get() < 1):
+            found.set(ticket(count))
+    with cute.when(cute.thread_idx() == 32):
+        for _ in range(2):
+            cute.atomic("add", at(count), -taken)
+            cute.wait_until(at(count), "ge", 0)

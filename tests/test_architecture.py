@@ -10,7 +10,8 @@ HEAD = "## Every file\n"
 LAYERS = (
     *("records.py", "lazy.py", "errors.py", "dtypes", "integers", "layout", "tensor", "host"),
     *("atoms", "tiled", "plan", "calls", "trace", "emulate", "codegen", "analysis", "viz"),
-    *("cutlass2.py", "epilogues.py", "kernels", "ops", "torch", "expression.py", "explore", "cli"),
+    *("cutlass2.py", "epilogues.py", "kernels", "ops", "torch", "expression.py", "explore"),
+    *("see", "cli"),
     "__main__.py",
 )
 
@@ -30,7 +31,10 @@ def holds_code(file):
 
 def index():
     """Return the index: a heading for each layer, a line for each file."""
-    lines = [HEAD, "A line each, from below; the sentences are those of the files.\n"]
+    lines = [
+        HEAD,
+        "One line for each file, from the lowest layer up, taken from the files themselves.\n",
+    ]
     package = ROOT / "cute_py"
     for layer in LAYERS:
         place = package / layer

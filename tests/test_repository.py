@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 # Rows of the feature inventory by area; docs/coverage.md has one line for each.
-ROWS = (19, 11, 19, 13, 14, 31, 15, 20, 20, 15, 34, 13, 27, 19, 24)
+ROWS = (19, 11, 20, 13, 14, 31, 15, 20, 20, 15, 34, 13, 27, 19, 24)
 AREAS = dict(zip("ABCDEFGHIJKLMNO", ROWS, strict=True))
 
 
@@ -202,14 +202,14 @@ def coverage_rows():
 
 def test_coverage_lists_every_row_of_the_inventory_once():
     expected = [f"{area}{n:02}" for area, count in AREAS.items() for n in range(1, count + 1)]
-    assert len(expected) == 294
+    assert len(expected) == 295
     assert [row[0] for row in coverage_rows()] == expected
 
 
 def test_coverage_counts_its_rows():
     states = [row[2] for row in coverage_rows()]
     works, partly, planned = (states.count(state) for state in ("works", "partly", "planned"))
-    assert works + partly + planned == 294
+    assert works + partly + planned == 295
     claim = f"Today {works} rows work, {partly} work in part, {planned} are planned."
     assert claim in read("docs/coverage.md")
 
@@ -366,6 +366,21 @@ def test_gpu_tests_skip_slow_ones_wait_and_golden_files_are_compared(small_suite
     assert "no NVIDIA GPU on this machine" in report
     assert "pytest --update-golden writes it" in report
     assert "1 failed, 1 skipped, 1 deselected" in report
+
+
+@pytest.mark.parametrize("option", [(), ("--hangs=0.5",)])
+def test_a_gpu_test_that_hangs_ends_its_process(tmp_path, monkeypatch, request, option):
+    """After the least of what it says and what the option says."""
+    monkeypatch.setenv("CUTE_PY_GPU_DRY", "sm_90a")
+    run = request.getfixturevalue("small_suite")
+    marker = "" if option else "@pytest.mark.hangs(0.5)\n"
+    (tmp_path / "tests" / "gpu" / "test_gpu.py").write_text(
+        f"import pytest, time\n{marker}def test_hangs():\n    time.sleep(60)\n"
+    )
+    report = run("tests/gpu", *option)
+    assert "Timeout (0:00:00.500000)!" in report
+    assert "in test_hangs" in report
+    assert "passed" not in report
 
 
 def test_slow_tests_run_and_golden_files_are_written_where_that_is_said(small_suite):

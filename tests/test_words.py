@@ -35,6 +35,11 @@ REFUSED = {
     r"(?:lists|says) what it can become": "lists the names that begin with it",
     r"the whole of it": "all of this is",
     r"an? nest deeper": "tuples nested deeper",
+    r"(?:is|are) still to come": "is missing",
+    r"is no (?:name|instruction)": "is not a name, an instruction",
+    r"nobody who is left": "no other thread",
+    r"past such a multiple": "past a multiple of 16",
+    r"stands? in the expression": "is in the expression",
 }
 WORDS = re.compile(rf"\b(?:{'|'.join(REFUSED)})\b", re.IGNORECASE)
 
@@ -43,7 +48,7 @@ REFUSE = re.compile(r"\brefus(?:ed?|es|ing|als?)\b", re.IGNORECASE)
 FIRST = (
     "install algebra how_to coming_from explorer pictures gallery command_line index faq operators"
 )
-FIRST += " epilogues torch performance kernels write_a_gemm files emulator glossary"
+FIRST += " see epilogues torch performance kernels write_a_gemm files emulator glossary"
 FIRST_PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in FIRST.split())]
 FIRST_PAGES += [*ROOT.glob("docs/api/*.md"), *ROOT.glob("notebooks/*.ipynb")]
 

@@ -39,12 +39,12 @@ def measured(shape: tuple[int, int, int], others: bool) -> dict[str, Any]:
     assert error < 5e-3, (shape, error)
     pairs = [(on_gpu(lambda: torch.mm(a, b)), on_gpu(ours)) for _ in range(3)]
     theirs, mine = sorted(pairs, key=lambda x: x[0] / x[1])[1]
-    found = {"shape": shape, "parts": config.parts, "torch_us": theirs, "ours_us": mine}
+    found = {"shape": shape, "parts": config.parts.products, "torch_us": theirs, "ours_us": mine}
     if others:
         tried = {}
         for parts in (1, 2, 4, 8, 16, 32, 64):
             if K % (8 * parts) == 0 and K // parts >= 256:
-                tried[parts] = round(on_gpu(lambda p=parts: ours(f"parts={p}")), 1)
+                tried[parts] = round(on_gpu(lambda p=parts: ours(f"split=parallel:{p}")), 1)
         found["by_parts_us"] = tried
     return found
 

@@ -73,8 +73,16 @@ WORDINGS = {
         use smaller blocks or tiles, or fewer registers""",
     "model-positive": """LayoutError
         {what}={value}
-        a positive number
+        a positive, finite number
         see the units in the docstring""",
+    "model-peak": """LayoutError
+        elements of {bytes} bytes
+        4 or 2, or peak=
+        pass the speed of the multiply-adds of that type: predict(..., peak=) in TFLOPS of 2^40""",
+    "model-part": """LayoutError
+        the part {part} of a tile of K
+        0 to 1
+        beta computes it""",
     "model-hit": """LayoutError
         a hit rate of {value}
         0 to 1

@@ -17,6 +17,19 @@ ARCHS = (
     "sm_100", "sm_103", "sm_110", "sm_120", "sm_121",
 )  # fmt: skip
 
+# CUTLASS's tags of architectures -> the least compute capability, and its names for groups of
+# threads. Source: cutlass/arch/arch.h, cutlass/cutlass.h.
+ARCH_TAGS = {
+    "Sm50": 50, "Sm60": 60, "Sm61": 61, "Sm70": 70, "Sm72": 72,
+    "Sm75": 75, "Sm80": 80, "Sm86": 86, "Sm89": 89, "Sm90": 90,
+}  # fmt: skip
+NumThreadsPerWarp = 32
+NumThreadsPerWarpGroup = 128
+NumWarpsPerWarpGroup = NumThreadsPerWarpGroup // NumThreadsPerWarp
+NumThreadsPerHalfWarp = NumThreadsPerWarp // 2
+NumThreadsPerQuad = 4
+NumThreadsPerQuadPair = NumThreadsPerQuad * 2
+
 
 def number(arch: object) -> int:
     """Return the number of an architecture: `sm_90a` is 90.

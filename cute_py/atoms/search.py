@@ -32,6 +32,7 @@ def find(
     a: AnyDtype | None = None,
     b: AnyDtype | None = None,
     c: AnyDtype | None = None,
+    shape: tuple[int, int, int] | None = None,
     arch: str | None = None,
     runnable: bool = True,
     sparse: bool = False,
@@ -46,6 +47,7 @@ def find(
         a: dtype of A; None: any.
         b: dtype of B; None: that of A.
         c: dtype of the accumulator; None: any.
+        shape: (M, N, K) of the instruction; None: any.
         arch: such as "sm_90a": only rows that run on it; None: all.
         runnable: omit rows that are data only.
         sparse: rows with a sparse A, all data so far, instead of rows with a dense A.
@@ -54,6 +56,8 @@ def find(
     SM80_16x8x16_F32BF16BF16F32_TN SM80_16x8x8_F32BF16BF16F32_TN UniversalFMA<f32,bf16,bf16,f32>
     >>> find(a="s8", arch="sm_90a")[0].shape_mnk
     (64, 256, 32)
+    >>> print(find(a="f16", shape=(16, 8, 8))[0])
+    SM80_16x8x8_F32F16F16F32_TN
     >>> print(find(a="bf16", arch="sm_80", sparse=True, runnable=False)[0])
     SM80_SPARSE_16x8x32_F32BF16BF16F32_TN
     """
@@ -65,6 +69,7 @@ def find(
         if _types_fit(atom, wanted)
         and (atom.runnable or not runnable)
         and atom.sparse == sparse
+        and (shape is None or atom.shape_mnk == tuple(shape))
         and (arch is None or atom.support(arch))
     ]
     return sorted(fitting, key=lambda atom: _rank(atom, arch))

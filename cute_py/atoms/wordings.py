@@ -76,10 +76,10 @@ WORDINGS = {
         name the mode of the tile that is contiguous in shared memory""",
     "gmma-canonical": """LayoutError
         {layout} of {bits}-bit elements as {major}-major tile: {found}
-        rows of 16, 32, 64 or 128 bytes in groups of 8, 32 bytes of K in all (MN-major: 256 / bits
-            rows)
-        build the tile with tile_to_shape of a Layout_{major}_..._Atom, and cut it to one
-            instruction's (MN, K)""",
+        rows of 16, 32, 64 or 128 bytes in groups of 8, and 32 bytes of K in all (MN-major: 256 /
+            bits rows)
+        build the tile with tile_to_shape of a Layout_{major}_..._Atom, and cut it to the (MN, K) of
+            one instruction""",
     "gmma-address": """LayoutError
         address {address}
         a multiple of 16 bytes below 256 KiB

@@ -13,7 +13,7 @@ import sys
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
-from math import gcd, isfinite, lcm
+from math import gcd, isfinite, lcm, nan
 from typing import NamedTuple
 
 from cute_py.calls.arrays import (
@@ -529,6 +529,8 @@ def number_of(kind: Dtype | Promised) -> Callable[[Any], Any]:
 
     def real(x: Any) -> float | None:
         if x.__class__ is float:
+            if x != x:
+                return nan  # one object, so that ops with it are equal to each other
             return x if -most <= x <= most or not isfinite(x) else None
         return float(x) if x.__class__ is int and -most <= x <= most else None
 

@@ -1,6 +1,6 @@
-"""The backends of a kernel call: the emulator, and the launcher of the GPU.
+"""The backends of a kernel call: the emulator, the launcher of the GPU, and what shows its tensors.
 
-Both are layers above this one, so they are looked up when they are needed: the launcher registers
+All are layers above this one, so they are looked up when they are needed: the launcher registers
 itself here when it is loaded, and the public names of cute_py load it.
 """
 
@@ -33,6 +33,14 @@ def emulator() -> Callable[..., object]:
 
     emulate: Callable[..., object] = cute_py.emulate
     return emulate
+
+
+def shower() -> Callable[..., None]:
+    """Return the function that writes what a kernel prints and shows of its tensors."""
+    from importlib import import_module
+
+    show: Callable[..., None] = import_module("cute_py.see.shown").show_all
+    return show
 
 
 def gpu() -> Prepare:

@@ -3,11 +3,11 @@
 WORDINGS = {
     "argument-modes": """LayoutError
         an array without modes as {name}
-        an array of one mode or more
+        an array of at least one mode
         pass array.reshape(1), or annotate the parameter with a dtype to take a number""",
     "argument-annotated": """LayoutError
         {name} annotated with {value}
-        one promise next to the type, and of the same type
+        one promise next to the type, about the same type
         write it once: Annotated[cute.s32, cute.s32(min=1, multiple_of=4)]""",
     "argument-recursive": """LeafTypeError
         a {type} that contains itself
@@ -27,26 +27,26 @@ WORDINGS = {
         annotate the parameter with cute.spec(large=True), which computes in 64 bits""",
     "argument-packed": """LeafTypeError
         an array of {given}, to read packed elements of {dtype}
-        words of an integer type of 8 bits or more, and elements of 1, 2 or 4 bits
+        words of an integer type of at least 8 bits, and elements of 1, 2 or 4 bits
         view it as bytes: x.view(numpy.uint8); leave out packed=True for one value per element""",
     "argument-words": """LayoutError
         words with strides {strides}, to read packed elements of {dtype}
         a mode of stride 1, whose words hold the elements one after another
         copy it: numpy.ascontiguousarray(x)""",
     "argument-split": """LayoutError
-        {tensor}, which begins inside of a byte
+        {tensor}, which begins inside a byte
         a first element of {dtype} at the start of a byte
-        pass the whole tensor, and take its part in the kernel""",
+        pass the whole tensor, and take the part in the kernel""",
     "table-empty": """LayoutError
         no arrays
-        one array or more: the kernel is specialized for their type
+        at least one array: the kernel is specialized for their type
         pass them as a list: cute.TensorArray([a, b])""",
     "table-array": """LeafTypeError
         {type} as a member
         arrays
         pass NumPy, torch or CuPy arrays, perhaps as cute.typed(...)""",
     "table-memory": """LayoutError
-        arrays[{index}] in another memory than arrays[0]
+        arrays[{index}] in a different memory from arrays[0]
         all arrays on the host, or all on one GPU
         copy them to one device""",
     "table-library": """LeafTypeError
@@ -56,22 +56,22 @@ WORDINGS = {
     "table-facts": """LayoutError
         {found} in arrays[{index}]
         {wanted}
-        make a TensorArray of arrays that share less: it is specialized for what its first arrays
-            share""",
+        make a new TensorArray that includes such arrays: it is specialized for what its first
+            arrays share""",
     "table-range": """LayoutError
-        {count} arrays from index {first} on, of {total}
+        {count} arrays from index {first} on, in a table of {total}
         at most as many arrays as the table has
         make a new TensorArray""",
     "argument-spec": """LayoutError
-        {name} of {rank} modes, for a promise of {spec}
-        one entry for each mode, or one number for all
+        {name} of {rank} modes, with the promise {spec}
+        one entry for each mode, or one number for all of them
         give cute.spec as many entries as the array has modes""",
     "argument-list": """LeafTypeError
         a {type} of numbers, for a parameter annotated as an array
         an array
-        pass np.array(values), of the type of the elements""",
+        pass np.array(values, dtype), with the type of the elements""",
     "argument-hidden": """LeafTypeError
-        an array inside of {type}
+        an array inside {type}
         arrays as arguments, or in tuples, lists, dicts and dataclasses of arguments
         pass the array itself, or make the class a dataclass""",
     "argument-stride": """LayoutError
@@ -100,11 +100,11 @@ WORDINGS = {
         tensors without a tangent: the result would have none
         differentiate backward, or pass torch.autograd.forward_ad.unpack_dual({name}).primal""",
     "argument-tensor": """LeafTypeError
-        a {type} of torch without memory of its own that holds its elements
-        a dense tensor: not sparse, nested, quantized, meta, or inside of torch.func
+        a {type} of torch whose elements are not in memory of its own
+        a dense tensor: not sparse, nested, quantized, meta, or inside torch.func
         convert it: x.to_dense(), x.dequantize(), or x.cpu()""",
     "argument-device": """LayoutError
-        an array ({type}) on a device {device}
+        an array ({type}) on the device {device}
         memory of the host or of an NVIDIA GPU
         copy it to the host: numpy.asarray(x), or to the GPU with torch or CuPy""",
     "argument-import": """LeafTypeError
@@ -122,5 +122,5 @@ WORDINGS = {
     "kernel-number": """LeafTypeError
         {value!r}
         a number that {dtype} can represent
-        use a number of that type, or a tensor of another one""",
+        use a number of that type, or a tensor of another type""",
 }

@@ -92,6 +92,24 @@ COMMANDS = {
         "prove a kernel for every order of its threads",
         "check-orders my.py:kernel 1:s32 64x32:f16 3\ncheck-orders my.py:case",
     ),
+    "layouts": (
+        "kernel_commands",
+        "print the tensors of a kernel, and who holds which element",
+        'layouts my.py:kernel --args "f16[256,256] f32[256,256]"\n'
+        "layouts my.py:case --name tCsA -o tCsA.svg",
+    ),
+    "follow": (
+        "kernel_commands",
+        "follow one element of an array through a kernel",
+        "follow my.py:kernel 64x64:f16 64x64:f16 64x64:f32 --element A[5,17]\n"
+        "follow my.py:case --element D[3,4] -o way.html",
+    ),
+    "see": (
+        "kernel_commands",
+        "write a kernel as a page: source and pictures",
+        'see my.py:kernel --args "f16[256,256] f32[256,256]" -o kernel.html\n'
+        "see my.py:case --run --at tCsA -o kernel.html",
+    ),
     "doctor": (
         "installation_commands",
         "show what is installed, and what to install",

@@ -97,9 +97,14 @@ def add_copy(command: ArgumentParser) -> None:
 
 
 def add_drawing(command: ArgumentParser) -> None:
-    """Add the options of a picture: its colours, its format and its file."""
+    """Add the options of a picture: its colours, and where it goes."""
     command.add_argument("--by", choices=BY, help="what the colours tell apart")
     command.add_argument("--bits", type=count, default=16, help="bits of an element (%(default)s)")
+    add_output(command)
+
+
+def add_output(command: ArgumentParser) -> None:
+    """Add the options of a format and a file."""
     command.add_argument(
         "--format", choices=RENDERERS, help="(default: by the name of the file, else text)"
     )
@@ -124,9 +129,18 @@ def _show(given: Namespace) -> None:
     """Write an epilogue as text, or the picture of an expression."""
     text = _text_of_epilogue(given.text, given.given)
     if text is None:
+        if given.given is not None:
+            raise _no_epilogue(f"--given with {given.text}, which is not a function")
         drawn(given)
-    else:
-        write(f"{text}\n", given.output)
+        return
+    form = format_of(given)
+    if form != "text":
+        raise _no_epilogue(f"{given.text} as {form}")
+    write(f"{text}\n", given.output)
+
+
+def _no_epilogue(given: str, hint: str = "") -> CuteError:
+    return refusal("cli-epilogue", operation="show", given=given, hint=hint and f"; {hint}")
 
 
 def _text_of_epilogue(text: str, given: str | None) -> str | None:
@@ -146,8 +160,9 @@ def _text_of_epilogue(text: str, given: str | None) -> str | None:
         held = module_of(text.rpartition(":")[0])
     function = getattr(held, name, None)
     if held is None or not callable(function):
-        known = suggestion(name, epilogues.__all__) if found[2] is None else ""
-        raise refusal("cli-epilogue", operation="show", text=text, hint=known and f"; {known}")
+        functions = [x for x in epilogues.__all__ if callable(getattr(epilogues, x))]
+        known = suggestion(name, functions) if found[2] is None else ""
+        raise _no_epilogue(f"{text}, which is not a function", known)
     from cute_py.ops.epilogues import described
 
     return str(described(function, tuple(given.split(",")) if given else ()))
@@ -155,7 +170,7 @@ def _text_of_epilogue(text: str, given: str | None) -> str | None:
 
 def drawn(given: Namespace) -> None:
     """Write the picture of what `given.value`, a function of the arguments, returns."""
-    form = _format(given)
+    form = format_of(given)
     value = given.value(given)
     options = {"by": given.by, "bits": given.bits}
     if form == "text":
@@ -186,7 +201,7 @@ def _converted(form: str, svg: str) -> bytes:
     return made
 
 
-def _format(given: Namespace) -> str:
+def format_of(given: Namespace) -> str:
     """Return the format that is asked for, or that the name of the file means."""
     if given.format:
         return str(given.format)

@@ -12,9 +12,13 @@ WORDINGS = {
     "cli-format": """LayoutError
         the file {path}
         a name that ends in {known}
-        rename it, or say --format""",
+        rename it, or pass --format""",
+    "cli-table": """LayoutError
+        {option} for a table
+        text or html for a table; a picture of one tensor for the others
+        add --name tCsA for a picture, or leave it out""",
     "cli-memory": """CuteError
-        {what} for which memory ran out
+        {what}, for which memory ran out
         more free memory
         multiply in parts along M or N, or use narrower types""",
     "cli-matrix": """CuteError
@@ -53,18 +57,18 @@ WORDINGS = {
         {given}
         FILE.py:NAME, where NAME is a kernel, or a function without parameters that returns a kernel
             and its arguments
-        name it as in my.py:kernel, with its arguments after it; cute-py check-orders --help
-            lists what they may be""",
+        write my.py:kernel, and its arguments after it; cute-py {command} --help lists what they
+            may be""",
     "cli-epilogue": """LayoutError
-        {text}, which is no function
-        epilogues.NAME, a function of cute.epilogues, or FILE.py:FUNCTION
-        name it as in cute-py show epilogues.relu, or my.py:function{hint}""",
+        {given}
+        epilogues.NAME, a function of cute.epilogues, or FILE.py:FUNCTION, as text
+        write cute-py show epilogues.relu, or my.py:function{hint}""",
     "cli-generated": """CuteError
-        --{name} with operands from files alone
-        an operand as a shape, whose data are generated
-        leave --{name} out, or write a shape as in 64x64""",
+        --{name} with operands that all come from files
+        an operand given as a shape, for which data are generated
+        leave --{name} out, or write a shape such as 64x64""",
     "cli-out-dtype": """DtypeError
-        -o with {dtype} results, which plain numpy.load does not know
+        -o with {dtype} results, which numpy.load alone does not know
         {known}
         {fix}""",
 }

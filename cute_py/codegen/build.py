@@ -95,7 +95,7 @@ class Compiled:
         return disassembled(self.cubin)
 
     def explain(self) -> Text:
-        """Return the instructions of the machine code by kind, outside of loops and of one
+        """Return the instructions of the machine code by kind, outside loops and of one
         iteration of each loop: products, copies, waits, guards, addresses, arithmetic ... Raises
         LayoutError if nvdisasm is missing.
         """

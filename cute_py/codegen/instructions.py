@@ -254,6 +254,28 @@ def holding(row: Row, count: int) -> Row:
     return replace(row, results=(Slot("held", "b32", count),))
 
 
+@cache
+def wmma(what: str, form: str, kind: str, count: int) -> Row:
+    """Return the row of wmma.load or wmma.store of `count` words.
+
+    >>> wmma("load", "a.sync.aligned.row.m16n16k16", "f16", 8).template
+    'wmma.load.a.sync.aligned.row.m16n16k16.{space}.f16 {d}, [{address}], {step};'
+    """
+    words, line = Slot("d", "b32", count, True), (Slot("address", "{space}"), Slot("step", "b32"))
+    loads = what == "load"
+    operands = "{d}, [{address}], {step};" if loads else "[{address}], {d}, {step};"
+    return Row(
+        f"wmma.{what}",
+        f"wmma.{what}.{form}.{{space}}.{kind} {operands}",
+        (words,) if loads else (),
+        line if loads else (*line, words),
+        "memory",
+        (("space", (("gmem", "global"), ("smem", "shared"))),),
+        OLDEST,
+        f"Warp-level Matrix {what.title()} Instruction: wmma.{what}",
+    )
+
+
 # -- functions of several instructions: one statement, since compilers take their time by statements
 
 

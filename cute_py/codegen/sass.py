@@ -164,7 +164,7 @@ def kind_of(name: str) -> str:
 
 
 def explained(sass: str) -> Text:
-    """Return a line for the code outside of loops and one for each loop of SASS: a loop is what a
+    """Return a line for the code outside loops and one for each loop of SASS: a loop is what a
     branch back encloses, without the loops inside of it.
     """
     code, labels = read(sass)
@@ -173,7 +173,7 @@ def explained(sass: str) -> Text:
         start = labels.get(x.target, len(code))
         if start < i or (start == i and not _is_padding(code, i)):
             loops.add((start, i + 1))
-    rows = [_row("outside of loops", _alone(range(len(code)), loops), code)]
+    rows = [_row("outside loops", _alone(range(len(code)), loops), code)]
     for start, end in sorted(loops, key=lambda x: (x[0], -x[1])):
         inner = {x for x in loops if start <= x[0] and x[1] <= end and x != (start, end)}
         title = f"loop at {code[start].at:#06x} to {code[end - 1].at:#06x}"

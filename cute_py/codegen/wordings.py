@@ -14,7 +14,7 @@ WORDINGS = {
         at most {most}: vprintf of a GPU takes no more
         print parts of the tensor; the emulator prints any number""",
     "codegen-nested": """LayoutError
-        {loops} run-time loops inside of each other, {depth} blocks deep
+        {loops} run-time loops inside each other, {depth} blocks deep
         at most {most} loops and {blocks} blocks: the printed kernel is Python
         join loops, for k in cute.range(n * m) with k // m and k % m; or emulate the kernel""",
     "codegen-missing": """LayoutError
@@ -38,7 +38,7 @@ WORDINGS = {
         {first}{newer}
         compile for {first}, or {instead}""",
     "codegen-emulated": """LayoutError
-        {atom} for {arch}, where ptxas replaces it by several slower instructions
+        {atom} for {arch}, where ptxas replaces it with several slower instructions
         an instruction that the architecture has; {native} have this one
         use an atom of wider types (cute.atoms.find), or allow it: cute.launch(...,
             allow_emulated=True)""",
@@ -54,7 +54,7 @@ WORDINGS = {
     "codegen-source": """LayoutError
         a source that Numba cannot compile: {log}
         an edited text of cute.source(plan): the same function, with calls of the plan's ops only
-        start again from cute.source(plan)""",
+        start from cute.source(plan) again""",
     "codegen-nvvm": """LayoutError
         an error of NVVM for {arch}: {log}
         code that NVVM accepts
@@ -116,8 +116,8 @@ WORDINGS = {
     "launch-resident": """LayoutError
         {blocks} blocks, which wait for each other
         at most {room}: those that this device runs at once
-        launch fewer blocks, and let each do more, or give a block fewer threads, registers or less
-            shared memory""",
+        launch fewer blocks, and let each do more, or use fewer threads, fewer registers or less
+            shared memory per block""",
     "launch-limit": """LayoutError
         {found} {what}
         at most {most} on this device ({arch})
@@ -133,7 +133,7 @@ WORDINGS = {
     "launch-read-only": """LayoutError
         {name}, which is read-only, but the kernel writes to it
         writable memory
-        pass an array of your own for the result""",
+        pass your own array for the result""",
     "launch-host": """LayoutError
         {name} ({type}), which is not on the GPU
         GPU arrays that match what the plan was traced for
@@ -158,6 +158,10 @@ WORDINGS = {
         {status} from the driver
         a working device with free memory
         check nvidia-smi; restart the process if a kernel failed earlier""",
+    "device-modes": """LayoutError
+        a device view of {layout}
+        a plain layout without nested modes, whose modes are those of an array
+        flatten the tensor, and group the modes again in the kernel""",
     "launch-driver": """LayoutError
         no CUDA driver: {said}
         an NVIDIA GPU with its driver, and the extra `cuda`

@@ -17,7 +17,7 @@ WORDINGS = {
         {given}
         an integer type, min and max with a multiple of multiple_of between them, and a positive
             multiple_of
-        give bounds that are true, or none""",
+        give true bounds, or none""",
     "dtype-void": """DtypeError
         void, which has no values
         a dtype of at least 1 bit
@@ -38,7 +38,7 @@ WORDINGS = {
     "values-ragged": """LeafTypeError
         {value!r}
         numbers, or lists of equal length
-        convert the parts one by one""",
+        convert the rows one by one""",
     "values-mixed": """LeafTypeError
         a list in which NumPy rounds the integer {value} to float64
         numbers that one NumPy dtype holds exactly
@@ -89,8 +89,8 @@ WORDINGS = {
         unpack, change and pack the whole array""",
     "element-index": """CoordinateError
         element {index} of {size}
-        an index from 0, below {size}
-        check the offset, which counts elements and not words""",
+        an index from 0 to {size} - 1
+        check the offset, which counts elements, not words""",
     "count-type": """LeafTypeError
         {value!r} ({type}) as a number of elements
         an int of at least 0

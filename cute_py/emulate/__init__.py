@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from cute_py.emulate.arguments import Arguments, plan_and_leaves
-from cute_py.emulate.effort import require_room
+from cute_py.emulate.effort import require_resident, require_room
 from cute_py.emulate.faults import CHECKS
 from cute_py.emulate.ops import HANDLERS
 from cute_py.emulate.orders.witness import Witness
@@ -149,8 +149,7 @@ def _require_choices(order: object, resident: object, report: object) -> None:
         raise refusal("emulate-report", operation="emulate", report=report)
     if not isinstance(order, int | Witness) and order not in ("forward", "reversed"):
         raise refusal("emulate-order", operation="emulate", order=order)
-    if resident is not None and not (isinstance(resident, int) and resident >= 1):
-        raise refusal("emulate-resident", operation="emulate", resident=resident)
+    require_resident(resident, "emulate")
 
 
 __all__ = ["CHECKS", "HANDLERS", "Prepared", "Report", "emulate"]

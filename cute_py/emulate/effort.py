@@ -34,6 +34,12 @@ def require_room(program: Program, blocks: int, together: int, memory: int) -> N
     raise refusal("emulate-large", operation=f"emulate({plan.name})", found=found, most=most)
 
 
+def require_resident(resident: object, operation: str) -> None:
+    """Refuse a number of blocks that run at a time that is none."""
+    if resident is not None and not (isinstance(resident, int) and resident >= 1):
+        raise refusal("emulate-resident", operation=operation, resident=resident)
+
+
 def may_leave(op: ops.Loop) -> bool:
     """Return whether a loop may end before its last turn."""
     return any(isinstance(x, ops.Leave) for x in every(op.body))

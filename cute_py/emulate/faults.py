@@ -35,12 +35,12 @@ class Check:
 
 CHECKS = {
     "shared": Check(
-        "accesses of shared memory that nothing orders, and reads of what nothing has written",
+        "accesses to shared memory that nothing orders, and reads of what nothing has written",
         "Memory Consistency Model; cp.async; Async proxy",
         ("race", "lanes", "copy-pending", "async-pending", "proxy-fence", "smem-unwritten"),
     ),
     "global": Check(
-        "accesses of global memory that nothing orders, be it after the preceding kernels with "
+        "accesses to global memory that nothing orders, including after the preceding kernels with "
         "pdl=True, and TMA where threads stored",
         "Memory Consistency Model; Async proxy; griddepcontrol",
         ("global-race", "proxy-global", "pdl"),
@@ -51,14 +51,14 @@ CHECKS = {
         ("register-unwritten", "wgmma-pending", "wgmma-fence"),
     ),
     "coordinates": Check(
-        "coordinates outside of their mode",
+        "coordinates outside their mode",
         "the shape of the tensor",
         ("mode",),
     ),
     "mbarriers": Check(
         "mbarriers that are used before their init is known, initialised again while they are "
         "valid, or ended while in use; memory of mbarriers that is written; arrivals and waits "
-        "that may be of another phase",
+        "that may belong to another phase",
         "mbarrier.init, mbarrier.inval, fence.mbarrier_init, mbarrier.try_wait",
         ("mbarrier-early", "mbarrier-again", "mbarrier-busy", "mbarrier-lost", "mbarrier-phase"),
     ),
@@ -69,13 +69,13 @@ CHECKS = {
     ),
     "convergence": Check(
         "warp instructions and setmaxnreg by only some of the threads that must execute them, and "
-        "arrivals that may count for the phase before",
+        "arrivals that may count for the previous phase",
         "shfl.sync, vote.sync, bar.warp.sync, barrier, setmaxnreg",
         ("shuffle", "warp-divergent", "barrier-phase", "setmaxnreg"),
     ),
     "promises": Check(
-        "integers, conditions and addresses that are not what the kernel declares of them, and "
-        "failed assertions",
+        "integers, conditions and addresses that are not what the kernel promises, and failed "
+        "assertions",
         "the kernel's own",
         ("promise", "assume", "uniform", "pointer-alignment", "assert"),
     ),

@@ -307,7 +307,8 @@ class GlobalMemory:
         if self.releases is not None and bad.any():
             far = np.flatnonzero(bad)
             blocks = self.regions.blocks_of(marks[far]) - 1 - first
-            bad[far] = ~self.releases.known(t, entries[far], blocks, stamps[far])
+            written = self.regions.kinds_of(marks[far]) == STRONG_WRITE
+            bad[far] = ~self.releases.known(t, entries[far], blocks, stamps[far], written)
         return bad
 
     def _in_clusters(

@@ -91,6 +91,7 @@ class Machine:
         woken, batch = gather(self.cohorts) | self._wake(), self.batch
         if not woken and (not spins or self.spins.is_idle(self.cohorts)):
             if self.turns is not None and self.turns.take(self.cohorts):
+                self.spins.moved()
                 return [c for c in self.cohorts if c.wait is None]
             if not self._divide() and not force(self.cohorts):
                 raise stuck(self.program, batch, self.cohorts, self.residents)
@@ -305,7 +306,8 @@ class Residents:
             return ""
         first = self.batch.faults.block(int(self.later[0][0]))
         count = sum(map(len, self.later))
-        return f"; block {first} and {count - 1} more have not begun: {self.most} run at once"
+        which = f"{first} and {count - 1} more have" if count > 1 else f"{first} has"
+        return f"; block {which} not begun: {self.most} run at once"
 
 
 # -- whether anything can still end a loop

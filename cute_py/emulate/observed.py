@@ -33,11 +33,20 @@ def target(op: ops.Op) -> Access | None:
 
 def effect(op: ops.Op) -> str:
     """Return what a strong operation does: read, write, update (finds the old value, too), or the
-    function of an atomic that commutes with others of it.
+    function and type of an atomic that commutes with others of these.
     """
     if isinstance(op, ops.Atomic):
-        return "update" if op.old is not None else op.fn if op.fn in COMMUTING else "write"
+        commutes = f"{op.fn} {op.dst.dtype}" if op.fn in COMMUTING else "write"
+        return "update" if op.old is not None else commutes
     return "write" if isinstance(op, ops.Store) else "read"
+
+
+def touched(op: ops.Op) -> str | None:
+    """Return the storage at which an operation is strong, a reduction by TMA included."""
+    if isinstance(op, ops.TmaStore):
+        return op.tensor if op.reduce else None
+    access = target(op)
+    return None if access is None else access.storage
 
 
 def writes_to(op: ops.Op, storages: Container[str], takes: bool = True) -> bool:
@@ -60,14 +69,14 @@ def observed(plan: Plan) -> frozenset[str]:
     effects: dict[str, set[str]] = {}
     names: dict[str, str] = {}  # of storages -> what they count as
     for op in plan.ops:
-        access, reduced = target(op), isinstance(op, ops.TmaStore) and op.reduce
-        if access is not None:
-            one = overlap if access.space == "smem" else pointed
-            names[access.storage] = group = access.space if one else access.storage
-            effects.setdefault(group, set()).add(effect(op))
-        elif reduced and isinstance(op, ops.TmaStore):
-            effects.setdefault("gmem" if pointed else op.tensor, set()).add(op.reduce)
-    seen = {group for group, each in effects.items() if len(each) > 1 or not each <= {*COMMUTING}}
+        name, access = touched(op), target(op)
+        if name is not None:
+            space = "gmem" if access is None else access.space
+            names[name] = group = space if (overlap if space == "smem" else pointed) else name
+            reduced = isinstance(op, ops.TmaStore) and f"{op.reduce} {op.box.tile.dtype}"
+            effects.setdefault(group, set()).add(reduced or effect(op))
+    alone = {"read", "write", "update"}
+    seen = {group for group, each in effects.items() if len(each) > 1 or each & alone}
     return frozenset(name for name, group in names.items() if group in seen)
 
 

@@ -33,25 +33,25 @@ APART = -2  # what threads have done before an arrival that is in no run
 UNORDERED = {
     "arrive": (
         "an arrival",
-        "nothing orders it after the phase before, in which it may count",
-        "wait for the phase before this line, or synchronise with a thread that has waited",
+        "nothing orders it after the previous phase, in which it may count",
+        "wait for that phase before this line, or synchronise with a thread that has waited",
     ),
     "load": (
         "a TMA load",
-        "nothing orders it after the phase before, in which its bytes may count",
-        "wait for the phase before this line, or synchronise with a thread that has waited",
+        "nothing orders it after the previous phase, in which its bytes may count",
+        "wait for that phase before this line, or synchronise with a thread that has waited",
     ),
     "early": (
         "a wait",
-        "nothing orders it after the phase before, and while that one is open, it returns at once",
-        "wait for each phase in turn, or synchronise with a thread that has waited for the one "
-        "before",
+        "nothing orders it after the previous phase, and while that is open, it returns at once",
+        "wait for each phase in turn, or synchronise with a thread that has waited for the "
+        "previous one",
     ),
     "late": (
         "a wait",
-        "nothing orders it before the end of the next phase, and then it waits for the one after",
-        "let those who have waited arrive, or reach a barrier, before others arrive for the next "
-        "phase",
+        "nothing orders it before the end of the next phase, after which it waits for one more",
+        "let the threads that have waited arrive, or reach a barrier, before others arrive for "
+        "the next phase",
     ),
 }
 

@@ -1,6 +1,6 @@
 """Accesses through pointers: the address chooses one of the arrays that the run was given.
 
-All accesses through a pointer must be inside of that array. An op whose threads have pointers into
+All accesses through a pointer must be inside that array. An op whose threads have pointers into
 several arrays runs once for each of them, under a mask.
 """
 

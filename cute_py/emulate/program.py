@@ -51,6 +51,8 @@ KEPT = 64  # programs that are kept, the last ones asked for
 Required: TypeAlias = Callable[[Cohort, Any], None]  # of the values that threads have
 Handler: TypeAlias = Callable[["Program", Any], Run]
 HANDLERS: dict[type[ops.Op], Handler] = {}
+# the word of `counted` -> what wraps a compiled op that a timeline records, too
+KEEPERS: dict[str, Callable[[Program, ops.Op, Run], Run]] = {"timeline": lambda p, op, run: run}
 
 
 def handles(kind: type[ops.Op]) -> Callable[[Handler], Handler]:
@@ -73,7 +75,7 @@ class Program:
     """
 
     def __init__(self, plan: Plan, checks: frozenset[str], counted: bool | str) -> None:
-        """Compile; `checks`: the names of checks; `counted`: for a report, or for a "timeline"."""
+        """Compile; `checks`: names of checks; `counted`: for a report, or a word of `KEEPERS`."""
         self.plan, self.checks, self.counted = plan, checks, counted
         for op in plan.ops:
             if type(op) not in HANDLERS:
@@ -126,12 +128,13 @@ class Program:
     def reported(self, op: ops.Op, run: Run) -> Run:
         """Return a compiled op that also tells the report of the run, if there is one."""
         run = _counting(op, run) if self.counted else run
-        if self.counted != "timeline":
+        keeper = KEEPERS.get(str(self.counted))
+        if keeper is None:
             return run
         bar: Access | None = getattr(op, "bar", None)
         located = None if bar is None else self.access(bar, op, unit=8, counted=False)
         parity = self.scalar(op.phase) if isinstance(op, ops.MbarWait) else None
-        return recording(op, run, located, parity)
+        return keeper(self, op, recording(op, run, located, parity))
 
     def blocks_in(self, *blocks: ops.Block) -> bool:
         """Return whether any op in these blocks may have to wait for other threads, be it in a loop

@@ -250,7 +250,7 @@ class Regions:
         self.arrays = held
         self.footprint = footprint
         self.of: dict[str, Region] = {}
-        for names in _overlapping(held):
+        for names in overlapping(held):
             if traffic.watches(names):
                 self._watch(names)
         self.stores, self.kinds = traffic.stores, self._kinds()
@@ -323,7 +323,7 @@ class Regions:
         return done
 
 
-def _overlapping(held: dict[str, Global]) -> list[list[str]]:
+def overlapping(held: dict[str, Global]) -> list[list[str]]:
     """Return the names of arrays in groups whose memory overlaps."""
     groups: list[list[str]] = []
     end = -1

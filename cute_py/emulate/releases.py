@@ -113,8 +113,12 @@ class Releases:
             self.together[key] = merged(*last.values())
         return self.together[key]
 
-    def known(self, t: Touch, entries: Array, blocks: Array, stamps: Array) -> Array:
-        """Return which stamps of blocks of the batch entries of a touch know of."""
+    def known(
+        self, t: Touch, entries: Array, blocks: Array, stamps: Array, written: Array
+    ) -> Array:
+        """Return which stamps of blocks of the batch entries of a touch know of; `written`: which
+        are of atomics and releases, of which the value that was acquired at a place tells, too.
+        """
         g, ids, agents = t.g[entries], t.ids[entries], stamps & WHO
         result = np.zeros(len(ids), np.bool_)
         columns = self.clocks.column.take(agents)
@@ -132,7 +136,11 @@ class Releases:
                 result[k] = (
                     (clock is not None and stamp <= clock[ORDER, columns[k]])
                     or (single is not None and stamp <= single[ORDER])
-                    or (place in known and self.places[place].version <= known[place])
+                    or (
+                        bool(written[k])
+                        and place in known
+                        and self.places[place].version <= known[place]
+                    )
                 )
         return result
 
@@ -181,9 +189,10 @@ class Releases:
             if record is not None:
                 self._take(record.for_block(b, "gpu"), {place: record.version}, b, thread)
 
-    def update(self, each: Each) -> None:
-        """Let atomics, one after the other, find what is at a place, and pass it on with what their
-        threads knew at their last fence.
+    def update(self, each: Each, finds: bool) -> None:
+        """Let atomics, one after the other, pass on what is at a place with what their threads knew
+        at their last fence; `finds`: whether they return what they find, so that their threads may
+        acquire it.
         """
         for place, b, thread in each:
             record = self.places.get(place)
@@ -192,7 +201,8 @@ class Releases:
             record.version += 1
             if (b, thread) in self.fences:
                 record.add(b, *self.fences[b, thread])
-            self.found.setdefault((b, thread), []).append((place, record.copy()))
+            if finds:
+                self.found.setdefault((b, thread), []).append((place, record.copy()))
 
     def fence(self, ids: Array, scope: str, who: Acting) -> None:
         """Acquire what threads have found, and keep what they know for their next atomics."""

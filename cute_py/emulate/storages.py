@@ -188,13 +188,16 @@ class Global:
 
     def coordinate(self, offset: int) -> str:
         """Return the coordinate of an element in words; "" in an array of one mode."""
-        if len(self.shape) < 2:
-            return ""
+        found = self.position(offset)
+        return f" ({','.join(map(str, found))})" if len(found) > 1 else ""
+
+    def position(self, offset: int) -> list[int]:
+        """Return the coordinate of an element of the run, an entry for each mode."""
         found = [0] * len(self.shape)
         for mode in sorted(range(len(found)), key=lambda mode: -self.strides[mode]):
             if self.shape[mode] > 1 and self.strides[mode]:
                 found[mode], offset = divmod(offset, self.strides[mode])
-        return f" ({','.join(map(str, found))})"
+        return found
 
     def wide(self, width: int) -> Array:
         """Return the run as items of `width` elements, those that are whole."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cute_py.emulate.cohorts import Cohort, Frame
     from cute_py.emulate.machine import Residents
     from cute_py.emulate.program import Program
+    from cute_py.emulate.spans import Array
     from cute_py.errors import CuteError
 
 Ender = tuple["Cohort", ops.Op]  # who would end a wait, and by which op
@@ -60,7 +61,12 @@ def _who(batch: Batch, c: Cohort) -> str:
     of = f"(role {name!r}) {of}" if name else of
     if c.divided:
         return f"lanes {ranges(np.flatnonzero(c.active()))} of warp {ranges(c.span.W)} {of}"
-    return f"warps {ranges(c.span.W)} {of}"
+    return f"{_warps(c.span.W)} {of}"
+
+
+def _warps(numbers: Array) -> str:
+    text = ranges(numbers)
+    return f"warp {text}" if text.isdecimal() else f"warps {text}"
 
 
 def _what(c: Cohort) -> str:
@@ -78,7 +84,7 @@ def _divergent(batch: Batch, c: Cohort, waits: list[str]) -> CuteError:
     b = int(c.span.B[0])
     assert c.wait is not None
     ended = np.flatnonzero(batch.ended[b] & ~batch.barriers.left[b])
-    others = [f"warps {ranges(ended)} have ended"] if len(ended) else []
+    others = [f"{_warps(ended)} had ended"] if len(ended) else []
     text = "; ".join([*others, *waits]) or "no other warp will come"
     return batch.faults.at("emulate-barrier-divergent", c.wait.op, c.span, (0, 0), others=text)
 
@@ -99,7 +105,7 @@ def _circle(program: Program, batch: Batch, cohorts: list[Cohort]) -> str:
             ]
             return f"; a circle of waits: {', and '.join(steps)}"
     alone = next((c for c in cohorts if not enders[id(c)]), None)
-    return "" if alone is None else f"; nobody who is left would end that of {_who(batch, alone)}"
+    return "" if alone is None else f"; no other thread would end the wait of {_who(batch, alone)}"
 
 
 def _from(c: Cohort, enders: dict[int, list[Ender]]) -> list[tuple[Cohort, Ender]]:

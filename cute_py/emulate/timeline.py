@@ -15,6 +15,7 @@ import numpy as np
 from cute_py.emulate.access import slots_of, taking_part
 from cute_py.emulate.cohorts import Cohort, Run, Signal
 from cute_py.emulate.report import Report
+from cute_py.errors import place_text
 from cute_py.plan import ops
 from cute_py.records import Shown
 
@@ -44,7 +45,12 @@ class Event:
 
     warps: tuple[int, ...]
     name: str
-    where: str
+    line: tuple[str, int]
+
+    @property
+    def where(self) -> str:
+        """The line as text."""
+        return place_text(self.line) if self.line[1] else ""
 
 
 Mark: TypeAlias = tuple[int, int]  # a slot for mbarriers, and its phase
@@ -116,7 +122,7 @@ class Timeline(Shown, Report):
             self.complete = False
             return
         number = len(self.events)
-        self.events.append(Event(tuple(warps), op.word, op.where))
+        self.events.append(Event(tuple(warps), op.word, op.line))
         for warp in warps:
             self._group(op, warp, number)
         for mark in marks:
@@ -162,7 +168,9 @@ class Timeline(Shown, Report):
     # -- showing
 
     def rows(self) -> list[tuple[str, list[int], list[int]]]:
-        """Return the name of each role, its warps, which executed the same events, and these."""
+        """Return warps that executed the same events: their name and role, their numbers, the
+        events.
+        """
         own: dict[int, list[int]] = {}
         for number, event in enumerate(self.events):
             for warp in event.warps:
@@ -170,7 +178,16 @@ class Timeline(Shown, Report):
         roles: dict[tuple[int, ...], list[int]] = {}
         for warp in sorted(own):
             roles.setdefault(tuple(own[warp]), []).append(warp)
-        return [(_warps(warps), warps, list(events)) for events, warps in roles.items()]
+        return [(self._named(warps), warps, list(events)) for events, warps in roles.items()]
+
+    def _named(self, warps: list[int]) -> str:
+        """Return warps as text, with the role that they are in."""
+        names = [
+            name
+            for name, start, stop in self.plan.launch.roles
+            if start <= warps[0] and warps[-1] < stop
+        ]
+        return ", ".join([*names, _warps(warps)])
 
     def in_flight(self) -> list[int]:
         """Return after each event how many stages of the warp that has most are in flight."""

@@ -8,20 +8,19 @@ seen. Then a `Chooser` is asked: a search through orders, or a witness that repe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from cute_py.emulate.clocks import RUN
+from cute_py.emulate.clocks import ORDER, RUN, WHO
 from cute_py.emulate.cohorts import Wait
 from cute_py.emulate.observed import effect, target, writes_to
 from cute_py.emulate.ops.order import ValueWait
 from cute_py.emulate.spans import LANES
 from cute_py.plan import ops
+from cute_py.plan.walk import every
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from cute_py.emulate.access import Located
     from cute_py.emulate.batch import Batch
     from cute_py.emulate.cohorts import Cohort
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from cute_py.emulate.spans import Array
     from cute_py.emulate.storages import Place
 
-Who: TypeAlias = tuple[int, int, int]  # block, warp, and the first lane
+Who: TypeAlias = tuple[int, ...]  # block, warp, and lanes
 At: TypeAlias = tuple[int, int]  # a byte: the block whose shared memory it is, or -1, and where
 
 
@@ -39,9 +38,10 @@ class Event:
 
     Attributes:
         who: that does it; op: what.
-        effect: read, write, update, or the function of an atomic that commutes.
+        effect: read, write, update, or the function and type of an atomic that commutes.
         places: the bytes; None: anywhere in global memory.
-        several: whether lanes may do it one after the other, with others in between.
+        several: whether it is done in parts, by lanes or for elements, between which others may
+            come; not of a wait at one place, which is over for all if it is for the first.
         meet: whether lanes would find, or leave, other values in another order of these alone.
     """
 
@@ -70,17 +70,18 @@ class Turn(Wait):
         event: it.
         able: whether the operation can be done now, and would do something.
         spins: whether it is one more round of a loop that has changed nothing, and would find the
-            same again; `exact`: nothing that the thread holds has changed, either.
-        stamp: of the thread, by which others know what it did before.
+            same again; `exact`: nothing that the thread holds has changed, either; `once`: it looks
+            at nothing else in a round.
+        stamps: of its threads, by which others know what they did before.
     """
 
-    able = spins = exact = False
+    able = spins = exact = once = False
 
     def __init__(self, c: Cohort, event: Event, located: Located, look: ValueWait | None) -> None:
         super().__init__(event.op)
         self.c, self.event, self.located, self.look = c, event, located, look
         self.place: Place = located(c)
-        self.stamp = _stamp(c, event.who)
+        self.stamps = _stamps(c, event.who)
 
     def ready(self, c: Cohort) -> bool:
         """Return False: a `Chooser` ends it."""
@@ -122,24 +123,32 @@ class Turn(Wait):
         return bool((self.look.test(number, self.look.wanted) | ~self.c.active()).all())
 
     def knows(self, other: Turn) -> bool:
-        """Return whether the thread knows, by barriers and mbarriers, what another one did."""
-        clocks, b, theirs = self.c.batch.clocks, self.event.who[0], other.event.who
-        clusters, first = self.c.batch.clusters.of, self.c.batch.faults.first
-        if clocks is None or clusters[b - first] != clusters[theirs[0] - first]:
+        """Return whether all of its threads know, by what they have done themselves, barriers and
+        mbarriers, what all of another one did.
+        """
+        clocks, first = self.c.batch.clocks, self.c.batch.faults.first
+        (b, w, *lanes), (theirs, warp, *others) = self.event.who, other.event.who
+        clusters, ranks = self.c.batch.clusters.of, self.c.batch.clusters.rank
+        if clocks is None or clusters[b - first] != clusters[theirs - first]:
             return False
-        who, alone = (b - first, *self.event.who[1:]), bool(self.c.active().sum() == 1)
-        return clocks.knows(who, theirs[0] - first, other.stamp, alone, what=RUN)
+        known = clocks.clock[b - first if clocks.rows > 1 else 0, clocks.of[w, lanes]]
+        rank = int(ranks[theirs - first]) if known.shape[1] > 1 else 0
+        bounds = known[:, rank, ORDER : RUN + 1 : RUN].max(1)
+        knows = other.stamps <= bounds[:, clocks.column[other.stamps & WHO]]
+        if (b, w) == (theirs, warp):
+            knows = knows | (np.array(lanes)[:, None] == others)
+        return bool(knows.all())
 
 
-def _stamp(c: Cohort, who: Who) -> int:
-    clocks = c.batch.clocks
+def _stamps(c: Cohort, who: Who) -> Array:
+    clocks, (b, w, *lanes) = c.batch.clocks, who
     if clocks is None:
-        return 0
-    row = who[0] - c.batch.faults.first if clocks.rows > 1 else 0
-    return int(clocks.stamps(np.array([row]), np.array([who[1] * LANES + who[2]]))[0])
+        return np.zeros(len(lanes), np.int64)
+    rows = np.full(len(lanes), b - c.batch.faults.first if clocks.rows > 1 else 0)
+    return clocks.stamps(rows, w * LANES + np.array(lanes))
 
 
-class Chooser(Protocol):
+class Chooser:
     """What is asked who goes first."""
 
     def enter(self, batch: Batch) -> None:
@@ -149,9 +158,32 @@ class Chooser(Protocol):
         """Return whose turn it is, of those that stand before a strong operation; None: nobody's,
         as none is able.
         """
+        raise NotImplementedError
 
     def done(self, turn: Turn) -> None:
         """Take note that an operation has been done."""
+
+
+@dataclass(slots=True)
+class Look:
+    """What a thread did in a loop.
+
+    Attributes:
+        turn: before it; found: what it found there, and left.
+        round: the loop, the rounds of those around it, and its own.
+        held: what it held before; None: it does more in the loop than to look.
+        times: how often it has found the same in a row before.
+    """
+
+    turn: Turn
+    found: bytes
+    round: Round
+    held: tuple[object, ...] | None
+    times: int = 0
+
+    def repeats(self, turn: Turn) -> bool:
+        """Return whether a turn is before the same operation at the same place."""
+        return self.turn.op is turn.op and self.turn.event.places == turn.event.places
 
 
 class Turns:
@@ -161,10 +193,9 @@ class Turns:
         self.program, self.batch, self.chooser = program, batch, chooser
         chooser.enter(batch)
         self.located: dict[int, Located] = {}
-        self.waits: dict[int, Callable[[], ValueWait]] = {}
         self.granted: Turn | None = None
-        # who -> what it did last: the op, where, what it found, what it held, how often in a row
-        self.last: dict[Who, tuple[Any, ...]] = {}
+        self.looks: dict[Who, list[Look]] = {}  # since they changed something, the last few
+        self.pure: dict[int, bool] = {}  # loops that do nothing but look, by identity
 
     def stops(self, c: Cohort, op: ops.Op) -> bool:
         """Let lanes of one warp wait for their turn; return False where it is theirs."""
@@ -179,6 +210,9 @@ class Turns:
         """Note that the operation has been done."""
         if self.granted is not None:
             turn, self.granted = self.granted, None
+            looks = self.looks.get(turn.event.who)
+            if looks and looks[-1].found != turn.found():
+                looks.clear()
             self.chooser.done(turn)
 
     def take(self, cohorts: list[Cohort]) -> bool:
@@ -214,8 +248,8 @@ class Turns:
         return Turn(c, self._event(c, op, at), at, look)
 
     def _event(self, c: Cohort, op: ops.Op, at: Located) -> Event:
-        lanes = np.flatnonzero(c.active()[0, 0])
-        who = int(c.span.B[0]) + self.batch.faults.first, int(c.span.W[0]), int(lanes[0])
+        lanes = np.flatnonzero(c.active()[0, 0]).tolist()
+        who = int(c.span.B[0]) + self.batch.faults.first, int(c.span.W[0]), *lanes
         does = effect(op)
         if at.pointer and isinstance(c.env.get(f"array of {at.pointer}"), np.ndarray):
             return Event(who, op, does, None, several=True, meet=True)
@@ -232,41 +266,75 @@ class Turns:
             blocks, starts = np.full(starts.shape, -1), starts + at.array(c).address
         each = {*zip(blocks.tolist(), starts.tolist(), strict=True)}
         meet = len(each) < starts.size and does in ("write", "update")
-        several = starts.size * at.width > 1 and not isinstance(op, ops.WaitUntil)
+        several = starts.size * at.width > 1
+        several = several and not (len(each) == 1 and isinstance(op, ops.WaitUntil))
         places = frozenset((b, start + k) for b, start in each for k in range(at.nbytes))
         return Event(who, op, does, places, several, meet)
 
     def _judge(self, turn: Turn) -> None:
         """Find out whether a turn is able, or spins."""
         turn.able = turn.look is None or turn.look.ready(turn.c) is True
-        last = self.last.get(turn.event.who)
         turn.spins = turn.exact = False
-        if turn.able and last is not None and last[0] is turn.op and turn.event.places is not None:
-            here = turn.event.places, turn.found()
-            if last[1:3] == here and self._loops(turn.c):
-                turn.exact = last[3] == _held(turn.c)
-                turn.spins = turn.exact or last[4] >= ROUNDS
+        here, looks = _round(turn.c), self.looks.get(turn.event.who, [])
+        last = next((k for k in reversed(range(len(looks))) if looks[k].repeats(turn)), -1)
+        if not turn.able or last < 0 or here is None:
+            return
+        old, turn.once = looks[last], last == len(looks) - 1
+        if all(look.found == look.turn.found() for look in looks[last:]):
+            next_one = (*old.round[:2], old.round[2] + 1) == here
+            turn.exact = next_one and old.held is not None and old.held == self._held(turn.c)
+            turn.spins = turn.exact or (turn.once and old.times >= ROUNDS)
 
     def _remember(self, turn: Turn) -> None:
-        event, found = turn.event, turn.found()
-        last = self.last.get(event.who)
-        same = last is not None and (*last[:3],) == (event.op, event.places, found)
-        times = last[4] + 1 if same and last is not None else 0
-        held = _held(turn.c) if self._loops(turn.c) else b""
-        self.last[event.who] = event.op, event.places, found, held, times
+        """Keep what a thread in a loop is about to do; of what else it does, nothing is known."""
+        here, looks = _round(turn.c), self.looks.setdefault(turn.event.who, [])
+        if here is None or turn.event.places is None:
+            looks.clear()
+            return
+        new = Look(turn, turn.found(), here, self._held(turn.c))
+        if looks and looks[-1].repeats(turn) and looks[-1].found == new.found:
+            new.times = looks[-1].times + 1
+        self.looks[turn.event.who] = [*looks[1 - KEPT :], new]
 
-    @staticmethod
-    def _loops(c: Cohort) -> bool:
-        return any(frame.kind in ("test", "while") for frame in c.frames)
+    def _held(self, c: Cohort) -> tuple[object, ...] | None:
+        """Return what the threads of a cohort hold, and where they stand; None where they do more
+        in the loop that they are in than to look.
+        """
+        here = _round(c)
+        if here is None or not self._looks(here[0]):
+            return None
+        rows = c.span.B[:, None], c.span.W
+        registers = [
+            next(iter(r.views.values()))[rows].tobytes() for r in c.batch.registers.values()
+        ]
+        env = [(name, np.asarray(c.env[name]).tobytes()) for name in sorted(c.env)]
+        frames = [(frame.kind, frame.pc, id(frame.steps)) for frame in c.frames]
+        return (*registers, *env, *frames, None if c.mask is None else c.mask.tobytes())
+
+    def _looks(self, loop: ops.Op) -> bool:
+        """Tell whether a loop does nothing but look: what it leaves is in registers."""
+        if id(loop) not in self.pure:
+            self.pure[id(loop)] = all(
+                isinstance(op, LOOKS) or op.rejoins or self.program.strong(op)
+                for op in every((loop,))
+            )
+        return self.pure[id(loop)]
 
 
 ROUNDS = 3  # of a loop with something of its own that changes, such as a counter
+KEPT = 16  # looks of a thread
+LOOKS = (  # ops that touch nothing but registers, and loads
+    ops.Let, ops.Set, ops.Promise, ops.If, ops.Loop, ops.While, ops.Leave, ops.Load, ops.Fill,
+    ops.Map, ops.Convert, ops.Reduce, ops.Shuffle, ops.Vote, ops.Redux, ops.Fence, ops.Assert,
+)  # fmt: skip
+Round: TypeAlias = tuple[ops.Op, tuple[int, ...], int]
 
 
-def _held(c: Cohort) -> tuple[object, ...]:
-    """Return what the threads of a cohort hold, and where they stand."""
-    rows = c.span.B[:, None], c.span.W
-    registers = [next(iter(r.views.values()))[rows].tobytes() for r in c.batch.registers.values()]
-    env = [(name, np.asarray(c.env[name]).tobytes()) for name in sorted(c.env)]
-    frames = [(frame.kind, frame.pc, id(frame.steps)) for frame in c.frames]
-    return (*registers, *env, *frames, None if c.mask is None else c.mask.tobytes())
+def _round(c: Cohort) -> Round | None:
+    """Return the innermost loop with a condition that a cohort is in, where each frame around it
+    stands in its own, and the loop's round; None if there is none.
+    """
+    depth = max((k for k, f in enumerate(c.frames) if f.kind in ("test", "while")), default=0)
+    outer = c.frames[depth - 1]
+    around = tuple(frame.count for frame in c.frames[:depth])
+    return (outer.steps[outer.pc].op, around, c.frames[depth].count) if depth else None

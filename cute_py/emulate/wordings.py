@@ -12,7 +12,7 @@ WORDINGS = {
     "emulate-large": """EmulationError
         {found}
         at most {most}: the emulator is for small sizes
-        pass smaller arrays, or run it on a GPU; memory= is for the state of blocks""",
+        pass smaller arrays, or run it on a GPU; memory= sets the limit for the state of blocks""",
     "emulate-order": """LayoutError
         the order {order!r}
         "forward", "reversed" or a seed (int), or a witness of cute.check_orders
@@ -28,7 +28,7 @@ WORDINGS = {
     "emulate-resident": """LayoutError
         {resident!r} blocks at once
         an integer of at least 1
-        leave it out for what the multiprocessors of an H100 hold""",
+        leave it out for as many as fit on an H100""",
     "emulate-report": """LayoutError
         report={report!r}
         True, False or "timeline"
@@ -42,7 +42,7 @@ WORDINGS = {
         ops with a rule in cute_py.emulate
         run this kernel on a GPU""",
     "emulate-inline": """EmulationError
-        a plan from a file, which has the PTX of {name} and not the function that emulates it
+        a plan from a file, which has the PTX of {name} but not the function that emulates it
         a plan that was traced in this process
         trace the kernel, or compile this plan: cute.compile(plan, arch)""",
     "emulate-inline-result": """EmulationError
@@ -64,7 +64,7 @@ WORDINGS = {
         guard the access at the ragged edge: with cute.when(i < n): ... (cute.where computes both of
             its values, with their loads), or round the storage up to whole tiles""",
     "emulate-split-byte": """EmulationError
-        packed elements of {dtype} from element {offset} of {storage} on, {width} to a vector, by
+        packed elements of {dtype} from element {offset} of {storage} on, in vectors of {width}, by
             {who}
         vectors that begin and end at whole bytes
         let one thread access all elements of a byte""",
@@ -75,20 +75,19 @@ WORDINGS = {
     "emulate-pointer-alignment": """EmulationError
         a pointer to {address}, by {who}
         a multiple of {alignment} bytes, as make_ptr promises
-        state the alignment that the address has: make_ptr(dtype, address, align=...)""",
+        state the actual alignment of the address: make_ptr(dtype, address, align=...)""",
     "emulate-mode": """EmulationError
         entry {entry} of {mode}, by {who}: element {offset} of {space} storage {storage}, which
             belongs to another coordinate
         0 <= entry < {extent}
-        guard that coordinate, or make a tensor with a layout of its own: make_tensor(x.data,
-            layout)""",
+        guard that coordinate, or make a tensor with its own layout: make_tensor(x.data, layout)""",
     "emulate-padding": """EmulationError
         element {offset} of {storage} (shape {shape}, strides {strides}), by {who}
         an element of the array; this one is between two of its rows
-        check the strides that the address is computed from, and guard the last columns""",
+        check the strides from which the address is computed, and guard the last columns""",
     "emulate-alignment": """EmulationError
-        an access of {bytes} bytes to element {offset} of {storage}, at {remainder} bytes past a
-            multiple, by {who}
+        an access of {bytes} bytes to element {offset} of {storage}, {remainder} bytes past a
+            multiple of {bytes}, by {who}
         addresses that are multiples of {bytes} bytes
         use narrower vectors, pad the strides, or pass an array that is aligned""",
     "emulate-read-only": """EmulationError
@@ -106,7 +105,7 @@ WORDINGS = {
     "emulate-race": """EmulationError
         a {access} of element {offset} of {storage} by {who}, after {other} that nothing orders
             before it
-        a barrier between accesses of different threads of which one writes
+        a barrier between accesses of different threads, if one of them writes
         {fix}""",
     "emulate-global-race": """EmulationError
         {access} of element {offset}{coordinate} of {storage} by {who}, which nothing orders with
@@ -116,11 +115,11 @@ WORDINGS = {
     "emulate-copy-pending": """EmulationError
         a {access} of element {offset} of {storage} by {who}, which cp.async of warp {owner}
             ({since}) writes in its group {group}
-        cp.async data to be waited for, and by other warps behind a barrier
+        a wait for the data of cp.async, and for the use by other warps a barrier after it
         {fix}""",
     "emulate-async-pending": """EmulationError
         a {access} of element {offset} of {storage} by {who}, which {engine} uses ({since})
-        to wait until the engine is done with shared memory
+        a wait until the engine is done with shared memory
         {fix}""",
     "emulate-proxy-fence": """EmulationError
         a {access} of element {offset} of {storage} by {op_name} of {who}, after a write by {other}
@@ -131,10 +130,10 @@ WORDINGS = {
         {access} of element {offset}{coordinate} of {storage} by {op_name} of {who}, after the
             {other} ({other_line}): TMA may still see what was there before
         elements of global memory that threads of the same kernel do not store
-        store them by cute.tma_store, access them without TMA, or launch a second kernel""",
+        store them with cute.tma_store, access them without TMA, or launch a second kernel""",
     "emulate-wgmma-pending": """EmulationError
         an access to {registers} by {who}, which wgmma still uses
-        accumulators and A in registers to be left alone until cute.warpgroup_wait
+        no access to accumulators, and to A in registers, before cute.warpgroup_wait
         {fix}""",
     "emulate-wgmma-start": """EmulationError
         accumulate={condition}, which is {value} in {who} and not in the first thread of its
@@ -154,26 +153,26 @@ WORDINGS = {
         call cute.warpgroup_fence() before the wgmma""",
     "emulate-mbarrier-unset": """EmulationError
         {name}, which {state}, by {who}
-        init, and a barrier, before an mbarrier is used
+        an init, and a barrier, before an mbarrier is used
         let one thread initialise it, then fence and cute.syncthreads()""",
     "emulate-mbarrier-early": """EmulationError
         the use of {name} by {who}, without {missing}
-        init, a fence of it, and a barrier, before other threads, TMA or other blocks use it
+        an init, a fence after it, and a barrier, before other threads, TMA or other blocks use it
         call cute.fence_mbarrier_init() after the init, then cute.syncthreads() or
             cute.cluster_sync()""",
     "emulate-mbarrier-again": """EmulationError
-        a second init of {name} by {who}, where a valid mbarrier is since {other}
-        memory without one: PTX leaves mbarrier.init of a valid mbarrier undefined
-        let one thread initialise it once, outside of loops; for other arrivals take another
-            mbarrier, or call its inval() before""",
+        a second init of {name} by {who}, whose memory holds a valid mbarrier since {other}
+        memory without a valid mbarrier: PTX leaves a second mbarrier.init undefined
+        let one thread initialise it once, outside loops; for other arrivals use another mbarrier,
+            or call its inval() first""",
     "emulate-mbarrier-busy": """EmulationError
         the inval of {name} by {who}, where {use}
-        an mbarrier that nobody uses any more
+        an mbarrier that no thread uses any more
         put a barrier between its last use and its inval()""",
     "emulate-cluster-rank": """EmulationError
         rank {rank} for {name} of {who}, in a cluster of {size}
         a rank within the cluster: 0 <= rank < {size}
-        count the blocks of a cluster, not those of the grid: cute.block_idx() % {size}""",
+        count the blocks of the cluster, not those of the grid: cute.block_idx() % {size}""",
     "emulate-multicast": """EmulationError
         multicast={mask}, which is 0 in {who}: the copy reaches no block, and its bytes no mbarrier
         a mask with a bit for each block that gets the tile
@@ -186,21 +185,21 @@ WORDINGS = {
         call cute.cluster_sync() before the first access""",
     "emulate-block-end": """EmulationError
         the end of block {block}, whose shared memory {use}
-        shared memory that nobody uses once the last thread of its block has ended
+        shared memory that is no longer used when the last thread of its block ends
         {fix}""",
     "emulate-mbarrier-arrivals": """EmulationError
-        one more arrival at {name} by {who}, where all {count} of the phase have come
+        one more arrival at {name} by {who}, after all {count} arrivals of the phase
         as many arrivals in a phase as the init says
         raise the count, or let fewer threads arrive""",
     "emulate-mbarrier-lost": """EmulationError
         the {what} of {name} by {who}, whose memory was written since its init ({other})
-        8 bytes of its own for each mbarrier, from its init to its inval()
-        allocate it outside of cute.union(), or call its inval() before the memory is written, and
-            initialise it again where it gets the memory""",
+        8 bytes that belong to the mbarrier alone, from its init to its inval()
+        allocate it outside cute.union(), or call its inval() before the memory is written, and
+            initialise it again when it gets the memory back""",
     "emulate-mbarrier-phase": """EmulationError
         {what} at {name} by {who}, where {why}
-        arrivals after the end of the phase before theirs, and waits between the end of the phase
-            before theirs and that of the next one: a parity does not tell other phases apart
+        arrivals after the end of the previous phase, and waits between the end of the previous
+            phase and the end of the next one: a parity does not tell other phases apart
         {fix}""",
     "emulate-map": """EmulationError
         {name} with {found}
@@ -210,26 +209,27 @@ WORDINGS = {
             a longer mode as two""",
     "emulate-coordinate": """EmulationError
         the coordinate {value} along mode {mode} of {name}, by {who}
-        coordinates of TMA within 32 signed bits: the others are other coordinates
+        coordinates of TMA within 32 signed bits: larger ones would wrap around
         guard the copy, or bound the coordinate: cute.min_(i, n)""",
     "emulate-mbarrier-bytes": """EmulationError
-        a wait of {who} for {name}, where all have arrived, and which {what} than announced
-        as many bytes announced as TMA loads bring
+        a wait of {who} for {name}, at which all threads have arrived, but which {what} than
+            announced
+        as many announced bytes as the TMA loads bring
         announce the bytes of all boxes of the phase: elements * bits // 8""",
     "emulate-lanes": """EmulationError
         {values} that {who} and lane {other} of the same warp write to element {offset} of {storage}
             at once
-        one value for each address in one instruction, made of numbers, arguments, and the same
-            elements of arrays that the kernel does not write
+        one value for each address in one instruction, computed from numbers, arguments, and the
+            same elements of arrays that the kernel does not write
         let one lane write, or use an atomic""",
     "emulate-table": """EmulationError
         the index {index}, in a table of {count} integers, by {who}
         0 <= index < {count}
         make the table longer, or bound the index: cute.min_(i, len(table) - 1)""",
     "emulate-shuffle": """EmulationError
-        a shuffle by {who} from lane {source}, which takes no part
+        a shuffle by {who} from lane {source}, which does not take part
         a source lane that executes the same shuffle
-        shuffle outside of the branch""",
+        shuffle outside the branch""",
     "emulate-warp-divergent": """EmulationError
         {name} that {who} does not reach with its warp
         all lanes of the warp together
@@ -237,43 +237,43 @@ WORDINGS = {
     "emulate-barrier-divergent": """EmulationError
         a barrier reached by {who}, while {others}
         all threads of the block at the same barrier
-        move the barrier out of the branch, or use a named barrier for a part of the block""",
+        move the barrier out of the branch, or use a named barrier for part of the block""",
     "emulate-barrier-count": """EmulationError
         {given} at barrier {id}, with {who}
         exactly {threads} threads
-        count those who arrive and those who wait, or use another id""",
+        count the threads that arrive and those that wait, or use another id""",
     "emulate-setmaxnreg": """EmulationError
         setmaxnreg of {count} by {who}, {why}
         all four warps of a warpgroup at setmaxnreg, with one number: more registers than they have
-            for inc, fewer for dec; and between two of them, these warps to synchronise
+            for inc, fewer for dec; and a synchronisation of these warps between two of them
         {fix}""",
     "emulate-barrier-id": """EmulationError
         barrier {id} by {who}, and barrier {other} by lane 0 of its warp
-        one barrier from 1 to 15 for all lanes of a warp: 0 is that of syncthreads
+        one barrier from 1 to 15 for all lanes of a warp: barrier 0 belongs to syncthreads
         compute the id from cute.warp_idx(), or from numbers that all lanes have in common""",
     "emulate-barrier-phase": """EmulationError
-        an arrival at barrier {id} by {who}, which nothing orders after the phase before
-        those who arrive next to know that all of the phase before have arrived
-        count those who arrive and those who wait, use another id, or synchronise before""",
+        an arrival at barrier {id} by {who}, which nothing orders after the previous phase
+        arrivals that are ordered after all arrivals of the previous phase
+        count the threads that arrive and those that wait, use another id, or synchronise first""",
     "emulate-deadlock": """EmulationError
         threads that wait forever: {waits}
-        somebody who ends each wait
+        a thread that ends each wait
         arrive, or store the value, on a path that does not wait for the same threads""",
     "emulate-not-resident": """EmulationError
-        a wait that blocks of lower numbers do not end: {waits}
-        blocks that come to their end without those of higher numbers, which may begin later
-        let blocks wait for those of lower numbers; or launch with cute.launch(..., resident=True),
+        a wait that no block of a lower number ends: {waits}
+        blocks that can end without blocks of higher numbers, which may begin later
+        let blocks wait only for those of lower numbers; or use cute.launch(..., resident=True),
             which requires that all blocks run at once""",
     "emulate-pdl": """EmulationError
-        {name} by {who}, which knows of no wait for the preceding kernels, with pdl=True
+        {name} by {who} before any wait for the preceding kernels, with pdl=True
         a wait first, of this thread or of one that it has synchronised with: the results of these
             kernels may not be visible yet
-        call cute.griddepcontrol_wait() in this role, too, or let it wait for one that did: a
-            barrier, or the stages that it fills""",
+        call cute.griddepcontrol_wait() in this role, too, or synchronise it with one that did: by a
+            barrier, or through the stages that that one fills""",
     "emulate-promise": """EmulationError
         {value} as {name}, by {who}
         {what}, as declared by as_int or var
-        give bounds that are true, or none, and guard what needs them""",
+        give true bounds, or none, and guard what needs them""",
     "emulate-assume": """EmulationError
         {cond}, which is false, by {who}
         a condition that is true, as cute.assume promises
@@ -282,9 +282,25 @@ WORDINGS = {
         {name} = {value} by {who}, and {other} by {others}
         the same value in all threads of the {scope}, as uniform='{scope}' promises
         promise a narrower scope, or let all its threads read the same element; if another thread
-            changes it meanwhile, let one thread read it and pass it on through shared memory""",
+            changes it in between, let one thread read it and pass it on through shared memory""",
     "emulate-assert": """EmulationError
         the failed assertion {text!r} ({cond}), by {who}
         a condition that is true
-        see the values with cute.print""",
+        look at the values with cute.print""",
+    "follow-device": """LayoutError
+        {value} on a GPU
+        arrays of the host: the emulator runs the kernel
+        pass x.cpu() or numpy.asarray(x), of a small size""",
+    "follow-element": """LayoutError
+        the element {value!r}
+        the name of an array and a coordinate
+        write element=("A", (5, 17)) or element="A[5,17]\"""",
+    "follow-name": """LayoutError
+        an element of {name!r}
+        one of the arrays: {known}
+        {hint}""",
+    "follow-outside": """LayoutError
+        the coordinate {coord} of {name}
+        an integer for each mode, inside of the shape {shape}
+        count from 0: the last element is one less than the extent""",
 }

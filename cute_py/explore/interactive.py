@@ -79,7 +79,7 @@ class Interactive:
         }
         still = image(shown) if isinstance(shown, Picture) else ""
         script = Path(__file__).with_name("choices.js").read_text(encoding="utf-8")
-        return f'<div class="{KIND}">{still}{elements(scene, KIND, script)}</div>'
+        return f'<div class="{KIND}">{still}{elements(scene, KIND, "cutePyChoices", script)}</div>'
 
 
 def _shown(text: str, drawn: Picture | CuteError) -> dict[str, Any]:
@@ -129,8 +129,10 @@ def interact(
     if isinstance(make, str):
         parts, found = _named(make, found) if found else _numbered(make)
         frames = _of_text(parts, found)
-    else:
+    elif callable(make):
         frames = _of_function(make, found)
+    else:
+        raise refusal("interact-values", operation="interact", name="make", value=make)
     count, first = 1, 0
     for each in found:
         count, first = count * len(each.values), first * len(each.values) + each.first

@@ -6,6 +6,7 @@ import gzip
 import io
 import zipfile
 from base64 import b64encode
+from html import escape
 from pathlib import Path
 
 from cute_py.errors import refusal
@@ -133,6 +134,19 @@ def _page(where: dict[str, Any], files: dict[str, bytes]) -> str:
         "worker-src": "blob: data:",
         "connect-src": "'self' data: blob:" + f" {CDN}" * (where.get("base") == CDN),
     }
+    body = [
+        "<h1>CuTe layout explorer</h1>",
+        "<p>Type a layout, an atom or an operation: cute_py answers, on this computer.</p>",
+        '<div id="explorer"></div>',
+        *[_element(name, content) for name, content in files.items()],
+        f'<script type="application/json" id="data">{as_json(data)}</script>',
+        f"<script>{program}</script>",
+    ]
+    return framed("CuTe layout explorer", allowed, PAGE, body)
+
+
+def framed(title: str, allowed: dict[str, str], style: str, body: list[str]) -> str:
+    """Return a page: what it may do, as of `policy`, its style, and its elements."""
     return "\n".join(
         [
             "<!doctype html>",
@@ -141,15 +155,10 @@ def _page(where: dict[str, Any], files: dict[str, bytes]) -> str:
             policy(allowed),
             '<meta name="viewport" content="width=device-width">',
             '<meta name="color-scheme" content="light dark">',
-            "<title>CuTe layout explorer</title>",
+            f"<title>{escape(title)}</title>",
             '<link rel="icon" href="data:,">',
-            f"<style>{PAGE}</style>",
-            "<h1>CuTe layout explorer</h1>",
-            "<p>Type a layout, an atom or an operation: cute_py answers, on this computer.</p>",
-            '<div id="explorer"></div>',
-            *[_element(name, content) for name, content in files.items()],
-            f'<script type="application/json" id="data">{as_json(data)}</script>',
-            f"<script>{program}</script>",
+            f"<style>{style}</style>",
+            *body,
             "",
         ]
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 from cute_py.atoms.copy import Copy_Atom, Copy_Op
 from cute_py.atoms.mma import MMA_Atom
+from cute_py.dtypes.table import DTYPES
 from cute_py.errors import CuteError
 from cute_py.explore.operands import value_of
 from cute_py.layout import Mapped, tuples
@@ -17,7 +18,9 @@ from cute_py.layout.algebra.proofs import symbols_of_layout
 from cute_py.layout.notation.parse import parse_layout
 from cute_py.layout.notation.tables import is_table, offsets_of, require_same, table_of
 
-_WIDTHS = {"half_t": 16, "bfloat16_t": 16, "float": 32, "int": 32, "double": 64}  # of C++'s types
+_CHAR = {f"{sign}char": 8 for sign in ("", "signed", "unsigned")}
+# the types of C++ by their names, without namespaces and spaces -> bits
+_WIDTHS = {row.cutlass_name: row.bits for row in DTYPES} | _CHAR | {"int": 32, "uint1b_t": 1}
 
 
 def pasted(text: str, offsets: bool = False) -> str:
@@ -72,15 +75,15 @@ def _unless_offsets(text: str) -> str:
 def _instruction(text: str) -> str:
     """Return the call that draws an instruction; raise CuteError if the text is none."""
     bare = sub(r"\b(?:struct|class)\s|\w+::|\s|\{\}", "", text)
-    bare = sub(r"\bu?int(\d+)_t\b(?=>)", r"\1", bare)
+    bare = sub(r"(?<=<)u?int(\d+)_t\b(?=>)", r"\1", bare)  # the vector of a copy
     held = fullmatch(r"(?:MMA|Copy)_(?:Atom|Traits)<(.+?)(?:,(\w+))?>", bare)
     name, kind = held.groups() if held else (bare, None)
     value = value_of(name)
     if isinstance(value, MMA_Atom):
         return f"mma({name})"
-    if not isinstance(value, Copy_Op):
+    if not isinstance(value, Copy_Op) or kind not in (None, *_WIDTHS):
         return _unless_offsets(text)
-    width = _WIDTHS.get(kind) or sub(r"\D", "", kind) if kind else ""
+    width = _WIDTHS[kind] if kind else 0
     return f"copy({name},bits={width})" if width else f"copy({copy_operands(value)})"
 
 

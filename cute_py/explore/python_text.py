@@ -106,7 +106,7 @@ def _argument(name: str, text: str) -> str:
     key = findall(r"^(\w+)\s*=(?!=)", text)
     if key:
         return f"{key[0]}={_of(text.partition('=')[2])}"
-    if text.startswith("'"):
+    if text.startswith(("'", '"')):
         return text
     if name in TILED and findall(rf"^{_INSTRUCTION}$", text):
         return repr(text)

@@ -11,7 +11,7 @@ WORDINGS = {
         use smaller shapes, or cute_py from Python""",
     "explore-package": """ParseError
         an expression for which a package is missing: {reason}
-        what the standard library does, in a page
+        what a page can do with the standard library alone
         use smaller shapes, or cute_py from Python""",
     "explore-anywidget": """CuteError
         a notebook without a package: {reason}
@@ -22,8 +22,8 @@ WORDINGS = {
         a layout, an atom, an expression or a link
         pass an expression as text, such as 'mma(SM61_DP4A,(2,2,1))', or use cute.show""",
     "explore-slow": """ParseError
-        an expression without an answer after {seconds} s; its worker was ended
-        values that take less time
+        an expression that had no answer after {seconds} s, and was stopped
+        an expression that takes less time
         use smaller shapes, or cute_py from Python""",
     "explore-runtime": """CuteError
         the folder {path}, which has no {missing}
@@ -34,8 +34,8 @@ WORDINGS = {
         a list or range of values, or an expression with integers
         write values in a list: tile=[(4, 2), (8, 8)], bits=range(4)""",
     "interact-name": """LayoutError
-        the choice {name!r}, which is no name in {text!r}
-        choices whose names stand in the expression
+        the choice {name!r}, which is not a name in {text!r}
+        choices whose names are in the expression
         write the name where its values belong, as in 'composition(Sw<b,0,3>, (8,8):(8,1))'""",
     "interact-many": """LayoutError
         {given}

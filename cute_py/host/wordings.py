@@ -29,6 +29,14 @@ WORDINGS = {
         the standard deviation {value}
         a number of at least 0
         pass its square root, if it is a variance""",
+    "random-finite": """LayoutError
+        the parameters {first} and {second} for {dtype}
+        finite numbers from -{most:.5g} to {most:.5g}
+        use smaller numbers, or a tensor of a wider type""",
+    "random-seed": """LeafTypeError
+        the seed {value!r}
+        an int of 64 bits
+        pass an int; hash what else tells tensors apart""",
     "fraction-bits": """LeafTypeError
         {value!r} fractional bits
         an int from 0 to {most}, or None for all

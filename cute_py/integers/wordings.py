@@ -17,7 +17,7 @@ WORDINGS = {
         use one kind of symbol in one layout""",
     "undecided": """UndecidedError
         symbols that leave open whether {question}
-        one answer for every value that the symbols can take
+        the same answer for every value that the symbols can take
         assume that {assumption}: declare it, sym(name, multiple_of=..., min=..., max=...), or
             substitute numbers (subs)""",
     "symbol-name": """LayoutError
@@ -43,7 +43,7 @@ WORDINGS = {
     "symbol-true-division": """LeafTypeError
         {a} / {b}
         integer division
-        use // for the floor, ceil_div for the ceiling""",
+        use // to round down, ceil_div to round up""",
     "divide-by-zero": """LayoutError
         {a} // {b}
         a divisor other than 0

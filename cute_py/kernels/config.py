@@ -20,6 +20,7 @@ from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
 from cute_py.kernels.arrays import facts_of, narrowed
 from cute_py.kernels.configuration import Config, part, told
+from cute_py.kernels.splits import NO_SPLIT, Split
 from cute_py.layout.tuples import ceil_div
 from cute_py.tiled.suggest import lanes_across
 
@@ -59,7 +60,6 @@ VECTOR_BYTES = 16  # the widest load, and the chunk of a swizzle
 CHUNK = VECTOR_BYTES * 8  # bits: a row of ldmatrix
 LINE = 1024  # bits: all banks, once
 K_BYTES = {"f64": 128, "f32": 32}  # of a tile's K: of FMA all of it is in registers; others 64
-MOST_PARTS = 256  # of K
 MOST_PREFETCHED = 64  # tiles: each is an instruction of the kernel
 LARGEST = {8: 64}  # bytes of an accumulator -> most of M and N; others 128
 
@@ -203,7 +203,9 @@ class MultistageConfig(GemmConfig):
         pdl: 1: blocks start while the previous kernel is still running, and wait for its results
             (programmatic dependent launch).
         prefetch: tiles of K prefetched to L2 before that wait.
-        parts: parts of K that are products of their own, whose sums a second kernel adds.
+        parts: how K is split among blocks; in text "split=serial:4", for example.
+        batches: blocks of the grid along the batch, each of which loops over every n-th product; 0:
+            one for each.
         ldmatrix: 1: ldmatrix reads the tiles where it can, and shared memory is swizzled for it;
             0: threads load single elements, and rows are plain.
         flat: 1: the grid has one mode; for more than 65,535 tiles along N, or products in a batch.
@@ -218,7 +220,11 @@ class MultistageConfig(GemmConfig):
     stmatrix: int = part(0)
     pdl: int = part(0)
     prefetch: int = part(0)
-    parts: int = part(1)
+    parts: Split = field(
+        default=NO_SPLIT,
+        metadata=told(text="split", reads=Split.of),
+    )
+    batches: int = part(0)
     ldmatrix: int = part(1, counts=())
     flat: int = part(0, counts=())
 
@@ -240,13 +246,13 @@ class MultistageConfig(GemmConfig):
     @property
     def threads(self) -> int:
         """Threads of a block."""
-        return prod(self.warps) * (1 if self.simt else 32)
+        return prod(self.atoms_mnk) * (1 if self.simt else 32)
 
     @property
     def atoms_mnk(self) -> tuple[int, int, int]:
         """Atoms side by side in M, N and K."""
         m, n, k = (*self.warps, 1)[:3]
-        return m, n, k
+        return m, n, k * self.parts.slices
 
     @property
     def stores_matrices(self) -> bool:
@@ -354,23 +360,19 @@ def _lanes(m: int, n: int, k: int) -> cute.Layout:
     return cute.Layout(((8, m // 8), (2, 2, n // 4), k), ((2, 32), (1, 16, 4 * m), m * n))
 
 
-def rule_of_parts(config: Any) -> tuple[str, bool]:
-    """Return what must hold of the parts of K, and whether it does not."""
-    return f"from 1 to {MOST_PARTS} parts of K", not 1 <= config.parts <= MOST_PARTS
-
-
 def _rules(config: MultistageConfig, has_others: bool) -> list[tuple[str, bool]]:
     """Return rules, and whether each is broken; whether there are parts of the other schedules."""
     (m, n, k), threads = config.tile, config.threads
     per = config.warps[:2] if config.simt else config.mma_tile
-    counts = (config.band, config.store, config.spill_bytes, config.prefetch)
+    counts = (config.band, config.store, config.spill_bytes, config.prefetch, config.batches)
     found = [
         (
             "positive sizes, and 1 to 1024 threads",
             min(m, n, k, *per, *config.warps) < 1 or threads > 1024,
         ),
         (
-            "a band, a store, a prefetch and spilled bytes of at least 0, and at least 1 block",
+            "a band, a store, a prefetch, batches and spilled bytes of at least 0, and at least 1 "
+            "block",
             min(*counts, config.min_blocks - 1) < 0,
         ),
         (
@@ -378,7 +380,12 @@ def _rules(config: MultistageConfig, has_others: bool) -> list[tuple[str, bool]]
             config.prefetch > MOST_PREFETCHED,
         ),
         ("a cluster, a split and a two_level of the other schedules alone", has_others),
-        rule_of_parts(config),
+        config.parts.rule,
+        (
+            "no band, prefetch, flat and batches where blocks of one kernel split K",
+            config.parts.in_memory
+            and any((config.band, config.prefetch, config.flat, config.batches)),
+        ),
         (
             "a stmatrix, a pdl, an ldmatrix and a flat of 0 or 1",
             not {config.stmatrix, config.pdl, config.ldmatrix, config.flat} <= {0, 1},

@@ -20,9 +20,9 @@ from cute_py.kernels.config import (
     GemmConfig,
     MultistageConfig,
     Side,
-    rule_of_parts,
 )
 from cute_py.kernels.configuration import configured, part, parts_by_name, told
+from cute_py.kernels.splits import NO_SPLIT, Split, blocks_of_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,7 +73,8 @@ class WarpgroupConfig(GemmConfig):
         two_level: 1: the sums of each tile of K are added to sums in f32, as products of 8-bit
             floats have fewer bits.
         split: blocks of a cluster that share the tiles of K of a tile of D, and add their sums.
-        parts: parts of K that are products of their own, whose sums a second kernel adds.
+        parts: parts of K that are products of their own, whose sums a second kernel adds; in text
+            "split=parallel:4", for example.
     """
 
     warps: tuple[int, int] | tuple[int, int, int] = field(
@@ -86,8 +87,11 @@ class WarpgroupConfig(GemmConfig):
     schedule: str = part("cooperative", choices=SCHEDULES, about=("tile",), is_shown=True)
     cluster: int = part(1, about=("tile",))
     two_level: int = part(0)
-    split: int = part(1, about=("tile",))
-    parts: int = part(1)
+    split: int = part(1, about=("tile",), reads=blocks_of_cluster)
+    parts: Split = field(
+        default=NO_SPLIT,
+        metadata=told(text="split", reads=Split.of, takes=Split.is_of_products),
+    )
 
     @property
     def family(self) -> str:
@@ -426,7 +430,8 @@ def _rules_of_parts(config: WarpgroupConfig) -> list[tuple[str, bool]]:
             "a pdl, a two_level and a prefetch of 0 or 1",
             not {config.pdl, config.two_level, config.prefetch} <= {0, 1},
         ),
-        rule_of_parts(config),
+        config.parts.rule,
+        ("parts of K that are products of their own", not config.parts.is_of_products()),
         (
             "C by TMA (prefetch) where 64 rows a warpgroup that share a tile leave in one pass, "
             "with all of K in a block",

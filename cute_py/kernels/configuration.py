@@ -14,7 +14,7 @@ from cute_py.errors import CuteError, refusal
 from cute_py.records import Shown, Text
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
     from typing import Self
 
     Classes = Sequence[type["Config"]]
@@ -29,6 +29,9 @@ def told(
     about: tuple[str, ...] = (),
     asks: bool = True,
     is_shown: bool = False,
+    text: str = "",
+    reads: Callable[[str], Any] | None = None,
+    takes: Callable[[Any], bool] = lambda _value: True,
 ) -> dict[str, Any]:
     """Return the metadata of a field that text gives by its name: `stages=3`.
 
@@ -39,10 +42,14 @@ def told(
         about: the reasons that explain it: their words before the colon.
         asks: whether text that gives it asks for a family that has it, where others do not.
         is_shown: whether `str` shows the default, too.
+        text: its name in text, "" where that is the field's; several fields may share one.
+        reads: from text to the value, or None where it is no value of the field; None: by `counts`
+            and `choices`.
+        takes: whether kernels of the class have a value; text with another asks for other families.
 
     """
     known = {"counts": counts, "choices": choices, "about": about, "asks": asks}
-    return {**known, "is_shown": is_shown}
+    return {**known, "is_shown": is_shown, "text": text, "reads": reads, "takes": takes}
 
 
 def part(default: Any, **how: Any) -> Any:  # a field
@@ -115,7 +122,9 @@ class Config(Shown):
         }
         values |= {name: x for name, x in (others or {}).items() if x is not None}
         order = others or values
-        return [f"{x}={_worded(values[x])}" for x in order if x in values]
+        found = parts_by_name(type(self))
+        names = {x: (x in found and found[x].metadata["text"]) or x for x in order}
+        return [f"{names[x]}={_worded(values[x])}" for x in order if x in values]
 
     def __str__(self) -> str:
         return self.text()
@@ -200,20 +209,28 @@ def parts_of(text: str, classes: Classes) -> dict[str, Any]:
     known = {name: each.metadata for kind in classes for name, each in parts_by_name(kind).items()}
     found: dict[str, Any] = {}
     for word in text.split(","):
-        name, _, value = word.strip().partition("=")
-        numbers, how = value.split("x"), None if name in found else known.get(name)
-        if how is not None and value in how["choices"]:
-            found[name] = value
-        elif how is not None and _are_numbers(numbers, how):
-            found[name] = tuple(map(int, numbers)) if how["counts"] != (1,) else int(value)
+        given, _, value = word.strip().partition("=")
+        for name, how in known.items():
+            if given == (how["text"] or name) and name not in found:
+                read = _value_of(value, how)
+                if read is not None:
+                    found[name] = read
+                    break
         else:
             raise refusal("gemm-config-text", operation="config", text=text)
     return found
 
 
-def _are_numbers(words: list[str], how: Mapping[str, Any]) -> bool:
-    wanted = () if how["choices"] else how["counts"]
-    return len(words) in wanted and all(n.isdecimal() and len(n) < 10 for n in words)
+def _value_of(text: str, how: Mapping[str, Any]) -> Any:
+    """Return the value that text gives a field; None where it gives none."""
+    if how["reads"] is not None:
+        return how["reads"](text)
+    if text in how["choices"]:
+        return text
+    words, wanted = text.split("x"), () if how["choices"] else how["counts"]
+    if len(words) not in wanted or not all(n.isdecimal() and len(n) < 10 for n in words):
+        return None
+    return int(text) if wanted == (1,) else tuple(map(int, words))
 
 
 def changed(config: Config, text: str, classes: Classes, kind: type[Any] | None = None) -> Any:

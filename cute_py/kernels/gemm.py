@@ -10,7 +10,7 @@ from __future__ import annotations
 import cute_py as cute
 from cute_py import _
 from cute_py.kernels.arrays import assume_product
-from cute_py.kernels.config import MultistageConfig, Operand
+from cute_py.kernels.config import MultistageConfig
 from cute_py.kernels.epilogue import (
     Epilogue,
     Terms,
@@ -23,6 +23,7 @@ from cute_py.kernels.pairs import as_taken, columns_of, stored_to
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from cute_py.tensor.tensor import Tensor
@@ -51,62 +52,117 @@ def gemm(
         epilogue: f.
 
     """
-    arrays, (D, *others) = given(arrays, epilogue, "gemm"), outputs.values()
+    arrays = given(arrays, epilogue, "gemm")
     assume_product(A, B, arrays, outputs, epilogue)
-    bM, bN, bK = config.tile
-    bx, by, bz = _launched(config, D, columns_of(B, outputs, epilogue))
-    mma, (of_a, of_b) = config.tiled_mma(along_k=True), config.operands()
-    thr = mma.get_slice(cute.thread_idx())
-
-    gA = cute.local_tile(_matrix(A, bz), (bM, bK), (bx, _))  # (BLK_M, BLK_K, k)
-    gB = cute.local_tile(_matrix(B, bz), (bN, bK), (by, _))  # (BLK_N, BLK_K, k)
-    gD, tile = _matrix(D, bz), (bM, bN)  # (M, N)
-    by_rows = bool(config.store) and epilogue.is_wide()
-    with cute.union():
-        with cute.struct():
-            a = _staged(gA, of_a, cute.make_tiled_copy_A, mma, "sA")
-            b = _staged(gB, of_b, cute.make_tiled_copy_B, mma, "sB")
-        sD: Any = cute.smem(D.dtype, config.store_layout(D.dtype)) if by_rows else None
-    acc = thr.make_fragment_C(thr.partition_C(cute.make_identity_tensor(tile)))
-    acc.fill(0)
-    if config.pdl:
-        _prefetch(config, a, b)  # while the previous kernel is running
-        cute.griddepcontrol_wait()
-        cute.griddepcontrol_launch_dependents()
-    cute.mainloop(mma, acc, a, b)
-    if by_rows:
-        cute.syncthreads()  # all have read the tiles that D takes the place of
-
-    terms = Terms(thr.partition_C, epilogue, arrays, tile, (bx, by, bz))
-    parts = [
-        stored_to(thr.partition_C, epilogue, i, _matrix(x, bz), tile, (bx, by))
-        for i, x in enumerate((D, *others))
-    ]  # (MMA, MMA_M, MMA_N)
-    if by_rows:
-        parts[0] = as_taken(thr.partition_C(sD), epilogue)
-    acc = as_taken(acc, epilogue)
-    by_matrix = config.stores_matrices and D.dtype.bits == 16
-    with cute.when(thr.thr_vmnk[3] < 1):  # warps along K have the same sums
-        # all at once, or a column of atoms at a time: few registers next to acc
-        for j in (_,) if epilogue.is_in_place else range(cute.size(acc, 2)):
-            sums = acc[_, _, j]  # (MMA, MMA_M)
-            x, *rest = finished(epilogue, sums, terms.at((_, _, j), sums), numbers)
-            for each, part in zip(rest, parts[1:], strict=True):
-                cute.copy(converted(each, part.dtype), part[_, _, j])
-            x = converted(x, D.dtype)
-            if by_matrix and j is _:
-                _store_matrices(mma, x, sD)
-            else:
-                cute.copy(x, parts[0][_, _, j])
-    if by_rows:
-        cute.syncthreads()
-        _write_rows(config, sD, cute.local_tile(gD, tile, (bx, by)))
+    bx, by, first = _launched(config, outputs["D"], columns_of(B, outputs, epilogue))
+    block = BlockTiles(A, B, config, epilogue, (arrays, outputs, numbers))
+    if config.batches and config.pdl:
+        _follow()
+    for bz in _products(config, outputs["D"], first):
+        a, b = block.operands((bx, by, bz))
+        acc = block.sums()
+        if config.batches:
+            cute.syncthreads()  # all have read the tiles before
+        elif config.pdl:
+            _prefetch(config, a, b)  # while the previous kernel is running
+            _follow()
+        cute.mainloop(block.mma, acc, a, b)
+        block.finish((bx, by, bz), acc)
 
 
-def _staged(tiles: Tensor, how: Operand, make: Any, mma: Any, name: str) -> cute.Operand:
-    """Return an operand of the main loop: its tiles (BLK, BLK_K, k) and how they are copied."""
-    s2r = make(how.s2r, mma) if how.by_matrix else None  # plain loads take neighbours together
-    return cute.Operand(tiles, cute.smem(tiles.dtype, how.smem, name=name), how.g2s, s2r)
+def _follow() -> None:
+    """Wait for the previous kernel, and let the next one begin."""
+    cute.griddepcontrol_wait()
+    cute.griddepcontrol_launch_dependents()
+
+
+def _products(config: MultistageConfig, D: Tensor, first: Any) -> Iterator[Any]:
+    """Yield the products of a batch that a block computes, from its first one on."""
+    if not config.batches:
+        yield first
+        return
+    yield from cute.range(first, D.shape[2] if cute.rank(D) > 2 else 1, config.batches)
+
+
+class BlockTiles:
+    """What a block has to compute tiles of D, one after the other: its shared memory, the part of
+    a thread, and what the epilogue reads and writes. A place is the number of the tile of M, of N,
+    and of the batch.
+    """
+
+    def __init__(
+        self,
+        A: Tensor,
+        B: Tensor,
+        config: MultistageConfig,
+        epilogue: Epilogue,
+        terms: tuple[dict[str, Any], dict[str, Any], tuple[Any, ...]],
+    ) -> None:
+        """Begin; `terms`: the arrays, outputs and numbers of the epilogue."""
+        self.A, self.B, self.config, self.epilogue = A, B, config, epilogue
+        self.arrays, self.outputs, self.numbers = terms
+        self.mma, self.how = config.tiled_mma(along_k=True), config.operands()
+        self.thr = self.mma.get_slice(cute.thread_idx())
+        D = self.outputs["D"]
+        with cute.union():
+            with cute.struct():
+                self.shared = [
+                    cute.smem(x.dtype, how.smem, name=name)
+                    for x, how, name in zip((A, B), self.how, ("sA", "sB"), strict=True)
+                ]
+            self.sD: Any = None
+            if config.store and epilogue.is_wide():
+                self.sD = cute.smem(D.dtype, config.store_layout(D.dtype))
+
+    def operands(self, place: tuple[Any, Any, Any]) -> tuple[cute.Operand, cute.Operand]:
+        """Return the operands of the main loop: tiles (BLK, BLK_K, k) and how they are copied."""
+        found, (*_mn, bK) = [], self.config.tile
+        for i, make in enumerate((cute.make_tiled_copy_A, cute.make_tiled_copy_B)):
+            x, how, rows = (self.A, self.B)[i], self.how[i], self.config.tile[i]
+            tiles = cute.local_tile(_matrix(x, place[2]), (rows, bK), (place[i], _))
+            # plain loads take neighbours together
+            s2r = make(how.s2r, self.mma) if how.by_matrix else None
+            found.append(cute.Operand(tiles, self.shared[i], how.g2s, s2r))
+        return found[0], found[1]
+
+    def sums(self) -> Tensor:
+        """Return accumulators (MMA, MMA_M, MMA_N), zeros."""
+        tile = cute.make_identity_tensor(self.config.tile[:2])
+        acc: Tensor = self.thr.make_fragment_C(self.thr.partition_C(tile))
+        acc.fill(0)
+        return acc
+
+    def finish(self, place: tuple[Any, Any, Any], acc: Tensor) -> None:
+        """Write what the epilogue makes of the sums."""
+        config, epilogue, partition = self.config, self.epilogue, self.thr.partition_C
+        tile, by_rows = config.tile[:2], self.sD is not None
+        if by_rows:
+            cute.syncthreads()  # all have read the tiles that D takes the place of
+        terms = Terms(partition, epilogue, self.arrays, tile, place)
+        results = [_matrix(x, place[2]) for x in self.outputs.values()]  # (M, N)
+        parts = [
+            stored_to(partition, epilogue, i, x, tile, place[:2]) for i, x in enumerate(results)
+        ]  # (MMA, MMA_M, MMA_N)
+        if by_rows:
+            parts[0] = as_taken(partition(self.sD), epilogue)
+        acc = as_taken(acc, epilogue)
+        D = results[0]
+        by_matrix = config.stores_matrices and D.dtype.bits == 16
+        with cute.when(self.thr.thr_vmnk[3] < 1):  # warps along K have the same sums
+            # all at once, or a column of atoms at a time: few registers next to acc
+            for j in (_,) if epilogue.is_in_place else range(cute.size(acc, 2)):
+                sums = acc[_, _, j]  # (MMA, MMA_M)
+                x, *rest = finished(epilogue, sums, terms.at((_, _, j), sums), self.numbers)
+                for each, part in zip(rest, parts[1:], strict=True):
+                    cute.copy(converted(each, part.dtype), part[_, _, j])
+                x = converted(x, D.dtype)
+                if by_matrix and j is _:
+                    _store_matrices(self.mma, x, self.sD)
+                else:
+                    cute.copy(x, parts[0][_, _, j])
+        if by_rows:
+            cute.syncthreads()
+            _write_rows(config, self.sD, cute.local_tile(D, tile, place[:2]))
 
 
 def _prefetch(config: MultistageConfig, *operands: cute.Operand) -> None:
@@ -121,14 +177,14 @@ def _launched(config: MultistageConfig, D: Tensor, N: Any) -> tuple[Any, Any, An
     """State the launch shape, and return the block's tile of M, of N, and of the batch."""
     (bM, bN, _bK), M = config.tile, D.shape[0]
     m, n = cute.ceil_div(M, bM), cute.ceil_div(N, bN)
-    L = D.shape[2] if cute.rank(D) > 2 else 1
+    L = config.batches or (D.shape[2] if cute.rank(D) > 2 else 1)
     how: Any = {"min_blocks": config.min_blocks, "spill_bytes": config.spill_bytes}
     how |= {"pdl": bool(config.pdl), "allow_emulated": config.emulated}
     if not config.band:
         return _block_of((m, n, L), config, how)
     bands = cute.ceil_div(m, config.band)  # the last one may extend past M: nothing is stored there
     x, y, z = _block_of((config.band, n, bands * L), config, how)
-    band, batch = (z, 0) if cute.rank(D) == 2 else (z % bands, z // bands)
+    band, batch = (z, 0) if cute.rank(D) == 2 and not config.batches else (z % bands, z // bands)
     return band * config.band + x, y, batch
 
 

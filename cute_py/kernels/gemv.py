@@ -17,8 +17,8 @@ import numpy as np
 import cute_py as cute
 from cute_py import _
 from cute_py.kernels.arrays import assume_product, require
-from cute_py.kernels.config import GemmConfig, Side, rule_of_parts
-from cute_py.kernels.configuration import part
+from cute_py.kernels.config import GemmConfig, Side
+from cute_py.kernels.configuration import part, told
 from cute_py.kernels.epilogue import (
     Epilogue,
     LinearCombination,
@@ -31,6 +31,7 @@ from cute_py.kernels.epilogue import (
     product_kernel,
 )
 from cute_py.kernels.pairs import as_taken, columns_of, stored_to
+from cute_py.kernels.splits import NO_SPLIT, Split
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,12 +48,15 @@ class VectorConfig(GemmConfig):
     Attributes:
         reasons: why each part was chosen; not compared.
         pdl: as in `MultistageConfig`.
-        parts: as in `MultistageConfig`.
+        parts: as in `WarpgroupConfig`.
     """
 
     reasons: tuple[str, ...] = field(default=(), compare=False, repr=False)
     pdl: int = part(0)
-    parts: int = part(1)
+    parts: Split = field(
+        default=NO_SPLIT,
+        metadata=told(text="split", reads=Split.of, takes=Split.is_of_products),
+    )
 
     @property
     def family(self) -> str:
@@ -71,10 +75,12 @@ class VectorConfig(GemmConfig):
 
     @property
     def lanes_along_k(self) -> int:
-        """Lanes of a warp that share a row of the matrix."""
-        rows, along = max(self.warps[:2]), prod(self.warps[2:])
+        """Lanes of a warp that share a row of the matrix: where columns are contiguous, none, since
+        neighbours read neighbours in a column. A quarter of a warp is loaded at a time: of lanes
+        along K, each would take half a sector.
+        """
         is_major = (self.a if self.tile[0] > self.tile[1] else self.b).major == "K"
-        return gcd(along, 32, 32 if is_major else max(32 // rows, 1))
+        return gcd(prod(self.warps[2:]), 32) if is_major else 1
 
     def tiled_mma(self, along_k: bool = True) -> Any:  # a TiledMMA
         """Return the multiply-add over the threads of a block. Neighbours along the contiguous mode
@@ -112,7 +118,8 @@ class VectorConfig(GemmConfig):
         yield "stages of 1", self.stages != 1
         yield "parts of this family alone", has_others
         yield "a pdl of 0 or 1", self.pdl not in (0, 1)
-        yield rule_of_parts(self)
+        yield self.parts.rule
+        yield "parts of K that are products of their own", not self.parts.is_of_products()
         whole = all(x % t == 0 for x, t in zip(self.tile, warps, strict=True))
         yield "a tile that the threads divide", not whole
         yield "a thread for each element of D along the longer mode", max(m, n) > self.threads
@@ -191,7 +198,8 @@ def gemv(
     for i in cute.range(cute.size(gA, 2)):
         a, b = _held(tAgA[_, _, _, i], config.a), _held(tBgB[_, _, _, i], config.b)
         cute.gemm(mma, acc, a, b)
-    acc = cute.warp_reduce("add", acc, lanes)
+    if lanes > 1:
+        acc = cute.warp_reduce("add", acc, lanes)
     with cute.when(k % lanes == 0):
         cute.copy(acc, mine)
     cute.syncthreads()

@@ -1,4 +1,4 @@
-"""new here: blocks that wait for each other, with a semaphore and `cute.wait_until`.
+"""new here: blocks that wait for each other, with a semaphore.
 
 K is split over `splits` blocks for each tile of C. They add their parts in turn: block z waits
 until the semaphore of the tile is z, adds to what the others left in C, and passes the turn on. The
@@ -60,20 +60,14 @@ def gemm_splitk(
         cute.gemm(mma, acc, tCrA, tCrB)
         cute.syncthreads()
 
-    turn = cute.local_tile(turns, (1, 1), (bx, by))  # (1,1)
-    with cute.when(tid == 0):
-        cute.wait_until(turn, "eq", z)
-    cute.syncthreads()
+    turn = cute.Semaphore(cute.local_tile(turns, (1, 1), (bx, by)))
+    turn.wait(z)
     with cute.when(z > 0):
         before = thr.make_fragment_C(tCgC)  # (MMA,MMA_M,MMA_N)
         cute.copy(tCgC, before)
         acc += before
     cute.copy(acc, tCgC)
-    cute.syncthreads()
-    with cute.when((tid == 0) & (z + 1 < splits)):
-        cute.store_release(turn, z + 1)
-    with cute.when((tid == 0) & (z + 1 == splits)):
-        cute.store_release(turn, 0)
+    turn.release((z + 1) % splits)  # 0 after the last one, for the next launch
 
 
 def check() -> None:

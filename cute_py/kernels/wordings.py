@@ -12,19 +12,19 @@ WORDINGS = {
     "kernel-argument": """LayoutError
         {given} as {name}
         {rule}
-        convert it, or pass what the kernel's docstring says of {name}""",
+        convert it, or pass what the kernel's docstring says about {name}""",
     "gemm-config": """LayoutError
         {config}
         {rule}
         let cute.ops.choose_config choose, and change one part of what it returns""",
     "config-shared": """LayoutError
         {parts}, which take {bytes} bytes of shared memory
-        at most {most} bytes a block
+        at most {most} bytes per block
         {fix}""",
     "gemm-config-text": """LayoutError
         {text!r}
         parts like tile=64x64x32, warps=2x2, stages=3, separated by commas, each once
-        leave out what need not change""",
+        leave out what you do not want to change""",
     "conv2d": """LayoutError
         a filter of {filter}, and activations {layout}, in vectors of {vector}
         at most 31 filter positions, contiguous channels and other strides in whole vectors

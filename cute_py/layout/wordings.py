@@ -4,19 +4,19 @@ WORDINGS = {
     "extent-not-positive": """LayoutError
         extent {value} in mode {mode}
         extents of at least 1
-        drop the mode, or give it extent 1 and stride 0""",
+        leave the mode out, or give it extent 1 and stride 0""",
     "layout-text": """LeafTypeError
         the text {value!r}
         a shape, or a shape and a stride: integers (Python or NumPy), symbols, or tuples of these
-        read the text with parse_layout({value!r})""",
+        parse the text: parse_layout({value!r})""",
     "layout-list": """LeafTypeError
         the list {value!r}
         integers (Python or NumPy) or symbols, or a tuple of these
-        write tuple({value!r}); lists in it must be tuples, too""",
+        write tuple({value!r}); lists inside it must be tuples, too""",
     "not-congruent": """LayoutError
         shape {shape} with stride {stride}{at}
         shape and stride of the same profile
-        nest the stride like the shape, or leave the stride out for a compact layout""",
+        nest the stride like the shape, or leave it out for a compact layout""",
     "too-deep": """LayoutError
         tuples nested deeper than {limit} levels
         at most {limit} levels
@@ -115,9 +115,9 @@ WORDINGS = {
     "coordinate-strides": """LayoutError
         {layout} with coordinate stride {stride}
         integer strides
-        take it mode by mode""",
+        apply it to one mode at a time""",
     "left-inverse": """LayoutError
-        {layout}: stride {stride} above a mode of stride {below} that fills {filled} offsets
+        {layout}: stride {stride} after a mode of stride {below} that fills {filled} offsets
         strides that are multiples of the next smaller one and exceed the filled offsets, or strides
             that some layout inverts
         use a stride of {filled} or more that {below} divides, or filter the layout first""",
@@ -153,7 +153,7 @@ WORDINGS = {
     "swizzle-factor": """LayoutError
         {swizzle} by {n}
         a power of two as factor
-        recast by a power of two, or take the swizzle off first""",
+        recast by a power of two, or remove the swizzle first""",
     "swizzle-through": """LayoutError
         block {block} at {tiler}
         a block whose copies the swizzle moves as a unit: the bits of the block and the swizzled
@@ -263,7 +263,7 @@ WORDINGS = {
         correct the text at the mark
         {marked}""",
     "text-unclosed": """ParseError
-        {found} at position {position}, inside of the {bracket!r} at position {opened}
+        {found} at position {position}, inside the {bracket!r} at position {opened}
         {expected}
         close the bracket, or remove it
         {marked}""",
@@ -340,7 +340,7 @@ WORDINGS = {
         pass coshape=..., the shape that they are coordinates of""",
     "fit-entry": """LayoutError
         entry {entry} for coshape {coshape}
-        coordinates inside of coshape
+        coordinates inside coshape
         pass the coshape that contains them all; without one, entries are offsets""",
     "fit-size": """LayoutError
         a table of {count} entries
@@ -366,7 +366,7 @@ WORDINGS = {
     "tools-size": """LayoutError
         {layout}, for which {size} offsets would have to be tabulated
         at most {limit}
-        ask for a mode or a tile of it""",
+        take a mode or a tile of it""",
     "tools-range": """LayoutError
         {layout}, which reaches {reach} in magnitude
         offsets that fit in int64
@@ -374,7 +374,7 @@ WORDINGS = {
     "tools-basis": """LayoutError
         {layout}, which yields coordinates
         a layout that yields offsets
-        compose a layout of the codomain with it, or ask one coordinate at a time""",
+        compose a layout of the codomain with it, or evaluate one coordinate at a time""",
     "f2-negative": """LayoutError
         the image {value}
         offsets of at least 0, which have finitely many bits
@@ -404,7 +404,7 @@ WORDINGS = {
         a layout that reaches offset 0
         leave out the offset {offset}""",
     "f2-not-onto": """LayoutError
-        {layout} of size {size}, whose offsets reach below {reach}
+        {layout} of size {size}, whose offsets are below {reach}
         a bijection of the offsets below the size
         use left_inverse, or right_inverse""",
     "f2-not-linear": """LayoutError
@@ -418,7 +418,7 @@ WORDINGS = {
         put in numbers for symbols; compose a layout of the codomain with one that yields
             coordinates""",
     "f2-reach": """LayoutError
-        a={a} and b={b}, which reaches below {reach}
+        a={a} and b={b}, whose offsets are below {reach}
         offsets of b that are indices of a
         give a as many index bits as b has offset bits""",
     "f2-affine": """LayoutError

@@ -7,8 +7,10 @@
 - `attention`: weights of values by the softmax of scores of queries and keys
 - `activation`: what may follow a product, alone, and its derivative
 
-Each has `explain`, which says what a call would run. `gemm_config` and `choose_config` return the
-configuration of a product, a `GemmConfig`.
+- `Gemm`: a product that is prepared once and run often, with a workspace of the caller
+
+Each function has `explain`, which says what a call would run. `gemm_config` and `choose_config`
+return the configuration of a product, a `GemmConfig`.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ _HOME = {
     "ops.activations": "activation",
     "ops.attentions": "attention",
     "ops.choice": "gemm_config",
+    "ops.prepared": "Gemm Status",
     "ops.product": "gemm",
     "ops.reductions": "reduce",
     "ops.softmaxes": "softmax",

@@ -97,6 +97,7 @@ def activation(
     out: Any = None,
     backend: str = "auto",
     checks: bool | str = False,
+    stream: Any = None,
 ) -> Any:  # an array of the operand's library
     """Return an activation of each element; or, with the gradient of the result, that of the input.
 
@@ -108,6 +109,7 @@ def activation(
         out: where the result goes; None: a new array. It may be an operand.
         backend: "gpu" or "emulator", with arrays that are there; "auto" takes what fits them.
         checks: those of the emulator, as in `cute.emulate`.
+        stream: of the GPU, of any library or as a number, for the work; None: the current one.
 
     The result has the type of g, or of x. It is computed in f32 (f64 with f64), and rounded once,
     to the largest number of 8 bits where it is too large for those. For gradients see

@@ -12,7 +12,7 @@ import numpy as np
 
 from cute_py.calls.arrays import dtype_of, strides_of
 from cute_py.dtypes.table import dtype as as_dtype
-from cute_py.dtypes.table import f32
+from cute_py.dtypes.table import f32, u8
 from cute_py.errors import refusal
 from cute_py.kernels.attention import Rule, reference
 from cute_py.kernels.attention_sm90 import WarpgroupAttention
@@ -206,7 +206,7 @@ class Attention(Problem):
         bias, slopes = self.given["bias"], self.given["slopes"]
         if bias is not None:
             flags = dtype_of(bias).name == "b1"
-            bias = self.readable(library.as_bytes(bias) if flags else bias)
+            bias = self.readable(library.seen_as(bias, u8) if flags else bias)
             bias = library.spread(bias, (B, H, M, N))
         if slopes is not None:
             slopes = library.spread(self.readable(slopes), (B, H))
@@ -362,6 +362,7 @@ def attention(
     backend: str = "auto",
     config: Config | str | None = None,
     checks: bool | str = False,
+    stream: Any = None,
 ) -> Any:  # an array of the operand's library
     """Return softmax(scores) v, where the scores are scale * q k^T, without a matrix of scores.
 
@@ -370,16 +371,14 @@ def attention(
         k: keys (B, Mk, Hk, D); H / Hk heads of queries share one of k and v: h reads h // (H / Hk).
         v: values (B, Mk, Hk, E).
         bias: is added to scores, or of bool: True is seen. It broadcasts to (B, H, Mq, Mk).
-        score: f(s, b, h, i, j), a function of the score in registers, and of the numbers of batch,
-            head, query and key; it is applied after all but masks.
+        score: f(s, b, h, i, j) of registers, with the numbers of batch, head, query and key.
         mask: f(b, h, i, j), whether query i sees key j.
         causal: whether a query sees no key behind it: True where Mq == Mk, "top_left" (query i is
             next to key i, torch) or "bottom_right" (the last ones are, flash-attn).
         window: how many keys before and behind the one next to it a query sees; -1: all.
         scale: of the products; None: D ** -0.5.
         softcap: c above 0 makes a score c * tanh(score / c).
-        alibi_slopes: (H) or (B, H), f32, times the distance from the key next to the query, is
-            subtracted.
+        alibi_slopes: (H) or (B, H), f32: times the distance of query and key it is subtracted.
         layout: "BMHK", as above, or "BHMK", with heads before rows.
         return_lse: whether it is (result, lse): f32 (B, H, Mq), the natural logarithm of the sum
             of exponentials of a query's scores, -infinity for one that sees no key.
@@ -391,6 +390,7 @@ def attention(
         backend: "gpu" or "emulator", with arrays that are there; "auto" takes what fits them.
         config: what cute.ops.attention.explain shows, or text: "family=warps".
         checks: those of the emulator, as in `cute.emulate`.
+        stream: of the GPU, of any library or as a number, for the work; None: the current one.
 
     It is computed in f32, with weights in the type of v; equal calls give equal bits. A query that
     sees no key gives 0. Operands that need a gradient are an error. Raises CuteError.

@@ -18,10 +18,28 @@ from cute_py.kernels.config_sm90 import CLASSES
 from cute_py.kernels.configuration import parts_of
 from cute_py.kernels.epilogue import LinearCombination
 from cute_py.kernels.gemv import VectorConfig
+from cute_py.kernels.splits import (
+    MOST_PARTS,
+    NO_SPLIT,
+    PRODUCTS,
+    SHARES,
+    SLICES,
+    TURNS,
+    Split,
+)
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.family import Taken, asked_by, changed_for, take
 from cute_py.ops.family import choose as choose_least
-from cute_py.ops.gemm_families import FAMILIES, MULTISTAGE, ROWS, TILED, OperandReads, by_tma
+from cute_py.ops.gemm_families import (
+    FAMILIES,
+    HOPPER,
+    MULTISTAGE,
+    ROWS,
+    TILED,
+    OperandReads,
+    by_tma,
+    kernel_of,
+)
 from cute_py.ops.gemm_tiles_sm90 import ProductFacts, candidates
 from cute_py.ops.operands import rows_of
 from cute_py.ops.tuned import winner
@@ -38,6 +56,7 @@ if TYPE_CHECKING:
 
 PARTS = (2, 4, 8, 16, 32, 64, 128)  # of K, that are tried
 LEAST, MOST_SUMS = 256, 1 << 26  # elements of K in a part, at least; sums of parts, at most
+LONG = 2048  # elements of K, from which on it is split where nothing estimates the times
 # microseconds without parts, from which on they are tried; of that time, what they may take
 # (estimates of long K are low); microseconds for a second kernel, and bytes that it reads in one
 SHORTEST, WORTH_PARTS, ADDING, ADDED = 8.0, 1.08, 1.5, 4e6
@@ -132,8 +151,8 @@ def _choice(
     found: tuple[Any, Reasons] = (known, tuple) if known else _config(problem, taken, given)
     config, why = found
     family, epilogue = FAMILIES[config.family], problem.epilogue
-    numbers = family.numbers(config, in_parts(problem, config.parts))
-    return Choice(taken, A, B, family.kernel, config, epilogue, numbers, why)
+    numbers = family.numbers(config, in_parts(problem, products_of(config)))
+    return Choice(taken, A, B, kernel_of(config), config, epilogue, numbers, why)
 
 
 def _taken(problem: ProductFacts, given: GemmConfig | str | None) -> Taken:
@@ -159,14 +178,13 @@ def _config(
     change some of its parts; return it, and why.
     """
     if isinstance(given, GemmConfig):
-        parts: int = given.parts  # type: ignore[attr-defined]  # all classes have it
-        require_parts(problem, parts)
-        fitting = FAMILIES[given.family].fits(given, in_parts(problem, parts))
+        made: Any = _counted(given, problem)
+        fitting = FAMILIES[given.family].fits(made, in_parts(problem, made.parts.products))
         return fitting, lambda: fitting.reasons
+    whole, split = problem, NO_SPLIT
     if given is not None:
-        count = parts_of(given, CLASSES).get("parts", 1)
-        require_parts(problem, count)
-        problem = in_parts(problem, count)
+        split = _number(parts_of(given, CLASSES).get("parts", split), problem)
+        problem = in_parts(problem, split.products)
     rule, path = taken, [taken.reason]
     if problem.gpu is None:  # what is measured on a GPU says nothing of the emulator
         rule, path = taken._replace(families=(MULTISTAGE,)), []
@@ -174,9 +192,12 @@ def _config(
     if not given:
         if problem.gpu is not None and rule.first.reads is by_tma:
             config, why = _maybe_in_parts(rule, problem, config, why)
+        elif problem.gpu is not None and isinstance(config, MultistageConfig):
+            config, why = _filled(rule, problem, config, why)
         return config, lambda: (*path, *why())
-    config = changed_for(taken, config.because(*path, *why()), given, problem)
-    return config, lambda: config.reasons
+    changed: Any = changed_for(taken, config.because(*path, *why()), given, problem)
+    changed = _counted(replace(changed, parts=split) if split.count else changed, whole)
+    return changed, lambda: changed.reasons
 
 
 # -- K in parts that are products of their own
@@ -204,7 +225,55 @@ def in_parts(problem: ProductFacts, count: int) -> ProductFacts:
     )
 
 
-def require_parts(problem: ProductFacts, count: int) -> None:
+def products_of(config: GemmConfig) -> int:
+    """Return how many products of their own the parts of K are."""
+    parts: Split = config.parts  # type: ignore[attr-defined]  # all classes have it
+    return parts.products
+
+
+def _number(split: Split, problem: ProductFacts, tile: tuple[int, int, int] | None = None) -> Split:
+    """Return a split of K with a number of parts: that of the rule where none is given, and a tile
+    is known where that matters. Refuse one that a product cannot have.
+    """
+    if split.count is None and split.how == PRODUCTS:
+        split = replace(split, count=max(_most_parts(problem), 1))
+    if split.count is None and tile is not None:
+        (M, N, K), (m, n, k) = problem.shape, tile
+        tiles, depth = ceil_div(M, m) * ceil_div(N, n) * problem.batch, ceil_div(K, k)
+        most = problem.multiprocessors
+        counts = {TURNS: min(most // tiles, depth), SHARES: min(most, tiles * depth), SLICES: 2}
+        split = replace(split, count=min(max(counts[split.how], 1), MOST_PARTS))
+    _require_parts(problem, split.products)
+    return split
+
+
+def _counted(config: GemmConfig, problem: ProductFacts) -> GemmConfig:
+    """Return a configuration whose K is split into a number of parts."""
+    parts: Split = config.parts  # type: ignore[attr-defined]  # all classes have it
+    found = _number(parts, problem, config.tile)
+    if found == parts:
+        return config
+    made: Any = config
+    return replace(made, parts=found)  # type: ignore[no-any-return]
+
+
+def _most_parts(problem: ProductFacts) -> int:
+    """Return into how many parts K is split where each multiprocessor is to have one of them."""
+    (M, N, K), bits = problem.shape, problem.kinds[0].bits
+    tiles = ceil_div(M, 128) * ceil_div(N, 128)
+    fits = [
+        n
+        for n in PARTS
+        if K % n == 0
+        and K // n * bits % (8 * VECTOR_BYTES) == 0
+        and K // n >= LEAST
+        and M * N * n <= MOST_SUMS
+        and n * tiles <= problem.multiprocessors
+    ]
+    return max(fits, default=1)
+
+
+def _require_parts(problem: ProductFacts, count: int) -> None:
     """Refuse a number of parts of K that a product cannot have."""
     if count == 1:
         return
@@ -217,8 +286,32 @@ def require_parts(problem: ProductFacts, count: int) -> None:
     }
     for rule, holds in rules.items():
         if not holds:
-            given = f"parts={count}"
+            given = f"split={PRODUCTS}:{count}"
             raise refusal("gemm-config", operation="cute.ops.gemm", config=given, rule=rule)
+
+
+def _may_be_in_parts(problem: ProductFacts) -> bool:
+    """Tell whether a second kernel can add up the parts of K."""
+    kind = problem.kinds[0]
+    usual = kind.is_float and kind.bits < 64 and problem.epilogue.compute == "f32"
+    return usual and problem.batch == 1
+
+
+def _filled(
+    rule: Taken, problem: ProductFacts, config: GemmConfig, why: Reasons
+) -> tuple[GemmConfig, Reasons]:
+    """Return another configuration, with K in parts, where D has too few tiles for a GPU that is
+    not Hopper, whose times are not estimated.
+    """
+    is_other = problem.gpu is not None and problem.gpu.capability != HOPPER
+    few = is_other and problem.shape[2] >= LONG and _may_be_in_parts(problem)
+    count = _most_parts(problem) if few else 1
+    if count == 1:
+        return config, why
+    chosen: tuple[Any, Reasons] = choose_least(rule, in_parts(problem, count))
+    said = f"parts: K in {count}, as D has too few tiles, added up by a second kernel"
+    made, inner = chosen
+    return replace(made, parts=Split(PRODUCTS, count)), lambda: (*inner(), said)
 
 
 def _maybe_in_parts(
@@ -228,9 +321,8 @@ def _maybe_in_parts(
     time by their estimates.
     """
     (M, N, K), kind = problem.shape, problem.kinds[0]
-    usual = kind.is_float and kind.bits < 64 and problem.epilogue.compute == "f32"
     tiles = ceil_div(M, 128) * ceil_div(N, 128)
-    if not usual or problem.batch > 1 or tiles > problem.multiprocessors:
+    if not _may_be_in_parts(problem) or tiles > problem.multiprocessors:
         return config, why
     alone = min(x.time for x in candidates(problem))
     if alone < SHORTEST:
@@ -250,7 +342,7 @@ def _maybe_in_parts(
     config, inner = chosen
     said = f"parts: K in {count}, added up by a second kernel, about {best:.1f} us"
     made: Any = config
-    return replace(made, parts=count), lambda: (*inner(), said)
+    return replace(made, parts=Split(PRODUCTS, count)), lambda: (*inner(), said)
 
 
 def gemm_config(*args: Any, **named: Any) -> GemmConfig:

@@ -16,11 +16,11 @@ import numpy as np
 from cute_py.atoms.arch import DEVICES
 from cute_py.atoms.devices import RATES, DeviceSpec, gib, tera
 from cute_py.calls.backends import gpu
+from cute_py.codegen.device_memory import DeviceArray
 from cute_py.codegen.driver import driver
 from cute_py.ops.device_benches import OPERATION, Bench, benches, for_gpu
 from cute_py.ops.libraries import gpu_at
 from cute_py.ops.measurement import Ready, times_of
-from cute_py.ops.self_test import DeviceArray
 from cute_py.trace.kernel import trace
 
 if TYPE_CHECKING:

@@ -153,7 +153,8 @@ def _of_latency(size: Size) -> Iterator[Bench]:
     # behind those of DRAM as many words again, which L2 holds instead when they have been copied
     yield _chain("dram latency", rates.chase, steps, far, 2 * steps * far, steps - 1, "cg")
     yield _chain("l2 latency", rates.chase, steps, near, steps * near, steps, "cg")
-    yield _chain("l1 latency", rates.chase, 128, 32, 128 * 32, steps, "ca")
+    # L1 does not hold the links of the first round
+    yield _chain("l1 latency", rates.chase, 128, 32, 128 * 32, 16 * steps, "ca")
     yield _chain("shared latency", rates.chase_shared, rates.LINKS, 1, rates.LINKS, steps)
 
 

@@ -100,7 +100,7 @@ class FusedProduct(Product):
         """Read what the function reads, and say in which type it computes, and what it gives."""
         request, found = self.request, {}
         if self.pairs and shape[-1] % 2:
-            raise self._refused_pairs(f"{shape[-1]} columns")
+            raise _refused_pairs(self.operation, f"{shape[-1]} columns")
         for name in self.reads:
             x, own = self.library.read(getattr(request, name), name)
             found[name] = x, own, self._spread(name, tuple(x.shape), shape)
@@ -141,15 +141,12 @@ class FusedProduct(Product):
             function = next(x for x in self.formulas.values() if isinstance(x, Formula))
             return is_wide(function, self.columns(self.spreads))
         except MixedError as error:
-            raise self._refused_pairs(f"values of N and of N/2 columns in `{error}`") from None
+            raise _mixed(self.operation, error) from None
 
     @classmethod
     def columns(cls, spreads: Sequence[str | None]) -> list[int]:
         """Return the columns that each input of the function stands for, as `plan.pairs` does."""
         return [WHOLE, *[COLUMNS.get(x, ANY) for x in spreads], *[ANY for _x in cls.numbers]]
-
-    def _refused_pairs(self, given: str) -> CuteError:
-        return refusal("epilogue-pairs", operation=self.operation, given=given)
 
     def _computed_in(self, kinds: list[Dtype]) -> Dtype:
         """Return the type in which the function computes."""
@@ -169,6 +166,25 @@ class FusedProduct(Product):
                     raise refusal(
                         "epilogue-overlap", operation=self.operation, name=name, other=other
                     )
+
+    @classmethod
+    def _outputs_combined(cls, named: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arrays that are given for results which are combined over elements."""
+        return {x: named[x] for x in cls.combined if named.get(x) is not None}
+
+    def require_whole(self, ours: Operator, request: Any, named: dict[str, Any]) -> None:
+        """Refuse arrays among the arguments of a call for results that they cannot take."""
+        outputs = self._outputs_combined(named)
+        if outputs:
+            _require_combined(ours, request, outputs)
+
+    def whole(self, result: Any, named: dict[str, Any]) -> Any:
+        """Return the results of a call of `gemm` with these arguments, by what a kernel gave."""
+        if not self.more:
+            return result
+        found = dict(zip(("D", *self.more), result, strict=True))
+        outputs, request = self._outputs_combined(named), self.request
+        return with_combined(found, self.ways, outputs, request.backend, request.checks)
 
     def require_combined(self, outputs: dict[str, Any]) -> None:
         """Refuse arrays for results that are combined over elements which cannot take them: before
@@ -453,6 +469,14 @@ def _first(function: Any, inputs: tuple[str, ...]) -> Formula:
             raise error from None
 
 
+def _mixed(operation: str, error: MixedError) -> CuteError:
+    return _refused_pairs(operation, f"values of N and of N/2 columns in `{error}`")
+
+
+def _refused_pairs(operation: str, given: str) -> CuteError:
+    return refusal("epilogue-pairs", operation=operation, given=given)
+
+
 def _refused(code: str, function: Any, **facts: Any) -> CuteError:
     name = getattr(function, "__name__", type(function).__name__)
     return refusal(code, operation=GEMM.name, function=name, **facts)
@@ -597,7 +621,8 @@ def call(function: Any, terms: dict[str, Any], given: tuple[Any, ...]) -> Any:
     arguments = (*given[:FIRST], *values, *given[LAST:], *outputs)
     wanted = {x: held[x] for x in hidden if held.get(x) is not None}
     if wanted:
-        _require_combined(public, arguments, wanted)
+        ours: Operator = public.operator  # type: ignore[attr-defined]
+        _require_combined(ours, ours.bound(*arguments), wanted)
     result = public(*arguments)
     found = dict(zip(("D", *more), result, strict=True))
     if not combined:
@@ -605,14 +630,13 @@ def call(function: Any, terms: dict[str, Any], given: tuple[Any, ...]) -> Any:
     return with_combined(found, combined, wanted, given[BACKEND], given[CHECKS])
 
 
-def _require_combined(public: Any, arguments: tuple[Any, ...], outputs: dict[str, Any]) -> None:
+def _require_combined(ours: Operator, request: Any, outputs: dict[str, Any]) -> None:
     """Refuse arrays for results that are combined over elements which cannot take them."""
-    ours: Operator = public.operator
     for name, x in outputs.items():
         if not hasattr(x, "dtype") or not hasattr(x, "shape"):
             value = type(x).__name__
             raise refusal("ops-array", operation=ours.name, name=name, value=value)
-    request, library = ours.taken(ours.bound(*arguments)._replace(**outputs))
+    request, library = ours.taken(request._replace(**outputs))
     own = {x: getattr(request, x) for x in outputs}
     with library.inside():
         problem: Any = ours.problem(request._replace(**dict.fromkeys(outputs)), library)
@@ -717,7 +741,10 @@ def described(function: Any, given: tuple[str, ...] = ()) -> Text:
             raise _refused("epilogue-name", function, name=name, why="it has no such parameter")
     reads = [x for x in known.names if x in (*known.needed, *USUAL, *given)]
     found, columns = _first(function, (known.first, *reads)), [WHOLE, *[ANY for _x in reads]]
-    price = (split(found, columns).price + 1) // 2 if has_pairs(found) else found.price
+    try:
+        price = (split(found, columns).price + 1) // 2 if has_pairs(found) else found.price
+    except MixedError as error:
+        raise _mixed(GEMM.name, error) from None
     name = getattr(function, "__name__", "function")
     parts = [(f"{name}, about {price} instructions an element", str(found))]
     over = {-2: "rows", -1: "columns", (-2, -1): "rows and columns"}

@@ -182,7 +182,14 @@ def asked_by(families: Sequence[Family], config: Config | str | None) -> type[Co
     named = named_by(families, given)
     if named is not None:
         return named
-    having = [{n for n, x in parts_by_name(c).items() if x.metadata["asks"]} for c in classes]
+    having = [
+        {
+            n
+            for n, x in parts_by_name(c).items()
+            if x.metadata["asks"] and (n not in given or x.metadata["takes"](given[n]))
+        }
+        for c in classes
+    ]
     special = {name for name in given if not all(name in names for names in having)}
     found = [c for c, names in zip(classes, having, strict=True) if special & names]
     return found[-1] if found else None

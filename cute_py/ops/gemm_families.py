@@ -24,7 +24,9 @@ from cute_py.kernels.config_sm90 import (
 from cute_py.kernels.configuration import given_as, parts_of
 from cute_py.kernels.gemm import gemm as gemm_multistage
 from cute_py.kernels.gemm_sm90 import gemm_cooperative, gemm_pingpong
+from cute_py.kernels.gemm_split import gemm_split
 from cute_py.kernels.gemv import VectorConfig, gemv
+from cute_py.kernels.splits import NO_SPLIT, Split
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops import gemm_vectors
 from cute_py.ops.family import MOST_ALONG_YZ, Estimate, Family, Reads, named_by
@@ -40,10 +42,12 @@ from cute_py.ops.gemm_tiles_sm90 import (
 
 if TYPE_CHECKING:
     from cute_py.ops.gemm_tiles_sm90 import Estimate as Timed
+    from cute_py.trace.kernel import Kernel
 
 PACKED = 512  # from this size on, copying to aligned rows costs less than it saves
 HOPPER = (9, 0)
 ANY_MAJOR = ("f16", "bf16")  # types of which wgmma reads operands in any order
+SPILLED = 384  # bytes of a thread, outside of the main loop, for the schedule of a split of K
 WORTH = 1.5  # times the least estimated time: slower configurations are not measured
 
 
@@ -190,13 +194,23 @@ def _asked(problem: ProductFacts, config: MultistageConfig) -> Asked:
     return Asked(M, N, K, problem.batch, config, kind, problem.result, problem.gpu)
 
 
+def kernel_of(config: GemmConfig) -> Kernel:
+    """Return the kernel of a configuration: its family's, or where blocks of one kernel split K the
+    one that has a schedule around it.
+    """
+    parts: Split = config.parts  # type: ignore[attr-defined]  # all classes have it
+    return gemm_split if parts.in_memory else FAMILIES[config.family].kernel
+
+
 def _placed(config: MultistageConfig, problem: ProductFacts) -> MultistageConfig:
     """Return a configuration with a grid that a GPU has, and without the empty blocks of a band
     that extends past M.
     """
+    if config.parts.in_memory:
+        return config
     m, n = (ceil_div(x, y) for x, y in zip(problem.shape, config.tile[:2], strict=False))
     band = config.band if config.band <= m else 0
-    along_z = problem.batch * (ceil_div(m, band) if band else 1)
+    along_z = (config.batches or problem.batch) * (ceil_div(m, band) if band else 1)
     flat = int(max(n, along_z) > MOST_ALONG_YZ)
     known = (band, flat) == (config.band, config.flat)
     return config if known else replace(config, band=band, flat=flat)
@@ -211,7 +225,12 @@ def _fits_all(config: MultistageConfig, problem: ProductFacts) -> MultistageConf
 def _changed_in_place(
     config: MultistageConfig, text: str, problem: ProductFacts
 ) -> MultistageConfig:
-    made: Any = changed(replace(config, flat=0), text)
+    split = parts_of(text, CLASSES).get("parts", NO_SPLIT)
+    config = replace(config, flat=0)
+    if split.in_memory:
+        spills = max(config.spill_bytes, SPILLED)
+        config = replace(config, band=0, prefetch=0, spill_bytes=spills)
+    made: Any = changed(config, text)
     return _placed(made, problem)
 
 

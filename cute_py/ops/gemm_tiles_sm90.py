@@ -3,7 +3,7 @@
 A block computes `waves` tiles of D, or a part of K of one tile, for which blocks exchange sums. For
 a tile of K, each takes the longest of what the tensor cores need, what the loads need, the latency
 of a load over the stages in flight, and a turn of the pipeline. Loads take longer where both of a
-pair of multiprocessors have a block, and at an edge for rows of a tile that are outside of A or B.
+pair of multiprocessors have a block, and at an edge for rows of a tile that are outside A or B.
 The epilogue follows; two warpgroups in ping-pong overlap it with products. With the time that
 memory takes to read and to write everything once, it makes the root of the sum of both squares. The
 constants are fitted to times on an H200, and tested on other products (docs/measurements.md).

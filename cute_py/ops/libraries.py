@@ -7,7 +7,7 @@ use, and results go back to the caller's library.
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import import_module
@@ -29,19 +29,21 @@ from cute_py.calls.arrays import (
 )
 from cute_py.calls.torch_tensors import NAMES, is_tensor, tensor_view
 from cute_py.codegen.driver import driver
-from cute_py.codegen.driver.streams import current_stream, device_of, own_stream
+from cute_py.codegen.driver.streams import current_stream, device_of, own_stream, stream_number
 from cute_py.dtypes.conversion import convert
 from cute_py.dtypes.table import Dtype, from_numpy
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import CuteError, DtypeError, refusal
+from cute_py.ops import workspaces
 from cute_py.ops.memory import require_arrays, require_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
     from cute_py.codegen.driver import Driver
     from cute_py.dtypes.table import Array, DtypeLike
+    from cute_py.kernels.splits import Workspace
     from cute_py.ops.call import Call
 
 
@@ -150,9 +152,13 @@ class Library:
         made[...] = 0
         return made
 
-    def as_bytes(self, x: Any) -> Any:
-        """Return a view of flags as u8."""
-        return x.view("u1")
+    def workspace(self, x: Any, wanted: Workspace, kind: Dtype) -> tuple[Any, Any]:
+        """Return sums and locks for a kernel on the current stream of the device of an array."""
+        return workspaces.new(self, wanted, kind)
+
+    def seen_as(self, x: Any, kind: Dtype) -> Any:
+        """Return bytes as elements of a type, on the same memory."""
+        return x.view(kind.numpy)
 
     def assign(self, target: Any, x: Any) -> None:
         """Copy [L, rows, columns] to a matrix along its columns: by our kernel if it transposes."""
@@ -224,13 +230,17 @@ class Torch(Library):
         """Return an array whose last mode is contiguous."""
         return x.contiguous()
 
+    def workspace(self, x: Any, wanted: Workspace, kind: Dtype) -> tuple[Any, Any]:
+        """Return sums and locks of the current stream."""
+        return workspaces.of_stream(self, x, wanted, kind)
+
+    def seen_as(self, x: Any, kind: Dtype) -> Any:
+        """Return bytes as elements of a type, on the same memory."""
+        return x.view(getattr(self.torch, NAMES[kind.name]))
+
     def empty(self, shape: tuple[int, ...], kind: Dtype) -> Any:
         """Return a new array, on the device of the library."""
         return self.maker(shape, kind)()
-
-    def as_bytes(self, x: Any) -> Any:
-        """Return a view of flags as u8."""
-        return x.view(self.torch.uint8)
 
     def maker(self, shape: tuple[int, ...], kind: Dtype) -> Callable[[], Any]:
         """Return a function that makes an array."""
@@ -260,6 +270,10 @@ class CuPy(Library):
     def spread(self, x: Any, shape: tuple[int, ...]) -> Any:
         """Return a view with modes of size 1 repeated."""
         return self.cupy.broadcast_to(x, shape)
+
+    def workspace(self, x: Any, wanted: Workspace, kind: Dtype) -> tuple[Any, Any]:
+        """Return sums and locks of the current stream."""
+        return workspaces.of_stream(self, x, wanted, kind)
 
     def empty(self, shape: tuple[int, ...], kind: Dtype) -> Any:
         """Return a new array on the current device."""
@@ -394,6 +408,34 @@ LIMITS = (
     "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN",
     "MULTIPROCESSOR_COUNT",
 )
+
+
+LEGACY = 1  # the default stream, as 0 is; torch takes either number for a stream of its own
+
+
+@contextmanager
+def on_stream(x: Any, stream: Any, operation: str) -> Iterator[None]:
+    """Make a stream of any library the current one of the library of an array, for a block; refuse
+    one of another GPU, where its library says so.
+    """
+    array, number = unwrapped(x), stream_number(stream)
+    theirs = getattr(getattr(stream, "device", None), "index", None)
+    if theirs not in (None, device_of(array)):
+        given = f"a stream of GPU {theirs} with arrays of GPU {device_of(array)}"
+        raise refusal("ops-stream", operation=operation, given=given)
+    if is_tensor(array):
+        import torch
+
+        its: Any = torch.cuda.default_stream(array.device)
+        if number > LEGACY:
+            its = torch.cuda.ExternalStream(number, array.device)
+        with torch.cuda.stream(its):
+            yield
+        return
+    import cupy
+
+    with array.device, cupy.cuda.ExternalStream(number) if number else cupy.cuda.Stream.null:
+        yield
 
 
 # -- arrays of other libraries

@@ -38,10 +38,11 @@ from cute_py.calls.torch_tensors import (
 from cute_py.codegen.driver.streams import device_of
 from cute_py.errors import CuteError, refusal, shorten
 from cute_py.ops.call import in_place
-from cute_py.ops.libraries import Words, of_one_library, reading
+from cute_py.ops.libraries import Words, adopted, of_one_library, on_stream, reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from typing import ParamSpec, Protocol, TypeAlias, TypeVar
 
     from cute_py.calls.memo import Answer
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
 
 
 BACKENDS = ("auto", "emulator", "gpu")
+STREAM = "stream"  # the parameter of all; no part of a request, as it is current when one is met
 REGISTRY: dict[str, Operator] = {}  # by the name within `cute.ops`, as their modules are loaded
 
 
@@ -84,7 +86,7 @@ def operator(
     Args:
         problem: what a request becomes.
         arrays: the parameters that are arrays or None, the outputs last. All operators have the
-            parameters `out`, `backend` and `checks`.
+            parameters `out`, `backend`, `checks` and `stream`.
         numbers: the parameters that are run-time numbers, which a kernel takes first -> the value
             for which it has another plan.
         choices: parameters that are one of some words, None among them if that is a choice; or a
@@ -125,6 +127,13 @@ class Variants(NamedTuple):
     call: Callable[[Any, dict[str, Any], tuple[Any, ...]], Any]
     others: tuple[Operator, ...] = ()
 
+    @property
+    def asks(self) -> str:
+        """The condition that a call is one of another operator, as text."""
+        if self.more:
+            return f"{self.name} is not None or {self.more}"
+        return f"{self.name} is not False"
+
 
 class Operator:
     """An operator, as `operator` declares it.
@@ -163,7 +172,7 @@ class Operator:
         self.parameters = {
             x: p
             for x, p in signature(function).parameters.items()
-            if p.kind is not p.VAR_KEYWORD and (variants is None or x != variants.name)
+            if p.kind is not p.VAR_KEYWORD and x not in (variants and variants.name, STREAM)
         }
         self.flags = [x for x, p in self.parameters.items() if _is_flag(p)]
         fields = (*arrays, *numbers, *[x for x in self.parameters if x not in (*arrays, *numbers)])
@@ -183,18 +192,26 @@ class Operator:
         apart = (
             varied
             and f"""
-        if {varied.name} is not None or {varied.more}:
-            return _varied({varied.name}, {varied.more}, ({own}))"""
+        if {varied.asks}:
+            return _varied({varied.name}, {varied.more or "{}"}, ({own}))"""
         )
-        if varied and not varied.more:
-            apart = f"""
-        if {varied.name} is not False:
-            return _varied({varied.name}, {{}}, ({own}))"""
+        passed = [
+            f"**{x}" if p.kind is p.VAR_KEYWORD else f"{x}={x}"
+            for x, p in whole.parameters.items()
+            if x != STREAM
+        ]
+        on = (
+            STREAM in whole.parameters
+            and f"""
+        if {STREAM} is not None:
+            with _on({STREAM}, ({", ".join(self.arrays)},)):
+                return {self.short}({", ".join(passed)})"""
+        )
         # parameters, which a user may name, begin with no _
         text = f"""
-def make(_known, _request, _answered, _traced, _is_traced, _errors, _shorten, _varied):
+def make(_known, _request, _answered, _traced, _is_traced, _errors, _shorten, _varied, _on):
     _CuteError, _Overflow = _errors
-    def {self.short}{parameters}:{apart or ""}
+    def {self.short}{parameters}:{on or ""}{apart or ""}
         _given = {", ".join(self.request._fields)},
         try:
             try:
@@ -215,12 +232,23 @@ def make(_known, _request, _answered, _traced, _is_traced, _errors, _shorten, _v
                     setattr(node, end, code.co_firstlineno)
         exec(compile(tree, code.co_filename, "exec"), function.__globals__, made)
         errors = CuteError, OverflowError
-        more = self.answered, self.traced, is_traced, errors, shorten, self.varied
+        more = self.answered, self.traced, is_traced, errors, shorten, self.varied, self.on
         public = made["make"](self.known, self.request, *more)
         for name in ("__doc__", "__module__", "__qualname__", "__annotations__"):
             setattr(public, name, getattr(function, name))
         public.__wrapped__, public.operator, public.explain = function, self, self.explain
         return not_compiled(public)
+
+    def on(self, stream: Any, arrays: tuple[Any, ...]) -> AbstractContextManager[Any]:
+        """Make a stream the current one of the arrays' library for a block; refuse arrays of the
+        host.
+        """
+        held = [imported(x) for x in arrays if x is not None and not isinstance(x, (list, tuple))]
+        there = [x for x in held if on_device(x)]
+        if not there:
+            given = f"stream={stream!r} with arrays on the host"
+            raise refusal("ops-stream", operation=self.name, given=given)
+        return on_stream(adopted(there[0], self.name), stream, self.name)
 
     # -- variants
 
@@ -254,6 +282,11 @@ def make(_known, _request, _answered, _traced, _is_traced, _errors, _shorten, _v
             facts: dict[str, Any] = {"name": next(iter(more)), "function": self.variants.name}
             raise refusal("ops-argument", operation=self.name, **facts)
 
+    def arguments(self, *args: Any, **named: Any) -> dict[str, Any]:
+        """Return the arguments of a call by name, with those for a function of the user."""
+        given = signature(self.public).bind(*args, **named).arguments
+        return given | (given.pop(self.variants.more, {}) if self.variants else {})
+
     def requested(self, *args: Any, **named: Any) -> tuple[Operator, Any]:
         """Return the operator of a call with these arguments, this one or a variant, and the
         request.
@@ -263,6 +296,7 @@ def make(_known, _request, _answered, _traced, _is_traced, _errors, _shorten, _v
             return self, self.bound(*args, **named)
         given = signature(self.public).bind(*args, **named)
         given.apply_defaults()
+        given.arguments.pop(STREAM, None)
         function = given.arguments.pop(variants.name)
         more = given.arguments.pop(variants.more) if variants.more else {}
         if (function is None or function is False) and not more:
@@ -313,16 +347,20 @@ def make(_known, _request, _answered, _traced, _is_traced, _errors, _shorten, _v
                 return problem.without_kernel(given)
             call = problem.call(choice)
             result = call.run(**{"checks": given.checks} if library.on_host else {})
-        if library.on_host:
-            for name in self.outputs:
-                if is_tensor(getattr(given, name)):
-                    note_written(getattr(given, name))
+        self.note_outputs(given, library)
         again = in_place(call, arrays, len(self.outputs), self._by(call.choice))
         if again is not None or choice is None:
             answer = unchanged(problem.guarded(again or self._by(call.choice)))
             if answer is not None:
                 self.known.keep(given, outside_autograd(arrays, answer, self._again))
         return problem.given_back(given, result)
+
+    def note_outputs(self, given: Any, library: Library) -> None:
+        """Tell autograd that tensors of the host were written; a GPU's are noted where they are."""
+        if library.on_host:
+            for name in self.outputs:
+                if is_tensor(getattr(given, name)):
+                    note_written(getattr(given, name))
 
     def _followed(self, given: Any) -> Any:
         """Return the result of a request with an operand that autograd follows, by the operator of
@@ -366,7 +404,9 @@ def make(_known, _request, _answered, _traced, _is_traced, _errors, _shorten, _v
 
     def bound(self, *args: Any, **named: Any) -> Any:
         """Return the request of a call with these arguments."""
-        return self.request(**signature(self.public).bind(*args, **named).arguments)
+        given = signature(self.public).bind(*args, **named).arguments
+        given.pop(STREAM, None)
+        return self.request(**given)
 
     def taken(self, given: Any) -> tuple[Any, Library]:
         """Return a request with the arrays of one library, and that library; refuse choices that

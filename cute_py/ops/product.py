@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -16,10 +16,12 @@ from cute_py.errors import refusal
 from cute_py.kernels.activations import ACTIVATIONS
 from cute_py.kernels.config import ATOMS, GemmConfig
 from cute_py.kernels.epilogue import Epilogue, LinearCombination
+from cute_py.kernels.splits import workspace_of
 from cute_py.kernels.sum_parts import parts_copy, sum_parts
 from cute_py.layout.tuples import ceil_div
+from cute_py.ops import workspaces
 from cute_py.ops.call import Call, Output
-from cute_py.ops.choice import all_for, choose, facts
+from cute_py.ops.choice import all_for, choose, facts, products_of
 from cute_py.ops.libraries import Words
 from cute_py.ops.operands import aligned, broadcast, ready, ready_row, rows_of, shown
 from cute_py.ops.operator import Operator, Variants, operator
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
     from cute_py.calls.memo import Answer
     from cute_py.dtypes.table import DtypeLike
+    from cute_py.kernels.splits import Split, Workspace
     from cute_py.ops.family import Reads
     from cute_py.ops.libraries import Gpu, Library
     from cute_py.ops.operands import Rows
@@ -58,6 +61,8 @@ class Product(Problem):
     """
 
     hint = "; bias has one number per column"
+    memory: Any = None  # the caller's workspace
+    combined: ClassVar[tuple[str, ...]] = ()  # results of which all elements are combined next
     autocast = "lower"
     types, reference = TYPES, staticmethod(values)
 
@@ -213,11 +218,10 @@ class Product(Problem):
         """Return the call of the kernel, by a configuration and an epilogue chosen before, if
         given.
         """
-        library, L = self.library, prod(self.batch)
+        library = self.library
         taken, *operands, kernel, config, epilogue, more, why = choose(self, choice)
         config, epilogue = choice or shared(config, epilogue, why)
-        parts: int = config.parts  # type: ignore[attr-defined]  # all classes have it
-        shares = taken.reads.shares
+        shares, parts = taken.reads.shares, products_of(config)
         if parts > 1:
             return self._in_parts(parts, operands, kernel, (config, epilogue), more)
         reads = [*operands, *self.arrays]
@@ -225,20 +229,39 @@ class Product(Problem):
         A, B = (self.matrices(x, shares) for x in operands)
         if self.kinds[0].name == "tf32":
             A, B = (cute.typed(x, "tf32") for x in (A, B))
-        m, n, _k = config.tile
+        terms = self.in_places([self._read_by(x, shares) for x in self.arrays])
         return Call(
             self.kernel(kernel),
             library,
-            reads=(A, B, *self.in_places([self._read_by(x, shares) for x in self.arrays])),
+            reads=(A, B, *self._workspace(config), *terms),
             outputs=tuple(outputs),
             numbers=tuple(self.factors.values()),
             more=more,
             statics=(config, epilogue),
             choice=(config, epilogue),
-            blocks=L * ceil_div(self.M, m) * ceil_div(self.N, n),
+            blocks=self._tiles(config),
             block_bytes=config.block_bytes if library.on_host else 0,
             inputs=self,
         )
+
+    def _tiles(self, config: GemmConfig) -> int:
+        """Return how many tiles the result has."""
+        m, n, _k = config.tile
+        tiles: int = ceil_div(self.M, m) * ceil_div(self.N, n)
+        return prod(self.batch) * tiles
+
+    def workspace(self, config: GemmConfig) -> tuple[Workspace | None, Dtype]:
+        """Return what blocks leave for each other, and the type of the sums."""
+        parts: Split = config.parts  # type: ignore[attr-defined]  # all classes have it
+        return workspace_of(parts, config.tile, self._tiles(config)), config.mma_atom.c_type
+
+    def _workspace(self, config: GemmConfig) -> tuple[Any, ...]:
+        wanted, kind = self.workspace(config)
+        if wanted is None:
+            return ()
+        if self.memory is not None:
+            return workspaces.within(self.library, self.memory, wanted, kind)
+        return self.library.workspace(self.a, wanted, kind)
 
     def _in_parts(
         self,
@@ -321,6 +344,13 @@ class Product(Problem):
         """
         held = dict(zip(self.terms, arrays, strict=True))
         return [held.get(name) for name in ("C", "bias")]
+
+    def require_whole(self, ours: Operator, request: Any, named: dict[str, Any]) -> None:
+        """Refuse arrays among the arguments of a call for results that they cannot take."""
+
+    def whole(self, result: Any, named: dict[str, Any]) -> Any:
+        """Return the results of a call of `gemm` with these arguments, by what a kernel gave."""
+        return result
 
     def values(self, a: Any, b: Any, terms: dict[str, Any], factors: dict[str, float]) -> Any:
         """Return the result of operands and terms of float64, by NumPy."""
@@ -454,6 +484,7 @@ def gemm(
     dtype: DtypeLike | None = None,
     out: Any = None,
     checks: bool | str = False,
+    stream: Any = None,
     fast_accum: bool = False,
     epilogue: Callable[..., Any] | Formula | None = None,
     **terms: Any,
@@ -478,6 +509,7 @@ def gemm(
             writes to it directly if its rows are contiguous, as aligned as those of a new one, and
             share no memory with the operands. After an error `out` is unchanged.
         checks: those of the emulator, as in `cute.emulate`: True, False or names ("shared,global").
+        stream: of the GPU, of any library or as a number, for the work; None: the current one.
         fast_accum: of e4m3 and e5m2 on compute capability 9.0, whose tensor cores sum with about 14
             bits: True keeps all sums there, False adds them to sums of f32 every 128 of K.
         epilogue: a function (sums, name, ...) of registers, in the place of alpha to activation:
@@ -485,12 +517,13 @@ def gemm(
         terms: what it reads, by the names of its parameters: numbers, or arrays (M,N), (N), (M,1)
             or () with batch modes; and where results but D go, by their names.
 
-    Batch modes broadcast as in NumPy. Floats are summed in f32 (f64 in f64), integers in
-    s32, which wraps; the epilogue is computed in that type, each step rounded. Integers with
-    factors that are not whole, or with float terms, results or activations, go through f32. The
-    result is rounded to nearest even; integers and 8-bit floats clamp to their finite range. With
-    K = 0 the product is 0; with M, N or the batch 0 the result is empty. NaN and inf propagate. The
-    result is an array of the library of `a`. For gradients see docs/torch.md. Raises CuteError.
+    Batch modes broadcast as in NumPy. Floats are summed in f32 (f64 in f64), integers in s32, which
+    wraps, and to which wider terms wrap; the epilogue is computed in that type, each step rounded.
+    Integers with factors that are not whole, or with float terms, results or activations, go
+    through f32. The result is rounded to nearest even; integers and 8-bit floats clamp to their
+    finite range. With K = 0 the product is 0; with M, N or the batch 0 the result is empty. NaN and
+    inf propagate. The result is an array of the library of `a`. For gradients see docs/torch.md.
+    Raises CuteError.
 
     >>> gemm([[1.0, 2.0]], [[3.0], [4.0]], alpha=2)
     array([[22.]])

@@ -158,6 +158,7 @@ def reduce(
     backend: str = "auto",
     config: BlockConfig | str | None = None,
     checks: bool | str = False,
+    stream: Any = None,
 ) -> Any:  # an array of the operand's library
     """Return the elements of an array combined along some of its modes.
 
@@ -172,6 +173,7 @@ def reduce(
         backend: "gpu" or "emulator", with arrays that are there; "auto" takes what fits them.
         config: what cute.ops.reduce.explain shows, or text: "family=rows,parts=8".
         checks: those of the emulator, as in `cute.emulate`.
+        stream: of the GPU, of any library or as a number, for the work; None: the current one.
 
     Sums and products are computed in the type of the result, or f32, s32 or u32 if it is narrower:
     elements are converted first. Extremes and bits are computed in the type of x. The result is

@@ -55,6 +55,7 @@ def softmax(
     backend: str = "auto",
     config: BlockConfig | str | None = None,
     checks: bool | str = False,
+    stream: Any = None,
 ) -> Any:  # an array of the operand's library
     """Return exp(x - m) / sum(exp(x - m)) along one mode, where m is its maximum.
 
@@ -65,6 +66,7 @@ def softmax(
         backend: "gpu" or "emulator", with arrays that are there; "auto" takes what fits them.
         config: what cute.ops.softmax.explain shows, or text: "family=rows".
         checks: those of the emulator, as in `cute.emulate`.
+        stream: of the GPU, of any library or as a number, for the work; None: the current one.
 
     The result has the type of x. It is computed in f32 (f64 in f64), and rounded once. NaN anywhere
     along the mode makes all of it NaN. For gradients see docs/torch.md. Raises CuteError.

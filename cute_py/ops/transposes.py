@@ -100,6 +100,7 @@ def transpose(
     backend: str = "auto",
     config: BlockConfig | str | None = None,
     checks: bool | str = False,
+    stream: Any = None,
 ) -> Any:  # an array of the operand's library
     """Return the matrices of `a` (..., M, N) transposed, (..., N, M), in memory.
 
@@ -109,6 +110,7 @@ def transpose(
         backend: "gpu" or "emulator", with arrays that are there; "auto" takes what fits them.
         config: what cute.ops.transpose.explain shows, or text: "family=elements".
         checks: those of the emulator, as in `cute.emulate`.
+        stream: of the GPU, of any library or as a number, for the work; None: the current one.
 
     The law: `transpose(a)[..., j, i] == a[..., i, j]`, bit for bit. For gradients see
     docs/torch.md. Raises CuteError.

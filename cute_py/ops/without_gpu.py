@@ -10,7 +10,7 @@ from cute_py.atoms.arch import CHIPS, DEVICES, number
 from cute_py.calls.arguments import typed
 from cute_py.calls.arrays import dtype_of, unwrapped
 from cute_py.codegen.arch import require_known
-from cute_py.dtypes.table import Dtype, f32, from_numpy, u8
+from cute_py.dtypes.table import Dtype, f32, from_numpy
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
 from cute_py.ops.libraries import Gpu, Library
@@ -197,9 +197,9 @@ class Outlines(Library):
         steps = tuple([step if n == m > least else 0 for n, m, step in sides])
         return replace(x, shape=shape, steps=(0,) * more + steps)
 
-    def as_bytes(self, x: Outline) -> Outline:
-        """Return a view of flags as u8."""
-        return replace(x, kind=u8)
+    def seen_as(self, x: Outline, kind: Dtype) -> Outline:
+        """Return the outline of bytes as elements of a type."""
+        return replace(x, kind=kind)
 
     def contiguous(self, x: Outline) -> Outline:
         """Return an outline whose last mode is contiguous."""

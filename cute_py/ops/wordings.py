@@ -27,12 +27,12 @@ WORDINGS = {
         leave empty arrays out, or join them with an array of one element""",
     "ops-family": """LayoutError
         {config} for these arrays
-        a family whose kernel reads them; {why}
+        a family whose kernel can read them; {why}
         leave config out, or name another family""",
     "config-block": """LayoutError
         {config}
         {rule}
-        change one part of what `explain` of the operator shows""",
+        change one part of the configuration that `explain` of the operator shows""",
     "device-wrong": """LayoutError
         a wrong result of the kernel for "{row}"
         the result that the emulator gives
@@ -91,7 +91,7 @@ WORDINGS = {
         pass c, or leave beta out""",
     "ops-library": """LeafTypeError
         an array of {type}
-        arrays of torch or CuPy, or one of these libraries installed to view them
+        arrays of torch or CuPy, or one of these libraries installed to view other arrays
         pip install torch or cupy; calling a kernel directly needs neither""",
     "ops-choice": """LeafTypeError
         {name}={value!r}
@@ -101,13 +101,29 @@ WORDINGS = {
         {value}
         all arrays where the {result} is computed: on one GPU (torch, CuPy), or on the host (NumPy)
         move the arrays (x.cuda(), x.cpu(), cupy.asarray), or leave backend out""",
+    "ops-stream": """CuteError
+        {given}
+        a stream of the GPU that has the arrays
+        leave stream out, or move the arrays (x.cuda(), cupy.asarray)""",
+    "gemm-workspace": """LayoutError
+        {given}
+        {size} bytes (u8), apart but where the operands are, in one mode, at a multiple of {bytes}
+        allocate workspace_size() bytes, or leave initialize out: run makes a workspace""",
+    "gemm-update": """LayoutError
+        {given}
+        an array of the same type, shape, strides and alignment
+        make another Gemm, which chooses anew""",
+    "gemm-arch": """LayoutError
+        {given}
+        {least}, whose instruction it is
+        leave config out, or change parts of what `explain` shows on this GPU""",
     "ops-tune-host": """CuteError
         operands on the host
-        arrays of a GPU, whose configurations can be measured
+        arrays on a GPU, where configurations can be measured
         move the arrays (x.cuda(), cupy.asarray)""",
     "ops-chip": """LayoutError
         {arch}, for which no typical GPU is known
-        how many multiprocessors the GPU has, which decides the tile
+        the number of multiprocessors of the GPU, which decides the tile
         pass --multiprocessors N; cute-py doctor prints it on a machine with that GPU""",
     "ops-read-only": """LayoutError
         an array as {name} that is read-only
@@ -127,7 +143,7 @@ WORDINGS = {
         leave {name} out, or pass {function}=..., a function that has such a parameter""",
     "epilogue-parameters": """LeafTypeError
         {function} as an epilogue
-        a function of the sums, and of what it reads by name: def f(sums, bias, scale): ...
+        a function of the sums, and of named parameters: def f(sums, bias, scale): ...
         write the parameters out, without * or **""",
     "epilogue-name": """LayoutError
         {name} with the epilogue {function}, though {why}
@@ -147,6 +163,6 @@ WORDINGS = {
         pass arrays of N/2 columns, (M,1) or () for what meets pairs, and of N before that""",
     "epilogue-overlap": """LayoutError
         {name} and {other}, which share memory
-        outputs that are apart
+        outputs that do not share memory
         pass other arrays, or leave one out""",
 }

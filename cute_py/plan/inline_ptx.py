@@ -24,7 +24,9 @@ shl shr sin slct sqrt sub subc szext tanh testp vabsdiff vabsdiff2 vabsdiff4 vad
 vavrg4 vmad vmax vmax2 vmax4 vmin vmin2 vmin4 vset vset2 vset4 vshl vshr vsub vsub2 vsub4 xor
 """
 ALONE = frozenset(_WORDS.split())
-TOGETHER = frozenset(("activemask", "elect", "match", "mma", "movmatrix", "redux", "shfl", "vote"))
+TOGETHER = frozenset(
+    ("activemask", "elect", "match", "mma", "movmatrix", "redux", "shfl", "vote", "wmma")
+)
 
 _TOKEN = re.compile(
     r"\s+|//[^\n]*|/\*.*?\*/"
@@ -121,8 +123,9 @@ class _Check:
         if not rest or rest[0].kind != "word":
             return Problem((rest or tokens)[0].text, "an instruction begins with its name")
         name = rest[0].text.partition(".")[0]
-        if name not in ALONE | TOGETHER:
-            return Problem(rest[0].text, "it is no instruction that uses registers alone")
+        moves = name == "wmma" and not rest[0].text.startswith("wmma.mma.")
+        if name not in ALONE | TOGETHER or moves:
+            return Problem(rest[0].text, "it is not an instruction that uses registers alone")
         return self._operands(rest[1:], guarded=rest is not tokens)
 
     def _declaration(self, tokens: list[_Token]) -> Problem | None:
@@ -135,10 +138,10 @@ class _Check:
             elif token.kind == "number" and before.text == "<":
                 name = next(x.text for x in reversed(words[: words.index(before)]))
                 if not token.text.isdecimal() or len(token.text) > 4:
-                    return Problem(token.text, "it is no number of registers below 10,000")
+                    return Problem(token.text, "it is not a number of registers below 10,000")
                 self.registers.update(f"{name}{i}" for i in range(min(int(token.text), 256)))
             elif token.kind != "word" and token.text not in "<>":
-                return Problem(token.text, "it is no name of a register")
+                return Problem(token.text, "it is not the name of a register")
         return None
 
     def _operands(self, tokens: list[_Token], guarded: bool) -> Problem | None:
@@ -169,7 +172,7 @@ class _Check:
             if number >= self.count:
                 return Problem(token.text, f"there are {self.count} operands, from %0 on")
         elif token.kind == "word" and token.text.partition(".")[0] not in self.registers:
-            return Problem(token.text, "it is no register that the text declares")
+            return Problem(token.text, "it is not a register that the text declares")
         return None
 
     def unused(self) -> Problem | None:

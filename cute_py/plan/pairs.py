@@ -88,13 +88,23 @@ def gradients(
     f, values = Builder((*formula.inputs, *names), formula.dtype), list[Place]()
     for i, count in enumerate(counts):
         both = [f.step(fn, f.dtype, (Place(i),)) for fn in (FIRST, SECOND)] if count == 2 else None
-        values += both or [Place(i)]
+        alone = Place(i) if i < len(parts) else _paired(f, Place(i))
+        values += both or [alone]
     found = list(plain.replay(lambda fn, dtype, *x: f.step(fn, dtype, x), *values))
     results = []
     for n in wanted:
         own, found = tuple(found[: parts[n]]), found[parts[n] :]
-        value = own[0] if inputs[n] == ANY else f.step(JOIN, f.dtype, (own[0], own[-1]))
-        if inputs[n] == PAIRED:  # N/2 columns, also of a number
-            value = f.step(FIRST, f.dtype, (value,))
+        value = own[0]
+        if inputs[n] == WHOLE:
+            value = f.step(JOIN, f.dtype, own)
+        elif inputs[n] == PAIRED:
+            value = _paired(f, value)
         results.append(value)
     return f.formula(tuple(results))
+
+
+def _paired(f: Builder, x: Any) -> Place:
+    """Return a value as one of N/2 columns, also if it is a number, or an array that has one column
+    because N/2 is 1.
+    """
+    return f.step(FIRST, f.dtype, (f.step(JOIN, f.dtype, (x, x)),))

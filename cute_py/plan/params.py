@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf, lcm
+from typing import Any
 
 from cute_py.dtypes.table import Dtype, Promised
 from cute_py.integers.polynomial import symbols_of
 from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import Scalar
 from cute_py.plan.launch import MOST_LOCAL, listed
-from cute_py.plan.op import FIXED, Node
+from cute_py.plan.op import FIXED, UNSAVED, Node
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any
 
 
 def admits(declared: Scalar, given: int) -> bool:
@@ -177,7 +177,8 @@ MOST_ALIGNMENT = 1024  # of shared memory (bytes): the period of the widest swiz
 class Shared(Node):
     """A storage in shared memory: `count` elements at `offset` (bytes) of the block's memory.
 
-    Members of a union overlap.
+    Members of a union overlap. `layout` is that of the tensor which the kernel allocated, for
+    pictures: None in a plan from a file.
     """
 
     name: str
@@ -185,6 +186,7 @@ class Shared(Node):
     count: int
     offset: int
     alignment: int
+    layout: Any = field(default=None, compare=False, repr=False, metadata=UNSAVED)
 
     @property
     def bytes(self) -> int:

@@ -219,14 +219,14 @@ SHARES = ("products", "copies", "addresses", "guards", "waits", "arithmetic", "d
 
 
 def explain(name: str, body: Block) -> Text:
-    """Return a line for the code of a plan outside of loops, and one for an iteration of each: what
+    """Return a line for a plan outside its loops, and one for an iteration of each loop: what
     a thread does, counted by share and by op.
 
     Shares: products (matrix instructions), copies (vectors that are moved), addresses (integers
     that locate them), guards (conditions), waits (barriers, fences, groups of copies), and
     arithmetic (elements of registers that are computed).
     """
-    rows = [f"{name}, outside of its loops: {_text(_counts(body))}"]
+    rows = [f"{name}, outside its loops: {_text(_counts(body))}"]
     for loop in _loops(body):
         inner = tuple([op for block in blocks_of(loop) for op in block])
         place = f" ({loop.where})" if loop.where else ""

@@ -15,8 +15,8 @@ WORDINGS = {
         pass arrays and numbers that agree, or correct the kernel's cute.assume""",
     "plan-op": """LayoutError
         an op with {problem}
-        fields that fit each other, and storages of the plan
-        trace the kernel again; plans that are built by hand must follow plan/ops""",
+        fields that match each other, and storages of the plan
+        trace the kernel again; plans built by hand must follow plan/ops""",
     "plan-launch": """LayoutError
         {found} {what}
         {least} to {most}: no GPU launches others
@@ -28,7 +28,7 @@ WORDINGS = {
     "plan-tables": """LayoutError
         tables of {bytes} bytes
         at most {most} bytes in all tables of a kernel: entries are parameters of 8 bytes
-        pass an array, or keep the entries that repeat once, and compute the rest from the index""",
+        pass an array, or keep repeated entries once, and compute the rest from the index""",
     "plan-text": """LayoutError
         text that is not a plan: {said}
         text that Plan.save wrote
@@ -46,16 +46,16 @@ WORDINGS = {
         registers that are assigned on every path to the read
         fill the tensor first (x.fill(0)); a loop may run zero times""",
     "plan-pdl": """LayoutError
-        an access of global memory, or a return, before a wait for the preceding kernels, with
+        an access to global memory, or a return, before a wait for the preceding kernels, with
             pdl=True
-        a wait first, of the thread, or of one that it synchronises with after it: the results of
+        a wait first, in the thread, or in one with which it synchronises after that: the results of
             these kernels may not be visible yet
-        call cute.griddepcontrol_wait() before the first access, outside of loops, for all threads
-            or in each role; a role that waits for stages of another one needs none""",
+        call cute.griddepcontrol_wait() before the first access, outside loops, in all threads or in
+            each role; a role that waits for stages of another one needs none""",
     "plan-twice": """LayoutError
-        {reg}, in which one operation writes several values to a register
+        {reg}, where one operation writes several values to one register
         registers that an operation writes once, or with one value
-        take a tensor without modes of stride 0; sum along a mode with cute.reduce(fn, x, mode)""",
+        use a tensor without modes of stride 0; sum along a mode with cute.reduce(fn, x, mode)""",
     "plan-box": """LayoutError
         {box}, in a storage at byte {start} of shared memory
         a box of TMA that starts at a multiple of {period} bytes: 8 rows of its swizzle, or 128
@@ -64,24 +64,24 @@ WORDINGS = {
     "plan-descriptor": """LayoutError
         {side} in {tile.access.storage}, which begins at byte {start} of shared memory: a descriptor
             ({tile.mode}, steps of {tile.lbo} and {tile.sbo} bytes) does not lead to {wrong}
-        a tile that wgmma reads as the layout says: a swizzle is one of the bits of absolute
-            addresses, from a multiple of {period} bytes on
+        a tile that wgmma reads as the layout says: a swizzle permutes the bits of absolute
+            addresses, and begins at a multiple of {period} bytes
         allocate it with cute.smem(dtype, layout, {period}), and cut parts of whole atoms""",
     "plan-setmaxnreg-part": """LayoutError
-        setmaxnreg that warp {warp} of warpgroup {group} does not come to with the others
+        setmaxnreg that warp {warp} of warpgroup {group} does not reach with the others
         all four warps of a warpgroup at one setmaxnreg
         branch on the warpgroup: with cute.when(cute.warp_idx() // 4 == 0): ...""",
     "plan-setmaxnreg-kind": """LayoutError
-        {kind} to {count} registers a thread of warpgroup {group}, which has {held}
+        {kind} to {count} registers per thread of warpgroup {group}, which has {held}
         inc to more registers, dec to fewer
-        name the other one, "inc" or "dec"; cute.role(..., registers=) chooses it""",
+        use the other one, "inc" or "dec"; cute.role(..., registers=) chooses it""",
     "plan-setmaxnreg-sum": """LayoutError
-        {counts} registers a thread of the warpgroups, {total} in all
-        at most {most}: the 64 K of a multiprocessor are shared out when a block begins, {first} a
-            thread
+        {counts} registers per thread of the warpgroups, {total} in all
+        at most {most}: the 64 K of a multiprocessor are distributed when a block begins, {first}
+            per thread
         ask for fewer, or let other warpgroups give more back""",
     "plan-divergent": """LayoutError
-        a block barrier inside of the branch or loop at {branch}, where threads diverge
+        a block barrier inside the branch or loop at {branch}, where threads diverge
         all threads of the block at the barrier
         move it out of the branch, use cute.named_barrier with the number of threads, or, if the
             threads read one value from memory, promise it: cute.as_int(x, uniform='block'),
@@ -92,6 +92,6 @@ WORDINGS = {
         annotate an array with cute.spec(large=True), which computes in 64 bits""",
     "plan-shared": """LayoutError
         {bytes} bytes of shared memory
-        at most {most} bytes a block
+        at most {most} bytes per block
         use smaller tiles or fewer stages, or cute.union for storages with disjoint live ranges""",
 }

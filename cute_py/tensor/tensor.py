@@ -24,6 +24,7 @@ from cute_py.layout.tuples import has_underscore, show
 from cute_py.records import Record
 from cute_py.tensor.elements import require_inside, require_offset, yields_coordinates
 from cute_py.tensor.engine import Coordinates, Engine, Memory, Pointer
+from cute_py.tensor.host_engine import HostViews
 from cute_py.tensor.operators import Operators
 
 TYPE_CHECKING = False
@@ -44,7 +45,7 @@ register_allocators: list[Callable[[str, DtypeLike, Leaf], Engine | None]] = []
 pointer_makers: list[Callable[[DtypeLike, Leaf, int | None], Engine | None]] = []
 
 
-class Tensor(Operators, Record, AbstractTensor):
+class Tensor(HostViews, Operators, Record, AbstractTensor):
     """The map from coordinates to elements: layout(coord) counts elements of the engine.
 
     Args:

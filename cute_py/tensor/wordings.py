@@ -11,7 +11,7 @@ WORDINGS = {
         pass a Layout, or a shape for the compact layout""",
     "tensor-dtype": """DtypeError
         a dtype for {engine}, which already has one
-        a dtype with NumPy arrays only
+        a dtype only with NumPy arrays
         use recast(tensor, dtype) to view the memory in another dtype""",
     "tensor-codomain": """LayoutError
         {layout}, which yields coordinates, over {engine}
@@ -28,7 +28,7 @@ WORDINGS = {
             cute.range(n), on the host to_numpy()""",
     "tensor-length": """LeafTypeError
         len of {tensor}
-        what is to be counted: modes, elements, or the extent of a mode
+        a function that says what to count: modes, elements, or the extent of a mode
         use cute.size(x, 0) for the extent of mode 0, x.size() for all elements, cute.rank(x) for
             the number of modes""",
     "tensor-product": """LayoutError
@@ -74,7 +74,7 @@ WORDINGS = {
     "array-empty": """LayoutError
         {name} of shape {shape}
         at least one element
-        skip the call, or give a kernel extents that may be 0 as numbers, as kernels/grouped.py
+        skip the call, or pass extents that may be 0 to the kernel as numbers, as kernels/grouped.py
             does: a layout has no extent 0""",
     "array-strides": """LayoutError
         an array with a stride of {step} bytes in axis {axis}
@@ -105,6 +105,10 @@ WORDINGS = {
         {layout} by {n}: a swizzle above negative strides
         nonnegative strides below a swizzle
         reverse the mode first, or recast the tensor without the swizzle""",
+    "host-only": """LayoutError
+        {tensor}
+        a tensor in the memory of this process
+        make one with make_host_tensor, or make_tensor of a NumPy array""",
     "thread-range": """CoordinateError
         thread {index} of {layout}
         0 <= thread < {count}

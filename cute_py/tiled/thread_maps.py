@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cute_py.atoms.arch import NumThreadsPerWarp
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout.algebra.composition import composition
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     Pair: TypeAlias = tuple[int, int]
 
-WARP = 32
+WARP = NumThreadsPerWarp
 ACCESS_BITS = 128  # the widest load and store
 
 
@@ -41,7 +42,9 @@ class ThreadMap:
         elements: elements per access.
         iterations: accesses of each thread in (contiguous, strided).
         delta: step between accesses (elements), also for a single one.
-        layout_tv: (thread, (element, iteration...)) -> contiguous + extent * strided.
+        layout_tv: (thread, (element, iteration...)) -> contiguous + extent * strided of `tile`.
+        tile: (contiguous, strided) that all accesses cover: more rows than `shape` has where these
+            are no multiple of the rows that the threads fill at a time.
 
     >>> print(stripmined_thread_map((8, 128), 256).layout_tv)
     ((8,32),(1,4)):((1,8),(1,256))
@@ -53,6 +56,7 @@ class ThreadMap:
     iterations: Pair
     delta: Pair
     layout_tv: Layout
+    tile: Pair
 
     def start(self, thread: int) -> Pair:
         """Return the coordinate of a thread's first access.
@@ -61,10 +65,10 @@ class ThreadMap:
         (7, 31)
         """
         index = int(self.layout_tv(thread, 0))
-        return index % self.shape[0], index // self.shape[0]
+        return index % self.tile[0], index // self.tile[0]
 
     def tiled_copy(self, atom: Copy_Atom) -> TiledCopy:
-        """Return the copy of a (contiguous, strided) tile by this map.
+        """Return the copy of a (contiguous, strided) tile by this map; the tile is `tile`.
 
         Args:
             atom: a copy atom that moves one access: `elements` values.
@@ -82,8 +86,8 @@ class ThreadMap:
             )
         threads, values = size(self.layout_tv, 0), size(self.layout_tv, 1)
         assert threads == self.threads
-        assert values * threads == self.shape[0] * self.shape[1]
-        return TiledCopy(atom, self.layout_tv, self.shape)
+        assert values * threads == self.tile[0] * self.tile[1]
+        return TiledCopy(atom, self.layout_tv, self.tile)
 
 
 def stripmined_thread_map(shape: Pair, threads: int, elements: int = 1) -> ThreadMap:
@@ -95,26 +99,31 @@ def stripmined_thread_map(shape: Pair, threads: int, elements: int = 1) -> Threa
         threads: how many take part.
         elements: of one access, along the contiguous mode.
 
-    Raises LayoutError if accesses do not fill a row, or if threads and rows do not divide, so that
-    the map would leave the tile or cover it twice.
+    Rows that are no multiple of those that the threads fill at a time are rounded up: accesses past
+    the last row must be guarded, as those of `local_tile` are. Raises LayoutError if accesses do
+    not fill a row, or if threads and the accesses of a row do not divide.
 
     >>> stripmined_thread_map((8, 128), 256).iterations
     (1, 4)
+    >>> found = stripmined_thread_map((8, 100), 256)
+    >>> found.iterations, found.tile
+    ((1, 4), (8, 128))
     """
     name = "stripmined_thread_map"
-    shape, (threads, elements) = _pair(name, shape), _numbers(name, threads, elements)
-    _require_divides(name, elements, shape[0], "elements of an access", "a row")
+    shape, (threads, elements) = _pair(name, shape), numbers(name, threads, elements)
+    require_divides(name, elements, shape[0], "elements of an access", "a row")
     (c, s), v = shape, shape[0] // elements
     if threads >= v:
         rows = threads // v
-        _require_divides(name, v, threads, "accesses of a row", "the threads")
-        _require_divides(name, rows, s, "rows that the threads fill", "the rows")
-        layout = Layout(((v, rows), (elements, s // rows)), ((elements, c), (1, c * rows)))
-        return ThreadMap(shape, threads, elements, (1, s // rows), (1, rows), layout)
-    _require_divides(name, threads, v, "threads", "the accesses of a row")
+        require_divides(name, v, threads, "accesses of a row", "the threads")
+        require_divides(name, 1, s, "a row", "the rows of the tile")
+        steps = -(-s // rows)
+        layout = Layout(((v, rows), (elements, steps)), ((elements, c), (1, c * rows)))
+        return ThreadMap(shape, threads, elements, (1, steps), (1, rows), layout, (c, rows * steps))
+    require_divides(name, threads, v, "threads", "the accesses of a row")
     step = threads * elements
     layout = Layout((threads, (elements, v // threads, s)), (elements, (1, step, c)))
-    return ThreadMap(shape, threads, elements, (v // threads, s), (step, 1), layout)
+    return ThreadMap(shape, threads, elements, (v // threads, s), (step, 1), layout, shape)
 
 
 def transposed_thread_map(base: ThreadMap) -> ThreadMap:
@@ -135,10 +144,11 @@ def transposed_thread_map(base: ThreadMap) -> ThreadMap:
         raise refusal(
             "thread-map-transpose", operation="transposed_thread_map", elements=base.elements
         )
-    c, s = base.shape
+    c, s = base.tile
     swap = Layout((c, s), (s, 1))  # contiguous + c * strided -> strided + s * contiguous
-    layout = composition(swap, base.layout_tv)
-    return ThreadMap((s, c), base.threads, 1, base.iterations[::-1], base.delta[::-1], layout)
+    layout, shape = composition(swap, base.layout_tv), base.shape[::-1]
+    steps = base.iterations[::-1], base.delta[::-1]
+    return ThreadMap(shape, base.threads, 1, *steps, layout, (s, c))
 
 
 def warp_raked_thread_map(
@@ -160,38 +170,39 @@ def warp_raked_thread_map(
     (2, 2)
     """
     name = "warp_raked_thread_map"
-    shape, (threads, elements) = _pair(name, shape), _numbers(name, threads, elements)
+    shape, (threads, elements) = _pair(name, shape), numbers(name, threads, elements)
     (c, s), (wc, ws) = shape, _pair(name, arrangement)
     if wc * ws != WARP or threads % WARP:
         raise refusal("thread-map-warps", operation=name, threads=threads, arrangement=arrangement)
-    _require_divides(name, wc * elements, c, "elements of a warp's row", "a row")
-    _require_divides(name, ws, s, "rows of a warp", "the rows")
+    require_divides(name, wc * elements, c, "elements of a warp's row", "a row")
+    require_divides(name, ws, s, "rows of a warp", "the rows")
     warps, across, down = threads // WARP, c // elements // wc, s // ws
     warps_s = min(down, warps)
     warps_c = warps // warps_s if warps > down else 1
-    _require_divides(name, warps_s, down, "warps along the rows", "the steps along the rows")
-    _require_divides(name, warps_c, across, "warps along a row", "the steps along a row")
-    _require_divides(name, warps_s, warps, "warps along the rows", "the warps")
+    require_divides(name, warps_s, down, "warps along the rows", "the steps along the rows")
+    require_divides(name, warps_c, across, "warps along a row", "the steps along a row")
+    require_divides(name, warps_s, warps, "warps along the rows", "the warps")
     ic, is_ = across // warps_c, down // warps_s
     layout = Layout(
         ((wc, ws, warps_c, warps_s), (elements, ic, is_)),
         ((elements, c, wc * elements * ic, ws * is_ * c), (1, wc * elements, ws * c)),
     )
-    return ThreadMap(shape, threads, elements, (ic, is_), (wc * elements, ws), layout)
+    return ThreadMap(shape, threads, elements, (ic, is_), (wc * elements, ws), layout, shape)
 
 
 def _pair(operation: str, x: object) -> Pair:
     """Return (contiguous, strided) as two numbers."""
     if x.__class__ is not tuple or len(x) != 2:
         raise refusal("thread-map-pair", operation=operation, value=x)
-    return _numbers(operation, *x)  # type: ignore[return-value]
+    return numbers(operation, *x)  # type: ignore[return-value]
 
 
-def _numbers(operation: str, *values: object) -> tuple[int, ...]:
+def numbers(operation: str, *values: object) -> tuple[int, ...]:
+    """Return the values as integers, for `operation`."""
     return tuple([ints.as_int(ints.normalize(x, operation), operation) for x in values])
 
 
-def _require_divides(operation: str, part: int, whole: int, a: str, b: str) -> None:
+def require_divides(operation: str, part: int, whole: int, a: str, b: str) -> None:
     """Refuse a part that is larger than the whole (0 iterations), does not divide it, or is 0."""
     if part < 1 or whole < 1 or whole % part:
         raise refusal("thread-map-divides", operation=operation, part=part, whole=whole, a=a, b=b)
@@ -215,12 +226,12 @@ def raked_arrangement(contiguous: int, bits: int, most: int = WARP) -> Pair:
     ((8, 4), (4, 8))
     """
     name = "raked_arrangement"
-    contiguous, bits, most = _numbers(name, contiguous, bits, most)
-    _require_divides(name, bits, ACCESS_BITS, "bits of an element", "the 128 bits of an access")
+    contiguous, bits, most = numbers(name, contiguous, bits, most)
+    require_divides(name, bits, ACCESS_BITS, "bits of an element", "the 128 bits of an access")
     elements = ACCESS_BITS // bits
-    _require_divides(name, elements, contiguous, "elements of an access", "a row")
+    require_divides(name, elements, contiguous, "elements of an access", "a row")
     lanes = min(contiguous // elements, most)
-    _require_divides(name, lanes, WARP, "lanes along a row", "the lanes of a warp")
+    require_divides(name, lanes, WARP, "lanes along a row", "the lanes of a warp")
     return lanes, WARP // lanes
 
 
@@ -239,9 +250,9 @@ def simt_transpose_padding(k: int, bits: int, threads: int = WARP) -> int:
     [4, 2, 8, 16]
     """
     name = "simt_transpose_padding"
-    k, bits, threads = _numbers(name, k, bits, threads)
-    _require_divides(name, bits, ACCESS_BITS, "bits of an element", "the 128 bits of an access")
-    _require_divides(name, k, threads, "elements along K", "the threads of a warp")
+    k, bits, threads = numbers(name, k, bits, threads)
+    require_divides(name, bits, ACCESS_BITS, "bits of an element", "the 128 bits of an access")
+    require_divides(name, k, threads, "elements along K", "the threads of a warp")
     if bits >= 32:
         return max(1, threads // k // (bits // 32))
     return threads // k * (32 // bits)

@@ -17,7 +17,7 @@ WORDINGS = {
     "tiled-holes": """LayoutError
         thread layout {layout}, which skips thread indices
         threads without holes, or holes that repeat evenly
-        use 1, 2 or a multiple of 4 quad pairs; get_slice and partition_A work without that""",
+        use 1, 2 or a multiple of 4 quad pairs; get_slice and partition_A work for any number""",
     "tiled-overlap": """LayoutError
         atom layout {atoms}
         an atom layout that gives every atom its own threads, from 0 up, one mode after another
@@ -76,7 +76,7 @@ WORDINGS = {
         a multiple of the threads of the copy atom
         use a thread layout of a multiple of {needed} threads""",
     "copy-values": """LayoutError
-        {values} values a thread for {atom}, which moves {needed}
+        {values} values per thread for {atom}, which moves {needed}
         a multiple of the values that the copy atom moves per thread
         use a value layout of a multiple of {needed} values, or a narrower copy atom""",
     "copy-map": """LayoutError
@@ -165,6 +165,34 @@ WORDINGS = {
         {atom}, which moves {values} values, for accesses of {elements} elements
         an atom whose values fit into one access
         use UniversalCopy of elements * bits, or build the map with elements={values}""",
+    "predicate-bits": """LayoutError
+        {per_byte} predicates of a byte, from bit {first} on
+        at least one, and none past bit 7
+        use 4 of a byte from bit 0 on, as CUTLASS does""",
+    "predicate-words": """LayoutError
+        the words {given} for {count} predicates
+        {words} numbers of 32 bits
+        leave words out, and use set, clear and enable""",
+    "predicate-index": """CoordinateError
+        predicate {i}
+        0 to {last}
+        make the vector longer, or count accesses from 0""",
+    "iterator-layout": """LayoutError
+        layout {layout!r}, advance rank {rank!r}
+        one of {layouts}, and rank 0 or 1
+        name the mode along which tiles follow each other: 0 or 1""",
+    "no-instruction": """LayoutError
+        {types} of {shape} by {tags}
+        types, shape and tags of a row; tags are {known}
+        list the rows with cute.atoms.find(a=..., c=...), or pass operator=\"OpMultiplyAdd\"""",
+    "warp-instruction": """LayoutError
+        {atom}
+        an instruction of a whole warp
+        use default_instruction and make_tiled_mma for quad pairs""",
+    "core-major": """LayoutError
+        major {major!r}
+        K or MN
+        pass major="K" where K is contiguous in memory""",
     "suggest-major": """LayoutError
         major {major!r} for tile {tile}
         the index of a mode, "K" for the last or "MN" for the first
@@ -181,4 +209,12 @@ WORDINGS = {
         {atom}
         an atom of one warp whose A and B are whole 8x8 matrices of 16-bit rows in registers
         ldmatrix does not feed this atom; use plain loads, or descriptors""",
+    "threadblock-choice": """LayoutError
+        {given!r}
+        one of {known}
+        take the largest that D has tiles for, or the class of the instructions""",
+    "threadblock-range": """LayoutError
+        {name}={value}
+        {rule}
+        pass sizes from 1 on, and blocks, slices and products that count from 0""",
 }

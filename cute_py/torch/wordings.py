@@ -8,11 +8,11 @@ WORDINGS = {
     "torch-twice": """CuteError
         a second derivative
         first derivatives only
-        compute it by torch's own operators, or detach the first derivative""",
+        compute it with torch's own operators, or detach the first derivative""",
     "torch-rounded": """LeafTypeError
         dtype={dtype!r}, with an operand that autograd follows
         a type of floats: rounding to integers has no derivative
-        detach the operand, or choose dtype='bf16', say""",
+        detach the operand, or choose dtype='bf16', for example""",
     "torch-parameter": """LeafTypeError
         {name!r} in {place}
         names of parameters of {signature}
@@ -20,10 +20,10 @@ WORDINGS = {
     "torch-name": """LeafTypeError
         the name {name!r}
         text of two parts
-        say name="space::name\"""",
+        write name="space::name\"""",
     "torch-rules": """CuteError
         {names} without {other}
-        rules of an operator that makes its outputs, and has a derivative
+        all rules of an operator that allocates its outputs and has a derivative
         give {other}=... too, or leave {names} out""",
     "torch-schema": """LeafTypeError
         the schema {schema}
@@ -40,7 +40,7 @@ WORDINGS = {
     "torch-order": """CuteError
         an atomic addition of {dtype} ({line}), under torch.use_deterministic_algorithms(True)
         sums whose order is fixed
-        reduce in shared memory or in a second launch, or allow it by warn_only=True""",
+        reduce in shared memory or in a second launch, or allow it with warn_only=True""",
     "torch-function": """LeafTypeError
         {value!r} as {name}
         no function of the user: torch's operators have no type for one

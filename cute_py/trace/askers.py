@@ -1,4 +1,4 @@
-"""Who asks a generator for its values, where it gives them from inside of a run-time block.
+"""Who asks a generator for its values, where it gives them from inside a run-time block.
 
 A block is traced once or twice, whatever number of times it will run. So what is done with a value
 must be part of the block, as the body of a `for` statement over the generator is, and that of a

@@ -1,6 +1,6 @@
 """Facts: the conditions that are true in an open block of the trace, and what they prove.
 
-The condition of a branch is true inside of it, that of `cute.break_if` and `cute.return_if` false
+The condition of a branch is true inside it, that of `cute.break_if` and `cute.return_if` false
 after it, and that of `cute.assume` true after it. Symbols do not change, so a fact remains true to
 the end of its block. A fact is a polynomial that is at least 0.
 """

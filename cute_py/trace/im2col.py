@@ -1,7 +1,7 @@
 """TMA in im2col mode: the activations of a convolution as rows of a matrix, one for each output.
 
 TMA walks over the pixels of a bounding box in the order W, H, D, N, from any of them on, and adds
-the offset of a filter tap to each. What is outside of the tensor is zero: the padding. Source: CUDA
+the offset of a filter tap to each. What is outside the tensor is zero: the padding. Source: CUDA
 driver API, `cuTensorMapEncodeIm2col`; PTX ISA, "im2col mode"; cutlass
 include/cute/atom/copy_traits_sm90_im2col.hpp.
 """

@@ -69,6 +69,7 @@ class Kernel:
         self.function = function
         self.signature = inspect.signature(function)
         self.plans: dict[Any, Plan] = {}
+        self.tables: dict[Any, Any] = {}  # what else was made of a trace, as `plans`
         self.tracing = RLock()
         self.dependencies = Dependencies(function)
         self.by_position: list[str] | None = None  # the parameters, if all can be passed so
@@ -131,9 +132,14 @@ class Kernel:
 
     def plan(self, *args: object, **named: object) -> Plan:
         """Return the plan for such arguments, traced or cached."""
+        plan: Plan = self.known(traced, *args, **named)
+        return plan
+
+    def known(self, make: Callable[..., Any], *args: object, **named: object) -> Any:
+        """Return make(kernel, arguments) for such arguments, such as a plan, made or cached."""
         seen = self.dependencies.snapshot()
         arguments = self._classified(self.notes(seen), args, named)
-        return self._cached(arguments, self._with_statics(seen, arguments))
+        return self._cached(arguments, self._with_statics(seen, arguments), make)
 
     def _with_statics(self, seen: Snapshot, arguments: tuple[Argument, ...]) -> Snapshot:
         """Return a snapshot extended by the dependencies of the compile-time values."""
@@ -141,33 +147,32 @@ class Kernel:
             seen, tuple([x for a in arguments for x in a.statics()])
         )
 
-    def _cached(self, arguments: tuple[Argument, ...], seen: Snapshot) -> Plan:
+    def _cached(
+        self, arguments: tuple[Argument, ...], seen: Snapshot, make: Callable[..., Any]
+    ) -> Any:
+        made = self.plans if make is traced else self.tables
         if not seen.complete:  # what it reads may have changed unseen
             note_once(self.__name__, seen.reason)
-            return self._anew(arguments)
-        key = (seen.key, *[argument.key for argument in arguments])
-        known = self.plans.get(key)
+            return self._anew(arguments, make, made)
+        key = (make, seen.key, *[argument.key for argument in arguments])
+        known = made.get(key)
         if known is None:
             with self.tracing:  # concurrent calls get the same plan
-                known = self.plans.get(key)
+                known = made.get(key)
                 if known is None:
-                    known = _traced(self, arguments)
+                    known = make(self, arguments)
                     now = self._with_statics(self.dependencies.snapshot(), arguments)
                     if now.key == seen.key:  # else another call must change it, too
-                        self._kept(key, known)
+                        _keep(made, key, known)
         return known
 
-    def _anew(self, arguments: tuple[Argument, ...]) -> Plan:
+    def _anew(
+        self, arguments: tuple[Argument, ...], make: Callable[..., Any], made: dict[Any, Any]
+    ) -> Any:
         """Return a new plan; the last one if that is equal, so that it is compiled once."""
-        key, plan = tuple([argument.key for argument in arguments]), _traced(self, arguments)
-        last = self.plans.get(key)
-        return last if last == plan else self._kept(key, plan)
-
-    def _kept(self, key: Any, plan: Plan) -> Plan:
-        if len(self.plans) >= MOST_PLANS:
-            self.plans.clear()
-        self.plans[key] = plan
-        return plan
+        key, new = (make, *[argument.key for argument in arguments]), make(self, arguments)
+        last = made.get(key)
+        return last if last == new else _keep(made, key, new)
 
     def leaves(self, *args: object, **named: object) -> list[Any]:
         """Return the arrays and run-time numbers of a call, in the order of the parameters."""
@@ -215,7 +220,7 @@ class Kernel:
         calls, notes = self.calls(seen), self.notes(seen)
         arguments = self._classified(notes, args, named)
         seen = self._with_statics(seen, arguments)
-        plan, leaves = self._cached(arguments, seen), _leaves(arguments)
+        plan, leaves = self._cached(arguments, seen, traced), _leaves(arguments)
         if not any(map(on_device, leaves)):
             backends.emulator()(plan, *leaves)
             return None
@@ -225,6 +230,14 @@ class Kernel:
 
 
 _BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _keep(made: dict[Any, Any], key: Any, new: Any) -> Any:
+    """Keep a plan, or what else was made of a trace; if there are too many, drop all others."""
+    if len(made) >= MOST_PLANS:
+        made.clear()
+    made[key] = new
+    return new
 
 
 def _leaves(arguments: tuple[Argument, ...]) -> list[Any]:
@@ -241,8 +254,8 @@ class _Method(Kernel):
     def arguments(self, *args: object, **named: object) -> tuple[Argument, ...]:
         return self.kernel.arguments(self.instance, *args, **named)
 
-    def plan(self, *args: object, **named: object) -> Plan:
-        return self.kernel.plan(self.instance, *args, **named)
+    def known(self, make: Callable[..., Any], *args: object, **named: object) -> Any:
+        return self.kernel.known(make, self.instance, *args, **named)
 
     def replayed(self, *args: object) -> bool:
         found: bool = self.kernel.replayed(self.instance, *args)
@@ -285,7 +298,10 @@ def _no_kernel(function: object) -> str:
     return "an async function" if inspect.iscoroutinefunction(function) else ""
 
 
-def _traced(kernel: Kernel, arguments: tuple[Argument, ...]) -> Plan:
+def traced(kernel: Kernel, arguments: tuple[Argument, ...], shown: Any = None) -> Plan:
+    """Return the plan of a kernel, traced now. What it prints and shows by `cute.print(x)` and
+    `cute.show(x)` is appended to the list `shown`, or else written after the trace.
+    """
     code = kernel.function.__code__
     state = Trace(kernel.__name__, (code.co_filename, code.co_firstlineno), Recorder())
     try:
@@ -307,6 +323,10 @@ def _traced(kernel: Kernel, arguments: tuple[Argument, ...]) -> Plan:
         for each in state.locked:
             each.unlock()
         state.forget()
+    if shown is not None:
+        shown += state.shown
+    elif state.shown:
+        backends.shower()(kernel, arguments)
     return plan
 
 

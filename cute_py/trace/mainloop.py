@@ -28,7 +28,7 @@ from cute_py.trace.hopper import (
     warpgroup_wait,
 )
 from cute_py.trace.matrix import gemm
-from cute_py.trace.operands import Operand, completion, filled
+from cute_py.trace.operands import Operand, Tiles, completion, filled
 from cute_py.trace.runtime_integers import Condition, compare
 from cute_py.trace.state import at_least, number_within, require_choice
 from cute_py.trace.threads import (
@@ -74,6 +74,7 @@ def mainloop(
     transform: Transform | None = None,
     ring: TmaPipeline | None = None,
     fill: bool = True,
+    clear: str = "zfill",
 ) -> None:
     """Add the products of tiles of a and b to acc, in a software pipeline.
 
@@ -92,6 +93,9 @@ def mainloop(
             .tile, .stage, which may be read, and .block.
         ring: the `cute.pipeline` of operands that complete on mbarriers.
         fill: False where another role fills the ring (`TmaPipeline.fill`), as for warpgroups.
+        clear: what cp.async clears outside of the arrays: "zfill", all, as its atom says; "none",
+            the first tiles and the last one; "last_stage", all, and at the end the last stage.
+            Copies by TMA clear all: there is no other choice for warpgroups.
 
     If an operand arrives by cp.async, stages - 1 tiles are in flight while one is read
     (MmaMultistage). Otherwise the next tile is held in registers, and shared memory has two stages
@@ -99,18 +103,15 @@ def mainloop(
     Tiles at the edges are predicated as in `cute.copy`, and tiles beyond the last are not read.
 
     Products of warpgroups read the stages: one is in flight, and the stage before it is released.
-
     Where mma has several atoms along K, atom s multiplies the k-blocks s, s + atoms, ... of each
     tile in rising order, and the sums of the atoms are added in rising order of s, through the
     shared memory of an operand. All threads then have the same sums; atom 0 adds to the initial
-    values.
-
-    A barrier must follow before shared memory of the operands is used again. Raises LayoutError if
-    the stages or tiles of a and b differ.
+    values. A barrier must follow before shared memory of the operands is used again. Raises
+    LayoutError if the stages or tiles of a and b differ.
 
     Source: cutlass mma_multistage.h, mma_pipelined.h; epilogue_base.h (sums of warps along K).
     """
-    span = _span_of((a, b), first, count, barrier, thread, transform, fill)
+    span = _span_of((a, b), first, count, barrier, thread, transform, fill, clear)
     if mma.atom.b_memory == "smem":
         _of_warpgroups(mma, acc, (a, b), span, ring)
         return
@@ -130,6 +131,7 @@ def _span_of(
     thread: Leaf | None,
     transform: Transform | None,
     fill: bool,
+    clear: str,
 ) -> _Span:
     """Return what `mainloop` is given next to its operands; refuse anything else."""
     for x in operands:
@@ -139,8 +141,9 @@ def _span_of(
     count = count if count is None else at_least(count, 0, "cute.mainloop")
     thread = thread_idx_linear() if thread is None else thread
     require_choice(fill, (True, False), "cute.mainloop")
+    require_choice(clear, ("zfill", "none", "last_stage"), "cute.mainloop")
     barrier = barrier if barrier is None else _pair(barrier, "(id, threads) of a named barrier")
-    return _Span(first, count, barrier, thread, transform, fill)
+    return _Span(first, count, barrier, thread, transform, fill, clear)
 
 
 def _pair(x: Any, choices: str) -> Any:
@@ -160,6 +163,7 @@ class _Span:
     thread: Leaf
     transform: Transform | None
     fill: bool
+    clear: str  # CUTLASS's SharedMemoryClearOption: kZfill, kNone or kClearLastStage
 
     def tiles(self, iterators: Sequence[Any]) -> Leaf:
         """Return the number of tiles."""
@@ -191,7 +195,8 @@ def _of_warpgroups(
     ring: TmaPipeline | None,
 ) -> None:
     """Add products that read both operands from the stages of a ring that another role fills."""
-    if span.fill or span.transform is not None or mma.atom.a_memory != "smem":
+    plain = span.transform is None and span.clear == "zfill"
+    if span.fill or not plain or mma.atom.a_memory != "smem":
         raise refusal_here("mainloop-warpgroups", operation="cute.mainloop", atom=mma.atom)
     iterators = [x.iterator(span.thread) for x in operands]
     ring, thread = _checked(ring, iterators, _stages(*operands)), mma.get_slice(span.thread)
@@ -300,6 +305,8 @@ class _MainLoop:
         vectors = sum(x.vectors for x in tiles)
         for x in tiles:
             x.split(-(-vectors // self.steps))
+            if span.clear == "none":
+                x.leave(ints.add(span.first, self.stages))
         self.kinds = [completion(x) for x in self.iterators]
         self.ahead = self.stages - 1 if "cp_async" in self.kinds else 1
         self.each = 0  # asynchronous pieces that are issued before a product
@@ -319,6 +326,11 @@ class _MainLoop:
             self.in_stages()
         else:
             self.in_ring(_checked(ring, self.iterators, self.stages))
+        if self.span.clear == "last_stage":
+            self.synchronize()
+            for x in self.iterators:
+                if isinstance(x, Tiles):
+                    x.stored[_, _, _, self.stages - 1].fill(0)
         if others is not False:
             self.add_shares(share)
 

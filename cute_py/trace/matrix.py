@@ -9,10 +9,10 @@ from cute_py.plan.ops import Mma
 from cute_py.tensor.tensor import Tensor
 from cute_py.tiled.tiled_mma import TiledMMA
 from cute_py.trace.lower import register
-from cute_py.trace.state import emit
+from cute_py.trace.state import emit, require_choice
 
 
-def gemm(mma: TiledMMA | MMA_Atom, *fragments: Tensor) -> None:
+def gemm(mma: TiledMMA | MMA_Atom, *fragments: Tensor, serpentine: str = "N") -> None:
     """Compute acc += a * b for fragments of a thread: acc (V,M,N), a (V,M) or (V,M,K), b (V,N) or
     (V,N,K).
 
@@ -21,9 +21,11 @@ def gemm(mma: TiledMMA | MMA_Atom, *fragments: Tensor) -> None:
         fragments: acc, a and b. Where all were made as fragments (`make_fragment_A`, _B or _C,
             `partition_fragment_A`, ...), also in the orders of CuTe: A, B and C, as C++ has it; or
             D, A, B and C, for D = A * B + C.
+        serpentine: "N" issues the instructions of each M forth and back along N, which reuses the
+            fragments of a; "M" those of each N along M, which reuses the fragments of b, as
+            CUTLASS does before sm_80. K is outermost.
 
-    Instructions are issued along K outermost, then along M, and along N in serpentine order, which
-    reuses the fragments of a. Raises LayoutError if shapes, memory spaces or types do not fit the
+    Raises LayoutError if shapes, memory spaces or types do not fit the
     atom, and for an order that contradicts what fragments were made for.
     """
     atom = mma.atom if isinstance(mma, TiledMMA) else mma
@@ -33,14 +35,16 @@ def gemm(mma: TiledMMA | MMA_Atom, *fragments: Tensor) -> None:
         )
     acc, a, b = _in_order(atom, fragments)
     m, n, k = extents_of_product(atom, acc, a, b, "cute.gemm")
-    steps = tuple(
-        (i + m * j, i + m * kk, j + n * kk)
-        for kk in range(k)
-        for i in range(m)
-        for j in (range(n) if i % 2 == 0 else range(n - 1, -1, -1))
-    )
+    require_choice(serpentine, ("N", "M"), "cute.gemm")
+    places = _serpentine(m, n) if serpentine == "N" else [at[::-1] for at in _serpentine(n, m)]
+    steps = tuple((i + m * j, i + m * kk, j + n * kk) for kk in range(k) for i, j in places)
     d, x, y = (register(t, "cute.gemm") for t in (acc, a, b))
     emit(Mma, atom, d, x, y, steps)
+
+
+def _serpentine(outer: int, inner: int) -> list[tuple[int, int]]:
+    """Return all (outer, inner), the inner one forth and back."""
+    return [(i, j if i % 2 == 0 else inner - 1 - j) for i in range(outer) for j in range(inner)]
 
 
 def _in_order(atom: MMA_Atom, fragments: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

@@ -60,7 +60,7 @@ def smem(dtype: DtypeLike, layout: LayoutLike, alignment: int = 128, name: str =
         raise refusal_here("kernel-choice", operation="cute.smem", value=alignment, choices=powers)
     label = trace.name_for(name)
     offset = trace.place(aligned)
-    trace.shared[label] = shared = Shared(label, kind, count, offset, aligned)
+    trace.shared[label] = shared = Shared(label, kind, count, offset, aligned, layout)
     if offset + shared.bytes > MOST_SHARED:  # early: a kernel with many stages is slow to trace
         size = offset + shared.bytes
         raise refusal_here("plan-shared", operation=trace.name, bytes=size, most=MOST_SHARED)

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from types import GeneratorType
 
+from cute_py.atoms.copy import Copy_Atom
 from cute_py.errors import refusal_here
 from cute_py.layout.algebra.divide import logical_divide
 from cute_py.layout.queries import rank, size
 from cute_py.layout.tuples import _
 from cute_py.tensor.tensor import Tensor, make_rmem_tensor, require_tensor
+from cute_py.tiled.tiled_copy import TiledCopy
+from cute_py.trace.control import branch
 from cute_py.trace.copying import copy, predicated
 from cute_py.trace.engines import Guarded
 from cute_py.trace.hopper import tma_load
+from cute_py.trace.runtime_integers import Condition, compare
 from cute_py.trace.threads import thread_idx_linear
 
 TYPE_CHECKING = False
@@ -24,9 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.layout.types import Leaf
-    from cute_py.tiled.tiled_copy import TiledCopy
     from cute_py.trace.hopper import Mbarriers
-    from cute_py.trace.runtime_integers import Condition
 
 COMPLETIONS = ("cp_async", "immediate", "mbarrier")
 
@@ -124,6 +126,32 @@ class Tiles:
         self.pieces = [(self.source, self.stored)]
         self.held: list[Tensor] = []
         self.tile: Leaf = 0
+        self.plain = g2s
+        self.zeroed: Leaf | None = None
+
+    def leave(self, first: Leaf) -> None:
+        """Fill with zeros only in tiles before `first` and in the last one: of the others all that
+        is multiplied with what is stored is inside of the arrays. Refuse cp.async without zeros.
+        """
+        op = str(self.g2s.atom.op)
+        if op.startswith("SM80_CP_ASYNC") and "_ZFILL" not in op:
+            raise refusal_here("mainloop-clear", operation="cute.mainloop", atom=op)
+        if "_ZFILL" in op:
+            atom = Copy_Atom(op.replace("_ZFILL", ""), self.g2s.atom.dtype)
+            self.plain, self.zeroed = TiledCopy(atom, self.g2s.layout_tv, self.g2s.tiler_mn), first
+
+    def _move(self, source: Tensor, stored: Tensor) -> None:
+        """Copy a piece by cp.async, with zeros outside where this tile has them."""
+        inner: bool | Condition = False
+        if self.zeroed is not None:
+            inner = compare("le", self.zeroed, self.tile) & compare("lt", self.tile + 1, self.count)
+        if not isinstance(inner, Condition):
+            copy(self.plain if inner else self.g2s, source, stored)
+            return
+        with branch(inner):
+            copy(self.plain, source, stored)
+        with branch(~inner):
+            copy(self.g2s, source, stored)
 
     @property
     def vectors(self) -> int:
@@ -156,7 +184,7 @@ class Tiles:
         for i, (source, stored) in enumerate(self.pieces):
             if i:
                 yield
-            copy(self.g2s, source[_, _, _, self.tile], stored[_, _, _, stage])
+            self._move(source[_, _, _, self.tile], stored[_, _, _, stage])
 
 
 class TmaTiles:

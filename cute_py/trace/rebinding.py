@@ -1,7 +1,7 @@
 """Checks that a run-time block does not rebind or change Python values that are used later.
 
 The body of `cute.when` is run once at trace time, whatever the condition will be. So after `s = 2`
-inside of it, `s` would be 2 for all threads. Names are compared at entry and exit. The bytecode
+inside it, `s` would be 2 for all threads. Names are compared at entry and exit. The bytecode
 shows whether a name is live afterwards (no source needed); the source shows `return`, `break` and
 `continue`.
 """

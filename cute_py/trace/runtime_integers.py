@@ -2,7 +2,7 @@
 
 It consists of a `SymInt`, with its divisor and bounds, and the block of the trace that made it. So
 layouts accept it like a symbol. A comparison that can be proved returns a bool, any other one a
-condition for `cute.when`. Uses that need a Python number, and uses outside of the run-time loop or
+condition for `cute.when`. Uses that need a Python number, and uses outside the run-time loop or
 branch that made it, are refused.
 """
 

@@ -127,6 +127,7 @@ class Trace:
         self.of_all: Any = None  # in a formula: makes a result over all elements, see `formulas`
         self.pairs: dict[str, Any] = {}  # in a formula: what `pairs` gave, see `formulas`
         self.contract = False  # whether products and sums become fma
+        self.shown: list[Any] = []  # (line, "print" or "show", values) of such calls; see `see`
         self.large = False  # whether an argument's extents may be 2**31 or more
         self.counts: dict[SymInt, None] = {}  # numbers of tiles: see `Launch.counts`
         self.profiles = (0, 0)  # the ranks of grid and block, 0 for an integer

@@ -37,6 +37,7 @@ from cute_py.trace.runtime_integers import (
     bare,
     new_symbol,
 )
+from cute_py.trace.shown import KINDS, noted
 from cute_py.trace.state import current, emit, number_within, require_choice
 
 TYPE_CHECKING = False
@@ -441,11 +442,14 @@ def store_release(element: Tensor, value: object) -> None:
 # -- debugging
 
 
-def print_(text: str, *values: object) -> None:
+def print_(text: Any, *values: object) -> None:
     """Print a line from each thread of the kernel; each `{}` of the text is replaced by a value.
 
+    Without a text, `cute.print(x)` of a tensor, layout, tiled operation or atom prints once, when
+    the kernel is traced: its layout, and which thread holds which element; see `cute.layouts`.
+
     Args:
-        text: the text; `{{` and `}}` are braces.
+        text: the text; `{{` and `}}` are braces. Or a tensor, layout, tiled operation or atom.
         values: registers, run-time integers, conditions or numbers. Floats are written as by `%g`,
             with 6 digits, flags and conditions as 1 or 0, several elements as [a, b].
 
@@ -453,6 +457,8 @@ def print_(text: str, *values: object) -> None:
     do not fit its buffer (1 MB) are lost. Values of one call are at most 32 elements there. Source:
     CUDA C++ Programming Guide, formatted output.
     """
+    if isinstance(text, KINDS) and noted("print", (text, *values)):
+        return
     if fields_of(text) != len(values):
         raise refusal_here("kernel-print", operation="cute.print", text=text, count=len(values))
     if RUN_TIME in text:
@@ -465,6 +471,10 @@ def _printed(x: Any) -> Value:
         return condition_register(x)
     if is_register(x):
         return register(x, "cute.print")
+    if x.__class__ is Tensor:
+        how = "copy it there first: cute.copy(src, dst); cute.print(x) alone prints its layout"
+        facts = {"tensor": x, "wanted": "registers (rmem)", "how": how}
+        raise refusal_here("kernel-space", operation="cute.print", **facts)
     if isinstance(x, float):
         return number(x, f64, "cute.print")
     if isinstance(x, int):

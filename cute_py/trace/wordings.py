@@ -22,68 +22,68 @@ WORDINGS = {
             registers: r = cute.rmem(dtype, 1), and r.fill(number)""",
     "trace-one-number": """TraceError
         {use} of {value}, which is one integer
-        what a tuple has, or what an integer has: operators, and to(dtype) for registers
+        an operation of integers: an operator, or to(dtype) for registers
         use {instead}""",
     "trace-undecided": """UndecidedError
         sizes and indices that leave open whether {question}
-        one answer for every value that they can take
+        the same answer for every value that they can take
         {promise}""",
     "trace-stale": """TraceError
-        {value}, made inside of the {kind} that began at {made}
-        a value made in the same block, or outside of run-time loops and branches
+        {value}, made inside the {kind} that began at {made}
+        a value made in the same block, or outside run-time loops and branches
         make a register tensor or a cute.var before the {kind}, and store the value there""",
     "trace-foreign": """TraceError
         {value}, made while another kernel was traced, or this one for other arguments ({made})
         a value of the current trace
-        make it inside of the kernel; keep no tensor or index in an object that outlives it""",
+        make it inside the kernel; do not keep tensors or indices in an object that outlives it""",
     "trace-changes": """TraceError
         a loop that records `{first}` at first and `{second}` the second time
         a body that records the same ops in every iteration
-        let no Python value change from one iteration to the next (counter, list, iterator, rebound
-            name): use cute.var, a register tensor, or Python's range to unroll""",
+        keep Python values the same in every iteration (counter, list, iterator, rebound name): use
+            cute.var, a register tensor, or Python's range to unroll""",
     "trace-carried": """TraceError
         {names}, which the loop changes in each iteration
         Python values that do not change from one iteration to the next
         use cute.var for a counter, a register tensor for a sum, Python's range to unroll""",
     "trace-iterated": """TraceError
-        cute.range outside of a for statement (in list, sum, zip, enumerate, a comprehension ...)
+        cute.range outside a for statement (in list, sum, zip, enumerate, a comprehension ...)
         for k in cute.range(n): ...
         count with cute.var and sum in a register tensor, or use Python's range to unroll""",
     "trace-asked": """TraceError
-        values that a generator gives from inside of it, asked for by list, sum, next, zip,
-            unpacking, a comprehension or the like
+        values that a generator yields from inside it, consumed by list, sum, next, zip, unpacking,
+            a comprehension or the like
         a for statement, or a with statement over a context manager: its body is a part of the block
-        write for x in generator: ... , count with cute.var and sum in a register tensor; or let the
-            generator use Python's range""",
+        write for x in generator: ... , count with cute.var and sum in a register tensor; or use
+            Python's range in the generator""",
     "trace-left": """TraceError
         {block}, left by break, return or an exception
         a body that runs to its end
         use cute.break_if(condition), or Python's range for a loop that unrolls; catch exceptions
-            inside of the body, or not at all""",
+            inside the body, or not at all""",
     "trace-interleaved": """TraceError
-        a run-time loop or branch that ends inside of another one
+        a run-time loop or branch that ends inside another one
         blocks that end in the order in which they began
         iterate over one cute.range at a time; do not keep its iterator (next, zip)""",
     "trace-rebound": """TraceError
-        {names}: rebound or changed inside of the {kind}, and used after it
-        Python values that a {kind} does not change: its body is traced whether it will run or not
+        {names}: rebound or changed inside the {kind}, and used after it
+        Python values that the {kind} does not change: its body is traced whether it will run or not
         write to a register tensor or a cute.var made before the {kind}, or use
             cute.where(condition, a, b)""",
     "trace-unreadable": """TraceError
-        {name}, which holds a {type}, used inside of a run-time loop or branch
+        {name}, which holds a {type}, used inside a run-time loop or branch
         iterators whose position can be read before and after the block
         make a list of it before the block, and use its elements by number""",
     "trace-recursion": """TraceError
-        {names}, called from inside of itself without an end
+        {names}, which calls itself without end
         a recursion that ends while the kernel is traced: on numbers that Python knows then
-        end it by a condition that is known at trace time; use cute.range or cute.while_ for a loop
-            that runs in the kernel""",
+        end it with a condition that is known at trace time; use cute.range or cute.while_ for a
+            loop that runs in the kernel""",
     "argument-changed": """TraceError
         {name}, a {type} that the kernel changes
         a compile-time value, which stays as it is: it is read once, while the kernel is traced
         pass np.array(values), which a kernel can write to; or change a copy of it""",
     "trace-leaves": """TraceError
-        `{word}` inside of the branch
+        `{word}` inside the branch
         a branch that runs to its end: it is traced once, whatever the condition
         use cute.return_if(condition) or cute.break_if(condition), or move the rest of the kernel
             under the negated condition""",
@@ -92,11 +92,11 @@ WORDINGS = {
         source text, in which return, break and continue can be seen
         write the branch as a function: @cute.when(condition) above def body(): ...""",
     "trace-outside": """TraceError
-        a call outside of a kernel
+        a call outside a kernel
         a function under @cute.kernel, while it is traced
         move the call into a kernel, and call the kernel or cute.trace(kernel, ...)""",
     "trace-nested": """TraceError
-        a kernel called inside of a kernel
+        a kernel called inside a kernel
         plain Python functions as helpers
         drop @cute.kernel from the inner function""",
     "trace-condition": """TraceError
@@ -120,13 +120,13 @@ WORDINGS = {
         results that are written to arrays
         pass an output array, store to it, and return nothing""",
     "kernel-launch-twice": """TraceError
-        a second cute.launch, or one inside of a loop or branch
+        a second cute.launch, or one inside a loop or branch
         one launch shape for the kernel
         call it once, at the top""",
     "kernel-block": """LayoutError
         {block}
         one to three extents: x, y and z
-        count the tiles of more than three modes in one extent, and take them apart by // and %""",
+        count the tiles of several modes in one extent, and recover them with // and %""",
     "kernel-grid": """LayoutError
         a grid of {grid}, where {name} is computed in the kernel
         an expression of the arguments' sizes, strides and run-time numbers, with + - * // % and
@@ -142,7 +142,7 @@ WORDINGS = {
         take tiles of static shape with cute.local_tile, and loop over them with cute.range""",
     "kernel-layout": """LayoutError
         {layout}
-        a layout or a swizzled layout with static strides inside of the swizzle
+        a layout or a swizzled layout with static strides inside the swizzle
         keep run-time strides outside: slice the stage first""",
     "register-index": """LayoutError
         {index} as an index into registers
@@ -154,7 +154,7 @@ WORDINGS = {
         use static extents; sizes of arguments can be fixed with cute.spec(shape=...)""",
     "register-range": """CoordinateError
         {tensor} of {count} registers
-        elements inside of the storage
+        elements inside the storage
         shrink the layout""",
     "vector-count": """LayoutError
         {count} elements in vectors of {width}
@@ -166,7 +166,7 @@ WORDINGS = {
         order the values of a thread along the contiguous mode, or use a narrower copy atom""",
     "vector-swizzle": """LayoutError
         {layout}: vectors of {width} elements, where the swizzle moves chunks of {chunk}
-        vectors inside of one chunk
+        vectors inside one chunk
         use a Swizzle(B, M, S) with 2**M >= {width}, or narrower vectors""",
     "vector-extent": """LayoutError
         vectors of {width} elements from {start} in an extent of {extent}
@@ -212,15 +212,15 @@ WORDINGS = {
     "kernel-formula": """LayoutError
         {op} in a function of registers
         arithmetic of the registers that it is given, numbers, cute.math and conversions
-        read memory and other registers before, and pass their elements""",
+        read memory and other registers first, and pass their elements""",
     "formula-pairs": """LayoutError
-        a call outside of the function of an epilogue
+        a call outside the function of an epilogue
         the function of `cute.ops.gemm(a, b, epilogue=...)`
         in a kernel, slice the accumulators: x[(0, _), _, _] and x[(1, _), _, _]""",
     "formula-combined": """LayoutError
-        arithmetic with the {fn} over all elements, which is known when all are stored
-        a result of its own: return {{"D": x, "most": cute.reduce("max", x, mode=1)}}
-        compute with it after the product, or pass what an earlier one gave as an array""",
+        arithmetic with the {fn} over all elements, which is known only when all are stored
+        a separate result: return {{"D": x, "most": cute.reduce("max", x, mode=1)}}
+        compute with it after the product, or pass the result of an earlier product as an array""",
     "formula-result": """LayoutError
         {value!r} as the result of a function of registers
         registers, a number, or a dict of these by name
@@ -229,7 +229,7 @@ WORDINGS = {
         PTX with {token!r}: {why}
         instructions on registers: operands %0, %1 ... (outputs, then inputs), registers that `.reg`
             declares, numbers and special registers (%%laneid)
-        do memory, branches and barriers with the operations of cute; keep values in registers""",
+        use operations of cute for memory, branches and barriers; keep values in registers""",
     "kernel-emulate": """LeafTypeError
         a {type} as the emulation
         a Python function of NumPy arrays
@@ -243,7 +243,7 @@ WORDINGS = {
         one shape, modes of extent 1 against any extent, or a single element on one side
         slice or reshape one of them; partitions of one tiled operation match""",
     "kernel-element": """LayoutError
-        an assignment to a copy of one element, such as tensor[i][j] = value
+        an assignment to a copy of one element, as in tensor[i][j] = value
         an assignment to a tensor
         write tensor[i, j] = value, or pass the element: cute.local_tile(x, (1,), (i,));
             x.fill(value) and x += value change the copy only""",
@@ -257,9 +257,9 @@ WORDINGS = {
         count all threads of the participating warps, or use cute.syncthreads""",
     "table-entry": """LayoutError
         {entry}, which depends on {names}
-        one entry or more, of what the host knows: numbers, sizes, strides, integer arguments, and
-            their sums, products, quotients, remainders and minima
-        compute the part of a thread or loop where the entry is used: table[i] + n""",
+        at least one entry, and only what the host knows: numbers, sizes, strides, integer
+            arguments, and their sums, products, quotients, remainders and minima
+        add what depends on a thread or a loop where the entry is used: table[i] + n""",
     "table-index": """CoordinateError
         the index {index}, in a table of {count} integers
         0 <= index < {count}
@@ -271,13 +271,13 @@ WORDINGS = {
     "kernel-promise": """LayoutError
         bounds {low} to {high} and multiple_of={multiple_of}
         an integer that satisfies them, and a positive multiple_of
-        give bounds that are true, with the lower one first, or none""",
+        give true bounds, with the lower one first, or none""",
     "kernel-choice": """LayoutError
         {value!r}
         one of {choices}
         choose one of them""",
     "kernel-compare": """LayoutError
-        the atomic {fn}, and compare= that does not go with it
+        the atomic {fn} with compare= where it does not belong, or without it
         compare= for cas, and for no other operation
         cute.atomic_cas(target, compare, value)""",
     "kernel-step": """LayoutError
@@ -302,10 +302,10 @@ WORDINGS = {
         write with in front of it, and its block below: with cute.when(i < n): ...""",
     "kernel-otherwise": """TraceError
         cute.otherwise without a cute.when right before it
-        with cute.when(condition): ... and then with cute.otherwise(): ...
+        with cute.when(condition): ... directly followed by with cute.otherwise(): ...
         move it there, or use cute.when with the negated condition""",
     "kernel-break": """TraceError
-        cute.break_if outside of a run-time loop
+        cute.break_if outside a run-time loop
         a cute.range or cute.while_ around it
         use cute.return_if to end the kernel""",
     "kernel-always": """TraceError
@@ -320,8 +320,8 @@ WORDINGS = {
         fragments made for {found}, in this order
         acc, a, b; or CuTe's A, B, C, or D, A, B, C, of fragments that were all made for these
         write cute.gemm(mma, acc, a, b); another order needs fragments from partition_fragment_A,
-            _B and _C, or make_fragment_A, _B and _C; what was made for another operand is one after
-            cute.make_tensor(x.data, layout)""",
+            _B and _C, or make_fragment_A, _B and _C; to use a fragment as another operand, make a
+            tensor of it: cute.make_tensor(x.data, layout)""",
     "kernel-modes": """LayoutError
         {name} of {rank} modes
         an array of {count}: ({modes})
@@ -369,15 +369,15 @@ WORDINGS = {
         cut the tile with cute.local_tile(cute.tma_tensor(x), ...)""",
     "tma-bits": """LeafTypeError
         a tensor of {dtype}
-        elements of whole bytes, which are as wide in shared memory as in the array
-        pass the bytes in which elements are packed, as u8, and recast the tile in shared memory:
-            cute.recast(tile, '{dtype}')""",
+        elements of whole bytes, which have the same width in shared memory as in the array
+        pass the packed bytes as u8, and recast the tile in shared memory: cute.recast(tile,
+            '{dtype}')""",
     "tma-im2col": """LayoutError
         {found}
         an argument (N,W,C), (N,H,W,C) or (N,D,H,W,C) with C contiguous, numbers for each of its
             spatial modes, strides of 1 to 8, and corners of the bounding box (minus the padding,
             and the padding minus the reach of the filter) that fit 16, 8 or 5 signed bits
-        for other convolutions gather the pixels by an iterator operand (cute.Operand)""",
+        for other convolutions, gather the pixels with an iterator operand (cute.Operand)""",
     "tma-kernel-box": """LayoutError
         {found}, for a tile of {tile} in shared memory {layout}
         boxes: rows of a multiple of 16 bytes along the contiguous mode of the tensor, as wide as
@@ -394,11 +394,11 @@ WORDINGS = {
         pass what cute.smem or cute.mbarriers returned; global memory needs no cute.mapa""",
     "mapa-operand": """LayoutError
         {value}, in another block of the cluster
-        shared memory of this block; only loads, stores and atomics access that of others
+        shared memory of this block; only loads, stores and atomics access that of other blocks
         {instead}""",
     "mapa-own": """LayoutError
         {what} of the mbarriers of another block
-        an arrival: a block initializes its own mbarriers, and waits at these
+        an arrival: a block initializes its own mbarriers, and waits only at these
         wait at bars, and arrive at cute.mapa(bars, rank)""",
     "role-warps": """LayoutError
         warps={warps}, in a block of {most} warps
@@ -409,20 +409,20 @@ WORDINGS = {
         roles that share no warp
         start the later role at the warp after the earlier one""",
     "role-nested": """LayoutError
-        role {name!r} inside of role {outer!r}
+        role {name!r} inside role {outer!r}
         roles side by side: a warp has only one
         end role {outer!r} first, or branch on its threads: cute.when(me.thread < 64)""",
     "role-name": """LayoutError
         a second role {name!r}, of warps {warps}; the first is of warps {others}
-        one set of warps, with one number of registers, for a name
-        give the second role a name of its own""",
+        one set of warps, with one number of registers, for each name
+        give the second role its own name""",
     "role-warpgroups": """LayoutError
         role {name!r} of warps {warps}, with {what}
-        whole warpgroups: 4 warps from a multiple of 4 on
+        whole warpgroups: 4 warps that begin at a multiple of 4
         make it warps=range(4, 8) or the like; warps without work may end""",
     "role-outside": """LayoutError
-        scope='role' outside of a role
-        an enclosing with cute.role(...)
+        scope='role' outside a role
+        a with cute.role(...) around it
         move it into the role, or elect a thread of the block: cute.elect('block')""",
     "pipeline-stages": """LayoutError
         {stages} stages
@@ -441,12 +441,12 @@ WORDINGS = {
         a ring of TMA, with mbarriers
         pass cute.pipeline(stages, tiles=(sA, sB), consumers=...)""",
     "pipeline-release": """LayoutError
-        a release by none of these threads: the first one of the {who} is not among them
+        a release that none of these threads makes: the first thread of the {who} is not among them
         consumers whose first thread comes here, which releases the stage for all of them
         let roles begin at a multiple of 4 warps, or pass consumers='warp', count=the warps""",
     "pipeline-fill": """LayoutError
         an operand whose copies complete by {kind}
-        one whose copies complete on mbarriers
+        an operand whose copies complete on mbarriers
         take cute.TmaTiles(tiles of cute.tma_tensor(x), shared), or an iterator with completion =
             'mbarrier'""",
     "mainloop-operand": """LayoutError
@@ -462,7 +462,11 @@ WORDINGS = {
         {tensor}
         tiles (BLK_MN, BLK_K, k) in global memory, and stages (BLK_MN, BLK_K, stages) in shared
             memory
-        keep the last mode: cute.local_tile(x, (128, 64), (i, _)), and a tile for each stage""",
+        keep the last mode: cute.local_tile(x, (128, 64), (i, _)), and one tile for each stage""",
+    "mainloop-clear": """LayoutError
+        clear="none" with {atom}, which never fills with zeros
+        an instruction with ZFILL: the first tiles and the last one are filled
+        load with SM80_CP_ASYNC_CACHEALWAYS_ZFILL, or leave clear out where all tiles are whole""",
     "mainloop-count": """LayoutError
         iterators without a count
         the number of tiles
@@ -473,10 +477,23 @@ WORDINGS = {
         pass ring=cute.pipeline(stages, tiles=(sA, sB), consumers=...)""",
     "mainloop-warpgroups": """LayoutError
         {atom}, whose operands are in shared memory
-        a ring that another role fills, and no transform
+        a ring that another role fills, without transform and clear
         pass ring= and fill=False, and call ring.fill(k, a, b) in the role that loads""",
+    "wmma-fragment": """LayoutError
+        {what}, of {shape}
+        (16,16,16), (32,8,16) or (8,32,16) of f16 with sums of f32 or f16, and tiles (M,K), (N,K)
+            and (M,N) of shared memory with one contiguous mode and lines of whole 16 bytes
+        copy tiles to shared memory first, or use cute.gemm with an MMA atom""",
+    "smem-address": """LayoutError
+        {tensor}
+        a tensor in shared memory
+        copy it to shared memory first; the address of global memory is that of the array""",
+    "semaphore-lock": """LayoutError
+        {tensor}
+        elements of s32 in global memory
+        take one of an array of zeros: cute.local_tile(locks, (1,), (i,))""",
     "mainloop-sums": """LayoutError
         several atoms along K, on {threads} threads
-        stages that hold one accumulator of each thread
-        take larger tiles, more stages, or fewer atoms along K""",
+        stages with room for one accumulator of each thread
+        use larger tiles, more stages, or fewer atoms along K""",
 }

@@ -14,6 +14,7 @@ from cute_py.viz.cells import (
     grid_of,
     held,
     numbered,
+    picture_owners,
     picture_tv,
     require_numbers,
     require_small,
@@ -60,13 +61,16 @@ def picture_of(x: Drawable, by: str | None = None, bits: int = 16) -> Picture:
             blocks inside of heavy lines. The first is the default.
         bits: the bits of an element, for banks.
 
-    Raises LayoutError for symbolic layouts, ranks above 4, more than 2**18 cells and a `by` that
-    does not apply; ParseError for other texts; LeafTypeError for anything else.
+    Raises LayoutError for symbolic layouts, ranks above 4, more than 2**18 cells, a `by` that does
+    not apply and `bits` that are no positive integer; ParseError for other texts; LeafTypeError for
+    anything else.
 
     >>> from cute_py import Swizzle
     >>> [grid.title for grid in picture_of(Swizzle(2, 0, 3)).grids[0]]
     ['before', 'after']
     """
+    if type(bits) is not int or bits < 1:
+        raise refusal("viz-bits", operation="picture_of", bits=bits)
     x = named(x)
     if x.__class__ is tuple:
         return _panels(x, by, bits)
@@ -89,11 +93,13 @@ def reason_of(x: object) -> str:
 
 
 def named(x: Drawable) -> Drawable:
-    """Return the MMA atom of a name, the layout of a derivation or of another text, and anything
-    else as it is.
+    """Return the MMA atom of a name, the layout of a derivation or of another text, what a row of
+    `cute.layouts` has a picture of, and anything else as it is.
     """
     if isinstance(x, Derivation):
         return x.step.layout
+    if type(x).__name__ == "Row":  # of a layer above
+        return x.drawn()
     if not isinstance(x, str):
         return x
     from cute_py.atoms import registry
@@ -402,6 +408,7 @@ DRAWN: dict[str, tuple[Callable[..., Picture], tuple[str, ...]]] = {
     "Swizzle": (_swizzle, OFFSETS[:2]),
     "F2Map": (_bits, ("bit",)),
     "TileTV": (lambda x, by, bits: picture_tv(x.tv, x.tile, by), THREADS),
+    "Owners": (lambda x, by, bits: picture_owners(x, by), THREADS),
     "MMA_Atom": (_mma, THREADS),
     "TiledMMA": (_mma, THREADS),
     "ThrMMA": (_mma, THREADS),
@@ -412,6 +419,7 @@ DRAWN: dict[str, tuple[Callable[..., Picture], tuple[str, ...]]] = {
     "BankConflicts": (replay.banks, ("wavefront",)),
     "Coalescing": (replay.sectors, ("sector",)),
     "Timeline": (replay.timeline, ("op",)),
+    "Way": (replay.way, ("element",)),
 }
 # the other public types, and why they have no picture; a subclass has the reason of its base
 UNDRAWN = {
@@ -419,6 +427,8 @@ UNDRAWN = {
     "Plan": "a plan is a text, a line for each op: print it",
     "Kernel": "a kernel has a plan for each kind of arguments: print cute.trace(kernel, ...)",
     "Compiled": "compiled code is a text: print its source, ptx or sass",
+    "Gemm": "a prepared product is a call: print cute.ops.gemm_config(a, b).explain()",
+    "Status": "a status is a name and a text",
     "Report": "a report is a table of counts, which notebooks show as one",
     "Copy_Op": "an instruction moves bits: Copy_Atom(op, dtype) has a picture",
     "Operand": "an operand is a part of an MMA atom, which has a picture",

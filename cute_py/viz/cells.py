@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, chain
 from operator import mul
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import INTS, Layout
 from cute_py.layout.queries import is_static, size
+from cute_py.plan.collector import uncollected
 from cute_py.records import Record
 from cute_py.viz.picture import COLOURS, Cell, Facts, Grid, Picture
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     Grids: TypeAlias = tuple[tuple[Grid, ...], ...]
     Labels: TypeAlias = Sequence[str]
+    Holders: TypeAlias = list[dict[int, list[int]]]  # of each element: value -> threads
 
 MOST_CELLS = 1 << 18
 MOST_PAIRS = 1 << 22  # threads often share elements: 128 share each of a warpgroup's A
@@ -138,13 +140,14 @@ def value_cells(values: list[Any], bank_bits: int = 0) -> Cells:
         colours = tuple([bank * len(COLOURS) // BANKS for bank in banks])
         return Cells(lines, colours, tuple(values))
     whole = values[0].__class__ is int
-    texts = map(str if whole else _coordinate, values)
+    texts = map(str if whole else coordinate_text, values)
     sums = values if whole else [sum(tuples.leaves(value)) for value in values]
     colours = tuple([each % len(COLOURS) for each in sums])
     return Cells(tuple(zip(texts)), colours, tuple(values))
 
 
-def _coordinate(value: IntTuple) -> str:
+def coordinate_text(value: IntTuple) -> str:
+    """Return a coordinate as text; one of integers alone, the usual case, is fast."""
     return f"({','.join(map(str, value))})" if is_flat(value) else tuples.show(value)
 
 
@@ -314,7 +317,7 @@ def held(tv: AnyLayout, threads: Mapping[int, int], shape: IntTuple, by: str = "
     require_small(tv, size(tv), "pairs of thread and value")
     indices = values_of(tv)
     count = size(tv, 0)
-    holders: list[dict[int, list[int]]] = [{} for _ in range(elements)]
+    holders: Holders = [{} for _ in range(elements)]
     for value in range(size(tv, 1)):
         for t, thread in threads.items():
             place = indices[t + count * value]
@@ -330,9 +333,37 @@ def held(tv: AnyLayout, threads: Mapping[int, int], shape: IntTuple, by: str = "
                     index=tuples.show(place),
                 )
             holders[index].setdefault(value, []).append(thread)
+    return _held_cells(holders, by)
+
+
+def _held_cells(holders: Holders, by: str) -> Cells:
+    """Return the cells of elements, each with the threads of each value that holds it."""
     cells = [_holder_cell(each, by) for each in holders]
     lines, colours = zip(*cells, strict=True)
     return Cells(lines, colours, tuple(holders))
+
+
+def picture_owners(owners: Any, by: str = "thread") -> Picture:  # `Owners` of the layer `see`
+    """Return the whole with the threads and values of each element, as `picture_tv` does."""
+    modes, labels = tile_of(owners.shape)
+    elements = tuples.product(modes)
+    require_small(owners, elements)
+    require_small(owners, owners.table.size, "pairs of thread and value")
+    alike: dict[bytes, list[int]] = {}  # rows of threads that have the same elements
+    for k, row in enumerate(owners.table):
+        alike.setdefault(row.tobytes(), []).append(k)
+    holders: Holders = [{} for _ in range(elements)]
+    with uncollected():
+        for rows in alike.values():
+            threads = [owners.threads[k] for k in rows]
+            for value, index in zip(owners.numbers, owners.table[rows[0]].tolist(), strict=True):
+                if index >= 0:
+                    holders[index].setdefault(value, []).extend(threads)
+        if len(alike) < len(owners.threads):
+            for held in chain.from_iterable([each.values() for each in holders]):
+                held.sort()
+        grids = slabs(owners, _held_cells(holders, by), modes, labels)
+    return Picture(owners.title, grids)
 
 
 def _index(coord: IntTuple, shape: IntTuple) -> int:
@@ -357,6 +388,11 @@ def _holder_cell(values: dict[int, list[int]], by: str) -> Cell:
     """Return the cell of an element, a line for each set of threads that has it."""
     if not values:
         return NOBODY
+    if len(values) == 1:
+        ((value, threads),) = values.items()
+        if len(threads) == 1:  # the usual case, fast
+            first = value if by == "value" else threads[0]
+            return Cell((f"T{threads[0]} V{value}",), first % len(COLOURS))
     groups = by_threads(values)
     lines = tuple(f"T{_spans(threads)} V{spans(held)}" for threads, held in groups)
     numbers = values if by == "value" else [min(threads) for threads, _ in groups]

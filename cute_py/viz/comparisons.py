@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from cute_py.errors import refusal
 from cute_py.layout import tuples
+from cute_py.trace.shown import noted
 from cute_py.viz.build import named, picture_of
 from cute_py.viz.cells import is_layout
 from cute_py.viz.operations import operation, operation_of
@@ -14,11 +15,20 @@ from cute_py.viz.picture import Facts, Picture
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
+    from typing import Any, Protocol, TypeVar, overload
 
     from cute_py.layout.types import AnyLayout
     from cute_py.viz.build import Drawable
     from cute_py.viz.picture import Grid
+
+    Differences = TypeVar("Differences", covariant=True)
+
+    class Table(Protocol[Differences]):
+        """A table that compares itself with another one, such as `Layouts` of a layer above."""
+
+        def diff(self, other: object, /) -> Differences:
+            """Return what differs."""
+
 
 LINKS = ("thread", "element", "offset")
 
@@ -38,6 +48,9 @@ def show(*values: Drawable, by: str | None = None, bits: int = 16, link: str = "
             the values share. Linked elements have the colour that they have in the first picture,
             unless `by` is given.
 
+    In a kernel, the pictures are shown after it is traced, with their line; those of a partition
+    are of who holds which element, see `cute.layouts`.
+
     Raises LayoutError for another `link`, and what `picture_of` raises.
 
     >>> from cute_py import Layout
@@ -53,6 +66,8 @@ def show(*values: Drawable, by: str | None = None, bits: int = 16, link: str = "
         raise refusal("viz-link", operation="show", link=link)
     if len(values) == 1 and isinstance(values[0], tuple) and len(values[0]) > 1:
         values = values[0]
+    if noted("show", values):
+        return Picture("shown when the kernel has been traced", ())
     if len(values) == 1:
         drawn = picture_of(values[0], by, bits)
         return replace(drawn, link=link or drawn.link)
@@ -108,12 +123,20 @@ def _coloured_alike(drawn: Picture) -> Picture:
     return replace(drawn, grids=_mapped(drawn, change))
 
 
-def diff(a: AnyLayout | str, b: AnyLayout | str, *, bits: int = 16) -> Picture:
+if TYPE_CHECKING:
+
+    @overload
+    def diff(a: Table[Differences], b: object, *, bits: int = ...) -> Differences: ...
+    @overload
+    def diff(a: AnyLayout | str, b: AnyLayout | str, *, bits: int = ...) -> Picture: ...
+
+
+def diff(a: Any, b: Any, *, bits: int = 16) -> Any:
     """Return both layouts side by side, with colours and frames only for the cells that moved.
 
     Args:
-        a: a layout, or its text.
-        b: a layout of as many elements.
+        a: a layout, or its text; or a table of `cute.layouts`.
+        b: a layout of as many elements; or a table, of which the rows that differ are returned.
         bits: the width of an element, for bytes and banks (bits).
 
     Law: a cell is marked where `a(i) != b(i)`. Raises LayoutError for different sizes, and what
@@ -123,6 +146,10 @@ def diff(a: AnyLayout | str, b: AnyLayout | str, *, bits: int = 16) -> Picture:
     >>> diff(Layout((2, 2)), Layout((2, 2), (2, 1))).title
     '(2,2):(1,2) to (2,2):(2,1): 2 of 4 elements moved'
     """
+    if type(a).__name__ == "Layouts":  # of a layer above
+        return a.diff(b)
+    if type(b).__name__ == "Layouts":
+        return b.diff(a)  # an error, which says what a table is compared with
     a, b = named(a), named(b)
     for x in (a, b):
         if not is_layout(x):
@@ -166,5 +193,6 @@ def before_and_after(
     """
     a, b = before[1], after[1]
     if by is None and is_layout(a) and is_layout(b) and _size(a) == _size(b):
-        return diff(a, b, bits=bits)
+        changed: Picture = diff(a, b, bits=bits)
+        return changed
     return replace(show(a, b, by=by, bits=bits), title=f"{before[0]} to {after[0]}")

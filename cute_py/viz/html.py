@@ -64,7 +64,7 @@ def to_html(x: Drawable, *, by: str | None = None, bits: int = 16) -> str:
         [
             "<!doctype html>",
             '<meta charset="utf-8">',
-            policy({"script-src": f"'{hashed(_program().encode())}'"}),
+            policy({"script-src": f"'{hashed(program().encode())}'"}),
             f"<title>{escape(drawn.title)}</title>",
             '<meta name="color-scheme" content="light dark">',
             _element(drawn),
@@ -153,16 +153,17 @@ def live(drawn: Picture) -> str:
     return "" if drawn.cells > MOST_LIVE else elements(scene_of(drawn))
 
 
-def elements(scene: dict[str, Any], kind: str = "cute-py", more: str = "") -> str:
-    """Return the elements of a scene and of the script that shows it, in an element of the class
-    `kind`; `more`: a script that defines the function `cutePyChoices`, which draws it.
-    """
+def elements(scene: dict[str, Any], *more: str) -> str:
+    """Return the elements of a scene and of the script that shows it; `more` as in `program`."""
     data = f'<script type="application/json">{as_json(scene)}</script>'
-    return f"{data}<script>{_program(kind, more)}</script>"
+    return f"{data}<script>{program(*more)}</script>"
 
 
-def _program(kind: str = "cute-py", more: str = "") -> str:
-    start = START.replace("KIND", kind).replace("DRAW", "cutePyChoices" if more else "cutePy")
+def program(kind: str = "cute-py", draw: str = "cutePy", more: str = "") -> str:
+    """Return the script that shows a scene in an element of the class `kind` by a function `draw`,
+    which the script `more` defines.
+    """
+    start = START.replace("KIND", kind).replace("DRAW", draw)
     return f"(() => {{\n{script()}{more}{start}}})();"
 
 

@@ -47,12 +47,13 @@ const cutePy = (host, scene, options = {}) => {
 
   // elements
   put(root, "div", "font-weight:600" + WRAP, { textContent: scene.title });
-  const steps = put(root, "label", "display:flex;gap:8px");
+  const steps = put(root, "div", "display:flex;flex-wrap:wrap;gap:2px 16px");
   const pane = put(root, "div", "overflow:auto;max-width:100%");
   const { places } = scene, wraps = places.length === 1;
   const table = put(pane, "div", wraps ? "display:flex;flex-wrap:wrap;gap:12px"
     : `display:grid;gap:0 12px;grid-template-columns:repeat(${places[0].length},max-content)`);
   const panels = scene.panels.map((panel) => ({ keys: panel.offset, ...panel, count: panel.colour.length }));
+  if (scene.steps) panels.forEach((p, n) => { p.at = { Step: n }; });
   for (const at of places.flat()) {
     const box = put(table, "div"), p = panels[at];
     if (!p) continue;
@@ -108,7 +109,7 @@ const cutePy = (host, scene, options = {}) => {
   const members = (p, set) => (p.sets ||= p.threads.map(numbers))[set];
   const sets = (p, k) => listed(p.thread ? p.thread[k] : null);
   const keys = (p, k) => scene.link === "thread" ? sets(p, k).flatMap((set) => members(p, set))
-    : scene.link === "element" ? [p.start + k] : p.keys ? [p.keys[k]] : [];
+    : scene.link === "element" ? [p.start + k] : listed(p.keys?.[k] ?? null);
   const indexed = (p) => {
     if (p.index) return p.index;
     const add = (map, at, x) => map.has(at) ? map.get(at).push(x) : map.set(at, [x]);
@@ -123,7 +124,7 @@ const cutePy = (host, scene, options = {}) => {
   const linked = (p, at) => (indexed(p).get(at) || []).flat();
 
   const facts = (p, k) => {
-    const said = [], bit = p.offset && p.offset[k] * scene.bits;
+    const said = [], bit = p.offset && p.offset[k] * (p.bits ?? scene.bits);
     if (p.coordinate) said.push(`value ${p.coordinate[k]}`);
     if (p.offset) said.push(`offset ${p.offset[k]}`, `byte ${bit / 8}`, `bank ${floor(bit / 32) & 31}`);
     if (p.thread) said.push(holders(p, k).join("; ") || "no thread");
@@ -143,7 +144,9 @@ const cutePy = (host, scene, options = {}) => {
 
   // drawing
   const CHAR = 6.2;
-  let zoom = 1, now = null, chosen = null, step = 0, width;
+  let zoom = 1, now = null, chosen = null, width;
+  const step = options.at ?? {}; // name -> what its slider shows
+  const isHidden = (p) => Object.entries(p.at ?? {}).some(([name, n]) => n !== step[name]);
   const longest = (texts) => max(1, ...texts.map((text) => text.length));
   for (const p of panels) { // the size of a cell whose text has ten pixels
     p.need = 1;
@@ -156,7 +159,7 @@ const cutePy = (host, scene, options = {}) => {
   }
   const layout = () => {
     width = host.clientWidth;
-    const pixels = min(width || 900, 900);
+    const pixels = min(width || 900, 900) / (options.across ?? 1);
     const columns = places[0].map((_, j) => places.flatMap((row) => panels[row[j]] || []));
     const sum = (f) => columns.reduce((n, column) => n + max(0, ...column.map(f)), 0);
     const fits = (p) => wraps ? (pixels - p.left - 2) / p.columns
@@ -181,8 +184,8 @@ const cutePy = (host, scene, options = {}) => {
     return [p.left + j * p.size, 16 + i * p.size];
   };
   draw = () => {
-    panels.forEach((p, n) => {
-      const hidden = scene.steps && n !== step;
+    panels.forEach((p) => {
+      const hidden = isHidden(p);
       p.box.style.display = hidden ? "none" : "";
       if (!hidden) drawPanel(p, isDark() ? "#d8d8d8" : "#3a3a3a");
     });
@@ -260,6 +263,11 @@ const cutePy = (host, scene, options = {}) => {
     if (p) readout.textContent = describe(p, k);
     drawCursor();
   };
+  const reach = (p, k) => { // point at a cell, and bring it into view
+    point(p, k);
+    const x = corner(p, k)[0] + p.box.offsetLeft - pane.offsetLeft;
+    pane.scrollLeft = max(min(pane.scrollLeft, x - p.left), x + p.size - pane.clientWidth);
+  };
   const hover = (p, e) => {
     const box = p.over.getBoundingClientRect();
     const k = cell(p, floor((e.clientY - box.top - 16) / p.size), floor((e.clientX - box.left - p.left) / p.size));
@@ -284,9 +292,7 @@ const cutePy = (host, scene, options = {}) => {
     if (move) {
       const next = cell(p, i + move[0], j + move[1]);
       if (next < 0) return e.preventDefault();
-      point(p, next);
-      const x = corner(p, next)[0] + p.box.offsetLeft - pane.offsetLeft;
-      pane.scrollLeft = max(min(pane.scrollLeft, x - p.left), x + p.size - pane.clientWidth);
+      reach(p, next);
     } else if (e.key === "Enter" || e.key === " ") select(p, k);
     else if (e.key === "Escape") choose(null);
     else if ("+=-0".includes(e.key)) {
@@ -297,13 +303,17 @@ const cutePy = (host, scene, options = {}) => {
     e.stopPropagation();
   };
 
-  if (scene.steps && panels.length > 1) {
-    steps.textContent = "Step";
-    const input = put(steps, "input", "", { type: "range", min: 0, max: panels.length - 1, value: 0 });
-    const said = put(steps, "output");
+  const sliders = {};
+  for (const name of new Set(panels.flatMap((p) => Object.keys(p.at ?? {})))) {
+    const last = max(...panels.map((p) => p.at?.[name] ?? 0));
+    step[name] = min(step[name] ?? 0, last);
+    if (!last) continue;
+    const label = put(steps, "label", "display:flex;gap:8px", { textContent: name });
+    const input = sliders[name] = put(label, "input", "", { type: "range", min: 0, max: last, value: step[name], ariaLabel: name });
+    const said = put(label, "output");
     input.oninput = () => {
-      step = +input.value;
-      said.textContent = `${step + 1} of ${panels.length}`;
+      step[name] = +input.value;
+      said.textContent = `${step[name] + 1} of ${last + 1}`;
       point(null);
       draw();
     };
@@ -313,5 +323,13 @@ const cutePy = (host, scene, options = {}) => {
   layout();
   view.setTimeout(() => panels.map(indexed));
   new view.ResizeObserver(() => { if (host.clientWidth !== width) layout(); }).observe(host);
-  return { select: choose, panels };
+  const go = (n, k) => { // to a cell of panel n, by its sliders
+    for (const [name, at] of Object.entries(panels[n].at ?? {})) {
+      if (step[name] === at || !sliders[name]) continue;
+      sliders[name].value = at;
+      sliders[name].oninput();
+    }
+    reach(panels[n], k);
+  };
+  return { select: choose, go, panels };
 };

@@ -30,13 +30,15 @@ after the other.
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
+from base64 import b64encode
 from itertools import chain
 
-from cute_py.layout import tuples
 from cute_py.layout.algebra.explain import Derivation
 from cute_py.viz.build import picture_of
-from cute_py.viz.cells import by_threads, spans
+from cute_py.viz.cells import by_threads, coordinate_text, spans
 from cute_py.viz.picture import RGB, mode_sizes
 
 TYPE_CHECKING = False
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
     from cute_py.viz.picture import Facts, Grid, Picture
 
 VERSION = 1
+FEWEST = 8  # entries of a list that is packed
+NUMBER = re.compile(r"0|[1-9]\d{0,14}")
 
 
 def scene(x: Drawable, *, by: str | None = None, bits: int = 16) -> dict[str, Any]:
@@ -102,6 +106,39 @@ def as_json(found: dict[str, Any]) -> str:
     for mark in "<>&":  # no title ends the element, or begins a comment
         text = text.replace(mark, f"\\u{ord(mark):04x}")
     return text
+
+
+def packed(x: Any) -> str:
+    """Return JSON as base64 of gzip; `unpacked` of `see/page.js` gives it again.
+
+    >>> len(packed(list(range(10_000)))) < 200
+    True
+    """
+    text = json.dumps(shortened(x), separators=(",", ":"))
+    return b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+
+
+def shortened(x: Any) -> Any:
+    """Return JSON in which long lists are the differences of their integers, {"+": [...]}, or the
+    text that their texts share and the numbers in it, {"#": text, "of": [numbers, ...]}.
+
+    >>> shortened({"offset": [3, 4, 6, 8, 10, 12, 14, 16], "rows": 8})
+    {'offset': {'+': [3, 1, 2, 2, 2, 2, 2, 2]}, 'rows': 8}
+    >>> shortened([f"T{t}" for t in range(8)])
+    {'#': 'T#', 'of': [{'+': [0, 1, 1, 1, 1, 1, 1, 1]}]}
+    """
+    if isinstance(x, dict):
+        return {name: shortened(each) for name, each in x.items()}
+    if not isinstance(x, list):
+        return x
+    kinds = {each.__class__ for each in x} if len(x) >= FEWEST else set()
+    if kinds == {int}:
+        return {"+": [b - a for a, b in zip([0, *x[:-1]], x, strict=True)]}
+    forms = {NUMBER.sub("#", each) for each in x} if kinds == {str} else set()
+    if len(forms) == 1 and NUMBER.search(x[0]) and not any("#" in each for each in x):
+        numbers = zip(*[map(int, NUMBER.findall(each)) for each in x], strict=True)
+        return {"#": forms.pop(), "of": [shortened(list(column)) for column in numbers]}
+    return [shortened(each) for each in x]
 
 
 def _link(panels: list[dict[str, Any]]) -> str:
@@ -160,7 +197,7 @@ def _numbers(facts: Facts) -> dict[str, Any]:
     if first.__class__ is int:
         return {"offset": list(facts.cells)}
     if first.__class__ is not dict:
-        return {"coordinate": [tuples.show(each) for each in facts.cells]}
+        return {"coordinate": [coordinate_text(each) for each in facts.cells]}
     sets: dict[tuple[int, ...], int] = {}
     threads: list[Any] = []
     values: list[Any] = []

@@ -3,7 +3,7 @@
 There is no element for a single cell, so a 128x128 layout takes milliseconds to draw and to show.
 A row is one string in a monospaced font, padded so that its columns line up; `textLength` ensures
 that for any font width. The padding consists of figure spaces, as wide as a digit, so that columns
-of digits line up in other fonts too. There is no background, and what is outside of the cells is of
+of digits line up in other fonts too. There is no background, and what is outside the cells is of
 a grey that both light and dark pages show.
 """
 

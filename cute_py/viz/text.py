@@ -140,11 +140,12 @@ def print_layout(layout: AnyLayout | str, *, ansi: bool = False) -> None:
     print(to_text(layout, ansi=ansi))
 
 
-def print_tv(tv: AnyLayout | str, tile: Tiler, *, ansi: bool = False) -> None:
+def print_tv(tv: AnyLayout | str, tile: Tiler | None = None, *, ansi: bool = False) -> None:
     """Print a tile with the threads and values of each element.
 
     Args:
-        tv: (thread, value) -> index in the tile, or its text.
+        tv: (thread, value) -> index in the tile, or its text; or the owners of a tensor of a
+            kernel, see `cute.layouts`, which know their tile.
         tile: its shape, of 1 to 4 modes (elements).
         ansi: colour the cells.
 
@@ -156,7 +157,7 @@ def print_tv(tv: AnyLayout | str, tile: Tiler, *, ansi: bool = False) -> None:
     0 | T0,1 V0  T0,1 V1
     1 | T2,3 V0  T2,3 V1
     """
-    print(to_text(picture_tv(named(tv), tile), ansi=ansi))
+    print(to_text(tv if tile is None else picture_tv(named(tv), tile), ansi=ansi))
 
 
 def print_mma(mma: MMA_Atom | TiledMMA | str, *, ansi: bool = False) -> None:

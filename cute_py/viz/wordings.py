@@ -9,6 +9,10 @@ WORDINGS = {
         by={by!r} for {value}
         {allowed}
         choose one of these, or leave `by` out""",
+    "viz-bits": """LayoutError
+        bits={bits!r}
+        an integer of at least 1
+        pass the bits of an element: 16 for f16""",
     "viz-latex": """LayoutError
         {title}, with {count} cells
         at most {most} cells, since TeX runs out of memory
@@ -39,6 +43,6 @@ WORDINGS = {
         leave it out for the first that the values share""",
     "viz-diff": """LayoutError
         {a} of {m} elements and {b} of {n}
-        two layouts with equally many elements
+        two layouts with the same number of elements
         compare the part that both have, or draw both with show""",
 }

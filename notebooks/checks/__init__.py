@@ -1,5 +1,5 @@
-"""Check the exercises of the lessons by law: any answer with the right meaning is right, and a
-wrong one shows a witness, the first place where its law fails.
+"""Check the exercises of the lessons by law: any answer with the right meaning is right, and for a
+wrong one you see a witness, the first place where the law fails.
 
 A lesson calls `check("1.1", answer)`. The law of an exercise is the docstring of its function in
 the modules here; read it after you have tried. `notebooks/solutions` has an answer to each one.

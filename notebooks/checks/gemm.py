@@ -31,9 +31,9 @@ def multiplies(kernel, *options, sizes=((64, 64, 32),)):
         first = product(a[:, :32], b[:, :32])
         known = {
             "All sums are 0: are the products added to acc?": np.zeros_like(c),
-            "All sums are 1 too large: with what does acc begin?": expected + 1,
+            "All sums are 1 too large: what does acc start with?": expected + 1,
             "Only the first tile of K is multiplied.": first,
-            "The first tile of K is multiplied each time: in which stage is a tile?": first
+            "The first tile of K is multiplied each time: which stage is each tile in?": first
             * k
             / 32,
         }
@@ -54,13 +54,13 @@ def product(a, b):
 
 
 def blame(kernel, a, b, c, options):
-    """Return whose fragments are wrong: of two factors, one is all ones, in whatever order."""
+    """Return whose fragments are wrong: the other factor is all ones, in whatever order."""
     for name, factors in (("B", (np.ones_like(a), b)), ("A", (a, np.ones_like(b)))):
         c[...] = 0
         cute.emulate(kernel, *factors, c, *options)
         if (c != product(*factors)).any():
             return (
-                f"\nIf the other factors are all 1, C is wrong too: a thread has other elements of "
+                f"\nC is also wrong if the other factor is all 1: a thread has other elements of "
                 f"{name} than it needs. Is the copy of {name} made for {name}, and for thread t?"
             )
     return ""
@@ -120,7 +120,7 @@ def _(kernel, layout):
 
 @exercise("9.6")
 def _(kernel):
-    """C == A B^T for any number of tiles, and while one is multiplied others are on their way."""
+    """C == A B^T for any number of tiles, and while one is multiplied, others are on their way."""
     sizes = (64, 64, 32), (64, 64, 64), (128, 64, 160)
     arguments = multiplies(kernel, sizes=sizes)
     ops, names = ops_of(kernel, *arguments)
@@ -129,8 +129,8 @@ def _(kernel):
         raise Wrong("the plan has 0 loops: use cute.range for the number of tiles")
     if not any(waits):
         raise Wrong(
-            "C is right, but cp_async_wait(0) waits for all tiles, also for those that are "
-            "needed later: STAGES - 2 groups may be on their way"
+            "C is right, but cp_async_wait(0) waits for all tiles, even those that are needed "
+            "only later: STAGES - 2 groups may still be on their way"
         )
 
 
@@ -141,8 +141,8 @@ def _(kernel):
     a, b = factors(64, 64, 32)
     report = cute.emulate(kernel, a, b, np.zeros((64, 64), np.float32), report=True)
     if (found := report.total.wavefronts) > 192:
-        witness = f"C is right, but a product with one tile takes {found} wavefronts, and 192 would"
-        raise Wrong(f"{witness} do: tiles past the end are filled with zeros, and never used")
+        witness = f"C is right, but a product with one tile takes {found} wavefronts instead of 192"
+        raise Wrong(f"{witness}: tiles past the end are filled with zeros, and never used")
 
 
 @exercise("9.8")
@@ -157,7 +157,7 @@ def _(kernel):
             "The maximum with 0 is missing.": sums + bias,
             "The bias is added after the maximum with 0.": np.maximum(sums, 0) + bias,
         }
-        known["All tiles have the bias of the first one: is its shape that of C?"] = np.maximum(
+        known["All tiles get the bias of the first one: does it have the shape of C?"] = np.maximum(
             sums + bias[np.arange(n) % 64], 0
         )
         if m == n:

@@ -32,7 +32,7 @@ def _(kernel):
     computes(kernel, (x, y), y, x)
     report = cute.emulate(kernel, x, y, report=True)
     if report.total.sectors > 1024:
-        raise Wrong(f"{report.total.sectors} sectors, 1024 would do\n{report}", report)
+        raise Wrong(f"{report.total.sectors} sectors, and 1024 are enough\n{report}", report)
 
 
 # -- 7 broken kernels
@@ -91,7 +91,7 @@ def _(kernel, layout):
 
 @exercise("8.2")
 def _(size):
-    """The plan has that many bytes of shared memory: stages * (bM + bN) * bK * bytes of f16."""
+    """The plan has this many bytes of shared memory: stages * (bM + bN) * bK * 2 bytes of f16."""
     from cute_py.kernels.config import choose
     from cute_py.kernels.gemm_07_multistage import gemm_multistage
 
@@ -103,6 +103,6 @@ def _(size):
 
 @exercise("8.3")
 def _(kernel, size):
-    """The mbarrier counts as many bytes as TMA brings: tiles arrive, and nobody waits for ever."""
+    """The mbarrier counts as many bytes as TMA brings: tiles arrive, no thread waits forever."""
     x, y = (ramp(64, 128) % 61).astype(np.float16), np.zeros((64, 128), np.float16)
     computes(kernel, (x, y, size), y, x)

@@ -55,7 +55,7 @@ def unanswered(answer, seen=()):
 # what an error says -> what it means to somebody who meets it for the first time
 MEANINGS = {
     r"'Tiled(MMA|Copy)' object has no attribute": "A tiled operation is for all threads: "
-    "get_slice(t) of it is the view of thread t.",
+    "its get_slice(t) is the view of thread t.",
     r"'Thr(MMA|Copy)' object has no attribute": "The slice of an MMA has partition_A, _B and _C; "
     "that of a tiled copy has partition_S for its source, partition_D for its destination.",
     r"'Copy_Atom' object has no attribute": "An atom is one instruction: make_tiled_copy, "

@@ -79,8 +79,8 @@ def _(layout):
             )
     if layout == cute.zipped_divide(cute.Layout((8, 6)), (2, 3)):
         raise Wrong(
-            f"{layout} has the tiles of the column-major (8,6):(1,8): it gives the number of an "
-            f"element, and not its offset in a, {TALL}. Divide a, or compose a with this",
+            f"{layout} has the tiles of the column-major (8,6):(1,8): it gives the number of each "
+            f"element, not its offset in a, {TALL}. Divide a, or compose a with this",
             layout,
         )
     if offsets(layout, (8, 6), lambda tile, inside: law(inside, tile)):
@@ -124,7 +124,7 @@ def _(lanes):
         meant = (
             ". These are numbers of words, one in each bank: a word has 4 bytes" if words else ""
         )
-        raise Wrong(f"address {off[0]} is no multiple of 4: addresses count bytes{meant}")
+        raise Wrong(f"address {off[0]} is not a multiple of 4: addresses count bytes{meant}")
     close = [i for i in range(31) if abs(lanes[i + 1] - lanes[i]) == 4]
     if close:
         raise Wrong(f"lanes {close[0]} and {close[0] + 1} read neighbouring words")
@@ -151,7 +151,7 @@ def _(swizzle):
     for row, column in product(range(8), range(0, 64, 8)):
         start = layout(row, column)
         if any(layout(row, column + i) != start + i for i in range(8)):
-            raise Wrong(f"{layout}: the vector at ({row}, {column}) is taken apart", layout)
+            raise Wrong(f"{layout}: the vector at ({row}, {column}) is torn apart", layout)
     free_of_conflicts(layout, LDMATRIX)
 
 

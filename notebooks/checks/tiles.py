@@ -22,7 +22,7 @@ def _(thread, value):
 
 @exercise("4.2")
 def _(layout):
-    """Thread t holds as value v the element (t // 4, 4 * (t % 4) + v) of the 8 x 16 tile."""
+    """Value v of thread t is the element (t // 4, 4 * (t % 4) + v) of the 8 x 16 tile."""
     agree(layout, (32, 4), lambda t, v: t // 4 + 8 * (4 * (t % 4) + v), "(thread, value)")
 
 
@@ -66,11 +66,11 @@ def tiled_mma():
 
 @exercise("5.2")
 def _(shape):
-    """It is the shape of what a thread holds of C: (MMA, MMA_M, MMA_N)."""
+    """It is the shape of a thread's part of C: (MMA, MMA_M, MMA_N)."""
     shape_of_c = tiled_mma().partition_shape_C((128, 64))
     if required(shape, tuple, "a tuple") != shape_of_c:
         held, needed = cute.size(shape), cute.size(shape_of_c)
-        where = f"{held} elements a thread, and C has {needed} for each of 128 threads"
+        where = f"{held} elements for each thread, and C has {needed} for each of 128 threads"
         raise Wrong(f"given {shape}: {where}; the tile is 32 x 32, an atom's values are (2, 2)")
 
 

@@ -92,7 +92,7 @@ def multiply(acc, a, b, t):
 
 # -- 9.5
 swizzled = cute.composition(cute.Swizzle(2, 3, 3), ROWS)
-# -- 9.5 wrong: single elements move, and vectors are taken apart
+# -- 9.5 wrong: single elements move, and vectors are torn apart
 swizzled = cute.composition(cute.Swizzle(2, 0, 5), ROWS)
 
 

@@ -47,6 +47,25 @@ def memory(x):
 
 
 @cute.kernel
+def addresses(x):
+    cute.launch(grid=1, block=32)
+    x[cute.thread_idx()] = cute.smem_address(cute.smem("f32", 64))
+
+
+@cute.kernel
+def wmma(x):
+    cute.launch(grid=1, block=32)
+    w, tile = cute.Wmma(), cute.smem("f16", cute.Layout((16, 16), (16, 1)))
+    for i in range(8):
+        tile[cute.thread_idx() // 2, cute.thread_idx() % 2 * 8 + i] = 1.0
+    cute.syncthreads()
+    sums = cute.smem("f32", cute.Layout((16, 16), (16, 1)))
+    w.store(w.mma(w.load("A", tile), w.load("B", tile), w.fill(0.0)), sums)
+    cute.syncthreads()
+    x[cute.thread_idx()] = sums[cute.thread_idx() % 16, 0]
+
+
+@cute.kernel
 def order(x):
     cute.launch(grid=4, block=32, pdl=True)
     cute.griddepcontrol_wait()
@@ -97,6 +116,8 @@ KERNELS = {
     "registers": traced(registers, np.float32),
     "memory": traced(memory, np.int32),
     "stmatrix": stmatrix,
+    "addresses": traced(addresses, np.uint32),
+    "wmma": traced(wmma, np.float32),
     "order": traced(order, np.int32),
     "debug": traced(debug, np.float32),
     "cp_arrive": cp_arrive,

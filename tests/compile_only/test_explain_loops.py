@@ -34,7 +34,7 @@ NESTED = """
 
 def test_loops_are_what_branches_back_enclose():
     assert explained(NESTED).splitlines() == [
-        "outside of loops: 3 instructions: 1 moves (1 MOV); 2 branches (1 BRA, 1 EXIT)",
+        "outside loops: 3 instructions: 1 moves (1 MOV); 2 branches (1 BRA, 1 EXIT)",
         "loop at 0x0010 to 0x0070: 4 instructions: 1 copies (1 LDGSTS); 1 waits (1 BAR); "
         "1 guards (1 ISETP); 1 branches (1 BRA)",
         "loop at 0x0030 to 0x0050: 3 instructions: 1 products (1 HMMA); 1 branches (1 BRA); "
@@ -96,7 +96,7 @@ def test_branches_belong_to_their_loop_and_inner_loops_do_not():
                 cute.syncthreads()
 
     rows = cute.trace(kernel, np.zeros(64, np.float32)).explain().splitlines()
-    assert rows[0] == "kernel, outside of its loops: nothing"
+    assert rows[0] == "kernel, outside its loops: nothing"
     assert "2 copies (1 load, 1 store)" in rows[1]
     assert "waits" not in rows[1]
     assert rows[2].endswith(": 1 waits (1 barrier)")

@@ -122,7 +122,7 @@ def test_missing_release_is_a_deadlock_that_says_who_waits_for_what():
     A, B, _ = tiles_of()
     error = refused("emulate-deadlock", ring(release=False), A, B)
     text = str(error)
-    assert "warps 0 of block (0, 0, 0), (1, 0, 0): phase 0 of mbarrier empty[0]" in text
+    assert "warp 0 of block (0, 0, 0), (1, 0, 0): phase 0 of mbarrier empty[0]" in text
     assert "which lacks 64 of 64 arrivals" in text
     assert "warps 1-2" in text
 
@@ -145,7 +145,7 @@ def test_too_many_arrivals():
     init = only(m, m.op(ops.MbarInit, at(bar, 0), 1))
     error = refused("emulate-mbarrier-arrivals", m.plan(init, m.op(ops.Barrier), arrive))
     assert error.facts["lane"] == 1
-    assert "all 1 of the phase have come" in str(error)
+    assert "after all 1 arrivals of the phase" in str(error)
     emulate(m.plan(init, m.op(ops.Barrier), only(m, arrive)))
 
 
@@ -484,7 +484,7 @@ def test_arrival_at_the_mbarrier_of_another_block():
     emulate(m.plan(init, meet, only(m, other), wait))
     emulate(m.plan(init, meet, only(m, own), wait))
     error = refused("emulate-deadlock", m.plan(init, meet, first, wait))
-    assert "warps 0 of block (0, 0, 0): phase 0 of mbarrier bar[0]" in str(error)
+    assert "warp 0 of block (0, 0, 0): phase 0 of mbarrier bar[0]" in str(error)
 
 
 def test_cluster_barrier_that_one_block_does_not_reach():

@@ -91,6 +91,13 @@ def barrier(m, broken):
     yield m.op(ops.If, lanes(broken), (m.op(ops.Barrier, "warp"),), (), "thread")
 
 
+@covers(ops.SharedAddress)
+@refuses(ops.SharedAddress)
+def shared_address(m, broken):
+    S, a = m.smem("s0", "u16", 64), m.reg("a", "u32")
+    yield m.op(ops.SharedAddress, a, at(S, tid * 2 + (2 if broken else 0)))
+
+
 @refuses(ops.StMatrix)
 def stmatrix(m, broken):
     atom, a = get_copy("SM90_U32x1_STSM_N"), m.reg("a", "f16", 2)
@@ -204,6 +211,7 @@ TWINS = [
     (set_max_nreg, DIVERGENT),
     (mbar_inval, "emulate-mbarrier-again"),
     (stmatrix, "emulate-alignment"),
+    (shared_address, "emulate-bounds"),
     (let, "emulate-promise"),
     (pointer, "emulate-pointer"),
     (set_, "emulate-bounds"),

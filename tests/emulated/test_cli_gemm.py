@@ -423,7 +423,7 @@ def test_sizes_that_no_memory_holds_are_one_line(run):
     for command in ("source copy", "compile transpose", "source gemm_01"):
         code, output, error = run(*command.split(), "--m", 2**31 - 1, "--n", 2**31 - 1)
         assert (code, output) == (REFUSED, "")
-        assert "given sizes for which memory ran out" in error
+        assert "given sizes, for which memory ran out" in error
     assert run("gemm", "--m", 2**31 - 1, "--n", 0, "--k", 0)[0] == 0
 
 
@@ -433,7 +433,7 @@ def test_results_that_cannot_be_written_are_refused_before_the_work(run, monkeyp
     assert "No such file" in refused(run, *generated, "-o", "nowhere/d.npy")
     assert "Is a directory" in refused(run, *generated, "-o", ".")
     text = refused(run, *generated, "-o", "d.npy", "--out-dtype", "bf16")
-    assert "given -o with bf16 results, which plain numpy.load does not know" in text
+    assert "given -o with bf16 results, which numpy.load alone does not know" in text
     saved(d=integers(3))
     monkeypatch.setattr(os, "access", lambda *_args: False)
     assert "Permission denied" in refused(run, *generated, "-o", "d.npy")
@@ -464,7 +464,7 @@ def test_memory_that_runs_out_is_one_line(run, monkeypatch):
     monkeypatch.setattr(Call, "run", fail)
     code, _, error = run("gemm", "--m", 4, "--n", 5, "--k", 3, "-o", "d.npy")
     assert code == REFUSED
-    assert "given a product for which memory ran out" in error
+    assert "given a product, for which memory ran out" in error
     assert error.count("\n") == 1
     assert os.listdir() == []
 

@@ -68,7 +68,7 @@ def test_a_type_that_files_lack_is_refused_before_anything_is_computed(tmp_path,
     made = tmp_path / "y.npy"
     code, said = ran(capsys, "softmax", "4x4", "--type", "bf16", "-o", str(made))
     assert (code, said.out, made.exists()) == (2, "", False)
-    assert "bf16 results, which plain numpy.load does not know" in said.err
+    assert "bf16 results, which numpy.load alone does not know" in said.err
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from cute_py.epilogues import swiglu
 from cute_py.kernels.config import Side
 from cute_py.kernels.epilogue import LinearCombination, PairedFunction
 from cute_py.kernels.gemv import VectorConfig
+from cute_py.kernels.splits import Split
 from cute_py.ops import gemm_vectors
 from cute_py.ops.gemm_tiles_sm90 import ProductFacts
 from cute_py.ops.without_gpu import call_on, gpu_of
@@ -162,7 +163,7 @@ USUAL = VectorConfig(
         ({"b": Side("MN", 8)}, "whole vectors of each thread"),
         ({"stages": 2}, "stages of 1"),
         ({"pdl": 2}, "a pdl of 0 or 1"),
-        ({"parts": 0}, "parts of K"),
+        ({"parts": Split("parallel", 0)}, "parts of K"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(parts, rule):

@@ -38,11 +38,13 @@ HELPERS = (
     "epilogue",
     "gemm",
     "gemm_sm90",
+    "gemm_split",
     "pairs",
     "samples",
     "split_k",
+    "splits",
     "wordings",
-)  # of the ladder
+)  # of the ladder, of the operators, and of the measurement of a GPU
 SHOWN = [
     module.name
     for module in pkgutil.iter_modules(cute_py.kernels.__path__)

@@ -26,7 +26,7 @@ MISTAKES = {
         ("(64, 64), (bx, by)", "(64, 64), (bx * 64, by * 64)", r"4096 of 24576 elements of C"),
         ("get_slice(t)", "get_slice(0)", r"does what a thread writes depend on the thread"),
         ("partition_C(gC)", "partition_A(gC)", r"has each element one owner"),
-        ("MMA.get_slice(t).", "MMA.", r"get_slice\(t\) of it is the view of thread t"),
+        ("MMA.get_slice(t).", "MMA.", r"its get_slice\(t\) is the view of thread t"),
         ("partition_C(gC)", "partition_C(C)", r"take a tile first.*local_tile\(C"),
         ("return ", "", r"is a `return` missing\?"),
         ("partition_C(gC)", "partition_C(gC[...])", r"write _ for all of a mode"),
@@ -57,7 +57,7 @@ MISTAKES = {
             r"a write of element 0 of s0 .* cp.async of warp",
         ),
         ("LOAD.get_slice(t)", "MMA.get_slice(t)", r"that of a tiled copy has partition_S"),
-        ("LOAD.get_slice(t)", "LOAD", r"get_slice\(t\) of it is the view of thread t"),
+        ("LOAD.get_slice(t)", "LOAD", r"its get_slice\(t\) is the view of thread t"),
     ],
     "9.4": [
         ("make_tiled_copy_B", "make_tiled_copy_A", r"Is the copy of B made for B"),
@@ -102,7 +102,7 @@ MISTAKES = {
             "wait(STAGES - 1)",
             r"which cp.async of warp 1 .* writes in its group",
         ),
-        ("wait(STAGES - 2)", "wait(0)", r"STAGES - 2 groups may be on their way"),
+        ("wait(STAGES - 2)", "wait(0)", r"STAGES - 2 groups may still be on their way"),
         ("tile + STAGES - 1,", "tile + STAGES,", r"a read of element 256 of s0 .* writes in its"),
         (
             "tile + STAGES - 1,",
@@ -120,19 +120,23 @@ MISTAKES = {
         (
             "multiply(acc, sA[_, _, tile % STAGES], sB[_, _, tile % STAGES]",
             "multiply(acc, sA[_, _, 0], sB[_, _, 0]",
-            r"in which stage is a tile\?",
+            r"which stage is each tile in\?",
         ),
         ("fetch(gB[_, _, tile]", "fetch(gA[_, _, tile]", r"This is A A\^T"),
     ],
     "9.7": [
         ("GLOBAL_ZFILL", "GLOBAL", r"a read of element 2056 of s0, which nothing has written"),
-        ("with cute.when(tile < cute.size(gA, 2))", "if True", r"takes 320 wavefronts, and 192"),
+        (
+            "with cute.when(tile < cute.size(gA, 2))",
+            "if True",
+            r"takes 320 wavefronts instead of 192",
+        ),
         (
             "with cute.when(tile < cute.size(gA, 2))",
             "if tile < cute.size(gA, 2)",
             r"use with cute.when\(condition\)",
         ),
-        ("tile < cute", "tile <= cute", r"takes 256 wavefronts, and 192 would do"),
+        ("tile < cute", "tile <= cute", r"takes 256 wavefronts instead of 192"),
         ("    cute.cp_async_fence()", "        cute.cp_async_fence()", r"which cp.async of warp 1"),
         ("    cute.cp_async_fence()", "", r"fix: close the group with cute.cp_async_fence"),
         (
@@ -145,7 +149,7 @@ MISTAKES = {
     "9.8": [
         ("(0, 1)", "(1, 0)", r"added along a column, as bias\[m\]"),
         ("(0, 1)", "(1, 1)", r"element 64 of gmem storage bias"),
-        ("cute.Layout(C.shape, (0, 1))", "cute.Layout((64, 64), (0, 1))", r"All tiles have"),
+        ("cute.Layout(C.shape, (0, 1))", "cute.Layout((64, 64), (0, 1))", r"All tiles get"),
         (
             "cute.make_tensor(bias.data, cute.Layout(C.shape, (0, 1)))",
             "bias",

@@ -14,6 +14,7 @@ import pytest
 import cute_py as cute
 from benchmarks.gpu import device_model, figures
 from cute_py.analysis import model
+from cute_py.codegen import device_memory
 from cute_py.ops import device, libraries, measurement, self_test
 from cute_py.ops.device_benches import SMALL, benches
 from tests import fake_gpu
@@ -65,7 +66,7 @@ def installed(monkeypatch):
     """Put a machine in the place of the driver."""
     raw = Machine()
     driver = fake_gpu.Launching(raw)
-    for module in (device, libraries, measurement, self_test):
+    for module in (device, device_memory, libraries, measurement, self_test):
         monkeypatch.setattr(module, "driver", lambda: driver)
     monkeypatch.setitem(fake_gpu.LIMITS, "L2_CACHE_SIZE", 60 << 20)
     monkeypatch.setattr(device, "gpu", lambda: raw.prepare)

@@ -72,7 +72,7 @@ def test_every_family_that_reads_a_problem_computes_it(name, count):
             continue
         for family in problem.families:
             if not family.reads(problem).takes:
-                with pytest.raises(cute.CuteError, match="a family whose kernel reads them"):
+                with pytest.raises(cute.CuteError, match="a family whose kernel can read them"):
                     case.call(config=f"family={family.name}")
                 continue
             agrees(case, case.call(config=f"family={family.name}", checks=True))

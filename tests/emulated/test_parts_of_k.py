@@ -22,7 +22,7 @@ def test_parts_with_all_fields_are_exact(parts):
     c, bias = (rng.integers(-3, 4, s).astype(np.float16) for s in ((M, N), (N,)))
     out = poisoned((M, N), np.float32)
     given = {"c": c, "beta": 3.0, "alpha": 0.5, "bias": bias, "activation": "relu", "out": out}
-    config = f"parts={parts}"
+    config = f"split=parallel:{parts}"
     cute.ops.gemm(a, b, config=config, out_dtype="f32", checks=True, **given)
     np.testing.assert_array_equal(out, np.maximum(exact * 0.5 + 3.0 * c + bias, 0))
 
@@ -34,19 +34,19 @@ def test_parts_with_a_function_in_any_order_in_memory(order):
     column = np.arange(M, dtype=np.float32)[:, None]
     found = cute.ops.gemm(
         a, b, epilogue=lambda x, column: {"D": x + column, "twice": x * 2}, column=column,
-        config="parts=4", out_dtype="f32", checks=True,
+        config="split=parallel:4", out_dtype="f32", checks=True,
     )  # fmt: skip
     np.testing.assert_array_equal(found["D"], exact + column)
     np.testing.assert_array_equal(found["twice"], exact * 2)
 
 
 @pytest.mark.parametrize(("shape", "named", "words"), [
-    ((M, K, N), {"config": "parts=3"}, "divide K=256"),
-    ((M, K, N), {"config": "parts=0"}, "parts"),
-    ((M, K, N), {"config": "parts=512"}, "parts"),
-    ((3, M, K, N), {"config": "parts=2"}, "no batch"),
-    ((M, K, N), {"config": "parts=2", "dtype": "s8"}, "floats"),
-    ((M, K, N), {"config": "parts=2", "dtype": "f64"}, "floats"),
+    ((M, K, N), {"config": "split=parallel:3"}, "divide K=256"),
+    ((M, K, N), {"config": "split=parallel:0"}, "parts"),
+    ((M, K, N), {"config": "split=parallel:512"}, "parts"),
+    ((3, M, K, N), {"config": "split=parallel:2"}, "no batch"),
+    ((M, K, N), {"config": "split=parallel:2", "dtype": "s8"}, "floats"),
+    ((M, K, N), {"config": "split=parallel:2", "dtype": "f64"}, "floats"),
 ])  # fmt: skip
 def test_parts_that_cannot_be_are_refused(shape, named, words):
     *batch, m, k, n = shape
@@ -62,9 +62,9 @@ LARGE = ((4096, 4096, 4096), (512, 512, 512), (16, 1536, 2048), (8, 28672, 4096)
 def test_the_rule_takes_parts_where_d_is_small_and_k_is_long(shape):
     gpu = gpu_of("sm_90a")
     call = call_on(gpu, shape, "bf16")
-    assert (call.config.parts > 1) is (shape in SMALL)
+    assert (call.config.parts.products > 1) is (shape in SMALL)
     if shape in SMALL:
-        assert call.config.reasons[-1].startswith(f"parts: K in {call.config.parts}")
+        assert call.config.reasons[-1].startswith(f"parts: K in {call.config.parts.products}")
         assert call.first.blocks <= 4 * gpu.multiprocessors
 
 
@@ -76,5 +76,14 @@ def test_the_kernels_of_parts_are_traced_for_a_gpu():
 
 def test_the_rule_takes_no_parts_of_integers_and_f64():
     gpu = gpu_of("sm_90a")
-    assert call_on(gpu, SMALL[0], "s8").config.parts == 1
-    assert call_on(gpu, SMALL[0], "f64", majors=("K", "MN")).config.parts == 1
+    assert call_on(gpu, SMALL[0], "s8").config.parts.products == 1
+    assert call_on(gpu, SMALL[0], "f64", majors=("K", "MN")).config.parts.products == 1
+
+
+def test_i11_the_sums_of_16_parts_are_in_memory():
+    call = call_on(gpu_of("sm_80"), (M, N, K), "f16", config="split=parallel:16")
+    (made,) = call.first.outputs
+    assert (made.made.shape, made.made.kind) == ((16, M, N), cute.f32)
+    _rng, a, b, exact = operands()
+    found = cute.ops.gemm(a, b, config="split=parallel:16", out_dtype="f32")
+    np.testing.assert_array_equal(found, exact)

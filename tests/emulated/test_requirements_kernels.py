@@ -172,3 +172,24 @@ def test_k33_the_result_may_take_the_place_of_the_source():
     np.testing.assert_array_equal(apart, 2 * reference(a, b) + 3 * c)
     assert cute.ops.gemm(a, b.T, c, alpha=2, beta=3, out=c, checks=True) is c
     np.testing.assert_array_equal(c, apart)
+
+
+@cute.kernel
+def narrow(x: cute.Tensor, s8: cute.Tensor, s4: cute.Tensor):
+    """Store integers as s8 and as s4, clamped."""
+    cute.launch(grid=1, block=32)
+    held, here = cute.rmem("s32", 8), cute.thread_idx()
+    cute.copy(cute.local_tile(x, (8,), (here,)), held)
+    for to in (s8, s4):
+        cute.copy(held.to(to.dtype, saturate=True), cute.local_tile(to, (8,), (here,)))
+
+
+def test_k09_integers_are_clamped_before_they_are_narrowed():
+    x = np.arange(256, dtype=np.int32) * 3 - 300
+    x[:2] = 300, 9
+    s8, words = np.zeros(256, np.int8), np.zeros(32, np.uint32)
+    narrow(x, s8, cute.typed(words, "s4", packed=True))
+    s4 = cute.unpack(words, "s4")
+    assert (s8[0], s4[0], s4[1]) == (127, 7, 7)
+    np.testing.assert_array_equal(s8, x.clip(-128, 127))
+    np.testing.assert_array_equal(s4, x.clip(-8, 7))

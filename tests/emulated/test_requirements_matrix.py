@@ -6,14 +6,38 @@ from numpy.random import default_rng
 
 import cute_py as cute
 from cute_py import _
+from cute_py.plan import ops
 from cute_py.plan.ops import LdMatrix, Mma
+from tests.coverage import covers, refuses
 from tests.emulated.kernel_data import operands, plain, poisoned, reference, stored
+from tests.sampling import in_turn, quick
 
 # -- F: matrix instructions
 
 
 @cute.kernel
-def tile_products(A, B, C, D, mma):
+def wmma_products(A, B, C, D, more, w, majors):
+    """D = 2 A B^T + C and more = A B^T + 3, from shared memory with rows or columns contiguous."""
+    m, n, k = w.shape
+    cute.launch(grid=1, block=32)
+    tid, tiles = cute.thread_idx(), []
+    for x, (rows, columns), by_row in zip((A, B, C), ((m, k), (n, k), (m, n)), majors, strict=True):
+        stride = (columns + 8, 1) if by_row else (1, rows + 8)
+        tiles.append(cute.smem(x.dtype, cute.Layout((rows, columns), stride)))
+        for i in cute.range(tid, rows * columns, 32):
+            tiles[-1][i % rows, i // rows] = x[i % rows, i // rows]
+    cute.syncthreads()
+    a, b, c = (w.load(operand, tile) for operand, tile in zip("ABC", tiles, strict=True))
+    for out, found in ((D, w.mma(a, b, w.mma(a, b, c))), (more, w.mma(a, b, w.fill(3.0)))):
+        cute.syncthreads()
+        w.store(found, tiles[2])
+        cute.syncthreads()
+        for i in cute.range(tid, m * n, 32):
+            out[i % m, i // m] = tiles[2][i % m, i // m]
+
+
+@cute.kernel
+def tile_products(A, B, C, D, mma, serpentine: str = "N"):
     """D = A B^T + C, a tile (M,N,K) of the instruction for each block."""
     m, n, k = mma.tile_shape
     cute.launch(grid=D.shape[2], block=mma.size())
@@ -29,7 +53,7 @@ def tile_products(A, B, C, D, mma):
     cute.copy(tA, a)
     cute.copy(tB, b)
     cute.copy(thr.partition_C(gC), acc)
-    cute.gemm(mma, acc, a, b)
+    cute.gemm(mma, acc, a, b, serpentine=serpentine)
     cute.copy(acc, thr.partition_C(gD))
 
 
@@ -86,7 +110,99 @@ def test_f27_xor_popc_counts_the_bits_that_differ():
     np.testing.assert_array_equal(d, c + differ.sum(2))
 
 
+WMMA = (
+    [(16, 16, 16), (32, 8, 16), (8, 32, 16)],
+    [(1, 1, 1), (0, 0, 0), (1, 0, 1)],
+    ["f32", "f16"],
+)
+
+
+@covers(ops.WmmaLoad, ops.WmmaStore)
+@pytest.mark.parametrize(("shape", "majors", "sums"), quick(in_turn(*WMMA), *WMMA), ids=str)
+def test_f29_wmma_loads_multiplies_and_stores(shape, majors, sums):
+    """Two products in a row, of integers."""
+    (m, n, k), rng = shape, default_rng(0)
+    a, b = (rng.integers(-4, 5, (rows, k)).astype(np.float16) for rows in (m, n))
+    c = rng.integers(-9, 10, (m, n)).astype(cute.dtype(sums).numpy)
+    d, more = np.zeros_like(c), np.zeros_like(c)
+    wmma_products(a, b, c, d, more, cute.Wmma(shape, sums), majors)
+    np.testing.assert_array_equal(d, 2 * plain(a) @ plain(b).T + c)
+    np.testing.assert_array_equal(more, plain(a) @ plain(b).T + 3)
+
+
+@pytest.mark.parametrize("shape", [16, (16, 16), "abc", None])
+def test_f29_other_shapes_are_refused(shape):
+    with pytest.raises(cute.LayoutError) as caught:
+        cute.Wmma(shape)
+    assert caught.value.code == "wmma-fragment"
+    assert cute.Wmma([16, 16, 16]) == cute.Wmma()
+
+
+@refuses(ops.WmmaLoad, ops.WmmaStore)
+@pytest.mark.parametrize("first", [0, 8])
+def test_f29_a_tile_begins_at_a_multiple_of_32_bytes(first):
+    @cute.kernel
+    def run(D):
+        cute.launch(grid=1, block=32)
+        held, w = cute.smem("f32", 300), cute.Wmma()
+        tile = cute.make_tensor(held.data, cute.Layout((16, 16), (16, 1)))
+        moved = cute.make_tensor(held.data.moved(first // 2), tile.layout)
+        w.store(w.fill(1.0), moved)
+        cute.syncthreads()
+        D[cute.thread_idx()] = moved[0, 0]
+        w.load("C", moved)
+
+    d = np.zeros(32, np.float32)
+    if first:
+        with pytest.raises(cute.EmulationError) as caught:
+            run(d)
+        assert caught.value.code == "emulate-alignment"
+    else:
+        run(d)
+        assert (d == 1).all()
+
+
+@pytest.mark.parametrize("synchronized", [True, False])
+def test_f29_a_fragment_is_of_the_whole_warp(synchronized):
+    """What a lane wrote may go to any other lane, and comes from any."""
+
+    @cute.kernel
+    def run(D):
+        cute.launch(grid=1, block=32)
+        tid, w = cute.thread_idx(), cute.Wmma()
+        tile = cute.smem("f32", cute.Layout((16, 16), (16, 1)))
+        for i in range(8):  # the elements that the emulator gives to the lane
+            tile[tid % 16, tid // 16 * 8 + i] = 1.0
+        if synchronized:
+            cute.syncwarp()
+        held = w.load("C", tile)
+        cute.syncwarp()
+        w.store(held, tile)
+        cute.syncwarp()
+        D[tid] = tile[tid % 16, 0]
+
+    d = np.zeros(32, np.float32)
+    if synchronized:
+        run(d)
+        assert (d == 1).all()
+    else:
+        with pytest.raises(cute.EmulationError) as caught:
+            run(d)
+        assert "race" in caught.value.code
+
+
 # -- G: threads and warps
+
+
+def order_of(rows, kernel, *arguments):
+    """The (m, n) of each instruction of the one product of a kernel, which has `rows` along M."""
+    (op,) = [op for op in cute.trace(kernel, *arguments).ops if isinstance(op, Mma)]
+    return [(d % rows, d // rows) for d, _a, _b in op.steps]
+
+
+def down_and_up(m, n):
+    """CUTLASS's order: M inside of N, from the end where n is odd."""
+    return [(m - 1 - i if j % 2 else i, j) for j in range(n) for i in range(m)]
 
 
 @pytest.mark.parametrize("majors", [(1, 1), (1, 0), (0, 1), (0, 0)], ids=str)
@@ -94,7 +210,7 @@ def test_g01_one_thread_multiplies_8x8x4(majors):
     mma = cute.make_tiled_mma("UniversalFMA<f32>")
 
     @cute.kernel
-    def run(A, B, C):
+    def run(A, B, C, serpentine: str):
         cute.launch(grid=1, block=1)
         thr = mma.get_slice(cute.thread_idx())
         gA, gB = cute.local_tile(A, (8, 4), (0, 0)), cute.local_tile(B, (8, 4), (0, 0))
@@ -104,13 +220,16 @@ def test_g01_one_thread_multiplies_8x8x4(majors):
         acc.fill(0)
         cute.copy(thr.partition_A(gA), a)
         cute.copy(thr.partition_B(gB), b)
-        cute.gemm(mma, acc, a, b)
+        cute.gemm(mma, acc, a, b, serpentine=serpentine)
         cute.copy(acc, thr.partition_C(gC))
 
     a, b = operands(default_rng(0), (8, 8, 4), "f32", majors)
-    c = poisoned((8, 8), np.float32)
-    run(a, b, c)
-    np.testing.assert_array_equal(c, reference(a, b))
+    for serpentine in ("M", "N"):
+        c = poisoned((8, 8), np.float32)
+        run(a, b, c, serpentine)
+        np.testing.assert_array_equal(c, reference(a, b))
+    assert order_of(8, run, a, b, c, "M") == 4 * down_and_up(8, 8)
+    assert order_of(8, run, a, b, c, "N") == 4 * [at[::-1] for at in down_and_up(8, 8)]
 
 
 @pytest.mark.parametrize(("name", "most"), [("UniversalFMA<f32>", 99), ("SM61_DP4A", 127)])
@@ -150,15 +269,14 @@ def test_g13_a_warp_multiplies_64x64x32():
     a, b = operands(default_rng(0), (64, 64, 32), "f16")
     c = np.zeros((64, 64, 1), np.float32)
     d = np.zeros_like(c)
-    tile_products(a[..., None], b[..., None], c, d, mma)
+    arrays = a[..., None], b[..., None], c, d, mma
+    tile_products(*arrays, serpentine="M")
     np.testing.assert_array_equal(d[..., 0], reference(a, b))
-    (op,) = [
-        op
-        for op in cute.trace(tile_products, a[..., None], b[..., None], c, d, mma).ops
-        if isinstance(op, Mma)
-    ]
-    order = [(d % 4, d // 4) for d, _a, _b in op.steps[:32]]
-    assert order[6:10] == [(0, 6), (0, 7), (1, 7), (1, 6)]  # forth and back along N
+    order = order_of(4, tile_products, *arrays, "M")
+    assert order[2:6] == [(2, 0), (3, 0), (3, 1), (2, 1)]
+    assert order == 2 * down_and_up(4, 8)
+    along_n = order_of(4, tile_products, *arrays)
+    assert along_n[6:10] == [(0, 6), (0, 7), (1, 7), (1, 6)]  # forth and back along N
 
 
 def test_g14_f32_in_shared_memory_becomes_tf32_before_the_product():

@@ -1,5 +1,7 @@
 """Acceptance examples of the inventory that no other test shows: run time, functions, buffers."""
 
+import math
+
 import numpy as np
 import pytest
 from numpy.random import default_rng
@@ -29,6 +31,63 @@ def test_e06_blocks_append_in_order(order):
     turn, count, out = np.zeros(1, np.int32), np.zeros(1, np.int32), np.full(64, -1, np.int32)
     cute.emulate(cute.trace(append_in_turn, turn, count, out), turn, count, out, order=order)
     np.testing.assert_array_equal(out, np.arange(64))
+
+
+@cute.kernel
+def append_by_semaphore(turn, out):
+    """The same by a semaphore: all threads of a block write its part, in its turn."""
+    cute.launch(grid=out.shape[0], block=64)
+    b, tid = cute.block_idx(), cute.thread_idx()
+    lock = cute.Semaphore(turn)
+    lock.wait(b)
+    seen = lock.fetch()
+    out[b, tid] = seen
+    lock.release((b + 1) % out.shape[0])
+
+
+@pytest.mark.parametrize(
+    ("order", "blocks", "launches"), [("forward", 24, 1), ("reversed", 12, 2), (0, 12, 2)]
+)
+def test_e06_f17_a_semaphore_lets_blocks_in_by_turns(order, blocks, launches):
+    """Thread 0 fetches the state, the others have -1; after the last release it is 0 again."""
+    turn, out = np.zeros(1, np.int32), np.full((blocks, 64), -9, np.int32)
+    for _launch in range(launches):
+        cute.emulate(cute.trace(append_by_semaphore, turn, out), turn, out, order=order)
+        np.testing.assert_array_equal(out[:, 0], np.arange(blocks))
+        assert (out[:, 1:] == -1).all()
+        assert turn[0] == 0
+
+
+def test_f01_the_multiprocessor_has_a_number():
+    @cute.kernel
+    def here(out, lanes):
+        cute.launch(grid=4, block=64)
+        b, tid = cute.block_idx(), cute.thread_idx()
+        out[b, tid] = cute.sm_idx()
+        lanes[b, tid] = cute.lane_idx()
+
+    out, lanes = np.full((4, 64), 999, np.uint32), np.zeros((4, 64), np.int32)
+    here(out, lanes)
+    assert out.max() < 132
+    np.testing.assert_array_equal(lanes, np.tile(np.arange(64) % 32, (4, 1)))
+
+
+def test_f11_an_address_is_the_offset_in_the_window_of_shared_memory():
+    @cute.kernel
+    def addresses(out):
+        cute.launch(grid=2, block=32)
+        b, tid = cute.block_idx(), cute.thread_idx()
+        first, second = cute.smem("u8", 3), cute.smem("f16", (8, 32))
+        out[b, 0, tid] = cute.smem_address(first)
+        out[b, 1, tid] = cute.smem_address(second[_, tid])
+
+    out = np.zeros((2, 2, 32), np.uint32)
+    plan = cute.trace(addresses, out)
+    cute.emulate(plan, out)
+    first, second = plan.shared
+    for b in range(2):
+        assert (out[b, 0] == first.offset).all()
+        np.testing.assert_array_equal(out[b, 1], second.offset + 16 * np.arange(32))
 
 
 @pytest.mark.parametrize("size", [49_152, 102_400])
@@ -141,7 +200,51 @@ def test_f31_atomic_add_1024_ones():
     assert out[0] == 1024
 
 
-# -- A: types in shared memory
+# -- A: functors, and types in shared memory
+
+
+def test_a15_functors_keep_nan_and_add_in_the_type_of_the_sums():
+    """maximum(NaN, 0) is NaN and maximum(-1, 0) 0; f16 of 300 * 300 + 1 in f32 is 90001."""
+
+    @cute.kernel
+    def combine(A, B, C):
+        cute.launch(grid=1, block=32)
+        tid = cute.thread_idx()
+        held = cute.rmem("f32", (1, 1, 1))
+        a, b = cute.rmem("f16", (1, 1, 1)), cute.rmem("f16", (1, 1, 1))
+        held.fill(1)
+        a.fill(300)
+        b.fill(300)
+        cute.gemm(cute.make_tiled_mma("UniversalFMA<f32,f16,f16,f32>"), held, a, b)
+        B[tid] = cute.maximum(A[tid], 0.0, nan="propagate")
+        C[tid, 0], C[tid, 1], C[tid, 2] = A[tid] + A[tid], A[tid] * A[tid], held[0]
+
+    a = np.array([np.nan, -1.0, *range(30)], np.float32)
+    b, c = np.zeros(32, np.float32), np.zeros((32, 3), np.float32)
+    combine(a, b, c)
+    np.testing.assert_array_equal(b, np.maximum(a, 0))
+    np.testing.assert_array_equal(c, np.stack([a + a, a * a, np.full(32, 90001.0)], 1))
+
+
+def test_a16_a19_static_sequences_and_scalar_functions():
+    """make_index_sequence is Python's range while tracing; lcm and min are Python's functions, and
+    maximum takes -inf.
+    """
+    seen = []
+
+    @cute.kernel
+    def least(A, B):
+        cute.launch(grid=1, block=32)
+        for i in range(4):
+            seen.append(i)
+        tid, wide = cute.thread_idx(), math.lcm(4, 8)
+        B[tid, min(wide, 1)] = cute.maximum(-math.inf, A[tid])
+        B[tid, 0] = cute.minimum(A[tid], wide)
+
+    a, b = np.arange(-16, 16).astype(np.float32), np.zeros((32, 2), np.float32)
+    least(a, b)
+    assert tuple(seen[:4]) == (0, 1, 2, 3)
+    np.testing.assert_array_equal(b, np.stack([np.minimum(a, 8), a], 1))
 
 
 def test_a09_a_buffer_has_its_bytes_and_is_aligned():

@@ -162,7 +162,7 @@ def test_barrier_that_only_some_warps_reach_is_divergent():
     inside = m.op(ops.Barrier)
     broken = m.plan(m.op(ops.If, less(tid // 32, 1), (inside,), (), "warp"))
     error = refused("emulate-barrier-divergent", broken)
-    assert "warps 1 have ended" in str(error)
+    assert "warp 1 had ended" in str(error)
     mended = m.plan(m.op(ops.If, less(tid // 32, 1), (), (), "warp"), inside)
     emulate(mended)
 

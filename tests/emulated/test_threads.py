@@ -357,7 +357,7 @@ def test_shuffle_from_a_lane_in_another_branch_is_refused():
         m.op(ops.If, less(tid, 16), (m.op(ops.Shuffle, "bfly", a, a, 16),), (), "thread"),
     )
     error = refused("emulate-shuffle", plan)
-    assert "from lane 16, which takes no part" in str(error)
+    assert "from lane 16, which does not take part" in str(error)
 
 
 @covers(ops.Vote)
@@ -517,7 +517,7 @@ def test_waiting_for_a_value_that_nobody_stores_is_a_deadlock():
     S = m.tensor("S", "s32")
     plan = m.plan(m.op(ops.WaitUntil, at(S, 0), "ge", bid_x))
     error = refused("emulate-deadlock", plan, np.zeros(1, np.int32))
-    assert "warps 0 of block (1, 0, 0): S >= " in str(error)
+    assert "warp 0 of block (1, 0, 0): S >= " in str(error)
 
 
 @covers(ops.Print, ops.Assert)

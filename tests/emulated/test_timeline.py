@@ -87,8 +87,8 @@ def test_what_is_folded_covers_the_rows_in_order(rows):
 def test_warps_with_the_same_events_are_one_role(multistage, specialised):
     assert [(name, warps) for name, warps, _ in multistage.rows()] == [("warps 0-3", [0, 1, 2, 3])]
     roles = {name: events for name, _, events in specialised.rows()}
-    producer = {specialised.events[n].name for n in roles["warp 8"]}
-    consumer = {specialised.events[n].name for n in roles["warps 1,2,3,5,6,7"]}
+    producer = {specialised.events[n].name for n in roles["load, warp 8"]}
+    consumer = {specialised.events[n].name for n in roles["multiply, warps 1,2,3,5,6,7"]}
     assert "tma_load" in producer - consumer
     assert "wgmma" in consumer - producer
 
@@ -125,13 +125,16 @@ def test_at_most_2000_events_are_kept():
     assert len(found.events) == 2000
     assert not found.complete
     assert str(found).startswith("order, not time: the first 2000 events")
-    assert viz.picture_of(found).title.startswith("order, not time: the first 2000 events")
+    drawn = viz.picture_of(found)
+    assert drawn.title.startswith("order, not time: the first 2000 events")
+    columns = [label for ((grid,),) in zip(drawn.grids) for label in grid.column_labels]
+    assert columns == list(map(str, range(2000)))
 
 
 def test_the_picture_has_a_row_for_each_role_and_each_stage_in_flight_at_once(specialised):
     ((grid,),) = viz.picture_of(specialised).grids
-    assert grid.row_labels.count("warp 8") == 1
-    start = grid.row_labels.index("warp 8")
+    assert grid.row_labels.count("load, warp 8") == 1
+    start = grid.row_labels.index("load, warp 8")
     stages = 0
     while (
         start + 1 + stages < grid.rows and grid.row_labels[start + 1 + stages] == f"stage {stages}"

@@ -7,8 +7,8 @@ import pytest
 
 import cute_py as cute
 from cute_py.cli.main import main
+from cute_py.codegen.device_memory import DeviceArray
 from cute_py.codegen.driver import driver
-from cute_py.ops.self_test import DeviceArray
 from tests.gpu.harness import DRY
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")

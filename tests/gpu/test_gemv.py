@@ -59,6 +59,6 @@ def test_sums_repeat_to_the_bit_and_are_near(along_k):
 def test_every_configuration_and_parts_agree():
     a, b = (torch.randint(-3, 4, s, device="cuda").half() for s in ((1, 4096), (4096, 1024)))
     exact = a.float() @ b.float()
-    for text in ("schedule=multistage", "schedule=cooperative", "parts=4"):
+    for text in ("schedule=multistage", "schedule=cooperative", "split=parallel:4"):
         assert torch.equal(cute.ops.gemm(a, b, out_dtype="f32", config=text), exact)
     assert torch.equal(cute.ops.gemm(a, b, out_dtype="f32"), exact)

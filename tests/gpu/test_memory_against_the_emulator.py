@@ -243,6 +243,21 @@ def test_matrices_are_loaded():
         assert_same(got[i * 256 : (i + 1) * 256], wanted[i * 256 : (i + 1) * 256], name)
 
 
+@covers(ops.SharedAddress)
+def test_addresses_of_shared_memory():
+    m = Maker("addresses", threads=32)
+    first, second = m.smem("s0", "u16", 40), m.smem("s1", "f32", 64)
+    R, held = m.tensor("R", "u32"), m.reg("a", "u32")
+    body = []
+    for i, memory in enumerate((first, second)):
+        body += [
+            m.op(ops.SharedAddress, held, at(memory, tid + i)),
+            m.op(ops.Store, at(R, tid + 32 * i), held),
+        ]
+    ((got, wanted),) = both(m.plan(*body), np.zeros(64, np.uint32))
+    assert_same(got, wanted)
+
+
 @covers(ops.StMatrix)
 @pytest.mark.sm90
 def test_matrices_are_stored():

@@ -30,8 +30,17 @@ def test_o22_a_kernel_computes_what_its_bench_wants(row):
 
 @pytest.mark.skipif(not HAS_GPU, reason="needs an NVIDIA GPU")
 def test_o22_what_is_measured_can_be():
-    """Bounds that are wide: of any GPU since sm_80."""
-    rows, spec = device.measure_rows()
+    """Times are longer where other processes have the GPU in between: then it is measured again."""
+    for _ in range(2):
+        try:
+            return require_possible(*device.measure_rows())
+        except AssertionError as error:
+            print("measured again:", error)
+    return require_possible(*device.measure_rows())
+
+
+def require_possible(rows, spec):
+    """Require bounds that are wide: of any GPU since sm_80."""
     assert spec.multiprocessors == torch.cuda.get_device_properties(0).multi_processor_count
     assert spec.shared_latency < spec.l1_latency < spec.l2_latency < spec.dram_latency[0]
     assert spec.dram_read < spec.l2

@@ -2,6 +2,7 @@
 
 import pytest
 
+import cute_py as cute
 from cute_py import epilogues
 from cute_py.cli.main import main
 
@@ -12,6 +13,10 @@ def gated(sums, bias, residual, scale=2.0):
     y = gate * up * scale + residual
     return {"D": y, "most": cute.reduce("max", y, mode=1)}
 """
+
+
+def mixed(sums):
+    return cute.pairs(sums)[0] + sums
 
 
 def shown(capsys, *words):
@@ -51,10 +56,12 @@ def test_each_epilogue_with_a_name_is_shown(capsys):
 @pytest.mark.parametrize(("words", "said"), [
     (["epilogues.relo"], "did you mean relu"),
     (["epilogues."], "epilogues.NAME"),
-    (["epilogues.SCALE_TYPES"], "no function"),
-    (["nowhere.py:relu"], "no function"),
-    ([f"{__file__}:nothing"], "no function"),
+    (["epilogues.SCALE_TYPES"], "not a function"),
+    (["nowhere.py:relu"], "not a function"),
+    ([f"{__file__}:nothing"], "not a function"),
     (["epilogues.relu", "--given", "slope"], "slope"),
+    (["epilogues.relu", "--format", "svg"], "as text"),
+    ([f"{__file__}:mixed"], "values of N and of N/2 columns in `add`"),
 ])  # fmt: skip
 def test_what_is_no_epilogue_is_an_error(capsys, words, said):
     code, text = shown(capsys, *words)

@@ -99,7 +99,7 @@ def test_any_two_parts_are_accepted_exactly_if_their_kernel_can_be_traced(monkey
 ROOM = {
     ("tile=192x192x64,split=2", "bf16"): (
         "tile=192x192x64, stages=6, split=2, which take 295112 bytes of shared memory; required: "
-        "at most 232448 bytes a block; fix: a smaller tile, or split=1"
+        "at most 232448 bytes per block; fix: a smaller tile, or split=1"
     ),
     ("tile=128x256x64,stages=9", "bf16"): "stages=9, which take .* fix: at most stages=4, less",
     ("tile=128x256x64,stages=4", "bf16"): "store=256 of bf16, which .* fix: at most stages=3$",

@@ -273,3 +273,17 @@ def test_no_text_raises(text):
         found = answer({"v": 1, kind: text})
         assert ("error" in found) or isinstance(found.get("e", found.get("value")), str)
         assert found.get("error", {}).get("code") != "explore-limit", text
+
+
+@pytest.mark.parametrize("row", [x for x in cute.DTYPES if x.bits], ids=str)
+def test_a_copy_atom_of_cpp_has_the_bits_of_its_type(row):
+    for name in (row.cutlass_name, f"cutlass::{row.cutlass_name}"):
+        text = f"Copy_Atom<cute::SM75_U32x4_LDSM_N, {name}>"
+        assert pasted(text) == f"copy(SM75_U32x4_LDSM_N,bits={row.bits})"
+
+
+def test_a_copy_atom_of_an_unknown_type_is_no_other_copy():
+    assert pasted("Copy_Atom<SM75_U32x4_LDSM_N,unsigned char>").endswith(",bits=8)")
+    for kind in ("float_e3m4_t", "my_type32"):
+        text = f"Copy_Atom<SM75_U32x4_LDSM_N,{kind}>"
+        assert pasted(text) == text

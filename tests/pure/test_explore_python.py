@@ -37,6 +37,7 @@ WITH_VALUES = [
     "SM90_64x64x16_F32F16F16_SS<K,MN>",
     "mma(SM90_64x64x16_F32F16F16_SS<K,MN>)",
     "make_tiled_mma(SM61_DP4A, atom_layout_mnk=(2,2,1))",
+    'make_tiled_mma("SM61_DP4A", (2,2,1))',
     "make_tiled_copy(Copy_Atom(UniversalCopy<128>, 16), (32,4):(4,1), (1,8))",
     "make_layout((4,8), LayoutRight)",
     "compact_order((4,8), (1,0))",
@@ -109,6 +110,7 @@ def test_python_of_large_values_is_a_text(e):
         ("cute.atoms.SM61_DP4A", "SM61_DP4A"),
         ("cute.cutlass2.row_major((4,8))", "row_major((4,8))"),
         ("cute.make_tiled_mma('SM61_DP4A', (2,2,1))", "mma(SM61_DP4A,(2,2,1))"),
+        ('cute.make_tiled_mma("SM61_DP4A", (2, 2, 1))', "mma(SM61_DP4A,(2,2,1))"),
         ("cute.LayoutRight", "LayoutRight"),
         ("cute._", "_"),
     ]

@@ -143,7 +143,7 @@ def test_instructions_and_functions_of_them(expression, value):
     ("expression", "words"),
     [
         ("mma(SM80_16x8x16)", "SM80_16x8x16_S32U8U8S32_TN"),
-        ("UniversalCopy<", "inside of the '<'"),
+        ("UniversalCopy<", "inside the '<'"),
         ("UniversalCopy<(8)>", "required: '>'"),
         ("copy(SM61_DP4A)", "a copy instruction"),
         ("mma(4:1)", "an MMA_Atom"),

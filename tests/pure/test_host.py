@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import cute_py as cute
 from cute_py import Layout, LayoutRight, make_host_tensor, make_tensor
+from cute_py.errors import CuteError
 from tests.sampling import each
 
 PITCHED = Layout((16, 8), (1, 20))  # column-major, 4 elements of padding after each column
@@ -107,6 +108,51 @@ def test_d07_fill_leaves_the_padding_alone(name):
 def test_sequential_fill_counts_in_colexicographical_order():
     tensor = cute.tensor_fill_sequential(make_host_tensor(PITCHED, "s32"), 5, 3)
     assert tensor.to_numpy().ravel(order="F").tolist() == [5 + 3 * i for i in range(128)]
+
+
+@given(
+    st.sampled_from(("s4", "u8", "s8", "s32", "s64", "u64", "b1")),
+    st.integers(-3, 300)
+    | st.integers(-(1 << 65), 1 << 65)
+    | st.sampled_from((1 << 63, -(1 << 63))),
+    st.integers(-3, 3) | st.integers(-(1 << 65), 1 << 65),
+    st.integers(1, 9),
+)
+def test_sequential_fill_stores_the_integers_or_refuses_them(name, start, step, count):
+    """As storing does: nothing wraps around and nothing is clamped."""
+    dtype, wanted = cute.dtype(name), [start + step * i for i in range(count)]
+    tensor = make_host_tensor(count, dtype)
+    if all(dtype.min <= x <= dtype.max for x in wanted):
+        found = cute.tensor_fill_sequential(tensor, start, step).to_numpy()
+        assert [int(x) for x in found] == wanted
+    else:
+        with pytest.raises(cute.DtypeError) as caught:
+            cute.tensor_fill_sequential(tensor, start, step)
+        assert caught.value.code == "values-not-of"
+
+
+@given(
+    st.sampled_from(("e4m3", "e5m2", "f16", "bf16", "f32", "f64")),
+    st.lists(st.floats(allow_nan=False), min_size=2, max_size=2, unique=True),
+    st.none() | st.integers(0, 52),
+)
+def test_random_values_of_floats_are_finite_or_refused(name, bounds, bits):
+    low, high = sorted(bounds)
+    tensor, code = make_host_tensor(50, name), ""
+    try:
+        cute.tensor_fill_random_uniform(tensor, 7, high, low, bits)
+    except CuteError as error:
+        code = error.code
+    inside = max(-low, high) <= min(cute.dtype(name).max, 2.0**970)
+    assert code in (("", "random-bits") if inside else ("random-finite",))
+    assert np.isfinite(tensor.to_numpy().astype(float)).all()
+
+
+@pytest.mark.parametrize("seed", [7, np.int32(7), np.uint8(7), np.int64(7)])
+def test_a_seed_is_an_integer_of_any_library(seed):
+    values = cute.tensor_fill_random_uniform(make_host_tensor(4, "f32"), seed).to_numpy()
+    wanted = cute.tensor_fill_random_uniform(make_host_tensor(4, "f32"), 7).to_numpy()
+    assert (values == wanted).all()
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", "f64"])

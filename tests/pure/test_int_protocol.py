@@ -192,8 +192,8 @@ def test_an_open_question_is_refused_with_the_assumption_that_settles_it(questio
         ints.settle(question, a, b, "composition", "gemm.py:31")
     assert caught.value.facts["assumption"] == words
     assert str(caught.value) == (
-        f"composition: given symbols that leave open whether {words}; required: one answer for "
-        f"every value that the symbols can take; fix: assume that {words}: declare it, "
+        f"composition: given symbols that leave open whether {words}; required: the same answer "
+        f"for every value that the symbols can take; fix: assume that {words}: declare it, "
         "sym(name, multiple_of=..., min=..., max=...), or substitute numbers (subs) (gemm.py:31)"
     )
 

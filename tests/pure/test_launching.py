@@ -540,6 +540,14 @@ def test_memory_that_cuda_does_not_know_is_refused(gpu):
     assert "Interface at 0x40, which CUDA does not know" in message
 
 
+def test_the_device_of_memory_is_known_to_a_thread_without_a_context(gpu):
+    gpu.raw.memory = {4096: 1}
+    gpu.raw.answers["cuPointerGetAttribute"] = [201, 0]
+    cute.run(plan_of(touch, X), Interface(4096))
+    assert gpu.raw.launches[0][0] == 1
+    assert gpu.raw.contexts() == [0]
+
+
 def test_memory_of_the_host_that_a_device_maps_is_launched_there(gpu):
     gpu.raw.memory = {4096: 1}
     cute.run(plan_of(touch, X), Interface(4096))

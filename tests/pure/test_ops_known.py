@@ -20,7 +20,8 @@ from cute_py.kernels.config_sm90 import WarpgroupConfig
 from cute_py.kernels.epilogue import LinearCombination
 from cute_py.kernels.gemm import gemm
 from cute_py.kernels.gemm_sm90 import KERNELS
-from cute_py.ops import libraries, operator, product
+from cute_py.kernels.gemm_split import gemm_split
+from cute_py.ops import Status, libraries, operator, product, workspaces
 from cute_py.ops.product import KNOWN
 from tests import fake_gpu
 from tests.gpu_arrays import small_tiles
@@ -47,6 +48,8 @@ class Matrix:
         )
 
     def reshape(self, shape):
+        if len(self.shape) == 1:
+            return type(self)(shape, self.dtype, None, self.address)
         more = len(shape) - len(self.shape)
         if more == 0 and self.shape[0] == 1 != shape[0]:  # one matrix, with K in parts
             _one, by_row, by_column = self.strides
@@ -63,6 +66,8 @@ class Matrix:
         return made(self.shape, self.dtype)
 
     def __getitem__(self, index):
+        if len(self.shape) == 1 and index is not Ellipsis:
+            return self.like((min(index.stop, self.shape[0]),), self.strides)
         if index == slice(None, 1):
             return self.like((1, *self.shape[1:]), self.strides)
         assert index == 0
@@ -125,7 +130,9 @@ def gpu(request, monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setitem(fake_gpu.LIMITS, "MULTIPROCESSOR_COUNT", 132)
     monkeypatch.setattr(libraries, "driver", lambda: streams.driver())
-    for kernel in (gemm, *KERNELS.values()):
+    monkeypatch.setattr(workspaces, "driver", lambda: streams.driver())
+    monkeypatch.setattr(workspaces, "_held", {})
+    for kernel in (gemm, gemm_split, *KERNELS.values()):
         monkeypatch.setattr(kernel, "_calls", None)
     monkeypatch.setattr(Matrix, "made", [])
     KNOWN.clear()
@@ -206,7 +213,7 @@ def test_a_known_call_in_parts_launches_both_kernels(gpu, steps, given):
         b = Matrix((K, N), address=(1 << 21) + 4096 * i)
         bias = Matrix((N,), np.float32, address=(1 << 25) + 4096 * i)
         out = Matrix((M, N), address=(1 << 23) + 4096 * i) if given else None
-        found = cute.ops.gemm(a, b, bias=bias, out=out, config="parts=2", alpha=1.5 + i)
+        found = cute.ops.gemm(a, b, bias=bias, out=out, config="split=parallel:2", alpha=1.5 + i)
         assert out is None or found is out
         first, second = gpu.raw.launches[-2:]
         assert (a.address in first[3], b.address in first[3]) == (True, True)
@@ -217,6 +224,48 @@ def test_a_known_call_in_parts_launches_both_kernels(gpu, steps, given):
         assert any(x > 1 << 30 or x % 16 == 0 for x in between)
     assert len(gpu.raw.launches) == 6
     assert steps.count("taken") == 1
+
+
+def test_kernels_of_a_stream_share_a_workspace(gpu, monkeypatch):
+    (a, b), out = operands(), Matrix((M, N), address=1 << 23)
+
+    def memory(stream, parts=2, capturing=False):
+        """Return the addresses of what was made for a call, and how much was made."""
+        monkeypatch.setattr(gpu, "stream", stream)
+        monkeypatch.setattr(gpu.raw, "capturing", capturing)
+        before = len(Matrix.made)
+        cute.ops.gemm(a, b, out=out, config=f"schedule=multistage,split=serial:{parts}")
+        words = gpu.raw.launches[-1][3]
+        found = {(1 << 30) + (i << 24) for i in range(len(Matrix.made) + 1)} & {*words}
+        return found, Matrix.made[before:].count("made")
+
+    first, count = memory(0)
+    assert (len(first), count) == (2, 2)  # sums and locks
+    assert memory(0, 2) == (first, 0)
+    second, count = memory(7)
+    assert (count, first & second) == (2, set())
+    for _ in range(2):  # a graph has its own
+        captured, count = memory(7, capturing=True)
+        assert (count, captured & (first | second)) == (2, set())
+    assert memory(7) == (second, 0)
+
+
+def test_a_product_for_another_gpu_has_a_status(gpu):
+    a, b = operands()
+    answer = cute.ops.Gemm(a, b, config="schedule=cooperative").can_implement()
+    assert answer.status is (Status.Success if gpu.by_tma else Status.ArchMismatch)
+    if not gpu.by_tma:
+        given = "on a GPU of compute capability 8.0; required: sm_90a, whose instruction it is"
+        assert given in answer.words
+
+
+def test_a_workspace_is_where_the_operands_are(gpu):
+    a, b = operands()
+    product = cute.ops.Gemm(a, b, config="schedule=multistage,split=serial:2")
+    size = product.workspace_size()
+    assert not Matrix.made  # no memory before the first run
+    with pytest.raises(cute.CuteError, match="workspace on the host"):
+        product.initialize(np.zeros(size, np.uint8))
 
 
 def test_new_results_are_new_arrays(gpu, steps):

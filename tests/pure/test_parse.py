@@ -456,7 +456,7 @@ def test_refusal_shows_the_neighbourhood_of_a_long_text():
 
 
 def test_unclosed_bracket_is_refused_with_its_place():
-    with pytest.raises(ParseError, match=r"inside of the '\(' at position 6; .*close") as raised:
+    with pytest.raises(ParseError, match=r"inside the '\(' at position 6; .*close") as raised:
         parse_layout("(4,8):(8,1")
     assert raised.value.code == "text-unclosed"
     assert raised.value.facts["position"] == 10

@@ -188,7 +188,7 @@ def test_dir_shows_the_vocabulary_and_the_packages():
 
 def test_dir_of_a_package_shows_its_names():
     assert visible(cute.cutlass2) | visible(cute.host) == UNLISTED
-    more = {"GemmConfig", "choose_config", "gemm_config"}
+    more = {"Gemm", "GemmConfig", "Status", "choose_config", "gemm_config"}
     assert visible(cute.ops) == {*cute.ops.operators()} | more
 
 

@@ -497,3 +497,17 @@ def test_a_kernel_without_source_needs_branches_as_functions():
     text = "def body(x):\n    @cute.when(cute.thread_idx() < 7)\n    def inner(): note(x, 1)\n"
     exec(text, names)
     assert traced(names["body"]).body
+
+
+def test_a_nan_is_the_same_in_every_iteration():
+    """Each float("nan") is another object, and equal to nothing."""
+
+    @cute.kernel
+    def poison(A):
+        cute.launch(grid=1, block=32)
+        for i in cute.range(cute.thread_idx(), A.shape[0], 32):
+            A[i] = float("nan")
+
+    a = np.zeros(70, np.float32)
+    poison(a)
+    assert np.isnan(a).all()

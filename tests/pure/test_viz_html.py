@@ -16,7 +16,9 @@ from cute_py.atoms.copy import Copy_Atom
 from cute_py.codegen.build import Compiled
 from cute_py.emulate.report import Report
 from cute_py.emulate.timeline import Timeline
+from cute_py.emulate.ways.way import Way
 from cute_py.records import Text
+from cute_py.see.owners import Owners
 from cute_py.trace.kernel import Kernel
 from cute_py.viz.build import DRAWN, UNDRAWN, reason_of
 from cute_py.viz.html import fragment
@@ -153,7 +155,7 @@ def public_types():
 def test_every_public_type_has_a_picture_or_a_reason():
     """Those that only exist while a kernel is traced are never the result of a cell."""
     kinds = {kind for kind in public_types() if not kind.__module__.startswith("cute_py.trace.")}
-    kinds |= {Kernel, Report, Compiled, Timeline}
+    kinds |= {Kernel, Report, Compiled, Timeline, Owners, Way}
     for kind in kinds:
         names = [base.__name__ for base in kind.__mro__]
         own = next((name for name in names if name in DRAWN or name in UNDRAWN), None)

@@ -160,8 +160,8 @@ def test_every_target_has_a_usual_gpu_or_is_refused():
     [
         (
             ("compile", "gemm", "--arch", "sm_103a"),
-            "compile: given sm_103a, for which no typical GPU is known; required: how many "
-            "multiprocessors the GPU has, which decides the tile; fix: pass --multiprocessors N",
+            "compile: given sm_103a, for which no typical GPU is known; required: the number of "
+            "multiprocessors of the GPU, which decides the tile; fix: pass --multiprocessors N",
         ),
         (("source", "gemm", "--arch", "sm_12"), "given sm_12; required: sm_75 or newer"),
         (("source", "gemm", "--k", "0"), "source: given an empty product"),

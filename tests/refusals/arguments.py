@@ -294,7 +294,7 @@ argument-packed: `typed(..., packed=True)` is given no words, or no type that pa
 argument-words: words of packed elements have no contiguous mode
     - packed(WORDS[:, ::2])
     + packed(WORDS[::2])
-argument-split: a tensor of packed elements begins inside of a byte
+argument-split: a tensor of packed elements begins inside a byte
     - cute.trace(taken, nibbles(1))
     + cute.trace(taken, nibbles(2))
 table-empty: a `TensorArray` is made of no arrays
@@ -322,7 +322,7 @@ argument-list: numbers in a list are passed for a parameter that is annotated as
 argument-changed: a kernel changes a list or dict that is an argument
     - cute.trace(stored, ARRAYS["f"], [1.0, 2.0])
     + cute.trace(stored, ARRAYS["f"], np.array([1.0, 2.0], np.float32))
-argument-hidden: an array is inside of an object that is a compile-time value
+argument-hidden: an array is inside an object that is a compile-time value
     - cute.trace(hidden, Plain(X))
     + cute.trace(first, X)
 argument-stride: an array has negative strides
@@ -356,7 +356,7 @@ argument-promise: an array does not have the properties that `cute.spec` declare
 trace-no-source: a `with cute.when` is in code whose source is not available
     - no_source()
     + cute.trace(storing, X)
-trace-outside: a function for kernels is called outside of a trace
+trace-outside: a function for kernels is called outside a trace
     - cute.thread_idx()
     + traced(lambda x: x.__setitem__(cute.thread_idx(), 1))
 kernel-function: something other than a Python function is made a kernel

@@ -6,6 +6,14 @@ import cute_py as cute
 from tests.kernel_refusals import traced
 
 FIRST = "block (0, 0, 0), warp 0, lane 0 (thread 0)"
+
+
+class OfGpu:
+    """An array of 64 integers on a GPU that is none."""
+
+    __cuda_array_interface__ = {"shape": (64,), "typestr": "<i4", "data": (0, False), "version": 3}  # noqa: RUF012
+
+
 READ_ONLY = np.zeros(64, np.int32)
 READ_ONLY.flags.writeable = False
 
@@ -73,7 +81,7 @@ def wait_for_second(x):
 
 
 def emulate_bounds(x, t):
-    """a thread accesses memory outside of an array or of a shared storage"""
+    """a thread accesses memory outside an array or of a shared storage"""
     # right: x[t] = 1
     x[2 * t] = 1  # wrong
 
@@ -130,7 +138,7 @@ def emulate_promise(x, t):
 
 
 def emulate_table(x, t):
-    """a run-time index is outside of a table of `cute.make_table`"""
+    """a run-time index is outside a table of `cute.make_table`"""
     # right: x[t] = cute.make_table([1, 2])[cute.as_int(x[t]) % 2].to("s32")
     x[t] = cute.make_table([1, 2])[cute.as_int(x[t])].to("s32")  # wrong
 
@@ -226,7 +234,7 @@ emulate-split-byte: a plan accesses packed elements that share a byte with other
 emulate-pointer: a thread accesses memory through a pointer into none of the arrays
     * kernel storage="ptr0", address="0x7f0000001000", nearest="x, from 0x7f0000000000 to
         0x7f0000000400", who=FIRST
-emulate-mode: a coordinate is outside of its mode, and leads to the element of another one
+emulate-mode: a coordinate is outside its mode, and leads to the element of another one
     * kernel entry="16", mode="mode 1", who="block (0, 0, 0), warp 0, lane 16 (thread 16)",
         offset="16", space="gmem", storage="x", extent="16"
 emulate-padding: a thread accesses the padding between the rows of a strided view
@@ -288,8 +296,8 @@ emulate-mbarrier-lost: the memory of an mbarrier is used for something else mean
 emulate-mbarrier-phase: an arrival or a wait at an mbarrier may be of another phase in another order
         of threads
     * kernel what="a wait", name="mbarrier bar[0]", who=FIRST, why="nothing orders it after the
-        phase before, and while that one is open, it returns at once", fix="wait for each phase in
-        turn, or synchronise with a thread that has waited for the one before"
+        previous phase, and while that is open, it returns at once", fix="wait for each phase in
+        turn, or synchronise with a thread that has waited for the previous one"
 emulate-map: TMA is given an array that it cannot address
     * gemm name="A", found="a pitch of 270 bytes, with rows of 270 bytes"
 emulate-coordinate: TMA is given a coordinate that does not fit 32 bits
@@ -323,6 +331,18 @@ emulate-order: the order of running is unknown
 orders-bound: a bound of the search through orders is no number above 0
     - cute.check_orders(traced(doubled_by_all), np.zeros(64, np.int32), most=0)
     + cute.check_orders(traced(doubled_by_all), np.zeros(64, np.int32), most=10)
+follow-device: an element is followed through arrays of a GPU
+    - cute.follow(cute.kernel(doubled_by_all), OfGpu(), element=("x", 1))
+    + cute.follow(cute.kernel(doubled_by_all), np.zeros(64, np.int32), element=("x", 1))
+follow-element: what is followed is no array and coordinate
+    - cute.follow(traced(doubled_by_all), np.zeros(64, np.int32), element="x")
+    + cute.follow(traced(doubled_by_all), np.zeros(64, np.int32), element="x[1]")
+follow-name: the element of no array is followed
+    - cute.follow(traced(doubled_by_all), np.zeros(64, np.int32), element="y[1]")
+    + cute.follow(traced(doubled_by_all), np.zeros(64, np.int32), element="x[1]")
+follow-outside: an element outside of its array is followed
+    - cute.follow(traced(doubled_by_all), np.zeros(64, np.int32), element=("x", 64))
+    + cute.follow(traced(doubled_by_all), np.zeros(64, np.int32), element=("x", 63))
 emulate-read-only: a kernel writes to a read-only array
     - emulated(doubled, READ_ONLY)
     + emulated(doubled, READ_ONLY.copy())

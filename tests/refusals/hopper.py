@@ -149,7 +149,7 @@ def role_warpgroups(x):
 
 
 def role_nested(x):
-    """a role begins inside of another one"""
+    """a role begins inside another one"""
     cute.launch(grid=1, block=256)
     # right: with cute.role("multiply", warps=range(4)) as me, cute.when(me.thread < 64):
     with cute.role("multiply", warps=range(4)), cute.role("load", warps=range(4, 8)):  # wrong
@@ -157,7 +157,7 @@ def role_nested(x):
 
 
 def role_outside(x):
-    """a thread of the role is elected outside of a role"""
+    """a thread of the role is elected outside a role"""
     # right: with cute.role("store", warps=0), cute.elect("role"):
     with cute.elect("role"):  # wrong
         x[0] = 1
@@ -257,6 +257,18 @@ def mainloop_operand(h):
     """an operand of `cute.mainloop` is neither tiles nor an iterator"""
     # right: cute.Operand(Nothing(), cute.smem("f16", (1, 32, 2)))
     cute.Operand(cute.local_tile(h, (1, 32), (0, _)), cute.smem("f16", (1, 32, 2)))  # wrong
+
+
+def mainloop_clear(h):
+    """the main loop is to fill some tiles with zeros, by an instruction that fills none"""
+    mma, acc, _x, _y = operands()
+    tiles = cute.local_tile(h, (1, 64), (0, _))
+    # right: atom = cute.Copy_Atom("SM80_CP_ASYNC_CACHEALWAYS_ZFILL<32>", "f16")
+    atom = cute.Copy_Atom("SM80_CP_ASYNC_CACHEALWAYS<32>", "f16")  # wrong
+    load = cute.make_tiled_copy(atom, cute.Layout((1, 32), (32, 1)), cute.Layout((1, 2)))
+    held = cute.smem("f16", cute.Layout((1, 64, 2), (64, 1, 64)))
+    x = cute.Operand(tiles, held, load)
+    cute.mainloop(mma, acc, x, x, count=1, clear="none")  # here
 
 
 def mainloop_count(x):

@@ -97,6 +97,8 @@ launch-capture: a kernel is called for the first time while a CUDA graph is capt
     * touch
 launch-status: the driver reports an error outside a launch
     * cuDevicePrimaryCtxRetain status="CUDA_ERROR_OUT_OF_MEMORY"
+device-modes: a tensor with nested modes is asked for its view on a GPU
+    * device_view layout="((2,2),3):((1,2),4)"
 launch-driver: there is no CUDA driver
     * cute.run said="libcuda.so.1 not found"
 """

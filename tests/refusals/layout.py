@@ -82,7 +82,7 @@ symbol-value: a symbol is given a value that its declaration excludes
     + subs(M, {"M": 16})
 symbol-true-division: symbols are divided with `/`
     - 8 / M
-    - M / 8  # given M / 8; required: integer division; fix: use // for the floor, ceil_div for the
+    - M / 8  # given M / 8; required: integer division; fix: use // to round down, ceil_div to round
     + M // 8
 divide-by-zero: a divisor is 0
     - cute.shape_div(8, 0)
@@ -124,7 +124,7 @@ not-divisible: neither of two integers divides the other, and one must
 coordinate-profile: a coordinate nests finer than, or across, the shape
     - ROW(1, 2, 3)
     + ROW(1, 2)
-coordinate-range: a coordinate or index is negative or outside of the shape
+coordinate-range: a coordinate or index is negative or outside the shape
     - ROW(4, 0)
     - ROW(-1, 0)  # n - 1 is the last entry
     + ROW(3, 0)
@@ -374,7 +374,7 @@ tools-symbols: offsets that depend on symbols are tabulated or drawn
 tools-size: too many offsets would be tabulated or tried
     - cute.cosize(make_composed_layout(Swizzle(1, 0, 1), 1, Layout(2**25, -3)))
     - cute.offsets(Layout(1 << 40))  # offsets: given 1099511627776:1, for which 1099511627776
-        offsets would have to be tabulated; required: at most 134217728; fix: ask for a mode or a
+        offsets would have to be tabulated; required: at most 134217728; fix: take a mode or a
         tile of it
     - cute.holes(Layout(2, 1 << 40))  # holes: given 2:1099511627776, for which
     - cute.is_injective(Layout((1024, 1024, 1024), (2097143, 2097131, 2097133)))  # is_injective:

@@ -130,7 +130,7 @@ def vector_swizzle(h):
 
 
 def vector_extent(odd):
-    """a vector may be only partly inside of an extent"""
+    """a vector may be only partly inside an extent"""
     row = cute.local_tile(odd, (1, 64), (0, 0))
     # right: cute.copy(row, cute.rmem("f32", (1, 64)))
     wide = cute.Copy_Atom("UniversalCopy<128>", "f32")  # wrong
@@ -212,7 +212,7 @@ def table_entry(x):
 
 
 def table_index(x):
-    """an index is outside of a table of `cute.make_table`"""
+    """an index is outside a table of `cute.make_table`"""
     # right: x[cute.make_table([x.shape[0] - 1, 4])[cute.thread_idx() % 2]] = 1
     x[cute.make_table([x.shape[0] - 1, 4])[cute.thread_idx() + 2]] = 1  # wrong
 
@@ -358,6 +358,24 @@ def kernel_operand_type(h):
     """a fragment has another type than the atom multiplies"""
     # right: cute.gemm(MMA, *fragments("f16"))
     cute.gemm(MMA, *fragments("bf16"))  # wrong
+
+
+def wmma_fragment(h):
+    """wmma is asked for shapes, types or tiles that its instructions do not have"""
+    # right: cute.Wmma((16, 16, 16), "f32").fill(0.0)
+    cute.Wmma((16, 16, 8), "f32").fill(0.0)  # wrong
+
+
+def smem_address(h):
+    """the address of something outside of shared memory is asked for"""
+    # right: cute.smem_address(cute.smem("f16", 8))
+    cute.smem_address(h)  # wrong
+
+
+def semaphore_lock(f, x):
+    """a semaphore is made of a word that is no s32 of global memory"""
+    # right: cute.Semaphore(x).wait(0)
+    cute.Semaphore(f).wait(0)  # wrong
 
 
 run = traced

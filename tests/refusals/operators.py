@@ -11,7 +11,7 @@ from cute_py.cli.main import main as command
 from cute_py.kernels import fused_attention, histogram
 from cute_py.kernels.config import choose_config
 from cute_py.kernels.implicit_gemm import Conv2d
-from cute_py.ops import gemm
+from cute_py.ops import Gemm, gemm
 from cute_py.ops.device_benches import SMALL, benches
 
 
@@ -37,6 +37,10 @@ tall, square = np.ones((3, 2), np.float32), np.ones((3, 3), np.float32)
 
 def twice(out):
     gemm(square, square, epilogue=lambda x: {"D": x, "aux": x}, out=out, aux=out)
+
+
+def split():
+    return Gemm(square, square, config="tile=32x32x8,split=serial:2")
 
 
 def strided(x):
@@ -100,6 +104,9 @@ epilogue-overlap: outputs of an epilogue share memory
 gemm-config: the parts of a configuration do not fit each other or the operands
     - gemm(square, square, config="stages=1")
     - gemm(square, square, config=choose_config(3, 3, 3, "f32", ("MN", "MN")))  # required:
+    - gemm(square, square, config="split=serial:0")  # required: from 1 to 256 parts of K
+    - gemm(square, square, config="split=stream:2,band=1")  # required: no band, prefetch, flat and
+    - gemm(square, square, config="split=parallel:2")  # required: parts that divide K=3
     + gemm(square, square, config="stages=2")
 config-shared: a configuration for Hopper takes more shared memory than a block has
     * config(tile=128x256x64,stages=9): GemmConfig parts="tile=128x256x64, stages=9", bytes=442512,
@@ -190,6 +197,21 @@ ops-no-gpu: arrays are not where the product is computed
     - gemm(square, OnDevice(), backend="emulator")  # given b on the device
     - gemm(square, square, epilogue=lambda x, y: x + y, y=OnDevice())  # given a, b on the host
     + gemm(square, square, backend="emulator")
+ops-stream: a stream for arrays of the host, or of another GPU
+    - gemm(square, square, stream=3)
+    + gemm(square, square)
+gemm-workspace: a product that needs a workspace gets none, or one that is too small
+    - split().initialize()
+    - split().initialize(np.zeros(8, np.uint8))  # given an array of u8 of shape (8); required:
+    - split().initialize([0] * 8)  # given list; required:
+    + split().initialize(np.zeros(5000, np.uint8))
+gemm-update: an array takes the place of another kind of array
+    - split().update(a=tall)
+    - split().update(bias=tall)  # given bias of an array of f32 of shape (3,2) in place of none
+    + split().update(a=2 * square)
+gemm-arch: a product of a GPU has a configuration for another one
+    * cute.ops.Gemm given="SM90_64x64x16_F32BF16BF16_SS on a GPU of compute capability 8.0",
+        least="sm_90a"
 ops-tune-host: arrays of the host, whose configurations cannot be measured
     * cute.tune
 ops-chip: the kernel of an architecture is asked for whose GPUs may have any number of
@@ -214,6 +236,8 @@ cli-layout: the value of an option is not a layout
     + main("mma", "SM80_16x8x16_F32F16F16F32_TN", "--perm", "(32,16,16)")
 cli-format: the name of a file does not say in which format a picture is written
     - main("show", "(4,8):(8,1)", "-o", "layout.gif")
+cli-table: a table is asked for with options of a picture
+    * layouts option="the format json"
 cli-memory: memory runs out in the middle
     * gemm what="a product"
 cli-matrix: a file holds no numbers, or an operand that is no matrix
@@ -235,6 +259,8 @@ cli-gemm: a command is given no operands, or both files and sizes
     - main("gemm")
 cli-epilogue: `cute-py show` is given no function of a file or of `cute.epilogues`
     - main("show", "epilogues.relo")
+    - main("show", "epilogues.relu", "-o", "x.svg")  # given epilogues.relu as svg
+    - main("show", "(8,8)", "--given", "c")  # given --given with (8,8), which is not a function
 cli-kernel: a command is given no kernel of a file
     - main("check-orders", "nowhere.py:kernel")
 cli-generated: an option of generated data is given, and all operands are files

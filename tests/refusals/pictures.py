@@ -37,6 +37,11 @@ viz-type: a picture is requested of something that has none
 viz-by: the colours of a picture cannot tell apart what they are asked to
     - viz.picture_of(Layout(4), "thread")
     + viz.picture_of(Layout(4), "bank")
+viz-bits: elements have no bits, or a part of one
+    - viz.picture_of(Layout(4), "bank", 0)
+    - cute.show(Layout(4), bits=2.5)  # given bits=2.5
+    - cute.interact("(n,8):(8,1)", n=[4, 8], bits=-8)  # given bits=-8
+    + viz.picture_of(Layout(4), "bank", 4)
 viz-latex: a picture has more cells than TeX can set
     - viz.to_latex(Layout((64, 128)))
     + viz.to_latex(Layout((8, 8)))
@@ -137,11 +142,19 @@ occupancy-range: threads, registers or bytes are out of range
     - occupancy("sm_90", 25 * 32, 80)  # given 71680 registers of a block, as allocated; required: 1
         to 65536
     + occupancy("sm_80", 1024, 32)
-model-positive: a number of the analytic model is not positive
+model-positive: a number of the analytic model is not positive and finite
     - model.gemm_ratio(0, 128)
     - model.bandwidth_need(14, -1)  # given ratio=-1
     - model.thread_tile_registers(8, 0)  # given Nf=0
+    - model.beta(419, 512, -600)  # given ffma_latency=-600
+    - model.smallest_tile(model.V100, float("inf"))  # given peak=inf
     + model.gemm_ratio(128, 128)
+model-peak: the peak of a type is not among the numbers of a GPU
+    - model.predict(model.V100, (8192, 8192, 8192), (128, 128), bytes=1)
+    + model.predict(model.V100, (8192, 8192, 8192), (128, 128), bytes=1, peak=56)
+model-part: a part of a tile of K is no part of 1
+    - model.partial_counts(model.instruction_counts((128, 128, 8), (8, 8)), 1.5)
+    + model.partial_counts(model.instruction_counts((128, 128, 8), (8, 8)), 0.5)
 model-hit: a hit rate is no part of 1
     - model.load_bandwidth(model.V100, 1.5)
     + model.load_bandwidth(model.V100, 1)
@@ -150,6 +163,7 @@ model-forms: two forms of a hit rate are asked for at once
     + model.l2_hit_rate(4096, 4096, exact=True)
 model-lanes: lanes of a warp are not 32
     - model.warp_tile_cycles(lanes=(4, 4))
+    - model.warp_tile_cycles(lanes=(-1, -32))  # given lanes (-1, -32)
     + model.warp_tile_cycles(lanes=(4, 8))
 model-registers: no tile of a thread fits into its registers and covers shared memory
     - model.thread_tile_choice(64)
@@ -177,6 +191,7 @@ interact-values: a choice has no values, or a text in place of a list
     - cute.interact("(n,8):(8,1)", n="48")
     - cute.interact("(n,8):(8,1)", n=[])  # given n=[]; required: a list or range
     - cute.interact("(n,8):(8,1)", n=4)  # given n=4
+    - cute.interact(5)  # given make=5
     - cute.interact("LayoutLeft")  # given make='LayoutLeft'; ... an expression with integers
     + cute.interact("(n,8):(8,1)", n=[4, 8])
 interact-name: an expression does not have the name of a choice

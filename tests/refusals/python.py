@@ -32,7 +32,7 @@ def trace_undecided(x):
 
 
 def trace_stale(x):
-    """a value made inside of a run-time loop or branch is used after it, or in its next
+    """a value made inside a run-time loop or branch is used after it, or in its next
     iteration
     """
     held = cute.rmem("s32", 1)
@@ -93,7 +93,7 @@ def trace_text(x):
 
 
 def trace_asked(x):
-    """a generator gives values from inside of a run-time loop or branch to something other than a
+    """a generator gives values from inside a run-time loop or branch to something other than a
     statement
     """
     # right: for k in steps(4): x[k] = 1
@@ -130,7 +130,7 @@ def trace_carried(x):
 
 
 def trace_iterated(x):
-    """`cute.range` is used outside of a `for` statement"""
+    """`cute.range` is used outside a `for` statement"""
     # right: for i, k in enumerate(range(4)):
     for i, k in enumerate(cute.range(4)):  # wrong
         x[i] = k
@@ -166,7 +166,7 @@ def trace_rebound(x):
 
 
 def trace_leaves(x):
-    """return, break or continue is inside of a run-time branch"""
+    """return, break or continue is inside a run-time branch"""
     # right: cute.return_if(cute.thread_idx() > 6)
     with cute.when(cute.thread_idx() > 6):  # wrong
         return  # wrong  # here
@@ -181,7 +181,7 @@ def trace_condition(x):
 
 
 def trace_nested(x):
-    """a kernel is called inside of a kernel"""
+    """a kernel is called inside a kernel"""
     # right: kernel.function(x)
     cute.trace(kernel, x)  # wrong
 
@@ -276,7 +276,7 @@ def kernel_otherwise(x):
 
 
 def kernel_break(x):
-    """`cute.break_if` is outside of a run-time loop"""
+    """`cute.break_if` is outside a run-time loop"""
     # right: for k in cute.range(4):
     for k in range(4):  # wrong
         cute.break_if(x[k] > 3)  # here

@@ -27,7 +27,7 @@ from tests.kernel_refusals import bodies, corrected, message_of, raised
 # the modules of this folder
 LAYERS = (
     *("layout", "dtypes", "tensors", "tiled", "arguments", "python", "memory", "hopper"),
-    *("pictures", "operators", "launches", "emulator"),
+    *("pictures", "see", "operators", "launches", "emulator"),
 )
 
 

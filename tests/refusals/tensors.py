@@ -100,12 +100,23 @@ random-range: the bounds of random values are in the wrong order
 random-bits: no value between the bounds has so few fractional bits
     - cute.tensor_fill_random_uniform(host(4, "f32"), 0, 0.4, 0.1, 1)
     + cute.tensor_fill_random_uniform(host(4, "f32"), 0, 0.6, 0.1, 1)
+random-finite: bounds of random values, or a mean, that the dtype does not hold
+    - cute.tensor_fill_random_uniform(host(4, "f16"), 0, high=1e6)
+    - cute.tensor_fill_random_gaussian(host(4, "f32"), 0, stddev=1e39)  # given the parameters 0.0
+    + cute.tensor_fill_random_uniform(host(4, "f16"), 0, high=60000)
+random-seed: a seed is no integer of 64 bits
+    - cute.tensor_fill_random_uniform(host(4, "f32"), 1.5)
+    - cute.tensor_fill_random_uniform(host(4, "f32"), 2**64)  # given the seed 18446744073709551616
+    + cute.tensor_fill_random_uniform(host(4, "f32"), 2**64 - 1)
 random-stddev: a standard deviation is negative
     - cute.tensor_fill_random_gaussian(host(4, "f32"), 0, stddev=-1)
     + cute.tensor_fill_random_gaussian(host(4, "f32"), 0, stddev=1)
 fraction-bits: a number of fractional bits is invalid
     - cute.tensor_fill_random_uniform(host(4, "f32"), 0, fraction_bits=-1)
     + cute.tensor_fill_random_uniform(host(4, "f32"), 0, fraction_bits=1)
+host-only: the copy on a GPU of registers or coordinates is asked for
+    - cute.make_identity_tensor((2, 2)).host_view()
+    + host((2, 2), "f32").host_view()
 print-rank: a tensor has too many modes to be printed
     - cute.print_tensor(host((1, 1, 1, 1, 1), "f32"))
     + str(host((1, 1, 1, 1), "f32"))

@@ -7,6 +7,14 @@ from cute_py import Layout, atoms, sym
 from cute_py.atoms import Copy_Atom, devices, gmma, make_tma_atom
 from cute_py.atoms.copy_sm90 import SM90_TMA_LOAD, SM90_TMA_LOAD_MULTICAST
 from cute_py.atoms.copy_universal import move
+from cute_py.cutlass2 import (
+    PredicateVector,
+    default_instruction,
+    default_mma_core_tensor_op,
+    default_mma_tensor_op,
+    default_thread_map_simt,
+    tile_access_desc,
+)
 from cute_py.tiled.checks import check_copy, check_gemm
 from cute_py.tiled.coverage import coverage
 from cute_py.tiled.suggest import suggest_permutation, suggest_tiled_copy
@@ -39,6 +47,7 @@ from tests.pure.test_tma_atoms import refused as tma
 AMPERE, BF16 = F16, atoms.SM80_16x8x16_F32BF16BF16F32_TN
 WARPS = Layout((2, 2, 1))
 SUMS = cute.make_identity_tensor(((2, 2), 1, 2))
+BLOCK = (128, 128, 32)
 QUAD_PAIRS = cute.make_tiled_mma("SM70_8x8x4_F32F16F16F32_TN", (3, 1, 1))
 CP_ASYNC_128 = Copy_Atom("SM80_CP_ASYNC_CACHEGLOBAL", 16)
 LDMATRIX = Copy_Atom("SM75_U32x4_LDSM_N", 16)
@@ -250,6 +259,21 @@ copy-aligned: an access does not start at a multiple of its alignment
 retile-values: a fragment is not whole tiles of the copy that retiles it
     - COPY.retile(Layout((3, 1, 1)))
     + COPY.retile(Layout((4, 1, 1)))
+threadblock-choice: a swizzle, a class of instructions, or a number of slices that CUTLASS has not
+    - cute.identity_swizzle((5, 7, 1), 3)
+    - cute.default_gemm_configuration("sparse")  # given 'sparse'; required: one of 'simt',
+        'tensor_op'
+    + cute.identity_swizzle((5, 7, 1), 4)
+threadblock-range: a size, or a place that a launch or a split of K does not have
+    - cute.k_partition(64, 8, 0, 0)  # given slices=0; required: at least 1;
+    - cute.k_partition(64, 0, 2, 0)  # given depth=0; required: at least 1;
+    - cute.k_partition(64, 8, 2, 2)  # given z=2; required: less than 2 slices;
+    - cute.k_partition_by_floor(64, 3, 3)  # given z=3; required: less than 3 slices;
+    - cute.k_partition_by_floor(64, 3, -1)  # given z=-1; required: at least 0;
+    - cute.identity_swizzle((5, -7, 1))  # given N=-7; required: at least 0;
+    - cute.identity_swizzle((5, 7))  # given tiles=(5, 7); required: tiles along M and N,
+    - cute.batched_swizzle((5, 7), 3).batches(-1)  # given z=-1; required: at least 0;
+    + cute.k_partition(64, 8, 2, 1)
 copy-codomain: a thread-value layout reaches addresses that the data does not have
     - cute.make_cotiled_copy(CP_ASYNC_128, Layout((32, 8), (8, 1)), Layout((8, 16), (16, 1)))
     + cute.make_cotiled_copy(CP_ASYNC_128, Layout((16, 8), (8, 1)), Layout((8, 16), (16, 1)))
@@ -267,7 +291,7 @@ operand-major: a tile in shared memory has another major than the instruction re
 thread-map-divides: threads or accesses do not divide the tile
     - warp_raked_thread_map((128, 8), 256, (8, 4), 8)
     - warp_raked_thread_map((128, 32), 96, (8, 4), 8)  # given 3 (warps along the rows)
-    - stripmined_thread_map((8, 100), 256)  # 32 (rows that the threads fill) and 100
+    - warp_raked_thread_map((128, 30), 128, (8, 4), 8)  # 4 (rows of a warp) and 30
     - stripmined_thread_map((8, 128), 256, 3)  # 3 (elements of an access) and 8
     - raked_arrangement(100, 16)  # 8 (elements of an access) and 100
     - simt_transpose_padding(12, 32)  # 12 (elements along K) and 32
@@ -275,6 +299,7 @@ thread-map-divides: threads or accesses do not divide the tile
 thread-map-warps: a warp arrangement does not have 32 lanes, or threads are not whole warps
     - warp_raked_thread_map((128, 32), 100, (8, 4), 8)
     - warp_raked_thread_map((128, 32), 128, (8, 8), 8)  # 32 lanes in a warp
+    - default_thread_map_simt((128, 128), (32, 64), 1, 32, (4, 4))  # given 256 threads and (4, 4)
     + warp_raked_thread_map((128, 32), 128, (8, 4), 8)
 thread-map-transpose: a thread map of wide accesses is transposed
     - transposed_thread_map(stripmined_thread_map((8, 128), 64, 2))
@@ -282,6 +307,27 @@ thread-map-transpose: a thread map of wide accesses is transposed
 thread-map-atom: a copy atom moves more than one access of the thread map
     - stripmined_thread_map((8, 128), 256).tiled_copy(Copy_Atom("UniversalCopy<64>", "f32"))
     + stripmined_thread_map((8, 128), 256).tiled_copy(Copy_Atom("UniversalCopy<32>", "f32"))
+predicate-bits: predicates do not fit into a byte
+    - PredicateVector(17, 8, 1)
+    + PredicateVector(17, 4, 1)
+predicate-words: the words of a vector of predicates are too few or too wide
+    - PredicateVector(17, words=(1,))
+    + PredicateVector(17, words=(1, 1))
+predicate-index: a predicate past the last one is asked for
+    - PredicateVector(17)[17]
+    + PredicateVector(17)[16]
+iterator-layout: an access iterator is described for an unknown layout
+    - tile_access_desc(stripmined_thread_map((8, 32), 8), 32, 0, "interleaved")
+    + tile_access_desc(stripmined_thread_map((8, 32), 8), 32, 0, "row_major")
+no-instruction: no MMA row has the types, the shape and CUTLASS's tags
+    - default_instruction((16, 8, 16), "f16", "f16", "f32", "OpMultiplyAddSaturate")
+    + default_instruction((16, 8, 16), "f16", "f16", "f32", "OpMultiplyAdd")
+warp-instruction: an instruction of a quad pair is to be tiled over warps
+    - default_mma_tensor_op((64, 64, 4), (64, 64, 4), (8, 8, 4), "f16", "f16", "f16")
+    + default_mma_tensor_op((64, 64, 8), (64, 64, 8), (16, 8, 8), "f16", "f16", "f16")
+core-major: a core of tensor cores is asked for by another major
+    - default_mma_core_tensor_op(BLOCK, BLOCK, (16, 8, 8), "f16", "f32", "M")
+    + default_mma_core_tensor_op(BLOCK, BLOCK, (16, 8, 8), "f16", "f32", "K")
 suggest-major: the contiguous mode is not a mode of the tile
     - suggest_tiled_copy((8, 8), "f16", 8, "N")
     - suggest_tiled_copy((8, 8, 8), "f16", 8)  # major 'K' for tile

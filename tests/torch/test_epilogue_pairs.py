@@ -78,6 +78,25 @@ def test_gradients_are_those_of_torch(name):
         torch.testing.assert_close(x, y, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (5, 1)])
+def test_two_columns_are_one_pair(shape):
+    """Where N/2 is 1, an array of one column has a gradient of one column."""
+    draw = torch.Generator().manual_seed(0)
+    a, b, term = (
+        torch.randn(x, generator=draw, dtype=torch.float64).requires_grad_()
+        for x in ((5, 7), (7, 2), shape)
+    )
+
+    def function(x, term):
+        first, second = cute.pairs(x)
+        return first * second + term
+
+    found, x = cute.ops.gemm(a, b, epilogue=function, term=term), a @ b
+    wanted = x[:, ::2] * x[:, 1::2] + term
+    ours, theirs = (torch.autograd.grad((y * y).sum(), (a, b, term)) for y in (found, wanted))
+    torch.testing.assert_close((found, *ours), (wanted, *theirs))
+
+
 def test_the_operator_follows_the_rules_of_torch():
     function = FUNCTIONS["geglu"][0]
     a, b, terms = operands(function, torch.float32)

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import cute_py as cute
 torch = pytest.importorskip("torch")
 import cute_py.torch  # noqa: E402
 from cute_py.ops.call import Call  # noqa: E402
+from cute_py.ops.libraries import on_stream  # noqa: E402
 from tests.sampling import check_each, pairwise  # noqa: E402
 
 gemm = torch.ops.cute_py.gemm
@@ -21,6 +23,20 @@ ROOT = Path(__file__).parents[2]
 def tensor(*shape, dtype=torch.float32, grad=True):
     made = torch.Generator().manual_seed(sum(shape))
     return torch.randn(*shape, generator=made, dtype=torch.float64).to(dtype).requires_grad_(grad)
+
+
+# -- streams
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 4096])
+def test_the_default_stream_is_that_of_torch(monkeypatch, number):
+    """Numbers 0 and 1 are its names; torch would take them for those of other streams."""
+    monkeypatch.setattr(torch.cuda, "default_stream", lambda device: "default")
+    monkeypatch.setattr(torch.cuda, "ExternalStream", lambda number, device: number)
+    entered = []
+    monkeypatch.setattr(torch.cuda, "stream", lambda x: nullcontext(entered.append(x)))
+    with on_stream(torch.zeros(1), number, "cute.ops.gemm"):
+        assert entered == ["default" if number < 2 else number]
 
 
 # -- the laws of an operator

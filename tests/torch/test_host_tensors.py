@@ -29,6 +29,24 @@ def test_results_are_tensors_of_the_operands_type(kind):
     assert bool((cute.ops.gemm(a, b, **terms).double() == 24).all())
 
 
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "float8_e4m3fn", "int8"])
+def test_a_prepared_product_takes_tensors(kind):
+    """As operands, as a workspace, in exchange, and as the result, which autograd notes."""
+    a, b = (torch.ones(shape).to(getattr(torch, kind)) for shape in ((4, 64), (64, 6)))
+    like = torch.int32 if kind == "int8" else torch.float32
+    out = torch.zeros((4, 6), dtype=like)
+    given = {"out": out, "config": "split=serial:2"}
+    product = cute.ops.Gemm(a, b, **given)
+    product.initialize(torch.empty(product.workspace_size(), dtype=torch.uint8))
+    for factor in (1, 2):
+        version = out._version
+        assert product.update(a=(a.float() * factor).to(a.dtype)).run() is out
+        assert bool((out == 64 * factor).all())
+        assert out._version > version
+    with pytest.raises(cute.CuteError, match="requires_grad"):
+        product.update(b=torch.ones((64, 6), requires_grad=True))
+
+
 @pytest.mark.parametrize("kind", ["float32", "bfloat16", "float8_e4m3fn", "int32", "bool"])
 def test_kernels_of_the_emulator_take_tensors(kind):
     @cute.kernel

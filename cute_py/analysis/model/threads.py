@@ -132,7 +132,7 @@ def warp_tile_cycles(
     """
     require_positive("warp_tile_cycles", Mf=Mf, Nf=Nf, bandwidth=bandwidth)
     rows, columns = lanes
-    if rows * columns != LANES:
+    if rows < 1 or rows * columns != LANES:
         raise refusal("model-lanes", operation="warp_tile_cycles", lanes=lanes)
     a, b = (
         max(PAIR * -(-n * F32 // VECTOR), -(-n * count * F32 // bandwidth))
@@ -262,6 +262,8 @@ def beta(latency: float, ffma: float, ffma_latency: float = 0) -> float:
     (0.181641, 0.187984)
     """
     require_positive("beta", latency=latency, ffma=ffma)
+    if ffma_latency:
+        require_positive("beta", ffma_latency=ffma_latency)
     found = 1 - latency / (ffma + ffma_latency)
     if found <= 0:
         raise refusal("model-latency", operation="beta", latency=latency, ffma=ffma)
@@ -272,11 +274,14 @@ def partial_counts(counts: Counts, part: float) -> tuple[float, float]:
     """Return the loads and the multiply-adds of the part of a tile of K that `beta` leaves.
 
     Formula: n_ld_part = n_ldg + beta * n_lds; n_ffma_part = beta * n_ffma. Source: S1:402-407.
+    Raises LayoutError for a part that is not from 0 to 1.
 
     >>> counts = instruction_counts((128, 128, 8), (8, 8))
     >>> [round(x, 3) for x in partial_counts(counts, beta(419, 512))]
     [19.625, 93.0]
     """
+    if not 0 <= part <= 1:
+        raise refusal("model-part", operation="partial_counts", part=part)
     return counts.ldg + part * counts.lds, part * counts.ffma
 
 
@@ -311,4 +316,5 @@ def is_valid(tile: tuple[int, int, int], thread: tuple[int, int], latency: float
     >>> is_valid((128, 128, 8), (8, 8), 419), is_valid((128, 128, 8), (8, 4), 419)
     (True, False)
     """
+    require_positive("is_valid", latency=latency)
     return instruction_counts(tile, thread).ffma > latency

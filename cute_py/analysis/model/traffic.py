@@ -8,7 +8,7 @@ Speeds are in TFLOPS of 2^40, bandwidths in GiB/s: TFLOPS * 1024 / (FLOP/B) is G
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, inf
 from typing import NamedTuple
 
 from cute_py.analysis.resources import wave
@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 
 STEP = 32  # rows of a tile, of which `smallest_tile` takes multiples
 KILO = 1024
+PEAKS: dict[float, str] = {4: "peak_f32", 2: "peak_f16"}  # by the bytes of an element
 
 
 def require_positive(operation: str, **numbers: float) -> None:
-    """Refuse numbers that are not positive."""
+    """Refuse numbers that are not positive and finite."""
     for what, value in numbers.items():
-        if not value > 0:
+        if not 0 < value < inf:
             raise refusal("model-positive", operation=operation, what=what, value=value)
 
 
@@ -317,14 +318,14 @@ def predict(
         blocks_each: blocks that a multiprocessor runs at once; see `occupancy`. 1/2 where two load
             one tile together, as a cluster with multicast does.
         bytes: of an element of A and B.
-        peak: of the multiply-adds (TFLOPS); None: that of f32, or of f16 for 2 bytes.
+        peak: of the multiply-adds (TFLOPS); None: that of f32 for 4 bytes, of f16 for 2.
         hit: the L2 hit rate; None: `l2_hit_rate`, the exact form.
 
     Formula: P_ldg = `load_bandwidth(hit)`; P_gemm = P_ldg * ratio where that is below the peak,
     else the peak. Source: S1:318-332. It is not valid, and says so, where A and B fit into L2
     together, where there is less than one wave of tiles, and where DRAM would deliver more than it
     can. S1 finds errors below 10 % where A and B exceed L2 five times. Raises LayoutError for
-    numbers of the device that are not known.
+    numbers of the device that are not known, the peak for other `bytes` among them.
 
     >>> from cute_py.atoms.devices import V100
     >>> [round(predict(V100, (8192,) * 3, (n, n), hit=0.1).tflops, 2) for n in (64, 32)]
@@ -335,7 +336,10 @@ def predict(
     (M, N, K), (Mt, Nt) = shape, tile
     require_positive("predict", M=M, N=N, K=K, Mt=Mt, Nt=Nt, blocks_each=blocks_each, bytes=bytes)
     if peak is None:
-        peak = device.known("peak_f16" if bytes == 2 else "peak_f32", "predict")
+        if bytes not in PEAKS:
+            raise refusal("model-peak", operation="predict", bytes=bytes)
+        peak = device.known(PEAKS[bytes], "predict")
+    require_positive("predict", peak=peak)
     blocks = max(int(device.known("multiprocessors", "predict") * blocks_each), 1)
     tiles, ratio = ceil_div(M, Mt) * ceil_div(N, Nt), gemm_ratio(Mt, Nt, bytes)
     if hit is None:

@@ -1,4 +1,4 @@
-"""The dependencies of a kernel's plan outside of its arguments, and whether they have changed.
+"""The dependencies of a kernel's plan outside its arguments, and whether they have changed.
 
 `fingerprint` finds them: the code of the kernel and of its helpers, their defaults and closures,
 and the globals and attributes that they read. A snapshot compares these places by identity, which

@@ -201,6 +201,9 @@ class Driver:
         """Return the device of an address (device memory, or mapped host memory), or None."""
         kind = self.raw.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
         answer = self.raw.cuPointerGetAttribute(kind, address)
+        if int(answer[0]) == INVALID_CONTEXT:  # of a thread that has none; any will do
+            with self.inside(0):
+                answer = self.raw.cuPointerGetAttribute(kind, address)
         if int(answer[0]) or int(answer[1]) < 0:
             return None
         return int(answer[1])

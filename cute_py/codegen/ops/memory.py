@@ -23,7 +23,7 @@ from cute_py.atoms.copy_sm90 import (
 )
 from cute_py.codegen.addresses import Addresses, Guards
 from cute_py.codegen.emit import emits
-from cute_py.codegen.instructions import of_atom, with_hints
+from cute_py.codegen.instructions import of_atom, with_hints, wmma
 from cute_py.codegen.storage import F32, I8, I16, I32
 from cute_py.dtypes.packing import PACKED
 from cute_py.dtypes.table import u8
@@ -268,6 +268,35 @@ def _add_vectors(e: Emit, op: ops.Atomic, name: str, modes: dict[str, Any]) -> N
             old = e.emit(name, addresses[v], words, flag, old=kept, **modes)
         if op.old is not None:
             e.words.put_words(op.old, v * x.width, x.width, old)
+
+
+def _wmma(e: Emit, op: ops.WmmaLoad | ops.WmmaStore, what: str, *words: Any, n: int = 0) -> Any:
+    """Emit wmma.load or wmma.store of a tile."""
+    kind = op.tile.dtype.name
+    row = wmma(what, op.form, kind, n or len(words[0]))
+    return e.emit(
+        row, Addresses(e, op.tile)[0], e.scalars.narrow(op.step), *words, space=op.tile.space
+    )
+
+
+@emits(ops.WmmaLoad)
+def wmma_load(e: Emit, op: ops.WmmaLoad) -> None:
+    """Emit one wmma.load."""
+    n = len(op.dst) * op.dst.dtype.bits // 32
+    e.words.put_words(op.dst, 0, len(op.dst), _wmma(e, op, "load", n=n))
+
+
+@emits(ops.WmmaStore)
+def wmma_store(e: Emit, op: ops.WmmaStore) -> None:
+    """Emit one wmma.store."""
+    _wmma(e, op, "store", e.words.get_words(op.src, 0, len(op.src)))
+
+
+@emits(ops.SharedAddress)
+def shared_address(e: Emit, op: ops.SharedAddress) -> None:
+    """Take the address that an access would have."""
+    address, beyond = Addresses(e, op.src)[0]
+    e.words.put(op.dst, 0, e.b.add(address, ir.Constant(I32, beyond)))
 
 
 @emits(ops.Prefetch)

@@ -128,9 +128,61 @@ def _write(located: Located, place: Place, c: Cohort, values: Array) -> None:
 def _may_meet(located: Located, place: Place, c: Cohort) -> bool:
     """Tell whether lanes of a warp may store to one address of shared memory."""
     shadow = c.batch.shadow
-    if shadow is None or place.blocks is not None or isinstance(located.op, ops.StMatrix):
+    if (
+        shadow is None
+        or place.blocks is not None
+        or isinstance(located.op, (ops.StMatrix, ops.WmmaStore))
+    ):
         return True
     return bool((shadow.touch(c.span, located, place, whole=False).who & SEVERAL).any())
+
+
+WMMA_BYTES = 32  # the alignment of a tile
+
+
+@handles(ops.WmmaLoad)
+def wmma_load(program: Program, op: ops.WmmaLoad) -> Run:
+    """Load the elements of a fragment, in the emulator's order: the whole warp reads them."""
+    tile = program.access(op.tile, op, unit=WMMA_BYTES, counted=False)
+    cells, dst = program.access(op.cells, op), program.view(op.dst)
+
+    def run(c: Cohort) -> None:
+        require_warps(op, c)
+        tile(c)
+        place = cells(c)
+        cells.judge_read(c, place, whole=True)
+        dst.put(c, recast(cells.load(c, place), op.cells.dtype, op.dst.dtype))
+
+    return run
+
+
+@handles(ops.WmmaStore)
+def wmma_store(program: Program, op: ops.WmmaStore) -> Run:
+    """Store the elements of a fragment, in the emulator's order: the whole warp writes them."""
+    tile = program.access(op.tile, op, unit=WMMA_BYTES, counted=False)
+    cells, read = program.access(op.cells, op), program.reader(op.src, op)
+
+    def run(c: Cohort) -> None:
+        require_warps(op, c)
+        tile(c)
+        place = cells(c)
+        values = recast(np.ascontiguousarray(read(c)), op.src.dtype, op.cells.dtype)
+        _write(cells, place, c, values)
+        cells.judge_write(c, place, whole=True)
+
+    return run
+
+
+@handles(ops.SharedAddress)
+def shared_address(program: Program, op: ops.SharedAddress) -> Run:
+    """Return where the element is in the shared memory of the block."""
+    located, dst = program.access(op.src, op, unit=1, counted=False), program.view(op.dst)
+
+    def run(c: Cohort) -> None:
+        offsets = located(c).offsets * op.src.dtype.bits // 8 + located.start
+        dst.put(c, np.broadcast_to(offsets, (*c.span.shape, 1)).astype(np.uint32))
+
+    return run
 
 
 @handles(ops.Prefetch)
@@ -142,7 +194,7 @@ def prefetch(program: Program, op: ops.Prefetch) -> Run:
 # -- ldmatrix and stmatrix
 
 
-def _rows(atom: Copy_Op, side: str) -> tuple[Array, int]:
+def matrix_rows(atom: Copy_Op, side: str) -> tuple[Array, int]:
     """Return for each lane and 16-bit element of its registers row * 8 + column, and the rows."""
     bits = atom.table(side)[:, ::16] // 16
     return bits, int(bits.max()) // 8 + 1
@@ -152,7 +204,7 @@ def _rows(atom: Copy_Op, side: str) -> tuple[Array, int]:
 def ldmatrix(program: Program, op: ops.LdMatrix) -> Run:
     """Load 8x8 matrices; lanes 0 to 8n-1 give the addresses of rows."""
     located, dst = program.access(op.src, op, unit=16), program.view(op.dst)
-    place_of, rows = _rows(op.atom, "dst")
+    place_of, rows = matrix_rows(op.atom, "dst")
     row, column = place_of // 8, place_of % 8
     pairs = bool((column[:, ::2] % 2 == 0).all() and (column[:, 1::2] == column[:, ::2] + 1).all())
     pairs = pairs and bool((row[:, ::2] == row[:, 1::2]).all())
@@ -171,7 +223,7 @@ def ldmatrix(program: Program, op: ops.LdMatrix) -> Run:
         return found
 
     def run(c: Cohort) -> None:
-        place = _givers(located, c, rows)
+        place = givers(located, c, rows)
         located.judge_read(c, place, whole=True)
         data = np.ascontiguousarray(located.take(c, items(place), size)).view(np.uint8)
         dst.put(c, from_bytes(data, op.dst.dtype))
@@ -179,7 +231,7 @@ def ldmatrix(program: Program, op: ops.LdMatrix) -> Run:
     return run
 
 
-def _givers(located: Located, c: Cohort, rows: int) -> Place:
+def givers(located: Located, c: Cohort, rows: int) -> Place:
     """Return the place of a matrix instruction, whose addresses come from the first lanes alone."""
     require_warps(located.op, c)
     if rows == LANES:
@@ -206,11 +258,11 @@ def _givers(located: Located, c: Cohort, rows: int) -> Place:
 def stmatrix(program: Program, op: ops.StMatrix) -> Run:
     """Store 8x8 matrices: the inverse of ldmatrix."""
     located, read = program.access(op.dst, op, unit=16), program.reader(op.src, op)
-    place_of, rows = _rows(op.atom, "src")
+    place_of, rows = matrix_rows(op.atom, "src")
     back = np.argsort(place_of.reshape(-1), kind="stable")  # row * 8 + column -> lane, element
 
     def run(c: Cohort) -> None:
-        place = _givers(located, c, rows)
+        place = givers(located, c, rows)
         values = to_bytes(np.ascontiguousarray(read(c)), op.src.dtype)
         halves = np.ascontiguousarray(values).view(np.uint16)
         nB, nW = halves.shape[:2]
@@ -245,11 +297,11 @@ def atomic(program: Program, op: ops.Atomic) -> Run:
             if c.batch.releases is not None and place.blocks is None:
                 chosen = c.active()[..., None] if place.active is None else place.active
                 each = shared_places(c.span, located.start, place.offsets, chosen)
-                c.batch.releases.update(each)
+                c.batch.releases.update(each, old is not None)
         else:
             touch = located.judge_read(c, place)
             if touch is not None and c.batch.releases is not None:
-                c.batch.releases.update(places_of(touch))
+                c.batch.releases.update(places_of(touch), old is not None)
         shape = (*c.span.shape, located.count * located.width)
         active = np.broadcast_to(
             True if place.active is None else _by_element(place.active, located), shape
@@ -295,18 +347,25 @@ def _combined(
     data: Array, index: Array, given: list[Array], combine: Callable[..., Array]
 ) -> Array:
     """Combine values into data in order; return what each found."""
-    before = np.empty(index.shape, data.dtype)
-    order = np.argsort(index, kind="stable")
-    ranked = index[order]
-    starts = np.r_[True, ranked[1:] != ranked[:-1]] if len(ranked) else np.zeros(0, np.bool_)
-    begin = np.maximum.accumulate(np.where(starts, np.arange(len(ranked)), 0))
-    rank = np.arange(len(ranked)) - begin
-    for r in range(int(rank.max(initial=-1)) + 1):
-        now = order[rank == r]
+    before, rank = np.empty(index.shape, data.dtype), ranks(index)
+    order = np.argsort(rank, kind="stable")  # the first of each element, the second of each, ...
+    ends = np.cumsum(np.bincount(rank))
+    for now in np.split(order, ends[:-1]):
         found = data[index[now]]
         before[now] = found
         data[index[now]] = combine(found, *[values[now] for values in given])
     return before
+
+
+def ranks(index: Array) -> Array:
+    """Return for each entry how many of the same number come before it."""
+    order = np.argsort(index, kind="stable")
+    ranked = index[order]
+    starts = np.r_[True, ranked[1:] != ranked[:-1]][: len(ranked)]
+    begin = np.maximum.accumulate(np.where(starts, np.arange(len(ranked)), 0))
+    found = np.empty(len(ranked), np.int64)
+    found[order] = np.arange(len(ranked)) - begin
+    return found
 
 
 # -- cp.async

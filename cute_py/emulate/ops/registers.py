@@ -92,15 +92,15 @@ def reduce(program: Program, op: ops.Reduce) -> Run:
     return run
 
 
-@handles(ops.Shuffle)
-def shuffle(program: Program, op: ops.Shuffle) -> Run:
-    """Take elements of another lane of the warp."""
-    read, dst, lane = program.reader(op.src, op), program.view(op.dst), program.scalar(op.lane)
+def source_lanes(program: Program, op: ops.Shuffle) -> Callable[[Cohort], Array]:
+    """Compile the lane that each lane takes elements of: [lane], or [block, warp, lane]."""
+    lane = program.scalar(op.lane)
     own = np.arange(LANES)
     start = own // op.width * op.width
     last = start + op.width - 1
 
-    def source(by: Any) -> Any:
+    def source(c: Cohort) -> Any:
+        by = lane(c)
         if op.kind == "idx":
             return start + by % op.width
         if op.kind == "bfly":
@@ -109,8 +109,16 @@ def shuffle(program: Program, op: ops.Shuffle) -> Run:
         other = own - by if op.kind == "up" else own + by
         return np.where((other < start) | (other > last), own, other)
 
+    return source
+
+
+@handles(ops.Shuffle)
+def shuffle(program: Program, op: ops.Shuffle) -> Run:
+    """Take elements of another lane of the warp."""
+    read, dst, source = program.reader(op.src, op), program.view(op.dst), source_lanes(program, op)
+
     def run(c: Cohort) -> None:
-        values, lanes = read(c), source(lane(c))
+        values, lanes = read(c), source(c)
         _require_active(program, op, c, lanes)
         require_lanes(program, op, c)
         if lanes.ndim == 1:

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cute_py.emulate.faults import line_of
+from cute_py.emulate.observed import target
 from cute_py.emulate.orders.witness import Choice
 from cute_py.errors import ranges
 from cute_py.plan import ops
-from cute_py.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Iterator
 
     from cute_py.emulate.orders.search import Step
     from cute_py.emulate.orders.witness import Witness
     from cute_py.emulate.storages import Global
     from cute_py.emulate.turns import Event, Who
-    from cute_py.plan.access import Access
     from cute_py.plan.launch import Launch
 
-SHOWN, MANY = 8, 4  # reasons that are printed; numbers that are listed one by one
+SHOWN = 8  # reasons that are printed
+WORDS: dict[type[ops.Op], str] = {
+    ops.Store: "store_release to", ops.Load: "load_acquire of", ops.WaitUntil: "wait_until of",
+}  # fmt: skip
 
 
-class Result(Record):
+@dataclass(frozen=True, slots=True)
+class Result:
     """A result that some orders have.
 
     Attributes:
@@ -33,15 +37,14 @@ class Result(Record):
         classes: how many classes of orders have it.
     """
 
-    __slots__ = __match_args__ = ("code", "message", "arrays", "classes")
-
-    def __init__(
-        self, code: str | None, message: str, arrays: dict[str, Any], classes: int
-    ) -> None:
-        self.code, self.message, self.arrays, self.classes = code, message, arrays, classes
+    code: str | None
+    message: str
+    arrays: dict[str, Any]
+    classes: int
 
 
-class Orders(Record):
+@dataclass(frozen=True, slots=True, repr=False)
+class Orders:
     """What is known of a kernel in every order of its threads, for these arguments.
 
     Attributes:
@@ -53,27 +56,15 @@ class Orders(Record):
             found.
         reasons: why one class is not enough: pairs of operations that nothing orders.
         runs: how many runs this took, those that were cut short included.
-        first: which of them was the first that was refused; None if none was.
     """
 
-    __slots__ = __match_args__ = (
-        "proved", "classes", "results", "bounded", "witness", "reasons", "runs", "first",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        proved: bool,
-        classes: int,
-        results: Iterable[Result],
-        bounded: Iterable[str],
-        witness: Witness | None,
-        reasons: Iterable[str],
-        runs: int,
-        first: int | None = None,
-    ) -> None:
-        self.proved, self.classes, self.results = proved, classes, tuple(results)
-        self.bounded, self.witness, self.reasons = tuple(bounded), witness, tuple(reasons)
-        self.runs, self.first = runs, first
+    proved: bool
+    classes: int
+    results: tuple[Result, ...]
+    bounded: tuple[str, ...]
+    witness: Witness | None
+    reasons: tuple[str, ...]
+    runs: int
 
     def __str__(self) -> str:
         lines = [self._verdict()]
@@ -85,34 +76,29 @@ class Orders(Record):
         lines += self._results()
         lines += [f"not tried: {what}" for what in self.bounded]
         if self.witness is not None:
-            lines += ["an order that is refused (order=found.witness repeats it):"]
+            lines += ["an order that fails (order=found.witness repeats it):"]
             lines += [str(self.witness)]
         return "\n".join(lines)
 
     __repr__ = __str__
 
-    def _results(self) -> list[str]:
-        codes: dict[str, list[Result]] = {}
-        for result in self.results:
-            codes.setdefault(result.code or "", []).append(result)
-        lines = []
-        for code, each in codes.items():
+    def _results(self) -> Iterator[str]:
+        for code in dict.fromkeys(result.code for result in self.results):
+            each = [result for result in self.results if result.code == code]
             classes = _count(sum(result.classes for result in each), "class", "classes")
-            how = f"refused, {code}" if code else "well"
+            how = f"an error, {code}" if code else "no error"
             different = f", {len(each)} different results" if len(each) > 1 else ""
-            lines.append(f"{classes}: {how}{different}")
-        return lines
+            yield f"{classes}: {how}{different}"
 
     def _verdict(self) -> str:
         classes = _count(self.classes, "class", "classes")
         runs = f"{classes} of orders in {_count(self.runs, 'run', 'runs')}"
-        if self.proved and self.classes == 1:
-            return f"proved for every order: {runs}, as all that matters is ordered"
         if self.proved:
-            return f"proved for every order: {runs}"
+            alone = ", as all that matters is ordered" if self.classes == 1 else ""
+            return f"proved for every order: {runs}{alone}"
         if self.witness is not None:
-            return f"refused in some order: {runs}"
-        return f"not proved: {runs}, and none was refused"
+            return f"fails in some order: {runs}"
+        return f"not proved: {runs}, and none of them failed"
 
 
 def _count(n: int, one: str, more: str) -> str:
@@ -130,50 +116,38 @@ def choice_of(step: Step, arrays: dict[str, Global], launch: Launch) -> Choice:
     return Choice(event.who, line_of(event.op), _what(event, arrays), found, role)
 
 
-def reasons_of(races: Iterable[tuple[Event, Event]], arrays: dict[str, Global]) -> list[str]:
+def reasons_of(races: Iterable[tuple[Event, Event]], arrays: dict[str, Global]) -> tuple[str, ...]:
     """Return pairs of operations that nothing orders in words, each with all who do them."""
     found: dict[tuple[str, ...], set[tuple[Who, Who]]] = {}
     for a, b in races:
         each = {f"{line_of(event.op)}: {_what(event, arrays)}" for event in (a, b)}
         found.setdefault(tuple(sorted(each)), set()).add((a.who, b.who))
-    return [
+    return tuple(
         f"{' and '.join(key)} by {_who(pairs)}, nothing orders them" for key, pairs in found.items()
-    ]
+    )
 
 
 def _who(pairs: Collection[tuple[Who, Who]]) -> str:
     """Return blocks in words, or warps where each pair is of one block."""
     both = [who for pair in pairs for who in pair]
-    blocks = sorted({block for block, _, _ in both})
+    blocks = sorted({who[0] for who in both})
     if any(a[0] != b[0] for a, b in pairs):
         return f"blocks {_listed(blocks)}"
-    warps = _listed(sorted({warp for _, warp, _ in both}))
+    warps = _listed(sorted({who[1] for who in both}))
     of = "each of the blocks" if len(blocks) > 1 else "block"
     return f"warps {warps} of {of} {_listed(blocks)}"
 
 
 def _listed(numbers: list[int]) -> str:
-    if len(numbers) > MANY:
-        return ranges(numbers)
-    *others, last = map(str, numbers)
-    return f"{', '.join(others)} and {last}" if others else last
+    return ranges(numbers) if len(numbers) > 2 else " and ".join(map(str, numbers))
 
 
 def _what(event: Event, arrays: dict[str, Global]) -> str:
     """Return an operation in words: atomic add of count[0]."""
-    op = event.op
-    if isinstance(op, ops.Atomic):
-        return f"atomic {op.fn} of {_place(event, op.dst, arrays)}"
-    if isinstance(op, ops.Store):
-        return f"store_release to {_place(event, op.dst, arrays)}"
-    assert isinstance(op, ops.Load | ops.WaitUntil)
-    name = "wait_until" if isinstance(op, ops.WaitUntil) else "load_acquire"
-    return f"{name} of {_place(event, op.src, arrays)}"
-
-
-def _place(event: Event, access: Access, arrays: dict[str, Global]) -> str:
-    """Return the first element of an operation in words."""
+    op, access = event.op, target(event.op)
+    assert access is not None
+    name = f"atomic {op.fn} of" if isinstance(op, ops.Atomic) else WORDS[type(op)]
     array, size = arrays.get(access.storage), max(1, access.dtype.bits // 8)
-    if event.places and array is not None:
-        return f"{access.storage}[{(min(event.places)[1] - array.address) // size}]"
-    return access.storage
+    if not event.places or array is None:
+        return f"{name} {access.storage}"
+    return f"{name} {access.storage}[{(min(event.places)[1] - array.address) // size}]"

@@ -15,63 +15,68 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from cute_py.emulate.orders.waits import last_of, left_out
+from cute_py.emulate.faults import line_of
 from cute_py.emulate.orders.witness import candidates, usual
+from cute_py.emulate.turns import Chooser
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
+    from cute_py.emulate.agreements import MaxNReg
     from cute_py.emulate.batch import Batch
     from cute_py.emulate.turns import At, Event, Turn, Who
-    from cute_py.plan.ops import Op
 
 Clock: TypeAlias = "dict[Who, int]"  # the last operation of each that comes before
-MOST_EVENTS = 4000  # of a run
+MOST_EVENTS, MOST_SETS = 4000, 256  # of a run; of operations that a wait may do without
 
 
 class Cut(Exception):  # no error: the run is not needed
     """Each choice leads to a class that has been seen."""
 
 
-class TooLong(Exception):
-    """A run has more strong operations than the bound."""
-
-
 @dataclass(slots=True)
 class Node:
-    """A state: who can go on, whose turn has been or will be tried, and who need not go first."""
+    """A state: who stands before what, and can go on (the others wait for a value, or would find
+    the same again); whose turn it is if nothing else is said; who need not go first; whose turn
+    will be, is and has been tried.
+    """
 
-    able: dict[Who, Event]
+    events: dict[Who, Event]
+    able: set[Who]
+    usual: Who
     asleep: dict[Who, Event]
-    blocked: dict[Who, Event]  # those that wait for a value, or would find the same again
     todo: set[Who]
+    chosen: Who
     done: dict[Who, Event] = field(default_factory=dict)
-    chosen: Who = (-1, -1, -1)
 
 
 @dataclass(slots=True)
 class Step:
-    """An operation of the present run.
+    """An operation of the present run: which it is, and what.
 
     Attributes:
-        turn: it; clock: what comes before it, itself included.
+        clock: what comes before it, itself included.
         before, after: the integer at its place, if it is one.
-        found: what stood there, in words.
     """
 
+    index: int
     turn: Turn
+    event: Event
     clock: Clock
     before: int | None
     after: int | None = None
 
-    @property
-    def event(self) -> Event:
-        """What it does."""
-        return self.turn.event
+    def precedes(self, clock: Clock) -> bool:
+        """Return whether it comes before what has a clock."""
+        return clock.get(self.event.who, -1) >= self.index
+
+    def added(self) -> int | None:
+        """Return what a sum has added to its place; None of others, and of what is no integer."""
+        is_sum = self.event.effect.startswith("add ")
+        known = is_sum and self.before is not None and self.after is not None
+        return self.after - self.before if known else None  # type: ignore[operator]
 
 
-class Search:
-    """A search through the classes of orders of a kernel; `brute`: through all orders.
+class Search(Chooser):
+    """A search through the classes of orders of a kernel.
 
     Blocks that do the same, whatever their number (`alike`), may exchange their roles as long as
     none has begun: one of them stands for all. Those that learn nothing of each other (`apart`) are
@@ -81,92 +86,76 @@ class Search:
         stack: the states of the present run, as far as others may be tried there.
         steps: its operations.
         races: pairs of operations, with who does them, that nothing orders: why there is a search.
-        meet: operations whose lanes would find other values in another order of these.
-        lanes: pairs of operations of lanes of one warp that nothing orders: the emulator runs one
-            branch after the other.
-        spun: operations that have been taken to repeat themselves.
-        wide: waits that might be over without too many sets of operations.
-        again: the setmaxnregs that a warp has come to after another one.
-        strays: whether a run has not done the same as the one before, up to where it should.
-        divided: whether lanes went on though nobody had a turn, as their warp was divided.
+        untried: what no run has tried, in words.
+        lanes: the same, of lanes of one warp: where there are races, they matter.
     """
 
-    def __init__(self, brute: bool = False, alike: bool = False, apart: bool = False) -> None:
-        self.brute, self.alike, self.apart = brute, alike, apart
+    def __init__(self, alike: bool = False, apart: bool = False) -> None:
+        self.alike, self.apart = alike, apart
         self.block = -1  # that is searched, where blocks are apart; -1: none yet
         self.blocks: set[int] = set()  # that are to be
         self.repeats = False  # whether the run is the first one of another block, once more
         self.stack: list[Node] = []
         self.races: dict[tuple[Event, Event], None] = {}
-        self.lanes: dict[tuple[Event, Event], None] = {}
-        self.meet: set[Event] = set()
-        self.spun: set[Event] = set()
-        self.wide: set[Event] = set()
-        self.again: set[Op] = set()
-        self.divided = self.strays = False
+        self.untried: dict[str, None] = {}
+        self.lanes: dict[str, None] = {}
         self.begin()
 
     def begin(self) -> None:
         """Begin a run."""
         self.steps: list[Step] = []
-        self.clocks: dict[Who, Clock] = {}  # after the last operation of each
-        self.known: dict[Who, tuple[Turn, Clock]] = {}  # before the next one
+        self.known: dict[Turn, Clock] = {}  # what comes before each that there was
         self.by: dict[Who, list[int]] = {}  # the operations of each
-        self.at: dict[At, list[int]] = {}  # and at each place
-        self.anywhere: list[int] = []
-        self.warps: dict[tuple[int, int], Event] = {}  # the last one of each warp
+        self.at: dict[At | None, list[int]] = {}  # and at each place; None: anywhere
         self.fresh = len(self.stack) - 1  # the first state that the last run did not have
         self.turns: list[Turn] = []  # those that there were at last
-        self.waiting: list[Turn] = []  # they, where nobody could go on
-        self.batch: Batch | None = None
+        self.stuck = False  # whether none of them could go on
+        self.registers: list[MaxNReg] = []  # of all batches
 
     def next(self) -> bool:
         """Prepare the next run; return whether there is one."""
         self.repeats = False
         while self.stack:
             node = self.stack[-1]
-            node.done[node.chosen] = node.able[node.chosen]
+            node.done[node.chosen] = node.events[node.chosen]
             left = [w for w in node.todo if w not in node.done and w not in node.asleep]
             if left:
                 node.chosen = min(left)
                 return True
             self.stack.pop()
-        self.repeats = any(block > self.block for block in self.blocks)
-        self.block = min((b for b in self.blocks if b > self.block), default=self.block)
+        later = [block for block in self.blocks if block > self.block]
+        self.repeats, self.block = bool(later), min(later, default=self.block)
         return self.repeats
 
     # -- a run
 
     def enter(self, batch: Batch) -> None:
         """Take note of the blocks that run."""
-        self.batch = batch
+        self.registers.append(batch.maxnreg)
 
     def end(self) -> None:
         """Take note of what a run has done."""
-        asked = self.batch.maxnreg.asked if self.batch is not None else {}
-        self.again |= {op for each in asked.values() for op, _ in each[1:]}
+        for op in (op for x in self.registers for each in x.asked.values() for op, _ in each[1:]):
+            self._skips(f"other orders in which warps get and give registers ({line_of(op)})")
 
     def choose(self, turns: list[Turn]) -> Turn | None:
         """Return whose turn it is; None where nobody can go on."""
         depth, able = len(self.steps), candidates(turns)
-        self.divided = self.divided or bool(self.waiting and able)
-        self.waiting, self.turns = [], turns
-        self.spun |= {t.event for t in turns if t.spins and not t.exact and t.event.who not in able}
-        fresh = depth >= self.fresh
-        if fresh and not self.brute:
-            for turn in turns:
-                self._blocked_races(turn, able)
+        if self.stuck and able:
+            self._skips("other orders of lanes of one warp that wait for each other")
+        self.turns, self.stuck, fresh = turns, not able, depth >= self.fresh
+        for turn in turns:
+            if turn.spins and not turn.exact and turn.event.who not in able:
+                self._skips(f"more rounds of the loop that waits at {line_of(turn.op)}")
+            if fresh and turn.event.who not in able and self._is_new(turn):
+                self._races(turn)
         if not able:
-            self.waiting = turns
             return None
         if depth == len(self.stack):
             self.stack.append(self._node(turns, able))
         node = self.stack[depth]
-        if node.chosen not in able:
-            self.strays = True
-            raise Cut
         turn = able[node.chosen]
-        if fresh and not self.brute:
+        if fresh:
             self._races(turn)
         self._take(turn)
         return turn
@@ -177,95 +166,108 @@ class Search:
 
     def refused(self) -> None:
         """End a run that is refused: those that still had a turn might have come before."""
-        if not self.brute and len(self.steps) > self.fresh:
-            for turn in self.turns:
-                if not self.steps or turn is not self.steps[-1].turn:
-                    self._races(turn)
+        for turn in self.turns if len(self.steps) > self.fresh else ():
+            if not self.steps or turn is not self.steps[-1].turn:
+                self._races(turn)
+
+    def _skips(self, what: str) -> None:
+        self.untried[what] = None
 
     def _node(self, turns: list[Turn], able: dict[Who, Turn]) -> Node:
         """Return a new state."""
-        events = {who: turn.event for who, turn in able.items()}
-        asleep: dict[Who, Event] = {}
-        if self.stack and not self.brute:
-            up = self.stack[-1]
-            last = up.able[up.chosen]
-            quiet = {**up.asleep, **up.done}
-            asleep = {w: e for w, e in quiet.items() if w != up.chosen and not e.depends(last)}
-        awake = [who for who in events if who not in asleep]
+        asleep = self._asleep() if self.stack else {}
+        awake = [who for who in able if who not in asleep]
         if not awake:
             raise Cut
         if len(self.stack) >= MOST_EVENTS:
-            raise TooLong
-        first = usual(awake, {who: len(steps) for who, steps in self.by.items()})
-        blocked = {t.event.who: t.event for t in turns if t.event.who not in able}
-        node = Node(events, asleep, blocked, set(events) if self.brute else {first})
-        node.chosen = first
-        return node
+            self._skips(f"orders of more than {MOST_EVENTS} strong operations")
+            raise Cut
+        events = {turn.event.who: turn.event for turn in turns}
+        counts = {who: len(steps) for who, steps in self.by.items()}
+        first = usual(awake, counts)
+        return Node(events, {*able}, usual(able, counts), asleep, {first}, first)
+
+    def _asleep(self) -> dict[Who, Event]:
+        """Return whose turn has been tried before what was done last, and does not depend on it."""
+        up = self.stack[-1]
+        last, quiet = up.events[up.chosen], {**up.asleep, **up.done}
+        return {w: e for w, e in quiet.items() if w != up.chosen and not e.depends(last)}
 
     def _take(self, turn: Turn) -> None:
         """Add an operation to the run."""
         event, index = turn.event, len(self.steps)
-        mine = self._before(turn)
-        clock = dict(mine)
-        last = self.warps.get(event.who[:2])
-        if last is not None and last.who not in clock:
-            self.lanes[last, event] = None
-        for j in last_of(self.steps, self._among(event)):
+        clock, among = dict(self.before(turn)), self._among(event)
+        self._lanes(turn, [j for j in among if not self.steps[j].precedes(clock)])
+        for j in _last_of(self.steps, among):
             _join(clock, self.steps[j].clock)
         clock[event.who] = index
-        self.steps.append(Step(turn, clock, turn.number()))
-        self.clocks[event.who], self.warps[event.who[:2]] = clock, event
+        self.steps.append(Step(index, turn, event, clock, turn.number()))
         self.by.setdefault(event.who, []).append(index)
-        for place in event.places or ():
+        for place in event.places or (None,):
             self.at.setdefault(place, []).append(index)
-        if event.places is None:
-            self.anywhere.append(index)
-        if event.meet:
-            self.meet.add(event)
 
-    def _before(self, turn: Turn) -> Clock:
-        """Return what comes before an operation without its place: what its thread has done, and
-        what that knows by barriers and mbarriers.
+    def _lanes(self, turn: Turn, free: list[int]) -> None:
+        """Take note of lanes whose order may matter, where an operation depends on those in `free`,
+        which its threads do not know of: the emulator runs them one after the other.
         """
-        held = self.known.get(turn.event.who)
-        if held is not None and held[0] is turn:
-            return held[1]
-        clock = dict(self.clocks.get(turn.event.who, {}))
-        for steps in self.by.values():  # who knows one of these knows those before, too
-            known = bisect_left(steps, True, key=lambda j: not turn.knows(self.steps[j].turn))
-            if known:
-                _join(clock, self.steps[steps[known - 1]].clock)
-        self.known[turn.event.who] = turn, clock
+        event, others = turn.event, [self.steps[j].event for j in free]
+        parts = [other for other in others if other.several]
+        if event.meet or (others and event.several):
+            parts.append(event)
+        for part in parts:
+            self._skips(f"other orders of the lanes of one operation ({line_of(part.op)})")
+        ours = [other for other in others if other.who[:2] == event.who[:2]]
+        last = next((s for s in reversed(self.steps) if s.event.who[:2] == event.who[:2]), None)
+        if last is not None and last.event.who != event.who:
+            if last.event.who not in self.before(turn):
+                self.lanes[_lanes_of(last.event, event)] = None
+        elif last is not None and not last.event.effect == event.effect == "read":
+            ours += [] if turn.knows(last.turn) else [last.event]
+        for other in ours:
+            self._skips(_lanes_of(other, event))
+
+    def before(self, turn: Turn) -> Clock:
+        """Return what comes before an operation without its place: what its threads have done, and
+        what all of them know by barriers and mbarriers.
+        """
+        if turn in self.known:
+            return self.known[turn]
+        clock, who = self.known.setdefault(turn, {}), turn.event.who
+        for by, steps in self.by.items():
+            if by == who:
+                _join(clock, self.steps[steps[-1]].clock)
+            elif by[:2] == who[:2] and {*who[2:]} < {*by[2:]}:  # with lanes that may be late
+                own = self.steps[steps[-1]].clock
+                _join(clock, {other: index for other, index in own.items() if other != by})
+            # who knows one of these knows those before, too
+            count = bisect_left(steps, True, key=lambda j: not turn.knows(self.steps[j].turn))
+            if count:
+                _join(clock, self.steps[steps[count - 1]].clock)
         return clock
 
     # -- races
 
-    def _blocked_races(self, turn: Turn, able: dict[Who, Turn]) -> None:
-        """Find the races of one that cannot go on: where it has just come, or where what it waits
-        for has changed, as it might have gone on before.
+    def _is_new(self, turn: Turn) -> bool:
+        """Tell whether one that cannot go on has just come, or what it waits for has changed, as it
+        might have gone on before.
         """
-        event, depth = turn.event, len(self.steps)
-        if event.who in able or not depth:
-            return
-        before = self.stack[depth - 1]
-        is_new = event.who == before.chosen or event.who not in {*before.able, *before.blocked}
-        if is_new or event.depends(self.steps[-1].event):
-            self._races(turn)
+        return turn not in self.known or turn.event.depends(self.steps[-1].event)
 
     def _races(self, turn: Turn) -> None:
         """Let the other order of an operation and each that it races with be tried."""
-        mine = self._before(turn)
-        for left in self._reversed(turn, mine):
+        for left in self._reversed(turn):
             j = left[0]
             self.races[self.steps[j].event, turn.event] = None
             if self.apart and turn.event.who[0] != self.block:
                 self.blocks.add(turn.event.who[0])
                 continue
-            node = self.stack[j]
-            able = {self._of_all(w, j) for w in self._initials(left, turn, mine) & set(node.able)}
+            node, first = self.stack[j], self._initials(left, turn)
+            if not first <= node.events.keys():
+                self._skips(_lanes_of(self.steps[j].event, turn.event))
+            able = {self._of_all(who, j) for who in first & node.able}
             if not able:
                 node.todo |= {self._of_all(who, j) for who in node.able}
-            elif not able & (node.todo | set(node.asleep)):
+            elif not able & (node.todo | {*node.asleep}):
                 node.todo.add(min(able))
 
     def _of_all(self, who: Who, j: int) -> Who:
@@ -277,54 +279,52 @@ class Search:
             return who
         return min(w for w in self.stack[j].able if w[0] not in begun and w[1:] == who[1:])
 
-    def _reversed(self, turn: Turn, mine: Clock) -> list[tuple[int, ...]]:
+    def _reversed(self, turn: Turn) -> list[tuple[int, ...]]:
         """Return what an operation might come before: each time operations that it depends on, that
         its thread does not know of, and without which it could be done.
 
         A wait could not where it is false without them, nor one more round of a loop that waits.
         """
-        event, known = turn.event, dict(mine)
+        event, known = turn.event, dict(self.before(turn))
         among = self._among(event)
         for j in among:
             if self.steps[j].event.who[:2] == event.who[:2]:
                 _join(known, self.steps[j].clock)
-        free = [j for j in among if j > known.get(self.steps[j].event.who, -1)]
-        last = last_of(self.steps, free)
+        free = [j for j in among if not self.steps[j].precedes(known)]
+        last = _last_of(self.steps, free)
         if turn.look is not None:
-            sets = left_out(turn, self.steps, among, free)
-            self.wide |= {event} if sets is None else set()
-            return [(j,) for j in last] if sets is None else sets
-        own = self.clocks.get(event.who, {}).get(event.who, -1)
-        if len(last) == 1 and own < last[0] and self.stack[last[0]].blocked.get(event.who) == event:
-            return []
+            sets = _left_out(turn, self.steps, among, free)
+            if sets is not None:
+                return sets
+            self._skips(f"other orders of what the wait at {line_of(event.op)} may come before")
+        own = self.by.get(event.who, [-1])[-1]
+        if turn.once and len(last) == 1 and own < last[0]:
+            node = self.stack[last[0]]
+            last = last if event.who in node.able or node.events.get(event.who) != event else []
         return [(j,) for j in last]
 
     def _among(self, event: Event) -> list[int]:
         """Return the operations of the run that one depends on, in order."""
-        here = {j for place in event.places or () for j in self.at.get(place, ())}
-        meet = here.union(self.anywhere) if event.places else range(len(self.steps))
-        return [j for j in sorted(meet) if event.depends(self.steps[j].event)]
+        places = self.at if event.places is None else (*event.places, None)
+        here = {j for place in places for j in self.at.get(place, ())}
+        return [j for j in sorted(here) if event.depends(self.steps[j].event)]
 
-    def _initials(self, left: tuple[int, ...], turn: Turn, mine: Clock) -> set[Who]:
+    def _initials(self, left: tuple[int, ...], turn: Turn) -> set[Who]:
         """Return who may begin what comes before an operation and does not need those left out."""
-        event = turn.event
-        after = range(left[0] + 1, len(self.steps))
-        apart = [k for k in after if not self._needs(self.steps[k].clock, left)]
-        able, seen = set(), set()
-        for k in apart:
-            step = self.steps[k]
-            if step.event.who not in seen:
-                seen.add(step.event.who)
-                if not self._needs(step.clock, [e for e in apart if e < k]):
-                    able.add(step.event.who)
-        free = event.who not in seen and not self._needs(mine, apart)
-        if free and not any(event.depends(self.steps[e].event) for e in apart):
-            able.add(event.who)
-        return able
+        out, known = [self.steps[j] for j in left], self.before(turn)
+        apart = [s for s in self.steps[left[0] + 1 :] if not any(x.precedes(s.clock) for x in out)]
+        first = {
+            step.event.who
+            for n, step in enumerate(apart)
+            if not any(x.precedes(step.clock) for x in apart[:n])
+        }
+        needs = any(x.precedes(known) or turn.event.depends(x.event) for x in apart)
+        return first if needs else {*first, turn.event.who}
 
-    def _needs(self, clock: Clock, among: Iterable[int]) -> bool:
-        """Return whether any of these operations comes before a clock."""
-        return any(clock.get(self.steps[e].event.who, -1) >= e for e in among)
+
+def _lanes_of(a: Event, b: Event) -> str:
+    lines = ", ".join(dict.fromkeys((line_of(a.op), line_of(b.op))))
+    return f"other orders of lanes of one warp ({lines})"
 
 
 def _join(clock: Clock, other: Clock) -> None:
@@ -332,3 +332,74 @@ def _join(clock: Clock, other: Clock) -> None:
     for who, index in other.items():
         if index > clock.get(who, -1):
             clock[who] = index
+
+
+# -- waits
+
+
+def _left_out(
+    turn: Turn, steps: list[Step], here: list[int], free: list[int]
+) -> list[tuple[int, ...]] | None:
+    """Return the smallest sets of operations without which a wait would be over, or may be; None if
+    there are too many to look at.
+
+    Args:
+        turn: before the wait.
+        steps: the operations of the run.
+        here: those that the wait depends on, in order.
+        free: those of them that its thread does not know of.
+    """
+    if _never_holds(turn, [steps[j] for j in free]):
+        return []
+    found: list[tuple[int, ...]] = []
+    looked, sets = 0, set[tuple[int, ...]]({()})
+    while sets:
+        rest = {left: _last_of(steps, [k for k in free if k not in left]) for left in sets}
+        more = {tuple(sorted((*left, j))) for left, last in rest.items() for j in last}
+        sets = {x for x in more if not any({*known} <= {*x} for known in found)}
+        looked += len(sets)
+        if looked > MOST_SETS:
+            return None
+        values = {left: _value(turn, steps, here, left) for left in sorted(sets)}
+        over = [left for left, n in values.items() if n is None or turn.holds(turn.wrapped(n))]
+        found, sets = found + over, sets.difference(over)
+    return found
+
+
+def _last_of(steps: list[Step], among: list[int]) -> list[int]:
+    """Return those of some operations that none of the others comes after, the last one first."""
+    found: list[int] = []
+    for j in reversed(among):
+        if not any(steps[j].precedes(steps[k].clock) for k in found):
+            found.append(j)
+    return found
+
+
+def _value(turn: Turn, steps: list[Step], here: list[int], left: tuple[int, ...]) -> int | None:
+    """Return what a wait would find without some of the operations, where that is known: what was
+    there before the first of them, and the sums since then.
+    """
+    number = None if turn.number() is None else steps[left[0]].before
+    for j in here[here.index(left[0]) :]:
+        same = steps[j].event.places == turn.event.places
+        more = steps[j].added() if j not in left else 0
+        number = None if number is None or more is None or not same else number + more
+    return number
+
+
+def _never_holds(turn: Turn, free: list[Step]) -> bool:
+    """Tell whether a wait is surely not over without any of several sums."""
+    now, sums = turn.number(), {step.event.who: [0] for step in free}
+    if now is None:
+        return False
+    for step in reversed(free):
+        more, each = step.added(), sums[step.event.who]
+        if more is None or step.event.places != turn.event.places:
+            return False
+        each.append(each[-1] + more)
+    values = {(now, False)}  # what may be left, and whether anything is left out
+    for each in sums.values():
+        values = {(v - s, out or k > 0) for v, out in values for k, s in enumerate(each)}
+        if len(values) > MOST_SETS:
+            return False
+    return not any(out and turn.holds(turn.wrapped(v)) for v, out in values)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cute_py.records import Record
+from cute_py.emulate.turns import Chooser
+from cute_py.errors import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cute_py.emulate.batch import Batch
     from cute_py.emulate.turns import Turn, Who
 
 
@@ -27,13 +27,14 @@ class Choice:
     role: str = ""
 
     def __str__(self) -> str:
-        block, warp, lane = self.who
+        block, warp, *lanes = self.who
         role = f" (role {self.role!r})" if self.role else ""
-        who = f"block {block}, warp {warp}{role}, lane {lane}"
+        who = f"block {block}, warp {warp}{role}, lane{'s' * (len(lanes) > 1)} {ranges(lanes)}"
         return f"{who}: {self.what}, found {self.found} ({self.line})"
 
 
-class Witness(Record):
+@dataclass(frozen=True, slots=True)
+class Witness:
     """An order: the strong operations that decide what happens, and whose turn it is in all.
 
     Attributes:
@@ -43,17 +44,10 @@ class Witness(Record):
         resident: the number of blocks that run at a time; None: as many as an H100 holds.
     """
 
-    __slots__ = __match_args__ = ("ends", "choices", "turns", "resident")
-
-    def __init__(
-        self,
-        ends: str,
-        choices: Iterable[Choice],
-        turns: Iterable[tuple[int, Who]],
-        resident: int | None = None,
-    ) -> None:
-        self.ends, self.choices, self.turns = ends, tuple(choices), tuple(turns)
-        self.resident = resident
+    ends: str
+    choices: tuple[Choice, ...]
+    turns: tuple[tuple[int, Who], ...]
+    resident: int | None = None
 
     def __str__(self) -> str:
         rows = [f"  {n}. {choice}" for n, choice in enumerate(self.choices, 1)]
@@ -64,15 +58,12 @@ class Witness(Record):
         return Replay(dict(self.turns))
 
 
-class Replay:
+class Replay(Chooser):
     """Chooses as a witness does, and by the usual rule where that says nothing."""
 
     def __init__(self, turns: dict[int, Who]) -> None:
         self.turns, self.depth = turns, 0
         self.counts: dict[Who, int] = {}
-
-    def enter(self, batch: Batch) -> None:
-        """Take note of nothing."""
 
     def choose(self, turns: list[Turn]) -> Turn | None:
         """Return whose turn it is; None where nobody can go on."""
@@ -85,9 +76,6 @@ class Replay:
         self.depth += 1
         self.counts[who] = self.counts.get(who, 0) + 1
         return able[who]
-
-    def done(self, turn: Turn) -> None:
-        """Take note of nothing."""
 
 
 def candidates(turns: list[Turn]) -> dict[Who, Turn]:

@@ -27,6 +27,25 @@ if TYPE_CHECKING:
 _MATRIX = ("rows", "columns")
 
 
+# -- vectors
+
+
+def packed_vector(extent: Leaf) -> Layout:
+    """Return n:1, a vector of neighbours.
+
+    Args:
+        extent: n (elements).
+
+    Law: offset(i) == i, so the layout is its own inverse; capacity is n. Source:
+    cutlass/layout/vector.h `PackedVectorLayout`.
+
+    >>> print(packed_vector(10), packed_vector(10)(7), capacity(packed_vector(10)))
+    10:1 7 10
+    """
+    (n,) = _extents("packed_vector", extent, ("extent",))
+    return Layout(n, 1)
+
+
 # -- matrices
 
 

@@ -258,8 +258,8 @@ class Notation(Reader):
             value = self.named()
         elif kind == "?":
             value = self.dynamic()
-        elif kind == "string":
-            value = self.advance().text[1:-1]
+        elif kind in ("string", '"'):
+            value = self.quoted()
         elif kind == "!":
             value = read_ir(self)
         else:
@@ -270,6 +270,16 @@ class Notation(Reader):
                 raise self.fail("a number after it", sign)
             value = ints.neg(value) if negative else value
         return value
+
+    def quoted(self) -> str:
+        """Read a text, in quotes of either kind: a token only where IR has no layouts in them."""
+        opening = self.advance()
+        if opening.kind == "string":
+            return opening.text[1:-1]
+        while self.token.kind not in ('"', "end"):
+            self.advance()
+        closing = self.expect('"', "a closing quote")
+        return self.text[opening.end : closing.start]
 
     def number(self) -> int:
         """Read a number."""

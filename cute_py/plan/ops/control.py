@@ -115,8 +115,9 @@ class Leave(Op):
         return _scope(self.scope) if known else f"the target {self.target}"
 
 
+OF_TWO = ("xor", "and", "or", "shl", "shr", "div")  # kinds of `Let` that two integers determine
 _OPERANDS = {
-    **dict.fromkeys(("xor", "and", "or", "shl", "shr", "div"), 2),
+    **dict.fromkeys(OF_TWO, 2),
     **{"where": 3, "reg": 1, "var": 1, "table": 2},
 }
 

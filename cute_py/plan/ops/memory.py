@@ -525,6 +525,95 @@ class BulkWait(Op):
         return _groups(self.n)
 
 
+def _tile(tile: Access, cells: Access) -> str:
+    """Return what is wrong with the element with which a tile begins, and with its elements."""
+    if (tile.space, cells.space) != ("smem", "smem"):
+        return f"a tile in {tile.space}"
+    return "" if tile.count * tile.width == 1 else f"a tile that begins with {tile.count} elements"
+
+
+@dataclass(frozen=True, slots=True)
+class WmmaLoad(Op):
+    """Load a fragment by wmma.load. PTX gives its elements to threads as it likes: the emulator
+    loads those of `cells`, in an order of its own. The instruction starts at `tile`, an element, in
+    lines that are `step` elements apart.
+
+    `form`: "a.sync.aligned.row.m16n16k16" and the like: the operand, its major and the shape.
+    """
+
+    form: str
+    dst: Reg = field(metadata=WRITTEN)
+    cells: Access
+    tile: Access = field(metadata=PREFETCHED)
+    step: Scalar
+
+    word: ClassVar[str] = "wmma_load"
+    call: ClassVar[str] = "Wmma.load"
+    purpose: ClassVar[str] = "wmma.load: a fragment of a warp"
+    share: ClassVar[str] = "copies"
+    together: ClassVar[Group] = "warp"
+
+    def problem(self) -> str:
+        """Check for a whole tile."""
+        return _tile(self.tile, self.cells)
+
+    def __str__(self) -> str:
+        return f"{self.dst} = wmma.load.{self.form} {self.tile} by {self.step}"
+
+
+@dataclass(frozen=True, slots=True)
+class WmmaStore(Op):
+    """The inverse of WmmaLoad, for a fragment of sums."""
+
+    form: str
+    cells: Access = field(metadata=STORED)
+    tile: Access = field(metadata=PREFETCHED)
+    step: Scalar
+    src: Reg
+
+    word: ClassVar[str] = "wmma_store"
+    call: ClassVar[str] = "Wmma.store"
+    purpose: ClassVar[str] = "wmma.store: a fragment of a warp"
+    share: ClassVar[str] = "copies"
+    together: ClassVar[Group] = "warp"
+
+    def problem(self) -> str:
+        """Check for a whole tile."""
+        return _tile(self.tile, self.cells)
+
+    def __str__(self) -> str:
+        return f"wmma.store.{self.form} {self.tile} by {self.step} = {self.src}"
+
+
+@dataclass(frozen=True, slots=True)
+class SharedAddress(Op):
+    """Set dst to the address of an element in the shared memory of the block (bytes): the first
+    byte of the window has address 0. Source: PTX ISA, cvta.to.shared.
+    """
+
+    dst: Reg = field(metadata=WRITTEN)
+    src: Access = field(metadata=PREFETCHED)
+
+    word: ClassVar[str] = "shared_address"
+    call: ClassVar[str] = "cute.smem_address"
+    purpose: ClassVar[str] = "the address of an element of shared memory (bytes)"
+    share: ClassVar[str] = "registers"
+
+    def problem(self) -> str:
+        """Check for one element of shared memory, and a word."""
+        src = self.src
+        if src.space != "smem" or src.count * src.width != 1:
+            return f"the address of {src.count * src.width} elements in {src.space}"
+        return (
+            ""
+            if (self.dst.dtype.name, len(self.dst)) == ("u32", 1)
+            else f"an address in {self.dst}"
+        )
+
+    def __str__(self) -> str:
+        return f"{self.dst} = &{self.src}"
+
+
 @dataclass(frozen=True, slots=True)
 class Prefetch(Op):
     """Prefetch an access of global memory into the L2 cache."""

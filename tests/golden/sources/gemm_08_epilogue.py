@@ -134,7 +134,7 @@ def gemm_epilogue(
     fragment5 = load_2(D_shape0, D_shape1, bid_x, bid_y, tid, bias, fragment5)  # line 73  fragment5[0:32] = load ...
     r7 = map_copy_4(fragment5)  # line 74  r7[0:32] = copy.f32(fragment5[0:32])
     r2 = map_add_1(r2, r7)  # line 74  r2[0:32] = add.f32(r2[0:32], r7[0:32])
-    r8 = map_lt_0(r2)  # activations.py:83  r8[0:32] = lt.f32(r2[0:32], 0.0)
-    r9 = map_where_0(r2, r8)  # activations.py:83  r9[0:32] = where.f32(r8[0:32], 0.0, r2[0:32])
+    r8 = map_lt_0(r2)  # activations.py:108  r8[0:32] = lt.f32(r2[0:32], 0.0)
+    r9 = map_where_0(r2, r8)  # activations.py:108  r9[0:32] = where.f32(r8[0:32], 0.0, r2[0:32])
     r10 = map_copy_5(r9)  # line 75  r10[0:32] = copy.f32(r9[0:32])
     store_1(D_shape0, D_shape1, D_stride0, bid_x, bid_y, tid, D, r10)  # line 75  store D[64*D_stride0*bid_x+D_str ...

@@ -26,6 +26,6 @@ def debug(x, x_shape0):
     tid = thread_index()
     bid_x, bid_y, bid_z = block_index()
     x0 = undefined(1)
-    x0 = load_0(tid, x, x0)  # line 61  x0[0] = load x[tid + [0]]
-    print_0(tid, x0)  # line 61  print {}: {} (tid, x0[0])
-    assert_0(tid, x_shape0)  # line 62  assert tid < x_shape0 x is too short
+    x0 = load_0(tid, x, x0)  # line 80  x0[0] = load x[tid + [0]]
+    print_0(tid, x0)  # line 80  print {}: {} (tid, x0[0])
+    assert_0(tid, x_shape0)  # line 81  assert tid < x_shape0 x is too short

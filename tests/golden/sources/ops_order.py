@@ -22,7 +22,7 @@ Calls:
 def order(x, x_shape0):
     tid = thread_index()
     bid_x, bid_y, bid_z = block_index()
-    griddepcontrol_0()  # line 52  griddepcontrol wait
-    wait_until_0(bid_x, x)  # line 53  wait_until x[0 + [0]] eq bid_x
-    fence_0()  # line 54  fence gpu
-    griddepcontrol_1()  # line 55  griddepcontrol launch_dependents
+    griddepcontrol_0()  # line 71  griddepcontrol wait
+    wait_until_0(bid_x, x)  # line 72  wait_until x[0 + [0]] eq bid_x
+    fence_0()  # line 73  fence gpu
+    griddepcontrol_1()  # line 74  griddepcontrol launch_dependents

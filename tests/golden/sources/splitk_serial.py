@@ -23,7 +23,7 @@ Registers:
     fragment0, fragment1: f16[32] in 16 words
     fragment2, fragment3: f32[32] in 32 words
     t0, t1: f16[16] in 8 words
-    x0, x1: s32[1] in 1 word
+    x0: s32[1] in 1 word
 
 Calls:
     holds_*: whether a condition is true
@@ -55,7 +55,6 @@ def gemm_splitk(
     t0 = undefined(8)
     t1 = undefined(8)
     fragment3 = undefined(32)
-    x1 = undefined(1)
     fragment2 = fill_0(fragment2)  # line 52  fragment2[0:32] = 0.0
     A_at = begin_0(A_stride0, bid_x, bid_z, tid, A)
     B_at = begin_1(B_stride0, bid_y, bid_z, tid, B)
@@ -72,16 +71,13 @@ def gemm_splitk(
         A_at = advance_0(A_stride0, A_at)
         B_at = advance_1(B_stride0, B_at)
     if holds_0(tid):  # line 64  if tid == 0 (thread)
-        wait_until_0(bid_x, bid_y, bid_z, turns_shape0, turns_shape1, turns_stride0, turns)  # line 65
-    barrier_0()  # line 66  barrier block sync
-    if holds_1(bid_z):  # line 67  if 0 < bid_z
-        fragment3 = load_4(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, fragment3)  # line 69
-        fragment2 = map_add_0(fragment2, fragment3)  # line 70  fragment2[0:32] = add.f32(fragment2[0:32], fragmen ...
-    store_2(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, fragment2)  # line 71  store C[64*C_stride0*bid_x ...
-    barrier_0()  # line 72  barrier block sync
-    if holds_2(bid_z, tid):  # line 73  if (tid == 0 and bid_z+1 < 2) (thread)
-        x0 = map_copy_0(bid_z)  # line 74  x0[0] = copy.s32(bid_z+1)
-        store_3(bid_x, bid_y, turns_shape0, turns_shape1, turns_stride0, turns, x0)  # line 74  store turns[bid_x* ...
-    if holds_3(bid_z, tid):  # line 75  if (tid == 0 and bid_z+1 == 2) (thread)
-        x1 = fill_1(x1)  # line 76  x1[0] = 0
-        store_4(bid_x, bid_y, turns_shape0, turns_shape1, turns_stride0, turns, x1)  # line 76  store turns[bid_x* ...
+        wait_until_0(bid_x, bid_y, bid_z, turns_shape0, turns_shape1, turns_stride0, turns)  # line 64
+    barrier_0()  # line 64  barrier block sync
+    if holds_1(bid_z):  # line 65  if 0 < bid_z
+        fragment3 = load_4(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, fragment3)  # line 67
+        fragment2 = map_add_0(fragment2, fragment3)  # line 68  fragment2[0:32] = add.f32(fragment2[0:32], fragmen ...
+    store_2(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, fragment2)  # line 69  store C[64*C_stride0*bid_x ...
+    barrier_0()  # line 70  barrier block sync
+    if holds_2(tid):  # line 70  if tid == 0 (thread)
+        x0 = map_copy_0(bid_z)  # line 70  x0[0] = copy.s32((bid_z+1)%2)
+        store_3(bid_x, bid_y, turns_shape0, turns_shape1, turns_stride0, turns, x0)  # line 70  store turns[bid_x* ...
