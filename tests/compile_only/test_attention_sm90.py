@@ -52,7 +52,9 @@ CASES = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("dim", "named"), CASES, ids=lambda x: str(x)[:60])
+@pytest.mark.parametrize(
+    ("dim", "named"), CASES, ids=lambda x: str(x) if isinstance(x, int) else "-".join(x) or "plain"
+)
 def test_no_configuration_spills(dim, named):
     made = call(dim, **named)
     assert isinstance(made.config, WarpgroupAttention)
