@@ -13,6 +13,9 @@ import cute_py.kernels
 from cute_py.calls.arrays import TypedArray
 from cute_py.kernels import (
     arrays,
+    attention,
+    attention_rows,
+    attention_sm90,
     conv2d_s4,
     copy,
     flash_attention,
@@ -846,20 +849,57 @@ def _():
 # -- attention
 
 
+def _of_attention(dtype, cfg, *more):
+    """A call of a kernel of attention with everything, and two heads that share one of keys."""
+    shapes = {"Q": (1, 2, 19, 32), "K": (1, 1, 26, 32), "V": (1, 1, 26, 24)}
+    given = {
+        name: numbers(*shape, dtype=dtype, seed=i) for i, (name, shape) in enumerate(shapes.items())
+    }
+    given |= {
+        "bias": numbers(1, 2, 19, 26, dtype=np.float16),
+        "slopes": numbers(1, 2, dtype=np.float32),
+    }
+    given |= {"O": np.zeros((1, 2, 19, 24), dtype) * np.nan}
+    given |= {"lse": np.full((1, 2, 19), np.nan, np.float32), "scale": 0.125, "cap": 9.0}
+    rule = attention.Rule(begins=True, ends=True, capped=True, scaled=True, shared=2)
+    given |= {"left": 9, "right": 3, **dict(more), "cfg": cfg, "rule": rule}
+
+    def wanted(Q, K, V, bias, slopes, O, lse, scale, cap, left, right, **_more):  # noqa: E741
+        same(Q.shape[0], K.shape[0], V.shape[0])
+        same(Q.shape[1], 2 * K.shape[1], 2 * V.shape[1])
+        same(K.shape[2], V.shape[2])
+        same(Q.shape[3], K.shape[3])
+        same(O.shape, (*Q.shape[:3], V.shape[3]))
+        named = {"window": (left, right), "scale": scale, "softcap": cap}
+        if bias is not None:
+            same(bias.shape, (*Q.shape[:3], K.shape[2]))
+            named["bias"] = bias != 0 if bias.dtype == np.uint8 else plain(bias)
+        if slopes is not None:
+            same(slopes.shape, Q.shape[:2])
+            named["alibi_slopes"] = slopes
+        o, logs = attention.reference(plain(Q), plain(K), plain(V), **named)
+        if lse is None:
+            return {"O": o}
+        same(lse.shape, Q.shape[:3])
+        return {"O": o, "lse": logs}
+
+    return given, wanted
+
+
 @call("flash_attention.flash_attention", 5e-2)
 def _():
-    q, k, v = (numbers(1, 2, n, 32, dtype=np.float16, seed=s) for s, n in enumerate((19, 26, 26)))
+    return _of_attention(np.float16, flash_attention.AttentionConfig(32, 32, 32, 2, 32))
 
-    def wanted(Q, K, V, O, scale, cfg, causal):  # noqa: E741
-        same(Q.shape[:2], K.shape[:2], V.shape[:2])
-        same(K.shape[2], V.shape[2])
-        same(Q.shape[3], K.shape[3], V.shape[3])
-        same(O.shape, Q.shape)
-        return {"O": flash_attention.reference(plain(Q), plain(K), plain(V), scale, causal)}
 
-    cfg = flash_attention.AttentionConfig(64, 64, 32)
-    given = {"Q": q, "K": k, "V": v, "O": np.zeros_like(q) * np.nan, "scale": 0.125}
-    return {**given, "cfg": cfg, "causal": True}, wanted
+@call("attention_rows.attention_rows", 1e-4)
+def _():
+    return _of_attention(np.float32, attention_rows.RowsAttention(value_dim=32))
+
+
+@call("attention_sm90.attention_sm90", 5e-2)
+def _():
+    cfg = attention_sm90.WarpgroupAttention(head_dim=64, value_dim=32, keys=32)
+    return _of_attention(np.float16, cfg, ("blocks", 2))
 
 
 class OfRecord(Call):

@@ -27,6 +27,7 @@ class Case:
         arrays: the operands by name, arrays of NumPy.
         named: the other arguments.
         exact: whether the result is the reference's to the bit.
+        rows: whether the last mode of arrays is contiguous.
         least: what a result counts as at least, where its error is compared with it: gelu's is
             relative to its argument.
     """
@@ -36,6 +37,7 @@ class Case:
     named: dict = field(default_factory=dict)
     exact: bool = False
     least: float = 2.0**-6
+    rows: bool = False
 
     @property
     def operator(self):
@@ -102,11 +104,16 @@ def drawn(rng, kind, shape, low=-3, high=4):
     return rng.integers(low, high, shape).astype(cute.dtype(kind).numpy)
 
 
-def laid_out(rng, array):
-    """Return a guarded copy in a random order, with gaps or without, perhaps backwards."""
+def laid_out(rng, array, rows=False):
+    """Return a guarded copy in a random order, with gaps or without, perhaps backwards; with `rows`
+    the last mode is contiguous.
+    """
     order = tuple(rng.permutation(array.ndim)) if rng.random() < 0.7 else None
-    gap, odds = int(rng.choice([0, 0, 1, 8])), 0.1
+    gap, odds = int(rng.choice([0, 0, 8 if rows else 1, 8])), 0.1
     backwards = tuple(i for i in range(array.ndim) if rng.random() < odds)
+    if rows and order is not None:
+        order = (*[i for i in order if i != array.ndim - 1], array.ndim - 1)
+    backwards = tuple(i for i in backwards if not rows or i != array.ndim - 1)
     return Guarded(array, rng, order, gap, backwards)
 
 
@@ -148,6 +155,29 @@ def activation(rng):
     return Case("activation", {"x": x}, {"name": name}, least=16.0)
 
 
+def attention(rng):
+    kind, layout = str(rng.choice(["f16", "bf16", "f32"])), str(rng.choice(["BMHK", "BHMK"]))
+    B, M, N = (int(n) for n in (rng.choice((1, 2)), *rng.choice((1, 7, 33), 2)))
+    H, shared = int(rng.choice((1, 2))), int(rng.choice((1, 2)))
+    D, E = (int(n) for n in rng.choice((5, 8, 16, 16), 2))
+    shapes = (B, M, H * shared, D), (B, N, H, D), (B, N, H, E)
+    arrays = {
+        name: rng.normal(0, 1, shape).astype(cute.dtype(kind).numpy)
+        for name, shape in zip("qkv", shapes, strict=True)
+    }
+    if layout == "BHMK":
+        arrays = {name: np.ascontiguousarray(x.swapaxes(1, 2)) for name, x in arrays.items()}
+    named = {"layout": layout}
+    if rng.random() < 0.7:
+        named["causal"] = str(rng.choice(["top_left", "bottom_right"]))
+    if rng.random() < 0.5:
+        arrays["bias"] = rng.normal(0, 1, (H * shared, M, N)).astype(np.float32)
+        named |= {"softcap": 3.0, "exact": True}
+    else:
+        named |= {"window": (int(rng.integers(-1, 40)), int(rng.integers(-1, 9))), "scale": 0.3}
+    return Case("attention", arrays, named, least=8.0 if kind == "f32" else 1.0, rows=True)
+
+
 def gemm(rng):
     kind = str(rng.choice(["f16", "bf16", "f32", "f64", "s8"]))
     M, N, K = (int(n) for n in rng.choice((1, 5, 16, 40, 64), 3))
@@ -165,6 +195,7 @@ def gemm(rng):
 
 CASES = {
     "activation": activation,
+    "attention": attention,
     "gemm": gemm,
     "reduce": reduce,
     "softmax": softmax,

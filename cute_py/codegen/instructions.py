@@ -621,6 +621,14 @@ _ASYNC = (
         "wgmma.wait_group", "wgmma.wait_group.sync.aligned {n};", "<", "wgmma.wait_group", "order",
         "sm_90a", n=(),
     ),
+    _row(  # for ptxas, which moves the wait above arithmetic: a sleep stays, here of 0 ns for one x
+        "wgmma.after",
+        "{{ .reg .pred p; setp.eq.s32 p, {x}, 0x7FFFBEEF; @p nanosleep.u32 0; }}",
+        "< x:b32", "nanosleep", "order", "sm_90a",
+    ),
+    _row(  # "order": nobody keeps it for the next iteration
+        "descriptor", "add.s64 {d}, {x}, {n};", "d:b64 < x:b64", "add", "order", "sm_90a", n=(),
+    ),
     _row("held", "", "<", "none: registers of instructions in flight", "order", n=()),
 )  # fmt: skip
 

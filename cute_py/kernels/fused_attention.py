@@ -21,9 +21,10 @@ import cute_py as cute
 from cute_py import _
 from cute_py.errors import refusal
 from cute_py.kernels.arrays import facts_of, require, require_kind
+from cute_py.kernels.attention import LOG2_E
 from cute_py.kernels.config import GemmConfig, Side
 from cute_py.kernels.config import choose as choose_product
-from cute_py.kernels.flash_attention import LOG2_E, by_row, by_rows, mask, multiply
+from cute_py.kernels.flash_attention import multiply
 
 Count: TypeAlias = Annotated[cute.s32, cute.s32(min=1)]
 LEAST = -1e38  # in place of -infinity, for rows without keys so far
@@ -145,15 +146,15 @@ def fused_attention(x: Attention, scale: cute.f32, longest: Count) -> None:
             scores[...] = scores + more.to("f32") * LOG2_E
         with cute.when((n + 1) * bN > (cute.min_(keys, first + 1) if x.causal else keys)):
             mask(scores, place, keys - n * bN, first + 1 - n * bN if x.causal else None)
-        found = cute.warp_reduce("max", cute.reduce("max", by_rows(scores), mode=1), width=4)
+        found = cute.warp_reduce("max", cute.reduce("max", mma.rows_C(scores), mode=1), width=4)
         with cute.when(reports):
             for i, row in enumerate(rows):
                 cute.atomic("max", cute.local_tile(most, (1, 1), (row, 0)), found[i])
         cute.syncthreads()  # the greatest scores are known
         base = cute.maximum(gather(most, rows), LEAST)
         factor = cute.exp2(before - base)
-        scores[...] = cute.exp2(scores - by_row(base, scores))
-        added = cute.warp_reduce("add", cute.reduce("add", by_rows(scores), mode=1), width=4)
+        scores[...] = cute.exp2(scores - mma.spread_C(base, scores))
+        added = cute.warp_reduce("add", cute.reduce("add", mma.rows_C(scores), mode=1), width=4)
         with cute.when(reports):
             for i, row in enumerate(rows):
                 weights[row, thr.thr_vmnk[2]] = weights[row, thr.thr_vmnk[2]] * factor[i] + added[i]
@@ -167,7 +168,7 @@ def fused_attention(x: Attention, scale: cute.f32, longest: Count) -> None:
             if x.accum is not None:
                 sums.fill(0)
                 cute.copy(sums_of(j), sums, pred=n > 0)
-            sums[...] = sums * by_row(factor, sums)
+            sums[...] = sums * mma.spread_C(factor, sums)
             multiply(mma, sums, rP, rV, read_v, sV)
             if x.accum is not None:
                 cute.copy(sums, sums_of(j))
@@ -180,7 +181,7 @@ def fused_attention(x: Attention, scale: cute.f32, longest: Count) -> None:
         if x.accum is not None:
             cute.copy(sums_of(j), sums, pred=keys > 0)
         share = cute.rcp(cute.maximum(gather(weights, rows), 1e-30))  # no key: sums are 0
-        cute.copy((sums * by_row(share, sums)).to(x.o.dtype), thr.partition_C(sP))
+        cute.copy((sums * mma.spread_C(share, sums)).to(x.o.dtype), thr.partition_C(sP))
         cute.syncthreads()
         cute.copy(store.partition_S(sP), store.partition_D(cute.local_tile(mO, tile, (block, j))))
     if x.lse is not None:
@@ -188,6 +189,16 @@ def fused_attention(x: Attention, scale: cute.f32, longest: Count) -> None:
             x.lse[b, head, first + tid] = (
                 most[tid, 0] + cute.log2(gather(weights, [tid]))
             ) / LOG2_E
+
+
+def mask(scores: cute.Tensor, at: cute.Tensor, keys: Any, first: Any | None) -> None:
+    """Set scores of keys that do not exist, or that a row does not see, to -infinity."""
+    start = at[0][1]  # the other columns of the thread have static distances from it
+    for i in range(cute.size(scores)):
+        row, column = at[i]
+        end = (keys - start).to("s32")
+        end = end if first is None else cute.minimum(end, (first + row - start).to("s32"))
+        scores[i] = cute.where(end > column - start, scores[i], -math.inf)
 
 
 def _assume_attention(x: Attention, longest: Any) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import cute_py as cute
-from cute_py.kernels import conv2d_s4, fused_attention, w4a16
+from cute_py.kernels import attention, conv2d_s4, fused_attention, w4a16
 from cute_py.kernels.arrays import row_copy, tile_copy
 from cute_py.kernels.config import choose
 from cute_py.kernels.copy import copy_tiles
@@ -219,7 +219,8 @@ def _heads(sizes: Sizes, kind: cute.Dtype) -> tuple[Any, ...]:
 
 
 def _flash_attention(sizes: Sizes, kind: cute.Dtype) -> Call:
-    return flash_attention, (*_heads(sizes, kind), 0.125, AttentionConfig(64, 64))
+    q, k, v, o = _heads(sizes, kind)
+    return flash_attention, attention.plain(q, k, v, o, 0.125, AttentionConfig(64, 64))
 
 
 def _fused_attention(sizes: Sizes, kind: cute.Dtype) -> Call:

@@ -29,6 +29,10 @@ WORDINGS = {
         a filter of {filter}, and activations {layout}, in vectors of {vector}
         at most 31 filter positions, contiguous channels and other strides in whole vectors
         pad the channels with zeros, split the filter, or copy the activations""",
+    "config-attention": """LayoutError
+        {config}
+        {rule}
+        change one part of what cute.ops.attention.explain shows""",
     "attention-accum": """LayoutError
         V with {dim} columns, without accum
         at most {keys} columns, as many as a tile has keys; or accum, an f32 array like O

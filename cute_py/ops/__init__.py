@@ -4,6 +4,7 @@
 - `softmax`: along one mode
 - `reduce`: sums, products, extremes and bits along some modes
 - `transpose`: matrices with rows and columns exchanged, in memory
+- `attention`: weights of values by the softmax of scores of queries and keys
 - `activation`: what may follow a product, alone, and its derivative
 
 - `Gemm`: a product that is prepared once and run often, with a workspace of the caller
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _HOME = {
     "kernels.config": "GemmConfig choose_config",
     "ops.activations": "activation",
+    "ops.attentions": "attention",
     "ops.choice": "gemm_config",
     "ops.prepared": "Gemm Status",
     "ops.product": "gemm",

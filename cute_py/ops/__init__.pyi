@@ -6,6 +6,7 @@ from cute_py.ops.choice import gemm_config as gemm_config
 from cute_py.ops.prepared import Gemm as Gemm
 from cute_py.ops.prepared import Status as Status
 from cute_py.dtypes.table import DtypeLike
+from cute_py.kernels.configuration import Config
 from cute_py.ops.family import BlockConfig
 from cute_py.plan.formula import Formula
 from collections.abc import Callable, Sequence
@@ -26,6 +27,13 @@ class _activation(_Operator, Protocol):
     def __call__(self, x: _Array, name: str, g: Any = ..., *, out: Any = ..., backend: str = ..., checks: bool | str = ..., stream: Any = ...) -> _Array: ...
 activation: _activation
 """Return an activation of each element; or, with the gradient of the result, that of the input."""
+class _attention(_Operator, Protocol):
+    @overload
+    def __call__(self, q: NDArray[Any] | Sequence[Any], k: Any, v: Any, *, bias: Any = ..., score: Any = ..., mask: Any = ..., causal: bool | str = ..., window: tuple[int, int] = ..., scale: float | None = ..., softcap: float = ..., alibi_slopes: Any = ..., layout: str = ..., return_lse: bool = ..., out: Any = ..., out_dtype: DtypeLike | None = ..., split_kv: int | None = ..., exact: bool = ..., backend: str = ..., config: Config | str | None = ..., checks: bool | str = ..., stream: Any = ...) -> NDArray[Any]: ...
+    @overload
+    def __call__(self, q: _Array, k: Any, v: Any, *, bias: Any = ..., score: Any = ..., mask: Any = ..., causal: bool | str = ..., window: tuple[int, int] = ..., scale: float | None = ..., softcap: float = ..., alibi_slopes: Any = ..., layout: str = ..., return_lse: bool = ..., out: Any = ..., out_dtype: DtypeLike | None = ..., split_kv: int | None = ..., exact: bool = ..., backend: str = ..., config: Config | str | None = ..., checks: bool | str = ..., stream: Any = ...) -> _Array: ...
+attention: _attention
+"""Return softmax(scores) v, where the scores are scale * q k^T, without a matrix of scores."""
 class _gemm(_Operator, Protocol):
     @overload
     def __call__(self, a: NDArray[Any] | Sequence[Any], b: Any, c: Any = ..., alpha: float = ..., beta: float = ..., bias: Any = ..., activation: str | None = ..., out_dtype: DtypeLike | None = ..., backend: str = ..., config: GemmConfig | str | None = ..., *, dtype: DtypeLike | None = ..., out: Any = ..., checks: bool | str = ..., stream: Any = ..., fast_accum: bool = ..., epilogue: Callable[..., Tensor] | Formula | None = ..., **terms: Any) -> NDArray[Any]: ...

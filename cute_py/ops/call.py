@@ -254,7 +254,7 @@ def in_place(call: Call, arrays: Sequence[Any], outputs: int, otherwise: Answer)
     given, outs = arrays[: len(arrays) - outputs], arrays[len(arrays) - outputs :]
     if call.first is not None:
         return _after_another(call, call.first, arrays, outputs, otherwise)
-    if call.workspace or len(call.reads) != len(given):
+    if any(x is not None for x in call.workspace) or len(call.reads) != len(given):
         return None
     pairs = zip(map(unwrapped, call.reads), map(unwrapped, given), strict=True)
     if not all(_is_there(x, y) for x, y in pairs if x is not None):

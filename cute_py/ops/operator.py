@@ -77,7 +77,7 @@ def operator(
     arrays: Sequence[str],
     numbers: Mapping[str, float] | None = None,
     choices: Mapping[str, Choices] | None = None,
-    configs: type[Config] | tuple[()] = (),
+    configs: type[Config] | tuple[type[Config], ...] = (),
     words: Words | None = None,
     variants: Variants | None = None,
 ) -> Callable[[Callable[P, R]], Public[P, R]]:
@@ -110,20 +110,29 @@ def operator(
 
 
 class Variants(NamedTuple):
-    """Where a function of the user makes a request one of another operator.
+    """Where a function of the user, or a flag, makes a request one of another operator.
 
     Attributes:
-        name: the parameter that is the function.
-        more: the one that has the arguments of others names.
+        name: the parameter that is the function, or the flag.
+        more: the one that has the arguments of others names; "": `name` is a flag.
         find: (the function, the arguments by other names, those of this operator's names) -> that
             operator and its arguments.
         call: (the function, the arguments by other names, the others in order) -> the result.
+        others: those operators that are there beforehand.
     """
 
     name: str
     more: str
     find: Callable[[Any, dict[str, Any], dict[str, Any]], tuple[Operator, dict[str, Any]]]
     call: Callable[[Any, dict[str, Any], tuple[Any, ...]], Any]
+    others: tuple[Operator, ...] = ()
+
+    @property
+    def asks(self) -> str:
+        """The condition that a call is one of another operator, as text."""
+        if self.more:
+            return f"{self.name} is not None or {self.more}"
+        return f"{self.name} is not False"
 
 
 class Operator:
@@ -146,7 +155,7 @@ class Operator:
         arrays: Sequence[str],
         numbers: Mapping[str, float],
         choices: Mapping[str, Choices],
-        configs: type[Config] | tuple[()],
+        configs: type[Config] | tuple[type[Config], ...],
         words: Words,
         name: str = "",
         outputs: Sequence[str] = (),
@@ -183,8 +192,8 @@ class Operator:
         apart = (
             varied
             and f"""
-        if {varied.name} is not None or {varied.more}:
-            return _varied({varied.name}, {varied.more}, ({own}))"""
+        if {varied.asks}:
+            return _varied({varied.name}, {varied.more or "{}"}, ({own}))"""
         )
         passed = [
             f"**{x}" if p.kind is p.VAR_KEYWORD else f"{x}={x}"
@@ -249,7 +258,9 @@ def make(_known, _request, _answered, _traced, _is_traced, _errors, _shorten, _v
         """
         if is_traced():
             load_operators()
-            return IN_GRAPHS[self.short](function, more, given)
+            found = IN_GRAPHS.get(self.short, self.variants and self.variants.call)
+            assert found is not None
+            return found(function, more, given)
         return self.varied_apart(function, more, given)
 
     @graph_break
@@ -264,8 +275,10 @@ def make(_known, _request, _answered, _traced, _is_traced, _errors, _shorten, _v
             raise
 
     def _require_function(self, function: Any, more: dict[str, Any]) -> None:
-        """Refuse arguments for a function of the user where there is none."""
-        if function is None and self.variants is not None:
+        """Refuse arguments for a function of the user where there is none, and what is no flag."""
+        if self.variants is not None and not self.variants.more:
+            self._require_flag(self.variants.name, function)
+        elif function is None and self.variants is not None:
             facts: dict[str, Any] = {"name": next(iter(more)), "function": self.variants.name}
             raise refusal("ops-argument", operation=self.name, **facts)
 
@@ -285,8 +298,8 @@ def make(_known, _request, _answered, _traced, _is_traced, _errors, _shorten, _v
         given.apply_defaults()
         given.arguments.pop(STREAM, None)
         function = given.arguments.pop(variants.name)
-        more = given.arguments.pop(variants.more)
-        if function is None and not more:
+        more = given.arguments.pop(variants.more) if variants.more else {}
+        if (function is None or function is False) and not more:
             return self, self.request(**given.arguments)
         self._require_function(function, more)
         found, arguments = variants.find(function, more, given.arguments)
@@ -420,15 +433,17 @@ def make(_known, _request, _answered, _traced, _is_traced, _errors, _shorten, _v
         for name in self.choices:
             self.require_choice(name, getattr(given, name))
         for name in self.flags:
-            x = getattr(given, name)
-            if not isinstance(x, np.bool_) and not (isinstance(x, int) and x in (0, 1)):
-                self.refuse(name, getattr(given, name), "True, False")
+            self._require_flag(name, getattr(given, name))
         config: object = getattr(given, "config", None)
         if config is not None and not isinstance(config, (self.configs, str)):
             self.refuse("config", config, self.words.config)
         if config is not None and self.problem.families:  # also where no kernel is needed
             self.problem.require_config(config)
         self._require_checks(given.checks)
+
+    def _require_flag(self, name: str, x: object) -> None:
+        if not isinstance(x, np.bool_) and not (isinstance(x, int) and x in (0, 1)):
+            self.refuse(name, x, "True, False")
 
     def require_choice(self, name: str, value: object) -> None:
         """Refuse a word that is none of the choices of a parameter."""

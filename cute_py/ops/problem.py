@@ -54,6 +54,8 @@ class Problem:
             None: operands that autograd follows are refused.
         keeps: the arrays and results that `gradient` reads.
         autocast: what autocast does to the floats of a request: "lower", "f32" or None.
+        takes_more_modes: whether arrays may have one more mode, the first, so that vmap is a call,
+            not one for each element of the batch.
     """
 
     operation: ClassVar[str] = ""
@@ -64,6 +66,7 @@ class Problem:
     gradient: ClassVar[Callable[..., dict[str, Any]] | None] = None
     keeps: ClassVar[Sequence[str]] = ()
     autocast: ClassVar[str | None] = None
+    takes_more_modes: ClassVar[bool] = True
 
     def __init__(self, request: Any, library: Library) -> None:
         """Read the arrays of `library`; refuse those that do not fit each other."""
@@ -376,14 +379,19 @@ class Problem:
             return self.library.first(x)
         return self.library.ordered(x, (1, 2, 0))
 
+    def filled_with(self, _name: str) -> float | None:
+        """Return what an output is filled with where no kernel computes it; None: nothing."""
+        return self.value
+
     def without_kernel(self, given: Any) -> Any:
         """Return the results of a request that no kernel computes."""
         found = []
         for name, (shape, kind) in self.results.items():
             out = getattr(self.request, name)
             made = self.library.empty(shape, kind) if out is None else out
-            if self.value is not None and 0 not in shape:
-                made[...] = self.value
+            value = self.filled_with(name)
+            if value is not None and 0 not in shape:
+                made[...] = value
             found.append(made)
         return self.given_back(given, found[0] if len(found) == 1 else tuple(found))
 

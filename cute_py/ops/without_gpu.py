@@ -197,6 +197,10 @@ class Outlines(Library):
         steps = tuple([step if n == m > least else 0 for n, m, step in sides])
         return replace(x, shape=shape, steps=(0,) * more + steps)
 
+    def seen_as(self, x: Outline, kind: Dtype) -> Outline:
+        """Return the outline of bytes as elements of a type."""
+        return replace(x, kind=kind)
+
     def contiguous(self, x: Outline) -> Outline:
         """Return an outline whose last mode is contiguous."""
         return Outline.compact(x.shape, x.kind)

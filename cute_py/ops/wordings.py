@@ -37,6 +37,38 @@ WORDINGS = {
         a wrong result of the kernel for "{row}"
         the result that the emulator gives
         check the driver and the GPU: `cute-py doctor`, and compute-sanitizer""",
+    "attention-heads": """LayoutError
+        {heads} heads of queries and {shared} of keys
+        a multiple of the heads of keys, each of which that many heads of queries share
+        pass k and v with such heads; layout="BMHK" or "BHMK" says which mode they are""",
+    "attention-dim": """LayoutError
+        {name} with {dim} columns
+        1 to {most}
+        multiply parts of longer rows by cute.ops.gemm""",
+    "attention-rows": """LayoutError
+        {name} whose last mode has the stride {step}
+        rows that are contiguous
+        pass {name}.contiguous() of torch, or numpy.ascontiguousarray({name})""",
+    "attention-causal": """LayoutError
+        causal=True for {queries} queries and {keys} keys
+        as many keys as queries, or which keys queries are next to
+        pass causal='top_left' (torch), or 'bottom_right', where the last ones meet (flash-attn)""",
+    "attention-mask": """LayoutError
+        causal={value!r}
+        False, True, 'top_left', 'bottom_right'
+        leave it out for the default""",
+    "attention-window": """LayoutError
+        window={value!r}
+        two whole numbers of at least -1: keys before a query, and behind it
+        pass (1024, -1), for example; -1 is no limit""",
+    "attention-number": """LayoutError
+        {name}={value!r}
+        a finite number that f32 holds, for softcap at least 0
+        leave it out for the default""",
+    "attention-option": """LayoutError
+        {name}={value!r}
+        {name}=None, or 1: no kernel does more yet
+        leave it out""",
     "ops-empty": """LayoutError
         a result of shape {shape}
         a result with elements: no kernel computes an empty one

@@ -1,4 +1,6 @@
-"""A thread's part of an operand: a slice, registers, or descriptors of shared memory."""
+"""A thread's part of an operand: a slice, registers, or descriptors of shared memory; and views of
+its part of C: some columns, its rows, and as operand A of a product that follows.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +8,22 @@ from cute_py.atoms.gmma import gmma_fragment
 from cute_py.errors import LayoutError, UndecidedError, refusal
 from cute_py.integers import ints
 from cute_py.layout import Mapped, tuples
+from cute_py.layout.algebra.coalesce import coalesce
+from cute_py.layout.algebra.composition import composition
+from cute_py.layout.algebra.divide import logical_divide
 from cute_py.layout.basis import ScaledBasis
-from cute_py.layout.layout import Layout
-from cute_py.layout.modes import slice_and_offset
+from cute_py.layout.layout import Layout, make_layout
+from cute_py.layout.modes import domain_offset, get, slice_and_offset
+from cute_py.layout.queries import rank, size
 from cute_py.layout.tuples import _, show
-from cute_py.tensor.tensor import Tensor, derived, make_fragment_like, make_rmem_tensor
+from cute_py.tensor.tensor import (
+    Tensor,
+    derived,
+    make_fragment_like,
+    make_rmem_tensor,
+    make_tensor,
+    require_tensor,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +32,10 @@ if TYPE_CHECKING:
 
     from cute_py.atoms.mma import MMA_Atom
     from cute_py.dtypes.table import Dtype
-    from cute_py.layout.types import Alike, AnyLayout, IntTuple
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
+    from cute_py.tiled.tiled_mma import TiledMMA
+
+PAIRS = 8  # columns of C that four threads hold in pairs
 
 
 def on_layout(change: Callable[[AnyLayout], AnyLayout], x: AnyLayout) -> Alike:
@@ -132,3 +148,110 @@ def _is_canonical(layout: AnyLayout, dtype: Dtype, major: str) -> bool:
     except LayoutError:
         return False
     return True
+
+
+# -- views of a thread's part of C
+
+
+def columns_C(mma: TiledMMA, part: Tensor, first: Leaf, count: Leaf) -> Tensor:
+    """Return `mma.columns_C(part, first, count)`."""
+    require_tensor(part, "columns_C")
+    first, count = (
+        ints.as_int(ints.normalize(x, "columns_C"), "columns_C") for x in (first, count)
+    )
+    n, unit = mma.atom.shape_mnk[1], _columns_of_a_step(mma.atom)
+    shape: Alike = tuple(part.layout.shape) if rank(part.layout) == 3 else (1, 1, 0)
+    origin: Alike
+    inside = 0 <= first < first + count <= n * size(shape[2]) and mma.tile_size(1) == n
+    if inside and first % n == count % n == 0:
+        origin, shape = (0, 0, first // n), (*shape[:2], count // n)
+    elif inside and first % unit == count % unit == 0 and first % n + count <= n:
+        values = shape[0]
+        origin = ((*[0] * (len(values) - 1), first % n // unit), 0, first // n)
+        shape = (*values[:-1], count // unit), shape[1], 1
+    else:
+        raise refusal(
+            "mma-columns",
+            operation="columns_C",
+            atom=mma.atom,
+            part=part.layout,
+            first=first,
+            last=first + count - 1,
+            unit=min(unit, n),
+        )
+    return composition(domain_offset(origin, part), shape)
+
+
+def rows_C(mma: TiledMMA, part: Tensor) -> Tensor:
+    """Return `mma.rows_C(part)`."""
+    rows, columns = _by_rows(mma, part, "rows_C")
+    return make_tensor(part.data, make_layout(rows, columns))
+
+
+def spread_C(mma: TiledMMA, x: Tensor, part: Tensor) -> Tensor:
+    """Return `mma.spread_C(x, part)`."""
+    rows, _columns = _by_rows(mma, part, "spread_C")
+    require_tensor(x, "spread_C")
+    if coalesce(x.layout) != Layout(size(rows)):
+        given = f"numbers {x.layout} for {size(rows)} rows of a thread"
+        wanted = "a number for each row, one after the other: cute.rmem('f32', rows)"
+        raise refusal("mma-views", operation="spread_C", given=given, wanted=wanted)
+    shape, step = part.layout.shape, 1
+    strides: list[Alike] = []
+    for n, is_row in zip(tuples.wrap(shape[0]), _are_rows(mma.atom), strict=True):
+        strides.append(step if is_row else 0)
+        step *= n if is_row else 1
+    along = tuples.prefix_product(shape[1], step), tuples.repeat_like(shape[2], 0)
+    return make_tensor(x.data, Layout(shape, (tuples.nested_like(shape[0], strides), *along)))
+
+
+def as_A(mma: TiledMMA, part: Tensor) -> Tensor:
+    """Return `mma.as_A(part)`."""
+    require_tensor(part, "as_A")
+    layout, atom = part.layout, mma.atom
+    pairs = rank(layout) == 3 and tuples.wrap(layout.shape[0])[:2] == (2, 2)
+    if not pairs or not _reads_pairs(atom):
+        wanted = "accumulators of tiles of 8 columns, ((2,2),M,N) or ((2,2,n),M,N), and an atom"
+        wanted += " whose A has 16 columns of 16 bits"
+        given = f"a part {layout} of C as A of {atom}"
+        raise refusal("mma-views", operation="as_A", given=given, wanted=wanted)
+    values = get(layout, 0)
+    eights = [get(values, i) for i in range(2, len(values))] + [get(layout, 2)]
+    halves = logical_divide(make_layout(*eights) if len(eights) > 1 else eights[0], 2)
+    fragment = make_layout(get(values, 0), get(values, 1), get(halves, 0))
+    return make_tensor(part.data, make_layout(fragment, get(layout, 1), get(halves, 1)))
+
+
+def _by_rows(mma: TiledMMA, part: Tensor, operation: str) -> tuple[Layout, Layout]:
+    """Return the layouts of the rows and of the columns of a part."""
+    require_tensor(part, operation)
+    layout, are_rows = part.layout, _are_rows(mma.atom)
+    values = get(mma.atom.c_tv, 1).shape
+    if rank(layout) != 3 or not tuples.congruent(layout.shape[0], values):
+        wanted = f"a thread's part ({tuples.show(values)},M,N) of C, as partition_C returns it"
+        given = f"a part {layout} of {mma.atom}"
+        raise refusal("mma-views", operation=operation, given=given, wanted=wanted)
+    modes = [get(get(layout, 0), i) for i in range(len(are_rows))]
+    rows = [x for x, is_row in zip(modes, are_rows, strict=True) if is_row]
+    columns = [x for x, is_row in zip(modes, are_rows, strict=True) if not is_row]
+    return make_layout(*rows, get(layout, 1)), make_layout(*columns, get(layout, 2))
+
+
+def _are_rows(atom: MMA_Atom) -> list[bool]:
+    """Return for each mode of a thread's values of C whether it steps over rows."""
+    return [d % atom.shape_mnk[0] != 0 for d in get(atom.c_tv, 1)._d]
+
+
+def _reads_pairs(atom: MMA_Atom) -> bool:
+    """Return whether a thread's fragment of A is what it has of two tiles of 8 columns of C."""
+    m = atom.shape_mnk[0]
+    threads, values = get(atom.a_tv, 0), get(atom.a_tv, 1)
+    quads = threads.shape[:2] == (4, 8) and threads.stride[:2] == (2 * m, 1)
+    return quads and values == Layout((2, 2, 2), (m, 8, PAIRS * m))
+
+
+def _columns_of_a_step(atom: MMA_Atom) -> int:
+    """Return the columns that the last mode of a thread's values of C steps over."""
+    values, (m, n, _k) = get(atom.c_tv, 1), atom.shape_mnk
+    step, odd = divmod(values._d[-1], m)
+    return n if odd or step * values._s[-1] != n else step

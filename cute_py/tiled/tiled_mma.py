@@ -18,11 +18,11 @@ from cute_py.layout.algebra.divide import logical_divide, zipped_divide
 from cute_py.layout.algebra.inverse import right_inverse
 from cute_py.layout.algebra.product import tiled_product
 from cute_py.layout.layout import INTS, Layout, make_layout, on_inner
-from cute_py.layout.modes import append, domain_offset, get, slice_
+from cute_py.layout.modes import append, get, slice_
 from cute_py.layout.queries import cosize, rank, size
 from cute_py.layout.tuples import _, is_underscore
 from cute_py.records import Record, Value
-from cute_py.tensor.tensor import require_tensor
+from cute_py.tiled import fragments
 from cute_py.tiled.fragments import checked_mode, make_fragment, on_layout, part_at
 from cute_py.tiled.tiles import apart, checked_tile, require_divides, thread_vmnk
 
@@ -135,31 +135,48 @@ class TiledMMA(Value):
         >>> print(mma.columns_C(part, 128, 16))
         ArithTuple(0,130) o ((2,2,2),1,1):((1@1,8@0,8@1),0,0)
         """
-        require_tensor(part, "columns_C")
-        first, count = (
-            ints.as_int(ints.normalize(x, "columns_C"), "columns_C") for x in (first, count)
-        )
-        n, unit = self.atom.shape_mnk[1], _columns_of_a_step(self.atom)
-        shape: Alike = tuple(part.layout.shape) if rank(part.layout) == 3 else (1, 1, 0)
-        origin: Alike
-        inside = 0 <= first < first + count <= n * size(shape[2]) and self.tile_size(1) == n
-        if inside and first % n == count % n == 0:
-            origin, shape = (0, 0, first // n), (*shape[:2], count // n)
-        elif inside and first % unit == count % unit == 0 and first % n + count <= n:
-            values = shape[0]
-            origin = ((*[0] * (len(values) - 1), first % n // unit), 0, first // n)
-            shape = (*values[:-1], count // unit), shape[1], 1
-        else:
-            raise refusal(
-                "mma-columns",
-                operation="columns_C",
-                atom=self.atom,
-                part=part.layout,
-                first=first,
-                last=first + count - 1,
-                unit=min(unit, n),
-            )
-        return composition(domain_offset(origin, part), shape)
+        return fragments.columns_C(self, part, first, count)
+
+    def rows_C(self, part: Tensor) -> Tensor:
+        """Return a thread's part of C as a matrix of its rows: (rows,columns), each in order.
+
+        Args:
+            part: (V,M,N), as partition_C and make_fragment_C return it.
+
+        Law: all elements of a row of rows_C(partition_C(c)) are in one row of the tile. So
+        `cute.reduce(fn, mma.rows_C(acc), mode=1)` combines what a thread has of each row. Raises
+        LayoutError for a part of another shape.
+
+        >>> from cute_py.tensor.tensor import make_identity_tensor
+        >>> mma = make_tiled_mma("SM90_64x16x16_F32F16F16_SS")
+        >>> print(mma.rows_C(mma.get_slice(1).partition_C(make_identity_tensor((64, 16)))))
+        ArithTuple(0,2) o ((2,1),(2,2,1)):((8@0,0),(1@1,8@1,0))
+        """
+        return fragments.rows_C(self, part)
+
+    def spread_C(self, x: Tensor, part: Tensor) -> Tensor:
+        """Return numbers of rows as a tensor of the shape of a part of C, stride 0 along columns.
+
+        Args:
+            x: a number for each row of the thread, in the order of `rows_C`.
+            part: (V,M,N), as partition_C and make_fragment_C return it.
+
+        Law: rows_C(spread_C(x, part))[i, j] is x[i]. So `acc * mma.spread_C(x, acc)` scales rows.
+        Raises LayoutError for other numbers of rows.
+        """
+        return fragments.spread_C(self, x, part)
+
+    def as_A(self, part: Tensor) -> Tensor:
+        """Return accumulators of a product as fragments (V,M,K) of A of this one: K is their N.
+
+        Args:
+            part: (V,M,N) of an atom with tiles of 8 columns of C, in the type of A.
+
+        A thread has the same rows and pairs of columns in both, so nothing moves. Law:
+        mma.as_A(first.partition_C(x)) has the elements of mma.partition_A(x) in order, where both
+        have the same threads along M. Raises LayoutError for atoms of which that is not so.
+        """
+        return fragments.as_A(self, part)
 
     # -- the whole tile, by threads and values
 
@@ -381,13 +398,6 @@ def make_tiled_mma(
 
         atom = get_atom(atom)
     return TiledMMA(atom, atom_layout_mnk, permutation_mnk)
-
-
-def _columns_of_a_step(atom: MMA_Atom) -> int:
-    """Return the columns that the last mode of a thread's values of C steps over."""
-    values, (m, n, _k) = get(atom.c_tv, 1), atom.shape_mnk
-    step, odd = divmod(values._d[-1], m)
-    return n if odd or step * values._s[-1] != n else step
 
 
 def _in_mnk(atom_layout: LayoutLike, permutation: Tiler) -> tuple[Layout, tuple[Tiler, ...]]:

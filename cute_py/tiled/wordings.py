@@ -6,6 +6,10 @@ WORDINGS = {
         columns of the tile, a multiple of {unit} from a multiple of {unit} on, of one instruction,
             or of several whole ones that follow each other along N
         choose such columns; warps along N or a permutation hold others""",
+    "mma-views": """LayoutError
+        {given}
+        {wanted}
+        pass the thread's accumulators as make_fragment_C or partition_C returns them""",
     "tiled-permutation": """LayoutError
         {atom} with permutation {permutation} in {mode}
         a tile that is a multiple of the {atoms} elements of all atoms

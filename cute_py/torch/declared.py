@@ -25,11 +25,12 @@ from cute_py.torch.operators import Gradient, cast, define, public
 from cute_py.torch.shapes import described
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from cute_py.ops.operator import Operator
 
 CONFIGS: dict[str, Any] = {}  # by their text: an operator of torch takes no objects
+CAUSAL = {"False": False, "True": True}  # the words of torch that are flags
 DECLARED: dict[str, Declared] = {}  # by the name within `cute.ops`
 
 
@@ -109,8 +110,15 @@ def _modes(x: Any) -> Any:
     return x if x is None else tuple(x) if isinstance(x, Sequence) else (x,)
 
 
+def _no_function(x: Any) -> None:
+    """Refuse a function of the user, which no operator of torch takes."""
+    if x is not None:
+        facts: dict[str, Any] = {"name": "function", "value": x}
+        raise refusal("torch-function", operation="torch.ops.cute_py", **facts)
+
+
 NAMED = (str, Dtype, type(None))
-# annotation of a parameter -> its word
+# annotation of a parameter, or its name -> its word
 WORDS = {
     "bool": Word("bool", theirs=bool, plain=(int,)),
     "int": Word("int"),
@@ -122,6 +130,12 @@ WORDS = {
     "config": Word(
         "str?", "None if x is None else _CONFIGS.get(x, x)", _config_text, (str, type(None))
     ),
+    "float | None": Word("float?"),
+    "int | None": Word("int?"),
+    "tuple[int, int]": Word("int[2]", "tuple(x)", list, (tuple, list)),
+    "causal": Word("str", "_CAUSAL.get(x, x)", str, (bool, str)),
+    "score": Word("str?", "None", _no_function, (type(None),)),
+    "mask": Word("str?", "None", _no_function, (type(None),)),
     "int | Sequence[int] | None": Word("int[1]?", "None if x is None else tuple(x)", _modes),
 }
 
@@ -157,7 +171,7 @@ class Declared:
         if name == "out_dtype":
             theirs = partial(_torch_type, self.ours.name)
             return Word("ScalarType?", "None if x is None else _dtype_of_torch(x)", theirs, NAMED)
-        return WORDS["config" if name == "config" else str(p.annotation)]
+        return WORDS[name if name in WORDS else str(p.annotation)]
 
     def _default(self, name: str, p: Parameter) -> Any:
         if p.default is Parameter.empty:
@@ -189,7 +203,7 @@ def computed({", ".join(parts)}):
     _found = _known.replay(_given)
     return _asked(_given) if _found is None else _found
 """
-        scope = {"_dtype_of_torch": dtype_of_torch, "_CONFIGS": CONFIGS}
+        scope = {"_dtype_of_torch": dtype_of_torch, "_CONFIGS": CONFIGS, "_CAUSAL": CAUSAL}
         scope |= {"_known": self.ours.known, "_asked": self.ours.asked}
         exec(compile(text, f"<torch.ops.cute_py.{self.ours.short}>", "exec"), scope)
         return scope["given"], scope["computed"]
@@ -358,10 +372,22 @@ def computed({", ".join(parts)}):
                 moved = place is not None
                 named[name] = x.movedim(place, 0) if moved else x.expand(info.batch_size, *x.shape)
                 ranks[name] = named[name].dim() - 1
+        if not self.ours.problem.takes_more_modes:
+            return self._looped(named, ranks, info.batch_size)
         self._require_one(named)
         named |= self.ours.problem.batched(named, ranks)
         result = self.op(*[named[x] for x in self.names])
         return result, 0 if isinstance(result, torch.Tensor) else (0,) * len(result)
+
+    def _looped(self, named: dict[str, Any], arrays: Iterable[str], count: int) -> tuple[Any, Any]:
+        """Return the results of a batch whose elements are computed one after the other."""
+        found = []
+        for i in range(count):
+            one = named | {x: named[x][i].contiguous() for x in arrays}
+            result = self.op(*[one[x] for x in self.names])
+            found.append(result if isinstance(result, tuple) else (result,))
+        results = tuple([torch.stack(x) for x in zip(*found, strict=True)])
+        return (results[0], 0) if len(results) == 1 else (results, (0,) * len(results))
 
     def _require_one(self, named: dict[str, Any]) -> None:
         """Refuse what an element of a batch is refused for, whose modes are not the batch's."""
@@ -390,6 +416,7 @@ def _is_low(x: Any) -> bool:
 
 def declare_all() -> None:
     """Register the operators that have no rules of torch of their own."""
-    for ours in operators().values():
-        if ours.short not in DECLARED:
-            Declared(ours).define()
+    for found in operators().values():
+        for ours in (found, *(found.variants.others if found.variants else ())):
+            if ours.short not in DECLARED:
+                Declared(ours).define()

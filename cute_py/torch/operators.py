@@ -128,12 +128,12 @@ def _with_floats(function: Callable[..., Any], places: list[int]) -> Callable[..
             return [as_float(y) for y in x]
         return float(x) if isinstance(x, int) else x
 
-    def call(*args: Any) -> Any:
+    def call(*args: Any, **named: Any) -> Any:
         values = list(args)
         for i in places:
             if i < len(values):
                 values[i] = as_float(values[i])
-        return function(*values)
+        return function(*values, **named)
 
     return call
 

@@ -41,4 +41,8 @@ WORDINGS = {
         an atomic addition of {dtype} ({line}), under torch.use_deterministic_algorithms(True)
         sums whose order is fixed
         reduce in shared memory or in a second launch, or allow it with warn_only=True""",
+    "torch-function": """LeafTypeError
+        {value!r} as {name}
+        no function of the user: torch's operators have no type for one
+        call cute.ops outside of graphs, with tensors that autograd does not follow""",
 }

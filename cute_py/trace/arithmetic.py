@@ -12,6 +12,7 @@ from cute_py.dtypes.rounding import rounding_mode
 from cute_py.dtypes.table import b1, f32, s32, s64, u64
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal, refusal_here
+from cute_py.layout import tuples
 from cute_py.layout.layout import Layout
 from cute_py.layout.queries import size
 from cute_py.plan.conditions import Reg, bounds_of
@@ -131,6 +132,8 @@ def _broadcast(a: IntTuple, b: IntTuple) -> IntTuple | None:
         return a
     if size(a) == 1:
         return b
+    if tuples.unwrap(a) == tuples.unwrap(b):  # a vector of 2 is one of (2,)
+        return a
     if not (isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b)):
         return None
     modes = [_broadcast(x, y) for x, y in zip(a, b, strict=True)]

@@ -303,9 +303,22 @@ def warpgroup_commit() -> None:
     emit(ops.WgCommit)
 
 
-def warpgroup_wait(groups: int) -> None:
-    """Wait until at most `groups` groups, 0 to 7, are in flight (wgmma.wait_group)."""
-    emit(ops.WgWait, number_within(groups, "cute.warpgroup_wait", 0, ops.MOST_GROUPS))
+def warpgroup_wait(groups: int, after: Tensor | None = None) -> None:
+    """Wait until at most `groups` groups, 0 to 7, are in flight (wgmma.wait_group).
+
+    Args:
+        groups: how many may be left in flight.
+        after: registers of f32 that have their values before the threads wait. The instruction
+            names no register, so ptxas moves it up, as far as the products before it: above
+            arithmetic that was meant to take place while they run. One or two sums that depend on
+            all of that arithmetic hold it back, for an instruction each and a predicate.
+
+    """
+    name = "cute.warpgroup_wait"
+    count = number_within(groups, name, 0, ops.MOST_GROUPS)
+    if after is not None:
+        require_tensor(after, name)
+    emit(ops.WgWait, count, None if after is None else register(after, name))
 
 
 def warpgroup_gemm(

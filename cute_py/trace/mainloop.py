@@ -514,5 +514,5 @@ def _bits_of(shared: Tensor) -> int:
 def _stages(a: Operand, b: Operand) -> int:
     counts = [size(x.shared.layout, 2) for x in (a, b)]
     if counts[0] != counts[1] or ints.less(counts[0], 2):
-        raise refusal_here("pipeline-stages", operation="cute.mainloop", stages=counts)
+        raise refusal_here("pipeline-stages", operation="cute.mainloop", stages=counts, least="2")
     return int(counts[0])

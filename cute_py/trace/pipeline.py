@@ -86,7 +86,7 @@ class Pipeline:
     """
 
     def __init__(self, stages: int) -> None:
-        self.stages = stages = _stages_of(stages)
+        self.stages = stages = _stages_of(stages, 2)
         self._write, self._read = _Position(stages), _Position(stages)
 
     def acquire(self) -> Leaf:
@@ -155,6 +155,7 @@ class TmaPipeline(Pipeline):
     Warpgroup products read a stage until `warpgroup_wait` says so. With `warpgroup_wait(1)` one
     product is in flight, and `release(behind=1)` releases the stage of the product before; after
     the loop, `warpgroup_wait(0)` and `release_rest()`. A producer of a cluster ends with `tail()`.
+    A ring of one stage is a buffer that is filled again and again; it keeps no stage behind.
 
     Consumers that take turns `skip` the tiles of the others. A wait for a stage returns at once
     while the tile before in that stage is still on its way. So a consumer that has skipped that
@@ -189,7 +190,7 @@ class TmaPipeline(Pipeline):
                 is released in each of them.
 
         """
-        self.stages = stages = _stages_of(stages)
+        self.stages = stages = _stages_of(stages, 1)
         self.bytes = _bytes_of(tiles, stages, bytes)
         if hasattr(consumers, "__index__"):
             count = consumers = number_within(consumers, "cute.pipeline", 1)
@@ -255,21 +256,27 @@ class TmaPipeline(Pipeline):
         self.full.wait(stage, self._read.parity)
         return stage
 
-    def release(self, behind: int = 0) -> None:
+    def release(self, behind: int = 0, stored: bool = False) -> None:
         """Release the stage that `wait` returned, and advance to the next one.
 
         Args:
             behind: 1 to keep this stage, and release the one before it, if there is one; at the end
                 `release_rest` releases the last one.
+            stored: whether TMA stores results out of the stage, or of the one before it. The thread
+                that releases it waits until all stores that it has committed have read their
+                tiles: it is the one that commits them, the first of its consumer.
 
         """
         require_choice(behind, (0, 1), "cute.pipeline")
+        require_choice(stored, (False, True), "cute.pipeline")
+        if behind:
+            _stages_of(self.stages, 2, "that keeps a stage behind")
         stage = self._read.stage
         if behind:
-            self._release_late()
+            self._release_late(stored)
             self._late.set(stage + 1)
         else:
-            self._arrive(stage)
+            self._arrive(stage, stored=stored)
         self._read.advance()
 
     def release_rest(self) -> None:
@@ -277,13 +284,15 @@ class TmaPipeline(Pipeline):
         self._release_late()
         self._late.set(0)
 
-    def _release_late(self) -> None:
+    def _release_late(self, stored: bool = False) -> None:
         late = self._late.get()
-        self._arrive(late - 1, late > 0)
+        self._arrive(late - 1, late > 0, stored)
 
-    def _arrive(self, stage: Leaf, condition: bool | Condition = True) -> None:
+    def _arrive(
+        self, stage: Leaf, condition: bool | Condition = True, stored: bool = False
+    ) -> None:
         """Arrive at the barrier of an empty stage, where the condition is true, once for each
-        consumer, in each block that fills the stage.
+        consumer, in each block that fills the stage; with `stored` after the thread's TMA stores.
         """
         one = True if self.consumers.__class__ is int else elect_one(str(self.consumers))
         if one is False:
@@ -291,6 +300,8 @@ class TmaPipeline(Pipeline):
         ranks: Iterable[int | None] = range(self.cluster) if self.cluster > 1 else (None,)
         both = one & condition
         with branch(both) if isinstance(both, Condition) else nullcontext():
+            if stored:
+                tma_store_wait(0, read=True)
             for rank in ranks:
                 self.empty.arrive(stage, rank)
 
@@ -456,8 +467,9 @@ def pipeline(
     return TmaPipeline(stages, tiles=() if tiles is None else tiles, **options)
 
 
-def _stages_of(stages: Any) -> int:
+def _stages_of(stages: Any, least: int, ring: str = "that cp.async fills") -> int:
     number = ints.normalize(stages, "cute.pipeline")
-    if number.__class__ is not int or number < 2:
-        raise refusal_here("pipeline-stages", operation="cute.pipeline", stages=stages)
+    if number.__class__ is not int or number < least:
+        what = f"{least}, of a ring {ring}" if least > 1 else "1"
+        raise refusal_here("pipeline-stages", operation="cute.pipeline", stages=stages, least=what)
     return number

@@ -426,8 +426,8 @@ WORDINGS = {
         move it into the role, or elect a thread of the block: cute.elect('block')""",
     "pipeline-stages": """LayoutError
         {stages} stages
-        at least 2 stages, an integer, the same number for A and B
-        give both shared tensors a last mode of 2 or more""",
+        at least {least}, an integer, the same number for all tiles of the ring
+        give the shared tensors a last mode of so many stages""",
     "pipeline-tiles": """LayoutError
         tiles={tile}, for {stages} stages
         tensors in shared memory whose last mode is the {stages} stages, or operands of them

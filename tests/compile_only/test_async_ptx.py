@@ -311,7 +311,13 @@ def check_products(law, op, lines, before, after):
 
 
 def check_wait(op, lines, before, after, flying):
-    """All registers in flight are results of the wait, or of what follows it."""
+    """All registers in flight are results of the wait, or of what follows it; a sleep that takes
+    what it is `after` goes before.
+    """
+    if op.after is not None:
+        (sleep, *_values), *lines = lines
+        assert "nanosleep.u32 0" in sleep
+        flying = flying | {op.after.storage}
     assert lines[0][0] == f"wgmma.wait_group.sync.aligned {op.n};"
     assert {text for text, _old, _results in lines[1:]} <= {""}
     assert set(before) == set(after) == flying
@@ -423,6 +429,8 @@ def rest():
         m.op(ops.MbarArrive, at(bar, 1), 4096, other % 4),
         m.op(ops.BulkWait, 3, True),
         m.op(ops.WgWait, 5),
+        m.op(ops.Fill, m.reg("x", "f32", 2), 1.0),
+        m.op(ops.WgWait, 0, m.reg("x", "f32", 2)),
     )
 
 

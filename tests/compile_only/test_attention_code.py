@@ -6,6 +6,7 @@ import pytest
 
 import cute_py as cute
 from cute_py.kernels.arrays import row_copy
+from cute_py.kernels.attention import plain
 from cute_py.kernels.flash_attention import AttentionConfig, flash_attention
 from cute_py.kernels.fused_attention import choose, fused_attention
 from cute_py.kernels.layer_norm import layer_norm
@@ -18,7 +19,7 @@ FLASH = {64: AttentionConfig(), 128: AttentionConfig(64, 64, 128)}
 
 def flash(dim, causal):
     x = zeros(2, 4, 1024, dim, kind="f16")
-    return cute.trace(flash_attention, x, x, x, x, 0.125, FLASH[dim], causal)
+    return cute.trace(flash_attention, *plain(x, x, x, x, 0.125, FLASH[dim], causal))
 
 
 def fused(dim, columns, causal, bias):

@@ -425,6 +425,41 @@ def test_vectors_of_peers_have_up_to_16_bytes_and_atomics_are_of_the_cluster():
     assert "atom.shared::cluster.add.s32" in compiled(plan_of(*histogram)).ptx
 
 
+@cute.kernel
+def behind(A, D, held):
+    """Sums of exponentials while a product is in flight, and the wait for that."""
+    cute.launch(grid=1, block=WARPGROUP)
+    mma = cute.make_tiled_mma("SM90_64x64x16_F32F16F16_SS")
+    atom = cute.atoms.Layout_K_SW128_Atom("f16")
+    sA, sB = (cute.smem("f16", cute.tile_to_shape(atom, (64, 64)), 1024) for _x in "ab")
+    thr = mma.get_slice(cute.thread_idx())
+    part, x = thr.partition_C(cute.local_tile(D, (64, 64), (0, 0))), cute.rmem("f32", 16)
+    acc = thr.make_fragment_C(part)
+    cute.copy(cute.local_tile(A, (16,), (cute.thread_idx(),)), x)
+    cute.warpgroup_fence()
+    cute.warpgroup_gemm(mma, acc, thr.partition_A(sA), thr.partition_B(sB), False)
+    cute.warpgroup_commit()
+    total = cute.reduce("add", cute.exp2(x))
+    cute.warpgroup_wait(0, after=total if held else None)
+    acc[...] = acc * total
+    cute.copy(acc, part)
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["free", "held"])
+def behind_in_sass(request):
+    given = np.zeros(2048, np.float32), np.zeros((64, 64), np.float32)
+    return request.param, compiled(cute.trace(behind, *given, request.param)).sass
+
+
+def test_a_wait_after_registers_stays_behind_what_computes_them(behind_in_sass):
+    """ptxas moves a plain one up to the products: the exponentials then wait, too."""
+    held, sass = behind_in_sass
+    names = re.findall(r"\b(HGMMA|MUFU\.EX2|WARPGROUP\.DEPBAR)\b", sass)
+    before = names[: names.index("WARPGROUP.DEPBAR")].count("MUFU.EX2")
+    assert names.count("MUFU.EX2") == 16
+    assert (before == 16) is held
+
+
 def test_sums_of_the_other_branch_are_not_tied():
     """Two warpgroups with accumulators of their own: each waits for its own."""
     from cute_py.codegen.storage import in_flight

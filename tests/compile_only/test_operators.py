@@ -25,7 +25,7 @@ def calls(request):
     found, rng = cases(name, count, seed=30)
     made = []
     for i, case in enumerate(found):
-        arrays = {k: outline(laid_out(rng, x).array) for k, x in case.arrays.items()}
+        arrays = {k: outline(laid_out(rng, x, case.rows).array) for k, x in case.arrays.items()}
         asked = case.operator.bound(**arrays, **case.named, backend="gpu")
         problem = case.operator.problem
         if any(0 in x.shape for x in arrays.values()):

@@ -303,7 +303,7 @@ def test_cp_async_arrives_at_an_mbarrier():
 # -- wgmma
 
 
-def warpgroup(source="SS", early=False, fence=True, commit=True, ordered=True):
+def warpgroup(source="SS", early=False, fence=True, commit=True, ordered=True, after=None):
     """D (64x8, f32) = A (64x16, f16) B (8x16, f16), twice, by one warpgroup."""
     m = Maker("warpgroup", threads=128)
     A, B, D = m.tensor("A", "f16"), m.tensor("B", "f16"), m.tensor("D", "f32")
@@ -341,7 +341,9 @@ def warpgroup(source="SS", early=False, fence=True, commit=True, ordered=True):
         ),
     ]
     touch = m.op(ops.Fill, a, 0)
-    wait = m.op(ops.WgWait, 0)
+    wait = m.op(
+        ops.WgWait, 0, None if after is None else {"b": b, "c": m.reg("c", "f32"), "d": d}[after]
+    )
     end = {False: [wait, touch, *result], True: [*result, wait], "A": [touch, wait, *result]}
     end["never"] = []
     return m.plan(
@@ -386,6 +388,15 @@ def test_accumulators_are_read_too_early():
     assert "put cute.warpgroup_wait(0) before this line" in str(error)
     error = refused("emulate-wgmma-pending", warpgroup(early=True, commit=False), *arrays())
     assert "close the group with cute.warpgroup_commit()" in str(error)
+
+
+def test_a_wait_after_registers_reads_them():
+    """They must have values by then: they are neither unwritten, nor sums that it waits for."""
+    A, B, D = (np.ones(x.shape, x.dtype) for x in arrays())
+    emulate(warpgroup(after="b"), A, B, D)
+    assert (D == 32).all()
+    refused("emulate-register-unwritten", warpgroup(after="c"), *arrays())
+    refused("emulate-wgmma-pending", warpgroup(after="d"), *arrays())
 
 
 @pytest.mark.parametrize("source", ["SS", "RS"])

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.kernels import flash_attention as flash
 from cute_py.kernels import fused_attention as file
+from cute_py.kernels.attention import LOG2_E
+from cute_py.kernels.flash_attention import multiply
 from cute_py.kernels.fused_attention import Attention, choose, fused_attention, reference
 from tests.emulated.test_kernels_ranges import code_lines
 from tests.sampling import in_turn, quick
@@ -129,7 +130,7 @@ def test_m06_scores_are_exact():
 def test_m07_the_second_product_takes_the_first_in_f16(order):
     """Weights of 1 and 1/2 with the sum 64: all of O is exact."""
     rng, scale = np.random.default_rng(0), np.float32(np.log(2))
-    assert scale * np.float32(flash.LOG2_E) == 1
+    assert scale * np.float32(LOG2_E) == 1
     halves = np.zeros((40, 64), bool)  # dims 0 to 31 are those of two keys, the others of one
     for row in halves:
         two = rng.integers(16, 33)
@@ -231,7 +232,7 @@ def test_m10_m11_rows_of_accumulators():
         place = thr.partition_C(cute.make_identity_tensor((64, 64)))
         acc = cute.make_rmem_tensor(mma.partition_shape_C((64, 64)), "f32")
         cute.copy(thr.partition_C(cute.local_tile(X, (64, 64), (0, 0))), acc)
-        found = cute.warp_reduce("add", cute.reduce("add", flash.by_rows(acc), mode=1), width=4)
+        found = cute.warp_reduce("add", cute.reduce("add", mma.rows_C(acc), mode=1), width=4)
         rows = [place[(0, r), i, 0][0] for i in range(2) for r in range(2)]
         for i in range(cute.size(acc)):
             row, column = place[i]
@@ -253,7 +254,7 @@ def test_m13_exp_by_exp2():
     def exp(X, out):
         cute.launch(grid=1, block=128)
         tid = cute.thread_idx()
-        out[tid] = cute.exp2(X[tid] * flash.LOG2_E)
+        out[tid] = cute.exp2(X[tid] * LOG2_E)
 
     x, out = np.linspace(-1, 0, 128, dtype=np.float32), poisoned(128)
     exp(x, out)
@@ -333,5 +334,4 @@ def test_all_orders_give_the_same_bits():
 
 def test_the_kernel_is_short():
     parts = (fused_attention, file.rows_of, file.gather, Attention, choose)
-    taken = (flash.multiply, flash.mask, flash.by_rows, flash.by_row)
-    assert code_lines(*parts, *taken) <= 150
+    assert code_lines(*parts, multiply, file.mask) <= 150

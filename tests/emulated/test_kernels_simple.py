@@ -29,6 +29,8 @@ DTYPES = (np.float64, np.float32, np.float16, ml_dtypes.bfloat16, np.int8, np.ui
 HELPERS = (
     "activations",
     "arrays",
+    "attention",
+    "attention_sm90",
     "config",
     "config_sm90",
     "configuration",

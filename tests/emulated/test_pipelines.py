@@ -184,6 +184,47 @@ def test_a_ring_needs_two_stages():
 
 
 @cute.kernel
+def through(A, B, stages, stored, behind):
+    """Copy tiles of A to B through a ring: TMA loads each, and stores it out of its stage."""
+    cute.launch(grid=1, block=256)
+    gA, gB = (cute.local_tile(cute.tma_tensor(x), (64, 64), (_, 0)) for x in (A, B))
+    atom = cute.atoms.Layout_K_SW128_Atom("f16")
+    held = cute.smem("f16", cute.tile_to_shape(atom, (64, 64, stages)), 1024)
+    ring = cute.pipeline(stages, tiles=(held,))
+    tiles = cute.ceil_div(A.shape[0], 64)
+    with cute.role("load", warps=range(4, 8)), cute.elect("role"):
+        for k in cute.range(tiles):
+            ring.load(gA[_, _, k], held[_, _, ring.acquire()])
+            ring.commit()
+    with cute.role("store", warps=range(4)):
+        store = cute.PipelineTmaStore()
+        for k in cute.range(tiles):
+            stage = ring.wait()
+            store.commit((held[_, _, stage], gB[_, _, k]))
+            ring.release(behind=behind, stored=stored)
+        store.tail()
+
+
+@pytest.mark.parametrize(("stages", "behind"), [(1, 0), (2, 0), (2, 1), (3, 1)])
+def test_a_stage_may_be_released_when_tma_has_stored_it(stages, behind):
+    """Also a ring of one stage; and what is released before the store has read it is refused."""
+    a = np.random.default_rng(0).normal(size=(320, 64)).astype(np.float16)
+    for order in ("forward", "reversed", 0):
+        b = np.full_like(a, np.nan)
+        plan = cute.trace(through, a, b, stages, True, behind)
+        cute.emulate(plan, a, b, order=order)
+        np.testing.assert_array_equal(a, b)
+    with pytest.raises(cute.CuteError, match="which a TMA store of warp 0 uses"):
+        cute.emulate(cute.trace(through, a, b, stages, False, behind), a, b)
+
+
+def test_a_ring_of_one_stage_keeps_none_behind():
+    a = np.zeros((64, 64), np.float16)
+    with pytest.raises(cute.CuteError, match="at least 2, of a ring that keeps a stage behind"):
+        cute.trace(through, a, a.copy(), 1, True, 1)
+
+
+@cute.kernel
 def ping_pong(A, out, stages, count, late):
     """Two consumers take turns of `count` tiles; each tile is summed by one of them, and released
     at once, or one tile later, by a copy of the pipeline. Each hands its turn over.

@@ -117,6 +117,24 @@ def repeated(a, b):
     return tuple(repeated(x, y) for x, y in zip(a, b, strict=True))
 
 
+@cute.kernel
+def of_two(X):
+    """A vector of shape 2, and the sums of rows, of shape (2,)."""
+    cute.launch(grid=1, block=1)
+    a, x = cute.rmem("f32", 2), cute.rmem("f32", (2, 3))
+    a.fill(1)
+    cute.copy(cute.make_tensor(X.data, cute.Layout((2, 3), (3, 1))), x)
+    sums = cute.reduce("add", x, mode=1)
+    for i, y in enumerate((a + sums, sums + a, cute.maximum(a, sums))):
+        cute.copy(y, cute.local_tile(X, (2,), (i,)))
+
+
+def test_vectors_of_shape_2_and_of_shape_2_in_a_tuple_combine():
+    x = np.array([1, 2, 3, 4, 5, -9], np.float32)
+    of_two(x)
+    assert x.tolist() == [7, 1, 7, 1, 6, 1]
+
+
 def outer_add(x):
     a, b = cute.rmem("f32", (4, 1)), cute.rmem("f32", (4, 3))
     a.fill(1)

@@ -68,6 +68,48 @@ def test_other_columns_are_refused(first, count, warps):
     assert caught.value.code == "mma-columns"
 
 
+# -- rows of C, and C as A
+
+PRODUCTS = [  # the atoms of two products, the second one of the first's sums
+    ("SM90_64x32x16_F32F16F16_SS", "SM90_64x64x16_F32F16F16_RS", 2),
+    ("SM90_64x32x16_F32BF16BF16_SS", "SM90_64x128x16_F32BF16BF16_RS", 1),
+    ("SM80_16x8x16_F32F16F16F32_TN", "SM80_16x8x16_F32F16F16F32_TN", 4),
+]
+
+
+def sums_and_fragments(first, second, warps, repeats, thread):
+    """A thread's part of C of the first product and of A of the second, as coordinates."""
+    one, two = (cute.make_tiled_mma(x, (warps, 1, 1)) for x in (first, second))
+    shape = warps * one.atom.shape_mnk[0] * repeats, 32 * repeats
+    x = cute.make_identity_tensor(shape)
+    return one, two, one.get_slice(thread).partition_C(x), two.get_slice(thread).partition_A(x)
+
+
+def elements(x):
+    return [x(i) for i in range(cute.size(x))]
+
+
+@pytest.mark.parametrize("products", PRODUCTS, ids=str)
+@pytest.mark.parametrize("repeats", [1, 2])
+@pytest.mark.parametrize("thread", [0, 37, 127])
+def test_sums_are_fragments_of_a_and_rows(products, repeats, thread):
+    one, two, sums, fragments = sums_and_fragments(*products, repeats, thread)
+    assert elements(two.as_A(sums)) == elements(fragments)
+    rows = one.rows_C(sums)
+    count, width = cute.size(rows, 0), cute.size(rows, 1)
+    table = [[rows(i, j) for j in range(width)] for i in range(count)]
+    assert sorted(x for row in table for x in row) == sorted(elements(sums))
+    for row in table:
+        assert len({i for i, _j in row}) == 1
+        assert row == sorted(row)
+    numbers = cute.make_tensor(np.arange(count), cute.Layout(count))
+    spread = one.spread_C(numbers, sums)
+    assert spread.shape == sums.shape
+    assert [one.rows_C(spread)(i, j) for i in range(count) for j in range(width)] == [
+        i for i in range(count) for _j in range(width)
+    ]
+
+
 # -- thread-value layouts and their tile
 
 

@@ -20,6 +20,15 @@ class OnDevice:
     __cuda_array_interface__ = {"shape": (3, 3), "typestr": "<f4", "data": (0, False), "version": 3}  # noqa: RUF012
 
 
+def heads(rows=4, H=2, dim=8, kind=np.float16):
+    """Queries, keys or values (batch, rows, heads, dim)."""
+    return np.zeros((1, rows, H, dim), kind)
+
+
+def attention(q=None, k=None, v=None, **named):
+    return cute.ops.attention(*[heads() if x is None else x for x in (q, k, v)], **named)
+
+
 tall, square = np.ones((3, 2), np.float32), np.ones((3, 3), np.float32)
 
 
@@ -258,6 +267,33 @@ cli-generated: an option of generated data is given, and all operands are files
     - main("run", "softmax", "a.npy", "--type", "f16")
 cli-out-dtype: a result is written whose type NumPy lacks
     - main("gemm", "--m", "8", "--n", "8", "--k", "8", "--out-dtype", "bf16", "-o", "d.npy")
+attention-heads: the heads of queries are no multiple of those of keys
+    - attention(heads(H=3), heads(H=2), heads(H=2))
+    + attention(heads(H=4), heads(H=2), heads(H=2))
+attention-dim: queries or values have no columns, or more than registers hold
+    - attention(v=heads(dim=300))
+    + attention(v=heads(dim=256))
+attention-rows: rows of queries, keys or values are not contiguous
+    - attention(np.asfortranarray(np.ones((1, 4, 2, 8), np.float16)))
+    + attention(np.ones((1, 4, 2, 8), np.float16))
+attention-causal: causal=True does not say which keys are next to which queries
+    - attention(heads(rows=3), causal=True)
+    + attention(heads(rows=3), causal="bottom_right")
+attention-mask: `causal` is none of its words
+    - attention(causal="left")
+    + attention(causal="top_left")
+attention-window: a window is not two distances
+    - attention(window=(-2, 0))
+    + attention(window=(-1, 0))
+attention-number: a scale or a cap is not finite, or a cap is below 0
+    - attention(scale=float("inf"))
+    + attention(scale=0.5)
+attention-option: an option is given that no kernel has yet
+    - attention(split_kv=4)
+    + attention(split_kv=1)
+config-attention: the parts of a configuration of attention do not fit each other, or the arrays
+    - attention(config="family=warps,keys=8")
+    + attention(config="family=warps,keys=16")
 torch-no-backward: an operator that was registered without `backward`, or one that changes its
         arguments, gets a tensor that autograd follows
     * torch.ops.cute_kernels.scale
@@ -267,6 +303,8 @@ torch-rounded: a gradient is wanted through `dtype` of integers
     * torch.ops.cute_py.gemm dtype="s8"
 torch-parameter: `register` names something that is not a parameter of the kernel
     * cute_py.torch.register name="z", place="outputs", signature="scale(x, y, alpha: cute.f32)"
+torch-function: an operator of torch is given a function of the user
+    * torch.ops.cute_py name="function", value="<function>"
 torch-name: the name of a registered operator does not have two parts
     * cute_py.torch.register name="scale"
 torch-rules: a rule of `register` is given without what it needs

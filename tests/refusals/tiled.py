@@ -46,6 +46,7 @@ from tests.pure.test_tma_atoms import refused as tma
 
 AMPERE, BF16 = F16, atoms.SM80_16x8x16_F32BF16BF16F32_TN
 WARPS = Layout((2, 2, 1))
+SUMS = cute.make_identity_tensor(((2, 2), 1, 2))
 BLOCK = (128, 128, 32)
 QUAD_PAIRS = cute.make_tiled_mma("SM70_8x8x4_F32F16F16F32_TN", (3, 1, 1))
 CP_ASYNC_128 = Copy_Atom("SM80_CP_ASYNC_CACHEGLOBAL", 16)
@@ -177,6 +178,9 @@ tma-multicast: a box cannot be split among the CTAs
 mma-columns: a thread does not hold the columns as a part of its values
     - columns(60, 8)
     + columns(56, 8)
+mma-views: sums are no rows, or no fragments of A, of these atoms
+    - cute.make_tiled_mma("SM80_16x8x32_S32S8S8S32_TN").as_A(SUMS)
+    + cute.make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN").as_A(SUMS)
 tiled-permutation: a permutation of a tiled MMA is not a whole number of atoms
     - cute.make_tiled_mma(F16, WARPS, (32, 12, 16))
     + cute.make_tiled_mma(F16, WARPS, (32, 16, 16))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
@@ -88,6 +89,7 @@ def _extended(e: Emit, value: Any, kind: Any, reg: Any) -> Any:
 
 # -- warpgroups
 
+MANY = 12  # fragments of a tile, whose descriptors would fill the uniform registers
 _LAYOUTS = {"INTER": 0, "SW128": 1, "SW64": 2, "SW32": 3}  # bits 62 and 63 of a descriptor
 
 
@@ -116,7 +118,10 @@ class _Descriptors:
             return self._descriptor(b.add(address, ir.Constant(I32, beyond)))
         x, (_base, static) = self.x, self.x.table[vector]
         at = x.swizzled(self.start + static) + self.addresses.parts[0][1]
-        return b.add(self.first, ir.Constant(I64, at * x.dtype.bits // 8 >> 4))
+        beyond = at * x.dtype.bits // 8 >> 4
+        if len(x.table) >= MANY * self.each:
+            return self.e.emit("descriptor", self.first, n=beyond)[0]
+        return b.add(self.first, ir.Constant(I64, beyond))
 
 
 @emits(ops.Wgmma)
@@ -176,6 +181,9 @@ def wg_wait(e: Emit, op: ops.WgWait) -> None:
     """Wait for groups of products. All registers that they use are results of the wait, so that no
     access to them is moved above it.
     """
+    if op.after is not None:
+        words = [w for i in range(len(op.after)) for w in e.words.get_words(op.after, i, 1)]
+        e.emit("wgmma.after", reduce(e.b.and_, words))
     row = TABLE["wgmma.wait_group"]
     for words in e.words.words.values():
         words[:] = e.emit(holding(row, len(words)), old=list(words), n=op.n)

@@ -503,10 +503,13 @@ def wg_commit(program: Program, op: ops.WgCommit) -> Run:
 
 @handles(ops.WgWait)
 def wg_wait(program: Program, op: ops.WgWait) -> Run:
-    """Wait for all but the latest n groups of Wgmmas."""
+    """Wait for all but the latest n groups of Wgmmas; the registers `after` must have values."""
+    read = None if op.after is None else program.reader(op.after, op)
 
     def run(c: Cohort) -> None:
         _require_groups(op, c)
+        if read is not None:
+            read(c)
         clocks = c.batch.clocks
         if clocks is not None:
             clocks.apart()

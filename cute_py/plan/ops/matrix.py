@@ -172,9 +172,12 @@ MOST_GROUPS = 7  # that wgmma.wait_group may leave in flight
 
 @dataclass(frozen=True, slots=True)
 class WgWait(Op):
-    """Wait until at most n groups are in flight. Source: wgmma.wait_group."""
+    """Wait until at most n groups are in flight, once the registers `after` have their values: no
+    compiler moves it above what computes these. Source: wgmma.wait_group.
+    """
 
     n: int
+    after: Reg | None = field(default=None, metadata=UPDATED)  # its values stay as they are
 
     word: ClassVar[str] = "wgmma_wait"
     call: ClassVar[str] = "cute.warpgroup_wait"

@@ -1,0 +1,153 @@
+"""The families of kernels of `attention`: what each reads, and the tiles that it gets.
+
+On Hopper, warpgroups multiply 16-bit floats that TMA loads; on other GPUs, and where TMA cannot
+read the rows, warps do; what is left, f32, is read by a warp for each query.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cute_py.calls.arrays import VECTOR_BYTES, address_of, strides_of
+from cute_py.errors import refusal
+from cute_py.kernels.attention_rows import RowsAttention, attention_rows
+from cute_py.kernels.attention_sm90 import WarpgroupAttention, attention_sm90
+from cute_py.kernels.flash_attention import AttentionConfig, flash_attention
+from cute_py.layout.tuples import ceil_div
+from cute_py.ops.family import Estimate, Family, Reads, asked_by, changed_for, choose, take
+from cute_py.ops.operands import bytes_each, is_apart
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+USUAL = 132  # multiprocessors, where they are not known
+
+
+class Sizes(NamedTuple):
+    """Batch, heads of queries and of keys, queries, keys, and columns of q and v."""
+
+    B: int
+    H: int
+    G: int
+    M: int
+    N: int
+    D: int
+    E: int
+
+
+def _by_warpgroups(problem: Any) -> Reads:
+    if problem.gpu is not None and problem.gpu.capability != (9, 0):
+        return Reads(False, "no GPU of sm_90a")
+    if problem.kind.name == "f32":
+        return Reads(False, "arrays of f32, which wgmma does not multiply")
+    if not all(_is_for_tma(x) for x in problem.rows):
+        return Reads(False, "rows that are not apart, or not made of vectors of 16 bytes")
+    return Reads(True, "rows are made of vectors of 16 bytes")
+
+
+def _by_warps(problem: Any) -> Reads:
+    if problem.kind.name == "f32":
+        return Reads(False, "arrays of f32, which mma.sync does not multiply")
+    old = problem.gpu is not None and problem.gpu.capability < (8, 0)
+    return Reads(not old, "no GPU of sm_80 or later" if old else "16-bit floats")
+
+
+def _is_for_tma(x: Any) -> bool:
+    """Return whether TMA reads and writes the rows of an array."""
+    return vector_of((x,)) == 8 * VECTOR_BYTES and is_apart(x)
+
+
+def _warpgroups(problem: Any) -> list[Estimate]:
+    """Return the tiles that were measured, or that fit the registers."""
+    rule, dim, wide = problem.rule, problem.sizes.D, problem.sizes.E
+    more = rule.scaled or rule.mask is not None
+    columns = next(n for n in (64, 96, 128, 192, 256) if n >= max(dim, wide))
+    values = 128 if columns == 192 and wide <= 128 else columns
+    named: dict[str, Any] = {"head_dim": columns, "value_dim": values}
+    if columns == 64 and not (more or rule.ends or rule.begins):
+        named |= {"groups": 3, "turns": 1, "holds": 0}
+    elif columns == 64:
+        named |= {"stages": 4, "turns": 1, "heads": 8}
+    elif columns > 128:
+        named |= {"keys": {(192, 128): 128, (192, 192): 112, (256, 256): 80}[columns, values]}
+        named |= {"ahead": 1}
+    else:
+        named |= {"buffers": 1 if more else 2, "heads": 2 if rule.ends else 1}
+    return [Estimate(1.0, WarpgroupAttention(**named))]
+
+
+def _warps(problem: Any) -> list[Estimate]:
+    """Return a tile that fits the registers, and vectors of which all rows are made."""
+    dims = [32 if n <= 32 else ceil_div(n, 64) * 64 for n in (problem.sizes.D, problem.sizes.E)]
+    wide, vector = max(dims), vector_of(problem.rows)
+    queries, keys = (128, 64) if wide <= 64 else (64, 64 if wide <= 128 else 32)
+    if vector < 64:  # a thread has as many vectors as before, or not many more
+        queries, keys = 64, 32
+    config = AttentionConfig(queries, keys, dims[0], 4, dims[1], vector)
+    return [Estimate(1.0, config)]
+
+
+def _rows(problem: Any) -> list[Estimate]:
+    return [Estimate(1.0, RowsAttention(value_dim=32 * ceil_div(problem.sizes.E, 32)))]
+
+
+def _blocks(config: WarpgroupAttention, problem: Any) -> tuple[int, ...]:
+    """Return how many blocks there are: one for each multiprocessor, if all have work."""
+    sizes, gpu = problem.sizes, problem.gpu
+    count = ceil_div(sizes.M, config.queries)
+    if problem.rule.ends and not problem.rule.begins:
+        count = ceil_div(count, 2)
+    return (min(sizes.B * sizes.H * count, USUAL if gpu is None else gpu.multiprocessors),)
+
+
+FAMILIES = (
+    Family(
+        "warpgroups",
+        attention_sm90,
+        WarpgroupAttention,
+        _warpgroups,
+        _by_warpgroups,
+        "warpgroups multiply tiles that TMA loads",
+        _blocks,
+    ),
+    Family("warps", flash_attention, AttentionConfig, _warps, _by_warps, "warps multiply tiles"),
+    Family("rows", attention_rows, RowsAttention, _rows, means="a warp for each query"),
+)
+CONFIGS = WarpgroupAttention, AttentionConfig, RowsAttention
+
+
+def vector_of(arrays: Sequence[Any]) -> int:
+    """Return the bits of the vectors that all rows of arrays (B,H,rows,dim) are made of; modes of
+    one element count, too, since a kernel does not know that they have one.
+    """
+    found = []
+    for x in arrays:
+        size = bytes_each(x)
+        steps = [n * size for n in (x.shape[3], *strides_of(x)[:3])]
+        found.append(gcd(VECTOR_BYTES, address_of(x), *steps))
+    return 8 * min(found)
+
+
+def configured(problem: Any) -> Any:
+    """Return the configuration that a problem asks for, by its class or by text, or the one of the
+    first family that takes it; refuse one that does not hold its rows.
+    """
+    given, families = problem.request.config, FAMILIES
+    if problem.gpu is None:  # the emulator takes longer for TMA and wgmma
+        families = (*families[1:], families[0])
+    taken = take(families, problem, asked_by(families, given))
+    if not taken.reads.takes:
+        why = taken.reads.why
+        raise refusal("ops-family", operation=problem.operation, config=given, why=why)
+    config, why = choose(taken, problem)
+    config = config.because(taken.reason, *why())
+    if isinstance(given, str):
+        config = changed_for(taken, config, given, problem)
+    elif given is not None:
+        config = given
+    D, E = problem.sizes.D, problem.sizes.E
+    if getattr(config, "head_dim", D) < D or (config.value_dim or config.head_dim) < E:
+        rule = f"dims of at least {D} and {E}"
+        raise refusal("config-attention", operation=problem.operation, config=config, rule=rule)
+    return config
