@@ -624,10 +624,10 @@ _ASYNC = (
     _row(  # for ptxas, which moves the wait above arithmetic: a sleep stays, here of 0 ns for one x
         "wgmma.after",
         "{{ .reg .pred p; setp.eq.s32 p, {x}, 0x7FFFBEEF; @p nanosleep.u32 0; }}",
-        "< x:b32", "nanosleep", "order", "sm_90a",
+        "< x:b32", "nanosleep", "order",
     ),
     _row(  # "order": nobody keeps it for the next iteration
-        "descriptor", "add.s64 {d}, {x}, {n};", "d:b64 < x:b64", "add", "order", "sm_90a", n=(),
+        "descriptor", "add.s64 {d}, {x}, {n};", "d:b64 < x:b64", "add", "order", n=(),
     ),
     _row("held", "", "<", "none: registers of instructions in flight", "order", n=()),
 )  # fmt: skip
