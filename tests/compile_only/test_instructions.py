@@ -63,8 +63,8 @@ def every_form(rows):
 
 # no single instruction that a predicate could stand before
 UNGUARDED = (
-    "opaque", "held", "wgmma.after", "vote", "vote.ballot", "wait_until", "wait_until.float", "barrier.cluster",
-    "elect.sync", "atom.min.f32",
+    "opaque", "held", "vote", "vote.ballot", "wait_until", "wait_until.float", "barrier.cluster",
+    "elect.sync", "wgmma.after", "atom.min.f32",
     "atom.min.f32.peer", "atom.add.pair.peer",
     "mbarrier.try_wait", "mbarrier.arrive.cluster", "mbarrier.arrive.expect_tx.cluster",
 )  # fmt: skip
