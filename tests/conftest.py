@@ -9,6 +9,7 @@ import ctypes
 import faulthandler
 import gc
 import os
+import sys
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -122,11 +123,14 @@ def pytest_runtest_call(item):
     torch, parts of which load for seconds; `--slow` counts nothing, its Hypothesis profile may be
     the long one.
     """
-    start = processor_seconds()
+    start, path = processor_seconds(), [*sys.path]
     if item.get_closest_marker("gpu"):
         there = item.config.stash[STDERR]
         faulthandler.dump_traceback_later(seconds_of(item), exit=True, file=there)
-    result = yield
+    try:
+        result = yield
+    finally:
+        sys.path[:] = path  # modules of its files are of no other test
     faulthandler.cancel_dump_traceback_later()
     used, most = processor_seconds() - start, item.config.getoption("--seconds")
     free = item.config.getoption("--slow") or any(map(item.get_closest_marker, ("gpu", "torch")))

@@ -99,11 +99,18 @@ def real(text: str) -> float:
 
 
 def module_of(path: str) -> Any:
-    """Return the module that a file of Python holds, run anew; None where it is no such file."""
+    """Return the module that a file of Python holds, run anew; None where it is no such file. Its
+    neighbours are found first while it runs, and last afterwards: one named as a module of the
+    standard library hides that from nobody else.
+    """
     spec = spec_from_file_location(Path(path).stem, path) if Path(path).is_file() else None
     if spec is None or spec.loader is None:
         return None
-    sys.path.insert(0, str(Path(path).parent))
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
+    folder, module = str(Path(path).parent), module_from_spec(spec)
+    sys.path.insert(0, folder)
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(folder)
+        sys.path.append(folder)
     return module

@@ -1,9 +1,12 @@
 """`cute-py show` of an epilogue: its steps, their price, and its gradients."""
 
+from importlib.util import find_spec
+
 import pytest
 
 import cute_py as cute
 from cute_py import epilogues
+from cute_py.cli.arguments import module_of
 from cute_py.cli.main import main
 
 FILE = """
@@ -67,3 +70,12 @@ def test_what_is_no_epilogue_is_an_error(capsys, words, said):
     code, text = shown(capsys, *words)
     assert code == 2
     assert said in text
+
+
+def test_neighbours_of_a_file_hide_no_module_of_the_standard_library(tmp_path):
+    (tmp_path / "colorsys.py").write_text("")
+    (tmp_path / "neighbour_of_mine.py").write_text("value = 3")
+    (tmp_path / "mine.py").write_text("from neighbour_of_mine import value")
+    assert module_of(str(tmp_path / "mine.py")).value == 3
+    assert find_spec("neighbour_of_mine").origin == str(tmp_path / "neighbour_of_mine.py")
+    assert find_spec("colorsys").origin != str(tmp_path / "colorsys.py")
