@@ -95,6 +95,8 @@ def attention_rows(
     arrays = {"Q": Q, "K": K, "V": V, "O": O, "bias": bias, "slopes": slopes, "lse": lse}
     kinds = ("f32", "f16", "bf16")
     assume_attention("attention_rows", arrays, scale, (None, cfg.value_dim), rule, kinds)
+    if rule.capped:
+        cute.assert_(cap > 0.0, "cap is above 0")  # noqa: PT009
     (batch, heads, M, d), (N, e) = Q.shape, V.shape[2:]
     count = cute.ceil_div(M, cfg.warps)
     cute.launch(grid=count * heads * batch, block=WARP * cfg.warps)

@@ -120,6 +120,8 @@ def attention_sm90(
     arrays = {"Q": Q, "K": K, "V": V, "O": O, "bias": bias, "slopes": slopes, "lse": lse}
     dims = cfg.head_dim, cfg.value_dim
     assume_attention("attention_sm90", arrays, scale, dims, rule)
+    if rule.capped:
+        cute.assert_(cap > 0.0, "cap is above 0")  # noqa: PT009
     (batch, heads, M, _d), N = Q.shape, K.shape[2]
     if not rule.ragged:
         cute.assume(N % cfg.keys == 0)

@@ -98,6 +98,8 @@ def flash_attention(
     arrays = {"Q": Q, "K": K, "V": V, "O": O, "bias": bias, "slopes": slopes, "lse": lse}
     bM, bN, bD, bE = cfg.queries, cfg.keys, cfg.head_dim, cfg.value_dim or cfg.head_dim
     assume_attention("flash_attention", arrays, scale, (bD, bE), rule)
+    if rule.capped:
+        cute.assert_(cap > 0.0, "cap is above 0")  # noqa: PT009
     (batch, heads, M, d), (N, e), threads = Q.shape, V.shape[2:], 32 * cfg.warps
     count = cute.ceil_div(M, bM)
     cute.launch(grid=count * heads * batch, block=threads)

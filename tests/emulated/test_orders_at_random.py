@@ -165,7 +165,7 @@ def test_one_block_stands_for_those_that_do_the_same(first):
         found, _ = checked(plan, counts(), search=None)
         other, _ = checked(plan, counts())
         if not (brute.limits or found.limits or other.limits):
-            assert found.search.alike
+            assert found.search.alike or found.classes == 1  # nobody observes
             assert brute.results.keys() == found.results.keys(), seed
             assert found.classes <= other.classes
             fewer += found.classes < other.classes
