@@ -21,7 +21,7 @@ TESTS = Path(__file__).parent
 GROUPS = ("pure", "emulated", "compile_only", "torch", "browser", "gpu")
 SECONDS = 1.0  # of processor time, of a test that is not slow; its fixtures are not counted
 HANGS = 600  # seconds after which a test on a GPU ends its process: xdist fails it, and goes on
-NOISE = 2.0  # times what a test takes on a quiet machine, where others use its caches
+NOISE = 1.5  # times what a test takes on a quiet machine, where others use its caches
 YARDSTICK = 0.1  # seconds of `slowness`, where that was set
 STDERR = pytest.StashKey[int]()
 # How many registers a kernel takes is up to the compilers that are installed.

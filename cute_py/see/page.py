@@ -294,7 +294,6 @@ def _set_sliders(scene: dict[str, Any], names: tuple[str, ...]) -> None:
 
 def _link(shown: Any, bits: int) -> str:
     """Return the link of the explorer for what a row shows, "" where no expression says it."""
-    text = str(shown)
     if isinstance(shown, Owners):
         tv, tile = shown.layout, shown.shape
         text = "" if tv is None else f"tv({tv}, {tuples.show(tile)})"
@@ -305,5 +304,7 @@ def _link(shown: Any, bits: int) -> str:
         text = f"mma({shown.atom}, {shown.atom_layout_mnk}, {tile})"
     elif hasattr(shown, "dst_tv"):
         text = f"copy({shown.op}, bits={shown.dtype.bits})"
+    else:
+        text = str(shown)
     fits = text and len(text) <= MAX_EXPRESSION
     return link_of({"v": 1, "e": text, "bits": bits}) if fits else ""
