@@ -69,7 +69,7 @@ class DeviceLimits:
 @dataclass(frozen=True, slots=True)
 class Fitted:
     """What the rule for tiles takes for the device: fitted with its other constants, so that the
-    estimates of all products together are near the times; none is a measurement by itself.
+    estimates of all products together are near the times; none of them is a measurement.
 
     Attributes:
         launch: of a kernel (microseconds).

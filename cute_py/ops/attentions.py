@@ -13,7 +13,7 @@ import numpy as np
 from cute_py.calls.arrays import dtype_of, strides_of
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.dtypes.table import f32, u8
-from cute_py.errors import refusal
+from cute_py.errors import CuteError, refusal
 from cute_py.kernels.attention import Rule, reference
 from cute_py.kernels.attention_sm90 import WarpgroupAttention
 from cute_py.kernels.configuration import changed
@@ -39,7 +39,7 @@ ORDERS = {"BMHK": (0, 2, 1, 3), "BHMK": (0, 1, 2, 3)}  # of (batch, heads, rows,
 CAUSAL = ("top_left", "bottom_right")  # by which ends queries and keys are next to each other
 OPTIONS = tuple(signature(reference).parameters)[3:]
 MOST = 256  # columns of Q, K and V
-LARGEST = 3e38  # a number that f32 holds
+SMALLEST, LARGEST = 2.0**-126, 2.0**126  # of a number x: f32 holds x and 1 / x as normal numbers
 BLOCK_BYTES = 1 << 19  # about what the emulator keeps of a block
 
 
@@ -155,7 +155,7 @@ class Attention(Problem):
         scale = D**-0.5 if request.scale is None else request.scale
         scale, cap = self._finite("scale", scale), self._finite("softcap", request.softcap)
         if cap < 0:
-            raise refusal("attention-number", operation=self.operation, name="softcap", value=cap)
+            raise self._wrong_number("softcap", cap)
         if causal:
             right = 0
         more = (request.bias, request.alibi_slopes, request.score)
@@ -182,9 +182,13 @@ class Attention(Problem):
 
     def _finite(self, name: str, given: Any) -> float:
         found = self.number(name, given)
-        if not isfinite(found) or abs(found) > LARGEST:
-            raise refusal("attention-number", operation=self.operation, name=name, value=given)
+        size = abs(found)
+        if not isfinite(found) or size > LARGEST or 0 < size < SMALLEST:
+            raise self._wrong_number(name, given)
         return found
+
+    def _wrong_number(self, name: str, value: Any) -> CuteError:
+        return refusal("attention-number", operation=self.operation, name=name, value=value)
 
     # -- how it is computed
 

@@ -63,7 +63,7 @@ WORDINGS = {
         pass (1024, -1), for example; -1 is no limit""",
     "attention-number": """LayoutError
         {name}={value!r}
-        a finite number that f32 holds, for softcap at least 0
+        0, or a number from 2^-126 to 2^126 in size, as f32 holds; softcap at least 0
         leave it out for the default""",
     "attention-option": """LayoutError
         {name}={value!r}

@@ -212,7 +212,7 @@ def _is_ours(value: object) -> bool:
 
 
 def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the attributes that an object has by itself, without running code of its class."""
+    """Yield the attributes of an object, not of its class, without running code of its class."""
     kind = type(value)
     yield from getattr(value, "__dict__", {}).items()
     for name in (s for base in kind.__mro__ for s in getattr(base, "__slots__", ())):

@@ -285,8 +285,11 @@ attention-mask: `causal` is none of its words
 attention-window: a window is not two distances
     - attention(window=(-2, 0))
     + attention(window=(-1, 0))
-attention-number: a scale or a cap is not finite, or a cap is below 0
+attention-number: a scale or a cap is not a number that f32 holds, or a cap is below 0
     - attention(scale=float("inf"))
+    - attention(softcap=1e-50) # softcap=1e-50
+    - attention(scale=1e-50) # scale=1e-50
+    - attention(softcap=3e38) # softcap=3e+38
     + attention(scale=0.5)
 attention-option: an option is given that no kernel has yet
     - attention(split_kv=4)
