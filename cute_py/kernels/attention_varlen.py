@@ -1,0 +1,176 @@
+"""new here: sequences of several lengths in one array, whose blocks a warp finds on the device.
+
+O = softmax(score) V of each sequence alone. The kernels are those for arrays (batch, heads, rows,
+dim), given the rows of one sequence at a time. For the family of warpgroups a warp finds the next
+blocks of queries while the others compute, and hands them on through shared memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import cute_py as cute
+from cute_py.kernels import attention_rows, attention_sm90, flash_attention
+from cute_py.kernels.arrays import require_kind
+from cute_py.kernels.attention import Distance, Rule, Sight, assume_attention, reference
+from cute_py.kernels.attention_rows import RowsAttention
+from cute_py.kernels.attention_sm90 import WARPGROUP, Count, Place
+from cute_py.kernels.config_attention import WarpgroupAttention
+from cute_py.kernels.flash_attention import AttentionConfig
+from cute_py.kernels.sequences import MOST, Item, Sequences, most_blocks, rows_of
+
+
+def _assume(
+    operation: str, arrays: dict[str, Any], starts: tuple[Any, Any], sight: Sight, cfg: Any
+) -> None:
+    """State what a kernel needs of its arguments."""
+    slopes, kinds = arrays["slopes"], ("f16", "bf16")
+    if isinstance(cfg, RowsAttention):
+        kinds = ("f32", *kinds)
+    dims = getattr(cfg, "head_dim", None), cfg.value_dim or cfg.head_dim
+    assume_attention(
+        operation, {**arrays, "slopes": None}, sight.scale, dims, sight.rule, kinds
+    )
+    require_kind(operation, ("s32",), starts_q=starts[0], starts_k=starts[1])
+    require_kind(operation, ("f32",), slopes=slopes)
+    cute.assume_shapes("S S", *starts)
+    cute.assume((arrays["Q"].shape[0] == 1) & (starts[0].shape[0] >= 2))
+    if slopes is not None:
+        cute.assume(slopes.shape[0] == starts[0].shape[0] - 1)
+        cute.assume(slopes.shape[1] == arrays["Q"].shape[1])
+    if sight.rule.capped:
+        cute.assert_(sight.cap > 0.0, "cap is above 0")  # noqa: PT009
+
+
+def _of_item(item: Item, arrays: dict[str, Any], sight: Sight, count: Any) -> dict[str, Any]:
+    """Return the arrays of the sequence of an item."""
+    names = {"Q": "query", "K": "key", "V": "key", "O": "query", "lse": "query"}
+    sizes = {"query": item.queries, "key": item.keys}
+    found = dict(arrays)
+    for name, side in names.items():
+        if arrays[name] is not None:
+            found[name] = rows_of(arrays[name], getattr(item, side), sizes[side], count)
+    return found
+
+
+def _one_block(
+    attend: Any, arrays: dict[str, Any], starts: tuple[Any, Any], sight: Sight, cfg: Any
+) -> None:
+    """Compute the block of queries with the number of the block of threads."""
+    heads, rows, tile = arrays["Q"].shape[1], (sight.queries, sight.keys), cfg.queries
+    sequences = Sequences(starts, rows, heads, tile)
+    item = sequences.find(cute.block_idx())
+    cute.return_if(item.queries < 1)
+    own = replace(sight, queries=item.queries, keys=item.keys)
+    found = _of_item(item, arrays, sight, sequences.count)
+    attend(found, own, (item.b, item.head, item.block), cfg)
+
+
+@cute.kernel
+def flash_attention_varlen(
+    Q: cute.Tensor,
+    K: cute.Tensor,
+    V: cute.Tensor,
+    slopes: Any,
+    starts_q: cute.Tensor,
+    starts_k: cute.Tensor,
+    O: cute.Tensor,  # noqa: E741
+    lse: Any,
+    scale: cute.f32,
+    cap: cute.f32,
+    left: Distance,
+    right: Distance,
+    cfg: AttentionConfig,
+    rule: Rule,
+) -> None:
+    """The family of warps. Q (1,H,M,D), K (1,Hk,N,D), V (1,Hk,N,E), O (1,H,M,E) of all sequences;
+    slopes (S,H) and lse (1,H,M) may be None. Sequence s has the rows of starts (S+1) s and s + 1.
+    """
+    arrays = {"Q": Q, "K": K, "V": V, "O": O, "bias": None, "slopes": slopes, "lse": lse}
+    sight = Sight(rule, scale, cap, left, right, Q.shape[2], K.shape[2])
+    starts = starts_q, starts_k
+    _assume("flash_attention_varlen", arrays, starts, sight, cfg)
+    count = most_blocks(Q.shape[2], starts_q.shape[0] - 1, cfg.queries)
+    cute.launch(grid=count * Q.shape[1], block=32 * cfg.warps)
+    _one_block(flash_attention.attend, arrays, starts, sight, cfg)
+
+
+@cute.kernel
+def attention_rows_varlen(
+    Q: cute.Tensor,
+    K: cute.Tensor,
+    V: cute.Tensor,
+    slopes: Any,
+    starts_q: cute.Tensor,
+    starts_k: cute.Tensor,
+    O: cute.Tensor,  # noqa: E741
+    lse: Any,
+    scale: cute.f32,
+    cap: cute.f32,
+    left: Distance,
+    right: Distance,
+    cfg: RowsAttention,
+    rule: Rule,
+) -> None:
+    """The family of rows; see `flash_attention_varlen` for the arrays."""
+    arrays = {"Q": Q, "K": K, "V": V, "O": O, "bias": None, "slopes": slopes, "lse": lse}
+    sight = Sight(rule, scale, cap, left, right, Q.shape[2], K.shape[2])
+    starts = starts_q, starts_k
+    _assume("attention_rows_varlen", arrays, starts, sight, cfg)
+    count = most_blocks(Q.shape[2], starts_q.shape[0] - 1, cfg.queries)
+    cute.launch(grid=count * Q.shape[1], block=32 * cfg.warps)
+    _one_block(attention_rows.attend, arrays, starts, sight, cfg)
+
+
+@cute.kernel
+def attention_sm90_varlen(
+    Q: cute.Tensor,
+    K: cute.Tensor,
+    V: cute.Tensor,
+    slopes: Any,
+    starts_q: cute.Tensor,
+    starts_k: cute.Tensor,
+    O: cute.Tensor,  # noqa: E741
+    lse: Any,
+    scale: cute.f32,
+    cap: cute.f32,
+    left: Distance,
+    right: Distance,
+    blocks: Count,
+    cfg: WarpgroupAttention,
+    rule: Rule,
+) -> None:
+    """The family of warpgroups; see `flash_attention_varlen` for the arrays."""
+    arrays = {"Q": Q, "K": K, "V": V, "O": O, "bias": None, "slopes": slopes, "lse": lse}
+    sight = Sight(rule, scale, cap, left, right, Q.shape[2], K.shape[2])
+    starts = starts_q, starts_k
+    _assume("attention_sm90_varlen", arrays, starts, sight, cfg)
+    cute.launch(grid=blocks, block=(cfg.groups + 1) * WARPGROUP)
+    queue = cute.work_queue(len(Item._fields), cfg.groups * WARPGROUP + 1)
+    count = starts_q.shape[0] - 1
+
+    def find() -> None:
+        """Hand on the items of the block, and one without queries."""
+        rows, number = (Q.shape[2], K.shape[2]), cute.block_idx()
+        sequences = Sequences(starts, rows, Q.shape[1], cfg.queries)
+        for turn in cute.range(MOST):
+            item = sequences.find(number + turn * blocks)
+            with cute.elect("warp"):
+                queue.put(*item)
+            cute.break_if(item.queries < 1)
+
+    def places() -> Any:
+        """Yield the items of the block."""
+        for _turn in cute.range(MOST):
+            item = Item(*queue.get())
+            cute.break_if(item.queries < 1)
+            own = replace(sight, queries=item.queries, keys=item.keys)
+            found = _of_item(item, arrays, sight, count)
+            tiles = own.tiles(item.block * cfg.queries, cfg.queries, cfg.keys)
+            more = 0, item.query, item.key, found["O"], found["lse"]
+            yield Place(item.b, item.head, item.block, own, tiles, *more)
+
+    attention_sm90.attend(arrays, sight, cfg, places, find)
