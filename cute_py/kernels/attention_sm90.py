@@ -20,6 +20,7 @@ from cute_py.kernels.config_attention import WarpgroupAttention
 
 WARPGROUP = 128
 REGISTERS = (24, 240), (32, 160)  # of a thread that loads, that multiplies; of 2 groups, of 3
+FINDING = (56, 224), (56, 152)  # where a warp finds blocks of queries, too
 Count: TypeAlias = Annotated[cute.s32, cute.s32(min=1, max=2**20)]
 
 
@@ -127,7 +128,7 @@ def attend(arrays: dict[str, Any], sight: Sight, cfg: Any, places: Any, find: An
         """Return the rows of a head from the first one of a sequence on."""
         return cute.domain_offset((first, 0), x[place.at, head, _, _])
 
-    few, many = REGISTERS[groups - 2]
+    few, many = (REGISTERS if find is None else FINDING)[groups - 2]
     with cute.role("multiply", range(4 * groups), many):
         me = cute.warp_idx() // 4
         thr, thr_o = of_scores.get_slice(tid), of_values.get_slice(tid)

@@ -73,7 +73,7 @@ def _warpgroups(problem: Any) -> list[Estimate]:
     columns = next(n for n in (64, 96, 128, 192, 256) if n >= max(dim, wide))
     values = 128 if columns == 192 and wide <= 128 else columns
     named: dict[str, Any] = {"head_dim": columns, "value_dim": values}
-    if columns == 64 and not (more or rule.ends or rule.begins):
+    if columns == 64 and not (more or rule.ends or rule.begins or problem.has_lengths):
         named |= {"groups": 3, "turns": 1, "holds": 0}
     elif columns == 64:
         named |= {"stages": 4, "turns": 1, "heads": 8}

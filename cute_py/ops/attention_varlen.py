@@ -54,7 +54,7 @@ def _of_sequence(function: Any, name: str, b: int) -> Any:
 class AttentionVarlen(Attention):
     """Queries, keys and values of several sequences, and where each starts."""
 
-    families = VARLEN
+    families, has_lengths = VARLEN, True
     names: ClassVar[dict[str, str]] = {"q": "HMD", "k": "HND", "v": "HNE"}
     order = (1, 0, 2)
     reference = staticmethod(lambda *arrays, **named: _reference(*arrays, **named)[0])

@@ -60,9 +60,11 @@ class Attention(Problem):
         sizes: theirs.
         rule: what is done to scores.
         numbers: of the rule, run-time numbers of the kernels.
+        has_lengths: whether sequences have lengths that are in memory.
     """
 
     types, autocast, families, with_lse = TYPES, "lower", FAMILIES, False
+    has_lengths = False
     names: ClassVar[dict[str, str]] = {"q": "BHMD", "k": "BHND", "v": "BHNE"}  # of modes
     takes_more_modes = False
     reference = staticmethod(lambda *arrays, **named: _reference(*arrays, **named)[0])
