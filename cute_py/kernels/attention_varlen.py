@@ -135,6 +135,7 @@ def attention_sm90_varlen(
     starts_k: cute.Tensor,
     O: cute.Tensor,  # noqa: E741
     lse: Any,
+    counter: cute.Tensor,
     scale: cute.f32,
     cap: cute.f32,
     left: Distance,
@@ -143,10 +144,13 @@ def attention_sm90_varlen(
     cfg: WarpgroupAttention,
     rule: Rule,
 ) -> None:
-    """The family of warpgroups; see `flash_attention_varlen` for the arrays."""
+    """The family of warpgroups; see `flash_attention_varlen` for the arrays. `counter`, s32 (1), is
+    0, before and after.
+    """
     arrays = {"Q": Q, "K": K, "V": V, "O": O, "bias": None, "slopes": slopes, "lse": lse}
     sight = Sight(rule, scale, cap, left, right, Q.shape[2], K.shape[2])
     starts = starts_q, starts_k
+    cute.assume_shapes("C", counter)
     _assume("attention_sm90_varlen", arrays, starts, sight, cfg)
     cute.launch(grid=blocks, block=(cfg.groups + 1) * WARPGROUP)
     queue = cute.work_queue(len(Item._fields), cfg.groups * WARPGROUP + 1)
@@ -154,13 +158,15 @@ def attention_sm90_varlen(
 
     def find() -> None:
         """Hand on the items of the block, and one without queries."""
-        rows, number = (Q.shape[2], K.shape[2]), cute.block_idx()
-        sequences = Sequences(starts, rows, Q.shape[1], cfg.queries)
-        for turn in cute.range(MOST):
-            item = sequences.find(number + turn * blocks)
+        sequences = Sequences(starts, (Q.shape[2], K.shape[2]), Q.shape[1], cfg.queries)
+        dealer = cute.Dealer(counter)
+        for _turn in cute.range(MOST):
+            item = sequences.find(dealer.number)
             with cute.elect("warp"):
                 queue.put(*item)
             cute.break_if(item.queries < 1)
+            dealer.take()
+        dealer.end(sequences.seen)
 
     def places() -> Any:
         """Yield the items of the block."""

@@ -71,6 +71,11 @@ class Sequences:
         for x in (self.first, self.length, self.number, self.until):
             x.fill(0)
 
+    @property
+    def seen(self) -> Any:
+        """How many blocks the sequences have that were read: all, if a number was beyond them."""
+        return self.before.get() + self.here.get()
+
     def find(self, number: Any) -> Item:
         """Return a block by its number, which is no less than at the last call; by whole warps."""
         before, here = self.before, self.here

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from cute_py.dtypes.table import s32
 from cute_py.errors import refusal
 from cute_py.kernels.attention import reference
+from cute_py.kernels.config_attention import WarpgroupAttention
+from cute_py.kernels.splits import Workspace
 from cute_py.ops.attention_families import CONFIGS, VARLEN
 from cute_py.ops.attentions import OPTIONS, WORDS, Attention, is_whole
 from cute_py.ops.operator import Operator, Variants, operator
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
     from cute_py.calls.memo import Answer
     from cute_py.dtypes.table import DtypeLike
     from cute_py.kernels.configuration import Config
-    from cute_py.ops.call import Output
+    from cute_py.ops.call import Call, Output
 
 STARTS = {"cu_seqlens_q": "max_seqlen_q", "cu_seqlens_k": "max_seqlen_k"}
 
@@ -115,6 +118,14 @@ class AttentionVarlen(Attention):
     def guarded(self, answer: Answer) -> Answer:
         """Return the answer on a GPU; on the host, starts are read each time."""
         return (lambda *_call: None) if self.library.on_host else answer
+
+    def call(self, choice: tuple[Any, ...] | None = None) -> Call:
+        """Return the call of a kernel: for warpgroups, with the counter of its blocks."""
+        call = super().call(choice)
+        if isinstance(call.config, WarpgroupAttention):
+            _none, counter = self.library.workspace(self.given["q"], Workspace(1, 1), s32)
+            call.workspace = *call.workspace, counter
+        return call
 
     @cached_property
     def sides(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

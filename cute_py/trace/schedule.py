@@ -17,7 +17,7 @@ from cute_py.layout.tuples import wrap
 from cute_py.plan.conditions import uniformity
 from cute_py.tensor.tensor import Tensor
 from cute_py.trace.arithmetic import as_int
-from cute_py.trace.control import Var, range_
+from cute_py.trace.control import Var, break_if, range_
 from cute_py.trace.runtime_integers import bare, choose, compare
 from cute_py.trace.state import at_least, current, number_within, require_choice
 from cute_py.trace.threads import cluster_idx, launched
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from cute_py.layout.types import AnyInt, Leaf
     from cute_py.trace.runtime_integers import Int
+    from cute_py.trace.work_queue import WorkQueue
 
 MOST = 2**31 - 1  # tiles
 ORDERS = ("grouped", "snake", "rows", "columns")
@@ -111,6 +112,7 @@ def tiles(
     step: Leaf | None = None,
     depth: Leaf | None = None,
     extra: Leaf = 0,
+    queue: WorkQueue | None = None,
 ) -> Iterator[tuple[Int, ...]]:
     """`for i, j in cute.tiles(m, n):` loops over the tiles of the block, out of m by n.
 
@@ -128,9 +130,13 @@ def tiles(
             tiles of K, and each item is (i, j, first, count), the tiles of K from `first` on
             (stream-K).
         extra: after all others come this many tiles (0, n), (1, n) ... of one more column.
+        queue: the numbers of tiles come from it, in place of `start` and `step`: one warp of the
+            block runs `queue.deal(counter, m * n + extra)`, so that a block that is done first
+            takes the next tile. Its readers are the threads of all loops over the tiles.
 
     Law: the blocks of a grid have every tile once; with `depth`, every tile of K once. The numbers
-    may be run-time integers. Raises LayoutError for another schedule, or for `extra` with `depth`.
+    may be run-time integers. Raises LayoutError for another schedule, for `extra` with `depth`, or
+    for a queue with one of `start`, `step` and `depth`.
 
     >>> # in a kernel: for i, j in cute.tiles(cute.ceil_div(M, 128), cute.ceil_div(N, 256)): ...
     """
@@ -138,7 +144,10 @@ def tiles(
         _require_table(schedule)
     else:
         require_choice(schedule, (*ORDERS, "a table of s32 in global memory"), "cute.tiles")
-    here, blocks = _number()
+    if queue is not None and (start, step, depth) != (None, None, None):
+        facts = {"value": "queue with start, step or depth", "choices": "queue alone"}
+        raise refusal_here("kernel-choice", operation="cute.tiles", **facts)
+    here, blocks = place_in_grid()
     start, step = here if start is None else start, blocks if step is None else step
     counts = (m, 0), (n, 0), (group, 1), (start, 0), (step, 1), (extra, 0)
     m, n, group, start, step, extra = (at_least(x, low, "cute.tiles") for x, low in counts)
@@ -152,7 +161,12 @@ def tiles(
             facts = {"value": "extra and depth", "choices": "extra or depth"}
             raise refusal_here("kernel-choice", operation="cute.tiles", **facts)
         order = _Order((m, ints.max_(n, 1)), schedule, group, scope, (m * n, n))
-    if depth is not None:
+    if queue is not None:
+        for _turn in range_(MOST):
+            (number,) = queue.get()
+            break_if(number < 1)
+            yield order.place(order.promised(number - 1, 0))
+    elif depth is not None:
         yield from _shares(order, depth, start, step)
     elif step.__class__ is int:
         for tile in range_(start, total, step):
@@ -185,7 +199,7 @@ def _shares(
         yield i, j, first, stop - first
 
 
-def _number() -> tuple[Leaf, Leaf]:
+def place_in_grid() -> tuple[Leaf, Leaf]:
     """Return the number of the cluster in the grid, x fastest, and how many there are."""
     shape, here = launched("cute.tiles"), wrap(cluster_idx())
     counts = [g // c for g, c in zip(shape.grid, shape.cluster, strict=True)]
