@@ -1,4 +1,4 @@
-"""`cute.ops.attention_varlen`: sequences of many lengths, against FlashAttention-2 of torch and ours.
+"""`cute.ops.attention_varlen` against FlashAttention-2 of torch, and against our own for one length.
 
     python -m benchmarks.gpu.attention_varlen --out benchmarks/results/attention_varlen.json
     python -m benchmarks.gpu.attention_varlen --dry     (compiles; needs no GPU)
@@ -81,7 +81,9 @@ def reference(q: Any, k: Any, v: Any, case: Case, starts: list[int]) -> Any:
     for a, b in pairwise(starts):
         unseen = torch.ones((b - a, b - a), dtype=torch.bool, device="cuda").triu(1)
         for h in range(case.heads):
-            x, y, z = (x[a:b, n].double() for x, n in ((q, h), *((x, h // case.shared) for x in (k, v))))
+            x, y, z = (
+                x[a:b, n].double() for x, n in ((q, h), *((x, h // case.shared) for x in (k, v)))
+            )
             s = (x @ y.T) * case.dim**-0.5
             if case.causal:
                 s.masked_fill_(unseen, -float("inf"))

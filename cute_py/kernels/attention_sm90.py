@@ -126,7 +126,8 @@ def attend(arrays: dict[str, Any], sight: Sight, cfg: Any, places: Any, find: An
 
     def rows_from(x: cute.Tensor, place: Place, head: Any, first: Any) -> cute.Tensor:
         """Return the rows of a head from the first one of a sequence on."""
-        return cute.domain_offset((first, 0), x[place.at, head, _, _])
+        found: cute.Tensor = cute.domain_offset((first, 0), x[place.at, head, _, _])
+        return found
 
     few, many = (REGISTERS if find is None else FINDING)[groups - 2]
     with cute.role("multiply", range(4 * groups), many):

@@ -10,12 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 import cute_py as cute
 from cute_py.kernels import attention_rows, attention_sm90, flash_attention
 from cute_py.kernels.arrays import require_kind
-from cute_py.kernels.attention import Distance, Rule, Sight, assume_attention, reference
+from cute_py.kernels.attention import Distance, Rule, Sight, assume_attention
 from cute_py.kernels.attention_rows import RowsAttention
 from cute_py.kernels.attention_sm90 import WARPGROUP, Count, Place
 from cute_py.kernels.config_attention import WarpgroupAttention
@@ -27,13 +25,10 @@ def _assume(
     operation: str, arrays: dict[str, Any], starts: tuple[Any, Any], sight: Sight, cfg: Any
 ) -> None:
     """State what a kernel needs of its arguments."""
-    slopes, kinds = arrays["slopes"], ("f16", "bf16")
-    if isinstance(cfg, RowsAttention):
-        kinds = ("f32", *kinds)
+    slopes, of_f32 = arrays["slopes"], isinstance(cfg, RowsAttention)
+    kinds = ("f32", "f16", "bf16") if of_f32 else ("f16", "bf16")
     dims = getattr(cfg, "head_dim", None), cfg.value_dim or cfg.head_dim
-    assume_attention(
-        operation, {**arrays, "slopes": None}, sight.scale, dims, sight.rule, kinds
-    )
+    assume_attention(operation, {**arrays, "slopes": None}, sight.scale, dims, sight.rule, kinds)
     require_kind(operation, ("s32",), starts_q=starts[0], starts_k=starts[1])
     require_kind(operation, ("f32",), slopes=slopes)
     cute.assume_shapes("S S", *starts)

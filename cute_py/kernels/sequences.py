@@ -52,7 +52,9 @@ def most_blocks(rows: Any, sequences: Any, tile: int) -> Any:
 class Sequences:
     """Where sequences start, and their blocks; each thread of a warp has its own state."""
 
-    def __init__(self, starts: tuple[Any, Any], rows: tuple[Any, Any], heads: Any, tile: int) -> None:
+    def __init__(
+        self, starts: tuple[Any, Any], rows: tuple[Any, Any], heads: Any, tile: int
+    ) -> None:
         """Read nothing yet.
 
         Args:

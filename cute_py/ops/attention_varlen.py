@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -15,6 +14,7 @@ from cute_py.kernels.config_attention import WarpgroupAttention
 from cute_py.kernels.splits import Workspace
 from cute_py.ops.attention_families import CONFIGS, VARLEN
 from cute_py.ops.attentions import OPTIONS, WORDS, Attention, is_whole
+from cute_py.ops.operands import shown
 from cute_py.ops.operator import Operator, Variants, operator
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from cute_py.dtypes.table import DtypeLike
     from cute_py.kernels.configuration import Config
     from cute_py.ops.call import Call, Output
+    from cute_py.ops.family import Family
 
 STARTS = {"cu_seqlens_q": "max_seqlen_q", "cu_seqlens_k": "max_seqlen_k"}
 
@@ -41,8 +42,9 @@ def _reference(
     for b in range(count):
         mine, theirs = (slice(*map(int, x[b : b + 2])) for x in (cu_seqlens_q, cu_seqlens_k))
         parts = [x[y].swapaxes(0, 1)[None] for x, y in ((q, mine), (k, theirs), (v, theirs))]
-        own = {x: _of_sequence(named[x], x, b) for x in ("score", "mask") if x in named}
-        found, logs = reference(*parts, **{**named, **own}, alibi_slopes=slopes[b : b + 1])
+        own = {**named, "alibi_slopes": slopes[b : b + 1]}
+        own |= {x: _of_sequence(named[x], x, b) for x in ("score", "mask") if x in named}
+        found, logs = reference(*parts, **own)
         o[mine], lse[:, mine] = found[0].swapaxes(0, 1), logs[0]
     return o, lse
 
@@ -57,7 +59,8 @@ def _of_sequence(function: Any, name: str, b: int) -> Any:
 class AttentionVarlen(Attention):
     """Queries, keys and values of several sequences, and where each starts."""
 
-    families, has_lengths = VARLEN, True
+    families: ClassVar[Sequence[Family]] = VARLEN
+    has_lengths = True
     names: ClassVar[dict[str, str]] = {"q": "HMD", "k": "HND", "v": "HNE"}
     order = (1, 0, 2)
     reference = staticmethod(lambda *arrays, **named: _reference(*arrays, **named)[0])
@@ -80,26 +83,28 @@ class AttentionVarlen(Attention):
     def _count(self, _batch: list[int]) -> int:
         """Return how many sequences there are; read where they start."""
         rows = self.given["q"].shape[0], self.given["k"].shape[0]
-        shapes = []
+        count = 0
         for (name, most), total in zip(STARTS.items(), rows, strict=True):
             x, _kind = self.read(name, ("s32",), 1, "(sequences + 1)")
-            shapes.append(tuple(x.shape))
-            if shapes[-1] != shapes[0] or len(shapes[0]) > 1 or x.shape[0] < 1 + (total > 0):
-                wanted = shapes[0] if len(shapes[0]) == 1 and shapes[0][0] > 1 else ("S+1",)
-                raise self.wrong_shape(name, shapes[-1], wanted)
+            found: tuple[int, ...] = tuple(x.shape)
+            count = count or found[0]
+            if found != (count,) or count < (2 if total else 1):
+                wanted = f"({count})" if count > 1 else "(sequences + 1)"
+                facts = {"name": name, "shape": shown(found), "wanted": wanted, "hint": ""}
+                raise refusal("ops-shape", operation=self.operation, **facts)
             self.given[name] = x
             longest = self._longest(most)
             if self.library.on_host:
                 self._require_rising(name, np.asarray(x), total, most, longest)
-        return shapes[0][0] - 1
+        return count - 1
 
     def _longest(self, name: str) -> int | None:
         """Return the length that the longest sequence is said to have at most."""
-        found = getattr(self.request, name)
+        found: Any = getattr(self.request, name)
         if found is not None and not (is_whole(found) and found >= 0):
             facts: dict[str, Any] = {"name": name, "value": found}
             raise refusal("attention-longest", operation=self.operation, **facts, longest=0)
-        return found
+        return None if found is None else int(found)
 
     def _require_rising(
         self, name: str, x: Any, total: int, most: str, longest: int | None
@@ -245,8 +250,9 @@ def attention_varlen(
             0 to total_q. Sequence b has the rows from cu_seqlens_q[b] to before
             cu_seqlens_q[b + 1]; there may be none.
         cu_seqlens_k: the same of keys and values.
-        max_seqlen_q, max_seqlen_k: the longest sequence, as flash-attn takes it. No kernel needs
-            it; on the host, a sequence that is longer is an error.
+        max_seqlen_q: the most queries of a sequence, as flash-attn takes it. No kernel needs it; on
+            the host, a sequence that has more is an error.
+        max_seqlen_k: the same of keys.
         score: f(s, b, h, i, j) of registers; b is the number of the sequence, and i and j count
             from its first query and key.
         mask: f(b, h, i, j), whether query i sees key j.

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from cute_py.dtypes.table import Dtype, DtypeLike
     from cute_py.kernels.configuration import Config
+    from cute_py.ops.family import Family
     from cute_py.ops.libraries import Library
 
 TYPES = ("f16", "bf16", "f32")
@@ -63,7 +64,8 @@ class Attention(Problem):
         has_lengths: whether sequences have lengths that are in memory.
     """
 
-    types, autocast, families, with_lse = TYPES, "lower", FAMILIES, False
+    types, autocast, with_lse = TYPES, "lower", False
+    families: ClassVar[Sequence[Family]] = FAMILIES
     has_lengths = False
     names: ClassVar[dict[str, str]] = {"q": "BHMD", "k": "BHND", "v": "BHNE"}  # of modes
     takes_more_modes = False
@@ -223,7 +225,7 @@ class Attention(Problem):
     @cached_property
     def sides(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """What kernels read, Q, K, V, bias and slopes, and the outputs."""
-        library, (B, H, _g, M, N, _d, E), bias = self.library, self.sizes, self.given["bias"]
+        library, (B, H, _g, M, N, *_dims), bias = self.library, self.sizes, self.given["bias"]
         if bias is not None:
             flags = dtype_of(bias).name == "b1"
             bias = self.readable(library.seen_as(bias, u8) if flags else bias)

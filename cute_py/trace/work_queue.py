@@ -1,4 +1,4 @@
-"""`cute.work_queue`: items of work that one thread of a block hands to others; and `cute.Dealer`, the
+"""`cute.work_queue`: items of work that one thread of a block hands to others; and `cute.Dealer`:
 numbers of items that blocks share out while they run, by a counter in memory.
 
 Source: cutlass include/cutlass/pipeline/sm90_pipeline.hpp (PipelineAsync); T. Dao, flash-attention,
@@ -77,7 +77,9 @@ class Dealer:
         taken = new_registers(s32, 1)
         taken.fill(0)
         with branch(elect_one("warp")):
-            taken[0] = atomic("add", self.counter, 1, old=True)[0]
+            old = atomic("add", self.counter, 1, old=True)
+            assert old is not None
+            taken[0] = old[0]
         found = as_int(shuffle(taken, 0), 0, MOST, uniform="block")
         self._taken.set(found)
         self._number.set(self.blocks + found)

@@ -278,7 +278,10 @@ PLANTED = {
     "a row too few is cleared": ("pred=rows <= place", "pred=rows < place"),
     "rows of others are overwritten": ("fits = find is None or ", "fits = True or "),
     "keys are those of the first sequence": ("head, place.key)", "head, 0)"),
-    "queries are those of the first sequence": ("place.head, place.query)\n                gK", "place.head, 0)\n                gK"),
+    "queries are those of the first sequence": (
+        "place.head, place.query)\n                gK",
+        "place.head, 0)\n                gK",
+    ),
 }
 QUICK = ("rows are cleared without a fence",)
 
