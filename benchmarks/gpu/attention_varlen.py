@@ -1,4 +1,4 @@
-"""`cute.ops.attention_varlen` against FlashAttention-2 of torch, and against our own for one length.
+"""`cute.ops.attention_varlen` against FlashAttention-2 of torch, and our own for one length.
 
     python -m benchmarks.gpu.attention_varlen --out benchmarks/results/attention_varlen.json
     python -m benchmarks.gpu.attention_varlen --dry     (compiles; needs no GPU)

@@ -246,24 +246,18 @@ def attention_varlen(
         q: queries (total_q, H, D), of f16, bf16 or f32, D contiguous. D and E are at most 256.
         k: keys (total_k, Hk, D); H / Hk heads of queries share one of k and v.
         v: values (total_k, Hk, E).
-        cu_seqlens_q: where the queries of each sequence start, s32 (sequences + 1): they rise from
-            0 to total_q. Sequence b has the rows from cu_seqlens_q[b] to before
-            cu_seqlens_q[b + 1]; there may be none.
+        cu_seqlens_q: s32 (sequences + 1), from 0 to total_q: where sequences start, and end.
         cu_seqlens_k: the same of keys and values.
-        max_seqlen_q: the most queries of a sequence, as flash-attn takes it. No kernel needs it; on
-            the host, a sequence that has more is an error.
+        max_seqlen_q: the most queries of a sequence; no kernel needs it.
         max_seqlen_k: the same of keys.
-        score: f(s, b, h, i, j) of registers; b is the number of the sequence, and i and j count
-            from its first query and key.
+        score: f(s, b, h, i, j) as in `attention`; i and j count in sequence b.
         mask: f(b, h, i, j), whether query i sees key j.
-        causal: whether a query sees no key behind it: True or "bottom_right" (the last ones of a
-            sequence are next to each other), or "top_left" (query i is next to key i).
-        window: how many keys before and behind the one next to it a query sees; -1: all.
+        causal: whether a query sees no key behind it: True is "bottom_right", or "top_left".
+        window: as in `attention`, and so are `scale`, `softcap` and `exact`.
         scale: of the products; None: D ** -0.5.
         softcap: c above 0 makes a score c * tanh(score / c).
         alibi_slopes: (H) or (sequences, H), f32: times the distance it is subtracted.
-        return_lse: whether it is (result, lse): f32 (H, total_q), the natural logarithm of the sum
-            of exponentials of a query's scores, -infinity for one that sees no key.
+        return_lse: whether it is (result, lse), f32 (H, total_q), as in `attention`.
         out: where the result (total_q, H, E) goes; None: a new array.
         out_dtype: of the result: that of q, the only one now.
         exact: whether sums are rescaled whenever the greatest score of a row grows.
@@ -272,10 +266,8 @@ def attention_varlen(
         checks: those of the emulator, as in `cute.emulate`.
         stream: of the GPU, of any library or as a number, for the work; None: the current one.
 
-    Law: rows of a sequence are those of `attention` of its rows alone, whatever the others hold,
-    also NaN. On a GPU no length is read on the host: a graph that was captured computes the lengths
-    that are there when it is replayed. There, starts that do not rise from 0 to the total are cut
-    to the arrays, and rows of no sequence are not written. Raises CuteError.
+    Law: rows of a sequence are those of `attention` of it alone, whatever the others hold. On a GPU
+    the host reads no length; starts that do not rise are cut to the arrays. Raises CuteError.
 
     >>> q = np.zeros((5, 1, 8), np.float16)
     >>> v = np.arange(40, dtype=np.float16).reshape(5, 1, 8)

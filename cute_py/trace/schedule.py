@@ -26,6 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from cute_py.errors import CuteError
     from cute_py.layout.types import AnyInt, Leaf
     from cute_py.trace.runtime_integers import Int
     from cute_py.trace.work_queue import WorkQueue
@@ -130,13 +131,10 @@ def tiles(
             tiles of K, and each item is (i, j, first, count), the tiles of K from `first` on
             (stream-K).
         extra: after all others come this many tiles (0, n), (1, n) ... of one more column.
-        queue: the numbers of tiles come from it, in place of `start` and `step`: one warp of the
-            block runs `queue.deal(counter, m * n + extra)`, so that a block that is done first
-            takes the next tile. Its readers are the threads of all loops over the tiles.
+        queue: whose numbers these are: a warp runs `queue.deal(counter, m * n + extra)`.
 
-    Law: the blocks of a grid have every tile once; with `depth`, every tile of K once. The numbers
-    may be run-time integers. Raises LayoutError for another schedule, for `extra` with `depth`, or
-    for a queue with one of `start`, `step` and `depth`.
+    Law: the blocks of a grid have every tile once; with `depth`, every tile of K once. Raises
+    LayoutError for another schedule, and for arguments that exclude each other.
 
     >>> # in a kernel: for i, j in cute.tiles(cute.ceil_div(M, 128), cute.ceil_div(N, 256)): ...
     """
@@ -145,8 +143,7 @@ def tiles(
     else:
         require_choice(schedule, (*ORDERS, "a table of s32 in global memory"), "cute.tiles")
     if queue is not None and (start, step, depth) != (None, None, None):
-        facts = {"value": "queue with start, step or depth", "choices": "queue alone"}
-        raise refusal_here("kernel-choice", operation="cute.tiles", **facts)
+        raise _both("queue with start, step or depth", "queue alone")
     here, blocks = place_in_grid()
     start, step = here if start is None else start, blocks if step is None else step
     counts = (m, 0), (n, 0), (group, 1), (start, 0), (step, 1), (extra, 0)
@@ -158,23 +155,39 @@ def tiles(
         step = order.promised(step, 1)  # with a step of 0 no tile would be computed
     if not ints.is_zero(extra):
         if depth is not None:
-            facts = {"value": "extra and depth", "choices": "extra or depth"}
-            raise refusal_here("kernel-choice", operation="cute.tiles", **facts)
+            raise _both("extra and depth", "extra or depth")
         order = _Order((m, ints.max_(n, 1)), schedule, group, scope, (m * n, n))
     if queue is not None:
-        for _turn in range_(MOST):
-            (number,) = queue.get()
-            break_if(number < 1)
-            yield order.place(order.promised(number - 1, 0))
+        yield from _queued(order, queue)
     elif depth is not None:
         yield from _shares(order, depth, start, step)
-    elif step.__class__ is int:
+    else:
+        yield from _stepped(order, total, start, step)
+
+
+def _both(given: str, choices: str) -> CuteError:
+    """Return the refusal of arguments that exclude each other."""
+    facts = {"value": given, "choices": choices}
+    return refusal_here("kernel-choice", operation="cute.tiles", **facts)
+
+
+def _stepped(order: _Order, total: Leaf, start: Leaf, step: Leaf) -> Iterator[tuple[Leaf, Leaf]]:
+    """Yield the tiles whose numbers are a step apart."""
+    if step.__class__ is int:
         for tile in range_(start, total, step):
             yield order.place(tile)
     else:
         total = order.promised(total, 0)
         for turn in range_(_ceil(total - start, step)):
             yield order.place(order.promised(start + turn * step, 0))
+
+
+def _queued(order: _Order, queue: WorkQueue) -> Iterator[tuple[Leaf, Leaf]]:
+    """Yield the tiles whose numbers come from a queue: each + 1, and 0 at the end."""
+    for _turn in range_(MOST):
+        (number,) = queue.get()
+        break_if(number < 1)
+        yield order.place(order.promised(number - 1, 0))
 
 
 def _require_table(table: Tensor) -> None:
