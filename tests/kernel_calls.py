@@ -909,9 +909,9 @@ def _of_sequences_by(dtype, cfg, *more, counter=False):
     given = {
         name: numbers(*shape, dtype=dtype, seed=i) for i, (name, shape) in enumerate(shapes.items())
     }
-    given |= {"slopes": numbers(3, 2, dtype=np.float32)}
     given |= {"starts_q": np.array([0, 4, 4, 19], np.int32)}
     given |= {"starts_k": np.array([0, 9, 11, 26], np.int32)}
+    given |= {"slopes": numbers(3, 2, dtype=np.float32)}
     given |= {"O": np.zeros((1, 2, 19, 24), dtype) * np.nan}
     given |= {"lse": np.full((1, 2, 19), np.nan, np.float32)}
     given |= {"counter": np.zeros(1, np.int32)} if counter else {}

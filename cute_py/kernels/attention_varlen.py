@@ -12,7 +12,7 @@ from typing import Any
 
 import cute_py as cute
 from cute_py.kernels import attention_rows, attention_sm90, flash_attention
-from cute_py.kernels.arrays import require_kind
+from cute_py.kernels.arrays import require, require_kind
 from cute_py.kernels.attention import Distance, Rule, Sight, assume_attention
 from cute_py.kernels.attention_rows import RowsAttention
 from cute_py.kernels.attention_sm90 import WARPGROUP, Count, Place
@@ -29,6 +29,8 @@ def _assume(
     kinds = ("f32", "f16", "bf16") if of_f32 else ("f16", "bf16")
     dims = getattr(cfg, "head_dim", None), cfg.value_dim or cfg.head_dim
     assume_attention(operation, {**arrays, "slopes": None}, sight.scale, dims, sight.rule, kinds)
+    rule = sight.rule
+    require(rule.ragged, operation, "rule", rule, "ragged=True, for lengths that are in memory")
     require_kind(operation, ("s32",), starts_q=starts[0], starts_k=starts[1])
     require_kind(operation, ("f32",), slopes=slopes)
     cute.assume_shapes("S S", *starts)
@@ -40,28 +42,29 @@ def _assume(
         cute.assert_(sight.cap > 0.0, "cap is above 0")  # noqa: PT009
 
 
-def _of_item(item: Item, arrays: dict[str, Any], sight: Sight, count: Any) -> dict[str, Any]:
+def _of_item(item: Item, arrays: dict[str, Any], count: Any) -> dict[str, Any]:
     """Return the arrays of the sequence of an item."""
-    names = {"Q": "query", "K": "key", "V": "key", "O": "query", "lse": "query"}
-    sizes = {"query": item.queries, "key": item.keys}
-    found = dict(arrays)
-    for name, side in names.items():
+    mine, theirs, found = (item.query, item.queries), (item.key, item.keys), dict(arrays)
+    sides = {"Q": mine, "K": theirs, "V": theirs, "O": mine, "lse": mine}
+    for name, (first, rows) in sides.items():
         if arrays[name] is not None:
-            found[name] = rows_of(arrays[name], getattr(item, side), sizes[side], count)
+            found[name] = rows_of(arrays[name], first, rows, count)
     return found
 
 
-def _one_block(
-    attend: Any, arrays: dict[str, Any], starts: tuple[Any, Any], sight: Sight, cfg: Any
+def _by_number(
+    operation: str, attend: Any, arrays: dict[str, Any], starts: Any, sight: Sight, cfg: Any
 ) -> None:
-    """Compute the block of queries with the number of the block of threads."""
-    heads, rows, tile = arrays["Q"].shape[1], (sight.queries, sight.keys), cfg.queries
-    sequences = Sequences(starts, rows, heads, tile)
+    """Launch a block of threads for each block of queries that there may be, and compute it."""
+    _assume(operation, arrays, starts, sight, cfg)
+    heads, rows = arrays["Q"].shape[1], (sight.queries, sight.keys)
+    count = most_blocks(rows[0], starts[0].shape[0] - 1, cfg.queries)
+    cute.launch(grid=count * heads, block=32 * cfg.warps)
+    sequences = Sequences(starts, rows, heads, cfg.queries)
     item = sequences.find(cute.block_idx())
     cute.return_if(item.queries < 1)
     own = replace(sight, queries=item.queries, keys=item.keys)
-    found = _of_item(item, arrays, sight, sequences.count)
-    attend(found, own, (item.b, item.head, item.block), cfg)
+    attend(_of_item(item, arrays, sequences.count), own, (item.b, item.head, item.block), cfg)
 
 
 @cute.kernel
@@ -69,9 +72,9 @@ def flash_attention_varlen(
     Q: cute.Tensor,
     K: cute.Tensor,
     V: cute.Tensor,
-    slopes: Any,
     starts_q: cute.Tensor,
     starts_k: cute.Tensor,
+    slopes: Any,
     O: cute.Tensor,  # noqa: E741
     lse: Any,
     scale: cute.f32,
@@ -87,10 +90,7 @@ def flash_attention_varlen(
     arrays = {"Q": Q, "K": K, "V": V, "O": O, "bias": None, "slopes": slopes, "lse": lse}
     sight = Sight(rule, scale, cap, left, right, Q.shape[2], K.shape[2])
     starts = starts_q, starts_k
-    _assume("flash_attention_varlen", arrays, starts, sight, cfg)
-    count = most_blocks(Q.shape[2], starts_q.shape[0] - 1, cfg.queries)
-    cute.launch(grid=count * Q.shape[1], block=32 * cfg.warps)
-    _one_block(flash_attention.attend, arrays, starts, sight, cfg)
+    _by_number("flash_attention_varlen", flash_attention.attend, arrays, starts, sight, cfg)
 
 
 @cute.kernel
@@ -98,9 +98,9 @@ def attention_rows_varlen(
     Q: cute.Tensor,
     K: cute.Tensor,
     V: cute.Tensor,
-    slopes: Any,
     starts_q: cute.Tensor,
     starts_k: cute.Tensor,
+    slopes: Any,
     O: cute.Tensor,  # noqa: E741
     lse: Any,
     scale: cute.f32,
@@ -114,10 +114,7 @@ def attention_rows_varlen(
     arrays = {"Q": Q, "K": K, "V": V, "O": O, "bias": None, "slopes": slopes, "lse": lse}
     sight = Sight(rule, scale, cap, left, right, Q.shape[2], K.shape[2])
     starts = starts_q, starts_k
-    _assume("attention_rows_varlen", arrays, starts, sight, cfg)
-    count = most_blocks(Q.shape[2], starts_q.shape[0] - 1, cfg.queries)
-    cute.launch(grid=count * Q.shape[1], block=32 * cfg.warps)
-    _one_block(attention_rows.attend, arrays, starts, sight, cfg)
+    _by_number("attention_rows_varlen", attention_rows.attend, arrays, starts, sight, cfg)
 
 
 @cute.kernel
@@ -125,9 +122,9 @@ def attention_sm90_varlen(
     Q: cute.Tensor,
     K: cute.Tensor,
     V: cute.Tensor,
-    slopes: Any,
     starts_q: cute.Tensor,
     starts_k: cute.Tensor,
+    slopes: Any,
     O: cute.Tensor,  # noqa: E741
     lse: Any,
     counter: cute.Tensor,
@@ -169,7 +166,7 @@ def attention_sm90_varlen(
             item = Item(*queue.get())
             cute.break_if(item.queries < 1)
             own = replace(sight, queries=item.queries, keys=item.keys)
-            found = _of_item(item, arrays, sight, count)
+            found = _of_item(item, arrays, count)
             tiles = own.tiles(item.block * cfg.queries, cfg.queries, cfg.keys)
             more = 0, item.query, item.key, found["O"], found["lse"]
             yield Place(item.b, item.head, item.block, own, tiles, *more)

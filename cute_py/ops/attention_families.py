@@ -76,7 +76,7 @@ def _warpgroups(problem: Any) -> list[Estimate]:
     if columns == 64 and not (more or rule.ends or rule.begins or problem.has_lengths):
         named |= {"groups": 3, "turns": 1, "holds": 0}
     elif columns == 64:
-        named |= {"stages": 4, "turns": 1, "heads": 8}
+        named |= {"stages": 4, "turns": int(not (more and problem.has_lengths)), "heads": 8}
     elif columns > 128:
         named |= {"keys": {(192, 128): 128, (192, 192): 112, (256, 256): 80}[columns, values]}
         named |= {"ahead": 1}

@@ -134,10 +134,10 @@ class AttentionVarlen(Attention):
 
     @cached_property
     def sides(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """What kernels read, Q, K, V, slopes and where sequences start, and the outputs."""
+        """What kernels read, Q, K, V, where sequences start and slopes, and the outputs."""
         starts = [self.readable(self.given[x]) for x in STARTS]
         rows = [x[None] for x in self._read_as_rows()]
-        reads = *rows, self._slopes(), *starts
+        reads = *rows, *starts, self._slopes()
         return reads, self._outputs(reads)
 
     def _outputs(self, reads: Sequence[Any]) -> tuple[Output, ...]:

@@ -155,7 +155,7 @@ def test_queries_and_keys_of_different_lengths(family, causal):
 )
 def test_what_other_sequences_hold_reaches_nothing(family, more):
     """NaN and infinity beyond the ends of each sequence; rows of others are written by theirs."""
-    arrays = inputs((3, 20), (33, 5), kind="f32" if family == "rows" else "f16")
+    arrays = inputs((3, 20), (33, 5), heads=1, kind="f32" if family == "rows" else "f16")
     wanted, logs = run(arrays, family, more)
     for mine, theirs in parts(arrays):
         held = [np.full_like(x, np.nan) for x in arrays[:3]]
@@ -248,7 +248,7 @@ def test_the_emulator_reports_starts_that_no_host_has_seen(at_q, at_k):
     q, k, v = (np.ones((1, 2, n, 16), np.float32) for n in (9, 11, 11))
     at_q, at_k = (np.array(x, np.int32) for x in (at_q, at_k))
     o, cfg = np.zeros_like(q), RowsAttention(value_dim=32)
-    given = q, k, v, None, at_q, at_k, o, None, 0.25, 1.0, 0, 0, cfg, Rule()
+    given = q, k, v, at_q, at_k, None, o, None, 0.25, 1.0, 0, 0, cfg, Rule()
     with pytest.raises(cute.EmulationError, match="assume"):
         attention_varlen.attention_rows_varlen(*given)
 
@@ -305,7 +305,7 @@ def test_planted_errors_are_found(name, tmp_path, monkeypatch):
     rows = [np.ascontiguousarray(x.swapaxes(0, 1))[None] for x in (q, k, v)]
     o, counter = np.zeros_like(rows[0]), np.zeros(1, np.int32)
     cfg = WarpgroupAttention(head_dim=32, value_dim=32, keys=32)
-    given = *rows, None, at_q, at_k, o, None, counter, 0.25, 1.0, 0, 0, 1, cfg, Rule()
+    given = *rows, at_q, at_k, None, o, None, counter, 0.25, 1.0, 0, 0, 1, cfg, Rule()
     try:
         attention_varlen.attention_sm90_varlen(*given)
     except cute.CuteError:
