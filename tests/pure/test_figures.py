@@ -107,6 +107,9 @@ def test_predictions_are_those_that_the_page_speaks_of():
     assert by_size["5000^3, measured"].told == "0.74 of it"
     assert round(by_size["8192^3, measured"].value) == 829
     assert "829 TFLOP/s" in page
+    gemm_04 = {bar.label: bar.value for _, each in figures.modelled()[1:] for bar in each}
+    said, measured = (f"{gemm_04[f'4096^3, {what}']:.1f}" for what in ("predicted", "measured"))
+    assert f"says {said} TFLOP/s at 4096^3, and {measured} are measured" in page
 
 
 @pytest.mark.parametrize("name", figures.FIGURES)
