@@ -274,6 +274,9 @@ def test_rows_of_long_k_and_of_few_rows_are_the_results():
             shape, kind = "x".join(map(str, row["shape"])), row["type"][len("torch.") :]
             short = {"bfloat16": "bf16", "float32": "f32"}[kind]
             assert f"| {shape} | {short} {times_and_speed(row)}\n" in page
+    columns = [speed_of(row) for row in results("few_rows.json") if row["major"] == "N"]
+    said = f"are contiguous, the same run gives {min(columns):.2f} to {max(columns):.2f}: "
+    assert said in page
 
 
 def test_what_is_said_of_long_k_and_of_epilogues_is_in_the_results():
