@@ -51,12 +51,16 @@ def ratios(name):
     if name == "operators.svg":
         rows = [x for x in read("operators.json")["rows"] if not x["row"].startswith("host")]
         return [x["torch_us"] / x["ours_us"] for x in rows]
+    if name == "attention.svg":
+        rows = [x["rows"] for x in read("attention.json")["rows"] if len(x["rows"]) > 1]
+        times = [{peer: row["burst us"] for peer, row in x.items()} for x in rows]
+        return [min(us[peer] for peer in us if peer != "ours") / us["ours"] for us in times]
     us = {x["case"]: x["us"]["burst"] for x in read("hopper.json")}
     of_cases = {case: x["cuBLAS"] / x["ops.gemm"] for case, x in us.items() if "ops.gemm" in x}
     return [of_cases[case] for case in figures.PRODUCTS if case not in ("f32-1024",)]
 
 
-@pytest.mark.parametrize("name", ["gemm.svg", "operators.svg"])
+@pytest.mark.parametrize("name", ["gemm.svg", "operators.svg", "attention.svg"])
 def test_ratios_reach_from_one_on_a_logarithmic_scale(name):
     wanted = sorted(ratios(name) + ([ratios(name)[0]] if name == "gemm.svg" else []))
     found = drawn(name)
@@ -110,6 +114,12 @@ def test_predictions_are_those_that_the_page_speaks_of():
     gemm_04 = {bar.label: bar.value for _, each in figures.modelled()[1:] for bar in each}
     said, measured = (f"{gemm_04[f'4096^3, {what}']:.1f}" for what in ("predicted", "measured"))
     assert f"says {said} TFLOP/s at 4096^3, and {measured} are measured" in page
+
+
+@pytest.mark.parametrize("name", figures.FIGURES)
+def test_bars_begin_behind_their_labels(name):
+    for label, _, begin, _, _ in drawn(name):
+        assert begin >= figures.LEFT, label
 
 
 @pytest.mark.parametrize("name", figures.FIGURES)
