@@ -3,6 +3,7 @@
 import json
 import re
 import xml.etree.ElementTree as ET
+from functools import cache
 from math import log
 from pathlib import Path
 from statistics import median
@@ -17,12 +18,17 @@ FOLDER = ROOT / "docs" / "figures"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
+@cache
+def svg(name):
+    return figures.FIGURES[name]()
+
+
 def read(name):
     return json.loads((RESULTS / name).read_text())
 
 
 def shapes(name, tag):
-    return ET.fromstring(figures.FIGURES[name]()).iter(f"{SVG}{tag}")
+    return ET.fromstring(svg(name)).iter(f"{SVG}{tag}")
 
 
 def drawn(name):
@@ -38,7 +44,7 @@ def drawn(name):
 @pytest.mark.parametrize("name", figures.FIGURES)
 def test_the_files_are_drawn_from_the_results(name):
     command = "python -m benchmarks.gpu.figures --write docs/figures"
-    assert (FOLDER / name).read_text(encoding="utf-8") == figures.FIGURES[name](), command
+    assert (FOLDER / name).read_text(encoding="utf-8") == svg(name), command
     assert f"figures/{name})" in (ROOT / "docs" / "figures.md").read_text(encoding="utf-8")
 
 
@@ -124,7 +130,7 @@ def test_bars_begin_behind_their_labels(name):
 
 @pytest.mark.parametrize("name", figures.FIGURES)
 def test_nothing_leaves_the_picture(name):
-    text = figures.FIGURES[name]()
+    text = svg(name)
     root = ET.fromstring(text)
     _, _, wide, high = map(float, root.get("viewBox").split())
     for shape in root.iter():
@@ -138,10 +144,10 @@ def test_nothing_leaves_the_picture(name):
 
 @pytest.mark.parametrize("name", figures.FIGURES)
 def test_every_colour_has_a_dark_twin(name):
-    style = re.search("<style>(.*?)</style>", figures.FIGURES[name](), re.DOTALL)[1]
+    style = re.search("<style>(.*?)</style>", svg(name), re.DOTALL)[1]
     light, dark = style.split("@media (prefers-color-scheme: dark)")
     colours = r"(--\w+): (#\w+)"
     light, dark = dict(re.findall(colours, light)), dict(re.findall(colours, dark))
     assert light.keys() == dark.keys() == set(re.findall(r"var\((--\w+)\)", style))
     assert not set(light.values()) & set(dark.values())
-    assert "#" not in figures.FIGURES[name]().replace(style, "")  # no other colours
+    assert "#" not in svg(name).replace(style, "")  # no other colours
