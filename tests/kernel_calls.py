@@ -36,7 +36,7 @@ from cute_py.kernels.gemm_04_double_buffer import choose as choose_loads
 from cute_py.kernels.gemv import VectorConfig
 from cute_py.kernels.splits import Split
 from cute_py.kernels.transpose import SWIZZLED
-from cute_py.ops.attention_varlen import AttentionVarlenLse
+from cute_py.ops.attention_sequences import AttentionVarlenLse
 from cute_py.ops.device_benches import links
 from tests.hopper_family import row
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _HOME = {
     "kernels.config": "GemmConfig choose_config",
     "ops.activations": "activation",
-    "ops.attention_varlen": "attention_varlen",
+    "ops.attention_sequences": "attention_varlen",
     "ops.attentions": "attention",
     "ops.choice": "gemm_config",
     "ops.prepared": "Gemm Status",

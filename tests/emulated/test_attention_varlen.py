@@ -17,7 +17,7 @@ from cute_py.kernels.attention_rows import RowsAttention
 from cute_py.kernels.config_attention import WarpgroupAttention
 from cute_py.ops import attention
 from cute_py.ops import attention_varlen as varlen
-from cute_py.ops.attention_varlen import AttentionVarlenLse
+from cute_py.ops.attention_sequences import AttentionVarlenLse
 from tests.emulated.test_attention_operator import BOUND, SMALL, scored, seen
 from tests.sampling import pairwise
 

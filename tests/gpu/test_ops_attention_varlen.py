@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cute_py.ops import attention, attention_varlen
-from cute_py.ops.attention_varlen import AttentionVarlenLse
+from cute_py.ops.attention_sequences import AttentionVarlenLse
 from tests.gpu.harness import require_gpu, torch
 
 require_gpu()

@@ -94,8 +94,8 @@ class AttentionVarlen(Attention):
                 raise refusal("ops-shape", operation=self.operation, **facts)
             self.given[name] = x
             longest = self._longest(most)
-            if self.library.on_host:
-                self._require_rising(name, np.asarray(x), total, most, longest)
+            if isinstance(x, np.ndarray):
+                self._require_rising(name, x, total, most, longest)
         return count - 1
 
     def _longest(self, name: str) -> int | None:
