@@ -20,7 +20,7 @@ from cute_py.kernels.config_attention import WarpgroupAttention
 
 WARPGROUP = 128
 REGISTERS = (24, 240), (32, 160)  # of a thread that loads, that multiplies; of 2 groups, of 3
-FINDING = (56, 224), (56, 152)  # where a warp finds blocks of queries, too
+FINDING = (40, 232), (56, 152)  # where a warp finds blocks of queries, too
 Count: TypeAlias = Annotated[cute.s32, cute.s32(min=1, max=2**20)]
 
 
