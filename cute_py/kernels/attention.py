@@ -148,11 +148,22 @@ def assume_attention(
     if dims[0] is not None:
         cute.assume(Q.shape[3] <= dims[0])
     cute.assume(V.shape[3] <= dims[1])
+    require_scaled(operation, rule, bias, slopes, (scale,))
+
+
+def require_scaled(
+    operation: str, rule: Rule, bias: Any, slopes: Any, numbers: tuple[Any, ...]
+) -> None:
+    """Refuse a rule that finds maxima of products where scores are something else; in the kernel, a
+    scale, and with `numbers` (scale, cap, ...) a cap that may not be.
+    """
     needs = rule.capped or rule.score is not None or bias is not None or slopes is not None
     fits = rule.scaled or not needs
     require(fits, operation, "rule", rule, "scaled=True, where more is done to the scores")
     if not rule.scaled:
-        cute.assert_(scale > 0.0, "scale is above 0")  # noqa: PT009
+        cute.assert_(numbers[0] > 0.0, "scale is above 0")  # noqa: PT009
+    if rule.capped and len(numbers) > 1:
+        cute.assert_(numbers[1] > 0.0, "cap is above 0")  # noqa: PT009
 
 
 class Scores:

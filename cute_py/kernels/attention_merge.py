@@ -45,6 +45,48 @@ def weights_of_parts(logs: cute.Tensor, lanes: int = 1) -> tuple[cute.Tensor, cu
     return weights * share, cute.where(total == 0.0, -math.inf, log)
 
 
+def merge_warps(
+    results: cute.Tensor,
+    logs: cute.Tensor,
+    outputs: tuple[Any, Any],
+    at: tuple[Any, Any, Any, Any],
+    sizes: tuple[Any, int],
+) -> None:
+    """Write results of the warps of a block (rows,columns,warps), merged by logs (rows,warps); some
+    threads share a row.
+
+    Args:
+        results: in shared memory.
+        logs: the same.
+        outputs: O (B,H,M,E) and lse (B,H,M) or None; or O (parts,B,H,M,`columns_of_part`).
+        at: the sequence, the first head of the group, the first row, and the part or None.
+        sizes: M, and how many heads share one of keys.
+
+    """
+    (rows, columns, warps), (O, lse), (b, head, first, p) = results.shape, outputs, at  # noqa: E741
+    threads = WARP * warps // rows  # of a row
+    row, lane = cute.thread_idx() // threads, cute.thread_idx() % threads
+    query, h = (first + row) // sizes[1], head + (first + row) % sizes[1]
+    held = cute.rmem("f32", warps)
+    cute.copy(logs[row, _], held)
+    weights, log = weights_of_parts(held)
+    out = O[b, h, _, _] if p is None else O[p, b, h, _, _]
+    end = out.shape[1] if p is None else out.shape[1] - WIDTH
+    for start in range(0, columns, threads * WIDTH):
+        vector, total = start // WIDTH + lane, cute.rmem("f32", (1, WIDTH))
+        total.fill(0)
+        with cute.when((query < sizes[0]) & (vector * WIDTH < end)):
+            for w in range(warps):
+                x = _part(results[_, _, w], (row, vector))
+                total[...] = cute.fma(x, weights[w], total)
+            cute.copy(total.to(O.dtype), cute.local_tile(out, (1, WIDTH), (query, vector)))
+    with cute.when((query < sizes[0]) & (lane == 0)):
+        if p is not None:
+            out[query, end] = log
+        elif lse is not None:
+            lse[b, h, query] = log
+
+
 @cute.kernel
 def attention_merge(X: cute.Tensor, O: cute.Tensor, lse: Any, parts: int) -> None:  # noqa: E741
     """Merge X (parts,B,H,M,`columns_of_part`) of f32 to O (B,H,M,E) and lse (B,H,M), which may be
@@ -63,7 +105,11 @@ def attention_merge(X: cute.Tensor, O: cute.Tensor, lse: Any, parts: int) -> Non
     logs = cute.rmem("f32", ceil_div(parts, WARP))
     of_parts = X[_, b, head, query, X.shape[4] - WIDTH]
     for i in range(cute.size(logs)):
-        cute.copy(cute.local_tile(of_parts, (1,), (lane + WARP * i,)), cute.local_tile(logs, (1,), (i,)), fill=-math.inf)
+        cute.copy(
+            cute.local_tile(of_parts, (1,), (lane + WARP * i,)),
+            cute.local_tile(logs, (1,), (i,)),
+            fill=-math.inf,
+        )
     weights, log = weights_of_parts(logs, WARP)
     for i in cute.range(cute.ceil_div(e, WARP * WIDTH)):
         column, total = i * WARP + lane, cute.rmem("f32", (1, WIDTH))
@@ -90,7 +136,10 @@ def _part(rows: Any, place: Any) -> cute.Tensor:
 def check() -> None:
     """Merge three parts of which one has no keys."""
     rng = np.random.default_rng(0)
-    X, o = rng.normal(0, 1, (3, 1, 2, 1, columns_of_part(20))).astype(np.float32), np.zeros((1, 2, 1, 20), np.float32)
+    X, o = (
+        rng.normal(0, 1, (3, 1, 2, 1, columns_of_part(20))).astype(np.float32),
+        np.zeros((1, 2, 1, 20), np.float32),
+    )
     X[1, ..., -WIDTH], lse = -np.inf, np.zeros((1, 2, 1), np.float32)
     attention_merge(X, o, lse, 3)
     shares = np.exp(X[..., -WIDTH])[..., None]

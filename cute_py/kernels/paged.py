@@ -16,6 +16,14 @@ from cute_py.kernels.arrays import narrowed
 WARP = 32
 
 
+def copy_of_rows(tile: Any, dtype: cute.Dtype, threads: int, vector: int) -> cute.TiledCopy:
+    """Return the copy of a tile of rows to shared memory, with vectors of at most some bits."""
+    bits = narrowed(vector, tile, dtype, threads)
+    name = f"SM80_CP_ASYNC_CACHE{'GLOBAL' if bits == 128 else 'ALWAYS'}_ZFILL"
+    op = name if bits > 16 else "UniversalCopy"
+    return cute.suggest_tiled_copy(tile, dtype, threads, "K", bits, op)
+
+
 class Pages:
     """The numbers of pages of a sequence. They are values in memory: the emulator refuses those
     outside of the pool, on a GPU they are clamped.
@@ -58,10 +66,7 @@ class Ring:
     def __init__(self, cache: Any, more: Any, stages: Any, vector: int) -> None:
         self.cache, self.more = cache, more
         self.tile = tuple([cute.size(stages, i) for i in range(2)])
-        bits = narrowed(vector, self.tile, cache.dtype, WARP)
-        name = f"SM80_CP_ASYNC_CACHE{'GLOBAL' if bits == 128 else 'ALWAYS'}_ZFILL"
-        op = name if bits > 16 else "UniversalCopy"
-        self.load = cute.suggest_tiled_copy(self.tile, cache.dtype, WARP, "K", bits, op)
+        self.load = copy_of_rows(self.tile, cache.dtype, WARP, vector)
         self.lane = self.load.get_slice(cute.lane_idx())
         self.own = self.lane.partition_S(cute.make_identity_tensor(self.tile))  # (CPY,CPY_N,CPY_D)
         self.stages = self.lane.partition_D(stages)  # (CPY,CPY_N,CPY_D,stages)
@@ -148,7 +153,9 @@ class Tiles:
         """Read the pages of tile i to where others were."""
         if self.pages is not None:
             for r, row in enumerate(self.rows):
-                self.pages.read(cute.local_tile(held, (1,), (r,)), self.number(i) * self.width + row)
+                self.pages.read(
+                    cute.local_tile(held, (1,), (r,)), self.number(i) * self.width + row
+                )
 
     def fill(self, held: Any, i: Any) -> None:
         """Start to copy tile i, whose pages were read; behind the last one, zeros."""
@@ -189,7 +196,10 @@ class Tiles:
         n = self.number(i)
         if self.more is None:
             return n * self.width, self.old
-        is_cached, behind = self.begin + i < self.cached, (n - self.cached * self.warps) * self.width
+        is_cached, behind = (
+            self.begin + i < self.cached,
+            (n - self.cached * self.warps) * self.width,
+        )
         new = self.old + self.more.shape[2]
         return cute.where(is_cached, n * self.width, self.old + behind), cute.where(
             is_cached, self.old, new
