@@ -165,6 +165,7 @@ class Attention(Problem):
             top_left=top_left and M != N,
             capped=cap > 0,
             scaled=scale <= 0 or cap > 0 or any(x is not None for x in more),
+            precise=cap > 0 and (bool(request.exact) or dtype_of(self.given["q"]) == f32),
             exact=bool(request.exact),
             shared=H // max(G, 1),
             score=request.score,
@@ -390,7 +391,8 @@ def attention(
         out_dtype: of the result: that of q, the only one now.
         split_kv: parts of the keys: 1, the only number now.
         exact: whether sums are rescaled whenever the greatest score of a row grows, not only where
-            it does by more than a factor of 2^8, which differs by roundings (docs/attention.md).
+            it does by more than a factor of 2^8, which differs by roundings (docs/attention.md),
+            and tanh of softcap has the precision of f32, as it has for f32, not of tanh.approx.
         backend: "gpu" or "emulator", with arrays that are there; "auto" takes what fits them.
         config: what cute.ops.attention.explain shows, or text: "family=warps".
         checks: those of the emulator, as in `cute.emulate`.

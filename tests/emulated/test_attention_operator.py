@@ -375,6 +375,19 @@ def planted(name, folder, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("kind", "exact", "approximates"),
+    [("f32", False, False), ("f16", True, False), ("f16", False, True)],
+)
+def test_a_cap_of_f32_takes_no_approximation_of_tanh(kind, exact, approximates):
+    """The emulator computes `tanh` as NumPy does; a GPU's error is 2^-11 of the cap."""
+    q, k, v = inputs((1, 1, 8, 16, 16, 16), kind)
+    options = {"layout": "BHMK", "softcap": 3.0, "exact": exact}
+    plan = attention.operator.problem_of(q=q, k=k, v=v, **options).call().plan()
+    assert ("tanh" in str(plan)) == approximates
+    check(run(q, k, v, "rows", softcap=3.0, exact=exact), q, k, v, kind, softcap=3.0)
+
+
+@pytest.mark.parametrize(
     "name", [pytest.param(x, marks=[] if x in QUICK else pytest.mark.slow) for x in PLANTED]
 )
 def test_planted_errors_are_refused(name, tmp_path, monkeypatch):

@@ -230,10 +230,14 @@ def test_page_has_the_marks_of_its_table():
     assert page.index(report.BEGIN) < page.index(report.END)
 
 
-def test_the_page_for_users_shows_the_results():
-    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
-    shown = page.partition(users.MARKS[0])[2].partition(users.MARKS[1])[0].strip()
-    assert shown == users.markdown(), "python -m benchmarks.gpu.users --write docs/performance.md"
+@pytest.mark.parametrize(
+    ("page", "marks"), [("performance", users.MARKS), ("attention", users.OF_ATTENTION)]
+)
+def test_the_pages_for_users_show_the_results(page, marks):
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    shown = text.partition(marks[0])[2].partition(marks[1])[0].strip()
+    fix = f"python -m benchmarks.gpu.users --write docs/{page}.md"
+    assert shown == users.TABLES[marks](), fix
 
 
 def test_losses_are_bold_in_the_page_for_users():
