@@ -1,42 +1,36 @@
 """The families of kernels of `attention`: what each reads, and the tiles that it gets.
 
-On Hopper, warpgroups multiply 16-bit floats that TMA loads; on other GPUs, and where TMA cannot
-read the rows, warps do; what is left, f32, is read by a warp for each query.
+Few queries are computed by warps that have keys of their own. On Hopper, warpgroups multiply 16-bit
+floats that TMA loads; on other GPUs, and where TMA cannot read the rows, warps do; what is left,
+f32, is read by a warp for each query.
 """
 
 from __future__ import annotations
 
 from math import gcd
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from cute_py.calls.arrays import VECTOR_BYTES, address_of, strides_of
 from cute_py.errors import refusal
+from cute_py.kernels.attention_decode import DecodeAttention, attention_decode
 from cute_py.kernels.attention_rows import RowsAttention, attention_rows
 from cute_py.kernels.attention_sm90 import WarpgroupAttention, attention_sm90
 from cute_py.kernels.flash_attention import AttentionConfig, flash_attention
 from cute_py.layout.tuples import ceil_div
+from cute_py.ops.attention_parts import USUAL, by_decode, decode_configs
 from cute_py.ops.family import Estimate, Family, Reads, asked_by, changed_for, choose, take
 from cute_py.ops.operands import bytes_each, is_apart
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-USUAL = 132  # multiprocessors, where they are not known
 
-
-class Sizes(NamedTuple):
-    """Batch, heads of queries and of keys, queries, keys, and columns of q and v."""
-
-    B: int
-    H: int
-    G: int
-    M: int
-    N: int
-    D: int
-    E: int
+WHOLE = Reads(False, "keys in parts, as the family decode has them alone")
 
 
 def _by_warpgroups(problem: Any) -> Reads:
+    if problem.parts > 1:
+        return WHOLE
     if problem.gpu is not None and problem.gpu.capability != (9, 0):
         return Reads(False, "no GPU of sm_90a")
     if problem.kind.name == "f32":
@@ -47,10 +41,16 @@ def _by_warpgroups(problem: Any) -> Reads:
 
 
 def _by_warps(problem: Any) -> Reads:
+    if problem.parts > 1:
+        return WHOLE
     if problem.kind.name == "f32":
         return Reads(False, "arrays of f32, which mma.sync does not multiply")
     old = problem.gpu is not None and problem.gpu.capability < (8, 0)
     return Reads(not old, "no GPU of sm_80 or later" if old else "16-bit floats")
+
+
+def _by_rows(problem: Any) -> Reads:
+    return WHOLE if problem.parts > 1 else Reads()
 
 
 def _is_for_tma(x: Any) -> bool:
@@ -92,6 +92,10 @@ def _rows(problem: Any) -> list[Estimate]:
     return [Estimate(1.0, RowsAttention(value_dim=32 * ceil_div(problem.sizes.E, 32)))]
 
 
+def _decode(problem: Any) -> list[Estimate]:
+    return decode_configs(problem, vector_of(problem.rows[:3]))
+
+
 def _blocks(config: WarpgroupAttention, problem: Any) -> tuple[int, ...]:
     """Return how many blocks there are: one for each multiprocessor, if all have work."""
     sizes, gpu = problem.sizes, problem.gpu
@@ -103,6 +107,14 @@ def _blocks(config: WarpgroupAttention, problem: Any) -> tuple[int, ...]:
 
 FAMILIES = (
     Family(
+        "decode",
+        attention_decode,
+        DecodeAttention,
+        _decode,
+        by_decode,
+        "warps have keys of their own, for all heads that share them",
+    ),
+    Family(
         "warpgroups",
         attention_sm90,
         WarpgroupAttention,
@@ -112,9 +124,9 @@ FAMILIES = (
         _blocks,
     ),
     Family("warps", flash_attention, AttentionConfig, _warps, _by_warps, "warps multiply tiles"),
-    Family("rows", attention_rows, RowsAttention, _rows, means="a warp for each query"),
+    Family("rows", attention_rows, RowsAttention, _rows, _by_rows, "a warp for each query"),
 )
-CONFIGS = WarpgroupAttention, AttentionConfig, RowsAttention
+CONFIGS = DecodeAttention, WarpgroupAttention, AttentionConfig, RowsAttention
 
 
 def vector_of(arrays: Sequence[Any]) -> int:
@@ -133,9 +145,9 @@ def configured(problem: Any) -> Any:
     """Return the configuration that a problem asks for, by its class or by text, or the one of the
     first family that takes it; refuse one that does not hold its rows.
     """
-    given, families = problem.request.config, FAMILIES
+    given, families = problem.request.config, list(problem.families)
     if problem.gpu is None:  # the emulator takes longer for TMA and wgmma
-        families = (*families[1:], families[0])
+        families.sort(key=lambda x: x.name == "warpgroups")
     taken = take(families, problem, asked_by(families, given))
     if not taken.reads.takes:
         why = taken.reads.why
@@ -146,6 +158,7 @@ def configured(problem: Any) -> Any:
         config = changed_for(taken, config, given, problem)
     elif given is not None:
         config = given
+    problem.require_parts(config)
     D, E = problem.sizes.D, problem.sizes.E
     if getattr(config, "head_dim", D) < D or (config.value_dim or config.head_dim) < E:
         rule = f"dims of at least {D} and {E}"

@@ -15,10 +15,12 @@ from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.dtypes.table import f32, u8
 from cute_py.errors import CuteError, refusal
 from cute_py.kernels.attention import Rule, reference
+from cute_py.kernels.attention_decode import DecodeAttention
 from cute_py.kernels.attention_sm90 import WarpgroupAttention
 from cute_py.kernels.configuration import changed
 from cute_py.layout.tuples import ceil_div
-from cute_py.ops.attention_families import CONFIGS, FAMILIES, Sizes, configured
+from cute_py.ops.attention_families import CONFIGS, FAMILIES, configured
+from cute_py.ops.attention_parts import Sizes, asked_parts, decode_call
 from cute_py.ops.call import Call
 from cute_py.ops.family import asked_by
 from cute_py.ops.libraries import Words
@@ -60,6 +62,7 @@ class Attention(Problem):
         sizes: theirs.
         rule: what is done to scores.
         numbers: of the rule, run-time numbers of the kernels.
+        parts: of the keys, as the call asks for; 0: by the rule.
     """
 
     types, autocast, families, with_lse = TYPES, "lower", FAMILIES, False
@@ -69,9 +72,7 @@ class Attention(Problem):
     def __init__(self, request: Any, library: Library) -> None:
         """Read the arrays; refuse those that do not fit each other, and what no kernel does."""
         super().__init__(request, library)
-        if request.split_kv not in (None, 1):
-            facts: dict[str, Any] = {"name": "split_kv", "value": request.split_kv}
-            raise refusal("attention-option", operation=self.operation, **facts)
+        self.parts = asked_parts(self, request.split_kv)
         self.given: dict[str, Any] = {}
         kind, *others = (self._read_rows(name) for name in "qkv")
         for name, other in zip("kv", others, strict=True):
@@ -245,9 +246,17 @@ class Attention(Problem):
                 return found
         return configured(self)
 
+    def require_parts(self, config: Any) -> None:
+        """Refuse a configuration with other parts of the keys than the call asks for."""
+        if self.parts and getattr(config, "parts", 1) != self.parts:
+            rule = f"parts={self.parts}, as split_kv says"
+            raise refusal("config-attention", operation=self.operation, config=config, rule=rule)
+
     def call(self, choice: tuple[Any, ...] | None = None) -> Call:
         """Return the call of a kernel, by what was chosen before, if given."""
         family, config = self.chosen(choice)
+        if isinstance(config, DecodeAttention):
+            return decode_call(self, family.kernel, config, *self.sides)
         (reads, outputs), width = self.sides, getattr(config, "keys", 1)
         whole = isinstance(config, WarpgroupAttention) and self.sizes.N % width == 0
         return Call(
@@ -389,7 +398,8 @@ def attention(
             of exponentials of a query's scores, -infinity for one that sees no key.
         out: where the result (B, Mq, H, E) goes; None: a new array.
         out_dtype: of the result: that of q, the only one now.
-        split_kv: parts of the keys: 1, the only number now.
+        split_kv: parts of the keys, computed at the same time and merged in a fixed order, for few
+            queries and many keys: 1 to 256; None: as many as shapes suggest.
         exact: whether sums are rescaled whenever the greatest score of a row grows, not only where
             it does by more than a factor of 2^8, which differs by roundings (docs/attention.md),
             and tanh of softcap has the precision of f32, as it has for f32, not of tanh.approx.

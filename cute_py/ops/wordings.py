@@ -65,10 +65,10 @@ WORDINGS = {
         {name}={value!r}
         0, or a number from 2^-126 to 2^126 in size, as f32 holds; softcap at least 0
         leave it out for the default""",
-    "attention-option": """LayoutError
-        {name}={value!r}
-        {name}=None, or 1: no kernel does more yet
-        leave it out""",
+    "attention-parts": """LayoutError
+        split_kv={value!r}
+        a whole number of parts of the keys, from 1 to {most}
+        leave it out: the shapes say how many""",
     "ops-empty": """LayoutError
         a result of shape {shape}
         a result with elements: no kernel computes an empty one
