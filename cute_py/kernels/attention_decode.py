@@ -90,7 +90,7 @@ class DecodeAttention(Config):
         yield "2 to 16 stages", not 2 <= self.stages <= 16
         yield "pages of at least 1 row, or 0", self.page < 0
         yield f"1 to {MOST_PARTS} parts", not 1 <= self.parts <= MOST_PARTS
-        yield "vectors of 32, 64 or 128 bits", self.vector not in (32, 64, 128)
+        yield "vectors of 16, 32, 64 or 128 bits", self.vector not in (16, 32, 64, 128)
 
 
 @cute.kernel
@@ -164,7 +164,8 @@ def _decode(
     part, b = outer % cfg.parts, outer // cfg.parts
 
     old, new = _length(lengths, b, room), 0 if more_k is None else more_k.shape[2]
-    sight = Sight(rule, *numbers, M, old + new)
+    scale, cap, left, right = numbers
+    sight = Sight(rule, scale, cap, left, right, M, old + new)
     seen = sight.tiles(first // shared, (bM + shared - 2) // shared + 1, cfg.width)
     begin, end = seen.begin, seen.end
     if more_k is not None:  # these tiles begin with a key of their own

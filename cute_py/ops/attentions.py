@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 from inspect import signature
 from math import inf, isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from cute_py.dtypes.table import Dtype, DtypeLike
     from cute_py.kernels.configuration import Config
+    from cute_py.ops.family import Family
     from cute_py.ops.libraries import Library
 
 TYPES = ("f16", "bf16", "f32")
@@ -63,10 +64,14 @@ class Attention(Problem):
         rule: what is done to scores.
         numbers: of the rule, run-time numbers of the kernels.
         parts: of the keys, as the call asks for; 0: by the rule.
+        lengths_vary: whether sequences have fewer keys than arrays; True as `causal` means then
+            that the last query is next to the last key.
     """
 
-    types, autocast, families, with_lse = TYPES, "lower", FAMILIES, False
-    takes_more_modes = False
+    types: ClassVar[Sequence[str]] = TYPES
+    families: ClassVar[Sequence[Family]] = FAMILIES
+    autocast, with_lse = "lower", False
+    takes_more_modes, lengths_vary = False, False
     reference = staticmethod(lambda *arrays, **named: _reference(*arrays, **named)[0])
 
     def __init__(self, request: Any, library: Library) -> None:
@@ -74,11 +79,8 @@ class Attention(Problem):
         super().__init__(request, library)
         self.parts = asked_parts(self, request.split_kv)
         self.given: dict[str, Any] = {}
-        kind, *others = (self._read_rows(name) for name in "qkv")
-        for name, other in zip("kv", others, strict=True):
-            self.require_type(name, other, (kind.name,))
-        self.sizes = self._sized()
-        if request.out_dtype is not None:
+        kind, self.sizes = self.read_all()
+        if self.option("out_dtype") is not None:
             self.require_type("out_dtype", as_dtype(request.out_dtype), (kind.name,))
         B, H, _g, M, N, _d, E = self.sizes
         self._read_bias((B, H, M, N))
@@ -91,16 +93,33 @@ class Attention(Problem):
 
     # -- what is read
 
+    def option(self, name: str) -> Any:
+        """Return an argument of the request, None where the operator has none of that name."""
+        return getattr(self.request, name, None)
+
+    def read_all(self) -> tuple[Dtype, Sizes]:
+        """Read q, k and v, and return their type and sizes."""
+        named = {"q": "BHMD", "k": "BHND", "v": "BHNE"}
+        kind = self.read_alike(named)
+        return kind, self._sized()
+
+    def read_alike(self, named: dict[str, str]) -> Dtype:
+        """Read arrays of rows, by their names and modes, of the type of the first."""
+        kind, *others = (self.read_rows(name, modes) for name, modes in named.items())
+        for name, other in zip([*named][1:], others, strict=True):
+            self.require_type(name, other, (kind.name,))
+        return kind
+
     def _in_layout(self, x: Sequence[Any]) -> tuple[Any, ...]:
         """Return what belongs to (batch, heads, rows, dim) in the order of the request's layout."""
         return tuple([x[i] for i in self.order])
 
-    def _read_rows(self, name: str) -> Dtype:
-        """Read q, k or v, and return its type."""
-        modes = self._in_layout({"q": "BHMD", "k": "BHND", "v": "BHNE"}[name])
-        x, kind = self.read(name, TYPES, 4, shown(modes))
+    def read_rows(self, name: str, modes: str) -> Dtype:
+        """Read an array of rows by its modes (batch, heads, rows, dim), and return its type."""
+        wanted = self._in_layout(modes)
+        x, kind = self.read(name, self.types, 4, shown(wanted))
         if len(x.shape) != 4:
-            raise self.wrong_shape(name, tuple(x.shape), modes)
+            raise self.wrong_shape(name, tuple(x.shape), wanted)
         if 0 not in x.shape and x.shape[3] > 1 and strides_of(x)[3] != 1:
             facts: dict[str, Any] = {"name": name, "step": strides_of(x)[3]}
             raise refusal("attention-rows", operation=self.operation, **facts)
@@ -114,19 +133,25 @@ class Attention(Problem):
         for name, shape, wanted in (("k", k, (B, G, N, D)), ("v", v, (B, G, N, E))):
             if shape != wanted:
                 raise self.wrong_shape(name, self._in_layout(shape), self._in_layout(wanted))
+        sizes = Sizes(B, H, G, M, N, D, E)
+        self.require_sizes(sizes)
+        return sizes
+
+    def require_sizes(self, sizes: Sizes) -> None:
+        """Refuse heads that do not divide, and rows that are too long."""
+        (_b, H, G, _m, _n, D, E), facts = sizes, dict[str, Any]()
         if (H % G if G else H) != 0:
-            facts: dict[str, Any] = {"heads": H, "shared": G}
+            facts = {"heads": H, "shared": G}
             raise refusal("attention-heads", operation=self.operation, **facts)
         for name, dim in (("q", D), ("v", E)):
             if not 1 <= dim <= MOST:
                 facts = {"name": name, "dim": dim, "most": MOST}
                 raise refusal("attention-dim", operation=self.operation, **facts)
-        return Sizes(B, H, G, M, N, D, E)
 
     def _read_bias(self, shape: tuple[int, ...]) -> None:
         """Read what is added to each score, or a mask."""
         self.given["bias"] = None
-        if self.request.bias is not None:
+        if self.option("bias") is not None:
             x, _kind = self.read("bias", ("f16", "bf16", "f32", "b1"))
             found = tuple(x.shape)
             sides = zip(reversed(found), reversed(shape), strict=False)
@@ -146,33 +171,40 @@ class Attention(Problem):
     def _ruled(self) -> tuple[Rule, tuple[Any, ...]]:
         """Return what is done to scores, and its numbers."""
         (_b, H, G, M, N, D, _e) = self.sizes
-        request, causal = self.request, self.request.causal
-        if not isinstance(causal, (bool, np.bool_)) and causal not in CAUSAL:
-            raise refusal("attention-mask", operation=self.operation, value=causal)
+        request, causal = self.request, self.causal()
         (left, right), top_left = self._window(), causal == "top_left"
-        if isinstance(causal, (bool, np.bool_)) and causal and M != N:
-            facts: dict[str, Any] = {"queries": M, "keys": N}
-            raise refusal("attention-causal", operation=self.operation, **facts)
         scale = D**-0.5 if request.scale is None else request.scale
         scale, cap = self._finite("scale", scale), self._finite("softcap", request.softcap)
         if cap < 0:
             raise self._wrong_number("softcap", cap)
         if causal:
             right = 0
-        more = (request.bias, request.alibi_slopes, request.score)
+        more = (self.option("bias"), request.alibi_slopes, self.option("score"))
         rule = Rule(
             begins=left >= 0,
             ends=right >= 0,
-            top_left=top_left and M != N,
+            top_left=top_left and (self.lengths_vary or M != N),
             capped=cap > 0,
             scaled=scale <= 0 or cap > 0 or any(x is not None for x in more),
             precise=cap > 0 and (bool(request.exact) or dtype_of(self.given["q"]) == f32),
             exact=bool(request.exact),
             shared=H // max(G, 1),
-            score=request.score,
-            mask=request.mask,
+            score=self.option("score"),
+            mask=self.option("mask"),
         )
         return rule, (scale, cap, *[min(max(n, 0), M + N) for n in (left, right)])
+
+    def causal(self) -> Any:
+        """Return False, or which ends are next to each other; refuse True where that differs."""
+        causal, (_b, _h, _g, M, N, _d, _e) = self.request.causal, self.sizes
+        if not isinstance(causal, (bool, np.bool_)) and causal not in CAUSAL:
+            raise refusal("attention-mask", operation=self.operation, value=causal)
+        if not isinstance(causal, str) and causal and self.lengths_vary:
+            return "bottom_right"
+        if not isinstance(causal, str) and causal and M != N:
+            facts: dict[str, Any] = {"queries": M, "keys": N}
+            raise refusal("attention-causal", operation=self.operation, **facts)
+        return causal
 
     def _window(self) -> tuple[int, int]:
         """Return how far before and behind it a query sees keys; -1: as far as there are any."""
@@ -197,7 +229,7 @@ class Attention(Problem):
     @property
     def order(self) -> tuple[int, ...]:
         """The modes of the request's arrays as (batch, heads, rows, dim), and back."""
-        return ORDERS[self.request.layout]
+        return ORDERS[self.option("layout") or "BMHK"]
 
     @cached_property
     def gpu(self) -> Any:
@@ -207,7 +239,7 @@ class Attention(Problem):
     @cached_property
     def sides(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """What kernels read, Q, K, V, bias and slopes, and the outputs."""
-        library, (B, H, _g, M, N, _d, E), order = self.library, self.sizes, self.order
+        library, (B, H, _g, M, N, _d, _e), order = self.library, self.sizes, self.order
         q, k, v = (library.ordered(self.readable(self.given[x]), order) for x in "qkv")
         bias, slopes = self.given["bias"], self.given["slopes"]
         if bias is not None:
@@ -216,11 +248,14 @@ class Attention(Problem):
             bias = library.spread(bias, (B, H, M, N))
         if slopes is not None:
             slopes = library.spread(self.readable(slopes), (B, H))
-        reads = q, k, v, bias, slopes
-        out = self.writes(reads, order)
+        return self.with_outputs((q, k, v, bias, slopes))
+
+    def with_outputs(self, reads: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Return what kernels read, and the outputs."""
+        out, E = self.writes(reads, self.order), self.sizes.E
         if strides_of(out.array)[3] != 1 and E > 1:
             made = self.library.empty(self.shape, self.kind)
-            array = self.ordered(made, order)
+            array = self.ordered(made, self.order)
             out = out._replace(array=array, made=made, direct=False)
         if not self.with_lse:
             return reads, (out,)

@@ -69,6 +69,18 @@ WORDINGS = {
         split_kv={value!r}
         a whole number of parts of the keys, from 1 to {most}
         leave it out: the shapes say how many""",
+    "attention-append": """LayoutError
+        {given}
+        k and v for all sequences, which fit the caches behind their keys and share no memory, and q
+        pass k and v that were just computed, with queries, and caches that a kernel can write""",
+    "attention-length": """LayoutError
+        cache_seqlens[{at}] = {length}
+        from 0 to {most} keys, which caches hold with those that are appended
+        pass larger caches, or more pages a sequence""",
+    "attention-page": """LayoutError
+        block_table[{at}] = {page}
+        a page from 0 to {last}
+        entries behind the keys of a sequence may be anything; others are pages of the caches""",
     "ops-empty": """LayoutError
         a result of shape {shape}
         a result with elements: no kernel computes an empty one

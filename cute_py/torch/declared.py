@@ -166,6 +166,8 @@ class Declared:
         self.given, self.computed = self._made()
 
     def _word(self, name: str, p: Parameter) -> Word:
+        if name in self.ours.problem.mutates:
+            return Word(f"Tensor(w_{name}!)")
         if name in self.ours.arrays:
             return Word("Tensor" if p.default is Parameter.empty else "Tensor?")
         if name == "out_dtype":
