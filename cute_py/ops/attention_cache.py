@@ -109,7 +109,7 @@ class AttentionCache(Attention):
         if appended:
             self._require_room(sizes)
         self.limits = self.page, sizes.N - self.new, given["k_cache"].shape[0]
-        if self.library.on_host:
+        if self.library.on_host and self.library.has_memory:
             require_values(self.operation, self.limits, request)
         return kind, sizes
 
@@ -136,18 +136,24 @@ class AttentionCache(Attention):
         elif 0 in (sizes.M, sizes.H):
             why = f"{self.new} rows in k, and no queries"
         for name in APPENDED:
-            x, asked = self.given[name], getattr(self.request, name)
-            if self.library.on_host and not isinstance(asked, np.ndarray):
-                value = type(asked).__name__
-                raise refusal("ops-array", operation=self.operation, name=name, value=value)
+            x = self.given[name]
             self.require_memory(name, x, tuple(x.shape))
-            if address_of(x) != address_of(unwrapped(asked)) or self.library.steps(x) is None:
-                why = f"{name} of bytes in another order, or with a stride below 0"
-            for other, y in self.given.items():
-                if other != name and overlap(unwrapped(x), unwrapped(y)):
-                    why = f"{name} and {other}, which share memory"
+            why = why or self._why_not_written(name, x)
         if why:
             raise refusal("attention-append", operation=self.operation, given=why)
+
+    def _why_not_written(self, name: str, x: Any) -> str:
+        """Return why a kernel does not write to the memory of a cache; "" where it does."""
+        asked = unwrapped(getattr(self.request, name))
+        if not self.library.has_memory:
+            return ""
+        if not hasattr(asked, "shape"):
+            return f"{name} of {type(asked).__name__}"
+        if address_of(x) != address_of(asked) or self.library.steps(x) is None:
+            return f"{name} of bytes in another order, or with a stride below 0"
+        others = [(y, z) for y, z in self.given.items() if y != name]
+        shared = [y for y, z in others if overlap(unwrapped(x), unwrapped(z))]
+        return f"{name} and {shared[0]}, which share memory" if shared else ""
 
     @cached_property
     def sides(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
