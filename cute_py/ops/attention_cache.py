@@ -102,7 +102,7 @@ class AttentionCache(Attention):
         named = {"q": "BMHD", **dict(zip(APPENDED, caches, strict=True))}
         kind = self.read_alike(named | ({"k": "BnHD", "v": "BnHE"} if appended else {}))
         for name, modes in {"cache_seqlens": "B", "block_table": "Bp"}.items():
-            if getattr(request, name) is not None:
+            if name != "block_table" or paged:
                 given[name], _kind = self.read(name, ("s32",), len(modes), shown(modes))
         sizes = self._required()
         self.require_sizes(sizes)

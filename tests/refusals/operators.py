@@ -29,6 +29,18 @@ def attention(q=None, k=None, v=None, **named):
     return cute.ops.attention(*[heads() if x is None else x for x in (q, k, v)], **named)
 
 
+CACHE = heads(8)
+
+
+def cached(q=None, lengths=3, k_cache=None, v_cache=None, **named):
+    """Attention of 1 query to caches of 8 rows, or pages of as many."""
+    q, k_cache, v_cache = (
+        heads(n) if x is None else x for n, x in ((1, q), (8, k_cache), (8, v_cache))
+    )
+    lengths = np.array([lengths], np.int32)
+    return cute.ops.attention_with_kvcache(q, k_cache, v_cache, lengths, **named)
+
+
 tall, square = np.ones((3, 2), np.float32), np.ones((3, 3), np.float32)
 
 
@@ -291,11 +303,32 @@ attention-number: a scale or a cap is not a number that f32 holds, or a cap is b
     - attention(scale=1e-50) # scale=1e-50
     - attention(softcap=3e38) # softcap=3e+38
     + attention(scale=0.5)
-attention-option: an option is given that no kernel has yet
-    - attention(split_kv=4)
-    + attention(split_kv=1)
+attention-parts: a number of parts of the keys is none, or too large
+    - attention(split_kv=0)
+    - attention(split_kv=2.0)
+    + attention(split_kv=2)
+attention-append: rows cannot be written behind the keys of caches
+    - cached(k=heads(1))
+    - cached(v=heads(1))  # v without k
+    - cached(k=heads(9), v=heads(9))  # 9 rows in k, for caches of 8 rows
+    - cached(heads(0), k=heads(1), v=heads(1))  # 1 rows in k, and no queries
+    - cached(k=CACHE[:, :1], v=heads(1), k_cache=CACHE)  # k_cache and k, which share memory
+    - cached(k=heads(1), v=heads(1), k_cache=CACHE.tolist())
+    - cached(k=heads(1), v=heads(1), k_cache=CACHE.astype(">f2"))  # bytes in another order
+    + cached(k=heads(1), v=heads(1))
+attention-length: a sequence has fewer keys than none, or more than its cache
+    - cached(lengths=9)
+    - cached(lengths=-1)
+    - cached(lengths=8, k=heads(1), v=heads(1))  # from 0 to 7 keys
+    + cached(lengths=7, k=heads(1), v=heads(1))
+attention-page: a page of a sequence is none of the caches
+    - cached(lengths=9, block_table=np.array([[0, 1]], np.int32))
+    - cached(lengths=8, block_table=np.array([[-1, 0]], np.int32))
+    + cached(lengths=8, block_table=np.array([[0, 1]], np.int32))
 config-attention: the parts of a configuration of attention do not fit each other, or the arrays
     - attention(config="family=warps,keys=8")
+    - attention(config="family=decode,stages=1")
+    - attention(config="family=decode,parts=2", split_kv=3)  # parts=3, as split_kv says
     + attention(config="family=warps,keys=16")
 torch-no-backward: an operator that was registered without `backward`, or one that changes its
         arguments, gets a tensor that autograd follows
