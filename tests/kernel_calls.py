@@ -917,9 +917,7 @@ def _():
     given = {x: (given | more)[x] for x in order.split()}
     rule = given.pop("rule")
 
-    def wanted(
-        Q, K, V, lengths, table, more_k, more_v, slopes, O, lse, scale, cap, left, right, **_more
-    ):  # noqa: E741, E501
+    def wanted(Q, K, V, lengths, table, more_k, more_v, slopes, O, lse, **numbers):  # noqa: E741
         same(Q.shape[0], lengths.shape[0], *[x.shape[0] for x in (more_k, more_v) if x is not None])
         same(table.shape[0], lengths.shape[0])
         same(K.shape[:3], V.shape[:3])
@@ -937,7 +935,8 @@ def _():
         same(Q.shape[1], 2 * K.shape[1])
         same(Q.shape[3], K.shape[3])
         same(O.shape, (*Q.shape[:3], V.shape[3]))
-        named = {"window": (left, right), "scale": scale, "softcap": cap}
+        named = {"window": (numbers["left"], numbers["right"])}
+        named |= {"scale": numbers["scale"], "softcap": numbers["cap"]}
         if slopes is not None:
             same(slopes.shape, Q.shape[:2])
             named["alibi_slopes"] = slopes

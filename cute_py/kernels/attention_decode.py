@@ -187,9 +187,10 @@ def _decode(
             results = cute.smem("f32", cute.Layout((bM, bE, warps), (pitch, 1, bM * pitch)))
             logs = cute.smem("f32", (bM, warps))
     own = [cute.local_tile(x, (bN, n, cfg.stages), (0, 0, warp)) for x, n in ((sK, bD), (sV, bE))]
-    rings = Ring(K, more_k, own[0], cfg.vector), Ring(V, more_v, own[1], cfg.vector)
+    at, vector = (b, group), cfg.vector
+    rings = Ring(K, more_k, at, own[0], vector), Ring(V, more_v, at, own[1], vector)
     pages = None if table is None else Pages(table, b, K.shape[0], cfg.page)
-    tiles = Tiles(rings, (b, group), pages, old, (span[0], span[1]), warps, cfg.stages)
+    tiles = Tiles(rings, b, pages, old, (span[0], span[1]), warps, cfg.stages)
     sVt = cute.make_tensor(own[1].data, cute.select(own[1].layout, (1, 0, 2)))  # (BE,BN,stages)
 
     kind = Q.dtype.name.upper()
@@ -247,9 +248,9 @@ def _decode(
     for r in range(cute.size(log)):
         with cute.when(cute.lane_idx() % 4 == 0):
             logs[scores.at[r, 0][0], warp] = log[r]
-    cute.syncthreads()
-    at = b, group * shared, first, part if cfg.parts > 1 else None
-    merge_warps(results, logs, (O, lse), at, (M, shared))
+    cute.syncthreads()  # the results are there
+    rows = b, group * shared, first, part if cfg.parts > 1 else None
+    merge_warps(results, logs, (O, lse), rows, (M, shared))
 
 
 def _uniform(x: Any) -> Any:

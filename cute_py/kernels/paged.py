@@ -58,13 +58,18 @@ class Ring:
     Args:
         cache: (B,heads,rows,columns), or pages (P,heads,page,columns).
         more: what is appended (B,heads,new,columns), or None.
+        at: the number of the sequence and of the head.
         stages: memory of the warp (rows,columns,stages).
         vector: the most bits of a copy.
 
     """
 
-    def __init__(self, cache: Any, more: Any, stages: Any, vector: int) -> None:
-        self.cache, self.more = cache, more
+    def __init__(
+        self, cache: Any, more: Any, at: tuple[Any, Any], stages: Any, vector: int
+    ) -> None:
+        b, head = at
+        self.cache = cache[_, head, _, _]  # (B or P,rows,columns)
+        self.more: Any = None if more is None else more[b, head, _, _]  # (new,columns)
         self.tile = tuple([cute.size(stages, i) for i in range(2)])
         self.load = copy_of_rows(self.tile, cache.dtype, WARP, vector)
         self.lane = self.load.get_slice(cute.lane_idx())
@@ -77,19 +82,20 @@ class Ring:
         source = self.lane.partition_S(cute.local_tile(rows, self.tile, (n, 0)))
         cute.copy(self.load, source, self.stages[_, _, _, stage], pred=self._there(left), fill=0)
 
-    def gather(self, places: list[tuple[Any, Any]], head: Any, stage: Any, left: Any) -> None:
+    def gather(self, places: list[tuple[Any, Any]], stage: Any, left: Any) -> None:
         """Start to copy a tile with each row at its place, (page, row in the page)."""
         there, width = self._there(left), cute.size(self.own, 0)
         for i, (page, row) in enumerate(places):
+            rows = self.cache[page, _, _]
             for j in range(cute.size(self.own, 2)):
                 at = row, self.own[0, i, j][1] // width
-                source = cute.local_tile(self.cache[page, head, _, _], (1, width), at)
+                source = cute.local_tile(rows, (1, width), at)
                 target = self.stages[_, i, j, stage]
                 cute.copy(self.load, source, target, pred=there[i, j], fill=0)
 
     def _there(self, left: Any) -> Any:  # a Tensor
         """Return which vectors of the lane are there."""
-        start, columns = self.own[0][0], self.cache.shape[3]
+        start, columns = self.own[0][0], self.cache.shape[2]
         left = (left - start).to("s32")  # the other rows have static distances from the first
         found = cute.rmem("b1", self.own.shape[1:])  # (CPY_N,CPY_D)
         for i in range(cute.size(self.own, 1)):
@@ -98,14 +104,13 @@ class Ring:
                 found[i, j] = cute.where(column < columns, left, 0) > row - start
         return found
 
-    def append(self, place: tuple[Any, Any], head: Any, b: Any, row: Any) -> None:
-        """Write a row of what is appended to its place in the cache."""
-        width, columns = cute.size(self.own, 0), self.tile[1]
-        source, (page, at) = self.more[b, head, _, _], place
-        for i in range(0, columns, WARP * width):
+    def append(self, row: Any, page: Any, at: Any) -> None:
+        """Write a row of what is appended to row `at` of a page, or of a sequence."""
+        width, rows = cute.size(self.own, 0), self.cache[page, _, _]
+        for i in range(0, self.tile[1], WARP * width):
             held, vector = cute.rmem(self.cache.dtype, (1, width)), i // width + cute.lane_idx()
-            cute.copy(cute.local_tile(source, (1, width), (row, vector)), held)
-            cute.copy(held, cute.local_tile(self.cache[page, head, _, _], (1, width), (at, vector)))
+            cute.copy(cute.local_tile(self.more, (1, width), (row, vector)), held)
+            cute.copy(held, cute.local_tile(rows, (1, width), (at, vector)))
 
 
 class Tiles:
@@ -113,7 +118,7 @@ class Tiles:
 
     Args:
         rings: of keys and values.
-        at: the number of the sequence and of the head.
+        b: the number of the sequence.
         pages: those of the sequence; None: caches are not in pages.
         old: how many rows of the cache there are.
         span: the first tile of a block, and the end.
@@ -125,16 +130,19 @@ class Tiles:
     def __init__(
         self,
         rings: tuple[Ring, Ring],
-        at: tuple[Any, Any],
+        b: Any,
         pages: Pages | None,
         old: Any,
         span: tuple[Any, Any],
         warps: int,
         stages: int,
     ) -> None:
-        self.rings, (self.b, self.head), self.pages = rings, at, pages
+        self.rings, self.b, self.pages = rings, b, pages
         self.old, (self.begin, self.end), self.warps, self.stages = old, span, warps, stages
-        self.width, self.more = rings[0].tile[0], rings[0].more
+        self.width = rings[0].tile[0]
+        self.new = None if rings[0].more is None else rings[0].more.shape[0]
+        if pages is None:
+            self.sequences = [ring.cache[b, _, _] for ring in rings]
         self.cached = cute.ceil_div(old, self.width * warps)  # tiles of a block
         whole = pages is None or pages.page % self.width == 0
         self.rows = [0] if whole else rings[0].rows
@@ -153,23 +161,21 @@ class Tiles:
         """Read the pages of tile i to where others were."""
         if self.pages is not None:
             for r, row in enumerate(self.rows):
-                self.pages.read(
-                    cute.local_tile(held, (1,), (r,)), self.number(i) * self.width + row
-                )
+                one = cute.local_tile(held, (1,), (r,))
+                self.pages.read(one, self.number(i) * self.width + row)
 
     def fill(self, held: Any, i: Any) -> None:
         """Start to copy tile i, whose pages were read; behind the last one, zeros."""
         n, stage, is_mine = self.number(i), i % self.stages, self.begin + i < self.end
-        if self.more is None:
+        if self.new is None:
             self._fill_cached(held, n, stage, is_mine)
         else:
             with cute.when(self.begin + i < self.cached):
                 self._fill_cached(held, n, stage, is_mine)
             with cute.otherwise():
-                n, end = n - self.cached * self.warps, cute.where(is_mine, self.more.shape[2], 0)
+                n, end = n - self.cached * self.warps, cute.where(is_mine, self.new, 0)
                 for ring in self.rings:
-                    rows = ring.more[self.b, self.head, _, _]
-                    ring.fill(rows, n, stage, end - n * self.width)
+                    ring.fill(ring.more, n, stage, end - n * self.width)
         cute.cp_async_fence()
 
     def _fill_cached(self, held: Any, n: Any, stage: Any, is_mine: Any) -> None:
@@ -177,41 +183,36 @@ class Tiles:
         first, pages = n * self.width, self.pages
         left = cute.where(is_mine, self.old, 0) - first
         if pages is None:
-            for ring in self.rings:
-                ring.fill(ring.cache[self.b, self.head, _, _], n, stage, left)
+            for ring, rows in zip(self.rings, self.sequences, strict=True):
+                ring.fill(rows, n, stage, left)
             return
-        found = [
+        places = [
             (pages.number(held[r], first + row < self.old), (first + row) % pages.page)
             for r, row in enumerate(self.rows)
         ]
         for ring in self.rings:
-            if len(found) > 1:
-                ring.gather(found, self.head, stage, left)
+            if len(places) > 1:
+                ring.gather(places, stage, left)
             else:
-                page, tile = found[0][0], n % (pages.page // self.width)
-                ring.fill(ring.cache[page, self.head, _, _], tile, stage, left)
+                tile = n % (pages.page // self.width)
+                ring.fill(ring.cache[places[0][0], _, _], tile, stage, left)
 
     def keys(self, i: Any) -> tuple[Any, Any]:
         """Return the number of the first key of tile i, and the end of those that it may have."""
         n = self.number(i)
-        if self.more is None:
+        if self.new is None:
             return n * self.width, self.old
-        is_cached, behind = (
-            self.begin + i < self.cached,
-            (n - self.cached * self.warps) * self.width,
-        )
-        new = self.old + self.more.shape[2]
-        return cute.where(is_cached, n * self.width, self.old + behind), cute.where(
-            is_cached, self.old, new
-        )
+        is_cached = self.begin + i < self.cached
+        first = cute.where(is_cached, 0, self.old - self.cached * self.warps * self.width)
+        return first + n * self.width, cute.where(is_cached, self.old, self.old + self.new)
 
     def append(self) -> None:
         """Write what is appended to the caches, a row for each warp."""
-        for i in cute.range(cute.warp_idx(), self.more.shape[2], self.warps):
-            key, page = self.old + i, self.b
+        for i in cute.range(cute.warp_idx(), self.new, self.warps):
+            page, at = self.b, self.old + i
             if self.pages is not None:
                 held = cute.rmem("s32", 1)
-                self.pages.read(held, key)
-                page, key = self.pages.number(held, True), key % self.pages.page
+                self.pages.read(held, at)
+                page, at = self.pages.number(held, cute.lane_idx() == 0), at % self.pages.page
             for ring in self.rings:
-                ring.append((page, key), self.head, self.b, i)
+                ring.append(i, page, at)
