@@ -144,8 +144,10 @@ class Tiles:
         if pages is None:
             self.sequences = [ring.cache[b, _, _] for ring in rings]
         self.cached = cute.ceil_div(old, self.width * warps)  # tiles of a block
-        whole = pages is None or pages.page % self.width == 0
-        self.rows = [0] if whole else rings[0].rows
+        self.whole = pages is None or pages.page % self.width == 0
+        own = rings[: 1 if rings[0].tile == rings[1].tile else 2]  # a lane has the same of both
+        found = [row for ring in own for row in ring.rows]
+        self.rows = [0] if self.whole else found  # of which pages are looked up
 
     def number(self, i: Any) -> Any:
         """Return the number of tile i among those of all warps."""
@@ -191,11 +193,12 @@ class Tiles:
             for r, row in enumerate(self.rows)
         ]
         for ring in self.rings:
-            if len(places) > 1:
-                ring.gather(places, stage, left)
-            else:
+            if self.whole:
                 tile = n % (pages.page // self.width)
                 ring.fill(ring.cache[places[0][0], _, _], tile, stage, left)
+            else:
+                ring.gather(places[: len(ring.rows)], stage, left)
+                places = places[len(ring.rows) :] or places
 
     def keys(self, i: Any) -> tuple[Any, Any]:
         """Return the number of the first key of tile i, and the end of those that it may have."""
