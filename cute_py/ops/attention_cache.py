@@ -341,8 +341,7 @@ def attention_with_kvcache(
         scale: of the products; None: D ** -0.5.
         softcap: c above 0 makes a score c * tanh(score / c).
         alibi_slopes: (H) or (B, H), f32: times the distance of query and key it is subtracted.
-        split_kv: parts of the keys, computed at the same time and merged in a fixed order: 1 to
-            256; None: as many as shapes suggest, whatever the lengths are.
+        split_kv: parts of the keys, merged in a fixed order: 1 to 256; None: as shapes suggest.
         return_lse: whether it is (result, lse): f32 (B, H, Mq), as `cute.ops.attention` gives it.
         out: where the result (B, Mq, H, E) goes; None: a new array.
         exact: as in `cute.ops.attention`.
@@ -352,9 +351,8 @@ def attention_with_kvcache(
         stream: of the GPU, of any library or as a number, for the work; None: the current one.
 
     Lengths and pages of a GPU are read there alone, so that a captured graph may be replayed with
-    others; outside of the caches they are clamped to them. On the host they are an error. Equal
-    calls give equal bits, and so do equal keys in other pages. A sequence without keys gives 0.
-    Raises CuteError.
+    others; outside of the caches they are clamped to them. On the host they are an error, as other
+    wrong arguments: CuteError. Equal calls give equal bits, and so do equal keys in other pages.
 
     >>> k, v = (np.arange(n, n + 24, dtype=np.float16).reshape(3, 4, 2, 1) for n in (0, 40))
     >>> q, lengths = np.zeros((2, 1, 2, 1), np.float16), np.array([1, 6], np.int32)

@@ -433,8 +433,7 @@ def attention(
             of exponentials of a query's scores, -infinity for one that sees no key.
         out: where the result (B, Mq, H, E) goes; None: a new array.
         out_dtype: of the result: that of q, the only one now.
-        split_kv: parts of the keys, computed at the same time and merged in a fixed order, for few
-            queries and many keys: 1 to 256; None: as many as shapes suggest.
+        split_kv: parts of the keys, merged in a fixed order: 1 to 256; None: as shapes suggest.
         exact: whether sums are rescaled whenever the greatest score of a row grows, not only where
             it does by more than a factor of 2^8, which differs by roundings (docs/attention.md),
             and tanh of softcap has the precision of f32, as it has for f32, not of tanh.approx.
