@@ -332,11 +332,10 @@ def attention_with_kvcache(
         cache_seqlens: how many keys each sequence has (B), s32, before k is appended.
         block_table: (B, pages), s32: key j of sequence b is row j % page of page
             block_table[b, j // page]. Entries behind the keys of a sequence are not used.
-        k: keys (B, new, Hk, D) that are written to k_cache behind those of each sequence, then
-            attended, too; `cache_seqlens` stays as it is.
+        k: keys (B, new, Hk, D) that are written to k_cache behind those of each sequence, in place.
         v: their values (B, new, Hk, E), for v_cache.
-        causal: whether a query sees no key behind it: True or "bottom_right", where the last query
-            of a sequence is next to its last key, or "top_left".
+        causal: whether a query sees no key behind it: True or "bottom_right", or "top_left"; with
+            the former the last query of a sequence is next to its last key.
         window: how many keys before and behind the one next to it a query sees; -1: all.
         scale: of the products; None: D ** -0.5.
         softcap: c above 0 makes a score c * tanh(score / c).
