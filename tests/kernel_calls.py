@@ -907,9 +907,9 @@ def _():
 @call("attention_decode.attention_cached", 5e-2)
 def _():
     given, _wanted = _of_attention(np.float16, None)
-    cfg = attention_decode.DecodeAttention(head_dim=32, value_dim=32, warps=1, stages=2, page=13)
+    cfg = attention_decode.DecodeAttention(head_dim=32, value_dim=32, warps=1, stages=2, page=16)
     for i, name in enumerate("KV"):
-        given[name] = numbers(3, 1, 13, 32 - 8 * i, dtype=np.float16, seed=i)
+        given[name] = numbers(3, 1, 16, 32 - 8 * i, dtype=np.float16, seed=i)
     given |= {"lengths": np.array([17], np.int32), "table": np.array([[2, 1]], np.int32)}
     more = {"more_k": numbers(1, 1, 6, 32, dtype=np.float16, seed=5)}
     more |= {"more_v": numbers(1, 1, 6, 24, dtype=np.float16, seed=6)}

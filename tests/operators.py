@@ -180,8 +180,8 @@ def attention(rng):
 
 def attention_with_kvcache(rng):
     kind, page = str(rng.choice(["f16", "bf16"])), int(rng.choice((0, 16)))
-    B, M, H, shared = (int(rng.choice(x)) for x in ((1, 2), (1, 1, 3), (1, 2), (1, 2, 5)))
-    D, E = (int(n) for n in rng.choice((5, 8, 16, 16), 2))
+    B, M, H, shared = (int(rng.choice(x)) for x in ((2, 3), (1, 1, 3), (2, 3), (2, 5)))
+    D, E = (int(n) for n in rng.choice((8, 16), 2))
     pool, rows = (3 * B, page) if page else (B, 40)
     shapes = (B, M, H * shared, D), (pool, rows, H, D), (pool, rows, H, E)
     arrays = {
@@ -192,7 +192,7 @@ def attention_with_kvcache(rng):
     arrays["cache_seqlens"] = rng.integers(0, most + 1, B).astype(np.int32)
     if page:
         arrays["block_table"] = rng.permutation(pool)[: 2 * B].reshape(B, 2).astype(np.int32)
-    named = {"causal": bool(rng.integers(2)), "split_kv": [None, 2][rng.integers(2)]}
+    named = {"causal": bool(rng.integers(2)), "window": (int(rng.integers(-1, 40)), -1)}
     return Case("attention_with_kvcache", arrays, named, least=1.0, rows=True)
 
 

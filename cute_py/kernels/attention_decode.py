@@ -225,6 +225,8 @@ def _decode(
     if more_k is not None:
         with cute.when((first == 0) & (part == 0)):
             tiles.append()
+    if cfg.parts > 1:
+        cute.griddepcontrol_launch_dependents()  # blocks that merge wait for the end
     for i in cute.range(span[1] - span[0]):
         cute.cp_async_wait(cfg.stages - 2)
         cute.syncwarp()  # the tile is there, and all lanes have read the one before
@@ -265,7 +267,7 @@ def _length(lengths: Any, b: Any, room: Any) -> Any:
     found = cute.as_int(lengths[b], uniform="block")
     with cute.when(cute.thread_idx() == 0):  # known in this branch alone: the clamp stays
         cute.assume((found >= 0) & (found <= room))
-    return cute.max_(cute.min_(found, room), 0)
+    return _uniform(cute.max_(cute.min_(found, room), 0))
 
 
 def _assume_decode(

@@ -99,7 +99,8 @@ def attention_merge(X: cute.Tensor, O: cute.Tensor, lse: Any, parts: int) -> Non
     cute.assume(X.shape[0] == parts)
     batch, heads, M, e = O.shape
     cute.assume(X.shape[4] == columns_of_part(e))
-    cute.launch(grid=M * heads * batch, block=WARP)
+    cute.launch(grid=M * heads * batch, block=WARP, pdl=True)
+    cute.griddepcontrol_wait()  # for the parts
     place, lane = cute.block_idx(), cute.lane_idx()
     query, head, b = place % M, place // M % heads, place // M // heads
     logs = cute.rmem("f32", ceil_div(parts, WARP))

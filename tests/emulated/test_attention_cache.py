@@ -11,9 +11,9 @@ import pytest
 import cute_py as cute
 from cute_py.kernels import attention_decode, attention_heads, attention_merge, paged
 from cute_py.kernels.attention import Rule, reference
-from cute_py.kernels.attention_decode import DecodeAttention, attention_cached
+from cute_py.kernels.attention_decode import DecodeAttention
 from cute_py.kernels.attention_merge import columns_of_part
-from cute_py.ops import attention, attention_with_kvcache
+from cute_py.ops import attention, attention_cache, attention_with_kvcache
 from cute_py.ops.attention_parts import Sizes, parts_of
 from tests.sampling import pairwise
 
@@ -253,16 +253,14 @@ def test_a_known_call_looks_at_lengths_and_pages_again():
     assert all((y == z).all() for y, z in zip(first, again, strict=True))
 
 
-@pytest.mark.parametrize(("name", "value"), [("lengths", 17), ("lengths", -1), ("table", 3)])
-def test_the_emulator_finds_lengths_and_pages_outside(name, value):
+@pytest.mark.parametrize(("name", "value"), [("lengths", 145), ("lengths", -1), ("table", 23)])
+def test_the_emulator_finds_lengths_and_pages_outside(name, value, monkeypatch):
     """In the kernel itself, which clamps them."""
-    q, pool = np.zeros((1, 1, 1, 8), np.float16), np.zeros((3, 1, 16, 8), np.float16)
-    given = {"lengths": np.array([16], np.int32), "table": np.array([[1]], np.int32)}
-    given[name][...] = value
-    cfg = DecodeAttention(head_dim=32, value_dim=32, warps=1, stages=2, page=16, vector=128)
-    arrays = q, pool, pool.copy(), *given.values(), None, None, None, q.copy(), None
+    monkeypatch.setattr(attention_cache, "require_values", lambda *_given: None)
+    x = in_pages(problem((5, 30)), 16)
+    getattr(x, name)[1] = value
     with pytest.raises(cute.EmulationError, match="promise"):
-        attention_cached(*arrays, 1.0, 1.0, 0, 0, cfg, Rule())
+        run(x)
 
 
 # -- planted errors, each of which is refused
@@ -315,7 +313,6 @@ PLANTED = {
     "results of a warp are left out": (attention_merge, "in range(warps)", "in range(warps - 1)"),
     "a part counts twice": (attention_merge, "in ahead]:", "in [*ahead, 0]]:"),
 }
-QUICK = ("what is appended is read where it is written",)
 
 
 def planted(name, folder, monkeypatch):
@@ -356,9 +353,8 @@ def compute(decode, merge):
         assert (y.v_cache[at] == y.v[b, 0]).all()
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(x, marks=[] if x in QUICK else pytest.mark.slow) for x in PLANTED]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PLANTED)
 def test_planted_errors_are_refused(name, tmp_path, monkeypatch):
     """By the emulator, or by a wrong result."""
     with pytest.raises((cute.CuteError, AssertionError)):
