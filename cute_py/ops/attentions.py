@@ -434,8 +434,8 @@ def attention(
         out: where the result (B, Mq, H, E) goes; None: a new array.
         out_dtype: of the result: that of q, the only one now.
         split_kv: parts of the keys, merged in a fixed order: 1 to 256; None: as shapes suggest.
-        exact: whether sums are rescaled whenever a row's greatest score grows, not only by a factor
-            of more than 2^8 (docs/attention.md), and softcap's tanh is that of f32, as for f32.
+        exact: whether sums are rescaled whenever the greatest score of a row grows, not only where
+            it does by more than a factor of 2^8, and tanh of softcap is not the approximation.
         backend: "gpu" or "emulator", with arrays that are there; "auto" takes what fits them.
         config: what cute.ops.attention.explain shows, or text: "family=warps".
         checks: those of the emulator, as in `cute.emulate`.
