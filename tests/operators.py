@@ -192,7 +192,8 @@ def attention_with_kvcache(rng):
     arrays["cache_seqlens"] = rng.integers(0, most + 1, B).astype(np.int32)
     if page:
         arrays["block_table"] = rng.permutation(pool)[: 2 * B].reshape(B, 2).astype(np.int32)
-    named = {"causal": bool(rng.integers(2)), "window": (int(rng.integers(-1, 40)), -1)}
+    named = {"causal": str(rng.choice(["top_left", "bottom_right"]))}
+    named["window"] = int(rng.integers(-1, 40)), -1
     return Case("attention_with_kvcache", arrays, named, least=1.0, rows=True)
 
 

@@ -173,7 +173,7 @@ class Attention(Problem):
         (_b, H, G, M, N, D, _e) = self.sizes
         request, causal = self.request, self.causal()
         (left, right), top_left = self._window(), causal == "top_left"
-        scale = D**-0.5 if request.scale is None else request.scale
+        scale = int(D) ** -0.5 if request.scale is None else request.scale  # a symbol in graphs
         scale, cap = self._finite("scale", scale), self._finite("softcap", request.softcap)
         if cap < 0:
             raise self._wrong_number("softcap", cap)

@@ -339,6 +339,8 @@ torch-rounded: a gradient is wanted through `dtype` of integers
     * torch.ops.cute_py.gemm dtype="s8"
 torch-parameter: `register` names something that is not a parameter of the kernel
     * cute_py.torch.register name="z", place="outputs", signature="scale(x, y, alpha: cute.f32)"
+torch-vmap: an operator that changes an array in place is called for a batch by torch.vmap
+    * torch.ops.cute_py.attention_with_kvcache name="k", written="k_cache"
 torch-function: an operator of torch is given a function of the user
     * torch.ops.cute_py name="function", value="<function>"
 torch-name: the name of a registered operator does not have two parts

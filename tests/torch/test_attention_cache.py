@@ -6,6 +6,9 @@ import cute_py as cute
 from cute_py.ops import attention_with_kvcache
 
 torch = pytest.importorskip("torch", reason="needs the extra `torch`")
+from cute_py.torch.declared import declare_all  # noqa: E402
+
+declare_all()
 
 
 def tensors():
@@ -50,3 +53,13 @@ def test_what_needs_a_gradient_is_an_error():
     q, k_cache, v_cache, lengths, _k, _v = tensors()
     with pytest.raises(cute.CuteError):
         attention_with_kvcache(q.float().requires_grad_().half(), k_cache, v_cache, lengths).sum()
+
+
+def test_a_batch_of_vmap_is_no_place_to_append_to():
+    given = [x[None] for x in tensors()]
+    operator = torch.ops.cute_py.attention_with_kvcache
+    one = torch.vmap(operator)(*given[:4])
+    assert torch.equal(one[0], attention_with_kvcache(*tensors()[:4]))
+    with pytest.raises(cute.CuteError) as caught:
+        torch.vmap(lambda *x: operator(*x[:4], None, *x[4:]))(*given)
+    assert caught.value.code == "torch-vmap"
