@@ -14,7 +14,7 @@ from cute_py.kernels.attention import reference
 from cute_py.kernels.attention_decode import DecodeAttention, attention_cached
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.attention_families import vector_of
-from cute_py.ops.attention_parts import Sizes, decode_configs
+from cute_py.ops.attention_parts import Sizes, by_mma, decode_configs
 from cute_py.ops.attentions import WORDS, Attention
 from cute_py.ops.call import apart, overlap
 from cute_py.ops.family import Estimate, Family
@@ -41,7 +41,8 @@ FAMILIES = (
         attention_cached,
         DecodeAttention,
         _configs,
-        means="warps have keys of their own, for all heads that share them",
+        by_mma,
+        "warps have keys of their own, for all heads that share them",
     ),
 )
 

@@ -17,7 +17,7 @@ from cute_py.kernels.attention_rows import RowsAttention, attention_rows
 from cute_py.kernels.attention_sm90 import WarpgroupAttention, attention_sm90
 from cute_py.kernels.flash_attention import AttentionConfig, flash_attention
 from cute_py.layout.tuples import ceil_div
-from cute_py.ops.attention_parts import USUAL, by_decode, decode_configs
+from cute_py.ops.attention_parts import USUAL, by_decode, by_mma, decode_configs
 from cute_py.ops.family import Estimate, Family, Reads, asked_by, changed_for, choose, take
 from cute_py.ops.operands import bytes_each, is_apart
 
@@ -45,8 +45,7 @@ def _by_warps(problem: Any) -> Reads:
         return WHOLE
     if problem.kind.name == "f32":
         return Reads(False, "arrays of f32, which mma.sync does not multiply")
-    old = problem.gpu is not None and problem.gpu.capability < (8, 0)
-    return Reads(not old, "no GPU of sm_80 or later" if old else "16-bit floats")
+    return by_mma(problem)
 
 
 def _by_rows(problem: Any) -> Reads:

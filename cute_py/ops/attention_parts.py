@@ -45,14 +45,20 @@ class Sizes(NamedTuple):
         return self.M * (self.H // max(self.G, 1))
 
 
+def by_mma(problem: Any) -> Reads:
+    """Return whether a GPU has the products of 16-bit floats by warps; the emulator has."""
+    old = problem.gpu is not None and problem.gpu.capability < (8, 0)
+    return Reads(not old, "no GPU of sm_80 or later" if old else "16-bit floats")
+
+
 def by_decode(problem: Any) -> Reads:
-    """Return whether the kernel for few queries reads a problem."""
+    """Return whether the kernel for few queries takes a problem."""
     if problem.kind.name == "f32":
         return Reads(False, "arrays of f32, which mma.sync does not multiply")
-    if problem.gpu is not None and problem.gpu.capability < (8, 0):
-        return Reads(False, "no GPU of sm_80 or later")
+    if not by_mma(problem).takes:
+        return by_mma(problem)
     if problem.rule.score is not None or problem.rule.mask is not None:
-        return Reads(False, "functions of scores, whose rows have one head")
+        return Reads(False, "functions of scores, which tiles of several heads do not take")
     if problem.parts > 1:
         return Reads(True, f"keys in {problem.parts} parts")
     rows = problem.sizes.rows

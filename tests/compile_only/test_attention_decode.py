@@ -78,3 +78,9 @@ def test_the_loop_is_short():
     found = Counter(body)
     assert (found["LDGSTS"], found["LDSM"], found["HMMA"]) == (16, 16, 32)
     assert found.total() < 350
+
+
+def test_old_gpus_have_no_such_kernel():
+    with pytest.raises(cute.CuteError, match="no GPU of sm_80 or later"):
+        call(arch="sm_75").plan()
+    assert call(arch="sm_80").config.family == "decode"
