@@ -1,17 +1,19 @@
 """The families of kernels of `attention`: what each reads, and the tiles that it gets.
 
-On Hopper, warpgroups multiply 16-bit floats that TMA loads; on other GPUs, and where TMA cannot
-read the rows, warps do; what is left, f32, is read by a warp for each query.
+Few queries are computed by warps that have keys of their own. On Hopper, warpgroups multiply 16-bit
+floats that TMA loads; on other GPUs, and where TMA cannot read the rows, warps do; what is left,
+f32, is read by a warp for each query.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from math import gcd
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from cute_py.calls.arrays import VECTOR_BYTES, address_of, strides_of
 from cute_py.errors import refusal
+from cute_py.kernels.attention_decode import DecodeAttention, attention_decode
 from cute_py.kernels.attention_rows import RowsAttention, attention_rows
 from cute_py.kernels.attention_sm90 import attention_sm90
 from cute_py.kernels.attention_varlen import (
@@ -23,28 +25,20 @@ from cute_py.kernels.config_attention import WarpgroupAttention
 from cute_py.kernels.flash_attention import AttentionConfig, flash_attention
 from cute_py.kernels.sequences import most_blocks
 from cute_py.layout.tuples import ceil_div
+from cute_py.ops.attention_parts import USUAL, by_decode, by_mma, decode_configs
 from cute_py.ops.family import Estimate, Family, Reads, asked_by, changed_for, choose, take
 from cute_py.ops.operands import bytes_each, is_apart
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-USUAL = 132  # multiprocessors, where they are not known
 
-
-class Sizes(NamedTuple):
-    """Batch, heads of queries and of keys, queries, keys, and columns of q and v."""
-
-    B: int
-    H: int
-    G: int
-    M: int
-    N: int
-    D: int
-    E: int
+WHOLE = Reads(False, "keys in parts, as the family decode has them alone")
 
 
 def _by_warpgroups(problem: Any) -> Reads:
+    if problem.parts > 1:
+        return WHOLE
     if problem.gpu is not None and problem.gpu.capability != (9, 0):
         return Reads(False, "no GPU of sm_90a")
     if problem.kind.name == "f32":
@@ -55,10 +49,15 @@ def _by_warpgroups(problem: Any) -> Reads:
 
 
 def _by_warps(problem: Any) -> Reads:
+    if problem.parts > 1:
+        return WHOLE
     if problem.kind.name == "f32":
         return Reads(False, "arrays of f32, which mma.sync does not multiply")
-    old = problem.gpu is not None and problem.gpu.capability < (8, 0)
-    return Reads(not old, "no GPU of sm_80 or later" if old else "16-bit floats")
+    return by_mma(problem)
+
+
+def _by_rows(problem: Any) -> Reads:
+    return WHOLE if problem.parts > 1 else Reads()
 
 
 def _is_for_tma(x: Any) -> bool:
@@ -73,10 +72,10 @@ def _warpgroups(problem: Any) -> list[Estimate]:
     columns = next(n for n in (64, 96, 128, 192, 256) if n >= max(dim, wide))
     values = 128 if columns == 192 and wide <= 128 else columns
     named: dict[str, Any] = {"head_dim": columns, "value_dim": values}
-    if columns == 64 and not (more or rule.ends or rule.begins or problem.has_lengths):
+    if columns == 64 and not (more or rule.ends or rule.begins or problem.lengths_vary):
         named |= {"groups": 3, "turns": 1, "holds": 0}
     elif columns == 64:
-        named |= {"stages": 4, "turns": int(not (more and problem.has_lengths)), "heads": 8}
+        named |= {"stages": 4, "turns": int(not (more and problem.lengths_vary)), "heads": 8}
     elif columns > 128:
         named |= {"keys": {(192, 128): 128, (192, 192): 112, (256, 256): 80}[columns, values]}
         named |= {"ahead": 1}
@@ -98,6 +97,10 @@ def _warps(problem: Any) -> list[Estimate]:
 
 def _rows(problem: Any) -> list[Estimate]:
     return [Estimate(1.0, RowsAttention(value_dim=32 * ceil_div(problem.sizes.E, 32)))]
+
+
+def _decode(problem: Any) -> list[Estimate]:
+    return decode_configs(problem, vector_of(problem.rows[:3]))
 
 
 def _blocks(config: WarpgroupAttention, problem: Any) -> tuple[int, ...]:
@@ -122,6 +125,14 @@ def _at_once(problem: Any, items: int) -> int:
 
 FAMILIES = (
     Family(
+        "decode",
+        attention_decode,
+        DecodeAttention,
+        _decode,
+        by_decode,
+        "warps have keys of their own, for all heads that share them",
+    ),
+    Family(
         "warpgroups",
         attention_sm90,
         WarpgroupAttention,
@@ -131,18 +142,18 @@ FAMILIES = (
         _blocks,
     ),
     Family("warps", flash_attention, AttentionConfig, _warps, _by_warps, "warps multiply tiles"),
-    Family("rows", attention_rows, RowsAttention, _rows, means="a warp for each query"),
+    Family("rows", attention_rows, RowsAttention, _rows, _by_rows, "a warp for each query"),
 )
 VARLEN = tuple(
     replace(x, kernel=kernel, numbers=numbers)
     for x, kernel, numbers in zip(
-        FAMILIES,
+        FAMILIES[1:],
         (attention_sm90_varlen, flash_attention_varlen, attention_rows_varlen),
-        (_blocks_varlen, *[x.numbers for x in FAMILIES[1:]]),
+        (_blocks_varlen, *[x.numbers for x in FAMILIES[2:]]),
         strict=True,
     )
 )  # for several sequences in one array
-CONFIGS = WarpgroupAttention, AttentionConfig, RowsAttention
+CONFIGS = DecodeAttention, WarpgroupAttention, AttentionConfig, RowsAttention
 
 
 def vector_of(arrays: Sequence[Any]) -> int:
@@ -161,9 +172,9 @@ def configured(problem: Any) -> Any:
     """Return the configuration that a problem asks for, by its class or by text, or the one of the
     first family that takes it; refuse one that does not hold its rows.
     """
-    given, families = problem.request.config, problem.families
+    given, families = problem.request.config, list(problem.families)
     if problem.gpu is None:  # the emulator takes longer for TMA and wgmma
-        families = (*families[1:], families[0])
+        families.sort(key=lambda x: x.name == "warpgroups")
     taken = take(families, problem, asked_by(families, given))
     if not taken.reads.takes:
         why = taken.reads.why
@@ -174,6 +185,7 @@ def configured(problem: Any) -> Any:
         config = changed_for(taken, config, given, problem)
     elif given is not None:
         config = given
+    problem.require_parts(config)
     D, E = problem.sizes.D, problem.sizes.E
     if getattr(config, "head_dim", D) < D or (config.value_dim or config.head_dim) < E:
         rule = f"dims of at least {D} and {E}"

@@ -41,6 +41,10 @@ WORDINGS = {
         an atomic addition of {dtype} ({line}), under torch.use_deterministic_algorithms(True)
         sums whose order is fixed
         reduce in shared memory or in a second launch, or allow it with warn_only=True""",
+    "torch-vmap": """CuteError
+        {name} under torch.vmap, which is written to {written}
+        a call that changes no array: elements of a batch may be copies
+        call it for each element, or append to {written} by torch's own operators before""",
     "torch-function": """LeafTypeError
         {value!r} as {name}
         no function of the user: torch's operators have no type for one

@@ -34,6 +34,18 @@ def varlen(starts=(0, 1, 4), others=(0, 2, 4), **named):
     return cute.ops.attention_varlen(*[heads()[0]] * 3, starts, others, **named)
 
 
+CACHE = heads(8)
+
+
+def cached(q=None, lengths=3, k_cache=None, v_cache=None, **named):
+    """Attention of 1 query to caches of 8 rows, or pages of as many."""
+    q, k_cache, v_cache = (
+        heads(n) if x is None else x for n, x in ((1, q), (8, k_cache), (8, v_cache))
+    )
+    lengths = np.array([lengths], np.int32)
+    return cute.ops.attention_with_kvcache(q, k_cache, v_cache, lengths, **named)
+
+
 tall, square = np.ones((3, 2), np.float32), np.ones((3, 3), np.float32)
 
 
@@ -296,9 +308,6 @@ attention-number: a scale or a cap is not a number that f32 holds, or a cap is b
     - attention(scale=1e-50) # scale=1e-50
     - attention(softcap=3e38) # softcap=3e+38
     + attention(scale=0.5)
-attention-option: an option is given that no kernel has yet
-    - attention(split_kv=4)
-    + attention(split_kv=1)
 attention-starts: starts of sequences do not rise from 0 to the rows that there are
     - varlen((0, 1, 3))
     - varlen((1, 2, 4))
@@ -309,8 +318,32 @@ attention-longest: the length that sequences have at most is less than that of o
     - varlen(max_seqlen_q=2)
     - varlen(max_seqlen_k=1.5) # max_seqlen_k=1.5
     + varlen(max_seqlen_q=3)
+attention-parts: a number of parts of the keys is none, or too large
+    - attention(split_kv=0)
+    - attention(split_kv=2.0)
+    + attention(split_kv=2)
+attention-append: rows cannot be written behind the keys of caches
+    - cached(k=heads(1))
+    - cached(v=heads(1))  # v without k
+    - cached(k=heads(9), v=heads(9))  # 9 rows in k, for caches of 8 rows
+    - cached(heads(0), k=heads(1), v=heads(1))  # 1 rows in k, and no queries
+    - cached(k=CACHE[:, :1], v=heads(1), k_cache=CACHE)  # k_cache and k, which share memory
+    - cached(k=heads(1), v=heads(1), k_cache=CACHE.tolist())
+    - cached(k=heads(1), v=heads(1), k_cache=CACHE.astype(">f2"))  # bytes in another order
+    + cached(k=heads(1), v=heads(1))
+attention-length: a sequence has fewer keys than none, or more than its cache
+    - cached(lengths=9)
+    - cached(lengths=-1)
+    - cached(lengths=8, k=heads(1), v=heads(1))  # from 0 to 7 keys
+    + cached(lengths=7, k=heads(1), v=heads(1))
+attention-page: a page of a sequence is none of the caches
+    - cached(lengths=9, block_table=np.array([[0, 1]], np.int32))
+    - cached(lengths=8, block_table=np.array([[-1, 0]], np.int32))
+    + cached(lengths=8, block_table=np.array([[0, 1]], np.int32))
 config-attention: the parts of a configuration of attention do not fit each other, or the arrays
     - attention(config="family=warps,keys=8")
+    - attention(config="family=decode,stages=1")
+    - attention(config="family=decode,parts=2", split_kv=3)  # parts=3, as split_kv says
     + attention(config="family=warps,keys=16")
 torch-no-backward: an operator that was registered without `backward`, or one that changes its
         arguments, gets a tensor that autograd follows
@@ -321,6 +354,8 @@ torch-rounded: a gradient is wanted through `dtype` of integers
     * torch.ops.cute_py.gemm dtype="s8"
 torch-parameter: `register` names something that is not a parameter of the kernel
     * cute_py.torch.register name="z", place="outputs", signature="scale(x, y, alpha: cute.f32)"
+torch-vmap: an operator that changes an array in place is called for a batch by torch.vmap
+    * torch.ops.cute_py.attention_with_kvcache name="k", written="k_cache"
 torch-function: an operator of torch is given a function of the user
     * torch.ops.cute_py name="function", value="<function>"
 torch-name: the name of a registered operator does not have two parts
