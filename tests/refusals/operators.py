@@ -321,4 +321,12 @@ torch-result: `fake` returns something other than a new tensor for each output
     * torch.ops.cute_kernels.split found="['Tensor']", wanted="low, high"
 torch-order: a registered kernel adds floats in any order, where torch forbids that
     * torch.ops.cute_kernels.total dtype="f32", line="total.py:7"
+torch-attention-lacks: a function of flash-attn or torch is given what our kernels do not compute
+    * cute_py.torch.flash_attn_func name="dropout_p", value=0.1, only=0.0, what="dropout"
+torch-attention-masks: `scaled_dot_product_attention` is given a mask, and is causal, too
+    * cute_py.torch.scaled_dot_product_attention
+torch-attention-heads: heads of queries share those of keys, and nothing says so
+    * cute_py.torch.scaled_dot_product_attention heads=8, shared=2
+torch-activate: `activate` is given what is no device that we compute on
+    * cute_py.torch.activate given="tpu", known="'cuda', 'cpu'"
 """

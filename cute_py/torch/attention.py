@@ -1,0 +1,150 @@
+"""Attention by the names and in the argument order of torch and of flash-attn.
+
+They call the operators of `cute.ops`, so autocast, `torch.compile` and fake tensors follow the
+rules of these. What our kernels do not compute is an error that names the argument.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from cute_py.errors import refusal
+from cute_py.ops.attentions import attention
+
+SPACE = "cute_py.torch"
+NO_DROPOUT = ("dropout_p", 0.0, "dropout")
+
+
+def scaled_dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:  # a torch.Tensor
+    """Return what `torch.nn.functional.scaled_dot_product_attention` does, by `cute.ops.attention`.
+
+    Args:
+        query: (..., H, L, D), of f16, bf16 or f32; the modes before L broadcast, as torch's do.
+        key: (..., Hk, S, D).
+        value: (..., Hk, S, E). D and E are at most 256.
+        attn_mask: of bool, True is seen, or floats, which are added to scores; it broadcasts to
+            (..., H, L, S).
+        dropout_p: 0.
+        is_causal: whether query i sees the keys up to i. Not with attn_mask.
+        scale: of the products; None: D ** -0.5.
+        enable_gqa: whether H / Hk heads of queries may share one of keys.
+
+    A query that sees no key gives 0. Operands that need a gradient are an error, and so is
+    dropout; `activate` leaves these to torch instead. Raises CuteError.
+
+    >>> q = torch.ones(1, 2, 3, 8, dtype=torch.float16)
+    >>> scaled_dot_product_attention(q, q, q, is_causal=True)[0, 0, 0, :2].tolist()
+    [1.0, 1.0]
+    """
+    operation = f"{SPACE}.scaled_dot_product_attention"
+    _lacks(operation, [NO_DROPOUT], {"dropout_p": dropout_p})
+    if is_causal and attn_mask is not None:
+        raise refusal("torch-attention-masks", operation=operation)
+    rank = max(x.dim() for x in (query, key, value))
+    q, k, v = (_widened(x, max(rank, 4)) for x in (query, key, value))
+    heads, *others = (x.shape[-3] for x in (q, k, v))
+    shared = max(others)
+    if not enable_gqa and len({heads, *others} - {1}) > 1:
+        facts: dict[str, Any] = {"heads": heads, "shared": shared}
+        raise refusal("torch-attention-heads", operation=operation, **facts)
+    first = torch.broadcast_shapes(*[x.shape[:-3] for x in (q, k, v)])
+    q = _spread(q, first, shared if heads == 1 else heads)
+    k, v = (_spread(x, first, shared) for x in (k, v))
+    bias = attn_mask
+    if bias is not None and len(first) > 1:
+        bias = _widened(bias, rank)
+        bias = _spread(bias, first, bias.shape[-3])
+    causal = "top_left" if is_causal else False
+    found = attention(q, k, v, bias=bias, causal=causal, scale=scale, layout="BHMK")
+    whole = found if len(first) == 1 else found.reshape(*first, *found.shape[1:])
+    return whole[(0,) * (4 - rank)] if rank < 4 else whole
+
+
+def _widened(x: Any, rank: int) -> Any:
+    """Return an array with modes of one element before its others."""
+    return x if x.dim() >= rank else x[(None,) * (rank - x.dim())]
+
+
+def _spread(x: Any, first: tuple[int, ...], heads: int) -> Any:
+    """Return an array as (batch, heads, rows, dim), of which the modes before heads broadcast to
+    `first`; rows are made contiguous.
+    """
+    whole = x if x.shape[:-2] == (*first, heads) else x.expand(*first, heads, *x.shape[-2:])
+    if len(first) > 1:
+        whole = whole.flatten(0, -4)
+    return whole if whole.stride(-1) == 1 or whole.shape[-1] <= 1 else whole.contiguous()
+
+
+# -- flash-attn
+
+
+def flash_attn_func(
+    q: Any,
+    k: Any,
+    v: Any,
+    dropout_p: float = 0.0,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
+    alibi_slopes: Any = None,
+    deterministic: bool = False,
+    return_attn_probs: bool = False,
+) -> Any:  # a torch.Tensor, or three
+    """Return what `flash_attn.flash_attn_func` does, by `cute.ops.attention`.
+
+    Args:
+        q: (B, Mq, H, D), of f16 or bf16.
+        k: (B, Mk, Hk, D); H is a multiple of Hk.
+        v: the same.
+        dropout_p: 0.
+        softmax_scale: of the products; None: D ** -0.5.
+        causal: whether query i sees the keys up to i + Mk - Mq.
+        window_size: how many keys before and behind the one next to it a query sees; -1: all.
+        softcap: c above 0 makes a score c * tanh(score / c).
+        alibi_slopes: (H) or (B, H), f32.
+        deterministic: of gradients; all results are.
+        return_attn_probs: whether it is (result, lse (B, H, Mq), an empty tensor): there are no
+            probabilities without dropout.
+
+    Operands that need a gradient are an error. Raises CuteError.
+
+    >>> q = torch.ones(1, 3, 2, 8, dtype=torch.float16)
+    >>> _o, lse, _none = flash_attn_func(q, q, q, softmax_scale=0.0, return_attn_probs=True)
+    >>> lse[0, 0]  # the log of three
+    tensor([1.0986, 1.0986, 1.0986])
+    """
+    _lacks(f"{SPACE}.flash_attn_func", [NO_DROPOUT], {"dropout_p": dropout_p})
+    found = attention(
+        q,
+        k,
+        v,
+        causal="bottom_right" if causal else False,
+        window=window_size,
+        scale=softmax_scale,
+        softcap=softcap,
+        alibi_slopes=alibi_slopes,
+        return_lse=return_attn_probs,
+    )
+    return (*found, q.new_empty(0)) if return_attn_probs else found
+
+
+def _lacks(operation: str, known: list[tuple[str, Any, str]], given: dict[str, Any]) -> None:
+    """Refuse arguments of what our kernels do not compute: (name, the only value, what it is)."""
+    for name, only, what in known:
+        value = given[name]
+        if isinstance(value, torch.Tensor) or value != only:
+            said = f"a tensor {tuple(value.shape)}" if isinstance(value, torch.Tensor) else value
+            facts: dict[str, Any] = {"name": name, "value": said, "only": only, "what": what}
+            raise refusal("torch-attention-lacks", operation=operation, **facts)
