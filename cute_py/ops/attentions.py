@@ -18,6 +18,7 @@ from cute_py.kernels.attention import Rule, reference
 from cute_py.kernels.attention_sm90 import WarpgroupAttention
 from cute_py.kernels.configuration import changed
 from cute_py.layout.tuples import ceil_div
+from cute_py.ops import block_masks
 from cute_py.ops.attention_families import CONFIGS, FAMILIES, Sizes, configured
 from cute_py.ops.call import Call
 from cute_py.ops.family import asked_by
@@ -144,7 +145,7 @@ class Attention(Problem):
 
     def _ruled(self) -> tuple[Rule, tuple[Any, ...]]:
         """Return what is done to scores, and its numbers."""
-        (_b, H, G, M, N, D, _e) = self.sizes
+        B, H, G, M, N, D, _e = self.sizes
         request, causal = self.request, self.request.causal
         if not isinstance(causal, (bool, np.bool_)) and causal not in CAUSAL:
             raise refusal("attention-mask", operation=self.operation, value=causal)
@@ -158,6 +159,12 @@ class Attention(Problem):
             raise self._wrong_number("softcap", cap)
         if causal:
             right = 0
+        mask = request.mask
+        if block_masks.is_block_mask(mask):
+            found = block_masks.diagonals(mask, (B, H, M, N), self.operation)
+            top_left = top_left or (max(left, right) < 0 and request.alibi_slopes is None)
+            left, right = found.window((left, right), 0 if top_left else N - M, (M, N))
+            mask = found.mask
         more = (request.bias, request.alibi_slopes, request.score)
         rule = Rule(
             begins=left >= 0,
@@ -168,7 +175,7 @@ class Attention(Problem):
             exact=bool(request.exact),
             shared=H // max(G, 1),
             score=request.score,
-            mask=request.mask,
+            mask=mask,
         )
         return rule, (scale, cap, *[min(max(n, 0), M + N) for n in (left, right)])
 
@@ -376,7 +383,7 @@ def attention(
         v: values (B, Mk, Hk, E).
         bias: is added to scores, or of bool: True is seen. It broadcasts to (B, H, Mq, Mk).
         score: f(s, b, h, i, j) of registers, with the numbers of batch, head, query and key.
-        mask: f(b, h, i, j), whether query i sees key j.
+        mask: f(b, h, i, j), whether query i sees key j, or a BlockMask of torch.
         causal: whether a query sees no key behind it: True where Mq == Mk, "top_left" (query i is
             next to key i, torch) or "bottom_right" (the last ones are, flash-attn).
         window: how many keys before and behind the one next to it a query sees; -1: all.

@@ -291,6 +291,12 @@ attention-number: a scale or a cap is not a number that f32 holds, or a cap is b
     - attention(scale=1e-50) # scale=1e-50
     - attention(softcap=3e38) # softcap=3e+38
     + attention(scale=0.5)
+attention-block-shape: a BlockMask of torch is for other sizes
+    * cute.ops.attention found="(1, 1, 64, 128)", shape="(2, 4, 64, 64)"
+attention-block-lists: the lists of a BlockMask say something else than its function
+    * cute.ops.attention
+attention-captured: the function of a BlockMask reads a tensor
+    * cute.ops.attention name="documents"
 attention-option: an option is given that no kernel has yet
     - attention(split_kv=4)
     + attention(split_kv=1)
