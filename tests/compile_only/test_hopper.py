@@ -12,6 +12,7 @@ import pytest
 import cute_py as cute
 from cute_py import _
 from cute_py.plan import ops
+from cute_py.plan.walk import every
 from tests.hopper_kernels import (
     CASES,
     WARPGROUP,
@@ -356,6 +357,27 @@ def test_a_few_ids_of_named_barriers_are_static(warpgroups, barriers):
     made = compiled(cute.trace(in_turn, np.zeros(640, np.int32), warpgroups))
     assert f"used {barriers} barriers" in made.log
     assert bool(re.search(r"BAR\.\w+\S* R\d", made.sass)) == (barriers == 16)
+
+
+@cute.kernel
+def in_roles(x):
+    """Of four warpgroups, two have a barrier each; so has one of the others."""
+    cute.launch(grid=1, block=512)
+    with cute.role("multiply", range(4, 12)):
+        cute.named_barrier(cute.warp_idx() // 4, 128)
+        with cute.when(cute.thread_idx() >= 256):
+            cute.named_barrier(1 + cute.warp_idx() // 4, 128)
+        x[cute.thread_idx()] = 1
+
+
+def test_ids_of_named_barriers_are_those_of_the_role():
+    """And of the branches within: three barriers, and the block's."""
+    plan, x = cute.trace(in_roles, np.zeros(512, np.int32)), np.zeros(512, np.int32)
+    cute.emulate(plan, x)
+    assert (x == np.repeat([0, 1, 0], [128, 256, 128])).all()
+    barriers = [op for op in every(plan.body) if isinstance(op, ops.Barrier)]
+    assert [op.ids for op in barriers] == [(1, 2), (3, 3)]
+    assert "used 4 barriers" in compiled(plan).log
 
 
 def test_maps_are_parameters_by_value():
