@@ -6,15 +6,27 @@ rules of these. What our kernels do not compute is an error that names the argum
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from cute_py import ops
 from cute_py.errors import refusal
 from cute_py.ops.attentions import attention
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+OPS: Any = ops  # its operators, which load on first use
 SPACE = "cute_py.torch"
 NO_DROPOUT = ("dropout_p", 0.0, "dropout")
+NO_PAGES = ("block_table", None, "sequences of several queries with keys in pages")
+NO_CACHE = (  # arguments of flash_attn_with_kvcache
+    ("rotary_cos", None, "rotary embeddings"),
+    ("rotary_sin", None, "rotary embeddings"),
+    ("cache_batch_idx", None, "caches in another order than queries"),
+    ("cache_leftpad", None, "caches that begin later"),
+)
 
 
 def scaled_dot_product_attention(
@@ -140,7 +152,139 @@ def flash_attn_func(
     return (*found, q.new_empty(0)) if return_attn_probs else found
 
 
-def _lacks(operation: str, known: list[tuple[str, Any, str]], given: dict[str, Any]) -> None:
+def flash_attn_varlen_func(
+    q: Any,
+    k: Any,
+    v: Any,
+    cu_seqlens_q: Any,
+    cu_seqlens_k: Any,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    dropout_p: float = 0.0,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
+    alibi_slopes: Any = None,
+    deterministic: bool = False,
+    return_attn_probs: bool = False,
+    block_table: Any = None,
+) -> Any:  # a torch.Tensor, or three
+    """Return what `flash_attn.flash_attn_varlen_func` does, by `cute.ops.attention_varlen`.
+
+    Args:
+        q: (total_q, H, D), the queries of all sequences one after the other.
+        k: (total_k, Hk, D).
+        v: the same.
+        cu_seqlens_q: s32 (sequences + 1), from 0 to total_q: where sequences start, and end.
+        cu_seqlens_k: the same of keys.
+        max_seqlen_q: the most queries of a sequence; no kernel needs it.
+        max_seqlen_k: the same of keys.
+        dropout_p: 0. This and the others are as in `flash_attn_func`.
+        softmax_scale: of the products; None: D ** -0.5.
+        causal: whether a query sees no key behind it, where the last ones are next to each other.
+        window_size: how many keys before and behind the one next to it a query sees; -1: all.
+        softcap: c above 0 makes a score c * tanh(score / c).
+        alibi_slopes: (H) or (sequences, H), f32.
+        deterministic: of gradients; all results are.
+        return_attn_probs: whether it is (result, lse (H, total_q), an empty tensor).
+        block_table: None.
+
+    Operands that need a gradient are an error. Raises CuteError.
+    """
+    given = {"dropout_p": dropout_p, "block_table": block_table}
+    _lacks(f"{SPACE}.flash_attn_varlen_func", (NO_DROPOUT, NO_PAGES), given)
+    found = OPS.attention_varlen(
+        q,
+        k,
+        v,
+        cu_seqlens_q,
+        cu_seqlens_k,
+        max_seqlen_q,
+        max_seqlen_k,
+        causal=bool(causal),
+        window=window_size,
+        scale=softmax_scale,
+        softcap=softcap,
+        alibi_slopes=alibi_slopes,
+        return_lse=return_attn_probs,
+    )
+    return (*found, q.new_empty(0)) if return_attn_probs else found
+
+
+def flash_attn_with_kvcache(
+    q: Any,
+    k_cache: Any,
+    v_cache: Any,
+    k: Any = None,
+    v: Any = None,
+    rotary_cos: Any = None,
+    rotary_sin: Any = None,
+    cache_seqlens: Any = None,
+    cache_batch_idx: Any = None,
+    cache_leftpad: Any = None,
+    block_table: Any = None,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
+    rotary_interleaved: bool = True,
+    alibi_slopes: Any = None,
+    num_splits: int = 0,
+    return_softmax_lse: bool = False,
+) -> Any:  # a torch.Tensor, or two
+    """Return what `flash_attn.flash_attn_with_kvcache` does, by `cute.ops.attention_with_kvcache`.
+
+    Args:
+        q: (B, Mq, H, D), the last queries of each sequence.
+        k_cache: (B, N, Hk, D), or pages (P, page, Hk, D).
+        v_cache: the same.
+        k: (B, new, Hk, D), which are written behind the keys of each sequence, and attended.
+        v: the same.
+        rotary_cos: None.
+        rotary_sin: None.
+        cache_seqlens: how many keys each sequence has: s32 (B), a number for all, or None: as many
+            as the cache has.
+        cache_batch_idx: None.
+        cache_leftpad: None.
+        block_table: s32 (B, pages): the pages of each sequence.
+        softmax_scale: of the products; None: D ** -0.5.
+        causal: whether a query sees no key behind it, where the last ones are next to each other.
+        window_size: how many keys before and behind the one next to it a query sees; -1: all.
+        softcap: c above 0 makes a score c * tanh(score / c).
+        rotary_interleaved: of rotary embeddings, which are not computed.
+        alibi_slopes: (H) or (B, H), f32.
+        num_splits: parts of the keys; 0: as shapes suggest.
+        return_softmax_lse: whether it is (result, lse (B, H, Mq)).
+
+    Raises CuteError.
+    """
+    given = {"rotary_cos": rotary_cos, "rotary_sin": rotary_sin}
+    given |= {"cache_batch_idx": cache_batch_idx, "cache_leftpad": cache_leftpad}
+    _lacks(f"{SPACE}.flash_attn_with_kvcache", NO_CACHE, given)
+    if not isinstance(cache_seqlens, torch.Tensor):
+        pages = 1 if block_table is None else block_table.shape[1]
+        count = pages * k_cache.shape[1] if cache_seqlens is None else cache_seqlens
+        cache_seqlens = torch.full((q.shape[0],), count, dtype=torch.int32, device=q.device)
+    return OPS.attention_with_kvcache(
+        q,
+        k_cache,
+        v_cache,
+        cache_seqlens,
+        block_table,
+        k,
+        v,
+        causal=bool(causal),
+        window=window_size,
+        scale=softmax_scale,
+        softcap=softcap,
+        alibi_slopes=alibi_slopes,
+        split_kv=num_splits or None,
+        return_lse=return_softmax_lse,
+    )
+
+
+def _lacks(operation: str, known: Sequence[tuple[str, Any, str]], given: Mapping[str, Any]) -> None:
     """Refuse arguments of what our kernels do not compute: (name, the only value, what it is)."""
     for name, only, what in known:
         value = given[name]
