@@ -145,7 +145,7 @@ class Attention(Problem):
 
     def _ruled(self) -> tuple[Rule, tuple[Any, ...]]:
         """Return what is done to scores, and its numbers."""
-        B, H, G, M, N, D, _e = self.sizes
+        (_b, H, G, M, N, D, _e) = self.sizes
         request, causal = self.request, self.request.causal
         if not isinstance(causal, (bool, np.bool_)) and causal not in CAUSAL:
             raise refusal("attention-mask", operation=self.operation, value=causal)
@@ -159,12 +159,6 @@ class Attention(Problem):
             raise self._wrong_number("softcap", cap)
         if causal:
             right = 0
-        mask = request.mask
-        if block_masks.is_block_mask(mask):
-            found = block_masks.diagonals(mask, (B, H, M, N), self.operation)
-            top_left = top_left or (max(left, right) < 0 and request.alibi_slopes is None)
-            left, right = found.window((left, right), 0 if top_left else N - M, (M, N))
-            mask = found.mask
         more = (request.bias, request.alibi_slopes, request.score)
         rule = Rule(
             begins=left >= 0,
@@ -175,7 +169,7 @@ class Attention(Problem):
             exact=bool(request.exact),
             shared=H // max(G, 1),
             score=request.score,
-            mask=mask,
+            mask=request.mask if self.blocks is None else self.blocks.mask,
         )
         return rule, (scale, cap, *[min(max(n, 0), M + N) for n in (left, right)])
 
@@ -185,7 +179,19 @@ class Attention(Problem):
         whole = isinstance(found, (tuple, list)) and len(found) == 2
         if not whole or not all(_is_whole(n) and n >= -1 for n in found):
             raise refusal("attention-window", operation=self.operation, value=found)
-        return int(found[0]), int(found[1])
+        if self.blocks is None:
+            return int(found[0]), int(found[1])
+        M, N = self.sizes.M, self.sizes.N
+        shift = 0 if self.request.causal == "top_left" else N - M
+        return self.blocks.window((int(found[0]), int(found[1])), shift, (M, N))
+
+    @cached_property
+    def blocks(self) -> block_masks.Diagonals | None:
+        """What kernels take of a BlockMask of torch; None for another mask."""
+        mask, (B, H, _g, M, N, _d, _e) = getattr(self.request, "mask", None), self.sizes
+        if not block_masks.is_block_mask(mask):
+            return None
+        return block_masks.diagonals(mask, (B, H, M, N), self.operation)
 
     def _finite(self, name: str, given: Any) -> float:
         found = self.number(name, given)

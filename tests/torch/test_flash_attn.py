@@ -1,4 +1,4 @@
-"""flash-attn's functions for sequences of several lengths, and for caches: in its argument order."""
+"""flash-attn's functions for sequences of several lengths, and for caches."""
 
 import pytest
 
