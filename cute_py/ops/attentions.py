@@ -191,6 +191,9 @@ class Attention(Problem):
         mask, (B, H, _g, M, N, _d, _e) = getattr(self.request, "mask", None), self.sizes
         if not block_masks.is_block_mask(mask):
             return None
+        if len(self.given["q"].shape) != 4:
+            facts: dict[str, Any] = {"found": tuple(mask.shape), "shape": "equal lengths"}
+            raise refusal("attention-block-shape", operation=self.operation, **facts)
         return block_masks.diagonals(mask, (B, H, M, N), self.operation)
 
     def _finite(self, name: str, given: Any) -> float:
