@@ -23,6 +23,7 @@ from cute_py import _
 from cute_py.kernels.arrays import narrowed
 from cute_py.kernels.attention import (
     FAMILIES,
+    RESULTS,
     Distance,
     Rule,
     Scores,
@@ -102,7 +103,7 @@ def flash_attention(
     """
     arrays = {"Q": Q, "K": K, "V": V, "O": O, "bias": bias, "slopes": slopes, "lse": lse}
     bM, bN, bD, bE = cfg.queries, cfg.keys, cfg.head_dim, cfg.value_dim or cfg.head_dim
-    assume_attention("flash_attention", arrays, scale, (bD, bE), rule)
+    assume_attention("flash_attention", arrays, scale, (bD, bE), rule, outs=RESULTS)
     if rule.capped:
         cute.assert_(cap > 0.0, "cap is above 0")  # noqa: PT009
     (batch, heads, M, d), (N, e), threads = Q.shape, V.shape[2:], 32 * cfg.warps
@@ -222,6 +223,9 @@ def flash_attention(
 
     share = scores.shares(lse, (b, head), block * bM)
     out = (sums * mma.spread_C(share, sums)).to(O.dtype)
+    if O.dtype != Q.dtype:  # it has no place in shared memory
+        cute.copy(out, thr.partition_C(gO))
+        return
     cute.cp_async_wait(0)
     cute.syncthreads()  # all have read Q
     cute.copy(out, thr.partition_C(sO))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import gcd
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cute_py.calls.arrays import VECTOR_BYTES, address_of, strides_of
+from cute_py.calls.arrays import VECTOR_BYTES, address_of, dtype_of, strides_of
 from cute_py.errors import refusal
 from cute_py.kernels.attention_rows import RowsAttention, attention_rows
 from cute_py.kernels.attention_sm90 import WarpgroupAttention, attention_sm90
@@ -39,15 +39,18 @@ class Sizes(NamedTuple):
 def _by_warpgroups(problem: Any) -> Reads:
     if problem.gpu is not None and problem.gpu.capability != (9, 0):
         return Reads(False, "no GPU of sm_90a")
-    if problem.kind.name == "f32":
+    kind = dtype_of(problem.given["q"])
+    if kind.name == "f32":
         return Reads(False, "arrays of f32, which wgmma does not multiply")
+    if problem.kind is not kind:
+        return Reads(False, "a result of another type, for which TMA has no place")
     if not all(_is_for_tma(x) for x in problem.rows):
         return Reads(False, "rows that are not apart, or not made of vectors of 16 bytes")
     return Reads(True, "rows are made of vectors of 16 bytes")
 
 
 def _by_warps(problem: Any) -> Reads:
-    if problem.kind.name == "f32":
+    if dtype_of(problem.given["q"]).name == "f32":
         return Reads(False, "arrays of f32, which mma.sync does not multiply")
     old = problem.gpu is not None and problem.gpu.capability < (8, 0)
     return Reads(not old, "no GPU of sm_80 or later" if old else "16-bit floats")

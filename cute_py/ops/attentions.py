@@ -78,13 +78,13 @@ class Attention(Problem):
         for name, other in zip("kv", others, strict=True):
             self.require_type(name, other, (kind.name,))
         self.sizes = self._sized()
-        if request.out_dtype is not None:
-            self.require_type("out_dtype", as_dtype(request.out_dtype), (kind.name,))
+        made = kind if request.out_dtype is None else as_dtype(request.out_dtype)
+        self.require_type("out_dtype", made, TYPES)
         B, H, _g, M, N, _d, E = self.sizes
         self._read_bias((B, H, M, N))
         self._read_slopes((B, H))
         self.rule, self.numbers = self._ruled()
-        self.gives(self._in_layout((B, H, M, E)), kind)
+        self.gives(self._in_layout((B, H, M, E)), made)
         if self.with_lse:
             self.gives((B, H, M), f32, "out_lse")
         self.value = 0.0 if N == 0 else None
@@ -188,7 +188,8 @@ class Attention(Problem):
     @cached_property
     def blocks(self) -> block_masks.Diagonals | None:
         """What kernels take of a BlockMask of torch; None for another mask."""
-        mask, (B, H, _g, M, N, _d, _e) = getattr(self.request, "mask", None), self.sizes
+        mask: Any = getattr(self.request, "mask", None)
+        B, H, _g, M, N, _d, _e = self.sizes
         if not block_masks.is_block_mask(mask):
             return None
         if len(self.given["q"].shape) != 4:
@@ -403,7 +404,8 @@ def attention(
         return_lse: whether it is (result, lse): f32 (B, H, Mq), the natural logarithm of the sum
             of exponentials of a query's scores, -infinity for one that sees no key.
         out: where the result (B, Mq, H, E) goes; None: a new array.
-        out_dtype: of the result: that of q, the only one now.
+        out_dtype: of the result, f16, bf16 or f32; None: that of q. Another one than that of q is
+            written by the kernels for all GPUs.
         split_kv: parts of the keys: 1, the only number now.
         exact: whether sums are rescaled whenever the greatest score of a row grows, not only where
             it does by more than a factor of 2^8, which differs by roundings (docs/attention.md).

@@ -300,6 +300,34 @@ def test_layouts_packed_views_and_outputs(layout):
     assert (held[..., 32:] == 7).all()
 
 
+@pytest.mark.parametrize(
+    ("family", "kind", "out", "dim"),
+    [
+        ("rows", "f32", "bf16", 8),
+        ("warps", "f16", "f32", 13),
+        *[
+            pytest.param(*x, marks=pytest.mark.slow)
+            for x in (
+                ("warps", "bf16", "f16", 40),
+                ("warps", "f16", "bf16", 64),
+                ("rows", "f16", "f32", 8),
+            )
+        ],
+    ],
+)
+def test_results_of_other_types(family, kind, out, dim):
+    q, k, v = inputs((1, 2, 33, 50, dim, dim), kind)
+    found = attention(
+        q, k, v, layout="BHMK", out_dtype=out, config=f"family={family}{SMALL[family]}", checks=True
+    )
+    assert found.dtype == cute.dtype(out).numpy
+    wanted, _lse = reference(q, k, v)
+    assert np.abs(found - wanted).max() < max(BOUND[kind], BOUND[out])
+    assert "family=warpgroups" not in str(attention.explain(q, k, v, layout="BHMK", out_dtype=out))
+    with pytest.raises(cute.CuteError, match="given family=warpgroups for these arrays"):
+        attention(q, k, v, layout="BHMK", out_dtype=out, config="family=warpgroups")
+
+
 def test_empty_arrays_give_empty_results():
     for shape in ((0, 2, 5, 6, 8, 8), (1, 0, 5, 6, 8, 8), (1, 2, 0, 6, 8, 8)):
         q, k, v = inputs(shape)
