@@ -404,8 +404,7 @@ def attention(
         return_lse: whether it is (result, lse): f32 (B, H, Mq), the natural logarithm of the sum
             of exponentials of a query's scores, -infinity for one that sees no key.
         out: where the result (B, Mq, H, E) goes; None: a new array.
-        out_dtype: of the result, f16, bf16 or f32; None: that of q. Another one than that of q is
-            written by the kernels for all GPUs.
+        out_dtype: of the result, f16, bf16 or f32; None: that of q.
         split_kv: parts of the keys: 1, the only number now.
         exact: whether sums are rescaled whenever the greatest score of a row grows, not only where
             it does by more than a factor of 2^8, which differs by roundings (docs/attention.md).

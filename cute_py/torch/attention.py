@@ -180,13 +180,8 @@ def flash_attn_varlen_func(
         cu_seqlens_k: the same of keys.
         max_seqlen_q: the most queries of a sequence; no kernel needs it.
         max_seqlen_k: the same of keys.
-        dropout_p: 0. This and the others are as in `flash_attn_func`.
-        softmax_scale: of the products; None: D ** -0.5.
-        causal: whether a query sees no key behind it, where the last ones are next to each other.
-        window_size: how many keys before and behind the one next to it a query sees; -1: all.
-        softcap: c above 0 makes a score c * tanh(score / c).
-        alibi_slopes: (H) or (sequences, H), f32.
-        deterministic: of gradients; all results are.
+        dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic: as in
+            `flash_attn_func`.
         return_attn_probs: whether it is (result, lse (H, total_q), an empty tensor).
         block_table: None.
 
@@ -241,23 +236,15 @@ def flash_attn_with_kvcache(
         v_cache: the same.
         k: (B, new, Hk, D), which are written behind the keys of each sequence, and attended.
         v: the same.
-        rotary_cos: None.
-        rotary_sin: None.
+        rotary_cos, rotary_sin, cache_batch_idx, cache_leftpad: None: no kernel computes them.
         cache_seqlens: how many keys each sequence has: s32 (B), a number for all, or None: as many
             as the cache has.
-        cache_batch_idx: None.
-        cache_leftpad: None.
         block_table: s32 (B, pages): the pages of each sequence.
-        softmax_scale: of the products; None: D ** -0.5.
-        causal: whether a query sees no key behind it, where the last ones are next to each other.
-        window_size: how many keys before and behind the one next to it a query sees; -1: all.
-        softcap: c above 0 makes a score c * tanh(score / c).
-        rotary_interleaved: of rotary embeddings, which are not computed.
-        alibi_slopes: (H) or (B, H), f32.
+        softmax_scale, causal, window_size, softcap, alibi_slopes: as in `flash_attn_func`.
+        rotary_interleaved: of rotary embeddings.
         num_splits: parts of the keys; 0: as shapes suggest.
-        return_softmax_lse: whether it is (result, lse (B, H, Mq)).
+        return_softmax_lse: whether it is (result, lse (B, H, Mq)). Raises CuteError.
 
-    Raises CuteError.
     """
     given = {"rotary_cos": rotary_cos, "rotary_sin": rotary_sin}
     given |= {"cache_batch_idx": cache_batch_idx, "cache_leftpad": cache_leftpad}
