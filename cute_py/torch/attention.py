@@ -172,20 +172,11 @@ def flash_attn_varlen_func(
 ) -> Any:  # a torch.Tensor, or three
     """Return what `flash_attn.flash_attn_varlen_func` does, by `cute.ops.attention_varlen`.
 
-    Args:
-        q: (total_q, H, D), the queries of all sequences one after the other.
-        k: (total_k, Hk, D).
-        v: the same.
-        cu_seqlens_q: s32 (sequences + 1), from 0 to total_q: where sequences start, and end.
-        cu_seqlens_k: the same of keys.
-        max_seqlen_q: the most queries of a sequence; no kernel needs it.
-        max_seqlen_k: the same of keys.
-        dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic: as in
-            `flash_attn_func`.
-        return_attn_probs: whether it is (result, lse (H, total_q), an empty tensor).
-        block_table: None.
-
-    Operands that need a gradient are an error. Raises CuteError.
+    q (total_q, H, D), k and v (total_k, Hk, D) hold the rows of all sequences one after the other;
+    `cu_seqlens_q` and `cu_seqlens_k`, s32 (sequences + 1), say where each starts and ends. No
+    kernel needs `max_seqlen_q` and `max_seqlen_k`; `block_table` is None. The other arguments are
+    those of `flash_attn_func`, with slopes (H) or (sequences, H), and lse (H, total_q). Operands
+    that need a gradient are an error. Raises CuteError.
     """
     given = {"dropout_p": dropout_p, "block_table": block_table}
     _lacks(f"{SPACE}.flash_attn_varlen_func", (NO_DROPOUT, NO_PAGES), given)
@@ -230,21 +221,12 @@ def flash_attn_with_kvcache(
 ) -> Any:  # a torch.Tensor, or two
     """Return what `flash_attn.flash_attn_with_kvcache` does, by `cute.ops.attention_with_kvcache`.
 
-    Args:
-        q: (B, Mq, H, D), the last queries of each sequence.
-        k_cache: (B, N, Hk, D), or pages (P, page, Hk, D).
-        v_cache: the same.
-        k: (B, new, Hk, D), which are written behind the keys of each sequence, and attended.
-        v: the same.
-        rotary_cos, rotary_sin, cache_batch_idx, cache_leftpad: None: no kernel computes them.
-        cache_seqlens: how many keys each sequence has: s32 (B), a number for all, or None: as many
-            as the cache has.
-        block_table: s32 (B, pages): the pages of each sequence.
-        softmax_scale, causal, window_size, softcap, alibi_slopes: as in `flash_attn_func`.
-        rotary_interleaved: of rotary embeddings.
-        num_splits: parts of the keys; 0: as shapes suggest.
-        return_softmax_lse: whether it is (result, lse (B, H, Mq)). Raises CuteError.
-
+    q (B, Mq, H, D) are the last queries of each sequence, `k_cache` and `v_cache` (B, N, Hk, D),
+    or pages (P, page, Hk, D) with `block_table` s32 (B, pages); k and v (B, new, Hk, D) are written
+    behind the keys of each sequence, and attended. `cache_seqlens` is s32 (B), a number for all, or
+    None: as many keys as the cache has. `rotary_cos`, `rotary_sin`, `cache_batch_idx` and
+    `cache_leftpad` are None. `num_splits`: parts of the keys; 0: as shapes suggest. The other
+    arguments are those of `flash_attn_func`; lse is (B, H, Mq). Raises CuteError.
     """
     given = {"rotary_cos": rotary_cos, "rotary_sin": rotary_sin}
     given |= {"cache_batch_idx": cache_batch_idx, "cache_leftpad": cache_leftpad}
