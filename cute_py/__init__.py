@@ -129,6 +129,7 @@ _HOME = {
     "trace.pipeline": "Pipeline PipelineTmaStore TmaPipeline pipeline",
     "trace.roles": "elect elect_one role",
     "trace.schedule": "fewest_blocks hilbert_order tiles",
+    "trace.work_queue": "Dealer WorkQueue work_queue",
     "trace.control": "break_if otherwise range=range_ return_if var=Var wait_until when while_",
     "trace.arithmetic": "as_int reduce",
     "trace.formulas": "pairs",

@@ -316,6 +316,9 @@ from cute_py.trace.roles import role as role
 from cute_py.trace.schedule import fewest_blocks as fewest_blocks
 from cute_py.trace.schedule import hilbert_order as hilbert_order
 from cute_py.trace.schedule import tiles as tiles
+from cute_py.trace.work_queue import Dealer as Dealer
+from cute_py.trace.work_queue import WorkQueue as WorkQueue
+from cute_py.trace.work_queue import work_queue as work_queue
 from cute_py.trace.control import break_if as break_if
 from cute_py.trace.control import otherwise as otherwise
 from cute_py.trace.control import range_ as _range

@@ -9,18 +9,6 @@ from __future__ import annotations
 
 from cute_py.lazy import lazy
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from cute_py.atoms.arch import *  # noqa: F403
-    from cute_py.layout.cutlass2.classical import *  # noqa: F403
-    from cute_py.layout.cutlass2.tensorop import *  # noqa: F403
-    from cute_py.tiled.access_iterators import *  # noqa: F403
-    from cute_py.tiled.default_cores import *  # noqa: F403
-    from cute_py.tiled.epilogue_maps import *  # noqa: F403
-    from cute_py.tiled.output_maps import *  # noqa: F403
-    from cute_py.tiled.thread_maps import *  # noqa: F403
-    from cute_py.tiled.threadblocks import *  # noqa: F403
-
 # module -> the public names that it defines
 _HOME = {
     "layout.cutlass2.classical": (

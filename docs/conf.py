@@ -80,6 +80,7 @@ SOUGHT = {
     "docs/install": {
         "# Install, and your first kernel": "install, installation, setup, requirements, pip",
         "## Your first kernel": "quickstart, getting started, hello world, first kernel, example",
+        "## With an NVIDIA GPU": "cuda, gpu",
         "## When something fails": "troubleshooting, doctor, driver",
     },
     "docs/how_to": {
@@ -92,8 +93,14 @@ SOUGHT = {
         "## Many small matrix products on tensor cores": "batched, tensor core, tensor cores",
         "## A matrix product with bias and SwiGLU": "swiglu",
         "## A ring of TMA loads, with roles": "tma, warp specialization, producer, pipeline",
-        "## Find out why a kernel is wrong, or slow": "debug, debugging, print, profile, profiling",
+        "## Find out why a kernel is wrong, or slow": (
+            "debug, debugging, print, profile, profiling, timeline, sass"
+        ),
     },
+    "docs/attention": {"# Attention": "attention, flash attention"},
+    "docs/model": {"# The analytic model": "roofline, analytic model, bandwidth, latency"},
+    "docs/figures": {"# Figures": "figures, plots, charts"},
+    "docs/coverage": {"# Coverage": "coverage, features"},
     "docs/epilogues": {"# Epilogues": "epilogue, epilogues, fusion, bias, residual"},
     "docs/coming_from": {
         "# Coming from CuTe C++, CuTe DSL or Triton": "migration, porting",

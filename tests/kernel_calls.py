@@ -36,6 +36,7 @@ from cute_py.kernels.gemm_04_double_buffer import choose as choose_loads
 from cute_py.kernels.gemv import VectorConfig
 from cute_py.kernels.splits import Split
 from cute_py.kernels.transpose import SWIZZLED
+from cute_py.ops.attention_sequences import AttentionVarlenLse
 from cute_py.ops.device_benches import links
 from tests.hopper_family import row
 
@@ -900,6 +901,66 @@ def _():
 def _():
     cfg = attention_sm90.WarpgroupAttention(head_dim=64, value_dim=32, keys=32)
     return _of_attention(np.float16, cfg, ("blocks", 2))
+
+
+def _of_sequences_by(dtype, cfg, *more, counter=False):
+    """A call of a kernel of attention for sequences, with all that there is but a bias."""
+    shapes = {"Q": (1, 2, 19, 32), "K": (1, 1, 26, 32), "V": (1, 1, 26, 24)}
+    given = {
+        name: numbers(*shape, dtype=dtype, seed=i) for i, (name, shape) in enumerate(shapes.items())
+    }
+    given |= {"starts_q": np.array([0, 4, 4, 19], np.int32)}
+    given |= {"starts_k": np.array([0, 9, 11, 26], np.int32)}
+    given |= {"slopes": numbers(3, 2, dtype=np.float32)}
+    given |= {"O": np.zeros((1, 2, 19, 24), dtype) * np.nan}
+    given |= {"lse": np.full((1, 2, 19), np.nan, np.float32)}
+    given |= {"counter": np.zeros(1, np.int32)} if counter else {}
+    rule = attention.Rule(begins=True, ends=True, capped=True, scaled=True, shared=2)
+    given |= {"scale": 0.125, "cap": 9.0, "left": 9, "right": 3, **dict(more)}
+    given |= {"cfg": cfg, "rule": rule}
+
+    def wanted(Q, K, V, slopes, starts_q, starts_k, O, lse, scale, cap, left, right, **_more):  # noqa: E741
+        same(1, Q.shape[0], K.shape[0], V.shape[0])
+        same(Q.shape[1], 2 * K.shape[1], 2 * V.shape[1])
+        same(K.shape[2], V.shape[2])
+        same(Q.shape[3], K.shape[3])
+        same(O.shape, (*Q.shape[:3], V.shape[3]))
+        same(starts_q.shape, starts_k.shape)
+        for starts, total in ((starts_q, Q.shape[2]), (starts_k, K.shape[2])):
+            same((starts[0], starts[-1]), (0, total))
+            assert (np.diff(starts.astype(int)) >= 0).all()
+        named = {"window": (left, right), "scale": scale, "softcap": cap}
+        if slopes is not None:
+            same(slopes.shape, (len(starts_q) - 1, Q.shape[1]))
+            named["alibi_slopes"] = slopes
+        rows = [plain(x)[0].swapaxes(0, 1) for x in (Q, K, V)]
+        o, logs = AttentionVarlenLse.reference(*rows, starts_q, starts_k, **named)
+        found = {"O": o.swapaxes(0, 1)[None]}
+        if lse is None:
+            return found
+        same(lse.shape, Q.shape[:3])
+        return {**found, "lse": logs[None]}
+
+    return given, wanted
+
+
+STARTS = {"starts_q": 20, "starts_k": 27}
+
+
+@call("attention_varlen.flash_attention_varlen", 5e-2, STARTS)
+def _():
+    return _of_sequences_by(np.float16, flash_attention.AttentionConfig(32, 32, 32, 2, 32))
+
+
+@call("attention_varlen.attention_rows_varlen", 1e-4, STARTS)
+def _():
+    return _of_sequences_by(np.float32, attention_rows.RowsAttention(value_dim=32))
+
+
+@call("attention_varlen.attention_sm90_varlen", 5e-2, STARTS)
+def _():
+    cfg = attention_sm90.WarpgroupAttention(head_dim=64, value_dim=32, keys=32)
+    return _of_sequences_by(np.float16, cfg, ("blocks", 2), counter=True)
 
 
 class OfRecord(Call):

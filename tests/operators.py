@@ -28,6 +28,7 @@ class Case:
         named: the other arguments.
         exact: whether the result is the reference's to the bit.
         rows: whether the last mode of arrays is contiguous.
+        fixed: the operands that hold places in others: their values are not changed.
         least: what a result counts as at least, where its error is compared with it: gelu's is
             relative to its argument.
     """
@@ -38,6 +39,7 @@ class Case:
     exact: bool = False
     least: float = 2.0**-6
     rows: bool = False
+    fixed: tuple = ()
 
     @property
     def operator(self):
@@ -178,6 +180,32 @@ def attention(rng):
     return Case("attention", arrays, named, least=8.0 if kind == "f32" else 1.0, rows=True)
 
 
+def attention_varlen(rng):
+    kind, shared = str(rng.choice(["f16", "bf16", "f32"])), int(rng.choice((1, 2)))
+    lengths = rng.choice((0, 1, 7, 33), (2, int(rng.choice((1, 3)))))
+    lengths[:, 0] = rng.choice((1, 20), 2)
+    H, (D, E) = int(rng.choice((1, 2))), (int(n) for n in rng.choice((5, 8, 16, 16), 2))
+    M, N = (int(n) for n in lengths.sum(1))
+    shapes = (M, H * shared, D), (N, H, D), (N, H, E)
+    arrays = {
+        name: rng.normal(0, 1, shape).astype(cute.dtype(kind).numpy)
+        for name, shape in zip("qkv", shapes, strict=True)
+    }
+    starts = {
+        f"cu_seqlens_{x}": np.array([0, *np.cumsum(y)], np.int32)
+        for x, y in zip("qk", lengths, strict=True)
+    }
+    named = {"causal": [False, True, "top_left", "bottom_right"][rng.integers(4)], "softcap": 3.0}
+    if rng.random() < 0.5:
+        shape = (H * shared,) if rng.random() < 0.5 else (lengths.shape[1], H * shared)
+        arrays["alibi_slopes"] = rng.random(shape).astype(np.float32)
+    else:
+        named |= {"window": (int(rng.integers(-1, 40)), int(rng.integers(-1, 9))), "scale": 0.3}
+    least = 8.0 if kind == "f32" else 1.0
+    fixed = tuple(starts)
+    return Case("attention_varlen", {**arrays, **starts}, named, False, least, True, fixed)
+
+
 def gemm(rng):
     kind = str(rng.choice(["f16", "bf16", "f32", "f64", "s8"]))
     M, N, K = (int(n) for n in rng.choice((1, 5, 16, 40, 64), 3))
@@ -196,6 +224,7 @@ def gemm(rng):
 CASES = {
     "activation": activation,
     "attention": attention,
+    "attention_varlen": attention_varlen,
     "gemm": gemm,
     "reduce": reduce,
     "softmax": softmax,

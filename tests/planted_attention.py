@@ -111,7 +111,7 @@ WARPGROUPS = {
         "cute.named_barrier(turn, 2 * WARPGROUP, how)",
         "cute.named_barrier(turn, WARPGROUP, how)",
     ),
-    "each lane of a warp loads": (', few), cute.elect("role"):', ", few):"),
+    "each lane of a warp loads": ('with cute.elect("role"):', "with cute.when(True):"),
 }
 LEGAL = {
     "K is released before its product is waited for": (
@@ -147,7 +147,7 @@ WARPS = {
     "maxima begin with what the registers hold": ("    scores.most.fill(-math.inf)\n", ""),
 }
 ROWS = {
-    "queries that are not there are computed": ("    cute.return_if(query >= M)\n", ""),
+    "queries that are not there are computed": ("    cute.return_if(query >= sight.queries)\n", ""),
     "keys that are not there are read": (
         "with cute.when(key < N):",
         "with cute.when(key < N + 1):",

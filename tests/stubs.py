@@ -11,7 +11,10 @@ import cute_py as cute
 from cute_py.atoms import registry
 from cute_py.plan.functions import PUBLIC
 
-PACKAGES = (cute, cute.ops, cute.atoms, cute.analysis, cute.analysis.model, cute.viz)
+PACKAGES = (
+    *(cute, cute.ops, cute.atoms, cute.analysis, cute.analysis.model, cute.viz, cute.cutlass2),
+    cute.host,
+)
 # what is called like a package, and where the function is
 FUNCTIONS = {
     "emulate": "emulate",
@@ -63,6 +66,7 @@ def stub_text(package):
     """
     more = {cute: _packages, cute.ops: _operators, cute.atoms: _rows, cute.viz: _extension}
     more[cute.analysis] = lambda: ["from cute_py.analysis import model as model"]
+    more[cute.cutlass2] = lambda: ["_HOME: dict[str, str]"]
     lines = [f'"""Public names of {package.__name__}, for type checkers; from `_HOME`."""', ""]
     if package is cute:
         lines += HEAD

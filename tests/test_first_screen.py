@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
+from benchmarks.gpu import users
 from tests.sampling import each
 from tests.test_docs import BLOCKS, PYTHON
 
@@ -70,6 +71,13 @@ def test_the_speed_in_the_readme_is_that_of_the_table():
     assert shown == {kind: ratios[kind] for kind in shown}
     least, most = min(shown.values()), max(shown.values())
     assert f"at {least}x to {most}x the speed of cuBLAS" in README
+
+
+def test_the_speed_of_attention_is_that_of_the_results():
+    cells = [cells[2].partition("x,")[0].strip("*") for cells in users.attention_lines()]
+    speeds = sorted(float(x) for x in cells if x)
+    words = f"{speeds[0]:.2f}x to {speeds[-1]:.2f}x the speed of cuDNN"
+    assert words in " ".join(README.split())
 
 
 def test_the_comparison_says_what_is_measured_and_cites_the_others():

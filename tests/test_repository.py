@@ -219,6 +219,11 @@ def test_coverage_names_a_test_for_what_works_and_none_for_what_is_planned():
     assert wrong == []
 
 
+def test_coverage_says_what_is_missing_where_a_row_does_not_work():
+    wrong = [row[0] for row in coverage_rows() if (row[2] == "works") == ("missing: " in row[3])]
+    assert wrong == []
+
+
 @each([row for row in coverage_rows() if row[2] != "planned"], name=lambda row: row[0])
 def test_coverage_row_names_what_exists(row):
     _, _, _, where, tested_by = row

@@ -2,9 +2,9 @@
 
     python -m benchmarks.gpu.figures [--write docs/figures]
 
-Reads `results/hopper.json` and `random.json` (of `benchmarks.gpu.family`), `ladder.json` and
-`operators.json`, and `device_model.json` where it is; needs no GPU. Without `--write` it prints the
-rows.
+Reads `results/hopper.json` and `random.json` (of `benchmarks.gpu.family`), `ladder.json`,
+`operators.json` and `attention.json`, and `device_model.json` where it is; needs no GPU. Without
+`--write` it prints the rows.
 """
 
 from __future__ import annotations
@@ -118,6 +118,20 @@ def operators() -> list[Group]:
     return list(groups.items())
 
 
+def attention() -> list[Group]:
+    """Return the speed of attention against the fastest backend of torch, by type."""
+    groups: dict[str, list[Bar]] = {"f16": [], "bf16": []}
+    for record in _read("attention.json")["rows"]:
+        us = {name: row["burst us"] for name, row in record["rows"].items()}
+        ours, words = us.pop("ours"), record["case"].split()
+        if us:
+            (kind,) = groups.keys() & set(words)
+            peer = min(us, key=us.__getitem__)
+            label = " ".join([word for word in words if word != kind])
+            groups[kind].append(_speed(label, ours, us[peer], peer))
+    return list(groups.items())
+
+
 def products() -> list[tuple[str, float, float]]:
     """Return random products: name, the time of cuBLAS (us), and our speed against it."""
     found = []
@@ -203,7 +217,7 @@ def bars(name: str, groups: list[Group], *, ratios: bool = True) -> str:
     each group from 0.
     """
     body, y = [], float(TOP)
-    values = [bar.value for _, each in groups for bar in each]
+    values = [1.0, *[bar.value for _, each in groups for bar in each]]
     for group, each in groups:
         place = _logarithmic(values) if ratios else _linear([bar.value for bar in each])
         zero = place(1.0 if ratios else 0.0)
@@ -288,6 +302,9 @@ FIGURES: dict[str, Callable[[], str]] = {
         "the model",
     ),
     "operators.svg": lambda: bars(f"Other operators: speed against torch ({GPU})", operators()),
+    "attention.svg": lambda: bars(
+        f"cute.ops.attention: speed against the fastest backend of torch ({GPU})", attention()
+    ),
 }
 
 
@@ -299,7 +316,7 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="a folder for the pictures")
     options = parser.parse_args()
     if options.write is None:
-        for group, each in (*gemm(), *steps(), *modelled(), *operators()):
+        for group, each in (*gemm(), *steps(), *modelled(), *operators(), *attention()):
             print(
                 group, *[f"  {bar.label}: {bar.value:.2f} ({bar.told})" for bar in each], sep="\n"
             )

@@ -1,9 +1,9 @@
-"""From results to the table of docs/performance.md: what a user gets, by operator and type.
+"""From results to the tables of docs/performance.md and docs/attention.md: what a user gets.
 
-    python -m benchmarks.gpu.users [--write docs/performance.md]
+    python -m benchmarks.gpu.users [--write docs/performance.md docs/attention.md]
 
-It reads `results/hopper.json` (of `benchmarks.gpu.family --operator`) and `results/operators.json`
-(of `benchmarks.gpu.operators`).
+It reads `results/hopper.json` (of `benchmarks.gpu.family --operator`), `results/operators.json` (of
+`benchmarks.gpu.operators`) and `results/attention.json` (of `benchmarks.gpu.attention`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from benchmarks.gpu.family import CASES, title
 
 RESULTS = Path(__file__).parents[1] / "results"
 MARKS = "<!-- users: begin -->", "<!-- users: end -->"
+OF_ATTENTION = "<!-- attention: begin -->", "<!-- attention: end -->"
 HEAD = "operator", "type", "problem", "ours", "torch", "speed"
 PRODUCTS = (  # names of cases
     *("4096", "8192", "2048", "1024", "512", "5000", "8192x8192x512", "4095x4097x4104"),
@@ -39,12 +40,13 @@ F32 = (
     *("add (8192, 4096) along 0", "gelu 4096x4096"),
 )
 KINDS = {"s8": "int8", "tf32": "TF32"}
+PEERS = {"cuDNN": "cuDNN", "FA2": "FlashAttention-2", "efficient": "memory-efficient"}
 NAMES = {"add": "reduce, sum", "max": "reduce, max"}
 
 
 def lines() -> list[tuple[str, ...]]:
     """Return the cells of all rows."""
-    return [*_products(), *_others()]
+    return [*_products(), *_attention(), *_others()]
 
 
 def _read(name: str) -> Any:
@@ -58,6 +60,33 @@ def _products() -> list[tuple[str, ...]]:
     for name in PRODUCTS:
         kind, _, problem = title(cases[name]).partition(" ")
         found.append(_cells("gemm", kind, problem, us[name]["ops.gemm"], us[name]["cuBLAS"]))
+    return found
+
+
+def _attention() -> list[tuple[str, ...]]:
+    """Return the rows of bf16; torch's fastest way is cuDNN there."""
+    found = []
+    for record in _read("attention.json")["rows"]:
+        ours, theirs = (record["rows"].get(name) for name in ("ours", "cuDNN"))
+        if " bf16" in record["case"] and theirs is not None:
+            problem = record["case"].replace(" bf16", "")
+            found.append(_cells("attention", "bf16", problem, ours["burst us"], theirs["burst us"]))
+    return found
+
+
+def attention_lines() -> list[tuple[str, ...]]:
+    """Return the cells of all cases of attention: times in burst, and speeds in both ways."""
+    found = []
+    for record in _read("attention.json")["rows"]:
+        rows = record["rows"]
+        ours, cells = rows["ours"], [record["case"], f"{rows['ours']['burst us']:.0f} us"]
+        for name in PEERS:
+            if name not in rows:
+                cells.append("")
+                continue
+            both = [rows[name][f"{way} us"] / ours[f"{way} us"] for way in ("burst", "sustained")]
+            cells.append(", ".join(f"**{x:.2f}x**" if x < 1 else f"{x:.2f}x" for x in both))
+        found.append(tuple(cells))
     return found
 
 
@@ -80,23 +109,38 @@ def _cells(name: str, kind: str, problem: str, ours: float, other: float) -> tup
     return name, KINDS.get(kind, kind), problem, *times, f"**{speed}**" if ours > other else speed
 
 
-def markdown() -> str:
-    """Return the table as Markdown; losses are bold."""
-    rows = [HEAD, ("---",) * len(HEAD), *lines()]
+def _table(*rows: tuple[str, ...]) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in rows)
 
 
+def markdown() -> str:
+    """Return the table of all operators as Markdown; losses are bold."""
+    return _table(HEAD, ("---",) * len(HEAD), *lines())
+
+
+def attention_markdown() -> str:
+    """Return the table of attention as Markdown: how many times as fast as torch's backends."""
+    head = "case", "ours", *(f"against {name}" for name in PEERS.values())
+    return _table(head, ("---",) * len(head), *attention_lines())
+
+
+TABLES = {MARKS: markdown, OF_ATTENTION: attention_markdown}
+
+
 def main() -> None:
-    """Print the table, or write it between the marks of a page."""
+    """Print the tables, or write them between the marks of pages."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--write", type=Path, help="a page with the marks of the table")
+    pages = "pages with the marks of the tables"
+    parser.add_argument("--write", type=Path, nargs="*", default=[], help=pages)
     options = parser.parse_args()
-    if options.write is None:
-        print(markdown())
-    else:
-        report.write(options.write, markdown(), MARKS)
+    for marks, table in TABLES.items():
+        if not options.write:
+            print(table())
+        for page in options.write:
+            if marks[0] in page.read_text(encoding="utf-8"):
+                report.write(page, table(), marks)
 
 
 if __name__ == "__main__":

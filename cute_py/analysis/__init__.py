@@ -13,8 +13,6 @@ on first use.
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from cute_py.lazy import lazy
 
 # module -> the public names that it defines
@@ -28,6 +26,8 @@ _HOME = {
 
 def _found(name: str) -> object:
     """Return the package `model`, by its name."""
+    from importlib import import_module  # here, so that editors do not complete it
+
     return import_module("cute_py.analysis.model") if name == "model" else None
 
 

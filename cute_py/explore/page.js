@@ -16,10 +16,8 @@ const cutePyPython = async (data) => {
     const options = { integrity, mode: "cors", credentials: "omit" };
     return typed(name, await fetch(new URL(name, new URL(data.base, document.baseURI)), options));
   };
-  parts.files = {};
-  for (const [name, integrity] of Object.entries(data.files)) {
-    parts.files[name] = data.base ? await load(name, integrity) : await read(name);
-  }
+  const one = async ([name, integrity]) => [name, await (data.base ? load(name, integrity) : read(name))];
+  parts.files = Object.fromEntries(await Promise.all(Object.entries(data.files).map(one)));
   parts.sources = data.sources ? new URL(data.sources, document.baseURI).href : await read("cute_py.zip");
   parts.warm = data.warm;
   const script = location.protocol === "file:" // where a blob makes no module worker

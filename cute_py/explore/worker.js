@@ -1,6 +1,8 @@
 // Python in a module worker. The first message has the runtime, `files` (blobs by name), and the
 // `sources` of cute_py, a zip; the others are states, answered in their order.
 const start = async ({ files, sources }) => {
+  const zip = (typeof sources === "string" ? fetch(sources) : Promise.resolve(new Response(sources)))
+    .then((found) => found.arrayBuffer());
   const link = (name) => URL.createObjectURL(files[name]);
   const real = self.fetch;
   self.fetch = (url, ...more) => {
@@ -12,9 +14,7 @@ const start = async ({ files, sources }) => {
   options.createPyodideModule = (await import(link("pyodide.asm.mjs"))).default;
   const { loadPyodide } = await import(link("pyodide.mjs"));
   const python = await loadPyodide(options);
-  const zip = typeof sources === "string" ? await (await fetch(sources)).arrayBuffer()
-    : await sources.arrayBuffer();
-  python.unpackArchive(zip, "zip", { extractDir: "/cute_py_sources" });
+  python.unpackArchive(await zip, "zip", { extractDir: "/cute_py_sources" });
   const answer = python.runPython(`
 import json, sys
 sys.path.insert(0, "/cute_py_sources")

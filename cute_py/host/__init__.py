@@ -8,12 +8,6 @@ from __future__ import annotations
 
 from cute_py.lazy import lazy
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from cute_py.host.fill import *  # noqa: F403
-    from cute_py.host.reference import *  # noqa: F403  # noqa: F403
-    from cute_py.host.text import *  # noqa: F403
-
 # module -> the public names that it defines
 _HOME = {
     "host.reference": (

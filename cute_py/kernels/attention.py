@@ -34,6 +34,8 @@ class Rule:
         ends: whether a query sees no key farther than `right` behind it.
         top_left: whether query i is next to key i.
         capped: whether scores are capped.
+        precise: whether tanh of a cap has the precision of f32; else it is the GPU's approximation,
+            with a relative error of at most 2**-11.
         scaled: whether scores are scaled before their maximum is found: for a scale below 0, and
             where more is done to them.
         exact: whether sums are rescaled whenever a maximum grows.
@@ -47,6 +49,7 @@ class Rule:
     ends: bool = False
     top_left: bool = False
     capped: bool = False
+    precise: bool = False
     scaled: bool = False
     exact: bool = False
     shared: int = 1
@@ -111,6 +114,11 @@ class Sight:
         start = cute.min_(begin // width, last - 1)
         top = cute.max_(cute.min_(high // width, last - 1), start)  # the last one is masked
         return Tiles(start, cute.min_(cute.ceil_div(low, width), top), top, last)
+
+
+def tanh(x: Any) -> Any:
+    """Return the hyperbolic tangent, with an absolute error of about 2**-23."""
+    return 1.0 - cute.rcp(cute.exp2(x * (2 * LOG2_E)) + 1.0) * 2.0
 
 
 def _within(key: Any, keys: Any) -> Any:
@@ -225,7 +233,7 @@ class Scores:
             acc[...] = acc * sight.scale.to("f32")
         if rule.capped:
             cap = sight.cap.to("f32")
-            acc[...] = cute.tanh(acc * cute.rcp(cap)) * cap
+            acc[...] = (tanh if rule.precise else cute.tanh)(acc * cute.rcp(cap)) * cap
         if bias is not None:
             more = cute.make_rmem_tensor(acc.shape, bias.dtype)
             cute.copy(bias, more)

@@ -98,14 +98,22 @@ def attention_rows(
     assume_attention("attention_rows", arrays, scale, dims, rule, RESULTS, RESULTS)
     if rule.capped:
         cute.assert_(cap > 0.0, "cap is above 0")  # noqa: PT009
-    (batch, heads, M, d), (N, e) = Q.shape, V.shape[2:]
+    (batch, heads, M, _d), N = Q.shape, K.shape[2]
     count = cute.ceil_div(M, cfg.warps)
     cute.launch(grid=count * heads * batch, block=WARP * cfg.warps)
-    place, lane, warp = cute.block_idx(), cute.lane_idx(), cute.warp_idx()
-    first, head, b = place % count * cfg.warps, place // count % heads, place // count // heads
+    place = cute.block_idx()
+    block, head, b = place % count, place // count % heads, place // count // heads
+    attend(arrays, Sight(rule, scale, cap, left, right, M, N), (b, head, block), cfg)
+
+
+def attend(arrays: dict[str, Any], sight: Sight, place: tuple[Any, Any, Any], cfg: Any) -> None:
+    """Compute a block of queries, (batch, head, block), of arrays by their names."""
+    Q, K, V, O, bias, slopes, lse = arrays.values()  # noqa: E741
+    (b, head, block), rule, N = place, sight.rule, sight.keys
+    d, e, lane, warp = Q.shape[3], V.shape[3], cute.lane_idx(), cute.warp_idx()
+    first = block * cfg.warps
     query, shared = first + warp, head // rule.shared
-    cute.return_if(query >= M)
-    sight = Sight(rule, scale, cap, left, right, M, N)
+    cute.return_if(query >= sight.queries)
     acc = cute.rmem("f32", (1, 1))
     at = cute.local_tile(cute.make_identity_tensor((cfg.warps, WARP)), (1, 1), (warp, lane))
     scores = Scores(Row(), acc, at, sight, WARP)

@@ -11,90 +11,40 @@ Source: J. Shah and others, "FlashAttention-3", arXiv 2407.08608 (the order of p
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import cute_py as cute
 from cute_py import _
-from cute_py.kernels.attention import FAMILIES, Distance, Rule, Scores, Sight, assume_attention
-from cute_py.kernels.configuration import Config, part
+from cute_py.kernels.attention import Distance, Rule, Scores, Sight, assume_attention
+from cute_py.kernels.config_attention import WarpgroupAttention
 
 WARPGROUP = 128
-WARPGROUP_ROWS = 64  # of Q
 REGISTERS = (24, 240), (32, 160)  # of a thread that loads, that multiplies; of 2 groups, of 3
+FINDING = (56, 224), (56, 152)  # where a warp finds blocks of queries, too
 Count: TypeAlias = Annotated[cute.s32, cute.s32(min=1, max=2**20)]
 
 
-@dataclass(frozen=True, slots=True)
-class WarpgroupAttention(Config):
-    """The tiles of a block.
+class Place(NamedTuple):
+    """A block of queries of a head, and the tiles of keys that it reads.
 
     Attributes:
-        family: the name.
-        head_dim: columns of Q and K in shared memory, at least those of the arrays.
-        value_dim: the same of V; at most `head_dim`.
-        keys: rows of K and V of a step.
-        groups: the warpgroups that multiply.
-        stages: of K and of V.
-        ahead: blocks of queries in shared memory: of 2, one is computed ahead.
-        buffers: copies of the weights in registers: of 2, one is written before the products of the
-            other are complete.
-        turns: whether the warpgroups issue products in turn.
-        holds: whether they wait for products of V after the exponentials, not where ptxas would.
-        heads: how many heads run together.
-        reasons: why; not compared.
+        b, head, block: its numbers.
+        sight: which keys its queries see; `tiles`: of keys that it reads.
+        at: the first mode of the arrays.
+        query, key: the first rows of its queries and keys in the arrays.
+        O, lse: where its queries are those from row 0 on.
     """
-
-    family: str = part("warpgroups", choices=FAMILIES, is_shown=True)
-    head_dim: int = part(128)
-    value_dim: int = part(128)
-    keys: int = part(128)
-    groups: int = part(2)
-    stages: int = part(2)
-    ahead: int = part(2)
-    buffers: int = part(1)
-    turns: int = part(0)
-    holds: int = part(1)
-    heads: int = part(1)
-    reasons: tuple[str, ...] = field(default=(), compare=False, repr=False)
-
-    CODE, OPERATION = "config-attention", "config"
-
-    @property
-    def queries(self) -> int:
-        """Rows of Q of a block."""
-        return WARPGROUP_ROWS * self.groups
-
-    def rules(self, has_others: bool) -> Iterable[tuple[str, bool]]:
-        """Return what must hold of the parts, and whether it does not."""
-        other = has_others or self.family != "warpgroups"
-        yield "parts of the family warpgroups alone", other
-        dims = self.head_dim, self.value_dim
-        yield "dims of 32 to 256, multiples of 32", any(n % 32 or not 32 <= n <= 256 for n in dims)
-        yield "value_dim of at most head_dim", self.value_dim > self.head_dim
-        yield (
-            "keys of 16 to 256, a multiple of 16",
-            self.keys % 16 > 0 or not 16 <= self.keys <= 256,
-        )
-        yield "2 or 3 groups", self.groups not in (2, 3)
-        yield "1 to 8 stages", not 1 <= self.stages <= 8
-        flags = self.turns, self.holds
-        yield "turns and holds of 0 or 1", any(x not in (0, 1) for x in flags)
-        yield (
-            "ahead and buffers of 1 or 2",
-            any(x not in (1, 2) for x in (self.ahead, self.buffers)),
-        )
-        yield "heads of at least 1", self.heads < 1
-
-
-class Place(NamedTuple):
-    """A block of queries of a head, and the tiles of keys that it reads."""
 
     b: Any
     head: Any
     block: Any
+    sight: Sight
     tiles: Any
+    at: Any
+    query: Any
+    key: Any
+    O: Any  # noqa: E741
+    lse: Any
 
 
 @cute.kernel
@@ -125,11 +75,38 @@ def attention_sm90(
     (batch, heads, M, _d), N = Q.shape, K.shape[2]
     if not rule.ragged:
         cute.assume(N % cfg.keys == 0)
-    bN, bD, bE, groups = cfg.keys, cfg.head_dim, cfg.value_dim, cfg.groups
     bM, count = cfg.queries, cute.ceil_div(M, cfg.queries)
-    cute.launch(grid=blocks, block=(groups + 1) * WARPGROUP)
-    tid, kind = cute.thread_idx(), Q.dtype.name.upper()
+    cute.launch(grid=blocks, block=(cfg.groups + 1) * WARPGROUP)
     sight = Sight(rule, scale, cap, left, right, M, N)
+
+    def places() -> Any:
+        """Yield each `Place` of the block."""
+        pairs = rule.ends and not rule.begins
+        across = cute.ceil_div(count, 2) if pairs else count
+        for bh, p in cute.tiles(heads * batch, across, group=cfg.heads):
+            for which in cute.range(cute.where(2 * p + 1 == count, 1, 2)) if pairs else (1,):
+                j = cute.where(which == 0, count - 1 - p, p) if pairs else p  # a long, a short one
+                b, tiles = bh // heads, sight.tiles(j * bM, bM, cfg.keys)
+                yield Place(b, bh % heads, j, sight, tiles, b, 0, 0, O, lse)
+
+    attend(arrays, sight, cfg, places)
+
+
+def attend(arrays: dict[str, Any], sight: Sight, cfg: Any, places: Any, find: Any = None) -> None:
+    """Compute the blocks of queries that `places` yields.
+
+    Args:
+        arrays: by their names.
+        sight: the rule, and its numbers.
+        cfg: the tiles.
+        places: yields each `Place` to all threads of a role, the same ones to all.
+        find: what a warp does meanwhile; then arrays hold several sequences, of which each `Place`
+            has one: memory of others is not written, and what is there reaches no result.
+
+    """
+    Q, K, V, O, bias, slopes, _lse = arrays.values()  # noqa: E741
+    bN, bD, bE, groups, bM = cfg.keys, cfg.head_dim, cfg.value_dim, cfg.groups, cfg.queries
+    tid, kind, rule = cute.thread_idx(), Q.dtype.name.upper(), sight.rule
     of_scores = cute.make_tiled_mma(f"SM90_64x{bN}x16_F32{kind}{kind}_SS", (groups, 1, 1))
     atom = getattr(cute.atoms, f"SM90_64x{bE}x16_F32{kind}{kind}_RS")(tnspB="MN")
     of_values = cute.make_tiled_mma(atom, (groups, 1, 1))
@@ -147,16 +124,12 @@ def attention_sm90(
         for x in (sQ, sK, sVt)
     )
 
-    def places() -> Any:
-        """Yield each `Place` of the block."""
-        pairs = rule.ends and not rule.begins
-        across = cute.ceil_div(count, 2) if pairs else count
-        for bh, p in cute.tiles(heads * batch, across, group=cfg.heads):
-            for which in cute.range(cute.where(2 * p + 1 == count, 1, 2)) if pairs else (1,):
-                j = cute.where(which == 0, count - 1 - p, p) if pairs else p  # a long, a short one
-                yield Place(bh // heads, bh % heads, j, sight.tiles(j * bM, bM, bN))
+    def rows_from(x: cute.Tensor, place: Place, head: Any, first: Any) -> cute.Tensor:
+        """Return the rows of a head from the first one of a sequence on."""
+        found: cute.Tensor = cute.domain_offset((first, 0), x[place.at, head, _, _])
+        return found
 
-    few, many = REGISTERS[groups - 2]
+    few, many = (REGISTERS if find is None else FINDING)[groups - 2]
     with cute.role("multiply", range(4 * groups), many):
         me = cute.warp_idx() // 4
         thr, thr_o = of_scores.get_slice(tid), of_values.get_slice(tid)
@@ -189,6 +162,22 @@ def attention_sm90(
             cute.warpgroup_fence()
             cute.warpgroup_gemm(of_values, sums, of_values.as_A(weights), tOsV[_, _, _, stage])
             cute.warpgroup_commit()
+
+        def clear(rows: Any) -> None:
+            """Set the rows of the first tile of V from this one on to 0: their weights are 0, but 0
+            times NaN is NaN.
+            """
+            copy = cute.suggest_tiled_copy((bN, bE), V.dtype, WARPGROUP, "K")
+            part = copy.get_slice(tid % WARPGROUP)
+            target = part.partition_D(sV[_, _, ring_v.wait()])  # (CPY,CPY_N,CPY_E)
+            place = part.partition_D(cute.make_identity_tensor((bN, bE)))
+            zeros = cute.make_fragment_like(target[_, 0, _])
+            zeros.fill(0)
+            with cute.when(me == 0):
+                for i in range(cute.size(target, 1)):
+                    cute.copy(zeros, target[_, i, _], pred=rows <= place[0, i, 0][0])
+            cute.fence_proxy_async()
+            cute.named_barrier(2 * groups + 1, groups * WARPGROUP)
 
         def weigh(place: Place, n: Any, hides: bool, first: bool = False) -> None:
             """Turn the scores of tile n of keys into weights."""
@@ -227,15 +216,23 @@ def attention_sm90(
         def finish(place: Place, done: Any) -> None:
             """Store what a block of queries gives, through its place in shared memory."""
             head = place.b, place.head
-            share = scores.shares(lse, head, place.block * bM)
+            share = scores.shares(place.lse, head, place.block * bM)
             cute.warpgroup_wait(cfg.ahead - 1)
             ring_v.release()
             sO = cute.local_tile(sQ[_, _, done], (bM, bE), (0, 0))  # its Q has been read
             out = (sums * of_values.spread_C(share, sums)).to(O.dtype)
-            cute.copy(stmatrix, mine.retile_S(out), mine.partition_D(sO))
-            gO = cute.local_tile(tO[*head, _, _], (64, wide), (place.block * groups + me, _))
-            parts = range(bE // wide)
-            store.commit(*[(cute.local_tile(sO, (64, wide), (me, p)), gO[_, _, p]) for p in parts])
+            number = place.block * groups + me  # of its 64 rows
+            fits = find is None or (number + 1) * 64 <= place.sight.queries
+            with cute.when(fits):
+                cute.copy(stmatrix, mine.retile_S(out), mine.partition_D(sO))
+                gO = rows_from(tO, place, place.head, place.query)
+                gO = cute.local_tile(gO, (64, wide), (number, _))
+                parts = [(cute.local_tile(sO, (64, wide), (me, p)), p) for p in range(bE // wide)]
+                store.commit(*[(x, gO[_, _, p]) for x, p in parts])
+            if find is not None:
+                with cute.otherwise():
+                    tile = cute.local_tile(place.O[*head, _, _], (bM, bE), (place.block, 0))
+                    cute.copy(out, thr_o.partition_C(tile))
 
         with cute.when(me == groups - 1):
             turn(1, "arrive")  # the first one
@@ -245,13 +242,17 @@ def attention_sm90(
         for place in places():
             if cfg.ahead == 1:
                 begin()
-            tiles = place.tiles
+            tiles, scores.sight = place.tiles, place.sight
             first, low, high, end = tiles.begin, tiles.low, tiles.high, tiles.end
             cute.warpgroup_wait(0)
             ring_k.release()
             sums.fill(0)
             weigh(place, end - 1, rule.hides, first=True)
             one[...] = acc.to(Q.dtype)
+            if find is not None:
+                left = place.sight.keys - (end - 1) * bN
+                with cute.when(left < bN):
+                    clear(left)
             if cfg.ahead == 2:
                 ring_q.release(behind=1, stored=True)
             if rule.hides:
@@ -280,21 +281,27 @@ def attention_sm90(
                 ring_q.release(stored=True)
         cute.warpgroup_wait(0)
         store.tail()
-    with cute.role("load", range(4 * groups, 4 * groups + 4), few), cute.elect("role"):
+    with cute.role("load", range(4 * groups, 4 * groups + 4), few):
+        if find is not None:
+            with cute.when(cute.warp_idx() == 4 * groups + 1):
+                find()
 
         def load(ring: Any, tile: Any, shared: Any) -> None:
             ring.load(tile, shared[_, _, ring.acquire()])
             ring.commit()
 
-        for b, head, j, tiles in places():
-            gK, gV = (
-                cute.local_tile(x[b, head // rule.shared, _, _], (bN, n), (_, 0))
-                for x, n in ((tK, bD), (tV, bE))
-            )
-            load(ring_q, cute.local_tile(tQ[b, head, _, _], (bM, bD), (j, 0)), sQ)
-            for k in cute.range(tiles.end - tiles.begin):
-                load(ring_k, gK[_, _, tiles.end - 1 - k], sK)
-                load(ring_v, gV[_, _, tiles.end - 1 - k], sV)
-        if cfg.ahead == 2:
-            load(ring_q, cute.local_tile(tQ[0, 0, _, _], (bM, bD), (0, 0)), sQ)
-            load(ring_k, cute.local_tile(tK[0, 0, _, _], (bN, bD), (0, 0)), sK)
+        with cute.elect("role"):
+            for place in places():
+                tiles, head = place.tiles, place.head // rule.shared
+                gQ = rows_from(tQ, place, place.head, place.query)
+                gK, gV = (
+                    cute.local_tile(rows_from(x, place, head, place.key), (bN, n), (_, 0))
+                    for x, n in ((tK, bD), (tV, bE))
+                )
+                load(ring_q, cute.local_tile(gQ, (bM, bD), (place.block, 0)), sQ)
+                for k in cute.range(tiles.end - tiles.begin):
+                    load(ring_k, gK[_, _, tiles.end - 1 - k], sK)
+                    load(ring_v, gV[_, _, tiles.end - 1 - k], sV)
+            if cfg.ahead == 2:
+                load(ring_q, cute.local_tile(tQ[0, 0, _, _], (bM, bD), (0, 0)), sQ)
+                load(ring_k, cute.local_tile(tK[0, 0, _, _], (bN, bD), (0, 0)), sK)

@@ -27,9 +27,10 @@ def _fill_value(X: Any, number: cute.f64, integer: cute.s64) -> None:
     cute.launch(grid=cute.ceil_div(cute.size(X.layout), THREADS), block=THREADS)
     i = cute.block_idx() * THREADS + cute.thread_idx()
     with cute.when(i < cute.size(X.layout)):
-        X[i] = (
-            _register(number, "f64").to(X.dtype, "to_nearest")[0] if X.dtype.is_float else integer
-        )
+        if X.dtype.is_float:
+            X[i] = _register(number, "f64").to(X.dtype, "to_nearest")[0]
+        else:  # the host has tested that it fits
+            X[i] = integer.to(X.dtype, wrap=True)
 
 
 @cute.kernel
@@ -85,7 +86,8 @@ def filled(x: Any, value: Any) -> None:
     if kind.is_float:
         _fill_value(array, float(value), 0)
     else:
-        _fill_value(array, 0.0, number(value, kind, "tensor_fill"))
+        whole = int(number(value, kind, "tensor_fill"))
+        _fill_value(array, 0.0, whole - 2**64 if whole >= 2**63 else whole)
 
 
 def check() -> None:

@@ -102,17 +102,26 @@ def flash_attention(
     (B,H,M) may be None.
     """
     arrays = {"Q": Q, "K": K, "V": V, "O": O, "bias": bias, "slopes": slopes, "lse": lse}
-    bM, bN, bD, bE = cfg.queries, cfg.keys, cfg.head_dim, cfg.value_dim or cfg.head_dim
-    assume_attention("flash_attention", arrays, scale, (bD, bE), rule, outs=RESULTS)
+    dims = cfg.head_dim, cfg.value_dim or cfg.head_dim
+    assume_attention("flash_attention", arrays, scale, dims, rule, outs=RESULTS)
     if rule.capped:
         cute.assert_(cap > 0.0, "cap is above 0")  # noqa: PT009
-    (batch, heads, M, d), (N, e), threads = Q.shape, V.shape[2:], 32 * cfg.warps
-    count = cute.ceil_div(M, bM)
-    cute.launch(grid=count * heads * batch, block=threads)
-    place, tid = cute.block_idx(), cute.thread_idx()
+    (batch, heads, M, _d), N = Q.shape, K.shape[2]
+    count = cute.ceil_div(M, cfg.queries)
+    cute.launch(grid=count * heads * batch, block=32 * cfg.warps)
+    place = cute.block_idx()
     block, head, b = place % count, place // count % heads, place // count // heads
     if rule.ends:
         block = count - 1 - block
+    attend(arrays, Sight(rule, scale, cap, left, right, M, N), (b, head, block), cfg)
+
+
+def attend(arrays: dict[str, Any], sight: Sight, place: tuple[Any, Any, Any], cfg: Any) -> None:
+    """Compute a block of queries, (batch, head, block), of arrays by their names."""
+    Q, K, V, O, bias, slopes, lse = arrays.values()  # noqa: E741
+    (b, head, block), rule, N = place, sight.rule, sight.keys
+    bM, bN, bD, bE = cfg.queries, cfg.keys, cfg.head_dim, cfg.value_dim or cfg.head_dim
+    d, e, threads, tid = Q.shape[3], V.shape[3], 32 * cfg.warps, cute.thread_idx()
     gQ = cute.local_tile(Q[b, head, _, _], (bM, bD), (block, 0))  # (BM,BD)
     gK = cute.local_tile(K[b, head // rule.shared, _, _], (bN, bD), (_, 0))  # (BN,BD,n)
     gV = cute.local_tile(V[b, head // rule.shared, _, _], (bN, bE), (_, 0))  # (BN,BE,n)
@@ -144,7 +153,6 @@ def flash_attention(
     rV = thr.partition_fragment_B(sVt[_, _, 0])  # (MMA,MMA_E,MMA_N)
     sums = thr.make_fragment_C(thr.partition_C(gO))  # (MMA,MMA_M,MMA_E), of O
     acc = cute.make_rmem_tensor(mma.partition_shape_C((bM, bN)), "f32")  # (MMA,MMA_M,MMA_N)
-    sight = Sight(rule, scale, cap, left, right, M, N)
     scores = Scores(mma, acc, thr.partition_C(cute.make_identity_tensor((bM, bN))), sight)
     sums.fill(0)
     scores.most.fill(-math.inf)

@@ -5,6 +5,7 @@
 - `reduce`: sums, products, extremes and bits along some modes
 - `transpose`: matrices with rows and columns exchanged, in memory
 - `attention`: weights of values by the softmax of scores of queries and keys
+- `attention_varlen`: the same of sequences of several lengths, one after the other
 - `activation`: what may follow a product, alone, and its derivative
 
 - `Gemm`: a product that is prepared once and run often, with a workspace of the caller
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _HOME = {
     "kernels.config": "GemmConfig choose_config",
     "ops.activations": "activation",
+    "ops.attention_sequences": "attention_varlen",
     "ops.attentions": "attention",
     "ops.choice": "gemm_config",
     "ops.prepared": "Gemm Status",

@@ -6,14 +6,22 @@ read the rows, warps do; what is left, f32, is read by a warp for each query.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import gcd
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cute_py.calls.arrays import VECTOR_BYTES, address_of, dtype_of, strides_of
 from cute_py.errors import refusal
 from cute_py.kernels.attention_rows import RowsAttention, attention_rows
-from cute_py.kernels.attention_sm90 import WarpgroupAttention, attention_sm90
+from cute_py.kernels.attention_sm90 import attention_sm90
+from cute_py.kernels.attention_varlen import (
+    attention_rows_varlen,
+    attention_sm90_varlen,
+    flash_attention_varlen,
+)
+from cute_py.kernels.config_attention import WarpgroupAttention
 from cute_py.kernels.flash_attention import AttentionConfig, flash_attention
+from cute_py.kernels.sequences import most_blocks
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.family import Estimate, Family, Reads, asked_by, changed_for, choose, take
 from cute_py.ops.operands import bytes_each, is_apart
@@ -68,10 +76,10 @@ def _warpgroups(problem: Any) -> list[Estimate]:
     columns = next(n for n in (64, 96, 128, 192, 256) if n >= max(dim, wide))
     values = 128 if columns == 192 and wide <= 128 else columns
     named: dict[str, Any] = {"head_dim": columns, "value_dim": values}
-    if columns == 64 and not (more or rule.ends or rule.begins):
+    if columns == 64 and not (more or rule.ends or rule.begins or problem.has_lengths):
         named |= {"groups": 3, "turns": 1, "holds": 0}
     elif columns == 64:
-        named |= {"stages": 4, "turns": 1, "heads": 8}
+        named |= {"stages": 4, "turns": int(not (more and problem.has_lengths)), "heads": 8}
     elif columns > 128:
         named |= {"keys": {(192, 128): 128, (192, 192): 112, (256, 256): 80}[columns, values]}
         named |= {"ahead": 1}
@@ -116,11 +124,22 @@ def _rows(problem: Any) -> list[Estimate]:
 
 def _blocks(config: WarpgroupAttention, problem: Any) -> tuple[int, ...]:
     """Return how many blocks there are: one for each multiprocessor, if all have work."""
-    sizes, gpu = problem.sizes, problem.gpu
+    sizes = problem.sizes
     count = ceil_div(sizes.M, config.queries)
     if problem.rule.ends and not problem.rule.begins:
         count = ceil_div(count, 2)
-    return (min(sizes.B * sizes.H * count, USUAL if gpu is None else gpu.multiprocessors),)
+    return (_at_once(problem, sizes.B * sizes.H * count),)
+
+
+def _blocks_varlen(config: WarpgroupAttention, problem: Any) -> tuple[int, ...]:
+    """Return the same for sequences of any lengths, which the host does not know."""
+    B, H, _g, M, *_sizes = problem.sizes
+    return (_at_once(problem, H * most_blocks(M, B, config.queries)),)
+
+
+def _at_once(problem: Any, items: int) -> int:
+    """Return how many blocks compute items of work one after the other."""
+    return min(items, USUAL if problem.gpu is None else problem.gpu.multiprocessors)
 
 
 FAMILIES = (
@@ -136,6 +155,15 @@ FAMILIES = (
     Family("warps", flash_attention, AttentionConfig, _warps, _by_warps, "warps multiply tiles"),
     Family("rows", attention_rows, RowsAttention, _rows, means="a warp for each query"),
 )
+VARLEN = tuple(
+    replace(x, kernel=kernel, numbers=numbers)
+    for x, kernel, numbers in zip(
+        FAMILIES,
+        (attention_sm90_varlen, flash_attention_varlen, attention_rows_varlen),
+        (_blocks_varlen, *[x.numbers for x in FAMILIES[1:]]),
+        strict=True,
+    )
+)  # for several sequences in one array
 CONFIGS = WarpgroupAttention, AttentionConfig, RowsAttention
 
 
@@ -155,7 +183,7 @@ def configured(problem: Any) -> Any:
     """Return the configuration that a problem asks for, by its class or by text, or the one of the
     first family that takes it; refuse one that does not hold its rows.
     """
-    given, families = problem.request.config, FAMILIES
+    given, families = problem.request.config, problem.families
     if problem.gpu is None:  # the emulator takes longer for TMA and wgmma
         families = (*families[1:], families[0])
     taken = take(families, problem, asked_by(families, given))

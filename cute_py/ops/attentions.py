@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 from inspect import signature
 from math import inf, isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -15,12 +15,12 @@ from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.dtypes.table import f32, u8
 from cute_py.errors import CuteError, refusal
 from cute_py.kernels.attention import Rule, reference
-from cute_py.kernels.attention_sm90 import WarpgroupAttention
+from cute_py.kernels.config_attention import WarpgroupAttention
 from cute_py.kernels.configuration import changed
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops import block_masks
 from cute_py.ops.attention_families import CONFIGS, FAMILIES, Sizes, configured
-from cute_py.ops.call import Call
+from cute_py.ops.call import Call, Output
 from cute_py.ops.family import asked_by
 from cute_py.ops.libraries import Words
 from cute_py.ops.operands import shown
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from cute_py.dtypes.table import Dtype, DtypeLike
     from cute_py.kernels.configuration import Config
+    from cute_py.ops.family import Family
     from cute_py.ops.libraries import Library
 
 TYPES = ("f16", "bf16", "f32")
@@ -61,18 +62,20 @@ class Attention(Problem):
         sizes: theirs.
         rule: what is done to scores.
         numbers: of the rule, run-time numbers of the kernels.
+        has_lengths: whether sequences have lengths that are in memory.
     """
 
-    types, autocast, families, with_lse = TYPES, "lower", FAMILIES, False
+    types, autocast, with_lse = TYPES, "lower", False
+    families: ClassVar[Sequence[Family]] = FAMILIES
+    has_lengths = False
+    names: ClassVar[dict[str, str]] = {"q": "BHMD", "k": "BHND", "v": "BHNE"}  # of modes
     takes_more_modes = False
     reference = staticmethod(lambda *arrays, **named: _reference(*arrays, **named)[0])
 
     def __init__(self, request: Any, library: Library) -> None:
         """Read the arrays; refuse those that do not fit each other, and what no kernel does."""
         super().__init__(request, library)
-        if request.split_kv not in (None, 1):
-            facts: dict[str, Any] = {"name": "split_kv", "value": request.split_kv}
-            raise refusal("attention-option", operation=self.operation, **facts)
+        self._require_parts()
         self.given: dict[str, Any] = {}
         kind, *others = (self._read_rows(name) for name in "qkv")
         for name, other in zip("kv", others, strict=True):
@@ -84,12 +87,19 @@ class Attention(Problem):
         self._read_bias((B, H, M, N))
         self._read_slopes((B, H))
         self.rule, self.numbers = self._ruled()
-        self.gives(self._in_layout((B, H, M, E)), made)
+        shape = (B, H, M, E)[-len(self.order) :]
+        self.gives(self._in_layout(shape), made)
         if self.with_lse:
-            self.gives((B, H, M), f32, "out_lse")
+            self.gives(shape[:-1], f32, "out_lse")
         self.value = 0.0 if N == 0 else None
 
     # -- what is read
+
+    def _require_parts(self) -> None:
+        """Refuse parts of the keys that no kernel computes by themselves."""
+        if self.request.split_kv not in (None, 1):
+            facts: dict[str, Any] = {"name": "split_kv", "value": self.request.split_kv}
+            raise refusal("attention-option", operation=self.operation, **facts)
 
     def _in_layout(self, x: Sequence[Any]) -> tuple[Any, ...]:
         """Return what belongs to (batch, heads, rows, dim) in the order of the request's layout."""
@@ -97,12 +107,12 @@ class Attention(Problem):
 
     def _read_rows(self, name: str) -> Dtype:
         """Read q, k or v, and return its type."""
-        modes = self._in_layout({"q": "BHMD", "k": "BHND", "v": "BHNE"}[name])
-        x, kind = self.read(name, TYPES, 4, shown(modes))
-        if len(x.shape) != 4:
+        modes = self._in_layout(self.names[name])
+        x, kind = self.read(name, TYPES, len(modes), shown(modes))
+        if len(x.shape) != len(modes):
             raise self.wrong_shape(name, tuple(x.shape), modes)
-        if 0 not in x.shape and x.shape[3] > 1 and strides_of(x)[3] != 1:
-            facts: dict[str, Any] = {"name": name, "step": strides_of(x)[3]}
+        if 0 not in x.shape and x.shape[-1] > 1 and strides_of(x)[-1] != 1:
+            facts: dict[str, Any] = {"name": name, "step": strides_of(x)[-1]}
             raise refusal("attention-rows", operation=self.operation, **facts)
         self.given[name] = x
         return kind
@@ -110,8 +120,8 @@ class Attention(Problem):
     def _sized(self) -> Sizes:
         """Return the sizes; refuse shapes that do not fit each other."""
         q, k, v = (self._in_layout(tuple(self.given[x].shape)) for x in "qkv")
-        (B, H, M, D), (_b, G, N, _d), E = q, k, v[3]
-        for name, shape, wanted in (("k", k, (B, G, N, D)), ("v", v, (B, G, N, E))):
+        (*batch, H, M, D), (G, N), E = q, k[-3:-1], v[-1]
+        for name, shape, wanted in (("k", k, (*batch, G, N, D)), ("v", v, (*batch, G, N, E))):
             if shape != wanted:
                 raise self.wrong_shape(name, self._in_layout(shape), self._in_layout(wanted))
         if (H % G if G else H) != 0:
@@ -121,7 +131,11 @@ class Attention(Problem):
             if not 1 <= dim <= MOST:
                 facts = {"name": name, "dim": dim, "most": MOST}
                 raise refusal("attention-dim", operation=self.operation, **facts)
-        return Sizes(B, H, G, M, N, D, E)
+        return Sizes(self._count(batch), H, G, M, N, D, E)
+
+    def _count(self, batch: list[int]) -> int:
+        """Return how many sequences there are, by the modes before those of heads."""
+        return batch[0]
 
     def _read_bias(self, shape: tuple[int, ...]) -> None:
         """Read what is added to each score, or a mask."""
@@ -149,23 +163,21 @@ class Attention(Problem):
         request, causal = self.request, self.request.causal
         if not isinstance(causal, (bool, np.bool_)) and causal not in CAUSAL:
             raise refusal("attention-mask", operation=self.operation, value=causal)
-        (left, right), top_left = self._window(), causal == "top_left"
-        if isinstance(causal, (bool, np.bool_)) and causal and M != N:
-            facts: dict[str, Any] = {"queries": M, "keys": N}
-            raise refusal("attention-causal", operation=self.operation, **facts)
+        (left, right), top_left = self._window(), self._top_left(causal, M, N)
         scale = D**-0.5 if request.scale is None else request.scale
         scale, cap = self._finite("scale", scale), self._finite("softcap", request.softcap)
         if cap < 0:
             raise self._wrong_number("softcap", cap)
         if causal:
             right = 0
-        more = (request.bias, request.alibi_slopes, request.score)
+        more = (self.given["bias"], request.alibi_slopes, request.score)
         rule = Rule(
             begins=left >= 0,
             ends=right >= 0,
-            top_left=top_left and M != N,
+            top_left=top_left,
             capped=cap > 0,
             scaled=scale <= 0 or cap > 0 or any(x is not None for x in more),
+            precise=cap > 0 and (bool(request.exact) or dtype_of(self.given["q"]) == f32),
             exact=bool(request.exact),
             shared=H // max(G, 1),
             score=request.score,
@@ -173,11 +185,20 @@ class Attention(Problem):
         )
         return rule, (scale, cap, *[min(max(n, 0), M + N) for n in (left, right)])
 
+    def _top_left(self, causal: Any, queries: int, keys: int) -> bool:
+        """Return whether query i is next to key i, and not the last one to the last key; refuse
+        causal=True where it does not say which.
+        """
+        if isinstance(causal, (bool, np.bool_)) and causal and queries != keys:
+            facts: dict[str, Any] = {"queries": queries, "keys": keys}
+            raise refusal("attention-causal", operation=self.operation, **facts)
+        return bool(causal == "top_left") and queries != keys
+
     def _window(self) -> tuple[int, int]:
         """Return how far before and behind it a query sees keys; -1: as far as there are any."""
         found = self.request.window
         whole = isinstance(found, (tuple, list)) and len(found) == 2
-        if not whole or not all(_is_whole(n) and n >= -1 for n in found):
+        if not whole or not all(is_whole(n) and n >= -1 for n in found):
             raise refusal("attention-window", operation=self.operation, value=found)
         if self.blocks is None:
             return int(found[0]), int(found[1])
@@ -222,24 +243,36 @@ class Attention(Problem):
     @cached_property
     def sides(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """What kernels read, Q, K, V, bias and slopes, and the outputs."""
-        library, (B, H, _g, M, N, _d, E), order = self.library, self.sizes, self.order
-        q, k, v = (library.ordered(self.readable(self.given[x]), order) for x in "qkv")
-        bias, slopes = self.given["bias"], self.given["slopes"]
+        library, (B, H, _g, M, N, *_dims), bias = self.library, self.sizes, self.given["bias"]
         if bias is not None:
             flags = dtype_of(bias).name == "b1"
             bias = self.readable(library.seen_as(bias, u8) if flags else bias)
             bias = library.spread(bias, (B, H, M, N))
-        if slopes is not None:
-            slopes = library.spread(self.readable(slopes), (B, H))
-        reads = q, k, v, bias, slopes
+        reads = *self._read_as_rows(), bias, self._slopes()
+        return reads, self._outputs(reads)
+
+    def _read_as_rows(self) -> tuple[Any, ...]:
+        """Return Q, K and V as kernels read them."""
+        found = (self.readable(self.given[x]) for x in "qkv")
+        return tuple([self.library.ordered(x, self.order) for x in found])
+
+    def _slopes(self) -> Any:  # an array
+        """Return the slopes as kernels read them, or None."""
+        slopes, (B, H, *_sizes) = self.given["slopes"], self.sizes
+        return None if slopes is None else self.library.spread(self.readable(slopes), (B, H))
+
+    def _outputs(self, reads: Sequence[Any]) -> tuple[Output, ...]:
+        """Return the outputs as kernels write them."""
+        order = self.order
         out = self.writes(reads, order)
-        if strides_of(out.array)[3] != 1 and E > 1:
+        if strides_of(out.array)[-1] != 1 and self.sizes.E > 1:
             made = self.library.empty(self.shape, self.kind)
             array = self.ordered(made, order)
             out = out._replace(array=array, made=made, direct=False)
         if not self.with_lse:
-            return reads, (out,)
-        return reads, (out, self.writes(reads, (0, 1, 2), name="out_lse"))
+            return (out,)
+        modes = tuple(range(len(order) - 1))
+        return out, self.writes(reads, modes, name="out_lse")
 
     @cached_property
     def rows(self) -> tuple[Any, ...]:
@@ -264,8 +297,7 @@ class Attention(Problem):
     def call(self, choice: tuple[Any, ...] | None = None) -> Call:
         """Return the call of a kernel, by what was chosen before, if given."""
         family, config = self.chosen(choice)
-        (reads, outputs), width = self.sides, getattr(config, "keys", 1)
-        whole = isinstance(config, WarpgroupAttention) and self.sizes.N % width == 0
+        reads, outputs = self.sides
         return Call(
             family.kernel,
             self.library,
@@ -273,12 +305,16 @@ class Attention(Problem):
             outputs,
             more=(*self.numbers, *family.numbers(config, self)),
             workspace=() if self.with_lse else (None,),
-            statics=(config, replace(self.rule, ragged=not whole)),
+            statics=(config, replace(self.rule, ragged=self.is_ragged(config))),
             choice=(config,),
             blocks=self.sizes.B * self.sizes.H * ceil_div(self.sizes.M, config.queries),
             block_bytes=BLOCK_BYTES,
             inputs=self,
         )
+
+    def is_ragged(self, config: Any) -> bool:
+        """Return whether the last tile of keys may be a part of one."""
+        return not isinstance(config, WarpgroupAttention) or self.sizes.N % config.keys > 0
 
     def filled_with(self, name: str) -> float | None:
         """Return what an output holds that no kernel computes."""
@@ -292,7 +328,8 @@ class AttentionLse(Attention):
     reference = staticmethod(_reference)
 
 
-def _is_whole(x: Any) -> bool:
+def is_whole(x: Any) -> bool:
+    """Tell whether an argument is a whole number."""
     return isinstance(x, (int, np.integer)) and not isinstance(x, bool)
 
 
@@ -407,7 +444,7 @@ def attention(
         out_dtype: of the result, f16, bf16 or f32; None: that of q.
         split_kv: parts of the keys: 1, the only number now.
         exact: whether sums are rescaled whenever the greatest score of a row grows, not only where
-            it does by more than a factor of 2^8, which differs by roundings (docs/attention.md).
+            it does by more than a factor of 2^8, and tanh of softcap is not the approximation.
         backend: "gpu" or "emulator", with arrays that are there; "auto" takes what fits them.
         config: what cute.ops.attention.explain shows, or text: "family=warps".
         checks: those of the emulator, as in `cute.emulate`.

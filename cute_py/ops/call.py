@@ -27,6 +27,7 @@ from cute_py.calls.arrays import (
 from cute_py.codegen.driver.streams import device_of
 from cute_py.ops.libraries import library_name
 from cute_py.ops.operands import bytes_each, is_rows, rows_of, span
+from cute_py.ops.workspaces import on_its_stream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -242,7 +243,8 @@ def _bytes_of(x: Any, far: int) -> np.ndarray[Any, Any]:
 
 def in_place(call: Call, arrays: Sequence[Any], outputs: int, otherwise: Answer) -> Answer | None:
     """Return the answer to calls like one that was run, for other arrays of the same facts; None
-    where the kernel reads or writes memory that is not the caller's.
+    where the kernel reads or writes memory that is not the caller's, but for a workspace that is
+    kept for its stream.
 
     Args:
         call: where it wrote to new arrays, these are the results, or are copied to them.
@@ -254,7 +256,8 @@ def in_place(call: Call, arrays: Sequence[Any], outputs: int, otherwise: Answer)
     given, outs = arrays[: len(arrays) - outputs], arrays[len(arrays) - outputs :]
     if call.first is not None:
         return _after_another(call, call.first, arrays, outputs, otherwise)
-    if any(x is not None for x in call.workspace) or len(call.reads) != len(given):
+    kept = tuple([x for x in call.workspace if x is not None])
+    if (kept and (call.numbers or call.library.on_host)) or len(call.reads) != len(given):
         return None
     pairs = zip(map(unwrapped, call.reads), map(unwrapped, given), strict=True)
     if not all(_is_there(x, y) for x, y in pairs if x is not None):
@@ -269,10 +272,13 @@ def in_place(call: Call, arrays: Sequence[Any], outputs: int, otherwise: Answer)
         return None
     places = [i for i, x in enumerate(arrays) if x is not None]
     read = [places.index(i) for i, x in enumerate(call.reads) if x is not None]
-    if not new:
-        return _into_the_given(call, known, read, arrays, otherwise)
-    make = _into_a_new_one if outputs == 1 else _into_new
-    return make(call, known, read, len(places))
+    call = replace(call, more=(*map(address_of, kept), *call.more))
+    if new:
+        make = _into_a_new_one if outputs == 1 else _into_new
+        answer = make(call, known, read, len(places))
+    else:
+        answer = _into_the_given(call, known, read, arrays, otherwise)
+    return on_its_stream(answer, kept) if kept else answer
 
 
 def _after_another(

@@ -81,6 +81,14 @@ WORDINGS = {
         {name}={value!r}
         {name}=None, or 1: no kernel does more yet
         leave it out""",
+    "attention-starts": """LayoutError
+        {name}[{index}] of {value}
+        numbers that rise from 0 to {total}, the rows of all sequences
+        pass the lengths added up: [0, *itertools.accumulate(lengths)]""",
+    "attention-longest": """LayoutError
+        {name}={value!r}
+        None, or a whole number of at least {longest}, the longest sequence
+        leave it out: no kernel needs it""",
     "ops-empty": """LayoutError
         a result of shape {shape}
         a result with elements: no kernel computes an empty one

@@ -15,6 +15,7 @@ from cute_py.codegen.driver.streams import current_stream, device_of
 from cute_py.dtypes.table import s32
 
 if TYPE_CHECKING:
+    from cute_py.calls.memo import Answer
     from cute_py.dtypes.table import Dtype
     from cute_py.kernels.splits import Workspace
 
@@ -46,6 +47,22 @@ def of_stream(library: Any, x: Any, wanted: Workspace, kind: Dtype) -> tuple[Any
         _held[key] = held
     sums, locks = held
     return sums[: prod(wanted)].reshape(tuple(wanted)), locks[: wanted.slots]
+
+
+def on_its_stream(answer: Answer, kept: tuple[Any, ...]) -> Answer | None:
+    """Return an answer that launches a kernel with a workspace of the current stream, and is asked
+    on that stream alone, outside of captures; None while one takes place.
+    """
+    stream = current_stream(kept[0], device_of(kept[0]))
+    here = stream()
+
+    def fits() -> bool:
+        return stream() == here and not driver().is_capturing(here)
+
+    def guarded(args: Any, values: Any, _kept: Any = kept) -> Any:
+        return answer(args, values) if fits() else None
+
+    return guarded if fits() else None
 
 
 def new(library: Any, wanted: Workspace, kind: Dtype) -> tuple[Any, Any]:

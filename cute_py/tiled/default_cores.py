@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from cute_py.atoms.arch import number as arch_number
 from cute_py.atoms.search import find
 from cute_py.dtypes.table import dtype as as_dtype
+from cute_py.dtypes.table import s32
 from cute_py.errors import refusal
 from cute_py.layout.cutlass2.classical import row_major_interleaved
 from cute_py.layout.cutlass2.tensorop import (
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from cute_py.atoms.mma import MMA_Atom
-    from cute_py.dtypes.table import DtypeLike
+    from cute_py.dtypes.table import Dtype, DtypeLike
     from cute_py.layout.types import AnyLayout
     from cute_py.tiled.thread_maps import Pair, ThreadMap
 
@@ -269,11 +270,16 @@ def simt_warp(warp: Pair, a: DtypeLike = "f32", b: DtypeLike | None = None) -> S
 
 
 def default_mma_core_simt(
-    block: Triple, warp: Triple, a: DtypeLike = "f32", b: DtypeLike | None = None, stages: int = 2
+    block: Triple,
+    warp: Triple,
+    a: DtypeLike = "f32",
+    b: DtypeLike | None = None,
+    stages: int = 2,
+    c: DtypeLike | None = None,
 ) -> MmaCore:
     """Return the core of single threads, A row-major and B column-major (CUTLASS's
     DefaultMmaCore for OpClassSimt): scalar loads along K, tiles transposed and padded in shared
-    memory, and multiply-adds in the type of A.
+    memory.
 
     Args:
         block: (M, N, K) of the block.
@@ -281,6 +287,7 @@ def default_mma_core_simt(
         a: type of A.
         b: type of B, by default that of A.
         stages: tiles of K in shared memory.
+        c: type of the sums, by default that of A; of integers below 32 bits s32.
 
     >>> core = default_mma_core_simt((128, 128, 8), (32, 64, 8))
     >>> core.threads, core.policy.padding_a, print(core.smem_a)
@@ -304,7 +311,8 @@ def default_mma_core_simt(
             shared.lanes, (m, n), shared.lane, shared.thread_tile, warp, strict=False
         )
     ]
-    fma = f"UniversalFMA<{kinds[0].name},{kinds[0].name},{kinds[1].name},{kinds[0].name}>"
+    sums = _sums(kinds[0]) if c is None else as_dtype(c)
+    fma = f"UniversalFMA<{sums.name},{kinds[0].name},{kinds[1].name},{sums.name}>"
     mma = make_tiled_mma(fma, atoms, (*places, k))
     pads = [simt_transpose_padding(block[2], kind.bits) for kind in kinds]
     loads = [stripmined_thread_map((block[2], extent), threads) for extent in block[:2]]
@@ -314,6 +322,11 @@ def default_mma_core_simt(
     ]
     policy = MmaPolicy(mma, (pads[0], 0), (0, pads[1]), k)
     return MmaCore(policy, threads, loads[0], loads[1], tiles[0], tiles[1])
+
+
+def _sums(a: Dtype) -> Dtype:
+    """Return the type in which products of `a` are added, unless another is asked for."""
+    return a if a.is_float or a.bits >= s32.bits else s32
 
 
 def default_mma_core_tensor_op(

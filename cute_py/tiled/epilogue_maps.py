@@ -72,10 +72,10 @@ class EpilogueMap:
 
     @property
     def column_stride(self) -> int:
-        """The accumulators from one access of an iteration to the next (CUTLASS's
-        kAccumulatorColumnStride).
+        """The accumulators from one access of an iteration to the next, also for a single one
+        (CUTLASS's kAccumulatorColumnStride).
         """
-        return int(self.fragment(self.elements))
+        return int(self.fragment[(0, 1)].stride)
 
 
 def simt_epilogue(

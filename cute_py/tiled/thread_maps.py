@@ -244,10 +244,14 @@ def simt_transpose_padding(k: int, bits: int, threads: int = WARP) -> int:
         bits: bits of an element.
         threads: threads of a warp.
 
-    Raises LayoutError if K does not divide the warp, or the bits of an element an access.
+    It is at least one element, where CUTLASS rounds a part of one down to none: 32 stores along K
+    of 8 bytes would then meet in two banks. Raises LayoutError if K does not divide the warp, or
+    the bits of an element an access.
 
     >>> [simt_transpose_padding(8, bits) for bits in (32, 64, 16, 8)]
     [4, 2, 8, 16]
+    >>> simt_transpose_padding(32, 64)
+    1
     """
     name = "simt_transpose_padding"
     k, bits, threads = numbers(name, k, bits, threads)

@@ -236,19 +236,19 @@ class DefaultGemmConfiguration(Value):
 
 SIMT = DefaultGemmConfiguration((128, 128, 8), (32, 64, 8), (1, 1, 1), 2, 0)
 TENSOR_OP = DefaultGemmConfiguration((128, 256, 32), (64, 64, 32), (16, 8, 8), 2, VECTOR_BITS)
-CLASSES = {"simt": SIMT, "tensor_op": TENSOR_OP}
+CLASSES = {"OpClassSimt": SIMT, "OpClassTensorOp": TENSOR_OP}
 
 
-def default_gemm_configuration(operator_class: str) -> DefaultGemmConfiguration:
-    """Return the defaults of a GEMM by single threads, "simt", or on tensor cores of Turing,
-    "tensor_op"; refuse other classes.
+def default_gemm_configuration(op_class: str) -> DefaultGemmConfiguration:
+    """Return the defaults of a GEMM by single threads, OpClassSimt, or on tensor cores of Turing,
+    OpClassTensorOp; refuse other classes.
 
-    >>> found = default_gemm_configuration("tensor_op")
+    >>> found = default_gemm_configuration("OpClassTensorOp")
     >>> found.tile, found.warps, found.alignment("f16"), found.saturates("s8")
     ((128, 256, 32), (2, 4, 1), 8, True)
     """
-    if operator_class not in [*CLASSES]:
+    if op_class not in [*CLASSES]:
         known = ", ".join(map(repr, CLASSES))
-        facts = {"given": operator_class, "known": known}
+        facts = {"given": op_class, "known": known}
         raise refusal("threadblock-choice", operation="default_gemm_configuration", **facts)
-    return CLASSES[operator_class]
+    return CLASSES[op_class]

@@ -17,7 +17,7 @@ from cute_py.layout.tuples import wrap
 from cute_py.plan.conditions import uniformity
 from cute_py.tensor.tensor import Tensor
 from cute_py.trace.arithmetic import as_int
-from cute_py.trace.control import Var, range_
+from cute_py.trace.control import Var, break_if, range_
 from cute_py.trace.runtime_integers import bare, choose, compare
 from cute_py.trace.state import at_least, current, number_within, require_choice
 from cute_py.trace.threads import cluster_idx, launched
@@ -26,8 +26,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from cute_py.errors import CuteError
     from cute_py.layout.types import AnyInt, Leaf
     from cute_py.trace.runtime_integers import Int
+    from cute_py.trace.work_queue import WorkQueue
 
 MOST = 2**31 - 1  # tiles
 ORDERS = ("grouped", "snake", "rows", "columns")
@@ -111,6 +113,7 @@ def tiles(
     step: Leaf | None = None,
     depth: Leaf | None = None,
     extra: Leaf = 0,
+    queue: WorkQueue | None = None,
 ) -> Iterator[tuple[Int, ...]]:
     """`for i, j in cute.tiles(m, n):` loops over the tiles of the block, out of m by n.
 
@@ -128,9 +131,10 @@ def tiles(
             tiles of K, and each item is (i, j, first, count), the tiles of K from `first` on
             (stream-K).
         extra: after all others come this many tiles (0, n), (1, n) ... of one more column.
+        queue: whose numbers these are: a warp runs `queue.deal(counter, m * n + extra)`.
 
-    Law: the blocks of a grid have every tile once; with `depth`, every tile of K once. The numbers
-    may be run-time integers. Raises LayoutError for another schedule, or for `extra` with `depth`.
+    Law: the blocks of a grid have every tile once; with `depth`, every tile of K once. Raises
+    LayoutError for another schedule, and for arguments that exclude each other.
 
     >>> # in a kernel: for i, j in cute.tiles(cute.ceil_div(M, 128), cute.ceil_div(N, 256)): ...
     """
@@ -138,7 +142,9 @@ def tiles(
         _require_table(schedule)
     else:
         require_choice(schedule, (*ORDERS, "a table of s32 in global memory"), "cute.tiles")
-    here, blocks = _number()
+    if queue is not None and (start, step, depth) != (None, None, None):
+        raise _both("queue with start, step or depth", "queue alone")
+    here, blocks = place_in_grid()
     start, step = here if start is None else start, blocks if step is None else step
     counts = (m, 0), (n, 0), (group, 1), (start, 0), (step, 1), (extra, 0)
     m, n, group, start, step, extra = (at_least(x, low, "cute.tiles") for x, low in counts)
@@ -149,18 +155,39 @@ def tiles(
         step = order.promised(step, 1)  # with a step of 0 no tile would be computed
     if not ints.is_zero(extra):
         if depth is not None:
-            facts = {"value": "extra and depth", "choices": "extra or depth"}
-            raise refusal_here("kernel-choice", operation="cute.tiles", **facts)
+            raise _both("extra and depth", "extra or depth")
         order = _Order((m, ints.max_(n, 1)), schedule, group, scope, (m * n, n))
-    if depth is not None:
+    if queue is not None:
+        yield from _queued(order, queue)
+    elif depth is not None:
         yield from _shares(order, depth, start, step)
-    elif step.__class__ is int:
+    else:
+        yield from _stepped(order, total, start, step)
+
+
+def _both(given: str, choices: str) -> CuteError:
+    """Return the refusal of arguments that exclude each other."""
+    facts = {"value": given, "choices": choices}
+    return refusal_here("kernel-choice", operation="cute.tiles", **facts)
+
+
+def _stepped(order: _Order, total: Leaf, start: Leaf, step: Leaf) -> Iterator[tuple[Leaf, Leaf]]:
+    """Yield the tiles whose numbers are a step apart."""
+    if step.__class__ is int:
         for tile in range_(start, total, step):
             yield order.place(tile)
     else:
         total = order.promised(total, 0)
         for turn in range_(_ceil(total - start, step)):
             yield order.place(order.promised(start + turn * step, 0))
+
+
+def _queued(order: _Order, queue: WorkQueue) -> Iterator[tuple[Leaf, Leaf]]:
+    """Yield the tiles whose numbers come from a queue: each + 1, and 0 at the end."""
+    for _turn in range_(MOST):
+        (number,) = queue.get()
+        break_if(number < 1)
+        yield order.place(order.promised(number - 1, 0))
 
 
 def _require_table(table: Tensor) -> None:
@@ -185,7 +212,7 @@ def _shares(
         yield i, j, first, stop - first
 
 
-def _number() -> tuple[Leaf, Leaf]:
+def place_in_grid() -> tuple[Leaf, Leaf]:
     """Return the number of the cluster in the grid, x fastest, and how many there are."""
     shape, here = launched("cute.tiles"), wrap(cluster_idx())
     counts = [g // c for g, c in zip(shape.grid, shape.cluster, strict=True)]

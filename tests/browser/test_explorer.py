@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import tarfile
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -584,12 +584,31 @@ def test_the_history_of_the_browser_has_the_steps(ready):
     wait_for_value(page, "(3,4):(4,1)")
 
 
+def processor_seconds():
+    """Return the processor time of all processes that this one started, and that still run."""
+    times, children = {}, {}
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # has ended
+            fields = file.read_text().rpartition(")")[2].split()
+            own = int(file.parent.name)
+            children.setdefault(int(fields[1]), []).append(own)
+            times[own] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    found = [os.getpid()]
+    for process in found:
+        found += children.get(process, [])
+    return sum(times.get(process, 0) for process in found[1:])
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads times from /proc")
 def test_the_first_answer_takes_seconds(explorer, browser):
-    """Less than 3 s on a machine with two cores that does nothing else, more where it does."""
+    """At most 3 s of two processors: 1.8 s of one thread, and the compiler of the runtime next to
+    it. How long that takes depends on what else the machine does.
+    """
     address, _ = explorer
-    page = browser.new_page()
+    page, before = browser.new_page(), processor_seconds()
     page.goto(f"{address}#v1&e=(7,3):(3,1)")
-    wait_for_value(page, "(7,3):(3,1)", timeout=10_000)
+    wait_for_value(page, "(7,3):(3,1)", timeout=60_000)
+    assert processor_seconds() - before < 6
     page.close()
 
 

@@ -347,6 +347,19 @@ def test_a_known_call_sees_the_function_that_it_was_made_with():
         assert np.abs(o - wanted).max() < 1e-5
 
 
+@pytest.mark.parametrize(
+    ("kind", "exact", "approximates"),
+    [("f32", False, False), ("f16", True, False), ("f16", False, True)],
+)
+def test_a_cap_of_f32_takes_no_approximation_of_tanh(kind, exact, approximates):
+    """The emulator computes `tanh` as NumPy does; a GPU's error is 2^-11 of the cap."""
+    q, k, v = inputs((1, 1, 8, 16, 16, 16), kind)
+    options = {"layout": "BHMK", "softcap": 3.0, "exact": exact}
+    plan = attention.operator.problem_of(q=q, k=k, v=v, **options).call().plan()
+    assert ("tanh" in str(plan)) == approximates
+    check(run(q, k, v, "rows", softcap=3.0, exact=exact), q, k, v, kind, softcap=3.0)
+
+
 # -- planted errors: two of those of tests/slow
 
 

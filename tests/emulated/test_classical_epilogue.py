@@ -101,3 +101,66 @@ def test_k24_d_may_be_permuted_and_its_source_is_loaded_by_the_same_map():
     d = poisoned((60, 50), np.float32)
     move(c, d.T)
     np.testing.assert_array_equal(d, c.T)
+
+
+# block, warp, type, elements, warps along K of tensor cores; then lanes and their tiles
+LANDINGS = [
+    ((64, 64), (32, 32), "f32", 4, 1),
+    ((32, 128), (32, 64), "f16", 8, 2),
+    ((32, 128), (32, 64), "f32", 4, 1),
+    ((128, 64), (64, 64), "f32", 2, 1),
+    ((16, 64), (16, 32), "f16", 8, 1),
+    ((32, 64), (16, 32), (4, 8), (4, 4), 2),
+    ((64, 64), (32, 32), (8, 4), (4, 4), 1),
+]
+
+
+def sums_of(block, warp, kind, lane):
+    """Return (thread, accumulator) -> (row, column) of the block, by the PTX ISA or CUTLASS."""
+    over_m, over_n = block[0] // warp[0], block[1] // warp[1]
+
+    def of_tensor_cores(t, acc):
+        m, n = acc // 4 % (warp[0] // 16), acc // 4 // (warp[0] // 16)
+        return 16 * m + 8 * (acc // 2 % 2) + t // 4, 8 * n + 2 * (t % 4) + acc % 2
+
+    def of_single_threads(t, acc):
+        place = divmod(t, kind[1]), divmod(acc, warp[1] // kind[1])
+        found = []
+        for many, each, at, i in zip(kind, lane, *place, strict=True):
+            found.append(i // each * many * each + at * each + i % each)
+        return tuple(found)
+
+    def owner(thread, acc):
+        w, t = divmod(thread, 32)
+        row, column = (of_tensor_cores if isinstance(kind, str) else of_single_threads)(t, acc)
+        return w % over_m * warp[0] + row, w // over_m % over_n * warp[1] + column
+
+    return owner
+
+
+@pytest.mark.parametrize(("block", "warp", "kind", "lane", "over_k"), LANDINGS, ids=str)
+def test_k25_what_is_loaded_is_what_was_stored(block, warp, kind, lane, over_k):
+    """Of every iteration, thread and element, for all parts of K: by the maps alone."""
+    if isinstance(kind, str):
+        parts = cutlass2.default_epilogue_tensor_op(
+            block, warp, kind, kind, lane, partitions_k=over_k
+        )
+    else:
+        lanes = cute.Layout(kind, (kind[1], 1))
+        parts = cutlass2.default_epilogue_simt(block, warp, "f32", lanes, lane, over_k)
+    store, output, owner = parts.store, parts.output, sums_of(block, warp, kind, lane)
+    compact, (high, _) = output.compacted(), store.tile
+    stored, loaded = (cute.offsets(x).tolist() for x in (store.layout_tv, compact.layout))
+    leaving = cute.offsets(output.layout).tolist()
+    kept, rows = cute.offsets(store.fragment).tolist(), compact.tile[0]
+    values = len(stored) // output.threads
+    for step in range(output.steps):
+        memory = {
+            at: owner(i % output.threads, kept[step * values + i // output.threads])
+            for i, at in enumerate(stored)
+        }
+        for i, at in enumerate(loaded):
+            place = leaving[step * len(loaded) + i]
+            wanted = place % block[0], place // block[0]
+            for part in range(over_k):
+                assert memory[at % rows + part * rows + high * (at // rows)] == wanted

@@ -11,6 +11,7 @@ from cute_py.ops import operators
 CALLS = {
     "activation": ["5x40", "--name", "gelu"],
     "attention": ["1x5x2x8", "1x7x2x8", "1x7x2x8", "--type", "f16", "--causal", "top_left"],
+    "attention_varlen": ["5x2x8", "7x2x8", "7x2x8", "Q.npy", "K.npy", "--causal", "top_left"],
     "gemm": ["9x16", "16x8", "--alpha", "2"],
     "reduce": ["5x40", "--op", "max", "--dim", "0,-1"],
     "softmax": ["5x40", "--dim", "0", "--type", "bf16"],
@@ -24,7 +25,10 @@ def ran(capsys, *words):
 
 
 @pytest.mark.parametrize("name", sorted(CALLS))
-def test_an_operator_runs_by_its_declaration(name, capsys):
+def test_an_operator_runs_by_its_declaration(name, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for file, starts in {"Q": [0, 2, 5], "K": [0, 4, 7]}.items():
+        np.save(f"{file}.npy", np.array(starts, np.int32))
     assert sorted(operators()) == sorted(CALLS)
     code, said = ran(capsys, name, *CALLS[name], "--check")
     assert code == 0, said

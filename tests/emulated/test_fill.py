@@ -40,6 +40,17 @@ def test_d07_a_third_of_pi():
         host.tensor_fill(np.zeros(4, np.int8), 300)
 
 
+@pytest.mark.parametrize("kind", ["u64", "s64", "b1", "u8", "s16"])
+def test_d07_all_integers_of_a_type(kind):
+    dtype = cute.dtype(kind)
+    for value in (dtype.min, dtype.max):
+        x = host.tensor_fill(np.zeros(3, dtype.numpy), value)
+        tensor = host.tensor_fill(cute.make_host_tensor(3, kind), value)
+        assert x.tolist() == tensor.to_numpy().tolist() == [value] * 3
+    with pytest.raises(cute.CuteError):
+        host.tensor_fill(np.zeros(3, dtype.numpy), int(dtype.max) + 1)
+
+
 def test_d08_bounds_and_bits_are_checked_for_arrays_too():
     for args in ((0, 0.0, 1.0), (0, 0.4, 0.1, 1), (0, 1.0, 0.0, 99)):
         with pytest.raises(cute.CuteError):

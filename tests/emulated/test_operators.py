@@ -9,7 +9,7 @@ from tests.operators import CASES, Guarded, agrees, cases, laid_out
 
 OPERATORS = sorted(CASES)
 COUNTS = [2, pytest.param(150, marks=pytest.mark.slow)]
-LONG = {"attention"}  # a problem of these takes half a second
+LONG = {"attention", "attention_varlen"}  # a problem of these takes half a second
 
 
 def test_every_operator_has_problems():
@@ -40,7 +40,8 @@ def test_random_problems_equal_their_reference(name, count):
         agrees(case, result)
         for x, y in arrays.items():
             assert np.array_equal(y.array, case.arrays[x]), "an operand was written"
-            y.array[...] = np.roll(y.array, 1)
+            if x not in case.fixed:
+                y.array[...] = np.roll(y.array, 1)
             case.arrays[x] = y.array.copy()
         again = case.call(given)  # a known call
         agrees(case, again)

@@ -230,16 +230,113 @@ def test_page_has_the_marks_of_its_table():
     assert page.index(report.BEGIN) < page.index(report.END)
 
 
-def test_the_page_for_users_shows_the_results():
-    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
-    shown = page.partition(users.MARKS[0])[2].partition(users.MARKS[1])[0].strip()
-    assert shown == users.markdown(), "python -m benchmarks.gpu.users --write docs/performance.md"
+@pytest.mark.parametrize(
+    ("page", "marks"), [("performance", users.MARKS), ("attention", users.OF_ATTENTION)]
+)
+def test_the_pages_for_users_show_the_results(page, marks):
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    shown = text.partition(marks[0])[2].partition(marks[1])[0].strip()
+    fix = f"python -m benchmarks.gpu.users --write docs/{page}.md"
+    assert shown == users.TABLES[marks](), fix
 
 
 def test_losses_are_bold_in_the_page_for_users():
     for *_problem, speed in users.lines():
         assert speed.startswith("**") is (float(speed.strip("*x")) < 1 or speed == "**1.00x**")
     assert any(line[-1].startswith("**") for line in users.lines())
+
+
+def page_of(name):
+    return (ROOT / "docs" / name).read_text(encoding="utf-8")
+
+
+def results(name):
+    return json.loads((users.RESULTS / name).read_text(encoding="utf-8"))["rows"]
+
+
+def speed_of(row, ours="ours_us", other="torch_us"):
+    return row[other] / row[ours]
+
+
+def times_and_speed(row):
+    speed = f"{speed_of(row):.2f}"
+    shown = f"**{speed}**" if float(speed) < 1 else speed
+    return f"| {row['torch_us']:.1f} us | {row['ours_us']:.1f} us | {shown} |"
+
+
+def test_rows_of_long_k_and_of_few_rows_are_the_results():
+    page = page_of("measurements.md")
+    for row in results("long_k.json"):
+        shape = "x".join(map(str, row["shape"]))
+        assert f"| {shape} | {row['parts']} {times_and_speed(row)}\n" in page
+    for row in results("few_rows.json"):
+        if row["major"] == "K":
+            shape, kind = "x".join(map(str, row["shape"])), row["type"][len("torch.") :]
+            short = {"bfloat16": "bf16", "float32": "f32"}[kind]
+            assert f"| {shape} | {short} {times_and_speed(row)}\n" in page
+    columns = [speed_of(row) for row in results("few_rows.json") if row["major"] == "N"]
+    said = f"are contiguous, the same run gives {min(columns):.2f} to {max(columns):.2f}: "
+    assert said in page
+
+
+def test_what_is_said_of_long_k_and_of_epilogues_is_in_the_results():
+    page = " ".join(page_of("measurements.md").split())
+    speeds = [speed_of(row) for row in results("long_k_random.json")]
+    losses = [sum(speed < limit for speed in speeds) for limit in (1, 0.95)]
+    said = f"the mean is {sum(speeds) / len(speeds):.2f} of torch's speed; {losses[0]} are below 1"
+    assert f"On {len(speeds)} random products" in page
+    assert f"{said}, {losses[1]} below 0.95" in page
+    found = {
+        row["row"]: f"{speed_of(row, other='other_us'):.2f}" for row in results("epilogues.json")
+    }
+    first, *others = [
+        found[f"8192x4096x4096 {kind} / plain"]
+        for kind in ("erf-gelu", "tanh-gelu", "residual", "erf-gelu and its input")
+    ]
+    assert f"gelu with erf has {first}, its tanh form {others[0]}, a residual {others[1]}" in page
+    assert f"gelu and its input as a second result {others[2]}" in page
+    own = [float(speed) for row, speed in found.items() if row.endswith("its fields")]
+    assert f"has {min(own):.2f} to {max(own):.2f} of the speed of the same epilogue" in page
+
+
+# the table of docs/operators.md: its cells, and the rows of operators.json behind them
+OPERATORS = {
+    "transpose 8192x8192": ["transpose bfloat16 (8192, 8192)"],
+    "transpose (64, 1000, 700)": ["transpose bfloat16 (64, 1000, 700)"],
+    "softmax (8192, 4096), rows": ["softmax bfloat16 (8192, 4096) along -1"],
+    "softmax (8192, 4096), columns": ["softmax bfloat16 (8192, 4096) along 0"],
+    "softmax (65536, 128), rows": ["softmax bfloat16 (65536, 128) along -1"],
+    "softmax (1024, 50257), rows": ["softmax bfloat16 (1024, 50257) along -1"],
+    "softmax (16, 1000003), rows": ["softmax bfloat16 (16, 1000003) along -1"],
+    "gelu, its derivative, 4096x4096": [
+        "gelu bfloat16 4096x4096",
+        "gelu backward bfloat16 4096x4096",
+    ],
+    "sum, max (8192, 4096), rows": [f"{f} bfloat16 (8192, 4096) along -1" for f in ("add", "max")],
+    "sum, max (8192, 4096), columns": [
+        f"{f} bfloat16 (8192, 4096) along 0" for f in ("add", "max")
+    ],
+    "sum, max of 2^26": [f"{f} bfloat16 (67108864,) along None" for f in ("add", "max")],
+    "sum, max (32, 256, 56, 56), all but the channels": [
+        f"{f} bfloat16 (32, 256, 56, 56) along (0, 2, 3)" for f in ("add", "max")
+    ],
+    "host time of a repeated call: transpose, softmax, sum": [
+        f"host {f}" for f in ("transpose", "softmax", "sum")
+    ],
+    "the same with `out=`": [f"host {f} out" for f in ("transpose", "softmax", "sum")],
+}
+
+
+def test_figures_of_the_operators_are_the_results():
+    table = page_of("operators.md").partition("| | torch / ours |")[2]
+    cells = [x.strip() for line in table.splitlines()[2:9] for x in line.strip("| ").split(" | ")]
+    shown = dict(zip(cells[::2], cells[1::2], strict=True))
+    assert shown.keys() == OPERATORS.keys()
+    speeds = {row["row"]: speed_of(row) for row in results("operators.json")}
+    for name, rows in OPERATORS.items():
+        for said, row in zip(shown[name].split(", "), rows, strict=True):
+            digits = len(said.partition(".")[2])
+            assert said == f"{speeds[row]:.{digits}f}", row
 
 
 # -- the method

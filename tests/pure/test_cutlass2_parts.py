@@ -295,6 +295,13 @@ def test_k13_k14_tensor_op_of_64x64_by_16x8():
         assert found.layout_tv(lane, (e, n)) == lane // 4 + 8 * (2 * (lane % 4) + 8 * n + e)
 
 
+def test_k13_the_stride_of_columns_is_that_of_the_rows_alone():
+    """2 * mCount * (InstM / 8), whether a warp has one instruction along N or several."""
+    for rows, m, columns in product((16, 32, 64), (8, 16), (8, 16, 64)):
+        found = cutlass2.tensor_op_epilogue((64, 64), (rows, columns), (m, 8))
+        assert found.column_stride == 2 * (rows // m) * (m // 8)
+
+
 def test_k26_padding_is_four_accumulators_for_each_64_bits():
     shape = (128, 128), (64, 64)
     pads = {
@@ -405,6 +412,25 @@ def test_h07_padding_is_public():
     core = cutlass2.default_mma_core_simt((128, 128, 8), (32, 64, 8))
     assert (core.policy.padding_a, core.policy.padding_b) == ((4, 0), (0, 4))
     assert core.smem_a == cute.Layout((128, 8, 2), (1, 132, 1056))
+
+
+def test_h07_a_padding_that_would_be_none_is_one_element():
+    """CUTLASS has 0 for f64 and K = 32, where 16 lanes would store to one pair of banks."""
+    pad = cutlass2.simt_transpose_padding(32, 64)
+    assert pad == 1
+    for first in (0, 16):  # half a warp stores 8 bytes a lane at once
+        lanes = range(first, first + 16)
+        assert len({2 * k * (128 + pad) % 32 for k in lanes}) == 16
+        assert len({2 * k * 128 % 32 for k in lanes}) == 1
+
+
+def test_h06_sums_of_narrow_integers_do_not_wrap():
+    wanted = {"f32": "f32", "f64": "f64", "s32": "s32", "s8": "s32", "u4": "s32", "f16": "f16"}
+    core = cutlass2.default_mma_core_simt
+    shape = (64, 64, 8), (32, 32, 8)
+    for kind, sums in wanted.items():
+        assert str(core(*shape, kind).policy.operator.atom.c_type) == sums
+    assert str(core(*shape, "f16", c="f32").policy.operator.atom.c_type) == "f32"
 
 
 def test_h08_congruous_f16_128x128x32():

@@ -3,6 +3,7 @@
 import json
 import re
 import xml.etree.ElementTree as ET
+from functools import cache
 from math import log
 from pathlib import Path
 from statistics import median
@@ -17,12 +18,17 @@ FOLDER = ROOT / "docs" / "figures"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
+@cache
+def svg(name):
+    return figures.FIGURES[name]()
+
+
 def read(name):
     return json.loads((RESULTS / name).read_text())
 
 
 def shapes(name, tag):
-    return ET.fromstring(figures.FIGURES[name]()).iter(f"{SVG}{tag}")
+    return ET.fromstring(svg(name)).iter(f"{SVG}{tag}")
 
 
 def drawn(name):
@@ -38,7 +44,7 @@ def drawn(name):
 @pytest.mark.parametrize("name", figures.FIGURES)
 def test_the_files_are_drawn_from_the_results(name):
     command = "python -m benchmarks.gpu.figures --write docs/figures"
-    assert (FOLDER / name).read_text(encoding="utf-8") == figures.FIGURES[name](), command
+    assert (FOLDER / name).read_text(encoding="utf-8") == svg(name), command
     assert f"figures/{name})" in (ROOT / "docs" / "figures.md").read_text(encoding="utf-8")
 
 
@@ -51,12 +57,16 @@ def ratios(name):
     if name == "operators.svg":
         rows = [x for x in read("operators.json")["rows"] if not x["row"].startswith("host")]
         return [x["torch_us"] / x["ours_us"] for x in rows]
+    if name == "attention.svg":
+        rows = [x["rows"] for x in read("attention.json")["rows"] if len(x["rows"]) > 1]
+        times = [{peer: row["burst us"] for peer, row in x.items()} for x in rows]
+        return [min(us[peer] for peer in us if peer != "ours") / us["ours"] for us in times]
     us = {x["case"]: x["us"]["burst"] for x in read("hopper.json")}
     of_cases = {case: x["cuBLAS"] / x["ops.gemm"] for case, x in us.items() if "ops.gemm" in x}
     return [of_cases[case] for case in figures.PRODUCTS if case not in ("f32-1024",)]
 
 
-@pytest.mark.parametrize("name", ["gemm.svg", "operators.svg"])
+@pytest.mark.parametrize("name", ["gemm.svg", "operators.svg", "attention.svg"])
 def test_ratios_reach_from_one_on_a_logarithmic_scale(name):
     wanted = sorted(ratios(name) + ([ratios(name)[0]] if name == "gemm.svg" else []))
     found = drawn(name)
@@ -107,11 +117,20 @@ def test_predictions_are_those_that_the_page_speaks_of():
     assert by_size["5000^3, measured"].told == "0.74 of it"
     assert round(by_size["8192^3, measured"].value) == 829
     assert "829 TFLOP/s" in page
+    gemm_04 = {bar.label: bar.value for _, each in figures.modelled()[1:] for bar in each}
+    said, measured = (f"{gemm_04[f'4096^3, {what}']:.1f}" for what in ("predicted", "measured"))
+    assert f"says {said} TFLOP/s at 4096^3, and {measured} are measured" in page
+
+
+@pytest.mark.parametrize("name", figures.FIGURES)
+def test_bars_begin_behind_their_labels(name):
+    for label, _, begin, _, _ in drawn(name):
+        assert begin >= figures.LEFT, label
 
 
 @pytest.mark.parametrize("name", figures.FIGURES)
 def test_nothing_leaves_the_picture(name):
-    text = figures.FIGURES[name]()
+    text = svg(name)
     root = ET.fromstring(text)
     _, _, wide, high = map(float, root.get("viewBox").split())
     for shape in root.iter():
@@ -125,10 +144,10 @@ def test_nothing_leaves_the_picture(name):
 
 @pytest.mark.parametrize("name", figures.FIGURES)
 def test_every_colour_has_a_dark_twin(name):
-    style = re.search("<style>(.*?)</style>", figures.FIGURES[name](), re.DOTALL)[1]
+    style = re.search("<style>(.*?)</style>", svg(name), re.DOTALL)[1]
     light, dark = style.split("@media (prefers-color-scheme: dark)")
     colours = r"(--\w+): (#\w+)"
     light, dark = dict(re.findall(colours, light)), dict(re.findall(colours, dark))
     assert light.keys() == dark.keys() == set(re.findall(r"var\((--\w+)\)", style))
     assert not set(light.values()) & set(dark.values())
-    assert "#" not in figures.FIGURES[name]().replace(style, "")  # no other colours
+    assert "#" not in svg(name).replace(style, "")  # no other colours

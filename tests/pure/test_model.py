@@ -57,6 +57,39 @@ def test_o01_the_h200_reads_and_copies_as_was_measured():
     assert gib(4800e9) * 0.9 < model.H200.dram_read < gib(4800e9)
 
 
+def test_o22_the_h200_has_what_was_measured():
+    """Those numbers whose source is device_model.json; and the page names the same."""
+    found = {}
+    for row in json.loads((RESULTS / "device_model.json").read_text())["rows"]:
+        for name in ROWS[row["row"]].names:
+            found[name] = max(row["value"], found.get(name, 0))
+    taken = [
+        name
+        for names, source in model.H200.sources
+        if source == "benchmarks/results/device_model.json"
+        for name in names.split()
+    ]
+    assert len(taken) == 8
+    for name in taken:
+        value = getattr(model.H200, name)
+        values = value if isinstance(value, tuple) else (value, value)
+        assert values == pytest.approx((found[name],) * 2, rel=0.002), name
+    page = " ".join((RESULTS.parents[1] / "docs" / "model.md").read_text("utf-8").split())
+    of_data_sheet = found["dram_read"] / gib(4800e9)
+    for said in (
+        f"it finds {found['dram_read']:.0f} GiB/s of DRAM read, {of_data_sheet:.2f} of the data",
+        f"{found['l2']:.0f} of L2 read",
+        f"{found['shared_bandwidth']:.0f} bytes a cycle of shared memory",
+        f"{found['ffma_rate']:.0f} FLOP a cycle of FFMA, {found['mma_rate']:.0f} of mma.sync and "
+        f"{found['wgmma_rate']:.0f} of wgmma in f16, {found['ex2_rate']:.1f} ex2 a cycle",
+        f"{found['barrier']:.0f} cycles for a barrier",
+        f"{found['launch']:.2f} us from one launch",
+        f"`measure` finds {found['l1_latency']:.1f}, {found['l2_latency']:.0f} and "
+        f"{found['shared_latency']:.1f}",
+    ):
+        assert said in page
+
+
 def test_limits_and_constants_elsewhere_are_views_of_the_records():
     assert {spec.limits.arch: spec.limits for spec in SPECS} == DEVICES
     for spec in SPECS:

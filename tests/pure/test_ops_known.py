@@ -15,6 +15,7 @@ from benchmarks import bench_operator
 from cute_py import emulate
 from cute_py.calls import arrays, memo
 from cute_py.codegen.driver import streams
+from cute_py.kernels.attention_varlen import attention_sm90_varlen
 from cute_py.kernels.config import GemmConfig, MultistageConfig
 from cute_py.kernels.config_sm90 import WarpgroupConfig
 from cute_py.kernels.epilogue import LinearCombination
@@ -22,6 +23,7 @@ from cute_py.kernels.gemm import gemm
 from cute_py.kernels.gemm_sm90 import KERNELS
 from cute_py.kernels.gemm_split import gemm_split
 from cute_py.ops import Status, libraries, operator, product, workspaces
+from cute_py.ops.attention_sequences import AttentionVarlen
 from cute_py.ops.product import KNOWN
 from tests import fake_gpu
 from tests.gpu_arrays import small_tiles
@@ -66,6 +68,8 @@ class Matrix:
         return made(self.shape, self.dtype)
 
     def __getitem__(self, index):
+        if index is None:
+            return self.like((1, *self.shape), (0, *self.strides))
         if len(self.shape) == 1 and index is not Ellipsis:
             return self.like((min(index.stop, self.shape[0]),), self.strides)
         if index == slice(None, 1):
@@ -248,6 +252,37 @@ def test_kernels_of_a_stream_share_a_workspace(gpu, monkeypatch):
         captured, count = memory(7, capturing=True)
         assert (count, captured & (first | second)) == (2, set())
     assert memory(7) == (second, 0)
+
+
+@pytest.mark.parametrize("gpu", [(9, 0)], indirect=True, ids=["sm_90a"])
+def test_a_known_call_has_the_counter_of_its_stream(gpu, monkeypatch):
+    """Of sequences, whose blocks share out their work: prepared once a stream, and in captures."""
+    read, real = [], AttentionVarlen._count
+    noted = lambda *x: (read.append(1), real(*x))[1]  # noqa: E731
+    monkeypatch.setattr(AttentionVarlen, "_count", noted)
+    monkeypatch.setattr(attention_sm90_varlen, "_calls", None)
+    monkeypatch.setattr(workspaces, "current_stream", lambda *_x: lambda: gpu.stream)
+
+    def launched(i, stream=0, capturing=False):
+        """Return the addresses of new memory in a launch, and how often a request was read."""
+        monkeypatch.setattr(gpu, "stream", stream)
+        monkeypatch.setattr(gpu.raw, "capturing", capturing)
+        x, out = (Matrix((100, 2, 64), address=at + 4096 * i) for at in (1 << 21, 1 << 23))
+        starts, before = Matrix((3,), np.int32, address=(1 << 25) + 64 * i), len(read)
+        assert cute.ops.attention_varlen(x, x, x, starts, starts, causal=True, out=out) is out
+        words = gpu.raw.launches[-1][3]
+        assert {y.address for y in (x, out, starts)} <= {*words}
+        return {w for w in words if w > 1 << 30}, len(read) - before
+
+    (first, count), *others = (launched(i) for i in range(3))
+    assert (len(first), count) == (1, 1)
+    assert others == [(first, 0)] * 2
+    second, count = launched(3, stream=7)
+    assert (len(second), count, first & second) == (1, 1, set())
+    assert launched(4, stream=7) == (second, 0)
+    captured, count = launched(5, stream=7, capturing=True)
+    assert (len(captured), count, captured & (first | second)) == (1, 1, set())
+    assert launched(6, stream=7)[0] == second
 
 
 def test_a_product_for_another_gpu_has_a_status(gpu):

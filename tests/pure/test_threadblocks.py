@@ -125,14 +125,14 @@ def test_parts_of_k_may_be_symbols():
 
 
 def test_i13_defaults_of_single_threads():
-    found = default_gemm_configuration("simt")
+    found = default_gemm_configuration("OpClassSimt")
     assert (found.tile, found.warp, found.instruction) == ((128, 128, 8), (32, 64, 8), (1, 1, 1))
     assert (found.stages, found.alignment("f32"), found.alignment("s8")) == (2, 1, 1)
     assert (found.warps, found.saturates("s8")) == ((4, 2, 1), False)
 
 
 def test_i14_defaults_of_tensor_cores():
-    found = default_gemm_configuration("tensor_op")
+    found = default_gemm_configuration("OpClassTensorOp")
     assert (found.tile, found.warp, found.instruction) == (
         (128, 256, 32), (64, 64, 32), (16, 8, 8),
     )  # fmt: skip

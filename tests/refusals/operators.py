@@ -29,6 +29,11 @@ def attention(q=None, k=None, v=None, **named):
     return cute.ops.attention(*[heads() if x is None else x for x in (q, k, v)], **named)
 
 
+def varlen(starts=(0, 1, 4), others=(0, 2, 4), **named):
+    starts, others = (np.array(x, np.int32) for x in (starts, others))
+    return cute.ops.attention_varlen(*[heads()[0]] * 3, starts, others, **named)
+
+
 tall, square = np.ones((3, 2), np.float32), np.ones((3, 3), np.float32)
 
 
@@ -300,6 +305,16 @@ attention-captured: the function of a BlockMask reads a tensor
 attention-option: an option is given that no kernel has yet
     - attention(split_kv=4)
     + attention(split_kv=1)
+attention-starts: starts of sequences do not rise from 0 to the rows that there are
+    - varlen((0, 1, 3))
+    - varlen((1, 2, 4))
+    - varlen((0, 5, 4)) # cu_seqlens_q[2] of 4
+    - varlen(others=(0, -1, 4)) # cu_seqlens_k[1] of -1
+    + varlen((0, 0, 4))
+attention-longest: the length that sequences have at most is less than that of one, or no number
+    - varlen(max_seqlen_q=2)
+    - varlen(max_seqlen_k=1.5) # max_seqlen_k=1.5
+    + varlen(max_seqlen_q=3)
 config-attention: the parts of a configuration of attention do not fit each other, or the arrays
     - attention(config="family=warps,keys=8")
     + attention(config="family=warps,keys=16")

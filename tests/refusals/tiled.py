@@ -261,8 +261,8 @@ retile-values: a fragment is not whole tiles of the copy that retiles it
     + COPY.retile(Layout((4, 1, 1)))
 threadblock-choice: a swizzle, a class of instructions, or a number of slices that CUTLASS has not
     - cute.identity_swizzle((5, 7, 1), 3)
-    - cute.default_gemm_configuration("sparse")  # given 'sparse'; required: one of 'simt',
-        'tensor_op'
+    - cute.default_gemm_configuration("sparse")  # given 'sparse'; required: one of
+        'OpClassSimt', 'OpClassTensorOp'
     + cute.identity_swizzle((5, 7, 1), 4)
 threadblock-range: a size, or a place that a launch or a split of K does not have
     - cute.k_partition(64, 8, 0, 0)  # given slices=0; required: at least 1;

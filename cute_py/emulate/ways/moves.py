@@ -384,7 +384,7 @@ def products(cells: Cells, seen: Seen) -> Iterator[Stage]:
     """A row of A and a column of B to each element of D, which keeps what it has."""
     op, atom = seen.op, seen.op.atom
     d, n, flows = _registers(cells, seen, op.d), op.atom.values[2], []
-    anew = seen.active & ~seen.got.get("keeps", True)
+    anew = seen.active & np.logical_not(seen.got.get("keeps", True))
     if anew.any():
         first = np.unique([i * n for i, _, _ in op.steps])
         index = (first[:, None] + np.arange(n)).reshape(-1)
