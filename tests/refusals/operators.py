@@ -308,6 +308,12 @@ attention-number: a scale or a cap is not a number that f32 holds, or a cap is b
     - attention(scale=1e-50) # scale=1e-50
     - attention(softcap=3e38) # softcap=3e+38
     + attention(scale=0.5)
+attention-block-shape: a BlockMask of torch is for other sizes
+    * cute.ops.attention found="(1, 1, 64, 128)", shape="(2, 4, 64, 64)"
+attention-block-lists: the lists of a BlockMask say something else than its function
+    * cute.ops.attention
+attention-captured: the function of a BlockMask reads a tensor
+    * cute.ops.attention name="documents"
 attention-starts: starts of sequences do not rise from 0 to the rows that there are
     - varlen((0, 1, 3))
     - varlen((1, 2, 4)) # cu_seqlens_q[0] of 1
@@ -370,4 +376,12 @@ torch-result: `fake` returns something other than a new tensor for each output
     * torch.ops.cute_kernels.split found="['Tensor']", wanted="low, high"
 torch-order: a registered kernel adds floats in any order, where torch forbids that
     * torch.ops.cute_kernels.total dtype="f32", line="total.py:7"
+torch-attention-lacks: a function of flash-attn or torch is given what our kernels do not compute
+    * cute_py.torch.flash_attn_func name="dropout_p", value=0.1, only=0.0, what="dropout"
+torch-attention-masks: `scaled_dot_product_attention` is given a mask, and is causal, too
+    * cute_py.torch.scaled_dot_product_attention
+torch-attention-heads: heads of queries share those of keys, and nothing says so
+    * cute_py.torch.scaled_dot_product_attention heads=8, shared=2
+torch-activate: `activate` is given what is no device that we compute on
+    * cute_py.torch.activate given="tpu", known="'cuda', 'cpu'"
 """
