@@ -14,6 +14,8 @@ from cute_py.calls.arrays import TypedArray
 from cute_py.kernels import (
     arrays,
     attention,
+    attention_decode,
+    attention_merge,
     attention_rows,
     attention_sm90,
     conv2d_s4,
@@ -895,6 +897,76 @@ def _():
 @call("attention_rows.attention_rows", 1e-4)
 def _():
     return _of_attention(np.float32, attention_rows.RowsAttention(value_dim=32))
+
+
+@call("attention_decode.attention_decode", 5e-2)
+def _():
+    cfg = attention_decode.DecodeAttention(head_dim=32, value_dim=32, warps=1, stages=2)
+    return _of_attention(np.float16, cfg)
+
+
+@call("attention_decode.attention_cached", 5e-2)
+def _():
+    given, _wanted = _of_attention(np.float16, None)
+    cfg = attention_decode.DecodeAttention(head_dim=32, value_dim=32, warps=1, stages=2, page=16)
+    for i, name in enumerate("KV"):
+        given[name] = numbers(3, 1, 16, 32 - 8 * i, dtype=np.float16, seed=i)
+    given |= {"lengths": np.array([17], np.int32), "table": np.array([[2, 1]], np.int32)}
+    more = {"more_k": numbers(1, 1, 6, 32, dtype=np.float16, seed=5)}
+    more |= {"more_v": numbers(1, 1, 6, 24, dtype=np.float16, seed=6)}
+    order = "Q K V lengths table more_k more_v slopes O lse scale cap left right rule"
+    given = {x: (given | more)[x] for x in order.split()}
+    rule = given.pop("rule")
+
+    def wanted(Q, K, V, lengths, table, more_k, more_v, slopes, O, lse, **numbers):  # noqa: E741
+        same(Q.shape[0], lengths.shape[0], *[x.shape[0] for x in (more_k, more_v) if x is not None])
+        same(table.shape[0], lengths.shape[0])
+        same(K.shape[:3], V.shape[:3])
+        same((more_k is None), (more_v is None))
+        rows = []
+        for x, new in ((K, more_k), (V, more_v)):
+            keys = np.concatenate([*plain(x)[table[0]].swapaxes(1, 2)])[: lengths[0]]
+            if new is not None:
+                same(new.shape[:2], (1, K.shape[1]))
+                same(new.shape[3], x.shape[3])
+                keys = np.concatenate([keys, plain(new)[0].swapaxes(0, 1)])
+            rows.append(keys.swapaxes(0, 1)[None])
+        if more_k is not None:
+            same(more_k.shape[2], more_v.shape[2])
+        same(Q.shape[1], 2 * K.shape[1])
+        same(Q.shape[3], K.shape[3])
+        same(O.shape, (*Q.shape[:3], V.shape[3]))
+        named = {"window": (numbers["left"], numbers["right"])}
+        named |= {"scale": numbers["scale"], "softcap": numbers["cap"]}
+        if slopes is not None:
+            same(slopes.shape, Q.shape[:2])
+            named["alibi_slopes"] = slopes
+        o, logs = attention.reference(plain(Q), *rows, **named)
+        if lse is None:
+            return {"O": o}
+        same(lse.shape, Q.shape[:3])
+        return {"O": o, "lse": logs}
+
+    return {**given, "cfg": cfg, "rule": rule}, wanted
+
+
+@call("attention_merge.attention_merge", 1e-4)
+def _():
+    X, O = numbers(3, 1, 2, 5, 24, dtype=np.float32), blank(1, 2, 5, 20)  # noqa: E741
+    given = {"X": X, "O": O, "lse": blank(1, 2, 5), "parts": 3}
+
+    def wanted(X, O, lse, parts):  # noqa: E741
+        same(X.shape[0], parts)
+        same(X.shape[1:4], O.shape[:3])
+        same(X.shape[4], attention_merge.columns_of_part(O.shape[3]))
+        weights = np.exp(plain(X)[..., -4:-3])
+        found = {"O": (weights * plain(X)[..., : O.shape[3]]).sum(0) / weights.sum(0)}
+        if lse is not None:
+            same(lse.shape, O.shape[:3])
+            found["lse"] = np.log(weights.sum(0)[..., 0])
+        return found
+
+    return given, wanted
 
 
 @call("attention_sm90.attention_sm90", 5e-2)

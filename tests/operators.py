@@ -206,6 +206,25 @@ def attention_varlen(rng):
     return Case("attention_varlen", {**arrays, **starts}, named, False, least, True, fixed)
 
 
+def attention_with_kvcache(rng):
+    kind, page = str(rng.choice(["f16", "bf16"])), int(rng.choice((0, 16)))
+    B, M, H, shared = (int(rng.choice(x)) for x in ((2, 3), (1, 1, 3), (2, 3), (2, 5)))
+    D, E = (int(n) for n in rng.choice((8, 16), 2))
+    pool, rows = (3 * B, page) if page else (B, 40)
+    shapes = (B, M, H * shared, D), (pool, rows, H, D), (pool, rows, H, E)
+    arrays = {
+        name: rng.normal(0, 1, shape).astype(cute.dtype(kind).numpy)
+        for name, shape in zip(("q", "k_cache", "v_cache"), shapes, strict=True)
+    }
+    most = 2 * page if page else rows
+    arrays["cache_seqlens"] = rng.integers(0, most + 1, B).astype(np.int32)
+    if page:
+        arrays["block_table"] = rng.permutation(pool)[: 2 * B].reshape(B, 2).astype(np.int32)
+    named = {"causal": str(rng.choice(["top_left", "bottom_right"]))}
+    named["window"] = int(rng.integers(-1, 40)), -1
+    return Case("attention_with_kvcache", arrays, named, least=1.0, rows=True)
+
+
 def gemm(rng):
     kind = str(rng.choice(["f16", "bf16", "f32", "f64", "s8"]))
     M, N, K = (int(n) for n in rng.choice((1, 5, 16, 40, 64), 3))
@@ -225,6 +244,7 @@ CASES = {
     "activation": activation,
     "attention": attention,
     "attention_varlen": attention_varlen,
+    "attention_with_kvcache": attention_with_kvcache,
     "gemm": gemm,
     "reduce": reduce,
     "softmax": softmax,

@@ -158,6 +158,8 @@ def _arrays(given: Namespace, operator: Operator) -> dict[str, Any]:
         require_arrays(operator.name, (shape, DOUBLE), (shape, DOUBLE), words=operator.words)
         if not is_shape:
             found[name] = load(text, "run")
+        elif name in operator.problem.indices:
+            found[name] = rng.integers(0, 2, shape).astype(np.int32)
         elif kind.is_float:
             found[name] = np.asarray(convert(rng.standard_normal(shape), kind))
         else:

@@ -17,8 +17,9 @@ import numpy as np
 import cute_py as cute
 from cute_py.kernels.arrays import require, require_kind
 
-FAMILIES = ("warpgroups", "warps", "rows")  # of kernels
+FAMILIES = ("warpgroups", "decode", "warps", "rows")  # of kernels
 LOG2_E = math.log2(math.e)
+RESULTS = ("f16", "bf16", "f32")  # types of O where it may be another than that of Q
 FAR = 8.0  # the default rescales sums only where a maximum grows by more than a factor of 2**FAR
 
 Distance: TypeAlias = Annotated[cute.s32, cute.s32(min=0)]  # of a window, in rows
@@ -131,6 +132,7 @@ def assume_attention(
     dims: tuple[int | None, int],
     rule: Rule,
     kinds: tuple[str, ...] = ("f16", "bf16"),
+    outs: tuple[str, ...] | None = None,
 ) -> None:
     """State what a kernel needs of its arrays, by their names.
 
@@ -141,6 +143,7 @@ def assume_attention(
         dims: of a tile of Q, if it has one, and of V.
         rule: of the kernel.
         kinds: types of Q that it takes.
+        outs: types of O; None: that of Q.
 
     """
     Q, K, V, O, bias, slopes, lse = (  # noqa: E741
@@ -150,17 +153,29 @@ def assume_attention(
     cute.assume_shapes(words, Q, K, V, O, bias, slopes, lse)
     cute.assume(Q.shape[1] == rule.shared * K.shape[1])
     require_kind(operation, kinds, Q=Q)
-    require_kind(operation, (Q.dtype.name,), K=K, V=V, O=O)
+    require_kind(operation, (Q.dtype.name,), K=K, V=V)
+    require_kind(operation, (Q.dtype.name,) if outs is None else outs, O=O)
     require_kind(operation, ("f16", "bf16", "f32", "u8"), bias=bias)
     require_kind(operation, ("f32",), slopes=slopes, lse=lse)
     if dims[0] is not None:
         cute.assume(Q.shape[3] <= dims[0])
     cute.assume(V.shape[3] <= dims[1])
+    require_scaled(operation, rule, bias, slopes, (scale,))
+
+
+def require_scaled(
+    operation: str, rule: Rule, bias: Any, slopes: Any, numbers: tuple[Any, ...]
+) -> None:
+    """Refuse a rule that finds maxima of products where scores are something else; in the kernel, a
+    scale, and with `numbers` (scale, cap, ...) a cap that may not be.
+    """
     needs = rule.capped or rule.score is not None or bias is not None or slopes is not None
     fits = rule.scaled or not needs
     require(fits, operation, "rule", rule, "scaled=True, where more is done to the scores")
     if not rule.scaled:
-        cute.assert_(scale > 0.0, "scale is above 0")  # noqa: PT009
+        cute.assert_(numbers[0] > 0.0, "scale is above 0")  # noqa: PT009
+    if rule.capped and len(numbers) > 1:
+        cute.assert_(numbers[1] > 0.0, "cap is above 0")  # noqa: PT009
 
 
 class Scores:
@@ -250,12 +265,14 @@ class Scores:
             if rule.mask is not None:
                 acc[...] = cute.where(rule.mask(*head, i, j), acc, -math.inf)
 
-    def hide(self, first: Any, key: Any) -> None:
-        """Set scores of keys that do not exist, or are not seen by their place, to -infinity."""
+    def hide(self, first: Any, key: Any, end: Any = None) -> None:
+        """Set scores of keys that do not exist, or are not seen by their place, to -infinity. `end`
+        of those that the tile may have; None: of all.
+        """
         acc, rule, sight = self.acc, self.rule, self.sight
         begin = key + self.start
         near = first + sight.shift - begin
-        left = (sight.keys - begin).to("s32")
+        left = ((sight.keys if end is None else end) - begin).to("s32")
         ends = cute.rmem("s32", self.shape)
         ends[...] = left
         if rule.ends:
@@ -297,20 +314,25 @@ class Scores:
         with cute.when(cute.vote("any", some)):
             sums[...] = sums * self.mma.spread_C(self.change, sums)
 
-    def shares(self, lse: Any, head: tuple[Any, Any], first: Any) -> cute.Tensor:
-        """Return 1 / the sum of weights of each row, 0 where no key is seen. Write the natural log
-        of the sum of exponentials of its scores to lse (B,H,M), if there is one: -infinity there.
+    def ended(self) -> tuple[cute.Tensor, cute.Tensor]:
+        """Return 1 / the sum of weights of each row, 0 where no key is seen, and the natural log of
+        the sum of exponentials of its scores: -infinity there.
         """
         total = cute.warp_reduce("add", self.total, width=self.lanes)
+        logs = cute.fma(self.most, self.scale, cute.log2(total) * (1 / LOG2_E))
+        logs = cute.where(total == 0.0, -math.inf, logs)
+        return cute.where(total == 0.0, 0.0, cute.rcp(total)), logs
+
+    def shares(self, lse: Any, head: tuple[Any, Any], first: Any) -> cute.Tensor:
+        """Return the first of these, and write the second to lse (B,H,M), if there is one."""
+        share, logs = self.ended()
         if lse is not None:
-            logs = cute.fma(self.most, self.scale, cute.log2(total) * (1 / LOG2_E))
-            logs = cute.where(total == 0.0, -math.inf, logs)
             for r, row in enumerate(self.rows):
                 query = first + row
                 leads = cute.lane_idx() % self.lanes == 0
                 with cute.when((query < self.sight.queries) & leads):
                     lse[*head, query] = logs[r]
-        return cute.where(total == 0.0, 0.0, cute.rcp(total))
+        return share
 
 
 def plain(

@@ -6,6 +6,7 @@
 - `transpose`: matrices with rows and columns exchanged, in memory
 - `attention`: weights of values by the softmax of scores of queries and keys
 - `attention_varlen`: the same of sequences of several lengths, one after the other
+- `attention_with_kvcache`: the same with keys that are kept from call to call, also in pages
 - `activation`: what may follow a product, alone, and its derivative
 
 - `Gemm`: a product that is prepared once and run often, with a workspace of the caller
@@ -27,6 +28,7 @@ _HOME = {
     "kernels.config": "GemmConfig choose_config",
     "ops.activations": "activation",
     "ops.attention_sequences": "attention_varlen",
+    "ops.attention_cache": "attention_with_kvcache",
     "ops.attentions": "attention",
     "ops.choice": "gemm_config",
     "ops.prepared": "Gemm Status",

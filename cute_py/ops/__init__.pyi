@@ -41,6 +41,13 @@ class _attention_varlen(_Operator, Protocol):
     def __call__(self, q: _Array, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: Any, max_seqlen_q: int | None = ..., max_seqlen_k: int | None = ..., *, score: Any = ..., mask: Any = ..., causal: bool | str = ..., window: tuple[int, int] = ..., scale: float | None = ..., softcap: float = ..., alibi_slopes: Any = ..., return_lse: bool = ..., out: Any = ..., out_dtype: DtypeLike | None = ..., exact: bool = ..., backend: str = ..., config: Config | str | None = ..., checks: bool | str = ..., stream: Any = ...) -> _Array: ...
 attention_varlen: _attention_varlen
 """Return `attention` of each sequence alone, of sequences one after the other in arrays."""
+class _attention_with_kvcache(_Operator, Protocol):
+    @overload
+    def __call__(self, q: NDArray[Any] | Sequence[Any], k_cache: Any, v_cache: Any, cache_seqlens: Any, block_table: Any = ..., k: Any = ..., v: Any = ..., *, causal: bool | str = ..., window: tuple[int, int] = ..., scale: float | None = ..., softcap: float = ..., alibi_slopes: Any = ..., split_kv: int | None = ..., return_lse: bool = ..., out: Any = ..., exact: bool = ..., backend: str = ..., config: Config | str | None = ..., checks: bool | str = ..., stream: Any = ...) -> NDArray[Any]: ...
+    @overload
+    def __call__(self, q: _Array, k_cache: Any, v_cache: Any, cache_seqlens: Any, block_table: Any = ..., k: Any = ..., v: Any = ..., *, causal: bool | str = ..., window: tuple[int, int] = ..., scale: float | None = ..., softcap: float = ..., alibi_slopes: Any = ..., split_kv: int | None = ..., return_lse: bool = ..., out: Any = ..., exact: bool = ..., backend: str = ..., config: Config | str | None = ..., checks: bool | str = ..., stream: Any = ...) -> _Array: ...
+attention_with_kvcache: _attention_with_kvcache
+"""Return attention to the first keys of caches, as many as each sequence has."""
 class _gemm(_Operator, Protocol):
     @overload
     def __call__(self, a: NDArray[Any] | Sequence[Any], b: Any, c: Any = ..., alpha: float = ..., beta: float = ..., bias: Any = ..., activation: str | None = ..., out_dtype: DtypeLike | None = ..., backend: str = ..., config: GemmConfig | str | None = ..., *, dtype: DtypeLike | None = ..., out: Any = ..., checks: bool | str = ..., stream: Any = ..., fast_accum: bool = ..., epilogue: Callable[..., Tensor] | Formula | None = ..., **terms: Any) -> NDArray[Any]: ...

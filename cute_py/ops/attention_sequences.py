@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cute_py.calls.memo import Answer
     from cute_py.dtypes.table import DtypeLike
     from cute_py.kernels.configuration import Config
-    from cute_py.ops.call import Call, Output
+    from cute_py.ops.call import Call
     from cute_py.ops.family import Family
 
 STARTS = {"cu_seqlens_q": "max_seqlen_q", "cu_seqlens_k": "max_seqlen_k"}
@@ -60,27 +60,16 @@ class AttentionVarlen(Attention):
     """Queries, keys and values of several sequences, and where each starts."""
 
     families: ClassVar[Sequence[Family]] = VARLEN
-    has_lengths = True
+    lengths_vary = True
     names: ClassVar[dict[str, str]] = {"q": "HMD", "k": "HND", "v": "HNE"}
     order = (1, 0, 2)
     reference = staticmethod(lambda *arrays, **named: _reference(*arrays, **named)[0])
-
-    def _require_parts(self) -> None:
-        """Take any request: it has no parts of keys."""
-
-    def _read_bias(self, _shape: tuple[int, ...]) -> None:
-        """Read none: there is no matrix of all queries and keys."""
-        self.given["bias"] = None
-
-    def _top_left(self, causal: Any, _queries: int, _keys: int) -> bool:
-        """Return whether query i is next to key i; causal=True: the last one to the last key."""
-        return bool(causal == "top_left")
 
     def is_ragged(self, _config: Any) -> bool:
         """Return whether the last tile of keys may be a part of one."""
         return True
 
-    def _count(self, _batch: list[int]) -> int:
+    def count(self, _batch: list[int]) -> int:
         """Return how many sequences there are; read where they start."""
         rows = self.given["q"].shape[0], self.given["k"].shape[0]
         count = 0
@@ -136,13 +125,9 @@ class AttentionVarlen(Attention):
     def sides(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """What kernels read, Q, K, V, where sequences start and slopes, and the outputs."""
         starts = [self.readable(self.given[x]) for x in STARTS]
-        rows = [x[None] for x in self._read_as_rows()]
-        reads = *rows, *starts, self._slopes()
-        return reads, self._outputs(reads)
-
-    def _outputs(self, reads: Sequence[Any]) -> tuple[Output, ...]:
-        """Return the outputs as arrays of one batch."""
-        return tuple([x._replace(array=x.array[None]) for x in super()._outputs(reads)])
+        rows = [x[None] for x in self.read_as_rows()]
+        reads, outputs = self.with_outputs((*rows, *starts, self.slopes()))
+        return reads, tuple([x._replace(array=x.array[None]) for x in outputs])
 
 
 class AttentionVarlenLse(AttentionVarlen):
@@ -259,7 +244,7 @@ def attention_varlen(
         alibi_slopes: (H) or (sequences, H), f32: times the distance it is subtracted.
         return_lse: whether it is (result, lse), f32 (H, total_q), as in `attention`.
         out: where the result (total_q, H, E) goes; None: a new array.
-        out_dtype: of the result: that of q, the only one now.
+        out_dtype: of the result, f16, bf16 or f32; None: that of q.
         exact: whether sums are rescaled whenever the greatest score of a row grows.
         backend: "gpu" or "emulator", with arrays that are there; "auto" takes what fits them.
         config: what cute.ops.attention_varlen.explain shows, or text: "family=rows".

@@ -15,11 +15,14 @@ from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.dtypes.table import f32, u8
 from cute_py.errors import CuteError, refusal
 from cute_py.kernels.attention import Rule, reference
+from cute_py.kernels.attention_decode import DecodeAttention
 from cute_py.kernels.config_attention import WarpgroupAttention
 from cute_py.kernels.configuration import changed
 from cute_py.layout.tuples import ceil_div
-from cute_py.ops.attention_families import CONFIGS, FAMILIES, Sizes, configured
-from cute_py.ops.call import Call, Output
+from cute_py.ops import block_masks
+from cute_py.ops.attention_families import CONFIGS, FAMILIES, configured
+from cute_py.ops.attention_parts import Sizes, asked_parts, decode_call
+from cute_py.ops.call import Call
 from cute_py.ops.family import asked_by
 from cute_py.ops.libraries import Words
 from cute_py.ops.operands import shown
@@ -61,55 +64,68 @@ class Attention(Problem):
         sizes: theirs.
         rule: what is done to scores.
         numbers: of the rule, run-time numbers of the kernels.
-        has_lengths: whether sequences have lengths that are in memory.
+        parts: of the keys, as the call asks for; 0: by the rule.
+        lengths_vary: whether sequences have lengths that are in memory; True as `causal` means then
+            that the last query is next to the last key.
+        names: the modes of the arrays of rows.
     """
 
-    types, autocast, with_lse = TYPES, "lower", False
+    types: ClassVar[Sequence[str]] = TYPES
     families: ClassVar[Sequence[Family]] = FAMILIES
-    has_lengths = False
-    names: ClassVar[dict[str, str]] = {"q": "BHMD", "k": "BHND", "v": "BHNE"}  # of modes
-    takes_more_modes = False
+    names: ClassVar[dict[str, str]] = {"q": "BHMD", "k": "BHND", "v": "BHNE"}
+    autocast, with_lse = "lower", False
+    takes_more_modes, lengths_vary = False, False
     reference = staticmethod(lambda *arrays, **named: _reference(*arrays, **named)[0])
 
     def __init__(self, request: Any, library: Library) -> None:
         """Read the arrays; refuse those that do not fit each other, and what no kernel does."""
         super().__init__(request, library)
-        self._require_parts()
+        self.parts = asked_parts(self, self.option("split_kv"))
         self.given: dict[str, Any] = {}
-        kind, *others = (self._read_rows(name) for name in "qkv")
-        for name, other in zip("kv", others, strict=True):
-            self.require_type(name, other, (kind.name,))
-        self.sizes = self._sized()
-        if request.out_dtype is not None:
-            self.require_type("out_dtype", as_dtype(request.out_dtype), (kind.name,))
+        kind, self.sizes = self.read_all()
+        asked = self.option("out_dtype")
+        made = kind if asked is None else as_dtype(asked)
+        self.require_type("out_dtype", made, TYPES)
         B, H, _g, M, N, _d, E = self.sizes
         self._read_bias((B, H, M, N))
         self._read_slopes((B, H))
         self.rule, self.numbers = self._ruled()
         shape = (B, H, M, E)[-len(self.order) :]
-        self.gives(self._in_layout(shape), kind)
+        self.gives(self._in_layout(shape), made)
         if self.with_lse:
             self.gives(shape[:-1], f32, "out_lse")
         self.value = 0.0 if N == 0 else None
 
     # -- what is read
 
-    def _require_parts(self) -> None:
-        """Refuse parts of the keys that no kernel computes by themselves."""
-        if self.request.split_kv not in (None, 1):
-            facts: dict[str, Any] = {"name": "split_kv", "value": self.request.split_kv}
-            raise refusal("attention-option", operation=self.operation, **facts)
+    def option(self, name: str) -> Any:
+        """Return an argument of the request, None where the operator has none of that name."""
+        return getattr(self.request, name, None)
+
+    def read_all(self) -> tuple[Dtype, Sizes]:
+        """Read q, k and v, and return their type and sizes."""
+        kind = self.read_alike(self.names)
+        return kind, self._sized()
+
+    def read_alike(self, named: dict[str, str]) -> Dtype:
+        """Read arrays of rows, by their names and modes, of the type of the first."""
+        kind, *others = (self.read_rows(name, modes) for name, modes in named.items())
+        for name, other in zip([*named][1:], others, strict=True):
+            self.require_type(name, other, (kind.name,))
+        return kind
 
     def _in_layout(self, x: Sequence[Any]) -> tuple[Any, ...]:
         """Return what belongs to (batch, heads, rows, dim) in the order of the request's layout."""
         return tuple([x[i] for i in self.order])
 
-    def _read_rows(self, name: str) -> Dtype:
-        """Read q, k or v, and return its type."""
-        modes = self._in_layout(self.names[name])
-        x, kind = self.read(name, TYPES, len(modes), shown(modes))
+    def read_rows(self, name: str, modes: str) -> Dtype:
+        """Read an array of rows by its modes, of which rows and dim are the last, and return its
+        type.
+        """
+        wanted = self._in_layout(modes)
+        x, kind = self.read(name, self.types, len(modes), shown(wanted))
         if len(x.shape) != len(modes):
-            raise self.wrong_shape(name, tuple(x.shape), modes)
+            raise self.wrong_shape(name, tuple(x.shape), wanted)
         if 0 not in x.shape and x.shape[-1] > 1 and strides_of(x)[-1] != 1:
             facts: dict[str, Any] = {"name": name, "step": strides_of(x)[-1]}
             raise refusal("attention-rows", operation=self.operation, **facts)
@@ -123,23 +139,29 @@ class Attention(Problem):
         for name, shape, wanted in (("k", k, (*batch, G, N, D)), ("v", v, (*batch, G, N, E))):
             if shape != wanted:
                 raise self.wrong_shape(name, self._in_layout(shape), self._in_layout(wanted))
+        sizes = Sizes(self.count(batch), H, G, M, N, D, E)
+        self.require_sizes(sizes)
+        return sizes
+
+    def count(self, batch: list[int]) -> int:
+        """Return how many sequences there are, by the modes before those of heads."""
+        return batch[0]
+
+    def require_sizes(self, sizes: Sizes) -> None:
+        """Refuse heads that do not divide, and rows that are too long."""
+        (_b, H, G, _m, _n, D, E), facts = sizes, dict[str, Any]()
         if (H % G if G else H) != 0:
-            facts: dict[str, Any] = {"heads": H, "shared": G}
+            facts = {"heads": H, "shared": G}
             raise refusal("attention-heads", operation=self.operation, **facts)
         for name, dim in (("q", D), ("v", E)):
             if not 1 <= dim <= MOST:
                 facts = {"name": name, "dim": dim, "most": MOST}
                 raise refusal("attention-dim", operation=self.operation, **facts)
-        return Sizes(self._count(batch), H, G, M, N, D, E)
-
-    def _count(self, batch: list[int]) -> int:
-        """Return how many sequences there are, by the modes before those of heads."""
-        return batch[0]
 
     def _read_bias(self, shape: tuple[int, ...]) -> None:
         """Read what is added to each score, or a mask."""
         self.given["bias"] = None
-        if self.request.bias is not None:
+        if self.option("bias") is not None:
             x, _kind = self.read("bias", ("f16", "bf16", "f32", "b1"))
             found = tuple(x.shape)
             sides = zip(reversed(found), reversed(shape), strict=False)
@@ -159,39 +181,40 @@ class Attention(Problem):
     def _ruled(self) -> tuple[Rule, tuple[Any, ...]]:
         """Return what is done to scores, and its numbers."""
         (_b, H, G, M, N, D, _e) = self.sizes
-        request, causal = self.request, self.request.causal
-        if not isinstance(causal, (bool, np.bool_)) and causal not in CAUSAL:
-            raise refusal("attention-mask", operation=self.operation, value=causal)
-        (left, right), top_left = self._window(), self._top_left(causal, M, N)
-        scale = D**-0.5 if request.scale is None else request.scale
+        request, causal = self.request, self.causal()
+        (left, right), top_left = self._window(), causal == "top_left"
+        scale = int(D) ** -0.5 if request.scale is None else request.scale  # a symbol in graphs
         scale, cap = self._finite("scale", scale), self._finite("softcap", request.softcap)
         if cap < 0:
             raise self._wrong_number("softcap", cap)
         if causal:
             right = 0
-        more = (self.given["bias"], request.alibi_slopes, request.score)
+        more = (self.given["bias"], request.alibi_slopes, self.option("score"))
         rule = Rule(
             begins=left >= 0,
             ends=right >= 0,
-            top_left=top_left,
+            top_left=top_left and (self.lengths_vary or M != N),
             capped=cap > 0,
             scaled=scale <= 0 or cap > 0 or any(x is not None for x in more),
             precise=cap > 0 and (bool(request.exact) or dtype_of(self.given["q"]) == f32),
             exact=bool(request.exact),
             shared=H // max(G, 1),
-            score=request.score,
-            mask=request.mask,
+            score=self.option("score"),
+            mask=self.option("mask") if self.blocks is None else self.blocks.mask,
         )
         return rule, (scale, cap, *[min(max(n, 0), M + N) for n in (left, right)])
 
-    def _top_left(self, causal: Any, queries: int, keys: int) -> bool:
-        """Return whether query i is next to key i, and not the last one to the last key; refuse
-        causal=True where it does not say which.
-        """
-        if isinstance(causal, (bool, np.bool_)) and causal and queries != keys:
-            facts: dict[str, Any] = {"queries": queries, "keys": keys}
+    def causal(self) -> Any:
+        """Return False, or which ends are next to each other; refuse True where that differs."""
+        causal, (_b, _h, _g, M, N, _d, _e) = self.request.causal, self.sizes
+        if not isinstance(causal, (bool, np.bool_)) and causal not in CAUSAL:
+            raise refusal("attention-mask", operation=self.operation, value=causal)
+        if not isinstance(causal, str) and causal and self.lengths_vary:
+            return "bottom_right"
+        if not isinstance(causal, str) and causal and M != N:
+            facts: dict[str, Any] = {"queries": M, "keys": N}
             raise refusal("attention-causal", operation=self.operation, **facts)
-        return bool(causal == "top_left") and queries != keys
+        return causal
 
     def _window(self) -> tuple[int, int]:
         """Return how far before and behind it a query sees keys; -1: as far as there are any."""
@@ -199,7 +222,23 @@ class Attention(Problem):
         whole = isinstance(found, (tuple, list)) and len(found) == 2
         if not whole or not all(is_whole(n) and n >= -1 for n in found):
             raise refusal("attention-window", operation=self.operation, value=found)
-        return int(found[0]), int(found[1])
+        if self.blocks is None:
+            return int(found[0]), int(found[1])
+        M, N = self.sizes.M, self.sizes.N
+        shift = 0 if self.request.causal == "top_left" else N - M
+        return self.blocks.window((int(found[0]), int(found[1])), shift, (M, N))
+
+    @cached_property
+    def blocks(self) -> block_masks.Diagonals | None:
+        """What kernels take of a BlockMask of torch; None for another mask."""
+        mask: Any = getattr(self.request, "mask", None)
+        B, H, _g, M, N, _d, _e = self.sizes
+        if not block_masks.is_block_mask(mask):
+            return None
+        if len(self.given["q"].shape) != 4:
+            facts: dict[str, Any] = {"found": tuple(mask.shape), "shape": "equal lengths"}
+            raise refusal("attention-block-shape", operation=self.operation, **facts)
+        return block_masks.diagonals(mask, (B, H, M, N), self.operation)
 
     def _finite(self, name: str, given: Any) -> float:
         found = self.number(name, given)
@@ -216,7 +255,7 @@ class Attention(Problem):
     @property
     def order(self) -> tuple[int, ...]:
         """The modes of the request's arrays as (batch, heads, rows, dim), and back."""
-        return ORDERS[self.request.layout]
+        return ORDERS[self.option("layout") or "BMHK"]
 
     @cached_property
     def gpu(self) -> Any:
@@ -231,31 +270,29 @@ class Attention(Problem):
             flags = dtype_of(bias).name == "b1"
             bias = self.readable(library.seen_as(bias, u8) if flags else bias)
             bias = library.spread(bias, (B, H, M, N))
-        reads = *self._read_as_rows(), bias, self._slopes()
-        return reads, self._outputs(reads)
+        return self.with_outputs((*self.read_as_rows(), bias, self.slopes()))
 
-    def _read_as_rows(self) -> tuple[Any, ...]:
+    def read_as_rows(self) -> tuple[Any, ...]:
         """Return Q, K and V as kernels read them."""
         found = (self.readable(self.given[x]) for x in "qkv")
         return tuple([self.library.ordered(x, self.order) for x in found])
 
-    def _slopes(self) -> Any:  # an array
+    def slopes(self) -> Any:  # an array
         """Return the slopes as kernels read them, or None."""
         slopes, (B, H, *_sizes) = self.given["slopes"], self.sizes
         return None if slopes is None else self.library.spread(self.readable(slopes), (B, H))
 
-    def _outputs(self, reads: Sequence[Any]) -> tuple[Output, ...]:
-        """Return the outputs as kernels write them."""
-        order = self.order
-        out = self.writes(reads, order)
-        if strides_of(out.array)[-1] != 1 and self.sizes.E > 1:
+    def with_outputs(self, reads: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Return what kernels read, and the outputs."""
+        out, E = self.writes(reads, self.order), self.sizes.E
+        if strides_of(out.array)[-1] != 1 and E > 1:
             made = self.library.empty(self.shape, self.kind)
-            array = self.ordered(made, order)
+            array = self.ordered(made, self.order)
             out = out._replace(array=array, made=made, direct=False)
         if not self.with_lse:
-            return (out,)
-        modes = tuple(range(len(order) - 1))
-        return out, self.writes(reads, modes, name="out_lse")
+            return reads, (out,)
+        modes = tuple(range(len(self.order) - 1))
+        return reads, (out, self.writes(reads, modes, name="out_lse"))
 
     @cached_property
     def rows(self) -> tuple[Any, ...]:
@@ -277,9 +314,17 @@ class Attention(Problem):
                 return found
         return configured(self)
 
+    def require_parts(self, config: Any) -> None:
+        """Refuse a configuration with other parts of the keys than the call asks for."""
+        if self.parts and getattr(config, "parts", 1) != self.parts:
+            rule = f"parts={self.parts}, as split_kv says"
+            raise refusal("config-attention", operation=self.operation, config=config, rule=rule)
+
     def call(self, choice: tuple[Any, ...] | None = None) -> Call:
         """Return the call of a kernel, by what was chosen before, if given."""
         family, config = self.chosen(choice)
+        if isinstance(config, DecodeAttention):
+            return decode_call(self, family.kernel, config, *self.sides)
         reads, outputs = self.sides
         return Call(
             family.kernel,
@@ -413,7 +458,7 @@ def attention(
         v: values (B, Mk, Hk, E).
         bias: is added to scores, or of bool: True is seen. It broadcasts to (B, H, Mq, Mk).
         score: f(s, b, h, i, j) of registers, with the numbers of batch, head, query and key.
-        mask: f(b, h, i, j), whether query i sees key j.
+        mask: f(b, h, i, j), whether query i sees key j, or a BlockMask of torch.
         causal: whether a query sees no key behind it: True where Mq == Mk, "top_left" (query i is
             next to key i, torch) or "bottom_right" (the last ones are, flash-attn).
         window: how many keys before and behind the one next to it a query sees; -1: all.
@@ -424,8 +469,8 @@ def attention(
         return_lse: whether it is (result, lse): f32 (B, H, Mq), the natural logarithm of the sum
             of exponentials of a query's scores, -infinity for one that sees no key.
         out: where the result (B, Mq, H, E) goes; None: a new array.
-        out_dtype: of the result: that of q, the only one now.
-        split_kv: parts of the keys: 1, the only number now.
+        out_dtype: of the result, f16, bf16 or f32; None: that of q.
+        split_kv: parts of the keys, merged in a fixed order: 1 to 256; None: as shapes suggest.
         exact: whether sums are rescaled whenever the greatest score of a row grows, not only where
             it does by more than a factor of 2^8, and tanh of softcap is not the approximation.
         backend: "gpu" or "emulator", with arrays that are there; "auto" takes what fits them.

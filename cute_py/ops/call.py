@@ -285,13 +285,17 @@ def _after_another(
     call: Call, first: Call, arrays: Sequence[Any], outputs: int, otherwise: Answer
 ) -> Answer | None:
     """Return the same for a call that reads what another one writes: the arrays are those that the
-    other one reads, then those of this one.
+    other one reads, then those of this one; None of the former at the end may be missing.
     """
     given, outs = arrays[: len(arrays) - outputs], arrays[len(arrays) - outputs :]
-    own = [x for x in first.reads if x is not None]
+    own = list(first.reads)
+    while own[-1] is None:
+        own.pop()
     reads = [*own, *call.reads[1:]]
+    reads += [None] * (len(given) - len(reads))
     known, before = call.launched, first.launched
-    is_plain = not (call.workspace or first.workspace or first.first or call.library.on_host)
+    has_more = any(x is not None for x in (*call.workspace, *first.workspace))
+    is_plain = not (has_more or first.first or call.library.on_host)
     if not is_plain or known is None or before is None or len(reads) != len(given):
         return None
     pairs = zip(map(unwrapped, reads), map(unwrapped, given), strict=True)
@@ -301,7 +305,7 @@ def _after_another(
     if len({x is None for x in outs}) > 1 or any(x.direct is new for x in call.outputs):
         return None
     places = [i for i, x in enumerate(arrays) if x is not None]
-    theirs = [places.index(i) for i in range(len(own))]
+    theirs = [places.index(i) for i, x in enumerate(own) if x is not None]
     mine = [places.index(i + len(own)) for i, x in enumerate(call.reads[1:]) if x is not None]
     written = [] if new else list(range(len(places) - outputs, len(places)))
     seen = [unwrapped(x) for x in arrays if x is not None]

@@ -83,9 +83,10 @@ class Library:
 
     Attributes:
         operation, words: the operator, for error messages.
+        has_memory: whether arrays have addresses and values.
     """
 
-    on_host = False
+    on_host, has_memory = False, True
     note: Callable[[Any], object] | None = None  # called with each array that a kernel wrote to
 
     def __init__(self, operation: str, words: Words | None = None) -> None:

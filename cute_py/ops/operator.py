@@ -356,11 +356,12 @@ def make(_known, _request, _answered, _traced, _is_traced, _errors, _shorten, _v
         return problem.given_back(given, result)
 
     def note_outputs(self, given: Any, library: Library) -> None:
-        """Tell autograd that tensors of the host were written; a GPU's are noted where they are."""
-        if library.on_host:
-            for name in self.outputs:
-                if is_tensor(getattr(given, name)):
-                    note_written(getattr(given, name))
+        """Tell autograd which tensors were written; outputs of a GPU are noted where they are."""
+        more = self.problem.mutates.items()
+        written = [name for name, cause in more if getattr(given, cause) is not None]
+        for name in (*written, *(self.outputs if library.on_host else ())):
+            if is_tensor(getattr(given, name)):
+                note_written(getattr(given, name))
 
     def _followed(self, given: Any) -> Any:
         """Return the result of a request with an operand that autograd follows, by the operator of

@@ -24,7 +24,7 @@ from cute_py.ops.tuned import winner
 from cute_py.records import Text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from cute_py.calls.memo import Answer
     from cute_py.dtypes.table import Dtype
@@ -56,6 +56,8 @@ class Problem:
         autocast: what autocast does to the floats of a request: "lower", "f32" or None.
         takes_more_modes: whether arrays may have one more mode, the first, so that vmap is a call,
             not one for each element of the batch.
+        mutates: the arrays that are written where another one is given, by its name.
+        indices: the arrays of s32 that say where others are read.
     """
 
     operation: ClassVar[str] = ""
@@ -67,6 +69,8 @@ class Problem:
     keeps: ClassVar[Sequence[str]] = ()
     autocast: ClassVar[str | None] = None
     takes_more_modes: ClassVar[bool] = True
+    mutates: ClassVar[Mapping[str, str]] = {}
+    indices: ClassVar[Sequence[str]] = ()
 
     def __init__(self, request: Any, library: Library) -> None:
         """Read the arrays of `library`; refuse those that do not fit each other."""

@@ -150,6 +150,8 @@ class Outlines(Library):
     of torch without memory, of which only shapes and types are asked.
     """
 
+    has_memory = False
+
     def __init__(
         self,
         operator: Operator,

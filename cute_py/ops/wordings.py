@@ -65,10 +65,18 @@ WORDINGS = {
         {name}={value!r}
         0, or a number from 2^-126 to 2^126 in size, as f32 holds; softcap at least 0
         leave it out for the default""",
-    "attention-option": """LayoutError
-        {name}={value!r}
-        {name}=None, or 1: no kernel does more yet
-        leave it out""",
+    "attention-block-shape": """LayoutError
+        a BlockMask of {found}
+        one for scores of {shape}, whose first modes may be 1
+        make it with create_block_mask(mask_mod, B, H, Mq, Mk)""",
+    "attention-block-lists": """LayoutError
+        a BlockMask whose blocks are not those of its mask_mod
+        blocks as create_block_mask finds them: none hides what mask_mod sees, or shows the rest
+        say in mask_mod what the blocks say, and make it with create_block_mask""",
+    "attention-captured": """LayoutError
+        the tensor {name!r}, which a mask_mod reads
+        a function of the numbers of batch, head, query and key alone
+        pass what it says as bias=, an array of bool""",
     "attention-starts": """LayoutError
         {name}[{index}] of {value}
         numbers that rise from 0 to {total}, the rows of all sequences
@@ -77,6 +85,22 @@ WORDINGS = {
         {name}={value!r}
         None, or a whole number of at least {longest}, the longest sequence
         leave it out: no kernel needs it""",
+    "attention-parts": """LayoutError
+        split_kv={value!r}
+        a whole number of parts of the keys, from 1 to {most}
+        leave it out: the shapes say how many""",
+    "attention-append": """LayoutError
+        {given}
+        k and v for all sequences, which fit the caches behind their keys and share no memory, and q
+        pass k and v that were just computed, with queries, and caches that a kernel can write""",
+    "attention-length": """LayoutError
+        cache_seqlens[{at}] = {length}
+        from 0 to {most} keys, which caches hold with those that are appended
+        pass larger caches, or more pages a sequence""",
+    "attention-page": """LayoutError
+        block_table[{at}] = {page}
+        a page from 0 to {last}
+        entries behind the keys of a sequence may be anything; others are pages of the caches""",
     "ops-empty": """LayoutError
         a result of shape {shape}
         a result with elements: no kernel computes an empty one

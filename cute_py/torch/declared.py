@@ -166,6 +166,8 @@ class Declared:
         self.given, self.computed = self._made()
 
     def _word(self, name: str, p: Parameter) -> Word:
+        if name in self.ours.problem.mutates:
+            return Word(f"Tensor(w_{name}!)")
         if name in self.ours.arrays:
             return Word("Tensor" if p.default is Parameter.empty else "Tensor?")
         if name == "out_dtype":
@@ -365,6 +367,12 @@ def computed({", ".join(parts)}):
     def _vmapped(self, info: Any, dims: tuple[Any, ...], *args: Any) -> tuple[Any, Any]:
         """Return the results of a batch, whose mode is the first of each."""
         named = self.defaults | dict(zip(self.names, args, strict=False))
+        for written, name in self.ours.problem.mutates.items():
+            if named[name] is not None:
+                facts: dict[str, Any] = {"name": name, "written": written}
+                raise refusal(
+                    "torch-vmap", operation=public(f"cute_py::{self.ours.short}"), **facts
+                )
         places, ranks = dict(zip(self.names, dims, strict=False)), {}
         for name in self.arrays:
             x, place = named[name], places.get(name)

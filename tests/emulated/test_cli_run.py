@@ -12,6 +12,7 @@ CALLS = {
     "activation": ["5x40", "--name", "gelu"],
     "attention": ["1x5x2x8", "1x7x2x8", "1x7x2x8", "--type", "f16", "--causal", "top_left"],
     "attention_varlen": ["5x2x8", "7x2x8", "7x2x8", "Q.npy", "K.npy", "--causal", "top_left"],
+    "attention_with_kvcache": ["1x1x2x8", "2x7x2x8", "2x7x2x8", "1", "1x2", "--type", "f16"],
     "gemm": ["9x16", "16x8", "--alpha", "2"],
     "reduce": ["5x40", "--op", "max", "--dim", "0,-1"],
     "softmax": ["5x40", "--dim", "0", "--type", "bf16"],

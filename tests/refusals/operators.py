@@ -34,6 +34,18 @@ def varlen(starts=(0, 1, 4), others=(0, 2, 4), **named):
     return cute.ops.attention_varlen(*[heads()[0]] * 3, starts, others, **named)
 
 
+CACHE = heads(8)
+
+
+def cached(q=None, lengths=3, k_cache=None, v_cache=None, **named):
+    """Attention of 1 query to caches of 8 rows, or pages of as many."""
+    q, k_cache, v_cache = (
+        heads(n) if x is None else x for n, x in ((1, q), (8, k_cache), (8, v_cache))
+    )
+    lengths = np.array([lengths], np.int32)
+    return cute.ops.attention_with_kvcache(q, k_cache, v_cache, lengths, **named)
+
+
 tall, square = np.ones((3, 2), np.float32), np.ones((3, 3), np.float32)
 
 
@@ -296,12 +308,15 @@ attention-number: a scale or a cap is not a number that f32 holds, or a cap is b
     - attention(scale=1e-50) # scale=1e-50
     - attention(softcap=3e38) # softcap=3e+38
     + attention(scale=0.5)
-attention-option: an option is given that no kernel has yet
-    - attention(split_kv=4)
-    + attention(split_kv=1)
+attention-block-shape: a BlockMask of torch is for other sizes
+    * cute.ops.attention found="(1, 1, 64, 128)", shape="(2, 4, 64, 64)"
+attention-block-lists: the lists of a BlockMask say something else than its function
+    * cute.ops.attention
+attention-captured: the function of a BlockMask reads a tensor
+    * cute.ops.attention name="documents"
 attention-starts: starts of sequences do not rise from 0 to the rows that there are
     - varlen((0, 1, 3))
-    - varlen((1, 2, 4))
+    - varlen((1, 2, 4)) # cu_seqlens_q[0] of 1
     - varlen((0, 5, 4)) # cu_seqlens_q[2] of 4
     - varlen(others=(0, -1, 4)) # cu_seqlens_k[1] of -1
     + varlen((0, 0, 4))
@@ -309,8 +324,31 @@ attention-longest: the length that sequences have at most is less than that of o
     - varlen(max_seqlen_q=2)
     - varlen(max_seqlen_k=1.5) # max_seqlen_k=1.5
     + varlen(max_seqlen_q=3)
+attention-parts: a number of parts of the keys is none, or too large
+    - attention(split_kv=0)
+    - attention(split_kv=2.0)  # split_kv=2.0
+    + attention(split_kv=2)
+attention-append: rows cannot be written behind the keys of caches
+    - cached(k=heads(1))
+    - cached(v=heads(1))  # v without k
+    - cached(k=heads(9), v=heads(9))  # 9 rows in k, for caches of 8 rows
+    - cached(heads(0), k=heads(1), v=heads(1))  # 1 rows in k, and no queries
+    - cached(k=CACHE[:, :1], v=heads(1), k_cache=CACHE)  # k_cache and k, which share memory
+    - cached(k=heads(1), v=heads(1), k_cache=CACHE.astype(">f2"))  # bytes in another order
+    + cached(k=heads(1), v=heads(1))
+attention-length: a sequence has fewer keys than none, or more than its cache
+    - cached(lengths=9)
+    - cached(lengths=-1)  # cache_seqlens[0] = -1
+    - cached(lengths=8, k=heads(1), v=heads(1))  # from 0 to 7 keys
+    + cached(lengths=7, k=heads(1), v=heads(1))
+attention-page: a page of a sequence is none of the caches
+    - cached(lengths=9, block_table=np.array([[0, 1]], np.int32))
+    - cached(lengths=8, block_table=np.array([[-1, 0]], np.int32))  # block_table[0, 0] = -1
+    + cached(lengths=8, block_table=np.array([[0, 1]], np.int32))
 config-attention: the parts of a configuration of attention do not fit each other, or the arrays
     - attention(config="family=warps,keys=8")
+    - attention(config="family=decode,stages=1")  # 2 to 16 stages
+    - attention(config="family=decode,parts=2", split_kv=3)  # parts=3, as split_kv says
     + attention(config="family=warps,keys=16")
 torch-no-backward: an operator that was registered without `backward`, or one that changes its
         arguments, gets a tensor that autograd follows
@@ -321,6 +359,8 @@ torch-rounded: a gradient is wanted through `dtype` of integers
     * torch.ops.cute_py.gemm dtype="s8"
 torch-parameter: `register` names something that is not a parameter of the kernel
     * cute_py.torch.register name="z", place="outputs", signature="scale(x, y, alpha: cute.f32)"
+torch-vmap: an operator that changes an array in place is called for a batch by torch.vmap
+    * torch.ops.cute_py.attention_with_kvcache name="k", written="k_cache"
 torch-function: an operator of torch is given a function of the user
     * torch.ops.cute_py name="function", value="<function>"
 torch-name: the name of a registered operator does not have two parts
@@ -336,4 +376,12 @@ torch-result: `fake` returns something other than a new tensor for each output
     * torch.ops.cute_kernels.split found="['Tensor']", wanted="low, high"
 torch-order: a registered kernel adds floats in any order, where torch forbids that
     * torch.ops.cute_kernels.total dtype="f32", line="total.py:7"
+torch-attention-lacks: a function of flash-attn or torch is given what our kernels do not compute
+    * cute_py.torch.flash_attn_func name="dropout_p", value=0.1, only=0.0, what="dropout"
+torch-attention-masks: `scaled_dot_product_attention` is given a mask, and is causal, too
+    * cute_py.torch.scaled_dot_product_attention
+torch-attention-heads: heads of queries share those of keys, and nothing says so
+    * cute_py.torch.scaled_dot_product_attention heads=8, shared=2
+torch-activate: `activate` is given what is no device that we compute on
+    * cute_py.torch.activate given="tpu", known="'cuda', 'cpu'"
 """

@@ -17,14 +17,16 @@ from tests.operators import CASES, cases  # noqa: E402
 OPERATORS = sorted(CASES)
 BY_HAND = {"gemm"}  # its derivative is no function of the declaration
 WITHOUT = {x for x, found in operators().items() if found.problem.gradient is None} - BY_HAND
+WIDE = {"f64": "float64", "f32": "float32", "f16": "float16"}
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def floats(name, count, seed=0):
-    """Return random problems of floats: the operator, tensors of f64 (f32 where it has none), and
-    the other arguments.
+    """Return random problems of floats: the operator, tensors of the first of `WIDE` that it has,
+    and the other arguments; arrays of indices as they are.
     """
-    types = operators()[name].problem.types
+    problem = operators()[name].problem
+    kind = next(getattr(torch, x) for y, x in WIDE.items() if y in problem.types)
     found = []
     for case in cases(name, 4 * count, seed)[0]:
         op = getattr(torch.ops.cute_py, name)
@@ -33,15 +35,18 @@ def floats(name, count, seed=0):
             continue
         made = torch.Generator().manual_seed(len(found))
         tensors = {
-            k: torch.randn(x.shape, generator=made, dtype=torch.float64 if "f64" in types else None)
+            k: torch.randn(x.shape, generator=made, dtype=torch.float64).to(kind)
             for k, x in case.arrays.items()
         }
+        tensors |= {k: torch.from_numpy(x) for k, x in case.arrays.items() if k in problem.indices}
         found.append((op, tensors, named))
     return found[:count]
 
 
 def leaves(tensors):
-    return {k: x.clone().requires_grad_() for k, x in tensors.items()}
+    return {
+        k: x.clone().requires_grad_() if x.is_floating_point() else x for k, x in tensors.items()
+    }
 
 
 def leaves_of(name, tensors):
@@ -104,7 +109,10 @@ def test_a_graph_has_the_operator_forward_and_backward(name):
 def test_vmap_is_a_loop(name):
     """Over each mode of each operand."""
     for op, tensors, named in floats(name, 2, seed=3):
-        batch = {k: torch.stack([x, 2 * x, x + 1]) for k, x in tensors.items()}
+        batch = {
+            k: torch.stack([x, 2 * x, x + 1] if x.is_floating_point() else [x] * 3)
+            for k, x in tensors.items()
+        }
         want = torch.stack([op(**{k: x[i] for k, x in batch.items()}, **named) for i in range(3)])
         names = list(batch)
         for dims in (0, -1):
