@@ -260,3 +260,34 @@ def losses_of_blocks(compiled, **size):
     assert len(ours) == 50
     assert ours[-1] < 0.7 * ours[0]
     assert max(abs(x - y) for x, y in zip(ours, theirs, strict=True)) < 0.02 * theirs[0]
+
+
+# -- attention
+
+BOUND = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 1e-5}  # of errors of attention
+
+
+def is_attention(found, *given, **named):
+    """Whether a result is that of torch in f64, within the bound of its type."""
+    import torch
+
+    def wide(x):
+        return x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+
+    function = torch.nn.functional.scaled_dot_product_attention
+    want = function(*map(wide, given), **{k: wide(x) for k, x in named.items()})
+    assert found.shape == want.shape
+    bound = BOUND[str(found.dtype).removeprefix("torch.")]
+    return bool((found.double() - want).abs().max() <= bound * want.abs().max())
+
+
+def attention_samples(device, kind):
+    """Return torch's own samples of its scaled_dot_product_attention, (arguments, named ones)."""
+    import torch
+
+    pytest.importorskip("expecttest")  # torch's tests need it
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    (info,) = (x for x in op_db if x.name == "nn.functional.scaled_dot_product_attention")
+    samples = info.sample_inputs(device, getattr(torch, kind))
+    return [((x.input, *x.args), x.kwargs) for x in samples]

@@ -6,7 +6,8 @@
 Each answer is checked first, twice, into a poisoned output: against float64, and bit for bit. Then
 all are timed in one process, in graphs of about 3 ms in random order: "burst" after 40 ms of rest,
 the median of 7 rounds, "sustained" without a rest, the median of 24. Figures are TFLOP/s (half of
-the products where causal), and ratios to cuDNN. `--config` gives other configurations of ours.
+the products where causal), and ratios to cuDNN. `--config` gives other configurations of ours, and
+`--warps` those of the family for other GPUs, whose peer is FA2.
 """
 
 from __future__ import annotations
@@ -64,6 +65,14 @@ CASES = [
     Case(128, False, options=(("bias", None),)),
     Case(128, True, options=(("alibi_slopes", None),)),
 ]
+# the family for other GPUs, in its own tiles and in others: its aim is FA2's time
+WARPS = (
+    "family=warps",
+    "family=warps,queries=128,keys=32,warps=4",
+    "family=warps,queries=64,keys=64,warps=4",
+    "family=warps,queries=128,keys=64,warps=8",
+    "family=warps,queries=128,keys=64,warps=8,stages=3",
+)
 
 
 def options_of(case: Case, array: Callable[..., Any]) -> dict[str, Any]:
@@ -264,12 +273,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--cases", nargs="*", default=[], help="words that a case's name has")
     parser.add_argument("--config", nargs="*", default=[], help="configurations to compare")
+    parser.add_argument("--warps", action="store_true", help="compare tiles of the family warps")
     parser.add_argument("--dry", action="store_true", help="compile alone, print resources")
     options = parser.parse_args()
+    configs = [*options.config, *(WARPS if options.warps else ())]
     chosen = [x for x in CASES if all(word in str(x) for word in options.cases)]
     if options.dry:
         for case in chosen:
-            for config in options.config or [None]:
+            for config in configs or [None]:
                 print(dry(case, config), flush=True)
         return
     if options.out is None:
@@ -279,7 +290,7 @@ def main() -> None:
     found: list[dict[str, Any]] = []
     for case in chosen:
         print(case, flush=True)
-        found.append(measured(case, [None, *options.config]))
+        found.append(measured(case, [None, *configs]))
         save(options.out, found)
 
 

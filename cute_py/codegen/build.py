@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from cute_py.codegen.arch import NEWEST, require_runnable
 from cute_py.codegen.cache import alone, cached
 from cute_py.codegen.frontend import printed, ptx_of
+from cute_py.codegen.notes import addresses, advice, listed
 from cute_py.codegen.passes import with_short_sums, without_waits
 from cute_py.codegen.passes.counters import with_counters
 from cute_py.codegen.passes.strength import Chains
@@ -96,7 +97,8 @@ class Compiled:
 
     def explain(self) -> Text:
         """Return the instructions of the machine code by kind, outside loops and of one
-        iteration of each loop: products, copies, waits, guards, addresses, arithmetic ... Raises
+        iteration of each loop: products, copies, waits, guards, addresses, arithmetic ...; and
+        behind how much of a loop's arithmetic it waits for products of warpgroups. Raises
         LayoutError if nvdisasm is missing.
         """
         return explained(self.sass)
@@ -177,7 +179,7 @@ def compile_ptx(build: Build) -> Build:
 
 def assemble(build: Build) -> Build:
     """Assemble the PTX with ptxas."""
-    cubin, log = assembled(build.plan.name, build.ptx, build.arch)
+    cubin, log = assembled(build.plan.name, build.ptx, build.arch, build.source)
     return replace(build, cubin=cubin, log=log)
 
 
@@ -206,11 +208,16 @@ def _require_no_stalls(build: Build) -> None:
     if build.spill_bytes >= UNLIMITED or not any(isinstance(op, Wgmma) for op in build.plan.ops):
         return
     if may_stall(build.cubin):
-        found = stalls(disassembled(build.cubin))
+        lined = disassembled(build.cubin, lines=True)
+        found = stalls(lined)
         if found:
-            named = ", ".join(f"{count} {name}" for name, count in sorted(found.items()))
-            name, arch = build.plan.name, build.arch
-            raise refusal("codegen-stalls", operation=name, arch=arch, found=named)
+            places = addresses(lined, build.source)
+            named = [
+                f"{len(each)} {name}{listed([places[i] for i in each if i in places])}"
+                for name, each in sorted(found.items())
+            ]
+            facts = {"arch": build.arch, "found": ", ".join(named), "how": advice(" ".join(found))}
+            raise refusal("codegen-stalls", operation=build.plan.name, **facts)
 
 
 @dataclass(frozen=True)

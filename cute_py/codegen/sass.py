@@ -56,6 +56,8 @@ OPCODES = {
     0x947: "BRA", 0x94D: "EXIT", 0x983: "LDL", 0x387: "STL", 0x2CA: "R2UR", 0x992: "MEMBAR",
     **dict.fromkeys((0x343, 0x344, 0x943, 0x944, 0xB43), "CALL"),
 }  # fmt: skip
+ARITHMETIC = ("MUFU", "FFMA", "FADD", "FMUL", "FMNMX", "F2FP", "I2FP", "IDP")
+_PENDING = re.compile(r"\.DEPBAR\.\w+ gsb0, (0x[0-9a-f]+)")
 SUSPECTS = ("LDL", "STL", "CALL", "R2UR", "MEMBAR")
 
 
@@ -103,16 +105,43 @@ def _product_loops(code: list[Instruction], labels: dict[str, int]) -> list[list
     return [code[start:end] for start, end in sorted(inner)]
 
 
-def stalls(sass: str) -> Mapping[str, int]:
-    """Return the number of each instruction of `STALLS` in the loops of warpgroup products.
+def stalls(sass: str) -> Mapping[str, list[int]]:
+    """Return the addresses of each instruction of `STALLS` in the loops of warpgroup products.
 
     >>> loop = "R2UR UR4, R2 ;", "HGMMA.64x8x16.F32 R24, gdesc[UR8], R24 ;", "@P0 BRA `(.L_x_1) ;"
     >>> text = [f"/*{i:04x}*/ {x}" for i, x in enumerate((*loop, "R2UR UR5, R2 ;"))]
-    >>> dict(stalls(chr(10).join([".L_x_1:", *text])))
-    {'R2UR': 1}
+    >>> stalls(chr(10).join([".L_x_1:", *text]))
+    {'R2UR': [0]}
     """
-    found = [STALLS.match(x.name + x.rest) for loop in product_loops(sass) for x in loop]
-    return Counter(match[0] for match in found if match)
+    found: dict[str, list[int]] = {}
+    for x in [x for loop in product_loops(sass) for x in loop]:
+        if match := STALLS.match(x.name + x.rest):
+            found.setdefault(match[0], []).append(x.at)
+    return found
+
+
+def waited(sass: str) -> list[str]:
+    """Return, of each wait for products in the loops of warpgroup products, behind how much of the
+    loop's arithmetic it is: ptxas moves a wait up to the instructions that need it to.
+
+    >>> loop = "MUFU.EX2 R1, R1", "WARPGROUP.DEPBAR.LE gsb0, 0x1", "MUFU.EX2 R2, R2", "FADD R3, R2"
+    >>> loop = *loop, "HGMMA.64x8x16.F32 R24, gdesc[UR8], R24", "@P0 BRA `(.L_x_1)"
+    >>> text = [f"/*{i:04x}*/ {x} ;" for i, x in enumerate(loop)]
+    >>> waited(chr(10).join([".L_x_1:", *text]))
+    ['wait at 0x0001 for all products but 1: behind 1 of 2 MUFU, 0 of 1 FADD']
+    """
+    found = []
+    for loop in product_loops(sass):
+        totals = {name: n for name in ARITHMETIC if (n := sum(x.name == name for x in loop))}
+        for i, x in enumerate(loop):
+            if x.name == "WARPGROUP" and (wait := _PENDING.match(x.rest)):
+                before = Counter(y.name for y in loop[:i])
+                parts = [f"{before[name]} of {n} {name}" for name, n in totals.items()]
+                behind = ", ".join(parts) or "no arithmetic"
+                most = int(wait[1], 16)
+                pending = f"all products but {most}" if most else "all products"
+                found.append(f"wait at {x.at:#06x} for {pending}: behind {behind}")
+    return found
 
 
 def may_stall(cubin: bytes) -> bool:
@@ -165,7 +194,7 @@ def kind_of(name: str) -> str:
 
 def explained(sass: str) -> Text:
     """Return a line for the code outside loops and one for each loop of SASS: a loop is what a
-    branch back encloses, without the loops inside of it.
+    branch back encloses, without the loops inside of it. Then those of `waited`.
     """
     code, labels = read(sass)
     loops = set[tuple[int, int]]()
@@ -178,7 +207,7 @@ def explained(sass: str) -> Text:
         inner = {x for x in loops if start <= x[0] and x[1] <= end and x != (start, end)}
         title = f"loop at {code[start].at:#06x} to {code[end - 1].at:#06x}"
         rows.append(_row(title, _alone(range(start, end), inner), code))
-    return Text("\n".join(rows))
+    return Text("\n".join([*rows, *waited(sass)]))
 
 
 def read(sass: str) -> tuple[list[Instruction], dict[str, int]]:

@@ -11,16 +11,12 @@ import tempfile
 from functools import cache, lru_cache
 from pathlib import Path
 
+from cute_py.codegen.notes import advice, in_kernel
 from cute_py.errors import refusal
 
 # the notes of ptxas when it ignores a request: serialized wgmma, ignored setmaxnreg, too few
 # registers for the accumulators, more blocks per multiprocessor than its threads allow ...
 FORBIDDEN = re.compile(r"C7[56]\d\d\b|will be ignored")
-SERIALIZED = (
-    "put only products between cute.warpgroup_fence and cute.warpgroup_commit, no division and no "
-    "fence of the GPU; leave their sums alone until cute.warpgroup_wait; ask for registers that "
-    "the launch leaves (see the gates in docs/write_a_gemm.md)"
-)
 UNFIT = "use an architecture that has the instructions of the atoms (min_arch), or smaller tiles"
 
 
@@ -43,8 +39,8 @@ def tool(name: str) -> str:
 # -- PTX to a cubin
 
 
-def assembled(name: str, ptx: str, arch: str) -> tuple[bytes, str]:
-    """Assemble PTX; return the cubin and the log of ptxas.
+def assembled(name: str, ptx: str, arch: str, source: str = "") -> tuple[bytes, str]:
+    """Assemble PTX; return the cubin and the log of ptxas. `source`: what the PTX was made of.
 
     Raises LayoutError with the log if ptxas refuses the text or ignores a part of it.
     """
@@ -55,7 +51,8 @@ def assembled(name: str, ptx: str, arch: str) -> tuple[bytes, str]:
         command = [tool("ptxas"), *options, str(text), "-o", str(cubin)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode or FORBIDDEN.search(done.stderr):
-            log, how = clipped(done.stderr), UNFIT if done.returncode else SERIALIZED
+            log = clipped(in_kernel(done.stderr, ptx, source))
+            how = UNFIT if done.returncode else advice(log)
             raise refusal("codegen-ptxas", operation=name, arch=arch, log=log, how=how)
         return cubin.read_bytes(), done.stderr
 
@@ -83,15 +80,15 @@ def number_in(log: str, pattern: str) -> int:
 
 
 @lru_cache(maxsize=16)
-def disassembled(cubin: bytes) -> str:
-    """Return the SASS of a cubin, as nvdisasm prints it.
+def disassembled(cubin: bytes, *, lines: bool = False) -> str:
+    """Return the SASS of a cubin, as nvdisasm prints it; `lines`: with its table of lines.
 
     Raises LayoutError if nvdisasm is missing or cannot read the cubin.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "kernel.cubin")
         path.write_bytes(cubin)
-        command = [tool("nvdisasm"), "-c", "-ndf", str(path)]
+        command = [tool("nvdisasm"), *(["-g"] if lines else []), "-c", "-ndf", str(path)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise refusal("codegen-disassembly", operation="nvdisasm", log=clipped(done.stderr))

@@ -80,8 +80,7 @@ WORDINGS = {
         {found} in the loop of warpgroup products on {arch}
         a loop that waits only for its tiles: offsets of tiles in uniform registers, no spills, no
             fence of the whole GPU
-        compute the offsets of tiles from block indices, loop variables and tid // 32, let a
-            separate role issue the loads, or allow slow code with spill_bytes=65536""",
+        {how}; or allow slow code with spill_bytes=65536""",
     "cache-folder": """CuteError
         the folder {path}: {reason}
         a folder that only this user can write to, with room for a few files

@@ -14,7 +14,7 @@ from cute_py.emulate.faults import line_of
 from cute_py.emulate.observed import target, writes_to
 from cute_py.errors import ranges
 from cute_py.plan import ops
-from cute_py.plan.walk import blocks_of
+from cute_py.plan.walk import blocks_of, reads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -180,7 +180,9 @@ def _taken(program: Program | None, c: Cohort, block: Iterable[ops.Op]) -> Itera
 
 
 def _ways(program: Program, c: Cohort, op: ops.If) -> tuple[bool, bool]:
-    """Return whether a cohort may take each way of a branch."""
+    """Return whether a cohort may take each way of a branch; registers may change before it."""
+    if reads(op):
+        return True, True
     try:
         value = np.asarray(program.condition(op.cond)(c))
     except KeyError:  # of an integer that it has not come to

@@ -19,6 +19,7 @@ from cute_py.kernels.arrays import require, require_kind
 
 FAMILIES = ("warpgroups", "decode", "warps", "rows")  # of kernels
 LOG2_E = math.log2(math.e)
+RESULTS = ("f16", "bf16", "f32")  # types of O where it may be another than that of Q
 FAR = 8.0  # the default rescales sums only where a maximum grows by more than a factor of 2**FAR
 
 Distance: TypeAlias = Annotated[cute.s32, cute.s32(min=0)]  # of a window, in rows
@@ -131,6 +132,7 @@ def assume_attention(
     dims: tuple[int | None, int],
     rule: Rule,
     kinds: tuple[str, ...] = ("f16", "bf16"),
+    outs: tuple[str, ...] | None = None,
 ) -> None:
     """State what a kernel needs of its arrays, by their names.
 
@@ -141,6 +143,7 @@ def assume_attention(
         dims: of a tile of Q, if it has one, and of V.
         rule: of the kernel.
         kinds: types of Q that it takes.
+        outs: types of O; None: that of Q.
 
     """
     Q, K, V, O, bias, slopes, lse = (  # noqa: E741
@@ -150,7 +153,8 @@ def assume_attention(
     cute.assume_shapes(words, Q, K, V, O, bias, slopes, lse)
     cute.assume(Q.shape[1] == rule.shared * K.shape[1])
     require_kind(operation, kinds, Q=Q)
-    require_kind(operation, (Q.dtype.name,), K=K, V=V, O=O)
+    require_kind(operation, (Q.dtype.name,), K=K, V=V)
+    require_kind(operation, (Q.dtype.name,) if outs is None else outs, O=O)
     require_kind(operation, ("f16", "bf16", "f32", "u8"), bias=bias)
     require_kind(operation, ("f32",), slopes=slopes, lse=lse)
     if dims[0] is not None:

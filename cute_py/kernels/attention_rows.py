@@ -18,6 +18,7 @@ import cute_py as cute
 from cute_py import _
 from cute_py.kernels.attention import (
     FAMILIES,
+    RESULTS,
     Distance,
     Rule,
     Scores,
@@ -93,8 +94,8 @@ def attention_rows(
 ) -> None:
     """O = softmax(score) V; see `flash_attention` for the arrays."""
     arrays = {"Q": Q, "K": K, "V": V, "O": O, "bias": bias, "slopes": slopes, "lse": lse}
-    kinds = ("f32", "f16", "bf16")
-    assume_attention("attention_rows", arrays, scale, (None, cfg.value_dim), rule, kinds)
+    dims = None, cfg.value_dim
+    assume_attention("attention_rows", arrays, scale, dims, rule, RESULTS, RESULTS)
     if rule.capped:
         cute.assert_(cap > 0.0, "cap is above 0")  # noqa: PT009
     (batch, heads, M, _d), N = Q.shape, K.shape[2]

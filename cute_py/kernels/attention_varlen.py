@@ -13,7 +13,7 @@ from typing import Any
 import cute_py as cute
 from cute_py.kernels import attention_rows, attention_sm90, flash_attention
 from cute_py.kernels.arrays import require, require_kind
-from cute_py.kernels.attention import Distance, Rule, Sight, assume_attention
+from cute_py.kernels.attention import RESULTS, Distance, Rule, Sight, assume_attention
 from cute_py.kernels.attention_rows import RowsAttention
 from cute_py.kernels.attention_sm90 import WARPGROUP, Count, Place
 from cute_py.kernels.config_attention import WarpgroupAttention
@@ -28,8 +28,9 @@ def _assume(
     slopes, of_f32 = arrays["slopes"], isinstance(cfg, RowsAttention)
     kinds = ("f32", "f16", "bf16") if of_f32 else ("f16", "bf16")
     dims = getattr(cfg, "head_dim", None), cfg.value_dim or cfg.head_dim
-    assume_attention(operation, {**arrays, "slopes": None}, sight.scale, dims, sight.rule, kinds)
-    rule = sight.rule
+    outs = None if isinstance(cfg, WarpgroupAttention) else RESULTS
+    given, rule = {**arrays, "slopes": None}, sight.rule
+    assume_attention(operation, given, sight.scale, dims, rule, kinds, outs)
     require(rule.ragged, operation, "rule", rule, "ragged=True, for lengths that are in memory")
     require_kind(operation, ("s32",), starts_q=starts[0], starts_k=starts[1])
     require_kind(operation, ("f32",), slopes=slopes)

@@ -23,6 +23,7 @@ from cute_py import _
 from cute_py.kernels.arrays import narrowed
 from cute_py.kernels.attention import (
     FAMILIES,
+    RESULTS,
     Distance,
     Rule,
     Scores,
@@ -33,6 +34,8 @@ from cute_py.kernels.attention import (
 )
 from cute_py.kernels.config import smem_atom
 from cute_py.kernels.configuration import Config, part
+
+KEPT = 64  # columns of Q that are read once
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,7 @@ class AttentionConfig(Config):
         warps: warps of a block; each computes its own rows.
         value_dim: the same of V; 0: `head_dim`.
         vector: the bits of a load or store, of which every row of the arrays is made.
+        stages: tiles of K and V in shared memory: all but one are on their way.
         family: the name.
         reasons: why; not compared.
     """
@@ -57,6 +61,7 @@ class AttentionConfig(Config):
     warps: int = part(4)
     value_dim: int = part(0)
     vector: int = part(128)
+    stages: int = part(2)
     family: str = part("warps", choices=FAMILIES, is_shown=True)
     reasons: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
@@ -72,6 +77,7 @@ class AttentionConfig(Config):
         dims = self.head_dim, self.value_dim or 32
         yield "dims of 32, or a multiple of 64", any(n != 32 and (n % 64 or n < 1) for n in dims)
         yield "vectors of 16, 32, 64 or 128 bits", self.vector not in (16, 32, 64, 128)
+        yield "2 to 8 stages", not 2 <= self.stages <= 8
 
 
 @cute.kernel
@@ -97,7 +103,7 @@ def flash_attention(
     """
     arrays = {"Q": Q, "K": K, "V": V, "O": O, "bias": bias, "slopes": slopes, "lse": lse}
     dims = cfg.head_dim, cfg.value_dim or cfg.head_dim
-    assume_attention("flash_attention", arrays, scale, dims, rule)
+    assume_attention("flash_attention", arrays, scale, dims, rule, outs=RESULTS)
     if rule.capped:
         cute.assert_(cap > 0.0, "cap is above 0")  # noqa: PT009
     (batch, heads, M, _d), N = Q.shape, K.shape[2]
@@ -122,9 +128,11 @@ def attend(arrays: dict[str, Any], sight: Sight, place: tuple[Any, Any, Any], cf
     gO = cute.local_tile(O[b, head, _, _], (bM, bE), (block, 0))  # (BM,BE)
     wide = max(bD, bE)
     sQ = cute.smem(Q.dtype, cute.tile_to_shape(smem_atom(Q.dtype, 1, wide), (bM, wide)))
-    sK = cute.smem(K.dtype, cute.tile_to_shape(smem_atom(Q.dtype, 1, bD), (bN, bD)))  # (BN,BD)
-    sV = cute.smem(V.dtype, cute.tile_to_shape(smem_atom(Q.dtype, 1, bE), (bN, bE)))  # (BN,BE)
-    sVt = cute.make_tensor(sV.data, cute.select(sV.layout, (1, 0)))  # (BE,BN)
+    sK, sV = (  # (BN,BD,s), (BN,BE,s)
+        cute.smem(Q.dtype, cute.tile_to_shape(smem_atom(Q.dtype, 1, n), (bN, n, cfg.stages)))
+        for n in (bD, bE)
+    )
+    sVt = cute.make_tensor(sV.data, cute.select(sV.layout, (1, 0, 2)))  # (BE,BN,s)
     sO, sQ = (cute.local_tile(sQ, (bM, n), (0, 0)) for n in (bE, bD))
 
     def copies(dim: int) -> Any:
@@ -141,8 +149,8 @@ def attend(arrays: dict[str, Any], sight: Sight, place: tuple[Any, Any, Any], cf
     atom = f"SM80_16x8x16_F32{kind}{kind}F32_TN"
     mma = cute.make_tiled_mma(atom, (cfg.warps, 1, 1), (16 * cfg.warps, 16, 16))
     thr = mma.get_slice(tid)
-    rQ, rK = thr.partition_fragment_A(sQ), thr.partition_fragment_B(sK)  # (MMA,MMA_M,MMA_D), ..
-    rV = thr.partition_fragment_B(sVt)  # (MMA,MMA_E,MMA_N)
+    rQ, rK = thr.partition_fragment_A(sQ), thr.partition_fragment_B(sK[_, _, 0])  # (MMA,MMA_M,..)
+    rV = thr.partition_fragment_B(sVt[_, _, 0])  # (MMA,MMA_E,MMA_N)
     sums = thr.make_fragment_C(thr.partition_C(gO))  # (MMA,MMA_M,MMA_E), of O
     acc = cute.make_rmem_tensor(mma.partition_shape_C((bM, bN)), "f32")  # (MMA,MMA_M,MMA_N)
     scores = Scores(mma, acc, thr.partition_C(cute.make_identity_tensor((bM, bN))), sight)
@@ -159,43 +167,60 @@ def attend(arrays: dict[str, Any], sight: Sight, place: tuple[Any, Any, Any], cf
     slope = None if slopes is None else slopes[b, head]
     guards = bias is not None or rule.score is not None or rule.mask is not None
 
-    def bring(thread: Any, own: Any, tile: Any, shared: Any, n: Any, dim: Any) -> None:
-        """Start to copy tile n of K or V: a compare with one register for each vector."""
-        left = (N - n * bN - own[0][0]).to("s32")
-        found = cute.rmem("b1", own.shape[1:])  # (CPY_N,CPY_D)
-        for i in range(cute.size(own, 1)):
-            for j in range(cute.size(own, 2)):
-                row, column = own[0, i, j]
-                found[i, j] = cute.where(column < dim, left, 0) > row - own[0][0]
-        source, target = thread.partition_S(tile[_, _, n]), thread.partition_D(shared)
-        cute.copy(thread.tiled_copy, source, target, pred=found, fill=0)
+    def bring(n: Any) -> None:
+        """Start to copy tile n of K and V: a compare with one register for each vector."""
+        for thread, own, tile, shared, dim in (
+            (load_k, own_k, gK, sK, d),
+            (load_v, own_v, gV, sV, e),
+        ):
+            left = (last - n * bN - own[0][0]).to("s32")
+            found = cute.rmem("b1", own.shape[1:])  # (CPY_N,CPY_D)
+            for i in range(cute.size(own, 1)):
+                for j in range(cute.size(own, 2)):
+                    row, column = own[0, i, j]
+                    found[i, j] = cute.where(column < dim, left, 0) > row - own[0][0]
+            target = thread.partition_D(shared[_, _, n % cfg.stages])
+            source = thread.partition_S(tile[_, _, n])
+            cute.copy(thread.tiled_copy, source, target, pred=found, fill=0)
         cute.cp_async_fence()
+
+    def arrived() -> None:
+        """Wait for the oldest tile; all threads have then read the one before it."""
+        cute.cp_async_wait(cfg.stages - 2)
+        cute.syncthreads()
+
+    def read_queries() -> None:
+        cute.copy(rows, read_q.partition_S(sQ), read_q.retile_D(rQ))
 
     def step(n: Any, hides: bool) -> None:
         """Take in one tile of keys and values."""
-        cute.cp_async_wait(0)
-        cute.syncthreads()  # the keys are there, and all have read the values before
-        bring(load_v, own_v, gV, sV, n, e)
+        arrived()
+        bring(n + cfg.stages - 1)
         acc.fill(0)
-        cute.copy(rows, read_q.partition_S(sQ), read_q.retile_D(rQ))  # it would fill registers
-        multiply(mma, acc, rQ, rK, read_k, sK)
+        if not keeps:
+            read_queries()
+        multiply(mma, acc, rQ, rK, read_k, sK[_, _, n % cfg.stages])
         more = None
         if bias is not None:
             more = thr.partition_C(cute.local_tile(bias[b, head, _, _], (bM, bN), (block, n)))
         scores.finish((b, head), block * bM, n * bN, more, slope)
         if hides:
             scores.hide(block * bM, n * bN)
-        cute.cp_async_wait(0)
-        cute.syncthreads()  # the values are there, and all have read the keys
-        bring(load_k, own_k, gK, sK, n + 1, d)
         scores.weigh(first=False, guarded=hides or guards)
         scores.rescale(sums)
-        multiply(mma, sums, mma.as_A(acc.to(Q.dtype)), rV, read_v, sVt)
+        weights = mma.as_A(acc.to(Q.dtype))
+        multiply(mma, sums, weights, rV, read_v, sVt[_, _, n % cfg.stages])
 
     load = load_k.tiled_copy.get_slice(tid)
     cute.copy(load.tiled_copy, load.partition_S(gQ), load.partition_D(sQ))
     tiles = sight.tiles(block * bM, bM, bN)
-    bring(load_k, own_k, gK, sK, tiles.begin, d)
+    last = cute.min_(N, tiles.end * bN)
+    for i in range(cfg.stages - 1):
+        bring(tiles.begin + i)
+    keeps = bD <= KEPT and bM == 16 * cfg.warps  # Q in registers; more would fill them
+    if keeps:
+        arrived()
+        read_queries()
     if rule.begins:
         for n in cute.range(tiles.begin, tiles.low):
             step(n, hides=True)
@@ -206,6 +231,9 @@ def attend(arrays: dict[str, Any], sight: Sight, place: tuple[Any, Any, Any], cf
 
     share = scores.shares(lse, (b, head), block * bM)
     out = (sums * mma.spread_C(share, sums)).to(O.dtype)
+    if O.dtype != Q.dtype:  # it has no place in shared memory
+        cute.copy(out, thr.partition_C(gO))
+        return
     cute.cp_async_wait(0)
     cute.syncthreads()  # all have read Q
     cute.copy(out, thr.partition_C(sO))

@@ -43,7 +43,8 @@ class Attention:
         values: the product P V; its tile is (queries, columns, keys), with as many columns as keys.
         causal: whether query i sees the keys 0 to i only.
         preload: whether V is copied while the softmax is computed.
-        bias: (batch, heads, queries, keys), added to the scores; strides may be 0.
+        bias: (batch, heads, queries, keys), added to the scores, or of u8: a key is seen where it
+            is not 0 (a mask of bool as bytes); strides may be 0.
         lse: f32 (batch, heads, queries): log of the sum of exponentials of each row.
         accum: f32 of the shape of O, needed where V has more columns than a tile has keys.
         starts: where the queries and the keys of each sequence start, two s32 arrays
@@ -84,7 +85,8 @@ def fused_attention(x: Attention, scale: cute.f32, longest: Count) -> None:
     Args:
         x: what `choose` returns.
         scale: of the scores.
-        longest: the most queries of a sequence.
+        longest: the most queries of a sequence, or more: blocks look at the lengths, and those
+            that have none return. The rows of q are enough where nobody knows.
 
     """
     _assume_attention(x, longest)
@@ -143,7 +145,10 @@ def fused_attention(x: Attention, scale: cute.f32, longest: Count) -> None:
             more = cute.make_rmem_tensor(shape, x.bias.dtype)
             gB = cute.local_tile(x.bias[b, head, _, _], tile, (block, n))  # (BM,BN)
             cute.copy(thr.partition_C(gB), more)
-            scores[...] = scores + more.to("f32") * LOG2_E
+            if x.bias.dtype.name == "u8":
+                scores[...] = cute.where(more.to("s32") != 0, scores, -math.inf)
+            else:
+                scores[...] = scores + more.to("f32") * LOG2_E
         with cute.when((n + 1) * bN > (cute.min_(keys, first + 1) if x.causal else keys)):
             mask(scores, place, keys - n * bN, first + 1 - n * bN if x.causal else None)
         found = cute.warp_reduce("max", cute.reduce("max", mma.rows_C(scores), mode=1), width=4)
@@ -207,7 +212,8 @@ def _assume_attention(x: Attention, longest: Any) -> None:
     kinds: tuple[str, ...] = ("f16", "bf16")
     require_kind("fused_attention", kinds, q=x.q)
     require_kind("fused_attention", (x.q.dtype.name,), k=x.k, v=x.v)
-    require_kind("fused_attention", (*kinds, "f32"), o=x.o, bias=x.bias)
+    require_kind("fused_attention", (*kinds, "f32"), o=x.o)
+    require_kind("fused_attention", (*kinds, "f32", "u8"), bias=x.bias)
     require_kind("fused_attention", ("f32",), lse=x.lse, accum=x.accum)
     queries, keys = x.starts
     require_kind("fused_attention", ("s32",), starts=queries)

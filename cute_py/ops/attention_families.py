@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import gcd
 from typing import TYPE_CHECKING, Any
 
-from cute_py.calls.arrays import VECTOR_BYTES, address_of, strides_of
+from cute_py.calls.arrays import VECTOR_BYTES, address_of, dtype_of, strides_of
 from cute_py.errors import refusal
 from cute_py.kernels.attention_decode import DecodeAttention, attention_decode
 from cute_py.kernels.attention_rows import RowsAttention, attention_rows
@@ -41,8 +41,11 @@ def _by_warpgroups(problem: Any) -> Reads:
         return WHOLE
     if problem.gpu is not None and problem.gpu.capability != (9, 0):
         return Reads(False, "no GPU of sm_90a")
-    if problem.kind.name == "f32":
+    kind = dtype_of(problem.given["q"])
+    if kind.name == "f32":
         return Reads(False, "arrays of f32, which wgmma does not multiply")
+    if problem.kind is not kind:
+        return Reads(False, "a result of another type, for which TMA has no place")
     if not all(_is_for_tma(x) for x in problem.rows):
         return Reads(False, "rows that are not apart, or not made of vectors of 16 bytes")
     return Reads(True, "rows are made of vectors of 16 bytes")
@@ -51,7 +54,7 @@ def _by_warpgroups(problem: Any) -> Reads:
 def _by_warps(problem: Any) -> Reads:
     if problem.parts > 1:
         return WHOLE
-    if problem.kind.name == "f32":
+    if dtype_of(problem.given["q"]).name == "f32":
         return Reads(False, "arrays of f32, which mma.sync does not multiply")
     return by_mma(problem)
 
@@ -84,15 +87,34 @@ def _warpgroups(problem: Any) -> list[Estimate]:
     return [Estimate(1.0, WarpgroupAttention(**named))]
 
 
+# columns of a tile of Q or V -> (queries, keys, warps) of tiles that fit the registers, the first
+# one by default: more queries read K and V less often, and fewer warps read shared memory less
+TILES = {
+    64: ((128, 64, 4), (128, 64, 8)),
+    128: ((128, 64, 8), (128, 32, 4), (64, 64, 4)),
+    256: ((64, 32, 4), (128, 32, 8)),
+}
+LIGHT = {64: (128, 64, 8), 128: (128, 64, 8), 256: (64, 16, 4)}  # where more is done to scores
+NARROW = (64, 32, 4)  # for vectors of less than 64 bits: a thread has as many of them, or few more
+
+
 def _warps(problem: Any) -> list[Estimate]:
-    """Return a tile that fits the registers, and vectors of which all rows are made."""
+    """Return tiles that fit the registers, and vectors of which all rows are made."""
     dims = [32 if n <= 32 else ceil_div(n, 64) * 64 for n in (problem.sizes.D, problem.sizes.E)]
     wide, vector = max(dims), vector_of(problem.rows)
-    queries, keys = (128, 64) if wide <= 64 else (64, 64 if wide <= 128 else 32)
-    if vector < 64:  # a thread has as many vectors as before, or not many more
-        queries, keys = 64, 32
-    config = AttentionConfig(queries, keys, dims[0], 4, dims[1], vector)
-    return [Estimate(1.0, config)]
+    columns = next(n for n in TILES if wide <= n)
+    tiles: tuple[tuple[int, int, int], ...] = TILES[columns]
+    if problem.rule.scaled or problem.rule.mask is not None:
+        tiles = (LIGHT[columns],)
+    if vector < 64:
+        tiles = (NARROW,)
+    why = f"for up to {wide} columns in vectors of {vector} bits"
+    named: dict[str, Any] = {"head_dim": dims[0], "value_dim": dims[1], "vector": vector}
+    made = [AttentionConfig(m, n, warps=w, **named) for m, n, w in tiles]
+    return [
+        Estimate(1.0 + i / 64, x.because(f"{x.queries} queries by {x.keys} keys {why}"))
+        for i, x in enumerate(made)
+    ]
 
 
 def _rows(problem: Any) -> list[Estimate]:

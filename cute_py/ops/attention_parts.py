@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cute_py.calls.arrays import dtype_of
 from cute_py.dtypes.table import f32
 from cute_py.errors import refusal
 from cute_py.kernels.attention_decode import MOST_PARTS, DecodeAttention
@@ -54,8 +55,11 @@ def by_mma(problem: Any) -> Reads:
 
 def by_decode(problem: Any) -> Reads:
     """Return whether the kernel for few queries takes a problem."""
-    if problem.kind.name == "f32":
+    kind = dtype_of(problem.given["q"])
+    if kind.name == "f32":
         return Reads(False, "arrays of f32, which mma.sync does not multiply")
+    if problem.kind is not kind:
+        return Reads(False, "a result of another type")
     if not by_mma(problem).takes:
         return by_mma(problem)
     if problem.rule.score is not None or problem.rule.mask is not None:

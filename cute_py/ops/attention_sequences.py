@@ -244,7 +244,7 @@ def attention_varlen(
         alibi_slopes: (H) or (sequences, H), f32: times the distance it is subtracted.
         return_lse: whether it is (result, lse), f32 (H, total_q), as in `attention`.
         out: where the result (total_q, H, E) goes; None: a new array.
-        out_dtype: of the result: that of q, the only one now.
+        out_dtype: of the result, f16, bf16 or f32; None: that of q.
         exact: whether sums are rescaled whenever the greatest score of a row grows.
         backend: "gpu" or "emulator", with arrays that are there; "auto" takes what fits them.
         config: what cute.ops.attention_varlen.explain shows, or text: "family=rows".

@@ -19,6 +19,7 @@ from cute_py.kernels.attention_decode import DecodeAttention
 from cute_py.kernels.config_attention import WarpgroupAttention
 from cute_py.kernels.configuration import changed
 from cute_py.layout.tuples import ceil_div
+from cute_py.ops import block_masks
 from cute_py.ops.attention_families import CONFIGS, FAMILIES, configured
 from cute_py.ops.attention_parts import Sizes, asked_parts, decode_call
 from cute_py.ops.call import Call
@@ -82,14 +83,15 @@ class Attention(Problem):
         self.parts = asked_parts(self, self.option("split_kv"))
         self.given: dict[str, Any] = {}
         kind, self.sizes = self.read_all()
-        if self.option("out_dtype") is not None:
-            self.require_type("out_dtype", as_dtype(request.out_dtype), (kind.name,))
+        asked = self.option("out_dtype")
+        made = kind if asked is None else as_dtype(asked)
+        self.require_type("out_dtype", made, TYPES)
         B, H, _g, M, N, _d, E = self.sizes
         self._read_bias((B, H, M, N))
         self._read_slopes((B, H))
         self.rule, self.numbers = self._ruled()
         shape = (B, H, M, E)[-len(self.order) :]
-        self.gives(self._in_layout(shape), kind)
+        self.gives(self._in_layout(shape), made)
         if self.with_lse:
             self.gives(shape[:-1], f32, "out_lse")
         self.value = 0.0 if N == 0 else None
@@ -198,7 +200,7 @@ class Attention(Problem):
             exact=bool(request.exact),
             shared=H // max(G, 1),
             score=self.option("score"),
-            mask=self.option("mask"),
+            mask=self.option("mask") if self.blocks is None else self.blocks.mask,
         )
         return rule, (scale, cap, *[min(max(n, 0), M + N) for n in (left, right)])
 
@@ -220,7 +222,23 @@ class Attention(Problem):
         whole = isinstance(found, (tuple, list)) and len(found) == 2
         if not whole or not all(is_whole(n) and n >= -1 for n in found):
             raise refusal("attention-window", operation=self.operation, value=found)
-        return int(found[0]), int(found[1])
+        if self.blocks is None:
+            return int(found[0]), int(found[1])
+        M, N = self.sizes.M, self.sizes.N
+        shift = 0 if self.request.causal == "top_left" else N - M
+        return self.blocks.window((int(found[0]), int(found[1])), shift, (M, N))
+
+    @cached_property
+    def blocks(self) -> block_masks.Diagonals | None:
+        """What kernels take of a BlockMask of torch; None for another mask."""
+        mask: Any = getattr(self.request, "mask", None)
+        B, H, _g, M, N, _d, _e = self.sizes
+        if not block_masks.is_block_mask(mask):
+            return None
+        if len(self.given["q"].shape) != 4:
+            facts: dict[str, Any] = {"found": tuple(mask.shape), "shape": "equal lengths"}
+            raise refusal("attention-block-shape", operation=self.operation, **facts)
+        return block_masks.diagonals(mask, (B, H, M, N), self.operation)
 
     def _finite(self, name: str, given: Any) -> float:
         found = self.number(name, given)
@@ -440,7 +458,7 @@ def attention(
         v: values (B, Mk, Hk, E).
         bias: is added to scores, or of bool: True is seen. It broadcasts to (B, H, Mq, Mk).
         score: f(s, b, h, i, j) of registers, with the numbers of batch, head, query and key.
-        mask: f(b, h, i, j), whether query i sees key j.
+        mask: f(b, h, i, j), whether query i sees key j, or a BlockMask of torch.
         causal: whether a query sees no key behind it: True where Mq == Mk, "top_left" (query i is
             next to key i, torch) or "bottom_right" (the last ones are, flash-attn).
         window: how many keys before and behind the one next to it a query sees; -1: all.
@@ -451,7 +469,7 @@ def attention(
         return_lse: whether it is (result, lse): f32 (B, H, Mq), the natural logarithm of the sum
             of exponentials of a query's scores, -infinity for one that sees no key.
         out: where the result (B, Mq, H, E) goes; None: a new array.
-        out_dtype: of the result: that of q, the only one now.
+        out_dtype: of the result, f16, bf16 or f32; None: that of q.
         split_kv: parts of the keys, merged in a fixed order: 1 to 256; None: as shapes suggest.
         exact: whether sums are rescaled whenever the greatest score of a row grows, not only where
             it does by more than a factor of 2^8, and tanh of softcap is not the approximation.

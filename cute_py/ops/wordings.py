@@ -65,6 +65,18 @@ WORDINGS = {
         {name}={value!r}
         0, or a number from 2^-126 to 2^126 in size, as f32 holds; softcap at least 0
         leave it out for the default""",
+    "attention-block-shape": """LayoutError
+        a BlockMask of {found}
+        one for scores of {shape}, whose first modes may be 1
+        make it with create_block_mask(mask_mod, B, H, Mq, Mk)""",
+    "attention-block-lists": """LayoutError
+        a BlockMask whose blocks are not those of its mask_mod
+        blocks as create_block_mask finds them: none hides what mask_mod sees, or shows the rest
+        say in mask_mod what the blocks say, and make it with create_block_mask""",
+    "attention-captured": """LayoutError
+        the tensor {name!r}, which a mask_mod reads
+        a function of the numbers of batch, head, query and key alone
+        pass what it says as bias=, an array of bool""",
     "attention-starts": """LayoutError
         {name}[{index}] of {value}
         numbers that rise from 0 to {total}, the rows of all sequences

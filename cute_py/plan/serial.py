@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from cute_py.integers.ints import Leaf
 
-VERSION = 5
+VERSION = 6
 DEEPEST = 128  # levels of a file: an op in a block, or a condition in another, takes two
 LONGEST = 1 << 13  # characters of an expression, as it is written and in normal form
 MOST_OPTIONS = 16  # of a minimum

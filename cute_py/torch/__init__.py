@@ -9,6 +9,13 @@ from importlib.util import find_spec
 
 if find_spec("torch") is not None:
     from cute_py.calls.torch_tensors import DECLARE, IN_GRAPHS
+    from cute_py.torch.activation import activate, deactivate
+    from cute_py.torch.attention import (
+        flash_attn_func,
+        flash_attn_varlen_func,
+        flash_attn_with_kvcache,
+        scaled_dot_product_attention,
+    )
     from cute_py.torch.declared import declare_all
     from cute_py.torch.gemm import declare, in_graph
     from cute_py.torch.gemm import operator as gemm
@@ -18,7 +25,17 @@ if find_spec("torch") is not None:
     declare_all()
     DECLARE.append(declare)
     IN_GRAPHS["gemm"] = in_graph
-    __all__ = ["Linear", "gemm", "register"]
+    __all__ = [
+        "Linear",
+        "activate",
+        "deactivate",
+        "flash_attn_func",
+        "flash_attn_varlen_func",
+        "flash_attn_with_kvcache",
+        "gemm",
+        "register",
+        "scaled_dot_product_attention",
+    ]
 
 
 def __getattr__(name: str) -> object:

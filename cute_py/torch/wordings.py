@@ -49,4 +49,20 @@ WORDINGS = {
         {value!r} as {name}
         no function of the user: torch's operators have no type for one
         call cute.ops outside of graphs, with tensors that autograd does not follow""",
+    "torch-attention-lacks": """CuteError
+        {name}={value}
+        {name}={only}: no kernel here computes {what}
+        leave {name} out, or call torch's or flash-attn's own function""",
+    "torch-attention-masks": """CuteError
+        attn_mask and is_causal=True
+        one of them, as torch has it
+        leave is_causal out, and attn_mask & torch.ones(L, S, dtype=torch.bool).tril()""",
+    "torch-attention-heads": """CuteError
+        {heads} heads of queries over {shared} of keys, with enable_gqa=False
+        equal numbers of heads, or one
+        give enable_gqa=True, if heads of queries share those of keys""",
+    "torch-activate": """CuteError
+        device={given!r}
+        one of {known}
+        write activate() for GPUs; "cpu" lets the emulator compute""",
 }

@@ -90,6 +90,14 @@ def decide(question: str, a: Scalar, b: Scalar) -> bool | None:
     return proofs[key]
 
 
+def range_of(x: Scalar) -> tuple[int | None, int | None]:
+    """Return the least and the greatest value that an integer can have here; None for no bound."""
+    scope = current().scope
+    if scope.premises is None:
+        scope.premises = _premises(known())
+    return bounds(substitute(terms_of(x), scope.premises[0]))
+
+
 def _premises(facts: tuple[Polynomial, ...]) -> Premises:
     """Return the symbols with narrower bounds, and the facts in these."""
     images = _narrowed(facts)

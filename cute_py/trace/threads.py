@@ -26,7 +26,7 @@ from cute_py.trace.arithmetic import (
     require_domain,
 )
 from cute_py.trace.decided import decided
-from cute_py.trace.facts import learn
+from cute_py.trace.facts import learn, range_of
 from cute_py.trace.lower import access, register, require_own, widest_access
 from cute_py.trace.memory import element_register
 from cute_py.trace.runtime_integers import (
@@ -241,7 +241,9 @@ def named_barrier(id: int, threads: int, kind: str = "sync") -> None:
     if threads % 32 or threads < 32 or not inside:
         raise refusal_here("kernel-barrier", operation="cute.named_barrier", id=id, threads=threads)
     require_choice(kind, ("sync", "arrive"), "cute.named_barrier")
-    emit(ops.Barrier, "named", kind, bare(number_of), threads)
+    found = bare(number_of)
+    here = range_of(found)  # of the threads that come, in a role for example
+    emit(ops.Barrier, "named", kind, found, threads, None if here == bounds_of(found) else here)
 
 
 def cp_async_fence() -> None:

@@ -10,16 +10,18 @@ from cute_py.kernels.attention import plain
 from cute_py.kernels.flash_attention import AttentionConfig, flash_attention
 from cute_py.kernels.fused_attention import choose, fused_attention
 from cute_py.kernels.layer_norm import layer_norm
+from cute_py.ops.attention_families import TILES
 from tests.compile_only.ladder import loops_of, zeros
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
-FLASH = {64: AttentionConfig(), 128: AttentionConfig(64, 64, 128)}
+FLASH = [(dim, tile) for dim, tiles in TILES.items() for tile in tiles]
 
 
-def flash(dim, causal):
-    x = zeros(2, 4, 1024, dim, kind="f16")
-    return cute.trace(flash_attention, *plain(x, x, x, x, 0.125, FLASH[dim], causal))
+def flash(dim, tile, causal):
+    x, (queries, keys, warps) = zeros(2, 4, 1024, dim, kind="f16"), tile
+    config = AttentionConfig(queries, keys, dim, warps)
+    return cute.trace(flash_attention, *plain(x, x, x, x, 0.125, config, causal))
 
 
 def fused(dim, columns, causal, bias):
@@ -48,9 +50,10 @@ def require_no_spills(plan, arch):
 @pytest.mark.slow
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("dim", FLASH)
-def test_flash_attention_spills_nothing(dim, causal, arch):
-    require_no_spills(flash(dim, causal), arch)
+@pytest.mark.parametrize(("dim", "tile"), FLASH, ids=str)
+def test_flash_attention_spills_nothing(dim, tile, causal, arch):
+    """In any tile that the operator may take."""
+    require_no_spills(flash(dim, tile, causal), arch)
 
 
 @pytest.mark.slow
@@ -74,7 +77,7 @@ def test_layer_norm_spills_nothing(kind, arch):
 @pytest.mark.parametrize("arch", ARCHS)
 def test_a_mask_costs_two_instructions_an_element(arch):
     """A compare and a selection: the loop with a mask is counted against the one without."""
-    names, loops = loops_of(cute.compile(flash(64, causal=True), arch).sass)
+    names, loops = loops_of(cute.compile(flash(64, TILES[64][0], causal=True), arch).sass)
     plain, masked = (Counter(names[slice(*x)]) for x in loops if "HMMA" in names[slice(*x)])
     assert plain["HMMA"] == masked["HMMA"] == 128
     elements = 128 * 64 // 128  # of a thread

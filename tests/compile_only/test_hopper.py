@@ -12,6 +12,7 @@ import pytest
 import cute_py as cute
 from cute_py import _
 from cute_py.plan import ops
+from cute_py.plan.walk import every
 from tests.hopper_kernels import (
     CASES,
     WARPGROUP,
@@ -121,7 +122,7 @@ def test_the_loop_over_k_is_found(name, monkeypatch):
     for planted in STALL:
         planted = f"        /*0000*/                   {planted}"
         text = "\n".join([*lines[:inside], planted, *lines[inside:]])
-        assert sum(stalls(text).values()) == 1
+        assert sum(map(len, stalls(text).values())) == 1
         assert may_stall(text)
         behind = "\n".join([*lines, planted])
         assert not stalls(behind)
@@ -206,16 +207,17 @@ def test_waits_behind_the_exit_close_no_loop():
     def text_of(lines):
         return "\n".join(x if x[-1] == ":" else f"/*{i:04x}*/ {x}" for i, x in enumerate(lines))
 
+    def stalled(lines):
+        return {name: len(each) for name, each in stalls(text_of(lines)).items()}
+
     assert len(product_loops(text_of(lines))) == 1
-    assert not stalls(text_of(lines))
+    assert not stalled(lines)
     planted = [*lines[:3], "R2UR UR5, R3 ;", *lines[3:]]
-    assert dict(stalls(text_of(planted))) == {"R2UR": 1}
+    assert stalled(planted) == {"R2UR": 1}
     before = [".L_x_3:", product, "@P3 BRA `(.L_x_3) ;"]  # of the other majors, say
-    assert dict(stalls(text_of([*before, *planted]))) == {"R2UR": 1}
-    assert dict(stalls(text_of([*planted[:-3], *before[:2], "STL [R2], R1 ;", *before[2:]]))) == {
-        "R2UR": 1,
-        "STL": 1,
-    }
+    assert stalled([*before, *planted]) == {"R2UR": 1}
+    more = [*planted[:-3], *before[:2], "STL [R2], R1 ;", *before[2:]]
+    assert stalled(more) == {"R2UR": 1, "STL": 1}
 
 
 @cute.kernel
@@ -243,7 +245,7 @@ def by_registers(A, B, D, choice, stages=2):
 def test_descriptors_in_vector_registers_are_refused():
     a, d = halves(64, 64), np.zeros((64, 64), np.float32)
     plan = cute.trace(by_registers, a, a, d, np.zeros(8, np.int32))
-    with pytest.raises(cute.CuteError, match="R2UR in the loop of warpgroup products") as caught:
+    with pytest.raises(cute.CuteError, match=r"R2UR \(line \d+\) in the loop of") as caught:
         compiled(plan)
     assert caught.value.code == "codegen-stalls"
     assert cute.compile(plan, "sm_90a", 1 << 16).cubin  # right, if slower
@@ -356,6 +358,27 @@ def test_a_few_ids_of_named_barriers_are_static(warpgroups, barriers):
     made = compiled(cute.trace(in_turn, np.zeros(640, np.int32), warpgroups))
     assert f"used {barriers} barriers" in made.log
     assert bool(re.search(r"BAR\.\w+\S* R\d", made.sass)) == (barriers == 16)
+
+
+@cute.kernel
+def in_roles(x):
+    """Of four warpgroups, two have a barrier each; so has one of the others."""
+    cute.launch(grid=1, block=512)
+    with cute.role("multiply", range(4, 12)):
+        cute.named_barrier(cute.warp_idx() // 4, 128)
+        with cute.when(cute.thread_idx() >= 256):
+            cute.named_barrier(1 + cute.warp_idx() // 4, 128)
+        x[cute.thread_idx()] = 1
+
+
+def test_ids_of_named_barriers_are_those_of_the_role():
+    """And of the branches within: three barriers, and the block's."""
+    plan, x = cute.trace(in_roles, np.zeros(512, np.int32)), np.zeros(512, np.int32)
+    cute.emulate(plan, x)
+    assert (x == np.repeat([0, 1, 0], [128, 256, 128])).all()
+    barriers = [op for op in every(plan.body) if isinstance(op, ops.Barrier)]
+    assert [op.ids for op in barriers] == [(1, 2), (3, 3)]
+    assert "used 4 barriers" in compiled(plan).log
 
 
 def test_maps_are_parameters_by_value():

@@ -1,10 +1,6 @@
 """`cute.ops.attention` on the emulator, with all checks: laws, options in pairs, planted errors."""
 
-import importlib.util
-import inspect
 import math
-import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +10,8 @@ from cute_py.kernels import attention_sm90
 from cute_py.kernels.attention import plain, reference
 from cute_py.kernels.attention_sm90 import WarpgroupAttention
 from cute_py.ops import attention
+from tests.planted_attention import WARPGROUPS, loaded
+from tests.planted_attention import run as run_edited
 from tests.sampling import pairwise
 
 FAMILIES = ("warpgroups", "warps", "rows")
@@ -302,6 +300,34 @@ def test_layouts_packed_views_and_outputs(layout):
     assert (held[..., 32:] == 7).all()
 
 
+@pytest.mark.parametrize(
+    ("family", "kind", "out", "dim"),
+    [
+        ("rows", "f32", "bf16", 8),
+        ("warps", "f16", "f32", 13),
+        *[
+            pytest.param(*x, marks=pytest.mark.slow)
+            for x in (
+                ("warps", "bf16", "f16", 40),
+                ("warps", "f16", "bf16", 64),
+                ("rows", "f16", "f32", 8),
+            )
+        ],
+    ],
+)
+def test_results_of_other_types(family, kind, out, dim):
+    q, k, v = inputs((1, 2, 33, 50, dim, dim), kind)
+    found = attention(
+        q, k, v, layout="BHMK", out_dtype=out, config=f"family={family}{SMALL[family]}", checks=True
+    )
+    assert found.dtype == cute.dtype(out).numpy
+    wanted, _lse = reference(q, k, v)
+    assert np.abs(found - wanted).max() < max(BOUND[kind], BOUND[out])
+    assert "family=warpgroups" not in str(attention.explain(q, k, v, layout="BHMK", out_dtype=out))
+    with pytest.raises(cute.CuteError, match="given family=warpgroups for these arrays"):
+        attention(q, k, v, layout="BHMK", out_dtype=out, config="family=warpgroups")
+
+
 def test_empty_arrays_give_empty_results():
     for shape in ((0, 2, 5, 6, 8, 8), (1, 0, 5, 6, 8, 8), (1, 2, 0, 6, 8, 8)):
         q, k, v = inputs(shape)
@@ -321,59 +347,6 @@ def test_a_known_call_sees_the_function_that_it_was_made_with():
         assert np.abs(o - wanted).max() < 1e-5
 
 
-# -- planted errors, each of which is refused
-
-PLANTED = {
-    "weights are overwritten before they are read": ("if new is not old:", "if True:"),
-    "sums are rescaled while V is multiplied": (
-        "            cute.warpgroup_wait(0, after=scores.total if cfg.holds else None)\n"
-        "            ring_v.release()\n            scores.rescale(sums)\n",
-        "            scores.rescale(sums)\n            cute.warpgroup_wait(0)\n"
-        "            ring_v.release()\n",
-    ),
-    "no fence before the products of V": (
-        "            stage = ring_v.wait()\n            cute.warpgroup_fence()\n",
-        "            stage = ring_v.wait()\n",
-    ),
-    "V is released early": (
-        "            cute.warpgroup_wait(0, after=scores.total if cfg.holds else None)\n"
-        "            ring_v.release()\n",
-        "            ring_v.release()\n            cute.warpgroup_wait(0)\n",
-    ),
-    "scores are read too early": ("cute.warpgroup_wait(1)\n            ring_k", "ring_k"),
-    "Q is released before O has left": ("behind=1, stored=True", "behind=1"),
-    "a turn does not end": (
-        '            issue_values(old)\n            turn(1, "arrive")\n',
-        "            issue_values(old)\n",
-    ),
-    "no extra block of queries is loaded": (
-        "            load(ring_q, cute.local_tile(tQ[0, 0, _, _], (bM, bD), (0, 0)), sQ)\n",
-        "",
-    ),
-    "a tile of keys less": ("cute.range(tiles.end - tiles.begin)", "cute.range(tiles.end - 1)"),
-    "a stage of V is not released": (
-        "            cute.warpgroup_wait(cfg.ahead - 1)\n            ring_v.release()\n",
-        "            cute.warpgroup_wait(cfg.ahead - 1)\n",
-    ),
-    "the sums of the last block are stored early": ("cute.warpgroup_wait(cfg.ahead - 1)", "pass"),
-    "O leaves without an order": ("1 + me, tid % WARPGROUP", "1, tid % WARPGROUP"),
-}
-QUICK = ("Q is released before O has left", "a turn does not end")
-
-
-def planted(name, folder, monkeypatch):
-    """The kernel with an error."""
-    text, (old, new) = inspect.getsource(attention_sm90), PLANTED[name]
-    assert old in text
-    file = folder / "planted.py"
-    file.write_text(text.replace(old, new), encoding="utf-8")
-    spec = importlib.util.spec_from_file_location("planted", file)
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "planted", module)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.parametrize(
     ("kind", "exact", "approximates"),
     [("f32", False, False), ("f16", True, False), ("f16", False, True)],
@@ -387,14 +360,11 @@ def test_a_cap_of_f32_takes_no_approximation_of_tanh(kind, exact, approximates):
     check(run(q, k, v, "rows", softcap=3.0, exact=exact), q, k, v, kind, softcap=3.0)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(x, marks=[] if x in QUICK else pytest.mark.slow) for x in PLANTED]
-)
+# -- planted errors: two of those of tests/slow
+
+
+@pytest.mark.parametrize("name", ["Q is loaded where O has not left", "a turn does not end"])
 def test_planted_errors_are_refused(name, tmp_path, monkeypatch):
-    module = planted(name, tmp_path, monkeypatch)
-    q, k, v = inputs((1, 3, 128, 192, 64, 64))
-    o = np.full_like(q, np.nan)
-    cfg = module.WarpgroupAttention(head_dim=64, value_dim=64, keys=64, turns=1)
-    *given, _cfg, rule = plain(q, k, v, o, 0.125, cfg)
+    made = loaded("attention_sm90", *WARPGROUPS[name], tmp_path, monkeypatch)
     with pytest.raises(cute.CuteError):
-        module.attention_sm90(*given, 1, cfg, replace(rule, exact=True))
+        run_edited("attention_sm90", made)

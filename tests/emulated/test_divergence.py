@@ -193,6 +193,22 @@ def test_lanes_that_wait_for_each_other(name):
         assert verdicts(kernel, arguments, right) == {True}
 
 
+def test_a_deadlock_is_said_where_a_branch_ahead_asks_for_registers():
+    """They have no value yet."""
+
+    @cute.kernel
+    def stuck(x):
+        cute.launch(grid=1, block=64)
+        tid = cute.thread_idx()
+        cute.named_barrier(1 + cute.warp_idx(), 64)
+        with cute.when(cute.vote("any", cute.rmem("f32", 1).fill(0) > x[tid])):
+            cute.named_barrier(2 - cute.warp_idx(), 64)
+
+    with pytest.raises(cute.CuteError, match="barrier 1, where 32 of 64") as caught:
+        stuck(np.zeros(64, np.float32))
+    assert caught.value.code == "emulate-deadlock"
+
+
 def test_a_deadlock_names_the_lanes():
     flag, out = CASES["set_after_the_meeting"][1]()
     plan = cute.trace(set_after_the_meeting, flag, out)

@@ -315,6 +315,35 @@ def test_m26_a_bias_may_be_shared_by_heads(causal, order):
     check(q, k, v, 0.125, order, causal, np.broadcast_to(mask, (2, 2, 40, 70)))
 
 
+def test_m26_a_mask_of_bytes_says_which_keys_are_seen():
+    q, k, v = inputs((1, 2, 33, 70, 40, 24))
+    seen = np.random.default_rng(0).random((1, 2, 33, 70)) > 0.4
+    seen[:, :, 5] = False
+    o, lse = run(q, k, v, bias=seen.view(np.uint8))
+    wanted, logs = run(q, k, v, bias=np.where(seen, 0, -np.inf).astype(np.float32))
+    np.testing.assert_array_equal(o, wanted)
+    np.testing.assert_array_equal(lse, logs)
+
+
+def test_mistakes_are_errors():
+    """None of them is computed as if it were something else."""
+    q, k, v = inputs((1, 2, 20, 50, 24, 24))
+    mask = np.ones((1, 2, 20, 50), bool)
+    wrong = {
+        "a mask of bool": ((q, k, v), {"bias": mask}),
+        "fewer values than keys": ((q, k, v[:, :, :49]), {}),
+        "other columns of keys": ((q, k[..., :16], v), {}),
+        "fewer heads of keys": ((q, k[:, :1], v[:, :1]), {}),
+        "floats of 32 bits": ([x.astype(np.float32) for x in (q, k, v)], {}),
+        "longest below the queries": ((q, k, v), {"longest": 19}),
+        "a bias of another shape": ((q, k, v), {"bias": mask[..., :49].view(np.uint8)}),
+    }
+    for name, (arrays, named) in wrong.items():
+        with pytest.raises(cute.CuteError) as caught:
+            run(*arrays, **named)
+        assert "fused_attention" in str(caught.value), name
+
+
 def test_m27_heads_may_come_before_or_after_rows():
     q, k, v = inputs((2, 3, 40, 50, 64, 64))
     wanted, _lse = run(q, k, v)

@@ -66,7 +66,7 @@ def test_a_plan_is_read_back_as_it_was(name):
     assert again == plan
     assert hash(again) == hash(plan)
     assert dumps(again) == text
-    assert json.loads(text)["cute_py plan"] == 5
+    assert json.loads(text)["cute_py plan"] == 6
     assert [op.line for op in again.ops] == [op.line for op in plan.ops]
 
 
@@ -87,7 +87,7 @@ def test_text_that_is_no_plan_is_refused():
 
 
 def test_a_plan_of_another_version_is_refused():
-    text = dumps(scale_plan()).replace('"cute_py plan": 5', '"cute_py plan": 999')
+    text = dumps(scale_plan()).replace('"cute_py plan": 6', '"cute_py plan": 999')
     with pytest.raises(cute.CuteError) as caught:
         loads(text)
     assert caught.value.code == "plan-version"

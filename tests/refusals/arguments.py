@@ -260,8 +260,8 @@ plan-foreign: a plan from a file fails with an error that no rule foresaw
     - compiled(lambda plan: plan.params[3])  # which fails with IndexError
     + compiled(lambda plan: plan.params[0])
 plan-version: a plan was saved by another version
-    - reread('plan": 5', 'plan": 99')
-    + reread('plan": 5', 'plan": 5')
+    - reread('plan": 6', 'plan": 99')
+    + reread('plan": 6', 'plan": 6')
 plan-count: a number of tiles is 2**31 or more, and no `cute.spec(large=True)` allows it
     - scheduled(2**24)
     + scheduled(64)

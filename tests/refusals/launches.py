@@ -58,7 +58,8 @@ codegen-ptxas: ptxas refuses the text, or ignores a request of the kernel
 codegen-spills: registers spill to local memory; the log of ptxas follows
     * gemm spilled="68", arch="sm_90a", most="0", log=""
 codegen-stalls: the loop of a kernel's warpgroup products stalls
-    * gemm found="2 R2UR", arch="sm_90a"
+    * gemm found="2 R2UR (line 31)", arch="sm_90a", how="compute the offsets of tiles from block
+        indices, loop variables and tid // 32, let a separate role issue the loads"
 cache-folder: the cache folder cannot be used; `cute.compile` warns once and goes on without it
     * cache path="cache/cute_py", reason="it belongs to another user"
 cache-size: the size limit of the cache is invalid

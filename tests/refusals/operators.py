@@ -308,9 +308,15 @@ attention-number: a scale or a cap is not a number that f32 holds, or a cap is b
     - attention(scale=1e-50) # scale=1e-50
     - attention(softcap=3e38) # softcap=3e+38
     + attention(scale=0.5)
+attention-block-shape: a BlockMask of torch is for other sizes
+    * cute.ops.attention found="(1, 1, 64, 128)", shape="(2, 4, 64, 64)"
+attention-block-lists: the lists of a BlockMask say something else than its function
+    * cute.ops.attention
+attention-captured: the function of a BlockMask reads a tensor
+    * cute.ops.attention name="documents"
 attention-starts: starts of sequences do not rise from 0 to the rows that there are
     - varlen((0, 1, 3))
-    - varlen((1, 2, 4))
+    - varlen((1, 2, 4)) # cu_seqlens_q[0] of 1
     - varlen((0, 5, 4)) # cu_seqlens_q[2] of 4
     - varlen(others=(0, -1, 4)) # cu_seqlens_k[1] of -1
     + varlen((0, 0, 4))
@@ -320,7 +326,7 @@ attention-longest: the length that sequences have at most is less than that of o
     + varlen(max_seqlen_q=3)
 attention-parts: a number of parts of the keys is none, or too large
     - attention(split_kv=0)
-    - attention(split_kv=2.0)
+    - attention(split_kv=2.0)  # split_kv=2.0
     + attention(split_kv=2)
 attention-append: rows cannot be written behind the keys of caches
     - cached(k=heads(1))
@@ -328,21 +334,20 @@ attention-append: rows cannot be written behind the keys of caches
     - cached(k=heads(9), v=heads(9))  # 9 rows in k, for caches of 8 rows
     - cached(heads(0), k=heads(1), v=heads(1))  # 1 rows in k, and no queries
     - cached(k=CACHE[:, :1], v=heads(1), k_cache=CACHE)  # k_cache and k, which share memory
-    - cached(k=heads(1), v=heads(1), k_cache=CACHE.tolist())
     - cached(k=heads(1), v=heads(1), k_cache=CACHE.astype(">f2"))  # bytes in another order
     + cached(k=heads(1), v=heads(1))
 attention-length: a sequence has fewer keys than none, or more than its cache
     - cached(lengths=9)
-    - cached(lengths=-1)
+    - cached(lengths=-1)  # cache_seqlens[0] = -1
     - cached(lengths=8, k=heads(1), v=heads(1))  # from 0 to 7 keys
     + cached(lengths=7, k=heads(1), v=heads(1))
 attention-page: a page of a sequence is none of the caches
     - cached(lengths=9, block_table=np.array([[0, 1]], np.int32))
-    - cached(lengths=8, block_table=np.array([[-1, 0]], np.int32))
+    - cached(lengths=8, block_table=np.array([[-1, 0]], np.int32))  # block_table[0, 0] = -1
     + cached(lengths=8, block_table=np.array([[0, 1]], np.int32))
 config-attention: the parts of a configuration of attention do not fit each other, or the arrays
     - attention(config="family=warps,keys=8")
-    - attention(config="family=decode,stages=1")
+    - attention(config="family=decode,stages=1")  # 2 to 16 stages
     - attention(config="family=decode,parts=2", split_kv=3)  # parts=3, as split_kv says
     + attention(config="family=warps,keys=16")
 torch-no-backward: an operator that was registered without `backward`, or one that changes its
@@ -371,4 +376,12 @@ torch-result: `fake` returns something other than a new tensor for each output
     * torch.ops.cute_kernels.split found="['Tensor']", wanted="low, high"
 torch-order: a registered kernel adds floats in any order, where torch forbids that
     * torch.ops.cute_kernels.total dtype="f32", line="total.py:7"
+torch-attention-lacks: a function of flash-attn or torch is given what our kernels do not compute
+    * cute_py.torch.flash_attn_func name="dropout_p", value=0.1, only=0.0, what="dropout"
+torch-attention-masks: `scaled_dot_product_attention` is given a mask, and is causal, too
+    * cute_py.torch.scaled_dot_product_attention
+torch-attention-heads: heads of queries share those of keys, and nothing says so
+    * cute_py.torch.scaled_dot_product_attention heads=8, shared=2
+torch-activate: `activate` is given what is no device that we compute on
+    * cute_py.torch.activate given="tpu", known="'cuda', 'cpu'"
 """

@@ -10,7 +10,6 @@ from cute_py.codegen.addresses import Addresses
 from cute_py.codegen.emit import emits
 from cute_py.codegen.storage import I32
 from cute_py.plan import ops
-from cute_py.plan.conditions import bounds_of
 
 if TYPE_CHECKING:
     from cute_py.codegen.emit import Emit
@@ -32,9 +31,9 @@ def barrier(e: Emit, op: ops.Barrier) -> None:
 
 def _named_barrier(e: Emit, op: ops.Barrier) -> None:
     """Emit a barrier for each of a few ids: one in a register reserves all 16 for the block."""
-    low, high = bounds_of(op.id)
-    few = low is not None and high is not None and high - low < FEW
-    for number in range(low, high + 1) if few else (None,):  # type: ignore[operator, arg-type]
+    low, high = op.ids
+    few = high - low < FEW
+    for number in range(low, high + 1) if few else (None,):
         guard, given = None, e.scalars.narrow(op.id)
         if number is not None:
             here = ir.Constant(I32, number)

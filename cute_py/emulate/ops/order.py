@@ -137,13 +137,14 @@ def of_whole_warps(run: Run) -> Run:
     return gathered
 
 
-def _named_ids(op: ops.Op, c: Cohort, ids: Value) -> Array:
+def _named_ids(op: ops.Barrier, c: Cohort, ids: Value) -> Array:
     """Return the id of each warp [block, warp]; refuse one that no named barrier has, and lanes of
     one warp with different ones.
     """
     each, here = np.broadcast_to(np.asarray(ids), c.span.shape), running(c)
     lead = np.take_along_axis(each, here.argmax(-1)[..., None], axis=2)
-    bad = here & ((each < 1) | (each >= c.batch.barriers.COUNT) | (each != lead))
+    low, high = op.ids
+    bad = here & ((each < low) | (each > high) | (each != lead))
     if bad.any():
         where = first(bad, c.span)
         facts = {"id": int(each[where]), "other": int(lead[where[0], where[1], 0])}

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from cute_py.plan.access import Access
-from cute_py.plan.conditions import Scalar
+from cute_py.plan.conditions import Scalar, bounds_of
 from cute_py.plan.functions import FLOATS, WORDS
-from cute_py.plan.op import MBARRIER, Group, Lack, Op
+from cute_py.plan.op import FIXED, MBARRIER, Group, Lack, Op
 
 MOST_COUNT = 2**20 - 1  # arrivals, or bytes, of a phase of an mbarrier
+NAMED_IDS = 1, 15  # of named barriers: barrier 0 is the block's
 TESTS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
@@ -24,12 +25,15 @@ class Barrier(Op):
     """A barrier of a `block` (id 0), `warp`, `cluster`, or of `threads` threads (`named`, by id).
 
     kind: sync, arrive or wait.
+    known: the least and the greatest id of the threads that come, where the branches around say
+        more than the bounds of its symbols.
     """
 
     scope: str = "block"
     kind: str = "sync"
     id: Scalar = 0
     threads: int = 0
+    known: tuple[int | None, int | None] | None = field(default=None, metadata=FIXED)
 
     word: ClassVar[str] = "barrier"
     call: ClassVar[str] = "a barrier"
@@ -51,6 +55,14 @@ class Barrier(Op):
         """Whether it is a barrier of the warp."""
         return self.scope == "warp"
 
+    @property
+    def ids(self) -> tuple[int, int]:
+        """The least and the greatest id of a named barrier."""
+        low, high = self.known or bounds_of(self.id)
+        return max(NAMED_IDS[0], low or 0), NAMED_IDS[1] if high is None else min(
+            high, NAMED_IDS[1]
+        )
+
     def problem(self) -> str:
         """Check for a known scope and kind, and for whole warps at a named barrier."""
         known = self.scope in ("block", "named", "warp", "cluster")
@@ -58,7 +70,7 @@ class Barrier(Op):
             return f"the barrier {self.scope} {self.kind}"
         if self.scope == "named" and (self.threads <= 0 or self.threads % 32):
             return f"a named barrier of {self.threads} threads"
-        low, high = (1, 15) if self.scope == "named" else (0, 0)
+        low, high = NAMED_IDS if self.scope == "named" else (0, 0)
         wrong = isinstance(self.id, int) and not low <= self.id <= high
         return f"the {self.scope} barrier {self.id}" if wrong else ""
 
