@@ -7,7 +7,7 @@ Each answer is checked first, twice, into a poisoned output: against float64, an
 all are timed in one process, in graphs of about 3 ms in random order: "burst" after 40 ms of rest,
 the median of 7 rounds, "sustained" without a rest, the median of 24. Figures are TFLOP/s (half of
 the products where causal), and ratios to cuDNN. `--config` gives other configurations of ours, and
-`--warps` those of the family for other GPUs, whose peer is FA2.
+`--warps` those of the family for other GPUs, whose peer is FA2, and the example's kernel.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cute_py as cute
+from cute_py.kernels.fused_attention import choose, fused_attention
 from cute_py.ops import attention
 from cute_py.ops.without_gpu import Outline, gpu_of, outlined
 
@@ -218,8 +219,18 @@ def timed(runs: dict[str, Callable[[], Any]]) -> dict[str, dict[str, float]]:
     }
 
 
-def measured(case: Case, configs: list[str | None]) -> dict[str, Any]:
-    """Return what was measured of a case."""
+def example(q: Any, k: Any, v: Any, out: Any, case: Case) -> Callable[[], Any] | None:
+    """Return a run of `kernels.fused_attention`, whose peer is the efficient backend; None for a
+    case that it has no arguments for.
+    """
+    if case.options or case.shared > 1 or case.dim > 128:
+        return None
+    x = choose(q, k, v, out, causal=case.causal)
+    return lambda: fused_attention(x, case.dim**-0.5, case.rows)
+
+
+def measured(case: Case, configs: list[str | None], warps: bool = False) -> dict[str, Any]:
+    """Return what was measured of a case; `warps`: also the example's kernel."""
     import torch
 
     kinds = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
@@ -232,25 +243,26 @@ def measured(case: Case, configs: list[str | None]) -> dict[str, Any]:
     named = options_of(case, lambda shape, kind: array(shape, kind).abs())
     wanted, out = reference(q, k, v, case, named), torch.empty_like(q)
 
-    def ours(config: str | None) -> Callable[[], Any]:
-        def run() -> Any:
+    def poisoned(run: Callable[[], Any]) -> Callable[[], Any]:
+        def whole() -> Any:
             out.fill_(math.nan)
-            attention(q, k, v, out=out, config=config, **named)
+            run()
             return out
 
-        return run
+        return whole
 
     def bare(config: str | None) -> Callable[[], Any]:
         return lambda: attention(q, k, v, out=out, config=config, **named)
 
+    ours = {f"ours {x}" if x else "ours": bare(x) for x in configs}
+    by_example = example(q, k, v, out, case) if warps else None
+    if by_example is not None:
+        ours["fused_attention"] = by_example
     theirs = peers(q, k, v, case, named)
     errors = {x: require_right(x, run, wanted, MOST[case.kind]) for x, run in theirs.items()}
-    runs = dict(theirs)
-    for config in configs:
-        name = f"ours {config}" if config else "ours"
-        errors[name] = require_right(name, ours(config), wanted, MOST[case.kind])
-        runs[name] = bare(config)
-    found, flops = timed(runs), 4 * case.batch * case.heads * case.rows**2 * case.dim
+    for name, run in ours.items():
+        errors[name] = require_right(name, poisoned(run), wanted, MOST[case.kind])
+    found, flops = timed({**theirs, **ours}), 4 * case.batch * case.heads * case.rows**2 * case.dim
     flops //= 2 if case.causal else 1
     rows = {
         name: {
@@ -290,7 +302,7 @@ def main() -> None:
     found: list[dict[str, Any]] = []
     for case in chosen:
         print(case, flush=True)
-        found.append(measured(case, [None, *configs]))
+        found.append(measured(case, [None, *configs], options.warps))
         save(options.out, found)
 
 

@@ -60,7 +60,8 @@ class AttentionVarlen(Attention):
     """Queries, keys and values of several sequences, and where each starts."""
 
     families: ClassVar[Sequence[Family]] = VARLEN
-    indices, lengths_vary = tuple(STARTS), True
+    indices: ClassVar[Sequence[str]] = tuple(STARTS)
+    lengths_vary = True
     names: ClassVar[dict[str, str]] = {"q": "HMD", "k": "HND", "v": "HNE"}
     order = (1, 0, 2)
     reference = staticmethod(lambda *arrays, **named: _reference(*arrays, **named)[0])

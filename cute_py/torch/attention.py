@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from cute_py import ops
 from cute_py.errors import refusal
+from cute_py.ops.attention_cache import attention_with_kvcache
+from cute_py.ops.attention_sequences import attention_varlen
 from cute_py.ops.attentions import attention
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-OPS: Any = ops  # its operators, which load on first use
 SPACE = "cute_py.torch"
 NO_DROPOUT = ("dropout_p", 0.0, "dropout")
 NO_PAGES = ("block_table", None, "sequences of several queries with keys in pages")
@@ -180,7 +180,7 @@ def flash_attn_varlen_func(
     """
     given = {"dropout_p": dropout_p, "block_table": block_table}
     _lacks(f"{SPACE}.flash_attn_varlen_func", (NO_DROPOUT, NO_PAGES), given)
-    found = OPS.attention_varlen(
+    found = attention_varlen(
         q,
         k,
         v,
@@ -235,7 +235,7 @@ def flash_attn_with_kvcache(
         pages = 1 if block_table is None else block_table.shape[1]
         count = pages * k_cache.shape[1] if cache_seqlens is None else cache_seqlens
         cache_seqlens = torch.full((q.shape[0],), count, dtype=torch.int32, device=q.device)
-    return OPS.attention_with_kvcache(
+    return attention_with_kvcache(
         q,
         k_cache,
         v_cache,

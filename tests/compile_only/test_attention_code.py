@@ -10,7 +10,8 @@ from cute_py.kernels.attention import plain
 from cute_py.kernels.flash_attention import AttentionConfig, flash_attention
 from cute_py.kernels.fused_attention import choose, fused_attention
 from cute_py.kernels.layer_norm import layer_norm
-from cute_py.ops.attention_families import TILES
+from cute_py.ops.attention_families import LIGHT, TILES
+from cute_py.ops.without_gpu import Outline, gpu_of, outlined
 from tests.compile_only.ladder import loops_of, zeros
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
@@ -54,6 +55,25 @@ def require_no_spills(plan, arch):
 def test_flash_attention_spills_nothing(dim, tile, causal, arch):
     """In any tile that the operator may take."""
     require_no_spills(flash(dim, tile, causal), arch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dim", LIGHT)
+def test_all_options_together_spill_nothing(dim):
+    """In the tile that the operator takes where more is done to scores."""
+
+    def outline(*shape, kind="f32"):
+        return Outline.compact(shape, cute.dtype(kind))
+
+    x = outline(2, 4, 1024, dim, kind="f16")
+    named = {"bias": outline(2, 4, 1024, 1024), "alibi_slopes": outline(4), "softcap": 3.0}
+    named |= {"window": (100, 50), "exact": True, "return_lse": True, "layout": "BHMK"}
+    named |= {"score": lambda s, *_: s * 1.25, "mask": lambda b, h, i, j: (i + j) % 3 != 0}
+    named |= {"backend": "gpu", "config": "family=warps"}
+    operator, request = cute.ops.attention.operator.requested(x, x, x, **named)
+    call = outlined(operator, request, gpu_of("sm_90a"))
+    assert (call.config.queries, call.config.keys, call.config.warps) == LIGHT[dim]
+    require_no_spills(call.plan(), "sm_90a")
 
 
 @pytest.mark.slow

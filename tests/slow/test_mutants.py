@@ -19,7 +19,6 @@ EQUIVALENT = {
             "gemm_07_multistage.gemm_multistage.fetch: always tile < tiles",
             "gemm_07_multistage.gemm_multistage.fetch: weaker tile < tiles (2)",
             "gemm_07_multistage.gemm_multistage.fetch: always tile < tiles (2)",
-            "fused_attention.fused_attention.bring: weaker j < columns",
             "fused_attention.fused_attention.bring: always j < columns",
         ),
         "a tile past the last is loaded as zeros, and never read",
@@ -29,8 +28,31 @@ EQUIVALENT = {
         "the index past the last is 0, which is below every end",
     ),
     **dict.fromkeys(
-        ("flash_attention.flash_attention.bring: always found",),
+        (
+            "flash_attention.attend.bring: always found",
+            "attention_merge.attention_merge: weaker column * WIDTH < e",
+        ),
         "a tile that reaches past its array is guarded anyway",
+    ),
+    **dict.fromkeys(
+        (
+            "attention_decode._decode: weaker first == 0",
+            "attention_decode._decode: weaker part == 0",
+        ),
+        "blocks that append the same keys write the same values",
+    ),
+    "flash_attention.attend: without cute.syncthreads()": (
+        "each warp reads rows of Q of its own, and writes the same rows of O"
+    ),
+    "flash_attention.attend: without cute.cp_async_wait(0)": (
+        "tiles past the last go to other places than O"
+    ),
+    **dict.fromkeys(
+        (
+            "attention_merge.merge_warps: weaker lane == 0",
+            "attention_merge.attention_merge: weaker lane == 0",
+        ),
+        "all lanes have the result",
     ),
     **dict.fromkeys(
         (
@@ -56,10 +78,6 @@ EQUIVALENT = {
         "all threads have the sum of the block",
     ),
     **dict.fromkeys(
-        ("stream_k.owned: weaker tid == 0",),
-        "two threads wait for, or store, the same value",
-    ),
-    **dict.fromkeys(
         ("stream_k.owned: next tid % threads",),
         "the order of the slots is the same where they are read",
     ),
@@ -77,12 +95,11 @@ EQUIVALENT = {
 }
 # edits that nothing sees on these problems
 SILENT = {
-    "flash_attention.flash_attention: one more cp_async_wait 0",
-    "flash_attention.flash_attention: without cute.syncthreads()",
-    "fused_attention.fused_attention: weaker n > 0",
+    "attention_merge.merge_warps: other half of (query < sizes[0]) & (vector * WIDTH < end)",
+    "attention_merge.merge_warps: weaker query < sizes[0]",
+    "attention_merge.merge_warps: other half of (query < sizes[0]) & (lane == 0)",
     "fused_attention.fused_attention: always n > 0",
     "fused_attention.fused_attention: without cute.syncthreads() (4)",
-    "fused_attention.fused_attention: weaker keys > 0",
     "gemm_10_warp_specialised.gemm_warp_specialised: without cute.warpgroup_wait(1)",
     "gemm_10_warp_specialised.gemm_warp_specialised: one more warpgroup_wait 1",
     "gemm_12_ping_pong.gemm_ping_pong: without cute.fence_mbarrier_init()",

@@ -18,7 +18,6 @@ def ints(*values):
     return torch.tensor(values, dtype=torch.int32)
 
 
-@pytest.mark.skipif(not hasattr(cute.ops, "attention_varlen"), reason="needs attention_varlen")
 def test_sequences_are_those_of_attention_alone():
     q, k, v = (drawn(8, h, 8, seed=h, kind=torch.float32) for h in (4, 2, 2))
     starts, slopes = ints(0, 3, 3, 8), torch.rand(4)
@@ -34,9 +33,6 @@ def test_sequences_are_those_of_attention_alone():
     assert torch.equal(flash_attn_varlen_func(*given), found)
 
 
-@pytest.mark.skipif(
-    not hasattr(cute.ops, "attention_with_kvcache"), reason="needs attention_with_kvcache"
-)
 def test_caches_are_those_of_attention_alone():
     """Keys are written behind those that are there; lengths may be one number, or left out."""
     q, k, v = (drawn(2, 1, h, 8, seed=h) for h in (4, 2, 2))
