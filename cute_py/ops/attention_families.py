@@ -85,6 +85,8 @@ def _warpgroups(problem: Any) -> list[Estimate]:
         named |= {"ahead": 1}
     else:
         named |= {"buffers": 1 if more else 2, "heads": 2 if rule.ends else 1}
+    if problem.lengths_vary:
+        named.pop("heads", None)  # blocks of queries have another order
     return [Estimate(1.0, WarpgroupAttention(**named))]
 
 
