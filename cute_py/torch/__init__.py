@@ -12,13 +12,13 @@ if find_spec("torch") is not None:
     from cute_py.torch.declared import declare_all
     from cute_py.torch.gemm import declare, in_graph
     from cute_py.torch.gemm import operator as gemm
-    from cute_py.torch.linear import Linear
+    from cute_py.torch.linear import Linear, swap_linear
     from cute_py.torch.register import register
 
     declare_all()
     DECLARE.append(declare)
     IN_GRAPHS["gemm"] = in_graph
-    __all__ = ["Linear", "gemm", "register"]
+    __all__ = ["Linear", "gemm", "register", "swap_linear"]
 
 
 def __getattr__(name: str) -> object:

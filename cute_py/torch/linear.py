@@ -1,8 +1,10 @@
-"""`Linear`: torch.nn.Linear by our product, with its bias and an activation in the same kernel."""
+"""`Linear`: torch.nn.Linear by our product, with its bias and an activation in the same kernel;
+`swap_linear`: the same in place of all layers of a model.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -19,6 +21,8 @@ class Linear(torch.nn.Linear):  # type: ignore[misc]
 
     Raises CuteError for another activation, and where `cute.ops.gemm` does.
     """
+
+    activation: str | None = None  # also of a layer that becomes one by `__class__`
 
     def __init__(
         self,
@@ -44,3 +48,35 @@ class Linear(torch.nn.Linear):  # type: ignore[misc]
     def extra_repr(self) -> str:
         """Return torch's text, with the activation."""
         return f"{super().extra_repr()}, activation={self.activation!r}"
+
+
+class Swapped(NamedTuple):
+    """What `swap_linear` did.
+
+    Attributes:
+        layers: the names of the layers that now use our product.
+        left: the names of other layers derived from torch.nn.Linear -> why they are as before.
+    """
+
+    layers: tuple[str, ...]
+    left: dict[str, str]
+
+
+def swap_linear(model: torch.nn.Module) -> Swapped:
+    """Make every torch.nn.Linear in a model a `Linear`, in place, and say which ones.
+
+    Parameters, hooks and the state dict stay the same. Layers of a class derived from
+    torch.nn.Linear are left as they are, since their `forward` may do something else.
+
+    >>> model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Linear(16, 8))
+    >>> swap_linear(model).layers
+    ('0', '2')
+    """
+    layers, left = list[str](), dict[str, str]()
+    for name, module in model.named_modules():
+        if type(module) is torch.nn.Linear:
+            module.__class__ = Linear
+            layers.append(name)
+        elif isinstance(module, torch.nn.Linear) and not isinstance(module, Linear):
+            left[name] = f"a {type(module).__name__}, which may compute something else"
+    return Swapped(tuple(layers), left)
