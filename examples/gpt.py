@@ -91,13 +91,8 @@ def training(
 ) -> Callable[[], torch.Tensor]:
     """Return a function that makes a step of the training, and returns its loss.
 
-    Args:
-        linear, mode: as `prepared` takes them.
-        device: "cuda", or "cpu".
-        width, depth, length, batch: of the model, and of its input.
-        autocast: whether parameters are f32, and products bf16 by autocast; else all is bf16.
-        gelu: whether our products apply the gelu.
-
+    With `autocast`, parameters are f32, and products bf16; else all is bf16. With `gelu`, our
+    products apply it.
     """
     torch.manual_seed(0)
     model = GPT(width, depth, length).to(device, None if autocast else torch.bfloat16)

@@ -99,9 +99,7 @@ def made(
     return prepared(model, linear, "eager")
 
 
-def running(
-    model: Llama, mode: str, batch: int = 1, length: int = 1
-) -> Callable[[], torch.Tensor]:
+def running(model: Llama, mode: str, batch: int = 1, length: int = 1) -> Callable[[], torch.Tensor]:
     """Return a function that returns the logits of random texts."""
     device = model.words.weight.device
     words = model.words.num_embeddings

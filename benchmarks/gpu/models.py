@@ -208,7 +208,7 @@ def main() -> None:
             gpu = torch.cuda.get_device_name() if sizes.device == "cuda" else "none"
             facts = {"gpu": gpu, "torch": torch.__version__, "rows": records}
             json.dump(facts, file, indent=1)
-    print("\nrow, ms of torch and ours, speed of ours over torch's, MB more at the peak, difference")
+    print("\nrow, ms of torch, ours, speed of ours over torch's, MB more at the peak, difference")
     for record in records:
         print(line(record))
 

@@ -43,6 +43,7 @@ class Operands:
         )
         self.bias, self.made = self.a[0].clone(), torch.empty_like(self.a)
         self.x = self.a.clone().requires_grad_()
+        self.wide = self.a.float().requires_grad_()
         self.batch = self.a.view(4, size // 4, size)
         self.ours = cute_py.torch.Linear(size, size).to(device, kind)
         self.theirs = torch.nn.Linear(size, size).to(device, kind)
@@ -65,7 +66,9 @@ def floors(at: Operands) -> Calls:
         for key in ("CPU", "CUDA"):
             library.impl(name, lambda *_args: torch.empty_like(made), key)
     library.impl("followed", lambda *_args: torch.empty_like(made), "Autograd")
-    few, whole_op, followed = (getattr(torch.ops.cute_floor, n) for n in ("few", "whole", "followed"))
+    few, whole_op, followed = (
+        getattr(torch.ops.cute_floor, n) for n in ("few", "whole", "followed")
+    )
 
     class Three(torch.autograd.Function):
         @staticmethod
@@ -76,7 +79,7 @@ def floors(at: Operands) -> Calls:
 
         @staticmethod
         def backward(ctx, g):
-            a, w = ctx.saved_tensors
+            assert ctx.saved_tensors
             return g, g, at.bias
 
     class Many(torch.autograd.Function):
@@ -100,12 +103,22 @@ def floors(at: Operands) -> Calls:
 
         return run
 
+    forward = torch.autograd.forward_ad
+
+    def checks() -> bool:
+        return (
+            forward._current_level >= 0
+            or torch._C._len_torch_dispatch_stack() > 0
+            or torch._C._are_functorch_transforms_active()
+            or torch.is_autocast_enabled("cuda")
+            or not torch.is_grad_enabled()
+        )
+
     return {
         "floor: a Python call": lambda: None,
+        "floor: five questions to torch": checks,
         "floor: torch.empty_like": lambda: torch.empty_like(made),
-        "floor: torch.empty": lambda: torch.empty(
-            (64, 64), dtype=made.dtype, device=made.device
-        ),
+        "floor: torch.empty": lambda: torch.empty((64, 64), dtype=made.dtype, device=made.device),
         "floor: operator of 2 arguments": lambda: few.default(at.a, at.b),
         "floor: operator of ours' arguments": lambda: whole_op.default(at.a, at.b),
         "floor: the same, packet": lambda: whole_op(at.a, at.b),
@@ -194,10 +207,10 @@ def gradients(at: Operands) -> Calls:
             x, w = ctx.saved_tensors
             return computed(g, w), computed(g.mT, x), g.sum(0)
 
-    def both(call: Callable[[], Any], layer: Any) -> Callable[[], None]:
+    def both(call: Callable[[], Any], layer: Any, g: Any = at.g) -> Callable[[], None]:
         def run() -> None:
-            at.x.grad = layer.weight.grad = layer.bias.grad = None
-            call().backward(at.g)
+            at.x.grad = at.wide.grad = layer.weight.grad = layer.bias.grad = None
+            call().backward(g)
 
         return run
 
@@ -211,8 +224,20 @@ def gradients(at: Operands) -> Calls:
         "torch: Linear, with grad": lambda: theirs(x),
         "torch: Linear, both": both(lambda: theirs(x), theirs),
     }
-    for kind in ("ours", "torch"):
-        layer = getattr(at, "ours" if kind == "ours" else "theirs")
+    for kind, layer in (("ours", ours), ("torch", theirs)):
+        cast = torch.nn.Linear(SIZE, SIZE).to(at.a.device)
+        cast.__class__ = type(layer)
+
+        def autocast(cast: Any = cast) -> Any:
+            with torch.autocast(at.a.device.type, torch.bfloat16):
+                return cast(at.wide)
+
+        def of_batch(layer: Any = layer) -> Any:
+            return layer(at.x.view(4, SIZE // 4, SIZE))
+
+        calls[f"{kind}: Linear, with grad, 3-D"] = of_batch
+        calls[f"{kind}: Linear, both, 3-D"] = both(of_batch, layer, at.batch)
+        calls[f"{kind}: Linear, both, autocast"] = both(autocast, cast)
         deep = torch.nn.Sequential(*[layer] * LAYERS)
         calls[f"{kind}: {LAYERS} Linears, both, each"] = both(lambda deep=deep: deep(x), layer)
     return calls
