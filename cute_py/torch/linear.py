@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from cute_py.ops.product import GEMM
-from cute_py.torch.gemm import operator
+from cute_py.torch.affine import linear
 
 
 class Linear(torch.nn.Linear):  # type: ignore[misc]
@@ -41,9 +41,7 @@ class Linear(torch.nn.Linear):  # type: ignore[misc]
 
     def forward(self, x: Any) -> Any:
         """Return the result (..., out_features) for x (..., in_features)."""
-        rows = x[None] if x.dim() == 1 else x
-        result = operator(rows, self.weight.t(), None, 1.0, 0.0, self.bias, self.activation)
-        return result[0] if x.dim() == 1 else result
+        return linear(x, self.weight, self.bias, self.activation)
 
     def extra_repr(self) -> str:
         """Return torch's text, with the activation."""
