@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 FORWARD: Any = torch.autograd.forward_ad
 WIDE = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
+# activations that keep their input for the derivative are nodes of their own, so that autograd frees
+# it before it computes the products; the derivative of the others follows from the result
+APART = {"gelu": torch.nn.functional.gelu, "silu": torch.nn.functional.silu}
+FUSED = frozenset({None, *[name for name, x in ACTIVATIONS.items() if not x.keeps_input]})
 _inner: Any = torch._C
 _AUTOCAST = _inner.DispatchKeySet(_inner.DispatchKey.AutocastCUDA) | _inner.DispatchKeySet(
     _inner.DispatchKey.AutocastCPU
@@ -51,22 +55,30 @@ def linear(x: Any, weight: Any, bias: Any = None, activation: str | None = None)
         return by_operators(x, weight, bias, activation)
     if _autocast() and torch.is_autocast_enabled(x.device.type):
         return _under_autocast(x, weight, bias, activation)
-    followed = x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
-    if not followed or not _is_grad():
+    if not _is_followed(x, weight, bias):
         return product(x, weight, "nt", bias, activation)
-    if weight.dtype not in WIDE:
+    if activation in APART:
+        return APART[activation](linear(x, weight, bias))
+    if weight.dtype not in WIDE or activation not in FUSED:
         return by_operators(x, weight, bias, activation)
-    if activation in ACTIVATIONS and ACTIVATIONS[activation].keeps_input:
-        # a node of its own, so that autograd frees what it keeps before the products
-        return getattr(torch.nn.functional, activation)(_Linear.apply(x, weight, bias, None))
     return _Linear.apply(x, weight, bias, activation)
 
 
 def by_operators(x: Any, weight: Any, bias: Any, activation: str | None) -> Any:
     """Return the same by the operators of torch, which have rules for all modes."""
-    rows = x[None] if x.dim() == 1 else x
+    if activation in APART and _is_followed(x, weight, bias):
+        return APART[activation](by_operators(x, weight, bias, None))
+    if x.dim() == 2:  # noqa: PLR2004
+        return operator(x, weight.t(), None, 1.0, 0.0, bias, activation)
+    rows = x.reshape(-1, x.shape[-1]) if x.numel() else x.new_empty(0, x.shape[-1])
     result = operator(rows, weight.t(), None, 1.0, 0.0, bias, activation)
-    return result[0] if x.dim() == 1 else result
+    return result.view(*x.shape[:-1], result.shape[-1])
+
+
+def _is_followed(x: Any, weight: Any, bias: Any) -> bool:
+    """Return whether the result has a gradient."""
+    followed = x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
+    return followed and _is_grad()
 
 
 def is_plain() -> bool:
