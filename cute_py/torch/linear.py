@@ -41,6 +41,9 @@ class Linear(torch.nn.Linear):  # type: ignore[misc]
 
     def forward(self, x: Any) -> Any:
         """Return the result (..., out_features) for x (..., in_features)."""
+        held = self._parameters  # to find an attribute there costs nine times as much
+        if "weight" in held and "bias" in held:
+            return linear(x, held["weight"], held["bias"], self.activation)
         return linear(x, self.weight, self.bias, self.activation)
 
     def extra_repr(self) -> str:
