@@ -133,7 +133,7 @@ def by_registers(problem: ProductFacts) -> OperandReads:
 # -- the families of warpgroups
 
 
-def _rows(problem: ProductFacts) -> list[Timed]:
+def _rows(problem: ProductFacts) -> Sequence[Timed]:
     instruction_of(*problem.kinds)  # a part that is given may be for another kernel
     return candidates(problem)
 
