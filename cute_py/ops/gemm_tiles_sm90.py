@@ -303,10 +303,16 @@ def _launched_early(config: WarpgroupConfig) -> WarpgroupConfig:
     return replace(config, pdl=1)
 
 
-@lru_cache(maxsize=64)  # a choice asks twice: for the least time, and whether parts of K take less
+# the last problem, the rows, and its candidates: a choice asks twice, the second time whether parts
+# of K take less
+_recent: list[tuple[object, object, tuple[Estimate, ...]]] = [(None, None, ())]
+
+
 def candidates(problem: ProductFacts) -> tuple[Estimate, ...]:
     """Return the rows that the kernels have for a problem, and that fit the GPU."""
-    p = problem
+    p, (seen, of, known) = problem, _recent[0]
+    if seen is problem and of is ROWS:
+        return known
     is_batch = p.batch > 1 and p.epilogue.has_source
     clusters = (1,) if min(p.pitches) >= SECTOR or is_batch else (1, 2)
     facts = p.forms, p.weight, int(p.two_level), is_batch
@@ -314,7 +320,9 @@ def candidates(problem: ProductFacts) -> tuple[Estimate, ...]:
     same = p.memory, p.steps
     estimates = [estimate(row, config, p, *same) for row, config in found]
     # nothing hides exchanges
-    return tuple([x for x in estimates if x.config.split == 1 or x.waves == 1])
+    made = tuple([x for x in estimates if x.config.split == 1 or x.waves == 1])
+    _recent[0] = problem, ROWS, made
+    return made
 
 
 def _has_few_tiles(problem: ProductFacts) -> bool:
