@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from cute_py.kernels.activations import ACTIVATIONS
-from cute_py.torch.gemm import activated, operator
+from cute_py.torch.gemm import activated, before, operator
 from cute_py.torch.operators import TENSORS, cast
 from cute_py.torch.rows import product
 
@@ -171,7 +171,7 @@ def _summed(g: Any, kind: Any) -> Any:
 def _gradients(ctx: Any, g: Any, x: Any, weight: Any, result: Any = None) -> Any:
     """Return the gradients by operators of torch, which have derivatives, and rules for modes."""
     if ctx.activation is not None:
-        g = activated(result, ctx.activation, g)
+        g = before(ctx.activation, result, g)
     of_x = of_weight = None
     if weight is not None:
         of_x = by_operators(g, weight.t(), None, None)

@@ -74,6 +74,32 @@ activated = DECLARED["activation"].op
 # -- the derivative
 
 WIDE = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
+_aten = torch.ops.aten
+# of the activations that have derivatives of torch: (the gradient, what is kept) -> the gradient of
+# the input; it can be differentiated
+AGAIN = {
+    "relu": lambda g, kept: _aten.threshold_backward(g, kept, 0),
+    "gelu": _aten.gelu_backward,
+    "silu": lambda g, x: g * torch.sigmoid(x) * (1 + x * (1 - torch.sigmoid(x))),
+    "tanh": _aten.tanh_backward,
+    "sigmoid": _aten.sigmoid_backward,
+}
+
+
+def before(activation: str, kept: Any, g: Any) -> Any:
+    """Return the gradient of the input of an activation from that of its result.
+
+    Args:
+        activation: its name.
+        kept: its input, or its result where the derivative follows from that.
+        g: the gradient of its result.
+
+    Where a second derivative is wanted, torch computes it, by operators that have derivatives.
+    """
+    if torch.is_grad_enabled() and activation in AGAIN and kept.dtype is g.dtype:
+        return AGAIN[activation](g, kept)
+    return activated(kept, activation, g)
+
 
 
 def _forward(ctx: Any, run: Callable[..., Any], *args: Any) -> Any:
@@ -109,10 +135,12 @@ def _with_input(run: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, An
     return run(*args), run(*terms, None, torch.float32, *rest)
 
 
-def _backward(ctx: Any, g: Any, *_of_saved: None) -> tuple[Any, ...]:
-    """Return the gradients that are wanted."""
+def _backward(ctx: Any, g: Any, of_saved: Any = None) -> tuple[Any, ...]:
+    """Return the gradients that are wanted, from that of the result, and for second derivatives
+    that of the product before the activation.
+    """
     found: list[Any] = [None] * ARGUMENTS
-    if g is None:
+    if g is None and of_saved is None:
         return tuple(found)
     a, b, saved = ctx.saved_tensors
     alpha, beta, backend, dtype, fast = ctx.given
@@ -120,10 +148,13 @@ def _backward(ctx: Any, g: Any, *_of_saved: None) -> tuple[Any, ...]:
     a, b = _widened(a, kind), _widened(b, kind)
     if kind is not None and kind.bits == 8:
         dtype = None
-    if g.dtype not in WIDE and (ctx.activation is not None or ctx.of_c or ctx.of_bias):
-        g = g.to(torch.float32)  # torch has no functions of 8-bit floats
-    if ctx.activation is not None:
-        g = activated(saved, ctx.activation, g)
+    if g is not None:
+        if g.dtype not in WIDE and (ctx.activation is not None or ctx.of_c or ctx.of_bias):
+            g = g.to(torch.float32)  # torch has no functions of 8-bit floats
+        if ctx.activation is not None:
+            g = before(ctx.activation, saved, g)
+    if of_saved is not None:
+        g = of_saved if g is None else g + of_saved
 
     def product(x: Any, y: Any, kind: Any) -> Any:
         return ctx.run(x, y, None, alpha, 0.0, None, None, kind, backend, None, dtype, "", fast)
@@ -248,7 +279,7 @@ def _cast(args: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
     return args if args[DTYPE:] and args[DTYPE] is not None else cast(args, dtype)
 
 
-GEMM.define(computed, Gradient(_forward, _backward, keeps=True), _vmapped, _cast)
+GEMM.define(computed, Gradient(_forward, _backward, keeps=True, again=True), _vmapped, _cast)
 operator = GEMM.op
 
 

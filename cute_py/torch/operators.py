@@ -43,12 +43,15 @@ class Gradient(NamedTuple):
         keeps: whether `forward` returns a tuple: the results, then all that `backward` reads next
             to the inputs and the results. Autograd then knows what a derivative depends on.
         results: how many there are; several are a tuple.
+        again: whether `backward` computes by operators that have derivatives themselves, so it can
+            be differentiated.
     """
 
     forward: Callable[..., Any]
     backward: Callable[..., Any]
     keeps: bool = False
     results: int = 1
+    again: bool = False
 
 
 def define(
@@ -216,7 +219,7 @@ def _function(name: str, gradient: Gradient, run: Callable[..., Any]) -> Any:
         return gradient.forward(ctx, run, *args)
 
     def backward(ctx: Any, *gradients: Any) -> Any:
-        if not torch.is_grad_enabled():
+        if gradient.again or not torch.is_grad_enabled():
             return gradient.backward(ctx, *gradients)
         with torch.no_grad():
             found = gradient.backward(ctx, *gradients)
