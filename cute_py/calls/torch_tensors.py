@@ -201,6 +201,16 @@ def is_in_mode(x: object) -> bool:
     return not inner._dispatch_tls_is_dispatch_key_excluded(key)
 
 
+def is_by_rules(x: Any) -> bool:
+    """Return whether only operators of torch take a tensor, by their rules: one without memory, or
+    one that torch.func or a class with `__torch_dispatch__` stands behind.
+    """
+    inner: Any = sys.modules["torch._C"]
+    if x.is_meta or _is_wrapped(x):
+        return True
+    return bool(inner._dispatch_keys(x).has(inner.DispatchKey.Python))
+
+
 # -- torch.compile
 
 _called: list[Any] = []  # the code of the functions that graphs call

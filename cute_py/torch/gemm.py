@@ -116,7 +116,7 @@ def _forward(ctx: Any, run: Callable[..., Any], *args: Any) -> Any:
         saved = result if activation is not None else None
     ctx.save_for_backward(a if wanted[1] else None, b if wanted[0] else None, saved)
     ctx.set_materialize_grads(False)
-    ctx.run, ctx.activation, ctx.given = run, activation, (alpha, beta, backend, dtype, fast)
+    ctx.activation, ctx.given = activation, (alpha, beta, backend, dtype, fast)
     ctx.of_a, ctx.of_b = (order_of(x) if w else None for x, w in zip((a, b), wanted, strict=False))
     ctx.of_c = (c.shape, c.dtype) if wanted[2] else None
     ctx.of_bias = bias.dtype if wanted[5] else None

@@ -39,7 +39,8 @@ class Gradient(NamedTuple):
     Attributes:
         forward: (ctx, run, *args) -> the result, where a gradient is wanted; `run(*args)` is the
             operator without gradient.
-        backward: (ctx, *gradients of the results) -> a gradient or None for each argument.
+        backward: (ctx, *gradients of the results) -> a gradient or None for each argument; ctx.run
+            is the operator.
         keeps: whether `forward` returns a tuple: the results, then all that `backward` reads next
             to the inputs and the results. Autograd then knows what a derivative depends on.
         results: how many there are; several are a tuple.
@@ -170,6 +171,8 @@ def _by_autograd(
         for x in (*args, *named.values()) if named else args:
             kind = x.__class__
             if kind in TENSORS:
+                if x.is_meta:
+                    plain = False
                 if x.requires_grad and is_on():
                     break
             elif kind not in PLAIN:
@@ -193,16 +196,31 @@ def _by_autograd(
                     raise why from None  # torch cannot make it dense
         if apply is None:
             raise refusal("torch-no-backward", operation=public(name))
-        if transforms():  # torch.func.grad, jvp ...
-            raise refusal("argument-tensor", operation=public(name), type="Tensor")
-        result = apply(*args, *defaults[len(args) :])
+        if transforms():  # torch.func.grad, vjp ...
+            result = _at_one_level(function, (*args, *defaults[len(args) :]))
+        else:
+            result = apply(*args, *defaults[len(args) :])
         if not keeps:
             return result
         return result[0] if results == 1 else result[:results]
 
-    apply = None if gradient is None else _function(name, gradient, call).apply
+    function = None if gradient is None else _function(op, name, gradient, call)
+    apply = None if function is None else function.apply
     keeps, results = (False, 1) if gradient is None else (gradient.keeps, gradient.results)
     return call
+
+
+def _at_one_level(function: Any, args: tuple[Any, ...]) -> Any:
+    """Return the results of a node of autograd at the level of torch.func that is computed now: the
+    operators that it calls go on to the levels below, as those of torch do.
+    """
+    inner = torch._C._functorch  # type: ignore[attr-defined]
+    before = inner.get_single_level_autograd_function_allowed()
+    inner.set_single_level_autograd_function_allowed(True)
+    try:
+        return super(torch.autograd.Function, function).apply(*args)
+    finally:
+        inner.set_single_level_autograd_function_allowed(before)
 
 
 def _require_no_tangent(op: Any, name: str, args: tuple[Any, ...]) -> None:
@@ -212,11 +230,20 @@ def _require_no_tangent(op: Any, name: str, args: tuple[Any, ...]) -> None:
             raise refusal("argument-tangent", operation=public(name), name=x.name)
 
 
-def _function(name: str, gradient: Gradient, run: Callable[..., Any]) -> Any:
+def _function(op: Any, name: str, gradient: Gradient, run: Callable[..., Any]) -> Any:
     """Return the torch.autograd.Function of an operator."""
+    transforms: Any = torch._C._are_functorch_transforms_active
+
+    def below(*args: Any) -> Any:
+        with torch._C._AutoDispatchBelowAutograd():
+            return op(*args)
 
     def forward(ctx: Any, *args: Any) -> Any:
-        return gradient.forward(ctx, run, *args)
+        ctx.run = run
+        if not transforms():
+            return gradient.forward(ctx, run, *args)
+        with torch.enable_grad():  # of the levels of torch.func below this one
+            return gradient.forward(ctx, below, *args)
 
     def backward(ctx: Any, *gradients: Any) -> Any:
         if gradient.again or not torch.is_grad_enabled():
@@ -227,6 +254,8 @@ def _function(name: str, gradient: Gradient, run: Callable[..., Any]) -> Any:
         read = [*gradients, *ctx.saved_tensors]
         if not gradient.keeps:  # autograd may not know all that the derivative depends on
             read.append(torch.zeros((), requires_grad=True))
+        if transforms():
+            return _at_one_level(_Last, (name, len(found), *found, *read))
         return _Last.apply(name, len(found), *found, *read)
 
     rules = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
