@@ -239,15 +239,17 @@ def _function(op: Any, name: str, gradient: Gradient, run: Callable[..., Any]) -
             return op(*args)
 
     def forward(ctx: Any, *args: Any) -> Any:
-        ctx.run = run
         if not transforms():
             return gradient.forward(ctx, run, *args)
         with torch.enable_grad():  # of the levels of torch.func below this one
             return gradient.forward(ctx, below, *args)
 
     def backward(ctx: Any, *gradients: Any) -> Any:
+        ctx.run = op if transforms() else run
         if gradient.again or not torch.is_grad_enabled():
             return gradient.backward(ctx, *gradients)
+        if transforms():
+            _require_last(name, (*gradients, *ctx.saved_tensors), gradient.keeps)
         with torch.no_grad():
             found = gradient.backward(ctx, *gradients)
         found = found if isinstance(found, tuple) else (found,)
@@ -260,6 +262,24 @@ def _function(op: Any, name: str, gradient: Gradient, run: Callable[..., Any]) -
 
     rules = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
     return type(name.replace("::", "_"), (torch.autograd.Function,), rules)
+
+
+def _require_last(name: str, tensors: tuple[Any, ...], are_all: bool) -> None:
+    """Refuse a first derivative by torch.func that a level below would differentiate, which could
+    not see how it was computed. `are_all`: whether it reads nothing but these tensors.
+    """
+    inner: Any = torch._C._functorch  # type: ignore[attr-defined]
+    held, is_followed = list(tensors), False
+    while held:
+        below = [inner.get_unwrapped(x) for x in held
+                 if x is not None and inner.is_functorch_wrapped_tensor(x)]  # fmt: skip
+        is_followed |= any(x.requires_grad for x in below)
+        held = below
+    if not are_all:
+        kinds = [x.key() for x in inner.get_interpreter_stack() or ()]
+        is_followed |= kinds.count(inner.TransformType.Grad) > 1
+    if is_followed:
+        raise refusal("torch-twice", operation=public(name))
 
 
 class _Last(torch.autograd.Function):  # type: ignore[misc]
