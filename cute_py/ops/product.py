@@ -175,12 +175,23 @@ class Product(Problem):
         """Return an array that is added, and its type."""
         modes = min(len(shape), 2)
         x, kind = self.library.read(getattr(self.request, name), name)
+        if name == "c":  # as the matrix that it is spread over
+            x = self._spread_over(x, shape)
         found = tuple(x.shape)
         more = zip(found[:-modes][::-1], shape[:-modes][::-1], strict=False)
         fits = len(found) <= len(shape) and all(n in (1, m) for n, m in more)
         if found[-modes:] != shape[-modes:] or not fits:
             raise self.wrong_shape(name, found, shape)
         return x, kind
+
+    def _spread_over(self, x: Any, shape: tuple[int, ...]) -> Any:
+        """Return c with the rows and columns of the result, if it can be spread over them."""
+        found = tuple(x.shape)
+        last = (*(1, 1)[len(found) :], *found[-2:])
+        fits = all(n in (1, m) for n, m in zip(last, shape[-2:], strict=True))
+        if not fits or found[-2:] == shape[-2:]:
+            return x
+        return self.library.spread(x, (*found[:-2], *shape[-2:]))
 
     def _known(self, x: Any, kind: Dtype) -> Any:
         """Return an array of the host in a type that the kernel converts from."""
@@ -496,7 +507,8 @@ def gemm(
         a: (..., M, K), of f16, bf16, tf32 (`cute.typed`), f32, f64, s8, u8, e4m3 or e5m2. It may
             be contiguous along either of the last two modes; other strides are copied first.
         b: (..., K, N), of the same type; s8 and u8, e4m3 and e5m2 mix.
-        c: (..., M, N), of any type; not read if beta is 0. None: zeros.
+        c: (..., M, N), or (N), (1, N), (M, 1), (), which are spread over that, of any type; not
+            read if beta is 0. None: zeros.
         alpha: factor of the product: a number, or an array of no modes that has no gradient.
         beta: factor of c, alike.
         bias: (N), added to each row.
