@@ -321,7 +321,12 @@ def make(_known, _request, _answered, _traced, _is_traced, _errors, _shorten, _v
         the graph.
         """
         load_operators()
-        return self._of_torch()[1](self.request(*given))
+        request = self.request(*given)
+        found = self.problem.as_matrices(request)
+        if found is None:
+            return self._of_torch()[1](request)
+        result = self._of_torch()[1](found[0])
+        return result if result is None else found[1](result)
 
     @graph_break
     def answered(self, given: Any, choice: tuple[Any, ...] | None = None) -> Any:
@@ -331,6 +336,10 @@ def make(_known, _request, _answered, _traced, _is_traced, _errors, _shorten, _v
 
     @graph_break
     def _computed(self, given: Any, choice: tuple[Any, ...] | None) -> Any:
+        found = self.problem.as_matrices(given)
+        if found is not None:
+            other, without = found
+            return without(self._computed(other, None))
         arrays = given[: len(self.arrays)]
         held = [unwrapped(x) for x in arrays if x is not None]
         if _are_of_torch(held) and (is_in_mode(held[0]) or any(map(is_by_rules, held))):

@@ -23,6 +23,7 @@ from cute_py.ops import workspaces
 from cute_py.ops.call import Call, Output
 from cute_py.ops.choice import all_for, choose, facts, products_of
 from cute_py.ops.libraries import Words
+from cute_py.ops.one_mode import as_matrices
 from cute_py.ops.operands import aligned, broadcast, ready, ready_row, rows_of, shown
 from cute_py.ops.operator import Operator, Variants, operator
 from cute_py.ops.problem import Problem
@@ -83,6 +84,11 @@ class Product(Problem):
         self.terms: dict[str, Any] = {}
         self.factors: dict[str, float] = {}
         self._read_epilogue(shape, result_type(first, self._out_type()))
+
+    @classmethod
+    def as_matrices(cls, given: Any) -> tuple[Any, Callable[[Any], Any]] | None:
+        """Return a request with matrices in the place of operands of one mode."""
+        return as_matrices(given) if cls is Product else None
 
     @property
     def is_known(self) -> bool:
@@ -529,7 +535,8 @@ def gemm(
         terms: what it reads, by the names of its parameters: numbers, or arrays (M,N), (N), (M,1)
             or () with batch modes; and where results but D go, by their names.
 
-    Batch modes broadcast as in NumPy. Floats are summed in f32 (f64 in f64), integers in s32, which
+    Batch modes broadcast as in NumPy. An operand of one mode is one row (a) or one column (b), and the
+    result does not have that mode, as in numpy.matmul. Floats are summed in f32 (f64 in f64), integers in s32, which
     wraps, and to which wider terms wrap; the epilogue is computed in that type, each step rounded.
     Integers with factors that are not whole, or with float terms, results or activations, go
     through f32. The result is rounded to nearest even; integers and 8-bit floats clamp to their

@@ -35,6 +35,26 @@ _autocast, _is_grad, _is_compiling = (
 )
 
 
+_fp32_precision: Any = getattr(_inner, "_get_fp32_precision_getter", None)  # torch 2.9
+
+
+def uses_tf32() -> bool:
+    """Return whether torch multiplies matrices of f32 on a GPU in tf32, as `allow_tf32` and
+    `torch.set_float32_matmul_precision` ask for.
+    """
+    if _fp32_precision is not None:
+        return bool(_fp32_precision("cuda", "matmul") == "tf32")
+    return bool(torch.get_float32_matmul_precision() != "highest")
+
+
+uses_tf32._dynamo_marked_constant = True  # type: ignore[attr-defined]  # graphs are guarded by it
+
+
+def read_as(x: Any) -> str | None:
+    """Return the type that a product reads its operands in, None for their own."""
+    return "tf32" if x.dtype is torch.float32 and x.is_cuda and uses_tf32() else None
+
+
 def linear(x: Any, weight: Any, bias: Any = None, activation: str | None = None) -> Any:
     """Return activation(x @ weight.T + bias).
 
@@ -52,27 +72,36 @@ def linear(x: Any, weight: Any, bias: Any = None, activation: str | None = None)
         given = x, weight, bias
         return torch.overrides.handle_torch_function(linear, given, *given, activation)
     if not is_plain() or not is_dense(x, weight, bias):
+        if x.layout is torch.jagged:
+            return _of_jagged(x, weight, bias, activation)
         return by_operators(x, weight, bias, activation)
     if _autocast() and torch.is_autocast_enabled(x.device.type):
         return _under_autocast(x, weight, bias, activation)
     if not _is_followed(x, weight, bias):
-        return product(x, weight, "nt", bias, activation)
+        return product(x, weight, "nt", bias, activation, read_as(x))
     if activation in APART:
         return APART[activation](linear(x, weight, bias))
     if weight.dtype not in WIDE or activation not in FUSED:
         return by_operators(x, weight, bias, activation)
-    return _Linear.apply(x, weight, bias, activation)
+    return _Linear.apply(x, weight, bias, activation, read_as(x))
 
 
 def by_operators(x: Any, weight: Any, bias: Any, activation: str | None) -> Any:
     """Return the same by the operators of torch, which have rules for all modes."""
     if activation in APART and _is_followed(x, weight, bias):
         return APART[activation](by_operators(x, weight, bias, None))
+    more = () if (kind := read_as(x)) is None else (None, "auto", None, kind)
     if x.dim() == 2:  # noqa: PLR2004
-        return operator(x, weight.t(), None, 1.0, 0.0, bias, activation)
+        return operator(x, weight.t(), None, 1.0, 0.0, bias, activation, *more)
     rows = x.reshape(-1, x.shape[-1]) if x.numel() else x.new_empty(0, x.shape[-1])
-    result = operator(rows, weight.t(), None, 1.0, 0.0, bias, activation)
+    result = operator(rows, weight.t(), None, 1.0, 0.0, bias, activation, *more)
     return result.view(*x.shape[:-1], result.shape[-1])
+
+
+def _of_jagged(x: Any, weight: Any, bias: Any, activation: str | None) -> Any:
+    """Return the result for a nested tensor whose rows are stored one after the other."""
+    made = linear(x.values(), weight, bias, activation)
+    return torch.nested.nested_tensor_from_jagged(made, x.offsets(), lengths=x.lengths())
 
 
 def _is_followed(x: Any, weight: Any, bias: Any) -> bool:
@@ -129,16 +158,18 @@ class _Linear(torch.autograd.Function):  # type: ignore[misc]
     """activation(x @ weight.T + bias) of plain tensors, where autograd follows one."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, x: Any, weight: Any, bias: Any, activation: Any) -> Any:
+    def forward(
+        ctx: FunctionCtx, x: Any, weight: Any, bias: Any, activation: Any, kind: Any
+    ) -> Any:
         """Return the result; keep the operands, and the result if the activation needs it."""
-        result = product(x, weight, "nt", bias, activation)
+        result = product(x, weight, "nt", bias, activation, kind)
         wanted = ctx.needs_input_grad
         kept = x if wanted[1] else None, weight if wanted[0] else None
         if activation is None:
             ctx.save_for_backward(*kept)
         else:
             ctx.save_for_backward(*kept, result)
-        ctx.activation, ctx.of_bias = activation, None
+        ctx.activation, ctx.kind, ctx.of_bias = activation, kind, None
         if bias is not None and bias.dtype is not result.dtype:
             ctx.of_bias = bias.dtype
         return result
@@ -156,9 +187,10 @@ class _Linear(torch.autograd.Function):  # type: ignore[misc]
         if activation is not None:
             g = activated(result[0], activation, g)
         return (
-            None if weight is None else product(g, weight, "nn"),
-            None if x is None else product(g, x, "tn"),
+            None if weight is None else product(g, weight, "nn", None, None, ctx.kind),
+            None if x is None else product(g, x, "tn", None, None, ctx.kind),
             _summed(g, ctx.of_bias) if ctx.needs_input_grad[2] else None,
+            None,
             None,
         )
 
@@ -177,6 +209,6 @@ def _gradients(ctx: Any, g: Any, x: Any, weight: Any, result: Any = None) -> Any
         of_x = by_operators(g, weight.t(), None, None)
     if x is not None:
         rows, of_rows = x.reshape(-1, x.shape[-1]), g.reshape(-1, g.shape[-1])
-        of_weight = operator(of_rows.t(), rows)
+        of_weight = operator(of_rows.t(), rows, dtype=ctx.kind)
     of_bias = _summed(g, ctx.of_bias) if ctx.needs_input_grad[2] else None
-    return of_x, of_weight, of_bias, None
+    return of_x, of_weight, of_bias, None, None

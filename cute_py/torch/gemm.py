@@ -10,6 +10,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils.flop_counter import register_flop_formula
 
 from cute_py.calls.torch_tensors import NAMES, dtype_of_torch
 from cute_py.dtypes.table import Dtype, f32, f64
@@ -300,6 +301,14 @@ for _which, _factors in {
     _schema = GEMM.numbers.replace(ALPHA[0], _factors[0]).replace(BETA[0], _factors[1])
     compose(f"cute_py::gemm.{_which}({_schema}) -> Tensor", _with_tensors)
     compose(f"cute_py::gemm.{_which}_out({_schema}, *, Tensor(a!) out) -> ()", _with_tensors)
+
+
+@register_flop_formula(torch.ops.cute_py.gemm)  # as it is with all of its overloads
+def flops(a: Any, b: Any, *_more: Any, out_shape: Any = None, **_named: Any) -> int:
+    """Return how many operations FlopCounterMode counts for operands of these shapes: a
+    multiplication and an addition for each product of two elements, as for torch.mm.
+    """
+    return 2 * prod(out_shape) * int(a[-1])
 
 
 # -- functions as epilogues

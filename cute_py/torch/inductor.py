@@ -22,7 +22,15 @@ _known, _asked = GEMM.known, GEMM.asked
 
 
 def into(
-    a: Any, b: Any, *more: Any, out: Any, terms: str, alpha: Any, beta: Any, activation: Any
+    a: Any,
+    b: Any,
+    *more: Any,
+    out: Any,
+    terms: str,
+    alpha: float,
+    beta: float,
+    activation: str | None,
+    dtype: str | None,
 ) -> None:
     """Write activation(alpha a b + beta c + bias) to `out`, of tensors without gradient.
 
@@ -31,11 +39,11 @@ def into(
         more: those of c and bias that `terms` names.
         out: where the result goes.
         terms: "", "c", "bias" or "c bias".
-        alpha, beta, activation: as `cute.ops.gemm` takes them.
+        alpha, beta, activation, dtype: as `cute.ops.gemm` takes them.
 
     """
     c, bias = (None if i is None else more[i] for i in TERMS[terms])
-    given = (a, b, c, bias, out, alpha, beta, activation, None, "auto", None, None, False, False)
+    given = (a, b, c, bias, out, alpha, beta, activation, None, "auto", None, dtype, False, False)
     if _known.replay(given) is None:
         _asked(given)
 
@@ -70,12 +78,13 @@ def _extern(op: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     given |= dict(zip(names, args, strict=False)) | named
     a, b, c, bias = (given[name] for name in ("a", "b", "c", "bias"))
     alpha, beta = given["alpha"], given["beta"]
-    usual = {"backend": "auto", "config": None, "dtype": None, "checks": "", "fast_accum": False}
+    usual = {"backend": "auto", "config": None, "checks": "", "fast_accum": False}
     kind = given["out_dtype"] or a.get_dtype()
     numbers = all(isinstance(x, (int, float)) for x in (alpha, beta))
     if (
         V.graph.cpp_wrapper
         or not numbers
+        or given["dtype"] not in (None, "tf32")
         or any(given[name] != x for name, x in usual.items())
         or {a.get_dtype(), b.get_dtype(), kind} - TYPES
     ):
@@ -92,7 +101,8 @@ def _extern(op: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         size = [x.node.expr if isinstance(x, torch.SymInt) else x for x in size]
     strides = ir.FlexibleLayout.contiguous_strides(size)
     layout = ir.FixedLayout(a.get_device(), kind, size, strides)
-    how = {"terms": terms, "alpha": alpha, "beta": beta, "activation": given["activation"]}
+    how = {"terms": terms, "alpha": alpha, "beta": beta}
+    how |= {name: given[name] for name in ("activation", "dtype")}
     node = ir.ExternKernelOut(
         layout, inputs, kwargs=how, python_kernel_name=f"torch.ops.cute_py.{ENTRY}"
     )

@@ -8,15 +8,20 @@ from typing import Any, NamedTuple
 
 import torch
 
+from cute_py.errors import refusal
 from cute_py.ops.product import GEMM
 from cute_py.torch.affine import linear
+from cute_py.torch.declared import torch_dtype
+
+LAYER = "cute_py.torch.Linear"
 
 
 class Linear(torch.nn.Linear):  # type: ignore[misc]
     """activation(x @ weight.T + bias), with the parameters and the state dict of torch.nn.Linear.
 
     Args:
-        in_features, out_features, bias, device, dtype: as torch.nn.Linear takes them.
+        in_features, out_features, bias, device: as torch.nn.Linear takes them.
+        dtype: the same; or one of ours, as `cute.dtype` takes it.
         activation: as `cute.ops.gemm` takes it.
 
     Raises CuteError for another activation, and where `cute.ops.gemm` does.
@@ -36,6 +41,8 @@ class Linear(torch.nn.Linear):  # type: ignore[misc]
     ) -> None:
         """Make the parameters, initialised as torch does."""
         GEMM.require_choice("activation", activation)
+        if dtype is not None and not isinstance(dtype, torch.dtype):
+            dtype = torch_dtype(LAYER, dtype)
         super().__init__(in_features, out_features, bias, device, dtype)
         self.activation = activation
 
@@ -45,6 +52,10 @@ class Linear(torch.nn.Linear):  # type: ignore[misc]
         if "weight" in held and "bias" in held:
             return linear(x, held["weight"], held["bias"], self.activation)
         return linear(x, self.weight, self.bias, self.activation)
+
+    def __prepare_scriptable__(self) -> None:
+        """Refuse torch.jit.script, which asks for this, and knows no Python of ours."""
+        raise refusal("torch-script", operation="torch.jit.script", layer=LAYER)
 
     def extra_repr(self) -> str:
         """Return torch's text, with the activation."""

@@ -39,7 +39,7 @@ class RowsProduct(Product):
         elif request.form == "nt":
             b = b.swapaxes(0, 1)
         whole = GEMM.request(a, b, None, request.bias, activation=request.activation)
-        super().__init__(whole._replace(out_dtype=request.out_dtype), library)
+        super().__init__(whole._replace(dtype=request.dtype), library)
 
     def writes_matrices(
         self, reads: Sequence[Any], shares: bool = False, name: str = "out"
@@ -60,7 +60,7 @@ class RowsProduct(Product):
 
         def copied(args: Any, _values: Any) -> Any:
             a, b, bias = (x if x is None else x.contiguous() for x in (*args[:2], args[3]))
-            return product(a, b, args[FORM], bias, args[ACTIVATION], args[OUT_DTYPE])
+            return product(a, b, args[FORM], bias, args[ACTIVATION], args[DTYPE])
 
         return copied
 
@@ -77,7 +77,7 @@ def _product(  # noqa: PLR0913, PLR0917
     beta: float = 0,
     bias: Any = None,
     activation: str | None = None,
-    out_dtype: str | None = None,
+    dtype: str | None = None,
     form: str = "nn",
     backend: str = "auto",
     *,
@@ -98,9 +98,7 @@ ROWS = Operator(
     GEMM.words,
     GEMM.name,
 )
-ACTIVATION, OUT_DTYPE, FORM = map(
-    ROWS.request._fields.index, ("activation", "out_dtype", "form")
-)
+ACTIVATION, DTYPE, FORM = map(ROWS.request._fields.index, ("activation", "dtype", "form"))
 _known, _asked = ROWS.known, ROWS.asked
 
 
@@ -110,7 +108,7 @@ def product(
     form: str,
     bias: Any = None,
     activation: str | None = None,
-    out_dtype: str | None = None,
+    dtype: str | None = None,
 ) -> Any:
     """Return activation(a b + bias) of tensors that autograd does not follow, outside of modes.
 
@@ -120,10 +118,10 @@ def product(
         form: that.
         bias: (N) or None.
         activation: as `cute.ops.gemm` takes it.
-        out_dtype: the name of the type of the result; None: that of the operands.
+        dtype: the name of the type that the operands are read in; None: their own.
 
     """
-    given = a, b, None, bias, None, 1.0, 0.0, activation, out_dtype, form, "auto", False
+    given = a, b, None, bias, None, 1.0, 0.0, activation, dtype, form, "auto", False
     found = _known.replay(given)
     if found is not None:
         return found

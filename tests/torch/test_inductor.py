@@ -25,6 +25,7 @@ def test_what_generated_code_calls_writes_products(terms):
     out = torch.empty(5, 6)
     for _ in range(2):
         how = {"alpha": 0.5, "beta": 2.0 * ("c" in terms), "activation": "relu"}
+        how["dtype"] = None
         inductor.into(a, b, *more, out=out.zero_(), terms=terms, **how)
         torch.testing.assert_close(out, wanted.relu(), rtol=1e-5, atol=1e-5)
 
