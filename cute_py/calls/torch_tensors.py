@@ -77,8 +77,8 @@ def _is_wrapped(x: object) -> bool:
 
 def in_type(x: Any, kind: Dtype) -> Any:
     """Return a tensor in the type that stores another element type, rounded and clamped as
-    `convert` does: to nearest even; e4m3 gets NaN for what is too large; floats clamp to the range of
-    integers, where NaN becomes 0, or 1 << (bits - 1) from f64; integers wrap.
+    `convert` does: to nearest even; e4m3 gets NaN for what is too large; floats clamp to the range
+    of integers, where NaN becomes 0, or 1 << (bits - 1) from f64; integers wrap.
     """
     import torch
 
@@ -226,9 +226,9 @@ def is_by_rules(x: Any) -> bool:
     """Return whether only operators of torch take a tensor, by their rules: one without memory, or
     one that torch.func or a class with `__torch_dispatch__` stands behind.
     """
-    inner: Any = sys.modules["torch._C"]
-    if x.is_meta or _is_wrapped(x):
-        return True
+    inner: Any = getattr(sys.modules.get("torch"), "_C", None)
+    if inner is None or x.is_meta or _is_wrapped(x):
+        return inner is not None
     return bool(inner._dispatch_keys(x).has(inner.DispatchKey.Python))
 
 

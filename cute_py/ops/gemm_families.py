@@ -41,6 +41,8 @@ from cute_py.ops.gemm_tiles_sm90 import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cute_py.ops.gemm_tiles_sm90 import Estimate as Timed
     from cute_py.trace.kernel import Kernel
 

@@ -535,9 +535,10 @@ def gemm(
         terms: what it reads, by the names of its parameters: numbers, or arrays (M,N), (N), (M,1)
             or () with batch modes; and where results but D go, by their names.
 
-    Batch modes broadcast as in NumPy. An operand of one mode is one row (a) or one column (b), and the
-    result does not have that mode, as in numpy.matmul. Floats are summed in f32 (f64 in f64), integers in s32, which
-    wraps, and to which wider terms wrap; the epilogue is computed in that type, each step rounded.
+    Batch modes broadcast as in NumPy. An operand of one mode is one row (a) or one column (b), and
+    the result does not have that mode, as in numpy.matmul. Floats are summed in f32 (f64 in f64),
+    integers in s32, which wraps, and to which wider terms wrap; the epilogue is computed in that
+    type, each step rounded.
     Integers with factors that are not whole, or with float terms, results or activations, go
     through f32. The result is rounded to nearest even; integers and 8-bit floats clamp to their
     finite range. With K = 0 the product is 0; with M, N or the batch 0 the result is empty. NaN and

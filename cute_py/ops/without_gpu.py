@@ -181,8 +181,8 @@ class Outlines(Library):
         return unwrapped(x), dtype_of(x) if dtype is None else as_dtype(dtype)
 
     def converted(self, x: Outline, kind: Dtype) -> Outline:
-        """Return the outline of what is converted, which keeps its order in memory: on the host also
-        to tf32.
+        """Return the outline of what is converted, which keeps its order in memory; on the host
+        also to tf32.
         """
         if not self.converts or not isinstance(x, Outline):
             return x
@@ -195,7 +195,7 @@ class Outlines(Library):
             return Outline.compact(x.swapaxes(-1, -2).shape, held).swapaxes(-1, -2)
         return Outline.compact(x.shape, held)
 
-    def spread(self, x: Outline, shape: tuple[int, ...]) -> Outline:
+    def spread(self, x: Any, shape: tuple[int, ...]) -> Any:
         """Return a view with modes of size 1 repeated."""
         if not isinstance(x, Outline):
             return x.expand(shape)

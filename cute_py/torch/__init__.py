@@ -10,7 +10,7 @@ from importlib.util import find_spec
 if find_spec("torch") is not None:
     from cute_py.calls.torch_tensors import DECLARE, IN_GRAPHS
     from cute_py.torch.declared import declare_all
-    from cute_py.torch.gemm import declare, in_graph
+    from cute_py.torch.functions import declare, in_graph
     from cute_py.torch.gemm import operator as gemm
     from cute_py.torch.linear import Linear, swap_linear
     from cute_py.torch.register import register

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 FORWARD: Any = torch.autograd.forward_ad
 WIDE = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
-# activations that keep their input for the derivative are nodes of their own, so that autograd frees
-# it before it computes the products; the derivative of the others follows from the result
+# activations that keep their input for the derivative are nodes of their own, so that autograd
+# frees it before it computes the products; the derivative of the others follows from the result
 APART = {"gelu": torch.nn.functional.gelu, "silu": torch.nn.functional.silu}
 FUSED = frozenset({None, *[name for name, x in ACTIVATIONS.items() if not x.keeps_input]})
 _inner: Any = torch._C
@@ -91,7 +91,7 @@ def by_operators(x: Any, weight: Any, bias: Any, activation: str | None) -> Any:
     if activation in APART and _is_followed(x, weight, bias):
         return APART[activation](by_operators(x, weight, bias, None))
     more = () if (kind := read_as(x)) is None else (None, "auto", None, kind)
-    if x.dim() == 2:  # noqa: PLR2004
+    if x.dim() == 2:
         return operator(x, weight.t(), None, 1.0, 0.0, bias, activation, *more)
     rows = x.reshape(-1, x.shape[-1]) if x.numel() else x.new_empty(0, x.shape[-1])
     result = operator(rows, weight.t(), None, 1.0, 0.0, bias, activation, *more)
@@ -114,12 +114,7 @@ def is_plain() -> bool:
     """Return whether calls do what they say: no mode, transform or tracer is on, and no tensor has
     a tangent.
     """
-    return not (
-        _modes()
-        or _transforms()
-        or FORWARD._current_level >= 0
-        or _tracing() is not None
-    )
+    return not (_modes() or _transforms() or FORWARD._current_level >= 0 or _tracing() is not None)
 
 
 def is_dense(x: Any, weight: Any, bias: Any) -> bool:
@@ -138,9 +133,9 @@ def _under_autocast(x: Any, weight: Any, bias: Any, activation: str | None) -> A
     """Return the result of operands in the type of an autocast region, as torch casts them."""
     kind = torch.get_autocast_dtype(x.device.type)
     (x,) = cast((x,), kind)
-    held = [y if y is None or y.dtype is kind else _cached(y, kind) for y in (weight, bias)]
+    weight, bias = (y if y is None or y.dtype is kind else _cached(y, kind) for y in (weight, bias))
     with torch._C._ExcludeDispatchKeyGuard(_AUTOCAST):
-        return linear(x, *held, activation)
+        return linear(x, weight, bias, activation)
 
 
 def _cached(x: Any, kind: Any) -> Any:
@@ -148,7 +143,7 @@ def _cached(x: Any, kind: Any) -> Any:
     region ends, if it can be had, as an operator gets it that leaves its operand as it is.
     """
     if x.is_cuda and x.dtype is torch.float32 and x.requires_grad and x.is_leaf:
-        found = torch._VF.einsum("ij" if x.dim() == 2 else "i", [x])  # type: ignore[attr-defined]
+        found = torch._VF.einsum("ij" if x.dim() == 2 else "i", [x])
         if found.dtype is kind:
             return found
     return cast((x,), kind)[0]

@@ -35,11 +35,15 @@ def into(
     """Write activation(alpha a b + beta c + bias) to `out`, of tensors without gradient.
 
     Args:
-        a, b: as `cute.ops.gemm` takes them.
+        a: (M, K).
+        b: (K, N).
         more: those of c and bias that `terms` names.
         out: where the result goes.
         terms: "", "c", "bias" or "c bias".
-        alpha, beta, activation, dtype: as `cute.ops.gemm` takes them.
+        alpha: this, and all below, as `cute.ops.gemm` takes them.
+        beta: factor of c.
+        activation: its name, or None.
+        dtype: the type that the operands are read in.
 
     """
     c, bias = (None if i is None else more[i] for i in TERMS[terms])
@@ -69,7 +73,7 @@ def lower(op: Any) -> None:
 
 
 def _extern(op: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """Return the node of a product in Inductor's graph; None where the operator has to be called."""
+    """Return the node of a product in Inductor's graph; None where the operator is called."""
     from torch._inductor import ir
     from torch._inductor.virtualized import V
 
@@ -94,7 +98,7 @@ def _extern(op: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     inputs = [ir.ExternKernel.realize_input(x) for x in held.values() if x is not None]
     terms = " ".join([name for name in ("c", "bias") if held[name] is not None])
     rows, batch = a.get_size(), b.get_size()
-    if len(rows) == len(batch) == 2:  # noqa: PLR2004
+    if len(rows) == len(batch) == 2:
         size = [rows[0], batch[1]]
     else:
         size = list(V.graph.current_node.meta["val"].shape)

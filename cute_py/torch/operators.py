@@ -214,7 +214,7 @@ def _at_one_level(function: Any, args: tuple[Any, ...]) -> Any:
     """Return the results of a node of autograd at the level of torch.func that is computed now: the
     operators that it calls go on to the levels below, as those of torch do.
     """
-    inner = torch._C._functorch  # type: ignore[attr-defined]
+    inner: Any = torch._C._functorch
     before = inner.get_single_level_autograd_function_allowed()
     inner.set_single_level_autograd_function_allowed(True)
     try:
@@ -226,7 +226,7 @@ def _at_one_level(function: Any, args: tuple[Any, ...]) -> Any:
 def _require_no_tangent(op: Any, name: str, args: tuple[Any, ...]) -> None:
     """Refuse forward-mode differentiation."""
     for x, value in zip(op._schema.arguments, args, strict=False):
-        if has_tangent(value):
+        if isinstance(value, torch.Tensor) and has_tangent(value):
             raise refusal("argument-tangent", operation=public(name), name=x.name)
 
 
@@ -268,7 +268,7 @@ def _require_last(name: str, tensors: tuple[Any, ...], are_all: bool) -> None:
     """Refuse a first derivative by torch.func that a level below would differentiate, which could
     not see how it was computed. `are_all`: whether it reads nothing but these tensors.
     """
-    inner: Any = torch._C._functorch  # type: ignore[attr-defined]
+    inner: Any = torch._C._functorch
     held, is_followed = list(tensors), False
     while held:
         below = [inner.get_unwrapped(x) for x in held

@@ -69,7 +69,7 @@ class RowsProduct(Product):
         return super().without_kernel(given).reshape((*self.modes_of_rows, self.N))
 
 
-def _product(  # noqa: PLR0913, PLR0917
+def _product(
     a: Any,
     b: Any,
     c: Any = None,
@@ -113,9 +113,10 @@ def product(
     """Return activation(a b + bias) of tensors that autograd does not follow, outside of modes.
 
     Args:
-        a, b: by `form`, where all modes but the last are rows: "nn": (..., K) and (K, N); "nt":
-            (..., K) and (N, K); "tn": (..., M) and (..., N), of which the product is (M, N).
-        form: that.
+        a: (..., K), whose modes but the last are rows.
+        b: (K, N), if `form` is "nn"; (N, K) if it is "nt". If it is "tn", a is (..., M), b is
+            (..., N), and the product is (M, N).
+        form: which operand is transposed.
         bias: (N) or None.
         activation: as `cute.ops.gemm` takes it.
         dtype: the name of the type that the operands are read in; None: their own.

@@ -144,7 +144,9 @@ def test_second_derivatives_are_torchs(activation):
 
     seconds = []
     for call in (ours, theirs):
-        given = [tensor(*x).detach().double().requires_grad_() for x in ((5, 7), (7, 6), (5, 6), (6,))]
+        given = [
+            tensor(*x).detach().double().requires_grad_() for x in ((5, 7), (7, 6), (5, 6), (6,))
+        ]
         firsts = torch.autograd.grad(call(*given).square().sum(), given, create_graph=True)
         whole = sum(x.pow(3).sum() for x in firsts)
         thirds = torch.autograd.grad(whole, given, create_graph=True)

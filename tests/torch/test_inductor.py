@@ -32,9 +32,8 @@ def test_what_generated_code_calls_writes_products(terms):
 
 def compiled(function, *args, lowered=True, **how):
     """Return the result of a compiled function, and its gradients and code."""
-    from torch._inductor.utils import run_fw_bw_and_get_code
-
     import torch._inductor.lowering as lowering
+    from torch._inductor.utils import run_fw_bw_and_get_code
 
     torch._dynamo.reset()
     made = torch.compile(function, fullgraph=True, **how)

@@ -277,6 +277,55 @@ def test_refusals_are_those_of_the_product():
     assert caught.value.code == "argument-tangent"
 
 
+# -- what users type
+
+
+def test_torch_counts_and_scripts_layers_and_takes_our_types():
+    from torch.utils.flop_counter import FlopCounterMode
+
+    ours, theirs = layers()
+    counts = []
+    for layer in (ours, theirs):
+        with FlopCounterMode(display=False) as counter:
+            layer(tensor(2, 3, 8).requires_grad_()).sum().backward()
+        counts.append(counter.get_total_flops())
+    assert counts == [3 * 2 * 6 * 8 * 12] * 2
+    with pytest.raises(cute.CuteError) as caught:
+        torch.jit.script(torch.nn.Sequential(ours))
+    assert caught.value.code == "torch-script"
+    for kind, wanted in ((cute.bf16, torch.bfloat16), ("f64", torch.float64)):
+        assert cute_py.torch.Linear(8, 12, dtype=kind).weight.dtype is wanted
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_nested_rows_of_several_lengths():
+    ours, theirs = layers(activation="gelu")
+    parts = [tensor(3, 8), tensor(5, 8)]
+    nested = torch.nested.nested_tensor(parts, layout=torch.jagged, requires_grad=True)
+    found = ours(nested)
+    rows = torch.cat(parts).requires_grad_()
+    wanted = functional.gelu(theirs(rows))
+    torch.testing.assert_close(found.values(), wanted, rtol=1e-5, atol=1e-5)
+    assert [len(x) for x in found.unbind()] == [3, 5]
+    found.values().square().sum().backward()
+    wanted.square().sum().backward()
+    torch.testing.assert_close(nested.grad.values(), rows.grad, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(ours.weight.grad, theirs.weight.grad, rtol=1e-4, atol=1e-4)
+
+
+def test_the_precision_of_f32_is_that_of_torch():
+    try:
+        for word, wanted in (("high", True), ("medium", True), ("highest", False)):
+            torch.set_float32_matmul_precision(word)
+            assert affine.uses_tf32() is wanted
+        torch.backends.cuda.matmul.allow_tf32 = True
+        assert affine.uses_tf32()
+        assert affine.read_as(tensor(2, 2)) is None  # the host has no tf32
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = False
+        torch.set_float32_matmul_precision("highest")
+
+
 # -- models
 
 
@@ -293,7 +342,9 @@ def test_swapping_the_layers_of_a_model():
     assert swapped.layers == ("0", "last")
     assert list(swapped.left) == ["1.0"]
     assert type(model[0]) is cute_py.torch.Linear
-    assert all(torch.equal(x, y) for x, y in zip(state.values(), model.state_dict().values()))
+    assert all(
+        torch.equal(x, y) for x, y in zip(state.values(), model.state_dict().values(), strict=True)
+    )
     torch.testing.assert_close(model[0](x), wanted, rtol=1e-5, atol=1e-5)
     assert cute_py.torch.swap_linear(model).layers == ()
 

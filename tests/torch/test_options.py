@@ -31,6 +31,13 @@ CALLS = {
     "c as a column": ((A, B, C[:, :1], 1.0, 2.0), {}),
     "c as a number": ((A, B, np.array(1.25, "f4"), 1.0, 2.0), {}),
     "a batch and a row": ((values(2, 5, 7), B, BIAS, 1.0, 2.0), {"activation": "relu"}),
+    "a row of one mode": ((A[0], B), {}),
+    "a column of one mode": ((values(2, 5, 7), B[:, 0]), {}),
+    "both of one mode": ((A[0], B[:, 0], np.array(2.5, "f4"), 1.0, 2.0), {}),
+    "a row and a batch": ((A[0], values(3, 7, 6), values(3, 6), 1.0, 2.0), {}),
+    "a column and a term": ((values(2, 5, 7), B[:, 0], values(2, 5), 1.0, 2.0), {}),
+    "no modes": ((np.array(1.0, "f4"), B), {}),
+    "a row that does not fit": ((A[0, :3], B), {}),
     "c of another shape": ((A, B, C[:3], 1.0, 2.0), {}),
     "c of too many modes": ((A, B, values(3, 5, 6), 1.0, 2.0), {}),
     "a type that there is not": ((A, B), {"out_dtype": torch.complex64}),
@@ -72,6 +79,27 @@ def test_tensors_are_converted_as_arrays_are(kind):
         found = in_type(torch.from_numpy(x), cute.dtype(kind))
         assert str(found.dtype).removeprefix("torch.") == NAMES[kind]
         assert np.array_equal(found.double().numpy(), wanted, equal_nan=True)
+
+
+@pytest.mark.parametrize("shapes", [((7,), (7, 6)), ((2, 5, 7), (7,)), ((7,), (7,))])
+def test_operands_of_one_mode_are_those_of_matmul(shapes):
+    a, b = (values(*shape) for shape in shapes)
+    wanted = np.matmul(a, b)
+    assert np.array_equal(cute.ops.gemm(a, b), wanted)
+    assert cute.ops.gemm(a, b).shape == wanted.shape
+    out = np.zeros(wanted.shape, "f4")
+    assert cute.ops.gemm(a, b, out=out) is out
+    assert np.array_equal(out, wanted)
+    assert np.array_equal(cute.ops.gemm(a.tolist(), b.tolist()), wanted)
+    typed = cute.ops.gemm(cute.typed(a, "tf32"), cute.typed(b, "tf32"))
+    assert np.array_equal(typed, wanted)  # tf32 has these values
+    grads = []
+    for call in (cute.ops.gemm, torch.matmul):
+        x, y = (torch.from_numpy(z).clone().requires_grad_() for z in (a, b))
+        call(x, y).square().sum().backward()
+        grads.append((x.grad, y.grad))
+    for found, other in zip(*grads, strict=True):
+        torch.testing.assert_close(found, other)
 
 
 @pytest.mark.parametrize("shape", [(6,), (1, 6), (5, 1), (), (1, 1)])

@@ -80,7 +80,9 @@ def test_gradients_of_each_sample():
 def test_what_has_no_derivative_is_still_refused():
     """A second one of functions, and forward mode."""
     for take in (
-        lambda: func.grad(lambda x: func.grad(lambda x: cute.ops.softmax(x).pow(2).sum())(x).sum())(A),
+        lambda: func.grad(lambda x: func.grad(lambda x: cute.ops.softmax(x).pow(2).sum())(x).sum())(
+            A
+        ),
         lambda: func.jvp(ours, (A,), (A,)),
     ):
         with pytest.raises(cute.CuteError) as caught:
