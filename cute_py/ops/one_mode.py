@@ -4,7 +4,6 @@ result does not have the mode.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,12 +50,13 @@ def as_matrices(given: Any) -> tuple[Any, Callable[[Any], Any]] | None:
 
 def _modes(x: Any) -> int:
     """Return how many modes an operand has; 2 of what is no array, which is refused later."""
-    shape = getattr(unwrapped(x), "shape", None)
-    if shape is not None:
-        return len(shape)
-    with suppress(ValueError, TypeError):
-        return np.ndim(x)
-    return 2
+    count = 0
+    while isinstance(x, (list, tuple)):
+        count, x = count + 1, x[0] if x else None
+    try:
+        return count + len(unwrapped(x).shape)
+    except (AttributeError, RuntimeError):  # a number; a nested tensor
+        return count or 2
 
 
 def _viewed(x: Any, index: Any) -> Any:

@@ -241,7 +241,8 @@ def _function(op: Any, name: str, gradient: Gradient, run: Callable[..., Any]) -
     def forward(ctx: Any, *args: Any) -> Any:
         if not transforms():
             return gradient.forward(ctx, run, *args)
-        with torch.enable_grad():  # of the levels of torch.func below this one
+        # of the levels of torch.func below this one
+        with torch.enable_grad(), torch.autograd.forward_ad._set_fwd_grad_enabled(True):
             return gradient.forward(ctx, below, *args)
 
     def backward(ctx: Any, *gradients: Any) -> Any:
@@ -289,6 +290,9 @@ class _Last(torch.autograd.Function):  # type: ignore[misc]
     def forward(ctx: FunctionCtx, name: str, count: int, *tensors: Any) -> Any:
         """Return the first `count` tensors, which depend on all."""
         ctx.name = name
+        if torch._C._are_functorch_transforms_active():  # whose tangents of levels below stay
+            with torch.autograd.forward_ad._set_fwd_grad_enabled(True):
+                return tuple([None if x is None else x.view_as(x) for x in tensors[:count]])
         return tuple([None if x is None else x.detach() for x in tensors[:count]])
 
     @staticmethod

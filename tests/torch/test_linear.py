@@ -280,6 +280,7 @@ def test_refusals_are_those_of_the_product():
 # -- what users type
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_torch_counts_and_scripts_layers_and_takes_our_types():
     from torch.utils.flop_counter import FlopCounterMode
 

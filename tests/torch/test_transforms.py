@@ -84,6 +84,8 @@ def test_what_has_no_derivative_is_still_refused():
             A
         ),
         lambda: func.jvp(ours, (A,), (A,)),
+        lambda: func.hessian(ours)(A),  # forward mode of a derivative
+        lambda: func.jvp(func.grad(ours), (A,), (A,)),
     ):
         with pytest.raises(cute.CuteError) as caught:
             take()
@@ -100,3 +102,19 @@ def test_a_first_derivative_that_autograd_follows_from_outside():
     with pytest.raises(cute.CuteError) as caught:
         func.grad(lambda x: cute.ops.softmax(x).pow(2).sum())(x).sum()
     assert caught.value.code == "torch-twice"
+
+
+def test_tangents_of_first_derivatives_stay():
+    """Forward mode over a derivative that torch's operators compute: what depends on the tangent is
+    right, or refused, never 0.
+    """
+    c = torch.tensor(2.0, dtype=torch.float64)
+
+    def taken(function):
+        def of(c):
+            return func.grad(lambda x: (c * function(x)).sin().sum())(A)
+
+        return func.jvp(of, (c,), (c,))[1]
+
+    found = taken(lambda x: cute.ops.reduce(x, "add", 1))
+    torch.testing.assert_close(found, taken(lambda x: x.sum(1)), rtol=1e-6, atol=1e-6)
