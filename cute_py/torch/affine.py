@@ -91,11 +91,14 @@ def by_operators(x: Any, weight: Any, bias: Any, activation: str | None) -> Any:
     if activation in APART and _is_followed(x, weight, bias):
         return APART[activation](by_operators(x, weight, bias, None))
     more = () if (kind := read_as(x)) is None else (None, "auto", None, kind)
-    if x.dim() == 2:
-        return operator(x, weight.t(), None, 1.0, 0.0, bias, activation, *more)
-    rows = x.reshape(-1, x.shape[-1]) if x.numel() else x.new_empty(0, x.shape[-1])
+    rows = x if x.dim() == 2 else _rows(x)
     result = operator(rows, weight.t(), None, 1.0, 0.0, bias, activation, *more)
-    return result.view(*x.shape[:-1], result.shape[-1])
+    return result if rows is x else result.view(*x.shape[:-1], result.shape[-1])
+
+
+def _rows(x: Any) -> Any:
+    """Return all rows as one matrix."""
+    return x.flatten(0, -2) if x.dim() > 1 else x[None]
 
 
 def _of_jagged(x: Any, weight: Any, bias: Any, activation: str | None) -> Any:
@@ -203,7 +206,6 @@ def _gradients(ctx: Any, g: Any, x: Any, weight: Any, result: Any = None) -> Any
     if weight is not None:
         of_x = by_operators(g, weight.t(), None, None)
     if x is not None:
-        rows, of_rows = x.reshape(-1, x.shape[-1]), g.reshape(-1, g.shape[-1])
-        of_weight = operator(of_rows.t(), rows, dtype=ctx.kind)
+        of_weight = operator(_rows(g).t(), _rows(x), dtype=ctx.kind)
     of_bias = _summed(g, ctx.of_bias) if ctx.needs_input_grad[2] else None
     return of_x, of_weight, of_bias, None, None

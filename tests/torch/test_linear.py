@@ -264,6 +264,17 @@ def test_autocast_casts_as_torch_does():
         assert ours(x).dtype is torch.float32
 
 
+def test_no_rows_have_a_gradient_in_modes_too():
+    from torch.utils.flop_counter import FlopCounterMode
+
+    ours, _theirs = layers()
+    x = torch.zeros(2, 0, 8, requires_grad=True)
+    with FlopCounterMode(display=False):
+        ours(x).sum().backward()
+    assert x.grad.shape == x.shape
+    assert not ours.weight.grad.any()
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_refusals_are_those_of_the_product():
     ours, _theirs = layers()
