@@ -20,7 +20,6 @@ from cute_py.kernels import (
     copy,
     flash_attention,
     fused_attention,
-    implicit_gemm,
     layer_norm,
     sum_parts,
     w4a16,
@@ -30,6 +29,7 @@ from cute_py.kernels import (
 )
 from cute_py.kernels.activations import ACTIVATIONS
 from cute_py.kernels.config import Side, choose
+from cute_py.kernels.convolution import ConvProblem, reference
 from cute_py.kernels.elementwise import function_of, tile_copy_of
 from cute_py.kernels.epilogue import LinearCombination
 from cute_py.kernels.gemm_04_double_buffer import choose as choose_loads
@@ -806,7 +806,7 @@ def _():
             "cfg": cfg}, _scattered  # fmt: skip
 
 
-CONV = implicit_gemm.Conv2d((3, 3), (1, 2), (2, 1), (1, 2))
+CONV = ConvProblem((3, 3), (1, 2), (2, 1), (1, 2))
 
 
 @call("implicit_gemm.conv2d_fprop")
@@ -818,7 +818,7 @@ def _():
         (k, e), c = F.shape, X.shape[3]
         same(e, 9 * c)
         same(Y.shape, (X.shape[0], *conv.extents(*X.shape[1:3]), k))
-        return {"Y": implicit_gemm.reference(plain(X), plain(F).reshape(k, 3, 3, c), conv)}
+        return {"Y": reference(plain(X), plain(F).reshape(k, 3, 3, c), conv)}
 
     return {"X": x, "F": f, "Y": y, "conv": CONV, "cfg": choose(f, f, (64, 64))}, wanted
 
@@ -834,7 +834,7 @@ def _():
         x, f, y = map(plain, (X, F, Y))
         same(x.shape[3], f.shape[3])
         same(f.shape[1:3], conv.filter)
-        result = alpha * implicit_gemm.reference(x, f, conv)
+        result = alpha * reference(x, f, conv)
         if Z is not None:
             same(Z.array.shape, Y.array.shape)
             result = result + beta * plain(Z)

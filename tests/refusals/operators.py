@@ -8,9 +8,9 @@ import numpy as np
 
 import cute_py as cute
 from cute_py.cli.main import main as command
-from cute_py.kernels import fused_attention, histogram
+from cute_py.kernels import fused_attention, histogram, implicit_gemm
 from cute_py.kernels.config import choose_config
-from cute_py.kernels.implicit_gemm import Conv2d
+from cute_py.kernels.convolution import ConvProblem
 from cute_py.ops import Gemm, gemm
 from cute_py.ops.device_benches import SMALL, benches
 
@@ -45,7 +45,7 @@ def split():
 
 def strided(x):
     cute.launch(grid=1, block=1)
-    Conv2d((3, 3)).table(x, 8)
+    implicit_gemm.table_of(ConvProblem((3, 3)), x, 8)
 
 
 def main(*words):
@@ -114,6 +114,11 @@ config-shared: a configuration for Hopper takes more shared memory than a block 
 gemm-config-text: changes to a configuration cannot be read
     - gemm(square, square, config="tiles=3")
     + gemm(square, square, config="tile=16x16x8,warps=1x1x1")
+conv-problem: a convolution has a stride, a dilation, groups or a filter below 1, or padding below 0
+    - ConvProblem((3, 3), stride=(0, 1))  # required: a filter, strides, dilations and groups of at
+        least 1
+    - ConvProblem((3, 3), (-1, 0))  # given a convolution with filter (3,3), padding (-1,0)
+    + ConvProblem((3, 3), (1, (0, 2)))
 conv2d: a filter has more positions than a register has bits, or channels no whole vectors
     - cute.trace(cute.kernel(strided), np.zeros((1, 8, 8, 12), np.float16))
     + cute.trace(cute.kernel(strided), np.zeros((1, 8, 8, 16), np.float16))
