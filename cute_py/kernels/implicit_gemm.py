@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 POSITIONS = 31  # of a filter: bits of a register
+WORD = 1 << 32  # numbers of u32 wrap
 MOST_TILES = (1 << 31) - 1  # of K, and those that are read ahead: their numbers have 32 bits
 
 
@@ -95,10 +96,10 @@ class Im2col:
         p, q = line - n * P, row - line * Q
         high, wide = 0, 0
         for r in range(R):  # below 0 is far above H
-            high = cute.where(p * sh + (ph + r * dh) < H, ((1 << S) - 1) << r * S, 0) | high
+            high = cute.where(p * sh + (ph + r * dh) % WORD < H, ((1 << S) - 1) << r * S, 0) | high
         for s in range(S):
             column = sum(1 << r * S + s for r in range(R))
-            wide = cute.where(q * sw + (pw + s * dw) < W, column, 0) | wide
+            wide = cute.where(q * sw + (pw + s * dw) % WORD < W, column, 0) | wide
         by_n, by_h, by_w, _unit = self.X.stride
         n_, p_, q_ = (cute.as_int(x, 0) for x in (n, p, q))
         place = n_ * by_n + (p_ * sh + ph) * by_h + (q_ * sw + pw) * by_w
