@@ -1,0 +1,468 @@
+"""Convolutions on all GPUs: products whose operands are gathered, vector by vector, by cp.async.
+
+The element of a gathered tile (i,k) is at the place of i plus that of k, and it is there if the
+pixel that both lead to is: fprop and dgrad gather rows of pixels along taps, wgrad rows of taps
+along pixels. A vector has channels of one tap. So filters have any size, and vectors any width. The
+rest is `gemm`: the configuration, the epilogue, batches, which are groups here, and K in parts.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import cute_py as cute
+from cute_py import _
+from cute_py.kernels.arrays import assume_words, require
+from cute_py.kernels.config import MultistageConfig
+from cute_py.kernels.convolution import ConvProblem, Lines, reference
+from cute_py.kernels.epilogue import Epilogue, LinearCombination, given, product_kernel
+from cute_py.kernels.gemm import BlockTiles, multiplied, sizes_of
+from cute_py.kernels.gemm_split import multiplied_in_parts
+from cute_py.kernels.scattered import Scattered, finish, terms
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from cute_py.tensor.tensor import Tensor
+
+WORD = 1 << 32  # numbers of u32 wrap: below 0 is far above all extents
+EACH = Lines(1, 1, 0, 1)  # line i is line i
+OUTSIDE = 3 << 30  # a line that is outside, also when one of these is added to another
+
+
+class Part(NamedTuple):
+    """What one index of an operand adds to the place of an element.
+
+    Attributes:
+        at: elements.
+        line: along H, or 0; OUTSIDE where the index has no pixel or tap.
+        column: along W, or 0.
+        there: whether the index has an element; True where `line` says so.
+    """
+
+    at: Any
+    line: Any = 0
+    column: Any = 0
+    there: Any = True
+
+
+class Images:
+    """X (N,H,W,C), as pixels of an output and taps of a filter find its elements.
+
+    Args:
+        X: contiguous along C.
+        lines: which lines and columns are read.
+        extents: P and Q, those of the output.
+    """
+
+    def __init__(self, X: Tensor, lines: tuple[Lines, Lines], extents: tuple[Any, Any]) -> None:
+        self.X, self.lines, self.extents = X, lines, extents
+
+    def pixel(self, i: Any, _width: int) -> Part:
+        """Return the part of pixel i of the output, counted (n,p,q)."""
+        P, Q = (n.to("u32") for n in self.extents)
+        by_n, by_h, by_w, _unit = self.X.stride
+        i = _u32(i)
+        line = i // Q
+        n = line // P
+        p, q = line - n * P, i - line * Q
+        of_h, of_w = self.lines
+        n_, p_, q_ = (cute.as_int(x, 0) for x in (n, p, q))
+        at = n_ * by_n + (p_ * of_h.stride + of_h.start) * by_h
+        at += (q_ * of_w.stride + of_w.start) * by_w
+        line = p * of_h.stride + of_h.start % WORD
+        line = cute.where(n < self.X.shape[0].to("u32"), line, OUTSIDE)
+        return Part(at, line, q * of_w.stride + of_w.start % WORD)
+
+    def tap(self, k: Any, width: int) -> Part:
+        """Return the part of tap k, counted (r,s,c): the first of a vector."""
+        of_h, of_w = self.lines
+        r, s, c = _tap(k, of_w.taps, self.X.shape[3], width)
+        _by_n, by_h, by_w, _unit = self.X.stride
+        r_, s_ = (cute.as_int(x, 0) for x in (r, s))
+        at = r_ * (of_h.dilation * by_h) + s_ * (of_w.dilation * by_w) + c
+        line = cute.where(r < of_h.taps, r * (of_h.dilation % WORD), OUTSIDE)
+        return Part(at, line, s * (of_w.dilation % WORD))
+
+    def has(self, a: Part, b: Part) -> Any:
+        """Return whether there is an element at the place of two parts."""
+        H, W = (n.to("u32") for n in self.X.shape[1:3])
+        return (a.line + b.line < H) & (a.column + b.column < W)
+
+
+class Filters:
+    """F (rows,R,S,C) of any strides, as rows and taps find its elements."""
+
+    def __init__(self, F: Tensor) -> None:
+        self.X = F
+
+    def row(self, i: Any, _width: int) -> Part:
+        """Return the part of a row."""
+        return Part(i * self.X.stride[0], there=i < self.X.shape[0])
+
+    def tap(self, k: Any, width: int) -> Part:
+        """Return the part of tap k, counted (r,s,c)."""
+        _rows, R, S, C = self.X.shape
+        _by_row, by_r, by_s, by_c = self.X.stride
+        r, s, c = _tap(k, S, C, width if isinstance(by_c, int) and by_c == 1 else 1)
+        r_, s_ = (cute.as_int(x, 0) for x in (r, s))
+        return Part(r_ * by_r + s_ * by_s + c * by_c, there=r < R.to("u32"))
+
+    @staticmethod
+    def has(a: Part, b: Part) -> Any:
+        """Return whether there is an element at the place of two parts."""
+        return a.there & b.there
+
+
+def _tap(k: Any, S: Any, C: Any, width: int) -> tuple[Any, Any, Any]:
+    """Return (r,s,c) of k: two registers and an integer, a multiple of `width`."""
+    k, C = _u32(k), _u32(C)
+    S = max(S, 1) if isinstance(S, int) else S.to("u32")
+    position = k // C
+    r = position // S
+    return r, position - r * S, cute.as_int(k - position * C, 0, multiple_of=width)
+
+
+def _u32(i: Any) -> Any:
+    """Return an integer in a register."""
+    if not isinstance(i, int):
+        return i.to("u32")
+    held = cute.rmem("u32", 1)
+    held.fill(i)
+    return held
+
+
+class Gathered:
+    """The tiles (BLK,BLK_K) of a gathered operand.
+
+    Args:
+        x: the array.
+        of_rows: from a row and the width of vectors to its part.
+        of_k: the same along K.
+        g2s: how a tile is copied.
+        shared: its stages (BLK,BLK_K,stages).
+        block: which tile of rows.
+        K: columns of all tiles.
+    """
+
+    def __init__(
+        self,
+        x: Images | Filters,
+        of_rows: Callable[[Any, int], Part],
+        of_k: Callable[[Any, int], Part],
+        g2s: Any,
+        shared: Tensor,
+        block: Any,
+        K: Any,
+    ) -> None:
+        self.x, self.of_k, self.g2s = x, of_k, g2s
+        self.completion = g2s.atom.op.completion
+        rows, self.depth = cute.size(shared, 0), cute.size(shared, 1)
+        self.count = cute.ceil_div(K, self.depth)
+        part = g2s.get_slice(cute.thread_idx())
+        self.stored = part.partition_D(shared)  # (CPY,CPY_M,CPY_K,stages)
+        own = part.partition_S(cute.make_identity_tensor((rows, self.depth)))  # (CPY,CPY_M,CPY_K)
+        self.width = cute.size(own, 0)
+        self.rows = [
+            of_rows(block * rows + own[0, i, 0][0], self.width) for i in range(cute.size(own, 1))
+        ]
+        self.columns = [own[0, 0, j][1] for j in range(cute.size(own, 2))]
+
+    def begin(self, tile: Any) -> None:
+        """Move to a tile."""
+        first = tile * self.depth
+        self.parts = [self.of_k(first + column, self.width) for column in self.columns]
+
+    def fill(self, stage: Any) -> Iterator[None]:
+        """Copy the vectors of the thread; those outside are zeros."""
+        waits = self.completion == "immediate"
+        into, copy = self.stored[_, _, _, stage], (self.g2s,)
+        if waits:
+            into, copy = cute.make_rmem_tensor(into.shape, into.dtype), ()
+        for i, row in enumerate(self.rows):
+            for j, part in enumerate(self.parts):
+                place = self.x.X.data.moved(row.at + part.at)
+                vector = cute.make_tensor(place, cute.Layout(self.width))
+                cute.copy(*copy, vector, into[_, i, j], pred=(self.x.has(row, part),))
+            if not waits:
+                yield
+        if waits:
+            yield
+            cute.copy(self.g2s, into, self.stored[_, _, _, stage])
+
+
+class ConvTiles(BlockTiles):
+    """What a block has: an operand that is no matrix is (array of a batch -> the array as it is
+    gathered, the names of the parts of rows and of K), K.
+    """
+
+    def source(self, i: int, place: tuple[Any, Any, Any]) -> tuple[Any, Any]:
+        """Return the tiles of an operand, gathered if it is no matrix."""
+        x = (self.A, self.B)[i]
+        if not isinstance(x, Source):
+            return super().source(i, place)
+        seen = x.seen(_of_batch(x.x, place[2]))
+        of_rows, of_k = (getattr(seen, name) for name in x.parts)
+        how, shared = self.how[i].g2s, self.shared[i]
+        return Gathered(seen, of_rows, of_k, how, shared, place[i], x.K), None
+
+    def finish(self, place: tuple[Any, Any, Any], acc: Tensor) -> None:
+        """Write what the epilogue makes of the sums, where rows of D are anywhere if it is no
+        matrix.
+        """
+        D, tile = self.outputs["D"], self.config.tile[:2]
+        if cute.rank(D) < 4:
+            super().finish(place, acc)
+            return
+        own = self.thr.partition_C(cute.make_identity_tensor(tile))  # (MMA,MMA_M,MMA_N)
+        first = place[0] * tile[0], place[1] * tile[1]
+
+        def part_of(x: Tensor) -> Scattered:
+            seen = Images(_of_batch(x, place[2]), (EACH, EACH), D.shape[1:3])
+            return Scattered(seen, own, first)
+
+        arrays = terms(self.epilogue, self.thr, self.arrays, part_of, tile, place)
+        finish(self.epilogue, self.thr, acc, arrays, part_of(D), self.numbers)
+
+
+class Source(NamedTuple):
+    """An operand that is gathered.
+
+    Attributes:
+        x: the array, perhaps of a batch.
+        seen: from an array of one of the batch to `Images` or `Filters`.
+        parts: the names of its parts of rows and of K.
+        K: columns of all tiles.
+    """
+
+    x: Any
+    seen: Callable[[Any], Any]
+    parts: tuple[str, str]
+    K: Any
+
+    @property
+    def dtype(self) -> Any:
+        """The type of the elements."""
+        return self.x.dtype
+
+
+def _of_batch(x: Tensor, batch: Any) -> Tensor:
+    return x[_, _, _, _, batch] if cute.rank(x) > 4 else x
+
+
+def _assumed(
+    X: Tensor,
+    extents: tuple[Any, Any],
+    lines: tuple[Lines, Lines],
+    pixels: Any,
+    taps: Any,
+) -> None:
+    """State how many pixels and taps there are."""
+    (P, Q), (of_h, of_w) = extents, lines
+    cute.assume((X.shape[0] * P * Q == pixels) & (of_h.taps * of_w.taps * X.shape[3] == taps))
+    cute.assume((pixels < 1 << 31) & (taps < 1 << 31))
+
+
+def _rows_of_pixels(
+    X: Any,
+    F: Any,
+    terms: tuple[dict[str, Any], dict[str, Any], tuple[Any, ...]],
+    extents: tuple[Any, Any],
+    lines: tuple[Lines, Lines],
+    config: MultistageConfig,
+    epilogue: Epilogue,
+) -> tuple[tuple[Any, Any, Any, Any], Callable[[], BlockTiles]]:
+    """State the shapes of a product whose rows are pixels; return M, N, L and K, and what makes the
+    tiles of a block.
+    """
+    (arrays, outputs, _numbers), D, (P, Q) = terms, terms[1]["D"], extents
+    is_matrix, is_scattered = cute.rank(F) < 4, cute.rank(D) > 3
+    of_f = "NE" if is_matrix else "NRSC"
+    if is_scattered:
+        _assume_scattered(X, F, of_f, arrays, D, epilogue)
+        M, pixels = D.shape[0] * P * Q, D.shape[0] * D.shape[1] * D.shape[2]
+        L = D.shape[4] if cute.rank(D) > 4 else 1
+    else:
+        assume_words([("BUVC", X), (of_f, F)], arrays, outputs, epilogue)
+        (M, _N, L), pixels = sizes_of(D, 0), D.shape[0]
+    K = lines[0].taps * lines[1].taps * X.shape[3]
+    taps = F.shape[1] if is_matrix else F.shape[1] * F.shape[2] * F.shape[3]
+    _assumed(X, extents, lines, pixels, taps)
+
+    def make() -> BlockTiles:
+        a: Any = Source(X, lambda x: Images(x, lines, extents), ("pixel", "tap"), K)
+        b = F if is_matrix else Source(F, Filters, ("row", "tap"), K)
+        return ConvTiles(a, b, config, epilogue, terms)
+
+    return (M, F.shape[0], L, K), make
+
+
+def _assume_scattered(
+    X: Tensor, F: Tensor, of_f: str, arrays: dict[str, Tensor], D: Tensor, epilogue: Epilogue
+) -> None:
+    """State the shapes where D has the modes of an image."""
+    known = {"matrix": "BPQN", "row": "N"}
+    rule = "an epilogue of matrices and rows, with one output"
+    fits = set(epilogue.arrays) <= set(known) and epilogue.outputs == 1 and not epilogue.in_pairs
+    require(fits, "conv_gathered", "epilogue", epilogue, rule)
+    found = [("BUVC", X), (of_f, F), ("BPQN", D)]
+    of_arrays = zip(epilogue.arrays, arrays.values(), strict=True)
+    found += [(known[spread], x) for spread, x in of_arrays]
+    many = cute.rank(D) > 4
+    words = [word + "L" * (many and cute.rank(x) > len(word)) for word, x in found]
+    cute.assume_shapes(" ".join(words), *[x for _word, x in found])
+
+
+@product_kernel
+def conv_gathered(
+    X: Any,
+    F: Any,
+    arrays: dict[str, Any],
+    outputs: dict[str, Any],
+    numbers: tuple[Any, ...],
+    P: cute.s32,
+    Q: cute.s32,
+    lines: tuple[Lines, Lines],
+    config: MultistageConfig,
+    epilogue: Epilogue,
+) -> None:
+    """Compute D (N*P*Q,K) = f(the convolution of X with F, *arrays, *numbers).
+
+    Args:
+        X: (N,H,W,C) or, of groups, (N,H,W,C,L), contiguous along C.
+        F: (K,R*S*C) or (K,R,S,C), or of groups with a mode L.
+        arrays: by name what the epilogue reads, as `gemm` takes it.
+        outputs: by name D (N*P*Q,K) or (N*P*Q,K,L).
+        numbers: those of the epilogue.
+        P: lines of an image of the output.
+        Q: columns of it.
+        lines: which lines and columns of X these read.
+        config: how it is computed.
+        epilogue: f.
+
+    """
+    terms = given(arrays, epilogue, "conv_gathered"), outputs, numbers
+    sizes, make = _rows_of_pixels(X, F, terms, (P, Q), lines, config, epilogue)
+    multiplied(config, sizes[:3], make)
+
+
+@product_kernel
+def conv_gathered_split(
+    X: Any,
+    F: Any,
+    partial: Any,
+    flags: Any,
+    arrays: dict[str, Any],
+    outputs: dict[str, Any],
+    numbers: tuple[Any, ...],
+    P: cute.s32,
+    Q: cute.s32,
+    lines: tuple[Lines, Lines],
+    config: MultistageConfig,
+    epilogue: Epilogue,
+) -> None:
+    """Compute what `conv_gathered` does, with K in parts; `partial` and `flags` are those of
+    `gemm_split`.
+    """
+    terms = given(arrays, epilogue, "conv_gathered_split"), outputs, numbers
+    sizes, make = _rows_of_pixels(X, F, terms, (P, Q), lines, config, epilogue)
+    multiplied_in_parts(config, sizes, (partial, flags), make)
+
+
+@product_kernel
+def conv_wgrad(
+    Y: Any,
+    X: Any,
+    arrays: dict[str, Any],
+    outputs: dict[str, Any],
+    numbers: tuple[Any, ...],
+    P: cute.s32,
+    Q: cute.s32,
+    lines: tuple[Lines, Lines],
+    config: MultistageConfig,
+    epilogue: Epilogue,
+) -> None:
+    """Compute D (K,R*S*C) = f(the products of Y with the pixels of X that it was made of).
+
+    Args:
+        Y: (K,N*P*Q) or, of groups, (K,N*P*Q,L), the gradient of the output.
+        X: (N,H,W,C) or (N,H,W,C,L), contiguous along C.
+        arrays: by name what the epilogue reads, as `gemm` takes it.
+        outputs: by name D (K,R*S*C) or (K,R*S*C,L).
+        numbers: those of the epilogue.
+        P: lines of an image of the output.
+        Q: columns of it.
+        lines: which lines and columns of X these read.
+        config: how it is computed.
+        epilogue: f.
+
+    """
+    terms = given(arrays, epilogue, "conv_wgrad"), outputs, numbers
+    sizes, make = _rows_of_filters(Y, X, terms, (P, Q), lines, config, epilogue)
+    multiplied(config, sizes[:3], make)
+
+
+@product_kernel
+def conv_wgrad_split(
+    Y: Any,
+    X: Any,
+    partial: Any,
+    flags: Any,
+    arrays: dict[str, Any],
+    outputs: dict[str, Any],
+    numbers: tuple[Any, ...],
+    P: cute.s32,
+    Q: cute.s32,
+    lines: tuple[Lines, Lines],
+    config: MultistageConfig,
+    epilogue: Epilogue,
+) -> None:
+    """Compute what `conv_wgrad` does, with the pixels in parts; `partial` and `flags` are those of
+    `gemm_split`.
+    """
+    terms = given(arrays, epilogue, "conv_wgrad_split"), outputs, numbers
+    sizes, make = _rows_of_filters(Y, X, terms, (P, Q), lines, config, epilogue)
+    multiplied_in_parts(config, sizes, (partial, flags), make)
+
+
+def _rows_of_filters(
+    Y: Any,
+    X: Any,
+    terms: tuple[dict[str, Any], dict[str, Any], tuple[Any, ...]],
+    extents: tuple[Any, Any],
+    lines: tuple[Lines, Lines],
+    config: MultistageConfig,
+    epilogue: Epilogue,
+) -> tuple[tuple[Any, Any, Any, Any], Callable[[], BlockTiles]]:
+    """State the shapes of wgrad; return M, N, L and K, and what makes the tiles of a block."""
+    (arrays, outputs, _numbers), D = terms, terms[1]["D"]
+    assume_words([("ME", Y), ("BUVC", X)], arrays, outputs, epilogue)
+    _assumed(X, extents, lines, Y.shape[1], D.shape[1])
+
+    def make() -> BlockTiles:
+        b: Any = Source(X, lambda x: Images(x, lines, extents), ("tap", "pixel"), Y.shape[1])
+        return ConvTiles(Y, b, config, epilogue, terms)
+
+    return (*sizes_of(D, D.shape[1]), Y.shape[1]), make
+
+
+def check() -> None:
+    """Convolve small integers, with padding, strides and dilation."""
+    from cute_py.kernels.config import choose_config
+
+    rng, conv = np.random.default_rng(0), ConvProblem((3, 3), (1, (0, 2)), (2, 1), (1, 2))
+    x = rng.integers(-4, 5, (2, 9, 8, 24)).astype(np.float16)
+    f = rng.integers(-4, 5, (40, 3, 3, 24)).astype(np.float16)
+    P, Q = conv.extents(9, 8)
+    d, wanted = np.full((2 * P * Q, 40), np.nan, np.float32), reference(x, f, conv)
+    config = choose_config(len(d), 40, 216, "f16")
+    rows, last = f.reshape(40, -1), LinearCombination()
+    conv_gathered(x, rows, None, None, d, 1.0, 0.0, P, Q, conv.lines(), config, last)
+    assert (d == wanted.reshape(d.shape)).all()
+
+
+if __name__ == "__main__":
+    check()
