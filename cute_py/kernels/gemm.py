@@ -188,8 +188,10 @@ class BlockTiles:
 
 
 def _prefetch(config: MultistageConfig, *operands: cute.Operand) -> None:
-    """Prefetch the first tiles of K to L2."""
+    """Prefetch the first tiles of K to L2, but of operands that are gathered."""
     for x in operands:
+        if x.g2s is None:
+            continue
         mine = x.g2s.get_slice(cute.thread_idx()).partition_S(x.source)  # (CPY, CPY_MN, CPY_K, k)
         for k in range(config.prefetch):
             cute.prefetch(mine[_, _, _, k])
@@ -206,9 +208,8 @@ def _launched(config: MultistageConfig, sizes: tuple[Any, Any, Any]) -> tuple[An
         return _block_of((m, n, L), config, how)
     bands = cute.ceil_div(m, config.band)  # the last one may extend past M: nothing is stored there
     x, y, z = _block_of((config.band, n, bands * L), config, how)
-    band, batch = (
-        (z, 0) if isinstance(sizes[2], int) and not config.batches else (z % bands, z // bands)
-    )
+    one = isinstance(sizes[2], int) and not config.batches
+    band, batch = (z, 0) if one else (z % bands, z // bands)
     return band * config.band + x, y, batch
 
 
