@@ -4,6 +4,7 @@
 - `softmax`: along one mode
 - `reduce`: sums, products, extremes and bits along some modes
 - `transpose`: matrices with rows and columns exchanged, in memory
+- `conv2d`, `conv2d_dgrad`, `conv2d_wgrad`: convolutions of images, and their gradients
 - `attention`: weights of values by the softmax of scores of queries and keys
 - `activation`: what may follow a product, alone, and its derivative
 
@@ -27,6 +28,7 @@ _HOME = {
     "ops.activations": "activation",
     "ops.attentions": "attention",
     "ops.choice": "gemm_config",
+    "ops.convolution": "conv2d conv2d_dgrad conv2d_wgrad",
     "ops.prepared": "Gemm Status",
     "ops.product": "gemm",
     "ops.reductions": "reduce",

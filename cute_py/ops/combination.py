@@ -48,7 +48,8 @@ class Combination(Problem):
         """Return the epilogue."""
         terms = "C" in self.terms, "bias" in self.terms
         scaled = self.factors["alpha"] != 1
-        return LinearCombination(self.compute.name, scaled, *terms, self.request.activation)
+        activation = getattr(self.request, "activation", None)
+        return LinearCombination(self.compute.name, scaled, *terms, activation)
 
     def guarded(self, answer: Answer) -> Answer:
         """Return an answer that checks whether factors of integers are whole: others are computed
@@ -81,15 +82,20 @@ class Combination(Problem):
             raise refusal("ops-no-c", operation=self.operation, beta=request.beta)
         self.results["out"] = shape, kind
         found = {}
-        if given[1] != 0 and request.c is not None:
+        if self._reads_c(given[1]) and request.c is not None:
             found["C"] = self._term("c", shape)
-        if request.bias is not None:
+        if getattr(request, "bias", None) is not None:
             found["bias"] = self._term("bias", self._row_of(shape))
         integers = not any(x.is_float for x in (kind, *[kind for _x, kind in found.values()]))
-        self.compute = compute_type(self.kinds[0], given, request.activation, integers)
+        activation = getattr(request, "activation", None)
+        self.compute = compute_type(self.kinds[0], given, activation, integers)
         self.terms = {name: self._known(*x) for name, x in found.items()}
         self.spreads = ("matrix",) * ("C" in found) + ("row",) * ("bias" in found)
         self.require_out("out")
+
+    def _reads_c(self, beta: float) -> bool:
+        """Return whether the epilogue reads c."""
+        return beta != 0
 
     def _row_of(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of a bias for a result."""
