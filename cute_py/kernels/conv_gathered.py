@@ -179,9 +179,9 @@ class Gathered:
     def fill(self, stage: Any) -> Iterator[None]:
         """Copy the vectors of the thread; those outside are zeros."""
         waits = self.completion == "immediate"
-        into, copy = self.stored[_, _, _, stage], (self.g2s,)
+        into, copy = self.stored[_, _, _, stage], [self.g2s]
         if waits:
-            into, copy = cute.make_rmem_tensor(into.shape, into.dtype), ()
+            into, copy = cute.make_rmem_tensor(into.shape, into.dtype), []
         for i, row in enumerate(self.rows):
             for j, part in enumerate(self.parts):
                 place = self.x.X.data.moved(row.at + part.at)
@@ -201,7 +201,7 @@ class ConvTiles(BlockTiles):
 
     def source(self, i: int, place: tuple[Any, Any, Any]) -> tuple[Any, Any]:
         """Return the tiles of an operand, gathered if it is no matrix."""
-        x = (self.A, self.B)[i]
+        x: Any = (self.A, self.B)[i]
         if not isinstance(x, Source):
             return super().source(i, place)
         seen = x.seen(_of_batch(x.x, place[2]))
@@ -296,7 +296,7 @@ def _rows_of_pixels(
 
     def make() -> BlockTiles:
         a: Any = Source(X, lambda x: Images(x, lines, extents), ("pixel", "tap"), K)
-        b = F if is_matrix else Source(F, Filters, ("row", "tap"), K)
+        b: Any = F if is_matrix else Source(F, Filters, ("row", "tap"), K)
         return ConvTiles(a, b, config, epilogue, terms)
 
     return (M, F.shape[0], L, K), make

@@ -132,12 +132,12 @@ class ConvProblem:
         ]
         return first, second
 
-    def classes(self) -> tuple[tuple[tuple[Lines, ...], ...], ...]:
+    def classes(self) -> tuple[tuple[Lines, ...], tuple[Lines, ...]]:
         """Return those of the gradient of the output that lines of the images read in dgrad, along
         H and along W: for each residue of a line by the stride. Tap t of line i of a class a, which
         is line a + i * stride, is position first + t * step of the filter.
         """
-        found = []
+        found: list[tuple[Lines, ...]] = []
         for i in range(2):
             (pad, d), (R, s) = self._turned(i), (self.filter[i], self.stride[i])
             step = s // gcd(d, s)
@@ -149,7 +149,7 @@ class ConvProblem:
                     Lines(taps, 1, (a + pad - first * d) // s, -(d * step // s), first, step)
                 )
             found.append(tuple(of_axis))
-        return tuple(found)  # type: ignore[return-value]
+        return found[0], found[1]
 
     def _turned(self, i: int) -> Pair:
         """Return padding and dilation of an axis; with `flip`, as seen from position 0."""

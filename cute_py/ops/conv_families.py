@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cute_py.errors import refusal
+from cute_py.kernels.config import GemmConfig, MultistageConfig
 from cute_py.kernels.conv_gathered import (
     conv_gathered,
     conv_gathered_split,
@@ -24,15 +25,14 @@ from cute_py.ops.family import Estimate, Family, Reads, changed_for, choose, tak
 from cute_py.ops.gemm_families import MULTISTAGE, SPILLED
 
 if TYPE_CHECKING:
-    from cute_py.kernels.config import MultistageConfig
     from cute_py.trace.kernel import Kernel
 
 
 def kernel_of(kind: str, config: MultistageConfig) -> Kernel:
     """Return the kernel of a configuration, for fprop, dgrad or wgrad."""
-    if kind == WGRAD:
-        return conv_wgrad_split if config.parts.in_memory else conv_wgrad
-    return conv_gathered_split if config.parts.in_memory else conv_gathered
+    plain, split = (conv_gathered, conv_gathered_split), (conv_wgrad, conv_wgrad_split)
+    found: Kernel = (split if kind == WGRAD else plain)[config.parts.in_memory]
+    return found
 
 
 def _by_vectors(problem: Any) -> Reads:
@@ -64,9 +64,9 @@ def _stored(config: MultistageConfig, problem: Any) -> MultistageConfig:
     return replace(config, store=0, stmatrix=0) if problem.is_scattered and config.store else config
 
 
-def _fits(config: MultistageConfig, problem: Any) -> MultistageConfig:
+def _fits(given: MultistageConfig, problem: Any) -> MultistageConfig:
     """Return a configuration that was given; refuse others than the kernels here have."""
-    config = counted(MULTISTAGE.fits(config, problem.product), problem.product)
+    config: Any = counted(MULTISTAGE.fits(given, problem.product), problem.product)
     if config.parts.how == PRODUCTS:
         rule = "parts of K in one kernel: split=stream or split=serial"
         raise refusal("gemm-config", operation=problem.operation, config=config, rule=rule)
@@ -101,14 +101,14 @@ FAMILIES = (
 )
 
 
-def configured(problem: Any) -> MultistageConfig:
+def configured(problem: Any) -> Any:  # a MultistageConfig
     """Return the configuration that a problem asks for, or the one of the rule."""
     given, taken = problem.request.config, take(FAMILIES, problem)
-    config, why = choose(taken, problem)
-    if given is None or isinstance(given, str):
-        config = config.because(taken.reason, *why())
-        return config if given is None else changed_for(taken, config, given, problem)
-    if type(given) is not taken.first.config:
-        why = "a MultistageConfig: this convolution is no product of matrices in memory"
-        raise refusal("ops-family", operation=problem.operation, config=given, why=why)
-    return taken.first.fits(given, problem)
+    if isinstance(given, GemmConfig):
+        if type(given) is not taken.first.config:
+            why = "a MultistageConfig: this convolution is no product of matrices in memory"
+            raise refusal("ops-family", operation=problem.operation, config=given, why=why)
+        return taken.first.fits(given, problem)
+    config, reasons = choose(taken, problem)
+    config = config.because(taken.reason, *reasons())
+    return config if given is None else changed_for(taken, config, given, problem)

@@ -85,8 +85,7 @@ class Dgrad(Convolution):
     def _parts(self, seen: Any, terms: list[Any]) -> list[tuple[Any, ...]]:
         dy = self._by_group(self.given["dy"], 3)
         if not self.is_scattered:
-            ((lines_h,), (lines_w,)) = self.conv.classes()
-            lines = lines_h, lines_w
+            lines = self.conv.classes()[0][0], self.conv.classes()[1][0]
             operands, extents = (dy, self._filters(lines)), self.whole[1:3]
             return [(operands, self._rows(seen), terms, lines, extents)]
         D, found = self._by_group(seen, 3), []
@@ -94,11 +93,12 @@ class Dgrad(Convolution):
         for a, lines_h in enumerate(self.conv.classes()[0]):
             for b, lines_w in enumerate(self.conv.classes()[1]):
                 cut = slice(None), slice(a, None, sh), slice(b, None, sw), *rest
-                part, lines = D[cut], (lines_h, lines_w)
+                part = D[cut]
                 if 0 in part.shape:
                     continue
                 added = [terms[0] if terms[0] is None else terms[0][cut], terms[1]]
                 extents = tuple(part.shape[1:3])
+                lines = lines_h, lines_w
                 found.append(((dy, self._filters(lines)), part, added, lines, extents))
         return found
 
