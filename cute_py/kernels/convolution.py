@@ -167,12 +167,12 @@ class ConvProblem:
     @property
     def P(self) -> int:
         """Lines of the output."""
-        return int(self.extents(*self._known[1:3])[0])
+        return self.extents(*self._known[1:3])[0]  # type: ignore[no-any-return]
 
     @property
     def Q(self) -> int:
         """Columns of the output."""
-        return int(self.extents(*self._known[1:3])[1])
+        return self.extents(*self._known[1:3])[1]  # type: ignore[no-any-return]
 
     def implicit(self, kind: str = FPROP) -> tuple[int, int, int]:
         """Return M, N and K of the product of one group, by the kind of the convolution."""

@@ -94,7 +94,7 @@ def finish(
             (result,) = finished(epilogue, sums, load, numbers)
             result = converted(result, D.X.dtype)
             for which, there, inside in D.pieces(j):
-                cute.copy(result[which], there, pred=(inside,))
+                cute.copy(_piece(result, which), there, pred=(inside,))
 
 
 def _loader(arrays: list[Any], sums: Tensor, j: int, compute: str) -> Callable[[int], Tensor]:
@@ -107,10 +107,16 @@ def _loader(arrays: list[Any], sums: Tensor, j: int, compute: str) -> Callable[[
         held = cute.make_rmem_tensor(sums.shape, x.X.dtype)
         held.fill(0)
         for which, there, inside in x.pieces(j):
-            cute.copy(there, held[which], pred=(inside,))
+            cute.copy(there, _piece(held, which), pred=(inside,))
         return converted(held, compute)
 
     return load
+
+
+def _piece(x: Tensor, which: Any) -> Tensor:
+    """Return neighbours among registers (MMA,MMA_M), or one of them."""
+    of_value, i = which
+    return x[which] if isinstance(of_value, tuple) else cute.local_tile(x, (1, 1), (of_value, i))
 
 
 def terms(

@@ -27,7 +27,7 @@ class Fprop(Convolution):
     of, reads, types = FPROP, ("x", "w"), TYPES
 
     def _shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        return tuple(self.given["x"].shape), tuple(self.given["w"].shape)
+        return self.shapes["x"], self.shapes["w"]
 
     def _result(self, x_shape: tuple[int, ...], w_shape: tuple[int, ...]) -> tuple[int, ...]:
         return x_shape[0], self.conv.P, self.conv.Q, w_shape[0]
@@ -59,7 +59,7 @@ class Dgrad(Convolution):
 
     def _shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         x_shape = extents(self.request, "x_shape", self.operation)
-        return x_shape, tuple(self.given["w"].shape)
+        return x_shape, self.shapes["w"]
 
     def _result(self, x_shape: tuple[int, ...], _w_shape: tuple[int, ...]) -> tuple[int, ...]:
         self._require_output(x_shape)
@@ -119,15 +119,19 @@ class Wgrad(Convolution):
 
     def _shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         w_shape = extents(self.request, "w_shape", self.operation)
-        return tuple(self.given["x"].shape), w_shape
+        return self.shapes["x"], w_shape
 
     def _result(self, x_shape: tuple[int, ...], w_shape: tuple[int, ...]) -> tuple[int, ...]:
         self._require_output(x_shape)
-        if x_shape[0] == 0:  # alpha is 0: one image of zeros
-            for name, kind in zip(self.reads, self.kinds, strict=True):
-                shape = 1, *self.given[name].shape[1:]
-                self.given[name] = self.library.zeros(shape, kind)
         return w_shape
+
+    @cached_property
+    def given(self) -> dict[str, Any]:
+        """The two arrays; of no images one of zeros: alpha is 0 then."""
+        if self.conv.implicit(WGRAD)[2]:
+            return super().given
+        pairs = zip(self.reads, self.kinds, strict=True)
+        return {x: self.library.zeros((1, *self.shapes[x][1:]), kind) for x, kind in pairs}
 
     @cached_property
     def pixels(self) -> Any:

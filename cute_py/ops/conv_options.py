@@ -26,8 +26,10 @@ PADDING = "a whole number, one along H and one along W, ((top, bottom), (left, r
 
 
 def is_whole(x: object) -> bool:
-    """Return whether a value is a whole number."""
-    return isinstance(x, (int, np.integer)) and not isinstance(x, bool)
+    """Return whether a value is a whole number, or a symbol of torch for one."""
+    if isinstance(x, (int, np.integer)):
+        return not isinstance(x, bool)
+    return type(x).__name__ == "SymInt"
 
 
 def wrong(operation: str, name: str, value: object, rule: str) -> CuteError:
@@ -112,4 +114,4 @@ def extents(request: Any, name: str, operation: str) -> tuple[int, ...]:
     fits = isinstance(found, (tuple, list)) and len(found) == 4 and all(map(is_whole, found))
     if not fits or min(found) < 0:
         raise wrong(operation, name, found, f"four extents, {request.layout} or those of filters")
-    return tuple([int(found[i]) for i in LAYOUTS[request.layout]])
+    return tuple([found[i] for i in LAYOUTS[request.layout]])

@@ -18,8 +18,6 @@ from cute_py.calls.arrays import VECTOR_BYTES, address_of, strides_of
 from cute_py.dtypes.table import f32, s32
 from cute_py.errors import refusal
 from cute_py.kernels.config import ATOMS
-from cute_py.kernels.config_sm90 import CLASSES
-from cute_py.kernels.configuration import parts_of
 from cute_py.kernels.convolution import (
     FPROP,
     ConvProblem,
@@ -56,20 +54,21 @@ class Convolution(Combination):
     Attributes:
         of: "fprop", "dgrad" or "wgrad".
         reads: the names of the two arrays.
-        given: the two as (N,H,W,C) or (K,R,S,C), by name.
-        copied: the names of those that a kernel has transposed first.
+        shapes: of the two, as (N,H,W,C) or (K,R,S,C), by name.
+        copied: the names of those that are transposed first.
         conv: the convolution, with its sizes.
         whole: the shape of the result as (N,H,W,C).
     """
 
-    families, takes_more_modes, autocast = FAMILIES, False, "lower"
+    takes_more_modes, autocast = False, "lower"
     of: ClassVar[str]
     reads: ClassVar[tuple[str, str]]
 
     def __init__(self, request: Any, library: Library) -> None:
         """Read the arrays; refuse those that do not fit each other, or a convolution."""
         super().__init__(request, library)
-        self.given: dict[str, Any] = {}
+        self.arrays: dict[str, Any] = {}
+        self.shapes: dict[str, tuple[int, ...]] = {}
         self.copied: list[str] = []
         first, second = (self._read(name) for name in self.reads)
         if (first.name, second.name) not in ATOMS:
@@ -97,15 +96,24 @@ class Convolution(Combination):
         x, kind = self.read(name, self.types, 4, shown(self._ordered(modes, BACK)))
         if len(x.shape) != 4:
             raise self.wrong_shape(name, tuple(x.shape), self._ordered(modes, BACK))
-        x = self.readable(self.library.ordered(x, LAYOUTS[self.request.layout]))
-        if 0 not in x.shape and x.shape[3] > 1 and strides_of(x)[3] != 1:
+        self.arrays[name], shape = x, self._ordered(x.shape)
+        step = self._ordered(strides_of(x))[3]
+        if 0 not in shape and shape[3] > 1 and step != 1:
             if self.request.layout == "NHWC":
-                facts: dict[str, Any] = {"name": name, "step": strides_of(x)[3]}
+                facts: dict[str, Any] = {"name": name, "step": step}
                 raise refusal("conv-channels", operation=self.operation, **facts)
-            x = self._with_channels_last(x)
             self.copied.append(name)
-        self.given[name] = x
+        self.shapes[name] = shape
         return kind
+
+    @cached_property
+    def given(self) -> dict[str, Any]:
+        """The two arrays as (N,H,W,C) or (K,R,S,C), by name, as kernels read them."""
+        order, found = LAYOUTS[self.request.layout], {}
+        for name, x in self.arrays.items():
+            seen = self.readable(self.library.ordered(x, order))
+            found[name] = self._with_channels_last(seen) if name in self.copied else seen
+        return found
 
     def _with_channels_last(self, x: Any) -> Any:
         """Return (N,H,W,C) with contiguous channels: of images in NCHW by one kernel."""
@@ -120,7 +128,7 @@ class Convolution(Combination):
     def _require_output(self, x: tuple[int, ...]) -> None:
         """Refuse a gradient of the output that is no output of images of a shape."""
         wanted = x[0], self.conv.P, self.conv.Q, self.conv.implicit(FPROP)[1] * self.conv.groups
-        found = tuple(self.given["dy"].shape)
+        found = self.shapes["dy"]
         if found != wanted:
             raise self.wrong_shape("dy", self._ordered(found, BACK), self._ordered(wanted, BACK))
 
@@ -228,12 +236,6 @@ class Convolution(Combination):
             return found
         first = configured(self)
         return [(x,) for x in dict.fromkeys([first, *FAMILIES[0].others(self, first)])]
-
-    @classmethod
-    def require_config(cls, config: Any) -> None:
-        """Refuse text that is no configuration."""
-        if isinstance(config, str):
-            parts_of(config, CLASSES)
 
     # -- the call
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cute_py.calls.arrays import strides_of
 from cute_py.kernels.activations import ACTIVATIONS
 from cute_py.kernels.config import GemmConfig
 from cute_py.kernels.convolution import reference, reference_dgrad, reference_wgrad
@@ -53,9 +54,15 @@ def _given(request: Any) -> dict[str, Any]:
     return {name: getattr(request, name) for name in OPTIONS}
 
 
+def _dense(request: Any, g: Any) -> Any:
+    """Return a gradient, which torch may have expanded, with contiguous channels."""
+    strided = request.layout == "NHWC" and g.shape[3] > 1 and strides_of(g)[3] != 1
+    return g.contiguous() if strided else g
+
+
 def _before(request: Any, g: Any, kept: dict[str, Any]) -> Any:
     """Return the gradient of the sums without the activation."""
-    name = request.activation
+    name, g = request.activation, _dense(request, g)
     if name is None:
         return g
     if not ACTIVATIONS[name].keeps_input:
@@ -83,7 +90,7 @@ def _gradient(request: Any, g: Any, **kept: Any) -> dict[str, Any]:
 
 
 def _gradient_of_dgrad(request: Any, g: Any, **kept: Any) -> dict[str, Any]:
-    more = _given(request) | {"alpha": request.alpha}
+    g, more = _dense(request, g), _given(request) | {"alpha": request.alpha}
     found = {
         "dy": conv2d(g, kept["w"], **more),
         "w": conv2d_wgrad(kept["dy"], g, tuple(request.w), **more),
@@ -92,7 +99,7 @@ def _gradient_of_dgrad(request: Any, g: Any, **kept: Any) -> dict[str, Any]:
 
 
 def _gradient_of_wgrad(request: Any, g: Any, **kept: Any) -> dict[str, Any]:
-    more = _given(request) | {"alpha": request.alpha}
+    g, more = _dense(request, g), _given(request) | {"alpha": request.alpha}
     found = {
         "dy": conv2d(kept["x"], g, **more),
         "x": conv2d_dgrad(kept["dy"], g, tuple(request.x), **more),
