@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
     from cute_py.dtypes.table import DtypeLike
 
-    Numbers = int | tuple[int, int]
-    Padding = int | str | tuple[Any, Any]
-
 OPTIONS = ("stride", "padding", "dilation", "groups", "mode", "layout", "backend")
 
 
@@ -177,9 +174,9 @@ def conv2d(
     w: Any,
     c: Any = None,
     *,
-    stride: Numbers = 1,
-    padding: Padding = 0,
-    dilation: Numbers = 1,
+    stride: int | tuple[int, int] = 1,
+    padding: int | str | tuple[Any, Any] = 0,
+    dilation: int | tuple[int, int] = 1,
     groups: int = 1,
     mode: str = "cross_correlation",
     alpha: float = 1,
@@ -249,9 +246,9 @@ def conv2d_dgrad(
     x_shape: Sequence[int],
     c: Any = None,
     *,
-    stride: Numbers = 1,
-    padding: Padding = 0,
-    dilation: Numbers = 1,
+    stride: int | tuple[int, int] = 1,
+    padding: int | str | tuple[Any, Any] = 0,
+    dilation: int | tuple[int, int] = 1,
     groups: int = 1,
     mode: str = "cross_correlation",
     alpha: float = 1,
@@ -310,9 +307,9 @@ def conv2d_wgrad(
     w_shape: Sequence[int],
     c: Any = None,
     *,
-    stride: Numbers = 1,
-    padding: Padding = 0,
-    dilation: Numbers = 1,
+    stride: int | tuple[int, int] = 1,
+    padding: int | str | tuple[Any, Any] = 0,
+    dilation: int | tuple[int, int] = 1,
     groups: int = 1,
     mode: str = "cross_correlation",
     alpha: float = 1,

@@ -160,13 +160,18 @@ WORDS = {
     "score": Word("str?", "None", _no_function, (type(None),)),
     "mask": Word("str?", "None", _no_function, (type(None),)),
     "epilogue": Word("str?", "None", _no_function, (type(None),)),
-    "stride": Word("int[2]", "tuple(x)", _pair, (int, tuple, list)),
-    "dilation": Word("int[2]", "tuple(x)", _pair, (int, tuple, list)),
-    "padding": Word("int[1]", "_padding_of(x)", _padding, (int, str, tuple, list)),
-    "x_shape": Word("SymInt[4]", "tuple(x)", list, (tuple, list)),
-    "w_shape": Word("SymInt[4]", "tuple(x)", list, (tuple, list)),
+    "int | tuple[int, int]": Word("int[2]", "tuple(x)", _pair, (int, tuple, list)),
+    "int | str | tuple[Any, Any]": Word(
+        "int[1]", "_padding_of(x)", _padding, (int, str, tuple, list)
+    ),
+    "Sequence[int]": Word("SymInt[4]", "tuple(x)", list, (tuple, list)),
     "int | Sequence[int] | None": Word("int[1]?", "None if x is None else tuple(x)", _modes),
 }
+
+
+def theirs(name: str) -> str:
+    """Return the name of an argument in a schema: torch calls what it wraps with a `mode`."""
+    return "mode_" if name == "mode" else name
 
 
 class Declared:
@@ -211,17 +216,17 @@ class Declared:
     def _argument(self, name: str) -> str:
         default = self.defaults[name]
         text = "" if default is Parameter.empty else f"={default!r}"
-        return f"{self.words[name].schema} {name}{text}"
+        return f"{self.words[name].schema} {theirs(name)}{text}"
 
     def _made(self) -> tuple[Any, Any]:
         """Return `given` and `computed`, generated: the latter is on the way of a known call."""
         parts = [
-            name if (default := self.defaults[name]) is Parameter.empty else f"{name}={default!r}"
+            theirs(name) + ("" if (x := self.defaults[name]) is Parameter.empty else f"={x!r}")
             for name in self.names
         ]
         parts += ["*", *[f"{name}=None" for name in self.ours.outputs]]
         values = [
-            re.sub(r"\bx\b", name, self.words[name].ours) if name in self.words else name
+            re.sub(r"\bx\b", theirs(name), self.words[name].ours) if name in self.words else name
             for name in self.ours.request._fields
         ]
         text = f"""

@@ -11,6 +11,9 @@ from cute_py.ops import operators
 CALLS = {
     "activation": ["5x40", "--name", "gelu"],
     "attention": ["1x5x2x8", "1x7x2x8", "1x7x2x8", "--type", "f16", "--causal", "top_left"],
+    "conv2d": ["2x6x7x8", "8x3x3x8", "--padding", "same", "--stride", "2,1", "--type", "f16"],
+    "conv2d_dgrad": ["2x6x7x8", "8x3x3x8", "--x-shape", "2,6,7,8", "--padding", "1"],
+    "conv2d_wgrad": ["2x6x7x8", "2x6x7x8", "--w-shape", "8,3,3,8", "--padding", "1"],
     "gemm": ["9x16", "16x8", "--alpha", "2"],
     "reduce": ["5x40", "--op", "max", "--dim", "0,-1"],
     "softmax": ["5x40", "--dim", "0", "--type", "bf16"],

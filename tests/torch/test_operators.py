@@ -28,8 +28,7 @@ def floats(name, count, seed=0):
     found = []
     for case in cases(name, 4 * count, seed)[0]:
         op = getattr(torch.ops.cute_py, name)
-        # `mode`: opcheck passes one of that name to what it wraps
-        left_out = ("out_dtype", "mode")
+        left_out = ("out_dtype", "mode")  # torch has other types, and another name for the latter
         named = {k: v for k, v in case.named.items() if k not in left_out and v is not None}
         if named.get("op") in ("and", "or", "xor") or 0 in map(np.size, case.arrays.values()):
             continue
