@@ -107,7 +107,7 @@ class Filters:
         """Return the part of tap k, counted (r,s,c)."""
         _rows, R, S, C = self.X.shape
         _by_row, by_r, by_s, by_c = self.X.stride
-        r, s, c = _tap(k, S, C, width if isinstance(by_c, int) and by_c == 1 else 1)
+        r, s, c = _tap(k, S, C, width if isinstance(by_c, int) else 1)
         r_, s_ = (cute.as_int(x, 0) for x in (r, s))
         return Part(r_ * by_r + s_ * by_s + c * by_c, there=r < R.to("u32"))
 
@@ -259,11 +259,25 @@ def _assumed(
     lines: tuple[Lines, Lines],
     pixels: Any,
     taps: Any,
+    vector: int,
 ) -> None:
-    """State how many pixels and taps there are."""
+    """State how many pixels and taps there are, and that vectors have channels of one tap."""
     (P, Q), (of_h, of_w) = extents, lines
     cute.assume((X.shape[0] * P * Q == pixels) & (of_h.taps * of_w.taps * X.shape[3] == taps))
     cute.assume((pixels < 1 << 31) & (taps < 1 << 31))
+    _assume_vectors("X", X, 3, vector)
+
+
+def _assume_vectors(name: str, x: Tensor, mode: int, vector: int) -> None:
+    """State that a mode is contiguous, and made of whole vectors."""
+    require(
+        isinstance(x.stride[mode], int) and x.stride[mode] == 1,
+        "conv_gathered",
+        name,
+        x.layout,
+        f"an array that is contiguous along mode {mode}",
+    )
+    cute.assume(x.shape[mode] % vector == 0)
 
 
 def _rows_of_pixels(
@@ -292,7 +306,9 @@ def _rows_of_pixels(
     taps = F.shape[1] if is_matrix else F.shape[1] * F.shape[2] * F.shape[3]
     if isinstance(K, int):  # a class without taps, whose sums are 0
         taps = K
-    _assumed(X, extents, lines, pixels, taps)
+    _assumed(X, extents, lines, pixels, taps, config.a.vector)
+    if not is_matrix:
+        _assume_vectors("F", F, 3 if config.b.major == "K" else 0, config.b.vector)
 
     def make() -> BlockTiles:
         a: Any = Source(X, lambda x: Images(x, lines, extents), ("pixel", "tap"), K)
@@ -442,7 +458,7 @@ def _rows_of_filters(
     """State the shapes of wgrad; return M, N, L and K, and what makes the tiles of a block."""
     (arrays, outputs, _numbers), D = terms, terms[1]["D"]
     assume_words([("ME", Y), ("BUVC", X)], arrays, outputs, epilogue)
-    _assumed(X, extents, lines, Y.shape[1], D.shape[1])
+    _assumed(X, extents, lines, Y.shape[1], D.shape[1], config.b.vector)
 
     def make() -> BlockTiles:
         b: Any = Source(X, lambda x: Images(x, lines, extents), ("tap", "pixel"), Y.shape[1])

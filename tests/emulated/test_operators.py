@@ -9,7 +9,7 @@ from tests.operators import CASES, Guarded, agrees, cases, laid_out
 
 OPERATORS = sorted(CASES)
 COUNTS = [2, pytest.param(150, marks=pytest.mark.slow)]
-LONG = {"attention"}  # a problem of these takes half a second
+LONG = {"attention", "conv2d", "conv2d_dgrad", "conv2d_wgrad"}  # a problem takes half a second
 
 
 def test_every_operator_has_problems():
