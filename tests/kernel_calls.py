@@ -845,9 +845,10 @@ def _of_images(X, F, C, bias, D, alpha, beta, P, Q, lines, config, epilogue):
     x, f = plain(X), plain(F)
     same(f.size, len(f) * lines[0].taps * lines[1].taps * x.shape[3])
     y = alpha * _convolved(x, f.reshape(len(f), 3, 3, -1), lines, P, Q)
-    same(y.shape, D.shape, C.shape)
+    same(y.shape, D.shape[:2], C.shape)
+    same(y.size, D.size)  # a batch of one is none
     same(y.shape[1:], bias.shape)
-    return {"D": y + beta * plain(C) + plain(bias)}
+    return {"D": (y + beta * plain(C) + plain(bias)).reshape(D.shape)}
 
 
 def _of_filters(Y, X, C, bias, D, alpha, beta, P, Q, lines, config, epilogue):
@@ -855,9 +856,10 @@ def _of_filters(Y, X, C, bias, D, alpha, beta, P, Q, lines, config, epilogue):
     same(y.shape[1], len(x) * P * Q)
     one = np.eye(9 * x.shape[3]).reshape(-1, 3, 3, x.shape[3])
     dw = alpha * y @ _convolved(x, one, lines, P, Q)
-    same(dw.shape, D.shape, C.shape)
+    same(dw.shape, D.shape[:2], C.shape)
+    same(dw.size, D.size)
     same(dw.shape[1:], bias.shape)
-    return {"D": dw + beta * plain(C) + plain(bias)}
+    return {"D": (dw + beta * plain(C) + plain(bias)).reshape(D.shape)}
 
 
 def _gathered(split, wgrad):
