@@ -81,9 +81,9 @@ class Images:
         """Return the part of tap k, counted (r,s,c): the first of a vector."""
         of_h, of_w = self.lines
         r, s, c = _tap(k, of_w.taps, self.X.shape[3], width)
-        _by_n, by_h, by_w, _unit = self.X.stride
+        _by_n, by_h, by_w, by_c = self.X.stride
         r_, s_ = (cute.as_int(x, 0) for x in (r, s))
-        at = r_ * (of_h.dilation * by_h) + s_ * (of_w.dilation * by_w) + c
+        at = r_ * (of_h.dilation * by_h) + s_ * (of_w.dilation * by_w) + c * by_c
         line = cute.where(r < of_h.taps, r * (of_h.dilation % WORD), OUTSIDE)
         return Part(at, line, s * (of_w.dilation % WORD))
 
@@ -269,7 +269,9 @@ def _assumed(
 
 
 def _assume_vectors(name: str, x: Tensor, mode: int, vector: int) -> None:
-    """State that a mode is contiguous, and made of whole vectors."""
+    """State that a mode is contiguous and made of whole vectors, of more than one element."""
+    if vector == 1:
+        return
     require(
         isinstance(x.stride[mode], int) and x.stride[mode] == 1,
         "conv_gathered",

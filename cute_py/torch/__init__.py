@@ -9,6 +9,7 @@ from importlib.util import find_spec
 
 if find_spec("torch") is not None:
     from cute_py.calls.torch_tensors import DECLARE, IN_GRAPHS
+    from cute_py.torch.convolution import Conv2d, conv2d
     from cute_py.torch.declared import declare_all
     from cute_py.torch.gemm import declare, in_graph
     from cute_py.torch.gemm import operator as gemm
@@ -18,7 +19,7 @@ if find_spec("torch") is not None:
     declare_all()
     DECLARE.append(declare)
     IN_GRAPHS["gemm"] = in_graph
-    __all__ = ["Linear", "gemm", "register"]
+    __all__ = ["Conv2d", "Linear", "conv2d", "gemm", "register"]
 
 
 def __getattr__(name: str) -> object:

@@ -25,6 +25,18 @@ def heads(rows=4, H=2, dim=8, kind=np.float16):
     return np.zeros((1, rows, H, dim), kind)
 
 
+def image(rows=5, channels=8):
+    return np.zeros((1, rows, 5, channels), np.float16)
+
+
+def filters(channels=8):
+    return np.zeros((4, 3, 3, channels), np.float16)
+
+
+def convolved(x=None, w=None, **named):
+    return cute.ops.conv2d(image() if x is None else x, filters() if w is None else w, **named)
+
+
 def attention(q=None, k=None, v=None, **named):
     return cute.ops.attention(*[heads() if x is None else x for x in (q, k, v)], **named)
 
@@ -296,6 +308,26 @@ attention-number: a scale or a cap is not a number that f32 holds, or a cap is b
     - attention(scale=1e-50) # scale=1e-50
     - attention(softcap=3e38) # softcap=3e+38
     + attention(scale=0.5)
+conv-channels: the channels of images or filters are not next to each other
+    - convolved(image(channels=16)[..., ::2])  # given x whose channels have the stride 2
+    + convolved(image())
+conv-groups: groups do not divide the channels or the filters, or there are none
+    - convolved(groups=3)  # given 8 channels and 4 filters of 3x3 in groups=3
+    - convolved(image(channels=0))
+    + convolved(groups=2, w=filters(channels=4))
+conv-extent: the filter is larger than the images with their padding
+    - convolved(image(2))  # given images of (2,5)
+    - convolved(dilation=4)
+    + convolved(image(2), padding=1)
+conv-option: a stride, a dilation, padding, groups, a shape or an epilogue is none
+    - convolved(stride=1.5)
+    - convolved(stride=(1, 2, 3))  # given stride=(1, 2, 3)
+    - convolved(padding="full")
+    - convolved(padding=((1, 2), 3, 4))
+    - convolved(groups=True)
+    - convolved(epilogue=lambda sums, scale: sums * scale)
+    - cute.ops.conv2d_dgrad(image(3, channels=4), filters(), (1, 5, 5))
+    + convolved(stride=(2, 1), padding=((1, 0), 2))
 attention-option: an option is given that no kernel has yet
     - attention(split_kv=4)
     + attention(split_kv=1)

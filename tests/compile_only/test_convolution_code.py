@@ -1,0 +1,57 @@
+"""The machine code of the convolutions: no spills, for layers and types, without a GPU."""
+
+import pytest
+
+import cute_py as cute
+from cute_py.ops import conv2d, conv2d_dgrad, conv2d_wgrad
+from cute_py.ops.without_gpu import Outline, gpu_of, outlined
+
+pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
+
+# images, side, channels, filters, filter, stride, padding
+LAYERS = [
+    (32, 56, 64, 64, 3, 1, 1), (32, 56, 128, 128, 3, 2, 1), (32, 14, 256, 256, 3, 1, 1),
+    (8, 224, 4, 64, 7, 2, 3), (8, 224, 3, 64, 7, 2, 3), (32, 56, 256, 512, 1, 2, 0),
+]  # fmt: skip
+OF = {"fprop": conv2d, "dgrad": conv2d_dgrad, "wgrad": conv2d_wgrad}
+
+
+def compiled(of, layer, kind, arch):
+    N, H, C, K, R, stride, padding = layer
+    P = (H + 2 * padding - R) // stride + 1
+    shapes = {"x": (N, H, H, C), "w": (K, R, R, C), "dy": (N, P, P, K)}
+    x, w, dy = (Outline.compact(x, cute.dtype(kind)) for x in shapes.values())
+    given = {"fprop": {"x": x, "w": w}, "dgrad": {"dy": dy, "w": w, "x_shape": x.shape},
+             "wgrad": {"dy": dy, "x": x, "w_shape": w.shape}}[of]  # fmt: skip
+    operator = OF[of].operator
+    asked = operator.bound(**given, stride=stride, padding=padding, backend="gpu")
+    call = outlined(operator, asked, gpu_of(arch))
+    return call, cute.compile(call.plan(), arch).resources
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("kind", ["f16", "f32"])
+@pytest.mark.parametrize("layer", LAYERS, ids=str)
+@pytest.mark.parametrize("of", OF)
+def test_layers_compile_without_spills(of, layer, kind, arch):
+    call, found = compiled(of, layer, kind, arch)
+    assert found.spill_bytes == 0, call.config
+
+
+@pytest.fixture(scope="module")
+def strided():
+    return compiled("dgrad", LAYERS[1], "f16", "sm_80")
+
+
+def test_a_strided_gradient_is_a_kernel_for_each_class(strided):
+    """Four of them, whose outputs are every second line of one array."""
+    call, found = strided
+    assert found.spill_bytes == 0
+    calls = []
+    while call is not None:
+        calls.append(call)
+        call = call.first
+    assert len(calls) == 4
+    assert {x.result.shape for x in calls} == {(32, 28, 28, 128)}
+    assert len({x.result.address for x in calls}) == 4
