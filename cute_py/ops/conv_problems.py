@@ -23,7 +23,7 @@ from cute_py.kernels.convolution import (
     ConvProblem,
 )
 from cute_py.kernels.epilogue import EpilogueFunction
-from cute_py.kernels.splits import workspace_of
+from cute_py.kernels.splits import NO_SPLIT, workspace_of
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.call import Call, Output, writable
 from cute_py.ops.combination import Combination, result_type
@@ -290,28 +290,36 @@ class Convolution(Combination):
         output, seen = self._out([*held, *terms])
         made: Call | None = None
         for operands, D, added, lines, extents in self._parts(seen, terms):
-            M, N, _K = self.conv.implicit(self.of)
-            m, n, _k = config.tile
-            tiles = self.groups * ceil_div(M, m) * ceil_div(N, n)
-            kind = config.mma_atom.c_type
-            wanted = workspace_of(config.parts, config.tile, tiles)
-            memory = () if wanted is None else self.library.workspace(held[0], wanted, kind)
-            made = Call(
-                kernel_of(self.of, config),
-                self.library,
-                (*map(self._typed, operands), *memory, *added),
-                (output._replace(array=D),),
-                numbers=tuple(self.factors.values()),
-                more=extents,
-                statics=(lines, config, self.epilogue()),
-                choice=(config,),
-                blocks=tiles,
-                block_bytes=config.block_bytes if self.library.on_host else 0,
-                inputs=self,
-                first=made,
-            )
+            made = self._call_of(config, (operands, D, added, lines, extents), output, made)
         assert made is not None
         return made
+
+    def _call_of(
+        self, chosen: Any, part: tuple[Any, ...], output: Output, first: Call | None
+    ) -> Call:
+        """Return the call of a kernel that computes a part of the result, after another one."""
+        operands, D, added, lines, extents = part
+        config, is_empty = chosen, not all(x.taps for x in lines)
+        if is_empty:  # sums of nothing are not split
+            config = replace(config, parts=NO_SPLIT)
+        (M, N, _K), (m, n, _k) = self._sizes(), config.tile
+        tiles, kind = self.groups * ceil_div(M, m) * ceil_div(N, n), config.mma_atom.c_type
+        wanted = workspace_of(config.parts, config.tile, tiles)
+        memory = () if wanted is None else self.library.workspace(operands[0], wanted, kind)
+        return Call(
+            kernel_of(self.of, config),
+            self.library,
+            (*map(self._typed, operands), *memory, *added),
+            (output._replace(array=D),),
+            numbers=tuple(self.factors.values()),
+            more=extents,
+            statics=(lines, config, self.epilogue()),
+            choice=(chosen,),
+            blocks=tiles,
+            block_bytes=config.block_bytes if self.library.on_host else 0,
+            inputs=self,
+            first=first,
+        )
 
     def _added(self, x: Any, spread: str) -> Any:
         """Return an array of the epilogue as a kernel reads it: in the form of D, or as a row."""
@@ -361,7 +369,7 @@ class Convolution(Combination):
     def _by_gemm(self, call: Call) -> Call:
         """Return the call of a product with the result where it is wanted."""
         held = [self.given[name] for name in self.reads]
-        output, seen = self._out(held)
+        output, seen = self._out([*held, *self.terms.values()])
         matrix = as_run(seen, keeps_last=True)
         if self.library.on_host:  # as `gemm` writes it there
             matrix = self.library.ordered(matrix[None], (1, 2, 0))

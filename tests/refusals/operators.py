@@ -313,20 +313,20 @@ conv-channels: the channels of images or filters are not next to each other
     + convolved(image())
 conv-groups: groups do not divide the channels or the filters, or there are none
     - convolved(groups=3)  # given 8 channels and 4 filters of 3x3 in groups=3
-    - convolved(image(channels=0))
+    - convolved(image(channels=0))  # given 0 channels
     + convolved(groups=2, w=filters(channels=4))
 conv-extent: the filter is larger than the images with their padding
     - convolved(image(2))  # given images of (2,5)
-    - convolved(dilation=4)
+    - convolved(dilation=4)  # dilation (4,4)
     + convolved(image(2), padding=1)
 conv-option: a stride, a dilation, padding, groups, a shape or an epilogue is none
     - convolved(stride=1.5)
     - convolved(stride=(1, 2, 3))  # given stride=(1, 2, 3)
-    - convolved(padding="full")
-    - convolved(padding=((1, 2), 3, 4))
-    - convolved(groups=True)
-    - convolved(epilogue=lambda sums, scale: sums * scale)
-    - cute.ops.conv2d_dgrad(image(3, channels=4), filters(), (1, 5, 5))
+    - convolved(padding="full")  # 'same' or 'valid'
+    - convolved(padding=((1, 2), 3, 4))  # padding=((1, 2), 3, 4)
+    - convolved(groups=True)  # groups=True
+    - convolved(epilogue=lambda sums, scale: sums * scale)  # parameters among c, bias
+    - cute.ops.conv2d_dgrad(image(3, channels=4), filters(), (1, 5, 5))  # four extents
     + convolved(stride=(2, 1), padding=((1, 0), 2))
 attention-option: an option is given that no kernel has yet
     - attention(split_kv=4)
