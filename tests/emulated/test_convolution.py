@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import cute_py as cute
-from cute_py.kernels import conv_gathered
+from cute_py.kernels import conv_gathered, gathered
 from cute_py.kernels.config import choose_config
 from cute_py.kernels.convolution import ConvProblem, reference
 from cute_py.kernels.epilogue import LinearCombination
@@ -157,9 +157,12 @@ def convolved(module):
 
 def edited(old, new, folder, monkeypatch):
     """The module of the kernel with an edit; the kernel has another name."""
-    text = inspect.getsource(conv_gathered)
-    assert old in text
-    text = text.replace(old, new).replace("def conv_gathered(", "def planted(")
+    kernel, iterator = map(inspect.getsource, (conv_gathered, gathered))
+    assert old in iterator
+    start = kernel.index("EACH = ")
+    text = kernel[:start] + iterator.partition('"""\n\n')[2].partition("import annotations\n")[2]
+    text += kernel[start:].replace("def conv_gathered(", "def planted(")
+    text = text.replace(old, new)
     file = folder / "planted.py"
     file.write_text(text.replace("if __name__", "if False and __name__"), encoding="utf-8")
     spec = importlib.util.spec_from_file_location("planted", file)
