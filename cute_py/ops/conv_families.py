@@ -9,30 +9,104 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from cute_py.calls.arrays import VECTOR_BYTES
 from cute_py.errors import refusal
 from cute_py.kernels.config import GemmConfig, MultistageConfig
+from cute_py.kernels.config_sm90 import WARPGROUP_ATOMS, WarpgroupConfig
 from cute_py.kernels.conv_gathered import (
     conv_gathered,
     conv_gathered_split,
     conv_wgrad,
     conv_wgrad_split,
 )
+from cute_py.kernels.conv_sm90 import KERNELS, Box, conv_cooperative, conv_pingpong
 from cute_py.kernels.convolution import WGRAD
 from cute_py.kernels.splits import PRODUCTS, SHARES, Split
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.choice import counted
-from cute_py.ops.family import Estimate, Family, Reads, changed_for, choose, take
-from cute_py.ops.gemm_families import MULTISTAGE, SPILLED
+from cute_py.ops.family import (
+    Estimate,
+    Family,
+    Reads,
+    Taken,
+    asked_by,
+    changed_for,
+    choose,
+    take,
+)
+from cute_py.ops.gemm_families import ANY_MAJOR, COOPERATIVE, HOPPER, MULTISTAGE, SPILLED
+from cute_py.ops.gemm_tiles_sm90 import candidates, changed_for_hopper, decided
+from cute_py.ops.operands import is_apart
 
 if TYPE_CHECKING:
+    from cute_py.ops.gemm_tiles_sm90 import Estimate as Timed
     from cute_py.trace.kernel import Kernel
 
 
-def kernel_of(kind: str, config: MultistageConfig) -> Kernel:
+def kernel_of(kind: str, config: GemmConfig) -> Kernel:
     """Return the kernel of a configuration, for fprop, dgrad or wgrad."""
+    if isinstance(config, WarpgroupConfig):
+        return KERNELS[config.schedule]
     plain, split = (conv_gathered, conv_gathered_split), (conv_wgrad, conv_wgrad_split)
-    found: Kernel = (split if kind == WGRAD else plain)[config.parts.in_memory]
+    parts: Any = config.parts  # type: ignore[attr-defined]  # all classes have it
+    found: Kernel = (split if kind == WGRAD else plain)[parts.in_memory]
     return found
+
+
+# -- Hopper: im2col by TMA
+
+
+def _by_im2col(problem: Any) -> Reads:
+    """Return whether TMA reads the images, and warpgroups multiply the types."""
+    takes = problem.gpu is None or problem.gpu.capability == HOPPER
+    if not takes:
+        return Reads(False, "no GPU of sm_90a")
+    why = _unreadable(problem)
+    return Reads(not why, why or "TMA reads the pixels, and all in rows of 16 bytes")
+
+
+def _unreadable(problem: Any) -> str:
+    """Return why no kernel of Hopper computes a convolution, "" where one does."""
+    if problem.of == WGRAD:
+        return "sums over pixels, which im2col of TMA does not have as columns"
+    if problem.groups > 1 or problem.is_scattered:
+        return "groups, or a gradient with strides"
+    kinds = tuple([x.name for x in problem.kinds])
+    if kinds not in WARPGROUP_ATOMS:
+        return f"wgmma does not multiply {kinds[0]}"
+    if "MN" in problem.product.majors and kinds[0] not in ANY_MAJOR:
+        return f"the filter is not along K, as wgmma wants {kinds[0]}"
+    (lines,) = problem.lines
+    box, extents = Box(lines), problem.given[problem.reads[0]].shape[1:3]
+    if not box.fits or tuple(box.outputs(extents)) != tuple(problem.whole[1:3]):
+        return "padding that differs in front and behind, or a box that TMA does not have"
+    if min(problem.product.aligned) < VECTOR_BYTES or not problem.has_matrix:
+        return "channels, or rows of the filter, that are not made of whole 16 bytes"
+    return "" if is_apart(problem.given[problem.reads[0]]) else "images that overlap"
+
+
+def _tiles(problem: Any) -> list[Timed]:
+    """Return the tiles of `gemm` without clusters, by their estimated times."""
+    return [x for x in candidates(problem.product) if x.config.cluster == x.config.split == 1]
+
+
+def _fits_hopper(given: WarpgroupConfig, problem: Any) -> WarpgroupConfig:
+    config: Any = COOPERATIVE.fits(given, problem.product)
+    if not config.cluster == config.split == config.parts.products == 1 or config.prefetch:
+        rule = "no cluster, no split, and C by loads of threads"
+        raise refusal("gemm-config", operation=problem.operation, config=config, rule=rule)
+    return config  # type: ignore[no-any-return]
+
+
+def _changed_hopper(config: Any, text: str, problem: Any) -> WarpgroupConfig:
+    return _fits_hopper(changed_for_hopper(config, text, problem.product), problem)
+
+
+def _grid(config: WarpgroupConfig, problem: Any) -> tuple[int, ...]:
+    return COOPERATIVE.numbers(config, problem.product)
+
+
+# -- all GPUs
 
 
 def _by_vectors(problem: Any) -> Reads:
@@ -95,20 +169,50 @@ GATHERED = Family(
     changed=_changed,
     others=_others,
 )
+IM2COL = Family(
+    "cooperative",
+    conv_cooperative,
+    WarpgroupConfig,
+    _tiles,
+    _by_im2col,
+    "TMA in im2col mode and wgmma",
+    numbers=_grid,
+    decide=lambda problem, ranked: decided(problem.product, ranked),
+    fits=_fits_hopper,
+    changed=_changed_hopper,
+    others=lambda problem, _config: [x.config for x in _tiles(problem)],
+)
 FAMILIES = (
+    IM2COL,
+    replace(IM2COL, name="pingpong", kernel=conv_pingpong),
     GATHERED,
     replace(GATHERED, name="simt", reads=_by_elements, means="gathered elements, and FMA"),
 )
 
 
-def configured(problem: Any) -> Any:  # a MultistageConfig
+def taken_by(problem: Any, given: Any = None) -> Taken:
+    """Return the families that compute a problem, by a configuration that is given, if any."""
+    families = FAMILIES
+    if problem.gpu is None:  # the emulator takes longer for TMA and wgmma
+        families = (*FAMILIES[2:], *FAMILIES[:2])
+    taken = take(families, problem, asked_by(FAMILIES, given))
+    if not taken.reads.takes:
+        why = taken.reads.why
+        raise refusal("ops-family", operation=problem.operation, config=given, why=why)
+    return taken
+
+
+def configured(problem: Any) -> Any:  # a GemmConfig
     """Return the configuration that a problem asks for, or the one of the rule."""
-    given, taken = problem.request.config, take(FAMILIES, problem)
+    given = problem.request.config
+    taken = taken_by(problem, given)
     if isinstance(given, GemmConfig):
-        if type(given) is not taken.first.config:
-            why = "a MultistageConfig: this convolution is no product of matrices in memory"
-            raise refusal("ops-family", operation=problem.operation, config=given, why=why)
         return taken.first.fits(given, problem)
     config, reasons = choose(taken, problem)
     config = config.because(taken.reason, *reasons())
     return config if given is None else changed_for(taken, config, given, problem)
+
+
+def numbers_of(config: GemmConfig, problem: Any) -> tuple[int, ...]:
+    """Return what the kernel of a configuration takes after P and Q."""
+    return next(x for x in FAMILIES if x.name == config.family).numbers(config, problem)

@@ -43,10 +43,22 @@ class Fprop(Convolution):
         own = x.shape[3] // self.groups
         return [("K", self._vector(x, own)), ("K", self._vector(w, w.shape[-1]))]
 
-    def _parts(self, seen: Any, terms: list[Any]) -> list[tuple[Any, ...]]:
-        operands = self._by_group(self.given["x"], 3), self._by_group(self.filters, 0)
-        extents = self.conv.P, self.conv.Q
-        return [(operands, self._rows(seen), terms, self.conv.lines(), extents)]
+    @property
+    def lines(self) -> tuple[tuple[Lines, Lines], ...]:
+        """Which lines and columns of the images are read."""
+        return (self.conv.lines(),)
+
+    @property
+    def has_matrix(self) -> bool:
+        """Whether the filters are a matrix."""
+        return len(self.filters.shape) == 2
+
+    def _parts(self, seen: Any, terms: list[Any], by_tap: bool) -> list[tuple[Any, ...]]:
+        x, w = self.given["x"], self.filters
+        if by_tap:
+            w = w.reshape((w.shape[0], prod(self.conv.filter), x.shape[3]))
+        operands = self._by_group(x, 3), self._by_group(w, 0)
+        return [(operands, self._rows(seen), terms, self.lines[0], (self.conv.P, self.conv.Q))]
 
     def _matrices(self, given: dict[str, Any]) -> tuple[Any, Any]:
         return given["x"], given["w"].swapaxes(0, 1)
@@ -82,12 +94,26 @@ class Dgrad(Convolution):
         own = dy.shape[3] // self.groups
         return [("K", self._vector(dy, own)), ("MN", self._vector(w, w.shape[3]))]
 
-    def _parts(self, seen: Any, terms: list[Any]) -> list[tuple[Any, ...]]:
+    @property
+    def lines(self) -> tuple[tuple[Lines, Lines], ...]:
+        """Which lines and columns of the gradient of the output the classes read."""
+        of_h, of_w = self.conv.classes()
+        return tuple([(x, y) for x in of_h for y in of_w])
+
+    @property
+    def has_matrix(self) -> bool:
+        """Whether taps and channels of the filters are one mode."""
+        return _is_run(self.given["w"])
+
+    def _parts(self, seen: Any, terms: list[Any], by_tap: bool) -> list[tuple[Any, ...]]:
         dy = self._by_group(self.given["dy"], 3)
         if not self.is_scattered:
-            lines = self.conv.classes()[0][0], self.conv.classes()[1][0]
-            operands, extents = (dy, self._filters(lines)), self.whole[1:3]
-            return [(operands, self._rows(seen), terms, lines, extents)]
+            (lines,), w = self.lines, self.given["w"]
+            F = self._filters(lines)
+            if by_tap:
+                taps = w.reshape((w.shape[0], prod(self.conv.filter), w.shape[3]))
+                F = self.library.ordered(taps, (2, 1, 0))
+            return [((dy, F), self._rows(seen), terms, lines, self.whole[1:3])]
         D, found = self._by_group(seen, 3), []
         (sh, sw), rest = self.conv.stride, (slice(None),) * (len(D.shape) - 3)
         for a, lines_h in enumerate(self.conv.classes()[0]):
@@ -156,7 +182,7 @@ class Wgrad(Convolution):
             VECTOR_BYTES, prod(self.whole[1:]) * bytes_each(seen)
         )
 
-    def _parts(self, seen: Any, terms: list[Any]) -> list[tuple[Any, ...]]:
+    def _parts(self, seen: Any, terms: list[Any], _by_tap: bool) -> list[tuple[Any, ...]]:
         dy = self._by_group(self.pixels, 1)
         dy = self.library.ordered(dy, (1, 0, 2)[: len(dy.shape)])
         operands = dy, self._by_group(self.given["x"], 3)

@@ -18,6 +18,7 @@ from cute_py.calls.arrays import VECTOR_BYTES, address_of, strides_of
 from cute_py.dtypes.table import f32, s32
 from cute_py.errors import refusal
 from cute_py.kernels.config import ATOMS
+from cute_py.kernels.config_sm90 import WarpgroupConfig
 from cute_py.kernels.convolution import (
     FPROP,
     ConvProblem,
@@ -27,7 +28,7 @@ from cute_py.kernels.splits import NO_SPLIT, workspace_of
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.call import Call, Output, writable
 from cute_py.ops.combination import Combination, result_type
-from cute_py.ops.conv_families import FAMILIES, configured, kernel_of
+from cute_py.ops.conv_families import configured, kernel_of, numbers_of, taken_by
 from cute_py.ops.conv_options import BACK, LAYOUTS, convolution, wrong
 from cute_py.ops.gemm_tiles_sm90 import ProductFacts
 from cute_py.ops.operands import bytes_each, ready_row, shown
@@ -235,7 +236,8 @@ class Convolution(Combination):
             found: list[tuple[Any, ...]] = self.as_gemm.candidates()
             return found
         first = configured(self)
-        return [(x,) for x in dict.fromkeys([first, *FAMILIES[0].others(self, first)])]
+        others = taken_by(self).first.others(self, first)
+        return [(x,) for x in dict.fromkeys([first, *others])]
 
     # -- the call
 
@@ -289,7 +291,9 @@ class Convolution(Combination):
         held = [self.given[name] for name in self.reads]
         output, seen = self._out([*held, *terms])
         made: Call | None = None
-        for operands, D, added, lines, extents in self._parts(seen, terms):
+        for operands, D, added, lines, extents in self._parts(
+            seen, terms, isinstance(config, WarpgroupConfig)
+        ):
             made = self._call_of(config, (operands, D, added, lines, extents), output, made)
         assert made is not None
         return made
@@ -312,7 +316,7 @@ class Convolution(Combination):
             (*map(self._typed, operands), *memory, *added),
             (output._replace(array=D),),
             numbers=tuple(self.factors.values()),
-            more=extents,
+            more=(*extents, *numbers_of(config, self)),
             statics=(lines, config, self.epilogue()),
             choice=(chosen,),
             blocks=tiles,
@@ -328,9 +332,9 @@ class Convolution(Combination):
         x = self.readable(self.library.ordered(x, LAYOUTS[self.request.layout]))
         return self._by_group(x, 3) if self.is_scattered else self._rows(x)
 
-    def _parts(self, seen: Any, terms: list[Any]) -> list[tuple[Any, ...]]:
+    def _parts(self, seen: Any, terms: list[Any], by_tap: bool) -> list[tuple[Any, ...]]:
         """Return the operands, D, the arrays of the epilogue, the lines that are read, and P and Q
-        of each kernel.
+        of each kernel; `by_tap`: filters are (K,R*S,C) for it.
         """
         raise NotImplementedError
 
