@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 
 def kernel_of(kind: str, config: GemmConfig) -> Kernel:
     """Return the kernel of a configuration, for fprop, dgrad or wgrad."""
-    if isinstance(config, WarpgroupConfig):
-        return KERNELS[config.schedule]
     plain, split = (conv_gathered, conv_gathered_split), (conv_wgrad, conv_wgrad_split)
     parts: Any = config.parts  # type: ignore[attr-defined]  # all classes have it
     found: Kernel = (split if kind == WGRAD else plain)[parts.in_memory]
+    if isinstance(config, WarpgroupConfig):
+        found = KERNELS[config.schedule]
     return found
 
 

@@ -6,7 +6,7 @@ strides, padding and groups are read, what is copied first, and how D is written
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import Parameter, signature
 from math import gcd
@@ -30,7 +30,7 @@ from cute_py.ops.call import Call, Output, writable
 from cute_py.ops.combination import Combination, result_type
 from cute_py.ops.conv_families import configured, kernel_of, numbers_of, taken_by
 from cute_py.ops.conv_options import BACK, LAYOUTS, convolution, wrong
-from cute_py.ops.gemm_tiles_sm90 import ProductFacts
+from cute_py.ops.gemm_tiles_sm90 import MEMORY, ProductFacts
 from cute_py.ops.operands import bytes_each, ready_row, shown
 from cute_py.ops.problem import as_run
 from cute_py.ops.product import GEMM
@@ -47,6 +47,22 @@ if TYPE_CHECKING:
 
 GRADIENTS = ("f16", "bf16", "tf32", "f32", "f64")  # types that dgrad and wgrad multiply
 TERMS = ("c", "bias", "alpha", "beta")  # what an epilogue may read
+
+
+@dataclass(frozen=True, slots=True)
+class ConvFacts(ProductFacts):
+    """What the choice for a convolution depends on: a product whose rows share elements.
+
+    Attributes:
+        moved: the bytes of images, filters and output.
+    """
+
+    moved: int = 0
+
+    @property
+    def memory(self) -> float:
+        """How long memory takes to move them (microseconds)."""
+        return self.moved / MEMORY
 
 
 class Convolution(Combination):
@@ -193,10 +209,12 @@ class Convolution(Combination):
         return False
 
     @cached_property
-    def product(self) -> ProductFacts:
+    def product(self) -> ConvFacts:
         """What the choice of a configuration depends on."""
         majors, aligned = zip(*self._sides(), strict=True)
-        return ProductFacts(
+        bits = self.kinds[0].bits, self.kinds[1].bits, self.kind.bits
+        return ConvFacts(
+            moved=self.conv.least_bytes(bits),
             shape=self._sizes(),
             batch=self.groups,
             kinds=self.kinds,
@@ -291,10 +309,8 @@ class Convolution(Combination):
         held = [self.given[name] for name in self.reads]
         output, seen = self._out([*held, *terms])
         made: Call | None = None
-        for operands, D, added, lines, extents in self._parts(
-            seen, terms, isinstance(config, WarpgroupConfig)
-        ):
-            made = self._call_of(config, (operands, D, added, lines, extents), output, made)
+        for part in self._parts(seen, terms, isinstance(config, WarpgroupConfig)):
+            made = self._call_of(config, part, output, made)
         assert made is not None
         return made
 
