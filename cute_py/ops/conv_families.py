@@ -24,6 +24,7 @@ from cute_py.kernels.convolution import WGRAD
 from cute_py.kernels.splits import PRODUCTS, SHARES, Split
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.choice import counted
+from cute_py.ops.conv_tiles import decided, tiles
 from cute_py.ops.family import (
     Estimate,
     Family,
@@ -35,11 +36,10 @@ from cute_py.ops.family import (
     take,
 )
 from cute_py.ops.gemm_families import ANY_MAJOR, COOPERATIVE, HOPPER, MULTISTAGE, SPILLED
-from cute_py.ops.gemm_tiles_sm90 import candidates, changed_for_hopper, decided
+from cute_py.ops.gemm_tiles_sm90 import changed_for_hopper
 from cute_py.ops.operands import is_apart
 
 if TYPE_CHECKING:
-    from cute_py.ops.gemm_tiles_sm90 import Estimate as Timed
     from cute_py.trace.kernel import Kernel
 
 
@@ -85,9 +85,8 @@ def _unreadable(problem: Any) -> str:
     return "" if is_apart(problem.given[problem.reads[0]]) else "images that overlap"
 
 
-def _tiles(problem: Any) -> list[Timed]:
-    """Return the tiles of `gemm` without clusters, by their estimated times."""
-    return [x for x in candidates(problem.product) if x.config.cluster == x.config.split == 1]
+def _tiles(problem: Any) -> list[Estimate]:
+    return tiles(problem.product)
 
 
 def _fits_hopper(given: WarpgroupConfig, problem: Any) -> WarpgroupConfig:
@@ -177,7 +176,7 @@ IM2COL = Family(
     _by_im2col,
     "TMA in im2col mode and wgmma",
     numbers=_grid,
-    decide=lambda problem, ranked: decided(problem.product, ranked),
+    decide=decided,
     fits=_fits_hopper,
     changed=_changed_hopper,
     others=lambda problem, _config: [x.config for x in _tiles(problem)],

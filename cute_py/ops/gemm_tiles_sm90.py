@@ -309,7 +309,7 @@ def candidates(problem: ProductFacts) -> list[Estimate]:
     is_batch = p.batch > 1 and p.epilogue.has_source
     clusters = (1,) if min(p.pitches) >= SECTOR or is_batch else (1, 2)
     facts = p.forms, p.weight, int(p.two_level), is_batch
-    found = _fitting(ROWS, *facts, clusters, _has_few_tiles(p))
+    found = fitting(ROWS, *facts, clusters, _has_few_tiles(p))
     memory = p.memory
     estimates = [estimate(row, config, p, memory) for row, config in found]
     return [x for x in estimates if x.config.split == 1 or x.waves == 1]  # nothing hides exchanges
@@ -323,7 +323,7 @@ def _has_few_tiles(problem: ProductFacts) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _fitting(
+def fitting(
     rows: Sequence[Row],
     forms: Forms,
     weight: int,
