@@ -910,6 +910,34 @@ def _():
     return _gathered(True, True)
 
 
+def _on_hopper(schedule):
+    x, k = numbers(1, 9, 8, 72, dtype=np.float16), 24
+    lines, P, Q = ConvProblem((3, 3), (1, 2), (2, 1)).lines(), 5, 10
+    f, rows = numbers(k, 9, 72, dtype=np.float16), 5 * 10
+    terms = {"C": numbers(rows, k), "bias": numbers(k), "D": blank(rows, k)}
+    rest = {"alpha": 2.0, "beta": 3.0, "P": P, "Q": Q, "blocks": 2, "band": 1, "lines": lines}
+    how = {
+        "config": row("f16", 64, 64, 1, schedule),
+        "epilogue": LinearCombination("f32", True, True, True),
+    }
+
+    def wanted(X, P, Q, blocks, band, lines, **given):
+        same((P, Q), ((X.shape[1] - 1) // 2 + 1, X.shape[2] + 2))
+        return _of_images(X=X, P=P, Q=Q, lines=lines, **given)
+
+    return {"X": x, "F": f, **terms, **rest, **how}, wanted
+
+
+@call("conv_sm90.conv_cooperative")
+def _():
+    return _on_hopper("cooperative")
+
+
+@call("conv_sm90.conv_pingpong")
+def _():
+    return _on_hopper("pingpong")
+
+
 @call("conv2d_s4.conv2d_s4")
 def _():
     rng = np.random.default_rng(0)

@@ -4,6 +4,7 @@ import pytest
 
 import cute_py as cute
 from cute_py.ops import conv2d, conv2d_dgrad, conv2d_wgrad
+from cute_py.ops.conv_tiles import ROWS
 from cute_py.ops.without_gpu import Outline, gpu_of, outlined
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
@@ -37,6 +38,27 @@ def compiled(of, layer, kind, arch):
 def test_layers_compile_without_spills(of, layer, kind, arch):
     call, found = compiled(of, layer, kind, arch)
     assert found.spill_bytes == 0, call.config
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("of", ["fprop", "dgrad"])
+@pytest.mark.parametrize("tile", ROWS, ids=lambda x: f"{x.m}x{x.n} {x.schedule}")
+def test_all_tiles_of_hopper_compile_without_spills(tile, of):
+    """With an epilogue that has all."""
+    x, w = (Outline.compact(n, cute.f16) for n in ((32, 28, 28, 128), (128, 3, 3, 128)))
+    config = f"schedule={tile.schedule},tile={tile.m}x{tile.n}x64"
+    given = {"x": x, "w": w, "c": x, "beta": 1, "activation": "relu", "alpha": 2}
+    given |= {"bias": Outline.compact((128,), cute.f16)}
+    if of == "dgrad":
+        given = {"dy": x, "w": w, "x_shape": x.shape, "c": x, "beta": 1}
+    operator = OF[of].operator
+    asked = operator.bound(**given, padding=1, config=config, backend="gpu")
+    try:
+        call = outlined(operator, asked, gpu_of("sm_90a"))
+    except cute.CuteError:  # MN-major filters need multiples of 64 columns
+        assert (of, tile.n) == ("dgrad", 104)
+        return
+    assert cute.compile(call.plan(), "sm_90a").resources.spill_bytes == 0
 
 
 @pytest.fixture(scope="module")

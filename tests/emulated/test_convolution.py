@@ -93,6 +93,13 @@ def test_every_two_options_meet(row):
     case(row)
 
 
+def quick_first(rows, count):
+    """Mark all but the first rows as slow."""
+    return [
+        pytest.param(x, marks=pytest.mark.slow if i >= count else ()) for i, x in enumerate(rows)
+    ]
+
+
 whole = st.integers
 
 
@@ -116,6 +123,46 @@ def test_any_problem_equals_the_definition(data):
 
 def draw_pair():
     return st.tuples(whole(0, 3), whole(0, 3))
+
+
+# -- Hopper: TMA in im2col mode
+
+HOPPER = [  # of, schedule, stride, padding, dilation, mode
+    ("fprop", "cooperative", 1, 1, 1, "cross_correlation"),
+    ("fprop", "pingpong", 2, (0, 1), 1, "convolution"),
+    ("dgrad", "cooperative", 1, (1, 2), (1, 2), "cross_correlation"),
+    ("dgrad", "pingpong", 1, 1, 1, "convolution"),
+    ("fprop", "cooperative", (3, 1), 2, (2, 1), "cross_correlation"),
+]
+
+
+@pytest.mark.parametrize("row", quick_first(HOPPER, 2), ids=str)
+def test_hopper_equals_the_definition(row):
+    of, schedule, stride, padding, dilation, mode = row
+    config = f"schedule={schedule},tile=64x64x64,stages=3"
+    options = {"stride": stride, "padding": padding, "dilation": dilation, "mode": mode}
+    check(of, "f16", (1, 8, 7, 72), (72, 3, 3, 72), config, **options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["bf16", "tf32", "s8"])
+def test_hopper_multiplies_other_types(kind):
+    check("fprop", kind, (1, 6, 7, 32), (32, 3, 3, 32), "schedule=cooperative", padding=1)
+
+
+REFUSED = {
+    "padding on one side": {"padding": ((1, 0), 1)},
+    "groups": {"groups": 2},
+    "a step of 9": {"stride": 9, "padding": 4},
+}
+
+
+@pytest.mark.parametrize("why", REFUSED)
+def test_hopper_refuses_what_tma_does_not_read(why):
+    groups = REFUSED[why].get("groups", 1)
+    x, w = np.zeros((1, 9, 9, 16), np.float16), np.zeros((8, 3, 3, 16 // groups), np.float16)
+    call = lambda: conv2d(x, w, config="schedule=cooperative", **REFUSED[why])  # noqa: E731
+    assert raised(call).code == "ops-family"
 
 
 # -- planted faults
