@@ -6,7 +6,7 @@
 Each answer is checked first on small integers, to the bit, into an output of NaN. Then all are
 timed in one process, as `benchmarks.gpu.attention` does, with `cudnn.benchmark`; operands rotate
 over more memory than L2 has. Figures are TFLOP/s, the share of the time that the least bytes take,
-and ratios to cuDNN. `--config` gives other configurations of ours, `--all` every tile of the family.
+and ratios to cuDNN. `--config` gives other configurations of ours, `--all` every tile.
 """
 
 from __future__ import annotations
