@@ -1,11 +1,15 @@
 """The machine code of the convolutions: no spills, for layers and types, without a GPU."""
 
+import re
+
+import numpy as np
 import pytest
 
 import cute_py as cute
 from cute_py.ops import conv2d, conv2d_dgrad, conv2d_wgrad
 from cute_py.ops.conv_tiles import ROWS
 from cute_py.ops.without_gpu import Outline, gpu_of, outlined
+from tests.emulated.test_shifted_rows import SHAPES, shifted
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
@@ -59,6 +63,16 @@ def test_all_tiles_of_hopper_compile_without_spills(tile, of):
         assert (of, tile.n) == ("dgrad", 104)
         return
     assert cute.compile(call.plan(), "sm_90a").resources.spill_bytes == 0
+
+
+@pytest.mark.parametrize(("major", "mode"), [("K", "SW128"), ("K", "SW32"), ("MN", "SW64")])
+def test_a_shifted_tile_has_the_address_before_the_swizzle(major, mode):
+    """Units of 16 bytes in its descriptor: as many as a row of the pattern has, times the rows."""
+    units = {"SW128": 8, "SW64": 4, "SW32": 2}[mode]
+    a, d = np.zeros(SHAPES[major], np.float16), np.zeros((64, 64), np.float32)
+    plan = cute.trace(shifted, a, d, mode, major, "B", 3)
+    added = re.findall(r"add\.s64\s+%rd\d+, %rd\d+, (\d+);", cute.compile(plan, "sm_90a").ptx)
+    assert str(3 * units) in added
 
 
 @pytest.fixture(scope="module")
