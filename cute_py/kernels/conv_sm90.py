@@ -40,6 +40,7 @@ class Box:
         self.padding = tuple(
             [-x.start - min(x.dilation, 0) * (x.taps - 1) for x in lines]
         )  # in front of the image
+        self.behind = tuple([x.behind for x in lines])
 
     def tap(self, r: Any, s: Any) -> Any:
         """Return the number of the tap in the filter that is tap (r,s) along the image."""
@@ -47,18 +48,22 @@ class Box:
         return (R - 1 - r if flips_r else r) * S + (S - 1 - s if flips_s else s)
 
     def outputs(self, extents: tuple[Any, Any]) -> list[Any]:
-        """Return the extents of the output for images of some extents, with the same padding behind
-        them as in front.
-        """
-        sides = zip(extents, self.filter, self.padding, self.stride, self.dilation, strict=True)
-        return [(n + 2 * pad - d * (f - 1) - 1) // step + 1 for n, f, pad, step, d in sides]
+        """Return the extents of the output for images of some extents."""
+        pads = [sum(x) for x in self.pads]
+        sides = zip(extents, self.filter, pads, self.stride, self.dilation, strict=True)
+        return [(n + pad - d * (f - 1) - 1) // step + 1 for n, f, pad, step, d in sides]
+
+    @property
+    def pads(self) -> tuple[tuple[int, int], ...]:
+        """The padding in front and behind, along H and along W."""
+        return tuple(zip(self.padding, self.behind, strict=True))
 
     @property
     def fits(self) -> bool:
         """Whether TMA has such a bounding box: corners of 8 bits, and steps of at most 8."""
-        sides = zip(self.filter, self.padding, self.dilation, strict=True)
-        corners = [(pad, pad - (f - 1) * d) for f, pad, d in sides]
-        near = all(0 <= x <= CORNER and -CORNER <= y < CORNER for x, y in corners)
+        sides = zip(self.filter, self.pads, self.dilation, strict=True)
+        corners = [(front, behind, behind - (f - 1) * d) for f, (front, behind), d in sides]
+        near = all(0 <= x <= CORNER and y >= 0 and -CORNER <= z < CORNER for x, y, z in corners)
         return near and max(self.stride) <= STEP
 
 
@@ -70,7 +75,7 @@ class Pixels(Inputs):
     ) -> None:
         super().__init__(config, X, F)
         self.box = box = Box(lines)
-        self.pixels = cute.tma_im2col(X, box.filter, box.padding, box.stride, box.dilation)
+        self.pixels = cute.tma_im2col(X, box.filter, box.pads, box.stride, box.dilation)
         self.of_channels = cute.ceil_div(X.shape[3], config.tile[2])
         self.depth = self.of_channels * cute.product(box.filter)
 
@@ -138,7 +143,7 @@ def conv_cooperative(
         Q: columns of it.
         blocks: how many are launched.
         band: tiles of M that blocks which run together compute.
-        lines: which lines and columns of X these read: as many outside in front as behind.
+        lines: which lines and columns of X these read.
         config: how it is computed.
         epilogue: f.
 

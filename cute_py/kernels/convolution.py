@@ -42,6 +42,7 @@ class Lines(NamedTuple):
         dilation: lines of the input between taps.
         first: the position of the filter that is tap 0.
         step: positions of the filter between taps.
+        behind: lines of zeros behind the input, where `stride` is that of the convolution.
     """
 
     taps: int
@@ -50,6 +51,7 @@ class Lines(NamedTuple):
     dilation: int
     first: int = 0
     step: int = 1
+    behind: int = 0
 
 
 class Sizes(NamedTuple):
@@ -127,7 +129,7 @@ class ConvProblem:
     def lines(self) -> tuple[Lines, Lines]:
         """Return those of the images that the output reads, along H and along W."""
         first, second = [
-            Lines(self.filter[i], self.stride[i], -pad, d)
+            Lines(self.filter[i], self.stride[i], -pad, d, behind=self.pads[i][1])
             for i, (pad, d) in enumerate(map(self._turned, range(2)))
         ]
         return first, second
@@ -145,9 +147,9 @@ class ConvProblem:
             for a in range(s):
                 first = next((r for r in range(step) if (a + pad - r * d) % s == 0), R)
                 taps = len(range(first, R, step))
-                of_axis.append(
-                    Lines(taps, 1, (a + pad - first * d) // s, -(d * step // s), first, step)
-                )
+                start, between = (a + pad - first * d) // s, d * step // s
+                behind = abs(d) * (R - 1) - self.pads[i][1] if s == 1 else 0
+                of_axis.append(Lines(taps, 1, start, -between, first, step, behind))
             found.append(tuple(of_axis))
         return found[0], found[1]
 

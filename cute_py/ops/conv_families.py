@@ -79,7 +79,7 @@ def _unreadable(problem: Any) -> str:
     (lines,) = problem.lines
     box, extents = Box(lines), problem.given[problem.reads[0]].shape[1:3]
     if not box.fits or tuple(box.outputs(extents)) != tuple(problem.whole[1:3]):
-        return "padding that differs in front and behind, or a box that TMA does not have"
+        return "a padding, a stride or a dilation that no box of TMA has"
     if min(problem.product.aligned) < VECTOR_BYTES or not problem.has_matrix:
         return "channels, or rows of the filter, that are not made of whole 16 bytes"
     return "" if is_apart(problem.given[problem.reads[0]]) else "images that overlap"

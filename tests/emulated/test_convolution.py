@@ -129,10 +129,13 @@ def draw_pair():
 
 HOPPER = [  # of, schedule, stride, padding, dilation, mode
     ("fprop", "cooperative", 1, 1, 1, "cross_correlation"),
-    ("fprop", "pingpong", 2, (0, 1), 1, "convolution"),
+    ("fprop", "pingpong", 2, ((1, 2), (0, 1)), 1, "convolution"),
     ("dgrad", "cooperative", 1, (1, 2), (1, 2), "cross_correlation"),
     ("dgrad", "pingpong", 1, 1, 1, "convolution"),
     ("fprop", "cooperative", (3, 1), 2, (2, 1), "cross_correlation"),
+    ("fprop", "pingpong", 2, (0, 1), 1, "convolution"),
+    ("dgrad", "cooperative", 1, ((0, 2), (1, 0)), 1, "cross_correlation"),
+    ("fprop", "cooperative", 2, "same", 1, "cross_correlation"),
 ]
 
 
@@ -151,7 +154,6 @@ def test_hopper_multiplies_other_types(kind):
 
 
 REFUSED = {
-    "padding on one side": {"padding": ((1, 0), 1)},
     "groups": {"groups": 2},
     "a step of 9": {"stride": 9, "padding": 4},
 }

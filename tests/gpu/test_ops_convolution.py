@@ -77,6 +77,21 @@ def test_random_problems_are_exact(seed):
         check(x, w, **options)
 
 
+@pytest.mark.parametrize("sides", [((0, 1), (1, 2)), ((2, 0), (0, 2))])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_padding_may_differ_on_each_side(sides, stride):
+    """As a convolution of images that are padded first."""
+    x, w = integers((2, 13, 14, 64)), integers((64, 3, 3, 64))
+    (top, bottom), (left, right) = sides
+    padded = torch.nn.functional.pad(x, (0, 0, left, right, top, bottom))
+    wanted = torch_conv(padded, w, stride=stride)
+    assert torch.equal(conv2d(x, w, padding=sides, stride=stride).double(), wanted)
+    dy = integers(wanted.shape)
+    whole = conv2d_dgrad(dy, w, padded.shape, stride=stride)
+    found = conv2d_dgrad(dy, w, x.shape, padding=sides, stride=stride)
+    assert torch.equal(found, whole[:, top : top + 13, left : left + 14])
+
+
 def test_bytes_are_exact():
     x = torch.randint(-128, 128, (2, 14, 14, 64), device="cuda").to(torch.int8)
     w = torch.randint(-128, 128, (40, 3, 3, 64), device="cuda").to(torch.int8)
