@@ -257,6 +257,8 @@ def in_place(call: Call, arrays: Sequence[Any], outputs: int, otherwise: Answer)
     given, outs = arrays[: len(arrays) - outputs], arrays[len(arrays) - outputs :]
     if call.first is not None:
         return _after_another(call, call.first, arrays, outputs, otherwise)
+    if all(x is None for x in call.reads[len(given) :]):  # what only other operators are given
+        call = replace(call, reads=call.reads[: len(given)])
     if any(x is not None for x in call.workspace) or len(call.reads) != len(given):
         return None
     pairs = zip(map(unwrapped, call.reads), map(unwrapped, given), strict=True)
