@@ -4,7 +4,9 @@
 - `softmax`: along one mode
 - `reduce`: sums, products, extremes and bits along some modes
 - `transpose`: matrices with rows and columns exchanged, in memory
-- `conv2d`, `conv2d_dgrad`, `conv2d_wgrad`: convolutions of images, and their gradients
+- `conv2d`: convolutions of images, with the epilogues of `gemm`
+- `conv2d_dgrad`: the gradient of the images
+- `conv2d_wgrad`: the gradient of the filters
 - `attention`: weights of values by the softmax of scores of queries and keys
 - `activation`: what may follow a product, alone, and its derivative
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from inspect import Parameter, signature
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +24,7 @@ LAYOUTS = {"NHWC": (0, 1, 2, 3), "NCHW": (0, 2, 3, 1)}  # the user's modes as (N
 BACK = {"NHWC": (0, 1, 2, 3), "NCHW": (0, 3, 1, 2)}
 MODES = ("cross_correlation", "convolution")
 MOST = 1 << 31  # pixels, and taps
+TERMS = ("c", "bias", "alpha", "beta")  # what an epilogue may read
 PADDING = "a whole number, one along H and one along W, ((top, bottom), (left, right)), "
 
 
@@ -115,3 +118,19 @@ def extents(request: Any, name: str, operation: str) -> tuple[int, ...]:
     if not fits or min(found) < 0:
         raise wrong(operation, name, found, f"four extents, {request.layout} or those of filters")
     return tuple([found[i] for i in LAYOUTS[request.layout]])
+
+
+def parameters_of(function: Any) -> tuple[str, ...] | None:
+    """Return the names of what an epilogue reads; None for what is none."""
+    if type(function) is not FunctionType:
+        return None
+    found = list(signature(function).parameters.values())
+    either = {Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY}
+    if not found or any(x.kind not in either or x.name not in TERMS for x in found[1:]):
+        return None
+    return tuple([x.name for x in found[1:]])
+
+
+def request_function(request: Any) -> Any:
+    """Return the function of the user that is the epilogue; None: there is none."""
+    return getattr(request, "epilogue", None)

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from inspect import Parameter, signature
 from math import gcd
-from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import cute_py as cute
@@ -29,7 +27,15 @@ from cute_py.layout.tuples import ceil_div
 from cute_py.ops.call import Call, Output, writable
 from cute_py.ops.combination import Combination, result_type
 from cute_py.ops.conv_families import configured, kernel_of, numbers_of, taken_by
-from cute_py.ops.conv_options import BACK, LAYOUTS, convolution, wrong
+from cute_py.ops.conv_options import (
+    BACK,
+    LAYOUTS,
+    TERMS,
+    convolution,
+    parameters_of,
+    request_function,
+    wrong,
+)
 from cute_py.ops.gemm_tiles_sm90 import MEMORY, ProductFacts
 from cute_py.ops.operands import bytes_each, ready_row, shown
 from cute_py.ops.problem import as_run
@@ -46,7 +52,6 @@ if TYPE_CHECKING:
     from cute_py.ops.libraries import Library
 
 GRADIENTS = ("f16", "bf16", "tf32", "f32", "f64")  # types that dgrad and wgrad multiply
-TERMS = ("c", "bias", "alpha", "beta")  # what an epilogue may read
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +183,7 @@ class Convolution(Combination):
         function = request_function(self.request)
         if function is None:
             return super().epilogue()
-        asked = _parameters(function)
+        asked = parameters_of(function)
         if asked is None or self.request.activation is not None:
             rule = f"a function (sums, ...) of parameters among {', '.join(TERMS)}; no activation"
             name = getattr(function, "__name__", function)
@@ -405,19 +410,3 @@ class Convolution(Combination):
         else:
             more = self.call().config.explain()
         return Text("\n".join([*lines, str(more)]))
-
-
-def _parameters(function: Any) -> tuple[str, ...] | None:
-    """Return the names of what an epilogue reads; None for what is none."""
-    if type(function) is not FunctionType:
-        return None
-    found = list(signature(function).parameters.values())
-    either = {Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY}
-    if not found or any(x.kind not in either or x.name not in TERMS for x in found[1:]):
-        return None
-    return tuple([x.name for x in found[1:]])
-
-
-def request_function(request: Any) -> Any:
-    """Return the function of the user that is the epilogue; None: there is none."""
-    return getattr(request, "epilogue", None)

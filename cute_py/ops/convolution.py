@@ -206,8 +206,8 @@ def conv2d(
         dilation: between positions of the filter, as `stride`.
         groups: of channels and of filters, which are convolved apart.
         mode: "cross_correlation", as in torch, or "convolution", which turns the filter around.
-        alpha: factor of the sums.
-        beta: factor of c.
+        alpha: factor of the sums; `beta`: of c.
+        beta: see there.
         bias: (K), added to each pixel.
         activation: None or a name: "relu", "gelu" ...; the error lists all.
         epilogue: a function (sums, ...) of registers in the place of alpha to activation; its other
@@ -222,8 +222,7 @@ def conv2d(
         checks: those of the emulator, as in `cute.emulate`.
         stream: of the GPU, of any library or as a number, for the work; None: the current one.
 
-    P is (H + top + bottom - dilation * (R - 1) - 1) // stride + 1, Q likewise. Sums are in f32 (f64
-    in f64, s32 of integers), as those of `gemm`; equal calls give equal bits. Raises CuteError.
+    Sums are those of `gemm`; equal calls give equal bits. Raises CuteError.
 
     >>> x = np.arange(9.0).reshape(1, 3, 3, 1)
     >>> conv2d(x, np.ones((1, 2, 2, 1)))[0, :, :, 0]

@@ -9,11 +9,10 @@ from importlib.util import find_spec
 
 if find_spec("torch") is not None:
     from cute_py.calls.torch_tensors import DECLARE, IN_GRAPHS
-    from cute_py.torch.convolution import Conv2d, conv2d
     from cute_py.torch.declared import declare_all
     from cute_py.torch.gemm import declare, in_graph
     from cute_py.torch.gemm import operator as gemm
-    from cute_py.torch.linear import Linear
+    from cute_py.torch.modules import Conv2d, Linear, conv2d
     from cute_py.torch.register import register
 
     declare_all()

@@ -7,7 +7,7 @@ import pytest
 
 import cute_py as cute
 from cute_py.ops import conv2d, conv2d_dgrad, conv2d_wgrad
-from cute_py.ops.conv_tiles import ROWS
+from cute_py.ops.conv_families import TILES
 from cute_py.ops.without_gpu import Outline, gpu_of, outlined
 from tests.emulated.test_shifted_rows import SHAPES, shifted
 
@@ -46,7 +46,7 @@ def test_layers_compile_without_spills(of, layer, kind, arch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("of", ["fprop", "dgrad"])
-@pytest.mark.parametrize("tile", ROWS, ids=lambda x: f"{x.m}x{x.n} {x.schedule}")
+@pytest.mark.parametrize("tile", TILES, ids=lambda x: f"{x.m}x{x.n} {x.schedule}")
 def test_all_tiles_of_hopper_compile_without_spills(tile, of):
     """With an epilogue that has all."""
     x, w = (Outline.compact(n, cute.f16) for n in ((32, 28, 28, 128), (128, 3, 3, 128)))
